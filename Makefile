@@ -1,0 +1,108 @@
+# Meshwright's build. `make help` lists what can be asked for; V=1 shows whole commands; CC, CFLAGS and LDFLAGS may be
+# given. Every room is a folder of sources; a file that is added to one is picked up here without a word.
+
+BUILD   ?= build
+PREFIX  ?= /usr/local
+DESTDIR ?=
+CFLAGS  ?= -O2
+LDFLAGS ?=
+
+rooms    := base topo model sim tuner exec plots reports commands
+packages := libcjson cairo cairo-svg cairo-pdf cairo-png
+
+# Contracted multiply-adds would make results differ between machines, so they are off whatever CFLAGS says.
+language := -std=c11 -D_POSIX_C_SOURCE=200809L -ffp-contract=off
+warnings := -Wall -Wextra -Wpedantic -Wshadow -Wconversion
+
+MAKEFLAGS += --no-print-directory
+
+# Headers of libraries are system headers (-isystem), so that the warnings are about our own code.
+found_links   := $(shell pkg-config --libs $(packages) 2>/dev/null)
+include_paths := $(patsubst -I%,-isystem %,$(shell pkg-config --cflags-only-I $(packages) 2>/dev/null))
+libraries     := $(found_links) -lm
+found_all      = $(if $(found_links),,$(error pkg-config does not find all of $(packages): make deps installs them))
+
+compile = $(found_all)$(CC) $(language) $(warnings) $(CPPFLAGS) $(CFLAGS) $(sanitizers) -I. $(include_paths) -MMD -MP
+link    = $(found_all)$(CC) $(CFLAGS) $(sanitizers) $(LDFLAGS) -Wl,--as-needed
+
+sources := $(foreach room,$(rooms),$(sort $(wildcard $(room)/*.c)))
+data    := $(sort $(wildcard $(foreach room,$(rooms),$(room)/*.csv $(room)/*.json)))
+objects := $(sources:%.c=$(BUILD)/%.o) $(data:%=$(BUILD)/%.o)
+tests   := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard tests/test_*.c)))
+
+quiet := $(if $(V),,@)
+say    = $(if $(V),,@echo "  $(1)" &&)
+
+## all: build/meshwright (the default)
+all: $(BUILD)/meshwright
+
+## test: build, run every test and golden case, close with one line of counts
+test: $(BUILD)/meshwright $(tests)
+	@scripts/test.sh $(BUILD)/meshwright $(tests)
+
+## demo: install what is missing, build, predict the example table and draw the comparison
+demo:
+	@scripts/deps.sh
+	@$(MAKE) all
+	@scripts/demo.sh $(BUILD)/meshwright $(BUILD)/demo
+
+## asan: the same tests under the address and undefined-behaviour sanitizers, built in build/asan
+asan:
+	@$(MAKE) BUILD=build/asan CFLAGS="-O1 -g -fno-omit-frame-pointer" \
+	    sanitizers="-fsanitize=address,undefined,float-cast-overflow -fno-sanitize-recover=all" test
+
+## layers: check mechanically the order of the rooms, the doors to libraries and the prefixes
+layers: $(objects)
+	@scripts/layers.sh $(BUILD)
+
+## bench: start-up time of a prediction and rows per second of a sweep
+bench: $(BUILD)/meshwright
+	@scripts/bench.sh $(BUILD)/meshwright
+
+## golden-update: rewrite the expected output of the golden cases (read the difference before you keep it)
+golden-update: $(BUILD)/meshwright
+	@scripts/golden.sh $(BUILD)/meshwright --update
+
+## deps: install the Debian packages that are missing
+deps:
+	@scripts/deps.sh
+
+## install: copy the program to $(DESTDIR)$(PREFIX)/bin
+install: $(BUILD)/meshwright
+	install -d "$(DESTDIR)$(PREFIX)/bin"
+	install -m 755 $(BUILD)/meshwright "$(DESTDIR)$(PREFIX)/bin/meshwright"
+
+## clean: remove everything that was built
+clean:
+	rm -rf build
+
+## help: this list
+help:
+	@sed -n 's/^## \([a-z-]*\): /\1\t/p' Makefile | expand -t 16
+
+$(BUILD)/meshwright: $(BUILD)/meshwright.o $(BUILD)/libmeshwright.a
+	$(call say,link $@)$(link) -o $@ $^ $(libraries)
+
+$(BUILD)/tests/%: $(BUILD)/tests/%.o $(BUILD)/libmeshwright.a
+	$(call say,link $@)$(link) -o $@ $^ $(libraries) -lcmocka
+
+# Made anew each time, so that no object of a removed source lingers in it.
+$(BUILD)/libmeshwright.a: $(objects)
+	$(quiet)rm -f $@ && $(AR) rcs $@ $^
+
+$(BUILD)/%.o: %.c Makefile
+	@mkdir -p $(@D)
+	$(call say,compile $<)$(compile) -c -o $@ $<
+
+# A data file becomes `const char embedded_topo_chips_csv[]`, ended by a NUL: one binary is all that a user copies.
+$(BUILD)/%.csv.o $(BUILD)/%.json.o: scripts/embed.sh
+$(BUILD)/%.csv.o: %.csv
+	@mkdir -p $(@D)
+	$(call say,embed $<)scripts/embed.sh $< | $(CC) -c -x assembler -o $@ -
+$(BUILD)/%.json.o: %.json
+	@mkdir -p $(@D)
+	$(call say,embed $<)scripts/embed.sh $< | $(CC) -c -x assembler -o $@ -
+
+.PHONY: all test demo asan layers bench golden-update deps install clean help
+.SECONDARY:
+-include $(sources:%.c=$(BUILD)/%.d) $(tests:%=%.d) $(BUILD)/meshwright.d

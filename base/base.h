@@ -1,0 +1,208 @@
+/* base: what every room stands on. Status codes and messages, memory, text, numbers, strict JSON and CSV,
+ * option tables, files, seeded random numbers.
+ *
+ * Rules for the whole project, said once:
+ * - A function that can fail on its input returns a base_status and fills a base_error; outputs are set last and
+ *   are untouched on error. A base_status is also the exit code of the contract.
+ * - Memory comes from an arena that the caller passes in. An arena that cannot grow jumps to the handler that the
+ *   command installed (base_arena.exhausted), so no caller checks for NULL. Nothing is freed one by one.
+ * - Strings are UTF-8 and NUL-terminated. Inputs are never modified.
+ * - Inside: seconds, bytes, FLOP; the suffix of a name says which. Only base_format_* makes humane units. */
+#ifndef BASE_H
+#define BASE_H
+
+#include <setjmp.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#define BASE_COUNT(array) ((int)(sizeof(array) / sizeof((array)[0])))
+
+/* ---- status and message (error.c) ---- */
+
+enum base_status { BASE_OK = 0, BASE_INTERNAL = 1, BASE_USAGE = 2, BASE_INPUT = 3, BASE_NO_FIT = 4, BASE_RUN = 5 };
+
+struct base_error {
+    enum base_status status;
+    char text[1200]; /* "place: what is wrong, and what would do"; cut, never overrun */
+};
+
+/* Fills error with a formatted message and returns status, so that `return base_fail(...)` reads as one thought. */
+enum base_status base_fail(struct base_error *error, enum base_status status, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+/* Puts "place: " before the message that error holds already, and returns its status. */
+enum base_status base_fail_in(struct base_error *error, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* Passes a failure up. */
+#define BASE_TRY(call)                                \
+    do {                                              \
+        enum base_status base_try_ = (call);          \
+        if (base_try_ != BASE_OK) return base_try_;   \
+    } while (0)
+
+/* ---- memory (arena.c) ---- */
+
+struct base_arena {
+    struct base_chunk *chunk;     /* newest first */
+    char *at, *end;               /* free part of the newest chunk */
+    jmp_buf *exhausted;           /* where to go when memory runs out; must be set before the first allocation */
+    int64_t allocated_bytes;      /* handed out since the last reset */
+    int64_t fail_after_count;     /* tests: the allocation of this number fails; 0 never */
+    int64_t allocation_count;
+};
+
+void *base_alloc(struct base_arena *arena, size_t count, size_t size_bytes); /* zeroed, 16-byte aligned */
+#define base_new(arena, type, count) ((type *)base_alloc((arena), (size_t)(count), sizeof(type)))
+char *base_copy(struct base_arena *arena, const char *text);
+char *base_copy_bytes(struct base_arena *arena, const char *bytes, size_t length); /* adds the NUL */
+char *base_print(struct base_arena *arena, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void base_arena_reset(struct base_arena *arena); /* forgets all allocations, keeps the largest chunk */
+void base_arena_free(struct base_arena *arena);
+
+/* ---- growing text (text.c) ---- */
+
+struct base_text {
+    struct base_arena *arena;
+    char *data; /* NUL-terminated once anything was put */
+    size_t length, capacity;
+};
+
+void base_put(struct base_text *text, const char *string);
+void base_put_bytes(struct base_text *text, const char *bytes, size_t length);
+void base_putf(struct base_text *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void base_put_double(struct base_text *text, double value); /* shortest form that reads back as the same double */
+void base_put_int(struct base_text *text, int64_t value);
+
+/* ---- numbers (number.c) ---- */
+
+/* Whole text must be one number within the bounds. `what` names it in the message: "batch_size". */
+enum base_status base_parse_int(const char *text, const char *what, int64_t low, int64_t high, int64_t *out, struct base_error *error);
+enum base_status base_parse_double(const char *text, const char *what, double low, double high, double *out, struct base_error *error);
+/* "4,2,2,1" -> {4,2,2,1}; between 1 and limit entries, each within the bounds. */
+enum base_status base_parse_ints(const char *text, const char *what, int64_t low, int64_t high, int limit, int64_t *out, int *count, struct base_error *error);
+int64_t base_ceil_div(int64_t a, int64_t b); /* b > 0, a >= 0 */
+
+/* Humane forms, for reports/ and plots/ alone: "30.75 GiB", "1.51 s", "304.4 k", "45 GB/s". buffer is returned. */
+enum { BASE_HUMANE = 32 };
+char *base_format_bytes(char buffer[BASE_HUMANE], double bytes);
+char *base_format_seconds(char buffer[BASE_HUMANE], double seconds);
+char *base_format_count(char buffer[BASE_HUMANE], double count);
+
+/* Name in names that is closest to text, or NULL if none is near. */
+const char *base_nearest(const char *text, const char *const *names, int count);
+
+/* ---- JSON (json.c, the door to cJSON) ---- */
+
+enum base_json_kind { BASE_JSON_NULL, BASE_JSON_FALSE, BASE_JSON_TRUE, BASE_JSON_NUMBER, BASE_JSON_STRING, BASE_JSON_ARRAY, BASE_JSON_OBJECT };
+
+struct base_json {
+    enum base_json_kind kind;
+    const char *key;    /* of a member of an object */
+    const char *string;
+    double number;
+    int count;          /* children */
+    const struct base_json *child, *next;
+};
+
+/* Strict RFC 8259: one document, no trailing text, no duplicate keys, no NUL byte (escaped or not), valid UTF-8, numbers
+ * that a double holds, at most 64 levels. text[length] must be NUL. */
+enum base_status base_json_parse(struct base_arena *arena, const char *text, size_t length, const struct base_json **out, struct base_error *error);
+const struct base_json *base_json_get(const struct base_json *object, const char *key); /* NULL if absent */
+const char *base_json_kind_name(enum base_json_kind kind);
+/* The member's value as a whole number, or a message that says what was found. */
+enum base_status base_json_int(const struct base_json *value, const char *what, int64_t low, int64_t high, int64_t *out, struct base_error *error);
+
+/* Writing: commas and escapes are the writer's business. Indented unless `compact`. */
+enum { BASE_JSON_LEVELS = 96 }; /* a parsed document of the deepest kind fits inside one of ours */
+struct base_json_writer {
+    struct base_text *text;
+    bool compact;
+    int depth;
+    bool any[BASE_JSON_LEVELS];     /* something was written at this depth */
+    bool inline_[BASE_JSON_LEVELS]; /* this array or object stands on one line */
+    bool after_key;
+};
+void base_json_open(struct base_json_writer *writer, char bracket);        /* '{' or '[' */
+void base_json_open_inline(struct base_json_writer *writer, char bracket); /* the whole of it on one line */
+void base_json_close(struct base_json_writer *writer, char bracket);       /* '}' or ']' */
+void base_json_key(struct base_json_writer *writer, const char *key);
+void base_json_put_string(struct base_json_writer *writer, const char *value); /* NULL becomes null, bytes that are not UTF-8 U+FFFD */
+void base_json_put_int(struct base_json_writer *writer, int64_t value);
+void base_json_put_double(struct base_json_writer *writer, double value); /* not finite becomes null */
+void base_json_put_bool(struct base_json_writer *writer, bool value);
+void base_json_put_null(struct base_json_writer *writer);
+void base_json_put_value(struct base_json_writer *writer, const struct base_json *value);
+
+/* ---- CSV (csv.c): RFC 4180, a header line, one row in memory at a time ---- */
+
+struct base_csv {
+    const char *path;      /* for messages */
+    FILE *file;            /* or NULL when reading from text */
+    const char *text;
+    char *buffer;          /* the current row, fields NUL-terminated in place */
+    size_t buffer_length, buffer_capacity;
+    const char **names;    /* header */
+    int column_count;
+    const char **fields;   /* current row */
+    int field_count;       /* fields of the current row (a ragged row differs from column_count) */
+    int field_capacity;
+    int64_t line_number;   /* of the start of the current row, from 1 */
+    int64_t next_line_number;
+    struct base_arena *arena;
+};
+/* Opens a file (or, with path == NULL in text form, a NUL-terminated text) and reads its header. */
+enum base_status base_csv_open(struct base_csv *csv, struct base_arena *arena, const char *path, struct base_error *error);
+enum base_status base_csv_open_text(struct base_csv *csv, struct base_arena *arena, const char *name, const char *text, struct base_error *error);
+/* Reads the next row; *more is false at the end. Ragged rows are returned as they are: compare field_count. */
+enum base_status base_csv_next(struct base_csv *csv, bool *more, struct base_error *error);
+int base_csv_column(const struct base_csv *csv, const char *name);              /* -1 if absent */
+const char *base_csv_field(const struct base_csv *csv, int column);            /* "" if absent */
+void base_csv_close(struct base_csv *csv);
+void base_put_csv(struct base_text *text, const char *field); /* quoted where it must be */
+
+/* ---- files (file.c) ---- */
+
+enum base_status base_read_file(struct base_arena *arena, const char *path, size_t limit_bytes, const char **text, size_t *length, struct base_error *error);
+
+/* An output file is written beside its place and renamed at the end; what is not committed leaves no trace. */
+struct base_output {
+    FILE *file;
+    char path[3072], partial[3104];
+};
+enum base_status base_output_open(struct base_output *output, const char *path, struct base_error *error);
+enum base_status base_output_commit(struct base_output *output, struct base_error *error);
+void base_output_abandon(struct base_output *output);
+void base_output_abandon_all(void); /* at exit: removes every partial file */
+void base_output_unlink_all(void);  /* the same from a signal handler: calls nothing that is not async-signal-safe */
+enum base_status base_write_file(const char *path, const char *bytes, size_t length, struct base_error *error);
+
+/* ---- options (options.c): one table gives parsing, help and (later) man page and completion ---- */
+
+struct base_option {
+    const char *name;     /* "--batch-size" */
+    const char *value;    /* "B" as help shows it; NULL: a flag */
+    const char *help;
+    const char *fallback; /* default as help shows it, or NULL */
+};
+
+struct base_arguments {
+    const struct base_option *options;
+    int option_count;
+    const char **values;      /* one per option: NULL absent, "" a flag that is set, else its value */
+    const char **positional;
+    int positional_count;
+};
+/* arguments start after the command's name. An unknown option or a missing value is BASE_USAGE and names the nearest. */
+enum base_status base_arguments_parse(struct base_arena *arena, const struct base_option *options, int option_count, int positional_limit,
+                                      int argument_count, const char *const *arguments, struct base_arguments *out, struct base_error *error);
+const char *base_argument(const struct base_arguments *arguments, const char *name); /* NULL if absent; asserts that the table has it */
+
+/* ---- random numbers (random.c): PCG32, seeded, the same on every machine ---- */
+
+struct base_random { uint64_t state, stream; };
+void base_random_seed(struct base_random *random, uint64_t seed);
+uint32_t base_random_next(struct base_random *random);
+int64_t base_random_below(struct base_random *random, int64_t bound); /* 0 .. bound-1 */
+
+#endif

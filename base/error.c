@@ -1,0 +1,34 @@
+#include "base/base.h"
+
+#include <stdarg.h>
+#include <string.h>
+
+enum base_status base_fail(struct base_error *error, enum base_status status, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(error->text, sizeof error->text, format, arguments);
+    va_end(arguments);
+    error->status = status;
+    return status;
+}
+
+enum base_status base_fail_in(struct base_error *error, const char *format, ...)
+{
+    char place[400];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(place, sizeof place, format, arguments);
+    va_end(arguments);
+    char rest[sizeof error->text];
+    memcpy(rest, error->text, sizeof rest);
+    /* Cutting a message that is too long is what snprintf is asked for here. */
+    int written = snprintf(error->text, sizeof error->text, "%s: ", place);
+    size_t used = written < 0 ? 0 : (size_t)written;
+    if (used >= sizeof error->text) used = sizeof error->text - 1;
+    size_t room = sizeof error->text - 1 - used, length = strlen(rest);
+    if (length > room) length = room;
+    memcpy(error->text + used, rest, length);
+    error->text[used + length] = '\0';
+    return error->status;
+}

@@ -1,0 +1,137 @@
+#include "base/base.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Shown values are cut so that a hostile one cannot fill the message. */
+enum { SHOWN = 60 };
+
+enum base_status base_parse_int(const char *text, const char *what, int64_t low, int64_t high, int64_t *out, struct base_error *error)
+{
+    const char *digits = text + (*text == '-' || *text == '+');
+    if (!*digits || strspn(digits, "0123456789") != strlen(digits))
+        return base_fail(error, BASE_INPUT, "%s: \"%.*s\" is not a whole number", what, SHOWN, text);
+    errno = 0;
+    long long value = strtoll(text, NULL, 10);
+    if (errno == ERANGE || value < low || value > high)
+        return base_fail(error, BASE_INPUT, "%s: %.*s is out of range: from %" PRId64 " to %" PRId64 " would do", what, SHOWN, text, low, high);
+    *out = value;
+    return BASE_OK;
+}
+
+enum base_status base_parse_double(const char *text, const char *what, double low, double high, double *out, struct base_error *error)
+{
+    char *end;
+    double value = strtod(text, &end);
+    bool plain = *text && !isspace((unsigned char)*text) && strspn(text, "+-.0123456789eE") == strlen(text);
+    if (!plain || *end || end == text)
+        return base_fail(error, BASE_INPUT, "%s: \"%.*s\" is not a number", what, SHOWN, text);
+    if (!isfinite(value) || value < low || value > high)
+        return base_fail(error, BASE_INPUT, "%s: %.*s is out of range: from %g to %g would do", what, SHOWN, text, low, high);
+    *out = value;
+    return BASE_OK;
+}
+
+enum base_status base_parse_ints(const char *text, const char *what, int64_t low, int64_t high, int limit, int64_t *out, int *count, struct base_error *error)
+{
+    int found = 0;
+    for (const char *at = text;; at++) {
+        size_t length = strcspn(at, ",");
+        char item[SHOWN + 4];
+        if (length > SHOWN) return base_fail(error, BASE_INPUT, "%s: \"%.*s\" is not a whole number", what, SHOWN, at);
+        memcpy(item, at, length);
+        item[length] = '\0';
+        if (found == limit) return base_fail(error, BASE_INPUT, "%s: \"%.*s\" has more than %d numbers", what, SHOWN, text, limit);
+        BASE_TRY(base_parse_int(item, what, low, high, &out[found], error));
+        found++;
+        at += length;
+        if (!*at) break;
+    }
+    *count = found;
+    return BASE_OK;
+}
+
+int64_t base_ceil_div(int64_t a, int64_t b)
+{
+    return a / b + (a % b != 0);
+}
+
+struct unit { double size; const char *name; };
+
+/* The largest unit that leaves at least one before the point, rounding included. A whole number is shown as one. */
+static char *format_scaled(char buffer[BASE_HUMANE], double value, const struct unit *units, int count)
+{
+    if (!isfinite(value)) {
+        snprintf(buffer, BASE_HUMANE, "unknown");
+        return buffer;
+    }
+    const struct unit *unit = &units[count - 1];
+    for (int i = 0; i < count; i++) {
+        if (fabs(value) < 0.99995 * units[i].size) continue;
+        unit = &units[i];
+        break;
+    }
+    double scaled = value / unit->size;
+    int decimals = fabs(scaled) >= 999.95 ? 0 : fabs(scaled) >= 99.995 ? 1 : 2;
+    if (fabs(scaled - round(scaled)) <= 0.5e-4 * fabs(scaled)) decimals = 0;
+    snprintf(buffer, BASE_HUMANE, "%.*f%s%s", decimals, scaled, *unit->name ? " " : "", unit->name);
+    return buffer;
+}
+
+char *base_format_bytes(char buffer[BASE_HUMANE], double bytes)
+{
+    static const struct unit units[] = {{1099511627776.0, "TiB"}, {1073741824.0, "GiB"}, {1048576.0, "MiB"}, {1024.0, "KiB"}, {1.0, "B"}};
+    return format_scaled(buffer, bytes, units, BASE_COUNT(units));
+}
+
+char *base_format_seconds(char buffer[BASE_HUMANE], double seconds)
+{
+    static const struct unit units[] = {{1.0, "s"}, {1e-3, "ms"}, {1e-6, "us"}, {1e-9, "ns"}};
+    if (seconds == 0) return snprintf(buffer, BASE_HUMANE, "0 s"), buffer;
+    return format_scaled(buffer, seconds, units, BASE_COUNT(units));
+}
+
+char *base_format_count(char buffer[BASE_HUMANE], double count)
+{
+    static const struct unit units[] = {{1e12, "T"}, {1e9, "G"}, {1e6, "M"}, {1e3, "k"}, {1.0, ""}};
+    return format_scaled(buffer, count, units, BASE_COUNT(units));
+}
+
+enum { LONGEST_NAME = 64 };
+
+/* Levenshtein's distance with two rows. */
+static int distance(const char *a, const char *b)
+{
+    int previous[LONGEST_NAME + 1], current[LONGEST_NAME + 1];
+    int a_length = (int)strlen(a), b_length = (int)strlen(b);
+    if (a_length > LONGEST_NAME || b_length > LONGEST_NAME) return LONGEST_NAME;
+    for (int j = 0; j <= b_length; j++) previous[j] = j;
+    for (int i = 1; i <= a_length; i++) {
+        current[0] = i;
+        for (int j = 1; j <= b_length; j++) {
+            int best = previous[j - 1] + (a[i - 1] != b[j - 1]);
+            if (previous[j] + 1 < best) best = previous[j] + 1;
+            if (current[j - 1] + 1 < best) best = current[j - 1] + 1;
+            current[j] = best;
+        }
+        memcpy(previous, current, sizeof previous);
+    }
+    return previous[b_length];
+}
+
+const char *base_nearest(const char *text, const char *const *names, int count)
+{
+    const char *nearest = NULL;
+    int bound = (int)(strlen(text) > LONGEST_NAME ? 0 : strlen(text)) / 3 + 1;
+    for (int i = 0; i < count; i++) {
+        int d = distance(text, names[i]);
+        if (d > bound || (nearest && d == bound)) continue;
+        bound = d;
+        nearest = names[i];
+    }
+    return nearest;
+}

@@ -1,0 +1,67 @@
+#include "base/base.h"
+
+#include <assert.h>
+#include <string.h>
+
+enum { MOST_OPTIONS = 96 };
+
+static int find_option(const struct base_option *options, int count, const char *name, size_t length)
+{
+    for (int i = 0; i < count; i++)
+        if (strlen(options[i].name) == length && !strncmp(options[i].name, name, length)) return i;
+    return -1;
+}
+
+static enum base_status unknown_option(const struct base_option *options, int count, const char *given, struct base_error *error)
+{
+    const char *names[MOST_OPTIONS];
+    char name[80];
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(given, "="), given);
+    for (int i = 0; i < count && i < MOST_OPTIONS; i++) names[i] = options[i].name;
+    const char *nearest = base_nearest(name, names, count < MOST_OPTIONS ? count : MOST_OPTIONS);
+    if (nearest) return base_fail(error, BASE_USAGE, "unknown option %s: is %s meant? --help lists all", name, nearest);
+    return base_fail(error, BASE_USAGE, "unknown option %s: --help lists all", name);
+}
+
+/* "-h" is taken for an option that nobody knows, "-" and "-5" for arguments. */
+static bool is_option(const char *given)
+{
+    return given[0] == '-' && given[1] && !(given[1] >= '0' && given[1] <= '9');
+}
+
+enum base_status base_arguments_parse(struct base_arena *arena, const struct base_option *options, int option_count, int positional_limit,
+                                      int argument_count, const char *const *arguments, struct base_arguments *out, struct base_error *error)
+{
+    const char **values = base_new(arena, const char *, option_count), **positional = base_new(arena, const char *, argument_count + 1);
+    int positional_count = 0;
+    for (int i = 0; i < argument_count; i++) {
+        const char *given = arguments[i], *equals = strchr(given, '=');
+        if (!is_option(given)) {
+            if (positional_count == positional_limit)
+                return base_fail(error, BASE_USAGE, "\"%.60s\" is one argument too many; options begin with --", given);
+            positional[positional_count++] = given;
+            continue;
+        }
+        int which = find_option(options, option_count, given, equals ? (size_t)(equals - given) : strlen(given));
+        if (which < 0) return unknown_option(options, option_count, given, error);
+        const struct base_option *option = &options[which];
+        if (values[which]) return base_fail(error, BASE_USAGE, "%s is given twice", option->name);
+        if (!option->value) {
+            if (equals) return base_fail(error, BASE_USAGE, "%s takes no value", option->name);
+            values[which] = "";
+            continue;
+        }
+        if (!equals && (i + 1 == argument_count || !strncmp(arguments[i + 1], "--", 2)))
+            return base_fail(error, BASE_USAGE, "%s needs a value: %s %s", option->name, option->name, option->value);
+        values[which] = equals ? equals + 1 : arguments[++i];
+    }
+    *out = (struct base_arguments){options, option_count, values, positional, positional_count};
+    return BASE_OK;
+}
+
+const char *base_argument(const struct base_arguments *arguments, const char *name)
+{
+    int which = find_option(arguments->options, arguments->option_count, name, strlen(name));
+    assert(which >= 0);
+    return arguments->values[which];
+}

@@ -1,0 +1,74 @@
+#include "base/base.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { FIRST_TEXT_BYTES = 512 };
+
+/* The outgrown buffer stays in the arena: doubling keeps that waste below the text's own size. */
+static void reserve(struct base_text *text, size_t more)
+{
+    if (text->capacity - text->length > more) return;
+    size_t capacity = text->capacity ? 2 * text->capacity : FIRST_TEXT_BYTES;
+    while (capacity - text->length <= more) capacity *= 2;
+    char *data = base_alloc(text->arena, capacity, 1);
+    if (text->length) memcpy(data, text->data, text->length);
+    text->data = data;
+    text->capacity = capacity;
+}
+
+void base_put_bytes(struct base_text *text, const char *bytes, size_t length)
+{
+    reserve(text, length);
+    if (length) memcpy(text->data + text->length, bytes, length);
+    text->length += length;
+    text->data[text->length] = '\0';
+}
+
+void base_put(struct base_text *text, const char *string)
+{
+    base_put_bytes(text, string, strlen(string));
+}
+
+void base_putf(struct base_text *text, const char *format, ...)
+{
+    va_list first, second;
+    va_start(first, format);
+    va_copy(second, first);
+    int length = vsnprintf(NULL, 0, format, first);
+    va_end(first);
+    size_t more = length < 0 ? 0 : (size_t)length;
+    reserve(text, more);
+    vsnprintf(text->data + text->length, more + 1, format, second);
+    text->length += more;
+    va_end(second);
+}
+
+void base_put_int(struct base_text *text, int64_t value)
+{
+    char digits[24];
+    int at = sizeof digits;
+    uint64_t rest = value < 0 ? 0 - (uint64_t)value : (uint64_t)value;
+    do {
+        digits[--at] = (char)('0' + rest % 10);
+        rest /= 10;
+    } while (rest);
+    if (value < 0) digits[--at] = '-';
+    base_put_bytes(text, digits + at, sizeof digits - (size_t)at);
+}
+
+void base_put_double(struct base_text *text, double value)
+{
+    if (isfinite(value) && fabs(value) < 1e15 && value == (double)(int64_t)value && !(value == 0 && signbit(value))) {
+        base_put_int(text, (int64_t)value);
+        return;
+    }
+    char buffer[40];
+    for (int digits = 15; digits <= 17; digits++) {
+        snprintf(buffer, sizeof buffer, "%.*g", digits, value);
+        if (strtod(buffer, NULL) == value) break;
+    }
+    base_put(text, buffer);
+}

@@ -1,0 +1,115 @@
+/* `batch`: many questions through one process. A line in, a line out, in order. */
+#include "commands/commands.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { LONGEST_QUESTION_BYTES = 1 << 20, MOST_ARGUMENTS = 256 };
+
+/* Reads one line without its end. false at the end of the input. */
+static bool read_line(struct base_text *line, bool *too_long)
+{
+    bool any = false;
+    *too_long = false;
+    for (int byte; (byte = getc_unlocked(stdin)) != EOF;) {
+        any = true;
+        if (byte == '\n') break;
+        char c = (char)byte;
+        if (line->length < LONGEST_QUESTION_BYTES) base_put_bytes(line, &c, 1);
+        else *too_long = true;
+    }
+    return any;
+}
+
+static enum base_status read_question(struct base_arena *arena, const struct base_text *line, const char ***arguments, int *count, struct base_error *error)
+{
+    const struct base_json *list;
+    BASE_TRY(base_json_parse(arena, line->length ? line->data : "", line->length, &list, error));
+    if (list->kind != BASE_JSON_ARRAY || list->count == 0 || list->count > MOST_ARGUMENTS)
+        return base_fail(error, BASE_USAGE, "a question is a JSON list of 1 to %d strings, as in [\"mesh\",\"--topology\",\"v4-8\"]", MOST_ARGUMENTS);
+    const char **strings = base_new(arena, const char *, list->count);
+    int i = 0;
+    for (const struct base_json *item = list->child; item; item = item->next) {
+        if (item->kind != BASE_JSON_STRING) return base_fail(error, BASE_USAGE, "argument %d is %s; every argument is a string", i, base_json_kind_name(item->kind));
+        strings[i++] = item->string;
+    }
+    *arguments = strings;
+    *count = i;
+    return BASE_OK;
+}
+
+/* A document that is not JSON (help, a drawing's report) is carried as a string. */
+static void put_answer(struct base_text *answer, enum base_status status, struct base_text *document, const struct base_error *error, struct base_arena *arena)
+{
+    struct base_json_writer writer = {.text = answer, .compact = true};
+    base_json_open(&writer, '{');
+    base_json_key(&writer, "exit");
+    base_json_put_int(&writer, status);
+    if (status != BASE_OK && status != BASE_NO_FIT) {
+        base_json_key(&writer, "error");
+        base_json_put_string(&writer, error->text);
+        base_json_close(&writer, '}');
+        return;
+    }
+    base_json_key(&writer, "result");
+    while (document->length && document->data[document->length - 1] == '\n') document->data[--document->length] = '\0';
+    const char *text = document->length ? document->data : "null";
+    if (strchr("{[", *text) || !strcmp(text, "null")) base_put(answer, text);
+    else base_json_put_string(&writer, base_copy(arena, text));
+    writer.after_key = false;
+    base_json_close(&writer, '}');
+}
+
+static enum base_status answer_line(const struct commands_context *outer, struct base_arena *arena, const struct base_text *line, bool too_long, struct base_text *answer)
+{
+    struct base_error error = {0};
+    struct base_text document = {.arena = arena};
+    struct commands_context context = {.arena = arena, .cache = outer->cache, .json = true, .compact = true};
+    const char **arguments = NULL;
+    int count = 0;
+    enum base_status status = too_long ? base_fail(&error, BASE_USAGE, "a question is at most 1 MiB long") : read_question(arena, line, &arguments, &count, &error);
+    if (status == BASE_OK && !strcmp(arguments[0], "batch")) status = base_fail(&error, BASE_USAGE, "batch does not answer batch");
+    if (status == BASE_OK) status = commands_execute(&context, arguments[0], count - 1, arguments + 1, &document, &error);
+    put_answer(answer, status, &document, &error, arena);
+    return status;
+}
+
+/* Answers go out at once: the asker may be waiting for one before it asks the next. */
+static enum base_status run_batch(struct commands_context *context, const struct base_arguments *arguments, struct base_text *out, struct base_error *error)
+{
+    (void)arguments, (void)out;
+    jmp_buf exhausted;
+    struct base_arena arena = {.exhausted = &exhausted};
+    for (bool more = true; more;) {
+        if (setjmp(exhausted)) {
+            base_output_abandon_all();
+            fputs("{\"exit\":1,\"error\":\"out of memory\"}\n", stdout);
+            base_arena_reset(&arena);
+        }
+        struct base_text line = {.arena = &arena}, answer = {.arena = &arena};
+        bool too_long;
+        more = read_line(&line, &too_long);
+        if (more && line.length) {
+            answer_line(context, &arena, &line, too_long, &answer);
+            fwrite(answer.data, 1, answer.length, stdout);
+            fflush(stdout);
+        }
+        base_arena_reset(&arena);
+    }
+    base_arena_free(&arena);
+    if (ferror(stdout)) return base_fail(error, BASE_INPUT, "stdout: cannot be written");
+    return BASE_OK;
+}
+
+static const struct base_option options[] = {COMMANDS_COMMON};
+
+const struct commands_command commands_batch = {
+    .name = "batch",
+    .summary = "answer many questions, one JSON array of arguments a line, through one process",
+    .usage = "batch < QUESTIONS",
+    .examples = "  echo '[\"topology\",\"v4-512\"]' | meshwright batch\n"
+                "  echo '[\"mesh\",\"--topology\",\"v3-32\",\"--num-partitions\",\"4\"]' | meshwright batch\n",
+    .options = options,
+    .option_count = BASE_COUNT(options),
+    .run = run_batch,
+};

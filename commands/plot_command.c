@@ -1,0 +1,92 @@
+/* `plot`: one chart of one file. */
+#include "commands/commands.h"
+#include "plots/plots.h"
+
+#include <string.h>
+
+typedef enum base_status draw_kind(struct base_arena *arena, const char *input, enum plots_format format, struct plots_picture *out, struct base_error *error);
+
+static enum base_status draw_comparison(struct base_arena *arena, const char *input, enum plots_format format, struct plots_picture *out,
+                                        struct base_error *error)
+{
+    struct plots_comparison comparison;
+    BASE_TRY(plots_comparison_read(arena, input, &comparison, error));
+    return plots_comparison_draw(arena, &comparison, format, out, error);
+}
+
+/* A chart is a row here and a file in plots/. */
+static const struct kind { const char *name, *input, *answers; draw_kind *draw; } kinds[] = {
+    {"comparison", "RESULT.csv of sweep", "how far are predictions from measurements, and are the out-of-memory verdicts right?", draw_comparison},
+};
+
+static const char *list_kinds(struct base_arena *arena)
+{
+    struct base_text text = {.arena = arena};
+    for (int i = 0; i < BASE_COUNT(kinds); i++) base_putf(&text, "%s%s (%s)", i ? ", " : "", kinds[i].name, kinds[i].input);
+    return text.data;
+}
+
+static enum base_status find_kind(struct base_arena *arena, const char *name, const struct kind **out, struct base_error *error)
+{
+    for (int i = 0; i < BASE_COUNT(kinds); i++) {
+        if (strcmp(kinds[i].name, name) != 0) continue;
+        *out = &kinds[i];
+        return BASE_OK;
+    }
+    return base_fail(error, BASE_USAGE, "plot: there is no kind \"%.60s\"; the kinds are: %s", name, list_kinds(arena));
+}
+
+static void put_report(const struct commands_context *context, const struct kind *kind, const char *path,
+                       const struct plots_picture *picture, struct base_text *out)
+{
+    if (!context->json) {
+        base_putf(out, "%s\n%s\n%s: %s\n", picture->title, picture->subtitle, kind->name, path);
+        return;
+    }
+    struct base_json_writer writer = {.text = out, .compact = context->compact};
+    base_json_open(&writer, '{');
+    base_json_key(&writer, "kind");
+    base_json_put_string(&writer, kind->name);
+    base_json_key(&writer, "file");
+    base_json_put_string(&writer, path);
+    base_json_key(&writer, "title");
+    base_json_put_string(&writer, picture->title);
+    base_json_key(&writer, "subtitle");
+    base_json_put_string(&writer, picture->subtitle);
+    base_json_key(&writer, "row_count");
+    base_json_put_int(&writer, picture->row_count);
+    base_json_close(&writer, '}');
+    base_put(out, "\n");
+}
+
+static enum base_status run_plot(struct commands_context *context, const struct base_arguments *arguments, struct base_text *out, struct base_error *error)
+{
+    const char *path = base_argument(arguments, "--out");
+    const struct kind *kind;
+    enum plots_format format;
+    struct plots_picture picture;
+    if (arguments->positional_count < 1) return base_fail(error, BASE_USAGE, "plot: KIND and INPUT are missing; the kinds are: %s", list_kinds(context->arena));
+    BASE_TRY(find_kind(context->arena, arguments->positional[0], &kind, error));
+    if (arguments->positional_count < 2) return base_fail(error, BASE_USAGE, "plot %s: INPUT is missing: %s", kind->name, kind->input);
+    if (!path) return base_fail(error, BASE_USAGE, "plot %s: --out is missing: --out FILE.svg, FILE.pdf or FILE.png", kind->name);
+    BASE_TRY(plots_format_parse(path, &format, error));
+    BASE_TRY(kind->draw(context->arena, arguments->positional[1], format, &picture, error));
+    BASE_TRY(base_write_file(path, picture.bytes.data, picture.bytes.length, error));
+    put_report(context, kind, path, &picture, out);
+    return BASE_OK;
+}
+
+static const struct base_option options[] = {COMMANDS_COMMON};
+
+const struct commands_command commands_plot = {
+    .name = "plot",
+    .summary = "draw a chart as SVG, PDF or PNG: comparison (predicted beside measured)",
+    .usage = "plot KIND INPUT --out FILE.svg|.pdf|.png",
+    .examples = "  meshwright sweep TABLE.csv --out RESULT.csv && meshwright plot comparison RESULT.csv --out comparison.svg\n"
+                "  meshwright plot comparison RESULT.csv --out comparison.png\n",
+    .options = options,
+    .option_count = BASE_COUNT(options),
+    .positional_limit = 2,
+    .run = run_plot,
+    .writes_out = true,
+};

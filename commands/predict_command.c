@@ -1,0 +1,156 @@
+/* `predict`: one plan, with reasons. */
+#include "commands/commands.h"
+#include "reports/reports.h"
+#include "sim/sim.h"
+
+#include <string.h>
+
+enum { LARGEST_PLAN_BYTES = 1 << 20 };
+
+/* Options that are keys of a plan, in the order of enum sim_key. Lengths have one option for both. */
+static const struct { const char *option; enum sim_key key; } plan_options[] = {
+    {"--model", SIM_MODEL}, {"--topology", SIM_TOPOLOGY}, {"--model-parallel-submesh", SIM_SUBMESH}, {"--num-partitions", SIM_NUM_PARTITIONS},
+    {"--logical-axis-rules", SIM_RULES}, {"--optimizer-partitioning", SIM_OPTIMIZER_PARTITIONING}, {"--sequence-parallel", SIM_SEQUENCE_PARALLEL},
+    {"--batch-size", SIM_BATCH_SIZE}, {"--num-microbatches", SIM_NUM_MICROBATCHES}, {"--optimizer", SIM_OPTIMIZER}, {"--remat-policy", SIM_REMAT_POLICY},
+    {"--dtype", SIM_DTYPE}, {"--attention", SIM_ATTENTION}, {"--software", SIM_SOFTWARE}, {"--memory-kind", SIM_MEMORY_KIND},
+    {"--learning-rate", SIM_LEARNING_RATE}, {"--seed", SIM_SEED},
+};
+
+enum base_status commands_profile(struct commands_context *context, const struct base_arguments *arguments, struct base_error *error)
+{
+    const char *path = base_argument(arguments, "--profile"), *text;
+    size_t length;
+    const struct base_json *document = NULL;
+    if (path) {
+        BASE_TRY(base_read_file(context->arena, path, LARGEST_PLAN_BYTES, &text, &length, error));
+        if (base_json_parse(context->arena, text, length, &document, error) != BASE_OK) return base_fail_in(error, "%s", path);
+    }
+    if (context->cache) sim_cache_override(context->cache, document);
+    return BASE_OK;
+}
+
+/* "512,512", or one number: the targets of a decoder-only model. */
+static enum base_status read_lengths(struct base_arena *arena, const char *given, struct sim_plan_text *plan, struct base_error *error)
+{
+    int64_t lengths[2];
+    int count;
+    BASE_TRY(base_parse_ints(given, "task_feature_lengths", 1, INT64_C(1) << 24, 2, lengths, &count, error));
+    if (count == 2) plan->values[SIM_INPUTS_LENGTH] = base_print(arena, "%lld", (long long)lengths[0]);
+    plan->values[SIM_TARGETS_LENGTH] = base_print(arena, "%lld", (long long)lengths[count - 1]);
+    return BASE_OK;
+}
+
+/* A plan's file first, then what the options say over it. */
+static enum base_status read_plan(struct commands_context *context, const struct base_arguments *arguments, struct sim_plan_text *plan, struct base_error *error)
+{
+    memset(plan, 0, sizeof *plan);
+    if (arguments->positional_count) {
+        const char *path = arguments->positional[0], *text;
+        size_t length;
+        const struct base_json *document;
+        BASE_TRY(base_read_file(context->arena, path, LARGEST_PLAN_BYTES, &text, &length, error));
+        enum base_status status = base_json_parse(context->arena, text, length, &document, error);
+        if (status == BASE_OK) status = sim_plan_from_json(context->arena, document, plan, error);
+        if (status != BASE_OK) return base_fail_in(error, "%s", path);
+    }
+    for (int i = 0; i < BASE_COUNT(plan_options); i++) {
+        const char *given = base_argument(arguments, plan_options[i].option);
+        if (given && !*given) return base_fail(error, BASE_INPUT, "%s: is empty; leave it out for the default", plan_options[i].option);
+        if (given) plan->values[plan_options[i].key] = given;
+    }
+    const char *lengths = base_argument(arguments, "--task-feature-lengths");
+    return lengths ? read_lengths(context->arena, lengths, plan, error) : BASE_OK;
+}
+
+static enum base_status read_step(const struct base_arguments *arguments, enum model_step *out, struct base_error *error)
+{
+    static const char *const names[] = {[MODEL_STEP_TRAIN] = "train", [MODEL_STEP_GRADIENT] = "gradient", [MODEL_STEP_FORWARD] = "forward", [MODEL_STEP_EVALUATE] = "evaluate"};
+    const char *given = base_argument(arguments, "--step");
+    *out = MODEL_STEP_TRAIN;
+    if (!given) return BASE_OK;
+    for (int i = 0; i < BASE_COUNT(names); i++) {
+        if (strcmp(names[i], given) != 0) continue;
+        *out = (enum model_step)i;
+        return BASE_OK;
+    }
+    return base_fail(error, BASE_INPUT, "--step: \"%.40s\" is unknown; train, gradient, forward and evaluate would do", given);
+}
+
+static enum base_status write_trace(struct commands_context *context, const char *path, const struct sim_timeline *timeline, struct base_error *error)
+{
+    struct base_text text = {.arena = context->arena};
+    reports_trace(timeline, &text);
+    return base_write_file(path, text.data, text.length, error);
+}
+
+static enum base_status answer(struct commands_context *context, const struct base_arguments *arguments, const struct sim_plan_text *text, const struct sim_plan *plan,
+                               struct base_text *out, struct base_error *error)
+{
+    struct sim_prediction prediction;
+    struct sim_timeline timeline = {0};
+    struct sim_change changes[SIM_MOST_CHANGES];
+    const char *trace = base_argument(arguments, "--trace");
+    struct sim_detail detail = {.collectives = base_new(context->arena, struct sim_collective_row, SIM_MOST_COLLECTIVES), .timeline = trace ? &timeline : NULL, .arena = context->arena};
+    BASE_TRY(sim_predict(context->cache, plan, &prediction, &detail, error));
+    struct reports_prediction report = {.plan = *text, .checked = plan, .prediction = &prediction, .collectives = detail.collectives, .collective_count = detail.collective_count,
+                                        .timeline = detail.timeline, .changes = changes, .by_op = base_argument(arguments, "--collectives-by-op") != NULL};
+    if (!prediction.fits) BASE_TRY(sim_changes_that_fit(context->cache, context->arena, text, plan, changes, &report.change_count, error));
+    if (trace) BASE_TRY(write_trace(context, trace, &timeline, error));
+    if (context->json) reports_prediction_json(&report, context->compact, out);
+    else reports_prediction_text(&report, out);
+    return prediction.fits ? BASE_OK : BASE_NO_FIT;
+}
+
+static enum base_status run_predict(struct commands_context *context, const struct base_arguments *arguments, struct base_text *out, struct base_error *error)
+{
+    struct sim_plan_text text;
+    struct sim_plan plan;
+    enum model_step step;
+    BASE_TRY(commands_profile(context, arguments, error));
+    BASE_TRY(read_plan(context, arguments, &text, error));
+    BASE_TRY(read_step(arguments, &step, error));
+    enum base_status status = sim_plan_check(context->cache, context->arena, &text, step, base_argument(arguments, "--as-partitioned") != NULL, &plan, error);
+    if (status != BASE_OK) return arguments->positional_count ? base_fail_in(error, "%s", arguments->positional[0]) : status;
+    if (base_argument(arguments, "--program") && !context->json) return sim_program_print(context->cache, &plan, out, error);
+    return answer(context, arguments, &text, &plan, out, error);
+}
+
+static const struct base_option options[] = {
+    {"--model", "MODEL", "zoo name, one line, or @model.json", NULL},
+    {"--topology", "T", "v4-512, v4:4x8x8, h100:16x8, local:4, …", NULL},
+    {"--model-parallel-submesh", "X,Y,Z,C", "the tile of one model group", NULL},
+    {"--num-partitions", "N", "or T5X's table of tiles", "1"},
+    {"--logical-axis-rules", "RULES", "standard:A,P, data_only, zero3, megatron, optimus, gshard, or a JSON list", "standard:1,1"},
+    {"--task-feature-lengths", "I,T", "lengths of inputs and targets; decoder-only models: T", NULL},
+    {"--batch-size", "B", "sequences in a global batch", NULL},
+    {"--num-microbatches", "N", "0 and 1 are off", "0"},
+    {"--optimizer", "O", "adafactor, adamw, sgd", "adafactor"},
+    {"--learning-rate", "R", "constant", "1e-3"},
+    {"--remat-policy", "P", "none, minimal, selective, full", "minimal for scanned models, else none"},
+    {"--dtype", "D", "bfloat16, float32, float16, fp8", "bfloat16; float32 on local topologies"},
+    {"--attention", "A", "unfused, flash", "unfused"},
+    {"--optimizer-partitioning", "P", "none, data, data+gradients", "none"},
+    {"--sequence-parallel", "0|1", "shard the length between model-parallel parts", "0"},
+    {"--software", "S", "training software of which time", "t5x"},
+    {"--memory-kind", "K", "device, reserved, allocated", "device"},
+    {"--seed", "N", "initial values and data", "0"},
+    {"--step", "S", "train, gradient, forward, evaluate", "train"},
+    {"--as-partitioned", NULL, "without the compiler passes of the profile", NULL},
+    {"--collectives-by-op", NULL, "with each collective the operations it comes from", NULL},
+    {"--program", NULL, "print the sharded operations", NULL},
+    {"--trace", "FILE", "write the step as a Chrome trace, which Perfetto reads", NULL},
+    {"--profile", "FILE", "constants that take the place of the catalogue's", "the chip's own"},
+    COMMANDS_COMMON,
+};
+
+const struct commands_command commands_predict = {
+    .name = "predict",
+    .summary = "does a plan fit in memory, and how many tokens per second, and why",
+    .usage = "predict PLAN.json | predict --model M --topology T --batch-size B --task-feature-lengths I,T …",
+    .examples = "  meshwright predict examples/t5_11b_v4_512.json\n"
+                "  meshwright predict --model t5_1_1_xl --topology v4-64 --num-partitions 4 --batch-size 256 --task-feature-lengths 512,114\n",
+    .options = options,
+    .option_count = BASE_COUNT(options),
+    .positional_limit = 1,
+    .run = run_predict,
+};

@@ -1,0 +1,328 @@
+/* The backward pass: every forward operation transposed, last to first. A loop over layers becomes a loop from the last
+ * layer to the first. What the remat policy does not keep is made again inside the backward loop, from what it keeps. */
+#include "model/builder.h"
+
+#include <string.h>
+
+/* One row: the cotangent of an input of an elementwise operation. operands: C the cotangent of the output, O the
+ * output, 0-6 the inputs, S the sum that the helper made. The result has the labels of that input. */
+static const struct transpose {
+    enum model_function of;
+    int input;
+    enum model_op_kind kind;
+    enum model_function function;
+    const char *operands;
+    enum model_function helper;        /* a reduction made first, or none */
+    const char *helper_operands;
+    int helper_like;                   /* the helper has the labels and the dtype of this input */
+} transposes[] = {
+    {MODEL_CAST, 0, MODEL_MAP, MODEL_CAST, "C", MODEL_NO_FUNCTION, "", 0},
+    {MODEL_SCALE, 0, MODEL_MAP, MODEL_SCALE, "C", MODEL_NO_FUNCTION, "", 0},
+    {MODEL_ADD, 0, MODEL_MAP, MODEL_NO_FUNCTION, "C", MODEL_NO_FUNCTION, "", 0},
+    {MODEL_ADD, 1, MODEL_MAP, MODEL_NO_FUNCTION, "C", MODEL_NO_FUNCTION, "", 0},
+    {MODEL_ATTENTION_BIAS, 0, MODEL_MAP, MODEL_NO_FUNCTION, "C", MODEL_NO_FUNCTION, "", 0},
+    {MODEL_ATTENTION_BIAS, 3, MODEL_REDUCE, MODEL_SUM, "C", MODEL_NO_FUNCTION, "", 0},
+    {MODEL_NORM, 2, MODEL_REDUCE, MODEL_NORM_GRAD_SCALE, "C01", MODEL_NO_FUNCTION, "", 0},
+    {MODEL_NORM, 0, MODEL_MAP, MODEL_NORM_GRAD, "C201S", MODEL_NORM_GRAD_SUM, "C20", 1},
+    {MODEL_SOFTMAX, 0, MODEL_MAP, MODEL_SOFTMAX_GRAD, "OCS", MODEL_PRODUCT_SUM, "OC", 1},
+    {MODEL_GATE, 0, MODEL_MAP, MODEL_GATE_GRAD_0, "C01", MODEL_NO_FUNCTION, "", 0},
+    {MODEL_GATE, 1, MODEL_MAP, MODEL_GATE_GRAD_1, "C01", MODEL_NO_FUNCTION, "", 0},
+};
+
+/* Bit r: tensors of role r are kept for the backward pass. "none" is what JAX's autodiff keeps; what is elementwise
+ * from kept tensors is fused into its consumers. "minimal" is checkpoint_dots_with_no_batch_dims. "compiler" is what
+ * remains of "none" when the compiler's own rematerialisation has dropped, largest first, all that is one contraction
+ * away from what stays. */
+#define KEEP(role) (1u << MODEL_ROLE_##role)
+static const unsigned kept_roles[MODEL_REMAT_COUNT] = {
+    [MODEL_REMAT_NONE] = ~KEEP(FUSED),
+    [MODEL_REMAT_MINIMAL] = KEEP(LAYER_INPUT) | KEEP(QUERY_KEY) | KEEP(VALUE) | KEEP(PROJECTION) | KEEP(MLP_HIDDEN) | KEEP(RELPOS),
+    [MODEL_REMAT_SELECTIVE] = ~(KEEP(FUSED) | KEEP(SOFTMAX)),
+    [MODEL_REMAT_FULL] = KEEP(LAYER_INPUT),
+    [MODEL_REMAT_COMPILER] = ~(KEEP(FUSED) | KEEP(SOFTMAX) | KEEP(MLP_HIDDEN) | KEEP(VALUE)),
+};
+
+/* The forward block that is being transposed, and the sums that its backward loop carries for tensors outside it. */
+struct pass {
+    struct builder *builder;
+    int forward_block;
+    bool loop;
+    int outer[MODEL_MAX_CARRIES], outer_in[MODEL_MAX_CARRIES], outer_count;
+};
+
+static const struct model_op *producer_of(const struct builder *builder, int tensor)
+{
+    int in = builder_get(builder, tensor)->block;
+    if (in < 0) return NULL;
+    const struct model_block *block = &builder->program->blocks[in];
+    for (int i = 0; i < block->op_count; i++)
+        for (int o = 0; o < block->ops[i].output_count; o++)
+            if (block->ops[i].outputs[o] == tensor) return &block->ops[i];
+    return NULL;
+}
+
+static bool has_gradient(const struct builder *builder, int tensor)
+{
+    if (builder_get(builder, tensor)->dtype == MODEL_INT32) return false;
+    const struct model_op *made = producer_of(builder, tensor);
+    return !made || (made->function != MODEL_ONE_HOT && made->function != MODEL_RELPOS_ONE_HOT);
+}
+
+static void mark_cotangent(struct builder *builder, int cotangent, int primal)
+{
+    struct model_tensor *tensor = &builder->program->tensors[cotangent];
+    const struct model_tensor *of = builder_get(builder, primal);
+    tensor->like = primal;
+    bool parameter = of->category == MODEL_PARAMETER || of->role == MODEL_ROLE_WEIGHT;
+    tensor->category = parameter ? MODEL_GRADIENT : MODEL_TEMPORARY;
+}
+
+/* ---- remat ---- */
+
+static int need(struct pass *pass, int tensor);
+
+/* Makes a tensor of the forward loop's body again. */
+static int remake(struct pass *pass, int tensor)
+{
+    struct builder *builder = pass->builder;
+    struct model_op op = *producer_of(builder, tensor);
+    for (int i = 0; i < op.input_count; i++) op.inputs[i] = need(pass, op.inputs[i]);
+    const struct model_tensor *of = builder_get(builder, tensor);
+    int copy = builder_tensor(builder, of->name, of->labels, of->dtype, MODEL_TEMPORARY, MODEL_ROLE_FUSED);
+    struct model_tensor *made = &builder->program->tensors[copy];
+    made->like = builder_get(builder, tensor)->like;
+    made->from_producer = builder_get(builder, tensor)->from_producer;
+    op.outputs[0] = copy;
+    op.phase = MODEL_BACKWARD;
+    op.needed = false;
+    *builder_op(builder, op.kind, op.function, op.name) = op;
+    return copy;
+}
+
+/* A tensor as the backward pass can have it: kept, or made again. */
+static int need(struct pass *pass, int tensor)
+{
+    struct builder *builder = pass->builder;
+    const struct model_tensor *wanted = builder_get(builder, tensor);
+    bool kept = kept_roles[builder->options.remat] & (1u << wanted->role);
+    bool carried = !producer_of(builder, tensor); /* the layer's input is there or nothing can be made */
+    if (!pass->loop || wanted->block != pass->forward_block || kept || carried) return tensor;
+    if (builder->clone[tensor] < 0) {
+        int copy = remake(pass, tensor);
+        builder->clone[tensor] = copy;
+    }
+    return builder->clone[tensor];
+}
+
+/* ---- cotangents ---- */
+
+static int sum_of(struct pass *pass, int a, int b)
+{
+    struct builder *builder = pass->builder;
+    const struct model_tensor *like = builder_get(builder, a);
+    const char *equation = base_print(builder->arena, "%s,%s->%s", like->labels, like->labels, like->labels);
+    int inputs[] = {a, b}, primal = like->like;
+    const char *name = base_print(builder->arena, "%s gradient sum", builder_get(builder, primal)->name), *scope = builder->scope;
+    builder->scope = "";
+    int sum = builder_apply(builder, MODEL_MAP, MODEL_ADD, name, equation, NULL, like->dtype, MODEL_ROLE_FUSED, inputs, 2);
+    builder->scope = scope;
+    mark_cotangent(builder, sum, primal);
+    return sum;
+}
+
+/* The first contribution to a tensor outside the loop opens a sum that the backward loop carries. */
+static void open_outer_sum(struct pass *pass, int tensor)
+{
+    struct builder *builder = pass->builder;
+    for (int i = 0; i < pass->outer_count; i++)
+        if (pass->outer[i] == tensor) return;
+    const struct model_tensor *of = builder_get(builder, tensor);
+    int in = builder_tensor(builder, base_print(builder->arena, "%s gradient", of->name), of->labels, of->dtype, MODEL_TEMPORARY, MODEL_ROLE_FUSED);
+    mark_cotangent(builder, in, tensor);
+    pass->outer[pass->outer_count] = tensor;
+    pass->outer_in[pass->outer_count++] = in;
+    builder->cotangent[tensor] = in;
+}
+
+static void contribute(struct pass *pass, int tensor, int contribution)
+{
+    struct builder *builder = pass->builder;
+    const struct model_tensor *to = builder_get(builder, tensor);
+    bool outside = pass->loop && to->block != pass->forward_block && to->category != MODEL_PARAMETER;
+    if (outside) open_outer_sum(pass, tensor);
+    int present = builder->cotangent[tensor];
+    int sum = present < 0 ? contribution : sum_of(pass, present, contribution);
+    builder->cotangent[tensor] = sum;
+}
+
+/* ---- operations ---- */
+
+static int emit(struct pass *pass, const struct model_op *of, enum model_op_kind kind, enum model_function function, const int *inputs,
+                const char (*labels)[MODEL_MAX_RANK + 1], int count, int like, const char *output_labels, const char *suffix)
+{
+    struct builder *builder = pass->builder;
+    const struct model_tensor *primal = builder_get(builder, like);
+    const char *declared = strlen(output_labels) == (size_t)primal->rank ? primal->labels : output_labels;
+    const char *name = base_print(builder->arena, "%s%s", of->name, suffix);
+    int output = builder_tensor(builder, name, declared, primal->dtype, MODEL_TEMPORARY, MODEL_ROLE_FUSED);
+    mark_cotangent(builder, output, like);
+    struct model_op *op = builder_op(builder, kind, function, name);
+    for (int i = 0; i < count; i++) builder_input(builder, op, inputs[i], labels[i]);
+    builder_output(builder, op, output, output_labels);
+    op->needed = kind == MODEL_EINSUM && of->needed;
+    op->group = of->group;
+    return output;
+}
+
+/* d/dA of A,B->C is C,B->A: a contraction's transposes are contractions. */
+static void transpose_einsum(struct pass *pass, const struct model_op *op, int cotangent)
+{
+    static const char *const suffixes[2] = {" gradient of input 0", " gradient of input 1"};
+    for (int i = op->input_count - 1; i >= 0; i--) {
+        if (!has_gradient(pass->builder, op->inputs[i])) continue;
+        int other = 1 - i, operands[2] = {cotangent, need(pass, op->inputs[other])};
+        char labels[2][MODEL_MAX_RANK + 1];
+        memcpy(labels[0], op->output_labels, sizeof labels[0]);
+        memcpy(labels[1], op->input_labels[other], sizeof labels[1]);
+        bool weight = builder_get(pass->builder, op->inputs[i])->role == MODEL_ROLE_WEIGHT;
+        int part = emit(pass, op, MODEL_EINSUM, MODEL_NO_FUNCTION, operands, (const char(*)[MODEL_MAX_RANK + 1])labels, 2, op->inputs[i], op->input_labels[i],
+                        weight ? " weight gradient" : suffixes[i]);
+        contribute(pass, op->inputs[i], part);
+    }
+}
+
+static int gather_operands(struct pass *pass, const struct model_op *op, const char *codes, int cotangent, int helper, const char *helper_labels,
+                           int *operands, char (*labels)[MODEL_MAX_RANK + 1])
+{
+    int count = 0;
+    for (const char *code = codes; *code; code++) {
+        int input = *code - '0';
+        if (*code >= '0' && *code <= '9' && input >= op->input_count) continue; /* a gate of one activation has no input 1 */
+        const char *letters = *code == 'C' || *code == 'O' ? op->output_labels : *code == 'S' ? helper_labels : op->input_labels[input];
+        operands[count] = *code == 'C' ? cotangent : *code == 'S' ? helper : need(pass, *code == 'O' ? op->outputs[0] : op->inputs[input]);
+        memcpy(labels[count++], letters, MODEL_MAX_RANK + 1);
+    }
+    return count;
+}
+
+static void transpose_input(struct pass *pass, const struct model_op *op, const struct transpose *row, int cotangent)
+{
+    int target = op->inputs[row->input], operands[MODEL_MAX_INPUTS], helper = -1;
+    char labels[MODEL_MAX_INPUTS][MODEL_MAX_RANK + 1];
+    if (row->function == MODEL_NO_FUNCTION) { /* a sum passes its cotangent on as it is */
+        contribute(pass, target, cotangent);
+        return;
+    }
+    const char *helper_labels = op->input_labels[row->helper_like];
+    if (row->helper != MODEL_NO_FUNCTION) {
+        int count = gather_operands(pass, op, row->helper_operands, cotangent, -1, "", operands, labels);
+        helper = emit(pass, op, MODEL_REDUCE, row->helper, operands, (const char(*)[MODEL_MAX_RANK + 1])labels, count, op->inputs[row->helper_like], helper_labels, " gradient sum");
+    }
+    int count = gather_operands(pass, op, row->operands, cotangent, helper, helper_labels, operands, labels);
+    int part = emit(pass, op, row->kind, row->function, operands, (const char(*)[MODEL_MAX_RANK + 1])labels, count, target, op->input_labels[row->input], " gradient");
+    contribute(pass, target, part);
+}
+
+static void transpose_reshape(struct pass *pass, const struct model_op *op, int cotangent)
+{
+    char labels[1][MODEL_MAX_RANK + 1];
+    memcpy(labels[0], op->output_labels, sizeof labels[0]);
+    enum model_function function = op->function == MODEL_REPEAT ? MODEL_REPEAT_GRAD : MODEL_NO_FUNCTION;
+    int part = emit(pass, op, MODEL_RESHAPE, function, &cotangent, (const char(*)[MODEL_MAX_RANK + 1])labels, 1, op->inputs[0], op->input_labels[0], " gradient");
+    contribute(pass, op->inputs[0], part);
+}
+
+static void transpose_loop(struct pass *outer, const struct model_op *op);
+
+static void transpose_op(struct pass *pass, const struct model_op *op)
+{
+    if (op->kind == MODEL_LOOP) {
+        transpose_loop(pass, op);
+        return;
+    }
+    int cotangent = op->output_count ? pass->builder->cotangent[op->outputs[0]] : -1;
+    if (cotangent < 0) return; /* nothing downstream asks for it */
+    if (op->kind == MODEL_EINSUM) transpose_einsum(pass, op, cotangent);
+    if (op->kind == MODEL_RESHAPE) transpose_reshape(pass, op, cotangent);
+    if (op->kind != MODEL_MAP) return;
+    for (int i = 0; i < BASE_COUNT(transposes); i++)
+        if (transposes[i].of == op->function && transposes[i].input < op->input_count) transpose_input(pass, op, &transposes[i], cotangent);
+}
+
+static void transpose_block(struct pass *pass, int op_count)
+{
+    struct builder *builder = pass->builder;
+    for (int i = op_count - 1; i >= 0; i--) {
+        struct model_op op = builder->program->blocks[pass->forward_block].ops[i]; /* a copy: the table may move */
+        builder->scope = "";
+        transpose_op(pass, &op);
+    }
+}
+
+/* Gradients of the parameters of this stack (MODEL_ONE: of those outside the stacks) are whole now. */
+static void finish_gradients(struct builder *builder, enum model_size layers)
+{
+    for (int i = 0; i < builder->parameter_count; i++) {
+        struct builder_parameter *parameter = &builder->parameters[i];
+        parameter->gradient = parameter->layers == layers ? builder->cotangent[parameter->tensor] : parameter->gradient;
+        if (parameter->layers == layers && parameter->gradient >= 0) builder_finish_gradient(builder, parameter);
+    }
+}
+
+static struct model_carry cotangent_carry(struct builder *builder, int init, int in, int out, int primal)
+{
+    const struct model_tensor *of = builder_get(builder, primal);
+    int result = builder_tensor(builder, base_print(builder->arena, "%s gradient", of->name), of->labels, of->dtype, MODEL_TEMPORARY, MODEL_ROLE_FUSED);
+    mark_cotangent(builder, result, primal);
+    return (struct model_carry){init, in, out, result};
+}
+
+static int zeros_like(struct builder *builder, int primal)
+{
+    const struct model_tensor *of = builder_get(builder, primal);
+    const char *name = base_print(builder->arena, "%s gradient zeros", of->name);
+    int zeros = builder_tensor(builder, name, of->labels, of->dtype, MODEL_TEMPORARY, MODEL_ROLE_FUSED);
+    mark_cotangent(builder, zeros, primal);
+    builder_output(builder, builder_op(builder, MODEL_MAP, MODEL_ZEROS, name), zeros, NULL);
+    return zeros;
+}
+
+static void transpose_loop(struct pass *outer, const struct model_op *op)
+{
+    struct builder *builder = outer->builder;
+    const struct model_carry *x = &op->carries[0];
+    int given = builder->cotangent[x->result], forward_count = builder->program->blocks[op->body].op_count;
+    if (given < 0) return;
+    int outer_block = builder->block, body = builder_block(builder, base_print(builder->arena, "%s backward", op->name), outer_block);
+    builder->block = body;
+    builder->layers = op->trips;
+    struct pass pass = {.builder = builder, .forward_block = op->body, .loop = true};
+    const struct model_tensor *of = builder_get(builder, x->out);
+    int in = builder_tensor(builder, base_print(builder->arena, "%s gradient", of->name), of->labels, of->dtype, MODEL_TEMPORARY, MODEL_ROLE_FUSED);
+    mark_cotangent(builder, in, x->out);
+    builder->cotangent[x->out] = in;
+    transpose_block(&pass, forward_count);
+    finish_gradients(builder, op->trips);
+    builder->block = outer_block;
+    builder->layers = MODEL_ONE;
+
+    struct model_op loop = {.kind = MODEL_LOOP, .name = builder->program->blocks[body].name, .phase = MODEL_BACKWARD, .body = body, .trips = op->trips, .reversed = true};
+    loop.carries[loop.carry_count++] = cotangent_carry(builder, given, in, builder->cotangent[x->in], x->in);
+    for (int i = 0; i < pass.outer_count; i++) {
+        int tensor = pass.outer[i], out = builder->cotangent[tensor];
+        loop.carries[loop.carry_count++] = cotangent_carry(builder, zeros_like(builder, tensor), pass.outer_in[i], out, tensor);
+        builder->cotangent[tensor] = -1;
+    }
+    *builder_op(builder, MODEL_LOOP, MODEL_NO_FUNCTION, loop.name) = loop;
+    contribute(outer, x->init, loop.carries[0].result);
+    for (int i = 0; i < pass.outer_count; i++) contribute(outer, pass.outer[i], loop.carries[i + 1].result);
+}
+
+void builder_backward_pass(struct builder *builder, const struct builder_forward *forward)
+{
+    (void)forward; /* the loss left the logits' cotangent */
+    struct pass pass = {.builder = builder, .forward_block = builder->block};
+    transpose_block(&pass, builder->program->blocks[builder->block].op_count);
+    builder->scope = "";
+    finish_gradients(builder, MODEL_ONE);
+}

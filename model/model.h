@@ -1,0 +1,256 @@
+/* model: what is trained. Logical axes and axis rules, the zoo and inline models, their parameters and optimizer
+ * state, and the program of one training step. Semantics: T5X, Flax and T5X's Adafactor. */
+#ifndef MODEL_H
+#define MODEL_H
+
+#include "base/base.h"
+
+/* ---- axis rules (rules.c) ---- */
+
+enum { MODEL_MAX_RANK = 6, MODEL_MAX_MESH_AXES = 8 };
+
+/* How JAX's UNCONSTRAINED is written, as a logical axis and in a rule. */
+#define MODEL_UNCONSTRAINED "__UNCONSTRAINED__"
+
+/* The value of a rule or one entry of a PartitionSpec. */
+struct model_axes {
+    int count;                              /* 0: None (replicated) */
+    bool unconstrained;                     /* JAX's UNCONSTRAINED */
+    const char *names[MODEL_MAX_MESH_AXES]; /* mesh axes, in the order given; NULL: a None inside a tuple */
+};
+
+struct model_rule { const char *logical; struct model_axes value; }; /* logical NULL: matches nothing */
+struct model_rules { const struct model_rule *rules; int count; };
+
+/* "standard", "standard:A,P" (activation and parameter partitioning dims), one of the documented sets data_only, zero3,
+ * megatron, optimus, gshard, or a JSON list of [logical axis or null, mesh axis or null or list]. Named sets cost no
+ * memory; the names of a JSON list live in the arena. */
+enum base_status model_rules_parse(struct base_arena *arena, const char *text, struct model_rules *out, struct base_error *error);
+
+enum model_fallback { MODEL_AXIS_IS_UNSHARDED, MODEL_RAISE_ERROR, MODEL_NO_CONSTRAINT };
+enum model_outcome { MODEL_CONSTRAINT, MODEL_NOOP };
+
+/* Flax's resolution, by priority of the rules. names[i] NULL: an unnamed dimension. spec has room for rank entries (64 at
+ * most). outcome NULL: the axes of a parameter or argument; else those of a constraint, which is a no-op (all None) when
+ * there are no rules. A name that stands there twice is BASE_INPUT. */
+enum base_status model_resolve(const struct model_rules *rules, const char *const *names, int rank, enum model_fallback fallback,
+                               struct model_axes *spec, enum model_outcome *outcome, struct base_error *error);
+
+/* ---- models (config.c, zoo.csv) ---- */
+
+/* The T5X example whose code the model is: t5, scalable_t5 (without an encoder: the same layers, decoder only), decoder_only. */
+enum model_family { MODEL_T5, MODEL_SCALABLE_T5, MODEL_DECODER_ONLY };
+
+enum model_activation { MODEL_LINEAR, MODEL_RELU, MODEL_GELU, MODEL_SILU };
+enum { MODEL_MAX_ACTIVATIONS = 2 };
+
+struct model_config {
+    char name[512];                  /* as given: a zoo name or the inline text */
+    enum model_family family;
+    bool scan_layers;                /* scanned: layers stacked at axis 1 of their parameters */
+    bool encoder;                    /* encoder-decoder; false: decoder only */
+    int64_t emb_dim, num_heads, num_kv_heads, head_dim, mlp_dim, vocab_size;
+    int64_t num_encoder_layers, num_decoder_layers;  /* decoder-only: the first is 0 */
+    enum model_activation mlp_activations[MODEL_MAX_ACTIVATIONS];
+    int mlp_activation_count;
+    bool logits_via_embedding, float32_attention_logits, parallel_block;
+};
+
+/* MODEL of the contract: a zoo name, ARCHITECTURE:key=value,… with the architectures encoder_decoder,
+ * scalable_encoder_decoder, decoder_only and scalable_decoder_only, or @FILE.json: one object of the same keys and
+ * "architecture". What is not said is as in T5X's config: num_kv_heads = num_heads, mlp_activations = relu, flags off. */
+enum base_status model_config_parse(struct base_arena *arena, const char *text, struct model_config *out, struct base_error *error);
+const char *model_architecture(const struct model_config *config); /* "encoder_decoder", … */
+const char *model_activation_name(enum model_activation activation);
+
+/* One row of zoo.csv; source is the gin file in T5X's repository that the sizes are of. */
+struct model_zoo_model { const char *name, *architecture, *source; };
+enum base_status model_zoo(struct base_arena *arena, const struct model_zoo_model **out, int *count, struct base_error *error);
+
+/* ---- parameters (parameters.c) ---- */
+
+struct model_parameter {
+    const char *path;                      /* "encoder/layers_0/attention/query/kernel" */
+    int rank;
+    int64_t shape[MODEL_MAX_RANK];
+    const char *axes[MODEL_MAX_RANK];      /* logical names */
+};
+/* Every parameter, sorted by path in the order of its bytes. Layers of unscanned models are listed one by one. */
+enum base_status model_parameters(struct base_arena *arena, const struct model_config *config, const struct model_parameter **out, int *count, struct base_error *error);
+
+/* ---- optimizer state (optimizer_state.c) ---- */
+
+enum model_optimizer { MODEL_ADAFACTOR, MODEL_ADAMW, MODEL_SGD };
+enum base_status model_optimizer_parse(const char *text, enum model_optimizer *out, struct base_error *error);
+
+/* One entry of Adafactor's logical_factor_rules: kind is row, column (col), batch or none (unfactorized), in any case. */
+struct model_factor_rule { const char *logical, *kind; };
+
+/* Adafactor's options as T5X's gin names them; defaults by model_adafactor_defaults. */
+struct model_adafactor {
+    bool factored;
+    bool has_beta1;
+    double beta1;
+    int64_t min_dim_size_to_factor;      /* 128 */
+    bool logical_factor_rules;           /* false: the heuristic alone */
+    const struct model_factor_rule *factor_rules; /* of logical_factor_rules; NULL: T5X's standard ones */
+    int factor_rule_count;
+};
+struct model_adafactor model_adafactor_defaults(void);
+
+/* How one parameter's second moment is kept. The reduced dimensions are those that v_row (v_col) lacks. */
+struct model_factoring {
+    bool factored;
+    unsigned row_dims, column_dims;      /* bit i: dimension i of the parameter is in v_row (v_col) */
+    int v_row_rank, v_col_rank, v_rank, m_rank;
+    int64_t v_row[MODEL_MAX_RANK], v_col[MODEL_MAX_RANK], v[MODEL_MAX_RANK], m[MODEL_MAX_RANK]; /* {1} is T5X's placeholder */
+    bool v_sharded, m_sharded;           /* carries the parameter's axis names; else replicated */
+};
+/* An axis that no factor rule knows, and a combination that Adafactor refuses, are BASE_INPUT. */
+enum base_status model_factor(const struct model_adafactor *options, int rank, const int64_t *shape, const char *const *axes,
+                              struct model_factoring *out, struct base_error *error);
+
+/* ---- the program of one training step (program.c, forward.c, backward.c, update.c) ----
+ *
+ * A program is a tree of blocks of operations over tensors. Its sizes are symbols, so that one program serves every
+ * batch, length and width of a model family; layers and microbatches are loops, so that it does not grow with them.
+ * An operation names the dimensions of its operands by labels, one letter a dimension: "ble,ehd->blhd". What a
+ * label's extent is, which logical axis it has, and how it is sharded follows from the tensors. */
+
+/* Sizes that a plan fills in. */
+enum model_size {
+    MODEL_ONE, MODEL_BATCH /* of one microbatch */, MODEL_GLOBAL_BATCH, MODEL_INPUTS_LENGTH, MODEL_TARGETS_LENGTH, MODEL_EMBED, MODEL_HEADS, MODEL_KV_HEADS,
+    MODEL_HEAD_DIM, MODEL_JOINED_KV, MODEL_JOINED_KV_HEADS /* num_kv_heads * head_dim */, MODEL_MLP, MODEL_VOCAB, MODEL_RELPOS_BUCKETS,
+    MODEL_ENCODER_LAYERS, MODEL_DECODER_LAYERS, MODEL_MICROBATCHES, MODEL_SIZE_COUNT
+};
+
+/* Logical axis names of dimensions, as T5X's models use them. */
+enum model_axis {
+    MODEL_NO_AXIS, MODEL_AXIS_BATCH, MODEL_AXIS_LENGTH, MODEL_AXIS_EMBED, MODEL_AXIS_HEADS, MODEL_AXIS_KV, MODEL_AXIS_JOINED_KV, MODEL_AXIS_MLP,
+    MODEL_AXIS_VOCAB, MODEL_AXIS_RELPOS_BUCKETS, MODEL_AXIS_LAYERS, MODEL_AXIS_COUNT
+};
+const char *model_axis_name(enum model_axis axis);
+
+enum model_dtype { MODEL_FLOAT32, MODEL_BFLOAT16, MODEL_FLOAT16, MODEL_FP8, MODEL_INT32 };
+int64_t model_dtype_bytes(enum model_dtype dtype);
+const char *model_dtype_name(enum model_dtype dtype);
+
+/* What a tensor is to memory. */
+enum model_category {
+    MODEL_PARAMETER, MODEL_OPTIMIZER_STATE, MODEL_GRADIENT /* accumulators, too */, MODEL_ACTIVATION, MODEL_TEMPORARY, MODEL_INPUT, MODEL_CATEGORY_COUNT
+};
+
+/* Which tensors a remat policy may keep for the backward pass. A tensor's role comes from the operation that makes it. */
+enum model_role {
+    MODEL_ROLE_FUSED,        /* elementwise from kept tensors: recomputed inside its consumers, never kept */
+    MODEL_ROLE_LAYER_INPUT,  /* what enters a layer */
+    MODEL_ROLE_NORM_INPUT,   /* float32 input of a layer norm: JAX's own residual; its bfloat16 original is dead after the residual add */
+    MODEL_ROLE_STATISTIC,    /* one number a token */
+    MODEL_ROLE_QUERY_KEY, MODEL_ROLE_VALUE, MODEL_ROLE_SOFTMAX, MODEL_ROLE_CONTEXT, MODEL_ROLE_PROJECTION, MODEL_ROLE_MLP_HIDDEN, MODEL_ROLE_RELPOS,
+    MODEL_ROLE_WEIGHT,       /* the compute-dtype copy of a parameter */
+    MODEL_ROLE_COUNT
+};
+
+struct model_tensor {
+    const char *name;                      /* "decoder/self_attention/query" */
+    int rank;
+    unsigned char dims[MODEL_MAX_RANK];    /* enum model_size */
+    unsigned char axes[MODEL_MAX_RANK];    /* enum model_axis */
+    enum model_dtype dtype;
+    enum model_category category;
+    enum model_role role;
+    int like;                /* sharded like this tensor (a gradient like its primal), or -1 */
+    bool from_producer;      /* sharded as its producer's operand is (casts and reshapes of parameters) */
+    int block;               /* where it is made; persistent tensors: -1 */
+    int layers;              /* enum model_size of how many of it exist (one a layer), or MODEL_ONE */
+    char labels[MODEL_MAX_RANK + 1]; /* one letter a dimension (program.c: model_labels) */
+};
+
+enum model_op_kind { MODEL_EINSUM, MODEL_MAP, MODEL_REDUCE, MODEL_RESHAPE, MODEL_SLICE, MODEL_UPDATE, MODEL_LOOP };
+
+/* What an elementwise operation or a reduction computes, element by element. */
+enum model_function {
+    MODEL_NO_FUNCTION, MODEL_CAST, MODEL_ADD, MODEL_SCALE, MODEL_ONE_HOT, MODEL_RELPOS_ONE_HOT, MODEL_MEAN_SQUARE, MODEL_NORM, MODEL_NORM_GRAD_SUM, MODEL_NORM_GRAD_SCALE,
+    MODEL_NORM_GRAD, MODEL_ATTENTION_BIAS, MODEL_MAX, MODEL_SUM, MODEL_SUM_EXP, MODEL_SOFTMAX, MODEL_PRODUCT_SUM, MODEL_SOFTMAX_GRAD, MODEL_GATE,
+    MODEL_GATE_GRAD_0, MODEL_GATE_GRAD_1, MODEL_PICK, MODEL_LOSS, MODEL_LOSS_GRAD, MODEL_ZEROS, MODEL_ACCUMULATE, MODEL_SGD_UPDATE, MODEL_ADAMW_UPDATE,
+    MODEL_SQUARE_MEAN, MODEL_DECAY, MODEL_ADAFACTOR_UPDATE, MODEL_RMS, MODEL_MEAN, MODEL_ARGMAX, MODEL_REPEAT, MODEL_REPEAT_GRAD, MODEL_FUNCTION_COUNT
+};
+const char *model_function_name(enum model_function function);
+
+enum { MODEL_MAX_INPUTS = 7, MODEL_MAX_OUTPUTS = 3, MODEL_MAX_CARRIES = 4 };
+
+enum model_phase { MODEL_FORWARD, MODEL_BACKWARD, MODEL_OPTIMIZER };
+
+struct model_op {
+    enum model_op_kind kind;
+    enum model_function function;
+    const char *name;                       /* "mlp/wo" */
+    enum model_phase phase;
+    int input_count, inputs[MODEL_MAX_INPUTS];
+    int output_count, outputs[MODEL_MAX_OUTPUTS];
+    char input_labels[MODEL_MAX_INPUTS][MODEL_MAX_RANK + 1], output_labels[MODEL_MAX_RANK + 1];
+    int group;                              /* operations of one number > 0 are one kernel (flash attention) */
+    bool needed;                            /* counted in mfu_frac: a contraction that the model needs, not recomputed */
+    int body;                               /* MODEL_LOOP: the block that it repeats */
+    enum model_size trips;
+    bool reversed;                          /* a loop over layers that runs from the last to the first */
+    int carry_count;
+    struct model_carry { int init, in, out, result; } carries[MODEL_MAX_CARRIES]; /* in <- init, then <- out; result is the last out */
+};
+
+struct model_block { const char *name; int parent; int op_count, op_capacity; struct model_op *ops; };
+
+struct model_program {
+    struct base_arena *arena;
+    struct model_tensor *tensors;
+    int tensor_count, tensor_capacity;
+    struct model_block *blocks;             /* [0] is the step */
+    int block_count, block_capacity;
+};
+
+enum model_step { MODEL_STEP_TRAIN, MODEL_STEP_GRADIENT, MODEL_STEP_FORWARD, MODEL_STEP_EVALUATE };
+enum model_remat { MODEL_REMAT_NONE, MODEL_REMAT_MINIMAL, MODEL_REMAT_SELECTIVE, MODEL_REMAT_FULL, MODEL_REMAT_COMPILER, MODEL_REMAT_COUNT };
+
+/* All that shapes a program; what is not here is a size. */
+struct model_options {
+    enum model_step step;
+    enum model_remat remat;
+    enum model_optimizer optimizer;
+    enum model_dtype dtype;
+    bool microbatches;       /* more than one: a loop with a float32 accumulator */
+    bool flash_attention;
+};
+
+void model_program_build(struct base_arena *arena, const struct model_config *config, const struct model_options *options, struct model_program *out);
+/* Fills sizes[MODEL_SIZE_COUNT]; batch, lengths and microbatches come from the plan. */
+void model_sizes(const struct model_config *config, int64_t batch, int64_t microbatches, int64_t inputs_length, int64_t targets_length, int64_t *sizes);
+
+/* ---- what one device holds (sharding.c) ---- */
+
+/* A logical mesh: names and sizes of its axes. */
+struct model_mesh {
+    int axis_count;
+    struct { const char *name; int64_t size; } axes[MODEL_MAX_MESH_AXES];
+};
+
+/* "data=4,model=2": names and sizes; the names live in the arena. */
+enum base_status model_mesh_parse(struct base_arena *arena, const char *text, struct model_mesh *out, struct base_error *error);
+
+/* exact: JAX's demand on arguments and results of a step, that every dimension divides; BASE_INPUT names what does not.
+ * Otherwise the last devices hold padding, as inside a step. axes may be NULL; they are for the message. An axis that the
+ * mesh lacks, or that stands in spec twice, is BASE_INPUT. */
+enum base_status model_local_shape(const struct model_mesh *mesh, int rank, const int64_t *shape, const char *const *axes, const struct model_axes *spec,
+                                   bool exact, int64_t *out, struct base_error *error);
+
+/* Elements and bytes of the train state on one device. Bytes hold the optimizer's int32 step, counts do not. */
+struct model_device_state {
+    int64_t parameter_count, parameter_bytes, optimizer_state_count, optimizer_state_bytes;
+};
+
+/* The parameters, sharded exactly, and their optimizer state as T5X shards it: v_row and v_col replicated, the rest like
+ * the parameter. adafactor is read for MODEL_ADAFACTOR alone. No rules and an empty mesh give the whole state. */
+enum base_status model_device_state(const struct model_parameter *parameters, int count, const struct model_rules *rules, const struct model_mesh *mesh,
+                                    enum model_optimizer optimizer, const struct model_adafactor *adafactor,
+                                    struct model_device_state *out, struct base_error *error);
+
+#endif

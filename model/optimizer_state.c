@@ -1,0 +1,142 @@
+/* What optimizers keep per parameter. Adafactor's factored second moments follow T5X's implementation: logical factor
+ * rules for parameters of three and more dimensions and for stacked layers, a heuristic on sizes for the rest. */
+#include "model/model.h"
+
+#include <string.h>
+#include <strings.h>
+
+enum base_status model_optimizer_parse(const char *text, enum model_optimizer *out, struct base_error *error)
+{
+    static const char *const names[] = {[MODEL_ADAFACTOR] = "adafactor", [MODEL_ADAMW] = "adamw", [MODEL_SGD] = "sgd"};
+    for (int i = 0; i < BASE_COUNT(names); i++) {
+        if (strcmp(text, names[i]) != 0) continue;
+        *out = (enum model_optimizer)i;
+        return BASE_OK;
+    }
+    const char *nearest = base_nearest(text, names, BASE_COUNT(names));
+    return base_fail(error, BASE_INPUT, "optimizer: \"%.60s\" is unknown%s%s; adafactor, adamw or sgd would do", text,
+                     nearest ? ": is it meant to be " : "", nearest ? nearest : "");
+}
+
+struct model_adafactor model_adafactor_defaults(void)
+{
+    return (struct model_adafactor){.factored = true, .min_dim_size_to_factor = 128, .logical_factor_rules = true};
+}
+
+/* ---- factor rules ---- */
+
+enum factor_kind { ROW, COLUMN, BATCH, UNFACTORED, KIND_COUNT };
+
+/* T5X's standard_logical_factor_rules. */
+static const struct model_factor_rule standard_rules[] = {
+    {"embed", "row"},
+    {"vocab", "column"}, {"mlp", "column"}, {"heads", "column"}, {"kv", "column"}, {"joined_kv", "column"}, {"q_wi_fused", "column"},
+    {"o_wo_fused", "column"}, {"multiquery_heads", "column"}, {"kv_fused", "column"}, {"mlp_activations", "column"},
+    {"layers", "batch"}, {"stack", "batch"},
+    {"relpos_buckets", "none"}, {"layer_norm_scale", "none"},
+};
+
+static enum base_status kind_named(const char *name, enum factor_kind *out, struct base_error *error)
+{
+    static const struct { const char *name; enum factor_kind kind; } kinds[] = {
+        {"row", ROW}, {"column", COLUMN}, {"col", COLUMN}, {"batch", BATCH}, {"none", UNFACTORED}, {"unfactorized", UNFACTORED}};
+    for (int i = 0; i < BASE_COUNT(kinds); i++) {
+        if (strcasecmp(name, kinds[i].name) != 0) continue;
+        *out = kinds[i].kind;
+        return BASE_OK;
+    }
+    return base_fail(error, BASE_INPUT, "logical_factor_rules: \"%.60s\" is unknown; row, column, batch or none would do", name);
+}
+
+static enum base_status kind_of_axis(const struct model_adafactor *options, const char *axis, enum factor_kind *out, struct base_error *error)
+{
+    const struct model_factor_rule *rules = options->factor_rules ? options->factor_rules : standard_rules;
+    int count = options->factor_rules ? options->factor_rule_count : BASE_COUNT(standard_rules);
+    for (int i = 0; axis && i < count; i++)
+        if (!strcmp(rules[i].logical, axis)) return kind_named(rules[i].kind, out, error);
+    return base_fail(error, BASE_INPUT, "adafactor: the logical axis %.60s has no factor rule; name one of row, column, batch or none for it in "
+                     "logical_factor_rules", axis ? axis : "None");
+}
+
+/* Which dimensions are of which kind, a bit each. */
+struct kinds { unsigned dims[KIND_COUNT]; };
+
+static enum base_status find_kinds(const struct model_adafactor *options, int rank, const char *const *axes, struct kinds *out,
+                                   struct base_error *error)
+{
+    struct kinds kinds = {{0}};
+    for (int i = 0; i < rank; i++) {
+        enum factor_kind kind = UNFACTORED;
+        BASE_TRY(kind_of_axis(options, axes[i], &kind, error));
+        kinds.dims[kind] |= 1u << i;
+    }
+    if (kinds.dims[ROW] && kinds.dims[COLUMN] && kinds.dims[UNFACTORED])
+        return base_fail(error, BASE_INPUT, "adafactor: a parameter with row and column dimensions cannot have one of kind none, too; make that one "
+                         "row, column or batch");
+    if (!kinds.dims[ROW] || !kinds.dims[COLUMN]) kinds.dims[ROW] = kinds.dims[COLUMN] = 0;
+    *out = kinds;
+    return BASE_OK;
+}
+
+/* ---- one parameter ---- */
+
+/* By size: two dimensions, both of some size. The larger is averaged away in v_row; of equal ones, the second. */
+static void factor_by_size(const struct model_adafactor *options, int rank, const int64_t *shape, struct model_factoring *out)
+{
+    if (rank != 2 || shape[0] < options->min_dim_size_to_factor || shape[1] < options->min_dim_size_to_factor) return;
+    bool second_is_smaller = shape[1] < shape[0];
+    out->factored = true;
+    out->row_dims = second_is_smaller ? 2 : 1;
+    out->column_dims = second_is_smaller ? 1 : 2;
+}
+
+static enum base_status choose_factors(const struct model_adafactor *options, int rank, const int64_t *shape, const char *const *axes,
+                                       struct model_factoring *out, struct base_error *error)
+{
+    struct kinds kinds = {{0}};
+    if (options->logical_factor_rules) BASE_TRY(find_kinds(options, rank, axes, &kinds, error));
+    if (!options->factored) return BASE_OK;
+    if (rank <= 2 && !kinds.dims[BATCH]) {
+        factor_by_size(options, rank, shape, out);
+        return BASE_OK;
+    }
+    if (!options->logical_factor_rules)
+        return base_fail(error, BASE_INPUT, "adafactor: a parameter of %d dimensions needs logical_factor_rules; without them at most two can be "
+                         "factored", rank);
+    unsigned all = (1u << rank) - 1;
+    out->factored = kinds.dims[ROW] != 0;
+    out->row_dims = out->factored ? all & ~kinds.dims[COLUMN] : 0;
+    out->column_dims = out->factored ? all & ~kinds.dims[ROW] : 0;
+    return BASE_OK;
+}
+
+/* Writes the chosen dimensions of shape, or T5X's placeholder {1} when there is nothing to keep. Returns the rank. */
+static int keep(bool kept, unsigned dims, int rank, const int64_t *shape, int64_t *out)
+{
+    int count = 0;
+    if (!kept) {
+        out[0] = 1;
+        return 1;
+    }
+    for (int i = 0; i < rank; i++)
+        if (dims >> i & 1) out[count++] = shape[i];
+    return count;
+}
+
+enum base_status model_factor(const struct model_adafactor *options, int rank, const int64_t *shape, const char *const *axes,
+                              struct model_factoring *out, struct base_error *error)
+{
+    struct model_factoring found = {0};
+    if (rank > MODEL_MAX_RANK) return base_fail(error, BASE_INPUT, "adafactor: a parameter of %d dimensions; at most %d are supported", rank,
+                                                MODEL_MAX_RANK);
+    BASE_TRY(choose_factors(options, rank, shape, axes, &found, error));
+    unsigned all = (1u << rank) - 1;
+    found.v_row_rank = keep(found.factored, found.row_dims, rank, shape, found.v_row);
+    found.v_col_rank = keep(found.factored, found.column_dims, rank, shape, found.v_col);
+    found.v_rank = keep(!found.factored, all, rank, shape, found.v);
+    found.m_rank = keep(options->has_beta1, all, rank, shape, found.m);
+    found.v_sharded = !(found.v_rank == 1 && found.v[0] == 1); /* T5X tells a placeholder by its shape alone */
+    found.m_sharded = options->has_beta1 && options->beta1 != 0;
+    *out = found;
+    return BASE_OK;
+}

@@ -1,0 +1,127 @@
+/* Every parameter of a model with its shape and logical axes, named and laid out as T5X's t5, scalable_t5 and decoder_only
+ * examples create them. All are float32; there are no biases. */
+#include "model/model.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { RELPOS_BUCKETS = 32, MOST_DIMENSIONS = 3, MOST_PER_LAYER = 18, MOST_OUTSIDE_LAYERS = 8 };
+
+struct list {
+    struct base_arena *arena;
+    const struct model_config *config;
+    struct model_parameter *parameters;
+    int count;
+};
+
+struct dimension { const char *axis; int64_t size; };
+
+/* Where parameters are put. stacked_layers above 0: one array for that many layers, stacked at axis 1. */
+struct scope { const char *path; int64_t stacked_layers; };
+
+static void put_dimension(struct model_parameter *parameter, const char *axis, int64_t size)
+{
+    parameter->axes[parameter->rank] = axis;
+    parameter->shape[parameter->rank++] = size;
+}
+
+/* Dimensions end at the first without an axis. */
+static void add(struct list *list, struct scope scope, const char *name, const struct dimension dimensions[MOST_DIMENSIONS])
+{
+    struct model_parameter *parameter = &list->parameters[list->count++];
+    parameter->path = base_print(list->arena, "%s/%s", scope.path, name);
+    for (int i = 0; i < MOST_DIMENSIONS && dimensions[i].axis; i++) {
+        put_dimension(parameter, dimensions[i].axis, dimensions[i].size);
+        if (i == 0 && scope.stacked_layers > 0) put_dimension(parameter, "layers", scope.stacked_layers);
+    }
+}
+
+#define DIMENSIONS(...) ((const struct dimension[MOST_DIMENSIONS]){__VA_ARGS__})
+
+static void add_norm(struct list *list, struct scope scope, const char *name)
+{
+    add(list, scope, base_print(list->arena, "%s/scale", name), DIMENSIONS({"embed", list->config->emb_dim}));
+}
+
+static void add_relpos(struct list *list, struct scope scope)
+{
+    add(list, scope, "relpos_bias/rel_embedding", DIMENSIONS({"heads", list->config->num_heads}, {"relpos_buckets", RELPOS_BUCKETS}));
+}
+
+/* scalable_t5 keeps heads and kv apart; the other examples join them in one dimension. */
+static void add_attention(struct list *list, struct scope scope, const char *name)
+{
+    static const char *const inputs[] = {"query", "key", "value"};
+    const struct model_config *config = list->config;
+    struct dimension embed = {"embed", config->emb_dim}, kv = {"kv", config->head_dim};
+    bool joined = config->family != MODEL_SCALABLE_T5;
+    for (int i = 0; i < BASE_COUNT(inputs); i++) {
+        int64_t heads = i == 0 ? config->num_heads : config->num_kv_heads;
+        const char *kernel = base_print(list->arena, "%s/%s/kernel", name, inputs[i]);
+        if (joined) add(list, scope, kernel, DIMENSIONS(embed, {"joined_kv", heads * config->head_dim}));
+        else add(list, scope, kernel, DIMENSIONS(embed, {"heads", heads}, kv));
+    }
+    const char *out = base_print(list->arena, "%s/out/kernel", name);
+    if (joined) add(list, scope, out, DIMENSIONS({"joined_kv", config->num_heads * config->head_dim}, embed));
+    else add(list, scope, out, DIMENSIONS({"heads", config->num_heads}, kv, embed));
+}
+
+static void add_mlp(struct list *list, struct scope scope)
+{
+    const struct model_config *config = list->config;
+    struct dimension embed = {"embed", config->emb_dim}, mlp = {"mlp", config->mlp_dim};
+    if (config->mlp_activation_count == 1) add(list, scope, "mlp/wi/kernel", DIMENSIONS(embed, mlp));
+    else
+        for (int i = 0; i < config->mlp_activation_count; i++)
+            add(list, scope, base_print(list->arena, "mlp/wi_%d/kernel", i), DIMENSIONS(embed, mlp));
+    add(list, scope, "mlp/wo/kernel", DIMENSIONS(mlp, embed));
+}
+
+static void add_layer(struct list *list, struct scope scope, bool encoder)
+{
+    const struct model_config *config = list->config;
+    if (config->family == MODEL_SCALABLE_T5) add_relpos(list, scope);
+    add_norm(list, scope, encoder ? "pre_attention_layer_norm" : "pre_self_attention_layer_norm");
+    add_attention(list, scope, encoder ? "attention" : "self_attention");
+    if (!encoder && config->encoder) {
+        add_norm(list, scope, "pre_cross_attention_layer_norm");
+        add_attention(list, scope, "encoder_decoder_attention");
+    }
+    if (!config->parallel_block) add_norm(list, scope, "pre_mlp_layer_norm"); /* a parallel block's one norm feeds both */
+    add_mlp(list, scope);
+}
+
+static void add_stack(struct list *list, const char *name, int64_t layer_count, bool encoder)
+{
+    struct scope stack = {name, 0};
+    if (list->config->family != MODEL_SCALABLE_T5) add_relpos(list, stack);
+    if (list->config->scan_layers) add_layer(list, (struct scope){base_print(list->arena, "%s/%s", name, name), layer_count}, encoder);
+    else
+        for (int64_t i = 0; i < layer_count; i++)
+            add_layer(list, (struct scope){base_print(list->arena, "%s/layers_%d", name, (int)i), 0}, encoder);
+    add_norm(list, stack, encoder ? "encoder_norm" : "decoder_norm");
+}
+
+static int by_path(const void *a, const void *b)
+{
+    return strcmp(((const struct model_parameter *)a)->path, ((const struct model_parameter *)b)->path);
+}
+
+enum base_status model_parameters(struct base_arena *arena, const struct model_config *config, const struct model_parameter **out, int *count,
+                                  struct base_error *error)
+{
+    (void)error; /* a config that was parsed has parameters; the shape of the call is the room's */
+    int64_t layer_count = config->scan_layers ? 2 : config->num_encoder_layers + config->num_decoder_layers;
+    struct list list = {arena, config, base_new(arena, struct model_parameter, layer_count * MOST_PER_LAYER + MOST_OUTSIDE_LAYERS), 0};
+    struct dimension vocab = {"vocab", config->vocab_size}, embed = {"embed", config->emb_dim};
+    struct scope decoder = {"decoder", 0};
+    add(&list, config->encoder ? (struct scope){"token_embedder", 0} : (struct scope){"decoder/token_embedder", 0}, "embedding", DIMENSIONS(vocab,
+                                                            embed));
+    if (config->encoder) add_stack(&list, "encoder", config->num_encoder_layers, true);
+    add_stack(&list, "decoder", config->num_decoder_layers, false);
+    if (!config->logits_via_embedding) add(&list, decoder, "logits_dense/kernel", DIMENSIONS(embed, vocab));
+    qsort(list.parameters, (size_t)list.count, sizeof *list.parameters, by_path);
+    *out = list.parameters;
+    *count = list.count;
+    return BASE_OK;
+}

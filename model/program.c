@@ -1,0 +1,210 @@
+/* The program's tables and how they grow. What the steps mean is in forward.c, backward.c and update.c. */
+#include "model/builder.h"
+
+#include <string.h>
+
+/* One letter a dimension. The letters of a length differ by what they count: a contraction of queries (l, t) with
+ * keys (m, s) of one length needs two. */
+static const struct label { char letter; enum model_size size; enum model_axis axis; } labels[] = {
+    {'B', MODEL_GLOBAL_BATCH, MODEL_AXIS_BATCH},
+    {'b', MODEL_BATCH, MODEL_AXIS_BATCH},
+    {'l', MODEL_INPUTS_LENGTH, MODEL_AXIS_LENGTH},
+    {'m', MODEL_INPUTS_LENGTH, MODEL_AXIS_LENGTH},
+    {'t', MODEL_TARGETS_LENGTH, MODEL_AXIS_LENGTH},
+    {'s', MODEL_TARGETS_LENGTH, MODEL_AXIS_LENGTH},
+    {'e', MODEL_EMBED, MODEL_AXIS_EMBED},
+    {'h', MODEL_HEADS, MODEL_AXIS_HEADS},
+    {'g', MODEL_KV_HEADS, MODEL_AXIS_HEADS},
+    {'d', MODEL_HEAD_DIM, MODEL_AXIS_KV},
+    {'j', MODEL_JOINED_KV, MODEL_AXIS_JOINED_KV},
+    {'i', MODEL_JOINED_KV_HEADS, MODEL_AXIS_JOINED_KV},
+    {'f', MODEL_MLP, MODEL_AXIS_MLP},
+    {'v', MODEL_VOCAB, MODEL_AXIS_VOCAB},
+    {'r', MODEL_RELPOS_BUCKETS, MODEL_AXIS_RELPOS_BUCKETS},
+};
+
+static const struct label *find_label(char letter)
+{
+    for (int i = 0; i < BASE_COUNT(labels); i++)
+        if (labels[i].letter == letter) return &labels[i];
+    return NULL;
+}
+
+const char *model_axis_name(enum model_axis axis)
+{
+    static const char *const names[MODEL_AXIS_COUNT] = {NULL, "batch", "length", "embed", "heads", "kv", "joined_kv", "mlp", "vocab", "relpos_buckets", "layers"};
+    return names[axis];
+}
+
+static const struct { const char *name; int64_t bytes; } dtypes[] = {
+    [MODEL_FLOAT32] = {"float32", 4}, [MODEL_BFLOAT16] = {"bfloat16", 2}, [MODEL_FLOAT16] = {"float16", 2}, [MODEL_FP8] = {"fp8", 1}, [MODEL_INT32] = {"int32", 4},
+};
+
+int64_t model_dtype_bytes(enum model_dtype dtype)
+{
+    return dtypes[dtype].bytes;
+}
+
+const char *model_dtype_name(enum model_dtype dtype)
+{
+    return dtypes[dtype].name;
+}
+
+const char *model_function_name(enum model_function function)
+{
+    static const char *const names[MODEL_FUNCTION_COUNT] = {
+        [MODEL_NO_FUNCTION] = "", [MODEL_CAST] = "cast", [MODEL_ADD] = "add", [MODEL_SCALE] = "scale", [MODEL_ONE_HOT] = "one_hot",
+        [MODEL_RELPOS_ONE_HOT] = "relpos_one_hot", [MODEL_MEAN_SQUARE] = "mean_square", [MODEL_NORM] = "norm", [MODEL_NORM_GRAD_SUM] = "norm_grad_sum",
+        [MODEL_NORM_GRAD_SCALE] = "norm_grad_scale", [MODEL_NORM_GRAD] = "norm_grad", [MODEL_ATTENTION_BIAS] = "attention_bias", [MODEL_MAX] = "max",
+        [MODEL_SUM] = "sum", [MODEL_SUM_EXP] = "sum_exp", [MODEL_SOFTMAX] = "softmax", [MODEL_PRODUCT_SUM] = "product_sum",
+        [MODEL_SOFTMAX_GRAD] = "softmax_grad", [MODEL_GATE] = "gate", [MODEL_GATE_GRAD_0] = "gate_grad_0", [MODEL_GATE_GRAD_1] = "gate_grad_1",
+        [MODEL_PICK] = "pick", [MODEL_LOSS] = "loss", [MODEL_LOSS_GRAD] = "loss_grad", [MODEL_ZEROS] = "zeros", [MODEL_ACCUMULATE] = "accumulate",
+        [MODEL_SGD_UPDATE] = "sgd", [MODEL_ADAMW_UPDATE] = "adamw", [MODEL_SQUARE_MEAN] = "square_mean", [MODEL_DECAY] = "decay",
+        [MODEL_ADAFACTOR_UPDATE] = "adafactor", [MODEL_RMS] = "rms", [MODEL_MEAN] = "mean", [MODEL_ARGMAX] = "argmax", [MODEL_REPEAT] = "repeat",
+        [MODEL_REPEAT_GRAD] = "repeat_grad",
+    };
+    return names[function];
+}
+
+/* Doubles a table in the arena. */
+static void *grown(struct base_arena *arena, void *old, int count, int *capacity, size_t size_bytes)
+{
+    if (count < *capacity) return old;
+    *capacity = *capacity ? 2 * *capacity : 32;
+    void *table = base_alloc(arena, (size_t)*capacity, size_bytes);
+    if (count) memcpy(table, old, (size_t)count * size_bytes);
+    return table;
+}
+
+int builder_block(struct builder *builder, const char *name, int parent)
+{
+    struct model_program *program = builder->program;
+    program->blocks = grown(program->arena, program->blocks, program->block_count, &program->block_capacity, sizeof *program->blocks);
+    program->blocks[program->block_count] = (struct model_block){.name = name, .parent = parent};
+    return program->block_count++;
+}
+
+static void grow_maps(struct builder *builder)
+{
+    if (builder->program->tensor_count < builder->cotangent_capacity) return;
+    int old = builder->cotangent_capacity, ignored = old;
+    builder->cotangent = grown(builder->arena, builder->cotangent, old, &builder->cotangent_capacity, sizeof *builder->cotangent);
+    builder->clone = grown(builder->arena, builder->clone, old, &ignored, sizeof *builder->clone);
+    for (int i = old; i < builder->cotangent_capacity; i++) builder->cotangent[i] = builder->clone[i] = -1;
+}
+
+int builder_tensor(struct builder *builder, const char *name, const char *letters, enum model_dtype dtype, enum model_category category, enum model_role role)
+{
+    struct model_program *program = builder->program;
+    grow_maps(builder);
+    program->tensors = grown(program->arena, program->tensors, program->tensor_count, &program->tensor_capacity, sizeof *program->tensors);
+    struct model_tensor *tensor = &program->tensors[program->tensor_count];
+    bool persistent = category == MODEL_PARAMETER || category == MODEL_OPTIMIZER_STATE || category == MODEL_INPUT;
+    *tensor = (struct model_tensor){.name = name, .dtype = dtype, .category = category, .role = role, .like = -1,
+                                    .block = persistent ? -1 : builder->block, .layers = persistent ? (int)builder->layers : MODEL_ONE};
+    tensor->rank = (int)strlen(letters);
+    memcpy(tensor->labels, letters, strlen(letters) + 1);
+    for (int i = 0; i < tensor->rank; i++) {
+        const struct label *label = find_label(letters[i]);
+        tensor->dims[i] = (unsigned char)label->size;
+        tensor->axes[i] = (unsigned char)label->axis;
+    }
+    return program->tensor_count++;
+}
+
+struct model_op *builder_op(struct builder *builder, enum model_op_kind kind, enum model_function function, const char *name)
+{
+    struct model_block *block = &builder->program->blocks[builder->block];
+    block->ops = grown(builder->program->arena, block->ops, block->op_count, &block->op_capacity, sizeof *block->ops);
+    struct model_op *op = &block->ops[block->op_count++];
+    *op = (struct model_op){.kind = kind, .function = function, .name = name, .phase = builder->phase, .trips = MODEL_ONE};
+    return op;
+}
+
+const struct model_tensor *builder_get(const struct builder *builder, int tensor)
+{
+    return &builder->program->tensors[tensor];
+}
+
+const char *builder_name(struct builder *builder, const char *name)
+{
+    return *builder->scope ? base_print(builder->arena, "%s/%s", builder->scope, name) : base_copy(builder->arena, name);
+}
+
+void builder_input(struct builder *builder, struct model_op *op, int tensor, const char *letters)
+{
+    snprintf(op->input_labels[op->input_count], sizeof op->input_labels[0], "%s", letters ? letters : builder_get(builder, tensor)->labels);
+    op->inputs[op->input_count++] = tensor;
+}
+
+void builder_output(struct builder *builder, struct model_op *op, int tensor, const char *letters)
+{
+    snprintf(op->output_labels, sizeof op->output_labels, "%s", letters ? letters : builder_get(builder, tensor)->labels);
+    op->outputs[op->output_count++] = tensor;
+}
+
+/* Cuts "ble,ehd->blhd" at its commas and its arrow. */
+static const char *next_term(const char *equation, char term[MODEL_MAX_RANK + 1])
+{
+    size_t length = strcspn(equation, ",-");
+    memcpy(term, equation, length);
+    term[length] = '\0';
+    equation += length;
+    return *equation == ',' ? equation + 1 : *equation == '-' ? equation + 2 : equation;
+}
+
+int builder_apply(struct builder *builder, enum model_op_kind kind, enum model_function function, const char *name, const char *equation,
+                  const char *declared, enum model_dtype dtype, enum model_role role, const int *inputs, int input_count)
+{
+    char term[MODEL_MAX_RANK + 1];
+    struct model_op op = {.kind = kind, .function = function, .name = builder_name(builder, name), .phase = builder->phase, .trips = MODEL_ONE};
+    for (int i = 0; i < input_count; i++) {
+        equation = next_term(equation, term);
+        builder_input(builder, &op, inputs[i], term);
+    }
+    next_term(equation, term);
+    int output = builder_tensor(builder, op.name, declared ? declared : term, dtype, MODEL_ACTIVATION, role);
+    builder_output(builder, &op, output, term);
+    *builder_op(builder, kind, function, op.name) = op;
+    return output;
+}
+
+/* The whole step: state, then (inside a loop over microbatches, if there is one) forward and backward, then updates. */
+void model_program_build(struct base_arena *arena, const struct model_config *config, const struct model_options *options, struct model_program *out)
+{
+    memset(out, 0, sizeof *out);
+    out->arena = arena;
+    struct builder builder = {.arena = arena, .program = out, .config = config, .options = *options, .scope = "", .dtype = options->dtype, .layers = MODEL_ONE};
+    bool backward = options->step == MODEL_STEP_TRAIN || options->step == MODEL_STEP_GRADIENT;
+    if (builder.dtype == MODEL_FP8) builder.dtype = MODEL_BFLOAT16; /* activations; the contractions run in fp8 */
+    int step = builder_block(&builder, "step", -1);
+    builder.options.microbatches = options->microbatches && backward;
+    if (builder.options.microbatches) {
+        int body = builder_block(&builder, "microbatches", step);
+        struct model_op *loop = builder_op(&builder, MODEL_LOOP, MODEL_NO_FUNCTION, "microbatches");
+        loop->body = body;
+        loop->trips = MODEL_MICROBATCHES;
+        builder.block = body;
+    }
+    struct builder_forward forward = builder_forward_pass(&builder);
+    if (!backward) return;
+    builder_declare_state(&builder);
+    builder.phase = MODEL_BACKWARD;
+    builder_backward_pass(&builder, &forward);
+    builder.block = step;
+    builder.phase = MODEL_OPTIMIZER;
+    builder_updates(&builder);
+}
+
+void model_sizes(const struct model_config *config, int64_t batch, int64_t microbatches, int64_t inputs_length, int64_t targets_length, int64_t *sizes)
+{
+    enum { RELPOS_BUCKETS = 32 }; /* T5's relative position buckets, in every example of T5X */
+    int64_t heads = config->num_heads, kv_heads = config->num_kv_heads, head_dim = config->head_dim;
+    const int64_t filled[MODEL_SIZE_COUNT] = {
+        [MODEL_ONE] = 1, [MODEL_BATCH] = batch / microbatches, [MODEL_GLOBAL_BATCH] = batch, [MODEL_INPUTS_LENGTH] = inputs_length,
+        [MODEL_TARGETS_LENGTH] = targets_length, [MODEL_EMBED] = config->emb_dim, [MODEL_HEADS] = heads, [MODEL_KV_HEADS] = kv_heads,
+        [MODEL_HEAD_DIM] = head_dim, [MODEL_JOINED_KV] = heads * head_dim, [MODEL_JOINED_KV_HEADS] = kv_heads * head_dim, [MODEL_MLP] = config->mlp_dim,
+        [MODEL_VOCAB] = config->vocab_size, [MODEL_RELPOS_BUCKETS] = RELPOS_BUCKETS, [MODEL_ENCODER_LAYERS] = config->num_encoder_layers,
+        [MODEL_DECODER_LAYERS] = config->num_decoder_layers, [MODEL_MICROBATCHES] = microbatches};
+    memcpy(sizes, filled, sizeof filled);
+}

@@ -1,0 +1,234 @@
+/* Logical axis rules: T5X's standard and documented sets, rules given as JSON, and their resolution as Flax does it. */
+#include "model/model.h"
+
+#include <string.h>
+
+/* ---- named sets ---- */
+
+#define NONE(axis) {.logical = axis}
+#define TO(axis, mesh) {.logical = axis, .value = {.count = 1, .names = {mesh}}}
+#define NEVER_SHARDED NONE("relpos_buckets"), NONE("abspos_buckets"), NONE("length"), NONE("layers"), NONE("stack"), NONE("mlp_activations")
+#define STANDARD TO("mlp", "model"), TO("heads", "model"), NONE("kv"), TO("joined_kv", "model")
+#define MEGATRON TO("batch", "data"), TO("mlp", "model"), TO("heads", "model"), TO("vocab", "model")
+
+static const struct model_rule standard_1_1[] = {TO("batch", "data"), TO("vocab", "model"), NONE("embed"), STANDARD, NEVER_SHARDED};
+static const struct model_rule standard_1_2[] = {TO("batch", "data"), TO("vocab", "model"), STANDARD, TO("embed", "data"), NEVER_SHARDED};
+static const struct model_rule standard_2_1[] = {TO("batch", "data"), TO("vocab", "model"), STANDARD, TO("embed", "model"), NEVER_SHARDED};
+static const struct model_rule standard_2_2[] = {TO("batch", "data"), TO("vocab", "model"), STANDARD, TO("embed", "model"), TO("embed", "data"),
+                                                 NEVER_SHARDED};
+static const struct model_rule data_only[] = {TO("batch", "data"), NONE("vocab"), NONE("embed"), NONE("mlp"), NONE("heads"), NONE("kv"),
+                                              NONE("joined_kv"), NEVER_SHARDED};
+static const struct model_rule zero3[] = {TO("batch", "data"), TO("embed", "data"), NONE("vocab"), NONE("mlp"), NONE("heads"), NONE("kv"),
+                                          NONE("joined_kv"), NEVER_SHARDED};
+static const struct model_rule megatron[] = {MEGATRON, NONE("embed"), NONE("kv"), NONE("joined_kv"), NEVER_SHARDED};
+static const struct model_rule optimus[] = {MEGATRON, TO("embed", "model"), NONE("kv"), NONE("joined_kv"), NEVER_SHARDED};
+static const struct model_rule gshard[] = {MEGATRON, TO("embed", "model"), TO("embed", "data"), NONE("kv"), NONE("joined_kv"), NEVER_SHARDED};
+
+#define SET(rules) {rules, BASE_COUNT(rules)}
+
+static const struct { const char *name; struct model_rules rules; } documented[] = {
+    {"standard", SET(standard_1_1)}, {"data_only", SET(data_only)}, {"zero3", SET(zero3)},
+    {"megatron", SET(megatron)},     {"optimus", SET(optimus)},     {"gshard", SET(gshard)},
+};
+
+/* By activation and parameter partitioning dims, less one. */
+static const struct model_rules standard[2][2] = {{SET(standard_1_1), SET(standard_1_2)}, {SET(standard_2_1), SET(standard_2_2)}};
+
+static enum base_status standard_rules(const char *dims_text, struct model_rules *out, struct base_error *error)
+{
+    int64_t dims[2];
+    int count;
+    BASE_TRY(base_parse_ints(dims_text, "standard", INT32_MIN, INT32_MAX, BASE_COUNT(dims), dims, &count, error));
+    if (count != 2) return base_fail(error, BASE_INPUT, "standard:%.40s: activation and parameter partitioning dims are needed, as in standard:1,1",
+                                     dims_text);
+    for (int i = 0; i < count; i++)
+        if (dims[i] < 1 || dims[i] > 2)
+            return base_fail(error, BASE_INPUT, "standard:%.40s: %s_partitioning_dims %d is not supported; 1 or 2 would do", dims_text,
+                             i == 0 ? "activation" : "parameter", (int)dims[i]);
+    *out = standard[dims[0] - 1][dims[1] - 1];
+    return BASE_OK;
+}
+
+static enum base_status unknown_set(const char *text, struct base_error *error)
+{
+    const char *names[BASE_COUNT(documented)];
+    for (int i = 0; i < BASE_COUNT(documented); i++) names[i] = documented[i].name;
+    const char *nearest = base_nearest(text, names, BASE_COUNT(documented));
+    return base_fail(error, BASE_INPUT, "\"%.60s\" is no set of axis rules%s%s; standard, standard:A,P, data_only, zero3, megatron, optimus, gshard "
+                     "or a JSON list [[\"batch\", \"data\"], …] would do",
+                     text, nearest ? ": is it meant to be " : "", nearest ? nearest : "");
+}
+
+/* ---- rules as JSON ---- */
+
+static bool is_unconstrained(const char *name)
+{
+    return name && !strcmp(name, MODEL_UNCONSTRAINED);
+}
+
+/* JAX's canonical form: a tuple of one is its element, an empty name is None. */
+static void canonical(struct model_axes *axes)
+{
+    if (axes->count != 1) return;
+    bool unconstrained = is_unconstrained(axes->names[0]);
+    if (unconstrained || !axes->names[0] || !*axes->names[0]) *axes = (struct model_axes){.unconstrained = unconstrained};
+}
+
+static enum base_status add_mesh_axis(const struct base_json *item, struct model_axes *axes, struct base_error *error)
+{
+    if (axes->count == MODEL_MAX_MESH_AXES) return base_fail(error, BASE_INPUT, "more than %d mesh axes", MODEL_MAX_MESH_AXES);
+    if (item->kind == BASE_JSON_ARRAY) return base_fail(error, BASE_INPUT, "a tuple of mesh axes cannot hold another tuple; list the axes in one");
+    if (item->kind != BASE_JSON_STRING && item->kind != BASE_JSON_NULL)
+        return base_fail(error, BASE_INPUT, "is %s where the name of a mesh axis is needed", base_json_kind_name(item->kind));
+    axes->names[axes->count++] = item->string;
+    return BASE_OK;
+}
+
+static enum base_status parse_mesh_axes(const struct base_json *value, struct model_axes *axes, struct base_error *error)
+{
+    if (value->kind != BASE_JSON_ARRAY) {
+        if (value->kind != BASE_JSON_NULL) BASE_TRY(add_mesh_axis(value, axes, error));
+    } else {
+        for (const struct base_json *item = value->child; item; item = item->next) BASE_TRY(add_mesh_axis(item, axes, error));
+    }
+    if (axes->count == 1 && is_unconstrained(axes->names[0])) canonical(axes);
+    return BASE_OK;
+}
+
+static enum base_status parse_rule(const struct base_json *pair, struct model_rule *rule, struct base_error *error)
+{
+    if (pair->kind != BASE_JSON_ARRAY || pair->count != 2)
+        return base_fail(error, BASE_INPUT, "is no pair; [logical axis, mesh axis or null or list of mesh axes] is needed");
+    const struct base_json *key = pair->child;
+    if (key->kind != BASE_JSON_STRING && key->kind != BASE_JSON_NULL)
+        return base_fail(error, BASE_INPUT, "the logical axis is %s; a name is needed", base_json_kind_name(key->kind));
+    rule->logical = key->string;
+    return parse_mesh_axes(key->next, &rule->value, error);
+}
+
+static enum base_status parse_list(struct base_arena *arena, const char *text, struct model_rules *out, struct base_error *error)
+{
+    const struct base_json *list;
+    BASE_TRY(base_json_parse(arena, text, strlen(text), &list, error));
+    if (list->kind != BASE_JSON_ARRAY)
+        return base_fail(error, BASE_INPUT, "is %s; rules have an order, so a list of [logical axis, mesh axis] is needed",
+                         base_json_kind_name(list->kind));
+    struct model_rule *rules = base_new(arena, struct model_rule, list->count);
+    int count = 0;
+    for (const struct base_json *pair = list->child; pair; pair = pair->next, count++)
+        if (parse_rule(pair, &rules[count], error) != BASE_OK) return base_fail_in(error, "[%d]", count);
+    *out = (struct model_rules){rules, count};
+    return BASE_OK;
+}
+
+enum base_status model_rules_parse(struct base_arena *arena, const char *text, struct model_rules *out, struct base_error *error)
+{
+    const char *start = text + strspn(text, " \t\r\n");
+    enum base_status status = BASE_OK;
+    if (*start == '[' || *start == '{') {
+        status = parse_list(arena, text, out, error);
+        return status == BASE_OK ? status : base_fail_in(error, "logical_axis_rules");
+    }
+    for (int i = 0; i < BASE_COUNT(documented); i++) {
+        if (strcmp(text, documented[i].name) != 0) continue;
+        *out = documented[i].rules;
+        return BASE_OK;
+    }
+    status = strncmp(text, "standard:", 9) ? unknown_set(text, error) : standard_rules(text + 9, out, error);
+    return status == BASE_OK ? status : base_fail_in(error, "logical_axis_rules");
+}
+
+/* ---- resolution ---- */
+
+enum { MOST_DIMS = 64 };
+
+static bool is_name(const char *name)
+{
+    return name && !is_unconstrained(name);
+}
+
+static enum base_status refuse_repeated(const char *const *names, int rank, struct base_error *error)
+{
+    for (int i = 1; i < rank; i++)
+        for (int j = 0; is_name(names[i]) && j < i; j++)
+            if (names[j] && !strcmp(names[i], names[j]))
+                return base_fail(error, BASE_INPUT, "the logical axis \"%.60s\" names two dimensions of one array; each name can stand there once",
+                                 names[i]);
+    return BASE_OK;
+}
+
+static int dimension_named(const char *const *names, int rank, const char *logical)
+{
+    for (int i = 0; i < rank; i++)
+        if (names[i] && !strcmp(names[i], logical)) return i;
+    return -1;
+}
+
+/* None and UNCONSTRAINED take no mesh axis, so they never stand in each other's way. */
+static bool shares_mesh_axis(const struct model_axes *a, const struct model_axes *b)
+{
+    for (int i = 0; i < a->count; i++)
+        for (int j = 0; is_name(a->names[i]) && j < b->count; j++)
+            if (b->names[j] && !strcmp(a->names[i], b->names[j])) return true;
+    return false;
+}
+
+static bool is_free(const struct model_axes *value, const struct model_axes *spec, int rank)
+{
+    for (int i = 0; i < rank; i++)
+        if (shares_mesh_axis(value, &spec[i])) return false;
+    return true;
+}
+
+/* Gives each named dimension the value of its first rule that is free. Returns the dimensions that got none, a bit each. */
+static uint64_t assign(const struct model_rules *rules, const char *const *names, int rank, struct model_axes *spec)
+{
+    uint64_t unassigned = 0;
+    for (int i = 0; i < rank; i++) {
+        spec[i] = (struct model_axes){.unconstrained = is_unconstrained(names[i])};
+        if (is_name(names[i])) unassigned |= UINT64_C(1) << i;
+    }
+    for (int r = 0; r < rules->count && unassigned; r++) {
+        const struct model_rule *rule = &rules->rules[r];
+        int dim = is_name(rule->logical) ? dimension_named(names, rank, rule->logical) : -1;
+        if (dim < 0 || !(unassigned >> dim & 1) || !is_free(&rule->value, spec, rank)) continue;
+        spec[dim] = rule->value;
+        unassigned &= ~(UINT64_C(1) << dim);
+    }
+    for (int i = 0; i < rank; i++) canonical(&spec[i]);
+    return unassigned;
+}
+
+static void clear(struct model_axes *spec, int rank)
+{
+    for (int i = 0; i < rank; i++) spec[i] = (struct model_axes){0};
+}
+
+static int lowest_bit(uint64_t bits)
+{
+    int i = 0;
+    while (!(bits >> i & 1)) i++;
+    return i;
+}
+
+enum base_status model_resolve(const struct model_rules *rules, const char *const *names, int rank, enum model_fallback fallback,
+                               struct model_axes *spec, enum model_outcome *outcome, struct base_error *error)
+{
+    if (rank > MOST_DIMS) return base_fail(error, BASE_INPUT, "%d dimensions; at most %d are possible", rank, MOST_DIMS);
+    if (outcome && rules->count == 0) {
+        clear(spec, rank);
+        *outcome = MODEL_NOOP;
+        return BASE_OK;
+    }
+    BASE_TRY(refuse_repeated(names, rank, error));
+    struct model_axes found[MOST_DIMS];
+    uint64_t unassigned = assign(rules, names, rank, found);
+    if (unassigned && fallback == MODEL_RAISE_ERROR)
+        return base_fail(error, BASE_INPUT, "no rule is free for the logical axis \"%.60s\"; a rule [\"%.60s\", null] would replicate it",
+                         names[lowest_bit(unassigned)], names[lowest_bit(unassigned)]);
+    bool dropped = unassigned && fallback == MODEL_NO_CONSTRAINT;
+    if (dropped) clear(found, rank);
+    for (int i = 0; i < rank; i++) spec[i] = found[i];
+    if (outcome) *outcome = dropped ? MODEL_NOOP : MODEL_CONSTRAINT;
+    return BASE_OK;
+}

@@ -1,0 +1,142 @@
+/* Shapes and sizes on one device, once the axis rules and the mesh are known. */
+#include "model/model.h"
+
+#include <string.h>
+
+enum { LARGEST_AXIS = 1 << 20, PARAMETER_BYTES = 4, STEP_BYTES = 4 };
+
+static int find_axis(const struct model_mesh *mesh, const char *name)
+{
+    for (int i = 0; name && i < mesh->axis_count; i++)
+        if (!strcmp(mesh->axes[i].name, name)) return i;
+    return -1;
+}
+
+enum base_status model_mesh_parse(struct base_arena *arena, const char *text, struct model_mesh *out, struct base_error *error)
+{
+    struct model_mesh mesh = {0};
+    int64_t device_count = 1;
+    for (char *at = base_copy(arena, text), *next; at; at = next) {
+        next = strchr(at, ',');
+        if (next) *next++ = '\0';
+        char *equals = strchr(at, '=');
+        if (!equals || equals == at) return base_fail(error, BASE_INPUT, "mesh: \"%.60s\" is no axis=size; as in data=4,model=2", at);
+        *equals = '\0';
+        if (mesh.axis_count == MODEL_MAX_MESH_AXES) return base_fail(error, BASE_INPUT, "mesh: more than %d axes", MODEL_MAX_MESH_AXES);
+        if (find_axis(&mesh, at) >= 0) return base_fail(error, BASE_INPUT, "mesh: the axis %.60s stands there twice; keep one", at);
+        int64_t size;
+        if (base_parse_int(equals + 1, at, 1, LARGEST_AXIS, &size, error) != BASE_OK) return base_fail_in(error, "mesh");
+        mesh.axes[mesh.axis_count].name = at;
+        mesh.axes[mesh.axis_count++].size = size;
+        device_count *= size; /* at most 2^40 before the check */
+        if (device_count > LARGEST_AXIS) return base_fail(error, BASE_INPUT, "mesh: more than %d devices", LARGEST_AXIS);
+    }
+    *out = mesh;
+    return BASE_OK;
+}
+
+static enum base_status refuse_indivisible(int dim, const char *axis, int64_t size, int64_t factor, struct base_error *error)
+{
+    int64_t would_do = factor;
+    while (size % would_do != 0) would_do--;
+    return base_fail(error, BASE_INPUT, "dimension %d (%.60s) has %lld elements, which do not divide by %lld, the product of its mesh axes, as JAX "
+                     "demands; %lld would do, or a rule that leaves %.60s unsharded",
+                     dim, axis ? axis : "unnamed", (long long)size, (long long)factor, (long long)would_do, axis ? axis : "it");
+}
+
+static enum base_status unknown_axis(const struct model_mesh *mesh, const char *name, struct base_error *error)
+{
+    char list[MODEL_MAX_MESH_AXES * 64] = "none";
+    size_t used = 0;
+    for (int i = 0; i < mesh->axis_count; i++)
+        used += (size_t)snprintf(list + used, sizeof list - used, "%s%.60s", i ? ", " : "", mesh->axes[i].name);
+    return base_fail(error, BASE_INPUT, "the mesh axis %.60s is not found in the mesh, whose axes are: %s", name, list);
+}
+
+/* How many parts the mesh cuts a dimension into. taken has a bit per mesh axis. */
+static enum base_status find_factor(const struct model_mesh *mesh, const struct model_axes *axes, unsigned *taken, int64_t *out,
+                                    struct base_error *error)
+{
+    int64_t factor = 1;
+    for (int i = 0; i < axes->count; i++) {
+        int axis = find_axis(mesh, axes->names[i]);
+        const char *shown = axes->names[i] ? axes->names[i] : "None";
+        if (axis < 0) return unknown_axis(mesh, shown, error);
+        if (*taken >> axis & 1) return base_fail(error, BASE_INPUT, "the mesh axis %.60s shards one array twice; once would do", shown);
+        *taken |= 1u << axis;
+        factor *= mesh->axes[axis].size;
+    }
+    *out = factor;
+    return BASE_OK;
+}
+
+enum base_status model_local_shape(const struct model_mesh *mesh, int rank, const int64_t *shape, const char *const *axes,
+                                   const struct model_axes *spec,
+                                   bool exact, int64_t *out, struct base_error *error)
+{
+    unsigned taken = 0;
+    for (int i = 0; i < rank; i++) {
+        int64_t factor = 1;
+        const char *axis = axes ? axes[i] : NULL;
+        if (exact && spec[i].unconstrained)
+            return base_fail(error, BASE_INPUT, "dimension %d (%.60s) is %s, which JAX takes inside a step alone; a mesh axis or null would do", i,
+                             axis ? axis : "unnamed", MODEL_UNCONSTRAINED);
+        BASE_TRY(find_factor(mesh, &spec[i], &taken, &factor, error));
+        if (exact && shape[i] % factor != 0) return refuse_indivisible(i, axis, shape[i], factor, error);
+        out[i] = base_ceil_div(shape[i], factor);
+    }
+    return BASE_OK;
+}
+
+static int64_t product(const int64_t *shape, int rank)
+{
+    int64_t result = 1;
+    for (int i = 0; i < rank; i++) result *= shape[i];
+    return result;
+}
+
+/* Elements of the optimizer state on one device for a parameter of which it holds local_count. */
+static enum base_status count_state(const struct model_parameter *parameter, int64_t local_count, enum model_optimizer optimizer,
+                                    const struct model_adafactor *adafactor, int64_t *out, struct base_error *error)
+{
+    struct model_factoring factoring;
+    if (optimizer != MODEL_ADAFACTOR) {
+        *out = optimizer == MODEL_ADAMW ? 2 * local_count : 0;
+        return BASE_OK;
+    }
+    BASE_TRY(model_factor(adafactor, parameter->rank, parameter->shape, parameter->axes, &factoring, error));
+    *out = product(factoring.v_row, factoring.v_row_rank) + product(factoring.v_col, factoring.v_col_rank)
+         + (factoring.v_sharded ? local_count : product(factoring.v, factoring.v_rank))
+         + (factoring.m_sharded ? local_count : product(factoring.m, factoring.m_rank));
+    return BASE_OK;
+}
+
+static enum base_status add_parameter(const struct model_parameter *parameter, const struct model_rules *rules, const struct model_mesh *mesh,
+                                      enum model_optimizer optimizer,
+                                      const struct model_adafactor *adafactor, struct model_device_state *sum, struct base_error *error)
+{
+    struct model_axes spec[MODEL_MAX_RANK];
+    int64_t local[MODEL_MAX_RANK], state_count;
+    BASE_TRY(model_resolve(rules, parameter->axes, parameter->rank, MODEL_AXIS_IS_UNSHARDED, spec, NULL, error));
+    BASE_TRY(model_local_shape(mesh, parameter->rank, parameter->shape, parameter->axes, spec, true, local, error));
+    int64_t local_count = product(local, parameter->rank);
+    BASE_TRY(count_state(parameter, local_count, optimizer, adafactor, &state_count, error));
+    sum->parameter_count += local_count;
+    sum->optimizer_state_count += state_count;
+    return BASE_OK;
+}
+
+enum base_status model_device_state(const struct model_parameter *parameters, int count, const struct model_rules *rules,
+                                    const struct model_mesh *mesh,
+                                    enum model_optimizer optimizer, const struct model_adafactor *adafactor,
+                                    struct model_device_state *out, struct base_error *error)
+{
+    struct model_device_state sum = {0};
+    for (int i = 0; i < count; i++)
+        if (add_parameter(&parameters[i], rules, mesh, optimizer, adafactor, &sum, error) != BASE_OK) return base_fail_in(error, "%s",
+                                                            parameters[i].path);
+    sum.parameter_bytes = PARAMETER_BYTES * sum.parameter_count;
+    sum.optimizer_state_bytes = PARAMETER_BYTES * sum.optimizer_state_count + STEP_BYTES;
+    *out = sum;
+    return BASE_OK;
+}

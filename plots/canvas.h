@@ -1,0 +1,123 @@
+/* A page under construction: a list of marks in drawing order, in pixels from the top left corner. Text is measured when
+ * it is placed, so that a chart can keep its words apart and on the page; rendering comes last, when the height is known. */
+#ifndef PLOTS_CANVAS_H
+#define PLOTS_CANVAS_H
+
+#include "plots/plots.h"
+
+enum { PLOTS_PAGE_WIDTH_PX = 700, PLOTS_MARGIN_PX = 16 };
+
+/* What a colour stands for. Defined once, for every chart (Okabe and Ito, colour-blind safe). The parts of a step's time
+ * and the parts of memory never share a picture, so that eight colours are enough. */
+enum plots_colour {
+    PLOTS_PAPER, PLOTS_INK, PLOTS_MUTED, PLOTS_GRID,
+    PLOTS_THROUGHPUT, /* tokens per second, measured (solid) and predicted (hollow) */
+    PLOTS_ALARM,      /* capacity, what does not fit, what is wrong */
+    PLOTS_COMPUTE, PLOTS_MEMORY_BOUND, PLOTS_OVERHEAD,
+    PLOTS_COMMUNICATION_MODEL, PLOTS_COMMUNICATION_DATA, PLOTS_COMMUNICATION_BOTH,
+    PLOTS_PARAMETERS, PLOTS_OPTIMIZER_STATE, PLOTS_GRADIENTS, PLOTS_ACTIVATIONS, PLOTS_TEMPORARIES, PLOTS_RESERVED,
+    PLOTS_COLOUR_COUNT
+};
+
+/* How an area or a line looks. The default (all zero) is invisible. */
+struct plots_look {
+    enum plots_colour colour;
+    double fill_frac;  /* 0 hollow, 1 solid, between: a tint over paper */
+    double stroke_px;  /* 0: no outline */
+    bool dashed;
+};
+
+enum plots_style { PLOTS_TITLE, PLOTS_SUBTITLE, PLOTS_HEADING, PLOTS_LABEL, PLOTS_STRONG, PLOTS_SMALL, PLOTS_STYLE_COUNT };
+enum plots_align { PLOTS_LEFT, PLOTS_CENTRE, PLOTS_RIGHT };
+
+struct plots_box { double x, y, width, height; }; /* px */
+
+enum plots_mark_kind { PLOTS_RECT, PLOTS_LINE, PLOTS_CIRCLE, PLOTS_TEXT };
+
+struct plots_mark {
+    enum plots_mark_kind kind;
+    struct plots_box box;  /* extent; of a line: from (x, y) by (width, height), which may be negative */
+    struct plots_look look;
+    const char *text;
+    enum plots_style style;
+    double text_x, baseline_y;
+};
+
+/* What a viewer of the SVG is told when the pointer rests on a place. */
+struct plots_hover { struct plots_box box; const char *text; };
+
+struct plots_canvas {
+    struct base_arena *arena;
+    const char *title, *subtitle; /* for readers who cannot see the picture */
+    double height_px;             /* set before rendering */
+    struct plots_mark *marks;
+    int mark_count, mark_capacity;
+    struct plots_hover *hovers;
+    int hover_count, hover_capacity;
+};
+
+/* ---- looks (look.c): the tables of colours and styles ---- */
+
+struct plots_rgb { double red, green, blue; }; /* 0 .. 1 */
+/* Mixed with paper rather than made transparent, so that a tint prints the same everywhere and hides the grid. */
+struct plots_rgb plots_rgb(enum plots_colour colour, double strength_frac);
+double plots_font_size(enum plots_style style); /* px */
+bool plots_font_is_bold(enum plots_style style);
+double plots_line_height(enum plots_style style); /* px from one line to the next */
+extern const double plots_dash_px, plots_dash_gap_px;
+
+/* ---- marks (canvas.c, the door to Cairo) ---- */
+
+void plots_rect(struct plots_canvas *canvas, struct plots_box box, struct plots_look look);
+void plots_line(struct plots_canvas *canvas, double x0, double y0, double x1, double y1, struct plots_look look);
+void plots_circle(struct plots_canvas *canvas, double x, double y, double radius, struct plots_look look);
+/* One line of text, its middle at y, and its left edge, centre or right edge at x. Returns the box that it covers. */
+struct plots_box plots_text(struct plots_canvas *canvas, double x, double y, enum plots_align align, enum plots_style style,
+                            enum plots_colour colour, const char *text);
+void plots_hover(struct plots_canvas *canvas, struct plots_box box, const char *text);
+double plots_text_width(enum plots_style style, const char *text);
+/* PDF or PNG; SVG is written by plots_put_svg. */
+enum base_status plots_render(const struct plots_canvas *canvas, enum plots_format format, struct base_text *out, struct base_error *error);
+
+/* ---- words (words.c) ---- */
+
+/* Text that any back end can show: control bytes become spaces, bytes that are not UTF-8 become U+FFFD, and at most
+ * 1,000 bytes are kept. Whatever comes from a file passes through here. */
+const char *plots_clean(struct base_arena *arena, const char *text);
+/* text, or its beginning and an ellipsis, no wider than width_px. */
+const char *plots_fit(struct base_arena *arena, enum plots_style style, const char *text, double width_px);
+/* Breaks text at spaces into at most limit lines; the last one is shortened. Returns their number. */
+int plots_wrap(struct base_arena *arena, enum plots_style style, const char *text, double width_px, int limit, const char **lines);
+/* Writes text at (x, y) in at most limit lines; y is the top of the first. Returns the bottom of the last. */
+double plots_paragraph(struct plots_canvas *canvas, double x, double y, double width_px, int limit, enum plots_style style,
+                       enum plots_colour colour, const char *text);
+/* Title, subtitle and the place where the chart begins, which is returned. */
+double plots_heading(struct plots_canvas *canvas, const char *title, const char *subtitle);
+
+/* ---- axes (axis.c) ---- */
+
+enum { PLOTS_MOST_TICKS = 12 };
+
+struct plots_axis {
+    double low, high;     /* data values at the two ends; a logarithmic axis has both above 0 */
+    double from_px, to_px;
+    bool logarithmic;
+    int tick_count;
+    double ticks[PLOTS_MOST_TICKS];
+};
+
+/* From zero to `high` with round ticks no closer than spacing_px. */
+struct plots_axis plots_axis_from_zero(double high, double from_px, double to_px, double spacing_px);
+/* Logarithmic, with room at both ends. 0 < low <= high. */
+struct plots_axis plots_axis_logarithmic(double low, double high, double from_px, double to_px, double spacing_px);
+double plots_axis_px(const struct plots_axis *axis, double value);
+/* "250 k": a round tick in humane units, without needless zeros. */
+const char *plots_tick_text(struct base_arena *arena, double value);
+
+/* ---- SVG (svg.c) ---- */
+
+/* Text stays text, stretched to the width that was measured, so that another font than the one measured cannot make it
+ * overlap; the document and each hover have a title. */
+void plots_put_svg(const struct plots_canvas *canvas, struct base_text *out);
+
+#endif

@@ -1,0 +1,21 @@
+#include "plots/comparison.h"
+
+enum { MOST_ROWS_IN_BARS = 60 };
+
+void plots_comparison_lay_out(struct plots_canvas *canvas, const struct plots_comparison *comparison)
+{
+    if (comparison->count <= MOST_ROWS_IN_BARS) plots_comparison_bars(canvas, comparison);
+    else plots_comparison_scatter(canvas, comparison);
+}
+
+enum base_status plots_comparison_draw(struct base_arena *arena, const struct plots_comparison *comparison, enum plots_format format,
+                                       struct plots_picture *out, struct base_error *error)
+{
+    struct plots_canvas canvas = {.arena = arena};
+    struct base_text bytes = {.arena = arena};
+    plots_comparison_lay_out(&canvas, comparison);
+    if (format == PLOTS_SVG) plots_put_svg(&canvas, &bytes);
+    else BASE_TRY(plots_render(&canvas, format, &bytes, error));
+    *out = (struct plots_picture){canvas.title, canvas.subtitle, comparison->count, bytes};
+    return BASE_OK;
+}

@@ -1,0 +1,55 @@
+/* What the two forms of the comparison (pairs of bars, scatter) share: the finding, and words for a row. */
+#ifndef PLOTS_COMPARISON_H
+#define PLOTS_COMPARISON_H
+
+#include "plots/canvas.h"
+
+/* How a column of the plan is shown: as a column of its own where rows differ in it, else as a word in the heading. */
+struct plots_plan_key {
+    const char *column;          /* of the table */
+    const char *heading;         /* over a column of labels */
+    const char *before, *after;  /* around the value in running text */
+    bool number;                 /* right-aligned */
+};
+extern const struct plots_plan_key plots_plan_keys[PLOTS_PLAN_KEY_COUNT];
+
+struct plots_finding {
+    int pair_count;           /* rows with a measured and a predicted step time */
+    double mean_error_frac;   /* mean of the absolute errors */
+    double median_error_frac; /* with its sign; positive: predicted slower than measured */
+    double worst_error_frac;  /* the largest in size, with its sign */
+    int exceeded_count;       /* rows that ran out of memory … */
+    int exceeded_right_count; /* … and were predicted to */
+    int false_alarm_count;    /* rows that ran although predicted not to fit */
+    int unpredicted_count, unmeasured_count;
+};
+
+/* Predicted over measured step time, less one; NAN where either is unknown, or where the
+ * run died for want of memory. From tokens/s where a step time is missing. */
+double plots_step_error_frac(const struct plots_comparison_row *row);
+/* Errors beyond 10 % are marked. */
+extern const double plots_large_error_frac;
+bool plots_error_is_large(double error_frac);
+struct plots_finding plots_find(struct base_arena *arena, const struct plots_comparison *comparison);
+const char *plots_finding_title(struct base_arena *arena, const struct plots_finding *finding);
+const char *plots_comparison_subtitle(struct base_arena *arena, const struct plots_comparison *comparison, const struct plots_finding *finding);
+
+/* "+5.2 %", with a true minus sign. */
+const char *plots_percent(struct base_arena *arena, double frac);
+/* Both verdicts on memory in words: "ran out of memory; predicted not to fit", and whether they "agree" or "disagree" ("":
+ * one of them is unknown). */
+struct plots_note { const char *text, *verdict; bool disagrees; };
+struct plots_note plots_verdict_note(struct base_arena *arena, enum plots_memory_verdict measured, enum plots_memory_verdict predicted);
+/* The same with the row's predicted memory or its error; text is NULL for a plan that ran as predicted: its bars say all. */
+struct plots_note plots_row_note(struct base_arena *arena, const struct plots_comparison_row *row);
+/* The whole row in words, for a hover. */
+const char *plots_row_words(struct base_arena *arena, const struct plots_comparison_row *row);
+/* A model as a person would say it: an inline model's family and main sizes. *rest: its other keys, or "". */
+const char *plots_model_words(struct base_arena *arena, const char *model, const char **rest);
+
+void plots_comparison_bars(struct plots_canvas *canvas, const struct plots_comparison *comparison);
+void plots_comparison_scatter(struct plots_canvas *canvas, const struct plots_comparison *comparison);
+/* The form that suits the number of rows, on a fresh canvas. */
+void plots_comparison_lay_out(struct plots_canvas *canvas, const struct plots_comparison *comparison);
+
+#endif

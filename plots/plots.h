@@ -1,0 +1,51 @@
+/* plots: charts in data terms, drawn as SVG, PDF or PNG. A chart answers one question; its title is the finding.
+ * Every picture is 700 px wide and as high as its rows need. The same request gives the same bytes with the same fonts. */
+#ifndef PLOTS_H
+#define PLOTS_H
+
+#include "base/base.h"
+
+/* ---- pictures ---- */
+
+enum plots_format { PLOTS_SVG, PLOTS_PDF, PLOTS_PNG };
+/* By the ending of the file's name; BASE_INPUT for any other ending. */
+enum base_status plots_format_parse(const char *path, enum plots_format *out, struct base_error *error);
+
+struct plots_picture {
+    const char *title, *subtitle; /* the words that stand above the picture */
+    int row_count;                /* rows of the input, all of which the picture shows */
+    struct base_text bytes;       /* the file's contents */
+};
+
+/* ---- comparison: how far are predictions from measurements, and are the out-of-memory verdicts right? ---- */
+
+/* The keys of a plan that a sweep's table holds beside model and topology, in the order of importance to a reader. */
+enum { PLOTS_PLAN_KEY_COUNT = 15 };
+
+enum plots_memory_verdict { PLOTS_MEMORY_UNKNOWN, PLOTS_MEMORY_FITS, PLOTS_MEMORY_EXCEEDED };
+
+/* A number that is not known is NAN. Strings belong to the arena of the request. */
+struct plots_comparison_row {
+    const char *id, *model, *topology;
+    const char *plan[PLOTS_PLAN_KEY_COUNT]; /* as the table spells them; "" where the default is meant */
+    double measured_step_s, predicted_step_s;
+    double measured_tokens_per_s, predicted_tokens_per_s;
+    double measured_peak_memory_bytes, predicted_peak_memory_bytes; /* of one device */
+    enum plots_memory_verdict measured, predicted;
+    const char *error; /* why there is no prediction; "" */
+};
+
+struct plots_comparison {
+    const struct plots_comparison_row *rows;
+    int count;
+};
+
+/* Reads the table that `meshwright sweep` writes. BASE_INPUT, naming line and column, when a column is missing, a cell is
+ * no number, or there is no row. */
+enum base_status plots_comparison_read(struct base_arena *arena, const char *path, struct plots_comparison *out, struct base_error *error);
+/* Up to 60 rows get a pair of bars each; more become a scatter of errors over speed, with every row in its counts.
+ * At least one row. */
+enum base_status plots_comparison_draw(struct base_arena *arena, const struct plots_comparison *comparison, enum plots_format format,
+                                       struct plots_picture *out, struct base_error *error);
+
+#endif

@@ -1,0 +1,232 @@
+/* How far predictions are from measurements: by row, by group, and in all. Memory does not grow with the table: beyond
+ * the first thousand measured rows only sums are kept. */
+#include "reports/reports.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { TABLE_ROWS = 60 };
+
+void reports_accuracy_begin(struct reports_accuracy *accuracy, struct base_arena *arena)
+{
+    memset(accuracy, 0, sizeof *accuracy);
+    accuracy->arena = arena;
+    accuracy->rows = base_new(arena, struct reports_row, REPORTS_KEPT_ROWS);
+}
+
+static struct reports_group *group_of(struct reports_accuracy *a, const struct reports_row *row)
+{
+    for (int i = 0; i < a->group_count; i++)
+        if (!strcmp(a->groups[i].model, row->model) && !strcmp(a->groups[i].topology, row->topology)) return &a->groups[i];
+    if (a->group_count == REPORTS_MOST_GROUPS) return NULL;
+    struct reports_group *group = &a->groups[a->group_count++];
+    *group = (struct reports_group){.model = base_copy(a->arena, row->model), .topology = base_copy(a->arena, row->topology)};
+    return group;
+}
+
+static bool has_time(const struct reports_row *row)
+{
+    return row->predicted && row->measured_step_s > 0 && row->measured_oom != 1;
+}
+
+static double step_error(const struct reports_row *row)
+{
+    return row->prediction.step_s / row->measured_step_s - 1;
+}
+
+static void keep(struct reports_accuracy *a, const struct reports_row *row)
+{
+    if (a->kept_count == REPORTS_KEPT_ROWS) return;
+    struct reports_row *kept = &a->rows[a->kept_count++];
+    *kept = *row;
+    kept->id = base_copy(a->arena, row->id);
+    kept->model = base_copy(a->arena, row->model);
+    kept->topology = base_copy(a->arena, row->topology);
+    kept->error = base_copy(a->arena, row->error);
+    for (int k = 0; k < SIM_KEY_COUNT; k++) kept->plan.values[k] = base_copy(a->arena, row->plan.values[k] ? row->plan.values[k] : "");
+}
+
+void reports_accuracy_add(struct reports_accuracy *a, const struct reports_row *row)
+{
+    a->row_count++;
+    if (!row->predicted) {
+        if (!a->unpredicted_count++) snprintf(a->first_error, sizeof a->first_error, "%s", row->error);
+    }
+    if (has_time(row)) {
+        struct reports_group *group = group_of(a, row);
+        double error = step_error(row);
+        a->step_count++;
+        a->step_error_sum += fabs(error);
+        a->step_bias_sum += error;
+        if (group) {
+            group->count++;
+            group->error_sum += fabs(error);
+            group->bias_sum += error;
+        }
+    }
+    if (row->predicted && row->measured_peak_memory_bytes > 0) {
+        a->memory_count++;
+        a->memory_error_sum += fabs((double)row->prediction.memory.peak_bytes / row->measured_peak_memory_bytes - 1);
+    }
+    if (row->predicted && row->measured_oom >= 0) {
+        bool right = row->prediction.fits == (row->measured_oom == 0);
+        a->verdict_count++;
+        a->verdict_right_count += right;
+        a->oom_count += row->measured_oom == 1;
+        a->oom_right_count += row->measured_oom == 1 && right;
+        a->false_fit_count += row->measured_oom == 1 && !right;
+    }
+    if (row->measured_step_s > 0 || row->measured_oom >= 0) keep(a, row);
+}
+
+/* Spearman's rank correlation of predicted and measured tokens/s within groups: pairs in the same order less pairs in
+ * the other, over all (Kendall's tau), which needs no ranks and says the same. */
+static double pair_order(const struct reports_accuracy *a, int64_t *pairs)
+{
+    int64_t same = 0, other = 0;
+    for (int i = 0; i < a->kept_count; i++) {
+        for (int j = 0; j < i; j++) {
+            const struct reports_row *x = &a->rows[i], *y = &a->rows[j];
+            if (!has_time(x) || !has_time(y) || strcmp(x->model, y->model) != 0 || strcmp(x->topology, y->topology) != 0) continue;
+            double measured = x->measured_tokens_per_s - y->measured_tokens_per_s, predicted = x->prediction.tokens_per_s - y->prediction.tokens_per_s;
+            if (!(measured != 0)) continue;
+            if (measured * predicted > 0) same++;
+            else other++;
+        }
+    }
+    *pairs = same + other;
+    return *pairs ? (double)(same - other) / (double)*pairs : 0;
+}
+
+/* ---- text ---- */
+
+static const char *short_model(const struct reports_accuracy *a, const char *model)
+{
+    enum { WIDEST = 40 };
+    if (strlen(model) <= WIDEST) return model;
+    return base_print(a->arena, "%.*s…", WIDEST - 1, model);
+}
+
+static void put_verdict(const struct reports_row *row, struct base_text *out)
+{
+    bool fits = row->prediction.fits;
+    if (row->measured_oom < 0) base_put(out, fits ? "fits" : "does not fit");
+    else if (row->measured_oom == 1) base_put(out, fits ? "fits (ran OUT OF MEMORY)" : "does not fit (agrees)");
+    else base_put(out, fits ? "fits (agrees)" : "does not fit (BUT RAN)");
+}
+
+static void put_row(const struct reports_row *row, struct base_text *out)
+{
+    char measured[BASE_HUMANE], predicted[BASE_HUMANE], memory[BASE_HUMANE];
+    base_putf(out, "  %-10s %6s x%-3s ", row->plan.values[SIM_SUBMESH], row->plan.values[SIM_BATCH_SIZE], *row->plan.values[SIM_NUM_MICROBATCHES] ? row->plan.values[SIM_NUM_MICROBATCHES] : "1");
+    base_putf(out, "%5s ", row->plan.values[SIM_TARGETS_LENGTH]);
+    if (!row->predicted) {
+        base_putf(out, "no prediction: %s\n", row->error);
+        return;
+    }
+    bool timed = has_time(row);
+    base_putf(out, "%9s %9s ", timed ? base_format_seconds(measured, row->measured_step_s) : "-", base_format_seconds(predicted, row->prediction.step_s));
+    if (timed) base_putf(out, "%+6.1f %% ", 100 * step_error(row));
+    else base_putf(out, "%8s ", "");
+    base_putf(out, "%9s  ", base_format_bytes(memory, (double)row->prediction.memory.peak_bytes));
+    put_verdict(row, out);
+    base_put(out, "\n");
+}
+
+static void put_table(const struct reports_accuracy *a, struct base_text *out)
+{
+    const char *model = "", *topology = "";
+    for (int i = 0; i < a->kept_count && i < TABLE_ROWS; i++) {
+        const struct reports_row *row = &a->rows[i];
+        if (strcmp(model, row->model) != 0 || strcmp(topology, row->topology) != 0) {
+            base_putf(out, "%s%s on %s\n", i ? "\n" : "", short_model(a, row->model), row->topology);
+            base_putf(out, "  %-10s %6s %-4s %5s %9s %9s %8s %9s  %s\n", "submesh", "batch", "mb", "len", "measured", "predicted", "error", "peak", "memory");
+        }
+        model = row->model;
+        topology = row->topology;
+        put_row(row, out);
+    }
+    if (a->kept_count > TABLE_ROWS) base_putf(out, "  … and %d more measured rows: all are in the result\n", a->kept_count - TABLE_ROWS);
+    if (a->kept_count) base_put(out, "\n");
+}
+
+static void put_groups(const struct reports_accuracy *a, struct base_text *out)
+{
+    for (int i = 0; i < a->group_count && a->group_count > 1; i++) {
+        const struct reports_group *g = &a->groups[i];
+        base_putf(out, "    %-40s %-12s %4lld rows: %4.1f %%, bias %+.1f %%\n", short_model(a, g->model), g->topology, (long long)g->count,
+                  100 * g->error_sum / (double)g->count, 100 * g->bias_sum / (double)g->count);
+    }
+}
+
+void reports_accuracy_text(const struct reports_accuracy *a, const char *path, struct base_text *out)
+{
+    int64_t pairs;
+    double order = pair_order(a, &pairs);
+    put_table(a, out);
+    base_putf(out, "%lld rows, %lld predicted", (long long)a->row_count, (long long)(a->row_count - a->unpredicted_count));
+    if (a->unpredicted_count) base_putf(out, " (the first that was not: %s)", a->first_error);
+    base_put(out, "\n");
+    if (a->step_count) {
+        base_putf(out, "  step time: mean absolute error %.1f %% over %lld rows, bias %+.1f %%\n", 100 * a->step_error_sum / (double)a->step_count, (long long)a->step_count,
+                  100 * a->step_bias_sum / (double)a->step_count);
+        put_groups(a, out);
+    }
+    if (pairs) base_putf(out, "  order: rank correlation (Kendall) of tokens/s %.2f over %lld pairs of one model and topology\n", order, (long long)pairs);
+    if (a->memory_count) base_putf(out, "  peak memory: mean absolute error %.1f %% over %lld rows\n", 100 * a->memory_error_sum / (double)a->memory_count, (long long)a->memory_count);
+    if (a->verdict_count)
+        base_putf(out, "  memory verdicts: %lld of %lld right; %lld of %lld out-of-memory rows recognised; %lld wrongly said to fit\n", (long long)a->verdict_right_count,
+                  (long long)a->verdict_count, (long long)a->oom_right_count, (long long)a->oom_count, (long long)a->false_fit_count);
+    base_putf(out, "  written: %s\n", path);
+}
+
+/* ---- JSON ---- */
+
+static void put_mean(struct base_json_writer *w, const char *key, double sum, int64_t count)
+{
+    base_json_key(w, key);
+    if (count) base_json_put_double(w, sum / (double)count);
+    else base_json_put_null(w);
+}
+
+static void put_count(struct base_json_writer *w, const char *key, int64_t count)
+{
+    base_json_key(w, key);
+    base_json_put_int(w, count);
+}
+
+void reports_accuracy_json(const struct reports_accuracy *a, bool compact, struct base_text *out)
+{
+    struct base_json_writer w = {.text = out, .compact = compact};
+    int64_t pairs;
+    double order = pair_order(a, &pairs);
+    base_json_open(&w, '{');
+    put_count(&w, "row_count", a->row_count);
+    put_count(&w, "predicted_count", a->row_count - a->unpredicted_count);
+    put_count(&w, "measured_step_count", a->step_count);
+    put_mean(&w, "step_mean_absolute_error_frac", a->step_error_sum, a->step_count);
+    put_mean(&w, "step_bias_frac", a->step_bias_sum, a->step_count);
+    put_mean(&w, "peak_memory_mean_absolute_error_frac", a->memory_error_sum, a->memory_count);
+    put_mean(&w, "rank_correlation", order * (double)pairs, pairs);
+    put_count(&w, "verdict_count", a->verdict_count);
+    put_count(&w, "verdict_right_count", a->verdict_right_count);
+    put_count(&w, "oom_count", a->oom_count);
+    put_count(&w, "oom_right_count", a->oom_right_count);
+    put_count(&w, "false_fit_count", a->false_fit_count);
+    base_json_key(&w, "groups");
+    base_json_open(&w, '[');
+    for (int i = 0; i < a->group_count; i++) {
+        const struct reports_group *g = &a->groups[i];
+        base_json_open_inline(&w, '{');
+        base_json_key(&w, "model");
+        base_json_put_string(&w, g->model);
+        base_json_key(&w, "topology");
+        base_json_put_string(&w, g->topology);
+        put_count(&w, "measured_step_count", g->count);
+        put_mean(&w, "step_mean_absolute_error_frac", g->error_sum, g->count);
+        put_mean(&w, "step_bias_frac", g->bias_sum, g->count);
+        base_json_close(&w, '}');
+    }
+    base_json_close(&w, ']');
+    base_json_close(&w, '}');
+}

@@ -1,0 +1,326 @@
+/* One prediction: for people with its reasons, for scripts as the contract's document, and as a trace. */
+#include "reports/reports.h"
+
+#include <math.h>
+#include <string.h>
+
+static const char *axes_name(int axes)
+{
+    static const char *const names[SIM_AXES] = {"", "data", "model", "data+model"};
+    return names[axes];
+}
+
+/* ---- JSON ---- */
+
+static void put_string(struct base_json_writer *w, const char *key, const char *value)
+{
+    base_json_key(w, key);
+    base_json_put_string(w, value);
+}
+
+static void put_int(struct base_json_writer *w, const char *key, int64_t value)
+{
+    base_json_key(w, key);
+    base_json_put_int(w, value);
+}
+
+static void put_double(struct base_json_writer *w, const char *key, double value)
+{
+    base_json_key(w, key);
+    base_json_put_double(w, value);
+}
+
+static const char *remat_name(enum model_remat remat)
+{
+    static const char *const names[] = {"none", "minimal", "selective", "full", "compiler"};
+    return names[remat];
+}
+
+static const char *optimizer_name(enum model_optimizer optimizer)
+{
+    static const char *const names[] = {[MODEL_ADAFACTOR] = "adafactor", [MODEL_ADAMW] = "adamw", [MODEL_SGD] = "sgd"};
+    return names[optimizer];
+}
+
+/* The plan with its defaults filled in. */
+static void put_plan(struct base_json_writer *w, const struct sim_plan *plan)
+{
+    static const char *const partitionings[] = {"none", "data", "data+gradients"};
+    base_json_key(w, "plan");
+    base_json_open(w, '{');
+    put_string(w, "model", plan->model_text);
+    put_string(w, "topology", plan->topology_text);
+    if (plan->submesh_count) {
+        base_json_key(w, "model_parallel_submesh");
+        base_json_open_inline(w, '[');
+        for (int i = 0; i < plan->submesh_count; i++) base_json_put_int(w, plan->submesh[i]);
+        base_json_close(w, ']');
+    } else {
+        put_int(w, "num_partitions", plan->num_partitions);
+    }
+    put_string(w, "logical_axis_rules", plan->rules_text);
+    base_json_key(w, "task_feature_lengths");
+    base_json_open_inline(w, '{');
+    if (plan->config->encoder) put_int(w, "inputs", plan->inputs_length);
+    put_int(w, "targets", plan->targets_length);
+    base_json_close(w, '}');
+    put_int(w, "batch_size", plan->batch_size);
+    put_int(w, "num_microbatches", plan->num_microbatches > 1 ? plan->num_microbatches : 0);
+    put_string(w, "optimizer", optimizer_name(plan->options.optimizer));
+    put_string(w, "remat_policy", remat_name(plan->options.remat));
+    put_string(w, "dtype", model_dtype_name(plan->options.dtype));
+    put_string(w, "attention", plan->options.flash_attention ? "flash" : "unfused");
+    put_string(w, "optimizer_partitioning", partitionings[plan->optimizer_partitioning]);
+    put_int(w, "sequence_parallel", plan->sequence_parallel);
+    put_string(w, "software", plan->software);
+    put_double(w, "learning_rate", plan->learning_rate);
+    put_int(w, "seed", plan->seed);
+    base_json_close(w, '}');
+}
+
+static void put_memory(struct base_json_writer *w, const struct sim_memory *m)
+{
+    base_json_key(w, "memory");
+    base_json_open(w, '{');
+    put_int(w, "capacity_bytes", m->capacity_bytes);
+    put_int(w, "peak_bytes", m->peak_bytes);
+    put_int(w, "parameter_bytes", m->parameter_bytes);
+    put_int(w, "optimizer_state_bytes", m->optimizer_state_bytes);
+    put_int(w, "gradient_bytes", m->gradient_bytes);
+    put_int(w, "activation_bytes", m->activation_bytes);
+    put_int(w, "temporary_bytes", m->temporary_bytes);
+    put_int(w, "reserved_bytes", m->reserved_bytes);
+    put_string(w, "peak_at", m->peak_at);
+    put_int(w, "rematerialized_layer_count", m->rematerialized_layer_count);
+    base_json_close(w, '}');
+}
+
+static void put_time(struct base_json_writer *w, const struct sim_prediction *p)
+{
+    base_json_key(w, "time");
+    base_json_open(w, '{');
+    put_double(w, "step_s", p->step_s);
+    put_double(w, "compute_s", p->compute_s);
+    put_double(w, "memory_bound_s", p->memory_bound_s);
+    put_double(w, "exposed_communication_s", p->exposed_communication_s);
+    put_double(w, "overhead_s", p->overhead_s);
+    put_double(w, "communication_s", p->communication_s);
+    base_json_close(w, '}');
+    base_json_key(w, "throughput");
+    base_json_open(w, '{');
+    put_double(w, "tokens_per_s", p->tokens_per_s);
+    put_double(w, "samples_per_s", p->samples_per_s);
+    put_double(w, "tokens_per_s_per_device", p->tokens_per_s_per_device);
+    put_double(w, "mfu_frac", p->mfu_frac);
+    base_json_close(w, '}');
+}
+
+static void put_collectives(struct base_json_writer *w, const struct reports_prediction *r)
+{
+    base_json_key(w, "collectives");
+    base_json_open(w, '[');
+    for (int i = 0; i < r->collective_count; i++) {
+        const struct sim_collective_row *c = &r->collectives[i];
+        base_json_open_inline(w, '{');
+        put_string(w, "kind", sim_collective_name(c->kind));
+        put_string(w, "mesh_axis", axes_name(c->axes));
+        put_string(w, "dtype", model_dtype_name(c->dtype));
+        put_int(w, "count", c->count);
+        put_int(w, "bytes", c->bytes);
+        put_double(w, "time_s", c->time_s);
+        if (r->by_op) {
+            base_json_key(w, "operations");
+            base_json_open_inline(w, '[');
+            for (int o = 0; o < c->op_count; o++) base_json_put_string(w, c->ops[o]);
+            base_json_close(w, ']');
+        }
+        base_json_close(w, '}');
+    }
+    base_json_close(w, ']');
+}
+
+/* Which kinds of source the result rests on, so that nobody takes an assumption for a measurement. */
+static void put_constants(struct base_json_writer *w, const struct sim_profile *profile)
+{
+    base_json_key(w, "constants");
+    base_json_open(w, '[');
+    for (int i = 0; i < SIM_CONSTANT_COUNT; i++) {
+        if (!profile->kinds[i]) continue;
+        base_json_open_inline(w, '{');
+        put_string(w, "name", sim_constant_name((enum sim_constant)i));
+        put_double(w, "value", profile->constants[i]);
+        put_string(w, "kind", profile->kinds[i]);
+        put_string(w, "source", profile->sources[i]);
+        base_json_close(w, '}');
+    }
+    base_json_close(w, ']');
+}
+
+void reports_prediction_json(const struct reports_prediction *r, bool compact, struct base_text *out)
+{
+    struct base_json_writer w = {.text = out, .compact = compact};
+    const struct sim_prediction *p = r->prediction;
+    base_json_open(&w, '{');
+    put_plan(&w, r->checked);
+    base_json_key(&w, "mesh");
+    base_json_open_inline(&w, '{');
+    put_int(&w, "data", p->mesh[0]);
+    put_int(&w, "model", p->mesh[1]);
+    base_json_close(&w, '}');
+    put_string(&w, "profile", p->profile);
+    base_json_key(&w, "fits");
+    base_json_put_bool(&w, p->fits);
+    put_memory(&w, &p->memory);
+    put_time(&w, p);
+    put_collectives(&w, r);
+    if (!p->fits) {
+        base_json_key(&w, "changes_that_fit");
+        base_json_open(&w, '[');
+        for (int i = 0; i < r->change_count; i++) {
+            base_json_open_inline(&w, '{');
+            put_string(&w, "change", r->changes[i].what);
+            put_double(&w, "tokens_per_s", r->changes[i].prediction.tokens_per_s);
+            put_int(&w, "peak_bytes", r->changes[i].prediction.memory.peak_bytes);
+            base_json_close(&w, '}');
+        }
+        base_json_close(&w, ']');
+    }
+    put_constants(&w, &r->checked->placement->profile);
+    base_json_close(&w, '}');
+}
+
+/* ---- text ---- */
+
+enum { BAR_WIDTH = 40 };
+
+struct part { const char *name; double size; };
+
+/* A line a part: name, amount, share, and a bar of that share. */
+static void put_bars(const struct part *parts, int count, double whole, char *(*format)(char *, double), struct base_text *out)
+{
+    char amount[BASE_HUMANE];
+    for (int i = 0; i < count; i++) {
+        double share = whole > 0 ? parts[i].size / whole : 0;
+        int width = (int)floor(share * BAR_WIDTH + 0.5);
+        base_putf(out, "    %-22s %10s  %5.1f %%  ", parts[i].name, format(amount, parts[i].size), 100 * share);
+        for (int j = 0; j < width && j < BAR_WIDTH; j++) base_put(out, "#");
+        while (out->length && out->data[out->length - 1] == ' ') out->data[--out->length] = '\0';
+        base_put(out, "\n");
+    }
+}
+
+static void put_verdict(const struct reports_prediction *r, struct base_text *out)
+{
+    const struct sim_prediction *p = r->prediction;
+    char peak[BASE_HUMANE], capacity[BASE_HUMANE], over[BASE_HUMANE], tokens[BASE_HUMANE], step[BASE_HUMANE];
+    base_format_bytes(peak, (double)p->memory.peak_bytes);
+    base_format_bytes(capacity, (double)p->memory.capacity_bytes);
+    double difference = (double)(p->memory.capacity_bytes - p->memory.peak_bytes);
+    base_format_bytes(over, fabs(difference));
+    if (p->fits) base_putf(out, "It fits: %s of %s on each device, %s free.\n", peak, capacity, over);
+    else base_putf(out, "It does NOT fit: %s of %s on each device, %s too much.\n", peak, capacity, over);
+    base_putf(out, "%s tokens/s (%s a step; %.4g tokens/s on each of %d devices, MFU %.1f %%)%s\n", base_format_count(tokens, p->tokens_per_s), base_format_seconds(step, p->step_s),
+              p->tokens_per_s_per_device, p->mesh[0] * p->mesh[1], 100 * p->mfu_frac, p->fits ? "" : ", if it fitted");
+}
+
+static void put_bound(const struct reports_prediction *r, struct base_text *out)
+{
+    const struct sim_prediction *p = r->prediction;
+    const struct part parts[] = {{"matrix units", p->compute_s}, {"memory bandwidth", p->memory_bound_s}, {"links", p->exposed_communication_s}, {"latency", p->overhead_s}};
+    int most = 0;
+    for (int i = 1; i < BASE_COUNT(parts); i++)
+        if (parts[i].size > parts[most].size) most = i;
+    base_putf(out, "  bound by %s, %.0f %% of the step\n", parts[most].name, 100 * parts[most].size / p->step_s);
+    put_bars(parts, BASE_COUNT(parts), p->step_s, base_format_seconds, out);
+}
+
+static int largest_collective(const struct reports_prediction *r, const bool *done)
+{
+    int largest = -1;
+    for (int i = 0; i < r->collective_count; i++)
+        if (!done[i] && (largest < 0 || r->collectives[i].time_s > r->collectives[largest].time_s)) largest = i;
+    return largest;
+}
+
+static void put_largest_collectives(const struct reports_prediction *r, struct base_text *out)
+{
+    enum { SHOWN = 5 };
+    bool done[SIM_MOST_COLLECTIVES] = {false};
+    char time[BASE_HUMANE], bytes[BASE_HUMANE];
+    if (!r->collective_count) {
+        base_put(out, "\nNo collectives: nothing crosses a link.\n");
+        return;
+    }
+    base_put(out, "\nLargest collectives of a step\n");
+    for (int i = 0; i < SHOWN; i++) {
+        int which = largest_collective(r, done);
+        if (which < 0) return;
+        done[which] = true;
+        const struct sim_collective_row *c = &r->collectives[which];
+        base_putf(out, "    %9s  %s over %s: %lld x %s %s, as for %s\n", base_format_seconds(time, c->time_s), sim_collective_name(c->kind), axes_name(c->axes), (long long)c->count,
+                  base_format_bytes(bytes, (double)c->bytes), model_dtype_name(c->dtype), c->first_op);
+    }
+}
+
+static void put_changes(const struct reports_prediction *r, struct base_text *out)
+{
+    char tokens[BASE_HUMANE], peak[BASE_HUMANE];
+    base_put(out, "\nWhat would make it fit\n");
+    if (!r->change_count) base_put(out, "    no single change of microbatches, remat, optimizer, its partitioning or the submesh: a larger topology would\n");
+    for (int i = 0; i < r->change_count; i++)
+        base_putf(out, "    %-36s %9s tokens/s, %s\n", r->changes[i].what, base_format_count(tokens, r->changes[i].prediction.tokens_per_s),
+                  base_format_bytes(peak, (double)r->changes[i].prediction.memory.peak_bytes));
+}
+
+void reports_prediction_text(const struct reports_prediction *r, struct base_text *out)
+{
+    const struct sim_prediction *p = r->prediction;
+    const struct sim_memory *m = &p->memory;
+    const struct part parts[] = {{"parameters", (double)m->parameter_bytes}, {"optimizer state", (double)m->optimizer_state_bytes}, {"gradients", (double)m->gradient_bytes},
+                                 {"activations", (double)m->activation_bytes}, {"temporaries", (double)m->temporary_bytes}, {"reserved", (double)m->reserved_bytes}};
+    base_putf(out, "%s on %s, mesh data %d x model %d, profile %s\n\n", r->checked->model_text, r->checked->topology_text, p->mesh[0], p->mesh[1], p->profile);
+    put_verdict(r, out);
+    base_put(out, "\nTime of a step\n");
+    put_bound(r, out);
+    base_putf(out, "\nMemory at the peak (%s)\n", m->peak_at);
+    put_bars(parts, BASE_COUNT(parts), (double)m->capacity_bytes, base_format_bytes, out);
+    if (m->rematerialized_layer_count) base_putf(out, "    the compiler recomputes %lld of the model's layers so that it fits\n", (long long)m->rematerialized_layer_count);
+    put_largest_collectives(r, out);
+    if (!p->fits) put_changes(r, out);
+}
+
+/* ---- trace ---- */
+
+/* Microseconds, as the trace format wants them. Repetitions of an entry stand as one event with its count. */
+void reports_trace(const struct sim_timeline *timeline, struct base_text *out)
+{
+    static const char *const bounds[SIM_BOUND_COUNT] = {"compute", "memory", "communication", "latency"}, *const phases[] = {"forward", "backward", "optimizer"};
+    struct base_json_writer w = {.text = out};
+    double now_s = 0;
+    base_json_open(&w, '{');
+    base_json_key(&w, "traceEvents");
+    base_json_open(&w, '[');
+    for (int i = 0; i < timeline->count; i++) {
+        const struct sim_entry *e = &timeline->entries[i];
+        double length_s = e->time_s * (double)e->count;
+        base_json_open_inline(&w, '{');
+        put_string(&w, "name", e->name);
+        put_string(&w, "cat", bounds[e->bound]);
+        put_string(&w, "ph", "X");
+        put_int(&w, "pid", 0);
+        put_int(&w, "tid", e->bound == SIM_BY_COMMUNICATION);
+        put_double(&w, "ts", now_s * 1e6);
+        put_double(&w, "dur", length_s * 1e6);
+        base_json_key(&w, "args");
+        base_json_open_inline(&w, '{');
+        put_string(&w, "phase", phases[e->phase]);
+        put_int(&w, "count", e->count);
+        put_double(&w, "flop", e->flop);
+        put_double(&w, "bytes", e->bytes);
+        base_json_close(&w, '}');
+        base_json_close(&w, '}');
+        now_s += length_s;
+    }
+    base_json_close(&w, ']');
+    base_json_close(&w, '}');
+}

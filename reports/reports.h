@@ -1,0 +1,54 @@
+/* reports: answers as text for people and as JSON for scripts. Humane units are made here and in plots/ alone. */
+#ifndef REPORTS_H
+#define REPORTS_H
+
+#include "base/base.h"
+#include "sim/sim.h"
+
+/* ---- one prediction (prediction.c) ---- */
+
+struct reports_prediction {
+    struct sim_plan_text plan;
+    const struct sim_plan *checked;
+    const struct sim_prediction *prediction;
+    const struct sim_collective_row *collectives;
+    int collective_count;
+    const struct sim_timeline *timeline;      /* may be NULL */
+    const struct sim_change *changes;         /* what would make it fit; best first */
+    int change_count;
+    bool by_op;                               /* --collectives-by-op */
+};
+void reports_prediction_json(const struct reports_prediction *report, bool compact, struct base_text *out);
+void reports_prediction_text(const struct reports_prediction *report, struct base_text *out);
+/* The step as a Chrome trace (Perfetto reads it): one line for kernels, one for collectives. */
+void reports_trace(const struct sim_timeline *timeline, struct base_text *out);
+
+/* ---- accuracy of a sweep (accuracy.c) ---- */
+
+struct reports_row {
+    const char *id, *model, *topology, *error;
+    struct sim_plan_text plan;
+    double measured_step_s, measured_tokens_per_s, measured_peak_memory_bytes; /* NaN: not measured */
+    int measured_oom;                                                          /* -1: not known */
+    bool predicted;
+    struct sim_prediction prediction;
+};
+
+enum { REPORTS_KEPT_ROWS = 1000, REPORTS_MOST_GROUPS = 64 };
+
+struct reports_accuracy {
+    struct base_arena *arena;
+    struct reports_row *rows;     /* the first measured ones, for the table and the order */
+    int kept_count;
+    int64_t row_count, unpredicted_count, step_count, memory_count, oom_count, oom_right_count, verdict_count, verdict_right_count, false_fit_count;
+    double step_error_sum, step_bias_sum, memory_error_sum;
+    struct reports_group { const char *model, *topology; int64_t count; double error_sum, bias_sum; } groups[REPORTS_MOST_GROUPS];
+    int group_count;
+    char first_error[400];
+};
+void reports_accuracy_begin(struct reports_accuracy *accuracy, struct base_arena *arena);
+void reports_accuracy_add(struct reports_accuracy *accuracy, const struct reports_row *row);
+void reports_accuracy_text(const struct reports_accuracy *accuracy, const char *path, struct base_text *out);
+void reports_accuracy_json(const struct reports_accuracy *accuracy, bool compact, struct base_text *out);
+
+#endif

@@ -1,0 +1,35 @@
+#!/bin/sh
+# Installs the Debian packages that are missing, as root or through sudo without a password; where neither is possible,
+# prints the one command that does it and fails. Asks the network for nothing when nothing is missing.
+set -eu
+
+# package               what needs it
+list='
+build-essential         C compiler, make
+pkg-config              finds the libraries
+libcjson-dev            base/json.c
+libcairo2-dev           plots/canvas.c
+fonts-dejavu-core       text in pictures
+libcmocka-dev           tests
+'
+
+missing=
+for package in $(printf '%s' "$list" | awk '{ print $1 }'); do
+    state=$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null) || state=
+    [ "$state" = installed ] || missing="$missing $package"
+done
+[ -n "$missing" ] || exit 0
+
+install="apt-get install -y --no-install-recommends$missing"
+if [ "$(id -u)" -eq 0 ]; then
+    as_root='env'
+elif sudo -n true 2>/dev/null; then
+    as_root='sudo -n env'
+else
+    echo "Packages are missing. As root, run:" >&2
+    echo "    apt-get update && $install" >&2
+    exit 1
+fi
+echo "Installing:$missing" >&2
+$as_root DEBIAN_FRONTEND=noninteractive apt-get update >&2
+$as_root DEBIAN_FRONTEND=noninteractive $install >&2

@@ -1,0 +1,145 @@
+#!/bin/sh
+# layers.sh [BUILD]: checks what the folder structure promises, and prints each violation as FILE:LINE: WHAT.
+#   - A room includes only itself and rooms before it, by paths from the root, and of another room only its public header.
+#   - An outside library is included by its one door alone.
+#   - Heap, files, exit, clock and stdout are used only where they belong.
+#   - A file name stands once in the tree.
+#   - With the objects in BUILD: what a room does not keep static carries the room's prefix.
+set -eu
+build=${1:-}
+export LC_ALL=C
+violations=$(mktemp)
+trap 'rm -f "$violations"' EXIT
+
+sources=$(find base topo model sim tuner exec plots reports commands tests meshwright.c -name '*.[ch]' 2>/dev/null | sort)
+
+# shellcheck disable=SC2086
+awk '
+function fail(what) { print FILENAME ":" FNR ": " what }
+
+BEGIN {
+    split("base topo model sim tuner exec plots reports commands", rooms, " ")
+    for (i in rooms) order[rooms[i]] = i
+    last = 100 # meshwright.c and tests may include any room
+
+    split("assert ctype errno fenv float inttypes limits locale math setjmp signal stdalign stdarg stdatomic stdbool " \
+          "stddef stdint stdio stdlib stdnoreturn string tgmath threads time uchar wchar wctype " \
+          "dirent fcntl fnmatch glob libgen poll pthread sched spawn strings termios unistd " \
+          "sys/mman sys/resource sys/select sys/stat sys/time sys/types sys/uio sys/wait", headers, " ")
+    for (i in headers) standard[headers[i] ".h"] = 1
+
+    door["cjson/cJSON.h"] = "base/json.c"
+    door["cairo.h"] = door["cairo-svg.h"] = door["cairo-pdf.h"] = door["cairo-png.h"] = "plots/canvas.c"
+    door["glpk.h"] = "tuner/ilp.c"
+    door["cblas.h"] = "exec/gemm.c"
+    door["mpi.h"] = "exec/comm.c"
+    gsl_door = "sim/calibrate.c"
+    for (i in door) doors[door[i]] = 1
+    doors[gsl_door] = 1
+
+    heap = "malloc|calloc|realloc|free|strdup|strndup|aligned_alloc|posix_memalign"
+    files = "fopen|freopen|fdopen|open|creat|tmpfile|mkstemp|rename|remove|unlink|realpath"
+    people = "printf|vprintf|puts|putchar|perror|exit|_exit|_Exit|quick_exit"
+    clock = "time|clock|clock_gettime|gettimeofday|localtime|gmtime|isatty"
+    chance = "rand|srand|random|srandom|drand48|getenv|setlocale"
+}
+
+# Comments and literals do not count. A comment may go over several lines.
+function code_of(line,    out, at) {
+    out = ""
+    while (line != "") {
+        if (in_comment) {
+            at = index(line, "*/")
+            if (!at) return out
+            in_comment = 0
+            line = substr(line, at + 2)
+        } else if (match(line, /^"([^"\\]|\\.)*"/) || match(line, /^\047([^\047\\]|\\.)*\047/)) {
+            out = out "\"\""
+            line = substr(line, RLENGTH + 1)
+        } else if (substr(line, 1, 2) == "//") {
+            return out
+        } else if (substr(line, 1, 2) == "/*") {
+            in_comment = 1
+            line = substr(line, 3)
+        } else {
+            out = out substr(line, 1, 1)
+            line = substr(line, 2)
+        }
+    }
+    return out
+}
+
+function room_of(path) { return index(path, "/") ? substr(path, 1, index(path, "/") - 1) : "" }
+
+function check_own_include(path,    other) {
+    other = room_of(path)
+    if (room == "tests") return
+    if (!(other in order)) { fail("\"" path "\" is not written from the root, as \"room/file.h\""); return }
+    if (order[other] + 0 > rank + 0) fail(room " may not include " other ", which comes after it")
+    if (other != room && path != other "/" other ".h") fail("\"" path "\" is private to " other "; its public header is " other "/" other ".h")
+}
+
+function check_library_include(path) {
+    if (path in standard || room == "tests") return
+    if (path ~ /^gsl\//) { if (FILENAME != gsl_door) fail("<" path "> is included only by " gsl_door); return }
+    if (!(path in door)) fail("<" path "> has no door: name the one file that includes it in scripts/layers.sh")
+    else if (FILENAME != door[path]) fail("<" path "> is included only by " door[path])
+}
+
+# A call of one of the names: not a member, not part of a longer name.
+function calls(names) { return code ~ ("(^|[^A-Za-z0-9_.>])(" names ")[ \t]*\\(") }
+
+function check_calls() {
+    if (room == "tests" || room == "") return
+    # A library hands out and takes back memory of the heap, and jumps over its frames are not allowed: its door may use it.
+    if (room != "base" && !(FILENAME in doors) && calls(heap)) fail("memory comes from the arena that is passed in (base_alloc)")
+    if (room != "base" && calls(files)) fail("files are opened through base/ alone")
+    if (calls(people) || code ~ /(^|[^A-Za-z0-9_])(stdout|stderr)([^A-Za-z0-9_]|$)/) fail("only meshwright.c prints and exits")
+    if (room != "exec" && calls(clock)) fail("only meshwright.c and exec/ look at the clock, and only meshwright.c at the terminal")
+    if (calls(chance)) fail("a result may depend on its input alone: base_random has seeds, options have values")
+}
+
+FNR == 1 {
+    in_comment = 0
+    room = room_of(FILENAME)
+    rank = room in order ? order[room] : last
+    name = FILENAME
+    sub(/.*\//, "", name)
+}
+
+{ code = code_of($0) }
+code ~ /^[ \t]*#[ \t]*include/ {
+    path = $0
+    sub(/^[ \t]*#[ \t]*include[ \t]*["<]/, "", path)
+    kind = index($0, "<") && index(code, "<") ? "library" : "own"
+    sub(/[">].*/, "", path)
+    if (kind == "own") check_own_include(path)
+    else check_library_include(path)
+    next
+}
+{ check_calls() }
+' $sources >>"$violations"
+
+# One name, one file: a bare name in a message or a review is enough. A room's data and the scripts count, test data do not.
+find . \( -path ./build -o -path ./.git -o -path ./tests/data -o -path ./tests/golden \) -prune -o -type f \
+    \( -name '*.[ch]' -o -name '*.csv' -o -name '*.json' -o -name '*.sh' \) -print | sed 's,^\./,,' | sort |
+    awk '{ name = $0; sub(/.*\//, "", name); if (name in seen) print $0 ":1: its name is taken by " seen[name]; else seen[name] = $0 }' >>"$violations"
+
+# Prefixes, from the symbols that other objects can see.
+for room in base topo model sim tuner exec plots reports commands; do
+    [ -n "$build" ] && [ -d "$build/$room" ] || continue
+    for object in "$build/$room"/*.o; do
+        source=${object#"$build"/}
+        source=${source%.o}.c
+        [ -e "$source" ] || continue
+        nm -g --defined-only "$object" | awk -v room="$room" -v source="$source" '
+            $3 !~ "^" room "_" { print source ":1: " $3 " is seen outside: make it static, or give it the prefix " room "_" }' >>"$violations"
+    done
+done
+
+if [ -s "$violations" ]; then
+    cat "$violations"
+    echo "layers: $(wc -l <"$violations") violations"
+    exit 1
+fi
+echo "layers: $(echo "$sources" | wc -w) files keep to the order"

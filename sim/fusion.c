@@ -1,0 +1,235 @@
+/* Which values exist in memory, and which operations run as one kernel. The rules are XLA's in outline:
+ * - an elementwise result is not stored if its consumers can make it again as they read: it is kept for no backward
+ *   pass, crosses no loop, meets no collective, and at most one contraction reads it;
+ * - an elementwise operation that alone reads a contraction's result runs in that contraction's epilogue;
+ * - elementwise operations and reductions that read what an elementwise kernel has just made join it;
+ * - reshapes move nothing. */
+#include "sim/sharded.h"
+
+#include <string.h>
+
+struct fuser {
+    struct base_arena *arena;
+    struct sim_sharded *s;
+    int *consumers, *contractions, *barriers; /* per value: how many read it, how many contractions, how many that need it stored */
+    int *epilogue;                            /* per operation: the operation that runs in its epilogue, or -1 */
+    bool *seen;                               /* per value: counted as read by the kernel under construction */
+};
+
+static bool is_elementwise(const struct sim_op *op)
+{
+    return op->kind == SIM_COMPUTE && (op->op->kind == MODEL_MAP || op->op->kind == MODEL_REDUCE);
+}
+
+static bool generates(const struct sim_op *op)
+{
+    return op->op->function == MODEL_ONE_HOT || op->op->function == MODEL_RELPOS_ONE_HOT;
+}
+
+/* exp is worth storing when more than one consumer would have to repeat it. */
+static bool is_expensive(const struct sim_op *op)
+{
+    return op->op->function == MODEL_SOFTMAX || op->op->function == MODEL_LOSS_GRAD;
+}
+
+static void count_consumers(struct fuser *f)
+{
+    for (int i = 0; i < f->s->op_count; i++) {
+        const struct sim_op *op = &f->s->ops[i];
+        for (int j = 0; j < op->input_count; j++) {
+            int v = op->inputs[j];
+            struct sim_value *value = &f->s->values[v];
+            f->consumers[v]++;
+            value->last_use = i;
+            f->contractions[v] += op->kind == SIM_COMPUTE && op->op->kind == MODEL_EINSUM;
+            bool same_loop = op->loop == value->loop;
+            f->barriers[v] += op->kind != SIM_COMPUTE || !same_loop || op->op->kind == MODEL_SLICE;
+            value->kept = value->kept || (!same_loop && value->definition >= 0 && !value->persistent);
+        }
+    }
+}
+
+static bool in_one_group(const struct fuser *f, int value)
+{
+    const struct sim_op *made = &f->s->ops[f->s->values[value].definition];
+    if (made->kind != SIM_COMPUTE || !made->op->group) return false;
+    for (int i = f->s->values[value].definition + 1; i < f->s->op_count; i++)
+        for (int j = 0; j < f->s->ops[i].input_count; j++)
+            if (f->s->ops[i].inputs[j] == value && (f->s->ops[i].kind != SIM_COMPUTE || f->s->ops[i].op->group != made->op->group || f->s->ops[i].loop != made->loop)) return false;
+    return true;
+}
+
+static bool is_stored(const struct fuser *f, int v)
+{
+    const struct sim_value *value = &f->s->values[v];
+    if (value->persistent || value->definition < 0) return true;
+    const struct sim_op *made = &f->s->ops[value->definition];
+    if (made->kind != SIM_COMPUTE) return true;
+    if (in_one_group(f, v)) return false;
+    if (generates(made) || made->op->kind == MODEL_RESHAPE) return false;
+    if (made->op->kind != MODEL_MAP || made->op->function == MODEL_ZEROS) return true;
+    bool whole_gradient = f->consumers[v] == 0;
+    if (f->barriers[v] || whole_gradient) return true;
+    if (is_expensive(made) && f->consumers[v] > 1) return true;
+    return f->contractions[v] > 1 || (f->consumers[v] > 1 && f->contractions[v] > 0);
+}
+
+/* A contraction with one elementwise reader of the same shape: its raw result never reaches memory. */
+static void find_epilogues(struct fuser *f)
+{
+    for (int i = 0; i < f->s->op_count; i++) f->epilogue[i] = -1;
+    for (int i = 0; i < f->s->op_count; i++) {
+        const struct sim_op *op = &f->s->ops[i];
+        if (op->kind != SIM_COMPUTE || op->op->kind != MODEL_MAP) continue;
+        for (int j = 0; j < op->input_count; j++) {
+            struct sim_value *value = &f->s->values[op->inputs[j]];
+            int made = value->definition;
+            bool fits = made >= 0 && f->s->ops[made].kind == SIM_COMPUTE && f->s->ops[made].op->kind == MODEL_EINSUM && f->consumers[op->inputs[j]] == 1 && op->loop == value->loop;
+            fits = fits && f->epilogue[made] < 0 && f->s->values[op->outputs[0]].shape >= 0 && !strcmp(op->op->input_labels[j], op->op->output_labels);
+            if (!fits) continue;
+            value->stored = false;
+            f->epilogue[made] = i;
+            f->s->values[op->outputs[0]].stored = true;
+            break;
+        }
+    }
+}
+
+/* ---- kernels ---- */
+
+static void push(struct fuser *f, int **list, int *count, int item)
+{
+    /* Lists are bounded by the operands of all operations, repeated by fusion; they grow by doubling. */
+    if ((*count & (*count - 1)) == 0) {
+        int *larger = base_new(f->arena, int, *count ? 2 * *count : 1);
+        if (*count) memcpy(larger, *list, (size_t)*count * sizeof **list);
+        *list = larger;
+    }
+    (*list)[(*count)++] = item;
+}
+
+/* Everything that has to be read to compute an operation: stored inputs, and what fused inputs read in turn. The last
+ * use of a stored value moves to the kernel that reads it. */
+static void read_inputs(struct fuser *f, const struct sim_op *op, int at, int kernel, struct sim_kernel *k)
+{
+    if (op->kind == SIM_COMPUTE && op->op->kind == MODEL_EINSUM) {
+        push(f, &f->s->dots, &f->s->dot_count, (int)(op - f->s->ops));
+        k->dot_count++;
+    }
+    for (int i = 0; i < op->input_count; i++) {
+        int v = op->inputs[i];
+        struct sim_value *value = &f->s->values[v];
+        if (f->seen[v]) continue;
+        f->seen[v] = true;
+        if (!value->stored) {
+            read_inputs(f, &f->s->ops[value->definition], at, kernel, k);
+            continue;
+        }
+        if (value->last_use < at) value->last_use = at;
+        bool just_made = value->definition >= 0 && f->s->ops[value->definition].kernel == kernel && f->s->ops[value->definition].kind == SIM_COMPUTE;
+        if (just_made) continue;
+        push(f, &f->s->reads, &f->s->read_count, value->shape);
+        k->read_count++;
+    }
+}
+
+static bool available_before(const struct fuser *f, const struct sim_op *op, int root, int kernel)
+{
+    for (int i = 0; i < op->input_count; i++) {
+        const struct sim_value *value = &f->s->values[op->inputs[i]];
+        if (value->definition < root) continue;
+        const struct sim_op *made = &f->s->ops[value->definition];
+        if (value->stored && made->kernel == kernel && made->op->kind == MODEL_MAP) continue;
+        if (!value->stored && made->kind == SIM_COMPUTE && made->op->kind == MODEL_MAP && available_before(f, made, root, kernel)) continue;
+        return false;
+    }
+    return true;
+}
+
+/* The elementwise kernel that has just made one of the inputs, if everything else was there before it. */
+static int kernel_to_join(const struct fuser *f, const struct sim_op *op)
+{
+    if (!is_elementwise(op)) return -1;
+    for (int i = 0; i < op->input_count; i++) {
+        const struct sim_value *value = &f->s->values[op->inputs[i]];
+        if (!value->stored || value->definition < 0 || value->loop != op->loop) continue;
+        const struct sim_op *made = &f->s->ops[value->definition];
+        if (made->kind != SIM_COMPUTE || made->op->kind != MODEL_MAP || made->kernel < 0) continue;
+        int root = f->s->kernels[made->kernel].op;
+        if (f->s->kernels[made->kernel].dot_count == 0 && f->s->kernels[made->kernel].loop == op->loop && available_before(f, op, root, made->kernel)) return made->kernel;
+    }
+    return -1;
+}
+
+static bool runs(const struct fuser *f, const struct sim_op *op)
+{
+    if (op->kind != SIM_COMPUTE) return false;
+    if (op->output_count == 0) return true;
+    return f->s->values[op->outputs[0]].stored;
+}
+
+struct parts { int *reads, read_count, *writes, write_count, *dots, dot_count; };
+
+/* Kernels are built one after the other, but one that is joined later gets its parts then; so parts are kept by kernel
+ * and laid out at the end. */
+static void build_kernels(struct fuser *f)
+{
+    struct sim_sharded *s = f->s;
+    struct parts *parts = base_new(f->arena, struct parts, s->op_count + 1);
+    s->kernels = base_new(f->arena, struct sim_kernel, s->op_count + 1);
+    for (int i = 0; i < s->op_count; i++) {
+        struct sim_op *op = &s->ops[i];
+        if (!runs(f, op)) continue;
+        int k = kernel_to_join(f, op);
+        if (k < 0) {
+            k = s->kernel_count++;
+            s->kernels[k] = (struct sim_kernel){.op = i, .loop = op->loop, .traffic_scale = 1};
+        }
+        op->kernel = k;
+        memset(f->seen, 0, (size_t)s->value_count * sizeof *f->seen);
+        s->reads = parts[k].reads, s->read_count = parts[k].read_count, s->dots = parts[k].dots, s->dot_count = parts[k].dot_count;
+        read_inputs(f, op, i, k, &s->kernels[k]);
+        parts[k].reads = s->reads, parts[k].read_count = s->read_count, parts[k].dots = s->dots, parts[k].dot_count = s->dot_count;
+        for (int o = 0; o < op->output_count; o++) push(f, &parts[k].writes, &parts[k].write_count, s->values[op->outputs[o]].shape);
+    }
+    s->reads = s->writes = s->dots = NULL;
+    s->read_count = s->write_count = s->dot_count = 0;
+    for (int k = 0; k < s->kernel_count; k++) {
+        struct sim_kernel *kernel = &s->kernels[k];
+        kernel->first_read = s->read_count, kernel->read_count = parts[k].read_count;
+        kernel->first_write = s->write_count, kernel->write_count = parts[k].write_count;
+        kernel->first_dot = s->dot_count, kernel->dot_count = parts[k].dot_count;
+        for (int i = 0; i < parts[k].read_count; i++) push(f, &s->reads, &s->read_count, parts[k].reads[i]);
+        for (int i = 0; i < parts[k].write_count; i++) push(f, &s->writes, &s->write_count, parts[k].writes[i]);
+        for (int i = 0; i < parts[k].dot_count; i++) push(f, &s->dots, &s->dot_count, parts[k].dots[i]);
+    }
+}
+
+/* Collectives and loop brackets read what fused values are made of, so that those live until then. */
+static void extend_lives(struct fuser *f)
+{
+    for (int i = 0; i < f->s->op_count; i++) {
+        const struct sim_op *op = &f->s->ops[i];
+        if (op->kind == SIM_COMPUTE) continue;
+        for (int j = 0; j < op->input_count; j++) {
+            struct sim_value *value = &f->s->values[op->inputs[j]];
+            while (!value->stored) value = &f->s->values[f->s->ops[value->definition].inputs[0]];
+            if (value->last_use < i) value->last_use = i;
+        }
+    }
+}
+
+void sim_fuse(struct base_arena *arena, struct sim_sharded *sharded)
+{
+    struct fuser f = {.arena = arena, .s = sharded};
+    f.consumers = base_new(arena, int, sharded->value_count);
+    f.contractions = base_new(arena, int, sharded->value_count);
+    f.barriers = base_new(arena, int, sharded->value_count);
+    f.epilogue = base_new(arena, int, sharded->op_count + 1);
+    f.seen = base_new(arena, bool, sharded->value_count);
+    count_consumers(&f);
+    for (int v = 0; v < sharded->value_count; v++) sharded->values[v].stored = is_stored(&f, v);
+    find_epilogues(&f);
+    build_kernels(&f);
+    extend_lives(&f);
+}

@@ -1,0 +1,161 @@
+/* When every stored value comes to be and ceases, as a list of events in program order. A value lives from the operation
+ * that makes it to its last use; one made outside a loop and used inside lives until the loop has ended; one made in
+ * the forward loop for the backward loop lives from its iteration there to its iteration here (or, where layers are
+ * scanned, in a stacked array from the first loop's start to the second one's end). What goes round a loop changes
+ * hands and is not copied. Elementwise operations and all-reduces write over an operand that dies with them. */
+#include "sim/sharded.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Order of what happens at one operation. A loop's bracket comes after what is allocated before it. */
+enum moment { BEFORE, BRACKET, FREE_FIRST, ALLOCATE, FREE };
+
+struct timed { struct sim_event event; enum moment moment; int sequence; };
+
+struct tracker {
+    struct base_arena *arena;
+    struct sim_sharded *s;
+    struct timed *events;
+    int count;
+    bool scanned;
+};
+
+static enum model_category category_of(const struct tracker *t, const struct sim_value *value)
+{
+    const struct model_tensor *tensor = &t->s->program->tensors[value->tensor];
+    if (tensor->category == MODEL_GRADIENT) return MODEL_GRADIENT;
+    bool weight = tensor->role == MODEL_ROLE_WEIGHT;
+    return value->kept && !weight && tensor->category == MODEL_ACTIVATION ? MODEL_ACTIVATION : MODEL_TEMPORARY;
+}
+
+static void add(struct tracker *t, int op, enum moment moment, int sign, const struct sim_value *value, int shape)
+{
+    struct timed *event = &t->events[t->count];
+    *event = (struct timed){{.shape = shape, .sign = (signed char)sign, .op = op, .category = category_of(t, value)}, moment, t->count};
+    t->count++;
+}
+
+static bool encloses(const struct tracker *t, int outer, int loop)
+{
+    while (loop != outer && loop >= 0) loop = t->s->ops[loop].loop;
+    return loop == outer;
+}
+
+/* The operation after which a value of loop `home`, last used at `use`, can go. */
+static int release_point(const struct tracker *t, int home, int use)
+{
+    int loop = t->s->ops[use].loop;
+    if (!encloses(t, home, loop)) return use;
+    while (loop != home) {
+        use = t->s->ops[loop].match;
+        loop = t->s->ops[loop].loop;
+    }
+    return use;
+}
+
+static bool writes_in_place(const struct sim_op *op)
+{
+    if (op->kind == SIM_COMMUNICATE) return op->collective == SIM_ALL_REDUCE;
+    return op->kind == SIM_COMPUTE && (op->op->kind == MODEL_MAP || op->op->kind == MODEL_UPDATE);
+}
+
+static bool listed(const int *list, int count, int value)
+{
+    for (int i = 0; i < count; i++)
+        if (list[i] == value) return true;
+    return false;
+}
+
+/* The loop that has this value among what it carries: as `in` (begin) or as `out` (end); -1 if none. */
+static int loop_that_carries(const struct tracker *t, int value, bool in)
+{
+    for (int i = 0; i < t->s->op_count; i++) {
+        const struct sim_op *op = &t->s->ops[i];
+        if (in && op->kind == SIM_LOOP_BEGIN && listed(op->outputs, op->output_count, value)) return i;
+        if (!in && op->kind == SIM_LOOP_END && listed(op->inputs, op->input_count, value)) return i;
+    }
+    return -1;
+}
+
+/* A stacked array of all layers' residuals. */
+static int stacked_shape(struct tracker *t, const struct sim_value *value)
+{
+    struct sim_shape shape = t->s->shapes[value->shape];
+    shape.layers = (unsigned char)t->s->ops[value->loop].trips;
+    return sim_shape_of(t->arena, t->s, &shape);
+}
+
+static void track_stacked(struct tracker *t, const struct sim_value *value)
+{
+    int shape = stacked_shape(t, value), user = t->s->ops[value->last_use].loop;
+    add(t, value->loop, BEFORE, +1, value, shape);
+    add(t, user >= 0 ? t->s->ops[user].match : value->last_use, FREE, -1, value, shape);
+}
+
+static void track_free(struct tracker *t, const struct sim_value *value)
+{
+    int at = release_point(t, value->loop, value->last_use);
+    bool in_place = at == value->last_use && writes_in_place(&t->s->ops[at]);
+    const struct sim_op *op = &t->s->ops[at];
+    bool same_size = op->output_count && t->s->values[op->outputs[0]].shape == value->shape;
+    add(t, at, in_place && same_size ? FREE_FIRST : FREE, -1, value, value->shape);
+}
+
+/* True if the value's life ends by going on round a loop, or by becoming what goes round one. */
+static bool changes_hands(const struct tracker *t, int v)
+{
+    const struct sim_value *value = &t->s->values[v];
+    if (loop_that_carries(t, v, false) >= 0) return true;
+    const struct sim_op *last = value->last_use >= 0 ? &t->s->ops[value->last_use] : NULL;
+    return last && last->kind == SIM_LOOP_BEGIN && listed(last->inputs, last->input_count, v);
+}
+
+static void track(struct tracker *t, int v)
+{
+    const struct sim_value *value = &t->s->values[v];
+    if (!value->stored || value->persistent) return;
+    int carried_in = loop_that_carries(t, v, true);
+    bool inside = value->loop >= 0 && value->last_use >= 0 && !encloses(t, value->loop, t->s->ops[value->last_use].loop);
+    if (inside && t->scanned) {
+        track_stacked(t, value);
+        return;
+    }
+    bool result = value->definition >= 0 && t->s->ops[value->definition].kind == SIM_LOOP_END;
+    if (carried_in >= 0) {
+        const struct sim_op *begin = &t->s->ops[carried_in];
+        for (int i = 0; i < begin->output_count; i++)
+            if (begin->outputs[i] == v && t->s->values[begin->inputs[i]].last_use > carried_in) add(t, carried_in, BEFORE, +1, value, value->shape);
+    } else if (!result) {
+        add(t, value->definition, ALLOCATE, +1, value, value->shape);
+    }
+    if (changes_hands(t, v)) return;
+    bool output = t->s->program->tensors[value->tensor].category == MODEL_GRADIENT && value->last_use <= value->definition;
+    if (value->last_use > value->definition) track_free(t, value);
+    else if (!output) add(t, value->definition >= 0 ? value->definition : carried_in, FREE, -1, value, value->shape);
+}
+
+static int by_time(const void *a, const void *b)
+{
+    const struct timed *x = a, *y = b;
+    if (x->event.op != y->event.op) return x->event.op < y->event.op ? -1 : 1;
+    if (x->moment != y->moment) return x->moment < y->moment ? -1 : 1;
+    return x->sequence < y->sequence ? -1 : x->sequence > y->sequence;
+}
+
+void sim_liveness(struct base_arena *arena, struct sim_sharded *sharded, bool scanned)
+{
+    struct tracker t = {.arena = arena, .s = sharded, .scanned = scanned};
+    t.events = base_new(arena, struct timed, 3 * sharded->value_count + sharded->op_count);
+    for (int v = 0; v < sharded->value_count; v++) track(&t, v);
+    for (int i = 0; i < sharded->op_count; i++) {
+        const struct sim_op *op = &sharded->ops[i];
+        if (op->kind != SIM_LOOP_BEGIN && op->kind != SIM_LOOP_END) continue;
+        t.events[t.count] = (struct timed){{.op = i, .trips = op->trips, .bracket = op->kind == SIM_LOOP_BEGIN ? 1 : -1}, BRACKET, t.count};
+        t.count++;
+    }
+    qsort(t.events, (size_t)t.count, sizeof *t.events, by_time);
+    sharded->events = base_new(arena, struct sim_event, t.count);
+    sharded->event_count = t.count;
+    for (int i = 0; i < t.count; i++) sharded->events[i] = t.events[i].event;
+}

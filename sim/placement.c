@@ -1,0 +1,85 @@
+/* A mesh on a topology, and what a collective over one of its axes costs there. */
+#include "sim/sim.h"
+
+#include <string.h>
+
+const char *sim_collective_name(enum sim_collective kind)
+{
+    static const char *const names[SIM_COLLECTIVE_COUNT] = {"all_reduce", "all_gather", "reduce_scatter", "all_to_all", "collective_permute"};
+    return names[kind];
+}
+
+/* ---- torus ---- */
+
+static void place_on_torus(struct base_arena *arena, struct sim_placement *p, const struct topo_mesh *mesh)
+{
+    double link = p->profile.constants[SIM_LINK_BYTES_PER_S] * p->profile.constants[SIM_LINK_EFFICIENCY_FRAC];
+    for (unsigned axes = 1; axes < SIM_AXES; axes++) {
+        topo_ring_loads(arena, &p->topology, mesh, axes, &p->loads[axes]);
+        const struct topo_ring_load *load = &p->loads[axes];
+        double ring_share = load->group_size > 1 ? (load->group_size - 1.0) / load->group_size : 0;
+        p->seconds_per_byte[axes] = link > 0 ? ring_share * load->busiest_link / link : 0;
+        p->step_hops[axes] = load->hops;
+    }
+}
+
+/* ---- GPU nodes and local ranks: devices in nodes, rings within and across ---- */
+
+/* A ring inside a node runs at the fabric's rate; one that leaves it shares the node's network cards with the other
+ * groups that leave it too. */
+static void place_in_nodes(struct sim_placement *p)
+{
+    const double *c = p->profile.constants;
+    int local = p->topology.bounds[1] > 0 ? p->topology.bounds[1] : 1, data = p->axis_sizes[0], model = p->axis_sizes[1];
+    for (int axes = 1; axes < SIM_AXES; axes++) {
+        int size = (axes & SIM_DATA ? data : 1) * (axes & SIM_TENSOR ? model : 1), stride = axes & SIM_TENSOR ? 1 : model;
+        int span = size * stride, members = span <= local ? size : stride >= local ? 1 : local / stride;
+        if (members < 1) members = 1;
+        double rate = c[SIM_LINK_BYTES_PER_S] * c[SIM_LINK_EFFICIENCY_FRAC];
+        bool leaves = span > local && p->topology.kind == TOPO_GPU;
+        double across = c[SIM_NIC_BYTES_PER_S] * c[SIM_LINK_EFFICIENCY_FRAC] * members / local;
+        if (leaves && (across < rate || rate <= 0)) rate = across;
+        p->loads[axes] = (struct topo_ring_load){.group_size = size, .hops = size};
+        p->seconds_per_byte[axes] = rate > 0 && size > 1 ? (size - 1.0) / size / rate : 0;
+        p->step_hops[axes] = size;
+    }
+}
+
+static bool has_torus(const struct topo_topology *topology)
+{
+    return topology->kind == TOPO_TPU || topology->chip.torus_rank > 0;
+}
+
+enum base_status sim_placement_build(struct base_arena *arena, const struct topo_topology *topology, const struct topo_mesh_request *request, const char *software,
+                                     const struct base_json *overrides, struct sim_placement *out, struct base_error *error)
+{
+    struct sim_placement p = {.topology = *topology};
+    struct topo_mesh mesh;
+    if (topology->slice_count > 1) return base_fail(error, BASE_INPUT, "topology: predictions over several slices are not modelled yet; slices=1 would do");
+    BASE_TRY(topo_mesh_build(arena, topology, request, !has_torus(topology), &mesh, error));
+    p.axis_sizes[0] = mesh.shape[0];
+    p.axis_sizes[1] = mesh.shape[1];
+    BASE_TRY(sim_profile_build(arena, topology, software, overrides, &p.profile, error));
+    if (has_torus(topology)) place_on_torus(arena, &p, &mesh);
+    else place_in_nodes(&p);
+    bool alone = p.axis_sizes[0] * p.axis_sizes[1] == 1;
+    if (!alone && !(p.seconds_per_byte[SIM_DATA | SIM_TENSOR] > 0))
+        return base_fail(error, BASE_INPUT, "topology: no source gives the link rate of %s; a --profile with constants.link_bytes_per_s would do", topology->chip.name);
+    *out = p;
+    return BASE_OK;
+}
+
+/* Passes round the ring, and how many bytes are gathered in one, as multiples of the operand and of the group. A ring
+ * all-to-all moves a quarter of what an all-gather does (each byte goes a quarter of the way round). */
+double sim_collective_s(const struct sim_placement *placement, enum sim_collective kind, int axes, double bytes)
+{
+    static const struct { double passes, share; bool gathers; } shapes[SIM_COLLECTIVE_COUNT] = {
+        [SIM_ALL_REDUCE] = {2, 1, false}, [SIM_ALL_GATHER] = {1, 1, true}, [SIM_REDUCE_SCATTER] = {1, 1, false}, [SIM_ALL_TO_ALL] = {1, 0.25, true},
+        [SIM_COLLECTIVE_PERMUTE] = {1, 1, false}};
+    const double *c = placement->profile.constants;
+    int size = placement->loads[axes].group_size;
+    double gathered = shapes[kind].gathers ? bytes * size : bytes;
+    double moving_s = shapes[kind].passes * shapes[kind].share * gathered * placement->seconds_per_byte[axes];
+    double walking_s = shapes[kind].passes * placement->step_hops[axes] * c[SIM_HOP_LATENCY_S] / 2; /* both ways round at once */
+    return c[SIM_COLLECTIVE_LATENCY_S] + (moving_s > walking_s ? moving_s : walking_s);
+}

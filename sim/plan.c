@@ -1,0 +1,341 @@
+/* Plans: from text to checked values. What a value means is T5X's; refusals say which key, what, and what would do. */
+#include "sim/cache.h"
+
+#include <string.h>
+
+enum { LONGEST_LENGTH = 1 << 24, LARGEST_BATCH = 1 << 30 };
+
+const char *const sim_key_names[SIM_KEY_COUNT] = {
+    [SIM_MODEL] = "model", [SIM_TOPOLOGY] = "topology", [SIM_SUBMESH] = "model_parallel_submesh", [SIM_NUM_PARTITIONS] = "num_partitions",
+    [SIM_RULES] = "logical_axis_rules", [SIM_OPTIMIZER_PARTITIONING] = "optimizer_partitioning", [SIM_SEQUENCE_PARALLEL] = "sequence_parallel",
+    [SIM_INPUTS_LENGTH] = "inputs_length", [SIM_TARGETS_LENGTH] = "targets_length", [SIM_BATCH_SIZE] = "batch_size", [SIM_NUM_MICROBATCHES] = "num_microbatches",
+    [SIM_OPTIMIZER] = "optimizer", [SIM_REMAT_POLICY] = "remat_policy", [SIM_DTYPE] = "dtype", [SIM_ATTENTION] = "attention", [SIM_SOFTWARE] = "software",
+    [SIM_MEMORY_KIND] = "memory_kind", [SIM_LEARNING_RATE] = "learning_rate", [SIM_SEED] = "seed",
+};
+
+/* ---- JSON ---- */
+
+enum { TEXT = 1 << BASE_JSON_STRING, NUMBER = 1 << BASE_JSON_NUMBER, LIST = 1 << BASE_JSON_ARRAY };
+
+static const unsigned json_kinds[SIM_KEY_COUNT] = {
+    [SIM_MODEL] = TEXT, [SIM_TOPOLOGY] = TEXT, [SIM_SUBMESH] = LIST, [SIM_NUM_PARTITIONS] = NUMBER, [SIM_RULES] = TEXT | LIST,
+    [SIM_OPTIMIZER_PARTITIONING] = TEXT, [SIM_SEQUENCE_PARALLEL] = NUMBER, [SIM_INPUTS_LENGTH] = NUMBER, [SIM_TARGETS_LENGTH] = NUMBER,
+    [SIM_BATCH_SIZE] = NUMBER, [SIM_NUM_MICROBATCHES] = NUMBER, [SIM_OPTIMIZER] = TEXT, [SIM_REMAT_POLICY] = TEXT, [SIM_DTYPE] = TEXT, [SIM_ATTENTION] = TEXT,
+    [SIM_SOFTWARE] = TEXT, [SIM_MEMORY_KIND] = TEXT, [SIM_LEARNING_RATE] = NUMBER, [SIM_SEED] = NUMBER,
+};
+
+static enum base_status wrong_kind(const char *key, unsigned kinds, const struct base_json *value, struct base_error *error)
+{
+    const char *needed = kinds & LIST ? kinds & TEXT ? "a string or a list" : "a list" : kinds & NUMBER ? "a number" : "a string";
+    return base_fail(error, BASE_INPUT, "%s: is %s; %s is needed", key, base_json_kind_name(value->kind), needed);
+}
+
+static enum base_status join_numbers(struct base_arena *arena, const char *key, const struct base_json *list, const char **out, struct base_error *error)
+{
+    struct base_text text = {.arena = arena};
+    for (const struct base_json *item = list->child; item; item = item->next) {
+        if (item->kind != BASE_JSON_NUMBER) return base_fail(error, BASE_INPUT, "%s: holds %s; whole numbers are needed, as in [4, 2, 2, 1]", key, base_json_kind_name(item->kind));
+        if (text.length) base_put(&text, ",");
+        base_put_double(&text, item->number);
+    }
+    if (!text.length) return base_fail(error, BASE_INPUT, "%s: is an empty list; whole numbers are needed, as in [4, 2, 2, 1]", key);
+    *out = text.data;
+    return BASE_OK;
+}
+
+static enum base_status value_text(struct base_arena *arena, enum sim_key key, const struct base_json *value, const char **out, struct base_error *error)
+{
+    struct base_text text = {.arena = arena};
+    if (value->kind == BASE_JSON_NULL) return BASE_OK;
+    if (!(json_kinds[key] & (1u << value->kind))) return wrong_kind(sim_key_names[key], json_kinds[key], value, error);
+    if (value->kind == BASE_JSON_STRING && !*value->string) return base_fail(error, BASE_INPUT, "%s: is empty; leave it out for the default", sim_key_names[key]);
+    if (value->kind == BASE_JSON_STRING) *out = value->string;
+    if (value->kind == BASE_JSON_ARRAY && key == SIM_SUBMESH) return join_numbers(arena, sim_key_names[key], value, out, error);
+    if (value->kind == BASE_JSON_ARRAY) {
+        struct base_json_writer writer = {.text = &text, .compact = true};
+        base_json_put_value(&writer, value);
+        *out = text.data;
+    }
+    if (value->kind == BASE_JSON_NUMBER) {
+        base_put_double(&text, value->number);
+        *out = text.data;
+    }
+    return BASE_OK;
+}
+
+static enum base_status read_lengths(struct base_arena *arena, const struct base_json *lengths, struct sim_plan_text *out, struct base_error *error)
+{
+    if (lengths->kind != BASE_JSON_OBJECT) return base_fail(error, BASE_INPUT, "task_feature_lengths: is %s; an object is needed, as in {\"inputs\": 512, \"targets\": 512}", base_json_kind_name(lengths->kind));
+    for (const struct base_json *member = lengths->child; member; member = member->next) {
+        bool inputs = !strcmp(member->key, "inputs"), targets = !strcmp(member->key, "targets");
+        if (!inputs && !targets) return base_fail(error, BASE_INPUT, "task_feature_lengths.%.60s: is no feature of these models; inputs and targets are", member->key);
+        enum base_status status = value_text(arena, inputs ? SIM_INPUTS_LENGTH : SIM_TARGETS_LENGTH, member, &out->values[inputs ? SIM_INPUTS_LENGTH : SIM_TARGETS_LENGTH], error);
+        if (status != BASE_OK) return status;
+    }
+    return BASE_OK;
+}
+
+enum base_status sim_plan_from_json(struct base_arena *arena, const struct base_json *document, struct sim_plan_text *out, struct base_error *error)
+{
+    struct sim_plan_text plan = {{0}};
+    if (document->kind != BASE_JSON_OBJECT) return base_fail(error, BASE_INPUT, "is %s; a plan is an object", base_json_kind_name(document->kind));
+    for (const struct base_json *member = document->child; member; member = member->next) {
+        if (!strcmp(member->key, "task_feature_lengths")) {
+            BASE_TRY(read_lengths(arena, member, &plan, error));
+            continue;
+        }
+        int key = 0;
+        while (key < SIM_KEY_COUNT && strcmp(sim_key_names[key], member->key) != 0) key++;
+        if (key == SIM_KEY_COUNT) {
+            const char *nearest = base_nearest(member->key, sim_key_names, SIM_KEY_COUNT);
+            return base_fail(error, BASE_INPUT, "%.60s: is no key of a plan%s%s", member->key, nearest ? ": is meant " : "", nearest ? nearest : "");
+        }
+        BASE_TRY(value_text(arena, (enum sim_key)key, member, &plan.values[key], error));
+    }
+    *out = plan;
+    return BASE_OK;
+}
+
+/* ---- words ---- */
+
+struct word { const char *name; int value; };
+
+static enum base_status read_word(const char *text, enum sim_key key, const struct word *words, int count, int fallback, int *out, struct base_error *error)
+{
+    *out = fallback;
+    if (!text || !*text) return BASE_OK;
+    const char *names[16];
+    char all[200] = "";
+    for (int i = 0; i < count; i++) {
+        if (!strcmp(words[i].name, text)) {
+            *out = words[i].value;
+            return BASE_OK;
+        }
+        names[i] = words[i].name;
+        size_t used = strlen(all);
+        snprintf(all + used, sizeof all - used, "%s%s", i ? ", " : "", words[i].name);
+    }
+    const char *nearest = base_nearest(text, names, count);
+    return base_fail(error, BASE_INPUT, "%s: \"%.60s\" is unknown%s%s; known are %s", sim_key_names[key], text, nearest ? ": is meant " : "", nearest ? nearest : "", all);
+}
+
+static const struct word remat_policies[] = {{"none", MODEL_REMAT_NONE}, {"minimal", MODEL_REMAT_MINIMAL}, {"selective", MODEL_REMAT_SELECTIVE}, {"full", MODEL_REMAT_FULL}};
+static const struct word dtypes[] = {{"bfloat16", MODEL_BFLOAT16}, {"float32", MODEL_FLOAT32}, {"float16", MODEL_FLOAT16}, {"fp8", MODEL_FP8}};
+static const struct word attentions[] = {{"unfused", 0}, {"flash", 1}};
+static const struct word partitionings[] = {{"none", SIM_REPLICATED}, {"data", SIM_STATE_OVER_DATA}, {"data+gradients", SIM_STATE_AND_GRADIENTS_OVER_DATA}};
+static const struct word memory_kinds[] = {{"device", SIM_DEVICE}, {"reserved", SIM_RESERVED}, {"allocated", SIM_ALLOCATED}};
+
+static enum base_status read_words(const struct sim_plan_text *text, struct sim_plan *plan, struct base_error *error)
+{
+    int remat, dtype, flash, partitioning, memory_kind;
+    bool local = plan->placement->topology.kind == TOPO_LOCAL;
+    BASE_TRY(read_word(text->values[SIM_REMAT_POLICY], SIM_REMAT_POLICY, remat_policies, BASE_COUNT(remat_policies), plan->config->scan_layers ? MODEL_REMAT_MINIMAL : MODEL_REMAT_NONE, &remat, error));
+    BASE_TRY(read_word(text->values[SIM_DTYPE], SIM_DTYPE, dtypes, BASE_COUNT(dtypes), local ? MODEL_FLOAT32 : MODEL_BFLOAT16, &dtype, error));
+    BASE_TRY(read_word(text->values[SIM_ATTENTION], SIM_ATTENTION, attentions, BASE_COUNT(attentions), 0, &flash, error));
+    BASE_TRY(read_word(text->values[SIM_OPTIMIZER_PARTITIONING], SIM_OPTIMIZER_PARTITIONING, partitionings, BASE_COUNT(partitionings), SIM_REPLICATED, &partitioning, error));
+    BASE_TRY(read_word(text->values[SIM_MEMORY_KIND], SIM_MEMORY_KIND, memory_kinds, BASE_COUNT(memory_kinds), SIM_DEVICE, &memory_kind, error));
+    plan->options.remat = (enum model_remat)remat;
+    plan->options.dtype = (enum model_dtype)dtype;
+    plan->options.flash_attention = flash;
+    plan->optimizer_partitioning = (enum sim_optimizer_partitioning)partitioning;
+    plan->memory_kind = (enum sim_memory_kind)memory_kind;
+    plan->options.optimizer = MODEL_ADAFACTOR;
+    const char *optimizer = text->values[SIM_OPTIMIZER];
+    return optimizer && *optimizer ? model_optimizer_parse(optimizer, &plan->options.optimizer, error) : BASE_OK;
+}
+
+/* ---- numbers ---- */
+
+static enum base_status read_number(const struct sim_plan_text *text, enum sim_key key, int64_t low, int64_t high, int64_t fallback, int64_t *out, struct base_error *error)
+{
+    const char *given = text->values[key];
+    *out = fallback;
+    return given && *given ? base_parse_int(given, sim_key_names[key], low, high, out, error) : BASE_OK;
+}
+
+static enum base_status refuse_microbatches(int64_t batch, int64_t microbatches, struct base_error *error)
+{
+    char divisors[120] = "";
+    for (int64_t n = 1, shown = 0; n <= batch && shown < 8; n++) {
+        if (batch % n != 0) continue;
+        size_t used = strlen(divisors);
+        snprintf(divisors + used, sizeof divisors - used, "%s%lld", shown ? ", " : "", (long long)n);
+        shown++;
+    }
+    return base_fail(error, BASE_INPUT, "num_microbatches: %lld does not divide batch_size %lld; %s… would", (long long)microbatches, (long long)batch, divisors);
+}
+
+static enum base_status read_numbers(const struct sim_plan_text *text, struct sim_plan *plan, struct base_error *error)
+{
+    static const enum sim_key required[] = {SIM_BATCH_SIZE, SIM_TARGETS_LENGTH};
+    for (int i = 0; i < BASE_COUNT(required); i++) {
+        const char *given = text->values[required[i]];
+        bool lengths = required[i] == SIM_TARGETS_LENGTH;
+        if (!given || !*given) return base_fail(error, BASE_INPUT, lengths ? "task_feature_lengths.targets: is missing; as in {\"inputs\": 512, \"targets\": 512}" : "batch_size: is missing; sequences in one global batch, as in 128");
+    }
+    if (plan->config->encoder && !(text->values[SIM_INPUTS_LENGTH] && *text->values[SIM_INPUTS_LENGTH]))
+        return base_fail(error, BASE_INPUT, "task_feature_lengths.inputs: is missing, and %s has an encoder; as in {\"inputs\": 512, \"targets\": 512}", plan->model_text);
+    BASE_TRY(read_number(text, SIM_BATCH_SIZE, 1, LARGEST_BATCH, 0, &plan->batch_size, error));
+    BASE_TRY(read_number(text, SIM_TARGETS_LENGTH, 1, LONGEST_LENGTH, 0, &plan->targets_length, error));
+    BASE_TRY(read_number(text, SIM_INPUTS_LENGTH, 1, LONGEST_LENGTH, 1, &plan->inputs_length, error));
+    BASE_TRY(read_number(text, SIM_NUM_MICROBATCHES, 0, LARGEST_BATCH, 0, &plan->num_microbatches, error));
+    BASE_TRY(read_number(text, SIM_SEED, 0, INT64_C(1) << 53, 0, &plan->seed, error));
+    int64_t sequence_parallel;
+    BASE_TRY(read_number(text, SIM_SEQUENCE_PARALLEL, 0, 1, 0, &sequence_parallel, error));
+    plan->sequence_parallel = sequence_parallel == 1;
+    plan->learning_rate = 1e-3;
+    const char *rate = text->values[SIM_LEARNING_RATE];
+    if (rate && *rate) BASE_TRY(base_parse_double(rate, "learning_rate", 0, 1e6, &plan->learning_rate, error));
+    if (plan->num_microbatches < 1) plan->num_microbatches = 1;
+    if (plan->batch_size % plan->num_microbatches) return refuse_microbatches(plan->batch_size, plan->num_microbatches, error);
+    return BASE_OK;
+}
+
+/* ---- what is looked up ---- */
+
+static enum base_status find_config(struct sim_cache *cache, const char *text, struct sim_plan *plan, struct base_error *error)
+{
+    if (!text || !*text) return base_fail(error, BASE_INPUT, "model: is missing; a zoo name such as t5_1_1_xxl, or one line such as decoder_only:emb_dim=…");
+    sim_key_begin(cache, 'm');
+    sim_key_text(cache, text);
+    struct model_config *config = sim_cache_find(cache);
+    if (!config) {
+        config = base_new(&cache->arena, struct model_config, 1);
+        BASE_TRY(model_config_parse(&cache->arena, text, config, error));
+        sim_cache_store(cache, config);
+    }
+    plan->config = config;
+    plan->model_text = text;
+    return BASE_OK;
+}
+
+static enum base_status find_rules(struct sim_cache *cache, const char *text, struct sim_plan *plan, struct base_error *error)
+{
+    plan->rules_text = text && *text ? text : "standard:1,1";
+    sim_key_begin(cache, 'r');
+    sim_key_text(cache, plan->rules_text);
+    struct model_rules *rules = sim_cache_find(cache);
+    if (!rules) {
+        rules = base_new(&cache->arena, struct model_rules, 1);
+        BASE_TRY(model_rules_parse(&cache->arena, base_copy(&cache->arena, plan->rules_text), rules, error));
+        sim_cache_store(cache, rules);
+    }
+    plan->rules = rules;
+    return BASE_OK;
+}
+
+static enum base_status read_request(const struct sim_plan_text *text, struct topo_mesh_request *request, struct base_error *error)
+{
+    *request = (struct topo_mesh_request){.tile_by_host_if_needed = true};
+    const char *submesh = text->values[SIM_SUBMESH], *partitions = text->values[SIM_NUM_PARTITIONS];
+    int64_t numbers[8];
+    if (submesh && *submesh) {
+        BASE_TRY(base_parse_ints(submesh, "model_parallel_submesh", INT32_MIN, INT32_MAX, 8, numbers, &request->submesh_count, error));
+        for (int i = 0; i < request->submesh_count; i++) request->submesh[i] = (int)numbers[i];
+    }
+    if (partitions && *partitions) return base_parse_int(partitions, "num_partitions", 1, INT32_MAX, &request->num_partitions, error);
+    request->num_partitions = request->submesh_count ? 0 : 1;
+    return BASE_OK;
+}
+
+static enum base_status find_placement(struct sim_cache *cache, const struct sim_plan_text *text, struct sim_plan *plan, struct base_error *error)
+{
+    const char *topology_text = text->values[SIM_TOPOLOGY], *software = text->values[SIM_SOFTWARE];
+    struct topo_mesh_request request;
+    if (!topology_text || !*topology_text) return base_fail(error, BASE_INPUT, "topology: is missing; an accelerator type such as v4-512, or h100:4x8");
+    plan->topology_text = topology_text;
+    plan->software = software && *software ? software : "t5x";
+    BASE_TRY(read_request(text, &request, error));
+    memcpy(plan->submesh, request.submesh, sizeof plan->submesh);
+    plan->submesh_count = request.submesh_count;
+    plan->num_partitions = request.num_partitions;
+    sim_key_begin(cache, 'p');
+    sim_key_text(cache, topology_text);
+    sim_key_text(cache, plan->software);
+    sim_key_bytes(cache, request.submesh, sizeof request.submesh);
+    sim_key_bytes(cache, &request.num_partitions, sizeof request.num_partitions);
+    sim_key_bytes(cache, &cache->overrides, sizeof cache->overrides);
+    struct sim_placement *placement = sim_cache_find(cache);
+    if (!placement) {
+        struct topo_topology topology;
+        if (topo_parse(&cache->arena, topology_text, &topology, error) != BASE_OK) return error->status;
+        placement = base_new(&cache->arena, struct sim_placement, 1);
+        BASE_TRY(sim_placement_build(&cache->arena, &topology, &request, plan->software, cache->overrides, placement, error));
+        sim_cache_store(cache, placement);
+    }
+    plan->placement = placement;
+    return BASE_OK;
+}
+
+/* ---- what must divide ---- */
+
+static enum base_status check_rule_axes(const struct model_rules *rules, struct base_error *error)
+{
+    for (int i = 0; i < rules->count; i++) {
+        const struct model_rule *rule = &rules->rules[i];
+        bool of_the_model = false;
+        for (int a = 1; a < MODEL_AXIS_COUNT; a++) of_the_model = of_the_model || (rule->logical && !strcmp(rule->logical, model_axis_name((enum model_axis)a)));
+        for (int j = 0; of_the_model && j < rule->value.count; j++)
+            if (strcmp(rule->value.names[j], "data") != 0 && strcmp(rule->value.names[j], "model") != 0)
+                return base_fail(error, BASE_INPUT, "logical_axis_rules: %s goes to the mesh axis \"%.60s\", which is not found in the mesh; its axes are data and model", rule->logical, rule->value.names[j]);
+    }
+    return BASE_OK;
+}
+
+/* JAX demands that parameters and optimizer state divide exactly; worked out once for a model, rules and mesh shape. */
+static enum base_status check_parameters(struct sim_cache *cache, const struct sim_plan *plan, struct base_error *error)
+{
+    struct verdict { enum base_status status; const char *text; } *verdict;
+    sim_key_begin(cache, 'd');
+    sim_key_text(cache, plan->model_text);
+    sim_key_text(cache, plan->rules_text);
+    sim_key_bytes(cache, plan->placement->axis_sizes, sizeof plan->placement->axis_sizes);
+    verdict = sim_cache_find(cache);
+    if (!verdict) {
+        const struct model_parameter *parameters;
+        int count;
+        struct model_device_state state;
+        struct model_adafactor adafactor = model_adafactor_defaults();
+        struct model_mesh mesh = {.axis_count = 2, .axes = {{"data", plan->placement->axis_sizes[0]}, {"model", plan->placement->axis_sizes[1]}}};
+        struct base_error why = {0};
+        BASE_TRY(model_parameters(&cache->arena, plan->config, &parameters, &count, error));
+        verdict = base_new(&cache->arena, struct verdict, 1);
+        verdict->status = check_rule_axes(plan->rules, &why);
+        if (verdict->status == BASE_OK) verdict->status = model_device_state(parameters, count, plan->rules, &mesh, MODEL_ADAMW, &adafactor, &state, &why);
+        verdict->text = base_copy(&cache->arena, why.text);
+        sim_cache_store(cache, verdict);
+    }
+    return verdict->status == BASE_OK ? BASE_OK : base_fail(error, verdict->status, "%s", verdict->text);
+}
+
+static enum base_status check_batch(const struct sim_plan *plan, struct base_error *error)
+{
+    int64_t shards = 1;
+    const char *batch[] = {"batch"};
+    struct model_axes spec;
+    BASE_TRY(model_resolve(plan->rules, batch, 1, MODEL_AXIS_IS_UNSHARDED, &spec, NULL, error));
+    for (int i = 0; i < spec.count; i++) shards *= plan->placement->axis_sizes[!strcmp(spec.names[i], "model")];
+    if (plan->batch_size % shards == 0) return BASE_OK;
+    int64_t lower = plan->batch_size / shards * shards, upper = lower + shards;
+    return base_fail(error, BASE_INPUT, "batch_size: %lld must be divisible by the data mesh size %lld; %lld%s%.0lld would do", (long long)plan->batch_size, (long long)shards,
+                     (long long)upper, lower ? " or " : "", (long long)lower);
+}
+
+enum base_status sim_plan_check(struct sim_cache *cache, struct base_arena *arena, const struct sim_plan_text *text, enum model_step step, bool as_partitioned,
+                                struct sim_plan *out, struct base_error *error)
+{
+    if (!cache) return base_fail(error, BASE_INTERNAL, "out of memory");
+    struct sim_plan plan = {.as_partitioned = as_partitioned};
+    sim_cache_begin(cache, arena);
+    BASE_TRY(find_config(cache, text->values[SIM_MODEL], &plan, error));
+    BASE_TRY(find_placement(cache, text, &plan, error));
+    BASE_TRY(find_rules(cache, text->values[SIM_RULES], &plan, error));
+    BASE_TRY(read_words(text, &plan, error));
+    BASE_TRY(read_numbers(text, &plan, error));
+    BASE_TRY(check_parameters(cache, &plan, error));
+    BASE_TRY(check_batch(&plan, error));
+    plan.options.step = step;
+    plan.options.microbatches = plan.num_microbatches > 1;
+    *out = plan;
+    return BASE_OK;
+}

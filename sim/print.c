@@ -1,0 +1,69 @@
+/* The sharded program as text: one operation a line, loops as indented blocks, each tensor with its local shape and the
+ * mesh axes over its dimensions. */
+#include "sim/cache.h"
+#include "sim/sharded.h"
+
+#include <string.h>
+
+static const char *axes_text(unsigned axes)
+{
+    static const char *const names[SIM_AXES] = {"", "/data", "/model", "/data+model"};
+    return names[axes];
+}
+
+static void put_indent(struct base_text *out, int depth)
+{
+    for (int i = 0; i < depth; i++) base_put(out, "  ");
+}
+
+/* bfloat16[16/data, 512, 8/model]: global sizes, and what divides them. */
+static void put_value(struct base_text *out, const struct sim_sharded *s, int value, const int64_t *sizes)
+{
+    const struct sim_value *v = &s->values[value];
+    const struct model_tensor *t = &s->program->tensors[v->tensor];
+    base_putf(out, "%s[", model_dtype_name(v->dtype));
+    for (int d = 0; d < t->rank; d++) base_putf(out, "%s%lld%s", d ? ", " : "", (long long)sizes[t->dims[d]], axes_text(v->spec[d]));
+    base_putf(out, "]%s%s", v->partial ? " partial over " : "", v->partial ? axes_text(v->partial) + 1 : "");
+}
+
+static void put_compute(struct base_text *out, const struct sim_sharded *s, const struct sim_op *op, const int64_t *sizes)
+{
+    static const char *const kinds[] = {[MODEL_EINSUM] = "einsum", [MODEL_MAP] = "map", [MODEL_REDUCE] = "reduce", [MODEL_RESHAPE] = "reshape", [MODEL_SLICE] = "slice", [MODEL_UPDATE] = "update", [MODEL_LOOP] = "loop"};
+    const char *function = model_function_name(op->op->function);
+    base_putf(out, "%s%s%s %s: ", kinds[op->op->kind], *function ? " " : "", function, op->op->name);
+    for (int i = 0; i < op->input_count; i++) base_putf(out, "%s%s", i ? "," : "", op->op->input_labels[i]);
+    base_putf(out, "->%s = ", op->op->output_labels);
+    for (int i = 0; i < op->output_count; i++) {
+        if (i) base_put(out, ", ");
+        put_value(out, s, op->outputs[i], sizes);
+    }
+    if (op->output_count && !s->values[op->outputs[0]].stored) base_put(out, "  (fused)");
+    else if (op->output_count && s->values[op->outputs[0]].kept) base_put(out, "  (kept)");
+    base_put(out, "\n");
+}
+
+static void put_communicate(struct base_text *out, const struct sim_sharded *s, const struct sim_op *op, const int64_t *sizes)
+{
+    base_putf(out, "%s over %s for %s: ", sim_collective_name(op->collective), axes_text((unsigned)op->axes) + 1, op->op->name);
+    put_value(out, s, op->inputs[0], sizes);
+    base_put(out, " = ");
+    put_value(out, s, op->outputs[0], sizes);
+    base_put(out, "\n");
+}
+
+void sim_sharded_print(const struct sim_sharded *s, const int64_t *sizes, struct base_text *out)
+{
+    int depth = 0;
+    for (int i = 0; i < s->op_count; i++) {
+        const struct sim_op *op = &s->ops[i];
+        if (op->kind == SIM_LOOP_END) depth--;
+        put_indent(out, depth);
+        switch (op->kind) {
+        case SIM_COMPUTE: put_compute(out, s, op, sizes); break;
+        case SIM_COMMUNICATE: put_communicate(out, s, op, sizes); break;
+        case SIM_LOOP_BEGIN: base_putf(out, "repeat %lld x %s {\n", (long long)sizes[op->trips], op->op->name); break;
+        case SIM_LOOP_END: base_put(out, "}\n"); break;
+        }
+        if (op->kind == SIM_LOOP_BEGIN) depth++;
+    }
+}

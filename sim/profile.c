@@ -1,0 +1,131 @@
+/* Profiles: the chip's row of the catalogue, then the platform's constants (constants.csv), then what the user gives.
+ * The software's row (software.csv) says which compiler passes it had. */
+#include "sim/sim.h"
+
+#include <math.h>
+#include <string.h>
+
+extern const char embedded_sim_constants_csv[], embedded_sim_software_csv[];
+
+static const char *const names[SIM_CONSTANT_COUNT] = {
+    [SIM_FLOP_PER_S] = "flop_per_s", [SIM_HBM_BYTES_PER_S] = "hbm_bytes_per_s", [SIM_LINK_BYTES_PER_S] = "link_bytes_per_s",
+    [SIM_NIC_BYTES_PER_S] = "nic_bytes_per_s", [SIM_MATRIX_UNIT_DIM] = "matrix_unit_dim", [SIM_MATMUL_EFFICIENCY_FRAC] = "matmul_efficiency_frac",
+    [SIM_HBM_EFFICIENCY_FRAC] = "hbm_efficiency_frac", [SIM_LINK_EFFICIENCY_FRAC] = "link_efficiency_frac", [SIM_KERNEL_LATENCY_S] = "kernel_latency_s",
+    [SIM_COLLECTIVE_LATENCY_S] = "collective_latency_s", [SIM_HOP_LATENCY_S] = "hop_latency_s", [SIM_RESERVED_BYTES] = "reserved_bytes",
+    [SIM_CAPACITY_BYTES] = "capacity_bytes",
+};
+
+const char *sim_constant_name(enum sim_constant constant)
+{
+    return names[constant];
+}
+
+/* What a catalogue row says, for one JAX device; 0 where it says nothing. */
+static void from_chip(const struct topo_topology *topology, struct sim_profile *profile)
+{
+    const struct topo_chip *chip = &topology->chip;
+    double devices = chip->jax_devices_per_chip > 0 ? chip->jax_devices_per_chip : 1;
+    bool gpu = topology->kind == TOPO_GPU, xla_limit = chip->xla_hbm_limit_bytes_per_device > 0;
+    double *c = profile->constants;
+    c[SIM_FLOP_PER_S] = chip->bf16_flop_per_s / devices;
+    c[SIM_HBM_BYTES_PER_S] = chip->hbm_bytes_per_s / devices;
+    /* NCCL's figures are busbw over the nominal rate of all links of a GPU; a TPU's are a share of one usable link. */
+    c[SIM_LINK_BYTES_PER_S] = gpu ? chip->link_nominal_bytes_per_s * (chip->link_count > 0 ? chip->link_count : 1) : chip->link_oneway_bytes_per_s;
+    c[SIM_NIC_BYTES_PER_S] = chip->nic_bytes_per_s * chip->nics_per_node;
+    c[SIM_MATRIX_UNIT_DIM] = chip->mxu_dim;
+    c[SIM_MATMUL_EFFICIENCY_FRAC] = chip->matmul_efficiency_frac;
+    c[SIM_HBM_EFFICIENCY_FRAC] = chip->hbm_efficiency_frac;
+    c[SIM_LINK_EFFICIENCY_FRAC] = chip->collective_efficiency_frac;
+    c[SIM_COLLECTIVE_LATENCY_S] = chip->collective_latency_s;
+    c[SIM_RESERVED_BYTES] = chip->xla_reserved_bytes_per_device;
+    c[SIM_CAPACITY_BYTES] = xla_limit ? chip->xla_hbm_limit_bytes_per_device + chip->xla_reserved_bytes_per_device : (double)chip->hbm_bytes / devices;
+    for (int i = 0; i < SIM_CONSTANT_COUNT; i++) {
+        profile->kinds[i] = c[i] > 0 ? "vendor or measured, as the catalogue's row says" : NULL;
+        profile->sources[i] = chip->source;
+    }
+}
+
+static int find_constant(const char *name)
+{
+    for (int i = 0; i < SIM_CONSTANT_COUNT; i++)
+        if (!strcmp(names[i], name)) return i;
+    return -1;
+}
+
+/* The platform's constants fill what the catalogue leaves open. */
+static enum base_status from_platform(struct base_arena *arena, const struct topo_topology *topology, struct sim_profile *profile, struct base_error *error)
+{
+    static const char *const platforms[] = {[TOPO_TPU] = "tpu", [TOPO_GPU] = "gpu", [TOPO_CPU] = "cpu", [TOPO_LOCAL] = "local"};
+    struct base_csv csv;
+    BASE_TRY(base_csv_open_text(&csv, arena, "constants.csv", embedded_sim_constants_csv, error));
+    for (bool more = true;;) {
+        BASE_TRY(base_csv_next(&csv, &more, error));
+        if (!more) return BASE_OK;
+        int which = find_constant(base_csv_field(&csv, base_csv_column(&csv, "constant")));
+        if (strcmp(base_csv_field(&csv, base_csv_column(&csv, "platform")), platforms[topology->kind]) != 0 || which < 0) continue;
+        if (profile->constants[which] > 0) continue;
+        BASE_TRY(base_parse_double(base_csv_field(&csv, base_csv_column(&csv, "value")), names[which], 0, 1e30, &profile->constants[which], error));
+        profile->kinds[which] = base_copy(arena, base_csv_field(&csv, base_csv_column(&csv, "kind")));
+        profile->sources[which] = base_copy(arena, base_csv_field(&csv, base_csv_column(&csv, "source")));
+    }
+}
+
+static enum base_status from_software(struct base_arena *arena, const char *software, struct sim_profile *profile, struct base_error *error)
+{
+    enum { MOST_SOFTWARE = 32 };
+    const char *known[MOST_SOFTWARE];
+    int known_count = 0;
+    struct base_csv csv;
+    BASE_TRY(base_csv_open_text(&csv, arena, "software.csv", embedded_sim_software_csv, error));
+    for (bool more = true;;) {
+        BASE_TRY(base_csv_next(&csv, &more, error));
+        if (!more) break;
+        const char *name = base_csv_field(&csv, 0);
+        if (known_count < MOST_SOFTWARE) known[known_count++] = base_copy(arena, name);
+        if (strcmp(name, software) != 0) continue;
+        if (!strcmp(base_csv_field(&csv, base_csv_column(&csv, "known")), "0"))
+            return base_fail(error, BASE_INPUT, "software: %s is known by name, but not modelled yet; t5x is", software);
+        profile->hoist_gradient_all_reduce = *base_csv_field(&csv, base_csv_column(&csv, "hoist_gradient_all_reduce")) == '1';
+        profile->reduce_scatter = *base_csv_field(&csv, base_csv_column(&csv, "reduce_scatter")) == '1';
+        profile->reassociate_all_reduce = *base_csv_field(&csv, base_csv_column(&csv, "reassociate_all_reduce")) == '1';
+        profile->rematerialize = *base_csv_field(&csv, base_csv_column(&csv, "rematerialize")) == '1';
+        return BASE_OK;
+    }
+    const char *nearest = base_nearest(software, known, known_count);
+    return base_fail(error, BASE_INPUT, "software: \"%.60s\" is unknown%s%s; t5x is modelled", software, nearest ? ": is meant " : "", nearest ? nearest : "");
+}
+
+static enum base_status from_user(const struct base_json *overrides, struct sim_profile *profile, struct base_error *error)
+{
+    const struct base_json *constants = overrides ? base_json_get(overrides, "constants") : NULL, *name = overrides ? base_json_get(overrides, "name") : NULL;
+    if (overrides && (!constants || constants->kind != BASE_JSON_OBJECT))
+        return base_fail(error, BASE_INPUT, "--profile: constants: an object of names and values is needed, as in {\"constants\": {\"hbm_efficiency_frac\": 0.8}}");
+    for (const struct base_json *c = constants ? constants->child : NULL; c; c = c->next) {
+        int which = find_constant(c->key);
+        const char *nearest = base_nearest(c->key, names, SIM_CONSTANT_COUNT);
+        if (which < 0) return base_fail(error, BASE_INPUT, "--profile: constants.%.60s: is unknown%s%s", c->key, nearest ? ": is meant " : "", nearest ? nearest : "");
+        if (c->kind != BASE_JSON_NUMBER || !(c->number >= 0)) return base_fail(error, BASE_INPUT, "--profile: constants.%s: a number that is not negative is needed", c->key);
+        profile->constants[which] = c->number;
+        profile->kinds[which] = "given";
+        profile->sources[which] = "the profile given";
+    }
+    if (name && name->kind == BASE_JSON_STRING) snprintf(profile->name, sizeof profile->name, "%.60s", name->string);
+    return BASE_OK;
+}
+
+enum base_status sim_profile_build(struct base_arena *arena, const struct topo_topology *topology, const char *software, const struct base_json *overrides,
+                                   struct sim_profile *out, struct base_error *error)
+{
+    static const char *const prefixes[] = {[TOPO_TPU] = "tpu_", [TOPO_GPU] = "", [TOPO_CPU] = "", [TOPO_LOCAL] = ""};
+    static const enum sim_constant needed[] = {SIM_FLOP_PER_S, SIM_HBM_BYTES_PER_S, SIM_CAPACITY_BYTES, SIM_MATMUL_EFFICIENCY_FRAC, SIM_HBM_EFFICIENCY_FRAC};
+    memset(out, 0, sizeof *out);
+    snprintf(out->name, sizeof out->name, "%s%s", prefixes[topology->kind], topology->chip.name);
+    from_chip(topology, out);
+    BASE_TRY(from_platform(arena, topology, out, error));
+    BASE_TRY(from_software(arena, software, out, error));
+    BASE_TRY(from_user(overrides, out, error));
+    for (int i = 0; i < BASE_COUNT(needed); i++)
+        if (!(out->constants[needed[i]] > 0))
+            return base_fail(error, BASE_INPUT, "topology: no source gives %s of %s; a --profile with constants.%s would do", names[needed[i]], topology->chip.name, names[needed[i]]);
+    return BASE_OK;
+}

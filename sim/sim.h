@@ -1,0 +1,156 @@
+/* sim: what a plan costs. Reads a plan, shards the program, and prices it: memory by liveness, time per kernel from
+ * matrix units and memory bandwidth, collectives on the links that their groups use. */
+#ifndef SIM_H
+#define SIM_H
+
+#include "base/base.h"
+#include "model/model.h"
+#include "topo/topo.h"
+
+/* ---- plan (plan.c) ---- */
+
+enum sim_optimizer_partitioning { SIM_REPLICATED, SIM_STATE_OVER_DATA, SIM_STATE_AND_GRADIENTS_OVER_DATA };
+enum sim_memory_kind { SIM_DEVICE, SIM_RESERVED, SIM_ALLOCATED };
+
+/* A plan in T5X's words, as text; "" or NULL is the default. One field a key of the contract, in its order. */
+enum sim_key {
+    SIM_MODEL, SIM_TOPOLOGY, SIM_SUBMESH, SIM_NUM_PARTITIONS, SIM_RULES, SIM_OPTIMIZER_PARTITIONING, SIM_SEQUENCE_PARALLEL, SIM_INPUTS_LENGTH,
+    SIM_TARGETS_LENGTH, SIM_BATCH_SIZE, SIM_NUM_MICROBATCHES, SIM_OPTIMIZER, SIM_REMAT_POLICY, SIM_DTYPE, SIM_ATTENTION, SIM_SOFTWARE, SIM_MEMORY_KIND,
+    SIM_LEARNING_RATE, SIM_SEED, SIM_KEY_COUNT
+};
+struct sim_plan_text { const char *values[SIM_KEY_COUNT]; };
+extern const char *const sim_key_names[SIM_KEY_COUNT]; /* "batch_size", … as in JSON and CSV */
+
+/* Reads a plan document (task_feature_lengths is an object there). Unknown keys name the nearest. */
+enum base_status sim_plan_from_json(struct base_arena *arena, const struct base_json *document, struct sim_plan_text *out, struct base_error *error);
+
+/* The plan with every value checked and every default filled in. Pointers belong to the cache. */
+struct sim_plan {
+    const char *model_text, *topology_text, *rules_text, *software;
+    const struct model_config *config;
+    const struct sim_placement *placement;
+    const struct model_rules *rules;
+    int submesh[8], submesh_count;
+    int64_t num_partitions;
+    int64_t batch_size, num_microbatches /* at least 1 */, inputs_length, targets_length;
+    struct model_options options;
+    enum sim_optimizer_partitioning optimizer_partitioning;
+    enum sim_memory_kind memory_kind;
+    bool sequence_parallel, as_partitioned;
+    double learning_rate;
+    int64_t seed;
+};
+
+/* ---- profile (profile.c): every constant with its source ---- */
+
+enum sim_constant {
+    SIM_FLOP_PER_S, SIM_HBM_BYTES_PER_S, SIM_LINK_BYTES_PER_S, SIM_NIC_BYTES_PER_S, SIM_MATRIX_UNIT_DIM, SIM_MATMUL_EFFICIENCY_FRAC, SIM_HBM_EFFICIENCY_FRAC, SIM_LINK_EFFICIENCY_FRAC, SIM_KERNEL_LATENCY_S, SIM_COLLECTIVE_LATENCY_S, SIM_HOP_LATENCY_S,
+    SIM_RESERVED_BYTES, SIM_CAPACITY_BYTES, SIM_CONSTANT_COUNT
+};
+struct sim_profile {
+    char name[64];                                /* "tpu_v4" */
+    double constants[SIM_CONSTANT_COUNT];
+    const char *kinds[SIM_CONSTANT_COUNT];        /* "vendor", "measured", "assumed", "inferred", "given" */
+    const char *sources[SIM_CONSTANT_COUNT];
+    /* The compiler passes of the software of that time (software.csv). */
+    bool hoist_gradient_all_reduce, reduce_scatter, reassociate_all_reduce, rematerialize;
+};
+const char *sim_constant_name(enum sim_constant constant);
+/* The profile of a topology's chip under a software; overrides is a profile document ({"constants": {name: value}}) or
+ * NULL. */
+enum base_status sim_profile_build(struct base_arena *arena, const struct topo_topology *topology, const char *software, const struct base_json *overrides,
+                                   struct sim_profile *out, struct base_error *error);
+
+enum sim_collective { SIM_ALL_REDUCE, SIM_ALL_GATHER, SIM_REDUCE_SCATTER, SIM_ALL_TO_ALL, SIM_COLLECTIVE_PERMUTE, SIM_COLLECTIVE_COUNT };
+const char *sim_collective_name(enum sim_collective kind);
+
+/* ---- placement: a topology and a mesh on it, with the loads that its groups put on links ---- */
+
+enum { SIM_DATA = 1, SIM_TENSOR = 2 /* the "model" axis */, SIM_AXES = 4 /* sets of mesh axes */ };
+
+struct sim_placement {
+    struct topo_topology topology;
+    int axis_sizes[2];                       /* data, model */
+    struct topo_ring_load loads[SIM_AXES];   /* by set of axes */
+    double seconds_per_byte[SIM_AXES];       /* of one pass round the ring: an all-gather of that many gathered bytes */
+    int step_hops[SIM_AXES];                 /* links that one pass crosses one after the other, at least */
+    struct sim_profile profile;
+};
+/* placement.c */
+enum base_status sim_placement_build(struct base_arena *arena, const struct topo_topology *topology, const struct topo_mesh_request *request, const char *software,
+                                     const struct base_json *overrides, struct sim_placement *out, struct base_error *error);
+/* Seconds of one collective; bytes are one device's operand. */
+double sim_collective_s(const struct sim_placement *placement, enum sim_collective kind, int axes, double bytes);
+
+
+/* ---- prediction (predict.c) ---- */
+
+enum { SIM_MOST_OPS_A_ROW = 48 };
+struct sim_collective_row {
+    enum sim_collective kind;
+    int axes;                /* set of mesh axes */
+    enum model_dtype dtype;
+    int64_t count, bytes;    /* a step; of one device's operand */
+    double time_s;           /* of all of them */
+    const char *first_op;    /* name of the first operation that needs it */
+    const char *ops[SIM_MOST_OPS_A_ROW]; /* all of them, as far as there is room */
+    int op_count;
+};
+enum { SIM_MOST_COLLECTIVES = 192 };
+
+enum sim_bound { SIM_BY_COMPUTE, SIM_BY_MEMORY, SIM_BY_COMMUNICATION, SIM_BY_LATENCY, SIM_BOUND_COUNT };
+
+/* One kernel or collective of the step; count times in all. Both interpreters return a list of these. */
+struct sim_entry {
+    const char *name;
+    enum model_phase phase;
+    enum sim_bound bound;
+    int64_t count;
+    double time_s, flop, bytes;  /* each, on one device */
+};
+struct sim_timeline { struct sim_entry *entries; int count; };
+
+struct sim_memory {
+    int64_t capacity_bytes, peak_bytes, parameter_bytes, optimizer_state_bytes, gradient_bytes, activation_bytes, temporary_bytes, reserved_bytes;
+    char peak_at[160];
+    int64_t rematerialized_layer_count; /* layers that the compiler recomputes so that the plan fits */
+};
+
+struct sim_prediction {
+    const char *profile;
+    int mesh[2];
+    bool fits;
+    struct sim_memory memory;
+    double step_s, compute_s, memory_bound_s, exposed_communication_s, overhead_s, communication_s;
+    double tokens_per_s, samples_per_s, tokens_per_s_per_device, mfu_frac;
+};
+
+/* Optional parts of an answer. NULL members are not made; a sweep makes none. */
+struct sim_detail {
+    struct sim_collective_row *collectives; /* SIM_MOST_COLLECTIVES */
+    int collective_count;
+    struct sim_timeline *timeline;
+    struct base_arena *arena;
+};
+
+/* What questions share: models, topologies, programs, shardings, routes. Bounded: it forgets when it grows too large. */
+struct sim_cache;
+struct sim_cache *sim_cache_new(void); /* NULL when memory is out: sim_plan_check says so */
+void sim_cache_free(struct sim_cache *cache);
+/* Constants that the user gives instead of the catalogue's; NULL takes them back. The document must outlive the cache. */
+void sim_cache_override(struct sim_cache *cache, const struct base_json *overrides);
+
+enum base_status sim_plan_check(struct sim_cache *cache, struct base_arena *arena, const struct sim_plan_text *text, enum model_step step, bool as_partitioned,
+                                struct sim_plan *out, struct base_error *error);
+/* Prices a checked plan. Allocates nothing on the way when what it needs is in the cache. */
+enum base_status sim_predict(struct sim_cache *cache, const struct sim_plan *plan, struct sim_prediction *out, struct sim_detail *detail, struct base_error *error);
+/* One change of a plan that makes it fit. */
+struct sim_change { const char *what; struct sim_prediction prediction; };
+enum { SIM_MOST_CHANGES = 16 };
+/* For a plan that does not fit: single changes with which it does, the fastest first. */
+enum base_status sim_changes_that_fit(struct sim_cache *cache, struct base_arena *arena, const struct sim_plan_text *text, const struct sim_plan *plan,
+                                      struct sim_change changes[SIM_MOST_CHANGES], int *count, struct base_error *error);
+/* The sharded program as text, for `predict --program`. */
+enum base_status sim_program_print(struct sim_cache *cache, const struct sim_plan *plan, struct base_text *out, struct base_error *error);
+
+#endif

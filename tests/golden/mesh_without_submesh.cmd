@@ -1,0 +1,1 @@
+meshwright mesh --topology v4-512

@@ -1,0 +1,1 @@
+meshwright params --model decoder_only:emb_dims=8

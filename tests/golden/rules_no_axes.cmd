@@ -1,0 +1,1 @@
+meshwright rules --shape 8 --mesh data=2

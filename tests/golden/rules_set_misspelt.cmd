@@ -1,0 +1,1 @@
+meshwright rules --logical-axis-rules megatorn

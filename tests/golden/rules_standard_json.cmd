@@ -1,0 +1,1 @@
+meshwright rules --logical-axis-rules standard:2,2 --json

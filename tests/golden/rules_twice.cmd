@@ -1,0 +1,1 @@
+meshwright rules --axes batch,batch

@@ -1,0 +1,1 @@
+meshwright topology local:2x3

@@ -1,0 +1,1 @@
+meshwright topology v4-513 --out kept.txt

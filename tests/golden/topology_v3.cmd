@@ -1,0 +1,1 @@
+meshwright topology v3-32

@@ -1,0 +1,1 @@
+meshwright topology v4-384 --json

@@ -1,0 +1,102 @@
+/* What a ring collective of every group of a mesh axis does to the links. A group's ring goes through its devices in
+ * the mesh's order and closes; half of the bytes go round one way, half the other. Each step of the ring is routed
+ * along x, then y, then z, the shorter way round a dimension that wraps (both ways by halves where they are equal). */
+#include "topo/topo.h"
+
+#include <string.h>
+
+enum { DIMENSIONS = 3, DIRECTIONS = 2 };
+
+struct router {
+    const struct topo_topology *topology;
+    double *load;      /* [chip][dimension][direction], ring edges over that link */
+    int64_t hops;
+};
+
+static int chip_index(const struct topo_topology *t, const int *at)
+{
+    return at[0] + t->bounds[0] * (at[1] + t->bounds[1] * at[2]);
+}
+
+static double *link_load(struct router *r, const int *at, int dimension, int direction)
+{
+    return &r->load[(chip_index(r->topology, at) * DIMENSIONS + dimension) * DIRECTIONS + direction];
+}
+
+/* Adds `share` of a flow to `steps` links from `at` in one direction of one dimension; `at` stays. */
+static void walk(struct router *r, const int *from, int dimension, int direction, int steps, double share)
+{
+    int at[DIMENSIONS] = {from[0], from[1], from[2]}, size = r->topology->bounds[dimension];
+    for (int i = 0; i < steps; i++) {
+        *link_load(r, at, dimension, direction) += share;
+        at[dimension] = (at[dimension] + (direction ? size - 1 : 1)) % size;
+    }
+}
+
+static void route(struct router *r, const int *from, const int *to)
+{
+    int at[DIMENSIONS] = {from[0], from[1], from[2]};
+    for (int d = 0; d < DIMENSIONS; d++) {
+        int size = r->topology->bounds[d], up = (to[d] - at[d] + size) % size, down = size - up;
+        if (up == 0) continue;
+        bool wraps = r->topology->wrap[d], forward = wraps ? up <= down : to[d] > at[d];
+        int steps = forward ? up : down;
+        bool tie = wraps && up == down;
+        walk(r, at, d, forward ? 0 : 1, steps, tie ? 0.5 : 1.0);
+        if (tie) walk(r, at, d, 1, steps, 0.5);
+        r->hops += steps;
+        at[d] = to[d];
+    }
+}
+
+/* Positions of the mesh's axes as a mixed radix; a group varies those in the set. */
+static void route_group(struct router *r, const struct topo_mesh *mesh, const int *strides, const int *sizes, int base)
+{
+    int count = sizes[0] * sizes[1];
+    for (int i = 0; i < count; i++) {
+        int next = (i + 1) % count;
+        const int *from = mesh->devices[base + (i / sizes[1]) * strides[0] + (i % sizes[1]) * strides[1]];
+        const int *to = mesh->devices[base + (next / sizes[1]) * strides[0] + (next % sizes[1]) * strides[1]];
+        route(r, from, to);
+    }
+}
+
+/* Directed links that exist: two for each pair of neighbours. */
+static double directed_links(const struct topo_topology *t)
+{
+    double links = 0;
+    int chips = t->bounds[0] * t->bounds[1] * t->bounds[2];
+    for (int d = 0; d < DIMENSIONS; d++) {
+        int size = t->bounds[d], lines = chips / size;
+        if (size > 1) links += 2.0 * lines * (t->wrap[d] && size > 2 ? size : size - 1);
+    }
+    return links;
+}
+
+void topo_ring_loads(struct base_arena *arena, const struct topo_topology *topology, const struct topo_mesh *mesh, unsigned axes, struct topo_ring_load *out)
+{
+    int data = mesh->shape[0], model = mesh->shape[1];
+    int sizes[2] = {axes & 1 ? data : 1, axes & 2 ? model : 1}, strides[2] = {model, 1};
+    int chips = topology->bounds[0] * topology->bounds[1] * topology->bounds[2];
+    struct router r = {.topology = topology, .load = base_new(arena, double, chips * DIMENSIONS * DIRECTIONS)};
+    memset(out, 0, sizeof *out);
+    out->group_size = sizes[0] * sizes[1];
+    if (out->group_size == 1) return;
+    for (int i = 0; i < (axes & 1 ? 1 : data); i++)
+        for (int j = 0; j < (axes & 2 ? 1 : model); j++) route_group(&r, mesh, strides, sizes, i * model + j);
+    int groups = data * model / out->group_size;
+    out->hops = (int)(r.hops / groups);
+    for (int chip = 0; chip < chips; chip++) {
+        int at[DIMENSIONS] = {chip % topology->bounds[0], chip / topology->bounds[0] % topology->bounds[1], chip / (topology->bounds[0] * topology->bounds[1])};
+        for (int d = 0; d < DIMENSIONS; d++) {
+            int size = topology->bounds[d], beyond[DIMENSIONS] = {at[0], at[1], at[2]};
+            beyond[d] = (at[d] + 1) % size;
+            double up = *link_load(&r, at, d, 0), down = *link_load(&r, beyond, d, 1), both = (up + down) / 2;
+            if (up > out->busiest_one_way) out->busiest_one_way = up;
+            if (down > out->busiest_one_way) out->busiest_one_way = down;
+            if (both > out->busiest_link) out->busiest_link = both;
+        }
+    }
+    double links = directed_links(topology);
+    out->mean_link = links > 0 ? (double)r.hops / links : 0;
+}

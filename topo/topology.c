@@ -1,0 +1,401 @@
+/* What a TOPOLOGY names: an accelerator type, a generation and a shape, GPU or CPU nodes, ranks of this machine, or a
+ * file with the same words. */
+#include "topo/topo.h"
+
+#include <string.h>
+
+enum { LONGEST_DIM = 1 << 16, MOST_DEVICES = 1 << 20, LARGEST_FILE_BYTES = 1 << 20, MOST_NAMES = 2048 };
+
+#define TWISTED "_twisted"
+
+/* ---- shapes ---- */
+
+/* "4x8x8" -> {4, 8, 8}; between 1 and limit numbers. */
+static enum base_status parse_box(const char *text, const char *what, int limit, int *box, int *count, struct base_error *error)
+{
+    char list[64];
+    int64_t numbers[4];
+    size_t length = strlen(text);
+    if (length == 0 || length >= sizeof list || strspn(text, "0123456789x") != length)
+        return base_fail(error, BASE_INPUT, "%s: \"%.40s\" is no shape; numbers joined by x would do, such as 4x8x8", what, text);
+    int found = 1;
+    for (size_t i = 0; i < length; i++) found += text[i] == 'x';
+    if (found > limit) return base_fail(error, BASE_INPUT, "%s: %s has %d numbers; at most %d would do", what, text, found, limit);
+    for (size_t i = 0; i <= length; i++) list[i] = text[i] == 'x' ? ',' : text[i];
+    BASE_TRY(base_parse_ints(list, what, 1, LONGEST_DIM, limit, numbers, count, error));
+    for (int i = 0; i < *count; i++) box[i] = (int)numbers[i];
+    return BASE_OK;
+}
+
+/* The rule of the chip's generation, as the vendor's shape table applies it. */
+static void set_wraps(struct topo_topology *topology)
+{
+    const struct topo_chip *chip = &topology->chip;
+    bool multiple = chip->wrap_multiple > 0;
+    for (int i = 0; i < chip->torus_rank; i++) multiple = multiple && topology->bounds[i] % chip->wrap_multiple == 0;
+    for (int i = 0; i < chip->torus_rank; i++) topology->wrap[i] = multiple || (chip->wrap_exact > 0 && topology->bounds[i] == chip->wrap_exact);
+}
+
+static void set_slice(struct topo_topology *topology, const int shape[3], int devices_per_chip)
+{
+    const int *host = topology->chip.host_shape;
+    topology->chip.jax_devices_per_chip = devices_per_chip;
+    topology->bounds_count = 4;
+    for (int i = 0; i < 3; i++) {
+        topology->bounds[i] = shape[i];
+        topology->host[i] = shape[i] < host[i] ? shape[i] : host[i];
+    }
+    topology->bounds[3] = topology->host[3] = devices_per_chip;
+    set_wraps(topology);
+}
+
+static enum base_status tpu_shape(struct topo_topology *topology, const char *text, struct base_error *error)
+{
+    const struct topo_chip *chip = &topology->chip;
+    int numbers[4] = {1, 1, 1, chip->jax_devices_per_chip}, count;
+    BASE_TRY(parse_box(text, "shape", 4, numbers, &count, error));
+    if (count == 1) return base_fail(error, BASE_INPUT, "a slice has two or three dimensions of chips, and \"%s\" is one; %s:%sx1 would do", text, chip->name, text);
+    if (chip->torus_rank == 2 && numbers[2] != 1)
+        return base_fail(error, BASE_INPUT, "%s is a plane of chips: its third dimension is 1, not %d; %dx%d would do", chip->full_name, numbers[2], numbers[0], numbers[1]);
+    if (numbers[3] > chip->cores_per_chip)
+        return base_fail(error, BASE_INPUT, "the fourth number is how many cores of a chip JAX sees, and %s has %d; %dx%dx%d would do",
+                         chip->full_name, chip->cores_per_chip, numbers[0], numbers[1], numbers[2]);
+    set_slice(topology, numbers, numbers[3]);
+    return BASE_OK;
+}
+
+static enum base_status node_shape(struct topo_topology *topology, const char *text, struct base_error *error)
+{
+    bool gpu = topology->kind == TOPO_GPU;
+    int numbers[2], count;
+    BASE_TRY(parse_box(text, "shape", 2, numbers, &count, error));
+    if (count != 2)
+        return base_fail(error, BASE_INPUT, "\"%s\" is one number; %s x %s are needed, such as %s:1x%s", text, gpu ? "nodes" : "processes",
+                         gpu ? "GPUs of one" : "devices of one", topology->chip.name, text);
+    memcpy(topology->bounds, (int[]){numbers[0], numbers[1], 1, 1}, sizeof topology->bounds);
+    memcpy(topology->host, (int[]){1, numbers[1], 1, 1}, sizeof topology->host);
+    topology->bounds_count = 2;
+    return BASE_OK;
+}
+
+/* local:N is one host whose ranks all reach each other; local:AxB is a torus of ranks. A ring of two has one link, so
+ * nothing is left to close. */
+static enum base_status local_shape(struct topo_topology *topology, const char *text, struct base_error *error)
+{
+    int numbers[2] = {1, 1}, count;
+    BASE_TRY(parse_box(text, "shape", 2, numbers, &count, error));
+    bool torus = count == 2;
+    int x = torus ? numbers[0] : 1, y = torus ? numbers[1] : numbers[0];
+    memcpy(topology->bounds, (int[]){x, y, 1, 1}, sizeof topology->bounds);
+    memcpy(topology->host, topology->bounds, sizeof topology->host);
+    topology->bounds_count = 2;
+    topology->chip.torus_rank = torus ? 2 : 0;
+    topology->wrap[0] = torus && x > 2;
+    topology->wrap[1] = torus && y > 2;
+    return BASE_OK;
+}
+
+static enum base_status parse_shape(struct topo_topology *topology, const char *text, struct base_error *error)
+{
+    static enum base_status (*const shapes[])(struct topo_topology *, const char *, struct base_error *) = {
+        [TOPO_TPU] = tpu_shape, [TOPO_GPU] = node_shape, [TOPO_CPU] = node_shape, [TOPO_LOCAL] = local_shape};
+    return shapes[topology->kind](topology, text, error);
+}
+
+/* ---- names ---- */
+
+static const struct topo_chip *find_chip(const char *name, size_t length)
+{
+    int count;
+    const struct topo_chip *chips = topo_chips(&count);
+    for (int i = 0; i < count; i++)
+        if (!strncmp(chips[i].name, name, length) && !chips[i].name[length]) return &chips[i];
+    return NULL;
+}
+
+static const struct topo_slice *find_slice(const char *accelerator_type)
+{
+    int count;
+    const struct topo_slice *slices = topo_slices(&count);
+    for (int i = 0; i < count; i++)
+        if (!strcmp(slices[i].accelerator_type, accelerator_type)) return &slices[i];
+    return NULL;
+}
+
+static enum base_status unknown_name(const char *name, struct base_error *error)
+{
+    const char *names[MOST_NAMES];
+    int count = 0, chip_count, slice_count;
+    const struct topo_chip *chips = topo_chips(&chip_count);
+    const struct topo_slice *slices = topo_slices(&slice_count);
+    for (int i = 0; i < chip_count && count < MOST_NAMES; i++) names[count++] = chips[i].name;
+    for (int i = 0; i < slice_count && count < MOST_NAMES; i++) names[count++] = slices[i].accelerator_type;
+    const char *nearest = base_nearest(name, names, count);
+    if (nearest) return base_fail(error, BASE_INPUT, "unknown name; is %s meant?", nearest);
+    return base_fail(error, BASE_INPUT, "unknown name; an accelerator type (v4-512), a generation and a shape (v4:4x8x8), "
+                     "GPU nodes (a100-80g:32x8) or ranks of this machine (local:4) would do");
+}
+
+/* "v4-513": the chip is known and the size is not. Names the sizes around it. */
+static enum base_status unknown_size(const struct topo_chip *chip, const char *digits, struct base_error *error)
+{
+    const struct topo_slice *below = NULL, *above = NULL;
+    int count;
+    const struct topo_slice *slices = topo_slices(&count);
+    size_t prefix = strlen(chip->name) + 1, width = strlen(digits);
+    for (int i = 0; i < count; i++) {
+        if (strcmp(slices[i].chip, chip->name) != 0) continue;
+        const char *size = slices[i].accelerator_type + prefix;
+        bool less = strlen(size) != width ? strlen(size) < width : strcmp(size, digits) < 0;
+        if (less) below = &slices[i]; /* rows go from small to large */
+        else if (!above) above = &slices[i];
+    }
+    if (!below && !above) return base_fail(error, BASE_INPUT, "no accelerator type of %s is listed; a shape such as %s:2x2 would do", chip->full_name, chip->name);
+    return base_fail(error, BASE_INPUT, "no such accelerator type; %s%s%s would do, or a shape of chips such as %s:%s",
+                     below ? below->accelerator_type : "", below && above ? " or " : "", above ? above->accelerator_type : "",
+                     chip->name, chip->torus_rank == 2 ? "4x8" : "4x4x8");
+}
+
+static enum base_status bare_name(struct topo_topology *topology, const char *name, struct base_error *error)
+{
+    const struct topo_slice *slice = find_slice(name);
+    const struct topo_chip *chip = slice ? find_chip(slice->chip, strlen(slice->chip)) : find_chip(name, strlen(name));
+    if (chip && !slice) {
+        static const char *const examples[] = {[TOPO_TPU] = "2x2", [TOPO_GPU] = "1x8", [TOPO_CPU] = "4x2", [TOPO_LOCAL] = "4"};
+        return base_fail(error, BASE_INPUT, "names a chip, not how many; %s:%s would do", name, examples[chip->kind]);
+    }
+    const char *dash = strrchr(name, '-');
+    if (!slice && dash && dash[1] && strspn(dash + 1, "0123456789") == strlen(dash + 1)) chip = find_chip(name, (size_t)(dash - name));
+    if (!slice && chip && chip->kind == TOPO_TPU) return unknown_size(chip, dash + 1, error);
+    if (!slice || !chip) return unknown_name(name, error);
+    topology->kind = chip->kind;
+    topology->chip = *chip;
+    set_slice(topology, slice->shape, chip->jax_devices_per_chip);
+    memcpy(topology->wrap, slice->wrap, sizeof topology->wrap);
+    return BASE_OK;
+}
+
+/* Twisted tori exist as n x n x 2n and n x 2n x 2n with n at least 4 (Cloud TPU documentation, v4 and v5p). */
+static enum base_status refuse_twisted(const struct topo_topology *topology, struct base_error *error)
+{
+    const int *b = topology->bounds, n = b[0];
+    bool exists = topology->kind == TOPO_TPU && topology->chip.torus_rank == 3 && n >= 4 && (b[1] == n || b[1] == 2 * n) && b[2] == 2 * n;
+    if (!exists) return base_fail(error, BASE_INPUT, "has no twisted form: those are n x n x 2n and n x 2n x 2n of three-dimensional tori, n at least 4");
+    return base_fail(error, BASE_INPUT, "a twisted torus, whose short dimensions close with a shift along the long ones, is not modelled; "
+                     "the same slice without the twist, %s:%dx%dx%d, would do", topology->chip.name, b[0], b[1], b[2]);
+}
+
+/* NAME or NAME:SHAPE, with or without _twisted. */
+static enum base_status parse_name(struct topo_topology *topology, char *name, struct base_error *error)
+{
+    size_t length = strlen(name), tail = strlen(TWISTED);
+    bool twisted = length > tail && !strcmp(name + length - tail, TWISTED);
+    if (twisted) name[length - tail] = '\0';
+    char *colon = strchr(name, ':');
+    if (!colon) {
+        BASE_TRY(bare_name(topology, name, error));
+        return twisted ? refuse_twisted(topology, error) : BASE_OK;
+    }
+    *colon = '\0';
+    const struct topo_chip *chip = find_chip(name, strlen(name));
+    if (!chip) return unknown_name(name, error);
+    topology->kind = chip->kind;
+    topology->chip = *chip;
+    BASE_TRY(parse_shape(topology, colon + 1, error));
+    return twisted ? refuse_twisted(topology, error) : BASE_OK;
+}
+
+/* ---- @key=value ---- */
+
+enum value_type { HOST, WRAP, MEMORY, NUMBER, GBPS };
+enum { ON_TPU = 1 << TOPO_TPU, ON_GPU = 1 << TOPO_GPU, ON_ALL = ON_TPU | ON_GPU | 1 << TOPO_CPU | 1 << TOPO_LOCAL };
+
+struct override { const char *key; enum value_type type; int kinds; size_t offset; };
+
+static const struct override overrides[] = {
+    {"host", HOST, ON_TPU, 0},         /* chips of one host: 2x4 */
+    {"wrap", WRAP, ON_TPU, 0},         /* dimensions that close: x+y, or none */
+    {"memory_gib", MEMORY, ON_ALL, 0}, /* of a chip, a GPU, a rank */
+    {"slices", NUMBER, ON_TPU, offsetof(struct topo_topology, slice_count)},
+    {"nics", NUMBER, ON_GPU, offsetof(struct topo_topology, chip.nics_per_node)},
+    {"domain", NUMBER, ON_GPU, offsetof(struct topo_topology, chip.domain_size)}, /* GPUs that NVLink joins */
+    {"nic_gbps", GBPS, ON_GPU, offsetof(struct topo_topology, chip.nic_bytes_per_s)},
+    {"dcn_gbps", GBPS, ON_TPU, offsetof(struct topo_topology, chip.dcn_bytes_per_s)},
+    {"link_gbps", GBPS, ON_TPU | ON_GPU, offsetof(struct topo_topology, chip.link_oneway_bytes_per_s)}, /* usable, one direction */
+};
+
+static enum base_status set_host(struct topo_topology *topology, const char *value, struct base_error *error)
+{
+    int box[3] = {1, 1, 1}, count;
+    BASE_TRY(parse_box(value, "host", 3, box, &count, error));
+    memcpy(topology->host, box, sizeof box);
+    return BASE_OK;
+}
+
+static enum base_status set_wrap(struct topo_topology *topology, const char *value, struct base_error *error)
+{
+    bool wrap[3] = {false, false, false}, good = *value != '\0';
+    for (const char *at = strcmp(value, "none") ? value : ""; good && *at; at += at[1] ? 2 : 1) {
+        int axis = *at - 'x';
+        good = axis >= 0 && axis < topology->chip.torus_rank && (!at[1] || (at[1] == '+' && at[2]));
+        if (good) wrap[axis] = true;
+    }
+    if (!good) return base_fail(error, BASE_INPUT, "wrap: \"%.40s\" is not understood; dimensions joined by +, such as x+y, or none would do", value);
+    memcpy(topology->wrap, wrap, sizeof wrap);
+    return BASE_OK;
+}
+
+/* What XLA keeps for itself stays; what it lets a program use changes with the memory. */
+static enum base_status set_memory(struct topo_topology *topology, const char *value, struct base_error *error)
+{
+    struct topo_chip *chip = &topology->chip;
+    double gib;
+    BASE_TRY(base_parse_double(value, "memory_gib", 1.0 / 1024, 1 << 20, &gib, error));
+    chip->hbm_bytes = (int64_t)(gib * 1073741824.0);
+    double rest = (double)chip->hbm_bytes / chip->jax_devices_per_chip - chip->xla_reserved_bytes_per_device;
+    if (chip->xla_hbm_limit_bytes_per_device > 0) chip->xla_hbm_limit_bytes_per_device = rest > 0 ? rest : 0;
+    return BASE_OK;
+}
+
+static enum base_status unknown_key(const struct topo_topology *topology, const char *key, struct base_error *error)
+{
+    char known[160] = "";
+    for (int i = 0; i < BASE_COUNT(overrides); i++) {
+        if (!(overrides[i].kinds & 1 << topology->kind)) continue;
+        size_t used = strlen(known);
+        snprintf(known + used, sizeof known - used, "%s%s", used ? ", " : "", overrides[i].key);
+    }
+    return base_fail(error, BASE_INPUT, "@%.40s: unknown key; on %s these are known: %s", key, topology->chip.full_name, known);
+}
+
+static enum base_status apply_override(struct topo_topology *topology, const char *key, const char *value, struct base_error *error)
+{
+    const struct override *found = NULL;
+    for (int i = 0; i < BASE_COUNT(overrides); i++)
+        if (!strcmp(overrides[i].key, key) && (overrides[i].kinds & 1 << topology->kind)) found = &overrides[i];
+    if (!found) return unknown_key(topology, key, error);
+    char *field = (char *)topology + found->offset;
+    int64_t whole;
+    double gbps;
+    switch (found->type) {
+    case HOST: return set_host(topology, value, error);
+    case WRAP: return set_wrap(topology, value, error);
+    case MEMORY: return set_memory(topology, value, error);
+    case NUMBER:
+        BASE_TRY(base_parse_int(value, key, 1, LONGEST_DIM, &whole, error));
+        *(int *)field = (int)whole;
+        return BASE_OK;
+    case GBPS: break;
+    }
+    BASE_TRY(base_parse_double(value, key, 1e-3, 1e6, &gbps, error));
+    *(double *)field = gbps * 1e9 / 8;
+    return BASE_OK;
+}
+
+/* "key=value,key=value", taken apart in place. */
+static enum base_status apply_overrides(struct topo_topology *topology, char *list, struct base_error *error)
+{
+    for (char *item = list, *next; item; item = next) {
+        char *comma = strchr(item, ','), *equals = strchr(item, '=');
+        next = comma ? comma + 1 : NULL;
+        if (comma) *comma = '\0';
+        if (!equals || (comma && equals > comma)) return base_fail(error, BASE_INPUT, "\"@%.40s\" has no value; @key=value,key=value would do", item);
+        *equals = '\0';
+        BASE_TRY(apply_override(topology, item, equals + 1, error));
+    }
+    return BASE_OK;
+}
+
+/* ---- the whole ---- */
+
+static enum base_status finish(struct topo_topology *topology, struct base_error *error)
+{
+    int64_t devices = 1;
+    int *b = topology->bounds, *h = topology->host;
+    for (int i = 0; i < 4 && devices <= MOST_DEVICES; i++) devices *= b[i];
+    if (devices <= MOST_DEVICES) devices *= topology->slice_count;
+    if (devices > MOST_DEVICES) return base_fail(error, BASE_INPUT, "has more than %d devices; a smaller shape would do", MOST_DEVICES);
+    /* T5X asserts that the hosts tile the slice; a slice for which they do not is not one. */
+    for (int i = 0; topology->kind == TOPO_TPU && i < 3; i++)
+        if (b[i] % h[i] != 0)
+            return base_fail(error, BASE_INPUT, "hosts of %dx%dx%d chips do not tile %dx%dx%d: %d is no multiple of %d along %c; "
+                             "another shape or @host=%dx%dx%d would do", h[0], h[1], h[2], b[0], b[1], b[2], b[i], h[i], "xyz"[i],
+                             i == 0 ? 1 : h[0], i == 1 ? 1 : h[1], i == 2 ? 1 : h[2]);
+    topology->device_count = (int)devices;
+    topology->devices_per_slice = (int)(devices / topology->slice_count);
+    return BASE_OK;
+}
+
+/* NAME[:SHAPE][@key=value,…], all but finish(). */
+static enum base_status parse_words(const char *text, struct topo_topology *topology, struct base_error *error)
+{
+    char words[sizeof topology->name];
+    if (!*text) return base_fail(error, BASE_INPUT, "the name is empty; v4-512, v4:4x8x8, a100-80g:32x8 or local:4 would do");
+    if (strlen(text) >= sizeof words) return base_fail(error, BASE_INPUT, "is longer than %zu bytes; a file, @topology.json, takes more", sizeof words - 1);
+    memcpy(words, text, strlen(text) + 1);
+    char *at = strchr(words, '@');
+    if (at) *at = '\0';
+    topology->slice_count = 1;
+    BASE_TRY(parse_name(topology, words, error));
+    return at ? apply_overrides(topology, at + 1, error) : BASE_OK;
+}
+
+/* A value of a file as the command line writes it: 2, "2x4" or [2, 4]. */
+static enum base_status value_text(struct base_arena *arena, const struct base_json *value, const char **out, struct base_error *error)
+{
+    if (value->kind == BASE_JSON_STRING) return *out = value->string, BASE_OK;
+    if (value->kind == BASE_JSON_NUMBER) return *out = base_print(arena, "%.15g", value->number), BASE_OK;
+    if (value->kind != BASE_JSON_ARRAY || value->count == 0)
+        return base_fail(error, BASE_INPUT, "%s: is %s; a number, a string or a list of numbers is needed", value->key, base_json_kind_name(value->kind));
+    struct base_text text = {.arena = arena};
+    for (const struct base_json *item = value->child; item; item = item->next) {
+        int64_t number;
+        BASE_TRY(base_json_int(item, value->key, 1, LONGEST_DIM, &number, error));
+        base_putf(&text, "%s%lld", item == value->child ? "" : "x", (long long)number);
+    }
+    *out = text.data;
+    return BASE_OK;
+}
+
+static enum base_status parse_object(struct base_arena *arena, const struct base_json *object, struct topo_topology *topology, struct base_error *error)
+{
+    const struct base_json *name = object->kind == BASE_JSON_OBJECT ? base_json_get(object, "topology") : NULL;
+    if (!name || name->kind != BASE_JSON_STRING || *name->string == '@')
+        return base_fail(error, BASE_INPUT, "topology: a name is needed, such as {\"topology\": \"v4:2x2x4\", \"slices\": 2}");
+    if (parse_words(name->string, topology, error) != BASE_OK) return base_fail_in(error, "topology: %.60s", name->string);
+    for (const struct base_json *member = object->child; member; member = member->next) {
+        const char *value = NULL;
+        if (member == name) continue;
+        BASE_TRY(value_text(arena, member, &value, error));
+        BASE_TRY(apply_override(topology, member->key, value, error));
+    }
+    return finish(topology, error);
+}
+
+static enum base_status parse_file(struct base_arena *arena, const char *path, struct topo_topology *topology, struct base_error *error)
+{
+    const char *text;
+    size_t length;
+    const struct base_json *document;
+    BASE_TRY(base_read_file(arena, path, LARGEST_FILE_BYTES, &text, &length, error));
+    enum base_status status = base_json_parse(arena, text, length, &document, error);
+    if (status == BASE_OK) status = parse_object(arena, document, topology, error);
+    return status == BASE_OK ? BASE_OK : base_fail_in(error, "%s", path);
+}
+
+enum base_status topo_parse(struct base_arena *arena, const char *text, struct topo_topology *out, struct base_error *error)
+{
+    struct topo_topology topology = {0};
+    BASE_TRY(topo_catalogue_check(error));
+    if (*text == '@') {
+        BASE_TRY(parse_file(arena, text + 1, &topology, error));
+    } else {
+        enum base_status status = parse_words(text, &topology, error);
+        if (status == BASE_OK) status = finish(&topology, error);
+        if (status != BASE_OK) return base_fail_in(error, "topology: %.60s", text);
+    }
+    size_t length = strlen(text);
+    memcpy(topology.name, text, length < sizeof topology.name ? length : sizeof topology.name - 1);
+    *out = topology;
+    return BASE_OK;
+}
