@@ -30,16 +30,14 @@ static const struct transpose {
 };
 
 /* Bit r: tensors of role r are kept for the backward pass. "none" is what JAX's autodiff keeps; what is elementwise
- * from kept tensors is fused into its consumers. "minimal" is checkpoint_dots_with_no_batch_dims. "compiler" is what
- * remains of "none" when the compiler's own rematerialisation has dropped, largest first, all that is one contraction
- * away from what stays. */
+ * from kept tensors is fused into its consumers. "minimal" is checkpoint_dots_with_no_batch_dims. */
 #define KEEP(role) (1u << MODEL_ROLE_##role)
 static const unsigned kept_roles[MODEL_REMAT_COUNT] = {
     [MODEL_REMAT_NONE] = ~KEEP(FUSED),
     [MODEL_REMAT_MINIMAL] = KEEP(LAYER_INPUT) | KEEP(QUERY_KEY) | KEEP(VALUE) | KEEP(PROJECTION) | KEEP(MLP_HIDDEN) | KEEP(RELPOS),
     [MODEL_REMAT_SELECTIVE] = ~(KEEP(FUSED) | KEEP(SOFTMAX)),
     [MODEL_REMAT_FULL] = KEEP(LAYER_INPUT),
-    [MODEL_REMAT_COMPILER] = ~(KEEP(FUSED) | KEEP(SOFTMAX) | KEEP(MLP_HIDDEN) | KEEP(VALUE)),
+    [MODEL_REMAT_COMPILER] = ~KEEP(FUSED), /* less what the options drop */
 };
 
 /* The forward block that is being transposed, and the sums that its backward loop carries for tensors outside it. */
@@ -104,7 +102,7 @@ static int need(struct pass *pass, int tensor)
 {
     struct builder *builder = pass->builder;
     const struct model_tensor *wanted = builder_get(builder, tensor);
-    bool kept = kept_roles[builder->options.remat] & (1u << wanted->role);
+    bool kept = kept_roles[builder->options.remat] & ~builder->options.dropped_roles & (1u << wanted->role);
     bool carried = !producer_of(builder, tensor); /* the layer's input is there or nothing can be made */
     if (!pass->loop || wanted->block != pass->forward_block || kept || carried) return tensor;
     if (builder->clone[tensor] < 0) {
@@ -144,6 +142,18 @@ static void open_outer_sum(struct pass *pass, int tensor)
     builder->cotangent[tensor] = in;
 }
 
+/* A layer uses each of its parameters once, so the first contribution is the whole gradient: it goes on at once, and
+ * nothing that made it has to live longer. */
+static void finish_gradient_of(struct builder *builder, int tensor)
+{
+    for (int i = 0; i < builder->parameter_count; i++) {
+        struct builder_parameter *parameter = &builder->parameters[i];
+        if (parameter->tensor != tensor) continue;
+        parameter->gradient = builder->cotangent[tensor];
+        builder_finish_gradient(builder, parameter);
+    }
+}
+
 static void contribute(struct pass *pass, int tensor, int contribution)
 {
     struct builder *builder = pass->builder;
@@ -153,6 +163,7 @@ static void contribute(struct pass *pass, int tensor, int contribution)
     int present = builder->cotangent[tensor];
     int sum = present < 0 ? contribution : sum_of(pass, present, contribution);
     builder->cotangent[tensor] = sum;
+    if (pass->loop && builder_get(builder, tensor)->category == MODEL_PARAMETER) finish_gradient_of(builder, tensor);
 }
 
 /* ---- operations ---- */
@@ -259,16 +270,6 @@ static void transpose_block(struct pass *pass, int op_count)
     }
 }
 
-/* Gradients of the parameters of this stack (MODEL_ONE: of those outside the stacks) are whole now. */
-static void finish_gradients(struct builder *builder, enum model_size layers)
-{
-    for (int i = 0; i < builder->parameter_count; i++) {
-        struct builder_parameter *parameter = &builder->parameters[i];
-        parameter->gradient = parameter->layers == layers ? builder->cotangent[parameter->tensor] : parameter->gradient;
-        if (parameter->layers == layers && parameter->gradient >= 0) builder_finish_gradient(builder, parameter);
-    }
-}
-
 static struct model_carry cotangent_carry(struct builder *builder, int init, int in, int out, int primal)
 {
     const struct model_tensor *of = builder_get(builder, primal);
@@ -302,7 +303,6 @@ static void transpose_loop(struct pass *outer, const struct model_op *op)
     mark_cotangent(builder, in, x->out);
     builder->cotangent[x->out] = in;
     transpose_block(&pass, forward_count);
-    finish_gradients(builder, op->trips);
     builder->block = outer_block;
     builder->layers = MODEL_ONE;
 
@@ -324,5 +324,8 @@ void builder_backward_pass(struct builder *builder, const struct builder_forward
     struct pass pass = {.builder = builder, .forward_block = builder->block};
     transpose_block(&pass, builder->program->blocks[builder->block].op_count);
     builder->scope = "";
-    finish_gradients(builder, MODEL_ONE);
+    for (int i = 0; i < builder->parameter_count; i++) {
+        int tensor = builder->parameters[i].tensor;
+        if (builder->parameters[i].layers == MODEL_ONE && builder->cotangent[tensor] >= 0) finish_gradient_of(builder, tensor);
+    }
 }

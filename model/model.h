@@ -217,6 +217,7 @@ struct model_options {
     enum model_remat remat;
     enum model_optimizer optimizer;
     enum model_dtype dtype;
+    unsigned dropped_roles;  /* MODEL_REMAT_COMPILER: bit r: what "none" keeps of role r is made again */
     bool microbatches;       /* more than one: a loop with a float32 accumulator */
     bool flash_attention;
 };

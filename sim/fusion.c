@@ -12,7 +12,6 @@ struct fuser {
     struct base_arena *arena;
     struct sim_sharded *s;
     int *consumers, *contractions, *barriers; /* per value: how many read it, how many contractions, how many that need it stored */
-    int *epilogue;                            /* per operation: the operation that runs in its epilogue, or -1 */
     bool *seen;                               /* per value: counted as read by the kernel under construction */
 };
 
@@ -32,19 +31,33 @@ static bool is_expensive(const struct sim_op *op)
     return op->op->function == MODEL_SOFTMAX || op->op->function == MODEL_LOSS_GRAD;
 }
 
+/* A reshape moves nothing: who reads its result reads its operand. Backwards, so that its readers are known. */
+static void count_reshape(struct fuser *f, const struct sim_op *op)
+{
+    int in = op->inputs[0], out = op->outputs[0];
+    f->consumers[in] += f->consumers[out];
+    f->contractions[in] += f->contractions[out];
+    f->barriers[in] += f->barriers[out];
+    f->s->values[in].kept = f->s->values[in].kept || f->s->values[out].kept;
+}
+
 static void count_consumers(struct fuser *f)
 {
-    for (int i = 0; i < f->s->op_count; i++) {
+    for (int i = f->s->op_count - 1; i >= 0; i--) {
         const struct sim_op *op = &f->s->ops[i];
         for (int j = 0; j < op->input_count; j++) {
             int v = op->inputs[j];
             struct sim_value *value = &f->s->values[v];
+            bool same_loop = op->loop == value->loop, goes_round = op->kind == SIM_LOOP_END;
+            if (value->last_use < i) value->last_use = i;
+            value->kept = value->kept || (!same_loop && !goes_round && !value->persistent);
+            if (op->kind == SIM_COMPUTE && op->op->kind == MODEL_RESHAPE) {
+                count_reshape(f, op);
+                continue;
+            }
             f->consumers[v]++;
-            value->last_use = i;
             f->contractions[v] += op->kind == SIM_COMPUTE && op->op->kind == MODEL_EINSUM;
-            bool same_loop = op->loop == value->loop;
             f->barriers[v] += op->kind != SIM_COMPUTE || !same_loop || op->op->kind == MODEL_SLICE;
-            value->kept = value->kept || (!same_loop && value->definition >= 0 && !value->persistent);
         }
     }
 }
@@ -59,6 +72,14 @@ static bool in_one_group(const struct fuser *f, int value)
     return true;
 }
 
+/* Inputs as large as the result: with two of them, reading the result twice is cheaper than making it twice. */
+static int whole_inputs(const struct fuser *f, const struct sim_op *op)
+{
+    int count = 0, rank = (int)strlen(op->op->output_labels);
+    for (int i = 0; i < op->input_count; i++) count += f->s->program->tensors[f->s->values[op->inputs[i]].tensor].rank == rank;
+    return count;
+}
+
 static bool is_stored(const struct fuser *f, int v)
 {
     const struct sim_value *value = &f->s->values[v];
@@ -70,26 +91,28 @@ static bool is_stored(const struct fuser *f, int v)
     if (made->op->kind != MODEL_MAP || made->op->function == MODEL_ZEROS) return true;
     bool whole_gradient = f->consumers[v] == 0;
     if (f->barriers[v] || whole_gradient) return true;
-    if (is_expensive(made) && f->consumers[v] > 1) return true;
+    if (f->consumers[v] > 1 && (is_expensive(made) || whole_inputs(f, made) > 1)) return true;
     return f->contractions[v] > 1 || (f->consumers[v] > 1 && f->contractions[v] > 0);
 }
 
-/* A contraction with one elementwise reader of the same shape: its raw result never reaches memory. */
+static bool is_contraction(const struct fuser *f, int op)
+{
+    return op >= 0 && f->s->ops[op].kind == SIM_COMPUTE && f->s->ops[op].op->kind == MODEL_EINSUM;
+}
+
+/* A contraction with one elementwise reader of the same shape: its raw result never reaches memory. The reader's own
+ * result is stored unless one more elementwise reader follows it (a gradient is cast, then added to its accumulator). */
 static void find_epilogues(struct fuser *f)
 {
-    for (int i = 0; i < f->s->op_count; i++) f->epilogue[i] = -1;
     for (int i = 0; i < f->s->op_count; i++) {
         const struct sim_op *op = &f->s->ops[i];
-        if (op->kind != SIM_COMPUTE || op->op->kind != MODEL_MAP) continue;
-        for (int j = 0; j < op->input_count; j++) {
-            struct sim_value *value = &f->s->values[op->inputs[j]];
-            int made = value->definition;
-            bool fits = made >= 0 && f->s->ops[made].kind == SIM_COMPUTE && f->s->ops[made].op->kind == MODEL_EINSUM && f->consumers[op->inputs[j]] == 1 && op->loop == value->loop;
-            fits = fits && f->epilogue[made] < 0 && f->s->values[op->outputs[0]].shape >= 0 && !strcmp(op->op->input_labels[j], op->op->output_labels);
-            if (!fits) continue;
+        bool elementwise = op->kind == SIM_COMPUTE && (op->op->kind == MODEL_MAP || op->op->function == MODEL_ACCUMULATE);
+        for (int j = 0; elementwise && j < op->input_count; j++) {
+            int v = op->inputs[j];
+            struct sim_value *value = &f->s->values[v];
+            if (!is_contraction(f, value->definition) || f->consumers[v] != 1 || op->loop != value->loop || strcmp(op->op->input_labels[j], op->op->output_labels) != 0) continue;
             value->stored = false;
-            f->epilogue[made] = i;
-            f->s->values[op->outputs[0]].stored = true;
+            if (op->op->kind == MODEL_MAP && f->consumers[op->outputs[0]] != 1) f->s->values[op->outputs[0]].stored = true;
             break;
         }
     }
@@ -146,6 +169,14 @@ static bool available_before(const struct fuser *f, const struct sim_op *op, int
     return true;
 }
 
+/* The operation goes over the elements of that input and no more. */
+static bool covers(const struct model_op *op, const char *labels)
+{
+    for (int i = 0; i < op->input_count; i++)
+        if (strlen(op->input_labels[i]) > strlen(labels)) return false;
+    return strlen(op->output_labels) <= strlen(labels);
+}
+
 /* The elementwise kernel that has just made one of the inputs, if everything else was there before it. */
 static int kernel_to_join(const struct fuser *f, const struct sim_op *op)
 {
@@ -155,6 +186,7 @@ static int kernel_to_join(const struct fuser *f, const struct sim_op *op)
         if (!value->stored || value->definition < 0 || value->loop != op->loop) continue;
         const struct sim_op *made = &f->s->ops[value->definition];
         if (made->kind != SIM_COMPUTE || made->op->kind != MODEL_MAP || made->kernel < 0) continue;
+        if (strlen(made->op->output_labels) != strlen(op->op->input_labels[i]) || !covers(op->op, op->op->input_labels[i])) continue;
         int root = f->s->kernels[made->kernel].op;
         if (f->s->kernels[made->kernel].dot_count == 0 && f->s->kernels[made->kernel].loop == op->loop && available_before(f, op, root, made->kernel)) return made->kernel;
     }
@@ -225,7 +257,6 @@ void sim_fuse(struct base_arena *arena, struct sim_sharded *sharded)
     f.consumers = base_new(arena, int, sharded->value_count);
     f.contractions = base_new(arena, int, sharded->value_count);
     f.barriers = base_new(arena, int, sharded->value_count);
-    f.epilogue = base_new(arena, int, sharded->op_count + 1);
     f.seen = base_new(arena, bool, sharded->value_count);
     count_consumers(&f);
     for (int v = 0; v < sharded->value_count; v++) sharded->values[v].stored = is_stored(&f, v);

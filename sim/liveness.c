@@ -143,8 +143,23 @@ static int by_time(const void *a, const void *b)
     return x->sequence < y->sequence ? -1 : x->sequence > y->sequence;
 }
 
+/* What goes round a loop is one thing to memory, whatever it is called before, inside and after. */
+static void share_fate(struct sim_sharded *s)
+{
+    for (int i = 0; i < s->op_count; i++) {
+        const struct sim_op *begin = &s->ops[i];
+        if (begin->kind != SIM_LOOP_BEGIN) continue;
+        const struct sim_op *end = &s->ops[begin->match];
+        for (int c = 0; c < begin->output_count; c++) {
+            bool kept = s->values[begin->outputs[c]].kept;
+            s->values[begin->inputs[c]].kept = s->values[end->inputs[c]].kept = s->values[end->outputs[c]].kept = kept;
+        }
+    }
+}
+
 void sim_liveness(struct base_arena *arena, struct sim_sharded *sharded, bool scanned)
 {
+    share_fate(sharded);
     struct tracker t = {.arena = arena, .s = sharded, .scanned = scanned};
     t.events = base_new(arena, struct timed, 3 * sharded->value_count + sharded->op_count);
     for (int v = 0; v < sharded->value_count; v++) track(&t, v);

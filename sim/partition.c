@@ -572,19 +572,34 @@ static enum base_status partition_block(struct partitioner *p, int block)
     return BASE_OK;
 }
 
-static enum base_status bind_persistent(struct partitioner *p)
+static enum base_status hold(struct partitioner *p, int tensor)
 {
     struct sim_sharded *out = p->out;
+    struct sim_shape whole = out->shapes[out->values[p->current[tensor]].shape];
+    whole.layers = (unsigned char)p->program->tensors[tensor].layers;
+    if (out->persistent_count == BASE_COUNT(out->persistent_shapes)) return base_fail(p->error, BASE_INTERNAL, "more than %d persistent tensors", out->persistent_count);
+    out->persistent_shapes[out->persistent_count] = sim_shape_of(p->arena, out, &whole);
+    out->persistent_categories[out->persistent_count++] = p->program->tensors[tensor].category;
+    return BASE_OK;
+}
+
+/* The pass that moves gradient all-reduces behind the loop adds up in a new buffer there and keeps the accumulator that
+ * the program had, to which it adds the reduced sum (openxla/xla while_loop_all_reduce_code_motion.h). So there are two. */
+static bool has_twin(const struct partitioner *p, int tensor)
+{
+    const struct model_tensor *t = &p->program->tensors[tensor];
+    return t->category == MODEL_GRADIENT && p->options->hoist_gradient_all_reduce && !p->options->one[0] && !shards(p->wanted[tensor], SIM_DATA);
+}
+
+static enum base_status bind_persistent(struct partitioner *p)
+{
     for (int i = 0; i < p->program->tensor_count; i++) {
         p->current[i] = -1;
         if (p->program->tensors[i].block >= 0) continue;
         BASE_TRY(want(p, i));
         bind(p, i, p->wanted[i]);
-        if (out->persistent_count == BASE_COUNT(out->persistent_shapes)) return base_fail(p->error, BASE_INTERNAL, "more than %d persistent tensors", out->persistent_count);
-        struct sim_shape whole = out->shapes[out->values[p->current[i]].shape];
-        whole.layers = (unsigned char)p->program->tensors[i].layers;
-        out->persistent_shapes[out->persistent_count] = sim_shape_of(p->arena, out, &whole);
-        out->persistent_categories[out->persistent_count++] = p->program->tensors[i].category;
+        BASE_TRY(hold(p, i));
+        if (has_twin(p, i)) BASE_TRY(hold(p, i));
     }
     return BASE_OK;
 }

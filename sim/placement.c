@@ -11,14 +11,19 @@ const char *sim_collective_name(enum sim_collective kind)
 
 /* ---- torus ---- */
 
+/* Rings over several dimensions keep all their links busy at once, but less well than one dimension's. The cost is the
+ * mean load of the links of the dimensions that the group spans: what is left of the busiest link's excess when the
+ * bytes are cut into several rings. */
 static void place_on_torus(struct base_arena *arena, struct sim_placement *p, const struct topo_mesh *mesh)
 {
-    double link = p->profile.constants[SIM_LINK_BYTES_PER_S] * p->profile.constants[SIM_LINK_EFFICIENCY_FRAC];
+    const double *c = p->profile.constants;
+    double one = c[SIM_LINK_EFFICIENCY_FRAC], several = c[SIM_MULTI_AXIS_LINK_EFFICIENCY_FRAC] < one ? c[SIM_MULTI_AXIS_LINK_EFFICIENCY_FRAC] : one;
     for (unsigned axes = 1; axes < SIM_AXES; axes++) {
         topo_ring_loads(arena, &p->topology, mesh, axes, &p->loads[axes]);
         const struct topo_ring_load *load = &p->loads[axes];
         double ring_share = load->group_size > 1 ? (load->group_size - 1.0) / load->group_size : 0;
-        p->seconds_per_byte[axes] = link > 0 ? ring_share * load->busiest_link / link : 0;
+        double rate = c[SIM_LINK_BYTES_PER_S] * (load->dimension_count > 1 ? several : one);
+        p->seconds_per_byte[axes] = rate > 0 ? ring_share * load->mean_link / rate : 0;
         p->step_hops[axes] = load->hops;
     }
 }

@@ -15,14 +15,15 @@ struct sharded_entry {
     struct sim_sharded sharded;
 };
 
-static enum base_status find_sharded(struct sim_cache *cache, const struct sim_plan *plan, enum model_remat remat, const struct sharded_entry **out, struct base_error *error)
+static enum base_status find_sharded(struct sim_cache *cache, const struct sim_plan *plan, enum model_remat remat, unsigned dropped_roles, const struct sharded_entry **out,
+                                     struct base_error *error)
 {
     const struct sim_placement *placement = plan->placement;
     const struct sim_profile *profile = &placement->profile;
     struct model_options options;
     memset(&options, 0, sizeof options); /* the key holds its padding, too */
     options.step = plan->options.step, options.remat = remat, options.optimizer = plan->options.optimizer, options.dtype = plan->options.dtype;
-    options.microbatches = plan->options.microbatches, options.flash_attention = plan->options.flash_attention;
+    options.dropped_roles = dropped_roles, options.microbatches = plan->options.microbatches, options.flash_attention = plan->options.flash_attention;
     struct sim_sharding_options sharding;
     memset(&sharding, 0, sizeof sharding);
     for (int a = 0; a < 2; a++) sharding.one[a] = placement->axis_sizes[a] == 1;
@@ -269,8 +270,11 @@ static void price(struct pricing *p, struct sim_detail *detail, struct priced *o
     out->needed_flop = p->needed_flop;
     price_persistent(p, out->persistent_bytes);
     for (int c = 0; c < MODEL_CATEGORY_COUNT; c++) out->peak_bytes += out->persistent_bytes[c];
-    out->peak_bytes += p->peak.total_bytes + p->placement->profile.constants[SIM_RESERVED_BYTES];
+    const double *c = p->placement->profile.constants;
+    double fragments_bytes = floor(p->peak.total_bytes * c[SIM_FRAGMENTATION_FRAC]);
+    out->peak_bytes += p->peak.total_bytes + fragments_bytes + c[SIM_RESERVED_BYTES];
     memcpy(out->categories_bytes, p->peak.bytes, sizeof out->categories_bytes);
+    out->categories_bytes[MODEL_TEMPORARY] += fragments_bytes;
     out->peak_op = p->peak_op;
 }
 
@@ -314,6 +318,22 @@ static void fill_memory(const struct pricing *p, const struct priced *priced, st
     name_peak(p, priced, out->peak_at, sizeof out->peak_at);
 }
 
+/* What XLA's own rematerialisation may drop of what "none" keeps. It takes the largest tensors first, none below a size,
+ * and makes each again by one contraction from tensors that stay: attention weights (from queries and keys), the MLP's
+ * hidden layer and the values (from the layer norm's input). Queries and keys stay, since the weights are made of them.
+ * Inside the microbatch loop it is only seen to drop what needs no parameter: the attention weights. */
+static unsigned droppable_roles(const struct pricing *p)
+{
+    unsigned candidates = 1u << MODEL_ROLE_SOFTMAX, dropped = 0;
+    if (!p->plan->options.microbatches) candidates |= 1u << MODEL_ROLE_MLP_HIDDEN | 1u << MODEL_ROLE_VALUE;
+    for (int v = 0; v < p->s->value_count; v++) {
+        const struct sim_value *value = &p->s->values[v];
+        unsigned role = 1u << p->s->program->tensors[value->tensor].role;
+        if (value->kept && (role & candidates) && p->bytes[value->shape] >= p->placement->profile.constants[SIM_REMATERIALIZATION_MIN_BYTES]) dropped |= role;
+    }
+    return dropped;
+}
+
 /* XLA recomputes what it must so that a program fits. It goes layer by layer, so what it saves and what it costs grow
  * with the number of layers it takes. */
 static enum base_status rematerialize(struct sim_cache *cache, const struct sim_plan *plan, struct pricing *p, struct priced *priced, struct sim_detail *detail,
@@ -322,10 +342,10 @@ static enum base_status rematerialize(struct sim_cache *cache, const struct sim_
     double capacity_bytes = p->placement->profile.constants[SIM_CAPACITY_BYTES];
     bool trains = plan->options.step == MODEL_STEP_TRAIN || plan->options.step == MODEL_STEP_GRADIENT;
     bool applies = p->placement->profile.rematerialize && plan->options.remat == MODEL_REMAT_NONE && trains && !plan->options.flash_attention && !plan->config->scan_layers;
-    if (!applies || priced->peak_bytes <= capacity_bytes) return BASE_OK;
+    unsigned dropped_roles = applies && priced->peak_bytes > capacity_bytes ? droppable_roles(p) : 0;
+    if (!dropped_roles) return BASE_OK;
     const struct sharded_entry *entry;
-    enum model_remat remat = plan->options.microbatches ? MODEL_REMAT_SELECTIVE : MODEL_REMAT_COMPILER;
-    BASE_TRY(find_sharded(cache, plan, remat, &entry, error));
+    BASE_TRY(find_sharded(cache, plan, MODEL_REMAT_COMPILER, dropped_roles, &entry, error));
     struct priced all;
     start_pricing(p, plan, &entry->sharded);
     if (detail) detail->collective_count = 0;
@@ -349,7 +369,7 @@ enum base_status sim_predict(struct sim_cache *cache, const struct sim_plan *pla
     struct pricing p;
     struct priced priced;
     struct sim_prediction answer = {.profile = plan->placement->profile.name, .mesh = {plan->placement->axis_sizes[0], plan->placement->axis_sizes[1]}};
-    BASE_TRY(find_sharded(cache, plan, plan->options.remat, &entry, error));
+    BASE_TRY(find_sharded(cache, plan, plan->options.remat, 0, &entry, error));
     start_pricing(&p, plan, &entry->sharded);
     if (detail && detail->timeline) {
         detail->timeline->entries = base_new(detail->arena, struct sim_entry, 2 * entry->sharded.op_count + 1);
@@ -377,7 +397,7 @@ enum base_status sim_program_print(struct sim_cache *cache, const struct sim_pla
 {
     const struct sharded_entry *entry;
     int64_t sizes[MODEL_SIZE_COUNT];
-    BASE_TRY(find_sharded(cache, plan, plan->options.remat, &entry, error));
+    BASE_TRY(find_sharded(cache, plan, plan->options.remat, 0, &entry, error));
     model_sizes(plan->config, plan->batch_size, plan->num_microbatches, plan->inputs_length, plan->targets_length, sizes);
     sim_sharded_print(&entry->sharded, sizes, out);
     return BASE_OK;

@@ -10,7 +10,8 @@ extern const char embedded_sim_constants_csv[], embedded_sim_software_csv[];
 static const char *const names[SIM_CONSTANT_COUNT] = {
     [SIM_FLOP_PER_S] = "flop_per_s", [SIM_HBM_BYTES_PER_S] = "hbm_bytes_per_s", [SIM_LINK_BYTES_PER_S] = "link_bytes_per_s",
     [SIM_NIC_BYTES_PER_S] = "nic_bytes_per_s", [SIM_MATRIX_UNIT_DIM] = "matrix_unit_dim", [SIM_MATMUL_EFFICIENCY_FRAC] = "matmul_efficiency_frac",
-    [SIM_HBM_EFFICIENCY_FRAC] = "hbm_efficiency_frac", [SIM_LINK_EFFICIENCY_FRAC] = "link_efficiency_frac", [SIM_KERNEL_LATENCY_S] = "kernel_latency_s",
+    [SIM_HBM_EFFICIENCY_FRAC] = "hbm_efficiency_frac", [SIM_LINK_EFFICIENCY_FRAC] = "link_efficiency_frac",
+    [SIM_MULTI_AXIS_LINK_EFFICIENCY_FRAC] = "multi_axis_link_efficiency_frac", [SIM_FRAGMENTATION_FRAC] = "fragmentation_frac", [SIM_REMATERIALIZATION_MIN_BYTES] = "rematerialization_min_bytes", [SIM_KERNEL_LATENCY_S] = "kernel_latency_s",
     [SIM_COLLECTIVE_LATENCY_S] = "collective_latency_s", [SIM_HOP_LATENCY_S] = "hop_latency_s", [SIM_RESERVED_BYTES] = "reserved_bytes",
     [SIM_CAPACITY_BYTES] = "capacity_bytes",
 };

@@ -61,16 +61,37 @@ static void route_group(struct router *r, const struct topo_mesh *mesh, const in
     }
 }
 
-/* Directed links that exist: two for each pair of neighbours. */
-static double directed_links(const struct topo_topology *t)
+/* Directed links of one dimension: two for each pair of neighbours. */
+static double directed_links(const struct topo_topology *t, int dimension)
 {
-    double links = 0;
+    int size = t->bounds[dimension], lines = t->bounds[0] * t->bounds[1] * t->bounds[2] / size;
+    return 2.0 * lines * (t->wrap[dimension] && size > 2 ? size : size - 1);
+}
+
+/* The busiest link and the mean one. Halves of the bytes going each way put half of what two opposite edges carry on
+ * every link between two neighbours. */
+static void summarize(struct router *r, struct topo_ring_load *out)
+{
+    const struct topo_topology *t = r->topology;
     int chips = t->bounds[0] * t->bounds[1] * t->bounds[2];
+    double links = 0, crossed = 0;
     for (int d = 0; d < DIMENSIONS; d++) {
-        int size = t->bounds[d], lines = chips / size;
-        if (size > 1) links += 2.0 * lines * (t->wrap[d] && size > 2 ? size : size - 1);
+        double here = 0;
+        for (int chip = 0; chip < chips; chip++) {
+            int at[DIMENSIONS] = {chip % t->bounds[0], chip / t->bounds[0] % t->bounds[1], chip / (t->bounds[0] * t->bounds[1])};
+            int beyond[DIMENSIONS] = {at[0], at[1], at[2]};
+            beyond[d] = (at[d] + 1) % t->bounds[d];
+            double up = *link_load(r, at, d, 0), down = *link_load(r, beyond, d, 1), most = up > down ? up : down, both = (up + down) / 2;
+            here += up + down;
+            if (most > out->busiest_one_way) out->busiest_one_way = most;
+            if (both > out->busiest_link) out->busiest_link = both;
+        }
+        if (here <= 0) continue;
+        crossed += here;
+        links += directed_links(t, d);
+        out->dimension_count++;
     }
-    return links;
+    out->mean_link = links > 0 ? crossed / links : 0;
 }
 
 void topo_ring_loads(struct base_arena *arena, const struct topo_topology *topology, const struct topo_mesh *mesh, unsigned axes, struct topo_ring_load *out)
@@ -86,17 +107,5 @@ void topo_ring_loads(struct base_arena *arena, const struct topo_topology *topol
         for (int j = 0; j < (axes & 2 ? 1 : model); j++) route_group(&r, mesh, strides, sizes, i * model + j);
     int groups = data * model / out->group_size;
     out->hops = (int)(r.hops / groups);
-    for (int chip = 0; chip < chips; chip++) {
-        int at[DIMENSIONS] = {chip % topology->bounds[0], chip / topology->bounds[0] % topology->bounds[1], chip / (topology->bounds[0] * topology->bounds[1])};
-        for (int d = 0; d < DIMENSIONS; d++) {
-            int size = topology->bounds[d], beyond[DIMENSIONS] = {at[0], at[1], at[2]};
-            beyond[d] = (at[d] + 1) % size;
-            double up = *link_load(&r, at, d, 0), down = *link_load(&r, beyond, d, 1), both = (up + down) / 2;
-            if (up > out->busiest_one_way) out->busiest_one_way = up;
-            if (down > out->busiest_one_way) out->busiest_one_way = down;
-            if (both > out->busiest_link) out->busiest_link = both;
-        }
-    }
-    double links = directed_links(topology);
-    out->mean_link = links > 0 ? (double)r.hops / links : 0;
+    summarize(&r, out);
 }

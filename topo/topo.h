@@ -111,7 +111,8 @@ struct topo_ring_load {
     int hops;                 /* of one group's closed loop, all steps together */
     double busiest_link;      /* half of the bytes going round each way */
     double busiest_one_way;   /* all bytes going round one way */
-    double mean_link;         /* averaged over all directed links that exist */
+    double mean_link;         /* averaged over the directed links of the dimensions that the groups span */
+    int dimension_count;      /* how many dimensions that is */
 };
 /* axes: bit 0 the data axis, bit 1 the model axis. The mesh is [data, model] with its devices. TPU slices and tori of
  * ranks only. */
