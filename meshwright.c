@@ -44,6 +44,14 @@ static enum base_status print_document(const struct base_text *out, struct base_
     return BASE_OK;
 }
 
+static enum base_status print_answer(void *where, const char *bytes, size_t length, struct base_error *error)
+{
+    (void)where;
+    fwrite(bytes, 1, length, stdout);
+    if (fflush(stdout) != 0 || ferror(stdout)) return base_fail(error, BASE_INPUT, "stdout: cannot be written");
+    return BASE_OK;
+}
+
 static enum base_status run(int count, const char *const *arguments, struct commands_context *context, struct base_text *out, struct base_error *error)
 {
     if (count < 2) return base_fail(error, BASE_USAGE, "a command is needed: `meshwright --help` lists them");
@@ -72,7 +80,7 @@ int main(int argument_count, char **argument_values)
         say("out of memory");
         return BASE_INTERNAL;
     }
-    struct commands_context context = {.arena = &arena, .cache = sim_cache_new()};
+    struct commands_context context = {.arena = &arena, .cache = sim_cache_new(&arena), .answer = print_answer};
     if (isatty(STDERR_FILENO)) {
         context.progress = show_progress;
         context.progress_where = &progress;

@@ -74,31 +74,37 @@ static enum base_status answer_line(const struct commands_context *outer, struct
     return status;
 }
 
-/* Answers go out at once: the asker may be waiting for one before it asks the next. */
+static enum base_status answer_next(struct commands_context *context, struct base_arena *arena, bool *more, struct base_error *error)
+{
+    struct base_text line = {.arena = arena}, answer = {.arena = arena};
+    bool too_long;
+    *more = read_line(&line, &too_long);
+    if (!*more || !line.length) return BASE_OK;
+    answer_line(context, arena, &line, too_long, &answer);
+    return context->answer(context->answer_where, answer.data, answer.length, error);
+}
+
+/* Answers go out at once: the asker may be waiting for one before it asks the next. A question that memory does not
+ * suffice for is answered, too, and the next one is asked. */
 static enum base_status run_batch(struct commands_context *context, const struct base_arguments *arguments, struct base_text *out, struct base_error *error)
 {
+    static const char out_of_memory[] = "{\"exit\":1,\"error\":\"out of memory\"}\n";
     (void)arguments, (void)out;
     jmp_buf exhausted;
     struct base_arena arena = {.exhausted = &exhausted};
-    for (bool more = true; more;) {
-        if (setjmp(exhausted)) {
-            base_output_abandon_all();
-            fputs("{\"exit\":1,\"error\":\"out of memory\"}\n", stdout);
-            base_arena_reset(&arena);
-        }
-        struct base_text line = {.arena = &arena}, answer = {.arena = &arena};
-        bool too_long;
-        more = read_line(&line, &too_long);
-        if (more && line.length) {
-            answer_line(context, &arena, &line, too_long, &answer);
-            fwrite(answer.data, 1, answer.length, stdout);
-            fflush(stdout);
-        }
+    enum base_status volatile status = BASE_OK;
+    bool more = true;
+    if (setjmp(exhausted)) {
+        base_output_abandon_all();
+        status = context->answer(context->answer_where, out_of_memory, sizeof out_of_memory - 1, error);
+        more = true;
+    }
+    while (more && status == BASE_OK) {
+        status = answer_next(context, &arena, &more, error);
         base_arena_reset(&arena);
     }
     base_arena_free(&arena);
-    if (ferror(stdout)) return base_fail(error, BASE_INPUT, "stdout: cannot be written");
-    return BASE_OK;
+    return status;
 }
 
 static const struct base_option options[] = {COMMANDS_COMMON};

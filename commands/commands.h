@@ -10,6 +10,9 @@ struct commands_context {
     struct sim_cache *cache;         /* what questions share: programs, shardings, routes; lives as long as the process */
     bool json;                       /* the document is JSON */
     bool compact;                    /* JSON on one line (batch) */
+    /* Where `batch` sends an answer at once, since the asker may wait for it. */
+    enum base_status (*answer)(void *where, const char *bytes, size_t length, struct base_error *error);
+    void *answer_where;
     void (*progress)(void *where, const char *what, int64_t done, int64_t total); /* NULL: nobody looks */
     void *progress_where;
 };

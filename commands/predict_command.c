@@ -25,7 +25,7 @@ enum base_status commands_profile(struct commands_context *context, const struct
         BASE_TRY(base_read_file(context->arena, path, LARGEST_PLAN_BYTES, &text, &length, error));
         if (base_json_parse(context->arena, text, length, &document, error) != BASE_OK) return base_fail_in(error, "%s", path);
     }
-    if (context->cache) sim_cache_override(context->cache, document);
+    sim_cache_override(context->cache, document);
     return BASE_OK;
 }
 

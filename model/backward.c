@@ -50,7 +50,7 @@ struct pass {
 
 static const struct model_op *producer_of(const struct builder *builder, int tensor)
 {
-    int in = builder_get(builder, tensor)->block;
+    int in = model_builder_get(builder, tensor)->block;
     if (in < 0) return NULL;
     const struct model_block *block = &builder->program->blocks[in];
     for (int i = 0; i < block->op_count; i++)
@@ -61,7 +61,7 @@ static const struct model_op *producer_of(const struct builder *builder, int ten
 
 static bool has_gradient(const struct builder *builder, int tensor)
 {
-    if (builder_get(builder, tensor)->dtype == MODEL_INT32) return false;
+    if (model_builder_get(builder, tensor)->dtype == MODEL_INT32) return false;
     const struct model_op *made = producer_of(builder, tensor);
     return !made || (made->function != MODEL_ONE_HOT && made->function != MODEL_RELPOS_ONE_HOT);
 }
@@ -69,7 +69,7 @@ static bool has_gradient(const struct builder *builder, int tensor)
 static void mark_cotangent(struct builder *builder, int cotangent, int primal)
 {
     struct model_tensor *tensor = &builder->program->tensors[cotangent];
-    const struct model_tensor *of = builder_get(builder, primal);
+    const struct model_tensor *of = model_builder_get(builder, primal);
     tensor->like = primal;
     bool parameter = of->category == MODEL_PARAMETER || of->role == MODEL_ROLE_WEIGHT;
     tensor->category = parameter ? MODEL_GRADIENT : MODEL_TEMPORARY;
@@ -85,15 +85,15 @@ static int remake(struct pass *pass, int tensor)
     struct builder *builder = pass->builder;
     struct model_op op = *producer_of(builder, tensor);
     for (int i = 0; i < op.input_count; i++) op.inputs[i] = need(pass, op.inputs[i]);
-    const struct model_tensor *of = builder_get(builder, tensor);
-    int copy = builder_tensor(builder, of->name, of->labels, of->dtype, MODEL_TEMPORARY, MODEL_ROLE_FUSED);
+    const struct model_tensor *of = model_builder_get(builder, tensor);
+    int copy = model_builder_tensor(builder, of->name, of->labels, of->dtype, MODEL_TEMPORARY, MODEL_ROLE_FUSED);
     struct model_tensor *made = &builder->program->tensors[copy];
-    made->like = builder_get(builder, tensor)->like;
-    made->from_producer = builder_get(builder, tensor)->from_producer;
+    made->like = model_builder_get(builder, tensor)->like;
+    made->from_producer = model_builder_get(builder, tensor)->from_producer;
     op.outputs[0] = copy;
     op.phase = MODEL_BACKWARD;
     op.needed = false;
-    *builder_op(builder, op.kind, op.function, op.name) = op;
+    *model_builder_op(builder, op.kind, op.function, op.name) = op;
     return copy;
 }
 
@@ -101,7 +101,7 @@ static int remake(struct pass *pass, int tensor)
 static int need(struct pass *pass, int tensor)
 {
     struct builder *builder = pass->builder;
-    const struct model_tensor *wanted = builder_get(builder, tensor);
+    const struct model_tensor *wanted = model_builder_get(builder, tensor);
     bool kept = kept_roles[builder->options.remat] & ~builder->options.dropped_roles & (1u << wanted->role);
     bool carried = !producer_of(builder, tensor); /* the layer's input is there or nothing can be made */
     if (!pass->loop || wanted->block != pass->forward_block || kept || carried) return tensor;
@@ -117,12 +117,12 @@ static int need(struct pass *pass, int tensor)
 static int sum_of(struct pass *pass, int a, int b)
 {
     struct builder *builder = pass->builder;
-    const struct model_tensor *like = builder_get(builder, a);
+    const struct model_tensor *like = model_builder_get(builder, a);
     const char *equation = base_print(builder->arena, "%s,%s->%s", like->labels, like->labels, like->labels);
     int inputs[] = {a, b}, primal = like->like;
-    const char *name = base_print(builder->arena, "%s gradient sum", builder_get(builder, primal)->name), *scope = builder->scope;
+    const char *name = base_print(builder->arena, "%s gradient sum", model_builder_get(builder, primal)->name), *scope = builder->scope;
     builder->scope = "";
-    int sum = builder_apply(builder, MODEL_MAP, MODEL_ADD, name, equation, NULL, like->dtype, MODEL_ROLE_FUSED, inputs, 2);
+    int sum = model_builder_apply(builder, MODEL_MAP, MODEL_ADD, name, equation, NULL, like->dtype, MODEL_ROLE_FUSED, inputs, 2);
     builder->scope = scope;
     mark_cotangent(builder, sum, primal);
     return sum;
@@ -134,8 +134,8 @@ static void open_outer_sum(struct pass *pass, int tensor)
     struct builder *builder = pass->builder;
     for (int i = 0; i < pass->outer_count; i++)
         if (pass->outer[i] == tensor) return;
-    const struct model_tensor *of = builder_get(builder, tensor);
-    int in = builder_tensor(builder, base_print(builder->arena, "%s gradient", of->name), of->labels, of->dtype, MODEL_TEMPORARY, MODEL_ROLE_FUSED);
+    const struct model_tensor *of = model_builder_get(builder, tensor);
+    int in = model_builder_tensor(builder, base_print(builder->arena, "%s gradient", of->name), of->labels, of->dtype, MODEL_TEMPORARY, MODEL_ROLE_FUSED);
     mark_cotangent(builder, in, tensor);
     pass->outer[pass->outer_count] = tensor;
     pass->outer_in[pass->outer_count++] = in;
@@ -150,20 +150,20 @@ static void finish_gradient_of(struct builder *builder, int tensor)
         struct builder_parameter *parameter = &builder->parameters[i];
         if (parameter->tensor != tensor) continue;
         parameter->gradient = builder->cotangent[tensor];
-        builder_finish_gradient(builder, parameter);
+        model_builder_finish_gradient(builder, parameter);
     }
 }
 
 static void contribute(struct pass *pass, int tensor, int contribution)
 {
     struct builder *builder = pass->builder;
-    const struct model_tensor *to = builder_get(builder, tensor);
+    const struct model_tensor *to = model_builder_get(builder, tensor);
     bool outside = pass->loop && to->block != pass->forward_block && to->category != MODEL_PARAMETER;
     if (outside) open_outer_sum(pass, tensor);
     int present = builder->cotangent[tensor];
     int sum = present < 0 ? contribution : sum_of(pass, present, contribution);
     builder->cotangent[tensor] = sum;
-    if (pass->loop && builder_get(builder, tensor)->category == MODEL_PARAMETER) finish_gradient_of(builder, tensor);
+    if (pass->loop && model_builder_get(builder, tensor)->category == MODEL_PARAMETER) finish_gradient_of(builder, tensor);
 }
 
 /* ---- operations ---- */
@@ -172,14 +172,14 @@ static int emit(struct pass *pass, const struct model_op *of, enum model_op_kind
                 const char (*labels)[MODEL_MAX_RANK + 1], int count, int like, const char *output_labels, const char *suffix)
 {
     struct builder *builder = pass->builder;
-    const struct model_tensor *primal = builder_get(builder, like);
+    const struct model_tensor *primal = model_builder_get(builder, like);
     const char *declared = strlen(output_labels) == (size_t)primal->rank ? primal->labels : output_labels;
     const char *name = base_print(builder->arena, "%s%s", of->name, suffix);
-    int output = builder_tensor(builder, name, declared, primal->dtype, MODEL_TEMPORARY, MODEL_ROLE_FUSED);
+    int output = model_builder_tensor(builder, name, declared, primal->dtype, MODEL_TEMPORARY, MODEL_ROLE_FUSED);
     mark_cotangent(builder, output, like);
-    struct model_op *op = builder_op(builder, kind, function, name);
-    for (int i = 0; i < count; i++) builder_input(builder, op, inputs[i], labels[i]);
-    builder_output(builder, op, output, output_labels);
+    struct model_op *op = model_builder_op(builder, kind, function, name);
+    for (int i = 0; i < count; i++) model_builder_input(builder, op, inputs[i], labels[i]);
+    model_builder_output(builder, op, output, output_labels);
     op->needed = kind == MODEL_EINSUM && of->needed;
     op->group = of->group;
     return output;
@@ -195,7 +195,7 @@ static void transpose_einsum(struct pass *pass, const struct model_op *op, int c
         char labels[2][MODEL_MAX_RANK + 1];
         memcpy(labels[0], op->output_labels, sizeof labels[0]);
         memcpy(labels[1], op->input_labels[other], sizeof labels[1]);
-        bool weight = builder_get(pass->builder, op->inputs[i])->role == MODEL_ROLE_WEIGHT;
+        bool weight = model_builder_get(pass->builder, op->inputs[i])->role == MODEL_ROLE_WEIGHT;
         int part = emit(pass, op, MODEL_EINSUM, MODEL_NO_FUNCTION, operands, (const char(*)[MODEL_MAX_RANK + 1])labels, 2, op->inputs[i], op->input_labels[i],
                         weight ? " weight gradient" : suffixes[i]);
         contribute(pass, op->inputs[i], part);
@@ -272,19 +272,19 @@ static void transpose_block(struct pass *pass, int op_count)
 
 static struct model_carry cotangent_carry(struct builder *builder, int init, int in, int out, int primal)
 {
-    const struct model_tensor *of = builder_get(builder, primal);
-    int result = builder_tensor(builder, base_print(builder->arena, "%s gradient", of->name), of->labels, of->dtype, MODEL_TEMPORARY, MODEL_ROLE_FUSED);
+    const struct model_tensor *of = model_builder_get(builder, primal);
+    int result = model_builder_tensor(builder, base_print(builder->arena, "%s gradient", of->name), of->labels, of->dtype, MODEL_TEMPORARY, MODEL_ROLE_FUSED);
     mark_cotangent(builder, result, primal);
     return (struct model_carry){init, in, out, result};
 }
 
 static int zeros_like(struct builder *builder, int primal)
 {
-    const struct model_tensor *of = builder_get(builder, primal);
+    const struct model_tensor *of = model_builder_get(builder, primal);
     const char *name = base_print(builder->arena, "%s gradient zeros", of->name);
-    int zeros = builder_tensor(builder, name, of->labels, of->dtype, MODEL_TEMPORARY, MODEL_ROLE_FUSED);
+    int zeros = model_builder_tensor(builder, name, of->labels, of->dtype, MODEL_TEMPORARY, MODEL_ROLE_FUSED);
     mark_cotangent(builder, zeros, primal);
-    builder_output(builder, builder_op(builder, MODEL_MAP, MODEL_ZEROS, name), zeros, NULL);
+    model_builder_output(builder, model_builder_op(builder, MODEL_MAP, MODEL_ZEROS, name), zeros, NULL);
     return zeros;
 }
 
@@ -294,12 +294,12 @@ static void transpose_loop(struct pass *outer, const struct model_op *op)
     const struct model_carry *x = &op->carries[0];
     int given = builder->cotangent[x->result], forward_count = builder->program->blocks[op->body].op_count;
     if (given < 0) return;
-    int outer_block = builder->block, body = builder_block(builder, base_print(builder->arena, "%s backward", op->name), outer_block);
+    int outer_block = builder->block, body = model_builder_block(builder, base_print(builder->arena, "%s backward", op->name), outer_block);
     builder->block = body;
     builder->layers = op->trips;
     struct pass pass = {.builder = builder, .forward_block = op->body, .loop = true};
-    const struct model_tensor *of = builder_get(builder, x->out);
-    int in = builder_tensor(builder, base_print(builder->arena, "%s gradient", of->name), of->labels, of->dtype, MODEL_TEMPORARY, MODEL_ROLE_FUSED);
+    const struct model_tensor *of = model_builder_get(builder, x->out);
+    int in = model_builder_tensor(builder, base_print(builder->arena, "%s gradient", of->name), of->labels, of->dtype, MODEL_TEMPORARY, MODEL_ROLE_FUSED);
     mark_cotangent(builder, in, x->out);
     builder->cotangent[x->out] = in;
     transpose_block(&pass, forward_count);
@@ -313,12 +313,12 @@ static void transpose_loop(struct pass *outer, const struct model_op *op)
         loop.carries[loop.carry_count++] = cotangent_carry(builder, zeros_like(builder, tensor), pass.outer_in[i], out, tensor);
         builder->cotangent[tensor] = -1;
     }
-    *builder_op(builder, MODEL_LOOP, MODEL_NO_FUNCTION, loop.name) = loop;
+    *model_builder_op(builder, MODEL_LOOP, MODEL_NO_FUNCTION, loop.name) = loop;
     contribute(outer, x->init, loop.carries[0].result);
     for (int i = 0; i < pass.outer_count; i++) contribute(outer, pass.outer[i], loop.carries[i + 1].result);
 }
 
-void builder_backward_pass(struct builder *builder, const struct builder_forward *forward)
+void model_builder_backward_pass(struct builder *builder, const struct builder_forward *forward)
 {
     (void)forward; /* the loss left the logits' cotangent */
     struct pass pass = {.builder = builder, .forward_block = builder->block};

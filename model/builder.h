@@ -40,29 +40,29 @@ struct builder {
 };
 
 /* program.c */
-int builder_block(struct builder *builder, const char *name, int parent);
-int builder_tensor(struct builder *builder, const char *name, const char *labels, enum model_dtype dtype, enum model_category category, enum model_role role);
-struct model_op *builder_op(struct builder *builder, enum model_op_kind kind, enum model_function function, const char *name);
-void builder_input(struct builder *builder, struct model_op *op, int tensor, const char *labels); /* labels NULL: the tensor's own */
-void builder_output(struct builder *builder, struct model_op *op, int tensor, const char *labels);
-const struct model_tensor *builder_get(const struct builder *builder, int tensor);
-const char *builder_name(struct builder *builder, const char *name); /* scope/name */
+int model_builder_block(struct builder *builder, const char *name, int parent);
+int model_builder_tensor(struct builder *builder, const char *name, const char *labels, enum model_dtype dtype, enum model_category category, enum model_role role);
+struct model_op *model_builder_op(struct builder *builder, enum model_op_kind kind, enum model_function function, const char *name);
+void model_builder_input(struct builder *builder, struct model_op *op, int tensor, const char *labels); /* labels NULL: the tensor's own */
+void model_builder_output(struct builder *builder, struct model_op *op, int tensor, const char *labels);
+const struct model_tensor *model_builder_get(const struct builder *builder, int tensor);
+const char *model_builder_name(struct builder *builder, const char *name); /* scope/name */
 
 /* One operation with up to four inputs (-1 ends the list) and one new tensor. "ble,e->ble" gives the labels;
  * declared, if not NULL, are the labels that the new tensor keeps. */
-int builder_apply(struct builder *builder, enum model_op_kind kind, enum model_function function, const char *name, const char *equation,
+int model_builder_apply(struct builder *builder, enum model_op_kind kind, enum model_function function, const char *name, const char *equation,
                   const char *declared, enum model_dtype dtype, enum model_role role, const int *inputs, int input_count);
 
 /* forward.c */
 struct builder_forward { int logits, targets, weights, loss; };
-struct builder_forward builder_forward_pass(struct builder *builder);
+struct builder_forward model_builder_forward_pass(struct builder *builder);
 
 /* backward.c */
-void builder_backward_pass(struct builder *builder, const struct builder_forward *forward);
+void model_builder_backward_pass(struct builder *builder, const struct builder_forward *forward);
 
 /* update.c */
-void builder_finish_gradient(struct builder *builder, struct builder_parameter *parameter); /* as soon as a gradient is whole */
-void builder_declare_state(struct builder *builder);  /* optimizer state and accumulators */
-void builder_updates(struct builder *builder);        /* what could not be updated during the backward pass */
+void model_builder_finish_gradient(struct builder *builder, struct builder_parameter *parameter); /* as soon as a gradient is whole */
+void model_builder_declare_state(struct builder *builder);  /* optimizer state and accumulators */
+void model_builder_updates(struct builder *builder);        /* what could not be updated during the backward pass */
 
 #endif

@@ -20,7 +20,7 @@ static int apply(struct builder *builder, enum model_op_kind kind, enum model_fu
 {
     int inputs[4] = {a, b, c, d}, count = 0;
     while (count < 4 && inputs[count] >= 0) count++;
-    return builder_apply(builder, kind, function, name, equation, declared, dtype, role, inputs, count);
+    return model_builder_apply(builder, kind, function, name, equation, declared, dtype, role, inputs, count);
 }
 
 /* Replaces the letters q and k of a pattern by the stack's. */
@@ -50,11 +50,11 @@ static void note_stacked_shape(struct builder *builder, struct builder_parameter
 /* Declares a float32 parameter of the layer (or model) that is being built. */
 static int parameter(struct builder *builder, const char *path, const char *labels)
 {
-    int tensor = builder_tensor(builder, builder_name(builder, path), labels, MODEL_FLOAT32, MODEL_PARAMETER, MODEL_ROLE_WEIGHT);
+    int tensor = model_builder_tensor(builder, model_builder_name(builder, path), labels, MODEL_FLOAT32, MODEL_PARAMETER, MODEL_ROLE_WEIGHT);
     struct builder_parameter *entry = &builder->parameters[builder->parameter_count++];
-    *entry = (struct builder_parameter){.path = builder_get(builder, tensor)->name, .tensor = tensor, .gradient = -1, .layers = builder->layers};
+    *entry = (struct builder_parameter){.path = model_builder_get(builder, tensor)->name, .tensor = tensor, .gradient = -1, .layers = builder->layers};
     bool stacked = builder->config->scan_layers && builder->layers != MODEL_ONE;
-    note_stacked_shape(builder, entry, builder_get(builder, tensor), stacked ? 1 : -1);
+    note_stacked_shape(builder, entry, model_builder_get(builder, tensor), stacked ? 1 : -1);
     return tensor;
 }
 
@@ -95,7 +95,7 @@ static int relative_position_bias(struct builder *builder, char query, char key)
 {
     int table = weight(builder, "relpos_bias/rel_embedding", "hr", "hr");
     const char *buckets = with_letters(builder, "rqk", query, key);
-    int one_hot = builder_apply(builder, MODEL_MAP, MODEL_RELPOS_ONE_HOT, "relpos_bias/one_hot", buckets, NULL, builder->dtype, MODEL_ROLE_FUSED, NULL, 0);
+    int one_hot = model_builder_apply(builder, MODEL_MAP, MODEL_RELPOS_ONE_HOT, "relpos_bias/one_hot", buckets, NULL, builder->dtype, MODEL_ROLE_FUSED, NULL, 0);
     return apply(builder, MODEL_EINSUM, MODEL_NO_FUNCTION, "relpos_bias", with_letters(builder, "hr,rqk->hqk", query, key), NULL, builder->dtype, MODEL_ROLE_RELPOS, table, one_hot, -1, -1);
 }
 
@@ -212,17 +212,17 @@ static int layer(struct builder *builder, const struct stack *stack, int x)
 static int run_stack(struct builder *builder, const struct stack *stack, int x)
 {
     const char *labels = with_letters(builder, "bqe", stack->query, stack->key);
-    int outer = builder->block, body = builder_block(builder, base_print(builder->arena, "%s/layers", stack->name), outer);
+    int outer = builder->block, body = model_builder_block(builder, base_print(builder->arena, "%s/layers", stack->name), outer);
     builder->block = body;
     builder->layers = stack->layers;
     builder->scope = base_print(builder->arena, "%s/layers", stack->name);
-    int in = builder_tensor(builder, builder_name(builder, "input"), labels, builder->dtype, MODEL_ACTIVATION, MODEL_ROLE_LAYER_INPUT);
+    int in = model_builder_tensor(builder, model_builder_name(builder, "input"), labels, builder->dtype, MODEL_ACTIVATION, MODEL_ROLE_LAYER_INPUT);
     int out = layer(builder, stack, in);
     builder->block = outer;
     builder->layers = MODEL_ONE;
     builder->scope = stack->name;
-    int result = builder_tensor(builder, builder_name(builder, "output"), labels, builder->dtype, MODEL_ACTIVATION, MODEL_ROLE_LAYER_INPUT);
-    struct model_op *loop = builder_op(builder, MODEL_LOOP, MODEL_NO_FUNCTION, builder->program->blocks[body].name);
+    int result = model_builder_tensor(builder, model_builder_name(builder, "output"), labels, builder->dtype, MODEL_ACTIVATION, MODEL_ROLE_LAYER_INPUT);
+    struct model_op *loop = model_builder_op(builder, MODEL_LOOP, MODEL_NO_FUNCTION, builder->program->blocks[body].name);
     loop->body = body;
     loop->trips = stack->layers;
     loop->carry_count = 1;
@@ -237,7 +237,7 @@ static int feature(struct builder *builder, const char *name, char length)
 {
     char whole[] = {'B', length, 0}, rows[] = {'b', length, 0};
     bool sliced = builder->options.microbatches;
-    int given = builder_tensor(builder, base_print(builder->arena, "batch/%s", name), sliced ? whole : rows, MODEL_INT32, MODEL_INPUT, MODEL_ROLE_STATISTIC);
+    int given = model_builder_tensor(builder, base_print(builder->arena, "batch/%s", name), sliced ? whole : rows, MODEL_INT32, MODEL_INPUT, MODEL_ROLE_STATISTIC);
     if (!sliced) return given;
     const char *equation = base_print(builder->arena, "%s->%s", whole, rows);
     return apply(builder, MODEL_SLICE, MODEL_NO_FUNCTION, base_print(builder->arena, "microbatch/%s", name), equation, NULL, MODEL_INT32, MODEL_ROLE_STATISTIC, given, -1, -1, -1);
@@ -279,13 +279,13 @@ static void loss(struct builder *builder, struct builder_forward *forward)
     forward->loss = apply(builder, MODEL_REDUCE, MODEL_LOSS, "loss", "bt,bt,bt,bt->", NULL, MODEL_FLOAT32, MODEL_ROLE_STATISTIC, max, sum, picked, forward->weights);
     if (builder->options.step == MODEL_STEP_EVALUATE) return;
     int inputs[] = {forward->logits, max, sum, forward->targets, forward->weights};
-    int gradient = builder_apply(builder, MODEL_MAP, MODEL_LOSS_GRAD, "loss/logits gradient", "btv,bt,bt,bt,bt->btv", NULL, MODEL_FLOAT32, MODEL_ROLE_PROJECTION, inputs, BASE_COUNT(inputs));
+    int gradient = model_builder_apply(builder, MODEL_MAP, MODEL_LOSS_GRAD, "loss/logits gradient", "btv,bt,bt,bt,bt->btv", NULL, MODEL_FLOAT32, MODEL_ROLE_PROJECTION, inputs, BASE_COUNT(inputs));
     last_op(builder)->phase = MODEL_BACKWARD;
     builder->program->tensors[gradient].like = forward->logits;
     builder->cotangent[forward->logits] = gradient;
 }
 
-struct builder_forward builder_forward_pass(struct builder *builder)
+struct builder_forward model_builder_forward_pass(struct builder *builder)
 {
     const struct model_config *config = builder->config;
     struct builder_forward forward = {-1, -1, -1, -1};

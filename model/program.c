@@ -76,7 +76,7 @@ static void *grown(struct base_arena *arena, void *old, int count, int *capacity
     return table;
 }
 
-int builder_block(struct builder *builder, const char *name, int parent)
+int model_builder_block(struct builder *builder, const char *name, int parent)
 {
     struct model_program *program = builder->program;
     program->blocks = grown(program->arena, program->blocks, program->block_count, &program->block_capacity, sizeof *program->blocks);
@@ -93,7 +93,7 @@ static void grow_maps(struct builder *builder)
     for (int i = old; i < builder->cotangent_capacity; i++) builder->cotangent[i] = builder->clone[i] = -1;
 }
 
-int builder_tensor(struct builder *builder, const char *name, const char *letters, enum model_dtype dtype, enum model_category category, enum model_role role)
+int model_builder_tensor(struct builder *builder, const char *name, const char *letters, enum model_dtype dtype, enum model_category category, enum model_role role)
 {
     struct model_program *program = builder->program;
     grow_maps(builder);
@@ -112,7 +112,7 @@ int builder_tensor(struct builder *builder, const char *name, const char *letter
     return program->tensor_count++;
 }
 
-struct model_op *builder_op(struct builder *builder, enum model_op_kind kind, enum model_function function, const char *name)
+struct model_op *model_builder_op(struct builder *builder, enum model_op_kind kind, enum model_function function, const char *name)
 {
     struct model_block *block = &builder->program->blocks[builder->block];
     block->ops = grown(builder->program->arena, block->ops, block->op_count, &block->op_capacity, sizeof *block->ops);
@@ -121,25 +121,25 @@ struct model_op *builder_op(struct builder *builder, enum model_op_kind kind, en
     return op;
 }
 
-const struct model_tensor *builder_get(const struct builder *builder, int tensor)
+const struct model_tensor *model_builder_get(const struct builder *builder, int tensor)
 {
     return &builder->program->tensors[tensor];
 }
 
-const char *builder_name(struct builder *builder, const char *name)
+const char *model_builder_name(struct builder *builder, const char *name)
 {
     return *builder->scope ? base_print(builder->arena, "%s/%s", builder->scope, name) : base_copy(builder->arena, name);
 }
 
-void builder_input(struct builder *builder, struct model_op *op, int tensor, const char *letters)
+void model_builder_input(struct builder *builder, struct model_op *op, int tensor, const char *letters)
 {
-    snprintf(op->input_labels[op->input_count], sizeof op->input_labels[0], "%s", letters ? letters : builder_get(builder, tensor)->labels);
+    snprintf(op->input_labels[op->input_count], sizeof op->input_labels[0], "%s", letters ? letters : model_builder_get(builder, tensor)->labels);
     op->inputs[op->input_count++] = tensor;
 }
 
-void builder_output(struct builder *builder, struct model_op *op, int tensor, const char *letters)
+void model_builder_output(struct builder *builder, struct model_op *op, int tensor, const char *letters)
 {
-    snprintf(op->output_labels, sizeof op->output_labels, "%s", letters ? letters : builder_get(builder, tensor)->labels);
+    snprintf(op->output_labels, sizeof op->output_labels, "%s", letters ? letters : model_builder_get(builder, tensor)->labels);
     op->outputs[op->output_count++] = tensor;
 }
 
@@ -153,19 +153,19 @@ static const char *next_term(const char *equation, char term[MODEL_MAX_RANK + 1]
     return *equation == ',' ? equation + 1 : *equation == '-' ? equation + 2 : equation;
 }
 
-int builder_apply(struct builder *builder, enum model_op_kind kind, enum model_function function, const char *name, const char *equation,
+int model_builder_apply(struct builder *builder, enum model_op_kind kind, enum model_function function, const char *name, const char *equation,
                   const char *declared, enum model_dtype dtype, enum model_role role, const int *inputs, int input_count)
 {
     char term[MODEL_MAX_RANK + 1];
-    struct model_op op = {.kind = kind, .function = function, .name = builder_name(builder, name), .phase = builder->phase, .trips = MODEL_ONE};
+    struct model_op op = {.kind = kind, .function = function, .name = model_builder_name(builder, name), .phase = builder->phase, .trips = MODEL_ONE};
     for (int i = 0; i < input_count; i++) {
         equation = next_term(equation, term);
-        builder_input(builder, &op, inputs[i], term);
+        model_builder_input(builder, &op, inputs[i], term);
     }
     next_term(equation, term);
-    int output = builder_tensor(builder, op.name, declared ? declared : term, dtype, MODEL_ACTIVATION, role);
-    builder_output(builder, &op, output, term);
-    *builder_op(builder, kind, function, op.name) = op;
+    int output = model_builder_tensor(builder, op.name, declared ? declared : term, dtype, MODEL_ACTIVATION, role);
+    model_builder_output(builder, &op, output, term);
+    *model_builder_op(builder, kind, function, op.name) = op;
     return output;
 }
 
@@ -177,23 +177,23 @@ void model_program_build(struct base_arena *arena, const struct model_config *co
     struct builder builder = {.arena = arena, .program = out, .config = config, .options = *options, .scope = "", .dtype = options->dtype, .layers = MODEL_ONE};
     bool backward = options->step == MODEL_STEP_TRAIN || options->step == MODEL_STEP_GRADIENT;
     if (builder.dtype == MODEL_FP8) builder.dtype = MODEL_BFLOAT16; /* activations; the contractions run in fp8 */
-    int step = builder_block(&builder, "step", -1);
+    int step = model_builder_block(&builder, "step", -1);
     builder.options.microbatches = options->microbatches && backward;
     if (builder.options.microbatches) {
-        int body = builder_block(&builder, "microbatches", step);
-        struct model_op *loop = builder_op(&builder, MODEL_LOOP, MODEL_NO_FUNCTION, "microbatches");
+        int body = model_builder_block(&builder, "microbatches", step);
+        struct model_op *loop = model_builder_op(&builder, MODEL_LOOP, MODEL_NO_FUNCTION, "microbatches");
         loop->body = body;
         loop->trips = MODEL_MICROBATCHES;
         builder.block = body;
     }
-    struct builder_forward forward = builder_forward_pass(&builder);
+    struct builder_forward forward = model_builder_forward_pass(&builder);
     if (!backward) return;
-    builder_declare_state(&builder);
+    model_builder_declare_state(&builder);
     builder.phase = MODEL_BACKWARD;
-    builder_backward_pass(&builder, &forward);
+    model_builder_backward_pass(&builder, &forward);
     builder.block = step;
     builder.phase = MODEL_OPTIMIZER;
-    builder_updates(&builder);
+    model_builder_updates(&builder);
 }
 
 void model_sizes(const struct model_config *config, int64_t batch, int64_t microbatches, int64_t inputs_length, int64_t targets_length, int64_t *sizes)

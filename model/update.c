@@ -9,10 +9,10 @@
 
 static int state_tensor(struct builder *builder, const struct builder_parameter *parameter, const char *suffix, const char *labels, bool sharded)
 {
-    const struct model_tensor *of = builder_get(builder, parameter->tensor);
+    const struct model_tensor *of = model_builder_get(builder, parameter->tensor);
     const char *name = base_print(builder->arena, "%s/%s", of->name, suffix);
     builder->layers = parameter->layers;
-    int state = builder_tensor(builder, name, labels, MODEL_FLOAT32, MODEL_OPTIMIZER_STATE, MODEL_ROLE_WEIGHT);
+    int state = model_builder_tensor(builder, name, labels, MODEL_FLOAT32, MODEL_OPTIMIZER_STATE, MODEL_ROLE_WEIGHT);
     builder->layers = MODEL_ONE;
     struct model_tensor *tensor = &builder->program->tensors[state];
     if (sharded) tensor->like = parameter->tensor;
@@ -34,7 +34,7 @@ static void letters_of(const struct builder_parameter *parameter, const char *la
 static void declare_adafactor(struct builder *builder, struct builder_parameter *parameter)
 {
     char labels[MODEL_MAX_RANK + 1];
-    memcpy(labels, builder_get(builder, parameter->tensor)->labels, sizeof labels);
+    memcpy(labels, model_builder_get(builder, parameter->tensor)->labels, sizeof labels);
     struct model_adafactor options = model_adafactor_defaults();
     struct model_factoring factoring;
     struct base_error ignored; /* T5X's names are all in the standard factor rules */
@@ -53,7 +53,7 @@ static void declare_adafactor(struct builder *builder, struct builder_parameter 
 static void declare_adamw(struct builder *builder, struct builder_parameter *parameter)
 {
     char labels[MODEL_MAX_RANK + 1];
-    memcpy(labels, builder_get(builder, parameter->tensor)->labels, sizeof labels);
+    memcpy(labels, model_builder_get(builder, parameter->tensor)->labels, sizeof labels);
     parameter->state[0] = state_tensor(builder, parameter, "mu", labels, true);
     parameter->state[1] = state_tensor(builder, parameter, "nu", labels, true);
 }
@@ -65,9 +65,9 @@ static void declare_nothing(struct builder *builder, struct builder_parameter *p
 
 static void declare_accumulator(struct builder *builder, struct builder_parameter *parameter)
 {
-    const struct model_tensor *of = builder_get(builder, parameter->tensor);
+    const struct model_tensor *of = model_builder_get(builder, parameter->tensor);
     const char *name = base_print(builder->arena, "%s/accumulated gradient", of->name);
-    int accumulator = builder_tensor(builder, name, of->labels, MODEL_FLOAT32, MODEL_GRADIENT, MODEL_ROLE_WEIGHT);
+    int accumulator = model_builder_tensor(builder, name, of->labels, MODEL_FLOAT32, MODEL_GRADIENT, MODEL_ROLE_WEIGHT);
     struct model_tensor *tensor = &builder->program->tensors[accumulator];
     tensor->block = -1;
     tensor->layers = (int)parameter->layers;
@@ -79,21 +79,21 @@ static void declare_accumulator(struct builder *builder, struct builder_paramete
 
 static struct model_op *in_place(struct builder *builder, enum model_function function, const char *what, const int *inputs, int input_count, const int *outputs, int output_count)
 {
-    const char *name = base_print(builder->arena, "%s %s", builder_get(builder, inputs[0])->name, what);
-    struct model_op *op = builder_op(builder, MODEL_UPDATE, function, name);
+    const char *name = base_print(builder->arena, "%s %s", model_builder_get(builder, inputs[0])->name, what);
+    struct model_op *op = model_builder_op(builder, MODEL_UPDATE, function, name);
     op->phase = builder->phase;
-    for (int i = 0; i < input_count; i++) builder_input(builder, op, inputs[i], NULL);
-    for (int i = 0; i < output_count; i++) builder_output(builder, op, outputs[i], NULL);
+    for (int i = 0; i < input_count; i++) model_builder_input(builder, op, inputs[i], NULL);
+    for (int i = 0; i < output_count; i++) model_builder_output(builder, op, outputs[i], NULL);
     return op;
 }
 
 static int reduce(struct builder *builder, enum model_function function, const char *what, const char *to, const int *inputs, int count)
 {
-    const char *name = base_print(builder->arena, "%s %s", builder_get(builder, inputs[0])->name, what);
-    int output = builder_tensor(builder, name, to, MODEL_FLOAT32, MODEL_TEMPORARY, MODEL_ROLE_STATISTIC);
-    struct model_op *op = builder_op(builder, MODEL_REDUCE, function, name);
-    for (int i = 0; i < count; i++) builder_input(builder, op, inputs[i], NULL);
-    builder_output(builder, op, output, to);
+    const char *name = base_print(builder->arena, "%s %s", model_builder_get(builder, inputs[0])->name, what);
+    int output = model_builder_tensor(builder, name, to, MODEL_FLOAT32, MODEL_TEMPORARY, MODEL_ROLE_STATISTIC);
+    struct model_op *op = model_builder_op(builder, MODEL_REDUCE, function, name);
+    for (int i = 0; i < count; i++) model_builder_input(builder, op, inputs[i], NULL);
+    model_builder_output(builder, op, output, to);
     return output;
 }
 
@@ -143,7 +143,7 @@ static const struct {
     [MODEL_SGD] = {declare_nothing, update_sgd},
 };
 
-void builder_declare_state(struct builder *builder)
+void model_builder_declare_state(struct builder *builder)
 {
     bool train = builder->options.step == MODEL_STEP_TRAIN;
     for (int i = 0; i < builder->parameter_count; i++) {
@@ -163,7 +163,7 @@ static void update(struct builder *builder, struct builder_parameter *parameter)
     builder->phase = phase;
 }
 
-void builder_finish_gradient(struct builder *builder, struct builder_parameter *parameter)
+void model_builder_finish_gradient(struct builder *builder, struct builder_parameter *parameter)
 {
     struct model_tensor *gradient = &builder->program->tensors[parameter->gradient];
     gradient->category = MODEL_GRADIENT;
@@ -179,7 +179,7 @@ void builder_finish_gradient(struct builder *builder, struct builder_parameter *
 }
 
 /* One block a stack, repeated for each of its layers. */
-void builder_updates(struct builder *builder)
+void model_builder_updates(struct builder *builder)
 {
     static const enum model_size stacks[] = {MODEL_ONE, MODEL_ENCODER_LAYERS, MODEL_DECODER_LAYERS};
     static const char *const names[] = {"update", "encoder/layers update", "decoder/layers update"};
@@ -192,8 +192,8 @@ void builder_updates(struct builder *builder)
         builder->block = step;
         int body = step;
         if (stacks[s] != MODEL_ONE) {
-            body = builder_block(builder, names[s], step);
-            struct model_op *loop = builder_op(builder, MODEL_LOOP, MODEL_NO_FUNCTION, names[s]);
+            body = model_builder_block(builder, names[s], step);
+            struct model_op *loop = model_builder_op(builder, MODEL_LOOP, MODEL_NO_FUNCTION, names[s]);
             loop->body = body;
             loop->trips = stacks[s];
         }

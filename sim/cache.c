@@ -1,20 +1,17 @@
 #include "sim/cache.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 enum { LARGEST_CACHE_BYTES = 256 << 20, FIRST_ENTRIES = 256 };
 
-struct sim_cache *sim_cache_new(void)
+struct sim_cache *sim_cache_new(struct base_arena *arena)
 {
-    return calloc(1, sizeof(struct sim_cache));
+    return base_new(arena, struct sim_cache, 1);
 }
 
 void sim_cache_free(struct sim_cache *cache)
 {
-    if (!cache) return;
     base_arena_free(&cache->arena);
-    free(cache);
 }
 
 void sim_cache_override(struct sim_cache *cache, const struct base_json *overrides)

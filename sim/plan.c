@@ -324,7 +324,6 @@ static enum base_status check_batch(const struct sim_plan *plan, struct base_err
 enum base_status sim_plan_check(struct sim_cache *cache, struct base_arena *arena, const struct sim_plan_text *text, enum model_step step, bool as_partitioned,
                                 struct sim_plan *out, struct base_error *error)
 {
-    if (!cache) return base_fail(error, BASE_INTERNAL, "out of memory");
     struct sim_plan plan = {.as_partitioned = as_partitioned};
     sim_cache_begin(cache, arena);
     BASE_TRY(find_config(cache, text->values[SIM_MODEL], &plan, error));

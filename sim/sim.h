@@ -135,7 +135,7 @@ struct sim_detail {
 
 /* What questions share: models, topologies, programs, shardings, routes. Bounded: it forgets when it grows too large. */
 struct sim_cache;
-struct sim_cache *sim_cache_new(void); /* NULL when memory is out: sim_plan_check says so */
+struct sim_cache *sim_cache_new(struct base_arena *arena); /* its head lives in the arena; what it remembers is its own */
 void sim_cache_free(struct sim_cache *cache);
 /* Constants that the user gives instead of the catalogue's; NULL takes them back. The document must outlive the cache. */
 void sim_cache_override(struct sim_cache *cache, const struct base_json *overrides);
