@@ -84,6 +84,15 @@ static enum base_status answer_next(struct commands_context *context, struct bas
     return context->answer(context->answer_where, answer.data, answer.length, error);
 }
 
+static enum base_status answer_all(struct commands_context *context, struct base_arena *arena, struct base_error *error)
+{
+    for (bool more = true; more;) {
+        BASE_TRY(answer_next(context, arena, &more, error));
+        base_arena_reset(arena);
+    }
+    return BASE_OK;
+}
+
 /* Answers go out at once: the asker may be waiting for one before it asks the next. A question that memory does not
  * suffice for is answered, too, and the next one is asked. */
 static enum base_status run_batch(struct commands_context *context, const struct base_arguments *arguments, struct base_text *out, struct base_error *error)
@@ -92,17 +101,13 @@ static enum base_status run_batch(struct commands_context *context, const struct
     (void)arguments, (void)out;
     jmp_buf exhausted;
     struct base_arena arena = {.exhausted = &exhausted};
-    enum base_status volatile status = BASE_OK;
-    bool more = true;
+    enum base_status told = BASE_OK;
     if (setjmp(exhausted)) {
         base_output_abandon_all();
-        status = context->answer(context->answer_where, out_of_memory, sizeof out_of_memory - 1, error);
-        more = true;
-    }
-    while (more && status == BASE_OK) {
-        status = answer_next(context, &arena, &more, error);
         base_arena_reset(&arena);
+        told = context->answer(context->answer_where, out_of_memory, sizeof out_of_memory - 1, error);
     }
+    enum base_status status = told == BASE_OK ? answer_all(context, &arena, error) : told;
     base_arena_free(&arena);
     return status;
 }

@@ -393,12 +393,20 @@ enum base_status sim_predict(struct sim_cache *cache, const struct sim_plan *pla
     return BASE_OK;
 }
 
-enum base_status sim_program_print(struct sim_cache *cache, const struct sim_plan *plan, struct base_text *out, struct base_error *error)
+enum base_status sim_sharded_program(struct sim_cache *cache, const struct sim_plan *plan, const struct sim_sharded **out, int64_t sizes[MODEL_SIZE_COUNT], struct base_error *error)
 {
     const struct sharded_entry *entry;
-    int64_t sizes[MODEL_SIZE_COUNT];
     BASE_TRY(find_sharded(cache, plan, plan->options.remat, 0, &entry, error));
     model_sizes(plan->config, plan->batch_size, plan->num_microbatches, plan->inputs_length, plan->targets_length, sizes);
-    sim_sharded_print(&entry->sharded, sizes, out);
+    *out = &entry->sharded;
+    return BASE_OK;
+}
+
+enum base_status sim_program_print(struct sim_cache *cache, const struct sim_plan *plan, struct base_text *out, struct base_error *error)
+{
+    const struct sim_sharded *sharded;
+    int64_t sizes[MODEL_SIZE_COUNT];
+    BASE_TRY(sim_sharded_program(cache, plan, &sharded, sizes, error));
+    sim_sharded_print(sharded, sizes, out);
     return BASE_OK;
 }
