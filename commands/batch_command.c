@@ -101,7 +101,7 @@ static enum base_status run_batch(struct commands_context *context, const struct
     (void)arguments, (void)out;
     jmp_buf exhausted;
     struct base_arena arena = {.exhausted = &exhausted};
-    enum base_status told = BASE_OK;
+    enum base_status volatile told = BASE_OK; /* set after a jump */
     if (setjmp(exhausted)) {
         base_output_abandon_all();
         base_arena_reset(&arena);
