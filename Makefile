@@ -8,7 +8,7 @@ CFLAGS  ?= -O2
 LDFLAGS ?=
 
 rooms    := base topo model sim tuner exec plots reports commands
-packages := libcjson cairo cairo-svg cairo-pdf cairo-png
+packages := libcjson libpcre2-8 cairo cairo-svg cairo-pdf cairo-png
 
 # Contracted multiply-adds would make results differ between machines, so they are off whatever CFLAGS says.
 language := -std=c11 -D_POSIX_C_SOURCE=200809L -ffp-contract=off
@@ -29,6 +29,7 @@ sources := $(foreach room,$(rooms),$(sort $(wildcard $(room)/*.c)))
 data    := $(sort $(wildcard $(foreach room,$(rooms),$(room)/*.csv $(room)/*.json)))
 objects := $(sources:%.c=$(BUILD)/%.o) $(data:%=$(BUILD)/%.o)
 tests   := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard tests/test_*.c)))
+fuzzers := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard tests/fuzz/fuzz_*.c)))
 
 quiet := $(if $(V),,@)
 say    = $(if $(V),,@echo "  $(1)" &&)
@@ -37,8 +38,8 @@ say    = $(if $(V),,@echo "  $(1)" &&)
 all: $(BUILD)/meshwright
 
 ## test: build, run every test and golden case, close with one line of counts
-test: $(BUILD)/meshwright $(tests)
-	@scripts/test.sh $(BUILD)/meshwright $(tests)
+test: $(BUILD)/meshwright $(tests) $(fuzzers)
+	@scripts/test.sh $(BUILD)/meshwright $(tests) $(fuzzers)
 
 ## demo: install what is missing, build, predict the example table and draw the comparison
 demo:
@@ -50,6 +51,10 @@ demo:
 asan:
 	@$(MAKE) BUILD=build/asan CFLAGS="-O1 -g -fno-omit-frame-pointer" \
 	    sanitizers="-fsanitize=address,undefined,float-cast-overflow -fno-sanitize-recover=all" test
+
+## fuzz: each reader of input against libFuzzer (clang) or the seeded mutator of the tests, FUZZ_SECONDS (60) each
+fuzz:
+	@scripts/fuzz.sh build/fuzz $(fuzzers:$(BUILD)/%=build/fuzz/%)
 
 ## layers: check mechanically the order of the rooms, the doors to libraries and the prefixes
 layers: $(objects)
@@ -67,10 +72,9 @@ golden-update: $(BUILD)/meshwright
 deps:
 	@scripts/deps.sh
 
-## install: copy the program to $(DESTDIR)$(PREFIX)/bin
+## install: put program, man page and bash completion under $(DESTDIR)$(PREFIX)
 install: $(BUILD)/meshwright
-	install -d "$(DESTDIR)$(PREFIX)/bin"
-	install -m 755 $(BUILD)/meshwright "$(DESTDIR)$(PREFIX)/bin/meshwright"
+	@scripts/install.sh $(BUILD)/meshwright "$(DESTDIR)$(PREFIX)"
 
 ## clean: remove everything that was built
 clean:
@@ -85,6 +89,12 @@ $(BUILD)/meshwright: $(BUILD)/meshwright.o $(BUILD)/libmeshwright.a
 
 $(BUILD)/tests/%: $(BUILD)/tests/%.o $(BUILD)/libmeshwright.a
 	$(call say,link $@)$(link) -o $@ $^ $(libraries) -lcmocka
+
+# Without fuzz_driver the target is libFuzzer's, which has a main of its own (scripts/fuzz.sh).
+fuzz_driver ?= $(BUILD)/tests/fuzz/driver.o
+
+$(BUILD)/tests/fuzz/fuzz_%: $(BUILD)/tests/fuzz/fuzz_%.o $(fuzz_driver) $(BUILD)/libmeshwright.a
+	$(call say,link $@)$(link) -o $@ $^ $(libraries)
 
 # Made anew each time, so that no object of a removed source lingers in it.
 $(BUILD)/libmeshwright.a: $(objects)
@@ -103,6 +113,6 @@ $(BUILD)/%.json.o: %.json
 	@mkdir -p $(@D)
 	$(call say,embed $<)scripts/embed.sh $< | $(CC) -c -x assembler -o $@ -
 
-.PHONY: all test demo asan layers bench golden-update deps install clean help
+.PHONY: all test demo asan fuzz layers bench golden-update deps install clean help
 .SECONDARY:
--include $(sources:%.c=$(BUILD)/%.d) $(tests:%=%.d) $(BUILD)/meshwright.d
+-include $(sources:%.c=$(BUILD)/%.d) $(tests:%=%.d) $(fuzzers:%=%.d) $(BUILD)/tests/fuzz/driver.d $(BUILD)/meshwright.d

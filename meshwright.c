@@ -56,6 +56,8 @@ static enum base_status run(int count, const char *const *arguments, struct comm
 {
     if (count < 2) return base_fail(error, BASE_USAGE, "a command is needed: `meshwright --help` lists them");
     if (!strcmp(arguments[1], "--help") || !strcmp(arguments[1], "help")) return commands_help(out), BASE_OK;
+    if (!strcmp(arguments[1], "--man")) return commands_man(MESHWRIGHT_VERSION, out), BASE_OK;
+    if (!strcmp(arguments[1], "--bash-completion")) return commands_bash_completion(out, error);
     if (!strcmp(arguments[1], "--version")) return base_put(out, "meshwright " MESHWRIGHT_VERSION "\n"), BASE_OK;
     return commands_execute(context, arguments[1], count - 2, arguments + 2, out, error);
 }

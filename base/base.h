@@ -82,6 +82,7 @@ enum base_status base_parse_double(const char *text, const char *what, double lo
 /* "4,2,2,1" -> {4,2,2,1}; between 1 and limit entries, each within the bounds. */
 enum base_status base_parse_ints(const char *text, const char *what, int64_t low, int64_t high, int limit, int64_t *out, int *count, struct base_error *error);
 int64_t base_ceil_div(int64_t a, int64_t b); /* b > 0, a >= 0 */
+int64_t base_next_divisor(int64_t number, int64_t after); /* the smallest divisor above `after`, or 0; in root(number) steps */
 
 /* Humane forms, for reports/ and plots/ alone: "30.75 GiB", "1.51 s", "304.4 k", "45 GB/s". buffer is returned. */
 enum { BASE_HUMANE = 32 };
@@ -91,6 +92,10 @@ char *base_format_count(char buffer[BASE_HUMANE], double count);
 
 /* Name in names that is closest to text, or NULL if none is near. */
 const char *base_nearest(const char *text, const char *const *names, int count);
+/* "what: "given" is unknown: is NEAREST meant? NAME, NAME or NAME would do" */
+enum base_status base_fail_unknown(struct base_error *error, enum base_status status, const char *what, const char *given, const char *const *names, int count);
+/* Which of the names the text is; otherwise that message, as BASE_INPUT. */
+enum base_status base_parse_word(const char *text, const char *what, const char *const *names, int count, int *out, struct base_error *error);
 
 /* ---- JSON (json.c, the door to cJSON) ---- */
 
@@ -163,6 +168,7 @@ void base_put_csv(struct base_text *text, const char *field); /* quoted where it
 
 /* ---- files (file.c) ---- */
 
+bool base_is_file(const char *path); /* a regular file, or what can be read like one; no directory */
 enum base_status base_read_file(struct base_arena *arena, const char *path, size_t limit_bytes, const char **text, size_t *length, struct base_error *error);
 
 /* An output file is written beside its place and renamed at the end; what is not committed leaves no trace. */
@@ -177,11 +183,11 @@ void base_output_abandon_all(void); /* at exit: removes every partial file */
 void base_output_unlink_all(void);  /* the same from a signal handler: calls nothing that is not async-signal-safe */
 enum base_status base_write_file(const char *path, const char *bytes, size_t length, struct base_error *error);
 
-/* ---- options (options.c): one table gives parsing, help and (later) man page and completion ---- */
+/* ---- options (options.c): one table gives parsing, help, man page and completion ---- */
 
 struct base_option {
     const char *name;     /* "--batch-size" */
-    const char *value;    /* "B" as help shows it; NULL: a flag */
+    const char *value;    /* "B" as help shows it, or words to choose from, "none|full|N" (capitals stand for something); NULL: a flag */
     const char *help;
     const char *fallback; /* default as help shows it, or NULL */
 };

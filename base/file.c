@@ -11,6 +11,12 @@
 enum { OPEN_OUTPUTS = 8 };
 static struct base_output open_outputs[OPEN_OUTPUTS];
 
+bool base_is_file(const char *path)
+{
+    struct stat status;
+    return stat(path, &status) == 0 && !S_ISDIR(status.st_mode);
+}
+
 enum base_status base_read_file(struct base_arena *arena, const char *path, size_t limit_bytes, const char **text, size_t *length, struct base_error *error)
 {
     struct stat status;

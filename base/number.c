@@ -60,6 +60,17 @@ int64_t base_ceil_div(int64_t a, int64_t b)
     return a / b + (a % b != 0);
 }
 
+int64_t base_next_divisor(int64_t number, int64_t after)
+{
+    int64_t next = 0;
+    for (int64_t d = 1; d <= number / d; d++) {
+        if (number % d) continue;
+        if (d > after) return d;
+        if (number / d > after) next = number / d; /* partners of growing divisors fall */
+    }
+    return next;
+}
+
 struct unit { double size; const char *name; };
 
 /* The largest unit that leaves at least one before the point, rounding included. A whole number is shown as one. */
@@ -134,4 +145,25 @@ const char *base_nearest(const char *text, const char *const *names, int count)
         nearest = names[i];
     }
     return nearest;
+}
+
+enum base_status base_fail_unknown(struct base_error *error, enum base_status status, const char *what, const char *given, const char *const *names, int count)
+{
+    char all[600] = "";
+    size_t used = 0;
+    for (int i = 0; i < count && used < sizeof all; i++)
+        used += (size_t)snprintf(all + used, sizeof all - used, "%s%s", i == 0 ? "" : i == count - 1 ? " or " : ", ", names[i]);
+    const char *nearest = base_nearest(given, names, count);
+    if (nearest) return base_fail(error, status, "%s: \"%.*s\" is unknown: is %s meant? %s would do", what, SHOWN, given, nearest, all);
+    return base_fail(error, status, "%s: \"%.*s\" is unknown; %s would do", what, SHOWN, given, all);
+}
+
+enum base_status base_parse_word(const char *text, const char *what, const char *const *names, int count, int *out, struct base_error *error)
+{
+    for (int i = 0; i < count; i++) {
+        if (strcmp(text, names[i]) != 0) continue;
+        *out = i;
+        return BASE_OK;
+    }
+    return base_fail_unknown(error, BASE_INPUT, what, text, names, count);
 }

@@ -3,22 +3,13 @@
 #include <string.h>
 
 static const struct commands_command *const table[] = {
-    &commands_predict, &commands_sweep, &commands_mesh, &commands_topology, &commands_rules, &commands_models, &commands_params, &commands_plot, &commands_batch,
+    &commands_predict, &commands_sweep, &commands_mesh, &commands_layout, &commands_topology, &commands_rules, &commands_models, &commands_params, &commands_partition, &commands_plot, &commands_batch,
 };
 
 const struct commands_command *const *commands_all(int *count)
 {
     *count = BASE_COUNT(table);
     return table;
-}
-
-void commands_help(struct base_text *out)
-{
-    base_put(out, "meshwright answers for a plan that trains a transformer on a TPU slice or a GPU cluster: does it fit in memory,\n"
-                  "how many tokens per second, and why.\n\nusage: meshwright COMMAND [ARGUMENTS] [--json] [--out FILE]\n\n");
-    for (int i = 0; i < BASE_COUNT(table); i++) base_putf(out, "  %-10s %s\n", table[i]->name, table[i]->summary);
-    base_put(out, "\n`meshwright COMMAND --help` lists a command's options, defaults and examples; `meshwright --version` says which this is.\n"
-                  "Exit codes: 0 done, 1 internal error, 2 usage, 3 bad input, 4 the plan does not fit, 5 the run failed.\n");
 }
 
 static const struct commands_command *find_command(const char *name, struct base_error *error)
@@ -34,18 +25,6 @@ static const struct commands_command *find_command(const char *name, struct base
     return NULL;
 }
 
-static void command_help(const struct commands_command *command, struct base_text *out)
-{
-    base_putf(out, "usage: meshwright %s\n\n%s\n\n", command->usage, command->summary);
-    for (int i = 0; i < command->option_count; i++) {
-        const struct base_option *option = &command->options[i];
-        base_putf(out, "  %-*s %s", 34, base_print(out->arena, "%s %s", option->name, option->value ? option->value : ""), option->help);
-        if (option->fallback) base_putf(out, " (default: %s)", option->fallback);
-        base_put(out, "\n");
-    }
-    if (command->examples) base_putf(out, "\nexamples:\n%s", command->examples);
-}
-
 static bool asks_for_help(int count, const char *const *arguments)
 {
     for (int i = 0; i < count; i++)
@@ -59,7 +38,7 @@ enum base_status commands_execute(struct commands_context *context, const char *
     const struct commands_command *command = find_command(name, error);
     if (!command) return BASE_USAGE;
     if (asks_for_help(argument_count, arguments)) {
-        command_help(command, out);
+        commands_help_on(command, out);
         return BASE_OK;
     }
     struct base_arguments parsed;

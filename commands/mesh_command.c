@@ -16,7 +16,7 @@ static enum base_status read_numbers(const struct base_arguments *arguments, con
     return BASE_OK;
 }
 
-static enum base_status read_request(const struct base_arguments *arguments, struct topo_mesh_request *request, struct base_error *error)
+enum base_status commands_mesh_request(const struct base_arguments *arguments, struct topo_mesh_request *request, struct base_error *error)
 {
     const char *partitions = base_argument(arguments, "--num-partitions"), *by_host = base_argument(arguments, "--tile-by-host-if-needed");
     int64_t flag = 1;
@@ -129,7 +129,7 @@ static enum base_status mesh_run(struct commands_context *context, const struct 
     struct topo_mesh mesh;
     const char *name = base_argument(arguments, "--topology");
     if (!name) return base_fail(error, BASE_USAGE, "--topology is missing: --topology v4-512 would do");
-    BASE_TRY(read_request(arguments, &request, error));
+    BASE_TRY(commands_mesh_request(arguments, &request, error));
     BASE_TRY(topo_parse(context->arena, name, &topology, error));
     BASE_TRY(topo_mesh_build(context->arena, &topology, &request, false, &mesh, error));
     struct base_json_writer writer = {.text = out, .compact = context->compact};
@@ -139,12 +139,7 @@ static enum base_status mesh_run(struct commands_context *context, const struct 
 }
 
 static const struct base_option mesh_options[] = {
-    {"--topology", "T", "what the devices are: v4-512, v4:4x8x8, a100-80g:32x8, local:4, …", NULL},
-    {"--model-parallel-submesh", "X,Y,Z,C", "the box of devices that holds one copy of the model; [node,local] on GPUs", NULL},
-    {"--num-partitions", "N", "how many devices hold one copy, placed by T5X's table", NULL},
-    {"--ici-mesh-shape", "R,D,M", "replica, data and model inside a slice; with --dcn-mesh-shape", NULL},
-    {"--dcn-mesh-shape", "R,D,M", "replica, data and model over slices", NULL},
-    {"--tile-by-host-if-needed", "0|1", "0 lists devices without regard to hosts", "1"},
+    COMMANDS_MESH,
     COMMANDS_COMMON,
 };
 
@@ -462,6 +457,12 @@ static enum base_status topology_run(struct commands_context *context, const str
     return BASE_OK;
 }
 
+static const char *topology_words(struct base_arena *arena)
+{
+    (void)arena;
+    return "@topology";
+}
+
 static const struct base_option topology_options[] = {COMMANDS_COMMON};
 
 const struct commands_command commands_topology = {
@@ -472,5 +473,6 @@ const struct commands_command commands_topology = {
     .options = topology_options,
     .option_count = BASE_COUNT(topology_options),
     .positional_limit = 1,
+    .first_words = topology_words,
     .run = topology_run,
 };

@@ -187,12 +187,10 @@ static enum base_status parse_fallback(const char *text, enum model_fallback *ou
 {
     static const char *const names[] = {
         [MODEL_AXIS_IS_UNSHARDED] = "axis_is_unsharded", [MODEL_RAISE_ERROR] = "raise_error", [MODEL_NO_CONSTRAINT] = "no_constraint"};
-    for (int i = 0; i < BASE_COUNT(names); i++) {
-        if (strcmp(text, names[i]) != 0) continue;
-        *out = (enum model_fallback)i;
-        return BASE_OK;
-    }
-    return base_fail(error, BASE_INPUT, "--fallback: \"%.60s\" is unknown; axis_is_unsharded, raise_error or no_constraint would do", text);
+    int fallback;
+    BASE_TRY(base_parse_word(text, "--fallback", names, BASE_COUNT(names), &fallback, error));
+    *out = (enum model_fallback)fallback;
+    return BASE_OK;
 }
 
 static enum base_status parse_shape(const char *text, struct resolution *out, struct base_error *error)
@@ -291,7 +289,7 @@ static const struct base_option rules_options[] = {
     {"--axes", "NAMES", "logical axes of an array, in order; null is one without a name", "the rules themselves are printed"},
     {"--mesh", "SIZES", "mesh axes and sizes, as in data=4,model=2", NULL},
     {"--shape", "SIZES", "sizes of the array's dimensions; with --mesh, gives the shape on one device", NULL},
-    {"--fallback", "WHAT", "resolve a constraint, and do this where no rule applies: axis_is_unsharded, raise_error or no_constraint", NULL},
+    {"--fallback", "axis_is_unsharded|raise_error|no_constraint", "resolve a constraint, and do this where no rule applies", NULL},
     COMMANDS_COMMON,
 };
 
@@ -311,34 +309,30 @@ const struct commands_command commands_rules = {
 struct zoo_row {
     const struct model_zoo_model *model;
     struct model_config config;
-    int64_t parameter_count;
+    int64_t parameter_count, adafactor_bytes, adamw_bytes; /* the last two: optimizer state */
 };
 
-/* Elements of all parameters and of Adafactor's state, nothing sharded. */
+/* Elements and bytes of all parameters and of the optimizer's state, nothing sharded. */
 static enum base_status count_whole(const struct model_parameter *parameters, int count, enum model_optimizer optimizer,
-                                    struct model_device_state *out, struct base_error *error)
+                                    const struct model_adafactor *adafactor, struct model_device_state *out, struct base_error *error)
 {
-    struct model_adafactor adafactor = model_adafactor_defaults();
-    return model_device_state(parameters, count, &(struct model_rules){0}, &(struct model_mesh){0}, optimizer, &adafactor, out, error);
+    return model_device_state(parameters, count, &(struct model_rules){0}, &(struct model_mesh){0}, optimizer, adafactor, out, error);
 }
 
 static enum base_status fill_zoo_row(struct base_arena *arena, struct zoo_row *row, struct base_error *error)
 {
     const struct model_parameter *parameters;
-    struct model_device_state whole = {0};
+    struct model_device_state adafactor, adamw;
+    struct model_adafactor defaults = model_adafactor_defaults();
     int count;
     BASE_TRY(model_config_parse(arena, row->model->name, &row->config, error));
     BASE_TRY(model_parameters(arena, &row->config, &parameters, &count, error));
-    BASE_TRY(count_whole(parameters, count, MODEL_SGD, &whole, error));
-    row->parameter_count = whole.parameter_count;
+    BASE_TRY(count_whole(parameters, count, MODEL_ADAFACTOR, &defaults, &adafactor, error));
+    BASE_TRY(count_whole(parameters, count, MODEL_ADAMW, &defaults, &adamw, error));
+    row->parameter_count = adafactor.parameter_count;
+    row->adafactor_bytes = adafactor.optimizer_state_bytes;
+    row->adamw_bytes = adamw.optimizer_state_bytes;
     return BASE_OK;
-}
-
-static const char *activations_text(struct base_arena *arena, const struct model_config *config)
-{
-    struct base_text text = {.arena = arena};
-    for (int i = 0; i < config->mlp_activation_count; i++) base_putf(&text, "%s%s", i ? "+" : "", model_activation_name(config->mlp_activations[i]));
-    return text.data;
 }
 
 static void put_zoo_row(struct base_json_writer *writer, const struct zoo_row *row)
@@ -362,6 +356,9 @@ static void put_zoo_row(struct base_json_writer *writer, const struct zoo_row *r
     base_json_key(writer, "logits_via_embedding");
     base_json_put_bool(writer, config->logits_via_embedding);
     put_int(writer, "parameter_count", row->parameter_count);
+    put_int(writer, "adafactor_state_bytes", row->adafactor_bytes);
+    put_int(writer, "adamw_state_bytes", row->adamw_bytes);
+    put_string(writer, "about", row->model->about);
     put_string(writer, "source", row->model->source);
     base_json_close(writer, '}');
 }
@@ -372,25 +369,31 @@ static const char *layers_text(struct base_arena *arena, const struct model_conf
     return base_print(arena, "%lld+%lld", (long long)config->num_encoder_layers, (long long)config->num_decoder_layers);
 }
 
+static const char *bytes_text(struct base_arena *arena, int64_t bytes)
+{
+    char shown[BASE_HUMANE];
+    return base_copy(arena, base_format_bytes(shown, (double)bytes));
+}
+
 static void write_zoo(const struct zoo_row *rows, int count, struct base_text *out)
 {
-    static const char *const titles[] = {"model", "architecture", "layers", "emb_dim", "heads", "head_dim", "mlp_dim", "vocab_size", "activations",
-                                         "logits", "parameters"};
-    struct table table = new_table(out->arena, "llrrrrrrllr", count + 1);
+    static const char *const titles[] = {"model", "parameters", "adafactor state", "adamw state", "layers", "emb_dim", "heads", "head_dim", "mlp_dim", "vocab_size", "what it is"};
+    struct table table = new_table(out->arena, "lrrrrrrrrrl", count + 1);
     for (int i = 0; i < BASE_COUNT(titles); i++) put_cell(&table, titles[i]);
     for (int i = 0; i < count; i++) {
         const struct model_config *config = &rows[i].config;
         const int64_t sizes[] = {config->emb_dim, config->num_heads, config->head_dim, config->mlp_dim, config->vocab_size};
         put_cell(&table, rows[i].model->name);
-        put_cell(&table, rows[i].model->architecture);
+        put_cell(&table, grouped(out->arena, rows[i].parameter_count));
+        put_cell(&table, bytes_text(out->arena, rows[i].adafactor_bytes));
+        put_cell(&table, bytes_text(out->arena, rows[i].adamw_bytes));
         put_cell(&table, layers_text(out->arena, config));
         for (int j = 0; j < BASE_COUNT(sizes); j++) put_cell(&table, base_print(out->arena, "%lld", (long long)sizes[j]));
-        put_cell(&table, activations_text(out->arena, config));
-        put_cell(&table, config->logits_via_embedding ? "embedding" : "own");
-        put_cell(&table, grouped(out->arena, rows[i].parameter_count));
+        put_cell(&table, rows[i].model->about);
     }
     write_table(&table, out);
-    base_put(out, "\nAny other model: decoder_only:emb_dim=…,num_heads=…,head_dim=…,mlp_dim=…,num_layers=…,vocab_size=…; the same after\n"
+    base_put(out, "\nParameters are float32. adafactor is T5X's, factored; `meshwright params --adafactor …` counts its other options.\n"
+                  "Any other model: decoder_only:emb_dim=…,num_heads=…,head_dim=…,mlp_dim=…,num_layers=…,vocab_size=…; the same after\n"
                   "encoder_decoder:, scalable_encoder_decoder: or scalable_decoder_only:; or @FILE.json.\n");
 }
 
@@ -449,21 +452,53 @@ struct inventory {
     struct model_device_state whole, device;
 };
 
-static enum base_status take_inventory(struct base_arena *arena, const struct base_arguments *arguments, struct inventory *out,
-                                       struct base_error *error)
+enum { LARGEST_OVERRIDES_BYTES = 1 << 20 };
+
+enum base_status commands_overrides_text(struct commands_context *context, const struct base_arguments *arguments, const char **out, struct base_error *error)
 {
-    const char *model = base_argument(arguments, "--model"), *rules = base_argument(arguments, "--logical-axis-rules");
-    const char *mesh = base_argument(arguments, "--mesh"), *optimizer = base_argument(arguments, "--optimizer");
-    if (!model) return base_fail(error, BASE_USAGE, "--model is needed, as in --model t5_1_1_base; `meshwright models` lists them");
-    out->has_mesh = mesh != NULL;
+    const char *given = base_argument(arguments, "--params-axes-names-override");
+    size_t length;
+    *out = given;
+    if (!given || *given == '[') return BASE_OK;
+    return base_read_file(context->arena, given, LARGEST_OVERRIDES_BYTES, out, &length, error);
+}
+
+/* The model's parameters, with the axes that the user gives them. */
+static enum base_status read_parameters(struct commands_context *context, const struct base_arguments *arguments, struct inventory *out, struct base_error *error)
+{
+    const char *text;
+    struct model_overrides overrides;
+    BASE_TRY(model_parameters(context->arena, &out->config, &out->parameters, &out->count, error));
+    BASE_TRY(commands_overrides_text(context, arguments, &text, error));
+    if (!text) return BASE_OK;
+    BASE_TRY(model_overrides_parse(context->arena, text, &overrides, error));
+    return model_overrides_apply(context->arena, &overrides, out->parameters, out->count, &out->parameters, error);
+}
+
+static enum base_status read_optimizer(struct base_arena *arena, const struct base_arguments *arguments, struct inventory *out, struct base_error *error)
+{
+    const char *optimizer = base_argument(arguments, "--optimizer"), *adafactor = base_argument(arguments, "--adafactor");
     out->optimizer_name = optimizer ? optimizer : "adafactor";
     out->adafactor = model_adafactor_defaults();
+    BASE_TRY(model_optimizer_parse(out->optimizer_name, &out->optimizer, error));
+    if (!adafactor) return BASE_OK;
+    if (out->optimizer != MODEL_ADAFACTOR) return base_fail(error, BASE_INPUT, "--adafactor has options, but the optimizer is %s; --optimizer adafactor would do", out->optimizer_name);
+    return model_adafactor_parse(arena, adafactor, &out->adafactor, error);
+}
+
+static enum base_status take_inventory(struct commands_context *context, const struct base_arguments *arguments, struct inventory *out,
+                                       struct base_error *error)
+{
+    struct base_arena *arena = context->arena;
+    const char *model = base_argument(arguments, "--model"), *rules = base_argument(arguments, "--logical-axis-rules"), *mesh = base_argument(arguments, "--mesh");
+    if (!model) return base_fail(error, BASE_USAGE, "--model is needed, as in --model t5_1_1_base; `meshwright models` lists them");
+    out->has_mesh = mesh != NULL;
     BASE_TRY(model_config_parse(arena, model, &out->config, error));
     BASE_TRY(model_rules_parse(arena, rules ? rules : "standard", &out->rules, error));
-    BASE_TRY(model_optimizer_parse(out->optimizer_name, &out->optimizer, error));
+    BASE_TRY(read_optimizer(arena, arguments, out, error));
     if (mesh) BASE_TRY(model_mesh_parse(arena, mesh, &out->mesh, error));
-    BASE_TRY(model_parameters(arena, &out->config, &out->parameters, &out->count, error));
-    BASE_TRY(count_whole(out->parameters, out->count, out->optimizer, &out->whole, error));
+    BASE_TRY(read_parameters(context, arguments, out, error));
+    BASE_TRY(count_whole(out->parameters, out->count, out->optimizer, &out->adafactor, &out->whole, error));
     if (!mesh) return BASE_OK;
     return model_device_state(out->parameters, out->count, &out->rules, &out->mesh, out->optimizer, &out->adafactor, &out->device, error);
 }
@@ -529,13 +564,27 @@ static enum base_status put_inventory(struct base_json_writer *writer, const str
     return BASE_OK;
 }
 
-/* Layers of one stack are alike, so people see the first and how many there are. 0: a row to leave out. */
-static int64_t layers_alike(const struct model_config *config, const char *path)
+/* Layers of one stack are alike unless the user's axes say otherwise, so people see the first, and those that differ. */
+static bool is_shown(struct base_arena *arena, const struct inventory *inventory, const struct model_parameter *parameter)
 {
-    const char *layer = strstr(path, "/layers_");
+    const char *layer = strstr(parameter->path, "/layers_");
+    bool first = !layer || !strncmp(layer, "/layers_0/", 10);
+    return first || !model_is_like_first_layer(arena, inventory->parameters, inventory->count, parameter);
+}
+
+/* How many arrays a row stands for: with the first layer's, those of the layers like it. */
+static int64_t arrays_alike(struct base_arena *arena, const struct inventory *inventory, const struct model_parameter *parameter)
+{
+    const char *layer = strstr(parameter->path, "/layers_0/");
+    int64_t alike = 0;
     if (!layer) return 1;
-    if (strncmp(layer, "/layers_0/", 10) != 0) return 0;
-    return strncmp(path, "encoder/", 8) ? config->num_decoder_layers : config->num_encoder_layers;
+    for (int i = 0; i < inventory->count; i++) {
+        const struct model_parameter *other = &inventory->parameters[i];
+        const char *at = strstr(other->path, "/layers_"), *rest = at ? strchr(at + 1, '/') : NULL;
+        bool same = rest && at - other->path == layer - parameter->path && !strncmp(other->path, parameter->path, (size_t)(at - other->path)) && !strcmp(rest + 1, layer + 10);
+        alike += same && model_is_like_first_layer(arena, inventory->parameters, inventory->count, other);
+    }
+    return alike;
 }
 
 static const char *path_of_all_layers(struct base_arena *arena, const char *path)
@@ -564,13 +613,12 @@ static enum base_status write_parameter(struct table *table, const struct invent
     struct base_text names = {.arena = arena};
     struct model_axes spec[MODEL_MAX_RANK];
     const char *state;
-    int64_t layers = layers_alike(&inventory->config, parameter->path);
-    if (layers == 0) return BASE_OK;
+    if (!is_shown(arena, inventory, parameter)) return BASE_OK;
     BASE_TRY(model_resolve(&inventory->rules, parameter->axes, parameter->rank, MODEL_AXIS_IS_UNSHARDED, spec, NULL, error));
     BASE_TRY(state_text(arena, inventory, parameter, &state, error));
-    for (int i = 0; i < parameter->rank; i++) base_putf(&names, "%s%s", i ? ", " : "", parameter->axes[i]);
+    for (int i = 0; i < parameter->rank; i++) base_putf(&names, "%s%s", i ? ", " : "", parameter->axes[i] ? parameter->axes[i] : "null");
     put_cell(table, path_of_all_layers(arena, parameter->path));
-    put_cell(table, base_print(arena, "%lld", (long long)layers));
+    put_cell(table, base_print(arena, "%lld", (long long)arrays_alike(arena, inventory, parameter)));
     put_cell(table, shape_text(arena, parameter->rank, parameter->shape));
     put_cell(table, names.data);
     put_cell(table, spec_text(arena, parameter->rank, spec));
@@ -602,7 +650,7 @@ static enum base_status run_params(struct commands_context *context, const struc
                                    struct base_error *error)
 {
     struct inventory *inventory = base_new(context->arena, struct inventory, 1);
-    BASE_TRY(take_inventory(context->arena, arguments, inventory, error));
+    BASE_TRY(take_inventory(context, arguments, inventory, error));
     struct base_json_writer writer = {.text = out, .compact = context->compact};
     return context->json ? put_inventory(&writer, inventory, error) : write_inventory(inventory, out, error);
 }
@@ -611,7 +659,8 @@ static const struct base_option params_options[] = {
     {"--model", "MODEL", "a zoo name, ARCHITECTURE:key=value,… or @FILE.json", NULL},
     {"--logical-axis-rules", "RULES", "as in `meshwright rules`", "standard:1,1"},
     {"--mesh", "SIZES", "mesh axes and sizes, as in data=4,model=2; adds what one device holds", NULL},
-    {"--optimizer", "NAME", "adafactor, adamw or sgd", "adafactor"},
+    {"--optimizer", "adafactor|adamw|sgd", "whose state is counted", "adafactor"},
+    COMMANDS_PARAMETERS,
     COMMANDS_COMMON,
 };
 

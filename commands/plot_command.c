@@ -26,6 +26,13 @@ static const char *list_kinds(struct base_arena *arena)
     return text.data;
 }
 
+static const char *kind_words(struct base_arena *arena)
+{
+    struct base_text text = {.arena = arena};
+    for (int i = 0; i < BASE_COUNT(kinds); i++) base_putf(&text, "%s%s", i ? " " : "", kinds[i].name);
+    return text.data;
+}
+
 static enum base_status find_kind(struct base_arena *arena, const char *name, const struct kind **out, struct base_error *error)
 {
     for (int i = 0; i < BASE_COUNT(kinds); i++) {
@@ -33,7 +40,9 @@ static enum base_status find_kind(struct base_arena *arena, const char *name, co
         *out = &kinds[i];
         return BASE_OK;
     }
-    return base_fail(error, BASE_USAGE, "plot: there is no kind \"%.60s\"; the kinds are: %s", name, list_kinds(arena));
+    const char **names = base_new(arena, const char *, BASE_COUNT(kinds));
+    for (int i = 0; i < BASE_COUNT(kinds); i++) names[i] = kinds[i].name;
+    return base_fail_unknown(error, BASE_USAGE, "plot: KIND", name, names, BASE_COUNT(kinds));
 }
 
 static void put_report(const struct commands_context *context, const struct kind *kind, const char *path,
@@ -82,11 +91,12 @@ const struct commands_command commands_plot = {
     .name = "plot",
     .summary = "draw a chart as SVG, PDF or PNG: comparison (predicted beside measured)",
     .usage = "plot KIND INPUT --out FILE.svg|.pdf|.png",
-    .examples = "  meshwright sweep TABLE.csv --out RESULT.csv && meshwright plot comparison RESULT.csv --out comparison.svg\n"
-                "  meshwright plot comparison RESULT.csv --out comparison.png\n",
+    .examples = "  meshwright sweep examples/tpu_v4_tuning.csv --out result.csv && meshwright plot comparison result.csv --out comparison.svg\n"
+                "  meshwright plot comparison result.csv --out comparison.png\n",
     .options = options,
     .option_count = BASE_COUNT(options),
     .positional_limit = 2,
+    .first_words = kind_words,
     .run = run_plot,
     .writes_out = true,
 };

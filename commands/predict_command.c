@@ -13,7 +13,7 @@ static const struct { const char *option; enum sim_key key; } plan_options[] = {
     {"--logical-axis-rules", SIM_RULES}, {"--optimizer-partitioning", SIM_OPTIMIZER_PARTITIONING}, {"--sequence-parallel", SIM_SEQUENCE_PARALLEL},
     {"--batch-size", SIM_BATCH_SIZE}, {"--num-microbatches", SIM_NUM_MICROBATCHES}, {"--optimizer", SIM_OPTIMIZER}, {"--remat-policy", SIM_REMAT_POLICY},
     {"--dtype", SIM_DTYPE}, {"--attention", SIM_ATTENTION}, {"--software", SIM_SOFTWARE}, {"--memory-kind", SIM_MEMORY_KIND},
-    {"--learning-rate", SIM_LEARNING_RATE}, {"--seed", SIM_SEED},
+    {"--learning-rate", SIM_LEARNING_RATE}, {"--seed", SIM_SEED}, {"--adafactor", SIM_ADAFACTOR},
 };
 
 enum base_status commands_profile(struct commands_context *context, const struct base_arguments *arguments, struct base_error *error)
@@ -58,7 +58,9 @@ static enum base_status read_plan(struct commands_context *context, const struct
         if (given && !*given) return base_fail(error, BASE_INPUT, "%s: is empty; leave it out for the default", plan_options[i].option);
         if (given) plan->values[plan_options[i].key] = given;
     }
-    const char *lengths = base_argument(arguments, "--task-feature-lengths");
+    const char *lengths = base_argument(arguments, "--task-feature-lengths"), *overrides;
+    BASE_TRY(commands_overrides_text(context, arguments, &overrides, error));
+    if (overrides) plan->values[SIM_OVERRIDES] = overrides;
     return lengths ? read_lengths(context->arena, lengths, plan, error) : BASE_OK;
 }
 
@@ -66,14 +68,10 @@ static enum base_status read_step(const struct base_arguments *arguments, enum m
 {
     static const char *const names[] = {[MODEL_STEP_TRAIN] = "train", [MODEL_STEP_GRADIENT] = "gradient", [MODEL_STEP_FORWARD] = "forward", [MODEL_STEP_EVALUATE] = "evaluate"};
     const char *given = base_argument(arguments, "--step");
-    *out = MODEL_STEP_TRAIN;
-    if (!given) return BASE_OK;
-    for (int i = 0; i < BASE_COUNT(names); i++) {
-        if (strcmp(names[i], given) != 0) continue;
-        *out = (enum model_step)i;
-        return BASE_OK;
-    }
-    return base_fail(error, BASE_INPUT, "--step: \"%.40s\" is unknown; train, gradient, forward and evaluate would do", given);
+    int step = MODEL_STEP_TRAIN;
+    if (given) BASE_TRY(base_parse_word(given, "--step", names, BASE_COUNT(names), &step, error));
+    *out = (enum model_step)step;
+    return BASE_OK;
 }
 
 static enum base_status write_trace(struct commands_context *context, const char *path, const struct sim_timeline *timeline, struct base_error *error)
@@ -120,21 +118,22 @@ static const struct base_option options[] = {
     {"--topology", "T", "v4-512, v4:4x8x8, h100:16x8, local:4, …", NULL},
     {"--model-parallel-submesh", "X,Y,Z,C", "the tile of one model group", NULL},
     {"--num-partitions", "N", "or T5X's table of tiles", "1"},
-    {"--logical-axis-rules", "RULES", "standard:A,P, data_only, zero3, megatron, optimus, gshard, or a JSON list", "standard:1,1"},
+    {"--logical-axis-rules", "standard:A,P|data_only|zero3|megatron|optimus|gshard|JSON", "which mesh axis shards a logical axis; JSON: a list of [logical axis, mesh axis]", "standard:1,1"},
     {"--task-feature-lengths", "I,T", "lengths of inputs and targets; decoder-only models: T", NULL},
     {"--batch-size", "B", "sequences in a global batch", NULL},
     {"--num-microbatches", "N", "0 and 1 are off", "0"},
-    {"--optimizer", "O", "adafactor, adamw, sgd", "adafactor"},
+    {"--optimizer", "adafactor|adamw|sgd", "what updates the parameters", "adafactor"},
     {"--learning-rate", "R", "constant", "1e-3"},
-    {"--remat-policy", "P", "none, minimal, selective, full", "minimal for scanned models, else none"},
-    {"--dtype", "D", "bfloat16, float32, float16, fp8", "bfloat16; float32 on local topologies"},
-    {"--attention", "A", "unfused, flash", "unfused"},
-    {"--optimizer-partitioning", "P", "none, data, data+gradients", "none"},
+    COMMANDS_PARAMETERS,
+    {"--remat-policy", "none|minimal|selective|full", "what the backward pass recomputes", "minimal for scanned models, else none"},
+    {"--dtype", "bfloat16|float32|float16|fp8", "what is computed in", "bfloat16; float32 on local topologies"},
+    {"--attention", "unfused|flash", "whether attention scores are materialised", "unfused"},
+    {"--optimizer-partitioning", "none|data|data+gradients", "what is sharded over the data axis: optimizer state (ZeRO-1), gradients too (ZeRO-2)", "none"},
     {"--sequence-parallel", "0|1", "shard the length between model-parallel parts", "0"},
     {"--software", "S", "training software of which time", "t5x"},
-    {"--memory-kind", "K", "device, reserved, allocated", "device"},
+    {"--memory-kind", "device|reserved|allocated", "which memory peak_bytes is", "device"},
     {"--seed", "N", "initial values and data", "0"},
-    {"--step", "S", "train, gradient, forward, evaluate", "train"},
+    {"--step", "train|gradient|forward|evaluate", "how much of the step", "train"},
     {"--as-partitioned", NULL, "without the compiler passes of the profile", NULL},
     {"--collectives-by-op", NULL, "with each collective the operations it comes from", NULL},
     {"--program", NULL, "print the sharded operations", NULL},
@@ -146,7 +145,7 @@ static const struct base_option options[] = {
 const struct commands_command commands_predict = {
     .name = "predict",
     .summary = "does a plan fit in memory, and how many tokens per second, and why",
-    .usage = "predict PLAN.json | predict --model M --topology T --batch-size B --task-feature-lengths I,T …",
+    .usage = "predict PLAN.json [OPTIONS]\npredict --model M --topology T --batch-size B --task-feature-lengths I,T …",
     .examples = "  meshwright predict examples/t5_11b_v4_512.json\n"
                 "  meshwright predict --model t5_1_1_xl --topology v4-64 --num-partitions 4 --batch-size 256 --task-feature-lengths 512,114\n",
     .options = options,

@@ -166,7 +166,7 @@ const struct commands_command commands_sweep = {
     .summary = "predict every plan of a table, and say how far from what was measured",
     .usage = "sweep TABLE.csv --out RESULT.csv",
     .examples = "  meshwright sweep examples/tpu_v4_tuning.csv --out result.csv\n"
-                "  meshwright sweep plans.csv --out result.csv --json\n",
+                "  meshwright sweep examples/tpu_v4_tuning.csv --out result.csv --json\n",
     .options = options,
     .option_count = BASE_COUNT(options),
     .positional_limit = 1,

@@ -22,8 +22,8 @@ static const struct transpose {
     {MODEL_ADD, 1, MODEL_MAP, MODEL_NO_FUNCTION, "C", MODEL_NO_FUNCTION, "", 0},
     {MODEL_ATTENTION_BIAS, 0, MODEL_MAP, MODEL_NO_FUNCTION, "C", MODEL_NO_FUNCTION, "", 0},
     {MODEL_ATTENTION_BIAS, 3, MODEL_REDUCE, MODEL_SUM, "C", MODEL_NO_FUNCTION, "", 0},
-    {MODEL_NORM, 2, MODEL_REDUCE, MODEL_NORM_GRAD_SCALE, "C01", MODEL_NO_FUNCTION, "", 0},
     {MODEL_NORM, 0, MODEL_MAP, MODEL_NORM_GRAD, "C201S", MODEL_NORM_GRAD_SUM, "C20", 1},
+    {MODEL_NORM, 2, MODEL_REDUCE, MODEL_NORM_GRAD_SCALE, "C01", MODEL_NO_FUNCTION, "", 0},
     {MODEL_SOFTMAX, 0, MODEL_MAP, MODEL_SOFTMAX_GRAD, "OCS", MODEL_PRODUCT_SUM, "OC", 1},
     {MODEL_GATE, 0, MODEL_MAP, MODEL_GATE_GRAD_0, "C01", MODEL_NO_FUNCTION, "", 0},
     {MODEL_GATE, 1, MODEL_MAP, MODEL_GATE_GRAD_1, "C01", MODEL_NO_FUNCTION, "", 0},
@@ -185,10 +185,12 @@ static int emit(struct pass *pass, const struct model_op *of, enum model_op_kind
     return output;
 }
 
-/* d/dA of A,B->C is C,B->A: a contraction's transposes are contractions. */
+/* d/dA of A,B->C is C,B->A: a contraction's transposes are contractions. Both stand in the program before either goes on,
+ * because a weight's gradient may be followed at once by the weight's update in place. */
 static void transpose_einsum(struct pass *pass, const struct model_op *op, int cotangent)
 {
     static const char *const suffixes[2] = {" gradient of input 0", " gradient of input 1"};
+    int parts[2] = {-1, -1};
     for (int i = op->input_count - 1; i >= 0; i--) {
         if (!has_gradient(pass->builder, op->inputs[i])) continue;
         int other = 1 - i, operands[2] = {cotangent, need(pass, op->inputs[other])};
@@ -196,10 +198,11 @@ static void transpose_einsum(struct pass *pass, const struct model_op *op, int c
         memcpy(labels[0], op->output_labels, sizeof labels[0]);
         memcpy(labels[1], op->input_labels[other], sizeof labels[1]);
         bool weight = model_builder_get(pass->builder, op->inputs[i])->role == MODEL_ROLE_WEIGHT;
-        int part = emit(pass, op, MODEL_EINSUM, MODEL_NO_FUNCTION, operands, (const char(*)[MODEL_MAX_RANK + 1])labels, 2, op->inputs[i], op->input_labels[i],
+        parts[i] = emit(pass, op, MODEL_EINSUM, MODEL_NO_FUNCTION, operands, (const char(*)[MODEL_MAX_RANK + 1])labels, 2, op->inputs[i], op->input_labels[i],
                         weight ? " weight gradient" : suffixes[i]);
-        contribute(pass, op->inputs[i], part);
     }
+    for (int i = op->input_count - 1; i >= 0; i--)
+        if (parts[i] >= 0) contribute(pass, op->inputs[i], parts[i]);
 }
 
 static int gather_operands(struct pass *pass, const struct model_op *op, const char *codes, int cotangent, int helper, const char *helper_labels,

@@ -16,7 +16,7 @@ struct builder_parameter {
     int64_t shape[MODEL_MAX_RANK];
     int rank, layers_dim;    /* of the stacked array; layers_dim -1 where it is not scanned */
     int accumulator;         /* float32 sum over microbatches, or -1 */
-    int state[2];            /* adamw: mu, nu; adafactor: v_row, v_col or v; -1 unused */
+    int state[3];            /* adamw: mu, nu; adafactor: v_row, v_col or v, then m; -1 unused */
     bool factored;
     char row_labels[MODEL_MAX_RANK + 1], column_labels[MODEL_MAX_RANK + 1];
     bool updated;            /* its update stands in the program already */

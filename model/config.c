@@ -88,9 +88,11 @@ static enum base_status unknown_key(const char *name, struct base_error *error)
 
 static enum base_status unknown_activation(const char *name, size_t length, struct base_error *error)
 {
-    return base_fail(error, BASE_INPUT, "mlp_activations: \"%.*s\" is unknown; one or two of linear, relu, gelu, silu (swish) joined by + would do, "
-                     "as in gelu+linear",
-                     (int)(length < 60 ? length : 60), name);
+    const char *names[BASE_COUNT(activations)];
+    char given[64];
+    for (int i = 0; i < BASE_COUNT(activations); i++) names[i] = activations[i].name;
+    snprintf(given, sizeof given, "%.*s", (int)(length < 60 ? length : 60), name);
+    return base_fail_unknown(error, BASE_INPUT, "mlp_activations", given, names, BASE_COUNT(activations));
 }
 
 static enum base_status set_activations(struct model_config *config, const char *text, struct base_error *error)
@@ -124,6 +126,12 @@ static enum base_status set_key(struct draft *draft, const char *name, const cha
     if (keys[key].kind == SIZE) memcpy(field, &number, sizeof number);
     else memcpy(field, &(bool){number == 1}, sizeof(bool));
     return BASE_OK;
+}
+
+enum base_status model_config_check(const char *key, const char *value, struct base_error *error)
+{
+    struct draft draft = {.given = 0};
+    return set_key(&draft, key, value, error);
 }
 
 /* ---- a whole model ---- */
@@ -196,9 +204,11 @@ static bool begin(struct draft *draft, const char *name, size_t length)
 
 static enum base_status unknown_architecture(const char *name, size_t length, struct base_error *error)
 {
-    return base_fail(error, BASE_INPUT, "\"%.*s\" is no architecture; encoder_decoder, scalable_encoder_decoder, decoder_only or "
-                     "scalable_decoder_only would do",
-                     (int)(length < 60 ? length : 60), name);
+    const char *names[BASE_COUNT(architectures)];
+    char given[64];
+    for (int i = 0; i < BASE_COUNT(architectures); i++) names[i] = architectures[i].name;
+    snprintf(given, sizeof given, "%.*s", (int)(length < 60 ? length : 60), name);
+    return base_fail_unknown(error, BASE_INPUT, "architecture", given, names, BASE_COUNT(architectures));
 }
 
 /* ---- one line: ARCHITECTURE:key=value,… ---- */
@@ -228,7 +238,7 @@ static enum base_status parse_line(struct base_arena *arena, const char *text, c
     return status == BASE_OK ? status : base_fail_in(error, "%.*s", (int)length, text);
 }
 
-/* ---- @FILE.json ---- */
+/* ---- @FILE.json, @FILE.gin ---- */
 
 static const char *join_strings(struct base_arena *arena, const struct base_json *list)
 {
@@ -276,11 +286,9 @@ static enum base_status read_members(struct base_arena *arena, const struct base
 static enum base_status parse_file(struct base_arena *arena, const char *path, struct model_config *out, struct base_error *error)
 {
     enum { LARGEST_BYTES = 1 << 20 };
-    const char *extension = strrchr(path, '.'), *text;
+    const char *text;
     size_t length;
-    if (extension && !strcmp(extension, ".gin"))
-        return base_fail(error, BASE_INPUT, "%.200s: gin files are not read yet; a zoo name (`meshwright models` lists them), one line such as "
-                         "decoder_only:emb_dim=…, or a JSON file would do", path);
+    if (model_gin_is_gin(path)) return model_gin_config(arena, path, out, error);
     BASE_TRY(base_read_file(arena, path, LARGEST_BYTES, &text, &length, error));
     const struct base_json *object;
     enum base_status status = base_json_parse(arena, text, length, &object, error);
@@ -312,6 +320,7 @@ enum base_status model_zoo(struct base_arena *arena, const struct model_zoo_mode
             .name = base_copy(arena, base_csv_field(&csv, base_csv_column(&csv, "name"))),
             .architecture = base_copy(arena, base_csv_field(&csv, base_csv_column(&csv, "architecture"))),
             .source = base_copy(arena, base_csv_field(&csv, base_csv_column(&csv, "source"))),
+            .about = base_copy(arena, base_csv_field(&csv, base_csv_column(&csv, "about"))),
         };
     }
     base_csv_close(&csv);
@@ -336,7 +345,7 @@ static enum base_status unknown_model(struct base_arena *arena, const char *text
 /* Columns that are no keys say what the row is, not how large. */
 static bool is_label(const char *column)
 {
-    return !strcmp(column, "name") || !strcmp(column, "architecture") || !strcmp(column, "source");
+    return !strcmp(column, "name") || !strcmp(column, "architecture") || !strcmp(column, "source") || !strcmp(column, "about");
 }
 
 static enum base_status read_row(const struct base_csv *csv, struct model_config *out, struct base_error *error)

@@ -47,6 +47,20 @@ static void note_stacked_shape(struct builder *builder, struct builder_parameter
     }
 }
 
+/* The axes that a user gives take the place of the model's own, for sharding and for what the optimizer factors. */
+static void take_given_axes(struct builder *builder, struct builder_parameter *entry)
+{
+    struct model_tensor *tensor = &builder->program->tensors[entry->tensor];
+    const struct model_parameter *given = model_parameter_of_tensor(builder->arena, builder->config, builder->options.parameters, builder->options.parameter_count, tensor->name);
+    if (!given || given->rank != entry->rank) return;
+    const char **axes = base_new(builder->arena, const char *, tensor->rank);
+    for (int i = 0, at = 0; i < entry->rank; i++) {
+        entry->names[i] = given->axes[i];
+        if (i != entry->layers_dim) axes[at++] = given->axes[i];
+    }
+    tensor->given_axes = axes;
+}
+
 /* Declares a float32 parameter of the layer (or model) that is being built. */
 static int parameter(struct builder *builder, const char *path, const char *labels)
 {
@@ -55,21 +69,26 @@ static int parameter(struct builder *builder, const char *path, const char *labe
     *entry = (struct builder_parameter){.path = model_builder_get(builder, tensor)->name, .tensor = tensor, .gradient = -1, .layers = builder->layers};
     bool stacked = builder->config->scan_layers && builder->layers != MODEL_ONE;
     note_stacked_shape(builder, entry, model_builder_get(builder, tensor), stacked ? 1 : -1);
+    if (builder->options.parameters) take_given_axes(builder, entry);
     return tensor;
 }
 
-/* The copy in the compute dtype that contractions read; joined dimensions are split as the network splits them. */
+/* The copy of a parameter in the compute dtype. */
+static int compute_copy(struct builder *builder, const char *path, int master)
+{
+    if (builder->dtype == MODEL_FLOAT32) return master;
+    const char *labels = model_builder_get(builder, master)->labels, *equation = base_print(builder->arena, "%s->%s", labels, labels);
+    int copy = apply(builder, MODEL_MAP, MODEL_CAST, base_print(builder->arena, "%s cast", path), equation, NULL, builder->dtype, MODEL_ROLE_WEIGHT, master, -1, -1, -1);
+    builder->program->tensors[copy].from_producer = true;
+    return copy;
+}
+
+/* What contractions read of a parameter; joined dimensions are split as the network splits them. */
 static int weight(struct builder *builder, const char *path, const char *joined, const char *split)
 {
     bool stacked = builder->config->scan_layers && builder->layers != MODEL_ONE;
     const char *kept = stacked ? split : joined;
-    int master = parameter(builder, path, kept);
-    int copy = master;
-    if (builder->dtype != MODEL_FLOAT32) {
-        const char *equation = base_print(builder->arena, "%s->%s", kept, kept);
-        copy = apply(builder, MODEL_MAP, MODEL_CAST, base_print(builder->arena, "%s cast", path), equation, NULL, builder->dtype, MODEL_ROLE_WEIGHT, master, -1, -1, -1);
-        builder->program->tensors[copy].from_producer = true;
-    }
+    int copy = compute_copy(builder, path, parameter(builder, path, kept));
     if (strcmp(kept, split) == 0) return copy;
     const char *equation = base_print(builder->arena, "%s->%s", kept, split);
     int reshaped = apply(builder, MODEL_RESHAPE, MODEL_NO_FUNCTION, path, equation, NULL, builder->dtype, MODEL_ROLE_WEIGHT, copy, -1, -1, -1);
@@ -90,19 +109,20 @@ static int norm(struct builder *builder, const char *name, int x, char length)
     return apply(builder, MODEL_MAP, MODEL_NORM, name, with_letters(builder, "bqe,bq,e->bqe", length, length), NULL, builder->dtype, MODEL_ROLE_FUSED, wide, mean_square, scale, -1);
 }
 
-/* Bias [heads, queries, keys] from the table of 32 buckets, contracted with a one-hot as T5X does. */
-static int relative_position_bias(struct builder *builder, char query, char key)
-{
-    int table = weight(builder, "relpos_bias/rel_embedding", "hr", "hr");
-    const char *buckets = with_letters(builder, "rqk", query, key);
-    int one_hot = model_builder_apply(builder, MODEL_MAP, MODEL_RELPOS_ONE_HOT, "relpos_bias/one_hot", buckets, NULL, builder->dtype, MODEL_ROLE_FUSED, NULL, 0);
-    return apply(builder, MODEL_EINSUM, MODEL_NO_FUNCTION, "relpos_bias", with_letters(builder, "hr,rqk->hqk", query, key), NULL, builder->dtype, MODEL_ROLE_RELPOS, table, one_hot, -1, -1);
-}
-
 static struct model_op *last_op(struct builder *builder)
 {
     struct model_block *block = &builder->program->blocks[builder->block];
     return &block->ops[block->op_count - 1];
+}
+
+/* Bias [heads, queries, keys] from the table of 32 buckets, contracted with a one-hot as T5X does. */
+static int relative_position_bias(struct builder *builder, char query, char key, bool causal)
+{
+    int table = weight(builder, "relpos_bias/rel_embedding", "hr", "hr");
+    const char *buckets = with_letters(builder, "rqk", query, key);
+    int one_hot = model_builder_apply(builder, MODEL_MAP, MODEL_RELPOS_ONE_HOT, "relpos_bias/one_hot", buckets, NULL, builder->dtype, MODEL_ROLE_FUSED, NULL, 0);
+    last_op(builder)->causal = causal;
+    return apply(builder, MODEL_EINSUM, MODEL_NO_FUNCTION, "relpos_bias", with_letters(builder, "hr,rqk->hqk", query, key), NULL, builder->dtype, MODEL_ROLE_RELPOS, table, one_hot, -1, -1);
 }
 
 /* A contraction that every implementation of the model needs counts for MFU. */
@@ -133,7 +153,15 @@ struct attention {
     char query, key_from, key;    /* letters: of the queries, of the source of keys, of the keys */
     int query_tokens, key_tokens; /* padding masks */
     int relpos;                   /* -1: none (cross attention) */
+    bool causal;
 };
+
+/* The tensor itself, or a cast that its consumers make as they read. */
+static int in_dtype(struct builder *builder, const char *name, int x, const char *equation, enum model_dtype dtype)
+{
+    if (model_builder_get(builder, x)->dtype == dtype) return x;
+    return apply(builder, MODEL_MAP, MODEL_CAST, base_print(builder->arena, "%s %s", name, model_dtype_name(dtype)), equation, NULL, dtype, MODEL_ROLE_FUSED, x, -1, -1, -1);
+}
 
 /* Scores, bias and mask, softmax over the keys, weighted sum of values. With flash attention the four are one kernel
  * and nothing between them is ever in memory. */
@@ -142,11 +170,14 @@ static int attention_core(struct builder *builder, const struct attention *a, in
     enum model_dtype logits = builder->config->float32_attention_logits ? MODEL_FLOAT32 : builder->dtype;
     const char *scope = a->name;
     int first = builder->program->blocks[builder->block].op_count;
+    query = in_dtype(builder, base_print(builder->arena, "%s/query", scope), query, with_letters(builder, "bqhd->bqhd", a->query, a->key), logits);
+    key = in_dtype(builder, base_print(builder->arena, "%s/key", scope), key, with_letters(builder, "bkhd->bkhd", a->query, a->key), logits);
     int scores = contract(builder, base_print(builder->arena, "%s/scores", scope), with_letters(builder, "bqhd,bkhd->bhqk", a->query, a->key), NULL, logits, MODEL_ROLE_SOFTMAX, query, key);
     const char *bias_name = base_print(builder->arena, "%s/bias", scope);
     int biased = a->relpos < 0 ? apply(builder, MODEL_MAP, MODEL_ATTENTION_BIAS, bias_name, with_letters(builder, "bhqk,bq,bk->bhqk", a->query, a->key), NULL, logits, MODEL_ROLE_SOFTMAX, scores, a->query_tokens, a->key_tokens, -1)
                                : apply(builder, MODEL_MAP, MODEL_ATTENTION_BIAS, bias_name, with_letters(builder, "bhqk,bq,bk,hqk->bhqk", a->query, a->key), NULL, logits, MODEL_ROLE_SOFTMAX, scores, a->query_tokens, a->key_tokens, a->relpos);
     const char *over_keys = with_letters(builder, "bhqk->bhq", a->query, a->key);
+    last_op(builder)->causal = a->causal;
     int max = apply(builder, MODEL_REDUCE, MODEL_MAX, base_print(builder->arena, "%s/softmax max", scope), over_keys, NULL, logits, MODEL_ROLE_SOFTMAX, biased, -1, -1, -1);
     int sum = apply(builder, MODEL_REDUCE, MODEL_SUM_EXP, base_print(builder->arena, "%s/softmax sum", scope), with_letters(builder, "bhqk,bhq->bhq", a->query, a->key), NULL, logits, MODEL_ROLE_SOFTMAX, biased, max, -1, -1);
     int weights = apply(builder, MODEL_MAP, MODEL_SOFTMAX, base_print(builder->arena, "%s/softmax", scope), with_letters(builder, "bhqk,bhq,bhq->bhqk", a->query, a->key), NULL, builder->dtype, MODEL_ROLE_SOFTMAX, biased, max, sum, -1);
@@ -192,8 +223,8 @@ static int add(struct builder *builder, const char *name, int a, int b, char len
 static int layer(struct builder *builder, const struct stack *stack, int x)
 {
     bool decoder = stack->decoder, scanned = builder->config->scan_layers;
-    int relpos = scanned ? relative_position_bias(builder, stack->query, stack->key) : stack->relpos;
-    struct attention self = {decoder ? "self_attention" : "attention", -1, -1, stack->query, stack->query, stack->key, stack->tokens, stack->tokens, relpos};
+    int relpos = scanned ? relative_position_bias(builder, stack->query, stack->key, decoder) : stack->relpos;
+    struct attention self = {decoder ? "self_attention" : "attention", -1, -1, stack->query, stack->query, stack->key, stack->tokens, stack->tokens, relpos, decoder};
     int normed = norm(builder, decoder ? "pre_self_attention_layer_norm" : "pre_attention_layer_norm", x, stack->query);
     self.query_source = self.key_source = normed;
     int out = attention(builder, &self);
@@ -201,7 +232,7 @@ static int layer(struct builder *builder, const struct stack *stack, int x)
     x = add(builder, "self_attention residual", x, out, stack->query);
     if (stack->encoded >= 0) {
         normed = norm(builder, "pre_cross_attention_layer_norm", x, stack->query);
-        struct attention cross = {"encoder_decoder_attention", normed, stack->encoded, stack->query, 'l', 'm', stack->tokens, stack->encoded_tokens, -1};
+        struct attention cross = {"encoder_decoder_attention", normed, stack->encoded, stack->query, 'l', 'm', stack->tokens, stack->encoded_tokens, -1, false};
         x = add(builder, "encoder_decoder_attention residual", x, attention(builder, &cross), stack->query);
     }
     normed = norm(builder, "pre_mlp_layer_norm", x, stack->query);
@@ -243,16 +274,18 @@ static int feature(struct builder *builder, const char *name, char length)
     return apply(builder, MODEL_SLICE, MODEL_NO_FUNCTION, base_print(builder->arena, "microbatch/%s", name), equation, NULL, MODEL_INT32, MODEL_ROLE_STATISTIC, given, -1, -1, -1);
 }
 
-static int embed(struct builder *builder, int table, int tokens, char length)
+/* Each lookup casts the table for itself, as T5X's module does each time that it is called. */
+static int embed(struct builder *builder, int master, int tokens, char length)
 {
+    int table = compute_copy(builder, "token_embedder/embedding", master);
     int one_hot = apply(builder, MODEL_MAP, MODEL_ONE_HOT, "token_embedder/one_hot", with_letters(builder, "bq->bqv", length, length), NULL, builder->dtype, MODEL_ROLE_FUSED, tokens, -1, -1, -1);
     return apply(builder, MODEL_EINSUM, MODEL_NO_FUNCTION, "token_embedder", with_letters(builder, "bqv,ve->bqe", length, length), NULL, builder->dtype, MODEL_ROLE_PROJECTION, one_hot, table, -1, -1);
 }
 
 /* t5 and decoder_only share one table among a stack's layers; scanned layers have their own. */
-static int shared_relpos(struct builder *builder, char query, char key)
+static int shared_relpos(struct builder *builder, char query, char key, bool causal)
 {
-    return builder->config->scan_layers ? -1 : relative_position_bias(builder, query, key);
+    return builder->config->scan_layers ? -1 : relative_position_bias(builder, query, key, causal);
 }
 
 /* float32, whatever the activations are. A tied table is the embedding's master, and its logits are divided by sqrt(embed). */
@@ -292,7 +325,7 @@ struct builder_forward model_builder_forward_pass(struct builder *builder)
     int encoder_tokens = config->encoder ? feature(builder, "encoder_input_tokens", 'l') : -1;
     int decoder_tokens = feature(builder, "decoder_input_tokens", 't');
     builder->scope = config->encoder ? "" : "decoder";
-    int table = weight(builder, "token_embedder/embedding", "ve", "ve"), master = builder->parameters[builder->parameter_count - 1].tensor;
+    int table = parameter(builder, "token_embedder/embedding", "ve");
     struct stack decoder = {"decoder", 't', 's', MODEL_DECODER_LAYERS, true, -1, -1, -1, -1};
     bool with_loss = builder->options.step != MODEL_STEP_FORWARD;
     builder->scope = "";
@@ -302,15 +335,15 @@ struct builder_forward model_builder_forward_pass(struct builder *builder)
         builder->scope = "encoder";
         struct stack encoder = {"encoder", 'l', 'm', MODEL_ENCODER_LAYERS, false, encoder_tokens, -1, -1, -1};
         int x = embed(builder, table, encoder_tokens, 'l');
-        encoder.relpos = shared_relpos(builder, 'l', 'm');
+        encoder.relpos = shared_relpos(builder, 'l', 'm', false);
         decoder.encoded = run_stack(builder, &encoder, x);
         decoder.encoded_tokens = encoder_tokens;
     }
     builder->scope = "decoder";
     int x = embed(builder, table, decoder_tokens, 't');
-    decoder.relpos = shared_relpos(builder, 't', 's');
+    decoder.relpos = shared_relpos(builder, 't', 's', true);
     int y = run_stack(builder, &decoder, x);
-    forward.logits = logits(builder, master, y);
+    forward.logits = logits(builder, table, y);
     builder->scope = "";
     if (!with_loss) return forward;
     forward.weights = feature(builder, "decoder_loss_weights", 't');

@@ -36,6 +36,9 @@ enum model_outcome { MODEL_CONSTRAINT, MODEL_NOOP };
 enum base_status model_resolve(const struct model_rules *rules, const char *const *names, int rank, enum model_fallback fallback,
                                struct model_axes *spec, enum model_outcome *outcome, struct base_error *error);
 
+/* The rules as T5X changes them for several slices: every rule for batch gives it to replica and data. */
+struct model_rules model_rules_over_slices(struct base_arena *arena, const struct model_rules *rules);
+
 /* ---- models (config.c, zoo.csv) ---- */
 
 /* The T5X example whose code the model is: t5, scalable_t5 (without an encoder: the same layers, decoder only), decoder_only. */
@@ -57,15 +60,98 @@ struct model_config {
 };
 
 /* MODEL of the contract: a zoo name, ARCHITECTURE:key=value,… with the architectures encoder_decoder,
- * scalable_encoder_decoder, decoder_only and scalable_decoder_only, or @FILE.json: one object of the same keys and
- * "architecture". What is not said is as in T5X's config: num_kv_heads = num_heads, mlp_activations = relu, flags off. */
+ * scalable_encoder_decoder, decoder_only and scalable_decoder_only, @FILE.json: one object of the same keys and
+ * "architecture", or @FILE.gin, as T5X reads it. What is not said is as in T5X's config: num_kv_heads = num_heads, mlp_activations = relu, flags off. */
 enum base_status model_config_parse(struct base_arena *arena, const char *text, struct model_config *out, struct base_error *error);
+/* Whether one key of the one-line form may have that value. */
+enum base_status model_config_check(const char *key, const char *value, struct base_error *error);
 const char *model_architecture(const struct model_config *config); /* "encoder_decoder", … */
 const char *model_activation_name(enum model_activation activation);
 
-/* One row of zoo.csv; source is the gin file in T5X's repository that the sizes are of. */
-struct model_zoo_model { const char *name, *architecture, *source; };
+/* One row of zoo.csv; source is the gin file in T5X's repository that the sizes are of, about what the model is. */
+struct model_zoo_model { const char *name, *architecture, *source, *about; };
 enum base_status model_zoo(struct base_arena *arena, const struct model_zoo_model **out, int *count, struct base_error *error);
+
+/* ---- gin (gin.c, gin_value.c, gin_known.csv): the configuration files of T5X ---- */
+
+struct model_gin_place { const char *file; int line; };
+
+enum model_gin_kind {
+    MODEL_GIN_NONE, MODEL_GIN_BOOL, MODEL_GIN_NUMBER, MODEL_GIN_STRING, MODEL_GIN_LIST, MODEL_GIN_TUPLE, MODEL_GIN_DICT, MODEL_GIN_REFERENCE, MODEL_GIN_MACRO
+};
+
+/* A value as it is written. */
+struct model_gin_value {
+    enum model_gin_kind kind;
+    const char *text;        /* True or False, a number, a string, a macro's name, what a reference names with its modules */
+    const char *scope;       /* of a reference or macro; "" */
+    bool called;             /* a reference with () */
+    int count;               /* children; those of a dict are key, value, key, value, … */
+    const struct model_gin_value *child, *next;
+};
+
+/* scope/configurable.parameter = value; a macro has the configurable "". */
+struct model_gin_binding {
+    const char *scope, *configurable, *parameter;
+    const struct model_gin_value *value;
+    struct model_gin_place place;
+    bool overridden;         /* a later one takes its place */
+    bool used;               /* model_gin_find gave it out */
+    bool known;              /* of a file that is not at hand: what gin_known.csv and the zoo know of it */
+};
+
+struct model_gin_comment { const char *key, *value; struct model_gin_place place; }; /* # meshwright: key = value */
+struct model_gin_import { const char *name, *module; };
+struct model_gin_include { const char *path; struct model_gin_place place; };
+
+/* What the files say together, in their order; all of it lives in the arena. */
+struct model_gin {
+    struct base_arena *arena;
+    struct model_gin_binding *bindings;
+    struct model_gin_comment *comments;
+    struct model_gin_import *imports;
+    struct model_gin_include *includes;
+    int binding_count, comment_count, import_count, include_count, value_count;
+    const char **notes;      /* "FILE:LINE: what was skipped, and why" */
+    int note_count;
+    const char *search_path; /* directories joined by commas, or NULL */
+    bool without_files;      /* includes are those that are known */
+    const char **stack;      /* files that are being read */
+    int depth;
+    size_t read_bytes;
+};
+
+/* Reads a file and those that it includes: as named, below a directory of search_path (joined by commas; may be NULL), or
+ * beside the file that includes them. A file that is found nowhere is replaced by what is known of it, or skipped with a
+ * note. BASE_INPUT names file and line of what is no gin, of a cycle of includes, and of what is larger than the limits. */
+enum base_status model_gin_read(struct base_arena *arena, const char *path, const char *search_path, struct model_gin **out, struct base_error *error);
+/* The same of a text; no file is opened. */
+enum base_status model_gin_parse(struct base_arena *arena, const char *name, const char *text, struct model_gin **out, struct base_error *error);
+void model_gin_note(struct model_gin *gin, struct model_gin_place place, const char *format, ...) __attribute__((format(printf, 3, 4)));
+/* The binding that a configurable called in that scope sees, or NULL. Modules before its name may be left out. */
+const struct model_gin_binding *model_gin_find(struct model_gin *gin, const char *scope, const char *configurable, const char *parameter);
+/* What the macros of a value lead to, and where that stands; NULL: gin.REQUIRED, or nothing (with a note). */
+const struct model_gin_value *model_gin_follow(struct model_gin *gin, const struct model_gin_value *value, struct model_gin_place *place);
+/* Both; NULL: not bound. */
+const struct model_gin_value *model_gin_get(struct model_gin *gin, const char *scope, const char *configurable, const char *parameter, struct model_gin_place *place);
+
+/* ---- models in gin (gin_model.c) ---- */
+
+struct model_gin_model {
+    const char *text;        /* a zoo name or one line, as model_config_parse reads it */
+    struct model_config config;
+    struct model_gin_place place;
+    const struct model_gin_value *model, *network_config; /* references, or NULL: who has optimizer_def; who has dtype and remat_policy */
+};
+/* The model that the bindings describe; *found is false if they speak of none. BASE_INPUT: a network that is not known,
+ * sizes out of bounds, or a contradiction. */
+enum base_status model_gin_model(struct model_gin *gin, struct model_gin_model *out, bool *found, struct base_error *error);
+/* The same of a file, for a MODEL that is @FILE.gin; no model is BASE_INPUT. */
+enum base_status model_gin_config(struct base_arena *arena, const char *path, struct model_config *out, struct base_error *error);
+bool model_gin_is_gin(const char *path); /* the name ends with .gin */
+/* The bindings that make T5X build the model, with imports; what T5X has no word for is left out. remat_policy is for
+ * scanned models and may be NULL. */
+void model_gin_put_model(const struct model_config *config, const char *dtype, const char *remat_policy, struct base_text *out);
 
 /* ---- parameters (parameters.c) ---- */
 
@@ -77,8 +163,51 @@ struct model_parameter {
 };
 /* Every parameter, sorted by path in the order of its bytes. Layers of unscanned models are listed one by one. */
 enum base_status model_parameters(struct base_arena *arena, const struct model_config *config, const struct model_parameter **out, int *count, struct base_error *error);
+/* The one of that path, or NULL; parameters are sorted by path. */
+const struct model_parameter *model_parameter_find(const struct model_parameter *parameters, int count, const char *path);
+
+/* ---- patterns (pattern.c, the door to PCRE2) ---- */
+
+/* A regular expression in the language of Python's re. Owned by the arena, which grows when the pattern is matched, too. */
+struct model_pattern;
+/* BASE_INPUT: Python would refuse it (or the little that PCRE2 lacks: \N{…}, and the flag a inside a pattern). */
+enum base_status model_pattern_compile(struct base_arena *arena, const char *text, const struct model_pattern **out, struct base_error *error);
+/* re.fullmatch: the whole of text, case by case. BASE_INPUT when it takes too many steps; every match ends. */
+enum base_status model_pattern_matches(const struct model_pattern *pattern, const char *text, bool *out, struct base_error *error);
+
+/* ---- logical axes that a user gives to parameters (overrides.c) ---- */
+
+/* One pair of T5X's params_axes_names_override. */
+struct model_override {
+    const char *text;                      /* the pattern, as given */
+    const struct model_pattern *pattern;
+    bool keeps_own;                        /* null: the search ends and the parameter keeps its axes */
+    int rank;
+    const char *const *axes;               /* NULL: a dimension without a name */
+};
+struct model_overrides { const struct model_override *overrides; int count; };
+
+/* A JSON list of [pattern, [axis, …] or null]. */
+enum base_status model_overrides_parse(struct base_arena *arena, const char *text, struct model_overrides *out, struct base_error *error);
+/* The first pair whose pattern matches the whole path decides. NULL: the parameter keeps its own axes. Names that are not
+ * as many as the parameter has dimensions are BASE_INPUT. */
+enum base_status model_overrides_find(const struct model_overrides *overrides, const char *path, int rank, const struct model_override **out, struct base_error *error);
+/* The parameters with the axes that they then have; order and paths are the same. */
+enum base_status model_overrides_apply(struct base_arena *arena, const struct model_overrides *overrides, const struct model_parameter *parameters, int count,
+                                       const struct model_parameter **out, struct base_error *error);
+/* Whether a parameter has the axes that it has in the first layer of its stack; true where it is in no layer. */
+bool model_is_like_first_layer(struct base_arena *arena, const struct model_parameter *parameters, int count, const struct model_parameter *parameter);
+/* BASE_INPUT names a parameter that has not. */
+enum base_status model_check_layers_alike(struct base_arena *arena, const struct model_parameter *parameters, int count, struct base_error *error);
+/* The parameter (of the first layer, or stacked) that a tensor of the program is: "encoder/layers/mlp/wo/kernel". NULL: none. */
+const struct model_parameter *model_parameter_of_tensor(struct base_arena *arena, const struct model_config *config, const struct model_parameter *parameters, int count,
+                                                        const char *name);
 
 /* ---- optimizer state (optimizer_state.c) ---- */
+
+enum model_dtype { MODEL_FLOAT32, MODEL_BFLOAT16, MODEL_FLOAT16, MODEL_FP8, MODEL_INT32 };
+int64_t model_dtype_bytes(enum model_dtype dtype);
+const char *model_dtype_name(enum model_dtype dtype);
 
 enum model_optimizer { MODEL_ADAFACTOR, MODEL_ADAMW, MODEL_SGD };
 enum base_status model_optimizer_parse(const char *text, enum model_optimizer *out, struct base_error *error);
@@ -86,17 +215,24 @@ enum base_status model_optimizer_parse(const char *text, enum model_optimizer *o
 /* One entry of Adafactor's logical_factor_rules: kind is row, column (col), batch or none (unfactorized), in any case. */
 struct model_factor_rule { const char *logical, *kind; };
 
-/* Adafactor's options as T5X's gin names them; defaults by model_adafactor_defaults. */
+/* Adafactor's options as T5X's gin names them; defaults by model_adafactor_defaults. 0 is None where it says so. */
 struct model_adafactor {
     bool factored;
-    bool has_beta1;
-    double beta1;
-    int64_t min_dim_size_to_factor;      /* 128 */
-    bool logical_factor_rules;           /* false: the heuristic alone */
+    bool multiply_by_parameter_scale;    /* the rate is relative to the parameter's root mean square */
+    bool has_beta1;                      /* false: None, no momentum */
+    bool skip_nan_updates;
+    bool logical_factor_rules;           /* false: None, the heuristic alone */
+    double beta1, decay_rate, clipping_threshold /* 0: None */, weight_decay_rate /* 0: None */, weight_decay_rate_lr_exponent /* 0: None */;
+    double global_norm_clip_threshold /* 0: None */, max_parameter_scale /* 0: None */, epsilon1, epsilon2;
+    int64_t min_dim_size_to_factor, step_offset;
+    enum model_dtype dtype_momentum;
     const struct model_factor_rule *factor_rules; /* of logical_factor_rules; NULL: T5X's standard ones */
     int factor_rule_count;
 };
 struct model_adafactor model_adafactor_defaults(void);
+/* "factored=0,beta1=0.9" or a JSON object of the same keys (adafactor_options.c); what is not said is T5X's default.
+ * logical_factor_rules is standard, none or, in JSON, an object {axis: kind}. */
+enum base_status model_adafactor_parse(struct base_arena *arena, const char *text, struct model_adafactor *out, struct base_error *error);
 
 /* How one parameter's second moment is kept. The reduced dimensions are those that v_row (v_col) lacks. */
 struct model_factoring {
@@ -131,10 +267,6 @@ enum model_axis {
 };
 const char *model_axis_name(enum model_axis axis);
 
-enum model_dtype { MODEL_FLOAT32, MODEL_BFLOAT16, MODEL_FLOAT16, MODEL_FP8, MODEL_INT32 };
-int64_t model_dtype_bytes(enum model_dtype dtype);
-const char *model_dtype_name(enum model_dtype dtype);
-
 /* What a tensor is to memory. */
 enum model_category {
     MODEL_PARAMETER, MODEL_OPTIMIZER_STATE, MODEL_GRADIENT /* accumulators, too */, MODEL_ACTIVATION, MODEL_TEMPORARY, MODEL_INPUT, MODEL_CATEGORY_COUNT
@@ -156,6 +288,7 @@ struct model_tensor {
     int rank;
     unsigned char dims[MODEL_MAX_RANK];    /* enum model_size */
     unsigned char axes[MODEL_MAX_RANK];    /* enum model_axis */
+    const char *const *given_axes;         /* a parameter's logical axes by name, NULL unnamed, in place of axes; or NULL */
     enum model_dtype dtype;
     enum model_category category;
     enum model_role role;
@@ -173,11 +306,16 @@ enum model_function {
     MODEL_NO_FUNCTION, MODEL_CAST, MODEL_ADD, MODEL_SCALE, MODEL_ONE_HOT, MODEL_RELPOS_ONE_HOT, MODEL_MEAN_SQUARE, MODEL_NORM, MODEL_NORM_GRAD_SUM, MODEL_NORM_GRAD_SCALE,
     MODEL_NORM_GRAD, MODEL_ATTENTION_BIAS, MODEL_MAX, MODEL_SUM, MODEL_SUM_EXP, MODEL_SOFTMAX, MODEL_PRODUCT_SUM, MODEL_SOFTMAX_GRAD, MODEL_GATE,
     MODEL_GATE_GRAD_0, MODEL_GATE_GRAD_1, MODEL_PICK, MODEL_LOSS, MODEL_LOSS_GRAD, MODEL_ZEROS, MODEL_ACCUMULATE, MODEL_SGD_UPDATE, MODEL_ADAMW_UPDATE,
-    MODEL_SQUARE_MEAN, MODEL_DECAY, MODEL_ADAFACTOR_UPDATE, MODEL_RMS, MODEL_MEAN, MODEL_ARGMAX, MODEL_REPEAT, MODEL_REPEAT_GRAD, MODEL_FUNCTION_COUNT
+    MODEL_SQUARE_MEAN, MODEL_DECAY, MODEL_SQUARE_DECAY, MODEL_ADAFACTOR_UPDATE, MODEL_RMS, MODEL_MEAN, MODEL_ARGMAX, MODEL_REPEAT, MODEL_REPEAT_GRAD, MODEL_SQUARE_SUM,
+    MODEL_CLIP_BY_NORM, MODEL_FUNCTION_COUNT
 };
+/* MODEL_ADAFACTOR_UPDATE reads, in this order: the parameter; the update's root mean square, unless clipping_threshold is
+ * None; the parameter's, if multiply_by_parameter_scale; the gradient; v, or v_row, v_col and the mean of v_row; m, if
+ * beta1. It writes the parameter and m. MODEL_CLIP_BY_NORM scales a gradient by min(1, threshold / root of its second
+ * input), the sum of squares of all gradients. */
 const char *model_function_name(enum model_function function);
 
-enum { MODEL_MAX_INPUTS = 7, MODEL_MAX_OUTPUTS = 3, MODEL_MAX_CARRIES = 4 };
+enum { MODEL_MAX_INPUTS = 8, MODEL_MAX_OUTPUTS = 3, MODEL_MAX_CARRIES = 4 };
 
 enum model_phase { MODEL_FORWARD, MODEL_BACKWARD, MODEL_OPTIMIZER };
 
@@ -190,6 +328,7 @@ struct model_op {
     int output_count, outputs[MODEL_MAX_OUTPUTS];
     char input_labels[MODEL_MAX_INPUTS][MODEL_MAX_RANK + 1], output_labels[MODEL_MAX_RANK + 1];
     int group;                              /* operations of one number > 0 are one kernel (flash attention) */
+    bool causal;                            /* of attention: no query sees a later key, and relative positions are one-sided */
     bool needed;                            /* counted in mfu_frac: a contraction that the model needs, not recomputed */
     int body;                               /* MODEL_LOOP: the block that it repeats */
     enum model_size trips;
@@ -220,6 +359,9 @@ struct model_options {
     unsigned dropped_roles;  /* MODEL_REMAT_COMPILER: bit r: what "none" keeps of role r is made again */
     bool microbatches;       /* more than one: a loop with a float32 accumulator */
     bool flash_attention;
+    const struct model_adafactor *adafactor;  /* NULL: the defaults */
+    const struct model_parameter *parameters; /* axes that take the place of the model's own (model_overrides_apply), layers alike; or NULL */
+    int parameter_count;
 };
 
 void model_program_build(struct base_arena *arena, const struct model_config *config, const struct model_options *options, struct model_program *out);

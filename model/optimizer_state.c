@@ -8,19 +8,16 @@
 enum base_status model_optimizer_parse(const char *text, enum model_optimizer *out, struct base_error *error)
 {
     static const char *const names[] = {[MODEL_ADAFACTOR] = "adafactor", [MODEL_ADAMW] = "adamw", [MODEL_SGD] = "sgd"};
-    for (int i = 0; i < BASE_COUNT(names); i++) {
-        if (strcmp(text, names[i]) != 0) continue;
-        *out = (enum model_optimizer)i;
-        return BASE_OK;
-    }
-    const char *nearest = base_nearest(text, names, BASE_COUNT(names));
-    return base_fail(error, BASE_INPUT, "optimizer: \"%.60s\" is unknown%s%s; adafactor, adamw or sgd would do", text,
-                     nearest ? ": is it meant to be " : "", nearest ? nearest : "");
+    int optimizer;
+    BASE_TRY(base_parse_word(text, "optimizer", names, BASE_COUNT(names), &optimizer, error));
+    *out = (enum model_optimizer)optimizer;
+    return BASE_OK;
 }
 
 struct model_adafactor model_adafactor_defaults(void)
 {
-    return (struct model_adafactor){.factored = true, .min_dim_size_to_factor = 128, .logical_factor_rules = true};
+    return (struct model_adafactor){.factored = true, .multiply_by_parameter_scale = true, .logical_factor_rules = true, .decay_rate = 0.8, .clipping_threshold = 1,
+                                    .epsilon1 = 1e-30, .epsilon2 = 1e-3, .min_dim_size_to_factor = 128, .dtype_momentum = MODEL_FLOAT32};
 }
 
 /* ---- factor rules ---- */

@@ -59,9 +59,9 @@ const char *model_function_name(enum model_function function)
         [MODEL_SUM] = "sum", [MODEL_SUM_EXP] = "sum_exp", [MODEL_SOFTMAX] = "softmax", [MODEL_PRODUCT_SUM] = "product_sum",
         [MODEL_SOFTMAX_GRAD] = "softmax_grad", [MODEL_GATE] = "gate", [MODEL_GATE_GRAD_0] = "gate_grad_0", [MODEL_GATE_GRAD_1] = "gate_grad_1",
         [MODEL_PICK] = "pick", [MODEL_LOSS] = "loss", [MODEL_LOSS_GRAD] = "loss_grad", [MODEL_ZEROS] = "zeros", [MODEL_ACCUMULATE] = "accumulate",
-        [MODEL_SGD_UPDATE] = "sgd", [MODEL_ADAMW_UPDATE] = "adamw", [MODEL_SQUARE_MEAN] = "square_mean", [MODEL_DECAY] = "decay",
+        [MODEL_SGD_UPDATE] = "sgd", [MODEL_ADAMW_UPDATE] = "adamw", [MODEL_SQUARE_MEAN] = "square_mean", [MODEL_DECAY] = "decay", [MODEL_SQUARE_DECAY] = "square_decay",
         [MODEL_ADAFACTOR_UPDATE] = "adafactor", [MODEL_RMS] = "rms", [MODEL_MEAN] = "mean", [MODEL_ARGMAX] = "argmax", [MODEL_REPEAT] = "repeat",
-        [MODEL_REPEAT_GRAD] = "repeat_grad",
+        [MODEL_REPEAT_GRAD] = "repeat_grad", [MODEL_SQUARE_SUM] = "square_sum", [MODEL_CLIP_BY_NORM] = "clip_by_norm",
     };
     return names[function];
 }

@@ -138,6 +138,16 @@ enum base_status model_rules_parse(struct base_arena *arena, const char *text, s
     return status == BASE_OK ? status : base_fail_in(error, "logical_axis_rules");
 }
 
+struct model_rules model_rules_over_slices(struct base_arena *arena, const struct model_rules *rules)
+{
+    struct model_rule *changed = base_new(arena, struct model_rule, rules->count);
+    for (int i = 0; i < rules->count; i++) {
+        changed[i] = rules->rules[i];
+        if (changed[i].logical && !strcmp(changed[i].logical, "batch")) changed[i].value = (struct model_axes){.count = 2, .names = {"replica", "data"}};
+    }
+    return (struct model_rules){changed, rules->count};
+}
+
 /* ---- resolution ---- */
 
 enum { MOST_DIMS = 64 };

@@ -95,19 +95,24 @@ static int64_t product(const int64_t *shape, int rank)
     return result;
 }
 
-/* Elements of the optimizer state on one device for a parameter of which it holds local_count. */
-static enum base_status count_state(const struct model_parameter *parameter, int64_t local_count, enum model_optimizer optimizer,
-                                    const struct model_adafactor *adafactor, int64_t *out, struct base_error *error)
+/* Adds the optimizer state on one device for a parameter of which it holds local_count. All of it is float32 but for
+ * Adafactor's momentum. */
+static enum base_status add_state(const struct model_parameter *parameter, int64_t local_count, enum model_optimizer optimizer,
+                                  const struct model_adafactor *adafactor, struct model_device_state *sum, struct base_error *error)
 {
-    struct model_factoring factoring;
+    struct model_factoring f;
     if (optimizer != MODEL_ADAFACTOR) {
-        *out = optimizer == MODEL_ADAMW ? 2 * local_count : 0;
+        int64_t state_count = optimizer == MODEL_ADAMW ? 2 * local_count : 0;
+        sum->optimizer_state_count += state_count;
+        sum->optimizer_state_bytes += PARAMETER_BYTES * state_count;
         return BASE_OK;
     }
-    BASE_TRY(model_factor(adafactor, parameter->rank, parameter->shape, parameter->axes, &factoring, error));
-    *out = product(factoring.v_row, factoring.v_row_rank) + product(factoring.v_col, factoring.v_col_rank)
-         + (factoring.v_sharded ? local_count : product(factoring.v, factoring.v_rank))
-         + (factoring.m_sharded ? local_count : product(factoring.m, factoring.m_rank));
+    BASE_TRY(model_factor(adafactor, parameter->rank, parameter->shape, parameter->axes, &f, error));
+    int64_t moment_count = product(f.v_row, f.v_row_rank) + product(f.v_col, f.v_col_rank) + (f.v_sharded ? local_count : product(f.v, f.v_rank));
+    int64_t momentum_count = f.m_sharded ? local_count : product(f.m, f.m_rank);
+    int64_t momentum_bytes = adafactor->has_beta1 ? model_dtype_bytes(adafactor->dtype_momentum) : PARAMETER_BYTES; /* a placeholder is float32 */
+    sum->optimizer_state_count += moment_count + momentum_count;
+    sum->optimizer_state_bytes += PARAMETER_BYTES * moment_count + momentum_bytes * momentum_count;
     return BASE_OK;
 }
 
@@ -116,14 +121,12 @@ static enum base_status add_parameter(const struct model_parameter *parameter, c
                                       const struct model_adafactor *adafactor, struct model_device_state *sum, struct base_error *error)
 {
     struct model_axes spec[MODEL_MAX_RANK];
-    int64_t local[MODEL_MAX_RANK], state_count;
+    int64_t local[MODEL_MAX_RANK];
     BASE_TRY(model_resolve(rules, parameter->axes, parameter->rank, MODEL_AXIS_IS_UNSHARDED, spec, NULL, error));
     BASE_TRY(model_local_shape(mesh, parameter->rank, parameter->shape, parameter->axes, spec, true, local, error));
     int64_t local_count = product(local, parameter->rank);
-    BASE_TRY(count_state(parameter, local_count, optimizer, adafactor, &state_count, error));
     sum->parameter_count += local_count;
-    sum->optimizer_state_count += state_count;
-    return BASE_OK;
+    return add_state(parameter, local_count, optimizer, adafactor, sum, error);
 }
 
 enum base_status model_device_state(const struct model_parameter *parameters, int count, const struct model_rules *rules,
@@ -136,7 +139,7 @@ enum base_status model_device_state(const struct model_parameter *parameters, in
         if (add_parameter(&parameters[i], rules, mesh, optimizer, adafactor, &sum, error) != BASE_OK) return base_fail_in(error, "%s",
                                                             parameters[i].path);
     sum.parameter_bytes = PARAMETER_BYTES * sum.parameter_count;
-    sum.optimizer_state_bytes = PARAMETER_BYTES * sum.optimizer_state_count + STEP_BYTES;
+    sum.optimizer_state_bytes += STEP_BYTES;
     *out = sum;
     return BASE_OK;
 }

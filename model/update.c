@@ -7,6 +7,11 @@
 
 /* ---- state ---- */
 
+static struct model_adafactor adafactor_of(const struct builder *builder)
+{
+    return builder->options.adafactor ? *builder->options.adafactor : model_adafactor_defaults();
+}
+
 static int state_tensor(struct builder *builder, const struct builder_parameter *parameter, const char *suffix, const char *labels, bool sharded)
 {
     const struct model_tensor *of = model_builder_get(builder, parameter->tensor);
@@ -35,10 +40,14 @@ static void declare_adafactor(struct builder *builder, struct builder_parameter 
 {
     char labels[MODEL_MAX_RANK + 1];
     memcpy(labels, model_builder_get(builder, parameter->tensor)->labels, sizeof labels);
-    struct model_adafactor options = model_adafactor_defaults();
+    struct model_adafactor options = adafactor_of(builder);
     struct model_factoring factoring;
-    struct base_error ignored; /* T5X's names are all in the standard factor rules */
+    struct base_error ignored; /* T5X's names are all in the standard factor rules; a plan's own names were checked with it */
     if (model_factor(&options, parameter->rank, parameter->shape, parameter->names, &factoring, &ignored) != BASE_OK) factoring.factored = false;
+    if (options.has_beta1) {
+        parameter->state[2] = state_tensor(builder, parameter, "m", labels, options.beta1 != 0); /* T5X replicates m when it has no use */
+        builder->program->tensors[parameter->state[2]].dtype = options.dtype_momentum;
+    }
     parameter->factored = factoring.factored;
     if (!factoring.factored) {
         parameter->state[0] = state_tensor(builder, parameter, "v", labels, true);
@@ -109,29 +118,32 @@ static void update_adamw(struct builder *builder, const struct builder_parameter
     in_place(builder, MODEL_ADAMW_UPDATE, "adamw", inputs, 4, inputs, 3);
 }
 
-static void decay(struct builder *builder, int state, int mean)
+/* A running mean goes towards the second input: a mean of squares (decay), or a gradient that is squared on the way. */
+static void decay(struct builder *builder, enum model_function function, int state, int towards)
 {
-    int inputs[] = {state, mean};
-    in_place(builder, MODEL_DECAY, "decay", inputs, 2, inputs, 1);
+    int inputs[] = {state, towards};
+    in_place(builder, function, "decay", inputs, 2, inputs, 1);
 }
 
-/* Second moments first, then the update's and the parameter's root mean squares, then the parameter. */
+/* Second moments first, then the update's and the parameter's root mean squares, then momentum and parameter. */
 static void update_adafactor(struct builder *builder, const struct builder_parameter *parameter)
 {
+    struct model_adafactor options = adafactor_of(builder);
     int gradient = parameter->gradient, first = parameter->state[0], second = parameter->state[1], mean = -1;
     if (parameter->factored) {
-        decay(builder, first, reduce(builder, MODEL_SQUARE_MEAN, "row mean", parameter->row_labels, &gradient, 1));
-        decay(builder, second, reduce(builder, MODEL_SQUARE_MEAN, "column mean", parameter->column_labels, &gradient, 1));
+        decay(builder, MODEL_DECAY, first, reduce(builder, MODEL_SQUARE_MEAN, "row mean", parameter->row_labels, &gradient, 1));
+        decay(builder, MODEL_DECAY, second, reduce(builder, MODEL_SQUARE_MEAN, "column mean", parameter->column_labels, &gradient, 1));
         mean = reduce(builder, MODEL_MEAN, "mean", "", &first, 1);
     } else {
-        decay(builder, first, gradient);
+        decay(builder, MODEL_SQUARE_DECAY, first, gradient);
     }
     int scale[] = {gradient, first, second, mean}, scale_count = parameter->factored ? 4 : 2;
-    int update_rms = reduce(builder, MODEL_RMS, "update rms", "", scale, scale_count);
-    int parameter_rms = reduce(builder, MODEL_RMS, "rms", "", &parameter->tensor, 1);
-    int inputs[MODEL_MAX_INPUTS] = {parameter->tensor, update_rms, parameter_rms};
-    memcpy(inputs + 3, scale, (size_t)scale_count * sizeof *scale);
-    in_place(builder, MODEL_ADAFACTOR_UPDATE, "adafactor", inputs, 3 + scale_count, inputs, 1);
+    int inputs[MODEL_MAX_INPUTS] = {parameter->tensor}, count = 1, momentum = parameter->state[2], outputs[] = {parameter->tensor, momentum};
+    if (options.clipping_threshold > 0) inputs[count++] = reduce(builder, MODEL_RMS, "update rms", "", scale, scale_count);
+    if (options.multiply_by_parameter_scale) inputs[count++] = reduce(builder, MODEL_RMS, "rms", "", &parameter->tensor, 1);
+    for (int i = 0; i < scale_count; i++) inputs[count++] = scale[i];
+    if (momentum >= 0) inputs[count++] = momentum;
+    in_place(builder, MODEL_ADAFACTOR_UPDATE, "adafactor", inputs, count, outputs, momentum >= 0 ? 2 : 1);
 }
 
 static const struct {
@@ -148,10 +160,16 @@ void model_builder_declare_state(struct builder *builder)
     bool train = builder->options.step == MODEL_STEP_TRAIN;
     for (int i = 0; i < builder->parameter_count; i++) {
         struct builder_parameter *parameter = &builder->parameters[i];
-        parameter->accumulator = parameter->state[0] = parameter->state[1] = -1;
+        parameter->accumulator = parameter->state[0] = parameter->state[1] = parameter->state[2] = -1;
         if (builder->options.microbatches) declare_accumulator(builder, parameter);
         if (train) optimizers[builder->options.optimizer].declare(builder, parameter);
     }
+}
+
+/* The norm of all gradients must be known before any is used: they are all alive at once. */
+static bool clips_by_global_norm(const struct builder *builder)
+{
+    return builder->options.optimizer == MODEL_ADAFACTOR && adafactor_of(builder).global_norm_clip_threshold > 0;
 }
 
 static void update(struct builder *builder, struct builder_parameter *parameter)
@@ -173,7 +191,88 @@ void model_builder_finish_gradient(struct builder *builder, struct builder_param
         int inputs[] = {parameter->accumulator, parameter->gradient};
         in_place(builder, MODEL_ACCUMULATE, "add", inputs, 2, inputs, 1);
         parameter->gradient = parameter->accumulator;
-    } else if (!stacked && builder->options.step == MODEL_STEP_TRAIN) {
+    } else if (!stacked && builder->options.step == MODEL_STEP_TRAIN && !clips_by_global_norm(builder)) {
+        update(builder, parameter);
+    }
+}
+
+static const struct { enum model_size layers; const char *update, *norm; } stacks[] = {
+    {MODEL_ONE, "", ""},
+    {MODEL_ENCODER_LAYERS, "encoder/layers update", "encoder/layers gradient norm"},
+    {MODEL_DECODER_LAYERS, "decoder/layers update", "decoder/layers gradient norm"},
+};
+
+static int scalar(struct builder *builder, const char *name)
+{
+    return model_builder_tensor(builder, name, "", MODEL_FLOAT32, MODEL_TEMPORARY, MODEL_ROLE_STATISTIC);
+}
+
+/* total plus the squares of a gradient. */
+static int add_squares(struct builder *builder, const struct builder_parameter *parameter, int total)
+{
+    int squares = reduce(builder, MODEL_SQUARE_SUM, "squares", "", &parameter->gradient, 1), inputs[] = {total, squares};
+    return model_builder_apply(builder, MODEL_MAP, MODEL_ADD, "gradient norm", ",->", NULL, MODEL_FLOAT32, MODEL_ROLE_STATISTIC, inputs, 2);
+}
+
+static int add_squares_of_stack(struct builder *builder, enum model_size layers, int total)
+{
+    for (int i = 0; i < builder->parameter_count; i++)
+        if (builder->parameters[i].layers == layers) total = add_squares(builder, &builder->parameters[i], total);
+    return total;
+}
+
+static int parameters_of(const struct builder *builder, enum model_size layers, bool pending)
+{
+    int count = 0;
+    for (int i = 0; i < builder->parameter_count; i++) count += builder->parameters[i].layers == layers && !(pending && builder->parameters[i].updated);
+    return count;
+}
+
+/* A loop over the layers that carries the sum. */
+static int add_squares_of_layers(struct builder *builder, enum model_size layers, const char *name, int total)
+{
+    int outer = builder->block, body = model_builder_block(builder, name, outer);
+    builder->block = body;
+    int in = scalar(builder, name), out = add_squares_of_stack(builder, layers, in);
+    builder->block = outer;
+    int result = scalar(builder, name);
+    struct model_op *loop = model_builder_op(builder, MODEL_LOOP, MODEL_NO_FUNCTION, name);
+    loop->body = body;
+    loop->trips = layers;
+    loop->carry_count = 1;
+    loop->carries[0] = (struct model_carry){total, in, out, result};
+    return result;
+}
+
+static int sum_all_squares(struct builder *builder)
+{
+    int total = scalar(builder, "gradient norm");
+    model_builder_output(builder, model_builder_op(builder, MODEL_MAP, MODEL_ZEROS, "gradient norm"), total, NULL);
+    for (int s = 0; s < BASE_COUNT(stacks); s++) {
+        if (!parameters_of(builder, stacks[s].layers, false)) continue;
+        if (stacks[s].layers == MODEL_ONE) total = add_squares_of_stack(builder, MODEL_ONE, total);
+        else total = add_squares_of_layers(builder, stacks[s].layers, stacks[s].norm, total);
+    }
+    return total;
+}
+
+static void clip_gradient(struct builder *builder, struct builder_parameter *parameter, int squares)
+{
+    const struct model_tensor *of = model_builder_get(builder, parameter->gradient);
+    const char *equation = base_print(builder->arena, "%s,->%s", of->labels, of->labels);
+    int inputs[] = {parameter->gradient, squares};
+    int clipped = model_builder_apply(builder, MODEL_MAP, MODEL_CLIP_BY_NORM, base_print(builder->arena, "%s clipped", of->name), equation, NULL, MODEL_FLOAT32,
+                                      MODEL_ROLE_FUSED, inputs, 2);
+    builder->program->tensors[clipped].like = parameter->tensor;
+    parameter->gradient = clipped;
+}
+
+static void update_stack(struct builder *builder, enum model_size layers, int squares)
+{
+    for (int i = 0; i < builder->parameter_count; i++) {
+        struct builder_parameter *parameter = &builder->parameters[i];
+        if (parameter->layers != layers || parameter->updated) continue;
+        if (squares >= 0) clip_gradient(builder, parameter, squares);
         update(builder, parameter);
     }
 }
@@ -181,27 +280,23 @@ void model_builder_finish_gradient(struct builder *builder, struct builder_param
 /* One block a stack, repeated for each of its layers. */
 void model_builder_updates(struct builder *builder)
 {
-    static const enum model_size stacks[] = {MODEL_ONE, MODEL_ENCODER_LAYERS, MODEL_DECODER_LAYERS};
-    static const char *const names[] = {"update", "encoder/layers update", "decoder/layers update"};
     int step = builder->block;
+    enum model_phase phase = builder->phase;
     if (builder->options.step != MODEL_STEP_TRAIN) return;
+    builder->phase = MODEL_OPTIMIZER;
+    int squares = clips_by_global_norm(builder) ? sum_all_squares(builder) : -1;
     for (int s = 0; s < BASE_COUNT(stacks); s++) {
-        int pending = 0;
-        for (int i = 0; i < builder->parameter_count; i++) pending += builder->parameters[i].layers == stacks[s] && !builder->parameters[i].updated;
-        if (!pending) continue;
+        if (!parameters_of(builder, stacks[s].layers, true)) continue;
         builder->block = step;
-        int body = step;
-        if (stacks[s] != MODEL_ONE) {
-            body = model_builder_block(builder, names[s], step);
-            struct model_op *loop = model_builder_op(builder, MODEL_LOOP, MODEL_NO_FUNCTION, names[s]);
+        if (stacks[s].layers != MODEL_ONE) {
+            int body = model_builder_block(builder, stacks[s].update, step);
+            struct model_op *loop = model_builder_op(builder, MODEL_LOOP, MODEL_NO_FUNCTION, stacks[s].update);
             loop->body = body;
-            loop->trips = stacks[s];
+            loop->trips = stacks[s].layers;
+            builder->block = body;
         }
-        builder->block = body;
-        for (int i = 0; i < builder->parameter_count; i++) {
-            struct builder_parameter *parameter = &builder->parameters[i];
-            if (parameter->layers == stacks[s] && !parameter->updated) update(builder, parameter);
-        }
+        update_stack(builder, stacks[s].layers, squares);
     }
     builder->block = step;
+    builder->phase = phase;
 }

@@ -31,12 +31,14 @@ enum plots_style { PLOTS_TITLE, PLOTS_SUBTITLE, PLOTS_HEADING, PLOTS_LABEL, PLOT
 enum plots_align { PLOTS_LEFT, PLOTS_CENTRE, PLOTS_RIGHT };
 
 struct plots_box { double x, y, width, height; }; /* px */
+struct plots_point { double x, y; };              /* px */
 
-enum plots_mark_kind { PLOTS_RECT, PLOTS_LINE, PLOTS_CIRCLE, PLOTS_TEXT };
+enum plots_mark_kind { PLOTS_RECT, PLOTS_LINE, PLOTS_CIRCLE, PLOTS_TEXT, PLOTS_QUAD, PLOTS_CURVE };
 
 struct plots_mark {
     enum plots_mark_kind kind;
     struct plots_box box;  /* extent; of a line: from (x, y) by (width, height), which may be negative */
+    struct plots_point points[4]; /* of a quad its corners, of a curve its ends and between them the two points that bend it */
     struct plots_look look;
     const char *text;
     enum plots_style style;
@@ -71,6 +73,10 @@ extern const double plots_dash_px, plots_dash_gap_px;
 void plots_rect(struct plots_canvas *canvas, struct plots_box box, struct plots_look look);
 void plots_line(struct plots_canvas *canvas, double x0, double y0, double x1, double y1, struct plots_look look);
 void plots_circle(struct plots_canvas *canvas, double x, double y, double radius, struct plots_look look);
+/* A closed figure of four corners. */
+void plots_quad(struct plots_canvas *canvas, const struct plots_point points[4], struct plots_look look);
+/* Bézier's cubic curve from points[0] to points[3]; never filled. */
+void plots_curve(struct plots_canvas *canvas, const struct plots_point points[4], struct plots_look look);
 /* One line of text, its middle at y, and its left edge, centre or right edge at x. Returns the box that it covers. */
 struct plots_box plots_text(struct plots_canvas *canvas, double x, double y, enum plots_align align, enum plots_style style,
                             enum plots_colour colour, const char *text);

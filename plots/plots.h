@@ -3,7 +3,7 @@
 #ifndef PLOTS_H
 #define PLOTS_H
 
-#include "base/base.h"
+#include "topo/topo.h"
 
 /* ---- pictures ---- */
 
@@ -47,5 +47,17 @@ enum base_status plots_comparison_read(struct base_arena *arena, const char *pat
  * At least one row. */
 enum base_status plots_comparison_draw(struct base_arena *arena, const struct plots_comparison *comparison, enum plots_format format,
                                        struct plots_picture *out, struct base_error *error);
+
+/* ---- topology: what machine is it, and which devices work on one copy of a model? ---- */
+
+struct plots_topology {
+    const struct topo_topology *topology;
+    const struct topo_mesh *mesh; /* [data, model] with its devices, whose model groups are coloured; NULL: none */
+};
+
+/* A torus as planes of chips in their hosts, in perspective where there is room; GPUs in their nodes. Every device is
+ * drawn once; row_count is their number. BASE_INPUT for more devices than a page can hold, or a longer line of them. */
+enum base_status plots_topology_draw(struct base_arena *arena, const struct plots_topology *request, enum plots_format format,
+                                     struct plots_picture *out, struct base_error *error);
 
 #endif

@@ -14,11 +14,16 @@ static void put_escaped(struct base_text *out, const char *text)
     }
 }
 
-/* Hundredths of a pixel: finer than any eye, and short. */
+/* Of a pixel: finer than any eye, and short. */
+static double hundredths(double value)
+{
+    return round(100 * value) / 100;
+}
+
 static void put_number(struct base_text *out, const char *name, double value)
 {
     base_putf(out, " %s=\"", name);
-    base_put_double(out, round(100 * value) / 100);
+    base_put_double(out, hundredths(value));
     base_put(out, "\"");
 }
 
@@ -36,10 +41,26 @@ static void put_box(struct base_text *out, const struct plots_box *box)
     put_number(out, "height", box->height);
 }
 
+/* Commands of a path before each point; the last one stands behind them all. */
+static void put_path(struct base_text *out, const struct plots_point points[4], const char *const commands[5])
+{
+    base_put(out, "<path d=\"");
+    for (int i = 0; i < 4; i++) {
+        base_put(out, commands[i]);
+        base_put_double(out, hundredths(points[i].x));
+        base_put(out, " ");
+        base_put_double(out, hundredths(points[i].y));
+    }
+    base_putf(out, "%s\"", commands[4]);
+}
+
 static void put_shape(struct base_text *out, const struct plots_mark *mark)
 {
+    static const char *const quad[] = {"M", "L", "L", "L", "Z"}, *const curve[] = {"M", "C", " ", " ", ""};
     const struct plots_box *box = &mark->box;
-    if (mark->kind == PLOTS_RECT) {
+    if (mark->kind == PLOTS_QUAD || mark->kind == PLOTS_CURVE) {
+        put_path(out, mark->points, mark->kind == PLOTS_QUAD ? quad : curve);
+    } else if (mark->kind == PLOTS_RECT) {
         base_put(out, "<rect");
         put_box(out, box);
     } else if (mark->kind == PLOTS_CIRCLE) {

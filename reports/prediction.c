@@ -42,6 +42,18 @@ static const char *optimizer_name(enum model_optimizer optimizer)
     return names[optimizer];
 }
 
+/* A value that a plan may give as JSON or in one line; nothing where it was left out. */
+static void put_words(struct base_json_writer *w, const char *key, const char *text)
+{
+    const struct base_json *value;
+    struct base_error none;
+    if (!*text) return;
+    base_json_key(w, key);
+    bool json = strchr("[{", *text) && base_json_parse(w->text->arena, text, strlen(text), &value, &none) == BASE_OK;
+    if (json) base_json_put_value(w, value);
+    else base_json_put_string(w, text);
+}
+
 /* The plan with its defaults filled in. */
 static void put_plan(struct base_json_writer *w, const struct sim_plan *plan)
 {
@@ -59,6 +71,7 @@ static void put_plan(struct base_json_writer *w, const struct sim_plan *plan)
         put_int(w, "num_partitions", plan->num_partitions);
     }
     put_string(w, "logical_axis_rules", plan->rules_text);
+    put_words(w, "params_axes_names_override", plan->overrides_text);
     base_json_key(w, "task_feature_lengths");
     base_json_open_inline(w, '{');
     if (plan->config->encoder) put_int(w, "inputs", plan->inputs_length);
@@ -67,6 +80,7 @@ static void put_plan(struct base_json_writer *w, const struct sim_plan *plan)
     put_int(w, "batch_size", plan->batch_size);
     put_int(w, "num_microbatches", plan->num_microbatches > 1 ? plan->num_microbatches : 0);
     put_string(w, "optimizer", optimizer_name(plan->options.optimizer));
+    put_words(w, "adafactor", plan->adafactor_text);
     put_string(w, "remat_policy", remat_name(plan->options.remat));
     put_string(w, "dtype", model_dtype_name(plan->options.dtype));
     put_string(w, "attention", plan->options.flash_attention ? "flash" : "unfused");

@@ -8,6 +8,7 @@ list='
 build-essential         C compiler, make
 pkg-config              finds the libraries
 libcjson-dev            base/json.c
+libpcre2-dev            model/pattern.c
 libcairo2-dev           plots/canvas.c
 fonts-dejavu-core       text in pictures
 libcmocka-dev           tests

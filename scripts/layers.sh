@@ -29,6 +29,7 @@ BEGIN {
     for (i in headers) standard[headers[i] ".h"] = 1
 
     door["cjson/cJSON.h"] = "base/json.c"
+    door["pcre2.h"] = "model/pattern.c"
     door["cairo.h"] = door["cairo-svg.h"] = door["cairo-pdf.h"] = door["cairo-png.h"] = "plots/canvas.c"
     door["glpk.h"] = "tuner/ilp.c"
     door["cblas.h"] = "exec/gemm.c"

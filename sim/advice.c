@@ -1,5 +1,5 @@
 /* What would make a plan fit: every single change that a person would try, priced in full. */
-#include "sim/sim.h"
+#include "sim/cache.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +22,7 @@ static void try_change(struct trial *t, struct sim_plan_text text, enum sim_key 
     struct base_error ignored;
     text.values[key] = value;
     if (*t->count == SIM_MOST_CHANGES) return;
-    if (sim_plan_check(t->cache, t->arena, &text, t->plan->options.step, t->plan->as_partitioned, &plan, &ignored) != BASE_OK) return;
+    if (sim_plan_check_another(t->cache, &text, t->plan->options.step, t->plan->as_partitioned, &plan, &ignored) != BASE_OK) return;
     if (sim_predict(t->cache, &plan, &prediction, NULL, &ignored) != BASE_OK || !prediction.fits) return;
     t->changes[(*t->count)++] = (struct sim_change){what, prediction};
 }
@@ -30,8 +30,8 @@ static void try_change(struct trial *t, struct sim_plan_text text, enum sim_key 
 static void try_microbatches(struct trial *t, const struct sim_plan_text *text)
 {
     int before = *t->count;
-    for (int64_t n = 2; n <= LARGEST_FACTOR * t->plan->num_microbatches && *t->count == before; n++) {
-        if (n <= t->plan->num_microbatches || t->plan->batch_size % n) continue;
+    int64_t batch = t->plan->batch_size, now = t->plan->num_microbatches;
+    for (int64_t n = base_next_divisor(batch, now); n && n <= LARGEST_FACTOR * now && *t->count == before; n = base_next_divisor(batch, n)) {
         const char *value = base_print(t->arena, "%lld", (long long)n);
         try_change(t, *text, SIM_NUM_MICROBATCHES, value, base_print(t->arena, "num_microbatches %s", value));
     }

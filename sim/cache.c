@@ -14,9 +14,31 @@ void sim_cache_free(struct sim_cache *cache)
     base_arena_free(&cache->arena);
 }
 
+/* FNV-1a. */
+static const uint64_t hash_start = 14695981039346656037ULL;
+
+static uint64_t hash_bytes(uint64_t hash, const void *bytes, size_t length)
+{
+    for (size_t i = 0; i < length; i++) hash = (hash ^ ((const unsigned char *)bytes)[i]) * 1099511628211ULL;
+    return hash;
+}
+
+/* Documents of one content have one hash, wherever they stand: the next one may stand where the last one stood. The parser
+ * bounds the depth. */
+static uint64_t hash_document(uint64_t hash, const struct base_json *value)
+{
+    hash = hash_bytes(hash, &value->kind, sizeof value->kind);
+    if (value->key) hash = hash_bytes(hash, value->key, strlen(value->key) + 1);
+    if (value->string) hash = hash_bytes(hash, value->string, strlen(value->string) + 1);
+    hash = hash_bytes(hash, &value->number, sizeof value->number);
+    for (const struct base_json *child = value->child; child; child = child->next) hash = hash_document(hash, child);
+    return hash_bytes(hash, &value->count, sizeof value->count);
+}
+
 void sim_cache_override(struct sim_cache *cache, const struct base_json *overrides)
 {
     cache->overrides = overrides;
+    cache->overrides_hash = overrides ? hash_document(hash_start, overrides) : 0;
 }
 
 void sim_cache_begin(struct sim_cache *cache, struct base_arena *arena)
@@ -50,12 +72,9 @@ void sim_key_text(struct sim_cache *cache, const char *text)
     sim_key_bytes(cache, text, strlen(text) + 1);
 }
 
-/* FNV-1a. */
 static uint64_t hash_key(const struct sim_cache *cache)
 {
-    uint64_t hash = 14695981039346656037ULL;
-    for (size_t i = 0; i < cache->key_length; i++) hash = (hash ^ (unsigned char)cache->key[i]) * 1099511628211ULL;
-    return hash;
+    return hash_bytes(hash_start, cache->key, cache->key_length);
 }
 
 static struct cache_entry *slot_of(struct sim_cache *cache, uint64_t hash)
@@ -75,9 +94,9 @@ void *sim_cache_find(struct sim_cache *cache)
 static void enlarge(struct sim_cache *cache)
 {
     struct cache_entry *old = cache->entries;
-    int old_capacity = cache->capacity;
-    cache->capacity = old_capacity ? 2 * old_capacity : FIRST_ENTRIES;
-    cache->entries = base_new(&cache->arena, struct cache_entry, cache->capacity);
+    int old_capacity = cache->capacity, capacity = old_capacity ? 2 * old_capacity : FIRST_ENTRIES;
+    cache->entries = base_new(&cache->arena, struct cache_entry, capacity); /* may jump: the table is whole until then */
+    cache->capacity = capacity;
     for (int i = 0; i < old_capacity; i++) {
         if (!old[i].key) continue;
         int at = (int)(old[i].hash % (uint64_t)cache->capacity);
@@ -92,6 +111,7 @@ void sim_cache_store(struct sim_cache *cache, void *value)
     if (2 * (cache->count + 1) > cache->capacity) enlarge(cache);
     uint64_t hash = hash_key(cache);
     struct cache_entry *entry = slot_of(cache, hash);
+    char *key = base_copy_bytes(&cache->arena, cache->key, cache->key_length); /* may jump, so nothing is counted before */
     if (!entry->key) cache->count++;
-    *entry = (struct cache_entry){hash, base_copy_bytes(&cache->arena, cache->key, cache->key_length), cache->key_length, value};
+    *entry = (struct cache_entry){hash, key, cache->key_length, value};
 }

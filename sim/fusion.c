@@ -112,7 +112,8 @@ static void find_epilogues(struct fuser *f)
             struct sim_value *value = &f->s->values[v];
             if (!is_contraction(f, value->definition) || f->consumers[v] != 1 || op->loop != value->loop || strcmp(op->op->input_labels[j], op->op->output_labels) != 0) continue;
             value->stored = false;
-            if (op->op->kind == MODEL_MAP && f->consumers[op->outputs[0]] != 1) f->s->values[op->outputs[0]].stored = true;
+            bool elementwise_next = f->consumers[op->outputs[0]] == 1 && !f->contractions[op->outputs[0]];
+            if (op->op->kind == MODEL_MAP && !elementwise_next) f->s->values[op->outputs[0]].stored = true;
             break;
         }
     }

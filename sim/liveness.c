@@ -18,6 +18,7 @@ struct tracker {
     struct sim_sharded *s;
     struct timed *events;
     int count;
+    int *carried_in, *carried_out; /* of each value: the loop operation that carries it; -1 if none */
     bool scanned;
 };
 
@@ -67,15 +68,15 @@ static bool listed(const int *list, int count, int value)
     return false;
 }
 
-/* The loop that has this value among what it carries: as `in` (begin) or as `out` (end); -1 if none. */
-static int loop_that_carries(const struct tracker *t, int value, bool in)
+/* Notes for each value which loop has it among what it carries: as begun with, and as ended with. */
+static void find_carried(struct tracker *t)
 {
+    for (int v = 0; v < t->s->value_count; v++) t->carried_in[v] = t->carried_out[v] = -1;
     for (int i = 0; i < t->s->op_count; i++) {
         const struct sim_op *op = &t->s->ops[i];
-        if (in && op->kind == SIM_LOOP_BEGIN && listed(op->outputs, op->output_count, value)) return i;
-        if (!in && op->kind == SIM_LOOP_END && listed(op->inputs, op->input_count, value)) return i;
+        for (int c = 0; op->kind == SIM_LOOP_BEGIN && c < op->output_count; c++) t->carried_in[op->outputs[c]] = i;
+        for (int c = 0; op->kind == SIM_LOOP_END && c < op->input_count; c++) t->carried_out[op->inputs[c]] = i;
     }
-    return -1;
 }
 
 /* A stacked array of all layers' residuals. */
@@ -106,7 +107,7 @@ static void track_free(struct tracker *t, const struct sim_value *value)
 static bool changes_hands(const struct tracker *t, int v)
 {
     const struct sim_value *value = &t->s->values[v];
-    if (loop_that_carries(t, v, false) >= 0) return true;
+    if (t->carried_out[v] >= 0) return true;
     const struct sim_op *last = value->last_use >= 0 ? &t->s->ops[value->last_use] : NULL;
     return last && last->kind == SIM_LOOP_BEGIN && listed(last->inputs, last->input_count, v);
 }
@@ -115,7 +116,7 @@ static void track(struct tracker *t, int v)
 {
     const struct sim_value *value = &t->s->values[v];
     if (!value->stored || value->persistent) return;
-    int carried_in = loop_that_carries(t, v, true);
+    int carried_in = t->carried_in[v];
     bool inside = value->loop >= 0 && value->last_use >= 0 && !encloses(t, value->loop, t->s->ops[value->last_use].loop);
     if (inside && t->scanned) {
         track_stacked(t, value);
@@ -162,6 +163,9 @@ void sim_liveness(struct base_arena *arena, struct sim_sharded *sharded, bool sc
     share_fate(sharded);
     struct tracker t = {.arena = arena, .s = sharded, .scanned = scanned};
     t.events = base_new(arena, struct timed, 3 * sharded->value_count + sharded->op_count);
+    t.carried_in = base_new(arena, int, sharded->value_count);
+    t.carried_out = base_new(arena, int, sharded->value_count);
+    find_carried(&t);
     for (int v = 0; v < sharded->value_count; v++) track(&t, v);
     for (int i = 0; i < sharded->op_count; i++) {
         const struct sim_op *op = &sharded->ops[i];

@@ -96,8 +96,8 @@ static unsigned live(const struct partitioner *p, unsigned axes)
 static void axis_names(const struct model_tensor *tensor, const char **names)
 {
     for (int i = 0; i < tensor->rank; i++) {
-        names[i] = model_axis_name((enum model_axis)tensor->axes[i]);
-        for (int j = 0; j < i && names[i]; j++)
+        names[i] = tensor->given_axes ? tensor->given_axes[i] : model_axis_name((enum model_axis)tensor->axes[i]);
+        for (int j = 0; j < i && names[i] && !tensor->given_axes; j++)
             if (tensor->axes[j] == tensor->axes[i]) names[i] = NULL;
     }
 }
@@ -196,19 +196,21 @@ static int reshard(struct partitioner *p, const struct model_op *why, int value,
     return value;
 }
 
-/* Sums a partial value over its axes. Where the result wants one of them on a dimension, that is a reduce-scatter. */
+/* Sums a partial value over its axes. Where the result wants one of them on a dimension, that is a reduce-scatter if the
+ * compiler has the pass; the partitioner itself emits an all-reduce, of which each device keeps its slice. */
 static int reduce(struct partitioner *p, const struct model_op *why, int value, const unsigned char *to)
 {
+    bool scatters = p->options->reduce_scatter && !p->options->as_partitioned;
     for (unsigned axis = 1; axis < SIM_AXES; axis <<= 1) {
         const struct sim_value *v = &p->out->values[value];
         if (!(v->partial & axis)) continue;
         unsigned char spec[MODEL_MAX_RANK];
         memcpy(spec, v->spec, sizeof spec);
-        int scatter = -1, rank = rank_of(p, value);
+        int kept = -1, rank = rank_of(p, value);
         for (int i = 0; i < rank && to; i++)
-            if (to[i] & axis) scatter = i;
-        if (scatter >= 0) spec[scatter] |= (unsigned char)axis;
-        value = communicate(p, why, scatter >= 0 ? SIM_REDUCE_SCATTER : SIM_ALL_REDUCE, (int)axis, value, spec, v->partial & ~axis);
+            if (to[i] & axis) kept = i;
+        if (kept >= 0) spec[kept] |= (unsigned char)axis;
+        value = communicate(p, why, kept >= 0 && scatters ? SIM_REDUCE_SCATTER : SIM_ALL_REDUCE, (int)axis, value, spec, v->partial & ~axis);
     }
     return value;
 }
@@ -267,7 +269,6 @@ struct use {
     char wanted;              /* the result's label that wants it */
     char contracted_by_some;
     char natural;             /* a label of the result that an operand has sharded */
-    bool activation;          /* the operand of contracted_by_some has a batch */
 };
 
 static struct use survey(const struct partitioner *p, const struct model_op *op, const int *inputs, const unsigned char *wanted, unsigned axis)
@@ -291,20 +292,18 @@ static struct use survey(const struct partitioner *p, const struct model_op *op,
             }
             if (all && op->kind != MODEL_SLICE) use.contracted_by_all = letter;
             else if (op->kind != MODEL_SLICE) use.contracted_by_some = letter;
-            use.activation = use.activation || dim_of(op->input_labels[i], 'b') >= 0;
         }
     }
     return use;
 }
 
 /* Which label gets a mesh axis. A sum over a label that all operands have sharded costs least. Then the result decides.
- * A label sharded in one operand only is summed over when that operand is an activation (the weight is sliced for
- * nothing) and gathered when it is a weight. */
+ * A label that only some operands have sharded is summed over, too: the others are sliced for nothing. */
 static char choose(const struct use *use)
 {
     if (use->contracted_by_all) return use->contracted_by_all;
     if (use->wanted) return use->wanted;
-    if (use->contracted_by_some && use->activation) return use->contracted_by_some;
+    if (use->contracted_by_some) return use->contracted_by_some;
     return use->natural;
 }
 
@@ -371,18 +370,92 @@ static void partial_inputs(struct partitioner *p, const struct model_op *source,
         const struct sim_value *value = &p->out->values[inputs[i]];
         if (!value->partial) continue;
         const unsigned char *wanted = p->wanted[value->tensor];
+        bool own = inputs[i] == p->current[source->inputs[i]] && value->loop == p->loop;
         inputs[i] = ready(p, source, inputs[i], wanted);
+        if (own) p->current[source->inputs[i]] = inputs[i]; /* whoever comes later, in the backward loop too, finds the sum */
     }
+}
+
+/* ---- contractions (contraction.c says where their axes go) ---- */
+
+static struct sim_shape shape_of_value(const struct partitioner *p, int value)
+{
+    return p->out->shapes[p->out->values[value].shape];
+}
+
+/* The copy of an operand that the steps make; made once however many contractions ask. */
+static int take_steps(struct partitioner *p, const struct model_op *source, int operand, int value, const struct sim_contraction *contraction)
+{
+    const unsigned char *end = contraction->shapes[operand].spec;
+    int first = value, copy = find_copy(p, value, end);
+    bool any = false;
+    for (int i = 0; i < contraction->steps.count; i++) any = any || contraction->steps.steps[i].operand == operand;
+    if (!any) return value;
+    if (copy >= 0) return copy;
+    for (int i = 0; i < contraction->steps.count; i++) {
+        const struct sim_step *step = &contraction->steps.steps[i];
+        if (step->operand == operand) value = communicate(p, source, step->kind, step->axes, value, step->after, 0);
+    }
+    if (p->copy_count < MOST_COPIES) p->copies[p->copy_count++] = (struct copy){first, value};
+    return value;
+}
+
+/* Gives the operation's labels their axes and moves its operands; returns the axes of the partial sum. */
+static unsigned place_contraction(struct partitioner *p, const struct model_op *source, int *inputs, const unsigned char *wanted, struct sim_op *draft)
+{
+    struct sim_contraction c = {.letters = {source->input_labels[0], source->input_labels[1], source->output_labels}, .free = !wanted};
+    unsigned partial = 0;
+    for (int i = 0; i < 2; i++) {
+        c.shapes[i] = shape_of_value(p, inputs[i]);
+        c.adapts[i] = tensor_of(p, source->inputs[i])->from_producer; /* casts and reshapes of a parameter carry no annotation */
+    }
+    const struct model_tensor *result = tensor_of(p, source->outputs[0]);
+    c.shapes[2] = (struct sim_shape){.rank = (unsigned char)result->rank, .layers = MODEL_ONE, .dtype = result->dtype};
+    memcpy(c.shapes[2].dims, result->dims, sizeof c.shapes[2].dims);
+    if (wanted) memcpy(c.shapes[2].spec, wanted, (size_t)result->rank);
+    sim_contract(&p->options->extents, &c);
+    for (unsigned axis = 1; axis < SIM_AXES - 1; axis++) {
+        if (!c.label[axis]) continue;
+        find_label(draft, c.label[axis])->axes |= (unsigned char)axis;
+        if (dim_of(source->output_labels, c.label[axis]) < 0) partial |= axis;
+    }
+    for (int i = 0; i < 2; i++) inputs[i] = take_steps(p, source, i, inputs[i], &c);
+    return partial;
+}
+
+/* Everything else: the labels by survey, the operands made ready. */
+static unsigned place_labels(struct partitioner *p, const struct model_op *source, int *inputs, const unsigned char *wanted, struct sim_op *draft)
+{
+    unsigned partial = 0;
+    for (unsigned axis = 1; axis < SIM_AXES; axis <<= 1) {
+        struct use use = survey(p, source, inputs, wanted, axis);
+        char letter = choose(&use);
+        if (!letter) continue;
+        find_label(draft, letter)->axes |= (unsigned char)axis;
+        if (dim_of(source->output_labels, letter) < 0) partial |= axis;
+    }
+    for (int i = 0; i < source->input_count; i++) {
+        unsigned char spec[MODEL_MAX_RANK];
+        spec_for(draft, source->input_labels[i], spec);
+        inputs[i] = ready(p, source, inputs[i], spec);
+    }
+    return partial;
+}
+
+/* A partial sum that may wait passes through as it is. */
+static void place_carried(struct partitioner *p, const struct model_op *source, const int *inputs, struct sim_op *draft)
+{
+    const struct sim_value *value = &p->out->values[inputs[0]];
+    for (int d = 0; source->input_labels[0][d]; d++) find_label(draft, source->input_labels[0][d])->axes |= value->spec[d];
 }
 
 static enum base_status partition_compute(struct partitioner *p, const struct model_op *source)
 {
-    int inputs[MODEL_MAX_INPUTS];
+    int inputs[MODEL_MAX_INPUTS], tensor = source->outputs[0];
     for (int i = 0; i < source->input_count; i++) {
         BASE_TRY(want(p, source->inputs[i]));
         inputs[i] = p->current[source->inputs[i]];
     }
-    int tensor = source->outputs[0];
     const struct model_tensor *t = tensor_of(p, tensor);
     BASE_TRY(want(p, tensor));
     unsigned carried = source->input_count && may_stay_partial(p, source, inputs) ? p->out->values[inputs[0]].partial : 0;
@@ -391,20 +464,11 @@ static enum base_status partition_compute(struct partitioner *p, const struct mo
     struct sim_op draft = {.label_count = 0};
     for (int i = 0; i < source->input_count; i++) collect_labels(&draft, source->input_labels[i], tensor_of(p, source->inputs[i]));
     collect_labels(&draft, source->output_labels, t);
+    const unsigned char *wanted = t->from_producer ? NULL : p->wanted[tensor];
     unsigned partial = carried;
-    const unsigned char *wanted = t->from_producer || carried ? NULL : p->wanted[tensor];
-    for (unsigned axis = 1; axis < SIM_AXES; axis <<= 1) {
-        struct use use = survey(p, source, inputs, wanted, axis);
-        char letter = choose(&use);
-        if (!letter) continue;
-        find_label(&draft, letter)->axes |= (unsigned char)axis;
-        if (dim_of(source->output_labels, letter) < 0) partial |= axis;
-    }
-    for (int i = 0; i < source->input_count; i++) {
-        unsigned char spec[MODEL_MAX_RANK];
-        spec_for(&draft, source->input_labels[i], spec);
-        if (!carried) inputs[i] = ready(p, source, inputs[i], spec);
-    }
+    if (carried) place_carried(p, source, inputs, &draft);
+    else if (source->kind == MODEL_EINSUM) partial = place_contraction(p, source, inputs, wanted, &draft);
+    else partial = place_labels(p, source, inputs, wanted, &draft);
     struct sim_op *op = new_op(p, SIM_COMPUTE, source);
     int index = p->out->op_count - 1;
     memcpy(op->labels, draft.labels, sizeof op->labels);
@@ -412,13 +476,8 @@ static enum base_status partition_compute(struct partitioner *p, const struct mo
     op->input_count = source->input_count;
     memcpy(op->inputs, inputs, sizeof op->inputs);
     if (source->kind == MODEL_EINSUM) einsum_roles(op, source);
-    bool bind = !t->from_producer && !carried;
-    if (t->from_producer) {
-        unsigned char computed[MODEL_MAX_RANK];
-        spec_for(op, source->output_labels, computed);
-        memcpy(p->wanted[tensor], computed, sizeof computed);
-    }
-    return finish_output(p, source, index, partial, bind);
+    if (t->from_producer) spec_for(op, source->output_labels, p->wanted[tensor]);
+    return finish_output(p, source, index, partial, !t->from_producer && !carried);
 }
 
 /* Splitting j into h and d, joining them, repeating a group of heads: the outer letter carries the shards. */
@@ -473,7 +532,7 @@ static enum base_status partition_update(struct partitioner *p, const struct mod
         bool same_shape = !strcmp(source->input_labels[i], source->input_labels[0]) && tensor_of(p, source->inputs[i])->block < 0;
         for (int d = 0; same_shape && d < first->rank; d++) spec[d] |= p->wanted[source->inputs[i]][d];
     }
-    bool accumulate = source->function == MODEL_ACCUMULATE, partial = accumulate && p->out->values[inputs[1]].partial;
+    bool accumulate = source->function == MODEL_ACCUMULATE, partial = accumulate && p->options->hoist_gradient_all_reduce && p->out->values[inputs[1]].partial == SIM_DATA && !shards(spec, SIM_DATA);
     for (int i = 0; i < source->input_count; i++) {
         bool same_shape = !strcmp(source->input_labels[i], source->input_labels[0]);
         unsigned char own[MODEL_MAX_RANK];
@@ -565,10 +624,33 @@ static enum base_status partition_op(struct partitioner *p, const struct model_o
     return base_fail(p->error, BASE_INTERNAL, "an operation of no kind");
 }
 
+static bool is_used(const struct partitioner *p, int value)
+{
+    for (int i = p->out->values[value].definition + 1; i < p->out->op_count; i++)
+        for (int j = 0; j < p->out->ops[i].input_count; j++)
+            if (p->out->ops[i].inputs[j] == value) return true;
+    return false;
+}
+
+/* What leaves a block without having been used in it (a loss, a metric, a gradient that nobody updates with) is summed
+ * and put into its sharding there. */
+static void finish_results(struct partitioner *p, const struct model_block *block)
+{
+    for (int i = 0; i < block->op_count; i++) {
+        const struct model_op *op = &block->ops[i];
+        for (int o = 0; o < op->output_count; o++) {
+            int value = p->current[op->outputs[o]];
+            if (p->out->values[value].persistent || !p->out->values[value].partial || is_used(p, value)) continue;
+            p->current[op->outputs[o]] = ready(p, op, value, p->wanted[op->outputs[o]]);
+        }
+    }
+}
+
 static enum base_status partition_block(struct partitioner *p, int block)
 {
     const struct model_block *b = &p->program->blocks[block];
     for (int i = 0; i < b->op_count; i++) BASE_TRY(partition_op(p, &b->ops[i]));
+    finish_results(p, b);
     return BASE_OK;
 }
 
@@ -616,7 +698,11 @@ enum base_status sim_partition(struct base_arena *arena, const struct model_prog
     p->wanted_known = base_new(arena, bool, program->tensor_count);
     BASE_TRY(bind_persistent(p));
     BASE_TRY(partition_block(p, 0));
-    sim_fuse(arena, out);
-    sim_liveness(arena, out, options->scanned);
+    if (options->executable) {
+        sim_fuse_rows(arena, out);
+    } else {
+        sim_fuse(arena, out);
+        sim_liveness(arena, out, options->scanned);
+    }
     return BASE_OK;
 }

@@ -11,22 +11,28 @@ const char *const sim_key_names[SIM_KEY_COUNT] = {
     [SIM_INPUTS_LENGTH] = "inputs_length", [SIM_TARGETS_LENGTH] = "targets_length", [SIM_BATCH_SIZE] = "batch_size", [SIM_NUM_MICROBATCHES] = "num_microbatches",
     [SIM_OPTIMIZER] = "optimizer", [SIM_REMAT_POLICY] = "remat_policy", [SIM_DTYPE] = "dtype", [SIM_ATTENTION] = "attention", [SIM_SOFTWARE] = "software",
     [SIM_MEMORY_KIND] = "memory_kind", [SIM_LEARNING_RATE] = "learning_rate", [SIM_SEED] = "seed",
+    [SIM_OVERRIDES] = "params_axes_names_override", [SIM_ADAFACTOR] = "adafactor",
 };
 
 /* ---- JSON ---- */
 
-enum { TEXT = 1 << BASE_JSON_STRING, NUMBER = 1 << BASE_JSON_NUMBER, LIST = 1 << BASE_JSON_ARRAY };
+enum { TEXT = 1 << BASE_JSON_STRING, NUMBER = 1 << BASE_JSON_NUMBER, LIST = 1 << BASE_JSON_ARRAY, OBJECT = 1 << BASE_JSON_OBJECT };
 
 static const unsigned json_kinds[SIM_KEY_COUNT] = {
     [SIM_MODEL] = TEXT, [SIM_TOPOLOGY] = TEXT, [SIM_SUBMESH] = LIST, [SIM_NUM_PARTITIONS] = NUMBER, [SIM_RULES] = TEXT | LIST,
     [SIM_OPTIMIZER_PARTITIONING] = TEXT, [SIM_SEQUENCE_PARALLEL] = NUMBER, [SIM_INPUTS_LENGTH] = NUMBER, [SIM_TARGETS_LENGTH] = NUMBER,
     [SIM_BATCH_SIZE] = NUMBER, [SIM_NUM_MICROBATCHES] = NUMBER, [SIM_OPTIMIZER] = TEXT, [SIM_REMAT_POLICY] = TEXT, [SIM_DTYPE] = TEXT, [SIM_ATTENTION] = TEXT,
     [SIM_SOFTWARE] = TEXT, [SIM_MEMORY_KIND] = TEXT, [SIM_LEARNING_RATE] = NUMBER, [SIM_SEED] = NUMBER,
+    [SIM_OVERRIDES] = LIST, [SIM_ADAFACTOR] = TEXT | OBJECT,
 };
 
 static enum base_status wrong_kind(const char *key, unsigned kinds, const struct base_json *value, struct base_error *error)
 {
-    const char *needed = kinds & LIST ? kinds & TEXT ? "a string or a list" : "a list" : kinds & NUMBER ? "a number" : "a string";
+    static const struct { unsigned kinds; const char *name; } names[] = {
+        {TEXT, "a string"}, {NUMBER, "a number"}, {LIST, "a list"}, {TEXT | LIST, "a string or a list"}, {TEXT | OBJECT, "a string or an object"}};
+    const char *needed = "";
+    for (int i = 0; i < BASE_COUNT(names); i++)
+        if (names[i].kinds == kinds) needed = names[i].name;
     return base_fail(error, BASE_INPUT, "%s: is %s; %s is needed", key, base_json_kind_name(value->kind), needed);
 }
 
@@ -51,7 +57,7 @@ static enum base_status value_text(struct base_arena *arena, enum sim_key key, c
     if (value->kind == BASE_JSON_STRING && !*value->string) return base_fail(error, BASE_INPUT, "%s: is empty; leave it out for the default", sim_key_names[key]);
     if (value->kind == BASE_JSON_STRING) *out = value->string;
     if (value->kind == BASE_JSON_ARRAY && key == SIM_SUBMESH) return join_numbers(arena, sim_key_names[key], value, out, error);
-    if (value->kind == BASE_JSON_ARRAY) {
+    if (value->kind == BASE_JSON_ARRAY || value->kind == BASE_JSON_OBJECT) {
         struct base_json_writer writer = {.text = &text, .compact = true};
         base_json_put_value(&writer, value);
         *out = text.data;
@@ -96,6 +102,50 @@ enum base_status sim_plan_from_json(struct base_arena *arena, const struct base_
     return BASE_OK;
 }
 
+static void put_text(struct base_arena *arena, enum sim_key key, const char *text, struct base_json_writer *writer)
+{
+    const struct base_json *document;
+    struct base_error ignored;
+    const char *json = key == SIM_SUBMESH ? base_print(arena, "[%s]", text) : text;
+    bool literal = (json_kinds[key] & NUMBER) || (json_kinds[key] & ~(unsigned)TEXT && (*json == '[' || *json == '{'));
+    if (literal && base_json_parse(arena, json, strlen(json), &document, &ignored) == BASE_OK) base_json_put_value(writer, document);
+    else base_json_put_string(writer, text);
+}
+
+/* Where the first of the two lengths stands in the order of keys. */
+static void put_lengths(struct base_arena *arena, const struct sim_plan_text *plan, struct base_json_writer *writer)
+{
+    static const struct { enum sim_key key; const char *feature; } lengths[] = {{SIM_INPUTS_LENGTH, "inputs"}, {SIM_TARGETS_LENGTH, "targets"}};
+    base_json_key(writer, "task_feature_lengths");
+    base_json_open_inline(writer, '{');
+    for (int i = 0; i < BASE_COUNT(lengths); i++) {
+        const char *text = plan->values[lengths[i].key];
+        if (!text || !*text) continue;
+        base_json_key(writer, lengths[i].feature);
+        put_text(arena, lengths[i].key, text, writer);
+    }
+    base_json_close(writer, '}');
+}
+
+void sim_plan_put_json(struct base_arena *arena, const struct sim_plan_text *plan, struct base_json_writer *writer)
+{
+    bool lengths = false;
+    base_json_open(writer, '{');
+    for (int key = 0; key < SIM_KEY_COUNT; key++) {
+        const char *text = plan->values[key];
+        bool length = key == SIM_INPUTS_LENGTH || key == SIM_TARGETS_LENGTH;
+        if (!text || !*text || (length && lengths)) continue;
+        lengths = lengths || length;
+        if (length) {
+            put_lengths(arena, plan, writer);
+            continue;
+        }
+        base_json_key(writer, sim_key_names[key]);
+        put_text(arena, (enum sim_key)key, text, writer);
+    }
+    base_json_close(writer, '}');
+}
+
 /* ---- words ---- */
 
 struct word { const char *name; int value; };
@@ -105,18 +155,11 @@ static enum base_status read_word(const char *text, enum sim_key key, const stru
     *out = fallback;
     if (!text || !*text) return BASE_OK;
     const char *names[16];
-    char all[200] = "";
-    for (int i = 0; i < count; i++) {
-        if (!strcmp(words[i].name, text)) {
-            *out = words[i].value;
-            return BASE_OK;
-        }
-        names[i] = words[i].name;
-        size_t used = strlen(all);
-        snprintf(all + used, sizeof all - used, "%s%s", i ? ", " : "", words[i].name);
-    }
-    const char *nearest = base_nearest(text, names, count);
-    return base_fail(error, BASE_INPUT, "%s: \"%.60s\" is unknown%s%s; known are %s", sim_key_names[key], text, nearest ? ": is meant " : "", nearest ? nearest : "", all);
+    int found;
+    for (int i = 0; i < count; i++) names[i] = words[i].name;
+    BASE_TRY(base_parse_word(text, sim_key_names[key], names, count, &found, error));
+    *out = words[found].value;
+    return BASE_OK;
 }
 
 static const struct word remat_policies[] = {{"none", MODEL_REMAT_NONE}, {"minimal", MODEL_REMAT_MINIMAL}, {"selective", MODEL_REMAT_SELECTIVE}, {"full", MODEL_REMAT_FULL}};
@@ -156,11 +199,10 @@ static enum base_status read_number(const struct sim_plan_text *text, enum sim_k
 static enum base_status refuse_microbatches(int64_t batch, int64_t microbatches, struct base_error *error)
 {
     char divisors[120] = "";
-    for (int64_t n = 1, shown = 0; n <= batch && shown < 8; n++) {
-        if (batch % n != 0) continue;
+    int shown = 0;
+    for (int64_t n = base_next_divisor(batch, 0); n && shown < 8; n = base_next_divisor(batch, n)) {
         size_t used = strlen(divisors);
-        snprintf(divisors + used, sizeof divisors - used, "%s%lld", shown ? ", " : "", (long long)n);
-        shown++;
+        snprintf(divisors + used, sizeof divisors - used, "%s%lld", shown++ ? ", " : "", (long long)n);
     }
     return base_fail(error, BASE_INPUT, "num_microbatches: %lld does not divide batch_size %lld; %s… would", (long long)microbatches, (long long)batch, divisors);
 }
@@ -224,6 +266,53 @@ static enum base_status find_rules(struct sim_cache *cache, const char *text, st
     return BASE_OK;
 }
 
+static enum base_status find_adafactor(struct sim_cache *cache, const char *text, struct sim_plan *plan, struct base_error *error)
+{
+    plan->adafactor_text = text ? text : "";
+    if (!*plan->adafactor_text) return BASE_OK;
+    if (plan->options.optimizer != MODEL_ADAFACTOR) return base_fail(error, BASE_INPUT, "adafactor: has options, but the optimizer is another; optimizer adafactor would do");
+    sim_key_begin(cache, 'a');
+    sim_key_text(cache, text);
+    struct model_adafactor *adafactor = sim_cache_find(cache);
+    if (!adafactor) {
+        adafactor = base_new(&cache->arena, struct model_adafactor, 1);
+        BASE_TRY(model_adafactor_parse(&cache->arena, text, adafactor, error));
+        sim_cache_store(cache, adafactor);
+    }
+    plan->options.adafactor = adafactor;
+    return BASE_OK;
+}
+
+/* The model's parameters with the axes that the user gives them. */
+struct overridden { const struct model_parameter *parameters; int count; };
+
+static enum base_status override_parameters(struct base_arena *arena, const struct sim_plan *plan, const char *text, struct overridden *out, struct base_error *error)
+{
+    struct model_overrides overrides;
+    BASE_TRY(model_overrides_parse(arena, text, &overrides, error));
+    BASE_TRY(model_parameters(arena, plan->config, &out->parameters, &out->count, error));
+    BASE_TRY(model_overrides_apply(arena, &overrides, out->parameters, out->count, &out->parameters, error));
+    return model_check_layers_alike(arena, out->parameters, out->count, error);
+}
+
+static enum base_status find_overrides(struct sim_cache *cache, const char *text, struct sim_plan *plan, struct base_error *error)
+{
+    plan->overrides_text = text ? text : "";
+    if (!*plan->overrides_text) return BASE_OK;
+    sim_key_begin(cache, 'o');
+    sim_key_text(cache, plan->model_text);
+    sim_key_text(cache, text);
+    struct overridden *found = sim_cache_find(cache);
+    if (!found) {
+        found = base_new(&cache->arena, struct overridden, 1);
+        BASE_TRY(override_parameters(&cache->arena, plan, base_copy(&cache->arena, text), found, error));
+        sim_cache_store(cache, found);
+    }
+    plan->options.parameters = found->parameters;
+    plan->options.parameter_count = found->count;
+    return BASE_OK;
+}
+
 static enum base_status read_request(const struct sim_plan_text *text, struct topo_mesh_request *request, struct base_error *error)
 {
     *request = (struct topo_mesh_request){.tile_by_host_if_needed = true};
@@ -254,7 +343,7 @@ static enum base_status find_placement(struct sim_cache *cache, const struct sim
     sim_key_text(cache, plan->software);
     sim_key_bytes(cache, request.submesh, sizeof request.submesh);
     sim_key_bytes(cache, &request.num_partitions, sizeof request.num_partitions);
-    sim_key_bytes(cache, &cache->overrides, sizeof cache->overrides);
+    sim_key_bytes(cache, &cache->overrides_hash, sizeof cache->overrides_hash);
     struct sim_placement *placement = sim_cache_find(cache);
     if (!placement) {
         struct topo_topology topology;
@@ -275,11 +364,53 @@ static enum base_status check_rule_axes(const struct model_rules *rules, struct 
         const struct model_rule *rule = &rules->rules[i];
         bool of_the_model = false;
         for (int a = 1; a < MODEL_AXIS_COUNT; a++) of_the_model = of_the_model || (rule->logical && !strcmp(rule->logical, model_axis_name((enum model_axis)a)));
-        for (int j = 0; of_the_model && j < rule->value.count; j++)
-            if (strcmp(rule->value.names[j], "data") != 0 && strcmp(rule->value.names[j], "model") != 0)
-                return base_fail(error, BASE_INPUT, "logical_axis_rules: %s goes to the mesh axis \"%.60s\", which is not found in the mesh; its axes are data and model", rule->logical, rule->value.names[j]);
+        for (int j = 0; of_the_model && j < rule->value.count; j++) {
+            const char *axis = rule->value.names[j];
+            if (!axis) return base_fail(error, BASE_INPUT, "logical_axis_rules: %s goes to a list that holds null, which no mesh axis is; null alone, or the list without it, would do", rule->logical);
+            if (strcmp(axis, "data") != 0 && strcmp(axis, "model") != 0)
+                return base_fail(error, BASE_INPUT, "logical_axis_rules: %s goes to the mesh axis \"%.60s\", which is not found in the mesh; its axes are data and model", rule->logical, axis);
+        }
     }
     return BASE_OK;
+}
+
+/* A prediction repeats the layers of a stack, so that it can neither shard them nor average over them. */
+static enum base_status check_layers_dim(const struct sim_plan *plan, const struct model_parameter *parameter, int dim, struct base_error *error)
+{
+    struct model_axes spec[MODEL_MAX_RANK];
+    struct model_factoring factoring;
+    if (!parameter->axes[dim] || strcmp(parameter->axes[dim], "layers") != 0)
+        return base_fail(error, BASE_INPUT, "params_axes_names_override: %s gets another name for its dimension of layers (%d), which a prediction must know; layers would do", parameter->path, dim);
+    BASE_TRY(model_resolve(plan->rules, parameter->axes, parameter->rank, MODEL_AXIS_IS_UNSHARDED, spec, NULL, error));
+    for (int i = 0; i < spec[dim].count; i++)
+        if (plan->placement->axis_sizes[!strcmp(spec[dim].names[i], "model")] > 1)
+            return base_fail(error, BASE_INPUT, "logical_axis_rules: layers goes to the mesh axis %s, and a prediction has every layer on every device; null would do", spec[dim].names[i]);
+    if (plan->options.optimizer != MODEL_ADAFACTOR || !plan->options.adafactor) return BASE_OK;
+    BASE_TRY(model_factor(plan->options.adafactor, parameter->rank, parameter->shape, parameter->axes, &factoring, error));
+    if (!factoring.factored || (factoring.row_dims & factoring.column_dims & 1u << dim)) return BASE_OK;
+    return base_fail(error, BASE_INPUT, "adafactor: logical_factor_rules: a prediction updates layer by layer, and layers is averaged; batch would do");
+}
+
+static enum base_status check_layers(const struct sim_plan *plan, const struct model_parameter *own, const struct model_parameter *given, int count, struct base_error *error)
+{
+    for (int i = 0; i < count; i++)
+        for (int dim = 0; dim < own[i].rank; dim++)
+            if (!strcmp(own[i].axes[dim], "layers")) BASE_TRY(check_layers_dim(plan, &given[i], dim, error));
+    return BASE_OK;
+}
+
+static enum base_status judge_parameters(struct base_arena *arena, const struct sim_plan *plan, struct base_error *error)
+{
+    const struct model_parameter *own;
+    int count;
+    struct model_device_state state;
+    struct model_adafactor defaults = model_adafactor_defaults();
+    struct model_mesh mesh = {.axis_count = 2, .axes = {{"data", plan->placement->axis_sizes[0]}, {"model", plan->placement->axis_sizes[1]}}};
+    BASE_TRY(model_parameters(arena, plan->config, &own, &count, error));
+    const struct model_parameter *given = plan->options.parameters ? plan->options.parameters : own;
+    BASE_TRY(check_rule_axes(plan->rules, error));
+    BASE_TRY(model_device_state(given, count, plan->rules, &mesh, plan->options.optimizer, plan->options.adafactor ? plan->options.adafactor : &defaults, &state, error));
+    return check_layers(plan, own, given, count, error);
 }
 
 /* JAX demands that parameters and optimizer state divide exactly; worked out once for a model, rules and mesh shape. */
@@ -289,19 +420,15 @@ static enum base_status check_parameters(struct sim_cache *cache, const struct s
     sim_key_begin(cache, 'd');
     sim_key_text(cache, plan->model_text);
     sim_key_text(cache, plan->rules_text);
+    sim_key_text(cache, plan->overrides_text);
+    sim_key_text(cache, plan->adafactor_text);
+    sim_key_bytes(cache, &plan->options.optimizer, sizeof plan->options.optimizer);
     sim_key_bytes(cache, plan->placement->axis_sizes, sizeof plan->placement->axis_sizes);
     verdict = sim_cache_find(cache);
     if (!verdict) {
-        const struct model_parameter *parameters;
-        int count;
-        struct model_device_state state;
-        struct model_adafactor adafactor = model_adafactor_defaults();
-        struct model_mesh mesh = {.axis_count = 2, .axes = {{"data", plan->placement->axis_sizes[0]}, {"model", plan->placement->axis_sizes[1]}}};
         struct base_error why = {0};
-        BASE_TRY(model_parameters(&cache->arena, plan->config, &parameters, &count, error));
         verdict = base_new(&cache->arena, struct verdict, 1);
-        verdict->status = check_rule_axes(plan->rules, &why);
-        if (verdict->status == BASE_OK) verdict->status = model_device_state(parameters, count, plan->rules, &mesh, MODEL_ADAMW, &adafactor, &state, &why);
+        verdict->status = judge_parameters(&cache->arena, plan, &why);
         verdict->text = base_copy(&cache->arena, why.text);
         sim_cache_store(cache, verdict);
     }
@@ -321,20 +448,29 @@ static enum base_status check_batch(const struct sim_plan *plan, struct base_err
                      (long long)upper, lower ? " or " : "", (long long)lower);
 }
 
-enum base_status sim_plan_check(struct sim_cache *cache, struct base_arena *arena, const struct sim_plan_text *text, enum model_step step, bool as_partitioned,
-                                struct sim_plan *out, struct base_error *error)
+enum base_status sim_plan_check_another(struct sim_cache *cache, const struct sim_plan_text *text, enum model_step step, bool as_partitioned,
+                                        struct sim_plan *out, struct base_error *error)
 {
     struct sim_plan plan = {.as_partitioned = as_partitioned};
-    sim_cache_begin(cache, arena);
     BASE_TRY(find_config(cache, text->values[SIM_MODEL], &plan, error));
     BASE_TRY(find_placement(cache, text, &plan, error));
     BASE_TRY(find_rules(cache, text->values[SIM_RULES], &plan, error));
     BASE_TRY(read_words(text, &plan, error));
     BASE_TRY(read_numbers(text, &plan, error));
+    BASE_TRY(find_adafactor(cache, text->values[SIM_ADAFACTOR], &plan, error));
+    BASE_TRY(find_overrides(cache, text->values[SIM_OVERRIDES], &plan, error));
     BASE_TRY(check_parameters(cache, &plan, error));
     BASE_TRY(check_batch(&plan, error));
     plan.options.step = step;
+    plan.executable = plan.placement->topology.kind == TOPO_LOCAL;
     plan.options.microbatches = plan.num_microbatches > 1;
     *out = plan;
     return BASE_OK;
+}
+
+enum base_status sim_plan_check(struct sim_cache *cache, struct base_arena *arena, const struct sim_plan_text *text, enum model_step step, bool as_partitioned,
+                                struct sim_plan *out, struct base_error *error)
+{
+    sim_cache_begin(cache, arena);
+    return sim_plan_check_another(cache, text, step, as_partitioned, out, error);
 }

@@ -9,43 +9,76 @@ enum { MOST_SHAPES = 1024, MOST_DEPTH = 8, ROW_TILE = 8 };
 
 /* ---- programs ---- */
 
-/* A program, sharded, and what it costs that no size changes. */
+/* A program, sharded. Choices that depended on sizes are kept with it: for other sizes it serves if they come out the
+ * same, else another one is made and stands behind it. */
 struct sharded_entry {
     struct model_program program;
     struct sim_sharded sharded;
+    struct sim_decisions decisions;
+    struct sharded_entry *next;
 };
 
-static enum base_status find_sharded(struct sim_cache *cache, const struct sim_plan *plan, enum model_remat remat, unsigned dropped_roles, const struct sharded_entry **out,
-                                     struct base_error *error)
+static bool decisions_hold(const struct sim_decisions *decisions, const struct sim_extents *extents)
 {
-    const struct sim_placement *placement = plan->placement;
-    const struct sim_profile *profile = &placement->profile;
+    for (int i = 0; i < decisions->count; i++)
+        if (sim_is_larger(extents, &decisions->made[i].left, &decisions->made[i].right) != decisions->made[i].larger) return false;
+    return decisions->count < SIM_MOST_DECISIONS;
+}
+
+static struct model_options program_options(const struct sim_plan *plan, enum model_remat remat, unsigned dropped_roles)
+{
     struct model_options options;
     memset(&options, 0, sizeof options); /* the key holds its padding, too */
     options.step = plan->options.step, options.remat = remat, options.optimizer = plan->options.optimizer, options.dtype = plan->options.dtype;
     options.dropped_roles = dropped_roles, options.microbatches = plan->options.microbatches, options.flash_attention = plan->options.flash_attention;
+    options.adafactor = plan->options.adafactor, options.parameters = plan->options.parameters, options.parameter_count = plan->options.parameter_count;
+    return options;
+}
+
+static struct sim_sharding_options sharding_options(const struct sim_plan *plan)
+{
+    const struct sim_profile *profile = &plan->placement->profile;
     struct sim_sharding_options sharding;
     memset(&sharding, 0, sizeof sharding);
-    for (int a = 0; a < 2; a++) sharding.one[a] = placement->axis_sizes[a] == 1;
+    for (int a = 0; a < 2; a++) sharding.one[a] = plan->placement->axis_sizes[a] == 1;
     sharding.sequence_parallel = plan->sequence_parallel;
     sharding.as_partitioned = plan->as_partitioned;
     sharding.optimizer_partitioning = plan->optimizer_partitioning;
-    sharding.hoist_gradient_all_reduce = profile->hoist_gradient_all_reduce && options.microbatches && !plan->as_partitioned;
+    sharding.hoist_gradient_all_reduce = profile->hoist_gradient_all_reduce && plan->options.microbatches && !plan->as_partitioned;
     sharding.reduce_scatter = profile->reduce_scatter;
     sharding.reassociate_all_reduce = profile->reassociate_all_reduce && !plan->as_partitioned;
     sharding.scanned = plan->config->scan_layers;
+    sharding.executable = plan->executable;
+    return sharding;
+}
+
+static enum base_status find_sharded(struct sim_cache *cache, const struct sim_plan *plan, enum model_remat remat, unsigned dropped_roles, const struct sharded_entry **out,
+                                     struct base_error *error)
+{
+    struct model_options options = program_options(plan, remat, dropped_roles);
+    struct sim_sharding_options sharding = sharding_options(plan);
+    const int *mesh = plan->placement->axis_sizes;
+    const bool relation[] = {mesh[0] == mesh[1], mesh[0] % mesh[1] == 0, mesh[1] % mesh[0] == 0}; /* what a contraction asks of the mesh */
+    int64_t sizes[MODEL_SIZE_COUNT];
+    model_sizes(plan->config, plan->batch_size, plan->num_microbatches, plan->inputs_length, plan->targets_length, sizes);
     sim_key_begin(cache, 's');
     sim_key_text(cache, plan->model_text);
     sim_key_text(cache, plan->rules_text);
     sim_key_bytes(cache, &options, sizeof options);
     sim_key_bytes(cache, &sharding, sizeof sharding);
-    struct sharded_entry *entry = sim_cache_find(cache);
+    sim_key_bytes(cache, relation, sizeof relation);
+    struct sim_extents extents = {sizes, mesh, NULL};
+    struct sharded_entry *first = sim_cache_find(cache), *entry = first;
+    while (entry && !decisions_hold(&entry->decisions, &extents)) entry = entry->next;
     if (!entry) {
         entry = base_new(&cache->arena, struct sharded_entry, 1);
+        extents.decisions = &entry->decisions;
         sharding.rules = plan->rules;
+        sharding.extents = extents;
         model_program_build(&cache->arena, plan->config, &options, &entry->program);
         BASE_TRY(sim_partition(&cache->arena, &entry->program, &sharding, &entry->sharded, error));
         if (entry->sharded.shape_count > MOST_SHAPES) return base_fail(error, BASE_INTERNAL, "a program of more than %d local shapes", MOST_SHAPES);
+        entry->next = first;
         sim_cache_store(cache, entry);
     }
     *out = entry;
@@ -76,14 +109,25 @@ static int64_t local_size(const struct pricing *p, int size, unsigned axes)
     return shards == 1 ? p->sizes[size] : base_ceil_div(p->sizes[size], shards);
 }
 
-static void price_shapes(struct pricing *p)
+/* Byte counts are whole numbers in the answer, so a plan beyond their range is refused. */
+static const double largest_bytes = (double)(INT64_C(1) << 62);
+
+static enum base_status refuse_size(const struct pricing *p, struct base_error *error)
+{
+    return base_fail(error, BASE_INPUT, "batch_size: %lld sequences of %s need more than 4 EiB on one device; a smaller batch, shorter lengths or a smaller model would do",
+                     (long long)p->plan->batch_size, p->plan->model_text);
+}
+
+static enum base_status price_shapes(struct pricing *p, struct base_error *error)
 {
     for (int i = 0; i < p->s->shape_count; i++) {
         const struct sim_shape *shape = &p->s->shapes[i];
         double elements = (double)p->sizes[shape->layers];
         for (int d = 0; d < shape->rank; d++) elements *= (double)local_size(p, shape->dims[d], shape->spec[d]);
         p->bytes[i] = elements * (double)model_dtype_bytes(shape->dtype);
+        if (!(p->bytes[i] < largest_bytes)) return refuse_size(p, error);
     }
+    return BASE_OK;
 }
 
 static double padded(double size, double tile)
@@ -239,7 +283,7 @@ static void price_persistent(const struct pricing *p, double categories_bytes[MO
     for (int i = 0; i < p->s->persistent_count; i++) categories_bytes[p->s->persistent_categories[i]] += p->bytes[p->s->persistent_shapes[i]];
 }
 
-static void start_pricing(struct pricing *p, const struct sim_plan *plan, const struct sim_sharded *sharded)
+static enum base_status start_pricing(struct pricing *p, const struct sim_plan *plan, const struct sim_sharded *sharded, struct base_error *error)
 {
     const struct sim_placement *placement = plan->placement;
     const double *c = placement->profile.constants;
@@ -254,21 +298,53 @@ static void start_pricing(struct pricing *p, const struct sim_plan *plan, const 
     p->hbm_bytes_per_s = c[SIM_HBM_BYTES_PER_S] * c[SIM_HBM_EFFICIENCY_FRAC];
     p->kernel_latency_s = c[SIM_KERNEL_LATENCY_S];
     p->matrix_unit_dim = c[SIM_MATRIX_UNIT_DIM];
-    price_shapes(p);
+    return price_shapes(p, error);
+}
+
+/* ---- what the executor's arena holds ---- */
+
+static const struct sim_memory_map *find_memory_map(struct sim_cache *cache, const struct pricing *p)
+{
+    sim_key_begin(cache, 'a');
+    sim_key_bytes(cache, &p->s, sizeof p->s);
+    sim_key_bytes(cache, p->sizes, sizeof p->sizes);
+    sim_key_bytes(cache, p->shards, sizeof p->shards);
+    struct sim_memory_map *map = sim_cache_find(cache);
+    if (map) return map;
+    map = base_new(&cache->arena, struct sim_memory_map, 1);
+    sim_memory_map_build(&cache->arena, p->s, p->sizes, p->shards, map);
+    sim_cache_store(cache, map);
+    return map;
+}
+
+/* The arena as it is laid out, in place of the walk over the events. */
+static void price_arena(const struct sim_memory_map *map, struct pricing *p, double persistent_bytes[MODEL_CATEGORY_COUNT])
+{
+    p->peak = (struct holding){.total_bytes = 0};
+    p->peak_op = map->peak_op;
+    for (int c = 0; c < MODEL_CATEGORY_COUNT; c++) persistent_bytes[c] = 0;
+    for (int c = 0; c < MODEL_CATEGORY_COUNT; c++) p->peak.bytes[c] = (double)map->category_bytes[c];
+    persistent_bytes[MODEL_INPUT] = p->peak.bytes[MODEL_INPUT];
+    p->peak.bytes[MODEL_INPUT] = 0;
+    p->peak.total_bytes = (double)map->arena_bytes - persistent_bytes[MODEL_INPUT];
 }
 
 /* ---- the answer ---- */
 
 struct priced { double time_s[SIM_BOUND_COUNT], needed_flop, peak_bytes, persistent_bytes[MODEL_CATEGORY_COUNT], categories_bytes[MODEL_CATEGORY_COUNT]; int peak_op; };
 
-static void price(struct pricing *p, struct sim_detail *detail, struct priced *out)
+static enum base_status price(struct sim_cache *cache, struct pricing *p, struct sim_detail *detail, struct priced *out, struct base_error *error)
 {
     price_time(p, detail);
-    price_memory(p);
     memset(out, 0, sizeof *out);
     memcpy(out->time_s, p->totals_s, sizeof out->time_s);
     out->needed_flop = p->needed_flop;
-    price_persistent(p, out->persistent_bytes);
+    if (p->plan->executable) {
+        price_arena(find_memory_map(cache, p), p, out->persistent_bytes);
+    } else {
+        price_memory(p);
+        price_persistent(p, out->persistent_bytes);
+    }
     for (int c = 0; c < MODEL_CATEGORY_COUNT; c++) out->peak_bytes += out->persistent_bytes[c];
     const double *c = p->placement->profile.constants;
     double fragments_bytes = floor(p->peak.total_bytes * c[SIM_FRAGMENTATION_FRAC]);
@@ -276,6 +352,7 @@ static void price(struct pricing *p, struct sim_detail *detail, struct priced *o
     memcpy(out->categories_bytes, p->peak.bytes, sizeof out->categories_bytes);
     out->categories_bytes[MODEL_TEMPORARY] += fragments_bytes;
     out->peak_op = p->peak_op;
+    return out->peak_bytes < largest_bytes ? BASE_OK : refuse_size(p, error);
 }
 
 static double total_s(const struct priced *priced)
@@ -341,16 +418,16 @@ static enum base_status rematerialize(struct sim_cache *cache, const struct sim_
 {
     double capacity_bytes = p->placement->profile.constants[SIM_CAPACITY_BYTES];
     bool trains = plan->options.step == MODEL_STEP_TRAIN || plan->options.step == MODEL_STEP_GRADIENT;
-    bool applies = p->placement->profile.rematerialize && plan->options.remat == MODEL_REMAT_NONE && trains && !plan->options.flash_attention && !plan->config->scan_layers;
+    bool applies = p->placement->profile.rematerialize && !plan->executable && plan->options.remat == MODEL_REMAT_NONE && trains && !plan->options.flash_attention && !plan->config->scan_layers;
     unsigned dropped_roles = applies && priced->peak_bytes > capacity_bytes ? droppable_roles(p) : 0;
     if (!dropped_roles) return BASE_OK;
     const struct sharded_entry *entry;
     BASE_TRY(find_sharded(cache, plan, MODEL_REMAT_COMPILER, dropped_roles, &entry, error));
     struct priced all;
-    start_pricing(p, plan, &entry->sharded);
+    BASE_TRY(start_pricing(p, plan, &entry->sharded, error));
     if (detail) detail->collective_count = 0;
     if (detail && detail->timeline) detail->timeline->count = 0;
-    price(p, detail, &all);
+    BASE_TRY(price(cache, p, detail, &all, error));
     double saved_bytes = priced->peak_bytes - all.peak_bytes;
     if (saved_bytes <= 0) return BASE_OK;
     int64_t count = plan->config->num_encoder_layers + plan->config->num_decoder_layers;
@@ -370,12 +447,12 @@ enum base_status sim_predict(struct sim_cache *cache, const struct sim_plan *pla
     struct priced priced;
     struct sim_prediction answer = {.profile = plan->placement->profile.name, .mesh = {plan->placement->axis_sizes[0], plan->placement->axis_sizes[1]}};
     BASE_TRY(find_sharded(cache, plan, plan->options.remat, 0, &entry, error));
-    start_pricing(&p, plan, &entry->sharded);
+    BASE_TRY(start_pricing(&p, plan, &entry->sharded, error));
     if (detail && detail->timeline) {
         detail->timeline->entries = base_new(detail->arena, struct sim_entry, 2 * entry->sharded.op_count + 1);
         detail->timeline->count = 0;
     }
-    price(&p, detail, &priced);
+    BASE_TRY(price(cache, &p, detail, &priced, error));
     BASE_TRY(rematerialize(cache, plan, &p, &priced, detail, &answer.memory.rematerialized_layer_count, error));
     fill_memory(&p, &priced, &answer.memory);
     answer.fits = answer.memory.peak_bytes <= answer.memory.capacity_bytes;
@@ -399,6 +476,21 @@ enum base_status sim_sharded_program(struct sim_cache *cache, const struct sim_p
     BASE_TRY(find_sharded(cache, plan, plan->options.remat, 0, &entry, error));
     model_sizes(plan->config, plan->batch_size, plan->num_microbatches, plan->inputs_length, plan->targets_length, sizes);
     *out = &entry->sharded;
+    return BASE_OK;
+}
+
+enum base_status sim_executable_program(struct sim_cache *cache, struct base_arena *arena, const struct sim_plan *plan, struct sim_executable *out, struct base_error *error)
+{
+    struct sim_plan executable = *plan;
+    const struct sharded_entry *entry;
+    struct pricing p;
+    executable.executable = true;
+    BASE_TRY(find_sharded(cache, &executable, plan->options.remat, 0, &entry, error));
+    BASE_TRY(start_pricing(&p, &executable, &entry->sharded, error));
+    out->sharded = &entry->sharded;
+    memcpy(out->sizes, p.sizes, sizeof out->sizes);
+    memcpy(out->shards, p.shards, sizeof out->shards);
+    sim_memory_map_build(arena, &entry->sharded, out->sizes, out->shards, &out->map);
     return BASE_OK;
 }
 

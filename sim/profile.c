@@ -96,6 +96,9 @@ static enum base_status from_software(struct base_arena *arena, const char *soft
     return base_fail(error, BASE_INPUT, "software: \"%.60s\" is unknown%s%s; t5x is modelled", software, nearest ? ": is meant " : "", nearest ? nearest : "");
 }
 
+/* Bytes become whole numbers; rates are far below. */
+#define LARGEST_CONSTANT 1e18
+
 static enum base_status from_user(const struct base_json *overrides, struct sim_profile *profile, struct base_error *error)
 {
     const struct base_json *constants = overrides ? base_json_get(overrides, "constants") : NULL, *name = overrides ? base_json_get(overrides, "name") : NULL;
@@ -105,7 +108,8 @@ static enum base_status from_user(const struct base_json *overrides, struct sim_
         int which = find_constant(c->key);
         const char *nearest = base_nearest(c->key, names, SIM_CONSTANT_COUNT);
         if (which < 0) return base_fail(error, BASE_INPUT, "--profile: constants.%.60s: is unknown%s%s", c->key, nearest ? ": is meant " : "", nearest ? nearest : "");
-        if (c->kind != BASE_JSON_NUMBER || !(c->number >= 0)) return base_fail(error, BASE_INPUT, "--profile: constants.%s: a number that is not negative is needed", c->key);
+        if (c->kind != BASE_JSON_NUMBER || !(c->number >= 0 && c->number <= LARGEST_CONSTANT))
+            return base_fail(error, BASE_INPUT, "--profile: constants.%s: a number from 0 to %g is needed", c->key, LARGEST_CONSTANT);
         profile->constants[which] = c->number;
         profile->kinds[which] = "given";
         profile->sources[which] = "the profile given";

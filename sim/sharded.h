@@ -2,7 +2,7 @@
 #ifndef SIM_SHARDED_H
 #define SIM_SHARDED_H
 
-#include "sim/sim.h"
+#include "sim/contraction.h"
 
 /* What decides how a program is sharded, beside the program. */
 struct sim_sharding_options {
@@ -11,7 +11,9 @@ struct sim_sharding_options {
     bool sequence_parallel, as_partitioned;
     enum sim_optimizer_partitioning optimizer_partitioning;
     bool hoist_gradient_all_reduce, reduce_scatter, reassociate_all_reduce;
+    bool executable;                    /* fused as the executor runs it (rows.c) */
     bool scanned;                       /* residuals of a loop over layers are stacked arrays */
+    struct sim_extents extents;         /* for the choices that depend on sizes; they are noted there */
 };
 
 /* partition.c */
@@ -20,6 +22,8 @@ enum base_status sim_partition(struct base_arena *arena, const struct model_prog
 int sim_shape_of(struct base_arena *arena, struct sim_sharded *sharded, const struct sim_shape *shape);
 /* fusion.c: which values are stored, and what runs as one kernel */
 void sim_fuse(struct base_arena *arena, struct sim_sharded *sharded);
+/* rows.c: the same as the executor does it */
+void sim_fuse_rows(struct base_arena *arena, struct sim_sharded *sharded);
 /* liveness.c: allocations and frees in program order */
 void sim_liveness(struct base_arena *arena, struct sim_sharded *sharded, bool scanned);
 

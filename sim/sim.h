@@ -16,7 +16,7 @@ enum sim_memory_kind { SIM_DEVICE, SIM_RESERVED, SIM_ALLOCATED };
 enum sim_key {
     SIM_MODEL, SIM_TOPOLOGY, SIM_SUBMESH, SIM_NUM_PARTITIONS, SIM_RULES, SIM_OPTIMIZER_PARTITIONING, SIM_SEQUENCE_PARALLEL, SIM_INPUTS_LENGTH,
     SIM_TARGETS_LENGTH, SIM_BATCH_SIZE, SIM_NUM_MICROBATCHES, SIM_OPTIMIZER, SIM_REMAT_POLICY, SIM_DTYPE, SIM_ATTENTION, SIM_SOFTWARE, SIM_MEMORY_KIND,
-    SIM_LEARNING_RATE, SIM_SEED, SIM_KEY_COUNT
+    SIM_LEARNING_RATE, SIM_SEED, SIM_OVERRIDES, SIM_ADAFACTOR, SIM_KEY_COUNT
 };
 struct sim_plan_text { const char *values[SIM_KEY_COUNT]; };
 extern const char *const sim_key_names[SIM_KEY_COUNT]; /* "batch_size", … as in JSON and CSV */
@@ -24,9 +24,19 @@ extern const char *const sim_key_names[SIM_KEY_COUNT]; /* "batch_size", … as i
 /* Reads a plan document (task_feature_lengths is an object there). Unknown keys name the nearest. */
 enum base_status sim_plan_from_json(struct base_arena *arena, const struct base_json *document, struct sim_plan_text *out, struct base_error *error);
 
+/* The same document from the text: only what is given, numbers as numbers, lists as lists. Values that are none are written as
+ * strings, for the check to refuse. */
+void sim_plan_put_json(struct base_arena *arena, const struct sim_plan_text *plan, struct base_json_writer *writer);
+
+/* A plan as a gin file says it, and where. What gin leaves open is not given; what a plan cannot hold becomes a note of gin.
+ * BASE_INPUT names file and line of a value that cannot be, of an unknown model, and of a contradiction. */
+struct sim_gin_plan { struct sim_plan_text text; struct model_gin_place places[SIM_KEY_COUNT]; };
+enum base_status sim_plan_from_gin(struct model_gin *gin, struct sim_gin_plan *out, struct base_error *error);
+
 /* The plan with every value checked and every default filled in. Pointers belong to the cache. */
 struct sim_plan {
     const char *model_text, *topology_text, *rules_text, *software;
+    const char *overrides_text, *adafactor_text; /* "" is the default */
     const struct model_config *config;
     const struct sim_placement *placement;
     const struct model_rules *rules;
@@ -37,6 +47,7 @@ struct sim_plan {
     enum sim_optimizer_partitioning optimizer_partitioning;
     enum sim_memory_kind memory_kind;
     bool sequence_parallel, as_partitioned;
+    bool executable;      /* priced as the executor runs it: local topologies, and whatever is run */
     double learning_rate;
     int64_t seed;
 };
@@ -101,6 +112,7 @@ struct sim_value {
     bool persistent;                    /* parameters, state, accumulators, batch */
     bool kept;                          /* made in one loop and used outside it */
     int loop;                           /* innermost loop of its definition: its LOOP operation, or -1 */
+    int alias;                          /* executable programs: the value whose bytes these are, or -1 */
 };
 
 /* A distinct local shape. What a plan's sizes make of it is worked out once. */
@@ -134,7 +146,8 @@ struct sim_op {
 
 /* Operations that run as one: reads and writes are counted once. */
 struct sim_kernel {
-    int op;                             /* names it */
+    int op;                             /* names it; in executable programs its first operation */
+    int last;                           /* executable programs: its last operation */
     int first_read, read_count;         /* into reads: shapes */
     int first_write, write_count;
     int first_dot, dot_count;           /* into dots: operations that are contractions */
@@ -160,6 +173,32 @@ struct sim_sharded {
     int persistent_shapes[512], persistent_count;
     enum model_category persistent_categories[512];
 };
+
+/* ---- what the executor makes of it (rows.c) ---- */
+
+int sim_root(const struct sim_sharded *sharded, int value);           /* the value whose bytes these are */
+bool sim_is_one_hot(const struct sim_sharded *sharded, int value);    /* one that is never made */
+const char *sim_space(const struct model_op *op);                     /* the labels that an operation goes over: those of its largest operand */
+unsigned sim_label_axes(const struct sim_sharded *sharded, const struct sim_op *op, char letter); /* mesh axes over a label */
+int sim_label_size(const struct sim_sharded *sharded, const struct sim_op *op, char letter);      /* enum model_size of a label */
+int64_t sim_label_extent(const struct sim_sharded *sharded, const struct sim_op *op, char letter, const int64_t *sizes, const int64_t shards[SIM_AXES]);
+
+/* ---- a device's arena (memory_map.c) ---- */
+
+/* Rows that no reduction needs whole are worked through in pieces; contractions of bfloat16 in tiles of float32. */
+enum { SIM_ROW_CHUNK = 2048, SIM_TILE = 256, SIM_TILE_DEPTH = 1024 };
+
+/* Bytes from the start of the arena; the same on every device. */
+struct sim_memory_map {
+    int64_t *offset_bytes;        /* per value; -1: not stored, or an alias */
+    int64_t *slice_bytes;         /* from one layer's instance to the next; 0: there is one */
+    unsigned char *slice_size;    /* enum model_size that counts the instances */
+    int64_t scratch_offset_bytes, scratch_bytes, arena_bytes;
+    int64_t category_bytes[MODEL_CATEGORY_COUNT]; /* at the peak; together arena_bytes */
+    int peak_op;                  /* -1: none */
+};
+/* sharded is an executable program; shards: devices in a group of each set of axes. */
+void sim_memory_map_build(struct base_arena *arena, const struct sim_sharded *sharded, const int64_t *sizes, const int64_t shards[SIM_AXES], struct sim_memory_map *out);
 
 /* ---- prediction (predict.c) ---- */
 
@@ -231,7 +270,33 @@ enum base_status sim_changes_that_fit(struct sim_cache *cache, struct base_arena
 /* The sharded program of a plan, and what its symbols stand for. It belongs to the cache and lives until the next
  * sim_plan_check. */
 enum base_status sim_sharded_program(struct sim_cache *cache, const struct sim_plan *plan, const struct sim_sharded **out, int64_t sizes[MODEL_SIZE_COUNT], struct base_error *error);
+/* The program as the executor runs it, and where its values stand. Same lifetime. */
+struct sim_executable { const struct sim_sharded *sharded; struct sim_memory_map map; int64_t sizes[MODEL_SIZE_COUNT], shards[SIM_AXES]; };
+enum base_status sim_executable_program(struct sim_cache *cache, struct base_arena *arena, const struct sim_plan *plan, struct sim_executable *out, struct base_error *error);
 /* The sharded program as text, for `predict --program`. */
 enum base_status sim_program_print(struct sim_cache *cache, const struct sim_plan *plan, struct base_text *out, struct base_error *error);
+
+/* ---- one operation by itself (operation.c) ---- */
+
+enum { SIM_MOST_OPERATION_COLLECTIVES = 16 };
+
+/* lhs,rhs->out, or one operand to another sharding (equation "reshard"). Shardings are ordered: the major axis first. */
+struct sim_operation {
+    char letters[3][MODEL_MAX_RANK + 1];
+    int operand_count;                       /* 2, or 1 to reshard */
+    int rank[3];
+    int64_t shape[3][MODEL_MAX_RANK];
+    unsigned char axes[3][MODEL_MAX_RANK][2], axis_count[3][MODEL_MAX_RANK]; /* of the result: what is wanted */
+    bool free;                               /* nothing is wanted of the result */
+    enum model_dtype dtypes[3];
+    int mesh[2];                             /* data, model */
+    /* answers */
+    int64_t local_shape[3][MODEL_MAX_RANK];
+    struct sim_operation_collective { enum sim_collective kind; int axes; enum model_dtype dtype; int64_t bytes; } collectives[SIM_MOST_OPERATION_COLLECTIVES];
+    int collective_count;
+};
+/* Reads "ble,ef->blf"; every letter needs one extent. */
+enum base_status sim_operation_parse(const char *equation, struct sim_operation *out, struct base_error *error);
+enum base_status sim_operation_partition(struct sim_operation *operation, struct base_error *error);
 
 #endif

@@ -68,6 +68,23 @@ static double directed_links(const struct topo_topology *t, int dimension)
     return 2.0 * lines * (t->wrap[dimension] && size > 2 ? size : size - 1);
 }
 
+/* The links between a chip and the next one up, as they are loaded in both directions. */
+struct pair { double up, down; };
+
+static struct pair pair_load(struct router *r, const int *at, int dimension)
+{
+    int beyond[DIMENSIONS] = {at[0], at[1], at[2]};
+    beyond[dimension] = (at[dimension] + 1) % r->topology->bounds[dimension];
+    return (struct pair){*link_load(r, at, dimension, 0), *link_load(r, beyond, dimension, 1)};
+}
+
+static void chip_at(const struct topo_topology *t, int chip, int at[DIMENSIONS])
+{
+    at[0] = chip % t->bounds[0];
+    at[1] = chip / t->bounds[0] % t->bounds[1];
+    at[2] = chip / (t->bounds[0] * t->bounds[1]);
+}
+
 /* The busiest link and the mean one. Halves of the bytes going each way put half of what two opposite edges carry on
  * every link between two neighbours. */
 static void summarize(struct router *r, struct topo_ring_load *out)
@@ -78,11 +95,11 @@ static void summarize(struct router *r, struct topo_ring_load *out)
     for (int d = 0; d < DIMENSIONS; d++) {
         double here = 0;
         for (int chip = 0; chip < chips; chip++) {
-            int at[DIMENSIONS] = {chip % t->bounds[0], chip / t->bounds[0] % t->bounds[1], chip / (t->bounds[0] * t->bounds[1])};
-            int beyond[DIMENSIONS] = {at[0], at[1], at[2]};
-            beyond[d] = (at[d] + 1) % t->bounds[d];
-            double up = *link_load(r, at, d, 0), down = *link_load(r, beyond, d, 1), most = up > down ? up : down, both = (up + down) / 2;
-            here += up + down;
+            int at[DIMENSIONS];
+            chip_at(t, chip, at);
+            struct pair pair = pair_load(r, at, d);
+            double most = pair.up > pair.down ? pair.up : pair.down, both = (pair.up + pair.down) / 2;
+            here += pair.up + pair.down;
             if (most > out->busiest_one_way) out->busiest_one_way = most;
             if (both > out->busiest_link) out->busiest_link = both;
         }
@@ -94,18 +111,45 @@ static void summarize(struct router *r, struct topo_ring_load *out)
     out->mean_link = links > 0 ? crossed / links : 0;
 }
 
-void topo_ring_loads(struct base_arena *arena, const struct topo_topology *topology, const struct topo_mesh *mesh, unsigned axes, struct topo_ring_load *out)
+static int chip_count(const struct topo_topology *t)
+{
+    return t->bounds[0] * t->bounds[1] * t->bounds[2];
+}
+
+/* Routes the rings of all groups; returns how many groups there are, and their size. */
+static int route_all(struct base_arena *arena, const struct topo_topology *topology, const struct topo_mesh *mesh, unsigned axes, struct router *r, int *group_size)
 {
     int data = mesh->shape[0], model = mesh->shape[1];
     int sizes[2] = {axes & 1 ? data : 1, axes & 2 ? model : 1}, strides[2] = {model, 1};
-    int chips = topology->bounds[0] * topology->bounds[1] * topology->bounds[2];
-    struct router r = {.topology = topology, .load = base_new(arena, double, chips * DIMENSIONS * DIRECTIONS)};
+    *r = (struct router){.topology = topology, .load = base_new(arena, double, chip_count(topology) * DIMENSIONS * DIRECTIONS)};
+    *group_size = sizes[0] * sizes[1];
+    for (int i = 0; i < data / sizes[0]; i++)
+        for (int j = 0; j < model / sizes[1]; j++) route_group(r, mesh, strides, sizes, i * model + j);
+    return data * model / *group_size;
+}
+
+void topo_ring_loads(struct base_arena *arena, const struct topo_topology *topology, const struct topo_mesh *mesh, unsigned axes, struct topo_ring_load *out)
+{
+    struct router r;
     memset(out, 0, sizeof *out);
-    out->group_size = sizes[0] * sizes[1];
+    int groups = route_all(arena, topology, mesh, axes, &r, &out->group_size);
     if (out->group_size == 1) return;
-    for (int i = 0; i < (axes & 1 ? 1 : data); i++)
-        for (int j = 0; j < (axes & 2 ? 1 : model); j++) route_group(&r, mesh, strides, sizes, i * model + j);
-    int groups = data * model / out->group_size;
     out->hops = (int)(r.hops / groups);
     summarize(&r, out);
+}
+
+const double *topo_link_loads(struct base_arena *arena, const struct topo_topology *topology, const struct topo_mesh *mesh, unsigned axes)
+{
+    struct router r;
+    int group_size, chips = chip_count(topology);
+    double *loads = base_new(arena, double, chips * DIMENSIONS);
+    route_all(arena, topology, mesh, axes, &r, &group_size);
+    for (int chip = 0; chip < chips; chip++)
+        for (int d = 0; d < DIMENSIONS; d++) {
+            int at[DIMENSIONS];
+            chip_at(topology, chip, at);
+            struct pair pair = pair_load(&r, at, d);
+            loads[chip * DIMENSIONS + d] = (pair.up + pair.down) / 2;
+        }
+    return loads;
 }

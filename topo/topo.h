@@ -102,6 +102,29 @@ struct topo_mesh_request {
 enum base_status topo_mesh_build(struct base_arena *arena, const struct topo_topology *topology, const struct topo_mesh_request *request,
                                  bool without_devices, struct topo_mesh *out, struct base_error *error);
 
+/* ---- data layout (data_layout.c): which part of a global batch each host reads ---- */
+
+/* What one process (host) reads. Processes are numbered host by host, x fastest, slice by slice; on nodes in their order. */
+struct topo_process_layout {
+    int shard_id;                 /* its part of the batch, from 0 */
+    bool first_in_replica_set;    /* of the processes that read the same part, the one whose place in the data T5X saves */
+};
+
+struct topo_data_layout {
+    bool has_batch_size;          /* false: the batch is not sharded and no size was asked for */
+    int64_t batch_size;           /* sequences of the global batch */
+    int num_shards;               /* parts that it is read in; each has batch_size / num_shards sequences */
+    int process_count;
+    const struct topo_process_layout *processes; /* in the arena */
+};
+
+/* PjitPartitioner.get_data_layout of T5X for every process at once. axes: the mesh axes that shard the batch, in the rule's
+ * order; none: every process reads all of it. batch_size 0: the number of devices along those axes. The mesh has its
+ * devices. BASE_INPUT: an axis that the mesh lacks or that stands there twice, a batch size that does not divide, a
+ * process whose devices are no contiguous box of the mesh. */
+enum base_status topo_data_layout_find(struct base_arena *arena, const struct topo_topology *topology, const struct topo_mesh *mesh, const char *const *axes,
+                                       int axis_count, int64_t batch_size, struct topo_data_layout *out, struct base_error *error);
+
 /* ---- links (links.c) ---- */
 
 /* How one ring collective of every group of a mesh axis loads the torus, all groups at once. A load is the number of
@@ -117,5 +140,8 @@ struct topo_ring_load {
 /* axes: bit 0 the data axis, bit 1 the model axis. The mesh is [data, model] with its devices. TPU slices and tori of
  * ranks only. */
 void topo_ring_loads(struct base_arena *arena, const struct topo_topology *topology, const struct topo_mesh *mesh, unsigned axes, struct topo_ring_load *out);
+/* The same for each link by itself, half of the bytes going round each way: of chip x + bounds[0] (y + bounds[1] z) the link
+ * that leads up along dimension d stands at 3 chip + d; from the last chip of a line that is the wrap. In the arena. */
+const double *topo_link_loads(struct base_arena *arena, const struct topo_topology *topology, const struct topo_mesh *mesh, unsigned axes);
 
 #endif

@@ -259,13 +259,13 @@ static enum base_status set_memory(struct topo_topology *topology, const char *v
 
 static enum base_status unknown_key(const struct topo_topology *topology, const char *key, struct base_error *error)
 {
-    char known[160] = "";
-    for (int i = 0; i < BASE_COUNT(overrides); i++) {
-        if (!(overrides[i].kinds & 1 << topology->kind)) continue;
-        size_t used = strlen(known);
-        snprintf(known + used, sizeof known - used, "%s%s", used ? ", " : "", overrides[i].key);
-    }
-    return base_fail(error, BASE_INPUT, "@%.40s: unknown key; on %s these are known: %s", key, topology->chip.full_name, known);
+    const char *known[BASE_COUNT(overrides)];
+    int count = 0;
+    char what[80];
+    for (int i = 0; i < BASE_COUNT(overrides); i++)
+        if (overrides[i].kinds & 1 << topology->kind) known[count++] = overrides[i].key;
+    snprintf(what, sizeof what, "key of %.50s", topology->chip.full_name);
+    return base_fail_unknown(error, BASE_INPUT, what, key, known, count);
 }
 
 static enum base_status apply_override(struct topo_topology *topology, const char *key, const char *value, struct base_error *error)

@@ -1,0 +1,393 @@
+/* What the tables of the commands say, in three forms: --help, the man page, and completion for bash. Nothing about an
+ * option is written down here, so that none of the three can differ from what is parsed. */
+#include "commands/commands.h"
+#include "model/model.h"
+#include "topo/topo.h"
+
+#include <string.h>
+
+enum { WIDTH = 92, HELP_COLUMN = 32 };
+
+static const struct base_option common[] = {COMMANDS_COMMON};
+
+/* Options that stand before any command. */
+static const struct base_option global[] = {
+    {"--help", NULL, "the commands", NULL},
+    {"--version", NULL, "which version this is", NULL},
+    {"--man", NULL, "the man page; `meshwright --man | man -l -` shows it", NULL},
+    {"--bash-completion", NULL, "completion for bash; `source <(meshwright --bash-completion)` turns it on", NULL},
+};
+
+static const struct { enum base_status code; const char *meaning; } exit_codes[] = {
+    {BASE_OK, "done"},
+    {BASE_INTERNAL, "internal error"},
+    {BASE_USAGE, "the command line itself is wrong"},
+    {BASE_INPUT, "a value cannot be accepted, wherever it came from"},
+    {BASE_NO_FIT, "the plan does not fit, or no plan fits"},
+    {BASE_RUN, "the run failed"},
+};
+
+static bool is_common(const struct base_option *option)
+{
+    for (int i = 0; i < BASE_COUNT(common); i++)
+        if (!strcmp(common[i].name, option->name)) return true;
+    return false;
+}
+
+/* ---- words in lines ---- */
+
+/* Columns on the screen: UTF-8's following bytes take none. */
+static int width(const char *text, size_t length)
+{
+    int columns = 0;
+    for (size_t i = 0; i < length; i++) columns += ((unsigned char)text[i] & 0xc0) != 0x80;
+    return columns;
+}
+
+/* Puts the words of a text from this column on; further lines begin at `indent`. Returns the column after them. */
+static int put_wrapped(struct base_text *out, const char *text, int column, int indent)
+{
+    bool fresh = true; /* nothing on this line yet that a space would part from */
+    for (const char *at = text + strspn(text, " "); *at; at += strspn(at, " ")) {
+        size_t length = strcspn(at, " ");
+        int columns = width(at, length);
+        if (!fresh && column + 1 + columns > WIDTH) {
+            base_putf(out, "\n%*s", indent, "");
+            column = indent;
+            fresh = true;
+        }
+        if (!fresh) base_put(out, " ");
+        base_put_bytes(out, at, length);
+        column += columns + (fresh ? 0 : 1);
+        fresh = false;
+        at += length;
+    }
+    return column;
+}
+
+/* Lines of a text, one after the other. */
+static const char *next_line(struct base_arena *arena, const char **text)
+{
+    if (!**text) return NULL;
+    size_t length = strcspn(*text, "\n");
+    const char *line = base_copy_bytes(arena, *text, length);
+    *text += length + ((*text)[length] == '\n');
+    return line;
+}
+
+/* ---- help ---- */
+
+static void put_option(struct base_text *out, const struct base_option *option)
+{
+    struct base_arena *arena = out->arena;
+    const char *head = base_print(arena, "  %s%s%s", option->name, option->value ? " " : "", option->value ? option->value : "");
+    const char *text = option->fallback ? base_print(arena, "%s (default: %s)", option->help, option->fallback) : option->help;
+    int column = width(head, strlen(head));
+    base_put(out, head);
+    if (column + 2 > HELP_COLUMN) base_putf(out, "\n%*s", HELP_COLUMN, "");
+    else base_putf(out, "%*s", HELP_COLUMN - column, "");
+    put_wrapped(out, text, HELP_COLUMN, HELP_COLUMN);
+    base_put(out, "\n");
+}
+
+static void put_usage(struct base_text *out, const char *usage)
+{
+    static const char first[] = "usage: meshwright ", next[] = "       meshwright ";
+    const char *lead = first;
+    for (const char *line; (line = next_line(out->arena, &usage)); lead = next) {
+        base_put(out, lead);
+        put_wrapped(out, line, BASE_COUNT(first) - 1, BASE_COUNT(first) + 3);
+        base_put(out, "\n");
+    }
+}
+
+void commands_help_on(const struct commands_command *command, struct base_text *out)
+{
+    put_usage(out, command->usage);
+    base_put(out, "\n");
+    put_wrapped(out, command->summary, 0, 0);
+    base_put(out, "\n\noptions:\n");
+    for (int i = 0; i < command->option_count; i++) put_option(out, &command->options[i]);
+    if (command->examples) base_putf(out, "\nexamples:\n%s", command->examples);
+}
+
+static const char about[] = "meshwright answers for a plan that trains a transformer on a TPU slice or a GPU cluster: does it fit in memory, "
+                            "how many tokens per second, which plan is best, and why.";
+
+void commands_help(struct base_text *out)
+{
+    int count;
+    const struct commands_command *const *all = commands_all(&count);
+    put_wrapped(out, about, 0, 0);
+    base_put(out, "\n\nusage: meshwright COMMAND [ARGUMENTS] [--json] [--out FILE]\n\ncommands:\n");
+    for (int i = 0; i < count; i++) {
+        base_putf(out, "  %-10s ", all[i]->name);
+        put_wrapped(out, all[i]->summary, 13, 13);
+        base_put(out, "\n");
+    }
+    base_put(out, "\noptions:\n");
+    for (int i = 0; i < BASE_COUNT(global); i++) put_option(out, &global[i]);
+    base_put(out, "\n`meshwright COMMAND --help` lists a command's options, defaults and examples.\n\nexit codes:\n");
+    for (int i = 0; i < BASE_COUNT(exit_codes); i++) base_putf(out, "  %d  %s\n", (int)exit_codes[i].code, exit_codes[i].meaning);
+}
+
+/* ---- man page ---- */
+
+/* The code point that begins here; its bytes are counted in *length. What is not UTF-8 counts as a byte of its own. */
+static unsigned code_point(const char *at, int *length)
+{
+    const unsigned char *u = (const unsigned char *)at;
+    int more = u[0] >= 0xf0 ? 3 : u[0] >= 0xe0 ? 2 : u[0] >= 0xc0 ? 1 : 0;
+    unsigned value = more ? u[0] & (0x3fu >> more) : u[0];
+    *length = 1;
+    for (int i = 1; i <= more && (u[i] & 0xc0) == 0x80; i++, ++*length) value = value << 6 | (u[i] & 0x3fu);
+    return value;
+}
+
+/* As roff wants it: what it would take for a command, a ligature or a typographic mark is written by its name. */
+static void put_roff(struct base_text *out, const char *text)
+{
+    static const char special[] = "\\-'`^~";
+    static const char *const names[] = {"\\e", "\\-", "\\(aq", "\\(ga", "\\(ha", "\\(ti"};
+    if (*text == '.') base_put(out, "\\&");
+    for (int length; *text; text += length) {
+        const char *found = strchr(special, *text);
+        unsigned point = code_point(text, &length);
+        if (found) base_put(out, names[found - special]);
+        else if (point >= 0x80) base_putf(out, "\\[u%04X]", point);
+        else if (*text == '|') base_put(out, "|\\:"); /* a long choice may go on in the next line */
+        else base_put_bytes(out, text, (size_t)length);
+    }
+}
+
+/* A macro, a text and the end of the line. */
+static void put_paragraph(struct base_text *out, const char *macro, const char *text)
+{
+    base_putf(out, "%s\n", macro);
+    put_roff(out, text);
+    base_put(out, "\n");
+}
+
+static void man_option(struct base_text *out, const struct base_option *option)
+{
+    base_put(out, ".TP\n\\fB");
+    put_roff(out, option->name);
+    base_put(out, "\\fR");
+    if (option->value) {
+        base_put(out, " \\fI");
+        put_roff(out, option->value);
+        base_put(out, "\\fR");
+    }
+    base_put(out, "\n");
+    put_roff(out, option->help);
+    if (option->fallback) {
+        base_put(out, " (default: ");
+        put_roff(out, option->fallback);
+        base_put(out, ")");
+    }
+    base_put(out, "\n");
+}
+
+/* Lines that stay as they are, each after a lead. */
+static void man_verbatim(struct base_text *out, const char *lines, const char *lead)
+{
+    base_put(out, ".PP\n.nf\n");
+    for (const char *line; (line = next_line(out->arena, &lines));) {
+        put_roff(out, base_print(out->arena, "%s%s", lead, line + strspn(line, " ")));
+        base_put(out, "\n");
+    }
+    base_put(out, ".fi\n");
+}
+
+static void man_command(struct base_text *out, const struct commands_command *command)
+{
+    put_paragraph(out, ".SS", base_print(out->arena, "meshwright %s", command->name));
+    put_paragraph(out, ".PP", command->summary);
+    man_verbatim(out, command->usage, "meshwright ");
+    for (int i = 0; i < command->option_count; i++)
+        if (!is_common(&command->options[i])) man_option(out, &command->options[i]);
+    if (!command->examples) return;
+    base_put(out, ".PP\nExamples:\n");
+    man_verbatim(out, command->examples, "    ");
+}
+
+static void man_names(struct base_text *out)
+{
+    static const char *const names[][2] = {
+        {"TOPOLOGY (T)", "an accelerator type (v4-512), a generation and its shape in chips (v4:4x8x8), nodes x GPUs of one (h100:16x8), "
+                         "processes x devices of one (cpu:4x2), ranks of this machine (local:4, or local:2x2 as a torus), or a file "
+                         "(@topology.json). A suffix overrides: v5e:2x4@host=2x4."},
+        {"MODEL", "a name that `meshwright models` lists, ARCHITECTURE:key=value,\xe2\x80\xa6 in one line, or a file (@model.json)."},
+        {"RULES", "standard, standard:A,P, data_only, zero3, megatron, optimus, gshard, or a JSON list of [logical axis, mesh axis or null or list]."},
+        {"PLAN", "a JSON object of T5X's own words: model, topology, model_parallel_submesh or num_partitions, logical_axis_rules, "
+                 "task_feature_lengths, batch_size, num_microbatches and so on. Each key is an option, too."},
+    };
+    base_put(out, ".SH NAMING THINGS\n");
+    for (int i = 0; i < BASE_COUNT(names); i++) {
+        base_putf(out, ".TP\n\\fI%s\\fR\n", names[i][0]);
+        put_roff(out, names[i][1]);
+        base_put(out, "\n");
+    }
+}
+
+void commands_man(const char *version, struct base_text *out)
+{
+    int count;
+    const struct commands_command *const *all = commands_all(&count);
+    base_putf(out, ".TH MESHWRIGHT 1 \"\" \"meshwright %s\" \"User Commands\"\n.nh\n.ad l\n", version);
+    put_paragraph(out, ".SH NAME\nmeshwright \\-", "predict and tune how a transformer is partitioned over accelerators");
+    base_put(out, ".SH SYNOPSIS\n\\fBmeshwright\\fR \\fICOMMAND\\fR [\\fIARGUMENTS\\fR] [\\fB\\-\\-json\\fR] [\\fB\\-\\-out\\fR \\fIFILE\\fR]\n");
+    put_paragraph(out, ".SH DESCRIPTION", about);
+    put_paragraph(out, ".PP", "The result goes to the standard output, messages to the standard error. A file that is written appears whole or not at all.");
+    base_put(out, ".SH OPTIONS\nBefore any command:\n");
+    for (int i = 0; i < BASE_COUNT(global); i++) man_option(out, &global[i]);
+    base_put(out, ".PP\nOf every command:\n");
+    for (int i = 0; i < BASE_COUNT(common); i++) man_option(out, &common[i]);
+    base_put(out, ".SH COMMANDS\n");
+    for (int i = 0; i < count; i++) man_command(out, all[i]);
+    man_names(out);
+    base_put(out, ".SH EXIT STATUS\n");
+    for (int i = 0; i < BASE_COUNT(exit_codes); i++)
+        put_paragraph(out, base_print(out->arena, ".TP\n%d", (int)exit_codes[i].code), exit_codes[i].meaning);
+}
+
+/* ---- completion ---- */
+
+/* A word between blanks, if bash would not take it apart: readline ends words at colons and equals signs. */
+static void put_word(struct base_text *out, const char *word, size_t length)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_+-.";
+    if (length == 0 || strspn(word, plain) < length) return;
+    if (out->length) base_put(out, " ");
+    base_put_bytes(out, word, length);
+}
+
+/* "bfloat16|float32|JSON": alternatives without capitals are words to type. */
+static void put_alternatives(struct base_text *out, const char *value)
+{
+    for (const char *at = value; *at; at += at[0] == '|') {
+        size_t length = strcspn(at, "|");
+        bool placeholder = strcspn(at, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") < length;
+        if (!placeholder && strchr(value, '|')) put_word(out, at, length);
+        at += length;
+    }
+}
+
+/* What may stand for a value, space by space, or the name of a list that is made elsewhere. "": nothing is known. */
+static const char *words_for(struct base_arena *arena, const struct base_option *option)
+{
+    struct base_text words = {.arena = arena};
+    if (!strcmp(option->name, "--topology")) return "@topology";
+    if (!strcmp(option->name, "--model")) return "@model";
+    if (strstr(option->value, "FILE")) return "@file";
+    if (strstr(option->value, "DIR")) return "@folder";
+    put_alternatives(&words, option->value);
+    return words.data ? words.data : "";
+}
+
+static void put_cases(struct base_text *out, const struct commands_command *command)
+{
+    const char *first = command->positional_limit ? command->first_words ? command->first_words(out->arena) : "@file" : "";
+    base_putf(out, "    %s:options)\n        words='", command->name);
+    for (int i = 0; i < command->option_count; i++) base_putf(out, "%s%s", i ? " " : "", command->options[i].name);
+    base_putf(out, "' ;;\n    %s:first) words='%s' ;;\n", command->name, first);
+    if (command->positional_limit > 1) base_putf(out, "    %s:next) words='@file' ;;\n", command->name);
+    for (int i = 0; i < command->option_count; i++) {
+        const struct base_option *option = &command->options[i];
+        if (!option->value) continue;
+        base_putf(out, "    %s:%s) takes=1 words='%s' ;;\n", command->name, option->name, words_for(out->arena, option));
+    }
+}
+
+/* The function that bash calls. COMP_WORDS has "=" as a word of its own in "--dtype=bf". */
+static const char completion_main[] =
+    "# Which words may stand in a place: COMMAND:options, COMMAND:first, COMMAND:next, or COMMAND:--option for its value.\n"
+    "# Sets words, and takes=1 where an option has a value.\n"
+    "_meshwright_words()\n"
+    "{\n"
+    "    words= takes=\n"
+    "    case $1 in\n"
+    "%s"
+    "    esac\n"
+    "    case $words in\n"
+    "    @topology) words='%s' ;;\n"
+    "    @model) words='%s' ;;\n"
+    "    esac\n"
+    "}\n"
+    "\n"
+    "_meshwright()\n"
+    "{\n"
+    "    local cur=${COMP_WORDS[COMP_CWORD]} command=${COMP_WORDS[1]} place= given=' ' count=0 i word words takes\n"
+    "    COMPREPLY=()\n"
+    "    if [ \"$COMP_CWORD\" -le 1 ]; then\n"
+    "        COMPREPLY=($(compgen -W '%s' -- \"$cur\"))\n"
+    "        return\n"
+    "    fi\n"
+    "    [ \"$cur\" != = ] || cur=\n"
+    "    for ((i = 2; i < COMP_CWORD; i++)); do\n"
+    "        word=${COMP_WORDS[i]}\n"
+    "        [ \"$word\" != = ] || continue\n"
+    "        if [ -n \"$place\" ]; then\n"
+    "            place=\n"
+    "        elif [[ $word == -* ]]; then\n"
+    "            given+=\"$word \"\n"
+    "            _meshwright_words \"$command:$word\"\n"
+    "            [ -z \"$takes\" ] || place=$word\n"
+    "        else\n"
+    "            count=$((count + 1))\n"
+    "        fi\n"
+    "    done\n"
+    "    if [ -z \"$place\" ] && [[ $cur == -* ]]; then\n"
+    "        _meshwright_words \"$command:options\"\n"
+    "        for word in $words; do\n"
+    "            [[ $given == *\" $word \"* ]] || [[ $word != \"$cur\"* ]] || COMPREPLY+=(\"$word\")\n"
+    "        done\n"
+    "        return\n"
+    "    fi\n"
+    "    [ -n \"$place\" ] || { [ \"$count\" -eq 0 ] && place=first || place=next; }\n"
+    "    _meshwright_words \"$command:$place\"\n"
+    "    case $words in\n"
+    "    @file) compopt -o filenames 2>/dev/null; mapfile -t COMPREPLY < <(compgen -f -- \"$cur\") ;;\n"
+    "    @folder) compopt -o filenames 2>/dev/null; mapfile -t COMPREPLY < <(compgen -d -- \"$cur\") ;;\n"
+    "    *) COMPREPLY=($(compgen -W \"$words\" -- \"$cur\")) ;;\n"
+    "    esac\n"
+    "}\n"
+    "\n"
+    "complete -F _meshwright meshwright\n";
+
+static const char *topology_words(struct base_arena *arena)
+{
+    int count;
+    struct base_text words = {.arena = arena};
+    const struct topo_slice *slices = topo_slices(&count);
+    for (int i = 0; i < count; i++) put_word(&words, slices[i].accelerator_type, strlen(slices[i].accelerator_type));
+    return words.data ? words.data : "";
+}
+
+static enum base_status model_words(struct base_arena *arena, const char **out, struct base_error *error)
+{
+    struct base_text words = {.arena = arena};
+    const struct model_zoo_model *models;
+    int count;
+    BASE_TRY(model_zoo(arena, &models, &count, error));
+    for (int i = 0; i < count; i++) put_word(&words, models[i].name, strlen(models[i].name));
+    *out = words.data ? words.data : "";
+    return BASE_OK;
+}
+
+enum base_status commands_bash_completion(struct base_text *out, struct base_error *error)
+{
+    int count;
+    const struct commands_command *const *all = commands_all(&count);
+    struct base_text names = {.arena = out->arena}, cases = {.arena = out->arena};
+    const char *models;
+    BASE_TRY(model_words(out->arena, &models, error));
+    for (int i = 0; i < count; i++) {
+        put_word(&names, all[i]->name, strlen(all[i]->name));
+        put_cases(&cases, all[i]);
+    }
+    for (int i = 0; i < BASE_COUNT(global); i++) put_word(&names, global[i].name, strlen(global[i].name));
+    base_put(out, "# Completion of meshwright's command line, made by `meshwright --bash-completion` from its tables.\n");
+    base_putf(out, completion_main, cases.data, topology_words(out->arena), models, names.data);
+    return BASE_OK;
+}

@@ -1,0 +1,263 @@
+/* `partition`: what the partitioner does with one operation. */
+#include "commands/commands.h"
+#include "sim/sim.h"
+
+#include <string.h>
+
+enum { LARGEST_EXTENT = 1 << 30, OPERANDS = 2 };
+
+/* ---- reading ---- */
+
+static enum base_status read_mesh(struct commands_context *context, const char *text, struct sim_operation *o, struct base_error *error)
+{
+    struct model_mesh mesh;
+    if (!text) return base_fail(error, BASE_USAGE, "--mesh is missing: as in --mesh data=2,model=4");
+    BASE_TRY(model_mesh_parse(context->arena, text, &mesh, error));
+    o->mesh[0] = o->mesh[1] = 1;
+    for (int i = 0; i < mesh.axis_count; i++) {
+        bool data = !strcmp(mesh.axes[i].name, "data"), model = !strcmp(mesh.axes[i].name, "model");
+        if (!data && !model) return base_fail(error, BASE_INPUT, "--mesh: the axis \"%.40s\" is unknown here; data and model are known", mesh.axes[i].name);
+        o->mesh[model] = (int)mesh.axes[i].size;
+    }
+    return BASE_OK;
+}
+
+/* Cuts at a separator; returns what comes after it, or NULL at the end. */
+static char *cut(char *text, char separator)
+{
+    char *at = strchr(text, separator);
+    if (!at) return NULL;
+    *at = '\0';
+    return at + 1;
+}
+
+static enum base_status read_shape(const char *text, struct sim_operation *o, int operand, struct base_error *error)
+{
+    int64_t extents[MODEL_MAX_RANK];
+    int count;
+    BASE_TRY(base_parse_ints(text, "--shapes", 1, LARGEST_EXTENT, MODEL_MAX_RANK, extents, &count, error));
+    if (o->operand_count == 1) o->rank[0] = o->rank[2] = count;
+    if (count != o->rank[operand]) return base_fail(error, BASE_INPUT, "--shapes: operand %d has %d dimensions, its labels are %d", operand, count, o->rank[operand]);
+    memcpy(o->shape[operand], extents, (size_t)count * sizeof *extents);
+    return BASE_OK;
+}
+
+static enum base_status read_shapes(struct commands_context *context, const char *text, struct sim_operation *o, struct base_error *error)
+{
+    if (!text) return base_fail(error, BASE_USAGE, "--shapes is missing: as in --shapes '16,32,64;64,128'");
+    char *at = base_copy(context->arena, text);
+    for (int i = 0; i < o->operand_count; i++) {
+        if (!at) return base_fail(error, BASE_INPUT, "--shapes: %d shapes are needed, separated by ;", o->operand_count);
+        char *next = cut(at, ';');
+        BASE_TRY(read_shape(at, o, i, error));
+        at = next;
+    }
+    return at ? base_fail(error, BASE_INPUT, "--shapes: more than %d shapes", o->operand_count) : BASE_OK;
+}
+
+static enum base_status read_axis(const char *name, const char *what, unsigned *used, unsigned char *out, struct base_error *error)
+{
+    unsigned axis = !strcmp(name, "data") ? SIM_DATA : !strcmp(name, "model") ? SIM_TENSOR : 0;
+    if (!axis) return base_fail(error, BASE_INPUT, "%s: \"%.40s\" is no mesh axis; data, model, data+model and - would do", what, name);
+    if (*used & axis) return base_fail(error, BASE_INPUT, "%s: %s shards one array twice; once would do", what, name);
+    *used |= axis;
+    *out = (unsigned char)axis;
+    return BASE_OK;
+}
+
+/* "data,-,data+model" */
+static enum base_status read_spec(char *text, const char *what, struct sim_operation *o, int operand, struct base_error *error)
+{
+    unsigned used = 0;
+    int d = 0;
+    for (char *next; text; text = next, d++) {
+        next = cut(text, ',');
+        if (d == o->rank[operand]) return base_fail(error, BASE_INPUT, "%s: more entries than the array has dimensions, %d", what, o->rank[operand]);
+        o->axis_count[operand][d] = 0;
+        if (!strcmp(text, "-")) continue;
+        for (char *name = text, *rest; name; name = rest) {
+            rest = cut(name, '+');
+            if (o->axis_count[operand][d] == 2) return base_fail(error, BASE_INPUT, "%s: more than two mesh axes over one dimension", what);
+            BASE_TRY(read_axis(name, what, &used, &o->axes[operand][d][o->axis_count[operand][d]++], error));
+        }
+    }
+    return d == o->rank[operand] ? BASE_OK : base_fail(error, BASE_INPUT, "%s: %d entries for %d dimensions", what, d, o->rank[operand]);
+}
+
+static enum base_status read_specs(struct commands_context *context, const char *text, struct sim_operation *o, struct base_error *error)
+{
+    if (!text) return base_fail(error, BASE_USAGE, "--specs is missing: as in --specs 'data,-,-;-,model'");
+    char *at = base_copy(context->arena, text);
+    for (int i = 0; i < o->operand_count; i++) {
+        if (!at) return base_fail(error, BASE_INPUT, "--specs: %d specs are needed, separated by ;", o->operand_count);
+        char *next = cut(at, ';');
+        BASE_TRY(read_spec(at, "--specs", o, i, error));
+        at = next;
+    }
+    return at ? base_fail(error, BASE_INPUT, "--specs: more than %d specs", o->operand_count) : BASE_OK;
+}
+
+static enum base_status read_dtypes(struct commands_context *context, const char *text, struct sim_operation *o, struct base_error *error)
+{
+    static const enum model_dtype known[] = {MODEL_FLOAT32, MODEL_BFLOAT16, MODEL_FLOAT16, MODEL_FP8, MODEL_INT32};
+    for (int i = 0; i < 3; i++) o->dtypes[i] = MODEL_BFLOAT16;
+    char *at = text ? base_copy(context->arena, text) : NULL;
+    for (int i = 0; at; i++) {
+        char *next = cut(at, ',');
+        if (i == OPERANDS) return base_fail(error, BASE_INPUT, "--dtypes: more than two");
+        int k = 0;
+        while (k < BASE_COUNT(known) && strcmp(model_dtype_name(known[k]), at) != 0) k++;
+        if (k == BASE_COUNT(known)) return base_fail(error, BASE_INPUT, "--dtypes: \"%.40s\" is unknown; float32, bfloat16, float16, fp8 and int32 would do", at);
+        o->dtypes[i] = known[k];
+        at = next;
+    }
+    o->dtypes[2] = o->dtypes[0];
+    return BASE_OK;
+}
+
+/* ---- writing ---- */
+
+static const char *axes_name(int axes)
+{
+    static const char *const names[SIM_AXES] = {"", "data", "model", "data+model"};
+    return names[axes];
+}
+
+static void put_entry(struct base_json_writer *w, const struct sim_operation *o, int operand, int d)
+{
+    int count = o->axis_count[operand][d];
+    if (count == 0) base_json_put_null(w);
+    if (count == 1) base_json_put_string(w, axes_name(o->axes[operand][d][0]));
+    if (count < 2) return;
+    base_json_open_inline(w, '[');
+    for (int i = 0; i < count; i++) base_json_put_string(w, axes_name(o->axes[operand][d][i]));
+    base_json_close(w, ']');
+}
+
+static void put_spec(struct base_json_writer *w, const struct sim_operation *o, int operand)
+{
+    base_json_open_inline(w, '[');
+    for (int d = 0; d < o->rank[operand]; d++) put_entry(w, o, operand, d);
+    base_json_close(w, ']');
+}
+
+static void put_shape(struct base_json_writer *w, const struct sim_operation *o, int operand)
+{
+    base_json_open_inline(w, '[');
+    for (int d = 0; d < o->rank[operand]; d++) base_json_put_int(w, o->local_shape[operand][d]);
+    base_json_close(w, ']');
+}
+
+static int count_equal(const struct sim_operation *o, int which)
+{
+    const struct sim_operation_collective *c = &o->collectives[which];
+    int count = 0;
+    for (int i = 0; i < o->collective_count; i++) {
+        const struct sim_operation_collective *d = &o->collectives[i];
+        bool same = d->kind == c->kind && d->axes == c->axes && d->dtype == c->dtype && d->bytes == c->bytes;
+        if (same && i < which) return 0; /* told already */
+        count += same;
+    }
+    return count;
+}
+
+static void put_json(const struct sim_operation *o, bool compact, struct base_text *out)
+{
+    struct base_json_writer w = {.text = out, .compact = compact};
+    base_json_open(&w, '{');
+    base_json_key(&w, "output_spec");
+    put_spec(&w, o, 2);
+    base_json_key(&w, "local_shapes");
+    base_json_open_inline(&w, '[');
+    for (int i = 0; i < o->operand_count; i++) put_shape(&w, o, i);
+    base_json_close(&w, ']');
+    base_json_key(&w, "local_output_shape");
+    put_shape(&w, o, 2);
+    base_json_key(&w, "collectives");
+    base_json_open(&w, '[');
+    for (int i = 0; i < o->collective_count; i++) {
+        int count = count_equal(o, i);
+        if (!count) continue;
+        base_json_open_inline(&w, '{');
+        base_json_key(&w, "kind");
+        base_json_put_string(&w, sim_collective_name(o->collectives[i].kind));
+        base_json_key(&w, "mesh_axis");
+        base_json_put_string(&w, axes_name(o->collectives[i].axes));
+        base_json_key(&w, "dtype");
+        base_json_put_string(&w, model_dtype_name(o->collectives[i].dtype));
+        base_json_key(&w, "count");
+        base_json_put_int(&w, count);
+        base_json_key(&w, "bytes");
+        base_json_put_int(&w, o->collectives[i].bytes);
+        base_json_close(&w, '}');
+    }
+    base_json_close(&w, ']');
+    base_json_close(&w, '}');
+}
+
+static void put_array(const struct sim_operation *o, int operand, struct base_text *out)
+{
+    base_put(out, "[");
+    for (int d = 0; d < o->rank[operand]; d++) {
+        base_putf(out, "%s%lld", d ? ", " : "", (long long)o->shape[operand][d]);
+        for (int i = 0; i < o->axis_count[operand][d]; i++) base_putf(out, "%s%s", i ? "+" : "/", axes_name(o->axes[operand][d][i]));
+    }
+    base_put(out, "], on one device [");
+    for (int d = 0; d < o->rank[operand]; d++) base_putf(out, "%s%lld", d ? ", " : "", (long long)o->local_shape[operand][d]);
+    base_put(out, "]\n");
+}
+
+static void put_text(const struct sim_operation *o, struct base_text *out)
+{
+    char bytes[BASE_HUMANE];
+    for (int i = 0; i < o->operand_count; i++) {
+        base_putf(out, "operand %d: ", i);
+        put_array(o, i, out);
+    }
+    base_put(out, "result:    ");
+    put_array(o, 2, out);
+    if (!o->collective_count) base_put(out, "no collective: every device has what it needs\n");
+    for (int i = 0; i < o->collective_count; i++)
+        base_putf(out, "%d. %s over %s of %s %s\n", i + 1, sim_collective_name(o->collectives[i].kind), axes_name(o->collectives[i].axes),
+                  base_format_bytes(bytes, (double)o->collectives[i].bytes), model_dtype_name(o->collectives[i].dtype));
+}
+
+static enum base_status run_partition(struct commands_context *context, const struct base_arguments *arguments, struct base_text *out, struct base_error *error)
+{
+    struct sim_operation *o = base_new(context->arena, struct sim_operation, 1);
+    if (!arguments->positional_count) return base_fail(error, BASE_USAGE, "partition needs an operation: meshwright partition 'ble,ef->blf' --mesh …, or meshwright partition reshard --mesh …");
+    BASE_TRY(sim_operation_parse(arguments->positional[0], o, error));
+    BASE_TRY(read_mesh(context, base_argument(arguments, "--mesh"), o, error));
+    BASE_TRY(read_shapes(context, base_argument(arguments, "--shapes"), o, error));
+    BASE_TRY(read_specs(context, base_argument(arguments, "--specs"), o, error));
+    BASE_TRY(read_dtypes(context, base_argument(arguments, "--dtypes"), o, error));
+    const char *wanted = base_argument(arguments, "--output-spec");
+    o->free = !wanted;
+    if (!wanted && o->operand_count == 1) return base_fail(error, BASE_USAGE, "reshard needs --output-spec: where the operand has to go");
+    if (wanted) BASE_TRY(read_spec(base_copy(context->arena, wanted), "--output-spec", o, 2, error));
+    BASE_TRY(sim_operation_partition(o, error));
+    if (context->json) put_json(o, context->compact, out);
+    else put_text(o, out);
+    return BASE_OK;
+}
+
+static const struct base_option options[] = {
+    {"--mesh", "data=D,model=M", "sizes of the mesh axes", NULL},
+    {"--shapes", "SHAPES", "global shapes, as in '16,32,64;64,128'", NULL},
+    {"--specs", "SPECS", "shardings, as in 'data,-,-;-,model'; data+model for both over one dimension", NULL},
+    {"--output-spec", "SPEC", "what is wanted of the result", "what propagation makes of it"},
+    {"--dtypes", "A,B", "of the operands", "bfloat16,bfloat16"},
+    COMMANDS_COMMON,
+};
+
+const struct commands_command commands_partition = {
+    .name = "partition",
+    .summary = "which collectives one operation needs, given shardings",
+    .usage = "partition 'ble,ef->blf' | reshard --mesh data=D,model=M --shapes S --specs P [--output-spec P]",
+    .examples = "  meshwright partition 'ble,ef->blf' --mesh data=2,model=4 --shapes '16,32,64;64,128' --specs 'data,-,-;-,model'\n"
+                "  meshwright partition reshard --mesh data=2,model=4 --shapes 64,96 --specs data,model --output-spec model,-\n",
+    .options = options,
+    .option_count = BASE_COUNT(options),
+    .positional_limit = 1,
+    .run = run_partition,
+};

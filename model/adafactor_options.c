@@ -1,0 +1,169 @@
+/* Adafactor's options in words: one table for the one-line form and for JSON. Names, defaults and bounds are those of
+ * T5X's Adafactor; options that it maps over parameter paths are refused. */
+#include "model/model.h"
+
+#include <stddef.h>
+#include <string.h>
+
+enum kind { FLAG, COUNT, REAL, DTYPE, RULES };
+
+/* Where an option goes, its bounds, and whether it may be none. */
+struct option { const char *name; enum kind kind; size_t place; double low, high; bool nullable; };
+
+#define AT(field) offsetof(struct model_adafactor, field)
+#define ABOVE_ZERO 1e-30
+
+static const struct option options[] = {
+    {"factored", FLAG, AT(factored), 0, 0, false},
+    {"beta1", REAL, AT(beta1), 0, 1, true},
+    {"min_dim_size_to_factor", COUNT, AT(min_dim_size_to_factor), 0, 1 << 30, false},
+    {"dtype_momentum", DTYPE, AT(dtype_momentum), 0, 0, false},
+    {"multiply_by_parameter_scale", FLAG, AT(multiply_by_parameter_scale), 0, 0, false},
+    {"clipping_threshold", REAL, AT(clipping_threshold), ABOVE_ZERO, 1e30, true},
+    {"global_norm_clip_threshold", REAL, AT(global_norm_clip_threshold), 0, 1e30, true},
+    {"decay_rate", REAL, AT(decay_rate), 0, 1e3, false},
+    {"step_offset", COUNT, AT(step_offset), 0, 1 << 30, false},
+    {"weight_decay_rate", REAL, AT(weight_decay_rate), 0, 1, true},
+    {"weight_decay_rate_lr_exponent", REAL, AT(weight_decay_rate_lr_exponent), 0, 1e3, true},
+    {"max_parameter_scale", REAL, AT(max_parameter_scale), ABOVE_ZERO, 1e30, true},
+    {"epsilon1", REAL, AT(epsilon1), 0, 1, false},
+    {"epsilon2", REAL, AT(epsilon2), 0, 1, false},
+    {"skip_nan_updates", FLAG, AT(skip_nan_updates), 0, 0, false},
+    {"logical_factor_rules", RULES, 0, 0, 0, true},
+};
+
+static enum base_status find_option(const char *name, const struct option **out, struct base_error *error)
+{
+    const char *names[BASE_COUNT(options)];
+    int found;
+    for (int i = 0; i < BASE_COUNT(options); i++) names[i] = options[i].name;
+    BASE_TRY(base_parse_word(name, "option", names, BASE_COUNT(names), &found, error));
+    *out = &options[found];
+    return BASE_OK;
+}
+
+/* ---- one value ---- */
+
+static bool is_none(const char *text)
+{
+    return !strcmp(text, "none") || !strcmp(text, "None") || !strcmp(text, "null");
+}
+
+static enum base_status read_flag(const char *text, const char *name, bool *out, struct base_error *error)
+{
+    static const char *const words[] = {"0", "1", "false", "true", "False", "True"};
+    int found;
+    BASE_TRY(base_parse_word(text, name, words, BASE_COUNT(words), &found, error));
+    *out = found % 2 == 1;
+    return BASE_OK;
+}
+
+static enum base_status read_dtype(const char *text, const char *name, enum model_dtype *out, struct base_error *error)
+{
+    static const enum model_dtype dtypes[] = {MODEL_FLOAT32, MODEL_BFLOAT16};
+    const char *names[BASE_COUNT(dtypes)];
+    int found;
+    for (int i = 0; i < BASE_COUNT(dtypes); i++) names[i] = model_dtype_name(dtypes[i]);
+    BASE_TRY(base_parse_word(text, name, names, BASE_COUNT(names), &found, error));
+    *out = dtypes[found];
+    return BASE_OK;
+}
+
+static enum base_status read_rules_word(const char *text, const char *name, struct model_adafactor *out, struct base_error *error)
+{
+    static const char *const words[] = {"standard"};
+    int found;
+    BASE_TRY(base_parse_word(text, name, words, BASE_COUNT(words), &found, error));
+    out->logical_factor_rules = true;
+    return BASE_OK;
+}
+
+static void set_none(const struct option *option, struct model_adafactor *out)
+{
+    if (option->kind == RULES) out->logical_factor_rules = false;
+    if (option->kind == REAL) memcpy((char *)out + option->place, &(double){0}, sizeof(double));
+}
+
+static enum base_status read_value(const struct option *option, const char *text, struct model_adafactor *out, struct base_error *error)
+{
+    char *place = (char *)out + option->place;
+    bool none = option->nullable && is_none(text);
+    if (option->place == AT(beta1)) out->has_beta1 = !none; /* a momentum of 0 is kept all the same */
+    if (none) {
+        set_none(option, out);
+        return BASE_OK;
+    }
+    switch (option->kind) {
+    case FLAG: return read_flag(text, option->name, (bool *)(void *)place, error);
+    case COUNT: return base_parse_int(text, option->name, (int64_t)option->low, (int64_t)option->high, (int64_t *)(void *)place, error);
+    case REAL: return base_parse_double(text, option->name, option->low, option->high, (double *)(void *)place, error);
+    case DTYPE: return read_dtype(text, option->name, (enum model_dtype *)(void *)place, error);
+    case RULES: break;
+    }
+    return read_rules_word(text, option->name, out, error);
+}
+
+/* ---- the two forms ---- */
+
+static enum base_status read_line(struct base_arena *arena, const char *text, struct model_adafactor *out, struct base_error *error)
+{
+    for (char *at = base_copy(arena, text), *next; at; at = next) {
+        const struct option *option;
+        next = strchr(at, ',');
+        if (next) *next++ = '\0';
+        char *equals = strchr(at, '=');
+        if (!equals) return base_fail(error, BASE_INPUT, "\"%.60s\" is no option=value; as in factored=0,beta1=0.9", at);
+        *equals = '\0';
+        BASE_TRY(find_option(at, &option, error));
+        BASE_TRY(read_value(option, equals + 1, out, error));
+    }
+    return BASE_OK;
+}
+
+/* {"embed": "row", …}; null is the kind that is not factored. */
+static enum base_status read_rules(struct base_arena *arena, const struct base_json *object, struct model_adafactor *out, struct base_error *error)
+{
+    struct model_factor_rule *rules = base_new(arena, struct model_factor_rule, object->count);
+    int count = 0;
+    for (const struct base_json *member = object->child; member; member = member->next) {
+        if (member->kind != BASE_JSON_STRING && member->kind != BASE_JSON_NULL)
+            return base_fail(error, BASE_INPUT, "logical_factor_rules.%.60s: is %s; row, column, batch or none would do", member->key, base_json_kind_name(member->kind));
+        rules[count++] = (struct model_factor_rule){member->key, member->string ? member->string : "none"};
+    }
+    out->logical_factor_rules = true;
+    out->factor_rules = rules;
+    out->factor_rule_count = count;
+    return BASE_OK;
+}
+
+static enum base_status read_member(struct base_arena *arena, const struct base_json *member, struct model_adafactor *out, struct base_error *error)
+{
+    static const char *const words[] = {[BASE_JSON_NULL] = "none", [BASE_JSON_FALSE] = "0", [BASE_JSON_TRUE] = "1"};
+    const struct option *option;
+    struct base_text number = {.arena = arena};
+    BASE_TRY(find_option(member->key, &option, error));
+    if (member->kind == BASE_JSON_OBJECT && option->kind == RULES) return read_rules(arena, member, out, error);
+    if (member->kind == BASE_JSON_STRING) return read_value(option, member->string, out, error);
+    if (member->kind <= BASE_JSON_TRUE) return read_value(option, words[member->kind], out, error);
+    if (member->kind != BASE_JSON_NUMBER) return base_fail(error, BASE_INPUT, "%s: is %s; one value would do", option->name, base_json_kind_name(member->kind));
+    base_put_double(&number, member->number);
+    return read_value(option, number.data, out, error);
+}
+
+static enum base_status read_object(struct base_arena *arena, const char *text, struct model_adafactor *out, struct base_error *error)
+{
+    const struct base_json *object;
+    BASE_TRY(base_json_parse(arena, text, strlen(text), &object, error));
+    if (object->kind != BASE_JSON_OBJECT) return base_fail(error, BASE_INPUT, "is %s; an object of options would do", base_json_kind_name(object->kind));
+    for (const struct base_json *member = object->child; member; member = member->next) BASE_TRY(read_member(arena, member, out, error));
+    return BASE_OK;
+}
+
+enum base_status model_adafactor_parse(struct base_arena *arena, const char *text, struct model_adafactor *out, struct base_error *error)
+{
+    struct model_adafactor options_read = model_adafactor_defaults();
+    enum base_status status = *text == '{' ? read_object(arena, text, &options_read, error) : read_line(arena, text, &options_read, error);
+    if (status != BASE_OK) return base_fail_in(error, "adafactor");
+    *out = options_read;
+    return BASE_OK;
+}

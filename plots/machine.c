@@ -1,0 +1,199 @@
+/* The picture of a topology as a whole: heading, a key of what is drawn how, and the machine itself. */
+#include "plots/torus.h"
+
+#include <math.h>
+
+/* Beyond these, chips would be too small to see or the page too long to read. */
+enum { MOST_DEVICES = 16384, LONGEST_LINE = 128 };
+
+const struct plots_look plots_host_look = {.colour = PLOTS_OVERHEAD, .fill_frac = 0.13, .stroke_px = 0.8};
+const struct plots_look plots_chip_look = {.colour = PLOTS_MUTED, .fill_frac = 0.04, .stroke_px = 0.8};
+const struct plots_look plots_link_look = {.colour = PLOTS_OVERHEAD, .stroke_px = 1};
+const struct plots_look plots_trunk_look = {.colour = PLOTS_COMMUNICATION_DATA, .stroke_px = 2};
+const struct plots_look plots_data_group_look = {.colour = PLOTS_THROUGHPUT, .stroke_px = 1.6};
+
+/* ---- parts that several kinds of machine share ---- */
+
+static const char *device_words(const struct plots_machine *machine, int slice, const int device[4])
+{
+    const struct topo_topology *topology = machine->topology;
+    struct base_text text = {.arena = machine->canvas->arena};
+    if (topology->slice_count > 1) base_putf(&text, "slice %d, ", slice);
+    base_putf(&text, "%s (%s)", topology->bounds_count == 4 && topology->bounds[3] > 1 ? "core" : plots_device_noun(topology),
+              plots_joined(text.arena, device, topology->bounds_count == 4 ? (topology->bounds[3] > 1 ? 4 : 3) : 2, ", "));
+    if (machine->tiles) {
+        int index = plots_device_index(topology, device);
+        base_putf(&text, ": data %d, model %d", machine->tiles->tile_of[index], machine->tiles->place_of[index]);
+    }
+    return text.data;
+}
+
+static struct plots_look device_look(const struct plots_machine *machine, int index, bool on_area)
+{
+    const struct plots_tiles *tiles = machine->tiles;
+    if (!tiles) return (struct plots_look){.colour = PLOTS_COMPUTE, .fill_frac = 1};
+    if (on_area) return (struct plots_look){.colour = tiles->tile_of[index] == 0 ? PLOTS_INK : PLOTS_MUTED, .fill_frac = 1};
+    struct plots_look look = plots_tile_look(tiles, tiles->tile_of[index]);
+    look.stroke_px = 0.8;
+    return look;
+}
+
+void plots_device(const struct plots_machine *machine, struct plots_point at, double radius_px, int slice, const int device[4], bool on_area)
+{
+    static const double ring_frac = 1.55;
+    struct plots_canvas *canvas = machine->canvas;
+    int index = plots_device_index(machine->topology, device);
+    plots_circle(canvas, at.x, at.y, radius_px, device_look(machine, index, on_area));
+    if (machine->tiles && machine->tiles->tile_size > 1 && machine->tiles->place_of[index] == 0) {
+        struct plots_look ring = plots_data_group_look;
+        ring.stroke_px = fmin(ring.stroke_px, 0.5 * radius_px);
+        plots_circle(canvas, at.x, at.y, ring_frac * radius_px, ring);
+    }
+    double half = fmax(radius_px, 2);
+    plots_hover(canvas, (struct plots_box){at.x - half, at.y - half, 2 * half, 2 * half}, device_words(machine, slice, device));
+}
+
+void plots_trunk(struct plots_canvas *canvas, double left_px, double from_y, double y, const double *x_px, int count, double stub_px)
+{
+    double right_px = count > 0 ? x_px[count - 1] : PLOTS_PAGE_WIDTH_PX - PLOTS_MARGIN_PX;
+    if (y > from_y) plots_line(canvas, left_px, from_y, left_px, y, plots_trunk_look);
+    plots_line(canvas, left_px, y, right_px, y, plots_trunk_look);
+    for (int i = 0; i < count; i++) plots_line(canvas, x_px[i], y, x_px[i], y + stub_px, plots_trunk_look);
+}
+
+/* ---- the key ---- */
+
+struct key { struct plots_canvas *canvas; double x, y; };
+
+static const double swatch_px = 22, swatch_height_px = 11, key_row_px = 18, key_gap_px = 18;
+
+/* Room for one entry; on the next line if this one is full. Returns where its swatch stands. */
+static struct plots_box key_entry(struct key *key, const char *words)
+{
+    double width_px = swatch_px + 7 + plots_text_width(PLOTS_SMALL, words);
+    if (key->x > PLOTS_MARGIN_PX && key->x + width_px > PLOTS_PAGE_WIDTH_PX - PLOTS_MARGIN_PX) {
+        key->x = PLOTS_MARGIN_PX;
+        key->y += key_row_px;
+    }
+    struct plots_box swatch = {key->x, key->y - swatch_height_px / 2, swatch_px, swatch_height_px};
+    const char *shown = plots_fit(key->canvas->arena, PLOTS_SMALL, words, PLOTS_PAGE_WIDTH_PX - PLOTS_MARGIN_PX - key->x - swatch_px - 7);
+    plots_text(key->canvas, key->x + swatch_px + 7, key->y, PLOTS_LEFT, PLOTS_SMALL, PLOTS_INK, shown);
+    key->x += width_px + key_gap_px;
+    return swatch;
+}
+
+static void key_groups(struct key *key, const struct plots_machine *machine)
+{
+    struct base_arena *arena = key->canvas->arena;
+    const struct plots_tiles *tiles = machine->tiles;
+    const char *others = tiles->tile_count == 2 ? "the other one" : base_print(arena, "the other %d", tiles->tile_count - 1);
+    plots_rect(key->canvas, key_entry(key, base_print(arena, "a model group: %s", plots_group_words(arena, machine))), plots_tile_look(tiles, 0));
+    if (tiles->tile_count == 2) plots_rect(key->canvas, key_entry(key, others), plots_tile_look(tiles, 1));
+    if (tiles->tile_count > 2) {
+        struct plots_box swatch = key_entry(key, others), half = {swatch.x, swatch.y, swatch.width / 2, swatch.height};
+        plots_rect(key->canvas, half, plots_tile_tint(false));
+        half.x += half.width;
+        plots_rect(key->canvas, half, plots_tile_tint(true));
+    }
+    if (tiles->tile_count == 1 || tiles->tile_size == 1) return;
+    struct plots_box swatch = key_entry(key, base_print(arena, "a data group: the first of each of the %d", tiles->tile_count));
+    plots_circle(key->canvas, swatch.x + swatch.width / 2, key->y, 4.5, plots_data_group_look);
+}
+
+/* Lines as thin as an idle link and as wide as the busiest one, or as all of them. */
+static void key_links(struct key *key, const struct plots_machine *machine)
+{
+    struct base_arena *arena = key->canvas->arena;
+    const struct topo_chip *chip = &machine->topology->chip;
+    const char *rate = chip->link_oneway_bytes_per_s > 0 ? base_print(arena, "link: %s each way", plots_rate(arena, chip->link_oneway_bytes_per_s)) : "link";
+    bool loaded = machine->busiest_load > 0;
+    struct plots_box swatch = key_entry(key, loaded ? base_print(arena, "%s; width: how many rings of model groups cross it, at most %.3g", rate, machine->busiest_load) : rate);
+    plots_line(key->canvas, swatch.x, key->y, swatch.x + swatch.width, key->y, plots_link_look);
+    if (loaded) plots_line(key->canvas, swatch.x + swatch.width / 2, key->y, swatch.x + swatch.width, key->y, (struct plots_look){.colour = PLOTS_INK, .stroke_px = 3.4});
+}
+
+static void key_cores(struct key *key, const struct topo_topology *topology)
+{
+    struct plots_box swatch = key_entry(key, base_print(key->canvas->arena, "chip: its %d cores are a JAX device each", topology->bounds[3]));
+    plots_rect(key->canvas, (struct plots_box){swatch.x + 3, swatch.y, swatch.width - 6, swatch.height}, plots_chip_look);
+}
+
+static void key_wraps(struct key *key)
+{
+    struct plots_box swatch = key_entry(key, "wrap: closes a line to a ring");
+    double low = key->y + 4, high = key->y - 7;
+    const struct plots_point points[4] = {{swatch.x, low}, {swatch.x - 1, high}, {swatch.x + swatch.width + 1, high}, {swatch.x + swatch.width, low}};
+    plots_curve(key->canvas, points, plots_link_look);
+}
+
+static double draw_key(const struct plots_machine *machine, double y)
+{
+    struct key key = {machine->canvas, PLOTS_MARGIN_PX, y + key_row_px / 2};
+    const struct topo_topology *topology = machine->topology;
+    const bool torus = topology->chip.torus_rank > 0;
+    bool wraps = false;
+    for (int i = 0; i < topology->chip.torus_rank; i++) wraps = wraps || (topology->wrap[i] && topology->bounds[i] > 1);
+    if (machine->tiles) key_groups(&key, machine);
+    if (torus) {
+        const char *host = base_print(key.canvas->arena, "host: %s chips", plots_joined(key.canvas->arena, topology->host, topology->chip.torus_rank, "×"));
+        if (topology->kind == TOPO_TPU) plots_rect(key.canvas, key_entry(&key, host), plots_host_look);
+        if (topology->bounds[3] > 1) key_cores(&key, topology);
+        if (topology->device_count > topology->slice_count) key_links(&key, machine);
+        if (wraps) key_wraps(&key);
+    }
+    if (topology->slice_count > 1) {
+        double rate = topology->chip.dcn_bytes_per_s;
+        const char *words = rate > 0 ? base_print(key.canvas->arena, "data-centre network: %s a chip", plots_rate(key.canvas->arena, rate)) : "data-centre network";
+        struct plots_box swatch = key_entry(&key, words);
+        plots_line(key.canvas, swatch.x, key.y, swatch.x + swatch.width, key.y, plots_trunk_look);
+    }
+    return machine->tiles || torus ? key.y + key_row_px / 2 : y;
+}
+
+/* ---- the whole ---- */
+
+static enum base_status check_size(const struct topo_topology *topology, struct base_error *error)
+{
+    if (topology->device_count > MOST_DEVICES)
+        return base_fail(error, BASE_INPUT, "%.60s: a picture holds at most %d devices, and this has %d; a part of it would do", topology->name, MOST_DEVICES, topology->device_count);
+    for (int i = 0; i < topology->chip.torus_rank; i++)
+        if (topology->bounds[i] > LONGEST_LINE)
+            return base_fail(error, BASE_INPUT, "%.60s: a picture holds at most %d chips in a line, and this has %d along %c; a part of it would do",
+                             topology->name, LONGEST_LINE, topology->bounds[i], "xyz"[i]);
+    return BASE_OK;
+}
+
+/* Rings are loaded by a mesh over one torus; the network between slices is no part of it. */
+static void find_loads(struct plots_machine *machine)
+{
+    const struct topo_topology *topology = machine->topology;
+    if (!machine->mesh || topology->chip.torus_rank == 0 || topology->slice_count > 1) return;
+    int count = topology->bounds[0] * topology->bounds[1] * topology->bounds[2] * 3;
+    machine->loads = topo_link_loads(machine->canvas->arena, topology, machine->mesh, 2);
+    for (int i = 0; i < count; i++) machine->busiest_load = fmax(machine->busiest_load, machine->loads[i]);
+}
+
+enum base_status plots_machine_lay_out(struct plots_canvas *canvas, const struct plots_topology *request, struct base_error *error)
+{
+    struct plots_machine machine = {.canvas = canvas, .topology = request->topology, .mesh = request->mesh};
+    BASE_TRY(check_size(request->topology, error));
+    machine.tiles = plots_tiles_find(canvas->arena, request->topology, request->mesh);
+    find_loads(&machine);
+    double y = plots_heading(canvas, plots_machine_title(canvas->arena, &machine), plots_machine_subtitle(canvas->arena, &machine));
+    y = draw_key(&machine, y + 10) + 12;
+    y = request->topology->chip.torus_rank > 0 ? plots_torus(&machine, y) : plots_nodes(&machine, y);
+    canvas->height_px = y + PLOTS_MARGIN_PX;
+    return BASE_OK;
+}
+
+enum base_status plots_topology_draw(struct base_arena *arena, const struct plots_topology *request, enum plots_format format,
+                                     struct plots_picture *out, struct base_error *error)
+{
+    struct plots_canvas canvas = {.arena = arena};
+    struct base_text bytes = {.arena = arena};
+    BASE_TRY(plots_machine_lay_out(&canvas, request, error));
+    if (format == PLOTS_SVG) plots_put_svg(&canvas, &bytes);
+    else BASE_TRY(plots_render(&canvas, format, &bytes, error));
+    *out = (struct plots_picture){canvas.title, canvas.subtitle, request->topology->device_count, bytes};
+    return BASE_OK;
+}

@@ -1,0 +1,284 @@
+/* Nodes on a network: GPUs with what joins them inside a node and the adapters that lead out of it, hosts of CPU devices,
+ * ranks of one machine. The first node is large, with its parts named; the others are alike and small. */
+#include "plots/torus.h"
+
+#include <math.h>
+
+enum { MOST_LARGE = 32, MOST_IN_ROW = 8, MOST_ADAPTERS = 32 };
+
+static const double left_px = PLOTS_MARGIN_PX, trunk_left_px = PLOTS_MARGIN_PX + 6, page_px = PLOTS_PAGE_WIDTH_PX - 2 * PLOTS_MARGIN_PX;
+
+/* Of a large node: rows of devices under their bars, adapters on the lower edge. */
+static const double large_pitch_px = 76, large_radius_frac = 0.17, large_width_px = 400, pad_px = 14, name_px = 24, bar_px = 22, bar_gap_px = 20, adapter_px = 11, bus_px = 42;
+
+/* Of the small ones. */
+static const double smallest_pitch_px = 4.5, largest_pitch_px = 26, pitch_step_px = 0.25, small_gap_px = 12, tallest_px = 520, trunk_px = 30, stub_px = 10;
+
+/* A node's devices in rows, its first one at `first`. */
+struct node {
+    const struct plots_machine *machine;
+    int index, in_row;
+    struct plots_point first;
+    double pitch_px, row_px, radius_px;
+};
+
+static int least(int a, int b)
+{
+    return a < b ? a : b;
+}
+
+static int devices_of_node(const struct topo_topology *topology)
+{
+    return topology->kind == TOPO_LOCAL ? topology->device_count : topology->bounds[1];
+}
+
+static int node_count(const struct topo_topology *topology)
+{
+    return topology->device_count / devices_of_node(topology);
+}
+
+/* Devices of a node that links of their own join; 0: none are. */
+static int joined(const struct topo_topology *topology)
+{
+    const struct topo_chip *chip = &topology->chip;
+    int count = least(chip->domain_size, devices_of_node(topology));
+    return count > 1 && chip->link_count > 0 ? count : 0;
+}
+
+/* Rows of a large node that have a bar each: one a domain, where a node has several. */
+static bool has_several_domains(const struct topo_topology *topology)
+{
+    return joined(topology) > 0 && joined(topology) < devices_of_node(topology);
+}
+
+static int row_count(const struct node *node)
+{
+    return (devices_of_node(node->machine->topology) + node->in_row - 1) / node->in_row;
+}
+
+/* ---- devices and the areas of their groups ---- */
+
+static struct plots_point device_place(const struct node *node, int local)
+{
+    return (struct plots_point){node->first.x + local % node->in_row * node->pitch_px, node->first.y + local / node->in_row * node->row_px};
+}
+
+static int tile_at(const struct node *node, int local)
+{
+    int device[4] = {node->index, local, 0, 0};
+    return node->machine->tiles->tile_of[plots_device_index(node->machine->topology, device)];
+}
+
+/* Neighbours in a row that belong to one group share one area. */
+static void draw_groups(const struct node *node)
+{
+    int count = devices_of_node(node->machine->topology);
+    double pad = 0.46 * node->pitch_px, half = fmin(0.46 * node->row_px, 1.7 * node->radius_px);
+    for (int from = 0, to; from < count; from = to) {
+        for (to = from + 1; to < count && to % node->in_row != 0 && tile_at(node, to) == tile_at(node, from);) to++;
+        struct plots_point first = device_place(node, from), last = device_place(node, to - 1);
+        plots_rect(node->machine->canvas, (struct plots_box){first.x - pad, first.y - half, last.x - first.x + 2 * pad, 2 * half},
+                   plots_tile_look(node->machine->tiles, tile_at(node, from)));
+    }
+}
+
+static void draw_devices(const struct node *node)
+{
+    for (int local = 0; local < devices_of_node(node->machine->topology); local++)
+        plots_device(node->machine, device_place(node, local), node->radius_px, 0, (int[]){node->index, local, 0, 0}, node->machine->tiles != NULL);
+}
+
+/* ---- the first node ---- */
+
+static const char *join_words(struct base_arena *arena, const struct topo_topology *topology)
+{
+    const struct topo_chip *chip = &topology->chip;
+    double rate = chip->link_oneway_bytes_per_s;
+    if (joined(topology) && rate > 0)
+        return base_print(arena, "%s: %d links a %s, %s one way together", chip->fabric, chip->link_count, plots_device_noun(topology), plots_rate(arena, chip->link_count * rate));
+    return rate > 0 ? base_print(arena, "%s: %s one way", chip->fabric, plots_rate(arena, rate)) : chip->fabric;
+}
+
+/* What leads from a bar to the devices of the rows that hang on it. */
+static void draw_bar(const struct node *node, struct plots_box bar, int first_row, int rows)
+{
+    const struct topo_topology *topology = node->machine->topology;
+    struct plots_canvas *canvas = node->machine->canvas;
+    bool own = joined(topology) > 0;
+    struct plots_look line = plots_link_look, box = plots_host_look;
+    if (own) line = (struct plots_look){.colour = PLOTS_OVERHEAD, .stroke_px = 3}, box.stroke_px = 1.4;
+    int last = least((first_row + rows) * node->in_row, devices_of_node(topology));
+    for (int local = first_row * node->in_row; local < last; local++) {
+        struct plots_point at = device_place(node, local);
+        plots_line(canvas, at.x, bar.y + bar.height, at.x, at.y, line);
+    }
+    const char *words = join_words(canvas->arena, topology);
+    plots_rect(canvas, bar, box);
+    plots_text(canvas, bar.x + bar.width / 2, bar.y + bar.height / 2, PLOTS_CENTRE, PLOTS_SMALL, PLOTS_INK, plots_fit(canvas->arena, PLOTS_SMALL, words, bar.width - 12));
+    plots_hover(canvas, bar, words);
+}
+
+static bool has_bar(const struct topo_topology *topology)
+{
+    return topology->kind != TOPO_CPU && devices_of_node(topology) > 1;
+}
+
+static void draw_bars(const struct node *node, struct plots_box frame)
+{
+    struct plots_box bar = {frame.x + pad_px, node->first.y - node->radius_px - bar_gap_px - bar_px, frame.width - 2 * pad_px, bar_px};
+    bool several = has_several_domains(node->machine->topology);
+    if (!has_bar(node->machine->topology)) return;
+    for (int row = 0; row < row_count(node); row += several ? 1 : row_count(node), bar.y += node->row_px) draw_bar(node, bar, row, several ? 1 : row_count(node));
+}
+
+/* Adapters on the lower edge, each with a line down to the network; devices reach them over a common line. */
+static void draw_adapters(const struct node *node, struct plots_box frame, double network_y)
+{
+    const struct topo_chip *chip = &node->machine->topology->chip;
+    struct plots_canvas *canvas = node->machine->canvas;
+    struct plots_look port = {.colour = PLOTS_COMMUNICATION_DATA, .fill_frac = 0.45, .stroke_px = 1};
+    double edge = frame.y + frame.height, bus = edge - 17;
+    int shown = chip->nics_per_node <= MOST_ADAPTERS ? chip->nics_per_node : 1, last_row = (row_count(node) - 1) * node->in_row;
+    if (shown < 1) return;
+    for (int local = last_row; local < devices_of_node(node->machine->topology); local++) {
+        struct plots_point at = device_place(node, local);
+        plots_line(canvas, at.x, at.y, at.x, bus, plots_link_look);
+    }
+    plots_line(canvas, frame.x + pad_px, bus, frame.x + frame.width - pad_px, bus, plots_link_look);
+    for (int i = 0; i < shown; i++) {
+        double x = frame.x + pad_px + (i + 0.5) * (frame.width - 2 * pad_px) / shown, side = chip->nics_per_node == shown ? adapter_px : 4 * adapter_px;
+        plots_line(canvas, x, bus, x, node_count(node->machine->topology) > 1 ? network_y : edge, plots_link_look);
+        plots_rect(canvas, (struct plots_box){x - side / 2, edge - adapter_px / 2, side, adapter_px}, port);
+    }
+}
+
+static const char *network_words(struct base_arena *arena, const struct topo_topology *topology)
+{
+    const struct topo_chip *chip = &topology->chip;
+    if (topology->kind == TOPO_CPU) return chip->fabric;
+    if (chip->nics_per_node < 1) return "network: its adapters are not known";
+    const char *plural = chip->nics_per_node == 1 ? "adapter" : "adapters";
+    if (!(chip->nic_bytes_per_s > 0)) return base_print(arena, "%d network %s a node, of unknown rate", chip->nics_per_node, plural);
+    return base_print(arena, "%d network %s a node, %s one way %s", chip->nics_per_node, plural, plots_rate(arena, chip->nic_bytes_per_s), chip->nics_per_node == 1 ? "" : "each");
+}
+
+static struct node large_node(const struct plots_machine *machine)
+{
+    struct node node = {.machine = machine};
+    int devices = devices_of_node(machine->topology);
+    node.in_row = has_several_domains(machine->topology) ? joined(machine->topology) : least(devices, MOST_IN_ROW);
+    node.pitch_px = fmin(large_pitch_px, (page_px - 2 * pad_px - trunk_px) / node.in_row);
+    node.radius_px = large_radius_frac * node.pitch_px;
+    node.row_px = 2 * node.radius_px + bar_gap_px + (has_several_domains(machine->topology) ? bar_px + bar_gap_px : 10);
+    return node;
+}
+
+static const char *box_name(const struct topo_topology *topology)
+{
+    static const char *const names[] = {[TOPO_GPU] = "node", [TOPO_CPU] = "process", [TOPO_LOCAL] = "host"};
+    return names[topology->kind];
+}
+
+/* Returns where the network begins under it: the lower end of the adapters' lines. */
+static double draw_large(const struct plots_machine *machine, double y)
+{
+    struct node node = large_node(machine);
+    struct plots_canvas *canvas = machine->canvas;
+    const struct topo_topology *topology = machine->topology;
+    bool alone = node_count(topology) == 1;
+    double inner_px = fmax(node.in_row * node.pitch_px, devices_of_node(topology) > 1 ? large_width_px - 2 * pad_px : 120);
+    struct plots_box frame = {left_px + (alone ? 0 : trunk_px), y, inner_px + 2 * pad_px, 0};
+    if (alone) frame.x += (page_px - frame.width) / 2;
+    node.first = (struct plots_point){frame.x + pad_px + inner_px / 2 - (node.in_row - 1) * node.pitch_px / 2,
+                                      y + name_px + (has_bar(topology) ? bar_px + bar_gap_px : 4) + node.radius_px};
+    frame.height = node.first.y - y + (row_count(&node) - 1) * node.row_px + node.radius_px + bus_px;
+    double network_y = y + frame.height + 26;
+    plots_rect(canvas, frame, (struct plots_look){.colour = PLOTS_MUTED, .fill_frac = 0.03, .stroke_px = 1});
+    const char *noun = plots_device_noun(topology);
+    plots_text(canvas, frame.x + pad_px, y + name_px / 2 + 1, PLOTS_LEFT, PLOTS_STRONG, PLOTS_INK, base_print(canvas->arena, "%s 0", box_name(topology)));
+    plots_text(canvas, frame.x + frame.width - pad_px, y + name_px / 2 + 1, PLOTS_RIGHT, PLOTS_SMALL, PLOTS_MUTED,
+               base_print(canvas->arena, "%d %s%s", devices_of_node(topology), noun, devices_of_node(topology) == 1 ? "" : "s"));
+    draw_adapters(&node, frame, network_y);
+    draw_bars(&node, frame);
+    if (machine->tiles) draw_groups(&node);
+    draw_devices(&node);
+    return alone ? y + frame.height + adapter_px : network_y;
+}
+
+/* ---- the others ---- */
+
+struct rack { double pitch_px, width_px, height_px; int columns; };
+
+static bool fits(const struct topo_topology *topology, int nodes, struct rack *rack)
+{
+    int devices = devices_of_node(topology), in_row = least(devices, MOST_IN_ROW);
+    rack->width_px = (in_row + 0.5) * rack->pitch_px;
+    rack->height_px = ((devices + in_row - 1) / in_row + 0.5) * rack->pitch_px;
+    double gap_px = fmin(small_gap_px, rack->pitch_px);
+    rack->columns = (int)floor((page_px - trunk_px + gap_px) / (rack->width_px + gap_px));
+    int rows = rack->columns > 0 ? (nodes + rack->columns - 1) / rack->columns : 0;
+    return rows > 0 && rows * (rack->height_px + trunk_px) <= tallest_px;
+}
+
+/* The largest pitch of a page of good height; the smallest one where there are too many. */
+static struct rack fit_rack(const struct topo_topology *topology, int nodes)
+{
+    struct rack rack = {.pitch_px = largest_pitch_px};
+    while (!fits(topology, nodes, &rack) && rack.pitch_px > smallest_pitch_px) rack.pitch_px -= pitch_step_px;
+    int rows = (nodes + rack.columns - 1) / rack.columns;
+    rack.columns = (nodes + rows - 1) / rows;
+    return rack;
+}
+
+static void draw_small(const struct plots_machine *machine, const struct rack *rack, int index, struct plots_point corner)
+{
+    struct node node = {.machine = machine, .index = index, .in_row = least(devices_of_node(machine->topology), MOST_IN_ROW),
+                        .pitch_px = rack->pitch_px, .row_px = rack->pitch_px, .radius_px = 0.27 * rack->pitch_px};
+    struct plots_box frame = {corner.x, corner.y, rack->width_px, rack->height_px};
+    node.first = (struct plots_point){corner.x + 0.75 * node.pitch_px, corner.y + 0.75 * node.pitch_px};
+    plots_rect(machine->canvas, frame, plots_host_look);
+    if (machine->tiles) draw_groups(&node);
+    if (joined(machine->topology))
+        for (int local = 0; local < devices_of_node(machine->topology); local += node.in_row) {
+            int last = least(local + node.in_row, devices_of_node(machine->topology)) - 1;
+            struct plots_point from = device_place(&node, local), to = device_place(&node, last);
+            plots_line(machine->canvas, from.x, from.y, to.x, to.y, plots_link_look);
+        }
+    draw_devices(&node);
+}
+
+static double draw_others(const struct plots_machine *machine, int first, double from_y, double y)
+{
+    struct plots_canvas *canvas = machine->canvas;
+    int nodes = node_count(machine->topology);
+    struct rack rack = fit_rack(machine->topology, nodes - first);
+    double gap_px = fmin(small_gap_px, rack.pitch_px), *centres = base_new(canvas->arena, double, rack.columns);
+    for (int index = first; index < nodes; y += rack.height_px + trunk_px) {
+        int count = 0, begin = index;
+        for (; count < rack.columns && index < nodes; index++, count++) {
+            struct plots_point corner = {left_px + trunk_px + count * (rack.width_px + gap_px), y + trunk_px};
+            centres[count] = corner.x + rack.width_px / 2;
+            draw_small(machine, &rack, index, corner);
+        }
+        const char *name = begin + 1 == index ? base_print(canvas->arena, "%s %d", box_name(machine->topology), begin)
+                                              : base_print(canvas->arena, "%s%ss %d to %d", box_name(machine->topology), machine->topology->kind == TOPO_CPU ? "e" : "", begin, index - 1);
+        plots_text(canvas, left_px + trunk_px, y + trunk_px - stub_px - 9, PLOTS_LEFT, PLOTS_SMALL, PLOTS_MUTED, name);
+        plots_trunk(canvas, trunk_left_px, from_y, y + trunk_px - stub_px, centres, count, stub_px);
+    }
+    return y + 8;
+}
+
+double plots_nodes(const struct plots_machine *machine, double y)
+{
+    const struct topo_topology *topology = machine->topology;
+    struct plots_canvas *canvas = machine->canvas;
+    bool large = devices_of_node(topology) <= MOST_LARGE, alone = node_count(topology) == 1, networked = !alone || topology->chip.nics_per_node > 0;
+    double words_px = plots_line_height(PLOTS_LABEL);
+    if (large) y = draw_large(machine, y);
+    if (large && !alone) plots_trunk(canvas, trunk_left_px, y, y, NULL, 0, 0);
+    if (networked && topology->kind != TOPO_LOCAL)
+        plots_text(canvas, alone ? PLOTS_PAGE_WIDTH_PX / 2.0 : left_px + trunk_px, y + words_px / 2 + 3, alone ? PLOTS_CENTRE : PLOTS_LEFT, PLOTS_LABEL, PLOTS_INK,
+                   network_words(canvas->arena, topology));
+    if (!networked) return y;
+    return node_count(topology) > (large ? 1 : 0) ? draw_others(machine, large ? 1 : 0, y, y + words_px + 4) : y + words_px + 6;
+}

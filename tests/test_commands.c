@@ -1,0 +1,347 @@
+/* Tests of commands/: what the tables say in help, man page and completion, and what the program does with hostile
+ * surroundings. They run the program that was built beside them. */
+#define _XOPEN_SOURCE 700 /* mkdtemp, realpath */
+#include "tests/test.h"
+
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "commands/commands.h"
+
+static char program[4096], program_folder[4096];
+
+/* ---- running things ---- */
+
+/* Standard output and exit status of a shell command. */
+static const char *run(struct base_arena *arena, int *exit_status, const char *command)
+{
+    struct base_text text = {.arena = arena};
+    char block[4096];
+    FILE *pipe = popen(command, "r");
+    assert_non_null(pipe);
+    for (size_t got; (got = fread(block, 1, sizeof block, pipe)) > 0;) base_put_bytes(&text, block, got);
+    int status = pclose(pipe);
+    *exit_status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    base_put(&text, "");
+    return text.data;
+}
+
+static bool has_program(struct base_arena *arena, const char *name)
+{
+    int status;
+    run(arena, &status, base_print(arena, "command -v %s", name));
+    return status == 0;
+}
+
+/* A fresh folder, to be removed by the test. */
+static const char *new_folder(struct base_arena *arena)
+{
+    char *path = base_copy(arena, "/tmp/meshwright-test-XXXXXX");
+    assert_non_null(mkdtemp(path));
+    return path;
+}
+
+static void remove_folder(struct base_arena *arena, const char *path)
+{
+    int status;
+    run(arena, &status, base_print(arena, "rm -rf '%s'", path));
+    assert_int_equal(status, 0);
+}
+
+static const char *write_temporary(struct base_arena *arena, const char *folder, const char *name, const char *text)
+{
+    struct base_error error;
+    const char *path = base_print(arena, "%s/%s", folder, name);
+    assert_ok(base_write_file(path, text, strlen(text), &error), &error);
+    return path;
+}
+
+/* ---- help ---- */
+
+static int columns_of(const char *line, size_t length)
+{
+    int columns = 0;
+    for (size_t i = 0; i < length; i++) columns += ((unsigned char)line[i] & 0xc0) != 0x80;
+    return columns;
+}
+
+static bool is_one_word(const char *line, size_t length)
+{
+    size_t blanks = strspn(line, " ");
+    return memchr(line + blanks, ' ', length - blanks) == NULL;
+}
+
+static void every_help_is_complete_and_narrow(struct base_arena *arena)
+{
+    enum { WIDEST = 92 };
+    int count;
+    const struct commands_command *const *all = commands_all(&count);
+    for (int i = 0; i < count; i++) {
+        struct base_text help = {.arena = arena};
+        commands_help_on(all[i], &help);
+        TEST_ROW("%s", all[i]->name);
+        assert_non_null(strstr(help.data, base_print(arena, "usage: meshwright %s", all[i]->name)));
+        for (int j = 0; j < all[i]->option_count; j++) {
+            const struct base_option *option = &all[i]->options[j];
+            TEST_ROW("%s %s", all[i]->name, option->name);
+            assert_non_null(strstr(help.data, base_print(arena, "\n  %s%s%s", option->name, option->value ? " " : "", option->value ? option->value : "")));
+            assert_true(strlen(option->help) > 0);
+        }
+        const char *examples = strstr(help.data, "\nexamples:\n");
+        assert_non_null(examples);
+        for (const char *line = help.data, *end; line < examples; line = end + 1) {
+            end = strchr(line, '\n');
+            TEST_ROW("%s: %.*s", all[i]->name, (int)(end - line), line);
+            assert_true(columns_of(line, (size_t)(end - line)) <= WIDEST || is_one_word(line, (size_t)(end - line)));
+        }
+    }
+}
+
+static void every_option_table_is_well_formed(struct base_arena *arena)
+{
+    int count;
+    const struct commands_command *const *all = commands_all(&count);
+    for (int i = 0; i < count; i++)
+        for (int j = 0; j < all[i]->option_count; j++) {
+            const struct base_option *option = &all[i]->options[j];
+            TEST_ROW("%s %s", all[i]->name, option->name);
+            assert_memory_equal(option->name, "--", 2);
+            assert_int_equal(strspn(option->name, "-abcdefghijklmnopqrstuvwxyz0123456789"), strlen(option->name));
+            assert_true(!option->value || *option->value);
+            assert_true(option->value || !option->fallback);
+            for (int k = 0; k < j; k++) assert_string_not_equal(option->name, all[i]->options[k].name);
+        }
+    (void)arena;
+}
+
+/* Each example of each command does what it shows, one after the other in one folder. */
+static void every_example_runs(struct base_arena *arena)
+{
+    int count, status;
+    const struct commands_command *const *all = commands_all(&count);
+    const char *folder = new_folder(arena);
+    run(arena, &status, base_print(arena, "cp -R examples '%s'", folder));
+    assert_int_equal(status, 0);
+    for (int i = 0; i < count; i++) {
+        int lines = 0;
+        for (const char *at = all[i]->examples; at && *at; at += strcspn(at, "\n") + 1, lines++) {
+            int length = (int)strcspn(at, "\n");
+            TEST_ROW("%.*s", length, at);
+            assert_non_null(strstr(base_print(arena, "%.*s", length, at), base_print(arena, "meshwright %s", all[i]->name)));
+            const char *script = write_temporary(arena, folder, "example.sh", base_print(arena, "%.*s\n", length, at));
+            run(arena, &status, base_print(arena, "cd '%s' && PATH='%s':$PATH sh '%s' </dev/null 2>&1", folder, program_folder, script));
+            assert_true(status == BASE_OK || status == BASE_NO_FIT);
+        }
+        TEST_ROW("%s has %d examples", all[i]->name, lines);
+        assert_true(lines >= 2);
+    }
+    remove_folder(arena, folder);
+}
+
+/* ---- man page ---- */
+
+static const char *roff_name(struct base_arena *arena, const char *name)
+{
+    struct base_text text = {.arena = arena};
+    base_put(&text, "\\fB");
+    for (; *name; name++) base_putf(&text, *name == '-' ? "\\-" : "%c", *name);
+    base_put(&text, "\\fR");
+    return text.data;
+}
+
+static void man_page_has_every_option_of_every_command(struct base_arena *arena)
+{
+    int count;
+    const struct commands_command *const *all = commands_all(&count);
+    static const struct base_option common[] = {COMMANDS_COMMON};
+    struct base_text man = {.arena = arena};
+    commands_man("1.2.3", &man);
+    for (int i = 0; i < count; i++) {
+        const char *start = strstr(man.data, base_print(arena, "\n.SS\nmeshwright %s\n", all[i]->name));
+        TEST_ROW("%s", all[i]->name);
+        assert_non_null(start);
+        const char *next = strstr(start + 1, "\n.S");
+        const char *section = base_copy_bytes(arena, start, (size_t)(next - start));
+        for (int j = 0; j < all[i]->option_count; j++) {
+            const struct base_option *option = &all[i]->options[j];
+            bool shared = false;
+            for (int k = 0; k < BASE_COUNT(common); k++) shared = shared || !strcmp(common[k].name, option->name);
+            TEST_ROW("%s %s", all[i]->name, option->name);
+            assert_non_null(strstr(shared ? man.data : section, roff_name(arena, option->name)));
+        }
+        assert_non_null(strstr(section, "\nExamples:\n"));
+    }
+}
+
+static void man_page_is_clean_roff(struct base_arena *arena)
+{
+    static const char *const macros[] = {".TH", ".SH", ".SS", ".TP", ".PP", ".nf", ".fi", ".nh", ".ad"};
+    struct base_text man = {.arena = arena};
+    int status;
+    commands_man("1.2.3", &man);
+    for (const char *line = man.data; *line; line += strcspn(line, "\n") + 1) {
+        bool known = *line != '.' && *line != '\'';
+        for (int i = 0; i < BASE_COUNT(macros); i++) known = known || !strncmp(line, macros[i], 3);
+        TEST_ROW("%.*s", (int)strcspn(line, "\n"), line);
+        assert_true(known);
+    }
+    for (const char *at = man.data; *at; at++) assert_true((unsigned char)*at < 0x80);
+    test_row[0] = '\0';
+    if (!has_program(arena, "groff")) return;
+    const char *folder = new_folder(arena);
+    const char *path = write_temporary(arena, folder, "meshwright.1", man.data);
+    assert_string_equal(run(arena, &status, base_print(arena, "groff -man -Tutf8 -ww -z '%s' 2>&1", path)), "");
+    assert_int_equal(status, 0);
+    remove_folder(arena, folder);
+}
+
+/* ---- completion ---- */
+
+/* Asks a real bash: each question is a line of words, the last of which is to be completed; its answer is the words that
+ * are offered, sorted, on one line. */
+static const char *ask_bash(struct base_arena *arena, const char *questions)
+{
+    static const char script[] =
+        "source \"$1\"\n"
+        "while IFS= read -r line; do\n"
+        "    IFS=' ' read -r -a COMP_WORDS <<<\"$line\"\n"
+        "    [[ $line != *' ' ]] || COMP_WORDS+=('')\n"
+        "    COMP_CWORD=$((${#COMP_WORDS[@]} - 1))\n"
+        "    COMPREPLY=()\n"
+        "    _meshwright\n"
+        "    printf '%s\\n' \"${COMPREPLY[@]}\" | LC_ALL=C sort | tr '\\n' ' '\n"
+        "    echo\n"
+        "done <\"$2\"\n";
+    struct base_text completion = {.arena = arena};
+    struct base_error error;
+    int status;
+    const char *folder = new_folder(arena);
+    assert_ok(commands_bash_completion(&completion, &error), &error);
+    const char *answer = run(arena, &status, base_print(arena, "bash '%s' '%s' '%s' 2>&1", write_temporary(arena, folder, "ask", script),
+                                                        write_temporary(arena, folder, "completion", completion.data),
+                                                        write_temporary(arena, folder, "questions", questions)));
+    remove_folder(arena, folder);
+    assert_int_equal(status, 0);
+    return answer;
+}
+
+static int by_text(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+static void bash_offers_every_option_of_every_command(struct base_arena *arena)
+{
+    enum { MOST_OPTIONS = 128 };
+    int count;
+    const struct commands_command *const *all = commands_all(&count);
+    struct base_text questions = {.arena = arena}, expected = {.arena = arena};
+    for (int i = 0; i < count; i++) {
+        const char *names[MOST_OPTIONS];
+        assert_true(all[i]->option_count <= MOST_OPTIONS);
+        for (int j = 0; j < all[i]->option_count; j++) names[j] = all[i]->options[j].name;
+        qsort(names, (size_t)all[i]->option_count, sizeof *names, by_text);
+        base_putf(&questions, "meshwright %s --\n", all[i]->name);
+        for (int j = 0; j < all[i]->option_count; j++) base_putf(&expected, "%s ", names[j]);
+        base_put(&expected, "\n");
+    }
+    assert_string_equal(ask_bash(arena, questions.data), expected.data);
+}
+
+static void bash_completes_commands_values_and_files(struct base_arena *arena)
+{
+    static const char *const rows[][2] = {
+        {"meshwright pre", "predict "},
+        {"meshwright --ver", "--version "},
+        {"meshwright nothing --", ""},
+        {"meshwright predict --dtype bf", "bfloat16 "},
+        {"meshwright predict --dtype = bf", "bfloat16 "},
+        {"meshwright predict --dtype = ", "bfloat16 float16 float32 fp8 "},
+        {"meshwright predict --dtype float32 --dty", ""},
+        {"meshwright predict --dtype float32 --optimizer ", "adafactor adamw sgd "},
+        {"meshwright predict --topology v4-51", "v4-512 "},
+        {"meshwright mesh --topology v5p-204", "v5p-2048 "},
+        {"meshwright params --model scalable_t5_1_1_xx", "scalable_t5_1_1_xxl "},
+        {"meshwright topology v3-3", "v3-32 "},
+        {"meshwright plot compari", "comparison "},
+        {"meshwright plot comparison tests/test_comm", "tests/test_commands.c "},
+        {"meshwright predict tests/test_comm", "tests/test_commands.c "},
+        {"meshwright predict --profile tests/test_comm", "tests/test_commands.c "},
+        {"meshwright predict --batch-size ", ""},
+        {"meshwright rules --fallback raise", "raise_error "},
+    };
+    struct base_text questions = {.arena = arena}, expected = {.arena = arena};
+    for (int i = 0; i < BASE_COUNT(rows); i++) {
+        base_putf(&questions, "%s\n", rows[i][0]);
+        base_putf(&expected, "%s%s\n", rows[i][1], *rows[i][1] ? "" : " ");
+    }
+    assert_string_equal(ask_bash(arena, questions.data), expected.data);
+}
+
+/* What a metavar lists is what the program takes: with everything else in order, no word of predict's is refused. */
+static void words_that_are_offered_are_accepted(struct base_arena *arena)
+{
+    const struct commands_command *predict = &commands_predict;
+    for (int i = 0; i < predict->option_count; i++) {
+        const struct base_option *option = &predict->options[i];
+        for (const char *at = option->value && strchr(option->value, '|') ? option->value : ""; *at; at += *at == '|') {
+            int length = (int)strcspn(at, "|"), status;
+            const char *word = base_print(arena, "%.*s", length, at);
+            at += length;
+            if (strpbrk(word, "ABCDEFGHIJKLMNOPQRSTUVWXYZ")) continue;
+            TEST_ROW("%s %s", option->name, word);
+            run(arena, &status, base_print(arena, "'%s' predict --model t5_1_1_small --topology v4:2x2x2 --batch-size 8 --task-feature-lengths 64,64 '%s' '%s' 2>&1",
+                                           program, option->name, word));
+            assert_true(status == BASE_OK || status == BASE_NO_FIT);
+        }
+    }
+}
+
+/* ---- installation ---- */
+
+static void install_puts_program_man_page_and_completion_in_place(struct base_arena *arena)
+{
+    static const char *const installed[] = {"bin/meshwright", "share/man/man1/meshwright.1", "share/bash-completion/completions/meshwright"};
+    const char *folder = new_folder(arena);
+    int status;
+    run(arena, &status, base_print(arena, "scripts/install.sh '%s' '%s/usr'", program, folder));
+    assert_int_equal(status, 0);
+    for (int i = 0; i < BASE_COUNT(installed); i++) {
+        TEST_ROW("%s", installed[i]);
+        assert_int_equal(access(base_print(arena, "%s/usr/%s", folder, installed[i]), R_OK), 0);
+    }
+    const char *version = run(arena, &status, base_print(arena, "'%s/usr/bin/meshwright' --version", folder));
+    assert_memory_equal(version, "meshwright ", 11);
+    remove_folder(arena, folder);
+}
+
+/* The folder of this test is BUILD/tests, the program BUILD/meshwright. */
+static bool find_program(const char *test)
+{
+    char path[4096];
+    snprintf(path, sizeof path, "%.*s../meshwright", (int)(strrchr(test, '/') ? strrchr(test, '/') + 1 - test : 0), test);
+    if (!realpath(path, program)) return false;
+    snprintf(program_folder, sizeof program_folder, "%.*s", (int)(strrchr(program, '/') - program), program);
+    return true;
+}
+
+int main(int argument_count, char **arguments)
+{
+    static const struct test tests[] = {
+        TEST(every_help_is_complete_and_narrow),
+        TEST(every_option_table_is_well_formed),
+        TEST(every_example_runs),
+        TEST(man_page_has_every_option_of_every_command),
+        TEST(man_page_is_clean_roff),
+        TEST(bash_offers_every_option_of_every_command),
+        TEST(bash_completes_commands_values_and_files),
+        TEST(words_that_are_offered_are_accepted),
+        TEST(install_puts_program_man_page_and_completion_in_place),
+    };
+    if (!find_program(arguments[0])) {
+        fprintf(stderr, "the program is not built\n");
+        return 1;
+    }
+    return test_main(tests, BASE_COUNT(tests), argument_count, arguments);
+}
