@@ -4,15 +4,15 @@
 
 #include <math.h>
 
-enum { MOST_LARGE = 32, MOST_IN_ROW = 8, MOST_ADAPTERS = 32 };
+enum { MOST_IN_ROW = 8, LONGEST_ROW = 64, MOST_ADAPTERS = 32 };
 
 static const double left_px = PLOTS_MARGIN_PX, trunk_left_px = PLOTS_MARGIN_PX + 6, page_px = PLOTS_PAGE_WIDTH_PX - 2 * PLOTS_MARGIN_PX;
 
 /* Of a large node: rows of devices under their bars, adapters on the lower edge. */
-static const double large_pitch_px = 76, large_radius_frac = 0.17, large_width_px = 400, pad_px = 14, name_px = 24, bar_px = 22, bar_gap_px = 20, adapter_px = 11, bus_px = 42;
+static const double large_pitch_px = 76, large_radius_frac = 0.17, large_width_px = 450, pad_px = 14, name_px = 24, bar_px = 22, bar_gap_px = 20, adapter_px = 11, bus_px = 42, bus_rise_px = 17, foot_px = 16;
 
 /* Of the small ones. */
-static const double smallest_pitch_px = 4.5, largest_pitch_px = 26, pitch_step_px = 0.25, small_gap_px = 12, tallest_px = 520, trunk_px = 30, stub_px = 10;
+static const double smallest_pitch_px = 4.5, largest_pitch_px = 26, small_gap_px = 12, crowded_gap_px = 4, tallest_px = 440, trunk_px = 27, stub_px = 10;
 
 /* A node's devices in rows, its first one at `first`. */
 struct node {
@@ -45,10 +45,10 @@ static int joined(const struct topo_topology *topology)
     return count > 1 && chip->link_count > 0 ? count : 0;
 }
 
-/* Rows of a large node that have a bar each: one a domain, where a node has several. */
+/* Whether each row of a large node has a bar of its own: one a domain, where a node has several that fit. */
 static bool has_several_domains(const struct topo_topology *topology)
 {
-    return joined(topology) > 0 && joined(topology) < devices_of_node(topology);
+    return joined(topology) > 0 && joined(topology) < devices_of_node(topology) && joined(topology) <= LONGEST_ROW;
 }
 
 static int row_count(const struct node *node)
@@ -94,8 +94,9 @@ static const char *join_words(struct base_arena *arena, const struct topo_topolo
 {
     const struct topo_chip *chip = &topology->chip;
     double rate = chip->link_oneway_bytes_per_s;
+    const char *reach = chip->domain_size > devices_of_node(topology) && node_count(topology) > 1 ? ", over nodes" : "";
     if (joined(topology) && rate > 0)
-        return base_print(arena, "%s: %d links a %s, %s one way together", chip->fabric, chip->link_count, plots_device_noun(topology), plots_rate(arena, chip->link_count * rate));
+        return base_print(arena, "%s: %d links a %s, %s one way%s", chip->fabric, chip->link_count, plots_device_noun(topology), plots_rate(arena, chip->link_count * rate), reach);
     return rate > 0 ? base_print(arena, "%s: %s one way", chip->fabric, plots_rate(arena, rate)) : chip->fabric;
 }
 
@@ -137,8 +138,9 @@ static void draw_adapters(const struct node *node, struct plots_box frame, doubl
     const struct topo_chip *chip = &node->machine->topology->chip;
     struct plots_canvas *canvas = node->machine->canvas;
     struct plots_look port = {.colour = PLOTS_COMMUNICATION_DATA, .fill_frac = 0.45, .stroke_px = 1};
-    double edge = frame.y + frame.height, bus = edge - 17;
+    double edge = frame.y + frame.height, bus = edge - bus_rise_px;
     int shown = chip->nics_per_node <= MOST_ADAPTERS ? chip->nics_per_node : 1, last_row = (row_count(node) - 1) * node->in_row;
+    if (shown < 1 && node_count(node->machine->topology) > 1) plots_line(canvas, frame.x + frame.width / 2, edge, frame.x + frame.width / 2, network_y, plots_link_look);
     if (shown < 1) return;
     for (int local = last_row; local < devices_of_node(node->machine->topology); local++) {
         struct plots_point at = device_place(node, local);
@@ -159,17 +161,27 @@ static const char *network_words(struct base_arena *arena, const struct topo_top
     if (chip->nics_per_node < 1) return "network: its adapters are not known";
     const char *plural = chip->nics_per_node == 1 ? "adapter" : "adapters";
     if (!(chip->nic_bytes_per_s > 0)) return base_print(arena, "%d network %s a node, of unknown rate", chip->nics_per_node, plural);
-    return base_print(arena, "%d network %s a node, %s one way %s", chip->nics_per_node, plural, plots_rate(arena, chip->nic_bytes_per_s), chip->nics_per_node == 1 ? "" : "each");
+    return base_print(arena, "%d network %s a node, %s one way%s", chip->nics_per_node, plural, plots_rate(arena, chip->nic_bytes_per_s), chip->nics_per_node == 1 ? "" : " each");
+}
+
+/* Of a large node: short rows are seen at a glance, long ones keep it on the page. */
+static int row_length(int devices)
+{
+    static const struct { int devices, in_row; } lengths[] = {{32, MOST_IN_ROW}, {128, 16}, {1024, 32}};
+    for (int i = 0; i < BASE_COUNT(lengths); i++)
+        if (devices <= lengths[i].devices) return least(devices, lengths[i].in_row);
+    return LONGEST_ROW;
 }
 
 static struct node large_node(const struct plots_machine *machine)
 {
     struct node node = {.machine = machine};
     int devices = devices_of_node(machine->topology);
-    node.in_row = has_several_domains(machine->topology) ? joined(machine->topology) : least(devices, MOST_IN_ROW);
+    bool several = has_several_domains(machine->topology);
+    node.in_row = several ? joined(machine->topology) : row_length(devices);
     node.pitch_px = fmin(large_pitch_px, (page_px - 2 * pad_px - trunk_px) / node.in_row);
     node.radius_px = large_radius_frac * node.pitch_px;
-    node.row_px = 2 * node.radius_px + bar_gap_px + (has_several_domains(machine->topology) ? bar_px + bar_gap_px : 10);
+    node.row_px = several ? 2 * (node.radius_px + bar_gap_px) + bar_px : 0.6 * node.pitch_px;
     return node;
 }
 
@@ -186,12 +198,12 @@ static double draw_large(const struct plots_machine *machine, double y)
     struct plots_canvas *canvas = machine->canvas;
     const struct topo_topology *topology = machine->topology;
     bool alone = node_count(topology) == 1;
-    double inner_px = fmax(node.in_row * node.pitch_px, devices_of_node(topology) > 1 ? large_width_px - 2 * pad_px : 120);
+    double inner_px = fmax(node.in_row * node.pitch_px, has_bar(topology) ? large_width_px - 2 * pad_px : 140);
     struct plots_box frame = {left_px + (alone ? 0 : trunk_px), y, inner_px + 2 * pad_px, 0};
     if (alone) frame.x += (page_px - frame.width) / 2;
     node.first = (struct plots_point){frame.x + pad_px + inner_px / 2 - (node.in_row - 1) * node.pitch_px / 2,
                                       y + name_px + (has_bar(topology) ? bar_px + bar_gap_px : 4) + node.radius_px};
-    frame.height = node.first.y - y + (row_count(&node) - 1) * node.row_px + node.radius_px + bus_px;
+    frame.height = node.first.y - y + (row_count(&node) - 1) * node.row_px + node.radius_px + (topology->chip.nics_per_node > 0 ? bus_px : foot_px);
     double network_y = y + frame.height + 26;
     plots_rect(canvas, frame, (struct plots_look){.colour = PLOTS_MUTED, .fill_frac = 0.03, .stroke_px = 1});
     const char *noun = plots_device_noun(topology);
@@ -207,27 +219,30 @@ static double draw_large(const struct plots_machine *machine, double y)
 
 /* ---- the others ---- */
 
-struct rack { double pitch_px, width_px, height_px; int columns; };
+struct rack { double pitch_px, gap_px, width_px, height_px; int columns; };
 
-static bool fits(const struct topo_topology *topology, int nodes, struct rack *rack)
+static struct rack rack_of(const struct topo_topology *topology, int columns)
 {
+    enum { FEW = 8 };
+    struct rack rack = {.columns = columns, .gap_px = columns > FEW ? crowded_gap_px : small_gap_px};
     int devices = devices_of_node(topology), in_row = least(devices, MOST_IN_ROW);
-    rack->width_px = (in_row + 0.5) * rack->pitch_px;
-    rack->height_px = ((devices + in_row - 1) / in_row + 0.5) * rack->pitch_px;
-    double gap_px = fmin(small_gap_px, rack->pitch_px);
-    rack->columns = (int)floor((page_px - trunk_px + gap_px) / (rack->width_px + gap_px));
-    int rows = rack->columns > 0 ? (nodes + rack->columns - 1) / rack->columns : 0;
-    return rows > 0 && rows * (rack->height_px + trunk_px) <= tallest_px;
+    rack.pitch_px = fmin(largest_pitch_px, (page_px - trunk_px - (columns - 1) * rack.gap_px) / (columns * (in_row + 0.5)));
+    rack.width_px = (in_row + 0.5) * rack.pitch_px;
+    rack.height_px = ((devices + in_row - 1) / in_row + 0.5) * rack.pitch_px;
+    return rack;
 }
 
-/* The largest pitch of a page of good height; the smallest one where there are too many. */
+/* The largest pitch on a page of good height, in as few rows as it allows; where there are too many nodes, as many in a
+ * row as can be seen. */
 static struct rack fit_rack(const struct topo_topology *topology, int nodes)
 {
-    struct rack rack = {.pitch_px = largest_pitch_px};
-    while (!fits(topology, nodes, &rack) && rack.pitch_px > smallest_pitch_px) rack.pitch_px -= pitch_step_px;
-    int rows = (nodes + rack.columns - 1) / rack.columns;
-    rack.columns = (nodes + rows - 1) / rows;
-    return rack;
+    struct rack best = {.columns = 0}, rack = rack_of(topology, 1), narrowest = rack;
+    for (int columns = 1; columns <= nodes && rack.pitch_px >= smallest_pitch_px; rack = rack_of(topology, ++columns)) {
+        int rows = (nodes + columns - 1) / columns;
+        narrowest = rack;
+        if (rows * (rack.height_px + trunk_px) <= tallest_px && rack.pitch_px >= best.pitch_px) best = rack;
+    }
+    return best.columns ? best : narrowest;
 }
 
 static void draw_small(const struct plots_machine *machine, const struct rack *rack, int index, struct plots_point corner)
@@ -247,21 +262,27 @@ static void draw_small(const struct plots_machine *machine, const struct rack *r
     draw_devices(&node);
 }
 
-static double draw_others(const struct plots_machine *machine, int first, double from_y, double y)
+static const char *nodes_name(struct base_arena *arena, const struct topo_topology *topology, int first, int last)
+{
+    const char *name = box_name(topology), *plural = topology->kind == TOPO_CPU ? "es" : "s";
+    if (first == last) return base_print(arena, "%s %d", name, first);
+    return base_print(arena, "%s%s %d %s %d", name, plural, first, last == first + 1 ? "and" : "to", last);
+}
+
+static double draw_others(const struct plots_machine *machine, double from_y, double y)
 {
     struct plots_canvas *canvas = machine->canvas;
     int nodes = node_count(machine->topology);
-    struct rack rack = fit_rack(machine->topology, nodes - first);
-    double gap_px = fmin(small_gap_px, rack.pitch_px), *centres = base_new(canvas->arena, double, rack.columns);
-    for (int index = first; index < nodes; y += rack.height_px + trunk_px) {
+    struct rack rack = fit_rack(machine->topology, nodes - 1);
+    double *centres = base_new(canvas->arena, double, rack.columns);
+    for (int index = 1; index < nodes; y += rack.height_px + trunk_px) {
         int count = 0, begin = index;
         for (; count < rack.columns && index < nodes; index++, count++) {
-            struct plots_point corner = {left_px + trunk_px + count * (rack.width_px + gap_px), y + trunk_px};
+            struct plots_point corner = {left_px + trunk_px + count * (rack.width_px + rack.gap_px), y + trunk_px};
             centres[count] = corner.x + rack.width_px / 2;
             draw_small(machine, &rack, index, corner);
         }
-        const char *name = begin + 1 == index ? base_print(canvas->arena, "%s %d", box_name(machine->topology), begin)
-                                              : base_print(canvas->arena, "%s%ss %d to %d", box_name(machine->topology), machine->topology->kind == TOPO_CPU ? "e" : "", begin, index - 1);
+        const char *name = nodes_name(canvas->arena, machine->topology, begin, index - 1);
         plots_text(canvas, left_px + trunk_px, y + trunk_px - stub_px - 9, PLOTS_LEFT, PLOTS_SMALL, PLOTS_MUTED, name);
         plots_trunk(canvas, trunk_left_px, from_y, y + trunk_px - stub_px, centres, count, stub_px);
     }
@@ -272,13 +293,14 @@ double plots_nodes(const struct plots_machine *machine, double y)
 {
     const struct topo_topology *topology = machine->topology;
     struct plots_canvas *canvas = machine->canvas;
-    bool large = devices_of_node(topology) <= MOST_LARGE, alone = node_count(topology) == 1, networked = !alone || topology->chip.nics_per_node > 0;
-    double words_px = plots_line_height(PLOTS_LABEL);
-    if (large) y = draw_large(machine, y);
-    if (large && !alone) plots_trunk(canvas, trunk_left_px, y, y, NULL, 0, 0);
-    if (networked && topology->kind != TOPO_LOCAL)
-        plots_text(canvas, alone ? PLOTS_PAGE_WIDTH_PX / 2.0 : left_px + trunk_px, y + words_px / 2 + 3, alone ? PLOTS_CENTRE : PLOTS_LEFT, PLOTS_LABEL, PLOTS_INK,
-                   network_words(canvas->arena, topology));
-    if (!networked) return y;
-    return node_count(topology) > (large ? 1 : 0) ? draw_others(machine, large ? 1 : 0, y, y + words_px + 4) : y + words_px + 6;
+    double words_px = plots_line_height(PLOTS_LABEL), network_y = draw_large(machine, y);
+    const char *words = network_words(canvas->arena, topology);
+    if (node_count(topology) > 1) {
+        plots_trunk(canvas, trunk_left_px, network_y, network_y, NULL, 0, 0);
+        plots_text(canvas, left_px + trunk_px, network_y + words_px / 2 + 3, PLOTS_LEFT, PLOTS_LABEL, PLOTS_INK, words);
+        return draw_others(machine, network_y, network_y + words_px + 4);
+    }
+    if (topology->chip.nics_per_node < 1) return network_y;
+    plots_text(canvas, PLOTS_PAGE_WIDTH_PX / 2.0, network_y + words_px / 2 + 3, PLOTS_CENTRE, PLOTS_LABEL, PLOTS_INK, words);
+    return network_y + words_px + 6;
 }

@@ -55,7 +55,7 @@ static void boxes(const struct slice *s, int plane, const int *box, const int *o
         for (int along = 0; along < view->size[0]; along += extent[0]) {
             int device[4], from[2] = {along, into}, to[2] = {along + extent[0] - 1, into + extent[1] - 1};
             device_at(s, along, into, plane, device);
-            struct plots_look look = plots_host_look;
+            struct plots_look look = plots_thinner(plots_host_look, s->view);
             if (by_tile) look = plots_tile_look(s->machine->tiles, s->machine->tiles->tile_of[plots_device_index(s->machine->topology, device)]);
             else if (s->machine->tiles) look.fill_frac = 0;
             area(s, from, to, plane, pad, look);
@@ -90,10 +90,10 @@ static struct plots_look link_look(const struct slice *s, int along, int into, i
     const struct plots_machine *machine = s->machine;
     const int *b = machine->topology->bounds;
     int at[4];
-    if (!machine->loads) return plots_link_look;
+    if (!machine->loads) return plots_thinner(plots_link_look, s->view);
     device_at(s, along, into, plane, at);
     double load = machine->loads[3 * (at[0] + b[0] * (at[1] + b[1] * at[2])) + s->view->axis[dimension]];
-    if (!(load > 0)) return (struct plots_look){.colour = PLOTS_OVERHEAD, .stroke_px = thinnest_px};
+    if (!(load > 0)) return plots_thinner((struct plots_look){.colour = PLOTS_OVERHEAD, .stroke_px = thinnest_px}, s->view);
     double width_frac = load / machine->busiest_load, room_frac = fmin(1, s->view->pitch_px / 20);
     return (struct plots_look){.colour = PLOTS_INK, .stroke_px = fmax(1.1, width_frac * thickest_px * room_frac)};
 }
@@ -204,7 +204,7 @@ static void wraps_into(const struct slice *s, int plane)
     }
 }
 
-/* Between the outermost planes of a stack: hooks down before the bottom plane is drawn, up after the top one. */
+/* Between the outermost planes of a stack: hooks down before the bottom plane is drawn, up from the top one. */
 static void wraps_up(const struct slice *s, bool below)
 {
     int top = s->view->size[2] - 1, last = s->view->size[0] - 1, back = s->view->size[1] - 1;
@@ -215,24 +215,44 @@ static void wraps_up(const struct slice *s, bool below)
             hook(s, place(s, along, into, below ? 0 : top), vertical, direction(s, 0.6, 0), link_look(s, along, into, top, 2));
         }
     if (below) return;
-    double height_px = plots_view_arc_px(s->view);
-    arc(s, place(s, last, back, 0), place(s, last, back, top), (struct plots_point){1.2 * height_px, 0}, (struct plots_point){0, -0.5 * s->view->pitch_px},
-        link_look(s, last, back, top, 2));
+    double height_px = plots_view_arc_px(s->view), radius_px = plots_view_chip_radius_px(s->view);
+    struct plots_point low = place(s, last, back, 0), high = place(s, last, back, top);
+    low.x += radius_px;
+    high.x += radius_px;
+    arc(s, low, high, (struct plots_point){1.2 * height_px, 0}, (struct plots_point){0, -0.5 * s->view->pitch_px}, link_look(s, last, back, top, 2));
 }
 
 /* ---- chips ---- */
 
+/* Around the cores of a chip, over its links; in the colour of the group that it stands on. */
+static void case_of_cores(const struct slice *s, struct plots_point centre, double half_width_px, double half_height_px, const struct plots_look *ground_look)
+{
+    struct plots_box box = {centre.x - half_width_px, centre.y - half_height_px, 2 * half_width_px, 2 * half_height_px};
+    struct plots_look outline = plots_thinner(plots_chip_look, s->view);
+    if (ground_look) {
+        struct plots_look fill = *ground_look;
+        fill.stroke_px = 0;
+        outline.fill_frac = 0;
+        plots_rect(s->machine->canvas, box, fill);
+    }
+    plots_rect(s->machine->canvas, box, outline);
+}
+
 static void chip(const struct slice *s, int along, int into, int plane)
 {
     const struct topo_topology *topology = s->machine->topology;
+    const struct plots_tiles *tiles = s->machine->tiles;
     struct plots_point centre = place(s, along, into, plane);
     double radius_px = plots_view_chip_radius_px(s->view);
     int device[4], cores = topology->bounds[3];
-    bool on_area = s->machine->tiles && s->machine->tiles->boxed;
+    bool on_area = tiles && tiles->boxed;
     device_at(s, along, into, plane, device);
-    if (cores > 1) radius_px *= 0.7;
-    double apart_px = 2.5 * radius_px, half_px = (cores - 1) * apart_px / 2 + 1.6 * radius_px;
-    if (cores > 1) plots_rect(s->machine->canvas, (struct plots_box){centre.x - half_px, centre.y - 1.7 * radius_px, 2 * half_px, 3.4 * radius_px}, plots_chip_look);
+    if (cores > 1) radius_px *= 0.6;
+    double apart_px = 2.9 * radius_px;
+    if (cores > 1) {
+        struct plots_look look = on_area ? plots_tile_look(tiles, tiles->tile_of[plots_device_index(topology, device)]) : plots_chip_look;
+        case_of_cores(s, centre, (cores - 1) * apart_px / 2 + 1.65 * radius_px, 1.75 * radius_px, on_area ? &look : NULL);
+    }
     for (device[3] = 0; device[3] < cores; device[3]++) {
         struct plots_point at = {centre.x + (device[3] - (cores - 1) / 2.0) * apart_px, centre.y};
         plots_device(s->machine, at, radius_px, s->index, device, on_area);
@@ -268,8 +288,8 @@ static void name_dimensions(const struct slice *s)
     struct plots_point low = place(s, last, back, 0);
     double edge_px = (view->stacked ? 0.2 : 0.5) * view->pitch_px;
     double over_px = view->closed[0] ? out_px + 4 : view->stacked && view->closed[2] ? 0.55 * view->pitch_px + 12 : edge_px + 10;
-    double aside_px = view->closed[1] ? out_px : 0.7 * view->pitch_px + 6;
-    double beside_px = view->closed[2] ? 1.1 * out_px + 6 : 0.7 * view->pitch_px + 6;
+    double aside_px = fmax(view->closed[1] ? out_px : 0, (view->closed[0] ? 0.74 : 0.6) * view->pitch_px + 6);
+    double beside_px = view->closed[2] ? 1.1 * out_px + 14 : 0.7 * view->pitch_px + 6;
     name_dimension(s, (struct plots_point){(left.x + right.x) / 2, left.y - over_px}, PLOTS_CENTRE, 0);
     double y = (left.y + front.y) / 2;
     if (view->stacked) y = fmin(y, front.y - 15);
@@ -297,6 +317,7 @@ static void draw_plane(const struct slice *s, int plane)
     if (s->view->closed[0]) wraps_along(s, plane);
     if (s->view->closed[1]) wraps_into(s, plane);
     links_up(s, plane);
+    if (s->view->stacked && s->view->closed[2] && plane + 1 == s->view->size[2]) wraps_up(s, false);
     chips(s, plane);
     name_plane(s, plane);
 }
@@ -304,10 +325,8 @@ static void draw_plane(const struct slice *s, int plane)
 void plots_slice(const struct plots_machine *machine, const struct plots_view *view, struct plots_point corner, int slice)
 {
     struct slice s = {machine, view, corner, slice};
-    bool wraps_planes = view->stacked && view->closed[2];
-    if (wraps_planes) wraps_up(&s, true);
+    if (view->stacked && view->closed[2]) wraps_up(&s, true);
     for (int plane = 0; plane < view->size[2]; plane++) draw_plane(&s, plane);
-    if (wraps_planes) wraps_up(&s, false);
     if (plots_view_is_framed(view)) name_dimensions(&s);
 }
 
@@ -316,7 +335,7 @@ void plots_slice(const struct plots_machine *machine, const struct plots_view *v
 static const double slice_name_px = 16, slice_gap_px = 14, trunk_px = 30, stub_px = 16;
 static const double page_px = PLOTS_PAGE_WIDTH_PX - 2 * PLOTS_MARGIN_PX, tallest_px = 860, tallest_alone_px = 660;
 
-struct rack { struct plots_view view; int columns, rows; double left_px; };
+struct rack { struct plots_view view; int columns, rows; double left_px, cell_px; };
 
 /* The number of slices in a row that leaves the chips largest; with chips of the smallest size, as many as the page holds. */
 static struct rack fit_rack(const struct topo_topology *topology)
@@ -328,8 +347,8 @@ static struct rack fit_rack(const struct topo_topology *topology)
         struct plots_view view = plots_view_fit(topology, width_px, height_px, false);
         if (view.width_px > width_px && best.columns) break;
         if (best.columns && view.pitch_px < best.view.pitch_px) continue;
-        double used_px = columns * view.width_px + (columns - 1) * slice_gap_px;
-        best = (struct rack){view, columns, rows, PLOTS_MARGIN_PX + (rows > 1 ? trunk_px : fmax(0, (page_px - used_px) / 2))};
+        double cell_px = fmin(width_px, 1.5 * view.width_px), used_px = columns * cell_px + (columns - 1) * slice_gap_px;
+        best = (struct rack){view, columns, rows, PLOTS_MARGIN_PX + (rows > 1 ? trunk_px : fmax(0, (page_px - used_px) / 2)), cell_px};
     }
     return best;
 }
@@ -338,10 +357,10 @@ static void draw_slice_in_frame(const struct plots_machine *machine, const struc
 {
     struct plots_canvas *canvas = machine->canvas;
     const char *name = base_print(canvas->arena, "slice %d", slice);
-    struct plots_box frame = {corner.x, corner.y, rack->view.width_px, rack->view.height_px + slice_name_px};
+    struct plots_box frame = {corner.x, corner.y, rack->cell_px, rack->view.height_px + slice_name_px};
     plots_rect(canvas, frame, (struct plots_look){.colour = PLOTS_OVERHEAD, .stroke_px = 0.8});
     if (plots_text_width(PLOTS_SMALL, name) + 8 < frame.width) plots_text(canvas, corner.x + 6, corner.y + 10, PLOTS_LEFT, PLOTS_SMALL, PLOTS_MUTED, name);
-    plots_slice(machine, &rack->view, (struct plots_point){corner.x, corner.y + slice_name_px}, slice);
+    plots_slice(machine, &rack->view, (struct plots_point){corner.x + (rack->cell_px - rack->view.width_px) / 2, corner.y + slice_name_px}, slice);
 }
 
 static double draw_slices(const struct plots_machine *machine, const struct rack *rack, double y)
@@ -350,8 +369,8 @@ static double draw_slices(const struct plots_machine *machine, const struct rack
     for (int slice = 0; slice < machine->topology->slice_count; y += rack->view.height_px + slice_name_px + trunk_px) {
         int count = 0;
         for (; count < rack->columns && slice < machine->topology->slice_count; count++, slice++) {
-            struct plots_point corner = {rack->left_px + count * (rack->view.width_px + slice_gap_px), y + trunk_px};
-            centres[count] = corner.x + rack->view.width_px / 2;
+            struct plots_point corner = {rack->left_px + count * (rack->cell_px + slice_gap_px), y + trunk_px};
+            centres[count] = corner.x + rack->cell_px / 2;
             draw_slice_in_frame(machine, rack, slice, corner);
         }
         plots_trunk(machine->canvas, rack->rows > 1 ? PLOTS_MARGIN_PX + 6 : centres[0], first_y, y + trunk_px - stub_px, centres, count, stub_px);

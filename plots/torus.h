@@ -23,7 +23,7 @@ const struct plots_tiles *plots_tiles_find(struct base_arena *arena, const struc
 struct plots_look plots_tile_look(const struct plots_tiles *tiles, int tile);
 struct plots_look plots_tile_tint(bool odd); /* of those others */
 
-/* ---- the picture as a whole (machine.c) ---- */
+/* ---- the picture as a whole (topology_picture.c) ---- */
 
 struct plots_machine {
     struct plots_canvas *canvas;
@@ -45,7 +45,7 @@ void plots_trunk(struct plots_canvas *canvas, double left_px, double from_y, dou
 
 extern const struct plots_look plots_host_look, plots_chip_look, plots_link_look, plots_trunk_look, plots_data_group_look;
 
-/* ---- words (machine_words.c) ---- */
+/* ---- words (topology_words.c) ---- */
 
 const char *plots_joined(struct base_arena *arena, const int *numbers, int count, const char *separator);
 int plots_chip_count(const struct topo_topology *topology); /* of all slices */
@@ -72,15 +72,21 @@ struct plots_view {
     double width_px, height_px;
 };
 
+/* Fills axis, size and closed: planes lie across a dimension of one chip if there is one, else across z; the longer of the
+ * other two goes along the page. */
+void plots_view_axes(const struct topo_topology *topology, struct plots_view *view);
 /* The view with the largest pitch that fits. The height gives way where the chips would be too small to see. */
 struct plots_view plots_view_fit(const struct topo_topology *topology, double width_px, double height_px, bool labelled);
-/* A chip, or a place between chips, of a view whose top left corner stands at the origin. */
+/* Where a chip, or a place between chips, stands in a view with that top left corner. */
 struct plots_point plots_view_at(const struct plots_view *view, struct plots_point corner, double along, double into, int plane);
 double plots_view_chip_radius_px(const struct plots_view *view);
+/* A look for lines of a view: thinner where chips are close. */
+struct plots_look plots_thinner(struct plots_look look, const struct plots_view *view);
 /* How far the arc of a wrap is pulled out; it goes three quarters of that. */
 double plots_view_arc_px(const struct plots_view *view);
 /* The names of the dimensions stand around the planes, not in a caption. */
 bool plots_view_is_framed(const struct plots_view *view);
+/* One slice, all planes. */
 void plots_slice(const struct plots_machine *machine, const struct plots_view *view, struct plots_point corner, int slice);
 /* All slices, from y on; returns the bottom. */
 double plots_torus(const struct plots_machine *machine, double y);

@@ -10,14 +10,13 @@ static const double slant_x_frac = 0.40, slant_y_frac = 0.30, stack_gap_frac = 0
  * and below where planes are open or closed. */
 static const double border_frac = 0.75, stacked_side_frac = 0.85, stacked_open_frac = 0.34, stacked_closed_frac = 0.62;
 
-static const double smallest_pitch_px = 4.5, largest_pitch_px = 50, largest_panel_pitch_px = 30, panel_gap_px = 10, plane_name_px = 15;
+static const double smallest_pitch_px = 4.5, largest_pitch_px = 64, largest_panel_pitch_px = 30, panel_gap_px = 10, plane_name_px = 15;
 static const double stacked_smallest_px = 25, stacked_largest_px = 88;
 
 /* Labels of the dimensions stand left, above and right; arcs bulge into their room, too. */
 static const double label_left_px = 108, label_right_px = 120, label_top_px = 18, frame_px = 3, bare_px = 6;
 
-/* Planes lie across a dimension of one chip if there is one, else across z. */
-static void choose_axes(const struct topo_topology *topology, struct plots_view *view)
+void plots_view_axes(const struct topo_topology *topology, struct plots_view *view)
 {
     static const int candidates[] = {2, 0, 1};
     const int *b = topology->bounds;
@@ -69,6 +68,17 @@ static double arc_room_px(const struct plots_view *view, bool arc)
     return arc && !crowded ? 0.75 * plots_view_arc_px(view) : 0;
 }
 
+/* Above and below the chips of a stack. */
+static double stacked_border_px(const struct plots_view *view)
+{
+    return (view->closed[2] ? stacked_closed_frac : stacked_open_frac) * view->pitch_px;
+}
+
+static double top_border_px(const struct plots_view *view)
+{
+    return view->stacked ? stacked_border_px(view) : border_frac * view->pitch_px;
+}
+
 struct margins { double left, top, right, bottom; };
 
 /* Around the planes: arcs and labels in a frame, arcs alone without. */
@@ -80,14 +90,9 @@ static struct margins margins_of(const struct plots_view *view)
                               bare + arc_room_px(view, view->stacked && view->closed[2]), bare};
     if (!framed) return margins;
     margins.left = label_left_px;
-    margins.top += label_top_px;
+    margins.top = bare + label_top_px + fmax(0, arc_room_px(view, view->closed[0]) - top_border_px(view));
     if (view->stacked) margins.right = label_right_px;
     return margins;
-}
-
-static double stacked_border_px(const struct plots_view *view)
-{
-    return (view->closed[2] ? stacked_closed_frac : stacked_open_frac) * view->pitch_px;
 }
 
 static void measure(struct plots_view *view)
@@ -121,13 +126,20 @@ static bool shrink(struct plots_view *view, double from_px, double to_px, double
     return false;
 }
 
+/* Rows of planes that are all full are worth somewhat smaller chips. */
+static double worth(const struct plots_view *view)
+{
+    static const double full_rows = 1.25;
+    return view->pitch_px * (view->size[2] % view->columns == 0 ? full_rows : 1);
+}
+
 static struct plots_view fit_panels(struct plots_view view, double width_px, double height_px)
 {
     struct plots_view best = view;
     double largest = view.size[2] == 1 ? largest_pitch_px : largest_panel_pitch_px;
     best.pitch_px = 0;
     for (view.columns = 1; view.columns <= view.size[2]; view.columns++)
-        if (shrink(&view, largest, smallest_pitch_px, width_px, height_px) && view.pitch_px > best.pitch_px) best = view;
+        if (shrink(&view, largest, smallest_pitch_px, width_px, height_px) && (best.pitch_px == 0 || worth(&view) > worth(&best))) best = view;
     if (best.pitch_px > 0) return best;
     /* As many columns as the width holds of the smallest pitch; the page grows. */
     view.pitch_px = smallest_pitch_px;
@@ -139,7 +151,7 @@ static struct plots_view fit_panels(struct plots_view view, double width_px, dou
 struct plots_view plots_view_fit(const struct topo_topology *topology, double width_px, double height_px, bool labelled)
 {
     struct plots_view view = {.labelled = labelled, .columns = 1};
-    choose_axes(topology, &view);
+    plots_view_axes(topology, &view);
     view.stacked = view.size[2] > 1;
     if (view.stacked && shrink(&view, stacked_largest_px, stacked_smallest_px, width_px, height_px)) return view;
     view.stacked = false;
@@ -163,4 +175,11 @@ double plots_view_chip_radius_px(const struct plots_view *view)
 {
     static const double largest_px = 8;
     return fmin(largest_px, view->pitch_px * (view->stacked ? 0.125 : 0.24));
+}
+
+struct plots_look plots_thinner(struct plots_look look, const struct plots_view *view)
+{
+    static const double full_pitch_px = 46, least_frac = 0.5;
+    look.stroke_px *= fmin(1, fmax(least_frac, view->pitch_px / full_pitch_px));
+    return look;
 }

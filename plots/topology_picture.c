@@ -4,7 +4,7 @@
 #include <math.h>
 
 /* Beyond these, chips would be too small to see or the page too long to read. */
-enum { MOST_DEVICES = 16384, LONGEST_LINE = 128 };
+enum { MOST_DEVICES = 32768, LONGEST_LINE = 128, HIGHEST_PAGE_PX = 12000 };
 
 const struct plots_look plots_host_look = {.colour = PLOTS_OVERHEAD, .fill_frac = 0.13, .stroke_px = 0.8};
 const struct plots_look plots_chip_look = {.colour = PLOTS_MUTED, .fill_frac = 0.04, .stroke_px = 0.8};
@@ -40,7 +40,7 @@ static struct plots_look device_look(const struct plots_machine *machine, int in
 
 void plots_device(const struct plots_machine *machine, struct plots_point at, double radius_px, int slice, const int device[4], bool on_area)
 {
-    static const double ring_frac = 1.55;
+    static const double ring_frac = 1.45;
     struct plots_canvas *canvas = machine->canvas;
     int index = plots_device_index(machine->topology, device);
     plots_circle(canvas, at.x, at.y, radius_px, device_look(machine, index, on_area));
@@ -100,14 +100,14 @@ static void key_groups(struct key *key, const struct plots_machine *machine)
     plots_circle(key->canvas, swatch.x + swatch.width / 2, key->y, 4.5, plots_data_group_look);
 }
 
-/* Lines as thin as an idle link and as wide as the busiest one, or as all of them. */
+/* Lines as thin as an idle link and as wide as the busiest one. A load of 1/2 is one pass of a ring that goes half each way. */
 static void key_links(struct key *key, const struct plots_machine *machine)
 {
     struct base_arena *arena = key->canvas->arena;
     const struct topo_chip *chip = &machine->topology->chip;
     const char *rate = chip->link_oneway_bytes_per_s > 0 ? base_print(arena, "link: %s each way", plots_rate(arena, chip->link_oneway_bytes_per_s)) : "link";
     bool loaded = machine->busiest_load > 0;
-    struct plots_box swatch = key_entry(key, loaded ? base_print(arena, "%s; width: how many rings of model groups cross it, at most %.3g", rate, machine->busiest_load) : rate);
+    struct plots_box swatch = key_entry(key, loaded ? base_print(arena, "%s; width: how often rings of model groups pass it, at most %.3g", rate, 2 * machine->busiest_load) : rate);
     plots_line(key->canvas, swatch.x, key->y, swatch.x + swatch.width, key->y, plots_link_look);
     if (loaded) plots_line(key->canvas, swatch.x + swatch.width / 2, key->y, swatch.x + swatch.width, key->y, (struct plots_look){.colour = PLOTS_INK, .stroke_px = 3.4});
 }
@@ -156,10 +156,11 @@ static enum base_status check_size(const struct topo_topology *topology, struct 
 {
     if (topology->device_count > MOST_DEVICES)
         return base_fail(error, BASE_INPUT, "%.60s: a picture holds at most %d devices, and this has %d; a part of it would do", topology->name, MOST_DEVICES, topology->device_count);
-    for (int i = 0; i < topology->chip.torus_rank; i++)
-        if (topology->bounds[i] > LONGEST_LINE)
-            return base_fail(error, BASE_INPUT, "%.60s: a picture holds at most %d chips in a line, and this has %d along %c; a part of it would do",
-                             topology->name, LONGEST_LINE, topology->bounds[i], "xyz"[i]);
+    struct plots_view view = {.columns = 1};
+    plots_view_axes(topology, &view);
+    if (topology->chip.torus_rank > 0 && view.size[0] > LONGEST_LINE)
+        return base_fail(error, BASE_INPUT, "%.60s: a picture holds at most %d chips in a line, and this has %d along %c; a part of it would do",
+                         topology->name, LONGEST_LINE, view.size[0], "xyz"[view.axis[0]]);
     return BASE_OK;
 }
 
@@ -177,11 +178,15 @@ enum base_status plots_machine_lay_out(struct plots_canvas *canvas, const struct
 {
     struct plots_machine machine = {.canvas = canvas, .topology = request->topology, .mesh = request->mesh};
     BASE_TRY(check_size(request->topology, error));
+    if (request->mesh && (request->mesh->axis_count != 2 || request->topology->slice_count > 1))
+        return base_fail(error, BASE_INPUT, "%.60s: the groups of several slices are not drawn; without a mesh they are", request->topology->name);
     machine.tiles = plots_tiles_find(canvas->arena, request->topology, request->mesh);
     find_loads(&machine);
     double y = plots_heading(canvas, plots_machine_title(canvas->arena, &machine), plots_machine_subtitle(canvas->arena, &machine));
     y = draw_key(&machine, y + 10) + 12;
     y = request->topology->chip.torus_rank > 0 ? plots_torus(&machine, y) : plots_nodes(&machine, y);
+    if (y > HIGHEST_PAGE_PX)
+        return base_fail(error, BASE_INPUT, "%.60s: its picture would be %.0f px high, and at most %d are drawn; a part of it would do", request->topology->name, y, HIGHEST_PAGE_PX);
     canvas->height_px = y + PLOTS_MARGIN_PX;
     return BASE_OK;
 }

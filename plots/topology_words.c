@@ -12,7 +12,7 @@ const char *plots_joined(struct base_arena *arena, const int *numbers, int count
 
 int plots_chip_count(const struct topo_topology *topology)
 {
-    return topology->device_count / topology->chip.jax_devices_per_chip;
+    return (int)base_ceil_div(topology->device_count, topology->chip.jax_devices_per_chip);
 }
 
 int plots_host_count(const struct topo_topology *topology)
@@ -23,13 +23,14 @@ int plots_host_count(const struct topo_topology *topology)
 
 const char *plots_rate(struct base_arena *arena, double bytes_per_s)
 {
-    char shown[BASE_HUMANE];
-    return base_print(arena, "%sB/s", base_format_count(shown, bytes_per_s));
+    return base_print(arena, "%sB/s", plots_tick_text(arena, bytes_per_s));
 }
 
 const char *plots_device_noun(const struct topo_topology *topology)
 {
     static const char *const nouns[] = {[TOPO_TPU] = "chip", [TOPO_GPU] = "GPU", [TOPO_CPU] = "device", [TOPO_LOCAL] = "rank"};
+    /* A GPU of several JAX devices is not what a dot stands for. */
+    if (topology->kind == TOPO_GPU && topology->chip.jax_devices_per_chip > 1) return nouns[TOPO_CPU];
     return nouns[topology->kind];
 }
 
@@ -106,6 +107,7 @@ const char *plots_group_words(struct base_arena *arena, const struct plots_machi
     if (rank == 0 || machine->mesh->submesh_count < rank || !(tiles->boxed || topology->kind == TOPO_TPU))
         return counted(arena, tiles->tile_size, plots_device_noun(topology));
     if (tiles->tile_size == 1) return topology->kind == TOPO_LOCAL ? "one rank" : cores > 1 ? "one core" : "one chip";
+    if (tiles->boxed && tiles->tile_size == cores) return "one chip, both cores";
     const char *box = plots_joined(arena, machine->mesh->submesh, rank, "×");
     if (topology->kind == TOPO_LOCAL) return base_print(arena, "%s ranks", box);
     if (cores == 1) return base_print(arena, "%s chips", box);
@@ -167,7 +169,7 @@ static void put_counts(struct base_text *out, const struct topo_topology *topolo
     } else if (topology->kind == TOPO_LOCAL) {
         base_putf(out, "%s of the executor", counted(out->arena, topology->device_count, "rank"));
     } else {
-        base_putf(out, "%d × %s", topology->device_count, chip->full_name);
+        base_putf(out, "%d × %s", chips, chip->full_name);
     }
 }
 
@@ -183,11 +185,11 @@ static void put_links(struct base_text *out, const struct topo_topology *topolog
 static void put_memory(struct base_text *out, const struct topo_topology *topology)
 {
     const struct topo_chip *chip = &topology->chip;
-    char memory[BASE_HUMANE];
+    char rank[BASE_HUMANE];
     if (chip->hbm_bytes <= 0) return;
     /* Vendors state decimal bytes; a rank's share of this machine is a round number of GiB. */
-    if (topology->kind == TOPO_LOCAL) base_putf(out, ", %s a rank", base_format_bytes(memory, (double)chip->hbm_bytes));
-    else base_putf(out, ", %sB a %s", base_format_count(memory, (double)chip->hbm_bytes), topology->kind == TOPO_GPU ? "GPU" : "chip");
+    if (topology->kind == TOPO_LOCAL) base_putf(out, ", %s a rank", base_format_bytes(rank, (double)chip->hbm_bytes));
+    else base_putf(out, ", %sB%s", plots_tick_text(out->arena, (double)chip->hbm_bytes), topology->kind == TOPO_TPU ? " a chip" : plots_chip_count(topology) == 1 ? "" : " each");
     if (chip->hbm_bytes_per_s > 0) base_putf(out, " at %s", plots_rate(out->arena, chip->hbm_bytes_per_s));
 }
 

@@ -1,0 +1,129 @@
+/* A run from one JSON document to another: how the command line and the executor, two programs, talk to each other. */
+#include "exec/exec.h"
+
+#include <string.h>
+
+enum { MOST_STEPS = 1 << 30 };
+
+static enum base_status read_text(const struct base_json *document, const char *key, const char **out, struct base_error *error)
+{
+    const struct base_json *value = base_json_get(document, key);
+    *out = NULL;
+    if (!value || value->kind == BASE_JSON_NULL) return BASE_OK;
+    if (value->kind != BASE_JSON_STRING) return base_fail(error, BASE_INPUT, "%s: is %s; a string is needed", key, base_json_kind_name(value->kind));
+    *out = value->string;
+    return BASE_OK;
+}
+
+static enum base_status read_request(const struct base_json *document, struct exec_request *out, struct base_error *error)
+{
+    const struct base_json *steps = base_json_get(document, "steps");
+    if (!steps) return base_fail(error, BASE_INPUT, "steps: is missing");
+    BASE_TRY(base_json_int(steps, "steps", 0, MOST_STEPS, &out->steps, error));
+    BASE_TRY(read_text(document, "data", &out->data, error));
+    BASE_TRY(read_text(document, "restore", &out->restore, error));
+    return read_text(document, "checkpoint", &out->checkpoint, error);
+}
+
+/* A plan as text by key, just as the command line has read it. */
+static enum base_status read_plan(struct base_arena *arena, struct sim_cache *cache, const struct base_json *document, struct sim_plan *out, struct base_error *error)
+{
+    const struct base_json *plan = base_json_get(document, "plan");
+    struct sim_plan_text *text = base_new(arena, struct sim_plan_text, 1);
+    if (!plan) return base_fail(error, BASE_INPUT, "plan: is missing");
+    for (int i = 0; i < SIM_KEY_COUNT; i++) BASE_TRY(read_text(plan, sim_key_names[i], &text->values[i], error));
+    return sim_plan_check(cache, arena, text, MODEL_STEP_TRAIN, false, out, error);
+}
+
+static void put_numbers(struct base_json_writer *w, const char *key, const double *numbers, int64_t count)
+{
+    base_json_key(w, key);
+    base_json_open_inline(w, '[');
+    for (int64_t i = 0; i < count; i++) base_json_put_double(w, numbers[i]);
+    base_json_close(w, ']');
+}
+
+static void put_int(struct base_json_writer *w, const char *key, int64_t value)
+{
+    base_json_key(w, key);
+    base_json_put_int(w, value);
+}
+
+static void put_double(struct base_json_writer *w, const char *key, double value)
+{
+    base_json_key(w, key);
+    base_json_put_double(w, value);
+}
+
+static void put_memory(struct base_json_writer *w, const struct sim_memory *m)
+{
+    base_json_key(w, "memory");
+    base_json_open(w, '{');
+    put_int(w, "capacity_bytes", m->capacity_bytes);
+    put_int(w, "peak_bytes", m->peak_bytes);
+    put_int(w, "parameter_bytes", m->parameter_bytes);
+    put_int(w, "optimizer_state_bytes", m->optimizer_state_bytes);
+    put_int(w, "gradient_bytes", m->gradient_bytes);
+    put_int(w, "activation_bytes", m->activation_bytes);
+    put_int(w, "temporary_bytes", m->temporary_bytes);
+    base_json_close(w, '}');
+}
+
+/* Kinds, axes and dtypes as numbers of their enums: both programs are of one build. */
+static void put_collectives(struct base_json_writer *w, const struct exec_result *r)
+{
+    base_json_key(w, "collectives");
+    base_json_open(w, '[');
+    for (int i = 0; i < r->collective_count; i++) {
+        const struct sim_collective_row *c = &r->collectives[i];
+        base_json_open_inline(w, '{');
+        put_int(w, "kind", c->kind);
+        put_int(w, "axes", c->axes);
+        put_int(w, "dtype", c->dtype);
+        put_int(w, "count", c->count);
+        put_int(w, "bytes", c->bytes);
+        put_double(w, "time_s", c->time_s);
+        base_json_key(w, "first_op");
+        base_json_put_string(w, c->first_op);
+        base_json_close(w, '}');
+    }
+    base_json_close(w, ']');
+}
+
+static void put_result(const struct exec_result *r, struct base_text *out)
+{
+    struct base_json_writer w = {.text = out};
+    base_json_open(&w, '{');
+    put_int(&w, "first_step", r->first_step);
+    put_numbers(&w, "loss", r->loss, r->step_count);
+    put_numbers(&w, "gradient_norm", r->gradient_norm, r->step_count);
+    put_numbers(&w, "step_s", r->step_s, r->step_count);
+    put_double(&w, "contraction_s", r->contraction_s);
+    put_double(&w, "elementwise_s", r->elementwise_s);
+    put_double(&w, "communication_s", r->communication_s);
+    put_memory(&w, &r->memory);
+    put_collectives(&w, r);
+    base_json_close(&w, '}');
+}
+
+static enum base_status answer(struct base_arena *arena, struct sim_cache *cache, const char *text, size_t length, struct base_text *out, struct base_error *error)
+{
+    const struct base_json *document;
+    struct exec_request request = {.steps = 0};
+    struct exec_result result;
+    struct sim_plan plan;
+    BASE_TRY(base_json_parse(arena, text, length, &document, error));
+    BASE_TRY(read_request(document, &request, error));
+    BASE_TRY(read_plan(arena, cache, document, &plan, error));
+    BASE_TRY(exec_run(arena, cache, &plan, &request, &result, error));
+    put_result(&result, out);
+    return BASE_OK;
+}
+
+enum base_status exec_answer(struct base_arena *arena, const char *text, size_t length, struct base_text *out, struct base_error *error)
+{
+    struct sim_cache *cache = sim_cache_new(arena);
+    enum base_status status = answer(arena, cache, text, length, out, error);
+    sim_cache_free(cache);
+    return status;
+}

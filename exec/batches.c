@@ -1,0 +1,149 @@
+/* What a step is fed: batches from a file, one JSON object a line, or seeded random tokens. */
+#include "exec/exec.h"
+
+#include <string.h>
+
+const char *const exec_feature_names[EXEC_FEATURE_COUNT] = {"encoder_input_tokens", "decoder_input_tokens", "decoder_target_tokens", "decoder_loss_weights"};
+
+static const size_t largest_file_bytes = (size_t)1 << 31;
+
+static bool has_feature(const struct sim_plan *plan, int feature)
+{
+    return feature != EXEC_ENCODER_INPUT || plan->config->encoder;
+}
+
+static int64_t length_of(const struct sim_plan *plan, int feature)
+{
+    return feature == EXEC_ENCODER_INPUT ? plan->inputs_length : plan->targets_length;
+}
+
+/* ---- a file ---- */
+
+static enum base_status read_row(const struct base_json *row, int64_t length, int64_t limit, const char *what, int32_t *out, struct base_error *error)
+{
+    if (row->kind != BASE_JSON_ARRAY) return base_fail(error, BASE_INPUT, "%s: is %s; a list of %lld tokens is needed", what, base_json_kind_name(row->kind), (long long)length);
+    if (row->count != length) return base_fail(error, BASE_INPUT, "%s: has %d tokens where the plan's task_feature_lengths say %lld", what, row->count, (long long)length);
+    for (const struct base_json *token = row->child; token; token = token->next) {
+        int64_t value;
+        BASE_TRY(base_json_int(token, what, 0, limit, &value, error));
+        *out++ = (int32_t)value;
+    }
+    return BASE_OK;
+}
+
+static enum base_status read_feature(struct base_arena *arena, const struct sim_plan *plan, const struct base_json *rows, int feature, const int32_t **out, struct base_error *error)
+{
+    enum { LARGEST_WEIGHT = 1 << 24 };
+    const char *name = exec_feature_names[feature];
+    int64_t length = length_of(plan, feature), limit = feature == EXEC_LOSS_WEIGHTS ? LARGEST_WEIGHT : plan->config->vocab_size - 1;
+    if (rows->kind != BASE_JSON_ARRAY) return base_fail(error, BASE_INPUT, "%s: is %s; a list of %lld sequences is needed", name, base_json_kind_name(rows->kind), (long long)plan->batch_size);
+    if (rows->count != plan->batch_size) return base_fail(error, BASE_INPUT, "%s: has %d sequences where the plan's batch_size is %lld", name, rows->count, (long long)plan->batch_size);
+    int32_t *tokens = base_new(arena, int32_t, plan->batch_size * length);
+    int64_t at = 0;
+    for (const struct base_json *row = rows->child; row; row = row->next, at++) {
+        char what[80];
+        snprintf(what, sizeof what, "%s[%lld]", name, (long long)at);
+        BASE_TRY(read_row(row, length, limit, what, tokens + at * length, error));
+    }
+    *out = tokens;
+    return BASE_OK;
+}
+
+static int feature_named(const char *name)
+{
+    int feature = 0;
+    while (feature < EXEC_FEATURE_COUNT && strcmp(exec_feature_names[feature], name) != 0) feature++;
+    return feature;
+}
+
+static enum base_status read_batch(struct base_arena *arena, const struct sim_plan *plan, const struct base_json *document, struct exec_batch *out, struct base_error *error)
+{
+    if (document->kind != BASE_JSON_OBJECT) return base_fail(error, BASE_INPUT, "is %s; a batch is an object of features", base_json_kind_name(document->kind));
+    for (const struct base_json *member = document->child; member; member = member->next) {
+        int feature = feature_named(member->key);
+        if (feature == EXEC_FEATURE_COUNT || !has_feature(plan, feature)) return base_fail(error, BASE_INPUT, "%.60s: is no feature of %s", member->key, plan->config->name);
+        BASE_TRY(read_feature(arena, plan, member, feature, &out->tokens[feature], error));
+    }
+    for (int feature = 0; feature < EXEC_FEATURE_COUNT; feature++)
+        if (has_feature(plan, feature) && !out->tokens[feature]) return base_fail(error, BASE_INPUT, "%s: is missing", exec_feature_names[feature]);
+    return BASE_OK;
+}
+
+static size_t line_length(const char *at, const char *end)
+{
+    const char *newline = memchr(at, '\n', (size_t)(end - at));
+    return (size_t)((newline ? newline : end) - at);
+}
+
+static int64_t count_lines(const char *text, const char *end)
+{
+    int64_t count = 0;
+    for (const char *at = text; at < end; at += line_length(at, end) + 1) count++;
+    return count;
+}
+
+/* A line's tree is much larger than its tokens, so it has an arena of its own. */
+static enum base_status read_line(struct base_arena *arena, struct base_arena *scratch, const struct sim_plan *plan, const char *line, size_t length, struct exec_batch *out, struct base_error *error)
+{
+    const struct base_json *document;
+    base_arena_reset(scratch);
+    const char *text = base_copy_bytes(scratch, line, length);
+    BASE_TRY(base_json_parse(scratch, text, length, &document, error));
+    return read_batch(arena, plan, document, out, error);
+}
+
+static enum base_status read_lines(struct base_arena *arena, const struct sim_plan *plan, const char *path, const char *text, size_t length, int64_t count, struct exec_batch *batches,
+                                   struct base_error *error)
+{
+    const char *at = text, *end = text + length;
+    struct base_arena scratch = {.exhausted = arena->exhausted};
+    enum base_status status = BASE_OK;
+    for (int64_t i = 0; i < count && status == BASE_OK; i++) {
+        size_t line = line_length(at, end);
+        status = read_line(arena, &scratch, plan, at, line, &batches[i], error);
+        if (status != BASE_OK) base_fail_in(error, "%s: line %lld", path, (long long)i + 1);
+        at += line + 1;
+    }
+    base_arena_free(&scratch);
+    return status;
+}
+
+enum base_status exec_batches_read(struct base_arena *arena, const struct sim_plan *plan, const char *path, int64_t count, struct exec_batch **out, struct base_error *error)
+{
+    const char *text;
+    size_t length;
+    BASE_TRY(base_read_file(arena, path, largest_file_bytes, &text, &length, error));
+    int64_t lines = count_lines(text, text + length);
+    if (lines < count) return base_fail(error, BASE_INPUT, "%s: has %lld batches, and %lld steps need one each; more lines or fewer --steps would do", path, (long long)lines, (long long)count);
+    struct exec_batch *batches = base_new(arena, struct exec_batch, count);
+    BASE_TRY(read_lines(arena, plan, path, text, length, count, batches, error));
+    *out = batches;
+    return BASE_OK;
+}
+
+/* ---- random tokens ---- */
+
+static int32_t *random_tokens(struct base_arena *arena, const struct sim_plan *plan, struct base_random *random, int64_t count)
+{
+    int32_t *tokens = base_new(arena, int32_t, count);
+    int64_t vocab = plan->config->vocab_size;
+    for (int64_t i = 0; i < count; i++) tokens[i] = vocab > 1 ? (int32_t)(1 + base_random_below(random, vocab - 1)) : 0; /* 0 is padding */
+    return tokens;
+}
+
+void exec_batch_random(struct base_arena *arena, const struct sim_plan *plan, int64_t step, struct exec_batch *out)
+{
+    struct base_random random;
+    int64_t length = plan->targets_length, count = plan->batch_size * length;
+    base_random_seed(&random, (uint64_t)plan->seed * 0x9e3779b97f4a7c15ULL + (uint64_t)step);
+    *out = (struct exec_batch){{0}};
+    if (plan->config->encoder) out->tokens[EXEC_ENCODER_INPUT] = random_tokens(arena, plan, &random, plan->batch_size * plan->inputs_length);
+    int32_t *targets = random_tokens(arena, plan, &random, count), *inputs = base_new(arena, int32_t, count), *weights = base_new(arena, int32_t, count);
+    for (int64_t i = 0; i < count; i++) {
+        inputs[i] = i % length ? targets[i - 1] : 0; /* shifted right; the first is the start of a sequence */
+        weights[i] = targets[i] != 0;
+    }
+    out->tokens[EXEC_DECODER_INPUT] = inputs;
+    out->tokens[EXEC_DECODER_TARGET] = targets;
+    out->tokens[EXEC_LOSS_WEIGHTS] = weights;
+}

@@ -1,0 +1,241 @@
+/* A contraction as matrix products. Its labels fall into four classes: batch (in both operands and the result), rows (left
+ * and result), columns (right and result), contracted (both operands). Of each class but batch, the labels that lie behind
+ * each other wherever they stand make one dimension of the matrix; the rest, and the batch, are loops around it. */
+#include "exec/gemm.h"
+#include "exec/machine.h"
+#include "exec/row.h"
+
+#include <string.h>
+
+enum class { BATCH, ROW, COLUMN, DEPTH, CLASS_COUNT };
+
+/* The two operands and the result; which of them have a class. */
+enum { LEFT, RIGHT, RESULT, OPERANDS };
+static const bool has_class[CLASS_COUNT][OPERANDS] = {[BATCH] = {true, true, true}, [ROW] = {true, false, true}, [COLUMN] = {false, true, true}, [DEPTH] = {true, true, false}};
+
+struct loop { int64_t valid, strides[OPERANDS]; bool contracted; };
+
+struct contraction {
+    struct exec_view views[OPERANDS];
+    struct loop loops[EXEC_MOST_LETTERS];
+    int loop_count, free_count;          /* contracted loops come last */
+    int64_t extents[CLASS_COUNT];        /* of the matrices */
+    int64_t strides[CLASS_COUNT][OPERANDS];
+};
+
+static enum class class_of(const struct contraction *c, char letter)
+{
+    bool left = strchr(c->views[LEFT].letters, letter), right = strchr(c->views[RIGHT].letters, letter), result = strchr(c->views[RESULT].letters, letter);
+    return !result ? DEPTH : left && right ? BATCH : left ? ROW : COLUMN;
+}
+
+static struct loop loop_over(const struct contraction *c, const struct exec_space *space, char letter, enum class class)
+{
+    struct loop loop = {.valid = exec_space_range(space, letter)->valid, .contracted = class == DEPTH};
+    for (int o = 0; o < OPERANDS; o++) loop.strides[o] = exec_stride(&c->views[o], letter);
+    return loop;
+}
+
+/* The letters of a class in the order of an operand that has them all, the innermost last. */
+static int letters_of(const struct contraction *c, enum class class, char *letters)
+{
+    const struct exec_view *view = &c->views[class == DEPTH ? LEFT : class == COLUMN ? RIGHT : LEFT];
+    int count = 0;
+    for (int d = 0; d < view->rank; d++)
+        if (class_of(c, view->letters[d]) == class) letters[count++] = view->letters[d];
+    letters[count] = '\0';
+    return count;
+}
+
+/* Takes the innermost labels into one dimension for as long as each lies behind the next in all operands that have it.
+ * In a matrix, one of its two strides must be 1; where the innermost label's is not in some operand, the other
+ * dimension's must be, or BLAS has no word for it: then this dimension is left to the loops. */
+static void take_class(struct contraction *c, const struct exec_space *space, enum class class)
+{
+    char letters[EXEC_MOST_LETTERS + 1];
+    int count = letters_of(c, class, letters);
+    int64_t extent = 1;
+    for (int i = count - 1; i >= 0; i--) {
+        struct loop loop = loop_over(c, space, letters[i], class);
+        bool joins = true;
+        for (int o = 0; o < OPERANDS && i < count - 1; o++)
+            if (has_class[class][o] && loop.strides[o] != c->strides[class][o] * extent) joins = false;
+        if (i == count - 1) memcpy(c->strides[class], loop.strides, sizeof loop.strides);
+        if (joins) extent *= loop.valid;
+        else c->loops[c->loop_count++] = loop;
+    }
+    c->extents[class] = extent;
+}
+
+/* A matrix without a unit stride: its rows (or depth) become a loop. */
+static void leave_to_loops(struct contraction *c, enum class class)
+{
+    struct loop loop = {.valid = c->extents[class], .contracted = class == DEPTH};
+    if (c->extents[class] == 1) return;
+    memcpy(loop.strides, c->strides[class], sizeof loop.strides);
+    c->loops[c->loop_count++] = loop;
+    c->extents[class] = 1;
+}
+
+static bool fits(const struct contraction *c, enum class rows, enum class columns, int operand)
+{
+    return c->extents[rows] <= 1 || c->extents[columns] <= 1 || c->strides[rows][operand] == 1 || c->strides[columns][operand] == 1;
+}
+
+static void make_matrices(struct contraction *c)
+{
+    if (!fits(c, ROW, DEPTH, LEFT)) leave_to_loops(c, ROW);
+    if (!fits(c, DEPTH, COLUMN, RIGHT)) leave_to_loops(c, COLUMN);
+    if (!fits(c, ROW, COLUMN, RESULT)) leave_to_loops(c, ROW);
+}
+
+static void sort_loops(struct contraction *c)
+{
+    struct loop sorted[EXEC_MOST_LETTERS];
+    int count = 0;
+    for (int contracted = 0; contracted < 2; contracted++) {
+        for (int i = 0; i < c->loop_count; i++)
+            if (c->loops[i].contracted == (contracted == 1)) sorted[count++] = c->loops[i];
+        if (!contracted) c->free_count = count;
+    }
+    memcpy(c->loops, sorted, (size_t)count * sizeof *sorted);
+}
+
+static void plan_contraction(const struct exec_machine *machine, const struct sim_op *op, int device, struct contraction *c)
+{
+    struct exec_space space;
+    memset(c, 0, sizeof *c);
+    exec_space_of(machine, op, device, &space);
+    exec_view_of(machine, op->inputs[0], op->op->input_labels[0], &space, device, &c->views[LEFT]);
+    exec_view_of(machine, op->inputs[1], op->op->input_labels[1], &space, device, &c->views[RIGHT]);
+    exec_view_of(machine, op->outputs[0], op->op->output_labels, &space, device, &c->views[RESULT]);
+    char batch[EXEC_MOST_LETTERS + 1];
+    int batch_count = letters_of(c, BATCH, batch);
+    for (int i = 0; i < batch_count; i++) c->loops[c->loop_count++] = loop_over(c, &space, batch[i], BATCH);
+    c->extents[BATCH] = 1;
+    for (int class = ROW; class < CLASS_COUNT; class++) take_class(c, &space, (enum class)class);
+    make_matrices(c);
+    sort_loops(c);
+}
+
+static struct exec_matrix matrix(const struct contraction *c, int operand, enum class rows, enum class columns, const int64_t *offsets)
+{
+    int64_t row_stride = c->extents[rows] > 1 ? c->strides[rows][operand] : 0, column_stride = c->extents[columns] > 1 ? c->strides[columns][operand] : 0;
+    if (c->extents[columns] <= 1) column_stride = row_stride == 1 && c->extents[rows] > 1 ? c->extents[rows] : 1;
+    if (c->extents[rows] <= 1) row_stride = column_stride == 1 ? c->extents[columns] : 1;
+    return (struct exec_matrix){(float *)(void *)c->views[operand].at + offsets[operand], row_stride, column_stride};
+}
+
+/* Steps the loops from `first` on; false when they are done. */
+static bool next(const struct contraction *c, int first, int last, int64_t *index, int64_t *offsets)
+{
+    for (int i = last - 1; i >= first; i--) {
+        const struct loop *loop = &c->loops[i];
+        for (int o = 0; o < OPERANDS; o++) offsets[o] += loop->strides[o];
+        if (++index[i] < loop->valid) return true;
+        for (int o = 0; o < OPERANDS; o++) offsets[o] -= loop->strides[o] * loop->valid;
+        index[i] = 0;
+    }
+    return false;
+}
+
+static bool is_empty(const struct contraction *c, int first, int last)
+{
+    for (int i = first; i < last; i++)
+        if (c->loops[i].valid == 0) return true;
+    return false;
+}
+
+static void multiply(const struct contraction *c, const int64_t *offsets, int64_t depth, bool add)
+{
+    exec_gemm(c->extents[ROW], c->extents[COLUMN], depth, matrix(c, LEFT, ROW, DEPTH, offsets), matrix(c, RIGHT, DEPTH, COLUMN, offsets), matrix(c, RESULT, ROW, COLUMN, offsets), add);
+}
+
+static void contract_wide(const struct contraction *c)
+{
+    int64_t index[EXEC_MOST_LETTERS] = {0}, offsets[OPERANDS] = {0};
+    bool nothing = is_empty(c, c->free_count, c->loop_count);
+    if (is_empty(c, 0, c->free_count)) return;
+    do {
+        bool add = false;
+        do {
+            multiply(c, offsets, nothing ? 0 : c->extents[DEPTH], add);
+            add = true;
+        } while (!nothing && next(c, c->free_count, c->loop_count, index, offsets));
+    } while (next(c, 0, c->free_count, index, offsets));
+}
+
+/* ---- through tiles of float32 ---- */
+
+struct tile { int64_t row, rows, column, columns; };
+struct tiles { float *left, *right, *result; };
+
+static char *element(const struct contraction *c, int operand, int64_t offset)
+{
+    return c->views[operand].at + offset * model_dtype_bytes(c->views[operand].dtype);
+}
+
+/* rows x columns of an operand into a dense tile. */
+static void load_tile(const struct contraction *c, int operand, int64_t offset, int64_t rows, int64_t row_stride, int64_t columns, int64_t column_stride, float *to)
+{
+    for (int64_t i = 0; i < rows; i++) exec_load(c->views[operand].dtype, element(c, operand, offset + i * row_stride), column_stride, to + i * columns, columns);
+}
+
+static void store_tile(const struct contraction *c, int64_t offset, const struct tile *t, const float *from)
+{
+    int64_t row_stride = c->strides[ROW][RESULT], column_stride = c->strides[COLUMN][RESULT];
+    for (int64_t i = 0; i < t->rows; i++)
+        exec_store(c->views[RESULT].dtype, from + i * t->columns, element(c, RESULT, offset + (t->row + i) * row_stride + t->column * column_stride), column_stride, t->columns);
+}
+
+static void multiply_tile(const struct contraction *c, const int64_t *offsets, const struct tile *t, const struct tiles *tiles, bool add)
+{
+    for (int64_t depth = 0; depth < c->extents[DEPTH]; depth += SIM_TILE_DEPTH) {
+        int64_t size = c->extents[DEPTH] - depth < SIM_TILE_DEPTH ? c->extents[DEPTH] - depth : SIM_TILE_DEPTH;
+        load_tile(c, LEFT, offsets[LEFT] + t->row * c->strides[ROW][LEFT] + depth * c->strides[DEPTH][LEFT], t->rows, c->strides[ROW][LEFT], size, c->strides[DEPTH][LEFT], tiles->left);
+        load_tile(c, RIGHT, offsets[RIGHT] + depth * c->strides[DEPTH][RIGHT] + t->column * c->strides[COLUMN][RIGHT], size, c->strides[DEPTH][RIGHT], t->columns, c->strides[COLUMN][RIGHT], tiles->right);
+        exec_gemm(t->rows, t->columns, size, (struct exec_matrix){tiles->left, size, 1}, (struct exec_matrix){tiles->right, t->columns, 1}, (struct exec_matrix){tiles->result, t->columns, 1}, add || depth > 0);
+    }
+}
+
+static void contract_tile(const struct contraction *c, int64_t *index, int64_t *offsets, const struct tile *t, const struct tiles *tiles)
+{
+    memset(tiles->result, 0, (size_t)(t->rows * t->columns) * sizeof(float));
+    bool nothing = is_empty(c, c->free_count, c->loop_count);
+    for (bool more = !nothing; more; more = next(c, c->free_count, c->loop_count, index, offsets)) multiply_tile(c, offsets, t, tiles, true);
+    store_tile(c, offsets[RESULT], t, tiles->result);
+}
+
+static int64_t at_most(int64_t value, int64_t bound)
+{
+    return value < bound ? value : bound;
+}
+
+static void contract_narrow(const struct exec_machine *machine, const struct contraction *c, int device)
+{
+    struct exec_scratch scratch = exec_scratch_of(machine, device);
+    int64_t index[EXEC_MOST_LETTERS] = {0}, offsets[OPERANDS] = {0}, rows = at_most(c->extents[ROW], SIM_TILE), columns = at_most(c->extents[COLUMN], SIM_TILE);
+    int64_t depth = at_most(c->extents[DEPTH], SIM_TILE_DEPTH);
+    if (is_empty(c, 0, c->free_count)) return;
+    struct tiles tiles;
+    tiles.left = exec_scratch_take(&scratch, rows * depth * (int64_t)sizeof(float));
+    tiles.right = exec_scratch_take(&scratch, depth * columns * (int64_t)sizeof(float));
+    tiles.result = exec_scratch_take(&scratch, rows * columns * (int64_t)sizeof(float));
+    do {
+        for (int64_t row = 0; row < c->extents[ROW]; row += SIM_TILE)
+            for (int64_t column = 0; column < c->extents[COLUMN]; column += SIM_TILE) {
+                struct tile t = {row, at_most(c->extents[ROW] - row, SIM_TILE), column, at_most(c->extents[COLUMN] - column, SIM_TILE)};
+                contract_tile(c, index, offsets, &t, &tiles);
+            }
+    } while (next(c, 0, c->free_count, index, offsets));
+}
+
+void exec_contract(struct exec_machine *machine, const struct sim_op *op, int device)
+{
+    struct contraction c;
+    plan_contraction(machine, op, device, &c);
+    bool wide = true;
+    for (int o = 0; o < OPERANDS; o++) wide = wide && c.views[o].dtype == MODEL_FLOAT32;
+    if (wide) contract_wide(&c);
+    else contract_narrow(machine, &c, device);
+}

@@ -1,0 +1,83 @@
+/* The devices of a mesh in one process: their arenas, what stands in them at first, and the batch of a step. */
+#include "exec/machine.h"
+
+#include <string.h>
+
+static char *aligned(char *at)
+{
+    const uintptr_t alignment = 64;
+    return at + (alignment - (uintptr_t)at % alignment) % alignment;
+}
+
+static enum base_status check_size(const struct exec_machine *m, const struct sim_plan *plan, struct base_error *error)
+{
+    int64_t bytes = m->map.arena_bytes, capacity_bytes = (int64_t)plan->placement->profile.constants[SIM_CAPACITY_BYTES];
+    char need[BASE_HUMANE], have[BASE_HUMANE];
+    if (m->device_count > EXEC_MOST_DEVICES) return base_fail(error, BASE_INPUT, "topology: %d devices in one process are too many; at most %d run", m->device_count, EXEC_MOST_DEVICES);
+    if (bytes <= capacity_bytes) return BASE_OK;
+    return base_fail(error, BASE_NO_FIT, "the plan does not fit: %s on each device, which has %s; `meshwright predict` says what would make it fit", base_format_bytes(need, (double)bytes),
+                     base_format_bytes(have, (double)capacity_bytes));
+}
+
+enum base_status exec_machine_begin(struct base_arena *arena, const struct sim_executable *program, const struct sim_plan *plan, struct exec_machine *out, struct base_error *error)
+{
+    bool processor_time = out->processor_time;
+    struct exec_machine *m = out;
+    *m = (struct exec_machine){.s = program->sharded, .plan = plan, .map = program->map, .processor_time = processor_time, .error = error};
+    memcpy(m->sizes, program->sizes, sizeof m->sizes);
+    for (int a = 0; a < 2; a++) m->mesh[a] = plan->placement->axis_sizes[a];
+    m->device_count = m->mesh[0] * m->mesh[1];
+    BASE_TRY(check_size(m, plan, error));
+    BASE_TRY(exec_check_program(m));
+    m->kernel_s = base_new(arena, double, m->s->kernel_count + 1);
+    m->kernel_runs = base_new(arena, int64_t, m->s->kernel_count + 1);
+    m->collectives = base_new(arena, struct sim_collective_row, SIM_MOST_COLLECTIVES);
+    m->arenas = base_new(arena, char *, m->device_count);
+    for (int d = 0; d < m->device_count; d++) m->arenas[d] = aligned(base_alloc(arena, (size_t)m->map.arena_bytes + 64, 1));
+    return BASE_OK;
+}
+
+void exec_set_initial_values(struct base_arena *arena, struct exec_machine *machine)
+{
+    struct exec_array *arrays;
+    int count;
+    struct base_arena scratch = {.exhausted = arena->exhausted};
+    exec_arrays(arena, machine, &arrays, &count);
+    for (int i = 0; i < count; i++) {
+        int64_t elements = 1;
+        if (strncmp(arrays[i].path, "target.", strlen("target.")) != 0) continue; /* the optimizer starts from zeros */
+        for (int d = 0; d < arrays[i].rank; d++) elements *= arrays[i].shape[d];
+        base_arena_reset(&scratch);
+        float *whole = base_new(&scratch, float, elements);
+        exec_initial_values(machine->plan, &arrays[i], whole);
+        exec_scatter(machine, &arrays[i], whole);
+    }
+    base_arena_free(&scratch);
+}
+
+static const char *feature_tensor(int feature, char buffer[80])
+{
+    snprintf(buffer, 80, "batch/%s", exec_feature_names[feature]);
+    return buffer;
+}
+
+/* Every device gets its part of the global batch. */
+void exec_feed(struct exec_machine *m, const struct exec_batch *batch)
+{
+    char name[80];
+    for (int v = 0; v < m->s->value_count; v++) {
+        const struct sim_value *value = &m->s->values[v];
+        const struct model_tensor *tensor = &m->s->program->tensors[value->tensor];
+        if (tensor->category != MODEL_INPUT || value->definition >= 0 || !value->persistent) continue;
+        int feature = 0;
+        while (feature < EXEC_FEATURE_COUNT && strcmp(feature_tensor(feature, name), tensor->name) != 0) feature++;
+        if (feature == EXEC_FEATURE_COUNT) continue;
+        int64_t length = m->sizes[tensor->dims[1]];
+        for (int device = 0; device < m->device_count; device++) {
+            struct exec_range rows = exec_range_of(m, device, m->sizes[tensor->dims[0]], value->spec[0]), columns = exec_range_of(m, device, length, value->spec[1]);
+            int32_t *to = (int32_t *)(void *)exec_address(m, v, device);
+            for (int64_t r = 0; r < rows.valid; r++)
+                memcpy(to + r * columns.extent, batch->tokens[feature] + (rows.start + r) * length + columns.start, (size_t)columns.valid * sizeof *to);
+        }
+    }
+}

@@ -1,0 +1,152 @@
+/* Elementwise operations of the forward and backward pass. */
+#include "exec/row.h"
+#include "exec/vector_math.h"
+
+static const float norm_epsilon = 1e-6f; /* T5X's layer norm */
+
+void exec_row_copy(struct exec_row *row)
+{
+    if (row->out[0] != row->in[0]) memmove(row->out[0], row->in[0], (size_t)row->n * sizeof(float));
+}
+
+EXEC_VECTORIZED void exec_row_add(struct exec_row *row)
+{
+    const float *a = row->in[0], *b = row->in[1];
+    float *out = row->out[0];
+    EXEC_INDEPENDENT
+    for (int64_t i = 0; i < row->n; i++) out[i] = a[i] + b[i];
+}
+
+/* Logits of a tied table are divided by the root of the width. */
+void exec_row_scale(struct exec_row *row)
+{
+    const float factor = 1.0f / sqrtf((float)row->machine->sizes[MODEL_EMBED]), *x = row->in[0];
+    float *out = row->out[0];
+    EXEC_INDEPENDENT
+    for (int64_t i = 0; i < row->n; i++) out[i] = x[i] * factor;
+}
+
+void exec_row_zeros(struct exec_row *row)
+{
+    memset(row->out[0], 0, (size_t)row->n * sizeof(float));
+}
+
+/* x, mean of squares, scale -> x / sqrt(mean + epsilon) * scale */
+EXEC_VECTORIZED void exec_row_norm(struct exec_row *row)
+{
+    const float *x = row->in[0], *scale = row->in[2], inverse = 1.0f / sqrtf(row->in[1][0] + norm_epsilon);
+    float *out = row->out[0];
+    EXEC_INDEPENDENT
+    for (int64_t i = 0; i < row->n; i++) out[i] = x[i] * inverse * scale[i];
+}
+
+/* cotangent, scale, x, mean of squares, sum of cotangent * scale * x -> cotangent of x */
+EXEC_VECTORIZED void exec_row_norm_grad(struct exec_row *row)
+{
+    const float *cotangent = row->in[0], *scale = row->in[1], *x = row->in[2], inverse = 1.0f / sqrtf(row->in[3][0] + norm_epsilon);
+    float width = (float)row->machine->sizes[MODEL_EMBED], pull = row->in[4][0] * inverse * inverse * inverse / width;
+    float *out = row->out[0];
+    EXEC_INDEPENDENT
+    for (int64_t i = 0; i < row->n; i++) out[i] = cotangent[i] * scale[i] * inverse - x[i] * pull;
+}
+
+/* ---- activations ---- */
+
+static const float gelu_root = 0.7978845608028654f /* sqrt(2 / pi) */, gelu_cubic = 0.044715f;
+
+static inline float activate(enum model_activation activation, float x)
+{
+    switch (activation) {
+    case MODEL_LINEAR: return x;
+    case MODEL_RELU: return x > 0 ? x : 0;
+    case MODEL_GELU: return 0.5f * x * (1.0f + exec_tanh(gelu_root * (x + gelu_cubic * x * x * x)));
+    case MODEL_SILU: return x / (1.0f + exec_exp(-x));
+    }
+    return x;
+}
+
+static inline float derivative(enum model_activation activation, float x)
+{
+    switch (activation) {
+    case MODEL_LINEAR: return 1;
+    case MODEL_RELU: return x > 0 ? 1 : 0;
+    case MODEL_GELU: {
+        float t = exec_tanh(gelu_root * (x + gelu_cubic * x * x * x));
+        return 0.5f * (1.0f + t) + 0.5f * x * (1.0f - t * t) * gelu_root * (1.0f + 3.0f * gelu_cubic * x * x);
+    }
+    case MODEL_SILU: {
+        float s = 1.0f / (1.0f + exec_exp(-x));
+        return s * (1.0f + x * (1.0f - s));
+    }
+    }
+    return 1;
+}
+
+/* One loop an activation, so that each is compiled for itself. */
+#define EACH_ACTIVATION(which, statement)                                                                                  \
+    switch (which) {                                                                                                       \
+    case MODEL_LINEAR: { const enum model_activation A = MODEL_LINEAR; EXEC_INDEPENDENT for (int64_t i = 0; i < n; i++) { statement; } break; } \
+    case MODEL_RELU: { const enum model_activation A = MODEL_RELU; EXEC_INDEPENDENT for (int64_t i = 0; i < n; i++) { statement; } break; } \
+    case MODEL_GELU: { const enum model_activation A = MODEL_GELU; EXEC_INDEPENDENT for (int64_t i = 0; i < n; i++) { statement; } break; } \
+    case MODEL_SILU: { const enum model_activation A = MODEL_SILU; EXEC_INDEPENDENT for (int64_t i = 0; i < n; i++) { statement; } break; } \
+    }
+
+static EXEC_VECTORIZED void times_activation(enum model_activation which, const float *x, const float *factor, float *out, int64_t n)
+{
+    if (factor) { EACH_ACTIVATION(which, out[i] = factor[i] * activate(A, x[i])) }
+    else { EACH_ACTIVATION(which, out[i] = activate(A, x[i])) }
+}
+
+static EXEC_VECTORIZED void times_derivative(enum model_activation which, const float *x, const float *factor, float *out, int64_t n)
+{
+    EACH_ACTIVATION(which, out[i] = factor[i] * derivative(A, x[i]))
+}
+
+static const enum model_activation *activations_of(const struct exec_row *row)
+{
+    return row->machine->plan->config->mlp_activations;
+}
+
+/* a(x) or a(x) * b(y) */
+void exec_row_gate(struct exec_row *row)
+{
+    const enum model_activation *which = activations_of(row);
+    if (row->op->input_count == 1) {
+        times_activation(which[0], row->in[0], NULL, row->out[0], row->n);
+        return;
+    }
+    bool linear = which[1] == MODEL_LINEAR; /* as in all of T5X's gated models: the second factor is taken as it is */
+    times_activation(which[0], row->in[0], linear ? row->in[1] : NULL, row->out[0], row->n);
+    if (!linear) times_activation(which[1], row->in[1], row->out[0], row->out[0], row->n);
+}
+
+/* cotangent, x, y -> cotangent * b(y) * a'(x) */
+void exec_row_gate_grad_0(struct exec_row *row)
+{
+    const enum model_activation *which = activations_of(row);
+    times_derivative(which[0], row->in[1], row->in[0], row->out[0], row->n);
+    if (row->op->input_count == 3) times_activation(which[1], row->in[2], row->out[0], row->out[0], row->n);
+}
+
+/* cotangent, x, y -> cotangent * a(x) * b'(y) */
+void exec_row_gate_grad_1(struct exec_row *row)
+{
+    const enum model_activation *which = activations_of(row);
+    times_activation(which[0], row->in[1], row->in[0], row->out[0], row->n);
+    if (which[1] != MODEL_LINEAR) times_derivative(which[1], row->in[2], row->out[0], row->out[0], row->n);
+}
+
+/* ---- one-hots that somebody wants to have ---- */
+
+void exec_row_one_hot(struct exec_row *row)
+{
+    int64_t hot = (int64_t)row->in[0][0] - row->start;
+    exec_row_zeros(row);
+    if (hot >= 0 && hot < row->n) row->out[0][hot] = 1;
+}
+
+/* [bucket, query, key] */
+void exec_row_relpos_one_hot(struct exec_row *row)
+{
+    for (int64_t i = 0; i < row->n; i++) row->out[0][i] = exec_relpos_bucket(row->before, row->start + i, row->op->causal) == row->first;
+}

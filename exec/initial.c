@@ -1,0 +1,100 @@
+/* Initial values, as T5X's networks draw them: the embedding normal(0, 1); kernels by variance scaling over fan-in,
+ * truncated normal for MLP and logits, normal for attention, the query divided by sqrt(head_dim); the relative position
+ * table uniform over the average fan; norms 1. The numbers are our own: counted by seed, path and element. */
+#include "exec/machine.h"
+
+#include <math.h>
+#include <string.h>
+
+enum distribution { ONES, NORMAL, TRUNCATED_NORMAL, UNIFORM };
+
+/* A step of splitmix64 (Steele, Lea, Flood, 2014): a bijection of 64 bits that leaves no visible pattern. */
+static uint64_t mix(uint64_t x)
+{
+    x += 0x9e3779b97f4a7c15ULL;
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ULL;
+    x = (x ^ (x >> 27)) * 0x94d049bb133111ebULL;
+    return x ^ (x >> 31);
+}
+
+static uint64_t key_of(int64_t seed, const char *path)
+{
+    uint64_t key = mix((uint64_t)seed);
+    for (; *path; path++) key = mix(key ^ (unsigned char)*path);
+    return key;
+}
+
+/* In (0, 1], from the upper or the lower half. */
+static float upper_uniform(uint64_t bits)
+{
+    return ((float)(bits >> 40) + 1.0f) * 0x1p-24f;
+}
+
+static float lower_uniform(uint64_t bits)
+{
+    return (float)(bits & 0xffffffu) * 0x1p-24f;
+}
+
+static float normal(uint64_t bits)
+{
+    return sqrtf(-2.0f * logf(upper_uniform(bits))) * cosf(6.283185307179586f * lower_uniform(bits));
+}
+
+/* Within two standard deviations: one draw in twenty is made again. */
+static float truncated_normal(uint64_t bits)
+{
+    float x = normal(bits);
+    for (int i = 0; fabsf(x) > 2.0f && i < 64; i++) x = normal(bits = mix(bits));
+    return fabsf(x) > 2.0f ? 0.0f : x;
+}
+
+static bool ends_with(const char *path, const char *end)
+{
+    size_t length = strlen(path), tail = strlen(end);
+    return length >= tail && !strcmp(path + length - tail, end);
+}
+
+struct initializer { enum distribution distribution; double scale; };
+
+static double fan_in(const struct exec_array *array)
+{
+    double fan = 1;
+    for (int d = 0; d < array->rank; d++) fan *= d == array->layers_dim ? 1 : (double)array->shape[d];
+    return fan;
+}
+
+static struct initializer initializer_of(const struct sim_plan *plan, const struct exec_array *array)
+{
+    const struct model_config *c = plan->config;
+    const double truncation = 0.87962566103423978; /* standard deviation of a normal cut at two */
+    double embed = (double)c->emb_dim;
+    if (ends_with(array->path, ".scale")) return (struct initializer){ONES, 1};
+    if (ends_with(array->path, ".embedding")) return (struct initializer){NORMAL, 1};
+    if (ends_with(array->path, ".rel_embedding")) {
+        double buckets = (double)array->shape[array->rank - 1], heads = fan_in(array) / buckets;
+        return (struct initializer){UNIFORM, sqrt(3 / ((heads + buckets) / 2))};
+    }
+    if (ends_with(array->path, ".query.kernel")) return (struct initializer){NORMAL, sqrt(1 / embed / (double)c->head_dim)};
+    if (ends_with(array->path, ".key.kernel") || ends_with(array->path, ".value.kernel")) return (struct initializer){NORMAL, sqrt(1 / embed)};
+    if (ends_with(array->path, ".out.kernel")) return (struct initializer){NORMAL, sqrt(1 / (double)(c->num_heads * c->head_dim))};
+    double fan = ends_with(array->path, ".wo.kernel") ? (double)c->mlp_dim : embed;
+    return (struct initializer){TRUNCATED_NORMAL, sqrt(1 / fan) / truncation};
+}
+
+void exec_initial_values(const struct sim_plan *plan, const struct exec_array *array, float *whole)
+{
+    struct initializer initializer = initializer_of(plan, array);
+    uint64_t key = key_of(plan->seed, array->path);
+    float scale = (float)initializer.scale;
+    int64_t count = 1;
+    for (int d = 0; d < array->rank; d++) count *= array->shape[d];
+    for (int64_t i = 0; i < count; i++) {
+        uint64_t bits = mix(key ^ (uint64_t)i);
+        switch (initializer.distribution) {
+        case ONES: whole[i] = 1; break;
+        case NORMAL: whole[i] = scale * normal(bits); break;
+        case TRUNCATED_NORMAL: whole[i] = scale * truncated_normal(bits); break;
+        case UNIFORM: whole[i] = scale * (2.0f * lower_uniform(bits) - 1.0f); break;
+        }
+    }
+}

@@ -1,0 +1,182 @@
+/* The interpreter: one step of the sharded program, operation after operation, each on every device before the next. */
+#include "exec/machine.h"
+#include "exec/row.h"
+
+#include <string.h>
+
+/* ---- what is checked before the first step ---- */
+
+static bool runs_as(enum model_dtype dtype)
+{
+    return dtype == MODEL_FLOAT32 || dtype == MODEL_BFLOAT16 || dtype == MODEL_INT32;
+}
+
+static enum base_status refuse(const struct exec_machine *machine, const struct sim_op *op, const char *what)
+{
+    return base_fail(machine->error, BASE_INPUT, "%s: cannot be run on this mesh: %s; a mesh or axis rules that divide the dimensions evenly would do", op->op->name, what);
+}
+
+/* An operand holds at least the part that the operation does on the device. */
+static bool holds(const struct exec_machine *machine, const struct sim_op *op, int input, const struct exec_space *space, int device)
+{
+    const struct sim_value *value = &machine->s->values[op->inputs[input]];
+    const struct model_tensor *tensor = &machine->s->program->tensors[value->tensor];
+    for (int d = 0; d < tensor->rank; d++) {
+        struct exec_range own = exec_range_of(machine, device, machine->sizes[tensor->dims[d]], value->spec[d]);
+        const struct exec_range *wanted = exec_space_range(space, op->op->input_labels[input][d]);
+        if (wanted->valid > 0 && (wanted->start < own.start || wanted->start + wanted->valid > own.start + own.valid)) return false;
+    }
+    return true;
+}
+
+static int64_t elements_of(const struct exec_machine *machine, int value, int device, bool padded)
+{
+    const struct sim_value *v = &machine->s->values[value];
+    const struct model_tensor *tensor = &machine->s->program->tensors[v->tensor];
+    int64_t elements = 1;
+    for (int d = 0; d < tensor->rank; d++) {
+        struct exec_range range = exec_range_of(machine, device, machine->sizes[tensor->dims[d]], v->spec[d]);
+        elements *= padded ? range.extent : range.valid;
+    }
+    return elements;
+}
+
+/* A reshape moves nothing only if both sides hold the same elements: joined dimensions are not cut inside. */
+static bool is_same_part(const struct exec_machine *machine, const struct sim_op *op, int device)
+{
+    return elements_of(machine, op->inputs[0], device, true) == elements_of(machine, op->outputs[0], device, true) &&
+           elements_of(machine, op->inputs[0], device, false) == elements_of(machine, op->outputs[0], device, false);
+}
+
+static bool divides_evenly(const struct exec_machine *machine, const struct sim_op *op)
+{
+    for (int i = 0; i < 2; i++) {
+        int value = i ? op->outputs[0] : op->inputs[0];
+        const struct sim_value *v = &machine->s->values[value];
+        const struct model_tensor *tensor = &machine->s->program->tensors[v->tensor];
+        for (int d = 0; d < tensor->rank; d++)
+            if (exec_range_of(machine, 0, machine->sizes[tensor->dims[d]], v->spec[d]).extent * machine->device_count < machine->sizes[tensor->dims[d]]) return false;
+    }
+    return true;
+}
+
+static enum base_status check_compute(const struct exec_machine *machine, const struct sim_op *op)
+{
+    bool rows = op->op->kind == MODEL_MAP || op->op->kind == MODEL_REDUCE || op->op->kind == MODEL_UPDATE;
+    if (rows && !exec_row_function_of(op->op->function)) return base_fail(machine->error, BASE_INTERNAL, "%s: the executor has no function %s", op->op->name, model_function_name(op->op->function));
+    for (int device = 0; device < machine->device_count; device++) {
+        struct exec_space space;
+        bool renames = op->op->kind == MODEL_RESHAPE && op->op->function == MODEL_NO_FUNCTION, moves = op->op->kind == MODEL_SLICE || (op->op->kind == MODEL_RESHAPE && !renames);
+        if (renames && !(is_same_part(machine, op, device) && divides_evenly(machine, op))) return refuse(machine, op, "a joined dimension is cut inside a head");
+        if (moves && !exec_can_move(machine, op, device)) return refuse(machine, op, "a device needs heads or sequences that it does not hold");
+        if (renames || moves) continue;
+        exec_space_of(machine, op, device, &space);
+        for (int i = 0; i < op->input_count; i++)
+            if (!holds(machine, op, i, &space, device)) return refuse(machine, op, "a device needs a part of an operand that it does not hold");
+    }
+    return BASE_OK;
+}
+
+enum base_status exec_check_program(struct exec_machine *machine)
+{
+    const struct sim_sharded *s = machine->s;
+    for (int v = 0; v < s->value_count; v++)
+        if (!runs_as(s->values[v].dtype)) return base_fail(machine->error, BASE_INPUT, "dtype: %s does not run here; float32 and bfloat16 do", model_dtype_name(s->values[v].dtype));
+    for (int i = 0; i < s->op_count; i++) {
+        if (s->ops[i].kind == SIM_COMPUTE) BASE_TRY(check_compute(machine, &s->ops[i]));
+        if (s->ops[i].kind == SIM_COMMUNICATE && !exec_can_communicate(machine, &s->ops[i])) return refuse(machine, &s->ops[i], "the devices of a collective do not hold what it is to give");
+    }
+    return BASE_OK;
+}
+
+/* ---- running ---- */
+
+static void run_kernel(struct exec_machine *machine, int kernel, int device)
+{
+    const struct sim_op *op = &machine->s->ops[machine->s->kernels[kernel].op];
+    switch (op->op->kind) {
+    case MODEL_EINSUM:
+        if (sim_looks_up(machine->s, op)) exec_lookup(machine, op, device);
+        else exec_contract(machine, op, device);
+        return;
+    case MODEL_SLICE:
+    case MODEL_RESHAPE: exec_move(machine, op, device); return;
+    case MODEL_REDUCE:
+        if (sim_is_row_operation(op->op)) exec_rows(machine, kernel, device);
+        else exec_reduction(machine, kernel, device);
+        return;
+    case MODEL_UPDATE: exec_note_gradient(machine, op, device); exec_rows(machine, kernel, device); return;
+    case MODEL_MAP: exec_rows(machine, kernel, device); return;
+    case MODEL_LOOP: return;
+    }
+}
+
+static void compute(struct exec_machine *machine, int at)
+{
+    const struct sim_op *op = &machine->s->ops[at];
+    if (op->kernel < 0 || machine->s->kernels[op->kernel].op != at) return;
+    double start_s = exec_seconds(machine);
+    for (int device = 0; device < machine->device_count; device++) run_kernel(machine, op->kernel, device);
+    double time_s = exec_seconds(machine) - start_s;
+    *(op->op->kind == MODEL_EINSUM ? &machine->contraction_s : &machine->elementwise_s) += time_s;
+    machine->kernel_s[op->kernel] += time_s;
+    machine->kernel_runs[op->kernel]++;
+}
+
+/* What a loop carries from one place to another, where they are not one. */
+static void copy_value(const struct exec_machine *machine, int from, char *const *source, int to)
+{
+    for (int device = 0; device < machine->device_count; device++) {
+        char *target = exec_address(machine, to, device);
+        size_t bytes = (size_t)(elements_of(machine, from, device, true) * model_dtype_bytes(machine->s->values[from].dtype));
+        if (target != source[device]) memcpy(target, source[device], bytes);
+    }
+}
+
+static void hand_on(struct exec_machine *machine, const int *from, const int *to, int count, int size, int64_t next_index)
+{
+    char *sources[MODEL_MAX_CARRIES][EXEC_MOST_DEVICES];
+    for (int c = 0; c < count; c++)
+        for (int device = 0; device < machine->device_count; device++) sources[c][device] = exec_address(machine, from[c], device);
+    machine->index[size] = next_index;
+    for (int c = 0; c < count; c++) copy_value(machine, from[c], sources[c], to[c]);
+}
+
+static void run_range(struct exec_machine *machine, int from, int to);
+
+static void run_loop(struct exec_machine *machine, int at)
+{
+    const struct sim_op *begin = &machine->s->ops[at], *end = &machine->s->ops[begin->match];
+    int64_t count = machine->sizes[begin->trips], before = machine->index[begin->trips];
+    for (int64_t i = 0; i < count; i++) {
+        int64_t index = begin->op->reversed ? count - 1 - i : i, next = begin->op->reversed ? index - 1 : index + 1;
+        if (i == 0) hand_on(machine, begin->inputs, begin->outputs, begin->output_count, begin->trips, index);
+        run_range(machine, at + 1, begin->match);
+        bool last = i + 1 == count;
+        hand_on(machine, end->inputs, last ? end->outputs : begin->outputs, end->input_count, begin->trips, last ? index : next);
+    }
+    machine->index[begin->trips] = before;
+}
+
+static void run_range(struct exec_machine *machine, int from, int to)
+{
+    for (int i = from; i < to; i++) {
+        switch (machine->s->ops[i].kind) {
+        case SIM_COMPUTE: compute(machine, i); break;
+        case SIM_COMMUNICATE: exec_communicate(machine, &machine->s->ops[i]); break;
+        case SIM_LOOP_BEGIN:
+            run_loop(machine, i);
+            i = machine->s->ops[i].match;
+            break;
+        case SIM_LOOP_END: break;
+        }
+    }
+}
+
+void exec_step(struct exec_machine *machine)
+{
+    machine->loss_sum = machine->weight_sum = machine->gradient_square_sum = 0;
+    machine->contraction_s = machine->elementwise_s = machine->communication_s = 0;
+    memset(machine->index, 0, sizeof machine->index);
+    run_range(machine, 0, machine->s->op_count);
+}

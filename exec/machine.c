@@ -1,0 +1,111 @@
+/* Where things are: ranges of dimensions on devices, addresses of values, views of operands. */
+#include "exec/machine.h"
+
+#include <string.h>
+#include <time.h>
+
+double exec_seconds(const struct exec_machine *machine)
+{
+    struct timespec now;
+    clock_gettime(machine->processor_time ? CLOCK_PROCESS_CPUTIME_ID : CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+int exec_coordinate(const struct exec_machine *machine, int device, unsigned axis)
+{
+    return axis == SIM_DATA ? device / machine->mesh[1] : device % machine->mesh[1];
+}
+
+bool exec_is_first_of(const struct exec_machine *machine, int device, unsigned axes)
+{
+    for (unsigned axis = 1; axis < SIM_AXES; axis <<= 1)
+        if (!(axes & axis) && exec_coordinate(machine, device, axis) != 0) return false;
+    return true;
+}
+
+struct exec_range exec_range_of(const struct exec_machine *machine, int device, int64_t size, unsigned axes)
+{
+    int64_t start = 0, end = size, extent = size;
+    for (unsigned axis = 1; axis < SIM_AXES; axis <<= 1) {
+        if (!(axes & axis)) continue;
+        extent = base_ceil_div(extent, machine->mesh[axis == SIM_TENSOR]);
+        start += extent * exec_coordinate(machine, device, axis);
+        if (end > start + extent) end = start + extent;
+    }
+    return (struct exec_range){start, end > start ? end - start : 0, extent};
+}
+
+/* ---- addresses ---- */
+
+char *exec_address(const struct exec_machine *machine, int value, int device)
+{
+    int root = sim_root(machine->s, value);
+    int64_t layer = machine->map.slice_bytes[root] ? machine->index[machine->map.slice_size[root]] : 0;
+    return machine->arenas[device] + machine->map.offset_bytes[root] + layer * machine->map.slice_bytes[root];
+}
+
+struct exec_scratch exec_scratch_of(const struct exec_machine *machine, int device)
+{
+    char *at = machine->arenas[device] + machine->map.scratch_offset_bytes;
+    return (struct exec_scratch){at, at + machine->map.scratch_bytes};
+}
+
+void *exec_scratch_take(struct exec_scratch *scratch, int64_t bytes)
+{
+    char *at = scratch->at;
+    scratch->at += (bytes + 63) / 64 * 64;
+    return at;
+}
+
+/* ---- spaces and views ---- */
+
+static void add_letters(const struct exec_machine *machine, const struct sim_op *op, const char *letters, int device, struct exec_space *space)
+{
+    for (const char *letter = letters; *letter; letter++) {
+        size_t count = strlen(space->letters);
+        if (strchr(space->letters, *letter) || count == EXEC_MOST_LETTERS) continue;
+        unsigned axes = sim_label_axes(machine->s, op, *letter);
+        space->letters[count] = *letter;
+        space->letters[count + 1] = '\0';
+        space->ranges[count] = exec_range_of(machine, device, machine->sizes[sim_label_size(machine->s, op, *letter)], axes);
+        space->axes |= axes;
+    }
+}
+
+void exec_space_of(const struct exec_machine *machine, const struct sim_op *op, int device, struct exec_space *out)
+{
+    memset(out, 0, sizeof *out);
+    add_letters(machine, op, sim_space(op->op), device, out);
+    for (int i = 0; i < op->input_count; i++) add_letters(machine, op, op->op->input_labels[i], device, out);
+    add_letters(machine, op, op->op->output_labels, device, out);
+}
+
+const struct exec_range *exec_space_range(const struct exec_space *space, char letter)
+{
+    return &space->ranges[strchr(space->letters, letter) - space->letters];
+}
+
+int64_t exec_stride(const struct exec_view *view, char letter)
+{
+    const char *at = letter ? strchr(view->letters, letter) : NULL;
+    return at ? view->strides[at - view->letters] : 0;
+}
+
+void exec_view_of(const struct exec_machine *machine, int value, const char *letters, const struct exec_space *space, int device, struct exec_view *out)
+{
+    const struct sim_value *v = &machine->s->values[value];
+    const struct model_tensor *tensor = &machine->s->program->tensors[v->tensor];
+    int64_t stride = 1, offset = 0;
+    memset(out, 0, sizeof *out);
+    out->dtype = v->dtype;
+    out->rank = tensor->rank;
+    snprintf(out->letters, sizeof out->letters, "%s", letters);
+    for (int d = tensor->rank - 1; d >= 0; d--) {
+        struct exec_range own = exec_range_of(machine, device, machine->sizes[tensor->dims[d]], v->spec[d]);
+        const struct exec_range *wanted = exec_space_range(space, letters[d]);
+        out->strides[d] = stride;
+        if (wanted->valid) offset += (wanted->start - own.start) * stride;
+        stride *= own.extent;
+    }
+    out->at = exec_address(machine, value, device) + offset * model_dtype_bytes(v->dtype);
+}

@@ -1,0 +1,123 @@
+/* Operations that only move elements: rows of a microbatch, heads that serve several queries, and their transposes. */
+#include "exec/row.h"
+
+#include <string.h>
+
+struct move {
+    struct exec_space space;
+    struct exec_view from, to;
+    int64_t index[MODEL_MAX_RANK];       /* of the element of the result, in the device's part of it */
+};
+
+/* A space over the result's labels, and over those of the operand that the result lacks. */
+static void plan_move(const struct exec_machine *machine, const struct sim_op *op, int device, struct move *m)
+{
+    memset(m, 0, sizeof *m);
+    exec_space_of(machine, op, device, &m->space);
+    const struct sim_value *in = &machine->s->values[op->inputs[0]];
+    const struct model_tensor *tensor = &machine->s->program->tensors[in->tensor];
+    for (int d = 0; d < tensor->rank; d++) { /* the operand as it is: nothing of it is sliced but what the labels say */
+        char letter = op->op->input_labels[0][d];
+        struct exec_range *range = &m->space.ranges[strchr(m->space.letters, letter) - m->space.letters];
+        if (!strchr(op->op->output_labels, letter)) *range = exec_range_of(machine, device, machine->sizes[tensor->dims[d]], in->spec[d]);
+    }
+}
+
+static void bind_views(const struct exec_machine *machine, const struct sim_op *op, int device, struct move *m)
+{
+    exec_view_of(machine, op->inputs[0], op->op->input_labels[0], &m->space, device, &m->from);
+    exec_view_of(machine, op->outputs[0], op->op->output_labels, &m->space, device, &m->to);
+}
+
+static bool next_element(struct move *m)
+{
+    int d = m->to.rank - 1;
+    while (d >= 0 && ++m->index[d] == exec_space_range(&m->space, m->to.letters[d])->valid) m->index[d--] = 0;
+    return d >= 0;
+}
+
+static bool is_empty(const struct move *m, const char *letters)
+{
+    for (; *letters; letters++)
+        if (exec_space_range(&m->space, *letters)->valid == 0) return true;
+    return false;
+}
+
+static int64_t result_offset(const struct move *m)
+{
+    int64_t offset = 0;
+    for (int d = 0; d < m->to.rank; d++) offset += m->index[d] * m->to.strides[d];
+    return offset;
+}
+
+/* Offset of the operand's element where the labels agree; `letter` of the operand is left out. */
+static int64_t common_offset(const struct move *m)
+{
+    int64_t offset = 0;
+    for (int d = 0; d < m->to.rank; d++) offset += m->index[d] * exec_stride(&m->from, m->to.letters[d]);
+    return offset;
+}
+
+/* The labels that the operand and the result do not share: B and b, g and h. */
+static char own_letter(const char *letters, const char *others)
+{
+    while (*letters && strchr(others, *letters)) letters++;
+    return *letters;
+}
+
+static void copy_element(const struct move *m, int64_t from, int64_t to)
+{
+    size_t bytes = (size_t)model_dtype_bytes(m->from.dtype);
+    memcpy(m->to.at + to * (int64_t)bytes, m->from.at + from * (int64_t)bytes, bytes);
+}
+
+/* Sum over the heads that one key or value has served. */
+static void add_group(const struct move *m, char head, int64_t group, int64_t group_size, int64_t offset)
+{
+    const struct exec_range *heads = exec_space_range(&m->space, head);
+    float sum = 0, part;
+    for (int64_t h = group * group_size; h < (group + 1) * group_size; h++) {
+        int64_t at = offset + (h - heads->start) * exec_stride(&m->from, head);
+        exec_load(m->from.dtype, m->from.at + at * model_dtype_bytes(m->from.dtype), 1, &part, 1);
+        sum += part;
+    }
+    exec_store(m->to.dtype, &sum, m->to.at + result_offset(m) * model_dtype_bytes(m->to.dtype), 1, 1);
+}
+
+/* What the device has of the label that is sliced, repeated or added up covers what it is to make. */
+bool exec_can_move(const struct exec_machine *machine, const struct sim_op *op, int device)
+{
+    struct move m;
+    plan_move(machine, op, device, &m);
+    if (is_empty(&m, op->op->output_labels)) return true;
+    char to = own_letter(op->op->output_labels, op->op->input_labels[0]), from = own_letter(op->op->input_labels[0], op->op->output_labels);
+    const struct exec_range *result = exec_space_range(&m.space, to), *operand = exec_space_range(&m.space, from);
+    int64_t group_size = machine->sizes[MODEL_HEADS] / machine->sizes[MODEL_KV_HEADS], first = result->start, last = result->start + result->valid - 1;
+    if (op->op->kind == MODEL_SLICE) return operand->valid == machine->sizes[MODEL_GLOBAL_BATCH];
+    bool adds = op->op->function == MODEL_REPEAT_GRAD;
+    first = adds ? first * group_size : first / group_size;
+    last = adds ? (last + 1) * group_size - 1 : last / group_size;
+    return first >= operand->start && last < operand->start + operand->valid;
+}
+
+void exec_move(struct exec_machine *machine, const struct sim_op *op, int device)
+{
+    struct move m;
+    plan_move(machine, op, device, &m);
+    if (is_empty(&m, op->op->output_labels)) return;
+    bind_views(machine, op, device, &m);
+    char to = own_letter(op->op->output_labels, op->op->input_labels[0]), from = own_letter(op->op->input_labels[0], op->op->output_labels);
+    int64_t group_size = machine->sizes[MODEL_HEADS] / machine->sizes[MODEL_KV_HEADS];
+    const struct exec_range *result = exec_space_range(&m.space, to), *operand = exec_space_range(&m.space, from);
+    int at = (int)(strchr(op->op->output_labels, to) - op->op->output_labels);
+    do {
+        int64_t global = result->start + m.index[at], offset = common_offset(&m);
+        if (op->op->function == MODEL_REPEAT_GRAD) {
+            add_group(&m, from, global, group_size, offset);
+            continue;
+        }
+        /* Rows of this microbatch follow those of the one before; a head reads the key or value of its group. */
+        int64_t source = op->op->kind == MODEL_SLICE ? machine->index[MODEL_MICROBATCHES] * machine->sizes[MODEL_BATCH] + global : global / group_size;
+        copy_element(&m, offset + (source - operand->start) * exec_stride(&m.from, from), result_offset(&m));
+    } while (next_element(&m));
+}

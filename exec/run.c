@@ -1,0 +1,148 @@
+/* A run: devices with their arenas, values to begin with, step after step, and what was measured. */
+#include "exec/gemm.h"
+#include "exec/machine.h"
+
+#include <math.h>
+#include <string.h>
+
+struct run {
+    struct base_arena *arena;
+    struct exec_machine machine;
+    struct sim_executable program;
+    const struct exec_request *request;
+    struct exec_batch *batches;          /* of a file; NULL: random ones */
+    struct exec_result *result;
+    struct base_error *error;
+};
+
+/* ---- what does not run ---- */
+
+static bool is_plain_adafactor(const struct sim_plan *plan)
+{
+    return plan->options.optimizer != MODEL_ADAFACTOR || !plan->adafactor_text || !*plan->adafactor_text;
+}
+
+static enum base_status check_plan(const struct sim_plan *plan, struct base_error *error)
+{
+    const int64_t most_tokens = 1 << 24; /* token ids pass through float32 */
+    bool runs = plan->options.dtype == MODEL_FLOAT32 || plan->options.dtype == MODEL_BFLOAT16;
+    if (!runs) return base_fail(error, BASE_INPUT, "dtype: %s cannot be run here; float32 and bfloat16 would do", model_dtype_name(plan->options.dtype));
+    if (plan->options.flash_attention) return base_fail(error, BASE_INPUT, "attention: the executor has no fused kernel for flash attention; unfused would do");
+    if (!is_plain_adafactor(plan)) return base_fail(error, BASE_INPUT, "adafactor: the executor runs T5X's defaults alone; leave the options out, or use adamw or sgd");
+    if (plan->config->vocab_size > most_tokens) return base_fail(error, BASE_INPUT, "model: a vocabulary of more than %lld tokens cannot be run", (long long)most_tokens);
+    if (plan->batch_size > INT32_MAX / plan->targets_length || plan->batch_size > INT32_MAX / plan->inputs_length) return base_fail(error, BASE_INPUT, "batch_size: more than 2^31 tokens in a batch cannot be run");
+    return BASE_OK;
+}
+
+/* ---- what a run begins with ---- */
+
+/* A checkpoint of the run itself, else the one to begin from, else initial values. */
+static enum base_status begin(struct run *run, int64_t *first_step)
+{
+    const struct exec_request *request = run->request;
+    int64_t latest = -1;
+    *first_step = 0;
+    if (request->checkpoint) BASE_TRY(exec_checkpoint_latest(run->arena, request->checkpoint, &latest, run->error));
+    if (latest >= 0) {
+        const char *path = base_print(run->arena, "%s/checkpoint_%lld", request->checkpoint, (long long)latest);
+        return exec_checkpoint_restore(run->arena, &run->machine, path, first_step, run->error);
+    }
+    if (request->restore) return exec_checkpoint_restore(run->arena, &run->machine, request->restore, first_step, run->error);
+    exec_set_initial_values(run->arena, &run->machine);
+    return BASE_OK;
+}
+
+/* ---- a step ---- */
+
+static enum base_status run_step(struct run *run, struct base_arena *scratch, int64_t step, int64_t at)
+{
+    struct exec_machine *m = &run->machine;
+    struct exec_result *out = run->result;
+    struct exec_batch batch;
+    if (run->batches) {
+        batch = run->batches[step];
+    } else {
+        base_arena_reset(scratch);
+        exec_batch_random(scratch, m->plan, step, &batch);
+    }
+    m->step = step;
+    exec_feed(m, &batch);
+    double start_s = exec_seconds(m);
+    exec_step(m);
+    out->step_s[at] = exec_seconds(m) - start_s;
+    out->loss[at] = m->weight_sum > 0 ? m->loss_sum / m->weight_sum : 0;
+    out->gradient_norm[at] = sqrt(m->gradient_square_sum);
+    out->contraction_s += m->contraction_s / (double)out->step_count;
+    out->elementwise_s += m->elementwise_s / (double)out->step_count;
+    out->communication_s += m->communication_s / (double)out->step_count;
+    if (!isfinite(out->loss[at]) || !isfinite(out->gradient_norm[at]))
+        return base_fail(run->error, BASE_RUN, "step %lld: the loss or a gradient is no longer a finite number; a smaller learning_rate would help", (long long)step);
+    return BASE_OK;
+}
+
+static enum base_status run_steps(struct run *run, int64_t first_step)
+{
+    int64_t count = run->result->step_count;
+    enum base_status status = BASE_OK;
+    struct base_arena scratch = {.exhausted = run->arena->exhausted};
+    for (int64_t i = 0; i < count && status == BASE_OK; i++) status = run_step(run, &scratch, first_step + i, i);
+    base_arena_free(&scratch);
+    for (int i = 0; i < run->machine.collective_count; i++) {
+        struct sim_collective_row *row = &run->machine.collectives[i];
+        row->time_s /= (double)count;
+        row->count /= count;
+    }
+    return status;
+}
+
+static void fill_timeline(struct run *run, struct sim_timeline *out)
+{
+    const struct exec_machine *m = &run->machine;
+    int64_t steps = run->result->step_count;
+    out->entries = base_new(run->arena, struct sim_entry, m->s->kernel_count + 1);
+    for (int k = 0; k < m->s->kernel_count && steps; k++) {
+        const struct model_op *op = m->s->ops[m->s->kernels[k].op].op;
+        if (!m->kernel_runs[k]) continue;
+        out->entries[out->count++] = (struct sim_entry){.name = op->name, .phase = op->phase, .bound = op->kind == MODEL_EINSUM ? SIM_BY_COMPUTE : SIM_BY_MEMORY,
+                                                        .count = m->kernel_runs[k] / steps, .time_s = m->kernel_s[k] / (double)m->kernel_runs[k]};
+    }
+}
+
+static void fill_memory(const struct run *run, const struct sim_plan *plan, struct sim_memory *out)
+{
+    const int64_t *bytes = run->program.map.category_bytes;
+    *out = (struct sim_memory){.capacity_bytes = (int64_t)plan->placement->profile.constants[SIM_CAPACITY_BYTES], .peak_bytes = run->program.map.arena_bytes};
+    out->parameter_bytes = bytes[MODEL_PARAMETER];
+    out->optimizer_state_bytes = bytes[MODEL_OPTIMIZER_STATE];
+    out->gradient_bytes = bytes[MODEL_GRADIENT];
+    out->activation_bytes = bytes[MODEL_ACTIVATION] + bytes[MODEL_INPUT];
+    out->temporary_bytes = bytes[MODEL_TEMPORARY];
+}
+
+enum base_status exec_run(struct base_arena *arena, struct sim_cache *cache, const struct sim_plan *plan, const struct exec_request *request,
+                          struct exec_result *out, struct base_error *error)
+{
+    struct exec_result result = {.first_step = 0};
+    struct run *run = base_new(arena, struct run, 1);
+    *run = (struct run){.arena = arena, .request = request, .result = &result, .error = error};
+    BASE_TRY(check_plan(plan, error));
+    BASE_TRY(sim_executable_program(cache, arena, plan, &run->program, error));
+    run->machine.processor_time = request->processor_time;
+    BASE_TRY(exec_machine_begin(arena, &run->program, plan, &run->machine, error));
+    if (request->data) BASE_TRY(exec_batches_read(arena, plan, request->data, request->steps, &run->batches, error));
+    BASE_TRY(begin(run, &result.first_step));
+    result.step_count = request->steps > result.first_step ? request->steps - result.first_step : 0;
+    result.loss = base_new(arena, double, result.step_count);
+    result.gradient_norm = base_new(arena, double, result.step_count);
+    result.step_s = base_new(arena, double, result.step_count);
+    exec_gemm_begin();
+    BASE_TRY(run_steps(run, result.first_step));
+    if (request->checkpoint && result.step_count) BASE_TRY(exec_checkpoint_save(arena, &run->machine, request->checkpoint, request->steps, error));
+    result.arena_bytes = run->program.map.arena_bytes;
+    result.collectives = run->machine.collectives;
+    result.collective_count = run->machine.collective_count;
+    fill_timeline(run, &result.timeline);
+    fill_memory(run, plan, &result.memory);
+    *out = result;
+    return BASE_OK;
+}

@@ -1,0 +1,49 @@
+/* Attention scores: bias and mask, softmax over the keys, and its transpose. */
+#include "exec/row.h"
+#include "exec/vector_math.h"
+
+static const float masked = -1e10f; /* T5X's mask; it swallows any score */
+
+/* scores, the query's token, the keys' tokens, relative position bias or none. Token 0 is padding. */
+EXEC_VECTORIZED void exec_row_attention_bias(struct exec_row *row)
+{
+    const float *scores = row->in[0], *keys = row->in[2], *relpos = row->op->input_count > 3 ? row->in[3] : NULL;
+    float query = row->in[1][0], *out = row->out[0];
+    int64_t seen = row->op->causal ? row->before - row->start + 1 : row->n;
+    if (seen > row->n || query == 0) seen = query == 0 ? 0 : row->n;
+    if (seen < 0) seen = 0;
+    EXEC_INDEPENDENT
+    for (int64_t i = 0; i < seen; i++) out[i] = scores[i] + ((keys[i] == 0 ? masked : 0.0f) + (relpos ? relpos[i] : 0.0f));
+    EXEC_INDEPENDENT
+    for (int64_t i = seen; i < row->n; i++) out[i] = scores[i] + (masked + (relpos ? relpos[i] : 0.0f));
+}
+
+/* x, its maximum */
+EXEC_VECTORIZED void exec_row_exponentials(struct exec_row *row)
+{
+    const float *x = row->in[0], most = row->in[1][0];
+    for (int64_t i = 0; i < row->n; i++) row->out[0][i] = exec_exp(x[i] - most);
+}
+
+/* x, its maximum, sum of exponentials */
+EXEC_VECTORIZED void exec_row_softmax(struct exec_row *row)
+{
+    const float *x = row->in[0], most = row->in[1][0], inverse = 1.0f / row->in[2][0], *made = row->exponentials;
+    float *out = row->out[0];
+    if (made) {
+        EXEC_INDEPENDENT
+        for (int64_t i = 0; i < row->n; i++) out[i] = made[i] * inverse;
+    } else {
+        EXEC_INDEPENDENT
+        for (int64_t i = 0; i < row->n; i++) out[i] = exec_exp(x[i] - most) * inverse;
+    }
+}
+
+/* softmax, cotangent, sum of their product */
+EXEC_VECTORIZED void exec_row_softmax_grad(struct exec_row *row)
+{
+    const float *softmax = row->in[0], *cotangent = row->in[1], sum = row->in[2][0];
+    float *out = row->out[0];
+    EXEC_INDEPENDENT
+    for (int64_t i = 0; i < row->n; i++) out[i] = softmax[i] * (cotangent[i] - sum);
+}

@@ -1,0 +1,38 @@
+/* float32 in hand, whatever is in memory. */
+#include "exec/row.h"
+#include "exec/vector_math.h"
+
+EXEC_VECTORIZED void exec_widen(const uint16_t *from, int64_t stride, float *to, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) {
+        uint32_t bits = (uint32_t)from[i * stride] << 16;
+        memcpy(&to[i], &bits, sizeof bits);
+    }
+}
+
+/* Not a number stays one: rounding would carry it into infinity. */
+EXEC_VECTORIZED void exec_narrow(const float *from, uint16_t *to, int64_t stride, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) {
+        uint32_t bits;
+        memcpy(&bits, &from[i], sizeof bits);
+        uint32_t rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
+        to[i * stride] = (uint16_t)((bits & 0x7fffffffu) > 0x7f800000u ? (bits >> 16) | 0x40u : rounded);
+    }
+}
+
+void exec_load(enum model_dtype dtype, const char *from, int64_t stride, float *to, int64_t n)
+{
+    if (dtype == MODEL_BFLOAT16) exec_widen((const uint16_t *)(const void *)from, stride, to, n);
+    else if (dtype == MODEL_INT32)
+        for (int64_t i = 0; i < n; i++) to[i] = (float)((const int32_t *)(const void *)from)[i * stride];
+    else
+        for (int64_t i = 0; i < n; i++) to[i] = ((const float *)(const void *)from)[i * stride];
+}
+
+void exec_store(enum model_dtype dtype, const float *from, char *to, int64_t stride, int64_t n)
+{
+    if (dtype == MODEL_BFLOAT16) exec_narrow(from, (uint16_t *)(void *)to, stride, n);
+    else
+        for (int64_t i = 0; i < n; i++) ((float *)(void *)to)[i * stride] = from[i];
+}

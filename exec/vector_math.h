@@ -1,0 +1,56 @@
+/* Private to exec/: numbers in vectors. Everything here is branch-free, so that a compiler makes vectors of it, and sums
+ * go through a fixed number of lanes, so that every machine adds in the same order. */
+#ifndef EXEC_VECTOR_MATH_H
+#define EXEC_VECTOR_MATH_H
+
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+/* Functions that are worth compiling for the vector units of several machines; the loader takes the best. */
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__)
+#define EXEC_VECTORIZED __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+#else
+#define EXEC_VECTORIZED
+#endif
+
+/* A result may be written over its operand, element by element; nothing else overlaps. */
+#if defined(__GNUC__) && !defined(__clang__)
+#define EXEC_INDEPENDENT _Pragma("GCC ivdep")
+#else
+#define EXEC_INDEPENDENT
+#endif
+
+/* exp for float32, to about 1 ulp: 2^k * p(r), r in [-ln2/2, ln2/2], with the minimax polynomial of Cephes' expf
+ * (S. L. Moshier). Adding and taking away 1.5 * 2^23 rounds to a whole number. Below -87.3 the result is 0. */
+static inline float exec_exp(float x)
+{
+    float bounded = x > 88.0f ? 88.0f : x < -87.3f ? -87.3f : x;
+    float k = (bounded * 1.44269504088896341f + 12582912.0f) - 12582912.0f;
+    float r = (bounded - k * 0.693145751953125f) - k * 1.42860682030941723e-6f;
+    float p = 1.9875691500e-4f;
+    p = p * r + 1.3981999507e-3f;
+    p = p * r + 8.3334519073e-3f;
+    p = p * r + 4.1665795894e-2f;
+    p = p * r + 1.6666665459e-1f;
+    p = p * r + 5.0000001201e-1f;
+    p = p * r * r + r + 1.0f;
+    uint32_t bits = (uint32_t)((int32_t)k + 127) << 23;
+    float scale;
+    memcpy(&scale, &bits, sizeof scale);
+    return x < -87.3f ? 0.0f : p * scale;
+}
+
+/* tanh x = 1 - 2 / (exp(2x) + 1); near 0 its series, where the difference would cancel. */
+static inline float exec_tanh(float x)
+{
+    float magnitude = fabsf(x), squared = x * x;
+    float e = exec_exp(2.0f * (magnitude > 10.0f ? 10.0f : magnitude));
+    float far = 1.0f - 2.0f / (e + 1.0f);
+    float near = magnitude * (1.0f + squared * (-0.333333333f + squared * (0.133333333f + squared * (-0.0539682540f + squared * (0.0218694885f + squared * -0.00886323553f)))));
+    return copysignf(magnitude < 0.35f ? near : far, x);
+}
+
+enum { EXEC_LANES = 16 };
+
+#endif

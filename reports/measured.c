@@ -1,0 +1,54 @@
+/* One run, for people: how the loss went, and where the time and the memory went. */
+#include "reports/reports.h"
+
+#include <math.h>
+
+enum { SHOWN_STEPS = 12 };
+
+static void put_row(const struct reports_measured *m, int64_t i, struct base_text *out)
+{
+    char time[BASE_HUMANE];
+    base_putf(out, "    %6lld  %11.6f  %14.6f  %10s\n", (long long)(m->first_step + i), m->loss[i], m->gradient_norm[i], base_format_seconds(time, m->step_s[i]));
+}
+
+/* The first ones and the last ones, if there are many. */
+static void put_steps(const struct reports_measured *m, struct base_text *out)
+{
+    bool all = m->step_count <= SHOWN_STEPS;
+    int64_t head = all ? m->step_count : SHOWN_STEPS / 2;
+    base_put(out, "      step         loss   gradient norm        time\n");
+    for (int64_t i = 0; i < head; i++) put_row(m, i, out);
+    if (all) return;
+    base_put(out, "       ...\n");
+    for (int64_t i = m->step_count - SHOWN_STEPS / 2; i < m->step_count; i++) put_row(m, i, out);
+}
+
+static void put_share(const char *name, double part_s, double whole_s, struct base_text *out)
+{
+    char time[BASE_HUMANE];
+    base_putf(out, "    %-22s %10s  %5.1f %%\n", name, base_format_seconds(time, part_s), whole_s > 0 ? 100 * part_s / whole_s : 0);
+}
+
+void reports_run_text(const struct reports_prediction *r, struct base_text *out)
+{
+    const struct reports_measured *m = r->measured;
+    const struct sim_prediction *p = r->prediction;
+    char tokens[BASE_HUMANE], step[BASE_HUMANE], bytes[BASE_HUMANE];
+    base_putf(out, "%s on %s, mesh data %d x model %d, run here in one process\n\n", r->checked->model_text, r->checked->topology_text, p->mesh[0], p->mesh[1]);
+    if (!m->step_count) {
+        base_putf(out, "Nothing to do: %lld steps were done before.\n", (long long)m->first_step);
+        return;
+    }
+    put_steps(m, out);
+    base_putf(out, "\n%s tokens/s, %s a step, all devices one after the other\n", base_format_count(tokens, p->tokens_per_s), base_format_seconds(step, p->step_s));
+    put_share("contractions", p->compute_s, p->step_s, out);
+    put_share("elementwise", p->memory_bound_s, p->step_s, out);
+    put_share("collectives", p->exposed_communication_s, p->step_s, out);
+    put_share("rest", p->overhead_s, p->step_s, out);
+    base_putf(out, "\n%s in the arena of each device, laid out before the first step\n", base_format_bytes(bytes, (double)p->memory.peak_bytes));
+    for (int i = 0; i < r->collective_count; i++) {
+        const struct sim_collective_row *c = &r->collectives[i];
+        static const char *const axes[SIM_AXES] = {"", "data", "model", "data+model"};
+        base_putf(out, "    %5lld x %s over %s, %s %s\n", (long long)c->count, sim_collective_name(c->kind), axes[c->axes], base_format_bytes(bytes, (double)c->bytes), model_dtype_name(c->dtype));
+    }
+}

@@ -1,0 +1,866 @@
+/* The executor: steps of the real T5X, sharded runs against whole ones, gradients against differences, memory and
+ * collectives against what was predicted, checkpoints, batches, and the arithmetic below all that. */
+#include "exec/exec.h"
+#include "exec/gemm.h"
+#include "exec/machine.h"
+#include "exec/row.h"
+#include "exec/vector_math.h"
+#include "tests/test.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+/* ---- plans ---- */
+
+static struct sim_plan_text read_plan(struct base_arena *arena, const char *name)
+{
+    struct sim_plan_text plan;
+    struct base_error error;
+    assert_ok(sim_plan_from_json(arena, test_read_json(arena, name), &plan, &error), &error);
+    return plan;
+}
+
+static struct sim_plan checked(struct base_arena *arena, struct sim_cache *cache, const struct sim_plan_text *text)
+{
+    struct sim_plan plan;
+    struct base_error error;
+    assert_ok(sim_plan_check(cache, arena, text, MODEL_STEP_TRAIN, false, &plan, &error), &error);
+    return plan;
+}
+
+/* ---- against the real T5X ---- */
+
+static const struct split { const char *topology, *submesh, *rules; int devices; } splits[] = {
+    {"local:1", "1,1", "standard:1,1", 1}, {"local:4", "1,1", "standard:1,1", 4}, {"local:4", "1,4", "standard:1,1", 4}, {"local:4", "1,2", "standard:2,2", 4},
+    {"local:4", "1,1", "zero3", 4},        {"local:4", "1,2", "megatron", 4},     {"local:4", "1,2", "gshard", 4},       {"local:4", "1,2", "optimus", 4},
+};
+
+/* A microbatch has to have a sequence for each device, as T5X demands of its data. */
+static void split_plan(struct sim_plan_text *plan, const struct split *split)
+{
+    plan->values[SIM_TOPOLOGY] = split->topology;
+    plan->values[SIM_SUBMESH] = split->submesh;
+    plan->values[SIM_RULES] = split->rules;
+    if (split->devices > 1) plan->values[SIM_NUM_MICROBATCHES] = "2";
+}
+
+static void steps_are_those_of_t5x(struct base_arena *arena)
+{
+    static const char *const cases[] = {"t5_relu_tied", "decoder_only", "scalable_t5"};
+    for (int i = 0; i < BASE_COUNT(cases) * BASE_COUNT(splits); i++) {
+        const char *name = cases[i / BASE_COUNT(splits)];
+        const struct split *split = &splits[i % BASE_COUNT(splits)];
+        struct base_arena own = {.exhausted = arena->exhausted};
+        struct base_error error;
+        struct exec_result result;
+        TEST_ROW("%s on %s, %s, %s", name, split->topology, split->submesh, split->rules);
+        const struct base_json *expected = test_read_json(&own, base_print(&own, "numerics/%s/expected.json", name));
+        struct sim_plan_text text = read_plan(&own, base_print(&own, "numerics/%s/plan.json", name));
+        split_plan(&text, split);
+        struct sim_cache *cache = sim_cache_new(&own);
+        struct sim_plan plan = checked(&own, cache, &text);
+        struct exec_request request = {.steps = 4, .data = base_print(&own, "tests/data/numerics/%s/batches.jsonl", name), .restore = base_print(&own, "tests/data/numerics/%s/checkpoint_0", name)};
+        assert_ok(exec_run(&own, cache, &plan, &request, &result, &error), &error);
+        assert_int_equal(result.step_count, 4);
+        const struct base_json *loss = base_json_get(expected, "loss")->child, *norm = base_json_get(expected, "gradient_norm")->child;
+        for (int step = 0; step < 4; step++, loss = loss->next, norm = norm->next) {
+            assert_near(result.loss[step], loss->number, 1e-5);
+            assert_near(result.gradient_norm[step], norm->number, 1e-4);
+        }
+        sim_cache_free(cache);
+        base_arena_free(&own);
+    }
+}
+
+/* ---- random plans ---- */
+
+/* A plan as a list of choices, of which 0 is the simplest: so that one that fails can be made simpler. */
+enum gene {
+    FAMILY, LAYERS, HEADS, GROUPS, HEAD_DIM, EMBED, MLP, VOCAB, ACTIVATIONS, TIED, PARALLEL_BLOCK, TARGETS, INPUTS, BATCH, MICROBATCHES, DATA_AXIS, MODEL_AXIS, RULES, REMAT,
+    PARTITIONING, SEQUENCE, GENE_COUNT
+};
+struct genome { int genes[GENE_COUNT]; };
+
+static const int heads[] = {2, 4, 6}, head_dims[] = {4, 2, 8}, embeds[] = {8, 12, 24}, mlps[] = {8, 12, 24}, vocabs[] = {12, 24, 36}, lengths[] = {4, 3, 7}, batches[] = {6, 12, 24},
+                 microbatches[] = {1, 2, 3, 6}, axes[] = {1, 2, 3};
+static const char *const families[] = {"decoder_only", "encoder_decoder", "scalable_encoder_decoder", "scalable_decoder_only"}, *const activations[] = {"relu", "gelu", "gelu+linear", "silu+linear", "relu+silu"};
+static const char *const remats[] = {"none", "minimal", "selective", "full"}, *const partitionings[] = {"none", "data", "data+gradients"};
+static const char *const rules[] = {
+    "standard:1,1", "standard:1,2", "standard:2,1", "standard:2,2", "data_only", "zero3", "megatron", "optimus", "gshard",
+    "[[\"batch\",\"data\"],[\"length\",\"model\"],[\"vocab\",\"model\"],[\"mlp\",\"model\"]]",
+    "[[\"batch\",[\"data\",\"model\"]],[\"vocab\",\"model\"],[\"mlp\",[\"data\",\"model\"]]]",
+    "[[\"batch\",\"model\"],[\"heads\",\"data\"],[\"joined_kv\",\"data\"],[\"kv\",\"model\"],[\"embed\",\"model\"]]",
+    "[[\"batch\",\"data\"],[\"kv\",\"model\"],[\"vocab\",\"data\"],[\"embed\",\"data\"],[\"mlp\",\"model\"]]",
+};
+static const int limits[GENE_COUNT] = {
+    [FAMILY] = BASE_COUNT(families), [LAYERS] = 2, [HEADS] = BASE_COUNT(heads), [GROUPS] = 2, [HEAD_DIM] = BASE_COUNT(head_dims), [EMBED] = BASE_COUNT(embeds), [MLP] = BASE_COUNT(mlps),
+    [VOCAB] = BASE_COUNT(vocabs), [ACTIVATIONS] = BASE_COUNT(activations), [TIED] = 2, [PARALLEL_BLOCK] = 2, [TARGETS] = BASE_COUNT(lengths), [INPUTS] = BASE_COUNT(lengths),
+    [BATCH] = BASE_COUNT(batches), [MICROBATCHES] = BASE_COUNT(microbatches), [DATA_AXIS] = BASE_COUNT(axes), [MODEL_AXIS] = BASE_COUNT(axes), [RULES] = BASE_COUNT(rules),
+    [REMAT] = BASE_COUNT(remats), [PARTITIONING] = BASE_COUNT(partitionings), [SEQUENCE] = 2,
+};
+
+static const char *number(struct base_arena *arena, int value)
+{
+    return base_print(arena, "%d", value);
+}
+
+static const char *model_of(struct base_arena *arena, const int *g)
+{
+    bool encoder = g[FAMILY] == 1 || g[FAMILY] == 2;
+    const char *depth = base_print(arena, encoder ? "num_encoder_layers=%d,num_decoder_layers=%d" : "num_layers=%d", 1 + g[LAYERS], 1 + g[LAYERS]);
+    return base_print(arena, "%s:emb_dim=%d,num_heads=%d,num_kv_heads=%d,head_dim=%d,mlp_dim=%d,%s,vocab_size=%d,mlp_activations=%s,logits_via_embedding=%d,parallel_block=%d", families[g[FAMILY]],
+                      embeds[g[EMBED]], heads[g[HEADS]], g[GROUPS] ? heads[g[HEADS]] / 2 : heads[g[HEADS]], head_dims[g[HEAD_DIM]], mlps[g[MLP]], depth, vocabs[g[VOCAB]], activations[g[ACTIVATIONS]],
+                      g[TIED], g[FAMILY] == 0 ? g[PARALLEL_BLOCK] : 0);
+}
+
+/* SGD with a rate so large that a parameter's change is its gradient to float32's own precision. */
+static const char *const large_rate = "1000";
+
+static struct sim_plan_text plan_of(struct base_arena *arena, const struct genome *genome, bool whole)
+{
+    const int *g = genome->genes;
+    struct sim_plan_text plan = {{0}};
+    int devices = whole ? 1 : axes[g[DATA_AXIS]] * axes[g[MODEL_AXIS]];
+    plan.values[SIM_MODEL] = model_of(arena, g);
+    plan.values[SIM_TOPOLOGY] = base_print(arena, "local:%d", devices);
+    plan.values[SIM_SUBMESH] = base_print(arena, "1,%d", whole ? 1 : axes[g[MODEL_AXIS]]);
+    plan.values[SIM_RULES] = whole ? rules[0] : rules[g[RULES]];
+    plan.values[SIM_TARGETS_LENGTH] = number(arena, lengths[g[TARGETS]]);
+    plan.values[SIM_INPUTS_LENGTH] = number(arena, lengths[g[INPUTS]]);
+    plan.values[SIM_BATCH_SIZE] = number(arena, batches[g[BATCH]]);
+    plan.values[SIM_NUM_MICROBATCHES] = number(arena, whole ? 1 : microbatches[g[MICROBATCHES]]);
+    plan.values[SIM_OPTIMIZER] = "sgd";
+    plan.values[SIM_LEARNING_RATE] = large_rate;
+    plan.values[SIM_REMAT_POLICY] = whole ? remats[0] : remats[g[REMAT]];
+    plan.values[SIM_OPTIMIZER_PARTITIONING] = whole ? partitionings[0] : partitionings[g[PARTITIONING]];
+    plan.values[SIM_SEQUENCE_PARALLEL] = whole ? "0" : number(arena, g[SEQUENCE]);
+    return plan;
+}
+
+static struct genome random_genome(struct base_random *random)
+{
+    struct genome genome;
+    for (int i = 0; i < GENE_COUNT; i++) genome.genes[i] = (int)base_random_below(random, limits[i]);
+    return genome;
+}
+
+/* ---- machines under test ---- */
+
+struct rig { struct sim_cache *cache; struct sim_plan plan; struct sim_executable program; struct exec_machine machine; struct exec_array *arrays; int array_count; };
+
+static enum base_status rig_begin(struct base_arena *arena, const struct sim_plan_text *text, struct rig *rig, struct base_error *error)
+{
+    struct exec_batch batch;
+    memset(rig, 0, sizeof *rig);
+    rig->cache = sim_cache_new(arena);
+    enum base_status status = sim_plan_check(rig->cache, arena, text, MODEL_STEP_TRAIN, false, &rig->plan, error);
+    if (status == BASE_OK) status = sim_executable_program(rig->cache, arena, &rig->plan, &rig->program, error);
+    if (status == BASE_OK) status = exec_machine_begin(arena, &rig->program, &rig->plan, &rig->machine, error);
+    if (status != BASE_OK) return status;
+    /* Nothing may be read that was not written: what is not set here is not a number. */
+    for (int d = 0; d < rig->machine.device_count; d++) memset(rig->machine.arenas[d], 0xff, (size_t)rig->machine.map.arena_bytes);
+    exec_arrays(arena, &rig->machine, &rig->arrays, &rig->array_count);
+    exec_set_initial_values(arena, &rig->machine);
+    exec_batch_random(arena, &rig->plan, 0, &batch);
+    exec_feed(&rig->machine, &batch);
+    return BASE_OK;
+}
+
+static int64_t elements_of(const struct exec_array *array)
+{
+    int64_t count = 1;
+    for (int d = 0; d < array->rank; d++) count *= array->shape[d];
+    return count;
+}
+
+static float *whole_array(struct base_arena *arena, const struct rig *rig, int which)
+{
+    float *whole = base_new(arena, float, elements_of(&rig->arrays[which]));
+    exec_gather(&rig->machine, &rig->arrays[which], whole);
+    return whole;
+}
+
+/* Runs a step and gives what every parameter lost by it, divided by the rate. */
+static float **gradients(struct base_arena *arena, struct rig *rig)
+{
+    float **before = base_new(arena, float *, rig->array_count), **change = base_new(arena, float *, rig->array_count);
+    for (int i = 0; i < rig->array_count; i++) before[i] = whole_array(arena, rig, i);
+    exec_step(&rig->machine);
+    for (int i = 0; i < rig->array_count; i++) {
+        change[i] = whole_array(arena, rig, i);
+        for (int64_t j = 0; j < elements_of(&rig->arrays[i]); j++) change[i][j] = (before[i][j] - change[i][j]) / 1000;
+    }
+    return change;
+}
+
+static double norm_of(const float *values, int64_t count)
+{
+    return sqrt(exec_row_squares(values, count));
+}
+
+/* ---- sharded runs against whole ones ---- */
+
+/* The reason why the two disagree, or NULL. */
+static const char *compare_gradients(struct base_arena *arena, struct rig *sharded, struct rig *whole, double tolerance)
+{
+    float **a = gradients(arena, sharded), **b = gradients(arena, whole);
+    double total = sqrt(whole->machine.gradient_square_sum), loss = sharded->machine.loss_sum / sharded->machine.weight_sum, expected = whole->machine.loss_sum / whole->machine.weight_sum;
+    if (!test_is_near(loss, expected, tolerance / 10)) return base_print(arena, "loss is %.9g, whole %.9g", loss, expected);
+    if (!test_is_near(sqrt(sharded->machine.gradient_square_sum), total, tolerance)) return base_print(arena, "gradient norm is %.9g, whole %.9g", sqrt(sharded->machine.gradient_square_sum), total);
+    for (int i = 0; i < whole->array_count; i++) {
+        int64_t count = elements_of(&whole->arrays[i]);
+        double size = norm_of(b[i], count);
+        for (int64_t j = 0; j < count; j++) a[i][j] -= b[i][j];
+        double off = norm_of(a[i], count);
+        if (!(off <= tolerance * fmax(size, 1e-2 * total))) return base_print(arena, "gradient of %s is off by %.3g of %.3g", whole->arrays[i].path, off, size);
+    }
+    return NULL;
+}
+
+static bool same_row(const struct sim_collective_row *a, const struct sim_collective_row *b)
+{
+    return a->kind == b->kind && a->axes == b->axes && a->dtype == b->dtype && a->count == b->count && a->bytes == b->bytes;
+}
+
+/* Memory and collectives are what sim/ says of the plan. */
+static const char *compare_prediction(struct base_arena *arena, struct rig *rig)
+{
+    struct sim_prediction prediction;
+    struct base_error error;
+    struct sim_detail detail = {.collectives = base_new(arena, struct sim_collective_row, SIM_MOST_COLLECTIVES), .arena = arena};
+    const struct sim_memory *m = &prediction.memory;
+    if (sim_predict(rig->cache, &rig->plan, &prediction, &detail, &error) != BASE_OK) return base_copy(arena, error.text);
+    if (m->peak_bytes != rig->machine.map.arena_bytes) return base_print(arena, "peak_bytes is %lld, predicted %lld", (long long)rig->machine.map.arena_bytes, (long long)m->peak_bytes);
+    int64_t sum = m->parameter_bytes + m->optimizer_state_bytes + m->gradient_bytes + m->activation_bytes + m->temporary_bytes + m->reserved_bytes;
+    if (sum != m->peak_bytes) return base_print(arena, "the categories add up to %lld of %lld", (long long)sum, (long long)m->peak_bytes);
+    if (detail.collective_count != rig->machine.collective_count) return base_print(arena, "%d rows of collectives, predicted %d", rig->machine.collective_count, detail.collective_count);
+    for (int i = 0; i < detail.collective_count; i++) {
+        bool found = false;
+        for (int j = 0; j < rig->machine.collective_count; j++) found = found || same_row(&detail.collectives[i], &rig->machine.collectives[j]);
+        if (!found) return base_print(arena, "a predicted collective of %s was not measured", detail.collectives[i].first_op);
+    }
+    return NULL;
+}
+
+/* Why the plan fails, "" if it cannot be a plan or cannot be run, NULL if all is well. */
+static const char *why_it_fails(struct base_arena *arena, const struct genome *genome, const char *dtype, double tolerance)
+{
+    struct base_error error;
+    struct rig sharded = {.cache = NULL}, whole = {.cache = NULL};
+    struct sim_plan_text sharded_text = plan_of(arena, genome, false), whole_text = plan_of(arena, genome, true);
+    sharded_text.values[SIM_DTYPE] = dtype;
+    const char *why = "";
+    if (rig_begin(arena, &sharded_text, &sharded, &error) == BASE_OK) {
+        why = rig_begin(arena, &whole_text, &whole, &error) == BASE_OK ? compare_gradients(arena, &sharded, &whole, tolerance) : error.text;
+        if (!why) why = compare_prediction(arena, &sharded);
+        if (why) why = base_copy(arena, why);
+    }
+    if (sharded.cache) sim_cache_free(sharded.cache);
+    if (whole.cache) sim_cache_free(whole.cache);
+    return why;
+}
+
+static bool fails(const struct base_arena *outer, const struct genome *genome, const char *dtype, double tolerance, char reason[400], bool *runs)
+{
+    struct base_arena arena = {.exhausted = outer->exhausted};
+    const char *why = why_it_fails(&arena, genome, dtype, tolerance);
+    *runs = !why || *why;
+    snprintf(reason, 400, "%s", why ? why : "");
+    base_arena_free(&arena);
+    return why && *why;
+}
+
+/* Takes every choice as far to the simple end as it still fails. */
+static void shrink(const struct base_arena *arena, struct genome *genome, const char *dtype, double tolerance, char reason[400])
+{
+    for (bool smaller = true; smaller;) {
+        smaller = false;
+        for (int i = 0; i < GENE_COUNT; i++)
+            for (int value = 0; value < genome->genes[i]; value++) {
+                struct genome simpler = *genome;
+                char why[400];
+                bool runs;
+                simpler.genes[i] = value;
+                if (!fails(arena, &simpler, dtype, tolerance, why, &runs)) continue;
+                *genome = simpler;
+                memcpy(reason, why, sizeof why);
+                smaller = true;
+                break;
+            }
+    }
+}
+
+static void report(struct base_arena *arena, const struct genome *genome, const char *reason)
+{
+    struct sim_plan_text plan = plan_of(arena, genome, false);
+    print_error("%s\n", reason);
+    for (int i = 0; i < SIM_KEY_COUNT; i++)
+        if (plan.values[i]) print_error("  %s %s\n", sim_key_names[i], plan.values[i]);
+    fail();
+}
+
+static void run_random_plans(struct base_arena *arena, uint64_t seed, int wanted, const char *dtype, double tolerance)
+{
+    enum { MOST_TRIES = 4000 };
+    struct base_random random;
+    int count = 0;
+    base_random_seed(&random, seed);
+    for (int i = 0; i < MOST_TRIES && count < wanted; i++) {
+        struct genome genome = random_genome(&random);
+        char reason[400];
+        bool runs;
+        if (fails(arena, &genome, dtype, tolerance, reason, &runs)) {
+            shrink(arena, &genome, dtype, tolerance, reason);
+            report(arena, &genome, reason);
+        }
+        count += runs;
+    }
+    assert_int_equal(count, wanted);
+}
+
+static void sharded_runs_equal_whole_ones(struct base_arena *arena)
+{
+    run_random_plans(arena, 1, 120, "float32", 5e-4);
+}
+
+/* bfloat16 keeps eight bits; gradients through several layers keep fewer. */
+static void bfloat16_stays_near(struct base_arena *arena)
+{
+    run_random_plans(arena, 2, 20, "bfloat16", 0.3);
+}
+
+/* ---- gradients against differences ---- */
+
+static double loss_of(struct rig *rig)
+{
+    exec_step(&rig->machine);
+    return rig->machine.loss_sum;
+}
+
+static void move_array(struct base_arena *arena, struct rig *rig, int which, const float *start, const float *direction, double step)
+{
+    int64_t count = elements_of(&rig->arrays[which]);
+    float *moved = base_new(arena, float, count);
+    for (int64_t j = 0; j < count; j++) moved[j] = start[j] + (float)step * direction[j];
+    exec_scatter(&rig->machine, &rig->arrays[which], moved);
+}
+
+/* Along its own direction the loss changes by the gradient's length; a wrong component would make it longer than that. */
+static void check_gradients(struct base_arena *arena, const struct genome *genome)
+{
+    struct base_error error;
+    struct rig gradient_rig, loss_rig;
+    struct sim_plan_text text = plan_of(arena, genome, false);
+    assert_ok(rig_begin(arena, &text, &gradient_rig, &error), &error);
+    float **g = gradients(arena, &gradient_rig);
+    double tokens = (double)gradient_rig.plan.batch_size * (double)gradient_rig.plan.targets_length, total = sqrt(gradient_rig.machine.gradient_square_sum);
+    text.values[SIM_LEARNING_RATE] = "0";
+    assert_ok(rig_begin(arena, &text, &loss_rig, &error), &error);
+    for (int i = 0; i < loss_rig.array_count; i++) {
+        int64_t count = elements_of(&loss_rig.arrays[i]);
+        double length = norm_of(g[i], count), step = 1e-2;
+        if (length < 1e-2 * total) continue; /* differences in float32 would not see it */
+        for (int64_t j = 0; j < count; j++) g[i][j] = (float)((double)g[i][j] / length);
+        float *start = whole_array(arena, &loss_rig, i);
+        move_array(arena, &loss_rig, i, start, g[i], step);
+        double above = loss_of(&loss_rig);
+        move_array(arena, &loss_rig, i, start, g[i], -step);
+        double below = loss_of(&loss_rig);
+        move_array(arena, &loss_rig, i, start, g[i], 0);
+        if (!test_is_near((above - below) / (2 * step) / tokens, length, 2e-2)) print_error("%s in %s\n", loss_rig.arrays[i].path, text.values[SIM_MODEL]);
+        assert_near((above - below) / (2 * step) / tokens, length, 2e-2);
+    }
+    sim_cache_free(gradient_rig.cache);
+    sim_cache_free(loss_rig.cache);
+}
+
+static void gradients_are_those_of_differences(struct base_arena *arena)
+{
+    static const struct genome genomes[] = {
+        {{[FAMILY] = 0, [LAYERS] = 1, [ACTIVATIONS] = 2, [TIED] = 1, [EMBED] = 1}},
+        {{[FAMILY] = 1, [LAYERS] = 1, [ACTIVATIONS] = 3, [INPUTS] = 2}},
+        {{[FAMILY] = 2, [LAYERS] = 1, [ACTIVATIONS] = 1, [TIED] = 1, [DATA_AXIS] = 1, [MODEL_AXIS] = 1}},
+        {{[FAMILY] = 3, [LAYERS] = 1, [ACTIVATIONS] = 4, [GROUPS] = 1, [HEADS] = 1}},
+        {{[FAMILY] = 0, [LAYERS] = 1, [ACTIVATIONS] = 2, [PARALLEL_BLOCK] = 1, [GROUPS] = 1, [HEADS] = 1, [REMAT] = 3, [MICROBATCHES] = 1}},
+    };
+    for (int i = 0; i < BASE_COUNT(genomes); i++) {
+        TEST_ROW("model %d", i);
+        check_gradients(arena, &genomes[i]);
+    }
+}
+
+/* ---- checkpoints ---- */
+
+static const char *new_folder(struct base_arena *arena)
+{
+    char *path = base_copy(arena, "/tmp/meshwright-exec-XXXXXX");
+    assert_non_null(mkdtemp(path));
+    return path;
+}
+
+static struct exec_result run_of(struct base_arena *arena, const struct sim_plan_text *text, const struct exec_request *request)
+{
+    struct sim_cache *cache = sim_cache_new(arena);
+    struct sim_plan plan = checked(arena, cache, text);
+    struct base_error error;
+    struct exec_result result;
+    assert_ok(exec_run(arena, cache, &plan, request, &result, &error), &error);
+    sim_cache_free(cache);
+    return result;
+}
+
+static struct sim_plan_text small_plan(struct base_arena *arena, int family, const char *optimizer)
+{
+    struct genome genome = {{[FAMILY] = family, [LAYERS] = 1, [ACTIVATIONS] = 2, [HEADS] = 1}};
+    struct sim_plan_text plan = plan_of(arena, &genome, true);
+    plan.values[SIM_OPTIMIZER] = optimizer;
+    plan.values[SIM_LEARNING_RATE] = "1e-2";
+    return plan;
+}
+
+/* Two steps, a checkpoint, two more on another mesh: as four steps in one go. */
+static void runs_resume_on_any_mesh(struct base_arena *arena)
+{
+    static const char *const optimizers[] = {"adafactor", "adamw", "sgd"};
+    for (int i = 0; i < BASE_COUNT(optimizers) * BASE_COUNT(families); i++) {
+        const char *folder = new_folder(arena);
+        struct sim_plan_text one = small_plan(arena, i % BASE_COUNT(families), optimizers[i / BASE_COUNT(families)]), other = one;
+        TEST_ROW("%s with %s", families[i % BASE_COUNT(families)], optimizers[i / BASE_COUNT(families)]);
+        other.values[SIM_TOPOLOGY] = "local:2";
+        other.values[SIM_SUBMESH] = "1,2";
+        struct exec_result straight = run_of(arena, &one, &(struct exec_request){.steps = 4});
+        struct exec_result first = run_of(arena, &one, &(struct exec_request){.steps = 2, .checkpoint = folder});
+        struct exec_result rest = run_of(arena, &other, &(struct exec_request){.steps = 4, .checkpoint = folder});
+        struct exec_result nothing = run_of(arena, &other, &(struct exec_request){.steps = 4, .checkpoint = folder});
+        assert_int_equal(first.step_count, 2);
+        assert_int_equal(rest.first_step, 2);
+        assert_int_equal(rest.step_count, 2);
+        assert_int_equal(nothing.step_count, 0);
+        for (int step = 0; step < 4; step++) assert_near(step < 2 ? first.loss[step] : rest.loss[step - 2], straight.loss[step], step < 2 ? 0 : 1e-5);
+        base_directory_remove(arena, folder);
+    }
+}
+
+/* The same run gives the same bits. */
+static void runs_repeat_themselves(struct base_arena *arena)
+{
+    struct sim_plan_text plan = small_plan(arena, 1, "adamw");
+    plan.values[SIM_TOPOLOGY] = "local:4";
+    plan.values[SIM_SUBMESH] = "1,2";
+    struct exec_result a = run_of(arena, &plan, &(struct exec_request){.steps = 3}), b = run_of(arena, &plan, &(struct exec_request){.steps = 3});
+    assert_memory_equal(a.loss, b.loss, 3 * sizeof *a.loss);
+    assert_memory_equal(a.gradient_norm, b.gradient_norm, 3 * sizeof *a.gradient_norm);
+    assert_true(a.loss[2] < a.loss[0] || a.loss[1] < a.loss[0]);
+}
+
+static const struct damage { const char *array, *file, *text, *part; } damages[] = {
+    {"target.decoder.decoder_norm.scale", NULL, NULL, "is missing; the plan's model has that parameter of shape [8]"},
+    {"target.decoder.decoder_norm.scale", ".zarray", "{\"chunks\":[9],\"compressor\":null,\"dtype\":\"<f4\",\"shape\":[9],\"zarr_format\":2}", "has shape [9] where the plan's model has [8]"},
+    {"target.decoder.decoder_norm.scale", ".zarray", "{\"chunks\":[8],\"compressor\":null,\"dtype\":\"<f8\",\"shape\":[8],\"zarr_format\":2}", "has dtype <f8; <f4"},
+    {"target.decoder.decoder_norm.scale", ".zarray", "{\"chunks\":[8],\"compressor\":{\"id\":\"blosc\"},\"dtype\":\"<f4\",\"shape\":[8],\"zarr_format\":2}", "compressor: blosc is not read"},
+    {"target.decoder.decoder_norm.scale", ".zarray", "{\"chunks\":[1099511627776],\"compressor\":null,\"dtype\":\"<f4\",\"shape\":[8],\"zarr_format\":2}", "larger than 2 GiB"},
+    {"target.decoder.decoder_norm.scale", ".zarray", "{\"chunks\":[0],\"compressor\":null,\"dtype\":\"<f4\",\"shape\":[8],\"zarr_format\":2}", "chunks: 0 is out of range"},
+    {"target.decoder.decoder_norm.scale", ".zarray", "{\"chunks\":[8],\"dtype\":\"<f4\",\"shape\":[8],\"zarr_format\":3}", "zarr_format: 3 is out of range"},
+    {"target.decoder.decoder_norm.scale", ".zarray", "{\"chunks\":[8]", ".zarray: "},
+    {"target.decoder.decoder_norm.scale", "0", "", "scale/0: "},
+    {"target.decoder.decoder_norm.scale", "0", "not gzip", "is not what gzip writes"},
+    {"state.step", ".zarray", "{\"chunks\":[2],\"compressor\":null,\"dtype\":\"<i4\",\"shape\":[2],\"zarr_format\":2}", "a single <i4 is expected"},
+};
+
+static void damaged_checkpoints_are_refused(struct base_arena *arena)
+{
+    struct sim_plan_text text = small_plan(arena, 0, "adamw");
+    for (int i = 0; i < BASE_COUNT(damages); i++) {
+        const struct damage *d = &damages[i];
+        const char *folder = new_folder(arena), *array = base_print(arena, "%s/checkpoint_1/%s", folder, d->array);
+        struct sim_cache *cache = sim_cache_new(arena);
+        struct sim_plan plan = checked(arena, cache, &text);
+        struct base_error error;
+        struct exec_result result;
+        TEST_ROW("%s %s %s", d->array, d->file ? d->file : "removed", d->text ? d->text : "");
+        run_of(arena, &text, &(struct exec_request){.steps = 1, .checkpoint = folder});
+        if (d->file) assert_ok(base_write_file(base_print(arena, "%s/%s", array, d->file), d->text, strlen(d->text), &error), &error);
+        else base_directory_remove(arena, array);
+        struct exec_request request = {.steps = 2, .restore = base_print(arena, "%s/checkpoint_1", folder)};
+        assert_fails(exec_run(arena, cache, &plan, &request, &result, &error), BASE_INPUT, &error, d->part);
+        assert_non_null(strstr(error.text, folder));
+        base_directory_remove(arena, folder);
+        sim_cache_free(cache);
+    }
+}
+
+/* Chunks that do not divide the shape, unpacked: what other programs write. */
+static void chunked_arrays_are_read(struct base_arena *arena)
+{
+    const char *folder = new_folder(arena), *array = base_print(arena, "%s/checkpoint_0/target.decoder.decoder_norm.scale", folder);
+    struct sim_plan_text text = small_plan(arena, 0, "sgd");
+    struct base_error error;
+    run_of(arena, &text, &(struct exec_request){.steps = 1, .checkpoint = folder});
+    assert_ok(base_directory_rename(base_print(arena, "%s/checkpoint_1", folder), base_print(arena, "%s/checkpoint_0", folder), &error), &error);
+    const char *metadata = "{\"chunks\":[3],\"compressor\":null,\"dtype\":\"<f4\",\"fill_value\":null,\"filters\":null,\"order\":\"C\",\"shape\":[8],\"zarr_format\":2}";
+    assert_ok(base_write_file(base_print(arena, "%s/.zarray", array), metadata, strlen(metadata), &error), &error);
+    for (int c = 0; c < 3; c++) {
+        float chunk[3] = {(float)(3 * c), (float)(3 * c + 1), (float)(3 * c + 2)};
+        assert_ok(base_write_file(base_print(arena, "%s/%d", array, c), (const char *)chunk, sizeof chunk, &error), &error);
+    }
+    struct rig rig;
+    int64_t step;
+    assert_ok(rig_begin(arena, &text, &rig, &error), &error);
+    assert_ok(exec_checkpoint_restore(arena, &rig.machine, base_print(arena, "%s/checkpoint_0", folder), &step, &error), &error);
+    assert_int_equal(step, 1);
+    for (int i = 0; i < rig.array_count; i++) {
+        if (strcmp(rig.arrays[i].path, "target.decoder.decoder_norm.scale") != 0) continue;
+        const float *scale = whole_array(arena, &rig, i);
+        for (int j = 0; j < 8; j++) assert_near((double)scale[j], j, 0);
+    }
+    sim_cache_free(rig.cache);
+    base_directory_remove(arena, folder);
+}
+
+/* Names and shapes of the arrays are those of the model's own list of parameters. */
+static void arrays_are_the_models_parameters(struct base_arena *arena)
+{
+    for (int family = 0; family < BASE_COUNT(families); family++) {
+        const struct model_parameter *parameters;
+        struct base_error error;
+        struct rig rig;
+        int count, found = 0;
+        TEST_ROW("%s", families[family]);
+        struct sim_plan_text text = small_plan(arena, family, "sgd");
+        assert_ok(rig_begin(arena, &text, &rig, &error), &error);
+        assert_ok(model_parameters(arena, rig.plan.config, &parameters, &count, &error), &error);
+        assert_int_equal(rig.array_count, count);
+        for (int i = 0; i < count; i++) {
+            char *path = base_print(arena, "target.%s", parameters[i].path);
+            for (char *at = path; *at; at++) *at = *at == '/' ? '.' : *at;
+            for (int j = 0; j < rig.array_count; j++) {
+                if (strcmp(rig.arrays[j].path, path) != 0) continue;
+                found++;
+                assert_int_equal(rig.arrays[j].rank, parameters[i].rank);
+                assert_memory_equal(rig.arrays[j].shape, parameters[i].shape, (size_t)parameters[i].rank * sizeof parameters[i].shape[0]);
+            }
+        }
+        assert_int_equal(found, count);
+        sim_cache_free(rig.cache);
+    }
+}
+
+/* ---- batches ---- */
+
+static const struct { const char *text, *part; } bad_batches[] = {
+    {"", "has 0 batches, and 1 steps need one each"},
+    {"[]\n", "line 1: is a list; a batch is an object of features"},
+    {"{\"decoder_input_tokens\": 3}\n", "line 1: decoder_input_tokens: is a number; a list of 6 sequences is needed"},
+    {"{\"decoder_input_tokens\": [[0,1,2,3]]}\n", "line 1: decoder_input_tokens: has 1 sequences where the plan's batch_size is 6"},
+    {"{\"decoder_input_tokens\": [[0],[0],[0],[0],[0],[0]]}\n", "line 1: decoder_input_tokens[0]: has 1 tokens where the plan's task_feature_lengths say 4"},
+    {"{\"decoder_input_tokens\": [[0,1,2,12],[0],[0],[0],[0],[0]]}\n", "decoder_input_tokens[0]: 12 is out of range"},
+    {"{\"decoder_input_tokens\": [[0,1,2,-1],[0],[0],[0],[0],[0]]}\n", "decoder_input_tokens[0]: -1 is out of range"},
+    {"{\"decoder_input_tokens\": [[0,1,2,0.5],[0],[0],[0],[0],[0]]}\n", "is not a whole number"},
+    {"{\"encoder_input_tokens\": []}\n", "line 1: encoder_input_tokens: is no feature of"},
+    {"{\"tokens\": []}\n", "line 1: tokens: is no feature of"},
+    {"{}\n", "line 1: decoder_input_tokens: is missing"},
+    {"{\"decoder_input_tokens\"\n", "line 1: "},
+};
+
+static void batches_that_do_not_fit_are_refused(struct base_arena *arena)
+{
+    struct sim_plan_text text = small_plan(arena, 0, "sgd");
+    struct sim_cache *cache = sim_cache_new(arena);
+    struct sim_plan plan = checked(arena, cache, &text);
+    const char *folder = new_folder(arena), *path = base_print(arena, "%s/batches.jsonl", folder);
+    for (int i = 0; i < BASE_COUNT(bad_batches); i++) {
+        struct base_error error;
+        struct exec_batch *batch;
+        TEST_ROW("%s", bad_batches[i].text);
+        assert_ok(base_write_file(path, bad_batches[i].text, strlen(bad_batches[i].text), &error), &error);
+        assert_fails(exec_batches_read(arena, &plan, path, 1, &batch, &error), BASE_INPUT, &error, bad_batches[i].part);
+    }
+    base_directory_remove(arena, folder);
+    sim_cache_free(cache);
+}
+
+static const struct { enum sim_key key; const char *value; enum base_status status; const char *part; } bad_plans[] = {
+    {SIM_DTYPE, "float16", BASE_INPUT, "dtype: float16 cannot be run here; float32 and bfloat16 would do"},
+    {SIM_DTYPE, "fp8", BASE_INPUT, "dtype: fp8 cannot be run here"},
+    {SIM_ATTENTION, "flash", BASE_INPUT, "unfused would do"},
+    {SIM_ADAFACTOR, "factored=0", BASE_INPUT, "T5X's defaults alone"},
+    {SIM_BATCH_SIZE, "8388608", BASE_NO_FIT, "the plan does not fit: "},
+};
+
+static void plans_that_cannot_run_are_refused(struct base_arena *arena)
+{
+    for (int i = 0; i < BASE_COUNT(bad_plans); i++) {
+        struct sim_plan_text text = small_plan(arena, 0, "adafactor");
+        struct sim_cache *cache = sim_cache_new(arena);
+        struct base_error error;
+        struct exec_result result;
+        TEST_ROW("%s", bad_plans[i].value);
+        text.values[bad_plans[i].key] = bad_plans[i].value;
+        struct sim_plan plan = checked(arena, cache, &text);
+        assert_fails(exec_run(arena, cache, &plan, &(struct exec_request){.steps = 1}, &result, &error), bad_plans[i].status, &error, bad_plans[i].part);
+        sim_cache_free(cache);
+    }
+}
+
+/* A plan for other hardware runs here on as many devices. */
+static void plans_for_other_hardware_run(struct base_arena *arena)
+{
+    struct sim_plan_text text = small_plan(arena, 1, "adafactor");
+    text.values[SIM_DTYPE] = "float32";
+    struct exec_result here = run_of(arena, &text, &(struct exec_request){.steps = 2});
+    text.values[SIM_TOPOLOGY] = "v4:2x2x1";
+    text.values[SIM_SUBMESH] = "2,1,1,1";
+    struct exec_result there = run_of(arena, &text, &(struct exec_request){.steps = 2});
+    for (int i = 0; i < 2; i++) assert_near(there.loss[i], here.loss[i], 1e-5);
+    assert_true(there.collective_count > 0);
+}
+
+/* ---- arithmetic ---- */
+
+static void exponentials_are_exact_enough(struct base_arena *arena)
+{
+    (void)arena;
+    for (double x = -87; x < 88; x += 0.0137) assert_near((double)exec_exp((float)x), exp((double)(float)x), 3e-7);
+    for (double x = -12; x < 12; x += 0.00171) assert_true(fabs((double)exec_tanh((float)x) - tanh((double)(float)x)) < 3e-7);
+    assert_near((double)exec_exp(-1e10f), 0, 0);
+    assert_near((double)exec_exp(0), 1, 0);
+}
+
+static void bfloat16_rounds_to_even(struct base_arena *arena)
+{
+    static const struct { uint32_t wide; uint16_t narrow; } rows[] = {
+        {0x3f800000, 0x3f80}, {0x3f808000, 0x3f80}, {0x3f818000, 0x3f82}, {0x3f808001, 0x3f81}, {0x7f7fffff, 0x7f80}, {0x7f800000, 0x7f80}, {0xff800000, 0xff80}, {0x7f800001, 0x7fc0}, {0x80000000, 0x8000},
+    };
+    (void)arena;
+    for (int i = 0; i < BASE_COUNT(rows); i++) {
+        float wide, back;
+        uint16_t narrow;
+        uint32_t bits;
+        memcpy(&wide, &rows[i].wide, sizeof wide);
+        exec_narrow(&wide, &narrow, 1, 1);
+        assert_int_equal(narrow, rows[i].narrow);
+        exec_widen(&narrow, 1, &back, 1);
+        memcpy(&bits, &back, sizeof bits);
+        assert_int_equal(bits, (uint32_t)narrow << 16);
+    }
+}
+
+/* Buckets of T5, worked out by hand from its formula. */
+static void relative_positions_have_buckets(struct base_arena *arena)
+{
+    static const struct { int query, key; bool causal; int bucket; } rows[] = {
+        {5, 5, true, 0}, {5, 9, true, 0}, {9, 5, true, 4}, {15, 0, true, 15}, {16, 0, true, 16}, {20, 0, true, 17}, {127, 0, true, 31}, {128, 0, true, 31}, {5000, 0, true, 31},
+        {5, 5, false, 0}, {5, 6, false, 17}, {6, 5, false, 1}, {0, 7, false, 23}, {0, 8, false, 24}, {8, 0, false, 8}, {0, 200, false, 31}, {200, 0, false, 15},
+    };
+    (void)arena;
+    for (int i = 0; i < BASE_COUNT(rows); i++) {
+        TEST_ROW("query %d, key %d, %s", rows[i].query, rows[i].key, rows[i].causal ? "causal" : "bidirectional");
+        assert_int_equal(exec_relpos_bucket(rows[i].query, rows[i].key, rows[i].causal), rows[i].bucket);
+    }
+}
+
+/* Every way that three matrices can lie in memory, against the sums written out. */
+static void products_are_sums_of_products(struct base_arena *arena)
+{
+    static const int sizes[] = {1, 2, 5};
+    float *a = base_new(arena, float, 64), *b = base_new(arena, float, 64), *c = base_new(arena, float, 64);
+    for (int i = 0; i < 64; i++) a[i] = (float)(i % 7) - 3, b[i] = (float)(i % 5) - 2;
+    for (int shape = 0; shape < 27; shape++)
+        for (int lie = 0; lie < 16; lie++) {
+            int m = sizes[shape % 3], n = sizes[shape / 3 % 3], k = sizes[shape / 9];
+            bool add = lie & 8;
+            struct exec_matrix ma = {a, lie & 1 ? 1 : k, lie & 1 ? m : 1}, mb = {b, lie & 2 ? 1 : n, lie & 2 ? k : 1}, mc = {c, lie & 4 ? 1 : n, lie & 4 ? m : 1};
+            TEST_ROW("%d x %d x %d, lying %d", m, n, k, lie);
+            for (int i = 0; i < 64; i++) c[i] = 1;
+            exec_gemm(m, n, k, ma, mb, mc, add);
+            for (int i = 0; i < m; i++)
+                for (int j = 0; j < n; j++) {
+                    float sum = add;
+                    for (int l = 0; l < k; l++) sum += a[i * ma.row_stride + l * ma.column_stride] * b[l * mb.row_stride + j * mb.column_stride];
+                    assert_near((double)c[i * mc.row_stride + j * mc.column_stride], (double)sum, 1e-6);
+                }
+        }
+}
+
+/* Initial values have the spreads that T5X's initializers have, and depend on seed, path and element alone. */
+static void initial_values_have_their_spreads(struct base_arena *arena)
+{
+    static const struct { const char *path; int rank; int64_t shape[2]; double spread; } rows[] = {
+        {"target.token_embedder.embedding", 2, {200, 64}, 1}, {"target.decoder.layers_0.mlp.wi_0.kernel", 2, {64, 200}, 1 / 8.0}, {"target.decoder.layers_0.mlp.wo.kernel", 2, {200, 64}, 0},
+        {"target.decoder.layers_0.self_attention.query.kernel", 2, {64, 200}, 1 / 16.0}, {"target.decoder.layers_0.self_attention.key.kernel", 2, {64, 200}, 1 / 8.0},
+        {"target.decoder.layers_0.self_attention.out.kernel", 2, {200, 64}, 1 / 4.0}, {"target.decoder.relpos_bias.rel_embedding", 2, {16, 32}, 0},
+    };
+    struct model_config config = {.emb_dim = 64, .num_heads = 4, .head_dim = 4, .mlp_dim = 200};
+    for (int i = 0; i < BASE_COUNT(rows); i++) {
+        struct exec_array array = {.path = rows[i].path, .rank = rows[i].rank, .shape = {rows[i].shape[0], rows[i].shape[1]}, .layers_dim = -1};
+        struct sim_plan plan = {.config = &config, .seed = 3};
+        int64_t count = elements_of(&array);
+        float *values = base_new(arena, float, count), *again = base_new(arena, float, count);
+        double fan = rows[i].spread > 0 ? 0 : strstr(rows[i].path, "wo") ? 200 : 24, spread = rows[i].spread > 0 ? rows[i].spread : sqrt(1 / fan), sum = 0;
+        TEST_ROW("%s", rows[i].path);
+        exec_initial_values(&plan, &array, values);
+        exec_initial_values(&plan, &array, again);
+        assert_memory_equal(values, again, (size_t)count * sizeof *values);
+        for (int64_t j = 0; j < count; j++) sum += (double)values[j];
+        assert_near(norm_of(values, count) / sqrt((double)count), spread, 0.06);
+        assert_true(fabs(sum / (double)count) < 5 * spread / sqrt((double)count));
+        plan.seed = 4;
+        exec_initial_values(&plan, &array, again);
+        assert_memory_not_equal(values, again, (size_t)count * sizeof *values);
+    }
+}
+
+/* ---- places in the arena ---- */
+
+/* Walks through the whole step and notes, for every 64 bytes of the arena, which value was last written there. */
+struct walk { struct exec_machine *machine; int64_t *owners; bool good; };
+
+static int64_t identity(const struct walk *w, int value)
+{
+    const struct exec_machine *m = w->machine;
+    int root = sim_root(m->s, value);
+    for (int v = 0; v < root && m->s->values[root].persistent; v++) /* a persistent tensor is one thing under all its names */
+        if (m->s->values[v].persistent && m->s->values[v].tensor == m->s->values[root].tensor) root = v;
+    int64_t layer = m->map.slice_bytes[root] ? m->index[m->map.slice_size[root]] : 0;
+    return 1 + root + layer * m->s->value_count;
+}
+
+static int64_t block_of(const struct walk *w, int value)
+{
+    return (exec_address(w->machine, value, 0) - w->machine->arenas[0]) / 64;
+}
+
+static int64_t block_count(const struct walk *w, int value)
+{
+    const struct sim_value *v = &w->machine->s->values[sim_root(w->machine->s, value)];
+    const struct model_tensor *tensor = &w->machine->s->program->tensors[v->tensor];
+    int64_t bytes = model_dtype_bytes(v->dtype);
+    for (int d = 0; d < tensor->rank; d++) bytes *= exec_range_of(w->machine, 0, w->machine->sizes[tensor->dims[d]], v->spec[d]).extent;
+    return (bytes + 63) / 64;
+}
+
+static void wrote(struct walk *w, int value)
+{
+    if (w->machine->map.offset_bytes[sim_root(w->machine->s, value)] < 0) return;
+    for (int64_t i = 0; i < block_count(w, value); i++) w->owners[block_of(w, value) + i] = identity(w, value);
+}
+
+static void reads(struct walk *w, int value)
+{
+    const struct sim_sharded *s = w->machine->s;
+    int root = sim_root(s, value);
+    if (sim_is_one_hot(s, root)) {
+        const struct sim_op *made = &s->ops[s->values[root].definition];
+        for (int i = 0; i < made->input_count; i++) reads(w, made->inputs[i]);
+        return;
+    }
+    if (w->machine->map.offset_bytes[root] < 0) return; /* in a row of scratch */
+    for (int64_t i = 0; i < block_count(w, value); i++) w->good = w->good && w->owners[block_of(w, value) + i] == identity(w, value);
+}
+
+/* Rows are written while others are still to be read: an operand is overwritten exactly or not at all. */
+static bool clashes(const struct walk *w, int input, int output)
+{
+    const struct exec_machine *m = w->machine;
+    if (m->map.offset_bytes[sim_root(m->s, input)] < 0 || m->map.offset_bytes[sim_root(m->s, output)] < 0) return false;
+    int64_t a = block_of(w, input), a_end = a + block_count(w, input), b = block_of(w, output), b_end = b + block_count(w, output);
+    return a < b_end && b < a_end && !(a == b && a_end == b_end);
+}
+
+static void walk_kernel(struct walk *w, int k)
+{
+    const struct sim_sharded *s = w->machine->s;
+    const struct sim_kernel *kernel = &s->kernels[k];
+    for (int i = kernel->op; i <= kernel->last; i++) {
+        const struct sim_op *op = &s->ops[i];
+        if (op->kernel != k) continue;
+        for (int j = 0; j < op->input_count; j++) {
+            int made = s->values[sim_root(s, op->inputs[j])].definition;
+            if (made < kernel->op || made > kernel->last) reads(w, op->inputs[j]);
+            for (int l = kernel->op; l <= kernel->last; l++)
+                for (int o = 0; s->ops[l].kernel == k && o < s->ops[l].output_count; o++) w->good = w->good && !clashes(w, op->inputs[j], s->ops[l].outputs[o]);
+        }
+    }
+    for (int i = kernel->op; i <= kernel->last; i++)
+        for (int o = 0; s->ops[i].kernel == k && o < s->ops[i].output_count; o++) wrote(w, s->ops[i].outputs[o]);
+}
+
+static void walk_range(struct walk *w, int from, int to)
+{
+    struct exec_machine *m = w->machine;
+    for (int i = from; i < to; i++) {
+        const struct sim_op *op = &m->s->ops[i], *end = &m->s->ops[op->match];
+        if (op->kind == SIM_COMPUTE && op->kernel >= 0 && m->s->kernels[op->kernel].op == i) walk_kernel(w, op->kernel);
+        if (op->kind == SIM_COMMUNICATE) reads(w, op->inputs[0]), wrote(w, op->outputs[0]);
+        if (op->kind != SIM_LOOP_BEGIN) continue;
+        int64_t count = m->sizes[op->trips];
+        for (int64_t n = 0; n < count; n++) {
+            m->index[op->trips] = op->op->reversed ? count - 1 - n : n;
+            for (int c = 0; n == 0 && c < op->input_count; c++) reads(w, op->inputs[c]), wrote(w, op->outputs[c]);
+            walk_range(w, i + 1, op->match);
+            for (int c = 0; c < end->input_count; c++) reads(w, end->inputs[c]);
+            if (n + 1 < count) m->index[op->trips] += op->op->reversed ? -1 : 1;
+            for (int c = 0; c < end->input_count; c++) wrote(w, n + 1 < count ? op->outputs[c] : end->outputs[c]);
+        }
+        m->index[op->trips] = 0;
+        i = op->match;
+    }
+}
+
+static bool every_read_finds_its_value(struct base_arena *arena, struct exec_machine *machine)
+{
+    struct walk w = {machine, base_new(arena, int64_t, machine->map.arena_bytes / 64 + 1), true};
+    memset(machine->index, 0, sizeof machine->index);
+    for (int v = 0; v < machine->s->value_count; v++) {
+        const struct sim_value *value = &machine->s->values[v];
+        if (!value->persistent || value->alias >= 0 || value->definition >= 0) continue;
+        int size = machine->s->program->tensors[value->tensor].layers;
+        for (int64_t layer = 0; layer < machine->sizes[size]; layer++) {
+            machine->index[size] = layer;
+            wrote(&w, v);
+        }
+        machine->index[size] = 0;
+    }
+    walk_range(&w, 0, machine->s->op_count);
+    return w.good;
+}
+
+static void values_stand_until_they_are_read(struct base_arena *arena)
+{
+    struct base_random random;
+    int count = 0;
+    base_random_seed(&random, 7);
+    for (int i = 0; i < 200; i++) {
+        struct genome genome = random_genome(&random);
+        struct sim_plan_text text = plan_of(arena, &genome, false);
+        struct base_error error;
+        struct rig rig;
+        text.values[SIM_OPTIMIZER] = i % 3 == 0 ? "adafactor" : i % 3 == 1 ? "adamw" : "sgd";
+        if (rig_begin(arena, &text, &rig, &error) == BASE_OK) {
+            const struct sim_memory_map *map = &rig.machine.map;
+            int64_t sum = 0;
+            count++;
+            TEST_ROW("%s %s %s", text.values[SIM_MODEL], text.values[SIM_RULES], text.values[SIM_REMAT_POLICY]);
+            for (int c = 0; c < MODEL_CATEGORY_COUNT; c++) sum += map->category_bytes[c];
+            assert_int_equal(sum, map->arena_bytes);
+            assert_int_equal(map->scratch_offset_bytes + map->scratch_bytes, map->arena_bytes);
+            assert_true(every_read_finds_its_value(arena, &rig.machine));
+        }
+        if (rig.cache) sim_cache_free(rig.cache);
+    }
+    assert_true(count > 100);
+}
+
+static const struct test tests[] = {
+    TEST(steps_are_those_of_t5x), TEST(sharded_runs_equal_whole_ones), TEST(bfloat16_stays_near), TEST(gradients_are_those_of_differences), TEST(runs_resume_on_any_mesh),
+    TEST(runs_repeat_themselves), TEST(damaged_checkpoints_are_refused), TEST(chunked_arrays_are_read), TEST(arrays_are_the_models_parameters), TEST(batches_that_do_not_fit_are_refused),
+    TEST(plans_that_cannot_run_are_refused), TEST(plans_for_other_hardware_run), TEST(exponentials_are_exact_enough), TEST(bfloat16_rounds_to_even), TEST(relative_positions_have_buckets),
+    TEST(products_are_sums_of_products), TEST(initial_values_have_their_spreads), TEST(values_stand_until_they_are_read),
+};
+
+int main(int argument_count, char **arguments)
+{
+    exec_gemm_begin();
+    return test_main(tests, BASE_COUNT(tests), argument_count, arguments);
+}
