@@ -58,7 +58,11 @@ void model_gin_keep_comment(struct model_gin_reader *reader, const char *text, s
     struct model_gin *gin = reader->gin;
     const char *end = text + length;
     while (text < end && *text == ' ') text++;
-    if ((size_t)(end - text) < sizeof mark - 1 || strncmp(text, mark, sizeof mark - 1) != 0 || gin->comment_count == MOST_COMMENTS) return;
+    if ((size_t)(end - text) < sizeof mark - 1 || strncmp(text, mark, sizeof mark - 1) != 0) return;
+    if (gin->comment_count == MOST_COMMENTS) {
+        model_gin_note(gin, reader->place, "more than %d comment lines of this kind; skipped", MOST_COMMENTS);
+        return;
+    }
     text += sizeof mark - 1;
     const char *equals = memchr(text, '=', (size_t)(end - text));
     if (!equals) equals = end;
@@ -218,29 +222,29 @@ static void skip_empty_lines(struct model_gin_reader *reader)
         const char *line = reader->at;
         int number = reader->place.line;
         model_gin_skip(reader, false);
-        if (*reader->at == '\n') {
-            reader->at++;
-            reader->place.line++;
-            continue;
+        if (*reader->at != '\n') {
+            if (reader->place.line == number && *reader->at) reader->at = line;
+            return;
         }
-        if (reader->place.line == number && *reader->at) reader->at = line;
-        return;
+        model_gin_next_line(reader);
     }
 }
 
 /* Behind "scope/module.name:": the indented lines that follow bind its parameters. */
-static enum base_status read_block(struct model_gin_reader *reader, const char *scope, const char *configurable, struct base_error *error)
+static enum base_status read_block(struct model_gin_reader *reader, const char *scope, const char *name, struct base_error *error)
 {
+    struct base_arena *arena = reader->gin->arena;
+    struct model_gin_binding binding = {.scope = scope, .configurable = model_gin_expand(reader->gin, name)};
     BASE_TRY(end_statement(reader, error));
     skip_empty_lines(reader);
-    if (!indentation(reader)) return model_gin_fail(reader, error, "the block of %.80s is empty; indented lines such as \"  emb_dim = 512\" would do", configurable);
+    if (!indentation(reader)) return model_gin_fail(reader, error, "the block of %.80s is empty; indented lines such as \"  emb_dim = 512\" would do", name);
     while (*reader->at && indentation(reader)) {
-        const char *parameter;
         reader->at += indentation(reader);
-        struct model_gin_place place = reader->place;
-        BASE_TRY(read_plain_name(reader, &parameter, error));
-        if (strchr(parameter, '.')) return model_gin_fail(reader, error, "%.80s: in a block a parameter's name stands alone", parameter);
-        BASE_TRY(read_bound_value(reader, (struct model_gin_binding){.scope = scope, .configurable = configurable, .parameter = parameter, .place = place}, error));
+        binding.place = reader->place;
+        BASE_TRY(read_plain_name(reader, &binding.parameter, error));
+        if (strchr(binding.parameter, '.')) return model_gin_fail(reader, error, "%.80s: in a block a parameter's name stands alone", binding.parameter);
+        binding.name = base_print(arena, "%s%s%s.%s", scope, *scope ? "/" : "", name, binding.parameter);
+        BASE_TRY(read_bound_value(reader, binding, error));
         BASE_TRY(end_statement(reader, error));
         skip_empty_lines(reader);
     }
@@ -256,33 +260,45 @@ static enum base_status read_binding(struct model_gin_reader *reader, struct bas
     model_gin_skip(reader, false);
     if (*reader->at == ':') {
         reader->at++;
-        return read_block(reader, scope, model_gin_expand(reader->gin, name), error);
+        return read_block(reader, scope, name, error);
     }
-    const char *dot = strrchr(name, '.');
+    const char *dot = strrchr(name, '.'), *written = base_print(reader->gin->arena, "%s%s%s", scope, *scope ? "/" : "", name);
     if (dot) dot = strrchr(name = model_gin_expand(reader->gin, name), '.');
     struct model_gin_binding binding = {.scope = scope, .configurable = dot ? base_copy_bytes(reader->gin->arena, name, (size_t)(dot - name)) : "",
-                                        .parameter = dot ? dot + 1 : name, .place = place};
-    return read_bound_value(reader, binding, error);
+                                        .parameter = dot ? dot + 1 : name, .name = written, .place = place};
+    BASE_TRY(read_bound_value(reader, binding, error));
+    return end_statement(reader, error);
+}
+
+static enum base_status read_statement(struct model_gin_reader *reader, struct base_error *error)
+{
+    static const struct { const char *word; enum base_status (*read)(struct model_gin_reader *, struct base_error *); } statements[] = {
+        {"import", read_import}, {"from", read_from_import}, {"include", read_include}};
+    for (int i = 0; i < BASE_COUNT(statements); i++) {
+        if (!starts_with_word(reader->at, statements[i].word)) continue;
+        BASE_TRY(statements[i].read(reader, error));
+        return end_statement(reader, error);
+    }
+    return read_binding(reader, error);
 }
 
 static enum base_status read_statements(struct model_gin_reader *reader, struct base_error *error)
 {
     for (skip_empty_lines(reader); *reader->at; skip_empty_lines(reader)) {
         model_gin_skip(reader, false);
-        if (starts_with_word(reader->at, "import")) BASE_TRY(read_import(reader, error));
-        else if (starts_with_word(reader->at, "from")) BASE_TRY(read_from_import(reader, error));
-        else if (starts_with_word(reader->at, "include")) BASE_TRY(read_include(reader, error));
-        else BASE_TRY(read_binding(reader, error));
-        BASE_TRY(end_statement(reader, error));
+        BASE_TRY(read_statement(reader, error));
     }
     return BASE_OK;
 }
 
 /* ---- files ---- */
 
-static enum base_status read_text(struct model_gin *gin, const char *name, const char *text, bool known, struct base_error *error)
+static enum base_status read_text(struct model_gin *gin, const char *text, struct model_gin_place place, bool known, struct base_error *error)
 {
-    struct model_gin_reader reader = {.gin = gin, .at = text, .place = {.file = name, .line = 1}, .known = known};
+    struct model_gin_reader reader = {.gin = gin, .at = text, .place = place, .known = known};
+    const char *bad = base_bad_utf8(text, strlen(text));
+    for (const char *at = text; bad && at < bad; at++) reader.place.line += *at == '\n';
+    if (bad) return model_gin_fail(&reader, error, "not UTF-8");
     if (!strncmp(text, "\xEF\xBB\xBF", 3)) reader.at += 3;
     return read_statements(&reader, error);
 }
@@ -295,7 +311,7 @@ static enum base_status read_file(struct model_gin *gin, const char *path, struc
     if (strlen(text) != length) return base_fail(error, BASE_INPUT, "%.300s: holds a NUL; a gin file is text", path);
     gin->read_bytes += length;
     if (gin->read_bytes > LARGEST_SUM_BYTES) return base_fail(error, BASE_INPUT, "%.300s: this and the files before it are more than %d bytes", path, LARGEST_SUM_BYTES);
-    return read_text(gin, path, text, false, error);
+    return read_text(gin, text, (struct model_gin_place){path, 1}, false, error);
 }
 
 /* What is known of a file that T5X ships, as gin text: settings of its runs, or a model of the zoo. NULL: nothing. */
@@ -350,7 +366,7 @@ static enum base_status include_known(struct model_gin_reader *reader, const cha
         return BASE_OK;
     }
     if (!reader->known) model_gin_note(reader->gin, reader->place, "include '%.200s': is not on the search path; what is known of it stands in", name);
-    return read_text(reader->gin, name, text, true, error);
+    return read_text(reader->gin, text, reader->place, true, error);
 }
 
 static enum base_status refuse_cycle(const struct model_gin_reader *reader, const char *path, struct base_error *error)
@@ -382,10 +398,11 @@ static enum base_status read_include(struct model_gin_reader *reader, struct bas
 
 /* ---- the whole ---- */
 
-static struct model_gin *new_gin(struct base_arena *arena)
+static struct model_gin *new_gin(struct base_arena *arena, const char *name)
 {
     struct model_gin *gin = base_new(arena, struct model_gin, 1);
     gin->arena = arena;
+    gin->name = name;
     gin->bindings = base_new(arena, struct model_gin_binding, MOST_BINDINGS);
     gin->imports = base_new(arena, struct model_gin_import, MOST_IMPORTS);
     gin->comments = base_new(arena, struct model_gin_comment, MOST_COMMENTS);
@@ -397,7 +414,7 @@ static struct model_gin *new_gin(struct base_arena *arena)
 
 enum base_status model_gin_read(struct base_arena *arena, const char *path, const char *search_path, struct model_gin **out, struct base_error *error)
 {
-    struct model_gin *gin = new_gin(arena);
+    struct model_gin *gin = new_gin(arena, path);
     gin->search_path = search_path;
     gin->stack[gin->depth++] = path;
     BASE_TRY(read_file(gin, path, error));
@@ -407,9 +424,9 @@ enum base_status model_gin_read(struct base_arena *arena, const char *path, cons
 
 enum base_status model_gin_parse(struct base_arena *arena, const char *name, const char *text, struct model_gin **out, struct base_error *error)
 {
-    struct model_gin *gin = new_gin(arena);
+    struct model_gin *gin = new_gin(arena, name);
     gin->without_files = true;
-    BASE_TRY(read_text(gin, name, text, false, error));
+    BASE_TRY(read_text(gin, text, (struct model_gin_place){name, 1}, false, error));
     *out = gin;
     return BASE_OK;
 }

@@ -8,7 +8,7 @@ struct model_gin_reader {
     struct model_gin *gin;
     const char *at;                /* NUL-terminated */
     struct model_gin_place place;  /* of `at` */
-    bool known;                    /* not a file: what this program knows of one */
+    bool known;                    /* not a file, but what this program knows of one: all of it stands where it was included */
 };
 
 /* BASE_INPUT with "FILE:LINE: " before the message. */
@@ -16,6 +16,7 @@ enum base_status model_gin_fail(const struct model_gin_reader *reader, struct ba
     __attribute__((format(printf, 3, 4)));
 /* Passes blanks, joined lines and comments; inside brackets ends of lines, too. */
 void model_gin_skip(struct model_gin_reader *reader, bool in_brackets);
+void model_gin_next_line(struct model_gin_reader *reader); /* past the end of this one */
 /* "scope/module.name"; scope is "" if there is none. */
 enum base_status model_gin_read_name(struct model_gin_reader *reader, const char **scope, const char **name, struct base_error *error);
 enum base_status model_gin_read_value(struct model_gin_reader *reader, const struct model_gin_value **out, struct base_error *error);

@@ -321,6 +321,17 @@ enum base_status model_gin_model(struct model_gin *gin, struct model_gin_model *
 
 /* ---- a model as gin ---- */
 
+void model_gin_put_quoted(struct base_text *out, const char *text)
+{
+    base_put(out, "'");
+    for (const char *at = text; *at; at++) {
+        bool plain = (unsigned char)*at >= ' ' && *at != '\\' && *at != '\'';
+        if (plain) base_put_bytes(out, at, 1);
+        else base_putf(out, "\\x%02x", (unsigned)(unsigned char)*at);
+    }
+    base_put(out, "'");
+}
+
 static const struct network *network_of(const struct model_config *config)
 {
     int i = 0;
@@ -347,6 +358,13 @@ static void put_sizes(const struct model_config *config, const char *dtype, cons
     if (config->float32_attention_logits) base_put(out, "  float32_attention_logits = True\n");
     if (config->scan_layers) base_put(out, "  scan_layers = True\n");
     if (config->scan_layers && remat_policy) base_putf(out, "  remat_policy = '%s'\n", remat_policy);
+}
+
+void model_gin_put_network(const struct model_config *config, const char *dtype, const char *remat_policy, struct base_text *out)
+{
+    const struct network *network = network_of(config);
+    base_putf(out, "from %.*s import network\n\nnetwork.%s.dtype = '%s'\n", (int)(strlen(network->module) - strlen(".network")), network->module, network->config, dtype);
+    if (config->scan_layers && remat_policy) base_putf(out, "network.%s.remat_policy = '%s'\n", network->config, remat_policy);
 }
 
 void model_gin_put_model(const struct model_config *config, const char *dtype, const char *remat_policy, struct base_text *out)

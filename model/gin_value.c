@@ -30,10 +30,10 @@ static bool is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-static void next_line(struct model_gin_reader *reader)
+void model_gin_next_line(struct model_gin_reader *reader)
 {
     reader->at++;
-    reader->place.line++;
+    if (!reader->known) reader->place.line++;
 }
 
 /* A backslash at the end of a line joins it with the next. */
@@ -55,7 +55,7 @@ void model_gin_skip(struct model_gin_reader *reader, bool in_brackets)
             reader->at += length;
         } else if (joint || (in_brackets && *reader->at == '\n')) {
             reader->at += joint;
-            next_line(reader);
+            model_gin_next_line(reader);
         } else {
             return;
         }
@@ -185,7 +185,7 @@ static enum base_status read_escape(struct model_gin_reader *reader, struct base
         reader->at++;
         return BASE_OK;
     }
-    if (c == '\n') return next_line(reader), BASE_OK;
+    if (c == '\n') return model_gin_next_line(reader), BASE_OK;
     if (c == 'x' || c == 'u' || c == 'U') return read_code_point(reader, text, error);
     if (c == '0') return model_gin_fail(reader, error, "a string cannot hold a NUL");
     base_put(text, "\\");
@@ -206,8 +206,9 @@ static enum base_status read_string(struct model_gin_reader *reader, struct base
             BASE_TRY(read_escape(reader, text, error));
             continue;
         }
-        if (*reader->at == '\n') reader->place.line++;
-        base_put_bytes(text, reader->at++, 1);
+        base_put_bytes(text, reader->at, 1);
+        if (*reader->at == '\n') model_gin_next_line(reader);
+        else reader->at++;
     }
     reader->at += quotes;
     return BASE_OK;

@@ -48,10 +48,8 @@ static enum base_status wrong_kind(const char *what, const char *needed, const s
     return base_fail(error, BASE_INPUT, "%.300s:%d: %s: is %s; %s is needed", place.file, place.line, what, kind_name(value->kind), needed);
 }
 
-static enum base_status read_whole(struct draft *draft, const char *what, const struct model_gin_value *value, struct model_gin_place place, int64_t low, int64_t *out,
-                                   struct base_error *error)
+static enum base_status read_whole(const char *what, const struct model_gin_value *value, struct model_gin_place place, int64_t low, int64_t *out, struct base_error *error)
 {
-    (void)draft;
     if (value->kind != MODEL_GIN_NUMBER) return wrong_kind(what, "a whole number", value, place, error);
     if (base_parse_int(value->text, what, low, INT32_MAX, out, error) == BASE_OK) return BASE_OK;
     return base_fail_in(error, "%.300s:%d", place.file, place.line);
@@ -61,7 +59,7 @@ static enum base_status set_whole(struct draft *draft, enum sim_key key, const s
 {
     int64_t number;
     if (is_open(draft, sim_key_names[key], value, place)) return BASE_OK;
-    BASE_TRY(read_whole(draft, sim_key_names[key], value, place, low, &number, error));
+    BASE_TRY(read_whole(sim_key_names[key], value, place, low, &number, error));
     set(draft, key, base_print(draft->arena, "%lld", (long long)number), place);
     return BASE_OK;
 }
@@ -132,6 +130,14 @@ static enum base_status read_trainer(struct draft *draft, struct base_error *err
     struct callee trainer = find_callee(draft, "trainer_cls", "", "Trainer"), train = {"", "train"};
     BASE_TRY(set_whole(draft, SIM_NUM_MICROBATCHES, get(draft, trainer, "num_microbatches", &place), place, 0, error));
     return set_whole(draft, SIM_SEED, get_or_macro(draft, train, "random_seed", "RANDOM_SEED", &place), place, 0, error);
+}
+
+/* Closes what is JSON inside a plan; a document would end its line. */
+static void close_value(struct base_json_writer *writer, char bracket)
+{
+    struct base_text *text = writer->text;
+    base_json_close(writer, bracket);
+    while (writer->depth == 0 && text->length && text->data[text->length - 1] == '\n') text->data[--text->length] = '\0';
 }
 
 /* ---- axis rules ---- */
@@ -219,7 +225,7 @@ static enum base_status set_rules(struct draft *draft, const struct model_rules 
     if (!put_rules(draft, &writer, list, place))
         return base_fail(error, BASE_INPUT, "%.300s:%d: logical_axis_rules: pairs of a logical axis and a mesh axis, None or several mesh axes are needed, as in [('batch', 'data'), ('embed', None)]",
                          place.file, place.line);
-    base_json_close(&writer, ']');
+    close_value(&writer, ']');
     if (model_rules_parse(draft->arena, text.data, &rules, error) != BASE_OK) return base_fail_in(error, "%.300s:%d", place.file, place.line);
     set(draft, SIM_RULES, name_rules(draft, text.data, &rules), place);
     return BASE_OK;
@@ -231,7 +237,7 @@ static enum base_status read_dims(struct draft *draft, struct callee standard, c
     const struct model_gin_value *value = get(draft, standard, parameter, &place);
     *out = 1;
     if (is_open(draft, parameter, value, place)) return BASE_OK;
-    BASE_TRY(read_whole(draft, parameter, value, place, 1, out, error));
+    BASE_TRY(read_whole(parameter, value, place, 1, out, error));
     if (*out > 2) return base_fail(error, BASE_INPUT, "%.300s:%d: %s: %lld is not supported; 1 or 2 would do", place.file, place.line, parameter, (long long)*out);
     return BASE_OK;
 }
@@ -276,7 +282,7 @@ static enum base_status read_submesh(struct draft *draft, struct callee partitio
         int64_t number;
         const struct model_gin_value *value = model_gin_follow(draft->gin, item, &place);
         if (!value) return wrong_kind("model_parallel_submesh", "a whole number", item, place, error);
-        BASE_TRY(read_whole(draft, "model_parallel_submesh", value, place, 1, &number, error));
+        BASE_TRY(read_whole("model_parallel_submesh", value, place, 1, &number, error));
         base_putf(&text, "%s%lld", text.length ? "," : "", (long long)number);
     }
     if (text.length) set(draft, SIM_SUBMESH, text.data, place);
@@ -360,6 +366,86 @@ static enum base_status read_rate(struct draft *draft, const struct model_gin_va
     return read_schedule(draft, (struct callee){"", "create_learning_rate_scheduler"}, error);
 }
 
+/* What a bound option is in the JSON of a plan; false: code makes it. */
+static bool put_adafactor_value(struct draft *draft, const struct model_gin_value *value, struct model_gin_place place, struct base_json_writer *writer)
+{
+    const struct base_json *number;
+    struct base_error ignored;
+    switch (value->kind) {
+    case MODEL_GIN_NONE: return base_json_put_null(writer), true;
+    case MODEL_GIN_BOOL: return base_json_put_bool(writer, *value->text == 'T'), true;
+    case MODEL_GIN_STRING: return base_json_put_string(writer, value->text), true;
+    case MODEL_GIN_NUMBER:
+        if (base_json_parse(draft->arena, value->text, strlen(value->text), &number, &ignored) != BASE_OK) return false;
+        return base_json_put_value(writer, number), true;
+    case MODEL_GIN_REFERENCE:
+        base_json_put_string(writer, !strcmp(last_part(value->text), "standard_logical_factor_rules") ? "standard" : last_part(value->text));
+        return true;
+    case MODEL_GIN_DICT: break;
+    case MODEL_GIN_LIST:
+    case MODEL_GIN_TUPLE:
+    case MODEL_GIN_MACRO: return false;
+    }
+    base_json_open(writer, '{');
+    for (const struct model_gin_value *key = value->child; key; key = key->next->next) {
+        const struct model_gin_value *kind = model_gin_follow(draft->gin, key->next, &place);
+        if (key->kind != MODEL_GIN_STRING) return false;
+        base_json_key(writer, key->text);
+        if (kind && kind->text && kind->kind != MODEL_GIN_NONE) base_json_put_string(writer, last_part(kind->text));
+        else base_json_put_null(writer);
+    }
+    base_json_close(writer, '}');
+    return true;
+}
+
+/* Options in one spelling, to compare them. NULL: they are none. */
+static const char *canonical_adafactor(struct base_arena *arena, const char *text, struct base_error *error)
+{
+    struct model_adafactor options;
+    struct base_text lines = {.arena = arena};
+    if (model_adafactor_parse(arena, text, &options, error) != BASE_OK) return NULL;
+    model_adafactor_put_gin(&options, &lines);
+    return lines.data;
+}
+
+/* One option as a member of the object, unless it is bound to T5X's default. */
+static enum base_status read_adafactor_option(struct draft *draft, const struct model_gin_value *optimizer, const char *name, struct base_json_writer *object, struct base_error *error)
+{
+    struct model_gin_place place = {0};
+    struct base_text one = {.arena = draft->arena};
+    struct base_json_writer writer = {.text = &one, .compact = true};
+    const struct model_gin_value *value = model_gin_get(draft->gin, optimizer->scope, optimizer->text, name, &place);
+    if (!value) return BASE_OK;
+    base_json_open(&writer, '{');
+    base_json_key(&writer, name);
+    if (!put_adafactor_value(draft, value, place, &writer)) {
+        model_gin_note(draft->gin, place, "%s: is %s, which a plan does not hold; skipped", name, kind_name(value->kind));
+        return BASE_OK;
+    }
+    base_json_close(&writer, '}');
+    const char *meant = canonical_adafactor(draft->arena, one.data, error);
+    if (!meant) return base_fail_in(error, "%.300s:%d", place.file, place.line);
+    if (!strcmp(meant, canonical_adafactor(draft->arena, "{}", error))) return BASE_OK;
+    const struct base_json *document;
+    BASE_TRY(base_json_parse(draft->arena, one.data, one.length, &document, error));
+    base_json_key(object, name);
+    base_json_put_value(object, document->child);
+    draft->plan.places[SIM_ADAFACTOR] = place;
+    return BASE_OK;
+}
+
+static enum base_status read_adafactor(struct draft *draft, const struct model_gin_value *optimizer, struct base_error *error)
+{
+    struct base_text text = {.arena = draft->arena};
+    struct base_json_writer writer = {.text = &text, .compact = true};
+    const char *name;
+    base_json_open(&writer, '{');
+    for (int i = 0; (name = model_adafactor_option(i)); i++) BASE_TRY(read_adafactor_option(draft, optimizer, name, &writer, error));
+    close_value(&writer, '}');
+    if (draft->plan.places[SIM_ADAFACTOR].file) draft->plan.text.values[SIM_ADAFACTOR] = text.data;
+    return BASE_OK;
+}
+
 static enum base_status read_optimizer(struct draft *draft, struct base_error *error)
 {
     struct model_gin_place place = {0};
@@ -375,6 +461,7 @@ static enum base_status read_optimizer(struct draft *draft, struct base_error *e
     }
     if (optimizers[which].remark) model_gin_note(draft->gin, place, "optimizer: %s", optimizers[which].remark);
     set(draft, SIM_OPTIMIZER, optimizers[which].optimizer, place);
+    if (!strcmp(optimizers[which].name, "Adafactor")) BASE_TRY(read_adafactor(draft, optimizer, error));
     return read_rate(draft, optimizer, error);
 }
 
@@ -450,6 +537,10 @@ static bool same_meaning(struct base_arena *arena, enum sim_key key, const char 
     if (!strcmp(a, b) || key == SIM_MODEL) return true; /* models were compared size by size */
     if (key == SIM_RULES)
         return model_rules_parse(arena, a, &rules_a, &ignored) == BASE_OK && model_rules_parse(arena, b, &rules_b, &ignored) == BASE_OK && same_rules(&rules_a, &rules_b);
+    if (key == SIM_ADAFACTOR) {
+        const char *one = canonical_adafactor(arena, a, &ignored), *other = canonical_adafactor(arena, b, &ignored);
+        return one && other && !strcmp(one, other);
+    }
     if (base_parse_double(a, "", -1e300, 1e300, &number_a, &ignored) != BASE_OK || base_parse_double(b, "", -1e300, 1e300, &number_b, &ignored) != BASE_OK) return false;
     return !(number_a < number_b || number_a > number_b);
 }
@@ -525,8 +616,7 @@ static void note_skipped(struct model_gin *gin)
     for (int i = 0; i < gin->binding_count; i++) {
         const struct model_gin_binding *binding = &gin->bindings[i];
         if (binding->used || binding->overridden || binding->known) continue;
-        model_gin_note(gin, binding->place, "%.60s%s%.80s%s%.60s: no part of a plan; skipped", binding->scope, *binding->scope ? "/" : "", binding->configurable,
-                       *binding->configurable ? "." : "", binding->parameter);
+        model_gin_note(gin, binding->place, "%.200s: no part of a plan; skipped", binding->name);
     }
 }
 
@@ -537,7 +627,7 @@ enum base_status sim_plan_from_gin(struct model_gin *gin, struct sim_gin_plan *o
     bool any = false;
     for (int i = 0; i < BASE_COUNT(readers); i++) BASE_TRY(readers[i](&draft, error));
     for (int i = 0; i < SIM_KEY_COUNT; i++) any = any || draft.plan.text.values[i];
-    if (!any) return base_fail(error, BASE_INPUT, "says nothing that a plan holds; MODEL, TASK_FEATURE_LENGTHS, BATCH_SIZE or partitioning.PjitPartitioner would");
+    if (!any) return base_fail(error, BASE_INPUT, "%.300s: says nothing that a plan holds; MODEL, TASK_FEATURE_LENGTHS, BATCH_SIZE or partitioning.PjitPartitioner would", gin->name);
     note_skipped(gin);
     *out = draft.plan;
     return BASE_OK;

@@ -16,8 +16,9 @@
 #include "base/base.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+extern const int fuzz_runs;
 
-enum { LARGEST_INPUT_BYTES = 16384, MOST_SEEDS = 4096, MOST_TOKENS = 512, LONGEST_TRY_S = 20, RUNS = 400 };
+enum { LARGEST_INPUT_BYTES = 16384, MOST_SEEDS = 4096, MOST_TOKENS = 512, LONGEST_TRY_S = 20 };
 
 struct seed { uint8_t *bytes; size_t size; };
 
@@ -203,7 +204,7 @@ struct wish { int64_t runs; double seconds; uint64_t seed; };
 
 static struct wish read_arguments(struct driver *d, int count, char **arguments)
 {
-    struct wish wish = {.runs = RUNS, .seed = 1};
+    struct wish wish = {.runs = fuzz_runs, .seed = 1};
     const char *value;
     for (int i = 1; i < count; i++) {
         if ((value = option(&i, count, arguments, "--runs"))) wish.runs = atoll(value);

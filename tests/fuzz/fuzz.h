@@ -1,4 +1,4 @@
-/* fuzz: what the fuzz targets share. A target is a source of its own with one FUZZ_TARGET(check); libFuzzer calls it
+/* fuzz: what the fuzz targets share. A target is a source of its own with one FUZZ_TARGET(check, runs); libFuzzer calls it
  * (make fuzz), or driver.c does (make test). A check gets the input with a NUL behind it and an arena of its own; what
  * must hold is said with FUZZ_CHECK, and what cannot be accepted is left with return. */
 #ifndef FUZZ_H
@@ -36,7 +36,10 @@ static inline int fuzz_run(const uint8_t *data, size_t size, fuzz_check *check)
     return 0;
 }
 
-#define FUZZ_TARGET(check)                                       \
+/* runs: how many mutations `make test` tries, about a second's worth. */
+#define FUZZ_TARGET(check, runs)                                  \
+    extern const int fuzz_runs;                                   \
+    const int fuzz_runs = runs;                                   \
     int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size); \
     int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)  \
     {                                                             \

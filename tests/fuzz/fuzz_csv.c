@@ -62,4 +62,4 @@ static void check(struct base_arena *arena, const char *text, size_t length)
     check_sweep(arena, text, length);
 }
 
-FUZZ_TARGET(check)
+FUZZ_TARGET(check, 150)

@@ -53,7 +53,7 @@ static const char *print(struct base_arena *arena, const struct model_gin *gin)
     struct base_text out = {.arena = arena};
     for (int i = 0; i < gin->binding_count; i++) {
         const struct model_gin_binding *b = &gin->bindings[i];
-        base_putf(&out, "%s%s%s%s%s = ", b->scope, *b->scope ? "/" : "", b->configurable, *b->configurable ? "." : "", b->parameter);
+        base_putf(&out, "%s%s%s%s%s=", b->scope, *b->scope ? "/" : "", b->configurable, *b->configurable ? "." : "", b->parameter);
         put_value(&out, b->value);
         base_put(&out, "\n");
     }
@@ -95,6 +95,28 @@ static void check_model(struct base_arena *arena, struct model_gin *gin)
                && again.config.logits_via_embedding == model.config.logits_via_embedding);
 }
 
+/* A plan that is found in it is found again in its JSON form. */
+static void check_plan(struct base_arena *arena, struct model_gin *gin)
+{
+    struct sim_gin_plan plan;
+    struct sim_plan_text again;
+    struct base_error error = {0};
+    struct base_text json = {.arena = arena};
+    struct base_json_writer writer = {.text = &json};
+    if (sim_plan_from_gin(gin, &plan, &error) != BASE_OK) {
+        FUZZ_CHECK(error.status == BASE_INPUT && *error.text);
+        return;
+    }
+    sim_plan_put_json(arena, &plan.text, &writer);
+    if (sim_plan_from_json(arena, fuzz_parse(arena, json.data), &again, &error) != BASE_OK) {
+        FUZZ_CHECK(error.status == BASE_INPUT); /* a value that is none is written as a string */
+        return;
+    }
+    for (int k = 0; k < SIM_KEY_COUNT; k++)
+        if (!fuzz_same(plan.text.values[k], again.values[k])) fprintf(stderr, "%s: %s, %s\n%s\n", sim_key_names[k], plan.text.values[k], again.values[k], json.data);
+    for (int k = 0; k < SIM_KEY_COUNT; k++) FUZZ_CHECK(fuzz_same(plan.text.values[k], again.values[k]));
+}
+
 static void check(struct base_arena *arena, const char *text, size_t length)
 {
     struct model_gin *gin = strlen(text) == length ? parse(arena, text) : NULL;
@@ -103,6 +125,7 @@ static void check(struct base_arena *arena, const char *text, size_t length)
     struct model_gin *again = parse(arena, once);
     FUZZ_CHECK(again && fuzz_same(once, print(arena, again)));
     check_model(arena, gin);
+    check_plan(arena, gin);
 }
 
-FUZZ_TARGET(check)
+FUZZ_TARGET(check, 5000)

@@ -61,4 +61,4 @@ static void check(struct base_arena *arena, const char *text, size_t length)
     check_parameters(arena, &config);
 }
 
-FUZZ_TARGET(check)
+FUZZ_TARGET(check, 4000)

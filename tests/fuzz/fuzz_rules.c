@@ -47,4 +47,4 @@ static void check(struct base_arena *arena, const char *text, size_t length)
         FUZZ_CHECK(fuzz_same(ask(arena, text, axes, fallbacks[i]), ask(arena, printed, axes, fallbacks[i])));
 }
 
-FUZZ_TARGET(check)
+FUZZ_TARGET(check, 20000)

@@ -71,4 +71,4 @@ static void check(struct base_arena *arena, const char *text, size_t length)
     FUZZ_CHECK(fuzz_command(arena, "topology", 1, arguments, &error));
 }
 
-FUZZ_TARGET(check)
+FUZZ_TARGET(check, 8000)

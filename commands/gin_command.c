@@ -1,0 +1,101 @@
+/* `import` and `export`: plans from T5X's gin files, and files that launch a plan. */
+#include "commands/commands.h"
+#include "reports/reports.h"
+#include "sim/sim.h"
+
+#include <string.h>
+
+/* ---- import ---- */
+
+/* A line a key: what it is, and where that stands. */
+static void put_text(const struct sim_gin_plan *plan, struct base_text *out)
+{
+    enum { LONGEST_VALUE = 60 };
+    int widest = 0;
+    for (int key = 0; key < SIM_KEY_COUNT; key++) {
+        int length = plan->text.values[key] ? (int)strlen(plan->text.values[key]) : 0;
+        if (length > widest && length <= LONGEST_VALUE) widest = length;
+    }
+    for (int key = 0; key < SIM_KEY_COUNT; key++) {
+        const char *value = plan->text.values[key];
+        if (value) base_putf(out, "%-24s %-*s  %s:%d\n", sim_key_names[key], widest, value, plan->places[key].file, plan->places[key].line);
+    }
+}
+
+static enum base_status run_import(struct commands_context *context, const struct base_arguments *arguments, struct base_text *out, struct base_error *error)
+{
+    struct sim_gin_plan plan;
+    if (!arguments->positional_count) return base_fail(error, BASE_USAGE, "import: FILE.gin is missing");
+    BASE_TRY(commands_read_gin(context, arguments->positional[0], base_argument(arguments, "--gin-search-path"), &plan, error));
+    if (!context->json) {
+        put_text(&plan, out);
+        if (!plan.text.values[SIM_TOPOLOGY])
+            commands_note(context, base_print(context->arena, "%s: no gin file says the topology; --topology T, or a line \"# meshwright: topology = v4-512\" in the file would", arguments->positional[0]));
+        return BASE_OK;
+    }
+    struct base_json_writer writer = {.text = out, .compact = context->compact};
+    sim_plan_put_json(context->arena, &plan.text, &writer);
+    return BASE_OK;
+}
+
+static const struct base_option import_options[] = {COMMANDS_GIN, COMMANDS_COMMON};
+
+const struct commands_command commands_import = {
+    .name = "import",
+    .summary = "read a plan from a gin file of T5X: model, lengths, batch, partitioner and rules, optimizer",
+    .usage = "import FILE.gin [--gin-search-path DIR]",
+    .examples = "  meshwright import examples/wmt_two_way.gin\n"
+                "  meshwright import examples/wmt_two_way.gin --json --out plan.json\n",
+    .options = import_options,
+    .option_count = BASE_COUNT(import_options),
+    .positional_limit = 1,
+    .run = run_import,
+};
+
+/* ---- export ---- */
+
+static void put_document(const struct commands_context *context, const char *format, const struct base_text *text, struct base_text *out)
+{
+    struct base_json_writer writer = {.text = out, .compact = context->compact};
+    base_json_open(&writer, '{');
+    base_json_key(&writer, "format");
+    base_json_put_string(&writer, format);
+    base_json_key(&writer, "text");
+    base_json_put_string(&writer, text->data);
+    base_json_close(&writer, '}');
+}
+
+static enum base_status run_export(struct commands_context *context, const struct base_arguments *arguments, struct base_text *out, struct base_error *error)
+{
+    const char *path = arguments->positional_count ? arguments->positional[0] : NULL, *format = base_argument(arguments, "--format");
+    struct sim_plan_text text;
+    struct sim_plan plan;
+    struct base_text launcher = {.arena = context->arena};
+    if (!path) return base_fail(error, BASE_USAGE, "export: PLAN is missing: a JSON file, or a gin file");
+    if (!format) return base_fail(error, BASE_USAGE, "export: --format is missing; gin, jax or slurm would do");
+    BASE_TRY(commands_read_plan(context, path, base_argument(arguments, "--gin-search-path"), &text, error));
+    enum base_status status = sim_plan_check(context->cache, context->arena, &text, MODEL_STEP_TRAIN, false, &plan, error);
+    if (status == BASE_OK) status = reports_launch(context->arena, format, &text, &plan, &launcher, error);
+    if (status != BASE_OK) return status == BASE_USAGE ? status : base_fail_in(error, "%s", path);
+    if (context->json) put_document(context, format, &launcher, out);
+    else base_put_bytes(out, launcher.data, launcher.length);
+    return BASE_OK;
+}
+
+static const struct base_option export_options[] = {
+    {"--format", "gin|jax|slurm", "a run file of T5X, a mesh with its shardings in plain JAX, or a job script for GPU nodes", NULL},
+    COMMANDS_GIN,
+    COMMANDS_COMMON,
+};
+
+const struct commands_command commands_export = {
+    .name = "export",
+    .summary = "write what launches a plan: T5X's gin, plain JAX, or a Slurm job",
+    .usage = "export PLAN --format gin|jax|slurm",
+    .examples = "  meshwright export examples/t5_11b_v4_512.json --format gin --out run.gin\n"
+                "  meshwright export examples/t5_11b_v4_512.json --format jax\n",
+    .options = export_options,
+    .option_count = BASE_COUNT(export_options),
+    .positional_limit = 1,
+    .run = run_export,
+};

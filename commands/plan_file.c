@@ -1,0 +1,41 @@
+/* A plan in a file: JSON, or T5X's gin. */
+#include "commands/commands.h"
+#include "sim/sim.h"
+
+#include <string.h>
+
+enum { LARGEST_PLAN_BYTES = 1 << 20 };
+
+static enum base_status read_json(struct base_arena *arena, const char *path, struct sim_plan_text *out, struct base_error *error)
+{
+    const char *text;
+    size_t length;
+    const struct base_json *document;
+    BASE_TRY(base_read_file(arena, path, LARGEST_PLAN_BYTES, &text, &length, error));
+    enum base_status status = base_json_parse(arena, text, length, &document, error);
+    if (status == BASE_OK) status = sim_plan_from_json(arena, document, out, error);
+    return status == BASE_OK ? BASE_OK : base_fail_in(error, "%s", path);
+}
+
+void commands_note(const struct commands_context *context, const char *text)
+{
+    if (context->note) context->note(context->note_where, text);
+}
+
+enum base_status commands_read_gin(struct commands_context *context, const char *path, const char *search_path, struct sim_gin_plan *out, struct base_error *error)
+{
+    struct model_gin *gin;
+    BASE_TRY(model_gin_read(context->arena, path, search_path, &gin, error));
+    BASE_TRY(sim_plan_from_gin(gin, out, error));
+    for (int i = 0; i < gin->note_count; i++) commands_note(context, gin->notes[i]);
+    return BASE_OK;
+}
+
+enum base_status commands_read_plan(struct commands_context *context, const char *path, const char *search_path, struct sim_plan_text *out, struct base_error *error)
+{
+    struct sim_gin_plan plan;
+    if (!model_gin_is_gin(path)) return read_json(context->arena, path, out, error);
+    BASE_TRY(commands_read_gin(context, path, search_path, &plan, error));
+    *out = plan.text;
+    return BASE_OK;
+}

@@ -1,0 +1,263 @@
+/* A plan as a run file of T5X. The file is read back before it is given out: what gin did not say goes into comment lines, and
+ * a plan that does not come back the same is refused. */
+#include "reports/launch.h"
+
+#include <string.h>
+
+/* ---- formats ---- */
+
+typedef enum base_status launcher(struct base_arena *arena, const struct sim_plan_text *text, const struct sim_plan *plan, struct base_text *out, struct base_error *error);
+
+enum base_status reports_launch(struct base_arena *arena, const char *format, const struct sim_plan_text *text, const struct sim_plan *plan, struct base_text *out, struct base_error *error)
+{
+    static const char *const names[] = {"gin", "jax", "slurm"};
+    static launcher *const launchers[] = {reports_launch_gin, reports_launch_jax, reports_launch_slurm};
+    int which;
+    if (base_parse_word(format, "--format", names, BASE_COUNT(names), &which, error) != BASE_OK) return error->status = BASE_USAGE;
+    return launchers[which](arena, text, plan, out, error);
+}
+
+void reports_launch_title(const struct sim_plan *plan, struct base_text *out)
+{
+    base_putf(out, "%s on %s, batch %lld", plan->model_text, plan->topology_text, (long long)plan->batch_size);
+    if (plan->num_microbatches > 1) base_putf(out, " in %lld microbatches", (long long)plan->num_microbatches);
+}
+
+/* ---- the model ---- */
+
+/* T5X has three policies; selective recomputation keeps about what minimal keeps. */
+static const char *remat_name(enum model_remat remat)
+{
+    return remat == MODEL_REMAT_NONE ? "none" : remat == MODEL_REMAT_FULL ? "full" : "minimal";
+}
+
+/* The gin file of T5X that a zoo name stands for; NULL: the model is no zoo name. */
+static enum base_status find_source(struct base_arena *arena, const char *name, const char **out, struct base_error *error)
+{
+    const struct model_zoo_model *models;
+    int count;
+    BASE_TRY(model_zoo(arena, &models, &count, error));
+    *out = NULL;
+    for (int i = 0; i < count; i++)
+        if (!strcmp(models[i].name, name)) *out = models[i].source;
+    return BASE_OK;
+}
+
+static enum base_status put_model(struct base_arena *arena, const struct sim_plan *plan, struct base_text *out, struct base_error *error)
+{
+    const char *source, *remat = remat_name(plan->options.remat);
+    const char *dtype = plan->options.dtype == MODEL_FP8 ? "bfloat16" : model_dtype_name(plan->options.dtype);
+    BASE_TRY(find_source(arena, plan->model_text, &source, error));
+    if (source) base_putf(out, "include '%s'\n", source);
+    base_put(out, "include 't5x/configs/runs/pretrain.gin'\n\n");
+    if (source) model_gin_put_network(plan->config, dtype, remat, out);
+    else base_put(out, "VOCABULARY = %gin.REQUIRED  # a seqio vocabulary of at most vocab_size tokens\n");
+    if (!source) model_gin_put_model(plan->config, dtype, remat, out);
+    return BASE_OK;
+}
+
+/* ---- the run ---- */
+
+static void put_data(const struct sim_plan_text *text, const struct sim_plan *plan, struct base_text *out)
+{
+    const char *inputs = text->values[SIM_INPUTS_LENGTH], *seed = text->values[SIM_SEED];
+    base_put(out, "\nTASK_FEATURE_LENGTHS = {");
+    if (inputs && *inputs) base_putf(out, "'inputs': %lld, ", (long long)plan->inputs_length);
+    base_putf(out, "'targets': %lld}\nBATCH_SIZE = %lld\nDROPOUT_RATE = 0.0\n", (long long)plan->targets_length, (long long)plan->batch_size);
+    if (seed && *seed) base_putf(out, "RANDOM_SEED = %lld\n", (long long)plan->seed);
+    base_put(out, "train/utils.DatasetConfig.batch_size = %BATCH_SIZE\ntrain_eval/utils.DatasetConfig.batch_size = %BATCH_SIZE\n");
+}
+
+static void put_optimizer(const struct sim_plan *plan, struct base_text *out)
+{
+    struct model_adafactor defaults = model_adafactor_defaults();
+    const char *name = plan->options.optimizer == MODEL_SGD ? "sgd" : "adamw";
+    bool adafactor = plan->options.optimizer == MODEL_ADAFACTOR;
+    if (adafactor) {
+        base_put(out, "\nOPTIMIZER = @adafactor.Adafactor()\nadafactor.Adafactor:\n");
+        model_adafactor_put_gin(plan->options.adafactor ? plan->options.adafactor : &defaults, out);
+    } else {
+        base_putf(out, "\nOPTIMIZER = @optimizers.chain()\noptimizers.chain.transformations = [@optax.%s()]\noptax.%s.learning_rate = ", name, name);
+        base_put_double(out, plan->learning_rate);
+        base_put(out, "\n");
+    }
+    base_put(out, "\nutils.create_learning_rate_scheduler:\n  factors = 'constant'\n  base_learning_rate = ");
+    base_put_double(out, plan->learning_rate);
+    base_put(out, "\n");
+}
+
+static void put_axes(const struct model_axes *axes, struct base_text *out)
+{
+    if (!axes->count) base_put(out, "None");
+    if (axes->count > 1) base_put(out, "(");
+    for (int i = 0; i < axes->count; i++) {
+        if (i) base_put(out, ", ");
+        if (axes->names[i]) model_gin_put_quoted(out, axes->names[i]);
+        else base_put(out, "None");
+    }
+    if (axes->count > 1) base_put(out, ")");
+}
+
+/* gin has no word for JAX's UNCONSTRAINED, and none for a rule or a mesh axis without a name. */
+static bool can_be_said(const struct model_rules *rules)
+{
+    bool can = true;
+    for (int i = 0; i < rules->count; i++) {
+        const struct model_axes *axes = &rules->rules[i].value;
+        can = can && rules->rules[i].logical && !axes->unconstrained;
+        for (int j = 0; j < axes->count; j++) can = can && axes->names[j];
+    }
+    return can;
+}
+
+static void put_rules(const struct sim_plan *plan, struct base_text *out)
+{
+    const char *name = plan->rules_text;
+    bool standard = !strncmp(name, "standard", strlen("standard"));
+    const char *dims = strchr(name, ':');
+    if (standard) {
+        base_put(out, "@partitioning.standard_logical_axis_rules()\npartitioning.standard_logical_axis_rules:\n");
+        base_putf(out, "  activation_partitioning_dims = %c\n  parameter_partitioning_dims = %c\n", dims ? dims[1] : '1', dims ? dims[strlen(dims) - 1] : '1');
+        return;
+    }
+    if (!can_be_said(plan->rules)) {
+        base_put(out, "%gin.REQUIRED  # the rules of the comment below hold what only Python can say\n");
+        return;
+    }
+    base_put(out, "[\n");
+    for (int i = 0; i < plan->rules->count; i++) {
+        base_put(out, "      (");
+        model_gin_put_quoted(out, plan->rules->rules[i].logical);
+        base_put(out, ", ");
+        put_axes(&plan->rules->rules[i].value, out);
+        base_put(out, "),\n");
+    }
+    base_put(out, "  ]\n");
+}
+
+static void put_partitioner(const struct sim_plan_text *text, const struct sim_plan *plan, struct base_text *out)
+{
+    const char *microbatches = text->values[SIM_NUM_MICROBATCHES], *partitions = text->values[SIM_NUM_PARTITIONS];
+    base_putf(out, "\ntrainer.Trainer.num_microbatches = %s\n", microbatches && *microbatches ? microbatches : "None");
+    base_put(out, "\ntrain_script.train.partitioner = @partitioning.PjitPartitioner()\npartitioning.PjitPartitioner:\n");
+    base_putf(out, "  num_partitions = %s\n  model_parallel_submesh = ", partitions && *partitions ? partitions : "1");
+    for (int i = 0; i < plan->submesh_count; i++) base_putf(out, "%s%d", i ? ", " : "(", plan->submesh[i]);
+    base_put(out, plan->submesh_count > 1 ? ")\n" : plan->submesh_count ? ",)\n" : "None\n");
+    base_put(out, "  logical_axis_rules = ");
+    put_rules(plan, out);
+}
+
+static enum base_status put_body(struct base_arena *arena, const struct sim_plan_text *text, const struct sim_plan *plan, struct base_text *out, struct base_error *error)
+{
+    bool adafactor = plan->options.optimizer == MODEL_ADAFACTOR;
+    base_put(out, "# ");
+    reports_launch_title(plan, out);
+    base_put(out, ": a run file of T5X, written by meshwright export\n"
+                  "#   python3 -m t5x.train --gin_file=FILE --gin.MODEL_DIR='\"…\"' --gin.MIXTURE_OR_TASK_NAME='\"…\"' --gin.TRAIN_STEPS=…\n"
+                  "from __gin__ import dynamic_registration\n\nimport __main__ as train_script\n");
+    base_put(out, adafactor ? "from t5x import adafactor\n" : "import optax\nfrom t5x import optimizers\n");
+    base_put(out, "from t5x import partitioning\nfrom t5x import trainer\nfrom t5x import utils\n\n");
+    BASE_TRY(put_model(arena, plan, out, error));
+    put_data(text, plan, out);
+    put_optimizer(plan, out);
+    put_partitioner(text, plan, out);
+    return BASE_OK;
+}
+
+/* ---- what gin does not say ---- */
+
+static enum base_status read_back(struct base_arena *arena, const struct base_text *body, struct sim_plan_text *out, struct base_error *error)
+{
+    struct model_gin *gin;
+    struct sim_gin_plan plan;
+    BASE_TRY(model_gin_parse(arena, "export", body->data, &gin, error));
+    BASE_TRY(sim_plan_from_gin(gin, &plan, error));
+    *out = plan.text;
+    return BASE_OK;
+}
+
+static bool is_given(const struct sim_plan_text *text, int key)
+{
+    return text->values[key] && *text->values[key];
+}
+
+/* A model in a file of its own is said by the bindings, in the words of its sizes. */
+static bool is_model_file(const struct sim_plan_text *text, int key)
+{
+    return key == SIM_MODEL && *text->values[key] == '@';
+}
+
+static enum base_status refuse_breaks(const struct sim_plan_text *text, struct base_error *error)
+{
+    for (int key = 0; key < SIM_KEY_COUNT; key++)
+        for (const char *at = is_given(text, key) ? text->values[key] : ""; *at; at++)
+            if ((unsigned char)*at < ' ') return base_fail(error, BASE_INPUT, "%s: holds a line break or another control character; one line of gin cannot say it", sim_key_names[key]);
+    return BASE_OK;
+}
+
+/* What the plan asks for and no version of T5X does. */
+static void put_warnings(const struct sim_plan *plan, struct base_text *out)
+{
+    const struct model_config *config = plan->config;
+    const struct { bool asked; const char *what; } wishes[] = {
+        {config->num_kv_heads != config->num_heads, "num_kv_heads"},
+        {config->parallel_block, "parallel_block"},
+        {config->scan_layers && !config->encoder, "a scanned decoder-only network (its module has to be added)"},
+        {plan->options.remat == MODEL_REMAT_SELECTIVE || (!config->scan_layers && plan->options.remat != MODEL_REMAT_NONE), "this remat_policy"},
+        {plan->options.dtype == MODEL_FP8, "fp8"},
+        {plan->options.flash_attention, "flash attention"},
+        {plan->optimizer_partitioning != SIM_REPLICATED, "optimizer_partitioning"},
+        {plan->sequence_parallel, "sequence_parallel"},
+    };
+    bool any = false;
+    for (int i = 0; i < BASE_COUNT(wishes); i++) {
+        if (!wishes[i].asked) continue;
+        base_putf(out, "%s%s", any ? ", " : "\n# T5X lacks these, and trains without them: ", wishes[i].what);
+        any = true;
+    }
+    if (any) base_put(out, "\n");
+}
+
+static void put_comments(const struct sim_plan_text *text, const struct sim_plan_text *said, struct base_text *out)
+{
+    /* Bound above although the plan does not say them, since what T5X's own files bind may be something else. */
+    static const enum sim_key bound[] = {SIM_NUM_PARTITIONS, SIM_RULES, SIM_NUM_MICROBATCHES, SIM_OPTIMIZER, SIM_REMAT_POLICY, SIM_DTYPE, SIM_LEARNING_RATE, SIM_SEED};
+    bool any = false;
+    base_put(out, "\n# The rest of the plan; T5X passes over it, and meshwright import reads it.\n");
+    for (int key = 0; key < SIM_KEY_COUNT; key++) {
+        bool is_said = !is_given(text, key) || (said->values[key] && !strcmp(text->values[key], said->values[key]));
+        bool unreadable = key == SIM_MODEL && model_gin_is_gin(text->values[key]);
+        if (!is_said && !unreadable) base_putf(out, "# meshwright: %s = %s\n", sim_key_names[key], text->values[key]);
+    }
+    for (int i = 0; i < BASE_COUNT(bound); i++) {
+        if (is_given(text, bound[i])) continue;
+        base_putf(out, "%s%s", any ? ", " : "# meshwright: defaults = ", sim_key_names[bound[i]]);
+        any = true;
+    }
+    if (any) base_put(out, "\n");
+}
+
+static enum base_status check_whole(const struct sim_plan_text *text, const struct sim_plan_text *back, struct base_error *error)
+{
+    for (int key = 0; key < SIM_KEY_COUNT; key++) {
+        const char *given = is_given(text, key) ? text->values[key] : "", *got = back->values[key] ? back->values[key] : "";
+        if (strcmp(given, got) != 0 && !is_model_file(text, key))
+            return base_fail(error, BASE_INPUT, "%s: %.200s would come back from gin as %.200s; another spelling would do", sim_key_names[key], *given ? given : "nothing", *got ? got : "nothing");
+    }
+    return BASE_OK;
+}
+
+enum base_status reports_launch_gin(struct base_arena *arena, const struct sim_plan_text *text, const struct sim_plan *plan, struct base_text *out, struct base_error *error)
+{
+    struct base_text body = {.arena = arena};
+    struct sim_plan_text said, back;
+    BASE_TRY(refuse_breaks(text, error));
+    BASE_TRY(put_body(arena, text, plan, &body, error));
+    BASE_TRY(read_back(arena, &body, &said, error));
+    put_warnings(plan, &body);
+    put_comments(text, &said, &body);
+    BASE_TRY(read_back(arena, &body, &back, error));
+    BASE_TRY(check_whole(text, &back, error));
+    base_put_bytes(out, body.data, body.length);
+    return BASE_OK;
+}

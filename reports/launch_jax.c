@@ -1,0 +1,236 @@
+/* A plan's mesh and shardings as a few lines of plain JAX. The order of the devices is read off the mesh itself, so that the
+ * lines say what T5X does without repeating how it decides. */
+#include "reports/launch.h"
+
+#include <string.h>
+
+enum { MOST_DIGITS = 24, MOST_NAMED_AXES = 64 };
+
+/* rank = the digits, the slowest first; each moves one coordinate by its stride. */
+struct digit { int axis, size, stride; };
+struct order { struct digit digits[MOST_DIGITS]; int count; };
+
+/* ---- from a list of devices to digits ---- */
+
+/* The one coordinate in which two devices differ, and by how much; -1: in none or in several. */
+static int find_step(const struct topo_mesh *mesh, int from, int to, int *stride)
+{
+    int axis = -1;
+    for (int i = 0; i < mesh->coordinate_count; i++) {
+        int difference = mesh->devices[to][i] - mesh->devices[from][i];
+        if (!difference) continue;
+        if (axis >= 0) return -1;
+        axis = i;
+        *stride = difference;
+    }
+    return axis;
+}
+
+static bool find_digit(const struct topo_mesh *mesh, int unit, struct digit *digit)
+{
+    int stride = 0, axis = find_step(mesh, 0, unit, &stride);
+    if (axis < 0 || stride < 1) return false;
+    *digit = (struct digit){.axis = axis, .size = 1, .stride = stride};
+    for (int n = 1; n * unit < mesh->device_count; n++, digit->size++) {
+        int step = 0, same = find_step(mesh, (n - 1) * unit, n * unit, &step);
+        if (same != axis || step != stride) break;
+    }
+    while (mesh->device_count / unit % digit->size) digit->size--;
+    return digit->size > 1;
+}
+
+static bool keeps(const struct topo_mesh *mesh, const struct order *order)
+{
+    for (int rank = 0; rank < mesh->device_count; rank++) {
+        int coordinates[5] = {0}, rest = rank;
+        for (int i = order->count; i-- > 0; rest /= order->digits[i].size) coordinates[order->digits[i].axis] += rest % order->digits[i].size * order->digits[i].stride;
+        for (int i = 0; i < mesh->coordinate_count; i++)
+            if (coordinates[i] != mesh->devices[rank][i]) return false;
+    }
+    return true;
+}
+
+/* False: the devices do not stand in an order of this kind. */
+static bool find_order(const struct topo_mesh *mesh, struct order *out)
+{
+    struct order order = {.count = 0};
+    for (int unit = 1; unit < mesh->device_count; unit *= order.digits[0].size) {
+        if (order.count == MOST_DIGITS) return false;
+        memmove(&order.digits[1], &order.digits[0], (size_t)order.count * sizeof order.digits[0]);
+        if (!find_digit(mesh, unit, &order.digits[0])) return false;
+        order.count++;
+    }
+    *out = order;
+    return keeps(mesh, &order);
+}
+
+/* ---- devices ---- */
+
+static void put_numbers(const int *numbers, int count, struct base_text *out)
+{
+    base_put(out, "(");
+    for (int i = 0; i < count; i++) base_putf(out, "%s%d", i ? ", " : "", numbers[i]);
+    base_put(out, count == 1 ? ",)" : ")");
+}
+
+static void put_grid(const struct topo_topology *topology, struct base_text *out)
+{
+    if (topology->bounds_count == 2) {
+        base_putf(out, "devices.sort(key=lambda device: (device.process_index, device.id))\ngrid = np.array(devices).reshape(%d, %d)\n", topology->bounds[0], topology->bounds[1]);
+        return;
+    }
+    base_put(out, "grid = np.empty(");
+    put_numbers(topology->bounds, 4, out);
+    base_put(out, ", dtype=object)  # x, y, z, core\nfor device in devices:\n    grid[tuple(device.coords) + (device.core_on_chip,)] = device\n");
+}
+
+/* Cuts each coordinate into its digits, the slow ones first, and lists where each digit of the rank is among them. */
+static bool cut(const struct topo_topology *topology, const struct order *order, int *sizes, int *places, int *count)
+{
+    *count = 0;
+    for (int axis = 0; axis < topology->bounds_count; axis++) {
+        for (int stride = topology->bounds[axis]; stride > 1;) {
+            int found = -1;
+            for (int i = 0; i < order->count; i++)
+                if (order->digits[i].axis == axis && order->digits[i].stride * order->digits[i].size == stride) found = i;
+            if (found < 0) return false;
+            sizes[*count] = order->digits[found].size;
+            places[found] = (*count)++;
+            stride = order->digits[found].stride;
+        }
+    }
+    return *count == order->count;
+}
+
+static void put_list(const struct topo_topology *topology, const struct topo_mesh *mesh, struct base_text *out)
+{
+    base_put(out, "grid = grid.reshape(-1)[[");
+    for (int rank = 0; rank < mesh->device_count; rank++) {
+        int place = 0;
+        for (int i = 0; i < topology->bounds_count; i++) place = place * topology->bounds[i] + mesh->devices[rank][i];
+        base_putf(out, "%s%d", !rank ? "" : rank % 20 ? ", " : ",\n    ", place);
+    }
+    base_put(out, "]]\n");
+}
+
+static bool is_in_order(const int *places, int count)
+{
+    for (int i = 0; i < count; i++)
+        if (places[i] != i) return false;
+    return true;
+}
+
+static void put_devices(const struct topo_topology *topology, const struct topo_mesh *mesh, struct base_text *out)
+{
+    struct order order;
+    int sizes[MOST_DIGITS], places[MOST_DIGITS], count;
+    put_grid(topology, out);
+    if (!find_order(mesh, &order) || !cut(topology, &order, sizes, places, &count)) {
+        put_list(topology, mesh, out);
+    } else if (!is_in_order(places, count)) {
+        base_put(out, "# Each coordinate is cut into digits; listed in this order they count the ranks, data before model.\ngrid = grid.reshape");
+        put_numbers(sizes, count, out);
+        base_put(out, ".transpose");
+        put_numbers(places, count, out);
+        base_put(out, "\n");
+    }
+    base_putf(out, "mesh = Mesh(grid.reshape(%d, %d), ('data', 'model'))\n", mesh->shape[0], mesh->shape[1]);
+}
+
+/* ---- shardings ---- */
+
+static void put_name(const char *name, struct base_text *out)
+{
+    if (name) model_gin_put_quoted(out, name);
+    else base_put(out, "None");
+}
+
+static void put_spec(const struct model_axes *spec, int rank, struct base_text *out)
+{
+    base_put(out, "P(");
+    for (int i = 0; i < rank; i++) {
+        const struct model_axes *axes = &spec[i];
+        if (i) base_put(out, ", ");
+        if (axes->unconstrained) base_put(out, "P.UNCONSTRAINED");
+        else if (axes->count < 2) put_name(axes->count ? axes->names[0] : NULL, out);
+        for (int j = 0; axes->count > 1 && j < axes->count; j++) {
+            base_put(out, j ? ", " : "(");
+            put_name(axes->names[j], out);
+        }
+        if (axes->count > 1) base_put(out, ")");
+    }
+    base_put(out, ")");
+}
+
+static bool same_names(const struct model_parameter *a, const struct model_parameter *b)
+{
+    bool same = a->rank == b->rank;
+    for (int i = 0; same && i < a->rank; i++) same = a->axes[i] && b->axes[i] ? !strcmp(a->axes[i], b->axes[i]) : a->axes[i] == b->axes[i];
+    return same;
+}
+
+/* One line for each list of names that parameters have, with the first of them. */
+static enum base_status put_parameters(struct base_arena *arena, const struct sim_plan *plan, struct base_text *out, struct base_error *error)
+{
+    const struct model_parameter *parameters, *shown[MOST_NAMED_AXES];
+    struct model_overrides overrides;
+    int count, shown_count = 0;
+    BASE_TRY(model_parameters(arena, plan->config, &parameters, &count, error));
+    if (*plan->overrides_text) {
+        BASE_TRY(model_overrides_parse(arena, plan->overrides_text, &overrides, error));
+        BASE_TRY(model_overrides_apply(arena, &overrides, parameters, count, &parameters, error));
+    }
+    base_put(out, "\n# Logical axes of parameters, and where the rules put them.\nparameters = {\n");
+    for (int i = 0; i < count; i++) {
+        struct model_axes spec[MODEL_MAX_RANK];
+        bool seen = false;
+        for (int j = 0; j < shown_count; j++) seen = seen || same_names(&parameters[i], shown[j]);
+        if (seen || shown_count == MOST_NAMED_AXES) continue;
+        shown[shown_count++] = &parameters[i];
+        BASE_TRY(model_resolve(plan->rules, parameters[i].axes, parameters[i].rank, MODEL_AXIS_IS_UNSHARDED, spec, NULL, error));
+        base_put(out, "    (");
+        for (int d = 0; d < parameters[i].rank; d++) {
+            if (d) base_put(out, ", ");
+            put_name(parameters[i].axes[d], out);
+        }
+        base_put(out, parameters[i].rank == 1 ? ",): " : "): ");
+        put_spec(spec, parameters[i].rank, out);
+        base_putf(out, ",  # %s\n", parameters[i].path);
+    }
+    base_put(out, "}\nshardings = {axes: NamedSharding(mesh, spec) for axes, spec in parameters.items()}\n");
+    return BASE_OK;
+}
+
+static enum base_status put_batch(const struct sim_plan *plan, struct base_text *out, struct base_error *error)
+{
+    static const char *const batch[] = {"batch"};
+    struct model_axes spec[1];
+    BASE_TRY(model_resolve(plan->rules, batch, 1, MODEL_AXIS_IS_UNSHARDED, spec, NULL, error));
+    base_put(out, "batch = NamedSharding(mesh, ");
+    put_spec(spec, 1, out);
+    base_putf(out, ")  # %lld sequences\n", (long long)plan->batch_size);
+    return BASE_OK;
+}
+
+/* ---- the whole ---- */
+
+enum base_status reports_launch_jax(struct base_arena *arena, const struct sim_plan_text *text, const struct sim_plan *plan, struct base_text *out, struct base_error *error)
+{
+    const struct topo_topology *topology = &plan->placement->topology;
+    struct topo_mesh_request request = {.submesh_count = plan->submesh_count, .num_partitions = plan->num_partitions, .tile_by_host_if_needed = true};
+    struct topo_mesh mesh;
+    struct base_text title = {.arena = arena};
+    (void)text;
+    memcpy(request.submesh, plan->submesh, sizeof request.submesh);
+    BASE_TRY(topo_mesh_build(arena, topology, &request, false, &mesh, error));
+    if (mesh.axis_count != 2) return base_fail(error, BASE_INPUT, "topology: %.60s: a mesh over several slices is not written as JAX; one slice would do", plan->topology_text);
+    reports_launch_title(plan, &title);
+    for (char *at = title.data; *at; at++)
+        if ((unsigned char)*at < ' ') *at = ' '; /* it stands in a comment */
+    base_putf(out, "# Mesh and shardings of %s, as T5X makes them; written by meshwright export.\nimport jax\nimport numpy as np\n"
+                   "from jax.sharding import Mesh, NamedSharding, PartitionSpec as P\n\ndevices = jax.devices()\n", title.data);
+    base_putf(out, "assert len(devices) == %d, f'the plan is for %d devices, and {len(devices)} are here'\n", topology->device_count, topology->device_count);
+    put_devices(topology, &mesh, out);
+    BASE_TRY(put_parameters(arena, plan, out, error));
+    return put_batch(plan, out, error);
+}

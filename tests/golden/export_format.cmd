@@ -1,0 +1,1 @@
+meshwright export tile.json --format yaml
