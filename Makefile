@@ -22,10 +22,16 @@ include_paths := $(patsubst -I%,-isystem %,$(shell pkg-config --cflags-only-I $(
 libraries     := $(found_links) -lm
 found_all      = $(if $(found_links),,$(error pkg-config does not find all of $(packages): make deps installs them))
 
-compile = $(found_all)$(CC) $(language) $(warnings) $(CPPFLAGS) $(CFLAGS) $(sanitizers) -I. $(include_paths) -MMD -MP
+compile = $(found_all)$(CC) $(language) $(warnings) $(CPPFLAGS) $(CFLAGS) $(optimized) $(sanitizers) -I. $(include_paths) -MMD -MP
 link    = $(found_all)$(CC) $(CFLAGS) $(sanitizers) $(LDFLAGS) -Wl,--as-needed
 
-sources := $(foreach room,$(rooms),$(sort $(wildcard $(room)/*.c)))
+# The executor is a program of its own: only it loads these. Its loops are worth more vectorising than -O2 gives.
+executor_packages  := openblas zlib
+executor_libraries := $(shell pkg-config --libs $(executor_packages) 2>/dev/null)
+executor_paths     := $(patsubst -I%,-isystem %,$(shell pkg-config --cflags-only-I $(executor_packages) 2>/dev/null))
+executor_main      := exec/rank_main.c
+
+sources := $(filter-out $(executor_main),$(foreach room,$(rooms),$(sort $(wildcard $(room)/*.c))))
 data    := $(sort $(wildcard $(foreach room,$(rooms),$(room)/*.csv $(room)/*.json)))
 objects := $(sources:%.c=$(BUILD)/%.o) $(data:%=$(BUILD)/%.o)
 tests   := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard tests/test_*.c)))
@@ -34,11 +40,11 @@ fuzzers := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard tests/fuzz/fuzz_*.c)))
 quiet := $(if $(V),,@)
 say    = $(if $(V),,@echo "  $(1)" &&)
 
-## all: build/meshwright (the default)
-all: $(BUILD)/meshwright
+## all: build/meshwright and its executor, build/meshwright-rank (the default)
+all: $(BUILD)/meshwright $(BUILD)/meshwright-rank
 
 ## test: build, run every test and golden case, close with one line of counts
-test: $(BUILD)/meshwright $(tests) $(fuzzers)
+test: $(BUILD)/meshwright $(BUILD)/meshwright-rank $(tests) $(fuzzers)
 	@scripts/test.sh $(BUILD)/meshwright $(tests) $(fuzzers)
 
 ## demo: install what is missing, build, predict the example table and draw the comparison
@@ -60,9 +66,10 @@ fuzz:
 layers: $(objects)
 	@scripts/layers.sh $(BUILD)
 
-## bench: start-up time of a prediction and rows per second of a sweep
-bench: $(BUILD)/meshwright
+## bench: start-up time of a prediction, rows per second of a sweep, tokens per second of the executor
+bench: $(BUILD)/meshwright $(BUILD)/tests/bench_exec
 	@scripts/bench.sh $(BUILD)/meshwright
+	@$(BUILD)/tests/bench_exec
 
 ## golden-update: rewrite the expected output of the golden cases (read the difference before you keep it)
 golden-update: $(BUILD)/meshwright
@@ -87,8 +94,15 @@ help:
 $(BUILD)/meshwright: $(BUILD)/meshwright.o $(BUILD)/libmeshwright.a
 	$(call say,link $@)$(link) -o $@ $^ $(libraries)
 
+$(BUILD)/meshwright-rank: $(executor_main:%.c=$(BUILD)/%.o) $(BUILD)/libmeshwright.a
+	$(if $(executor_libraries),,$(error pkg-config does not find all of $(executor_packages): make deps installs them))
+	$(call say,link $@)$(link) -o $@ $^ $(executor_libraries) $(libraries)
+
+$(BUILD)/exec/%.o: optimized := -O3
+$(BUILD)/exec/%.o: include_paths += $(executor_paths)
+
 $(BUILD)/tests/%: $(BUILD)/tests/%.o $(BUILD)/libmeshwright.a
-	$(call say,link $@)$(link) -o $@ $^ $(libraries) -lcmocka
+	$(call say,link $@)$(link) -o $@ $^ $(executor_libraries) $(libraries) -lcmocka
 
 # Without fuzz_driver the target is libFuzzer's, which has a main of its own (scripts/fuzz.sh).
 fuzz_driver ?= $(BUILD)/tests/fuzz/driver.o
@@ -115,4 +129,4 @@ $(BUILD)/%.json.o: %.json
 
 .PHONY: all test demo asan fuzz layers bench golden-update deps install clean help
 .SECONDARY:
--include $(sources:%.c=$(BUILD)/%.d) $(tests:%=%.d) $(fuzzers:%=%.d) $(BUILD)/tests/fuzz/driver.d $(BUILD)/meshwright.d
+-include $(sources:%.c=$(BUILD)/%.d) $(tests:%=%.d) $(BUILD)/tests/bench_exec.d $(fuzzers:%=%.d) $(BUILD)/tests/fuzz/driver.d $(BUILD)/meshwright.d $(executor_main:%.c=$(BUILD)/%.d)

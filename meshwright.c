@@ -2,6 +2,8 @@
 #include "commands/commands.h"
 #include "sim/sim.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <string.h>
 #include <time.h>
@@ -11,9 +13,18 @@
 #define MESHWRIGHT_VERSION "0.1.0"
 #endif
 
+/* A message may quote its input: what a terminal would obey becomes a question mark. */
 static void say(const char *what)
 {
-    fprintf(stderr, "meshwright: %s\n", what);
+    fputs("meshwright: ", stderr);
+    for (; *what; what++) fputc(((unsigned char)*what < 0x20 && *what != '\n') || *what == 0x7f ? '?' : *what, stderr);
+    fputs("\n", stderr);
+}
+
+static void print_note(void *where, const char *text)
+{
+    (void)where;
+    say(text);
 }
 
 static double seconds_now(void)
@@ -37,35 +48,72 @@ static void show_progress(void *where, const char *what, int64_t done, int64_t t
     else fprintf(stderr, "\r%s: %lld  ", what, (long long)done);
 }
 
-static enum base_status print_document(const struct base_text *out, struct base_error *error)
+static enum base_status print_bytes(const char *bytes, size_t length, struct base_error *error)
 {
-    if (out->length) fwrite(out->data, 1, out->length, stdout);
-    if (fflush(stdout) != 0 || ferror(stdout)) return base_fail(error, BASE_INPUT, "stdout: cannot be written");
-    return BASE_OK;
+    bool printed = fwrite(bytes, 1, length, stdout) == length && fflush(stdout) == 0;
+    return printed ? BASE_OK : base_fail(error, BASE_INPUT, "stdout: cannot be written: %s", strerror(errno));
 }
 
 static enum base_status print_answer(void *where, const char *bytes, size_t length, struct base_error *error)
 {
     (void)where;
-    fwrite(bytes, 1, length, stdout);
-    if (fflush(stdout) != 0 || ferror(stdout)) return base_fail(error, BASE_INPUT, "stdout: cannot be written");
-    return BASE_OK;
+    return print_bytes(bytes, length, error);
+}
+
+static bool is_global(const char *name)
+{
+    int count;
+    const struct base_option *global = commands_global(&count);
+    for (int i = 0; i < count; i++)
+        if (!strcmp(global[i].name, name)) return true;
+    return false;
+}
+
+/* What stands before any command: --help, --version, … */
+static enum base_status run_global(const char *option, struct base_text *out, struct base_error *error)
+{
+    if (!strcmp(option, "--man")) return commands_man(MESHWRIGHT_VERSION, out), BASE_OK;
+    if (!strcmp(option, "--bash-completion")) return commands_bash_completion(out, error);
+    if (!strcmp(option, "--version")) return base_put(out, "meshwright " MESHWRIGHT_VERSION "\n"), BASE_OK;
+    return commands_help(out), BASE_OK;
 }
 
 static enum base_status run(int count, const char *const *arguments, struct commands_context *context, struct base_text *out, struct base_error *error)
 {
+    static const char *const help[] = {"--help"};
     if (count < 2) return base_fail(error, BASE_USAGE, "a command is needed: `meshwright --help` lists them");
-    if (!strcmp(arguments[1], "--help") || !strcmp(arguments[1], "help")) return commands_help(out), BASE_OK;
-    if (!strcmp(arguments[1], "--man")) return commands_man(MESHWRIGHT_VERSION, out), BASE_OK;
-    if (!strcmp(arguments[1], "--bash-completion")) return commands_bash_completion(out, error);
-    if (!strcmp(arguments[1], "--version")) return base_put(out, "meshwright " MESHWRIGHT_VERSION "\n"), BASE_OK;
-    return commands_execute(context, arguments[1], count - 2, arguments + 2, out, error);
+    const char *name = strcmp(arguments[1], "help") ? arguments[1] : help[0];
+    if (!strcmp(name, help[0]) && count == 3) return commands_execute(context, arguments[2], 1, help, out, error);
+    if (!is_global(name)) return commands_execute(context, name, count - 2, arguments + 2, out, error);
+    if (count > 2) return base_fail(error, BASE_USAGE, "\"%.60s\" is one argument too many after %s", arguments[2], name);
+    return run_global(name, out, error);
 }
 
 static void on_signal(int number)
 {
     base_output_unlink_all();
+    base_end_child();
     _exit(128 + number);
+}
+
+/* Stays in force while it runs: who ends a process group sends the signal twice. What the parent ignores stays ignored,
+ * as under nohup. */
+static void catch_signals(void)
+{
+    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
+    struct sigaction action = {.sa_handler = on_signal}, before;
+    sigfillset(&action.sa_mask);
+    for (int i = 0; i < BASE_COUNT(numbers); i++)
+        if (sigaction(numbers[i], NULL, &before) == 0 && before.sa_handler != SIG_IGN) sigaction(numbers[i], &action, NULL);
+    signal(SIGPIPE, SIG_IGN); /* a reader that left is an error of the write */
+}
+
+/* A standard stream that the parent closed would be the number of the next file that is opened, and what is printed would
+ * go into it. In its place comes one that cannot be used. */
+static void hold_standard_streams(void)
+{
+    for (int stream = STDIN_FILENO; stream <= STDERR_FILENO; stream++)
+        if (fcntl(stream, F_GETFD) == -1 && open("/dev/null", stream == STDIN_FILENO ? O_WRONLY : O_RDONLY) != stream) _exit(BASE_INTERNAL);
 }
 
 int main(int argument_count, char **argument_values)
@@ -74,15 +122,14 @@ int main(int argument_count, char **argument_values)
     jmp_buf exhausted;
     struct base_arena arena = {.exhausted = &exhausted};
     struct progress progress = {.start_s = seconds_now()};
-    signal(SIGPIPE, SIG_IGN);
-    signal(SIGINT, on_signal);
-    signal(SIGTERM, on_signal);
+    hold_standard_streams();
+    catch_signals();
     if (setjmp(exhausted)) {
         base_output_abandon_all();
         say("out of memory");
         return BASE_INTERNAL;
     }
-    struct commands_context context = {.arena = &arena, .cache = sim_cache_new(&arena), .answer = print_answer};
+    struct commands_context context = {.arena = &arena, .cache = sim_cache_new(&arena), .answer = print_answer, .note = print_note};
     if (isatty(STDERR_FILENO)) {
         context.progress = show_progress;
         context.progress_where = &progress;
@@ -92,7 +139,7 @@ int main(int argument_count, char **argument_values)
     if (progress.shown) fputs("\r\033[K", stderr);
     base_output_abandon_all();
     if (status == BASE_OK || status == BASE_NO_FIT) {
-        enum base_status printed = print_document(&out, &error);
+        enum base_status printed = print_bytes(out.length ? out.data : "", out.length, &error);
         if (printed != BASE_OK) status = printed;
     }
     if (status != BASE_OK && status != BASE_NO_FIT) say(error.text);

@@ -73,6 +73,7 @@ void base_put_bytes(struct base_text *text, const char *bytes, size_t length);
 void base_putf(struct base_text *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void base_put_double(struct base_text *text, double value); /* shortest form that reads back as the same double */
 void base_put_int(struct base_text *text, int64_t value);
+const char *base_bad_utf8(const char *bytes, size_t length); /* the first byte that is not UTF-8, or NULL */
 
 /* ---- numbers (number.c) ---- */
 
@@ -168,7 +169,7 @@ void base_put_csv(struct base_text *text, const char *field); /* quoted where it
 
 /* ---- files (file.c) ---- */
 
-bool base_is_file(const char *path); /* a regular file, or what can be read like one; no directory */
+bool base_is_file(const char *path); /* a regular file: reading it ends */
 enum base_status base_read_file(struct base_arena *arena, const char *path, size_t limit_bytes, const char **text, size_t *length, struct base_error *error);
 
 /* An output file is written beside its place and renamed at the end; what is not committed leaves no trace. */
@@ -182,6 +183,24 @@ void base_output_abandon(struct base_output *output);
 void base_output_abandon_all(void); /* at exit: removes every partial file */
 void base_output_unlink_all(void);  /* the same from a signal handler: calls nothing that is not async-signal-safe */
 enum base_status base_write_file(const char *path, const char *bytes, size_t length, struct base_error *error);
+
+/* ---- directories (directory.c) ---- */
+
+enum base_status base_directory_make(const char *path, struct base_error *error); /* one that is there is as good */
+bool base_directory_exists(const char *path);
+enum base_status base_directory_rename(const char *from, const char *to, struct base_error *error);
+/* Names without "." and "..", sorted by their bytes. */
+enum base_status base_directory_list(struct base_arena *arena, const char *path, const char *const **names, int *count, struct base_error *error);
+void base_directory_remove(struct base_arena *arena, const char *path); /* with what is in it, as far as that is allowed */
+
+/* ---- programs (process.c) ---- */
+
+/* Starts the program of that name in this program's folder with arguments (argv, ended by NULL), gives it text as its
+ * stdin and appends what it prints to answer; its stderr is ours. Its exit code 0-5 is the status, without a message:
+ * what it printed says why. Another code or a signal is BASE_RUN, with one. */
+enum base_status base_run_beside(struct base_arena *arena, const char *name, const char *const *arguments, const char *text, size_t length, struct base_text *answer,
+                                 struct base_error *error);
+void base_end_child(void); /* from a signal handler: asks the program that was started to end; async-signal-safe */
 
 /* ---- options (options.c): one table gives parsing, help, man page and completion ---- */
 

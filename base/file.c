@@ -14,12 +14,13 @@ static struct base_output open_outputs[OPEN_OUTPUTS];
 bool base_is_file(const char *path)
 {
     struct stat status;
-    return stat(path, &status) == 0 && !S_ISDIR(status.st_mode);
+    return stat(path, &status) == 0 && S_ISREG(status.st_mode);
 }
 
 enum base_status base_read_file(struct base_arena *arena, const char *path, size_t limit_bytes, const char **text, size_t *length, struct base_error *error)
 {
     struct stat status;
+    if (!*path) return base_fail(error, BASE_INPUT, "a file without a name cannot be read");
     FILE *file = fopen(path, "rb");
     if (!file) return base_fail(error, BASE_INPUT, "%s: cannot be read: %s", path, strerror(errno));
     if (fstat(fileno(file), &status) != 0 || S_ISDIR(status.st_mode)) {

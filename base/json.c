@@ -34,8 +34,7 @@ static int utf8_length(const char *text, const char *text_end)
     return overlong || outside ? 0 : length;
 }
 
-/* The first byte that is not UTF-8, or NULL. */
-static const char *bad_utf8(const char *text, size_t length)
+const char *base_bad_utf8(const char *text, size_t length)
 {
     const char *end = text + length;
     while (text < end) {
@@ -159,7 +158,7 @@ static enum base_status check_values(struct base_arena *arena, const struct base
 
 enum base_status base_json_parse(struct base_arena *arena, const char *text, size_t length, const struct base_json **out, struct base_error *error)
 {
-    const char *nul = memchr(text, 0, length), *bad = bad_utf8(text, length);
+    const char *nul = memchr(text, 0, length), *bad = base_bad_utf8(text, length);
     if (nul) return base_fail(error, BASE_INPUT, "line %d: a NUL byte; JSON is text", line_of(text, nul));
     if (bad) return base_fail(error, BASE_INPUT, "line %d: not UTF-8", line_of(text, bad));
     if (strspn(text, " \t\r\n") == length) return base_fail(error, BASE_INPUT, "is empty; a JSON document is needed");

@@ -1,6 +1,7 @@
 /* `batch`: many questions through one process. A line in, a line out, in order. */
 #include "commands/commands.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -90,6 +91,14 @@ static enum base_status answer_all(struct commands_context *context, struct base
         BASE_TRY(answer_next(context, arena, &more, error));
         base_arena_reset(arena);
     }
+    return ferror(stdin) ? base_fail(error, BASE_INPUT, "stdin: cannot be read: %s", strerror(errno)) : BASE_OK;
+}
+
+/* With --out nobody waits. */
+static enum base_status keep_answer(void *where, const char *bytes, size_t length, struct base_error *error)
+{
+    (void)error;
+    base_put_bytes(where, bytes, length);
     return BASE_OK;
 }
 
@@ -98,9 +107,12 @@ static enum base_status answer_all(struct commands_context *context, struct base
 static enum base_status run_batch(struct commands_context *context, const struct base_arguments *arguments, struct base_text *out, struct base_error *error)
 {
     static const char out_of_memory[] = "{\"exit\":1,\"error\":\"out of memory\"}\n";
-    (void)arguments, (void)out;
     jmp_buf exhausted;
     struct base_arena arena = {.exhausted = &exhausted};
+    if (base_argument(arguments, "--out")) {
+        context->answer = keep_answer;
+        context->answer_where = out;
+    }
     enum base_status volatile told = BASE_OK; /* set after a jump */
     if (setjmp(exhausted)) {
         base_output_abandon_all();

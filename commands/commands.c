@@ -3,7 +3,7 @@
 #include <string.h>
 
 static const struct commands_command *const table[] = {
-    &commands_predict, &commands_sweep, &commands_mesh, &commands_layout, &commands_topology, &commands_rules, &commands_models, &commands_params, &commands_partition, &commands_plot, &commands_batch,
+    &commands_predict, &commands_run_plan, &commands_sweep, &commands_import, &commands_export, &commands_mesh, &commands_layout, &commands_topology, &commands_rules, &commands_models, &commands_params, &commands_partition, &commands_plot, &commands_batch,
 };
 
 const struct commands_command *const *commands_all(int *count)
@@ -12,16 +12,24 @@ const struct commands_command *const *commands_all(int *count)
     return table;
 }
 
+static void unknown_command(const char *name, struct base_error *error)
+{
+    enum { MOST_NAMES = BASE_COUNT(table) + 16 };
+    const char *names[MOST_NAMES];
+    int count, known = 0;
+    const struct base_option *global = commands_global(&count);
+    for (int i = 0; i < BASE_COUNT(table); i++) names[known++] = table[i]->name;
+    for (int i = 0; i < count && known < MOST_NAMES; i++) names[known++] = global[i].name;
+    const char *nearest = base_nearest(name, names, known), *what = *name == '-' ? "option" : "command";
+    if (nearest) base_fail(error, BASE_USAGE, "unknown %s \"%.60s\": is %s meant? `meshwright --help` lists all", what, name, nearest);
+    else base_fail(error, BASE_USAGE, "unknown %s \"%.60s\": `meshwright --help` lists all", what, name);
+}
+
 static const struct commands_command *find_command(const char *name, struct base_error *error)
 {
-    const char *names[BASE_COUNT(table)];
-    for (int i = 0; i < BASE_COUNT(table); i++) {
+    for (int i = 0; i < BASE_COUNT(table); i++)
         if (!strcmp(table[i]->name, name)) return table[i];
-        names[i] = table[i]->name;
-    }
-    const char *nearest = base_nearest(name, names, BASE_COUNT(table));
-    if (nearest) base_fail(error, BASE_USAGE, "unknown command \"%.60s\": is %s meant? `meshwright --help` lists all", name, nearest);
-    else base_fail(error, BASE_USAGE, "unknown command \"%.60s\": `meshwright --help` lists all", name);
+    unknown_command(name, error);
     return NULL;
 }
 
@@ -30,6 +38,15 @@ static bool asks_for_help(int count, const char *const *arguments)
     for (int i = 0; i < count; i++)
         if (!strcmp(arguments[i], "--help")) return true;
     return false;
+}
+
+enum base_status commands_write_out(const struct base_arguments *arguments, struct base_text *out, struct base_error *error)
+{
+    const char *path = base_argument(arguments, "--out");
+    if (!path) return BASE_OK;
+    BASE_TRY(base_write_file(path, out->data ? out->data : "", out->length, error));
+    *out = (struct base_text){.arena = out->arena};
+    return BASE_OK;
 }
 
 enum base_status commands_execute(struct commands_context *context, const char *name, int argument_count, const char *const *arguments,
@@ -46,9 +63,6 @@ enum base_status commands_execute(struct commands_context *context, const char *
     context->json = context->json || base_argument(&parsed, "--json");
     enum base_status status = command->run(context, &parsed, out, error);
     if (status != BASE_OK && status != BASE_NO_FIT) return status;
-    const char *path = base_argument(&parsed, "--out");
-    if (!path || command->writes_out) return status;
-    BASE_TRY(base_write_file(path, out->data ? out->data : "", out->length, error));
-    *out = (struct base_text){.arena = out->arena};
+    if (!command->writes_out) BASE_TRY(commands_write_out(&parsed, out, error));
     return status;
 }

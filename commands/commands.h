@@ -15,6 +15,8 @@ struct commands_context {
     void *answer_where;
     void (*progress)(void *where, const char *what, int64_t done, int64_t total); /* NULL: nobody looks */
     void *progress_where;
+    void (*note)(void *where, const char *text); /* what was passed over in an input; NULL: nobody looks */
+    void *note_where;
 };
 
 typedef enum base_status commands_run(struct commands_context *context, const struct base_arguments *arguments,
@@ -36,7 +38,7 @@ struct commands_command {
 
 /* Every file of this room offers its commands as one of these; commands.c lists them all. */
 extern const struct commands_command commands_mesh, commands_layout, commands_topology, commands_rules, commands_models, commands_params,
-    commands_predict, commands_sweep, commands_batch, commands_plot, commands_partition;
+    commands_predict, commands_run_plan, commands_sweep, commands_import, commands_export, commands_batch, commands_plot, commands_partition;
 
 const struct commands_command *const *commands_all(int *count);
 
@@ -47,8 +49,26 @@ enum base_status commands_execute(struct commands_context *context, const char *
 /* Reads what --profile names into the cache; every command that prices has the option. */
 enum base_status commands_profile(struct commands_context *context, const struct base_arguments *arguments, struct base_error *error);
 
+/* Writes the document to the file that --out names and empties it; without --out it stays. */
+enum base_status commands_write_out(const struct base_arguments *arguments, struct base_text *out, struct base_error *error);
+/* What is said of a picture that was written to path: its title and subtitle, or JSON with them. */
+struct plots_picture;
+void commands_put_picture(const struct commands_context *context, const char *kind, const char *path, const struct plots_picture *picture, struct base_text *out);
+
+/* ---- plans in files (plan_file.c) ---- */
+
+struct sim_plan_text;
+struct sim_gin_plan;
+/* A plan from JSON, or from gin if the name ends so; search_path is what --gin-search-path gave, or NULL. */
+enum base_status commands_read_plan(struct commands_context *context, const char *path, const char *search_path, struct sim_plan_text *out, struct base_error *error);
+/* The same of gin, with the places; what it holds beside a plan is noted. */
+enum base_status commands_read_gin(struct commands_context *context, const char *path, const char *search_path, struct sim_gin_plan *out, struct base_error *error);
+void commands_note(const struct commands_context *context, const char *text);
+#define COMMANDS_GIN {"--gin-search-path", "DIR", "where included gin files are; several directories are joined by commas", "here, and beside the file"}
+
 /* ---- what the tables say (manual.c) ---- */
 
+const struct base_option *commands_global(int *count);                                 /* options that stand before any command */
 void commands_help(struct base_text *out);                                             /* meshwright --help */
 void commands_help_on(const struct commands_command *command, struct base_text *out);  /* meshwright COMMAND --help */
 void commands_man(const char *version, struct base_text *out);                         /* the man page, as roff */
@@ -60,6 +80,30 @@ enum base_status commands_overrides_text(struct commands_context *context, const
 #define COMMANDS_PARAMETERS                                                                                                              \
     {"--params-axes-names-override", "FILE.json", "logical axes for parameters: a list of [pattern of paths, [axis, …] or null]", NULL}, \
     {"--adafactor", "OPTIONS", "as T5X's gin names them: factored=0,beta1=0.9,…, or a JSON object", "T5X's"}
+
+/* A plan: the file that stands as the first argument, if there is one, and what the options of COMMANDS_PLAN say over it. */
+enum base_status commands_plan_text(struct commands_context *context, const struct base_arguments *arguments, struct sim_plan_text *out, struct base_error *error);
+#define COMMANDS_PLAN                                                                                                                                                                          \
+    {"--model", "MODEL", "zoo name, one line, @model.json, or @model.gin", NULL},                                                                                                              \
+    {"--topology", "T", "v4-512, v4:4x8x8, h100:16x8, local:4, …", NULL},                                                                                                                      \
+    {"--model-parallel-submesh", "X,Y,Z,C", "the tile of one model group", NULL},                                                                                                              \
+    {"--num-partitions", "N", "or T5X's table of tiles", "1"},                                                                                                                                 \
+    {"--logical-axis-rules", "standard:A,P|data_only|zero3|megatron|optimus|gshard|JSON", "which mesh axis shards a logical axis; JSON: a list of [logical axis, mesh axis]", "standard:1,1"}, \
+    {"--task-feature-lengths", "I,T", "lengths of inputs and targets; decoder-only models: T", NULL},                                                                                          \
+    {"--batch-size", "B", "sequences in a global batch", NULL},                                                                                                                                \
+    {"--num-microbatches", "N", "0 and 1 are off", "0"},                                                                                                                                       \
+    {"--optimizer", "adafactor|adamw|sgd", "what updates the parameters", "adafactor"},                                                                                                        \
+    {"--learning-rate", "R", "constant", "1e-3"},                                                                                                                                              \
+    COMMANDS_PARAMETERS,                                                                                                                                                                       \
+    {"--remat-policy", "none|minimal|selective|full", "what the backward pass recomputes", "minimal for scanned models, else none"},                                                           \
+    {"--dtype", "bfloat16|float32|float16|fp8", "what is computed in", "bfloat16; float32 on local topologies"},                                                                               \
+    {"--attention", "unfused|flash", "whether attention scores are materialised", "unfused"},                                                                                                  \
+    {"--optimizer-partitioning", "none|data|data+gradients", "what is sharded over the data axis: optimizer state (ZeRO-1), gradients too (ZeRO-2)", "none"},                                  \
+    {"--sequence-parallel", "0|1", "shard the length between model-parallel parts", "0"},                                                                                                      \
+    {"--software", "S", "training software of which time", "t5x"},                                                                                                                             \
+    {"--memory-kind", "device|reserved|allocated", "which memory peak_bytes is", "device"},                                                                                                    \
+    {"--seed", "N", "initial values and data", "0"},                                                                                                                                           \
+    COMMANDS_GIN
 
 /* What COMMANDS_MESH asked for; nothing that divides the model is BASE_USAGE. */
 struct topo_mesh_request;

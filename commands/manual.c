@@ -10,7 +10,6 @@ enum { WIDTH = 92, HELP_COLUMN = 32 };
 
 static const struct base_option common[] = {COMMANDS_COMMON};
 
-/* Options that stand before any command. */
 static const struct base_option global[] = {
     {"--help", NULL, "the commands", NULL},
     {"--version", NULL, "which version this is", NULL},
@@ -26,6 +25,12 @@ static const struct { enum base_status code; const char *meaning; } exit_codes[]
     {BASE_NO_FIT, "the plan does not fit, or no plan fits"},
     {BASE_RUN, "the run failed"},
 };
+
+const struct base_option *commands_global(int *count)
+{
+    *count = BASE_COUNT(global);
+    return global;
+}
 
 static bool is_common(const struct base_option *option)
 {

@@ -1,6 +1,6 @@
 /* `mesh`: which device stands where in a T5X mesh. `topology`: what a TOPOLOGY is. */
 #include "commands/commands.h"
-#include "topo/topo.h"
+#include "plots/plots.h"
 
 #include <string.h>
 
@@ -161,6 +161,7 @@ struct facts {
     const struct topo_slice *slice; /* the accelerator type of this shape, or NULL */
     int chip_count, core_count, host_count, devices_per_host; /* of all slices */
     int64_t link_count;             /* of the torus, both directions counted once; 0 without one */
+    const struct topo_mesh *mesh;   /* what --submesh asked for, or NULL */
 };
 
 static const struct topo_slice *slice_of_shape(const struct topo_topology *topology)
@@ -328,6 +329,10 @@ static void topology_json(struct base_arena *arena, const struct facts *facts, s
     if (topology->chip.torus_rank) put_torus(arena, facts, writer);
     put_rates(topology, writer);
     if (topology->kind == TOPO_TPU) put_member_text(writer, "core_rule", core_reason(arena, topology));
+    if (facts->mesh) {
+        put_int_list(writer, "model_parallel_submesh", facts->mesh->submesh, facts->mesh->submesh_count);
+        put_int_list(writer, "mesh_shape", facts->mesh->shape, facts->mesh->axis_count);
+    }
     put_default_meshes(arena, topology, writer);
     put_member_text(writer, "confidence", topology->chip.confidence);
     put_member_text(writer, "source", topology->chip.source);
@@ -431,30 +436,58 @@ static void topology_text(const struct facts *facts, struct base_text *out)
     text_chip(topology, out);
     if (topology->chip.pod_chips && facts->chip_count / topology->slice_count > topology->chip.pod_chips)
         base_putf(out, "  note      a pod of %s has %d chips: no slice is this large\n", topology->chip.full_name, topology->chip.pod_chips);
+    if (facts->mesh) {
+        base_put(out, "  submesh   ");
+        put_joined(out, facts->mesh->submesh, facts->mesh->submesh_count, ",");
+        base_putf(out, ": mesh data %d x model %d\n", facts->mesh->shape[0], facts->mesh->shape[1]);
+    }
     text_default_meshes(topology, out);
     base_putf(out, "\nsource: %s\nconfidence: %s\n", topology->chip.source, topology->chip.confidence);
     if (facts->slice) base_putf(out, "source of the shape: %s (%s)\n", facts->slice->source, facts->slice->confidence);
 }
 
-static bool ends_with(const char *text, const char *end)
+/* --submesh: the mesh that T5X builds with it; NULL where it is absent. */
+static enum base_status read_submesh(struct base_arena *arena, const struct base_arguments *arguments, const struct topo_topology *topology,
+                                     const struct topo_mesh **out, struct base_error *error)
 {
-    size_t length = strlen(text), tail = strlen(end);
-    return length >= tail && !strcmp(text + length - tail, end);
+    struct topo_mesh_request request = {.tile_by_host_if_needed = true};
+    struct topo_mesh mesh;
+    BASE_TRY(read_numbers(arguments, "--submesh", BASE_COUNT(request.submesh), request.submesh, &request.submesh_count, error));
+    *out = NULL;
+    if (request.submesh_count == 0) return BASE_OK;
+    BASE_TRY(topo_mesh_build(arena, topology, &request, false, &mesh, error));
+    struct topo_mesh *kept = base_new(arena, struct topo_mesh, 1);
+    *kept = mesh;
+    *out = kept;
+    return BASE_OK;
+}
+
+static enum base_status draw_topology(const struct commands_context *context, const struct facts *facts, const char *path, enum plots_format format,
+                                      struct base_text *out, struct base_error *error)
+{
+    struct plots_topology request = {.topology = facts->topology, .mesh = facts->mesh};
+    struct plots_picture picture;
+    BASE_TRY(plots_topology_draw(context->arena, &request, format, &picture, error));
+    BASE_TRY(base_write_file(path, picture.bytes.data, picture.bytes.length, error));
+    commands_put_picture(context, "topology", path, &picture, out);
+    return BASE_OK;
 }
 
 static enum base_status topology_run(struct commands_context *context, const struct base_arguments *arguments, struct base_text *out, struct base_error *error)
 {
     struct topo_topology topology;
+    enum plots_format format;
+    struct base_error no_picture;
     const char *path = base_argument(arguments, "--out");
     if (arguments->positional_count == 0) return base_fail(error, BASE_USAGE, "a topology is missing: topology v4-512 would do");
-    if (path && (ends_with(path, ".svg") || ends_with(path, ".pdf") || ends_with(path, ".png")))
-        return base_fail(error, BASE_INPUT, "--out %.200s: topologies are described, not drawn; a name that ends in .txt or .json would do", path);
     BASE_TRY(topo_parse(context->arena, arguments->positional[0], &topology, error));
     struct facts facts = find_facts(&topology);
+    BASE_TRY(read_submesh(context->arena, arguments, &topology, &facts.mesh, error));
+    if (path && plots_format_parse(path, &format, &no_picture) == BASE_OK) return draw_topology(context, &facts, path, format, out, error);
     struct base_json_writer writer = {.text = out, .compact = context->compact};
     if (context->json) topology_json(context->arena, &facts, &writer);
     else topology_text(&facts, out);
-    return BASE_OK;
+    return commands_write_out(arguments, out, error);
 }
 
 static const char *topology_words(struct base_arena *arena)
@@ -463,16 +496,21 @@ static const char *topology_words(struct base_arena *arena)
     return "@topology";
 }
 
-static const struct base_option topology_options[] = {COMMANDS_COMMON};
+static const struct base_option topology_options[] = {
+    {"--submesh", "X,Y,Z,C", "the box of devices that holds one copy of the model, coloured in a picture; [node,local] on GPUs", NULL},
+    COMMANDS_COMMON,
+};
 
 const struct commands_command commands_topology = {
     .name = "topology",
-    .summary = "what a TOPOLOGY is: chips, cores and JAX devices, hosts, wraps, links, default meshes",
-    .usage = "topology T",
-    .examples = "  meshwright topology v4-512\n  meshwright topology v5e:2x4@host=2x4 --json\n",
+    .summary = "what a TOPOLOGY is: chips, cores and JAX devices, hosts, wraps, links, default meshes; drawn, too",
+    .usage = "topology T [--submesh X,Y,Z,C] [--out FILE.svg|.pdf|.png]",
+    .examples = "  meshwright topology v5e:2x4@host=2x4 --json\n"
+                "  meshwright topology v4-512 --submesh 4,2,2,1 --out v4-512.svg\n",
     .options = topology_options,
     .option_count = BASE_COUNT(topology_options),
     .positional_limit = 1,
     .first_words = topology_words,
     .run = topology_run,
+    .writes_out = true,
 };

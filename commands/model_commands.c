@@ -600,9 +600,9 @@ static enum base_status state_text(struct base_arena *arena, const struct invent
     *out = inventory->optimizer == MODEL_ADAMW ? "mu, nu" : "-";
     if (inventory->optimizer != MODEL_ADAFACTOR) return BASE_OK;
     BASE_TRY(model_factor(&inventory->adafactor, parameter->rank, parameter->shape, parameter->axes, &f, error));
-    *out = "v";
-    if (f.factored) *out = base_print(arena, "v_row %s, v_col %s", shape_text(arena, f.v_row_rank, f.v_row), shape_text(arena, f.v_col_rank,
-                                                            f.v_col));
+    const char *momentum = inventory->adafactor.has_beta1 ? ", m" : "";
+    if (f.factored) *out = base_print(arena, "v_row %s, v_col %s%s", shape_text(arena, f.v_row_rank, f.v_row), shape_text(arena, f.v_col_rank, f.v_col), momentum);
+    else *out = base_print(arena, "v%s", momentum);
     return BASE_OK;
 }
 

@@ -45,17 +45,16 @@ static enum base_status find_kind(struct base_arena *arena, const char *name, co
     return base_fail_unknown(error, BASE_USAGE, "plot: KIND", name, names, BASE_COUNT(kinds));
 }
 
-static void put_report(const struct commands_context *context, const struct kind *kind, const char *path,
-                       const struct plots_picture *picture, struct base_text *out)
+void commands_put_picture(const struct commands_context *context, const char *kind, const char *path, const struct plots_picture *picture, struct base_text *out)
 {
     if (!context->json) {
-        base_putf(out, "%s\n%s\n%s: %s\n", picture->title, picture->subtitle, kind->name, path);
+        base_putf(out, "%s\n%s\n%s: %s\n", picture->title, picture->subtitle, kind, path);
         return;
     }
     struct base_json_writer writer = {.text = out, .compact = context->compact};
     base_json_open(&writer, '{');
     base_json_key(&writer, "kind");
-    base_json_put_string(&writer, kind->name);
+    base_json_put_string(&writer, kind);
     base_json_key(&writer, "file");
     base_json_put_string(&writer, path);
     base_json_key(&writer, "title");
@@ -81,7 +80,7 @@ static enum base_status run_plot(struct commands_context *context, const struct 
     BASE_TRY(plots_format_parse(path, &format, error));
     BASE_TRY(kind->draw(context->arena, arguments->positional[1], format, &picture, error));
     BASE_TRY(base_write_file(path, picture.bytes.data, picture.bytes.length, error));
-    put_report(context, kind, path, &picture, out);
+    commands_put_picture(context, kind->name, path, &picture, out);
     return BASE_OK;
 }
 

@@ -41,18 +41,10 @@ static enum base_status read_lengths(struct base_arena *arena, const char *given
 }
 
 /* A plan's file first, then what the options say over it. */
-static enum base_status read_plan(struct commands_context *context, const struct base_arguments *arguments, struct sim_plan_text *plan, struct base_error *error)
+enum base_status commands_plan_text(struct commands_context *context, const struct base_arguments *arguments, struct sim_plan_text *plan, struct base_error *error)
 {
     memset(plan, 0, sizeof *plan);
-    if (arguments->positional_count) {
-        const char *path = arguments->positional[0], *text;
-        size_t length;
-        const struct base_json *document;
-        BASE_TRY(base_read_file(context->arena, path, LARGEST_PLAN_BYTES, &text, &length, error));
-        enum base_status status = base_json_parse(context->arena, text, length, &document, error);
-        if (status == BASE_OK) status = sim_plan_from_json(context->arena, document, plan, error);
-        if (status != BASE_OK) return base_fail_in(error, "%s", path);
-    }
+    if (arguments->positional_count) BASE_TRY(commands_read_plan(context, arguments->positional[0], base_argument(arguments, "--gin-search-path"), plan, error));
     for (int i = 0; i < BASE_COUNT(plan_options); i++) {
         const char *given = base_argument(arguments, plan_options[i].option);
         if (given && !*given) return base_fail(error, BASE_INPUT, "%s: is empty; leave it out for the default", plan_options[i].option);
@@ -105,7 +97,7 @@ static enum base_status run_predict(struct commands_context *context, const stru
     struct sim_plan plan;
     enum model_step step;
     BASE_TRY(commands_profile(context, arguments, error));
-    BASE_TRY(read_plan(context, arguments, &text, error));
+    BASE_TRY(commands_plan_text(context, arguments, &text, error));
     BASE_TRY(read_step(arguments, &step, error));
     enum base_status status = sim_plan_check(context->cache, context->arena, &text, step, base_argument(arguments, "--as-partitioned") != NULL, &plan, error);
     if (status != BASE_OK) return arguments->positional_count ? base_fail_in(error, "%s", arguments->positional[0]) : status;
@@ -114,25 +106,7 @@ static enum base_status run_predict(struct commands_context *context, const stru
 }
 
 static const struct base_option options[] = {
-    {"--model", "MODEL", "zoo name, one line, or @model.json", NULL},
-    {"--topology", "T", "v4-512, v4:4x8x8, h100:16x8, local:4, …", NULL},
-    {"--model-parallel-submesh", "X,Y,Z,C", "the tile of one model group", NULL},
-    {"--num-partitions", "N", "or T5X's table of tiles", "1"},
-    {"--logical-axis-rules", "standard:A,P|data_only|zero3|megatron|optimus|gshard|JSON", "which mesh axis shards a logical axis; JSON: a list of [logical axis, mesh axis]", "standard:1,1"},
-    {"--task-feature-lengths", "I,T", "lengths of inputs and targets; decoder-only models: T", NULL},
-    {"--batch-size", "B", "sequences in a global batch", NULL},
-    {"--num-microbatches", "N", "0 and 1 are off", "0"},
-    {"--optimizer", "adafactor|adamw|sgd", "what updates the parameters", "adafactor"},
-    {"--learning-rate", "R", "constant", "1e-3"},
-    COMMANDS_PARAMETERS,
-    {"--remat-policy", "none|minimal|selective|full", "what the backward pass recomputes", "minimal for scanned models, else none"},
-    {"--dtype", "bfloat16|float32|float16|fp8", "what is computed in", "bfloat16; float32 on local topologies"},
-    {"--attention", "unfused|flash", "whether attention scores are materialised", "unfused"},
-    {"--optimizer-partitioning", "none|data|data+gradients", "what is sharded over the data axis: optimizer state (ZeRO-1), gradients too (ZeRO-2)", "none"},
-    {"--sequence-parallel", "0|1", "shard the length between model-parallel parts", "0"},
-    {"--software", "S", "training software of which time", "t5x"},
-    {"--memory-kind", "device|reserved|allocated", "which memory peak_bytes is", "device"},
-    {"--seed", "N", "initial values and data", "0"},
+    COMMANDS_PLAN,
     {"--step", "train|gradient|forward|evaluate", "how much of the step", "train"},
     {"--as-partitioned", NULL, "without the compiler passes of the profile", NULL},
     {"--collectives-by-op", NULL, "with each collective the operations it comes from", NULL},
@@ -145,7 +119,7 @@ static const struct base_option options[] = {
 const struct commands_command commands_predict = {
     .name = "predict",
     .summary = "does a plan fit in memory, and how many tokens per second, and why",
-    .usage = "predict PLAN.json [OPTIONS]\npredict --model M --topology T --batch-size B --task-feature-lengths I,T …",
+    .usage = "predict PLAN.json|PLAN.gin [OPTIONS]\npredict --model M --topology T --batch-size B --task-feature-lengths I,T …",
     .examples = "  meshwright predict examples/t5_11b_v4_512.json\n"
                 "  meshwright predict --model t5_1_1_xl --topology v4-64 --num-partitions 4 --batch-size 256 --task-feature-lengths 512,114\n",
     .options = options,

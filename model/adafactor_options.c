@@ -167,3 +167,66 @@ enum base_status model_adafactor_parse(struct base_arena *arena, const char *tex
     *out = options_read;
     return BASE_OK;
 }
+
+/* ---- as gin ---- */
+
+const char *model_adafactor_option(int index)
+{
+    return index >= 0 && index < BASE_COUNT(options) ? options[index].name : NULL;
+}
+
+static bool differs(const struct option *option, const struct model_adafactor *a, const struct model_adafactor *b)
+{
+    static const size_t sizes[] = {[FLAG] = sizeof(bool), [COUNT] = sizeof(int64_t), [REAL] = sizeof(double), [DTYPE] = sizeof(enum model_dtype)};
+    if (option->kind == RULES) return a->logical_factor_rules != b->logical_factor_rules || a->factor_rules != b->factor_rules;
+    return memcmp((const char *)a + option->place, (const char *)b + option->place, sizes[option->kind]) != 0;
+}
+
+static void put_rules(const struct model_adafactor *from, struct base_text *out)
+{
+    if (!from->logical_factor_rules) base_put(out, "None");
+    else if (!from->factor_rules) base_put(out, "@adafactor.standard_logical_factor_rules()");
+    if (!from->logical_factor_rules || !from->factor_rules) return;
+    for (int i = 0; i < from->factor_rule_count; i++) {
+        base_put(out, i ? ", " : "{");
+        model_gin_put_quoted(out, from->factor_rules[i].logical);
+        base_put(out, ": ");
+        model_gin_put_quoted(out, from->factor_rules[i].kind);
+    }
+    base_put(out, from->factor_rule_count ? "}" : "{}");
+}
+
+static void put_real(const struct option *option, const struct model_adafactor *from, struct base_text *out)
+{
+    double value;
+    memcpy(&value, (const char *)from + option->place, sizeof value);
+    bool none = option->place == AT(beta1) ? !from->has_beta1 : option->nullable && !(value > 0);
+    if (none) base_put(out, "None");
+    else base_put_double(out, value);
+}
+
+static void put_option(const struct option *option, const struct model_adafactor *from, struct base_text *out)
+{
+    const void *place = (const char *)from + option->place;
+    base_putf(out, "  %s = ", option->name);
+    switch (option->kind) {
+    case FLAG: base_put(out, *(const bool *)place ? "True" : "False"); break;
+    case COUNT: base_put_int(out, *(const int64_t *)place); break;
+    case REAL: put_real(option, from, out); break;
+    case DTYPE: base_putf(out, "'%s'", model_dtype_name(*(const enum model_dtype *)place)); break;
+    case RULES: put_rules(from, out); break;
+    }
+    base_put(out, "\n");
+}
+
+void model_adafactor_put_gin(const struct model_adafactor *from, struct base_text *out)
+{
+    /* What the model files of T5X bind, so that none of it is left to them. */
+    static const char *const always[] = {"factored", "beta1", "global_norm_clip_threshold", "decay_rate", "step_offset", "logical_factor_rules"};
+    struct model_adafactor defaults = model_adafactor_defaults();
+    for (int i = 0; i < BASE_COUNT(options); i++) {
+        bool said = differs(&options[i], from, &defaults);
+        for (int j = 0; j < BASE_COUNT(always); j++) said = said || !strcmp(always[j], options[i].name);
+        if (said) put_option(&options[i], from, out);
+    }
+}

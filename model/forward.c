@@ -308,7 +308,7 @@ static void loss(struct builder *builder, struct builder_forward *forward)
     int max = apply(builder, MODEL_REDUCE, MODEL_MAX, "loss/max", "btv->bt", NULL, MODEL_FLOAT32, MODEL_ROLE_STATISTIC, forward->logits, -1, -1, -1);
     int sum = apply(builder, MODEL_REDUCE, MODEL_SUM_EXP, "loss/sum", "btv,bt->bt", NULL, MODEL_FLOAT32, MODEL_ROLE_STATISTIC, forward->logits, max, -1, -1);
     int picked = apply(builder, MODEL_REDUCE, MODEL_PICK, "loss/target", "btv,bt->bt", NULL, MODEL_FLOAT32, MODEL_ROLE_STATISTIC, forward->logits, forward->targets, -1, -1);
-    apply(builder, MODEL_REDUCE, MODEL_ARGMAX, "loss/accuracy", "btv,bt->bt", NULL, MODEL_FLOAT32, MODEL_ROLE_STATISTIC, forward->logits, forward->targets, -1, -1);
+    apply(builder, MODEL_REDUCE, MODEL_ARGMAX, "loss/accuracy", "btv,bt,bt->bt", NULL, MODEL_FLOAT32, MODEL_ROLE_STATISTIC, forward->logits, forward->targets, max, -1);
     forward->loss = apply(builder, MODEL_REDUCE, MODEL_LOSS, "loss", "bt,bt,bt,bt->", NULL, MODEL_FLOAT32, MODEL_ROLE_STATISTIC, max, sum, picked, forward->weights);
     if (builder->options.step == MODEL_STEP_EVALUATE) return;
     int inputs[] = {forward->logits, max, sum, forward->targets, forward->weights};

@@ -93,6 +93,7 @@ struct model_gin_value {
 /* scope/configurable.parameter = value; a macro has the configurable "". */
 struct model_gin_binding {
     const char *scope, *configurable, *parameter;
+    const char *name;        /* all of it, as it is written */
     const struct model_gin_value *value;
     struct model_gin_place place;
     bool overridden;         /* a later one takes its place */
@@ -114,6 +115,7 @@ struct model_gin {
     int binding_count, comment_count, import_count, include_count, value_count;
     const char **notes;      /* "FILE:LINE: what was skipped, and why" */
     int note_count;
+    const char *name;        /* of the file or text, for messages */
     const char *search_path; /* directories joined by commas, or NULL */
     bool without_files;      /* includes are those that are known */
     const char **stack;      /* files that are being read */
@@ -151,6 +153,8 @@ enum base_status model_gin_config(struct base_arena *arena, const char *path, st
 bool model_gin_is_gin(const char *path); /* the name ends with .gin */
 /* The bindings that make T5X build the model, with imports; what T5X has no word for is left out. remat_policy is for
  * scanned models and may be NULL. */
+void model_gin_put_quoted(struct base_text *out, const char *text); /* a string as gin writes it */
+void model_gin_put_network(const struct model_config *config, const char *dtype, const char *remat_policy, struct base_text *out); /* those two alone */
 void model_gin_put_model(const struct model_config *config, const char *dtype, const char *remat_policy, struct base_text *out);
 
 /* ---- parameters (parameters.c) ---- */
@@ -233,6 +237,9 @@ struct model_adafactor model_adafactor_defaults(void);
 /* "factored=0,beta1=0.9" or a JSON object of the same keys (adafactor_options.c); what is not said is T5X's default.
  * logical_factor_rules is standard, none or, in JSON, an object {axis: kind}. */
 enum base_status model_adafactor_parse(struct base_arena *arena, const char *text, struct model_adafactor *out, struct base_error *error);
+const char *model_adafactor_option(int index); /* "factored", …; NULL behind the last */
+/* The same as lines of a gin block; equal options give equal lines. */
+void model_adafactor_put_gin(const struct model_adafactor *from, struct base_text *out);
 
 /* How one parameter's second moment is kept. The reduced dimensions are those that v_row (v_col) lacks. */
 struct model_factoring {

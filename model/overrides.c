@@ -60,7 +60,7 @@ enum base_status model_overrides_parse(struct base_arena *arena, const char *tex
 static enum base_status decide(const struct model_override *override, const char *path, int rank, const struct model_override **out, struct base_error *error)
 {
     if (!override->keeps_own && override->rank != rank)
-        return base_fail(error, BASE_INPUT, "params_axes_names_override: \"%.100s\" gives %s %d axis names, which does not match param rank (%d); %d names would do", override->text,
+        return base_fail(error, BASE_INPUT, "params_axes_names_override: \"%.100s\" gives %s %d axis names, which does not match param rank (%d); a list of %d would do", override->text,
                          path, override->rank, rank, rank);
     *out = override->keeps_own ? NULL : override;
     return BASE_OK;
@@ -71,7 +71,7 @@ enum base_status model_overrides_find(const struct model_overrides *overrides, c
 {
     for (int i = 0; i < overrides->count; i++) {
         bool matches = false;
-        if (model_pattern_matches(overrides->overrides[i].pattern, path, &matches, error) != BASE_OK) return base_fail_in(error, "params_axes_names_override[%d]", i);
+        if (model_pattern_matches(overrides->overrides[i].pattern, path, &matches, error) != BASE_OK) return base_fail_in(error, "params_axes_names_override: [%d]", i);
         if (matches) return decide(&overrides->overrides[i], path, rank, out, error);
     }
     *out = NULL;

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LONGEST_PATTERN = 2000, MOST_STEPS = 20000, MOST_HEAP_KIB = 1 << 10, LARGEST_CHARACTER = 0x10ffff, LARGEST_OCTAL = 0377 };
+enum { LONGEST_PATTERN = 2000, MOST_STEPS = 20000, MOST_HEAP_KIB = 1 << 10, LARGEST_CHARACTER = 0x10ffff, LARGEST_OCTAL = 0377, MOST_GROUPS = 99, DEEPEST = 200 };
 
 struct model_pattern {
     const char *text;              /* as given */
@@ -24,8 +24,14 @@ struct model_pattern {
 /* What a quantifier may stand after: not nothing, not an anchor, not another quantifier. */
 enum before { NOTHING, ITEM, QUANTIFIER };
 
+/* A capturing group; a reference may only stand after its end. */
+struct group { const char *name; size_t name_length; bool closed; };
+
 struct reader {
     const char *start, *at;        /* of Python's spelling */
+    struct group groups[MOST_GROUPS + 1]; /* from 1 */
+    int group_count, open[DEEPEST], depth; /* open: numbers of the groups around, 0 for one that captures nothing */
+    bool doubled[DEEPEST];         /* that group has a second one around it in PCRE2's spelling */
     struct base_text out;          /* PCRE2's */
     enum before before;
     uint32_t options;              /* global flags of PCRE2 */
@@ -89,6 +95,8 @@ static enum base_status read_number(struct reader *reader, bool in_set)
     if (in_set) return refuse(reader, "bad escape");
     int group = *reader->at++ - '0';
     if (is_digit(*reader->at)) group = group * 10 + (*reader->at++ - '0');
+    if (group > reader->group_count) return refuse(reader, "invalid group reference");
+    if (!reader->groups[group].closed) return refuse(reader, "cannot refer to an open group");
     base_putf(&reader->out, "\\g{%d}", group);
     return BASE_OK;
 }
@@ -157,6 +165,34 @@ static enum base_status read_set(struct reader *reader)
     return BASE_OK;
 }
 
+static enum base_status open_group(struct reader *reader, bool captures, const char *name, size_t name_length)
+{
+    if (reader->depth == DEEPEST) return refuse(reader, "groups are nested too deeply");
+    if (captures && reader->group_count == MOST_GROUPS) return refuse(reader, "too many groups");
+    if (captures) reader->groups[++reader->group_count] = (struct group){.name = name, .name_length = name_length};
+    reader->doubled[reader->depth] = false;
+    reader->open[reader->depth++] = captures ? reader->group_count : 0;
+    reader->before = NOTHING;
+    return BASE_OK;
+}
+
+static enum base_status close_group(struct reader *reader)
+{
+    if (reader->depth == 0) return refuse(reader, "unbalanced parenthesis");
+    reader->groups[reader->open[--reader->depth]].closed = true;
+    reader->before = ITEM;
+    if (reader->doubled[reader->depth]) base_put(&reader->out, ")");
+    base_put_bytes(&reader->out, reader->at++, 1);
+    return BASE_OK;
+}
+
+static int group_named(const struct reader *reader, const char *name, size_t length)
+{
+    for (int i = 1; i <= reader->group_count; i++)
+        if (reader->groups[i].name && reader->groups[i].name_length == length && !memcmp(reader->groups[i].name, name, length)) return i;
+    return 0;
+}
+
 /* (?ims-x) for the whole pattern, at its start alone, or (?ims-x:…) for a group. Letters of `a` hold outside groups. */
 static enum base_status read_flags(struct reader *reader)
 {
@@ -176,7 +212,7 @@ static enum base_status read_flags(struct reader *reader)
     reader->at++;
     if (whole && !letters.length) return BASE_OK;
     base_putf(&reader->out, "(?%s%s", letters.data ? letters.data : "", whole ? ")" : ":");
-    return BASE_OK;
+    return whole ? BASE_OK : open_group(reader, false, NULL, 0);
 }
 
 /* A name up to its end mark, put between PCRE2's marks. */
@@ -194,9 +230,18 @@ static enum base_status read_name(struct reader *reader, char end, const char *b
     return BASE_OK;
 }
 
+static enum base_status read_reference(struct reader *reader, const char *before, const char *after)
+{
+    int group = group_named(reader, reader->at, strcspn(reader->at, ")"));
+    if (group == 0) return refuse(reader, "unknown group name");
+    if (!reader->groups[group].closed) return refuse(reader, "cannot refer to an open group");
+    return read_name(reader, ')', before, after);
+}
+
 static enum base_status read_condition(struct reader *reader)
 {
-    if (!is_digit(*reader->at)) return read_name(reader, ')', "(?(<", ">)");
+    BASE_TRY(open_group(reader, false, NULL, 0));
+    if (!is_digit(*reader->at)) return read_reference(reader, "(?(<", ">)");
     base_put(&reader->out, "(?(");
     while (is_digit(*reader->at)) base_put_bytes(&reader->out, reader->at++, 1);
     if (!take(reader, ")")) return refuse(reader, "missing ), unterminated name");
@@ -204,28 +249,51 @@ static enum base_status read_condition(struct reader *reader)
     return BASE_OK;
 }
 
+static enum base_status read_named_group(struct reader *reader)
+{
+    const char *name = reader->at;
+    size_t length = strcspn(name, ">");
+    if (group_named(reader, name, length)) return refuse(reader, "redefinition of a group name");
+    BASE_TRY(read_name(reader, '>', "(?<", ">"));
+    return open_group(reader, true, name, length);
+}
+
+static enum base_status read_comment(struct reader *reader)
+{
+    reader->at += strcspn(reader->at, ")");
+    return take(reader, ")") ? BASE_OK : refuse(reader, "missing ), unterminated comment");
+}
+
+/* PCRE2 lets the alternatives of a look-behind differ in length where they stand at its top, Python nowhere: a group
+ * around them takes that leave away. */
+static enum base_status open_lookbehind(struct reader *reader, const char *opening)
+{
+    base_putf(&reader->out, "%s(?:", opening);
+    BASE_TRY(open_group(reader, false, NULL, 0));
+    reader->doubled[reader->depth - 1] = true;
+    return BASE_OK;
+}
+
 static enum base_status read_group(struct reader *reader)
 {
-    static const char *const same[] = {"(?:", "(?=", "(?!", "(?<=", "(?<!", "(?>"};
-    if (take(reader, "(?#")) {
-        reader->at += strcspn(reader->at, ")");
-        return take(reader, ")") ? BASE_OK : refuse(reader, "missing ), unterminated comment");
-    }
-    reader->before = NOTHING;
+    static const char *const same[] = {"(?:", "(?=", "(?!", "(?>"};
     for (int i = 0; i < BASE_COUNT(same); i++) {
         if (!take(reader, same[i])) continue;
         base_put(&reader->out, same[i]);
-        return BASE_OK;
+        return open_group(reader, false, NULL, 0);
     }
-    if (take(reader, "(?P<")) return read_name(reader, '>', "(?<", ">");
+    if (take(reader, "(?<=")) return open_lookbehind(reader, "(?<=");
+    if (take(reader, "(?<!")) return open_lookbehind(reader, "(?<!");
+    if (take(reader, "(?#")) return read_comment(reader);
+    if (take(reader, "(?P<")) return read_named_group(reader);
     if (take(reader, "(?P=")) {
         reader->before = ITEM;
-        return read_name(reader, ')', "\\k<", ">");
+        return read_reference(reader, "\\k<", ">");
     }
     if (take(reader, "(?(")) return read_condition(reader);
     if (take(reader, "(?")) return read_flags(reader);
     base_put_bytes(&reader->out, reader->at++, 1);
-    return BASE_OK;
+    return open_group(reader, true, NULL, 0);
 }
 
 /* {m}, {m,}, {,n}, {m,n}: returns the length of what stands in the braces, or 0 where the brace is itself. */
@@ -269,6 +337,7 @@ static enum base_status read_item(struct reader *reader)
     if (c == '\\') return read_escape(reader, false);
     if (c == '[') return read_set(reader);
     if (c == '(') return read_group(reader);
+    if (c == ')') return close_group(reader);
     if (strchr("*+?{", c)) return read_quantifier(reader);
     reader->before = strchr("|^$", c) ? NOTHING : ITEM;
     base_put_bytes(&reader->out, reader->at++, 1);
@@ -311,9 +380,12 @@ static enum base_status compile(struct base_arena *arena, const struct reader *r
     return BASE_OK;
 }
 
+/* Without start optimizations: those of PCRE2 10.42 refuse "a" for (?=a)a?a, since they count the a of the assertion. */
+static const uint32_t always = PCRE2_UTF | PCRE2_UCP | PCRE2_NEVER_BACKSLASH_C | PCRE2_NO_START_OPTIMIZE;
+
 enum base_status model_pattern_compile(struct base_arena *arena, const char *text, const struct model_pattern **out, struct base_error *error)
 {
-    struct reader reader = {.start = text, .at = text, .out = {.arena = arena}, .options = PCRE2_UTF | PCRE2_UCP | PCRE2_NEVER_BACKSLASH_C, .error = error};
+    struct reader reader = {.start = text, .at = text, .out = {.arena = arena}, .options = always, .error = error};
     struct model_pattern *pattern = base_new(arena, struct model_pattern, 1);
     pattern->text = text;
     if (strlen(text) > LONGEST_PATTERN) return base_fail(error, BASE_INPUT, "a pattern of more than %d bytes", LONGEST_PATTERN);

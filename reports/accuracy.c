@@ -89,7 +89,7 @@ static double pair_order(const struct reports_accuracy *a, int64_t *pairs)
             const struct reports_row *x = &a->rows[i], *y = &a->rows[j];
             if (!has_time(x) || !has_time(y) || strcmp(x->model, y->model) != 0 || strcmp(x->topology, y->topology) != 0) continue;
             double measured = x->measured_tokens_per_s - y->measured_tokens_per_s, predicted = x->prediction.tokens_per_s - y->prediction.tokens_per_s;
-            if (!(measured != 0)) continue;
+            if (!isfinite(measured) || measured == 0) continue; /* one of them has no measured tokens/s, or they are equal */
             if (measured * predicted > 0) same++;
             else other++;
         }

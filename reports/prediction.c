@@ -153,6 +153,22 @@ static void put_collectives(struct base_json_writer *w, const struct reports_pre
     base_json_close(w, ']');
 }
 
+static void put_doubles(struct base_json_writer *w, const char *key, const double *values, int64_t count)
+{
+    base_json_key(w, key);
+    base_json_open_inline(w, '[');
+    for (int64_t i = 0; i < count; i++) base_json_put_double(w, values[i]);
+    base_json_close(w, ']');
+}
+
+static void put_steps(struct base_json_writer *w, const struct reports_measured *m)
+{
+    put_int(w, "first_step", m->first_step);
+    put_doubles(w, "loss", m->loss, m->step_count);
+    put_doubles(w, "gradient_norm", m->gradient_norm, m->step_count);
+    put_doubles(w, "step_s", m->step_s, m->step_count);
+}
+
 /* Which kinds of source the result rests on, so that nobody takes an assumption for a measurement. */
 static void put_constants(struct base_json_writer *w, const struct sim_profile *profile)
 {
@@ -184,6 +200,7 @@ void reports_prediction_json(const struct reports_prediction *r, bool compact, s
     put_string(&w, "profile", p->profile);
     base_json_key(&w, "fits");
     base_json_put_bool(&w, p->fits);
+    if (r->measured) put_steps(&w, r->measured);
     put_memory(&w, &p->memory);
     put_time(&w, p);
     put_collectives(&w, r);
@@ -199,7 +216,7 @@ void reports_prediction_json(const struct reports_prediction *r, bool compact, s
         }
         base_json_close(&w, ']');
     }
-    put_constants(&w, &r->checked->placement->profile);
+    if (!r->measured) put_constants(&w, &r->checked->placement->profile);
     base_json_close(&w, '}');
 }
 

@@ -7,6 +7,9 @@
 
 /* ---- one prediction (prediction.c) ---- */
 
+/* A run's steps; what it measured else stands where a prediction's figures stand. */
+struct reports_measured { int64_t first_step, step_count; const double *loss, *gradient_norm, *step_s; };
+
 struct reports_prediction {
     struct sim_plan_text plan;
     const struct sim_plan *checked;
@@ -17,9 +20,12 @@ struct reports_prediction {
     const struct sim_change *changes;         /* what would make it fit; best first */
     int change_count;
     bool by_op;                               /* --collectives-by-op */
+    const struct reports_measured *measured;  /* NULL: it is a prediction */
 };
 void reports_prediction_json(const struct reports_prediction *report, bool compact, struct base_text *out);
 void reports_prediction_text(const struct reports_prediction *report, struct base_text *out);
+/* A run as text: its steps, then time, memory and collectives as measured (run.c). */
+void reports_run_text(const struct reports_prediction *report, struct base_text *out);
 /* The step as a Chrome trace (Perfetto reads it): one line for kernels, one for collectives. */
 void reports_trace(const struct sim_timeline *timeline, struct base_text *out);
 
@@ -50,5 +56,13 @@ void reports_accuracy_begin(struct reports_accuracy *accuracy, struct base_arena
 void reports_accuracy_add(struct reports_accuracy *accuracy, const struct reports_row *row);
 void reports_accuracy_text(const struct reports_accuracy *accuracy, const char *path, struct base_text *out);
 void reports_accuracy_json(const struct reports_accuracy *accuracy, bool compact, struct base_text *out);
+
+/* ---- what launches a plan (launch_gin.c, launch_jax.c, launch_slurm.c) ---- */
+
+/* gin: a run file of T5X, which model_gin_read and sim_plan_from_gin turn into the same plan again; what gin has no word for
+ * stands in comment lines. jax: the mesh and the shardings in plain JAX. slurm: a job script for GPU nodes that holds the
+ * run file. text is the plan as given, plan the same checked. BASE_USAGE: an unknown format; BASE_INPUT: a plan that the
+ * format cannot say. */
+enum base_status reports_launch(struct base_arena *arena, const char *format, const struct sim_plan_text *text, const struct sim_plan *plan, struct base_text *out, struct base_error *error);
 
 #endif

@@ -11,6 +11,8 @@ libcjson-dev            base/json.c
 libpcre2-dev            model/pattern.c
 libcairo2-dev           plots/canvas.c
 fonts-dejavu-core       text in pictures
+libopenblas-dev         exec/gemm.c
+zlib1g-dev              exec/gzip.c
 libcmocka-dev           tests
 '
 

@@ -1,5 +1,5 @@
 #!/bin/sh
-# install.sh PROGRAM PREFIX: puts the program, its man page and its completion for bash where shells look for them.
+# install.sh PROGRAM PREFIX: puts the program, its executor, its man page and its completion for bash where shells look for them.
 set -eu
 program=$1
 prefix=$2
@@ -14,6 +14,7 @@ trap 'rm -rf "$made"' EXIT
 
 install -d "$prefix/bin" "$man" "$completions"
 install -m 755 "$program" "$prefix/bin/meshwright"
+install -m 755 "$program-rank" "$prefix/bin/meshwright-rank"
 install -m 644 "$made/man" "$man/meshwright.1"
 install -m 644 "$made/completion" "$completions/meshwright"
 printf '%s\n' "$prefix/bin/meshwright" "$man/meshwright.1" "$completions/meshwright"

@@ -94,6 +94,15 @@ static void track_stacked(struct tracker *t, const struct sim_value *value)
     add(t, user >= 0 ? t->s->ops[user].match : value->last_use, FREE, -1, value, shape);
 }
 
+/* What comes round a loop was allocated before it, once more if what it comes from is still needed afterwards. */
+static void track_carried_in(struct tracker *t, int v)
+{
+    const struct sim_value *value = &t->s->values[v];
+    const struct sim_op *begin = &t->s->ops[t->carried_in[v]];
+    for (int i = 0; i < begin->output_count; i++)
+        if (begin->outputs[i] == v && t->s->values[begin->inputs[i]].last_use > t->carried_in[v]) add(t, t->carried_in[v], BEFORE, +1, value, value->shape);
+}
+
 static void track_free(struct tracker *t, const struct sim_value *value)
 {
     int at = release_point(t, value->loop, value->last_use);
@@ -117,19 +126,15 @@ static void track(struct tracker *t, int v)
     const struct sim_value *value = &t->s->values[v];
     if (!value->stored || value->persistent) return;
     int carried_in = t->carried_in[v];
-    bool inside = value->loop >= 0 && value->last_use >= 0 && !encloses(t, value->loop, t->s->ops[value->last_use].loop);
-    if (inside && t->scanned) {
+    bool outlives_loop = value->loop >= 0 && value->last_use > t->s->ops[value->loop].match; /* the bracket itself is still inside */
+    if (carried_in >= 0) track_carried_in(t, v);
+    if (outlives_loop && t->scanned) {
         track_stacked(t, value);
+        if (carried_in >= 0) add(t, carried_in, FREE_FIRST, -1, value, value->shape); /* copied into the stack, from where it is read */
         return;
     }
     bool result = value->definition >= 0 && t->s->ops[value->definition].kind == SIM_LOOP_END;
-    if (carried_in >= 0) {
-        const struct sim_op *begin = &t->s->ops[carried_in];
-        for (int i = 0; i < begin->output_count; i++)
-            if (begin->outputs[i] == v && t->s->values[begin->inputs[i]].last_use > carried_in) add(t, carried_in, BEFORE, +1, value, value->shape);
-    } else if (!result) {
-        add(t, value->definition, ALLOCATE, +1, value, value->shape);
-    }
+    if (carried_in < 0 && !result) add(t, value->definition, ALLOCATE, +1, value, value->shape);
     if (changes_hands(t, v)) return;
     bool output = t->s->program->tensors[value->tensor].category == MODEL_GRADIENT && value->last_use <= value->definition;
     if (value->last_use > value->definition) track_free(t, value);

@@ -391,13 +391,6 @@ static int64_t tile_scratch_bytes(const struct mapper *l, const struct sim_op *o
     return aligned(rows * depth * 4) + aligned(depth * columns * 4) + aligned(rows * columns * 4);
 }
 
-static bool looks_up(const struct sim_sharded *s, const struct sim_op *op)
-{
-    for (int i = 0; i < op->input_count; i++)
-        if (sim_is_one_hot(s, op->inputs[i])) return true;
-    return false;
-}
-
 static int64_t scratch_bytes(const struct mapper *l)
 {
     const struct sim_sharded *s = l->s;
@@ -405,7 +398,7 @@ static int64_t scratch_bytes(const struct mapper *l)
     for (int k = 0; k < s->kernel_count; k++) {
         const struct sim_op *op = &s->ops[s->kernels[k].op];
         bool dot = op->op->kind == MODEL_EINSUM;
-        int64_t bytes = !dot ? row_scratch_bytes(l, k) : looks_up(s, op) ? lookup_scratch_bytes(l, op) : tile_scratch_bytes(l, op);
+        int64_t bytes = !dot ? row_scratch_bytes(l, k) : sim_looks_up(s, op) ? lookup_scratch_bytes(l, op) : tile_scratch_bytes(l, op);
         if (bytes > most_bytes) most_bytes = bytes;
     }
     return most_bytes;

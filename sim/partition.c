@@ -176,13 +176,34 @@ static int rank_of(const struct partitioner *p, int value)
     return tensor_of(p, p->out->values[value].tensor)->rank;
 }
 
-/* Moves an axis between dimensions, or gathers it, until no dimension has an axis that `to` lacks there. What `to` has
- * more is a local slice. */
+/* The data axis cuts a dimension first, the model axis within it. So a part over model alone is no part over both. */
+static bool slices(unsigned has, unsigned wanted)
+{
+    return !(has & ~wanted) && !(has == SIM_TENSOR && (wanted & SIM_DATA));
+}
+
+/* Where data has to leave a dimension from above model, or to come above it, model is gathered before. */
+static int clear_model(struct partitioner *p, const struct model_op *why, int value, const unsigned char *to)
+{
+    for (int d = 0; d < rank_of(p, value); d++) {
+        unsigned char spec[MODEL_MAX_RANK];
+        memcpy(spec, p->out->values[value].spec, sizeof spec);
+        bool leaves = spec[d] == (SIM_DATA | SIM_TENSOR) && !(to[d] & SIM_DATA), comes = spec[d] == SIM_TENSOR && (to[d] & SIM_DATA);
+        if (!leaves && !comes) continue;
+        spec[d] = (unsigned char)(spec[d] & ~(unsigned)SIM_TENSOR);
+        value = communicate(p, why, SIM_ALL_GATHER, SIM_TENSOR, value, spec, p->out->values[value].partial);
+    }
+    return value;
+}
+
+/* Moves an axis between dimensions, or gathers it, until no dimension has an axis that `to` lacks there; the inner axis
+ * first. What `to` has more is a local slice. */
 static int reshard(struct partitioner *p, const struct model_op *why, int value, const unsigned char *to)
 {
-    for (unsigned axis = 1; axis < SIM_AXES; axis <<= 1) {
+    for (unsigned axis = SIM_TENSOR; axis; axis >>= 1) {
         int from_dim = -1, to_dim = -1, rank = rank_of(p, value);
         unsigned char spec[MODEL_MAX_RANK];
+        if (axis == SIM_DATA) value = clear_model(p, why, value, to);
         memcpy(spec, p->out->values[value].spec, sizeof spec);
         for (int i = 0; i < rank; i++) {
             if (spec[i] & axis) from_dim = i;
@@ -208,7 +229,7 @@ static int reduce(struct partitioner *p, const struct model_op *why, int value, 
         memcpy(spec, v->spec, sizeof spec);
         int kept = -1, rank = rank_of(p, value);
         for (int i = 0; i < rank && to; i++)
-            if (to[i] & axis) kept = i;
+            if ((to[i] & axis) && slices(spec[i], spec[i] | axis)) kept = i;
         if (kept >= 0) spec[kept] |= (unsigned char)axis;
         value = communicate(p, why, kept >= 0 && scatters ? SIM_REDUCE_SCATTER : SIM_ALL_REDUCE, (int)axis, value, spec, v->partial & ~axis);
     }
@@ -220,7 +241,7 @@ static int find_copy(const struct partitioner *p, int from, const unsigned char 
     for (int i = p->copy_count - 1; i >= 0; i--) {
         const struct sim_value *to = &p->out->values[p->copies[i].to];
         bool serves = p->copies[i].from == from && to->loop == p->loop;
-        for (int d = 0; serves && d < rank_of(p, from); d++) serves = !(to->spec[d] & ~spec[d]);
+        for (int d = 0; serves && d < rank_of(p, from); d++) serves = slices(to->spec[d], spec[d]);
         if (serves) return p->copies[i].to;
     }
     return -1;
@@ -231,7 +252,7 @@ static int ready(struct partitioner *p, const struct model_op *why, int value, c
 {
     const struct sim_value *v = &p->out->values[value];
     bool gathers = v->partial;
-    for (int i = 0; i < rank_of(p, value); i++) gathers = gathers || (v->spec[i] & ~spec[i]);
+    for (int i = 0; i < rank_of(p, value); i++) gathers = gathers || !slices(v->spec[i], spec[i]);
     if (!gathers) return value;
     int copy = find_copy(p, value, spec);
     if (copy >= 0) return copy;
@@ -537,7 +558,7 @@ static enum base_status partition_update(struct partitioner *p, const struct mod
         bool same_shape = !strcmp(source->input_labels[i], source->input_labels[0]);
         unsigned char own[MODEL_MAX_RANK];
         memcpy(own, same_shape ? spec : p->wanted[source->inputs[i]], sizeof own);
-        if (!(partial && i < 2)) inputs[i] = ready(p, source, inputs[i], own);
+        inputs[i] = partial && i < 2 ? reshard(p, source, inputs[i], own) : ready(p, source, inputs[i], own);
     }
     struct sim_op *op = new_op(p, SIM_COMPUTE, source);
     op->input_count = source->input_count;

@@ -60,6 +60,7 @@ static enum base_status value_text(struct base_arena *arena, enum sim_key key, c
     if (value->kind == BASE_JSON_ARRAY || value->kind == BASE_JSON_OBJECT) {
         struct base_json_writer writer = {.text = &text, .compact = true};
         base_json_put_value(&writer, value);
+        text.data[--text.length] = '\0'; /* a document ends its line; a value does not */
         *out = text.data;
     }
     if (value->kind == BASE_JSON_NUMBER) {

@@ -96,8 +96,9 @@ static enum base_status from_software(struct base_arena *arena, const char *soft
     return base_fail(error, BASE_INPUT, "software: \"%.60s\" is unknown%s%s; t5x is modelled", software, nearest ? ": is meant " : "", nearest ? nearest : "");
 }
 
-/* Bytes become whole numbers; rates are far below. */
+/* Bytes become whole numbers; rates are far below. What is divided by the smallest is still finite. */
 #define LARGEST_CONSTANT 1e18
+#define SMALLEST_CONSTANT 1e-18
 
 static enum base_status from_user(const struct base_json *overrides, struct sim_profile *profile, struct base_error *error)
 {
@@ -108,8 +109,8 @@ static enum base_status from_user(const struct base_json *overrides, struct sim_
         int which = find_constant(c->key);
         const char *nearest = base_nearest(c->key, names, SIM_CONSTANT_COUNT);
         if (which < 0) return base_fail(error, BASE_INPUT, "--profile: constants.%.60s: is unknown%s%s", c->key, nearest ? ": is meant " : "", nearest ? nearest : "");
-        if (c->kind != BASE_JSON_NUMBER || !(c->number >= 0 && c->number <= LARGEST_CONSTANT))
-            return base_fail(error, BASE_INPUT, "--profile: constants.%s: a number from 0 to %g is needed", c->key, LARGEST_CONSTANT);
+        bool usable = c->kind == BASE_JSON_NUMBER && (c->number == 0 || (c->number >= SMALLEST_CONSTANT && c->number <= LARGEST_CONSTANT));
+        if (!usable) return base_fail(error, BASE_INPUT, "--profile: constants.%s: a number from %g to %g, or 0, is needed", c->key, SMALLEST_CONSTANT, LARGEST_CONSTANT);
         profile->constants[which] = c->number;
         profile->kinds[which] = "given";
         profile->sources[which] = "the profile given";

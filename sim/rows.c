@@ -37,6 +37,13 @@ bool sim_is_one_hot(const struct sim_sharded *s, int value)
     return !s->values[value].stored && op && (op->function == MODEL_ONE_HOT || op->function == MODEL_RELPOS_ONE_HOT);
 }
 
+bool sim_looks_up(const struct sim_sharded *s, const struct sim_op *op)
+{
+    for (int i = 0; i < op->input_count; i++)
+        if (sim_is_one_hot(s, op->inputs[i])) return true;
+    return false;
+}
+
 const char *sim_space(const struct model_op *op)
 {
     const char *space = op->output_labels;
@@ -91,14 +98,14 @@ static void find_one_hots(struct rows *r)
         if (makes_one_hot(&s->ops[i])) s->values[s->ops[i].outputs[0]].stored = false;
     for (int i = 0; i < s->op_count; i++) {
         const struct sim_op *op = &s->ops[i];
-        bool looks_up = op->kind == SIM_COMPUTE && op->op->kind == MODEL_EINSUM;
-        for (int j = 0; j < op->input_count && !looks_up; j++) s->values[op->inputs[j]].stored = s->values[op->inputs[j]].alias < 0;
+        bool contracts = op->kind == SIM_COMPUTE && op->op->kind == MODEL_EINSUM;
+        for (int j = 0; j < op->input_count && !contracts; j++) s->values[op->inputs[j]].stored = s->values[op->inputs[j]].alias < 0;
     }
 }
 
 /* ---- kernels ---- */
 
-static bool is_row_operation(const struct model_op *op)
+bool sim_is_row_operation(const struct model_op *op)
 {
     const char *space = sim_space(op);
     size_t length = strlen(space);
@@ -126,7 +133,7 @@ static bool can_join(const struct rows *r, int kernel, const struct sim_op *op)
 {
     const struct sim_sharded *s = r->s;
     const struct sim_op *first = &s->ops[r->first[kernel]];
-    if (!is_row_operation(op->op) || !is_row_operation(first->op)) return false;
+    if (!sim_is_row_operation(op->op) || !sim_is_row_operation(first->op)) return false;
     if (r->count[kernel] == MOST_OPS_A_KERNEL || !same_space(s, first, op)) return false;
     for (int i = 0; i < op->input_count; i++) {
         int root = sim_root(s, op->inputs[i]), definition = s->values[root].definition;
@@ -217,13 +224,6 @@ static void count_read(struct rows *r, struct sums *sums, int kernel, int value)
     if (!inside) sums->reads[sums->read_count++] = s->values[root].shape;
 }
 
-static bool looks_up(const struct sim_sharded *s, const struct sim_op *op)
-{
-    for (int i = 0; i < op->input_count; i++)
-        if (sim_is_one_hot(s, op->inputs[i])) return true;
-    return false;
-}
-
 static void sum_up_kernel(struct rows *r, struct sums *sums, int k)
 {
     struct sim_sharded *s = r->s;
@@ -236,7 +236,7 @@ static void sum_up_kernel(struct rows *r, struct sums *sums, int k)
         for (int j = 0; j < op->input_count; j++) count_read(r, sums, k, op->inputs[j]);
         for (int j = 0; j < op->output_count; j++)
             if (s->values[op->outputs[j]].stored) sums->writes[sums->write_count++] = s->values[op->outputs[j]].shape;
-        if (op->op->kind == MODEL_EINSUM && !looks_up(s, op)) sums->dots[sums->dot_count++] = i;
+        if (op->op->kind == MODEL_EINSUM && !sim_looks_up(s, op)) sums->dots[sums->dot_count++] = i;
     }
     kernel->read_count = sums->read_count - kernel->first_read;
     kernel->write_count = sums->write_count - kernel->first_write;

@@ -178,7 +178,9 @@ struct sim_sharded {
 
 int sim_root(const struct sim_sharded *sharded, int value);           /* the value whose bytes these are */
 bool sim_is_one_hot(const struct sim_sharded *sharded, int value);    /* one that is never made */
+bool sim_looks_up(const struct sim_sharded *sharded, const struct sim_op *op); /* a contraction with such a one */
 const char *sim_space(const struct model_op *op);                     /* the labels that an operation goes over: those of its largest operand */
+bool sim_is_row_operation(const struct model_op *op);                  /* elementwise, or a reduction along the last label alone */
 unsigned sim_label_axes(const struct sim_sharded *sharded, const struct sim_op *op, char letter); /* mesh axes over a label */
 int sim_label_size(const struct sim_sharded *sharded, const struct sim_op *op, char letter);      /* enum model_size of a label */
 int64_t sim_label_extent(const struct sim_sharded *sharded, const struct sim_op *op, char letter, const int64_t *sizes, const int64_t shards[SIM_AXES]);
@@ -254,7 +256,7 @@ struct sim_detail {
 struct sim_cache;
 struct sim_cache *sim_cache_new(struct base_arena *arena); /* its head lives in the arena; what it remembers is its own */
 void sim_cache_free(struct sim_cache *cache);
-/* Constants that the user gives instead of the catalogue's; NULL takes them back. The document must outlive the cache. */
+/* Constants that the user gives instead of the catalogue's; NULL takes them back. The document must live until then. */
 void sim_cache_override(struct sim_cache *cache, const struct base_json *overrides);
 
 enum base_status sim_plan_check(struct sim_cache *cache, struct base_arena *arena, const struct sim_plan_text *text, enum model_step step, bool as_partitioned,

@@ -300,6 +300,34 @@ static void nearest_name(struct base_arena *arena)
     assert_null(base_nearest("x", names, 0));
 }
 
+static void words_are_read_or_listed_with_the_nearest(struct base_arena *arena)
+{
+    static const char *const names[] = {"none", "minimal", "full"};
+    struct base_error error;
+    int found = -1;
+    (void)arena;
+    assert_ok(base_parse_word("minimal", "remat_policy", names, BASE_COUNT(names), &found, &error), &error);
+    assert_int_equal(found, 1);
+    assert_fails(base_parse_word("minimol", "remat_policy", names, BASE_COUNT(names), &found, &error), BASE_INPUT, &error,
+                 "remat_policy: \"minimol\" is unknown: is minimal meant? none, minimal or full would do");
+    assert_fails(base_parse_word("x1y2z3", "remat_policy", names, BASE_COUNT(names), &found, &error), BASE_INPUT, &error,
+                 "remat_policy: \"x1y2z3\" is unknown; none, minimal or full would do");
+    assert_fails(base_parse_word("", "remat_policy", names, BASE_COUNT(names), &found, &error), BASE_INPUT, &error, "\"\" is unknown");
+    assert_int_equal(found, 1);
+}
+
+static void unknown_names_of_any_length_fit_the_message(struct base_arena *arena)
+{
+    enum { MANY = 200 };
+    const char *names[MANY];
+    struct base_error error;
+    char *given = memset(base_alloc(arena, 100001, 1), 'q', 100000);
+    for (int i = 0; i < MANY; i++) names[i] = base_print(arena, "a_rather_long_name_%d", i);
+    assert_int_equal(base_fail_unknown(&error, BASE_USAGE, "thing", given, names, MANY), BASE_USAGE);
+    assert_true(strlen(error.text) < sizeof error.text);
+    assert_non_null(strstr(error.text, "a_rather_long_name_0, a_rather_long_name_1"));
+}
+
 /* ---- JSON ---- */
 
 static enum base_status parse(struct base_arena *arena, const char *text, const struct base_json **out, struct base_error *error)
@@ -932,6 +960,8 @@ int main(int argument_count, char **arguments)
         TEST(numbers_ceil_div_does_not_overflow),
         TEST(numbers_for_people),
         TEST(nearest_name),
+        TEST(words_are_read_or_listed_with_the_nearest),
+        TEST(unknown_names_of_any_length_fit_the_message),
         TEST(json_reads_what_is_json),
         TEST(json_refuses_what_is_not),
         TEST(json_refuses_nul_bytes),

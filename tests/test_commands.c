@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "commands/commands.h"
+#include "sim/cache.h"
 
 static char program[4096], program_folder[4096];
 
@@ -130,7 +131,8 @@ static void every_example_runs(struct base_arena *arena)
             TEST_ROW("%.*s", length, at);
             assert_non_null(strstr(base_print(arena, "%.*s", length, at), base_print(arena, "meshwright %s", all[i]->name)));
             const char *script = write_temporary(arena, folder, "example.sh", base_print(arena, "%.*s\n", length, at));
-            run(arena, &status, base_print(arena, "cd '%s' && PATH='%s':$PATH sh '%s' </dev/null 2>&1", folder, program_folder, script));
+            const char *out = run(arena, &status, base_print(arena, "cd '%s' && PATH='%s':$PATH sh '%s' </dev/null 2>&1", folder, program_folder, script));
+            if (status != BASE_OK && status != BASE_NO_FIT) print_error("exit %d: %.500s\n", status, out);
             assert_true(status == BASE_OK || status == BASE_NO_FIT);
         }
         TEST_ROW("%s has %d examples", all[i]->name, lines);
@@ -298,6 +300,167 @@ static void words_that_are_offered_are_accepted(struct base_arena *arena)
     }
 }
 
+/* ---- hostile surroundings ---- */
+
+#define PLAN "--model t5_1_1_small --topology v4:2x2x2 --batch-size 8 --task-feature-lengths 64,64"
+
+/* M is the program; the folder has the example table and what is made below. Whatever is refused leaves the folder as it was. */
+static const struct hostile { const char *command; int status; const char *says; } hostile[] = {
+    {"$M predict " PLAN " --out missing/x", 3, "missing/x: cannot be written: No such file"},
+    {"$M predict " PLAN " --out /dev/full", 3, "/dev/full: cannot be written: No space left"},
+    {"$M predict " PLAN " --out folder", 3, "folder: is a directory"},
+    {"$M predict " PLAN " --out ''", 3, "--out: the path is empty"},
+    {"$M predict " PLAN " --out $(head -c 5000 /dev/zero | tr '\\0' a)", 3, "the path is empty or too long"},
+    {"$M predict " PLAN " --trace /dev/full", 3, "/dev/full: cannot be written"},
+    {"$M predict " PLAN " --trace missing/t", 3, "missing/t: cannot be written"},
+    {"$M predict " PLAN " >/dev/full", 3, "stdout: cannot be written: No space left"},
+    {"$M predict " PLAN " >&-", 3, "stdout: cannot be written: Bad file descriptor"},
+    {"$M --man >&-", 3, "stdout: cannot be written"},
+    {"$M predict " PLAN " --out - >&- && rm ./-", 0, ""},
+    {"$M predict " PLAN " >/dev/null 2>&- <&-", 0, ""},
+    {"$M predict " PLAN " --seed x 2>&- >&- <&-", 3, ""},
+    {"$M batch <&-", 3, "stdin: cannot be read"},
+    {"$M batch <folder", 3, "stdin: cannot be read"},
+    {"echo '[\"models\"]' | $M batch >/dev/full", 3, "stdout: cannot be written: No space left"},
+    {"$M models | true", 0, ""},
+    {"$M predict missing.json", 3, "missing.json: cannot be read"},
+    {"$M predict folder", 3, "folder: is a directory"},
+    {"$M predict /dev/null", 3, "/dev/null: is empty"},
+    {"$M predict /dev/zero", 3, "/dev/zero: is larger than"},
+    {"$M predict dangling", 3, "dangling: cannot be read"},
+    {"$M predict --model @ --topology v4-8 --batch-size 8", 3, "a file without a name cannot be read"},
+    {"$M predict --model @folder --topology v4-8 --batch-size 8", 3, "folder: is a directory"},
+    {"$M predict --model t5_1_1_small --topology @/dev/zero --batch-size 8", 3, "/dev/zero: is larger than"},
+    {"$M predict --model $(head -c 100000 /dev/zero | tr '\\0' x)", 3, "model: longer than 511 bytes"},
+    {"$M predict " PLAN " --learning-rate nan", 3, "learning_rate: \"nan\" is not a number"},
+    {"$M predict " PLAN " --learning-rate 1e999", 3, "learning_rate"},
+    {"$M predict " PLAN " --num-partitions 0x2", 3, "num_partitions: \"0x2\" is not a whole number"},
+    {"$M predict " PLAN " --logical-axis-rules $(head -c 5000 /dev/zero | tr '\\0' '[')", 3, "nested deeper than 64 levels"},
+    {"$M predict " PLAN " --model-parallel-submesh $(seq -s, 1 5000)", 3, "has more than 8 numbers"},
+    {"$M predict " PLAN " --profile tiny.json", 3, "constants.hbm_bytes_per_s: a number from"},
+    {"$M predict " PLAN " --profile /dev/null", 3, "/dev/null: is empty"},
+    {"$M predict " PLAN " --dtype bfloat", 3, "is bfloat16 meant?"},
+    {"$M predict " PLAN " --step trian", 3, "is train meant?"},
+    {"$M predict " PLAN " --json=1", 2, "--json takes no value"},
+    {"$M sweep /dev/zero --out x", 3, "line 1: a NUL byte"},
+    {"$M sweep examples/tpu_v4_tuning.csv --out missing/x", 3, "missing/x: cannot be written"},
+    {"$M sweep examples/tpu_v4_tuning.csv --out /dev/full", 3, "/dev/full: cannot be written"},
+    {"$M sweep examples/tpu_v4_tuning.csv >/dev/full", 3, "stdout: cannot be written"},
+    {"$M sweep wide.csv --out x", 3, "more than 4096 columns"},
+    {"$M sweep long.csv --out x", 3, "longer than 1 MiB"},
+    {"$M plot comparison folder --out x.svg", 3, "folder: is a directory"},
+    {"$M plot comparision x --out x.svg", 2, "is comparison meant?"},
+    {"$M plot comparison examples/tpu_v4_tuning.csv --out x.gif", 3, "x.gif"},
+    {"$M mesh --topology v4:99999999x1x1 --num-partitions 1", 3, "shape"},
+    {"$M mesh --topology v4-512 --num-partitions 99999999999999999999", 3, "out of range"},
+    {"$M rules --axes $(seq -s, 1 100)", 3, "more than 64 dimensions"},
+    {"$M params --model t5_1_1_small --mesh data=4,data=4", 3, "stands there twice"},
+    {"$M params --model t5_1_1_small --optimizer adaw", 3, "is adamw meant?"},
+    {"$M import missing.gin", 3, "missing.gin: cannot be read"},
+    {"$M import /dev/zero --out x", 3, "/dev/zero: is larger than"},
+    {"$M import itself.gin --out x", 3, "itself.gin:1: include 'itself.gin': the file includes itself"},
+    {"$M import deep.gin --out x", 3, "deep.gin:1: a value of more than 64 levels"},
+    {"$M export examples/t5_11b_v4_512.json --format gni --out x", 2, "is gin meant?"},
+    {"$M export examples/t5_11b_v4_512.json --format gin --out missing/x", 3, "missing/x: cannot be written"},
+    {"$M topology v4:65536x1x1 --out x.svg", 3, "a picture holds at most"},
+    {"$M layout --topology v4-8 --num-partitions 1 --batch-size 7 --out x", 3, "must be divisible"},
+    {"$M pedict", 2, "is predict meant?"},
+    {"$M --hlep", 2, "is --help meant?"},
+    {"$M --version more", 2, "one argument too many"},
+    {"$M topology \"$(printf 'v4\\033[2J')\"", 3, "v4?[2J"}, /* a terminal is not obeyed */
+    {"cp examples/tpu_v4_tuning.csv t && $M sweep t --out t >&- ; $M sweep t --out u >/dev/null && cmp t u && rm t u", 0, ""},
+    {"timeout 1 $M sweep many.csv --out x", 124, ""}, /* the signal comes twice */
+};
+
+static const char *new_hostile_folder(struct base_arena *arena)
+{
+    int status;
+    const char *folder = new_folder(arena);
+    struct base_text many = {.arena = arena}, wide = {.arena = arena};
+    static const char header[] = "model,topology,batch_size,targets_length";
+    base_putf(&many, "%s\n", header);
+    for (int i = 0; i < 400000; i++) base_put(&many, "none,v4-8,8,8\n");
+    base_put(&wide, header);
+    for (int i = 0; i < 5000; i++) base_putf(&wide, ",column_%d", i);
+    write_temporary(arena, folder, "many.csv", many.data);
+    write_temporary(arena, folder, "wide.csv", wide.data);
+    write_temporary(arena, folder, "long.csv", base_print(arena, "%s\n%*s\n", header, 2 << 20, "x"));
+    write_temporary(arena, folder, "itself.gin", "include 'itself.gin'\n");
+    write_temporary(arena, folder, "deep.gin", base_print(arena, "A = %s", (char *)memset(base_alloc(arena, 100001, 1), '[', 100000)));
+    write_temporary(arena, folder, "tiny.json", "{\"constants\": {\"hbm_bytes_per_s\": 1e-300}}");
+    run(arena, &status, base_print(arena, "cp -R examples '%s' && mkdir '%s/folder' && ln -s nothing '%s/dangling'", folder, folder, folder));
+    assert_int_equal(status, 0);
+    return folder;
+}
+
+static void hostile_surroundings_end_with_a_message_and_nothing_else(struct base_arena *arena)
+{
+    int status;
+    const char *folder = new_hostile_folder(arena), *list = base_print(arena, "cd '%s' && find . | sort", folder), *before = run(arena, &status, list);
+    for (int i = 0; i < BASE_COUNT(hostile); i++) {
+        TEST_ROW("%s", hostile[i].command);
+        const char *script = write_temporary(arena, "/tmp", base_print(arena, "meshwright-hostile-%ld.sh", (long)getpid()), base_print(arena, "%s\n", hostile[i].command));
+        const char *out = run(arena, &status, base_print(arena, "cd '%s' && M='%s' sh '%s' 2>&1 </dev/null", folder, program, script));
+        unlink(script);
+        if (status != hostile[i].status) print_error("exit %d: %s\n", status, out);
+        assert_int_equal(status, hostile[i].status);
+        if (*hostile[i].says && (strncmp(out, "meshwright: ", 12) || !strstr(out, hostile[i].says))) print_error("%s\n", out);
+        assert_true(!*hostile[i].says || (!strncmp(out, "meshwright: ", 12) && strstr(out, hostile[i].says)));
+        assert_string_equal(run(arena, &status, list), before);
+    }
+    remove_folder(arena, folder);
+}
+
+/* ---- memory ---- */
+
+static const char *const question[] = {"--model=t5_1_1_small", "--topology=v4:2x2x2", "--batch-size=8", "--task-feature-lengths=64,64", "--num-microbatches=2", "--json"};
+
+/* predict's document in `batch`'s way: an arena of its own, a cache that stays. NULL: memory ran out. */
+static const char *predict_with(struct base_arena *own, struct sim_cache *cache)
+{
+    static const char *document;
+    jmp_buf exhausted;
+    document = NULL;
+    own->exhausted = &exhausted;
+    if (setjmp(exhausted) == 0) {
+        struct commands_context context = {.arena = own, .cache = cache};
+        struct base_text out = {.arena = own};
+        struct base_error error;
+        assert_ok(commands_execute(&context, "predict", BASE_COUNT(question), question, &out, &error), &error);
+        document = out.data;
+    }
+    return document;
+}
+
+/* Whichever allocation fails, in the question's memory or in the cache's: what is kept stays whole, and the next answer is right. */
+static void memory_that_runs_out_anywhere_spoils_no_later_answer(struct base_arena *arena)
+{
+    struct base_arena own = {0};
+    struct sim_cache *cache = sim_cache_new(arena);
+    const char *expected = base_copy(arena, predict_with(&own, cache));
+    int failures = 0;
+    base_arena_reset(&own);
+    sim_cache_free(cache);
+    for (int in_cache = 0; in_cache < 2; in_cache++) {
+        bool failed = true;
+        for (int64_t n = 1; failed; n += 1 + n / 16) {
+            TEST_ROW("allocation %lld of the %s", (long long)n, in_cache ? "cache" : "question");
+            cache = sim_cache_new(arena);
+            struct base_arena *victim = in_cache ? &cache->arena : &own;
+            victim->fail_after_count = victim->allocation_count + n;
+            failed = predict_with(&own, cache) == NULL;
+            failures += failed;
+            victim->fail_after_count = 0;
+            base_arena_reset(&own);
+            assert_string_equal(predict_with(&own, cache), expected);
+            base_arena_reset(&own);
+            sim_cache_free(cache);
+        }
+    }
+    assert_true(failures > 20);
+    base_arena_free(&own);
+}
+
 /* ---- installation ---- */
 
 static void install_puts_program_man_page_and_completion_in_place(struct base_arena *arena)
@@ -337,6 +500,8 @@ int main(int argument_count, char **arguments)
         TEST(bash_offers_every_option_of_every_command),
         TEST(bash_completes_commands_values_and_files),
         TEST(words_that_are_offered_are_accepted),
+        TEST(hostile_surroundings_end_with_a_message_and_nothing_else),
+        TEST(memory_that_runs_out_anywhere_spoils_no_later_answer),
         TEST(install_puts_program_man_page_and_completion_in_place),
     };
     if (!find_program(arguments[0])) {

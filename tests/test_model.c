@@ -547,7 +547,7 @@ static void models_that_are_none_are_refused(struct base_arena *arena)
         {"decoder_only:" GOOD ",num_layers=2,mlp_activations=gelu+linear+relu", "more than 2"},
         {"encoder_decoder:" GOOD ",num_layers=2,parallel_block=1", "decoder-only models alone"},
         {"@no_such_file.json", "no_such_file.json"},
-        {"@model.gin", "gin files are not read"},
+        {"@model.gin", "model.gin: cannot be read"},
         {"@tests/data/rules_standard.json", "architecture: missing"},
         {"@tests", "tests"},
     };

@@ -1,5 +1,5 @@
 /* Tests of plots/ and of the command `plot`: what a picture must hold, words that stay apart, input that means harm. */
-#include "tests/test.h"
+#include "tests/pictures.h"
 
 #include "commands/commands.h"
 #include "plots/comparison.h"
@@ -67,13 +67,6 @@ static const char *write_temporary(struct base_arena *arena, const char *text)
     assert_int_equal(write(file, text, strlen(text)), strlen(text));
     close(file);
     return path;
-}
-
-static int count_of(const char *text, const char *part)
-{
-    int count = 0;
-    for (const char *at = strstr(text, part); at; at = strstr(at + 1, part)) count++;
-    return count;
 }
 
 /* ---- reading ---- */
@@ -204,7 +197,7 @@ static void every_row_is_in_the_picture(struct base_arena *arena)
     const char *svg = draw(arena, &table, PLOTS_SVG).data;
     for (int i = 0; i < table.count; i++) {
         TEST_ROW("%s", table.rows[i].id);
-        assert_int_equal(count_of(svg, base_print(arena, "<title>%s: ", table.rows[i].id)), 1);
+        assert_int_equal(pictures_count(svg, base_print(arena, "<title>%s: ", table.rows[i].id)), 1);
     }
     static const char *const parts[] = {
         ">t5_1_0_11B on v4-512<", ">2,4,4,1<", ">+10.0 %<", ">−4.0 %<", ">agree<", ">disagree<", "ran out of memory; predicted not to fit, 47.5",
@@ -224,9 +217,9 @@ static void names_are_escaped(struct base_arena *arena)
     assert_null(strstr(svg, "<others>"));
     assert_non_null(strstr(svg, "vocab_size=&lt;&amp;&gt;"));
     /* Outside of tags, an ampersand begins one of our entities. */
-    assert_int_equal(count_of(svg, "&"), count_of(svg, "&lt;") + count_of(svg, "&gt;") + count_of(svg, "&amp;"));
-    assert_int_equal(count_of(svg, "<text"), count_of(svg, "</text>"));
-    assert_int_equal(count_of(svg, "<title>"), count_of(svg, "</title>"));
+    assert_int_equal(pictures_count(svg, "&"), pictures_count(svg, "&lt;") + pictures_count(svg, "&gt;") + pictures_count(svg, "&amp;"));
+    assert_int_equal(pictures_count(svg, "<text"), pictures_count(svg, "</text>"));
+    assert_int_equal(pictures_count(svg, "<title>"), pictures_count(svg, "</title>"));
 }
 
 static void the_same_table_gives_the_same_bytes(struct base_arena *arena)
@@ -243,25 +236,6 @@ static void the_same_table_gives_the_same_bytes(struct base_arena *arena)
     }
 }
 
-static bool boxes_overlap(const struct plots_box *a, const struct plots_box *b)
-{
-    static const double slack_px = 0.2;
-    return a->x + slack_px < b->x + b->width && b->x + slack_px < a->x + a->width && a->y + slack_px < b->y + b->height && b->y + slack_px < a->y + a->height;
-}
-
-static void check_words(const struct plots_canvas *canvas)
-{
-    for (int i = 0; i < canvas->mark_count; i++) {
-        const struct plots_mark *mark = &canvas->marks[i];
-        if (mark->kind != PLOTS_TEXT) continue;
-        if (mark->box.x < 0 || mark->box.y < 0 || mark->box.x + mark->box.width > PLOTS_PAGE_WIDTH_PX || mark->box.y + mark->box.height > canvas->height_px)
-            fail_msg("\"%s\" leaves the page", mark->text);
-        for (int j = 0; j < i; j++)
-            if (canvas->marks[j].kind == PLOTS_TEXT && boxes_overlap(&mark->box, &canvas->marks[j].box))
-                fail_msg("\"%s\" overlaps \"%s\"", mark->text, canvas->marks[j].text);
-    }
-}
-
 static void words_stay_apart_and_on_the_page(struct base_arena *arena)
 {
     static const int counts[] = {1, 2, 5, 28, 60, 61, 300};
@@ -271,13 +245,13 @@ static void words_stay_apart_and_on_the_page(struct base_arena *arena)
             struct plots_canvas canvas = {.arena = arena};
             struct plots_comparison table = make_table(arena, counts[i], long_words);
             plots_comparison_lay_out(&canvas, &table);
-            check_words(&canvas);
+            pictures_check_words(&canvas);
         }
     TEST_ROW("the table of the tests");
     struct plots_canvas canvas = {.arena = arena};
     struct plots_comparison table = read_table(arena);
     plots_comparison_lay_out(&canvas, &table);
-    check_words(&canvas);
+    pictures_check_words(&canvas);
 }
 
 /* Where cells are cut, so that two plans would look alike, each row carries its id. */

@@ -537,7 +537,7 @@ static void bad_topologies_are_refused(struct base_arena *arena)
         {"@tests/data/no_such_topology.json", "cannot be read"},
         {"@tests/data/t5x_meshes.csv", "is not JSON"},
         {"@tests/data/topology_nameless.json", "topology: a name is needed"},
-        {"@tests/data/topology_unknown_key.json", "tests/data/topology_unknown_key.json: @slice: unknown key"},
+        {"@tests/data/topology_unknown_key.json", "tests/data/topology_unknown_key.json: key of TPU v4: \"slice\" is unknown: is slices meant?"},
     };
     for (int i = 0; i < BASE_COUNT(rows); i++) {
         struct topo_topology topology = {.device_count = -1};

@@ -1,0 +1,1 @@
+printf '%s\n' '["rules","--axes","batch"]' '["nothing"]' | meshwright batch --out answers.jsonl && cat answers.jsonl && rm answers.jsonl

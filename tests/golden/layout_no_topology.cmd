@@ -1,0 +1,1 @@
+meshwright layout --num-partitions 2

@@ -1,0 +1,1 @@
+meshwright params --model @wmt.gin

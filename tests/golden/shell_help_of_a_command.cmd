@@ -1,0 +1,1 @@
+meshwright help mesh | head -n 2

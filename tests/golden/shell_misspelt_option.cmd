@@ -1,0 +1,1 @@
+meshwright predict --bach-size 8

@@ -1,0 +1,1 @@
+meshwright sweep absent.csv --out result.csv

@@ -1,0 +1,1 @@
+meshwright sweep plans.csv --out result.csv && cat result.csv

@@ -1,0 +1,1 @@
+meshwright sweep plans.csv | cut -d, -f1,13-

@@ -1,0 +1,1340 @@
+/* Tests of sim/: liveness on programs that were worked out by hand, its peak against the step walked iteration by
+ * iteration, ring loads against a router of their own, collectives against those of XLA's partitioner
+ * (tests/data/collectives.json), prices by hand, what must hold of every plan, and refusals. */
+#include "tests/test.h"
+
+#include <stdlib.h>
+
+#include "sim/cache.h"
+#include "sim/sharded.h"
+#include "sim/sim.h"
+
+#define SMALL "emb_dim=64,num_heads=4,head_dim=24,mlp_dim=96,vocab_size=512"
+#define SMALL_T5 "encoder_decoder:" SMALL ",num_encoder_layers=3,num_decoder_layers=2,mlp_activations=gelu+linear"
+#define SMALL_SCALABLE "scalable_" SMALL_T5
+#define SMALL_DECODER "decoder_only:" SMALL ",num_layers=3,logits_via_embedding=1"
+
+/* ---- asking ---- */
+
+/* A plan as "key=value key=value"; values have no blanks. */
+static struct sim_plan_text plan_text(struct base_arena *arena, const char *words)
+{
+    struct sim_plan_text text = {{0}};
+    char *copy = base_copy(arena, words);
+    for (char *word = strtok(copy, " "); word; word = strtok(NULL, " ")) {
+        char *value = strchr(word, '=');
+        int key = 0;
+        assert_non_null(value);
+        *value = '\0';
+        while (key < SIM_KEY_COUNT && strcmp(sim_key_names[key], word) != 0) key++;
+        assert_in_range(key, 0, SIM_KEY_COUNT - 1);
+        text.values[key] = value + 1;
+    }
+    return text;
+}
+
+static struct sim_plan checked(struct sim_cache *cache, struct base_arena *arena, const struct sim_plan_text *text, enum model_step step, bool as_partitioned)
+{
+    struct sim_plan plan;
+    struct base_error error;
+    assert_ok(sim_plan_check(cache, arena, text, step, as_partitioned, &plan, &error), &error);
+    return plan;
+}
+
+static struct sim_prediction predicted(struct sim_cache *cache, struct base_arena *arena, const struct sim_plan_text *text)
+{
+    struct sim_plan plan = checked(cache, arena, text, MODEL_STEP_TRAIN, false);
+    struct sim_prediction prediction;
+    struct base_error error;
+    assert_ok(sim_predict(cache, &plan, &prediction, NULL, &error), &error);
+    return prediction;
+}
+
+static struct sim_prediction predict_words(struct sim_cache *cache, struct base_arena *arena, const char *words)
+{
+    struct sim_plan_text text = plan_text(arena, words);
+    return predicted(cache, arena, &text);
+}
+
+/* Constants in place of the catalogue's: "hbm_bytes_per_s": 1e12, … */
+static void set_constants(struct sim_cache *cache, struct base_arena *arena, const char *constants)
+{
+    const struct base_json *document;
+    struct base_error error;
+    const char *text = base_print(arena, "{\"constants\": {%s}}", constants);
+    assert_ok(base_json_parse(arena, text, strlen(text), &document, &error), &error);
+    sim_cache_override(cache, document);
+}
+
+/* Rates of round numbers, no latency, nothing reserved. */
+#define ROUND_CONSTANTS                                                                                                             \
+    "\"flop_per_s\": 1e12, \"matmul_efficiency_frac\": 1, \"hbm_bytes_per_s\": 1e11, \"hbm_efficiency_frac\": 1, "                  \
+    "\"link_bytes_per_s\": 1e9, \"link_efficiency_frac\": 1, \"multi_axis_link_efficiency_frac\": 1, \"kernel_latency_s\": 0, "     \
+    "\"collective_latency_s\": 0, \"hop_latency_s\": 0, \"reserved_bytes\": 0, \"fragmentation_frac\": 0, \"capacity_bytes\": 1e15"
+
+/* ---- the step walked through, iteration by iteration ---- */
+
+struct walk {
+    const struct sim_sharded *sharded;
+    const double *bytes; /* by shape */
+    const int64_t *sizes;
+    double now[MODEL_CATEGORY_COUNT], total, peak, at_peak[MODEL_CATEGORY_COUNT];
+};
+
+static int closing_bracket(const struct sim_sharded *s, int open)
+{
+    int depth = 0;
+    for (int i = open; i < s->event_count; i++) {
+        depth += s->events[i].bracket;
+        if (!depth) return i;
+    }
+    fail_msg("a loop is not closed");
+    return -1;
+}
+
+static void walk_events(struct walk *w, int from, int to)
+{
+    for (int i = from; i < to; i++) {
+        const struct sim_event *event = &w->sharded->events[i];
+        if (event->bracket > 0) {
+            int close = closing_bracket(w->sharded, i);
+            for (int64_t trip = 0; trip < w->sizes[event->trips]; trip++) walk_events(w, i + 1, close);
+            i = close;
+            continue;
+        }
+        w->now[event->category] += event->sign * w->bytes[event->shape];
+        w->total += event->sign * w->bytes[event->shape];
+        if (w->now[event->category] < 0) fail_msg("event %d frees what is not there (category %d)", i, (int)event->category);
+        if (w->total <= w->peak) continue;
+        w->peak = w->total;
+        memcpy(w->at_peak, w->now, sizeof w->at_peak);
+    }
+}
+
+static struct walk walk_step(struct base_arena *arena, const struct sim_sharded *sharded, const int64_t *sizes, const int mesh[2])
+{
+    double *bytes = base_new(arena, double, sharded->shape_count);
+    for (int i = 0; i < sharded->shape_count; i++) {
+        const struct sim_shape *shape = &sharded->shapes[i];
+        bytes[i] = (double)sizes[shape->layers] * (double)model_dtype_bytes(shape->dtype);
+        for (int d = 0; d < shape->rank; d++) {
+            int64_t shards = (shape->spec[d] & SIM_DATA ? mesh[0] : 1) * (shape->spec[d] & SIM_TENSOR ? mesh[1] : 1);
+            bytes[i] *= ceil((double)sizes[shape->dims[d]] / (double)shards);
+        }
+    }
+    struct walk walk = {.sharded = sharded, .bytes = bytes, .sizes = sizes};
+    walk_events(&walk, 0, sharded->event_count);
+    return walk;
+}
+
+/* ---- liveness by hand ---- */
+
+/* Programs of float32 tensors whose dimensions are b = 4, e = 8, f = 16, v = 64: be is 128 bytes, bf 256, bv 1024, ef 512. */
+enum { TRIPS = 5 };
+
+struct sketch { struct base_arena *arena; struct model_program program; };
+
+static struct sketch sketch_new(struct base_arena *arena)
+{
+    enum { MOST = 64, MOST_BLOCKS = 4 };
+    struct sketch s = {.arena = arena};
+    s.program.arena = arena;
+    s.program.tensors = base_new(arena, struct model_tensor, MOST);
+    s.program.blocks = base_new(arena, struct model_block, MOST_BLOCKS);
+    for (int b = 0; b < MOST_BLOCKS; b++) s.program.blocks[b] = (struct model_block){.name = "block", .parent = b ? 0 : -1, .ops = base_new(arena, struct model_op, MOST)};
+    s.program.block_count = MOST_BLOCKS;
+    return s;
+}
+
+static int sketch_tensor(struct sketch *s, const char *labels, int block, enum model_category category)
+{
+    static const struct { char letter; unsigned char size, axis; } letters[] = {{'b', MODEL_BATCH, MODEL_AXIS_BATCH}, {'e', MODEL_EMBED, MODEL_AXIS_EMBED}, {'f', MODEL_MLP, MODEL_AXIS_MLP},
+                                                                                {'v', MODEL_VOCAB, MODEL_AXIS_VOCAB}};
+    struct model_tensor *t = &s->program.tensors[s->program.tensor_count];
+    *t = (struct model_tensor){.name = base_print(s->arena, "t%d", s->program.tensor_count), .rank = (int)strlen(labels), .dtype = MODEL_FLOAT32, .category = category, .like = -1,
+                               .block = block, .layers = MODEL_ONE, .role = MODEL_ROLE_PROJECTION};
+    memcpy(t->labels, labels, strlen(labels) + 1);
+    for (int d = 0; d < t->rank; d++)
+        for (int i = 0; i < BASE_COUNT(letters); i++)
+            if (letters[i].letter == labels[d]) t->dims[d] = letters[i].size, t->axes[d] = letters[i].axis;
+    return s->program.tensor_count++;
+}
+
+static struct model_op *sketch_op(struct sketch *s, int block, enum model_op_kind kind, enum model_function function, int a, int b)
+{
+    struct model_block *to = &s->program.blocks[block];
+    struct model_op *op = &to->ops[to->op_count++];
+    int inputs[] = {a, b};
+    *op = (struct model_op){.kind = kind, .function = function, .name = base_print(s->arena, "op%d.%d", block, to->op_count)};
+    for (int i = 0; i < 2 && inputs[i] >= 0; i++) {
+        memcpy(op->input_labels[i], s->program.tensors[inputs[i]].labels, sizeof op->input_labels[i]);
+        op->inputs[op->input_count++] = inputs[i];
+    }
+    return op;
+}
+
+/* A new tensor made of two. */
+static int sketch_make(struct sketch *s, int block, enum model_op_kind kind, enum model_function function, const char *labels, int a, int b)
+{
+    int out = sketch_tensor(s, labels, block, MODEL_ACTIVATION);
+    struct model_op *op = sketch_op(s, block, kind, function, a, b);
+    memcpy(op->output_labels, labels, strlen(labels) + 1);
+    op->outputs[op->output_count++] = out;
+    return out;
+}
+
+static int contract(struct sketch *s, int block, const char *labels, int a, int b)
+{
+    return sketch_make(s, block, MODEL_EINSUM, MODEL_NO_FUNCTION, labels, a, b);
+}
+
+static int repeat(struct sketch *s, int body, int init, int in, int out)
+{
+    int result = sketch_tensor(s, s->program.tensors[init].labels, 0, MODEL_ACTIVATION);
+    struct model_op *loop = sketch_op(s, 0, MODEL_LOOP, MODEL_NO_FUNCTION, -1, -1);
+    loop->body = body;
+    loop->trips = MODEL_DECODER_LAYERS;
+    loop->carry_count = 1;
+    loop->carries[0] = (struct model_carry){init, in, out, result};
+    return result;
+}
+
+static double sketch_peak(struct sketch *s, bool scanned)
+{
+    static const int mesh[2] = {1, 1};
+    const int64_t sizes[MODEL_SIZE_COUNT] = {[MODEL_ONE] = 1, [MODEL_BATCH] = 4, [MODEL_EMBED] = 8, [MODEL_MLP] = 16, [MODEL_VOCAB] = 64, [MODEL_DECODER_LAYERS] = TRIPS};
+    struct model_rules rules;
+    struct sim_sharded sharded;
+    struct base_error error;
+    assert_ok(model_rules_parse(s->arena, "standard:1,1", &rules, &error), &error);
+    struct sim_sharding_options options = {.rules = &rules, .one = {true, true}, .scanned = scanned};
+    assert_ok(sim_partition(s->arena, &s->program, &options, &sharded, &error), &error);
+    struct walk walk = walk_step(s->arena, &sharded, sizes, mesh);
+    assert_near(walk.total, 0, 0);
+    return walk.peak;
+}
+
+/* Operands that every sketch has. */
+struct operands { int x, ef, fe, ev, ve; };
+
+static struct operands declare(struct sketch *s)
+{
+    return (struct operands){sketch_tensor(s, "be", -1, MODEL_INPUT), sketch_tensor(s, "ef", -1, MODEL_PARAMETER), sketch_tensor(s, "fe", -1, MODEL_PARAMETER),
+                             sketch_tensor(s, "ev", -1, MODEL_PARAMETER), sketch_tensor(s, "ve", -1, MODEL_PARAMETER)};
+}
+
+/* Only a contraction's operand and its result are alive together. */
+static void liveness_of_a_chain(struct base_arena *arena)
+{
+    struct sketch s = sketch_new(arena);
+    struct operands o = declare(&s);
+    int a = contract(&s, 0, "bf", o.x, o.ef), b = contract(&s, 0, "be", a, o.fe), c = contract(&s, 0, "bv", b, o.ev);
+    contract(&s, 0, "be", c, o.ve);
+    assert_near(sketch_peak(&s, false), 1024 + 128, 0); /* c and either neighbour */
+}
+
+/* A sum is written over the operand that dies with it; the other operand never was in memory. */
+static void liveness_in_place(struct base_arena *arena)
+{
+    struct sketch s = sketch_new(arena);
+    struct operands o = declare(&s);
+    int a = contract(&s, 0, "bf", o.x, o.ef), b = contract(&s, 0, "bf", o.x, o.ef);
+    int sum = sketch_make(&s, 0, MODEL_MAP, MODEL_ADD, "bf", a, b);
+    contract(&s, 0, "be", sum, o.fe);
+    assert_near(sketch_peak(&s, false), 256 + 128, 0); /* the sum and the last result */
+}
+
+/* What elementwise operations make of a contraction is stored before the next contraction reads it: two contractions are
+ * no one kernel. */
+static void liveness_stores_between_contractions(struct base_arena *arena)
+{
+    struct sketch s = sketch_new(arena);
+    struct operands o = declare(&s);
+    int a = contract(&s, 0, "bv", o.x, o.ev);
+    int scaled = sketch_make(&s, 0, MODEL_MAP, MODEL_SCALE, "bv", a, -1);
+    contract(&s, 0, "be", scaled, o.ve);
+    assert_near(sketch_peak(&s, false), 1024 + 128, 0);
+}
+
+/* What goes round a loop changes hands; nothing is there twice, and nothing adds up. */
+static void liveness_of_a_carry(struct base_arena *arena)
+{
+    struct sketch s = sketch_new(arena);
+    struct operands o = declare(&s);
+    int init = contract(&s, 0, "be", contract(&s, 0, "bf", o.x, o.ef), o.fe);
+    int in = sketch_tensor(&s, "be", 1, MODEL_ACTIVATION);
+    int out = contract(&s, 1, "be", contract(&s, 1, "bf", in, o.ef), o.fe);
+    contract(&s, 0, "bf", repeat(&s, 1, init, in, out), o.ef);
+    assert_near(sketch_peak(&s, false), 256 + 128, 0);
+}
+
+/* Forward, each iteration keeps a bf (256) for its counterpart backward, and passes through a bv (1024). */
+static double peak_with_residuals(struct base_arena *arena, bool scanned)
+{
+    struct sketch s = sketch_new(arena);
+    struct operands o = declare(&s);
+    int init = contract(&s, 0, "be", contract(&s, 0, "bf", o.x, o.ef), o.fe);
+    int in = sketch_tensor(&s, "be", 1, MODEL_ACTIVATION);
+    int kept = contract(&s, 1, "bf", contract(&s, 1, "be", contract(&s, 1, "bv", in, o.ev), o.ve), o.ef);
+    int middle = repeat(&s, 1, init, in, contract(&s, 1, "be", kept, o.fe));
+    int back_in = sketch_tensor(&s, "be", 2, MODEL_ACTIVATION);
+    int back_out = sketch_make(&s, 2, MODEL_MAP, MODEL_ADD, "be", back_in, contract(&s, 2, "be", kept, o.fe));
+    contract(&s, 0, "bf", repeat(&s, 2, middle, back_in, back_out), o.ef);
+    return sketch_peak(&s, scanned);
+}
+
+static void liveness_of_residuals(struct base_arena *arena)
+{
+    assert_near(peak_with_residuals(arena, false), (TRIPS - 1) * 256 + 128 + 1024, 0); /* last iteration: four are kept */
+    assert_near(peak_with_residuals(arena, true), TRIPS * 256 + 128 + 1024, 0);        /* the stack is there from the start */
+}
+
+/* What goes round the forward loop is itself what the backward loop reads: one copy of it an iteration, and no more. */
+static double peak_with_kept_carry(struct base_arena *arena, bool scanned)
+{
+    struct sketch s = sketch_new(arena);
+    struct operands o = declare(&s);
+    int init = contract(&s, 0, "be", contract(&s, 0, "bf", o.x, o.ef), o.fe);
+    int in = sketch_tensor(&s, "be", 1, MODEL_ACTIVATION);
+    int forward = repeat(&s, 1, init, in, contract(&s, 1, "be", contract(&s, 1, "bv", in, o.ev), o.ve));
+    int middle = contract(&s, 0, "be", contract(&s, 0, "bf", forward, o.ef), o.fe);
+    int back_in = sketch_tensor(&s, "be", 2, MODEL_ACTIVATION);
+    int back_out = sketch_make(&s, 2, MODEL_MAP, MODEL_ADD, "be", back_in, contract(&s, 2, "be", contract(&s, 2, "bv", in, o.ev), o.ve));
+    contract(&s, 0, "bf", repeat(&s, 2, middle, back_in, back_out), o.ef);
+    return sketch_peak(&s, scanned);
+}
+
+static void liveness_of_a_kept_carry(struct base_arena *arena)
+{
+    for (int scanned = 0; scanned < 2; scanned++) assert_near(peak_with_kept_carry(arena, scanned), TRIPS * 128 + 1024 + 128, 0);
+}
+
+/* A value from outside that each iteration reads stays until the loop has ended. */
+static void liveness_of_what_a_loop_reads(struct base_arena *arena)
+{
+    struct sketch s = sketch_new(arena);
+    struct operands o = declare(&s);
+    int constant = contract(&s, 0, "bf", o.x, o.ef), init = contract(&s, 0, "be", constant, o.fe);
+    int in = sketch_tensor(&s, "be", 1, MODEL_ACTIVATION);
+    int gated = sketch_make(&s, 1, MODEL_MAP, MODEL_GATE, "bf", contract(&s, 1, "bf", in, o.ef), constant);
+    contract(&s, 0, "bf", repeat(&s, 1, init, in, contract(&s, 1, "be", gated, o.fe)), o.ef);
+    assert_near(sketch_peak(&s, false), 256 + 256 + 128, 0); /* the constant, the gated, and what goes round */
+}
+
+/* A gradient is gone when its parameter is updated, so two gradients are never alive together. */
+static void liveness_of_updates(struct base_arena *arena)
+{
+    struct sketch s = sketch_new(arena);
+    struct operands o = declare(&s);
+    int a = contract(&s, 0, "bf", o.x, o.ef);
+    const int parameters[] = {o.ef, o.fe};
+    const char *const labels[] = {"ef", "fe"};
+    for (int i = 0; i < 2; i++) {
+        int gradient = contract(&s, 0, labels[i], i ? a : o.x, i ? o.x : a);
+        struct model_op *update = sketch_op(&s, 0, MODEL_UPDATE, MODEL_SGD_UPDATE, parameters[i], gradient);
+        memcpy(update->output_labels, labels[i], sizeof "ef");
+        update->outputs[update->output_count++] = parameters[i];
+    }
+    assert_near(sketch_peak(&s, false), 256 + 512, 0);
+}
+
+/* ---- memory of whole plans ---- */
+
+static const char *const memory_plans[] = {
+    "model=" SMALL_T5 " topology=v4:2x2x1 batch_size=16 inputs_length=48 targets_length=24",
+    "model=" SMALL_T5 " topology=v4:2x2x1 num_partitions=2 batch_size=16 num_microbatches=4 inputs_length=48 targets_length=24 optimizer=adamw",
+    "model=" SMALL_T5 " topology=v4:2x2x2 model_parallel_submesh=2,2,1,1 batch_size=36 num_microbatches=3 inputs_length=50 targets_length=25 remat_policy=full optimizer=sgd",
+    "model=" SMALL_SCALABLE " topology=v4:2x2x2 model_parallel_submesh=1,1,2,1 batch_size=32 inputs_length=48 targets_length=24",
+    "model=" SMALL_SCALABLE " topology=v4:2x2x2 model_parallel_submesh=1,1,2,1 batch_size=32 num_microbatches=2 inputs_length=48 targets_length=24 remat_policy=none optimizer=adamw",
+    "model=" SMALL_SCALABLE " topology=v4:2x2x1 num_partitions=2 batch_size=8 inputs_length=16 targets_length=8 logical_axis_rules=zero3 optimizer=adamw",
+    "model=" SMALL_DECODER " topology=h100:2x8 num_partitions=4 batch_size=16 targets_length=100 attention=flash remat_policy=selective",
+    "model=" SMALL_DECODER " topology=v3:2x2 num_partitions=2 batch_size=16 targets_length=64 logical_axis_rules=standard:2,2 remat_policy=minimal optimizer_partitioning=data optimizer=adamw",
+    "model=t5_1_1_base topology=v4:2x2x1 batch_size=128 inputs_length=512 targets_length=114",
+    "model=t5_1_0_11B topology=v4-512 model_parallel_submesh=4,2,2,1 batch_size=896 num_microbatches=4 inputs_length=512 targets_length=512 optimizer=adamw",
+    "model=decoder_only_large topology=v4-32 num_partitions=4 batch_size=64 num_microbatches=4 targets_length=1024 optimizer=adamw",
+};
+
+/* Loops in closed form give what walking through each iteration gives, and nothing is left when the step has ended. */
+static void memory_peak_is_that_of_the_walk(struct base_arena *arena)
+{
+    struct sim_cache *cache = sim_cache_new(arena);
+    struct base_error error;
+    set_constants(cache, arena, "\"reserved_bytes\": 0, \"fragmentation_frac\": 0, \"capacity_bytes\": 1e15");
+    for (int i = 0; i < BASE_COUNT(memory_plans); i++) {
+        TEST_ROW("%s", memory_plans[i]);
+        struct sim_plan_text text = plan_text(arena, memory_plans[i]);
+        struct sim_plan plan = checked(cache, arena, &text, MODEL_STEP_TRAIN, false);
+        struct sim_prediction prediction;
+        const struct sim_sharded *sharded;
+        int64_t sizes[MODEL_SIZE_COUNT];
+        assert_ok(sim_predict(cache, &plan, &prediction, NULL, &error), &error);
+        assert_ok(sim_sharded_program(cache, &plan, &sharded, sizes, &error), &error);
+        struct walk walk = walk_step(arena, sharded, sizes, plan.placement->axis_sizes);
+        double persistent = 0;
+        for (int p = 0; p < sharded->persistent_count; p++) persistent += walk.bytes[sharded->persistent_shapes[p]];
+        assert_near(walk.total, 0, 0);
+        assert_near((double)prediction.memory.peak_bytes, walk.peak + persistent, 0);
+        assert_near((double)prediction.memory.temporary_bytes, walk.at_peak[MODEL_TEMPORARY], 0);
+    }
+    sim_cache_free(cache);
+}
+
+static int64_t sum_of_categories(const struct sim_memory *m)
+{
+    return m->parameter_bytes + m->optimizer_state_bytes + m->gradient_bytes + m->activation_bytes + m->temporary_bytes + m->reserved_bytes;
+}
+
+static void memory_categories_add_up(struct base_arena *arena)
+{
+    static const char *const too_large[] = {
+        "model=t5_1_0_11B topology=v4-512 model_parallel_submesh=2,2,2,1 batch_size=896 num_microbatches=4 inputs_length=512 targets_length=512 optimizer=adamw",
+        "model=t5_1_0_11B topology=v4-512 model_parallel_submesh=4,2,2,1 batch_size=896 inputs_length=512 targets_length=512 optimizer=adamw",
+        "model=t5_1_0_11B topology=v4-512 model_parallel_submesh=4,4,2,1 batch_size=640 inputs_length=512 targets_length=512 optimizer=adamw",
+        "model=t5_1_1_xl topology=v4-32 num_partitions=4 batch_size=256 inputs_length=512 targets_length=512 optimizer=adamw",
+    };
+    struct sim_cache *cache = sim_cache_new(arena);
+    int rematerialized = 0;
+    for (int i = 0; i < BASE_COUNT(memory_plans) + BASE_COUNT(too_large); i++) {
+        const char *words = i < BASE_COUNT(memory_plans) ? memory_plans[i] : too_large[i - BASE_COUNT(memory_plans)];
+        TEST_ROW("%s", words);
+        struct sim_prediction p = predict_words(cache, arena, words);
+        assert_int_equal(sum_of_categories(&p.memory), p.memory.peak_bytes);
+        assert_int_equal(p.fits, p.memory.peak_bytes <= p.memory.capacity_bytes);
+        rematerialized += p.memory.rematerialized_layer_count > 0;
+    }
+    assert_in_range(rematerialized, 2, BASE_COUNT(too_large)); /* the compiler's own recomputation is among the cases */
+    sim_cache_free(cache);
+}
+
+/* ---- rings ---- */
+
+/* A router that knows neighbours alone: it goes hop by hop along x, then y, then z, and notes each pair of chips that it
+ * passes between. */
+struct ring_router {
+    const struct topo_topology *topology;
+    double *flow; /* from chip to chip */
+    int chips;
+    double hops;
+};
+
+static int chip_number(const struct topo_topology *t, const int *at)
+{
+    return (at[2] * t->bounds[1] + at[1]) * t->bounds[0] + at[0];
+}
+
+static void send(struct ring_router *r, const int *from, const int *to, double share, int forced)
+{
+    int d = 0, at[3] = {from[0], from[1], from[2]}, next[3] = {from[0], from[1], from[2]};
+    while (d < 3 && at[d] == to[d]) d++;
+    if (d == 3) return;
+    int size = r->topology->bounds[d], up = (to[d] - at[d] + size) % size, down = (at[d] - to[d] + size) % size;
+    int direction = forced ? forced : !r->topology->wrap[d] ? (to[d] > at[d] ? 1 : -1) : up < down ? 1 : -1;
+    if (!forced && r->topology->wrap[d] && up == down) {
+        send(r, from, to, share / 2, 1);
+        send(r, from, to, share / 2, -1);
+        return;
+    }
+    next[d] = (at[d] + direction + size) % size;
+    r->flow[chip_number(r->topology, at) * r->chips + chip_number(r->topology, next)] += share;
+    r->hops += share;
+    send(r, next, to, share, next[d] == to[d] ? 0 : direction);
+}
+
+static int differing_dimension(const struct topo_topology *t, int a, int b)
+{
+    int strides[3] = {1, t->bounds[0], t->bounds[0] * t->bounds[1]}, found = -1;
+    for (int d = 0; d < 3; d++)
+        if (a / strides[d] % t->bounds[d] != b / strides[d] % t->bounds[d]) found = d;
+    return found;
+}
+
+/* Whether two chips are neighbours, and in which dimension. */
+static int link_dimension(const struct topo_topology *t, int a, int b)
+{
+    int strides[3] = {1, t->bounds[0], t->bounds[0] * t->bounds[1]}, d = differing_dimension(t, a, b), apart = 0;
+    for (int i = 0; i < 3; i++) apart += a / strides[i] % t->bounds[i] != b / strides[i] % t->bounds[i];
+    if (apart != 1) return -1;
+    int step = abs(a / strides[d] % t->bounds[d] - b / strides[d] % t->bounds[d]);
+    return step == 1 || (t->wrap[d] && step == t->bounds[d] - 1) ? d : -1;
+}
+
+static struct topo_ring_load brute_ring_loads(struct base_arena *arena, const struct topo_topology *t, const struct topo_mesh *mesh, unsigned axes)
+{
+    struct ring_router r = {.topology = t, .chips = t->bounds[0] * t->bounds[1] * t->bounds[2]};
+    int group_of[2] = {axes & 1 ? mesh->shape[0] : 1, axes & 2 ? mesh->shape[1] : 1}, size = group_of[0] * group_of[1];
+    struct topo_ring_load load = {.group_size = size};
+    r.flow = base_new(arena, double, r.chips * r.chips);
+    for (int device = 0; size > 1 && device < mesh->device_count; device++) {
+        int row = device / mesh->shape[1], column = device % mesh->shape[1];
+        int place = (axes & 1 ? row : 0) * group_of[1] + (axes & 2 ? column : 0), next = (place + 1) % size;
+        int next_row = axes & 1 ? next / group_of[1] : row, next_column = axes & 2 ? next % group_of[1] : column;
+        send(&r, mesh->devices[device], mesh->devices[next_row * mesh->shape[1] + next_column], 1, 0);
+    }
+    double total = 0, by_dimension[3] = {0}, links[3] = {0};
+    for (int a = 0; a < r.chips; a++)
+        for (int b = 0; b < r.chips; b++) {
+            int d = link_dimension(t, a, b);
+            double flow = r.flow[a * r.chips + b], both = (flow + r.flow[b * r.chips + a]) / 2;
+            if (d < 0) continue;
+            links[d]++;
+            by_dimension[d] += flow;
+            total += flow;
+            load.busiest_one_way = fmax(load.busiest_one_way, flow);
+            load.busiest_link = fmax(load.busiest_link, both);
+        }
+    double spanned = 0;
+    for (int d = 0; d < 3; d++) spanned += by_dimension[d] > 0 ? links[d] : 0;
+    for (int d = 0; d < 3; d++) load.dimension_count += by_dimension[d] > 0;
+    load.mean_link = spanned > 0 ? total / spanned : 0;
+    load.hops = size > 1 ? (int)lround(r.hops * size / mesh->device_count) : 0;
+    assert_near(total, r.hops, 1e-12); /* every hop is between neighbours */
+    return load;
+}
+
+static void rings_load_links_as_a_router_does(struct base_arena *arena)
+{
+    static const char *const rows[] = {
+        "v4:2x2x1 1,1,1,1", "v4:2x2x1 2,1,1,1", "v4:2x2x1 2,2,1,1", "v4:2x2x4 1,1,4,1", "v4:2x2x4 2,1,2,1", "v4:4x4x4 4,1,1,1", "v4:4x4x4 1,4,1,1", "v4:4x4x4 1,1,4,1",
+        "v4:4x4x4 2,2,1,1", "v4:4x4x4 2,2,2,1", "v4:4x4x4 4,2,2,1", "v4:4x4x4 4,4,2,1", "v4:4x4x4@wrap=none 2,4,2,1", "v4:4x4x4@wrap=y 4,2,1,1", "v4:4x4x8 4,2,2,1",
+        "v4:4x4x8 2,2,4,1", "v4:4x4x8 1,4,8,1", "v5e:4x4 4,1,1,1", "v5e:4x8 2,4,1,1", "v5e:4x8@wrap=x+y 2,4,1,1", "v3:4x4 2,2,1,1", "v3:4x4 4,1,1,2", "v3:4x8 4,1,1,2", "local:3x4 1,4",
+        "local:3x5 3,1", "local:5x4 5,2"};
+    struct base_error error;
+    for (int i = 0; i < BASE_COUNT(rows); i++) {
+        char name[80], submesh[20];
+        int64_t numbers[8];
+        struct topo_topology topology;
+        struct topo_mesh mesh;
+        struct topo_mesh_request request = {.tile_by_host_if_needed = true};
+        assert_int_equal(sscanf(rows[i], "%79s %19s", name, submesh), 2);
+        assert_ok(base_parse_ints(submesh, "submesh", 1, 64, 8, numbers, &request.submesh_count, &error), &error);
+        for (int n = 0; n < request.submesh_count; n++) request.submesh[n] = (int)numbers[n];
+        assert_ok(topo_parse(arena, name, &topology, &error), &error);
+        assert_ok(topo_mesh_build(arena, &topology, &request, false, &mesh, &error), &error);
+        for (unsigned axes = 1; axes < SIM_AXES; axes++) {
+            struct topo_ring_load load, expected = brute_ring_loads(arena, &topology, &mesh, axes);
+            TEST_ROW("%s, axes %u", rows[i], axes);
+            topo_ring_loads(arena, &topology, &mesh, axes, &load);
+            assert_int_equal(load.group_size, expected.group_size);
+            assert_int_equal(load.hops, expected.hops);
+            assert_int_equal(load.dimension_count, expected.dimension_count);
+            assert_near(load.busiest_one_way, expected.busiest_one_way, 1e-12);
+            assert_near(load.busiest_link, expected.busiest_link, 1e-12);
+            assert_near(load.mean_link, expected.mean_link, 1e-12);
+        }
+    }
+}
+
+/* ---- what each device holds, and which collectives that makes necessary ---- */
+
+static const struct sim_value *value_named(const struct sim_sharded *s, const char *name)
+{
+    for (int i = 0; i < s->value_count; i++)
+        if (!strcmp(s->program->tensors[s->values[i].tensor].name, name)) return &s->values[i];
+    fail_msg("there is no %s", name);
+    return NULL;
+}
+
+static void shards_have_the_shapes_that_rules_give(struct base_arena *arena)
+{
+#define T5_ON_2X4 "model=" SMALL_T5 " topology=local:8 num_partitions=4 batch_size=16 inputs_length=48 targets_length=24 dtype=bfloat16 logical_axis_rules="
+#define DECODER_ON_2X4 "model=" SMALL_DECODER " topology=local:8 num_partitions=4 batch_size=16 targets_length=24 dtype=bfloat16 logical_axis_rules="
+    static const struct { const char *words, *tensor, *shape; } rows[] = {
+        {T5_ON_2X4 "standard:1,1", "token_embedder/embedding", "128 64"},
+        {T5_ON_2X4 "standard:1,1", "encoder/layers/attention/query/kernel", "64 24"},
+        {T5_ON_2X4 "standard:1,1", "encoder/layers/attention/query", "8 48 1 24"},
+        {T5_ON_2X4 "standard:1,1", "encoder/layers/attention/softmax", "8 1 48 48"},
+        {T5_ON_2X4 "standard:1,1", "decoder/layers/mlp/wo/kernel", "24 64"},
+        {T5_ON_2X4 "standard:1,1", "decoder/layers/mlp/wi_0", "8 24 24"},
+        {T5_ON_2X4 "standard:1,1", "decoder/logits_dense", "8 24 128"},
+        {T5_ON_2X4 "standard:1,1", "encoder/layers/pre_mlp_layer_norm", "8 48 64"},
+        {T5_ON_2X4 "data_only", "token_embedder/embedding", "512 64"},
+        {T5_ON_2X4 "data_only", "encoder/layers/attention/query", "8 48 4 24"},
+        {T5_ON_2X4 "data_only", "decoder/logits_dense", "8 24 512"},
+        {T5_ON_2X4 "zero3", "token_embedder/embedding", "512 32"},
+        {T5_ON_2X4 "zero3", "encoder/layers/mlp/wi_0/kernel", "32 96"},
+        {T5_ON_2X4 "zero3", "encoder/layers/mlp/wi_0", "8 48 96"},
+        {T5_ON_2X4 "megatron", "encoder/layers/attention/query/kernel", "64 96"},
+        {T5_ON_2X4 "megatron", "encoder/layers/attention/query", "8 48 1 24"},
+        {T5_ON_2X4 "megatron", "encoder/layers/mlp/wi_0/kernel", "64 24"},
+        {DECODER_ON_2X4 "standard:1,1", "decoder/token_embedder/embedding", "128 64"},
+        {DECODER_ON_2X4 "standard:1,1", "decoder/layers/self_attention/out/kernel", "24 64"},
+        {DECODER_ON_2X4 "standard:1,1", "decoder/layers/self_attention/value", "8 24 1 24"},
+        {DECODER_ON_2X4 "standard:1,1", "decoder/logits", "8 24 128"},
+        {DECODER_ON_2X4 "zero3", "decoder/layers/mlp/wo/kernel", "96 32"},
+        {DECODER_ON_2X4 "megatron", "decoder/layers/self_attention/key", "8 24 1 24"},
+    };
+    struct sim_cache *cache = sim_cache_new(arena);
+    struct base_error error;
+    for (int i = 0; i < BASE_COUNT(rows); i++) {
+        struct sim_plan_text text = plan_text(arena, rows[i].words);
+        struct sim_plan plan = checked(cache, arena, &text, MODEL_STEP_TRAIN, true);
+        const struct sim_sharded *sharded;
+        int64_t sizes[MODEL_SIZE_COUNT];
+        char shape[60] = "";
+        TEST_ROW("%s in %s", rows[i].tensor, rows[i].words);
+        assert_ok(sim_sharded_program(cache, &plan, &sharded, sizes, &error), &error);
+        const struct sim_value *value = value_named(sharded, rows[i].tensor);
+        const struct model_tensor *tensor = &sharded->program->tensors[value->tensor];
+        for (int d = 0; d < tensor->rank; d++) {
+            int64_t shards = (value->spec[d] & SIM_DATA ? 2 : 1) * (value->spec[d] & SIM_TENSOR ? 4 : 1);
+            snprintf(shape + strlen(shape), sizeof shape - strlen(shape), "%s%lld", d ? " " : "", (long long)base_ceil_div(sizes[tensor->dims[d]], shards));
+        }
+        assert_string_equal(shape, rows[i].shape);
+    }
+    sim_cache_free(cache);
+}
+
+static struct sim_detail collectives_of(struct sim_cache *cache, struct base_arena *arena, const struct sim_plan *plan, struct sim_prediction *prediction)
+{
+    struct base_error error;
+    struct sim_detail detail = {.collectives = base_new(arena, struct sim_collective_row, SIM_MOST_COLLECTIVES), .arena = arena};
+    assert_ok(sim_predict(cache, plan, prediction, &detail, &error), &error);
+    return detail;
+}
+
+static const char *axes_name(int axes)
+{
+    static const char *const names[SIM_AXES] = {"", "data", "model", "data+model"};
+    return names[axes];
+}
+
+static int64_t count_of(const struct sim_detail *detail, const char *kind, const char *axes, const char *dtype, int64_t bytes)
+{
+    int64_t count = 0;
+    for (int i = 0; i < detail->collective_count; i++) {
+        const struct sim_collective_row *row = &detail->collectives[i];
+        if (!strcmp(sim_collective_name(row->kind), kind) && !strcmp(axes_name(row->axes), axes) && !strcmp(model_dtype_name(row->dtype), dtype) && row->bytes == bytes) count += row->count;
+    }
+    return count;
+}
+
+static const struct base_json *cell(const struct base_json *row, int column)
+{
+    const struct base_json *at = row->child;
+    while (at && column-- > 0) at = at->next;
+    assert_non_null(at);
+    return at;
+}
+
+static int64_t whole(const struct base_json *object, const char *key)
+{
+    const struct base_json *value = base_json_get(object, key);
+    assert_non_null(value);
+    return (int64_t)value->number;
+}
+
+static struct sim_plan_text oracle_plan(struct base_arena *arena, const struct base_json *c)
+{
+    struct sim_plan_text text = {{0}};
+    static const struct { enum sim_key key; const char *name; } words[] = {{SIM_MODEL, "model"}, {SIM_RULES, "rules"}, {SIM_OPTIMIZER, "optimizer"}, {SIM_REMAT_POLICY, "remat_policy"}, {SIM_DTYPE, "dtype"}};
+    static const struct { enum sim_key key; const char *name; } numbers[] = {{SIM_INPUTS_LENGTH, "inputs"}, {SIM_TARGETS_LENGTH, "targets"}, {SIM_BATCH_SIZE, "batch_size"}, {SIM_NUM_MICROBATCHES, "num_microbatches"}};
+    for (int i = 0; i < BASE_COUNT(words); i++) text.values[words[i].key] = base_json_get(c, words[i].name)->string;
+    for (int i = 0; i < BASE_COUNT(numbers); i++) text.values[numbers[i].key] = base_print(arena, "%lld", (long long)whole(c, numbers[i].name));
+    text.values[SIM_TOPOLOGY] = base_print(arena, "local:%lld", (long long)(whole(c, "data") * whole(c, "model_axis")));
+    text.values[SIM_SUBMESH] = base_print(arena, "1,%lld", (long long)whole(c, "model_axis"));
+    return text;
+}
+
+/* Rows that carry half a per cent of the step's collective bytes are equal; all together differ by less than a thousandth.
+ * What is left are scalars of metrics and vectors of Adafactor. */
+static void check_collectives(const struct base_json *rows, const struct sim_detail *detail)
+{
+    double theirs = 0, ours = 0;
+    for (const struct base_json *row = rows->child; row; row = row->next) theirs += cell(row, 3)->number * cell(row, 4)->number;
+    for (int i = 0; i < detail->collective_count; i++) ours += (double)detail->collectives[i].bytes * (double)detail->collectives[i].count;
+    for (const struct base_json *row = rows->child; row; row = row->next) {
+        int64_t bytes = (int64_t)cell(row, 3)->number, expected = (int64_t)cell(row, 4)->number;
+        int64_t count = count_of(detail, cell(row, 0)->string, cell(row, 1)->string, cell(row, 2)->string, bytes);
+        if (count == expected || (double)bytes * (double)llabs(count - expected) < 5e-3 * theirs) continue;
+        fail_msg("%s over %s of %lld bytes of %s: %lld a step; %lld expected", cell(row, 0)->string, cell(row, 1)->string, (long long)bytes, cell(row, 2)->string, (long long)count, (long long)expected);
+    }
+    assert_near(ours, theirs, 1e-3);
+}
+
+static void collectives_are_those_of_the_partitioner(struct base_arena *arena)
+{
+    const struct base_json *document = test_read_json(arena, "collectives.json");
+    struct sim_cache *cache = sim_cache_new(arena);
+    int count = 0;
+    for (const struct base_json *c = base_json_get(document, "cases")->child; c; c = c->next, count++) {
+        struct sim_plan_text text = oracle_plan(arena, c);
+        TEST_ROW("%s on %s by %s, %s", text.values[SIM_RULES], text.values[SIM_TOPOLOGY], text.values[SIM_SUBMESH], text.values[SIM_MODEL]);
+        struct sim_plan plan = checked(cache, arena, &text, MODEL_STEP_TRAIN, true);
+        struct sim_prediction prediction;
+        struct sim_detail detail = collectives_of(cache, arena, &plan, &prediction);
+        check_collectives(base_json_get(c, "rows"), &detail);
+    }
+    assert_int_equal(count, 15);
+    sim_cache_free(cache);
+}
+
+/* ZeRO-3 gathers every kernel over data in bfloat16 where it is used, forward and, unless the copy is still there,
+ * backward; no activation crosses the model axis, which there is none of. 3 layers of 4 attention kernels and 2 of the MLP. */
+static void zero3_gathers_every_kernel(struct base_arena *arena)
+{
+    struct sim_cache *cache = sim_cache_new(arena);
+    struct sim_plan_text text = plan_text(arena, "model=" SMALL_DECODER " topology=local:4 batch_size=16 targets_length=24 dtype=bfloat16 logical_axis_rules=zero3 optimizer=adamw");
+    struct sim_plan plan = checked(cache, arena, &text, MODEL_STEP_TRAIN, true);
+    struct sim_prediction prediction;
+    struct sim_detail detail = collectives_of(cache, arena, &plan, &prediction);
+    int64_t kernels = count_of(&detail, "all_gather", "data", "bfloat16", 64 * 96 * 2 / 4);
+    assert_in_range(kernels, 3 * 6, 2 * 3 * 6);
+    for (int i = 0; i < detail.collective_count; i++) assert_int_equal(detail.collectives[i].axes, SIM_DATA);
+    sim_cache_free(cache);
+}
+
+/* The compiler's passes: gradients are reduced once a step, not once a microbatch; nothing else changes. */
+static void gradients_leave_the_microbatch_loop(struct base_arena *arena)
+{
+    struct sim_cache *cache = sim_cache_new(arena);
+    struct sim_plan_text text = plan_text(arena, "model=" SMALL_T5 " topology=v4:2x2x1 num_partitions=2 batch_size=32 num_microbatches=8 inputs_length=48 targets_length=24 optimizer=sgd");
+    struct sim_prediction prediction;
+    struct sim_plan compiled = checked(cache, arena, &text, MODEL_STEP_TRAIN, false);
+    struct sim_detail after = collectives_of(cache, arena, &compiled, &prediction);
+    struct sim_plan as_partitioned = checked(cache, arena, &text, MODEL_STEP_TRAIN, true);
+    struct sim_detail before = collectives_of(cache, arena, &as_partitioned, &prediction);
+    int64_t kernel = 64 * 48; /* elements of a shard of wi_0, wi_1 and wo: five layers of three, besides others of that size */
+    int64_t inside = count_of(&before, "all_reduce", "data", "bfloat16", 2 * kernel), outside = count_of(&after, "all_reduce", "data", "float32", 4 * kernel);
+    assert_true(inside >= 8 * 15);
+    assert_int_equal(count_of(&after, "all_reduce", "data", "bfloat16", 2 * kernel), 0);
+    assert_int_equal(8 * outside, inside);
+    sim_cache_free(cache);
+}
+
+/* ---- prices by hand ---- */
+
+static const struct sim_entry *entry_named(const struct sim_timeline *timeline, const char *name, enum model_phase phase)
+{
+    for (int i = 0; i < timeline->count; i++)
+        if (!strcmp(timeline->entries[i].name, name) && timeline->entries[i].phase == phase && timeline->entries[i].bound != SIM_BY_COMMUNICATION) return &timeline->entries[i];
+    fail_msg("nothing is called %s", name);
+    return NULL;
+}
+
+static struct sim_timeline timeline_of(struct sim_cache *cache, struct base_arena *arena, const char *words, enum model_step step, struct sim_prediction *prediction)
+{
+    struct sim_timeline timeline = {0};
+    struct base_error error;
+    struct sim_plan_text text = plan_text(arena, words);
+    struct sim_plan plan = checked(cache, arena, &text, step, false);
+    struct sim_detail detail = {.timeline = &timeline, .arena = arena};
+    assert_ok(sim_predict(cache, &plan, prediction, &detail, &error), &error);
+    return timeline;
+}
+
+/* A contraction of 64 rows (batch 2, length 32), 64 contracted and 96 columns on a matrix unit of 128: the contraction is
+ * padded to 128, and then either 64 rows x 128 columns, or 128 x 96: the first is less. For the weight's gradient, 96 x 64,
+ * the second is. Attention scores go head by head. */
+static void contractions_are_padded_to_the_matrix_unit(struct base_arena *arena)
+{
+    static const struct { const char *constants, *name; double flop; enum model_phase phase; } rows[] = {
+        {"\"matrix_unit_dim\": 128", "decoder/layers/mlp/wi weight gradient", 2.0 * 128 * (128 * 64), MODEL_BACKWARD},
+        {"\"matrix_unit_dim\": 128", "decoder/layers/mlp/wi", 2.0 * 64 * 128 * 128, MODEL_FORWARD},
+        {"\"matrix_unit_dim\": 256", "decoder/layers/mlp/wi", 2.0 * 64 * 256 * 256, MODEL_FORWARD},
+        {"\"matrix_unit_dim\": 1", "decoder/layers/mlp/wi", 2.0 * 64 * 64 * 96, MODEL_FORWARD},
+        {"\"matrix_unit_dim\": 0", "decoder/layers/mlp/wi", 2.0 * 64 * 64 * 96, MODEL_FORWARD},
+        {"\"matrix_unit_dim\": 128", "decoder/layers/self_attention/bias", 2.0 * 2 * 4 * 128 * (32 * 128), MODEL_FORWARD}, /* the scores are in its kernel */
+        {"\"matrix_unit_dim\": 0", "decoder/layers/self_attention/context", 2.0 * 2 * 4 * 32 * 32 * 24, MODEL_FORWARD},
+    };
+    struct sim_cache *cache = sim_cache_new(arena);
+    for (int i = 0; i < BASE_COUNT(rows); i++) {
+        struct sim_prediction prediction;
+        TEST_ROW("%s: %s", rows[i].constants, rows[i].name);
+        set_constants(cache, arena, base_print(arena, ROUND_CONSTANTS ", %s", rows[i].constants));
+        struct sim_timeline timeline = timeline_of(cache, arena, "model=" SMALL_DECODER " topology=v4:2x2x1 batch_size=8 targets_length=32", MODEL_STEP_TRAIN, &prediction);
+        const struct sim_entry *entry = entry_named(&timeline, rows[i].name, rows[i].phase);
+        assert_near(entry->flop, rows[i].flop, 0);
+        assert_int_equal(entry->count, 3);
+        assert_near(entry->time_s, fmax(entry->flop / 1e12, entry->bytes / 1e11), 1e-12);
+    }
+    sim_cache_free(cache);
+}
+
+/* AdamW reads and writes a float32 parameter and two moments, and reads a float32 gradient: seven passes. At 1e11 bytes
+ * a second that is what it costs, since it has no matrix work. */
+static void updates_are_bound_by_memory(struct base_arena *arena)
+{
+    struct sim_cache *cache = sim_cache_new(arena);
+    struct sim_prediction prediction;
+    set_constants(cache, arena, ROUND_CONSTANTS);
+    struct sim_timeline timeline = timeline_of(cache, arena, "model=" SMALL_DECODER " topology=v4:2x2x1 batch_size=8 num_microbatches=2 targets_length=32 optimizer=adamw", MODEL_STEP_TRAIN, &prediction);
+    const struct sim_entry *update = entry_named(&timeline, "decoder/layers/mlp/wi/kernel adamw", MODEL_OPTIMIZER);
+    assert_near(update->bytes, 7.0 * 4 * 64 * 96, 0);
+    assert_near(update->time_s, 7.0 * 4 * 64 * 96 / 1e11, 1e-12);
+    assert_int_equal(update->bound, SIM_BY_MEMORY);
+    assert_int_equal(update->count, 3);
+    assert_near(update->flop, 0, 0);
+    sim_cache_free(cache);
+}
+
+/* n devices, V bytes once gathered, W bytes a second and link: V (n-1)/n / 2W on a closed ring, twice that on a line, for
+ * an all-gather or reduce-scatter; an all-reduce is both. */
+static void collectives_cost_what_rings_do(struct base_arena *arena)
+{
+    static const struct { const char *topology, *submesh; int axes; double all_reduce_per_byte; } rows[] = {
+        {"v4:4x4x4", "4,1,1,1", SIM_TENSOR, 2 * 3.0 / 4 / 2},
+        {"v4:4x4x8", "1,1,8,1", SIM_TENSOR, 2 * 7.0 / 8 / 2},
+        {"v4:4x4x4@wrap=none", "4,1,1,1", SIM_TENSOR, 2 * 3.0 / 4},
+        {"v4:2x2x1", "2,1,1,1", SIM_TENSOR, 2 * 1.0 / 2},
+        {"v4:2x2x1", "2,1,1,1", SIM_DATA, 2 * 1.0 / 2},
+        {"local:4", "1,4", SIM_TENSOR, 2 * 3.0 / 4},
+        {"h100:1x8", "1,8", SIM_TENSOR, 2 * 7.0 / 8},
+    };
+    const double bytes = 1e6, rate = 1e9;
+    struct sim_cache *cache = sim_cache_new(arena);
+    set_constants(cache, arena, ROUND_CONSTANTS);
+    for (int i = 0; i < BASE_COUNT(rows); i++) {
+        TEST_ROW("%s by %s", rows[i].topology, rows[i].submesh);
+        struct sim_plan_text text = plan_text(arena, base_print(arena, "model=" SMALL_DECODER " topology=%s model_parallel_submesh=%s batch_size=64 targets_length=32 logical_axis_rules=data_only", rows[i].topology, rows[i].submesh));
+        text.values[SIM_TOPOLOGY] = rows[i].topology;
+        struct sim_plan plan = checked(cache, arena, &text, MODEL_STEP_TRAIN, false);
+        double n = plan.placement->loads[rows[i].axes].group_size, all_reduce = rows[i].all_reduce_per_byte * bytes / rate;
+        assert_near(sim_collective_s(plan.placement, SIM_ALL_REDUCE, rows[i].axes, bytes), all_reduce, 1e-12);
+        assert_near(sim_collective_s(plan.placement, SIM_REDUCE_SCATTER, rows[i].axes, bytes), all_reduce / 2, 1e-12);
+        assert_near(sim_collective_s(plan.placement, SIM_ALL_GATHER, rows[i].axes, bytes / n), all_reduce / 2, 1e-12);
+        assert_near(sim_collective_s(plan.placement, SIM_ALL_TO_ALL, rows[i].axes, bytes / n), all_reduce / 8, 1e-12);
+    }
+    sim_cache_free(cache);
+}
+
+/* The floor of a small collective: its latency, or the hops of its rings. */
+static void small_collectives_cost_latency(struct base_arena *arena)
+{
+    struct sim_cache *cache = sim_cache_new(arena);
+    set_constants(cache, arena, "\"collective_latency_s\": 5e-6, \"hop_latency_s\": 2e-6");
+    struct sim_plan_text text = plan_text(arena, "model=" SMALL_DECODER " topology=v4:4x4x8 model_parallel_submesh=1,1,8,1 batch_size=64 targets_length=32 logical_axis_rules=data_only");
+    struct sim_plan plan = checked(cache, arena, &text, MODEL_STEP_TRAIN, false);
+    assert_near(sim_collective_s(plan.placement, SIM_ALL_GATHER, SIM_TENSOR, 0), 5e-6 + 8 * 2e-6 / 2, 1e-12);
+    assert_near(sim_collective_s(plan.placement, SIM_ALL_REDUCE, SIM_TENSOR, 0), 5e-6 + 2 * 8 * 2e-6 / 2, 1e-12);
+    sim_cache_free(cache);
+}
+
+/* mfu_frac is the closed form of the FLOP over what the devices could have done: see test_program for other models. */
+static void utilization_is_needed_flop_over_peak(struct base_arena *arena)
+{
+    struct sim_cache *cache = sim_cache_new(arena);
+    struct sim_prediction p = predict_words(cache, arena, "model=t5_1_0_11B topology=v4-512 model_parallel_submesh=4,2,2,1 batch_size=896 num_microbatches=4 inputs_length=512 targets_length=512 optimizer=adamw");
+    const double embed = 1024, joined = 128 * 128, mlp = 65536, vocab = 32128, length = 512, layers = 24;
+    double tokens = 896 * length, kernels = layers * (4 * embed * joined + 2 * embed * mlp) + layers * (8 * embed * joined + 2 * embed * mlp) + embed * vocab;
+    double core = 3 * layers * 2 * length * joined;
+    assert_near(p.mfu_frac * p.step_s * 256 * 275e12, 6 * tokens * (kernels + core), 1e-9);
+    assert_near(p.tokens_per_s, tokens / p.step_s, 1e-12);
+    assert_near(p.samples_per_s, 896 / p.step_s, 1e-12);
+    assert_near(p.tokens_per_s_per_device * 256, p.tokens_per_s, 1e-12);
+    sim_cache_free(cache);
+}
+
+/* ---- what holds of every plan ---- */
+
+static const char *pick(struct base_random *random, const char *const *words, int count)
+{
+    return words[base_random_below(random, count)];
+}
+#define PICK(random, words) pick((random), (words), BASE_COUNT(words))
+
+/* Some are refused (a mesh that does not exist, heads that do not divide); callers draw again. */
+static const char *random_plan(struct base_arena *arena, struct base_random *random)
+{
+    static const char *const models[] = {SMALL_T5, SMALL_SCALABLE, SMALL_DECODER, "t5_1_1_base", "scalable_t5_1_1_large", "decoder_only_large",
+                                         "decoder_only:emb_dim=512,num_heads=8,num_kv_heads=4,head_dim=64,mlp_dim=1536,num_layers=6,vocab_size=8192,mlp_activations=silu+linear,parallel_block=1"};
+    static const char *const topologies[] = {"v4:2x2x1", "v4:2x2x2", "v4:4x4x4", "v4-64", "v3:4x4", "v5e:4x4", "h100:2x8", "a100-80g:4x8", "local:4", "local:3x4"};
+    static const char *const rules[] = {"standard:1,1", "standard:1,1", "standard:2,1", "standard:1,2", "standard:2,2", "data_only", "zero3", "megatron", "optimus", "gshard"};
+    static const char *const remats[] = {"none", "minimal", "selective", "full"}, *const optimizers[] = {"adafactor", "adamw", "sgd"};
+    static const char *const partitionings[] = {"none", "none", "data", "data+gradients"}, *const attentions[] = {"unfused", "unfused", "flash"}, *const dtypes[] = {"bfloat16", "float32"};
+    static const char *const microbatches[] = {"0", "2", "4"}, *const partitions[] = {"1", "2", "4", "8"};
+    return base_print(arena, "model=%s topology=%s num_partitions=%s logical_axis_rules=%s remat_policy=%s optimizer=%s optimizer_partitioning=%s attention=%s dtype=%s "
+                             "batch_size=%d num_microbatches=%s inputs_length=%d targets_length=%d sequence_parallel=%d",
+                      PICK(random, models), PICK(random, topologies), PICK(random, partitions), PICK(random, rules), PICK(random, remats), PICK(random, optimizers), PICK(random, partitionings),
+                      PICK(random, attentions), PICK(random, dtypes), (int)(256 * (1 + base_random_below(random, 3))), PICK(random, microbatches), (int)(1 + base_random_below(random, 600)),
+                      (int)(1 + base_random_below(random, 600)), (int)base_random_below(random, 2));
+}
+
+/* Runs a check on seeded plans that are not refused. */
+static void for_random_plans(struct base_arena *arena, uint64_t seed, int wanted, void (*check)(struct sim_cache *cache, struct base_arena *arena, const struct sim_plan_text *text))
+{
+    struct base_random random;
+    struct base_arena each = {.exhausted = arena->exhausted};
+    struct sim_cache *cache = sim_cache_new(arena);
+    int tried = 0, accepted = 0;
+    base_random_seed(&random, seed);
+    for (; accepted < wanted; tried++) {
+        struct sim_plan plan;
+        struct base_error error;
+        const char *words = random_plan(&each, &random);
+        struct sim_plan_text text = plan_text(&each, words);
+        TEST_ROW("%s", words);
+        sim_cache_override(cache, NULL);
+        if (sim_plan_check(cache, &each, &text, MODEL_STEP_TRAIN, false, &plan, &error) == BASE_OK) {
+            check(cache, &each, &text);
+            accepted++;
+        } else {
+            assert_int_equal(error.status, BASE_INPUT);
+        }
+        base_arena_reset(&each);
+        assert_in_range(tried, 0, 20 * wanted);
+    }
+    base_arena_free(&each);
+    sim_cache_free(cache);
+}
+
+static double step_with(struct sim_cache *cache, struct base_arena *arena, const struct sim_plan_text *text, const char *constants)
+{
+    set_constants(cache, arena, constants);
+    return predicted(cache, arena, text).step_s;
+}
+
+static void check_faster_parts(struct sim_cache *cache, struct base_arena *arena, const struct sim_plan_text *text)
+{
+    static const enum sim_constant rates[] = {SIM_FLOP_PER_S, SIM_HBM_BYTES_PER_S, SIM_LINK_BYTES_PER_S, SIM_NIC_BYTES_PER_S, SIM_MATMUL_EFFICIENCY_FRAC, SIM_HBM_EFFICIENCY_FRAC, SIM_LINK_EFFICIENCY_FRAC};
+    static const enum sim_constant latencies[] = {SIM_KERNEL_LATENCY_S, SIM_COLLECTIVE_LATENCY_S, SIM_HOP_LATENCY_S};
+    double constants[SIM_CONSTANT_COUNT], now = predicted(cache, arena, text).step_s;
+    memcpy(constants, checked(cache, arena, text, MODEL_STEP_TRAIN, false).placement->profile.constants, sizeof constants);
+    for (int i = 0; i < BASE_COUNT(rates); i++) {
+        const char *name = sim_constant_name(rates[i]);
+        double faster = step_with(cache, arena, text, base_print(arena, "\"%s\": %.17g", name, 1.37 * constants[rates[i]]));
+        if (faster > now * (1 + 1e-12)) fail_msg("more %s: %.17g s instead of %.17g s", name, faster, now);
+    }
+    for (int i = 0; i < BASE_COUNT(latencies); i++) {
+        const char *name = sim_constant_name(latencies[i]);
+        double slower = step_with(cache, arena, text, base_print(arena, "\"%s\": %.17g", name, 1.37 * constants[latencies[i]]));
+        if (slower < now * (1 - 1e-12)) fail_msg("more %s: %.17g s instead of %.17g s", name, slower, now);
+    }
+}
+
+static void plans_are_never_slower_on_better_hardware(struct base_arena *arena)
+{
+    for_random_plans(arena, 1, 120, check_faster_parts);
+}
+
+static void check_sums(struct sim_cache *cache, struct base_arena *arena, const struct sim_plan_text *text)
+{
+    struct sim_timeline timeline = {0};
+    struct base_error error;
+    struct sim_prediction p;
+    struct sim_plan plan = checked(cache, arena, text, MODEL_STEP_TRAIN, false);
+    struct sim_detail detail = {.timeline = &timeline, .collectives = base_new(arena, struct sim_collective_row, SIM_MOST_COLLECTIVES), .arena = arena};
+    assert_ok(sim_predict(cache, &plan, &p, &detail, &error), &error);
+    assert_near(p.step_s, p.compute_s + p.memory_bound_s + p.exposed_communication_s + p.overhead_s, 1e-12);
+    assert_true(p.step_s > 0 && p.compute_s >= 0 && p.memory_bound_s >= 0 && p.overhead_s >= 0);
+    assert_true(p.exposed_communication_s <= p.communication_s * (1 + 1e-12));
+    assert_true(p.mfu_frac > 0 && p.mfu_frac < 1);
+    assert_int_equal(sum_of_categories(&p.memory), p.memory.peak_bytes);
+    if (p.memory.rematerialized_layer_count) return; /* its rows are those of a step that recomputes every layer */
+    double entries_s = 0, collectives_s = 0;
+    for (int i = 0; i < timeline.count; i++) entries_s += timeline.entries[i].time_s * (double)timeline.entries[i].count;
+    for (int i = 0; i < detail.collective_count; i++) collectives_s += detail.collectives[i].time_s;
+    assert_near(entries_s, p.step_s, 1e-9);
+    assert_near(collectives_s, p.communication_s, 1e-9);
+}
+
+static void plans_add_up(struct base_arena *arena)
+{
+    for_random_plans(arena, 2, 200, check_sums);
+}
+
+/* What "none" keeps, for one microbatch: half as many sequences. */
+static void check_microbatches(struct sim_cache *cache, struct base_arena *arena, const struct sim_plan_text *text)
+{
+    static const char *const microbatches[] = {"2", "4", "8", "16"};
+    struct sim_plan_text changed = *text;
+    int64_t before = INT64_MAX;
+    set_constants(cache, arena, "\"capacity_bytes\": 1e15"); /* nothing is recomputed to make it fit */
+    for (int i = 0; i < BASE_COUNT(microbatches); i++) {
+        changed.values[SIM_NUM_MICROBATCHES] = microbatches[i];
+        int64_t now = predicted(cache, arena, &changed).memory.activation_bytes;
+        if (now > before) fail_msg("%s microbatches keep %lld bytes of activations, half as many %lld", microbatches[i], (long long)now, (long long)before);
+        before = now;
+    }
+}
+
+static void plans_keep_less_in_smaller_microbatches(struct base_arena *arena)
+{
+    for_random_plans(arena, 3, 120, check_microbatches);
+}
+
+/* ---- the same answer always ---- */
+
+static bool same_prediction(const struct sim_prediction *a, const struct sim_prediction *b)
+{
+    const double x[] = {a->step_s, a->compute_s, a->memory_bound_s, a->exposed_communication_s, a->overhead_s, a->communication_s, a->tokens_per_s, a->samples_per_s, a->mfu_frac};
+    const double y[] = {b->step_s, b->compute_s, b->memory_bound_s, b->exposed_communication_s, b->overhead_s, b->communication_s, b->tokens_per_s, b->samples_per_s, b->mfu_frac};
+    return !memcmp(x, y, sizeof x) && a->fits == b->fits && !memcmp(a->mesh, b->mesh, sizeof a->mesh) && a->memory.peak_bytes == b->memory.peak_bytes &&
+           sum_of_categories(&a->memory) == sum_of_categories(&b->memory) && a->memory.activation_bytes == b->memory.activation_bytes &&
+           !strcmp(a->memory.peak_at, b->memory.peak_at) && !strcmp(a->profile, b->profile);
+}
+
+static void check_cold(struct sim_cache *cache, struct base_arena *arena, const struct sim_plan_text *text)
+{
+    struct sim_cache *cold = sim_cache_new(arena);
+    struct sim_prediction warm = predicted(cache, arena, text), again = predicted(cache, arena, text), alone = predicted(cold, arena, text);
+    assert_true(same_prediction(&warm, &again));
+    assert_true(same_prediction(&warm, &alone));
+    sim_cache_free(cold);
+}
+
+static void answers_are_the_same_from_any_cache(struct base_arena *arena)
+{
+    for_random_plans(arena, 4, 60, check_cold);
+}
+
+static void answers_do_not_depend_on_the_order_of_questions(struct base_arena *arena)
+{
+    struct sim_prediction forwards[BASE_COUNT(memory_plans)];
+    for (int backwards = 0; backwards < 2; backwards++) {
+        struct sim_cache *cache = sim_cache_new(arena);
+        for (int i = 0; i < BASE_COUNT(memory_plans); i++) {
+            int at = backwards ? BASE_COUNT(memory_plans) - 1 - i : i;
+            struct sim_prediction p = predict_words(cache, arena, memory_plans[at]);
+            TEST_ROW("%s", memory_plans[at]);
+            if (!backwards) forwards[at] = p;
+            assert_string_equal(p.memory.peak_at, forwards[at].memory.peak_at);
+            assert_near(p.step_s, forwards[at].step_s, 0);
+            assert_int_equal(p.memory.peak_bytes, forwards[at].memory.peak_bytes);
+        }
+        sim_cache_free(cache);
+    }
+}
+
+/* Constants are told apart by what they say, not by where their document stands. */
+static void constants_are_told_apart_by_content(struct base_arena *arena)
+{
+    struct sim_cache *cache = sim_cache_new(arena);
+    struct base_arena question = {.exhausted = arena->exhausted};
+    double steps[4];
+    for (int i = 0; i < 4; i++) {
+        struct sim_plan_text text = plan_text(&question, "model=" SMALL_DECODER " topology=v4:2x2x1 batch_size=8 targets_length=32");
+        set_constants(cache, &question, i % 2 ? "\"hbm_bytes_per_s\": 2e11" : "\"hbm_bytes_per_s\": 1e11");
+        steps[i] = predicted(cache, &question, &text).step_s;
+        base_arena_reset(&question);
+    }
+    assert_true(steps[1] < steps[0]);
+    assert_near(steps[2], steps[0], 0);
+    assert_near(steps[3], steps[1], 0);
+    base_arena_free(&question);
+    sim_cache_free(cache);
+}
+
+/* Advice asks many questions; the plan that it is about stays good however much the cache has to forget. */
+static void advice_leaves_the_plan_as_it_was(struct base_arena *arena)
+{
+    struct sim_cache *cache = sim_cache_new(arena);
+    struct sim_change changes[SIM_MOST_CHANGES];
+    struct base_error error;
+    struct sim_prediction before, after;
+    int count;
+    struct sim_plan_text text = plan_text(arena, "model=t5_1_1_xl topology=v4:2x2x1 batch_size=64 inputs_length=512 targets_length=512 optimizer=adamw");
+    struct sim_plan plan = checked(cache, arena, &text, MODEL_STEP_TRAIN, false);
+    struct model_config config = *plan.config;
+    assert_ok(sim_predict(cache, &plan, &before, NULL, &error), &error);
+    assert_false(before.fits);
+    cache->arena.allocated_bytes = INT64_MAX / 2; /* as if it had grown past its bound */
+    assert_ok(sim_changes_that_fit(cache, arena, &text, &plan, changes, &count, &error), &error);
+    assert_memory_equal(plan.config, &config, sizeof config);
+    assert_ok(sim_predict(cache, &plan, &after, NULL, &error), &error);
+    assert_true(same_prediction(&before, &after));
+    sim_cache_free(cache);
+}
+
+/* Advice is what it says: single changes that fit, the fastest first; and a batch of a billion is no trouble. */
+static void advice_fits(struct base_arena *arena)
+{
+    struct sim_cache *cache = sim_cache_new(arena);
+    struct sim_change changes[SIM_MOST_CHANGES];
+    struct base_error error;
+    int count;
+    static const struct { const char *words; bool any; } rows[] = {
+        {"model=t5_1_0_11B topology=v4-512 model_parallel_submesh=4,2,2,1 batch_size=448 inputs_length=512 targets_length=512 optimizer=adamw", true},
+        {"model=t5_1_1_base topology=v4:2x2x1 batch_size=1073741824 num_microbatches=1048576 inputs_length=512 targets_length=512", false}, /* the tokens alone are too many */
+    };
+    for (int i = 0; i < BASE_COUNT(rows); i++) {
+        TEST_ROW("%s", rows[i].words);
+        struct sim_plan_text text = plan_text(arena, rows[i].words);
+        struct sim_plan plan = checked(cache, arena, &text, MODEL_STEP_TRAIN, false);
+        assert_ok(sim_changes_that_fit(cache, arena, &text, &plan, changes, &count, &error), &error);
+        assert_int_equal(count > 0, rows[i].any);
+        for (int c = 0; c < count; c++) {
+            assert_true(changes[c].prediction.fits);
+            assert_true(!c || changes[c].prediction.tokens_per_s <= changes[c - 1].prediction.tokens_per_s);
+        }
+    }
+    sim_cache_free(cache);
+}
+
+/* The table survives an allocation that fails while it grows. */
+static void cache_is_whole_after_memory_ran_out(struct base_arena *arena)
+{
+    struct sim_cache *cache = sim_cache_new(arena);
+    jmp_buf exhausted;
+    struct base_arena question = {.exhausted = &exhausted};
+    struct sim_prediction first, last;
+    struct sim_plan_text text = plan_text(arena, "model=" SMALL_T5 " topology=v4:2x2x1 batch_size=16 inputs_length=48 targets_length=24");
+    sim_cache_begin(cache, arena);
+    first = predicted(cache, arena, &text);
+    for (int volatile i = 1; i < 60; i++) {
+        if (setjmp(exhausted) == 0) {
+            cache->arena.fail_after_count = cache->arena.allocation_count + 7 * i;
+            struct sim_plan_text other = plan_text(arena, base_print(arena, "model=decoder_only:emb_dim=%d,num_heads=4,head_dim=8,mlp_dim=64,num_layers=2,vocab_size=256 topology=v4:2x2x1 batch_size=8 targets_length=16", 8 * i));
+            predicted(cache, &question, &other);
+        }
+        cache->arena.fail_after_count = 0;
+    }
+    last = predicted(cache, arena, &text);
+    assert_true(same_prediction(&first, &last));
+    base_arena_free(&question);
+    sim_cache_free(cache);
+}
+
+/* On one torus dimension after the other: when each group lies along one dimension, T5X lists its devices in their order
+ * along it, whichever dimension that is, so turning the torus with the submesh changes nothing. (Groups over two
+ * dimensions are listed x first, and then it does: v4-512 by 2,4,2,1 is faster than by 2,2,4,1.) */
+static void turning_the_torus_changes_nothing(struct base_arena *arena)
+{
+    static const struct { const char *topology, *submesh; } rows[][3] = {
+        {{"v4:4x8x1", "4,1,1,1"}, {"v4:8x4x1", "1,4,1,1"}, {"v4:1x4x8", "1,4,1,1"}},
+        {{"v5e:4x8", "4,1,1,1"}, {"v5e:8x4", "1,4,1,1"}, {"v5e:8x4", "1,4,1,1"}},
+        {{"v4:8x1x1@wrap=x", "2,1,1,1"}, {"v4:1x8x1@wrap=y", "1,2,1,1"}, {"v4:1x1x8@wrap=z", "1,1,2,1"}},
+    };
+    struct sim_cache *cache = sim_cache_new(arena);
+    for (int i = 0; i < BASE_COUNT(rows); i++) {
+        double step_s = 0;
+        for (int j = 0; j < 3; j++) {
+            struct sim_plan_text text = plan_text(arena, "model=" SMALL_T5 " topology=given batch_size=64 inputs_length=48 targets_length=24");
+            TEST_ROW("%s by %s", rows[i][j].topology, rows[i][j].submesh);
+            text.values[SIM_TOPOLOGY] = rows[i][j].topology;
+            text.values[SIM_SUBMESH] = rows[i][j].submesh;
+            struct sim_prediction p = predicted(cache, arena, &text);
+            if (j) assert_near(p.step_s, step_s, 1e-12);
+            step_s = p.step_s;
+        }
+    }
+    double along_y = predict_words(cache, arena, "model=t5_1_0_11B topology=v4-512 model_parallel_submesh=2,4,2,1 batch_size=896 num_microbatches=4 inputs_length=512 targets_length=512 optimizer=adamw").step_s;
+    double along_z = predict_words(cache, arena, "model=t5_1_0_11B topology=v4-512 model_parallel_submesh=2,2,4,1 batch_size=896 num_microbatches=4 inputs_length=512 targets_length=512 optimizer=adamw").step_s;
+    assert_true(along_y < along_z);
+    sim_cache_free(cache);
+}
+
+/* The example's plan ran at 304,394 target tokens a second, 1.507 s a step, and fitted. */
+static void the_example_is_near_what_was_measured(struct base_arena *arena)
+{
+    struct sim_cache *cache = sim_cache_new(arena);
+    const struct base_json *document;
+    struct sim_plan_text text;
+    struct base_error error;
+    const char *json;
+    size_t length;
+    assert_ok(base_read_file(arena, "examples/t5_11b_v4_512.json", 1 << 20, &json, &length, &error), &error);
+    assert_ok(base_json_parse(arena, json, length, &document, &error), &error);
+    assert_ok(sim_plan_from_json(arena, document, &text, &error), &error);
+    struct sim_prediction p = predicted(cache, arena, &text);
+    assert_int_equal(p.mesh[0], 16);
+    assert_int_equal(p.mesh[1], 16);
+    assert_true(p.fits);
+    assert_near(p.step_s, 1.507, 0.15);
+    sim_cache_free(cache);
+}
+
+static void programs_do_not_grow_with_microbatches(struct base_arena *arena)
+{
+    struct sim_cache *cache = sim_cache_new(arena);
+    struct base_error error;
+    int op_count = 0;
+    static const char *const microbatches[] = {"2", "16", "256"};
+    for (int i = 0; i < BASE_COUNT(microbatches); i++) {
+        const struct sim_sharded *sharded;
+        int64_t sizes[MODEL_SIZE_COUNT];
+        struct sim_plan_text text = plan_text(arena, "model=" SMALL_T5 " topology=v4:2x2x1 batch_size=1024 inputs_length=48 targets_length=24");
+        text.values[SIM_NUM_MICROBATCHES] = microbatches[i];
+        struct sim_plan plan = checked(cache, arena, &text, MODEL_STEP_TRAIN, false);
+        assert_ok(sim_sharded_program(cache, &plan, &sharded, sizes, &error), &error);
+        if (i) assert_int_equal(sharded->op_count, op_count);
+        op_count = sharded->op_count;
+    }
+    sim_cache_free(cache);
+}
+
+/* ---- refusals ---- */
+
+#define GOOD_PLAN "model=" SMALL_T5 " topology=v4-8 batch_size=16 inputs_length=48 targets_length=24"
+
+static void plans_are_refused_with_what_would_do(struct base_arena *arena)
+{
+    static const struct { enum sim_key key; const char *value, *part; } rows[] = {
+        {SIM_MODEL, "", "model: is missing"},
+        {SIM_MODEL, "t5_1_1_xxxl", "t5_1_1_xxl"},
+        {SIM_MODEL, "decoder_only:emb_dim=64", "num_heads, head_dim, mlp_dim, vocab_size, num_layers missing"},
+        {SIM_TOPOLOGY, "", "topology: is missing"},
+        {SIM_TOPOLOGY, "v4-511", "v4-51"},
+        {SIM_TOPOLOGY, "v4:2x2x4@slices=2", "slices=1 would do"},
+        {SIM_SUBMESH, "2,2", "submesh"},
+        {SIM_SUBMESH, "3,1,1,1", "3"},
+        {SIM_SUBMESH, "1,x,1,1", "model_parallel_submesh"},
+        {SIM_SUBMESH, "0,1,1,1", "submesh"},
+        {SIM_NUM_PARTITIONS, "0", "num_partitions"},
+        {SIM_NUM_PARTITIONS, "3", "3"},
+        {SIM_NUM_PARTITIONS, "4294967297", "num_partitions"},
+        {SIM_RULES, "standart", "standard"},
+        {SIM_RULES, "[[\"embed\",\"pipeline\"]]", "its axes are data and model"},
+        {SIM_RULES, "[[\"embed\",[\"data\",null]]]", "holds null"},
+        {SIM_RULES, "[[\"batch\",[null]]]", "holds null"},
+        {SIM_OPTIMIZER_PARTITIONING, "zero1", "data+gradients"},
+        {SIM_SEQUENCE_PARALLEL, "2", "sequence_parallel"},
+        {SIM_INPUTS_LENGTH, "", "task_feature_lengths.inputs: is missing"},
+        {SIM_INPUTS_LENGTH, "0", "inputs_length"},
+        {SIM_TARGETS_LENGTH, "", "task_feature_lengths.targets: is missing"},
+        {SIM_TARGETS_LENGTH, "16777217", "targets_length"},
+        {SIM_BATCH_SIZE, "", "batch_size: is missing"},
+        {SIM_BATCH_SIZE, "18", "batch_size: 18 must be divisible by the data mesh size 4; 20 or 16 would do"},
+        {SIM_BATCH_SIZE, "-4", "batch_size"},
+        {SIM_BATCH_SIZE, "1e3", "batch_size"},
+        {SIM_BATCH_SIZE, "99999999999999999999", "batch_size"},
+        {SIM_NUM_MICROBATCHES, "-1", "num_microbatches"},
+        {SIM_NUM_MICROBATCHES, "3", "num_microbatches: 3 does not divide batch_size 16; 1, 2, 4, 8, 16… would"},
+        {SIM_OPTIMIZER, "adam", "adamw"},
+        {SIM_REMAT_POLICY, "minimum", "minimal"},
+        {SIM_DTYPE, "bf16", "bfloat16"},
+        {SIM_ATTENTION, "fused", "unfused"},
+        {SIM_SOFTWARE, "t5y", "t5x"},
+        {SIM_MEMORY_KIND, "host", "reserved"},
+        {SIM_LEARNING_RATE, "fast", "learning_rate"},
+        {SIM_LEARNING_RATE, "nan", "learning_rate"},
+        {SIM_LEARNING_RATE, "-1", "learning_rate"},
+        {SIM_SEED, "-1", "seed"},
+        {SIM_SEED, "0x10", "seed"},
+    };
+    struct sim_cache *cache = sim_cache_new(arena);
+    for (int i = 0; i < BASE_COUNT(rows); i++) {
+        struct sim_plan_text text = plan_text(arena, GOOD_PLAN);
+        struct sim_plan plan, untouched;
+        struct base_error error = {0};
+        memset(&plan, 7, sizeof plan);
+        untouched = plan;
+        text.values[rows[i].key] = rows[i].value;
+        TEST_ROW("%s: \"%s\"", sim_key_names[rows[i].key], rows[i].value);
+        assert_fails(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, false, &plan, &error), BASE_INPUT, &error, rows[i].part);
+        assert_memory_equal(&plan, &untouched, sizeof plan);
+    }
+    sim_cache_free(cache);
+}
+
+/* A prime batch of half a billion is answered as fast as any other. */
+static void refusals_are_quick(struct base_arena *arena)
+{
+    struct sim_cache *cache = sim_cache_new(arena);
+    struct sim_plan plan;
+    struct base_error error = {0};
+    struct sim_plan_text text = plan_text(arena, "model=" SMALL_T5 " topology=local:1 batch_size=536870909 num_microbatches=2 inputs_length=48 targets_length=24");
+    assert_fails(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, false, &plan, &error), BASE_INPUT, &error, "; 1, 536870909… would");
+    sim_cache_free(cache);
+}
+
+static void plans_beyond_all_memory_are_refused(struct base_arena *arena)
+{
+    struct sim_cache *cache = sim_cache_new(arena);
+    struct sim_prediction prediction;
+    struct base_error error = {0};
+    struct sim_plan_text text = plan_text(arena, "model=decoder_only:emb_dim=262144,num_heads=1024,head_dim=1024,mlp_dim=1048576,num_layers=1000,vocab_size=1000000 topology=v4-8 "
+                                                 "batch_size=1073741824 targets_length=16777216");
+    struct sim_plan plan = checked(cache, arena, &text, MODEL_STEP_TRAIN, false);
+    assert_fails(sim_predict(cache, &plan, &prediction, NULL, &error), BASE_INPUT, &error, "more than 4 EiB on one device");
+    sim_cache_free(cache);
+}
+
+static void profiles_are_refused_with_what_would_do(struct base_arena *arena)
+{
+    static const struct { const char *document, *part; } rows[] = {
+        {"[]", "constants: an object"},
+        {"{}", "constants: an object"},
+        {"{\"constants\": 1}", "constants: an object"},
+        {"{\"constants\": {\"hbm_bytes_s\": 1}}", "hbm_bytes_per_s"},
+        {"{\"constants\": {\"hbm_bytes_per_s\": \"fast\"}}", "constants.hbm_bytes_per_s: a number"},
+        {"{\"constants\": {\"hbm_bytes_per_s\": -1}}", "constants.hbm_bytes_per_s: a number"},
+        {"{\"constants\": {\"capacity_bytes\": 1e300}}", "constants.capacity_bytes: a number"},
+        {"{\"constants\": {\"flop_per_s\": 0}}", "no source gives flop_per_s"},
+        {"{\"constants\": {\"link_bytes_per_s\": 0}}", "link rate"},
+    };
+    struct sim_cache *cache = sim_cache_new(arena);
+    for (int i = 0; i < BASE_COUNT(rows); i++) {
+        const struct base_json *document;
+        struct sim_plan plan;
+        struct base_error error = {0};
+        struct sim_plan_text text = plan_text(arena, GOOD_PLAN);
+        TEST_ROW("%s", rows[i].document);
+        assert_ok(base_json_parse(arena, rows[i].document, strlen(rows[i].document), &document, &error), &error);
+        sim_cache_override(cache, document);
+        assert_fails(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, false, &plan, &error), BASE_INPUT, &error, rows[i].part);
+    }
+    sim_cache_free(cache);
+}
+
+static void plan_documents_are_refused_with_what_would_do(struct base_arena *arena)
+{
+    static const struct { const char *document, *part; } rows[] = {
+        {"[1]", "a plan is an object"},
+        {"{\"batchsize\": 8}", "batch_size"},
+        {"{\"batch_size\": \"8\"}", "batch_size: is a string; a number is needed"},
+        {"{\"batch_size\": true}", "batch_size"},
+        {"{\"model\": 5}", "model"},
+        {"{\"model\": \"\"}", "model: is empty"},
+        {"{\"model_parallel_submesh\": []}", "is an empty list"},
+        {"{\"model_parallel_submesh\": [4, \"2\"]}", "whole numbers are needed"},
+        {"{\"model_parallel_submesh\": {}}", "a list is needed"},
+        {"{\"task_feature_lengths\": 512}", "an object is needed"},
+        {"{\"task_feature_lengths\": {\"input\": 512}}", "is no feature"},
+        {"{\"task_feature_lengths\": {\"inputs\": \"512\"}}", "inputs_length"},
+        {"{\"logical_axis_rules\": 1}", "a string or a list"},
+    };
+    for (int i = 0; i < BASE_COUNT(rows); i++) {
+        const struct base_json *document;
+        struct sim_plan_text text = {{"untouched"}};
+        struct base_error error = {0};
+        TEST_ROW("%s", rows[i].document);
+        assert_ok(base_json_parse(arena, rows[i].document, strlen(rows[i].document), &document, &error), &error);
+        assert_fails(sim_plan_from_json(arena, document, &text, &error), BASE_INPUT, &error, rows[i].part);
+        assert_string_equal(text.values[0], "untouched");
+    }
+}
+
+static const struct test tests[] = {
+    TEST(liveness_of_a_chain),
+    TEST(liveness_in_place),
+    TEST(liveness_stores_between_contractions),
+    TEST(liveness_of_a_carry),
+    TEST(liveness_of_residuals),
+    TEST(liveness_of_a_kept_carry),
+    TEST(liveness_of_what_a_loop_reads),
+    TEST(liveness_of_updates),
+    TEST(memory_peak_is_that_of_the_walk),
+    TEST(memory_categories_add_up),
+    TEST(rings_load_links_as_a_router_does),
+    TEST(shards_have_the_shapes_that_rules_give),
+    TEST(collectives_are_those_of_the_partitioner),
+    TEST(zero3_gathers_every_kernel),
+    TEST(gradients_leave_the_microbatch_loop),
+    TEST(contractions_are_padded_to_the_matrix_unit),
+    TEST(updates_are_bound_by_memory),
+    TEST(collectives_cost_what_rings_do),
+    TEST(small_collectives_cost_latency),
+    TEST(utilization_is_needed_flop_over_peak),
+    TEST(plans_are_never_slower_on_better_hardware),
+    TEST(plans_add_up),
+    TEST(plans_keep_less_in_smaller_microbatches),
+    TEST(answers_are_the_same_from_any_cache),
+    TEST(answers_do_not_depend_on_the_order_of_questions),
+    TEST(constants_are_told_apart_by_content),
+    TEST(advice_leaves_the_plan_as_it_was),
+    TEST(advice_fits),
+    TEST(cache_is_whole_after_memory_ran_out),
+    TEST(turning_the_torus_changes_nothing),
+    TEST(the_example_is_near_what_was_measured),
+    TEST(programs_do_not_grow_with_microbatches),
+    TEST(plans_are_refused_with_what_would_do),
+    TEST(refusals_are_quick),
+    TEST(plans_beyond_all_memory_are_refused),
+    TEST(profiles_are_refused_with_what_would_do),
+    TEST(plan_documents_are_refused_with_what_would_do),
+};
+
+int main(int argument_count, char **arguments)
+{
+    return test_main(tests, BASE_COUNT(tests), argument_count, arguments);
+}
