@@ -125,17 +125,24 @@ static enum base_status refuse(struct commands_context *context, const struct si
 
 /* ---- the command ---- */
 
-static enum base_status check_arguments(const struct base_arguments *arguments, const struct sim_plan *plan, int64_t *steps, struct base_error *error)
+/* What is wrong whatever the plan says. */
+static enum base_status read_steps(const struct base_arguments *arguments, int64_t *steps, struct base_error *error)
 {
-    const char *ranks = base_argument(arguments, "--ranks"), *given = base_argument(arguments, "--steps");
-    int64_t count;
+    const char *given = base_argument(arguments, "--steps");
     if (!given) return base_fail(error, BASE_USAGE, "--steps: is missing; how many steps in all, as in --steps 10");
-    BASE_TRY(base_parse_int(given, "--steps", 0, MOST_STEPS, steps, error));
     if (!base_argument(arguments, "--in-process")) return base_fail(error, BASE_USAGE, "--in-process: is missing; runs on ranks of their own do not exist yet, all devices in one process do");
-    if (!ranks) return BASE_OK;
-    BASE_TRY(base_parse_int(ranks, "--ranks", 1, INT32_MAX, &count, error));
-    if (count == plan->placement->topology.device_count) return BASE_OK;
-    return base_fail(error, BASE_INPUT, "--ranks: %lld, but the plan is for %d devices; leave it out, or give %d", (long long)count, plan->placement->topology.device_count, plan->placement->topology.device_count);
+    return base_parse_int(given, "--steps", 0, MOST_STEPS, steps, error);
+}
+
+static enum base_status check_devices(const struct base_arguments *arguments, const struct topo_topology *topology, struct base_error *error)
+{
+    const char *ranks = base_argument(arguments, "--ranks");
+    int64_t count = topology->device_count;
+    if (topology->kind != TOPO_LOCAL)
+        return base_fail(error, BASE_INPUT, "topology: %s is not this machine; `run` takes local:N, `export` writes what launches this plan there", topology->name);
+    if (ranks) BASE_TRY(base_parse_int(ranks, "--ranks", 1, INT32_MAX, &count, error));
+    if (count == topology->device_count) return BASE_OK;
+    return base_fail(error, BASE_INPUT, "--ranks: %lld, but the plan is for %d devices; leave it out, or give %d", (long long)count, topology->device_count, topology->device_count);
 }
 
 static enum base_status run_run(struct commands_context *context, const struct base_arguments *arguments, struct base_text *out, struct base_error *error)
@@ -146,11 +153,12 @@ static enum base_status run_run(struct commands_context *context, const struct b
     struct base_text request = {.arena = context->arena}, answer = {.arena = context->arena};
     struct sim_prediction predicted;
     int64_t steps;
+    BASE_TRY(read_steps(arguments, &steps, error));
     BASE_TRY(commands_plan_text(context, arguments, &text, error));
     enum base_status status = sim_plan_check(context->cache, context->arena, &text, MODEL_STEP_TRAIN, false, &plan, error);
     if (status != BASE_OK) return arguments->positional_count ? base_fail_in(error, "%s", arguments->positional[0]) : status;
     plan.executable = true;
-    BASE_TRY(check_arguments(arguments, &plan, &steps, error));
+    BASE_TRY(check_devices(arguments, &plan.placement->topology, error));
     BASE_TRY(sim_predict(context->cache, &plan, &predicted, NULL, error));
     if (!predicted.fits) return refuse(context, &text, &plan, &predicted, out, error);
     put_request(arguments, &text, steps, &request);

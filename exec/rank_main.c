@@ -34,7 +34,7 @@ int main(void)
     if (setjmp(exhausted)) {
         static const char message[] = "out of memory: this machine has less than the devices of the plan need together";
         base_output_abandon_all();
-        return print_text(message, sizeof message - 1, BASE_RUN);
+        return (int)print_text(message, sizeof message - 1, BASE_RUN);
     }
     struct base_text out = {.arena = &arena};
     enum base_status status = base_read_file(&arena, "/dev/stdin", LARGEST_REQUEST_BYTES, &text, &length, &error);

@@ -221,7 +221,7 @@ static void put_warnings(const struct sim_plan *plan, struct base_text *out)
 static void put_comments(const struct sim_plan_text *text, const struct sim_plan_text *said, struct base_text *out)
 {
     /* Bound above although the plan does not say them, since what T5X's own files bind may be something else. */
-    static const enum sim_key bound[] = {SIM_NUM_PARTITIONS, SIM_RULES, SIM_NUM_MICROBATCHES, SIM_OPTIMIZER, SIM_REMAT_POLICY, SIM_DTYPE, SIM_LEARNING_RATE, SIM_SEED};
+    static const int bound[] = {SIM_NUM_PARTITIONS, SIM_RULES, SIM_NUM_MICROBATCHES, SIM_OPTIMIZER, SIM_REMAT_POLICY, SIM_DTYPE, SIM_LEARNING_RATE, SIM_SEED};
     bool any = false;
     base_put(out, "\n# The rest of the plan; T5X passes over it, and meshwright import reads it.\n");
     for (int key = 0; key < SIM_KEY_COUNT; key++) {

@@ -8,7 +8,7 @@ shift
 seconds=${FUZZ_SECONDS:-60}
 checks=address,undefined,float-cast-overflow
 export ASAN_OPTIONS="${ASAN_OPTIONS:-allocator_may_return_null=1}"
-export LSAN_OPTIONS="${LSAN_OPTIONS:-print_suppressions=0:suppressions=tests/leaks.supp}"
+export LSAN_OPTIONS="${LSAN_OPTIONS:-print_suppressions=0:suppressions=$PWD/tests/leaks.supp}"
 
 if command -v clang >/dev/null; then
     make BUILD="$build" CC=clang CFLAGS='-O1 -g -fno-omit-frame-pointer' sanitizers="-fsanitize=fuzzer-no-link,$checks -fno-sanitize-recover=all" \

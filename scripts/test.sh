@@ -7,7 +7,7 @@ shift
 export LC_ALL=C
 # An allocation that is too large is answered with NULL here, too, as it is without the sanitizer.
 export ASAN_OPTIONS="${ASAN_OPTIONS:-allocator_may_return_null=1}"
-export LSAN_OPTIONS="${LSAN_OPTIONS:-print_suppressions=0:suppressions=tests/leaks.supp}"
+export LSAN_OPTIONS="${LSAN_OPTIONS:-print_suppressions=0:suppressions=$PWD/tests/leaks.supp}"
 
 passed=0
 failed=0
