@@ -718,12 +718,5 @@ enum base_status sim_partition(struct base_arena *arena, const struct model_prog
     p->wanted = base_alloc(arena, (size_t)program->tensor_count, sizeof *p->wanted);
     p->wanted_known = base_new(arena, bool, program->tensor_count);
     BASE_TRY(bind_persistent(p));
-    BASE_TRY(partition_block(p, 0));
-    if (options->executable) {
-        sim_fuse_rows(arena, out);
-    } else {
-        sim_fuse(arena, out);
-        sim_liveness(arena, out, options->scanned);
-    }
-    return BASE_OK;
+    return partition_block(p, 0);
 }

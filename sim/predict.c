@@ -47,9 +47,19 @@ static struct sim_sharding_options sharding_options(const struct sim_plan *plan)
     sharding.hoist_gradient_all_reduce = profile->hoist_gradient_all_reduce && plan->options.microbatches && !plan->as_partitioned;
     sharding.reduce_scatter = profile->reduce_scatter;
     sharding.reassociate_all_reduce = profile->reassociate_all_reduce && !plan->as_partitioned;
-    sharding.scanned = plan->config->scan_layers;
     sharding.executable = plan->executable;
     return sharding;
+}
+
+/* What is stored, what runs together and when it dies: by what the executor does, or by what a compiler would. */
+static void lay_out(struct base_arena *arena, const struct sim_plan *plan, struct sim_sharded *sharded)
+{
+    if (plan->executable) {
+        sim_fuse_rows(arena, sharded);
+        return;
+    }
+    sim_fuse(arena, sharded);
+    sim_liveness(arena, sharded, plan->config->scan_layers);
 }
 
 static enum base_status find_sharded(struct sim_cache *cache, const struct sim_plan *plan, enum model_remat remat, unsigned dropped_roles, const struct sharded_entry **out,
@@ -77,6 +87,7 @@ static enum base_status find_sharded(struct sim_cache *cache, const struct sim_p
         sharding.extents = extents;
         model_program_build(&cache->arena, plan->config, &options, &entry->program);
         BASE_TRY(sim_partition(&cache->arena, &entry->program, &sharding, &entry->sharded, error));
+        lay_out(&cache->arena, plan, &entry->sharded);
         if (entry->sharded.shape_count > MOST_SHAPES) return base_fail(error, BASE_INTERNAL, "a program of more than %d local shapes", MOST_SHAPES);
         entry->next = first;
         sim_cache_store(cache, entry);

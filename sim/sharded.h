@@ -11,8 +11,7 @@ struct sim_sharding_options {
     bool sequence_parallel, as_partitioned;
     enum sim_optimizer_partitioning optimizer_partitioning;
     bool hoist_gradient_all_reduce, reduce_scatter, reassociate_all_reduce;
-    bool executable;                    /* fused as the executor runs it (rows.c) */
-    bool scanned;                       /* residuals of a loop over layers are stacked arrays */
+    bool executable;                    /* for the executor to run */
     struct sim_extents extents;         /* for the choices that depend on sizes; they are noted there */
 };
 

@@ -207,8 +207,10 @@ static double sketch_peak(struct sketch *s, bool scanned)
     struct sim_sharded sharded;
     struct base_error error;
     assert_ok(model_rules_parse(s->arena, "standard:1,1", &rules, &error), &error);
-    struct sim_sharding_options options = {.rules = &rules, .one = {true, true}, .scanned = scanned};
+    struct sim_sharding_options options = {.rules = &rules, .one = {true, true}};
     assert_ok(sim_partition(s->arena, &s->program, &options, &sharded, &error), &error);
+    sim_fuse(s->arena, &sharded);
+    sim_liveness(s->arena, &sharded, scanned);
     struct walk walk = walk_step(s->arena, &sharded, sizes, mesh);
     assert_near(walk.total, 0, 0);
     return walk.peak;
