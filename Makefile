@@ -71,9 +71,11 @@ bench: $(BUILD)/meshwright $(BUILD)/tests/bench_exec
 	@scripts/bench.sh $(BUILD)/meshwright
 	@$(BUILD)/tests/bench_exec
 
-## golden-update: rewrite the expected output of the golden cases (read the difference before you keep it)
-golden-update: $(BUILD)/meshwright
+## golden-update: rewrite what the golden cases expect and what the README shows (read the difference before you keep it)
+golden-update: $(BUILD)/meshwright $(BUILD)/meshwright-rank
 	@scripts/golden.sh $(BUILD)/meshwright --update
+	@scripts/readme.sh $(BUILD)/meshwright --update >/dev/null || true
+	@scripts/readme.sh $(BUILD)/meshwright
 
 ## deps: install the Debian packages that are missing
 deps:

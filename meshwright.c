@@ -48,9 +48,19 @@ static void show_progress(void *where, const char *what, int64_t done, int64_t t
     else fprintf(stderr, "\r%s: %lld  ", what, (long long)done);
 }
 
+/* Whoever read has seen enough, as `| head` has: the end is the quiet one that any filter has, and nothing is left behind. */
+static void end_unread(void)
+{
+    base_output_unlink_all();
+    base_end_child();
+    signal(SIGPIPE, SIG_DFL);
+    raise(SIGPIPE);
+}
+
 static enum base_status print_bytes(const char *bytes, size_t length, struct base_error *error)
 {
     bool printed = fwrite(bytes, 1, length, stdout) == length && fflush(stdout) == 0;
+    if (!printed && errno == EPIPE) end_unread();
     return printed ? BASE_OK : base_fail(error, BASE_INPUT, "stdout: cannot be written: %s", strerror(errno));
 }
 
@@ -105,7 +115,7 @@ static void catch_signals(void)
     sigfillset(&action.sa_mask);
     for (int i = 0; i < BASE_COUNT(numbers); i++)
         if (sigaction(numbers[i], NULL, &before) == 0 && before.sa_handler != SIG_IGN) sigaction(numbers[i], &action, NULL);
-    signal(SIGPIPE, SIG_IGN); /* a reader that left is an error of the write */
+    signal(SIGPIPE, SIG_IGN); /* a reader that left is noticed by the write, after which files are put in order */
 }
 
 /* A standard stream that the parent closed would be the number of the next file that is opened, and what is printed would

@@ -1,5 +1,5 @@
 #!/bin/sh
-# test.sh PROGRAM TEST...: runs each test program, then the golden cases of PROGRAM. Shows the output of what failed and
+# test.sh PROGRAM TEST...: runs each test program, then the golden cases of PROGRAM and the commands of the README. Shows the output of what failed and
 # closes with one line, "N passed, N failed"; the exit status is the verdict.
 set -eu
 program=$1
@@ -32,12 +32,15 @@ for test in "$@"; do
     failed=$((failed + bad))
 done
 
-scripts/golden.sh "$program" >"$log" 2>&1 || true
-cat "$log"
-good=$(sed -n 's/^golden: *\([0-9]*\) passed, [0-9]* failed$/\1/p' "$log")
-bad=$(sed -n 's/^golden: *[0-9]* passed, \([0-9]*\) failed$/\1/p' "$log")
-passed=$((passed + ${good:-0}))
-failed=$((failed + ${bad:-1}))
+# What the program prints: as the golden cases and as the README have it.
+for printed in golden README.md; do
+    case $printed in golden) scripts/golden.sh "$program" ;; *) scripts/readme.sh "$program" ;; esac >"$log" 2>&1 || true
+    cat "$log"
+    good=$(sed -n "s/^$printed: *\([0-9]*\) passed, [0-9]* failed\$/\1/p" "$log")
+    bad=$(sed -n "s/^$printed: *[0-9]* passed, \([0-9]*\) failed\$/\1/p" "$log")
+    passed=$((passed + ${good:-0}))
+    failed=$((failed + ${bad:-1}))
+done
 
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]
