@@ -64,7 +64,6 @@ void commands_put_picture(const struct commands_context *context, const char *ki
     base_json_key(&writer, "row_count");
     base_json_put_int(&writer, picture->row_count);
     base_json_close(&writer, '}');
-    base_put(out, "\n");
 }
 
 static enum base_status run_plot(struct commands_context *context, const struct base_arguments *arguments, struct base_text *out, struct base_error *error)
