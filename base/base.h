@@ -139,6 +139,11 @@ void base_json_put_double(struct base_json_writer *writer, double value); /* not
 void base_json_put_bool(struct base_json_writer *writer, bool value);
 void base_json_put_null(struct base_json_writer *writer);
 void base_json_put_value(struct base_json_writer *writer, const struct base_json *value);
+/* A key and its value in one. */
+void base_json_member_string(struct base_json_writer *writer, const char *key, const char *value);
+void base_json_member_int(struct base_json_writer *writer, const char *key, int64_t value);
+void base_json_member_double(struct base_json_writer *writer, const char *key, double value);
+void base_json_member_bool(struct base_json_writer *writer, const char *key, bool value);
 
 /* ---- CSV (csv.c): RFC 4180, a header line, one row in memory at a time ---- */
 

@@ -338,3 +338,27 @@ void base_json_put_value(struct base_json_writer *writer, const struct base_json
     }
     base_json_close(writer, object ? '}' : ']');
 }
+
+void base_json_member_string(struct base_json_writer *writer, const char *key, const char *value)
+{
+    base_json_key(writer, key);
+    base_json_put_string(writer, value);
+}
+
+void base_json_member_int(struct base_json_writer *writer, const char *key, int64_t value)
+{
+    base_json_key(writer, key);
+    base_json_put_int(writer, value);
+}
+
+void base_json_member_double(struct base_json_writer *writer, const char *key, double value)
+{
+    base_json_key(writer, key);
+    base_json_put_double(writer, value);
+}
+
+void base_json_member_bool(struct base_json_writer *writer, const char *key, bool value)
+{
+    base_json_key(writer, key);
+    base_json_put_bool(writer, value);
+}

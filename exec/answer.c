@@ -43,29 +43,17 @@ static void put_numbers(struct base_json_writer *w, const char *key, const doubl
     base_json_close(w, ']');
 }
 
-static void put_int(struct base_json_writer *w, const char *key, int64_t value)
-{
-    base_json_key(w, key);
-    base_json_put_int(w, value);
-}
-
-static void put_double(struct base_json_writer *w, const char *key, double value)
-{
-    base_json_key(w, key);
-    base_json_put_double(w, value);
-}
-
 static void put_memory(struct base_json_writer *w, const struct sim_memory *m)
 {
     base_json_key(w, "memory");
     base_json_open(w, '{');
-    put_int(w, "capacity_bytes", m->capacity_bytes);
-    put_int(w, "peak_bytes", m->peak_bytes);
-    put_int(w, "parameter_bytes", m->parameter_bytes);
-    put_int(w, "optimizer_state_bytes", m->optimizer_state_bytes);
-    put_int(w, "gradient_bytes", m->gradient_bytes);
-    put_int(w, "activation_bytes", m->activation_bytes);
-    put_int(w, "temporary_bytes", m->temporary_bytes);
+    base_json_member_int(w, "capacity_bytes", m->capacity_bytes);
+    base_json_member_int(w, "peak_bytes", m->peak_bytes);
+    base_json_member_int(w, "parameter_bytes", m->parameter_bytes);
+    base_json_member_int(w, "optimizer_state_bytes", m->optimizer_state_bytes);
+    base_json_member_int(w, "gradient_bytes", m->gradient_bytes);
+    base_json_member_int(w, "activation_bytes", m->activation_bytes);
+    base_json_member_int(w, "temporary_bytes", m->temporary_bytes);
     base_json_close(w, '}');
 }
 
@@ -77,12 +65,12 @@ static void put_collectives(struct base_json_writer *w, const struct exec_result
     for (int i = 0; i < r->collective_count; i++) {
         const struct sim_collective_row *c = &r->collectives[i];
         base_json_open_inline(w, '{');
-        put_int(w, "kind", c->kind);
-        put_int(w, "axes", c->axes);
-        put_int(w, "dtype", c->dtype);
-        put_int(w, "count", c->count);
-        put_int(w, "bytes", c->bytes);
-        put_double(w, "time_s", c->time_s);
+        base_json_member_int(w, "kind", c->kind);
+        base_json_member_int(w, "axes", c->axes);
+        base_json_member_int(w, "dtype", c->dtype);
+        base_json_member_int(w, "count", c->count);
+        base_json_member_int(w, "bytes", c->bytes);
+        base_json_member_double(w, "time_s", c->time_s);
         base_json_key(w, "first_op");
         base_json_put_string(w, c->first_op);
         base_json_close(w, '}');
@@ -94,13 +82,13 @@ static void put_result(const struct exec_result *r, struct base_text *out)
 {
     struct base_json_writer w = {.text = out};
     base_json_open(&w, '{');
-    put_int(&w, "first_step", r->first_step);
+    base_json_member_int(&w, "first_step", r->first_step);
     put_numbers(&w, "loss", r->loss, r->step_count);
     put_numbers(&w, "gradient_norm", r->gradient_norm, r->step_count);
     put_numbers(&w, "step_s", r->step_s, r->step_count);
-    put_double(&w, "contraction_s", r->contraction_s);
-    put_double(&w, "elementwise_s", r->elementwise_s);
-    put_double(&w, "communication_s", r->communication_s);
+    base_json_member_double(&w, "contraction_s", r->contraction_s);
+    base_json_member_double(&w, "elementwise_s", r->elementwise_s);
+    base_json_member_double(&w, "communication_s", r->communication_s);
     put_memory(&w, &r->memory);
     put_collectives(&w, r);
     base_json_close(&w, '}');

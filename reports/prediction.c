@@ -12,24 +12,6 @@ static const char *axes_name(int axes)
 
 /* ---- JSON ---- */
 
-static void put_string(struct base_json_writer *w, const char *key, const char *value)
-{
-    base_json_key(w, key);
-    base_json_put_string(w, value);
-}
-
-static void put_int(struct base_json_writer *w, const char *key, int64_t value)
-{
-    base_json_key(w, key);
-    base_json_put_int(w, value);
-}
-
-static void put_double(struct base_json_writer *w, const char *key, double value)
-{
-    base_json_key(w, key);
-    base_json_put_double(w, value);
-}
-
 static const char *remat_name(enum model_remat remat)
 {
     static const char *const names[] = {"none", "minimal", "selective", "full", "compiler"};
@@ -60,35 +42,35 @@ static void put_plan(struct base_json_writer *w, const struct sim_plan *plan)
     static const char *const partitionings[] = {"none", "data", "data+gradients"};
     base_json_key(w, "plan");
     base_json_open(w, '{');
-    put_string(w, "model", plan->model_text);
-    put_string(w, "topology", plan->topology_text);
+    base_json_member_string(w, "model", plan->model_text);
+    base_json_member_string(w, "topology", plan->topology_text);
     if (plan->submesh_count) {
         base_json_key(w, "model_parallel_submesh");
         base_json_open_inline(w, '[');
         for (int i = 0; i < plan->submesh_count; i++) base_json_put_int(w, plan->submesh[i]);
         base_json_close(w, ']');
     } else {
-        put_int(w, "num_partitions", plan->num_partitions);
+        base_json_member_int(w, "num_partitions", plan->num_partitions);
     }
-    put_string(w, "logical_axis_rules", plan->rules_text);
+    base_json_member_string(w, "logical_axis_rules", plan->rules_text);
     put_words(w, "params_axes_names_override", plan->overrides_text);
     base_json_key(w, "task_feature_lengths");
     base_json_open_inline(w, '{');
-    if (plan->config->encoder) put_int(w, "inputs", plan->inputs_length);
-    put_int(w, "targets", plan->targets_length);
+    if (plan->config->encoder) base_json_member_int(w, "inputs", plan->inputs_length);
+    base_json_member_int(w, "targets", plan->targets_length);
     base_json_close(w, '}');
-    put_int(w, "batch_size", plan->batch_size);
-    put_int(w, "num_microbatches", plan->num_microbatches > 1 ? plan->num_microbatches : 0);
-    put_string(w, "optimizer", optimizer_name(plan->options.optimizer));
+    base_json_member_int(w, "batch_size", plan->batch_size);
+    base_json_member_int(w, "num_microbatches", plan->num_microbatches > 1 ? plan->num_microbatches : 0);
+    base_json_member_string(w, "optimizer", optimizer_name(plan->options.optimizer));
     put_words(w, "adafactor", plan->adafactor_text);
-    put_string(w, "remat_policy", remat_name(plan->options.remat));
-    put_string(w, "dtype", model_dtype_name(plan->options.dtype));
-    put_string(w, "attention", plan->options.flash_attention ? "flash" : "unfused");
-    put_string(w, "optimizer_partitioning", partitionings[plan->optimizer_partitioning]);
-    put_int(w, "sequence_parallel", plan->sequence_parallel);
-    put_string(w, "software", plan->software);
-    put_double(w, "learning_rate", plan->learning_rate);
-    put_int(w, "seed", plan->seed);
+    base_json_member_string(w, "remat_policy", remat_name(plan->options.remat));
+    base_json_member_string(w, "dtype", model_dtype_name(plan->options.dtype));
+    base_json_member_string(w, "attention", plan->options.flash_attention ? "flash" : "unfused");
+    base_json_member_string(w, "optimizer_partitioning", partitionings[plan->optimizer_partitioning]);
+    base_json_member_int(w, "sequence_parallel", plan->sequence_parallel);
+    base_json_member_string(w, "software", plan->software);
+    base_json_member_double(w, "learning_rate", plan->learning_rate);
+    base_json_member_int(w, "seed", plan->seed);
     base_json_close(w, '}');
 }
 
@@ -96,16 +78,16 @@ static void put_memory(struct base_json_writer *w, const struct sim_memory *m)
 {
     base_json_key(w, "memory");
     base_json_open(w, '{');
-    put_int(w, "capacity_bytes", m->capacity_bytes);
-    put_int(w, "peak_bytes", m->peak_bytes);
-    put_int(w, "parameter_bytes", m->parameter_bytes);
-    put_int(w, "optimizer_state_bytes", m->optimizer_state_bytes);
-    put_int(w, "gradient_bytes", m->gradient_bytes);
-    put_int(w, "activation_bytes", m->activation_bytes);
-    put_int(w, "temporary_bytes", m->temporary_bytes);
-    put_int(w, "reserved_bytes", m->reserved_bytes);
-    put_string(w, "peak_at", m->peak_at);
-    put_int(w, "rematerialized_layer_count", m->rematerialized_layer_count);
+    base_json_member_int(w, "capacity_bytes", m->capacity_bytes);
+    base_json_member_int(w, "peak_bytes", m->peak_bytes);
+    base_json_member_int(w, "parameter_bytes", m->parameter_bytes);
+    base_json_member_int(w, "optimizer_state_bytes", m->optimizer_state_bytes);
+    base_json_member_int(w, "gradient_bytes", m->gradient_bytes);
+    base_json_member_int(w, "activation_bytes", m->activation_bytes);
+    base_json_member_int(w, "temporary_bytes", m->temporary_bytes);
+    base_json_member_int(w, "reserved_bytes", m->reserved_bytes);
+    base_json_member_string(w, "peak_at", m->peak_at);
+    base_json_member_int(w, "rematerialized_layer_count", m->rematerialized_layer_count);
     base_json_close(w, '}');
 }
 
@@ -113,19 +95,19 @@ static void put_time(struct base_json_writer *w, const struct sim_prediction *p)
 {
     base_json_key(w, "time");
     base_json_open(w, '{');
-    put_double(w, "step_s", p->step_s);
-    put_double(w, "compute_s", p->compute_s);
-    put_double(w, "memory_bound_s", p->memory_bound_s);
-    put_double(w, "exposed_communication_s", p->exposed_communication_s);
-    put_double(w, "overhead_s", p->overhead_s);
-    put_double(w, "communication_s", p->communication_s);
+    base_json_member_double(w, "step_s", p->step_s);
+    base_json_member_double(w, "compute_s", p->compute_s);
+    base_json_member_double(w, "memory_bound_s", p->memory_bound_s);
+    base_json_member_double(w, "exposed_communication_s", p->exposed_communication_s);
+    base_json_member_double(w, "overhead_s", p->overhead_s);
+    base_json_member_double(w, "communication_s", p->communication_s);
     base_json_close(w, '}');
     base_json_key(w, "throughput");
     base_json_open(w, '{');
-    put_double(w, "tokens_per_s", p->tokens_per_s);
-    put_double(w, "samples_per_s", p->samples_per_s);
-    put_double(w, "tokens_per_s_per_device", p->tokens_per_s_per_device);
-    put_double(w, "mfu_frac", p->mfu_frac);
+    base_json_member_double(w, "tokens_per_s", p->tokens_per_s);
+    base_json_member_double(w, "samples_per_s", p->samples_per_s);
+    base_json_member_double(w, "tokens_per_s_per_device", p->tokens_per_s_per_device);
+    base_json_member_double(w, "mfu_frac", p->mfu_frac);
     base_json_close(w, '}');
 }
 
@@ -136,12 +118,12 @@ static void put_collectives(struct base_json_writer *w, const struct reports_pre
     for (int i = 0; i < r->collective_count; i++) {
         const struct sim_collective_row *c = &r->collectives[i];
         base_json_open_inline(w, '{');
-        put_string(w, "kind", sim_collective_name(c->kind));
-        put_string(w, "mesh_axis", axes_name(c->axes));
-        put_string(w, "dtype", model_dtype_name(c->dtype));
-        put_int(w, "count", c->count);
-        put_int(w, "bytes", c->bytes);
-        put_double(w, "time_s", c->time_s);
+        base_json_member_string(w, "kind", sim_collective_name(c->kind));
+        base_json_member_string(w, "mesh_axis", axes_name(c->axes));
+        base_json_member_string(w, "dtype", model_dtype_name(c->dtype));
+        base_json_member_int(w, "count", c->count);
+        base_json_member_int(w, "bytes", c->bytes);
+        base_json_member_double(w, "time_s", c->time_s);
         if (r->by_op) {
             base_json_key(w, "operations");
             base_json_open_inline(w, '[');
@@ -163,7 +145,7 @@ static void put_doubles(struct base_json_writer *w, const char *key, const doubl
 
 static void put_steps(struct base_json_writer *w, const struct reports_measured *m)
 {
-    put_int(w, "first_step", m->first_step);
+    base_json_member_int(w, "first_step", m->first_step);
     put_doubles(w, "loss", m->loss, m->step_count);
     put_doubles(w, "gradient_norm", m->gradient_norm, m->step_count);
     put_doubles(w, "step_s", m->step_s, m->step_count);
@@ -177,10 +159,10 @@ static void put_constants(struct base_json_writer *w, const struct sim_profile *
     for (int i = 0; i < SIM_CONSTANT_COUNT; i++) {
         if (!profile->kinds[i]) continue;
         base_json_open_inline(w, '{');
-        put_string(w, "name", sim_constant_name((enum sim_constant)i));
-        put_double(w, "value", profile->constants[i]);
-        put_string(w, "kind", profile->kinds[i]);
-        put_string(w, "source", profile->sources[i]);
+        base_json_member_string(w, "name", sim_constant_name((enum sim_constant)i));
+        base_json_member_double(w, "value", profile->constants[i]);
+        base_json_member_string(w, "kind", profile->kinds[i]);
+        base_json_member_string(w, "source", profile->sources[i]);
         base_json_close(w, '}');
     }
     base_json_close(w, ']');
@@ -194,10 +176,10 @@ void reports_prediction_json(const struct reports_prediction *r, bool compact, s
     put_plan(&w, r->checked);
     base_json_key(&w, "mesh");
     base_json_open_inline(&w, '{');
-    put_int(&w, "data", p->mesh[0]);
-    put_int(&w, "model", p->mesh[1]);
+    base_json_member_int(&w, "data", p->mesh[0]);
+    base_json_member_int(&w, "model", p->mesh[1]);
     base_json_close(&w, '}');
-    put_string(&w, "profile", p->profile);
+    base_json_member_string(&w, "profile", p->profile);
     base_json_key(&w, "fits");
     base_json_put_bool(&w, p->fits);
     if (r->measured) put_steps(&w, r->measured);
@@ -209,9 +191,9 @@ void reports_prediction_json(const struct reports_prediction *r, bool compact, s
         base_json_open(&w, '[');
         for (int i = 0; i < r->change_count; i++) {
             base_json_open_inline(&w, '{');
-            put_string(&w, "change", r->changes[i].what);
-            put_double(&w, "tokens_per_s", r->changes[i].prediction.tokens_per_s);
-            put_int(&w, "peak_bytes", r->changes[i].prediction.memory.peak_bytes);
+            base_json_member_string(&w, "change", r->changes[i].what);
+            base_json_member_double(&w, "tokens_per_s", r->changes[i].prediction.tokens_per_s);
+            base_json_member_int(&w, "peak_bytes", r->changes[i].prediction.memory.peak_bytes);
             base_json_close(&w, '}');
         }
         base_json_close(&w, ']');
@@ -335,19 +317,19 @@ void reports_trace(const struct sim_timeline *timeline, struct base_text *out)
         const struct sim_entry *e = &timeline->entries[i];
         double length_s = e->time_s * (double)e->count;
         base_json_open_inline(&w, '{');
-        put_string(&w, "name", e->name);
-        put_string(&w, "cat", bounds[e->bound]);
-        put_string(&w, "ph", "X");
-        put_int(&w, "pid", 0);
-        put_int(&w, "tid", e->bound == SIM_BY_COMMUNICATION);
-        put_double(&w, "ts", now_s * 1e6);
-        put_double(&w, "dur", length_s * 1e6);
+        base_json_member_string(&w, "name", e->name);
+        base_json_member_string(&w, "cat", bounds[e->bound]);
+        base_json_member_string(&w, "ph", "X");
+        base_json_member_int(&w, "pid", 0);
+        base_json_member_int(&w, "tid", e->bound == SIM_BY_COMMUNICATION);
+        base_json_member_double(&w, "ts", now_s * 1e6);
+        base_json_member_double(&w, "dur", length_s * 1e6);
         base_json_key(&w, "args");
         base_json_open_inline(&w, '{');
-        put_string(&w, "phase", phases[e->phase]);
-        put_int(&w, "count", e->count);
-        put_double(&w, "flop", e->flop);
-        put_double(&w, "bytes", e->bytes);
+        base_json_member_string(&w, "phase", phases[e->phase]);
+        base_json_member_int(&w, "count", e->count);
+        base_json_member_double(&w, "flop", e->flop);
+        base_json_member_double(&w, "bytes", e->bytes);
         base_json_close(&w, '}');
         base_json_close(&w, '}');
         now_s += length_s;
