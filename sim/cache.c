@@ -12,6 +12,7 @@ struct sim_cache *sim_cache_new(struct base_arena *arena)
 void sim_cache_free(struct sim_cache *cache)
 {
     base_arena_free(&cache->arena);
+    base_arena_free(&cache->scratch);
 }
 
 /* FNV-1a. */
@@ -43,7 +44,7 @@ void sim_cache_override(struct sim_cache *cache, const struct base_json *overrid
 
 void sim_cache_begin(struct sim_cache *cache, struct base_arena *arena)
 {
-    cache->arena.exhausted = arena->exhausted;
+    cache->arena.exhausted = cache->scratch.exhausted = arena->exhausted;
     if (cache->arena.allocated_bytes < LARGEST_CACHE_BYTES) return;
     base_arena_reset(&cache->arena);
     cache->entries = NULL;

@@ -6,6 +6,7 @@
 
 struct sim_cache {
     struct base_arena arena;
+    struct base_arena scratch; /* for what is needed until an entry is made */
     struct cache_entry { uint64_t hash; const char *key; size_t length; void *value; } *entries;
     int capacity, count;
     const struct base_json *overrides;

@@ -5,13 +5,12 @@
  * hands and is not copied. Elementwise operations and all-reduces write over an operand that dies with them. */
 #include "sim/sharded.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 /* Order of what happens at one operation. A loop's bracket comes after what is allocated before it. */
-enum moment { BEFORE, BRACKET, FREE_FIRST, ALLOCATE, FREE };
+enum moment { BEFORE, BRACKET, FREE_FIRST, ALLOCATE, FREE, MOMENT_COUNT };
 
-struct timed { struct sim_event event; enum moment moment; int sequence; };
+struct timed { struct sim_event event; enum moment moment; };
 
 struct tracker {
     struct base_arena *arena;
@@ -33,7 +32,7 @@ static enum model_category category_of(const struct tracker *t, const struct sim
 static void add(struct tracker *t, int op, enum moment moment, int sign, const struct sim_value *value, int shape)
 {
     struct timed *event = &t->events[t->count];
-    *event = (struct timed){{.shape = shape, .sign = (signed char)sign, .op = op, .category = category_of(t, value)}, moment, t->count};
+    *event = (struct timed){{.shape = shape, .sign = (signed char)sign, .op = op, .category = category_of(t, value)}, moment};
     t->count++;
 }
 
@@ -141,12 +140,14 @@ static void track(struct tracker *t, int v)
     else if (!output) add(t, value->definition >= 0 ? value->definition : carried_in, FREE, -1, value, value->shape);
 }
 
-static int by_time(const void *a, const void *b)
+/* Stable: events of one moment keep the order in which they were found. */
+static void sort_by_time(struct tracker *t, struct sim_event *out)
 {
-    const struct timed *x = a, *y = b;
-    if (x->event.op != y->event.op) return x->event.op < y->event.op ? -1 : 1;
-    if (x->moment != y->moment) return x->moment < y->moment ? -1 : 1;
-    return x->sequence < y->sequence ? -1 : x->sequence > y->sequence;
+    int slots = t->s->op_count * MOMENT_COUNT;
+    int *next = base_new(t->arena, int, slots + 1);
+    for (int i = 0; i < t->count; i++) next[t->events[i].event.op * MOMENT_COUNT + (int)t->events[i].moment + 1]++;
+    for (int i = 0; i < slots; i++) next[i + 1] += next[i];
+    for (int i = 0; i < t->count; i++) out[next[t->events[i].event.op * MOMENT_COUNT + (int)t->events[i].moment]++] = t->events[i].event;
 }
 
 /* What goes round a loop is one thing to memory, whatever it is called before, inside and after. */
@@ -175,11 +176,10 @@ void sim_liveness(struct base_arena *arena, struct sim_sharded *sharded, bool sc
     for (int i = 0; i < sharded->op_count; i++) {
         const struct sim_op *op = &sharded->ops[i];
         if (op->kind != SIM_LOOP_BEGIN && op->kind != SIM_LOOP_END) continue;
-        t.events[t.count] = (struct timed){{.op = i, .trips = op->trips, .bracket = op->kind == SIM_LOOP_BEGIN ? 1 : -1}, BRACKET, t.count};
+        t.events[t.count] = (struct timed){{.op = i, .trips = op->trips, .bracket = op->kind == SIM_LOOP_BEGIN ? 1 : -1}, BRACKET};
         t.count++;
     }
-    qsort(t.events, (size_t)t.count, sizeof *t.events, by_time);
     sharded->events = base_new(arena, struct sim_event, t.count);
     sharded->event_count = t.count;
-    for (int i = 0; i < t.count; i++) sharded->events[i] = t.events[i].event;
+    sort_by_time(&t, sharded->events);
 }

@@ -1,0 +1,208 @@
+/* Prices a program for the sizes of a plan: shapes to bytes, kernels and collectives to seconds, events to the peak. */
+#include "sim/programs.h"
+
+#include <math.h>
+#include <stddef.h>
+#include <string.h>
+
+enum { MOST_DEPTH = 8, ROW_TILE = 8 };
+
+const double sim_largest_bytes = (double)(INT64_C(1) << 62);
+
+enum base_status sim_pricing_refuse(const struct sim_pricing *p, struct base_error *error)
+{
+    return base_fail(error, BASE_INPUT, "batch_size: %lld sequences of %s need more than 4 EiB on one device; a smaller batch, shorter lengths or a smaller model would do",
+                     (long long)p->plan->batch_size, p->plan->model_text);
+}
+
+static double product(const struct sim_pricing *p, const struct sim_factors *factors)
+{
+    double result = 1;
+    for (int i = 0; i < factors->count; i++) result *= p->local[factors->of[i]];
+    return result;
+}
+
+static enum base_status price_shapes(struct sim_pricing *p, struct base_error *error)
+{
+    for (int i = 0; i < p->list->shape_count; i++) {
+        const struct sim_price_shape *shape = &p->list->shapes[i];
+        p->bytes[i] = product(p, &shape->elements) * shape->element_bytes;
+        if (!(p->bytes[i] < sim_largest_bytes)) return sim_pricing_refuse(p, error);
+    }
+    return BASE_OK;
+}
+
+enum base_status sim_pricing_begin(struct sim_pricing *p, const struct sim_plan *plan, const struct sim_price_list *list, struct base_error *error)
+{
+    const struct sim_placement *placement = plan->placement;
+    memset(p, 0, offsetof(struct sim_pricing, bytes));
+    memset(p->totals_s, 0, sizeof *p - offsetof(struct sim_pricing, totals_s));
+    p->list = list;
+    p->plan = plan;
+    p->placement = placement;
+    model_sizes(plan->config, plan->batch_size, plan->num_microbatches, plan->inputs_length, plan->targets_length, p->sizes);
+    for (unsigned axes = 0; axes < SIM_AXES; axes++) {
+        int64_t shards = p->shards[axes] = (axes & SIM_DATA ? placement->axis_sizes[0] : 1) * (axes & SIM_TENSOR ? placement->axis_sizes[1] : 1);
+        for (int size = 0; size < MODEL_SIZE_COUNT; size++) p->local[size * SIM_AXES + (int)axes] = (double)(shards == 1 ? p->sizes[size] : base_ceil_div(p->sizes[size], shards));
+    }
+    return price_shapes(p, error);
+}
+
+/* ---- time ---- */
+
+static double padded(double size, double tile)
+{
+    return tile > 1 ? ceil(size / tile) * tile : size;
+}
+
+/* Matrix units hold a tile of one operand and stream rows of the other: contraction and columns are padded to the
+ * unit's side, rows to the vector registers' eight. Which operand stays is the compiler's choice; it takes the cheaper. */
+static double dot_flop(const struct sim_pricing *p, const struct sim_price_dot *dot)
+{
+    double batch = product(p, &dot->batch), rows = product(p, &dot->rows), columns = product(p, &dot->columns);
+    double unit = p->placement->profile.constants[SIM_MATRIX_UNIT_DIM], contracted = padded(product(p, &dot->contracted), unit), tile = unit > 1 ? ROW_TILE : 1;
+    double one = padded(rows, tile) * padded(columns, unit), other = padded(rows, unit) * padded(columns, tile);
+    return 2 * batch * contracted * (one < other ? one : other);
+}
+
+struct priced_kernel { double busy_s, flop, bytes; enum sim_bound bound; };
+
+static struct priced_kernel price_kernel(const struct sim_pricing *p, const struct sim_price_kernel *kernel, const double *dots_flop)
+{
+    const double *c = p->placement->profile.constants;
+    struct priced_kernel priced = {0};
+    for (int i = 0; i < kernel->dot_count; i++) priced.flop += dots_flop[p->list->kernel_dots[kernel->first_dot + i]];
+    for (int i = 0; i < kernel->shape_count; i++) priced.bytes += p->bytes[p->list->touched[kernel->first_shape + i]];
+    double compute_s = priced.flop / (c[SIM_FLOP_PER_S] * c[SIM_MATMUL_EFFICIENCY_FRAC]), memory_s = priced.bytes / (c[SIM_HBM_BYTES_PER_S] * c[SIM_HBM_EFFICIENCY_FRAC]);
+    priced.bound = compute_s > memory_s ? SIM_BY_COMPUTE : SIM_BY_MEMORY;
+    priced.busy_s = compute_s > memory_s ? compute_s : memory_s;
+    return priced;
+}
+
+static void note_entry(struct sim_detail *detail, const struct sim_entry *entry)
+{
+    if (!detail || !detail->timeline) return;
+    detail->timeline->entries[detail->timeline->count++] = *entry;
+}
+
+static void note_collective(struct sim_detail *detail, const struct model_op *op, const struct sim_price_collective *c, int64_t count, double bytes, double time_s)
+{
+    if (!detail || !detail->collectives) return;
+    for (int i = 0; i <= detail->collective_count && i < SIM_MOST_COLLECTIVES; i++) {
+        struct sim_collective_row *row = &detail->collectives[i];
+        if (i == detail->collective_count) {
+            *row = (struct sim_collective_row){.kind = c->kind, .axes = c->axes, .dtype = c->dtype, .bytes = (int64_t)bytes, .first_op = op->name};
+            detail->collective_count++;
+        }
+        if (row->kind != c->kind || row->axes != c->axes || row->dtype != c->dtype || row->bytes != (int64_t)bytes) continue;
+        row->count += count;
+        row->time_s += time_s * (double)count;
+        if (row->op_count < SIM_MOST_OPS_A_ROW) row->ops[row->op_count++] = op->name;
+        return;
+    }
+}
+
+/* What one of each distinct thing costs, for these sizes. */
+struct prices { struct priced_kernel kernels[SIM_MOST_DISTINCT]; double collectives_s[SIM_MOST_DISTINCT], dots_flop[SIM_MOST_DISTINCT], repeats[SIM_MOST_DISTINCT]; };
+
+static void price_distinct(const struct sim_pricing *p, struct prices *prices)
+{
+    const struct sim_price_list *list = p->list;
+    for (int i = 0; i < list->dot_count; i++) prices->dots_flop[i] = dot_flop(p, &list->dots[i]);
+    for (int i = 0; i < list->kernel_count; i++) prices->kernels[i] = price_kernel(p, &list->kernels[i], prices->dots_flop);
+    for (int i = 0; i < list->repeat_count; i++) prices->repeats[i] = product(p, &list->repeats[i]);
+    for (int i = 0; i < list->collective_count; i++) {
+        const struct sim_price_collective *c = &list->collectives[i];
+        prices->collectives_s[i] = sim_collective_s(p->placement, c->kind, c->axes, p->bytes[c->shape]);
+    }
+}
+
+static void price_communication(struct sim_pricing *p, const struct sim_price_step *step, const struct prices *prices, struct sim_detail *detail)
+{
+    double time_s = prices->collectives_s[step->what], count = prices->repeats[step->repeats];
+    p->totals_s[SIM_BY_COMMUNICATION] += time_s * count;
+    if (!detail) return;
+    const struct sim_price_collective *collective = &p->list->collectives[step->what];
+    double bytes = p->bytes[collective->shape];
+    note_collective(detail, step->op, collective, (int64_t)count, bytes, time_s);
+    note_entry(detail, &(struct sim_entry){step->op->name, step->op->phase, SIM_BY_COMMUNICATION, (int64_t)count, time_s, 0, bytes});
+}
+
+static void price_compute(struct sim_pricing *p, const struct sim_price_step *step, const struct prices *prices, struct sim_detail *detail)
+{
+    const struct priced_kernel *kernel = &prices->kernels[step->what];
+    double count = prices->repeats[step->repeats], latency_s = p->placement->profile.constants[SIM_KERNEL_LATENCY_S];
+    p->totals_s[kernel->bound] += kernel->busy_s * count;
+    p->totals_s[SIM_BY_LATENCY] += latency_s * count;
+    if (!detail) return;
+    enum sim_bound bound = kernel->busy_s < latency_s ? SIM_BY_LATENCY : kernel->bound;
+    note_entry(detail, &(struct sim_entry){step->op->name, step->op->phase, bound, (int64_t)count, kernel->busy_s + latency_s, kernel->flop, kernel->bytes});
+}
+
+void sim_price_time(struct sim_pricing *p, struct sim_detail *detail)
+{
+    struct prices prices;
+    price_distinct(p, &prices);
+    for (int i = 0; i < p->list->step_count; i++) {
+        const struct sim_price_step *step = &p->list->steps[i];
+        if (step->communicates) price_communication(p, step, &prices, detail);
+        else price_compute(p, step, &prices, detail);
+    }
+    for (int i = 0; i < p->list->need_count; i++) {
+        const struct sim_price_need *need = &p->list->needs[i];
+        p->needed_flop += 2 * product(p, &p->list->products[need->product]) * prices.repeats[need->repeats];
+    }
+}
+
+/* ---- memory ---- */
+
+static void add_holding(struct sim_holding *to, const struct sim_holding *a, const struct sim_holding *b, double times)
+{
+    to->total_bytes += (a->total_bytes - b->total_bytes) * times;
+    for (int c = 0; c < MODEL_CATEGORY_COUNT; c++) to->bytes[c] += (a->bytes[c] - b->bytes[c]) * times;
+}
+
+/* A loop that is being walked: what there was when it began, and the most that there was in one iteration. */
+struct frame { struct sim_holding at_begin, peak; const struct sim_price_event *peak_event; };
+
+static void close_loop(struct frame *frame, double trips, struct sim_holding *now, struct frame *outer)
+{
+    struct sim_holding peak = frame->peak;
+    double left_bytes = now->total_bytes - frame->at_begin.total_bytes;
+    if (left_bytes > 0) add_holding(&peak, now, &frame->at_begin, trips - 1);
+    struct sim_holding after = *now;
+    add_holding(&after, now, &frame->at_begin, trips - 1);
+    *now = after;
+    if (peak.total_bytes <= outer->peak.total_bytes) return;
+    outer->peak = peak;
+    outer->peak_event = frame->peak_event;
+}
+
+/* A loop's iterations differ by a constant: what one leaves behind, or takes away. So the peak of the whole is that of
+ * the first or of the last one. */
+void sim_price_memory(struct sim_pricing *p)
+{
+    struct frame frames[MOST_DEPTH];
+    struct sim_holding now = {0};
+    int depth = 0;
+    frames[0] = (struct frame){.peak_event = NULL};
+    for (int i = 0; i < p->list->event_count; i++) {
+        const struct sim_price_event *event = &p->list->events[i];
+        if (event->bracket > 0) {
+            frames[++depth] = (struct frame){now, now, event};
+        } else if (event->bracket < 0) {
+            close_loop(&frames[depth], (double)p->sizes[event->trips], &now, &frames[depth - 1]);
+            depth--;
+        } else {
+            double bytes = event->sign * p->bytes[event->shape];
+            now.total_bytes += bytes;
+            now.bytes[event->category] += bytes;
+            if (!event->may_peak || now.total_bytes <= frames[depth].peak.total_bytes) continue;
+            frames[depth].peak = now;
+            frames[depth].peak_event = event;
+        }
+    }
+    p->peak = frames[0].peak;
+    p->peak_op = frames[0].peak_event ? frames[0].peak_event->op : NULL;
+    p->peak_trips = frames[0].peak_event ? frames[0].peak_event->trips : MODEL_ONE;
+}

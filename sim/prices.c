@@ -1,0 +1,231 @@
+/* A sharded program as flat lists. A step repeats the same few kernels, shapes and collectives again and again (forward,
+ * backward, each stack), and a table of plans prices the same program for many sizes; so each distinct thing is listed
+ * once, and the steps of the program point at it. */
+#include "sim/programs.h"
+
+#include <string.h>
+
+struct maker {
+    struct base_arena *arena, *scratch;
+    const struct sim_sharded *s;
+    struct sim_price_list *out;
+    int *dot_of;                 /* per operation: its distinct contraction, or -1 */
+    int *repeats_of;             /* per operation, as a loop: the distinct count of repetitions inside it */
+    int *kernel_of;              /* per kernel: the distinct one */
+};
+
+static unsigned char factor(unsigned size, unsigned axes)
+{
+    return (unsigned char)(size * SIM_AXES + axes);
+}
+
+static void multiply(struct sim_factors *factors, unsigned size, unsigned axes)
+{
+    factors->of[factors->count++] = factor(size, axes);
+}
+
+static int distinct(void *list, int *count, const void *item, size_t size_bytes)
+{
+    char *items = list;
+    for (int i = 0; i < *count; i++)
+        if (!memcmp(items + (size_t)i * size_bytes, item, size_bytes)) return i;
+    memcpy(items + (size_t)*count * size_bytes, item, size_bytes);
+    return (*count)++;
+}
+
+static void list_shapes(struct maker *m)
+{
+    m->out->shape_count = m->s->shape_count;
+    m->out->shapes = base_new(m->arena, struct sim_price_shape, m->s->shape_count + 1);
+    for (int i = 0; i < m->s->shape_count; i++) {
+        const struct sim_shape *shape = &m->s->shapes[i];
+        struct sim_price_shape *listed = &m->out->shapes[i];
+        multiply(&listed->elements, shape->layers, 0);
+        for (int d = 0; d < shape->rank; d++) multiply(&listed->elements, shape->dims[d], shape->spec[d]);
+        listed->element_bytes = (double)model_dtype_bytes(shape->dtype);
+    }
+}
+
+/* ---- repetitions ---- */
+
+static int repeats_in(struct maker *m, int loop)
+{
+    struct sim_factors trips;
+    memset(&trips, 0, sizeof trips);
+    for (; loop >= 0; loop = m->s->ops[loop].loop) multiply(&trips, (unsigned)m->s->ops[loop].trips, 0);
+    return distinct(m->out->repeats, &m->out->repeat_count, &trips, sizeof trips);
+}
+
+/* Only loops and the outermost level are ever looked up, so a count for each is all there is. */
+static void list_repeats(struct maker *m)
+{
+    int loops = 1;
+    for (int i = 0; i < m->s->op_count; i++) loops += m->s->ops[i].kind == SIM_LOOP_BEGIN;
+    m->out->repeats = base_new(m->arena, struct sim_factors, loops);
+    m->repeats_of = base_new(m->scratch, int, m->s->op_count + 1);
+    m->repeats_of[m->s->op_count] = repeats_in(m, -1);
+    for (int i = 0; i < m->s->op_count; i++)
+        if (m->s->ops[i].kind == SIM_LOOP_BEGIN) m->repeats_of[i] = repeats_in(m, i);
+}
+
+static int repeats_of(const struct maker *m, int loop)
+{
+    return m->repeats_of[loop >= 0 ? loop : m->s->op_count];
+}
+
+/* ---- contractions ---- */
+
+static struct sim_factors product_of(const struct sim_op *op, unsigned set, bool local)
+{
+    struct sim_factors product;
+    memset(&product, 0, sizeof product);
+    for (int i = 0; i < op->label_count; i++)
+        if (set & (1u << i)) multiply(&product, op->labels[i].size, local ? op->labels[i].axes : 0);
+    return product;
+}
+
+static void list_dots(struct maker *m)
+{
+    int count = 0;
+    for (int i = 0; i < m->s->dot_count; i++) m->dot_of[m->s->dots[i]] = -2;
+    for (int i = 0; i < m->s->op_count; i++) count += m->dot_of[i] == -2;
+    m->out->dots = base_new(m->arena, struct sim_price_dot, count + 1);
+    for (int i = 0; i < m->s->op_count; i++) {
+        const struct sim_op *op = &m->s->ops[i];
+        if (m->dot_of[i] != -2) continue;
+        struct sim_price_dot dot = {product_of(op, op->batch_labels, true), product_of(op, op->row_labels, true), product_of(op, op->column_labels, true),
+                                    product_of(op, op->contracted_labels, true)};
+        m->dot_of[i] = distinct(m->out->dots, &m->out->dot_count, &dot, sizeof dot);
+    }
+}
+
+/* ---- kernels ---- */
+
+static bool same_list(const int *a, const int *b, int count)
+{
+    return !count || !memcmp(a, b, (size_t)count * sizeof *a);
+}
+
+static int distinct_kernel(struct sim_price_list *out, const struct sim_price_kernel *kernel)
+{
+    for (int i = 0; i < out->kernel_count; i++) {
+        const struct sim_price_kernel *other = &out->kernels[i];
+        if (other->shape_count != kernel->shape_count || other->dot_count != kernel->dot_count) continue;
+        if (!same_list(out->touched + other->first_shape, out->touched + kernel->first_shape, kernel->shape_count)) continue;
+        if (same_list(out->kernel_dots + other->first_dot, out->kernel_dots + kernel->first_dot, kernel->dot_count)) return i;
+    }
+    out->kernels[out->kernel_count] = *kernel;
+    out->touched_count += kernel->shape_count;
+    out->kernel_dot_count += kernel->dot_count;
+    return out->kernel_count++;
+}
+
+static void list_kernels(struct maker *m)
+{
+    const struct sim_sharded *s = m->s;
+    struct sim_price_list *out = m->out;
+    out->kernels = base_new(m->arena, struct sim_price_kernel, s->kernel_count + 1);
+    out->touched = base_new(m->arena, int, s->read_count + s->write_count + 1);
+    out->kernel_dots = base_new(m->arena, int, s->dot_count + 1);
+    for (int k = 0; k < s->kernel_count; k++) {
+        const struct sim_kernel *kernel = &s->kernels[k];
+        struct sim_price_kernel listed = {out->touched_count, 0, out->kernel_dot_count, kernel->dot_count};
+        for (int i = 0; i < kernel->read_count; i++) out->touched[listed.first_shape + listed.shape_count++] = s->reads[kernel->first_read + i];
+        for (int i = 0; i < kernel->write_count; i++) out->touched[listed.first_shape + listed.shape_count++] = s->writes[kernel->first_write + i];
+        for (int i = 0; i < kernel->dot_count; i++) out->kernel_dots[listed.first_dot + i] = m->dot_of[s->dots[kernel->first_dot + i]];
+        m->kernel_of[k] = distinct_kernel(out, &listed);
+    }
+}
+
+/* ---- steps ---- */
+
+static int collective_of(struct maker *m, const struct sim_op *op)
+{
+    const struct sim_value *value = &m->s->values[op->inputs[0]];
+    struct sim_price_collective collective;
+    memset(&collective, 0, sizeof collective);
+    collective.kind = op->collective, collective.axes = op->axes, collective.shape = value->shape, collective.dtype = value->dtype;
+    return distinct(m->out->collectives, &m->out->collective_count, &collective, sizeof collective);
+}
+
+static void list_steps(struct maker *m)
+{
+    const struct sim_sharded *s = m->s;
+    struct sim_price_list *out = m->out;
+    out->steps = base_new(m->arena, struct sim_price_step, s->op_count + 1);
+    out->collectives = base_new(m->arena, struct sim_price_collective, s->op_count + 1);
+    out->needs = base_new(m->arena, struct sim_price_need, s->op_count + 1);
+    out->products = base_new(m->arena, struct sim_factors, s->op_count + 1);
+    for (int i = 0; i < s->op_count; i++) {
+        const struct sim_op *op = &s->ops[i];
+        int repeats = repeats_of(m, op->loop);
+        if (op->kind == SIM_COMMUNICATE) out->steps[out->step_count++] = (struct sim_price_step){op->op, true, collective_of(m, op), repeats};
+        if (op->kind != SIM_COMPUTE) continue;
+        if (op->op->needed) {
+            struct sim_factors whole = product_of(op, ~0u, false);
+            out->needs[out->need_count++] = (struct sim_price_need){distinct(out->products, &out->product_count, &whole, sizeof whole), repeats};
+        }
+        if (op->kernel >= 0 && s->kernels[op->kernel].op == i) out->steps[out->step_count++] = (struct sim_price_step){op->op, false, m->kernel_of[op->kernel], repeats};
+    }
+}
+
+/* ---- memory ---- */
+
+static void list_events(struct maker *m)
+{
+    const struct sim_sharded *s = m->s;
+    m->out->events = base_new(m->arena, struct sim_price_event, s->event_count + 1);
+    m->out->event_count = s->event_count;
+    for (int i = 0; i < s->event_count; i++) {
+        const struct sim_event *event = &s->events[i];
+        const struct sim_op *op = &s->ops[event->op];
+        bool last = i + 1 == s->event_count;
+        int trips = event->bracket ? event->trips : op->loop >= 0 ? s->ops[op->loop].trips : MODEL_ONE;
+        m->out->events[i] = (struct sim_price_event){.op = op->op, .shape = (short)event->shape, .sign = event->sign, .bracket = event->bracket, .category = (unsigned char)event->category,
+                                                     .trips = (unsigned char)trips, .may_peak = last || s->events[i + 1].sign <= 0};
+    }
+}
+
+static void list_persistent(struct maker *m)
+{
+    struct sim_price_list *out = m->out;
+    out->persistent_count = m->s->persistent_count;
+    out->persistent_shapes = base_new(m->arena, int, out->persistent_count + 1);
+    out->persistent_categories = base_new(m->arena, unsigned char, out->persistent_count + 1);
+    for (int i = 0; i < out->persistent_count; i++) {
+        out->persistent_shapes[i] = m->s->persistent_shapes[i];
+        out->persistent_categories[i] = (unsigned char)m->s->persistent_categories[i];
+    }
+}
+
+static void list_kept(struct maker *m)
+{
+    const struct sim_sharded *s = m->s;
+    struct sim_price_kept kept;
+    int count = 0;
+    for (int v = 0; v < s->value_count; v++) count += s->values[v].kept;
+    m->out->kept = base_new(m->arena, struct sim_price_kept, count + 1);
+    for (int v = 0; v < s->value_count; v++) {
+        if (!s->values[v].kept) continue;
+        memset(&kept, 0, sizeof kept);
+        kept.shape = (short)s->values[v].shape;
+        kept.role = (unsigned char)s->program->tensors[s->values[v].tensor].role;
+        distinct(m->out->kept, &m->out->kept_count, &kept, sizeof kept);
+    }
+}
+
+void sim_price_list_make(struct base_arena *arena, struct base_arena *scratch, const struct sim_sharded *sharded, struct sim_price_list *out)
+{
+    struct maker m = {.arena = arena, .scratch = scratch, .s = sharded, .out = out};
+    memset(out, 0, sizeof *out);
+    m.dot_of = base_new(scratch, int, sharded->op_count + 1);
+    m.kernel_of = base_new(scratch, int, sharded->kernel_count + 1);
+    list_shapes(&m);
+    list_repeats(&m);
+    list_dots(&m);
+    list_kernels(&m);
+    list_steps(&m);
+    list_events(&m);
+    list_persistent(&m);
+    list_kept(&m);
+}

@@ -1,0 +1,120 @@
+/* From a plan to its sharded program. A model's program is built once for all shardings of it; a sharding is worked out
+ * once for all plans that share model, rules, mesh and options, and kept as its price list. */
+#include "sim/programs.h"
+
+#include <string.h>
+
+static bool decisions_hold(const struct sim_decisions *decisions, const struct sim_extents *extents)
+{
+    for (int i = 0; i < decisions->count; i++)
+        if (sim_is_larger(extents, &decisions->made[i].left, &decisions->made[i].right) != decisions->made[i].larger) return false;
+    return decisions->count < SIM_MOST_DECISIONS;
+}
+
+static struct model_options model_options_of(const struct sim_plan *plan, enum model_remat remat, unsigned dropped_roles)
+{
+    struct model_options options;
+    memset(&options, 0, sizeof options); /* the key holds its padding, too */
+    options.step = plan->options.step, options.remat = remat, options.optimizer = plan->options.optimizer, options.dtype = plan->options.dtype;
+    options.dropped_roles = dropped_roles, options.microbatches = plan->options.microbatches, options.flash_attention = plan->options.flash_attention;
+    options.adafactor = plan->options.adafactor, options.parameters = plan->options.parameters, options.parameter_count = plan->options.parameter_count;
+    return options;
+}
+
+static struct sim_sharding_options sharding_options_of(const struct sim_plan *plan)
+{
+    const struct sim_profile *profile = &plan->placement->profile;
+    struct sim_sharding_options sharding;
+    memset(&sharding, 0, sizeof sharding);
+    for (int a = 0; a < 2; a++) sharding.one[a] = plan->placement->axis_sizes[a] == 1;
+    sharding.sequence_parallel = plan->sequence_parallel;
+    sharding.as_partitioned = plan->as_partitioned;
+    sharding.optimizer_partitioning = plan->optimizer_partitioning;
+    sharding.hoist_gradient_all_reduce = profile->hoist_gradient_all_reduce && plan->options.microbatches && !plan->as_partitioned;
+    sharding.reduce_scatter = profile->reduce_scatter;
+    sharding.reassociate_all_reduce = profile->reassociate_all_reduce && !plan->as_partitioned;
+    sharding.executable = plan->executable;
+    return sharding;
+}
+
+static const struct model_program *find_model_program(struct sim_cache *cache, const struct sim_plan *plan, const struct model_options *options)
+{
+    sim_key_begin(cache, 'b');
+    sim_key_text(cache, plan->model_text);
+    sim_key_bytes(cache, options, sizeof *options);
+    struct model_program *program = sim_cache_find(cache);
+    if (program) return program;
+    program = base_new(&cache->arena, struct model_program, 1);
+    model_program_build(&cache->arena, plan->config, options, program);
+    sim_cache_store(cache, program);
+    return program;
+}
+
+/* What is stored, what runs together and when it dies: by what the executor does, or by what a compiler would. */
+static void lay_out(struct base_arena *arena, const struct sim_plan *plan, struct sim_sharded *sharded)
+{
+    if (plan->executable) {
+        sim_fuse_rows(arena, sharded);
+        return;
+    }
+    sim_fuse(arena, sharded);
+    sim_liveness(arena, sharded, plan->config->scan_layers);
+}
+
+/* The tables of partitioner, fusion and liveness are large and soon forgotten: unless they are asked for they stand in
+ * the scratch, whose pages are used again and again. */
+static enum base_status make(struct sim_cache *cache, const struct sim_plan *plan, const struct model_program *source, const struct sim_sharding_options *options, bool whole,
+                             struct sim_program *program, struct base_error *error)
+{
+    struct base_arena *arena = whole ? &cache->arena : &cache->scratch;
+    base_arena_reset(&cache->scratch);
+    struct sim_sharded *sharded = base_new(arena, struct sim_sharded, 1);
+    BASE_TRY(sim_partition(arena, source, options, sharded, error));
+    lay_out(arena, plan, sharded);
+    if (sharded->shape_count > SIM_MOST_SHAPES) return base_fail(error, BASE_INTERNAL, "a program of more than %d local shapes", SIM_MOST_SHAPES);
+    if (sharded->op_count > SIM_MOST_DISTINCT) return base_fail(error, BASE_INTERNAL, "a program of more than %d operations", SIM_MOST_DISTINCT);
+    sim_price_list_make(&cache->arena, &cache->scratch, sharded, &program->prices);
+    program->sharded = whole ? sharded : NULL;
+    return BASE_OK;
+}
+
+static void begin_key(struct sim_cache *cache, const struct sim_plan *plan, const struct model_options *options, const struct sim_sharding_options *sharding)
+{
+    const int *mesh = plan->placement->axis_sizes;
+    const bool relation[] = {mesh[0] == mesh[1], mesh[0] % mesh[1] == 0, mesh[1] % mesh[0] == 0}; /* what a contraction asks of the mesh */
+    sim_key_begin(cache, 's');
+    sim_key_text(cache, plan->model_text);
+    sim_key_text(cache, plan->rules_text);
+    sim_key_bytes(cache, options, sizeof *options);
+    sim_key_bytes(cache, sharding, sizeof *sharding);
+    sim_key_bytes(cache, relation, sizeof relation);
+}
+
+enum base_status sim_program_find(struct sim_cache *cache, const struct sim_plan *plan, enum model_remat remat, unsigned dropped_roles, bool whole,
+                                  const struct sim_program **out, struct base_error *error)
+{
+    struct model_options options = model_options_of(plan, remat, dropped_roles);
+    struct sim_sharding_options sharding = sharding_options_of(plan);
+    int64_t sizes[MODEL_SIZE_COUNT];
+    model_sizes(plan->config, plan->batch_size, plan->num_microbatches, plan->inputs_length, plan->targets_length, sizes);
+    struct sim_extents extents = {sizes, plan->placement->axis_sizes, NULL};
+    begin_key(cache, plan, &options, &sharding);
+    struct sim_program *first = sim_cache_find(cache), *program = first;
+    while (program && !decisions_hold(&program->decisions, &extents)) program = program->next;
+    if (!program || (whole && !program->sharded)) {
+        const struct model_program *source = find_model_program(cache, plan, &options);
+        struct sim_program *made = base_new(&cache->arena, struct sim_program, 1);
+        extents.decisions = &made->decisions;
+        sharding.rules = plan->rules;
+        sharding.extents = extents;
+        BASE_TRY(make(cache, plan, source, &sharding, whole, made, error));
+        made->next = first;
+        sharding.rules = NULL;
+        memset(&sharding.extents, 0, sizeof sharding.extents);
+        begin_key(cache, plan, &options, &sharding);
+        sim_cache_store(cache, made);
+        program = made;
+    }
+    *out = program;
+    return BASE_OK;
+}

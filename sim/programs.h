@@ -1,0 +1,94 @@
+/* Private to sim/: sharded programs. Each is made once for all plans that share it, and kept as the flat lists that a
+ * price is summed from. */
+#ifndef SIM_PROGRAMS_H
+#define SIM_PROGRAMS_H
+
+#include "sim/cache.h"
+#include "sim/sharded.h"
+
+enum { SIM_MOST_SHAPES = 1024, SIM_MOST_DISTINCT = 2048 /* kernels, contractions, collectives of a program */ };
+
+/* ---- the price list (prices.c): the program with each distinct thing once, and without what no price needs ---- */
+
+/* A product of local sizes: `of` says which, as size * SIM_AXES + axes. */
+struct sim_factors { unsigned char count, of[SIM_MOST_LABELS + 1]; };
+
+struct sim_price_shape { struct sim_factors elements; double element_bytes; };
+struct sim_price_dot { struct sim_factors batch, rows, columns, contracted; };
+struct sim_price_kernel { int first_shape, shape_count, first_dot, dot_count; }; /* into touched: reads, then writes; into dots */
+struct sim_price_collective { enum sim_collective kind; int axes, shape; enum model_dtype dtype; };
+
+/* One kernel or collective in the order of the program. */
+struct sim_price_step { const struct model_op *op; bool communicates; int what, repeats; /* indices */ };
+/* A contraction that the model needs, whole. */
+struct sim_price_need { int product, repeats; };
+
+/* Memory that comes or goes (sign), or a loop that begins or ends (bracket). */
+struct sim_price_event {
+    const struct model_op *op;
+    short shape;
+    signed char sign, bracket;
+    unsigned char category;
+    unsigned char trips;             /* enum model_size: of the bracket, or of the innermost loop around the operation; MODEL_ONE: none */
+    bool may_peak;                   /* the next one frees, or is a bracket */
+};
+
+struct sim_price_list {
+    struct sim_price_shape *shapes;
+    struct sim_price_dot *dots;
+    struct sim_price_kernel *kernels;
+    struct sim_price_collective *collectives;
+    struct sim_factors *repeats, *products;
+    int *touched, *kernel_dots;
+    struct sim_price_step *steps;
+    struct sim_price_need *needs;
+    struct sim_price_event *events;
+    int shape_count, dot_count, kernel_count, collective_count, repeat_count, product_count, touched_count, kernel_dot_count, step_count, need_count, event_count;
+    int *persistent_shapes, persistent_count;
+    unsigned char *persistent_categories;
+    struct sim_price_kept { short shape; unsigned char role; } *kept; /* what stands in memory for the backward pass, of the roles that a compiler may drop */
+    int kept_count;
+};
+/* scratch is only needed until it returns. */
+void sim_price_list_make(struct base_arena *arena, struct base_arena *scratch, const struct sim_sharded *sharded, struct sim_price_list *out);
+
+/* ---- programs (programs.c) ---- */
+
+/* Choices that depended on sizes are kept with it: for other sizes it serves if they come out the same, else another one
+ * is made and stands behind it. */
+struct sim_program {
+    struct sim_sharded *sharded;     /* NULL unless somebody asked for it */
+    struct sim_price_list prices;
+    struct sim_decisions decisions;
+    struct sim_program *next;
+};
+/* The program of a plan, under a remat policy; whole: with sharded. It belongs to the cache. */
+enum base_status sim_program_find(struct sim_cache *cache, const struct sim_plan *plan, enum model_remat remat, unsigned dropped_roles, bool whole,
+                                  const struct sim_program **out, struct base_error *error);
+
+/* ---- one pricing (price.c): a plan's sizes put into a list ---- */
+
+struct sim_holding { double total_bytes, bytes[MODEL_CATEGORY_COUNT]; };
+
+struct sim_pricing {
+    const struct sim_price_list *list;
+    const struct sim_plan *plan;
+    const struct sim_placement *placement;
+    int64_t sizes[MODEL_SIZE_COUNT];
+    int64_t shards[SIM_AXES];               /* devices in a group of each set of axes */
+    double local[MODEL_SIZE_COUNT * SIM_AXES]; /* sizes cut by each set of axes */
+    double bytes[SIM_MOST_SHAPES];          /* of each shape of the list */
+    double totals_s[SIM_BOUND_COUNT], needed_flop;
+    struct sim_holding peak;                /* of what comes and goes */
+    const struct model_op *peak_op;         /* NULL: between steps */
+    int peak_trips;                         /* enum model_size of the innermost loop around it; MODEL_ONE: none */
+};
+/* BASE_INPUT: sizes beyond what bytes are counted in. */
+enum base_status sim_pricing_begin(struct sim_pricing *p, const struct sim_plan *plan, const struct sim_price_list *list, struct base_error *error);
+enum base_status sim_pricing_refuse(const struct sim_pricing *p, struct base_error *error); /* says that */
+void sim_price_time(struct sim_pricing *p, struct sim_detail *detail);
+void sim_price_memory(struct sim_pricing *p);
+
+extern const double sim_largest_bytes; /* byte counts are whole numbers in the answer; what is not below this is refused */
+
+#endif
