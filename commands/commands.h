@@ -105,6 +105,8 @@ enum base_status commands_plan_text(struct commands_context *context, const stru
     {"--seed", "N", "initial values and data", "0"},                                                                                                                                           \
     COMMANDS_GIN
 
+/* The integers, at most limit, of an option "X,Y,Z"; none where the option is absent. */
+enum base_status commands_read_numbers(const struct base_arguments *arguments, const char *option, int limit, int *out, int *count, struct base_error *error);
 /* What COMMANDS_MESH asked for; nothing that divides the model is BASE_USAGE. */
 struct topo_mesh_request;
 enum base_status commands_mesh_request(const struct base_arguments *arguments, struct topo_mesh_request *request, struct base_error *error);

@@ -1,12 +1,13 @@
-/* `mesh`: which device stands where in a T5X mesh. `topology`: what a TOPOLOGY is. */
+/* `mesh`: which device stands where in a T5X mesh. */
 #include "commands/commands.h"
-#include "plots/plots.h"
+#include "commands/table.h"
+#include "topo/topo.h"
 
 #include <string.h>
 
-/* ---- mesh: the question ---- */
+/* ---- the question ---- */
 
-static enum base_status read_numbers(const struct base_arguments *arguments, const char *option, int limit, int *out, int *count, struct base_error *error)
+enum base_status commands_read_numbers(const struct base_arguments *arguments, const char *option, int limit, int *out, int *count, struct base_error *error)
 {
     int64_t numbers[8];
     const char *text = base_argument(arguments, option);
@@ -20,9 +21,9 @@ enum base_status commands_mesh_request(const struct base_arguments *arguments, s
 {
     const char *partitions = base_argument(arguments, "--num-partitions"), *by_host = base_argument(arguments, "--tile-by-host-if-needed");
     int64_t flag = 1;
-    BASE_TRY(read_numbers(arguments, "--model-parallel-submesh", BASE_COUNT(request->submesh), request->submesh, &request->submesh_count, error));
-    BASE_TRY(read_numbers(arguments, "--ici-mesh-shape", BASE_COUNT(request->ici), request->ici, &request->ici_count, error));
-    BASE_TRY(read_numbers(arguments, "--dcn-mesh-shape", BASE_COUNT(request->dcn), request->dcn, &request->dcn_count, error));
+    BASE_TRY(commands_read_numbers(arguments, "--model-parallel-submesh", BASE_COUNT(request->submesh), request->submesh, &request->submesh_count, error));
+    BASE_TRY(commands_read_numbers(arguments, "--ici-mesh-shape", BASE_COUNT(request->ici), request->ici, &request->ici_count, error));
+    BASE_TRY(commands_read_numbers(arguments, "--dcn-mesh-shape", BASE_COUNT(request->dcn), request->dcn, &request->dcn_count, error));
     if (partitions) BASE_TRY(base_parse_int(partitions, "--num-partitions", 0, INT32_MAX, &request->num_partitions, error));
     if (by_host) BASE_TRY(base_parse_int(by_host, "--tile-by-host-if-needed", 0, 1, &flag, error));
     request->tile_by_host_if_needed = flag == 1;
@@ -31,15 +32,7 @@ enum base_status commands_mesh_request(const struct base_arguments *arguments, s
     return base_fail(error, BASE_USAGE, "what divides the model? --model-parallel-submesh X,Y,Z,C, --num-partitions N, or --ici-mesh-shape and --dcn-mesh-shape are needed");
 }
 
-/* ---- mesh: the answer ---- */
-
-static void put_int_list(struct base_json_writer *writer, const char *key, const int *numbers, int count)
-{
-    if (key) base_json_key(writer, key);
-    base_json_open_inline(writer, '[');
-    for (int i = 0; i < count; i++) base_json_put_int(writer, numbers[i]);
-    base_json_close(writer, ']');
-}
+/* ---- the answer ---- */
 
 static void mesh_json(const struct topo_mesh *mesh, struct base_json_writer *writer)
 {
@@ -48,20 +41,15 @@ static void mesh_json(const struct topo_mesh *mesh, struct base_json_writer *wri
     base_json_open_inline(writer, '[');
     for (int i = 0; i < mesh->axis_count; i++) base_json_put_string(writer, mesh->axes[i]);
     base_json_close(writer, ']');
-    put_int_list(writer, "shape", mesh->shape, mesh->axis_count);
-    if (mesh->submesh_count) put_int_list(writer, "model_parallel_submesh", mesh->submesh, mesh->submesh_count);
+    commands_put_numbers(writer, "shape", mesh->shape, mesh->axis_count);
+    if (mesh->submesh_count) commands_put_numbers(writer, "model_parallel_submesh", mesh->submesh, mesh->submesh_count);
     base_json_key(writer, "order");
     base_json_put_string(writer, mesh->order);
     base_json_key(writer, "devices");
     base_json_open(writer, '[');
-    for (int i = 0; i < mesh->device_count; i++) put_int_list(writer, NULL, mesh->devices[i], mesh->coordinate_count);
+    for (int i = 0; i < mesh->device_count; i++) commands_put_numbers(writer, NULL, mesh->devices[i], mesh->coordinate_count);
     base_json_close(writer, ']');
     base_json_close(writer, '}');
-}
-
-static void put_joined(struct base_text *out, const int *numbers, int count, const char *separator)
-{
-    for (int i = 0; i < count; i++) base_putf(out, "%s%d", i ? separator : "", numbers[i]);
 }
 
 static const char *order_meaning(const char *order)
@@ -94,7 +82,7 @@ static void mesh_rows(const struct topo_mesh *mesh, struct base_text *out)
         base_putf(out, "  %-16s", label);
         for (int c = 0; c < columns && c < COLUMNS_SHOWN; c++) {
             base_put(out, "  ");
-            put_joined(out, mesh->devices[r * columns + c], mesh->coordinate_count, ",");
+            commands_join_numbers(out, mesh->devices[r * columns + c], mesh->coordinate_count, ",");
         }
         base_put(out, columns > COLUMNS_SHOWN ? "  …\n" : "\n");
     }
@@ -115,7 +103,7 @@ static void mesh_text(const struct topo_topology *topology, const struct topo_me
     base_put(out, "\n");
     if (mesh->submesh_count) {
         base_put(out, "model_parallel_submesh: ");
-        put_joined(out, mesh->submesh, mesh->submesh_count, ",");
+        commands_join_numbers(out, mesh->submesh, mesh->submesh_count, ",");
         base_put(out, "\n");
     }
     base_putf(out, "order: %s (%s)\n\ndevices (%s), one line a model group:\n", mesh->order, order_meaning(mesh->order), coordinate_names(topology, mesh));
@@ -152,365 +140,4 @@ const struct commands_command commands_mesh = {
     .options = mesh_options,
     .option_count = BASE_COUNT(mesh_options),
     .run = mesh_run,
-};
-
-/* ---- topology: what is derived ---- */
-
-struct facts {
-    const struct topo_topology *topology;
-    const struct topo_slice *slice; /* the accelerator type of this shape, or NULL */
-    int chip_count, core_count, host_count, devices_per_host; /* of all slices */
-    int64_t link_count;             /* of the torus, both directions counted once; 0 without one */
-    const struct topo_mesh *mesh;   /* what --submesh asked for, or NULL */
-};
-
-static const struct topo_slice *slice_of_shape(const struct topo_topology *topology)
-{
-    int count;
-    const struct topo_slice *slices = topo_slices(&count);
-    for (int i = 0; i < count && topology->kind == TOPO_TPU; i++)
-        if (!strcmp(slices[i].chip, topology->chip.name) && !memcmp(slices[i].shape, topology->bounds, sizeof slices[i].shape)) return &slices[i];
-    return NULL;
-}
-
-static int64_t count_links(const struct topo_topology *topology, int chips_of_slice)
-{
-    int64_t links = 0;
-    for (int i = 0; i < topology->chip.torus_rank; i++) {
-        int size = topology->bounds[i], of_line = size - 1 + (topology->wrap[i] ? 1 : 0);
-        links += (int64_t)(chips_of_slice / size) * of_line;
-    }
-    return links * topology->slice_count;
-}
-
-static struct facts find_facts(const struct topo_topology *topology)
-{
-    const int *b = topology->bounds, *h = topology->host;
-    bool tpu = topology->kind == TOPO_TPU;
-    int chips_of_slice = tpu ? b[0] * b[1] * b[2] : topology->device_count;
-    struct facts facts = {.topology = topology, .slice = slice_of_shape(topology)};
-    facts.chip_count = tpu ? chips_of_slice * topology->slice_count : topology->device_count / topology->chip.jax_devices_per_chip;
-    facts.core_count = facts.chip_count * topology->chip.cores_per_chip;
-    facts.devices_per_host = h[0] * h[1] * h[2] * h[3];
-    facts.host_count = topology->device_count / facts.devices_per_host;
-    facts.link_count = count_links(topology, chips_of_slice);
-    return facts;
-}
-
-/* Says why the dimensions close or not, in the words of the rule of the generation. */
-static const char *wrap_reason(struct base_arena *arena, const struct topo_topology *topology)
-{
-    const struct topo_chip *chip = &topology->chip;
-    bool multiple = chip->wrap_multiple > 0;
-    for (int i = 0; i < chip->torus_rank; i++) multiple = multiple && topology->bounds[i] % chip->wrap_multiple == 0;
-    for (int i = 0; i < chip->torus_rank; i++)
-        if (topology->kind == TOPO_TPU && topology->wrap[i] != (multiple || (chip->wrap_exact && topology->bounds[i] == chip->wrap_exact)))
-            return "as given; the generation's own rule differs";
-    if (chip->wrap_multiple)
-        return base_print(arena, "%s slices close in every dimension when every dimension is a multiple of %d, and in none otherwise", chip->full_name, chip->wrap_multiple);
-    if (chip->wrap_exact) return base_print(arena, "a dimension of %s closes where it spans the pod's whole %d chips", chip->full_name, chip->wrap_exact);
-    if (chip->torus_rank && topology->kind == TOPO_LOCAL) return "an emulated torus closes every dimension longer than 2";
-    return "no dimension is known to close";
-}
-
-/* Whether T5X's table fills the cores of a chip before it takes a second chip. */
-static bool table_takes_cores_first(struct base_arena *arena, const struct topo_topology *topology)
-{
-    struct topo_mesh_request request = {.num_partitions = 2, .tile_by_host_if_needed = true};
-    struct topo_mesh mesh;
-    struct base_error refusal;
-    return topo_mesh_build(arena, topology, &request, true, &mesh, &refusal) == BASE_OK && mesh.submesh_count == 4 && mesh.submesh[3] == 2;
-}
-
-static const char *core_reason(struct base_arena *arena, const struct topo_topology *topology)
-{
-    const struct topo_chip *chip = &topology->chip;
-    int cores = chip->cores_per_chip, devices = chip->jax_devices_per_chip;
-    if (cores == 1) return "a chip has one core, which is one JAX device: the last number of a submesh is 1";
-    if (devices == 1)
-        return base_print(arena, "the %d cores of a chip are one JAX device (megacore): the last number of a submesh is 1, and T5X refuses %d because %d does not divide 1",
-                          cores, cores, cores);
-    return base_print(arena, "each of the %d cores of a chip is a JAX device of its own: the last number of a submesh is 1 or %d%s", devices, devices,
-                      table_takes_cores_first(arena, topology) ? ", and T5X's table takes both cores before a second chip: 2 partitions are (1, 1, 1, 2)" : "");
-}
-
-static const int partition_counts[] = {1, 2, 4, 8, 16};
-
-/* ---- topology: JSON ---- */
-
-static void put_member_int(struct base_json_writer *writer, const char *key, int64_t value)
-{
-    base_json_key(writer, key);
-    base_json_put_int(writer, value);
-}
-
-static void put_member_text(struct base_json_writer *writer, const char *key, const char *value)
-{
-    base_json_key(writer, key);
-    base_json_put_string(writer, value);
-}
-
-/* A rate that no source gives is null, never 0. */
-static void put_member_real(struct base_json_writer *writer, const char *key, double value)
-{
-    base_json_key(writer, key);
-    if (value > 0) base_json_put_double(writer, value);
-    else base_json_put_null(writer);
-}
-
-static void put_default_meshes(struct base_arena *arena, const struct topo_topology *topology, struct base_json_writer *writer)
-{
-    base_json_key(writer, "default_meshes");
-    base_json_open(writer, '[');
-    for (int i = 0; i < BASE_COUNT(partition_counts); i++) {
-        struct topo_mesh_request request = {.num_partitions = partition_counts[i], .tile_by_host_if_needed = true};
-        struct topo_mesh mesh;
-        struct base_error refusal;
-        base_json_open_inline(writer, '{');
-        put_member_int(writer, "num_partitions", partition_counts[i]);
-        if (topo_mesh_build(arena, topology, &request, true, &mesh, &refusal) != BASE_OK) {
-            put_member_text(writer, "error", refusal.text);
-        } else {
-            if (mesh.submesh_count) put_int_list(writer, "model_parallel_submesh", mesh.submesh, mesh.submesh_count);
-            put_int_list(writer, "shape", mesh.shape, mesh.axis_count);
-        }
-        base_json_close(writer, '}');
-    }
-    base_json_close(writer, ']');
-}
-
-static void put_torus(struct base_arena *arena, const struct facts *facts, struct base_json_writer *writer)
-{
-    const struct topo_topology *topology = facts->topology;
-    int rank = topology->chip.torus_rank;
-    put_int_list(writer, "torus_shape", topology->bounds, rank);
-    base_json_key(writer, "wraps");
-    base_json_open_inline(writer, '[');
-    for (int i = 0; i < rank; i++) base_json_put_bool(writer, topology->wrap[i]);
-    base_json_close(writer, ']');
-    put_member_text(writer, "wrap_reason", wrap_reason(arena, topology));
-    put_member_int(writer, "torus_link_count", facts->link_count);
-    put_int_list(writer, "host_shape", topology->host, rank);
-}
-
-static void put_rates(const struct topo_topology *topology, struct base_json_writer *writer)
-{
-    const struct topo_chip *chip = &topology->chip;
-    put_member_int(writer, "links_per_chip_count", chip->link_count);
-    put_member_real(writer, "link_oneway_bytes_per_s", chip->link_oneway_bytes_per_s);
-    put_member_real(writer, "link_nominal_bytes_per_s", chip->link_nominal_bytes_per_s);
-    put_member_real(writer, "dcn_bytes_per_s_per_chip", chip->dcn_bytes_per_s);
-    put_member_int(writer, "nics_per_node_count", chip->nics_per_node);
-    put_member_real(writer, "nic_bytes_per_s", chip->nic_bytes_per_s);
-    put_member_real(writer, "bf16_flop_per_s_per_chip", chip->bf16_flop_per_s);
-    put_member_int(writer, "hbm_bytes_per_chip", chip->hbm_bytes);
-    put_member_real(writer, "hbm_bytes_per_s_per_chip", chip->hbm_bytes_per_s);
-    put_member_real(writer, "xla_hbm_limit_bytes_per_device", chip->xla_hbm_limit_bytes_per_device);
-    put_member_real(writer, "xla_reserved_bytes_per_device", chip->xla_reserved_bytes_per_device);
-}
-
-static void topology_json(struct base_arena *arena, const struct facts *facts, struct base_json_writer *writer)
-{
-    static const char *const kinds[] = {"tpu", "gpu", "cpu", "local"};
-    const struct topo_topology *topology = facts->topology;
-    base_json_open(writer, '{');
-    put_member_text(writer, "topology", topology->name);
-    put_member_text(writer, "kind", kinds[topology->kind]);
-    put_member_text(writer, "chip", topology->chip.name);
-    put_member_text(writer, "accelerator_type", facts->slice ? facts->slice->accelerator_type : NULL);
-    put_int_list(writer, "bounds", topology->bounds, topology->bounds_count);
-    put_member_int(writer, "slice_count", topology->slice_count);
-    put_member_int(writer, "chip_count", facts->chip_count);
-    put_member_int(writer, "core_count", facts->core_count);
-    put_member_int(writer, "device_count", topology->device_count);
-    put_member_int(writer, "devices_per_chip_count", topology->chip.jax_devices_per_chip);
-    put_member_int(writer, "host_count", facts->host_count);
-    put_member_int(writer, "devices_per_host_count", facts->devices_per_host);
-    if (topology->chip.torus_rank) put_torus(arena, facts, writer);
-    put_rates(topology, writer);
-    if (topology->kind == TOPO_TPU) put_member_text(writer, "core_rule", core_reason(arena, topology));
-    if (facts->mesh) {
-        put_int_list(writer, "model_parallel_submesh", facts->mesh->submesh, facts->mesh->submesh_count);
-        put_int_list(writer, "mesh_shape", facts->mesh->shape, facts->mesh->axis_count);
-    }
-    put_default_meshes(arena, topology, writer);
-    put_member_text(writer, "confidence", topology->chip.confidence);
-    put_member_text(writer, "source", topology->chip.source);
-    if (facts->slice) put_member_text(writer, "shape_confidence", facts->slice->confidence);
-    if (facts->slice) put_member_text(writer, "shape_source", facts->slice->source);
-    base_json_close(writer, '}');
-}
-
-/* ---- topology: text ---- */
-
-static void put_rate(struct base_text *out, const char *before, double value, const char *unit, const char *after)
-{
-    char shown[BASE_HUMANE];
-    if (value > 0) base_putf(out, "%s%s%s%s", before, base_format_count(shown, value), unit, after);
-}
-
-static void text_shape(const struct facts *facts, struct base_text *out)
-{
-    const struct topo_topology *topology = facts->topology;
-    const struct topo_chip *chip = &topology->chip;
-    if (topology->kind != TOPO_TPU) {
-        base_putf(out, "%s: %d x %s\n", topology->name, facts->chip_count, chip->full_name);
-        base_putf(out, "  hosts     %d, %d JAX devices each, %d in all\n", facts->host_count, facts->devices_per_host, topology->device_count);
-        return;
-    }
-    base_putf(out, "%s: %s, ", topology->name, chip->full_name);
-    if (topology->slice_count > 1) base_putf(out, "%d slices of ", topology->slice_count);
-    put_joined(out, topology->bounds, chip->torus_rank, "x");
-    base_putf(out, " chips\n  counts    %d chips = %d cores = %d JAX devices\n", facts->chip_count, facts->core_count, topology->device_count);
-    if (facts->slice) base_putf(out, "  type      %s: the number counts %s%s\n", facts->slice->accelerator_type,
-                                chip->cores_per_chip == 1 ? "chips, which have one core" : "cores", facts->slice->twistable ? "; also sold as a twisted torus, which is not modelled" : "");
-    base_putf(out, "  cores     %s\n", core_reason(out->arena, topology));
-    base_putf(out, "  hosts     %d of ", facts->host_count);
-    put_joined(out, topology->host, 3, "x");
-    base_putf(out, " chips, %d JAX devices each\n", facts->devices_per_host);
-}
-
-static void text_links(const struct facts *facts, struct base_text *out)
-{
-    const struct topo_topology *topology = facts->topology;
-    const struct topo_chip *chip = &topology->chip;
-    bool any = false;
-    if (chip->torus_rank) {
-        base_put(out, "  wraps     ");
-        for (int i = 0; i < chip->torus_rank; i++)
-            if (topology->wrap[i]) base_putf(out, "%s%c", any ? ", " : "", "xyz"[i]), any = true;
-        base_putf(out, "%s: %s\n", any ? "" : "none", wrap_reason(out->arena, topology));
-        base_putf(out, "  links     %lld between chips, up to %d a chip", (long long)facts->link_count, chip->link_count ? chip->link_count : 2 * chip->torus_rank);
-    } else if (chip->link_count) {
-        base_putf(out, "  links     %d a GPU, %d devices in a domain", chip->link_count, chip->domain_size);
-    } else {
-        base_put(out, "  links     none of its own");
-    }
-    put_rate(out, ", ", chip->link_oneway_bytes_per_s, "B/s usable in one direction", "");
-    put_rate(out, " (", chip->link_nominal_bytes_per_s, "B/s nominal", ")");
-    base_putf(out, "; %s\n", *chip->fabric ? chip->fabric : "no fabric");
-    if (chip->nics_per_node) base_putf(out, "  network   %d adapters a node", chip->nics_per_node);
-    if (chip->nics_per_node) put_rate(out, ", ", chip->nic_bytes_per_s, "B/s each, one direction", "\n");
-    put_rate(out, "  network   ", chip->dcn_bytes_per_s, "B/s a chip to other slices", "\n");
-}
-
-static void text_chip(const struct topo_topology *topology, struct base_text *out)
-{
-    const struct topo_chip *chip = &topology->chip;
-    char limit[BASE_HUMANE], reserved[BASE_HUMANE], memory[BASE_HUMANE];
-    /* Vendors state decimal bytes; a rank's share of this machine is a round number of GiB. */
-    if (chip->hbm_bytes && topology->kind == TOPO_LOCAL) base_putf(out, "  memory    %s a rank", base_format_bytes(memory, (double)chip->hbm_bytes));
-    else put_rate(out, "  memory    ", (double)chip->hbm_bytes, "B a chip", "");
-    put_rate(out, " at ", chip->hbm_bytes_per_s, "B/s", "");
-    if (chip->xla_hbm_limit_bytes_per_device > 0)
-        base_putf(out, "; XLA lets a program use %s of a device", base_format_bytes(limit, chip->xla_hbm_limit_bytes_per_device));
-    if (chip->xla_reserved_bytes_per_device > 0) base_putf(out, " and keeps %s", base_format_bytes(reserved, chip->xla_reserved_bytes_per_device));
-    if (chip->hbm_bytes) base_put(out, "\n");
-    put_rate(out, "  compute   ", chip->bf16_flop_per_s, "FLOP/s bfloat16 a chip", "\n");
-}
-
-static void text_default_meshes(const struct topo_topology *topology, struct base_text *out)
-{
-    struct base_text refused = {.arena = out->arena};
-    struct base_error refusal;
-    base_put(out, "\ndefault meshes (num_partitions, model_parallel_submesh, mesh):\n");
-    for (int i = 0; i < BASE_COUNT(partition_counts); i++) {
-        struct topo_mesh_request request = {.num_partitions = partition_counts[i], .tile_by_host_if_needed = true};
-        struct topo_mesh mesh;
-        if (topo_mesh_build(out->arena, topology, &request, true, &mesh, &refusal) != BASE_OK) {
-            base_putf(&refused, "%s%d", refused.length ? ", " : "", partition_counts[i]);
-            continue;
-        }
-        base_putf(out, "  %2d  ", partition_counts[i]);
-        put_joined(out, mesh.submesh, mesh.submesh_count, ",");
-        base_putf(out, "%sdata %d x model %d\n", mesh.submesh_count ? "  " : "", mesh.shape[0], mesh.shape[1]);
-    }
-    if (refused.length) base_putf(out, "  refused: %s; the last because of %s\n", refused.data, refusal.text);
-}
-
-static void topology_text(const struct facts *facts, struct base_text *out)
-{
-    const struct topo_topology *topology = facts->topology;
-    text_shape(facts, out);
-    text_links(facts, out);
-    text_chip(topology, out);
-    if (topology->chip.pod_chips && facts->chip_count / topology->slice_count > topology->chip.pod_chips)
-        base_putf(out, "  note      a pod of %s has %d chips: no slice is this large\n", topology->chip.full_name, topology->chip.pod_chips);
-    if (facts->mesh) {
-        base_put(out, "  submesh   ");
-        put_joined(out, facts->mesh->submesh, facts->mesh->submesh_count, ",");
-        base_putf(out, ": mesh data %d x model %d\n", facts->mesh->shape[0], facts->mesh->shape[1]);
-    }
-    text_default_meshes(topology, out);
-    base_putf(out, "\nsource: %s\nconfidence: %s\n", topology->chip.source, topology->chip.confidence);
-    if (facts->slice) base_putf(out, "source of the shape: %s (%s)\n", facts->slice->source, facts->slice->confidence);
-}
-
-/* --submesh: the mesh that T5X builds with it; NULL where it is absent. */
-static enum base_status read_submesh(struct base_arena *arena, const struct base_arguments *arguments, const struct topo_topology *topology,
-                                     const struct topo_mesh **out, struct base_error *error)
-{
-    struct topo_mesh_request request = {.tile_by_host_if_needed = true};
-    struct topo_mesh mesh;
-    BASE_TRY(read_numbers(arguments, "--submesh", BASE_COUNT(request.submesh), request.submesh, &request.submesh_count, error));
-    *out = NULL;
-    if (request.submesh_count == 0) return BASE_OK;
-    BASE_TRY(topo_mesh_build(arena, topology, &request, false, &mesh, error));
-    struct topo_mesh *kept = base_new(arena, struct topo_mesh, 1);
-    *kept = mesh;
-    *out = kept;
-    return BASE_OK;
-}
-
-static enum base_status draw_topology(const struct commands_context *context, const struct facts *facts, const char *path, enum plots_format format,
-                                      struct base_text *out, struct base_error *error)
-{
-    struct plots_topology request = {.topology = facts->topology, .mesh = facts->mesh};
-    struct plots_picture picture;
-    BASE_TRY(plots_topology_draw(context->arena, &request, format, &picture, error));
-    BASE_TRY(base_write_file(path, picture.bytes.data, picture.bytes.length, error));
-    commands_put_picture(context, "topology", path, &picture, out);
-    return BASE_OK;
-}
-
-static enum base_status topology_run(struct commands_context *context, const struct base_arguments *arguments, struct base_text *out, struct base_error *error)
-{
-    struct topo_topology topology;
-    enum plots_format format;
-    struct base_error no_picture;
-    const char *path = base_argument(arguments, "--out");
-    if (arguments->positional_count == 0) return base_fail(error, BASE_USAGE, "a topology is missing: topology v4-512 would do");
-    BASE_TRY(topo_parse(context->arena, arguments->positional[0], &topology, error));
-    struct facts facts = find_facts(&topology);
-    BASE_TRY(read_submesh(context->arena, arguments, &topology, &facts.mesh, error));
-    if (path && plots_format_parse(path, &format, &no_picture) == BASE_OK) return draw_topology(context, &facts, path, format, out, error);
-    struct base_json_writer writer = {.text = out, .compact = context->compact};
-    if (context->json) topology_json(context->arena, &facts, &writer);
-    else topology_text(&facts, out);
-    return commands_write_out(arguments, out, error);
-}
-
-static const char *topology_words(struct base_arena *arena)
-{
-    (void)arena;
-    return "@topology";
-}
-
-static const struct base_option topology_options[] = {
-    {"--submesh", "X,Y,Z,C", "the box of devices that holds one copy of the model, coloured in a picture; [node,local] on GPUs", NULL},
-    COMMANDS_COMMON,
-};
-
-const struct commands_command commands_topology = {
-    .name = "topology",
-    .summary = "what a TOPOLOGY is: chips, cores and JAX devices, hosts, wraps, links, default meshes; drawn, too",
-    .usage = "topology T [--submesh X,Y,Z,C] [--out FILE.svg|.pdf|.png]",
-    .examples = "  meshwright topology v5e:2x4@host=2x4 --json\n"
-                "  meshwright topology v4-512 --submesh 4,2,2,1 --out v4-512.svg\n",
-    .options = topology_options,
-    .option_count = BASE_COUNT(topology_options),
-    .positional_limit = 1,
-    .first_words = topology_words,
-    .run = topology_run,
-    .writes_out = true,
 };

@@ -1,0 +1,135 @@
+/* `models`: the zoo. */
+#include "commands/commands.h"
+#include "commands/table.h"
+
+#include <string.h>
+
+struct zoo_row {
+    const struct model_zoo_model *model;
+    struct model_config config;
+    int64_t parameter_count, adafactor_bytes, adamw_bytes; /* the last two: optimizer state */
+};
+
+/* Elements and bytes of all parameters and of the optimizer's state, nothing sharded. */
+static enum base_status count_whole(const struct model_parameter *parameters, int count, enum model_optimizer optimizer,
+                                    const struct model_adafactor *adafactor, struct model_device_state *out, struct base_error *error)
+{
+    return model_device_state(parameters, count, &(struct model_rules){0}, &(struct model_mesh){0}, optimizer, adafactor, out, error);
+}
+
+static enum base_status fill_zoo_row(struct base_arena *arena, struct zoo_row *row, struct base_error *error)
+{
+    const struct model_parameter *parameters;
+    struct model_device_state adafactor, adamw;
+    struct model_adafactor defaults = model_adafactor_defaults();
+    int count;
+    BASE_TRY(model_config_parse(arena, row->model->name, &row->config, error));
+    BASE_TRY(model_parameters(arena, &row->config, &parameters, &count, error));
+    BASE_TRY(count_whole(parameters, count, MODEL_ADAFACTOR, &defaults, &adafactor, error));
+    BASE_TRY(count_whole(parameters, count, MODEL_ADAMW, &defaults, &adamw, error));
+    row->parameter_count = adafactor.parameter_count;
+    row->adafactor_bytes = adafactor.optimizer_state_bytes;
+    row->adamw_bytes = adamw.optimizer_state_bytes;
+    return BASE_OK;
+}
+
+static void put_zoo_row(struct base_json_writer *writer, const struct zoo_row *row)
+{
+    const struct model_config *config = &row->config;
+    base_json_open_inline(writer, '{');
+    base_json_member_string(writer, "model", row->model->name);
+    base_json_member_string(writer, "architecture", row->model->architecture);
+    base_json_member_int(writer, "emb_dim", config->emb_dim);
+    base_json_member_int(writer, "num_heads", config->num_heads);
+    base_json_member_int(writer, "num_kv_heads", config->num_kv_heads);
+    base_json_member_int(writer, "head_dim", config->head_dim);
+    base_json_member_int(writer, "mlp_dim", config->mlp_dim);
+    if (config->encoder) base_json_member_int(writer, "num_encoder_layers", config->num_encoder_layers);
+    base_json_member_int(writer, "num_decoder_layers", config->num_decoder_layers);
+    base_json_member_int(writer, "vocab_size", config->vocab_size);
+    base_json_key(writer, "mlp_activations");
+    base_json_open_inline(writer, '[');
+    for (int i = 0; i < config->mlp_activation_count; i++) base_json_put_string(writer, model_activation_name(config->mlp_activations[i]));
+    base_json_close(writer, ']');
+    base_json_key(writer, "logits_via_embedding");
+    base_json_put_bool(writer, config->logits_via_embedding);
+    base_json_member_int(writer, "parameter_count", row->parameter_count);
+    base_json_member_int(writer, "adafactor_state_bytes", row->adafactor_bytes);
+    base_json_member_int(writer, "adamw_state_bytes", row->adamw_bytes);
+    base_json_member_string(writer, "about", row->model->about);
+    base_json_member_string(writer, "source", row->model->source);
+    base_json_close(writer, '}');
+}
+
+static const char *layers_text(struct base_arena *arena, const struct model_config *config)
+{
+    if (!config->encoder) return base_print(arena, "%lld", (long long)config->num_decoder_layers);
+    return base_print(arena, "%lld+%lld", (long long)config->num_encoder_layers, (long long)config->num_decoder_layers);
+}
+
+static const char *bytes_text(struct base_arena *arena, int64_t bytes)
+{
+    char shown[BASE_HUMANE];
+    return base_copy(arena, base_format_bytes(shown, (double)bytes));
+}
+
+static void write_zoo(const struct zoo_row *rows, int count, struct base_text *out)
+{
+    static const char *const titles[] = {"model", "parameters", "adafactor state", "adamw state", "layers", "emb_dim", "heads", "head_dim", "mlp_dim", "vocab_size", "what it is"};
+    struct commands_table table = commands_table_new(out->arena, "lrrrrrrrrrl", count + 1);
+    for (int i = 0; i < BASE_COUNT(titles); i++) commands_table_put(&table, titles[i]);
+    for (int i = 0; i < count; i++) {
+        const struct model_config *config = &rows[i].config;
+        const int64_t sizes[] = {config->emb_dim, config->num_heads, config->head_dim, config->mlp_dim, config->vocab_size};
+        commands_table_put(&table, rows[i].model->name);
+        commands_table_put(&table, commands_grouped(out->arena, rows[i].parameter_count));
+        commands_table_put(&table, bytes_text(out->arena, rows[i].adafactor_bytes));
+        commands_table_put(&table, bytes_text(out->arena, rows[i].adamw_bytes));
+        commands_table_put(&table, layers_text(out->arena, config));
+        for (int j = 0; j < BASE_COUNT(sizes); j++) commands_table_put(&table, base_print(out->arena, "%lld", (long long)sizes[j]));
+        commands_table_put(&table, rows[i].model->about);
+    }
+    commands_table_write(&table, out);
+    base_put(out, "\nParameters are float32. adafactor is T5X's, factored; `meshwright params --adafactor …` counts its other options.\n"
+                  "Any other model: decoder_only:emb_dim=…,num_heads=…,head_dim=…,mlp_dim=…,num_layers=…,vocab_size=…; the same after\n"
+                  "encoder_decoder:, scalable_encoder_decoder: or scalable_decoder_only:; or @FILE.json.\n");
+}
+
+static enum base_status run_models(struct commands_context *context, const struct base_arguments *arguments, struct base_text *out,
+                                   struct base_error *error)
+{
+    (void)arguments;
+    const struct model_zoo_model *models;
+    int count;
+    BASE_TRY(model_zoo(context->arena, &models, &count, error));
+    struct zoo_row *rows = base_new(context->arena, struct zoo_row, count);
+    for (int i = 0; i < count; i++) {
+        rows[i].model = &models[i];
+        BASE_TRY(fill_zoo_row(context->arena, &rows[i], error));
+    }
+    if (!context->json) {
+        write_zoo(rows, count, out);
+        return BASE_OK;
+    }
+    struct base_json_writer writer = {.text = out, .compact = context->compact};
+    base_json_open(&writer, '{');
+    base_json_key(&writer, "models");
+    base_json_open(&writer, '[');
+    for (int i = 0; i < count; i++) put_zoo_row(&writer, &rows[i]);
+    base_json_close(&writer, ']');
+    base_json_close(&writer, '}');
+    return BASE_OK;
+}
+
+static const struct base_option models_options[] = {COMMANDS_COMMON};
+
+const struct commands_command commands_models = {
+    .name = "models",
+    .summary = "the models that are known by name, and how to describe another",
+    .usage = "models",
+    .examples = "  meshwright models\n"
+                "  meshwright models --json\n",
+    .options = models_options,
+    .option_count = BASE_COUNT(models_options),
+    .run = run_models,
+};

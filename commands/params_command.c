@@ -1,0 +1,249 @@
+/* `params`: every parameter of a model, its sharding, and its optimizer state. */
+#include "commands/commands.h"
+#include "commands/table.h"
+
+#include <string.h>
+
+/* One model, its optimizer and, if asked, what one device of a mesh holds of both. */
+struct inventory {
+    struct model_config config;
+    struct model_rules rules;
+    struct model_mesh mesh;
+    bool has_mesh;
+    const char *optimizer_name;
+    enum model_optimizer optimizer;
+    struct model_adafactor adafactor;
+    const struct model_parameter *parameters;
+    int count;
+    struct model_device_state whole, device;
+};
+
+enum { LARGEST_OVERRIDES_BYTES = 1 << 20 };
+
+enum base_status commands_overrides_text(struct commands_context *context, const struct base_arguments *arguments, const char **out, struct base_error *error)
+{
+    const char *given = base_argument(arguments, "--params-axes-names-override");
+    size_t length;
+    *out = given;
+    if (!given || *given == '[') return BASE_OK;
+    return base_read_file(context->arena, given, LARGEST_OVERRIDES_BYTES, out, &length, error);
+}
+
+/* The model's parameters, with the axes that the user gives them. */
+static enum base_status read_parameters(struct commands_context *context, const struct base_arguments *arguments, struct inventory *out, struct base_error *error)
+{
+    const char *text;
+    struct model_overrides overrides;
+    BASE_TRY(model_parameters(context->arena, &out->config, &out->parameters, &out->count, error));
+    BASE_TRY(commands_overrides_text(context, arguments, &text, error));
+    if (!text) return BASE_OK;
+    BASE_TRY(model_overrides_parse(context->arena, text, &overrides, error));
+    return model_overrides_apply(context->arena, &overrides, out->parameters, out->count, &out->parameters, error);
+}
+
+static enum base_status read_optimizer(struct base_arena *arena, const struct base_arguments *arguments, struct inventory *out, struct base_error *error)
+{
+    const char *optimizer = base_argument(arguments, "--optimizer"), *adafactor = base_argument(arguments, "--adafactor");
+    out->optimizer_name = optimizer ? optimizer : "adafactor";
+    out->adafactor = model_adafactor_defaults();
+    BASE_TRY(model_optimizer_parse(out->optimizer_name, &out->optimizer, error));
+    if (!adafactor) return BASE_OK;
+    if (out->optimizer != MODEL_ADAFACTOR) return base_fail(error, BASE_INPUT, "--adafactor has options, but the optimizer is %s; --optimizer adafactor would do", out->optimizer_name);
+    return model_adafactor_parse(arena, adafactor, &out->adafactor, error);
+}
+
+/* Elements and bytes of all parameters and of the optimizer's state, nothing sharded. */
+static enum base_status count_whole(const struct model_parameter *parameters, int count, enum model_optimizer optimizer,
+                                    const struct model_adafactor *adafactor, struct model_device_state *out, struct base_error *error)
+{
+    return model_device_state(parameters, count, &(struct model_rules){0}, &(struct model_mesh){0}, optimizer, adafactor, out, error);
+}
+
+static enum base_status take_inventory(struct commands_context *context, const struct base_arguments *arguments, struct inventory *out,
+                                       struct base_error *error)
+{
+    struct base_arena *arena = context->arena;
+    const char *model = base_argument(arguments, "--model"), *rules = base_argument(arguments, "--logical-axis-rules"), *mesh = base_argument(arguments, "--mesh");
+    if (!model) return base_fail(error, BASE_USAGE, "--model is needed, as in --model t5_1_1_base; `meshwright models` lists them");
+    out->has_mesh = mesh != NULL;
+    BASE_TRY(model_config_parse(arena, model, &out->config, error));
+    BASE_TRY(model_rules_parse(arena, rules ? rules : "standard", &out->rules, error));
+    BASE_TRY(read_optimizer(arena, arguments, out, error));
+    if (mesh) BASE_TRY(model_mesh_parse(arena, mesh, &out->mesh, error));
+    BASE_TRY(read_parameters(context, arguments, out, error));
+    BASE_TRY(count_whole(out->parameters, out->count, out->optimizer, &out->adafactor, &out->whole, error));
+    if (!mesh) return BASE_OK;
+    return model_device_state(out->parameters, out->count, &out->rules, &out->mesh, out->optimizer, &out->adafactor, &out->device, error);
+}
+
+static enum base_status put_optimizer_state(struct base_json_writer *writer, const struct inventory *inventory,
+                                            const struct model_parameter *parameter, struct base_error *error)
+{
+    struct model_factoring f;
+    base_json_key(writer, "optimizer_state");
+    base_json_open_inline(writer, '{');
+    if (inventory->optimizer == MODEL_ADAMW) {
+        commands_put_shape(writer, "mu", parameter->rank, parameter->shape);
+        commands_put_shape(writer, "nu", parameter->rank, parameter->shape);
+    }
+    if (inventory->optimizer == MODEL_ADAFACTOR) {
+        BASE_TRY(model_factor(&inventory->adafactor, parameter->rank, parameter->shape, parameter->axes, &f, error));
+        commands_put_shape(writer, "v_row", f.v_row_rank, f.v_row);
+        commands_put_shape(writer, "v_col", f.v_col_rank, f.v_col);
+        commands_put_shape(writer, "v", f.v_rank, f.v);
+        commands_put_shape(writer, "m", f.m_rank, f.m);
+    }
+    base_json_close(writer, '}');
+    return BASE_OK;
+}
+
+static enum base_status put_parameter(struct base_json_writer *writer, const struct inventory *inventory, const struct model_parameter *parameter,
+                                      struct base_error *error)
+{
+    struct model_axes spec[MODEL_MAX_RANK];
+    BASE_TRY(model_resolve(&inventory->rules, parameter->axes, parameter->rank, MODEL_AXIS_IS_UNSHARDED, spec, NULL, error));
+    base_json_open_inline(writer, '{');
+    base_json_member_string(writer, "path", parameter->path);
+    commands_put_shape(writer, "shape", parameter->rank, parameter->shape);
+    base_json_key(writer, "axes");
+    base_json_open_inline(writer, '[');
+    for (int i = 0; i < parameter->rank; i++) base_json_put_string(writer, parameter->axes[i]);
+    base_json_close(writer, ']');
+    commands_put_spec(writer, parameter->rank, spec);
+    BASE_TRY(put_optimizer_state(writer, inventory, parameter, error));
+    base_json_close(writer, '}');
+    return BASE_OK;
+}
+
+static enum base_status put_inventory(struct base_json_writer *writer, const struct inventory *inventory, struct base_error *error)
+{
+    base_json_open(writer, '{');
+    base_json_member_int(writer, "parameter_count", inventory->whole.parameter_count);
+    base_json_member_int(writer, "optimizer_state_count", inventory->whole.optimizer_state_count);
+    base_json_key(writer, "parameters");
+    base_json_open(writer, '[');
+    for (int i = 0; i < inventory->count; i++) BASE_TRY(put_parameter(writer, inventory, &inventory->parameters[i], error));
+    base_json_close(writer, ']');
+    if (inventory->has_mesh) {
+        base_json_key(writer, "per_device");
+        base_json_open(writer, '{');
+        base_json_member_int(writer, "parameter_count", inventory->device.parameter_count);
+        base_json_member_int(writer, "parameter_bytes", inventory->device.parameter_bytes);
+        base_json_member_int(writer, "optimizer_state_count", inventory->device.optimizer_state_count);
+        base_json_member_int(writer, "optimizer_state_bytes", inventory->device.optimizer_state_bytes);
+        base_json_close(writer, '}');
+    }
+    base_json_close(writer, '}');
+    return BASE_OK;
+}
+
+/* Layers of one stack are alike unless the user's axes say otherwise, so people see the first, and those that differ. */
+static bool is_shown(struct base_arena *arena, const struct inventory *inventory, const struct model_parameter *parameter)
+{
+    const char *layer = strstr(parameter->path, "/layers_");
+    bool first = !layer || !strncmp(layer, "/layers_0/", 10);
+    return first || !model_is_like_first_layer(arena, inventory->parameters, inventory->count, parameter);
+}
+
+/* How many arrays a row stands for: with the first layer's, those of the layers like it. */
+static int64_t arrays_alike(struct base_arena *arena, const struct inventory *inventory, const struct model_parameter *parameter)
+{
+    const char *layer = strstr(parameter->path, "/layers_0/");
+    int64_t alike = 0;
+    if (!layer) return 1;
+    for (int i = 0; i < inventory->count; i++) {
+        const struct model_parameter *other = &inventory->parameters[i];
+        const char *at = strstr(other->path, "/layers_"), *rest = at ? strchr(at + 1, '/') : NULL;
+        bool same = rest && at - other->path == layer - parameter->path && !strncmp(other->path, parameter->path, (size_t)(at - other->path)) && !strcmp(rest + 1, layer + 10);
+        alike += same && model_is_like_first_layer(arena, inventory->parameters, inventory->count, other);
+    }
+    return alike;
+}
+
+static const char *path_of_all_layers(struct base_arena *arena, const char *path)
+{
+    const char *layer = strstr(path, "/layers_0/");
+    return layer ? base_print(arena, "%.*s/layers_*/%s", (int)(layer - path), path, layer + 10) : path;
+}
+
+static enum base_status state_text(struct base_arena *arena, const struct inventory *inventory, const struct model_parameter *parameter,
+                                   const char **out, struct base_error *error)
+{
+    struct model_factoring f;
+    *out = inventory->optimizer == MODEL_ADAMW ? "mu, nu" : "-";
+    if (inventory->optimizer != MODEL_ADAFACTOR) return BASE_OK;
+    BASE_TRY(model_factor(&inventory->adafactor, parameter->rank, parameter->shape, parameter->axes, &f, error));
+    const char *momentum = inventory->adafactor.has_beta1 ? ", m" : "";
+    if (f.factored) *out = base_print(arena, "v_row %s, v_col %s%s", commands_shape_text(arena, f.v_row_rank, f.v_row), commands_shape_text(arena, f.v_col_rank, f.v_col), momentum);
+    else *out = base_print(arena, "v%s", momentum);
+    return BASE_OK;
+}
+
+static enum base_status write_parameter(struct commands_table *table, const struct inventory *inventory, const struct model_parameter *parameter,
+                                        struct base_error *error)
+{
+    struct base_arena *arena = table->arena;
+    struct base_text names = {.arena = arena};
+    struct model_axes spec[MODEL_MAX_RANK];
+    const char *state;
+    if (!is_shown(arena, inventory, parameter)) return BASE_OK;
+    BASE_TRY(model_resolve(&inventory->rules, parameter->axes, parameter->rank, MODEL_AXIS_IS_UNSHARDED, spec, NULL, error));
+    BASE_TRY(state_text(arena, inventory, parameter, &state, error));
+    for (int i = 0; i < parameter->rank; i++) base_putf(&names, "%s%s", i ? ", " : "", parameter->axes[i] ? parameter->axes[i] : "null");
+    commands_table_put(table, path_of_all_layers(arena, parameter->path));
+    commands_table_put(table, base_print(arena, "%lld", (long long)arrays_alike(arena, inventory, parameter)));
+    commands_table_put(table, commands_shape_text(arena, parameter->rank, parameter->shape));
+    commands_table_put(table, names.data);
+    commands_table_put(table, commands_spec_text(arena, parameter->rank, spec));
+    commands_table_put(table, state);
+    return BASE_OK;
+}
+
+static enum base_status write_inventory(const struct inventory *inventory, struct base_text *out, struct base_error *error)
+{
+    static const char *const titles[] = {"parameter", "arrays", "shape", "logical axes", "mesh axes", "optimizer state"};
+    const struct model_device_state *whole = &inventory->whole, *device = &inventory->device;
+    struct base_arena *arena = out->arena;
+    struct commands_table table = commands_table_new(arena, "lrllll", inventory->count + 1);
+    for (int i = 0; i < BASE_COUNT(titles); i++) commands_table_put(&table, titles[i]);
+    for (int i = 0; i < inventory->count; i++) BASE_TRY(write_parameter(&table, inventory, &inventory->parameters[i], error));
+    base_putf(out, "%s: %s parameters in %d arrays, %s elements of %s state\n\n", inventory->config.name, commands_grouped(arena, whole->parameter_count),
+              inventory->count, commands_grouped(arena, whole->optimizer_state_count), inventory->optimizer_name);
+    commands_table_write(&table, out);
+    if (!inventory->has_mesh) return BASE_OK;
+    base_put(out, "\nOn one device of ");
+    for (int i = 0; i < inventory->mesh.axis_count; i++)
+        base_putf(out, "%s%s %lld", i ? " x " : "", inventory->mesh.axes[i].name, (long long)inventory->mesh.axes[i].size);
+    base_putf(out, ": %s parameters (%s bytes), %s elements of optimizer state (%s bytes)\n", commands_grouped(arena, device->parameter_count),
+              commands_grouped(arena, device->parameter_bytes), commands_grouped(arena, device->optimizer_state_count), commands_grouped(arena, device->optimizer_state_bytes));
+    return BASE_OK;
+}
+
+static enum base_status run_params(struct commands_context *context, const struct base_arguments *arguments, struct base_text *out,
+                                   struct base_error *error)
+{
+    struct inventory *inventory = base_new(context->arena, struct inventory, 1);
+    BASE_TRY(take_inventory(context, arguments, inventory, error));
+    struct base_json_writer writer = {.text = out, .compact = context->compact};
+    return context->json ? put_inventory(&writer, inventory, error) : write_inventory(inventory, out, error);
+}
+
+static const struct base_option params_options[] = {
+    {"--model", "MODEL", "a zoo name, ARCHITECTURE:key=value,… or @FILE.json", NULL},
+    {"--logical-axis-rules", "RULES", "as in `meshwright rules`", "standard:1,1"},
+    {"--mesh", "SIZES", "mesh axes and sizes, as in data=4,model=2; adds what one device holds", NULL},
+    {"--optimizer", "adafactor|adamw|sgd", "whose state is counted", "adafactor"},
+    COMMANDS_PARAMETERS,
+    COMMANDS_COMMON,
+};
+
+const struct commands_command commands_params = {
+    .name = "params",
+    .summary = "every parameter of a model: shape, logical axes, sharding, optimizer state",
+    .usage = "params --model MODEL [--logical-axis-rules RULES] [--mesh SIZES] [--optimizer NAME]",
+    .examples = "  meshwright params --model t5_1_1_base\n"
+                "  meshwright params --model t5_1_1_xxl --mesh data=64,model=16 --optimizer adamw\n",
+    .options = params_options,
+    .option_count = BASE_COUNT(params_options),
+    .run = run_params,
+};

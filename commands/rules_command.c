@@ -1,0 +1,181 @@
+/* `rules`: which mesh axes shard an array with given logical axes. */
+#include "commands/commands.h"
+#include "commands/table.h"
+
+#include <string.h>
+
+enum { MOST_DIMS = 64 };
+
+/* What was asked of a set of rules, and its answer. */
+struct resolution {
+    struct model_rules rules;
+    struct model_mesh mesh;
+    bool has_mesh, has_fallback;
+    int rank, shape_rank;
+    const char *names[MOST_DIMS];
+    int64_t shape[MOST_DIMS], local_shape[MOST_DIMS];
+    struct model_axes spec[MOST_DIMS];
+    enum model_fallback fallback;
+    enum model_outcome outcome;
+};
+
+static void put_rules(struct base_json_writer *writer, const struct model_rules *rules)
+{
+    base_json_open(writer, '{');
+    base_json_key(writer, "rules");
+    base_json_open(writer, '[');
+    for (int i = 0; i < rules->count; i++) {
+        base_json_open_inline(writer, '[');
+        base_json_put_string(writer, rules->rules[i].logical);
+        commands_put_axes(writer, &rules->rules[i].value);
+        base_json_close(writer, ']');
+    }
+    base_json_close(writer, ']');
+    base_json_close(writer, '}');
+}
+
+static void write_rules(const struct model_rules *rules, struct base_text *out)
+{
+    struct commands_table table = commands_table_new(out->arena, "ll", rules->count + 1);
+    commands_table_put(&table, "logical axis");
+    commands_table_put(&table, "mesh axis");
+    for (int i = 0; i < rules->count; i++) {
+        commands_table_put(&table, rules->rules[i].logical ? rules->rules[i].logical : "null");
+        commands_table_put(&table, commands_axes_text(out->arena, &rules->rules[i].value));
+    }
+    commands_table_write(&table, out);
+}
+
+/* "batch,null,embed" */
+static enum base_status parse_names(struct base_arena *arena, const char *text, struct resolution *out, struct base_error *error)
+{
+    for (char *at = base_copy(arena, text), *next; at; at = next) {
+        next = strchr(at, ',');
+        if (next) *next++ = '\0';
+        if (!*at) return base_fail(error, BASE_INPUT, "--axes: an empty name in \"%.60s\"; null is a dimension without a name", text);
+        if (out->rank == MOST_DIMS) return base_fail(error, BASE_INPUT, "--axes: more than %d dimensions", MOST_DIMS);
+        out->names[out->rank++] = strcmp(at, "null") ? at : NULL;
+    }
+    return BASE_OK;
+}
+
+static enum base_status parse_fallback(const char *text, enum model_fallback *out, struct base_error *error)
+{
+    static const char *const names[] = {
+        [MODEL_AXIS_IS_UNSHARDED] = "axis_is_unsharded", [MODEL_RAISE_ERROR] = "raise_error", [MODEL_NO_CONSTRAINT] = "no_constraint"};
+    int fallback;
+    BASE_TRY(base_parse_word(text, "--fallback", names, BASE_COUNT(names), &fallback, error));
+    *out = (enum model_fallback)fallback;
+    return BASE_OK;
+}
+
+static enum base_status parse_shape(const char *text, struct resolution *out, struct base_error *error)
+{
+    const int64_t largest = INT64_C(1) << 53;
+    BASE_TRY(base_parse_ints(text, "--shape", 1, largest, MOST_DIMS, out->shape, &out->shape_rank, error));
+    if (out->shape_rank != out->rank)
+        return base_fail(error, BASE_INPUT, "--shape: %d dimensions, but --axes names %d; one size for each would do", out->shape_rank, out->rank);
+    if (!out->has_mesh) return base_fail(error, BASE_USAGE, "--shape needs --mesh, as in --mesh data=4,model=2");
+    return BASE_OK;
+}
+
+static enum base_status parse_rules_arguments(struct base_arena *arena, const struct base_arguments *arguments, struct resolution *out,
+                                              struct base_error *error)
+{
+    const char *rules = base_argument(arguments, "--logical-axis-rules"), *mesh = base_argument(arguments, "--mesh");
+    const char *axes = base_argument(arguments, "--axes"), *shape = base_argument(arguments, "--shape"), *fallback = base_argument(arguments,
+                                                            "--fallback");
+    if (!axes && (mesh || shape || fallback)) return base_fail(error, BASE_USAGE, "--mesh, --shape and --fallback need --axes, as in --axes "
+                                                            "batch,length,embed");
+    BASE_TRY(model_rules_parse(arena, rules ? rules : "standard", &out->rules, error));
+    out->has_mesh = mesh != NULL;
+    out->has_fallback = fallback != NULL;
+    if (axes) BASE_TRY(parse_names(arena, axes, out, error));
+    if (mesh) BASE_TRY(model_mesh_parse(arena, mesh, &out->mesh, error));
+    if (shape) BASE_TRY(parse_shape(shape, out, error));
+    if (fallback) BASE_TRY(parse_fallback(fallback, &out->fallback, error));
+    return BASE_OK;
+}
+
+/* Without --shape the mesh still has to know every axis: any shape shows that. */
+static enum base_status resolve(struct resolution *r, struct base_error *error)
+{
+    BASE_TRY(model_resolve(&r->rules, r->names, r->rank, r->fallback, r->spec, r->has_fallback ? &r->outcome : NULL, error));
+    if (!r->has_mesh) return BASE_OK;
+    return model_local_shape(&r->mesh, r->rank, r->shape, r->names, r->spec, false, r->local_shape, error);
+}
+
+static void put_resolution(struct base_json_writer *writer, const struct resolution *r)
+{
+    base_json_open(writer, '{');
+    commands_put_spec(writer, r->rank, r->spec);
+    if (r->shape_rank) {
+        base_json_key(writer, "local_shape");
+        base_json_open_inline(writer, '[');
+        for (int i = 0; i < r->rank; i++) {
+            if (r->spec[i].unconstrained) base_json_put_null(writer); /* the partitioner chooses */
+            else base_json_put_int(writer, r->local_shape[i]);
+        }
+        base_json_close(writer, ']');
+    }
+    if (r->has_fallback) base_json_member_string(writer, "outcome", r->outcome == MODEL_CONSTRAINT ? "constraint" : "noop");
+    base_json_close(writer, '}');
+}
+
+static void write_resolution(const struct resolution *r, struct base_text *out)
+{
+    struct commands_table table = commands_table_new(out->arena, r->shape_rank ? "llrr" : "ll", r->rank + 1);
+    commands_table_put(&table, "logical axis");
+    commands_table_put(&table, "mesh axis");
+    if (r->shape_rank) {
+        commands_table_put(&table, "size");
+        commands_table_put(&table, "on one device");
+    }
+    for (int i = 0; i < r->rank; i++) {
+        commands_table_put(&table, r->names[i] ? r->names[i] : "null");
+        commands_table_put(&table, commands_axes_text(out->arena, &r->spec[i]));
+        if (!r->shape_rank) continue;
+        commands_table_put(&table, commands_grouped(out->arena, r->shape[i]));
+        commands_table_put(&table, r->spec[i].unconstrained ? "any" : commands_grouped(out->arena, r->local_shape[i]));
+    }
+    commands_table_write(&table, out);
+    if (r->has_fallback && r->outcome == MODEL_NOOP) base_put(out, "no-op: no constraint is made\n");
+}
+
+static enum base_status run_rules(struct commands_context *context, const struct base_arguments *arguments, struct base_text *out,
+                                  struct base_error *error)
+{
+    struct base_json_writer writer = {.text = out, .compact = context->compact};
+    struct resolution *r = base_new(context->arena, struct resolution, 1);
+    BASE_TRY(parse_rules_arguments(context->arena, arguments, r, error));
+    if (!base_argument(arguments, "--axes")) {
+        if (context->json) put_rules(&writer, &r->rules);
+        else write_rules(&r->rules, out);
+        return BASE_OK;
+    }
+    BASE_TRY(resolve(r, error));
+    if (context->json) put_resolution(&writer, r);
+    else write_resolution(r, out);
+    return BASE_OK;
+}
+
+static const struct base_option rules_options[] = {
+    {"--logical-axis-rules", "RULES", "standard, standard:A,P, data_only, zero3, megatron, optimus, gshard, or a JSON list [[logical, mesh axis or "
+     "null or list], …]", "standard:1,1"},
+    {"--axes", "NAMES", "logical axes of an array, in order; null is one without a name", "the rules themselves are printed"},
+    {"--mesh", "SIZES", "mesh axes and sizes, as in data=4,model=2", NULL},
+    {"--shape", "SIZES", "sizes of the array's dimensions; with --mesh, gives the shape on one device", NULL},
+    {"--fallback", "axis_is_unsharded|raise_error|no_constraint", "resolve a constraint, and do this where no rule applies", NULL},
+    COMMANDS_COMMON,
+};
+
+const struct commands_command commands_rules = {
+    .name = "rules",
+    .summary = "which mesh axes shard an array with these logical axes",
+    .usage = "rules [--logical-axis-rules RULES] [--axes NAMES [--shape SIZES --mesh SIZES] [--fallback WHAT]]",
+    .examples = "  meshwright rules --logical-axis-rules standard:2,1\n"
+                "  meshwright rules --axes batch,length,embed --shape 8,512,1024 --mesh data=4,model=2\n",
+    .options = rules_options,
+    .option_count = BASE_COUNT(rules_options),
+    .run = run_rules,
+};
