@@ -29,9 +29,12 @@ link    = $(found_all)$(CC) $(CFLAGS) $(sanitizers) $(LDFLAGS) -Wl,--as-needed
 executor_packages  := openblas zlib
 executor_libraries := $(shell pkg-config --libs $(executor_packages) 2>/dev/null)
 executor_paths     := $(patsubst -I%,-isystem %,$(shell pkg-config --cflags-only-I $(executor_packages) 2>/dev/null))
-executor_main      := exec/rank_main.c
+# Open MPI is linked into it alone: libraries and tests talk to ranks through a struct of functions.
+rank_libraries     := $(shell pkg-config --libs ompi-c 2>/dev/null)
+rank_paths         := $(patsubst -I%,-isystem %,$(shell pkg-config --cflags-only-I ompi-c 2>/dev/null))
+rank_sources       := exec/rank_main.c exec/comm.c
 
-sources := $(filter-out $(executor_main),$(foreach room,$(rooms),$(sort $(wildcard $(room)/*.c))))
+sources := $(filter-out $(rank_sources),$(foreach room,$(rooms),$(sort $(wildcard $(room)/*.c))))
 data    := $(sort $(wildcard $(foreach room,$(rooms),$(room)/*.csv $(room)/*.json)))
 objects := $(sources:%.c=$(BUILD)/%.o) $(data:%=$(BUILD)/%.o)
 tests   := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard tests/test_*.c)))
@@ -96,12 +99,13 @@ help:
 $(BUILD)/meshwright: $(BUILD)/meshwright.o $(BUILD)/libmeshwright.a
 	$(call say,link $@)$(link) -o $@ $^ $(libraries)
 
-$(BUILD)/meshwright-rank: $(executor_main:%.c=$(BUILD)/%.o) $(BUILD)/libmeshwright.a
-	$(if $(executor_libraries),,$(error pkg-config does not find all of $(executor_packages): make deps installs them))
-	$(call say,link $@)$(link) -o $@ $^ $(executor_libraries) $(libraries)
+$(BUILD)/meshwright-rank: $(rank_sources:%.c=$(BUILD)/%.o) $(BUILD)/libmeshwright.a
+	$(if $(and $(executor_libraries),$(rank_libraries)),,$(error pkg-config does not find all of $(executor_packages) ompi-c: make deps installs them))
+	$(call say,link $@)$(link) -o $@ $^ $(executor_libraries) $(rank_libraries) $(libraries)
 
 $(BUILD)/exec/%.o: optimized := -O3
 $(BUILD)/exec/%.o: include_paths += $(executor_paths)
+$(BUILD)/exec/comm.o: include_paths += $(rank_paths)
 
 $(BUILD)/tests/%: $(BUILD)/tests/%.o $(BUILD)/libmeshwright.a
 	$(call say,link $@)$(link) -o $@ $^ $(executor_libraries) $(libraries) -lcmocka
@@ -131,4 +135,4 @@ $(BUILD)/%.json.o: %.json
 
 .PHONY: all test demo asan fuzz layers bench golden-update deps install clean help
 .SECONDARY:
--include $(sources:%.c=$(BUILD)/%.d) $(tests:%=%.d) $(BUILD)/tests/bench_exec.d $(fuzzers:%=%.d) $(BUILD)/tests/fuzz/driver.d $(BUILD)/meshwright.d $(executor_main:%.c=$(BUILD)/%.d)
+-include $(sources:%.c=$(BUILD)/%.d) $(tests:%=%.d) $(BUILD)/tests/bench_exec.d $(fuzzers:%=%.d) $(BUILD)/tests/fuzz/driver.d $(BUILD)/meshwright.d $(rank_sources:%.c=$(BUILD)/%.d)

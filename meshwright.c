@@ -52,7 +52,7 @@ static void show_progress(void *where, const char *what, int64_t done, int64_t t
 static void end_unread(void)
 {
     base_output_unlink_all();
-    base_end_child();
+    base_signal_child(SIGTERM);
     signal(SIGPIPE, SIG_DFL);
     raise(SIGPIPE);
 }
@@ -102,7 +102,7 @@ static enum base_status run(int count, const char *const *arguments, struct comm
 static void on_signal(int number)
 {
     base_output_unlink_all();
-    base_end_child();
+    base_signal_child(SIGTERM);
     _exit(128 + number);
 }
 

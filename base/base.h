@@ -200,12 +200,21 @@ void base_directory_remove(struct base_arena *arena, const char *path); /* with 
 
 /* ---- programs (process.c) ---- */
 
-/* Starts the program of that name in this program's folder with arguments (argv, ended by NULL), gives it text as its
- * stdin and appends what it prints to answer; its stderr is ours. Its exit code 0-5 is the status, without a message:
- * what it printed says why. Another code or a signal is BASE_RUN, with one. */
-enum base_status base_run_beside(struct base_arena *arena, const char *name, const char *const *arguments, const char *text, size_t length, struct base_text *answer,
-                                 struct base_error *error);
-void base_end_child(void); /* from a signal handler: asks the program that was started to end; async-signal-safe */
+struct base_child {
+    const char *program;            /* path, or a name to be found on PATH */
+    const char *const *arguments;   /* argv, ended by NULL */
+    const char *text;               /* its stdin */
+    size_t length;
+    struct base_text *answer;       /* what it prints is appended here */
+    void (*line)(void *where, const char *line); /* gets each line of its stderr; NULL: its stderr is ours */
+    void *where;
+};
+/* Runs a program until it ends. Its exit code 0-5 is the status, without a message: what it printed says why. Another code
+ * or a signal is BASE_RUN, with one. It stands in a process group of its own and is asked to end if this program dies. */
+enum base_status base_run_child(const struct base_child *child, struct base_error *error);
+bool base_signal_child(int number); /* from a signal handler: to the program that runs, if one does; async-signal-safe */
+/* Path of a program in the folder of the one that is running. BASE_RUN: it is not there. */
+enum base_status base_find_beside(struct base_arena *arena, const char *name, const char **out, struct base_error *error);
 
 /* ---- options (options.c): one table gives parsing, help, man page and completion ---- */
 

@@ -1,33 +1,26 @@
-/* Starts a program that stands beside this one, hands it a document and takes back what it prints. */
+/* Starts another program, hands it a document and takes back what it prints. */
+#define _DEFAULT_SOURCE /* sys/prctl.h wants it for nothing but names */
 #include "base/base.h"
 
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/types.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-extern char **environ;
-
-enum { READ_END, WRITE_END };
+enum { READ_END, WRITE_END, NOT_STARTED = 127, LONGEST_LINE = 2000 };
 
 static volatile sig_atomic_t running_child; /* 0: none; a signal handler has no other way to it */
 
-void base_end_child(void)
+bool base_signal_child(int number)
 {
-    if (running_child > 0) kill((pid_t)running_child, SIGTERM);
+    return running_child > 0 && kill((pid_t)running_child, number) == 0;
 }
 
-static void close_pair(const int *ends)
-{
-    close(ends[READ_END]);
-    close(ends[WRITE_END]);
-}
-
-/* Path of a program in the folder of the one that is running. */
-static enum base_status find_beside(struct base_arena *arena, const char *name, const char **out, struct base_error *error)
+enum base_status base_find_beside(struct base_arena *arena, const char *name, const char **out, struct base_error *error)
 {
     char own[4096];
     ssize_t length = readlink("/proc/self/exe", own, sizeof own - 1);
@@ -39,73 +32,135 @@ static enum base_status find_beside(struct base_arena *arena, const char *name, 
     return BASE_OK;
 }
 
-static void become(const char *path, const char *const *arguments, const int *in, const int *out)
+/* ---- pipes ---- */
+
+struct pipes { int in[2], out[2], err[2]; };
+
+static void close_end(int *end)
 {
-    union { const char *const *given; char *const *taken; } list = {.given = arguments}; /* execve does not write there */
-    dup2(in[READ_END], STDIN_FILENO);
-    dup2(out[WRITE_END], STDOUT_FILENO);
-    close_pair(in);
-    close_pair(out);
-    execve(path, list.taken, environ);
-    _exit(127);
+    if (*end >= 0) close(*end);
+    *end = -1;
 }
 
-/* Writes and reads by turns, so that neither side waits for the other for ever. */
-static void converse(int to, int from, const char *text, size_t length, struct base_text *answer)
+static void close_pipes(struct pipes *p)
 {
-    struct pollfd ends[2] = {{.fd = from, .events = POLLIN}, {.fd = to, .events = POLLOUT}};
-    char block[16384];
-    for (bool reading = true; reading;) {
-        if (poll(ends, 2, -1) < 0 && errno != EINTR) return;
-        if (ends[1].fd >= 0 && ends[1].revents) {
-            ssize_t written = length ? write(to, text, length) : 0;
-            if (written > 0) text += written, length -= (size_t)written;
-            if (length == 0 || (written < 0 && errno != EINTR && errno != EAGAIN)) {
-                close(to);
-                ends[1].fd = -1;
-            }
-        }
-        if (!(ends[0].revents & (POLLIN | POLLHUP | POLLERR))) continue;
-        ssize_t got = read(from, block, sizeof block);
-        if (got > 0) base_put_bytes(answer, block, (size_t)got);
-        reading = got > 0 || (got < 0 && errno == EINTR);
+    for (int end = READ_END; end <= WRITE_END; end++) {
+        close_end(&p->in[end]);
+        close_end(&p->out[end]);
+        close_end(&p->err[end]);
     }
-    if (ends[1].fd >= 0) close(to);
+}
+
+static bool open_pipes(const struct base_child *child, struct pipes *p)
+{
+    *p = (struct pipes){{-1, -1}, {-1, -1}, {-1, -1}};
+    return pipe(p->in) == 0 && pipe(p->out) == 0 && (!child->line || pipe(p->err) == 0);
+}
+
+/* In a group of its own: what a terminal sends to ours is passed on by us alone. It goes with us. */
+static void become(const struct base_child *child, pid_t parent, struct pipes *p)
+{
+    union { const char *const *given; char *const *taken; } list = {.given = child->arguments}; /* execvp does not write there */
+    setpgid(0, 0);
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (getppid() != parent) _exit(NOT_STARTED);
+    dup2(p->in[READ_END], STDIN_FILENO);
+    dup2(p->out[WRITE_END], STDOUT_FILENO);
+    if (child->line) dup2(p->err[WRITE_END], STDERR_FILENO);
+    close_pipes(p);
+    execvp(child->program, list.taken);
+    _exit(NOT_STARTED);
+}
+
+/* ---- talking ---- */
+
+/* What came of a line so far; a longer one is cut. */
+struct line { char text[LONGEST_LINE + 1]; size_t length; };
+
+static void take_lines(const struct base_child *child, struct line *line, const char *bytes, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (bytes[i] != '\n') {
+            if (line->length < LONGEST_LINE) line->text[line->length++] = bytes[i];
+            continue;
+        }
+        line->text[line->length] = '\0';
+        child->line(child->where, line->text);
+        line->length = 0;
+    }
+}
+
+static bool has_ended(ssize_t got)
+{
+    return got == 0 || (got < 0 && errno != EINTR && errno != EAGAIN);
+}
+
+/* Writes and reads by turns, so that neither side waits for the other for ever. Ends when the program has closed its
+ * stdout and its stderr. */
+static void converse(const struct base_child *child, struct pipes *p)
+{
+    const char *text = child->text;
+    size_t length = child->length;
+    char block[16384];
+    struct line line = {.length = 0};
+    while (p->out[READ_END] >= 0 || p->err[READ_END] >= 0) {
+        struct pollfd ends[] = {{.fd = p->out[READ_END], .events = POLLIN}, {.fd = p->err[READ_END], .events = POLLIN}, {.fd = p->in[WRITE_END], .events = POLLOUT}};
+        if (poll(ends, BASE_COUNT(ends), -1) < 0) {
+            if (errno == EINTR) continue;
+            return;
+        }
+        if (ends[0].revents) {
+            ssize_t got = read(ends[0].fd, block, sizeof block);
+            if (got > 0) base_put_bytes(child->answer, block, (size_t)got);
+            else if (has_ended(got)) close_end(&p->out[READ_END]);
+        }
+        if (ends[1].revents) {
+            ssize_t got = read(ends[1].fd, block, sizeof block);
+            if (got > 0) take_lines(child, &line, block, (size_t)got);
+            else if (has_ended(got)) close_end(&p->err[READ_END]);
+        }
+        if (ends[2].revents) {
+            ssize_t written = length ? write(ends[2].fd, text, length) : 0;
+            if (written > 0) text += written, length -= (size_t)written;
+            if (length == 0 || (written < 0 && errno != EINTR && errno != EAGAIN)) close_end(&p->in[WRITE_END]);
+        }
+    }
 }
 
 static enum base_status verdict(const char *name, int status, struct base_error *error)
 {
     if (WIFSIGNALED(status)) return base_fail(error, BASE_RUN, "%s: was ended by signal %d (%s)", name, WTERMSIG(status), strsignal(WTERMSIG(status)));
     int code = WEXITSTATUS(status);
+    if (code == NOT_STARTED) return base_fail(error, BASE_RUN, "%s: cannot be started; `make deps` installs what is needed", name);
     if (code > BASE_RUN) return base_fail(error, BASE_RUN, "%s: ended with the exit code %d", name, code);
     error->text[0] = '\0';
     return error->status = (enum base_status)code;
 }
 
-enum base_status base_run_beside(struct base_arena *arena, const char *name, const char *const *arguments, const char *text, size_t length, struct base_text *answer,
-                                 struct base_error *error)
+enum base_status base_run_child(const struct base_child *child, struct base_error *error)
 {
-    const char *path;
-    int in[2], out[2], status = 0;
-    BASE_TRY(find_beside(arena, name, &path, error));
-    if (pipe(in) != 0) return base_fail(error, BASE_RUN, "%s: cannot be started: %s", name, strerror(errno));
-    if (pipe(out) != 0) {
-        close_pair(in);
+    struct pipes p;
+    int status = 0;
+    const char *slash = strrchr(child->program, '/'), *name = slash ? slash + 1 : child->program;
+    pid_t parent = getpid();
+    if (!open_pipes(child, &p)) {
+        int why = errno;
+        close_pipes(&p);
+        return base_fail(error, BASE_RUN, "%s: cannot be started: %s", name, strerror(why));
+    }
+    pid_t pid = fork();
+    if (pid == 0) become(child, parent, &p);
+    close_end(&p.in[READ_END]);
+    close_end(&p.out[WRITE_END]);
+    close_end(&p.err[WRITE_END]);
+    if (pid < 0) {
+        close_pipes(&p);
         return base_fail(error, BASE_RUN, "%s: cannot be started: %s", name, strerror(errno));
     }
-    pid_t child = fork();
-    if (child == 0) become(path, arguments, in, out);
-    close(in[READ_END]);
-    close(out[WRITE_END]);
-    if (child < 0) {
-        close(in[WRITE_END]);
-        close(out[READ_END]);
-        return base_fail(error, BASE_RUN, "%s: cannot be started: %s", name, strerror(errno));
-    }
-    running_child = (sig_atomic_t)child;
-    converse(in[WRITE_END], out[READ_END], text, length, answer);
-    close(out[READ_END]);
-    while (waitpid(child, &status, 0) < 0 && errno == EINTR) continue;
+    running_child = (sig_atomic_t)pid;
+    converse(child, &p);
+    close_pipes(&p);
+    while (waitpid(pid, &status, 0) < 0 && errno == EINTR) continue;
     running_child = 0;
     return verdict(name, status, error);
 }

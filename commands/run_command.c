@@ -1,5 +1,5 @@
-/* `run`: a plan, executed. The executor is a program of its own that stands beside this one; it is handed the plan and
- * what to do, and hands back what it measured, or says why not. */
+/* `run`: a plan, executed. The executor is a program of its own that stands beside this one, started as one process or, by
+ * mpirun, as one a device; it is handed the plan and what to do, and hands back what it measured, or says why not. */
 #include "commands/commands.h"
 #include "exec/exec.h"
 #include "reports/reports.h"
@@ -93,11 +93,11 @@ static void fill_prediction(const struct base_json *document, const struct sim_p
 }
 
 static enum base_status put_result(struct commands_context *context, const struct sim_plan_text *text, const struct sim_plan *plan, const struct sim_prediction *predicted,
-                                   const struct base_text *answer, struct base_text *out, struct base_error *error)
+                                   int rank_count, const struct base_text *answer, struct base_text *out, struct base_error *error)
 {
     const struct base_json *document;
     struct sim_prediction measured;
-    struct reports_measured steps = {.first_step = 0};
+    struct reports_measured steps = {.rank_count = rank_count};
     struct sim_collective_row *rows = base_new(context->arena, struct sim_collective_row, SIM_MOST_COLLECTIVES);
     if (base_json_parse(context->arena, answer->data ? answer->data : "", answer->length, &document, error) != BASE_OK) return base_fail(error, BASE_RUN, "meshwright-rank: did not answer with a result");
     steps.first_step = (int64_t)number(document, "first_step");
@@ -130,7 +130,6 @@ static enum base_status read_steps(const struct base_arguments *arguments, int64
 {
     const char *given = base_argument(arguments, "--steps");
     if (!given) return base_fail(error, BASE_USAGE, "--steps: is missing; how many steps in all, as in --steps 10");
-    if (!base_argument(arguments, "--in-process")) return base_fail(error, BASE_USAGE, "--in-process: is missing; runs on ranks of their own do not exist yet, all devices in one process do");
     return base_parse_int(given, "--steps", 0, MOST_STEPS, steps, error);
 }
 
@@ -138,16 +137,39 @@ static enum base_status check_devices(const struct base_arguments *arguments, co
 {
     const char *ranks = base_argument(arguments, "--ranks");
     int64_t count = topology->device_count;
-    if (topology->kind != TOPO_LOCAL)
-        return base_fail(error, BASE_INPUT, "topology: %s is not this machine; `run` takes local:N, `export` writes what launches this plan there", topology->name);
+    if (topology->kind != TOPO_LOCAL && !ranks)
+        return base_fail(error, BASE_INPUT, "topology: %s is not this machine; --ranks %d runs the plan's mesh here, `export` writes what launches it there", topology->name, topology->device_count);
     if (ranks) BASE_TRY(base_parse_int(ranks, "--ranks", 1, INT32_MAX, &count, error));
     if (count == topology->device_count) return BASE_OK;
     return base_fail(error, BASE_INPUT, "--ranks: %lld, but the plan is for %d devices; leave it out, or give %d", (long long)count, topology->device_count, topology->device_count);
 }
 
+/* ---- starting the executor ---- */
+
+struct talk { struct commands_context *context; struct base_text last; };
+
+/* What ranks say, and mpirun of them. */
+static void hear(void *where, const char *line)
+{
+    struct talk *talk = where;
+    if (!strncmp(line, "meshwright-rank ", strlen("meshwright-rank "))) commands_note(talk->context, line);
+}
+
+static enum base_status start(struct commands_context *context, int rank_count, const struct base_text *request, struct base_text *answer, struct base_error *error)
+{
+    struct talk talk = {.context = context};
+    const char *path, *count = base_print(context->arena, "%d", rank_count);
+    BASE_TRY(base_find_beside(context->arena, "meshwright-rank", &path, error));
+    /* Ranks share cores here: no binding, and a rank that waits lets others run. */
+    const char *const alone[] = {"meshwright-rank", NULL};
+    const char *const ranks[] = {"mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "--mca", "mpi_yield_when_idle", "1", "-np", count, path, "--ranks", NULL};
+    struct base_child child = {.program = rank_count ? "mpirun" : path, .arguments = rank_count ? ranks : alone, .text = request->data, .length = request->length, .answer = answer,
+                               .line = hear, .where = &talk};
+    return base_run_child(&child, error);
+}
+
 static enum base_status run_run(struct commands_context *context, const struct base_arguments *arguments, struct base_text *out, struct base_error *error)
 {
-    static const char *const argv[] = {"meshwright-rank", NULL};
     struct sim_plan_text text;
     struct sim_plan plan;
     struct base_text request = {.arena = context->arena}, answer = {.arena = context->arena};
@@ -162,16 +184,17 @@ static enum base_status run_run(struct commands_context *context, const struct b
     BASE_TRY(sim_predict(context->cache, &plan, &predicted, NULL, error));
     if (!predicted.fits) return refuse(context, &text, &plan, &predicted, out, error);
     put_request(arguments, &text, steps, &request);
-    status = base_run_beside(context->arena, argv[0], argv, request.data, request.length, &answer, error);
-    if (status == BASE_OK) return put_result(context, &text, &plan, &predicted, &answer, out, error);
+    int rank_count = base_argument(arguments, "--in-process") ? 0 : plan.placement->topology.device_count;
+    status = start(context, rank_count, &request, &answer, error);
+    if (status == BASE_OK) return put_result(context, &text, &plan, &predicted, rank_count, &answer, out, error);
     return *error->text ? status : base_fail(error, status, "%s", answer.data ? answer.data : "meshwright-rank: ended without a word");
 }
 
 static const struct base_option options[] = {
     COMMANDS_PLAN,
     {"--steps", "K", "the run ends after K steps in all, 0 to K-1", NULL},
-    {"--in-process", NULL, "all devices in one process, one after the other in lockstep", NULL},
-    {"--ranks", "N", "must be the plan's number of devices", "that number"},
+    {"--ranks", "N", "must be the plan's number of devices; a plan for other hardware runs here if it is given", "that number"},
+    {"--in-process", NULL, "all devices in one process, one after the other in lockstep, without MPI", NULL},
     {"--data", "FILE.jsonl", "one batch a line, used in order", "seeded random tokens"},
     {"--restore", "CHECKPOINT", "begin from there, if --checkpoint has nothing to go on from", "seeded initial values"},
     {"--checkpoint", "DIR", "go on from its last checkpoint, and leave checkpoint_K there", NULL},
@@ -181,8 +204,8 @@ static const struct base_option options[] = {
 const struct commands_command commands_run_plan = {
     .name = "run",
     .summary = "executes a plan on this machine: losses, gradient norms, measured time, memory and collectives",
-    .usage = "run PLAN.json|PLAN.gin --steps K --in-process [OPTIONS]",
-    .examples = "  meshwright run examples/tiny_local_4.json --in-process --steps 10\n"
+    .usage = "run PLAN.json|PLAN.gin --steps K [OPTIONS]",
+    .examples = "  meshwright run examples/tiny_local_4.json --steps 10\n"
                 "  meshwright run examples/tiny_local_4.json --in-process --steps 4 --checkpoint tiny_run --json\n",
     .options = options,
     .option_count = BASE_COUNT(options),

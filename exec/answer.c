@@ -1,5 +1,5 @@
 /* A run from one JSON document to another: how the command line and the executor, two programs, talk to each other. */
-#include "exec/exec.h"
+#include "exec/ranks.h"
 
 #include <string.h>
 
@@ -94,10 +94,10 @@ static void put_result(const struct exec_result *r, struct base_text *out)
     base_json_close(&w, '}');
 }
 
-static enum base_status answer(struct base_arena *arena, struct sim_cache *cache, const char *text, size_t length, struct base_text *out, struct base_error *error)
+static enum base_status answer(struct base_arena *arena, struct sim_cache *cache, const struct exec_transport *transport, const char *text, size_t length, struct base_text *out, struct base_error *error)
 {
     const struct base_json *document;
-    struct exec_request request = {.steps = 0};
+    struct exec_request request = {.transport = transport};
     struct exec_result result;
     struct sim_plan plan;
     BASE_TRY(base_json_parse(arena, text, length, &document, error));
@@ -108,10 +108,24 @@ static enum base_status answer(struct base_arena *arena, struct sim_cache *cache
     return BASE_OK;
 }
 
-enum base_status exec_answer(struct base_arena *arena, const char *text, size_t length, struct base_text *out, struct base_error *error)
+/* Rank 0 was given the request. */
+static void share_request(struct base_arena *arena, const struct exec_transport *transport, const char **text, size_t *length)
+{
+    int64_t bytes = (int64_t)*length;
+    if (exec_is_alone(transport)) return;
+    exec_broadcast(transport, &bytes, sizeof bytes);
+    char *copy = base_alloc(arena, (size_t)bytes + 1, 1);
+    if (transport->rank == 0) memcpy(copy, *text, (size_t)bytes);
+    exec_broadcast(transport, copy, bytes);
+    *text = copy;
+    *length = (size_t)bytes;
+}
+
+enum base_status exec_answer(struct base_arena *arena, const struct exec_transport *transport, const char *text, size_t length, struct base_text *out, struct base_error *error)
 {
     struct sim_cache *cache = sim_cache_new(arena);
-    enum base_status status = answer(arena, cache, text, length, out, error);
+    share_request(arena, transport, &text, &length);
+    enum base_status status = answer(arena, cache, transport, text, length, out, error);
     sim_cache_free(cache);
     return status;
 }

@@ -1,10 +1,10 @@
 /* Checkpoints as T5X writes them: a directory with one Zarr array (format 2) for each parameter and each array of the
- * optimizer's state, float32, packed with gzip. What is written has one chunk an array; what is read may have many. */
+ * optimizer's state, float32, packed with gzip. What is written has a chunk for each part that devices hold, written by the first of those that
+ * hold it; what is read may have any chunks, and each rank reads those that it has a part of. */
 #include "exec/machine.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { LARGEST_METADATA_BYTES = 1 << 16, MOST_STEPS = 1 << 30 };
 
@@ -105,36 +105,32 @@ static enum base_status read_chunk(struct base_arena *arena, const char *path, c
     return BASE_OK;
 }
 
-/* Chunks at the end reach beyond the array; that part is padding. */
-static void place_chunk(const struct zarr *z, const int64_t *index, const float *chunk, float *whole)
+/* The next chunk of the grid; false: that was the last. */
+static bool next_chunk(const struct zarr *z, int64_t *index)
 {
-    int64_t count = product(z->chunks, z->rank);
-    for (int64_t i = 0; i < count; i++) {
-        int64_t rest = i, at = 0, stride = 1;
-        bool inside = true;
-        for (int d = z->rank - 1; d >= 0; d--) {
-            int64_t position = index[d] * z->chunks[d] + rest % z->chunks[d];
-            inside = inside && position < z->shape[d];
-            at += position * stride;
-            stride *= z->shape[d];
-            rest /= z->chunks[d];
-        }
-        if (inside) whole[at] = chunk[i];
-    }
+    int d = z->rank - 1;
+    while (d >= 0 && (index[d] + 1) * z->chunks[d] >= z->shape[d]) index[d--] = 0;
+    if (d < 0) return false;
+    index[d]++;
+    return true;
 }
 
-static enum base_status read_whole(struct base_arena *scratch, const char *path, const struct zarr *z, float *whole, struct base_error *error)
+/* Chunks at the end reach beyond the array; that part is padding, which no device holds. */
+static enum base_status read_chunks(struct base_arena *scratch, const struct exec_machine *machine, const char *path, const struct exec_array *array, const struct zarr *z, struct base_error *error)
 {
     int64_t index[MODEL_MAX_RANK] = {0};
     size_t chunk_bytes = (size_t)product(z->chunks, z->rank) * sizeof(float);
-    float *chunk = base_new(scratch, float, product(z->chunks, z->rank));
-    for (;;) {
+    struct exec_region region = {.origin = {0}};
+    memcpy(region.extent, z->chunks, (size_t)z->rank * sizeof z->chunks[0]);
+    do {
+        for (int d = 0; d < z->rank; d++) region.origin[d] = index[d] * z->chunks[d];
+        if (!exec_has_part(machine, array, &region)) continue;
+        base_arena_reset(scratch);
+        float *chunk = base_alloc(scratch, chunk_bytes, 1);
         BASE_TRY(read_chunk(scratch, path, z, index, chunk, chunk_bytes, error));
-        place_chunk(z, index, chunk, whole);
-        int d = z->rank - 1;
-        while (d >= 0 && ++index[d] * z->chunks[d] >= z->shape[d]) index[d--] = 0;
-        if (d < 0) return BASE_OK;
-    }
+        exec_scatter(machine, array, &region, chunk);
+    } while (next_chunk(z, index));
+    return BASE_OK;
 }
 
 /* ---- restoring ---- */
@@ -153,19 +149,15 @@ static enum base_status check_array(struct base_arena *arena, const char *path, 
     return BASE_OK;
 }
 
-static enum base_status restore_array(struct base_arena *scratch, const struct exec_machine *machine, const char *directory, const struct exec_array *array, bool apply, struct base_error *error)
+static enum base_status restore_array(struct base_arena *arena, struct base_arena *scratch, const struct exec_machine *machine, const char *directory, const struct exec_array *array, bool apply, struct base_error *error)
 {
     struct zarr z;
     base_arena_reset(scratch);
-    const char *path = base_print(scratch, "%s/%s", directory, array->path);
+    const char *path = base_print(arena, "%s/%s", directory, array->path);
     if (!base_directory_exists(path)) return base_fail(error, BASE_INPUT, "%s: is missing; the plan's model has that parameter of shape %s", path, shape_text(scratch, array->shape, array->rank));
     BASE_TRY(read_metadata(scratch, path, &z, error));
     BASE_TRY(check_array(scratch, path, array, &z, error));
-    if (!apply) return BASE_OK;
-    float *whole = base_new(scratch, float, product(array->shape, array->rank));
-    BASE_TRY(read_whole(scratch, path, &z, whole, error));
-    exec_scatter(machine, array, whole);
-    return BASE_OK;
+    return apply ? read_chunks(scratch, machine, path, array, &z, error) : BASE_OK;
 }
 
 static enum base_status read_step(struct base_arena *arena, const char *directory, int64_t *step, struct base_error *error)
@@ -178,7 +170,7 @@ static enum base_status read_step(struct base_arena *arena, const char *director
     if (!base_directory_exists(path)) return BASE_OK;
     BASE_TRY(read_metadata(arena, path, &z, error));
     if (z.rank != 0 || strcmp(z.dtype, "<i4") != 0) return base_fail(error, BASE_INPUT, "%s: has %d dimensions and dtype %s; a single <i4 is expected", path, z.rank, z.dtype);
-    BASE_TRY(read_whole(arena, path, &z, &raw, error));
+    BASE_TRY(read_chunk(arena, path, &z, NULL, &raw, sizeof raw, error));
     memcpy(&value, &raw, sizeof value);
     if (value < 0) return base_fail(error, BASE_INPUT, "%s: the step is %d", path, (int)value);
     *step = value;
@@ -202,55 +194,102 @@ enum base_status exec_checkpoint_restore(struct base_arena *arena, struct exec_m
     exec_arrays(arena, machine, &arrays, &count);
     for (int apply = 0; apply < 2; apply++)
         for (int i = 0; i < count && status == BASE_OK; i++)
-            if (with_state || !is_state(&arrays[i])) status = restore_array(&scratch, machine, path, &arrays[i], apply == 1, error);
+            if (with_state || !is_state(&arrays[i])) status = restore_array(arena, &scratch, machine, path, &arrays[i], apply == 1, error);
     base_arena_free(&scratch);
     return status == BASE_OK ? read_step(arena, path, step, error) : status;
 }
 
 /* ---- saving ---- */
 
-static enum base_status write_array(struct base_arena *scratch, const char *directory, const char *name, const char *dtype, const int64_t *shape, int rank, const void *elements, struct base_error *error)
+struct saving { struct base_arena *arena; const struct exec_machine *machine; const struct exec_array *arrays; int array_count; const char *directory; int64_t step; struct base_error *error; };
+
+static const char *const step_name = "state.step";
+
+static enum base_status write_metadata(const struct saving *s, const char *name, const char *dtype, const int64_t *shape, const int64_t *chunks, int rank)
 {
-    struct base_text metadata = {.arena = scratch}, chunk = {.arena = scratch};
-    const char *path = base_print(scratch, "%s/%s", directory, name), *sizes = shape_text(scratch, shape, rank), *packed;
-    size_t length;
-    BASE_TRY(base_directory_make(path, error));
+    struct base_text metadata = {.arena = s->arena};
+    const char *path = base_print(s->arena, "%s/%s", s->directory, name);
+    BASE_TRY(base_directory_make(path, s->error));
     base_putf(&metadata, "{\"chunks\": %s, \"compressor\": {\"id\": \"gzip\", \"level\": 1}, \"dimension_separator\": \".\", \"dtype\": \"%s\", \"fill_value\": null, "
-              "\"filters\": null, \"order\": \"C\", \"shape\": %s, \"zarr_format\": 2}\n", sizes, dtype, sizes);
-    BASE_TRY(base_write_file(base_print(scratch, "%s/.zarray", path), metadata.data, metadata.length, error));
-    base_putf(&chunk, "%s/0", path);
-    for (int d = 1; d < rank; d++) base_put(&chunk, ".0");
-    BASE_TRY(exec_gzip(scratch, elements, (size_t)product(shape, rank) * sizeof(float), &packed, &length, error));
-    return base_write_file(chunk.data, packed, length, error);
+              "\"filters\": null, \"order\": \"C\", \"shape\": %s, \"zarr_format\": 2}\n", shape_text(s->arena, chunks, rank), dtype, shape_text(s->arena, shape, rank));
+    return base_write_file(base_print(s->arena, "%s/.zarray", path), metadata.data, metadata.length, s->error);
 }
 
-static enum base_status write_all(struct base_arena *arena, struct base_arena *scratch, const struct exec_machine *machine, const char *directory, int64_t step, struct base_error *error)
+static enum base_status write_chunk(const struct saving *s, struct base_arena *scratch, const char *name, const int64_t *index, int rank, const void *elements, size_t bytes)
 {
-    struct exec_array *arrays;
-    int count;
-    int32_t number = (int32_t)step;
-    exec_arrays(arena, machine, &arrays, &count);
-    for (int i = 0; i < count; i++) {
-        base_arena_reset(scratch);
-        float *whole = base_new(scratch, float, product(arrays[i].shape, arrays[i].rank));
-        exec_gather(machine, &arrays[i], whole);
-        BASE_TRY(write_array(scratch, directory, arrays[i].path, "<f4", arrays[i].shape, arrays[i].rank, whole, error));
+    struct base_text path = {.arena = scratch};
+    const char *packed;
+    size_t length;
+    base_putf(&path, "%s/%s/%lld", s->directory, name, rank ? (long long)index[0] : 0);
+    for (int d = 1; d < rank; d++) base_putf(&path, ".%lld", (long long)index[d]);
+    BASE_TRY(exec_gzip(scratch, elements, bytes, &packed, &length, s->error));
+    return base_write_file(path.data, packed, length, s->error);
+}
+
+/* Directories and what describes the arrays, before any chunk. */
+static enum base_status write_frames(const struct saving *s)
+{
+    struct base_arena scratch = {.exhausted = s->arena->exhausted};
+    int32_t number = (int32_t)s->step;
+    base_directory_remove(s->arena, s->directory);
+    enum base_status status = base_directory_make(s->directory, s->error);
+    for (int i = 0; i < s->array_count && status == BASE_OK; i++) {
+        struct exec_region first;
+        exec_part_region(s->machine, &s->arrays[i], 0, &first);
+        status = write_metadata(s, s->arrays[i].path, "<f4", s->arrays[i].shape, first.extent, s->arrays[i].rank);
     }
-    return write_array(scratch, directory, "state.step", "<i4", NULL, 0, &number, error);
+    if (status == BASE_OK) status = write_metadata(s, step_name, "<i4", NULL, NULL, 0);
+    if (status == BASE_OK) status = write_chunk(s, &scratch, step_name, NULL, 0, &number, sizeof number);
+    base_arena_free(&scratch);
+    return status;
+}
+
+/* Parameters divide evenly (the plan's check says so), so that parts are chunks of one grid. */
+static enum base_status write_part(const struct saving *s, struct base_arena *scratch, const struct exec_array *array, int device)
+{
+    struct exec_region region;
+    int64_t index[MODEL_MAX_RANK], elements = 1;
+    exec_part_region(s->machine, array, device, &region);
+    for (int d = 0; d < array->rank; d++) {
+        if (region.origin[d] % region.extent[d]) return base_fail(s->error, BASE_INTERNAL, "%s: is not cut evenly", array->path);
+        index[d] = region.origin[d] / region.extent[d];
+        elements *= region.extent[d];
+    }
+    base_arena_reset(scratch);
+    float *values = base_new(scratch, float, elements);
+    exec_gather(s->machine, array, device, &region, values);
+    return write_chunk(s, scratch, array->path, index, array->rank, values, (size_t)elements * sizeof *values);
+}
+
+static enum base_status write_parts(const struct saving *s)
+{
+    struct base_arena scratch = {.exhausted = s->arena->exhausted};
+    enum base_status status = BASE_OK;
+    for (int i = 0; i < s->array_count; i++)
+        for (int device = s->machine->first_device; device < s->machine->end_device && status == BASE_OK; device++)
+            if (exec_is_first_of(s->machine, device, exec_array_axes(s->machine, &s->arrays[i]))) status = write_part(s, &scratch, &s->arrays[i], device);
+    base_arena_free(&scratch);
+    return status;
 }
 
 /* Written beside its place, then renamed: a directory checkpoint_K is always whole. */
 enum base_status exec_checkpoint_save(struct base_arena *arena, const struct exec_machine *machine, const char *directory, int64_t step, struct base_error *error)
 {
-    const char *path = base_print(arena, "%s/checkpoint_%lld", directory, (long long)step), *partial = base_print(arena, "%s.partial-%ld", path, (long)getpid());
-    struct base_arena scratch = {.exhausted = arena->exhausted};
-    BASE_TRY(base_directory_make(directory, error));
-    base_directory_remove(arena, partial);
-    enum base_status status = base_directory_make(partial, error);
-    if (status == BASE_OK) status = write_all(arena, &scratch, machine, partial, step, error);
-    if (status == BASE_OK) status = base_directory_rename(partial, path, error);
-    if (status != BASE_OK) base_directory_remove(arena, partial);
-    base_arena_free(&scratch);
+    const struct exec_transport *ranks = machine->transport;
+    const char *path = base_print(arena, "%s/checkpoint_%lld", directory, (long long)step);
+    struct saving s = {.arena = arena, .machine = machine, .directory = base_print(arena, "%s.partial", path), .step = step, .error = error};
+    struct exec_array *arrays;
+    bool first = exec_rank(ranks) == 0;
+    enum base_status status = BASE_OK;
+    exec_arrays(arena, machine, &arrays, &s.array_count);
+    s.arrays = arrays;
+    if (first) status = base_directory_make(directory, error);
+    if (first && status == BASE_OK) status = write_frames(&s);
+    status = exec_agree(ranks, status, error);
+    if (status == BASE_OK) status = exec_agree(ranks, write_parts(&s), error);
+    if (first && status == BASE_OK) status = base_directory_rename(s.directory, path, error);
+    status = exec_agree(ranks, status, error);
+    if (first && status != BASE_OK) base_directory_remove(arena, s.directory);
     return status;
 }
 

@@ -1,5 +1,6 @@
-/* Collectives between the arenas of one process. What each device gets is told by the shardings before and after: it
+/* Collectives between the arenas of one process; between ranks, exchange.c does them. What each device gets is told by the shardings before and after: it
  * copies from, or adds up, the parts that the devices of its group have, in the order of the mesh. */
+#include "exec/collective.h"
 #include "exec/row.h"
 
 #include <math.h>
@@ -7,17 +8,7 @@
 
 enum { PIECE = 1024 };
 
-struct collective {
-    struct exec_machine *machine;
-    const struct sim_op *op;
-    const struct sim_value *from, *to;
-    const struct model_tensor *tensor;
-    unsigned reduced;                    /* axes that are summed over */
-    unsigned copied;                     /* axes whose parts are put together */
-    bool takes_maximum;
-};
-
-static struct exec_range range_of(const struct collective *c, const struct sim_value *value, int device, int dim)
+static struct exec_range range_of(const struct exec_collective *c, const struct sim_value *value, int device, int dim)
 {
     return exec_range_of(c->machine, device, c->machine->sizes[c->tensor->dims[dim]], value->spec[dim]);
 }
@@ -34,10 +25,7 @@ static bool is_maximum(const struct sim_sharded *s, int value)
 
 /* ---- regions ---- */
 
-/* A box that source and destination have in common, and where it lies in both. */
-struct box { int rank; int64_t size[MODEL_MAX_RANK], from_stride[MODEL_MAX_RANK], to_stride[MODEL_MAX_RANK]; char *from, *to; };
-
-static bool intersect(const struct collective *c, int source, int target, struct box *box)
+bool exec_intersect(const struct exec_collective *c, int source, int target, struct exec_box *box)
 {
     int64_t from_stride = 1, to_stride = 1, from_offset = 0, to_offset = 0, bytes = model_dtype_bytes(c->from->dtype);
     box->rank = c->tensor->rank;
@@ -53,12 +41,12 @@ static bool intersect(const struct collective *c, int source, int target, struct
         from_stride *= from.extent;
         to_stride *= to.extent;
     }
-    box->from = exec_address(c->machine, c->op->inputs[0], source) + from_offset * bytes;
-    box->to = exec_address(c->machine, c->op->outputs[0], target) + to_offset * bytes;
+    box->from_offset_bytes = from_offset * bytes;
+    box->to_offset_bytes = to_offset * bytes;
     return true;
 }
 
-static void combine(float *sum, const float *part, int64_t n, bool maximum)
+void exec_combine(float *sum, const float *part, int64_t n, bool maximum)
 {
     if (maximum)
         for (int64_t i = 0; i < n; i++) sum[i] = part[i] > sum[i] ? part[i] : sum[i];
@@ -66,13 +54,15 @@ static void combine(float *sum, const float *part, int64_t n, bool maximum)
         for (int64_t i = 0; i < n; i++) sum[i] += part[i];
 }
 
-static void copy_box(const struct collective *c, const struct box *box)
+void exec_copy_box(const struct exec_collective *c, const struct exec_box *box, int source, int target)
 {
+    const char *source_at = exec_address(c->machine, c->op->inputs[0], source) + box->from_offset_bytes;
+    char *target_at = exec_address(c->machine, c->op->outputs[0], target) + box->to_offset_bytes;
     int64_t index[MODEL_MAX_RANK] = {0}, bytes = model_dtype_bytes(c->from->dtype), row = box->rank ? box->size[box->rank - 1] : 1;
     for (;;) {
         int64_t from = 0, to = 0;
         for (int d = 0; d < box->rank - 1; d++) from += index[d] * box->from_stride[d], to += index[d] * box->to_stride[d];
-        memcpy(box->to + to * bytes, box->from + from * bytes, (size_t)(row * bytes));
+        memcpy(target_at + to * bytes, source_at + from * bytes, (size_t)(row * bytes));
         int d = box->rank - 2;
         while (d >= 0 && ++index[d] == box->size[d]) index[d--] = 0;
         if (d < 0) return;
@@ -82,7 +72,7 @@ static void copy_box(const struct collective *c, const struct box *box)
 /* ---- who sends what to whom ---- */
 
 /* The devices that differ from this one in these axes only, in the order of the mesh. */
-static int group_of(const struct exec_machine *machine, int device, unsigned axes, int *members)
+int exec_group_of(const struct exec_machine *machine, int device, unsigned axes, int *members)
 {
     int data = machine->mesh[0], model = machine->mesh[1], count = 0, own_data = device / model, own_model = device % model;
     for (int d = axes & SIM_DATA ? 0 : own_data; d < (axes & SIM_DATA ? data : own_data + 1); d++)
@@ -91,30 +81,30 @@ static int group_of(const struct exec_machine *machine, int device, unsigned axe
 }
 
 /* Parts that lie elsewhere are put together: all-gather, all-to-all, permutation. */
-static void copy_parts(const struct collective *c)
+static void copy_parts(const struct exec_collective *c)
 {
     int members[EXEC_MOST_DEVICES];
     for (int device = 0; device < c->machine->device_count; device++) {
-        int count = group_of(c->machine, device, c->copied, members);
-        struct box box;
+        int count = exec_group_of(c->machine, device, c->copied, members);
+        struct exec_box box;
         for (int i = 0; i < count; i++)
-            if (intersect(c, members[i], device, &box)) copy_box(c, &box);
+            if (exec_intersect(c, members[i], device, &box)) exec_copy_box(c, &box, members[i], device);
     }
 }
 
 /* The sum of the group's parts of a piece, first member first. */
-static void sum_piece(const struct collective *c, char *const *from, int count, int64_t offset_bytes, int64_t n, float *sum)
+static void sum_piece(const struct exec_collective *c, char *const *from, int count, int64_t offset_bytes, int64_t n, float *sum)
 {
     float part[PIECE];
     exec_load(c->from->dtype, from[0] + offset_bytes, 1, sum, n);
     for (int i = 1; i < count; i++) {
         exec_load(c->from->dtype, from[i] + offset_bytes, 1, part, n);
-        combine(sum, part, n, c->takes_maximum);
+        exec_combine(sum, part, n, c->takes_maximum);
     }
 }
 
 /* Everybody gets the whole sum, piece by piece, so that it may stand where the parts stood. */
-static void sum_everywhere(const struct collective *c, const int *members, int count)
+static void sum_everywhere(const struct exec_collective *c, const int *members, int count)
 {
     char *from[EXEC_MOST_DEVICES], *to[EXEC_MOST_DEVICES];
     int64_t elements = 1, bytes = model_dtype_bytes(c->from->dtype);
@@ -131,29 +121,30 @@ static void sum_everywhere(const struct collective *c, const int *members, int c
     }
 }
 
-static void all_reduce(const struct collective *c)
+static void all_reduce(const struct exec_collective *c)
 {
     int members[EXEC_MOST_DEVICES];
     for (int device = 0; device < c->machine->device_count; device++) {
-        int count = group_of(c->machine, device, c->reduced, members);
+        int count = exec_group_of(c->machine, device, c->reduced, members);
         if (members[0] == device) sum_everywhere(c, members, count);
     }
 }
 
 /* Each device sums the parts of what it is to have: reduce-scatter. Source boxes of the group have one shape. */
-static void reduce_scatter(const struct collective *c)
+static void reduce_scatter(const struct exec_collective *c)
 {
     int members[EXEC_MOST_DEVICES];
     for (int device = 0; device < c->machine->device_count; device++) {
-        int count = group_of(c->machine, device, c->reduced, members);
-        struct box box;
+        int count = exec_group_of(c->machine, device, c->reduced, members);
+        struct exec_box box;
         int64_t index[MODEL_MAX_RANK] = {0}, bytes = model_dtype_bytes(c->from->dtype);
         char *from[EXEC_MOST_DEVICES], *to = NULL;
         bool any = false;
         for (int i = 0; i < count; i++) {
-            any = intersect(c, members[i], device, &box);
-            from[i] = box.from, to = box.to;
+            any = exec_intersect(c, members[i], device, &box);
             if (!any) break;
+            from[i] = exec_address(c->machine, c->op->inputs[0], members[i]) + box.from_offset_bytes;
+            to = exec_address(c->machine, c->op->outputs[0], device) + box.to_offset_bytes;
         }
         for (bool more = any; more;) {
             int64_t from_offset = 0, to_offset = 0, row = box.rank ? box.size[box.rank - 1] : 1;
@@ -173,14 +164,14 @@ static void reduce_scatter(const struct collective *c)
 
 /* ---- the table ---- */
 
-static int64_t operand_bytes(const struct collective *c)
+static int64_t operand_bytes(const struct exec_collective *c)
 {
     int64_t bytes = model_dtype_bytes(c->from->dtype);
     for (int d = 0; d < c->tensor->rank; d++) bytes *= range_of(c, c->from, 0, d).extent;
     return bytes;
 }
 
-static void note(const struct collective *c, double time_s)
+static void note(const struct exec_collective *c, double time_s)
 {
     struct exec_machine *machine = c->machine;
     int64_t bytes = operand_bytes(c);
@@ -197,10 +188,10 @@ static void note(const struct collective *c, double time_s)
     }
 }
 
-static struct collective describe(struct exec_machine *machine, const struct sim_op *op)
+static struct exec_collective describe(struct exec_machine *machine, const struct sim_op *op)
 {
     const struct sim_sharded *s = machine->s;
-    struct collective c = {.machine = machine, .op = op, .from = &s->values[op->inputs[0]], .to = &s->values[op->outputs[0]]};
+    struct exec_collective c = {.machine = machine, .op = op, .from = &s->values[op->inputs[0]], .to = &s->values[op->outputs[0]]};
     c.tensor = &s->program->tensors[c.from->tensor];
     c.reduced = (unsigned)op->axes & c.from->partial & ~(unsigned)c.to->partial;
     c.copied = (unsigned)op->axes;
@@ -209,7 +200,7 @@ static struct collective describe(struct exec_machine *machine, const struct sim
 }
 
 /* Elements of what the target is to have that the source can give. */
-static int64_t common_elements(const struct collective *c, int source, int target, int64_t *wanted)
+static int64_t common_elements(const struct exec_collective *c, int source, int target, int64_t *wanted)
 {
     int64_t common = 1;
     *wanted = 1;
@@ -224,13 +215,13 @@ static int64_t common_elements(const struct collective *c, int source, int targe
 
 bool exec_can_communicate(struct exec_machine *machine, const struct sim_op *op)
 {
-    struct collective c = describe(machine, op);
+    struct exec_collective c = describe(machine, op);
     int members[EXEC_MOST_DEVICES];
     unsigned cut = 0;
     for (int d = 0; d < c.tensor->rank; d++) cut |= c.from->spec[d];
-    for (int device = 0; device < machine->device_count; device++) {
+    for (int device = machine->first_device; device < machine->end_device; device++) {
         int64_t got = 0, wanted = 0;
-        int count = group_of(machine, device, c.reduced ? c.reduced : c.copied & cut, members);
+        int count = exec_group_of(machine, device, c.reduced ? c.reduced : c.copied & cut, members);
         for (int i = 0; i < count; i++) {
             int64_t common = common_elements(&c, members[i], device, &wanted);
             if (c.reduced && common != wanted) return false;
@@ -243,10 +234,11 @@ bool exec_can_communicate(struct exec_machine *machine, const struct sim_op *op)
 
 void exec_communicate(struct exec_machine *machine, const struct sim_op *op)
 {
-    struct collective c = describe(machine, op);
+    struct exec_collective c = describe(machine, op);
     double start_s = exec_seconds(machine);
     bool same = !memcmp(c.from->spec, c.to->spec, sizeof c.from->spec);
-    if (!c.reduced) copy_parts(&c);
+    if (machine->transport) exec_exchange(&c);
+    else if (!c.reduced) copy_parts(&c);
     else if (same) all_reduce(&c);
     else reduce_scatter(&c);
     double time_s = exec_seconds(machine) - start_s;

@@ -1,12 +1,13 @@
-/* The devices of a mesh in one process: their arenas, what stands in them at first, and the batch of a step. */
+/* The devices of a mesh that this process runs: their arenas, what stands in them at first, and the batch of a step. */
 #include "exec/machine.h"
 
 #include <string.h>
 
+enum { ALIGNMENT = 64 };
+
 static char *aligned(char *at)
 {
-    const uintptr_t alignment = 64;
-    return at + (alignment - (uintptr_t)at % alignment) % alignment;
+    return at + (ALIGNMENT - (uintptr_t)at % ALIGNMENT) % ALIGNMENT;
 }
 
 static enum base_status check_size(const struct exec_machine *m, const struct sim_plan *plan, struct base_error *error)
@@ -21,19 +22,23 @@ static enum base_status check_size(const struct exec_machine *m, const struct si
 
 enum base_status exec_machine_begin(struct base_arena *arena, const struct sim_executable *program, const struct sim_plan *plan, struct exec_machine *out, struct base_error *error)
 {
-    bool processor_time = out->processor_time;
     struct exec_machine *m = out;
-    *m = (struct exec_machine){.s = program->sharded, .plan = plan, .map = program->map, .processor_time = processor_time, .error = error};
+    *m = (struct exec_machine){.s = program->sharded, .plan = plan, .map = program->map, .processor_time = out->processor_time, .transport = out->transport, .error = error};
     memcpy(m->sizes, program->sizes, sizeof m->sizes);
     for (int a = 0; a < 2; a++) m->mesh[a] = plan->placement->axis_sizes[a];
     m->device_count = m->mesh[0] * m->mesh[1];
+    m->first_device = m->transport ? m->transport->rank : 0;
+    m->end_device = m->transport ? m->transport->rank + 1 : m->device_count;
+    if (m->transport && m->transport->rank_count != m->device_count)
+        return base_fail(error, BASE_INPUT, "topology: has %d devices, but there are %d ranks; as many of one as of the other would do", m->device_count, m->transport->rank_count);
     BASE_TRY(check_size(m, plan, error));
     BASE_TRY(exec_check_program(m));
     m->kernel_s = base_new(arena, double, m->s->kernel_count + 1);
     m->kernel_runs = base_new(arena, int64_t, m->s->kernel_count + 1);
     m->collectives = base_new(arena, struct sim_collective_row, SIM_MOST_COLLECTIVES);
     m->arenas = base_new(arena, char *, m->device_count);
-    for (int d = 0; d < m->device_count; d++) m->arenas[d] = aligned(base_alloc(arena, (size_t)m->map.arena_bytes + 64, 1));
+    for (int d = m->first_device; d < m->end_device; d++) m->arenas[d] = aligned(base_alloc(arena, (size_t)m->map.arena_bytes + ALIGNMENT, 1));
+    for (int i = 0; i < 2 && m->transport; i++) m->buffers[i] = aligned(base_alloc(arena, EXEC_SEGMENT_BYTES + ALIGNMENT, 1));
     return BASE_OK;
 }
 
@@ -44,13 +49,15 @@ void exec_set_initial_values(struct base_arena *arena, struct exec_machine *mach
     struct base_arena scratch = {.exhausted = arena->exhausted};
     exec_arrays(arena, machine, &arrays, &count);
     for (int i = 0; i < count; i++) {
-        int64_t elements = 1;
         if (strncmp(arrays[i].path, "target.", strlen("target.")) != 0) continue; /* the optimizer starts from zeros */
-        for (int d = 0; d < arrays[i].rank; d++) elements *= arrays[i].shape[d];
+        struct exec_region region = exec_whole(&arrays[i]);
+        if (machine->transport) exec_part_region(machine, &arrays[i], machine->first_device, &region);
+        int64_t elements = 1;
+        for (int d = 0; d < arrays[i].rank; d++) elements *= region.extent[d];
         base_arena_reset(&scratch);
-        float *whole = base_new(&scratch, float, elements);
-        exec_initial_values(machine->plan, &arrays[i], whole);
-        exec_scatter(machine, &arrays[i], whole);
+        float *values = base_new(&scratch, float, elements);
+        exec_initial_values(machine->plan, &arrays[i], &region, values);
+        exec_scatter(machine, &arrays[i], &region, values);
     }
     base_arena_free(&scratch);
 }
@@ -73,7 +80,7 @@ void exec_feed(struct exec_machine *m, const struct exec_batch *batch)
         while (feature < EXEC_FEATURE_COUNT && strcmp(feature_tensor(feature, name), tensor->name) != 0) feature++;
         if (feature == EXEC_FEATURE_COUNT) continue;
         int64_t length = m->sizes[tensor->dims[1]];
-        for (int device = 0; device < m->device_count; device++) {
+        for (int device = m->first_device; device < m->end_device; device++) {
             struct exec_range rows = exec_range_of(m, device, m->sizes[tensor->dims[0]], value->spec[0]), columns = exec_range_of(m, device, length, value->spec[1]);
             int32_t *to = (int32_t *)(void *)exec_address(m, v, device);
             for (int64_t r = 0; r < rows.valid; r++)

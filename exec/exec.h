@@ -7,6 +7,18 @@
 #include "model/model.h"
 #include "sim/sim.h"
 
+/* ---- ranks ---- */
+
+/* This rank's way to the others: rank r runs device r of the mesh. rank_main.c has one through MPI, tests have others. */
+struct exec_transport {
+    int rank, rank_count;
+    void *self;
+    /* Sends to one rank and receives from another (they may be the same), both at once; 0 bytes are neither sent nor
+     * awaited. Messages of two ranks arrive in their order. Returns when both are done: what cannot be done ends the
+     * process. */
+    void (*exchange)(void *self, int to, const void *out, size_t out_bytes, int from, void *in, size_t in_bytes);
+};
+
 /* ---- a run (run.c) ---- */
 
 struct exec_request {
@@ -14,6 +26,7 @@ struct exec_request {
     const char *data;           /* batches, one JSON object a line; NULL: seeded random tokens */
     const char *restore;        /* a checkpoint to begin from, if `checkpoint` holds none; NULL: seeded initial values */
     const char *checkpoint;     /* directory that gets checkpoint_STEPS and is resumed from; NULL: none */
+    const struct exec_transport *transport; /* NULL: all devices in this process */
     bool processor_time;        /* measure what this process computes, not what passes: for benchmarks on a busy machine */
 };
 
@@ -22,10 +35,10 @@ struct exec_result {
     int64_t first_step, step_count;
     double *loss;               /* a step: sum over tokens, z-loss included, divided by the sum of their weights */
     double *gradient_norm;
-    double *step_s;             /* of a step, all devices one after the other */
+    double *step_s;             /* of a step: of the slowest rank, or all devices one after the other */
     int64_t arena_bytes;        /* of each device */
     struct sim_memory memory;
-    double contraction_s, elementwise_s, communication_s; /* a step, all devices */
+    double contraction_s, elementwise_s, communication_s; /* a step: mean of ranks, or all devices */
     const struct sim_collective_row *collectives;         /* of one device */
     int collective_count;
     struct sim_timeline timeline; /* kernels in program order; time_s is of one run of it on all devices, count a step */
@@ -34,8 +47,9 @@ struct exec_result {
  * larger than a device's memory; BASE_RUN: it went wrong on the way. */
 enum base_status exec_run(struct base_arena *arena, struct sim_cache *cache, const struct sim_plan *plan, const struct exec_request *request,
                           struct exec_result *out, struct base_error *error);
-/* The same from one JSON document to another: what meshwright-rank reads and writes. */
-enum base_status exec_answer(struct base_arena *arena, const char *text, size_t length, struct base_text *out, struct base_error *error);
+/* The same from one JSON document to another: what meshwright-rank reads and writes. With a transport, rank 0 alone is
+ * given the text; all ranks answer, and the answers are the same but for what is measured of one rank. */
+enum base_status exec_answer(struct base_arena *arena, const struct exec_transport *transport, const char *text, size_t length, struct base_text *out, struct base_error *error);
 
 /* ---- batches (batches.c) ---- */
 

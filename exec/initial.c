@@ -81,20 +81,32 @@ static struct initializer initializer_of(const struct sim_plan *plan, const stru
     return (struct initializer){TRUNCATED_NORMAL, sqrt(1 / fan) / truncation};
 }
 
-void exec_initial_values(const struct sim_plan *plan, const struct exec_array *array, float *whole)
+static float draw(struct initializer initializer, uint64_t bits)
+{
+    float scale = (float)initializer.scale;
+    switch (initializer.distribution) {
+    case NORMAL: return scale * normal(bits);
+    case TRUNCATED_NORMAL: return scale * truncated_normal(bits);
+    case UNIFORM: return scale * (2.0f * lower_uniform(bits) - 1.0f);
+    case ONES: break;
+    }
+    return 1;
+}
+
+/* An element's number is that in the whole array, so that no partitioning changes it. */
+void exec_initial_values(const struct sim_plan *plan, const struct exec_array *array, const struct exec_region *region, float *values)
 {
     struct initializer initializer = initializer_of(plan, array);
     uint64_t key = key_of(plan->seed, array->path);
-    float scale = (float)initializer.scale;
     int64_t count = 1;
-    for (int d = 0; d < array->rank; d++) count *= array->shape[d];
+    for (int d = 0; d < array->rank; d++) count *= region->extent[d];
     for (int64_t i = 0; i < count; i++) {
-        uint64_t bits = mix(key ^ (uint64_t)i);
-        switch (initializer.distribution) {
-        case ONES: whole[i] = 1; break;
-        case NORMAL: whole[i] = scale * normal(bits); break;
-        case TRUNCATED_NORMAL: whole[i] = scale * truncated_normal(bits); break;
-        case UNIFORM: whole[i] = scale * (2.0f * lower_uniform(bits) - 1.0f); break;
+        int64_t rest = i, number = 0, stride = 1;
+        for (int d = array->rank - 1; d >= 0; d--) {
+            number += (region->origin[d] + rest % region->extent[d]) * stride;
+            rest /= region->extent[d];
+            stride *= array->shape[d];
         }
+        values[i] = draw(initializer, mix(key ^ (uint64_t)number));
     }
 }

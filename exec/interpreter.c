@@ -64,7 +64,7 @@ static enum base_status check_compute(const struct exec_machine *machine, const 
 {
     bool rows = op->op->kind == MODEL_MAP || op->op->kind == MODEL_REDUCE || op->op->kind == MODEL_UPDATE;
     if (rows && !exec_row_function_of(op->op->function)) return base_fail(machine->error, BASE_INTERNAL, "%s: the executor has no function %s", op->op->name, model_function_name(op->op->function));
-    for (int device = 0; device < machine->device_count; device++) {
+    for (int device = machine->first_device; device < machine->end_device; device++) {
         struct exec_space space;
         bool renames = op->op->kind == MODEL_RESHAPE && op->op->function == MODEL_NO_FUNCTION, moves = op->op->kind == MODEL_SLICE || (op->op->kind == MODEL_RESHAPE && !renames);
         if (renames && !(is_same_part(machine, op, device) && divides_evenly(machine, op))) return refuse(machine, op, "a joined dimension is cut inside a head");
@@ -116,7 +116,7 @@ static void compute(struct exec_machine *machine, int at)
     const struct sim_op *op = &machine->s->ops[at];
     if (op->kernel < 0 || machine->s->kernels[op->kernel].op != at) return;
     double start_s = exec_seconds(machine);
-    for (int device = 0; device < machine->device_count; device++) run_kernel(machine, op->kernel, device);
+    for (int device = machine->first_device; device < machine->end_device; device++) run_kernel(machine, op->kernel, device);
     double time_s = exec_seconds(machine) - start_s;
     *(op->op->kind == MODEL_EINSUM ? &machine->contraction_s : &machine->elementwise_s) += time_s;
     machine->kernel_s[op->kernel] += time_s;
@@ -126,7 +126,7 @@ static void compute(struct exec_machine *machine, int at)
 /* What a loop carries from one place to another, where they are not one. */
 static void copy_value(const struct exec_machine *machine, int from, char *const *source, int to)
 {
-    for (int device = 0; device < machine->device_count; device++) {
+    for (int device = machine->first_device; device < machine->end_device; device++) {
         char *target = exec_address(machine, to, device);
         size_t bytes = (size_t)(elements_of(machine, from, device, true) * model_dtype_bytes(machine->s->values[from].dtype));
         if (target != source[device]) memcpy(target, source[device], bytes);
@@ -137,7 +137,7 @@ static void hand_on(struct exec_machine *machine, const int *from, const int *to
 {
     char *sources[MODEL_MAX_CARRIES][EXEC_MOST_DEVICES];
     for (int c = 0; c < count; c++)
-        for (int device = 0; device < machine->device_count; device++) sources[c][device] = exec_address(machine, from[c], device);
+        for (int device = machine->first_device; device < machine->end_device; device++) sources[c][device] = exec_address(machine, from[c], device);
     machine->index[size] = next_index;
     for (int c = 0; c < count; c++) copy_value(machine, from[c], sources[c], to[c]);
 }

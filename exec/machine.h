@@ -3,6 +3,7 @@
 #define EXEC_MACHINE_H
 
 #include "exec/exec.h"
+#include "exec/ranks.h"
 
 enum { EXEC_MOST_DEVICES = 4096, EXEC_MOST_LETTERS = SIM_MOST_LABELS };
 
@@ -13,7 +14,10 @@ struct exec_machine {
     int64_t sizes[MODEL_SIZE_COUNT];
     int mesh[2];                            /* data, model; device d stands at (d / model, d % model) */
     int device_count;
-    char **arenas;                          /* one a device, map.arena_bytes each, 64-byte aligned */
+    int first_device, end_device;           /* those of this process: all, or the one that this rank is */
+    const struct exec_transport *transport; /* to the other ranks; NULL: all devices are here */
+    char *buffers[2];                       /* of EXEC_SEGMENT_BYTES, for what goes to and comes from other ranks */
+    char **arenas;                          /* one a device of this process, map.arena_bytes each, 64-byte aligned */
     int64_t index[MODEL_SIZE_COUNT];        /* of the loops that are running, by what counts them: layer, microbatch */
     int64_t step;                           /* from 0 */
     /* what the step is measured by; reset at its start */
@@ -54,7 +58,7 @@ void *exec_scratch_take(struct exec_scratch *scratch, int64_t bytes);
 
 double exec_seconds(const struct exec_machine *machine); /* monotonic: wall time, or this process's own */
 
-/* devices.c: arenas of zeros, or why the program cannot be run; of out only processor_time is read */
+/* devices.c: arenas of zeros, or why the program cannot be run; of out only processor_time and transport are read */
 enum base_status exec_machine_begin(struct base_arena *arena, const struct sim_executable *program, const struct sim_plan *plan, struct exec_machine *out, struct base_error *error);
 void exec_set_initial_values(struct base_arena *arena, struct exec_machine *machine);
 void exec_feed(struct exec_machine *machine, const struct exec_batch *batch); /* every device gets its part of the global batch */
@@ -84,15 +88,23 @@ struct exec_array {
 };
 /* Every array of a checkpoint, in the order of their paths. */
 void exec_arrays(struct base_arena *arena, const struct exec_machine *machine, struct exec_array **out, int *count);
-/* Copies between a whole array in row-major float32 and the parts that devices hold. */
-void exec_scatter(const struct exec_machine *machine, const struct exec_array *array, const float *whole);
-void exec_gather(const struct exec_machine *machine, const struct exec_array *array, float *whole);
+/* A box of an array: a chunk, a device's part, or all of it. */
+struct exec_region { int64_t origin[MODEL_MAX_RANK], extent[MODEL_MAX_RANK]; };
+struct exec_region exec_whole(const struct exec_array *array);
+void exec_part_region(const struct exec_machine *machine, const struct exec_array *array, int device, struct exec_region *out); /* scanned: all layers */
+bool exec_has_part(const struct exec_machine *machine, const struct exec_array *array, const struct exec_region *region);        /* a device of this process has */
+unsigned exec_array_axes(const struct exec_machine *machine, const struct exec_array *array);                                   /* mesh axes that cut it */
+/* Copies between a region in row-major float32 and what devices hold of it: all of this process, or one. */
+void exec_scatter(const struct exec_machine *machine, const struct exec_array *array, const struct exec_region *region, float *values);
+void exec_gather(const struct exec_machine *machine, const struct exec_array *array, int device, const struct exec_region *region, float *values);
 
-/* initial.c: the values that a parameter starts with, from seed, path and element alone */
-void exec_initial_values(const struct sim_plan *plan, const struct exec_array *array, float *whole);
+/* initial.c: the values that a region of a parameter starts with, from seed, path and element alone */
+void exec_initial_values(const struct sim_plan *plan, const struct exec_array *array, const struct exec_region *region, float *values);
 
 /* checkpoint.c */
+/* Every rank writes what it has and no other rank before it. All return the same. */
 enum base_status exec_checkpoint_save(struct base_arena *arena, const struct exec_machine *machine, const char *directory, int64_t step, struct base_error *error);
+/* Each rank for itself; the results may differ. */
 enum base_status exec_checkpoint_restore(struct base_arena *arena, struct exec_machine *machine, const char *path, int64_t *step, struct base_error *error);
 /* The largest K of directory/checkpoint_K; -1 if there is none. */
 enum base_status exec_checkpoint_latest(struct base_arena *arena, const char *directory, int64_t *step, struct base_error *error);

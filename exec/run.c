@@ -54,6 +54,14 @@ static enum base_status begin(struct run *run, int64_t *first_step)
 
 /* ---- a step ---- */
 
+/* Each rank has the sums of its own tokens and parameters. */
+static void sum_step(struct exec_machine *m)
+{
+    double sums[] = {m->loss_sum, m->weight_sum, m->gradient_square_sum};
+    exec_sum_numbers(m->transport, sums, BASE_COUNT(sums));
+    m->loss_sum = sums[0], m->weight_sum = sums[1], m->gradient_square_sum = sums[2];
+}
+
 static enum base_status run_step(struct run *run, struct base_arena *scratch, int64_t step, int64_t at)
 {
     struct exec_machine *m = &run->machine;
@@ -70,6 +78,7 @@ static enum base_status run_step(struct run *run, struct base_arena *scratch, in
     double start_s = exec_seconds(m);
     exec_step(m);
     out->step_s[at] = exec_seconds(m) - start_s;
+    sum_step(m);
     out->loss[at] = m->weight_sum > 0 ? m->loss_sum / m->weight_sum : 0;
     out->gradient_norm[at] = sqrt(m->gradient_square_sum);
     out->contraction_s += m->contraction_s / (double)out->step_count;
@@ -119,24 +128,46 @@ static void fill_memory(const struct run *run, const struct sim_plan *plan, stru
     out->temporary_bytes = bytes[MODEL_TEMPORARY];
 }
 
+/* All that can fail before the first step. */
+static enum base_status prepare(struct run *run, struct sim_cache *cache, const struct sim_plan *plan, int64_t *first_step)
+{
+    const struct exec_request *request = run->request;
+    struct base_error *error = run->error;
+    BASE_TRY(check_plan(plan, error));
+    BASE_TRY(sim_executable_program(cache, run->arena, plan, &run->program, error));
+    run->machine.processor_time = request->processor_time;
+    run->machine.transport = request->transport;
+    BASE_TRY(exec_machine_begin(run->arena, &run->program, plan, &run->machine, error));
+    if (request->data) BASE_TRY(exec_batches_read(run->arena, plan, request->data, request->steps, &run->batches, error));
+    return begin(run, first_step);
+}
+
+/* A step has taken what the slowest rank took; of its parts, the mean of ranks is given. */
+static void agree_on_times(struct run *run)
+{
+    struct exec_result *r = run->result;
+    const struct exec_transport *t = run->request->transport;
+    double parts[] = {r->contraction_s, r->elementwise_s, r->communication_s};
+    if (exec_is_alone(t)) return;
+    for (int64_t i = 0; i < r->step_count; i++) exec_largest_numbers(t, &r->step_s[i], 1);
+    exec_sum_numbers(t, parts, BASE_COUNT(parts));
+    r->contraction_s = parts[0] / t->rank_count, r->elementwise_s = parts[1] / t->rank_count, r->communication_s = parts[2] / t->rank_count;
+}
+
 enum base_status exec_run(struct base_arena *arena, struct sim_cache *cache, const struct sim_plan *plan, const struct exec_request *request,
                           struct exec_result *out, struct base_error *error)
 {
     struct exec_result result = {.first_step = 0};
     struct run *run = base_new(arena, struct run, 1);
     *run = (struct run){.arena = arena, .request = request, .result = &result, .error = error};
-    BASE_TRY(check_plan(plan, error));
-    BASE_TRY(sim_executable_program(cache, arena, plan, &run->program, error));
-    run->machine.processor_time = request->processor_time;
-    BASE_TRY(exec_machine_begin(arena, &run->program, plan, &run->machine, error));
-    if (request->data) BASE_TRY(exec_batches_read(arena, plan, request->data, request->steps, &run->batches, error));
-    BASE_TRY(begin(run, &result.first_step));
+    BASE_TRY(exec_agree(request->transport, prepare(run, cache, plan, &result.first_step), error));
     result.step_count = request->steps > result.first_step ? request->steps - result.first_step : 0;
     result.loss = base_new(arena, double, result.step_count);
     result.gradient_norm = base_new(arena, double, result.step_count);
     result.step_s = base_new(arena, double, result.step_count);
     exec_gemm_begin();
     BASE_TRY(run_steps(run, result.first_step));
+    agree_on_times(run);
     if (request->checkpoint && result.step_count) BASE_TRY(exec_checkpoint_save(arena, &run->machine, request->checkpoint, request->steps, error));
     result.arena_bytes = run->program.map.arena_bytes;
     result.collectives = run->machine.collectives;

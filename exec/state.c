@@ -82,79 +82,131 @@ void exec_arrays(struct base_arena *arena, const struct exec_machine *machine, s
     *count = list.count;
 }
 
-/* ---- parts and wholes ---- */
+/* ---- parts and regions ---- */
 
-struct part {
-    int rank;
-    int64_t valid[MODEL_MAX_RANK], local_stride[MODEL_MAX_RANK], whole_stride[MODEL_MAX_RANK];
-    float *local;
-    int64_t whole_offset;
-};
-
-static void part_of(const struct exec_machine *machine, const struct exec_array *array, int device, int64_t layer, struct part *part)
+/* The dimension of a checkpoint's array that is dimension d of the tensor. */
+static int array_dim(const struct exec_array *array, int d)
 {
-    const struct sim_value *value = &machine->s->values[array->value];
-    const struct model_tensor *tensor = &machine->s->program->tensors[value->tensor];
-    int64_t strides[MODEL_MAX_RANK + 1], local = 1;
-    strides[array->rank] = 1;
-    for (int d = array->rank - 1; d >= 0; d--) strides[d] = strides[d + 1] * array->shape[d];
-    *part = (struct part){.rank = tensor->rank, .local = (float *)(void *)exec_address(machine, array->value, device)};
-    if (array->layers_dim >= 0) part->whole_offset = layer * strides[array->layers_dim + 1];
-    for (int d = tensor->rank - 1; d >= 0; d--) {
-        struct exec_range range = exec_range_of(machine, device, machine->sizes[tensor->dims[d]], value->spec[d]);
-        int whole_dim = array->layers_dim >= 0 && d >= array->layers_dim ? d + 1 : d;
-        part->valid[d] = range.valid;
-        part->local_stride[d] = local;
-        part->whole_stride[d] = strides[whole_dim + 1];
-        part->whole_offset += range.start * part->whole_stride[d];
-        local *= range.extent;
+    return array->layers_dim >= 0 && d >= array->layers_dim ? d + 1 : d;
+}
+
+static const struct model_tensor *tensor_of(const struct exec_machine *machine, const struct exec_array *array)
+{
+    return &machine->s->program->tensors[machine->s->values[array->value].tensor];
+}
+
+void exec_part_region(const struct exec_machine *machine, const struct exec_array *array, int device, struct exec_region *out)
+{
+    const struct model_tensor *tensor = tensor_of(machine, array);
+    memset(out, 0, sizeof *out);
+    if (array->layers_dim >= 0) out->extent[array->layers_dim] = array->shape[array->layers_dim];
+    for (int d = 0; d < tensor->rank; d++) {
+        struct exec_range range = exec_range_of(machine, device, machine->sizes[tensor->dims[d]], machine->s->values[array->value].spec[d]);
+        out->origin[array_dim(array, d)] = range.start;
+        out->extent[array_dim(array, d)] = range.extent;
     }
 }
 
-static bool is_empty(const struct part *part)
+/* What one layer of a device's part and a region have in common. */
+struct overlap {
+    int rank;
+    int64_t count[MODEL_MAX_RANK], local_stride[MODEL_MAX_RANK], region_stride[MODEL_MAX_RANK], local_offset, region_offset;
+    int64_t first_layer, end_layer, layer_stride;
+};
+
+static int64_t larger(int64_t a, int64_t b)
 {
-    for (int d = 0; d < part->rank; d++)
-        if (part->valid[d] == 0) return true;
-    return false;
+    return a > b ? a : b;
 }
 
-/* Exactly one of `from` and `to` is the whole. */
-static void copy_part(const struct part *part, const float *from, float *to)
+static int64_t smaller(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static bool find_overlap(const struct exec_machine *machine, const struct exec_array *array, int device, const struct exec_region *region, struct overlap *out)
+{
+    const struct model_tensor *tensor = tensor_of(machine, array);
+    int64_t strides[MODEL_MAX_RANK + 1], local = 1;
+    bool any = true;
+    strides[array->rank] = 1;
+    for (int d = array->rank - 1; d >= 0; d--) strides[d] = strides[d + 1] * region->extent[d];
+    *out = (struct overlap){.rank = tensor->rank, .first_layer = array->layer, .end_layer = array->layer + 1};
+    if (array->layers_dim >= 0) {
+        int64_t origin = region->origin[array->layers_dim];
+        out->first_layer = origin;
+        out->end_layer = smaller(origin + region->extent[array->layers_dim], array->shape[array->layers_dim]);
+        out->layer_stride = strides[array->layers_dim + 1];
+    }
+    for (int d = tensor->rank - 1; d >= 0; d--) {
+        struct exec_range range = exec_range_of(machine, device, machine->sizes[tensor->dims[d]], machine->s->values[array->value].spec[d]);
+        int at = array_dim(array, d);
+        int64_t start = larger(range.start, region->origin[at]), end = smaller(range.start + range.valid, region->origin[at] + region->extent[at]);
+        any = any && start < end;
+        out->count[d] = end - start;
+        out->local_stride[d] = local;
+        out->region_stride[d] = strides[at + 1];
+        out->local_offset += (start - range.start) * local;
+        out->region_offset += (start - region->origin[at]) * out->region_stride[d];
+        local *= range.extent;
+    }
+    return any && out->first_layer < out->end_layer;
+}
+
+static void copy_layer(const struct overlap *o, float *local, float *region, bool into_arena)
 {
     int64_t index[MODEL_MAX_RANK] = {0};
-    if (is_empty(part)) return;
     for (;;) {
-        int64_t local = 0, whole = part->whole_offset;
-        for (int d = 0; d < part->rank; d++) local += index[d] * part->local_stride[d], whole += index[d] * part->whole_stride[d];
-        if (from) part->local[local] = from[whole];
-        else to[whole] = part->local[local];
-        int d = part->rank - 1;
-        while (d >= 0 && ++index[d] == part->valid[d]) index[d--] = 0;
+        int64_t from = o->local_offset, to = o->region_offset;
+        for (int d = 0; d < o->rank; d++) from += index[d] * o->local_stride[d], to += index[d] * o->region_stride[d];
+        if (into_arena) local[from] = region[to];
+        else region[to] = local[from];
+        int d = o->rank - 1;
+        while (d >= 0 && ++index[d] == o->count[d]) index[d--] = 0;
         if (d < 0) return;
     }
 }
 
-static void copy_array(const struct exec_machine *machine, const struct exec_array *array, const float *from, float *to)
+bool exec_has_part(const struct exec_machine *machine, const struct exec_array *array, const struct exec_region *region)
+{
+    struct overlap ignored;
+    for (int device = machine->first_device; device < machine->end_device; device++)
+        if (find_overlap(machine, array, device, region, &ignored)) return true;
+    return false;
+}
+
+static void copy_part(const struct exec_machine *machine, const struct exec_array *array, int device, const struct exec_region *region, float *values, bool into_arena)
 {
     struct exec_machine at_layer = *machine; /* with its own index of the layer */
-    const struct model_tensor *tensor = &machine->s->program->tensors[machine->s->values[array->value].tensor];
-    int64_t first = array->layers_dim >= 0 ? 0 : array->layer, end = array->layers_dim >= 0 ? array->shape[array->layers_dim] : array->layer + 1;
-    for (int64_t layer = first; layer < end; layer++) {
-        at_layer.index[tensor->layers] = layer;
-        for (int device = 0; device < machine->device_count; device++) {
-            struct part part;
-            part_of(&at_layer, array, device, layer, &part);
-            copy_part(&part, from, to);
-        }
+    struct overlap overlap;
+    if (!find_overlap(machine, array, device, region, &overlap)) return;
+    for (int64_t layer = overlap.first_layer; layer < overlap.end_layer; layer++) {
+        at_layer.index[tensor_of(machine, array)->layers] = layer;
+        float *local = (float *)(void *)exec_address(&at_layer, array->value, device);
+        copy_layer(&overlap, local, values + (layer - overlap.first_layer) * overlap.layer_stride, into_arena);
     }
 }
 
-void exec_scatter(const struct exec_machine *machine, const struct exec_array *array, const float *whole)
+void exec_scatter(const struct exec_machine *machine, const struct exec_array *array, const struct exec_region *region, float *values)
 {
-    copy_array(machine, array, whole, NULL);
+    for (int device = machine->first_device; device < machine->end_device; device++) copy_part(machine, array, device, region, values, true);
 }
 
-void exec_gather(const struct exec_machine *machine, const struct exec_array *array, float *whole)
+void exec_gather(const struct exec_machine *machine, const struct exec_array *array, int device, const struct exec_region *region, float *values)
 {
-    copy_array(machine, array, NULL, whole);
+    copy_part(machine, array, device, region, values, false);
+}
+
+unsigned exec_array_axes(const struct exec_machine *machine, const struct exec_array *array)
+{
+    unsigned axes = 0;
+    for (int d = 0; d < tensor_of(machine, array)->rank; d++) axes |= machine->s->values[array->value].spec[d];
+    return axes;
+}
+
+struct exec_region exec_whole(const struct exec_array *array)
+{
+    struct exec_region region = {.origin = {0}};
+    memcpy(region.extent, array->shape, (size_t)array->rank * sizeof array->shape[0]);
+    return region;
 }

@@ -34,13 +34,16 @@ void reports_run_text(const struct reports_prediction *r, struct base_text *out)
     const struct reports_measured *m = r->measured;
     const struct sim_prediction *p = r->prediction;
     char tokens[BASE_HUMANE], step[BASE_HUMANE], bytes[BASE_HUMANE];
-    base_putf(out, "%s on %s, mesh data %d x model %d, run here in one process\n\n", r->checked->model_text, r->checked->topology_text, p->mesh[0], p->mesh[1]);
+    const char *ranks = m->rank_count == 1 ? "one rank" : base_print(out->arena, "%d ranks", m->rank_count);
+    base_putf(out, "%s on %s, mesh data %d x model %d, run here %s %s\n\n", r->checked->model_text, r->checked->topology_text, p->mesh[0], p->mesh[1], m->rank_count ? "on" : "in",
+              m->rank_count ? ranks : "one process");
     if (!m->step_count) {
         base_putf(out, "Nothing to do: %lld steps were done before.\n", (long long)m->first_step);
         return;
     }
     put_steps(m, out);
-    base_putf(out, "\n%s tokens/s, %s a step, all devices one after the other\n", base_format_count(tokens, p->tokens_per_s), base_format_seconds(step, p->step_s));
+    base_putf(out, "\n%s tokens/s, %s a step%s\n", base_format_count(tokens, p->tokens_per_s), base_format_seconds(step, p->step_s),
+              m->rank_count ? "" : ", all devices one after the other");
     put_share("contractions", p->compute_s, p->step_s, out);
     put_share("elementwise", p->memory_bound_s, p->step_s, out);
     put_share("collectives", p->exposed_communication_s, p->step_s, out);

@@ -8,7 +8,7 @@
 /* ---- one prediction (prediction.c) ---- */
 
 /* A run's steps; what it measured else stands where a prediction's figures stand. */
-struct reports_measured { int64_t first_step, step_count; const double *loss, *gradient_norm, *step_s; };
+struct reports_measured { int rank_count; /* 0: all devices in one process */ int64_t first_step, step_count; const double *loss, *gradient_norm, *step_s; };
 
 struct reports_prediction {
     struct sim_plan_text plan;

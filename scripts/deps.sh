@@ -13,6 +13,8 @@ libcairo2-dev           plots/canvas.c
 fonts-dejavu-core       text in pictures
 libopenblas-dev         exec/gemm.c
 zlib1g-dev              exec/gzip.c
+libopenmpi-dev          exec/comm.c
+openmpi-bin             mpirun, which starts the ranks of a run
 libcmocka-dev           tests
 '
 

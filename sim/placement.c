@@ -74,6 +74,18 @@ enum base_status sim_placement_build(struct base_arena *arena, const struct topo
     return BASE_OK;
 }
 
+/* Steps of either, the bytes that each sends, and those that it adds up: read twice and written once. */
+bool sim_all_reduce_doubles(const struct sim_placement *placement, int axes, double bytes)
+{
+    const double *c = placement->profile.constants;
+    int size = placement->loads[axes].group_size, doublings = 0;
+    if (size < 2 || has_torus(&placement->topology) || !(c[SIM_HBM_BYTES_PER_S] > 0)) return false;
+    while (1 << doublings < size) doublings++;
+    double share = (size - 1.0) / size, byte_s = placement->seconds_per_byte[axes] / share, add_s = 3 / c[SIM_HBM_BYTES_PER_S];
+    double ring_s = 2 * (size - 1) * c[SIM_HOP_LATENCY_S] + share * bytes * (2 * byte_s + add_s);
+    return doublings * (c[SIM_HOP_LATENCY_S] + bytes * (byte_s + add_s)) < ring_s;
+}
+
 /* Passes round the ring, and how many bytes are gathered in one, as multiples of the operand and of the group. A ring
  * all-to-all moves a quarter of what an all-gather does (each byte goes a quarter of the way round). */
 double sim_collective_s(const struct sim_placement *placement, enum sim_collective kind, int axes, double bytes)

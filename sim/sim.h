@@ -90,6 +90,8 @@ struct sim_placement {
 /* placement.c */
 enum base_status sim_placement_build(struct base_arena *arena, const struct topo_topology *topology, const struct topo_mesh_request *request, const char *software,
                                      const struct base_json *overrides, struct sim_placement *out, struct base_error *error);
+/* An all-reduce goes by recursive doubling where that takes less time than a ring: few bytes, no torus. */
+bool sim_all_reduce_doubles(const struct sim_placement *placement, int axes, double bytes);
 /* Seconds of one collective; bytes are one device's operand. */
 double sim_collective_s(const struct sim_placement *placement, enum sim_collective kind, int axes, double bytes);
 

@@ -177,7 +177,8 @@ static int64_t elements_of(const struct exec_array *array)
 static float *whole_array(struct base_arena *arena, const struct rig *rig, int which)
 {
     float *whole = base_new(arena, float, elements_of(&rig->arrays[which]));
-    exec_gather(&rig->machine, &rig->arrays[which], whole);
+    struct exec_region all = exec_whole(&rig->arrays[which]);
+    for (int device = 0; device < rig->machine.device_count; device++) exec_gather(&rig->machine, &rig->arrays[which], device, &all, whole);
     return whole;
 }
 
@@ -343,7 +344,8 @@ static void move_array(struct base_arena *arena, struct rig *rig, int which, con
     int64_t count = elements_of(&rig->arrays[which]);
     float *moved = base_new(arena, float, count);
     for (int64_t j = 0; j < count; j++) moved[j] = start[j] + (float)step * direction[j];
-    exec_scatter(&rig->machine, &rig->arrays[which], moved);
+    struct exec_region all = exec_whole(&rig->arrays[which]);
+    exec_scatter(&rig->machine, &rig->arrays[which], &all, moved);
 }
 
 /* Along its own direction the loss changes by the gradient's length; a wrong component would make it longer than that. */
@@ -699,14 +701,18 @@ static void initial_values_have_their_spreads(struct base_arena *arena)
         float *values = base_new(arena, float, count), *again = base_new(arena, float, count);
         double fan = rows[i].spread > 0 ? 0 : strstr(rows[i].path, "wo") ? 200 : 24, spread = rows[i].spread > 0 ? rows[i].spread : sqrt(1 / fan), sum = 0;
         TEST_ROW("%s", rows[i].path);
-        exec_initial_values(&plan, &array, values);
-        exec_initial_values(&plan, &array, again);
+        struct exec_region all = exec_whole(&array), corner = {{7, 5}, {2, 3}};
+        float part[6];
+        exec_initial_values(&plan, &array, &all, values);
+        exec_initial_values(&plan, &array, &all, again);
         assert_memory_equal(values, again, (size_t)count * sizeof *values);
         for (int64_t j = 0; j < count; j++) sum += (double)values[j];
         assert_near(norm_of(values, count) / sqrt((double)count), spread, 0.06);
         assert_true(fabs(sum / (double)count) < 5 * spread / sqrt((double)count));
+        exec_initial_values(&plan, &array, &corner, part);
+        for (int j = 0; j < 6; j++) assert_true(part[j] == values[(7 + j / 3) * array.shape[1] + 5 + j % 3]);
         plan.seed = 4;
-        exec_initial_values(&plan, &array, again);
+        exec_initial_values(&plan, &array, &all, again);
         assert_memory_not_equal(values, again, (size_t)count * sizeof *values);
     }
 }

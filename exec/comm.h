@@ -1,0 +1,13 @@
+/* Private to meshwright-rank: ranks over MPI. */
+#ifndef EXEC_COMM_H
+#define EXEC_COMM_H
+
+#include "exec/exec.h"
+
+/* Begins MPI. What ends the run from within is told to `say` first; it may be called once, and returns. */
+enum base_status exec_comm_begin(struct exec_transport *out, void (*say)(const char *text), struct base_error *error);
+/* Ends every rank at once with that status. Does not return. */
+void exec_comm_abort(enum base_status status);
+void exec_comm_end(void);
+
+#endif
