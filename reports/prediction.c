@@ -168,6 +168,16 @@ static void put_constants(struct base_json_writer *w, const struct sim_profile *
     base_json_close(w, ']');
 }
 
+/* What the compiler of that software does behind the partitioner. */
+static void put_passes(struct base_json_writer *w, const struct sim_plan *plan)
+{
+    base_json_key(w, "passes");
+    base_json_open_inline(w, '[');
+    for (int i = 0; i < SIM_PASS_COUNT; i++)
+        if (!plan->as_partitioned && (plan->placement->profile.passes & 1u << i)) base_json_put_string(w, sim_pass_name((enum sim_pass)i));
+    base_json_close(w, ']');
+}
+
 void reports_prediction_json(const struct reports_prediction *r, bool compact, struct base_text *out)
 {
     struct base_json_writer w = {.text = out, .compact = compact};
@@ -198,6 +208,7 @@ void reports_prediction_json(const struct reports_prediction *r, bool compact, s
         }
         base_json_close(&w, ']');
     }
+    if (!r->measured) put_passes(&w, r->checked);
     if (!r->measured) put_constants(&w, &r->checked->placement->profile);
     base_json_close(&w, '}');
 }

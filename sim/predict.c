@@ -130,7 +130,7 @@ static enum base_status rematerialize(struct sim_cache *cache, const struct sim_
 {
     double capacity_bytes = p->placement->profile.constants[SIM_CAPACITY_BYTES];
     bool trains = plan->options.step == MODEL_STEP_TRAIN || plan->options.step == MODEL_STEP_GRADIENT;
-    bool applies = p->placement->profile.rematerialize && !plan->executable && plan->options.remat == MODEL_REMAT_NONE && trains && !plan->options.flash_attention && !plan->config->scan_layers;
+    bool applies = (p->placement->profile.passes & 1u << SIM_PASS_REMATERIALIZE) && !plan->as_partitioned && !plan->executable && plan->options.remat == MODEL_REMAT_NONE && trains && !plan->options.flash_attention && !plan->config->scan_layers;
     unsigned dropped_roles = applies && priced->peak_bytes > capacity_bytes ? droppable_roles(p) : 0;
     if (!dropped_roles) return BASE_OK;
     const struct sim_program *program;

@@ -53,10 +53,12 @@ static int find_constant(const char *name)
     return -1;
 }
 
+/* As the tables call them. */
+static const char *const platforms[] = {[TOPO_TPU] = "tpu", [TOPO_GPU] = "gpu", [TOPO_CPU] = "cpu", [TOPO_LOCAL] = "local"};
+
 /* The platform's constants fill what the catalogue leaves open. */
 static enum base_status from_platform(struct base_arena *arena, const struct topo_topology *topology, struct sim_profile *profile, struct base_error *error)
 {
-    static const char *const platforms[] = {[TOPO_TPU] = "tpu", [TOPO_GPU] = "gpu", [TOPO_CPU] = "cpu", [TOPO_LOCAL] = "local"};
     struct base_csv csv;
     BASE_TRY(base_csv_open_text(&csv, arena, "constants.csv", embedded_sim_constants_csv, error));
     for (bool more = true;;) {
@@ -71,29 +73,58 @@ static enum base_status from_platform(struct base_arena *arena, const struct top
     }
 }
 
-static enum base_status from_software(struct base_arena *arena, const char *software, struct sim_profile *profile, struct base_error *error)
+static const char *const passes[SIM_PASS_COUNT] = {
+    [SIM_PASS_HOIST_GRADIENT_ALL_REDUCE] = "hoist_gradient_all_reduce", [SIM_PASS_CREATE_REDUCE_SCATTERS] = "create_reduce_scatters",
+    [SIM_PASS_REASSOCIATE_ALL_REDUCE] = "reassociate_all_reduce", [SIM_PASS_REMATERIALIZE] = "rematerialize",
+};
+
+const char *sim_pass_name(enum sim_pass pass)
 {
-    enum { MOST_SOFTWARE = 32 };
+    return passes[pass];
+}
+
+/* "a b c" to bits. The table is ours: what is wrong with it is a mistake of ours. */
+static enum base_status read_passes(const char *text, unsigned *out, struct base_error *error)
+{
+    *out = 0;
+    for (const char *at = text; *at;) {
+        size_t length = strcspn(at, " ");
+        int pass = 0;
+        while (pass < SIM_PASS_COUNT && (strncmp(passes[pass], at, length) != 0 || passes[pass][length])) pass++;
+        if (pass == SIM_PASS_COUNT) return base_fail(error, BASE_INTERNAL, "software.csv: \"%.*s\" is no pass of passes.csv", (int)length, at);
+        *out |= 1u << pass;
+        at += length + strspn(at + length, " ");
+    }
+    return BASE_OK;
+}
+
+static enum base_status unknown_software(const char *software, bool named, const char *const *known, int count, struct base_error *error)
+{
+    const char *nearest = base_nearest(software, known, count);
+    if (named) return base_fail(error, BASE_INPUT, "software: %s is known by name, but not modelled yet; t5x is", software);
+    return base_fail(error, BASE_INPUT, "software: \"%.60s\" is unknown%s%s; t5x is modelled", software, nearest ? ": is meant " : "", nearest ? nearest : "");
+}
+
+/* The row of the software on the platform. */
+static enum base_status from_software(struct base_arena *arena, const struct topo_topology *topology, const char *software, struct sim_profile *profile, struct base_error *error)
+{
+    enum { MOST_SOFTWARE = 64 };
     const char *known[MOST_SOFTWARE];
     int known_count = 0;
+    bool named = false;
     struct base_csv csv;
     BASE_TRY(base_csv_open_text(&csv, arena, "software.csv", embedded_sim_software_csv, error));
     for (bool more = true;;) {
         BASE_TRY(base_csv_next(&csv, &more, error));
-        if (!more) break;
+        if (!more) return unknown_software(software, named, known, known_count, error);
         const char *name = base_csv_field(&csv, 0);
         if (known_count < MOST_SOFTWARE) known[known_count++] = base_copy(arena, name);
         if (strcmp(name, software) != 0) continue;
-        if (!strcmp(base_csv_field(&csv, base_csv_column(&csv, "known")), "0"))
-            return base_fail(error, BASE_INPUT, "software: %s is known by name, but not modelled yet; t5x is", software);
-        profile->hoist_gradient_all_reduce = *base_csv_field(&csv, base_csv_column(&csv, "hoist_gradient_all_reduce")) == '1';
-        profile->reduce_scatter = *base_csv_field(&csv, base_csv_column(&csv, "reduce_scatter")) == '1';
-        profile->reassociate_all_reduce = *base_csv_field(&csv, base_csv_column(&csv, "reassociate_all_reduce")) == '1';
-        profile->rematerialize = *base_csv_field(&csv, base_csv_column(&csv, "rematerialize")) == '1';
-        return BASE_OK;
+        named = true;
+        bool modelled = *base_csv_field(&csv, base_csv_column(&csv, "known")) == '1';
+        if (modelled && !strcmp(base_csv_field(&csv, base_csv_column(&csv, "platform")), platforms[topology->kind]))
+            return read_passes(base_csv_field(&csv, base_csv_column(&csv, "passes")), &profile->passes, error);
     }
-    const char *nearest = base_nearest(software, known, known_count);
-    return base_fail(error, BASE_INPUT, "software: \"%.60s\" is unknown%s%s; t5x is modelled", software, nearest ? ": is meant " : "", nearest ? nearest : "");
 }
 
 /* Bytes become whole numbers; rates are far below. What is divided by the smallest is still finite. */
@@ -128,7 +159,7 @@ enum base_status sim_profile_build(struct base_arena *arena, const struct topo_t
     snprintf(out->name, sizeof out->name, "%s%s", prefixes[topology->kind], topology->chip.name);
     from_chip(topology, out);
     BASE_TRY(from_platform(arena, topology, out, error));
-    BASE_TRY(from_software(arena, software, out, error));
+    BASE_TRY(from_software(arena, topology, software, out, error));
     BASE_TRY(from_user(overrides, out, error));
     for (int i = 0; i < BASE_COUNT(needed); i++)
         if (!(out->constants[needed[i]] > 0))

@@ -1,5 +1,6 @@
 /* From a plan to its sharded program. A model's program is built once for all shardings of it; a sharding is worked out
  * once for all plans that share model, rules, mesh and options, and kept as its price list. */
+#include "sim/passes.h"
 #include "sim/programs.h"
 
 #include <string.h>
@@ -23,16 +24,12 @@ static struct model_options model_options_of(const struct sim_plan *plan, enum m
 
 static struct sim_sharding_options sharding_options_of(const struct sim_plan *plan)
 {
-    const struct sim_profile *profile = &plan->placement->profile;
     struct sim_sharding_options sharding;
     memset(&sharding, 0, sizeof sharding);
     for (int a = 0; a < 2; a++) sharding.one[a] = plan->placement->axis_sizes[a] == 1;
     sharding.sequence_parallel = plan->sequence_parallel;
-    sharding.as_partitioned = plan->as_partitioned;
+    sharding.as_partitioned = true; /* what a compiler does afterwards are passes of their own */
     sharding.optimizer_partitioning = plan->optimizer_partitioning;
-    sharding.hoist_gradient_all_reduce = profile->hoist_gradient_all_reduce && plan->options.microbatches && !plan->as_partitioned;
-    sharding.reduce_scatter = profile->reduce_scatter;
-    sharding.reassociate_all_reduce = profile->reassociate_all_reduce && !plan->as_partitioned;
     sharding.executable = plan->executable;
     return sharding;
 }
@@ -48,6 +45,11 @@ static const struct model_program *find_model_program(struct sim_cache *cache, c
     model_program_build(&cache->arena, plan->config, options, program);
     sim_cache_store(cache, program);
     return program;
+}
+
+static unsigned passes_of(const struct sim_plan *plan)
+{
+    return plan->as_partitioned ? 0 : plan->placement->profile.passes;
 }
 
 /* What is stored, what runs together and when it dies: by what the executor does, or by what a compiler would. */
@@ -70,6 +72,7 @@ static enum base_status make(struct sim_cache *cache, const struct sim_plan *pla
     base_arena_reset(&cache->scratch);
     struct sim_sharded *sharded = base_new(arena, struct sim_sharded, 1);
     BASE_TRY(sim_partition(arena, source, options, sharded, error));
+    sim_passes_run(arena, passes_of(plan), sharded);
     lay_out(arena, plan, sharded);
     if (sharded->shape_count > SIM_MOST_SHAPES) return base_fail(error, BASE_INTERNAL, "a program of more than %d local shapes", SIM_MOST_SHAPES);
     if (sharded->op_count > SIM_MOST_DISTINCT) return base_fail(error, BASE_INTERNAL, "a program of more than %d operations", SIM_MOST_DISTINCT);
@@ -87,6 +90,8 @@ static void begin_key(struct sim_cache *cache, const struct sim_plan *plan, cons
     sim_key_text(cache, plan->rules_text);
     sim_key_bytes(cache, options, sizeof *options);
     sim_key_bytes(cache, sharding, sizeof *sharding);
+    const unsigned passes = passes_of(plan);
+    sim_key_bytes(cache, &passes, sizeof passes);
     sim_key_bytes(cache, relation, sizeof relation);
 }
 

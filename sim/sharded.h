@@ -10,7 +10,7 @@ struct sim_sharding_options {
     bool one[2];                        /* the mesh axis has one device: nothing is sharded over it */
     bool sequence_parallel, as_partitioned;
     enum sim_optimizer_partitioning optimizer_partitioning;
-    bool hoist_gradient_all_reduce, reduce_scatter, reassociate_all_reduce;
+    bool hoist_gradient_all_reduce, reduce_scatter, reassociate_all_reduce; /* off: passes do that (passes.c) */
     bool executable;                    /* for the executor to run */
     struct sim_extents extents;         /* for the choices that depend on sizes; they are noted there */
 };

@@ -58,13 +58,16 @@ enum sim_constant {
     SIM_FLOP_PER_S, SIM_HBM_BYTES_PER_S, SIM_LINK_BYTES_PER_S, SIM_NIC_BYTES_PER_S, SIM_MATRIX_UNIT_DIM, SIM_MATMUL_EFFICIENCY_FRAC, SIM_HBM_EFFICIENCY_FRAC, SIM_LINK_EFFICIENCY_FRAC, SIM_MULTI_AXIS_LINK_EFFICIENCY_FRAC, SIM_KERNEL_LATENCY_S, SIM_COLLECTIVE_LATENCY_S, SIM_HOP_LATENCY_S,
     SIM_RESERVED_BYTES, SIM_CAPACITY_BYTES, SIM_FRAGMENTATION_FRAC, SIM_REMATERIALIZATION_MIN_BYTES, SIM_CONSTANT_COUNT
 };
+/* What a compiler does to the program behind the partitioner (passes.csv, in its order). */
+enum sim_pass { SIM_PASS_HOIST_GRADIENT_ALL_REDUCE, SIM_PASS_CREATE_REDUCE_SCATTERS, SIM_PASS_REASSOCIATE_ALL_REDUCE, SIM_PASS_REMATERIALIZE, SIM_PASS_COUNT };
+const char *sim_pass_name(enum sim_pass pass);
+
 struct sim_profile {
     char name[64];                                /* "tpu_v4" */
     double constants[SIM_CONSTANT_COUNT];
     const char *kinds[SIM_CONSTANT_COUNT];        /* "vendor", "measured", "assumed", "inferred", "given" */
     const char *sources[SIM_CONSTANT_COUNT];
-    /* The compiler passes of the software of that time (software.csv). */
-    bool hoist_gradient_all_reduce, reduce_scatter, reassociate_all_reduce, rematerialize;
+    unsigned passes;                              /* bits of enum sim_pass: those of the software of that time on that platform (software.csv) */
 };
 const char *sim_constant_name(enum sim_constant constant);
 /* The profile of a topology's chip under a software; overrides is a profile document ({"constants": {name: value}}) or

@@ -703,6 +703,58 @@ static void gradients_leave_the_microbatch_loop(struct base_arena *arena)
     sim_cache_free(cache);
 }
 
+/* Two gradients that meet in a sum are reduced once: where the compiler has the pass, q, k and v's input gets one all-reduce in
+ * place of three in each of three layers. */
+static void sums_of_all_reduces_are_reduced_once(struct base_arena *arena)
+{
+    struct sim_cache *cache = sim_cache_new(arena);
+    struct sim_prediction prediction;
+    int64_t counts[2];
+    for (int gpu = 0; gpu < 2; gpu++) {
+        struct sim_plan_text text = plan_text(arena, "model=" SMALL_DECODER " num_partitions=2 batch_size=32 targets_length=24 optimizer=sgd");
+        text.values[SIM_TOPOLOGY] = gpu ? "a100-80g:1x4" : "v4:2x2x1";
+        struct sim_plan plan = checked(cache, arena, &text, MODEL_STEP_TRAIN, false);
+        struct sim_detail detail = collectives_of(cache, arena, &plan, &prediction);
+        counts[gpu] = 0;
+        for (int i = 0; i < detail.collective_count; i++)
+            if (detail.collectives[i].axes == SIM_TENSOR && detail.collectives[i].dtype == MODEL_BFLOAT16) counts[gpu] += detail.collectives[i].count;
+    }
+    assert_int_equal(counts[0] - counts[1], 2 * 3);
+    sim_cache_free(cache);
+}
+
+/* Every pass of a software is in the table of passes, and its compiler had it by then; every row names its source. */
+static void passes_are_older_than_the_software(struct base_arena *arena)
+{
+    char since[SIM_PASS_COUNT][16];
+    struct base_csv csv;
+    struct base_error error;
+    bool more = true;
+    int count = 0;
+    assert_ok(base_csv_open(&csv, arena, "sim/passes.csv", &error), &error);
+    for (assert_ok(base_csv_next(&csv, &more, &error), &error); more; assert_ok(base_csv_next(&csv, &more, &error), &error), count++) {
+        assert_in_range(count, 0, SIM_PASS_COUNT - 1);
+        assert_string_equal(base_csv_field(&csv, base_csv_column(&csv, "pass")), sim_pass_name((enum sim_pass)count));
+        assert_true(*base_csv_field(&csv, base_csv_column(&csv, "source")));
+        snprintf(since[count], sizeof since[count], "%s", base_csv_field(&csv, base_csv_column(&csv, "since")));
+    }
+    base_csv_close(&csv);
+    assert_int_equal(count, SIM_PASS_COUNT);
+    int passes = 0;
+    assert_ok(base_csv_open(&csv, arena, "sim/software.csv", &error), &error);
+    for (assert_ok(base_csv_next(&csv, &more, &error), &error); more; assert_ok(base_csv_next(&csv, &more, &error), &error)) {
+        const char *names = base_csv_field(&csv, base_csv_column(&csv, "passes")), *date = base_csv_field(&csv, base_csv_column(&csv, "date"));
+        for (int p = 0; p < SIM_PASS_COUNT; p++) {
+            if (!strstr(names, sim_pass_name((enum sim_pass)p))) continue;
+            assert_true(strcmp(since[p], date) <= 0);
+            assert_true(*base_csv_field(&csv, base_csv_column(&csv, "source")));
+            passes++;
+        }
+    }
+    base_csv_close(&csv);
+    assert_true(passes > 0);
+}
+
 /* ---- prices by hand ---- */
 
 static const struct sim_entry *entry_named(const struct sim_timeline *timeline, const char *name, enum model_phase phase)
@@ -1312,6 +1364,8 @@ static const struct test tests[] = {
     TEST(collectives_are_those_of_the_partitioner),
     TEST(zero3_gathers_every_kernel),
     TEST(gradients_leave_the_microbatch_loop),
+    TEST(sums_of_all_reduces_are_reduced_once),
+    TEST(passes_are_older_than_the_software),
     TEST(contractions_are_padded_to_the_matrix_unit),
     TEST(updates_are_bound_by_memory),
     TEST(collectives_cost_what_rings_do),
