@@ -1,5 +1,6 @@
 /* `layout`: which part of a global batch each host reads. */
 #include "commands/commands.h"
+#include "commands/table.h"
 #include "model/model.h"
 #include "topo/topo.h"
 
@@ -45,31 +46,12 @@ static enum base_status read_layout(struct base_arena *arena, const struct base_
 
 /* ---- JSON ---- */
 
-static void put_data_axis(struct base_json_writer *writer, const struct model_axes *axes)
-{
-    base_json_key(writer, "data_axis");
-    if (axes->count < 2) {
-        base_json_put_string(writer, axes->count ? axes->names[0] : NULL);
-        return;
-    }
-    base_json_open_inline(writer, '[');
-    for (int i = 0; i < axes->count; i++) base_json_put_string(writer, axes->names[i]);
-    base_json_close(writer, ']');
-}
-
-static void put_member_int(struct base_json_writer *writer, const char *key, int64_t value)
-{
-    base_json_key(writer, key);
-    base_json_put_int(writer, value);
-}
-
 static void put_process(struct base_json_writer *writer, int process, const struct topo_process_layout *layout)
 {
     base_json_open_inline(writer, '{');
-    put_member_int(writer, "process", process);
-    put_member_int(writer, "shard_id", layout->shard_id);
-    base_json_key(writer, "first_in_replica_set");
-    base_json_put_bool(writer, layout->first_in_replica_set);
+    base_json_member_int(writer, "process", process);
+    base_json_member_int(writer, "shard_id", layout->shard_id);
+    base_json_member_bool(writer, "first_in_replica_set", layout->first_in_replica_set);
     base_json_close(writer, '}');
 }
 
@@ -77,15 +59,16 @@ static void layout_json(const struct reading *reading, struct base_json_writer *
 {
     const struct topo_data_layout *layout = &reading->layout;
     base_json_open(writer, '{');
-    put_data_axis(writer, &reading->data_axis);
+    base_json_key(writer, "data_axis");
+    commands_put_axes(writer, &reading->data_axis);
     base_json_key(writer, "mesh");
     base_json_open_inline(writer, '{');
-    for (int i = 0; i < reading->mesh.axis_count; i++) put_member_int(writer, reading->mesh.axes[i], reading->mesh.shape[i]);
+    for (int i = 0; i < reading->mesh.axis_count; i++) base_json_member_int(writer, reading->mesh.axes[i], reading->mesh.shape[i]);
     base_json_close(writer, '}');
     base_json_key(writer, "batch_size");
     if (layout->has_batch_size) base_json_put_int(writer, layout->batch_size);
     else base_json_put_null(writer);
-    put_member_int(writer, "num_shards", layout->num_shards);
+    base_json_member_int(writer, "num_shards", layout->num_shards);
     base_json_key(writer, "processes");
     base_json_open(writer, '[');
     for (int i = 0; i < layout->process_count; i++) put_process(writer, i, &layout->processes[i]);
