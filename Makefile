@@ -8,7 +8,7 @@ CFLAGS  ?= -O2
 LDFLAGS ?=
 
 rooms    := base topo model sim tuner exec plots reports commands
-packages := libcjson libpcre2-8 cairo cairo-svg cairo-pdf cairo-png
+packages := libcjson libpcre2-8 gsl cairo cairo-svg cairo-pdf cairo-png
 
 # Contracted multiply-adds would make results differ between machines, so they are off whatever CFLAGS says.
 language := -std=c11 -D_POSIX_C_SOURCE=200809L -ffp-contract=off

@@ -57,6 +57,19 @@ void reports_accuracy_add(struct reports_accuracy *accuracy, const struct report
 void reports_accuracy_text(const struct reports_accuracy *accuracy, const char *path, struct base_text *out);
 void reports_accuracy_json(const struct reports_accuracy *accuracy, bool compact, struct base_text *out);
 
+/* ---- calibration (calibration_report.c) ---- */
+
+struct reports_calibration {
+    const struct sim_calibration *calibration;
+    const struct sim_measurement *measurements;
+    int measurement_count;
+    const struct base_json *start;  /* the profile that was calibrated further, or NULL */
+    const char *name;               /* of the profile; NULL: the chip's */
+};
+/* The document is a profile: --profile takes it. */
+void reports_calibration_json(const struct reports_calibration *report, bool compact, struct base_text *out);
+void reports_calibration_text(const struct reports_calibration *report, const char *path, struct base_text *out);
+
 /* ---- what launches a plan (launch_gin.c, launch_jax.c, launch_slurm.c) ---- */
 
 /* gin: a run file of T5X, which model_gin_read and sim_plan_from_gin turn into the same plan again; what gin has no word for

@@ -9,6 +9,7 @@ build-essential         C compiler, make
 pkg-config              finds the libraries
 libcjson-dev            base/json.c
 libpcre2-dev            model/pattern.c
+libgsl-dev              sim/calibrate.c
 libcairo2-dev           plots/canvas.c
 fonts-dejavu-core       text in pictures
 libopenblas-dev         exec/gemm.c

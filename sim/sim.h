@@ -283,6 +283,35 @@ enum base_status sim_executable_program(struct sim_cache *cache, struct base_are
 /* The sharded program as text, for `predict --program`. */
 enum base_status sim_program_print(struct sim_cache *cache, const struct sim_plan *plan, struct base_text *out, struct base_error *error);
 
+/* ---- calibration (calibration.c): which constants explain what was measured ---- */
+
+enum { SIM_MOST_CALIBRATED = 4 };
+struct sim_measurement {
+    struct sim_plan_text plan;
+    const char *place;              /* "runs.csv: line 7": for messages */
+    double step_s;
+    double communication_s;         /* of one device in that step; negative: not measured */
+};
+struct sim_calibrated { enum sim_constant constant; double before, after, low, high; /* 95 % of its distribution */ };
+struct sim_calibration_error { double mean_frac, median_frac; }; /* of |predicted / measured - 1| of step times */
+struct sim_calibration {
+    char chip[64];
+    struct sim_calibrated constants[SIM_MOST_CALIBRATED];
+    int constant_count, fold_count;
+    struct sim_calibration_error before, after, cross_validated;
+    double *predicted_before_s, *predicted_after_s, *cross_validated_s; /* per measurement; the last by a fit without it */
+};
+struct sim_calibrate {
+    const struct base_json *start;              /* a profile document over the catalogue's constants, or NULL */
+    const struct sim_measurement *measurements; /* of one chip */
+    int count;
+    void (*progress)(void *where, const char *what, int64_t done, int64_t total); /* or NULL */
+    void *progress_where;
+};
+/* Robust least squares around the constants that are there; at most four move. Deterministic. BASE_INPUT names the
+ * measurement whose plan is refused, or that is of another chip. The cache is left with start as its override. */
+enum base_status sim_calibrate(struct sim_cache *cache, struct base_arena *arena, const struct sim_calibrate *request, struct sim_calibration *out, struct base_error *error);
+
 /* ---- one operation by itself (operation.c) ---- */
 
 enum { SIM_MOST_OPERATION_COLLECTIVES = 16 };

@@ -1,0 +1,193 @@
+/* `calibrate`: measured steps in, a profile out whose constants explain them. */
+#include "commands/commands.h"
+#include "reports/reports.h"
+#include "sim/sim.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LARGEST_RUN_BYTES = 64 << 20, MOST_MEASUREMENTS = 10000 };
+
+struct measured { struct sim_measurement *rows; int count, capacity; };
+
+static enum base_status add(struct base_arena *arena, struct measured *measured, struct sim_measurement row, struct base_error *error)
+{
+    if (measured->count == MOST_MEASUREMENTS) return base_fail(error, BASE_INPUT, "%s: is one measurement too many; %d at most", row.place, MOST_MEASUREMENTS);
+    if (measured->count == measured->capacity) {
+        int capacity = measured->capacity ? 2 * measured->capacity : 64;
+        struct sim_measurement *rows = base_new(arena, struct sim_measurement, capacity);
+        if (measured->count) memcpy(rows, measured->rows, sizeof *rows * (size_t)measured->count);
+        measured->rows = rows;
+        measured->capacity = capacity;
+    }
+    measured->rows[measured->count++] = row;
+    return BASE_OK;
+}
+
+/* ---- a table, as sweep reads it ---- */
+
+/* 0: not measured. Tokens are target tokens, as T5X counts them. */
+static enum base_status read_step_s(const struct base_csv *csv, const struct sim_plan_text *plan, double *out, struct base_error *error)
+{
+    const char *step = base_csv_field(csv, base_csv_column(csv, "measured_step_s")), *tokens = base_csv_field(csv, base_csv_column(csv, "measured_tokens_per_s"));
+    double tokens_per_s;
+    int64_t batch, length;
+    *out = 0;
+    if (*step) return base_parse_double(step, "measured_step_s", 1e-12, 1e9, out, error);
+    if (!*tokens) return BASE_OK;
+    BASE_TRY(base_parse_double(tokens, "measured_tokens_per_s", 1e-9, 1e18, &tokens_per_s, error));
+    BASE_TRY(base_parse_int(plan->values[SIM_BATCH_SIZE], "batch_size", 1, INT32_MAX, &batch, error));
+    BASE_TRY(base_parse_int(plan->values[SIM_TARGETS_LENGTH], "targets_length", 1, INT32_MAX, &length, error));
+    *out = (double)batch * (double)length / tokens_per_s;
+    return BASE_OK;
+}
+
+static enum base_status read_row(struct base_arena *arena, const struct base_csv *csv, struct measured *measured, struct base_error *error)
+{
+    struct sim_measurement row = {.place = base_print(arena, "%s: line %lld", csv->path, (long long)csv->line_number), .communication_s = -1};
+    if (csv->field_count != csv->column_count) return base_fail(error, BASE_INPUT, "%s has %d fields; the header has %d", row.place, csv->field_count, csv->column_count);
+    for (int k = 0; k < SIM_KEY_COUNT; k++) row.plan.values[k] = base_copy(arena, base_csv_field(csv, base_csv_column(csv, sim_key_names[k])));
+    if (read_step_s(csv, &row.plan, &row.step_s, error) != BASE_OK) return base_fail_in(error, "%s", row.place);
+    return row.step_s > 0 ? add(arena, measured, row, error) : BASE_OK;
+}
+
+static enum base_status read_table(struct base_arena *arena, const char *path, struct measured *measured, struct base_error *error)
+{
+    struct base_csv csv;
+    BASE_TRY(base_csv_open(&csv, arena, path, error));
+    enum base_status status = BASE_OK;
+    if (base_csv_column(&csv, "measured_step_s") < 0 && base_csv_column(&csv, "measured_tokens_per_s") < 0)
+        status = base_fail(error, BASE_INPUT, "%s: line 1: a column measured_step_s or measured_tokens_per_s is needed, as sweep reads them", path);
+    for (bool more = true; status == BASE_OK;) {
+        status = base_csv_next(&csv, &more, error);
+        if (status != BASE_OK || !more) break;
+        status = read_row(arena, &csv, measured, error);
+    }
+    base_csv_close(&csv);
+    return status;
+}
+
+/* ---- what `run --json` wrote ---- */
+
+static double number_of(const struct base_json *object, const char *key)
+{
+    const struct base_json *value = object ? base_json_get(object, key) : NULL;
+    return value && value->kind == BASE_JSON_NUMBER ? value->number : (double)NAN;
+}
+
+static int by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* The median step, since the first ones warm up; the mean where the steps are not listed. */
+static double typical_step_s(struct base_arena *arena, const struct base_json *run)
+{
+    const struct base_json *steps = base_json_get(run, "step_s");
+    if (!steps || steps->kind != BASE_JSON_ARRAY || !steps->count) return number_of(base_json_get(run, "time"), "step_s");
+    double *sorted = base_new(arena, double, steps->count);
+    int count = 0;
+    for (const struct base_json *step = steps->child; step; step = step->next) sorted[count++] = step->kind == BASE_JSON_NUMBER ? step->number : (double)NAN;
+    qsort(sorted, (size_t)count, sizeof *sorted, by_value);
+    return (sorted[(count - 1) / 2] + sorted[count / 2]) / 2;
+}
+
+static int64_t device_count(const struct base_json *run)
+{
+    int64_t devices = 1;
+    const struct base_json *mesh = base_json_get(run, "mesh");
+    for (const struct base_json *axis = mesh && mesh->kind == BASE_JSON_OBJECT ? mesh->child : NULL; axis; axis = axis->next) devices *= axis->number > 0 ? (int64_t)axis->number : 1;
+    return devices;
+}
+
+static enum base_status read_run(struct base_arena *arena, const char *path, struct measured *measured, struct base_error *error)
+{
+    const char *text;
+    size_t length;
+    const struct base_json *run;
+    BASE_TRY(base_read_file(arena, path, LARGEST_RUN_BYTES, &text, &length, error));
+    if (base_json_parse(arena, text, length, &run, error) != BASE_OK) return base_fail_in(error, "%s", path);
+    const struct base_json *plan = run->kind == BASE_JSON_OBJECT ? base_json_get(run, "plan") : NULL, *alone = plan ? base_json_get(run, "in_process") : NULL;
+    struct sim_measurement row = {.place = path};
+    if (!plan || !base_json_get(run, "loss")) return base_fail(error, BASE_INPUT, "%s: is no run; `meshwright run PLAN --json --out RUN.json` writes one", path);
+    if (alone && alone->kind == BASE_JSON_TRUE && device_count(run) > 1)
+        return base_fail(error, BASE_INPUT, "%s: its devices ran one after the other in one process, which says little of them together; run it without --in-process", path);
+    if (sim_plan_from_json(arena, plan, &row.plan, error) != BASE_OK) return base_fail_in(error, "%s: plan", path);
+    double step_s = typical_step_s(arena, run), mean_s = number_of(base_json_get(run, "time"), "step_s"), communication_s = number_of(base_json_get(run, "time"), "communication_s");
+    if (!(step_s > 0) || !(step_s < 1e9)) return base_fail(error, BASE_INPUT, "%s: step_s: a list of positive numbers of seconds is needed", path);
+    row.step_s = step_s;
+    row.communication_s = mean_s > 0 && communication_s >= 0 && communication_s <= mean_s ? communication_s / mean_s * step_s : -1;
+    return add(arena, measured, row, error);
+}
+
+/* ---- the command ---- */
+
+static bool ends_in(const char *text, const char *end)
+{
+    size_t length = strlen(text), tail = strlen(end);
+    return length >= tail && !strcmp(text + length - tail, end);
+}
+
+/* A name for what comes out, or the file of a profile that is calibrated further. */
+static enum base_status read_start(struct base_arena *arena, const char *given, const struct base_json **start, const char **name, struct base_error *error)
+{
+    const char *text;
+    size_t length;
+    *start = NULL;
+    *name = given && *given ? given : NULL;
+    if (!given || !ends_in(given, ".json")) return BASE_OK;
+    BASE_TRY(base_read_file(arena, given, LARGEST_RUN_BYTES, &text, &length, error));
+    if (base_json_parse(arena, text, length, start, error) != BASE_OK) return base_fail_in(error, "%s", given);
+    const struct base_json *named = (*start)->kind == BASE_JSON_OBJECT ? base_json_get(*start, "name") : NULL;
+    *name = named && named->kind == BASE_JSON_STRING ? named->string : NULL;
+    return BASE_OK;
+}
+
+static enum base_status run_calibrate(struct commands_context *context, const struct base_arguments *arguments, struct base_text *out, struct base_error *error)
+{
+    struct base_arena *arena = context->arena;
+    struct measured measured = {0};
+    struct reports_calibration report = {0};
+    const char *path = base_argument(arguments, "--out");
+    if (!arguments->positional_count) return base_fail(error, BASE_USAGE, "calibrate needs what was measured: meshwright calibrate MEASURED.csv|RUN.json … --out profile.json");
+    BASE_TRY(read_start(arena, base_argument(arguments, "--profile"), &report.start, &report.name, error));
+    sim_cache_override(context->cache, report.start);
+    for (int i = 0; i < arguments->positional_count; i++) {
+        const char *file = arguments->positional[i];
+        BASE_TRY((ends_in(file, ".json") ? read_run : read_table)(arena, file, &measured, error));
+    }
+    struct sim_calibration calibration;
+    struct sim_calibrate request = {report.start, measured.rows, measured.count, context->progress, context->progress_where};
+    BASE_TRY(sim_calibrate(context->cache, arena, &request, &calibration, error));
+    report.calibration = &calibration;
+    report.measurements = measured.rows;
+    report.measurement_count = measured.count;
+    struct base_text document = {.arena = arena};
+    reports_calibration_json(&report, context->compact && !path, &document);
+    if (path) BASE_TRY(base_write_file(path, document.data, document.length, error));
+    if (context->json) base_put_bytes(out, document.data, document.length);
+    else reports_calibration_text(&report, path, out);
+    return BASE_OK;
+}
+
+static const struct base_option options[] = {
+    {"--profile", "NAME|FILE.json", "the name of what comes out; or a profile to calibrate further", "the chip's name"},
+    {"--json", NULL, "one JSON document on stdout, nothing else there", NULL},
+    {"--out", "FILE", "write the profile to FILE (beside it, then renamed); --profile FILE takes it", NULL},
+    {"--help", NULL, "this text", NULL},
+};
+
+const struct commands_command commands_calibrate = {
+    .name = "calibrate",
+    .summary = "fit a profile's constants to measured steps, and say how well they then predict",
+    .usage = "calibrate MEASURED.csv|RUN.json … [--profile NAME] --out profile.json",
+    .examples = "  meshwright calibrate examples/tpu_v4_tuning.csv --profile v4_lab --out v4_lab.json\n"
+                "  meshwright calibrate examples/tpu_v4_tuning.csv --json\n",
+    .options = options,
+    .option_count = BASE_COUNT(options),
+    .positional_limit = 1000,
+    .run = run_calibrate,
+    .writes_out = true,
+};

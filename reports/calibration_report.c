@@ -1,0 +1,113 @@
+/* A calibration: the profile that comes out, and what it means for people. */
+#include "reports/reports.h"
+
+#include <string.h>
+
+static void put_start(struct base_json_writer *w, const struct reports_calibration *report)
+{
+    const struct base_json *given = report->start ? base_json_get(report->start, "constants") : NULL;
+    for (const struct base_json *one = given ? given->child : NULL; one; one = one->next) {
+        bool fitted = false;
+        for (int i = 0; i < report->calibration->constant_count; i++) fitted = fitted || !strcmp(one->key, sim_constant_name(report->calibration->constants[i].constant));
+        if (!fitted && one->kind == BASE_JSON_NUMBER) base_json_member_double(w, one->key, one->number);
+    }
+}
+
+static void put_fitted(struct base_json_writer *w, const struct sim_calibration *c)
+{
+    base_json_key(w, "fitted");
+    base_json_open(w, '[');
+    for (int i = 0; i < c->constant_count; i++) {
+        base_json_open_inline(w, '{');
+        base_json_member_string(w, "constant", sim_constant_name(c->constants[i].constant));
+        base_json_member_double(w, "before", c->constants[i].before);
+        base_json_member_double(w, "value", c->constants[i].after);
+        base_json_member_double(w, "low_95", c->constants[i].low);
+        base_json_member_double(w, "high_95", c->constants[i].high);
+        base_json_close(w, '}');
+    }
+    base_json_close(w, ']');
+}
+
+static void put_error(struct base_json_writer *w, const char *key, struct sim_calibration_error error)
+{
+    base_json_key(w, key);
+    base_json_open_inline(w, '{');
+    base_json_member_double(w, "mean_error_frac", error.mean_frac);
+    base_json_member_double(w, "median_error_frac", error.median_frac);
+    base_json_close(w, '}');
+}
+
+static void put_steps(struct base_json_writer *w, const struct reports_calibration *report)
+{
+    const struct sim_calibration *c = report->calibration;
+    base_json_key(w, "measurements");
+    base_json_open(w, '[');
+    for (int i = 0; i < report->measurement_count; i++) {
+        base_json_open_inline(w, '{');
+        base_json_member_string(w, "from", report->measurements[i].place);
+        base_json_member_double(w, "measured_step_s", report->measurements[i].step_s);
+        base_json_member_double(w, "before_s", c->predicted_before_s[i]);
+        base_json_member_double(w, "after_s", c->predicted_after_s[i]);
+        base_json_member_double(w, "cross_validated_s", c->cross_validated_s[i]);
+        base_json_close(w, '}');
+    }
+    base_json_close(w, ']');
+}
+
+static const char *name_of(const struct reports_calibration *report)
+{
+    return report->name ? report->name : report->calibration->chip;
+}
+
+void reports_calibration_json(const struct reports_calibration *report, bool compact, struct base_text *out)
+{
+    const struct sim_calibration *c = report->calibration;
+    struct base_json_writer w = {.text = out, .compact = compact};
+    base_json_open(&w, '{');
+    base_json_member_string(&w, "name", name_of(report));
+    base_json_key(&w, "constants");
+    base_json_open(&w, '{');
+    put_start(&w, report);
+    for (int i = 0; i < c->constant_count; i++) base_json_member_double(&w, sim_constant_name(c->constants[i].constant), c->constants[i].after);
+    base_json_close(&w, '}');
+    base_json_key(&w, "calibration");
+    base_json_open(&w, '{');
+    base_json_member_string(&w, "chip", c->chip);
+    put_fitted(&w, c);
+    put_error(&w, "before", c->before);
+    put_error(&w, "after", c->after);
+    put_error(&w, "cross_validated", c->cross_validated);
+    base_json_member_int(&w, "fold_count", c->fold_count);
+    put_steps(&w, report);
+    base_json_close(&w, '}');
+    base_json_close(&w, '}');
+}
+
+/* Wide enough for every name of a constant. */
+static void text_constants(const struct sim_calibration *c, struct base_text *out)
+{
+    base_putf(out, "  %-24s %10s %10s  %s\n", "constant", "before", "fitted", "95 % of what it may be");
+    for (int i = 0; i < c->constant_count; i++) {
+        const struct sim_calibrated *k = &c->constants[i];
+        base_putf(out, "  %-24s %10.4g %10.4g  %.4g to %.4g\n", sim_constant_name(k->constant), k->before, k->after, k->low, k->high);
+    }
+}
+
+static void text_error(const char *what, struct sim_calibration_error error, struct base_text *out)
+{
+    base_putf(out, "  %-40s mean %5.1f %%, median %5.1f %%\n", what, 100 * error.mean_frac, 100 * error.median_frac);
+}
+
+void reports_calibration_text(const struct reports_calibration *report, const char *path, struct base_text *out)
+{
+    const struct sim_calibration *c = report->calibration;
+    base_putf(out, "%s: %d constant%s fitted to %d measured steps\n\n", name_of(report), c->constant_count, c->constant_count == 1 ? "" : "s", report->measurement_count);
+    text_constants(c, out);
+    base_put(out, "\nerror of step time\n");
+    text_error("before", c->before, out);
+    text_error("after, on what it was fitted to", c->after, out);
+    text_error("each predicted by a fit without it", c->cross_validated, out);
+    if (c->cross_validated.mean_frac >= c->before.mean_frac) base_put(out, "\nThe fit does not predict better than what was there before: measure more steps, of plans that differ.\n");
+    if (path) base_putf(out, "\nwritten: %s; `--profile %s` takes it\n", path, path);
+}

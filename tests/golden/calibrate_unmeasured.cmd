@@ -1,0 +1,1 @@
+meshwright calibrate unmeasured.csv --out profile.json

@@ -1,0 +1,143 @@
+/* Tests of the calibration: constants that made a table are found again from it. */
+#include "sim/sim.h"
+#include "tests/test.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { PLANS = 16 };
+
+#define SMALL "decoder_only:emb_dim=256,num_heads=4,head_dim=64,mlp_dim=1024,num_layers=2,vocab_size=512,mlp_activations=gelu,logits_via_embedding=1"
+#define WIDE "decoder_only:emb_dim=1024,num_heads=16,head_dim=64,mlp_dim=4096,num_layers=2,vocab_size=4096,mlp_activations=gelu,logits_via_embedding=1"
+#define TINY "decoder_only:emb_dim=16,num_heads=4,head_dim=8,mlp_dim=32,num_layers=4,vocab_size=64,mlp_activations=gelu,logits_via_embedding=1"
+
+/* Plans that differ in what binds them. */
+static struct sim_plan_text plan_of(int i)
+{
+    static const char *const models[] = {SMALL, WIDE, TINY}, *const batches[] = {"4", "8", "16"}, *const submeshes[] = {"1,1", "1,2", "1,4"}, *const lengths[] = {"32", "128"};
+    struct sim_plan_text plan = {{NULL}};
+    plan.values[SIM_MODEL] = models[i % 3];
+    plan.values[SIM_TOPOLOGY] = i % 5 ? "local:4" : "local:1";
+    plan.values[SIM_SUBMESH] = i % 5 ? submeshes[i % 3] : "1,1";
+    plan.values[SIM_BATCH_SIZE] = batches[i / 3 % 3];
+    plan.values[SIM_TARGETS_LENGTH] = lengths[i / 2 % 2];
+    plan.values[SIM_OPTIMIZER] = "adamw";
+    return plan;
+}
+
+/* What a machine of these constants would measure; noise is a share of the step. */
+static void measure(struct base_arena *arena, struct sim_cache *cache, const char *profile, double noise, struct sim_measurement *out, struct base_error *error)
+{
+    const struct base_json *document;
+    assert_ok(base_json_parse(arena, profile, strlen(profile), &document, error), error);
+    sim_cache_override(cache, document);
+    for (int i = 0; i < PLANS; i++) {
+        struct sim_plan plan;
+        struct sim_prediction prediction;
+        out[i] = (struct sim_measurement){.plan = plan_of(i), .place = "measured", .communication_s = -1};
+        assert_ok(sim_plan_check(cache, arena, &out[i].plan, MODEL_STEP_TRAIN, false, &plan, error), error);
+        assert_ok(sim_predict(cache, &plan, &prediction, NULL, error), error);
+        out[i].step_s = prediction.step_s * (1 + noise * cos(3.0 * i));
+        if (i % 2) out[i].communication_s = prediction.communication_s;
+    }
+    sim_cache_override(cache, NULL);
+}
+
+static const char hidden[] = "{\"constants\": {\"flop_per_s\": 60e9, \"hbm_bytes_per_s\": 9e9, \"link_bytes_per_s\": 2e9, \"kernel_latency_s\": 3e-6}}";
+/* What was known before holds back a constant that few of the steps depend on, as the latency is here. */
+static const struct { enum sim_constant constant; double value, tolerance_frac; } truth[] = {
+    {SIM_FLOP_PER_S, 60e9, 0.06}, {SIM_HBM_BYTES_PER_S, 9e9, 0.06}, {SIM_LINK_BYTES_PER_S, 2e9, 0.06}, {SIM_KERNEL_LATENCY_S, 3e-6, 0.2}};
+
+static struct sim_calibration calibrated(struct base_arena *arena, struct sim_cache *cache, struct sim_measurement *measurements, struct base_error *error)
+{
+    struct sim_calibration answer;
+    struct sim_calibrate request = {.measurements = measurements, .count = PLANS};
+    assert_ok(sim_calibrate(cache, arena, &request, &answer, error), error);
+    return answer;
+}
+
+static void hidden_constants_are_found(struct base_arena *arena)
+{
+    struct base_error error;
+    struct sim_cache *cache = sim_cache_new(arena);
+    struct sim_measurement measurements[PLANS];
+    measure(arena, cache, hidden, 0, measurements, &error);
+    struct sim_calibration answer = calibrated(arena, cache, measurements, &error);
+    assert_int_equal(answer.constant_count, BASE_COUNT(truth));
+    for (int i = 0; i < answer.constant_count; i++) {
+        assert_int_equal(answer.constants[i].constant, truth[i].constant);
+        assert_near(answer.constants[i].after, truth[i].value, truth[i].tolerance_frac);
+        assert_true(answer.constants[i].low < truth[i].value && truth[i].value < answer.constants[i].high);
+    }
+    assert_true(answer.before.mean_frac > 0.3);
+    assert_true(answer.after.mean_frac < 0.01 && answer.cross_validated.mean_frac < 0.02);
+    sim_cache_free(cache);
+}
+
+static void an_outlier_counts_for_little(struct base_arena *arena)
+{
+    struct base_error error;
+    struct sim_cache *cache = sim_cache_new(arena);
+    struct sim_measurement measurements[PLANS];
+    measure(arena, cache, hidden, 0.02, measurements, &error);
+    measurements[7].step_s *= 4; /* somebody else was on the machine */
+    measurements[7].communication_s = -1;
+    struct sim_calibration answer = calibrated(arena, cache, measurements, &error);
+    for (int i = 0; i < answer.constant_count; i++) assert_near(answer.constants[i].after, truth[i].value, 0.25);
+    assert_true(answer.cross_validated.median_frac < 0.05);
+    assert_true(answer.cross_validated.mean_frac > answer.cross_validated.median_frac);
+    sim_cache_free(cache);
+}
+
+/* Where nothing can be told, what was known stays; and what comes out is the same each time. */
+static void what_cannot_be_told_stays(struct base_arena *arena)
+{
+    struct base_error error;
+    struct sim_cache *cache = sim_cache_new(arena);
+    struct sim_measurement measurements[PLANS], alone[2];
+    measure(arena, cache, hidden, 0, measurements, &error);
+    alone[0] = measurements[0];
+    alone[1] = measurements[10]; /* both on one device: no link is used */
+    struct sim_calibration first, second;
+    struct sim_calibrate request = {.measurements = alone, .count = 2};
+    assert_ok(sim_calibrate(cache, arena, &request, &first, &error), &error);
+    for (int i = 0; i < first.constant_count; i++) assert_int_not_equal(first.constants[i].constant, SIM_LINK_BYTES_PER_S);
+    assert_ok(sim_calibrate(cache, arena, &request, &second, &error), &error);
+    assert_int_equal(first.constant_count, second.constant_count);
+    for (int i = 0; i < first.constant_count; i++) assert_true(first.constants[i].after == second.constants[i].after && first.constants[i].low == second.constants[i].low);
+    sim_cache_free(cache);
+}
+
+static void bad_measurements_are_refused(struct base_arena *arena)
+{
+    struct base_error error;
+    struct sim_cache *cache = sim_cache_new(arena);
+    struct sim_measurement measurements[PLANS];
+    struct sim_calibration answer;
+    measure(arena, cache, hidden, 0, measurements, &error);
+    struct sim_calibrate request = {.measurements = measurements, .count = 1};
+    assert_int_equal(sim_calibrate(cache, arena, &request, &answer, &error), BASE_INPUT);
+    assert_non_null(strstr(error.text, "validated"));
+    request.count = PLANS;
+    measurements[3].plan.values[SIM_TOPOLOGY] = "v4-8";
+    measurements[3].plan.values[SIM_SUBMESH] = "1,1,1,1";
+    measurements[3].place = "runs.csv: line 5";
+    assert_int_equal(sim_calibrate(cache, arena, &request, &answer, &error), BASE_INPUT);
+    assert_non_null(strstr(error.text, "runs.csv: line 5: was measured on v4"));
+    measurements[3].plan.values[SIM_BATCH_SIZE] = "x";
+    assert_int_equal(sim_calibrate(cache, arena, &request, &answer, &error), BASE_INPUT);
+    assert_non_null(strstr(error.text, "runs.csv: line 5: batch_size"));
+    sim_cache_free(cache);
+}
+
+static const struct test tests[] = {
+    TEST(hidden_constants_are_found),
+    TEST(an_outlier_counts_for_little),
+    TEST(what_cannot_be_told_stays),
+    TEST(bad_measurements_are_refused),
+};
+
+int main(int argument_count, char **arguments)
+{
+    return test_main(tests, BASE_COUNT(tests), argument_count, arguments);
+}
