@@ -34,6 +34,22 @@ static double seconds_now(void)
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
+static double read_clock(void *where)
+{
+    (void)where;
+    return seconds_now();
+}
+
+/* Ctrl-C ends a command that asks for it with what it has; a second one ends the process. */
+static volatile sig_atomic_t stop_is_asked, somebody_asks;
+
+static bool is_stopped(void *where)
+{
+    (void)where;
+    somebody_asks = 1;
+    return stop_is_asked;
+}
+
 /* A line on the terminal, from the second second on and ten times a second at most. */
 struct progress { double start_s, last_s; bool shown; };
 
@@ -101,6 +117,10 @@ static enum base_status run(int count, const char *const *arguments, struct comm
 
 static void on_signal(int number)
 {
+    if (number == SIGINT && somebody_asks && !stop_is_asked) {
+        stop_is_asked = 1;
+        return;
+    }
     base_output_unlink_all();
     base_signal_child(SIGTERM);
     _exit(128 + number);
@@ -139,7 +159,7 @@ int main(int argument_count, char **argument_values)
         say("out of memory");
         return BASE_INTERNAL;
     }
-    struct commands_context context = {.arena = &arena, .cache = sim_cache_new(&arena), .answer = print_answer, .note = print_note};
+    struct commands_context context = {.arena = &arena, .cache = sim_cache_new(&arena), .answer = print_answer, .note = print_note, .now_s = read_clock, .stop = is_stopped};
     if (isatty(STDERR_FILENO)) {
         context.progress = show_progress;
         context.progress_where = &progress;

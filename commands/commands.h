@@ -15,6 +15,9 @@ struct commands_context {
     void *answer_where;
     void (*progress)(void *where, const char *what, int64_t done, int64_t total); /* NULL: nobody looks */
     void *progress_where;
+    double (*now_s)(void *where);    /* a clock, for limits and for what took how long; NULL: there is none */
+    bool (*stop)(void *where);       /* whether the user has asked to end early, with what there is; NULL: nobody can */
+    void *clock_where;
     void (*note)(void *where, const char *text); /* what was passed over in an input; NULL: nobody looks */
     void *note_where;
 };
@@ -38,7 +41,7 @@ struct commands_command {
 
 /* Every file of this room offers its commands as one of these; commands.c lists them all. */
 extern const struct commands_command commands_mesh, commands_layout, commands_topology, commands_rules, commands_models, commands_params,
-    commands_predict, commands_run_plan, commands_sweep, commands_import, commands_export, commands_batch, commands_plot, commands_partition, commands_calibrate;
+    commands_predict, commands_tune, commands_run_plan, commands_sweep, commands_import, commands_export, commands_batch, commands_plot, commands_partition, commands_calibrate;
 
 const struct commands_command *const *commands_all(int *count);
 

@@ -178,39 +178,50 @@ static void put_passes(struct base_json_writer *w, const struct sim_plan *plan)
     base_json_close(w, ']');
 }
 
+/* What follows the plan in its document. */
+static void put_answer(struct base_json_writer *w, const struct reports_prediction *r)
+{
+    const struct sim_prediction *p = r->prediction;
+    base_json_key(w, "mesh");
+    base_json_open_inline(w, '{');
+    base_json_member_int(w, "data", p->mesh[0]);
+    base_json_member_int(w, "model", p->mesh[1]);
+    base_json_close(w, '}');
+    base_json_member_string(w, "profile", p->profile);
+    base_json_member_bool(w, "fits", p->fits);
+    if (r->measured) put_steps(w, r->measured);
+    put_memory(w, &p->memory);
+    put_time(w, p);
+    put_collectives(w, r);
+    if (p->fits) return;
+    base_json_key(w, "changes_that_fit");
+    base_json_open(w, '[');
+    for (int i = 0; i < r->change_count; i++) {
+        base_json_open_inline(w, '{');
+        base_json_member_string(w, "change", r->changes[i].what);
+        base_json_member_double(w, "tokens_per_s", r->changes[i].prediction.tokens_per_s);
+        base_json_member_int(w, "peak_bytes", r->changes[i].prediction.memory.peak_bytes);
+        base_json_close(w, '}');
+    }
+    base_json_close(w, ']');
+}
+
 void reports_prediction_json(const struct reports_prediction *r, bool compact, struct base_text *out)
 {
     struct base_json_writer w = {.text = out, .compact = compact};
-    const struct sim_prediction *p = r->prediction;
     base_json_open(&w, '{');
     put_plan(&w, r->checked);
-    base_json_key(&w, "mesh");
-    base_json_open_inline(&w, '{');
-    base_json_member_int(&w, "data", p->mesh[0]);
-    base_json_member_int(&w, "model", p->mesh[1]);
-    base_json_close(&w, '}');
-    base_json_member_string(&w, "profile", p->profile);
-    base_json_key(&w, "fits");
-    base_json_put_bool(&w, p->fits);
-    if (r->measured) put_steps(&w, r->measured);
-    put_memory(&w, &p->memory);
-    put_time(&w, p);
-    put_collectives(&w, r);
-    if (!p->fits) {
-        base_json_key(&w, "changes_that_fit");
-        base_json_open(&w, '[');
-        for (int i = 0; i < r->change_count; i++) {
-            base_json_open_inline(&w, '{');
-            base_json_member_string(&w, "change", r->changes[i].what);
-            base_json_member_double(&w, "tokens_per_s", r->changes[i].prediction.tokens_per_s);
-            base_json_member_int(&w, "peak_bytes", r->changes[i].prediction.memory.peak_bytes);
-            base_json_close(&w, '}');
-        }
-        base_json_close(&w, ']');
-    }
+    put_answer(&w, r);
     if (!r->measured) put_passes(&w, r->checked);
     if (!r->measured) put_constants(&w, &r->checked->placement->profile);
     base_json_close(&w, '}');
+}
+
+void reports_put_answer(struct base_json_writer *w, const struct reports_prediction *r)
+{
+    base_json_open(w, '{');
+    put_answer(w, r);
+    base_json_close(w, '}');
 }
 
 /* ---- text ---- */

@@ -4,6 +4,7 @@
 
 #include "base/base.h"
 #include "sim/sim.h"
+#include "tuner/tuner.h"
 
 /* ---- one prediction (prediction.c) ---- */
 
@@ -24,10 +25,26 @@ struct reports_prediction {
 };
 void reports_prediction_json(const struct reports_prediction *report, bool compact, struct base_text *out);
 void reports_prediction_text(const struct reports_prediction *report, struct base_text *out);
+/* The same document as a value, without the plan and without the constants. */
+void reports_put_answer(struct base_json_writer *writer, const struct reports_prediction *report);
 /* A run as text: its steps, then time, memory and collectives as measured (run.c). */
 void reports_run_text(const struct reports_prediction *report, struct base_text *out);
 /* The step as a Chrome trace (Perfetto reads it): one line for kernels, one for collectives. */
 void reports_trace(const struct sim_timeline *timeline, struct base_text *out);
+
+/* ---- a search (tuned.c) ---- */
+
+struct reports_tuned {
+    struct base_arena *arena;
+    const struct tuner_space *space;
+    const struct tuner_result *result;
+    enum tuner_objective objective;
+    const struct reports_prediction *plans; /* of result->plans, with collectives */
+};
+void reports_tuned_json(const struct reports_tuned *report, bool compact, struct base_text *out);
+void reports_tuned_text(const struct reports_tuned *report, struct base_text *out);
+/* Every plan of the space, one row of a sweep each. */
+void reports_space_csv(const struct tuner_space *space, void (*put)(void *where, const char *bytes, size_t length), void *where);
 
 /* ---- accuracy of a sweep (accuracy.c) ---- */
 

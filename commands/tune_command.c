@@ -1,0 +1,169 @@
+/* `tune`: the best plan of a space, with proof. */
+#include "commands/commands.h"
+#include "reports/reports.h"
+#include "tuner/tuner.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_VALUES = 4096, MOST_TOP = 1000 };
+
+/* ---- the space that is asked for ---- */
+
+/* Cuts a list at its separator, but not inside JSON. */
+static enum base_status split(struct base_arena *arena, const char *option, const char *text, char separator, struct tuner_values *out, struct base_error *error)
+{
+    *out = (struct tuner_values){base_new(arena, const char *, MOST_VALUES), 0};
+    for (const char *at = text;;) {
+        const char *end = at;
+        int depth = 0;
+        for (bool quoted = false; *end && (quoted || depth > 0 || *end != separator); end++) {
+            if (*end == '"') quoted = !quoted;
+            if (!quoted) depth += (*end == '[' || *end == '{') - (*end == ']' || *end == '}');
+        }
+        if (end == at) return base_fail(error, BASE_INPUT, "%s: has an empty value; values are separated by \"%c\"", option, separator);
+        if (out->count == MOST_VALUES) return base_fail(error, BASE_INPUT, "%s: has more than %d values", option, MOST_VALUES);
+        out->values[out->count++] = base_copy_bytes(arena, at, (size_t)(end - at));
+        if (!*end) return BASE_OK;
+        at = end + 1;
+    }
+}
+
+static enum base_status read_dimension(struct base_arena *arena, enum tuner_dimension d, struct tuner_request *request, struct base_error *error)
+{
+    const char **values = request->plan.values;
+    bool partitions = d == TUNER_SUBMESH && values[SIM_NUM_PARTITIONS];
+    enum sim_key key = partitions ? SIM_NUM_PARTITIONS : tuner_key(d);
+    const char *text = values[key];
+    if (!text) return BASE_OK;
+    if (d == TUNER_SUBMESH && partitions && values[SIM_SUBMESH])
+        return base_fail(error, BASE_INPUT, "model_parallel_submesh and num_partitions contradict each other as limits of a search; one of them would do");
+    if (d == TUNER_BATCH && !strcmp(text, "auto")) {
+        request->batch_auto = true;
+        values[key] = NULL;
+        return BASE_OK;
+    }
+    BASE_TRY(split(arena, sim_key_names[key], text, key == SIM_SUBMESH || key == SIM_RULES ? ';' : ',', &request->given[d], error));
+    if (!partitions) values[key] = NULL;
+    return BASE_OK;
+}
+
+static enum base_status read_request(struct commands_context *context, const struct base_arguments *arguments, struct tuner_request *request, struct base_error *error)
+{
+    memset(request, 0, sizeof *request);
+    BASE_TRY(commands_plan_text(context, arguments, &request->plan, error));
+    for (int d = 0; d < TUNER_DIMENSION_COUNT; d++) BASE_TRY(read_dimension(context->arena, (enum tuner_dimension)d, request, error));
+    if (!request->given[TUNER_BATCH].count && !request->batch_auto)
+        return base_fail(error, BASE_INPUT, "batch_size: is missing; sequences in one global batch, as in 128, or auto");
+    request->beyond_t5x = base_argument(arguments, "--beyond-t5x") != NULL;
+    return BASE_OK;
+}
+
+/* ---- how it is searched ---- */
+
+static enum base_status read_options(struct commands_context *context, const struct base_arguments *arguments, struct tuner_options *options, struct base_error *error)
+{
+    const char *top = base_argument(arguments, "--top"), *objective = base_argument(arguments, "--objective"), *limit = base_argument(arguments, "--time-limit");
+    const char *names[TUNER_OBJECTIVE_COUNT];
+    int64_t number = 5;
+    int which = TUNER_TOKENS_PER_S;
+    *options = (struct tuner_options){.now_s = context->now_s, .stop = context->stop, .where = context->clock_where, .progress = context->progress, .progress_where = context->progress_where};
+    for (int i = 0; i < TUNER_OBJECTIVE_COUNT; i++) names[i] = tuner_objective_name((enum tuner_objective)i);
+    if (top) BASE_TRY(base_parse_int(top, "--top", 1, MOST_TOP, &number, error));
+    if (objective) BASE_TRY(base_parse_word(objective, "--objective", names, BASE_COUNT(names), &which, error));
+    if (limit) BASE_TRY(base_parse_double(limit, "--time-limit", 0, 1e9, &options->time_limit_s, error));
+    if (limit && !(options->time_limit_s > 0)) return base_fail(error, BASE_INPUT, "--time-limit: 0 seconds find nothing; a number above 0 would do, or no limit");
+    options->top = (int)number;
+    options->objective = (enum tuner_objective)which;
+    options->no_bounds = base_argument(arguments, "--no-bounds") != NULL;
+    options->pareto = base_argument(arguments, "--pareto") != NULL;
+    return BASE_OK;
+}
+
+/* ---- --enumerate ---- */
+
+static void put_to_file(void *where, const char *bytes, size_t length)
+{
+    fwrite(bytes, 1, length, where);
+}
+
+static enum base_status enumerate(struct commands_context *context, const struct tuner_space *space, const char *path, struct base_text *out, struct base_error *error)
+{
+    struct base_output output;
+    BASE_TRY(base_output_open(&output, path, error));
+    reports_space_csv(space, put_to_file, output.file);
+    BASE_TRY(base_output_commit(&output, error));
+    if (!context->json) {
+        base_putf(out, "%lld plans: %s\n%lld more are refused by T5X or JAX\n", (long long)space->plan_count, path, (long long)space->refused_count);
+        return BASE_OK;
+    }
+    struct base_json_writer w = {.text = out, .compact = context->compact};
+    base_json_open(&w, '{');
+    base_json_member_string(&w, "file", path);
+    base_json_member_int(&w, "space_count", space->plan_count);
+    base_json_member_int(&w, "refused_count", space->refused_count);
+    base_json_close(&w, '}');
+    return BASE_OK;
+}
+
+/* ---- the answer ---- */
+
+/* The ranked plans once more, with what only a report needs. */
+static enum base_status detail_plans(struct commands_context *context, const struct tuner_space *space, const struct tuner_result *result, struct reports_prediction *plans, struct base_error *error)
+{
+    for (int i = 0; i < result->plan_count; i++) {
+        struct sim_detail detail = {.collectives = base_new(context->arena, struct sim_collective_row, SIM_MOST_COLLECTIVES)};
+        struct sim_prediction *prediction = base_new(context->arena, struct sim_prediction, 1);
+        BASE_TRY(tuner_predict(space, result->plans[i].plan, prediction, &detail, error));
+        plans[i] = (struct reports_prediction){.prediction = prediction, .collectives = detail.collectives, .collective_count = detail.collective_count};
+    }
+    return BASE_OK;
+}
+
+static enum base_status run_tune(struct commands_context *context, const struct base_arguments *arguments, struct base_text *out, struct base_error *error)
+{
+    struct tuner_request request;
+    struct tuner_options options;
+    struct tuner_space space;
+    struct tuner_result result;
+    const char *table = base_argument(arguments, "--enumerate");
+    BASE_TRY(commands_profile(context, arguments, error));
+    BASE_TRY(read_request(context, arguments, &request, error));
+    BASE_TRY(read_options(context, arguments, &options, error));
+    BASE_TRY(tuner_space_build(context->arena, context->cache, &request, &space, error));
+    if (table) return enumerate(context, &space, table, out, error);
+    BASE_TRY(tuner_search(&space, &options, &result, error));
+    struct reports_prediction *plans = base_new(context->arena, struct reports_prediction, result.plan_count + 1);
+    BASE_TRY(detail_plans(context, &space, &result, plans, error));
+    struct reports_tuned report = {context->arena, &space, &result, options.objective, plans};
+    if (context->json) reports_tuned_json(&report, context->compact, out);
+    else reports_tuned_text(&report, out);
+    return result.plan_count ? BASE_OK : BASE_NO_FIT;
+}
+
+static const struct base_option options[] = {
+    {"--top", "K", "how many plans are ranked", "5"},
+    {"--objective", "tokens_per_s|step_s|tokens_per_device_hour", "what is best", "tokens_per_s"},
+    {"--pareto", NULL, "with the front of tokens per second against peak memory", NULL},
+    {"--enumerate", "FILE.csv", "only write every plan of the space, as a table for sweep", NULL},
+    {"--beyond-t5x", NULL, "also what T5X has no word for: remat of unscanned models, optimizer partitioning, sequence parallelism", NULL},
+    {"--time-limit", "S", "seconds; then the best so far, with its gap", NULL},
+    {"--no-bounds", NULL, "predict every plan in full", NULL},
+    {"--profile", "FILE", "constants that take the place of the catalogue's", "the chip's own"},
+    COMMANDS_PLAN,
+    COMMANDS_COMMON,
+};
+
+const struct commands_command commands_tune = {
+    .name = "tune",
+    .summary = "the best plan for a model on a topology, with proof; what is given is fixed, or searched over its values",
+    .usage = "tune --model M --topology T --batch-size B|auto --task-feature-lengths I,T [OPTIONS]\n"
+             "tune PLAN.json [OPTIONS]\n"
+             "tune … --num-microbatches 1,2,4,8 --model-parallel-submesh '4,2,2,1;2,4,2,1' --logical-axis-rules 'standard:1,1;zero3'",
+    .examples = "  meshwright tune --model t5_1_0_11B --topology v4-512 --batch-size 896 --task-feature-lengths 512,512 --optimizer adamw\n"
+                "  meshwright tune --model t5_1_1_large --topology v4:4x4x4 --batch-size 512 --task-feature-lengths 512,114 --num-microbatches 1,2,4\n",
+    .options = options,
+    .option_count = BASE_COUNT(options),
+    .positional_limit = 1,
+    .run = run_tune,
+};

@@ -1,0 +1,248 @@
+/* Tests of tuner/: the search equals brute force, no bound is ever above what the simulator says, and the space holds
+ * what T5X accepts. */
+#include "tests/test.h"
+
+#include "tuner/bounds.h"
+#include "tuner/tuner.h"
+
+/* ---- questions ---- */
+
+static const char *pick(struct base_random *random, const char *const *values, int count)
+{
+    return values[base_random_below(random, count)];
+}
+#define PICK(random, values) pick((random), (values), BASE_COUNT(values))
+
+static const char *const models[] = {
+    "encoder_decoder:emb_dim=256,num_heads=8,head_dim=32,mlp_dim=1024,num_encoder_layers=2,num_decoder_layers=3,vocab_size=512,mlp_activations=gelu+linear,logits_via_embedding=0",
+    "encoder_decoder:emb_dim=4096,num_heads=32,head_dim=128,mlp_dim=16384,num_encoder_layers=12,num_decoder_layers=12,vocab_size=32128",
+    "decoder_only:emb_dim=8192,num_heads=64,num_kv_heads=8,head_dim=128,mlp_dim=28672,num_layers=16,vocab_size=32128,mlp_activations=silu+linear,logits_via_embedding=0",
+    "decoder_only:emb_dim=512,num_heads=4,head_dim=64,mlp_dim=2048,num_layers=2,vocab_size=1024,parallel_block=1",
+    "scalable_decoder_only:emb_dim=2048,num_heads=16,head_dim=128,mlp_dim=8192,num_layers=6,vocab_size=4096,logits_via_embedding=1",
+    "t5_1_1_xl"};
+static const char *const topologies[] = {"v4:2x2x1", "v4:2x2x4", "v3-16", "v5e-16", "v5p:2x2x4", "h100:2x4", "a100-80g:1x4", "local:4", "v4:4x4x4", "v2-8"};
+static const char *const batches[] = {"12", "16", "24", "32", "48", "64"};
+static const char *const optimizers[] = {"adafactor", "adamw", "sgd"};
+static const char *const lengths[] = {"64", "256", "1024"};
+
+/* A small random space. It may turn out to be empty, or to hold nothing that fits. */
+static struct tuner_request random_request(struct base_arena *arena, struct base_random *random)
+{
+    struct tuner_request request;
+    memset(&request, 0, sizeof request);
+    const char **values = request.plan.values, **batch = base_new(arena, const char *, 1);
+    values[SIM_MODEL] = PICK(random, models);
+    values[SIM_TOPOLOGY] = PICK(random, topologies);
+    values[SIM_OPTIMIZER] = PICK(random, optimizers);
+    values[SIM_INPUTS_LENGTH] = PICK(random, lengths);
+    values[SIM_TARGETS_LENGTH] = PICK(random, lengths);
+    batch[0] = PICK(random, batches);
+    request.given[TUNER_BATCH] = (struct tuner_values){batch, 1};
+    request.beyond_t5x = base_random_below(random, 3) == 0;
+    TEST_ROW("%s on %s, batch %s, %s, lengths %s and %s%s", values[SIM_MODEL], values[SIM_TOPOLOGY], batch[0], values[SIM_OPTIMIZER], values[SIM_INPUTS_LENGTH], values[SIM_TARGETS_LENGTH],
+             request.beyond_t5x ? ", beyond T5X" : "");
+    return request;
+}
+
+static struct tuner_request request_of(struct base_arena *arena, const char *model, const char *topology, const char *batch, const char *inputs_length, const char *targets_length)
+{
+    struct tuner_request request;
+    memset(&request, 0, sizeof request);
+    const char **batches_given = base_new(arena, const char *, 1);
+    batches_given[0] = batch;
+    request.plan.values[SIM_MODEL] = model;
+    request.plan.values[SIM_TOPOLOGY] = topology;
+    request.plan.values[SIM_INPUTS_LENGTH] = inputs_length;
+    request.plan.values[SIM_TARGETS_LENGTH] = targets_length;
+    request.given[TUNER_BATCH] = (struct tuner_values){batches_given, 1};
+    return request;
+}
+
+static struct tuner_values given(struct base_arena *arena, int count, ...)
+{
+    struct tuner_values values = {base_new(arena, const char *, count), count};
+    va_list list;
+    va_start(list, count);
+    for (int i = 0; i < count; i++) values.values[i] = va_arg(list, const char *);
+    va_end(list);
+    return values;
+}
+
+typedef void visit_plan(void *where, const struct tuner_space *space, struct tuner_plan plan, const struct sim_prediction *prediction);
+
+static void predict_all(const struct tuner_space *space, visit_plan *visit, void *where)
+{
+    struct base_error error;
+    for (int g = 0; g < space->group_count; g++)
+        for (int s = 0; s < tuner_group_submesh_count(space, g); s++)
+            for (int m = 0; m < tuner_group_microbatch_count(space, g); m++) {
+                struct sim_prediction prediction;
+                struct tuner_plan plan = {g, s, m};
+                assert_ok(tuner_predict(space, plan, &prediction, NULL, &error), &error);
+                visit(where, space, plan, &prediction);
+            }
+}
+
+/* ---- the search ---- */
+
+struct brute { double best_tokens_per_s; int64_t least_peak_bytes, fitting_count, count; };
+
+static void note_best(void *where, const struct tuner_space *space, struct tuner_plan plan, const struct sim_prediction *prediction)
+{
+    struct brute *brute = where;
+    (void)space;
+    (void)plan;
+    if (!brute->count++ || prediction->memory.peak_bytes < brute->least_peak_bytes) brute->least_peak_bytes = prediction->memory.peak_bytes;
+    if (!prediction->fits) return;
+    brute->fitting_count++;
+    if (prediction->tokens_per_s > brute->best_tokens_per_s) brute->best_tokens_per_s = prediction->tokens_per_s;
+}
+
+static void search_equals_brute_force(struct base_arena *arena)
+{
+    enum { QUESTIONS = 16 };
+    struct base_random random;
+    int with_fit = 0, without_fit = 0;
+    base_random_seed(&random, 8);
+    for (int i = 0; i < QUESTIONS; i++) {
+        struct base_error error;
+        struct tuner_space space;
+        struct tuner_result result;
+        struct sim_cache *cache = sim_cache_new(arena);
+        struct tuner_request request = random_request(arena, &random);
+        struct tuner_options options = {.top = 3};
+        struct brute brute = {0, 0, 0, 0};
+        if (tuner_space_build(arena, cache, &request, &space, &error) == BASE_OK) {
+            assert_ok(tuner_search(&space, &options, &result, &error), &error);
+            predict_all(&space, note_best, &brute);
+            assert_int_equal(brute.count, space.plan_count);
+            assert_true(result.proven_optimal);
+            assert_int_equal(result.bound_violations, 0);
+            assert_int_equal(result.plan_count, brute.fitting_count < 3 ? brute.fitting_count : 3);
+            if (brute.fitting_count) assert_near(result.plans[0].prediction.tokens_per_s, brute.best_tokens_per_s, 1e-9);
+            else assert_int_equal(result.nearest.prediction.memory.peak_bytes, brute.least_peak_bytes);
+            with_fit += brute.fitting_count > 0;
+            without_fit += brute.fitting_count == 0;
+        }
+        sim_cache_free(cache);
+    }
+    assert_true(with_fit >= 8 && without_fit >= 1);
+}
+
+static void bounds_change_nothing(struct base_arena *arena)
+{
+    struct base_error error;
+    struct tuner_space space;
+    struct tuner_result with, without;
+    struct sim_cache *cache = sim_cache_new(arena);
+    struct tuner_request request = request_of(arena, "t5_1_1_large", "v4:4x4x2", "64", "512", "114");
+    assert_ok(tuner_space_build(arena, cache, &request, &space, &error), &error);
+    assert_ok(tuner_search(&space, &(struct tuner_options){.top = 5, .pareto = true}, &with, &error), &error);
+    assert_ok(tuner_search(&space, &(struct tuner_options){.top = 5, .pareto = true, .no_bounds = true}, &without, &error), &error);
+    assert_int_equal(without.counts.evaluated, space.plan_count);
+    assert_true(with.counts.evaluated < space.plan_count / 4);
+    assert_int_equal(with.plan_count, without.plan_count);
+    for (int i = 0; i < with.plan_count; i++) assert_near(with.plans[i].prediction.step_s, without.plans[i].prediction.step_s, 1e-9);
+    assert_int_equal(with.front_count, without.front_count);
+    for (int i = 0; i < with.front_count; i++) {
+        assert_near(with.front[i].prediction.step_s, without.front[i].prediction.step_s, 1e-9);
+        assert_int_equal(with.front[i].prediction.memory.peak_bytes, without.front[i].prediction.memory.peak_bytes);
+    }
+    int64_t decided = with.counts.evaluated + with.counts.by_time + with.counts.by_memory + with.counts.by_sibling + with.counts.by_program;
+    assert_int_equal(decided, space.plan_count);
+    sim_cache_free(cache);
+}
+
+/* ---- bounds ---- */
+
+static void check_bound(void *where, const struct tuner_space *space, struct tuner_plan plan, const struct sim_prediction *prediction)
+{
+    struct base_arena *arena = where;
+    struct base_error error;
+    struct sim_plan checked;
+    struct tuner_ruled ruled;
+    const struct tuner_outline *outline;
+    struct sim_plan_text text = tuner_plan_text(space, plan);
+    assert_ok(sim_plan_check(space->cache, arena, &text, MODEL_STEP_TRAIN, false, &checked, &error), &error);
+    assert_ok(tuner_outline_build(arena, space->cache, &checked, checked.num_microbatches > 1, &outline, &error), &error);
+    assert_ok(tuner_rule_classes(outline, checked.rules, &checked, &ruled, &error), &error);
+    struct tuner_bound bound = tuner_bound_of(outline, &ruled, checked.placement, checked.batch_size, checked.num_microbatches, (struct tuner_charges){true, true});
+    bool holds = bound.step_s <= prediction->step_s * (1 + 1e-9) && bound.peak_bytes <= (double)prediction->memory.peak_bytes * (1 + 1e-9) + 1;
+    if (!holds)
+        print_error("submesh %s, rules %s, %s microbatches, remat %s: step %.6g s, bound %.6g s; peak %lld bytes, bound %.0f\n", text.values[SIM_SUBMESH], text.values[SIM_RULES],
+                    text.values[SIM_NUM_MICROBATCHES], text.values[SIM_REMAT_POLICY], prediction->step_s, bound.step_s, (long long)prediction->memory.peak_bytes, bound.peak_bytes);
+    assert_true(holds);
+}
+
+static void no_bound_is_above_the_simulator(struct base_arena *arena)
+{
+    enum { PLANS = 300 };
+    struct base_random random;
+    int plans = 0;
+    base_random_seed(&random, 9);
+    while (plans < PLANS) {
+        struct base_arena own = {.exhausted = arena->exhausted};
+        struct base_error error;
+        struct tuner_space space;
+        struct sim_cache *cache = sim_cache_new(&own);
+        struct tuner_request request = random_request(&own, &random);
+        bool any = tuner_space_build(&own, cache, &request, &space, &error) == BASE_OK;
+        for (int i = 0; any && i < 20; i++, plans++) {
+            struct sim_prediction prediction;
+            int group = (int)base_random_below(&random, space.group_count);
+            struct tuner_plan plan = {group, (int)base_random_below(&random, tuner_group_submesh_count(&space, group)), (int)base_random_below(&random, tuner_group_microbatch_count(&space, group))};
+            assert_ok(tuner_predict(&space, plan, &prediction, NULL, &error), &error);
+            check_bound(&own, &space, plan, &prediction);
+        }
+        sim_cache_free(cache);
+        base_arena_free(&own);
+    }
+}
+
+/* ---- the space ---- */
+
+static void space_holds_every_submesh_and_says_what_is_refused(struct base_arena *arena)
+{
+    struct base_error error;
+    struct tuner_space space;
+    struct sim_cache *cache = sim_cache_new(arena);
+    struct tuner_request request = request_of(arena, "t5_1_1_large", "v4:2x2x4", "20", "64", "64");
+    request.given[TUNER_RULES] = given(arena, 2, "standard:1,1", "zero3");
+    request.given[TUNER_MICROBATCHES] = given(arena, 3, "1", "2", "3");
+    assert_ok(tuner_space_build(arena, cache, &request, &space, &error), &error);
+    assert_int_equal(space.values[TUNER_SUBMESH].count, 2 * 2 * 3);
+    /* 20 sequences over data 16 and 8 are refused; data 4 holds 5 submeshes ((1,1,4), (1,2,2), (2,1,2), (2,2,1)), … */
+    for (int i = 0; i < space.group_count; i++) assert_int_equal(20 % space.shapes[space.groups[i].shape].data, 0);
+    assert_int_equal(space.plan_count + space.refused_count, 12 * 2 * 3);
+    assert_int_equal(space.refusals[0].plan_count, 12 * 2); /* 3 microbatches */
+    sim_cache_free(cache);
+}
+
+static void spaces_are_refused_with_what_would_do(struct base_arena *arena)
+{
+    static const struct { enum sim_key key; const char *value; const char *part; } rows[] = {
+        {SIM_MODEL, "t5_1_1_xxxl", "t5_1_1_xxl"}, {SIM_TOPOLOGY, "v4-513", "v4-513"}, {SIM_REMAT_POLICY, "some", "remat_policy"}, {SIM_DTYPE, "int4", "dtype"}, {SIM_SOFTWARE, "jax", "software"}};
+    struct sim_cache *cache = sim_cache_new(arena);
+    for (int i = 0; i < BASE_COUNT(rows); i++) {
+        struct base_error error;
+        struct tuner_space space;
+        struct tuner_request request = request_of(arena, "t5_1_1_small", "v4-16", "16", "64", "64");
+        TEST_ROW("%s %s", sim_key_names[rows[i].key], rows[i].value);
+        request.plan.values[rows[i].key] = rows[i].value;
+        assert_fails(tuner_space_build(arena, cache, &request, &space, &error), BASE_INPUT, &error, rows[i].part);
+    }
+    sim_cache_free(cache);
+}
+
+static const struct test tests[] = {
+    TEST(search_equals_brute_force),
+    TEST(bounds_change_nothing),
+    TEST(no_bound_is_above_the_simulator),
+    TEST(space_holds_every_submesh_and_says_what_is_refused),
+    TEST(spaces_are_refused_with_what_would_do),
+};
+
+int main(int argument_count, char **arguments)
+{
+    return test_main(tests, BASE_COUNT(tests), argument_count, arguments);
+}

@@ -1,0 +1,289 @@
+/* From an outline, rules and sizes to seconds and bytes that no prediction goes below. Each part is a minimum by itself:
+ * - an operation's shards are no smaller than the mesh axes allow that some tensor of it has by the rules;
+ * - a kernel takes at least its arithmetic, and at least its bytes, whichever is longer, and its launch;
+ * - a sum over a sharded label is reduced; a parameter that comes in another sharding is moved;
+ * - what is allocated and freed in a step is allocated and freed in that order, and the train state stands there always. */
+#include "tuner/bounds.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- rules ---- */
+
+static unsigned axis_bit(const char *name)
+{
+    return !name ? 0 : !strcmp(name, "data") ? SIM_DATA : !strcmp(name, "model") ? SIM_TENSOR : 0;
+}
+
+/* The first dimension that the data axis can still cut. */
+static void add_data_axis(const struct tuner_class *class, unsigned char *spec)
+{
+    unsigned used = 0;
+    for (int i = 0; i < class->rank; i++) used |= spec[i];
+    for (int i = 0; i < class->rank && !(used & SIM_DATA); i++) {
+        if (spec[i] || class->keeps_dim[i]) continue;
+        spec[i] = SIM_DATA;
+        return;
+    }
+}
+
+static enum base_status shard_classes(const struct tuner_outline *outline, const struct model_rules *rules, const struct sim_plan *plan, unsigned char (*specs)[MODEL_MAX_RANK],
+                                      struct base_error *error)
+{
+    for (int c = 0; c < outline->class_count; c++) {
+        const struct tuner_class *class = &outline->classes[c];
+        struct model_axes axes[MODEL_MAX_RANK];
+        unsigned char *spec = specs[c];
+        unsigned used = 0;
+        BASE_TRY(model_resolve(rules, class->names, class->rank, MODEL_AXIS_IS_UNSHARDED, axes, NULL, error));
+        for (int i = 0; i < class->rank; i++) {
+            for (int j = 0; j < axes[i].count; j++) spec[i] |= (unsigned char)axis_bit(axes[i].names[j]);
+            used |= spec[i];
+        }
+        if (plan->sequence_parallel && class->residual && !(used & SIM_TENSOR)) spec[1] |= SIM_TENSOR;
+        if (plan->optimizer_partitioning != SIM_REPLICATED && class->zero) add_data_axis(class, spec);
+    }
+    return BASE_OK;
+}
+
+enum base_status tuner_rule_classes(const struct tuner_outline *outline, const struct model_rules *rules, const struct sim_plan *plan, struct tuner_ruled *out, struct base_error *error)
+{
+    memset(out, 0, sizeof *out);
+    BASE_TRY(shard_classes(outline, rules, plan, out->spec, error));
+    return outline->least_memory ? shard_classes(outline->least_memory, rules, plan, out->least, error) : BASE_OK;
+}
+
+/* ---- local sizes ---- */
+
+struct work {
+    const struct tuner_outline *o;
+    const unsigned char (*spec)[MODEL_MAX_RANK];
+    const struct sim_placement *placement;
+    int64_t sizes[MODEL_SIZE_COUNT];
+    double shards[SIM_AXES];
+    double bytes[TUNER_MOST_SHAPES];     /* as the rules shard the tensors of a shape */
+    unsigned axes[TUNER_MOST_SHAPES];    /* with these axes */
+    struct tuner_charges charges;
+};
+
+static double local(const struct work *w, int size, unsigned axes)
+{
+    return ceil((double)w->sizes[size] / w->shards[axes]);
+}
+
+static unsigned axes_of_classes(const struct work *w, uint64_t classes)
+{
+    unsigned axes = 0;
+    for (int c = 0; classes >> c && c < w->o->class_count; c++)
+        for (int i = 0; classes >> c & 1 && i < MODEL_MAX_RANK; i++) axes |= w->spec[c][i];
+    return axes;
+}
+
+/* The smallest shard that a tensor of the shape may be: each dimension as the classes shard it; where they disagree, by
+ * all that any of them has. */
+static void size_shape(struct work *w, int s)
+{
+    const struct sim_shape *shape = &w->o->shapes[s];
+    unsigned spec[MODEL_MAX_RANK] = {0}, seen = 0, twice = 0;
+    for (int c = 0; w->o->shape_classes[s] >> c && c < w->o->class_count; c++)
+        for (int i = 0; w->o->shape_classes[s] >> c & 1 && i < shape->rank; i++) spec[i] |= w->spec[c][i];
+    for (int i = 0; i < shape->rank; i++) {
+        twice |= seen & spec[i];
+        seen |= spec[i];
+    }
+    double elements = (double)w->sizes[shape->layers];
+    for (int i = 0; i < shape->rank; i++) elements *= local(w, shape->dims[i], spec[i] & ~twice);
+    unsigned followed = axes_of_classes(w, w->o->shape_followers[s]), divided = twice | (followed & ~seen);
+    w->bytes[s] = elements / w->shards[divided] * (double)model_dtype_bytes(shape->dtype);
+    w->axes[s] = seen | followed;
+}
+
+static double bytes_with(const struct work *w, int shape, unsigned axes)
+{
+    return w->bytes[shape] / w->shards[axes & ~w->axes[shape]];
+}
+
+static double repeats(const struct work *w, const unsigned char *trips, bool once_a_step)
+{
+    double count = 1;
+    for (int i = 0; i < TUNER_MOST_TRIPS; i++)
+        if (!once_a_step || trips[i] != MODEL_MICROBATCHES) count *= (double)w->sizes[trips[i]];
+    return count;
+}
+
+/* ---- links ---- */
+
+/* What bytes add to a collective: launches and hops may be shared. */
+static double moving_s(const struct work *w, enum sim_collective kind, unsigned axes, double bytes)
+{
+    return sim_collective_s(w->placement, kind, (int)axes, bytes) - sim_collective_s(w->placement, kind, (int)axes, 0);
+}
+
+/* Which label has the data axis and which the model axis; -1: none. */
+struct choice { int label[SIM_AXES]; };
+
+static unsigned axes_of_label(const struct choice *choice, int label)
+{
+    return (choice->label[SIM_DATA] == label ? SIM_DATA : 0u) | (choice->label[SIM_TENSOR] == label ? SIM_TENSOR : 0u);
+}
+
+static bool class_has(const struct work *w, int class, unsigned axis)
+{
+    for (int i = 0; i < MODEL_MAX_RANK; i++)
+        if (w->spec[class][i] & axis) return true;
+    return false;
+}
+
+/* A label that is summed over and sharded leaves partial sums. Where the result is sharded over that axis itself, each
+ * device needs its part alone; else all of it. */
+static double reduction_s(const struct work *w, const struct tuner_outline_dot *dot, const struct choice *choice, unsigned axis)
+{
+    int label = choice->label[axis];
+    unsigned other = axis ^ (SIM_DATA | SIM_TENSOR);
+    if (label < 0 || !dot->labels[label].contracted) return 0;
+    double bytes = (double)model_dtype_bytes(w->o->shapes[dot->result_shape].dtype);
+    for (int i = 0; i < dot->label_count; i++)
+        if (dot->labels[i].in_result) bytes *= local(w, dot->labels[i].size, axes_of_label(choice, i) & other);
+    enum sim_collective kind = class_has(w, dot->result_class, axis) ? SIM_REDUCE_SCATTER : SIM_ALL_REDUCE;
+    return moving_s(w, kind, axis, bytes) / dot->result_divisor;
+}
+
+/* A parameter stands as the rules say; where the contraction has the axis elsewhere, it has to come over. */
+static double fetching_s(const struct work *w, const struct tuner_outline_dot *dot, const struct tuner_outline_weight *weight, const struct choice *choice, unsigned axis)
+{
+    int dim = -1, label = choice->label[axis];
+    for (int i = 0; i < weight->rank; i++)
+        if (w->spec[weight->class][i] & axis) dim = i;
+    if (dim < 0 || (label >= 0 && (label == weight->label_of_dim[dim][0] || label == weight->label_of_dim[dim][1]))) return 0;
+    bool moves = false;
+    for (int i = 0; i < weight->rank; i++) moves = moves || (label >= 0 && (label == weight->label_of_dim[i][0] || label == weight->label_of_dim[i][1]));
+    (void)dot;
+    return moving_s(w, moves ? SIM_ALL_TO_ALL : SIM_ALL_GATHER, axis, w->bytes[weight->shape]) / weight->divisor;
+}
+
+static double links_s(const struct work *w, const struct tuner_outline_dot *dot, const struct choice *choice, double each, double once)
+{
+    double s = 0;
+    for (unsigned axis = 1; axis < SIM_AXES - 1; axis++) {
+        s += reduction_s(w, dot, choice, axis) * (dot->hoistable ? once : each);
+        for (int i = 0; i < dot->weight_count; i++) s += fetching_s(w, dot, &dot->weights[i], choice, axis) * once;
+    }
+    return s;
+}
+
+/* ---- kernels ---- */
+
+/* Bit 0: no label; bit i + 1: label i, if a tensor of the contraction has the axis there. */
+static unsigned allowed_labels(const struct work *w, const struct tuner_outline_dot *dot, unsigned axis)
+{
+    unsigned allowed = 1;
+    for (int i = 0; i < dot->label_count; i++)
+        for (int j = 0; j < dot->labels[i].source_count; j++)
+            if (w->spec[dot->labels[i].sources[j].class][dot->labels[i].sources[j].dim] & axis) allowed |= 2u << i;
+    return w->shards[axis] > 1 ? allowed : 1;
+}
+
+static double flop_of(const struct work *w, const struct tuner_outline_dot *dot, const struct choice *choice)
+{
+    double flop = 2;
+    for (int i = 0; i < dot->label_count; i++) flop *= local(w, dot->labels[i].size, axes_of_label(choice, i));
+    return flop;
+}
+
+/* The contraction alone and the kernel's bytes, or its arithmetic with links, whichever choice is cheapest. */
+static double dot_s(const struct work *w, const struct tuner_outline_dot *dot, double bytes_s, double each, double once)
+{
+    const double *c = w->placement->profile.constants;
+    double rate = c[SIM_FLOP_PER_S] * c[SIM_MATMUL_EFFICIENCY_FRAC], best_s = INFINITY;
+    unsigned data = allowed_labels(w, dot, SIM_DATA), model = allowed_labels(w, dot, SIM_TENSOR);
+    for (int d = 0; data >> d; d++) {
+        for (int m = 0; data >> d & 1 && model >> m; m++) {
+            if (!(model >> m & 1)) continue;
+            struct choice choice = {{-1, d - 1, m - 1, -1}};
+            double work_s = flop_of(w, dot, &choice) / rate;
+            double s = (work_s > bytes_s ? work_s : bytes_s) * each;
+            if (s < best_s && w->charges.links) s += links_s(w, dot, &choice, each, once);
+            if (s < best_s) best_s = s;
+        }
+    }
+    return best_s;
+}
+
+static double kernel_s(const struct work *w, const struct tuner_outline_kernel *kernel)
+{
+    const double *c = w->placement->profile.constants;
+    unsigned axes = axes_of_classes(w, kernel->classes);
+    double bytes = 0, each = repeats(w, kernel->trips, false), once = repeats(w, kernel->trips, true), dots_s = 0;
+    for (int i = 0; i < kernel->read_count; i++) bytes += bytes_with(w, w->o->reads[kernel->first_read + i], axes);
+    for (int i = 0; i < kernel->write_count; i++) bytes += bytes_with(w, w->o->writes[kernel->first_write + i], axes);
+    double bytes_s = bytes / (c[SIM_HBM_BYTES_PER_S] * c[SIM_HBM_EFFICIENCY_FRAC]);
+    for (int i = 0; i < kernel->dot_count; i++) dots_s += dot_s(w, &w->o->dots[kernel->first_dot + i], kernel->dot_count == 1 ? bytes_s : 0, each, once);
+    if (kernel->dot_count != 1) dots_s = dots_s > bytes_s * each ? dots_s : bytes_s * each;
+    return (dots_s + c[SIM_KERNEL_LATENCY_S] * each) * kernel->copies;
+}
+
+/* ---- memory ---- */
+
+struct level { double at_begin, peak; };
+
+/* The walk of the simulator over allocations and frees of what is kept for later, which stands as the rules say. What
+ * comes and goes in between is left out: when it does depends on what collectives stand between its users. */
+static double peak_of_events(const struct work *w)
+{
+    enum { DEPTH = 8 };
+    struct level levels[DEPTH] = {{0, 0}};
+    double now = 0;
+    int depth = 0;
+    for (int i = 0; i < w->o->event_count; i++) {
+        const struct sim_event *event = &w->o->events[i];
+        if (event->bracket > 0) {
+            levels[++depth] = (struct level){now, now};
+        } else if (event->bracket < 0) {
+            double left = now - levels[depth].at_begin, more = ((double)w->sizes[event->trips] - 1) * left, peak = levels[depth].peak + (left > 0 ? more : 0);
+            now += more;
+            depth--;
+            if (peak > levels[depth].peak) levels[depth].peak = peak;
+        } else if (event->category != MODEL_TEMPORARY) {
+            now += event->sign * w->bytes[event->shape];
+            if (now > levels[depth].peak) levels[depth].peak = now;
+        }
+    }
+    return levels[0].peak;
+}
+
+static double peak_bytes_of(struct work *w)
+{
+    const double *c = w->placement->profile.constants;
+    double bytes = c[SIM_RESERVED_BYTES];
+    for (int i = 0; i < w->o->persistent_count; i++) bytes += w->bytes[w->o->persistent_shapes[i]];
+    return w->o->executable || !w->charges.lifetimes ? bytes : bytes + peak_of_events(w) * (1 + c[SIM_FRAGMENTATION_FRAC]);
+}
+
+/* ---- both ---- */
+
+static void begin(struct work *w, const struct tuner_outline *outline, const unsigned char (*spec)[MODEL_MAX_RANK], const struct sim_placement *placement, int64_t batch, int64_t microbatches)
+{
+    w->o = outline;
+    w->spec = spec;
+    w->placement = placement;
+    model_sizes(outline->config, batch, microbatches, outline->inputs_length, outline->targets_length, w->sizes);
+    for (unsigned axes = 0; axes < SIM_AXES; axes++) w->shards[axes] = (axes & SIM_DATA ? placement->axis_sizes[0] : 1.0) * (axes & SIM_TENSOR ? placement->axis_sizes[1] : 1.0);
+    for (int s = 0; s < outline->shape_count; s++) size_shape(w, s);
+}
+
+struct tuner_bound tuner_bound_of(const struct tuner_outline *outline, const struct tuner_ruled *ruled, const struct sim_placement *placement, int64_t batch, int64_t microbatches,
+                                  struct tuner_charges charges)
+{
+    struct work w;
+    struct tuner_bound bound = {0, 0};
+    w.charges = charges;
+    begin(&w, outline, ruled->spec, placement, batch, microbatches);
+    for (int k = 0; k < outline->kernel_count; k++) bound.step_s += kernel_s(&w, &outline->kernels[k]);
+    bound.peak_bytes = peak_bytes_of(&w);
+    if (outline->least_memory) {
+        begin(&w, outline->least_memory, ruled->least, placement, batch, microbatches);
+        double least = peak_bytes_of(&w);
+        if (least < bound.peak_bytes) bound.peak_bytes = least;
+    }
+    return bound;
+}

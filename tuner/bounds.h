@@ -1,0 +1,78 @@
+/* Private to tuner/: what no plan can go below. Read off the program of one device, which has every operation and no
+ * collective: whatever a partitioner does, these operations are done, on shards that are no smaller than the axes that
+ * the rules give to their tensors allow. */
+#ifndef TUNER_BOUNDS_H
+#define TUNER_BOUNDS_H
+
+#include "tuner/tuner.h"
+
+enum { TUNER_MOST_CLASSES = 64, TUNER_MOST_SHAPES = 1024, TUNER_MOST_SOURCES = 8, TUNER_MOST_TRIPS = 4 };
+
+/* Tensors of equal logical axes and treatment: rules shard them alike. */
+struct tuner_class {
+    int rank;
+    const char *names[MODEL_MAX_RANK];
+    bool residual;                /* what sequence parallelism shards on the length */
+    bool zero;                    /* what optimizer partitioning shards over data */
+    bool keeps_dim[MODEL_MAX_RANK]; /* dimensions that optimizer partitioning leaves alone */
+};
+
+/* How rules shard each class: of the outline, and of the one of least memory. */
+struct tuner_ruled { unsigned char spec[TUNER_MOST_CLASSES][MODEL_MAX_RANK], least[TUNER_MOST_CLASSES][MODEL_MAX_RANK]; };
+
+/* A label of a contraction: its size, and the dimensions of tensors that stand there. */
+struct tuner_outline_label { unsigned char size; bool contracted, in_result; unsigned char source_count; struct { unsigned char class, dim; } sources[TUNER_MOST_SOURCES]; };
+
+/* A parameter as a contraction reads it: it comes as the rules shard it. */
+struct tuner_outline_weight { int shape, class, label_of_dim[MODEL_MAX_RANK][2] /* labels that a dimension becomes; -1 */, divisor, rank; };
+
+struct tuner_outline_dot {
+    int label_count;
+    struct tuner_outline_label labels[SIM_MOST_LABELS];
+    int result_shape, result_class, result_divisor; /* dots whose partial sums may be added before they are reduced */
+    bool hoistable;                                  /* a gradient of a parameter: reduced once a step at the least */
+    int weight_count;
+    struct tuner_outline_weight weights[2];
+};
+
+struct tuner_outline_kernel {
+    int first_read, read_count, first_write, write_count, first_dot, dot_count; /* into shapes' lists, into dots */
+    unsigned char trips[TUNER_MOST_TRIPS];                                     /* enum model_size of the loops around it */
+    int copies;                                                                 /* equal kernels */
+    uint64_t classes;                                                           /* of all tensors that it touches */
+};
+
+/* The program of one device, for one variant, with or without microbatches. */
+struct tuner_outline {
+    struct tuner_class classes[TUNER_MOST_CLASSES];
+    int class_count;
+    struct sim_shape *shapes;
+    uint64_t *shape_classes;     /* of the tensors that have a shape */
+    uint64_t *shape_followers;   /* of the parameters that a tensor of that shape is a reshaping of */
+    int shape_count;
+    struct tuner_outline_kernel *kernels;
+    int kernel_count;
+    int *reads, *writes;
+    struct tuner_outline_dot *dots;
+    struct sim_event *events;
+    int event_count;
+    int *persistent_shapes, persistent_count;
+    bool executable;
+    const struct tuner_outline *least_memory; /* what the compiler may fall back on; NULL: this one */
+    const struct model_config *config;        /* owned by the arena */
+    int64_t inputs_length, targets_length;
+};
+
+struct tuner_bound { double step_s, peak_bytes; };
+
+/* What is charged beside operations, launches and the train state. */
+struct tuner_charges { bool links, lifetimes; };
+
+/* plan: a checked plan of the variant. The outline owns all that it holds. */
+enum base_status tuner_outline_build(struct base_arena *arena, struct sim_cache *cache, const struct sim_plan *plan, bool microbatches, const struct tuner_outline **out, struct base_error *error);
+enum base_status tuner_rule_classes(const struct tuner_outline *outline, const struct model_rules *rules, const struct sim_plan *plan, struct tuner_ruled *out, struct base_error *error);
+/* Below what no prediction of such a plan goes, whatever submesh of the placement's shape it has. placement: link rates
+ * are the best of those submeshes. */
+struct tuner_bound tuner_bound_of(const struct tuner_outline *outline, const struct tuner_ruled *ruled, const struct sim_placement *placement, int64_t batch, int64_t microbatches, struct tuner_charges charges);
+
+#endif

@@ -1,0 +1,358 @@
+/* The program of one device, as bounds need it. It is what the simulator itself prices on a mesh of one: kernels with the
+ * bytes that they read and write, contractions, and the order of allocations. */
+#include "tuner/bounds.h"
+
+#include <string.h>
+
+struct drafter {
+    struct base_arena *arena;
+    const struct sim_sharded *s;
+    struct tuner_outline *out;
+    int *class_of;      /* of each tensor, or of the parameter that it is made from */
+    int *root;          /* the tensor whose axes decide how this one is sharded */
+    int *sum;           /* representative of the sum that a contraction's result becomes part of, or -1 */
+    int *sum_size;      /* contractions in a sum, by representative */
+    int *readers;       /* contractions that read a parameter, by root */
+    bool *charged;      /* of each operation: a contraction that a kernel has already */
+};
+
+static const struct model_tensor *tensor_at(const struct drafter *d, int tensor)
+{
+    return &d->s->program->tensors[tensor];
+}
+
+/* ---- classes ---- */
+
+/* Casts and reshapes of a parameter, and gradients of them, follow it. */
+static void find_roots(struct drafter *d)
+{
+    const struct model_program *program = d->s->program;
+    for (int t = 0; t < program->tensor_count; t++) d->root[t] = t;
+    for (int b = 0; b < program->block_count; b++)
+        for (int i = 0; i < program->blocks[b].op_count; i++) {
+            const struct model_op *op = &program->blocks[b].ops[i];
+            for (int o = 0; o < op->output_count; o++)
+                if (program->tensors[op->outputs[o]].from_producer && op->input_count) d->root[op->outputs[o]] = op->inputs[0];
+        }
+    for (int t = 0; t < program->tensor_count; t++)
+        if (program->tensors[t].like >= 0) d->root[t] = program->tensors[t].like;
+    for (int t = 0; t < program->tensor_count; t++)
+        for (int steps = 0; steps < 16 && d->root[d->root[t]] != d->root[t]; steps++) d->root[t] = d->root[d->root[t]];
+}
+
+static struct tuner_class describe(const struct drafter *d, int tensor)
+{
+    const struct model_tensor *own = tensor_at(d, tensor), *t = tensor_at(d, d->root[tensor]);
+    struct tuner_class class;
+    memset(&class, 0, sizeof class);
+    class.rank = t->rank;
+    for (int i = 0; i < t->rank; i++) {
+        class.names[i] = t->given_axes ? t->given_axes[i] : model_axis_name((enum model_axis)t->axes[i]);
+        for (int j = 0; j < i && !t->given_axes; j++)
+            if (t->axes[j] == t->axes[i]) class.names[i] = NULL;
+        class.keeps_dim[i] = t->dims[i] == MODEL_RELPOS_BUCKETS;
+    }
+    class.residual = t->rank == 3 && t->axes[0] == MODEL_AXIS_BATCH && t->axes[1] == MODEL_AXIS_LENGTH && t->axes[2] == MODEL_AXIS_EMBED && t->block >= 0;
+    class.zero = (own->category == MODEL_OPTIMIZER_STATE && own->like >= 0) || (own->category == MODEL_GRADIENT && own->block < 0);
+    return class;
+}
+
+static bool same_class(const struct tuner_class *a, const struct tuner_class *b)
+{
+    bool same = a->rank == b->rank && a->residual == b->residual && a->zero == b->zero;
+    for (int i = 0; same && i < a->rank; i++) {
+        bool names = a->names[i] == b->names[i] || (a->names[i] && b->names[i] && !strcmp(a->names[i], b->names[i]));
+        same = names && a->keeps_dim[i] == b->keeps_dim[i];
+    }
+    return same;
+}
+
+static enum base_status find_class(struct drafter *d, int tensor, struct base_error *error)
+{
+    struct tuner_class class = describe(d, tensor);
+    int i = 0;
+    while (i < d->out->class_count && !same_class(&d->out->classes[i], &class)) i++;
+    if (i == TUNER_MOST_CLASSES) return base_fail(error, BASE_INTERNAL, "tensors of more than %d combinations of axes", TUNER_MOST_CLASSES);
+    if (i == d->out->class_count) {
+        for (int j = 0; j < class.rank; j++) class.names[j] = class.names[j] ? base_copy(d->arena, class.names[j]) : NULL;
+        d->out->classes[d->out->class_count++] = class;
+    }
+    d->class_of[tensor] = i;
+    return BASE_OK;
+}
+
+static void copy_shapes(struct drafter *d)
+{
+    const struct sim_sharded *s = d->s;
+    struct tuner_outline *out = d->out;
+    out->shape_count = s->shape_count;
+    out->shapes = base_new(d->arena, struct sim_shape, s->shape_count + 1);
+    out->shape_classes = base_new(d->arena, uint64_t, s->shape_count + 1);
+    out->shape_followers = base_new(d->arena, uint64_t, s->shape_count + 1);
+    memcpy(out->shapes, s->shapes, (size_t)s->shape_count * sizeof *s->shapes);
+    for (int v = 0; v < s->value_count; v++) {
+        int tensor = s->values[v].tensor;
+        bool own_dims = !strcmp(tensor_at(d, tensor)->labels, tensor_at(d, d->root[tensor])->labels);
+        (own_dims ? out->shape_classes : out->shape_followers)[s->values[v].shape] |= UINT64_C(1) << d->class_of[tensor];
+    }
+    /* Shapes that stand for several layers are those of one, repeated. */
+    for (int i = 0; i < s->shape_count; i++) {
+        struct sim_shape one = s->shapes[i];
+        one.layers = MODEL_ONE;
+        for (int j = 0; j < s->shape_count; j++)
+            if (s->shapes[i].layers != MODEL_ONE && !memcmp(&s->shapes[j], &one, sizeof one)) out->shape_classes[i] |= out->shape_classes[j], out->shape_followers[i] |= out->shape_followers[j];
+    }
+    out->event_count = s->event_count;
+    out->events = base_new(d->arena, struct sim_event, s->event_count + 1);
+    if (s->event_count) memcpy(out->events, s->events, (size_t)s->event_count * sizeof *s->events);
+    out->persistent_count = s->persistent_count;
+    out->persistent_shapes = base_new(d->arena, int, s->persistent_count + 1);
+    memcpy(out->persistent_shapes, s->persistent_shapes, (size_t)s->persistent_count * sizeof *s->persistent_shapes);
+}
+
+/* ---- sums ---- */
+
+static int find_sum(const struct drafter *d, int tensor)
+{
+    while (d->sum[tensor] >= 0 && d->sum[tensor] != tensor) tensor = d->sum[tensor];
+    return tensor;
+}
+
+static void join_sums(struct drafter *d, int a, int b)
+{
+    int x = find_sum(d, a), y = find_sum(d, b);
+    if (x == y) return;
+    d->sum[y] = x;
+    d->sum_size[x] += d->sum_size[y];
+}
+
+/* Results of contractions, and sums, casts and reshapes of nothing else: a compiler may add them before it reduces them. */
+static void find_sums(struct drafter *d)
+{
+    const struct sim_sharded *s = d->s;
+    for (int t = 0; t < s->program->tensor_count; t++) d->sum[t] = -1;
+    for (int i = 0; i < s->op_count; i++) {
+        const struct model_op *op = s->ops[i].op;
+        if (s->ops[i].kind != SIM_COMPUTE || !op->output_count) continue;
+        int out = op->outputs[0];
+        bool passes = op->kind == MODEL_RESHAPE || (op->kind == MODEL_MAP && op->function == MODEL_CAST);
+        if (op->kind == MODEL_EINSUM) {
+            d->sum[out] = out;
+            d->sum_size[out] = 1;
+        } else if ((passes && d->sum[op->inputs[0]] >= 0) || (op->kind == MODEL_MAP && op->function == MODEL_ADD && d->sum[op->inputs[0]] >= 0 && d->sum[op->inputs[1]] >= 0)) {
+            d->sum[out] = out;
+            for (int j = 0; j < op->input_count; j++) join_sums(d, op->inputs[j], out);
+        }
+    }
+}
+
+/* ---- contractions ---- */
+
+static bool is_weight(const struct drafter *d, int tensor)
+{
+    const struct model_tensor *root = tensor_at(d, d->root[tensor]);
+    return root->category == MODEL_PARAMETER && root->block < 0 && tensor_at(d, tensor)->category != MODEL_GRADIENT;
+}
+
+/* A joined dimension of a parameter is split: its outer part carries the shards, the inner one might. */
+static bool becomes(char of_root, char letter)
+{
+    static const char pairs[][2] = {{'j', 'h'}, {'j', 'd'}, {'i', 'g'}, {'i', 'd'}, {'h', 'j'}, {'g', 'i'}, {'h', 'g'}, {'g', 'h'}};
+    for (int i = 0; i < BASE_COUNT(pairs); i++)
+        if (pairs[i][0] == of_root && pairs[i][1] == letter) return true;
+    return of_root == letter;
+}
+
+static void add_source(struct tuner_outline_label *label, int class, int dim)
+{
+    for (int i = 0; i < label->source_count; i++)
+        if (label->sources[i].class == class && label->sources[i].dim == dim) return;
+    if (label->source_count == TUNER_MOST_SOURCES) return;
+    label->sources[label->source_count].class = (unsigned char)class;
+    label->sources[label->source_count++].dim = (unsigned char)dim;
+}
+
+static void add_sources(struct drafter *d, struct tuner_outline_dot *dot, const struct sim_op *op, int tensor, const char *letters)
+{
+    int root = d->root[tensor];
+    const struct model_tensor *r = tensor_at(d, root);
+    for (int i = 0; i < op->label_count; i++) {
+        const char *at = strchr(letters, op->labels[i].letter);
+        if (!at) continue;
+        if (root == tensor) add_source(&dot->labels[i], d->class_of[tensor], (int)(at - letters));
+        for (int dim = 0; root != tensor && dim < r->rank; dim++)
+            if (becomes(r->labels[dim], op->labels[i].letter)) add_source(&dot->labels[i], d->class_of[root], dim);
+    }
+}
+
+static void add_weight(struct drafter *d, struct tuner_outline_dot *dot, const struct sim_op *op, int input)
+{
+    int value = op->inputs[input], tensor = op->op->inputs[input], root = d->root[tensor];
+    if (!is_weight(d, tensor) || dot->weight_count == BASE_COUNT(dot->weights)) return;
+    const struct model_tensor *r = tensor_at(d, root);
+    struct tuner_outline_weight *weight = &dot->weights[dot->weight_count++];
+    *weight = (struct tuner_outline_weight){.shape = d->s->values[value].shape, .class = d->class_of[root], .rank = r->rank, .divisor = d->readers[root]};
+    for (int dim = 0; dim < r->rank; dim++) {
+        int found = 0;
+        weight->label_of_dim[dim][0] = weight->label_of_dim[dim][1] = -1;
+        for (int i = 0; i < op->label_count && found < 2; i++)
+            if (strchr(op->op->input_labels[input], op->labels[i].letter) && becomes(r->labels[dim], op->labels[i].letter)) weight->label_of_dim[dim][found++] = i;
+    }
+}
+
+static void draft_dot(struct drafter *d, const struct sim_op *op, struct tuner_outline_dot *dot)
+{
+    int out = op->op->outputs[0];
+    memset(dot, 0, sizeof *dot);
+    dot->label_count = op->label_count;
+    for (int i = 0; i < op->label_count; i++) {
+        dot->labels[i].size = op->labels[i].size;
+        dot->labels[i].contracted = op->contracted_labels >> i & 1;
+        dot->labels[i].in_result = !dot->labels[i].contracted;
+    }
+    for (int i = 0; i < op->input_count; i++) {
+        add_sources(d, dot, op, op->op->inputs[i], op->op->input_labels[i]);
+        add_weight(d, dot, op, i);
+    }
+    add_sources(d, dot, op, out, op->op->output_labels);
+    dot->result_shape = d->s->values[op->outputs[0]].shape;
+    dot->result_class = d->class_of[out];
+    dot->result_divisor = d->sum_size[find_sum(d, out)];
+    dot->hoistable = tensor_at(d, out)->category == MODEL_GRADIENT;
+}
+
+static void count_readers(struct drafter *d)
+{
+    for (int i = 0; i < d->s->op_count; i++) {
+        const struct sim_op *op = &d->s->ops[i];
+        if (op->kind != SIM_COMPUTE || op->op->kind != MODEL_EINSUM) continue;
+        for (int j = 0; j < op->input_count; j++) d->readers[d->root[op->op->inputs[j]]]++;
+    }
+}
+
+/* ---- kernels ---- */
+
+static bool same_kernel(const struct tuner_outline *o, const struct tuner_outline_kernel *a, const struct tuner_outline_kernel *b)
+{
+    if (a->read_count != b->read_count || a->write_count != b->write_count || a->dot_count != b->dot_count || memcmp(a->trips, b->trips, sizeof a->trips) != 0 || a->classes != b->classes) return false;
+    return !memcmp(o->reads + a->first_read, o->reads + b->first_read, (size_t)a->read_count * sizeof *o->reads) &&
+           !memcmp(o->writes + a->first_write, o->writes + b->first_write, (size_t)a->write_count * sizeof *o->writes) &&
+           !memcmp(o->dots + a->first_dot, o->dots + b->first_dot, (size_t)a->dot_count * sizeof *o->dots);
+}
+
+static void find_trips(const struct sim_sharded *s, int loop, unsigned char trips[TUNER_MOST_TRIPS])
+{
+    for (int i = 0; i < TUNER_MOST_TRIPS; i++) {
+        trips[i] = loop >= 0 ? (unsigned char)s->ops[loop].trips : MODEL_ONE;
+        loop = loop >= 0 ? s->ops[loop].loop : -1;
+    }
+}
+
+static uint64_t classes_of(const struct tuner_outline *outline, int shape)
+{
+    return outline->shape_classes[shape] | outline->shape_followers[shape];
+}
+
+/* A kernel that makes a contraction's result again, since nothing stored it, could read it where a collective needs it
+ * stored: only what it writes is certain. */
+static bool repeats_a_dot(const struct drafter *d, const struct sim_kernel *kernel)
+{
+    for (int i = 0; i < kernel->dot_count; i++)
+        if (d->charged[d->s->dots[kernel->first_dot + i]]) return true;
+    return false;
+}
+
+static void draft_dots(struct drafter *d, const struct sim_kernel *from, struct tuner_outline_kernel *kernel)
+{
+    for (int i = 0; i < from->dot_count; i++) {
+        int op = d->s->dots[from->first_dot + i];
+        if (d->charged[op]) continue;
+        d->charged[op] = true;
+        struct tuner_outline_dot *dot = &d->out->dots[kernel->first_dot + kernel->dot_count++];
+        draft_dot(d, &d->s->ops[op], dot);
+        for (int l = 0; l < dot->label_count; l++)
+            for (int j = 0; j < dot->labels[l].source_count; j++) kernel->classes |= UINT64_C(1) << dot->labels[l].sources[j].class;
+    }
+}
+
+static void draft_kernels(struct drafter *d)
+{
+    const struct sim_sharded *s = d->s;
+    struct tuner_outline *out = d->out;
+    int dot_count = 0, read_count = 0, write_count = 0;
+    out->kernels = base_new(d->arena, struct tuner_outline_kernel, s->kernel_count + 1);
+    out->dots = base_new(d->arena, struct tuner_outline_dot, s->dot_count + 1);
+    out->reads = base_new(d->arena, int, s->read_count + 1);
+    out->writes = base_new(d->arena, int, s->write_count + 1);
+    for (int k = 0; k < s->kernel_count; k++) {
+        const struct sim_kernel *from = &s->kernels[k];
+        struct tuner_outline_kernel *kernel = &out->kernels[out->kernel_count];
+        int reads = repeats_a_dot(d, from) ? 0 : from->read_count;
+        *kernel = (struct tuner_outline_kernel){read_count, reads, write_count, from->write_count, dot_count, 0, {0}, 1, 0};
+        find_trips(s, from->loop, kernel->trips);
+        for (int i = 0; i < reads; i++) out->reads[read_count + i] = s->reads[from->first_read + i];
+        for (int i = 0; i < from->write_count; i++) out->writes[write_count + i] = s->writes[from->first_write + i];
+        for (int i = 0; i < from->read_count; i++) kernel->classes |= classes_of(out, s->reads[from->first_read + i]);
+        for (int i = 0; i < from->write_count; i++) kernel->classes |= classes_of(out, out->writes[write_count + i]);
+        draft_dots(d, from, kernel);
+        int same = 0;
+        while (same < out->kernel_count && !same_kernel(out, &out->kernels[same], kernel)) same++;
+        if (same < out->kernel_count) {
+            out->kernels[same].copies++;
+            continue;
+        }
+        out->kernel_count++;
+        read_count += kernel->read_count, write_count += kernel->write_count, dot_count += kernel->dot_count;
+    }
+}
+
+static enum base_status draft(struct base_arena *arena, struct sim_cache *cache, const struct sim_plan *plan, bool microbatches, struct tuner_outline *out, struct base_error *error)
+{
+    int64_t sizes[MODEL_SIZE_COUNT];
+    struct sim_placement *one = base_new(arena, struct sim_placement, 1);
+    struct sim_plan alone = *plan;
+    struct drafter d = {.arena = arena, .out = out};
+    *one = *plan->placement;
+    one->axis_sizes[0] = one->axis_sizes[1] = 1;
+    alone.placement = one;
+    alone.options.microbatches = microbatches;
+    alone.num_microbatches = 1;
+    BASE_TRY(sim_sharded_program(cache, &alone, &d.s, sizes, error));
+    int tensors = d.s->program->tensor_count;
+    d.class_of = base_new(arena, int, tensors);
+    d.root = base_new(arena, int, tensors);
+    d.sum = base_new(arena, int, tensors);
+    d.sum_size = base_new(arena, int, tensors);
+    d.readers = base_new(arena, int, tensors);
+    d.charged = base_new(arena, bool, d.s->op_count);
+    find_roots(&d);
+    for (int t = 0; t < tensors; t++) BASE_TRY(find_class(&d, t, error));
+    copy_shapes(&d);
+    find_sums(&d);
+    count_readers(&d);
+    draft_kernels(&d);
+    struct model_config *config = base_new(arena, struct model_config, 1);
+    *config = *plan->config;
+    out->config = config;
+    out->executable = plan->executable;
+    out->inputs_length = plan->inputs_length;
+    out->targets_length = plan->targets_length;
+    return BASE_OK;
+}
+
+/* The compiler may recompute what does not fit (XLA's rematerialisation): it cannot keep less than full rematerialisation
+ * does. */
+enum base_status tuner_outline_build(struct base_arena *arena, struct sim_cache *cache, const struct sim_plan *plan, bool microbatches, const struct tuner_outline **out, struct base_error *error)
+{
+    struct tuner_outline *outline = base_new(arena, struct tuner_outline, 1);
+    BASE_TRY(draft(arena, cache, plan, microbatches, outline, error));
+    if ((plan->placement->profile.passes & 1u << SIM_PASS_REMATERIALIZE) && plan->options.remat == MODEL_REMAT_NONE) {
+        struct tuner_outline *least = base_new(arena, struct tuner_outline, 1);
+        struct sim_plan full = *plan;
+        full.options.remat = MODEL_REMAT_FULL;
+        BASE_TRY(draft(arena, cache, &full, microbatches, least, error));
+        outline->least_memory = least;
+    }
+    *out = outline;
+    return BASE_OK;
+}

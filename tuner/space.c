@@ -1,0 +1,345 @@
+/* The space of plans: what may vary, which plans T5X and JAX accept, and why they refuse the others. Whether a plan is
+ * accepted depends neither on the order of its submesh nor on its microbatches, so that plans are kept in groups. */
+#include "tuner/space.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_SUBMESHES = 1 << 16, MOST_GROUPS = 1 << 24, MOST_REFUSALS = 64, LARGEST_AUTO_SHARE = 16 };
+
+static const struct { enum sim_key key; const char *defaults[5], *beyond[5]; } dimensions[TUNER_DIMENSION_COUNT] = {
+    [TUNER_OPTIMIZER] = {SIM_OPTIMIZER, {NULL}, {NULL}},
+    [TUNER_DTYPE] = {SIM_DTYPE, {NULL}, {NULL}},
+    [TUNER_ATTENTION] = {SIM_ATTENTION, {NULL}, {NULL}},
+    [TUNER_REMAT] = {SIM_REMAT_POLICY, {"none", "minimal", "full"}, {"none", "minimal", "selective", "full"}},
+    [TUNER_PARTITIONING] = {SIM_OPTIMIZER_PARTITIONING, {"none"}, {"none", "data", "data+gradients"}},
+    [TUNER_SEQUENCE] = {SIM_SEQUENCE_PARALLEL, {"0"}, {"0", "1"}},
+    [TUNER_BATCH] = {SIM_BATCH_SIZE, {NULL}, {NULL}},
+    [TUNER_SUBMESH] = {SIM_SUBMESH, {NULL}, {NULL}},
+    [TUNER_RULES] = {SIM_RULES, {NULL}, {NULL}},
+    [TUNER_MICROBATCHES] = {SIM_NUM_MICROBATCHES, {NULL}, {NULL}},
+};
+
+/* The rule sets that T5X and the papers behind it have named. */
+static const char *const documented_rules[] = {"standard:1,1", "standard:1,2", "standard:2,1", "standard:2,2", "data_only", "zero3", "megatron", "optimus", "gshard"};
+
+enum sim_key tuner_key(enum tuner_dimension dimension)
+{
+    return dimensions[dimension].key;
+}
+
+static struct tuner_values copy_values(struct base_arena *arena, const char *const *values, int count)
+{
+    struct tuner_values copy = {base_new(arena, const char *, count > 0 ? count : 1), count};
+    for (int i = 0; i < count; i++) copy.values[i] = values[i] ? base_copy(arena, values[i]) : NULL;
+    return copy;
+}
+
+static int named_count(const char *const *values)
+{
+    int count = 0;
+    while (count < 5 && values[count]) count++;
+    return count > 0 ? count : 1;
+}
+
+/* ---- the range of each dimension ---- */
+
+/* T5X offers rematerialisation for scanned models alone. */
+static struct tuner_values words(struct tuner_space *space, enum tuner_dimension d, const struct tuner_request *request, bool scanned)
+{
+    const char *const *values = request->beyond_t5x ? dimensions[d].beyond : dimensions[d].defaults;
+    bool only_none = d == TUNER_REMAT && !scanned && !request->beyond_t5x;
+    const char *own[] = {space->plan.values[dimensions[d].key]};
+    if (own[0] && *own[0]) return copy_values(space->arena, own, 1);
+    return copy_values(space->arena, values, only_none ? 1 : named_count(values));
+}
+
+/* Powers of two up to 16 sequences a device: more would only put off the optimizer. */
+static struct tuner_values auto_batches(struct base_arena *arena, int device_count)
+{
+    const char *texts[64];
+    int count = 0;
+    for (int64_t batch = 8; batch <= (int64_t)LARGEST_AUTO_SHARE * device_count || count == 0; batch *= 2) texts[count++] = base_print(arena, "%lld", (long long)batch);
+    return copy_values(arena, texts, count);
+}
+
+static struct tuner_values divisors(struct base_arena *arena, int64_t batch)
+{
+    int count = 0;
+    for (int64_t n = base_next_divisor(batch, 0); n; n = base_next_divisor(batch, n)) count++;
+    struct tuner_values values = {base_new(arena, const char *, count), 0};
+    for (int64_t n = base_next_divisor(batch, 0); n; n = base_next_divisor(batch, n)) values.values[values.count++] = base_print(arena, "%lld", (long long)n);
+    return values;
+}
+
+/* ---- refusals ---- */
+
+/* Messages that differ in numbers alone are one reason. */
+static const char *reason_of(struct base_arena *arena, const char *message)
+{
+    char *reason = base_copy(arena, message), *out = reason;
+    for (const char *at = message; *at;) {
+        if (!isdigit((unsigned char)*at)) {
+            *out++ = *at++;
+            continue;
+        }
+        *out++ = 'N';
+        while (isdigit((unsigned char)*at)) at++;
+    }
+    *out = '\0';
+    return reason;
+}
+
+void tuner_refuse(struct tuner_space *space, const char *message, int64_t plan_count)
+{
+    const char *reason = reason_of(space->arena, message);
+    int i = 0;
+    while (i < space->refusal_count && strcmp(space->refusals[i].reason, reason) != 0) i++;
+    if (i == MOST_REFUSALS) i = MOST_REFUSALS - 1;
+    if (i == space->refusal_count) space->refusals[space->refusal_count++] = (struct tuner_refusal){reason, base_copy(space->arena, message), 0};
+    space->refusals[i].plan_count += plan_count;
+    space->refused_count += plan_count;
+}
+
+/* ---- submeshes ---- */
+
+struct submesh { const char *text; int data, model, order; };
+
+static int by_shape(const void *a, const void *b)
+{
+    const struct submesh *x = a, *y = b;
+    if (x->model != y->model) return x->model < y->model ? -1 : 1;
+    return x->order < y->order ? -1 : x->order > y->order;
+}
+
+static enum base_status read_request(const char *text, bool by_partitions, struct topo_mesh_request *request, struct base_error *error)
+{
+    int64_t numbers[8];
+    *request = (struct topo_mesh_request){.tile_by_host_if_needed = true};
+    if (by_partitions) return base_parse_int(text, "num_partitions", 1, INT32_MAX, &request->num_partitions, error);
+    BASE_TRY(base_parse_ints(text, "model_parallel_submesh", INT32_MIN, INT32_MAX, 8, numbers, &request->submesh_count, error));
+    for (int i = 0; i < request->submesh_count; i++) request->submesh[i] = (int)numbers[i];
+    return BASE_OK;
+}
+
+/* Every tuple of divisors of the topology's dimensions, the last one fastest. */
+static enum base_status every_submesh(struct base_arena *arena, const struct topo_topology *topology, struct tuner_values *out, struct base_error *error)
+{
+    int64_t at[4] = {1, 1, 1, 1};
+    out->values = base_new(arena, const char *, MOST_SUBMESHES);
+    for (out->count = 0;;) {
+        struct base_text text = {.arena = arena};
+        for (int i = 0; i < topology->bounds_count; i++) base_putf(&text, "%s%lld", i ? "," : "", (long long)at[i]);
+        if (out->count == MOST_SUBMESHES) return base_fail(error, BASE_INPUT, "topology: %s has more than %d submeshes; a list in --model-parallel-submesh would do", topology->name, MOST_SUBMESHES);
+        out->values[out->count++] = text.data;
+        int i = topology->bounds_count - 1;
+        for (; i >= 0; i--) {
+            int64_t next = base_next_divisor(topology->bounds[i], at[i]);
+            at[i] = next ? next : 1;
+            if (next) break;
+        }
+        if (i < 0) return BASE_OK;
+    }
+}
+
+/* The submeshes that T5X accepts, those of one mesh shape together. */
+static enum base_status find_shapes(struct tuner_space *space, const struct topo_topology *topology, struct tuner_values given, int64_t plans_each, struct base_error *error)
+{
+    struct submesh *accepted = base_new(space->arena, struct submesh, given.count);
+    int count = 0;
+    for (int i = 0; i < given.count; i++) {
+        struct topo_mesh_request request;
+        struct topo_mesh mesh;
+        struct base_error why;
+        BASE_TRY(read_request(given.values[i], space->by_partitions, &request, error));
+        if (topo_mesh_build(space->arena, topology, &request, true, &mesh, &why) != BASE_OK) tuner_refuse(space, why.text, plans_each);
+        else accepted[count++] = (struct submesh){given.values[i], mesh.shape[0], mesh.shape[1], i};
+    }
+    qsort(accepted, (size_t)count, sizeof *accepted, by_shape);
+    space->values[TUNER_SUBMESH] = (struct tuner_values){base_new(space->arena, const char *, count + 1), count};
+    space->shapes = base_new(space->arena, struct tuner_shape, count + 1);
+    for (int i = 0; i < count; i++) {
+        space->values[TUNER_SUBMESH].values[i] = accepted[i].text;
+        if (i == 0 || accepted[i].model != accepted[i - 1].model) space->shapes[space->shape_count++] = (struct tuner_shape){accepted[i].data, accepted[i].model, i, 0};
+        space->shapes[space->shape_count - 1].submesh_count++;
+    }
+    return BASE_OK;
+}
+
+/* ---- groups ---- */
+
+static void put_variant(const struct tuner_space *space, int variant, struct sim_plan_text *text)
+{
+    for (int d = TUNER_BATCH - 1; d >= 0; d--) {
+        const struct tuner_values *values = &space->values[d];
+        text->values[dimensions[d].key] = values->values[variant % values->count];
+        variant /= values->count;
+    }
+}
+
+struct sim_plan_text tuner_plan_text(const struct tuner_space *space, struct tuner_plan plan)
+{
+    struct sim_plan_text text = space->plan;
+    const struct tuner_group *group = &space->groups[plan.group];
+    put_variant(space, group->variant, &text);
+    text.values[SIM_BATCH_SIZE] = space->values[TUNER_BATCH].values[group->batch];
+    text.values[space->by_partitions ? SIM_NUM_PARTITIONS : SIM_SUBMESH] = space->values[TUNER_SUBMESH].values[space->shapes[group->shape].first_submesh + plan.submesh];
+    text.values[SIM_RULES] = space->values[TUNER_RULES].values[group->rules];
+    text.values[SIM_NUM_MICROBATCHES] = space->microbatches[group->batch].values[plan.microbatches];
+    return text;
+}
+
+int tuner_group_submesh_count(const struct tuner_space *space, int group)
+{
+    return space->shapes[space->groups[group].shape].submesh_count;
+}
+
+int tuner_group_microbatch_count(const struct tuner_space *space, int group)
+{
+    return space->microbatches[space->groups[group].batch].count;
+}
+
+int64_t tuner_group_plan_count(const struct tuner_space *space, int group)
+{
+    return (int64_t)tuner_group_submesh_count(space, group) * tuner_group_microbatch_count(space, group);
+}
+
+/* A group is accepted as its first plan is. What fails is counted as often as it has plans. */
+static void add_group(struct tuner_space *space, struct tuner_group group)
+{
+    struct sim_plan plan;
+    struct base_error why;
+    space->groups[space->group_count] = group;
+    int64_t plan_count = tuner_group_plan_count(space, space->group_count);
+    struct sim_plan_text text = tuner_plan_text(space, (struct tuner_plan){space->group_count, 0, 0});
+    if (sim_plan_check(space->cache, space->arena, &text, MODEL_STEP_TRAIN, false, &plan, &why) != BASE_OK) {
+        tuner_refuse(space, why.text, plan_count);
+        return;
+    }
+    space->plan_count += plan_count;
+    space->group_count++;
+}
+
+static enum base_status find_groups(struct tuner_space *space, struct base_error *error)
+{
+    const struct tuner_values *batches = &space->values[TUNER_BATCH], *rules = &space->values[TUNER_RULES];
+    double most = (double)space->variant_count * batches->count * space->shape_count * rules->count;
+    if (most > MOST_GROUPS) return base_fail(error, BASE_INPUT, "the space has %.0f groups of plans, and %d are the limit; fewer values would do", most, MOST_GROUPS);
+    space->groups = base_new(space->arena, struct tuner_group, (int64_t)most + 1);
+    for (int v = 0; v < space->variant_count; v++)
+        for (int b = 0; b < batches->count; b++)
+            for (int s = 0; s < space->shape_count; s++)
+                for (int r = 0; r < rules->count && space->microbatches[b].count > 0; r++) add_group(space, (struct tuner_group){v, b, s, r, 1});
+    return BASE_OK;
+}
+
+/* ---- microbatches ---- */
+
+/* Those given that divide the batch; the others are refused as often as they would have stood in the space. */
+static void take_microbatches(struct tuner_space *space, int batch, int64_t size, struct tuner_values given, int64_t plans_each)
+{
+    struct tuner_values *taken = &space->microbatches[batch];
+    taken->values = base_new(space->arena, const char *, given.count);
+    for (int i = 0; i < given.count; i++) {
+        int64_t n = strtoll(given.values[i], NULL, 10);
+        if (size % (n > 1 ? n : 1) == 0) taken->values[taken->count++] = given.values[i];
+        else tuner_refuse(space, base_print(space->arena, "num_microbatches: %lld does not divide batch_size %lld", (long long)n, (long long)size), plans_each);
+    }
+}
+
+static enum base_status find_microbatches(struct tuner_space *space, struct tuner_values given, int64_t plans_each, struct base_error *error)
+{
+    int64_t number;
+    space->microbatches = base_new(space->arena, struct tuner_values, space->values[TUNER_BATCH].count);
+    for (int i = 0; i < given.count; i++) BASE_TRY(base_parse_int(given.values[i], "num_microbatches", 0, INT32_MAX, &number, error));
+    for (int b = 0; b < space->values[TUNER_BATCH].count; b++) {
+        int64_t size;
+        BASE_TRY(base_parse_int(space->values[TUNER_BATCH].values[b], "batch_size", 1, INT32_MAX, &size, error));
+        if (given.count) take_microbatches(space, b, size, given, plans_each);
+        else space->microbatches[b] = divisors(space->arena, size);
+        if (space->microbatches[b].count >= space->values[TUNER_MICROBATCHES].count) space->values[TUNER_MICROBATCHES] = space->microbatches[b];
+    }
+    return BASE_OK;
+}
+
+/* ---- all of it ---- */
+
+/* What cannot be at all, whatever the topology, is an error of the input and no refusal: one device divides everything. */
+static enum base_status check_values(struct tuner_space *space, struct base_error *error)
+{
+    for (int d = 0; d < TUNER_DIMENSION_COUNT; d++) {
+        if (d == TUNER_SUBMESH || d == TUNER_MICROBATCHES) continue;
+        for (int i = 0; i < space->values[d].count; i++) {
+            struct sim_plan_text text = space->plan;
+            struct sim_plan plan;
+            put_variant(space, 0, &text);
+            text.values[SIM_BATCH_SIZE] = space->values[TUNER_BATCH].values[0];
+            text.values[dimensions[d].key] = space->values[d].values[i];
+            text.values[SIM_TOPOLOGY] = "h100:1x1";
+            text.values[SIM_SUBMESH] = text.values[SIM_NUM_PARTITIONS] = text.values[SIM_NUM_MICROBATCHES] = NULL;
+            BASE_TRY(sim_plan_check(space->cache, space->arena, &text, MODEL_STEP_TRAIN, false, &plan, error));
+        }
+    }
+    return BASE_OK;
+}
+
+static enum base_status refuse_all(const struct tuner_space *space, struct base_error *error)
+{
+    int most = 0;
+    for (int i = 1; i < space->refusal_count; i++)
+        if (space->refusals[i].plan_count > space->refusals[most].plan_count) most = i;
+    return base_fail(error, BASE_INPUT, "no plan of the space can be launched, and all %lld are refused: %s", (long long)space->refused_count,
+                     space->refusal_count ? space->refusals[most].example : "it is empty");
+}
+
+static int64_t product_of_counts(const struct tuner_space *space, int first, int last)
+{
+    int64_t product = 1;
+    for (int d = first; d <= last; d++)
+        if (d != TUNER_SUBMESH && d != TUNER_MICROBATCHES) product *= space->values[d].count;
+    return product;
+}
+
+static void find_ranges(struct tuner_space *space, const struct tuner_request *request, const struct topo_topology *topology, bool scanned)
+{
+    for (int d = 0; d < TUNER_DIMENSION_COUNT; d++) {
+        const char *own[] = {space->plan.values[dimensions[d].key]};
+        if (request->given[d].count) space->values[d] = copy_values(space->arena, request->given[d].values, request->given[d].count);
+        else if (d == TUNER_RULES) space->values[d] = copy_values(space->arena, documented_rules, BASE_COUNT(documented_rules));
+        else if (d == TUNER_BATCH && request->batch_auto) space->values[d] = auto_batches(space->arena, topology->device_count);
+        else if (d == TUNER_BATCH) space->values[d] = copy_values(space->arena, own, 1);
+        else if (d < TUNER_BATCH) space->values[d] = words(space, (enum tuner_dimension)d, request, scanned);
+    }
+}
+
+enum base_status tuner_space_build(struct base_arena *arena, struct sim_cache *cache, const struct tuner_request *request, struct tuner_space *out, struct base_error *error)
+{
+    struct model_config config;
+    struct topo_topology topology;
+    struct tuner_space *space = base_new(arena, struct tuner_space, 1);
+    const char *const *plan = request->plan.values;
+    *space = (struct tuner_space){.arena = arena, .cache = cache, .plan = request->plan};
+    if (!plan[SIM_MODEL]) return base_fail(error, BASE_INPUT, "model: is missing; a zoo name such as t5_1_1_xxl, or one line such as decoder_only:emb_dim=…");
+    if (!plan[SIM_TOPOLOGY]) return base_fail(error, BASE_INPUT, "topology: is missing; an accelerator type such as v4-512, or h100:4x8");
+    BASE_TRY(model_config_parse(arena, plan[SIM_MODEL], &config, error));
+    BASE_TRY(topo_parse(arena, plan[SIM_TOPOLOGY], &topology, error));
+    space->refusals = base_new(arena, struct tuner_refusal, MOST_REFUSALS);
+    space->by_partitions = plan[SIM_NUM_PARTITIONS] != NULL;
+    space->plan.values[SIM_NUM_PARTITIONS] = NULL;
+    find_ranges(space, request, &topology, config.scan_layers);
+    BASE_TRY(check_values(space, error));
+    space->variant_count = (int)product_of_counts(space, 0, TUNER_BATCH - 1);
+    struct tuner_values submeshes = request->given[TUNER_SUBMESH];
+    if (!submeshes.count) BASE_TRY(every_submesh(arena, &topology, &submeshes, error));
+    int64_t others = product_of_counts(space, 0, TUNER_RULES);
+    BASE_TRY(find_microbatches(space, request->given[TUNER_MICROBATCHES], others / space->values[TUNER_BATCH].count * submeshes.count, error));
+    int64_t microbatches = 0;
+    for (int b = 0; b < space->values[TUNER_BATCH].count; b++) microbatches += space->microbatches[b].count;
+    BASE_TRY(find_shapes(space, &topology, submeshes, others / space->values[TUNER_BATCH].count * microbatches, error));
+    BASE_TRY(find_groups(space, error));
+    if (!space->plan_count) return refuse_all(space, error);
+    space->rule_set_count = space->values[TUNER_RULES].count;
+    *out = *space;
+    return BASE_OK;
+}
