@@ -109,10 +109,10 @@ static enum base_status read_run(struct base_arena *arena, const char *path, str
     const struct base_json *run;
     BASE_TRY(base_read_file(arena, path, LARGEST_RUN_BYTES, &text, &length, error));
     if (base_json_parse(arena, text, length, &run, error) != BASE_OK) return base_fail_in(error, "%s", path);
-    const struct base_json *plan = run->kind == BASE_JSON_OBJECT ? base_json_get(run, "plan") : NULL, *alone = plan ? base_json_get(run, "in_process") : NULL;
+    const struct base_json *plan = run->kind == BASE_JSON_OBJECT ? base_json_get(run, "plan") : NULL, *ranks = plan ? base_json_get(run, "rank_count") : NULL;
     struct sim_measurement row = {.place = path};
     if (!plan || !base_json_get(run, "loss")) return base_fail(error, BASE_INPUT, "%s: is no run; `meshwright run PLAN --json --out RUN.json` writes one", path);
-    if (alone && alone->kind == BASE_JSON_TRUE && device_count(run) > 1)
+    if (ranks && ranks->number == 0 && device_count(run) > 1)
         return base_fail(error, BASE_INPUT, "%s: its devices ran one after the other in one process, which says little of them together; run it without --in-process", path);
     if (sim_plan_from_json(arena, plan, &row.plan, error) != BASE_OK) return base_fail_in(error, "%s: plan", path);
     double step_s = typical_step_s(arena, run), mean_s = number_of(base_json_get(run, "time"), "step_s"), communication_s = number_of(base_json_get(run, "time"), "communication_s");

@@ -145,6 +145,7 @@ static void put_doubles(struct base_json_writer *w, const char *key, const doubl
 
 static void put_steps(struct base_json_writer *w, const struct reports_measured *m)
 {
+    base_json_member_int(w, "rank_count", m->rank_count); /* 0: in one process */
     base_json_member_int(w, "first_step", m->first_step);
     put_doubles(w, "loss", m->loss, m->step_count);
     put_doubles(w, "gradient_norm", m->gradient_norm, m->step_count);

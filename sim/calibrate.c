@@ -72,31 +72,25 @@ static int solve_weighted(struct workspace *w)
     return status == GSL_EBADFUNC ? status : evaluate(w->start, w, w->residuals); /* no progress is an end, too */
 }
 
-/* Whoever is further off than the rest are, by the scale that their median has, counts for less. */
+/* The residuals' own spread, by their median, is the deviation of a measurement where it is more than was thought; whoever
+ * is further off than the rest are counts for less. What was known before keeps its weight. */
 static void reweight(const struct sim_fit_problem *problem, struct workspace *w)
 {
     size_t n = (size_t)problem->observation_count;
     for (size_t i = 0; i < n; i++) w->sorted->data[i] = fabs(w->residuals->data[i]);
     gsl_sort(w->sorted->data, 1, n);
-    double scale = normal_of_median * gsl_stats_median_from_sorted_data(w->sorted->data, 1, n);
-    double limit = huber * (scale > 1 ? scale : 1);
+    double spread = fmax(1, normal_of_median * gsl_stats_median_from_sorted_data(w->sorted->data, 1, n));
     for (size_t i = 0; i < n; i++) {
-        double distance = fabs(w->residuals->data[i]);
-        w->weights->data[i] = distance > limit ? limit / distance : 1;
+        double distance = fabs(w->residuals->data[i]) / spread;
+        w->weights->data[i] = (distance > huber ? huber / distance : 1) / (spread * spread);
     }
 }
 
-/* Where the residuals are larger than their deviations say, the deviations were too small, and grow with them. */
 static void take(const struct sim_fit_problem *problem, struct workspace *w, struct sim_fit *out)
 {
-    double sum = 0, freedom = (double)(problem->residual_count - problem->parameter_count);
-    for (int i = 0; i < problem->residual_count; i++) sum += w->weights->data[i] * w->residuals->data[i] * w->residuals->data[i];
-    double inflation = freedom > 0 && sum > freedom ? sum / freedom : 1;
     gsl_multifit_nlinear_covar(gsl_multifit_nlinear_jac(w->solver), 0, w->covariance);
     parameters_of(w->start, out->parameters);
-    for (int i = 0; i < problem->parameter_count; i++) {
-        out->deviations[i] = sqrt(inflation * gsl_matrix_get(w->covariance, (size_t)i, (size_t)i));
-    }
+    for (int i = 0; i < problem->parameter_count; i++) out->deviations[i] = sqrt(gsl_matrix_get(w->covariance, (size_t)i, (size_t)i));
 }
 
 enum base_status sim_fit_solve(const struct sim_fit_problem *problem, struct sim_fit *out, struct base_error *error)
