@@ -87,6 +87,8 @@ static void put_memory(struct base_json_writer *w, const struct sim_memory *m)
     base_json_member_int(w, "temporary_bytes", m->temporary_bytes);
     base_json_member_int(w, "reserved_bytes", m->reserved_bytes);
     base_json_member_string(w, "peak_at", m->peak_at);
+    if (m->argument_bytes) base_json_member_int(w, "argument_bytes", m->argument_bytes);
+    if (m->argument_bytes) base_json_member_int(w, "output_bytes", m->output_bytes);
     base_json_member_int(w, "rematerialized_layer_count", m->rematerialized_layer_count);
     base_json_close(w, '}');
 }

@@ -124,6 +124,13 @@ static enum base_status resolve(struct partitioner *p, const struct model_tensor
     return BASE_OK;
 }
 
+/* JAX demands that state divides evenly. */
+static bool divides(const struct partitioner *p, int size)
+{
+    const struct sim_extents *extents = &p->options->extents;
+    return !extents->sizes || extents->sizes[size] % extents->mesh[0] == 0;
+}
+
 /* ZeRO: the first dimension that the data axis can still cut. */
 static void add_data_axis(struct partitioner *p, const struct model_tensor *tensor, unsigned char *wanted)
 {
@@ -131,7 +138,7 @@ static void add_data_axis(struct partitioner *p, const struct model_tensor *tens
     for (int i = 0; i < tensor->rank; i++) used |= wanted[i];
     if (used & SIM_DATA) return;
     for (int i = 0; i < tensor->rank; i++) {
-        if (wanted[i] || tensor->dims[i] == MODEL_RELPOS_BUCKETS) continue;
+        if (wanted[i] || !divides(p, tensor->dims[i])) continue;
         wanted[i] = (unsigned char)live(p, SIM_DATA);
         return;
     }

@@ -104,6 +104,7 @@ static void fill_memory(const struct sim_pricing *p, const struct priced *priced
     out->activation_bytes = (int64_t)(always[MODEL_INPUT] + there[MODEL_ACTIVATION]);
     out->temporary_bytes = (int64_t)there[MODEL_TEMPORARY];
     out->peak_bytes = (int64_t)priced->peak_bytes;
+    sim_price_signature(p, out);
     name_peak(p, out->peak_at, sizeof out->peak_at);
 }
 

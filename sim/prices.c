@@ -220,6 +220,8 @@ void sim_price_list_make(struct base_arena *arena, struct base_arena *scratch, c
     memset(out, 0, sizeof *out);
     m.dot_of = base_new(scratch, int, sharded->op_count + 1);
     m.kernel_of = base_new(scratch, int, sharded->kernel_count + 1);
+    const struct sim_op *last = sharded->op_count ? &sharded->ops[sharded->op_count - 1] : NULL;
+    out->result_shape = last && last->output_count ? sharded->values[last->outputs[0]].shape : -1;
     list_shapes(&m);
     list_repeats(&m);
     list_dots(&m);

@@ -93,6 +93,7 @@ static void begin_key(struct sim_cache *cache, const struct sim_plan *plan, cons
     const unsigned passes = passes_of(plan);
     sim_key_bytes(cache, &passes, sizeof passes);
     sim_key_bytes(cache, relation, sizeof relation);
+    if (sharding->optimizer_partitioning != SIM_REPLICATED) sim_key_bytes(cache, mesh, sizeof plan->placement->axis_sizes); /* state must divide */
 }
 
 enum base_status sim_program_find(struct sim_cache *cache, const struct sim_plan *plan, enum model_remat remat, unsigned dropped_roles, bool whole,

@@ -48,6 +48,7 @@ struct sim_price_list {
     unsigned char *persistent_categories;
     struct sim_price_kept { short shape; unsigned char role; } *kept; /* what stands in memory for the backward pass, of the roles that a compiler may drop */
     int kept_count;
+    int result_shape;                /* of what the last operation makes: a forward pass's logits; -1: nothing */
 };
 /* scratch is only needed until it returns. */
 void sim_price_list_make(struct base_arena *arena, struct base_arena *scratch, const struct sim_sharded *sharded, struct sim_price_list *out);
@@ -88,6 +89,8 @@ enum base_status sim_pricing_begin(struct sim_pricing *p, const struct sim_plan 
 enum base_status sim_pricing_refuse(const struct sim_pricing *p, struct base_error *error); /* says that */
 void sim_price_time(struct sim_pricing *p, struct sim_detail *detail);
 void sim_price_memory(struct sim_pricing *p);
+
+void sim_price_signature(const struct sim_pricing *p, struct sim_memory *out); /* signature.c: argument_bytes and output_bytes */
 
 extern const double sim_largest_bytes; /* byte counts are whole numbers in the answer; what is not below this is refused */
 

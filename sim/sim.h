@@ -236,6 +236,7 @@ struct sim_timeline { struct sim_entry *entries; int count; };
 
 struct sim_memory {
     int64_t capacity_bytes, peak_bytes, parameter_bytes, optimizer_state_bytes, gradient_bytes, activation_bytes, temporary_bytes, reserved_bytes;
+    int64_t argument_bytes, output_bytes;     /* of the compiled step, as XLA's memory analysis counts them */
     char peak_at[160];
     int64_t rematerialized_layer_count; /* layers that the compiler recomputes so that the plan fits */
 };
