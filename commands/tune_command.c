@@ -120,30 +120,89 @@ static enum base_status detail_plans(struct commands_context *context, const str
     return BASE_OK;
 }
 
+static enum base_status fit(struct commands_context *context, struct tuner_space *space, const struct tuner_options *options, struct base_text *out, struct base_error *error)
+{
+    struct tuner_fit_row *rows = base_new(context->arena, struct tuner_fit_row, space->shape_count);
+    struct reports_tuned report = {.arena = context->arena, .space = space, .objective = options->objective};
+    int count;
+    BASE_TRY(tuner_fit(space, options, rows, &count, error));
+    if (context->json) reports_fit_json(&report, rows, count, context->compact, out);
+    else reports_fit_text(&report, rows, count, out);
+    for (int i = 0; i < count; i++)
+        if (rows[i].fits) return BASE_OK;
+    return BASE_NO_FIT;
+}
+
+static enum base_status launch(struct commands_context *context, const struct tuner_space *space, const char *format, struct tuner_plan best, struct base_text *out, struct base_error *error)
+{
+    struct sim_plan plan;
+    struct sim_plan_text text = tuner_plan_text(space, best);
+    BASE_TRY(sim_plan_check(context->cache, context->arena, &text, MODEL_STEP_TRAIN, false, &plan, error));
+    return reports_launch(context->arena, format, &text, &plan, out, error);
+}
+
+/* Reasons cost predictions of their own; a search that was ended has none to give. */
+static enum base_status explain(const struct tuner_space *space, const struct tuner_result *result, struct reports_tuned *report, struct tuner_comparison *why, struct base_error *error)
+{
+    struct tuner_alternative *alternatives;
+    if (!result->plan_count || !result->proven_optimal) return BASE_OK;
+    BASE_TRY(tuner_sensitivity(space, result->plans[0].plan, &alternatives, &report->alternative_count, error));
+    report->alternatives = report->alternative_count ? alternatives : NULL;
+    if (result->plan_count < 2) return BASE_OK;
+    BASE_TRY(tuner_compare(space, result->plans[0].plan, result->plans[1].plan, why, error));
+    report->why = why;
+    return BASE_OK;
+}
+
+static enum base_status answer(struct commands_context *context, const struct base_arguments *arguments, const struct tuner_request *request, struct tuner_space *space,
+                               const struct tuner_options *options, struct base_text *out, struct base_error *error)
+{
+    struct tuner_result result;
+    struct tuner_comparison why;
+    struct tuner_found smallest;
+    const char *format = base_argument(arguments, "--emit");
+    struct base_text launcher = {.arena = context->arena};
+    BASE_TRY(tuner_search(space, options, &result, error));
+    struct reports_prediction *plans = base_new(context->arena, struct reports_prediction, result.plan_count + 1);
+    struct reports_tuned report = {.arena = context->arena, .space = space, .result = &result, .objective = options->objective, .plans = plans, .smallest_found = &smallest};
+    BASE_TRY(detail_plans(context, space, &result, plans, error));
+    BASE_TRY(explain(space, &result, &report, &why, error));
+    if (!result.plan_count && result.proven_optimal)
+        BASE_TRY(tuner_smallest_topology(context->arena, context->cache, request, options, &report.smallest_topology, &smallest, error));
+    if (format && result.plan_count) {
+        BASE_TRY(launch(context, space, format, result.plans[0].plan, &launcher, error));
+        report.launch_format = format;
+        report.launch = launcher.data;
+    }
+    if (context->json) reports_tuned_json(&report, context->compact, out);
+    else if (report.launch) base_put(out, report.launch);
+    else reports_tuned_text(&report, out);
+    return result.plan_count ? BASE_OK : BASE_NO_FIT;
+}
+
 static enum base_status run_tune(struct commands_context *context, const struct base_arguments *arguments, struct base_text *out, struct base_error *error)
 {
+    static const char *const formats[] = {"gin", "jax", "slurm"};
     struct tuner_request request;
     struct tuner_options options;
     struct tuner_space space;
-    struct tuner_result result;
-    const char *table = base_argument(arguments, "--enumerate");
+    const char *table = base_argument(arguments, "--enumerate"), *format = base_argument(arguments, "--emit");
+    int which;
     BASE_TRY(commands_profile(context, arguments, error));
     BASE_TRY(read_request(context, arguments, &request, error));
     BASE_TRY(read_options(context, arguments, &options, error));
+    if (format) BASE_TRY(base_parse_word(format, "--emit", formats, BASE_COUNT(formats), &which, error));
     BASE_TRY(tuner_space_build(context->arena, context->cache, &request, &space, error));
     if (table) return enumerate(context, &space, table, out, error);
-    BASE_TRY(tuner_search(&space, &options, &result, error));
-    struct reports_prediction *plans = base_new(context->arena, struct reports_prediction, result.plan_count + 1);
-    BASE_TRY(detail_plans(context, &space, &result, plans, error));
-    struct reports_tuned report = {context->arena, &space, &result, options.objective, plans};
-    if (context->json) reports_tuned_json(&report, context->compact, out);
-    else reports_tuned_text(&report, out);
-    return result.plan_count ? BASE_OK : BASE_NO_FIT;
+    if (base_argument(arguments, "--fit")) return fit(context, &space, &options, out, error);
+    return answer(context, arguments, &request, &space, &options, out, error);
 }
 
 static const struct base_option options[] = {
     {"--top", "K", "how many plans are ranked", "5"},
     {"--objective", "tokens_per_s|step_s|tokens_per_device_hour", "what is best", "tokens_per_s"},
+    {"--fit", NULL, "only: the smallest model axis on which the model fits, and what larger ones buy", NULL},
+    {"--emit", "gin|jax|slurm", "print what launches the best plan instead", NULL},
     {"--pareto", NULL, "with the front of tokens per second against peak memory", NULL},
     {"--enumerate", "FILE.csv", "only write every plan of the space, as a table for sweep", NULL},
     {"--beyond-t5x", NULL, "also what T5X has no word for: remat of unscanned models, optimizer partitioning, sequence parallelism", NULL},

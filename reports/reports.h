@@ -40,9 +40,18 @@ struct reports_tuned {
     const struct tuner_result *result;
     enum tuner_objective objective;
     const struct reports_prediction *plans; /* of result->plans, with collectives */
+    const struct tuner_comparison *why;     /* the best beside the second; or NULL */
+    const struct tuner_alternative *alternatives; /* the best with one choice changed */
+    int alternative_count;
+    const char *smallest_topology;          /* where nothing fits: the smallest one on which something does, or NULL */
+    const struct tuner_found *smallest_found;
+    const char *launch_format, *launch;     /* --emit, or NULL */
 };
 void reports_tuned_json(const struct reports_tuned *report, bool compact, struct base_text *out);
 void reports_tuned_text(const struct reports_tuned *report, struct base_text *out);
+/* --fit: how large the model axis has to be. */
+void reports_fit_json(const struct reports_tuned *report, const struct tuner_fit_row *rows, int count, bool compact, struct base_text *out);
+void reports_fit_text(const struct reports_tuned *report, const struct tuner_fit_row *rows, int count, struct base_text *out);
 /* Every plan of the space, one row of a sweep each. */
 void reports_space_csv(const struct tuner_space *space, void (*put)(void *where, const char *bytes, size_t length), void *where);
 

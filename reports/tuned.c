@@ -150,6 +150,102 @@ static void put_nearest(struct base_json_writer *w, const struct reports_tuned *
     base_json_close(w, '}');
 }
 
+static const char *phase_name(enum model_phase phase)
+{
+    static const char *const names[] = {[MODEL_FORWARD] = "forward", [MODEL_BACKWARD] = "backward", [MODEL_OPTIMIZER] = "optimizer"};
+    return names[phase];
+}
+
+static const char *axes_name(int axes)
+{
+    static const char *const names[SIM_AXES] = {"", "data", "model", "data+model"};
+    return names[axes];
+}
+
+enum { SHOWN_DIFFERENCES = 12 };
+
+/* What is the same in both plans explains nothing. */
+static bool differs(const struct tuner_comparison *c, int i)
+{
+    return fabs(c->differences[i].seconds[1] - c->differences[i].seconds[0]) > 1e-6 * c->step_s[0];
+}
+
+static void put_why(struct base_json_writer *w, const struct reports_tuned *r)
+{
+    const struct tuner_comparison *c = r->why;
+    base_json_key(w, "why_best_beats_second");
+    base_json_open(w, '{');
+    base_json_member_double(w, "difference_s", c->step_s[1] - c->step_s[0]);
+    base_json_key(w, "differences");
+    base_json_open(w, '[');
+    for (int i = 0; i < c->count && i < SHOWN_DIFFERENCES && differs(c, i); i++) {
+        const struct tuner_difference *d = &c->differences[i];
+        base_json_open_inline(w, '{');
+        base_json_member_string(w, d->communicates ? "collective" : "operation", d->communicates ? sim_collective_name(d->kind) : d->name);
+        base_json_member_string(w, d->communicates ? "mesh_axis" : "phase", d->communicates ? axes_name(d->axes) : phase_name(d->phase));
+        if (d->communicates) base_json_member_string(w, "largest_for", d->name);
+        base_json_member_double(w, "best_s", d->seconds[0]);
+        base_json_member_double(w, "second_s", d->seconds[1]);
+        base_json_close(w, '}');
+    }
+    base_json_close(w, ']');
+    struct tuner_need needs[TUNER_MOST_NEEDS];
+    int count = tuner_needs(&r->result->plans[0].prediction, &r->result->plans[1].prediction, needs);
+    base_json_key(w, "second_draws_level_with");
+    base_json_open(w, '[');
+    for (int i = 0; i < count; i++) {
+        base_json_open_inline(w, '{');
+        base_json_member_string(w, "resource", needs[i].resource);
+        base_json_member_double(w, "faster_by_factor", needs[i].factor);
+        base_json_close(w, '}');
+    }
+    base_json_close(w, ']');
+    base_json_close(w, '}');
+}
+
+static void put_sensitivity(struct base_json_writer *w, const struct reports_tuned *r)
+{
+    double best = r->result->plans[0].prediction.tokens_per_s;
+    base_json_key(w, "sensitivity");
+    base_json_open(w, '[');
+    for (int i = 0; i < r->alternative_count; i++) {
+        const struct tuner_alternative *a = &r->alternatives[i];
+        enum sim_key key = a->dimension == TUNER_SUBMESH && r->space->by_partitions ? SIM_NUM_PARTITIONS : tuner_key(a->dimension);
+        base_json_open_inline(w, '{');
+        base_json_member_string(w, "key", sim_key_names[key]);
+        base_json_member_string(w, "value", a->value);
+        base_json_member_bool(w, "refused", a->refused);
+        if (!a->refused) {
+            base_json_member_bool(w, "fits", a->prediction.fits);
+            base_json_member_double(w, "tokens_per_s", a->prediction.tokens_per_s);
+            base_json_member_double(w, "change_frac", a->prediction.tokens_per_s / best - 1);
+            base_json_member_int(w, "peak_bytes", a->prediction.memory.peak_bytes);
+        }
+        base_json_close(w, '}');
+    }
+    base_json_close(w, ']');
+}
+
+static void put_unfit(struct base_json_writer *w, const struct reports_tuned *r)
+{
+    const struct tuner_found *unfit = &r->result->unfit;
+    struct sim_plan_text text = tuner_plan_text(r->space, unfit->plan);
+    base_json_key(w, "faster_but_too_large");
+    base_json_open(w, '{');
+    base_json_key(w, "plan");
+    sim_plan_put_json(r->arena, &text, w);
+    base_json_member_double(w, "tokens_per_s", unfit->prediction.tokens_per_s);
+    base_json_member_int(w, "missing_bytes", unfit->prediction.memory.peak_bytes - unfit->prediction.memory.capacity_bytes);
+    base_json_close(w, '}');
+}
+
+static void put_smallest(struct base_json_writer *w, const struct reports_tuned *r)
+{
+    base_json_key(w, "smallest_topology_that_fits");
+    if (r->smallest_topology) base_json_put_string(w, r->smallest_topology);
+    else base_json_put_null(w);
+}
+
 void reports_tuned_json(const struct reports_tuned *r, bool compact, struct base_text *out)
 {
     struct base_json_writer w = {.text = out, .compact = compact};
@@ -166,7 +262,18 @@ void reports_tuned_json(const struct reports_tuned *r, bool compact, struct base
     for (int i = 0; i < r->result->plan_count; i++) put_found(&w, r, &r->result->plans[i], &r->plans[i]);
     base_json_close(&w, ']');
     if (r->result->front) put_front(&w, r);
+    if (r->why) put_why(&w, r);
+    if (r->result->plan_count && r->result->has_unfit) put_unfit(&w, r);
+    if (r->alternatives) put_sensitivity(&w, r);
     if (!r->result->plan_count && r->result->has_nearest) put_nearest(&w, r);
+    if (!r->result->plan_count) put_smallest(&w, r);
+    if (r->launch) {
+        base_json_key(&w, "launch");
+        base_json_open(&w, '{');
+        base_json_member_string(&w, "format", r->launch_format);
+        base_json_member_string(&w, "text", r->launch);
+        base_json_close(&w, '}');
+    }
     put_search(&w, r);
     base_json_close(&w, '}');
 }
@@ -255,6 +362,74 @@ static void put_verdict(const struct reports_tuned *r, struct base_text *out)
     put_plan_line(r, &result->nearest, out);
     base_putf(out, "\n         needs %s of %s on each device, %s too much\n", base_format_bytes(peak, (double)m->peak_bytes), base_format_bytes(capacity, (double)m->capacity_bytes),
               base_format_bytes(missing, (double)(m->peak_bytes - m->capacity_bytes)));
+    if (r->smallest_topology) base_putf(out, "Smallest of its generation on which a plan fits: %s\n", r->smallest_topology);
+}
+
+/* ---- reasons ---- */
+
+static void put_why_text(const struct reports_tuned *r, struct base_text *out)
+{
+    enum { SHOWN = 6 };
+    const struct tuner_comparison *c = r->why;
+    char gap[BASE_HUMANE], best[BASE_HUMANE], second[BASE_HUMANE];
+    struct tuner_need needs[TUNER_MOST_NEEDS];
+    if (c->step_s[1] <= c->step_s[0] * (1 + 1e-9)) {
+        base_put(out, "\nThe second takes the same time.\n");
+        return;
+    }
+    base_putf(out, "\nWhy the best beats the second, by %s a step\n", base_format_seconds(gap, c->step_s[1] - c->step_s[0]));
+    for (int i = 0; i < c->count && i < SHOWN && differs(c, i); i++) {
+        const struct tuner_difference *d = &c->differences[i];
+        base_format_seconds(best, d->seconds[0]);
+        base_format_seconds(second, d->seconds[1]);
+        base_format_seconds(gap, fabs(d->seconds[1] - d->seconds[0]));
+        base_putf(out, "    %s%-10s  %10s, not %10s: ", d->seconds[1] > d->seconds[0] ? "-" : "+", gap, best, second);
+        if (d->communicates) base_putf(out, "%s over %s, the largest for %s\n", sim_collective_name(d->kind), axes_name(d->axes), d->name);
+        else base_putf(out, "%s, %s\n", d->name, phase_name(d->phase));
+    }
+    int count = tuner_needs(&r->result->plans[0].prediction, &r->result->plans[1].prediction, needs);
+    if (count) base_put(out, "    it would draw level with ");
+    for (int i = 0; i < count; i++) base_putf(out, "%s%s %.3g times as fast", i == 0 ? "" : i == count - 1 ? " or " : ", ", needs[i].resource, needs[i].factor);
+    if (count) base_put(out, "\n");
+}
+
+static void put_unfit_text(const struct reports_tuned *r, struct base_text *out)
+{
+    const struct sim_prediction *unfit = &r->result->unfit.prediction, *best = &r->result->plans[0].prediction;
+    char missing[BASE_HUMANE];
+    if (unfit->tokens_per_s <= best->tokens_per_s) return;
+    base_putf(out, "\n%.1f %% faster if each device had %s more: ", 100 * (unfit->tokens_per_s / best->tokens_per_s - 1),
+              base_format_bytes(missing, (double)(unfit->memory.peak_bytes - unfit->memory.capacity_bytes)));
+    put_plan_line(r, &r->result->unfit, out);
+    base_put(out, "\n");
+}
+
+static int best_alternative(const struct reports_tuned *r, enum tuner_dimension d, const bool *done)
+{
+    int best = -1;
+    for (int i = 0; i < r->alternative_count; i++) {
+        const struct tuner_alternative *a = &r->alternatives[i];
+        if (a->dimension != d || a->refused || done[i]) continue;
+        if (best < 0 || a->prediction.tokens_per_s > r->alternatives[best].prediction.tokens_per_s) best = i;
+    }
+    return best;
+}
+
+static void put_sensitivity_text(const struct reports_tuned *r, struct base_text *out)
+{
+    enum { SHOWN = 3 };
+    bool *done = base_new(r->arena, bool, r->alternative_count + 1);
+    double best = r->result->plans[0].prediction.tokens_per_s;
+    base_put(out, "\nThe best with one choice changed\n");
+    for (int d = 0; d < TUNER_DIMENSION_COUNT; d++) {
+        enum sim_key key = d == TUNER_SUBMESH && r->space->by_partitions ? SIM_NUM_PARTITIONS : tuner_key((enum tuner_dimension)d);
+        int shown = 0;
+        for (int i; shown < SHOWN && (i = best_alternative(r, (enum tuner_dimension)d, done)) >= 0; shown++) {
+            const struct tuner_alternative *a = &r->alternatives[i];
+            done[i] = true;
+            base_putf(out, "    %-24s %-16s %+7.1f %%%s\n", shown ? "" : sim_key_names[key], a->value, 100 * (a->prediction.tokens_per_s / best - 1), a->prediction.fits ? "" : ", but does not fit");
+        }
+    }
 }
 
 void reports_tuned_text(const struct reports_tuned *r, struct base_text *out)
@@ -265,5 +440,64 @@ void reports_tuned_text(const struct reports_tuned *r, struct base_text *out)
     put_proof(r, out);
     if (r->result->plan_count) put_table(r, out);
     if (r->result->front) put_front_table(r, out);
+    if (r->why) put_why_text(r, out);
+    if (r->result->plan_count && r->result->has_unfit) put_unfit_text(r, out);
+    if (r->alternatives) put_sensitivity_text(r, out);
     put_refused(space, out);
+}
+
+/* ---- --fit ---- */
+
+static int smallest_fit(const struct tuner_fit_row *rows, int count)
+{
+    for (int i = 0; i < count; i++)
+        if (rows[i].fits) return i;
+    return -1;
+}
+
+void reports_fit_json(const struct reports_tuned *r, const struct tuner_fit_row *rows, int count, bool compact, struct base_text *out)
+{
+    struct base_json_writer w = {.text = out, .compact = compact};
+    int smallest = smallest_fit(rows, count);
+    base_json_open(&w, '{');
+    base_json_key(&w, "smallest_model_axis");
+    if (smallest >= 0) base_json_put_int(&w, rows[smallest].shape.model);
+    else base_json_put_null(&w);
+    base_json_key(&w, "sizes");
+    base_json_open(&w, '[');
+    for (int i = 0; i < count; i++) {
+        const struct sim_prediction *p = &rows[i].best.prediction;
+        struct sim_plan_text text = tuner_plan_text(r->space, rows[i].best.plan);
+        base_json_open(&w, '{');
+        base_json_member_int(&w, "data", rows[i].shape.data);
+        base_json_member_int(&w, "model", rows[i].shape.model);
+        base_json_member_bool(&w, "fits", rows[i].fits);
+        base_json_member_bool(&w, "proven", rows[i].proven);
+        base_json_key(&w, "plan");
+        sim_plan_put_json(r->arena, &text, &w);
+        if (rows[i].fits) base_json_member_double(&w, "tokens_per_s", p->tokens_per_s);
+        base_json_member_int(&w, "peak_bytes", p->memory.peak_bytes);
+        base_json_member_int(&w, "free_bytes", p->memory.capacity_bytes - p->memory.peak_bytes);
+        base_json_close(&w, '}');
+    }
+    base_json_close(&w, ']');
+    base_json_close(&w, '}');
+}
+
+void reports_fit_text(const struct reports_tuned *r, const struct tuner_fit_row *rows, int count, struct base_text *out)
+{
+    char amount[BASE_HUMANE], tokens[BASE_HUMANE];
+    int smallest = smallest_fit(rows, count);
+    const char *model = r->space->plan.values[SIM_MODEL], *topology = r->space->plan.values[SIM_TOPOLOGY];
+    if (smallest >= 0) base_putf(out, "%s fits on %s from %d devices a copy on.\n\n", model, topology, rows[smallest].shape.model);
+    else base_putf(out, "%s does not fit on %s, however it is cut.\n\n", model, topology);
+    base_putf(out, "    %-20s %12s  %s\n", "mesh", "tokens/s", "the fastest plan that fits there");
+    for (int i = 0; i < count; i++) {
+        const struct sim_prediction *p = &rows[i].best.prediction;
+        const char *mesh = base_print(r->arena, "%d x %d", rows[i].shape.data, rows[i].shape.model);
+        base_putf(out, "    %-20s %12s  ", mesh, rows[i].fits ? base_format_count(tokens, p->tokens_per_s) : "-");
+        if (!rows[i].fits) base_putf(out, "%s too much: ", base_format_bytes(amount, (double)(p->memory.peak_bytes - p->memory.capacity_bytes)));
+        put_plan_line(r, &rows[i].best, out);
+        base_put(out, "\n");
+    }
 }

@@ -153,6 +153,98 @@ static void bounds_change_nothing(struct base_arena *arena)
     sim_cache_free(cache);
 }
 
+/* ---- reasons ---- */
+
+static void differences_add_up_to_the_difference(struct base_arena *arena)
+{
+    struct base_error error;
+    struct tuner_space space;
+    struct tuner_result result;
+    struct tuner_comparison comparison;
+    struct tuner_need needs[TUNER_MOST_NEEDS];
+    struct sim_cache *cache = sim_cache_new(arena);
+    struct tuner_request request = request_of(arena, "t5_1_1_large", "v4:4x4x2", "64", "512", "114");
+    assert_ok(tuner_space_build(arena, cache, &request, &space, &error), &error);
+    assert_ok(tuner_search(&space, &(struct tuner_options){.top = 8}, &result, &error), &error);
+    assert_int_equal(result.plan_count, 8);
+    const struct tuner_found *best = &result.plans[0], *worse = &result.plans[7];
+    assert_ok(tuner_compare(&space, best->plan, worse->plan, &comparison, &error), &error);
+    assert_near(comparison.step_s[0], best->prediction.step_s, 1e-12);
+    assert_true(comparison.count > 0 && fabs(comparison.other_s) < 1e-9 * worse->prediction.step_s);
+    for (int i = 0; i < tuner_needs(&best->prediction, &worse->prediction, needs); i++) assert_true(needs[i].factor > 1);
+    sim_cache_free(cache);
+}
+
+static void alternatives_differ_in_one_choice(struct base_arena *arena)
+{
+    struct base_error error;
+    struct tuner_space space;
+    struct tuner_result result;
+    struct tuner_alternative *alternatives;
+    int count, by_dimension[TUNER_DIMENSION_COUNT] = {0};
+    struct sim_cache *cache = sim_cache_new(arena);
+    struct tuner_request request = request_of(arena, "scalable_t5_1_1_large", "v4:2x2x4", "16", "64", "64");
+    request.given[TUNER_BATCH] = given(arena, 2, "16", "32");
+    request.plan.values[SIM_OPTIMIZER] = "sgd";
+    assert_ok(tuner_space_build(arena, cache, &request, &space, &error), &error);
+    assert_ok(tuner_search(&space, &(struct tuner_options){.top = 1}, &result, &error), &error);
+    assert_ok(tuner_sensitivity(&space, result.plans[0].plan, &alternatives, &count, &error), &error);
+    for (int i = 0; i < count; i++) {
+        by_dimension[alternatives[i].dimension]++;
+        if (!alternatives[i].refused && alternatives[i].prediction.fits) assert_true(alternatives[i].prediction.tokens_per_s <= result.plans[0].prediction.tokens_per_s * (1 + 1e-9));
+    }
+    assert_int_equal(by_dimension[TUNER_REMAT], 2);
+    assert_int_equal(by_dimension[TUNER_BATCH], 1);
+    assert_int_equal(by_dimension[TUNER_SUBMESH], 11);
+    assert_int_equal(by_dimension[TUNER_RULES], 8);
+    assert_int_equal(by_dimension[TUNER_OPTIMIZER], 0);
+    sim_cache_free(cache);
+}
+
+/* The published measurements (batch 896 on v4-512, four microbatches) in their order. */
+static void the_measured_order_is_found(struct base_arena *arena)
+{
+    static const char *const measured[] = {"4,2,2,1", "2,4,2,1", "2,2,4,1"};
+    struct base_error error;
+    struct tuner_space space;
+    struct tuner_result result;
+    struct sim_cache *cache = sim_cache_new(arena);
+    struct tuner_request request = request_of(arena, "t5_1_0_11B", "v4-512", "896", "512", "512");
+    request.plan.values[SIM_OPTIMIZER] = "adamw";
+    request.given[TUNER_RULES] = given(arena, 1, "standard:1,1");
+    request.given[TUNER_MICROBATCHES] = given(arena, 1, "4");
+    request.given[TUNER_SUBMESH] = given(arena, 3, "2,2,4,1", "2,4,2,1", "4,2,2,1");
+    assert_ok(tuner_space_build(arena, cache, &request, &space, &error), &error);
+    assert_ok(tuner_search(&space, &(struct tuner_options){.top = 3}, &result, &error), &error);
+    for (int i = 0; i < BASE_COUNT(measured); i++) assert_string_equal(tuner_plan_text(&space, result.plans[i].plan).values[SIM_SUBMESH], measured[i]);
+    sim_cache_free(cache);
+}
+
+static void note_smallest(void *where, const struct tuner_space *space, struct tuner_plan plan, const struct sim_prediction *prediction)
+{
+    int *smallest = where, model = space->shapes[space->groups[plan.group].shape].model;
+    if (prediction->fits && (!*smallest || model < *smallest)) *smallest = model;
+}
+
+static void the_smallest_submesh_is_found(struct base_arena *arena)
+{
+    struct base_error error;
+    struct tuner_space space;
+    struct tuner_fit_row rows[8];
+    int count, smallest = 0, found = 0;
+    struct sim_cache *cache = sim_cache_new(arena);
+    struct tuner_request request = request_of(arena, "t5_1_1_xxl", "v4:2x2x4", "16", "64", "64");
+    request.given[TUNER_RULES] = given(arena, 1, "standard:1,1");
+    assert_ok(tuner_space_build(arena, cache, &request, &space, &error), &error);
+    assert_ok(tuner_fit(&space, &(struct tuner_options){.top = 1}, rows, &count, &error), &error);
+    predict_all(&space, note_smallest, &smallest);
+    for (int i = count - 1; i >= 0; i--)
+        if (rows[i].fits) found = rows[i].shape.model;
+    assert_int_equal(found, smallest);
+    assert_true(smallest > 1 && !rows[0].fits); /* 41 GiB of float32 parameters, on devices of 32 GiB */
+    sim_cache_free(cache);
+}
+
 /* ---- bounds ---- */
 
 static void check_bound(void *where, const struct tuner_space *space, struct tuner_plan plan, const struct sim_prediction *prediction)
@@ -237,6 +329,10 @@ static void spaces_are_refused_with_what_would_do(struct base_arena *arena)
 static const struct test tests[] = {
     TEST(search_equals_brute_force),
     TEST(bounds_change_nothing),
+    TEST(differences_add_up_to_the_difference),
+    TEST(alternatives_differ_in_one_choice),
+    TEST(the_measured_order_is_found),
+    TEST(the_smallest_submesh_is_found),
     TEST(no_bound_is_above_the_simulator),
     TEST(space_holds_every_submesh_and_says_what_is_refused),
     TEST(spaces_are_refused_with_what_would_do),

@@ -21,7 +21,6 @@ struct search {
     const struct tuner_options *options;
     struct tuner_result *result;
     struct base_error *error;
-    const struct tuner_outline **outlines;      /* by variant, twice: without and with microbatches */
     struct sim_placement *best_links;           /* by shape: the best rate of any of its submeshes */
     struct node *heap;
     int64_t heap_count, heap_capacity;
@@ -209,18 +208,26 @@ static enum base_status evaluate(struct search *s, const struct node *node, int 
 
 /* ---- placements ---- */
 
+static enum base_status place_submesh(struct search *s, int group, int submesh, const struct sim_placement **slot)
+{
+    struct sim_plan plan;
+    struct sim_plan_text text = tuner_plan_text(s->space, (struct tuner_plan){group, submesh, 0});
+    if (*slot) return BASE_OK;
+    BASE_TRY(sim_plan_check(s->space->cache, s->space->arena, &text, MODEL_STEP_TRAIN, false, &plan, s->error));
+    struct sim_placement *own = base_new(s->space->arena, struct sim_placement, 1);
+    *own = *plan.placement;
+    *slot = own;
+    return BASE_OK;
+}
+
 /* Rates of all submeshes of the shape; the group tells the plan. */
 static enum base_status place_shape(struct search *s, int group)
 {
     const struct tuner_shape *shape = &s->space->shapes[s->space->groups[group].shape];
     struct sim_placement *best = &s->best_links[s->space->groups[group].shape];
     for (int i = 0; i < shape->submesh_count; i++) {
-        struct sim_plan plan;
-        struct sim_plan_text text = tuner_plan_text(s->space, (struct tuner_plan){group, i, 0});
-        BASE_TRY(sim_plan_check(s->space->cache, s->space->arena, &text, MODEL_STEP_TRAIN, false, &plan, s->error));
-        struct sim_placement *own = base_new(s->space->arena, struct sim_placement, 1);
-        *own = *plan.placement;
-        s->space->placements[shape->first_submesh + i] = own;
+        BASE_TRY(place_submesh(s, group, i, &s->space->placements[shape->first_submesh + i]));
+        const struct sim_placement *own = s->space->placements[shape->first_submesh + i];
         if (i == 0) *best = *own;
         for (int axes = 0; axes < SIM_AXES; axes++) {
             if (own->seconds_per_byte[axes] < best->seconds_per_byte[axes]) best->seconds_per_byte[axes] = own->seconds_per_byte[axes];
@@ -295,7 +302,7 @@ static enum base_status open_every_plan(struct search *s, const struct node *nod
 
 static enum base_status find_outline(struct search *s, int variant, const struct sim_plan *plan, bool microbatches, const struct tuner_outline **out)
 {
-    const struct tuner_outline **slot = &s->outlines[2 * variant + microbatches];
+    const struct tuner_outline **slot = &s->space->outlines[2 * variant + microbatches];
     if (!*slot) BASE_TRY(tuner_outline_build(s->space->arena, s->space->cache, plan, microbatches, slot, s->error));
     *out = *slot;
     return BASE_OK;
@@ -320,7 +327,7 @@ static enum base_status add_group(struct search *s, int group)
     bool known[2] = {false, false};
     struct sim_plan plan;
     struct sim_plan_text text = tuner_plan_text(s->space, (struct tuner_plan){group, 0, 0});
-    if (!s->space->placements[s->space->shapes[s->space->groups[group].shape].first_submesh]) BASE_TRY(place_shape(s, group));
+    if (!s->best_links[s->space->groups[group].shape].axis_sizes[0]) BASE_TRY(place_shape(s, group));
     BASE_TRY(sim_plan_check(s->space->cache, s->space->arena, &text, MODEL_STEP_TRAIN, false, &plan, s->error));
     for (int m = 0; m < tuner_group_microbatch_count(s->space, group); m++) {
         struct node node = {0, 0, group, m, -1};
@@ -398,7 +405,8 @@ static enum base_status run_once(struct search *s)
 {
     struct tuner_counts *counts = &s->result->counts;
     begin(s);
-    for (int g = 0; g < s->space->group_count && !time_is_up(s); g++) BASE_TRY(add_group(s, g));
+    for (int g = 0; g < s->space->group_count && !time_is_up(s); g++)
+        if (!s->options->shape || s->space->groups[g].shape == s->options->shape - 1) BASE_TRY(add_group(s, g));
     for (int64_t i = 0; i < s->too_large_count; i++) counts->by_memory += tuner_group_submesh_count(s->space, s->too_large[i].group);
     BASE_TRY(walk(s));
     if (!s->result->plan_count && !s->restart) BASE_TRY(find_nearest(s));
@@ -415,7 +423,10 @@ static void settle(struct search *s)
         if (s->heap[i].submesh < 0) left += tuner_group_submesh_count(s->space, s->heap[i].group);
         if (s->heap[i].bound < least) least = s->heap[i].bound;
     }
-    int64_t rest = s->space->plan_count - r->counts.evaluated - r->counts.by_memory - r->counts.by_time - r->counts.by_sibling - left;
+    int64_t all = 0;
+    for (int g = 0; g < s->space->group_count; g++)
+        if (!s->options->shape || s->space->groups[g].shape == s->options->shape - 1) all += tuner_group_plan_count(s->space, g);
+    int64_t rest = all - r->counts.evaluated - r->counts.by_memory - r->counts.by_time - r->counts.by_sibling - left;
     *(s->stopped ? &r->counts.open : &r->counts.by_time) += left;
     if (s->stopped && rest > 0) r->counts.open += rest; /* not even looked at */
     r->proven_optimal = !s->stopped;
@@ -429,11 +440,11 @@ enum base_status tuner_search(struct tuner_space *space, const struct tuner_opti
     struct search s = {.space = space, .options = options, .result = &result, .error = error, .charges = {true, true}, .use_bounds = !options->no_bounds};
     int64_t families = 0;
     for (int g = 0; g < space->group_count; g++) families += tuner_group_microbatch_count(space, g);
-    s.outlines = base_new(space->arena, const struct tuner_outline *, 2 * space->variant_count);
+    if (!space->outlines) space->outlines = base_new(space->arena, const struct tuner_outline *, 2 * space->variant_count);
+    if (!space->placements) space->placements = base_new(space->arena, const struct sim_placement *, space->values[TUNER_SUBMESH].count + 1);
     s.best_links = base_new(space->arena, struct sim_placement, space->shape_count);
     s.too_large = base_new(space->arena, struct node, families + 1);
     s.rows = base_new(space->arena, struct sim_collective_row, SIM_MOST_COLLECTIVES);
-    space->placements = base_new(space->arena, const struct sim_placement *, space->values[TUNER_SUBMESH].count + 1);
     result.plans = base_new(space->arena, struct tuner_found, options->top + 1);
     s.start_s = options->now_s ? options->now_s(options->where) : 0;
     do BASE_TRY(run_once(&s)); while (s.restart && !s.stopped);

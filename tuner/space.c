@@ -339,7 +339,7 @@ enum base_status tuner_space_build(struct base_arena *arena, struct sim_cache *c
     BASE_TRY(find_shapes(space, &topology, submeshes, others / space->values[TUNER_BATCH].count * microbatches, error));
     BASE_TRY(find_groups(space, error));
     if (!space->plan_count) return refuse_all(space, error);
-    space->rule_set_count = space->values[TUNER_RULES].count;
+    space->rule_set_count = space->named_rule_count = space->values[TUNER_RULES].count;
     *out = *space;
     return BASE_OK;
 }

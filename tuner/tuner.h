@@ -46,6 +46,8 @@ struct tuner_space {
     int64_t plan_count, refused_count;
     struct tuner_refusal *refusals;
     int refusal_count;
+    int named_rule_count;                                 /* the first ones of TUNER_RULES, which have names or were given */
+    const struct tuner_outline **outlines;                /* search.c: by variant, twice: without and with microbatches */
     int64_t rule_set_count;                               /* rule sets that were looked at, equal ones counted each */
 };
 
@@ -73,6 +75,7 @@ struct tuner_options {
     enum tuner_objective objective;
     int top;                                /* plans that are ranked */
     bool no_bounds;                         /* every plan is predicted in full */
+    int shape;                              /* index + 1 of the only shape of mesh that is looked at; 0: all */
     bool pareto;                            /* tokens per second against peak memory */
     double time_limit_s;                    /* 0: none */
     double (*now_s)(void *where);           /* NULL: there is no clock, and no limit */
@@ -113,5 +116,43 @@ struct tuner_result {
 enum base_status tuner_search(struct tuner_space *space, const struct tuner_options *options, struct tuner_result *out, struct base_error *error);
 /* Predicts one plan of the space in full; detail may be NULL. */
 enum base_status tuner_predict(const struct tuner_space *space, struct tuner_plan plan, struct sim_prediction *out, struct sim_detail *detail, struct base_error *error);
+
+/* ---- reasons (explain.c) ---- */
+
+/* An operation, or all collectives of one kind over one mesh axis: seconds a step in the better plan and in the other. */
+struct tuner_difference {
+    const char *name;           /* of the operation; of collectives, what the largest is for */
+    enum model_phase phase;
+    bool communicates;
+    enum sim_collective kind;
+    int axes;
+    double seconds[2], largest_s;
+};
+struct tuner_comparison {
+    struct tuner_plan better, worse;
+    double step_s[2];
+    struct tuner_difference *differences; /* the largest first */
+    int count;
+    double other_s;             /* what the differences do not explain: layers that a compiler recomputes in part */
+};
+enum base_status tuner_compare(const struct tuner_space *space, struct tuner_plan better, struct tuner_plan worse, struct tuner_comparison *out, struct base_error *error);
+
+enum { TUNER_MOST_NEEDS = 3 };
+struct tuner_need { const char *resource; double factor; };
+/* What would make the worse plan as fast: returns how many single resources could. */
+int tuner_needs(const struct sim_prediction *better, const struct sim_prediction *worse, struct tuner_need needs[TUNER_MOST_NEEDS]);
+
+/* The plan with one choice changed. */
+struct tuner_alternative { enum tuner_dimension dimension; const char *value; bool refused; struct sim_prediction prediction; };
+enum base_status tuner_sensitivity(const struct tuner_space *space, struct tuner_plan plan, struct tuner_alternative **out, int *count, struct base_error *error);
+
+/* The smallest topology of the same generation on which some plan fits; *out NULL: none of those that were tried. */
+enum base_status tuner_smallest_topology(struct base_arena *arena, struct sim_cache *cache, const struct tuner_request *request, const struct tuner_options *options, const char **out,
+                                         struct tuner_found *found, struct base_error *error);
+
+/* One size of the model axis: the fastest plan that fits there, or the one that comes nearest. */
+struct tuner_fit_row { struct tuner_shape shape; bool fits; struct tuner_found best; bool proven; };
+/* rows: room for one a shape. Ends three sizes after the smallest on which a plan fits. */
+enum base_status tuner_fit(struct tuner_space *space, const struct tuner_options *options, struct tuner_fit_row *rows, int *count, struct base_error *error);
 
 #endif

@@ -1,0 +1,238 @@
+/* Why the answer is what it is: where two plans differ, what each choice costs by itself, and what would have to change. */
+#include "tuner/tuner.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- why one plan beats another ---- */
+
+struct record { struct tuner_difference *differences; int count, capacity; struct base_arena *arena; };
+
+static struct tuner_difference *find_difference(struct record *record, const char *name, enum model_phase phase, bool communicates, enum sim_collective kind, int axes)
+{
+    for (int i = 0; i < record->count; i++) {
+        struct tuner_difference *d = &record->differences[i];
+        bool same = d->communicates == communicates && (communicates ? d->kind == kind && d->axes == axes : d->phase == phase && !strcmp(d->name, name));
+        if (same) return d;
+    }
+    if (record->count == record->capacity) {
+        int capacity = record->capacity ? 2 * record->capacity : 256;
+        struct tuner_difference *larger = base_new(record->arena, struct tuner_difference, capacity);
+        if (record->count) memcpy(larger, record->differences, (size_t)record->count * sizeof *larger);
+        record->differences = larger;
+        record->capacity = capacity;
+    }
+    record->differences[record->count] = (struct tuner_difference){.name = base_copy(record->arena, name), .phase = phase, .communicates = communicates, .kind = kind, .axes = axes};
+    return &record->differences[record->count++];
+}
+
+/* Operations by name and phase, collectives by kind and mesh axis; side 0 is the better plan. */
+static enum base_status add_side(const struct tuner_space *space, struct tuner_plan plan, int side, struct record *record, double *step_s, struct base_error *error)
+{
+    struct sim_timeline timeline = {0};
+    struct sim_collective_row *rows = base_new(record->arena, struct sim_collective_row, SIM_MOST_COLLECTIVES);
+    struct sim_detail detail = {.collectives = rows, .timeline = &timeline, .arena = record->arena};
+    struct sim_prediction prediction;
+    BASE_TRY(tuner_predict(space, plan, &prediction, &detail, error));
+    for (int i = 0; i < timeline.count; i++) {
+        const struct sim_entry *e = &timeline.entries[i];
+        if (e->bound == SIM_BY_COMMUNICATION) continue;
+        find_difference(record, e->name, e->phase, false, SIM_ALL_REDUCE, 0)->seconds[side] += e->time_s * (double)e->count;
+    }
+    for (int i = 0; i < detail.collective_count; i++) {
+        struct tuner_difference *d = find_difference(record, rows[i].first_op, MODEL_FORWARD, true, rows[i].kind, rows[i].axes);
+        if (rows[i].time_s > d->largest_s) {
+            d->largest_s = rows[i].time_s;
+            d->name = base_copy(record->arena, rows[i].first_op);
+        }
+        d->seconds[side] += rows[i].time_s;
+    }
+    *step_s = prediction.step_s;
+    return BASE_OK;
+}
+
+static int larger_difference(const void *a, const void *b)
+{
+    const struct tuner_difference *x = a, *y = b;
+    double left = fabs(x->seconds[1] - x->seconds[0]), right = fabs(y->seconds[1] - y->seconds[0]);
+    if (left != right) return left > right ? -1 : 1;
+    return strcmp(x->name, y->name);
+}
+
+enum base_status tuner_compare(const struct tuner_space *space, struct tuner_plan better, struct tuner_plan worse, struct tuner_comparison *out, struct base_error *error)
+{
+    struct record record = {.arena = space->arena};
+    struct tuner_comparison comparison = {.better = better, .worse = worse};
+    BASE_TRY(add_side(space, better, 0, &record, &comparison.step_s[0], error));
+    BASE_TRY(add_side(space, worse, 1, &record, &comparison.step_s[1], error));
+    if (record.count) qsort(record.differences, (size_t)record.count, sizeof *record.differences, larger_difference);
+    comparison.differences = record.differences;
+    comparison.count = record.count;
+    comparison.other_s = comparison.step_s[1] - comparison.step_s[0];
+    for (int i = 0; i < record.count; i++) comparison.other_s -= record.differences[i].seconds[1] - record.differences[i].seconds[0];
+    *out = comparison;
+    return BASE_OK;
+}
+
+/* ---- what the slower plan would need ---- */
+
+/* By which factor a resource would have to be faster for the worse plan to draw level, if the better one did not gain. */
+int tuner_needs(const struct sim_prediction *better, const struct sim_prediction *worse, struct tuner_need needs[TUNER_MOST_NEEDS])
+{
+    const struct { const char *resource; double s; } parts[TUNER_MOST_NEEDS] = {
+        {"links", worse->exposed_communication_s}, {"memory bandwidth", worse->memory_bound_s}, {"matrix units", worse->compute_s}};
+    double gap_s = worse->step_s - better->step_s;
+    int count = 0;
+    for (int i = 0; i < TUNER_MOST_NEEDS; i++)
+        if (parts[i].s > gap_s && gap_s > 0) needs[count++] = (struct tuner_need){parts[i].resource, parts[i].s / (parts[i].s - gap_s)};
+    return count;
+}
+
+/* ---- what each choice costs by itself ---- */
+
+static int find_group(const struct tuner_space *space, struct tuner_group wanted)
+{
+    for (int g = 0; g < space->group_count; g++) {
+        const struct tuner_group *group = &space->groups[g];
+        if (group->variant == wanted.variant && group->batch == wanted.batch && group->shape == wanted.shape && group->rules == wanted.rules) return g;
+    }
+    return -1;
+}
+
+/* How many variants one step of the dimension skips. */
+static int stride_of(const struct tuner_space *space, enum tuner_dimension d)
+{
+    int stride = 1;
+    for (int i = (int)d + 1; i < TUNER_BATCH; i++) stride *= space->values[i].count;
+    return stride;
+}
+
+static int same_text(const struct tuner_values *values, const char *text)
+{
+    for (int i = 0; i < values->count; i++)
+        if (!strcmp(values->values[i], text)) return i;
+    return -1;
+}
+
+/* The plan with another value of one dimension; group -1 where there is none. *same: it is the plan itself. */
+static struct tuner_plan with_value(const struct tuner_space *space, struct tuner_plan plan, enum tuner_dimension d, int value, bool *same)
+{
+    struct tuner_group group = space->groups[plan.group];
+    struct tuner_plan other = plan;
+    const char *microbatches = space->microbatches[group.batch].values[plan.microbatches];
+    if (d < TUNER_BATCH) {
+        int stride = stride_of(space, d), now = group.variant / stride % space->values[d].count;
+        *same = now == value;
+        group.variant += (value - now) * stride;
+    } else if (d == TUNER_BATCH) {
+        *same = group.batch == value;
+        group.batch = value;
+    } else if (d == TUNER_RULES) {
+        *same = group.rules == value;
+        group.rules = value;
+    } else if (d == TUNER_SUBMESH) {
+        *same = space->shapes[group.shape].first_submesh + plan.submesh == value;
+        for (int s = 0; s < space->shape_count; s++)
+            if (value >= space->shapes[s].first_submesh && value < space->shapes[s].first_submesh + space->shapes[s].submesh_count) group.shape = s;
+        other.submesh = value - space->shapes[group.shape].first_submesh;
+    } else {
+        *same = plan.microbatches == value;
+        other.microbatches = value;
+    }
+    other.group = find_group(space, group);
+    if (d == TUNER_BATCH) other.microbatches = same_text(&space->microbatches[group.batch], microbatches);
+    if (other.microbatches < 0) other.group = -1;
+    return other;
+}
+
+enum base_status tuner_sensitivity(const struct tuner_space *space, struct tuner_plan plan, struct tuner_alternative **out, int *count, struct base_error *error)
+{
+    enum { MOST_VALUES = 64 };
+    struct tuner_alternative *list = base_new(space->arena, struct tuner_alternative, TUNER_DIMENSION_COUNT * MOST_VALUES);
+    int found = 0;
+    for (int d = 0; d < TUNER_DIMENSION_COUNT; d++) {
+        const struct tuner_values *values = d == TUNER_MICROBATCHES ? &space->microbatches[space->groups[plan.group].batch] : &space->values[d];
+        int shown = d == TUNER_RULES && space->named_rule_count ? space->named_rule_count : values->count;
+        for (int v = 0; v < shown && v < MOST_VALUES && values->count > 1; v++) {
+            bool same;
+            struct tuner_plan other = with_value(space, plan, (enum tuner_dimension)d, v, &same);
+            struct tuner_alternative *a = &list[found];
+            *a = (struct tuner_alternative){.dimension = (enum tuner_dimension)d, .value = values->values[v] ? values->values[v] : "", .refused = other.group < 0};
+            if (same) continue;
+            if (!a->refused) BASE_TRY(tuner_predict(space, other, &a->prediction, NULL, error));
+            found++;
+        }
+    }
+    *out = list;
+    *count = found;
+    return BASE_OK;
+}
+
+/* ---- the smallest machine ---- */
+
+enum base_status tuner_smallest_topology(struct base_arena *arena, struct sim_cache *cache, const struct tuner_request *request, const struct tuner_options *options, const char **out,
+                                         struct tuner_found *found, struct base_error *error)
+{
+    enum { MOST_TRIED = 8 };
+    struct topo_topology now;
+    int count, tried = 0;
+    const struct topo_slice *slices = topo_slices(&count);
+    BASE_TRY(topo_parse(arena, request->plan.values[SIM_TOPOLOGY], &now, error));
+    *out = NULL;
+    for (int devices = now.device_count; tried < MOST_TRIED; tried++) {
+        const char *name = NULL;
+        int least = INT32_MAX;
+        for (int i = 0; i < count && now.kind == TOPO_TPU; i++)
+            if (!strcmp(slices[i].chip, now.chip.name) && slices[i].device_count > devices && slices[i].device_count < least) {
+                least = slices[i].device_count;
+                name = slices[i].accelerator_type;
+            }
+        if (now.kind == TOPO_GPU && devices < 1 << 14) {
+            least = 2 * devices;
+            name = base_print(arena, "%s:%dx%d", now.chip.name, least / now.bounds[1], now.bounds[1]);
+        }
+        if (!name) return BASE_OK;
+        devices = least;
+        struct tuner_request larger = *request;
+        struct tuner_space space;
+        struct tuner_result result;
+        struct base_error refused;
+        larger.plan.values[SIM_TOPOLOGY] = name;
+        larger.given[TUNER_SUBMESH] = (struct tuner_values){NULL, 0};
+        larger.plan.values[SIM_NUM_PARTITIONS] = NULL;
+        struct tuner_options any = *options;
+        any.top = 1;
+        any.pareto = false;
+        if (tuner_space_build(arena, cache, &larger, &space, &refused) != BASE_OK) continue;
+        BASE_TRY(tuner_search(&space, &any, &result, error));
+        if (result.plan_count) {
+            *out = name;
+            *found = result.plans[0];
+            return BASE_OK;
+        }
+    }
+    return BASE_OK;
+}
+
+/* ---- the first question: on how many devices does one copy of the model fit? ---- */
+
+enum base_status tuner_fit(struct tuner_space *space, const struct tuner_options *options, struct tuner_fit_row *rows, int *count, struct base_error *error)
+{
+    enum { LARGER_ONES = 3 };
+    int larger = 0;
+    *count = 0;
+    for (int s = 0; s < space->shape_count && larger <= LARGER_ONES; s++) {
+        struct tuner_result result;
+        struct tuner_options only = *options;
+        bool any = false;
+        only.top = 1;
+        only.shape = s + 1;
+        for (int g = 0; g < space->group_count; g++) any = any || space->groups[g].shape == s;
+        if (!any) continue;
+        BASE_TRY(tuner_search(space, &only, &result, error));
+        rows[(*count)++] = (struct tuner_fit_row){space->shapes[s], result.plan_count > 0, result.plan_count ? result.plans[0] : result.nearest, result.proven_optimal};
+        larger += result.plan_count > 0;
+    }
+    return BASE_OK;
+}
