@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -68,7 +69,7 @@ static void show_progress(void *where, const char *what, int64_t done, int64_t t
 static void end_unread(void)
 {
     base_output_unlink_all();
-    base_signal_child(SIGTERM);
+    base_stop_child();
     signal(SIGPIPE, SIG_DFL);
     raise(SIGPIPE);
 }
@@ -115,14 +116,25 @@ static enum base_status run(int count, const char *const *arguments, struct comm
     return run_global(name, out, error);
 }
 
+static volatile sig_atomic_t stop_signal; /* the first that came while a run was on */
+static struct timespec stopped_at;
+
+/* A run is asked to end with its step; asked again, at once. Who ends a process group may send the same signal twice. */
 static void on_signal(int number)
 {
     if (number == SIGINT && somebody_asks && !stop_is_asked) {
         stop_is_asked = 1;
         return;
     }
+    const double one_wish_s = 0.5;
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    double since_s = (double)(now.tv_sec - stopped_at.tv_sec) + 1e-9 * (double)(now.tv_nsec - stopped_at.tv_nsec);
+    if (stop_signal && since_s < one_wish_s) return;
+    stopped_at = now;
+    stop_signal = number;
+    if (base_stop_child()) return;
     base_output_unlink_all();
-    base_signal_child(SIGTERM);
     _exit(128 + number);
 }
 
@@ -146,6 +158,17 @@ static void hold_standard_streams(void)
         if (fcntl(stream, F_GETFD) == -1 && open("/dev/null", stream == STDIN_FILENO ? O_WRONLY : O_RDONLY) != stream) _exit(BASE_INTERNAL);
 }
 
+/* Ranks of an mpirun or srun have their number from it. */
+static void find_launcher(struct commands_context *context)
+{
+    static const char *const names[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"};
+    for (int i = 0; i < BASE_COUNT(names) && !context->launched; i++) {
+        const char *rank = getenv(names[i]);
+        context->launched = rank != NULL;
+        context->launched_rank = rank ? atoi(rank) : 0;
+    }
+}
+
 int main(int argument_count, char **argument_values)
 {
     static struct base_error error;
@@ -164,15 +187,19 @@ int main(int argument_count, char **argument_values)
         context.progress = show_progress;
         context.progress_where = &progress;
     }
+    find_launcher(&context);
+    context.stop_signal = &stop_signal;
     struct base_text out = {.arena = &arena};
     enum base_status status = run(argument_count, (const char *const *)argument_values, &context, &out, &error);
     if (progress.shown) fputs("\r\033[K", stderr);
     base_output_abandon_all();
+    if (context.launched_rank > 0) out.length = 0, *error.text = '\0'; /* rank 0 alone speaks */
     if (status == BASE_OK || status == BASE_NO_FIT) {
         enum base_status printed = print_bytes(out.length ? out.data : "", out.length, &error);
         if (printed != BASE_OK) status = printed;
     }
-    if (status != BASE_OK && status != BASE_NO_FIT) say(error.text);
+    if (status != BASE_OK && status != BASE_NO_FIT && *error.text) say(error.text);
+    if (status == BASE_RUN && stop_signal) status = (enum base_status)(128 + stop_signal);
     sim_cache_free(context.cache);
     base_arena_free(&arena);
     return (int)status;

@@ -212,7 +212,11 @@ struct base_child {
 /* Runs a program until it ends. Its exit code 0-5 is the status, without a message: what it printed says why. Another code
  * or a signal is BASE_RUN, with one. It stands in a process group of its own and is asked to end if this program dies. */
 enum base_status base_run_child(const struct base_child *child, struct base_error *error);
-bool base_signal_child(int number); /* from a signal handler: to the program that runs, if one does; async-signal-safe */
+/* It answers SIGUSR1 by ending in its own time; said by whoever listens to its lines. */
+void base_child_is_ready(void);
+/* From a signal handler: asks the program that runs to end: in its own time if it is ready to, the second time at once, then by
+ * force. False: none runs. Async-signal-safe. */
+bool base_stop_child(void);
 /* Path of a program in the folder of the one that is running. BASE_RUN: it is not there. */
 enum base_status base_find_beside(struct base_arena *arena, const char *name, const char **out, struct base_error *error);
 

@@ -13,11 +13,20 @@
 
 enum { READ_END, WRITE_END, NOT_STARTED = 127, LONGEST_LINE = 2000 };
 
-static volatile sig_atomic_t running_child; /* 0: none; a signal handler has no other way to it */
+/* A signal handler has no other way to it. */
+static volatile sig_atomic_t running_child, child_is_ready, asked_count; /* running_child 0: none */
 
-bool base_signal_child(int number)
+void base_child_is_ready(void)
 {
-    return running_child > 0 && kill((pid_t)running_child, number) == 0;
+    child_is_ready = 1;
+}
+
+bool base_stop_child(void)
+{
+    if (running_child <= 0) return false;
+    asked_count++;
+    kill((pid_t)running_child, asked_count == 1 && child_is_ready ? SIGUSR1 : asked_count <= 2 ? SIGTERM : SIGKILL);
+    return true;
 }
 
 enum base_status base_find_beside(struct base_arena *arena, const char *name, const char **out, struct base_error *error)
@@ -157,6 +166,7 @@ enum base_status base_run_child(const struct base_child *child, struct base_erro
         close_pipes(&p);
         return base_fail(error, BASE_RUN, "%s: cannot be started: %s", name, strerror(errno));
     }
+    child_is_ready = 0;
     running_child = (sig_atomic_t)pid;
     converse(child, &p);
     close_pipes(&p);

@@ -5,6 +5,8 @@
 
 #include "base/base.h"
 
+#include <signal.h>
+
 struct commands_context {
     struct base_arena *arena;        /* for this one command (batch: this one question); reset by the caller */
     struct sim_cache *cache;         /* what questions share: programs, shardings, routes; lives as long as the process */
@@ -20,6 +22,9 @@ struct commands_context {
     void *clock_where;
     void (*note)(void *where, const char *text); /* what was passed over in an input; NULL: nobody looks */
     void *note_where;
+    bool launched;                  /* an mpirun or srun started this process, as this rank: 0 alone speaks */
+    int launched_rank;
+    const volatile sig_atomic_t *stop_signal; /* the signal that asked a run to end; 0, or NULL: none */
 };
 
 typedef enum base_status commands_run(struct commands_context *context, const struct base_arguments *arguments,

@@ -1,6 +1,6 @@
 /* `run`: a plan, executed. The executor is a program of its own that stands beside this one, started as one process or, by
  * mpirun, as one a device; it is handed the plan and what to do, and hands back what it measured, or says why not. */
-#include "commands/commands.h"
+#include "commands/executor.h"
 #include "exec/exec.h"
 #include "reports/reports.h"
 
@@ -10,6 +10,8 @@ enum { MOST_STEPS = 1 << 30 };
 
 /* ---- the request ---- */
 
+struct counts { int64_t steps, checkpoint_every, keep; };
+
 static void put_path(struct base_json_writer *w, const char *key, const char *path)
 {
     if (!path) return;
@@ -17,19 +19,25 @@ static void put_path(struct base_json_writer *w, const char *key, const char *pa
     base_json_put_string(w, path);
 }
 
-static void put_request(const struct base_arguments *arguments, const struct sim_plan_text *plan, int64_t steps, struct base_text *out)
+static void put_request(const struct commands_context *context, const struct base_arguments *arguments, const struct sim_plan_text *plan, const struct counts *counts, struct base_text *out)
 {
     struct base_json_writer w = {.text = out, .compact = true};
+    const struct base_json *profile = sim_cache_overrides(context->cache);
     base_json_open(&w, '{');
     base_json_key(&w, "plan");
     base_json_open(&w, '{');
     for (int i = 0; i < SIM_KEY_COUNT; i++) put_path(&w, sim_key_names[i], plan->values[i]);
     base_json_close(&w, '}');
-    base_json_key(&w, "steps");
-    base_json_put_int(&w, steps);
+    base_json_member_int(&w, "steps", counts->steps);
+    base_json_member_int(&w, "checkpoint_every", counts->checkpoint_every);
+    base_json_member_int(&w, "keep", counts->keep);
     put_path(&w, "data", base_argument(arguments, "--data"));
     put_path(&w, "restore", base_argument(arguments, "--restore"));
     put_path(&w, "checkpoint", base_argument(arguments, "--checkpoint"));
+    if (profile) {
+        base_json_key(&w, "profile");
+        base_json_put_value(&w, profile);
+    }
     base_json_close(&w, '}');
 }
 
@@ -92,6 +100,13 @@ static void fill_prediction(const struct base_json *document, const struct sim_p
     snprintf(out->memory.peak_at, sizeof out->memory.peak_at, "%s", peak_at);
 }
 
+static void note_stop(const struct commands_context *context, const struct reports_measured *steps)
+{
+    int number = context->stop_signal ? (int)*context->stop_signal : 0;
+    const char *name = number == SIGINT ? "SIGINT" : number == SIGTERM ? "SIGTERM" : number == SIGHUP ? "SIGHUP" : "a signal";
+    commands_note(context, base_print(context->arena, "stopped by %s after step %lld; the same command goes on from a --checkpoint", name, (long long)(steps->first_step + steps->step_count - 1)));
+}
+
 static enum base_status put_result(struct commands_context *context, const struct sim_plan_text *text, const struct sim_plan *plan, const struct sim_prediction *predicted,
                                    int rank_count, const struct base_text *answer, struct base_text *out, struct base_error *error)
 {
@@ -104,6 +119,7 @@ static enum base_status put_result(struct commands_context *context, const struc
     steps.loss = numbers(context->arena, document, "loss", &steps.step_count);
     steps.gradient_norm = numbers(context->arena, document, "gradient_norm", &steps.step_count);
     steps.step_s = numbers(context->arena, document, "step_s", &steps.step_count);
+    if (number(document, "stopped") != 0) note_stop(context, &steps);
     fill_prediction(document, plan, predicted, &steps, &measured);
     struct reports_prediction report = {.plan = *text, .checked = plan, .prediction = &measured, .collectives = rows, .collective_count = read_collectives(document, rows), .measured = &steps};
     if (context->json) reports_prediction_json(&report, context->compact, out);
@@ -112,25 +128,68 @@ static enum base_status put_result(struct commands_context *context, const struc
 }
 
 /* A plan that does not fit is not started; the answer is that of `predict`. */
-static enum base_status refuse(struct commands_context *context, const struct sim_plan_text *text, const struct sim_plan *plan, const struct sim_prediction *predicted, struct base_text *out,
-                               struct base_error *error)
+static enum base_status refuse(struct commands_context *context, const struct sim_plan_text *text, const struct sim_plan *plan, const struct sim_prediction *predicted,
+                               const struct sim_detail *detail, struct base_text *out, struct base_error *error)
 {
     struct sim_change changes[SIM_MOST_CHANGES];
-    struct reports_prediction report = {.plan = *text, .checked = plan, .prediction = predicted, .changes = changes};
+    struct reports_prediction report = {.plan = *text, .checked = plan, .prediction = predicted, .collectives = detail->collectives, .collective_count = detail->collective_count,
+                                        .changes = changes};
     BASE_TRY(sim_changes_that_fit(context->cache, context->arena, text, plan, changes, &report.change_count, error));
     if (context->json) reports_prediction_json(&report, context->compact, out);
     else reports_prediction_text(&report, out);
     return BASE_NO_FIT;
 }
 
-/* ---- the command ---- */
+/* ---- what is asked ---- */
 
 /* What is wrong whatever the plan says. */
-static enum base_status read_steps(const struct base_arguments *arguments, int64_t *steps, struct base_error *error)
+static enum base_status read_counts(const struct base_arguments *arguments, struct counts *out, struct base_error *error)
 {
-    const char *given = base_argument(arguments, "--steps");
+    const char *given = base_argument(arguments, "--steps"), *every = base_argument(arguments, "--checkpoint-every"), *keep = base_argument(arguments, "--keep");
+    *out = (struct counts){.steps = 0};
     if (!given) return base_fail(error, BASE_USAGE, "--steps: is missing; how many steps in all, as in --steps 10");
-    return base_parse_int(given, "--steps", 0, MOST_STEPS, steps, error);
+    if ((every || keep) && !base_argument(arguments, "--checkpoint")) return base_fail(error, BASE_USAGE, "--checkpoint: is missing; %s says nothing without it", every ? "--checkpoint-every" : "--keep");
+    BASE_TRY(base_parse_int(given, "--steps", 0, MOST_STEPS, &out->steps, error));
+    if (every) BASE_TRY(base_parse_int(every, "--checkpoint-every", 1, MOST_STEPS, &out->checkpoint_every, error));
+    return keep ? base_parse_int(keep, "--keep", 1, MOST_STEPS, &out->keep, error) : BASE_OK;
+}
+
+static enum base_status read_executor(const struct base_arguments *arguments, struct commands_executor *out, struct base_error *error)
+{
+    enum { PATIENCE_S = 10, MOST_PATIENCE_S = 86400 };
+    const char *timeout = base_argument(arguments, "--timeout");
+    int64_t patience_s = PATIENCE_S;
+    if (timeout) BASE_TRY(base_parse_int(timeout, "--timeout", 1, MOST_PATIENCE_S, &patience_s, error));
+    *out = (struct commands_executor){.patience_s = (int)patience_s, .hostfile = base_argument(arguments, "--hostfile"), .checkpoint = base_argument(arguments, "--checkpoint")};
+    if (out->hostfile && !base_is_file(out->hostfile)) return base_fail(error, BASE_INPUT, "%s: is no file; --hostfile names one with a host a line", out->hostfile);
+    return BASE_OK;
+}
+
+/* --profile's constants, with the memory of a rank that --memory-bytes gives. */
+static enum base_status override_profile(struct commands_context *context, const struct base_arguments *arguments, struct base_error *error)
+{
+    const char *given = base_argument(arguments, "--memory-bytes");
+    int64_t bytes;
+    BASE_TRY(commands_profile(context, arguments, error));
+    if (!given) return BASE_OK;
+    BASE_TRY(base_parse_int(given, "--memory-bytes", 1, INT64_C(1) << 50, &bytes, error));
+    const struct base_json *profile = sim_cache_overrides(context->cache), *constants = profile ? base_json_get(profile, "constants") : NULL, *document;
+    struct base_text text = {.arena = context->arena};
+    struct base_json_writer w = {.text = &text, .compact = true};
+    base_json_open(&w, '{');
+    base_json_key(&w, "constants");
+    base_json_open(&w, '{');
+    for (const struct base_json *c = constants ? constants->child : NULL; c; c = c->next) {
+        if (!strcmp(c->key, "capacity_bytes")) continue;
+        base_json_key(&w, c->key);
+        base_json_put_value(&w, c);
+    }
+    base_json_member_int(&w, "capacity_bytes", bytes);
+    base_json_close(&w, '}');
+    base_json_close(&w, '}');
+    BASE_TRY(base_json_parse(context->arena, text.data, text.length, &document, error));
+    sim_cache_override(context->cache, document);
+    return BASE_OK;
 }
 
 static enum base_status check_devices(const struct base_arguments *arguments, const struct topo_topology *topology, struct base_error *error)
@@ -144,29 +203,7 @@ static enum base_status check_devices(const struct base_arguments *arguments, co
     return base_fail(error, BASE_INPUT, "--ranks: %lld, but the plan is for %d devices; leave it out, or give %d", (long long)count, topology->device_count, topology->device_count);
 }
 
-/* ---- starting the executor ---- */
-
-struct talk { struct commands_context *context; struct base_text last; };
-
-/* What ranks say, and mpirun of them. */
-static void hear(void *where, const char *line)
-{
-    struct talk *talk = where;
-    if (!strncmp(line, "meshwright-rank ", strlen("meshwright-rank "))) commands_note(talk->context, line);
-}
-
-static enum base_status start(struct commands_context *context, int rank_count, const struct base_text *request, struct base_text *answer, struct base_error *error)
-{
-    struct talk talk = {.context = context};
-    const char *path, *count = base_print(context->arena, "%d", rank_count);
-    BASE_TRY(base_find_beside(context->arena, "meshwright-rank", &path, error));
-    /* Ranks share cores here: no binding, and a rank that waits lets others run. */
-    const char *const alone[] = {"meshwright-rank", NULL};
-    const char *const ranks[] = {"mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "--mca", "mpi_yield_when_idle", "1", "-np", count, path, "--ranks", NULL};
-    struct base_child child = {.program = rank_count ? "mpirun" : path, .arguments = rank_count ? ranks : alone, .text = request->data, .length = request->length, .answer = answer,
-                               .line = hear, .where = &talk};
-    return base_run_child(&child, error);
-}
+/* ---- the command ---- */
 
 static enum base_status run_run(struct commands_context *context, const struct base_arguments *arguments, struct base_text *out, struct base_error *error)
 {
@@ -174,20 +211,23 @@ static enum base_status run_run(struct commands_context *context, const struct b
     struct sim_plan plan;
     struct base_text request = {.arena = context->arena}, answer = {.arena = context->arena};
     struct sim_prediction predicted;
-    int64_t steps;
-    BASE_TRY(read_steps(arguments, &steps, error));
+    struct commands_executor executor;
+    struct counts counts;
+    BASE_TRY(read_counts(arguments, &counts, error));
+    BASE_TRY(read_executor(arguments, &executor, error));
+    BASE_TRY(override_profile(context, arguments, error));
     BASE_TRY(commands_plan_text(context, arguments, &text, error));
     enum base_status status = sim_plan_check(context->cache, context->arena, &text, MODEL_STEP_TRAIN, false, &plan, error);
     if (status != BASE_OK) return arguments->positional_count ? base_fail_in(error, "%s", arguments->positional[0]) : status;
     plan.executable = true;
     BASE_TRY(check_devices(arguments, &plan.placement->topology, error));
-    BASE_TRY(sim_predict(context->cache, &plan, &predicted, NULL, error));
-    if (!predicted.fits) return refuse(context, &text, &plan, &predicted, out, error);
-    put_request(arguments, &text, steps, &request);
-    int rank_count = base_argument(arguments, "--in-process") ? 0 : plan.placement->topology.device_count;
-    status = start(context, rank_count, &request, &answer, error);
-    if (status == BASE_OK) return put_result(context, &text, &plan, &predicted, rank_count, &answer, out, error);
-    return *error->text ? status : base_fail(error, status, "%s", answer.data ? answer.data : "meshwright-rank: ended without a word");
+    struct sim_detail detail = {.collectives = base_new(context->arena, struct sim_collective_row, SIM_MOST_COLLECTIVES), .arena = context->arena};
+    BASE_TRY(sim_predict(context->cache, &plan, &predicted, &detail, error));
+    if (!predicted.fits) return refuse(context, &text, &plan, &predicted, &detail, out, error);
+    put_request(context, arguments, &text, &counts, &request);
+    executor.rank_count = base_argument(arguments, "--in-process") ? 0 : plan.placement->topology.device_count;
+    BASE_TRY(commands_ask_executor(context, &executor, &request, &answer, error));
+    return context->launched_rank > 0 ? BASE_OK : put_result(context, &text, &plan, &predicted, executor.rank_count, &answer, out, error);
 }
 
 static const struct base_option options[] = {
@@ -198,6 +238,12 @@ static const struct base_option options[] = {
     {"--data", "FILE.jsonl", "one batch a line, used in order", "seeded random tokens"},
     {"--restore", "CHECKPOINT", "begin from there, if --checkpoint has nothing to go on from", "seeded initial values"},
     {"--checkpoint", "DIR", "go on from its last checkpoint, and leave checkpoint_K there", NULL},
+    {"--checkpoint-every", "N", "a checkpoint after every N steps, too", "at the end alone"},
+    {"--keep", "N", "the newest N checkpoints stay, older ones go", "all stay"},
+    {"--memory-bytes", "N", "what a rank may use; a plan that needs more is refused", "the profile's capacity_bytes"},
+    {"--timeout", "SECONDS", "a rank that shows no sign of life for so long ends the run", "10"},
+    {"--hostfile", "FILE", "hosts for the ranks, as mpirun reads them", "this machine"},
+    {"--profile", "FILE", "constants that take the place of the catalogue's", "the chip's own"},
     COMMANDS_COMMON,
 };
 

@@ -15,11 +15,20 @@ static enum base_status read_text(const struct base_json *document, const char *
     return BASE_OK;
 }
 
+static enum base_status read_count(const struct base_json *document, const char *key, int64_t *out, struct base_error *error)
+{
+    const struct base_json *value = base_json_get(document, key);
+    *out = 0;
+    return value ? base_json_int(value, key, 0, MOST_STEPS, out, error) : BASE_OK;
+}
+
 static enum base_status read_request(const struct base_json *document, struct exec_request *out, struct base_error *error)
 {
     const struct base_json *steps = base_json_get(document, "steps");
     if (!steps) return base_fail(error, BASE_INPUT, "steps: is missing");
     BASE_TRY(base_json_int(steps, "steps", 0, MOST_STEPS, &out->steps, error));
+    BASE_TRY(read_count(document, "checkpoint_every", &out->checkpoint_every, error));
+    BASE_TRY(read_count(document, "keep", &out->keep, error));
     BASE_TRY(read_text(document, "data", &out->data, error));
     BASE_TRY(read_text(document, "restore", &out->restore, error));
     return read_text(document, "checkpoint", &out->checkpoint, error);
@@ -83,6 +92,7 @@ static void put_result(const struct exec_result *r, struct base_text *out)
     struct base_json_writer w = {.text = out};
     base_json_open(&w, '{');
     base_json_member_int(&w, "first_step", r->first_step);
+    base_json_member_int(&w, "stopped", r->stopped);
     put_numbers(&w, "loss", r->loss, r->step_count);
     put_numbers(&w, "gradient_norm", r->gradient_norm, r->step_count);
     put_numbers(&w, "step_s", r->step_s, r->step_count);
@@ -94,14 +104,15 @@ static void put_result(const struct exec_result *r, struct base_text *out)
     base_json_close(&w, '}');
 }
 
-static enum base_status answer(struct base_arena *arena, struct sim_cache *cache, const struct exec_transport *transport, const char *text, size_t length, struct base_text *out, struct base_error *error)
+static enum base_status answer(struct base_arena *arena, struct sim_cache *cache, const struct exec_request *way, const char *text, size_t length, struct base_text *out, struct base_error *error)
 {
     const struct base_json *document;
-    struct exec_request request = {.transport = transport};
+    struct exec_request request = *way;
     struct exec_result result;
     struct sim_plan plan;
     BASE_TRY(base_json_parse(arena, text, length, &document, error));
     BASE_TRY(read_request(document, &request, error));
+    sim_cache_override(cache, base_json_get(document, "profile"));
     BASE_TRY(read_plan(arena, cache, document, &plan, error));
     BASE_TRY(exec_run(arena, cache, &plan, &request, &result, error));
     put_result(&result, out);
@@ -121,11 +132,11 @@ static void share_request(struct base_arena *arena, const struct exec_transport 
     *length = (size_t)bytes;
 }
 
-enum base_status exec_answer(struct base_arena *arena, const struct exec_transport *transport, const char *text, size_t length, struct base_text *out, struct base_error *error)
+enum base_status exec_answer(struct base_arena *arena, const struct exec_request *way, const char *text, size_t length, struct base_text *out, struct base_error *error)
 {
     struct sim_cache *cache = sim_cache_new(arena);
-    share_request(arena, transport, &text, &length);
-    enum base_status status = answer(arena, cache, transport, text, length, out, error);
+    share_request(arena, way->transport, &text, &length);
+    enum base_status status = answer(arena, cache, way, text, length, out, error);
     sim_cache_free(cache);
     return status;
 }

@@ -293,18 +293,50 @@ enum base_status exec_checkpoint_save(struct base_arena *arena, const struct exe
     return status;
 }
 
+/* The step of a checkpoint's name; -1: another name. */
+static int64_t step_of(const char *name)
+{
+    static const char prefix[] = "checkpoint_";
+    struct base_error ignored;
+    int64_t step;
+    if (strncmp(name, prefix, strlen(prefix)) != 0) return -1;
+    return base_parse_int(name + strlen(prefix), "step", 0, MOST_STEPS, &step, &ignored) == BASE_OK ? step : -1;
+}
+
+static int newest_first(const void *a, const void *b)
+{
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return x > y ? -1 : x < y;
+}
+
+/* Steps of all checkpoints, the newest first. */
+static enum base_status list_steps(struct base_arena *arena, const char *directory, int64_t **steps, int *count, struct base_error *error)
+{
+    const char *const *names;
+    int name_count = 0;
+    *count = 0;
+    if (base_directory_exists(directory)) BASE_TRY(base_directory_list(arena, directory, &names, &name_count, error));
+    *steps = base_new(arena, int64_t, name_count);
+    for (int i = 0; i < name_count; i++)
+        if (step_of(names[i]) >= 0) (*steps)[(*count)++] = step_of(names[i]);
+    qsort(*steps, (size_t)*count, sizeof **steps, newest_first);
+    return BASE_OK;
+}
+
 enum base_status exec_checkpoint_latest(struct base_arena *arena, const char *directory, int64_t *step, struct base_error *error)
 {
-    const char *const *names, *prefix = "checkpoint_";
+    int64_t *steps;
     int count;
-    *step = -1;
-    if (!base_directory_exists(directory)) return BASE_OK;
-    BASE_TRY(base_directory_list(arena, directory, &names, &count, error));
-    for (int i = 0; i < count; i++) {
-        struct base_error ignored; /* a name that is no number is not a checkpoint of ours */
-        int64_t found;
-        if (strncmp(names[i], prefix, strlen(prefix)) != 0) continue;
-        if (base_parse_int(names[i] + strlen(prefix), "step", 0, MOST_STEPS, &found, &ignored) == BASE_OK && found > *step) *step = found;
-    }
+    BASE_TRY(list_steps(arena, directory, &steps, &count, error));
+    *step = count ? steps[0] : -1;
     return BASE_OK;
+}
+
+void exec_checkpoint_forget(struct base_arena *arena, const char *directory, int64_t keep)
+{
+    struct base_error ignored; /* what cannot be listed stays */
+    int64_t *steps;
+    int count;
+    if (list_steps(arena, directory, &steps, &count, &ignored) != BASE_OK) return;
+    for (int64_t i = keep; i < count; i++) base_directory_remove(arena, base_print(arena, "%s/checkpoint_%lld", directory, (long long)steps[i]));
 }

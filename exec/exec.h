@@ -7,6 +7,8 @@
 #include "model/model.h"
 #include "sim/sim.h"
 
+#include <signal.h>
+
 /* ---- ranks ---- */
 
 /* This rank's way to the others: rank r runs device r of the mesh. rank_main.c has one through MPI, tests have others. */
@@ -21,18 +23,26 @@ struct exec_transport {
 
 /* ---- a run (run.c) ---- */
 
+/* Where a run is; rank 0 alone tells. */
+struct exec_progress { int64_t done, steps; double loss, tokens_per_s, left_s; };
+
 struct exec_request {
     int64_t steps;              /* the run ends after so many in all: 0 … steps-1 */
     const char *data;           /* batches, one JSON object a line; NULL: seeded random tokens */
     const char *restore;        /* a checkpoint to begin from, if `checkpoint` holds none; NULL: seeded initial values */
     const char *checkpoint;     /* directory that gets checkpoint_STEPS and is resumed from; NULL: none */
+    int64_t checkpoint_every;   /* steps; 0: at the end alone */
+    int64_t keep;               /* checkpoints that stay, the newest; 0: all */
     const struct exec_transport *transport; /* NULL: all devices in this process */
+    const volatile sig_atomic_t *stop;      /* not 0 on any rank: the run ends after the step, with a checkpoint. May be NULL */
+    void (*progress)(const struct exec_progress *progress); /* after each step, and before the first with 0 done. May be NULL */
     bool processor_time;        /* measure what this process computes, not what passes: for benchmarks on a busy machine */
 };
 
 /* What was measured. Arrays have step_count entries and live in the arena. */
 struct exec_result {
     int64_t first_step, step_count;
+    bool stopped;               /* by request.stop, before the last step */
     double *loss;               /* a step: sum over tokens, z-loss included, divided by the sum of their weights */
     double *gradient_norm;
     double *step_s;             /* of a step: of the slowest rank, or all devices one after the other */
@@ -47,9 +57,9 @@ struct exec_result {
  * larger than a device's memory; BASE_RUN: it went wrong on the way. */
 enum base_status exec_run(struct base_arena *arena, struct sim_cache *cache, const struct sim_plan *plan, const struct exec_request *request,
                           struct exec_result *out, struct base_error *error);
-/* The same from one JSON document to another: what meshwright-rank reads and writes. With a transport, rank 0 alone is
- * given the text; all ranks answer, and the answers are the same but for what is measured of one rank. */
-enum base_status exec_answer(struct base_arena *arena, const struct exec_transport *transport, const char *text, size_t length, struct base_text *out, struct base_error *error);
+/* The same from one JSON document to another: what meshwright-rank reads and writes. Of `way`, transport, stop and progress
+ * count. With a transport, rank 0 alone is given the text; all ranks answer the same. */
+enum base_status exec_answer(struct base_arena *arena, const struct exec_request *way, const char *text, size_t length, struct base_text *out, struct base_error *error);
 
 /* ---- batches (batches.c) ---- */
 

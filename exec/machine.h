@@ -106,6 +106,8 @@ void exec_initial_values(const struct sim_plan *plan, const struct exec_array *a
 enum base_status exec_checkpoint_save(struct base_arena *arena, const struct exec_machine *machine, const char *directory, int64_t step, struct base_error *error);
 /* Each rank for itself; the results may differ. */
 enum base_status exec_checkpoint_restore(struct base_arena *arena, struct exec_machine *machine, const char *path, int64_t *step, struct base_error *error);
+/* Removes all but the newest `keep` checkpoints, as far as that is allowed. */
+void exec_checkpoint_forget(struct base_arena *arena, const char *directory, int64_t keep);
 /* The largest K of directory/checkpoint_K; -1 if there is none. */
 enum base_status exec_checkpoint_latest(struct base_arena *arena, const char *directory, int64_t *step, struct base_error *error);
 

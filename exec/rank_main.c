@@ -1,14 +1,14 @@
 /* meshwright-rank: the executor as a program of its own, so that OpenBLAS and MPI load here and not in every prediction.
  * It reads a request on stdin and prints the result, or what went wrong, on stdout; the exit code says which. `meshwright
- * run` starts it and speaks for it. With --ranks it is one of the ranks that mpirun or srun started: rank 0 reads and
- * prints, the others are told. */
+ * run` starts it and speaks for it. With `--ranks PATIENCE_S` it is one of the ranks that mpirun or srun started:
+ * rank 0 reads and prints, the others are told. */
 #include "exec/comm.h"
 
 #include <signal.h>
 #include <string.h>
 #include <unistd.h>
 
-enum { LARGEST_REQUEST_BYTES = 1 << 22 };
+enum { LARGEST_REQUEST_BYTES = 1 << 22, LONGEST_PATIENCE_S = 86400 };
 
 static struct exec_transport ranks;
 static bool has_ranks;
@@ -19,24 +19,49 @@ static enum base_status print_text(const char *bytes, size_t length, enum base_s
     return fflush(stdout) == 0 && !ferror(stdout) ? status : BASE_RUN;
 }
 
+static volatile sig_atomic_t stop;
+
+/* The first asks the run to end with its step; the second ends it at once. */
 static void on_signal(int number)
 {
-    base_output_unlink_all();
-    _exit(128 + number);
+    if (stop) {
+        base_output_unlink_all();
+        _exit(128 + number);
+    }
+    stop = number;
 }
 
-static void say(const char *text)
+static void catch_signals(void)
 {
-    fprintf(stderr, "meshwright-rank %d: %s\n", ranks.rank, text);
+    static const int numbers[] = {SIGINT, SIGTERM, SIGUSR1};
+    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+    sigfillset(&action.sa_mask);
+    for (int i = 0; i < BASE_COUNT(numbers); i++) sigaction(numbers[i], &action, NULL);
+    signal(SIGPIPE, SIG_IGN);
+}
+
+/* What `meshwright run` listens for on stderr. */
+static void say_progress(const struct exec_progress *p)
+{
+    fprintf(stderr, "@step %lld %lld %.9g %.9g %.9g\n", (long long)p->done, (long long)p->steps, p->loss, p->tokens_per_s, p->left_s);
+    fflush(stderr);
+}
+
+/* A rank's last word. */
+static void say_failed(const char *text)
+{
+    fprintf(stderr, "@failed %s\n", text);
     fflush(stderr);
 }
 
 static int end_exhausted(void)
 {
+    static char text[160];
     static const char message[] = "out of memory: this machine has less than the devices of the plan need together";
     base_output_abandon_all();
     if (!has_ranks) return (int)print_text(message, sizeof message - 1, BASE_RUN);
-    say(message);
+    snprintf(text, sizeof text, "rank %d: %s", ranks.rank, message);
+    say_failed(text);
     exec_comm_abort(BASE_RUN);
     return BASE_RUN;
 }
@@ -47,7 +72,8 @@ static enum base_status answer(struct base_arena *arena, struct base_text *out, 
     size_t length = 0;
     enum base_status status = BASE_OK;
     if (ranks.rank == 0) status = base_read_file(arena, "/dev/stdin", LARGEST_REQUEST_BYTES, &text, &length, error);
-    return exec_answer(arena, has_ranks ? &ranks : NULL, text, status == BASE_OK ? length : 0, out, error);
+    struct exec_request way = {.transport = has_ranks ? &ranks : NULL, .stop = &stop, .progress = say_progress};
+    return exec_answer(arena, &way, text, status == BASE_OK ? length : 0, out, error);
 }
 
 int main(int argument_count, char **arguments)
@@ -55,11 +81,10 @@ int main(int argument_count, char **arguments)
     static struct base_error error;
     jmp_buf exhausted;
     struct base_arena arena = {.exhausted = &exhausted};
-    signal(SIGPIPE, SIG_IGN);
-    signal(SIGINT, on_signal);
-    signal(SIGTERM, on_signal);
-    has_ranks = argument_count == 2 && !strcmp(arguments[1], "--ranks");
-    if (has_ranks && exec_comm_begin(&ranks, say, &error) != BASE_OK) return say(error.text), BASE_RUN;
+    int64_t patience_s = 0;
+    catch_signals();
+    has_ranks = argument_count == 3 && !strcmp(arguments[1], "--ranks") && base_parse_int(arguments[2], "--ranks", 1, LONGEST_PATIENCE_S, &patience_s, &error) == BASE_OK;
+    if (has_ranks && exec_comm_begin(&ranks, (int)patience_s, say_failed, &error) != BASE_OK) return say_failed(error.text), BASE_RUN;
     if (setjmp(exhausted)) return end_exhausted();
     struct base_text out = {.arena = &arena};
     enum base_status status = answer(&arena, &out, &error);

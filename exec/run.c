@@ -54,12 +54,13 @@ static enum base_status begin(struct run *run, int64_t *first_step)
 
 /* ---- a step ---- */
 
-/* Each rank has the sums of its own tokens and parameters. */
-static void sum_step(struct exec_machine *m)
+/* Each rank has the sums of its own tokens and parameters, and may have been asked to stop. */
+static bool sum_step(struct exec_machine *m, bool stops)
 {
-    double sums[] = {m->loss_sum, m->weight_sum, m->gradient_square_sum};
+    double sums[] = {m->loss_sum, m->weight_sum, m->gradient_square_sum, stops};
     exec_sum_numbers(m->transport, sums, BASE_COUNT(sums));
     m->loss_sum = sums[0], m->weight_sum = sums[1], m->gradient_square_sum = sums[2];
+    return sums[3] > 0;
 }
 
 static enum base_status run_step(struct run *run, struct base_arena *scratch, int64_t step, int64_t at)
@@ -78,30 +79,72 @@ static enum base_status run_step(struct run *run, struct base_arena *scratch, in
     double start_s = exec_seconds(m);
     exec_step(m);
     out->step_s[at] = exec_seconds(m) - start_s;
-    sum_step(m);
+    out->stopped = sum_step(m, run->request->stop && *run->request->stop);
     out->loss[at] = m->weight_sum > 0 ? m->loss_sum / m->weight_sum : 0;
     out->gradient_norm[at] = sqrt(m->gradient_square_sum);
-    out->contraction_s += m->contraction_s / (double)out->step_count;
-    out->elementwise_s += m->elementwise_s / (double)out->step_count;
-    out->communication_s += m->communication_s / (double)out->step_count;
+    out->contraction_s += m->contraction_s;
+    out->elementwise_s += m->elementwise_s;
+    out->communication_s += m->communication_s;
     if (!isfinite(out->loss[at]) || !isfinite(out->gradient_norm[at]))
         return base_fail(run->error, BASE_RUN, "step %lld: the loss or a gradient is no longer a finite number; a smaller learning_rate would help", (long long)step);
     return BASE_OK;
 }
 
-static enum base_status run_steps(struct run *run, int64_t first_step)
+static void tell(const struct run *run, int64_t done, double passed_s)
 {
-    int64_t count = run->result->step_count;
+    const struct exec_request *request = run->request;
+    const struct exec_result *out = run->result;
+    if (!request->progress || exec_rank(request->transport) != 0) return;
+    double step_s = done ? passed_s / (double)done : 0, tokens = (double)run->machine.plan->batch_size * (double)run->machine.plan->targets_length;
+    int64_t all = out->first_step + done;
+    request->progress(&(struct exec_progress){.done = all, .steps = request->steps, .loss = done ? out->loss[done - 1] : 0, .tokens_per_s = step_s > 0 ? tokens / step_s : 0,
+                                              .left_s = step_s * (double)(request->steps - all)});
+}
+
+static enum base_status save(struct run *run, int64_t step)
+{
+    const struct exec_request *request = run->request;
+    if (exec_checkpoint_save(run->arena, &run->machine, request->checkpoint, step, run->error) != BASE_OK) return run->error->status = BASE_RUN;
+    if (request->keep && exec_rank(request->transport) == 0) exec_checkpoint_forget(run->arena, request->checkpoint, request->keep);
+    return BASE_OK;
+}
+
+/* The last step leaves a checkpoint, whichever it comes to be. */
+static bool is_time_to_save(const struct exec_request *request, int64_t step, bool last)
+{
+    return request->checkpoint && (last || (request->checkpoint_every && step % request->checkpoint_every == 0));
+}
+
+static enum base_status run_steps(struct run *run, int64_t first_step, int64_t count)
+{
+    struct exec_result *out = run->result;
     enum base_status status = BASE_OK;
     struct base_arena scratch = {.exhausted = run->arena->exhausted};
-    for (int64_t i = 0; i < count && status == BASE_OK; i++) status = run_step(run, &scratch, first_step + i, i);
+    double start_s = exec_seconds(&run->machine);
+    tell(run, 0, 0);
+    for (int64_t i = 0; i < count && status == BASE_OK && !out->stopped; i++) {
+        status = run_step(run, &scratch, first_step + i, i);
+        if (status != BASE_OK) break;
+        out->step_count = i + 1;
+        if (is_time_to_save(run->request, first_step + i + 1, i + 1 == count || out->stopped)) status = save(run, first_step + i + 1);
+        tell(run, i + 1, exec_seconds(&run->machine) - start_s);
+    }
+    out->stopped = out->stopped && out->step_count < count;
     base_arena_free(&scratch);
+    return status;
+}
+
+/* Sums of all steps become those of one. */
+static void divide_by_steps(struct run *run)
+{
+    struct exec_result *out = run->result;
+    double count = out->step_count ? (double)out->step_count : 1;
+    out->contraction_s /= count, out->elementwise_s /= count, out->communication_s /= count;
     for (int i = 0; i < run->machine.collective_count; i++) {
         struct sim_collective_row *row = &run->machine.collectives[i];
-        row->time_s /= (double)count;
-        row->count /= count;
+        row->time_s /= count;
+        row->count /= out->step_count;
     }
-    return status;
 }
 
 static void fill_timeline(struct run *run, struct sim_timeline *out)
@@ -161,14 +204,14 @@ enum base_status exec_run(struct base_arena *arena, struct sim_cache *cache, con
     struct run *run = base_new(arena, struct run, 1);
     *run = (struct run){.arena = arena, .request = request, .result = &result, .error = error};
     BASE_TRY(exec_agree(request->transport, prepare(run, cache, plan, &result.first_step), error));
-    result.step_count = request->steps > result.first_step ? request->steps - result.first_step : 0;
-    result.loss = base_new(arena, double, result.step_count);
-    result.gradient_norm = base_new(arena, double, result.step_count);
-    result.step_s = base_new(arena, double, result.step_count);
+    int64_t count = request->steps > result.first_step ? request->steps - result.first_step : 0;
+    result.loss = base_new(arena, double, count);
+    result.gradient_norm = base_new(arena, double, count);
+    result.step_s = base_new(arena, double, count);
     exec_gemm_begin();
-    BASE_TRY(run_steps(run, result.first_step));
+    BASE_TRY(run_steps(run, result.first_step, count));
+    divide_by_steps(run);
     agree_on_times(run);
-    if (request->checkpoint && result.step_count) BASE_TRY(exec_checkpoint_save(arena, &run->machine, request->checkpoint, request->steps, error));
     result.arena_bytes = run->program.map.arena_bytes;
     result.collectives = run->machine.collectives;
     result.collective_count = run->machine.collective_count;

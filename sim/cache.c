@@ -116,3 +116,8 @@ void sim_cache_store(struct sim_cache *cache, void *value)
     if (!entry->key) cache->count++;
     *entry = (struct cache_entry){hash, key, cache->key_length, value};
 }
+
+const struct base_json *sim_cache_overrides(const struct sim_cache *cache)
+{
+    return cache->overrides;
+}

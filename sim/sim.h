@@ -264,6 +264,7 @@ struct sim_cache *sim_cache_new(struct base_arena *arena); /* its head lives in 
 void sim_cache_free(struct sim_cache *cache);
 /* Constants that the user gives instead of the catalogue's; NULL takes them back. The document must live until then. */
 void sim_cache_override(struct sim_cache *cache, const struct base_json *overrides);
+const struct base_json *sim_cache_overrides(const struct sim_cache *cache); /* that document, or NULL */
 
 enum base_status sim_plan_check(struct sim_cache *cache, struct base_arena *arena, const struct sim_plan_text *text, enum model_step step, bool as_partitioned,
                                 struct sim_plan *out, struct base_error *error);

@@ -1,0 +1,143 @@
+/* Starts the executor beside this program: as one process, or by mpirun as one a device; inside an mpirun or srun that runs
+ * already, this process's own rank. Listens to what ranks and mpirun say, so that a run that fails says which rank it was. */
+#include "commands/executor.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { KEPT_LINES = 6, LONGEST_LINE = 240, MOST_NOTES = 8 };
+
+struct talk {
+    struct commands_context *context;
+    char reason[600];                            /* why it failed, as far as a line said so */
+    char kept[KEPT_LINES][LONGEST_LINE];         /* the last lines that say nothing known */
+    int kept_count;
+    char notes[MOST_NOTES][LONGEST_LINE];        /* warnings that were passed on, each once */
+    int note_count;
+    int exit_rank;                               /* that mpirun names before the exit code */
+};
+
+/* ---- what is said ---- */
+
+static bool begins(const char *line, const char *with)
+{
+    return !strncmp(line, with, strlen(with));
+}
+
+/* "@step DONE STEPS LOSS TOKENS_PER_S LEFT_S" */
+static void hear_step(struct talk *talk, const char *numbers)
+{
+    char *at, tokens[BASE_HUMANE], left[BASE_HUMANE], text[160];
+    long long done = strtoll(numbers, &at, 10), steps = strtoll(at, &at, 10);
+    double loss = strtod(at, &at), tokens_per_s = strtod(at, &at), left_s = strtod(at, &at);
+    base_child_is_ready();
+    if (!talk->context->progress || done == 0) return;
+    snprintf(text, sizeof text, "loss %.4f, %s tokens/s, %s left; step", loss, base_format_count(tokens, tokens_per_s), base_format_seconds(left, left_s));
+    talk->context->progress(talk->context->progress_where, text, done, steps);
+}
+
+/* "mpirun noticed that process rank 2 with PID 0 on node vm exited on signal 9 (Killed)." */
+static bool hear_death(struct talk *talk, const char *line)
+{
+    const char *who = strstr(line, "process rank "), *how = strstr(line, " exited on signal ");
+    if (!who || !how) return false;
+    int length = (int)strcspn(how + strlen(" exited on "), ".");
+    snprintf(talk->reason, sizeof talk->reason, "rank %ld died: it was ended by %.*s", strtol(who + strlen("process rank "), NULL, 10), length, how + strlen(" exited on "));
+    return true;
+}
+
+/* "  Process name: [[24462,1],1]", then "  Exit code:    3" */
+static bool hear_exit(struct talk *talk, const char *line)
+{
+    const char *name = strstr(line, "Process name: [["), *code = strstr(line, "Exit code:");
+    if (name) name = strchr(name, ']');
+    if (name) talk->exit_rank = atoi(name + (name[1] == ',' ? 2 : 1));
+    if (code) snprintf(talk->reason, sizeof talk->reason, "rank %d died: it ended with the exit code %d", talk->exit_rank, atoi(code + strlen("Exit code:")));
+    return name || code;
+}
+
+static void pass_on(struct talk *talk, const char *warning)
+{
+    for (int i = 0; i < talk->note_count; i++)
+        if (!strncmp(talk->notes[i], warning, LONGEST_LINE - 1)) return;
+    if (talk->note_count == MOST_NOTES) return;
+    snprintf(talk->notes[talk->note_count++], LONGEST_LINE, "%s", warning);
+    commands_note(talk->context, warning);
+}
+
+static void keep(struct talk *talk, const char *line)
+{
+    if (!*line || begins(line, "-----")) return;
+    if (talk->kept_count == KEPT_LINES) memmove(talk->kept[0], talk->kept[1], sizeof talk->kept - sizeof talk->kept[0]);
+    else talk->kept_count++;
+    snprintf(talk->kept[talk->kept_count - 1], LONGEST_LINE, "%s", line);
+}
+
+static void hear(void *where, const char *line)
+{
+    struct talk *talk = where;
+    if (begins(line, "@step ")) hear_step(talk, line + strlen("@step "));
+    else if (begins(line, "@warning ")) pass_on(talk, line + strlen("@warning "));
+    else if (begins(line, "@failed ") && !*talk->reason) snprintf(talk->reason, sizeof talk->reason, "%s", line + strlen("@failed "));
+    else if (!*talk->reason && (hear_death(talk, line) || hear_exit(talk, line))) return;
+    else keep(talk, line);
+}
+
+/* ---- starting ---- */
+
+static enum base_status start(struct commands_context *context, const struct commands_executor *executor, const struct base_text *request, struct talk *talk, struct base_text *answer,
+                              struct base_error *error)
+{
+    enum { MOST_ARGUMENTS = 20 };
+    const char *path, *count = base_print(context->arena, "%d", executor->rank_count), *patience = base_print(context->arena, "%d", executor->patience_s);
+    BASE_TRY(base_find_beside(context->arena, "meshwright-rank", &path, error));
+    /* Ranks share cores here: no binding, and a rank that waits lets others run. */
+    const char *mpirun[MOST_ARGUMENTS] = {"mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "--mca", "mpi_yield_when_idle", "1", "-np", count};
+    int given = 10;
+    if (executor->hostfile) mpirun[given++] = "--hostfile", mpirun[given++] = executor->hostfile;
+    mpirun[given++] = path, mpirun[given++] = "--ranks", mpirun[given++] = patience;
+    const char *const rank[] = {"meshwright-rank", executor->rank_count ? "--ranks" : NULL, patience, NULL};
+    bool starts_ranks = executor->rank_count && !context->launched;
+    struct base_child child = {.program = starts_ranks ? "mpirun" : path, .arguments = starts_ranks ? mpirun : rank, .text = request->data, .length = request->length, .answer = answer,
+                               .line = hear, .where = talk};
+    return base_run_child(&child, error);
+}
+
+/* A checkpoint that was being written is of no use to anyone. */
+static void remove_partial(struct commands_context *context, const char *directory)
+{
+    const char *const *names;
+    struct base_error ignored;
+    int count;
+    if (!directory || !base_directory_exists(directory) || base_directory_list(context->arena, directory, &names, &count, &ignored) != BASE_OK) return;
+    for (int i = 0; i < count; i++) {
+        const char *end = strstr(names[i], ".partial");
+        if (begins(names[i], "checkpoint_") && end && !end[strlen(".partial")]) base_directory_remove(context->arena, base_print(context->arena, "%s/%s", directory, names[i]));
+    }
+}
+
+/* The most telling of what there is: the executor's own word, a rank's last one or mpirun's, else what came last. */
+static enum base_status explain(const struct talk *talk, const struct base_text *answer, enum base_status status, struct base_error *error)
+{
+    if (answer->length && *answer->data != '{' && !*error->text) return base_fail(error, status, "%s", answer->data);
+    status = BASE_RUN; /* exit codes without a word are mpirun's */
+    if (*talk->reason) return base_fail(error, status, "%s", talk->reason);
+    struct base_error why = *error;
+    base_fail(error, status, "%s", *why.text ? why.text : "meshwright-rank: ended without a word");
+    for (int i = 0; i < talk->kept_count; i++) {
+        why = *error;
+        base_fail(error, status, "%s%s%s", why.text, i ? "\n    " : "; it said\n    ", talk->kept[i]);
+    }
+    return status;
+}
+
+enum base_status commands_ask_executor(struct commands_context *context, const struct commands_executor *executor, const struct base_text *request, struct base_text *answer,
+                                       struct base_error *error)
+{
+    struct talk *talk = base_new(context->arena, struct talk, 1);
+    *talk = (struct talk){.context = context};
+    enum base_status status = start(context, executor, request, talk, answer, error);
+    if (status == BASE_OK) return BASE_OK;
+    if (context->launched_rank == 0) remove_partial(context, executor->checkpoint);
+    return explain(talk, answer, status, error);
+}

@@ -1,0 +1,387 @@
+/* Runs on ranks, as a user starts them: `meshwright run` beside this test, under mpirun. What goes wrong is made to go
+ * wrong: a rank that is killed or stopped, signals, a full disk, damaged files; nothing may hang or stay behind. */
+#define _DEFAULT_SOURCE /* mount, mkdtemp */
+#include "base/base.h"
+#include "tests/test.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { MOST_ARGUMENTS = 40, LONGEST_WAIT_S = 120, MOST_PROCESSES = 64 };
+
+static char program[4096]; /* build/meshwright, beside this test's folder */
+static char folder[] = "/tmp/meshwright-ranks-XXXXXX";
+
+#define MODEL "decoder_only:emb_dim=32,num_heads=4,head_dim=8,mlp_dim=64,num_layers=2,vocab_size=64,mlp_activations=relu,logits_via_embedding=1"
+
+/* ---- a run ---- */
+
+struct outcome { int exit_code; const char *out, *err; double time_s; };
+
+static double seconds(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+static void rest(void)
+{
+    nanosleep(&(struct timespec){0, 20000000}, NULL);
+}
+
+struct run { pid_t pid; double start_s; };
+
+/* Words are separated by single spaces; the model has none. */
+static struct run start(struct base_arena *arena, const char *words)
+{
+    char *arguments[MOST_ARGUMENTS], *rest_of = NULL, *copy = base_copy(arena, words);
+    int count = 0;
+    arguments[count++] = program;
+    for (char *word = strtok_r(copy, " ", &rest_of); word; word = strtok_r(NULL, " ", &rest_of)) arguments[count++] = word;
+    arguments[count] = NULL;
+    struct run run = {.start_s = seconds()};
+    run.pid = fork();
+    if (run.pid != 0) return run;
+    int out = open(base_print(arena, "%s/out", folder), O_CREAT | O_TRUNC | O_WRONLY, 0600), err = open(base_print(arena, "%s/err", folder), O_CREAT | O_TRUNC | O_WRONLY, 0600);
+    dup2(out, STDOUT_FILENO);
+    dup2(err, STDERR_FILENO);
+    execvp(arguments[0], arguments);
+    _exit(127);
+}
+
+static const char *text_of(struct base_arena *arena, const char *name)
+{
+    struct base_error error;
+    const char *text;
+    size_t length;
+    assert_ok(base_read_file(arena, base_print(arena, "%s/%s", folder, name), 1 << 24, &text, &length, &error), &error);
+    return text;
+}
+
+static struct outcome finish(struct base_arena *arena, struct run run)
+{
+    int status = 0;
+    while (waitpid(run.pid, &status, WNOHANG) == 0) {
+        if (seconds() - run.start_s > LONGEST_WAIT_S) {
+            kill(run.pid, SIGKILL);
+            fail_msg("the run hangs; it said: %s", text_of(arena, "err"));
+        }
+        rest();
+    }
+    return (struct outcome){WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status), text_of(arena, "out"), text_of(arena, "err"), seconds() - run.start_s};
+}
+
+static const char *command(struct base_arena *arena, const char *topology, int steps, const char *more)
+{
+    return base_print(arena, "run --model " MODEL " --topology %s --task-feature-lengths 16 --batch-size 16 --optimizer adamw --steps %d %s", topology, steps, more);
+}
+
+static struct outcome run_whole(struct base_arena *arena, const char *topology, int steps, const char *more)
+{
+    return finish(arena, start(arena, command(arena, topology, steps, more)));
+}
+
+static void assert_outcome(const struct outcome *o, int exit_code, const char *part)
+{
+    if (o->exit_code == exit_code && strstr(exit_code ? o->err : o->out, part)) return;
+    print_error("exit %d where %d is expected, with \"%s\"; stdout: %.300s\nstderr: %.600s\n", o->exit_code, exit_code, part, o->out, o->err);
+    fail();
+}
+
+static const struct base_json *losses(struct base_arena *arena, const struct outcome *o)
+{
+    const struct base_json *document;
+    struct base_error error;
+    assert_outcome(o, 0, "\"loss\"");
+    assert_ok(base_json_parse(arena, o->out, strlen(o->out), &document, &error), &error);
+    return base_json_get(document, "loss");
+}
+
+/* ---- its processes ---- */
+
+static pid_t parent_of(pid_t pid, char name[64])
+{
+    char path[64], line[512] = "";
+    snprintf(path, sizeof path, "/proc/%ld/stat", (long)pid);
+    FILE *file = fopen(path, "r");
+    if (!file) return -1;
+    size_t length = fread(line, 1, sizeof line - 1, file);
+    fclose(file);
+    line[length] = '\0';
+    char *open = strchr(line, '('), *close = strrchr(line, ')');
+    if (!open || !close || strlen(close) < 5) return -1;
+    snprintf(name, 64, "%.*s", (int)(close - open - 1), open + 1);
+    return close[2] == 'Z' ? -1 : (pid_t)atol(close + 4);
+}
+
+static bool descends(pid_t pid, pid_t from)
+{
+    char name[64];
+    for (int depth = 0; depth < 8 && pid > 1; depth++) {
+        if (pid == from) return true;
+        pid = parent_of(pid, name);
+    }
+    return false;
+}
+
+/* The ranks of a run, as they were started. */
+static int ranks_of(pid_t run, pid_t *ranks)
+{
+    DIR *processes = opendir("/proc");
+    int count = 0;
+    assert_non_null(processes);
+    for (struct dirent *entry; (entry = readdir(processes)) && count < MOST_PROCESSES;) {
+        char name[64] = "";
+        pid_t pid = (pid_t)atol(entry->d_name);
+        if (pid > 0 && parent_of(pid, name) > 0 && !strcmp(name, "meshwright-rank") && descends(pid, run)) ranks[count++] = pid;
+    }
+    closedir(processes);
+    return count;
+}
+
+static bool is_alive(pid_t pid)
+{
+    char name[64];
+    return parent_of(pid, name) >= 0 && !strcmp(name, "meshwright-rank");
+}
+
+static void assert_gone(const pid_t *ranks, int count)
+{
+    double start_s = seconds();
+    for (int i = 0; i < count;) {
+        if (!is_alive(ranks[i])) i++;
+        else if (seconds() - start_s > 10) fail_msg("process %ld is still there", (long)ranks[i]);
+        else rest();
+    }
+}
+
+static bool exists(struct base_arena *arena, const char *name)
+{
+    return access(base_print(arena, "%s/%s", folder, name), F_OK) == 0;
+}
+
+/* Returns once the run has left a checkpoint in `name` and so is in the middle of its steps. */
+static int wait_for_steps(struct base_arena *arena, struct run run, const char *name, pid_t *ranks)
+{
+    const char *const *found;
+    struct base_error error;
+    for (int count = 0; !count; rest()) {
+        const char *path = base_print(arena, "%s/%s", folder, name);
+        if (base_directory_exists(path)) assert_ok(base_directory_list(arena, path, &found, &count, &error), &error);
+        while (count && strstr(found[count - 1], ".partial")) count--;
+        if (seconds() - run.start_s > LONGEST_WAIT_S || waitpid(run.pid, NULL, WNOHANG) != 0) fail_msg("the run does not come to its steps: %s", text_of(arena, "err"));
+    }
+    return ranks_of(run.pid, ranks);
+}
+
+static void assert_no_partial(struct base_arena *arena, const char *name)
+{
+    const char *const *found;
+    struct base_error error;
+    int count;
+    assert_ok(base_directory_list(arena, base_print(arena, "%s/%s", folder, name), &found, &count, &error), &error);
+    for (int i = 0; i < count; i++)
+        if (strstr(found[i], ".partial")) fail_msg("%s is left", found[i]);
+}
+
+static struct run start_long(struct base_arena *arena, const char *name, const char *more)
+{
+    base_directory_remove(arena, base_print(arena, "%s/%s", folder, name));
+    return start(arena, command(arena, "local:4", 1000000, base_print(arena, "--num-partitions 2 --checkpoint %s/%s --checkpoint-every 5 --keep 2 %s", folder, name, more)));
+}
+
+/* ---- tests ---- */
+
+static void ranks_and_one_process_agree(struct base_arena *arena)
+{
+    struct outcome ranks = run_whole(arena, "local:4", 4, "--num-partitions 2 --json"), again, alone;
+    const struct base_json *a = losses(arena, &ranks)->child;
+    again = run_whole(arena, "local:4", 4, "--num-partitions 2 --json");
+    const struct base_json *b = losses(arena, &again)->child;
+    alone = run_whole(arena, "local:4", 4, "--num-partitions 2 --json --in-process");
+    const struct base_json *c = losses(arena, &alone)->child;
+    for (int i = 0; i < 4; i++, a = a->next, b = b->next, c = c->next) {
+        assert_near(a->number, b->number, 0);
+        assert_near(a->number, c->number, 1e-5);
+    }
+}
+
+static void eight_ranks_share_two_cores(struct base_arena *arena)
+{
+    struct outcome o = run_whole(arena, "local:8", 3, "--num-partitions 4");
+    assert_outcome(&o, 0, "run here on 8 ranks");
+    struct outcome alone = run_whole(arena, "local:1", 2, "");
+    assert_outcome(&alone, 0, "run here on one rank");
+}
+
+/* Another machine's plan runs on as many ranks, if one says so. */
+static void plans_for_other_machines_run(struct base_arena *arena)
+{
+    struct outcome o = run_whole(arena, "v4:2x2x1", 2, "--ranks 4 --dtype float32 --model-parallel-submesh 2,1,1,1");
+    assert_outcome(&o, 0, "mesh data 2 x model 2, run here on 4 ranks");
+}
+
+static void a_killed_rank_ends_the_run(struct base_arena *arena)
+{
+    pid_t ranks[MOST_PROCESSES];
+    struct run run = start_long(arena, "killed", "");
+    int count = wait_for_steps(arena, run, "killed", ranks);
+    assert_int_equal(count, 4);
+    kill(ranks[2], SIGKILL);
+    double killed_s = seconds();
+    struct outcome o = finish(arena, run);
+    assert_outcome(&o, 5, "died: it was ended by signal 9 (Killed)");
+    assert_non_null(strstr(o.err, "meshwright: rank "));
+    assert_true(seconds() - killed_s < 30);
+    assert_gone(ranks, count);
+    assert_no_partial(arena, "killed");
+}
+
+static void a_hung_rank_ends_the_run(struct base_arena *arena)
+{
+    pid_t ranks[MOST_PROCESSES];
+    struct run run = start_long(arena, "hung", "--timeout 2");
+    int count = wait_for_steps(arena, run, "hung", ranks);
+    assert_int_equal(count, 4);
+    kill(ranks[1], SIGSTOP);
+    double stopped_s = seconds();
+    struct outcome o = finish(arena, run);
+    assert_outcome(&o, 5, "hangs: it shows no sign of life");
+    assert_true(seconds() - stopped_s < 30);
+    assert_gone(ranks, count);
+    assert_no_partial(arena, "hung");
+}
+
+/* Ended in the middle, resumed: the steps are those of a run that was not. */
+static void sigterm_leaves_a_checkpoint(struct base_arena *arena)
+{
+    pid_t ranks[MOST_PROCESSES];
+    struct run run = start_long(arena, "ended", "--json");
+    int count = wait_for_steps(arena, run, "ended", ranks);
+    kill(run.pid, SIGTERM);
+    struct outcome o = finish(arena, run);
+    assert_outcome(&o, 0, "\"loss\"");
+    assert_non_null(strstr(o.err, "stopped by SIGTERM after step "));
+    assert_gone(ranks, count);
+    assert_no_partial(arena, "ended");
+    int done = losses(arena, &o)->count;
+    assert_true(done >= 5);
+    assert_true(exists(arena, base_print(arena, "ended/checkpoint_%d", done)));
+    struct outcome rest_of = run_whole(arena, "local:4", done + 2, base_print(arena, "--num-partitions 2 --json --checkpoint %s/ended", folder));
+    struct outcome straight = run_whole(arena, "local:4", done + 2, "--num-partitions 2 --json");
+    const struct base_json *a = losses(arena, &rest_of)->child, *b = losses(arena, &straight)->child;
+    assert_int_equal(losses(arena, &rest_of)->count, 2);
+    for (int i = 0; i < done; i++) b = b->next;
+    for (; a; a = a->next, b = b->next) assert_near(a->number, b->number, 0);
+}
+
+static void a_second_signal_ends_it_at_once(struct base_arena *arena)
+{
+    pid_t ranks[MOST_PROCESSES];
+    struct run run = start_long(arena, "twice", "");
+    int count = wait_for_steps(arena, run, "twice", ranks);
+    for (int i = 0; i < count; i++) kill(ranks[i], SIGSTOP); /* so that the first cannot be followed */
+    kill(run.pid, SIGINT);
+    nanosleep(&(struct timespec){0, 700000000}, NULL);
+    kill(run.pid, SIGINT);
+    struct outcome o = finish(arena, run);
+    assert_outcome(&o, 128 + SIGINT, "");
+    assert_gone(ranks, count);
+    assert_no_partial(arena, "twice");
+}
+
+/* A parent that is killed takes its ranks along. */
+static void ranks_do_not_outlive_the_run(struct base_arena *arena)
+{
+    pid_t ranks[MOST_PROCESSES];
+    struct run run = start_long(arena, "orphans", "");
+    int count = wait_for_steps(arena, run, "orphans", ranks);
+    kill(run.pid, SIGKILL);
+    finish(arena, run);
+    assert_gone(ranks, count);
+}
+
+static void a_full_disk_ends_the_run(struct base_arena *arena)
+{
+    const char *disk = base_print(arena, "%s/disk", folder);
+    struct base_error error;
+    assert_ok(base_directory_make(disk, &error), &error);
+    if (mount("none", disk, "tmpfs", 0, "size=64k") != 0) skip(); /* needs root */
+    struct outcome o = run_whole(arena, "local:4", 3, base_print(arena, "--num-partitions 2 --checkpoint %s/run", disk));
+    bool left = base_directory_exists(base_print(arena, "%s/run/checkpoint_3", disk)) || base_directory_exists(base_print(arena, "%s/run/checkpoint_3.partial", disk));
+    umount(disk);
+    assert_outcome(&o, 5, "cannot be written: No space left on device");
+    assert_false(left);
+}
+
+static void only_the_newest_checkpoints_stay(struct base_arena *arena)
+{
+    struct outcome o = run_whole(arena, "local:2", 7, base_print(arena, "--checkpoint %s/kept --checkpoint-every 2 --keep 2", folder));
+    assert_outcome(&o, 0, "run here on 2 ranks");
+    for (int step = 1; step <= 7; step++) assert_int_equal(exists(arena, base_print(arena, "kept/checkpoint_%d", step)), step >= 6);
+}
+
+static void damaged_files_are_refused(struct base_arena *arena)
+{
+    struct base_error error;
+    struct outcome o = run_whole(arena, "local:2", 1, base_print(arena, "--num-partitions 2 --checkpoint %s/damaged", folder));
+    assert_outcome(&o, 0, "run here");
+    assert_ok(base_write_file(base_print(arena, "%s/damaged/checkpoint_1/target.decoder.layers_1.mlp.wo.kernel/1.0", folder), "\x1f\x8b", 2, &error), &error);
+    o = run_whole(arena, "local:2", 2, base_print(arena, "--num-partitions 2 --checkpoint %s/damaged", folder));
+    assert_outcome(&o, 3, "rank 1: ");
+    assert_non_null(strstr(o.err, "wo.kernel/1.0: "));
+    o = run_whole(arena, "local:2", 2, base_print(arena, "--data %s/nowhere.jsonl", folder));
+    assert_outcome(&o, 3, "nowhere.jsonl: cannot be read: No such file or directory");
+    assert_ok(base_write_file(base_print(arena, "%s/bad.jsonl", folder), "{\"decoder_input_tokens\": 1}\n", 28, &error), &error);
+    o = run_whole(arena, "local:2", 1, base_print(arena, "--data %s/bad.jsonl", folder));
+    assert_outcome(&o, 3, "bad.jsonl: line 1: decoder_input_tokens: is a number");
+}
+
+static void what_does_not_fit_is_not_started(struct base_arena *arena)
+{
+    struct outcome o = run_whole(arena, "local:2", 1, "--memory-bytes 100000");
+    assert_int_equal(o.exit_code, 4);
+    assert_non_null(strstr(o.out, "It does NOT fit"));
+    o = run_whole(arena, "local:2", 1, "--memory-bytes 100000000");
+    assert_outcome(&o, 0, "run here on 2 ranks");
+}
+
+/* Started by mpirun itself, as in a batch script with a hostfile. */
+static void it_takes_its_place_in_an_mpirun(struct base_arena *arena)
+{
+    char own[sizeof program];
+    struct run run;
+    memcpy(own, program, sizeof own);
+    snprintf(program, sizeof program, "mpirun");
+    run = start(arena, base_print(arena, "--allow-run-as-root --oversubscribe --bind-to none --mca mpi_yield_when_idle 1 -np 4 %s %s", own, command(arena, "local:4", 2, "--num-partitions 2")));
+    memcpy(program, own, sizeof own);
+    struct outcome o = finish(arena, run);
+    assert_outcome(&o, 0, "run here on 4 ranks");
+    assert_null(strstr(strstr(o.out, "run here") + 1, "run here")); /* rank 0 alone speaks */
+}
+
+int main(int count, char **arguments)
+{
+    static const struct test tests[] = {
+        TEST(ranks_and_one_process_agree), TEST(eight_ranks_share_two_cores), TEST(plans_for_other_machines_run), TEST(a_killed_rank_ends_the_run), TEST(a_hung_rank_ends_the_run),
+        TEST(sigterm_leaves_a_checkpoint), TEST(a_second_signal_ends_it_at_once), TEST(ranks_do_not_outlive_the_run), TEST(a_full_disk_ends_the_run),
+        TEST(only_the_newest_checkpoints_stay), TEST(damaged_files_are_refused), TEST(what_does_not_fit_is_not_started), TEST(it_takes_its_place_in_an_mpirun),
+    };
+    char *slash = strrchr(arguments[0], '/');
+    snprintf(program, sizeof program, "%.*s/../meshwright", (int)(slash ? slash - arguments[0] : 1), slash ? arguments[0] : ".");
+    if (!mkdtemp(folder)) return 1;
+    int failed = test_main(tests, BASE_COUNT(tests), count, arguments);
+    jmp_buf exhausted;
+    struct base_arena arena = {.exhausted = &exhausted};
+    if (setjmp(exhausted) == 0) base_directory_remove(&arena, folder);
+    base_arena_free(&arena);
+    return failed;
+}
