@@ -54,7 +54,7 @@ static enum base_status read_request(struct commands_context *context, const str
     BASE_TRY(commands_plan_text(context, arguments, &request->plan, error));
     for (int d = 0; d < TUNER_DIMENSION_COUNT; d++) BASE_TRY(read_dimension(context->arena, (enum tuner_dimension)d, request, error));
     if (!request->given[TUNER_BATCH].count && !request->batch_auto)
-        return base_fail(error, BASE_INPUT, "batch_size: is missing; sequences in one global batch, as in 128, or auto");
+        return base_fail(error, arguments->positional_count ? BASE_INPUT : BASE_USAGE, "batch_size: is missing; sequences in one global batch, as in 128, or auto");
     request->beyond_t5x = base_argument(arguments, "--beyond-t5x") != NULL;
     return BASE_OK;
 }
