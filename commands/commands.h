@@ -89,8 +89,11 @@ enum base_status commands_overrides_text(struct commands_context *context, const
     {"--params-axes-names-override", "FILE.json", "logical axes for parameters: a list of [pattern of paths, [axis, …] or null]", NULL}, \
     {"--adafactor", "OPTIONS", "as T5X's gin names them: factored=0,beta1=0.9,…, or a JSON object", "T5X's"}
 
-/* A plan: the file that stands as the first argument, if there is one, and what the options of COMMANDS_PLAN say over it. */
-enum base_status commands_plan_text(struct commands_context *context, const struct base_arguments *arguments, struct sim_plan_text *out, struct base_error *error);
+/* A plan: the file that stands as the first argument, if there is one, and what the options of COMMANDS_PLAN say over it.
+ * lengths_default is what --task-feature-lengths is when nothing says it, or NULL. BASE_USAGE: neither a file nor all that a
+ * plan needs. */
+enum base_status commands_plan_text(struct commands_context *context, const struct base_arguments *arguments, const char *lengths_default, struct sim_plan_text *out,
+                                    struct base_error *error);
 #define COMMANDS_PLAN                                                                                                                                                                          \
     {"--model", "MODEL", "zoo name, one line, @model.json, or @model.gin", NULL},                                                                                                              \
     {"--topology", "T", "v4-512, v4:4x8x8, h100:16x8, local:4, …", NULL},                                                                                                                      \

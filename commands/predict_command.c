@@ -40,8 +40,21 @@ static enum base_status read_lengths(struct base_arena *arena, const char *given
     return BASE_OK;
 }
 
+/* A command line that has no plan's file has to say these itself. */
+static enum base_status check_given(const struct base_arguments *arguments, const struct sim_plan_text *plan, struct base_error *error)
+{
+    static const struct { enum sim_key key; const char *option, *example; } required[] = {
+        {SIM_MODEL, "--model", "t5_1_1_xxl"}, {SIM_TOPOLOGY, "--topology", "v4-512"}, {SIM_BATCH_SIZE, "--batch-size", "128"},
+        {SIM_TARGETS_LENGTH, "--task-feature-lengths", "512,512"},
+    };
+    for (int i = 0; i < BASE_COUNT(required) && !arguments->positional_count; i++)
+        if (!plan->values[required[i].key])
+            return base_fail(error, BASE_USAGE, "%s is missing, as in %s %s; or a plan's file", required[i].option, required[i].option, required[i].example);
+    return BASE_OK;
+}
+
 /* A plan's file first, then what the options say over it. */
-enum base_status commands_plan_text(struct commands_context *context, const struct base_arguments *arguments, struct sim_plan_text *plan, struct base_error *error)
+enum base_status commands_plan_text(struct commands_context *context, const struct base_arguments *arguments, const char *lengths_default, struct sim_plan_text *plan, struct base_error *error)
 {
     memset(plan, 0, sizeof *plan);
     if (arguments->positional_count) BASE_TRY(commands_read_plan(context, arguments->positional[0], base_argument(arguments, "--gin-search-path"), plan, error));
@@ -53,7 +66,9 @@ enum base_status commands_plan_text(struct commands_context *context, const stru
     const char *lengths = base_argument(arguments, "--task-feature-lengths"), *overrides;
     BASE_TRY(commands_overrides_text(context, arguments, &overrides, error));
     if (overrides) plan->values[SIM_OVERRIDES] = overrides;
-    return lengths ? read_lengths(context->arena, lengths, plan, error) : BASE_OK;
+    if (!lengths && !plan->values[SIM_TARGETS_LENGTH]) lengths = lengths_default;
+    if (lengths) BASE_TRY(read_lengths(context->arena, lengths, plan, error));
+    return check_given(arguments, plan, error);
 }
 
 static enum base_status read_step(const struct base_arguments *arguments, enum model_step *out, struct base_error *error)
@@ -97,7 +112,7 @@ static enum base_status run_predict(struct commands_context *context, const stru
     struct sim_plan plan;
     enum model_step step;
     BASE_TRY(commands_profile(context, arguments, error));
-    BASE_TRY(commands_plan_text(context, arguments, &text, error));
+    BASE_TRY(commands_plan_text(context, arguments, NULL, &text, error));
     BASE_TRY(read_step(arguments, &step, error));
     enum base_status status = sim_plan_check(context->cache, context->arena, &text, step, base_argument(arguments, "--as-partitioned") != NULL, &plan, error);
     if (status != BASE_OK) return arguments->positional_count ? base_fail_in(error, "%s", arguments->positional[0]) : status;

@@ -216,7 +216,7 @@ static enum base_status run_run(struct commands_context *context, const struct b
     BASE_TRY(read_counts(arguments, &counts, error));
     BASE_TRY(read_executor(arguments, &executor, error));
     BASE_TRY(override_profile(context, arguments, error));
-    BASE_TRY(commands_plan_text(context, arguments, &text, error));
+    BASE_TRY(commands_plan_text(context, arguments, NULL, &text, error));
     enum base_status status = sim_plan_check(context->cache, context->arena, &text, MODEL_STEP_TRAIN, false, &plan, error);
     if (status != BASE_OK) return arguments->positional_count ? base_fail_in(error, "%s", arguments->positional[0]) : status;
     plan.executable = true;

@@ -8,6 +8,8 @@
 
 enum { MOST_VALUES = 4096, MOST_TOP = 1000 };
 
+#define DEFAULT_LENGTHS "512,512"
+
 /* ---- the space that is asked for ---- */
 
 /* Cuts a list at its separator, but not inside JSON. */
@@ -51,10 +53,10 @@ static enum base_status read_dimension(struct base_arena *arena, enum tuner_dime
 static enum base_status read_request(struct commands_context *context, const struct base_arguments *arguments, struct tuner_request *request, struct base_error *error)
 {
     memset(request, 0, sizeof *request);
-    BASE_TRY(commands_plan_text(context, arguments, &request->plan, error));
+    BASE_TRY(commands_plan_text(context, arguments, DEFAULT_LENGTHS, &request->plan, error));
     for (int d = 0; d < TUNER_DIMENSION_COUNT; d++) BASE_TRY(read_dimension(context->arena, (enum tuner_dimension)d, request, error));
     if (!request->given[TUNER_BATCH].count && !request->batch_auto)
-        return base_fail(error, arguments->positional_count ? BASE_INPUT : BASE_USAGE, "batch_size: is missing; sequences in one global batch, as in 128, or auto");
+        return base_fail(error, BASE_INPUT, "batch_size: is missing; sequences in one global batch, as in 128, or auto");
     request->beyond_t5x = base_argument(arguments, "--beyond-t5x") != NULL;
     return BASE_OK;
 }
@@ -216,7 +218,7 @@ static const struct base_option options[] = {
 const struct commands_command commands_tune = {
     .name = "tune",
     .summary = "the best plan for a model on a topology, with proof; what is given is fixed, or searched over its values",
-    .usage = "tune --model M --topology T --batch-size B|auto --task-feature-lengths I,T [OPTIONS]\n"
+    .usage = "tune --model M --topology T --batch-size B|auto [--task-feature-lengths " DEFAULT_LENGTHS "] [OPTIONS]\n"
              "tune PLAN.json [OPTIONS]\n"
              "tune … --num-microbatches 1,2,4,8 --model-parallel-submesh '4,2,2,1;2,4,2,1' --logical-axis-rules 'standard:1,1;zero3'",
     .examples = "  meshwright tune --model t5_1_0_11B --topology v4-512 --batch-size 896 --task-feature-lengths 512,512 --optimizer adamw\n"
