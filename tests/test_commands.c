@@ -328,7 +328,7 @@ static const struct hostile { const char *command; int status; const char *says;
     {"$M predict /dev/null", 3, "/dev/null: is empty"},
     {"$M predict /dev/zero", 3, "/dev/zero: is larger than"},
     {"$M predict dangling", 3, "dangling: cannot be read"},
-    {"$M predict --model @ --topology v4-8 --batch-size 8", 3, "a file without a name cannot be read"},
+    {"$M predict --model @ --topology v4-8 --batch-size 8 --task-feature-lengths 64", 3, "a file without a name cannot be read"},
     {"$M predict --model @folder --topology v4-8 --batch-size 8", 3, "folder: is a directory"},
     {"$M predict --model t5_1_1_small --topology @/dev/zero --batch-size 8", 3, "/dev/zero: is larger than"},
     {"$M predict --model $(head -c 100000 /dev/zero | tr '\\0' x)", 3, "model: longer than 511 bytes"},
