@@ -93,8 +93,21 @@ static int remake(struct pass *pass, int tensor)
     op.outputs[0] = copy;
     op.phase = MODEL_BACKWARD;
     op.needed = false;
+    op.remade = true;
     *model_builder_op(builder, op.kind, op.function, op.name) = op;
     return copy;
+}
+
+/* What a library's contraction reads was stored by then, and the compiler keeps what autodiff would read again. */
+static bool is_kept_operand(const struct pass *pass, int tensor)
+{
+    const struct builder *builder = pass->builder;
+    const struct model_block *block = &builder->program->blocks[pass->forward_block];
+    if (!builder_has(builder, MODEL_TRAIT_LIBRARY_DOTS) || builder->options.remat != MODEL_REMAT_NONE || model_builder_get(builder, tensor)->role != MODEL_ROLE_FUSED) return false;
+    for (int i = 0; i < block->op_count; i++)
+        for (int j = 0; block->ops[i].kind == MODEL_EINSUM && j < block->ops[i].input_count; j++)
+            if (block->ops[i].inputs[j] == tensor) return true;
+    return false;
 }
 
 /* A tensor as the backward pass can have it: kept, or made again. */
@@ -104,7 +117,7 @@ static int need(struct pass *pass, int tensor)
     const struct model_tensor *wanted = model_builder_get(builder, tensor);
     bool kept = kept_roles[builder->options.remat] & ~builder->options.dropped_roles & (1u << wanted->role);
     bool carried = !producer_of(builder, tensor); /* the layer's input is there or nothing can be made */
-    if (!pass->loop || wanted->block != pass->forward_block || kept || carried) return tensor;
+    if (!pass->loop || wanted->block != pass->forward_block || kept || carried || is_kept_operand(pass, tensor)) return tensor;
     if (builder->clone[tensor] < 0) {
         int copy = remake(pass, tensor);
         builder->clone[tensor] = copy;
@@ -232,7 +245,8 @@ static void transpose_input(struct pass *pass, const struct model_op *op, const 
         int count = gather_operands(pass, op, row->helper_operands, cotangent, -1, "", operands, labels);
         helper = emit(pass, op, MODEL_REDUCE, row->helper, operands, (const char(*)[MODEL_MAX_RANK + 1])labels, count, op->inputs[row->helper_like], helper_labels, " gradient sum");
     }
-    int count = gather_operands(pass, op, row->operands, cotangent, helper, helper_labels, operands, labels);
+    bool split = op->function == MODEL_SOFTMAX && builder_has(pass->builder, MODEL_TRAIT_SPLIT_SOFTMAX); /* scores in place of the exponentials: as many bytes */
+    int count = gather_operands(pass, op, split ? "OCS0" : row->operands, cotangent, helper, helper_labels, operands, labels);
     int part = emit(pass, op, row->kind, row->function, operands, (const char(*)[MODEL_MAX_RANK + 1])labels, count, target, op->input_labels[row->input], " gradient");
     contribute(pass, target, part);
 }

@@ -9,13 +9,14 @@ enum { BUILDER_MOST_PARAMETERS = 96 };
 /* A parameter of one layer (or of the model, layers = MODEL_ONE), with what the optimizer needs to know. */
 struct builder_parameter {
     const char *path;        /* inside its layer: "self_attention/query/kernel" */
-    int tensor;              /* the float32 master */
-    int gradient;            /* float32, once the backward pass has made it; -1 before */
+    int tensor;              /* float32, unless the software keeps a master beside it */
+    int gradient;            /* in the parameter's dtype, once the backward pass has made it; -1 before */
     enum model_size layers;
     const char *names[MODEL_MAX_RANK]; /* logical axes, with "layers" where the stack is scanned */
     int64_t shape[MODEL_MAX_RANK];
     int rank, layers_dim;    /* of the stacked array; layers_dim -1 where it is not scanned */
-    int accumulator;         /* float32 sum over microbatches, or -1 */
+    int accumulator;         /* sum over microbatches, or -1 */
+    int master;              /* float32, where the parameter is not; or -1 */
     int state[3];            /* adamw: mu, nu; adafactor: v_row, v_col or v, then m; -1 unused */
     bool factored;
     char row_labels[MODEL_MAX_RANK + 1], column_labels[MODEL_MAX_RANK + 1];
@@ -38,6 +39,11 @@ struct builder {
     int *clone;                      /* of each tensor, in the backward block under construction; -1 none */
     int cotangent_capacity;
 };
+
+static inline bool builder_has(const struct builder *builder, enum model_trait trait)
+{
+    return builder->options.traits >> trait & 1;
+}
 
 /* program.c */
 int model_builder_block(struct builder *builder, const char *name, int parent);

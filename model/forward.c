@@ -61,10 +61,17 @@ static void take_given_axes(struct builder *builder, struct builder_parameter *e
     tensor->given_axes = axes;
 }
 
-/* Declares a float32 parameter of the layer (or model) that is being built. */
+/* Norms, logits and loss are in float32 in T5X, whatever the activations are. */
+static enum model_dtype statistics_dtype(const struct builder *builder)
+{
+    return builder_has(builder, MODEL_TRAIT_HALF_STATISTICS) ? builder->dtype : MODEL_FLOAT32;
+}
+
+/* Declares a parameter of the layer (or model) that is being built. */
 static int parameter(struct builder *builder, const char *path, const char *labels)
 {
-    int tensor = model_builder_tensor(builder, model_builder_name(builder, path), labels, MODEL_FLOAT32, MODEL_PARAMETER, MODEL_ROLE_WEIGHT);
+    enum model_dtype dtype = builder_has(builder, MODEL_TRAIT_HALF_PARAMETERS) ? builder->dtype : MODEL_FLOAT32;
+    int tensor = model_builder_tensor(builder, model_builder_name(builder, path), labels, dtype, MODEL_PARAMETER, MODEL_ROLE_WEIGHT);
     struct builder_parameter *entry = &builder->parameters[builder->parameter_count++];
     *entry = (struct builder_parameter){.path = model_builder_get(builder, tensor)->name, .tensor = tensor, .gradient = -1, .layers = builder->layers};
     bool stacked = builder->config->scan_layers && builder->layers != MODEL_ONE;
@@ -76,7 +83,7 @@ static int parameter(struct builder *builder, const char *path, const char *labe
 /* The copy of a parameter in the compute dtype. */
 static int compute_copy(struct builder *builder, const char *path, int master)
 {
-    if (builder->dtype == MODEL_FLOAT32) return master;
+    if (model_builder_get(builder, master)->dtype == builder->dtype) return master;
     const char *labels = model_builder_get(builder, master)->labels, *equation = base_print(builder->arena, "%s->%s", labels, labels);
     int copy = apply(builder, MODEL_MAP, MODEL_CAST, base_print(builder->arena, "%s cast", path), equation, NULL, builder->dtype, MODEL_ROLE_WEIGHT, master, -1, -1, -1);
     builder->program->tensors[copy].from_producer = true;
@@ -102,9 +109,11 @@ static int weight(struct builder *builder, const char *path, const char *joined,
 static int norm(struct builder *builder, const char *name, int x, char length)
 {
     const char *rows = with_letters(builder, "bqe->bqe", length, length);
-    int wide = apply(builder, MODEL_MAP, MODEL_CAST, base_print(builder->arena, "%s float32", name), rows, NULL, MODEL_FLOAT32, MODEL_ROLE_NORM_INPUT, x, -1, -1, -1);
+    enum model_dtype dtype = statistics_dtype(builder);
+    int wide = builder_has(builder, MODEL_TRAIT_HALF_STATISTICS) ? x
+             : apply(builder, MODEL_MAP, MODEL_CAST, base_print(builder->arena, "%s float32", name), rows, NULL, dtype, MODEL_ROLE_NORM_INPUT, x, -1, -1, -1);
     int mean_square = apply(builder, MODEL_REDUCE, MODEL_MEAN_SQUARE, base_print(builder->arena, "%s mean_square", name), with_letters(builder, "bqe->bq", length, length),
-                            NULL, MODEL_FLOAT32, MODEL_ROLE_STATISTIC, wide, -1, -1, -1);
+                            NULL, dtype, MODEL_ROLE_STATISTIC, wide, -1, -1, -1);
     int scale = weight(builder, base_print(builder->arena, "%s/scale", name), "e", "e");
     return apply(builder, MODEL_MAP, MODEL_NORM, name, with_letters(builder, "bqe,bq,e->bqe", length, length), NULL, builder->dtype, MODEL_ROLE_FUSED, wide, mean_square, scale, -1);
 }
@@ -291,28 +300,30 @@ static int shared_relpos(struct builder *builder, char query, char key, bool cau
 /* float32, whatever the activations are. A tied table is the embedding's master, and its logits are divided by sqrt(embed). */
 static int logits(struct builder *builder, int table, int y)
 {
+    enum model_dtype dtype = statistics_dtype(builder);
     int wide = y;
-    if (builder->dtype != MODEL_FLOAT32)
-        wide = apply(builder, MODEL_MAP, MODEL_CAST, "logits input", "bte->bte", NULL, MODEL_FLOAT32, MODEL_ROLE_PROJECTION, y, -1, -1, -1);
+    if (builder->dtype != dtype)
+        wide = apply(builder, MODEL_MAP, MODEL_CAST, "logits input", "bte->bte", NULL, dtype, MODEL_ROLE_PROJECTION, y, -1, -1, -1);
     if (!builder->config->logits_via_embedding) {
         int kernel = parameter(builder, "logits_dense/kernel", "ev");
-        return contract(builder, "logits_dense", "bte,ev->btv", NULL, MODEL_FLOAT32, MODEL_ROLE_PROJECTION, wide, kernel);
+        return contract(builder, "logits_dense", "bte,ev->btv", NULL, dtype, MODEL_ROLE_PROJECTION, wide, kernel);
     }
-    int scaled = apply(builder, MODEL_MAP, MODEL_SCALE, "logits scale", "bte->bte", NULL, MODEL_FLOAT32, MODEL_ROLE_PROJECTION, wide, -1, -1, -1);
-    return contract(builder, "logits", "bte,ve->btv", NULL, MODEL_FLOAT32, MODEL_ROLE_PROJECTION, scaled, table);
+    int scaled = apply(builder, MODEL_MAP, MODEL_SCALE, "logits scale", "bte->bte", NULL, dtype, MODEL_ROLE_PROJECTION, wide, -1, -1, -1);
+    return contract(builder, "logits", "bte,ve->btv", NULL, dtype, MODEL_ROLE_PROJECTION, scaled, table);
 }
 
 /* Sum of exponentials, the target's logit, loss with z_loss; and the accuracy that T5X's metrics report. */
 static void loss(struct builder *builder, struct builder_forward *forward)
 {
-    int max = apply(builder, MODEL_REDUCE, MODEL_MAX, "loss/max", "btv->bt", NULL, MODEL_FLOAT32, MODEL_ROLE_STATISTIC, forward->logits, -1, -1, -1);
-    int sum = apply(builder, MODEL_REDUCE, MODEL_SUM_EXP, "loss/sum", "btv,bt->bt", NULL, MODEL_FLOAT32, MODEL_ROLE_STATISTIC, forward->logits, max, -1, -1);
-    int picked = apply(builder, MODEL_REDUCE, MODEL_PICK, "loss/target", "btv,bt->bt", NULL, MODEL_FLOAT32, MODEL_ROLE_STATISTIC, forward->logits, forward->targets, -1, -1);
-    apply(builder, MODEL_REDUCE, MODEL_ARGMAX, "loss/accuracy", "btv,bt,bt->bt", NULL, MODEL_FLOAT32, MODEL_ROLE_STATISTIC, forward->logits, forward->targets, max, -1);
-    forward->loss = apply(builder, MODEL_REDUCE, MODEL_LOSS, "loss", "bt,bt,bt,bt->", NULL, MODEL_FLOAT32, MODEL_ROLE_STATISTIC, max, sum, picked, forward->weights);
+    enum model_dtype dtype = statistics_dtype(builder);
+    int max = apply(builder, MODEL_REDUCE, MODEL_MAX, "loss/max", "btv->bt", NULL, dtype, MODEL_ROLE_STATISTIC, forward->logits, -1, -1, -1);
+    int sum = apply(builder, MODEL_REDUCE, MODEL_SUM_EXP, "loss/sum", "btv,bt->bt", NULL, dtype, MODEL_ROLE_STATISTIC, forward->logits, max, -1, -1);
+    int picked = apply(builder, MODEL_REDUCE, MODEL_PICK, "loss/target", "btv,bt->bt", NULL, dtype, MODEL_ROLE_STATISTIC, forward->logits, forward->targets, -1, -1);
+    apply(builder, MODEL_REDUCE, MODEL_ARGMAX, "loss/accuracy", "btv,bt,bt->bt", NULL, dtype, MODEL_ROLE_STATISTIC, forward->logits, forward->targets, max, -1);
+    forward->loss = apply(builder, MODEL_REDUCE, MODEL_LOSS, "loss", "bt,bt,bt,bt->", NULL, dtype, MODEL_ROLE_STATISTIC, max, sum, picked, forward->weights);
     if (builder->options.step == MODEL_STEP_EVALUATE) return;
     int inputs[] = {forward->logits, max, sum, forward->targets, forward->weights};
-    int gradient = model_builder_apply(builder, MODEL_MAP, MODEL_LOSS_GRAD, "loss/logits gradient", "btv,bt,bt,bt,bt->btv", NULL, MODEL_FLOAT32, MODEL_ROLE_PROJECTION, inputs, BASE_COUNT(inputs));
+    int gradient = model_builder_apply(builder, MODEL_MAP, MODEL_LOSS_GRAD, "loss/logits gradient", "btv,bt,bt,bt,bt->btv", NULL, dtype, MODEL_ROLE_PROJECTION, inputs, BASE_COUNT(inputs));
     last_op(builder)->phase = MODEL_BACKWARD;
     builder->program->tensors[gradient].like = forward->logits;
     builder->cotangent[forward->logits] = gradient;

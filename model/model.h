@@ -322,7 +322,7 @@ enum model_function {
  * input), the sum of squares of all gradients. */
 const char *model_function_name(enum model_function function);
 
-enum { MODEL_MAX_INPUTS = 8, MODEL_MAX_OUTPUTS = 3, MODEL_MAX_CARRIES = 4 };
+enum { MODEL_MAX_INPUTS = 8, MODEL_MAX_OUTPUTS = 4, MODEL_MAX_CARRIES = 4 };
 
 enum model_phase { MODEL_FORWARD, MODEL_BACKWARD, MODEL_OPTIMIZER };
 
@@ -339,6 +339,7 @@ struct model_op {
     bool needed;                            /* counted in mfu_frac: a contraction that the model needs, not recomputed */
     int body;                               /* MODEL_LOOP: the block that it repeats */
     enum model_size trips;
+    bool remade;                            /* makes again, for the backward pass, what the remat policy did not keep */
     bool reversed;                          /* a loop over layers that runs from the last to the first */
     int carry_count;
     struct model_carry { int init, in, out, result; } carries[MODEL_MAX_CARRIES]; /* in <- init, then <- out; result is the last out */
@@ -357,6 +358,18 @@ struct model_program {
 enum model_step { MODEL_STEP_TRAIN, MODEL_STEP_GRADIENT, MODEL_STEP_FORWARD, MODEL_STEP_EVALUATE };
 enum model_remat { MODEL_REMAT_NONE, MODEL_REMAT_MINIMAL, MODEL_REMAT_SELECTIVE, MODEL_REMAT_FULL, MODEL_REMAT_COMPILER, MODEL_REMAT_COUNT };
 
+/* How a training software writes the model down, where it differs from T5X. Bits of model_options.traits. */
+enum model_trait {
+    MODEL_TRAIT_HALF_PARAMETERS,   /* parameters, gradients and accumulators in the compute dtype; float32 masters are optimizer state */
+    MODEL_TRAIT_HALF_STATISTICS,   /* norms, logits and loss in the compute dtype */
+    MODEL_TRAIT_SPLIT_SOFTMAX,     /* exponentials and their quotient are differentiated apart, so that both are kept */
+    MODEL_TRAIT_LIBRARY_DOTS,      /* contractions are calls of a library: what they read was stored, and it is kept for the backward pass */
+    MODEL_TRAIT_UPDATES_LAST,      /* all gradients are reduced together, so that all are there before the first update */
+    MODEL_TRAIT_UNORDERED_REMAT,   /* a layer is made again as soon as its input is there: while the layer behind it still runs backward */
+    MODEL_TRAIT_COUNT
+};
+const char *model_trait_name(enum model_trait trait); /* as in sim/software.csv */
+
 /* All that shapes a program; what is not here is a size. */
 struct model_options {
     enum model_step step;
@@ -366,6 +379,7 @@ struct model_options {
     unsigned dropped_roles;  /* MODEL_REMAT_COMPILER: bit r: what "none" keeps of role r is made again */
     bool microbatches;       /* more than one: a loop with a float32 accumulator */
     bool flash_attention;
+    unsigned traits;         /* bits of enum model_trait */
     const struct model_adafactor *adafactor;  /* NULL: the defaults */
     const struct model_parameter *parameters; /* axes that take the place of the model's own (model_overrides_apply), layers alike; or NULL */
     int parameter_count;

@@ -66,6 +66,16 @@ const char *model_function_name(enum model_function function)
     return names[function];
 }
 
+const char *model_trait_name(enum model_trait trait)
+{
+    static const char *const names[MODEL_TRAIT_COUNT] = {
+        [MODEL_TRAIT_HALF_PARAMETERS] = "half_parameters", [MODEL_TRAIT_HALF_STATISTICS] = "half_statistics", [MODEL_TRAIT_SPLIT_SOFTMAX] = "split_softmax",
+        [MODEL_TRAIT_LIBRARY_DOTS] = "library_dots", [MODEL_TRAIT_UPDATES_LAST] = "updates_last",
+        [MODEL_TRAIT_UNORDERED_REMAT] = "unordered_remat",
+    };
+    return names[trait];
+}
+
 /* Doubles a table in the arena. */
 static void *grown(struct base_arena *arena, void *old, int count, int *capacity, size_t size_bytes)
 {

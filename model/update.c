@@ -67,6 +67,14 @@ static void declare_adamw(struct builder *builder, struct builder_parameter *par
     parameter->state[1] = state_tensor(builder, parameter, "nu", labels, true);
 }
 
+/* Where parameters are not float32, the optimizer keeps them in it. */
+static void declare_master(struct builder *builder, struct builder_parameter *parameter)
+{
+    char labels[MODEL_MAX_RANK + 1];
+    memcpy(labels, model_builder_get(builder, parameter->tensor)->labels, sizeof labels);
+    if (model_builder_get(builder, parameter->tensor)->dtype != MODEL_FLOAT32) parameter->master = state_tensor(builder, parameter, "master", labels, true);
+}
+
 static void declare_nothing(struct builder *builder, struct builder_parameter *parameter)
 {
     (void)builder, (void)parameter;
@@ -76,7 +84,7 @@ static void declare_accumulator(struct builder *builder, struct builder_paramete
 {
     const struct model_tensor *of = model_builder_get(builder, parameter->tensor);
     const char *name = base_print(builder->arena, "%s/accumulated gradient", of->name);
-    int accumulator = model_builder_tensor(builder, name, of->labels, MODEL_FLOAT32, MODEL_GRADIENT, MODEL_ROLE_WEIGHT);
+    int accumulator = model_builder_tensor(builder, name, of->labels, of->dtype, MODEL_GRADIENT, MODEL_ROLE_WEIGHT);
     struct model_tensor *tensor = &builder->program->tensors[accumulator];
     tensor->block = -1;
     tensor->layers = (int)parameter->layers;
@@ -108,14 +116,15 @@ static int reduce(struct builder *builder, enum model_function function, const c
 
 static void update_sgd(struct builder *builder, const struct builder_parameter *parameter)
 {
-    int inputs[] = {parameter->tensor, parameter->gradient};
-    in_place(builder, MODEL_SGD_UPDATE, "sgd", inputs, 2, inputs, 1);
+    int inputs[] = {parameter->tensor, parameter->gradient, parameter->master}, outputs[] = {parameter->tensor, parameter->master}, masters = parameter->master >= 0;
+    in_place(builder, MODEL_SGD_UPDATE, "sgd", inputs, 2 + masters, outputs, 1 + masters);
 }
 
 static void update_adamw(struct builder *builder, const struct builder_parameter *parameter)
 {
-    int inputs[] = {parameter->tensor, parameter->state[0], parameter->state[1], parameter->gradient};
-    in_place(builder, MODEL_ADAMW_UPDATE, "adamw", inputs, 4, inputs, 3);
+    int inputs[] = {parameter->tensor, parameter->state[0], parameter->state[1], parameter->gradient, parameter->master}, masters = parameter->master >= 0;
+    int outputs[] = {parameter->tensor, parameter->state[0], parameter->state[1], parameter->master};
+    in_place(builder, MODEL_ADAMW_UPDATE, "adamw", inputs, 4 + masters, outputs, 3 + masters);
 }
 
 /* A running mean goes towards the second input: a mean of squares (decay), or a gradient that is squared on the way. */
@@ -138,12 +147,14 @@ static void update_adafactor(struct builder *builder, const struct builder_param
         decay(builder, MODEL_SQUARE_DECAY, first, gradient);
     }
     int scale[] = {gradient, first, second, mean}, scale_count = parameter->factored ? 4 : 2;
-    int inputs[MODEL_MAX_INPUTS] = {parameter->tensor}, count = 1, momentum = parameter->state[2], outputs[] = {parameter->tensor, momentum};
+    int inputs[MODEL_MAX_INPUTS] = {parameter->tensor}, count = 1, momentum = parameter->state[2], outputs[3] = {parameter->tensor};
     if (options.clipping_threshold > 0) inputs[count++] = reduce(builder, MODEL_RMS, "update rms", "", scale, scale_count);
     if (options.multiply_by_parameter_scale) inputs[count++] = reduce(builder, MODEL_RMS, "rms", "", &parameter->tensor, 1);
     for (int i = 0; i < scale_count; i++) inputs[count++] = scale[i];
-    if (momentum >= 0) inputs[count++] = momentum;
-    in_place(builder, MODEL_ADAFACTOR_UPDATE, "adafactor", inputs, count, outputs, momentum >= 0 ? 2 : 1);
+    int output_count = 1;
+    if (momentum >= 0) inputs[count++] = outputs[output_count++] = momentum;
+    if (parameter->master >= 0) inputs[count++] = outputs[output_count++] = parameter->master;
+    in_place(builder, MODEL_ADAFACTOR_UPDATE, "adafactor", inputs, count, outputs, output_count);
 }
 
 static const struct {
@@ -160,9 +171,10 @@ void model_builder_declare_state(struct builder *builder)
     bool train = builder->options.step == MODEL_STEP_TRAIN;
     for (int i = 0; i < builder->parameter_count; i++) {
         struct builder_parameter *parameter = &builder->parameters[i];
-        parameter->accumulator = parameter->state[0] = parameter->state[1] = parameter->state[2] = -1;
+        parameter->accumulator = parameter->state[0] = parameter->state[1] = parameter->state[2] = parameter->master = -1;
         if (builder->options.microbatches) declare_accumulator(builder, parameter);
         if (train) optimizers[builder->options.optimizer].declare(builder, parameter);
+        if (train) declare_master(builder, parameter);
     }
 }
 
@@ -191,7 +203,7 @@ void model_builder_finish_gradient(struct builder *builder, struct builder_param
         int inputs[] = {parameter->accumulator, parameter->gradient};
         in_place(builder, MODEL_ACCUMULATE, "add", inputs, 2, inputs, 1);
         parameter->gradient = parameter->accumulator;
-    } else if (!stacked && builder->options.step == MODEL_STEP_TRAIN && !clips_by_global_norm(builder)) {
+    } else if (!stacked && builder->options.step == MODEL_STEP_TRAIN && !clips_by_global_norm(builder) && !builder_has(builder, MODEL_TRAIT_UPDATES_LAST)) {
         update(builder, parameter);
     }
 }

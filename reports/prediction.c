@@ -39,7 +39,7 @@ static void put_words(struct base_json_writer *w, const char *key, const char *t
 /* The plan with its defaults filled in. */
 static void put_plan(struct base_json_writer *w, const struct sim_plan *plan)
 {
-    static const char *const partitionings[] = {"none", "data", "data+gradients"};
+    static const char *const partitionings[] = {"none", "data", "data+gradients"}, *const memory_kinds[] = {"", "reserved", "allocated"};
     base_json_key(w, "plan");
     base_json_open(w, '{');
     base_json_member_string(w, "model", plan->model_text);
@@ -69,6 +69,7 @@ static void put_plan(struct base_json_writer *w, const struct sim_plan *plan)
     base_json_member_string(w, "optimizer_partitioning", partitionings[plan->optimizer_partitioning]);
     base_json_member_int(w, "sequence_parallel", plan->sequence_parallel);
     base_json_member_string(w, "software", plan->software);
+    put_words(w, "memory_kind", memory_kinds[plan->memory_kind]);
     base_json_member_double(w, "learning_rate", plan->learning_rate);
     base_json_member_int(w, "seed", plan->seed);
     base_json_close(w, '}');

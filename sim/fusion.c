@@ -3,7 +3,8 @@
  *   pass, crosses no loop, meets no collective, and at most one contraction reads it;
  * - an elementwise operation that alone reads a contraction's result runs in that contraction's epilogue;
  * - elementwise operations and reductions that read what an elementwise kernel has just made join it;
- * - reshapes move nothing. */
+ * - reshapes move nothing.
+ * Where contractions are calls of a library, neither what they read nor what they write is fused with them. */
 #include "sim/sharded.h"
 
 #include <string.h>
@@ -11,6 +12,7 @@
 struct fuser {
     struct base_arena *arena;
     struct sim_sharded *s;
+    bool library_dots;
     int *consumers, *contractions, *barriers; /* per value: how many read it, how many contractions, how many that need it stored */
     bool *seen;                               /* per value: counted as read by the kernel under construction */
 };
@@ -87,6 +89,7 @@ static bool is_stored(const struct fuser *f, int v)
     const struct sim_op *made = &f->s->ops[value->definition];
     if (made->kind != SIM_COMPUTE) return true;
     if (in_one_group(f, v)) return false;
+    if (f->library_dots && f->contractions[v] && made->op->kind == MODEL_MAP) return true;
     if (generates(made) || made->op->kind == MODEL_RESHAPE) return false;
     if (made->op->kind != MODEL_MAP || made->op->function == MODEL_ZEROS) return true;
     bool whole_gradient = f->consumers[v] == 0;
@@ -252,16 +255,16 @@ static void extend_lives(struct fuser *f)
     }
 }
 
-void sim_fuse(struct base_arena *arena, struct sim_sharded *sharded)
+void sim_fuse(struct base_arena *arena, struct sim_sharded *sharded, bool library_dots)
 {
-    struct fuser f = {.arena = arena, .s = sharded};
+    struct fuser f = {.arena = arena, .s = sharded, .library_dots = library_dots};
     f.consumers = base_new(arena, int, sharded->value_count);
     f.contractions = base_new(arena, int, sharded->value_count);
     f.barriers = base_new(arena, int, sharded->value_count);
     f.seen = base_new(arena, bool, sharded->value_count);
     count_consumers(&f);
     for (int v = 0; v < sharded->value_count; v++) sharded->values[v].stored = is_stored(&f, v);
-    find_epilogues(&f);
+    if (!library_dots) find_epilogues(&f);
     build_kernels(&f);
     extend_lives(&f);
 }

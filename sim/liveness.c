@@ -18,7 +18,7 @@ struct tracker {
     struct timed *events;
     int count;
     int *carried_in, *carried_out; /* of each value: the loop operation that carries it; -1 if none */
-    bool scanned;
+    bool scanned, unordered_remat;
 };
 
 static enum model_category category_of(const struct tracker *t, const struct sim_value *value)
@@ -120,10 +120,23 @@ static bool changes_hands(const struct tracker *t, int v)
     return last && last->kind == SIM_LOOP_BEGIN && listed(last->inputs, last->input_count, v);
 }
 
+/* Nothing keeps the compiler from making the next layer again before it is done with this one, so that two layers' worth
+ * of what the backward pass reads stands there. */
+static void track_second_layer(struct tracker *t, const struct sim_value *value)
+{
+    const struct sim_sharded *s = t->s;
+    if (value->loop < 0 || value->definition < 0 || value->last_use <= value->definition) return;
+    const struct sim_op *made = &s->ops[value->definition], *last = &s->ops[value->last_use];
+    if (made->kind != SIM_COMPUTE || !made->op->remade || (last->kind == SIM_COMPUTE && last->op->remade)) return;
+    add(t, value->loop, BEFORE, +1, value, value->shape);
+    add(t, s->ops[value->loop].match, FREE, -1, value, value->shape);
+}
+
 static void track(struct tracker *t, int v)
 {
     const struct sim_value *value = &t->s->values[v];
     if (!value->stored || value->persistent) return;
+    if (t->unordered_remat) track_second_layer(t, value);
     int carried_in = t->carried_in[v];
     bool outlives_loop = value->loop >= 0 && value->last_use > t->s->ops[value->loop].match; /* the bracket itself is still inside */
     if (carried_in >= 0) track_carried_in(t, v);
@@ -164,11 +177,11 @@ static void share_fate(struct sim_sharded *s)
     }
 }
 
-void sim_liveness(struct base_arena *arena, struct sim_sharded *sharded, bool scanned)
+void sim_liveness(struct base_arena *arena, struct sim_sharded *sharded, bool scanned, bool unordered_remat)
 {
     share_fate(sharded);
-    struct tracker t = {.arena = arena, .s = sharded, .scanned = scanned};
-    t.events = base_new(arena, struct timed, 3 * sharded->value_count + sharded->op_count);
+    struct tracker t = {.arena = arena, .s = sharded, .scanned = scanned, .unordered_remat = unordered_remat};
+    t.events = base_new(arena, struct timed, 5 * sharded->value_count + sharded->op_count);
     t.carried_in = base_new(arena, int, sharded->value_count);
     t.carried_out = base_new(arena, int, sharded->value_count);
     find_carried(&t);

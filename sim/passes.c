@@ -260,7 +260,7 @@ static void hold_twin(struct rewrite *r, int accumulator)
     s->persistent_categories[s->persistent_count++] = tensor->category;
 }
 
-static void hoist_gradient_all_reduce(struct base_arena *arena, struct sim_sharded *s)
+static void hoist(struct base_arena *arena, struct sim_sharded *s, bool twin)
 {
     struct rewrite r = begin(arena, s);
     for (int i = 0; i < s->op_count; i++) {
@@ -271,10 +271,20 @@ static void hoist_gradient_all_reduce(struct base_arena *arena, struct sim_shard
         if (is_cut(&s->values[accumulator], SIM_DATA) || !may_wait(&r, op->inputs[1]) || !is_read_behind(s, accumulator, loop)) continue;
         op->inputs[1] = make_wait(&r, op->inputs[1]);
         s->values[accumulator].partial = SIM_DATA;
-        hold_twin(&r, accumulator);
+        if (twin) hold_twin(&r, accumulator);
         sum_accumulator(&r, accumulator, loop);
     }
     apply(&r);
+}
+
+static void hoist_gradient_all_reduce(struct base_arena *arena, struct sim_sharded *s)
+{
+    hoist(arena, s, true);
+}
+
+static void rewrite_gradient_accumulation(struct base_arena *arena, struct sim_sharded *s)
+{
+    hoist(arena, s, false);
 }
 
 /* ---- create_reduce_scatters ---- */
@@ -401,6 +411,7 @@ static void reassociate_all_reduce(struct base_arena *arena, struct sim_sharded 
 static const struct { enum sim_pass pass; void (*run)(struct base_arena *arena, struct sim_sharded *sharded); } rewrites[] = {
     {SIM_PASS_REASSOCIATE_ALL_REDUCE, reassociate_all_reduce},
     {SIM_PASS_HOIST_GRADIENT_ALL_REDUCE, hoist_gradient_all_reduce},
+    {SIM_PASS_REWRITE_GRADIENT_ACCUMULATION, rewrite_gradient_accumulation},
     {SIM_PASS_CREATE_REDUCE_SCATTERS, create_reduce_scatters},
 };
 

@@ -108,6 +108,14 @@ static void fill_memory(const struct sim_pricing *p, const struct priced *priced
     name_peak(p, out->peak_at, sizeof out->peak_at);
 }
 
+/* What the framework's allocator holds, without what it leaves to compiler and runtime. XLA lays a program's memory out
+ * before it runs, so that the allocator holds what is live. */
+static void leave_out_reserved(struct sim_memory *memory)
+{
+    memory->peak_bytes -= memory->reserved_bytes;
+    memory->reserved_bytes = 0;
+}
+
 /* What XLA's own rematerialisation may drop of what "none" keeps. It takes the largest tensors first, none below a size,
  * and makes each again by one contraction from tensors that stay: attention weights (from queries and keys), the MLP's
  * hidden layer and the values (from the layer norm's input). Queries and keys stay, since the weights are made of them.
@@ -167,6 +175,7 @@ enum base_status sim_predict(struct sim_cache *cache, const struct sim_plan *pla
     BASE_TRY(rematerialize(cache, plan, &p, &priced, detail, &answer.memory.rematerialized_layer_count, error));
     fill_memory(&p, &priced, &answer.memory);
     answer.fits = answer.memory.peak_bytes <= answer.memory.capacity_bytes;
+    if (plan->memory_kind != SIM_DEVICE) leave_out_reserved(&answer.memory);
     answer.compute_s = priced.time_s[SIM_BY_COMPUTE];
     answer.memory_bound_s = priced.time_s[SIM_BY_MEMORY];
     answer.exposed_communication_s = answer.communication_s = priced.time_s[SIM_BY_COMMUNICATION];

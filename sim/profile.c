@@ -74,7 +74,8 @@ static enum base_status from_platform(struct base_arena *arena, const struct top
 }
 
 static const char *const passes[SIM_PASS_COUNT] = {
-    [SIM_PASS_HOIST_GRADIENT_ALL_REDUCE] = "hoist_gradient_all_reduce", [SIM_PASS_CREATE_REDUCE_SCATTERS] = "create_reduce_scatters",
+    [SIM_PASS_HOIST_GRADIENT_ALL_REDUCE] = "hoist_gradient_all_reduce", [SIM_PASS_REWRITE_GRADIENT_ACCUMULATION] = "rewrite_gradient_accumulation",
+    [SIM_PASS_CREATE_REDUCE_SCATTERS] = "create_reduce_scatters",
     [SIM_PASS_REASSOCIATE_ALL_REDUCE] = "reassociate_all_reduce", [SIM_PASS_REMATERIALIZE] = "rematerialize",
 };
 
@@ -83,47 +84,84 @@ const char *sim_pass_name(enum sim_pass pass)
     return passes[pass];
 }
 
+static const char *pass_name(int pass)
+{
+    return passes[pass];
+}
+
+static const char *trait_name(int trait)
+{
+    return model_trait_name((enum model_trait)trait);
+}
+
 /* "a b c" to bits. The table is ours: what is wrong with it is a mistake of ours. */
-static enum base_status read_passes(const char *text, unsigned *out, struct base_error *error)
+static enum base_status read_set(const char *text, const char *(*name)(int), int count, unsigned *out, struct base_error *error)
 {
     *out = 0;
     for (const char *at = text; *at;) {
         size_t length = strcspn(at, " ");
-        int pass = 0;
-        while (pass < SIM_PASS_COUNT && (strncmp(passes[pass], at, length) != 0 || passes[pass][length])) pass++;
-        if (pass == SIM_PASS_COUNT) return base_fail(error, BASE_INTERNAL, "software.csv: \"%.*s\" is no pass of passes.csv", (int)length, at);
-        *out |= 1u << pass;
+        int word = 0;
+        while (word < count && (strncmp(name(word), at, length) != 0 || name(word)[length])) word++;
+        if (word == count) return base_fail(error, BASE_INTERNAL, "software.csv: \"%.*s\" is no pass and no trait", (int)length, at);
+        *out |= 1u << word;
         at += length + strspn(at + length, " ");
     }
     return BASE_OK;
 }
 
-static enum base_status unknown_software(const char *software, bool named, const char *const *known, int count, struct base_error *error)
+/* What a framework gives its allocator; the rest is out of reach. */
+static enum base_status read_memory_fraction(const char *text, struct sim_profile *profile, struct base_error *error)
 {
-    const char *nearest = base_nearest(software, known, count);
-    if (named) return base_fail(error, BASE_INPUT, "software: %s is known by name, but not modelled yet; t5x is", software);
-    return base_fail(error, BASE_INPUT, "software: \"%.60s\" is unknown%s%s; t5x is modelled", software, nearest ? ": is meant " : "", nearest ? nearest : "");
+    double fraction;
+    if (!*text) return BASE_OK;
+    BASE_TRY(base_parse_double(text, "software.csv: memory_fraction", 0, 1, &fraction, error));
+    profile->constants[SIM_RESERVED_BYTES] = floor(profile->constants[SIM_CAPACITY_BYTES] * (1 - fraction));
+    return BASE_OK;
+}
+
+static enum base_status read_software(struct base_arena *arena, struct base_csv *csv, struct sim_profile *profile, struct base_error *error)
+{
+    BASE_TRY(read_set(base_csv_field(csv, base_csv_column(csv, "passes")), pass_name, SIM_PASS_COUNT, &profile->passes, error));
+    BASE_TRY(read_set(base_csv_field(csv, base_csv_column(csv, "traits")), trait_name, MODEL_TRAIT_COUNT, &profile->traits, error));
+    const char *fraction = base_csv_field(csv, base_csv_column(csv, "memory_fraction"));
+    BASE_TRY(read_memory_fraction(fraction, profile, error));
+    if (!*fraction) return BASE_OK;
+    profile->kinds[SIM_RESERVED_BYTES] = "inferred";
+    profile->sources[SIM_RESERVED_BYTES] = base_copy(arena, base_csv_field(csv, base_csv_column(csv, "source")));
+    return BASE_OK;
+}
+
+struct software_names { const char *all[64], *modelled[64]; int count, modelled_count; };
+
+static enum base_status unknown_software(const char *software, const char *platform, bool named, const struct software_names *known, struct base_error *error)
+{
+    char modelled[160] = "";
+    for (int i = 0; i < known->modelled_count; i++) {
+        size_t used = strlen(modelled);
+        snprintf(modelled + used, sizeof modelled - used, "%s%s", i ? ", " : "", known->modelled[i]);
+    }
+    const char *nearest = base_nearest(software, known->all, known->count);
+    if (named) return base_fail(error, BASE_INPUT, "software: %s is known by name, but not modelled on %s yet; %s would do", software, platform, modelled);
+    return base_fail(error, BASE_INPUT, "software: \"%.60s\" is unknown%s%s; %s would do", software, nearest ? ": is meant " : "", nearest ? nearest : "", modelled);
 }
 
 /* The row of the software on the platform. */
 static enum base_status from_software(struct base_arena *arena, const struct topo_topology *topology, const char *software, struct sim_profile *profile, struct base_error *error)
 {
-    enum { MOST_SOFTWARE = 64 };
-    const char *known[MOST_SOFTWARE];
-    int known_count = 0;
+    struct software_names known = {.count = 0};
+    const char *platform = platforms[topology->kind];
     bool named = false;
     struct base_csv csv;
     BASE_TRY(base_csv_open_text(&csv, arena, "software.csv", embedded_sim_software_csv, error));
     for (bool more = true;;) {
         BASE_TRY(base_csv_next(&csv, &more, error));
-        if (!more) return unknown_software(software, named, known, known_count, error);
-        const char *name = base_csv_field(&csv, 0);
-        if (known_count < MOST_SOFTWARE) known[known_count++] = base_copy(arena, name);
-        if (strcmp(name, software) != 0) continue;
-        named = true;
-        bool modelled = *base_csv_field(&csv, base_csv_column(&csv, "known")) == '1';
-        if (modelled && !strcmp(base_csv_field(&csv, base_csv_column(&csv, "platform")), platforms[topology->kind]))
-            return read_passes(base_csv_field(&csv, base_csv_column(&csv, "passes")), &profile->passes, error);
+        if (!more) return unknown_software(software, platform, named, &known, error);
+        const char *name = base_copy(arena, base_csv_field(&csv, 0));
+        bool same = !strcmp(name, software), here = !strcmp(base_csv_field(&csv, base_csv_column(&csv, "platform")), platform);
+        if (known.count < BASE_COUNT(known.all)) known.all[known.count++] = name;
+        if (here && known.modelled_count < BASE_COUNT(known.modelled)) known.modelled[known.modelled_count++] = name;
+        named = named || same;
+        if (same && here) return read_software(arena, &csv, profile, error);
     }
 }
 

@@ -18,6 +18,7 @@ static struct model_options model_options_of(const struct sim_plan *plan, enum m
     memset(&options, 0, sizeof options); /* the key holds its padding, too */
     options.step = plan->options.step, options.remat = remat, options.optimizer = plan->options.optimizer, options.dtype = plan->options.dtype;
     options.dropped_roles = dropped_roles, options.microbatches = plan->options.microbatches, options.flash_attention = plan->options.flash_attention;
+    options.traits = plan->placement->profile.traits;
     options.adafactor = plan->options.adafactor, options.parameters = plan->options.parameters, options.parameter_count = plan->options.parameter_count;
     return options;
 }
@@ -59,8 +60,9 @@ static void lay_out(struct base_arena *arena, const struct sim_plan *plan, struc
         sim_fuse_rows(arena, sharded);
         return;
     }
-    sim_fuse(arena, sharded);
-    sim_liveness(arena, sharded, plan->config->scan_layers);
+    const unsigned traits = plan->placement->profile.traits;
+    sim_fuse(arena, sharded, traits >> MODEL_TRAIT_LIBRARY_DOTS & 1);
+    sim_liveness(arena, sharded, plan->config->scan_layers, traits >> MODEL_TRAIT_UNORDERED_REMAT & 1);
 }
 
 /* The tables of partitioner, fusion and liveness are large and soon forgotten: unless they are asked for they stand in

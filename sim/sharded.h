@@ -19,12 +19,13 @@ struct sim_sharding_options {
 enum base_status sim_partition(struct base_arena *arena, const struct model_program *program, const struct sim_sharding_options *options,
                                struct sim_sharded *out, struct base_error *error);
 int sim_shape_of(struct base_arena *arena, struct sim_sharded *sharded, const struct sim_shape *shape);
-/* fusion.c: which values are stored, and what runs as one kernel */
-void sim_fuse(struct base_arena *arena, struct sim_sharded *sharded);
+/* fusion.c: which values are stored, and what runs as one kernel; library_dots: contractions are calls of a library */
+void sim_fuse(struct base_arena *arena, struct sim_sharded *sharded, bool library_dots);
 /* rows.c: the same as the executor does it */
 void sim_fuse_rows(struct base_arena *arena, struct sim_sharded *sharded);
-/* liveness.c: allocations and frees in program order */
-void sim_liveness(struct base_arena *arena, struct sim_sharded *sharded, bool scanned);
+/* liveness.c: allocations and frees in program order; scanned: residuals of a loop over layers are stacked arrays;
+ * unordered_remat: as MODEL_TRAIT_UNORDERED_REMAT */
+void sim_liveness(struct base_arena *arena, struct sim_sharded *sharded, bool scanned, bool unordered_remat);
 
 /* print.c */
 void sim_sharded_print(const struct sim_sharded *sharded, const int64_t *sizes, struct base_text *out);

@@ -59,7 +59,7 @@ enum sim_constant {
     SIM_RESERVED_BYTES, SIM_CAPACITY_BYTES, SIM_FRAGMENTATION_FRAC, SIM_REMATERIALIZATION_MIN_BYTES, SIM_CONSTANT_COUNT
 };
 /* What a compiler does to the program behind the partitioner (passes.csv, in its order). */
-enum sim_pass { SIM_PASS_HOIST_GRADIENT_ALL_REDUCE, SIM_PASS_CREATE_REDUCE_SCATTERS, SIM_PASS_REASSOCIATE_ALL_REDUCE, SIM_PASS_REMATERIALIZE, SIM_PASS_COUNT };
+enum sim_pass { SIM_PASS_HOIST_GRADIENT_ALL_REDUCE, SIM_PASS_REWRITE_GRADIENT_ACCUMULATION, SIM_PASS_CREATE_REDUCE_SCATTERS, SIM_PASS_REASSOCIATE_ALL_REDUCE, SIM_PASS_REMATERIALIZE, SIM_PASS_COUNT };
 const char *sim_pass_name(enum sim_pass pass);
 
 struct sim_profile {
@@ -67,6 +67,7 @@ struct sim_profile {
     double constants[SIM_CONSTANT_COUNT];
     const char *kinds[SIM_CONSTANT_COUNT];        /* "vendor", "measured", "assumed", "inferred", "given" */
     const char *sources[SIM_CONSTANT_COUNT];
+    unsigned traits;                              /* bits of enum model_trait */
     unsigned passes;                              /* bits of enum sim_pass: those of the software of that time on that platform (software.csv) */
 };
 const char *sim_constant_name(enum sim_constant constant);

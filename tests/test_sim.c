@@ -209,8 +209,8 @@ static double sketch_peak(struct sketch *s, bool scanned)
     assert_ok(model_rules_parse(s->arena, "standard:1,1", &rules, &error), &error);
     struct sim_sharding_options options = {.rules = &rules, .one = {true, true}};
     assert_ok(sim_partition(s->arena, &s->program, &options, &sharded, &error), &error);
-    sim_fuse(s->arena, &sharded);
-    sim_liveness(s->arena, &sharded, scanned);
+    sim_fuse(s->arena, &sharded, false);
+    sim_liveness(s->arena, &sharded, scanned, false);
     struct walk walk = walk_step(s->arena, &sharded, sizes, mesh);
     assert_near(walk.total, 0, 0);
     return walk.peak;
