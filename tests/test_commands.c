@@ -331,7 +331,7 @@ static const struct hostile { const char *command; int status; const char *says;
     {"$M predict --model @ --topology v4-8 --batch-size 8 --task-feature-lengths 64", 3, "a file without a name cannot be read"},
     {"$M predict --model @folder --topology v4-8 --batch-size 8 --task-feature-lengths 64", 3, "folder: is a directory"},
     {"$M predict --model t5_1_1_small --topology @/dev/zero --batch-size 8 --task-feature-lengths 64", 3, "/dev/zero: is larger than"},
-    {"$M predict " PLAN " --model $(head -c 100000 /dev/zero | tr '\\0' x)", 3, "model: longer than 511 bytes"},
+    {"$M predict --topology v4-8 --batch-size 8 --task-feature-lengths 64 --model $(head -c 100000 /dev/zero | tr '\\0' x)", 3, "model: longer than 511 bytes"},
     {"$M predict " PLAN " --learning-rate nan", 3, "learning_rate: \"nan\" is not a number"},
     {"$M predict " PLAN " --learning-rate 1e999", 3, "learning_rate"},
     {"$M predict " PLAN " --num-partitions 0x2", 3, "num_partitions: \"0x2\" is not a whole number"},
