@@ -46,7 +46,7 @@ struct commands_command {
 
 /* Every file of this room offers its commands as one of these; commands.c lists them all. */
 extern const struct commands_command commands_mesh, commands_layout, commands_topology, commands_rules, commands_models, commands_params,
-    commands_predict, commands_tune, commands_run_plan, commands_sweep, commands_import, commands_export, commands_batch, commands_plot, commands_partition, commands_calibrate;
+    commands_predict, commands_tune, commands_run_plan, commands_data, commands_sweep, commands_import, commands_export, commands_batch, commands_plot, commands_partition, commands_calibrate;
 
 const struct commands_command *const *commands_all(int *count);
 
@@ -94,6 +94,9 @@ enum base_status commands_overrides_text(struct commands_context *context, const
  * plan needs. */
 enum base_status commands_plan_text(struct commands_context *context, const struct base_arguments *arguments, const char *lengths_default, struct sim_plan_text *out,
                                     struct base_error *error);
+/* The same without that check: the command has defaults of its own. */
+enum base_status commands_plan_given(struct commands_context *context, const struct base_arguments *arguments, const char *lengths_default, struct sim_plan_text *out,
+                                     struct base_error *error);
 #define COMMANDS_PLAN                                                                                                                                                                          \
     {"--model", "MODEL", "zoo name, one line, @model.json, or @model.gin", NULL},                                                                                                              \
     {"--topology", "T", "v4-512, v4:4x8x8, h100:16x8, local:4, …", NULL},                                                                                                                      \

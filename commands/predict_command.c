@@ -54,7 +54,7 @@ static enum base_status check_given(const struct base_arguments *arguments, cons
 }
 
 /* A plan's file first, then what the options say over it. */
-enum base_status commands_plan_text(struct commands_context *context, const struct base_arguments *arguments, const char *lengths_default, struct sim_plan_text *plan, struct base_error *error)
+enum base_status commands_plan_given(struct commands_context *context, const struct base_arguments *arguments, const char *lengths_default, struct sim_plan_text *plan, struct base_error *error)
 {
     memset(plan, 0, sizeof *plan);
     if (arguments->positional_count) BASE_TRY(commands_read_plan(context, arguments->positional[0], base_argument(arguments, "--gin-search-path"), plan, error));
@@ -67,7 +67,12 @@ enum base_status commands_plan_text(struct commands_context *context, const stru
     BASE_TRY(commands_overrides_text(context, arguments, &overrides, error));
     if (overrides) plan->values[SIM_OVERRIDES] = overrides;
     if (!lengths && !plan->values[SIM_TARGETS_LENGTH]) lengths = lengths_default;
-    if (lengths) BASE_TRY(read_lengths(context->arena, lengths, plan, error));
+    return lengths ? read_lengths(context->arena, lengths, plan, error) : BASE_OK;
+}
+
+enum base_status commands_plan_text(struct commands_context *context, const struct base_arguments *arguments, const char *lengths_default, struct sim_plan_text *plan, struct base_error *error)
+{
+    BASE_TRY(commands_plan_given(context, arguments, lengths_default, plan, error));
     return check_given(arguments, plan, error);
 }
 

@@ -10,7 +10,7 @@ enum { MOST_STEPS = 1 << 30 };
 
 /* ---- the request ---- */
 
-struct counts { int64_t steps, checkpoint_every, keep; };
+struct counts { int64_t steps, checkpoint_every, keep; bool evaluates; };
 
 static void put_path(struct base_json_writer *w, const char *key, const char *path)
 {
@@ -31,6 +31,7 @@ static void put_request(const struct commands_context *context, const struct bas
     base_json_member_int(&w, "steps", counts->steps);
     base_json_member_int(&w, "checkpoint_every", counts->checkpoint_every);
     base_json_member_int(&w, "keep", counts->keep);
+    base_json_member_int(&w, "evaluates", counts->evaluates);
     put_path(&w, "data", base_argument(arguments, "--data"));
     put_path(&w, "restore", base_argument(arguments, "--restore"));
     put_path(&w, "checkpoint", base_argument(arguments, "--checkpoint"));
@@ -119,6 +120,10 @@ static enum base_status put_result(struct commands_context *context, const struc
     steps.loss = numbers(context->arena, document, "loss", &steps.step_count);
     steps.gradient_norm = numbers(context->arena, document, "gradient_norm", &steps.step_count);
     steps.step_s = numbers(context->arena, document, "step_s", &steps.step_count);
+    if (plan->options.step == MODEL_STEP_EVALUATE) {
+        steps.accuracy = numbers(context->arena, document, "accuracy", &steps.step_count);
+        steps.weight = numbers(context->arena, document, "weight", &steps.step_count);
+    }
     if (number(document, "stopped") != 0) note_stop(context, &steps);
     fill_prediction(document, plan, predicted, &steps, &measured);
     struct reports_prediction report = {.plan = *text, .checked = plan, .prediction = &measured, .collectives = rows, .collective_count = read_collectives(document, rows), .measured = &steps};
@@ -142,6 +147,16 @@ static enum base_status refuse(struct commands_context *context, const struct si
 
 /* ---- what is asked ---- */
 
+static enum base_status read_step(const struct base_arguments *arguments, bool *evaluates, struct base_error *error)
+{
+    static const char *const names[] = {"train", "evaluate"};
+    const char *given = base_argument(arguments, "--step");
+    int step = 0;
+    if (given) BASE_TRY(base_parse_word(given, "--step", names, BASE_COUNT(names), &step, error));
+    *evaluates = step == 1;
+    return BASE_OK;
+}
+
 /* What is wrong whatever the plan says. */
 static enum base_status read_counts(const struct base_arguments *arguments, struct counts *out, struct base_error *error)
 {
@@ -150,6 +165,7 @@ static enum base_status read_counts(const struct base_arguments *arguments, stru
     if (!given) return base_fail(error, BASE_USAGE, "--steps: is missing; how many steps in all, as in --steps 10");
     if ((every || keep) && !base_argument(arguments, "--checkpoint")) return base_fail(error, BASE_USAGE, "--checkpoint: is missing; %s says nothing without it", every ? "--checkpoint-every" : "--keep");
     BASE_TRY(base_parse_int(given, "--steps", 0, MOST_STEPS, &out->steps, error));
+    BASE_TRY(read_step(arguments, &out->evaluates, error));
     if (every) BASE_TRY(base_parse_int(every, "--checkpoint-every", 1, MOST_STEPS, &out->checkpoint_every, error));
     return keep ? base_parse_int(keep, "--keep", 1, MOST_STEPS, &out->keep, error) : BASE_OK;
 }
@@ -217,7 +233,7 @@ static enum base_status run_run(struct commands_context *context, const struct b
     BASE_TRY(read_executor(arguments, &executor, error));
     BASE_TRY(override_profile(context, arguments, error));
     BASE_TRY(commands_plan_text(context, arguments, NULL, &text, error));
-    enum base_status status = sim_plan_check(context->cache, context->arena, &text, MODEL_STEP_TRAIN, false, &plan, error);
+    enum base_status status = sim_plan_check(context->cache, context->arena, &text, counts.evaluates ? MODEL_STEP_EVALUATE : MODEL_STEP_TRAIN, false, &plan, error);
     if (status != BASE_OK) return arguments->positional_count ? base_fail_in(error, "%s", arguments->positional[0]) : status;
     plan.executable = true;
     BASE_TRY(check_devices(arguments, &plan.placement->topology, error));
@@ -235,7 +251,8 @@ static const struct base_option options[] = {
     {"--steps", "K", "the run ends after K steps in all, 0 to K-1", NULL},
     {"--ranks", "N", "must be the plan's number of devices; a plan for other hardware runs here if it is given", "that number"},
     {"--in-process", NULL, "all devices in one process, one after the other in lockstep, without MPI", NULL},
-    {"--data", "FILE.jsonl", "one batch a line, used in order", "seeded random tokens"},
+    {"--step", "train|evaluate", "evaluate: loss and token accuracy of K held-out batches; nothing is updated or written", "train"},
+    {"--data", "FILE", "a text, whose bytes become tokens as in ByT5; or a .jsonl, one batch a line, used in order", "seeded random tokens"},
     {"--restore", "CHECKPOINT", "begin from there, if --checkpoint has nothing to go on from", "seeded initial values"},
     {"--checkpoint", "DIR", "go on from its last checkpoint, and leave checkpoint_K there", NULL},
     {"--checkpoint-every", "N", "a checkpoint after every N steps, too", "at the end alone"},

@@ -25,23 +25,26 @@ static enum base_status read_count(const struct base_json *document, const char 
 static enum base_status read_request(const struct base_json *document, struct exec_request *out, struct base_error *error)
 {
     const struct base_json *steps = base_json_get(document, "steps");
+    int64_t evaluates;
     if (!steps) return base_fail(error, BASE_INPUT, "steps: is missing");
     BASE_TRY(base_json_int(steps, "steps", 0, MOST_STEPS, &out->steps, error));
     BASE_TRY(read_count(document, "checkpoint_every", &out->checkpoint_every, error));
     BASE_TRY(read_count(document, "keep", &out->keep, error));
+    BASE_TRY(read_count(document, "evaluates", &evaluates, error));
+    out->evaluates = evaluates != 0;
     BASE_TRY(read_text(document, "data", &out->data, error));
     BASE_TRY(read_text(document, "restore", &out->restore, error));
     return read_text(document, "checkpoint", &out->checkpoint, error);
 }
 
 /* A plan as text by key, just as the command line has read it. */
-static enum base_status read_plan(struct base_arena *arena, struct sim_cache *cache, const struct base_json *document, struct sim_plan *out, struct base_error *error)
+static enum base_status read_plan(struct base_arena *arena, struct sim_cache *cache, const struct base_json *document, bool evaluates, struct sim_plan *out, struct base_error *error)
 {
     const struct base_json *plan = base_json_get(document, "plan");
     struct sim_plan_text *text = base_new(arena, struct sim_plan_text, 1);
     if (!plan) return base_fail(error, BASE_INPUT, "plan: is missing");
     for (int i = 0; i < SIM_KEY_COUNT; i++) BASE_TRY(read_text(plan, sim_key_names[i], &text->values[i], error));
-    return sim_plan_check(cache, arena, text, MODEL_STEP_TRAIN, false, out, error);
+    return sim_plan_check(cache, arena, text, evaluates ? MODEL_STEP_EVALUATE : MODEL_STEP_TRAIN, false, out, error);
 }
 
 static void put_numbers(struct base_json_writer *w, const char *key, const double *numbers, int64_t count)
@@ -95,6 +98,8 @@ static void put_result(const struct exec_result *r, struct base_text *out)
     base_json_member_int(&w, "stopped", r->stopped);
     put_numbers(&w, "loss", r->loss, r->step_count);
     put_numbers(&w, "gradient_norm", r->gradient_norm, r->step_count);
+    put_numbers(&w, "accuracy", r->accuracy, r->step_count);
+    put_numbers(&w, "weight", r->weight, r->step_count);
     put_numbers(&w, "step_s", r->step_s, r->step_count);
     base_json_member_double(&w, "contraction_s", r->contraction_s);
     base_json_member_double(&w, "elementwise_s", r->elementwise_s);
@@ -113,7 +118,7 @@ static enum base_status answer(struct base_arena *arena, struct sim_cache *cache
     BASE_TRY(base_json_parse(arena, text, length, &document, error));
     BASE_TRY(read_request(document, &request, error));
     sim_cache_override(cache, base_json_get(document, "profile"));
-    BASE_TRY(read_plan(arena, cache, document, &plan, error));
+    BASE_TRY(read_plan(arena, cache, document, request.evaluates, &plan, error));
     BASE_TRY(exec_run(arena, cache, &plan, &request, &result, error));
     put_result(&result, out);
     return BASE_OK;

@@ -1,5 +1,5 @@
-/* What a step is fed: batches from a file, one JSON object a line, or seeded random tokens. */
-#include "exec/exec.h"
+/* What a step is fed: batches from a file, one JSON object a line; rows of a text; or seeded random tokens. */
+#include "exec/corpus.h"
 
 #include <string.h>
 
@@ -108,7 +108,7 @@ static enum base_status read_lines(struct base_arena *arena, const struct sim_pl
     return status;
 }
 
-enum base_status exec_batches_read(struct base_arena *arena, const struct sim_plan *plan, const char *path, int64_t count, struct exec_batch **out, struct base_error *error)
+static enum base_status read_file(struct base_arena *arena, const struct sim_plan *plan, const char *path, int64_t count, struct exec_batch **out, struct base_error *error)
 {
     const char *text;
     size_t length;
@@ -123,27 +123,58 @@ enum base_status exec_batches_read(struct base_arena *arena, const struct sim_pl
 
 /* ---- random tokens ---- */
 
-static int32_t *random_tokens(struct base_arena *arena, const struct sim_plan *plan, struct base_random *random, int64_t count)
+static void random_tokens(const struct sim_plan *plan, struct base_random *random, int64_t count, int32_t *tokens)
 {
-    int32_t *tokens = base_new(arena, int32_t, count);
     int64_t vocab = plan->config->vocab_size;
     for (int64_t i = 0; i < count; i++) tokens[i] = vocab > 1 ? (int32_t)(1 + base_random_below(random, vocab - 1)) : 0; /* 0 is padding */
-    return tokens;
 }
 
-void exec_batch_random(struct base_arena *arena, const struct sim_plan *plan, int64_t step, struct exec_batch *out)
+static void random_batch(const struct exec_data *data, int64_t step, int32_t *inputs, int32_t *targets)
 {
     struct base_random random;
+    const struct sim_plan *plan = data->plan;
+    uint64_t other = data->held_out ? UINT64_C(1) << 63 : 0; /* steps of a run do not come so far */
+    base_random_seed(&random, (uint64_t)plan->seed * 0x9e3779b97f4a7c15ULL + ((uint64_t)step | other));
+    if (inputs) random_tokens(plan, &random, plan->batch_size * plan->inputs_length, inputs);
+    random_tokens(plan, &random, plan->batch_size * plan->targets_length, targets);
+}
+
+/* ---- batches ---- */
+
+static bool ends_in(const char *text, const char *end)
+{
+    size_t length = strlen(text), tail = strlen(end);
+    return length >= tail && !strcmp(text + length - tail, end);
+}
+
+enum base_status exec_data_open(struct base_arena *arena, const struct sim_plan *plan, const char *path, int64_t count, bool held_out, struct exec_data *out, struct base_error *error)
+{
+    struct exec_data data = {.plan = plan, .held_out = held_out};
+    if (path && ends_in(path, ".jsonl")) BASE_TRY(read_file(arena, plan, path, count, &data.batches, error));
+    else if (path) {
+        data.corpus = base_new(arena, struct exec_corpus, 1);
+        BASE_TRY(exec_corpus_open(arena, plan, path, held_out, data.corpus, error));
+    }
+    *out = data;
+    return BASE_OK;
+}
+
+void exec_data_batch(struct base_arena *arena, const struct exec_data *data, int64_t step, int64_t first_row, int64_t end_row, struct exec_batch *out)
+{
+    const struct sim_plan *plan = data->plan;
     int64_t length = plan->targets_length, count = plan->batch_size * length;
-    base_random_seed(&random, (uint64_t)plan->seed * 0x9e3779b97f4a7c15ULL + (uint64_t)step);
-    *out = (struct exec_batch){{0}};
-    if (plan->config->encoder) out->tokens[EXEC_ENCODER_INPUT] = random_tokens(arena, plan, &random, plan->batch_size * plan->inputs_length);
-    int32_t *targets = random_tokens(arena, plan, &random, count), *inputs = base_new(arena, int32_t, count), *weights = base_new(arena, int32_t, count);
+    if (data->batches) {
+        *out = data->batches[step];
+        return;
+    }
+    int32_t *encoder = plan->config->encoder ? base_new(arena, int32_t, plan->batch_size * plan->inputs_length) : NULL;
+    int32_t *targets = base_new(arena, int32_t, count), *inputs = base_new(arena, int32_t, count), *weights = base_new(arena, int32_t, count);
+    int32_t *scratch = data->corpus ? base_new(arena, int32_t, data->corpus->segment_length) : NULL;
+    if (!data->corpus) random_batch(data, step, encoder, targets);
+    for (int64_t row = first_row; row < end_row && data->corpus; row++) exec_corpus_row(data->corpus, step, row, scratch, encoder ? encoder + row * plan->inputs_length : NULL, targets + row * length);
     for (int64_t i = 0; i < count; i++) {
         inputs[i] = i % length ? targets[i - 1] : 0; /* shifted right; the first is the start of a sequence */
         weights[i] = targets[i] != 0;
     }
-    out->tokens[EXEC_DECODER_INPUT] = inputs;
-    out->tokens[EXEC_DECODER_TARGET] = targets;
-    out->tokens[EXEC_LOSS_WEIGHTS] = weights;
+    *out = (struct exec_batch){{[EXEC_ENCODER_INPUT] = encoder, [EXEC_DECODER_INPUT] = inputs, [EXEC_DECODER_TARGET] = targets, [EXEC_LOSS_WEIGHTS] = weights}};
 }

@@ -68,17 +68,36 @@ static const char *feature_tensor(int feature, char buffer[80])
     return buffer;
 }
 
-/* Every device gets its part of the global batch. */
-void exec_feed(struct exec_machine *m, const struct exec_batch *batch)
+/* Which feature a value is, where it stands before the step; EXEC_FEATURE_COUNT: none. */
+static int feature_of(const struct exec_machine *m, int v)
 {
     char name[80];
+    const struct sim_value *value = &m->s->values[v];
+    const struct model_tensor *tensor = &m->s->program->tensors[value->tensor];
+    int feature = 0;
+    if (tensor->category != MODEL_INPUT || value->definition >= 0 || !value->persistent) return EXEC_FEATURE_COUNT;
+    while (feature < EXEC_FEATURE_COUNT && strcmp(feature_tensor(feature, name), tensor->name) != 0) feature++;
+    return feature;
+}
+
+void exec_fed_rows(const struct exec_machine *m, int64_t *first, int64_t *end)
+{
+    *first = m->plan->batch_size, *end = 0;
+    for (int v = 0; v < m->s->value_count; v++)
+        for (int device = m->first_device; device < m->end_device && feature_of(m, v) < EXEC_FEATURE_COUNT; device++) {
+            struct exec_range rows = exec_range_of(m, device, m->plan->batch_size, m->s->values[v].spec[0]);
+            if (rows.valid && rows.start < *first) *first = rows.start;
+            if (rows.start + rows.valid > *end) *end = rows.start + rows.valid;
+        }
+}
+
+void exec_feed(struct exec_machine *m, const struct exec_batch *batch)
+{
     for (int v = 0; v < m->s->value_count; v++) {
         const struct sim_value *value = &m->s->values[v];
-        const struct model_tensor *tensor = &m->s->program->tensors[value->tensor];
-        if (tensor->category != MODEL_INPUT || value->definition >= 0 || !value->persistent) continue;
-        int feature = 0;
-        while (feature < EXEC_FEATURE_COUNT && strcmp(feature_tensor(feature, name), tensor->name) != 0) feature++;
+        int feature = feature_of(m, v);
         if (feature == EXEC_FEATURE_COUNT) continue;
+        const struct model_tensor *tensor = &m->s->program->tensors[value->tensor];
         int64_t length = m->sizes[tensor->dims[1]];
         for (int device = m->first_device; device < m->end_device; device++) {
             struct exec_range rows = exec_range_of(m, device, m->sizes[tensor->dims[0]], value->spec[0]), columns = exec_range_of(m, device, length, value->spec[1]);

@@ -27,8 +27,9 @@ struct exec_transport {
 struct exec_progress { int64_t done, steps; double loss, tokens_per_s, left_s; };
 
 struct exec_request {
+    bool evaluates;             /* the plan's step is MODEL_STEP_EVALUATE: batches 0 … steps-1 are held out, nothing is written */
     int64_t steps;              /* the run ends after so many in all: 0 … steps-1 */
-    const char *data;           /* batches, one JSON object a line; NULL: seeded random tokens */
+    const char *data;           /* a text, or a .jsonl of batches; NULL: seeded random tokens */
     const char *restore;        /* a checkpoint to begin from, if `checkpoint` holds none; NULL: seeded initial values */
     const char *checkpoint;     /* directory that gets checkpoint_STEPS and is resumed from; NULL: none */
     int64_t checkpoint_every;   /* steps; 0: at the end alone */
@@ -44,7 +45,9 @@ struct exec_result {
     int64_t first_step, step_count;
     bool stopped;               /* by request.stop, before the last step */
     double *loss;               /* a step: sum over tokens, z-loss included, divided by the sum of their weights */
-    double *gradient_norm;
+    double *gradient_norm;      /* 0 of a step that only evaluates */
+    double *accuracy;           /* share of the weights whose target has the largest logit; only where it evaluates */
+    double *weight;             /* sum of the step's weights */
     double *step_s;             /* of a step: of the slowest rank, or all devices one after the other */
     int64_t arena_bytes;        /* of each device */
     struct sim_memory memory;
@@ -68,9 +71,13 @@ extern const char *const exec_feature_names[EXEC_FEATURE_COUNT]; /* "encoder_inp
 
 /* A global batch: [sequences, length] of each feature, row-major; NULL where the model has none. */
 struct exec_batch { const int32_t *tokens[EXEC_FEATURE_COUNT]; };
-/* Batches of steps 0 … count-1. What a file holds is checked whole, before the first step. */
-enum base_status exec_batches_read(struct base_arena *arena, const struct sim_plan *plan, const char *path, int64_t count, struct exec_batch **out, struct base_error *error);
-/* Random tokens; they depend on seed and step alone. */
-void exec_batch_random(struct base_arena *arena, const struct sim_plan *plan, int64_t step, struct exec_batch *out);
+/* Where batches come from: a .jsonl of batches, any other file as text, or, without a file, seeded random tokens. */
+struct exec_corpus;
+struct exec_data { const struct sim_plan *plan; struct exec_batch *batches; struct exec_corpus *corpus; bool held_out; };
+/* For steps 0 … count-1. A .jsonl is checked whole, before the first step. Held out: a text in its order, or other random
+ * tokens than those of training. */
+enum base_status exec_data_open(struct base_arena *arena, const struct sim_plan *plan, const char *path, int64_t count, bool held_out, struct exec_data *out, struct base_error *error);
+/* The batch of a step: what depends on nothing but the data, the plan's seed and the step. Of a text only these rows are made. */
+void exec_data_batch(struct base_arena *arena, const struct exec_data *data, int64_t step, int64_t first_row, int64_t end_row, struct exec_batch *out);
 
 #endif

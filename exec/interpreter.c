@@ -117,6 +117,7 @@ static void compute(struct exec_machine *machine, int at)
     if (op->kernel < 0 || machine->s->kernels[op->kernel].op != at) return;
     double start_s = exec_seconds(machine);
     for (int device = machine->first_device; device < machine->end_device; device++) run_kernel(machine, op->kernel, device);
+    for (int device = machine->first_device; device < machine->end_device; device++) exec_note_accuracy(machine, op->kernel, device);
     double time_s = exec_seconds(machine) - start_s;
     *(op->op->kind == MODEL_EINSUM ? &machine->contraction_s : &machine->elementwise_s) += time_s;
     machine->kernel_s[op->kernel] += time_s;
@@ -175,7 +176,7 @@ static void run_range(struct exec_machine *machine, int from, int to)
 
 void exec_step(struct exec_machine *machine)
 {
-    machine->loss_sum = machine->weight_sum = machine->gradient_square_sum = 0;
+    machine->loss_sum = machine->weight_sum = machine->gradient_square_sum = machine->right_sum = 0;
     machine->contraction_s = machine->elementwise_s = machine->communication_s = 0;
     memset(machine->index, 0, sizeof machine->index);
     run_range(machine, 0, machine->s->op_count);

@@ -21,7 +21,7 @@ struct exec_machine {
     int64_t index[MODEL_SIZE_COUNT];        /* of the loops that are running, by what counts them: layer, microbatch */
     int64_t step;                           /* from 0 */
     /* what the step is measured by; reset at its start */
-    double loss_sum, weight_sum, gradient_square_sum;
+    double loss_sum, weight_sum, gradient_square_sum, right_sum;
     double contraction_s, elementwise_s, communication_s;
     struct sim_collective_row *collectives; /* SIM_MOST_COLLECTIVES; counts of all steps */
     int collective_count;
@@ -62,6 +62,7 @@ double exec_seconds(const struct exec_machine *machine); /* monotonic: wall time
 enum base_status exec_machine_begin(struct base_arena *arena, const struct sim_executable *program, const struct sim_plan *plan, struct exec_machine *out, struct base_error *error);
 void exec_set_initial_values(struct base_arena *arena, struct exec_machine *machine);
 void exec_feed(struct exec_machine *machine, const struct exec_batch *batch); /* every device gets its part of the global batch */
+void exec_fed_rows(const struct exec_machine *machine, int64_t *first, int64_t *end); /* rows of it that devices of this process get */
 
 /* interpreter.c: one step, from batches that stand in the arenas to updated parameters */
 enum base_status exec_check_program(struct exec_machine *machine);
@@ -75,6 +76,8 @@ void exec_move(struct exec_machine *machine, const struct sim_op *op, int device
 bool exec_can_move(const struct exec_machine *machine, const struct sim_op *op, int device);
 void exec_communicate(struct exec_machine *machine, const struct sim_op *op);    /* collectives.c: all devices at once */
 
+/* Counts the targets that have the largest logit, where the step evaluates (token_accuracy.c). */
+void exec_note_accuracy(struct exec_machine *machine, int kernel, int device);
 bool exec_can_communicate(struct exec_machine *machine, const struct sim_op *op); /* the group has all that each is to get */
 
 /* parameters and state in arenas, by the names of T5X's checkpoints (state.c) */

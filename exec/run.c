@@ -10,7 +10,8 @@ struct run {
     struct exec_machine machine;
     struct sim_executable program;
     const struct exec_request *request;
-    struct exec_batch *batches;          /* of a file; NULL: random ones */
+    struct exec_data data;
+    int64_t first_row, end_row;          /* of a batch, that devices of this process are fed */
     struct exec_result *result;
     struct base_error *error;
 };
@@ -57,10 +58,10 @@ static enum base_status begin(struct run *run, int64_t *first_step)
 /* Each rank has the sums of its own tokens and parameters, and may have been asked to stop. */
 static bool sum_step(struct exec_machine *m, bool stops)
 {
-    double sums[] = {m->loss_sum, m->weight_sum, m->gradient_square_sum, stops};
+    double sums[] = {m->loss_sum, m->weight_sum, m->gradient_square_sum, m->right_sum, stops};
     exec_sum_numbers(m->transport, sums, BASE_COUNT(sums));
-    m->loss_sum = sums[0], m->weight_sum = sums[1], m->gradient_square_sum = sums[2];
-    return sums[3] > 0;
+    m->loss_sum = sums[0], m->weight_sum = sums[1], m->gradient_square_sum = sums[2], m->right_sum = sums[3];
+    return sums[4] > 0;
 }
 
 static enum base_status run_step(struct run *run, struct base_arena *scratch, int64_t step, int64_t at)
@@ -68,12 +69,8 @@ static enum base_status run_step(struct run *run, struct base_arena *scratch, in
     struct exec_machine *m = &run->machine;
     struct exec_result *out = run->result;
     struct exec_batch batch;
-    if (run->batches) {
-        batch = run->batches[step];
-    } else {
-        base_arena_reset(scratch);
-        exec_batch_random(scratch, m->plan, step, &batch);
-    }
+    base_arena_reset(scratch);
+    exec_data_batch(scratch, &run->data, step, run->first_row, run->end_row, &batch);
     m->step = step;
     exec_feed(m, &batch);
     double start_s = exec_seconds(m);
@@ -82,6 +79,8 @@ static enum base_status run_step(struct run *run, struct base_arena *scratch, in
     out->stopped = sum_step(m, run->request->stop && *run->request->stop);
     out->loss[at] = m->weight_sum > 0 ? m->loss_sum / m->weight_sum : 0;
     out->gradient_norm[at] = sqrt(m->gradient_square_sum);
+    out->accuracy[at] = m->weight_sum > 0 ? m->right_sum / m->weight_sum : 0;
+    out->weight[at] = m->weight_sum;
     out->contraction_s += m->contraction_s;
     out->elementwise_s += m->elementwise_s;
     out->communication_s += m->communication_s;
@@ -112,7 +111,7 @@ static enum base_status save(struct run *run, int64_t step)
 /* The last step leaves a checkpoint, whichever it comes to be. */
 static bool is_time_to_save(const struct exec_request *request, int64_t step, bool last)
 {
-    return request->checkpoint && (last || (request->checkpoint_every && step % request->checkpoint_every == 0));
+    return request->checkpoint && !request->evaluates && (last || (request->checkpoint_every && step % request->checkpoint_every == 0));
 }
 
 static enum base_status run_steps(struct run *run, int64_t first_step, int64_t count)
@@ -181,8 +180,11 @@ static enum base_status prepare(struct run *run, struct sim_cache *cache, const 
     run->machine.processor_time = request->processor_time;
     run->machine.transport = request->transport;
     BASE_TRY(exec_machine_begin(run->arena, &run->program, plan, &run->machine, error));
-    if (request->data) BASE_TRY(exec_batches_read(run->arena, plan, request->data, request->steps, &run->batches, error));
-    return begin(run, first_step);
+    BASE_TRY(exec_data_open(run->arena, plan, request->data, request->steps, request->evaluates, &run->data, error));
+    exec_fed_rows(&run->machine, &run->first_row, &run->end_row);
+    BASE_TRY(begin(run, first_step));
+    if (request->evaluates) *first_step = 0; /* that of the checkpoint says nothing of the batches */
+    return BASE_OK;
 }
 
 /* A step has taken what the slowest rank took; of its parts, the mean of ranks is given. */
@@ -208,6 +210,8 @@ enum base_status exec_run(struct base_arena *arena, struct sim_cache *cache, con
     result.loss = base_new(arena, double, count);
     result.gradient_norm = base_new(arena, double, count);
     result.step_s = base_new(arena, double, count);
+    result.accuracy = base_new(arena, double, count);
+    result.weight = base_new(arena, double, count);
     exec_gemm_begin();
     BASE_TRY(run_steps(run, result.first_step, count));
     divide_by_steps(run);

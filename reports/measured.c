@@ -8,7 +8,7 @@ enum { SHOWN_STEPS = 12 };
 static void put_row(const struct reports_measured *m, int64_t i, struct base_text *out)
 {
     char time[BASE_HUMANE];
-    base_putf(out, "    %6lld  %11.6f  %14.6f  %10s\n", (long long)(m->first_step + i), m->loss[i], m->gradient_norm[i], base_format_seconds(time, m->step_s[i]));
+    base_putf(out, "    %6lld  %11.6f  %14.6f  %10s\n", (long long)(m->first_step + i), m->loss[i], m->accuracy ? m->accuracy[i] : m->gradient_norm[i], base_format_seconds(time, m->step_s[i]));
 }
 
 /* The first ones and the last ones, if there are many. */
@@ -16,11 +16,23 @@ static void put_steps(const struct reports_measured *m, struct base_text *out)
 {
     bool all = m->step_count <= SHOWN_STEPS;
     int64_t head = all ? m->step_count : SHOWN_STEPS / 2;
-    base_put(out, "      step         loss   gradient norm        time\n");
+    base_putf(out, "    %6s  %11s  %14s  %10s\n", m->accuracy ? "batch" : "step", "loss", m->accuracy ? "accuracy" : "gradient norm", "time");
     for (int64_t i = 0; i < head; i++) put_row(m, i, out);
     if (all) return;
     base_put(out, "       ...\n");
     for (int64_t i = m->step_count - SHOWN_STEPS / 2; i < m->step_count; i++) put_row(m, i, out);
+}
+
+struct reports_evaluation reports_evaluate(const struct reports_measured *m)
+{
+    struct reports_evaluation all = {0, 0, 0};
+    for (int64_t i = 0; i < m->step_count; i++) {
+        all.loss += m->loss[i] * m->weight[i];
+        all.accuracy += m->accuracy[i] * m->weight[i];
+        all.weight += m->weight[i];
+    }
+    if (all.weight > 0) all.loss /= all.weight, all.accuracy /= all.weight;
+    return all;
 }
 
 static void put_share(const char *name, double part_s, double whole_s, struct base_text *out)
@@ -42,6 +54,10 @@ void reports_run_text(const struct reports_prediction *r, struct base_text *out)
         return;
     }
     put_steps(m, out);
+    if (m->accuracy) {
+        struct reports_evaluation all = reports_evaluate(m);
+        base_putf(out, "\nloss %.6f and token accuracy %.2f %% over %.0f targets\n", all.loss, 100 * all.accuracy, all.weight);
+    }
     base_putf(out, "\n%s tokens/s, %s a step%s\n", base_format_count(tokens, p->tokens_per_s), base_format_seconds(step, p->step_s),
               m->rank_count ? "" : ", all devices one after the other");
     put_share("contractions", p->compute_s, p->step_s, out);

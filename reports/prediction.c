@@ -146,12 +146,26 @@ static void put_doubles(struct base_json_writer *w, const char *key, const doubl
     base_json_close(w, ']');
 }
 
+/* Over all batches: means by weight, as T5X's metrics have them. */
+static void put_evaluation(struct base_json_writer *w, const struct reports_measured *m)
+{
+    struct reports_evaluation all = reports_evaluate(m);
+    put_doubles(w, "accuracy", m->accuracy, m->step_count);
+    base_json_key(w, "evaluation");
+    base_json_open(w, '{');
+    base_json_member_double(w, "loss", all.loss);
+    base_json_member_double(w, "accuracy", all.accuracy);
+    base_json_member_double(w, "weight", all.weight);
+    base_json_close(w, '}');
+}
+
 static void put_steps(struct base_json_writer *w, const struct reports_measured *m)
 {
     base_json_member_int(w, "rank_count", m->rank_count); /* 0: in one process */
     base_json_member_int(w, "first_step", m->first_step);
     put_doubles(w, "loss", m->loss, m->step_count);
-    put_doubles(w, "gradient_norm", m->gradient_norm, m->step_count);
+    if (m->accuracy) put_evaluation(w, m);
+    else put_doubles(w, "gradient_norm", m->gradient_norm, m->step_count);
     put_doubles(w, "step_s", m->step_s, m->step_count);
 }
 

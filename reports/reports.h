@@ -9,7 +9,11 @@
 /* ---- one prediction (prediction.c) ---- */
 
 /* A run's steps; what it measured else stands where a prediction's figures stand. */
-struct reports_measured { int rank_count; /* 0: all devices in one process */ int64_t first_step, step_count; const double *loss, *gradient_norm, *step_s; };
+struct reports_measured { int rank_count; /* 0: all devices in one process */ int64_t first_step, step_count; const double *loss, *gradient_norm, *step_s; const double *accuracy, *weight; /* of a run that evaluates; else NULL */ };
+
+/* Loss and token accuracy of all batches, by weight; 0 of none. */
+struct reports_evaluation { double loss, accuracy, weight; };
+struct reports_evaluation reports_evaluate(const struct reports_measured *measured);
 
 struct reports_prediction {
     struct sim_plan_text plan;

@@ -162,7 +162,9 @@ static enum base_status rig_begin(struct base_arena *arena, const struct sim_pla
     for (int d = 0; d < rig->machine.device_count; d++) memset(rig->machine.arenas[d], 0xff, (size_t)rig->machine.map.arena_bytes);
     exec_arrays(arena, &rig->machine, &rig->arrays, &rig->array_count);
     exec_set_initial_values(arena, &rig->machine);
-    exec_batch_random(arena, &rig->plan, 0, &batch);
+    struct exec_data data;
+    BASE_TRY(exec_data_open(arena, &rig->plan, NULL, 1, false, &data, error));
+    exec_data_batch(arena, &data, 0, 0, rig->plan.batch_size, &batch);
     exec_feed(&rig->machine, &batch);
     return BASE_OK;
 }
@@ -573,10 +575,10 @@ static void batches_that_do_not_fit_are_refused(struct base_arena *arena)
     const char *folder = new_folder(arena), *path = base_print(arena, "%s/batches.jsonl", folder);
     for (int i = 0; i < BASE_COUNT(bad_batches); i++) {
         struct base_error error;
-        struct exec_batch *batch;
+        struct exec_data data;
         TEST_ROW("%s", bad_batches[i].text);
         assert_ok(base_write_file(path, bad_batches[i].text, strlen(bad_batches[i].text), &error), &error);
-        assert_fails(exec_batches_read(arena, &plan, path, 1, &batch, &error), BASE_INPUT, &error, bad_batches[i].part);
+        assert_fails(exec_data_open(arena, &plan, path, 1, false, &data, &error), BASE_INPUT, &error, bad_batches[i].part);
     }
     base_directory_remove(arena, folder);
     sim_cache_free(cache);
