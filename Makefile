@@ -19,7 +19,7 @@ MAKEFLAGS += --no-print-directory
 # Headers of libraries are system headers (-isystem), so that the warnings are about our own code.
 found_links   := $(shell pkg-config --libs $(packages) 2>/dev/null)
 include_paths := $(patsubst -I%,-isystem %,$(shell pkg-config --cflags-only-I $(packages) 2>/dev/null))
-libraries     := $(found_links) -lm
+libraries     := $(found_links) -lglpk -lm
 found_all      = $(if $(found_links),,$(error pkg-config does not find all of $(packages): make deps installs them))
 
 compile = $(found_all)$(CC) $(language) $(warnings) $(CPPFLAGS) $(CFLAGS) $(optimized) $(sanitizers) -I. $(include_paths) -MMD -MP

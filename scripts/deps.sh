@@ -10,6 +10,7 @@ pkg-config              finds the libraries
 libcjson-dev            base/json.c
 libpcre2-dev            model/pattern.c
 libgsl-dev              sim/calibrate.c
+libglpk-dev             tuner/ilp.c
 libcairo2-dev           plots/canvas.c
 fonts-dejavu-core       text in pictures
 libopenblas-dev         exec/gemm.c

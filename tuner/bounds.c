@@ -55,23 +55,12 @@ enum base_status tuner_rule_classes(const struct tuner_outline *outline, const s
 
 /* ---- local sizes ---- */
 
-struct work {
-    const struct tuner_outline *o;
-    const unsigned char (*spec)[MODEL_MAX_RANK];
-    const struct sim_placement *placement;
-    int64_t sizes[MODEL_SIZE_COUNT];
-    double shards[SIM_AXES];
-    double bytes[TUNER_MOST_SHAPES];     /* as the rules shard the tensors of a shape */
-    unsigned axes[TUNER_MOST_SHAPES];    /* with these axes */
-    struct tuner_charges charges;
-};
-
-static double local(const struct work *w, int size, unsigned axes)
+static double local(const struct tuner_work *w, int size, unsigned axes)
 {
     return ceil((double)w->sizes[size] / w->shards[axes]);
 }
 
-static unsigned axes_of_classes(const struct work *w, uint64_t classes)
+static unsigned axes_of_classes(const struct tuner_work *w, uint64_t classes)
 {
     unsigned axes = 0;
     for (int c = 0; classes >> c && c < w->o->class_count; c++)
@@ -81,7 +70,7 @@ static unsigned axes_of_classes(const struct work *w, uint64_t classes)
 
 /* The smallest shard that a tensor of the shape may be: each dimension as the classes shard it; where they disagree, by
  * all that any of them has. */
-static void size_shape(struct work *w, int s)
+static void size_shape(struct tuner_work *w, int s)
 {
     const struct sim_shape *shape = &w->o->shapes[s];
     unsigned spec[MODEL_MAX_RANK] = {0}, seen = 0, twice = 0;
@@ -98,12 +87,12 @@ static void size_shape(struct work *w, int s)
     w->axes[s] = seen | followed;
 }
 
-static double bytes_with(const struct work *w, int shape, unsigned axes)
+static double bytes_with(const struct tuner_work *w, int shape, unsigned axes)
 {
     return w->bytes[shape] / w->shards[axes & ~w->axes[shape]];
 }
 
-static double repeats(const struct work *w, const unsigned char *trips, bool once_a_step)
+static double repeats(const struct tuner_work *w, const unsigned char *trips, bool once_a_step)
 {
     double count = 1;
     for (int i = 0; i < TUNER_MOST_TRIPS; i++)
@@ -114,7 +103,7 @@ static double repeats(const struct work *w, const unsigned char *trips, bool onc
 /* ---- links ---- */
 
 /* What bytes add to a collective: launches and hops may be shared. */
-static double moving_s(const struct work *w, enum sim_collective kind, unsigned axes, double bytes)
+static double moving_s(const struct tuner_work *w, enum sim_collective kind, unsigned axes, double bytes)
 {
     return sim_collective_s(w->placement, kind, (int)axes, bytes) - sim_collective_s(w->placement, kind, (int)axes, 0);
 }
@@ -127,7 +116,7 @@ static unsigned axes_of_label(const struct choice *choice, int label)
     return (choice->label[SIM_DATA] == label ? SIM_DATA : 0u) | (choice->label[SIM_TENSOR] == label ? SIM_TENSOR : 0u);
 }
 
-static bool class_has(const struct work *w, int class, unsigned axis)
+static bool class_has(const struct tuner_work *w, int class, unsigned axis)
 {
     for (int i = 0; i < MODEL_MAX_RANK; i++)
         if (w->spec[class][i] & axis) return true;
@@ -136,7 +125,7 @@ static bool class_has(const struct work *w, int class, unsigned axis)
 
 /* A label that is summed over and sharded leaves partial sums. Where the result is sharded over that axis itself, each
  * device needs its part alone; else all of it. */
-static double reduction_s(const struct work *w, const struct tuner_outline_dot *dot, const struct choice *choice, unsigned axis)
+static double reduction_s(const struct tuner_work *w, const struct tuner_outline_dot *dot, const struct choice *choice, unsigned axis)
 {
     int label = choice->label[axis];
     unsigned other = axis ^ (SIM_DATA | SIM_TENSOR);
@@ -148,25 +137,25 @@ static double reduction_s(const struct work *w, const struct tuner_outline_dot *
     return moving_s(w, kind, axis, bytes) / dot->result_divisor;
 }
 
-/* A parameter stands as the rules say; where the contraction has the axis elsewhere, it has to come over. */
-static double fetching_s(const struct work *w, const struct tuner_outline_dot *dot, const struct tuner_outline_weight *weight, const struct choice *choice, unsigned axis)
+/* An operand stands as the rules say; where the contraction has the axis elsewhere, it has to come over. */
+static double fetching_s(const struct tuner_work *w, const struct tuner_outline_operand *operand, const struct choice *choice, unsigned axis)
 {
     int dim = -1, label = choice->label[axis];
-    for (int i = 0; i < weight->rank; i++)
-        if (w->spec[weight->class][i] & axis) dim = i;
-    if (dim < 0 || (label >= 0 && (label == weight->label_of_dim[dim][0] || label == weight->label_of_dim[dim][1]))) return 0;
+    if (!(w->exact >> operand->class & 1)) return 0;
+    for (int i = 0; i < operand->rank; i++)
+        if (w->spec[operand->class][i] & axis) dim = i;
+    if (dim < 0 || (label >= 0 && (label == operand->label_of_dim[dim][0] || label == operand->label_of_dim[dim][1]))) return 0;
     bool moves = false;
-    for (int i = 0; i < weight->rank; i++) moves = moves || (label >= 0 && (label == weight->label_of_dim[i][0] || label == weight->label_of_dim[i][1]));
-    (void)dot;
-    return moving_s(w, moves ? SIM_ALL_TO_ALL : SIM_ALL_GATHER, axis, w->bytes[weight->shape]) / weight->divisor;
+    for (int i = 0; i < operand->rank; i++) moves = moves || (label >= 0 && (label == operand->label_of_dim[i][0] || label == operand->label_of_dim[i][1]));
+    return moving_s(w, moves ? SIM_ALL_TO_ALL : SIM_ALL_GATHER, axis, w->bytes[operand->shape]) / operand->divisor;
 }
 
-static double links_s(const struct work *w, const struct tuner_outline_dot *dot, const struct choice *choice, double each, double once)
+static double links_s(const struct tuner_work *w, const struct tuner_outline_dot *dot, const struct choice *choice, double each, double once)
 {
     double s = 0;
     for (unsigned axis = 1; axis < SIM_AXES - 1; axis++) {
         s += reduction_s(w, dot, choice, axis) * (dot->hoistable ? once : each);
-        for (int i = 0; i < dot->weight_count; i++) s += fetching_s(w, dot, &dot->weights[i], choice, axis) * once;
+        for (int i = 0; i < dot->operand_count; i++) s += fetching_s(w, &dot->operands[i], choice, axis) * (dot->operands[i].weight ? once : each);
     }
     return s;
 }
@@ -174,7 +163,7 @@ static double links_s(const struct work *w, const struct tuner_outline_dot *dot,
 /* ---- kernels ---- */
 
 /* Bit 0: no label; bit i + 1: label i, if a tensor of the contraction has the axis there. */
-static unsigned allowed_labels(const struct work *w, const struct tuner_outline_dot *dot, unsigned axis)
+static unsigned allowed_labels(const struct tuner_work *w, const struct tuner_outline_dot *dot, unsigned axis)
 {
     unsigned allowed = 1;
     for (int i = 0; i < dot->label_count; i++)
@@ -183,7 +172,7 @@ static unsigned allowed_labels(const struct work *w, const struct tuner_outline_
     return w->shards[axis] > 1 ? allowed : 1;
 }
 
-static double flop_of(const struct work *w, const struct tuner_outline_dot *dot, const struct choice *choice)
+static double flop_of(const struct tuner_work *w, const struct tuner_outline_dot *dot, const struct choice *choice)
 {
     double flop = 2;
     for (int i = 0; i < dot->label_count; i++) flop *= local(w, dot->labels[i].size, axes_of_label(choice, i));
@@ -191,7 +180,7 @@ static double flop_of(const struct work *w, const struct tuner_outline_dot *dot,
 }
 
 /* The contraction alone and the kernel's bytes, or its arithmetic with links, whichever choice is cheapest. */
-static double dot_s(const struct work *w, const struct tuner_outline_dot *dot, double bytes_s, double each, double once)
+static double dot_s(const struct tuner_work *w, const struct tuner_outline_dot *dot, double bytes_s, double each, double once)
 {
     const double *c = w->placement->profile.constants;
     double rate = c[SIM_FLOP_PER_S] * c[SIM_MATMUL_EFFICIENCY_FRAC], best_s = INFINITY;
@@ -209,8 +198,9 @@ static double dot_s(const struct work *w, const struct tuner_outline_dot *dot, d
     return best_s;
 }
 
-static double kernel_s(const struct work *w, const struct tuner_outline_kernel *kernel)
+double tuner_work_kernel_s(const struct tuner_work *w, int index)
 {
+    const struct tuner_outline_kernel *kernel = &w->o->kernels[index];
     const double *c = w->placement->profile.constants;
     unsigned axes = axes_of_classes(w, kernel->classes);
     double bytes = 0, each = repeats(w, kernel->trips, false), once = repeats(w, kernel->trips, true), dots_s = 0;
@@ -228,7 +218,7 @@ struct level { double at_begin, peak; };
 
 /* The walk of the simulator over allocations and frees of what is kept for later, which stands as the rules say. What
  * comes and goes in between is left out: when it does depends on what collectives stand between its users. */
-static double peak_of_events(const struct work *w)
+static double peak_of_events(const struct tuner_work *w)
 {
     enum { DEPTH = 8 };
     struct level levels[DEPTH] = {{0, 0}};
@@ -251,37 +241,96 @@ static double peak_of_events(const struct work *w)
     return levels[0].peak;
 }
 
-static double peak_bytes_of(struct work *w)
+/* Each tensor as its own class is sharded. */
+static double state_bytes(const struct tuner_work *w, int i)
+{
+    const struct sim_shape *shape = &w->o->shapes[w->o->persistent_shapes[i]];
+    double elements = (double)w->sizes[shape->layers];
+    for (int d = 0; d < shape->rank; d++) elements *= local(w, shape->dims[d], w->spec[w->o->persistent_classes[i]][d]);
+    return elements * (double)model_dtype_bytes(shape->dtype);
+}
+
+static double peak_bytes_of(struct tuner_work *w)
 {
     const double *c = w->placement->profile.constants;
     double bytes = c[SIM_RESERVED_BYTES];
-    for (int i = 0; i < w->o->persistent_count; i++) bytes += w->bytes[w->o->persistent_shapes[i]];
+    for (int i = 0; i < w->o->persistent_count; i++) bytes += state_bytes(w, i);
     return w->o->executable || !w->charges.lifetimes ? bytes : bytes + peak_of_events(w) * (1 + c[SIM_FRAGMENTATION_FRAC]);
+}
+
+static double weight_of(const struct tuner_work *w, const double *counts)
+{
+    double bytes = 0;
+    for (int i = 0; i < w->o->shape_count; i++) bytes += counts[i] * w->bytes[i];
+    return bytes;
+}
+
+/* Loops over layers are taken as a whole. */
+void tuner_work_kept(const struct tuner_work *w, double most[TUNER_MOST_SHAPES])
+{
+    enum { DEPTH = 8 };
+    static const size_t size = sizeof(double) * TUNER_MOST_SHAPES;
+    double now[TUNER_MOST_SHAPES] = {0}, begin_of[DEPTH][TUNER_MOST_SHAPES], most_bytes = 0;
+    int depth = 0, layers = 0; /* layers: loops around, but those over microbatches */
+    memset(most, 0, size);
+    for (int i = 0; i < w->o->event_count; i++) {
+        const struct sim_event *event = &w->o->events[i];
+        if (event->bracket > 0) {
+            memcpy(begin_of[++depth], now, size);
+            layers += event->trips != MODEL_MICROBATCHES;
+        } else if (event->bracket < 0) {
+            for (int j = 0; j < w->o->shape_count; j++) now[j] += ((double)w->sizes[event->trips] - 1) * (now[j] - begin_of[depth][j]);
+            depth--;
+            layers -= event->trips != MODEL_MICROBATCHES;
+        } else if (event->category != MODEL_TEMPORARY) {
+            now[event->shape] += event->sign;
+        }
+        bool alone = layers == 0 && (event->bracket < 0 || event->sign > 0);
+        if (!alone || weight_of(w, now) <= most_bytes) continue;
+        most_bytes = weight_of(w, now);
+        memcpy(most, now, size);
+    }
+}
+
+double tuner_work_state_bytes(const struct tuner_work *w, uint64_t classes)
+{
+    double bytes = 0;
+    for (int i = 0; i < w->o->persistent_count; i++)
+        if (classes >> w->o->persistent_classes[i] & 1) bytes += state_bytes(w, i);
+    return bytes;
 }
 
 /* ---- both ---- */
 
-static void begin(struct work *w, const struct tuner_outline *outline, const unsigned char (*spec)[MODEL_MAX_RANK], const struct sim_placement *placement, int64_t batch, int64_t microbatches)
+void tuner_work_begin(struct tuner_work *w, const struct tuner_outline *outline, const unsigned char (*spec)[MODEL_MAX_RANK], const struct sim_placement *placement, int64_t batch,
+                      int64_t microbatches, struct tuner_charges charges)
 {
     w->o = outline;
     w->spec = spec;
+    w->exact = UINT64_MAX;
     w->placement = placement;
+    w->charges = charges;
     model_sizes(outline->config, batch, microbatches, outline->inputs_length, outline->targets_length, w->sizes);
     for (unsigned axes = 0; axes < SIM_AXES; axes++) w->shards[axes] = (axes & SIM_DATA ? placement->axis_sizes[0] : 1.0) * (axes & SIM_TENSOR ? placement->axis_sizes[1] : 1.0);
     for (int s = 0; s < outline->shape_count; s++) size_shape(w, s);
 }
 
+void tuner_work_size(struct tuner_work *w, uint64_t classes)
+{
+    for (int s = 0; s < w->o->shape_count; s++)
+        if ((w->o->shape_classes[s] | w->o->shape_followers[s]) & classes) size_shape(w, s);
+}
+
 struct tuner_bound tuner_bound_of(const struct tuner_outline *outline, const struct tuner_ruled *ruled, const struct sim_placement *placement, int64_t batch, int64_t microbatches,
                                   struct tuner_charges charges)
 {
-    struct work w;
+    struct tuner_work w;
     struct tuner_bound bound = {0, 0};
-    w.charges = charges;
-    begin(&w, outline, ruled->spec, placement, batch, microbatches);
-    for (int k = 0; k < outline->kernel_count; k++) bound.step_s += kernel_s(&w, &outline->kernels[k]);
+    tuner_work_begin(&w, outline, ruled->spec, placement, batch, microbatches, charges);
+    for (int k = 0; k < outline->kernel_count; k++) bound.step_s += tuner_work_kernel_s(&w, k);
     bound.peak_bytes = peak_bytes_of(&w);
     if (outline->least_memory) {
-        begin(&w, outline->least_memory, ruled->least, placement, batch, microbatches);
+        tuner_work_begin(&w, outline->least_memory, ruled->least, placement, batch, microbatches, charges);
         double least = peak_bytes_of(&w);
         if (least < bound.peak_bytes) bound.peak_bytes = least;
     }

@@ -14,6 +14,7 @@ struct tuner_class {
     const char *names[MODEL_MAX_RANK];
     bool residual;                /* what sequence parallelism shards on the length */
     bool zero;                    /* what optimizer partitioning shards over data */
+    bool state;                   /* parameters or optimizer state have it */
     bool keeps_dim[MODEL_MAX_RANK]; /* dimensions that optimizer partitioning leaves alone */
 };
 
@@ -23,16 +24,16 @@ struct tuner_ruled { unsigned char spec[TUNER_MOST_CLASSES][MODEL_MAX_RANK], lea
 /* A label of a contraction: its size, and the dimensions of tensors that stand there. */
 struct tuner_outline_label { unsigned char size; bool contracted, in_result; unsigned char source_count; struct { unsigned char class, dim; } sources[TUNER_MOST_SOURCES]; };
 
-/* A parameter as a contraction reads it: it comes as the rules shard it. */
-struct tuner_outline_weight { int shape, class, label_of_dim[MODEL_MAX_RANK][2] /* labels that a dimension becomes; -1 */, divisor, rank; };
+/* An operand as it comes to a contraction: sharded as the rules say. divisor: contractions that may share what is moved. */
+struct tuner_outline_operand { int shape, class, label_of_dim[MODEL_MAX_RANK][2] /* labels that a dimension becomes; -1 */, divisor, rank; bool weight; };
 
 struct tuner_outline_dot {
     int label_count;
     struct tuner_outline_label labels[SIM_MOST_LABELS];
     int result_shape, result_class, result_divisor; /* dots whose partial sums may be added before they are reduced */
     bool hoistable;                                  /* a gradient of a parameter: reduced once a step at the least */
-    int weight_count;
-    struct tuner_outline_weight weights[2];
+    int operand_count;
+    struct tuner_outline_operand operands[2];
 };
 
 struct tuner_outline_kernel {
@@ -56,7 +57,7 @@ struct tuner_outline {
     struct tuner_outline_dot *dots;
     struct sim_event *events;
     int event_count;
-    int *persistent_shapes, persistent_count;
+    int *persistent_shapes, *persistent_classes, persistent_count;
     bool executable;
     const struct tuner_outline *least_memory; /* what the compiler may fall back on; NULL: this one */
     const struct model_config *config;        /* owned by the arena */
@@ -67,6 +68,27 @@ struct tuner_bound { double step_s, peak_bytes; };
 
 /* What is charged beside operations, launches and the train state. */
 struct tuner_charges { bool links, lifetimes; };
+
+/* Sizes and rates put into an outline. */
+struct tuner_work {
+    const struct tuner_outline *o;
+    const unsigned char (*spec)[MODEL_MAX_RANK];
+    uint64_t exact;                      /* classes that the rules shard just so; the others at most so */
+    const struct sim_placement *placement;
+    struct tuner_charges charges;
+    int64_t sizes[MODEL_SIZE_COUNT];
+    double shards[SIM_AXES];
+    double bytes[TUNER_MOST_SHAPES];     /* as the rules shard the tensors of a shape */
+    unsigned axes[TUNER_MOST_SHAPES];    /* with these axes */
+};
+
+void tuner_work_begin(struct tuner_work *work, const struct tuner_outline *outline, const unsigned char (*spec)[MODEL_MAX_RANK], const struct sim_placement *placement, int64_t batch,
+                      int64_t microbatches, struct tuner_charges charges);
+void tuner_work_size(struct tuner_work *work, uint64_t classes); /* after their spec has changed */
+double tuner_work_kernel_s(const struct tuner_work *work, int kernel); /* with its copies and repetitions */
+/* How many of each shape are kept for later at the moment when they weigh most, in the first microbatch. */
+void tuner_work_kept(const struct tuner_work *work, double counts[TUNER_MOST_SHAPES]);
+double tuner_work_state_bytes(const struct tuner_work *work, uint64_t classes); /* of what stands in memory always */
 
 /* plan: a checked plan of the variant. The outline owns all that it holds. */
 enum base_status tuner_outline_build(struct base_arena *arena, struct sim_cache *cache, const struct sim_plan *plan, bool microbatches, const struct tuner_outline **out, struct base_error *error);

@@ -86,9 +86,10 @@ static void copy_shapes(struct drafter *d)
     const struct sim_sharded *s = d->s;
     struct tuner_outline *out = d->out;
     out->shape_count = s->shape_count;
-    out->shapes = base_new(d->arena, struct sim_shape, s->shape_count + 1);
-    out->shape_classes = base_new(d->arena, uint64_t, s->shape_count + 1);
-    out->shape_followers = base_new(d->arena, uint64_t, s->shape_count + 1);
+    int room = s->shape_count + s->program->tensor_count; /* with those of what persists */
+    out->shapes = base_new(d->arena, struct sim_shape, room);
+    out->shape_classes = base_new(d->arena, uint64_t, room);
+    out->shape_followers = base_new(d->arena, uint64_t, room);
     memcpy(out->shapes, s->shapes, (size_t)s->shape_count * sizeof *s->shapes);
     for (int v = 0; v < s->value_count; v++) {
         int tensor = s->values[v].tensor;
@@ -105,9 +106,30 @@ static void copy_shapes(struct drafter *d)
     out->event_count = s->event_count;
     out->events = base_new(d->arena, struct sim_event, s->event_count + 1);
     if (s->event_count) memcpy(out->events, s->events, (size_t)s->event_count * sizeof *s->events);
-    out->persistent_count = s->persistent_count;
-    out->persistent_shapes = base_new(d->arena, int, s->persistent_count + 1);
-    memcpy(out->persistent_shapes, s->persistent_shapes, (size_t)s->persistent_count * sizeof *s->persistent_shapes);
+}
+
+/* Parameters, optimizer state, accumulators and the batch. */
+static void find_persistent(struct drafter *d)
+{
+    struct tuner_outline *out = d->out;
+    const struct sim_sharded *s = d->s;
+    out->persistent_shapes = base_new(d->arena, int, s->program->tensor_count);
+    out->persistent_classes = base_new(d->arena, int, s->program->tensor_count);
+    for (int t = 0; t < s->program->tensor_count; t++) {
+        const struct model_tensor *tensor = tensor_at(d, t);
+        struct sim_shape shape;
+        if (tensor->block >= 0) continue;
+        memset(&shape, 0, sizeof shape);
+        shape.rank = (unsigned char)tensor->rank;
+        shape.layers = (unsigned char)tensor->layers;
+        shape.dtype = tensor->dtype;
+        memcpy(shape.dims, tensor->dims, sizeof shape.dims);
+        out->shapes[out->shape_count] = shape;
+        out->shape_classes[out->shape_count] = UINT64_C(1) << d->class_of[t];
+        out->persistent_classes[out->persistent_count] = d->class_of[t];
+        out->persistent_shapes[out->persistent_count++] = out->shape_count++;
+        if (tensor->category != MODEL_INPUT) out->classes[d->class_of[t]].state = true;
+    }
 }
 
 /* ---- sums ---- */
@@ -185,18 +207,43 @@ static void add_sources(struct drafter *d, struct tuner_outline_dot *dot, const 
     }
 }
 
-static void add_weight(struct drafter *d, struct tuner_outline_dot *dot, const struct sim_op *op, int input)
+/* Contractions that read the value in the same loop: they may share a copy. */
+static int count_sharers(const struct drafter *d, const struct sim_op *op, int value)
+{
+    int count = 0;
+    for (int i = 0; i < d->s->op_count; i++) {
+        const struct sim_op *other = &d->s->ops[i];
+        if (other->kind != SIM_COMPUTE || other->op->kind != MODEL_EINSUM || other->loop != op->loop) continue;
+        for (int j = 0; j < other->input_count; j++) count += other->inputs[j] == value;
+    }
+    return count > 0 ? count : 1;
+}
+
+/* What is made where it is used is never moved. */
+static bool is_generated(const struct drafter *d, int value)
+{
+    int definition = d->s->values[value].definition;
+    const struct sim_op *made = definition >= 0 ? &d->s->ops[definition] : NULL;
+    return made && made->kind == SIM_COMPUTE && (made->op->function == MODEL_ONE_HOT || made->op->function == MODEL_RELPOS_ONE_HOT || made->op->kind == MODEL_RESHAPE);
+}
+
+static void add_operand(struct drafter *d, struct tuner_outline_dot *dot, const struct sim_op *op, int input)
 {
     int value = op->inputs[input], tensor = op->op->inputs[input], root = d->root[tensor];
-    if (!is_weight(d, tensor) || dot->weight_count == BASE_COUNT(dot->weights)) return;
     const struct model_tensor *r = tensor_at(d, root);
-    struct tuner_outline_weight *weight = &dot->weights[dot->weight_count++];
-    *weight = (struct tuner_outline_weight){.shape = d->s->values[value].shape, .class = d->class_of[root], .rank = r->rank, .divisor = d->readers[root]};
+    bool weight = is_weight(d, tensor), own_dims = !strcmp(tensor_at(d, tensor)->labels, r->labels);
+    if (dot->operand_count == BASE_COUNT(dot->operands) || (!weight && (!own_dims || is_generated(d, value)))) return;
+    struct tuner_outline_operand *operand = &dot->operands[dot->operand_count++];
+    *operand = (struct tuner_outline_operand){.shape = d->s->values[value].shape, .class = weight ? d->class_of[root] : d->class_of[tensor], .rank = r->rank, .weight = weight};
+    operand->divisor = weight ? d->readers[root] : count_sharers(d, op, value);
     for (int dim = 0; dim < r->rank; dim++) {
         int found = 0;
-        weight->label_of_dim[dim][0] = weight->label_of_dim[dim][1] = -1;
-        for (int i = 0; i < op->label_count && found < 2; i++)
-            if (strchr(op->op->input_labels[input], op->labels[i].letter) && becomes(r->labels[dim], op->labels[i].letter)) weight->label_of_dim[dim][found++] = i;
+        const char *letters = op->op->input_labels[input];
+        operand->label_of_dim[dim][0] = operand->label_of_dim[dim][1] = -1;
+        for (int i = 0; i < op->label_count && found < 2; i++) {
+            bool here = weight ? strchr(letters, op->labels[i].letter) && becomes(r->labels[dim], op->labels[i].letter) : letters[dim] == op->labels[i].letter;
+            if (here) operand->label_of_dim[dim][found++] = i;
+        }
     }
 }
 
@@ -212,7 +259,7 @@ static void draft_dot(struct drafter *d, const struct sim_op *op, struct tuner_o
     }
     for (int i = 0; i < op->input_count; i++) {
         add_sources(d, dot, op, op->op->inputs[i], op->op->input_labels[i]);
-        add_weight(d, dot, op, i);
+        add_operand(d, dot, op, i);
     }
     add_sources(d, dot, op, out, op->op->output_labels);
     dot->result_shape = d->s->values[op->outputs[0]].shape;
@@ -328,6 +375,8 @@ static enum base_status draft(struct base_arena *arena, struct sim_cache *cache,
     find_roots(&d);
     for (int t = 0; t < tensors; t++) BASE_TRY(find_class(&d, t, error));
     copy_shapes(&d);
+    find_persistent(&d);
+    if (out->shape_count > TUNER_MOST_SHAPES) return base_fail(error, BASE_INTERNAL, "a program of more than %d local shapes", TUNER_MOST_SHAPES);
     find_sums(&d);
     count_readers(&d);
     draft_kernels(&d);

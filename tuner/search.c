@@ -3,7 +3,7 @@
  * one of its plans is predicted in full. That says whether the family fits, and, since its plans do the same work on the
  * same mesh and differ in links alone, what the others will take. Each full prediction is held against the bounds that
  * it had; a kind of bound that it undercuts is given up, and the search begins anew without it. */
-#include "tuner/bounds.h"
+#include "tuner/relax.h"
 #include "tuner/tuner.h"
 
 #include <math.h>
@@ -13,8 +13,14 @@
 /* Rounding: two ways of adding up the same seconds. */
 static const double slack = 1e-9;
 
-/* A family, or one plan of it whose time is known but for rounding. */
-struct node { double bound, peak_bytes; int group, microbatches, submesh /* -1: the family */; };
+/* What a node of the search stands for; each kind is opened into those after it. */
+enum kind {
+    CELL,       /* all rule sets on one mesh shape with one number of microbatches */
+    PROGRAM,    /* the same, bounded by an integer program */
+    FAMILY,
+    PLAN        /* one plan of a family, whose time is known but for rounding */
+};
+struct node { double bound, peak_bytes; enum kind kind; int group /* of a cell its first */, microbatches, submesh /* of a plan */; };
 
 struct search {
     struct tuner_space *space;
@@ -22,13 +28,16 @@ struct search {
     struct tuner_result *result;
     struct base_error *error;
     struct sim_placement *best_links;           /* by shape: the best rate of any of its submeshes */
+    struct tuner_ruled **ruled;                 /* by group, twice: without and with microbatches; NULL: not asked for yet */
+    struct tuner_ruled **any;                   /* by first group of a cell, twice: all its rule sets together */
+    int *cell_end;                              /* by first group of a cell: the group behind it */
     struct node *heap;
     int64_t heap_count, heap_capacity;
-    struct node *too_large;                     /* families whose memory bound is above the device's */
-    int64_t too_large_count;
+    struct node *too_large;                     /* families and cells whose memory bound is above the device's */
+    int64_t too_large_count, too_large_capacity;
     struct sim_collective_row *rows;
     struct tuner_charges charges;
-    bool use_bounds, restart, stopped;
+    bool use_bounds, restart, stopped, cells_are_complete;
     double capacity_bytes, start_s;
 };
 
@@ -67,23 +76,33 @@ static double cost_of(const struct search *s, int group, double step_s)
 static bool before(const struct node *a, const struct node *b)
 {
     if (a->bound != b->bound) return a->bound < b->bound;
+    if (a->kind != b->kind) return a->kind > b->kind;
     if (a->group != b->group) return a->group < b->group;
     if (a->microbatches != b->microbatches) return a->microbatches < b->microbatches;
     return a->submesh < b->submesh;
 }
 
+static struct node *grown(struct search *s, struct node *nodes, int64_t count, int64_t *capacity)
+{
+    if (count < *capacity) return nodes;
+    *capacity = *capacity ? 2 * *capacity : 1024;
+    struct node *larger = base_new(s->space->arena, struct node, *capacity);
+    if (count) memcpy(larger, nodes, (size_t)count * sizeof *larger);
+    return larger;
+}
+
 static void push(struct search *s, struct node node)
 {
-    if (s->heap_count == s->heap_capacity) {
-        int64_t capacity = s->heap_capacity ? 2 * s->heap_capacity : 1024;
-        struct node *larger = base_new(s->space->arena, struct node, capacity);
-        if (s->heap_count) memcpy(larger, s->heap, (size_t)s->heap_count * sizeof *larger);
-        s->heap = larger;
-        s->heap_capacity = capacity;
-    }
+    s->heap = grown(s, s->heap, s->heap_count, &s->heap_capacity);
     int64_t at = s->heap_count++;
     for (; at > 0 && before(&node, &s->heap[(at - 1) / 2]); at = (at - 1) / 2) s->heap[at] = s->heap[(at - 1) / 2];
     s->heap[at] = node;
+}
+
+static void set_aside(struct search *s, struct node node)
+{
+    s->too_large = grown(s, s->too_large, s->too_large_count, &s->too_large_capacity);
+    s->too_large[s->too_large_count++] = node;
 }
 
 static struct node pop(struct search *s)
@@ -166,6 +185,16 @@ static bool decided(const struct search *s, const struct node *node)
     if (!s->use_bounds) return false;
     if (s->options->pareto) return dominated(s, node->bound * (1 + slack), node->peak_bytes * (1 + slack)) && node->bound >= threshold(s);
     return node->bound >= threshold(s);
+}
+
+/* ---- time ---- */
+
+static bool time_is_up(struct search *s)
+{
+    const struct tuner_options *o = s->options;
+    bool late = o->now_s && o->time_limit_s > 0 && o->now_s(o->where) - s->start_s >= o->time_limit_s;
+    s->stopped = s->stopped || late || (o->stop && o->stop(o->where));
+    return s->stopped;
 }
 
 /* ---- full predictions ---- */
@@ -278,7 +307,7 @@ static enum base_status open_family(struct search *s, const struct node *node)
     for (int i = 0; i < shape->submesh_count; i++) {
         if (i == first) continue;
         double step_s = sibling_s(s, &found.prediction, &detail, s->space->placements[shape->first_submesh + i]);
-        struct node sibling = {cost_of(s, node->group, step_s) * (1 - slack), (double)found.prediction.memory.peak_bytes, node->group, node->microbatches, i};
+        struct node sibling = {cost_of(s, node->group, step_s) * (1 - slack), (double)found.prediction.memory.peak_bytes, PLAN, node->group, node->microbatches, i};
         if (!decided(s, &sibling)) push(s, sibling);
     }
     return BASE_OK;
@@ -308,49 +337,162 @@ static enum base_status find_outline(struct search *s, int variant, const struct
     return BASE_OK;
 }
 
-static enum base_status bound_family(struct search *s, int group, int microbatches, const struct sim_plan *plan, struct tuner_ruled ruled[2], bool known[2], struct node *node)
+/* How the rules of a group shard the classes of its outline. */
+static enum base_status find_ruled(struct search *s, int group, bool microbatches, const struct tuner_outline **outline, const struct tuner_ruled **out)
 {
-    const struct tuner_group *g = &s->space->groups[group];
-    int64_t n = microbatch_count(s, group, microbatches);
-    const struct tuner_outline *outline;
-    BASE_TRY(find_outline(s, g->variant, plan, n > 1, &outline));
-    if (!known[n > 1]) BASE_TRY(tuner_rule_classes(outline, plan->rules, plan, &ruled[n > 1], s->error));
-    known[n > 1] = true;
-    struct tuner_bound bound = tuner_bound_of(outline, &ruled[n > 1], &s->best_links[g->shape], batch_size(s, group), n, s->charges);
-    *node = (struct node){cost_of(s, group, bound.step_s) * (1 - slack), bound.peak_bytes * (1 - slack), group, microbatches, -1};
+    struct tuner_ruled **slot = &s->ruled[2 * group + microbatches];
+    int variant = s->space->groups[group].variant;
+    if (!*slot) {
+        struct sim_plan plan;
+        struct sim_plan_text text = tuner_plan_text(s->space, (struct tuner_plan){group, 0, 0});
+        BASE_TRY(sim_plan_check(s->space->cache, s->space->arena, &text, MODEL_STEP_TRAIN, false, &plan, s->error));
+        BASE_TRY(find_outline(s, variant, &plan, microbatches, outline));
+        struct tuner_ruled *ruled = base_new(s->space->arena, struct tuner_ruled, 1);
+        BASE_TRY(tuner_rule_classes(*outline, plan.rules, &plan, ruled, s->error));
+        *slot = ruled;
+    }
+    *outline = s->space->outlines[2 * variant + microbatches];
+    *out = *slot;
     return BASE_OK;
 }
 
-static enum base_status add_group(struct search *s, int group)
+static int64_t cell_plan_count(const struct search *s, int first)
 {
-    struct tuner_ruled ruled[2];
-    bool known[2] = {false, false};
-    struct sim_plan plan;
-    struct sim_plan_text text = tuner_plan_text(s->space, (struct tuner_plan){group, 0, 0});
-    if (!s->best_links[s->space->groups[group].shape].axis_sizes[0]) BASE_TRY(place_shape(s, group));
-    BASE_TRY(sim_plan_check(s->space->cache, s->space->arena, &text, MODEL_STEP_TRAIN, false, &plan, s->error));
-    for (int m = 0; m < tuner_group_microbatch_count(s->space, group); m++) {
-        struct node node = {0, 0, group, m, -1};
-        if (s->use_bounds) BASE_TRY(bound_family(s, group, m, &plan, ruled, known, &node));
-        if (node.peak_bytes > s->capacity_bytes) s->too_large[s->too_large_count++] = node;
+    return (int64_t)(s->cell_end[first] - first) * tuner_group_submesh_count(s->space, first);
+}
+
+/* As sharded as any rule set of the cell shards a class. */
+static enum base_status find_any(struct search *s, int first, bool microbatches, const struct tuner_outline **outline, const struct tuner_ruled **out)
+{
+    struct tuner_ruled **slot = &s->any[2 * first + microbatches];
+    const struct tuner_ruled *ruled;
+    if (!*slot) {
+        struct tuner_ruled *any = base_new(s->space->arena, struct tuner_ruled, 1);
+        for (int group = first; group < s->cell_end[first]; group++) {
+            BASE_TRY(find_ruled(s, group, microbatches, outline, &ruled));
+            for (int c = 0; c < TUNER_MOST_CLASSES; c++)
+                for (int d = 0; d < MODEL_MAX_RANK; d++) any->spec[c][d] |= ruled->spec[c][d];
+        }
+        *slot = any;
+    }
+    *out = *slot;
+    return find_ruled(s, first, microbatches, outline, &ruled);
+}
+
+static enum base_status add_cell(struct search *s, int first, int microbatches)
+{
+    const struct tuner_outline *outline;
+    const struct tuner_ruled *any;
+    int64_t n = microbatch_count(s, first, microbatches);
+    BASE_TRY(find_any(s, first, n > 1, &outline, &any));
+    double bound_s = tuner_relaxed_s(outline, any->spec, &s->best_links[s->space->groups[first].shape], batch_size(s, first), n, s->charges);
+    push(s, (struct node){cost_of(s, first, bound_s) * (1 - slack), 0, CELL, first, microbatches, 0});
+    return BASE_OK;
+}
+
+static enum base_status bound_family(struct search *s, int group, int microbatches, struct node *node)
+{
+    int64_t n = microbatch_count(s, group, microbatches);
+    const struct tuner_outline *outline;
+    const struct tuner_ruled *ruled;
+    *node = (struct node){0, 0, FAMILY, group, microbatches, 0};
+    if (!s->use_bounds) return BASE_OK;
+    BASE_TRY(find_ruled(s, group, n > 1, &outline, &ruled));
+    struct tuner_bound bound = tuner_bound_of(outline, ruled, &s->best_links[s->space->groups[group].shape], batch_size(s, group), n, s->charges);
+    node->bound = cost_of(s, group, bound.step_s) * (1 - slack);
+    node->peak_bytes = bound.peak_bytes * (1 - slack);
+    return BASE_OK;
+}
+
+/* The bound of an integer program in place of the first one: a rule set whose weight is within the device's memory. */
+static enum base_status bound_cell(struct search *s, struct node cell)
+{
+    struct tuner_table table = tuner_table_new(s->space->arena, s->cell_end[cell.group] - cell.group, 0, NULL);
+    double least;
+    for (int group = cell.group; group < s->cell_end[cell.group]; group++) {
+        struct node node;
+        BASE_TRY(bound_family(s, group, cell.microbatches, &node));
+        table.context_s[group - cell.group] = node.bound;
+        table.context_bytes[group - cell.group] = node.peak_bytes;
+    }
+    enum tuner_choices_outcome outcome = tuner_table_least(s->space->arena, &table, s->capacity_bytes, &least);
+    s->result->counts.programs++;
+    cell.kind = PROGRAM;
+    if (least * (1 - slack) > cell.bound) cell.bound = least * (1 - slack);
+    if (outcome == TUNER_NOTHING_WITHIN_LIMIT) set_aside(s, cell);
+    else push(s, cell);
+    return BASE_OK;
+}
+
+static enum base_status open_cell(struct search *s, const struct node *cell)
+{
+    for (int group = cell->group; group < s->cell_end[cell->group]; group++) {
+        struct node node;
+        BASE_TRY(bound_family(s, group, cell->microbatches, &node));
+        if (node.peak_bytes > s->capacity_bytes) set_aside(s, node);
         else push(s, node);
     }
     return BASE_OK;
 }
 
-/* ---- the walk ---- */
-
-static bool time_is_up(struct search *s)
+/* Groups stand in the order of variant, batch and shape: those of one cell stand together. */
+static int end_of_cell(const struct search *s, int first)
 {
-    const struct tuner_options *o = s->options;
-    bool late = o->now_s && o->time_limit_s > 0 && o->now_s(o->where) - s->start_s >= o->time_limit_s;
-    s->stopped = s->stopped || late || (o->stop && o->stop(o->where));
-    return s->stopped;
+    const struct tuner_group *a = &s->space->groups[first];
+    int end = first + 1;
+    for (; end < s->space->group_count; end++) {
+        const struct tuner_group *b = &s->space->groups[end];
+        if (a->variant != b->variant || a->batch != b->batch || a->shape != b->shape) break;
+    }
+    return end;
 }
+
+static enum base_status add_cells(struct search *s)
+{
+    s->cells_are_complete = false;
+    for (int first = 0, end; first < s->space->group_count; first = end) {
+        if (time_is_up(s)) return BASE_OK;
+        s->cell_end[first] = end = end_of_cell(s, first);
+        int shape = s->space->groups[first].shape;
+        if (s->options->shape && shape != s->options->shape - 1) continue;
+        if (!s->best_links[shape].axis_sizes[0]) BASE_TRY(place_shape(s, first));
+        for (int m = 0; m < tuner_group_microbatch_count(s->space, first); m++) {
+            struct node cell = {.group = first, .microbatches = m};
+            BASE_TRY(s->use_bounds ? add_cell(s, first, m) : open_cell(s, &cell));
+        }
+    }
+    s->cells_are_complete = true;
+    return BASE_OK;
+}
+
+/* ---- the walk ---- */
 
 static void report_progress(const struct search *s)
 {
     if (s->options->progress) s->options->progress(s->options->progress_where, "plans predicted in full", s->result->counts.evaluated, 0);
+}
+
+/* How many plans a node stands for, as far as none of them is counted yet. */
+static int64_t plans_of(const struct search *s, const struct node *node)
+{
+    if (node->kind == PLAN) return 0; /* counted with its family */
+    return node->kind == FAMILY ? tuner_group_submesh_count(s->space, node->group) : cell_plan_count(s, node->group);
+}
+
+static void count_as_decided(struct search *s, const struct node *node)
+{
+    *(node->kind == PROGRAM ? &s->result->counts.by_program : &s->result->counts.by_time) += plans_of(s, node);
+}
+
+static enum base_status open_node(struct search *s, const struct node *node)
+{
+    switch (node->kind) {
+    case CELL: return bound_cell(s, *node);
+    case PROGRAM: return open_cell(s, node);
+    case FAMILY: return s->use_bounds ? open_family(s, node) : open_every_plan(s, node);
+    case PLAN: return open_plan(s, node);
+    }
+    return BASE_OK;
 }
 
 static enum base_status walk(struct search *s)
@@ -360,10 +502,10 @@ static enum base_status walk(struct search *s)
         if (decided(s, &node)) {
             /* Without a front all that is left is decided by the same token. */
             if (!s->options->pareto) return push(s, node), BASE_OK;
-            if (node.submesh < 0) s->result->counts.by_time += tuner_group_submesh_count(s->space, node.group);
+            count_as_decided(s, &node);
             continue;
         }
-        BASE_TRY(!s->use_bounds ? open_every_plan(s, &node) : node.submesh < 0 ? open_family(s, &node) : open_plan(s, &node));
+        BASE_TRY(open_node(s, &node));
         report_progress(s);
     }
     return BASE_OK;
@@ -376,16 +518,26 @@ static int by_peak(const void *a, const void *b)
     return before(x, y) ? -1 : before(y, x);
 }
 
-/* Nothing fits: which plan comes nearest? */
+/* Nothing fits: which plan comes nearest? Cells that an integer program found too large are looked into before. */
 static enum base_status find_nearest(struct search *s)
 {
     struct tuner_result *r = s->result;
+    int64_t cells = s->too_large_count;
+    for (int64_t i = 0; i < cells; i++) {
+        struct node cell = s->too_large[i];
+        for (int group = cell.group; cell.kind == PROGRAM && group < s->cell_end[cell.group]; group++) {
+            struct node node;
+            BASE_TRY(bound_family(s, group, cell.microbatches, &node));
+            set_aside(s, node);
+        }
+    }
     qsort(s->too_large, (size_t)s->too_large_count, sizeof *s->too_large, by_peak);
     for (int64_t i = 0; i < s->too_large_count && !time_is_up(s) && !s->restart; i++) {
         struct tuner_found found;
+        if (s->too_large[i].kind != FAMILY) continue;
         if (r->has_nearest && s->too_large[i].peak_bytes >= (double)r->nearest.prediction.memory.peak_bytes) break;
         BASE_TRY(evaluate(s, &s->too_large[i], 0, NULL, &found));
-        r->counts.by_memory--;
+        r->counts.looked_at++;
     }
     return BASE_OK;
 }
@@ -394,7 +546,7 @@ static void begin(struct search *s)
 {
     struct tuner_result *r = s->result;
     struct tuner_counts before_restart = r->counts;
-    r->counts = (struct tuner_counts){.evaluated = before_restart.evaluated};
+    r->counts = (struct tuner_counts){.evaluated = before_restart.evaluated, .looked_at = before_restart.evaluated, .programs = before_restart.programs};
     r->plan_count = r->front_count = 0;
     r->has_nearest = r->has_unfit = false;
     s->heap_count = s->too_large_count = 0;
@@ -405,10 +557,9 @@ static enum base_status run_once(struct search *s)
 {
     struct tuner_counts *counts = &s->result->counts;
     begin(s);
-    for (int g = 0; g < s->space->group_count && !time_is_up(s); g++)
-        if (!s->options->shape || s->space->groups[g].shape == s->options->shape - 1) BASE_TRY(add_group(s, g));
-    for (int64_t i = 0; i < s->too_large_count; i++) counts->by_memory += tuner_group_submesh_count(s->space, s->too_large[i].group);
+    BASE_TRY(add_cells(s));
     BASE_TRY(walk(s));
+    for (int64_t i = 0; i < s->too_large_count; i++) *(s->too_large[i].kind == PROGRAM ? &counts->by_program : &counts->by_memory) += plans_of(s, &s->too_large[i]);
     if (!s->result->plan_count && !s->restart) BASE_TRY(find_nearest(s));
     return BASE_OK;
 }
@@ -417,37 +568,39 @@ static enum base_status run_once(struct search *s)
 static void settle(struct search *s)
 {
     struct tuner_result *r = s->result;
-    int64_t left = 0;
+    struct tuner_counts *c = &r->counts;
+    int64_t all = 0;
     double least = INFINITY;
     for (int64_t i = 0; i < s->heap_count; i++) {
-        if (s->heap[i].submesh < 0) left += tuner_group_submesh_count(s->space, s->heap[i].group);
+        if (!s->stopped) count_as_decided(s, &s->heap[i]);
         if (s->heap[i].bound < least) least = s->heap[i].bound;
     }
-    int64_t all = 0;
     for (int g = 0; g < s->space->group_count; g++)
         if (!s->options->shape || s->space->groups[g].shape == s->options->shape - 1) all += tuner_group_plan_count(s->space, g);
-    int64_t rest = all - r->counts.evaluated - r->counts.by_memory - r->counts.by_time - r->counts.by_sibling - left;
-    *(s->stopped ? &r->counts.open : &r->counts.by_time) += left;
-    if (s->stopped && rest > 0) r->counts.open += rest; /* not even looked at */
+    c->open = s->stopped ? all - (c->evaluated - c->looked_at) - c->by_program - c->by_memory - c->by_time - c->by_sibling : 0;
     r->proven_optimal = !s->stopped;
-    if (!s->stopped || !r->plan_count) r->gap_frac = s->stopped ? 1 : 0;
-    else r->gap_frac = rest > 0 ? 1 : least < found_cost(s, &r->plans[0]) ? 1 - least / found_cost(s, &r->plans[0]) : 0;
+    if (!s->stopped) return;
+    double best = r->plan_count ? found_cost(s, &r->plans[0]) : INFINITY;
+    r->gap_frac = !r->plan_count || !s->cells_are_complete ? 1 : least < best ? 1 - least / best : 0;
 }
 
 enum base_status tuner_search(struct tuner_space *space, const struct tuner_options *options, struct tuner_result *out, struct base_error *error)
 {
     struct tuner_result result = {.plan_count = 0};
     struct search s = {.space = space, .options = options, .result = &result, .error = error, .charges = {true, true}, .use_bounds = !options->no_bounds};
-    int64_t families = 0;
-    for (int g = 0; g < space->group_count; g++) families += tuner_group_microbatch_count(space, g);
     if (!space->outlines) space->outlines = base_new(space->arena, const struct tuner_outline *, 2 * space->variant_count);
     if (!space->placements) space->placements = base_new(space->arena, const struct sim_placement *, space->values[TUNER_SUBMESH].count + 1);
     s.best_links = base_new(space->arena, struct sim_placement, space->shape_count);
-    s.too_large = base_new(space->arena, struct node, families + 1);
+    s.ruled = base_new(space->arena, struct tuner_ruled *, 2 * space->group_count);
+    s.any = base_new(space->arena, struct tuner_ruled *, 2 * space->group_count);
+    s.cell_end = base_new(space->arena, int, space->group_count + 1);
     s.rows = base_new(space->arena, struct sim_collective_row, SIM_MOST_COLLECTIVES);
     result.plans = base_new(space->arena, struct tuner_found, options->top + 1);
     s.start_s = options->now_s ? options->now_s(options->where) : 0;
-    do BASE_TRY(run_once(&s)); while (s.restart && !s.stopped);
+    enum base_status status;
+    do status = run_once(&s); while (status == BASE_OK && s.restart && !s.stopped);
+    tuner_choices_end();
+    if (status != BASE_OK) return status;
     settle(&s);
     result.wall_s = options->now_s ? options->now_s(options->where) - s.start_s : 0;
     *out = result;

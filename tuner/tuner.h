@@ -96,6 +96,7 @@ struct tuner_counts {
     int64_t by_sibling;      /* the same work on the same mesh: only the links differ, or it does not fit either */
     int64_t open;            /* left when the time was up */
     int64_t programs;        /* integer programs solved */
+    int64_t looked_at;       /* of those predicted in full: plans that something else had decided already */
 };
 
 struct tuner_result {

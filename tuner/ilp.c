@@ -1,0 +1,172 @@
+/* Integer programs, by GLPK. It ends the process on arguments that it does not like, prints, and keeps memory of its own:
+ * so every argument is checked here, the terminal is off, and what it allocates is freed with the program. Coefficients are
+ * scaled to about one, since its tolerances are absolute. */
+#include "tuner/ilp.h"
+
+#include <glpk.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_OPTIONS = 20000, MOST_MILLISECONDS = 100 };
+
+struct option { int group; double cost, weight; };
+
+struct tuner_choices {
+    struct base_arena *arena;
+    struct option *options;
+    int option_count, option_capacity, group_count;
+    struct need { int option, *any_of, count; struct need *next; } *needs;
+    int need_count;
+    glp_prob *program;      /* made when it is first solved */
+    int *columns, *rows;    /* scratch of one row */
+    double *values;
+};
+
+struct tuner_choices *tuner_choices_new(struct base_arena *arena)
+{
+    struct tuner_choices *choices = base_new(arena, struct tuner_choices, 1);
+    choices->arena = arena;
+    return choices;
+}
+
+int tuner_choices_group(struct tuner_choices *choices)
+{
+    return choices->group_count++;
+}
+
+int tuner_choices_option(struct tuner_choices *choices, int group)
+{
+    if (choices->option_count == choices->option_capacity) {
+        int capacity = choices->option_capacity ? 2 * choices->option_capacity : 64;
+        struct option *larger = base_new(choices->arena, struct option, capacity);
+        if (choices->option_count) memcpy(larger, choices->options, (size_t)choices->option_count * sizeof *larger);
+        choices->options = larger;
+        choices->option_capacity = capacity;
+    }
+    choices->options[choices->option_count] = (struct option){group, 0, 0};
+    return choices->option_count++;
+}
+
+void tuner_choices_need(struct tuner_choices *choices, int option, const int *any_of, int count)
+{
+    struct need *need = base_new(choices->arena, struct need, 1);
+    *need = (struct need){option, base_new(choices->arena, int, count + 1), count, choices->needs};
+    for (int i = 0; i < count; i++) need->any_of[i] = any_of[i];
+    choices->needs = need;
+    choices->need_count++;
+}
+
+void tuner_choices_set(struct tuner_choices *choices, int option, double cost, double weight)
+{
+    choices->options[option].cost = cost;
+    choices->options[option].weight = weight;
+}
+
+/* Rows: one a group, one a need, and the limit, which stands last. GLPK counts from 1. */
+static void make_program(struct tuner_choices *c)
+{
+    glp_term_out(GLP_OFF);
+    c->program = glp_create_prob();
+    c->columns = base_new(c->arena, int, c->option_count + 2);
+    c->values = base_new(c->arena, double, c->option_count + 2);
+    glp_set_obj_dir(c->program, GLP_MIN);
+    glp_add_cols(c->program, c->option_count);
+    for (int i = 0; i < c->option_count; i++) glp_set_col_kind(c->program, i + 1, GLP_BV);
+    glp_add_rows(c->program, c->group_count + c->need_count + 1);
+    for (int g = 0; g < c->group_count; g++) {
+        int length = 0;
+        for (int i = 0; i < c->option_count; i++)
+            if (c->options[i].group == g) c->columns[++length] = i + 1, c->values[length] = 1;
+        glp_set_row_bnds(c->program, g + 1, GLP_FX, 1, 1);
+        glp_set_mat_row(c->program, g + 1, length, c->columns, c->values);
+    }
+    int row = c->group_count;
+    for (const struct need *need = c->needs; need; need = need->next) {
+        int length = 1;
+        c->columns[1] = need->option + 1, c->values[1] = 1;
+        for (int i = 0; i < need->count; i++) c->columns[++length] = need->any_of[i] + 1, c->values[length] = -1;
+        glp_set_row_bnds(c->program, ++row, GLP_UP, 0, 0);
+        glp_set_mat_row(c->program, row, length, c->columns, c->values);
+    }
+}
+
+/* Weights as parts of the limit, costs as parts of the largest. */
+static double put_coefficients(struct tuner_choices *c, double weight_limit)
+{
+    int row = c->group_count + c->need_count + 1, length = 0;
+    double largest = 0;
+    for (int i = 0; i < c->option_count; i++) largest = fmax(largest, fabs(c->options[i].cost));
+    if (!(largest > 0)) largest = 1;
+    for (int i = 0; i < c->option_count; i++) {
+        glp_set_obj_coef(c->program, i + 1, c->options[i].cost / largest);
+        if (c->options[i].weight > 0) c->columns[++length] = i + 1, c->values[length] = c->options[i].weight / weight_limit;
+    }
+    glp_set_mat_row(c->program, row, length, c->columns, c->values);
+    /* What its tolerance lets pass is a little more than the limit, never less: the bound stays one. */
+    glp_set_row_bnds(c->program, row, GLP_UP, 0, 1 + 1e-9);
+    return largest;
+}
+
+static bool is_usable(const struct tuner_choices *c, double weight_limit)
+{
+    bool usable = c->option_count > 0 && c->option_count <= MOST_OPTIONS && weight_limit > 0 && isfinite(weight_limit);
+    for (int i = 0; usable && i < c->option_count; i++)
+        usable = isfinite(c->options[i].cost) && isfinite(c->options[i].weight) && c->options[i].weight >= 0 && c->options[i].weight / weight_limit < 1e12;
+    return usable;
+}
+
+/* The best bound that is left where branching was cut short. */
+struct watch { double bound; };
+
+static void watch_tree(glp_tree *tree, void *info)
+{
+    struct watch *watch = info;
+    if (glp_ios_reason(tree) != GLP_ISELECT) return;
+    int best = glp_ios_best_node(tree);
+    if (best) watch->bound = glp_ios_node_bound(tree, best);
+}
+
+enum tuner_choices_outcome tuner_choices_solve(struct tuner_choices *c, double weight_limit, double *bound)
+{
+    *bound = 0;
+    if (weight_limit <= 0) return TUNER_NOTHING_WITHIN_LIMIT;
+    if (!is_usable(c, weight_limit)) return TUNER_UNDECIDED;
+    if (!c->program) make_program(c);
+    double scale = put_coefficients(c, weight_limit);
+    glp_smcp simplex;
+    glp_init_smcp(&simplex);
+    simplex.msg_lev = GLP_MSG_OFF;
+    simplex.tm_lim = MOST_MILLISECONDS;
+    int failure = glp_simplex(c->program, &simplex);
+    if (failure == GLP_EBADB || failure == GLP_ESING || failure == GLP_ECOND) {
+        glp_std_basis(c->program); /* where the last one ended is no place to begin */
+        failure = glp_simplex(c->program, &simplex);
+    }
+    if (failure) return TUNER_UNDECIDED;
+    if (glp_get_status(c->program) == GLP_NOFEAS) return TUNER_NOTHING_WITHIN_LIMIT;
+    if (glp_get_status(c->program) != GLP_OPT) return TUNER_UNDECIDED;
+    struct watch watch = {glp_get_obj_val(c->program)};
+    glp_iocp branching;
+    glp_init_iocp(&branching);
+    branching.msg_lev = GLP_MSG_OFF;
+    branching.tm_lim = MOST_MILLISECONDS;
+    branching.cb_func = watch_tree;
+    branching.cb_info = &watch;
+    int outcome = glp_intopt(c->program, &branching), status = glp_mip_status(c->program);
+    if (outcome == 0 && status == GLP_NOFEAS) return TUNER_NOTHING_WITHIN_LIMIT;
+    bool solved = outcome == 0 && status == GLP_OPT;
+    *bound = (solved ? glp_mip_obj_val(c->program) : watch.bound) * scale;
+    return solved ? TUNER_CHOSEN : TUNER_UNDECIDED;
+}
+
+void tuner_choices_free(struct tuner_choices *c)
+{
+    if (c->program) glp_delete_prob(c->program);
+    c->program = NULL;
+}
+
+void tuner_choices_end(void)
+{
+    glp_free_env();
+}
