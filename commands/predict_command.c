@@ -63,6 +63,8 @@ enum base_status commands_plan_given(struct commands_context *context, const str
         if (given && !*given) return base_fail(error, BASE_INPUT, "%s: is empty; leave it out for the default", plan_options[i].option);
         if (given) plan->values[plan_options[i].key] = given;
     }
+    /* Of the two a submesh wins, as in T5X; one that only the file has must not win over the command line. */
+    if (base_argument(arguments, "--num-partitions") && !base_argument(arguments, "--model-parallel-submesh")) plan->values[SIM_SUBMESH] = NULL;
     const char *lengths = base_argument(arguments, "--task-feature-lengths"), *overrides;
     BASE_TRY(commands_overrides_text(context, arguments, &overrides, error));
     if (overrides) plan->values[SIM_OVERRIDES] = overrides;
