@@ -1,4 +1,5 @@
 #include "commands/commands.h"
+#include "sim/sim.h"
 
 #include <string.h>
 
@@ -19,7 +20,12 @@ static void unknown_command(const char *name, struct base_error *error)
     int count, known = 0;
     const struct base_option *global = commands_global(&count);
     for (int i = 0; i < BASE_COUNT(table); i++) names[known++] = table[i]->name;
-    for (int i = 0; i < count && known < MOST_NAMES; i++) names[known++] = global[i].name;
+    for (int i = 0; i < count && known < MOST_NAMES; i++) {
+        names[known++] = global[i].name;
+        if (strcmp(name, global[i].name) != 0) continue;
+        base_fail(error, BASE_USAGE, "%s answers no question; a command's name comes first, as in mesh", name);
+        return;
+    }
     const char *nearest = base_nearest(name, names, known), *what = *name == '-' ? "option" : "command";
     if (nearest) base_fail(error, BASE_USAGE, "unknown %s \"%.60s\": is %s meant? `meshwright --help` lists all", what, name, nearest);
     else base_fail(error, BASE_USAGE, "unknown %s \"%.60s\": `meshwright --help` lists all", what, name);
@@ -61,6 +67,7 @@ enum base_status commands_execute(struct commands_context *context, const char *
     struct base_arguments parsed;
     BASE_TRY(base_arguments_parse(context->arena, command->options, command->option_count, command->positional_limit, argument_count, arguments, &parsed, error));
     context->json = context->json || base_argument(&parsed, "--json");
+    if (context->cache) sim_cache_next_question(context->cache);
     enum base_status status = command->run(context, &parsed, out, error);
     if (status != BASE_OK && status != BASE_NO_FIT) return status;
     if (!command->writes_out) BASE_TRY(commands_write_out(&parsed, out, error));

@@ -9,7 +9,7 @@
 
 struct commands_context {
     struct base_arena *arena;        /* for this one command (batch: this one question); reset by the caller */
-    struct sim_cache *cache;         /* what questions share: programs, shardings, routes; lives as long as the process */
+    struct sim_cache *cache;         /* what questions share: programs, shardings, routes; lives as long as the process; NULL for commands that price nothing */
     bool json;                       /* the document is JSON */
     bool compact;                    /* JSON on one line (batch) */
     /* Where `batch` sends an answer at once, since the asker may wait for it. */

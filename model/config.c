@@ -82,8 +82,8 @@ static enum base_status unknown_key(const char *name, struct base_error *error)
     char list[400];
     for (int i = 0; i < KEY_COUNT; i++) names[i] = keys[i].name;
     nearest = base_nearest(name, names, KEY_COUNT);
-    return base_fail(error, BASE_INPUT, "unknown key \"%.60s\"%s%s; the keys are %s", name, nearest ? ": is it meant to be " : "",
-                     nearest ? nearest : "", list_keys(list, sizeof list));
+    return base_fail(error, BASE_INPUT, "unknown key \"%.60s\"%s%s%sthe keys are %s", name, nearest ? ": is " : "",
+                     nearest ? nearest : "", nearest ? " meant? " : "; ", list_keys(list, sizeof list));
 }
 
 static enum base_status unknown_activation(const char *name, size_t length, struct base_error *error)
@@ -337,9 +337,9 @@ static enum base_status unknown_model(struct base_arena *arena, const char *text
     const char **names = base_new(arena, const char *, count);
     for (int i = 0; i < count; i++) names[i] = models[i].name;
     const char *nearest = base_nearest(text, names, count);
-    return base_fail(error, BASE_INPUT, "\"%.60s\" is no model of the zoo%s%s; `meshwright models` lists them, and decoder_only:emb_dim=…, "
+    return base_fail(error, BASE_INPUT, "\"%.60s\" is no model of the zoo%s%s%s`meshwright models` lists them, and decoder_only:emb_dim=…, "
                      "encoder_decoder:emb_dim=… or @FILE.json describes any other",
-                     text, nearest ? ": is it meant to be " : "", nearest ? nearest : "");
+                     text, nearest ? ": is " : "", nearest ? nearest : "", nearest ? " meant? " : "; ");
 }
 
 /* Columns that are no keys say what the row is, not how large. */

@@ -54,9 +54,9 @@ static enum base_status unknown_set(const char *text, struct base_error *error)
     const char *names[BASE_COUNT(documented)];
     for (int i = 0; i < BASE_COUNT(documented); i++) names[i] = documented[i].name;
     const char *nearest = base_nearest(text, names, BASE_COUNT(documented));
-    return base_fail(error, BASE_INPUT, "\"%.60s\" is no set of axis rules%s%s; standard, standard:A,P, data_only, zero3, megatron, optimus, gshard "
+    return base_fail(error, BASE_INPUT, "\"%.60s\" is no set of axis rules%s%s%sstandard, standard:A,P, data_only, zero3, megatron, optimus, gshard "
                      "or a JSON list [[\"batch\", \"data\"], …] would do",
-                     text, nearest ? ": is it meant to be " : "", nearest ? nearest : "");
+                     text, nearest ? ": is " : "", nearest ? nearest : "", nearest ? " meant? " : "; ");
 }
 
 /* ---- rules as JSON ---- */

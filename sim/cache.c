@@ -42,13 +42,24 @@ void sim_cache_override(struct sim_cache *cache, const struct base_json *overrid
     cache->overrides_hash = overrides ? hash_document(hash_start, overrides) : 0;
 }
 
-void sim_cache_begin(struct sim_cache *cache, struct base_arena *arena)
+static void forget(struct sim_cache *cache)
 {
-    cache->arena.exhausted = cache->scratch.exhausted = arena->exhausted;
-    if (cache->arena.allocated_bytes < LARGEST_CACHE_BYTES) return;
     base_arena_reset(&cache->arena);
     cache->entries = NULL;
     cache->capacity = cache->count = 0;
+    cache->read_files = false;
+}
+
+void sim_cache_next_question(struct sim_cache *cache)
+{
+    sim_cache_override(cache, NULL);
+    if (cache->read_files) forget(cache);
+}
+
+void sim_cache_begin(struct sim_cache *cache, struct base_arena *arena)
+{
+    cache->arena.exhausted = cache->scratch.exhausted = arena->exhausted;
+    if (cache->arena.allocated_bytes >= LARGEST_CACHE_BYTES) forget(cache);
 }
 
 void sim_key_bytes(struct sim_cache *cache, const void *bytes, size_t length)

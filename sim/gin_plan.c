@@ -560,7 +560,7 @@ static enum base_status take_comment(struct draft *draft, const struct model_gin
     struct model_gin_place place = comment->place;
     if (key < 0) {
         const char *nearest = base_nearest(comment->key, sim_key_names, SIM_KEY_COUNT);
-        model_gin_note(draft->gin, place, "# meshwright: \"%.60s\" is no key of a plan%s%s; skipped", comment->key, nearest ? ": is meant " : "", nearest ? nearest : "");
+        model_gin_note(draft->gin, place, "# meshwright: \"%.60s\" is no key of a plan%s%s%sskipped", comment->key, nearest ? ": is " : "", nearest ? nearest : "", nearest ? " meant? " : "; ");
         return BASE_OK;
     }
     if (!*comment->value) return base_fail(error, BASE_INPUT, "%.300s:%d: # meshwright: %s has no value; %s = … is needed", place.file, place.line, sim_key_names[key], sim_key_names[key]);

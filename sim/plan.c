@@ -82,6 +82,13 @@ static enum base_status read_lengths(struct base_arena *arena, const struct base
     return BASE_OK;
 }
 
+static enum base_status unknown_key(const char *key, struct base_error *error)
+{
+    const char *names[SIM_KEY_COUNT + 1] = {"task_feature_lengths"};
+    memcpy(names + 1, sim_key_names, sizeof sim_key_names);
+    return base_fail_unknown(error, BASE_INPUT, "key of a plan", key, names, BASE_COUNT(names));
+}
+
 enum base_status sim_plan_from_json(struct base_arena *arena, const struct base_json *document, struct sim_plan_text *out, struct base_error *error)
 {
     struct sim_plan_text plan = {{0}};
@@ -93,10 +100,7 @@ enum base_status sim_plan_from_json(struct base_arena *arena, const struct base_
         }
         int key = 0;
         while (key < SIM_KEY_COUNT && strcmp(sim_key_names[key], member->key) != 0) key++;
-        if (key == SIM_KEY_COUNT) {
-            const char *nearest = base_nearest(member->key, sim_key_names, SIM_KEY_COUNT);
-            return base_fail(error, BASE_INPUT, "%.60s: is no key of a plan%s%s", member->key, nearest ? ": is meant " : "", nearest ? nearest : "");
-        }
+        if (key == SIM_KEY_COUNT) return unknown_key(member->key, error);
         BASE_TRY(value_text(arena, (enum sim_key)key, member, &plan.values[key], error));
     }
     *out = plan;
@@ -236,56 +240,78 @@ static enum base_status read_numbers(const struct sim_plan_text *text, struct si
 
 /* ---- what is looked up ---- */
 
+/* What was worked out under a key, or why it was refused: a table may make one mistake a million times. */
+struct answer { enum base_status status; const char *why; };
+
+static void remember(struct sim_cache *cache, struct answer *answer, enum base_status status, const struct base_error *error)
+{
+    answer->status = status;
+    answer->why = status == BASE_OK ? NULL : base_copy(&cache->arena, error->text);
+    sim_cache_store(cache, answer);
+}
+
+static enum base_status say_again(const struct answer *answer, struct base_error *error)
+{
+    return answer->status == BASE_OK ? BASE_OK : base_fail(error, answer->status, "%s", answer->why);
+}
+
+/* What stands in a file is another thing when the next question is asked. */
+static void note_file(struct sim_cache *cache, const char *text)
+{
+    cache->read_files = cache->read_files || *text == '@';
+}
+
 static enum base_status find_config(struct sim_cache *cache, const char *text, struct sim_plan *plan, struct base_error *error)
 {
+    struct known_config { struct answer answer; struct model_config config; } *known;
     if (!text || !*text) return base_fail(error, BASE_INPUT, "model: is missing; a zoo name such as t5_1_1_xxl, or one line such as decoder_only:emb_dim=…");
     sim_key_begin(cache, 'm');
     sim_key_text(cache, text);
-    struct model_config *config = sim_cache_find(cache);
-    if (!config) {
-        config = base_new(&cache->arena, struct model_config, 1);
-        BASE_TRY(model_config_parse(&cache->arena, text, config, error));
-        sim_cache_store(cache, config);
+    known = sim_cache_find(cache);
+    if (!known) {
+        known = base_new(&cache->arena, struct known_config, 1);
+        remember(cache, &known->answer, model_config_parse(&cache->arena, text, &known->config, error), error);
+        note_file(cache, text);
     }
-    plan->config = config;
+    plan->config = &known->config;
     plan->model_text = text;
-    return BASE_OK;
+    return say_again(&known->answer, error);
 }
 
 static enum base_status find_rules(struct sim_cache *cache, const char *text, struct sim_plan *plan, struct base_error *error)
 {
+    struct known_rules { struct answer answer; struct model_rules rules; } *known;
     plan->rules_text = text && *text ? text : "standard:1,1";
     sim_key_begin(cache, 'r');
     sim_key_text(cache, plan->rules_text);
-    struct model_rules *rules = sim_cache_find(cache);
-    if (!rules) {
-        rules = base_new(&cache->arena, struct model_rules, 1);
-        BASE_TRY(model_rules_parse(&cache->arena, base_copy(&cache->arena, plan->rules_text), rules, error));
-        sim_cache_store(cache, rules);
+    known = sim_cache_find(cache);
+    if (!known) {
+        known = base_new(&cache->arena, struct known_rules, 1);
+        remember(cache, &known->answer, model_rules_parse(&cache->arena, base_copy(&cache->arena, plan->rules_text), &known->rules, error), error);
     }
-    plan->rules = rules;
-    return BASE_OK;
+    plan->rules = &known->rules;
+    return say_again(&known->answer, error);
 }
 
 static enum base_status find_adafactor(struct sim_cache *cache, const char *text, struct sim_plan *plan, struct base_error *error)
 {
+    struct known_adafactor { struct answer answer; struct model_adafactor options; } *known;
     plan->adafactor_text = text ? text : "";
     if (!*plan->adafactor_text) return BASE_OK;
     if (plan->options.optimizer != MODEL_ADAFACTOR) return base_fail(error, BASE_INPUT, "adafactor: has options, but the optimizer is another; optimizer adafactor would do");
     sim_key_begin(cache, 'a');
     sim_key_text(cache, text);
-    struct model_adafactor *adafactor = sim_cache_find(cache);
-    if (!adafactor) {
-        adafactor = base_new(&cache->arena, struct model_adafactor, 1);
-        BASE_TRY(model_adafactor_parse(&cache->arena, text, adafactor, error));
-        sim_cache_store(cache, adafactor);
+    known = sim_cache_find(cache);
+    if (!known) {
+        known = base_new(&cache->arena, struct known_adafactor, 1);
+        remember(cache, &known->answer, model_adafactor_parse(&cache->arena, text, &known->options, error), error);
     }
-    plan->options.adafactor = adafactor;
-    return BASE_OK;
+    plan->options.adafactor = &known->options;
+    return say_again(&known->answer, error);
 }
 
 /* The model's parameters with the axes that the user gives them. */
-struct overridden { const struct model_parameter *parameters; int count; };
+struct overridden { struct answer answer; const struct model_parameter *parameters; int count; };
 
 static enum base_status override_parameters(struct base_arena *arena, const struct sim_plan *plan, const char *text, struct overridden *out, struct base_error *error)
 {
@@ -306,12 +332,11 @@ static enum base_status find_overrides(struct sim_cache *cache, const char *text
     struct overridden *found = sim_cache_find(cache);
     if (!found) {
         found = base_new(&cache->arena, struct overridden, 1);
-        BASE_TRY(override_parameters(&cache->arena, plan, base_copy(&cache->arena, text), found, error));
-        sim_cache_store(cache, found);
+        remember(cache, &found->answer, override_parameters(&cache->arena, plan, base_copy(&cache->arena, text), found, error), error);
     }
     plan->options.parameters = found->parameters;
     plan->options.parameter_count = found->count;
-    return BASE_OK;
+    return say_again(&found->answer, error);
 }
 
 static enum base_status read_request(const struct sim_plan_text *text, struct topo_mesh_request *request, struct base_error *error)
@@ -328,8 +353,16 @@ static enum base_status read_request(const struct sim_plan_text *text, struct to
     return BASE_OK;
 }
 
+static enum base_status place(struct sim_cache *cache, const struct topo_mesh_request *request, const struct sim_plan *plan, struct sim_placement *out, struct base_error *error)
+{
+    struct topo_topology topology;
+    BASE_TRY(topo_parse(&cache->arena, plan->topology_text, &topology, error));
+    return sim_placement_build(&cache->arena, &topology, request, plan->software, cache->overrides, out, error);
+}
+
 static enum base_status find_placement(struct sim_cache *cache, const struct sim_plan_text *text, struct sim_plan *plan, struct base_error *error)
 {
+    struct known_placement { struct answer answer; struct sim_placement placement; } *known;
     const char *topology_text = text->values[SIM_TOPOLOGY], *software = text->values[SIM_SOFTWARE];
     struct topo_mesh_request request;
     if (!topology_text || !*topology_text) return base_fail(error, BASE_INPUT, "topology: is missing; an accelerator type such as v4-512, or h100:4x8");
@@ -343,18 +376,17 @@ static enum base_status find_placement(struct sim_cache *cache, const struct sim
     sim_key_text(cache, topology_text);
     sim_key_text(cache, plan->software);
     sim_key_bytes(cache, request.submesh, sizeof request.submesh);
+    sim_key_bytes(cache, &request.submesh_count, sizeof request.submesh_count);
     sim_key_bytes(cache, &request.num_partitions, sizeof request.num_partitions);
     sim_key_bytes(cache, &cache->overrides_hash, sizeof cache->overrides_hash);
-    struct sim_placement *placement = sim_cache_find(cache);
-    if (!placement) {
-        struct topo_topology topology;
-        if (topo_parse(&cache->arena, topology_text, &topology, error) != BASE_OK) return error->status;
-        placement = base_new(&cache->arena, struct sim_placement, 1);
-        BASE_TRY(sim_placement_build(&cache->arena, &topology, &request, plan->software, cache->overrides, placement, error));
-        sim_cache_store(cache, placement);
+    known = sim_cache_find(cache);
+    if (!known) {
+        known = base_new(&cache->arena, struct known_placement, 1);
+        remember(cache, &known->answer, place(cache, &request, plan, &known->placement, error), error);
+        note_file(cache, topology_text);
     }
-    plan->placement = placement;
-    return BASE_OK;
+    plan->placement = &known->placement;
+    return say_again(&known->answer, error);
 }
 
 /* ---- what must divide ---- */
@@ -417,7 +449,7 @@ static enum base_status judge_parameters(struct base_arena *arena, const struct 
 /* JAX demands that parameters and optimizer state divide exactly; worked out once for a model, rules and mesh shape. */
 static enum base_status check_parameters(struct sim_cache *cache, const struct sim_plan *plan, struct base_error *error)
 {
-    struct verdict { enum base_status status; const char *text; } *verdict;
+    struct answer *verdict;
     sim_key_begin(cache, 'd');
     sim_key_text(cache, plan->model_text);
     sim_key_text(cache, plan->rules_text);
@@ -427,13 +459,10 @@ static enum base_status check_parameters(struct sim_cache *cache, const struct s
     sim_key_bytes(cache, plan->placement->axis_sizes, sizeof plan->placement->axis_sizes);
     verdict = sim_cache_find(cache);
     if (!verdict) {
-        struct base_error why = {0};
-        verdict = base_new(&cache->arena, struct verdict, 1);
-        verdict->status = judge_parameters(&cache->arena, plan, &why);
-        verdict->text = base_copy(&cache->arena, why.text);
-        sim_cache_store(cache, verdict);
+        verdict = base_new(&cache->arena, struct answer, 1);
+        remember(cache, verdict, judge_parameters(&cache->arena, plan, error), error);
     }
-    return verdict->status == BASE_OK ? BASE_OK : base_fail(error, verdict->status, "%s", verdict->text);
+    return say_again(verdict, error);
 }
 
 static enum base_status check_batch(const struct sim_plan *plan, struct base_error *error)

@@ -266,6 +266,8 @@ void sim_cache_free(struct sim_cache *cache);
 /* Constants that the user gives instead of the catalogue's; NULL takes them back. The document must live until then. */
 void sim_cache_override(struct sim_cache *cache, const struct base_json *overrides);
 const struct base_json *sim_cache_overrides(const struct sim_cache *cache); /* that document, or NULL */
+/* Another question of one process: the last one's constants are taken back, and what was read from files is forgotten. */
+void sim_cache_next_question(struct sim_cache *cache);
 
 enum base_status sim_plan_check(struct sim_cache *cache, struct base_arena *arena, const struct sim_plan_text *text, enum model_step step, bool as_partitioned,
                                 struct sim_plan *out, struct base_error *error);

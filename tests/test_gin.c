@@ -256,7 +256,7 @@ static const struct plan_row { const char *text, *plan, *note; } plan_rows[] = {
     {"include 't5x/examples/decoder_only/models/base.gin'\n" RUN "TASK_FEATURE_LENGTHS = {'inputs': 5, 'targets': 6}\n", "{\"model\":\"decoder_only_base\",", "that of targets alone"},
     {"from t5x.contrib.gpu.t5 import network\nnetwork.T5Config.vocab_size = 7\n", "{\"model\":\"encoder_decoder:vocab_size=7,", "looks embeddings up"},
     {SMALL "# meshwright: topology = v4-8\n# meshwright: attention = flash\n", "{\"model\":\"t5_1_1_small\",\"topology\":\"v4-8\",\"num_partitions\":1,", NULL},
-    {SMALL "# meshwright: topologie = v4-8\n", BASE, "x.gin:3: # meshwright: \"topologie\" is no key of a plan: is meant topology"},
+    {SMALL "# meshwright: topologie = v4-8\n", BASE, "x.gin:3: # meshwright: \"topologie\" is no key of a plan: is topology meant?"},
     {SMALL "# meshwright: batch_size = 128\n# meshwright: logical_axis_rules = standard\n", "\"logical_axis_rules\":\"standard\",\"batch_size\":128,", NULL},
     {SMALL "# meshwright: defaults = optimizer, num_partitions,batch_size , nothing\n", "{\"model\":\"t5_1_1_small\",\"logical_axis_rules\":\"standard:1,1\",\"batch_size\":128,\"dtype\"", NULL},
     {SMALL PARTITIONER "num_partitions = 2\n# meshwright: defaults = num_partitions\n", "\"num_partitions\":2,", NULL},

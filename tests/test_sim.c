@@ -72,6 +72,44 @@ static void set_constants(struct sim_cache *cache, struct base_arena *arena, con
     "\"link_bytes_per_s\": 1e9, \"link_efficiency_frac\": 1, \"multi_axis_link_efficiency_frac\": 1, \"kernel_latency_s\": 0, "     \
     "\"collective_latency_s\": 0, \"hop_latency_s\": 0, \"reserved_bytes\": 0, \"fragmentation_frac\": 0, \"capacity_bytes\": 1e15"
 
+/* ---- what is kept from plan to plan ---- */
+
+#define TINY_PLAN "model=t5_1_1_small batch_size=8 inputs_length=16 targets_length=16 "
+
+static void a_mistake_made_again_is_answered_alike_and_costs_no_memory(struct base_arena *arena)
+{
+    static const struct { enum sim_key key; const char *value; } mistakes[] = {
+        {SIM_MODEL, "t5_1_1_bass"}, {SIM_TOPOLOGY, "v4-9"}, {SIM_SUBMESH, "3,1,1,1"}, {SIM_RULES, "[[]]"}, {SIM_OVERRIDES, "[[\"(\", null]]"}, {SIM_ADAFACTOR, "beta=1"},
+    };
+    struct sim_cache *cache = sim_cache_new(arena);
+    for (int i = 0; i < BASE_COUNT(mistakes); i++) {
+        TEST_ROW("%s %s", sim_key_names[mistakes[i].key], mistakes[i].value);
+        struct sim_plan_text text = plan_text(arena, TINY_PLAN "topology=v4:2x2x2");
+        struct sim_plan plan;
+        struct base_error first, again;
+        text.values[mistakes[i].key] = mistakes[i].value;
+        assert_int_equal(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, false, &plan, &first), BASE_INPUT);
+        int64_t kept_bytes = cache->arena.allocated_bytes;
+        assert_int_equal(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, false, &plan, &again), BASE_INPUT);
+        assert_string_equal(first.text, again.text);
+        assert_int_equal(cache->arena.allocated_bytes, kept_bytes);
+    }
+    sim_cache_free(cache);
+}
+
+/* (1, 2) and (1, 2, 0) are two submeshes, however they are kept. */
+static void a_refused_submesh_is_not_taken_for_one_that_was_accepted(struct base_arena *arena)
+{
+    struct sim_cache *cache = sim_cache_new(arena);
+    struct sim_plan_text text = plan_text(arena, TINY_PLAN "topology=h100:1x8 model_parallel_submesh=1,2");
+    struct sim_plan plan;
+    struct base_error error;
+    assert_ok(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, false, &plan, &error), &error);
+    text.values[SIM_SUBMESH] = "1,2,0";
+    assert_fails(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, false, &plan, &error), BASE_INPUT, &error, "model_parallel_submesh");
+    sim_cache_free(cache);
+}
+
 /* ---- the step walked through, iteration by iteration ---- */
 
 struct walk {
@@ -1349,6 +1387,8 @@ static void plan_documents_are_refused_with_what_would_do(struct base_arena *are
 }
 
 static const struct test tests[] = {
+    TEST(a_mistake_made_again_is_answered_alike_and_costs_no_memory),
+    TEST(a_refused_submesh_is_not_taken_for_one_that_was_accepted),
     TEST(liveness_of_a_chain),
     TEST(liveness_in_place),
     TEST(liveness_stores_between_contractions),
