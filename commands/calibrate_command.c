@@ -89,17 +89,20 @@ static double typical_step_s(struct base_arena *arena, const struct base_json *r
     if (!steps || steps->kind != BASE_JSON_ARRAY || !steps->count) return number_of(base_json_get(run, "time"), "step_s");
     double *sorted = base_new(arena, double, steps->count);
     int count = 0;
-    for (const struct base_json *step = steps->child; step; step = step->next) sorted[count++] = step->kind == BASE_JSON_NUMBER ? step->number : (double)NAN;
+    for (const struct base_json *step = steps->child; step; step = step->next) {
+        if (step->kind != BASE_JSON_NUMBER) return NAN;
+        sorted[count++] = step->number;
+    }
     qsort(sorted, (size_t)count, sizeof *sorted, by_value);
     return (sorted[(count - 1) / 2] + sorted[count / 2]) / 2;
 }
 
-static int64_t device_count(const struct base_json *run)
+static bool has_many_devices(const struct base_json *run)
 {
-    int64_t devices = 1;
     const struct base_json *mesh = base_json_get(run, "mesh");
-    for (const struct base_json *axis = mesh && mesh->kind == BASE_JSON_OBJECT ? mesh->child : NULL; axis; axis = axis->next) devices *= axis->number > 0 ? (int64_t)axis->number : 1;
-    return devices;
+    for (const struct base_json *axis = mesh ? mesh->child : NULL; axis; axis = axis->next)
+        if (axis->number > 1) return true;
+    return false;
 }
 
 static enum base_status read_run(struct base_arena *arena, const char *path, struct measured *measured, struct base_error *error)
@@ -112,7 +115,7 @@ static enum base_status read_run(struct base_arena *arena, const char *path, str
     const struct base_json *plan = run->kind == BASE_JSON_OBJECT ? base_json_get(run, "plan") : NULL, *ranks = plan ? base_json_get(run, "rank_count") : NULL;
     struct sim_measurement row = {.place = path};
     if (!plan || !base_json_get(run, "loss")) return base_fail(error, BASE_INPUT, "%s: is no run; `meshwright run PLAN --json --out RUN.json` writes one", path);
-    if (ranks && ranks->number == 0 && device_count(run) > 1)
+    if (ranks && ranks->number == 0 && has_many_devices(run))
         return base_fail(error, BASE_INPUT, "%s: its devices ran one after the other in one process, which says little of them together; run it without --in-process", path);
     if (sim_plan_from_json(arena, plan, &row.plan, error) != BASE_OK) return base_fail_in(error, "%s: plan", path);
     double step_s = typical_step_s(arena, run), mean_s = number_of(base_json_get(run, "time"), "step_s"), communication_s = number_of(base_json_get(run, "time"), "communication_s");

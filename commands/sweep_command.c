@@ -4,12 +4,18 @@
 #include "sim/sim.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 enum { ADDED_COLUMNS = 5, PROGRESS_ROWS = 1000 };
 
 static const char *const added[ADDED_COLUMNS] = {"predicted_step_s", "predicted_tokens_per_s", "predicted_peak_memory_bytes", "predicted_fits", "error"};
+
+/* What was measured of a row; plots/comparison_table.c reads the same columns within the same bounds. */
+enum measured { STEP, TOKENS, MEMORY, OUT_OF_MEMORY, MEASURED_COUNT };
+static const struct { const char *column; double high; } measured[MEASURED_COUNT] = {
+    [STEP] = {"measured_step_s", 1e12}, [TOKENS] = {"measured_tokens_per_s", 1e18}, [MEMORY] = {"measured_peak_memory_bytes", 1e18}, [OUT_OF_MEMORY] = {"measured_oom", 1},
+};
 
 struct sweep {
     struct commands_context *context;
@@ -18,7 +24,7 @@ struct sweep {
     bool to_file;
     struct base_text *out;          /* the table, where it goes to stdout */
     int key_columns[SIM_KEY_COUNT], copied[4096], copied_count;
-    int measured_step, measured_tokens, measured_memory, measured_oom, id;
+    int measured[MEASURED_COUNT], id;
     struct reports_accuracy accuracy;
     struct base_arena row_arena;
 };
@@ -31,10 +37,7 @@ static enum base_status find_columns(struct sweep *s, struct base_error *error)
         if (s->key_columns[required[i]] < 0)
             return base_fail(error, BASE_INPUT, "%s: line 1: the column %s is missing; a sweep needs model, topology, batch_size and targets_length", s->csv.path, sim_key_names[required[i]]);
     s->id = base_csv_column(&s->csv, "id");
-    s->measured_step = base_csv_column(&s->csv, "measured_step_s");
-    s->measured_tokens = base_csv_column(&s->csv, "measured_tokens_per_s");
-    s->measured_memory = base_csv_column(&s->csv, "measured_peak_memory_bytes");
-    s->measured_oom = base_csv_column(&s->csv, "measured_oom");
+    for (int m = 0; m < MEASURED_COUNT; m++) s->measured[m] = base_csv_column(&s->csv, measured[m].column);
     for (int c = 0; c < s->csv.column_count && c < BASE_COUNT(s->copied); c++) {
         bool ours = false;
         for (int i = 0; i < ADDED_COLUMNS; i++) ours = ours || !strcmp(s->csv.names[c], added[i]);
@@ -53,21 +56,37 @@ static void put_header(struct sweep *s, struct base_text *line)
     base_put(line, "\n");
 }
 
-static double number_or_nan(const char *text)
+/* NaN where nothing was measured: tables of other programs write nothing, NaN or 0. What is no number is said at the end. */
+static double read_measured(struct sweep *s, enum measured which)
 {
-    char *end;
-    double value = strtod(text, &end);
-    return *text && !*end ? value : (double)NAN;
+    const char *cell = base_csv_field(&s->csv, s->measured[which]);
+    double value = NAN;
+    struct base_error why;
+    if (!*cell || !strcasecmp(cell, "nan") || s->csv.field_count != s->csv.column_count) return NAN;
+    enum base_status status = base_parse_double(cell, measured[which].column, 0, measured[which].high, &value, &why);
+    if (status == BASE_OK && which == OUT_OF_MEMORY && value > 0 && value < 1) status = base_fail(&why, BASE_INPUT, "%s: %.60s is neither 0 nor 1", measured[which].column, cell);
+    if (status != BASE_OK) reports_accuracy_unread(&s->accuracy, s->csv.line_number, why.text);
+    return status != BASE_OK || (value <= 0 && which != OUT_OF_MEMORY) ? (double)NAN : value;
+}
+
+/* Target tokens of a step; NaN where the plan does not say them. */
+static double step_tokens(const struct sim_plan_text *plan)
+{
+    struct base_error ignored;
+    double batch, length;
+    bool said = base_parse_double(plan->values[SIM_BATCH_SIZE], "", 1, 1e12, &batch, &ignored) == BASE_OK &&
+                base_parse_double(plan->values[SIM_TARGETS_LENGTH], "", 1, 1e12, &length, &ignored) == BASE_OK;
+    return said ? batch * length : (double)NAN;
 }
 
 static void note_accuracy(struct sweep *s, const struct sim_plan_text *plan, const struct sim_prediction *prediction, bool predicted, const char *why)
 {
     struct reports_row row = {.id = base_csv_field(&s->csv, s->id), .model = plan->values[SIM_MODEL], .topology = plan->values[SIM_TOPOLOGY], .predicted = predicted, .error = why};
-    row.measured_step_s = number_or_nan(base_csv_field(&s->csv, s->measured_step));
-    row.measured_tokens_per_s = number_or_nan(base_csv_field(&s->csv, s->measured_tokens));
-    row.measured_peak_memory_bytes = number_or_nan(base_csv_field(&s->csv, s->measured_memory));
-    const char *oom = base_csv_field(&s->csv, s->measured_oom);
-    row.measured_oom = *oom == '1' ? 1 : *oom == '0' ? 0 : -1;
+    double step_s = read_measured(s, STEP), tokens_per_s = read_measured(s, TOKENS), oom = read_measured(s, OUT_OF_MEMORY);
+    row.measured_step_s = isnan(step_s) ? step_tokens(plan) / tokens_per_s : step_s;
+    row.measured_tokens_per_s = isnan(tokens_per_s) ? step_tokens(plan) / step_s : tokens_per_s;
+    row.measured_peak_memory_bytes = read_measured(s, MEMORY);
+    row.measured_oom = isnan(oom) ? -1 : oom > 0;
     if (predicted) row.prediction = *prediction;
     for (int k = 0; k < SIM_KEY_COUNT; k++) row.plan.values[k] = plan->values[k];
     reports_accuracy_add(&s->accuracy, &row);
@@ -114,20 +133,19 @@ static void sweep_row(struct sweep *s, struct base_text *line)
 static enum base_status sweep_rows(struct sweep *s, struct base_error *error)
 {
     struct base_text line = {.arena = s->context->arena};
+    bool wanted = s->to_file || !s->context->json; /* else the summary alone is */
     put_header(s, &line);
     for (bool more = true;;) {
         BASE_TRY(base_csv_next(&s->csv, &more, error));
         if (more) sweep_row(s, &line);
         base_arena_reset(&s->row_arena);
-        if (s->to_file && (line.length > 1 << 16 || !more)) {
-            fwrite(line.data, 1, line.length, s->output.file);
-            line.length = 0;
-        }
+        if (s->to_file && (line.length > 1 << 16 || !more)) fwrite(line.data, 1, line.length, s->output.file);
+        if (!wanted || (s->to_file && line.length > 1 << 16)) line.length = 0;
         if (!more) break;
         int64_t done = s->accuracy.row_count;
         if (s->context->progress && done % PROGRESS_ROWS == 0) s->context->progress(s->context->progress_where, "rows", done, 0);
     }
-    if (!s->to_file) base_put_bytes(s->out, line.data, line.length);
+    if (!s->to_file && wanted) base_put_bytes(s->out, line.data, line.length);
     return BASE_OK;
 }
 

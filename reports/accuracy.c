@@ -79,8 +79,13 @@ void reports_accuracy_add(struct reports_accuracy *a, const struct reports_row *
     if (row->measured_step_s > 0 || row->measured_oom >= 0) keep(a, row);
 }
 
-/* Spearman's rank correlation of predicted and measured tokens/s within groups: pairs in the same order less pairs in
- * the other, over all (Kendall's tau), which needs no ranks and says the same. */
+void reports_accuracy_unread(struct reports_accuracy *a, int64_t line_number, const char *why)
+{
+    if (!a->unread_count++) snprintf(a->first_unread, sizeof a->first_unread, "line %lld: %.160s", (long long)line_number, why);
+}
+
+/* Kendall's rank correlation of predicted and measured tokens/s within groups: pairs in the same order less pairs in the
+ * other, over all. */
 static double pair_order(const struct reports_accuracy *a, int64_t *pairs)
 {
     int64_t same = 0, other = 0;
@@ -177,6 +182,9 @@ void reports_accuracy_text(const struct reports_accuracy *a, const char *path, s
     if (a->verdict_count)
         base_putf(out, "  memory verdicts: %lld of %lld right; %lld of %lld out-of-memory rows recognised; %lld wrongly said to fit\n", (long long)a->verdict_right_count,
                   (long long)a->verdict_count, (long long)a->oom_right_count, (long long)a->oom_count, (long long)a->false_fit_count);
+    if (a->unread_count)
+        base_putf(out, "  not counted: %lld measured %s (%s%s)\n", (long long)a->unread_count, a->unread_count == 1 ? "cell that is no number" : "cells that are no numbers",
+                  a->unread_count == 1 ? "" : "the first: ", a->first_unread);
     base_putf(out, "  written: %s\n", path);
 }
 
@@ -189,40 +197,33 @@ static void put_mean(struct base_json_writer *w, const char *key, double sum, in
     else base_json_put_null(w);
 }
 
-static void put_count(struct base_json_writer *w, const char *key, int64_t count)
-{
-    base_json_key(w, key);
-    base_json_put_int(w, count);
-}
-
 void reports_accuracy_json(const struct reports_accuracy *a, bool compact, struct base_text *out)
 {
     struct base_json_writer w = {.text = out, .compact = compact};
     int64_t pairs;
     double order = pair_order(a, &pairs);
     base_json_open(&w, '{');
-    put_count(&w, "row_count", a->row_count);
-    put_count(&w, "predicted_count", a->row_count - a->unpredicted_count);
-    put_count(&w, "measured_step_count", a->step_count);
+    base_json_member_int(&w, "row_count", a->row_count);
+    base_json_member_int(&w, "predicted_count", a->row_count - a->unpredicted_count);
+    base_json_member_int(&w, "measured_step_count", a->step_count);
     put_mean(&w, "step_mean_absolute_error_frac", a->step_error_sum, a->step_count);
     put_mean(&w, "step_bias_frac", a->step_bias_sum, a->step_count);
     put_mean(&w, "peak_memory_mean_absolute_error_frac", a->memory_error_sum, a->memory_count);
     put_mean(&w, "rank_correlation", order * (double)pairs, pairs);
-    put_count(&w, "verdict_count", a->verdict_count);
-    put_count(&w, "verdict_right_count", a->verdict_right_count);
-    put_count(&w, "oom_count", a->oom_count);
-    put_count(&w, "oom_right_count", a->oom_right_count);
-    put_count(&w, "false_fit_count", a->false_fit_count);
+    base_json_member_int(&w, "verdict_count", a->verdict_count);
+    base_json_member_int(&w, "verdict_right_count", a->verdict_right_count);
+    base_json_member_int(&w, "oom_count", a->oom_count);
+    base_json_member_int(&w, "oom_right_count", a->oom_right_count);
+    base_json_member_int(&w, "false_fit_count", a->false_fit_count);
+    base_json_member_int(&w, "unread_count", a->unread_count);
     base_json_key(&w, "groups");
     base_json_open(&w, '[');
     for (int i = 0; i < a->group_count; i++) {
         const struct reports_group *g = &a->groups[i];
         base_json_open_inline(&w, '{');
-        base_json_key(&w, "model");
-        base_json_put_string(&w, g->model);
-        base_json_key(&w, "topology");
-        base_json_put_string(&w, g->topology);
-        put_count(&w, "measured_step_count", g->count);
+        base_json_member_string(&w, "model", g->model);
+        base_json_member_string(&w, "topology", g->topology);
+        base_json_member_int(&w, "measured_step_count", g->count);
         put_mean(&w, "step_mean_absolute_error_frac", g->error_sum, g->count);
         put_mean(&w, "step_bias_frac", g->bias_sum, g->count);
         base_json_close(&w, '}');

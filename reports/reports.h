@@ -81,9 +81,12 @@ struct reports_accuracy {
     struct reports_group { const char *model, *topology; int64_t count; double error_sum, bias_sum; } groups[REPORTS_MOST_GROUPS];
     int group_count;
     char first_error[400];
+    int64_t unread_count;         /* cells of measured columns that are no number */
+    char first_unread[200];
 };
 void reports_accuracy_begin(struct reports_accuracy *accuracy, struct base_arena *arena);
 void reports_accuracy_add(struct reports_accuracy *accuracy, const struct reports_row *row);
+void reports_accuracy_unread(struct reports_accuracy *accuracy, int64_t line_number, const char *why);
 void reports_accuracy_text(const struct reports_accuracy *accuracy, const char *path, struct base_text *out);
 void reports_accuracy_json(const struct reports_accuracy *accuracy, bool compact, struct base_text *out);
 

@@ -1,0 +1,1 @@
+meshwright sweep plans.csv --json | head -n 2
