@@ -37,7 +37,7 @@ static enum base_status read_layout(struct base_arena *arena, const struct base_
     int64_t batch_size = 0;
     if (!topology) return base_fail(error, BASE_USAGE, "--topology is missing: --topology v4-512 would do");
     BASE_TRY(commands_mesh_request(arguments, &request, error));
-    if (batch) BASE_TRY(base_parse_int(batch, "--batch-size", 0, LARGEST_BATCH, &batch_size, error));
+    if (batch) BASE_TRY(base_parse_int(batch, "--batch-size", 1, LARGEST_BATCH, &batch_size, error));
     BASE_TRY(topo_parse(arena, topology, &out->topology, error));
     BASE_TRY(find_data_axis(arena, base_argument(arguments, "--logical-axis-rules"), request.ici_count > 0 && request.dcn_count > 0, &out->data_axis, error));
     BASE_TRY(topo_mesh_build(arena, &out->topology, &request, false, &out->mesh, error));
@@ -96,7 +96,7 @@ static const char *sequences(struct base_arena *arena, const struct topo_data_la
 static void layout_text(const struct reading *reading, struct base_text *out)
 {
     const struct topo_data_layout *layout = &reading->layout;
-    base_putf(out, "%s: %d devices on %d host%s, mesh", reading->topology.name, reading->mesh.device_count, layout->process_count, layout->process_count == 1 ? "" : "s");
+    base_putf(out, "%s: %d device%s on %d host%s, mesh", reading->topology.name, reading->mesh.device_count, reading->mesh.device_count == 1 ? "" : "s", layout->process_count, layout->process_count == 1 ? "" : "s");
     for (int i = 0; i < reading->mesh.axis_count; i++) base_putf(out, "%s %s %d", i ? " x" : "", reading->mesh.axes[i], reading->mesh.shape[i]);
     base_putf(out, "\nthe batch is sharded over %s", joined_axes(out->arena, &reading->data_axis));
     if (layout->has_batch_size)

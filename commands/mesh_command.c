@@ -98,7 +98,7 @@ static const char *coordinate_names(const struct topo_topology *topology, const 
 
 static void mesh_text(const struct topo_topology *topology, const struct topo_mesh *mesh, struct base_text *out)
 {
-    base_putf(out, "%s: %d devices\nmesh:", topology->name, mesh->device_count);
+    base_putf(out, "%s: %d device%s\nmesh:", topology->name, mesh->device_count, mesh->device_count == 1 ? "" : "s");
     for (int i = 0; i < mesh->axis_count; i++) base_putf(out, "%s %s %d", i ? " x" : "", mesh->axes[i], mesh->shape[i]);
     base_put(out, "\n");
     if (mesh->submesh_count) {

@@ -26,9 +26,10 @@ enum base_status commands_read_gin(struct commands_context *context, const char 
 {
     struct model_gin *gin;
     BASE_TRY(model_gin_read(context->arena, path, search_path, &gin, error));
-    BASE_TRY(sim_plan_from_gin(gin, out, error));
+    enum base_status status = sim_plan_from_gin(gin, out, error);
+    /* On an error, too: what was passed over is often why. */
     for (int i = 0; i < gin->note_count; i++) commands_note(context, gin->notes[i]);
-    return BASE_OK;
+    return status;
 }
 
 enum base_status commands_read_plan(struct commands_context *context, const char *path, const char *search_path, struct sim_plan_text *out, struct base_error *error)

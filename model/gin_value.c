@@ -72,13 +72,19 @@ static size_t name_length(const char *at)
     return length;
 }
 
+static enum base_status refuse_name(const struct model_gin_reader *reader, struct base_error *error)
+{
+    size_t length = strcspn(reader->at, "\r\n");
+    return model_gin_fail(reader, error, "a name is needed where \"%.*s\" stands; as in network.T5Config.emb_dim = 512", (int)(length < 20 ? length : 20), reader->at);
+}
+
 enum base_status model_gin_read_name(struct model_gin_reader *reader, const char **scope, const char **name, struct base_error *error)
 {
     const char *start = reader->at, *slash = NULL;
     struct base_arena *arena = reader->gin->arena;
     for (;;) {
         size_t length = name_length(reader->at);
-        if (!length) return model_gin_fail(reader, error, "a name is needed where \"%.20s\" stands; as in network.T5Config.emb_dim = 512", reader->at);
+        if (!length) return refuse_name(reader, error);
         reader->at += length;
         if (*reader->at == '/') slash = reader->at;
         if (*reader->at != '/' && *reader->at != '.') break;

@@ -177,7 +177,7 @@ static void text_writes_doubles_short_and_exact(struct base_arena *arena)
 {
     static const struct { double value; const char *want; } rows[] = {
         {0.1, "0.1"}, {1.0 / 3, "0.3333333333333333"}, {0.1 + 0.2, "0.30000000000000004"}, {1e6, "1000000"}, {-2.5, "-2.5"}, {0.0, "0"},
-        {-0.0, "-0"}, {1e22, "1e+22"}, {275e12, "275000000000000"}, {1e-9, "1e-09"}};
+        {-0.0, "-0"}, {1e22, "1e+22"}, {2e15, "2000000000000000"}, {9007199254740992.0, "9007199254740992"}, {275e12, "275000000000000"}, {1e-9, "1e-09"}};
     for (int i = 0; i < BASE_COUNT(rows); i++) {
         struct base_text text = {.arena = arena};
         base_put_double(&text, rows[i].value);

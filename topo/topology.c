@@ -295,12 +295,18 @@ static enum base_status apply_override(struct topo_topology *topology, const cha
 /* "key=value,key=value", taken apart in place. */
 static enum base_status apply_overrides(struct topo_topology *topology, char *list, struct base_error *error)
 {
+    unsigned given = 0;
     for (char *item = list, *next; item; item = next) {
         char *comma = strchr(item, ','), *equals = strchr(item, '=');
         next = comma ? comma + 1 : NULL;
         if (comma) *comma = '\0';
         if (!equals || (comma && equals > comma)) return base_fail(error, BASE_INPUT, "\"@%.40s\" has no value; @key=value,key=value would do", item);
         *equals = '\0';
+        for (int i = 0; i < BASE_COUNT(overrides); i++) {
+            if (strcmp(overrides[i].key, item) != 0) continue;
+            if (given >> i & 1u) return base_fail(error, BASE_INPUT, "%s: stands there twice; keep one", item);
+            given |= 1u << i;
+        }
         BASE_TRY(apply_override(topology, item, equals + 1, error));
     }
     return BASE_OK;

@@ -1,0 +1,1 @@
+meshwright import t5_11b.json
