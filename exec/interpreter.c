@@ -134,12 +134,20 @@ static void copy_value(const struct exec_machine *machine, int from, char *const
     }
 }
 
+/* A loop over all layers but the first tells which layer it is at, too. */
+static void set_index(struct exec_machine *machine, int size, int64_t index)
+{
+    machine->index[size] = index;
+    if (size == MODEL_LATER_ENCODER_LAYERS) machine->index[MODEL_ENCODER_LAYERS] = index + 1;
+    if (size == MODEL_LATER_DECODER_LAYERS) machine->index[MODEL_DECODER_LAYERS] = index + 1;
+}
+
 static void hand_on(struct exec_machine *machine, const int *from, const int *to, int count, int size, int64_t next_index)
 {
     char *sources[MODEL_MAX_CARRIES][EXEC_MOST_DEVICES];
     for (int c = 0; c < count; c++)
         for (int device = machine->first_device; device < machine->end_device; device++) sources[c][device] = exec_address(machine, from[c], device);
-    machine->index[size] = next_index;
+    set_index(machine, size, next_index);
     for (int c = 0; c < count; c++) copy_value(machine, from[c], sources[c], to[c]);
 }
 
@@ -156,7 +164,8 @@ static void run_loop(struct exec_machine *machine, int at)
         bool last = i + 1 == count;
         hand_on(machine, end->inputs, last ? end->outputs : begin->outputs, end->input_count, begin->trips, last ? index : next);
     }
-    machine->index[begin->trips] = before;
+    set_index(machine, begin->trips, before);
+    if (begin->trips != (int)begin->op->trips) machine->index[begin->op->trips] = 0; /* the first layer stands outside the loop */
 }
 
 static void run_range(struct exec_machine *machine, int from, int to)

@@ -75,6 +75,12 @@ static void mark_cotangent(struct builder *builder, int cotangent, int primal)
     tensor->category = parameter ? MODEL_GRADIENT : MODEL_TEMPORARY;
 }
 
+/* The transpose of a constraint is the same constraint on the cotangent. */
+static void constrain_like(struct builder *builder, int cotangent, int primal)
+{
+    if (model_builder_get(builder, primal)->constrained) builder->program->tensors[cotangent].constrained = true;
+}
+
 /* ---- remat ---- */
 
 static int need(struct pass *pass, int tensor);
@@ -90,6 +96,7 @@ static int remake(struct pass *pass, int tensor)
     struct model_tensor *made = &builder->program->tensors[copy];
     made->like = model_builder_get(builder, tensor)->like;
     made->from_producer = model_builder_get(builder, tensor)->from_producer;
+    made->constrained = model_builder_get(builder, tensor)->constrained;
     op.outputs[0] = copy;
     op.phase = MODEL_BACKWARD;
     op.needed = false;
@@ -270,6 +277,7 @@ static void transpose_op(struct pass *pass, const struct model_op *op)
     }
     int cotangent = op->output_count ? pass->builder->cotangent[op->outputs[0]] : -1;
     if (cotangent < 0) return; /* nothing downstream asks for it */
+    constrain_like(pass->builder, cotangent, op->outputs[0]);
     if (op->kind == MODEL_EINSUM) transpose_einsum(pass, op, cotangent);
     if (op->kind == MODEL_RESHAPE) transpose_reshape(pass, op, cotangent);
     if (op->kind != MODEL_MAP) return;
@@ -320,6 +328,7 @@ static void transpose_loop(struct pass *outer, const struct model_op *op)
     mark_cotangent(builder, in, x->out);
     builder->cotangent[x->out] = in;
     transpose_block(&pass, forward_count);
+    constrain_like(builder, builder->cotangent[x->in], x->in);
     builder->block = outer_block;
     builder->layers = MODEL_ONE;
 

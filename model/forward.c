@@ -31,6 +31,19 @@ static const char *with_letters(struct builder *builder, const char *pattern, ch
     return text;
 }
 
+/* T5X's network constrains this activation to the sharding of its logical axes. */
+static int constrained(struct builder *builder, int tensor)
+{
+    builder->program->tensors[tensor].constrained = true;
+    return tensor;
+}
+
+/* The scanned network does so with its residual stream and its norms; the others leave those to propagation. */
+static int constrained_if_scanned(struct builder *builder, int tensor)
+{
+    return builder->config->scan_layers ? constrained(builder, tensor) : tensor;
+}
+
 /* ---- parameters ---- */
 
 static void note_stacked_shape(struct builder *builder, struct builder_parameter *parameter, const struct model_tensor *tensor, int layers_dim)
@@ -150,7 +163,7 @@ static int key_or_value(struct builder *builder, const char *scope, const char *
     int kernel = weight(builder, path, grouped ? "ei" : "ej", grouped ? "egd" : "ehd");
     const char *equation = with_letters(builder, grouped ? "bqe,egd->bqgd" : "bqe,ehd->bqhd", source_letter, key);
     const char *declared = with_letters(builder, grouped ? "bkgd" : "bkhd", source_letter, key);
-    int projected = contract(builder, name, equation, declared, builder->dtype, role, source, kernel);
+    int projected = constrained(builder, contract(builder, name, equation, declared, builder->dtype, role, source, kernel));
     if (!grouped) return projected;
     const char *repeat = with_letters(builder, "bkgd->bkhd", source_letter, key);
     return apply(builder, MODEL_RESHAPE, MODEL_REPEAT, base_print(builder->arena, "%s repeated", name), repeat, NULL, builder->dtype, MODEL_ROLE_FUSED, projected, -1, -1, -1);
@@ -201,6 +214,7 @@ static int attention(struct builder *builder, const struct attention *a)
     const char *scope = a->name;
     int query_kernel = weight(builder, base_print(builder->arena, "%s/query/kernel", scope), "ej", "ehd");
     int query = contract(builder, base_print(builder->arena, "%s/query", scope), with_letters(builder, "bqe,ehd->bqhd", a->query, a->key), NULL, builder->dtype, MODEL_ROLE_QUERY_KEY, a->query_source, query_kernel);
+    constrained(builder, query);
     int key = key_or_value(builder, scope, "key", a->key_source, a->key_from, a->key, MODEL_ROLE_QUERY_KEY);
     int value = key_or_value(builder, scope, "value", a->key_source, a->key_from, a->key, MODEL_ROLE_VALUE);
     int context = attention_core(builder, a, query, key, value);
@@ -219,13 +233,15 @@ static int mlp(struct builder *builder, int x, char length)
     }
     const char *gate = with_letters(builder, count == 1 ? "bqf->bqf" : "bqf,bqf->bqf", length, length);
     int activated = apply(builder, MODEL_MAP, MODEL_GATE, "mlp/activation", gate, NULL, builder->dtype, MODEL_ROLE_FUSED, hidden[0], hidden[1], -1, -1);
+    constrained(builder, activated);
     int kernel = weight(builder, "mlp/wo/kernel", "fe", "fe");
     return contract(builder, "mlp/wo", with_letters(builder, "bqf,fe->bqe", length, length), NULL, builder->dtype, MODEL_ROLE_PROJECTION, activated, kernel);
 }
 
 static int add(struct builder *builder, const char *name, int a, int b, char length)
 {
-    return apply(builder, MODEL_MAP, MODEL_ADD, name, with_letters(builder, "bqe,bqe->bqe", length, length), NULL, builder->dtype, MODEL_ROLE_PROJECTION, a, b, -1, -1);
+    int sum = apply(builder, MODEL_MAP, MODEL_ADD, name, with_letters(builder, "bqe,bqe->bqe", length, length), NULL, builder->dtype, MODEL_ROLE_PROJECTION, a, b, -1, -1);
+    return constrained_if_scanned(builder, sum);
 }
 
 /* x + sublayer(norm(x)), for each sublayer of the stack; a parallel block has one norm for both. */
@@ -234,18 +250,18 @@ static int layer(struct builder *builder, const struct stack *stack, int x)
     bool decoder = stack->decoder, scanned = builder->config->scan_layers;
     int relpos = scanned ? relative_position_bias(builder, stack->query, stack->key, decoder) : stack->relpos;
     struct attention self = {decoder ? "self_attention" : "attention", -1, -1, stack->query, stack->query, stack->key, stack->tokens, stack->tokens, relpos, decoder};
-    int normed = norm(builder, decoder ? "pre_self_attention_layer_norm" : "pre_attention_layer_norm", x, stack->query);
+    int normed = constrained_if_scanned(builder, norm(builder, decoder ? "pre_self_attention_layer_norm" : "pre_attention_layer_norm", x, stack->query));
     self.query_source = self.key_source = normed;
     int out = attention(builder, &self);
     if (builder->config->parallel_block) return add(builder, "residual", add(builder, "parallel sum", out, mlp(builder, normed, stack->query), stack->query), x, stack->query);
-    x = add(builder, "self_attention residual", x, out, stack->query);
+    x = add(builder, "self_attention residual", out, x, stack->query);
     if (stack->encoded >= 0) {
-        normed = norm(builder, "pre_cross_attention_layer_norm", x, stack->query);
+        normed = constrained_if_scanned(builder, norm(builder, "pre_cross_attention_layer_norm", x, stack->query));
         struct attention cross = {"encoder_decoder_attention", normed, stack->encoded, stack->query, 'l', 'm', stack->tokens, stack->encoded_tokens, -1, false};
-        x = add(builder, "encoder_decoder_attention residual", x, attention(builder, &cross), stack->query);
+        x = add(builder, "encoder_decoder_attention residual", attention(builder, &cross), x, stack->query);
     }
-    normed = norm(builder, "pre_mlp_layer_norm", x, stack->query);
-    return add(builder, "mlp residual", x, mlp(builder, normed, stack->query), stack->query);
+    normed = constrained_if_scanned(builder, norm(builder, "pre_mlp_layer_norm", x, stack->query));
+    return add(builder, "mlp residual", mlp(builder, normed, stack->query), x, stack->query);
 }
 
 /* A loop over the layers that carries the residual stream, then the stack's last norm. */
@@ -257,6 +273,7 @@ static int run_stack(struct builder *builder, const struct stack *stack, int x)
     builder->layers = stack->layers;
     builder->scope = base_print(builder->arena, "%s/layers", stack->name);
     int in = model_builder_tensor(builder, model_builder_name(builder, "input"), labels, builder->dtype, MODEL_ACTIVATION, MODEL_ROLE_LAYER_INPUT);
+    constrained_if_scanned(builder, in);
     int out = layer(builder, stack, in);
     builder->block = outer;
     builder->layers = MODEL_ONE;
@@ -280,7 +297,7 @@ static int feature(struct builder *builder, const char *name, char length)
     int given = model_builder_tensor(builder, base_print(builder->arena, "batch/%s", name), sliced ? whole : rows, MODEL_INT32, MODEL_INPUT, MODEL_ROLE_STATISTIC);
     if (!sliced) return given;
     const char *equation = base_print(builder->arena, "%s->%s", whole, rows);
-    return apply(builder, MODEL_SLICE, MODEL_NO_FUNCTION, base_print(builder->arena, "microbatch/%s", name), equation, NULL, MODEL_INT32, MODEL_ROLE_STATISTIC, given, -1, -1, -1);
+    return constrained(builder, apply(builder, MODEL_SLICE, MODEL_NO_FUNCTION, base_print(builder->arena, "microbatch/%s", name), equation, NULL, MODEL_INT32, MODEL_ROLE_STATISTIC, given, -1, -1, -1));
 }
 
 /* Each lookup casts the table for itself, as T5X's module does each time that it is called. */

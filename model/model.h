@@ -264,7 +264,7 @@ enum base_status model_factor(const struct model_adafactor *options, int rank, c
 enum model_size {
     MODEL_ONE, MODEL_BATCH /* of one microbatch */, MODEL_GLOBAL_BATCH, MODEL_INPUTS_LENGTH, MODEL_TARGETS_LENGTH, MODEL_EMBED, MODEL_HEADS, MODEL_KV_HEADS,
     MODEL_HEAD_DIM, MODEL_JOINED_KV, MODEL_JOINED_KV_HEADS /* num_kv_heads * head_dim */, MODEL_MLP, MODEL_VOCAB, MODEL_RELPOS_BUCKETS,
-    MODEL_ENCODER_LAYERS, MODEL_DECODER_LAYERS, MODEL_MICROBATCHES, MODEL_SIZE_COUNT
+    MODEL_ENCODER_LAYERS, MODEL_DECODER_LAYERS, MODEL_LATER_ENCODER_LAYERS /* all but the first */, MODEL_LATER_DECODER_LAYERS, MODEL_MICROBATCHES, MODEL_SIZE_COUNT
 };
 
 /* Logical axis names of dimensions, as T5X's models use them. */
@@ -300,6 +300,7 @@ struct model_tensor {
     enum model_category category;
     enum model_role role;
     int like;                /* sharded like this tensor (a gradient like its primal), or -1 */
+    bool constrained;        /* T5X asks for the sharding that its axes have; other activations get theirs by propagation */
     bool from_producer;      /* sharded as its producer's operand is (casts and reshapes of parameters) */
     int block;               /* where it is made; persistent tensors: -1 */
     int layers;              /* enum model_size of how many of it exist (one a layer), or MODEL_ONE */

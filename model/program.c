@@ -215,6 +215,7 @@ void model_sizes(const struct model_config *config, int64_t batch, int64_t micro
         [MODEL_TARGETS_LENGTH] = targets_length, [MODEL_EMBED] = config->emb_dim, [MODEL_HEADS] = heads, [MODEL_KV_HEADS] = kv_heads,
         [MODEL_HEAD_DIM] = head_dim, [MODEL_JOINED_KV] = heads * head_dim, [MODEL_JOINED_KV_HEADS] = kv_heads * head_dim, [MODEL_MLP] = config->mlp_dim,
         [MODEL_VOCAB] = config->vocab_size, [MODEL_RELPOS_BUCKETS] = RELPOS_BUCKETS, [MODEL_ENCODER_LAYERS] = config->num_encoder_layers,
-        [MODEL_DECODER_LAYERS] = config->num_decoder_layers, [MODEL_MICROBATCHES] = microbatches};
+        [MODEL_DECODER_LAYERS] = config->num_decoder_layers,
+        [MODEL_LATER_ENCODER_LAYERS] = config->num_encoder_layers > 0 ? config->num_encoder_layers - 1 : 0, [MODEL_LATER_DECODER_LAYERS] = config->num_decoder_layers - 1, [MODEL_MICROBATCHES] = microbatches};
     memcpy(sizes, filled, sizeof filled);
 }

@@ -198,6 +198,7 @@ void model_builder_finish_gradient(struct builder *builder, struct builder_param
     struct model_tensor *gradient = &builder->program->tensors[parameter->gradient];
     gradient->category = MODEL_GRADIENT;
     gradient->like = parameter->tensor;
+    gradient->constrained = true; /* T5X's param_with_axes constrains the parameter where it is used */
     bool stacked = parameter->layers_dim >= 0;
     if (builder->options.microbatches) {
         int inputs[] = {parameter->accumulator, parameter->gradient};

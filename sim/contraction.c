@@ -184,7 +184,7 @@ static char contracted_on_one_side(struct place *p, unsigned axis)
     unsigned other = other_axis(axis);
     int side = label_with(c, 0, axis) ? 0 : 1;
     char letter = label_with(c, side, axis);
-    if (!letter || label_with(c, 1 - side, axis) || !is_contracted(c, letter) || p->wanted[axis] || !is_settled(c, other)) return 0;
+    if (!letter || label_with(c, 1 - side, axis) || !is_contracted(c, letter) || p->wanted[axis] || (mesh_size(p->extents, other) > 1 && !is_settled(c, other))) return 0;
     struct sim_shape gathered = c->shapes[side], result = c->shapes[2];
     int keeps = dim_of(c, side, c->label[other]), there = dim_of(c, 2, c->label[other]);
     memset(gathered.spec, 0, sizeof gathered.spec);

@@ -1,8 +1,7 @@
-/* From a program to what one device does. Every tensor has the sharding that the axis rules give its logical axes
- * (gradients that of their primal). For each operation, each mesh axis is given to one label of the operation; operands
- * that are sharded otherwise are gathered or moved, those that are not sharded are sliced for nothing; a label that is
- * contracted leaves a partial sum, which is reduced where it is first used. */
-#include "sim/sharded.h"
+/* From a program to what one device does. Propagation gives every tensor a sharding; here each operation is put where its
+ * result is: operands that are sharded otherwise are gathered or moved, those that are sharded less are sliced for nothing;
+ * a label that is contracted leaves a partial sum, which is reduced where it is first used. */
+#include "sim/propagation.h"
 
 #include <string.h>
 
@@ -14,9 +13,11 @@ struct partitioner {
     const struct sim_sharding_options *options;
     struct sim_sharded *out;
     struct base_error *error;
-    int *current;                       /* value of each tensor, or -1 */
-    unsigned char (*wanted)[MODEL_MAX_RANK]; /* sharding of each tensor by rules; wanted_known tells which are worked out */
-    bool *wanted_known;
+    struct sim_shardings shardings;
+    unsigned char (*computed)[MODEL_MAX_RANK], (*used)[MODEL_MAX_RANK], (*kept)[MODEL_MAX_RANK], (*space)[MODEL_MAX_RANK]; /* the same, a byte a dimension, by slot */
+    int *current;                       /* value of each tensor, or -1, by slot */
+    int instance;                       /* of the layers that are being partitioned */
+    int block;
     int loop;
     struct copy { int from, to; } copies[MOST_COPIES]; /* resharded values that may serve again */
     int copy_count;
@@ -79,87 +80,32 @@ static struct sim_op *new_op(struct partitioner *p, enum sim_op_kind kind, const
     return op;
 }
 
-/* ---- the sharding that a tensor wants ---- */
+/* ---- the sharding that propagation gave a tensor ---- */
 
-static unsigned axis_bit(const char *name)
+static int slot_of(const struct partitioner *p, int tensor)
 {
-    return !strcmp(name, "data") ? SIM_DATA : !strcmp(name, "model") ? SIM_TENSOR : 0;
+    int block = tensor_of(p, tensor)->block;
+    return block >= 0 && p->shardings.is_layer[block] ? p->instance * p->program->tensor_count + tensor : tensor;
 }
 
-/* Mesh axes of one device shard nothing: they would only add collectives of one. */
-static unsigned live(const struct partitioner *p, unsigned axes)
+static const unsigned char *used_as(const struct partitioner *p, int tensor)
 {
-    return axes & ~(unsigned)((p->options->one[0] ? SIM_DATA : 0) | (p->options->one[1] ? SIM_TENSOR : 0));
+    return p->used[slot_of(p, tensor)];
 }
 
-/* Scores have the length twice; no annotation could say that, and the second stays unsharded. */
-static void axis_names(const struct model_tensor *tensor, const char **names)
+static const unsigned char *computed_as(const struct partitioner *p, int tensor)
 {
-    for (int i = 0; i < tensor->rank; i++) {
-        names[i] = tensor->given_axes ? tensor->given_axes[i] : model_axis_name((enum model_axis)tensor->axes[i]);
-        for (int j = 0; j < i && names[i] && !tensor->given_axes; j++)
-            if (tensor->axes[j] == tensor->axes[i]) names[i] = NULL;
-    }
+    return p->computed[slot_of(p, tensor)];
 }
 
-static bool is_residual_stream(const struct model_tensor *tensor)
+static int *current(const struct partitioner *p, int tensor)
 {
-    return tensor->rank == 3 && tensor->axes[0] == MODEL_AXIS_BATCH && tensor->axes[1] == MODEL_AXIS_LENGTH && tensor->axes[2] == MODEL_AXIS_EMBED && tensor->block >= 0;
+    return &p->current[slot_of(p, tensor)];
 }
 
-static enum base_status resolve(struct partitioner *p, const struct model_tensor *tensor, unsigned char *wanted)
+static void unpack(sim_spec spec, unsigned char *out)
 {
-    const char *names[MODEL_MAX_RANK];
-    struct model_axes spec[MODEL_MAX_RANK];
-    axis_names(tensor, names);
-    BASE_TRY(model_resolve(p->options->rules, names, tensor->rank, MODEL_AXIS_IS_UNSHARDED, spec, NULL, p->error));
-    unsigned used = 0;
-    for (int i = 0; i < tensor->rank; i++) {
-        wanted[i] = 0;
-        for (int j = 0; j < spec[i].count; j++) wanted[i] |= (unsigned char)axis_bit(spec[i].names[j]);
-        used |= wanted[i];
-        wanted[i] = (unsigned char)live(p, wanted[i]);
-    }
-    if (p->options->sequence_parallel && is_residual_stream(tensor) && !(used & SIM_TENSOR)) wanted[1] |= (unsigned char)live(p, SIM_TENSOR);
-    return BASE_OK;
-}
-
-/* JAX demands that state divides evenly. */
-static bool divides(const struct partitioner *p, int size)
-{
-    const struct sim_extents *extents = &p->options->extents;
-    return !extents->sizes || extents->sizes[size] % extents->mesh[0] == 0;
-}
-
-/* ZeRO: the first dimension that the data axis can still cut. */
-static void add_data_axis(struct partitioner *p, const struct model_tensor *tensor, unsigned char *wanted)
-{
-    unsigned used = 0;
-    for (int i = 0; i < tensor->rank; i++) used |= wanted[i];
-    if (used & SIM_DATA) return;
-    for (int i = 0; i < tensor->rank; i++) {
-        if (wanted[i] || !divides(p, tensor->dims[i])) continue;
-        wanted[i] = (unsigned char)live(p, SIM_DATA);
-        return;
-    }
-}
-
-static enum base_status want(struct partitioner *p, int tensor)
-{
-    const struct model_tensor *t = tensor_of(p, tensor);
-    unsigned char *wanted = p->wanted[tensor];
-    if (p->wanted_known[tensor]) return BASE_OK;
-    if (t->like >= 0) {
-        BASE_TRY(want(p, t->like));
-        memcpy(wanted, p->wanted[t->like], sizeof p->wanted[0]);
-    } else {
-        BASE_TRY(resolve(p, t, wanted));
-    }
-    bool state = t->category == MODEL_OPTIMIZER_STATE && t->like >= 0, accumulated = t->category == MODEL_GRADIENT && t->block < 0;
-    enum sim_optimizer_partitioning zero = p->options->optimizer_partitioning;
-    if ((state && zero != SIM_REPLICATED) || (accumulated && zero == SIM_STATE_AND_GRADIENTS_OVER_DATA)) add_data_axis(p, t, wanted);
-    p->wanted_known[tensor] = true;
-    return BASE_OK;
+    for (int d = 0; d < MODEL_MAX_RANK; d++) out[d] = (unsigned char)sim_spec_of_dim(spec, d);
 }
 
 /* ---- collectives ---- */
@@ -224,11 +170,9 @@ static int reshard(struct partitioner *p, const struct model_op *why, int value,
     return value;
 }
 
-/* Sums a partial value over its axes. Where the result wants one of them on a dimension, that is a reduce-scatter if the
- * compiler has the pass; the partitioner itself emits an all-reduce, of which each device keeps its slice. */
+/* Sums a partial value over its axes. Where the result wants one of them on a dimension, each device keeps its slice. */
 static int reduce(struct partitioner *p, const struct model_op *why, int value, const unsigned char *to)
 {
-    bool scatters = p->options->reduce_scatter && !p->options->as_partitioned;
     for (unsigned axis = 1; axis < SIM_AXES; axis <<= 1) {
         const struct sim_value *v = &p->out->values[value];
         if (!(v->partial & axis)) continue;
@@ -238,7 +182,7 @@ static int reduce(struct partitioner *p, const struct model_op *why, int value, 
         for (int i = 0; i < rank && to; i++)
             if ((to[i] & axis) && slices(spec[i], spec[i] | axis)) kept = i;
         if (kept >= 0) spec[kept] |= (unsigned char)axis;
-        value = communicate(p, why, kept >= 0 && scatters ? SIM_REDUCE_SCATTER : SIM_ALL_REDUCE, (int)axis, value, spec, v->partial & ~axis);
+        value = communicate(p, why, SIM_ALL_REDUCE, (int)axis, value, spec, v->partial & ~axis);
     }
     return value;
 }
@@ -247,7 +191,7 @@ static int find_copy(const struct partitioner *p, int from, const unsigned char 
 {
     for (int i = p->copy_count - 1; i >= 0; i--) {
         const struct sim_value *to = &p->out->values[p->copies[i].to];
-        bool serves = p->copies[i].from == from && to->loop == p->loop;
+        bool serves = p->copies[i].from == from && (to->loop == p->loop || tensor_of(p, to->tensor)->layers == MODEL_ONE); /* else it is one layer's */
         for (int d = 0; serves && d < rank_of(p, from); d++) serves = slices(to->spec[d], spec[d]);
         if (serves) return p->copies[i].to;
     }
@@ -291,80 +235,10 @@ static int dim_of(const char *letters, char letter)
     return at && letter ? (int)(at - letters) : -1;
 }
 
-/* How one mesh axis shards the operands and the wanted result of an operation. */
-struct use {
-    char contracted_by_all;   /* a label that is summed over and sharded in every operand that has it */
-    char wanted;              /* the result's label that wants it */
-    char contracted_by_some;
-    char natural;             /* a label of the result that an operand has sharded */
-};
-
-static struct use survey(const struct partitioner *p, const struct model_op *op, const int *inputs, const unsigned char *wanted, unsigned axis)
-{
-    struct use use = {0};
-    for (int i = 0; op->output_labels[i] && wanted; i++)
-        if (wanted[i] & axis) use.wanted = op->output_labels[i];
-    for (int i = 0; i < op->input_count; i++) {
-        const struct sim_value *value = &p->out->values[inputs[i]];
-        for (int d = 0; op->input_labels[i][d]; d++) {
-            char letter = op->input_labels[i][d];
-            if (!(value->spec[d] & axis)) continue;
-            if (dim_of(op->output_labels, letter) >= 0) {
-                use.natural = letter;
-                continue;
-            }
-            bool all = true;
-            for (int j = 0; j < op->input_count; j++) {
-                int other = dim_of(op->input_labels[j], letter);
-                all = all && (other < 0 || (p->out->values[inputs[j]].spec[other] & axis));
-            }
-            if (all && op->kind != MODEL_SLICE) use.contracted_by_all = letter;
-            else if (op->kind != MODEL_SLICE) use.contracted_by_some = letter;
-        }
-    }
-    return use;
-}
-
-/* Which label gets a mesh axis. A sum over a label that all operands have sharded costs least. Then the result decides.
- * A label that only some operands have sharded is summed over, too: the others are sliced for nothing. */
-static char choose(const struct use *use)
-{
-    if (use->contracted_by_all) return use->contracted_by_all;
-    if (use->wanted) return use->wanted;
-    if (use->contracted_by_some) return use->contracted_by_some;
-    return use->natural;
-}
-
 static void spec_for(struct sim_op *op, const char *letters, unsigned char *spec)
 {
     memset(spec, 0, MODEL_MAX_RANK);
     for (int i = 0; letters[i]; i++) spec[i] = find_label(op, letters[i])->axes;
-}
-
-static bool shards(const unsigned char *spec, unsigned axis)
-{
-    for (int i = 0; i < MODEL_MAX_RANK; i++)
-        if (spec[i] & axis) return true;
-    return false;
-}
-
-/* Sums that only meet other sums need no reduction yet: a + b of two partial sums is a partial sum. Which operations
- * may wait is what the compiler's passes decide. */
-static bool may_stay_partial(const struct partitioner *p, const struct model_op *op, const int *inputs)
-{
-    const struct sim_sharding_options *o = p->options;
-    if (o->as_partitioned) return false;
-    const struct sim_value *first = &p->out->values[inputs[0]];
-    if (op->kind == MODEL_MAP && op->function == MODEL_ADD) {
-        const struct sim_value *second = &p->out->values[inputs[1]];
-        bool alike = first->partial && first->partial == second->partial && !memcmp(first->spec, second->spec, sizeof first->spec);
-        bool accumulates = o->hoist_gradient_all_reduce && tensor_of(p, op->outputs[0])->category == MODEL_GRADIENT && first->partial == SIM_DATA && !shards(p->wanted[op->outputs[0]], SIM_DATA);
-        return alike && (o->reassociate_all_reduce || accumulates);
-    }
-    /* A gradient on its way into an accumulator that is whole on every data shard: the accumulator is reduced after the loop. */
-    bool passes = (op->kind == MODEL_MAP && op->function == MODEL_CAST) || (op->kind == MODEL_RESHAPE && op->function == MODEL_NO_FUNCTION);
-    bool gradient = tensor_of(p, op->outputs[0])->category == MODEL_GRADIENT;
-    return passes && gradient && o->hoist_gradient_all_reduce && first->partial == SIM_DATA && !shards(p->wanted[op->outputs[0]], SIM_DATA);
 }
 
 static void einsum_roles(struct sim_op *op, const struct model_op *source)
@@ -377,39 +251,49 @@ static void einsum_roles(struct sim_op *op, const struct model_op *source)
     }
 }
 
-/* The result as it was computed, then as it is wanted. A partial sum stays one until somebody uses it. */
-static enum base_status finish_output(struct partitioner *p, const struct model_op *source, int op_index, unsigned partial, bool bind_to_wanted)
+/* A cast to a wider type is done where its constraint wants it: what moves is the narrower operand. So is a slice. */
+static const unsigned char *done_as(const struct partitioner *p, const struct model_op *source)
+{
+    int in = source->inputs[0], out = source->outputs[0];
+    bool widens = source->kind == MODEL_MAP && source->function == MODEL_CAST && model_dtype_bytes(tensor_of(p, out)->dtype) > model_dtype_bytes(tensor_of(p, in)->dtype);
+    return widens || source->kind == MODEL_SLICE ? used_as(p, out) : computed_as(p, out);
+}
+
+/* The result as it was computed, then as propagation has it. A partial sum stays one until somebody uses it. */
+static void finish_output(struct partitioner *p, const struct model_op *source, int op_index, unsigned partial)
 {
     int tensor = source->outputs[0];
-    unsigned char computed[MODEL_MAX_RANK];
-    spec_for(&p->out->ops[op_index], source->output_labels, computed);
-    int value = new_value(p, tensor, computed, partial);
+    unsigned char spec[MODEL_MAX_RANK];
+    spec_for(&p->out->ops[op_index], source->output_labels, spec);
+    int value = new_value(p, tensor, spec, partial);
     struct sim_op *op = &p->out->ops[op_index];
     op->outputs[op->output_count++] = value;
     p->out->values[value].definition = op_index;
-    if (bind_to_wanted && !partial) value = reshard(p, source, value, p->wanted[tensor]);
-    p->current[tensor] = value;
-    return BASE_OK;
+    if (!partial) value = reshard(p, source, value, done_as(p, source));
+    *current(p, tensor) = value;
 }
 
-static void partial_inputs(struct partitioner *p, const struct model_op *source, int *inputs)
+/* How the operation that is being partitioned finds a tensor: what a forward loop left to the backward loop is stacked. */
+static const unsigned char *found_as(const struct partitioner *p, int tensor)
 {
-    for (int i = 0; i < source->input_count; i++) {
-        const struct sim_value *value = &p->out->values[inputs[i]];
-        if (!value->partial) continue;
-        const unsigned char *wanted = p->wanted[value->tensor];
-        bool own = inputs[i] == p->current[source->inputs[i]] && value->loop == p->loop;
-        inputs[i] = ready(p, source, inputs[i], wanted);
-        if (own) p->current[source->inputs[i]] = inputs[i]; /* whoever comes later, in the backward loop too, finds the sum */
+    int block = tensor_of(p, tensor)->block;
+    return block >= 0 && block != p->block && !p->shardings.is_layer[block] ? p->kept[tensor] : used_as(p, tensor);
+}
+
+/* A tensor as its users find it: summed, and past its constraint. Whoever comes later, in the backward loop too, finds the sum. */
+static int settled(struct partitioner *p, const struct model_op *why, int tensor)
+{
+    int value = *current(p, tensor);
+    const struct sim_value *v = &p->out->values[value];
+    if (v->partial) {
+        bool own = v->loop == p->loop;
+        value = ready(p, why, value, computed_as(p, tensor));
+        if (own) *current(p, tensor) = value;
     }
+    return ready(p, why, value, found_as(p, tensor));
 }
 
 /* ---- contractions (contraction.c says where their axes go) ---- */
-
-static struct sim_shape shape_of_value(const struct partitioner *p, int value)
-{
-    return p->out->shapes[p->out->values[value].shape];
-}
 
 /* The copy of an operand that the steps make; made once however many contractions ask. */
 static int take_steps(struct partitioner *p, const struct model_op *source, int operand, int value, const struct sim_contraction *contraction)
@@ -429,18 +313,17 @@ static int take_steps(struct partitioner *p, const struct model_op *source, int 
 }
 
 /* Gives the operation's labels their axes and moves its operands; returns the axes of the partial sum. */
-static unsigned place_contraction(struct partitioner *p, const struct model_op *source, int *inputs, const unsigned char *wanted, struct sim_op *draft)
+static unsigned place_contraction(struct partitioner *p, const struct model_op *source, int *inputs, struct sim_op *draft)
 {
-    struct sim_contraction c = {.letters = {source->input_labels[0], source->input_labels[1], source->output_labels}, .free = !wanted};
+    struct sim_contraction c = {.letters = {source->input_labels[0], source->input_labels[1], source->output_labels}};
     unsigned partial = 0;
-    for (int i = 0; i < 2; i++) {
-        c.shapes[i] = shape_of_value(p, inputs[i]);
-        c.adapts[i] = tensor_of(p, source->inputs[i])->from_producer; /* casts and reshapes of a parameter carry no annotation */
+    for (int i = 0; i < 3; i++) {
+        int tensor = i < 2 ? source->inputs[i] : source->outputs[0];
+        const struct model_tensor *t = tensor_of(p, tensor);
+        c.shapes[i] = (struct sim_shape){.rank = (unsigned char)t->rank, .layers = MODEL_ONE, .dtype = t->dtype};
+        memcpy(c.shapes[i].dims, t->dims, sizeof c.shapes[i].dims);
+        memcpy(c.shapes[i].spec, i < 2 ? found_as(p, tensor) : computed_as(p, tensor), sizeof c.shapes[i].spec);
     }
-    const struct model_tensor *result = tensor_of(p, source->outputs[0]);
-    c.shapes[2] = (struct sim_shape){.rank = (unsigned char)result->rank, .layers = MODEL_ONE, .dtype = result->dtype};
-    memcpy(c.shapes[2].dims, result->dims, sizeof c.shapes[2].dims);
-    if (wanted) memcpy(c.shapes[2].spec, wanted, (size_t)result->rank);
     sim_contract(&p->options->extents, &c);
     for (unsigned axis = 1; axis < SIM_AXES - 1; axis++) {
         if (!c.label[axis]) continue;
@@ -451,52 +334,33 @@ static unsigned place_contraction(struct partitioner *p, const struct model_op *
     return partial;
 }
 
-/* Everything else: the labels by survey, the operands made ready. */
-static unsigned place_labels(struct partitioner *p, const struct model_op *source, int *inputs, const unsigned char *wanted, struct sim_op *draft)
+/* Everything else is done as its result is sharded, a reduction as what it reduces. */
+static unsigned place_labels(struct partitioner *p, const struct model_op *source, int *inputs, struct sim_op *draft)
 {
+    bool reduces = source->kind == MODEL_REDUCE;
+    const char *letters = reduces ? source->input_labels[0] : source->output_labels;
+    const unsigned char *spec = !reduces ? done_as(p, source) : source->input_count > 1 ? p->space[slot_of(p, source->outputs[0])] : found_as(p, source->inputs[0]);
     unsigned partial = 0;
-    for (unsigned axis = 1; axis < SIM_AXES; axis <<= 1) {
-        struct use use = survey(p, source, inputs, wanted, axis);
-        char letter = choose(&use);
-        if (!letter) continue;
-        find_label(draft, letter)->axes |= (unsigned char)axis;
-        if (dim_of(source->output_labels, letter) < 0) partial |= axis;
+    for (int d = 0; letters[d]; d++) {
+        find_label(draft, letters[d])->axes = spec[d];
+        if (reduces && dim_of(source->output_labels, letters[d]) < 0) partial |= spec[d];
     }
     for (int i = 0; i < source->input_count; i++) {
-        unsigned char spec[MODEL_MAX_RANK];
-        spec_for(draft, source->input_labels[i], spec);
-        inputs[i] = ready(p, source, inputs[i], spec);
+        unsigned char own[MODEL_MAX_RANK];
+        spec_for(draft, source->input_labels[i], own);
+        inputs[i] = ready(p, source, inputs[i], own);
     }
     return partial;
-}
-
-/* A partial sum that may wait passes through as it is. */
-static void place_carried(struct partitioner *p, const struct model_op *source, const int *inputs, struct sim_op *draft)
-{
-    const struct sim_value *value = &p->out->values[inputs[0]];
-    for (int d = 0; source->input_labels[0][d]; d++) find_label(draft, source->input_labels[0][d])->axes |= value->spec[d];
 }
 
 static enum base_status partition_compute(struct partitioner *p, const struct model_op *source)
 {
     int inputs[MODEL_MAX_INPUTS], tensor = source->outputs[0];
-    for (int i = 0; i < source->input_count; i++) {
-        BASE_TRY(want(p, source->inputs[i]));
-        inputs[i] = p->current[source->inputs[i]];
-    }
-    const struct model_tensor *t = tensor_of(p, tensor);
-    BASE_TRY(want(p, tensor));
-    unsigned carried = source->input_count && may_stay_partial(p, source, inputs) ? p->out->values[inputs[0]].partial : 0;
-    if (!carried) partial_inputs(p, source, inputs);
-
+    for (int i = 0; i < source->input_count; i++) inputs[i] = settled(p, source, source->inputs[i]);
     struct sim_op draft = {.label_count = 0};
     for (int i = 0; i < source->input_count; i++) collect_labels(&draft, source->input_labels[i], tensor_of(p, source->inputs[i]));
-    collect_labels(&draft, source->output_labels, t);
-    const unsigned char *wanted = t->from_producer ? NULL : p->wanted[tensor];
-    unsigned partial = carried;
-    if (carried) place_carried(p, source, inputs, &draft);
-    else if (source->kind == MODEL_EINSUM) partial = place_contraction(p, source, inputs, wanted, &draft);
-    else partial = place_labels(p, source, inputs, wanted, &draft);
+    collect_labels(&draft, source->output_labels, tensor_of(p, tensor));
+    unsigned partial = source->kind == MODEL_EINSUM ? place_contraction(p, source, inputs, &draft) : place_labels(p, source, inputs, &draft);
     struct sim_op *op = new_op(p, SIM_COMPUTE, source);
     int index = p->out->op_count - 1;
     memcpy(op->labels, draft.labels, sizeof op->labels);
@@ -504,8 +368,8 @@ static enum base_status partition_compute(struct partitioner *p, const struct mo
     op->input_count = source->input_count;
     memcpy(op->inputs, inputs, sizeof op->inputs);
     if (source->kind == MODEL_EINSUM) einsum_roles(op, source);
-    if (t->from_producer) spec_for(op, source->output_labels, p->wanted[tensor]);
-    return finish_output(p, source, index, partial, !t->from_producer && !carried);
+    finish_output(p, source, index, partial);
+    return BASE_OK;
 }
 
 /* Splitting j into h and d, joining them, repeating a group of heads: the outer letter carries the shards. */
@@ -526,24 +390,32 @@ static unsigned reshaped_axes(const struct model_op *source, const unsigned char
     return dim < 0 ? 0 : spec[dim];
 }
 
+/* The operand's sharding that makes the result's. */
+static void before_reshape(const struct model_op *source, const unsigned char *spec, unsigned char *out)
+{
+    memset(out, 0, MODEL_MAX_RANK);
+    for (int d = 0; source->output_labels[d]; d++)
+        for (int i = 0; source->input_labels[0][i]; i++) {
+            unsigned char one[MODEL_MAX_RANK] = {0};
+            one[i] = 1;
+            if (reshaped_axes(source, one, source->output_labels[d])) out[i] = spec[d];
+        }
+}
+
 static enum base_status partition_reshape(struct partitioner *p, const struct model_op *source)
 {
-    int tensor = source->outputs[0], input = p->current[source->inputs[0]];
+    int tensor = source->outputs[0];
     const struct model_tensor *t = tensor_of(p, tensor);
-    BASE_TRY(want(p, tensor));
-    BASE_TRY(want(p, source->inputs[0]));
-    bool stays = may_stay_partial(p, source, &input);
-    if (!stays) input = ready(p, source, input, p->out->values[input].partial ? p->wanted[source->inputs[0]] : p->out->values[input].spec);
-    unsigned char spec[MODEL_MAX_RANK] = {0};
+    unsigned char needed[MODEL_MAX_RANK], spec[MODEL_MAX_RANK] = {0};
+    before_reshape(source, computed_as(p, tensor), needed);
+    int input = ready(p, source, settled(p, source, source->inputs[0]), needed);
     for (int i = 0; i < t->rank; i++) spec[i] = (unsigned char)reshaped_axes(source, p->out->values[input].spec, source->output_labels[i]);
-    int value = new_value(p, tensor, spec, p->out->values[input].partial);
+    int value = new_value(p, tensor, spec, 0);
     struct sim_op *op = new_op(p, SIM_COMPUTE, source);
     op->inputs[op->input_count++] = input;
     op->outputs[op->output_count++] = value;
     p->out->values[value].definition = p->out->op_count - 1;
-    if (t->from_producer) memcpy(p->wanted[tensor], spec, sizeof spec);
-    else if (!stays) value = reshard(p, source, value, p->wanted[tensor]);
-    p->current[tensor] = value;
+    *current(p, tensor) = reshard(p, source, value, computed_as(p, tensor));
     return BASE_OK;
 }
 
@@ -555,32 +427,29 @@ static enum base_status partition_update(struct partitioner *p, const struct mod
     unsigned char spec[MODEL_MAX_RANK] = {0};
     const struct model_tensor *first = tensor_of(p, source->inputs[0]);
     for (int i = 0; i < source->input_count; i++) {
-        BASE_TRY(want(p, source->inputs[i]));
-        inputs[i] = p->current[source->inputs[i]];
+        inputs[i] = *current(p, source->inputs[i]);
         bool same_shape = !strcmp(source->input_labels[i], source->input_labels[0]) && tensor_of(p, source->inputs[i])->block < 0;
-        for (int d = 0; same_shape && d < first->rank; d++) spec[d] |= p->wanted[source->inputs[i]][d];
+        for (int d = 0; same_shape && d < first->rank; d++) spec[d] |= used_as(p, source->inputs[i])[d];
     }
-    bool accumulate = source->function == MODEL_ACCUMULATE, partial = accumulate && p->options->hoist_gradient_all_reduce && p->out->values[inputs[1]].partial == SIM_DATA && !shards(spec, SIM_DATA);
     for (int i = 0; i < source->input_count; i++) {
         bool same_shape = !strcmp(source->input_labels[i], source->input_labels[0]);
         unsigned char own[MODEL_MAX_RANK];
-        memcpy(own, same_shape ? spec : p->wanted[source->inputs[i]], sizeof own);
-        inputs[i] = partial && i < 2 ? reshard(p, source, inputs[i], own) : ready(p, source, inputs[i], own);
+        memcpy(own, same_shape ? spec : used_as(p, source->inputs[i]), sizeof own);
+        inputs[i] = ready(p, source, inputs[i], own);
     }
     struct sim_op *op = new_op(p, SIM_COMPUTE, source);
     op->input_count = source->input_count;
     memcpy(op->inputs, inputs, sizeof op->inputs);
     op->output_count = source->output_count;
-    for (int i = 0; i < source->output_count; i++) op->outputs[i] = p->current[source->outputs[i]];
-    if (partial) p->out->values[p->current[source->outputs[0]]].partial = p->out->values[inputs[1]].partial;
+    for (int i = 0; i < source->output_count; i++) op->outputs[i] = *current(p, source->outputs[i]);
     unsigned missing = 0;
-    for (int d = 0; d < first->rank; d++) missing |= (unsigned)(spec[d] & ~p->wanted[source->inputs[0]][d]);
-    if (!missing || accumulate) return BASE_OK;
+    for (int d = 0; d < first->rank; d++) missing |= (unsigned)(spec[d] & ~used_as(p, source->inputs[0])[d]);
+    if (!missing || source->function == MODEL_ACCUMULATE) return BASE_OK;
     int slice = new_value(p, source->inputs[0], spec, 0);
     p->out->values[slice].persistent = false;
     p->out->values[slice].definition = p->out->op_count - 1;
     p->out->ops[p->out->op_count - 1].outputs[0] = slice;
-    int whole = reshard(p, source, slice, p->wanted[source->inputs[0]]);
+    int whole = reshard(p, source, slice, used_as(p, source->inputs[0]));
     p->out->values[whole].persistent = true;
     return BASE_OK;
 }
@@ -591,37 +460,54 @@ static enum base_status partition_block(struct partitioner *p, int block);
 
 static void bind(struct partitioner *p, int tensor, const unsigned char *spec)
 {
-    p->current[tensor] = new_value(p, tensor, spec, 0);
+    *current(p, tensor) = new_value(p, tensor, spec, 0);
 }
 
-/* What goes round a loop has one sharding: the wanted one, at its start, inside and at its end. */
-static enum base_status partition_loop(struct partitioner *p, const struct model_op *source)
+/* A value in exactly this sharding, if need be by a copy of a slice. */
+static int exactly(struct partitioner *p, const struct model_op *why, int value, const unsigned char *spec)
 {
-    for (int i = 0; i < source->carry_count; i++) {
-        int init = source->carries[i].init;
-        BASE_TRY(want(p, init));
-        p->current[init] = ready(p, source, p->current[init], p->wanted[init]);
-    }
+    value = ready(p, why, value, spec);
+    int tensor = p->out->values[value].tensor;
+    const struct model_tensor *t = tensor_of(p, tensor);
+    if (!memcmp(p->out->values[value].spec, spec, (size_t)t->rank)) return value;
+    struct model_op *cut = base_new(p->arena, struct model_op, 1);
+    *cut = (struct model_op){.kind = MODEL_MAP, .function = MODEL_CAST, .name = why->name, .phase = why->phase, .input_count = 1, .output_count = 1, .inputs = {tensor}, .outputs = {tensor}};
+    memcpy(cut->input_labels[0], t->labels, sizeof cut->input_labels[0]);
+    memcpy(cut->output_labels, t->labels, sizeof cut->output_labels);
+    int result = new_value(p, tensor, spec, 0);
+    p->out->values[result].dtype = p->out->values[value].dtype;
+    p->out->values[result].persistent = false;
+    struct sim_op *op = new_op(p, SIM_COMPUTE, cut);
+    collect_labels(op, t->labels, t);
+    for (int d = 0; d < t->rank; d++) find_label(op, t->labels[d])->axes = spec[d];
+    op->inputs[op->input_count++] = value;
+    op->outputs[op->output_count++] = result;
+    p->out->values[result].definition = p->out->op_count - 1;
+    return result;
+}
+
+/* What goes round a loop has one sharding: at its start, inside and at its end; once round, it may end in another. */
+static enum base_status partition_loop(struct partitioner *p, const struct model_op *source, enum model_size trips, int *carried)
+{
+    bool once = p->options->extents.sizes && p->options->extents.sizes[trips] == 1 && trips != source->trips;
+    for (int i = 0; i < source->carry_count; i++) carried[i] = exactly(p, source, carried[i], computed_as(p, source->carries[i].in));
     struct sim_op *begin = new_op(p, SIM_LOOP_BEGIN, source);
-    int begin_index = p->out->op_count - 1, outer = p->loop, copies = p->copy_count;
-    begin->trips = (int)source->trips;
-    for (int i = 0; i < source->carry_count; i++) begin->inputs[begin->input_count++] = p->current[source->carries[i].init];
+    int begin_index = p->out->op_count - 1, outer = p->loop, copies = p->copy_count, ins[MODEL_MAX_CARRIES];
+    begin->trips = (int)trips;
+    for (int i = 0; i < source->carry_count; i++) begin->inputs[begin->input_count++] = carried[i];
     p->loop = begin_index;
     for (int i = 0; i < source->carry_count; i++) {
-        BASE_TRY(want(p, source->carries[i].in));
-        bind(p, source->carries[i].in, p->out->values[p->current[source->carries[i].init]].spec);
-        p->out->ops[begin_index].outputs[p->out->ops[begin_index].output_count++] = p->current[source->carries[i].in];
+        bind(p, source->carries[i].in, p->out->values[carried[i]].spec);
+        p->out->ops[begin_index].outputs[p->out->ops[begin_index].output_count++] = *current(p, source->carries[i].in);
     }
     BASE_TRY(partition_block(p, source->body));
-    int ins[MODEL_MAX_CARRIES];
     for (int i = 0; i < source->carry_count; i++) {
         int out = source->carries[i].out;
-        BASE_TRY(want(p, out));
-        p->current[out] = ready(p, source, p->current[out], p->wanted[source->carries[i].in]);
-        ins[i] = p->current[out];
+        ins[i] = settled(p, source, out);
+        if (!once) ins[i] = exactly(p, source, ins[i], computed_as(p, source->carries[i].in));
     }
     struct sim_op *end = new_op(p, SIM_LOOP_END, source);
-    end->trips = (int)source->trips;
+    end->trips = (int)trips;
     end->match = begin_index;
     end->loop = outer;
     for (int i = 0; i < source->carry_count; i++) end->inputs[end->input_count++] = ins[i];
@@ -630,18 +516,47 @@ static enum base_status partition_loop(struct partitioner *p, const struct model
     p->loop = outer;
     p->copy_count = copies;
     for (int i = 0; i < source->carry_count; i++) {
-        bind(p, source->carries[i].result, p->out->values[ins[i]].spec);
-        p->out->values[p->current[source->carries[i].result]].definition = end_index;
+        carried[i] = new_value(p, source->carries[i].result, p->out->values[ins[i]].spec, 0);
+        p->out->values[carried[i]].definition = end_index;
         struct sim_op *closing = &p->out->ops[end_index];
-        closing->outputs[closing->output_count++] = p->current[source->carries[i].result];
+        closing->outputs[closing->output_count++] = carried[i];
     }
+    return BASE_OK;
+}
+
+/* The layers of a stack: one loop, or the first layer by itself and a loop over the rest. */
+static enum base_status partition_layers(struct partitioner *p, const struct model_op *source, int *carried)
+{
+    int order[SIM_INSTANCES] = {SIM_FIRST_LAYER, SIM_LATER_LAYERS};
+    if (source->reversed) order[0] = SIM_LATER_LAYERS, order[1] = SIM_FIRST_LAYER;
+    for (int turn = 0; turn < SIM_INSTANCES; turn++) {
+        p->instance = order[turn];
+        if (p->instance == SIM_LATER_LAYERS) {
+            BASE_TRY(partition_loop(p, source, source->trips == MODEL_ENCODER_LAYERS ? MODEL_LATER_ENCODER_LAYERS : MODEL_LATER_DECODER_LAYERS, carried));
+            continue;
+        }
+        for (int i = 0; i < source->carry_count; i++) *current(p, source->carries[i].in) = ready(p, source, carried[i], computed_as(p, source->carries[i].in));
+        BASE_TRY(partition_block(p, source->body));
+        for (int i = 0; i < source->carry_count; i++) carried[i] = settled(p, source, source->carries[i].out);
+    }
+    p->instance = SIM_LATER_LAYERS;
+    return BASE_OK;
+}
+
+static enum base_status partition_repeated(struct partitioner *p, const struct model_op *source)
+{
+    int carried[MODEL_MAX_CARRIES];
+    for (int i = 0; i < source->carry_count; i++) carried[i] = settled(p, source, source->carries[i].init);
+    bool peeled = p->shardings.is_layer[source->body] && p->shardings.first_differs[source->trips];
+    BASE_TRY(peeled ? partition_layers(p, source, carried) : partition_loop(p, source, source->trips, carried));
+    for (int i = 0; i < source->carry_count; i++) *current(p, source->carries[i].result) = carried[i];
     return BASE_OK;
 }
 
 static enum base_status partition_op(struct partitioner *p, const struct model_op *source)
 {
     switch (source->kind) {
-    case MODEL_LOOP: return partition_loop(p, source);
+    case MODEL_LOOP: return partition_repeated(p, source);
     case MODEL_RESHAPE: return partition_reshape(p, source);
     case MODEL_UPDATE: return partition_update(p, source);
     case MODEL_EINSUM:
@@ -667,9 +582,9 @@ static void finish_results(struct partitioner *p, const struct model_block *bloc
     for (int i = 0; i < block->op_count; i++) {
         const struct model_op *op = &block->ops[i];
         for (int o = 0; o < op->output_count; o++) {
-            int value = p->current[op->outputs[o]];
+            int value = *current(p, op->outputs[o]);
             if (p->out->values[value].persistent || !p->out->values[value].partial || is_used(p, value)) continue;
-            p->current[op->outputs[o]] = ready(p, op, value, p->wanted[op->outputs[o]]);
+            *current(p, op->outputs[o]) = ready(p, op, ready(p, op, value, computed_as(p, op->outputs[o])), used_as(p, op->outputs[o]));
         }
     }
 }
@@ -677,15 +592,18 @@ static void finish_results(struct partitioner *p, const struct model_block *bloc
 static enum base_status partition_block(struct partitioner *p, int block)
 {
     const struct model_block *b = &p->program->blocks[block];
+    int outer = p->block;
+    p->block = block;
     for (int i = 0; i < b->op_count; i++) BASE_TRY(partition_op(p, &b->ops[i]));
     finish_results(p, b);
+    p->block = outer;
     return BASE_OK;
 }
 
 static enum base_status hold(struct partitioner *p, int tensor)
 {
     struct sim_sharded *out = p->out;
-    struct sim_shape whole = out->shapes[out->values[p->current[tensor]].shape];
+    struct sim_shape whole = out->shapes[out->values[*current(p, tensor)].shape];
     whole.layers = (unsigned char)p->program->tensors[tensor].layers;
     if (out->persistent_count == BASE_COUNT(out->persistent_shapes)) return base_fail(p->error, BASE_INTERNAL, "more than %d persistent tensors", out->persistent_count);
     out->persistent_shapes[out->persistent_count] = sim_shape_of(p->arena, out, &whole);
@@ -693,37 +611,43 @@ static enum base_status hold(struct partitioner *p, int tensor)
     return BASE_OK;
 }
 
-/* The pass that moves gradient all-reduces behind the loop adds up in a new buffer there and keeps the accumulator that
- * the program had, to which it adds the reduced sum (openxla/xla while_loop_all_reduce_code_motion.h). So there are two. */
-static bool has_twin(const struct partitioner *p, int tensor)
-{
-    const struct model_tensor *t = &p->program->tensors[tensor];
-    return t->category == MODEL_GRADIENT && p->options->hoist_gradient_all_reduce && !p->options->one[0] && !shards(p->wanted[tensor], SIM_DATA);
-}
-
 static enum base_status bind_persistent(struct partitioner *p)
 {
     for (int i = 0; i < p->program->tensor_count; i++) {
-        p->current[i] = -1;
         if (p->program->tensors[i].block >= 0) continue;
-        BASE_TRY(want(p, i));
-        bind(p, i, p->wanted[i]);
+        bind(p, i, used_as(p, i));
         BASE_TRY(hold(p, i));
-        if (has_twin(p, i)) BASE_TRY(hold(p, i));
     }
     return BASE_OK;
+}
+
+static void take_shardings(struct partitioner *p)
+{
+    int tensors = p->program->tensor_count, slots = SIM_INSTANCES * tensors;
+    p->current = base_new(p->arena, int, slots);
+    p->computed = base_alloc(p->arena, (size_t)slots, sizeof *p->computed);
+    p->used = base_alloc(p->arena, (size_t)slots, sizeof *p->used);
+    p->space = base_alloc(p->arena, (size_t)slots, sizeof *p->space);
+    p->kept = base_alloc(p->arena, (size_t)tensors, sizeof *p->kept);
+    for (int i = 0; i < slots; i++) {
+        p->current[i] = -1;
+        unpack(p->shardings.computed[i], p->computed[i]);
+        unpack(p->shardings.used[i], p->used[i]);
+        unpack(p->shardings.space[i], p->space[i]);
+        if (i < tensors) unpack(p->shardings.kept[i], p->kept[i]);
+    }
 }
 
 enum base_status sim_partition(struct base_arena *arena, const struct model_program *program, const struct sim_sharding_options *options,
                                struct sim_sharded *out, struct base_error *error)
 {
+    struct partitioner *p = base_new(arena, struct partitioner, 1);
+    *p = (struct partitioner){.arena = arena, .program = program, .options = options, .out = out, .error = error};
+    BASE_TRY(sim_propagate(arena, program, options, &p->shardings, error));
+    take_shardings(p);
     memset(out, 0, sizeof *out);
     out->program = program;
-    struct partitioner *p = base_new(arena, struct partitioner, 1);
-    *p = (struct partitioner){.arena = arena, .program = program, .options = options, .out = out, .error = error, .loop = -1};
-    p->current = base_new(arena, int, program->tensor_count);
-    p->wanted = base_alloc(arena, (size_t)program->tensor_count, sizeof *p->wanted);
-    p->wanted_known = base_new(arena, bool, program->tensor_count);
+    p->loop = -1;
     BASE_TRY(bind_persistent(p));
     return partition_block(p, 0);
 }

@@ -260,6 +260,16 @@ static void hold_twin(struct rewrite *r, int accumulator)
     s->persistent_categories[s->persistent_count++] = tensor->category;
 }
 
+/* The accumulators of a stack's layers are one array: it waits as a whole, or not at all. */
+static bool waits_everywhere(const struct rewrite *r, int accumulator)
+{
+    for (int i = 0; i < r->s->op_count; i++) {
+        const struct sim_op *op = &r->s->ops[i];
+        if (op->kind == SIM_COMPUTE && op->op->function == MODEL_ACCUMULATE && op->inputs[0] == accumulator && !may_wait(r, op->inputs[1])) return false;
+    }
+    return true;
+}
+
 static void hoist(struct base_arena *arena, struct sim_sharded *s, bool twin)
 {
     struct rewrite r = begin(arena, s);
@@ -268,8 +278,10 @@ static void hoist(struct base_arena *arena, struct sim_sharded *s, bool twin)
         int loop = outermost_loop(s, op->loop);
         if (op->kind != SIM_COMPUTE || op->op->function != MODEL_ACCUMULATE || loop < 0 || s->ops[loop].trips != MODEL_MICROBATCHES) continue;
         int accumulator = op->inputs[0];
-        if (is_cut(&s->values[accumulator], SIM_DATA) || !may_wait(&r, op->inputs[1]) || !is_read_behind(s, accumulator, loop)) continue;
+        bool again = s->values[accumulator].partial; /* another layer has decided */
+        if (!again && (is_cut(&s->values[accumulator], SIM_DATA) || !waits_everywhere(&r, accumulator) || !is_read_behind(s, accumulator, loop))) continue;
         op->inputs[1] = make_wait(&r, op->inputs[1]);
+        if (again) continue;
         s->values[accumulator].partial = SIM_DATA;
         if (twin) hold_twin(&r, accumulator);
         sum_accumulator(&r, accumulator, loop);

@@ -74,6 +74,7 @@ static enum base_status from_platform(struct base_arena *arena, const struct top
 }
 
 static const char *const passes[SIM_PASS_COUNT] = {
+    [SIM_PASS_PROPAGATE_SHARDINGS] = "propagate_shardings",
     [SIM_PASS_HOIST_GRADIENT_ALL_REDUCE] = "hoist_gradient_all_reduce", [SIM_PASS_REWRITE_GRADIENT_ACCUMULATION] = "rewrite_gradient_accumulation",
     [SIM_PASS_CREATE_REDUCE_SCATTERS] = "create_reduce_scatters",
     [SIM_PASS_REASSOCIATE_ALL_REDUCE] = "reassociate_all_reduce", [SIM_PASS_REMATERIALIZE] = "rematerialize",

@@ -29,7 +29,8 @@ static struct sim_sharding_options sharding_options_of(const struct sim_plan *pl
     memset(&sharding, 0, sizeof sharding);
     for (int a = 0; a < 2; a++) sharding.one[a] = plan->placement->axis_sizes[a] == 1;
     sharding.sequence_parallel = plan->sequence_parallel;
-    sharding.as_partitioned = true; /* what a compiler does afterwards are passes of their own */
+    sharding.propagates = plan->placement->profile.passes & 1u << SIM_PASS_PROPAGATE_SHARDINGS;
+    sharding.scanned = plan->config->scan_layers;
     sharding.optimizer_partitioning = plan->optimizer_partitioning;
     sharding.executable = plan->executable;
     return sharding;
@@ -86,7 +87,7 @@ static enum base_status make(struct sim_cache *cache, const struct sim_plan *pla
 static void begin_key(struct sim_cache *cache, const struct sim_plan *plan, const struct model_options *options, const struct sim_sharding_options *sharding)
 {
     const int *mesh = plan->placement->axis_sizes;
-    const bool relation[] = {mesh[0] == mesh[1], mesh[0] % mesh[1] == 0, mesh[1] % mesh[0] == 0}; /* what a contraction asks of the mesh */
+    const bool relation[] = {mesh[0] == mesh[1], mesh[0] > mesh[1], mesh[0] % mesh[1] == 0, mesh[1] % mesh[0] == 0}; /* what propagation and contractions ask of the mesh */
     sim_key_begin(cache, 's');
     sim_key_text(cache, plan->model_text);
     sim_key_text(cache, plan->rules_text);

@@ -8,9 +8,10 @@
 struct sim_sharding_options {
     const struct model_rules *rules;
     bool one[2];                        /* the mesh axis has one device: nothing is sharded over it */
-    bool sequence_parallel, as_partitioned;
+    bool sequence_parallel;
     enum sim_optimizer_partitioning optimizer_partitioning;
-    bool hoist_gradient_all_reduce, reduce_scatter, reassociate_all_reduce; /* off: passes do that (passes.c) */
+    bool propagates;                    /* only parameters, batch and constraints are given; else what every tensor's axes say */
+    bool scanned;                       /* layers are one loop of the program, not each its own */
     bool executable;                    /* for the executor to run */
     struct sim_extents extents;         /* for the choices that depend on sizes; they are noted there */
 };

@@ -87,6 +87,33 @@ static void size_shape(struct tuner_work *w, int s)
     w->axes[s] = seen | followed;
 }
 
+/* Heads and what they are joined to carry each other's shards. */
+static int carrier(int size)
+{
+    bool heads = size == MODEL_HEADS || size == MODEL_KV_HEADS || size == MODEL_HEAD_DIM || size == MODEL_JOINED_KV || size == MODEL_JOINED_KV_HEADS;
+    return heads ? MODEL_HEADS : size == MODEL_GLOBAL_BATCH ? MODEL_BATCH : size;
+}
+
+/* Propagation shards a dimension as some tensor with such a dimension is sharded, by one axis of them or by all. */
+static void size_unannotated(struct tuner_work *w)
+{
+    unsigned axes_of_size[MODEL_SIZE_COUNT] = {0};
+    for (int s = 0; s < w->o->shape_count; s++)
+        for (int i = 0; i < w->o->shapes[s].rank; i++)
+            for (int c = 0; w->o->shape_classes[s] >> c && c < w->o->class_count; c++)
+                if (w->o->shape_classes[s] >> c & 1) axes_of_size[carrier(w->o->shapes[s].dims[i])] |= w->spec[c][i];
+    for (int s = 0; s < w->o->shape_count; s++) {
+        const struct sim_shape *shape = &w->o->shapes[s];
+        double elements = (double)w->sizes[shape->layers];
+        unsigned axes = 0;
+        for (int i = 0; i < shape->rank; i++) {
+            elements *= (double)w->sizes[shape->dims[i]];
+            axes |= axes_of_size[carrier(shape->dims[i])];
+        }
+        w->least_bytes[s] = elements / w->shards[axes] * (double)model_dtype_bytes(shape->dtype);
+    }
+}
+
 static double bytes_with(const struct tuner_work *w, int shape, unsigned axes)
 {
     return w->bytes[shape] / w->shards[axes & ~w->axes[shape]];
@@ -216,7 +243,7 @@ double tuner_work_kernel_s(const struct tuner_work *w, int index)
 
 struct level { double at_begin, peak; };
 
-/* The walk of the simulator over allocations and frees of what is kept for later, which stands as the rules say. What
+/* The walk of the simulator over allocations and frees of what is kept for later, sharded as far as propagation may have gone. What
  * comes and goes in between is left out: when it does depends on what collectives stand between its users. */
 static double peak_of_events(const struct tuner_work *w)
 {
@@ -234,7 +261,7 @@ static double peak_of_events(const struct tuner_work *w)
             depth--;
             if (peak > levels[depth].peak) levels[depth].peak = peak;
         } else if (event->category != MODEL_TEMPORARY) {
-            now += event->sign * w->bytes[event->shape];
+            now += event->sign * w->least_bytes[event->shape];
             if (now > levels[depth].peak) levels[depth].peak = now;
         }
     }
@@ -261,7 +288,7 @@ static double peak_bytes_of(struct tuner_work *w)
 static double weight_of(const struct tuner_work *w, const double *counts)
 {
     double bytes = 0;
-    for (int i = 0; i < w->o->shape_count; i++) bytes += counts[i] * w->bytes[i];
+    for (int i = 0; i < w->o->shape_count; i++) bytes += counts[i] * w->least_bytes[i];
     return bytes;
 }
 
@@ -313,12 +340,14 @@ void tuner_work_begin(struct tuner_work *w, const struct tuner_outline *outline,
     model_sizes(outline->config, batch, microbatches, outline->inputs_length, outline->targets_length, w->sizes);
     for (unsigned axes = 0; axes < SIM_AXES; axes++) w->shards[axes] = (axes & SIM_DATA ? placement->axis_sizes[0] : 1.0) * (axes & SIM_TENSOR ? placement->axis_sizes[1] : 1.0);
     for (int s = 0; s < outline->shape_count; s++) size_shape(w, s);
+    size_unannotated(w);
 }
 
 void tuner_work_size(struct tuner_work *w, uint64_t classes)
 {
     for (int s = 0; s < w->o->shape_count; s++)
         if ((w->o->shape_classes[s] | w->o->shape_followers[s]) & classes) size_shape(w, s);
+    size_unannotated(w);
 }
 
 struct tuner_bound tuner_bound_of(const struct tuner_outline *outline, const struct tuner_ruled *ruled, const struct sim_placement *placement, int64_t batch, int64_t microbatches,

@@ -80,6 +80,7 @@ struct tuner_work {
     double shards[SIM_AXES];
     double bytes[TUNER_MOST_SHAPES];     /* as the rules shard the tensors of a shape */
     unsigned axes[TUNER_MOST_SHAPES];    /* with these axes */
+    double least_bytes[TUNER_MOST_SHAPES]; /* of a tensor that nobody annotated */
 };
 
 void tuner_work_begin(struct tuner_work *work, const struct tuner_outline *outline, const unsigned char (*spec)[MODEL_MAX_RANK], const struct sim_placement *placement, int64_t batch,

@@ -1,0 +1,750 @@
+/* How shardings spread from the few that are given (XLA's sharding_propagation.cc, July 2023). A program becomes a list of
+ * steps between nodes, a node a sharding. Sweeps forward and backward repeat until nothing changes, at four levels:
+ *   0  elementwise operations, reshapes, loops; nothing is merged, a better sharding takes a worse one's place
+ *   1  contractions and reductions; shardings that do not clash are merged
+ *   2  from a broadcast's result to what is broadcast
+ *   3  from what is broadcast to the result
+ * A sharding gives way only to one with more tiles that refines it; an elementwise result of one user takes any with more.
+ * Of two that clash in a contraction's result the one that the next user has wins, else the larger operand's. */
+#include "sim/propagation.h"
+
+#include <string.h>
+
+enum { LEVELS = 4, MOST_ROUNDS = 64, WORD = 64, MEMO = 48 };
+
+enum step_kind { ELEMENTWISE, CONTRACTION, REDUCTION };
+
+/* An operand of a step: where its dimensions are in the result, -1 nowhere. */
+struct port {
+    int node, rank;
+    signed char to[MODEL_MAX_RANK];    /* the result's dimension */
+    signed char other[MODEL_MAX_RANK]; /* CONTRACTION: the other operand's */
+    bool whole;                        /* ELEMENTWISE: has every dimension of the result; else it is broadcast */
+};
+
+struct step { enum step_kind kind; int out, first_port, port_count; const struct model_op *op; };
+struct use { int step, port; };
+
+struct graph {
+    struct base_arena *arena;
+    const struct model_program *program;
+    const struct sim_sharding_options *options;
+    struct base_error *error;
+    int tensor_count, node_count;
+    sim_spec *spec;
+    bool *fixed;
+    int *computed, *read;              /* [instance * tensors + tensor]: nodes */
+    bool *is_layer, *is_kept;
+    int *trips_of_block;               /* enum model_size of the loop that a block is the body of; -1 */
+    struct step *steps;
+    int step_count, step_capacity;
+    struct port *ports;
+    int port_count, port_capacity;
+    int *definition;                   /* step of a node, -1 */
+    int *first_use;                    /* [node], and the end behind the last */
+    struct use *uses;
+    int64_t tiles[SIM_AXES];
+    unsigned live;                     /* mesh axes of more than one device */
+    uint64_t *forward, *backward;      /* a bit a step: to be looked at again */
+    struct memo { unsigned char rank, axes[MODEL_MAX_RANK]; sim_spec spec; } memo[MEMO];
+    int memo_count;
+    int level;
+    bool changed;
+};
+
+/* ---- nodes ---- */
+
+static int slot(const struct graph *g, int instance, int tensor)
+{
+    return instance * g->tensor_count + tensor;
+}
+
+static int constrained_node(const struct graph *g, int instance, int tensor)
+{
+    return SIM_INSTANCES * g->tensor_count + slot(g, instance, tensor);
+}
+
+static int space_node(const struct graph *g, int instance, int tensor)
+{
+    return 2 * SIM_INSTANCES * g->tensor_count + slot(g, instance, tensor);
+}
+
+static int kept_node(const struct graph *g, int tensor)
+{
+    return 3 * SIM_INSTANCES * g->tensor_count + tensor;
+}
+
+static const struct model_tensor *tensor_of(const struct graph *g, int tensor)
+{
+    return &g->program->tensors[tensor];
+}
+
+/* ---- shardings ---- */
+
+static const sim_spec all_data = 0x5555, all_model = 0xaaaa;
+
+static unsigned axes_of(sim_spec spec)
+{
+    return (spec & all_data ? SIM_DATA : 0u) | (spec & all_model ? SIM_TENSOR : 0u);
+}
+
+static int64_t tiles_of(const struct graph *g, sim_spec spec)
+{
+    return g->tiles[axes_of(spec)];
+}
+
+static bool at_most_one(unsigned bits)
+{
+    return !(bits & (bits - 1));
+}
+
+/* Dimensions that anything shards, both bits of each. */
+static unsigned sharded_dims(sim_spec spec)
+{
+    unsigned any = (spec | spec >> 1) & all_data;
+    return any | any << 1;
+}
+
+/* Both in one: each axis on one dimension, each dimension as one of them has it. */
+static bool merge(sim_spec a, sim_spec b, sim_spec *out)
+{
+    unsigned both = (unsigned)(a | b);
+    if (!at_most_one(both & all_data) || !at_most_one(both & all_model)) return false;
+    if (((unsigned)(a ^ b)) & sharded_dims(a) & sharded_dims(b)) return false;
+    *out = (sim_spec)both;
+    return true;
+}
+
+/* Every tile of a lies in one of b. The data axis cuts a dimension first, so one over model alone is not refined by both. */
+static bool refines(sim_spec a, sim_spec b)
+{
+    if (b & ~(unsigned)a) return false;
+    unsigned model_alone = (unsigned)((b & all_model) >> 1) & ~(unsigned)b & all_data;
+    return !(model_alone & a);
+}
+
+/* What `to` becomes when `from` is offered. */
+static sim_spec improved(const struct graph *g, sim_spec from, sim_spec to, bool aggressive)
+{
+    sim_spec merged;
+    if (!from || from == to) return to;
+    if (!to) return from;
+    bool partial = axes_of(from) != g->live && axes_of(to) != g->live;
+    if (g->level > 0 && partial && merge(from, to, &merged) && tiles_of(g, merged) > tiles_of(g, to)) return merged;
+    bool finer = tiles_of(g, from) > tiles_of(g, to);
+    return finer && (aggressive || refines(from, to)) ? from : to;
+}
+
+static void mark(uint64_t *set, int step)
+{
+    set[step / WORD] |= UINT64_C(1) << (step % WORD);
+}
+
+/* Whoever reads a node, and whoever it is made of, has to look again. */
+static void note_change(struct graph *g, int node)
+{
+    g->changed = true;
+    for (int u = g->first_use[node]; u < g->first_use[node + 1]; u++) {
+        const struct step *user = &g->steps[g->uses[u].step];
+        mark(g->forward, g->uses[u].step);
+        if (user->kind != CONTRACTION) continue;
+        int other = g->definition[g->ports[user->first_port + 1 - g->uses[u].port].node];
+        if (other >= 0) mark(g->backward, other);
+    }
+    if (g->definition[node] < 0) return;
+    const struct step *maker = &g->steps[g->definition[node]];
+    mark(g->backward, g->definition[node]);
+    for (int i = 0; i < maker->port_count; i++) {
+        int from = g->definition[g->ports[maker->first_port + i].node];
+        if (from >= 0) mark(g->backward, from);
+    }
+}
+
+static void offer(struct graph *g, int node, sim_spec from, bool aggressive)
+{
+    if (g->fixed[node]) return;
+    sim_spec better = improved(g, from, g->spec[node], aggressive);
+    if (better == g->spec[node]) return;
+    g->spec[node] = better;
+    note_change(g, node);
+}
+
+/* An operand's sharding in the result's dimensions, and back. */
+static sim_spec carried(const struct port *port, sim_spec spec)
+{
+    sim_spec out = 0;
+    for (int d = 0; spec; d++, spec >>= 2)
+        if (port->to[d] >= 0) out |= (sim_spec)((spec & 3u) << (2 * port->to[d]));
+    return out;
+}
+
+static sim_spec brought_back(const signed char *map, int rank, sim_spec spec)
+{
+    sim_spec out = 0;
+    for (int d = 0; d < rank && spec; d++)
+        if (map[d] >= 0) out |= (sim_spec)(sim_spec_of_dim(spec, map[d]) << (2 * d));
+    return out;
+}
+
+/* ---- from operands ---- */
+
+static int use_count(const struct graph *g, int node)
+{
+    return g->first_use[node + 1] - g->first_use[node];
+}
+
+static void elementwise_forward(struct graph *g, const struct step *step)
+{
+    const struct port *ports = &g->ports[step->first_port];
+    bool aggressive = use_count(g, step->out) == 1;
+    int best = -1;
+    for (int i = 0; i < step->port_count; i++) {
+        if (!ports[i].whole && g->level < 3) continue;
+        sim_spec spec = g->spec[ports[i].node];
+        if (g->level > 0) offer(g, step->out, carried(&ports[i], spec), aggressive);
+        else if (spec && (best < 0 || tiles_of(g, spec) > tiles_of(g, g->spec[ports[best].node]))) best = i;
+    }
+    if (best >= 0) offer(g, step->out, carried(&ports[best], g->spec[ports[best].node]), aggressive);
+}
+
+static sim_spec from_user(const struct graph *g, const struct use *use, int level);
+
+/* What the result's only user, or the first one with a sharding down a chain of only users, would have. */
+static sim_spec look_ahead(const struct graph *g, int node)
+{
+    enum { LONGEST = 32 };
+    struct use chain[LONGEST];
+    int length = 0;
+    for (int at = node;;) {
+        if (use_count(g, at) != 1 || length == LONGEST) return 0;
+        chain[length] = g->uses[g->first_use[at]];
+        at = g->steps[chain[length++].step].out;
+        if (g->spec[at]) break;
+    }
+    struct graph view = *g;
+    sim_spec found = 0;
+    int cleared[LONGEST], cleared_count = 0;
+    for (int i = length - 1; i >= 0; i--) {
+        found = from_user(&view, &chain[i], LEVELS);
+        if (!found || i == 0) break;
+        int out = g->steps[chain[i - 1].step].out;
+        cleared[cleared_count++] = out;
+        view.spec[out] = found;
+    }
+    while (cleared_count > 0) view.spec[cleared[--cleared_count]] = 0;
+    return found;
+}
+
+static struct sim_shape whole_shape(const struct graph *g, int tensor)
+{
+    const struct model_tensor *t = tensor_of(g, tensor);
+    struct sim_shape shape;
+    memset(&shape, 0, sizeof shape);
+    shape.rank = (unsigned char)t->rank;
+    memcpy(shape.dims, t->dims, sizeof shape.dims);
+    shape.layers = MODEL_ONE;
+    shape.dtype = t->dtype;
+    return shape;
+}
+
+static void contraction_forward(struct graph *g, const struct step *step)
+{
+    const struct port *ports = &g->ports[step->first_port];
+    sim_spec now = g->spec[step->out], offers[2], both[2];
+    for (int i = 0; i < 2; i++) offers[i] = improved(g, carried(&ports[i], g->spec[ports[i].node]), now, false);
+    if (offers[0] == now || offers[1] == now) {
+        offer(g, step->out, offers[0] == now ? offers[1] : offers[0], true);
+        return;
+    }
+    for (int i = 0; i < 2; i++) both[i] = improved(g, offers[1 - i], offers[i], false);
+    int first = 0;
+    if (both[0] != both[1]) {
+        sim_spec ahead = look_ahead(g, step->out);
+        bool leads[2];
+        for (int i = 0; i < 2; i++) leads[i] = ahead && refines(ahead, offers[i]);
+        struct sim_shape shapes[2] = {whole_shape(g, step->op->inputs[0]), whole_shape(g, step->op->inputs[1])};
+        if (leads[0] != leads[1]) first = leads[1];
+        else first = sim_is_larger(&g->options->extents, &shapes[1], &shapes[0]);
+    }
+    g->spec[step->out] = both[first];
+    note_change(g, step->out);
+}
+
+static void step_forward(struct graph *g, int at)
+{
+    const struct step *step = &g->steps[at];
+    if (g->fixed[step->out] || (step->kind != ELEMENTWISE && g->level < 1)) return;
+    switch (step->kind) {
+    case ELEMENTWISE: elementwise_forward(g, step); break;
+    case CONTRACTION: contraction_forward(g, step); break;
+    case REDUCTION: offer(g, step->out, carried(&g->ports[step->first_port], g->spec[g->ports[step->first_port].node]), false); break;
+    }
+}
+
+/* ---- from users ---- */
+
+/* An operand of a contraction is cut like the result; along what it has in common with the other operand, like that. */
+static sim_spec from_contraction(const struct graph *g, const struct step *user, int at)
+{
+    const struct port *port = &g->ports[user->first_port + at], *other = &g->ports[user->first_port + 1 - at];
+    sim_spec result = brought_back(port->to, port->rank, g->spec[user->out]), beside = brought_back(port->other, port->rank, g->spec[other->node]), merged;
+    if (!g->spec[user->out] || !beside) return result;
+    if (!result) return beside;
+    if (axes_of(result) != g->live && axes_of(beside) != g->live && merge(result, beside, &merged) && tiles_of(g, merged) > tiles_of(g, result)) return merged;
+    return tiles_of(g, beside) > tiles_of(g, result) ? beside : result;
+}
+
+static sim_spec from_user(const struct graph *g, const struct use *use, int level)
+{
+    const struct step *user = &g->steps[use->step];
+    const struct port *port = &g->ports[user->first_port + use->port];
+    if (user->kind == CONTRACTION) return level < 1 ? 0 : from_contraction(g, user, use->port);
+    if ((user->kind == REDUCTION && level < 1) || (!port->whole && user->kind == ELEMENTWISE && level < 2)) return 0;
+    return brought_back(port->to, port->rank, g->spec[user->out]);
+}
+
+static void step_backward(struct graph *g, int at)
+{
+    int node = g->steps[at].out;
+    if (g->fixed[node]) return;
+    for (int u = g->first_use[node]; u < g->first_use[node + 1]; u++) offer(g, node, from_user(g, &g->uses[u], g->level), false);
+}
+
+/* ---- to a fixed point ---- */
+
+static void sweep_forward(struct graph *g)
+{
+    for (int w = 0; w <= g->step_count / WORD; w++) {
+        while (g->forward[w]) {
+            int at = w * WORD + __builtin_ctzll(g->forward[w]);
+            g->forward[w] &= g->forward[w] - 1;
+            step_forward(g, at);
+        }
+    }
+}
+
+static void sweep_backward(struct graph *g)
+{
+    for (int w = g->step_count / WORD; w >= 0; w--) {
+        while (g->backward[w]) {
+            int bit = WORD - 1 - __builtin_clzll(g->backward[w]);
+            g->backward[w] &= ~(UINT64_C(1) << bit);
+            step_backward(g, w * WORD + bit);
+        }
+    }
+}
+
+/* What a level allows that the one before did not. */
+static void open_level(struct graph *g)
+{
+    for (int i = 0; i < g->step_count; i++) {
+        if (g->level < 2) {
+            mark(g->forward, i);
+            mark(g->backward, i);
+            continue;
+        }
+        const struct step *step = &g->steps[i];
+        for (int p = 0; p < step->port_count && step->kind == ELEMENTWISE; p++) {
+            const struct port *port = &g->ports[step->first_port + p];
+            if (port->whole) continue;
+            if (g->level == 3) mark(g->forward, i);
+            else if (g->definition[port->node] >= 0) mark(g->backward, g->definition[port->node]);
+        }
+    }
+}
+
+static void spread(struct graph *g)
+{
+    for (g->level = 0; g->level < LEVELS; g->level++) {
+        open_level(g);
+        g->changed = true;
+        for (int round = 0; round < MOST_ROUNDS && g->changed; round++) {
+            g->changed = false;
+            sweep_forward(g);
+            sweep_backward(g);
+        }
+    }
+}
+
+/* ---- what is given ---- */
+
+static unsigned axis_bit(const char *name)
+{
+    return !strcmp(name, "data") ? SIM_DATA : !strcmp(name, "model") ? SIM_TENSOR : 0;
+}
+
+/* Scores have the length twice; no annotation could say that, and the second stays unsharded. */
+static void axis_names(const struct model_tensor *tensor, const char **names)
+{
+    for (int i = 0; i < tensor->rank; i++) {
+        names[i] = tensor->given_axes ? tensor->given_axes[i] : model_axis_name((enum model_axis)tensor->axes[i]);
+        for (int j = 0; j < i && names[i] && !tensor->given_axes; j++)
+            if (tensor->axes[j] == tensor->axes[i]) names[i] = NULL;
+    }
+}
+
+static bool is_residual_stream(const struct model_tensor *tensor)
+{
+    return tensor->rank == 3 && tensor->axes[0] == MODEL_AXIS_BATCH && tensor->axes[1] == MODEL_AXIS_LENGTH && tensor->axes[2] == MODEL_AXIS_EMBED && tensor->block >= 0;
+}
+
+static enum base_status resolve_axes(struct graph *g, const struct model_tensor *tensor, sim_spec *out)
+{
+    const char *names[MODEL_MAX_RANK];
+    struct model_axes spec[MODEL_MAX_RANK];
+    axis_names(tensor, names);
+    BASE_TRY(model_resolve(g->options->rules, names, tensor->rank, MODEL_AXIS_IS_UNSHARDED, spec, NULL, g->error));
+    unsigned used = 0;
+    *out = 0;
+    for (int i = 0; i < tensor->rank; i++) {
+        unsigned axes = 0;
+        for (int j = 0; j < spec[i].count; j++) axes |= axis_bit(spec[i].names[j]);
+        used |= axes;
+        *out |= (sim_spec)((axes & g->live) << (2 * i));
+    }
+    if (g->options->sequence_parallel && is_residual_stream(tensor) && !(used & SIM_TENSOR)) *out |= (sim_spec)((g->live & SIM_TENSOR) << 2);
+    return BASE_OK;
+}
+
+/* Tensors of the same logical axes are many. */
+static enum base_status resolve(struct graph *g, const struct model_tensor *tensor, sim_spec *out)
+{
+    bool usual = !tensor->given_axes && tensor->block >= 0;
+    for (int i = 0; usual && i < g->memo_count; i++) {
+        if (g->memo[i].rank != tensor->rank || memcmp(g->memo[i].axes, tensor->axes, (size_t)tensor->rank) != 0) continue;
+        *out = g->memo[i].spec;
+        return BASE_OK;
+    }
+    BASE_TRY(resolve_axes(g, tensor, out));
+    if (!usual || g->memo_count == MEMO) return BASE_OK;
+    struct memo *memo = &g->memo[g->memo_count++];
+    memo->rank = (unsigned char)tensor->rank;
+    memcpy(memo->axes, tensor->axes, sizeof memo->axes);
+    memo->spec = *out;
+    return BASE_OK;
+}
+
+/* JAX demands that state divides evenly. */
+static bool divides(const struct graph *g, int size)
+{
+    const struct sim_extents *extents = &g->options->extents;
+    return !extents->sizes || extents->sizes[size] % extents->mesh[0] == 0;
+}
+
+/* ZeRO: the first dimension that the data axis can still cut. */
+static sim_spec with_data_axis(const struct graph *g, const struct model_tensor *tensor, sim_spec spec)
+{
+    if (spec & all_data) return spec;
+    for (int i = 0; i < tensor->rank; i++)
+        if (!sim_spec_of_dim(spec, i) && divides(g, tensor->dims[i])) return (sim_spec)(spec | (g->live & SIM_DATA) << (2 * i));
+    return spec;
+}
+
+static enum base_status give_persistent(struct graph *g, int tensor)
+{
+    const struct model_tensor *t = tensor_of(g, tensor);
+    sim_spec spec;
+    BASE_TRY(resolve(g, t->like >= 0 ? tensor_of(g, t->like) : t, &spec));
+    bool state = t->category == MODEL_OPTIMIZER_STATE && t->like >= 0, accumulated = t->category == MODEL_GRADIENT;
+    enum sim_optimizer_partitioning zero = g->options->optimizer_partitioning;
+    if ((state && zero != SIM_REPLICATED) || (accumulated && zero == SIM_STATE_AND_GRADIENTS_OVER_DATA)) spec = with_data_axis(g, t, spec);
+    for (int i = 0; i < SIM_INSTANCES; i++) g->spec[slot(g, i, tensor)] = spec, g->fixed[slot(g, i, tensor)] = true;
+    return BASE_OK;
+}
+
+static enum base_status give(struct graph *g, int tensor)
+{
+    const struct model_tensor *t = tensor_of(g, tensor), *like = t->like >= 0 ? tensor_of(g, t->like) : t;
+    sim_spec spec;
+    if (t->block < 0) return give_persistent(g, tensor);
+    bool stream = g->options->sequence_parallel && is_residual_stream(t), annotated = !g->options->propagates && !t->from_producer && !like->from_producer;
+    if (!t->constrained && !stream && !annotated) return BASE_OK;
+    BASE_TRY(resolve(g, like->given_axes ? like : t, &spec));
+    for (int i = 0; i < SIM_INSTANCES; i++) {
+        int node = stream || annotated ? slot(g, i, tensor) : constrained_node(g, i, tensor);
+        g->read[slot(g, i, tensor)] = node;
+        g->spec[node] = spec;
+        g->fixed[node] = true;
+    }
+    return BASE_OK;
+}
+
+/* ---- steps ---- */
+
+static void *grown(struct base_arena *arena, void *old, int count, int *capacity, size_t size_bytes)
+{
+    if (count < *capacity) return old;
+    *capacity = *capacity ? 2 * *capacity : 512;
+    void *table = base_alloc(arena, (size_t)*capacity, size_bytes);
+    if (count) memcpy(table, old, (size_t)count * size_bytes);
+    return table;
+}
+
+static struct step *add_step(struct graph *g, enum step_kind kind, int out, const struct model_op *op)
+{
+    g->steps = grown(g->arena, g->steps, g->step_count, &g->step_capacity, sizeof *g->steps);
+    g->steps[g->step_count] = (struct step){.kind = kind, .out = out, .first_port = g->port_count, .op = op};
+    return &g->steps[g->step_count++];
+}
+
+static struct port *add_port(struct graph *g, int node)
+{
+    g->ports = grown(g->arena, g->ports, g->port_count, &g->port_capacity, sizeof *g->ports);
+    g->steps[g->step_count - 1].port_count++;
+    struct port *port = &g->ports[g->port_count++];
+    *port = (struct port){.node = node};
+    return port;
+}
+
+static int dim_of(const char *letters, char letter)
+{
+    for (int i = 0; letters[i]; i++)
+        if (letters[i] == letter) return i;
+    return -1;
+}
+
+static void map_letters(const char *from, const char *to, signed char *map)
+{
+    for (int d = 0; from[d]; d++) map[d] = (signed char)dim_of(to, from[d]);
+}
+
+static void add_labelled(struct graph *g, int node, const char *letters, const char *result)
+{
+    struct port *port = add_port(g, node);
+    port->rank = (int)strlen(letters);
+    map_letters(letters, result, port->to);
+    port->whole = true;
+    for (int d = 0; result[d]; d++) port->whole = port->whole && dim_of(letters, result[d]) >= 0;
+}
+
+static void add_copy(struct graph *g, int from, int to, int rank)
+{
+    if (from == to) return;
+    add_step(g, ELEMENTWISE, to, NULL);
+    struct port *port = add_port(g, from);
+    port->rank = rank;
+    port->whole = true;
+    for (int d = 0; d < rank; d++) port->to[d] = (signed char)d;
+}
+
+/* The node where an operation of a block finds a tensor. Scanned: what the forward loop leaves to the backward loop is
+ * stacked, an array of its own. */
+static int reading(struct graph *g, int instance, int block, int tensor)
+{
+    int home = tensor_of(g, tensor)->block;
+    if (home < 0) return tensor;
+    bool stacked = g->options->scanned && home != block && g->trips_of_block[home] >= 0 && g->trips_of_block[block] >= 0;
+    if (!stacked) return g->read[slot(g, g->is_layer[home] ? instance : 0, tensor)];
+    if (!g->is_kept[tensor]) add_copy(g, g->read[tensor], kept_node(g, tensor), tensor_of(g, tensor)->rank);
+    g->is_kept[tensor] = true;
+    return kept_node(g, tensor);
+}
+
+/* Splitting j into h and d, joining them, repeating a group of heads: the outer letter carries the shards. */
+static char outer_letter(char letter)
+{
+    static const char pairs[][2] = {{'j', 'h'}, {'i', 'g'}, {'h', 'j'}, {'g', 'i'}};
+    for (int i = 0; i < BASE_COUNT(pairs); i++)
+        if (pairs[i][0] == letter) return pairs[i][1];
+    return 0;
+}
+
+static void add_reshape(struct graph *g, const struct model_op *op, int from, int to)
+{
+    const char *in = op->input_labels[0], *out = op->output_labels;
+    add_step(g, ELEMENTWISE, to, op);
+    struct port *port = add_port(g, from);
+    port->rank = (int)strlen(in);
+    port->whole = true;
+    for (int d = 0; in[d]; d++) {
+        int at = dim_of(out, in[d]);
+        if (at < 0) at = dim_of(out, outer_letter(in[d]));
+        if (at < 0 && (in[d] == 'h' || in[d] == 'g')) at = dim_of(out, in[d] == 'h' ? 'g' : 'h');
+        port->to[d] = (signed char)at;
+    }
+}
+
+static void add_contraction(struct graph *g, const struct model_op *op, const int *nodes, int out)
+{
+    add_step(g, CONTRACTION, out, op);
+    for (int i = 0; i < 2; i++) {
+        struct port *port = add_port(g, nodes[i]);
+        port->rank = (int)strlen(op->input_labels[i]);
+        map_letters(op->input_labels[i], op->output_labels, port->to);
+        map_letters(op->input_labels[i], op->input_labels[1 - i], port->other);
+    }
+}
+
+static void add_reduction(struct graph *g, const struct model_op *op, const int *nodes, int out, int space)
+{
+    const char *letters = op->input_labels[0];
+    if (op->input_count > 1) {
+        add_step(g, ELEMENTWISE, space, op);
+        for (int i = 0; i < op->input_count; i++) add_labelled(g, nodes[i], op->input_labels[i], letters);
+    } else {
+        space = nodes[0];
+    }
+    add_step(g, REDUCTION, out, op);
+    add_labelled(g, space, letters, op->output_labels);
+}
+
+static void add_operation(struct graph *g, const struct model_op *op, int instance, int block)
+{
+    int nodes[MODEL_MAX_INPUTS], tensor = op->outputs[0], out = g->computed[slot(g, instance, tensor)];
+    for (int i = 0; i < op->input_count; i++) nodes[i] = reading(g, instance, block, op->inputs[i]);
+    switch (op->kind) {
+    case MODEL_EINSUM: add_contraction(g, op, nodes, out); break;
+    case MODEL_REDUCE: add_reduction(g, op, nodes, out, space_node(g, instance, tensor)); break;
+    case MODEL_RESHAPE: add_reshape(g, op, nodes[0], out); break;
+    case MODEL_MAP:
+        add_step(g, ELEMENTWISE, out, op);
+        for (int i = 0; i < op->input_count; i++) add_labelled(g, nodes[i], op->input_labels[i], op->output_labels);
+        break;
+    case MODEL_SLICE: /* a slice at a place that only the run knows; T5X constrains it */
+    case MODEL_UPDATE:
+    case MODEL_LOOP: break;
+    }
+    add_copy(g, out, g->read[slot(g, instance, tensor)], tensor_of(g, tensor)->rank);
+}
+
+/* A loop's carried value has one sharding. A constraint on it stands inside the body. */
+static void enter(struct graph *g, int instance, int tensor, int node)
+{
+    int at = slot(g, instance, tensor), rank = tensor_of(g, tensor)->rank;
+    bool own = g->read[at] == g->computed[at];
+    if (g->fixed[g->computed[at]]) {
+        add_copy(g, node, g->computed[at], rank);
+        return;
+    }
+    g->computed[at] = node;
+    if (own) g->read[at] = node;
+    else add_copy(g, node, g->read[at], rank);
+}
+
+static void add_block(struct graph *g, int block, int instance);
+
+static void add_scanned_loop(struct graph *g, const struct model_op *loop, int instance)
+{
+    for (int i = 0; i < loop->carry_count; i++) {
+        const struct model_carry *c = &loop->carries[i];
+        int around = g->computed[slot(g, 0, c->in)];
+        add_copy(g, g->read[slot(g, instance, c->init)], around, tensor_of(g, c->in)->rank);
+        enter(g, 0, c->in, around);
+    }
+    add_block(g, loop->body, 0);
+    for (int i = 0; i < loop->carry_count; i++) {
+        const struct model_carry *c = &loop->carries[i];
+        int around = g->computed[slot(g, 0, c->in)];
+        add_copy(g, g->read[slot(g, 0, c->out)], around, tensor_of(g, c->in)->rank);
+        enter(g, instance, c->result, around);
+    }
+}
+
+static void add_layers(struct graph *g, const struct model_op *loop)
+{
+    int order[SIM_INSTANCES] = {SIM_FIRST_LAYER, SIM_LATER_LAYERS}, carried_from[MODEL_MAX_CARRIES];
+    if (loop->reversed) order[0] = SIM_LATER_LAYERS, order[1] = SIM_FIRST_LAYER;
+    for (int i = 0; i < loop->carry_count; i++) carried_from[i] = g->read[slot(g, 0, loop->carries[i].init)];
+    for (int turn = 0; turn < SIM_INSTANCES; turn++) {
+        for (int i = 0; i < loop->carry_count; i++) enter(g, order[turn], loop->carries[i].in, carried_from[i]);
+        add_block(g, loop->body, order[turn]);
+        for (int i = 0; i < loop->carry_count; i++) carried_from[i] = g->read[slot(g, order[turn], loop->carries[i].out)];
+    }
+    for (int i = 0; i < loop->carry_count; i++) enter(g, 0, loop->carries[i].result, carried_from[i]);
+}
+
+static void add_block(struct graph *g, int block, int instance)
+{
+    const struct model_block *b = &g->program->blocks[block];
+    for (int i = 0; i < b->op_count; i++) {
+        const struct model_op *op = &b->ops[i];
+        if (op->kind == MODEL_LOOP && g->is_layer[op->body]) add_layers(g, op);
+        else if (op->kind == MODEL_LOOP) add_scanned_loop(g, op, instance);
+        else if (op->output_count) add_operation(g, op, instance, block);
+    }
+}
+
+/* Which blocks are layers' bodies, and which of them stand twice. */
+static void find_layers(struct graph *g)
+{
+    const struct model_program *program = g->program;
+    for (int b = 0; b < program->block_count; b++) g->trips_of_block[b] = -1;
+    for (int b = 0; b < program->block_count; b++) {
+        for (int i = 0; i < program->blocks[b].op_count; i++) {
+            const struct model_op *op = &program->blocks[b].ops[i];
+            bool layers = op->kind == MODEL_LOOP && (op->trips == MODEL_ENCODER_LAYERS || op->trips == MODEL_DECODER_LAYERS) && op->phase != MODEL_OPTIMIZER;
+            if (!layers) continue;
+            g->trips_of_block[op->body] = (int)op->trips;
+            g->is_layer[op->body] = !g->options->scanned && g->options->extents.sizes && g->options->extents.sizes[op->trips] > 1;
+        }
+    }
+}
+
+/* ---- uses ---- */
+
+static void index_uses(struct graph *g)
+{
+    g->first_use = base_new(g->arena, int, g->node_count + 1);
+    g->uses = base_new(g->arena, struct use, g->port_count);
+    g->definition = base_new(g->arena, int, g->node_count);
+    for (int i = 0; i < g->node_count; i++) g->definition[i] = -1;
+    for (int i = 0; i < g->port_count; i++) g->first_use[g->ports[i].node + 1]++;
+    for (int i = 0; i < g->node_count; i++) g->first_use[i + 1] += g->first_use[i];
+    int *at = base_new(g->arena, int, g->node_count);
+    memcpy(at, g->first_use, (size_t)g->node_count * sizeof *at);
+    for (int s = 0; s < g->step_count; s++) {
+        g->definition[g->steps[s].out] = s;
+        for (int p = 0; p < g->steps[s].port_count; p++) g->uses[at[g->ports[g->steps[s].first_port + p].node]++] = (struct use){s, p};
+    }
+    g->forward = base_new(g->arena, uint64_t, g->step_count / WORD + 1);
+    g->backward = base_new(g->arena, uint64_t, g->step_count / WORD + 1);
+}
+
+/* ---- the answer ---- */
+
+static void write_out(const struct graph *g, struct sim_shardings *out)
+{
+    int tensors = g->tensor_count, slots = SIM_INSTANCES * tensors;
+    *out = (struct sim_shardings){.tensor_count = tensors, .is_layer = g->is_layer};
+    out->computed = base_new(g->arena, sim_spec, slots);
+    out->used = base_new(g->arena, sim_spec, slots);
+    out->space = base_new(g->arena, sim_spec, slots);
+    out->kept = base_new(g->arena, sim_spec, tensors);
+    for (int i = 0; i < slots; i++) {
+        out->computed[i] = g->spec[g->computed[i]];
+        out->used[i] = g->spec[g->read[i]];
+        out->space[i] = g->spec[2 * slots + i];
+    }
+    for (int t = 0; t < tensors; t++) {
+        int block = tensor_of(g, t)->block;
+        out->kept[t] = g->is_kept[t] ? g->spec[kept_node(g, t)] : out->used[t];
+        if (block < 0 || !g->is_layer[block]) continue;
+        bool differs = out->used[t] != out->used[tensors + t] || out->computed[t] != out->computed[tensors + t] || out->space[t] != out->space[tensors + t];
+        if (differs) out->first_differs[g->trips_of_block[block]] = true;
+    }
+}
+
+enum base_status sim_propagate(struct base_arena *arena, const struct model_program *program, const struct sim_sharding_options *options,
+                               struct sim_shardings *out, struct base_error *error)
+{
+    struct graph g = {.arena = arena, .program = program, .options = options, .error = error, .tensor_count = program->tensor_count};
+    const int *mesh = options->extents.mesh;
+    g.live = (options->one[0] ? 0u : SIM_DATA) | (options->one[1] ? 0u : SIM_TENSOR);
+    for (unsigned axes = 0; axes < SIM_AXES; axes++) g.tiles[axes] = (axes & SIM_DATA && mesh ? mesh[0] : 1) * (int64_t)(axes & SIM_TENSOR && mesh ? mesh[1] : 1);
+    g.node_count = (3 * SIM_INSTANCES + 1) * g.tensor_count;
+    g.spec = base_new(arena, sim_spec, g.node_count);
+    g.fixed = base_new(arena, bool, g.node_count);
+    g.computed = base_new(arena, int, SIM_INSTANCES * g.tensor_count);
+    g.read = base_new(arena, int, SIM_INSTANCES * g.tensor_count);
+    g.is_layer = base_new(arena, bool, program->block_count);
+    g.is_kept = base_new(arena, bool, g.tensor_count);
+    g.trips_of_block = base_new(arena, int, program->block_count);
+    for (int i = 0; i < SIM_INSTANCES * g.tensor_count; i++) g.computed[i] = g.read[i] = i;
+    find_layers(&g);
+    for (int t = 0; t < g.tensor_count; t++) BASE_TRY(give(&g, t));
+    add_block(&g, 0, 0);
+    index_uses(&g);
+    spread(&g);
+    write_out(&g, out);
+    return BASE_OK;
+}

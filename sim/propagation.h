@@ -1,0 +1,34 @@
+/* Private to sim/: which sharding every tensor of a program gets from the few that are given. */
+#ifndef SIM_PROPAGATION_H
+#define SIM_PROPAGATION_H
+
+#include "sim/sharded.h"
+
+/* A sharding in one word: two bits a dimension, the set of mesh axes over it (SIM_DATA, SIM_TENSOR). */
+typedef uint16_t sim_spec;
+
+enum { SIM_LATER_LAYERS, SIM_FIRST_LAYER, SIM_INSTANCES };
+
+/* Layers that are not scanned are a loop in the program, but the first of them may be sharded otherwise than the rest:
+ * what stands in a stack's body has two instances. Everything else has the first of them alone. */
+struct sim_shardings {
+    int tensor_count;
+    sim_spec *computed;    /* [instance * tensor_count + tensor]: as its operation leaves it */
+    sim_spec *used;        /* as its users find it: a constraint may stand between */
+    sim_spec *kept;        /* scanned loops: as the backward loop finds it, stacked by layers */
+    sim_spec *space;       /* of a reduction's result: the array that is reduced */
+    bool *is_layer;        /* by block: the body of a loop over layers, with two instances */
+    bool first_differs[MODEL_SIZE_COUNT]; /* by what counts the layers of a stack */
+};
+
+static inline unsigned sim_spec_of_dim(sim_spec spec, int dim)
+{
+    return (unsigned)(spec >> (2 * dim)) & 3u;
+}
+
+/* propagation.c. What is given: parameters, state, batch and constraints as the axis rules resolve their logical axes;
+ * without options->propagates every tensor but casts and reshapes of parameters. BASE_INPUT: rules that name an axis twice. */
+enum base_status sim_propagate(struct base_arena *arena, const struct model_program *program, const struct sim_sharding_options *options,
+                               struct sim_shardings *out, struct base_error *error);
+
+#endif
