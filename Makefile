@@ -74,6 +74,14 @@ bench: $(BUILD)/meshwright $(BUILD)/tests/bench_exec
 	@scripts/bench.sh $(BUILD)/meshwright
 	@$(BUILD)/tests/bench_exec
 
+## lab: run a spread of plans here, calibrate on half of them, predict the other half (minutes; wants two free cores)
+lab: all
+	@scripts/lab.sh $(BUILD)/meshwright $(BUILD)/lab
+
+## soak: a run that is killed and resumed on other meshes until it is through; memory of ranks over many steps (minutes)
+soak: all
+	@scripts/soak.sh $(BUILD)/meshwright $(BUILD)/soak
+
 ## golden-update: rewrite what the golden cases expect and what the README shows (read the difference before you keep it)
 golden-update: $(BUILD)/meshwright $(BUILD)/meshwright-rank
 	@scripts/golden.sh $(BUILD)/meshwright --update
@@ -133,6 +141,6 @@ $(BUILD)/%.json.o: %.json
 	@mkdir -p $(@D)
 	$(call say,embed $<)scripts/embed.sh $< | $(CC) -c -x assembler -o $@ -
 
-.PHONY: all test demo asan fuzz layers bench golden-update deps install clean help
+.PHONY: all test demo asan fuzz layers bench lab soak golden-update deps install clean help
 .SECONDARY:
 -include $(sources:%.c=$(BUILD)/%.d) $(tests:%=%.d) $(BUILD)/tests/bench_exec.d $(fuzzers:%=%.d) $(BUILD)/tests/fuzz/driver.d $(BUILD)/meshwright.d $(rank_sources:%.c=$(BUILD)/%.d)

@@ -91,7 +91,7 @@ static enum base_status read_step(const struct base_arguments *arguments, enum m
 static enum base_status write_trace(struct commands_context *context, const char *path, const struct sim_timeline *timeline, struct base_error *error)
 {
     struct base_text text = {.arena = context->arena};
-    reports_trace(timeline, &text);
+    reports_trace(timeline, NULL, &text);
     return base_write_file(path, text.data, text.length, error);
 }
 

@@ -1,6 +1,7 @@
 /* `run`: a plan, executed. The executor is a program of its own that stands beside this one, started as one process or, by
  * mpirun, as one a device; it is handed the plan and what to do, and hands back what it measured, or says why not. */
 #include "commands/executor.h"
+#include "commands/result.h"
 #include "exec/exec.h"
 #include "reports/reports.h"
 
@@ -44,63 +45,6 @@ static void put_request(const struct commands_context *context, const struct bas
 
 /* ---- the result ---- */
 
-static double number(const struct base_json *document, const char *key)
-{
-    const struct base_json *value = document ? base_json_get(document, key) : NULL;
-    return value && value->kind == BASE_JSON_NUMBER ? value->number : 0;
-}
-
-static const double *numbers(struct base_arena *arena, const struct base_json *document, const char *key, int64_t *count)
-{
-    const struct base_json *list = base_json_get(document, key);
-    *count = list ? list->count : 0;
-    double *values = base_new(arena, double, *count);
-    int64_t at = 0;
-    for (const struct base_json *item = list ? list->child : NULL; item; item = item->next) values[at++] = item->number;
-    return values;
-}
-
-static int read_collectives(const struct base_json *document, struct sim_collective_row *rows)
-{
-    const struct base_json *list = base_json_get(document, "collectives");
-    int count = 0;
-    for (const struct base_json *item = list ? list->child : NULL; item && count < SIM_MOST_COLLECTIVES; item = item->next) {
-        const struct base_json *first = base_json_get(item, "first_op");
-        rows[count++] = (struct sim_collective_row){.kind = (enum sim_collective)number(item, "kind"), .axes = (int)number(item, "axes"), .dtype = (enum model_dtype)number(item, "dtype"),
-                                                    .count = (int64_t)number(item, "count"), .bytes = (int64_t)number(item, "bytes"), .time_s = number(item, "time_s"),
-                                                    .first_op = first && first->string ? first->string : ""};
-    }
-    return count;
-}
-
-static void read_memory(const struct base_json *document, struct sim_memory *out)
-{
-    const struct base_json *m = base_json_get(document, "memory");
-    *out = (struct sim_memory){.capacity_bytes = (int64_t)number(m, "capacity_bytes"), .peak_bytes = (int64_t)number(m, "peak_bytes"), .parameter_bytes = (int64_t)number(m, "parameter_bytes"),
-                               .optimizer_state_bytes = (int64_t)number(m, "optimizer_state_bytes"), .gradient_bytes = (int64_t)number(m, "gradient_bytes"),
-                               .activation_bytes = (int64_t)number(m, "activation_bytes"), .temporary_bytes = (int64_t)number(m, "temporary_bytes")};
-}
-
-/* What was measured, in the form of a prediction; the FLOP that the model needs are the prediction's. */
-static void fill_prediction(const struct base_json *document, const struct sim_plan *plan, const struct sim_prediction *predicted, const struct reports_measured *m, struct sim_prediction *out)
-{
-    *out = *predicted;
-    out->step_s = 0;
-    for (int64_t i = 0; i < m->step_count; i++) out->step_s += m->step_s[i] / (double)m->step_count;
-    out->compute_s = number(document, "contraction_s");
-    out->memory_bound_s = number(document, "elementwise_s");
-    out->exposed_communication_s = out->communication_s = number(document, "communication_s");
-    double rest_s = out->step_s - out->compute_s - out->memory_bound_s - out->communication_s;
-    out->overhead_s = rest_s > 0 ? rest_s : 0;
-    out->samples_per_s = out->step_s > 0 ? (double)plan->batch_size / out->step_s : 0;
-    out->tokens_per_s = out->samples_per_s * (double)plan->targets_length;
-    out->tokens_per_s_per_device = out->tokens_per_s / (double)plan->placement->topology.device_count;
-    out->mfu_frac = out->step_s > 0 ? predicted->mfu_frac * predicted->step_s / out->step_s : 0;
-    const char *peak_at = predicted->memory.peak_at;
-    read_memory(document, &out->memory);
-    snprintf(out->memory.peak_at, sizeof out->memory.peak_at, "%s", peak_at);
-}
-
 static void note_stop(const struct commands_context *context, const struct reports_measured *steps)
 {
     int number = context->stop_signal ? (int)*context->stop_signal : 0;
@@ -108,25 +52,22 @@ static void note_stop(const struct commands_context *context, const struct repor
     commands_note(context, base_print(context->arena, "stopped by %s after step %lld; the same command goes on from a --checkpoint", name, (long long)(steps->first_step + steps->step_count - 1)));
 }
 
-static enum base_status put_result(struct commands_context *context, const struct sim_plan_text *text, const struct sim_plan *plan, const struct sim_prediction *predicted,
-                                   int rank_count, const struct base_text *answer, struct base_text *out, struct base_error *error)
+static enum base_status put_result(struct commands_context *context, const struct base_arguments *arguments, const struct sim_plan_text *text, const struct sim_plan *plan,
+                                   const struct sim_prediction *predicted, const struct sim_timeline *predicted_timeline, const struct commands_result *result, struct base_text *out,
+                                   struct base_error *error)
 {
-    const struct base_json *document;
     struct sim_prediction measured;
-    struct reports_measured steps = {.rank_count = rank_count};
-    struct sim_collective_row *rows = base_new(context->arena, struct sim_collective_row, SIM_MOST_COLLECTIVES);
-    if (base_json_parse(context->arena, answer->data ? answer->data : "", answer->length, &document, error) != BASE_OK) return base_fail(error, BASE_RUN, "meshwright-rank: did not answer with a result");
-    steps.first_step = (int64_t)number(document, "first_step");
-    steps.loss = numbers(context->arena, document, "loss", &steps.step_count);
-    steps.gradient_norm = numbers(context->arena, document, "gradient_norm", &steps.step_count);
-    steps.step_s = numbers(context->arena, document, "step_s", &steps.step_count);
-    if (plan->options.step == MODEL_STEP_EVALUATE) {
-        steps.accuracy = numbers(context->arena, document, "accuracy", &steps.step_count);
-        steps.weight = numbers(context->arena, document, "weight", &steps.step_count);
+    struct reports_measured steps = result->steps;
+    const char *trace = base_argument(arguments, "--trace");
+    commands_result_prediction(result, plan, predicted, &measured);
+    if (result->stopped) note_stop(context, &result->steps);
+    if (trace) {
+        struct base_text events = {.arena = context->arena};
+        reports_trace(predicted_timeline, &result->timeline, &events);
+        BASE_TRY(base_write_file(trace, events.data, events.length, error));
     }
-    if (number(document, "stopped") != 0) note_stop(context, &steps);
-    fill_prediction(document, plan, predicted, &steps, &measured);
-    struct reports_prediction report = {.plan = *text, .checked = plan, .prediction = &measured, .collectives = rows, .collective_count = read_collectives(document, rows), .measured = &steps};
+    steps.timeline = &result->timeline;
+    struct reports_prediction report = {.plan = *text, .checked = plan, .prediction = &measured, .collectives = result->rows, .collective_count = result->row_count, .measured = &steps};
     if (context->json) reports_prediction_json(&report, context->compact, out);
     else reports_run_text(&report, out);
     return BASE_OK;
@@ -227,7 +168,9 @@ static enum base_status run_run(struct commands_context *context, const struct b
     struct sim_plan plan;
     struct base_text request = {.arena = context->arena}, answer = {.arena = context->arena};
     struct sim_prediction predicted;
+    struct sim_timeline timeline = {0};
     struct commands_executor executor;
+    struct commands_result result;
     struct counts counts;
     BASE_TRY(read_counts(arguments, &counts, error));
     BASE_TRY(read_executor(arguments, &executor, error));
@@ -237,13 +180,15 @@ static enum base_status run_run(struct commands_context *context, const struct b
     if (status != BASE_OK) return arguments->positional_count ? base_fail_in(error, "%s", arguments->positional[0]) : status;
     plan.executable = true;
     BASE_TRY(check_devices(arguments, &plan.placement->topology, error));
-    struct sim_detail detail = {.collectives = base_new(context->arena, struct sim_collective_row, SIM_MOST_COLLECTIVES), .arena = context->arena};
+    struct sim_detail detail = {.collectives = base_new(context->arena, struct sim_collective_row, SIM_MOST_COLLECTIVES), .timeline = &timeline, .arena = context->arena};
     BASE_TRY(sim_predict(context->cache, &plan, &predicted, &detail, error));
     if (!predicted.fits) return refuse(context, &text, &plan, &predicted, &detail, out, error);
     put_request(context, arguments, &text, &counts, &request);
     executor.rank_count = base_argument(arguments, "--in-process") ? 0 : plan.placement->topology.device_count;
     BASE_TRY(commands_ask_executor(context, &executor, &request, &answer, error));
-    return context->launched_rank > 0 ? BASE_OK : put_result(context, &text, &plan, &predicted, executor.rank_count, &answer, out, error);
+    if (context->launched_rank > 0) return BASE_OK;
+    BASE_TRY(commands_read_result(context->arena, &answer, executor.rank_count, counts.evaluates, &result, error));
+    return put_result(context, arguments, &text, &plan, &predicted, &timeline, &result, out, error);
 }
 
 static const struct base_option options[] = {
@@ -260,6 +205,7 @@ static const struct base_option options[] = {
     {"--memory-bytes", "N", "what a rank may use; a plan that needs more is refused", "the profile's capacity_bytes"},
     {"--timeout", "SECONDS", "a rank that shows no sign of life for so long ends the run", "10"},
     {"--hostfile", "FILE", "hosts for the ranks, as mpirun reads them", "this machine"},
+    {"--trace", "FILE", "write the step, predicted and measured, as a Chrome trace, which Perfetto reads", NULL},
     {"--profile", "FILE", "constants that take the place of the catalogue's", "the chip's own"},
     COMMANDS_COMMON,
 };

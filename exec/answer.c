@@ -90,6 +90,23 @@ static void put_collectives(struct base_json_writer *w, const struct exec_result
     base_json_close(w, ']');
 }
 
+static void put_timeline(struct base_json_writer *w, const struct sim_timeline *timeline)
+{
+    base_json_key(w, "timeline");
+    base_json_open(w, '[');
+    for (int i = 0; i < timeline->count; i++) {
+        const struct sim_entry *e = &timeline->entries[i];
+        base_json_open_inline(w, '{');
+        base_json_member_string(w, "name", e->name);
+        base_json_member_int(w, "phase", e->phase);
+        base_json_member_int(w, "bound", e->bound);
+        base_json_member_int(w, "count", e->count);
+        base_json_member_double(w, "time_s", e->time_s);
+        base_json_close(w, '}');
+    }
+    base_json_close(w, ']');
+}
+
 static void put_result(const struct exec_result *r, struct base_text *out)
 {
     struct base_json_writer w = {.text = out};
@@ -106,6 +123,7 @@ static void put_result(const struct exec_result *r, struct base_text *out)
     base_json_member_double(&w, "communication_s", r->communication_s);
     put_memory(&w, &r->memory);
     put_collectives(&w, r);
+    put_timeline(&w, &r->timeline);
     base_json_close(&w, '}');
 }
 

@@ -243,5 +243,7 @@ void exec_communicate(struct exec_machine *machine, const struct sim_op *op)
     else reduce_scatter(&c);
     double time_s = exec_seconds(machine) - start_s;
     machine->communication_s += time_s;
+    machine->op_s[op - machine->s->ops] += time_s;
+    machine->op_runs[op - machine->s->ops]++;
     note(&c, time_s);
 }

@@ -33,8 +33,8 @@ enum base_status exec_machine_begin(struct base_arena *arena, const struct sim_e
         return base_fail(error, BASE_INPUT, "topology: has %d devices, but there are %d ranks; as many of one as of the other would do", m->device_count, m->transport->rank_count);
     BASE_TRY(check_size(m, plan, error));
     BASE_TRY(exec_check_program(m));
-    m->kernel_s = base_new(arena, double, m->s->kernel_count + 1);
-    m->kernel_runs = base_new(arena, int64_t, m->s->kernel_count + 1);
+    m->op_s = base_new(arena, double, m->s->op_count + 1);
+    m->op_runs = base_new(arena, int64_t, m->s->op_count + 1);
     m->collectives = base_new(arena, struct sim_collective_row, SIM_MOST_COLLECTIVES);
     m->arenas = base_new(arena, char *, m->device_count);
     for (int d = m->first_device; d < m->end_device; d++) m->arenas[d] = aligned(base_alloc(arena, (size_t)m->map.arena_bytes + ALIGNMENT, 1));

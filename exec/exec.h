@@ -54,7 +54,7 @@ struct exec_result {
     double contraction_s, elementwise_s, communication_s; /* a step: mean of ranks, or all devices */
     const struct sim_collective_row *collectives;         /* of one device */
     int collective_count;
-    struct sim_timeline timeline; /* kernels in program order; time_s is of one run of it on all devices, count a step */
+    struct sim_timeline timeline; /* in program order; time_s is of one run of it: mean of ranks, or all devices; count a step */
 };
 /* Runs a checked plan. BASE_INPUT: the plan, the data or a checkpoint cannot be run as they are; BASE_NO_FIT: the arena is
  * larger than a device's memory; BASE_RUN: it went wrong on the way. */

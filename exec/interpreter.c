@@ -120,8 +120,8 @@ static void compute(struct exec_machine *machine, int at)
     for (int device = machine->first_device; device < machine->end_device; device++) exec_note_accuracy(machine, op->kernel, device);
     double time_s = exec_seconds(machine) - start_s;
     *(op->op->kind == MODEL_EINSUM ? &machine->contraction_s : &machine->elementwise_s) += time_s;
-    machine->kernel_s[op->kernel] += time_s;
-    machine->kernel_runs[op->kernel]++;
+    machine->op_s[at] += time_s;
+    machine->op_runs[at]++;
 }
 
 /* What a loop carries from one place to another, where they are not one. */

@@ -25,8 +25,8 @@ struct exec_machine {
     double contraction_s, elementwise_s, communication_s;
     struct sim_collective_row *collectives; /* SIM_MOST_COLLECTIVES; counts of all steps */
     int collective_count;
-    double *kernel_s;                       /* per kernel, of all steps and devices */
-    int64_t *kernel_runs;
+    double *op_s;                           /* per operation, of all steps: collectives, and kernels at the one that names them */
+    int64_t *op_runs;
     bool processor_time;
     struct base_error *error;
 };

@@ -146,16 +146,17 @@ static void divide_by_steps(struct run *run)
     }
 }
 
+/* Kernels and collectives in program order, as a prediction lists them. */
 static void fill_timeline(struct run *run, struct sim_timeline *out)
 {
     const struct exec_machine *m = &run->machine;
     int64_t steps = run->result->step_count;
-    out->entries = base_new(run->arena, struct sim_entry, m->s->kernel_count + 1);
-    for (int k = 0; k < m->s->kernel_count && steps; k++) {
-        const struct model_op *op = m->s->ops[m->s->kernels[k].op].op;
-        if (!m->kernel_runs[k]) continue;
-        out->entries[out->count++] = (struct sim_entry){.name = op->name, .phase = op->phase, .bound = op->kind == MODEL_EINSUM ? SIM_BY_COMPUTE : SIM_BY_MEMORY,
-                                                        .count = m->kernel_runs[k] / steps, .time_s = m->kernel_s[k] / (double)m->kernel_runs[k]};
+    out->entries = base_new(run->arena, struct sim_entry, m->s->op_count + 1);
+    for (int i = 0; i < m->s->op_count && steps; i++) {
+        const struct sim_op *op = &m->s->ops[i];
+        if (!m->op_runs[i]) continue;
+        enum sim_bound bound = op->kind == SIM_COMMUNICATE ? SIM_BY_COMMUNICATION : op->op->kind == MODEL_EINSUM ? SIM_BY_COMPUTE : SIM_BY_MEMORY;
+        out->entries[out->count++] = (struct sim_entry){.name = op->op->name, .phase = op->op->phase, .bound = bound, .count = m->op_runs[i] / steps, .time_s = m->op_s[i] / (double)m->op_runs[i]};
     }
 }
 
@@ -196,6 +197,11 @@ static void agree_on_times(struct run *run)
     if (exec_is_alone(t)) return;
     for (int64_t i = 0; i < r->step_count; i++) exec_largest_numbers(t, &r->step_s[i], 1);
     exec_sum_numbers(t, parts, BASE_COUNT(parts));
+    for (int i = 0; i < run->machine.s->op_count; i += EXEC_MOST_NUMBERS) {
+        int count = run->machine.s->op_count - i < EXEC_MOST_NUMBERS ? run->machine.s->op_count - i : EXEC_MOST_NUMBERS;
+        exec_sum_numbers(t, run->machine.op_s + i, count);
+        for (int j = i; j < i + count; j++) run->machine.op_s[j] /= t->rank_count;
+    }
     r->contraction_s = parts[0] / t->rank_count, r->elementwise_s = parts[1] / t->rank_count, r->communication_s = parts[2] / t->rank_count;
 }
 

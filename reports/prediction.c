@@ -169,6 +169,25 @@ static void put_steps(struct base_json_writer *w, const struct reports_measured 
     put_doubles(w, "step_s", m->step_s, m->step_count);
 }
 
+/* What `report` sets beside a prediction. */
+static void put_timeline(struct base_json_writer *w, const struct sim_timeline *timeline)
+{
+    static const char *const kinds[SIM_BOUND_COUNT] = {[SIM_BY_COMPUTE] = "contraction", [SIM_BY_MEMORY] = "elementwise", [SIM_BY_COMMUNICATION] = "collective", [SIM_BY_LATENCY] = "elementwise"};
+    base_json_key(w, "timeline");
+    base_json_open(w, '[');
+    for (int i = 0; i < timeline->count; i++) {
+        const struct sim_entry *e = &timeline->entries[i];
+        base_json_open_inline(w, '{');
+        base_json_member_string(w, "name", e->name);
+        base_json_member_string(w, "phase", reports_phase_name(e->phase));
+        base_json_member_string(w, "kind", kinds[e->bound]);
+        base_json_member_int(w, "count", e->count);
+        base_json_member_double(w, "time_s", e->time_s);
+        base_json_close(w, '}');
+    }
+    base_json_close(w, ']');
+}
+
 /* Which kinds of source the result rests on, so that nobody takes an assumption for a measurement. */
 static void put_constants(struct base_json_writer *w, const struct sim_profile *profile)
 {
@@ -211,6 +230,7 @@ static void put_answer(struct base_json_writer *w, const struct reports_predicti
     put_memory(w, &p->memory);
     put_time(w, p);
     put_collectives(w, r);
+    if (r->measured && r->measured->timeline) put_timeline(w, r->measured->timeline);
     if (p->fits) return;
     base_json_key(w, "changes_that_fit");
     base_json_open(w, '[');
@@ -340,40 +360,4 @@ void reports_prediction_text(const struct reports_prediction *r, struct base_tex
     if (m->rematerialized_layer_count) base_putf(out, "    the compiler recomputes %lld of the model's layers so that it fits\n", (long long)m->rematerialized_layer_count);
     put_largest_collectives(r, out);
     if (!p->fits) put_changes(r, out);
-}
-
-/* ---- trace ---- */
-
-/* Microseconds, as the trace format wants them. Repetitions of an entry stand as one event with its count. */
-void reports_trace(const struct sim_timeline *timeline, struct base_text *out)
-{
-    static const char *const bounds[SIM_BOUND_COUNT] = {"compute", "memory", "communication", "latency"}, *const phases[] = {"forward", "backward", "optimizer"};
-    struct base_json_writer w = {.text = out};
-    double now_s = 0;
-    base_json_open(&w, '{');
-    base_json_key(&w, "traceEvents");
-    base_json_open(&w, '[');
-    for (int i = 0; i < timeline->count; i++) {
-        const struct sim_entry *e = &timeline->entries[i];
-        double length_s = e->time_s * (double)e->count;
-        base_json_open_inline(&w, '{');
-        base_json_member_string(&w, "name", e->name);
-        base_json_member_string(&w, "cat", bounds[e->bound]);
-        base_json_member_string(&w, "ph", "X");
-        base_json_member_int(&w, "pid", 0);
-        base_json_member_int(&w, "tid", e->bound == SIM_BY_COMMUNICATION);
-        base_json_member_double(&w, "ts", now_s * 1e6);
-        base_json_member_double(&w, "dur", length_s * 1e6);
-        base_json_key(&w, "args");
-        base_json_open_inline(&w, '{');
-        base_json_member_string(&w, "phase", phases[e->phase]);
-        base_json_member_int(&w, "count", e->count);
-        base_json_member_double(&w, "flop", e->flop);
-        base_json_member_double(&w, "bytes", e->bytes);
-        base_json_close(&w, '}');
-        base_json_close(&w, '}');
-        now_s += length_s;
-    }
-    base_json_close(&w, ']');
-    base_json_close(&w, '}');
 }

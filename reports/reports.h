@@ -9,7 +9,7 @@
 /* ---- one prediction (prediction.c) ---- */
 
 /* A run's steps; what it measured else stands where a prediction's figures stand. */
-struct reports_measured { int rank_count; /* 0: all devices in one process */ int64_t first_step, step_count; const double *loss, *gradient_norm, *step_s; const double *accuracy, *weight; /* of a run that evaluates; else NULL */ };
+struct reports_measured { int rank_count; /* 0: all devices in one process */ int64_t first_step, step_count; const double *loss, *gradient_norm, *step_s; const double *accuracy, *weight; /* of a run that evaluates; else NULL */ const struct sim_timeline *timeline; /* may be NULL */ };
 
 /* Loss and token accuracy of all batches, by weight; 0 of none. */
 struct reports_evaluation { double loss, accuracy, weight; };
@@ -33,8 +33,13 @@ void reports_prediction_text(const struct reports_prediction *report, struct bas
 void reports_put_answer(struct base_json_writer *writer, const struct reports_prediction *report);
 /* A run as text: its steps, then time, memory and collectives as measured (run.c). */
 void reports_run_text(const struct reports_prediction *report, struct base_text *out);
-/* The step as a Chrome trace (Perfetto reads it): one line for kernels, one for collectives. */
-void reports_trace(const struct sim_timeline *timeline, struct base_text *out);
+/* The step as a Chrome trace (Perfetto reads it): one line for kernels, one for collectives; with what was measured, two
+ * processes of these (timelines.c). */
+void reports_trace(const struct sim_timeline *predicted, const struct sim_timeline *measured, struct base_text *out);
+const char *reports_phase_name(enum model_phase phase);
+/* Each measured entry with its predicted one, or NULL; measured->count of them, in the arena. */
+struct reports_pair { const struct sim_entry *measured, *predicted; };
+struct reports_pair *reports_join(struct base_arena *arena, const struct sim_timeline *measured, const struct sim_timeline *predicted);
 
 /* ---- a search (tuned.c) ---- */
 
@@ -58,6 +63,21 @@ void reports_fit_json(const struct reports_tuned *report, const struct tuner_fit
 void reports_fit_text(const struct reports_tuned *report, const struct tuner_fit_row *rows, int count, struct base_text *out);
 /* Every plan of the space, one row of a sweep each. */
 void reports_space_csv(const struct tuner_space *space, void (*put)(void *where, const char *bytes, size_t length), void *where);
+
+/* ---- a run beside its prediction (beside.c) ---- */
+
+enum reports_format { REPORTS_TEXT, REPORTS_MARKDOWN, REPORTS_HTML };
+struct reports_beside {
+    const struct sim_plan *plan;
+    const struct sim_prediction *run, *predicted;  /* run: what was measured, in that form */
+    const struct reports_measured *measured;       /* with its timeline */
+    const struct sim_timeline *predicted_timeline;
+};
+/* A prediction as a page: what reports_prediction_text says, in tables. */
+void reports_prediction_page(const struct reports_prediction *report, enum reports_format format, struct base_text *out);
+/* Time by part, the operations that differ most, memory. One page; all operations in JSON. */
+void reports_beside_page(const struct reports_beside *beside, enum reports_format format, struct base_text *out);
+void reports_beside_json(const struct reports_beside *beside, bool compact, struct base_text *out);
 
 /* ---- accuracy of a sweep (accuracy.c) ---- */
 

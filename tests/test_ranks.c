@@ -354,6 +354,31 @@ static void what_does_not_fit_is_not_started(struct base_arena *arena)
     assert_outcome(&o, 0, "run here on 2 ranks");
 }
 
+/* What was measured has the names of what was predicted, one for one. */
+static void what_was_measured_was_predicted(struct base_arena *arena)
+{
+    static const char *const steps[] = {"train", "evaluate"};
+    for (int i = 0; i < 2; i++) {
+        const struct base_json *document;
+        struct base_error error;
+        TEST_ROW("%s", steps[i]);
+        struct outcome o = run_whole(arena, "local:4", 2, base_print(arena, "--num-partitions 2 --num-microbatches 2 --step %s --json --out %s/run.json --trace %s/trace.json", steps[i], folder, folder));
+        assert_outcome(&o, 0, "");
+        assert_true(exists(arena, "trace.json"));
+        o = finish(arena, start(arena, base_print(arena, "report %s/run.json --json", folder)));
+        assert_outcome(&o, 0, "\"operations\"");
+        assert_ok(base_json_parse(arena, o.out, strlen(o.out), &document, &error), &error);
+        assert_near(base_json_get(document, "measured_peak_bytes")->number, base_json_get(document, "predicted_peak_bytes")->number, 0);
+        const struct base_json *operations = base_json_get(document, "operations");
+        assert_true(operations->count > 20);
+        for (const struct base_json *line = operations->child; line; line = line->next)
+            if (!(base_json_get(line, "predicted_s")->number > 0)) fail_msg("%s is in no prediction", base_json_get(line, "name")->string);
+        o = finish(arena, start(arena, base_print(arena, "report %s/run.json --out %s/report.html", folder, folder)));
+        assert_outcome(&o, 0, "");
+        assert_non_null(strstr(text_of(arena, "report.html"), "Where they differ most"));
+    }
+}
+
 /* Started by mpirun itself, as in a batch script with a hostfile. */
 static void it_takes_its_place_in_an_mpirun(struct base_arena *arena)
 {
@@ -373,7 +398,7 @@ int main(int count, char **arguments)
     static const struct test tests[] = {
         TEST(ranks_and_one_process_agree), TEST(eight_ranks_share_two_cores), TEST(plans_for_other_machines_run), TEST(a_killed_rank_ends_the_run), TEST(a_hung_rank_ends_the_run),
         TEST(sigterm_leaves_a_checkpoint), TEST(a_second_signal_ends_it_at_once), TEST(ranks_do_not_outlive_the_run), TEST(a_full_disk_ends_the_run),
-        TEST(only_the_newest_checkpoints_stay), TEST(damaged_files_are_refused), TEST(what_does_not_fit_is_not_started), TEST(it_takes_its_place_in_an_mpirun),
+        TEST(only_the_newest_checkpoints_stay), TEST(damaged_files_are_refused), TEST(what_does_not_fit_is_not_started), TEST(it_takes_its_place_in_an_mpirun), TEST(what_was_measured_was_predicted),
     };
     char *slash = strrchr(arguments[0], '/');
     snprintf(program, sizeof program, "%.*s/../meshwright", (int)(slash ? slash - arguments[0] : 1), slash ? arguments[0] : ".");

@@ -1,0 +1,1 @@
+meshwright report t5_11b.json --out report.doc

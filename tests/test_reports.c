@@ -1,0 +1,68 @@
+/* Reports: measured joined with predicted, and pages in their three forms. */
+#include "reports/page.h"
+#include "reports/reports.h"
+#include "tests/test.h"
+
+static void entries_meet_those_of_their_name(struct base_arena *arena)
+{
+    struct sim_entry predicted[] = {{.name = "a", .time_s = 1}, {.name = "b", .time_s = 2}, {.name = "a", .phase = MODEL_BACKWARD, .time_s = 3}, {.name = "a", .bound = SIM_BY_COMMUNICATION, .time_s = 4}, {.name = "a", .time_s = 5}};
+    struct sim_entry measured[] = {{.name = "a"}, {.name = "a", .phase = MODEL_BACKWARD}, {.name = "x"}, {.name = "a", .bound = SIM_BY_COMMUNICATION}, {.name = "a", .bound = SIM_BY_COMPUTE}};
+    struct sim_timeline p = {predicted, BASE_COUNT(predicted)}, m = {measured, BASE_COUNT(measured)};
+    struct reports_pair *pairs = reports_join(arena, &m, &p);
+    const double expected[] = {1, 3, 0, 4, 5};
+    for (int i = 0; i < BASE_COUNT(expected); i++) {
+        assert_ptr_equal(pairs[i].measured, &measured[i]);
+        assert_near(pairs[i].predicted ? pairs[i].predicted->time_s : 0, expected[i], 0);
+    }
+}
+
+static void traces_have_a_track_for_each(struct base_arena *arena)
+{
+    struct sim_entry predicted[] = {{.name = "a \"b\"", .count = 2, .time_s = 1e-3}}, measured[] = {{.name = "a \"b\"", .count = 2, .time_s = 2e-3}, {.name = "c", .bound = SIM_BY_COMMUNICATION, .count = 1, .time_s = 1e-3}};
+    struct sim_timeline p = {predicted, 1}, m = {measured, 2};
+    struct base_text text = {.arena = arena};
+    const struct base_json *document;
+    struct base_error error;
+    reports_trace(&p, &m, &text);
+    assert_ok(base_json_parse(arena, text.data, text.length, &document, &error), &error);
+    const struct base_json *event = base_json_get(document, "traceEvents")->child;
+    static const struct { const char *name; double process, at, length; } expected[] = {{"process_name", 0, -1, -1}, {"a \"b\"", 0, 0, 2000}, {"process_name", 1, -1, -1}, {"a \"b\"", 1, 0, 4000}, {"c", 1, 4000, 1000}};
+    for (int i = 0; i < BASE_COUNT(expected); i++, event = event->next) {
+        assert_string_equal(base_json_get(event, "name")->string, expected[i].name);
+        assert_near(base_json_get(event, "pid")->number, expected[i].process, 0);
+        if (expected[i].at < 0) continue;
+        assert_near(base_json_get(event, "ts")->number, expected[i].at, 1e-12);
+        assert_near(base_json_get(event, "dur")->number, expected[i].length, 1e-12);
+    }
+    assert_null(event);
+}
+
+/* What would end a cell, a tag or an attribute does not. */
+static void pages_say_the_same_in_three_forms(struct base_arena *arena)
+{
+    static const char *const expected[] = {
+        [REPORTS_TEXT] = "a < b\n\nTable\n  x|y   <i>\n  ä    & 10\n  cc    \"q\"\nEnd.\n",
+        [REPORTS_MARKDOWN] = "# a < b\n\n## Table\n\n| x\\|y | <i> |\n| --- | --: |\n| ä | & 10 |\n| cc | \"q\" |\n\nEnd.\n",
+        [REPORTS_HTML] = "<h2>Table</h2>\n<table>\n<tr><th>x|y</th><th class=\"r\">&lt;i&gt;</th></tr>\n<tr><td>ä</td><td class=\"r\">&amp; 10</td></tr>\n<tr><td>cc</td><td class=\"r\">&quot;q&quot;</td></tr>\n</table>\n<p>End.</p>\n</body>",
+    };
+    static const char *const cells[] = {"x|y", "<i>", "ä", "& 10", "cc", "\"q\""};
+    for (int format = REPORTS_TEXT; format <= REPORTS_HTML; format++) {
+        struct base_text out = {.arena = arena};
+        struct page page = {(enum reports_format)format, &out};
+        TEST_ROW("form %d", format);
+        reports_page_begin(&page, "a < b");
+        reports_page_heading(&page, "Table");
+        reports_page_table(&page, "lr", cells, 3);
+        reports_page_paragraph(&page, "End.");
+        reports_page_end(&page);
+        if (format == REPORTS_HTML) assert_non_null(strstr(out.data, expected[format]));
+        else assert_string_equal(out.data, expected[format]);
+        if (format == REPORTS_HTML) assert_non_null(strstr(out.data, "<title>a &lt; b</title>"));
+    }
+}
+
+int main(int count, char **arguments)
+{
+    static const struct test tests[] = {TEST(entries_meet_those_of_their_name), TEST(traces_have_a_track_for_each), TEST(pages_say_the_same_in_three_forms)};
+    return test_main(tests, BASE_COUNT(tests), count, arguments);
+}
