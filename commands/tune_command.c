@@ -57,6 +57,13 @@ static enum base_status read_request(struct commands_context *context, const str
     for (int d = 0; d < TUNER_DIMENSION_COUNT; d++) BASE_TRY(read_dimension(context->arena, (enum tuner_dimension)d, request, error));
     if (!request->given[TUNER_BATCH].count && !request->batch_auto)
         return base_fail(error, BASE_INPUT, "batch_size: is missing; sequences in one global batch, as in 128, or auto");
+    static const char *const searches[] = {"rules"};
+    const char *search = base_argument(arguments, "--search");
+    int which;
+    if (search) BASE_TRY(base_parse_word(search, "--search", searches, BASE_COUNT(searches), &which, error));
+    request->search_rules = search != NULL;
+    if (search && base_argument(arguments, "--no-bounds")) return base_fail(error, BASE_INPUT, "--no-bounds: the rule sets of --search rules are too many to be predicted one by one");
+    if (search && base_argument(arguments, "--enumerate")) return base_fail(error, BASE_INPUT, "--enumerate: the rule sets of --search rules are too many for a table");
     request->beyond_t5x = base_argument(arguments, "--beyond-t5x") != NULL;
     return BASE_OK;
 }
@@ -208,6 +215,7 @@ static const struct base_option options[] = {
     {"--pareto", NULL, "with the front of tokens per second against peak memory", NULL},
     {"--enumerate", "FILE.csv", "only write every plan of the space, as a table for sweep", NULL},
     {"--beyond-t5x", NULL, "also what T5X has no word for: remat of unscanned models, optimizer partitioning, sequence parallelism", NULL},
+    {"--search", "rules", "also rule sets that nobody has named: what each logical axis takes, in which order", NULL},
     {"--time-limit", "S", "seconds; then the best so far, with its gap", NULL},
     {"--no-bounds", NULL, "predict every plan in full", NULL},
     {"--profile", "FILE", "constants that take the place of the catalogue's", "the chip's own"},

@@ -435,7 +435,8 @@ static void put_sensitivity_text(const struct reports_tuned *r, struct base_text
 void reports_tuned_text(const struct reports_tuned *r, struct base_text *out)
 {
     const struct tuner_space *space = r->space;
-    base_putf(out, "%s on %s: %lld plans, %d rule sets\n\n", space->plan.values[SIM_MODEL], space->plan.values[SIM_TOPOLOGY], (long long)space->plan_count, space->values[TUNER_RULES].count);
+    base_putf(out, "%s on %s: %lld plans, %lld rule sets\n\n", space->plan.values[SIM_MODEL], space->plan.values[SIM_TOPOLOGY], (long long)space->plan_count,
+              (long long)space->rule_set_count);
     put_verdict(r, out);
     put_proof(r, out);
     if (r->result->plan_count) put_table(r, out);

@@ -2,7 +2,7 @@
  * what T5X accepts. */
 #include "tests/test.h"
 
-#include "tuner/bounds.h"
+#include "tuner/rule_space.h"
 #include "tuner/tuner.h"
 
 /* ---- questions ---- */
@@ -291,6 +291,114 @@ static void no_bound_is_above_the_simulator(struct base_arena *arena)
     }
 }
 
+/* ---- rule sets without a name ---- */
+
+static void bounds_of_rules_are_never_undercut(struct base_arena *arena)
+{
+    enum { SPACES = 10, SETS = 20 };
+    struct base_random random;
+    int predicted = 0;
+    base_random_seed(&random, 10);
+    for (int i = 0; i < SPACES; i++) {
+        struct base_arena own = {.exhausted = arena->exhausted};
+        struct base_error error;
+        struct tuner_space space;
+        struct sim_cache *cache = sim_cache_new(&own);
+        struct tuner_request request = random_request(&own, &random);
+        bool any = tuner_space_build(&own, cache, &request, &space, &error) == BASE_OK;
+        for (int j = 0; any && j < SETS; j++) {
+            struct sim_plan plan;
+            struct sim_prediction prediction;
+            const struct tuner_outline *outline;
+            int digits[TUNER_MOST_DIGITS] = {0}, group = (int)base_random_below(&random, space.group_count);
+            struct tuner_plan named = {group, 0, (int)base_random_below(&random, tuner_group_microbatch_count(&space, group))};
+            struct sim_plan_text text = tuner_plan_text(&space, named);
+            assert_ok(sim_plan_check(cache, &own, &text, MODEL_STEP_TRAIN, false, &plan, &error), &error);
+            assert_ok(tuner_outline_build(&own, cache, &plan, plan.num_microbatches > 1, &outline, &error), &error);
+            struct tuner_rule_space rules = tuner_rule_space_of(outline);
+            for (int d = 0; d < rules.digit_count; d++) digits[d] = (int)base_random_below(&random, rules.digits[d].radix);
+            const char **slot = &space.values[TUNER_RULES].values[space.groups[group].rules], *name = *slot;
+            *slot = tuner_rule_text(&own, &rules, digits);
+            text = tuner_plan_text(&space, named);
+            if (sim_plan_check(cache, &own, &text, MODEL_STEP_TRAIN, false, &plan, &error) == BASE_OK) {
+                assert_ok(sim_predict(cache, &plan, &prediction, NULL, &error), &error);
+                check_bound(&own, &space, named, &prediction);
+                predicted++;
+            }
+            *slot = name;
+        }
+        sim_cache_free(cache);
+        base_arena_free(&own);
+    }
+    assert_true(predicted > SPACES * SETS / 4);
+}
+
+struct tally { double least_s; int64_t count; };
+
+static void add_to_tally(void *where, const int *digits, double s, double bytes, int64_t equals)
+{
+    struct tally *tally = where;
+    (void)digits;
+    (void)bytes;
+    if (s < tally->least_s) tally->least_s = s;
+    tally->count += equals;
+}
+
+/* The parts cover every rule set that JAX accepts once, and the integer program finds the cheapest. */
+static void rule_sets_come_apart(struct base_arena *arena)
+{
+    struct base_error error;
+    struct sim_plan plan;
+    const struct tuner_outline *outline;
+    const struct tuner_coding *coding;
+    struct sim_cache *cache = sim_cache_new(arena);
+    struct sim_plan_text text = {{0}};
+    text.values[SIM_MODEL] = models[0];
+    text.values[SIM_TOPOLOGY] = "v4:2x2x2";
+    text.values[SIM_SUBMESH] = "1,2,1,1";
+    text.values[SIM_BATCH_SIZE] = "16";
+    text.values[SIM_INPUTS_LENGTH] = text.values[SIM_TARGETS_LENGTH] = "64";
+    assert_ok(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, false, &plan, &error), &error);
+    assert_ok(tuner_outline_build(arena, cache, &plan, false, &outline, &error), &error);
+    struct tuner_rule_space rules = tuner_rule_space_of(outline);
+    assert_int_equal(rules.count, 4 * 3 * 5 * 3 * 3 * 3 * 3 * 3 * 2 * 2 * 2);
+    assert_ok(tuner_code_rules(arena, &rules, outline, &plan, &coding, &error), &error);
+    struct tuner_rule_cell *cell = tuner_rule_cell_price(arena, coding, plan.placement, 16, 1, (struct tuner_charges){true, true}, (double)INFINITY);
+    struct tally tally = {(double)INFINITY, 0};
+    double least_s;
+    tuner_rule_cell_visit(cell, (double)INFINITY, 1e18, add_to_tally, &tally);
+    assert_int_equal(tally.count, tuner_count_rule_sets(coding, plan.placement->axis_sizes, 16));
+    assert_int_equal(tuner_table_least(arena, &cell->table, 1e15, &least_s), TUNER_CHOSEN);
+    assert_near(least_s, tally.least_s, 2e-5);
+    assert_int_equal(tuner_table_least(arena, &cell->table, 1, &least_s), TUNER_NOTHING_WITHIN_LIMIT);
+    tuner_choices_end();
+    sim_cache_free(cache);
+}
+
+static void integer_programs_choose_within_the_limit(struct base_arena *arena)
+{
+    static const double costs[2][3] = {{1, 5, 9}, {2, 3, 10}}, weights[2][3] = {{8, 4, 1}, {6, 5, 1}};
+    for (int limit = 1; limit <= 15; limit++) {
+        struct tuner_choices *choices = tuner_choices_new(arena);
+        double best = (double)INFINITY, bound;
+        int options[2][3];
+        for (int g = 0; g < 2; g++) {
+            int group = tuner_choices_group(choices);
+            for (int i = 0; i < 3; i++) tuner_choices_set(choices, options[g][i] = tuner_choices_option(choices, group), costs[g][i], weights[g][i]);
+        }
+        tuner_choices_need(choices, options[1][0], (const int[]){options[0][1], options[0][2]}, 2); /* the first two do not go together */
+        for (int a = 0; a < 3; a++)
+            for (int b = 0; b < 3; b++)
+                if (!(a == 0 && b == 0) && weights[0][a] + weights[1][b] <= limit) best = fmin(best, costs[0][a] + costs[1][b]);
+        enum tuner_choices_outcome outcome = tuner_choices_solve(choices, limit, &bound);
+        TEST_ROW("limit %d", limit);
+        if (isfinite(best)) assert_true(bound <= best && test_is_near(bound, best, 2e-5));
+        assert_int_equal(outcome, isfinite(best) ? TUNER_CHOSEN : TUNER_NOTHING_WITHIN_LIMIT);
+        tuner_choices_free(choices);
+    }
+    tuner_choices_end();
+}
+
 /* ---- the space ---- */
 
 static void space_holds_every_submesh_and_says_what_is_refused(struct base_arena *arena)
@@ -334,6 +442,9 @@ static const struct test tests[] = {
     TEST(the_measured_order_is_found),
     TEST(the_smallest_submesh_is_found),
     TEST(no_bound_is_above_the_simulator),
+    TEST(bounds_of_rules_are_never_undercut),
+    TEST(rule_sets_come_apart),
+    TEST(integer_programs_choose_within_the_limit),
     TEST(space_holds_every_submesh_and_says_what_is_refused),
     TEST(spaces_are_refused_with_what_would_do),
 };

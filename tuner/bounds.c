@@ -27,22 +27,25 @@ static void add_data_axis(const struct tuner_class *class, unsigned char *spec)
     }
 }
 
+enum base_status tuner_rule_class(const struct tuner_class *class, const struct model_rules *rules, const struct sim_plan *plan, unsigned char *spec, struct base_error *error)
+{
+    struct model_axes axes[MODEL_MAX_RANK];
+    unsigned used = 0;
+    memset(spec, 0, MODEL_MAX_RANK);
+    BASE_TRY(model_resolve(rules, class->names, class->rank, MODEL_AXIS_IS_UNSHARDED, axes, NULL, error));
+    for (int i = 0; i < class->rank; i++) {
+        for (int j = 0; j < axes[i].count; j++) spec[i] |= (unsigned char)axis_bit(axes[i].names[j]);
+        used |= spec[i];
+    }
+    if (plan->sequence_parallel && class->residual && !(used & SIM_TENSOR)) spec[1] |= SIM_TENSOR;
+    if (plan->optimizer_partitioning != SIM_REPLICATED && class->zero) add_data_axis(class, spec);
+    return BASE_OK;
+}
+
 static enum base_status shard_classes(const struct tuner_outline *outline, const struct model_rules *rules, const struct sim_plan *plan, unsigned char (*specs)[MODEL_MAX_RANK],
                                       struct base_error *error)
 {
-    for (int c = 0; c < outline->class_count; c++) {
-        const struct tuner_class *class = &outline->classes[c];
-        struct model_axes axes[MODEL_MAX_RANK];
-        unsigned char *spec = specs[c];
-        unsigned used = 0;
-        BASE_TRY(model_resolve(rules, class->names, class->rank, MODEL_AXIS_IS_UNSHARDED, axes, NULL, error));
-        for (int i = 0; i < class->rank; i++) {
-            for (int j = 0; j < axes[i].count; j++) spec[i] |= (unsigned char)axis_bit(axes[i].names[j]);
-            used |= spec[i];
-        }
-        if (plan->sequence_parallel && class->residual && !(used & SIM_TENSOR)) spec[1] |= SIM_TENSOR;
-        if (plan->optimizer_partitioning != SIM_REPLICATED && class->zero) add_data_axis(class, spec);
-    }
+    for (int c = 0; c < outline->class_count; c++) BASE_TRY(tuner_rule_class(&outline->classes[c], rules, plan, specs[c], error));
     return BASE_OK;
 }
 
@@ -129,10 +132,9 @@ static double repeats(const struct tuner_work *w, const unsigned char *trips, bo
 
 /* ---- links ---- */
 
-/* What bytes add to a collective: launches and hops may be shared. */
-static double moving_s(const struct tuner_work *w, enum sim_collective kind, unsigned axes, double bytes)
+static double collective_s(const struct tuner_work *w, enum sim_collective kind, unsigned axes, double bytes)
 {
-    return sim_collective_s(w->placement, kind, (int)axes, bytes) - sim_collective_s(w->placement, kind, (int)axes, 0);
+    return sim_collective_s(w->placement, kind, (int)axes, bytes);
 }
 
 /* Which label has the data axis and which the model axis; -1: none. */
@@ -161,7 +163,7 @@ static double reduction_s(const struct tuner_work *w, const struct tuner_outline
     for (int i = 0; i < dot->label_count; i++)
         if (dot->labels[i].in_result) bytes *= local(w, dot->labels[i].size, axes_of_label(choice, i) & other);
     enum sim_collective kind = class_has(w, dot->result_class, axis) ? SIM_REDUCE_SCATTER : SIM_ALL_REDUCE;
-    return moving_s(w, kind, axis, bytes) / dot->result_divisor;
+    return collective_s(w, kind, axis, bytes) / dot->result_divisor;
 }
 
 /* An operand stands as the rules say; where the contraction has the axis elsewhere, it has to come over. */
@@ -174,13 +176,14 @@ static double fetching_s(const struct tuner_work *w, const struct tuner_outline_
     if (dim < 0 || (label >= 0 && (label == operand->label_of_dim[dim][0] || label == operand->label_of_dim[dim][1]))) return 0;
     bool moves = false;
     for (int i = 0; i < operand->rank; i++) moves = moves || (label >= 0 && (label == operand->label_of_dim[i][0] || label == operand->label_of_dim[i][1]));
-    return moving_s(w, moves ? SIM_ALL_TO_ALL : SIM_ALL_GATHER, axis, w->bytes[operand->shape]) / operand->divisor;
+    return collective_s(w, moves ? SIM_ALL_TO_ALL : SIM_ALL_GATHER, axis, w->bytes[operand->shape]) / operand->divisor;
 }
 
 static double links_s(const struct tuner_work *w, const struct tuner_outline_dot *dot, const struct choice *choice, double each, double once)
 {
     double s = 0;
     for (unsigned axis = 1; axis < SIM_AXES - 1; axis++) {
+        if (w->shards[axis] <= 1) continue;
         s += reduction_s(w, dot, choice, axis) * (dot->hoistable ? once : each);
         for (int i = 0; i < dot->operand_count; i++) s += fetching_s(w, &dot->operands[i], choice, axis) * (dot->operands[i].weight ? once : each);
     }
@@ -199,11 +202,20 @@ static unsigned allowed_labels(const struct tuner_work *w, const struct tuner_ou
     return w->shards[axis] > 1 ? allowed : 1;
 }
 
+static double padded(double size, double tile)
+{
+    return tile > 1 ? ceil(size / tile) * tile : size;
+}
+
+/* With the tiles of matrix units, as the simulator pads them. */
 static double flop_of(const struct tuner_work *w, const struct tuner_outline_dot *dot, const struct choice *choice)
 {
-    double flop = 2;
-    for (int i = 0; i < dot->label_count; i++) flop *= local(w, dot->labels[i].size, axes_of_label(choice, i));
-    return flop;
+    enum { ROW_TILE = 8 };
+    double unit = w->placement->profile.constants[SIM_MATRIX_UNIT_DIM], tile = unit > 1 ? ROW_TILE : 1, product[TUNER_ROLE_COUNT] = {1, 1, 1, 1};
+    for (int i = 0; i < dot->label_count; i++) product[dot->labels[i].role] *= local(w, dot->labels[i].size, axes_of_label(choice, i));
+    double one = padded(product[TUNER_ROW_LABEL], tile) * padded(product[TUNER_COLUMN_LABEL], unit);
+    double other = padded(product[TUNER_ROW_LABEL], unit) * padded(product[TUNER_COLUMN_LABEL], tile);
+    return 2 * product[TUNER_BATCH_LABEL] * padded(product[TUNER_CONTRACTED_LABEL], unit) * (one < other ? one : other);
 }
 
 /* The contraction alone and the kernel's bytes, or its arithmetic with links, whichever choice is cheapest. */

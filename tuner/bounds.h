@@ -21,8 +21,11 @@ struct tuner_class {
 /* How rules shard each class: of the outline, and of the one of least memory. */
 struct tuner_ruled { unsigned char spec[TUNER_MOST_CLASSES][MODEL_MAX_RANK], least[TUNER_MOST_CLASSES][MODEL_MAX_RANK]; };
 
+/* What a label is to a contraction. */
+enum tuner_role { TUNER_BATCH_LABEL, TUNER_ROW_LABEL, TUNER_COLUMN_LABEL, TUNER_CONTRACTED_LABEL, TUNER_ROLE_COUNT };
+
 /* A label of a contraction: its size, and the dimensions of tensors that stand there. */
-struct tuner_outline_label { unsigned char size; bool contracted, in_result; unsigned char source_count; struct { unsigned char class, dim; } sources[TUNER_MOST_SOURCES]; };
+struct tuner_outline_label { unsigned char size; bool contracted, in_result; enum tuner_role role; unsigned char source_count; struct { unsigned char class, dim; } sources[TUNER_MOST_SOURCES]; };
 
 /* An operand as it comes to a contraction: sharded as the rules say. divisor: contractions that may share what is moved. */
 struct tuner_outline_operand { int shape, class, label_of_dim[MODEL_MAX_RANK][2] /* labels that a dimension becomes; -1 */, divisor, rank; bool weight; };
@@ -93,6 +96,7 @@ double tuner_work_state_bytes(const struct tuner_work *work, uint64_t classes); 
 
 /* plan: a checked plan of the variant. The outline owns all that it holds. */
 enum base_status tuner_outline_build(struct base_arena *arena, struct sim_cache *cache, const struct sim_plan *plan, bool microbatches, const struct tuner_outline **out, struct base_error *error);
+enum base_status tuner_rule_class(const struct tuner_class *class, const struct model_rules *rules, const struct sim_plan *plan, unsigned char *spec, struct base_error *error);
 enum base_status tuner_rule_classes(const struct tuner_outline *outline, const struct model_rules *rules, const struct sim_plan *plan, struct tuner_ruled *out, struct base_error *error);
 /* Below what no prediction of such a plan goes, whatever submesh of the placement's shape it has. placement: link rates
  * are the best of those submeshes. */

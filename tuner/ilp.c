@@ -8,6 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Whole numbers are whole to GLPK within 1e-5 of a variable, rows within 1e-7: a bound gives way by as much. */
+static const double tolerance = 1e-5;
+
 enum { MOST_OPTIONS = 20000, MOST_MILLISECONDS = 100 };
 
 struct option { int group; double cost, weight; };
@@ -156,7 +159,7 @@ enum tuner_choices_outcome tuner_choices_solve(struct tuner_choices *c, double w
     int outcome = glp_intopt(c->program, &branching), status = glp_mip_status(c->program);
     if (outcome == 0 && status == GLP_NOFEAS) return TUNER_NOTHING_WITHIN_LIMIT;
     bool solved = outcome == 0 && status == GLP_OPT;
-    *bound = (solved ? glp_mip_obj_val(c->program) : watch.bound) * scale;
+    *bound = (solved ? glp_mip_obj_val(c->program) : watch.bound) * scale * (1 - tolerance);
     return solved ? TUNER_CHOSEN : TUNER_UNDECIDED;
 }
 

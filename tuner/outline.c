@@ -12,7 +12,6 @@ struct drafter {
     int *root;          /* the tensor whose axes decide how this one is sharded */
     int *sum;           /* representative of the sum that a contraction's result becomes part of, or -1 */
     int *sum_size;      /* contractions in a sum, by representative */
-    int *readers;       /* contractions that read a parameter, by root */
     bool *charged;      /* of each operation: a contraction that a kernel has already */
 };
 
@@ -207,14 +206,14 @@ static void add_sources(struct drafter *d, struct tuner_outline_dot *dot, const 
     }
 }
 
-/* Contractions that read the value in the same loop: they may share a copy. */
-static int count_sharers(const struct drafter *d, const struct sim_op *op, int value)
+/* Contractions that read the value, or any form of the parameter, in the same loop: they may share a copy. */
+static int count_sharers(const struct drafter *d, const struct sim_op *op, int value, int root)
 {
     int count = 0;
     for (int i = 0; i < d->s->op_count; i++) {
         const struct sim_op *other = &d->s->ops[i];
         if (other->kind != SIM_COMPUTE || other->op->kind != MODEL_EINSUM || other->loop != op->loop) continue;
-        for (int j = 0; j < other->input_count; j++) count += other->inputs[j] == value;
+        for (int j = 0; j < other->input_count; j++) count += value >= 0 ? other->inputs[j] == value : d->root[other->op->inputs[j]] == root;
     }
     return count > 0 ? count : 1;
 }
@@ -235,7 +234,7 @@ static void add_operand(struct drafter *d, struct tuner_outline_dot *dot, const 
     if (dot->operand_count == BASE_COUNT(dot->operands) || (!weight && (!own_dims || is_generated(d, value)))) return;
     struct tuner_outline_operand *operand = &dot->operands[dot->operand_count++];
     *operand = (struct tuner_outline_operand){.shape = d->s->values[value].shape, .class = weight ? d->class_of[root] : d->class_of[tensor], .rank = r->rank, .weight = weight};
-    operand->divisor = weight ? d->readers[root] : count_sharers(d, op, value);
+    operand->divisor = count_sharers(d, op, weight ? -1 : value, root);
     for (int dim = 0; dim < r->rank; dim++) {
         int found = 0;
         const char *letters = op->op->input_labels[input];
@@ -256,6 +255,7 @@ static void draft_dot(struct drafter *d, const struct sim_op *op, struct tuner_o
         dot->labels[i].size = op->labels[i].size;
         dot->labels[i].contracted = op->contracted_labels >> i & 1;
         dot->labels[i].in_result = !dot->labels[i].contracted;
+        dot->labels[i].role = op->batch_labels >> i & 1 ? TUNER_BATCH_LABEL : op->row_labels >> i & 1 ? TUNER_ROW_LABEL : op->column_labels >> i & 1 ? TUNER_COLUMN_LABEL : TUNER_CONTRACTED_LABEL;
     }
     for (int i = 0; i < op->input_count; i++) {
         add_sources(d, dot, op, op->op->inputs[i], op->op->input_labels[i]);
@@ -266,15 +266,6 @@ static void draft_dot(struct drafter *d, const struct sim_op *op, struct tuner_o
     dot->result_class = d->class_of[out];
     dot->result_divisor = d->sum_size[find_sum(d, out)];
     dot->hoistable = tensor_at(d, out)->category == MODEL_GRADIENT;
-}
-
-static void count_readers(struct drafter *d)
-{
-    for (int i = 0; i < d->s->op_count; i++) {
-        const struct sim_op *op = &d->s->ops[i];
-        if (op->kind != SIM_COMPUTE || op->op->kind != MODEL_EINSUM) continue;
-        for (int j = 0; j < op->input_count; j++) d->readers[d->root[op->op->inputs[j]]]++;
-    }
 }
 
 /* ---- kernels ---- */
@@ -370,7 +361,6 @@ static enum base_status draft(struct base_arena *arena, struct sim_cache *cache,
     d.root = base_new(arena, int, tensors);
     d.sum = base_new(arena, int, tensors);
     d.sum_size = base_new(arena, int, tensors);
-    d.readers = base_new(arena, int, tensors);
     d.charged = base_new(arena, bool, d.s->op_count);
     find_roots(&d);
     for (int t = 0; t < tensors; t++) BASE_TRY(find_class(&d, t, error));
@@ -378,7 +368,6 @@ static enum base_status draft(struct base_arena *arena, struct sim_cache *cache,
     find_persistent(&d);
     if (out->shape_count > TUNER_MOST_SHAPES) return base_fail(error, BASE_INTERNAL, "a program of more than %d local shapes", TUNER_MOST_SHAPES);
     find_sums(&d);
-    count_readers(&d);
     draft_kernels(&d);
     struct model_config *config = base_new(arena, struct model_config, 1);
     *config = *plan->config;

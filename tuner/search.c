@@ -3,8 +3,8 @@
  * one of its plans is predicted in full. That says whether the family fits, and, since its plans do the same work on the
  * same mesh and differ in links alone, what the others will take. Each full prediction is held against the bounds that
  * it had; a kind of bound that it undercuts is given up, and the search begins anew without it. */
-#include "tuner/relax.h"
-#include "tuner/tuner.h"
+#include "tuner/rule_space.h"
+#include "tuner/space.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -15,12 +15,14 @@ static const double slack = 1e-9;
 
 /* What a node of the search stands for; each kind is opened into those after it. */
 enum kind {
-    CELL,       /* all rule sets on one mesh shape with one number of microbatches */
-    PROGRAM,    /* the same, bounded by an integer program */
+    CELL,          /* all rule sets on one mesh shape with one number of microbatches */
+    PROGRAM,       /* the same, bounded by an integer program */
+    RULES,         /* the same two for the rule sets that nobody has named */
+    RULES_PROGRAM,
     FAMILY,
     PLAN        /* one plan of a family, whose time is known but for rounding */
 };
-struct node { double bound, peak_bytes; enum kind kind; int group /* of a cell its first */, microbatches, submesh /* of a plan */; };
+struct node { double bound, peak_bytes; enum kind kind; int group /* of a cell its first */, microbatches, submesh /* of a plan */; struct tuner_rule_cell *rules; };
 
 struct search {
     struct tuner_space *space;
@@ -31,6 +33,11 @@ struct search {
     struct tuner_ruled **ruled;                 /* by group, twice: without and with microbatches; NULL: not asked for yet */
     struct tuner_ruled **any;                   /* by first group of a cell, twice: all its rule sets together */
     int *cell_end;                              /* by first group of a cell: the group behind it */
+    int base_groups;                            /* groups of named rule sets; those behind are of rule sets that were found */
+    struct tuner_rule_space rule_space;
+    const struct tuner_coding **codings;        /* by variant, twice */
+    int64_t *rule_counts;                       /* by first group of a cell: rule sets without a name that JAX accepts */
+    int rule_capacity, group_capacity;
     struct node *heap;
     int64_t heap_count, heap_capacity;
     struct node *too_large;                     /* families and cells whose memory bound is above the device's */
@@ -180,9 +187,16 @@ static double threshold(const struct search *s)
     return r->plan_count == s->options->top ? found_cost(s, &r->plans[r->plan_count - 1]) * (1 - slack) : (double)INFINITY;
 }
 
+/* Of rule sets without a name only the best is sought: there are many that differ from it in what hardly matters. */
+static double best_threshold(const struct search *s)
+{
+    return s->result->plan_count ? found_cost(s, &s->result->plans[0]) * (1 - slack) : (double)INFINITY;
+}
+
 static bool decided(const struct search *s, const struct node *node)
 {
     if (!s->use_bounds) return false;
+    if (!s->options->pareto && (node->kind == RULES || node->kind == RULES_PROGRAM || node->group >= s->base_groups)) return node->bound >= best_threshold(s);
     if (s->options->pareto) return dominated(s, node->bound * (1 + slack), node->peak_bytes * (1 + slack)) && node->bound >= threshold(s);
     return node->bound >= threshold(s);
 }
@@ -295,19 +309,33 @@ static double sibling_s(const struct search *s, const struct sim_prediction *p, 
     return p->step_s - p->exposed_communication_s + (all ? there_s : 0);
 }
 
+/* Rule sets without a name are checked when they are met. */
+static bool refuses(struct search *s, const struct node *node)
+{
+    struct sim_plan plan;
+    struct base_error why;
+    struct sim_plan_text text = tuner_plan_text(s->space, (struct tuner_plan){node->group, 0, node->microbatches});
+    if (sim_plan_check(s->space->cache, s->space->arena, &text, MODEL_STEP_TRAIN, false, &plan, &why) == BASE_OK) return false;
+    int64_t count = tuner_group_submesh_count(s->space, node->group) * s->space->groups[node->group].rule_set_count;
+    tuner_refuse(s->space, why.text, count);
+    s->space->plan_count -= count;
+    return true;
+}
+
 static enum base_status open_family(struct search *s, const struct node *node)
 {
     const struct tuner_shape *shape = &s->space->shapes[s->space->groups[node->group].shape];
     struct sim_detail detail = {.collectives = s->rows};
     struct tuner_found found;
     int first = quickest_submesh(s, shape);
+    if (node->group >= s->base_groups && refuses(s, node)) return BASE_OK;
     BASE_TRY(evaluate(s, node, first, &detail, &found));
-    s->result->counts.by_sibling += shape->submesh_count - 1;
+    s->result->counts.by_sibling += shape->submesh_count * s->space->groups[node->group].rule_set_count - 1;
     if (!found.prediction.fits || s->restart) return BASE_OK;
     for (int i = 0; i < shape->submesh_count; i++) {
         if (i == first) continue;
         double step_s = sibling_s(s, &found.prediction, &detail, s->space->placements[shape->first_submesh + i]);
-        struct node sibling = {cost_of(s, node->group, step_s) * (1 - slack), (double)found.prediction.memory.peak_bytes, PLAN, node->group, node->microbatches, i};
+        struct node sibling = {cost_of(s, node->group, step_s) * (1 - slack), (double)found.prediction.memory.peak_bytes, PLAN, node->group, node->microbatches, i, NULL};
         if (!decided(s, &sibling)) push(s, sibling);
     }
     return BASE_OK;
@@ -356,9 +384,19 @@ static enum base_status find_ruled(struct search *s, int group, bool microbatche
     return BASE_OK;
 }
 
-static int64_t cell_plan_count(const struct search *s, int first)
+/* How many plans a node stands for, as far as none of them is counted yet. */
+static int64_t plans_of(const struct search *s, const struct node *node)
 {
-    return (int64_t)(s->cell_end[first] - first) * tuner_group_submesh_count(s->space, first);
+    int submeshes = tuner_group_submesh_count(s->space, node->group);
+    switch (node->kind) {
+    case CELL:
+    case PROGRAM: return (int64_t)(s->cell_end[node->group] - node->group) * submeshes;
+    case RULES:
+    case RULES_PROGRAM: return s->rule_counts[node->group] * submeshes;
+    case FAMILY: return s->space->groups[node->group].rule_set_count * submeshes;
+    case PLAN: return 0; /* counted with its family */
+    }
+    return 0;
 }
 
 /* As sharded as any rule set of the cell shards a class. */
@@ -386,7 +424,7 @@ static enum base_status add_cell(struct search *s, int first, int microbatches)
     int64_t n = microbatch_count(s, first, microbatches);
     BASE_TRY(find_any(s, first, n > 1, &outline, &any));
     double bound_s = tuner_relaxed_s(outline, any->spec, &s->best_links[s->space->groups[first].shape], batch_size(s, first), n, s->charges);
-    push(s, (struct node){cost_of(s, first, bound_s) * (1 - slack), 0, CELL, first, microbatches, 0});
+    push(s, (struct node){cost_of(s, first, bound_s) * (1 - slack), 0, CELL, first, microbatches, 0, NULL});
     return BASE_OK;
 }
 
@@ -395,7 +433,7 @@ static enum base_status bound_family(struct search *s, int group, int microbatch
     int64_t n = microbatch_count(s, group, microbatches);
     const struct tuner_outline *outline;
     const struct tuner_ruled *ruled;
-    *node = (struct node){0, 0, FAMILY, group, microbatches, 0};
+    *node = (struct node){0, 0, FAMILY, group, microbatches, 0, NULL};
     if (!s->use_bounds) return BASE_OK;
     BASE_TRY(find_ruled(s, group, n > 1, &outline, &ruled));
     struct tuner_bound bound = tuner_bound_of(outline, ruled, &s->best_links[s->space->groups[group].shape], batch_size(s, group), n, s->charges);
@@ -424,6 +462,104 @@ static enum base_status bound_cell(struct search *s, struct node cell)
     return BASE_OK;
 }
 
+/* ---- rule sets without a name ---- */
+
+static enum base_status find_coding(struct search *s, int first, bool microbatches, const struct tuner_coding **out)
+{
+    int variant = s->space->groups[first].variant;
+    const struct tuner_coding **slot = &s->codings[2 * variant + microbatches];
+    if (!*slot) {
+        const struct tuner_outline *outline;
+        struct sim_plan plan;
+        struct sim_plan_text text = tuner_plan_text(s->space, (struct tuner_plan){first, 0, 0});
+        BASE_TRY(sim_plan_check(s->space->cache, s->space->arena, &text, MODEL_STEP_TRAIN, false, &plan, s->error));
+        BASE_TRY(find_outline(s, variant, &plan, microbatches, &outline));
+        if (!s->rule_space.count) s->rule_space = tuner_rule_space_of(outline);
+        BASE_TRY(tuner_code_rules(s->space->arena, &s->rule_space, outline, &plan, slot, s->error));
+    }
+    *out = *slot;
+    return BASE_OK;
+}
+
+/* Named and unnamed rule sets have nodes of their own; the first bound is that of any sharding that some rule set has. */
+static enum base_status add_rules(struct search *s, int first, int microbatches)
+{
+    const struct tuner_coding *coding;
+    int64_t n = microbatch_count(s, first, microbatches), batch = batch_size(s, first);
+    const struct sim_placement *placement = &s->best_links[s->space->groups[first].shape];
+    BASE_TRY(find_coding(s, first, n > 1, &coding));
+    if (!s->rule_counts[first]) {
+        s->rule_counts[first] = tuner_count_rule_sets(coding, placement->axis_sizes, batch);
+        s->space->rule_set_count = s->space->named_rule_count + s->rule_space.count;
+        int64_t each = (int64_t)tuner_group_submesh_count(s->space, first) * tuner_group_microbatch_count(s->space, first);
+        s->space->plan_count += s->rule_counts[first] * each;
+        s->space->refused_count += (s->rule_space.count - s->rule_counts[first]) * each;
+    }
+    double bound_s = tuner_rule_space_s(coding, placement, batch, n, s->charges);
+    push(s, (struct node){cost_of(s, first, bound_s) * (1 - slack), 0, RULES, first, microbatches, 0, NULL});
+    return BASE_OK;
+}
+
+static double seconds_of_cost(const struct search *s, int group, double cost)
+{
+    return s->options->objective == TUNER_STEP_S ? cost : cost * (double)batch_size(s, group);
+}
+
+static enum base_status bound_rules(struct search *s, struct node node)
+{
+    const struct tuner_coding *coding;
+    int64_t n = microbatch_count(s, node.group, node.microbatches);
+    double least_s;
+    BASE_TRY(find_coding(s, node.group, n > 1, &coding));
+    double limit_s = s->options->pareto ? (double)INFINITY : seconds_of_cost(s, node.group, best_threshold(s));
+    node.rules = tuner_rule_cell_price(s->space->arena, coding, &s->best_links[s->space->groups[node.group].shape], batch_size(s, node.group), n, s->charges, limit_s);
+    enum tuner_choices_outcome outcome = tuner_table_least(s->space->arena, &node.rules->table, s->capacity_bytes, &least_s);
+    double bound = cost_of(s, node.group, least_s) * (1 - slack);
+    s->result->counts.programs++;
+    node.kind = RULES_PROGRAM;
+    if (bound > node.bound) node.bound = bound;
+    if (outcome == TUNER_NOTHING_WITHIN_LIMIT) s->result->counts.by_program += plans_of(s, &node);
+    else push(s, node);
+    return BASE_OK;
+}
+
+static void *more(struct base_arena *arena, void *old, int count, int *capacity, size_t size)
+{
+    if (count < *capacity) return old;
+    *capacity = 2 * count + 64;
+    void *larger = base_alloc(arena, (size_t)*capacity, size);
+    if (count) memcpy(larger, old, (size_t)count * size);
+    return larger;
+}
+
+struct finder { struct search *s; const struct node *cell; int64_t found; };
+
+static void add_found(void *where, const int *digits, double step_s, double bytes, int64_t equals)
+{
+    struct finder *f = where;
+    struct search *s = f->s;
+    struct tuner_space *space = s->space;
+    struct tuner_values *rules = &space->values[TUNER_RULES];
+    rules->values = more(space->arena, rules->values, rules->count, &s->rule_capacity, sizeof *rules->values);
+    space->groups = more(space->arena, space->groups, space->group_count, &s->group_capacity, sizeof *space->groups);
+    rules->values[rules->count] = tuner_rule_text(space->arena, &s->rule_space, digits);
+    struct tuner_group group = space->groups[f->cell->group];
+    group.rules = rules->count++;
+    group.rule_set_count = equals;
+    space->groups[space->group_count] = group;
+    push(s, (struct node){cost_of(s, f->cell->group, step_s) * (1 - slack), bytes * (1 - slack), FAMILY, space->group_count++, f->cell->microbatches, 0, NULL});
+    f->found += equals;
+}
+
+static enum base_status open_rules(struct search *s, const struct node *node)
+{
+    struct finder finder = {s, node, 0};
+    double limit_s = s->options->pareto ? (double)INFINITY : seconds_of_cost(s, node->group, best_threshold(s));
+    tuner_rule_cell_visit(node->rules, limit_s, s->capacity_bytes, add_found, &finder);
+    s->result->counts.by_time += (s->rule_counts[node->group] - finder.found) * tuner_group_submesh_count(s->space, node->group);
+    return BASE_OK;
+}
+
 static enum base_status open_cell(struct search *s, const struct node *cell)
 {
     for (int group = cell->group; group < s->cell_end[cell->group]; group++) {
@@ -440,7 +576,7 @@ static int end_of_cell(const struct search *s, int first)
 {
     const struct tuner_group *a = &s->space->groups[first];
     int end = first + 1;
-    for (; end < s->space->group_count; end++) {
+    for (; end < s->base_groups; end++) {
         const struct tuner_group *b = &s->space->groups[end];
         if (a->variant != b->variant || a->batch != b->batch || a->shape != b->shape) break;
     }
@@ -450,7 +586,7 @@ static int end_of_cell(const struct search *s, int first)
 static enum base_status add_cells(struct search *s)
 {
     s->cells_are_complete = false;
-    for (int first = 0, end; first < s->space->group_count; first = end) {
+    for (int first = 0, end; first < s->base_groups; first = end) {
         if (time_is_up(s)) return BASE_OK;
         s->cell_end[first] = end = end_of_cell(s, first);
         int shape = s->space->groups[first].shape;
@@ -459,6 +595,7 @@ static enum base_status add_cells(struct search *s)
         for (int m = 0; m < tuner_group_microbatch_count(s->space, first); m++) {
             struct node cell = {.group = first, .microbatches = m};
             BASE_TRY(s->use_bounds ? add_cell(s, first, m) : open_cell(s, &cell));
+            if (s->space->search_rules) BASE_TRY(add_rules(s, first, m));
         }
     }
     s->cells_are_complete = true;
@@ -472,16 +609,9 @@ static void report_progress(const struct search *s)
     if (s->options->progress) s->options->progress(s->options->progress_where, "plans predicted in full", s->result->counts.evaluated, 0);
 }
 
-/* How many plans a node stands for, as far as none of them is counted yet. */
-static int64_t plans_of(const struct search *s, const struct node *node)
-{
-    if (node->kind == PLAN) return 0; /* counted with its family */
-    return node->kind == FAMILY ? tuner_group_submesh_count(s->space, node->group) : cell_plan_count(s, node->group);
-}
-
 static void count_as_decided(struct search *s, const struct node *node)
 {
-    *(node->kind == PROGRAM ? &s->result->counts.by_program : &s->result->counts.by_time) += plans_of(s, node);
+    *(node->kind == PROGRAM || node->kind == RULES_PROGRAM ? &s->result->counts.by_program : &s->result->counts.by_time) += plans_of(s, node);
 }
 
 static enum base_status open_node(struct search *s, const struct node *node)
@@ -489,6 +619,8 @@ static enum base_status open_node(struct search *s, const struct node *node)
     switch (node->kind) {
     case CELL: return bound_cell(s, *node);
     case PROGRAM: return open_cell(s, node);
+    case RULES: return bound_rules(s, *node);
+    case RULES_PROGRAM: return open_rules(s, node);
     case FAMILY: return s->use_bounds ? open_family(s, node) : open_every_plan(s, node);
     case PLAN: return open_plan(s, node);
     }
@@ -500,8 +632,8 @@ static enum base_status walk(struct search *s)
     while (s->heap_count && !s->restart && !time_is_up(s)) {
         struct node node = pop(s);
         if (decided(s, &node)) {
-            /* Without a front all that is left is decided by the same token. */
-            if (!s->options->pareto) return push(s, node), BASE_OK;
+            /* Without a front all that is left is decided by the same token, but that named plans are ranked, too. */
+            if (!s->options->pareto && node.bound >= threshold(s)) return push(s, node), BASE_OK;
             count_as_decided(s, &node);
             continue;
         }
@@ -575,8 +707,9 @@ static void settle(struct search *s)
         if (!s->stopped) count_as_decided(s, &s->heap[i]);
         if (s->heap[i].bound < least) least = s->heap[i].bound;
     }
-    for (int g = 0; g < s->space->group_count; g++)
-        if (!s->options->shape || s->space->groups[g].shape == s->options->shape - 1) all += tuner_group_plan_count(s->space, g);
+    for (int g = 0; g < s->base_groups; g++)
+        if (!s->options->shape || s->space->groups[g].shape == s->options->shape - 1)
+            all += tuner_group_plan_count(s->space, g) + s->rule_counts[g] * tuner_group_submesh_count(s->space, g) * tuner_group_microbatch_count(s->space, g);
     c->open = s->stopped ? all - (c->evaluated - c->looked_at) - c->by_program - c->by_memory - c->by_time - c->by_sibling : 0;
     r->proven_optimal = !s->stopped;
     if (!s->stopped) return;
@@ -594,6 +727,9 @@ enum base_status tuner_search(struct tuner_space *space, const struct tuner_opti
     s.ruled = base_new(space->arena, struct tuner_ruled *, 2 * space->group_count);
     s.any = base_new(space->arena, struct tuner_ruled *, 2 * space->group_count);
     s.cell_end = base_new(space->arena, int, space->group_count + 1);
+    s.base_groups = space->group_count;
+    s.codings = base_new(space->arena, const struct tuner_coding *, 2 * space->variant_count);
+    s.rule_counts = base_new(space->arena, int64_t, space->group_count + 1);
     s.rows = base_new(space->arena, struct sim_collective_row, SIM_MOST_COLLECTIVES);
     result.plans = base_new(space->arena, struct tuner_found, options->top + 1);
     s.start_s = options->now_s ? options->now_s(options->where) : 0;

@@ -319,7 +319,7 @@ enum base_status tuner_space_build(struct base_arena *arena, struct sim_cache *c
     struct topo_topology topology;
     struct tuner_space *space = base_new(arena, struct tuner_space, 1);
     const char *const *plan = request->plan.values;
-    *space = (struct tuner_space){.arena = arena, .cache = cache, .plan = request->plan};
+    *space = (struct tuner_space){.arena = arena, .cache = cache, .plan = request->plan, .search_rules = request->search_rules};
     if (!plan[SIM_MODEL]) return base_fail(error, BASE_INPUT, "model: is missing; a zoo name such as t5_1_1_xxl, or one line such as decoder_only:emb_dim=…");
     if (!plan[SIM_TOPOLOGY]) return base_fail(error, BASE_INPUT, "topology: is missing; an accelerator type such as v4-512, or h100:4x8");
     BASE_TRY(model_config_parse(arena, plan[SIM_MODEL], &config, error));

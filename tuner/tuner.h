@@ -38,6 +38,7 @@ struct tuner_space {
     struct tuner_values values[TUNER_DIMENSION_COUNT];    /* TUNER_MICROBATCHES: those of the batch of largest count; see microbatches */
     struct tuner_values *microbatches;                    /* by index of the batch */
     struct tuner_shape *shapes;                           /* in order of the model axis; their submeshes stand together */
+    bool search_rules;                                    /* the search looks for rule sets without a name, and adds those that it meets */
     int shape_count, variant_count;                       /* variants: choices of what stands before TUNER_BATCH */
     bool by_partitions;                                   /* values of TUNER_SUBMESH are num_partitions */
     const struct sim_placement **placements;              /* by submesh; owned by the arena */

@@ -1,0 +1,548 @@
+/* The space of rule sets, and how it comes apart: given what batch, length and embed take, the axes of the MLP, of attention
+ * and of the vocabulary share no operation, so that seconds and bytes of a rule set are sums over those components. */
+#include "tuner/rule_space.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { MOST_RULES = 24 };
+
+/* ---- digits ---- */
+
+static const struct { const char *axis; int radix; bool context, ordered; } axes[] = {
+    {"batch", 4, true, false}, {"length", 3, true, false}, {"embed", 5, true, false}, {"vocab", 3, false, true},
+    {"mlp", 3, false, true},   {"heads", 3, false, false}, {"kv", 3, false, false},   {"joined_kv", 3, false, true},
+};
+
+static bool has_axis(const struct tuner_outline *o, const char *axis)
+{
+    for (int c = 0; c < o->class_count; c++)
+        for (int i = 0; i < o->classes[c].rank; i++)
+            if (o->classes[c].names[i] && !strcmp(o->classes[c].names[i], axis)) return true;
+    return false;
+}
+
+struct tuner_rule_space tuner_rule_space_of(const struct tuner_outline *outline)
+{
+    struct tuner_rule_space space = {.count = 1};
+    for (int order = 0; order <= 1; order++)
+        for (int i = 0; i < BASE_COUNT(axes); i++) {
+            if (!has_axis(outline, axes[i].axis) || (order && !axes[i].ordered)) continue;
+            space.digits[space.digit_count++] = (struct tuner_digit){axes[i].axis, order, order ? 2 : axes[i].radix};
+            space.count *= order ? 2 : axes[i].radix;
+        }
+    return space;
+}
+
+static int digit_of(const struct tuner_rule_space *space, const char *axis, bool order)
+{
+    for (int i = 0; i < space->digit_count; i++)
+        if (space->digits[i].order == order && !strcmp(space->digits[i].axis, axis)) return i;
+    return -1;
+}
+
+static bool is_context(const struct tuner_rule_space *space, int digit)
+{
+    for (int i = 0; i < BASE_COUNT(axes); i++)
+        if (!strcmp(axes[i].axis, space->digits[digit].axis)) return axes[i].context;
+    return false;
+}
+
+/* ---- rules ---- */
+
+static void add_rule(struct model_rule *rules, int *count, const char *axis, int choice)
+{
+    static const struct { int count; const char *names[2]; } takes[] = {{0, {NULL}}, {1, {"data"}}, {1, {"model"}}};
+    struct model_rule *rule = &rules[(*count)++];
+    *rule = (struct model_rule){.logical = axis, .value = {.count = takes[choice].count}};
+    for (int i = 0; i < takes[choice].count; i++) rule->value.names[i] = takes[choice].names[i];
+}
+
+/* The rule or rules of an axis: none, data, model; of batch both together, of embed one and then the other. */
+static void add_axis(const struct tuner_rule_space *space, const int *digits, const char *axis, struct model_rule *rules, int *count)
+{
+    int digit = digit_of(space, axis, false);
+    if (digit < 0) return;
+    if (digits[digit] < 3) {
+        add_rule(rules, count, axis, digits[digit]);
+    } else if (!strcmp(axis, "batch")) {
+        rules[(*count)++] = (struct model_rule){.logical = axis, .value = {.count = 2, .names = {"data", "model"}}};
+    } else {
+        add_rule(rules, count, axis, digits[digit] == 3 ? 2 : 1);
+        add_rule(rules, count, axis, digits[digit] == 3 ? 1 : 2);
+    }
+}
+
+static int rules_of(const struct tuner_rule_space *space, const int *digits, struct model_rule rules[MOST_RULES])
+{
+    static const char *const others[] = {"relpos_buckets", "abspos_buckets", "layers", "stack", "mlp_activations"};
+    int count = 0;
+    add_axis(space, digits, "batch", rules, &count);
+    add_axis(space, digits, "length", rules, &count);
+    for (int after = 0; after <= 1; after++) {
+        for (int i = 0; i < BASE_COUNT(axes); i++) {
+            int order = digit_of(space, axes[i].axis, true);
+            bool embed_first = order >= 0 && digits[order];
+            if (!axes[i].context && embed_first == (after == 1)) add_axis(space, digits, axes[i].axis, rules, &count);
+        }
+        if (!after) add_axis(space, digits, "embed", rules, &count);
+    }
+    for (int i = 0; i < BASE_COUNT(others); i++) add_rule(rules, &count, others[i], 0);
+    return count;
+}
+
+const char *tuner_rule_text(struct base_arena *arena, const struct tuner_rule_space *space, const int digits[TUNER_MOST_DIGITS])
+{
+    struct model_rule rules[MOST_RULES];
+    struct base_text text = {.arena = arena};
+    int count = rules_of(space, digits, rules);
+    base_put(&text, "[");
+    for (int i = 0; i < count; i++) {
+        const struct model_axes *value = &rules[i].value;
+        base_putf(&text, "%s[\"%s\",", i ? "," : "", rules[i].logical);
+        if (value->count == 0) base_put(&text, "null]");
+        else if (value->count == 1) base_putf(&text, "\"%s\"]", value->names[0]);
+        else base_putf(&text, "[\"%s\",\"%s\"]]", value->names[0], value->names[1]);
+    }
+    base_put(&text, "]");
+    return text.data;
+}
+
+/* ---- what rules make of classes ---- */
+
+struct coded_class {
+    unsigned scope;                      /* digits that matter to it */
+    int count;                           /* product of their radices */
+    unsigned char (*spec)[MODEL_MAX_RANK];
+};
+
+struct component { unsigned scope; int option_count; };
+
+struct tuner_coding {
+    const struct tuner_rule_space *space;
+    const struct tuner_outline *o;
+    struct coded_class classes[TUNER_MOST_CLASSES];
+    unsigned char any[TUNER_MOST_CLASSES][MODEL_MAX_RANK];
+    unsigned context_scope, *kernel_scopes;
+    struct component components[TUNER_MOST_COMPONENTS];
+    int component_count, context_count;
+    int *alike[TUNER_MOST_COMPONENTS];   /* by context and option: the first option that shards every class so */
+    const struct tuner_coding *least;    /* of the outline of least memory, or NULL */
+};
+
+static bool class_has(const struct tuner_class *class, const char *axis)
+{
+    for (int i = 0; i < class->rank; i++)
+        if (class->names[i] && !strcmp(class->names[i], axis)) return true;
+    return false;
+}
+
+static unsigned scope_of(const struct tuner_rule_space *space, const struct tuner_class *class)
+{
+    unsigned scope = 0;
+    for (int d = 0; d < space->digit_count; d++)
+        if (class_has(class, space->digits[d].axis) && (!space->digits[d].order || class_has(class, "embed"))) scope |= 1u << d;
+    return scope;
+}
+
+static int count_of(const struct tuner_rule_space *space, unsigned scope)
+{
+    int count = 1;
+    for (int d = 0; d < space->digit_count; d++)
+        if (scope >> d & 1) count *= space->digits[d].radix;
+    return count;
+}
+
+/* Digits of a scope to their number in it, and back. */
+static int number_of(const struct tuner_rule_space *space, unsigned scope, const int *digits)
+{
+    int number = 0;
+    for (int d = 0; d < space->digit_count; d++)
+        if (scope >> d & 1) number = number * space->digits[d].radix + digits[d];
+    return number;
+}
+
+static void put_digits(const struct tuner_rule_space *space, unsigned scope, int number, int *digits)
+{
+    for (int d = space->digit_count - 1; d >= 0; d--) {
+        if (!(scope >> d & 1)) continue;
+        digits[d] = number % space->digits[d].radix;
+        number /= space->digits[d].radix;
+    }
+}
+
+static enum base_status code_class(struct base_arena *arena, struct tuner_coding *coding, int c, const struct sim_plan *plan, struct base_error *error)
+{
+    const struct tuner_rule_space *space = coding->space;
+    struct coded_class *coded = &coding->classes[c];
+    coded->scope = scope_of(space, &coding->o->classes[c]);
+    coded->count = count_of(space, coded->scope);
+    coded->spec = base_alloc(arena, (size_t)coded->count, sizeof *coded->spec);
+    for (int i = 0; i < coded->count; i++) {
+        int digits[TUNER_MOST_DIGITS] = {0};
+        struct model_rule rules[MOST_RULES];
+        put_digits(space, coded->scope, i, digits);
+        struct model_rules list = {rules, rules_of(space, digits, rules)};
+        BASE_TRY(tuner_rule_class(&coding->o->classes[c], &list, plan, coded->spec[i], error));
+        for (int d = 0; d < MODEL_MAX_RANK; d++) coding->any[c][d] |= coded->spec[i][d];
+    }
+    return BASE_OK;
+}
+
+static bool join_components(struct tuner_coding *coding)
+{
+    for (int a = 0; a < coding->component_count; a++)
+        for (int b = a + 1; b < coding->component_count; b++)
+            if (coding->components[a].scope & coding->components[b].scope) {
+                coding->components[a].scope |= coding->components[b].scope;
+                coding->components[b] = coding->components[--coding->component_count];
+                return true;
+            }
+    return false;
+}
+
+static enum base_status add_scope(struct tuner_coding *coding, unsigned scope, struct base_error *error)
+{
+    scope &= ~coding->context_scope;
+    if (!scope) return BASE_OK;
+    for (int i = 0; i < coding->component_count; i++)
+        if (!(scope & ~coding->components[i].scope)) return BASE_OK;
+    if (coding->component_count == TUNER_MOST_COMPONENTS) return base_fail(error, BASE_INTERNAL, "rules of more than %d components", TUNER_MOST_COMPONENTS);
+    coding->components[coding->component_count++] = (struct component){scope, 0};
+    while (join_components(coding)) {}
+    return BASE_OK;
+}
+
+static enum base_status find_components(struct base_arena *arena, struct tuner_coding *coding, struct base_error *error)
+{
+    const struct tuner_outline *o = coding->o;
+    for (int d = 0; d < coding->space->digit_count; d++)
+        if (is_context(coding->space, d)) coding->context_scope |= 1u << d;
+    coding->kernel_scopes = base_new(arena, unsigned, o->kernel_count + 1);
+    for (int k = 0; k < o->kernel_count; k++) {
+        for (int c = 0; c < o->class_count; c++)
+            if (o->kernels[k].classes >> c & 1) coding->kernel_scopes[k] |= coding->classes[c].scope;
+        BASE_TRY(add_scope(coding, coding->kernel_scopes[k], error));
+    }
+    for (int d = 0; d < coding->space->digit_count; d++) BASE_TRY(add_scope(coding, 1u << d, error));
+    for (int i = 0; i < coding->component_count; i++) coding->components[i].option_count = count_of(coding->space, coding->components[i].scope);
+    coding->context_count = count_of(coding->space, coding->context_scope);
+    return BASE_OK;
+}
+
+static enum base_status code_outline(struct base_arena *arena, const struct tuner_rule_space *space, const struct tuner_outline *outline, const struct sim_plan *plan,
+                                     struct tuner_coding **out, struct base_error *error)
+{
+    struct tuner_coding *coding = base_new(arena, struct tuner_coding, 1);
+    coding->space = space;
+    coding->o = outline;
+    for (int c = 0; c < outline->class_count; c++) BASE_TRY(code_class(arena, coding, c, plan, error));
+    *out = coding;
+    return BASE_OK;
+}
+
+static const unsigned char *spec_under(const struct tuner_coding *coding, int c, const int *digits)
+{
+    return coding->classes[c].spec[number_of(coding->space, coding->classes[c].scope, digits)];
+}
+
+/* An earlier option of the component that shards every class alike, or the option itself. */
+static int find_alike(const struct tuner_coding *coding, unsigned scope, int option, const int *digits)
+{
+    int other[TUNER_MOST_DIGITS];
+    memcpy(other, digits, sizeof other);
+    for (int i = 0; i < option; i++) {
+        bool alike = true;
+        put_digits(coding->space, scope, i, other);
+        for (const struct tuner_coding *of = coding; of && alike; of = of->least)
+            for (int c = 0; alike && c < of->o->class_count; c++)
+                alike = !(of->classes[c].scope & scope) || !memcmp(spec_under(of, c, digits), spec_under(of, c, other), MODEL_MAX_RANK);
+        if (alike) return i;
+    }
+    return option;
+}
+
+static void find_all_alike(struct base_arena *arena, struct tuner_coding *coding)
+{
+    for (int j = 0; j < coding->component_count; j++) {
+        int count = coding->components[j].option_count;
+        coding->alike[j] = base_new(arena, int, (int64_t)coding->context_count * count);
+        for (int context = 0; context < coding->context_count; context++)
+            for (int i = 0; i < count; i++) {
+                int digits[TUNER_MOST_DIGITS] = {0};
+                put_digits(coding->space, coding->context_scope, context, digits);
+                put_digits(coding->space, coding->components[j].scope, i, digits);
+                coding->alike[j][context * count + i] = find_alike(coding, coding->components[j].scope, i, digits);
+            }
+    }
+}
+
+enum base_status tuner_code_rules(struct base_arena *arena, const struct tuner_rule_space *space, const struct tuner_outline *outline, const struct sim_plan *plan,
+                                  const struct tuner_coding **out, struct base_error *error)
+{
+    struct tuner_coding *coding, *least;
+    BASE_TRY(code_outline(arena, space, outline, plan, &coding, error));
+    BASE_TRY(find_components(arena, coding, error));
+    if (outline->least_memory) {
+        BASE_TRY(code_outline(arena, space, outline->least_memory, plan, &least, error));
+        coding->least = least;
+    }
+    find_all_alike(arena, coding);
+    *out = coding;
+    return BASE_OK;
+}
+
+/* ---- what JAX accepts ---- */
+
+/* Parameters and their state divide; what optimizer partitioning shards is nobody's argument. */
+static bool divides(const struct tuner_coding *coding, int c, const int *digits, const int axis_sizes[2])
+{
+    const struct tuner_outline *o = coding->o;
+    const unsigned char *spec = spec_under(coding, c, digits);
+    int64_t sizes[MODEL_SIZE_COUNT];
+    if (!o->classes[c].state || o->classes[c].zero) return true;
+    model_sizes(o->config, 1, 1, o->inputs_length, o->targets_length, sizes);
+    for (int i = 0; i < o->persistent_count; i++) {
+        const struct sim_shape *shape = &o->shapes[o->persistent_shapes[i]];
+        for (int d = 0; o->persistent_classes[i] == c && d < shape->rank; d++) {
+            int64_t shards = (spec[d] & SIM_DATA ? axis_sizes[0] : 1) * (int64_t)(spec[d] & SIM_TENSOR ? axis_sizes[1] : 1);
+            if (sizes[shape->dims[d]] % shards) return false;
+        }
+    }
+    return true;
+}
+
+static bool all_divide(const struct tuner_coding *coding, unsigned scope, bool within_context, const int *digits, const int axis_sizes[2])
+{
+    for (int c = 0; c < coding->o->class_count; c++) {
+        unsigned own = coding->classes[c].scope;
+        bool asked = within_context ? !(own & ~coding->context_scope) : own & scope;
+        if (asked && !divides(coding, c, digits, axis_sizes)) return false;
+    }
+    return true;
+}
+
+static bool batch_divides(const struct tuner_coding *coding, const int *digits, const int axis_sizes[2], int64_t batch)
+{
+    int digit = digit_of(coding->space, "batch", false), takes = digit < 0 ? 0 : digits[digit]; /* 3: both, which are bits as in a spec */
+    return batch % ((takes & SIM_DATA ? axis_sizes[0] : 1) * (int64_t)(takes & SIM_TENSOR ? axis_sizes[1] : 1)) == 0;
+}
+
+int64_t tuner_count_rule_sets(const struct tuner_coding *coding, const int axis_sizes[2], int64_t batch)
+{
+    int64_t count = 0;
+    for (int context = 0; context < coding->context_count; context++) {
+        int digits[TUNER_MOST_DIGITS] = {0};
+        int64_t product = 1;
+        put_digits(coding->space, coding->context_scope, context, digits);
+        if (!batch_divides(coding, digits, axis_sizes, batch) || !all_divide(coding, 0, true, digits, axis_sizes)) continue;
+        for (int j = 0; j < coding->component_count; j++) {
+            int64_t options = 0;
+            for (int i = 0; i < coding->components[j].option_count; i++) {
+                put_digits(coding->space, coding->components[j].scope, i, digits);
+                options += all_divide(coding, coding->components[j].scope, false, digits, axis_sizes);
+            }
+            product *= options;
+        }
+        count += product;
+    }
+    return count;
+}
+
+/* ---- prices ---- */
+
+double tuner_rule_space_s(const struct tuner_coding *coding, const struct sim_placement *placement, int64_t batch, int64_t microbatches, struct tuner_charges charges)
+{
+    return tuner_relaxed_s(coding->o, coding->any, placement, batch, microbatches, charges);
+}
+
+/* One outline under digits of which some are settled. */
+struct view {
+    const struct tuner_coding *coding;
+    struct tuner_work work;
+    unsigned char spec[TUNER_MOST_CLASSES][MODEL_MAX_RANK];
+};
+
+struct pricer {
+    const struct tuner_coding *coding;
+    struct view timed, weighed;          /* weighed: of least memory, if there is one */
+    double kept[TUNER_MOST_SHAPES];
+    int digits[TUNER_MOST_DIGITS];
+    const int *axis_sizes;
+};
+
+/* Classes whose digits are all settled are sharded just so; the others as any choice of the rest shards them. */
+static void settle(struct view *v, unsigned settled, unsigned touched, const int *digits)
+{
+    const struct tuner_coding *coding = v->coding;
+    uint64_t changed = 0;
+    for (int c = 0; c < coding->o->class_count; c++) {
+        const struct coded_class *class = &coding->classes[c];
+        if (touched && !(class->scope & touched)) continue;
+        changed |= UINT64_C(1) << c;
+        unsigned open = class->scope & ~settled;
+        if (open) v->work.exact &= ~(UINT64_C(1) << c);
+        else v->work.exact |= UINT64_C(1) << c;
+        int all[TUNER_MOST_DIGITS], count = count_of(coding->space, open);
+        memcpy(all, digits, sizeof all);
+        memset(v->spec[c], 0, sizeof v->spec[c]);
+        for (int i = 0; i < count; i++) {
+            put_digits(coding->space, open, i, all);
+            const unsigned char *spec = spec_under(coding, c, all);
+            for (int d = 0; d < MODEL_MAX_RANK; d++) v->spec[c][d] |= spec[d];
+        }
+    }
+    tuner_work_size(&v->work, changed);
+}
+
+static void settle_both(struct pricer *p, unsigned settled, unsigned touched)
+{
+    settle(&p->timed, settled, touched, p->digits);
+    if (p->coding->least) settle(&p->weighed, settled, touched, p->digits);
+}
+
+/* Kernels of the context (scope 0), or of a component. */
+static double kernels_s(const struct pricer *p, unsigned scope, bool rest)
+{
+    const struct tuner_coding *coding = p->coding;
+    double s = 0;
+    for (int k = 0; k < coding->o->kernel_count; k++) {
+        unsigned own = coding->kernel_scopes[k] & ~coding->context_scope;
+        if (rest ? own != 0 : scope ? own & scope : !own) s += tuner_work_kernel_s(&p->timed.work, k);
+    }
+    return s;
+}
+
+static unsigned scope_of_shape(const struct tuner_coding *coding, int shape)
+{
+    uint64_t classes = coding->o->shape_classes[shape] | coding->o->shape_followers[shape];
+    unsigned scope = 0;
+    for (int c = 0; c < coding->o->class_count; c++)
+        if (classes >> c & 1) scope |= coding->classes[c].scope;
+    return scope;
+}
+
+/* State and what is kept of tensors of the context (scope 0), or of a component and no other. */
+static double bytes_of(const struct pricer *p, unsigned scope)
+{
+    const struct view *w = p->coding->least ? &p->weighed : &p->timed;
+    unsigned context = p->coding->context_scope;
+    uint64_t classes = 0;
+    double bytes = 0;
+    for (int c = 0; c < p->coding->o->class_count; c++) {
+        unsigned own = p->coding->classes[c].scope & ~context;
+        if (scope ? own & scope : !own) classes |= UINT64_C(1) << c;
+    }
+    for (int s = 0; s < w->coding->o->shape_count; s++) {
+        if (!(p->kept[s] > 0)) continue;
+        unsigned own = scope_of_shape(w->coding, s) & ~context;
+        if (scope ? own && !(own & ~scope) : !own) bytes += p->kept[s] * w->work.bytes[s];
+    }
+    return bytes + tuner_work_state_bytes(&p->timed.work, classes);
+}
+
+static void price_component(struct pricer *p, struct tuner_rule_cell *cell, int context, int j)
+{
+    const struct component *component = &p->coding->components[j];
+    for (int i = 0; i < component->option_count; i++) {
+        int at = context * component->option_count + i;
+        double *s = &cell->table.option_s[j][at], *bytes = &cell->table.option_bytes[j][at];
+        put_digits(p->coding->space, component->scope, i, p->digits);
+        *s = *bytes = INFINITY;
+        if (!all_divide(p->coding, component->scope, false, p->digits, p->axis_sizes)) continue;
+        int alike = p->coding->alike[j][at];
+        cell->equals[j][context * component->option_count + alike]++;
+        if (alike != i) continue;
+        settle_both(p, p->coding->context_scope | component->scope, component->scope);
+        *s = kernels_s(p, component->scope, false);
+        *bytes = bytes_of(p, component->scope);
+    }
+    settle_both(p, p->coding->context_scope, component->scope);
+}
+
+static void price_context(struct pricer *p, struct tuner_rule_cell *cell, int context, int64_t batch, double limit_s)
+{
+    const struct tuner_coding *coding = p->coding;
+    const double *c = p->timed.work.placement->profile.constants;
+    memset(p->digits, 0, sizeof p->digits);
+    put_digits(coding->space, coding->context_scope, context, p->digits);
+    cell->table.context_s[context] = cell->table.context_bytes[context] = INFINITY;
+    if (!batch_divides(coding, p->digits, p->axis_sizes, batch) || !all_divide(coding, 0, true, p->digits, p->axis_sizes)) return;
+    settle_both(p, coding->context_scope, 0);
+    double own_s = kernels_s(p, 0, false);
+    if (own_s + kernels_s(p, 0, true) >= limit_s) return;
+    cell->table.context_s[context] = own_s;
+    cell->table.context_bytes[context] = bytes_of(p, 0) + c[SIM_RESERVED_BYTES];
+    for (int j = 0; j < coding->component_count; j++) price_component(p, cell, context, j);
+}
+
+static void open_view(struct view *v, const struct tuner_coding *coding, const struct sim_placement *placement, int64_t batch, int64_t microbatches, struct tuner_charges charges)
+{
+    v->coding = coding;
+    memcpy(v->spec, coding->any, sizeof v->spec);
+    tuner_work_begin(&v->work, coding->o, (const unsigned char (*)[MODEL_MAX_RANK])v->spec, placement, batch, microbatches, charges);
+}
+
+struct tuner_rule_cell *tuner_rule_cell_price(struct base_arena *arena, const struct tuner_coding *coding, const struct sim_placement *placement, int64_t batch, int64_t microbatches,
+                                              struct tuner_charges charges, double limit_s)
+{
+    struct tuner_rule_cell *cell = base_new(arena, struct tuner_rule_cell, 1);
+    struct pricer *p = base_new(arena, struct pricer, 1);
+    int counts[TUNER_MOST_COMPONENTS] = {0};
+    for (int j = 0; j < coding->component_count; j++) {
+        counts[j] = coding->components[j].option_count;
+        cell->equals[j] = base_new(arena, int, (int64_t)coding->context_count * counts[j]);
+    }
+    cell->coding = coding;
+    cell->table = tuner_table_new(arena, coding->context_count, coding->component_count, counts);
+    p->coding = coding;
+    p->axis_sizes = placement->axis_sizes;
+    open_view(&p->timed, coding, placement, batch, microbatches, charges);
+    if (coding->least) open_view(&p->weighed, coding->least, placement, batch, microbatches, charges);
+    if (charges.lifetimes && !coding->o->executable) tuner_work_kept(coding->least ? &p->weighed.work : &p->timed.work, p->kept);
+    for (int context = 0; context < coding->context_count; context++) price_context(p, cell, context, batch, limit_s);
+    return cell;
+}
+
+/* ---- one by one ---- */
+
+struct visitor {
+    const struct tuner_rule_cell *cell;
+    double limit_s, limit_bytes, least_s[TUNER_MOST_COMPONENTS + 1]; /* of this component and all after it */
+    int context, digits[TUNER_MOST_DIGITS];
+    tuner_visit_rules *visit;
+    void *where;
+};
+
+static void visit_component(struct visitor *v, int j, double s, double bytes, int64_t equals)
+{
+    const struct tuner_coding *coding = v->cell->coding;
+    if (s + v->least_s[j] >= v->limit_s || bytes > v->limit_bytes) return;
+    if (j == coding->component_count) {
+        v->visit(v->where, v->digits, s, bytes, equals);
+        return;
+    }
+    int count = coding->components[j].option_count;
+    for (int i = 0; i < count; i++) {
+        int at = v->context * count + i;
+        if (!v->cell->equals[j][at]) continue;
+        put_digits(coding->space, coding->components[j].scope, i, v->digits);
+        visit_component(v, j + 1, s + v->cell->table.option_s[j][at], bytes + v->cell->table.option_bytes[j][at], equals * v->cell->equals[j][at]);
+    }
+}
+
+void tuner_rule_cell_visit(const struct tuner_rule_cell *cell, double limit_s, double limit_bytes, tuner_visit_rules *visit, void *where)
+{
+    const struct tuner_coding *coding = cell->coding;
+    for (int context = 0; context < coding->context_count; context++) {
+        struct visitor v = {.cell = cell, .limit_s = limit_s, .limit_bytes = limit_bytes, .context = context, .visit = visit, .where = where};
+        if (!isfinite(cell->table.context_s[context])) continue;
+        put_digits(coding->space, coding->context_scope, context, v.digits);
+        for (int j = coding->component_count - 1; j >= 0; j--) {
+            double least = INFINITY;
+            for (int i = 0; i < coding->components[j].option_count; i++) least = fmin(least, cell->table.option_s[j][context * coding->components[j].option_count + i]);
+            v.least_s[j] = v.least_s[j + 1] + least;
+        }
+        visit_component(&v, 0, cell->table.context_s[context], cell->table.context_bytes[context], 1);
+    }
+}
