@@ -122,7 +122,8 @@ static int need(struct pass *pass, int tensor)
 {
     struct builder *builder = pass->builder;
     const struct model_tensor *wanted = model_builder_get(builder, tensor);
-    bool kept = kept_roles[builder->options.remat] & ~builder->options.dropped_roles & (1u << wanted->role);
+    unsigned dropped = builder->options.dropped_roles | (builder->options.flash_attention ? KEEP(SOFTMAX) : 0); /* the kernel makes its scores again */
+    bool kept = kept_roles[builder->options.remat] & ~dropped & (1u << wanted->role);
     bool carried = !producer_of(builder, tensor); /* the layer's input is there or nothing can be made */
     if (!pass->loop || wanted->block != pass->forward_block || kept || carried || is_kept_operand(pass, tensor)) return tensor;
     if (builder->clone[tensor] < 0) {

@@ -135,6 +135,29 @@ static void push(struct fuser *f, int **list, int *count, int item)
     (*list)[(*count)++] = item;
 }
 
+/* A library's batched product steps through an operand with one stride for the whole batch: the batch's dimensions stand
+ * together, first. An operand of another order is copied into that one, a result out of it. */
+static bool is_copied(const struct sim_op *op, const char *labels)
+{
+    unsigned batch = 0;
+    for (int i = 0; i < op->label_count; i++) batch += op->batch_labels >> i & 1;
+    for (unsigned d = 0; d < batch; d++)
+        for (int i = 0; i < op->label_count; i++)
+            if (op->labels[i].letter == labels[d] && !(op->batch_labels >> i & 1)) return true;
+    return false;
+}
+
+/* What copies read and write beside the product's own reads and writes. */
+static void read_copies(struct fuser *f, const struct sim_op *op, struct sim_kernel *k)
+{
+    for (int i = 0; i <= op->input_count; i++) {
+        bool result = i == op->input_count;
+        if (!is_copied(op, result ? op->op->output_labels : op->op->input_labels[i])) continue;
+        for (int times = 0; times < 2; times++) push(f, &f->s->reads, &f->s->read_count, f->s->values[result ? op->outputs[0] : op->inputs[i]].shape);
+        k->read_count += 2;
+    }
+}
+
 /* Everything that has to be read to compute an operation: stored inputs, and what fused inputs read in turn. The last
  * use of a stored value moves to the kernel that reads it. */
 static void read_inputs(struct fuser *f, const struct sim_op *op, int at, int kernel, struct sim_kernel *k)
@@ -142,6 +165,7 @@ static void read_inputs(struct fuser *f, const struct sim_op *op, int at, int ke
     if (op->kind == SIM_COMPUTE && op->op->kind == MODEL_EINSUM) {
         push(f, &f->s->dots, &f->s->dot_count, (int)(op - f->s->ops));
         k->dot_count++;
+        if (f->library_dots && !op->op->group) read_copies(f, op, k);
     }
     for (int i = 0; i < op->input_count; i++) {
         int v = op->inputs[i];

@@ -44,9 +44,10 @@ static void place_in_nodes(struct sim_placement *p)
         bool leaves = span > local && p->topology.kind == TOPO_GPU;
         double across = c[SIM_NIC_BYTES_PER_S] * c[SIM_LINK_EFFICIENCY_FRAC] * members / local;
         if (leaves && (across < rate || rate <= 0)) rate = across;
+        int nodes = members > 0 ? (size + members - 1) / members : 1;
         p->loads[axes] = (struct topo_ring_load){.group_size = size, .hops = size};
         p->seconds_per_byte[axes] = rate > 0 && size > 1 ? (size - 1.0) / size / rate : 0;
-        p->step_hops[axes] = size;
+        p->step_hops[axes] = p->topology.kind == TOPO_GPU ? nodes : size;
     }
 }
 
@@ -86,6 +87,21 @@ bool sim_all_reduce_doubles(const struct sim_placement *placement, int axes, dou
     return doublings * (c[SIM_HOP_LATENCY_S] + bytes * (byte_s + add_s)) < ring_s;
 }
 
+static int steps_of_tree(int nodes)
+{
+    int steps = 0;
+    while ((1 << steps) < nodes) steps++;
+    return steps;
+}
+
+/* Seconds that the steps between nodes take, one after the other: an all-reduce goes up and down a tree, as NCCL does when
+ * it is small; the others go round a ring. */
+static double between_nodes_s(const struct sim_placement *placement, enum sim_collective kind, int axes)
+{
+    int nodes = placement->step_hops[axes];
+    return placement->profile.constants[SIM_HOP_LATENCY_S] * (kind == SIM_ALL_REDUCE ? 2 * steps_of_tree(nodes) : nodes - 1);
+}
+
 /* Passes round the ring, and how many bytes are gathered in one, as multiples of the operand and of the group. A ring
  * all-to-all moves a quarter of what an all-gather does (each byte goes a quarter of the way round). */
 double sim_collective_s(const struct sim_placement *placement, enum sim_collective kind, int axes, double bytes)
@@ -97,6 +113,7 @@ double sim_collective_s(const struct sim_placement *placement, enum sim_collecti
     int size = placement->loads[axes].group_size;
     double gathered = shapes[kind].gathers ? bytes * size : bytes;
     double moving_s = shapes[kind].passes * shapes[kind].share * gathered * placement->seconds_per_byte[axes];
+    if (placement->topology.kind == TOPO_GPU) return c[SIM_COLLECTIVE_LATENCY_S] + between_nodes_s(placement, kind, axes) + moving_s;
     double walking_s = shapes[kind].passes * placement->step_hops[axes] * c[SIM_HOP_LATENCY_S] / 2; /* both ways round at once */
     return c[SIM_COLLECTIVE_LATENCY_S] + (moving_s > walking_s ? moving_s : walking_s);
 }

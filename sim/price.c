@@ -65,15 +65,28 @@ static double dot_flop(const struct sim_pricing *p, const struct sim_price_dot *
     return 2 * batch * contracted * (one < other ? one : other);
 }
 
+/* Of the bfloat16 rate; a rate that no source gives is that one. */
+static double rate_frac(const struct sim_pricing *p, enum model_dtype dtype)
+{
+    const double *c = p->placement->profile.constants;
+    double frac = dtype == MODEL_FLOAT32 ? c[SIM_FLOAT32_FLOP_FRAC] : dtype == MODEL_FP8 ? c[SIM_FP8_FLOP_FRAC] : 1;
+    return frac > 0 ? frac : 1;
+}
+
 struct priced_kernel { double busy_s, flop, bytes; enum sim_bound bound; };
 
 static struct priced_kernel price_kernel(const struct sim_pricing *p, const struct sim_price_kernel *kernel, const double *dots_flop)
 {
     const double *c = p->placement->profile.constants;
     struct priced_kernel priced = {0};
-    for (int i = 0; i < kernel->dot_count; i++) priced.flop += dots_flop[p->list->kernel_dots[kernel->first_dot + i]];
+    double rated_flop = 0;
+    for (int i = 0; i < kernel->dot_count; i++) {
+        int dot = p->list->kernel_dots[kernel->first_dot + i];
+        priced.flop += dots_flop[dot];
+        rated_flop += dots_flop[dot] / rate_frac(p, p->list->dots[dot].dtype);
+    }
     for (int i = 0; i < kernel->shape_count; i++) priced.bytes += p->bytes[p->list->touched[kernel->first_shape + i]];
-    double compute_s = priced.flop / (c[SIM_FLOP_PER_S] * c[SIM_MATMUL_EFFICIENCY_FRAC]), memory_s = priced.bytes / (c[SIM_HBM_BYTES_PER_S] * c[SIM_HBM_EFFICIENCY_FRAC]);
+    double compute_s = rated_flop / (c[SIM_FLOP_PER_S] * c[SIM_MATMUL_EFFICIENCY_FRAC]), memory_s = priced.bytes / (c[SIM_HBM_BYTES_PER_S] * c[SIM_HBM_EFFICIENCY_FRAC]);
     priced.bound = compute_s > memory_s ? SIM_BY_COMPUTE : SIM_BY_MEMORY;
     priced.busy_s = compute_s > memory_s ? compute_s : memory_s;
     return priced;
@@ -85,7 +98,7 @@ static void note_entry(struct sim_detail *detail, const struct sim_entry *entry)
     detail->timeline->entries[detail->timeline->count++] = *entry;
 }
 
-static void note_collective(struct sim_detail *detail, const struct model_op *op, const struct sim_price_collective *c, int64_t count, double bytes, double time_s)
+static void note_collective(struct sim_detail *detail, const struct model_op *op, const struct sim_price_collective *c, int64_t count, double launches, double bytes, double time_s)
 {
     if (!detail || !detail->collectives) return;
     for (int i = 0; i <= detail->collective_count && i < SIM_MOST_COLLECTIVES; i++) {
@@ -96,6 +109,7 @@ static void note_collective(struct sim_detail *detail, const struct model_op *op
         }
         if (row->kind != c->kind || row->axes != c->axes || row->dtype != c->dtype || row->bytes != (int64_t)bytes) continue;
         row->count += count;
+        row->launch_count += launches;
         row->time_s += time_s * (double)count;
         if (row->op_count < SIM_MOST_OPS_A_ROW) row->ops[row->op_count++] = op->name;
         return;
@@ -103,7 +117,35 @@ static void note_collective(struct sim_detail *detail, const struct model_op *op
 }
 
 /* What one of each distinct thing costs, for these sizes. */
-struct prices { struct priced_kernel kernels[SIM_MOST_DISTINCT]; double collectives_s[SIM_MOST_DISTINCT], dots_flop[SIM_MOST_DISTINCT], repeats[SIM_MOST_DISTINCT]; };
+struct prices { struct priced_kernel kernels[SIM_MOST_DISTINCT]; double collectives_s[SIM_MOST_DISTINCT], launched_frac[SIM_MOST_DISTINCT], dots_flop[SIM_MOST_DISTINCT], repeats[SIM_MOST_DISTINCT]; };
+
+static bool combine_alike(const struct sim_price_collective *a, const struct sim_price_collective *b)
+{
+    return a->gradient && b->gradient && a->kind == b->kind && a->axes == b->axes && a->dtype == b->dtype;
+}
+
+/* Which share of the collectives is started: reductions of gradients wait for nothing but their gradient, and those of one
+ * kind, group and dtype are put together up to so many bytes. */
+static void combine(const struct sim_pricing *p, struct prices *prices)
+{
+    const struct sim_price_list *list = p->list;
+    const double most_bytes = p->placement->profile.constants[SIM_COMBINE_BYTES];
+    bool combines = (p->placement->profile.passes & 1u << SIM_PASS_COMBINE_COLLECTIVES) && !p->plan->as_partitioned && most_bytes > 0;
+    double counts[SIM_MOST_DISTINCT] = {0};
+    for (int i = 0; i < list->collective_count; i++) prices->launched_frac[i] = 1;
+    if (!combines) return;
+    for (int i = 0; i < list->step_count; i++)
+        if (list->steps[i].communicates) counts[list->steps[i].what] += prices->repeats[list->steps[i].repeats];
+    for (int i = 0; i < list->collective_count; i++) {
+        double count = 0, bytes = 0;
+        for (int j = 0; j < list->collective_count; j++) {
+            if (!combine_alike(&list->collectives[i], &list->collectives[j])) continue;
+            count += counts[j];
+            bytes += counts[j] * p->bytes[list->collectives[j].shape];
+        }
+        if (count > 0) prices->launched_frac[i] = fmin(1, ceil(bytes / most_bytes) / count);
+    }
+}
 
 static void price_distinct(const struct sim_pricing *p, struct prices *prices)
 {
@@ -111,9 +153,11 @@ static void price_distinct(const struct sim_pricing *p, struct prices *prices)
     for (int i = 0; i < list->dot_count; i++) prices->dots_flop[i] = dot_flop(p, &list->dots[i]);
     for (int i = 0; i < list->kernel_count; i++) prices->kernels[i] = price_kernel(p, &list->kernels[i], prices->dots_flop);
     for (int i = 0; i < list->repeat_count; i++) prices->repeats[i] = product(p, &list->repeats[i]);
+    combine(p, prices);
     for (int i = 0; i < list->collective_count; i++) {
         const struct sim_price_collective *c = &list->collectives[i];
-        prices->collectives_s[i] = sim_collective_s(p->placement, c->kind, c->axes, p->bytes[c->shape]);
+        double start_s = sim_collective_s(p->placement, c->kind, c->axes, 0), whole_s = sim_collective_s(p->placement, c->kind, c->axes, p->bytes[c->shape]);
+        prices->collectives_s[i] = prices->launched_frac[i] < 1 ? whole_s - start_s + prices->launched_frac[i] * start_s : whole_s;
     }
 }
 
@@ -124,7 +168,7 @@ static void price_communication(struct sim_pricing *p, const struct sim_price_st
     if (!detail) return;
     const struct sim_price_collective *collective = &p->list->collectives[step->what];
     double bytes = p->bytes[collective->shape];
-    note_collective(detail, step->op, collective, (int64_t)count, bytes, time_s);
+    note_collective(detail, step->op, collective, (int64_t)count, count * prices->launched_frac[step->what], bytes, time_s);
     note_entry(detail, &(struct sim_entry){step->op->name, step->op->phase, SIM_BY_COMMUNICATION, (int64_t)count, time_s, 0, bytes});
 }
 

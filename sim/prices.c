@@ -9,6 +9,7 @@ struct maker {
     struct base_arena *arena, *scratch;
     const struct sim_sharded *s;
     struct sim_price_list *out;
+    bool fp8;
     int *dot_of;                 /* per operation: its distinct contraction, or -1 */
     int *repeats_of;             /* per operation, as a loop: the distinct count of repetitions inside it */
     int *kernel_of;              /* per kernel: the distinct one */
@@ -84,6 +85,20 @@ static struct sim_factors product_of(const struct sim_op *op, unsigned set, bool
     return product;
 }
 
+static bool is_of_weight(const struct maker *m, int value)
+{
+    const struct model_tensor *tensor = &m->s->program->tensors[m->s->values[value].tensor];
+    return tensor->role == MODEL_ROLE_WEIGHT || tensor->category == MODEL_GRADIENT;
+}
+
+/* Training in fp8 casts the operands of layers' projections, forward and backward; attention and float32 logits stay. */
+static enum model_dtype units_dtype(const struct maker *m, const struct sim_op *op)
+{
+    enum model_dtype dtype = m->s->values[op->inputs[0]].dtype;
+    bool weight = is_of_weight(m, op->inputs[0]) || is_of_weight(m, op->inputs[1]) || is_of_weight(m, op->outputs[0]);
+    return m->fp8 && weight && dtype == MODEL_BFLOAT16 ? MODEL_FP8 : dtype;
+}
+
 static void list_dots(struct maker *m)
 {
     int count = 0;
@@ -93,8 +108,10 @@ static void list_dots(struct maker *m)
     for (int i = 0; i < m->s->op_count; i++) {
         const struct sim_op *op = &m->s->ops[i];
         if (m->dot_of[i] != -2) continue;
-        struct sim_price_dot dot = {product_of(op, op->batch_labels, true), product_of(op, op->row_labels, true), product_of(op, op->column_labels, true),
-                                    product_of(op, op->contracted_labels, true)};
+        struct sim_price_dot dot;
+        memset(&dot, 0, sizeof dot); /* compared with its padding */
+        dot.batch = product_of(op, op->batch_labels, true), dot.rows = product_of(op, op->row_labels, true), dot.columns = product_of(op, op->column_labels, true);
+        dot.contracted = product_of(op, op->contracted_labels, true), dot.dtype = units_dtype(m, op);
         m->dot_of[i] = distinct(m->out->dots, &m->out->dot_count, &dot, sizeof dot);
     }
 }
@@ -120,18 +137,27 @@ static int distinct_kernel(struct sim_price_list *out, const struct sim_price_ke
     return out->kernel_count++;
 }
 
+/* Operands are cast to fp8 by a kernel of their own: read in two bytes, written in one and read in one, where the contraction
+ * alone would read two. */
+static void touch_casts(struct maker *m, const struct sim_op *op, struct sim_price_kernel *listed)
+{
+    if (units_dtype(m, op) != MODEL_FP8) return;
+    for (int i = 0; i < op->input_count; i++) m->out->touched[listed->first_shape + listed->shape_count++] = m->s->values[op->inputs[i]].shape;
+}
+
 static void list_kernels(struct maker *m)
 {
     const struct sim_sharded *s = m->s;
     struct sim_price_list *out = m->out;
     out->kernels = base_new(m->arena, struct sim_price_kernel, s->kernel_count + 1);
-    out->touched = base_new(m->arena, int, s->read_count + s->write_count + 1);
+    out->touched = base_new(m->arena, int, s->read_count + s->write_count + 2 * s->dot_count + 1);
     out->kernel_dots = base_new(m->arena, int, s->dot_count + 1);
     for (int k = 0; k < s->kernel_count; k++) {
         const struct sim_kernel *kernel = &s->kernels[k];
         struct sim_price_kernel listed = {out->touched_count, 0, out->kernel_dot_count, kernel->dot_count};
         for (int i = 0; i < kernel->read_count; i++) out->touched[listed.first_shape + listed.shape_count++] = s->reads[kernel->first_read + i];
         for (int i = 0; i < kernel->write_count; i++) out->touched[listed.first_shape + listed.shape_count++] = s->writes[kernel->first_write + i];
+        for (int i = 0; i < kernel->dot_count; i++) touch_casts(m, &s->ops[s->dots[kernel->first_dot + i]], &listed);
         for (int i = 0; i < kernel->dot_count; i++) out->kernel_dots[listed.first_dot + i] = m->dot_of[s->dots[kernel->first_dot + i]];
         m->kernel_of[k] = distinct_kernel(out, &listed);
     }
@@ -145,6 +171,7 @@ static int collective_of(struct maker *m, const struct sim_op *op)
     struct sim_price_collective collective;
     memset(&collective, 0, sizeof collective);
     collective.kind = op->collective, collective.axes = op->axes, collective.shape = value->shape, collective.dtype = value->dtype;
+    collective.gradient = m->s->program->tensors[value->tensor].category == MODEL_GRADIENT;
     return distinct(m->out->collectives, &m->out->collective_count, &collective, sizeof collective);
 }
 
@@ -214,9 +241,9 @@ static void list_kept(struct maker *m)
     }
 }
 
-void sim_price_list_make(struct base_arena *arena, struct base_arena *scratch, const struct sim_sharded *sharded, struct sim_price_list *out)
+void sim_price_list_make(struct base_arena *arena, struct base_arena *scratch, const struct sim_sharded *sharded, bool fp8, struct sim_price_list *out)
 {
-    struct maker m = {.arena = arena, .scratch = scratch, .s = sharded, .out = out};
+    struct maker m = {.arena = arena, .scratch = scratch, .s = sharded, .fp8 = fp8, .out = out};
     memset(out, 0, sizeof *out);
     m.dot_of = base_new(scratch, int, sharded->op_count + 1);
     m.kernel_of = base_new(scratch, int, sharded->kernel_count + 1);

@@ -12,7 +12,8 @@ static const char *const names[SIM_CONSTANT_COUNT] = {
     [SIM_NIC_BYTES_PER_S] = "nic_bytes_per_s", [SIM_MATRIX_UNIT_DIM] = "matrix_unit_dim", [SIM_MATMUL_EFFICIENCY_FRAC] = "matmul_efficiency_frac",
     [SIM_HBM_EFFICIENCY_FRAC] = "hbm_efficiency_frac", [SIM_LINK_EFFICIENCY_FRAC] = "link_efficiency_frac",
     [SIM_MULTI_AXIS_LINK_EFFICIENCY_FRAC] = "multi_axis_link_efficiency_frac", [SIM_FRAGMENTATION_FRAC] = "fragmentation_frac", [SIM_REMATERIALIZATION_MIN_BYTES] = "rematerialization_min_bytes", [SIM_KERNEL_LATENCY_S] = "kernel_latency_s",
-    [SIM_COLLECTIVE_LATENCY_S] = "collective_latency_s", [SIM_HOP_LATENCY_S] = "hop_latency_s", [SIM_RESERVED_BYTES] = "reserved_bytes",
+    [SIM_COLLECTIVE_LATENCY_S] = "collective_latency_s", [SIM_HOP_LATENCY_S] = "hop_latency_s", [SIM_FLOAT32_FLOP_FRAC] = "float32_flop_frac", [SIM_FP8_FLOP_FRAC] = "fp8_flop_frac",
+    [SIM_COMBINE_BYTES] = "combine_bytes", [SIM_RESERVED_BYTES] = "reserved_bytes",
     [SIM_CAPACITY_BYTES] = "capacity_bytes",
 };
 
@@ -77,7 +78,8 @@ static const char *const passes[SIM_PASS_COUNT] = {
     [SIM_PASS_PROPAGATE_SHARDINGS] = "propagate_shardings",
     [SIM_PASS_HOIST_GRADIENT_ALL_REDUCE] = "hoist_gradient_all_reduce", [SIM_PASS_REWRITE_GRADIENT_ACCUMULATION] = "rewrite_gradient_accumulation",
     [SIM_PASS_CREATE_REDUCE_SCATTERS] = "create_reduce_scatters",
-    [SIM_PASS_REASSOCIATE_ALL_REDUCE] = "reassociate_all_reduce", [SIM_PASS_REMATERIALIZE] = "rematerialize",
+    [SIM_PASS_REASSOCIATE_ALL_REDUCE] = "reassociate_all_reduce", [SIM_PASS_COMBINE_COLLECTIVES] = "combine_collectives",
+    [SIM_PASS_REMATERIALIZE] = "rematerialize",
 };
 
 const char *sim_pass_name(enum sim_pass pass)
@@ -110,25 +112,27 @@ static enum base_status read_set(const char *text, const char *(*name)(int), int
     return BASE_OK;
 }
 
-/* What a framework gives its allocator; the rest is out of reach. */
-static enum base_status read_memory_fraction(const char *text, struct sim_profile *profile, struct base_error *error)
+/* A number of the software's row, where it has one. */
+static enum base_status read_number(struct base_arena *arena, struct base_csv *csv, const char *column, enum sim_constant which, struct sim_profile *profile, struct base_error *error)
 {
-    double fraction;
+    const char *text = base_csv_field(csv, base_csv_column(csv, column));
     if (!*text) return BASE_OK;
-    BASE_TRY(base_parse_double(text, "software.csv: memory_fraction", 0, 1, &fraction, error));
-    profile->constants[SIM_RESERVED_BYTES] = floor(profile->constants[SIM_CAPACITY_BYTES] * (1 - fraction));
+    BASE_TRY(base_parse_double(text, column, 0, 1e30, &profile->constants[which], error));
+    profile->kinds[which] = "vendor";
+    profile->sources[which] = base_copy(arena, base_csv_field(csv, base_csv_column(csv, "source")));
     return BASE_OK;
 }
 
 static enum base_status read_software(struct base_arena *arena, struct base_csv *csv, struct sim_profile *profile, struct base_error *error)
 {
+    double *c = profile->constants, platforms_bytes = c[SIM_RESERVED_BYTES];
+    c[SIM_RESERVED_BYTES] = -1;
     BASE_TRY(read_set(base_csv_field(csv, base_csv_column(csv, "passes")), pass_name, SIM_PASS_COUNT, &profile->passes, error));
     BASE_TRY(read_set(base_csv_field(csv, base_csv_column(csv, "traits")), trait_name, MODEL_TRAIT_COUNT, &profile->traits, error));
-    const char *fraction = base_csv_field(csv, base_csv_column(csv, "memory_fraction"));
-    BASE_TRY(read_memory_fraction(fraction, profile, error));
-    if (!*fraction) return BASE_OK;
-    profile->kinds[SIM_RESERVED_BYTES] = "inferred";
-    profile->sources[SIM_RESERVED_BYTES] = base_copy(arena, base_csv_field(csv, base_csv_column(csv, "source")));
+    BASE_TRY(read_number(arena, csv, "combine_bytes", SIM_COMBINE_BYTES, profile, error));
+    BASE_TRY(read_number(arena, csv, "memory_fraction", SIM_RESERVED_BYTES, profile, error));
+    /* What a framework does not give its allocator is out of reach. */
+    c[SIM_RESERVED_BYTES] = c[SIM_RESERVED_BYTES] < 0 ? platforms_bytes : floor(c[SIM_CAPACITY_BYTES] * (1 - c[SIM_RESERVED_BYTES]));
     return BASE_OK;
 }
 

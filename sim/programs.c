@@ -79,7 +79,7 @@ static enum base_status make(struct sim_cache *cache, const struct sim_plan *pla
     lay_out(arena, plan, sharded);
     if (sharded->shape_count > SIM_MOST_SHAPES) return base_fail(error, BASE_INTERNAL, "a program of more than %d local shapes", SIM_MOST_SHAPES);
     if (sharded->op_count > SIM_MOST_DISTINCT) return base_fail(error, BASE_INTERNAL, "a program of more than %d operations", SIM_MOST_DISTINCT);
-    sim_price_list_make(&cache->arena, &cache->scratch, sharded, &program->prices);
+    sim_price_list_make(&cache->arena, &cache->scratch, sharded, plan->options.dtype == MODEL_FP8, &program->prices);
     program->sharded = whole ? sharded : NULL;
     return BASE_OK;
 }

@@ -14,9 +14,9 @@ enum { SIM_MOST_SHAPES = 1024, SIM_MOST_DISTINCT = 2048 /* kernels, contractions
 struct sim_factors { unsigned char count, of[SIM_MOST_LABELS + 1]; };
 
 struct sim_price_shape { struct sim_factors elements; double element_bytes; };
-struct sim_price_dot { struct sim_factors batch, rows, columns, contracted; };
+struct sim_price_dot { struct sim_factors batch, rows, columns, contracted; enum model_dtype dtype; /* its units' */ };
 struct sim_price_kernel { int first_shape, shape_count, first_dot, dot_count; }; /* into touched: reads, then writes; into dots */
-struct sim_price_collective { enum sim_collective kind; int axes, shape; enum model_dtype dtype; };
+struct sim_price_collective { enum sim_collective kind; int axes, shape; enum model_dtype dtype; bool gradient; /* waits for no other one */ };
 
 /* One kernel or collective in the order of the program. */
 struct sim_price_step { const struct model_op *op; bool communicates; int what, repeats; /* indices */ };
@@ -50,8 +50,8 @@ struct sim_price_list {
     int kept_count;
     int result_shape;                /* of what the last operation makes: a forward pass's logits; -1: nothing */
 };
-/* scratch is only needed until it returns. */
-void sim_price_list_make(struct base_arena *arena, struct base_arena *scratch, const struct sim_sharded *sharded, struct sim_price_list *out);
+/* scratch is only needed until it returns; fp8: what meets a weight is contracted in it. */
+void sim_price_list_make(struct base_arena *arena, struct base_arena *scratch, const struct sim_sharded *sharded, bool fp8, struct sim_price_list *out);
 
 /* ---- programs (programs.c) ---- */
 

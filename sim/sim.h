@@ -56,10 +56,14 @@ struct sim_plan {
 
 enum sim_constant {
     SIM_FLOP_PER_S, SIM_HBM_BYTES_PER_S, SIM_LINK_BYTES_PER_S, SIM_NIC_BYTES_PER_S, SIM_MATRIX_UNIT_DIM, SIM_MATMUL_EFFICIENCY_FRAC, SIM_HBM_EFFICIENCY_FRAC, SIM_LINK_EFFICIENCY_FRAC, SIM_MULTI_AXIS_LINK_EFFICIENCY_FRAC, SIM_KERNEL_LATENCY_S, SIM_COLLECTIVE_LATENCY_S, SIM_HOP_LATENCY_S,
+    SIM_FLOAT32_FLOP_FRAC /* of flop_per_s, for contractions of float32 */, SIM_FP8_FLOP_FRAC, SIM_COMBINE_BYTES /* gradients that one collective reduces together, at most */,
     SIM_RESERVED_BYTES, SIM_CAPACITY_BYTES, SIM_FRAGMENTATION_FRAC, SIM_REMATERIALIZATION_MIN_BYTES, SIM_CONSTANT_COUNT
 };
 /* What a compiler does to the program, the first before the partitioner, the others behind it (passes.csv, in its order). */
-enum sim_pass { SIM_PASS_PROPAGATE_SHARDINGS, SIM_PASS_HOIST_GRADIENT_ALL_REDUCE, SIM_PASS_REWRITE_GRADIENT_ACCUMULATION, SIM_PASS_CREATE_REDUCE_SCATTERS, SIM_PASS_REASSOCIATE_ALL_REDUCE, SIM_PASS_REMATERIALIZE, SIM_PASS_COUNT };
+enum sim_pass {
+    SIM_PASS_PROPAGATE_SHARDINGS, SIM_PASS_HOIST_GRADIENT_ALL_REDUCE, SIM_PASS_REWRITE_GRADIENT_ACCUMULATION, SIM_PASS_CREATE_REDUCE_SCATTERS,
+    SIM_PASS_REASSOCIATE_ALL_REDUCE, SIM_PASS_COMBINE_COLLECTIVES, SIM_PASS_REMATERIALIZE, SIM_PASS_COUNT
+};
 const char *sim_pass_name(enum sim_pass pass);
 
 struct sim_profile {
@@ -88,7 +92,7 @@ struct sim_placement {
     int axis_sizes[2];                       /* data, model */
     struct topo_ring_load loads[SIM_AXES];   /* by set of axes */
     double seconds_per_byte[SIM_AXES];       /* of one pass round the ring: an all-gather of that many gathered bytes */
-    int step_hops[SIM_AXES];                 /* links that one pass crosses one after the other, at least */
+    int step_hops[SIM_AXES];                 /* links that one pass crosses one after the other, at least; on GPUs, nodes of the group */
     struct sim_profile profile;
 };
 /* placement.c */
@@ -96,7 +100,7 @@ enum base_status sim_placement_build(struct base_arena *arena, const struct topo
                                      const struct base_json *overrides, struct sim_placement *out, struct base_error *error);
 /* An all-reduce goes by recursive doubling where that takes less time than a ring: few bytes, no torus. */
 bool sim_all_reduce_doubles(const struct sim_placement *placement, int axes, double bytes);
-/* Seconds of one collective; bytes are one device's operand. */
+/* Seconds of one collective; bytes are one device's operand. What it costs with no bytes is its start. */
 double sim_collective_s(const struct sim_placement *placement, enum sim_collective kind, int axes, double bytes);
 
 
@@ -216,6 +220,7 @@ struct sim_collective_row {
     int axes;                /* set of mesh axes */
     enum model_dtype dtype;
     int64_t count, bytes;    /* a step; of one device's operand */
+    double launch_count;     /* of these, how many are started: the compiler may have combined them */
     double time_s;           /* of all of them */
     const char *first_op;    /* name of the first operation that needs it */
     const char *ops[SIM_MOST_OPS_A_ROW]; /* all of them, as far as there is room */

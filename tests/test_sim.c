@@ -793,6 +793,47 @@ static void passes_are_older_than_the_software(struct base_arena *arena)
     assert_true(passes > 0);
 }
 
+/* Gradients that are reduced together are started together: the starts that are saved, and nothing else, leave the step. */
+static void combined_gradients_share_their_start(struct base_arena *arena)
+{
+    const char *words = "model=" SMALL_DECODER " topology=a100-80g:2x8 num_partitions=1 batch_size=32 targets_length=24 optimizer=sgd";
+    struct sim_plan_text text = plan_text(arena, words);
+    struct sim_prediction prediction;
+    double starts[2], steps_s[2], start_s = 0;
+    for (int together = 0; together < 2; together++) {
+        struct sim_cache *cache = sim_cache_new(arena);
+        set_constants(cache, arena, together ? "\"combine_bytes\": 1e12" : "\"combine_bytes\": 0");
+        struct sim_plan plan = checked(cache, arena, &text, MODEL_STEP_TRAIN, false);
+        struct sim_detail detail = collectives_of(cache, arena, &plan, &prediction);
+        starts[together] = 0;
+        for (int i = 0; i < detail.collective_count; i++) starts[together] += detail.collectives[i].launch_count;
+        steps_s[together] = prediction.step_s;
+        start_s = sim_collective_s(plan.placement, SIM_ALL_REDUCE, SIM_DATA, 0);
+        sim_cache_free(cache);
+    }
+    assert_true(starts[0] > starts[1] + 20);
+    assert_near(steps_s[0] - steps_s[1], (starts[0] - starts[1]) * start_s, 1e-9);
+}
+
+/* Flash attention has no scores in memory, not for the backward pass either; units for fp8 are faster than for bfloat16. */
+static void flash_and_fp8(struct base_arena *arena)
+{
+    static const char *const words[] = {"attention=unfused dtype=bfloat16", "attention=flash dtype=bfloat16", "attention=flash dtype=fp8"};
+    struct sim_prediction p[3];
+    const double scores_bytes = 2.0 * 4 * 4 * 512 * 512 * 2; /* layers before the one of the peak, sequences of a device, heads, in bfloat16 */
+    struct sim_cache *cache = sim_cache_new(arena);
+    for (int i = 0; i < 3; i++)
+        p[i] = predict_words(cache, arena, base_print(arena, "model=" SMALL_DECODER " topology=h100:1x8 num_partitions=1 batch_size=32 targets_length=512 optimizer=sgd %s", words[i]));
+    assert_true((double)(p[0].memory.activation_bytes - p[1].memory.activation_bytes) >= scores_bytes);
+    assert_true(p[2].compute_s + p[2].memory_bound_s != p[1].compute_s + p[1].memory_bound_s);
+    struct sim_prediction wide[2];
+    for (int i = 0; i < 2; i++) /* wide enough for the contractions to outweigh the casts */
+        wide[i] = predict_words(cache, arena, base_print(arena, "model=decoder_only:emb_dim=8192,num_heads=64,head_dim=128,mlp_dim=32768,num_layers=2,vocab_size=1024 topology=h100:1x8 "
+                                                                "num_partitions=8 batch_size=64 targets_length=1024 optimizer=sgd %s", words[1 + i]));
+    assert_true(wide[1].step_s < 0.8 * wide[0].step_s);
+    sim_cache_free(cache);
+}
+
 /* ---- prices by hand ---- */
 
 static const struct sim_entry *entry_named(const struct sim_timeline *timeline, const char *name, enum model_phase phase)
@@ -1410,6 +1451,8 @@ static const struct test tests[] = {
     TEST(gradients_leave_the_microbatch_loop),
     TEST(sums_of_all_reduces_are_reduced_once),
     TEST(passes_are_older_than_the_software),
+    TEST(combined_gradients_share_their_start),
+    TEST(flash_and_fp8),
     TEST(contractions_are_padded_to_the_matrix_unit),
     TEST(updates_are_bound_by_memory),
     TEST(collectives_cost_what_rings_do),

@@ -222,7 +222,7 @@ static double flop_of(const struct tuner_work *w, const struct tuner_outline_dot
 static double dot_s(const struct tuner_work *w, const struct tuner_outline_dot *dot, double bytes_s, double each, double once)
 {
     const double *c = w->placement->profile.constants;
-    double rate = c[SIM_FLOP_PER_S] * c[SIM_MATMUL_EFFICIENCY_FRAC], best_s = INFINITY;
+    double fastest = c[SIM_FP8_FLOP_FRAC] > 1 ? c[SIM_FP8_FLOP_FRAC] : 1, rate = c[SIM_FLOP_PER_S] * c[SIM_MATMUL_EFFICIENCY_FRAC] * fastest, best_s = INFINITY;
     unsigned data = allowed_labels(w, dot, SIM_DATA), model = allowed_labels(w, dot, SIM_TENSOR);
     for (int d = 0; data >> d; d++) {
         for (int m = 0; data >> d & 1 && model >> m; m++) {

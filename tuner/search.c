@@ -303,7 +303,8 @@ static double sibling_s(const struct search *s, const struct sim_prediction *p, 
     for (int i = 0; i < detail->collective_count; i++) {
         const struct sim_collective_row *row = &s->rows[i];
         known_s += row->time_s;
-        there_s += (double)row->count * sim_collective_s(placement, row->kind, row->axes, (double)row->bytes);
+        double start_s = sim_collective_s(placement, row->kind, row->axes, 0), whole_s = sim_collective_s(placement, row->kind, row->axes, (double)row->bytes);
+        there_s += (double)row->count * (whole_s - start_s) + row->launch_count * start_s;
     }
     bool all = fabs(known_s - p->exposed_communication_s) <= slack * p->step_s && fabs(p->communication_s - p->exposed_communication_s) <= slack * p->step_s;
     return p->step_s - p->exposed_communication_s + (all ? there_s : 0);
