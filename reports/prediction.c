@@ -357,7 +357,8 @@ void reports_prediction_text(const struct reports_prediction *r, struct base_tex
     put_bound(r, out);
     base_putf(out, "\nMemory at the peak (%s)\n", m->peak_at);
     put_bars(parts, BASE_COUNT(parts), (double)m->capacity_bytes, base_format_bytes, out);
-    if (m->rematerialized_layer_count) base_putf(out, "    the compiler recomputes %lld of the model's layers so that it fits\n", (long long)m->rematerialized_layer_count);
+    if (m->rematerialized_layer_count)
+        base_putf(out, "    the compiler recomputes %lld of the model's layers%s\n", (long long)m->rematerialized_layer_count, m->peak_bytes <= m->capacity_bytes ? " so that it fits" : ", and it still does not fit");
     put_largest_collectives(r, out);
     if (!p->fits) put_changes(r, out);
 }
