@@ -17,6 +17,8 @@ static enum base_status draw_comparison(struct base_arena *arena, const char *in
 /* A chart is a row here and a file in plots/. */
 static const struct kind { const char *name, *input, *answers; draw_kind *draw; } kinds[] = {
     {"comparison", "RESULT.csv of sweep", "how far are predictions from measurements, and are the out-of-memory verdicts right?", draw_comparison},
+    {"pareto", "TUNED.json of tune --pareto --json", "what does memory buy in speed?", plots_pareto},
+    {"sensitivity", "TUNED.json of tune --json", "which choice of the best plan costs how much when it is changed alone?", plots_sensitivity},
 };
 
 static const char *list_kinds(struct base_arena *arena)
@@ -69,7 +71,7 @@ void commands_put_picture(const struct commands_context *context, const char *ki
 static enum base_status run_plot(struct commands_context *context, const struct base_arguments *arguments, struct base_text *out, struct base_error *error)
 {
     const char *path = base_argument(arguments, "--out");
-    const struct kind *kind;
+    const struct kind *kind = NULL;
     enum plots_format format;
     struct plots_picture picture;
     if (arguments->positional_count < 1) return base_fail(error, BASE_USAGE, "plot: KIND and INPUT are missing; the kinds are: %s", list_kinds(context->arena));
@@ -87,10 +89,12 @@ static const struct base_option options[] = {COMMANDS_COMMON};
 
 const struct commands_command commands_plot = {
     .name = "plot",
-    .summary = "draw a chart as SVG, PDF or PNG: comparison (predicted beside measured)",
+    .summary = "draw a chart as SVG, PDF or PNG: comparison (predicted beside measured), pareto (speed against memory), sensitivity (what each choice is worth)",
     .usage = "plot KIND INPUT --out FILE.svg|.pdf|.png",
     .examples = "  meshwright sweep examples/tpu_v4_tuning.csv --out result.csv && meshwright plot comparison result.csv --out comparison.svg\n"
-                "  meshwright plot comparison result.csv --out comparison.png\n",
+                "  meshwright plot comparison result.csv --out comparison.png\n"
+                "  meshwright tune --model t5_1_1_large --topology v4:2x2x4 --batch-size 64 --task-feature-lengths 512,114 --pareto --json --out tuned.json && meshwright plot pareto tuned.json --out pareto.svg\n"
+                "  meshwright tune --model t5_1_1_large --topology v4:2x2x4 --batch-size 64 --task-feature-lengths 512,114 --json --out tuned.json && meshwright plot sensitivity tuned.json --out sensitivity.svg\n",
     .options = options,
     .option_count = BASE_COUNT(options),
     .positional_limit = 2,

@@ -60,4 +60,11 @@ struct plots_topology {
 enum base_status plots_topology_draw(struct base_arena *arena, const struct plots_topology *request, enum plots_format format,
                                      struct plots_picture *out, struct base_error *error);
 
+/* ---- a search: what `tune --json` wrote ---- */
+
+/* Tokens per second against peak memory: the front of `tune --pareto`. */
+enum base_status plots_pareto(struct base_arena *arena, const char *path, enum plots_format format, struct plots_picture *out, struct base_error *error);
+/* The best plan with one choice changed. */
+enum base_status plots_sensitivity(struct base_arena *arena, const char *path, enum plots_format format, struct plots_picture *out, struct base_error *error);
+
 #endif

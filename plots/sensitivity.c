@@ -1,0 +1,161 @@
+/* What each choice of the best plan is worth: the plan with that one choice changed. */
+#include "plots/search.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SHOWN_FITTING = 5, SHOWN_OTHERS = 2, MOST_CHANGES = 1024 };
+static const double label_px = 176, left_px = 184, right_px = 610, row_px = 18, bar_px = 11;
+static const struct plots_look grid = {PLOTS_GRID, 0, 1, false}, zero = {PLOTS_INK, 0, 1, false}, fitting = {PLOTS_THROUGHPUT, 1, 0, false}, unfit = {PLOTS_ALARM, 0, 1.2, false};
+
+struct change { const char *key, *value; double change_frac; bool fits, refused, shown; int order; };
+
+struct changes { struct change *list; int count; struct plots_axis axis; };
+
+static enum base_status read_changes(struct base_arena *arena, const char *path, const struct base_json *document, struct changes *out, struct base_error *error)
+{
+    const struct base_json *list = plots_member(document, "sensitivity", BASE_JSON_ARRAY);
+    if (!list || !list->count || list->count > MOST_CHANGES) return base_fail(error, BASE_INPUT, "%s: holds no sensitivity of 1 to %d changes; a search over more than one plan has one", path, MOST_CHANGES);
+    out->list = base_new(arena, struct change, list->count);
+    for (const struct base_json *item = list->child; item; item = item->next) {
+        const struct base_json *key = plots_member(item, "key", BASE_JSON_STRING), *value = plots_member(item, "value", BASE_JSON_STRING);
+        struct change *c = &out->list[out->count];
+        if (!key || !value) return base_fail(error, BASE_INPUT, "%s: sensitivity[%d]: key and value are needed", path, out->count);
+        *c = (struct change){plots_clean(arena, key->string), plots_clean(arena, value->string), plots_number(item, "change_frac"), plots_member(item, "fits", BASE_JSON_TRUE) != NULL,
+                             plots_member(item, "refused", BASE_JSON_TRUE) != NULL, false, out->count};
+        if (!c->refused && !isfinite(c->change_frac)) return base_fail(error, BASE_INPUT, "%s: sensitivity[%d]: change_frac is needed", path, out->count);
+        out->count++;
+    }
+    return BASE_OK;
+}
+
+/* The best of a key first, what cannot be launched last. */
+static int nearest_first(const void *a, const void *b)
+{
+    const struct change *x = a, *y = b;
+    if (x->refused != y->refused) return x->refused ? 1 : -1;
+    if (!x->refused && x->change_frac != y->change_frac) return x->change_frac > y->change_frac ? -1 : 1;
+    return x->order < y->order ? -1 : 1;
+}
+
+/* Keys stay in their order; the changes of each are sorted. */
+static void sort_changes(struct changes *c)
+{
+    for (int first = 0, end; first < c->count; first = end) {
+        for (end = first; end < c->count && !strcmp(c->list[end].key, c->list[first].key); end++) {}
+        qsort(c->list + first, (size_t)(end - first), sizeof *c->list, nearest_first);
+    }
+}
+
+/* Which key can least be left alone: the one whose best other value costs most. */
+static const char *title_of(struct base_arena *arena, const struct changes *c)
+{
+    const struct change *most = NULL;
+    for (int i = 0; i < c->count; i++) {
+        bool first = i == 0 || strcmp(c->list[i].key, c->list[i - 1].key) != 0;
+        const struct change *best = NULL;
+        for (int j = i; first && j < c->count && !strcmp(c->list[j].key, c->list[i].key); j++)
+            if (!best && !c->list[j].refused && c->list[j].fits) best = &c->list[j];
+        if (best && (!most || best->change_frac < most->change_frac)) most = best;
+    }
+    if (!most) return "No other value of any one choice fits";
+    return base_print(arena, "%s matters most: the next best value, %s, costs %.1f %%", most->key, most->value, -100 * most->change_frac);
+}
+
+static void draw_change(struct plots_canvas *canvas, const struct changes *all, const struct change *c, double y)
+{
+    const struct plots_axis *axis = &all->axis;
+    double from = plots_axis_px(axis, 0);
+    plots_text(canvas, label_px, y, PLOTS_RIGHT, PLOTS_LABEL, PLOTS_INK, plots_fit(canvas->arena, PLOTS_LABEL, c->value, label_px - PLOTS_MARGIN_PX - 12));
+    plots_hover(canvas, (struct plots_box){PLOTS_MARGIN_PX, y - row_px / 2, 660, row_px}, base_print(canvas->arena, "%s %s", c->key, c->value));
+    if (c->refused) {
+        plots_text(canvas, from - 6, y, PLOTS_RIGHT, PLOTS_SMALL, PLOTS_MUTED, "cannot be launched");
+        return;
+    }
+    double to = plots_axis_px(axis, c->change_frac);
+    plots_rect(canvas, (struct plots_box){fmin(from, to), y - bar_px / 2, fabs(to - from), bar_px}, c->fits ? fitting : unfit);
+    const char *text = base_print(canvas->arena, "%s%.1f %%%s", c->change_frac > 0 ? "+" : "−", fabs(100 * c->change_frac), c->fits ? "" : ", does not fit");
+    plots_text(canvas, fmax(from, to) + 6, y, PLOTS_LEFT, PLOTS_SMALL, c->fits ? PLOTS_INK : PLOTS_ALARM, text);
+}
+
+/* The best that fit, and the fastest that do not. */
+static void choose_shown(struct changes *c)
+{
+    int fitting_count = 0, others = 0;
+    for (int i = 0; i < c->count; i++) {
+        if (i == 0 || strcmp(c->list[i].key, c->list[i - 1].key) != 0) fitting_count = others = 0;
+        bool fits = c->list[i].fits && !c->list[i].refused;
+        c->list[i].shown = fits ? fitting_count++ < SHOWN_FITTING : others++ < SHOWN_OTHERS;
+    }
+}
+
+static double draw_key(struct plots_canvas *canvas, const struct changes *all, int first, int end, double y)
+{
+    int hidden = 0;
+    plots_text(canvas, PLOTS_MARGIN_PX, y + row_px / 2, PLOTS_LEFT, PLOTS_STRONG, PLOTS_INK, plots_fit(canvas->arena, PLOTS_STRONG, all->list[first].key, 400));
+    y += row_px;
+    for (int i = first; i < end; i++) {
+        hidden += !all->list[i].shown;
+        if (!all->list[i].shown) continue;
+        draw_change(canvas, all, &all->list[i], y + row_px / 2);
+        y += row_px;
+    }
+    if (hidden) {
+        plots_text(canvas, label_px, y + row_px / 2, PLOTS_RIGHT, PLOTS_SMALL, PLOTS_MUTED, base_print(canvas->arena, "and %d others", hidden));
+        y += row_px;
+    }
+    return y + 8;
+}
+
+static void draw_axis(struct plots_canvas *canvas, const struct plots_axis *axis, double top, double bottom)
+{
+    for (int i = 0; i <= 4; i++) {
+        double value = axis->low * i / 4, px = plots_axis_px(axis, value);
+        plots_line(canvas, px, top, px, bottom, i ? grid : zero);
+        plots_text(canvas, px, bottom + 9, PLOTS_CENTRE, PLOTS_SMALL, PLOTS_MUTED, i ? base_print(canvas->arena, "−%.3g %%", -100 * value) : "the best");
+    }
+    plots_text(canvas, axis->to_px, bottom + 26, PLOTS_RIGHT, PLOTS_LABEL, PLOTS_INK, "change of tokens per second");
+}
+
+/* From the smallest round share of losses that holds all that are shown to what a plan that does not fit would gain. */
+static struct plots_axis scale(const struct changes *c)
+{
+    static const double rounds[] = {0.04, 0.1, 0.2, 0.4, 0.6, 0.8, 1};
+    double low = 0, high = 0;
+    for (int i = 0; i < c->count; i++) {
+        if (c->list[i].refused || !c->list[i].shown) continue;
+        low = fmin(low, c->list[i].change_frac);
+        high = fmax(high, c->list[i].change_frac);
+    }
+    int i = 0;
+    while (i < BASE_COUNT(rounds) - 1 && rounds[i] < -low) i++;
+    return (struct plots_axis){.low = -rounds[i], .high = high, .from_px = left_px, .to_px = high > 0 ? right_px - 90 : right_px - 60};
+}
+
+enum base_status plots_sensitivity(struct base_arena *arena, const char *path, enum plots_format format, struct plots_picture *out, struct base_error *error)
+{
+    struct plots_canvas canvas = {.arena = arena};
+    const struct base_json *document;
+    struct changes c = {.count = 0};
+    BASE_TRY(plots_search_read(arena, path, &document, &canvas.subtitle, error));
+    BASE_TRY(read_changes(arena, path, document, &c, error));
+    sort_changes(&c);
+    choose_shown(&c);
+    c.axis = scale(&c);
+    canvas.title = title_of(arena, &c);
+    canvas.subtitle = base_print(arena, "%s; the best is %s", canvas.subtitle, plots_plan_words(arena, plots_member(document, "best", BASE_JSON_OBJECT)));
+    double top = plots_heading(&canvas, canvas.title, canvas.subtitle) + 4, bottom = top;
+    for (int pass = 0; pass <= 1; pass++) { /* the height first: grid lines lie below the bars */
+        struct plots_canvas scratch = {.arena = arena};
+        double y = top;
+        for (int first = 0, end; first < c.count; first = end) {
+            for (end = first; end < c.count && !strcmp(c.list[end].key, c.list[first].key); end++) {}
+            y = draw_key(pass ? &canvas : &scratch, &c, first, end, y);
+        }
+        bottom = y;
+        if (!pass) draw_axis(&canvas, &c.axis, top, bottom);
+    }
+    canvas.height_px = bottom + 44;
+    return plots_finish(&canvas, format, c.count, out, error);
+}
