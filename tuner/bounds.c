@@ -15,13 +15,13 @@ static unsigned axis_bit(const char *name)
     return !name ? 0 : !strcmp(name, "data") ? SIM_DATA : !strcmp(name, "model") ? SIM_TENSOR : 0;
 }
 
-/* The first dimension that the data axis can still cut. */
+/* The first dimension that the data axis can still cut; whether it divides that one or a later one, the bytes are as few. */
 static void add_data_axis(const struct tuner_class *class, unsigned char *spec)
 {
     unsigned used = 0;
     for (int i = 0; i < class->rank; i++) used |= spec[i];
     for (int i = 0; i < class->rank && !(used & SIM_DATA); i++) {
-        if (spec[i] || class->keeps_dim[i]) continue;
+        if (spec[i]) continue;
         spec[i] = SIM_DATA;
         return;
     }
@@ -218,6 +218,12 @@ static double flop_of(const struct tuner_work *w, const struct tuner_outline_dot
     return 2 * product[TUNER_BATCH_LABEL] * padded(product[TUNER_CONTRACTED_LABEL], unit) * (one < other ? one : other);
 }
 
+/* Where the compiler reduces a sum of partial results once, a contraction has no reduction of its own to be charged with. */
+static bool merges_sums(const struct tuner_work *w)
+{
+    return w->placement->profile.passes >> SIM_PASS_REASSOCIATE_ALL_REDUCE & 1;
+}
+
 /* The contraction alone and the kernel's bytes, or its arithmetic with links, whichever choice is cheapest. */
 static double dot_s(const struct tuner_work *w, const struct tuner_outline_dot *dot, double bytes_s, double each, double once)
 {
@@ -230,7 +236,7 @@ static double dot_s(const struct tuner_work *w, const struct tuner_outline_dot *
             struct choice choice = {{-1, d - 1, m - 1, -1}};
             double work_s = flop_of(w, dot, &choice) / rate;
             double s = (work_s > bytes_s ? work_s : bytes_s) * each;
-            if (s < best_s && w->charges.links) s += links_s(w, dot, &choice, each, once);
+            if (s < best_s && w->charges.links && !merges_sums(w)) s += links_s(w, dot, &choice, each, once);
             if (s < best_s) best_s = s;
         }
     }

@@ -15,7 +15,6 @@ struct tuner_class {
     bool residual;                /* what sequence parallelism shards on the length */
     bool zero;                    /* what optimizer partitioning shards over data */
     bool state;                   /* parameters or optimizer state have it */
-    bool keeps_dim[MODEL_MAX_RANK]; /* dimensions that optimizer partitioning leaves alone */
 };
 
 /* How rules shard each class: of the outline, and of the one of least memory. */

@@ -49,7 +49,6 @@ static struct tuner_class describe(const struct drafter *d, int tensor)
         class.names[i] = t->given_axes ? t->given_axes[i] : model_axis_name((enum model_axis)t->axes[i]);
         for (int j = 0; j < i && !t->given_axes; j++)
             if (t->axes[j] == t->axes[i]) class.names[i] = NULL;
-        class.keeps_dim[i] = t->dims[i] == MODEL_RELPOS_BUCKETS;
     }
     class.residual = t->rank == 3 && t->axes[0] == MODEL_AXIS_BATCH && t->axes[1] == MODEL_AXIS_LENGTH && t->axes[2] == MODEL_AXIS_EMBED && t->block >= 0;
     class.zero = (own->category == MODEL_OPTIMIZER_STATE && own->like >= 0) || (own->category == MODEL_GRADIENT && own->block < 0);
@@ -61,7 +60,7 @@ static bool same_class(const struct tuner_class *a, const struct tuner_class *b)
     bool same = a->rank == b->rank && a->residual == b->residual && a->zero == b->zero;
     for (int i = 0; same && i < a->rank; i++) {
         bool names = a->names[i] == b->names[i] || (a->names[i] && b->names[i] && !strcmp(a->names[i], b->names[i]));
-        same = names && a->keeps_dim[i] == b->keeps_dim[i];
+        same = names;
     }
     return same;
 }
