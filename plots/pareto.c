@@ -1,5 +1,5 @@
 /* The front of a search: what memory buys in speed. */
-#include "plots/search.h"
+#include "plots/search_document.h"
 
 #include <math.h>
 #include <string.h>

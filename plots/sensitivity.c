@@ -1,5 +1,5 @@
 /* What each choice of the best plan is worth: the plan with that one choice changed. */
-#include "plots/search.h"
+#include "plots/search_document.h"
 
 #include <math.h>
 #include <stdlib.h>

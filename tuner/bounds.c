@@ -90,36 +90,33 @@ static void size_shape(struct tuner_work *w, int s)
     w->axes[s] = seen | followed;
 }
 
-/* Heads and what they are joined to carry each other's shards. */
-static int carrier(int size)
-{
-    bool heads = size == MODEL_HEADS || size == MODEL_KV_HEADS || size == MODEL_HEAD_DIM || size == MODEL_JOINED_KV || size == MODEL_JOINED_KV_HEADS;
-    return heads ? MODEL_HEADS : size == MODEL_GLOBAL_BATCH ? MODEL_BATCH : size;
-}
-
 /* Propagation shards a dimension as some tensor with such a dimension is sharded, by one axis of them or by all. */
 static void size_unannotated(struct tuner_work *w)
 {
-    unsigned axes_of_size[MODEL_SIZE_COUNT] = {0};
-    for (int s = 0; s < w->o->shape_count; s++)
-        for (int i = 0; i < w->o->shapes[s].rank; i++)
-            for (int c = 0; w->o->shape_classes[s] >> c && c < w->o->class_count; c++)
-                if (w->o->shape_classes[s] >> c & 1) axes_of_size[carrier(w->o->shapes[s].dims[i])] |= w->spec[c][i];
+    memset(w->axes_of_size, 0, sizeof w->axes_of_size);
+    for (int c = 0; c < w->o->class_count; c++)
+        for (int i = 0; i < w->o->classes[c].rank; i++)
+            for (int size = 0; w->spec[c][i] && w->o->sizes_of_class[c][i] >> size; size++)
+                if (w->o->sizes_of_class[c][i] >> size & 1) w->axes_of_size[size] |= w->spec[c][i];
     for (int s = 0; s < w->o->shape_count; s++) {
         const struct sim_shape *shape = &w->o->shapes[s];
-        double elements = (double)w->sizes[shape->layers];
-        unsigned axes = 0;
+        double whole = (double)w->sizes[shape->layers], cut = whole;
+        unsigned axes = 0, twice = 0;
         for (int i = 0; i < shape->rank; i++) {
-            elements *= (double)w->sizes[shape->dims[i]];
-            axes |= axes_of_size[carrier(shape->dims[i])];
+            unsigned own = w->axes_of_size[tuner_carrier(shape->dims[i])];
+            whole *= (double)w->sizes[shape->dims[i]];
+            cut *= local(w, shape->dims[i], own);
+            twice |= axes & own;
+            axes |= own;
         }
-        w->least_bytes[s] = elements / w->shards[axes] * (double)model_dtype_bytes(shape->dtype);
+        w->least_axes[s] = axes;
+        w->least_bytes[s] = (twice ? whole / w->shards[axes] : cut) * (double)model_dtype_bytes(shape->dtype);
     }
 }
 
 static double bytes_with(const struct tuner_work *w, int shape, unsigned axes)
 {
-    return w->bytes[shape] / w->shards[axes & ~w->axes[shape]];
+    return w->least_bytes[shape] / w->shards[axes & ~w->least_axes[shape]];
 }
 
 static double repeats(const struct tuner_work *w, const unsigned char *trips, bool once_a_step)
@@ -162,7 +159,7 @@ static double reduction_s(const struct tuner_work *w, const struct tuner_outline
     double bytes = (double)model_dtype_bytes(w->o->shapes[dot->result_shape].dtype);
     for (int i = 0; i < dot->label_count; i++)
         if (dot->labels[i].in_result) bytes *= local(w, dot->labels[i].size, axes_of_label(choice, i) & other);
-    enum sim_collective kind = class_has(w, dot->result_class, axis) ? SIM_REDUCE_SCATTER : SIM_ALL_REDUCE;
+    enum sim_collective kind = !dot->settled || class_has(w, dot->result_class, axis) ? SIM_REDUCE_SCATTER : SIM_ALL_REDUCE;
     return collective_s(w, kind, axis, bytes) / dot->result_divisor;
 }
 
@@ -192,13 +189,12 @@ static double links_s(const struct tuner_work *w, const struct tuner_outline_dot
 
 /* ---- kernels ---- */
 
-/* Bit 0: no label; bit i + 1: label i, if a tensor of the contraction has the axis there. */
+/* Bit 0: no label; bit i + 1: label i, if some tensor has the axis over such a dimension. */
 static unsigned allowed_labels(const struct tuner_work *w, const struct tuner_outline_dot *dot, unsigned axis)
 {
     unsigned allowed = 1;
     for (int i = 0; i < dot->label_count; i++)
-        for (int j = 0; j < dot->labels[i].source_count; j++)
-            if (w->spec[dot->labels[i].sources[j].class][dot->labels[i].sources[j].dim] & axis) allowed |= 2u << i;
+        if (w->axes_of_size[tuner_carrier(dot->labels[i].size)] & axis) allowed |= 2u << i;
     return w->shards[axis] > 1 ? allowed : 1;
 }
 

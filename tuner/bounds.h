@@ -33,6 +33,7 @@ struct tuner_outline_dot {
     int label_count;
     struct tuner_outline_label labels[SIM_MOST_LABELS];
     int result_shape, result_class, result_divisor; /* dots whose partial sums may be added before they are reduced */
+    bool settled;                                    /* rules decide how the result is sharded, not propagation */
     bool hoistable;                                  /* a gradient of a parameter: reduced once a step at the least */
     int operand_count;
     struct tuner_outline_operand operands[2];
@@ -49,6 +50,7 @@ struct tuner_outline_kernel {
 struct tuner_outline {
     struct tuner_class classes[TUNER_MOST_CLASSES];
     int class_count;
+    uint32_t sizes_of_class[TUNER_MOST_CLASSES][MODEL_MAX_RANK]; /* by dimension: bits of enum model_size, those that carry each other's shards as one */
     struct sim_shape *shapes;
     uint64_t *shape_classes;     /* of the tensors that have a shape */
     uint64_t *shape_followers;   /* of the parameters that a tensor of that shape is a reshaping of */
@@ -82,9 +84,12 @@ struct tuner_work {
     double shards[SIM_AXES];
     double bytes[TUNER_MOST_SHAPES];     /* as the rules shard the tensors of a shape */
     unsigned axes[TUNER_MOST_SHAPES];    /* with these axes */
-    double least_bytes[TUNER_MOST_SHAPES]; /* of a tensor that nobody annotated */
+    unsigned axes_of_size[MODEL_SIZE_COUNT]; /* mesh axes that some tensor has over a dimension of that size */
+    double least_bytes[TUNER_MOST_SHAPES];   /* of a tensor that nobody annotated */
+    unsigned least_axes[TUNER_MOST_SHAPES];
 };
 
+int tuner_carrier(int size); /* enum model_size; heads and what they are joined to are one, and so are the two batches */
 void tuner_work_begin(struct tuner_work *work, const struct tuner_outline *outline, const unsigned char (*spec)[MODEL_MAX_RANK], const struct sim_placement *placement, int64_t batch,
                       int64_t microbatches, struct tuner_charges charges);
 void tuner_work_size(struct tuner_work *work, uint64_t classes); /* after their spec has changed */

@@ -79,6 +79,21 @@ static enum base_status find_class(struct drafter *d, int tensor, struct base_er
     return BASE_OK;
 }
 
+int tuner_carrier(int size)
+{
+    bool heads = size == MODEL_HEADS || size == MODEL_KV_HEADS || size == MODEL_HEAD_DIM || size == MODEL_JOINED_KV || size == MODEL_JOINED_KV_HEADS;
+    return heads ? MODEL_HEADS : size == MODEL_GLOBAL_BATCH ? MODEL_BATCH : size;
+}
+
+static void find_sizes(struct drafter *d)
+{
+    const struct model_program *program = d->s->program;
+    for (int t = 0; t < program->tensor_count; t++) {
+        const struct model_tensor *root = tensor_at(d, d->root[t]);
+        for (int i = 0; i < root->rank; i++) d->out->sizes_of_class[d->class_of[t]][i] |= UINT32_C(1) << tuner_carrier(root->dims[i]);
+    }
+}
+
 static void copy_shapes(struct drafter *d)
 {
     const struct sim_sharded *s = d->s;
@@ -230,7 +245,7 @@ static void add_operand(struct drafter *d, struct tuner_outline_dot *dot, const 
     int value = op->inputs[input], tensor = op->op->inputs[input], root = d->root[tensor];
     const struct model_tensor *r = tensor_at(d, root);
     bool weight = is_weight(d, tensor), own_dims = !strcmp(tensor_at(d, tensor)->labels, r->labels);
-    if (dot->operand_count == BASE_COUNT(dot->operands) || (!weight && (!own_dims || is_generated(d, value)))) return;
+    if (dot->operand_count == BASE_COUNT(dot->operands) || (!weight && (!own_dims || is_generated(d, value) || !tensor_at(d, tensor)->constrained))) return;
     struct tuner_outline_operand *operand = &dot->operands[dot->operand_count++];
     *operand = (struct tuner_outline_operand){.shape = d->s->values[value].shape, .class = weight ? d->class_of[root] : d->class_of[tensor], .rank = r->rank, .weight = weight};
     operand->divisor = count_sharers(d, op, weight ? -1 : value, root);
@@ -265,6 +280,7 @@ static void draft_dot(struct drafter *d, const struct sim_op *op, struct tuner_o
     dot->result_class = d->class_of[out];
     dot->result_divisor = d->sum_size[find_sum(d, out)];
     dot->hoistable = tensor_at(d, out)->category == MODEL_GRADIENT;
+    dot->settled = tensor_at(d, out)->constrained || (dot->hoistable && tensor_at(d, d->root[out])->block < 0);
 }
 
 /* ---- kernels ---- */
@@ -363,6 +379,7 @@ static enum base_status draft(struct base_arena *arena, struct sim_cache *cache,
     d.charged = base_new(arena, bool, d.s->op_count);
     find_roots(&d);
     for (int t = 0; t < tensors; t++) BASE_TRY(find_class(&d, t, error));
+    find_sizes(&d);
     copy_shapes(&d);
     find_persistent(&d);
     if (out->shape_count > TUNER_MOST_SHAPES) return base_fail(error, BASE_INTERNAL, "a program of more than %d local shapes", TUNER_MOST_SHAPES);

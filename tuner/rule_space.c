@@ -436,7 +436,7 @@ static double bytes_of(const struct pricer *p, unsigned scope)
     for (int s = 0; s < w->coding->o->shape_count; s++) {
         if (!(p->kept[s] > 0)) continue;
         unsigned own = scope_of_shape(w->coding, s) & ~context;
-        if (scope ? own && !(own & ~scope) : !own) bytes += p->kept[s] * w->work.bytes[s];
+        if (scope ? own && !(own & ~scope) : !own) bytes += p->kept[s] * w->work.least_bytes[s];
     }
     return bytes + tuner_work_state_bytes(&p->timed.work, classes);
 }

@@ -1,4 +1,4 @@
-#include "plots/search.h"
+#include "plots/search_document.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* Private to plots/: what a search wrote (`tune --json`), as far as pictures need it. */
-#ifndef PLOTS_SEARCH_H
-#define PLOTS_SEARCH_H
+#ifndef PLOTS_SEARCH_DOCUMENT_H
+#define PLOTS_SEARCH_DOCUMENT_H
 
 #include "plots/canvas.h"
 
