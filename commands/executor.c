@@ -56,10 +56,13 @@ static bool hear_exit(struct talk *talk, const char *line)
     return name || code;
 }
 
+/* "rank 2: …": the same from another rank is no news. */
 static void pass_on(struct talk *talk, const char *warning)
 {
-    for (int i = 0; i < talk->note_count; i++)
-        if (!strncmp(talk->notes[i], warning, LONGEST_LINE - 1)) return;
+    const char *what = strchr(warning, ':');
+    for (int i = 0; i < talk->note_count && what; i++)
+        if (!strncmp(strchr(talk->notes[i], ':'), what, LONGEST_LINE / 2)) return;
+    if (!what) return;
     if (talk->note_count == MOST_NOTES) return;
     snprintf(talk->notes[talk->note_count++], LONGEST_LINE, "%s", warning);
     commands_note(talk->context, warning);

@@ -36,6 +36,7 @@ struct exec_request {
     int64_t keep;               /* checkpoints that stay, the newest; 0: all */
     const struct exec_transport *transport; /* NULL: all devices in this process */
     const volatile sig_atomic_t *stop;      /* not 0 on any rank: the run ends after the step, with a checkpoint. May be NULL */
+    void (*warn)(const char *text);         /* what a user should know, on the rank that saw it. May be NULL */
     void (*progress)(const struct exec_progress *progress); /* after each step, and before the first with 0 done. May be NULL */
     bool processor_time;        /* measure what this process computes, not what passes: for benchmarks on a busy machine */
 };
@@ -60,8 +61,8 @@ struct exec_result {
  * larger than a device's memory; BASE_RUN: it went wrong on the way. */
 enum base_status exec_run(struct base_arena *arena, struct sim_cache *cache, const struct sim_plan *plan, const struct exec_request *request,
                           struct exec_result *out, struct base_error *error);
-/* The same from one JSON document to another: what meshwright-rank reads and writes. Of `way`, transport, stop and progress
- * count. With a transport, rank 0 alone is given the text; all ranks answer the same. */
+/* The same from one JSON document to another: what meshwright-rank reads and writes. Of `way`, transport, stop, warn and
+ * progress count. With a transport, rank 0 alone is given the text; all ranks answer the same. */
 enum base_status exec_answer(struct base_arena *arena, const struct exec_request *way, const char *text, size_t length, struct base_text *out, struct base_error *error);
 
 /* ---- batches (batches.c) ---- */

@@ -47,6 +47,12 @@ static void say_progress(const struct exec_progress *p)
     fflush(stderr);
 }
 
+static void say_warning(const char *text)
+{
+    fprintf(stderr, "@warning rank %d: %s\n", ranks.rank, text);
+    fflush(stderr);
+}
+
 /* A rank's last word. */
 static void say_failed(const char *text)
 {
@@ -72,7 +78,7 @@ static enum base_status answer(struct base_arena *arena, struct base_text *out, 
     size_t length = 0;
     enum base_status status = BASE_OK;
     if (ranks.rank == 0) status = base_read_file(arena, "/dev/stdin", LARGEST_REQUEST_BYTES, &text, &length, error);
-    struct exec_request way = {.transport = has_ranks ? &ranks : NULL, .stop = &stop, .progress = say_progress};
+    struct exec_request way = {.transport = has_ranks ? &ranks : NULL, .stop = &stop, .warn = say_warning, .progress = say_progress};
     return exec_answer(arena, &way, text, status == BASE_OK ? length : 0, out, error);
 }
 

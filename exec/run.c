@@ -44,12 +44,11 @@ static enum base_status begin(struct run *run, int64_t *first_step)
     int64_t latest = -1;
     *first_step = 0;
     if (request->checkpoint) BASE_TRY(exec_checkpoint_latest(run->arena, request->checkpoint, &latest, run->error));
-    if (latest >= 0) {
-        const char *path = base_print(run->arena, "%s/checkpoint_%lld", request->checkpoint, (long long)latest);
-        return exec_checkpoint_restore(run->arena, &run->machine, path, first_step, run->error);
-    }
-    if (request->restore) return exec_checkpoint_restore(run->arena, &run->machine, request->restore, first_step, run->error);
-    exec_set_initial_values(run->arena, &run->machine);
+    const char *path = latest >= 0 ? base_print(run->arena, "%s/checkpoint_%lld", request->checkpoint, (long long)latest) : request->restore;
+    if (!path) return exec_set_initial_values(run->arena, &run->machine), BASE_OK;
+    BASE_TRY(exec_checkpoint_restore(run->arena, &run->machine, path, first_step, run->error));
+    if (request->warn && !request->evaluates && !base_directory_exists(base_print(run->arena, "%s/state.step", path)))
+        request->warn(base_print(run->arena, "%s: has no optimizer state; it starts afresh, at step 0", path));
     return BASE_OK;
 }
 

@@ -38,3 +38,16 @@ bench_start predict "$program" predict --json --model t5_1_0_11B --topology v4-5
     --task-feature-lengths 512,512 --batch-size 896 --num-microbatches 4
 elapsed_ns=$(time_ns "$program" sweep "$work/table.csv" --out "$work/result.csv")
 awk -v rows="$sweep_rows" -v ns="$elapsed_ns" 'BEGIN { printf "sweep_rows_per_s,%.0f\n", rows / (ns / 1e9) }'
+
+# The executor on one rank and on two, data-parallel, the same batch. The best of a few steps; wants two free cores.
+field() { sed -n "s/^ *\"$1\": \\([0-9.e+-]*\\),*\$/\\1/p" "$2" | head -n 1; }
+for ranks in 1 2; do
+    "$program" run --model decoder_only:emb_dim=512,num_heads=8,head_dim=64,mlp_dim=2048,num_layers=4,vocab_size=4096,mlp_activations=gelu,logits_via_embedding=1 \
+        --topology "local:$ranks" --task-feature-lengths 256 --batch-size 8 --optimizer adamw --steps 4 --json --out "$work/run_$ranks.json"
+    sed -n 's/^  "step_s": \[\(.*\)\],*$/\1/p' "$work/run_$ranks.json" | tr ',' '\n' | sort -g |
+        awk -v ranks="$ranks" 'NR == 1 { printf "run_%d_ranks_tokens_per_s,%.0f\n", ranks, 8 * 256 / $1 }'
+done | tee "$work/ranks"
+awk -F, '{ t[NR] = $2 } END { printf "run_2_ranks_speedup,%.2f\n", t[2] / t[1] }' "$work/ranks"
+for part in compute_s memory_bound_s exposed_communication_s overhead_s step_s; do
+    printf 'run_2_ranks_%s,%s\n' "$part" "$(field "$part" "$work/run_2.json")"
+done

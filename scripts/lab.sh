@@ -24,10 +24,10 @@ both_256_model|fit|$(both 256 2)|--topology local:2 --num-partitions 2 --task-fe
 both_384_model|judge|$(both 384 2)|--topology local:2 --num-partitions 2 --task-feature-lengths 128,128 --batch-size 8
 decoder_512_micro|fit|$(decoder 512 2)|--topology local:2 --task-feature-lengths 128 --batch-size 16 --num-microbatches 4 --optimizer adamw
 both_256_full|judge|$(both 256 3)|--topology local:2 --task-feature-lengths 128,64 --batch-size 16 --remat-policy full
-same_data|judge|$(decoder 320 3)|--topology local:2 --task-feature-lengths 128 --batch-size 16 --optimizer adamw
-same_model|fit|$(decoder 320 3)|--topology local:2 --num-partitions 2 --logical-axis-rules megatron --task-feature-lengths 128 --batch-size 16 --optimizer adamw
-same_zero3|judge|$(decoder 320 3)|--topology local:2 --logical-axis-rules zero3 --task-feature-lengths 128 --batch-size 16 --optimizer adamw
-same_micro|judge|$(decoder 320 3)|--topology local:2 --num-microbatches 4 --task-feature-lengths 128 --batch-size 16 --optimizer adamw
+same_data|judge|$(decoder 384 2)|--topology local:2 --task-feature-lengths 128 --batch-size 16 --optimizer adamw
+same_model|fit|$(decoder 384 2)|--topology local:2 --num-partitions 2 --logical-axis-rules megatron --task-feature-lengths 128 --batch-size 16 --optimizer adamw
+same_zero3|judge|$(decoder 384 2)|--topology local:2 --logical-axis-rules zero3 --task-feature-lengths 128 --batch-size 16 --optimizer adamw
+same_micro|judge|$(decoder 384 2)|--topology local:2 --num-microbatches 4 --task-feature-lengths 128 --batch-size 16 --optimizer adamw
 EOF
 
 # The median of the list step_s of a run's document.

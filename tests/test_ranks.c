@@ -329,6 +329,26 @@ static void only_the_newest_checkpoints_stay(struct base_arena *arena)
     for (int step = 1; step <= 7; step++) assert_int_equal(exists(arena, base_print(arena, "kept/checkpoint_%d", step)), step >= 6);
 }
 
+/* All ranks say so; a user hears it once. */
+static void warnings_arrive_once(struct base_arena *arena)
+{
+    const char *const *names;
+    int count;
+    struct base_error error;
+    struct outcome o = run_whole(arena, "local:4", 1, base_print(arena, "--checkpoint %s/stateless", folder));
+    assert_outcome(&o, 0, "run here");
+    const char *checkpoint = base_print(arena, "%s/stateless/checkpoint_1", folder);
+    assert_ok(base_directory_list(arena, checkpoint, &names, &count, &error), &error);
+    for (int i = 0; i < count; i++)
+        if (!strncmp(names[i], "state.", 6)) base_directory_remove(arena, base_print(arena, "%s/%s", checkpoint, names[i]));
+    o = run_whole(arena, "local:4", 1, base_print(arena, "--restore %s", checkpoint));
+    assert_outcome(&o, 0, "run here");
+    const char *warning = strstr(o.err, "checkpoint_1: has no optimizer state; it starts afresh, at step 0");
+    assert_non_null(warning);
+    assert_null(strstr(strstr(warning, "has no") + 1, "has no"));
+    assert_int_equal(strncmp(o.err, "meshwright: rank ", strlen("meshwright: rank ")), 0);
+}
+
 static void damaged_files_are_refused(struct base_arena *arena)
 {
     struct base_error error;
@@ -398,7 +418,7 @@ int main(int count, char **arguments)
     static const struct test tests[] = {
         TEST(ranks_and_one_process_agree), TEST(eight_ranks_share_two_cores), TEST(plans_for_other_machines_run), TEST(a_killed_rank_ends_the_run), TEST(a_hung_rank_ends_the_run),
         TEST(sigterm_leaves_a_checkpoint), TEST(a_second_signal_ends_it_at_once), TEST(ranks_do_not_outlive_the_run), TEST(a_full_disk_ends_the_run),
-        TEST(only_the_newest_checkpoints_stay), TEST(damaged_files_are_refused), TEST(what_does_not_fit_is_not_started), TEST(it_takes_its_place_in_an_mpirun), TEST(what_was_measured_was_predicted),
+        TEST(only_the_newest_checkpoints_stay), TEST(warnings_arrive_once), TEST(damaged_files_are_refused), TEST(what_does_not_fit_is_not_started), TEST(it_takes_its_place_in_an_mpirun), TEST(what_was_measured_was_predicted),
     };
     char *slash = strrchr(arguments[0], '/');
     snprintf(program, sizeof program, "%.*s/../meshwright", (int)(slash ? slash - arguments[0] : 1), slash ? arguments[0] : ".");
