@@ -10,9 +10,15 @@ long=${SOAK_LONG:-2000}
 export LC_ALL=C
 rm -rf "$folder"
 mkdir -p "$folder"
-plan='--model decoder_only:emb_dim=64,num_heads=4,head_dim=16,mlp_dim=256,num_layers=2,vocab_size=259,mlp_activations=relu,logits_via_embedding=1
+plan='--model decoder_only:emb_dim=64,num_heads=4,head_dim=16,mlp_dim=256,num_layers=2,vocab_size=260,mlp_activations=relu,logits_via_embedding=1
     --task-feature-lengths 64 --batch-size 16 --optimizer adamw --seed 5'
 data=$(realpath examples/shanties.txt)
+
+# Number and resident KiB of each rank that descends from the process given.
+ranks_of() {
+    ps -e -o pid=,ppid=,rss=,comm= | awk -v run="$1" '{ parent[$1] = $2; kib[$1] = $3; name[$1] = $4 }
+        END { for (p in name) if (name[p] == "meshwright-rank") { q = p; for (i = 0; i < 6 && q > 1; i++) { if (q == run) print p, kib[p]; q = parent[q] } } }'
+}
 
 losses() { sed -n 's/^  "loss": \[\(.*\)\],*$/\1/p' "$1" | tr -d ' ' | tr ',' '\n'; }
 
@@ -38,7 +44,7 @@ while :; do
     if kill -0 "$run" 2>/dev/null && [ $((round % 2)) -eq 0 ]; then
         kill -TERM "$run"
     elif kill -0 "$run" 2>/dev/null; then
-        for rank in $(ps -e -o pid=,ppid=,comm= | awk -v run="$run" '{ parent[$1] = $2; name[$1] = $3 } END { for (p in name) if (name[p] == "meshwright-rank") { q = p; for (i = 0; i < 6 && q > 1; i++) { if (q == run) print p; q = parent[q] } } }' | head -n 1); do
+        for rank in $(ranks_of "$run" | awk 'NR == 1 { print $1 }'); do
             kill -KILL "$rank" 2>/dev/null || true
         done
     fi
@@ -62,7 +68,7 @@ awk 'NR == FNR { straight[NR - 1] = $1; next } { e = $2 / straight[$1] - 1; if (
 "$program" run --model decoder_only:emb_dim=8,num_heads=2,head_dim=4,mlp_dim=8,num_layers=1,vocab_size=300 --task-feature-lengths 8 --batch-size 4 --topology local:2 --data "$data" --steps "$long" >/dev/null &
 run=$!
 sleep 2
-memory() { ps -e -o rss=,ppid=,pid=,comm= | awk '$4 == "meshwright-rank" && $1 > most { most = $1 } END { print most + 0 }'; }
+memory() { ranks_of "$run" | awk '$2 > most { most = $2 } END { print most + 0 }'; }
 early=$(memory)
 late=$early
 while kill -0 "$run" 2>/dev/null; do
