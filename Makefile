@@ -56,6 +56,10 @@ demo:
 	@$(MAKE) all
 	@scripts/demo.sh $(BUILD)/meshwright $(BUILD)/demo
 
+## tour: tune a small model for this machine, run the best and the second, calibrate, tune again
+tour: $(BUILD)/meshwright $(BUILD)/meshwright-rank
+	@scripts/tour.sh $(BUILD)/meshwright $(BUILD)/tour
+
 ## asan: the same tests under the address and undefined-behaviour sanitizers, built in build/asan
 asan:
 	@$(MAKE) BUILD=build/asan CFLAGS="-O1 -g -fno-omit-frame-pointer" \
@@ -141,6 +145,6 @@ $(BUILD)/%.json.o: %.json
 	@mkdir -p $(@D)
 	$(call say,embed $<)scripts/embed.sh $< | $(CC) -c -x assembler -o $@ -
 
-.PHONY: all test demo asan fuzz layers bench lab soak golden-update deps install clean help
+.PHONY: all test demo tour asan fuzz layers bench lab soak golden-update deps install clean help
 .SECONDARY:
 -include $(sources:%.c=$(BUILD)/%.d) $(tests:%=%.d) $(BUILD)/tests/bench_exec.d $(fuzzers:%=%.d) $(BUILD)/tests/fuzz/driver.d $(BUILD)/meshwright.d $(rank_sources:%.c=$(BUILD)/%.d)

@@ -6,7 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_VALUES = 4096, MOST_TOP = 1000 };
+/* A search of rule sets ends after so many full predictions, some seconds, whatever the machine: the answer is the same. */
+enum { MOST_VALUES = 4096, MOST_TOP = 1000, MOST_RULE_PREDICTIONS = 2000 };
 
 #define DEFAULT_LENGTHS "512,512"
 
@@ -82,6 +83,7 @@ static enum base_status read_options(struct commands_context *context, const str
     if (objective) BASE_TRY(base_parse_word(objective, "--objective", names, BASE_COUNT(names), &which, error));
     if (limit) BASE_TRY(base_parse_double(limit, "--time-limit", 0, 1e9, &options->time_limit_s, error));
     if (limit && !(options->time_limit_s > 0)) return base_fail(error, BASE_INPUT, "--time-limit: 0 seconds find nothing; a number above 0 would do, or no limit");
+    if (base_argument(arguments, "--search") && !limit) options->prediction_limit = MOST_RULE_PREDICTIONS;
     options->top = (int)number;
     options->objective = (enum tuner_objective)which;
     options->no_bounds = base_argument(arguments, "--no-bounds") != NULL;
@@ -150,11 +152,11 @@ static enum base_status launch(struct commands_context *context, const struct tu
     return reports_launch(context->arena, format, &text, &plan, out, error);
 }
 
-/* Reasons cost predictions of their own; a search that was ended has none to give. */
+/* Reasons cost predictions of their own. */
 static enum base_status explain(const struct tuner_space *space, const struct tuner_result *result, struct reports_tuned *report, struct tuner_comparison *why, struct base_error *error)
 {
     struct tuner_alternative *alternatives;
-    if (!result->plan_count || !result->proven_optimal) return BASE_OK;
+    if (!result->plan_count) return BASE_OK;
     BASE_TRY(tuner_sensitivity(space, result->plans[0].plan, &alternatives, &report->alternative_count, error));
     report->alternatives = report->alternative_count ? alternatives : NULL;
     if (result->plan_count < 2) return BASE_OK;
@@ -215,7 +217,7 @@ static const struct base_option options[] = {
     {"--pareto", NULL, "with the front of tokens per second against peak memory", NULL},
     {"--enumerate", "FILE.csv", "only write every plan of the space, as a table for sweep", NULL},
     {"--beyond-t5x", NULL, "also what T5X has no word for: remat of unscanned models, optimizer partitioning, sequence parallelism", NULL},
-    {"--search", "rules", "also rule sets that nobody has named: what each logical axis takes, in which order", NULL},
+    {"--search", "rules", "also rule sets that nobody has named: what each logical axis takes, in which order; without --time-limit 2000 full predictions at most", NULL},
     {"--time-limit", "S", "seconds; then the best so far, with its gap", NULL},
     {"--no-bounds", NULL, "predict every plan in full", NULL},
     {"--profile", "FILE", "constants that take the place of the catalogue's", "the chip's own"},

@@ -51,3 +51,15 @@ awk -F, '{ t[NR] = $2 } END { printf "run_2_ranks_speedup,%.2f\n", t[2] / t[1] }
 for part in compute_s memory_bound_s exposed_communication_s overhead_s step_s; do
     printf 'run_2_ranks_%s,%s\n' "$part" "$(field "$part" "$work/run_2.json")"
 done
+# NAME ARGUMENTS...: seconds of a search (best of three), how many plans it looked at, how many it predicted in full.
+bench_search() {
+    name=$1
+    shift
+    for _ in 1 2 3; do time_ns "$program" tune --json --out "$work/tuned.json" "$@"; done | sort -n |
+        awk -v name="$name" 'NR == 1 { printf "%s_s,%.3f\n", name, $1 / 1e9 }'
+    sed -n 's/^ *"\(space_count\|evaluated_count\|integer_program_count\)": \([0-9]*\),*$/\1,\2/p' "$work/tuned.json" | sed "s/^/${name}_/"
+}
+
+bench_search tune_v4_512 --model t5_1_0_11B --topology v4-512 --batch-size 896 --task-feature-lengths 512,512 --optimizer adamw
+bench_search tune_4096_chips --model t5_1_1_xxl --topology v5p:16x16x16 --batch-size 4096 --task-feature-lengths 512,114
+bench_search tune_fit --model t5_1_0_11B --topology v4-512 --batch-size 896 --task-feature-lengths 512,512 --optimizer adamw --fit

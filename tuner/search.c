@@ -207,7 +207,8 @@ static bool time_is_up(struct search *s)
 {
     const struct tuner_options *o = s->options;
     bool late = o->now_s && o->time_limit_s > 0 && o->now_s(o->where) - s->start_s >= o->time_limit_s;
-    s->stopped = s->stopped || late || (o->stop && o->stop(o->where));
+    bool enough = o->prediction_limit > 0 && s->result->counts.evaluated >= o->prediction_limit;
+    s->stopped = s->stopped || late || enough || (o->stop && o->stop(o->where));
     return s->stopped;
 }
 

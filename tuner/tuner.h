@@ -79,6 +79,7 @@ struct tuner_options {
     int shape;                              /* index + 1 of the only shape of mesh that is looked at; 0: all */
     bool pareto;                            /* tokens per second against peak memory */
     double time_limit_s;                    /* 0: none */
+    int64_t prediction_limit;               /* full predictions after which the search ends with what it has; 0: none */
     double (*now_s)(void *where);           /* NULL: there is no clock, and no limit */
     bool (*stop)(void *where);              /* NULL, or true when the search shall end with what it has */
     void *where;
