@@ -204,11 +204,12 @@ static void ranks_compute_what_one_process_does(struct base_arena *arena)
     for (int i = 0; i < BASE_COUNT(settings); i++) {
         const struct setting *s = &settings[i];
         TEST_ROW("%d ranks, %s, %s, %s, %s, %s, %s", s->ranks, s->topology, s->submesh, s->rules, s->optimizer, s->dtype, s->partitioning);
-        *job = (struct job){.text = plan_of(s), .request = {.steps = 3}};
+        *job = (struct job){.text = plan_of(s), .request = {.steps = 2}};
         run_one(&job->text, &job->request, &alone);
         if (alone.status != BASE_OK) fail_msg("%s", alone.message);
         assert_int_equal(run_ranks(s->ranks, run_job, job), 0);
         check_ranks(job, s->ranks, &alone, strcmp(s->dtype, "float32") ? 2e-2 : 2e-5);
+        if (i % 3 != 0) continue;
         again = job->outcomes[0];
         assert_int_equal(run_ranks(s->ranks, run_job, job), 0);
         assert_memory_equal(&again, &job->outcomes[0], sizeof again);
@@ -284,7 +285,7 @@ static void checkpoints_go_from_ranks_to_ranks(struct base_arena *arena)
 {
     struct job *job = shared_memory(sizeof *job);
     struct outcome alone;
-    for (int i = 0; i + 1 < BASE_COUNT(settings); i++) {
+    for (int i = 0; i + 1 < BASE_COUNT(settings); i += 2) {
         const struct setting *first = &settings[i];
         struct setting second = settings[i + 1];
         if (strcmp(first->dtype, "float32")) continue;
