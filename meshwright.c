@@ -148,6 +148,7 @@ static void catch_signals(void)
     for (int i = 0; i < BASE_COUNT(numbers); i++)
         if (sigaction(numbers[i], NULL, &before) == 0 && before.sa_handler != SIG_IGN) sigaction(numbers[i], &action, NULL);
     signal(SIGPIPE, SIG_IGN); /* a reader that left is noticed by the write, after which files are put in order */
+    signal(SIGXFSZ, SIG_IGN); /* and so is a file that may not grow any more */
 }
 
 /* A standard stream that the parent closed would be the number of the next file that is opened, and what is printed would

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+enum { MOST_RULES = 1024 }; /* T5X's own sets have about twenty, and each tensor is resolved against all */
+
 /* ---- named sets ---- */
 
 #define NONE(axis) {.logical = axis}
@@ -113,6 +115,7 @@ static enum base_status parse_list(struct base_arena *arena, const char *text, s
     if (list->kind != BASE_JSON_ARRAY)
         return base_fail(error, BASE_INPUT, "is %s; rules have an order, so a list of [logical axis, mesh axis] is needed",
                          base_json_kind_name(list->kind));
+    if (list->count > MOST_RULES) return base_fail(error, BASE_INPUT, "%d rules; at most %d are read", list->count, MOST_RULES);
     struct model_rule *rules = base_new(arena, struct model_rule, list->count);
     int count = 0;
     for (const struct base_json *pair = list->child; pair; pair = pair->next, count++)

@@ -169,11 +169,11 @@ void reports_accuracy_text(const struct reports_accuracy *a, const char *path, s
     int64_t pairs;
     double order = pair_order(a, &pairs);
     put_table(a, out);
-    base_putf(out, "%lld rows, %lld predicted", (long long)a->row_count, (long long)(a->row_count - a->unpredicted_count));
+    base_putf(out, "%lld row%s, %lld predicted", (long long)a->row_count, a->row_count == 1 ? "" : "s", (long long)(a->row_count - a->unpredicted_count));
     if (a->unpredicted_count) base_putf(out, " (the first that was not: %s)", a->first_error);
     base_put(out, "\n");
     if (a->step_count) {
-        base_putf(out, "  step time: mean absolute error %.1f %% over %lld rows, bias %+.1f %%\n", 100 * a->step_error_sum / (double)a->step_count, (long long)a->step_count,
+        base_putf(out, "  step time: mean absolute error %.1f %% over %lld row%s, bias %+.1f %%\n", 100 * a->step_error_sum / (double)a->step_count, (long long)a->step_count, a->step_count == 1 ? "" : "s",
                   100 * a->step_bias_sum / (double)a->step_count);
         put_groups(a, out);
     }

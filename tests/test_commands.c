@@ -369,6 +369,7 @@ static const struct hostile { const char *command; int status; const char *says;
     {"$M --version more", 2, "one argument too many"},
     {"$M topology \"$(printf 'v4\\033[2J')\"", 3, "v4?[2J"}, /* a terminal is not obeyed */
     {"cp examples/tpu_v4_tuning.csv t && $M sweep t --out t >&- ; $M sweep t --out u >/dev/null && cmp t u && rm t u", 0, ""},
+    {"ulimit -f 1; $M sweep examples/tpu_v4_tuning.csv --out x", 3, "x: cannot be written: File too large"},
     {"{ cat header.csv; yes none,v4-8,8,8; } | timeout 0.3 $M sweep /dev/stdin --out x", 124, ""}, /* a table without end; the signal comes twice */
 };
 

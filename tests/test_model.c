@@ -199,6 +199,18 @@ static void rules_that_are_none_are_refused(struct base_arena *arena)
     }
 }
 
+static void rules_are_not_read_without_end(struct base_arena *arena)
+{
+    struct base_text text = {.arena = arena};
+    struct model_rules rules;
+    struct base_error error;
+    base_put(&text, "[[\"embed\", null]");
+    for (int i = 1; i < 1024; i++) base_put(&text, ", [\"embed\", null]");
+    assert_ok(model_rules_parse(arena, base_print(arena, "%s]", text.data), &rules, &error), &error);
+    assert_int_equal(rules.count, 1024);
+    assert_fails(model_rules_parse(arena, base_print(arena, "%s, [\"mlp\", null]]", text.data), &rules, &error), BASE_INPUT, &error, "1025 rules; at most 1024");
+}
+
 static void rules_refuse_more_dimensions_than_arrays_have(struct base_arena *arena)
 {
     enum { RANK = 65 };
@@ -799,6 +811,7 @@ static const struct test tests[] = {
     TEST(rules_standard_sets_are_those_of_t5x),
     TEST(rules_documented_sets_are_those_of_t5x),
     TEST(rules_that_are_none_are_refused),
+    TEST(rules_are_not_read_without_end),
     TEST(rules_refuse_more_dimensions_than_arrays_have),
     TEST(parameters_are_those_of_t5x),
     TEST(parameter_counts_are_the_published_ones),

@@ -131,9 +131,8 @@ static enum base_status unknown_name(const char *name, struct base_error *error)
     for (int i = 0; i < chip_count && count < MOST_NAMES; i++) names[count++] = chips[i].name;
     for (int i = 0; i < slice_count && count < MOST_NAMES; i++) names[count++] = slices[i].accelerator_type;
     const char *nearest = base_nearest(name, names, count);
-    if (nearest) return base_fail(error, BASE_INPUT, "unknown name; is %s meant?", nearest);
-    return base_fail(error, BASE_INPUT, "unknown name; an accelerator type (v4-512), a generation and a shape (v4:4x8x8), "
-                     "GPU nodes (a100-80g:32x8) or ranks of this machine (local:4) would do");
+    return base_fail(error, BASE_INPUT, "unknown name%s%s%san accelerator type (v4-512), a generation and a shape (v4:4x8x8), GPU nodes (a100-80g:32x8) or ranks of "
+                     "this machine (local:4) would do", nearest ? ": is " : "; ", nearest ? nearest : "", nearest ? " meant? Or " : "");
 }
 
 /* "v4-513": the chip is known and the size is not. Names the sizes around it. */
