@@ -96,8 +96,8 @@ golden-update: $(BUILD)/meshwright $(BUILD)/meshwright-rank
 deps:
 	@scripts/deps.sh
 
-## install: put program, man page and bash completion under $(DESTDIR)$(PREFIX)
-install: $(BUILD)/meshwright
+## install: put the two programs, man page and bash completion under $(DESTDIR)$(PREFIX)
+install: $(BUILD)/meshwright $(BUILD)/meshwright-rank
 	@scripts/install.sh $(BUILD)/meshwright "$(DESTDIR)$(PREFIX)"
 
 ## clean: remove everything that was built

@@ -18,7 +18,7 @@ struct plots_finding {
     double mean_error_frac;   /* mean of the absolute errors */
     double median_error_frac; /* with its sign; positive: predicted slower than measured */
     double worst_error_frac;  /* the largest in size, with its sign */
-    int exceeded_count;       /* rows that ran out of memory … */
+    int exceeded_count;       /* rows with a prediction that ran out of memory … */
     int exceeded_right_count; /* … and were predicted to */
     int false_alarm_count;    /* rows that ran although predicted not to fit */
     int unpredicted_count, unmeasured_count;

@@ -44,7 +44,7 @@ static int compare_doubles(const void *a, const void *b)
 
 static void count_verdicts(struct plots_finding *finding, const struct plots_comparison_row *row)
 {
-    bool exceeded = row->measured == PLOTS_MEMORY_EXCEEDED;
+    bool exceeded = row->measured == PLOTS_MEMORY_EXCEEDED && row->predicted != PLOTS_MEMORY_UNKNOWN;
     finding->exceeded_count += exceeded;
     finding->exceeded_right_count += exceeded && row->predicted == PLOTS_MEMORY_EXCEEDED;
     finding->false_alarm_count += row->measured == PLOTS_MEMORY_FITS && row->predicted == PLOTS_MEMORY_EXCEEDED;

@@ -501,7 +501,7 @@ static void the_next_question_finds_files_as_they_are_and_no_profile(struct base
 
 static void install_puts_program_man_page_and_completion_in_place(struct base_arena *arena)
 {
-    static const char *const installed[] = {"bin/meshwright", "share/man/man1/meshwright.1", "share/bash-completion/completions/meshwright"};
+    static const char *const installed[] = {"bin/meshwright", "bin/meshwright-rank", "share/man/man1/meshwright.1", "share/bash-completion/completions/meshwright"};
     const char *folder = new_folder(arena);
     int status;
     run(arena, &status, base_print(arena, "scripts/install.sh '%s' '%s/usr'", program, folder));

@@ -169,6 +169,20 @@ static void a_median_of_an_even_count_is_the_middle(struct base_arena *arena)
     assert_string_equal(plots_finding_title(arena, &finding), "Predicted step time is within 10.0 % of the one measured run");
 }
 
+static void a_run_that_died_without_a_prediction_is_no_wrong_verdict(struct base_arena *arena)
+{
+    struct plots_comparison table = read_table(arena);
+    table.count = 1;
+    struct plots_comparison_row died = table.rows[0];
+    died.measured = PLOTS_MEMORY_EXCEEDED;
+    died.predicted = PLOTS_MEMORY_UNKNOWN;
+    table.rows = &died;
+    struct plots_finding finding = plots_find(arena, &table);
+    assert_int_equal(finding.exceeded_count, 0);
+    assert_int_equal(finding.unpredicted_count, 1);
+    assert_string_equal(plots_finding_title(arena, &finding), "No plan has both a prediction and a measurement");
+}
+
 static void percents_have_a_sign(struct base_arena *arena)
 {
     static const struct { double frac; const char *text; } cases[] = {
@@ -466,6 +480,7 @@ int main(int argument_count, char **arguments)
         TEST(bad_tables_are_refused),
         TEST(the_finding_is_counted),
         TEST(a_median_of_an_even_count_is_the_middle),
+        TEST(a_run_that_died_without_a_prediction_is_no_wrong_verdict),
         TEST(percents_have_a_sign),
         TEST(models_are_said_by_their_sizes),
         TEST(every_row_is_in_the_picture),
