@@ -355,7 +355,7 @@ static void put_verdict(const struct reports_tuned *r, struct base_text *out)
         base_put(out, "\n");
         return;
     }
-    base_put(out, "Nothing fits.\n");
+    base_put(out, result->proven_optimal ? "Nothing fits.\n" : "Nothing that fits was found.\n");
     if (!result->has_nearest) return;
     const struct sim_memory *m = &result->nearest.prediction.memory;
     base_put(out, "Nearest: ");
