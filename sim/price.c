@@ -126,14 +126,10 @@ static bool combine_alike(const struct sim_price_collective *a, const struct sim
 
 /* Which share of the collectives is started: reductions of gradients wait for nothing but their gradient, and those of one
  * kind, group and dtype are put together up to so many bytes. */
-static void combine(const struct sim_pricing *p, struct prices *prices)
+static void combine(const struct sim_pricing *p, double most_bytes, struct prices *prices)
 {
     const struct sim_price_list *list = p->list;
-    const double most_bytes = p->placement->profile.constants[SIM_COMBINE_BYTES];
-    bool combines = (p->placement->profile.passes & 1u << SIM_PASS_COMBINE_COLLECTIVES) && !p->plan->as_partitioned && most_bytes > 0;
     double counts[SIM_MOST_DISTINCT] = {0};
-    for (int i = 0; i < list->collective_count; i++) prices->launched_frac[i] = 1;
-    if (!combines) return;
     for (int i = 0; i < list->step_count; i++)
         if (list->steps[i].communicates) counts[list->steps[i].what] += prices->repeats[list->steps[i].repeats];
     for (int i = 0; i < list->collective_count; i++) {
@@ -147,18 +143,27 @@ static void combine(const struct sim_pricing *p, struct prices *prices)
     }
 }
 
+static void price_collectives(const struct sim_pricing *p, struct prices *prices)
+{
+    const struct sim_price_list *list = p->list;
+    const double most_bytes = p->placement->profile.constants[SIM_COMBINE_BYTES];
+    bool combines = (p->placement->profile.passes & 1u << SIM_PASS_COMBINE_COLLECTIVES) && !p->plan->as_partitioned && most_bytes > 0;
+    for (int i = 0; i < list->collective_count; i++) prices->launched_frac[i] = 1;
+    if (combines) combine(p, most_bytes, prices);
+    for (int i = 0; i < list->collective_count; i++) {
+        const struct sim_price_collective *c = &list->collectives[i];
+        prices->collectives_s[i] = sim_collective_s(p->placement, c->kind, c->axes, p->bytes[c->shape]);
+        if (prices->launched_frac[i] < 1) prices->collectives_s[i] -= (1 - prices->launched_frac[i]) * sim_collective_s(p->placement, c->kind, c->axes, 0);
+    }
+}
+
 static void price_distinct(const struct sim_pricing *p, struct prices *prices)
 {
     const struct sim_price_list *list = p->list;
     for (int i = 0; i < list->dot_count; i++) prices->dots_flop[i] = dot_flop(p, &list->dots[i]);
     for (int i = 0; i < list->kernel_count; i++) prices->kernels[i] = price_kernel(p, &list->kernels[i], prices->dots_flop);
     for (int i = 0; i < list->repeat_count; i++) prices->repeats[i] = product(p, &list->repeats[i]);
-    combine(p, prices);
-    for (int i = 0; i < list->collective_count; i++) {
-        const struct sim_price_collective *c = &list->collectives[i];
-        double start_s = sim_collective_s(p->placement, c->kind, c->axes, 0), whole_s = sim_collective_s(p->placement, c->kind, c->axes, p->bytes[c->shape]);
-        prices->collectives_s[i] = prices->launched_frac[i] < 1 ? whole_s - start_s + prices->launched_frac[i] * start_s : whole_s;
-    }
+    price_collectives(p, prices);
 }
 
 static void price_communication(struct sim_pricing *p, const struct sim_price_step *step, const struct prices *prices, struct sim_detail *detail)
