@@ -97,6 +97,7 @@ static int remake(struct pass *pass, int tensor)
     made->like = model_builder_get(builder, tensor)->like;
     made->from_producer = model_builder_get(builder, tensor)->from_producer;
     made->constrained = model_builder_get(builder, tensor)->constrained;
+    if (builder->options.remat == MODEL_REMAT_NONE && !builder->config->scan_layers) made->remade_of = tensor;
     op.outputs[0] = copy;
     op.phase = MODEL_BACKWARD;
     op.needed = false;

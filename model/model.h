@@ -301,6 +301,7 @@ struct model_tensor {
     enum model_role role;
     int like;                /* sharded like this tensor (a gradient like its primal), or -1 */
     bool constrained;        /* T5X asks for the sharding that its axes have; other activations get theirs by propagation */
+    int remade_of;           /* the forward tensor that this one repeats in the backward pass, as elementwise tensors are by whoever reads them; or -1 */
     bool from_producer;      /* sharded as its producer's operand is (casts and reshapes of parameters) */
     int block;               /* where it is made; persistent tensors: -1 */
     int layers;              /* enum model_size of how many of it exist (one a layer), or MODEL_ONE */

@@ -110,7 +110,7 @@ int model_builder_tensor(struct builder *builder, const char *name, const char *
     program->tensors = grown(program->arena, program->tensors, program->tensor_count, &program->tensor_capacity, sizeof *program->tensors);
     struct model_tensor *tensor = &program->tensors[program->tensor_count];
     bool persistent = category == MODEL_PARAMETER || category == MODEL_OPTIMIZER_STATE || category == MODEL_INPUT;
-    *tensor = (struct model_tensor){.name = name, .dtype = dtype, .category = category, .role = role, .like = -1,
+    *tensor = (struct model_tensor){.name = name, .dtype = dtype, .category = category, .role = role, .like = -1, .remade_of = -1,
                                     .block = persistent ? -1 : builder->block, .layers = persistent ? (int)builder->layers : MODEL_ONE};
     tensor->rank = (int)strlen(letters);
     memcpy(tensor->labels, letters, strlen(letters) + 1);

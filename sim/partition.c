@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-enum { MOST_COPIES = 512, AXIS_COUNT = 2 };
+enum { MOST_COPIES = 512, NO_TWIN = -2 };
 
 struct partitioner {
     struct base_arena *arena;
@@ -19,8 +19,10 @@ struct partitioner {
     int instance;                       /* of the layers that are being partitioned */
     int block;
     int loop;
-    struct copy { int from, to; } copies[MOST_COPIES]; /* resharded values that may serve again */
-    int copy_count;
+    struct copy { int from, to; unsigned group; } copies[MOST_COPIES]; /* resharded values that may serve again, for operations grouped alike */
+    int copy_count, outer_copies;       /* of them from before the loop that is being made */
+    struct kept_copies { int loop, count; struct copy *copies; } forward[MODEL_SIZE_COUNT]; /* of the loop over a stack's layers, by trips */
+    int twin;                           /* while a backward loop is partitioned: the forward loop of the same layers, or NO_TWIN */
 };
 
 /* ---- tables that grow ---- */
@@ -110,6 +112,42 @@ static void unpack(sim_spec spec, unsigned char *out)
 
 /* ---- collectives ---- */
 
+/* Layers that are not scanned share what they all need of a value from outside: it is made before their loop. */
+static bool belongs_outside(const struct partitioner *p, int value)
+{
+    const struct sim_value *v = &p->out->values[value];
+    if (p->loop < 0 || p->options->scanned || !p->options->shares_gathers || tensor_of(p, v->tensor)->layers != MODEL_ONE) return false;
+    const struct sim_op *begin = &p->out->ops[p->loop];
+    return begin->trips != MODEL_MICROBATCHES && begin->op->phase != MODEL_OPTIMIZER && v->loop == begin->loop;
+}
+
+static void step_on(int *index, int from)
+{
+    if (*index >= from) ++*index;
+}
+
+/* The last operation goes before the loop that is being made. */
+static void move_outside(struct partitioner *p)
+{
+    struct sim_sharded *out = p->out;
+    int to = p->loop, last = out->op_count - 1;
+    struct sim_op moved = out->ops[last];
+    for (int v = 0; v < out->value_count; v++) {
+        step_on(&out->values[v].definition, to);
+        step_on(&out->values[v].loop, to);
+    }
+    memmove(&out->ops[to + 1], &out->ops[to], (size_t)(last - to) * sizeof *out->ops);
+    for (int i = to + 1; i <= last; i++) {
+        step_on(&out->ops[i].loop, to);
+        step_on(&out->ops[i].match, to);
+    }
+    p->loop = to + 1;
+    moved.loop = out->ops[p->loop].loop;
+    out->ops[to] = moved;
+    out->values[moved.outputs[0]].definition = to;
+    out->values[moved.outputs[0]].loop = moved.loop;
+}
+
 static int communicate(struct partitioner *p, const struct model_op *why, enum sim_collective kind, int axes, int value, const unsigned char *spec, unsigned partial)
 {
     int result = new_value(p, p->out->values[value].tensor, spec, partial);
@@ -121,6 +159,7 @@ static int communicate(struct partitioner *p, const struct model_op *why, enum s
     op->inputs[op->input_count++] = value;
     op->outputs[op->output_count++] = result;
     p->out->values[result].definition = p->out->op_count - 1;
+    if (belongs_outside(p, value)) move_outside(p);
     return result;
 }
 
@@ -187,15 +226,35 @@ static int reduce(struct partitioner *p, const struct model_op *why, int value, 
     return value;
 }
 
-static int find_copy(const struct partitioner *p, int from, const unsigned char *spec)
+/* The value that the forward pass has of what is made again in the backward pass because that costs nothing; or the value itself. */
+static int original(const struct partitioner *p, int value)
 {
+    int of = p->options->shares_gathers ? tensor_of(p, p->out->values[value].tensor)->remade_of : -1;
+    return of < 0 || *current(p, of) < 0 ? value : *current(p, of);
+}
+
+static int find_copy(const struct partitioner *p, int from, const unsigned char *spec, unsigned group)
+{
+    int first = original(p, from), rank = rank_of(p, from);
     for (int i = p->copy_count - 1; i >= 0; i--) {
+        if ((p->copies[i].from != from && p->copies[i].from != first) || p->copies[i].group != group) continue;
         const struct sim_value *to = &p->out->values[p->copies[i].to];
-        bool serves = p->copies[i].from == from && (to->loop == p->loop || tensor_of(p, to->tensor)->layers == MODEL_ONE); /* else it is one layer's */
-        for (int d = 0; serves && d < rank_of(p, from); d++) serves = slices(to->spec[d], spec[d]);
+        bool serves = to->loop == p->loop || to->loop == p->twin || tensor_of(p, to->tensor)->layers == MODEL_ONE; /* else it is one layer's */
+        for (int d = 0; serves && d < rank; d++) serves = slices(to->spec[d], spec[d]);
         if (serves) return p->copies[i].to;
     }
     return -1;
+}
+
+/* What was made before the loop serves behind it, too. */
+static void note_copy(struct partitioner *p, struct copy copy)
+{
+    if (p->copy_count == MOST_COPIES) return;
+    bool outside = p->out->values[copy.to].loop != p->loop && p->loop >= 0;
+    int at = outside ? p->outer_copies++ : p->copy_count;
+    memmove(&p->copies[at + 1], &p->copies[at], (size_t)(p->copy_count - at) * sizeof copy);
+    p->copies[at] = copy;
+    p->copy_count++;
 }
 
 /* A value as an operation needs it, made once however many ask. */
@@ -205,10 +264,10 @@ static int ready(struct partitioner *p, const struct model_op *why, int value, c
     bool gathers = v->partial;
     for (int i = 0; i < rank_of(p, value); i++) gathers = gathers || !slices(v->spec[i], spec[i]);
     if (!gathers) return value;
-    int copy = find_copy(p, value, spec);
+    int copy = find_copy(p, value, spec, 0);
     if (copy >= 0) return copy;
     copy = reshard(p, why, reduce(p, why, value, spec), spec);
-    if (p->copy_count < MOST_COPIES) p->copies[p->copy_count++] = (struct copy){value, copy};
+    note_copy(p, (struct copy){value, copy, 0});
     return copy;
 }
 
@@ -295,20 +354,40 @@ static int settled(struct partitioner *p, const struct model_op *why, int tensor
 
 /* ---- contractions (contraction.c says where their axes go) ---- */
 
+/* The devices of a contraction are grouped by one axis, then within the groups by the other: by the contracted one first,
+ * unless what has to be gathered along the other is larger than the partial results of a group together. Then it is gathered
+ * in other groups, and serves no contraction that is grouped the usual way round. */
+static unsigned outer_group(const struct partitioner *p, const struct sim_contraction *c, int operand)
+{
+    for (unsigned axis = 1; axis <= SIM_TENSOR; axis <<= 1) {
+        unsigned other = axis ^ (SIM_DATA | SIM_TENSOR);
+        bool kept = c->label[axis] && strchr(c->letters[2], c->label[axis]), contracted = c->label[other] && !strchr(c->letters[2], c->label[other]);
+        if (!kept || !contracted) continue;
+        struct sim_shape gathered = c->shapes[operand], result = c->shapes[2];
+        int d = 0;
+        while (d < gathered.rank && !strchr(c->letters[2], c->letters[operand][d])) d++;
+        if (d < gathered.rank) gathered.spec[d] |= (unsigned char)other; /* one share of as many as the group has devices */
+        memcpy(result.spec, c->computed, sizeof result.spec);
+        if (sim_is_larger(&p->options->extents, &gathered, &result)) return axis;
+    }
+    return 0;
+}
+
 /* The copy of an operand that the steps make; made once however many contractions ask. */
 static int take_steps(struct partitioner *p, const struct model_op *source, int operand, int value, const struct sim_contraction *contraction)
 {
     const unsigned char *end = contraction->shapes[operand].spec;
-    int first = value, copy = find_copy(p, value, end);
     bool any = false;
     for (int i = 0; i < contraction->steps.count; i++) any = any || contraction->steps.steps[i].operand == operand;
     if (!any) return value;
+    unsigned group = outer_group(p, contraction, operand);
+    int first = value, copy = find_copy(p, value, end, group);
     if (copy >= 0) return copy;
     for (int i = 0; i < contraction->steps.count; i++) {
         const struct sim_step *step = &contraction->steps.steps[i];
         if (step->operand == operand) value = communicate(p, source, step->kind, step->axes, value, step->after, 0);
     }
-    if (p->copy_count < MOST_COPIES) p->copies[p->copy_count++] = (struct copy){first, value};
+    note_copy(p, (struct copy){first, value, group});
     return value;
 }
 
@@ -486,13 +565,32 @@ static int exactly(struct partitioner *p, const struct model_op *why, int value,
     return result;
 }
 
+/* Layers that are not scanned are all one computation, in which what was gathered forward serves backward, too. */
+static void keep_copies(struct partitioner *p, const struct model_op *source, int trips, int loop, int first)
+{
+    struct kept_copies *kept = &p->forward[trips];
+    if (!p->options->shares_gathers || p->options->scanned || source->reversed || source->phase != MODEL_FORWARD || trips == MODEL_MICROBATCHES) return;
+    *kept = (struct kept_copies){loop, p->copy_count - first, base_new(p->arena, struct copy, p->copy_count - first + 1)};
+    memcpy(kept->copies, p->copies + first, (size_t)kept->count * sizeof *kept->copies);
+}
+
+static void find_kept_copies(struct partitioner *p, const struct model_op *source, int trips)
+{
+    const struct kept_copies *kept = &p->forward[trips];
+    p->twin = NO_TWIN;
+    if (!source->reversed || !kept->copies) return;
+    p->twin = kept->loop;
+    for (int i = 0; i < kept->count && p->copy_count < MOST_COPIES; i++) p->copies[p->copy_count++] = kept->copies[i];
+}
+
 /* What goes round a loop has one sharding: at its start, inside and at its end; once round, it may end in another. */
 static enum base_status partition_loop(struct partitioner *p, const struct model_op *source, enum model_size trips, int *carried)
 {
     bool once = p->options->extents.sizes && p->options->extents.sizes[trips] == 1 && trips != source->trips;
     for (int i = 0; i < source->carry_count; i++) carried[i] = exactly(p, source, carried[i], computed_as(p, source->carries[i].in));
     struct sim_op *begin = new_op(p, SIM_LOOP_BEGIN, source);
-    int begin_index = p->out->op_count - 1, outer = p->loop, copies = p->copy_count, ins[MODEL_MAX_CARRIES];
+    int begin_index = p->out->op_count - 1, outer = p->loop, copies = p->outer_copies, ins[MODEL_MAX_CARRIES];
+    p->outer_copies = p->copy_count;
     begin->trips = (int)trips;
     for (int i = 0; i < source->carry_count; i++) begin->inputs[begin->input_count++] = carried[i];
     p->loop = begin_index;
@@ -500,7 +598,10 @@ static enum base_status partition_loop(struct partitioner *p, const struct model
         bind(p, source->carries[i].in, p->out->values[carried[i]].spec);
         p->out->ops[begin_index].outputs[p->out->ops[begin_index].output_count++] = *current(p, source->carries[i].in);
     }
+    find_kept_copies(p, source, trips);
     BASE_TRY(partition_block(p, source->body));
+    begin_index = p->loop; /* something may have gone before it */
+    keep_copies(p, source, trips, begin_index, p->outer_copies);
     for (int i = 0; i < source->carry_count; i++) {
         int out = source->carries[i].out;
         ins[i] = settled(p, source, out);
@@ -514,7 +615,9 @@ static enum base_status partition_loop(struct partitioner *p, const struct model
     int end_index = p->out->op_count - 1;
     p->out->ops[begin_index].match = end_index;
     p->loop = outer;
-    p->copy_count = copies;
+    p->copy_count = p->outer_copies;
+    p->outer_copies = copies;
+    p->twin = NO_TWIN;
     for (int i = 0; i < source->carry_count; i++) {
         carried[i] = new_value(p, source->carries[i].result, p->out->values[ins[i]].spec, 0);
         p->out->values[carried[i]].definition = end_index;
@@ -648,6 +751,7 @@ enum base_status sim_partition(struct base_arena *arena, const struct model_prog
     memset(out, 0, sizeof *out);
     out->program = program;
     p->loop = -1;
+    p->twin = NO_TWIN;
     BASE_TRY(bind_persistent(p));
     return partition_block(p, 0);
 }

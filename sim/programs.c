@@ -31,6 +31,7 @@ static struct sim_sharding_options sharding_options_of(const struct sim_plan *pl
     sharding.sequence_parallel = plan->sequence_parallel;
     sharding.propagates = plan->placement->profile.passes & 1u << SIM_PASS_PROPAGATE_SHARDINGS;
     sharding.scanned = plan->config->scan_layers;
+    sharding.shares_gathers = plan->as_partitioned; /* else taken to be given up for memory: all gathered parameters would stay alive */
     sharding.optimizer_partitioning = plan->optimizer_partitioning;
     sharding.executable = plan->executable;
     return sharding;

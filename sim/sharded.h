@@ -12,6 +12,7 @@ struct sim_sharding_options {
     enum sim_optimizer_partitioning optimizer_partitioning;
     bool propagates;                    /* only parameters, batch and constraints are given; else what every tensor's axes say */
     bool scanned;                       /* layers are one loop of the program, not each its own */
+    bool shares_gathers;                /* layers are one computation: what is gathered for one serves the others and the backward pass, and lives that long */
     bool executable;                    /* for the executor to run */
     struct sim_extents extents;         /* for the choices that depend on sizes; they are noted there */
 };

@@ -189,7 +189,7 @@ static int sketch_tensor(struct sketch *s, const char *labels, int block, enum m
     static const struct { char letter; unsigned char size, axis; } letters[] = {{'b', MODEL_BATCH, MODEL_AXIS_BATCH}, {'e', MODEL_EMBED, MODEL_AXIS_EMBED}, {'f', MODEL_MLP, MODEL_AXIS_MLP},
                                                                                 {'v', MODEL_VOCAB, MODEL_AXIS_VOCAB}};
     struct model_tensor *t = &s->program.tensors[s->program.tensor_count];
-    *t = (struct model_tensor){.name = base_print(s->arena, "t%d", s->program.tensor_count), .rank = (int)strlen(labels), .dtype = MODEL_FLOAT32, .category = category, .like = -1,
+    *t = (struct model_tensor){.name = base_print(s->arena, "t%d", s->program.tensor_count), .rank = (int)strlen(labels), .dtype = MODEL_FLOAT32, .category = category, .like = -1, .remade_of = -1,
                                .block = block, .layers = MODEL_ONE, .role = MODEL_ROLE_PROJECTION};
     memcpy(t->labels, labels, strlen(labels) + 1);
     for (int d = 0; d < t->rank; d++)
