@@ -291,8 +291,9 @@ static void put_plan_line(const struct reports_tuned *r, const struct tuner_foun
 {
     struct sim_plan_text text = tuner_plan_text(r->space, found->plan);
     struct tuner_shape shape = shape_of(r->space, found->plan);
-    base_putf(out, "%s %s (data %d x model %d), rules %s, %s microbatches", r->space->by_partitions ? "num_partitions" : "submesh", value_of(r->space, &text, TUNER_SUBMESH), shape.data,
-              shape.model, value_of(r->space, &text, TUNER_RULES), value_of(r->space, &text, TUNER_MICROBATCHES));
+    base_putf(out, "%s %s (data %d x model %d), rules %s, %s microbatch%s", r->space->by_partitions ? "num_partitions" : "submesh", value_of(r->space, &text, TUNER_SUBMESH), shape.data,
+              shape.model, value_of(r->space, &text, TUNER_RULES), value_of(r->space, &text, TUNER_MICROBATCHES),
+              strcmp(value_of(r->space, &text, TUNER_MICROBATCHES), "1") ? "es" : "");
     put_varying(r, found->plan, out);
 }
 
