@@ -105,7 +105,8 @@ static enum base_status run_global(const char *option, struct base_text *out, st
     return commands_help(out), BASE_OK;
 }
 
-static enum base_status run(int count, const char *const *arguments, struct commands_context *context, struct base_text *out, struct base_error *error)
+static enum base_status run(int count, const char *const *arguments, struct commands_context *context, struct base_text *out,
+                            struct base_error *error)
 {
     static const char *const help[] = {"--help"};
     if (count < 2) return base_fail(error, BASE_USAGE, "a command is needed: `meshwright --help` lists them");

@@ -201,7 +201,8 @@ const char *base_json_kind_name(enum base_json_kind kind)
 
 enum base_status base_json_int(const struct base_json *value, const char *what, int64_t low, int64_t high, int64_t *out, struct base_error *error)
 {
-    if (value->kind != BASE_JSON_NUMBER) return base_fail(error, BASE_INPUT, "%s: is %s; a whole number is needed", what, base_json_kind_name(value->kind));
+    if (value->kind != BASE_JSON_NUMBER)
+        return base_fail(error, BASE_INPUT, "%s: is %s; a whole number is needed", what, base_json_kind_name(value->kind));
     double number = value->number;
     if (number != floor(number)) return base_fail(error, BASE_INPUT, "%s: %.15g is not a whole number", what, number);
     /* Doubles are exact up to 2^53; a larger one may already have been changed by reading it. */

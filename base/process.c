@@ -138,7 +138,8 @@ static void converse(const struct base_child *child, struct pipes *p)
 
 static enum base_status verdict(const char *name, int status, struct base_error *error)
 {
-    if (WIFSIGNALED(status)) return base_fail(error, BASE_RUN, "%s: was ended by signal %d (%s)", name, WTERMSIG(status), strsignal(WTERMSIG(status)));
+    if (WIFSIGNALED(status))
+        return base_fail(error, BASE_RUN, "%s: was ended by signal %d (%s)", name, WTERMSIG(status), strsignal(WTERMSIG(status)));
     int code = WEXITSTATUS(status);
     if (code == NOT_STARTED) return base_fail(error, BASE_RUN, "%s: cannot be started; `make deps` installs what is needed", name);
     if (code > BASE_RUN) return base_fail(error, BASE_RUN, "%s: ended with the exit code %d", name, code);

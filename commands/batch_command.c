@@ -22,7 +22,8 @@ static bool read_line(struct base_text *line, bool *too_long)
     return any;
 }
 
-static enum base_status read_question(struct base_arena *arena, const struct base_text *line, const char ***arguments, int *count, struct base_error *error)
+static enum base_status read_question(struct base_arena *arena, const struct base_text *line, const char ***arguments, int *count,
+                                      struct base_error *error)
 {
     const struct base_json *list;
     BASE_TRY(base_json_parse(arena, line->length ? line->data : "", line->length, &list, error));
@@ -31,7 +32,8 @@ static enum base_status read_question(struct base_arena *arena, const struct bas
     const char **strings = base_new(arena, const char *, list->count);
     int i = 0;
     for (const struct base_json *item = list->child; item; item = item->next) {
-        if (item->kind != BASE_JSON_STRING) return base_fail(error, BASE_USAGE, "argument %d is %s; every argument is a string", i, base_json_kind_name(item->kind));
+        if (item->kind != BASE_JSON_STRING)
+            return base_fail(error, BASE_USAGE, "argument %d is %s; every argument is a string", i, base_json_kind_name(item->kind));
         strings[i++] = item->string;
     }
     *arguments = strings;
@@ -40,7 +42,8 @@ static enum base_status read_question(struct base_arena *arena, const struct bas
 }
 
 /* A document that is not JSON (help, a drawing's report) is carried as a string. */
-static void put_answer(struct base_text *answer, enum base_status status, struct base_text *document, const struct base_error *error, struct base_arena *arena)
+static void put_answer(struct base_text *answer, enum base_status status, struct base_text *document, const struct base_error *error,
+                       struct base_arena *arena)
 {
     struct base_json_writer writer = {.text = answer, .compact = true};
     base_json_open(&writer, '{');
@@ -61,7 +64,8 @@ static void put_answer(struct base_text *answer, enum base_status status, struct
     base_json_close(&writer, '}');
 }
 
-static enum base_status answer_line(const struct commands_context *outer, struct base_arena *arena, const struct base_text *line, bool too_long, struct base_text *answer)
+static enum base_status answer_line(const struct commands_context *outer, struct base_arena *arena, const struct base_text *line,
+                                    bool too_long, struct base_text *answer)
 {
     struct base_error error = {0};
     struct base_text document = {.arena = arena};
@@ -104,7 +108,8 @@ static enum base_status keep_answer(void *where, const char *bytes, size_t lengt
 
 /* Answers go out at once: the asker may be waiting for one before it asks the next. A question that memory does not
  * suffice for is answered, too, and the next one is asked. */
-static enum base_status run_batch(struct commands_context *context, const struct base_arguments *arguments, struct base_text *out, struct base_error *error)
+static enum base_status run_batch(struct commands_context *context, const struct base_arguments *arguments, struct base_text *out,
+                                  struct base_error *error)
 {
     static const char out_of_memory[] = "{\"exit\":1,\"error\":\"out of memory\"}\n";
     jmp_buf exhausted;

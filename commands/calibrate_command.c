@@ -13,7 +13,8 @@ struct measured { struct sim_measurement *rows; int count, capacity; };
 
 static enum base_status add(struct base_arena *arena, struct measured *measured, struct sim_measurement row, struct base_error *error)
 {
-    if (measured->count == MOST_MEASUREMENTS) return base_fail(error, BASE_INPUT, "%s: is one measurement too many; %d at most", row.place, MOST_MEASUREMENTS);
+    if (measured->count == MOST_MEASUREMENTS)
+        return base_fail(error, BASE_INPUT, "%s: is one measurement too many; %d at most", row.place, MOST_MEASUREMENTS);
     if (measured->count == measured->capacity) {
         int capacity = measured->capacity ? 2 * measured->capacity : 64;
         struct sim_measurement *rows = base_new(arena, struct sim_measurement, capacity);
@@ -30,7 +31,8 @@ static enum base_status add(struct base_arena *arena, struct measured *measured,
 /* 0: not measured. Tokens are target tokens, as T5X counts them. */
 static enum base_status read_step_s(const struct base_csv *csv, const struct sim_plan_text *plan, double *out, struct base_error *error)
 {
-    const char *step = base_csv_field(csv, base_csv_column(csv, "measured_step_s")), *tokens = base_csv_field(csv, base_csv_column(csv, "measured_tokens_per_s"));
+    const char *step = base_csv_field(csv, base_csv_column(csv, "measured_step_s")),
+               *tokens = base_csv_field(csv, base_csv_column(csv, "measured_tokens_per_s"));
     double tokens_per_s;
     int64_t batch, length;
     *out = 0;
@@ -46,7 +48,8 @@ static enum base_status read_step_s(const struct base_csv *csv, const struct sim
 static enum base_status read_row(struct base_arena *arena, const struct base_csv *csv, struct measured *measured, struct base_error *error)
 {
     struct sim_measurement row = {.place = base_print(arena, "%s: line %lld", csv->path, (long long)csv->line_number), .communication_s = -1};
-    if (csv->field_count != csv->column_count) return base_fail(error, BASE_INPUT, "%s has %d fields; the header has %d", row.place, csv->field_count, csv->column_count);
+    if (csv->field_count != csv->column_count)
+        return base_fail(error, BASE_INPUT, "%s has %d fields; the header has %d", row.place, csv->field_count, csv->column_count);
     for (int k = 0; k < SIM_KEY_COUNT; k++) row.plan.values[k] = base_copy(arena, base_csv_field(csv, base_csv_column(csv, sim_key_names[k])));
     if (read_step_s(csv, &row.plan, &row.step_s, error) != BASE_OK) return base_fail_in(error, "%s", row.place);
     return row.step_s > 0 ? add(arena, measured, row, error) : BASE_OK;
@@ -112,13 +115,19 @@ static enum base_status read_run(struct base_arena *arena, const char *path, str
     const struct base_json *run;
     BASE_TRY(base_read_file(arena, path, LARGEST_RUN_BYTES, &text, &length, error));
     if (base_json_parse(arena, text, length, &run, error) != BASE_OK) return base_fail_in(error, "%s", path);
-    const struct base_json *plan = run->kind == BASE_JSON_OBJECT ? base_json_get(run, "plan") : NULL, *ranks = plan ? base_json_get(run, "rank_count") : NULL;
+    const struct base_json *plan = run->kind == BASE_JSON_OBJECT ? base_json_get(run, "plan") : NULL,
+                           *ranks = plan ? base_json_get(run, "rank_count") : NULL;
     struct sim_measurement row = {.place = path};
-    if (!plan || !base_json_get(run, "loss")) return base_fail(error, BASE_INPUT, "%s: is no run; `meshwright run PLAN --json --out RUN.json` writes one", path);
+    if (!plan || !base_json_get(run, "loss"))
+        return base_fail(error, BASE_INPUT, "%s: is no run; `meshwright run PLAN --json --out RUN.json` writes one", path);
     if (ranks && ranks->number == 0 && has_many_devices(run))
-        return base_fail(error, BASE_INPUT, "%s: its devices ran one after the other in one process, which says little of them together; run it without --in-process", path);
+        return base_fail(
+            error, BASE_INPUT,
+            "%s: its devices ran one after the other in one process, which says little of them together; run it without --in-process",
+            path);
     if (sim_plan_from_json(arena, plan, &row.plan, error) != BASE_OK) return base_fail_in(error, "%s: plan", path);
-    double step_s = typical_step_s(arena, run), mean_s = number_of(base_json_get(run, "time"), "step_s"), communication_s = number_of(base_json_get(run, "time"), "communication_s");
+    double step_s = typical_step_s(arena, run), mean_s = number_of(base_json_get(run, "time"), "step_s"),
+           communication_s = number_of(base_json_get(run, "time"), "communication_s");
     if (!(step_s > 0) || !(step_s < 1e9)) return base_fail(error, BASE_INPUT, "%s: step_s: a list of positive numbers of seconds is needed", path);
     row.step_s = step_s;
     row.communication_s = mean_s > 0 && communication_s >= 0 && communication_s <= mean_s ? communication_s / mean_s * step_s : -1;
@@ -134,7 +143,8 @@ static bool ends_in(const char *text, const char *end)
 }
 
 /* A name for what comes out, or the file of a profile that is calibrated further. */
-static enum base_status read_start(struct base_arena *arena, const char *given, const struct base_json **start, const char **name, struct base_error *error)
+static enum base_status read_start(struct base_arena *arena, const char *given, const struct base_json **start, const char **name,
+                                   struct base_error *error)
 {
     const char *text;
     size_t length;
@@ -148,13 +158,16 @@ static enum base_status read_start(struct base_arena *arena, const char *given, 
     return BASE_OK;
 }
 
-static enum base_status run_calibrate(struct commands_context *context, const struct base_arguments *arguments, struct base_text *out, struct base_error *error)
+static enum base_status run_calibrate(struct commands_context *context, const struct base_arguments *arguments, struct base_text *out,
+                                      struct base_error *error)
 {
     struct base_arena *arena = context->arena;
     struct measured measured = {0};
     struct reports_calibration report = {0};
     const char *path = base_argument(arguments, "--out");
-    if (!arguments->positional_count) return base_fail(error, BASE_USAGE, "calibrate needs what was measured: meshwright calibrate MEASURED.csv|RUN.json … --out profile.json");
+    if (!arguments->positional_count)
+        return base_fail(error, BASE_USAGE,
+                         "calibrate needs what was measured: meshwright calibrate MEASURED.csv|RUN.json … --out profile.json");
     BASE_TRY(read_start(arena, base_argument(arguments, "--profile"), &report.start, &report.name, error));
     sim_cache_override(context->cache, report.start);
     for (int i = 0; i < arguments->positional_count; i++) {

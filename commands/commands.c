@@ -65,7 +65,8 @@ enum base_status commands_execute(struct commands_context *context, const char *
         return BASE_OK;
     }
     struct base_arguments parsed;
-    BASE_TRY(base_arguments_parse(context->arena, command->options, command->option_count, command->positional_limit, argument_count, arguments, &parsed, error));
+    BASE_TRY(base_arguments_parse(context->arena, command->options, command->option_count, command->positional_limit, argument_count,
+                                  arguments, &parsed, error));
     context->json = context->json || base_argument(&parsed, "--json");
     if (context->cache) sim_cache_next_question(context->cache);
     enum base_status status = command->run(context, &parsed, out, error);

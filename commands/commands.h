@@ -46,7 +46,8 @@ struct commands_command {
 
 /* Every file of this room offers its commands as one of these; commands.c lists them all. */
 extern const struct commands_command commands_mesh, commands_layout, commands_topology, commands_rules, commands_models, commands_params,
-    commands_predict, commands_tune, commands_run_plan, commands_data, commands_report, commands_sweep, commands_import, commands_export, commands_batch, commands_plot, commands_partition, commands_calibrate;
+    commands_predict, commands_tune, commands_run_plan, commands_data, commands_report, commands_sweep, commands_import, commands_export,
+    commands_batch, commands_plot, commands_partition, commands_calibrate;
 
 const struct commands_command *const *commands_all(int *count);
 
@@ -61,7 +62,8 @@ enum base_status commands_profile(struct commands_context *context, const struct
 enum base_status commands_write_out(const struct base_arguments *arguments, struct base_text *out, struct base_error *error);
 /* What is said of a picture that was written to path: its title and subtitle, or JSON with them. */
 struct plots_picture;
-void commands_put_picture(const struct commands_context *context, const char *kind, const char *path, const struct plots_picture *picture, struct base_text *out);
+void commands_put_picture(const struct commands_context *context, const char *kind, const char *path, const struct plots_picture *picture,
+                          struct base_text *out);
 
 /* ---- plans in files (plan_file.c) ---- */
 

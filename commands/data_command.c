@@ -80,7 +80,8 @@ static void put_people(const struct sim_plan *plan, const struct exec_batch *bat
 {
     int64_t weights = 0, targets = plan->batch_size * plan->targets_length;
     for (int64_t i = 0; i < targets; i++) weights += batch->tokens[EXEC_LOSS_WEIGHTS][i] != 0;
-    base_putf(out, "step %lld: %lld sequences of %lld targets, %.1f %% of them count\n\n", (long long)step, (long long)plan->batch_size, (long long)plan->targets_length, 100.0 * (double)weights / (double)targets);
+    base_putf(out, "step %lld: %lld sequences of %lld targets, %.1f %% of them count\n\n", (long long)step, (long long)plan->batch_size,
+              (long long)plan->targets_length, 100.0 * (double)weights / (double)targets);
     for (int64_t row = 0; row < plan->batch_size && row < SHOWN_ROWS; row++) put_row(plan, batch, row, is_text, out);
     if (plan->batch_size > SHOWN_ROWS) base_putf(out, "… and %lld more; --json prints all\n", (long long)plan->batch_size - SHOWN_ROWS);
 }
@@ -93,7 +94,8 @@ static bool is_table_of_batches(const char *path)
     return length >= tail && !strcmp(path + length - tail, ".jsonl");
 }
 
-static enum base_status run_data(struct commands_context *context, const struct base_arguments *arguments, struct base_text *out, struct base_error *error)
+static enum base_status run_data(struct commands_context *context, const struct base_arguments *arguments, struct base_text *out,
+                                 struct base_error *error)
 {
     enum { MOST_STEPS = 1 << 30 };
     struct sim_plan_text text;
@@ -107,7 +109,8 @@ static enum base_status run_data(struct commands_context *context, const struct 
     if (!text.values[SIM_TOPOLOGY]) text.values[SIM_TOPOLOGY] = "local:1"; /* a batch is the same on any */
     enum base_status status = sim_plan_check(context->cache, context->arena, &text, MODEL_STEP_TRAIN, false, &plan, error);
     if (status != BASE_OK) return arguments->positional_count ? base_fail_in(error, "%s", arguments->positional[0]) : status;
-    if (plan.batch_size > INT32_MAX / (plan.targets_length + plan.inputs_length)) return base_fail(error, BASE_INPUT, "batch_size: more than 2^31 tokens in a batch cannot be shown");
+    if (plan.batch_size > INT32_MAX / (plan.targets_length + plan.inputs_length))
+        return base_fail(error, BASE_INPUT, "batch_size: more than 2^31 tokens in a batch cannot be shown");
     BASE_TRY(exec_data_open(context->arena, &plan, path, step + 1, base_argument(arguments, "--held-out") != NULL, &data, error));
     exec_data_batch(context->arena, &data, step, 0, plan.batch_size, &batch);
     if (context->json) put_json(&plan, &batch, out);

@@ -32,7 +32,8 @@ static void hear_step(struct talk *talk, const char *numbers)
     double loss = strtod(at, &at), tokens_per_s = strtod(at, &at), left_s = strtod(at, &at);
     base_child_is_ready();
     if (!talk->context->progress || done == 0) return;
-    snprintf(text, sizeof text, "loss %.4f, %s tokens/s, %s left; step", loss, base_format_count(tokens, tokens_per_s), base_format_seconds(left, left_s));
+    snprintf(text, sizeof text, "loss %.4f, %s tokens/s, %s left; step", loss, base_format_count(tokens, tokens_per_s),
+             base_format_seconds(left, left_s));
     talk->context->progress(talk->context->progress_where, text, done, steps);
 }
 
@@ -42,7 +43,8 @@ static bool hear_death(struct talk *talk, const char *line)
     const char *who = strstr(line, "process rank "), *how = strstr(line, " exited on signal ");
     if (!who || !how) return false;
     int length = (int)strcspn(how + strlen(" exited on "), ".");
-    snprintf(talk->reason, sizeof talk->reason, "rank %ld died: it was ended by %.*s", strtol(who + strlen("process rank "), NULL, 10), length, how + strlen(" exited on "));
+    snprintf(talk->reason, sizeof talk->reason, "rank %ld died: it was ended by %.*s", strtol(who + strlen("process rank "), NULL, 10),
+             length, how + strlen(" exited on "));
     return true;
 }
 
@@ -52,7 +54,9 @@ static bool hear_exit(struct talk *talk, const char *line)
     const char *name = strstr(line, "Process name: [["), *code = strstr(line, "Exit code:");
     if (name) name = strchr(name, ']');
     if (name) talk->exit_rank = atoi(name + (name[1] == ',' ? 2 : 1));
-    if (code) snprintf(talk->reason, sizeof talk->reason, "rank %d died: it ended with the exit code %d", talk->exit_rank, atoi(code + strlen("Exit code:")));
+    if (code)
+        snprintf(talk->reason, sizeof talk->reason, "rank %d died: it ended with the exit code %d", talk->exit_rank,
+                 atoi(code + strlen("Exit code:")));
     return name || code;
 }
 
@@ -88,11 +92,12 @@ static void hear(void *where, const char *line)
 
 /* ---- starting ---- */
 
-static enum base_status start(struct commands_context *context, const struct commands_executor *executor, const struct base_text *request, struct talk *talk, struct base_text *answer,
-                              struct base_error *error)
+static enum base_status start(struct commands_context *context, const struct commands_executor *executor, const struct base_text *request,
+                              struct talk *talk, struct base_text *answer, struct base_error *error)
 {
     enum { MOST_ARGUMENTS = 20 };
-    const char *path, *count = base_print(context->arena, "%d", executor->rank_count), *patience = base_print(context->arena, "%d", executor->patience_s);
+    const char *path, *count = base_print(context->arena, "%d", executor->rank_count),
+                      *patience = base_print(context->arena, "%d", executor->patience_s);
     BASE_TRY(base_find_beside(context->arena, "meshwright-rank", &path, error));
     /* Ranks share cores here: no binding, and a rank that waits lets others run. */
     const char *mpirun[MOST_ARGUMENTS] = {"mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "--mca", "mpi_yield_when_idle", "1", "-np", count};
@@ -112,10 +117,13 @@ static void remove_partial(struct commands_context *context, const char *directo
     const char *const *names;
     struct base_error ignored;
     int count;
-    if (!directory || !base_directory_exists(directory) || base_directory_list(context->arena, directory, &names, &count, &ignored) != BASE_OK) return;
+    if (!directory || !base_directory_exists(directory) ||
+        base_directory_list(context->arena, directory, &names, &count, &ignored) != BASE_OK)
+        return;
     for (int i = 0; i < count; i++) {
         const char *end = strstr(names[i], ".partial");
-        if (begins(names[i], "checkpoint_") && end && !end[strlen(".partial")]) base_directory_remove(context->arena, base_print(context->arena, "%s/%s", directory, names[i]));
+        if (begins(names[i], "checkpoint_") && end && !end[strlen(".partial")])
+            base_directory_remove(context->arena, base_print(context->arena, "%s/%s", directory, names[i]));
     }
 }
 

@@ -22,7 +22,8 @@ static void put_text(const struct sim_gin_plan *plan, struct base_text *out)
     }
 }
 
-static enum base_status run_import(struct commands_context *context, const struct base_arguments *arguments, struct base_text *out, struct base_error *error)
+static enum base_status run_import(struct commands_context *context, const struct base_arguments *arguments, struct base_text *out,
+                                   struct base_error *error)
 {
     struct sim_gin_plan plan;
     if (!arguments->positional_count) return base_fail(error, BASE_USAGE, "import: FILE.gin is missing");
@@ -30,7 +31,12 @@ static enum base_status run_import(struct commands_context *context, const struc
     if (!context->json) {
         put_text(&plan, out);
         if (!plan.text.values[SIM_TOPOLOGY])
-            commands_note(context, base_print(context->arena, "%s: no gin file says the topology; --topology T, or a line \"# meshwright: topology = v4-512\" in the file would", arguments->positional[0]));
+            commands_note(
+                context,
+                base_print(
+                    context->arena,
+                    "%s: no gin file says the topology; --topology T, or a line \"# meshwright: topology = v4-512\" in the file would",
+                    arguments->positional[0]));
         return BASE_OK;
     }
     struct base_json_writer writer = {.text = out, .compact = context->compact};
@@ -65,7 +71,8 @@ static void put_document(const struct commands_context *context, const char *for
     base_json_close(&writer, '}');
 }
 
-static enum base_status run_export(struct commands_context *context, const struct base_arguments *arguments, struct base_text *out, struct base_error *error)
+static enum base_status run_export(struct commands_context *context, const struct base_arguments *arguments, struct base_text *out,
+                                   struct base_error *error)
 {
     const char *path = arguments->positional_count ? arguments->positional[0] : NULL, *format = base_argument(arguments, "--format");
     struct sim_plan_text text;

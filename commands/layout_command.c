@@ -39,7 +39,8 @@ static enum base_status read_layout(struct base_arena *arena, const struct base_
     BASE_TRY(commands_mesh_request(arguments, &request, error));
     if (batch) BASE_TRY(base_parse_int(batch, "--batch-size", 1, LARGEST_BATCH, &batch_size, error));
     BASE_TRY(topo_parse(arena, topology, &out->topology, error));
-    BASE_TRY(find_data_axis(arena, base_argument(arguments, "--logical-axis-rules"), request.ici_count > 0 && request.dcn_count > 0, &out->data_axis, error));
+    BASE_TRY(find_data_axis(arena, base_argument(arguments, "--logical-axis-rules"), request.ici_count > 0 && request.dcn_count > 0,
+                            &out->data_axis, error));
     BASE_TRY(topo_mesh_build(arena, &out->topology, &request, false, &out->mesh, error));
     return topo_data_layout_find(arena, &out->topology, &out->mesh, out->data_axis.names, out->data_axis.count, batch_size, &out->layout, error);
 }
@@ -96,22 +97,25 @@ static const char *sequences(struct base_arena *arena, const struct topo_data_la
 static void layout_text(const struct reading *reading, struct base_text *out)
 {
     const struct topo_data_layout *layout = &reading->layout;
-    base_putf(out, "%s: %d device%s on %d host%s, mesh", reading->topology.name, reading->mesh.device_count, reading->mesh.device_count == 1 ? "" : "s", layout->process_count, layout->process_count == 1 ? "" : "s");
+    base_putf(out, "%s: %d device%s on %d host%s, mesh", reading->topology.name, reading->mesh.device_count,
+              reading->mesh.device_count == 1 ? "" : "s", layout->process_count, layout->process_count == 1 ? "" : "s");
     for (int i = 0; i < reading->mesh.axis_count; i++) base_putf(out, "%s %s %d", i ? " x" : "", reading->mesh.axes[i], reading->mesh.shape[i]);
     base_putf(out, "\nthe batch is sharded over %s", joined_axes(out->arena, &reading->data_axis));
     if (layout->has_batch_size)
-        base_putf(out, ": %lld sequences in %d shard%s of %lld", (long long)layout->batch_size, layout->num_shards, layout->num_shards == 1 ? "" : "s",
-                  (long long)(layout->batch_size / layout->num_shards));
+        base_putf(out, ": %lld sequences in %d shard%s of %lld", (long long)layout->batch_size, layout->num_shards,
+                  layout->num_shards == 1 ? "" : "s", (long long)(layout->batch_size / layout->num_shards));
     base_put(out, "\n\nprocess  shard  first  sequences\n");
     for (int i = 0; i < layout->process_count && i < PROCESSES_SHOWN; i++) {
         const struct topo_process_layout *process = &layout->processes[i];
-        base_putf(out, "%7d  %5d  %-5s  %s\n", i, process->shard_id, process->first_in_replica_set ? "yes" : "-", sequences(out->arena, layout, process->shard_id));
+        base_putf(out, "%7d  %5d  %-5s  %s\n", i, process->shard_id, process->first_in_replica_set ? "yes" : "-",
+                  sequences(out->arena, layout, process->shard_id));
     }
     if (layout->process_count > PROCESSES_SHOWN) base_putf(out, "… (%d processes in all: --json lists them)\n", layout->process_count);
     base_put(out, "\nfirst: of the processes that read the same shard, the one whose place in the data T5X saves\n");
 }
 
-static enum base_status layout_run(struct commands_context *context, const struct base_arguments *arguments, struct base_text *out, struct base_error *error)
+static enum base_status layout_run(struct commands_context *context, const struct base_arguments *arguments, struct base_text *out,
+                                   struct base_error *error)
 {
     struct reading *reading = base_new(context->arena, struct reading, 1);
     BASE_TRY(read_layout(context->arena, arguments, reading, error));

@@ -243,7 +243,9 @@ void commands_man(const char *version, struct base_text *out)
     put_paragraph(out, ".SH NAME\nmeshwright \\-", "predict and tune how a transformer is partitioned over accelerators");
     base_put(out, ".SH SYNOPSIS\n\\fBmeshwright\\fR \\fICOMMAND\\fR [\\fIARGUMENTS\\fR] [\\fB\\-\\-json\\fR] [\\fB\\-\\-out\\fR \\fIFILE\\fR]\n");
     put_paragraph(out, ".SH DESCRIPTION", about);
-    put_paragraph(out, ".PP", "The result goes to the standard output, messages to the standard error. A file that is written appears whole or not at all.");
+    put_paragraph(
+        out, ".PP",
+        "The result goes to the standard output, messages to the standard error. A file that is written appears whole or not at all.");
     base_put(out, ".SH OPTIONS\nBefore any command:\n");
     for (int i = 0; i < BASE_COUNT(global); i++) man_option(out, &global[i]);
     base_put(out, ".PP\nOf every command:\n");

@@ -21,7 +21,8 @@ enum base_status commands_mesh_request(const struct base_arguments *arguments, s
 {
     const char *partitions = base_argument(arguments, "--num-partitions"), *by_host = base_argument(arguments, "--tile-by-host-if-needed");
     int64_t flag = 1;
-    BASE_TRY(commands_read_numbers(arguments, "--model-parallel-submesh", BASE_COUNT(request->submesh), request->submesh, &request->submesh_count, error));
+    BASE_TRY(commands_read_numbers(arguments, "--model-parallel-submesh", BASE_COUNT(request->submesh), request->submesh,
+                                   &request->submesh_count, error));
     BASE_TRY(commands_read_numbers(arguments, "--ici-mesh-shape", BASE_COUNT(request->ici), request->ici, &request->ici_count, error));
     BASE_TRY(commands_read_numbers(arguments, "--dcn-mesh-shape", BASE_COUNT(request->dcn), request->dcn, &request->dcn_count, error));
     if (partitions) BASE_TRY(base_parse_int(partitions, "--num-partitions", 0, INT32_MAX, &request->num_partitions, error));
@@ -29,7 +30,9 @@ enum base_status commands_mesh_request(const struct base_arguments *arguments, s
     request->tile_by_host_if_needed = flag == 1;
     if (request->ici_count > 0 && request->dcn_count > 0) return BASE_OK;
     if (request->submesh_count > 0 || partitions) return BASE_OK;
-    return base_fail(error, BASE_USAGE, "what divides the model? --model-parallel-submesh X,Y,Z,C, --num-partitions N, or --ici-mesh-shape and --dcn-mesh-shape are needed");
+    return base_fail(error, BASE_USAGE,
+                     "what divides the model? --model-parallel-submesh X,Y,Z,C, --num-partitions N, or --ici-mesh-shape and "
+                     "--dcn-mesh-shape are needed");
 }
 
 /* ---- the answer ---- */
@@ -106,11 +109,13 @@ static void mesh_text(const struct topo_topology *topology, const struct topo_me
         commands_join_numbers(out, mesh->submesh, mesh->submesh_count, ",");
         base_put(out, "\n");
     }
-    base_putf(out, "order: %s (%s)\n\ndevices (%s), one line a model group:\n", mesh->order, order_meaning(mesh->order), coordinate_names(topology, mesh));
+    base_putf(out, "order: %s (%s)\n\ndevices (%s), one line a model group:\n", mesh->order, order_meaning(mesh->order),
+              coordinate_names(topology, mesh));
     mesh_rows(mesh, out);
 }
 
-static enum base_status mesh_run(struct commands_context *context, const struct base_arguments *arguments, struct base_text *out, struct base_error *error)
+static enum base_status mesh_run(struct commands_context *context, const struct base_arguments *arguments, struct base_text *out,
+                                 struct base_error *error)
 {
     struct topo_topology topology;
     struct topo_mesh_request request = {.submesh_count = 0};

@@ -30,7 +30,8 @@ enum base_status commands_overrides_text(struct commands_context *context, const
 }
 
 /* The model's parameters, with the axes that the user gives them. */
-static enum base_status read_parameters(struct commands_context *context, const struct base_arguments *arguments, struct inventory *out, struct base_error *error)
+static enum base_status read_parameters(struct commands_context *context, const struct base_arguments *arguments, struct inventory *out,
+                                        struct base_error *error)
 {
     const char *text;
     struct model_overrides overrides;
@@ -41,14 +42,17 @@ static enum base_status read_parameters(struct commands_context *context, const 
     return model_overrides_apply(context->arena, &overrides, out->parameters, out->count, &out->parameters, error);
 }
 
-static enum base_status read_optimizer(struct base_arena *arena, const struct base_arguments *arguments, struct inventory *out, struct base_error *error)
+static enum base_status read_optimizer(struct base_arena *arena, const struct base_arguments *arguments, struct inventory *out,
+                                       struct base_error *error)
 {
     const char *optimizer = base_argument(arguments, "--optimizer"), *adafactor = base_argument(arguments, "--adafactor");
     out->optimizer_name = optimizer ? optimizer : "adafactor";
     out->adafactor = model_adafactor_defaults();
     BASE_TRY(model_optimizer_parse(out->optimizer_name, &out->optimizer, error));
     if (!adafactor) return BASE_OK;
-    if (out->optimizer != MODEL_ADAFACTOR) return base_fail(error, BASE_INPUT, "--adafactor has options, but the optimizer is %s; --optimizer adafactor would do", out->optimizer_name);
+    if (out->optimizer != MODEL_ADAFACTOR)
+        return base_fail(error, BASE_INPUT, "--adafactor has options, but the optimizer is %s; --optimizer adafactor would do",
+                         out->optimizer_name);
     return model_adafactor_parse(arena, adafactor, &out->adafactor, error);
 }
 
@@ -63,7 +67,8 @@ static enum base_status take_inventory(struct commands_context *context, const s
                                        struct base_error *error)
 {
     struct base_arena *arena = context->arena;
-    const char *model = base_argument(arguments, "--model"), *rules = base_argument(arguments, "--logical-axis-rules"), *mesh = base_argument(arguments, "--mesh");
+    const char *model = base_argument(arguments, "--model"), *rules = base_argument(arguments, "--logical-axis-rules"),
+               *mesh = base_argument(arguments, "--mesh");
     if (!model) return base_fail(error, BASE_USAGE, "--model is needed, as in --model t5_1_1_base; `meshwright models` lists them");
     out->has_mesh = mesh != NULL;
     BASE_TRY(model_config_parse(arena, model, &out->config, error));
@@ -154,7 +159,8 @@ static int64_t arrays_alike(struct base_arena *arena, const struct inventory *in
     for (int i = 0; i < inventory->count; i++) {
         const struct model_parameter *other = &inventory->parameters[i];
         const char *at = strstr(other->path, "/layers_"), *rest = at ? strchr(at + 1, '/') : NULL;
-        bool same = rest && at - other->path == layer - parameter->path && !strncmp(other->path, parameter->path, (size_t)(at - other->path)) && !strcmp(rest + 1, layer + 10);
+        bool same = rest && at - other->path == layer - parameter->path &&
+                    !strncmp(other->path, parameter->path, (size_t)(at - other->path)) && !strcmp(rest + 1, layer + 10);
         alike += same && model_is_like_first_layer(arena, inventory->parameters, inventory->count, other);
     }
     return alike;
@@ -174,7 +180,9 @@ static enum base_status state_text(struct base_arena *arena, const struct invent
     if (inventory->optimizer != MODEL_ADAFACTOR) return BASE_OK;
     BASE_TRY(model_factor(&inventory->adafactor, parameter->rank, parameter->shape, parameter->axes, &f, error));
     const char *momentum = inventory->adafactor.has_beta1 ? ", m" : "";
-    if (f.factored) *out = base_print(arena, "v_row %s, v_col %s%s", commands_shape_text(arena, f.v_row_rank, f.v_row), commands_shape_text(arena, f.v_col_rank, f.v_col), momentum);
+    if (f.factored)
+        *out = base_print(arena, "v_row %s, v_col %s%s", commands_shape_text(arena, f.v_row_rank, f.v_row),
+                          commands_shape_text(arena, f.v_col_rank, f.v_col), momentum);
     else *out = base_print(arena, "v%s", momentum);
     return BASE_OK;
 }
@@ -207,15 +215,17 @@ static enum base_status write_inventory(const struct inventory *inventory, struc
     struct commands_table table = commands_table_new(arena, "lrllll", inventory->count + 1);
     for (int i = 0; i < BASE_COUNT(titles); i++) commands_table_put(&table, titles[i]);
     for (int i = 0; i < inventory->count; i++) BASE_TRY(write_parameter(&table, inventory, &inventory->parameters[i], error));
-    base_putf(out, "%s: %s parameters in %d arrays, %s elements of %s state\n\n", inventory->config.name, commands_grouped(arena, whole->parameter_count),
-              inventory->count, commands_grouped(arena, whole->optimizer_state_count), inventory->optimizer_name);
+    base_putf(out, "%s: %s parameters in %d arrays, %s elements of %s state\n\n", inventory->config.name,
+              commands_grouped(arena, whole->parameter_count), inventory->count, commands_grouped(arena, whole->optimizer_state_count),
+              inventory->optimizer_name);
     commands_table_write(&table, out);
     if (!inventory->has_mesh) return BASE_OK;
     base_put(out, "\nOn one device of ");
     for (int i = 0; i < inventory->mesh.axis_count; i++)
         base_putf(out, "%s%s %lld", i ? " x " : "", inventory->mesh.axes[i].name, (long long)inventory->mesh.axes[i].size);
-    base_putf(out, ": %s parameters (%s bytes), %s elements of optimizer state (%s bytes)\n", commands_grouped(arena, device->parameter_count),
-              commands_grouped(arena, device->parameter_bytes), commands_grouped(arena, device->optimizer_state_count), commands_grouped(arena, device->optimizer_state_bytes));
+    base_putf(out, ": %s parameters (%s bytes), %s elements of optimizer state (%s bytes)\n",
+              commands_grouped(arena, device->parameter_count), commands_grouped(arena, device->parameter_bytes),
+              commands_grouped(arena, device->optimizer_state_count), commands_grouped(arena, device->optimizer_state_bytes));
     return BASE_OK;
 }
 

@@ -16,7 +16,8 @@ static enum base_status read_mesh(struct commands_context *context, const char *
     o->mesh[0] = o->mesh[1] = 1;
     for (int i = 0; i < mesh.axis_count; i++) {
         bool data = !strcmp(mesh.axes[i].name, "data"), model = !strcmp(mesh.axes[i].name, "model");
-        if (!data && !model) return base_fail(error, BASE_INPUT, "--mesh: the axis \"%.40s\" is unknown here; data and model are known", mesh.axes[i].name);
+        if (!data && !model)
+            return base_fail(error, BASE_INPUT, "--mesh: the axis \"%.40s\" is unknown here; data and model are known", mesh.axes[i].name);
         o->mesh[model] = (int)mesh.axes[i].size;
     }
     return BASE_OK;
@@ -37,7 +38,8 @@ static enum base_status read_shape(const char *text, struct sim_operation *o, in
     int count;
     BASE_TRY(base_parse_ints(text, "--shapes", 1, LARGEST_EXTENT, MODEL_MAX_RANK, extents, &count, error));
     if (o->operand_count == 1) o->rank[0] = o->rank[2] = count;
-    if (count != o->rank[operand]) return base_fail(error, BASE_INPUT, "--shapes: operand %d has %d dimensions, its labels are %d", operand, count, o->rank[operand]);
+    if (count != o->rank[operand])
+        return base_fail(error, BASE_INPUT, "--shapes: operand %d has %d dimensions, its labels are %d", operand, count, o->rank[operand]);
     memcpy(o->shape[operand], extents, (size_t)count * sizeof *extents);
     return BASE_OK;
 }
@@ -107,7 +109,8 @@ static enum base_status read_dtypes(struct commands_context *context, const char
         if (i == OPERANDS) return base_fail(error, BASE_INPUT, "--dtypes: more than two");
         int k = 0;
         while (k < BASE_COUNT(known) && strcmp(model_dtype_name(known[k]), at) != 0) k++;
-        if (k == BASE_COUNT(known)) return base_fail(error, BASE_INPUT, "--dtypes: \"%.40s\" is unknown; float32, bfloat16, float16, fp8 and int32 would do", at);
+        if (k == BASE_COUNT(known))
+            return base_fail(error, BASE_INPUT, "--dtypes: \"%.40s\" is unknown; float32, bfloat16, float16, fp8 and int32 would do", at);
         o->dtypes[i] = known[k];
         at = next;
     }
@@ -222,10 +225,14 @@ static void put_text(const struct sim_operation *o, struct base_text *out)
                   base_format_bytes(bytes, (double)o->collectives[i].bytes), model_dtype_name(o->collectives[i].dtype));
 }
 
-static enum base_status run_partition(struct commands_context *context, const struct base_arguments *arguments, struct base_text *out, struct base_error *error)
+static enum base_status run_partition(struct commands_context *context, const struct base_arguments *arguments, struct base_text *out,
+                                      struct base_error *error)
 {
     struct sim_operation *o = base_new(context->arena, struct sim_operation, 1);
-    if (!arguments->positional_count) return base_fail(error, BASE_USAGE, "partition needs an operation: meshwright partition 'ble,ef->blf' --mesh …, or meshwright partition reshard --mesh …");
+    if (!arguments->positional_count)
+        return base_fail(
+            error, BASE_USAGE,
+            "partition needs an operation: meshwright partition 'ble,ef->blf' --mesh …, or meshwright partition reshard --mesh …");
     BASE_TRY(sim_operation_parse(arguments->positional[0], o, error));
     BASE_TRY(read_mesh(context, base_argument(arguments, "--mesh"), o, error));
     BASE_TRY(read_shapes(context, base_argument(arguments, "--shapes"), o, error));

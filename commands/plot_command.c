@@ -4,7 +4,8 @@
 
 #include <string.h>
 
-typedef enum base_status draw_kind(struct base_arena *arena, const char *input, enum plots_format format, struct plots_picture *out, struct base_error *error);
+typedef enum base_status draw_kind(struct base_arena *arena, const char *input, enum plots_format format, struct plots_picture *out,
+                                   struct base_error *error);
 
 static enum base_status draw_comparison(struct base_arena *arena, const char *input, enum plots_format format, struct plots_picture *out,
                                         struct base_error *error)
@@ -47,7 +48,8 @@ static enum base_status find_kind(struct base_arena *arena, const char *name, co
     return base_fail_unknown(error, BASE_USAGE, "plot: KIND", name, names, BASE_COUNT(kinds));
 }
 
-void commands_put_picture(const struct commands_context *context, const char *kind, const char *path, const struct plots_picture *picture, struct base_text *out)
+void commands_put_picture(const struct commands_context *context, const char *kind, const char *path, const struct plots_picture *picture,
+                          struct base_text *out)
 {
     if (!context->json) {
         base_putf(out, "%s\n%s\n%s: %s\n", picture->title, picture->subtitle, kind, path);
@@ -68,13 +70,15 @@ void commands_put_picture(const struct commands_context *context, const char *ki
     base_json_close(&writer, '}');
 }
 
-static enum base_status run_plot(struct commands_context *context, const struct base_arguments *arguments, struct base_text *out, struct base_error *error)
+static enum base_status run_plot(struct commands_context *context, const struct base_arguments *arguments, struct base_text *out,
+                                 struct base_error *error)
 {
     const char *path = base_argument(arguments, "--out");
     const struct kind *kind = NULL;
     enum plots_format format;
     struct plots_picture picture;
-    if (arguments->positional_count < 1) return base_fail(error, BASE_USAGE, "plot: KIND and INPUT are missing; the kinds are: %s", list_kinds(context->arena));
+    if (arguments->positional_count < 1)
+        return base_fail(error, BASE_USAGE, "plot: KIND and INPUT are missing; the kinds are: %s", list_kinds(context->arena));
     BASE_TRY(find_kind(context->arena, arguments->positional[0], &kind, error));
     if (arguments->positional_count < 2) return base_fail(error, BASE_USAGE, "plot %s: INPUT is missing: %s", kind->name, kind->input);
     if (!path) return base_fail(error, BASE_USAGE, "plot %s: --out is missing: --out FILE.svg, FILE.pdf or FILE.png", kind->name);

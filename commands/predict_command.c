@@ -49,7 +49,8 @@ static enum base_status check_given(const struct base_arguments *arguments, cons
     };
     for (int i = 0; i < BASE_COUNT(required) && !arguments->positional_count; i++)
         if (!plan->values[required[i].key])
-            return base_fail(error, BASE_USAGE, "%s is missing, as in %s %s; or a plan's file", required[i].option, required[i].option, required[i].example);
+            return base_fail(error, BASE_USAGE, "%s is missing, as in %s %s; or a plan's file", required[i].option, required[i].option,
+                             required[i].example);
     return BASE_OK;
 }
 
@@ -57,7 +58,8 @@ static enum base_status check_given(const struct base_arguments *arguments, cons
 enum base_status commands_plan_given(struct commands_context *context, const struct base_arguments *arguments, const char *lengths_default, struct sim_plan_text *plan, struct base_error *error)
 {
     memset(plan, 0, sizeof *plan);
-    if (arguments->positional_count) BASE_TRY(commands_read_plan(context, arguments->positional[0], base_argument(arguments, "--gin-search-path"), plan, error));
+    if (arguments->positional_count)
+        BASE_TRY(commands_read_plan(context, arguments->positional[0], base_argument(arguments, "--gin-search-path"), plan, error));
     for (int i = 0; i < BASE_COUNT(plan_options); i++) {
         const char *given = base_argument(arguments, plan_options[i].option);
         if (given && !*given) return base_fail(error, BASE_INPUT, "%s: is empty; leave it out for the default", plan_options[i].option);
@@ -95,8 +97,8 @@ static enum base_status write_trace(struct commands_context *context, const char
     return base_write_file(path, text.data, text.length, error);
 }
 
-static enum base_status answer(struct commands_context *context, const struct base_arguments *arguments, const struct sim_plan_text *text, const struct sim_plan *plan,
-                               struct base_text *out, struct base_error *error)
+static enum base_status answer(struct commands_context *context, const struct base_arguments *arguments, const struct sim_plan_text *text,
+                               const struct sim_plan *plan, struct base_text *out, struct base_error *error)
 {
     struct sim_prediction prediction;
     struct sim_timeline timeline = {0};
@@ -113,7 +115,8 @@ static enum base_status answer(struct commands_context *context, const struct ba
     return prediction.fits ? BASE_OK : BASE_NO_FIT;
 }
 
-static enum base_status run_predict(struct commands_context *context, const struct base_arguments *arguments, struct base_text *out, struct base_error *error)
+static enum base_status run_predict(struct commands_context *context, const struct base_arguments *arguments, struct base_text *out,
+                                    struct base_error *error)
 {
     struct sim_plan_text text;
     struct sim_plan plan;

@@ -33,7 +33,8 @@ static enum base_status read_entry(const struct base_json *item, struct sim_entr
     BASE_TRY(word(item, "phase", phases, BASE_COUNT(phases), &phase, error));
     BASE_TRY(word(item, "kind", kinds, BASE_COUNT(kinds), &kind, error));
     double count = number(item, "count"), time_s = number(item, "time_s");
-    if (!(count >= 0 && count <= LARGEST_COUNT) || !(time_s >= 0)) return base_fail(error, BASE_INPUT, "timeline: %s: count and time_s are needed, none of them negative", name->string);
+    if (!(count >= 0 && count <= LARGEST_COUNT) || !(time_s >= 0))
+        return base_fail(error, BASE_INPUT, "timeline: %s: count and time_s are needed, none of them negative", name->string);
     *out = (struct sim_entry){.name = name->string, .phase = (enum model_phase)phase, .bound = bounds[kind], .count = (int64_t)count, .time_s = time_s};
     return BASE_OK;
 }
@@ -41,7 +42,8 @@ static enum base_status read_entry(const struct base_json *item, struct sim_entr
 static enum base_status read_timeline(struct base_arena *arena, const struct base_json *run, struct sim_timeline *out, struct base_error *error)
 {
     const struct base_json *list = base_json_get(run, "timeline");
-    if (!list || list->kind != BASE_JSON_ARRAY) return base_fail(error, BASE_INPUT, "timeline: is missing; `meshwright run PLAN --json --out RUN.json` writes it");
+    if (!list || list->kind != BASE_JSON_ARRAY)
+        return base_fail(error, BASE_INPUT, "timeline: is missing; `meshwright run PLAN --json --out RUN.json` writes it");
     out->entries = base_new(arena, struct sim_entry, list->count);
     out->count = 0;
     for (const struct base_json *item = list->child; item; item = item->next) BASE_TRY(read_entry(item, &out->entries[out->count++], error));
@@ -53,14 +55,16 @@ static enum base_status read_losses(struct base_arena *arena, const struct base_
     const struct base_json *list = base_json_get(run, "loss");
     if (list->kind != BASE_JSON_ARRAY) return base_fail(error, BASE_INPUT, "loss: is %s; a list is needed", base_json_kind_name(list->kind));
     double *loss = base_new(arena, double, list->count);
-    for (const struct base_json *item = list->child; item; item = item->next) loss[out->step_count++] = item->kind == BASE_JSON_NUMBER ? item->number : 0;
+    for (const struct base_json *item = list->child; item; item = item->next)
+        loss[out->step_count++] = item->kind == BASE_JSON_NUMBER ? item->number : 0;
     out->loss = loss;
     out->first_step = (int64_t)number(run, "first_step");
     out->rank_count = (int)number(run, "rank_count");
     return BASE_OK;
 }
 
-static enum base_status report_run(struct commands_context *context, const struct base_json *run, enum reports_format format, struct base_text *out, struct base_error *error)
+static enum base_status report_run(struct commands_context *context, const struct base_json *run, enum reports_format format,
+                                   struct base_text *out, struct base_error *error)
 {
     struct sim_plan_text text;
     struct sim_plan plan;
@@ -88,7 +92,8 @@ static enum base_status report_run(struct commands_context *context, const struc
 
 /* ---- a plan ---- */
 
-static enum base_status report_plan(struct commands_context *context, const char *path, enum reports_format format, struct base_text *out, struct base_error *error)
+static enum base_status report_plan(struct commands_context *context, const char *path, enum reports_format format, struct base_text *out,
+                                    struct base_error *error)
 {
     struct sim_plan_text text;
     struct sim_plan plan;
@@ -122,13 +127,15 @@ static enum base_status format_of(const char *path, enum reports_format *out, st
     return path ? base_fail(error, BASE_INPUT, "--out: %s: its name says no form; .html, .md or .txt would do", path) : BASE_OK;
 }
 
-static enum base_status run_report(struct commands_context *context, const struct base_arguments *arguments, struct base_text *out, struct base_error *error)
+static enum base_status run_report(struct commands_context *context, const struct base_arguments *arguments, struct base_text *out,
+                                   struct base_error *error)
 {
     enum reports_format format = REPORTS_TEXT;
     const char *text;
     size_t length;
     const struct base_json *document;
-    if (!arguments->positional_count) return base_fail(error, BASE_USAGE, "report needs what to report on: meshwright report RUN.json|PLAN.json --out REPORT.html");
+    if (!arguments->positional_count)
+        return base_fail(error, BASE_USAGE, "report needs what to report on: meshwright report RUN.json|PLAN.json --out REPORT.html");
     const char *path = arguments->positional[0];
     if (!context->json) BASE_TRY(format_of(base_argument(arguments, "--out"), &format, error));
     BASE_TRY(commands_profile(context, arguments, error));

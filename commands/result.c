@@ -25,8 +25,12 @@ static int read_collectives(const struct base_json *document, struct sim_collect
     int count = 0;
     for (const struct base_json *item = list ? list->child : NULL; item && count < SIM_MOST_COLLECTIVES; item = item->next) {
         const struct base_json *first = base_json_get(item, "first_op");
-        rows[count++] = (struct sim_collective_row){.kind = (enum sim_collective)number(item, "kind"), .axes = (int)number(item, "axes"), .dtype = (enum model_dtype)number(item, "dtype"),
-                                                    .count = (int64_t)number(item, "count"), .bytes = (int64_t)number(item, "bytes"), .time_s = number(item, "time_s"),
+        rows[count++] = (struct sim_collective_row){.kind = (enum sim_collective)number(item, "kind"),
+                                                    .axes = (int)number(item, "axes"),
+                                                    .dtype = (enum model_dtype)number(item, "dtype"),
+                                                    .count = (int64_t)number(item, "count"),
+                                                    .bytes = (int64_t)number(item, "bytes"),
+                                                    .time_s = number(item, "time_s"),
                                                     .first_op = first && first->string ? first->string : ""};
     }
     return count;
@@ -47,8 +51,11 @@ static enum base_status read_timeline(struct base_arena *arena, const struct bas
     out->count = 0;
     for (const struct base_json *item = list ? list->child : NULL; item; item = item->next) {
         const struct base_json *name = base_json_get(item, "name");
-        out->entries[out->count++] = (struct sim_entry){.name = name && name->string ? name->string : "", .phase = (enum model_phase)number(item, "phase"), .bound = (enum sim_bound)number(item, "bound"),
-                                                        .count = (int64_t)number(item, "count"), .time_s = number(item, "time_s")};
+        out->entries[out->count++] = (struct sim_entry){.name = name && name->string ? name->string : "",
+                                                        .phase = (enum model_phase)number(item, "phase"),
+                                                        .bound = (enum sim_bound)number(item, "bound"),
+                                                        .count = (int64_t)number(item, "count"),
+                                                        .time_s = number(item, "time_s")};
     }
     return BASE_OK;
 }
@@ -56,7 +63,8 @@ static enum base_status read_timeline(struct base_arena *arena, const struct bas
 enum base_status commands_read_result(struct base_arena *arena, const struct base_text *answer, int rank_count, bool evaluates, struct commands_result *out, struct base_error *error)
 {
     const struct base_json *document;
-    if (base_json_parse(arena, answer->data ? answer->data : "", answer->length, &document, error) != BASE_OK) return base_fail(error, BASE_RUN, "meshwright-rank: did not answer with a result");
+    if (base_json_parse(arena, answer->data ? answer->data : "", answer->length, &document, error) != BASE_OK)
+        return base_fail(error, BASE_RUN, "meshwright-rank: did not answer with a result");
     *out = (struct commands_result){.contraction_s = number(document, "contraction_s"), .elementwise_s = number(document, "elementwise_s"), .communication_s = number(document, "communication_s"),
                                     .stopped = number(document, "stopped") != 0};
     out->steps.rank_count = rank_count;
@@ -75,7 +83,8 @@ enum base_status commands_read_result(struct base_arena *arena, const struct bas
 }
 
 /* What was measured, in the form of a prediction; the FLOP that the model needs are the prediction's. */
-void commands_result_prediction(const struct commands_result *result, const struct sim_plan *plan, const struct sim_prediction *predicted, struct sim_prediction *out)
+void commands_result_prediction(const struct commands_result *result, const struct sim_plan *plan, const struct sim_prediction *predicted,
+                                struct sim_prediction *out)
 {
     const struct reports_measured *m = &result->steps;
     *out = *predicted;

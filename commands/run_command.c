@@ -20,7 +20,8 @@ static void put_path(struct base_json_writer *w, const char *key, const char *pa
     base_json_put_string(w, path);
 }
 
-static void put_request(const struct commands_context *context, const struct base_arguments *arguments, const struct sim_plan_text *plan, const struct counts *counts, struct base_text *out)
+static void put_request(const struct commands_context *context, const struct base_arguments *arguments, const struct sim_plan_text *plan,
+                        const struct counts *counts, struct base_text *out)
 {
     struct base_json_writer w = {.text = out, .compact = true};
     const struct base_json *profile = sim_cache_overrides(context->cache);
@@ -49,12 +50,14 @@ static void note_stop(const struct commands_context *context, const struct repor
 {
     int number = context->stop_signal ? (int)*context->stop_signal : 0;
     const char *name = number == SIGINT ? "SIGINT" : number == SIGTERM ? "SIGTERM" : number == SIGHUP ? "SIGHUP" : "a signal";
-    commands_note(context, base_print(context->arena, "stopped by %s after step %lld; the same command goes on from a --checkpoint", name, (long long)(steps->first_step + steps->step_count - 1)));
+    commands_note(context, base_print(context->arena, "stopped by %s after step %lld; the same command goes on from a --checkpoint", name,
+                                      (long long)(steps->first_step + steps->step_count - 1)));
 }
 
-static enum base_status put_result(struct commands_context *context, const struct base_arguments *arguments, const struct sim_plan_text *text, const struct sim_plan *plan,
-                                   const struct sim_prediction *predicted, const struct sim_timeline *predicted_timeline, const struct commands_result *result, struct base_text *out,
-                                   struct base_error *error)
+static enum base_status put_result(struct commands_context *context, const struct base_arguments *arguments,
+                                   const struct sim_plan_text *text, const struct sim_plan *plan, const struct sim_prediction *predicted,
+                                   const struct sim_timeline *predicted_timeline, const struct commands_result *result,
+                                   struct base_text *out, struct base_error *error)
 {
     struct sim_prediction measured;
     struct reports_measured steps = result->steps;
@@ -74,8 +77,9 @@ static enum base_status put_result(struct commands_context *context, const struc
 }
 
 /* A plan that does not fit is not started; the answer is that of `predict`. */
-static enum base_status refuse(struct commands_context *context, const struct sim_plan_text *text, const struct sim_plan *plan, const struct sim_prediction *predicted,
-                               const struct sim_detail *detail, struct base_text *out, struct base_error *error)
+static enum base_status refuse(struct commands_context *context, const struct sim_plan_text *text, const struct sim_plan *plan,
+                               const struct sim_prediction *predicted, const struct sim_detail *detail, struct base_text *out,
+                               struct base_error *error)
 {
     struct sim_change changes[SIM_MOST_CHANGES];
     struct reports_prediction report = {.plan = *text, .checked = plan, .prediction = predicted, .collectives = detail->collectives, .collective_count = detail->collective_count,
@@ -101,10 +105,13 @@ static enum base_status read_step(const struct base_arguments *arguments, bool *
 /* What is wrong whatever the plan says. */
 static enum base_status read_counts(const struct base_arguments *arguments, struct counts *out, struct base_error *error)
 {
-    const char *given = base_argument(arguments, "--steps"), *every = base_argument(arguments, "--checkpoint-every"), *keep = base_argument(arguments, "--keep");
+    const char *given = base_argument(arguments, "--steps"), *every = base_argument(arguments, "--checkpoint-every"),
+               *keep = base_argument(arguments, "--keep");
     *out = (struct counts){.steps = 0};
     if (!given) return base_fail(error, BASE_USAGE, "--steps: is missing; how many steps in all, as in --steps 10");
-    if ((every || keep) && !base_argument(arguments, "--checkpoint")) return base_fail(error, BASE_USAGE, "--checkpoint: is missing; %s says nothing without it", every ? "--checkpoint-every" : "--keep");
+    if ((every || keep) && !base_argument(arguments, "--checkpoint"))
+        return base_fail(error, BASE_USAGE, "--checkpoint: is missing; %s says nothing without it",
+                         every ? "--checkpoint-every" : "--keep");
     BASE_TRY(base_parse_int(given, "--steps", 0, MOST_STEPS, &out->steps, error));
     BASE_TRY(read_step(arguments, &out->evaluates, error));
     if (every) BASE_TRY(base_parse_int(every, "--checkpoint-every", 1, MOST_STEPS, &out->checkpoint_every, error));
@@ -118,7 +125,8 @@ static enum base_status read_executor(const struct base_arguments *arguments, st
     int64_t patience_s = PATIENCE_S;
     if (timeout) BASE_TRY(base_parse_int(timeout, "--timeout", 1, MOST_PATIENCE_S, &patience_s, error));
     *out = (struct commands_executor){.patience_s = (int)patience_s, .hostfile = base_argument(arguments, "--hostfile"), .checkpoint = base_argument(arguments, "--checkpoint")};
-    if (out->hostfile && !base_is_file(out->hostfile)) return base_fail(error, BASE_INPUT, "%s: is no file; --hostfile names one with a host a line", out->hostfile);
+    if (out->hostfile && !base_is_file(out->hostfile))
+        return base_fail(error, BASE_INPUT, "%s: is no file; --hostfile names one with a host a line", out->hostfile);
     return BASE_OK;
 }
 
@@ -130,7 +138,8 @@ static enum base_status override_profile(struct commands_context *context, const
     BASE_TRY(commands_profile(context, arguments, error));
     if (!given) return BASE_OK;
     BASE_TRY(base_parse_int(given, "--memory-bytes", 1, INT64_C(1) << 50, &bytes, error));
-    const struct base_json *profile = sim_cache_overrides(context->cache), *constants = profile ? base_json_get(profile, "constants") : NULL, *document;
+    const struct base_json *profile = sim_cache_overrides(context->cache),
+                           *constants = profile ? base_json_get(profile, "constants") : NULL, *document;
     struct base_text text = {.arena = context->arena};
     struct base_json_writer w = {.text = &text, .compact = true};
     base_json_open(&w, '{');
@@ -154,15 +163,19 @@ static enum base_status check_devices(const struct base_arguments *arguments, co
     const char *ranks = base_argument(arguments, "--ranks");
     int64_t count = topology->device_count;
     if (topology->kind != TOPO_LOCAL && !ranks)
-        return base_fail(error, BASE_INPUT, "topology: %s is not this machine; --ranks %d runs the plan's mesh here, `export` writes what launches it there", topology->name, topology->device_count);
+        return base_fail(error, BASE_INPUT,
+                         "topology: %s is not this machine; --ranks %d runs the plan's mesh here, `export` writes what launches it there",
+                         topology->name, topology->device_count);
     if (ranks) BASE_TRY(base_parse_int(ranks, "--ranks", 1, INT32_MAX, &count, error));
     if (count == topology->device_count) return BASE_OK;
-    return base_fail(error, BASE_INPUT, "--ranks: %lld, but the plan is for %d devices; leave it out, or give %d", (long long)count, topology->device_count, topology->device_count);
+    return base_fail(error, BASE_INPUT, "--ranks: %lld, but the plan is for %d devices; leave it out, or give %d", (long long)count,
+                     topology->device_count, topology->device_count);
 }
 
 /* ---- the command ---- */
 
-static enum base_status run_run(struct commands_context *context, const struct base_arguments *arguments, struct base_text *out, struct base_error *error)
+static enum base_status run_run(struct commands_context *context, const struct base_arguments *arguments, struct base_text *out,
+                                struct base_error *error)
 {
     struct sim_plan_text text;
     struct sim_plan plan;

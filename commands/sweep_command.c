@@ -35,7 +35,9 @@ static enum base_status find_columns(struct sweep *s, struct base_error *error)
     for (int k = 0; k < SIM_KEY_COUNT; k++) s->key_columns[k] = base_csv_column(&s->csv, sim_key_names[k]);
     for (int i = 0; i < BASE_COUNT(required); i++)
         if (s->key_columns[required[i]] < 0)
-            return base_fail(error, BASE_INPUT, "%s: line 1: the column %s is missing; a sweep needs model, topology, batch_size and targets_length", s->csv.path, sim_key_names[required[i]]);
+            return base_fail(error, BASE_INPUT,
+                             "%s: line 1: the column %s is missing; a sweep needs model, topology, batch_size and targets_length",
+                             s->csv.path, sim_key_names[required[i]]);
     s->id = base_csv_column(&s->csv, "id");
     for (int m = 0; m < MEASURED_COUNT; m++) s->measured[m] = base_csv_column(&s->csv, measured[m].column);
     for (int c = 0; c < s->csv.column_count && c < BASE_COUNT(s->copied); c++) {
@@ -64,7 +66,8 @@ static double read_measured(struct sweep *s, enum measured which)
     struct base_error why;
     if (!*cell || !strcasecmp(cell, "nan") || s->csv.field_count != s->csv.column_count) return NAN;
     enum base_status status = base_parse_double(cell, measured[which].column, 0, measured[which].high, &value, &why);
-    if (status == BASE_OK && which == OUT_OF_MEMORY && value > 0 && value < 1) status = base_fail(&why, BASE_INPUT, "%s: %.60s is neither 0 nor 1", measured[which].column, cell);
+    if (status == BASE_OK && which == OUT_OF_MEMORY && value > 0 && value < 1)
+        status = base_fail(&why, BASE_INPUT, "%s: %.60s is neither 0 nor 1", measured[which].column, cell);
     if (status != BASE_OK) reports_accuracy_unread(&s->accuracy, s->csv.line_number, why.text);
     return status != BASE_OK || (value <= 0 && which != OUT_OF_MEMORY) ? (double)NAN : value;
 }
@@ -123,7 +126,8 @@ static void sweep_row(struct sweep *s, struct base_text *line)
     for (int k = 0; k < SIM_KEY_COUNT; k++) text.values[k] = base_csv_field(&s->csv, s->key_columns[k]);
     enum base_status status = BASE_OK;
     if (s->csv.field_count != s->csv.column_count)
-        status = base_fail(&why, BASE_INPUT, "line %lld has %d fields; the header has %d", (long long)s->csv.line_number, s->csv.field_count, s->csv.column_count);
+        status = base_fail(&why, BASE_INPUT, "line %lld has %d fields; the header has %d", (long long)s->csv.line_number,
+                           s->csv.field_count, s->csv.column_count);
     if (status == BASE_OK) status = sim_plan_check(s->context->cache, &s->row_arena, &text, MODEL_STEP_TRAIN, false, &plan, &why);
     if (status == BASE_OK) status = sim_predict(s->context->cache, &plan, &prediction, NULL, &why);
     put_row(s, &prediction, status == BASE_OK, why.text, line);
@@ -149,7 +153,8 @@ static enum base_status sweep_rows(struct sweep *s, struct base_error *error)
     return BASE_OK;
 }
 
-static enum base_status run_sweep(struct commands_context *context, const struct base_arguments *arguments, struct base_text *out, struct base_error *error)
+static enum base_status run_sweep(struct commands_context *context, const struct base_arguments *arguments, struct base_text *out,
+                                  struct base_error *error)
 {
     if (!arguments->positional_count) return base_fail(error, BASE_USAGE, "sweep needs a table: meshwright sweep TABLE.csv --out RESULT.csv");
     struct sweep *s = base_new(context->arena, struct sweep, 1);

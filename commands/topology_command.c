@@ -58,8 +58,10 @@ static const char *wrap_reason(struct base_arena *arena, const struct topo_topol
         if (topology->kind == TOPO_TPU && topology->wrap[i] != (multiple || (chip->wrap_exact && topology->bounds[i] == chip->wrap_exact)))
             return "as given; the generation's own rule differs";
     if (chip->wrap_multiple)
-        return base_print(arena, "%s slices close in every dimension when every dimension is a multiple of %d, and in none otherwise", chip->full_name, chip->wrap_multiple);
-    if (chip->wrap_exact) return base_print(arena, "a dimension of %s closes where it spans the pod's whole %d chips", chip->full_name, chip->wrap_exact);
+        return base_print(arena, "%s slices close in every dimension when every dimension is a multiple of %d, and in none otherwise",
+                          chip->full_name, chip->wrap_multiple);
+    if (chip->wrap_exact)
+        return base_print(arena, "a dimension of %s closes where it spans the pod's whole %d chips", chip->full_name, chip->wrap_exact);
     if (chip->torus_rank && topology->kind == TOPO_LOCAL) return "an emulated torus closes every dimension longer than 2";
     return "no dimension is known to close";
 }
@@ -79,10 +81,14 @@ static const char *core_reason(struct base_arena *arena, const struct topo_topol
     int cores = chip->cores_per_chip, devices = chip->jax_devices_per_chip;
     if (cores == 1) return "a chip has one core, which is one JAX device: the last number of a submesh is 1";
     if (devices == 1)
-        return base_print(arena, "the %d cores of a chip are one JAX device (megacore): the last number of a submesh is 1, and T5X refuses %d because %d does not divide 1",
+        return base_print(arena,
+                          "the %d cores of a chip are one JAX device (megacore): the last number of a submesh is 1, and T5X refuses %d "
+                          "because %d does not divide 1",
                           cores, cores, cores);
-    return base_print(arena, "each of the %d cores of a chip is a JAX device of its own: the last number of a submesh is 1 or %d%s", devices, devices,
-                      table_takes_cores_first(arena, topology) ? ", and T5X's table takes both cores before a second chip: 2 partitions are (1, 1, 1, 2)" : "");
+    return base_print(
+        arena, "each of the %d cores of a chip is a JAX device of its own: the last number of a submesh is 1 or %d%s", devices, devices,
+        table_takes_cores_first(arena, topology) ? ", and T5X's table takes both cores before a second chip: 2 partitions are (1, 1, 1, 2)"
+                                                 : "");
 }
 
 static const int partition_counts[] = {1, 2, 4, 8, 16};
@@ -201,8 +207,10 @@ static void text_shape(const struct facts *facts, struct base_text *out)
     if (topology->slice_count > 1) base_putf(out, "%d slices of ", topology->slice_count);
     commands_join_numbers(out, topology->bounds, chip->torus_rank, "x");
     base_putf(out, " chips\n  counts    %d chips = %d cores = %d JAX devices\n", facts->chip_count, facts->core_count, topology->device_count);
-    if (facts->slice) base_putf(out, "  type      %s: the number counts %s%s\n", facts->slice->accelerator_type,
-                                chip->cores_per_chip == 1 ? "chips, which have one core" : "cores", facts->slice->twistable ? "; also sold as a twisted torus, which is not modelled" : "");
+    if (facts->slice)
+        base_putf(out, "  type      %s: the number counts %s%s\n", facts->slice->accelerator_type,
+                  chip->cores_per_chip == 1 ? "chips, which have one core" : "cores",
+                  facts->slice->twistable ? "; also sold as a twisted torus, which is not modelled" : "");
     base_putf(out, "  cores     %s\n", core_reason(out->arena, topology));
     base_putf(out, "  hosts     %d of ", facts->host_count);
     commands_join_numbers(out, topology->host, 3, "x");
@@ -219,7 +227,8 @@ static void text_links(const struct facts *facts, struct base_text *out)
         for (int i = 0; i < chip->torus_rank; i++)
             if (topology->wrap[i]) base_putf(out, "%s%c", any ? ", " : "", "xyz"[i]), any = true;
         base_putf(out, "%s: %s\n", any ? "" : "none", wrap_reason(out->arena, topology));
-        base_putf(out, "  links     %lld between chips, up to %d a chip", (long long)facts->link_count, chip->link_count ? chip->link_count : 2 * chip->torus_rank);
+        base_putf(out, "  links     %lld between chips, up to %d a chip", (long long)facts->link_count,
+                  chip->link_count ? chip->link_count : 2 * chip->torus_rank);
     } else if (chip->link_count) {
         base_putf(out, "  links     %d a GPU, %d devices in a domain", chip->link_count, chip->domain_size);
     } else {
@@ -312,7 +321,8 @@ static enum base_status draw_topology(const struct commands_context *context, co
     return BASE_OK;
 }
 
-static enum base_status topology_run(struct commands_context *context, const struct base_arguments *arguments, struct base_text *out, struct base_error *error)
+static enum base_status topology_run(struct commands_context *context, const struct base_arguments *arguments, struct base_text *out,
+                                     struct base_error *error)
 {
     struct topo_topology topology;
     enum plots_format format;

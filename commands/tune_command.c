@@ -14,7 +14,8 @@ enum { MOST_VALUES = 4096, MOST_TOP = 1000, MOST_RULE_PREDICTIONS = 1500 };
 /* ---- the space that is asked for ---- */
 
 /* Cuts a list at its separator, but not inside JSON. */
-static enum base_status split(struct base_arena *arena, const char *option, const char *text, char separator, struct tuner_values *out, struct base_error *error)
+static enum base_status split(struct base_arena *arena, const char *option, const char *text, char separator, struct tuner_values *out,
+                              struct base_error *error)
 {
     *out = (struct tuner_values){base_new(arena, const char *, MOST_VALUES), 0};
     for (const char *at = text;;) {
@@ -40,7 +41,8 @@ static enum base_status read_dimension(struct base_arena *arena, enum tuner_dime
     const char *text = values[key];
     if (!text) return BASE_OK;
     if (d == TUNER_SUBMESH && partitions && values[SIM_SUBMESH])
-        return base_fail(error, BASE_INPUT, "model_parallel_submesh and num_partitions contradict each other as limits of a search; one of them would do");
+        return base_fail(error, BASE_INPUT,
+                         "model_parallel_submesh and num_partitions contradict each other as limits of a search; one of them would do");
     if (d == TUNER_BATCH && !strcmp(text, "auto")) {
         request->batch_auto = true;
         values[key] = NULL;
@@ -51,7 +53,8 @@ static enum base_status read_dimension(struct base_arena *arena, enum tuner_dime
     return BASE_OK;
 }
 
-static enum base_status read_request(struct commands_context *context, const struct base_arguments *arguments, struct tuner_request *request, struct base_error *error)
+static enum base_status read_request(struct commands_context *context, const struct base_arguments *arguments,
+                                     struct tuner_request *request, struct base_error *error)
 {
     memset(request, 0, sizeof *request);
     BASE_TRY(commands_plan_text(context, arguments, DEFAULT_LENGTHS, &request->plan, error));
@@ -63,17 +66,21 @@ static enum base_status read_request(struct commands_context *context, const str
     int which;
     if (search) BASE_TRY(base_parse_word(search, "--search", searches, BASE_COUNT(searches), &which, error));
     request->search_rules = search != NULL;
-    if (search && base_argument(arguments, "--no-bounds")) return base_fail(error, BASE_INPUT, "--no-bounds: the rule sets of --search rules are too many to be predicted one by one");
-    if (search && base_argument(arguments, "--enumerate")) return base_fail(error, BASE_INPUT, "--enumerate: the rule sets of --search rules are too many for a table");
+    if (search && base_argument(arguments, "--no-bounds"))
+        return base_fail(error, BASE_INPUT, "--no-bounds: the rule sets of --search rules are too many to be predicted one by one");
+    if (search && base_argument(arguments, "--enumerate"))
+        return base_fail(error, BASE_INPUT, "--enumerate: the rule sets of --search rules are too many for a table");
     request->beyond_t5x = base_argument(arguments, "--beyond-t5x") != NULL;
     return BASE_OK;
 }
 
 /* ---- how it is searched ---- */
 
-static enum base_status read_options(struct commands_context *context, const struct base_arguments *arguments, struct tuner_options *options, struct base_error *error)
+static enum base_status read_options(struct commands_context *context, const struct base_arguments *arguments,
+                                     struct tuner_options *options, struct base_error *error)
 {
-    const char *top = base_argument(arguments, "--top"), *objective = base_argument(arguments, "--objective"), *limit = base_argument(arguments, "--time-limit");
+    const char *top = base_argument(arguments, "--top"), *objective = base_argument(arguments, "--objective"),
+               *limit = base_argument(arguments, "--time-limit");
     const char *names[TUNER_OBJECTIVE_COUNT];
     int64_t number = 5;
     int which = TUNER_TOKENS_PER_S;
@@ -82,7 +89,8 @@ static enum base_status read_options(struct commands_context *context, const str
     if (top) BASE_TRY(base_parse_int(top, "--top", 1, MOST_TOP, &number, error));
     if (objective) BASE_TRY(base_parse_word(objective, "--objective", names, BASE_COUNT(names), &which, error));
     if (limit) BASE_TRY(base_parse_double(limit, "--time-limit", 0, 1e9, &options->time_limit_s, error));
-    if (limit && !(options->time_limit_s > 0)) return base_fail(error, BASE_INPUT, "--time-limit: 0 seconds find nothing; a number above 0 would do, or no limit");
+    if (limit && !(options->time_limit_s > 0))
+        return base_fail(error, BASE_INPUT, "--time-limit: 0 seconds find nothing; a number above 0 would do, or no limit");
     if (base_argument(arguments, "--search") && !limit) options->prediction_limit = MOST_RULE_PREDICTIONS;
     options->top = (int)number;
     options->objective = (enum tuner_objective)which;
@@ -98,7 +106,8 @@ static void put_to_file(void *where, const char *bytes, size_t length)
     fwrite(bytes, 1, length, where);
 }
 
-static enum base_status enumerate(struct commands_context *context, const struct tuner_space *space, const char *path, struct base_text *out, struct base_error *error)
+static enum base_status enumerate(struct commands_context *context, const struct tuner_space *space, const char *path,
+                                  struct base_text *out, struct base_error *error)
 {
     struct base_output output;
     BASE_TRY(base_output_open(&output, path, error));
@@ -120,18 +129,21 @@ static enum base_status enumerate(struct commands_context *context, const struct
 /* ---- the answer ---- */
 
 /* The ranked plans once more, with what only a report needs. */
-static enum base_status detail_plans(struct commands_context *context, const struct tuner_space *space, const struct tuner_result *result, struct reports_prediction *plans, struct base_error *error)
+static enum base_status detail_plans(struct commands_context *context, const struct tuner_space *space, const struct tuner_result *result,
+                                     struct reports_prediction *plans, struct base_error *error)
 {
     for (int i = 0; i < result->plan_count; i++) {
         struct sim_detail detail = {.collectives = base_new(context->arena, struct sim_collective_row, SIM_MOST_COLLECTIVES)};
         struct sim_prediction *prediction = base_new(context->arena, struct sim_prediction, 1);
         BASE_TRY(tuner_predict(space, result->plans[i].plan, prediction, &detail, error));
-        plans[i] = (struct reports_prediction){.prediction = prediction, .collectives = detail.collectives, .collective_count = detail.collective_count};
+        plans[i] = (struct reports_prediction){
+            .prediction = prediction, .collectives = detail.collectives, .collective_count = detail.collective_count};
     }
     return BASE_OK;
 }
 
-static enum base_status fit(struct commands_context *context, struct tuner_space *space, const struct tuner_options *options, struct base_text *out, struct base_error *error)
+static enum base_status fit(struct commands_context *context, struct tuner_space *space, const struct tuner_options *options,
+                            struct base_text *out, struct base_error *error)
 {
     struct tuner_fit_row *rows = base_new(context->arena, struct tuner_fit_row, space->shape_count);
     struct reports_tuned report = {.arena = context->arena, .space = space, .objective = options->objective};
@@ -144,7 +156,8 @@ static enum base_status fit(struct commands_context *context, struct tuner_space
     return BASE_NO_FIT;
 }
 
-static enum base_status launch(struct commands_context *context, const struct tuner_space *space, const char *format, struct tuner_plan best, struct base_text *out, struct base_error *error)
+static enum base_status launch(struct commands_context *context, const struct tuner_space *space, const char *format,
+                               struct tuner_plan best, struct base_text *out, struct base_error *error)
 {
     struct sim_plan plan;
     struct sim_plan_text text = tuner_plan_text(space, best);
@@ -153,7 +166,8 @@ static enum base_status launch(struct commands_context *context, const struct tu
 }
 
 /* Reasons cost predictions of their own. */
-static enum base_status explain(const struct tuner_space *space, const struct tuner_result *result, struct reports_tuned *report, struct tuner_comparison *why, struct base_error *error)
+static enum base_status explain(const struct tuner_space *space, const struct tuner_result *result, struct reports_tuned *report,
+                                struct tuner_comparison *why, struct base_error *error)
 {
     struct tuner_alternative *alternatives;
     if (!result->plan_count) return BASE_OK;
@@ -165,8 +179,9 @@ static enum base_status explain(const struct tuner_space *space, const struct tu
     return BASE_OK;
 }
 
-static enum base_status answer(struct commands_context *context, const struct base_arguments *arguments, const struct tuner_request *request, struct tuner_space *space,
-                               const struct tuner_options *options, struct base_text *out, struct base_error *error)
+static enum base_status answer(struct commands_context *context, const struct base_arguments *arguments,
+                               const struct tuner_request *request, struct tuner_space *space, const struct tuner_options *options,
+                               struct base_text *out, struct base_error *error)
 {
     struct tuner_result result;
     struct tuner_comparison why;
@@ -191,7 +206,8 @@ static enum base_status answer(struct commands_context *context, const struct ba
     return result.plan_count ? BASE_OK : BASE_NO_FIT;
 }
 
-static enum base_status run_tune(struct commands_context *context, const struct base_arguments *arguments, struct base_text *out, struct base_error *error)
+static enum base_status run_tune(struct commands_context *context, const struct base_arguments *arguments, struct base_text *out,
+                                 struct base_error *error)
 {
     static const char *const formats[] = {"gin", "jax", "slurm"};
     struct tuner_request request;

@@ -38,7 +38,8 @@ static enum base_status read_request(const struct base_json *document, struct ex
 }
 
 /* A plan as text by key, just as the command line has read it. */
-static enum base_status read_plan(struct base_arena *arena, struct sim_cache *cache, const struct base_json *document, bool evaluates, struct sim_plan *out, struct base_error *error)
+static enum base_status read_plan(struct base_arena *arena, struct sim_cache *cache, const struct base_json *document, bool evaluates,
+                                  struct sim_plan *out, struct base_error *error)
 {
     const struct base_json *plan = base_json_get(document, "plan");
     struct sim_plan_text *text = base_new(arena, struct sim_plan_text, 1);
@@ -127,7 +128,8 @@ static void put_result(const struct exec_result *r, struct base_text *out)
     base_json_close(&w, '}');
 }
 
-static enum base_status answer(struct base_arena *arena, struct sim_cache *cache, const struct exec_request *way, const char *text, size_t length, struct base_text *out, struct base_error *error)
+static enum base_status answer(struct base_arena *arena, struct sim_cache *cache, const struct exec_request *way, const char *text,
+                               size_t length, struct base_text *out, struct base_error *error)
 {
     const struct base_json *document;
     struct exec_request request = *way;

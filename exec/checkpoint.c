@@ -31,7 +31,8 @@ static const char *shape_text(struct base_arena *arena, const int64_t *shape, in
 
 /* ---- metadata ---- */
 
-static enum base_status need_member(const struct base_json *document, const char *key, enum base_json_kind kind, const struct base_json **out, struct base_error *error)
+static enum base_status need_member(const struct base_json *document, const char *key, enum base_json_kind kind,
+                                    const struct base_json **out, struct base_error *error)
 {
     *out = base_json_get(document, key);
     if (!*out) return base_fail(error, BASE_INPUT, "%s: is missing", key);
@@ -45,21 +46,26 @@ static enum base_status read_sizes(const struct base_json *document, const char 
     BASE_TRY(need_member(document, key, BASE_JSON_ARRAY, &list, error));
     if (list->count > MODEL_MAX_RANK) return base_fail(error, BASE_INPUT, "%s: has %d dimensions, more than any parameter", key, list->count);
     *rank = 0;
-    for (const struct base_json *size = list->child; size; size = size->next) BASE_TRY(base_json_int(size, key, 1, INT64_C(1) << 40, &sizes[(*rank)++], error));
+    for (const struct base_json *size = list->child; size; size = size->next)
+        BASE_TRY(base_json_int(size, key, 1, INT64_C(1) << 40, &sizes[(*rank)++], error));
     return BASE_OK;
 }
 
 static enum base_status read_layout(const struct base_json *document, struct zarr *out, struct base_error *error)
 {
-    const struct base_json *order = base_json_get(document, "order"), *filters = base_json_get(document, "filters"), *separator = base_json_get(document, "dimension_separator");
+    const struct base_json *order = base_json_get(document, "order"), *filters = base_json_get(document, "filters"),
+                           *separator = base_json_get(document, "dimension_separator");
     const struct base_json *compressor = base_json_get(document, "compressor"), *id = compressor ? base_json_get(compressor, "id") : NULL;
-    if (order && (order->kind != BASE_JSON_STRING || strcmp(order->string, "C") != 0)) return base_fail(error, BASE_INPUT, "order: only \"C\", row-major, is read");
+    if (order && (order->kind != BASE_JSON_STRING || strcmp(order->string, "C") != 0))
+        return base_fail(error, BASE_INPUT, "order: only \"C\", row-major, is read");
     if (filters && filters->kind != BASE_JSON_NULL) return base_fail(error, BASE_INPUT, "filters: none are read");
     out->separator = '.';
     if (separator && separator->kind == BASE_JSON_STRING) out->separator = separator->string[0];
     if (!strchr("./", out->separator) || !out->separator) return base_fail(error, BASE_INPUT, "dimension_separator: \".\" or \"/\" would do");
     out->packed = compressor && compressor->kind != BASE_JSON_NULL;
-    if (out->packed && (!id || id->kind != BASE_JSON_STRING || strcmp(id->string, "gzip") != 0)) return base_fail(error, BASE_INPUT, "compressor: %.40s is not read; gzip or none would do", id && id->string ? id->string : "one without a name");
+    if (out->packed && (!id || id->kind != BASE_JSON_STRING || strcmp(id->string, "gzip") != 0))
+        return base_fail(error, BASE_INPUT, "compressor: %.40s is not read; gzip or none would do",
+                         id && id->string ? id->string : "one without a name");
     return BASE_OK;
 }
 
@@ -77,7 +83,8 @@ static enum base_status read_metadata(struct base_arena *arena, const char *path
     if (status == BASE_OK) status = base_json_int(format, "zarr_format", 2, 2, &version, error);
     if (status == BASE_OK) status = read_sizes(document, "shape", out->shape, &out->rank, error);
     if (status == BASE_OK) status = read_sizes(document, "chunks", out->chunks, &chunk_rank, error);
-    if (status == BASE_OK && chunk_rank != out->rank) status = base_fail(error, BASE_INPUT, "chunks: has %d dimensions, shape %d", chunk_rank, out->rank);
+    if (status == BASE_OK && chunk_rank != out->rank)
+        status = base_fail(error, BASE_INPUT, "chunks: has %d dimensions, shape %d", chunk_rank, out->rank);
     if (status == BASE_OK) status = need_member(document, "dtype", BASE_JSON_STRING, &dtype, error);
     if (status == BASE_OK) status = read_layout(document, out, error);
     if (status != BASE_OK) return base_fail_in(error, "%s", file);
@@ -87,7 +94,8 @@ static enum base_status read_metadata(struct base_arena *arena, const char *path
 
 /* ---- chunks ---- */
 
-static enum base_status read_chunk(struct base_arena *arena, const char *path, const struct zarr *z, const int64_t *index, float *chunk, size_t chunk_bytes, struct base_error *error)
+static enum base_status read_chunk(struct base_arena *arena, const char *path, const struct zarr *z, const int64_t *index, float *chunk,
+                                   size_t chunk_bytes, struct base_error *error)
 {
     struct base_text file = {.arena = arena};
     const char *bytes;
@@ -116,7 +124,8 @@ static bool next_chunk(const struct zarr *z, int64_t *index)
 }
 
 /* Chunks at the end reach beyond the array; that part is padding, which no device holds. */
-static enum base_status read_chunks(struct base_arena *scratch, const struct exec_machine *machine, const char *path, const struct exec_array *array, const struct zarr *z, struct base_error *error)
+static enum base_status read_chunks(struct base_arena *scratch, const struct exec_machine *machine, const char *path,
+                                    const struct exec_array *array, const struct zarr *z, struct base_error *error)
 {
     int64_t index[MODEL_MAX_RANK] = {0};
     size_t chunk_bytes = (size_t)product(z->chunks, z->rank) * sizeof(float);
@@ -135,26 +144,34 @@ static enum base_status read_chunks(struct base_arena *scratch, const struct exe
 
 /* ---- restoring ---- */
 
-static enum base_status check_array(struct base_arena *arena, const char *path, const struct exec_array *array, const struct zarr *z, struct base_error *error)
+static enum base_status check_array(struct base_arena *arena, const char *path, const struct exec_array *array, const struct zarr *z,
+                                    struct base_error *error)
 {
     bool same = z->rank == array->rank && !memcmp(z->shape, array->shape, (size_t)z->rank * sizeof z->shape[0]);
-    if (!same) return base_fail(error, BASE_INPUT, "%s: has shape %s where the plan's model has %s", path, shape_text(arena, z->shape, z->rank), shape_text(arena, array->shape, array->rank));
-    if (strcmp(z->dtype, "<f4") != 0) return base_fail(error, BASE_INPUT, "%s: has dtype %s; <f4, little-endian float32, is expected", path, z->dtype);
+    if (!same)
+        return base_fail(error, BASE_INPUT, "%s: has shape %s where the plan's model has %s", path, shape_text(arena, z->shape, z->rank),
+                         shape_text(arena, array->shape, array->rank));
+    if (strcmp(z->dtype, "<f4") != 0)
+        return base_fail(error, BASE_INPUT, "%s: has dtype %s; <f4, little-endian float32, is expected", path, z->dtype);
     /* A chunk may be larger than the array, but not without bound. */
     int64_t chunk = 1, limit = (int64_t)largest_chunk_bytes / (int64_t)sizeof(float);
     for (int d = 0; d < z->rank; d++) {
-        if (z->chunks[d] > limit / chunk) return base_fail(error, BASE_INPUT, "%s: has chunks of %s, larger than 2 GiB", path, shape_text(arena, z->chunks, z->rank));
+        if (z->chunks[d] > limit / chunk)
+            return base_fail(error, BASE_INPUT, "%s: has chunks of %s, larger than 2 GiB", path, shape_text(arena, z->chunks, z->rank));
         chunk *= z->chunks[d];
     }
     return BASE_OK;
 }
 
-static enum base_status restore_array(struct base_arena *arena, struct base_arena *scratch, const struct exec_machine *machine, const char *directory, const struct exec_array *array, bool apply, struct base_error *error)
+static enum base_status restore_array(struct base_arena *arena, struct base_arena *scratch, const struct exec_machine *machine,
+                                      const char *directory, const struct exec_array *array, bool apply, struct base_error *error)
 {
     struct zarr z;
     base_arena_reset(scratch);
     const char *path = base_print(arena, "%s/%s", directory, array->path);
-    if (!base_directory_exists(path)) return base_fail(error, BASE_INPUT, "%s: is missing; the plan's model has that parameter of shape %s", path, shape_text(scratch, array->shape, array->rank));
+    if (!base_directory_exists(path))
+        return base_fail(error, BASE_INPUT, "%s: is missing; the plan's model has that parameter of shape %s", path,
+                         shape_text(scratch, array->shape, array->rank));
     BASE_TRY(read_metadata(scratch, path, &z, error));
     BASE_TRY(check_array(scratch, path, array, &z, error));
     return apply ? read_chunks(scratch, machine, path, array, &z, error) : BASE_OK;
@@ -169,7 +186,8 @@ static enum base_status read_step(struct base_arena *arena, const char *director
     *step = 0;
     if (!base_directory_exists(path)) return BASE_OK;
     BASE_TRY(read_metadata(arena, path, &z, error));
-    if (z.rank != 0 || strcmp(z.dtype, "<i4") != 0) return base_fail(error, BASE_INPUT, "%s: has %d dimensions and dtype %s; a single <i4 is expected", path, z.rank, z.dtype);
+    if (z.rank != 0 || strcmp(z.dtype, "<i4") != 0)
+        return base_fail(error, BASE_INPUT, "%s: has %d dimensions and dtype %s; a single <i4 is expected", path, z.rank, z.dtype);
     BASE_TRY(read_chunk(arena, path, &z, NULL, &raw, sizeof raw, error));
     memcpy(&value, &raw, sizeof value);
     if (value < 0) return base_fail(error, BASE_INPUT, "%s: the step is %d", path, (int)value);
@@ -201,11 +219,20 @@ enum base_status exec_checkpoint_restore(struct base_arena *arena, struct exec_m
 
 /* ---- saving ---- */
 
-struct saving { struct base_arena *arena; const struct exec_machine *machine; const struct exec_array *arrays; int array_count; const char *directory; int64_t step; struct base_error *error; };
+struct saving {
+    struct base_arena *arena;
+    const struct exec_machine *machine;
+    const struct exec_array *arrays;
+    int array_count;
+    const char *directory;
+    int64_t step;
+    struct base_error *error;
+};
 
 static const char *const step_name = "state.step";
 
-static enum base_status write_metadata(const struct saving *s, const char *name, const char *dtype, const int64_t *shape, const int64_t *chunks, int rank)
+static enum base_status write_metadata(const struct saving *s, const char *name, const char *dtype, const int64_t *shape,
+                                       const int64_t *chunks, int rank)
 {
     struct base_text metadata = {.arena = s->arena};
     const char *path = base_print(s->arena, "%s/%s", s->directory, name);
@@ -215,7 +242,8 @@ static enum base_status write_metadata(const struct saving *s, const char *name,
     return base_write_file(base_print(s->arena, "%s/.zarray", path), metadata.data, metadata.length, s->error);
 }
 
-static enum base_status write_chunk(const struct saving *s, struct base_arena *scratch, const char *name, const int64_t *index, int rank, const void *elements, size_t bytes)
+static enum base_status write_chunk(const struct saving *s, struct base_arena *scratch, const char *name, const int64_t *index, int rank,
+                                    const void *elements, size_t bytes)
 {
     struct base_text path = {.arena = scratch};
     const char *packed;
@@ -267,7 +295,8 @@ static enum base_status write_parts(const struct saving *s)
     enum base_status status = BASE_OK;
     for (int i = 0; i < s->array_count; i++)
         for (int device = s->machine->first_device; device < s->machine->end_device && status == BASE_OK; device++)
-            if (exec_is_first_of(s->machine, device, exec_array_axes(s->machine, &s->arrays[i]))) status = write_part(s, &scratch, &s->arrays[i], device);
+            if (exec_is_first_of(s->machine, device, exec_array_axes(s->machine, &s->arrays[i])))
+                status = write_part(s, &scratch, &s->arrays[i], device);
     base_arena_free(&scratch);
     return status;
 }

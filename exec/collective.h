@@ -15,7 +15,10 @@ struct exec_collective {
 };
 
 /* A box that source and destination have in common, and where it lies in both: strides in elements. */
-struct exec_box { int rank; int64_t size[MODEL_MAX_RANK], from_stride[MODEL_MAX_RANK], to_stride[MODEL_MAX_RANK], from_offset_bytes, to_offset_bytes; };
+struct exec_box {
+    int rank;
+    int64_t size[MODEL_MAX_RANK], from_stride[MODEL_MAX_RANK], to_stride[MODEL_MAX_RANK], from_offset_bytes, to_offset_bytes;
+};
 /* What device `target` is to have of what device `source` holds; false: nothing. */
 bool exec_intersect(const struct exec_collective *c, int source, int target, struct exec_box *box);
 /* The devices that differ from this one in these axes only, in the order of the mesh. Returns how many. */

@@ -31,7 +31,8 @@ bool exec_intersect(const struct exec_collective *c, int source, int target, str
     box->rank = c->tensor->rank;
     for (int d = box->rank - 1; d >= 0; d--) {
         struct exec_range from = range_of(c, c->from, source, d), to = range_of(c, c->to, target, d);
-        int64_t start = from.start > to.start ? from.start : to.start, from_end = from.start + from.valid, to_end = to.start + to.valid, end = from_end < to_end ? from_end : to_end;
+        int64_t start = from.start > to.start ? from.start : to.start, from_end = from.start + from.valid, to_end = to.start + to.valid,
+                end = from_end < to_end ? from_end : to_end;
         if (end <= start) return false;
         box->size[d] = end - start;
         box->from_stride[d] = from_stride;
@@ -206,7 +207,8 @@ static int64_t common_elements(const struct exec_collective *c, int source, int 
     *wanted = 1;
     for (int d = 0; d < c->tensor->rank; d++) {
         struct exec_range from = range_of(c, c->from, source, d), to = range_of(c, c->to, target, d);
-        int64_t start = from.start > to.start ? from.start : to.start, from_end = from.start + from.valid, to_end = to.start + to.valid, end = from_end < to_end ? from_end : to_end;
+        int64_t start = from.start > to.start ? from.start : to.start, from_end = from.start + from.valid, to_end = to.start + to.valid,
+                end = from_end < to_end ? from_end : to_end;
         common *= end > start ? end - start : 0;
         *wanted *= to.valid;
     }

@@ -56,7 +56,8 @@ static struct wait begin_wait(const struct comm *comm, int peer)
 static void blame(struct comm *comm, int peer, const char *what, int64_t pulses)
 {
     char text[160];
-    snprintf(text, sizeof text, "rank %d hangs: %s for %lld s while rank %d waits for it", peer, what, (long long)(pulses / PULSES_A_SECOND), comm->rank);
+    snprintf(text, sizeof text, "rank %d hangs: %s for %lld s while rank %d waits for it", peer, what,
+             (long long)(pulses / PULSES_A_SECOND), comm->rank);
     comm->say(text);
     exec_comm_abort(BASE_RUN);
 }

@@ -23,10 +23,14 @@ struct contraction {
     int64_t strides[CLASS_COUNT][OPERANDS];
 };
 
-static enum class class_of(const struct contraction *c, char letter)
-{
-    bool left = strchr(c->views[LEFT].letters, letter), right = strchr(c->views[RIGHT].letters, letter), result = strchr(c->views[RESULT].letters, letter);
-    return !result ? DEPTH : left && right ? BATCH : left ? ROW : COLUMN;
+static enum class class_of(const struct contraction *c, char letter) {
+    bool left = strchr(c->views[LEFT].letters, letter),
+    right = strchr(c->views[RIGHT].letters, letter),
+    result = strchr(c->views[RESULT].letters, letter);
+    return !result         ? DEPTH
+           : left && right ? BATCH
+           : left          ? ROW
+                           : COLUMN;
 }
 
 static struct loop loop_over(const struct contraction *c, const struct exec_space *space, char letter, enum class class)
@@ -120,7 +124,8 @@ static void plan_contraction(const struct exec_machine *machine, const struct si
 
 static struct exec_matrix matrix(const struct contraction *c, int operand, enum class rows, enum class columns, const int64_t *offsets)
 {
-    int64_t row_stride = c->extents[rows] > 1 ? c->strides[rows][operand] : 0, column_stride = c->extents[columns] > 1 ? c->strides[columns][operand] : 0;
+    int64_t row_stride = c->extents[rows] > 1 ? c->strides[rows][operand] : 0,
+            column_stride = c->extents[columns] > 1 ? c->strides[columns][operand] : 0;
     if (c->extents[columns] <= 1) column_stride = row_stride == 1 && c->extents[rows] > 1 ? c->extents[rows] : 1;
     if (c->extents[rows] <= 1) row_stride = column_stride == 1 ? c->extents[columns] : 1;
     return (struct exec_matrix){(float *)(void *)c->views[operand].at + offsets[operand], row_stride, column_stride};
@@ -148,7 +153,8 @@ static bool is_empty(const struct contraction *c, int first, int last)
 
 static void multiply(const struct contraction *c, const int64_t *offsets, int64_t depth, bool add)
 {
-    exec_gemm(c->extents[ROW], c->extents[COLUMN], depth, matrix(c, LEFT, ROW, DEPTH, offsets), matrix(c, RIGHT, DEPTH, COLUMN, offsets), matrix(c, RESULT, ROW, COLUMN, offsets), add);
+    exec_gemm(c->extents[ROW], c->extents[COLUMN], depth, matrix(c, LEFT, ROW, DEPTH, offsets), matrix(c, RIGHT, DEPTH, COLUMN, offsets),
+              matrix(c, RESULT, ROW, COLUMN, offsets), add);
 }
 
 static void contract_wide(const struct contraction *c)
@@ -176,25 +182,31 @@ static char *element(const struct contraction *c, int operand, int64_t offset)
 }
 
 /* rows x columns of an operand into a dense tile. */
-static void load_tile(const struct contraction *c, int operand, int64_t offset, int64_t rows, int64_t row_stride, int64_t columns, int64_t column_stride, float *to)
+static void load_tile(const struct contraction *c, int operand, int64_t offset, int64_t rows, int64_t row_stride, int64_t columns,
+                      int64_t column_stride, float *to)
 {
-    for (int64_t i = 0; i < rows; i++) exec_load(c->views[operand].dtype, element(c, operand, offset + i * row_stride), column_stride, to + i * columns, columns);
+    for (int64_t i = 0; i < rows; i++)
+        exec_load(c->views[operand].dtype, element(c, operand, offset + i * row_stride), column_stride, to + i * columns, columns);
 }
 
 static void store_tile(const struct contraction *c, int64_t offset, const struct tile *t, const float *from)
 {
     int64_t row_stride = c->strides[ROW][RESULT], column_stride = c->strides[COLUMN][RESULT];
     for (int64_t i = 0; i < t->rows; i++)
-        exec_store(c->views[RESULT].dtype, from + i * t->columns, element(c, RESULT, offset + (t->row + i) * row_stride + t->column * column_stride), column_stride, t->columns);
+        exec_store(c->views[RESULT].dtype, from + i * t->columns,
+                   element(c, RESULT, offset + (t->row + i) * row_stride + t->column * column_stride), column_stride, t->columns);
 }
 
 static void multiply_tile(const struct contraction *c, const int64_t *offsets, const struct tile *t, const struct tiles *tiles, bool add)
 {
     for (int64_t depth = 0; depth < c->extents[DEPTH]; depth += SIM_TILE_DEPTH) {
         int64_t size = c->extents[DEPTH] - depth < SIM_TILE_DEPTH ? c->extents[DEPTH] - depth : SIM_TILE_DEPTH;
-        load_tile(c, LEFT, offsets[LEFT] + t->row * c->strides[ROW][LEFT] + depth * c->strides[DEPTH][LEFT], t->rows, c->strides[ROW][LEFT], size, c->strides[DEPTH][LEFT], tiles->left);
-        load_tile(c, RIGHT, offsets[RIGHT] + depth * c->strides[DEPTH][RIGHT] + t->column * c->strides[COLUMN][RIGHT], size, c->strides[DEPTH][RIGHT], t->columns, c->strides[COLUMN][RIGHT], tiles->right);
-        exec_gemm(t->rows, t->columns, size, (struct exec_matrix){tiles->left, size, 1}, (struct exec_matrix){tiles->right, t->columns, 1}, (struct exec_matrix){tiles->result, t->columns, 1}, add || depth > 0);
+        load_tile(c, LEFT, offsets[LEFT] + t->row * c->strides[ROW][LEFT] + depth * c->strides[DEPTH][LEFT], t->rows, c->strides[ROW][LEFT],
+                  size, c->strides[DEPTH][LEFT], tiles->left);
+        load_tile(c, RIGHT, offsets[RIGHT] + depth * c->strides[DEPTH][RIGHT] + t->column * c->strides[COLUMN][RIGHT], size,
+                  c->strides[DEPTH][RIGHT], t->columns, c->strides[COLUMN][RIGHT], tiles->right);
+        exec_gemm(t->rows, t->columns, size, (struct exec_matrix){tiles->left, size, 1}, (struct exec_matrix){tiles->right, t->columns, 1},
+                  (struct exec_matrix){tiles->result, t->columns, 1}, add || depth > 0);
     }
 }
 

@@ -59,7 +59,8 @@ static struct spans spans_of(int64_t length)
 static bool segment_fits(const struct sim_plan *plan, int64_t length)
 {
     struct spans s = spans_of(length);
-    return length - s.noise_count + s.span_count + 1 <= plan->inputs_length && s.noise_count + s.span_count + 1 <= plan->targets_length && s.span_count <= MOST_SENTINELS;
+    return length - s.noise_count + s.span_count + 1 <= plan->inputs_length && s.noise_count + s.span_count + 1 <= plan->targets_length &&
+           s.span_count <= MOST_SENTINELS;
 }
 
 static enum base_status find_segment_length(const struct sim_plan *plan, int64_t *out, struct base_error *error)
@@ -67,7 +68,9 @@ static enum base_status find_segment_length(const struct sim_plan *plan, int64_t
     int64_t length = plan->inputs_length + plan->targets_length;
     if (!plan->config->encoder) return *out = plan->targets_length, BASE_OK;
     while (length >= 2 && !segment_fits(plan, length)) length--;
-    if (length < 2) return base_fail(error, BASE_INPUT, "task_feature_lengths: %lld and %lld are too short for span corruption; 4 and 4 would do", (long long)plan->inputs_length, (long long)plan->targets_length);
+    if (length < 2)
+        return base_fail(error, BASE_INPUT, "task_feature_lengths: %lld and %lld are too short for span corruption; 4 and 4 would do",
+                         (long long)plan->inputs_length, (long long)plan->targets_length);
     *out = length;
     return BASE_OK;
 }
@@ -77,7 +80,9 @@ enum base_status exec_corpus_open(struct base_arena *arena, const struct sim_pla
     struct exec_corpus corpus = {.plan = plan, .in_order = in_order};
     size_t length;
     if (plan->config->vocab_size < BYTE_VOCABULARY)
-        return base_fail(error, BASE_INPUT, "model: has a vocabulary of %lld; a text needs %d, the bytes and three special tokens, or batches in a .jsonl", (long long)plan->config->vocab_size, BYTE_VOCABULARY);
+        return base_fail(error, BASE_INPUT,
+                         "model: has a vocabulary of %lld; a text needs %d, the bytes and three special tokens, or batches in a .jsonl",
+                         (long long)plan->config->vocab_size, BYTE_VOCABULARY);
     BASE_TRY(find_segment_length(plan, &corpus.segment_length, error));
     BASE_TRY(base_read_file(arena, path, largest_text_bytes, &corpus.text, &length, error));
     if (!length) return base_fail(error, BASE_INPUT, "%s: is empty; a text is needed", path);
@@ -95,7 +100,8 @@ static int32_t token_of(const char *at)
 
 static int64_t read_segment(const struct exec_corpus *corpus, int64_t segment, int32_t *tokens)
 {
-    int64_t start = segment * corpus->segment_length, end = start + corpus->segment_length < corpus->length ? start + corpus->segment_length : corpus->length;
+    int64_t start = segment * corpus->segment_length,
+            end = start + corpus->segment_length < corpus->length ? start + corpus->segment_length : corpus->length;
     for (int64_t i = start; i < end; i++) tokens[i - start] = token_of(corpus->text + i);
     return end - start;
 }

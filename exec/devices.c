@@ -14,10 +14,13 @@ static enum base_status check_size(const struct exec_machine *m, const struct si
 {
     int64_t bytes = m->map.arena_bytes, capacity_bytes = (int64_t)plan->placement->profile.constants[SIM_CAPACITY_BYTES];
     char need[BASE_HUMANE], have[BASE_HUMANE];
-    if (m->device_count > EXEC_MOST_DEVICES) return base_fail(error, BASE_INPUT, "topology: %d devices in one process are too many; at most %d run", m->device_count, EXEC_MOST_DEVICES);
+    if (m->device_count > EXEC_MOST_DEVICES)
+        return base_fail(error, BASE_INPUT, "topology: %d devices in one process are too many; at most %d run", m->device_count,
+                         EXEC_MOST_DEVICES);
     if (bytes <= capacity_bytes) return BASE_OK;
-    return base_fail(error, BASE_NO_FIT, "the plan does not fit: %s on each device, which has %s; `meshwright predict` says what would make it fit", base_format_bytes(need, (double)bytes),
-                     base_format_bytes(have, (double)capacity_bytes));
+    return base_fail(error, BASE_NO_FIT,
+                     "the plan does not fit: %s on each device, which has %s; `meshwright predict` says what would make it fit",
+                     base_format_bytes(need, (double)bytes), base_format_bytes(have, (double)capacity_bytes));
 }
 
 enum base_status exec_machine_begin(struct base_arena *arena, const struct sim_executable *program, const struct sim_plan *plan, struct exec_machine *out, struct base_error *error)
@@ -30,7 +33,8 @@ enum base_status exec_machine_begin(struct base_arena *arena, const struct sim_e
     m->first_device = m->transport ? m->transport->rank : 0;
     m->end_device = m->transport ? m->transport->rank + 1 : m->device_count;
     if (m->transport && m->transport->rank_count != m->device_count)
-        return base_fail(error, BASE_INPUT, "topology: has %d devices, but there are %d ranks; as many of one as of the other would do", m->device_count, m->transport->rank_count);
+        return base_fail(error, BASE_INPUT, "topology: has %d devices, but there are %d ranks; as many of one as of the other would do",
+                         m->device_count, m->transport->rank_count);
     BASE_TRY(check_size(m, plan, error));
     BASE_TRY(exec_check_program(m));
     m->op_s = base_new(arena, double, m->s->op_count + 1);
@@ -100,10 +104,12 @@ void exec_feed(struct exec_machine *m, const struct exec_batch *batch)
         const struct model_tensor *tensor = &m->s->program->tensors[value->tensor];
         int64_t length = m->sizes[tensor->dims[1]];
         for (int device = m->first_device; device < m->end_device; device++) {
-            struct exec_range rows = exec_range_of(m, device, m->sizes[tensor->dims[0]], value->spec[0]), columns = exec_range_of(m, device, length, value->spec[1]);
+            struct exec_range rows = exec_range_of(m, device, m->sizes[tensor->dims[0]], value->spec[0]),
+                              columns = exec_range_of(m, device, length, value->spec[1]);
             int32_t *to = (int32_t *)(void *)exec_address(m, v, device);
             for (int64_t r = 0; r < rows.valid; r++)
-                memcpy(to + r * columns.extent, batch->tokens[feature] + (rows.start + r) * length + columns.start, (size_t)columns.valid * sizeof *to);
+                memcpy(to + r * columns.extent, batch->tokens[feature] + (rows.start + r) * length + columns.start,
+                       (size_t)columns.valid * sizeof *to);
         }
     }
 }

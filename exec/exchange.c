@@ -274,7 +274,8 @@ static struct part whole(const struct exec_collective *c)
 {
     int own = c->machine->first_device;
     struct part p = {.rank = 1, .stride = {1}, .elements = 1, .dtype = c->from->dtype, .bytes = model_dtype_bytes(c->from->dtype), .maximum = c->takes_maximum};
-    for (int d = 0; d < c->tensor->rank; d++) p.elements *= exec_range_of(c->machine, own, c->machine->sizes[c->tensor->dims[d]], c->from->spec[d]).extent;
+    for (int d = 0; d < c->tensor->rank; d++)
+        p.elements *= exec_range_of(c->machine, own, c->machine->sizes[c->tensor->dims[d]], c->from->spec[d]).extent;
     p.size[0] = p.run = p.elements;
     p.at = exec_address(c->machine, c->op->outputs[0], own);
     const char *from = exec_address(c->machine, c->op->inputs[0], own);

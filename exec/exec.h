@@ -79,6 +79,7 @@ struct exec_data { const struct sim_plan *plan; struct exec_batch *batches; stru
  * tokens than those of training. */
 enum base_status exec_data_open(struct base_arena *arena, const struct sim_plan *plan, const char *path, int64_t count, bool held_out, struct exec_data *out, struct base_error *error);
 /* The batch of a step: what depends on nothing but the data, the plan's seed and the step. Of a text only these rows are made. */
-void exec_data_batch(struct base_arena *arena, const struct exec_data *data, int64_t step, int64_t first_row, int64_t end_row, struct exec_batch *out);
+void exec_data_batch(struct base_arena *arena, const struct exec_data *data, int64_t step, int64_t first_row, int64_t end_row,
+                     struct exec_batch *out);
 
 #endif

@@ -44,6 +44,6 @@ void exec_gemm(int64_t rows, int64_t columns, int64_t depth, struct exec_matrix 
     }
     if (columns == 1) c.column_stride = 1;
     CBLAS_TRANSPOSE ta = is_transposed(&a) ? CblasTrans : CblasNoTrans, tb = is_transposed(&b) ? CblasTrans : CblasNoTrans;
-    cblas_sgemm(CblasRowMajor, ta, tb, (blasint)rows, (blasint)columns, (blasint)depth, 1.0f, a.at, leading(&a, rows, depth), b.at, leading(&b, depth, columns),
-                add ? 1.0f : 0.0f, c.at, leading(&c, rows, columns));
+    cblas_sgemm(CblasRowMajor, ta, tb, (blasint)rows, (blasint)columns, (blasint)depth, 1.0f, a.at, leading(&a, rows, depth), b.at,
+                leading(&b, depth, columns), add ? 1.0f : 0.0f, c.at, leading(&c, rows, columns));
 }

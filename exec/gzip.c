@@ -30,7 +30,9 @@ enum base_status exec_gunzip(const void *bytes, size_t length, void *out, size_t
     size_t got = stream.total_out;
     inflateEnd(&stream);
     if (status == Z_STREAM_END && full) return BASE_OK;
-    if (status == Z_STREAM_END || status == Z_BUF_ERROR) return base_fail(error, BASE_INPUT, "%s: holds %s%zu bytes where %zu are expected; it is truncated or of another shape", path, full ? "" : "other than ", got, out_length);
+    if (status == Z_STREAM_END || status == Z_BUF_ERROR)
+        return base_fail(error, BASE_INPUT, "%s: holds %s%zu bytes where %zu are expected; it is truncated or of another shape", path,
+                         full ? "" : "other than ", got, out_length);
     return base_fail(error, BASE_INPUT, "%s: is not what gzip writes, or is damaged", path);
 }
 
@@ -39,7 +41,8 @@ enum base_status exec_gzip(struct base_arena *arena, const void *bytes, size_t l
     z_stream stream;
     memset(&stream, 0, sizeof stream);
     if (length > UINT_MAX) return base_fail(error, BASE_INPUT, "an array of %zu bytes is too large for one chunk", length);
-    if (deflateInit2(&stream, LEVEL, Z_DEFLATED, MAX_WBITS + GZIP_FORMAT, MEMORY_LEVEL, Z_DEFAULT_STRATEGY) != Z_OK) return base_fail(error, BASE_INTERNAL, "zlib cannot be started");
+    if (deflateInit2(&stream, LEVEL, Z_DEFLATED, MAX_WBITS + GZIP_FORMAT, MEMORY_LEVEL, Z_DEFAULT_STRATEGY) != Z_OK)
+        return base_fail(error, BASE_INTERNAL, "zlib cannot be started");
     uLong bound = deflateBound(&stream, (uLong)length);
     union { const void *from; Bytef *to; } input = {.from = bytes};
     char *packed = base_alloc(arena, bound, 1);

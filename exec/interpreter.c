@@ -13,7 +13,9 @@ static bool runs_as(enum model_dtype dtype)
 
 static enum base_status refuse(const struct exec_machine *machine, const struct sim_op *op, const char *what)
 {
-    return base_fail(machine->error, BASE_INPUT, "%s: cannot be run on this mesh: %s; a mesh or axis rules that divide the dimensions evenly would do", op->op->name, what);
+    return base_fail(machine->error, BASE_INPUT,
+                     "%s: cannot be run on this mesh: %s; a mesh or axis rules that divide the dimensions evenly would do", op->op->name,
+                     what);
 }
 
 /* An operand holds at least the part that the operation does on the device. */
@@ -55,7 +57,9 @@ static bool divides_evenly(const struct exec_machine *machine, const struct sim_
         const struct sim_value *v = &machine->s->values[value];
         const struct model_tensor *tensor = &machine->s->program->tensors[v->tensor];
         for (int d = 0; d < tensor->rank; d++)
-            if (exec_range_of(machine, 0, machine->sizes[tensor->dims[d]], v->spec[d]).extent * machine->device_count < machine->sizes[tensor->dims[d]]) return false;
+            if (exec_range_of(machine, 0, machine->sizes[tensor->dims[d]], v->spec[d]).extent * machine->device_count <
+                machine->sizes[tensor->dims[d]])
+                return false;
     }
     return true;
 }
@@ -63,11 +67,15 @@ static bool divides_evenly(const struct exec_machine *machine, const struct sim_
 static enum base_status check_compute(const struct exec_machine *machine, const struct sim_op *op)
 {
     bool rows = op->op->kind == MODEL_MAP || op->op->kind == MODEL_REDUCE || op->op->kind == MODEL_UPDATE;
-    if (rows && !exec_row_function_of(op->op->function)) return base_fail(machine->error, BASE_INTERNAL, "%s: the executor has no function %s", op->op->name, model_function_name(op->op->function));
+    if (rows && !exec_row_function_of(op->op->function))
+        return base_fail(machine->error, BASE_INTERNAL, "%s: the executor has no function %s", op->op->name,
+                         model_function_name(op->op->function));
     for (int device = machine->first_device; device < machine->end_device; device++) {
         struct exec_space space;
-        bool renames = op->op->kind == MODEL_RESHAPE && op->op->function == MODEL_NO_FUNCTION, moves = op->op->kind == MODEL_SLICE || (op->op->kind == MODEL_RESHAPE && !renames);
-        if (renames && !(is_same_part(machine, op, device) && divides_evenly(machine, op))) return refuse(machine, op, "a joined dimension is cut inside a head");
+        bool renames = op->op->kind == MODEL_RESHAPE && op->op->function == MODEL_NO_FUNCTION,
+             moves = op->op->kind == MODEL_SLICE || (op->op->kind == MODEL_RESHAPE && !renames);
+        if (renames && !(is_same_part(machine, op, device) && divides_evenly(machine, op)))
+            return refuse(machine, op, "a joined dimension is cut inside a head");
         if (moves && !exec_can_move(machine, op, device)) return refuse(machine, op, "a device needs heads or sequences that it does not hold");
         if (renames || moves) continue;
         exec_space_of(machine, op, device, &space);
@@ -81,10 +89,13 @@ enum base_status exec_check_program(struct exec_machine *machine)
 {
     const struct sim_sharded *s = machine->s;
     for (int v = 0; v < s->value_count; v++)
-        if (!runs_as(s->values[v].dtype)) return base_fail(machine->error, BASE_INPUT, "dtype: %s does not run here; float32 and bfloat16 do", model_dtype_name(s->values[v].dtype));
+        if (!runs_as(s->values[v].dtype))
+            return base_fail(machine->error, BASE_INPUT, "dtype: %s does not run here; float32 and bfloat16 do",
+                             model_dtype_name(s->values[v].dtype));
     for (int i = 0; i < s->op_count; i++) {
         if (s->ops[i].kind == SIM_COMPUTE) BASE_TRY(check_compute(machine, &s->ops[i]));
-        if (s->ops[i].kind == SIM_COMMUNICATE && !exec_can_communicate(machine, &s->ops[i])) return refuse(machine, &s->ops[i], "the devices of a collective do not hold what it is to give");
+        if (s->ops[i].kind == SIM_COMMUNICATE && !exec_can_communicate(machine, &s->ops[i]))
+            return refuse(machine, &s->ops[i], "the devices of a collective do not hold what it is to give");
     }
     return BASE_OK;
 }

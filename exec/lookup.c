@@ -118,7 +118,8 @@ static void gather_tokens(const struct lookup *l, struct exec_scratch scratch)
 static void scatter_tokens(const struct lookup *l, struct exec_scratch scratch)
 {
     int64_t count = token_count(l), classes = exec_space_range(&l->space, l->hot)->valid, width = exec_space_range(&l->space, l->row[0])->valid;
-    int32_t *starts = exec_scratch_take(&scratch, (classes + 2) * (int64_t)sizeof *starts), *sorted = exec_scratch_take(&scratch, count * (int64_t)sizeof *sorted);
+    int32_t *starts = exec_scratch_take(&scratch, (classes + 2) * (int64_t)sizeof *starts),
+            *sorted = exec_scratch_take(&scratch, count * (int64_t)sizeof *sorted);
     float *sum = exec_scratch_take(&scratch, width * (int64_t)sizeof *sum);
     int64_t stride = exec_stride(&l->source, l->row[0]);
     memset(starts, 0, (size_t)(classes + 2) * sizeof *starts);
@@ -146,7 +147,8 @@ struct distances { const int32_t *buckets; int64_t queries, keys, classes; };
 /* The bucket of each distance, from the last key seen by the first query on; -1 where another device has it. */
 static struct distances make_distances(const struct lookup *l, struct exec_scratch *scratch)
 {
-    const struct exec_range *queries = exec_space_range(&l->space, l->where[0]), *keys = exec_space_range(&l->space, l->where[1]), *hot = exec_space_range(&l->space, l->hot);
+    const struct exec_range *queries = exec_space_range(&l->space, l->where[0]), *keys = exec_space_range(&l->space, l->where[1]),
+                            *hot = exec_space_range(&l->space, l->hot);
     int64_t count = queries->valid + keys->valid;
     int32_t *buckets = exec_scratch_take(scratch, count * (int64_t)sizeof *buckets);
     for (int64_t i = 0; i + 1 < count; i++) {
@@ -163,7 +165,8 @@ static int64_t bucket_at(const struct distances *d, int64_t query, int64_t key)
 
 static void gather_distances(const struct lookup *l, const struct distances *d, int64_t from, int64_t to)
 {
-    int64_t class_stride = exec_stride(&l->source, l->hot), query_stride = exec_stride(&l->result, l->where[0]), key_stride = exec_stride(&l->result, l->where[1]);
+    int64_t class_stride = exec_stride(&l->source, l->hot), query_stride = exec_stride(&l->result, l->where[0]),
+            key_stride = exec_stride(&l->result, l->where[1]);
     for (int64_t q = 0; q < d->queries; q++)
         for (int64_t k = 0; k < d->keys; k++) {
             int64_t bucket = bucket_at(d, q, k);
@@ -174,7 +177,8 @@ static void gather_distances(const struct lookup *l, const struct distances *d, 
 
 static void scatter_distances(const struct lookup *l, const struct distances *d, int64_t from, int64_t to)
 {
-    int64_t class_stride = exec_stride(&l->result, l->hot), query_stride = exec_stride(&l->source, l->where[0]), key_stride = exec_stride(&l->source, l->where[1]);
+    int64_t class_stride = exec_stride(&l->result, l->hot), query_stride = exec_stride(&l->source, l->where[0]),
+            key_stride = exec_stride(&l->source, l->where[1]);
     double sums[MOST_BUCKETS] = {0};
     for (int64_t q = 0; q < d->queries; q++)
         for (int64_t k = 0; k < d->keys; k++) {
@@ -190,7 +194,8 @@ static void scatter_distances(const struct lookup *l, const struct distances *d,
 static void look_up_distances(const struct lookup *l, struct exec_scratch scratch)
 {
     struct distances d = make_distances(l, &scratch);
-    int64_t heads = exec_space_range(&l->space, l->row[0])->valid, source_stride = exec_stride(&l->source, l->row[0]), result_stride = exec_stride(&l->result, l->row[0]);
+    int64_t heads = exec_space_range(&l->space, l->row[0])->valid, source_stride = exec_stride(&l->source, l->row[0]),
+            result_stride = exec_stride(&l->result, l->row[0]);
     for (int64_t head = 0; head < heads; head++)
         (l->scatters ? scatter_distances : gather_distances)(l, &d, head * source_stride, head * result_stride);
 }

@@ -91,7 +91,8 @@ int64_t exec_stride(const struct exec_view *view, char letter)
     return at ? view->strides[at - view->letters] : 0;
 }
 
-void exec_view_of(const struct exec_machine *machine, int value, const char *letters, const struct exec_space *space, int device, struct exec_view *out)
+void exec_view_of(const struct exec_machine *machine, int value, const char *letters, const struct exec_space *space, int device,
+                  struct exec_view *out)
 {
     const struct sim_value *v = &machine->s->values[value];
     const struct model_tensor *tensor = &machine->s->program->tensors[v->tensor];

@@ -48,7 +48,8 @@ const struct exec_range *exec_space_range(const struct exec_space *space, char l
  * less sharded than the operation is sliced by that. */
 struct exec_view { char *at; enum model_dtype dtype; int rank; char letters[MODEL_MAX_RANK + 1]; int64_t strides[MODEL_MAX_RANK]; };
 char *exec_address(const struct exec_machine *machine, int value, int device);
-void exec_view_of(const struct exec_machine *machine, int value, const char *letters, const struct exec_space *space, int device, struct exec_view *out);
+void exec_view_of(const struct exec_machine *machine, int value, const char *letters, const struct exec_space *space, int device,
+                  struct exec_view *out);
 int64_t exec_stride(const struct exec_view *view, char letter); /* 0: the view has no such letter */
 
 /* Pieces of the device's scratch, in order; the map has reserved enough. */

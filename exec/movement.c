@@ -92,7 +92,8 @@ bool exec_can_move(const struct exec_machine *machine, const struct sim_op *op, 
     if (is_empty(&m, op->op->output_labels)) return true;
     char to = own_letter(op->op->output_labels, op->op->input_labels[0]), from = own_letter(op->op->input_labels[0], op->op->output_labels);
     const struct exec_range *result = exec_space_range(&m.space, to), *operand = exec_space_range(&m.space, from);
-    int64_t group_size = machine->sizes[MODEL_HEADS] / machine->sizes[MODEL_KV_HEADS], first = result->start, last = result->start + result->valid - 1;
+    int64_t group_size = machine->sizes[MODEL_HEADS] / machine->sizes[MODEL_KV_HEADS], first = result->start,
+            last = result->start + result->valid - 1;
     if (op->op->kind == MODEL_SLICE) return operand->valid == machine->sizes[MODEL_GLOBAL_BATCH];
     bool adds = op->op->function == MODEL_REPEAT_GRAD;
     first = adds ? first * group_size : first / group_size;
@@ -117,7 +118,8 @@ void exec_move(struct exec_machine *machine, const struct sim_op *op, int device
             continue;
         }
         /* Rows of this microbatch follow those of the one before; a head reads the key or value of its group. */
-        int64_t source = op->op->kind == MODEL_SLICE ? machine->index[MODEL_MICROBATCHES] * machine->sizes[MODEL_BATCH] + global : global / group_size;
+        int64_t source = op->op->kind == MODEL_SLICE ? machine->index[MODEL_MICROBATCHES] * machine->sizes[MODEL_BATCH] + global
+                                                     : global / group_size;
         copy_element(&m, offset + (source - operand->start) * exec_stride(&m.from, from), result_offset(&m));
     } while (next_element(&m));
 }

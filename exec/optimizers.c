@@ -107,7 +107,8 @@ EXEC_VECTORIZED void exec_row_scaled_square(struct exec_row *row)
 EXEC_VECTORIZED void exec_row_adafactor(struct exec_row *row)
 {
     bool factored = row->op->input_count > 5;
-    const float *parameter = row->in[0], *gradient = row->in[3], *first = row->in[4], *second = factored ? row->in[5] : NULL, mean = factored ? row->in[6][0] : 1;
+    const float *parameter = row->in[0], *gradient = row->in[3], *first = row->in[4], *second = factored ? row->in[5] : NULL,
+                mean = factored ? row->in[6][0] : 1;
     float update_rms = sqrtf(row->in[1][0]), parameter_rms = sqrtf(row->in[2][0]);
     float clip = update_rms > 1.0f ? update_rms : 1.0f, size = parameter_rms > 1e-3f ? parameter_rms : 1e-3f;
     float rate = learning_rate(row) * size, *out = row->out[0];

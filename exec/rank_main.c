@@ -110,13 +110,16 @@ int main(int argument_count, char **arguments)
     struct base_arena arena = {.exhausted = &exhausted};
     int64_t patience_s = 0;
     catch_signals();
-    has_ranks = argument_count == 3 && !strcmp(arguments[1], "--ranks") && base_parse_int(arguments[2], "--ranks", 1, LONGEST_PATIENCE_S, &patience_s, &error) == BASE_OK;
+    has_ranks = argument_count == 3 && !strcmp(arguments[1], "--ranks") &&
+                base_parse_int(arguments[2], "--ranks", 1, LONGEST_PATIENCE_S, &patience_s, &error) == BASE_OK;
     if (has_ranks && join_ranks((int)patience_s, &error) != BASE_OK) return say_failed(error.text), BASE_RUN;
     if (setjmp(exhausted)) return end_exhausted();
     struct base_text out = {.arena = &arena};
     enum base_status status = answer(&arena, &out, &error);
     base_output_abandon_all();
-    if (ranks.rank == 0) status = status == BASE_OK ? print_text(out.data, out.length, status) : print_text(error.text, strnlen(error.text, sizeof error.text), status);
+    if (ranks.rank == 0)
+        status = status == BASE_OK ? print_text(out.data, out.length, status)
+                                   : print_text(error.text, strnlen(error.text, sizeof error.text), status);
     base_arena_free(&arena);
     look_for_leaks();
     if (has_ranks) exec_comm_end();

@@ -27,11 +27,18 @@ static enum base_status check_plan(const struct sim_plan *plan, struct base_erro
 {
     const int64_t most_tokens = 1 << 24; /* token ids pass through float32 */
     bool runs = plan->options.dtype == MODEL_FLOAT32 || plan->options.dtype == MODEL_BFLOAT16;
-    if (!runs) return base_fail(error, BASE_INPUT, "dtype: %s cannot be run here; float32 and bfloat16 would do", model_dtype_name(plan->options.dtype));
-    if (plan->options.flash_attention) return base_fail(error, BASE_INPUT, "attention: the executor has no fused kernel for flash attention; unfused would do");
-    if (!is_plain_adafactor(plan)) return base_fail(error, BASE_INPUT, "adafactor: the executor runs T5X's defaults alone; leave the options out, or use adamw or sgd");
-    if (plan->config->vocab_size > most_tokens) return base_fail(error, BASE_INPUT, "model: a vocabulary of more than %lld tokens cannot be run", (long long)most_tokens);
-    if (plan->batch_size > INT32_MAX / plan->targets_length || plan->batch_size > INT32_MAX / plan->inputs_length) return base_fail(error, BASE_INPUT, "batch_size: more than 2^31 tokens in a batch cannot be run");
+    if (!runs)
+        return base_fail(error, BASE_INPUT, "dtype: %s cannot be run here; float32 and bfloat16 would do",
+                         model_dtype_name(plan->options.dtype));
+    if (plan->options.flash_attention)
+        return base_fail(error, BASE_INPUT, "attention: the executor has no fused kernel for flash attention; unfused would do");
+    if (!is_plain_adafactor(plan))
+        return base_fail(error, BASE_INPUT,
+                         "adafactor: the executor runs T5X's defaults alone; leave the options out, or use adamw or sgd");
+    if (plan->config->vocab_size > most_tokens)
+        return base_fail(error, BASE_INPUT, "model: a vocabulary of more than %lld tokens cannot be run", (long long)most_tokens);
+    if (plan->batch_size > INT32_MAX / plan->targets_length || plan->batch_size > INT32_MAX / plan->inputs_length)
+        return base_fail(error, BASE_INPUT, "batch_size: more than 2^31 tokens in a batch cannot be run");
     return BASE_OK;
 }
 
@@ -84,7 +91,9 @@ static enum base_status run_step(struct run *run, struct base_arena *scratch, in
     out->elementwise_s += m->elementwise_s;
     out->communication_s += m->communication_s;
     if (!isfinite(out->loss[at]) || !isfinite(out->gradient_norm[at]))
-        return base_fail(run->error, BASE_RUN, "step %lld: the loss or a gradient is no longer a finite number; a smaller learning_rate would help", (long long)step);
+        return base_fail(run->error, BASE_RUN,
+                         "step %lld: the loss or a gradient is no longer a finite number; a smaller learning_rate would help",
+                         (long long)step);
     return BASE_OK;
 }
 
@@ -95,7 +104,10 @@ static void tell(const struct run *run, int64_t done, double passed_s)
     if (!request->progress || exec_rank(request->transport) != 0) return;
     double step_s = done ? passed_s / (double)done : 0, tokens = (double)run->machine.plan->batch_size * (double)run->machine.plan->targets_length;
     int64_t all = out->first_step + done;
-    request->progress(&(struct exec_progress){.done = all, .steps = request->steps, .loss = done ? out->loss[done - 1] : 0, .tokens_per_s = step_s > 0 ? tokens / step_s : 0,
+    request->progress(&(struct exec_progress){.done = all,
+                                              .steps = request->steps,
+                                              .loss = done ? out->loss[done - 1] : 0,
+                                              .tokens_per_s = step_s > 0 ? tokens / step_s : 0,
                                               .left_s = step_s * (double)(request->steps - all)});
 }
 
@@ -155,7 +167,11 @@ static void fill_timeline(struct run *run, struct sim_timeline *out)
         const struct sim_op *op = &m->s->ops[i];
         if (!m->op_runs[i]) continue;
         enum sim_bound bound = op->kind == SIM_COMMUNICATE ? SIM_BY_COMMUNICATION : op->op->kind == MODEL_EINSUM ? SIM_BY_COMPUTE : SIM_BY_MEMORY;
-        out->entries[out->count++] = (struct sim_entry){.name = op->op->name, .phase = op->op->phase, .bound = bound, .count = m->op_runs[i] / steps, .time_s = m->op_s[i] / (double)m->op_runs[i]};
+        out->entries[out->count++] = (struct sim_entry){.name = op->op->name,
+                                                        .phase = op->op->phase,
+                                                        .bound = bound,
+                                                        .count = m->op_runs[i] / steps,
+                                                        .time_s = m->op_s[i] / (double)m->op_runs[i]};
     }
 }
 

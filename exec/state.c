@@ -19,7 +19,9 @@ static const struct model_tensor *parameter_of(const struct exec_machine *machin
     const struct model_program *program = machine->s->program;
     size_t length = strlen(state->name) - strlen(strrchr(state->name, '/'));
     for (int t = 0; t < program->tensor_count; t++)
-        if (program->tensors[t].category == MODEL_PARAMETER && strlen(program->tensors[t].name) == length && !strncmp(program->tensors[t].name, state->name, length)) return &program->tensors[t];
+        if (program->tensors[t].category == MODEL_PARAMETER && strlen(program->tensors[t].name) == length &&
+            !strncmp(program->tensors[t].name, state->name, length))
+            return &program->tensors[t];
     return state;
 }
 
@@ -29,7 +31,9 @@ static const char *path_of(const struct list *list, const struct model_tensor *t
     const char *name = tensor->name, *layers = tensor->layers == MODEL_ONE ? NULL : strstr(name, "/layers/");
     char *path;
     if (!layers) path = base_print(list->arena, "%s.%s", prefix, name);
-    else if (list->machine->plan->config->scan_layers) path = base_print(list->arena, "%s.%.*s.%.*s.%s", prefix, (int)(layers - name), name, (int)(layers - name), name, layers + strlen("/layers/"));
+    else if (list->machine->plan->config->scan_layers)
+        path = base_print(list->arena, "%s.%.*s.%.*s.%s", prefix, (int)(layers - name), name, (int)(layers - name), name,
+                          layers + strlen("/layers/"));
     else path = base_print(list->arena, "%s.%.*s.layers_%lld.%s", prefix, (int)(layers - name), name, (long long)layer, layers + strlen("/layers/"));
     for (char *at = path; *at; at++) *at = *at == '/' ? '.' : *at;
     return path;
@@ -124,7 +128,8 @@ static int64_t smaller(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-static bool find_overlap(const struct exec_machine *machine, const struct exec_array *array, int device, const struct exec_region *region, struct overlap *out)
+static bool find_overlap(const struct exec_machine *machine, const struct exec_array *array, int device, const struct exec_region *region,
+                         struct overlap *out)
 {
     const struct model_tensor *tensor = tensor_of(machine, array);
     int64_t strides[MODEL_MAX_RANK + 1], local = 1;
@@ -175,7 +180,8 @@ bool exec_has_part(const struct exec_machine *machine, const struct exec_array *
     return false;
 }
 
-static void copy_part(const struct exec_machine *machine, const struct exec_array *array, int device, const struct exec_region *region, float *values, bool into_arena)
+static void copy_part(const struct exec_machine *machine, const struct exec_array *array, int device, const struct exec_region *region,
+                      float *values, bool into_arena)
 {
     struct exec_machine at_layer = *machine; /* with its own index of the layer */
     struct overlap overlap;

@@ -34,5 +34,6 @@ void exec_note_accuracy(struct exec_machine *machine, int kernel, int device)
     const struct sim_sharded *s = machine->s;
     if (machine->plan->options.step != MODEL_STEP_EVALUATE) return;
     for (int i = s->kernels[kernel].op; i <= s->kernels[kernel].last; i++)
-        if (s->ops[i].kernel == kernel && s->ops[i].kind == SIM_COMPUTE && s->ops[i].op->function == MODEL_ARGMAX) machine->right_sum += weigh(machine, &s->ops[i], find_loss(s), device);
+        if (s->ops[i].kernel == kernel && s->ops[i].kind == SIM_COMPUTE && s->ops[i].op->function == MODEL_ARGMAX)
+            machine->right_sum += weigh(machine, &s->ops[i], find_loss(s), device);
 }

@@ -47,7 +47,10 @@ static inline float exec_tanh(float x)
     float magnitude = fabsf(x), squared = x * x;
     float e = exec_exp(2.0f * (magnitude > 10.0f ? 10.0f : magnitude));
     float far = 1.0f - 2.0f / (e + 1.0f);
-    float near = magnitude * (1.0f + squared * (-0.333333333f + squared * (0.133333333f + squared * (-0.0539682540f + squared * (0.0218694885f + squared * -0.00886323553f)))));
+    float near =
+        magnitude *
+        (1.0f + squared * (-0.333333333f +
+                           squared * (0.133333333f + squared * (-0.0539682540f + squared * (0.0218694885f + squared * -0.00886323553f)))));
     return copysignf(magnitude < 0.35f ? near : far, x);
 }
 

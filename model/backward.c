@@ -111,7 +111,9 @@ static bool is_kept_operand(const struct pass *pass, int tensor)
 {
     const struct builder *builder = pass->builder;
     const struct model_block *block = &builder->program->blocks[pass->forward_block];
-    if (!builder_has(builder, MODEL_TRAIT_LIBRARY_DOTS) || builder->options.remat != MODEL_REMAT_NONE || model_builder_get(builder, tensor)->role != MODEL_ROLE_FUSED) return false;
+    if (!builder_has(builder, MODEL_TRAIT_LIBRARY_DOTS) || builder->options.remat != MODEL_REMAT_NONE ||
+        model_builder_get(builder, tensor)->role != MODEL_ROLE_FUSED)
+        return false;
     for (int i = 0; i < block->op_count; i++)
         for (int j = 0; block->ops[i].kind == MODEL_EINSUM && j < block->ops[i].input_count; j++)
             if (block->ops[i].inputs[j] == tensor) return true;
@@ -157,7 +159,8 @@ static void open_outer_sum(struct pass *pass, int tensor)
     for (int i = 0; i < pass->outer_count; i++)
         if (pass->outer[i] == tensor) return;
     const struct model_tensor *of = model_builder_get(builder, tensor);
-    int in = model_builder_tensor(builder, base_print(builder->arena, "%s gradient", of->name), of->labels, of->dtype, MODEL_TEMPORARY, MODEL_ROLE_FUSED);
+    int in = model_builder_tensor(builder, base_print(builder->arena, "%s gradient", of->name), of->labels, of->dtype, MODEL_TEMPORARY,
+                                  MODEL_ROLE_FUSED);
     mark_cotangent(builder, in, tensor);
     pass->outer[pass->outer_count] = tensor;
     pass->outer_in[pass->outer_count++] = in;
@@ -220,8 +223,8 @@ static void transpose_einsum(struct pass *pass, const struct model_op *op, int c
         memcpy(labels[0], op->output_labels, sizeof labels[0]);
         memcpy(labels[1], op->input_labels[other], sizeof labels[1]);
         bool weight = model_builder_get(pass->builder, op->inputs[i])->role == MODEL_ROLE_WEIGHT;
-        parts[i] = emit(pass, op, MODEL_EINSUM, MODEL_NO_FUNCTION, operands, (const char(*)[MODEL_MAX_RANK + 1])labels, 2, op->inputs[i], op->input_labels[i],
-                        weight ? " weight gradient" : suffixes[i]);
+        parts[i] = emit(pass, op, MODEL_EINSUM, MODEL_NO_FUNCTION, operands, (const char(*)[MODEL_MAX_RANK + 1]) labels, 2, op->inputs[i],
+                        op->input_labels[i], weight ? " weight gradient" : suffixes[i]);
     }
     for (int i = op->input_count - 1; i >= 0; i--)
         if (parts[i] >= 0) contribute(pass, op->inputs[i], parts[i]);
@@ -252,11 +255,13 @@ static void transpose_input(struct pass *pass, const struct model_op *op, const 
     const char *helper_labels = op->input_labels[row->helper_like];
     if (row->helper != MODEL_NO_FUNCTION) {
         int count = gather_operands(pass, op, row->helper_operands, cotangent, -1, "", operands, labels);
-        helper = emit(pass, op, MODEL_REDUCE, row->helper, operands, (const char(*)[MODEL_MAX_RANK + 1])labels, count, op->inputs[row->helper_like], helper_labels, " gradient sum");
+        helper = emit(pass, op, MODEL_REDUCE, row->helper, operands, (const char(*)[MODEL_MAX_RANK + 1]) labels, count,
+                      op->inputs[row->helper_like], helper_labels, " gradient sum");
     }
     bool split = op->function == MODEL_SOFTMAX && builder_has(pass->builder, MODEL_TRAIT_SPLIT_SOFTMAX); /* scores in place of the exponentials: as many bytes */
     int count = gather_operands(pass, op, split ? "OCS0" : row->operands, cotangent, helper, helper_labels, operands, labels);
-    int part = emit(pass, op, row->kind, row->function, operands, (const char(*)[MODEL_MAX_RANK + 1])labels, count, target, op->input_labels[row->input], " gradient");
+    int part = emit(pass, op, row->kind, row->function, operands, (const char(*)[MODEL_MAX_RANK + 1]) labels, count, target,
+                    op->input_labels[row->input], " gradient");
     contribute(pass, target, part);
 }
 
@@ -265,7 +270,8 @@ static void transpose_reshape(struct pass *pass, const struct model_op *op, int 
     char labels[1][MODEL_MAX_RANK + 1];
     memcpy(labels[0], op->output_labels, sizeof labels[0]);
     enum model_function function = op->function == MODEL_REPEAT ? MODEL_REPEAT_GRAD : MODEL_NO_FUNCTION;
-    int part = emit(pass, op, MODEL_RESHAPE, function, &cotangent, (const char(*)[MODEL_MAX_RANK + 1])labels, 1, op->inputs[0], op->input_labels[0], " gradient");
+    int part = emit(pass, op, MODEL_RESHAPE, function, &cotangent, (const char(*)[MODEL_MAX_RANK + 1]) labels, 1, op->inputs[0],
+                    op->input_labels[0], " gradient");
     contribute(pass, op->inputs[0], part);
 }
 
@@ -300,7 +306,8 @@ static void transpose_block(struct pass *pass, int op_count)
 static struct model_carry cotangent_carry(struct builder *builder, int init, int in, int out, int primal)
 {
     const struct model_tensor *of = model_builder_get(builder, primal);
-    int result = model_builder_tensor(builder, base_print(builder->arena, "%s gradient", of->name), of->labels, of->dtype, MODEL_TEMPORARY, MODEL_ROLE_FUSED);
+    int result = model_builder_tensor(builder, base_print(builder->arena, "%s gradient", of->name), of->labels, of->dtype, MODEL_TEMPORARY,
+                                      MODEL_ROLE_FUSED);
     mark_cotangent(builder, result, primal);
     return (struct model_carry){init, in, out, result};
 }
@@ -326,7 +333,8 @@ static void transpose_loop(struct pass *outer, const struct model_op *op)
     builder->layers = op->trips;
     struct pass pass = {.builder = builder, .forward_block = op->body, .loop = true};
     const struct model_tensor *of = model_builder_get(builder, x->out);
-    int in = model_builder_tensor(builder, base_print(builder->arena, "%s gradient", of->name), of->labels, of->dtype, MODEL_TEMPORARY, MODEL_ROLE_FUSED);
+    int in = model_builder_tensor(builder, base_print(builder->arena, "%s gradient", of->name), of->labels, of->dtype, MODEL_TEMPORARY,
+                                  MODEL_ROLE_FUSED);
     mark_cotangent(builder, in, x->out);
     builder->cotangent[x->out] = in;
     transpose_block(&pass, forward_count);

@@ -47,7 +47,8 @@ static inline bool builder_has(const struct builder *builder, enum model_trait t
 
 /* program.c */
 int model_builder_block(struct builder *builder, const char *name, int parent);
-int model_builder_tensor(struct builder *builder, const char *name, const char *labels, enum model_dtype dtype, enum model_category category, enum model_role role);
+int model_builder_tensor(struct builder *builder, const char *name, const char *labels, enum model_dtype dtype,
+                         enum model_category category, enum model_role role);
 struct model_op *model_builder_op(struct builder *builder, enum model_op_kind kind, enum model_function function, const char *name);
 void model_builder_input(struct builder *builder, struct model_op *op, int tensor, const char *labels); /* labels NULL: the tensor's own */
 void model_builder_output(struct builder *builder, struct model_op *op, int tensor, const char *labels);

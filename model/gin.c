@@ -93,7 +93,9 @@ const struct model_gin_binding *model_gin_find(struct model_gin *gin, const char
     struct model_gin_binding *best = NULL;
     for (int i = 0; i < gin->binding_count; i++) {
         struct model_gin_binding *binding = &gin->bindings[i];
-        if (strcmp(binding->parameter, parameter) != 0 || !scope_applies(binding->scope, scope) || !same_configurable(binding->configurable, configurable)) continue;
+        if (strcmp(binding->parameter, parameter) != 0 || !scope_applies(binding->scope, scope) ||
+            !same_configurable(binding->configurable, configurable))
+            continue;
         if (!best || strlen(binding->scope) >= strlen(best->scope)) best = binding;
     }
     if (best) best->used = true;
@@ -106,7 +108,8 @@ static enum base_status add_binding(struct model_gin_reader *reader, struct mode
     if (gin->binding_count == MOST_BINDINGS) return model_gin_fail(reader, error, "more than %d bindings", MOST_BINDINGS);
     for (int i = 0; i < gin->binding_count; i++) {
         struct model_gin_binding *other = &gin->bindings[i];
-        bool same = !strcmp(other->parameter, binding.parameter) && !strcmp(other->scope, binding.scope) && same_configurable(other->configurable, binding.configurable);
+        bool same = !strcmp(other->parameter, binding.parameter) && !strcmp(other->scope, binding.scope) &&
+                    same_configurable(other->configurable, binding.configurable);
         other->overridden = other->overridden || same;
     }
     binding.known = reader->known;
@@ -120,7 +123,8 @@ const struct model_gin_value *model_gin_follow(struct model_gin *gin, const stru
         if (!strcmp(value->text, "gin.REQUIRED")) return NULL;
         const struct model_gin_binding *macro = i < LONGEST_MACRO_CHAIN ? model_gin_find(gin, value->scope, "", value->text) : NULL;
         if (!macro) {
-            model_gin_note(gin, *place, i < LONGEST_MACRO_CHAIN ? "%%%.80s is bound nowhere; skipped" : "%%%.80s leads to itself; skipped", value->text);
+            model_gin_note(gin, *place, i < LONGEST_MACRO_CHAIN ? "%%%.80s is bound nowhere; skipped" : "%%%.80s leads to itself; skipped",
+                           value->text);
             return NULL;
         }
         value = macro->value;
@@ -129,7 +133,8 @@ const struct model_gin_value *model_gin_follow(struct model_gin *gin, const stru
     return value;
 }
 
-const struct model_gin_value *model_gin_get(struct model_gin *gin, const char *scope, const char *configurable, const char *parameter, struct model_gin_place *place)
+const struct model_gin_value *model_gin_get(struct model_gin *gin, const char *scope, const char *configurable, const char *parameter,
+                                            struct model_gin_place *place)
 {
     const struct model_gin_binding *binding = model_gin_find(gin, scope, configurable, parameter);
     if (!binding) return NULL;
@@ -150,7 +155,8 @@ static enum base_status end_statement(struct model_gin_reader *reader, struct ba
     model_gin_skip(reader, false);
     if (!*reader->at || *reader->at == '\n') return BASE_OK;
     size_t length = strcspn(reader->at, "\r\n");
-    return model_gin_fail(reader, error, "\"%.*s\" stands behind the end of the statement; a line of its own would do", (int)(length < 40 ? length : 40), reader->at);
+    return model_gin_fail(reader, error, "\"%.*s\" stands behind the end of the statement; a line of its own would do",
+                          (int)(length < 40 ? length : 40), reader->at);
 }
 
 /* One word and the blanks behind it; false if another stands there. */
@@ -237,12 +243,14 @@ static enum base_status read_block(struct model_gin_reader *reader, const char *
     struct model_gin_binding binding = {.scope = scope, .configurable = model_gin_expand(reader->gin, name)};
     BASE_TRY(end_statement(reader, error));
     skip_empty_lines(reader);
-    if (!indentation(reader)) return model_gin_fail(reader, error, "the block of %.80s is empty; indented lines such as \"  emb_dim = 512\" would do", name);
+    if (!indentation(reader))
+        return model_gin_fail(reader, error, "the block of %.80s is empty; indented lines such as \"  emb_dim = 512\" would do", name);
     while (*reader->at && indentation(reader)) {
         reader->at += indentation(reader);
         binding.place = reader->place;
         BASE_TRY(read_plain_name(reader, &binding.parameter, error));
-        if (strchr(binding.parameter, '.')) return model_gin_fail(reader, error, "%.80s: in a block a parameter's name stands alone", binding.parameter);
+        if (strchr(binding.parameter, '.'))
+            return model_gin_fail(reader, error, "%.80s: in a block a parameter's name stands alone", binding.parameter);
         binding.name = base_print(arena, "%s%s%s.%s", scope, *scope ? "/" : "", name, binding.parameter);
         BASE_TRY(read_bound_value(reader, binding, error));
         BASE_TRY(end_statement(reader, error));
@@ -310,7 +318,8 @@ static enum base_status read_file(struct model_gin *gin, const char *path, struc
     BASE_TRY(base_read_file(gin->arena, path, LARGEST_FILE_BYTES, &text, &length, error));
     if (strlen(text) != length) return base_fail(error, BASE_INPUT, "%.300s: holds a NUL; a gin file is text", path);
     gin->read_bytes += length;
-    if (gin->read_bytes > LARGEST_SUM_BYTES) return base_fail(error, BASE_INPUT, "%.300s: this and the files before it are more than %d bytes", path, LARGEST_SUM_BYTES);
+    if (gin->read_bytes > LARGEST_SUM_BYTES)
+        return base_fail(error, BASE_INPUT, "%.300s: this and the files before it are more than %d bytes", path, LARGEST_SUM_BYTES);
     return read_text(gin, text, (struct model_gin_place){path, 1}, false, error);
 }
 
@@ -324,7 +333,8 @@ static enum base_status known_text(struct model_gin *gin, const char *name, cons
     for (;;) {
         if (base_csv_next(&csv, &more, error) != BASE_OK) return error->status = BASE_INTERNAL;
         if (!more) break;
-        if (model_gin_same_file(name, base_csv_field(&csv, base_csv_column(&csv, "file")))) base_putf(&text, "%s\n", base_csv_field(&csv, base_csv_column(&csv, "statement")));
+        if (model_gin_same_file(name, base_csv_field(&csv, base_csv_column(&csv, "file"))))
+            base_putf(&text, "%s\n", base_csv_field(&csv, base_csv_column(&csv, "statement")));
     }
     base_csv_close(&csv);
     if (!text.length) BASE_TRY(model_gin_put_zoo(gin->arena, name, &text, error));
@@ -362,17 +372,20 @@ static enum base_status include_known(struct model_gin_reader *reader, const cha
     const char *text;
     BASE_TRY(known_text(reader->gin, name, &text, error));
     if (!text) {
-        model_gin_note(reader->gin, reader->place, "include '%.200s': is not on the search path; skipped (--gin-search-path DIR says where it is)", name);
+        model_gin_note(reader->gin, reader->place,
+                       "include '%.200s': is not on the search path; skipped (--gin-search-path DIR says where it is)", name);
         return BASE_OK;
     }
-    if (!reader->known) model_gin_note(reader->gin, reader->place, "include '%.200s': is not on the search path; what is known of it stands in", name);
+    if (!reader->known)
+        model_gin_note(reader->gin, reader->place, "include '%.200s': is not on the search path; what is known of it stands in", name);
     return read_text(reader->gin, text, reader->place, true, error);
 }
 
 static enum base_status refuse_cycle(const struct model_gin_reader *reader, const char *path, struct base_error *error)
 {
     const struct model_gin *gin = reader->gin;
-    if (gin->depth == DEEPEST_INCLUDE) return model_gin_fail(reader, error, "include '%.200s': files include each other more than %d deep", path, DEEPEST_INCLUDE);
+    if (gin->depth == DEEPEST_INCLUDE)
+        return model_gin_fail(reader, error, "include '%.200s': files include each other more than %d deep", path, DEEPEST_INCLUDE);
     for (int i = 0; i < gin->depth; i++)
         if (!strcmp(gin->stack[i], path)) return model_gin_fail(reader, error, "include '%.200s': the file includes itself", path);
     return BASE_OK;

@@ -104,8 +104,8 @@ static enum base_status check_class(const struct found *found, struct model_gin_
     const char *class = found->model ? last_part(found->model->text) : "";
     bool other = !strcmp(class, "EncoderDecoderModel") || !strcmp(class, "DecoderOnlyModel");
     if (!other || !strcmp(class, found->network->model)) return BASE_OK;
-    return base_fail(error, BASE_INPUT, "%.300s:%d: contradiction: %s takes no %s (%.300s:%d); models.%s would do", place.file, place.line, class, found->config->text,
-                     found->place.file, found->place.line, found->network->model);
+    return base_fail(error, BASE_INPUT, "%.300s:%d: contradiction: %s takes no %s (%.300s:%d); models.%s would do", place.file, place.line,
+                     class, found->config->text, found->place.file, found->place.line, found->network->model);
 }
 
 /* model -> module -> config, as far as they are bound. */
@@ -159,7 +159,8 @@ static const char *size_text(struct model_gin *gin, const struct model_gin_value
     return NULL;
 }
 
-static enum base_status read_size(struct model_gin *gin, const struct found *found, const struct size *size, struct said *out, struct base_error *error)
+static enum base_status read_size(struct model_gin *gin, const struct found *found, const struct size *size, struct said *out,
+                                  struct base_error *error)
 {
     struct model_gin_place place = found->place;
     const struct model_gin_value *value = model_gin_get(gin, found->config->scope, found->config->text, size->name, &place);
@@ -167,7 +168,9 @@ static enum base_status read_size(struct model_gin *gin, const struct found *fou
     if (!value || value->kind == MODEL_GIN_NONE) return BASE_OK;
     out->text = size_text(gin, value, place);
     out->bound = true;
-    if (!out->text) return base_fail(error, BASE_INPUT, "%.300s:%d: %s: a number, True or False is needed, or the names of mlp_activations", place.file, place.line, size->name);
+    if (!out->text)
+        return base_fail(error, BASE_INPUT, "%.300s:%d: %s: a number, True or False is needed, or the names of mlp_activations", place.file,
+                         place.line, size->name);
     if (model_config_check(size->name, out->text, error) != BASE_OK) return base_fail_in(error, "%.300s:%d", place.file, place.line);
     return BASE_OK;
 }
@@ -179,9 +182,11 @@ static enum base_status read_sizes(struct model_gin *gin, const struct found *fo
         said[i] = (struct said){0};
         if (!(sizes[i].of & (decoder_only ? DECODER : ENCODER))) continue;
         BASE_TRY(read_size(gin, found, &sizes[i], &said[i], error));
-        if (!said[i].text) return base_fail(error, BASE_INPUT, "%.300s:%d: %s.%s is not bound, and T5X has no default for it", found->place.file, found->place.line,
-                                            found->config->text, sizes[i].name);
-        if (!said[i].bound && sizes[i].kind == NUMBER) model_gin_note(gin, found->place, "%s.%s is not bound; T5X takes %s", found->config->text, sizes[i].name, said[i].text);
+        if (!said[i].text)
+            return base_fail(error, BASE_INPUT, "%.300s:%d: %s.%s is not bound, and T5X has no default for it", found->place.file,
+                             found->place.line, found->config->text, sizes[i].name);
+        if (!said[i].bound && sizes[i].kind == NUMBER)
+            model_gin_note(gin, found->place, "%s.%s is not bound; T5X takes %s", found->config->text, sizes[i].name, said[i].text);
     }
     return BASE_OK;
 }
@@ -213,7 +218,8 @@ static bool same_size(const struct model_config *a, const struct model_config *b
 
 static bool same_model(const struct model_config *a, const struct model_config *b)
 {
-    bool same = a->family == b->family && a->scan_layers == b->scan_layers && a->encoder == b->encoder && a->num_kv_heads == b->num_kv_heads && a->parallel_block == b->parallel_block;
+    bool same = a->family == b->family && a->scan_layers == b->scan_layers && a->encoder == b->encoder &&
+                a->num_kv_heads == b->num_kv_heads && a->parallel_block == b->parallel_block;
     for (int i = 0; same && i < BASE_COUNT(sizes); i++) same = same_size(a, b, &sizes[i]);
     return same;
 }
@@ -253,8 +259,8 @@ static const struct model_gin_comment *model_comment(const struct model_gin *gin
 }
 
 /* The comment may say what gin has no word for (num_kv_heads, parallel_block), and nothing else than the bindings. */
-static enum base_status check_comment(const struct model_gin_comment *comment, const struct model_config *given, const struct found *found, const struct said *said,
-                                      const struct model_config *config, struct base_error *error)
+static enum base_status check_comment(const struct model_gin_comment *comment, const struct model_config *given, const struct found *found,
+                                      const struct said *said, const struct model_config *config, struct base_error *error)
 {
     struct model_gin_place place = found->place;
     const char *what = NULL;
@@ -265,13 +271,16 @@ static enum base_status check_comment(const struct model_gin_comment *comment, c
         place = said[i].place;
     }
     if (!what) return BASE_OK;
-    return base_fail(error, BASE_INPUT, "%.300s:%d: contradiction: %s is another in the comment %.300s:%d (model = %.200s); the comment or the bindings have to go",
-                     place.file, place.line, what, comment->place.file, comment->place.line, comment->value);
+    return base_fail(
+        error, BASE_INPUT,
+        "%.300s:%d: contradiction: %s is another in the comment %.300s:%d (model = %.200s); the comment or the bindings have to go",
+        place.file, place.line, what, comment->place.file, comment->place.line, comment->value);
 }
 
 /* A model in a file of its own is taken from the bindings if the file is not at hand; gin files are never followed, so that
  * none leads to itself. */
-static enum base_status read_comment(struct model_gin *gin, const struct model_gin_comment *comment, struct model_config *out, bool *usable, struct base_error *error)
+static enum base_status read_comment(struct model_gin *gin, const struct model_gin_comment *comment, struct model_config *out, bool *usable,
+                                     struct base_error *error)
 {
     const char *text = comment->value;
     bool file = *text == '@', followed = file && !gin->without_files && base_is_file(text + 1) && !model_gin_is_gin(text);
@@ -307,7 +316,8 @@ enum base_status model_gin_model(struct model_gin *gin, struct model_gin_model *
     if (!described) return commented ? (*out = given, BASE_OK) : BASE_OK;
     BASE_TRY(read_sizes(gin, &found, said, error));
     model.text = one_line(gin->arena, found.network, said);
-    if (model_config_parse(gin->arena, model.text, &model.config, error) != BASE_OK) return base_fail_in(error, "%.300s:%d", found.place.file, found.place.line);
+    if (model_config_parse(gin->arena, model.text, &model.config, error) != BASE_OK)
+        return base_fail_in(error, "%.300s:%d", found.place.file, found.place.line);
     if (commented) BASE_TRY(check_comment(model_comment(gin), &given.config, &found, said, &model.config, error));
     BASE_TRY(zoo_name(gin, &model.config, &name, error));
     if (name) model.text = name;
@@ -348,9 +358,11 @@ static void put_activations(const struct model_config *config, struct base_text 
 
 static void put_sizes(const struct model_config *config, const char *dtype, const char *remat_policy, struct base_text *out)
 {
-    base_putf(out, "  vocab_size = %lld\n  dtype = '%s'\n  emb_dim = %lld\n  num_heads = %lld\n", (long long)config->vocab_size, dtype, (long long)config->emb_dim,
-              (long long)config->num_heads);
-    if (config->encoder) base_putf(out, "  num_encoder_layers = %lld\n  num_decoder_layers = %lld\n", (long long)config->num_encoder_layers, (long long)config->num_decoder_layers);
+    base_putf(out, "  vocab_size = %lld\n  dtype = '%s'\n  emb_dim = %lld\n  num_heads = %lld\n", (long long)config->vocab_size, dtype,
+              (long long)config->emb_dim, (long long)config->num_heads);
+    if (config->encoder)
+        base_putf(out, "  num_encoder_layers = %lld\n  num_decoder_layers = %lld\n", (long long)config->num_encoder_layers,
+                  (long long)config->num_decoder_layers);
     else base_putf(out, "  num_layers = %lld\n", (long long)config->num_decoder_layers);
     base_putf(out, "  head_dim = %lld\n  mlp_dim = %lld\n", (long long)config->head_dim, (long long)config->mlp_dim);
     put_activations(config, out);
@@ -363,7 +375,8 @@ static void put_sizes(const struct model_config *config, const char *dtype, cons
 void model_gin_put_network(const struct model_config *config, const char *dtype, const char *remat_policy, struct base_text *out)
 {
     const struct network *network = network_of(config);
-    base_putf(out, "from %.*s import network\n\nnetwork.%s.dtype = '%s'\n", (int)(strlen(network->module) - strlen(".network")), network->module, network->config, dtype);
+    base_putf(out, "from %.*s import network\n\nnetwork.%s.dtype = '%s'\n", (int)(strlen(network->module) - strlen(".network")),
+              network->module, network->config, dtype);
     if (config->scan_layers && remat_policy) base_putf(out, "network.%s.remat_policy = '%s'\n", network->config, remat_policy);
 }
 
@@ -371,7 +384,8 @@ void model_gin_put_model(const struct model_config *config, const char *dtype, c
 {
     const struct network *network = network_of(config);
     base_putf(out, "from t5x import models\nfrom %.*s import network\n\n", (int)(strlen(network->module) - strlen(".network")), network->module);
-    base_putf(out, "MODEL = @models.%s()\nmodels.%s:\n  module = @network.%s()\n  optimizer_def = %%OPTIMIZER\n", network->model, network->model, network->wrapper);
+    base_putf(out, "MODEL = @models.%s()\nmodels.%s:\n  module = @network.%s()\n  optimizer_def = %%OPTIMIZER\n", network->model,
+              network->model, network->wrapper);
     base_put(out, config->encoder ? "  input_vocabulary = %VOCABULARY\n  output_vocabulary = %VOCABULARY\n" : "  vocabulary = %VOCABULARY\n");
     base_putf(out, "  z_loss = 0.0001\n\nnetwork.%s.config = @network.%s()\nnetwork.%s:\n", network->wrapper, network->config, network->config);
     put_sizes(config, dtype, remat_policy, out);
@@ -406,7 +420,9 @@ enum base_status model_gin_config(struct base_arena *arena, const char *path, st
     bool found;
     BASE_TRY(model_gin_read(arena, path, NULL, &gin, error));
     BASE_TRY(model_gin_model(gin, &model, &found, error));
-    if (!found) return base_fail(error, BASE_INPUT, "%.300s: describes no model; MODEL, or bindings of network.T5Config or network.TransformerConfig would do", path);
+    if (!found)
+        return base_fail(error, BASE_INPUT,
+                         "%.300s: describes no model; MODEL, or bindings of network.T5Config or network.TransformerConfig would do", path);
     *out = model.config;
     return BASE_OK;
 }

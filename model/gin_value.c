@@ -75,7 +75,8 @@ static size_t name_length(const char *at)
 static enum base_status refuse_name(const struct model_gin_reader *reader, struct base_error *error)
 {
     size_t length = strcspn(reader->at, "\r\n");
-    return model_gin_fail(reader, error, "a name is needed where \"%.*s\" stands; as in network.T5Config.emb_dim = 512", (int)(length < 20 ? length : 20), reader->at);
+    return model_gin_fail(reader, error, "a name is needed where \"%.*s\" stands; as in network.T5Config.emb_dim = 512",
+                          (int)(length < 20 ? length : 20), reader->at);
 }
 
 enum base_status model_gin_read_name(struct model_gin_reader *reader, const char **scope, const char **name, struct base_error *error)
@@ -100,7 +101,8 @@ enum base_status model_gin_read_name(struct model_gin_reader *reader, const char
 
 static enum base_status read_any(struct model_gin_reader *reader, int depth, struct model_gin_value **out, struct base_error *error);
 
-static enum base_status new_value(struct model_gin_reader *reader, enum model_gin_kind kind, const char *text, struct model_gin_value **out, struct base_error *error)
+static enum base_status new_value(struct model_gin_reader *reader, enum model_gin_kind kind, const char *text, struct model_gin_value **out,
+                                  struct base_error *error)
 {
     if (++reader->gin->value_count > MOST_VALUES) return model_gin_fail(reader, error, "more than %d values in all", MOST_VALUES);
     *out = base_new(reader->gin->arena, struct model_gin_value, 1);
@@ -111,8 +113,10 @@ static enum base_status new_value(struct model_gin_reader *reader, enum model_gi
 static enum base_status refuse_value(const struct model_gin_reader *reader, struct base_error *error)
 {
     size_t length = strcspn(reader->at, "\r\n");
-    return model_gin_fail(reader, error, "no value begins with \"%.*s\"; a number, a string, None, True, False, a list, a tuple, a dict, @reference or %%MACRO would do",
-                          (int)(length < 30 ? length : 30), reader->at);
+    return model_gin_fail(
+        reader, error,
+        "no value begins with \"%.*s\"; a number, a string, None, True, False, a list, a tuple, a dict, @reference or %%MACRO would do",
+        (int)(length < 30 ? length : 30), reader->at);
 }
 
 /* Whole numbers become decimal digits, whatever their base. */
@@ -143,7 +147,8 @@ static enum base_status read_number(struct model_gin_reader *reader, bool negati
     const char *text = base_print(reader->gin->arena, "%s%s%s", negative ? "-" : "", *digits == '.' ? "0" : "", digits);
     bool open = length && digits[length - 1] == '.';
     if (open) text = base_print(reader->gin->arena, "%s0", text); /* 1. is 1.0 */
-    if (base_parse_double(text, "number", -1e300, 1e300, &number, &why) != BASE_OK) return model_gin_fail(reader, error, "\"%s\" is no number", digits);
+    if (base_parse_double(text, "number", -1e300, 1e300, &number, &why) != BASE_OK)
+        return model_gin_fail(reader, error, "\"%s\" is no number", digits);
     return new_value(reader, MODEL_GIN_NUMBER, text, out, error);
 }
 
@@ -174,7 +179,8 @@ static enum base_status read_code_point(struct model_gin_reader *reader, struct 
         if (digit < 0) return model_gin_fail(reader, error, "\\%c needs %d hexadecimal digits", *reader->at, count);
         code = code << 4 | (unsigned)digit;
     }
-    if (code == 0 || code > 0x10FFFF || (code >= 0xD800 && code < 0xE000)) return model_gin_fail(reader, error, "a string cannot hold the character %#x", code);
+    if (code == 0 || code > 0x10FFFF || (code >= 0xD800 && code < 0xE000))
+        return model_gin_fail(reader, error, "a string cannot hold the character %#x", code);
     put_code_point(text, code);
     reader->at += count + 1;
     return BASE_OK;
@@ -206,7 +212,8 @@ static enum base_status read_string(struct model_gin_reader *reader, struct base
     size_t quotes = reader->at[1] == quote && reader->at[2] == quote ? 3 : 1;
     const char end[] = {quote, quote, quote, '\0'};
     for (reader->at += quotes; strncmp(reader->at, end, quotes) != 0;) {
-        if (!*reader->at || (*reader->at == '\n' && quotes == 1)) return model_gin_fail(reader, error, "the string does not end on its line; %c is missing", quote);
+        if (!*reader->at || (*reader->at == '\n' && quotes == 1))
+            return model_gin_fail(reader, error, "the string does not end on its line; %c is missing", quote);
         if (*reader->at == '\\' && !raw) {
             reader->at++;
             BASE_TRY(read_escape(reader, text, error));
@@ -250,7 +257,9 @@ static enum base_status read_reference(struct model_gin_reader *reader, bool in_
     if (macro || *reader->at != '(') return BASE_OK;
     reader->at++;
     model_gin_skip(reader, true);
-    if (*reader->at != ')') return model_gin_fail(reader, error, "@%.60s(…: a reference takes no arguments in gin; bind them as %.60s.name = value", name, name);
+    if (*reader->at != ')')
+        return model_gin_fail(reader, error, "@%.60s(…: a reference takes no arguments in gin; bind them as %.60s.name = value", name,
+                              name);
     reader->at++;
     (*out)->called = true;
     return BASE_OK;
@@ -269,7 +278,8 @@ static enum base_status read_name(struct model_gin_reader *reader, struct model_
 }
 
 /* One entry of a list, or key: value of a dict, put at the end of the chain. */
-static enum base_status read_item(struct model_gin_reader *reader, int depth, struct model_gin_value *list, struct model_gin_value **last, struct base_error *error)
+static enum base_status read_item(struct model_gin_reader *reader, int depth, struct model_gin_value *list, struct model_gin_value **last,
+                                  struct base_error *error)
 {
     int parts = list->kind == MODEL_GIN_DICT ? 2 : 1;
     for (int i = 0; i < parts; i++) {
@@ -299,7 +309,8 @@ static enum base_status read_list(struct model_gin_reader *reader, int depth, st
     BASE_TRY(new_value(reader, kinds[which], NULL, &list, error));
     reader->at++;
     for (model_gin_skip(reader, true); *reader->at != closes[which]; model_gin_skip(reader, true)) {
-        if (list->child && !comma) return model_gin_fail(reader, error, "',' or '%c' is needed in the value that begins in line %d", closes[which], first_line);
+        if (list->child && !comma)
+            return model_gin_fail(reader, error, "',' or '%c' is needed in the value that begins in line %d", closes[which], first_line);
         BASE_TRY(read_item(reader, depth, list, &last, error));
         comma = *reader->at == ',';
         if (comma) reader->at++;

@@ -135,7 +135,8 @@ const struct model_gin_binding *model_gin_find(struct model_gin *gin, const char
 /* What the macros of a value lead to, and where that stands; NULL: gin.REQUIRED, or nothing (with a note). */
 const struct model_gin_value *model_gin_follow(struct model_gin *gin, const struct model_gin_value *value, struct model_gin_place *place);
 /* Both; NULL: not bound. */
-const struct model_gin_value *model_gin_get(struct model_gin *gin, const char *scope, const char *configurable, const char *parameter, struct model_gin_place *place);
+const struct model_gin_value *model_gin_get(struct model_gin *gin, const char *scope, const char *configurable, const char *parameter,
+                                            struct model_gin_place *place);
 
 /* ---- models in gin (gin_model.c) ---- */
 
@@ -200,12 +201,13 @@ enum base_status model_overrides_find(const struct model_overrides *overrides, c
 enum base_status model_overrides_apply(struct base_arena *arena, const struct model_overrides *overrides, const struct model_parameter *parameters, int count,
                                        const struct model_parameter **out, struct base_error *error);
 /* Whether a parameter has the axes that it has in the first layer of its stack; true where it is in no layer. */
-bool model_is_like_first_layer(struct base_arena *arena, const struct model_parameter *parameters, int count, const struct model_parameter *parameter);
+bool model_is_like_first_layer(struct base_arena *arena, const struct model_parameter *parameters, int count,
+                               const struct model_parameter *parameter);
 /* BASE_INPUT names a parameter that has not. */
 enum base_status model_check_layers_alike(struct base_arena *arena, const struct model_parameter *parameters, int count, struct base_error *error);
 /* The parameter (of the first layer, or stacked) that a tensor of the program is: "encoder/layers/mlp/wo/kernel". NULL: none. */
-const struct model_parameter *model_parameter_of_tensor(struct base_arena *arena, const struct model_config *config, const struct model_parameter *parameters, int count,
-                                                        const char *name);
+const struct model_parameter *model_parameter_of_tensor(struct base_arena *arena, const struct model_config *config,
+                                                        const struct model_parameter *parameters, int count, const char *name);
 
 /* ---- optimizer state (optimizer_state.c) ---- */
 
@@ -312,11 +314,46 @@ enum model_op_kind { MODEL_EINSUM, MODEL_MAP, MODEL_REDUCE, MODEL_RESHAPE, MODEL
 
 /* What an elementwise operation or a reduction computes, element by element. */
 enum model_function {
-    MODEL_NO_FUNCTION, MODEL_CAST, MODEL_ADD, MODEL_SCALE, MODEL_ONE_HOT, MODEL_RELPOS_ONE_HOT, MODEL_MEAN_SQUARE, MODEL_NORM, MODEL_NORM_GRAD_SUM, MODEL_NORM_GRAD_SCALE,
-    MODEL_NORM_GRAD, MODEL_ATTENTION_BIAS, MODEL_MAX, MODEL_SUM, MODEL_SUM_EXP, MODEL_SOFTMAX, MODEL_PRODUCT_SUM, MODEL_SOFTMAX_GRAD, MODEL_GATE,
-    MODEL_GATE_GRAD_0, MODEL_GATE_GRAD_1, MODEL_PICK, MODEL_LOSS, MODEL_LOSS_GRAD, MODEL_ZEROS, MODEL_ACCUMULATE, MODEL_SGD_UPDATE, MODEL_ADAMW_UPDATE,
-    MODEL_SQUARE_MEAN, MODEL_DECAY, MODEL_SQUARE_DECAY, MODEL_ADAFACTOR_UPDATE, MODEL_RMS, MODEL_MEAN, MODEL_ARGMAX, MODEL_REPEAT, MODEL_REPEAT_GRAD, MODEL_SQUARE_SUM,
-    MODEL_CLIP_BY_NORM, MODEL_FUNCTION_COUNT
+    MODEL_NO_FUNCTION,
+    MODEL_CAST,
+    MODEL_ADD,
+    MODEL_SCALE,
+    MODEL_ONE_HOT,
+    MODEL_RELPOS_ONE_HOT,
+    MODEL_MEAN_SQUARE,
+    MODEL_NORM,
+    MODEL_NORM_GRAD_SUM,
+    MODEL_NORM_GRAD_SCALE,
+    MODEL_NORM_GRAD,
+    MODEL_ATTENTION_BIAS,
+    MODEL_MAX,
+    MODEL_SUM,
+    MODEL_SUM_EXP,
+    MODEL_SOFTMAX,
+    MODEL_PRODUCT_SUM,
+    MODEL_SOFTMAX_GRAD,
+    MODEL_GATE,
+    MODEL_GATE_GRAD_0,
+    MODEL_GATE_GRAD_1,
+    MODEL_PICK,
+    MODEL_LOSS,
+    MODEL_LOSS_GRAD,
+    MODEL_ZEROS,
+    MODEL_ACCUMULATE,
+    MODEL_SGD_UPDATE,
+    MODEL_ADAMW_UPDATE,
+    MODEL_SQUARE_MEAN,
+    MODEL_DECAY,
+    MODEL_SQUARE_DECAY,
+    MODEL_ADAFACTOR_UPDATE,
+    MODEL_RMS,
+    MODEL_MEAN,
+    MODEL_ARGMAX,
+    MODEL_REPEAT,
+    MODEL_REPEAT_GRAD,
+    MODEL_SQUARE_SUM,
+    MODEL_CLIP_BY_NORM,
+    MODEL_FUNCTION_COUNT
 };
 /* MODEL_ADAFACTOR_UPDATE reads, in this order: the parameter; the update's root mean square, unless clipping_threshold is
  * None; the parameter's, if multiply_by_parameter_scale; the gradient; v, or v_row, v_col and the mean of v_row; m, if
@@ -389,7 +426,8 @@ struct model_options {
 
 void model_program_build(struct base_arena *arena, const struct model_config *config, const struct model_options *options, struct model_program *out);
 /* Fills sizes[MODEL_SIZE_COUNT]; batch, lengths and microbatches come from the plan. */
-void model_sizes(const struct model_config *config, int64_t batch, int64_t microbatches, int64_t inputs_length, int64_t targets_length, int64_t *sizes);
+void model_sizes(const struct model_config *config, int64_t batch, int64_t microbatches, int64_t inputs_length, int64_t targets_length,
+                 int64_t *sizes);
 
 /* ---- what one device holds (sharding.c) ---- */
 

@@ -16,8 +16,15 @@ enum base_status model_optimizer_parse(const char *text, enum model_optimizer *o
 
 struct model_adafactor model_adafactor_defaults(void)
 {
-    return (struct model_adafactor){.factored = true, .multiply_by_parameter_scale = true, .logical_factor_rules = true, .decay_rate = 0.8, .clipping_threshold = 1,
-                                    .epsilon1 = 1e-30, .epsilon2 = 1e-3, .min_dim_size_to_factor = 128, .dtype_momentum = MODEL_FLOAT32};
+    return (struct model_adafactor){.factored = true,
+                                    .multiply_by_parameter_scale = true,
+                                    .logical_factor_rules = true,
+                                    .decay_rate = 0.8,
+                                    .clipping_threshold = 1,
+                                    .epsilon1 = 1e-30,
+                                    .epsilon2 = 1e-3,
+                                    .min_dim_size_to_factor = 128,
+                                    .dtype_momentum = MODEL_FLOAT32};
 }
 
 /* ---- factor rules ---- */

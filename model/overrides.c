@@ -10,13 +10,15 @@ enum { MOST_OVERRIDES = 256, MOST_AXES = 64 };
 static enum base_status parse_axes(struct base_arena *arena, const struct base_json *list, struct model_override *out, struct base_error *error)
 {
     if (list->kind != BASE_JSON_ARRAY && list->kind != BASE_JSON_NULL)
-        return base_fail(error, BASE_INPUT, "the axes are %s; a list of names, or null to leave the parameter's own, is needed", base_json_kind_name(list->kind));
+        return base_fail(error, BASE_INPUT, "the axes are %s; a list of names, or null to leave the parameter's own, is needed",
+                         base_json_kind_name(list->kind));
     if (list->count > MOST_AXES) return base_fail(error, BASE_INPUT, "%d axes; no parameter has more than %d", list->count, MOST_AXES);
     const char **axes = base_new(arena, const char *, list->count);
     int count = 0;
     for (const struct base_json *axis = list->child; axis; axis = axis->next) {
         if (axis->kind != BASE_JSON_STRING && axis->kind != BASE_JSON_NULL)
-            return base_fail(error, BASE_INPUT, "an axis is %s; a name, or null for a dimension without one, is needed", base_json_kind_name(axis->kind));
+            return base_fail(error, BASE_INPUT, "an axis is %s; a name, or null for a dimension without one, is needed",
+                             base_json_kind_name(axis->kind));
         axes[count++] = axis->string;
     }
     out->keeps_own = list->kind == BASE_JSON_NULL;
@@ -39,7 +41,8 @@ static enum base_status parse_list(struct base_arena *arena, const char *text, s
     const struct base_json *list;
     BASE_TRY(base_json_parse(arena, text, strlen(text), &list, error));
     if (list->kind != BASE_JSON_ARRAY)
-        return base_fail(error, BASE_INPUT, "is %s; the first pattern that matches decides, so a list of [pattern, axes] is needed", base_json_kind_name(list->kind));
+        return base_fail(error, BASE_INPUT, "is %s; the first pattern that matches decides, so a list of [pattern, axes] is needed",
+                         base_json_kind_name(list->kind));
     if (list->count > MOST_OVERRIDES) return base_fail(error, BASE_INPUT, "%d patterns; at most %d are read", list->count, MOST_OVERRIDES);
     struct model_override *overrides = base_new(arena, struct model_override, list->count);
     int count = 0;
@@ -57,11 +60,14 @@ enum base_status model_overrides_parse(struct base_arena *arena, const char *tex
 
 /* ---- what they decide ---- */
 
-static enum base_status decide(const struct model_override *override, const char *path, int rank, const struct model_override **out, struct base_error *error)
+static enum base_status decide(const struct model_override *override, const char *path, int rank, const struct model_override **out,
+                               struct base_error *error)
 {
     if (!override->keeps_own && override->rank != rank)
-        return base_fail(error, BASE_INPUT, "params_axes_names_override: \"%.100s\" gives %s %d axis names, which does not match param rank (%d); a list of %d would do", override->text,
-                         path, override->rank, rank, rank);
+        return base_fail(
+            error, BASE_INPUT,
+            "params_axes_names_override: \"%.100s\" gives %s %d axis names, which does not match param rank (%d); a list of %d would do",
+            override->text, path, override->rank, rank, rank);
     *out = override->keeps_own ? NULL : override;
     return BASE_OK;
 }
@@ -71,7 +77,8 @@ enum base_status model_overrides_find(const struct model_overrides *overrides, c
 {
     for (int i = 0; i < overrides->count; i++) {
         bool matches = false;
-        if (model_pattern_matches(overrides->overrides[i].pattern, path, &matches, error) != BASE_OK) return base_fail_in(error, "params_axes_names_override: [%d]", i);
+        if (model_pattern_matches(overrides->overrides[i].pattern, path, &matches, error) != BASE_OK)
+            return base_fail_in(error, "params_axes_names_override: [%d]", i);
         if (matches) return decide(&overrides->overrides[i], path, rank, out, error);
     }
     *out = NULL;
@@ -116,8 +123,8 @@ const struct model_parameter *model_parameter_find(const struct model_parameter 
     return NULL;
 }
 
-const struct model_parameter *model_parameter_of_tensor(struct base_arena *arena, const struct model_config *config, const struct model_parameter *parameters, int count,
-                                                        const char *name)
+const struct model_parameter *model_parameter_of_tensor(struct base_arena *arena, const struct model_config *config,
+                                                        const struct model_parameter *parameters, int count, const char *name)
 {
     return model_parameter_find(parameters, count, first_path(arena, config->scan_layers, name));
 }

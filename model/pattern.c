@@ -222,7 +222,8 @@ static enum base_status read_name(struct reader *reader, char end, const char *b
     size_t length = stop ? (size_t)(stop - reader->at) : 0;
     if (!stop || length == 0) return refuse(reader, "missing group name");
     for (size_t i = 0; i < length; i++)
-        if (!is_letter(reader->at[i]) && reader->at[i] != '_' && !(i && is_digit(reader->at[i]))) return refuse(reader, "bad character in group name");
+        if (!is_letter(reader->at[i]) && reader->at[i] != '_' && !(i && is_digit(reader->at[i])))
+            return refuse(reader, "bad character in group name");
     base_put(&reader->out, before);
     base_put_bytes(&reader->out, reader->at, length);
     base_put(&reader->out, after);
@@ -399,9 +400,11 @@ enum base_status model_pattern_compile(struct base_arena *arena, const char *tex
 
 enum base_status model_pattern_matches(const struct model_pattern *pattern, const char *text, bool *out, struct base_error *error)
 {
-    int result = pcre2_match(pattern->code, (PCRE2_SPTR)text, PCRE2_ZERO_TERMINATED, 0, PCRE2_ANCHORED | PCRE2_ENDANCHORED, pattern->match, pattern->limits);
+    int result = pcre2_match(pattern->code, (PCRE2_SPTR)text, PCRE2_ZERO_TERMINATED, 0, PCRE2_ANCHORED | PCRE2_ENDANCHORED, pattern->match,
+                             pattern->limits);
     if (result < 0 && result != PCRE2_ERROR_NOMATCH)
-        return base_fail(error, BASE_INPUT, "\"%.100s\" takes too many steps on %.200s; fewer repetitions inside repetitions would do", pattern->text, text);
+        return base_fail(error, BASE_INPUT, "\"%.100s\" takes too many steps on %.200s; fewer repetitions inside repetitions would do",
+                         pattern->text, text);
     *out = result != PCRE2_ERROR_NOMATCH;
     return BASE_OK;
 }

@@ -103,7 +103,8 @@ static void grow_maps(struct builder *builder)
     for (int i = old; i < builder->cotangent_capacity; i++) builder->cotangent[i] = builder->clone[i] = -1;
 }
 
-int model_builder_tensor(struct builder *builder, const char *name, const char *letters, enum model_dtype dtype, enum model_category category, enum model_role role)
+int model_builder_tensor(struct builder *builder, const char *name, const char *letters, enum model_dtype dtype,
+                         enum model_category category, enum model_role role)
 {
     struct model_program *program = builder->program;
     grow_maps(builder);
@@ -206,7 +207,8 @@ void model_program_build(struct base_arena *arena, const struct model_config *co
     model_builder_updates(&builder);
 }
 
-void model_sizes(const struct model_config *config, int64_t batch, int64_t microbatches, int64_t inputs_length, int64_t targets_length, int64_t *sizes)
+void model_sizes(const struct model_config *config, int64_t batch, int64_t microbatches, int64_t inputs_length, int64_t targets_length,
+                 int64_t *sizes)
 {
     enum { RELPOS_BUCKETS = 32 }; /* T5's relative position buckets, in every example of T5X */
     int64_t heads = config->num_heads, kv_heads = config->num_kv_heads, head_dim = config->head_dim;

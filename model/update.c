@@ -72,7 +72,8 @@ static void declare_master(struct builder *builder, struct builder_parameter *pa
 {
     char labels[MODEL_MAX_RANK + 1];
     memcpy(labels, model_builder_get(builder, parameter->tensor)->labels, sizeof labels);
-    if (model_builder_get(builder, parameter->tensor)->dtype != MODEL_FLOAT32) parameter->master = state_tensor(builder, parameter, "master", labels, true);
+    if (model_builder_get(builder, parameter->tensor)->dtype != MODEL_FLOAT32)
+        parameter->master = state_tensor(builder, parameter, "master", labels, true);
 }
 
 static void declare_nothing(struct builder *builder, struct builder_parameter *parameter)
@@ -94,7 +95,8 @@ static void declare_accumulator(struct builder *builder, struct builder_paramete
 
 /* ---- updates ---- */
 
-static struct model_op *in_place(struct builder *builder, enum model_function function, const char *what, const int *inputs, int input_count, const int *outputs, int output_count)
+static struct model_op *in_place(struct builder *builder, enum model_function function, const char *what, const int *inputs,
+                                 int input_count, const int *outputs, int output_count)
 {
     const char *name = base_print(builder->arena, "%s %s", model_builder_get(builder, inputs[0])->name, what);
     struct model_op *op = model_builder_op(builder, MODEL_UPDATE, function, name);
@@ -204,7 +206,8 @@ void model_builder_finish_gradient(struct builder *builder, struct builder_param
         int inputs[] = {parameter->accumulator, parameter->gradient};
         in_place(builder, MODEL_ACCUMULATE, "add", inputs, 2, inputs, 1);
         parameter->gradient = parameter->accumulator;
-    } else if (!stacked && builder->options.step == MODEL_STEP_TRAIN && !clips_by_global_norm(builder) && !builder_has(builder, MODEL_TRAIT_UPDATES_LAST)) {
+    } else if (!stacked && builder->options.step == MODEL_STEP_TRAIN && !clips_by_global_norm(builder) &&
+               !builder_has(builder, MODEL_TRAIT_UPDATES_LAST)) {
         update(builder, parameter);
     }
 }
@@ -237,7 +240,8 @@ static int add_squares_of_stack(struct builder *builder, enum model_size layers,
 static int parameters_of(const struct builder *builder, enum model_size layers, bool pending)
 {
     int count = 0;
-    for (int i = 0; i < builder->parameter_count; i++) count += builder->parameters[i].layers == layers && !(pending && builder->parameters[i].updated);
+    for (int i = 0; i < builder->parameter_count; i++)
+        count += builder->parameters[i].layers == layers && !(pending && builder->parameters[i].updated);
     return count;
 }
 
@@ -274,8 +278,8 @@ static void clip_gradient(struct builder *builder, struct builder_parameter *par
     const struct model_tensor *of = model_builder_get(builder, parameter->gradient);
     const char *equation = base_print(builder->arena, "%s,->%s", of->labels, of->labels);
     int inputs[] = {parameter->gradient, squares};
-    int clipped = model_builder_apply(builder, MODEL_MAP, MODEL_CLIP_BY_NORM, base_print(builder->arena, "%s clipped", of->name), equation, NULL, MODEL_FLOAT32,
-                                      MODEL_ROLE_FUSED, inputs, 2);
+    int clipped = model_builder_apply(builder, MODEL_MAP, MODEL_CLIP_BY_NORM, base_print(builder->arena, "%s clipped", of->name), equation,
+                                      NULL, MODEL_FLOAT32, MODEL_ROLE_FUSED, inputs, 2);
     builder->program->tensors[clipped].like = parameter->tensor;
     parameter->gradient = clipped;
 }

@@ -51,7 +51,8 @@ static void add_narrow_ticks(struct plots_axis *axis, int most)
 {
     double step = round_step((axis->high - axis->low) / most);
     axis->tick_count = 0;
-    for (double value = ceil(axis->low / step) * step; value <= axis->high && axis->tick_count < PLOTS_MOST_TICKS; value += step) add_tick(axis, value);
+    for (double value = ceil(axis->low / step) * step; value <= axis->high && axis->tick_count < PLOTS_MOST_TICKS; value += step)
+        add_tick(axis, value);
 }
 
 struct plots_axis plots_axis_logarithmic(double low, double high, double from_px, double to_px, double spacing_px)

@@ -75,7 +75,8 @@ static void add_column(struct section *section, int key)
 {
     struct column column = {.key = key, .number = key != ID_COLUMN && plots_plan_keys[key].number};
     column.width_px = plots_text_width(PLOTS_SMALL, column_heading(&column));
-    for (int i = 0; i < section->row_count; i++) column.width_px = fmax(column.width_px, plots_text_width(PLOTS_LABEL, cell(section->rows[i], &column)));
+    for (int i = 0; i < section->row_count; i++)
+        column.width_px = fmax(column.width_px, plots_text_width(PLOTS_LABEL, cell(section->rows[i], &column)));
     column.width_px = fmin(column.width_px, column_limit_px);
     double x_px = section->labels_width_px + (section->column_count ? column_gap_px : 0);
     if (section->column_count && x_px + column.width_px > labels_limit_px) return;
@@ -174,7 +175,8 @@ static double draw_section_heading(struct plots_canvas *canvas, const struct sec
     const char *details = section_details(canvas->arena, section, rest);
     double least = y + plots_line_height(PLOTS_SMALL); /* the errors' own heading stands there, with or without details */
     y = fmax(least, plots_paragraph(canvas, left_px, y, right_px - left_px - error_width_px, 2, PLOTS_SMALL, PLOTS_MUTED, details));
-    plots_hover(canvas, (struct plots_box){left_px, top, right_px - left_px, y - top}, base_print(canvas->arena, "%s on %s", first->model, first->topology));
+    plots_hover(canvas, (struct plots_box){left_px, top, right_px - left_px, y - top},
+                base_print(canvas->arena, "%s on %s", first->model, first->topology));
     return y;
 }
 
@@ -193,7 +195,8 @@ static void draw_column_headings(const struct place *place, const struct section
         plots_text(canvas, column_text_px(column), y, column->number ? PLOTS_RIGHT : PLOTS_LEFT, PLOTS_SMALL, PLOTS_MUTED, text);
     }
     for (int i = 0; i < axis->tick_count; i++)
-        plots_text(canvas, plots_axis_px(axis, axis->ticks[i]), y, PLOTS_CENTRE, PLOTS_SMALL, PLOTS_MUTED, plots_tick_text(canvas->arena, axis->ticks[i]));
+        plots_text(canvas, plots_axis_px(axis, axis->ticks[i]), y, PLOTS_CENTRE, PLOTS_SMALL, PLOTS_MUTED,
+                   plots_tick_text(canvas->arena, axis->ticks[i]));
     plots_text(canvas, right_px, y - 12, PLOTS_RIGHT, PLOTS_SMALL, PLOTS_MUTED, "error of");
     plots_text(canvas, right_px, y, PLOTS_RIGHT, PLOTS_SMALL, PLOTS_MUTED, "step time");
 }
@@ -228,7 +231,8 @@ static void draw_end(struct plots_canvas *canvas, double y, const char *text, bo
 static void draw_bars(const struct place *place, const struct plots_axis *axis, const struct plots_comparison_row *row, double y)
 {
     draw_bar(place, axis, y, row->measured_tokens_per_s, solid);
-    draw_bar(place, axis, y + bar_height_px + bar_gap_px, row->predicted_tokens_per_s, row->predicted == PLOTS_MEMORY_EXCEEDED ? hollow_dashed : hollow);
+    draw_bar(place, axis, y + bar_height_px + bar_gap_px, row->predicted_tokens_per_s,
+             row->predicted == PLOTS_MEMORY_EXCEEDED ? hollow_dashed : hollow);
     double error_frac = plots_step_error_frac(row), middle = y + bar_height_px + bar_gap_px / 2;
     draw_end(place->canvas, middle, isnan(error_frac) ? "–" : plots_percent(place->canvas->arena, error_frac), plots_error_is_large(error_frac));
 }
@@ -240,7 +244,8 @@ static void draw_note(const struct place *place, struct plots_note note, double 
     double width_px = place->bars_right_px - place->bars_left_px, middle = y + note_height_px / 2;
     struct plots_look tint = {.colour = note.disagrees ? PLOTS_ALARM : PLOTS_MUTED, .fill_frac = note.disagrees ? 0.25 : 0.1};
     plots_rect(canvas, (struct plots_box){place->bars_left_px, y, width_px, note_height_px}, tint);
-    plots_text(canvas, place->bars_left_px + 6, middle, PLOTS_LEFT, PLOTS_SMALL, PLOTS_INK, plots_fit(canvas->arena, PLOTS_SMALL, note.text, width_px - 12));
+    plots_text(canvas, place->bars_left_px + 6, middle, PLOTS_LEFT, PLOTS_SMALL, PLOTS_INK,
+               plots_fit(canvas->arena, PLOTS_SMALL, note.text, width_px - 12));
     draw_end(canvas, middle, note.verdict, note.disagrees);
 }
 

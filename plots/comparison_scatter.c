@@ -74,7 +74,8 @@ static void draw_error_tick(struct plots_canvas *canvas, const struct area *area
     double y = plots_axis_px(&area->error, 1 + error_frac);
     plots_line(canvas, area->speed.from_px, y, area->speed.to_px, y, error_frac == 0 ? zero_look : grid);
     const char *text = base_print(canvas->arena, "%s%.0f %%", error_frac > 0 ? "+" : error_frac < 0 ? "−" : "", fabs(100 * error_frac));
-    plots_text(canvas, area->speed.from_px - 6, y, PLOTS_RIGHT, PLOTS_SMALL, PLOTS_MUTED, plots_fit(canvas->arena, PLOTS_SMALL, text, axis_labels_px - 8));
+    plots_text(canvas, area->speed.from_px - 6, y, PLOTS_RIGHT, PLOTS_SMALL, PLOTS_MUTED,
+               plots_fit(canvas->arena, PLOTS_SMALL, text, axis_labels_px - 8));
 }
 
 /* Outward from no error, leaving out what would stand too close to the last one. */
@@ -99,7 +100,8 @@ static void draw_grid(struct plots_canvas *canvas, const struct area *area)
     for (int i = 0; i < x->tick_count; i++) {
         double px = plots_axis_px(x, x->ticks[i]);
         plots_line(canvas, px, y->from_px, px, y->to_px, grid);
-        plots_text(canvas, fmin(px, right_px - 18), y->from_px + 10, PLOTS_CENTRE, PLOTS_SMALL, PLOTS_MUTED, plots_tick_text(canvas->arena, x->ticks[i]));
+        plots_text(canvas, fmin(px, right_px - 18), y->from_px + 10, PLOTS_CENTRE, PLOTS_SMALL, PLOTS_MUTED,
+                   plots_tick_text(canvas->arena, x->ticks[i]));
     }
     draw_error_tick(canvas, area, 0);
     draw_error_ticks(canvas, area, slower, BASE_COUNT(slower));

@@ -64,7 +64,8 @@ static enum base_status find_columns(const struct base_csv *csv, struct columns 
     }
     for (int i = 0; i < PLOTS_PLAN_KEY_COUNT; i++) columns->plan[i] = base_csv_column(csv, plots_plan_keys[i].column);
     if (columns->numbers[MEASURED_STEP] < 0 && columns->numbers[MEASURED_TOKENS] < 0 && columns->numbers[MEASURED_OOM] < 0)
-        return base_fail(error, BASE_INPUT, "%s: line 1: nothing was measured: measured_step_s, measured_tokens_per_s or measured_oom is needed", csv->path);
+        return base_fail(error, BASE_INPUT,
+                         "%s: line 1: nothing was measured: measured_step_s, measured_tokens_per_s or measured_oom is needed", csv->path);
     return BASE_OK;
 }
 
@@ -76,7 +77,8 @@ static bool is_unknown(const char *cell)
     return !*cell || !strcasecmp(cell, "nan");
 }
 
-static enum base_status read_number(const struct base_csv *csv, const struct columns *columns, enum number_column which, double *out, struct base_error *error)
+static enum base_status read_number(const struct base_csv *csv, const struct columns *columns, enum number_column which, double *out,
+                                    struct base_error *error)
 {
     const char *cell = base_csv_field(csv, columns->numbers[which]), *name = number_columns[which].name;
     double value = NAN, low = number_columns[which].low;
@@ -110,7 +112,8 @@ static void set_verdicts(struct plots_comparison_row *row, double oom, double fi
     row->predicted = isnan(fits) ? PLOTS_MEMORY_UNKNOWN : fits == 1 ? PLOTS_MEMORY_FITS : PLOTS_MEMORY_EXCEEDED;
 }
 
-static enum base_status read_row(const struct base_csv *csv, const struct columns *columns, struct plots_comparison_row *row, struct base_error *error)
+static enum base_status read_row(const struct base_csv *csv, const struct columns *columns, struct plots_comparison_row *row,
+                                 struct base_error *error)
 {
     if (csv->field_count != csv->column_count)
         return base_fail(error, BASE_INPUT, "%s: line %lld: %d cells where the header has %d", csv->path, (long long)csv->line_number,
@@ -154,7 +157,8 @@ static enum base_status read_rows(struct base_csv *csv, struct plots_comparison 
     for (bool more;;) {
         BASE_TRY(base_csv_next(csv, &more, error));
         if (!more) break;
-        if (count == MOST_ROWS) return base_fail(error, BASE_INPUT, "%s: more than %d rows; a picture holds that many, so draw a part", csv->path, MOST_ROWS);
+        if (count == MOST_ROWS)
+            return base_fail(error, BASE_INPUT, "%s: more than %d rows; a picture holds that many, so draw a part", csv->path, MOST_ROWS);
         rows = add_row(csv->arena, rows, count);
         BASE_TRY(read_row(csv, &columns, &rows[count++], error));
     }

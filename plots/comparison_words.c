@@ -75,12 +75,14 @@ struct plots_finding plots_find(struct base_arena *arena, const struct plots_com
 const char *plots_finding_title(struct base_arena *arena, const struct plots_finding *finding)
 {
     struct base_text title = {.arena = arena};
-    if (finding->pair_count == 1) base_putf(&title, "Predicted step time is within %s of the one measured run", percent_size(arena, finding->mean_error_frac));
+    if (finding->pair_count == 1)
+        base_putf(&title, "Predicted step time is within %s of the one measured run", percent_size(arena, finding->mean_error_frac));
     if (finding->pair_count > 1)
         base_putf(&title, "Predicted step time is within %s of %d measured runs on average",
                   percent_size(arena, finding->mean_error_frac), finding->pair_count);
     if (finding->exceeded_count)
-        base_putf(&title, "%s%d of %d out-of-memory verdicts right", title.length ? "; " : "", finding->exceeded_right_count, finding->exceeded_count);
+        base_putf(&title, "%s%d of %d out-of-memory verdicts right", title.length ? "; " : "", finding->exceeded_right_count,
+                  finding->exceeded_count);
     if (finding->false_alarm_count)
         base_putf(&title, "%s%s wrongly predicted not to fit", title.length ? "; " : "", noun(arena, finding->false_alarm_count, "run", "runs"));
     return title.length ? title.data : "No plan has both a prediction and a measurement";
@@ -153,7 +155,8 @@ struct plots_note plots_row_note(struct base_arena *arena, const struct plots_co
 {
     if (row->measured == PLOTS_MEMORY_FITS && row->predicted == PLOTS_MEMORY_FITS) return (struct plots_note){0};
     struct plots_note note = plots_verdict_note(arena, row->measured, row->predicted);
-    if (row->predicted != PLOTS_MEMORY_UNKNOWN) note.text = base_print(arena, "%s%s", note.text, memory_words(arena, row->predicted_peak_memory_bytes));
+    if (row->predicted != PLOTS_MEMORY_UNKNOWN)
+        note.text = base_print(arena, "%s%s", note.text, memory_words(arena, row->predicted_peak_memory_bytes));
     else if (*row->error) note.text = base_print(arena, "%s: %s", note.text, row->error);
     return note;
 }

@@ -9,10 +9,12 @@ enum { MOST_IN_ROW = 8, LONGEST_ROW = 64, MOST_ADAPTERS = 32 };
 static const double left_px = PLOTS_MARGIN_PX, trunk_left_px = PLOTS_MARGIN_PX + 6, page_px = PLOTS_PAGE_WIDTH_PX - 2 * PLOTS_MARGIN_PX;
 
 /* Of a large node: rows of devices under their bars, adapters on the lower edge. */
-static const double large_pitch_px = 76, large_radius_frac = 0.17, large_width_px = 450, pad_px = 14, name_px = 24, bar_px = 22, bar_gap_px = 20, adapter_px = 11, bus_px = 42, bus_rise_px = 17, foot_px = 16;
+static const double large_pitch_px = 76, large_radius_frac = 0.17, large_width_px = 450, pad_px = 14, name_px = 24, bar_px = 22,
+                    bar_gap_px = 20, adapter_px = 11, bus_px = 42, bus_rise_px = 17, foot_px = 16;
 
 /* Of the small ones. */
-static const double smallest_pitch_px = 4.5, largest_pitch_px = 26, small_gap_px = 12, crowded_gap_px = 4, tallest_px = 440, trunk_px = 27, stub_px = 10;
+static const double smallest_pitch_px = 4.5, largest_pitch_px = 26, small_gap_px = 12, crowded_gap_px = 4, tallest_px = 440, trunk_px = 27,
+                    stub_px = 10;
 
 /* A node's devices in rows, its first one at `first`. */
 struct node {
@@ -96,7 +98,8 @@ static const char *join_words(struct base_arena *arena, const struct topo_topolo
     double rate = chip->link_oneway_bytes_per_s;
     const char *reach = chip->domain_size > devices_of_node(topology) && node_count(topology) > 1 ? ", over nodes" : "";
     if (joined(topology) && rate > 0)
-        return base_print(arena, "%s: %d links a %s, %s one way%s", chip->fabric, chip->link_count, plots_device_noun(topology), plots_rate(arena, chip->link_count * rate), reach);
+        return base_print(arena, "%s: %d links a %s, %s one way%s", chip->fabric, chip->link_count, plots_device_noun(topology),
+                          plots_rate(arena, chip->link_count * rate), reach);
     return rate > 0 ? base_print(arena, "%s: %s one way", chip->fabric, plots_rate(arena, rate)) : chip->fabric;
 }
 
@@ -115,7 +118,8 @@ static void draw_bar(const struct node *node, struct plots_box bar, int first_ro
     }
     const char *words = join_words(canvas->arena, topology);
     plots_rect(canvas, bar, box);
-    plots_text(canvas, bar.x + bar.width / 2, bar.y + bar.height / 2, PLOTS_CENTRE, PLOTS_SMALL, PLOTS_INK, plots_fit(canvas->arena, PLOTS_SMALL, words, bar.width - 12));
+    plots_text(canvas, bar.x + bar.width / 2, bar.y + bar.height / 2, PLOTS_CENTRE, PLOTS_SMALL, PLOTS_INK,
+               plots_fit(canvas->arena, PLOTS_SMALL, words, bar.width - 12));
     plots_hover(canvas, bar, words);
 }
 
@@ -129,7 +133,8 @@ static void draw_bars(const struct node *node, struct plots_box frame)
     struct plots_box bar = {frame.x + pad_px, node->first.y - node->radius_px - bar_gap_px - bar_px, frame.width - 2 * pad_px, bar_px};
     bool several = has_several_domains(node->machine->topology);
     if (!has_bar(node->machine->topology)) return;
-    for (int row = 0; row < row_count(node); row += several ? 1 : row_count(node), bar.y += node->row_px) draw_bar(node, bar, row, several ? 1 : row_count(node));
+    for (int row = 0; row < row_count(node); row += several ? 1 : row_count(node), bar.y += node->row_px)
+        draw_bar(node, bar, row, several ? 1 : row_count(node));
 }
 
 /* Adapters on the lower edge, each with a line down to the network; devices reach them over a common line. */
@@ -140,7 +145,8 @@ static void draw_adapters(const struct node *node, struct plots_box frame, doubl
     struct plots_look port = {.colour = PLOTS_COMMUNICATION_DATA, .fill_frac = 0.45, .stroke_px = 1};
     double edge = frame.y + frame.height, bus = edge - bus_rise_px;
     int shown = chip->nics_per_node <= MOST_ADAPTERS ? chip->nics_per_node : 1, last_row = (row_count(node) - 1) * node->in_row;
-    if (shown < 1 && node_count(node->machine->topology) > 1) plots_line(canvas, frame.x + frame.width / 2, edge, frame.x + frame.width / 2, network_y, plots_link_look);
+    if (shown < 1 && node_count(node->machine->topology) > 1)
+        plots_line(canvas, frame.x + frame.width / 2, edge, frame.x + frame.width / 2, network_y, plots_link_look);
     if (shown < 1) return;
     for (int local = last_row; local < devices_of_node(node->machine->topology); local++) {
         struct plots_point at = device_place(node, local);
@@ -148,7 +154,8 @@ static void draw_adapters(const struct node *node, struct plots_box frame, doubl
     }
     plots_line(canvas, frame.x + pad_px, bus, frame.x + frame.width - pad_px, bus, plots_link_look);
     for (int i = 0; i < shown; i++) {
-        double x = frame.x + pad_px + (i + 0.5) * (frame.width - 2 * pad_px) / shown, side = chip->nics_per_node == shown ? adapter_px : 4 * adapter_px;
+        double x = frame.x + pad_px + (i + 0.5) * (frame.width - 2 * pad_px) / shown,
+               side = chip->nics_per_node == shown ? adapter_px : 4 * adapter_px;
         plots_line(canvas, x, bus, x, node_count(node->machine->topology) > 1 ? network_y : edge, plots_link_look);
         plots_rect(canvas, (struct plots_box){x - side / 2, edge - adapter_px / 2, side, adapter_px}, port);
     }
@@ -161,7 +168,8 @@ static const char *network_words(struct base_arena *arena, const struct topo_top
     if (chip->nics_per_node < 1) return "network: its adapters are not known";
     const char *plural = chip->nics_per_node == 1 ? "adapter" : "adapters";
     if (!(chip->nic_bytes_per_s > 0)) return base_print(arena, "%d network %s a node, of unknown rate", chip->nics_per_node, plural);
-    return base_print(arena, "%d network %s a node, %s one way%s", chip->nics_per_node, plural, plots_rate(arena, chip->nic_bytes_per_s), chip->nics_per_node == 1 ? "" : " each");
+    return base_print(arena, "%d network %s a node, %s one way%s", chip->nics_per_node, plural, plots_rate(arena, chip->nic_bytes_per_s),
+                      chip->nics_per_node == 1 ? "" : " each");
 }
 
 /* Of a large node: short rows are seen at a glance, long ones keep it on the page. */
@@ -207,7 +215,8 @@ static double draw_large(const struct plots_machine *machine, double y)
     double network_y = y + frame.height + 26;
     plots_rect(canvas, frame, (struct plots_look){.colour = PLOTS_MUTED, .fill_frac = 0.03, .stroke_px = 1});
     const char *noun = plots_device_noun(topology);
-    plots_text(canvas, frame.x + pad_px, y + name_px / 2 + 1, PLOTS_LEFT, PLOTS_STRONG, PLOTS_INK, base_print(canvas->arena, "%s 0", box_name(topology)));
+    plots_text(canvas, frame.x + pad_px, y + name_px / 2 + 1, PLOTS_LEFT, PLOTS_STRONG, PLOTS_INK,
+               base_print(canvas->arena, "%s 0", box_name(topology)));
     plots_text(canvas, frame.x + frame.width - pad_px, y + name_px / 2 + 1, PLOTS_RIGHT, PLOTS_SMALL, PLOTS_MUTED,
                base_print(canvas->arena, "%d %s%s", devices_of_node(topology), noun, devices_of_node(topology) == 1 ? "" : "s"));
     draw_adapters(&node, frame, network_y);

@@ -15,7 +15,8 @@ struct front { struct point *points; int count; double capacity_bytes; struct pl
 /* Memory is drawn in GiB, so that its ticks are round. */
 static const double gib = 1024.0 * 1024 * 1024;
 
-static enum base_status read_front(struct base_arena *arena, const char *path, const struct base_json *document, struct front *front, struct base_error *error)
+static enum base_status read_front(struct base_arena *arena, const char *path, const struct base_json *document, struct front *front,
+                                   struct base_error *error)
 {
     const struct base_json *list = plots_member(document, "pareto", BASE_JSON_ARRAY);
     if (!list || !list->count) return base_fail(error, BASE_INPUT, "%s: holds no front; `tune --pareto --json --out FILE` writes one", path);
@@ -25,7 +26,8 @@ static enum base_status read_front(struct base_arena *arena, const char *path, c
         *p = (struct point){plots_plan_words(arena, plots_member(item, "plan", BASE_JSON_OBJECT)), plots_number(item, "tokens_per_s"), plots_number(item, "peak_bytes"), 0, 0};
         front->capacity_bytes = plots_number(item, "capacity_bytes");
         if (!(p->tokens_per_s > 0) || !(p->peak_bytes > 0) || !(front->capacity_bytes > 0))
-            return base_fail(error, BASE_INPUT, "%s: pareto[%d]: tokens_per_s, peak_bytes and capacity_bytes above 0 are needed", path, front->count - 1);
+            return base_fail(error, BASE_INPUT, "%s: pareto[%d]: tokens_per_s, peak_bytes and capacity_bytes above 0 are needed", path,
+                             front->count - 1);
     }
     return BASE_OK;
 }
@@ -40,8 +42,8 @@ static const char *title_of(struct base_arena *arena, const struct front *f)
     base_format_count(tokens, best->tokens_per_s);
     base_format_bytes(peak, best->peak_bytes);
     if (modest == best) return base_print(arena, "%s tokens/s take %s of each device", tokens, peak);
-    return base_print(arena, "%s tokens/s take %s of each device; %.0f %% less speed, only %s", tokens, peak, 100 * (1 - modest->tokens_per_s / best->tokens_per_s),
-                      base_format_bytes(less, modest->peak_bytes));
+    return base_print(arena, "%s tokens/s take %s of each device; %.0f %% less speed, only %s", tokens, peak,
+                      100 * (1 - modest->tokens_per_s / best->tokens_per_s), base_format_bytes(less, modest->peak_bytes));
 }
 
 static void draw_axes(struct plots_canvas *canvas, const struct front *f)
@@ -62,7 +64,8 @@ static void draw_axes(struct plots_canvas *canvas, const struct front *f)
     double capacity = plots_axis_px(x, f->capacity_bytes / gib);
     char text[BASE_HUMANE];
     plots_line(canvas, capacity, y->from_px, capacity, y->to_px - 6, capacity_look);
-    plots_text(canvas, capacity, y->to_px - 14, PLOTS_RIGHT, PLOTS_SMALL, PLOTS_ALARM, base_print(canvas->arena, "capacity %s", base_format_bytes(text, f->capacity_bytes)));
+    plots_text(canvas, capacity, y->to_px - 14, PLOTS_RIGHT, PLOTS_SMALL, PLOTS_ALARM,
+               base_print(canvas->arena, "capacity %s", base_format_bytes(text, f->capacity_bytes)));
 }
 
 static void draw_steps(struct plots_canvas *canvas, const struct front *f)
@@ -109,7 +112,8 @@ static void draw_points(struct plots_canvas *canvas, const struct front *f)
         const struct point *p = &f->points[i];
         plots_circle(canvas, p->x, p->y, dot_px, dot);
         plots_hover(canvas, (struct plots_box){p->x - 8, p->y - 8, 16, 16},
-                    base_print(canvas->arena, "%s: %s tokens/s, %s", p->words, base_format_count(tokens, p->tokens_per_s), base_format_bytes(peak, p->peak_bytes)));
+                    base_print(canvas->arena, "%s: %s tokens/s, %s", p->words, base_format_count(tokens, p->tokens_per_s),
+                               base_format_bytes(peak, p->peak_bytes)));
     }
 }
 

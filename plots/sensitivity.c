@@ -13,10 +13,13 @@ struct change { const char *key, *value; double change_frac; bool fits, refused,
 
 struct changes { struct change *list; int count; struct plots_axis axis; };
 
-static enum base_status read_changes(struct base_arena *arena, const char *path, const struct base_json *document, struct changes *out, struct base_error *error)
+static enum base_status read_changes(struct base_arena *arena, const char *path, const struct base_json *document, struct changes *out,
+                                     struct base_error *error)
 {
     const struct base_json *list = plots_member(document, "sensitivity", BASE_JSON_ARRAY);
-    if (!list || !list->count || list->count > MOST_CHANGES) return base_fail(error, BASE_INPUT, "%s: holds no sensitivity of 1 to %d changes; a search over more than one plan has one", path, MOST_CHANGES);
+    if (!list || !list->count || list->count > MOST_CHANGES)
+        return base_fail(error, BASE_INPUT, "%s: holds no sensitivity of 1 to %d changes; a search over more than one plan has one", path,
+                         MOST_CHANGES);
     out->list = base_new(arena, struct change, list->count);
     for (const struct base_json *item = list->child; item; item = item->next) {
         const struct base_json *key = plots_member(item, "key", BASE_JSON_STRING), *value = plots_member(item, "value", BASE_JSON_STRING);
@@ -24,7 +27,8 @@ static enum base_status read_changes(struct base_arena *arena, const char *path,
         if (!key || !value) return base_fail(error, BASE_INPUT, "%s: sensitivity[%d]: key and value are needed", path, out->count);
         *c = (struct change){plots_clean(arena, key->string), plots_clean(arena, value->string), plots_number(item, "change_frac"), plots_member(item, "fits", BASE_JSON_TRUE) != NULL,
                              plots_member(item, "refused", BASE_JSON_TRUE) != NULL, false, out->count};
-        if (!c->refused && !isfinite(c->change_frac)) return base_fail(error, BASE_INPUT, "%s: sensitivity[%d]: change_frac is needed", path, out->count);
+        if (!c->refused && !isfinite(c->change_frac))
+            return base_fail(error, BASE_INPUT, "%s: sensitivity[%d]: change_frac is needed", path, out->count);
         out->count++;
     }
     return BASE_OK;
@@ -67,7 +71,8 @@ static void draw_change(struct plots_canvas *canvas, const struct changes *all, 
 {
     const struct plots_axis *axis = &all->axis;
     double from = plots_axis_px(axis, 0);
-    plots_text(canvas, label_px, y, PLOTS_RIGHT, PLOTS_LABEL, PLOTS_INK, plots_fit(canvas->arena, PLOTS_LABEL, c->value, label_px - PLOTS_MARGIN_PX - 12));
+    plots_text(canvas, label_px, y, PLOTS_RIGHT, PLOTS_LABEL, PLOTS_INK,
+               plots_fit(canvas->arena, PLOTS_LABEL, c->value, label_px - PLOTS_MARGIN_PX - 12));
     plots_hover(canvas, (struct plots_box){PLOTS_MARGIN_PX, y - row_px / 2, 660, row_px}, base_print(canvas->arena, "%s %s", c->key, c->value));
     if (c->refused) {
         plots_text(canvas, from - 6, y, PLOTS_RIGHT, PLOTS_SMALL, PLOTS_MUTED, "cannot be launched");
@@ -75,7 +80,8 @@ static void draw_change(struct plots_canvas *canvas, const struct changes *all, 
     }
     double to = plots_axis_px(axis, c->change_frac);
     plots_rect(canvas, (struct plots_box){fmin(from, to), y - bar_px / 2, fabs(to - from), bar_px}, c->fits ? fitting : unfit);
-    const char *text = base_print(canvas->arena, "%s%.1f %%%s", c->change_frac > 0 ? "+" : "−", fabs(100 * c->change_frac), c->fits ? "" : ", does not fit");
+    const char *text = base_print(canvas->arena, "%s%.1f %%%s", c->change_frac > 0 ? "+" : "−", fabs(100 * c->change_frac),
+                                  c->fits ? "" : ", does not fit");
     plots_text(canvas, fmax(from, to) + 6, y, PLOTS_LEFT, PLOTS_SMALL, c->fits ? PLOTS_INK : PLOTS_ALARM, text);
 }
 
@@ -93,7 +99,8 @@ static void choose_shown(struct changes *c)
 static double draw_key(struct plots_canvas *canvas, const struct changes *all, int first, int end, double y)
 {
     int hidden = 0;
-    plots_text(canvas, PLOTS_MARGIN_PX, y + row_px / 2, PLOTS_LEFT, PLOTS_STRONG, PLOTS_INK, plots_fit(canvas->arena, PLOTS_STRONG, all->list[first].key, 400));
+    plots_text(canvas, PLOTS_MARGIN_PX, y + row_px / 2, PLOTS_LEFT, PLOTS_STRONG, PLOTS_INK,
+               plots_fit(canvas->arena, PLOTS_STRONG, all->list[first].key, 400));
     y += row_px;
     for (int i = first; i < end; i++) {
         hidden += !all->list[i].shown;
@@ -113,7 +120,8 @@ static void draw_axis(struct plots_canvas *canvas, const struct plots_axis *axis
     for (int i = 0; i <= 4; i++) {
         double value = axis->low * i / 4, px = plots_axis_px(axis, value);
         plots_line(canvas, px, top, px, bottom, i ? grid : zero);
-        plots_text(canvas, px, bottom + 9, PLOTS_CENTRE, PLOTS_SMALL, PLOTS_MUTED, i ? base_print(canvas->arena, "−%.3g %%", -100 * value) : "the best");
+        plots_text(canvas, px, bottom + 9, PLOTS_CENTRE, PLOTS_SMALL, PLOTS_MUTED,
+                   i ? base_print(canvas->arena, "−%.3g %%", -100 * value) : "the best");
     }
     plots_text(canvas, axis->to_px, bottom + 26, PLOTS_RIGHT, PLOTS_LABEL, PLOTS_INK, "change of tokens per second");
 }
@@ -144,7 +152,8 @@ enum base_status plots_sensitivity(struct base_arena *arena, const char *path, e
     choose_shown(&c);
     c.axis = scale(&c);
     canvas.title = title_of(arena, &c);
-    canvas.subtitle = base_print(arena, "%s; the best is %s", canvas.subtitle, plots_plan_words(arena, plots_member(document, "best", BASE_JSON_OBJECT)));
+    canvas.subtitle = base_print(arena, "%s; the best is %s", canvas.subtitle,
+                                 plots_plan_words(arena, plots_member(document, "best", BASE_JSON_OBJECT)));
     double top = plots_heading(&canvas, canvas.title, canvas.subtitle) + 4, bottom = top;
     for (int pass = 0; pass <= 1; pass++) { /* the height first: grid lines lie below the bars */
         struct plots_canvas scratch = {.arena = arena};

@@ -30,7 +30,8 @@ static void put_number(struct base_text *out, const char *name, double value)
 static void put_colour(struct base_text *out, const char *name, enum plots_colour colour, double strength_frac)
 {
     struct plots_rgb rgb = plots_rgb(colour, strength_frac);
-    base_putf(out, " %s=\"#%02x%02x%02x\"", name, (unsigned)lround(255 * rgb.red), (unsigned)lround(255 * rgb.green), (unsigned)lround(255 * rgb.blue));
+    base_putf(out, " %s=\"#%02x%02x%02x\"", name, (unsigned)lround(255 * rgb.red), (unsigned)lround(255 * rgb.green),
+              (unsigned)lround(255 * rgb.blue));
 }
 
 static void put_box(struct base_text *out, const struct plots_box *box)

@@ -105,11 +105,17 @@ static void key_links(struct key *key, const struct plots_machine *machine)
 {
     struct base_arena *arena = key->canvas->arena;
     const struct topo_chip *chip = &machine->topology->chip;
-    const char *rate = chip->link_oneway_bytes_per_s > 0 ? base_print(arena, "link: %s each way", plots_rate(arena, chip->link_oneway_bytes_per_s)) : "link";
+    const char *rate = chip->link_oneway_bytes_per_s > 0
+                           ? base_print(arena, "link: %s each way", plots_rate(arena, chip->link_oneway_bytes_per_s))
+                           : "link";
     bool loaded = machine->busiest_load > 0;
-    struct plots_box swatch = key_entry(key, loaded ? base_print(arena, "%s; width: how often rings of model groups pass it, at most %.3g", rate, 2 * machine->busiest_load) : rate);
+    struct plots_box swatch = key_entry(
+        key, loaded ? base_print(arena, "%s; width: how often rings of model groups pass it, at most %.3g", rate, 2 * machine->busiest_load)
+                    : rate);
     plots_line(key->canvas, swatch.x, key->y, swatch.x + swatch.width, key->y, plots_link_look);
-    if (loaded) plots_line(key->canvas, swatch.x + swatch.width / 2, key->y, swatch.x + swatch.width, key->y, (struct plots_look){.colour = PLOTS_INK, .stroke_px = 3.4});
+    if (loaded)
+        plots_line(key->canvas, swatch.x + swatch.width / 2, key->y, swatch.x + swatch.width, key->y,
+                   (struct plots_look){.colour = PLOTS_INK, .stroke_px = 3.4});
 }
 
 static void key_cores(struct key *key, const struct topo_topology *topology)
@@ -135,7 +141,8 @@ static double draw_key(const struct plots_machine *machine, double y)
     for (int i = 0; i < topology->chip.torus_rank; i++) wraps = wraps || (topology->wrap[i] && topology->bounds[i] > 1);
     if (machine->tiles) key_groups(&key, machine);
     if (torus) {
-        const char *host = base_print(key.canvas->arena, "host: %s chips", plots_joined(key.canvas->arena, topology->host, topology->chip.torus_rank, "×"));
+        const char *host = base_print(key.canvas->arena, "host: %s chips",
+                                      plots_joined(key.canvas->arena, topology->host, topology->chip.torus_rank, "×"));
         if (topology->kind == TOPO_TPU) plots_rect(key.canvas, key_entry(&key, host), plots_host_look);
         if (topology->bounds[3] > 1) key_cores(&key, topology);
         if (topology->device_count > topology->slice_count) key_links(&key, machine);
@@ -143,7 +150,8 @@ static double draw_key(const struct plots_machine *machine, double y)
     }
     if (topology->slice_count > 1) {
         double rate = topology->chip.dcn_bytes_per_s;
-        const char *words = rate > 0 ? base_print(key.canvas->arena, "data-centre network: %s a chip", plots_rate(key.canvas->arena, rate)) : "data-centre network";
+        const char *words = rate > 0 ? base_print(key.canvas->arena, "data-centre network: %s a chip", plots_rate(key.canvas->arena, rate))
+                                     : "data-centre network";
         struct plots_box swatch = key_entry(&key, words);
         plots_line(key.canvas, swatch.x, key.y, swatch.x + swatch.width, key.y, plots_trunk_look);
     }
@@ -155,7 +163,8 @@ static double draw_key(const struct plots_machine *machine, double y)
 static enum base_status check_size(const struct topo_topology *topology, struct base_error *error)
 {
     if (topology->device_count > MOST_DEVICES)
-        return base_fail(error, BASE_INPUT, "%.60s: a picture holds at most %d devices, and this has %d; a part of it would do", topology->name, MOST_DEVICES, topology->device_count);
+        return base_fail(error, BASE_INPUT, "%.60s: a picture holds at most %d devices, and this has %d; a part of it would do",
+                         topology->name, MOST_DEVICES, topology->device_count);
     struct plots_view view = {.columns = 1};
     plots_view_axes(topology, &view);
     if (topology->chip.torus_rank > 0 && view.size[0] > LONGEST_LINE)
@@ -186,7 +195,8 @@ enum base_status plots_machine_lay_out(struct plots_canvas *canvas, const struct
     y = draw_key(&machine, y + 10) + 12;
     y = request->topology->chip.torus_rank > 0 ? plots_torus(&machine, y) : plots_nodes(&machine, y);
     if (y > HIGHEST_PAGE_PX)
-        return base_fail(error, BASE_INPUT, "%.60s: its picture would be %.0f px high, and at most %d are drawn; a part of it would do", request->topology->name, y, HIGHEST_PAGE_PX);
+        return base_fail(error, BASE_INPUT, "%.60s: its picture would be %.0f px high, and at most %d are drawn; a part of it would do",
+                         request->topology->name, y, HIGHEST_PAGE_PX);
     canvas->height_px = y + PLOTS_MARGIN_PX;
     return BASE_OK;
 }

@@ -76,9 +76,11 @@ static const char *wrap_words(struct base_arena *arena, const struct topo_topolo
 static const char *slice_title(struct base_arena *arena, const struct topo_topology *topology, const char *name)
 {
     const char *hosts = counted(arena, plots_host_count(topology), "host");
-    if (topology->kind == TOPO_LOCAL) return base_print(arena, "%s is %s ranks of one host%s", name, shape(arena, topology), wrap_words(arena, topology));
+    if (topology->kind == TOPO_LOCAL)
+        return base_print(arena, "%s is %s ranks of one host%s", name, shape(arena, topology), wrap_words(arena, topology));
     if (topology->slice_count > 1)
-        return base_print(arena, "%s is %d slices of %s chips on %s%s", name, topology->slice_count, shape(arena, topology), hosts, wrap_words(arena, topology));
+        return base_print(arena, "%s is %d slices of %s chips on %s%s", name, topology->slice_count, shape(arena, topology), hosts,
+                          wrap_words(arena, topology));
     if (plots_chip_count(topology) == 1) return base_print(arena, "%s is a single chip", name);
     return base_print(arena, "%s is %s chips on %s%s", name, shape(arena, topology), hosts, wrap_words(arena, topology));
 }
@@ -189,7 +191,11 @@ static void put_memory(struct base_text *out, const struct topo_topology *topolo
     if (chip->hbm_bytes <= 0) return;
     /* Vendors state decimal bytes; a rank's share of this machine is a round number of GiB. */
     if (topology->kind == TOPO_LOCAL) base_putf(out, ", %s a rank", base_format_bytes(rank, (double)chip->hbm_bytes));
-    else base_putf(out, ", %sB%s", plots_tick_text(out->arena, (double)chip->hbm_bytes), topology->kind == TOPO_TPU ? " a chip" : plots_chip_count(topology) == 1 ? "" : " each");
+    else
+        base_putf(out, ", %sB%s", plots_tick_text(out->arena, (double)chip->hbm_bytes),
+                  topology->kind == TOPO_TPU        ? " a chip"
+                  : plots_chip_count(topology) == 1 ? ""
+                                                    : " each");
     if (chip->hbm_bytes_per_s > 0) base_putf(out, " at %s", plots_rate(out->arena, chip->hbm_bytes_per_s));
 }
 

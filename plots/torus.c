@@ -160,7 +160,8 @@ static struct plots_point direction(const struct slice *s, double along, double 
 }
 
 /* From one end of a line to the other; out says where the arc bulges to, beyond where it overshoots the ends. */
-static void arc(const struct slice *s, struct plots_point first, struct plots_point last, struct plots_point out, struct plots_point beyond, struct plots_look look)
+static void arc(const struct slice *s, struct plots_point first, struct plots_point last, struct plots_point out, struct plots_point beyond,
+                struct plots_look look)
 {
     const struct plots_point points[4] = {first, {first.x + out.x - beyond.x, first.y + out.y - beyond.y}, {last.x + out.x + beyond.x, last.y + out.y + beyond.y}, last};
     plots_curve(s->machine->canvas, points, look);
@@ -225,7 +226,8 @@ static void wraps_up(const struct slice *s, bool below)
 /* ---- chips ---- */
 
 /* Around the cores of a chip, over its links; in the colour of the group that it stands on. */
-static void case_of_cores(const struct slice *s, struct plots_point centre, double half_width_px, double half_height_px, const struct plots_look *ground_look)
+static void case_of_cores(const struct slice *s, struct plots_point centre, double half_width_px, double half_height_px,
+                          const struct plots_look *ground_look)
 {
     struct plots_box box = {centre.x - half_width_px, centre.y - half_height_px, 2 * half_width_px, 2 * half_height_px};
     struct plots_look outline = plots_thinner(plots_chip_look, s->view);
@@ -359,7 +361,8 @@ static void draw_slice_in_frame(const struct plots_machine *machine, const struc
     const char *name = base_print(canvas->arena, "slice %d", slice);
     struct plots_box frame = {corner.x, corner.y, rack->cell_px, rack->view.height_px + slice_name_px};
     plots_rect(canvas, frame, (struct plots_look){.colour = PLOTS_OVERHEAD, .stroke_px = 0.8});
-    if (plots_text_width(PLOTS_SMALL, name) + 8 < frame.width) plots_text(canvas, corner.x + 6, corner.y + 10, PLOTS_LEFT, PLOTS_SMALL, PLOTS_MUTED, name);
+    if (plots_text_width(PLOTS_SMALL, name) + 8 < frame.width)
+        plots_text(canvas, corner.x + 6, corner.y + 10, PLOTS_LEFT, PLOTS_SMALL, PLOTS_MUTED, name);
     plots_slice(machine, &rack->view, (struct plots_point){corner.x + (rack->cell_px - rack->view.width_px) / 2, corner.y + slice_name_px}, slice);
 }
 
@@ -385,7 +388,8 @@ static double caption(const struct plots_machine *machine, const struct plots_vi
     struct base_text text = {.arena = machine->canvas->arena};
     for (int i = 0; i < 3; i++) {
         if (view->size[i] == 1) continue;
-        base_putf(&text, "%s%c %s: %d, %s", text.length ? "; " : "", "xyz"[view->axis[i]], ways[view->stacked][i], view->size[i], view->closed[i] ? "closed" : "open");
+        base_putf(&text, "%s%c %s: %d, %s", text.length ? "; " : "", "xyz"[view->axis[i]], ways[view->stacked][i], view -> size[i],
+                  view -> closed[i] ? "closed" : "open");
     }
     if (plots_view_is_framed(view) || !text.length) return y;
     return plots_paragraph(machine->canvas, PLOTS_MARGIN_PX, y, page_px, 2, PLOTS_LABEL, PLOTS_INK, text.data) + 8;

@@ -164,7 +164,8 @@ struct plots_point plots_view_at(const struct plots_view *view, struct plots_poi
     double p = view->pitch_px, left = corner.x + margins.left, top = corner.y + margins.top;
     if (view->stacked) {
         double back_y = top + stacked_border_px(view) + (view->size[2] - 1 - plane) * step_px(view);
-        return (struct plots_point){left + (stacked_side_frac + along + into * slant_x_frac) * p, back_y + (view->size[1] - 1 - into) * slant_y_frac * p};
+        return (struct plots_point){left + (stacked_side_frac + along + into * slant_x_frac) * p,
+                                    back_y + (view->size[1] - 1 - into) * slant_y_frac * p};
     }
     double panel_left = left + plane % view->columns * (panel_px(view, 0) + panel_gap_px);
     double panel_top = top + plane / view->columns * (panel_px(view, 1) + name_px(view) + panel_gap_px) + name_px(view);

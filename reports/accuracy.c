@@ -93,7 +93,8 @@ static double pair_order(const struct reports_accuracy *a, int64_t *pairs)
         for (int j = 0; j < i; j++) {
             const struct reports_row *x = &a->rows[i], *y = &a->rows[j];
             if (!has_time(x) || !has_time(y) || strcmp(x->model, y->model) != 0 || strcmp(x->topology, y->topology) != 0) continue;
-            double measured = x->measured_tokens_per_s - y->measured_tokens_per_s, predicted = x->prediction.tokens_per_s - y->prediction.tokens_per_s;
+            double measured = x->measured_tokens_per_s - y->measured_tokens_per_s,
+                   predicted = x->prediction.tokens_per_s - y->prediction.tokens_per_s;
             if (!isfinite(measured) || measured == 0) continue; /* one of them has no measured tokens/s, or they are equal */
             if (measured * predicted > 0) same++;
             else other++;
@@ -123,14 +124,16 @@ static void put_verdict(const struct reports_row *row, struct base_text *out)
 static void put_row(const struct reports_row *row, struct base_text *out)
 {
     char measured[BASE_HUMANE], predicted[BASE_HUMANE], memory[BASE_HUMANE];
-    base_putf(out, "  %-10s %6s x%-3s ", row->plan.values[SIM_SUBMESH], row->plan.values[SIM_BATCH_SIZE], *row->plan.values[SIM_NUM_MICROBATCHES] ? row->plan.values[SIM_NUM_MICROBATCHES] : "1");
+    base_putf(out, "  %-10s %6s x%-3s ", row->plan.values[SIM_SUBMESH], row->plan.values[SIM_BATCH_SIZE],
+              *row->plan.values[SIM_NUM_MICROBATCHES] ? row->plan.values[SIM_NUM_MICROBATCHES] : "1");
     base_putf(out, "%5s ", row->plan.values[SIM_TARGETS_LENGTH]);
     if (!row->predicted) {
         base_putf(out, "no prediction: %s\n", row->error);
         return;
     }
     bool timed = has_time(row);
-    base_putf(out, "%9s %9s ", timed ? base_format_seconds(measured, row->measured_step_s) : "-", base_format_seconds(predicted, row->prediction.step_s));
+    base_putf(out, "%9s %9s ", timed ? base_format_seconds(measured, row->measured_step_s) : "-",
+              base_format_seconds(predicted, row->prediction.step_s));
     if (timed) base_putf(out, "%+6.1f %% ", 100 * step_error(row));
     else base_putf(out, "%8s ", "");
     base_putf(out, "%9s  ", base_format_bytes(memory, (double)row->prediction.memory.peak_bytes));
@@ -145,7 +148,8 @@ static void put_table(const struct reports_accuracy *a, struct base_text *out)
         const struct reports_row *row = &a->rows[i];
         if (strcmp(model, row->model) != 0 || strcmp(topology, row->topology) != 0) {
             base_putf(out, "%s%s on %s\n", i ? "\n" : "", short_model(a, row->model), row->topology);
-            base_putf(out, "  %-10s %6s %-4s %5s %9s %9s %8s %9s  %s\n", "submesh", "batch", "mb", "len", "measured", "predicted", "error", "peak", "memory");
+            base_putf(out, "  %-10s %6s %-4s %5s %9s %9s %8s %9s  %s\n", "submesh", "batch", "mb", "len", "measured", "predicted", "error",
+                      "peak", "memory");
         }
         model = row->model;
         topology = row->topology;
@@ -169,21 +173,29 @@ void reports_accuracy_text(const struct reports_accuracy *a, const char *path, s
     int64_t pairs;
     double order = pair_order(a, &pairs);
     put_table(a, out);
-    base_putf(out, "%lld row%s, %lld predicted", (long long)a->row_count, a->row_count == 1 ? "" : "s", (long long)(a->row_count - a->unpredicted_count));
+    base_putf(out, "%lld row%s, %lld predicted", (long long)a->row_count, a->row_count == 1 ? "" : "s",
+              (long long)(a->row_count - a->unpredicted_count));
     if (a->unpredicted_count) base_putf(out, " (the first that was not: %s)", a->first_error);
     base_put(out, "\n");
     if (a->step_count) {
-        base_putf(out, "  step time: mean absolute error %.1f %% over %lld row%s, bias %+.1f %%\n", 100 * a->step_error_sum / (double)a->step_count, (long long)a->step_count, a->step_count == 1 ? "" : "s",
+        base_putf(out, "  step time: mean absolute error %.1f %% over %lld row%s, bias %+.1f %%\n",
+                  100 * a->step_error_sum / (double)a->step_count, (long long)a->step_count, a->step_count == 1 ? "" : "s",
                   100 * a->step_bias_sum / (double)a->step_count);
         put_groups(a, out);
     }
-    if (pairs) base_putf(out, "  order: rank correlation (Kendall) of tokens/s %.2f over %lld pairs of one model and topology\n", order, (long long)pairs);
-    if (a->memory_count) base_putf(out, "  peak memory: mean absolute error %.1f %% over %lld rows\n", 100 * a->memory_error_sum / (double)a->memory_count, (long long)a->memory_count);
+    if (pairs)
+        base_putf(out, "  order: rank correlation (Kendall) of tokens/s %.2f over %lld pairs of one model and topology\n", order,
+                  (long long)pairs);
+    if (a->memory_count)
+        base_putf(out, "  peak memory: mean absolute error %.1f %% over %lld rows\n", 100 * a->memory_error_sum / (double)a->memory_count,
+                  (long long)a->memory_count);
     if (a->verdict_count)
-        base_putf(out, "  memory verdicts: %lld of %lld right; %lld of %lld out-of-memory rows recognised; %lld wrongly said to fit\n", (long long)a->verdict_right_count,
-                  (long long)a->verdict_count, (long long)a->oom_right_count, (long long)a->oom_count, (long long)a->false_fit_count);
+        base_putf(out, "  memory verdicts: %lld of %lld right; %lld of %lld out-of-memory rows recognised; %lld wrongly said to fit\n",
+                  (long long)a->verdict_right_count, (long long)a->verdict_count, (long long)a->oom_right_count, (long long)a->oom_count,
+                  (long long)a->false_fit_count);
     if (a->unread_count)
-        base_putf(out, "  not counted: %lld measured %s (%s%s)\n", (long long)a->unread_count, a->unread_count == 1 ? "cell that is no number" : "cells that are no numbers",
+        base_putf(out, "  not counted: %lld measured %s (%s%s)\n", (long long)a->unread_count,
+                  a->unread_count == 1 ? "cell that is no number" : "cells that are no numbers",
                   a->unread_count == 1 ? "" : "the first: ", a->first_unread);
     base_putf(out, "  written: %s\n", path);
 }

@@ -32,7 +32,9 @@ static int make_lines(struct base_arena *arena, const struct reports_beside *b, 
     for (int i = 0; i < b->measured->timeline->count; i++) {
         const struct sim_entry *e = pairs[i].measured;
         int at = 0;
-        while (at < count && (strcmp(lines[at].name, e->name) != 0 || lines[at].phase != e->phase || part_of(lines[at].bound) != part_of(e->bound))) at++;
+        while (at < count &&
+               (strcmp(lines[at].name, e->name) != 0 || lines[at].phase != e->phase || part_of(lines[at].bound) != part_of(e->bound)))
+            at++;
         if (at == count) lines[count++] = (struct line){e->name, e->phase, e->bound, 0, 0, 0};
         lines[at].count += e->count;
         lines[at].measured_s += total_s(e);
@@ -116,7 +118,8 @@ static void put_steps(struct base_arena *arena, const struct page *page, const s
     if (!m->step_count) return;
     int64_t last = m->step_count - 1;
     reports_page_heading(page, "Steps");
-    reports_page_paragraph(page, base_print(arena, "%lld steps from step %lld on; the loss went from %.6f to %.6f.", (long long)m->step_count, (long long)m->first_step, m->loss[0], m->loss[last]));
+    reports_page_paragraph(page, base_print(arena, "%lld steps from step %lld on; the loss went from %.6f to %.6f.",
+                                            (long long)m->step_count, (long long)m->first_step, m->loss[0], m->loss[last]));
 }
 
 void reports_beside_page(const struct reports_beside *b, enum reports_format format, struct base_text *out)
@@ -129,17 +132,23 @@ void reports_beside_page(const struct reports_beside *b, enum reports_format for
     sum_parts(lines, count, parts);
     qsort(lines, (size_t)count, sizeof *lines, widest_first);
     reports_page_begin(&page, "A run beside its prediction");
-    reports_page_paragraph(&page, base_print(arena, "%s on %s, mesh data %d x model %d, %s, profile %s", b->plan->model_text, b->plan->topology_text, b->run->mesh[0], b->run->mesh[1],
-                                             b->measured->rank_count ? base_print(arena, "run on %d rank%s", b->measured->rank_count, b->measured->rank_count == 1 ? "" : "s") : "run in one process",
+    reports_page_paragraph(&page, base_print(arena, "%s on %s, mesh data %d x model %d, %s, profile %s", b->plan->model_text,
+                                             b->plan->topology_text, b->run->mesh[0], b->run->mesh[1],
+                                             b->measured->rank_count ? base_print(arena, "run on %d rank%s", b->measured->rank_count,
+                                                                                  b->measured->rank_count == 1 ? "" : "s")
+                                                                     : "run in one process",
                                              b->predicted->profile));
     put_parts(arena, &page, parts, b);
     if (!b->measured->rank_count && b->run->mesh[0] * b->run->mesh[1] > 1)
-        reports_page_paragraph(&page, "Measured is the time of all devices, one after the other in one process; predicted is that of devices at once.");
+        reports_page_paragraph(
+            &page, "Measured is the time of all devices, one after the other in one process; predicted is that of devices at once.");
     put_differences(arena, &page, lines, count);
     reports_page_heading(&page, "Memory of a device");
     base_format_bytes(bytes, (double)b->run->memory.peak_bytes);
     base_format_bytes(predicted, (double)b->predicted->memory.peak_bytes);
-    reports_page_paragraph(&page, base_print(arena, "%s in the arena, %s predicted: %s.", bytes, predicted, b->run->memory.peak_bytes == b->predicted->memory.peak_bytes ? "the same, to the byte" : "they differ"));
+    reports_page_paragraph(
+        &page, base_print(arena, "%s in the arena, %s predicted: %s.", bytes, predicted,
+                          b->run->memory.peak_bytes == b->predicted->memory.peak_bytes ? "the same, to the byte" : "they differ"));
     put_steps(arena, &page, b->measured);
     reports_page_end(&page);
 }

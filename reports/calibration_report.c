@@ -8,7 +8,8 @@ static void put_start(struct base_json_writer *w, const struct reports_calibrati
     const struct base_json *given = report->start ? base_json_get(report->start, "constants") : NULL;
     for (const struct base_json *one = given ? given->child : NULL; one; one = one->next) {
         bool fitted = false;
-        for (int i = 0; i < report->calibration->constant_count; i++) fitted = fitted || !strcmp(one->key, sim_constant_name(report->calibration->constants[i].constant));
+        for (int i = 0; i < report->calibration->constant_count; i++)
+            fitted = fitted || !strcmp(one->key, sim_constant_name(report->calibration->constants[i].constant));
         if (!fitted && one->kind == BASE_JSON_NUMBER) base_json_member_double(w, one->key, one->number);
     }
 }
@@ -102,12 +103,14 @@ static void text_error(const char *what, struct sim_calibration_error error, str
 void reports_calibration_text(const struct reports_calibration *report, const char *path, struct base_text *out)
 {
     const struct sim_calibration *c = report->calibration;
-    base_putf(out, "%s: %d constant%s fitted to %d measured steps\n\n", name_of(report), c->constant_count, c->constant_count == 1 ? "" : "s", report->measurement_count);
+    base_putf(out, "%s: %d constant%s fitted to %d measured steps\n\n", name_of(report), c->constant_count,
+              c->constant_count == 1 ? "" : "s", report->measurement_count);
     text_constants(c, out);
     base_put(out, "\nerror of step time\n");
     text_error("before", c->before, out);
     text_error("after, on what it was fitted to", c->after, out);
     text_error("each predicted by a fit without it", c->cross_validated, out);
-    if (c->cross_validated.mean_frac >= c->before.mean_frac) base_put(out, "\nThe fit does not predict better than what was there before: measure more steps, of plans that differ.\n");
+    if (c->cross_validated.mean_frac >= c->before.mean_frac)
+        base_put(out, "\nThe fit does not predict better than what was there before: measure more steps, of plans that differ.\n");
     if (path) base_putf(out, "\nwritten: %s; `--profile %s` takes it\n", path, path);
 }

@@ -6,7 +6,8 @@
 
 /* ---- formats ---- */
 
-typedef enum base_status launcher(struct base_arena *arena, const struct sim_plan_text *text, const struct sim_plan *plan, struct base_text *out, struct base_error *error);
+typedef enum base_status launcher(struct base_arena *arena, const struct sim_plan_text *text, const struct sim_plan *plan,
+                                  struct base_text *out, struct base_error *error);
 
 enum base_status reports_launch(struct base_arena *arena, const char *format, const struct sim_plan_text *text, const struct sim_plan *plan, struct base_text *out, struct base_error *error)
 {
@@ -117,7 +118,8 @@ static void put_rules(const struct sim_plan *plan, struct base_text *out)
     const char *dims = strchr(name, ':');
     if (standard) {
         base_put(out, "@partitioning.standard_logical_axis_rules()\npartitioning.standard_logical_axis_rules:\n");
-        base_putf(out, "  activation_partitioning_dims = %c\n  parameter_partitioning_dims = %c\n", dims ? dims[1] : '1', dims ? dims[strlen(dims) - 1] : '1');
+        base_putf(out, "  activation_partitioning_dims = %c\n  parameter_partitioning_dims = %c\n", dims ? dims[1] : '1',
+                  dims ? dims[strlen(dims) - 1] : '1');
         return;
     }
     if (!can_be_said(plan->rules)) {
@@ -147,7 +149,8 @@ static void put_partitioner(const struct sim_plan_text *text, const struct sim_p
     put_rules(plan, out);
 }
 
-static enum base_status put_body(struct base_arena *arena, const struct sim_plan_text *text, const struct sim_plan *plan, struct base_text *out, struct base_error *error)
+static enum base_status put_body(struct base_arena *arena, const struct sim_plan_text *text, const struct sim_plan *plan,
+                                 struct base_text *out, struct base_error *error)
 {
     bool adafactor = plan->options.optimizer == MODEL_ADAFACTOR;
     base_put(out, "# ");
@@ -191,7 +194,9 @@ static enum base_status refuse_breaks(const struct sim_plan_text *text, struct b
 {
     for (int key = 0; key < SIM_KEY_COUNT; key++)
         for (const char *at = is_given(text, key) ? text->values[key] : ""; *at; at++)
-            if ((unsigned char)*at < ' ') return base_fail(error, BASE_INPUT, "%s: holds a line break or another control character; one line of gin cannot say it", sim_key_names[key]);
+            if ((unsigned char)*at < ' ')
+                return base_fail(error, BASE_INPUT, "%s: holds a line break or another control character; one line of gin cannot say it",
+                                 sim_key_names[key]);
     return BASE_OK;
 }
 
@@ -242,7 +247,8 @@ static enum base_status check_whole(const struct sim_plan_text *text, const stru
     for (int key = 0; key < SIM_KEY_COUNT; key++) {
         const char *given = is_given(text, key) ? text->values[key] : "", *got = back->values[key] ? back->values[key] : "";
         if (strcmp(given, got) != 0 && !is_model_file(text, key))
-            return base_fail(error, BASE_INPUT, "%s: %.200s would come back from gin as %.200s; another spelling would do", sim_key_names[key], *given ? given : "nothing", *got ? got : "nothing");
+            return base_fail(error, BASE_INPUT, "%s: %.200s would come back from gin as %.200s; another spelling would do",
+                             sim_key_names[key], *given ? given : "nothing", *got ? got : "nothing");
     }
     return BASE_OK;
 }

@@ -43,7 +43,8 @@ static bool keeps(const struct topo_mesh *mesh, const struct order *order)
 {
     for (int rank = 0; rank < mesh->device_count; rank++) {
         int coordinates[5] = {0}, rest = rank;
-        for (int i = order->count; i-- > 0; rest /= order->digits[i].size) coordinates[order->digits[i].axis] += rest % order->digits[i].size * order->digits[i].stride;
+        for (int i = order->count; i-- > 0; rest /= order->digits[i].size)
+            coordinates[order->digits[i].axis] += rest % order->digits[i].size * order->digits[i].stride;
         for (int i = 0; i < mesh->coordinate_count; i++)
             if (coordinates[i] != mesh->devices[rank][i]) return false;
     }
@@ -76,7 +77,8 @@ static void put_numbers(const int *numbers, int count, struct base_text *out)
 static void put_grid(const struct topo_topology *topology, struct base_text *out)
 {
     if (topology->bounds_count == 2) {
-        base_putf(out, "devices.sort(key=lambda device: (device.process_index, device.id))\ngrid = np.array(devices).reshape(%d, %d)\n", topology->bounds[0], topology->bounds[1]);
+        base_putf(out, "devices.sort(key=lambda device: (device.process_index, device.id))\ngrid = np.array(devices).reshape(%d, %d)\n",
+                  topology->bounds[0], topology->bounds[1]);
         return;
     }
     base_put(out, "grid = np.empty(");
@@ -223,13 +225,16 @@ enum base_status reports_launch_jax(struct base_arena *arena, const struct sim_p
     (void)text;
     memcpy(request.submesh, plan->submesh, sizeof request.submesh);
     BASE_TRY(topo_mesh_build(arena, topology, &request, false, &mesh, error));
-    if (mesh.axis_count != 2) return base_fail(error, BASE_INPUT, "topology: %.60s: a mesh over several slices is not written as JAX; one slice would do", plan->topology_text);
+    if (mesh.axis_count != 2)
+        return base_fail(error, BASE_INPUT, "topology: %.60s: a mesh over several slices is not written as JAX; one slice would do",
+                         plan->topology_text);
     reports_launch_title(plan, &title);
     for (char *at = title.data; *at; at++)
         if ((unsigned char)*at < ' ') *at = ' '; /* it stands in a comment */
     base_putf(out, "# Mesh and shardings of %s, as T5X makes them; written by meshwright export.\nimport jax\nimport numpy as np\n"
                    "from jax.sharding import Mesh, NamedSharding, PartitionSpec as P\n\ndevices = jax.devices()\n", title.data);
-    base_putf(out, "assert len(devices) == %d, f'the plan is for %d devices, and {len(devices)} are here'\n", topology->device_count, topology->device_count);
+    base_putf(out, "assert len(devices) == %d, f'the plan is for %d devices, and {len(devices)} are here'\n", topology->device_count,
+              topology->device_count);
     put_devices(topology, &mesh, out);
     BASE_TRY(put_parameters(arena, plan, out, error));
     return put_batch(plan, out, error);

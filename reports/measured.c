@@ -8,7 +8,8 @@ enum { SHOWN_STEPS = 12 };
 static void put_row(const struct reports_measured *m, int64_t i, struct base_text *out)
 {
     char time[BASE_HUMANE];
-    base_putf(out, "    %6lld  %11.6f  %14.6f  %10s\n", (long long)(m->first_step + i), m->loss[i], m->accuracy ? m->accuracy[i] : m->gradient_norm[i], base_format_seconds(time, m->step_s[i]));
+    base_putf(out, "    %6lld  %11.6f  %14.6f  %10s\n", (long long)(m->first_step + i), m->loss[i],
+              m->accuracy ? m->accuracy[i] : m->gradient_norm[i], base_format_seconds(time, m->step_s[i]));
 }
 
 /* The first ones and the last ones, if there are many. */
@@ -47,8 +48,8 @@ void reports_run_text(const struct reports_prediction *r, struct base_text *out)
     const struct sim_prediction *p = r->prediction;
     char tokens[BASE_HUMANE], step[BASE_HUMANE], bytes[BASE_HUMANE];
     const char *ranks = m->rank_count == 1 ? "one rank" : base_print(out->arena, "%d ranks", m->rank_count);
-    base_putf(out, "%s on %s, mesh data %d x model %d, run here %s %s\n\n", r->checked->model_text, r->checked->topology_text, p->mesh[0], p->mesh[1], m->rank_count ? "on" : "in",
-              m->rank_count ? ranks : "one process");
+    base_putf(out, "%s on %s, mesh data %d x model %d, run here %s %s\n\n", r->checked->model_text, r->checked->topology_text, p->mesh[0],
+              p->mesh[1], m->rank_count ? "on" : "in", m->rank_count ? ranks : "one process");
     if (!m->step_count) {
         base_putf(out, "Nothing to do: %lld steps were done before.\n", (long long)m->first_step);
         return;
@@ -68,6 +69,7 @@ void reports_run_text(const struct reports_prediction *r, struct base_text *out)
     for (int i = 0; i < r->collective_count; i++) {
         const struct sim_collective_row *c = &r->collectives[i];
         static const char *const axes[SIM_AXES] = {"", "data", "model", "data+model"};
-        base_putf(out, "    %5lld x %s over %s, %s %s\n", (long long)c->count, sim_collective_name(c->kind), axes[c->axes], base_format_bytes(bytes, (double)c->bytes), model_dtype_name(c->dtype));
+        base_putf(out, "    %5lld x %s over %s, %s %s\n", (long long)c->count, sim_collective_name(c->kind), axes[c->axes],
+                  base_format_bytes(bytes, (double)c->bytes), model_dtype_name(c->dtype));
     }
 }

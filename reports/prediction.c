@@ -292,8 +292,9 @@ static void put_verdict(const struct reports_prediction *r, struct base_text *ou
     base_format_bytes(over, fabs(difference));
     if (p->fits) base_putf(out, "It fits: %s of %s on each device, %s free.\n", peak, capacity, over);
     else base_putf(out, "It does NOT fit: %s of %s on each device, %s too much.\n", peak, capacity, over);
-    base_putf(out, "%s tokens/s (%s a step; %.4g tokens/s on each of %d devices, MFU %.1f %%)%s\n", base_format_count(tokens, p->tokens_per_s), base_format_seconds(step, p->step_s),
-              p->tokens_per_s_per_device, p->mesh[0] * p->mesh[1], 100 * p->mfu_frac, p->fits ? "" : ", if it fitted");
+    base_putf(out, "%s tokens/s (%s a step; %.4g tokens/s on each of %d devices, MFU %.1f %%)%s\n",
+              base_format_count(tokens, p->tokens_per_s), base_format_seconds(step, p->step_s), p->tokens_per_s_per_device,
+              p->mesh[0] * p->mesh[1], 100 * p->mfu_frac, p->fits ? "" : ", if it fitted");
 }
 
 static void put_bound(const struct reports_prediction *r, struct base_text *out)
@@ -330,8 +331,9 @@ static void put_largest_collectives(const struct reports_prediction *r, struct b
         if (which < 0) return;
         done[which] = true;
         const struct sim_collective_row *c = &r->collectives[which];
-        base_putf(out, "    %9s  %s over %s: %lld x %s %s, as for %s\n", base_format_seconds(time, c->time_s), sim_collective_name(c->kind), axes_name(c->axes), (long long)c->count,
-                  base_format_bytes(bytes, (double)c->bytes), model_dtype_name(c->dtype), c->first_op);
+        base_putf(out, "    %9s  %s over %s: %lld x %s %s, as for %s\n", base_format_seconds(time, c->time_s), sim_collective_name(c->kind),
+                  axes_name(c->axes), (long long)c->count, base_format_bytes(bytes, (double)c->bytes), model_dtype_name(c->dtype),
+                  c->first_op);
     }
 }
 
@@ -339,7 +341,8 @@ static void put_changes(const struct reports_prediction *r, struct base_text *ou
 {
     char tokens[BASE_HUMANE], peak[BASE_HUMANE];
     base_put(out, "\nWhat would make it fit\n");
-    if (!r->change_count) base_put(out, "    no single change of microbatches, remat, optimizer, its partitioning or the submesh: a larger topology would\n");
+    if (!r->change_count)
+        base_put(out, "    no single change of microbatches, remat, optimizer, its partitioning or the submesh: a larger topology would\n");
     for (int i = 0; i < r->change_count; i++)
         base_putf(out, "    %-36s %9s tokens/s, %s\n", r->changes[i].what, base_format_count(tokens, r->changes[i].prediction.tokens_per_s),
                   base_format_bytes(peak, (double)r->changes[i].prediction.memory.peak_bytes));
@@ -351,14 +354,16 @@ void reports_prediction_text(const struct reports_prediction *r, struct base_tex
     const struct sim_memory *m = &p->memory;
     const struct part parts[] = {{"parameters", (double)m->parameter_bytes}, {"optimizer state", (double)m->optimizer_state_bytes}, {"gradients", (double)m->gradient_bytes},
                                  {"activations", (double)m->activation_bytes}, {"temporaries", (double)m->temporary_bytes}, {"reserved", (double)m->reserved_bytes}};
-    base_putf(out, "%s on %s, mesh data %d x model %d, profile %s\n\n", r->checked->model_text, r->checked->topology_text, p->mesh[0], p->mesh[1], p->profile);
+    base_putf(out, "%s on %s, mesh data %d x model %d, profile %s\n\n", r->checked->model_text, r->checked->topology_text, p->mesh[0],
+              p->mesh[1], p->profile);
     put_verdict(r, out);
     base_put(out, "\nTime of a step\n");
     put_bound(r, out);
     base_putf(out, "\nMemory at the peak (%s)\n", m->peak_at);
     put_bars(parts, BASE_COUNT(parts), (double)m->capacity_bytes, base_format_bytes, out);
     if (m->rematerialized_layer_count)
-        base_putf(out, "    the compiler recomputes %lld of the model's layers%s\n", (long long)m->rematerialized_layer_count, m->peak_bytes <= m->capacity_bytes ? " so that it fits" : ", and it still does not fit");
+        base_putf(out, "    the compiler recomputes %lld of the model's layers%s\n", (long long)m->rematerialized_layer_count,
+                  m->peak_bytes <= m->capacity_bytes ? " so that it fits" : ", and it still does not fit");
     put_largest_collectives(r, out);
     if (!p->fits) put_changes(r, out);
 }

@@ -5,7 +5,8 @@
 
 struct part { const char *name; double size; };
 
-static void put_parts(const struct page *page, const char *heading, const struct part *parts, int count, double whole, const char *what, char *(*format)(char *, double))
+static void put_parts(const struct page *page, const char *heading, const struct part *parts, int count, double whole, const char *what,
+                      char *(*format)(char *, double))
 {
     enum { COLUMNS = 3, MOST_PARTS = 8 };
     struct base_arena *arena = page->out->arena;
@@ -53,7 +54,9 @@ static void put_changes(const struct page *page, const struct reports_prediction
     }
     reports_page_heading(page, "What would make it fit");
     if (r->change_count) reports_page_table(page, "lrr", cells, r->change_count + 1);
-    else reports_page_paragraph(page, "No single change of microbatches, remat, optimizer, its partitioning or the submesh; a larger topology would.");
+    else
+        reports_page_paragraph(
+            page, "No single change of microbatches, remat, optimizer, its partitioning or the submesh; a larger topology would.");
 }
 
 void reports_prediction_page(const struct reports_prediction *r, enum reports_format format, struct base_text *out)
@@ -71,11 +74,15 @@ void reports_prediction_page(const struct reports_prediction *r, enum reports_fo
         return;
     }
     reports_page_begin(&page, p->fits ? "The plan fits" : "The plan does not fit");
-    reports_page_paragraph(&page, base_print(arena, "%s on %s, mesh data %d x model %d, profile %s", r->checked->model_text, r->checked->topology_text, p->mesh[0], p->mesh[1], p->profile));
-    reports_page_paragraph(&page, base_print(arena, "%s tokens/s, %s a step, MFU %.1f %%; %s of %s on each device.", base_format_count(tokens, p->tokens_per_s), base_format_seconds(step, p->step_s),
-                                             100 * p->mfu_frac, base_format_bytes(peak, (double)m->peak_bytes), base_format_bytes(capacity, (double)m->capacity_bytes)));
+    reports_page_paragraph(&page, base_print(arena, "%s on %s, mesh data %d x model %d, profile %s", r->checked->model_text,
+                                             r->checked->topology_text, p->mesh[0], p->mesh[1], p->profile));
+    reports_page_paragraph(&page, base_print(arena, "%s tokens/s, %s a step, MFU %.1f %%; %s of %s on each device.",
+                                             base_format_count(tokens, p->tokens_per_s), base_format_seconds(step, p->step_s),
+                                             100 * p->mfu_frac, base_format_bytes(peak, (double)m->peak_bytes),
+                                             base_format_bytes(capacity, (double)m->capacity_bytes)));
     put_parts(&page, "Time of a step", time, BASE_COUNT(time), p->step_s, "time", base_format_seconds);
-    put_parts(&page, base_print(arena, "Memory at the peak (%s)", m->peak_at), memory, BASE_COUNT(memory), (double)m->capacity_bytes, "memory", base_format_bytes);
+    put_parts(&page, base_print(arena, "Memory at the peak (%s)", m->peak_at), memory, BASE_COUNT(memory), (double)m->capacity_bytes,
+              "memory", base_format_bytes);
     put_collectives(&page, r);
     if (!p->fits) put_changes(&page, r);
     reports_page_end(&page);

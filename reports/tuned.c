@@ -59,7 +59,8 @@ void reports_space_csv(const struct tuner_space *space, void (*put)(void *where,
 
 /* ---- JSON ---- */
 
-static void put_found(struct base_json_writer *w, const struct reports_tuned *r, const struct tuner_found *found, const struct reports_prediction *prediction)
+static void put_found(struct base_json_writer *w, const struct reports_tuned *r, const struct tuner_found *found,
+                      const struct reports_prediction *prediction)
 {
     struct sim_plan_text text = tuner_plan_text(r->space, found->plan);
     base_json_open(w, '{');
@@ -284,16 +285,18 @@ static void put_varying(const struct reports_tuned *r, struct tuner_plan plan, s
 {
     struct sim_plan_text text = tuner_plan_text(r->space, plan);
     for (int d = 0; d < TUNER_SUBMESH; d++)
-        if (varies(r->space, (enum tuner_dimension)d)) base_putf(out, ", %s %s", sim_key_names[tuner_key((enum tuner_dimension)d)], value_of(r->space, &text, (enum tuner_dimension)d));
+        if (varies(r->space, (enum tuner_dimension)d))
+            base_putf(out, ", %s %s", sim_key_names[tuner_key((enum tuner_dimension)d)],
+                      value_of(r->space, &text, (enum tuner_dimension)d));
 }
 
 static void put_plan_line(const struct reports_tuned *r, const struct tuner_found *found, struct base_text *out)
 {
     struct sim_plan_text text = tuner_plan_text(r->space, found->plan);
     struct tuner_shape shape = shape_of(r->space, found->plan);
-    base_putf(out, "%s %s (data %d x model %d), rules %s, %s microbatch%s", r->space->by_partitions ? "num_partitions" : "submesh", value_of(r->space, &text, TUNER_SUBMESH), shape.data,
-              shape.model, value_of(r->space, &text, TUNER_RULES), value_of(r->space, &text, TUNER_MICROBATCHES),
-              strcmp(value_of(r->space, &text, TUNER_MICROBATCHES), "1") ? "es" : "");
+    base_putf(out, "%s %s (data %d x model %d), rules %s, %s microbatch%s", r->space->by_partitions ? "num_partitions" : "submesh",
+              value_of(r->space, &text, TUNER_SUBMESH), shape.data, shape.model, value_of(r->space, &text, TUNER_RULES),
+              value_of(r->space, &text, TUNER_MICROBATCHES), strcmp(value_of(r->space, &text, TUNER_MICROBATCHES), "1") ? "es" : "");
     put_varying(r, found->plan, out);
 }
 
@@ -304,8 +307,9 @@ static void put_table(const struct reports_tuned *r, struct base_text *out)
     for (int i = 0; i < r->result->plan_count; i++) {
         const struct tuner_found *f = &r->result->plans[i];
         const struct sim_memory *m = &f->prediction.memory;
-        base_putf(out, "  %2d. %12s %10s %11s %11s  ", i + 1, base_format_count(tokens, f->prediction.tokens_per_s), base_format_seconds(step, f->prediction.step_s),
-                  base_format_bytes(peak, (double)m->peak_bytes), base_format_bytes(left, (double)(m->capacity_bytes - m->peak_bytes)));
+        base_putf(out, "  %2d. %12s %10s %11s %11s  ", i + 1, base_format_count(tokens, f->prediction.tokens_per_s),
+                  base_format_seconds(step, f->prediction.step_s), base_format_bytes(peak, (double)m->peak_bytes),
+                  base_format_bytes(left, (double)(m->capacity_bytes - m->peak_bytes)));
         put_plan_line(r, f, out);
         base_put(out, "\n");
     }
@@ -317,7 +321,8 @@ static void put_front_table(const struct reports_tuned *r, struct base_text *out
     base_put(out, "\nTokens per second against peak memory: each of these plans is faster than all that need less\n");
     for (int i = 0; i < r->result->front_count; i++) {
         const struct tuner_found *f = &r->result->front[i];
-        base_putf(out, "    %12s tokens/s %11s  ", base_format_count(tokens, f->prediction.tokens_per_s), base_format_bytes(peak, (double)f->prediction.memory.peak_bytes));
+        base_putf(out, "    %12s tokens/s %11s  ", base_format_count(tokens, f->prediction.tokens_per_s),
+                  base_format_bytes(peak, (double)f->prediction.memory.peak_bytes));
         put_plan_line(r, f, out);
         base_put(out, "\n");
     }
@@ -330,10 +335,13 @@ static void put_proof(const struct reports_tuned *r, struct base_text *out)
     double all = (double)r->space->plan_count;
     if (result->proven_optimal && result->plan_count) base_put(out, "Proven: no plan of the space is better.\n");
     else if (result->proven_optimal) base_put(out, "Proven: no plan of the space fits.\n");
-    else if (result->plan_count) base_putf(out, "Not proven: the search was ended before its end; the best plan is at most %.1f %% better.\n", 100 * result->gap_frac / (1 - result->gap_frac));
+    else if (result->plan_count)
+        base_putf(out, "Not proven: the search was ended before its end; the best plan is at most %.1f %% better.\n",
+                  100 * result->gap_frac / (1 - result->gap_frac));
     else base_put(out, "The search was ended before it found a plan that fits.\n");
-    base_putf(out, "Of %lld plans %lld were predicted in full (%.1f %%); bounds on time decided %lld, bounds on memory %lld, ", (long long)r->space->plan_count, (long long)c->evaluated,
-              100 * (double)c->evaluated / all, (long long)(c->by_time + c->by_program), (long long)c->by_memory);
+    base_putf(out, "Of %lld plans %lld were predicted in full (%.1f %%); bounds on time decided %lld, bounds on memory %lld, ",
+              (long long)r->space->plan_count, (long long)c->evaluated, 100 * (double)c->evaluated / all,
+              (long long)(c->by_time + c->by_program), (long long)c->by_memory);
     base_putf(out, "a plan of the same mesh in another order %lld.\n", (long long)c->by_sibling);
 }
 
@@ -342,7 +350,8 @@ static void put_refused(const struct tuner_space *space, struct base_text *out)
     enum { SHOWN = 4 };
     if (!space->refused_count) return;
     base_putf(out, "\n%lld more cannot be launched:\n", (long long)space->refused_count);
-    for (int i = 0; i < space->refusal_count && i < SHOWN; i++) base_putf(out, "    %8lld  such as %s\n", (long long)space->refusals[i].plan_count, space->refusals[i].example);
+    for (int i = 0; i < space->refusal_count && i < SHOWN; i++)
+        base_putf(out, "    %8lld  such as %s\n", (long long)space->refusals[i].plan_count, space->refusals[i].example);
     if (space->refusal_count > SHOWN) base_putf(out, "    and for %d other reasons, which --json lists\n", space->refusal_count - SHOWN);
 }
 
@@ -361,7 +370,8 @@ static void put_verdict(const struct reports_tuned *r, struct base_text *out)
     const struct sim_memory *m = &result->nearest.prediction.memory;
     base_put(out, "Nearest: ");
     put_plan_line(r, &result->nearest, out);
-    base_putf(out, "\n         needs %s of %s on each device, %s too much\n", base_format_bytes(peak, (double)m->peak_bytes), base_format_bytes(capacity, (double)m->capacity_bytes),
+    base_putf(out, "\n         needs %s of %s on each device, %s too much\n", base_format_bytes(peak, (double)m->peak_bytes),
+              base_format_bytes(capacity, (double)m->capacity_bytes),
               base_format_bytes(missing, (double)(m->peak_bytes - m->capacity_bytes)));
     if (r->smallest_topology) base_putf(out, "Smallest of its generation on which a plan fits: %s\n", r->smallest_topology);
 }
@@ -390,7 +400,8 @@ static void put_why_text(const struct reports_tuned *r, struct base_text *out)
     }
     int count = tuner_needs(&r->result->plans[0].prediction, &r->result->plans[1].prediction, needs);
     if (count) base_put(out, "    it would draw level with ");
-    for (int i = 0; i < count; i++) base_putf(out, "%s%s %.3g times as fast", i == 0 ? "" : i == count - 1 ? " or " : ", ", needs[i].resource, needs[i].factor);
+    for (int i = 0; i < count; i++)
+        base_putf(out, "%s%s %.3g times as fast", i == 0 ? "" : i == count - 1 ? " or " : ", ", needs[i].resource, needs[i].factor);
     if (count) base_put(out, "\n");
 }
 
@@ -428,7 +439,8 @@ static void put_sensitivity_text(const struct reports_tuned *r, struct base_text
         for (int i; shown < SHOWN && (i = best_alternative(r, (enum tuner_dimension)d, done)) >= 0; shown++) {
             const struct tuner_alternative *a = &r->alternatives[i];
             done[i] = true;
-            base_putf(out, "    %-24s %-16s %+7.1f %%%s\n", shown ? "" : sim_key_names[key], a->value, 100 * (a->prediction.tokens_per_s / best - 1), a->prediction.fits ? "" : ", but does not fit");
+            base_putf(out, "    %-24s %-16s %+7.1f %%%s\n", shown ? "" : sim_key_names[key], a->value,
+                      100 * (a->prediction.tokens_per_s / best - 1), a->prediction.fits ? "" : ", but does not fit");
         }
     }
 }
@@ -436,8 +448,8 @@ static void put_sensitivity_text(const struct reports_tuned *r, struct base_text
 void reports_tuned_text(const struct reports_tuned *r, struct base_text *out)
 {
     const struct tuner_space *space = r->space;
-    base_putf(out, "%s on %s: %lld plans, %lld rule sets\n\n", space->plan.values[SIM_MODEL], space->plan.values[SIM_TOPOLOGY], (long long)space->plan_count,
-              (long long)space->rule_set_count);
+    base_putf(out, "%s on %s: %lld plans, %lld rule sets\n\n", space->plan.values[SIM_MODEL], space->plan.values[SIM_TOPOLOGY],
+              (long long)space->plan_count, (long long)space->rule_set_count);
     put_verdict(r, out);
     put_proof(r, out);
     if (r->result->plan_count) put_table(r, out);

@@ -155,7 +155,9 @@ static enum base_status check_measurements(struct calibrating *c, struct base_ar
         if (status != BASE_OK) return base_fail_in(c->error, "%s", m->place);
         const char *name = plan.placement->topology.chip.name;
         if (chip && strcmp(chip, name) != 0)
-            return base_fail(c->error, BASE_INPUT, "%s: was measured on %s, what comes before it on %s; one profile is of one chip, so calibrate each by itself", m->place, name, chip);
+            return base_fail(c->error, BASE_INPUT,
+                             "%s: was measured on %s, what comes before it on %s; one profile is of one chip, so calibrate each by itself",
+                             m->place, name, chip);
         if (chip) continue;
         chip = base_copy(arena, name);
         c->profile = plan.placement->profile;
@@ -249,7 +251,8 @@ static void note_constants(const struct calibrating *c, const struct sim_fit *fi
     static const double z95 = 1.959964; /* a normal's 95 % lie within so many deviations */
     for (int k = 0; k < c->constant_count; k++) {
         double at = fitted->parameters[k], width = z95 * fitted->deviations[k];
-        out->constants[k] = (struct sim_calibrated){c->constants[k], c->before[k], value_at(c, k, at), value_at(c, k, at - width), value_at(c, k, at + width)};
+        out->constants[k] = (struct sim_calibrated){c->constants[k], c->before[k], value_at(c, k, at), value_at(c, k, at - width),
+                                                    value_at(c, k, at + width)};
     }
     out->constant_count = c->constant_count;
 }
@@ -262,14 +265,17 @@ static enum base_status calibrate(struct calibrating *c, struct base_arena *aren
     BASE_TRY(check_measurements(c, arena));
     memcpy(out->chip, c->profile.name, sizeof out->chip);
     if (!choose_constants(c, arena)) return c->error->status;
-    if (!c->constant_count) return base_fail(c->error, BASE_INPUT, "calibrate: no constant moves these predictions by as much as a thousandth; longer steps would tell more");
+    if (!c->constant_count)
+        return base_fail(c->error, BASE_INPUT,
+                         "calibrate: no constant moves these predictions by as much as a thousandth; longer steps would tell more");
     BASE_TRY(fit(c, NULL, &fitted));
     note_constants(c, &fitted, out);
     out->predicted_before_s = base_new(arena, double, c->count);
     out->predicted_after_s = base_new(arena, double, c->count);
     out->cross_validated_s = base_new(arena, double, c->count);
     out->fold_count = c->count < MOST_FOLDS ? c->count : MOST_FOLDS;
-    if (!predict_at(c, none, out->predicted_before_s, false) || !predict_at(c, fitted.parameters, out->predicted_after_s, false)) return c->error->status;
+    if (!predict_at(c, none, out->predicted_before_s, false) || !predict_at(c, fitted.parameters, out->predicted_after_s, false))
+        return c->error->status;
     BASE_TRY(cross_validate(c, &fitted, out->fold_count, out->cross_validated_s));
     out->before = error_of(arena, c, out->predicted_before_s);
     out->after = error_of(arena, c, out->predicted_after_s);
@@ -282,7 +288,9 @@ enum base_status sim_calibrate(struct sim_cache *cache, struct base_arena *arena
     int count = request->count;
     struct base_error inner = {0};
     struct sim_calibration answer = {0};
-    if (count < 2) return base_fail(error, BASE_INPUT, "calibrate: %s; two measured steps are the least, and a dozen that differ tell more", count ? "one measurement cannot be validated" : "nothing measured was found");
+    if (count < 2)
+        return base_fail(error, BASE_INPUT, "calibrate: %s; two measured steps are the least, and a dozen that differ tell more",
+                         count ? "one measurement cannot be validated" : "nothing measured was found");
     struct calibrating c = {.cache = cache, .start = request->start, .measurements = request->measurements, .count = count, .steps = base_new(arena, struct sim_step, count),
                             .progress = request->progress, .progress_where = request->progress_where, .error = &inner};
     enum base_status status = calibrate(&c, arena, &answer);

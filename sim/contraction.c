@@ -184,7 +184,9 @@ static char contracted_on_one_side(struct place *p, unsigned axis)
     unsigned other = other_axis(axis);
     int side = label_with(c, 0, axis) ? 0 : 1;
     char letter = label_with(c, side, axis);
-    if (!letter || label_with(c, 1 - side, axis) || !is_contracted(c, letter) || p->wanted[axis] || (mesh_size(p->extents, other) > 1 && !is_settled(c, other))) return 0;
+    if (!letter || label_with(c, 1 - side, axis) || !is_contracted(c, letter) || p->wanted[axis] ||
+        (mesh_size(p->extents, other) > 1 && !is_settled(c, other)))
+        return 0;
     struct sim_shape gathered = c->shapes[side], result = c->shapes[2];
     int keeps = dim_of(c, side, c->label[other]), there = dim_of(c, 2, c->label[other]);
     memset(gathered.spec, 0, sizeof gathered.spec);
@@ -228,7 +230,9 @@ static bool swap_for_idle(struct place *p, int operand, int dim, unsigned axis)
     unsigned idle = other_axis(axis);
     char needs = c->label[axis], here = c->letters[operand][dim];
     bool conflict = needs && !is_contracted(c, needs) && !is_contracted(c, here) && dim_of(c, operand, needs) < 0;
-    if (!conflict || label_with(c, operand, idle) || mesh_size(p->extents, axis) != mesh_size(p->extents, idle) || mesh_size(p->extents, idle) < 2) return false;
+    if (!conflict || label_with(c, operand, idle) || mesh_size(p->extents, axis) != mesh_size(p->extents, idle) ||
+        mesh_size(p->extents, idle) < 2)
+        return false;
     struct sim_shape *shape = &c->shapes[operand];
     add_step(&c->steps, operand, SIM_COLLECTIVE_PERMUTE, SIM_DATA | SIM_TENSOR, shape);
     shape->spec[dim] = (unsigned char)idle;

@@ -48,6 +48,7 @@ void sim_contract(const struct sim_extents *extents, struct sim_contraction *con
 struct sim_layout { unsigned char axes[MODEL_MAX_RANK][2], count[MODEL_MAX_RANK]; };
 struct sim_layout sim_layout_of(const unsigned char *spec, int rank); /* data before model */
 /* The collectives that take an array of this shape (its own sharding is not read) from one layout to another. */
-void sim_reshard(const struct sim_extents *extents, const struct sim_shape *shape, struct sim_layout from, const struct sim_layout *to, struct sim_steps *out);
+void sim_reshard(const struct sim_extents *extents, const struct sim_shape *shape, struct sim_layout from, const struct sim_layout *to,
+                 struct sim_steps *out);
 
 #endif

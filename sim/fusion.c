@@ -70,7 +70,9 @@ static bool in_one_group(const struct fuser *f, int value)
     if (made->kind != SIM_COMPUTE || !made->op->group) return false;
     for (int i = f->s->values[value].definition + 1; i < f->s->op_count; i++)
         for (int j = 0; j < f->s->ops[i].input_count; j++)
-            if (f->s->ops[i].inputs[j] == value && (f->s->ops[i].kind != SIM_COMPUTE || f->s->ops[i].op->group != made->op->group || f->s->ops[i].loop != made->loop)) return false;
+            if (f->s->ops[i].inputs[j] == value &&
+                (f->s->ops[i].kind != SIM_COMPUTE || f->s->ops[i].op->group != made->op->group || f->s->ops[i].loop != made->loop))
+                return false;
     return true;
 }
 
@@ -113,7 +115,9 @@ static void find_epilogues(struct fuser *f)
         for (int j = 0; elementwise && j < op->input_count; j++) {
             int v = op->inputs[j];
             struct sim_value *value = &f->s->values[v];
-            if (!is_contraction(f, value->definition) || f->consumers[v] != 1 || op->loop != value->loop || strcmp(op->op->input_labels[j], op->op->output_labels) != 0) continue;
+            if (!is_contraction(f, value->definition) || f->consumers[v] != 1 || op->loop != value->loop ||
+                strcmp(op->op->input_labels[j], op->op->output_labels) != 0)
+                continue;
             value->stored = false;
             bool elementwise_next = f->consumers[op->outputs[0]] == 1 && !f->contractions[op->outputs[0]];
             if (op->op->kind == MODEL_MAP && !elementwise_next) f->s->values[op->outputs[0]].stored = true;
@@ -216,7 +220,9 @@ static int kernel_to_join(const struct fuser *f, const struct sim_op *op)
         if (made->kind != SIM_COMPUTE || made->op->kind != MODEL_MAP || made->kernel < 0) continue;
         if (strlen(made->op->output_labels) != strlen(op->op->input_labels[i]) || !covers(op->op, op->op->input_labels[i])) continue;
         int root = f->s->kernels[made->kernel].op;
-        if (f->s->kernels[made->kernel].dot_count == 0 && f->s->kernels[made->kernel].loop == op->loop && available_before(f, op, root, made->kernel)) return made->kernel;
+        if (f->s->kernels[made->kernel].dot_count == 0 && f->s->kernels[made->kernel].loop == op->loop &&
+            available_before(f, op, root, made->kernel))
+            return made->kernel;
     }
     return -1;
 }

@@ -43,19 +43,22 @@ static bool is_open(struct draft *draft, const char *what, const struct model_gi
     return true;
 }
 
-static enum base_status wrong_kind(const char *what, const char *needed, const struct model_gin_value *value, struct model_gin_place place, struct base_error *error)
+static enum base_status wrong_kind(const char *what, const char *needed, const struct model_gin_value *value, struct model_gin_place place,
+                                   struct base_error *error)
 {
     return base_fail(error, BASE_INPUT, "%.300s:%d: %s: is %s; %s is needed", place.file, place.line, what, kind_name(value->kind), needed);
 }
 
-static enum base_status read_whole(const char *what, const struct model_gin_value *value, struct model_gin_place place, int64_t low, int64_t *out, struct base_error *error)
+static enum base_status read_whole(const char *what, const struct model_gin_value *value, struct model_gin_place place, int64_t low,
+                                   int64_t *out, struct base_error *error)
 {
     if (value->kind != MODEL_GIN_NUMBER) return wrong_kind(what, "a whole number", value, place, error);
     if (base_parse_int(value->text, what, low, INT32_MAX, out, error) == BASE_OK) return BASE_OK;
     return base_fail_in(error, "%.300s:%d", place.file, place.line);
 }
 
-static enum base_status set_whole(struct draft *draft, enum sim_key key, const struct model_gin_value *value, struct model_gin_place place, int64_t low, struct base_error *error)
+static enum base_status set_whole(struct draft *draft, enum sim_key key, const struct model_gin_value *value, struct model_gin_place place,
+                                  int64_t low, struct base_error *error)
 {
     int64_t number;
     if (is_open(draft, sim_key_names[key], value, place)) return BASE_OK;
@@ -64,13 +67,15 @@ static enum base_status set_whole(struct draft *draft, enum sim_key key, const s
     return BASE_OK;
 }
 
-static enum base_status set_number(struct draft *draft, enum sim_key key, const struct model_gin_value *value, struct model_gin_place place, struct base_error *error)
+static enum base_status set_number(struct draft *draft, enum sim_key key, const struct model_gin_value *value, struct model_gin_place place,
+                                   struct base_error *error)
 {
     double number;
     struct base_text text = {.arena = draft->arena};
     if (is_open(draft, sim_key_names[key], value, place)) return BASE_OK;
     if (value->kind != MODEL_GIN_NUMBER) return wrong_kind(sim_key_names[key], "a number", value, place, error);
-    if (base_parse_double(value->text, sim_key_names[key], 0, 1e6, &number, error) != BASE_OK) return base_fail_in(error, "%.300s:%d", place.file, place.line);
+    if (base_parse_double(value->text, sim_key_names[key], 0, 1e6, &number, error) != BASE_OK)
+        return base_fail_in(error, "%.300s:%d", place.file, place.line);
     base_put_double(&text, number);
     set(draft, key, text.data, place);
     return BASE_OK;
@@ -101,12 +106,15 @@ static const struct model_gin_value *get_or_macro(struct draft *draft, struct ca
 
 /* ---- data set and trainer ---- */
 
-static enum base_status read_length(struct draft *draft, const struct model_gin_value *feature, struct model_gin_place place, struct base_error *error)
+static enum base_status read_length(struct draft *draft, const struct model_gin_value *feature, struct model_gin_place place,
+                                    struct base_error *error)
 {
     const struct model_gin_value *length = model_gin_follow(draft->gin, feature->next, &place);
-    bool inputs = feature->kind == MODEL_GIN_STRING && !strcmp(feature->text, "inputs"), targets = feature->kind == MODEL_GIN_STRING && !strcmp(feature->text, "targets");
+    bool inputs = feature->kind == MODEL_GIN_STRING && !strcmp(feature->text, "inputs"),
+         targets = feature->kind == MODEL_GIN_STRING && !strcmp(feature->text, "targets");
     if (inputs || targets) return set_whole(draft, inputs ? SIM_INPUTS_LENGTH : SIM_TARGETS_LENGTH, length, place, 1, error);
-    model_gin_note(draft->gin, place, "task_feature_lengths: %.60s is no feature of these models; skipped", feature->text ? feature->text : kind_name(feature->kind));
+    model_gin_note(draft->gin, place, "task_feature_lengths: %.60s is no feature of these models; skipped",
+                   feature->text ? feature->text : kind_name(feature->kind));
     return BASE_OK;
 }
 
@@ -117,10 +125,14 @@ static enum base_status read_dataset(struct draft *draft, struct base_error *err
     BASE_TRY(set_whole(draft, SIM_BATCH_SIZE, get_or_macro(draft, dataset, "batch_size", "BATCH_SIZE", &place), place, 1, error));
     const struct model_gin_value *lengths = get_or_macro(draft, dataset, "task_feature_lengths", "TASK_FEATURE_LENGTHS", &place);
     if (is_open(draft, "task_feature_lengths", lengths, place)) return BASE_OK;
-    if (lengths->kind != MODEL_GIN_DICT) return wrong_kind("task_feature_lengths", "a dict, as in {'inputs': 512, 'targets': 512},", lengths, place, error);
-    for (const struct model_gin_value *feature = lengths->child; feature; feature = feature->next->next) BASE_TRY(read_length(draft, feature, place, error));
+    if (lengths->kind != MODEL_GIN_DICT)
+        return wrong_kind("task_feature_lengths", "a dict, as in {'inputs': 512, 'targets': 512},", lengths, place, error);
+    for (const struct model_gin_value *feature = lengths->child; feature; feature = feature->next->next)
+        BASE_TRY(read_length(draft, feature, place, error));
     if (draft->has_model && !draft->model.config.encoder && draft->plan.text.values[SIM_INPUTS_LENGTH])
-        model_gin_note(draft->gin, place, "inputs: a plan's length of a decoder-only model is that of targets alone; a prefix language model trains on inputs and targets joined");
+        model_gin_note(draft->gin, place,
+                       "inputs: a plan's length of a decoder-only model is that of targets alone; a prefix language model trains on inputs "
+                       "and targets joined");
     return BASE_OK;
 }
 
@@ -215,7 +227,8 @@ static void put_standard(struct base_json_writer *writer, const struct model_rul
 }
 
 /* before: rules that come first (T5X's standard ones), or NULL. */
-static enum base_status set_rules(struct draft *draft, const struct model_rules *before, const struct model_gin_value *list, struct model_gin_place place, struct base_error *error)
+static enum base_status set_rules(struct draft *draft, const struct model_rules *before, const struct model_gin_value *list,
+                                  struct model_gin_place place, struct base_error *error)
 {
     struct base_text text = {.arena = draft->arena};
     struct base_json_writer writer = {.text = &text, .compact = true};
@@ -223,7 +236,9 @@ static enum base_status set_rules(struct draft *draft, const struct model_rules 
     base_json_open(&writer, '[');
     if (before) put_standard(&writer, before);
     if (!put_rules(draft, &writer, list, place))
-        return base_fail(error, BASE_INPUT, "%.300s:%d: logical_axis_rules: pairs of a logical axis and a mesh axis, None or several mesh axes are needed, as in [('batch', 'data'), ('embed', None)]",
+        return base_fail(error, BASE_INPUT,
+                         "%.300s:%d: logical_axis_rules: pairs of a logical axis and a mesh axis, None or several mesh axes are needed, as "
+                         "in [('batch', 'data'), ('embed', None)]",
                          place.file, place.line);
     close_value(&writer, ']');
     if (model_rules_parse(draft->arena, text.data, &rules, error) != BASE_OK) return base_fail_in(error, "%.300s:%d", place.file, place.line);
@@ -238,7 +253,9 @@ static enum base_status read_dims(struct draft *draft, struct callee standard, c
     *out = 1;
     if (is_open(draft, parameter, value, place)) return BASE_OK;
     BASE_TRY(read_whole(parameter, value, place, 1, out, error));
-    if (*out > 2) return base_fail(error, BASE_INPUT, "%.300s:%d: %s: %lld is not supported; 1 or 2 would do", place.file, place.line, parameter, (long long)*out);
+    if (*out > 2)
+        return base_fail(error, BASE_INPUT, "%.300s:%d: %s: %lld is not supported; 1 or 2 would do", place.file, place.line, parameter,
+                         (long long)*out);
     return BASE_OK;
 }
 
@@ -264,7 +281,8 @@ static enum base_status read_rules(struct draft *draft, struct callee partitione
     const struct model_gin_value *rules = get(draft, partitioner, "logical_axis_rules", &place);
     if (!rules || rules->kind == MODEL_GIN_NONE) return BASE_OK;
     if (rules->kind != MODEL_GIN_REFERENCE) return set_rules(draft, NULL, rules, place, error);
-    if (!strcmp(last_part(rules->text), "standard_logical_axis_rules")) return read_standard_rules(draft, (struct callee){rules->scope, rules->text}, place, error);
+    if (!strcmp(last_part(rules->text), "standard_logical_axis_rules"))
+        return read_standard_rules(draft, (struct callee){rules->scope, rules->text}, place, error);
     model_gin_note(draft->gin, place, "logical_axis_rules: @%.100s makes them when the run starts; the plan keeps the standard ones", rules->text);
     return BASE_OK;
 }
@@ -277,7 +295,8 @@ static enum base_status read_submesh(struct draft *draft, struct callee partitio
     struct base_text text = {.arena = draft->arena};
     const struct model_gin_value *tile = get(draft, partitioner, "model_parallel_submesh", &place);
     if (is_open(draft, "model_parallel_submesh", tile, place)) return BASE_OK;
-    if (tile->kind != MODEL_GIN_TUPLE && tile->kind != MODEL_GIN_LIST) return wrong_kind("model_parallel_submesh", "a tuple, as in (4, 2, 2, 1),", tile, place, error);
+    if (tile->kind != MODEL_GIN_TUPLE && tile->kind != MODEL_GIN_LIST)
+        return wrong_kind("model_parallel_submesh", "a tuple, as in (4, 2, 2, 1),", tile, place, error);
     for (const struct model_gin_value *item = tile->child; item; item = item->next) {
         int64_t number;
         const struct model_gin_value *value = model_gin_follow(draft->gin, item, &place);
@@ -367,7 +386,8 @@ static enum base_status read_rate(struct draft *draft, const struct model_gin_va
 }
 
 /* What a bound option is in the JSON of a plan; false: code makes it. */
-static bool put_adafactor_value(struct draft *draft, const struct model_gin_value *value, struct model_gin_place place, struct base_json_writer *writer)
+static bool put_adafactor_value(struct draft *draft, const struct model_gin_value *value, struct model_gin_place place,
+                                struct base_json_writer *writer)
 {
     const struct base_json *number;
     struct base_error ignored;
@@ -409,7 +429,8 @@ static const char *canonical_adafactor(struct base_arena *arena, const char *tex
 }
 
 /* One option as a member of the object, unless it is bound to T5X's default. */
-static enum base_status read_adafactor_option(struct draft *draft, const struct model_gin_value *optimizer, const char *name, struct base_json_writer *object, struct base_error *error)
+static enum base_status read_adafactor_option(struct draft *draft, const struct model_gin_value *optimizer, const char *name,
+                                              struct base_json_writer *object, struct base_error *error)
 {
     struct model_gin_place place = {0};
     struct base_text one = {.arena = draft->arena};
@@ -474,7 +495,8 @@ static enum base_status read_dtype(struct draft *draft, struct callee config, st
     struct model_gin_place place = draft->model.place;
     const struct model_gin_value *value = get(draft, config, "dtype", &place);
     const char *name = !value ? "float32" : value->text ? last_part(value->text) : "";
-    if (value && value->kind != MODEL_GIN_STRING && value->kind != MODEL_GIN_REFERENCE) return wrong_kind("dtype", "a string, as in 'bfloat16',", value, place, error);
+    if (value && value->kind != MODEL_GIN_STRING && value->kind != MODEL_GIN_REFERENCE)
+        return wrong_kind("dtype", "a string, as in 'bfloat16',", value, place, error);
     if (!value) model_gin_note(draft->gin, place, "dtype is not bound; T5X takes float32");
     for (int i = 0; i < BASE_COUNT(dtypes); i++)
         if (!strcmp(dtypes[i], name)) return set(draft, SIM_DTYPE, dtypes[i], place), BASE_OK;
@@ -488,7 +510,8 @@ static enum base_status read_remat(struct draft *draft, struct callee config, st
     struct model_gin_place place = draft->model.place;
     const struct model_gin_value *value = get(draft, config, "remat_policy", &place);
     const char *policy = value && value->kind == MODEL_GIN_STRING ? value->text : "none";
-    if (value && value->kind != MODEL_GIN_STRING && value->kind != MODEL_GIN_NONE) return wrong_kind("remat_policy", "a string, as in 'minimal',", value, place, error);
+    if (value && value->kind != MODEL_GIN_STRING && value->kind != MODEL_GIN_NONE)
+        return wrong_kind("remat_policy", "a string, as in 'minimal',", value, place, error);
     bool plain = !strcmp(policy, "none") || !strcmp(policy, "minimal") || !strcmp(policy, "full");
     if (!plain) model_gin_note(draft->gin, place, "remat_policy: T5X does not know '%.60s', and recomputes everything, as with 'full'", policy);
     set(draft, SIM_REMAT_POLICY, plain ? policy : "full", place);
@@ -506,7 +529,8 @@ static enum base_status read_model(struct draft *draft, struct base_error *error
     BASE_TRY(read_dtype(draft, config, error));
     if (!draft->model.config.scan_layers) return BASE_OK;
     const struct model_gin_value *scan = get(draft, config, "scan_layers", &place);
-    if (scan && scan->kind == MODEL_GIN_BOOL && *scan->text == 'F') model_gin_note(draft->gin, place, "scan_layers: a plan's scalable models are scanned; skipped");
+    if (scan && scan->kind == MODEL_GIN_BOOL && *scan->text == 'F')
+        model_gin_note(draft->gin, place, "scan_layers: a plan's scalable models are scanned; skipped");
     return read_remat(draft, config, error);
 }
 
@@ -536,12 +560,15 @@ static bool same_meaning(struct base_arena *arena, enum sim_key key, const char 
     double number_a, number_b;
     if (!strcmp(a, b) || key == SIM_MODEL) return true; /* models were compared size by size */
     if (key == SIM_RULES)
-        return model_rules_parse(arena, a, &rules_a, &ignored) == BASE_OK && model_rules_parse(arena, b, &rules_b, &ignored) == BASE_OK && same_rules(&rules_a, &rules_b);
+        return model_rules_parse(arena, a, &rules_a, &ignored) == BASE_OK && model_rules_parse(arena, b, &rules_b, &ignored) == BASE_OK &&
+               same_rules(&rules_a, &rules_b);
     if (key == SIM_ADAFACTOR) {
         const char *one = canonical_adafactor(arena, a, &ignored), *other = canonical_adafactor(arena, b, &ignored);
         return one && other && !strcmp(one, other);
     }
-    if (base_parse_double(a, "", -1e300, 1e300, &number_a, &ignored) != BASE_OK || base_parse_double(b, "", -1e300, 1e300, &number_b, &ignored) != BASE_OK) return false;
+    if (base_parse_double(a, "", -1e300, 1e300, &number_a, &ignored) != BASE_OK ||
+        base_parse_double(b, "", -1e300, 1e300, &number_b, &ignored) != BASE_OK)
+        return false;
     return !(number_a < number_b || number_a > number_b);
 }
 
@@ -554,22 +581,27 @@ static bool only_in_comments(enum sim_key key, const char *value)
     return false;
 }
 
-static enum base_status take_comment(struct draft *draft, const struct model_gin_comment *comment, const struct sim_plan_text *bound, struct base_error *error)
+static enum base_status take_comment(struct draft *draft, const struct model_gin_comment *comment, const struct sim_plan_text *bound,
+                                     struct base_error *error)
 {
     int key = find_key(comment->key);
     struct model_gin_place place = comment->place;
     if (key < 0) {
         const char *nearest = base_nearest(comment->key, sim_key_names, SIM_KEY_COUNT);
-        model_gin_note(draft->gin, place, "# meshwright: \"%.60s\" is no key of a plan%s%s%sskipped", comment->key, nearest ? ": is " : "", nearest ? nearest : "", nearest ? " meant? " : "; ");
+        model_gin_note(draft->gin, place, "# meshwright: \"%.60s\" is no key of a plan%s%s%sskipped", comment->key, nearest ? ": is " : "",
+                       nearest ? nearest : "", nearest ? " meant? " : "; ");
         return BASE_OK;
     }
-    if (!*comment->value) return base_fail(error, BASE_INPUT, "%.300s:%d: # meshwright: %s has no value; %s = … is needed", place.file, place.line, sim_key_names[key], sim_key_names[key]);
+    if (!*comment->value)
+        return base_fail(error, BASE_INPUT, "%.300s:%d: # meshwright: %s has no value; %s = … is needed", place.file, place.line,
+                         sim_key_names[key], sim_key_names[key]);
     if (key == SIM_MODEL) return BASE_OK;
     const char *value = key == SIM_SUBMESH ? without_brackets(draft->arena, comment->value) : comment->value, *other = bound->values[key];
     bool agrees = !other || same_meaning(draft->arena, (enum sim_key)key, value, other) || only_in_comments((enum sim_key)key, value);
     if (!agrees)
-        return base_fail(error, BASE_INPUT, "%.300s:%d: contradiction: %s is %.100s here, and %.100s by %.300s:%d; one of them has to go", place.file, place.line, sim_key_names[key],
-                         value, other, draft->plan.places[key].file, draft->plan.places[key].line);
+        return base_fail(error, BASE_INPUT, "%.300s:%d: contradiction: %s is %.100s here, and %.100s by %.300s:%d; one of them has to go",
+                         place.file, place.line, sim_key_names[key], value, other, draft->plan.places[key].file,
+                         draft->plan.places[key].line);
     set(draft, (enum sim_key)key, value, place);
     return BASE_OK;
 }
@@ -627,7 +659,11 @@ enum base_status sim_plan_from_gin(struct model_gin *gin, struct sim_gin_plan *o
     bool any = false;
     for (int i = 0; i < BASE_COUNT(readers); i++) BASE_TRY(readers[i](&draft, error));
     for (int i = 0; i < SIM_KEY_COUNT; i++) any = any || draft.plan.text.values[i];
-    if (!any) return base_fail(error, BASE_INPUT, "%.300s: says nothing that a plan holds; MODEL, TASK_FEATURE_LENGTHS, BATCH_SIZE or partitioning.PjitPartitioner would", gin->name);
+    if (!any)
+        return base_fail(
+            error, BASE_INPUT,
+            "%.300s: says nothing that a plan holds; MODEL, TASK_FEATURE_LENGTHS, BATCH_SIZE or partitioning.PjitPartitioner would",
+            gin->name);
     note_skipped(gin);
     *out = draft.plan;
     return BASE_OK;

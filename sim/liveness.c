@@ -99,7 +99,8 @@ static void track_carried_in(struct tracker *t, int v)
     const struct sim_value *value = &t->s->values[v];
     const struct sim_op *begin = &t->s->ops[t->carried_in[v]];
     for (int i = 0; i < begin->output_count; i++)
-        if (begin->outputs[i] == v && t->s->values[begin->inputs[i]].last_use > t->carried_in[v]) add(t, t->carried_in[v], BEFORE, +1, value, value->shape);
+        if (begin->outputs[i] == v && t->s->values[begin->inputs[i]].last_use > t->carried_in[v])
+            add(t, t->carried_in[v], BEFORE, +1, value, value->shape);
 }
 
 static void track_free(struct tracker *t, const struct sim_value *value)

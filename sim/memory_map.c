@@ -191,7 +191,8 @@ static void join_carries(struct mapper *l)
         for (int i = 0; i < begin->output_count; i++) {
             int in = begin->outputs[i], out = sim_root(s, end->inputs[i]), init = sim_root(s, begin->inputs[i]);
             bool made_inside = s->values[out].loop == b && s->values[out].definition >= 0 && l->places[out].joined == out;
-            if (made_inside && alike(place_of(l, in), place_of(l, out)) && last_read(s, in) < l->places[out].birth) join(l, place_of(l, in), place_of(l, out));
+            if (made_inside && alike(place_of(l, in), place_of(l, out)) && last_read(s, in) < l->places[out].birth)
+                join(l, place_of(l, in), place_of(l, out));
             if (alike(place_of(l, in), place_of(l, end->outputs[i]))) join(l, place_of(l, in), place_of(l, end->outputs[i]));
             if (alike(place_of(l, in), place_of(l, init)) && place_of(l, init)->death == b) join(l, place_of(l, in), place_of(l, init));
         }
@@ -214,7 +215,8 @@ static bool can_overwrite(const struct mapper *l, const struct sim_op *op, int a
     int out = op->outputs[0], root = sim_root(s, op->inputs[input]);
     const struct place *to = place_of(l, out), *from = place_of(l, root);
     bool begins_here = to->birth >= (op->kind == SIM_COMMUNICATE ? at : s->kernels[op->kernel].op);
-    if (!begins_here || !alike(to, from) || s->values[root].shape != s->values[out].shape || s->values[root].loop != s->values[out].loop) return false;
+    if (!begins_here || !alike(to, from) || s->values[root].shape != s->values[out].shape || s->values[root].loop != s->values[out].loop)
+        return false;
     if (op->kind == SIM_COMMUNICATE) return op->collective == SIM_ALL_REDUCE && from->death == at;
     if (op->op->kind != MODEL_MAP || strcmp(op->op->input_labels[input], op->op->output_labels) != 0) return false;
     if (from->death != s->kernels[op->kernel].last || reads_later(s, op->kernel, at, root)) return false;
@@ -442,7 +444,8 @@ static void publish(struct mapper *l)
     }
 }
 
-void sim_memory_map_build(struct base_arena *arena, const struct sim_sharded *sharded, const int64_t *sizes, const int64_t shards[SIM_AXES], struct sim_memory_map *out)
+void sim_memory_map_build(struct base_arena *arena, const struct sim_sharded *sharded, const int64_t *sizes, const int64_t shards[SIM_AXES],
+                          struct sim_memory_map *out)
 {
     struct mapper l = {.arena = arena, .s = sharded, .sizes = sizes, .out = out};
     memcpy(l.shards, shards, sizeof l.shards);

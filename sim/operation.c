@@ -6,10 +6,14 @@
 
 static enum base_status read_letters(const char *text, size_t length, char *out, const char *what, struct base_error *error)
 {
-    if (length < 1 || length > MODEL_MAX_RANK) return base_fail(error, BASE_INPUT, "%s: has %zu dimensions; 1 to %d would do", what, length, MODEL_MAX_RANK);
+    if (length < 1 || length > MODEL_MAX_RANK)
+        return base_fail(error, BASE_INPUT, "%s: has %zu dimensions; 1 to %d would do", what, length, MODEL_MAX_RANK);
     for (size_t i = 0; i < length; i++) {
-        if (!islower((unsigned char)text[i])) return base_fail(error, BASE_INPUT, "%s: \"%c\" is no label; small letters are, as in ble,ef->blf", what, text[i]);
-        if (memchr(text, text[i], i)) return base_fail(error, BASE_INPUT, "%s: the label %c stands there twice; the diagonal of an operand cannot be partitioned", what, text[i]);
+        if (!islower((unsigned char)text[i]))
+            return base_fail(error, BASE_INPUT, "%s: \"%c\" is no label; small letters are, as in ble,ef->blf", what, text[i]);
+        if (memchr(text, text[i], i))
+            return base_fail(error, BASE_INPUT, "%s: the label %c stands there twice; the diagonal of an operand cannot be partitioned",
+                             what, text[i]);
         out[i] = text[i];
     }
     out[length] = '\0';
@@ -24,12 +28,14 @@ enum base_status sim_operation_parse(const char *equation, struct sim_operation 
         return BASE_OK;
     }
     const char *comma = strchr(equation, ','), *arrow = strstr(equation, "->");
-    if (!comma || !arrow || arrow < comma || strchr(comma + 1, ',')) return base_fail(error, BASE_INPUT, "\"%.60s\": a contraction of two operands is needed, as in ble,ef->blf; or reshard", equation);
+    if (!comma || !arrow || arrow < comma || strchr(comma + 1, ','))
+        return base_fail(error, BASE_INPUT, "\"%.60s\": a contraction of two operands is needed, as in ble,ef->blf; or reshard", equation);
     BASE_TRY(read_letters(equation, (size_t)(comma - equation), out->letters[0], "the first operand", error));
     BASE_TRY(read_letters(comma + 1, (size_t)(arrow - comma - 1), out->letters[1], "the second operand", error));
     BASE_TRY(read_letters(arrow + 2, strlen(arrow + 2), out->letters[2], "the result", error));
     for (const char *letter = out->letters[2]; *letter; letter++)
-        if (!strchr(out->letters[0], *letter) && !strchr(out->letters[1], *letter)) return base_fail(error, BASE_INPUT, "the result has the label %c, which no operand has", *letter);
+        if (!strchr(out->letters[0], *letter) && !strchr(out->letters[1], *letter))
+            return base_fail(error, BASE_INPUT, "the result has the label %c, which no operand has", *letter);
     for (int i = 0; i < 2; i++)
         for (const char *letter = out->letters[i]; *letter; letter++)
             if (!strchr(out->letters[1 - i], *letter) && !strchr(out->letters[2], *letter))
@@ -46,7 +52,8 @@ static enum base_status collect_sizes(struct sim_operation *o, int64_t *sizes, s
         for (int d = 0; d < o->rank[i]; d++) {
             int64_t *size = &sizes[1 + o->letters[i][d] - 'a'];
             if (*size && *size != o->shape[i][d])
-                return base_fail(error, BASE_INPUT, "the label %c has %lld elements in one operand and %lld in the other", o->letters[i][d], (long long)*size, (long long)o->shape[i][d]);
+                return base_fail(error, BASE_INPUT, "the label %c has %lld elements in one operand and %lld in the other", o->letters[i][d],
+                                 (long long)*size, (long long)o->shape[i][d]);
             *size = o->shape[i][d];
         }
     }
@@ -70,7 +77,8 @@ static void note_steps(struct sim_operation *o, const struct sim_extents *extent
 {
     for (int i = 0; i < steps->count && o->collective_count < SIM_MOST_OPERATION_COLLECTIVES; i++) {
         const struct sim_step *step = &steps->steps[i];
-        o->collectives[o->collective_count++] = (struct sim_operation_collective){step->kind, step->axes, step->before.dtype, (int64_t)sim_local_bytes(extents, &step->before)};
+        o->collectives[o->collective_count++] = (struct sim_operation_collective){step->kind, step->axes, step->before.dtype,
+                                                                                  (int64_t)sim_local_bytes(extents, &step->before)};
     }
 }
 

@@ -148,7 +148,8 @@ static void move_outside(struct partitioner *p)
     out->values[moved.outputs[0]].loop = moved.loop;
 }
 
-static int communicate(struct partitioner *p, const struct model_op *why, enum sim_collective kind, int axes, int value, const unsigned char *spec, unsigned partial)
+static int communicate(struct partitioner *p, const struct model_op *why, enum sim_collective kind, int axes, int value,
+                       const unsigned char *spec, unsigned partial)
 {
     int result = new_value(p, p->out->values[value].tensor, spec, partial);
     p->out->values[result].dtype = p->out->values[value].dtype;
@@ -304,7 +305,8 @@ static void einsum_roles(struct sim_op *op, const struct model_op *source)
 {
     for (int i = 0; i < op->label_count; i++) {
         char letter = op->labels[i].letter;
-        bool a = dim_of(source->input_labels[0], letter) >= 0, b = dim_of(source->input_labels[1], letter) >= 0, out = dim_of(source->output_labels, letter) >= 0;
+        bool a = dim_of(source->input_labels[0], letter) >= 0, b = dim_of(source->input_labels[1], letter) >= 0,
+             out = dim_of(source->output_labels, letter) >= 0;
         unsigned *set = !out ? &op->contracted_labels : a && b ? &op->batch_labels : a ? &op->row_labels : &op->column_labels;
         *set |= 1u << i;
     }
@@ -314,7 +316,8 @@ static void einsum_roles(struct sim_op *op, const struct model_op *source)
 static const unsigned char *done_as(const struct partitioner *p, const struct model_op *source)
 {
     int in = source->inputs[0], out = source->outputs[0];
-    bool widens = source->kind == MODEL_MAP && source->function == MODEL_CAST && model_dtype_bytes(tensor_of(p, out)->dtype) > model_dtype_bytes(tensor_of(p, in)->dtype);
+    bool widens = source->kind == MODEL_MAP && source->function == MODEL_CAST &&
+                  model_dtype_bytes(tensor_of(p, out)->dtype) > model_dtype_bytes(tensor_of(p, in)->dtype);
     return widens || source->kind == MODEL_SLICE ? used_as(p, out) : computed_as(p, out);
 }
 
@@ -418,7 +421,9 @@ static unsigned place_labels(struct partitioner *p, const struct model_op *sourc
 {
     bool reduces = source->kind == MODEL_REDUCE;
     const char *letters = reduces ? source->input_labels[0] : source->output_labels;
-    const unsigned char *spec = !reduces ? done_as(p, source) : source->input_count > 1 ? p->space[slot_of(p, source->outputs[0])] : found_as(p, source->inputs[0]);
+    const unsigned char *spec = !reduces                  ? done_as(p, source)
+                                : source->input_count > 1 ? p->space[slot_of(p, source->outputs[0])]
+                                                          : found_as(p, source->inputs[0]);
     unsigned partial = 0;
     for (int d = 0; letters[d]; d++) {
         find_label(draft, letters[d])->axes = spec[d];
@@ -569,7 +574,9 @@ static int exactly(struct partitioner *p, const struct model_op *why, int value,
 static void keep_copies(struct partitioner *p, const struct model_op *source, int trips, int loop, int first)
 {
     struct kept_copies *kept = &p->forward[trips];
-    if (!p->options->shares_gathers || p->options->scanned || source->reversed || source->phase != MODEL_FORWARD || trips == MODEL_MICROBATCHES) return;
+    if (!p->options->shares_gathers || p->options->scanned || source->reversed || source->phase != MODEL_FORWARD ||
+        trips == MODEL_MICROBATCHES)
+        return;
     *kept = (struct kept_copies){loop, p->copy_count - first, base_new(p->arena, struct copy, p->copy_count - first + 1)};
     memcpy(kept->copies, p->copies + first, (size_t)kept->count * sizeof *kept->copies);
 }
@@ -635,10 +642,12 @@ static enum base_status partition_layers(struct partitioner *p, const struct mod
     for (int turn = 0; turn < SIM_INSTANCES; turn++) {
         p->instance = order[turn];
         if (p->instance == SIM_LATER_LAYERS) {
-            BASE_TRY(partition_loop(p, source, source->trips == MODEL_ENCODER_LAYERS ? MODEL_LATER_ENCODER_LAYERS : MODEL_LATER_DECODER_LAYERS, carried));
+            BASE_TRY(partition_loop(
+                p, source, source->trips == MODEL_ENCODER_LAYERS ? MODEL_LATER_ENCODER_LAYERS : MODEL_LATER_DECODER_LAYERS, carried));
             continue;
         }
-        for (int i = 0; i < source->carry_count; i++) *current(p, source->carries[i].in) = ready(p, source, carried[i], computed_as(p, source->carries[i].in));
+        for (int i = 0; i < source->carry_count; i++)
+            *current(p, source->carries[i].in) = ready(p, source, carried[i], computed_as(p, source->carries[i].in));
         BASE_TRY(partition_block(p, source->body));
         for (int i = 0; i < source->carry_count; i++) carried[i] = settled(p, source, source->carries[i].out);
     }
@@ -708,7 +717,8 @@ static enum base_status hold(struct partitioner *p, int tensor)
     struct sim_sharded *out = p->out;
     struct sim_shape whole = out->shapes[out->values[*current(p, tensor)].shape];
     whole.layers = (unsigned char)p->program->tensors[tensor].layers;
-    if (out->persistent_count == BASE_COUNT(out->persistent_shapes)) return base_fail(p->error, BASE_INTERNAL, "more than %d persistent tensors", out->persistent_count);
+    if (out->persistent_count == BASE_COUNT(out->persistent_shapes))
+        return base_fail(p->error, BASE_INTERNAL, "more than %d persistent tensors", out->persistent_count);
     out->persistent_shapes[out->persistent_count] = sim_shape_of(p->arena, out, &whole);
     out->persistent_categories[out->persistent_count++] = p->program->tensors[tensor].category;
     return BASE_OK;

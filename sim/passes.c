@@ -119,7 +119,8 @@ static void lay_out_values(struct rewrite *r, const int *moved, const int *inser
 static void apply(struct rewrite *r)
 {
     if (!r->changed) return;
-    int *moved = base_new(r->arena, int, r->s->op_count + 1), *inserted = base_new(r->arena, int, r->insertion_count + 1), *renamed = base_new(r->arena, int, r->s->value_count);
+    int *moved = base_new(r->arena, int, r->s->op_count + 1), *inserted = base_new(r->arena, int, r->insertion_count + 1),
+        *renamed = base_new(r->arena, int, r->s->value_count);
     lay_out_operations(r, moved, inserted);
     lay_out_values(r, moved, inserted, renamed);
 }
@@ -153,7 +154,8 @@ static int all_reduce_of(const struct rewrite *r, int value, int axes)
 static bool is_linear(const struct sim_op *op)
 {
     if (op->kind != SIM_COMPUTE) return false;
-    bool passes = (op->op->kind == MODEL_MAP && op->op->function == MODEL_CAST) || (op->op->kind == MODEL_RESHAPE && op->op->function == MODEL_NO_FUNCTION);
+    bool passes = (op->op->kind == MODEL_MAP && op->op->function == MODEL_CAST) ||
+                  (op->op->kind == MODEL_RESHAPE && op->op->function == MODEL_NO_FUNCTION);
     return passes || (op->op->kind == MODEL_MAP && op->op->function == MODEL_ADD);
 }
 
@@ -265,7 +267,8 @@ static bool waits_everywhere(const struct rewrite *r, int accumulator)
 {
     for (int i = 0; i < r->s->op_count; i++) {
         const struct sim_op *op = &r->s->ops[i];
-        if (op->kind == SIM_COMPUTE && op->op->function == MODEL_ACCUMULATE && op->inputs[0] == accumulator && !may_wait(r, op->inputs[1])) return false;
+        if (op->kind == SIM_COMPUTE && op->op->function == MODEL_ACCUMULATE && op->inputs[0] == accumulator && !may_wait(r, op->inputs[1]))
+            return false;
     }
     return true;
 }
@@ -279,7 +282,9 @@ static void hoist(struct base_arena *arena, struct sim_sharded *s, bool twin)
         if (op->kind != SIM_COMPUTE || op->op->function != MODEL_ACCUMULATE || loop < 0 || s->ops[loop].trips != MODEL_MICROBATCHES) continue;
         int accumulator = op->inputs[0];
         bool again = s->values[accumulator].partial; /* another layer has decided */
-        if (!again && (is_cut(&s->values[accumulator], SIM_DATA) || !waits_everywhere(&r, accumulator) || !is_read_behind(s, accumulator, loop))) continue;
+        if (!again &&
+            (is_cut(&s->values[accumulator], SIM_DATA) || !waits_everywhere(&r, accumulator) || !is_read_behind(s, accumulator, loop)))
+            continue;
         op->inputs[1] = make_wait(&r, op->inputs[1]);
         if (again) continue;
         s->values[accumulator].partial = SIM_DATA;
@@ -309,7 +314,8 @@ static int dim_of(const char *labels, char letter)
 
 /* What an operation that only passes a value on needs of its operand, so that its result is cut like that; false if a cut
  * dimension is split or joined on the way. */
-static bool pull_back(const struct sim_sharded *s, const struct sim_op *op, const unsigned char spec[MODEL_MAX_RANK], unsigned char before[MODEL_MAX_RANK])
+static bool pull_back(const struct sim_sharded *s, const struct sim_op *op, const unsigned char spec[MODEL_MAX_RANK],
+                      unsigned char before[MODEL_MAX_RANK])
 {
     const struct sim_value *operand = &s->values[op->inputs[0]], *result = &s->values[op->outputs[0]];
     memcpy(before, operand->spec, MODEL_MAX_RANK);
@@ -334,7 +340,9 @@ static bool cut_back(struct rewrite *r, int value, const unsigned char spec[MODE
     int at = s->values[value].definition;
     unsigned char before[MODEL_MAX_RANK];
     if (at < 0 || r->use_counts[value] != 1 || s->values[value].persistent || !is_linear(&s->ops[at]) || s->ops[at].input_count != 1) return false;
-    if (s->values[s->ops[at].inputs[0]].loop != s->values[value].loop || !pull_back(s, &s->ops[at], spec, before) || !cut_back(r, s->ops[at].inputs[0], before)) return false;
+    if (s->values[s->ops[at].inputs[0]].loop != s->values[value].loop || !pull_back(s, &s->ops[at], spec, before) ||
+        !cut_back(r, s->ops[at].inputs[0], before))
+        return false;
     cut(r, value, spec);
     struct sim_op *op = &s->ops[at];
     for (int i = 0; i < op->label_count; i++) {
@@ -387,7 +395,9 @@ static bool reassociate(struct rewrite *r, int at)
 {
     struct sim_sharded *s = r->s;
     struct sim_op *op = &s->ops[at];
-    if (op->kind != SIM_COMPUTE || op->op->kind != MODEL_MAP || op->op->function != MODEL_ADD || op->input_count != 2 || at + 1 >= s->op_count) return false;
+    if (op->kind != SIM_COMPUTE || op->op->kind != MODEL_MAP || op->op->function != MODEL_ADD || op->input_count != 2 ||
+        at + 1 >= s->op_count)
+        return false;
     int left = all_reduce_of(r, op->inputs[0], 0), right = left < 0 ? -1 : all_reduce_of(r, op->inputs[1], s->ops[left].axes);
     if (right < 0 || left == right || s->ops[left].loop != op->loop || s->ops[right].loop != op->loop) return false;
     const struct sim_value *a = &s->values[s->ops[left].inputs[0]], *b = &s->values[s->ops[right].inputs[0]];

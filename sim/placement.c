@@ -61,7 +61,8 @@ enum base_status sim_placement_build(struct base_arena *arena, const struct topo
 {
     struct sim_placement p = {.topology = *topology};
     struct topo_mesh mesh;
-    if (topology->slice_count > 1) return base_fail(error, BASE_INPUT, "topology: predictions over several slices are not modelled yet; slices=1 would do");
+    if (topology->slice_count > 1)
+        return base_fail(error, BASE_INPUT, "topology: predictions over several slices are not modelled yet; slices=1 would do");
     BASE_TRY(topo_mesh_build(arena, topology, request, !has_torus(topology), &mesh, error));
     p.axis_sizes[0] = mesh.shape[0];
     p.axis_sizes[1] = mesh.shape[1];
@@ -70,7 +71,9 @@ enum base_status sim_placement_build(struct base_arena *arena, const struct topo
     else place_in_nodes(&p);
     bool alone = p.axis_sizes[0] * p.axis_sizes[1] == 1;
     if (!alone && !(p.seconds_per_byte[SIM_DATA | SIM_TENSOR] > 0))
-        return base_fail(error, BASE_INPUT, "topology: no source gives the link rate of %s; a --profile with constants.link_bytes_per_s would do", topology->chip.name);
+        return base_fail(error, BASE_INPUT,
+                         "topology: no source gives the link rate of %s; a --profile with constants.link_bytes_per_s would do",
+                         topology->chip.name);
     *out = p;
     return BASE_OK;
 }

@@ -36,11 +36,14 @@ static enum base_status wrong_kind(const char *key, unsigned kinds, const struct
     return base_fail(error, BASE_INPUT, "%s: is %s; %s is needed", key, base_json_kind_name(value->kind), needed);
 }
 
-static enum base_status join_numbers(struct base_arena *arena, const char *key, const struct base_json *list, const char **out, struct base_error *error)
+static enum base_status join_numbers(struct base_arena *arena, const char *key, const struct base_json *list, const char **out,
+                                     struct base_error *error)
 {
     struct base_text text = {.arena = arena};
     for (const struct base_json *item = list->child; item; item = item->next) {
-        if (item->kind != BASE_JSON_NUMBER) return base_fail(error, BASE_INPUT, "%s: holds %s; whole numbers are needed, as in [4, 2, 2, 1]", key, base_json_kind_name(item->kind));
+        if (item->kind != BASE_JSON_NUMBER)
+            return base_fail(error, BASE_INPUT, "%s: holds %s; whole numbers are needed, as in [4, 2, 2, 1]", key,
+                             base_json_kind_name(item->kind));
         if (text.length) base_put(&text, ",");
         base_put_double(&text, item->number);
     }
@@ -49,12 +52,14 @@ static enum base_status join_numbers(struct base_arena *arena, const char *key, 
     return BASE_OK;
 }
 
-static enum base_status value_text(struct base_arena *arena, enum sim_key key, const struct base_json *value, const char **out, struct base_error *error)
+static enum base_status value_text(struct base_arena *arena, enum sim_key key, const struct base_json *value, const char **out,
+                                   struct base_error *error)
 {
     struct base_text text = {.arena = arena};
     if (value->kind == BASE_JSON_NULL) return BASE_OK;
     if (!(json_kinds[key] & (1u << value->kind))) return wrong_kind(sim_key_names[key], json_kinds[key], value, error);
-    if (value->kind == BASE_JSON_STRING && !*value->string) return base_fail(error, BASE_INPUT, "%s: is empty; leave it out for the default", sim_key_names[key]);
+    if (value->kind == BASE_JSON_STRING && !*value->string)
+        return base_fail(error, BASE_INPUT, "%s: is empty; leave it out for the default", sim_key_names[key]);
     if (value->kind == BASE_JSON_STRING) *out = value->string;
     if (value->kind == BASE_JSON_ARRAY && key == SIM_SUBMESH) return join_numbers(arena, sim_key_names[key], value, out, error);
     if (value->kind == BASE_JSON_ARRAY || value->kind == BASE_JSON_OBJECT) {
@@ -72,10 +77,14 @@ static enum base_status value_text(struct base_arena *arena, enum sim_key key, c
 
 static enum base_status read_lengths(struct base_arena *arena, const struct base_json *lengths, struct sim_plan_text *out, struct base_error *error)
 {
-    if (lengths->kind != BASE_JSON_OBJECT) return base_fail(error, BASE_INPUT, "task_feature_lengths: is %s; an object is needed, as in {\"inputs\": 512, \"targets\": 512}", base_json_kind_name(lengths->kind));
+    if (lengths->kind != BASE_JSON_OBJECT)
+        return base_fail(error, BASE_INPUT, "task_feature_lengths: is %s; an object is needed, as in {\"inputs\": 512, \"targets\": 512}",
+                         base_json_kind_name(lengths->kind));
     for (const struct base_json *member = lengths->child; member; member = member->next) {
         bool inputs = !strcmp(member->key, "inputs"), targets = !strcmp(member->key, "targets");
-        if (!inputs && !targets) return base_fail(error, BASE_INPUT, "task_feature_lengths.%.60s: is no feature of these models; inputs and targets are", member->key);
+        if (!inputs && !targets)
+            return base_fail(error, BASE_INPUT, "task_feature_lengths.%.60s: is no feature of these models; inputs and targets are",
+                             member->key);
         enum base_status status = value_text(arena, inputs ? SIM_INPUTS_LENGTH : SIM_TARGETS_LENGTH, member, &out->values[inputs ? SIM_INPUTS_LENGTH : SIM_TARGETS_LENGTH], error);
         if (status != BASE_OK) return status;
     }
@@ -155,7 +164,8 @@ void sim_plan_put_json(struct base_arena *arena, const struct sim_plan_text *pla
 
 struct word { const char *name; int value; };
 
-static enum base_status read_word(const char *text, enum sim_key key, const struct word *words, int count, int fallback, int *out, struct base_error *error)
+static enum base_status read_word(const char *text, enum sim_key key, const struct word *words, int count, int fallback, int *out,
+                                  struct base_error *error)
 {
     *out = fallback;
     if (!text || !*text) return BASE_OK;
@@ -177,10 +187,12 @@ static enum base_status read_words(const struct sim_plan_text *text, struct sim_
 {
     int remat, dtype, flash, partitioning, memory_kind;
     bool local = plan->placement->topology.kind == TOPO_LOCAL;
-    BASE_TRY(read_word(text->values[SIM_REMAT_POLICY], SIM_REMAT_POLICY, remat_policies, BASE_COUNT(remat_policies), plan->config->scan_layers ? MODEL_REMAT_MINIMAL : MODEL_REMAT_NONE, &remat, error));
+    BASE_TRY(read_word(text->values[SIM_REMAT_POLICY], SIM_REMAT_POLICY, remat_policies, BASE_COUNT(remat_policies),
+                       plan->config->scan_layers ? MODEL_REMAT_MINIMAL : MODEL_REMAT_NONE, &remat, error));
     BASE_TRY(read_word(text->values[SIM_DTYPE], SIM_DTYPE, dtypes, BASE_COUNT(dtypes), local ? MODEL_FLOAT32 : MODEL_BFLOAT16, &dtype, error));
     BASE_TRY(read_word(text->values[SIM_ATTENTION], SIM_ATTENTION, attentions, BASE_COUNT(attentions), 0, &flash, error));
-    BASE_TRY(read_word(text->values[SIM_OPTIMIZER_PARTITIONING], SIM_OPTIMIZER_PARTITIONING, partitionings, BASE_COUNT(partitionings), SIM_REPLICATED, &partitioning, error));
+    BASE_TRY(read_word(text->values[SIM_OPTIMIZER_PARTITIONING], SIM_OPTIMIZER_PARTITIONING, partitionings, BASE_COUNT(partitionings),
+                       SIM_REPLICATED, &partitioning, error));
     BASE_TRY(read_word(text->values[SIM_MEMORY_KIND], SIM_MEMORY_KIND, memory_kinds, BASE_COUNT(memory_kinds), SIM_DEVICE, &memory_kind, error));
     plan->options.remat = (enum model_remat)remat;
     plan->options.dtype = (enum model_dtype)dtype;
@@ -194,7 +206,8 @@ static enum base_status read_words(const struct sim_plan_text *text, struct sim_
 
 /* ---- numbers ---- */
 
-static enum base_status read_number(const struct sim_plan_text *text, enum sim_key key, int64_t low, int64_t high, int64_t fallback, int64_t *out, struct base_error *error)
+static enum base_status read_number(const struct sim_plan_text *text, enum sim_key key, int64_t low, int64_t high, int64_t fallback,
+                                    int64_t *out, struct base_error *error)
 {
     const char *given = text->values[key];
     *out = fallback;
@@ -209,7 +222,8 @@ static enum base_status refuse_microbatches(int64_t batch, int64_t microbatches,
         size_t used = strlen(divisors);
         snprintf(divisors + used, sizeof divisors - used, "%s%lld", shown++ ? ", " : "", (long long)n);
     }
-    return base_fail(error, BASE_INPUT, "num_microbatches: %lld does not divide batch_size %lld; %s… would", (long long)microbatches, (long long)batch, divisors);
+    return base_fail(error, BASE_INPUT, "num_microbatches: %lld does not divide batch_size %lld; %s… would", (long long)microbatches,
+                     (long long)batch, divisors);
 }
 
 static enum base_status read_numbers(const struct sim_plan_text *text, struct sim_plan *plan, struct base_error *error)
@@ -218,10 +232,15 @@ static enum base_status read_numbers(const struct sim_plan_text *text, struct si
     for (int i = 0; i < BASE_COUNT(required); i++) {
         const char *given = text->values[required[i]];
         bool lengths = required[i] == SIM_TARGETS_LENGTH;
-        if (!given || !*given) return base_fail(error, BASE_INPUT, lengths ? "task_feature_lengths.targets: is missing; as in {\"inputs\": 512, \"targets\": 512}" : "batch_size: is missing; sequences in one global batch, as in 128");
+        if (!given || !*given)
+            return base_fail(error, BASE_INPUT,
+                             lengths ? "task_feature_lengths.targets: is missing; as in {\"inputs\": 512, \"targets\": 512}"
+                                     : "batch_size: is missing; sequences in one global batch, as in 128");
     }
     if (plan->config->encoder && !(text->values[SIM_INPUTS_LENGTH] && *text->values[SIM_INPUTS_LENGTH]))
-        return base_fail(error, BASE_INPUT, "task_feature_lengths.inputs: is missing, and %s has an encoder; as in {\"inputs\": 512, \"targets\": 512}", plan->model_text);
+        return base_fail(error, BASE_INPUT,
+                         "task_feature_lengths.inputs: is missing, and %s has an encoder; as in {\"inputs\": 512, \"targets\": 512}",
+                         plan->model_text);
     BASE_TRY(read_number(text, SIM_BATCH_SIZE, 1, LARGEST_BATCH, 0, &plan->batch_size, error));
     BASE_TRY(read_number(text, SIM_TARGETS_LENGTH, 1, LONGEST_LENGTH, 0, &plan->targets_length, error));
     BASE_TRY(read_number(text, SIM_INPUTS_LENGTH, 1, LONGEST_LENGTH, 1, &plan->inputs_length, error));
@@ -264,7 +283,8 @@ static void note_file(struct sim_cache *cache, const char *text)
 static enum base_status find_config(struct sim_cache *cache, const char *text, struct sim_plan *plan, struct base_error *error)
 {
     struct known_config { struct answer answer; struct model_config config; } *known;
-    if (!text || !*text) return base_fail(error, BASE_INPUT, "model: is missing; a zoo name such as t5_1_1_xxl, or one line such as decoder_only:emb_dim=…");
+    if (!text || !*text)
+        return base_fail(error, BASE_INPUT, "model: is missing; a zoo name such as t5_1_1_xxl, or one line such as decoder_only:emb_dim=…");
     sim_key_begin(cache, 'm');
     sim_key_text(cache, text);
     known = sim_cache_find(cache);
@@ -298,7 +318,8 @@ static enum base_status find_adafactor(struct sim_cache *cache, const char *text
     struct known_adafactor { struct answer answer; struct model_adafactor options; } *known;
     plan->adafactor_text = text ? text : "";
     if (!*plan->adafactor_text) return BASE_OK;
-    if (plan->options.optimizer != MODEL_ADAFACTOR) return base_fail(error, BASE_INPUT, "adafactor: has options, but the optimizer is another; optimizer adafactor would do");
+    if (plan->options.optimizer != MODEL_ADAFACTOR)
+        return base_fail(error, BASE_INPUT, "adafactor: has options, but the optimizer is another; optimizer adafactor would do");
     sim_key_begin(cache, 'a');
     sim_key_text(cache, text);
     known = sim_cache_find(cache);
@@ -313,7 +334,8 @@ static enum base_status find_adafactor(struct sim_cache *cache, const char *text
 /* The model's parameters with the axes that the user gives them. */
 struct overridden { struct answer answer; const struct model_parameter *parameters; int count; };
 
-static enum base_status override_parameters(struct base_arena *arena, const struct sim_plan *plan, const char *text, struct overridden *out, struct base_error *error)
+static enum base_status override_parameters(struct base_arena *arena, const struct sim_plan *plan, const char *text, struct overridden *out,
+                                            struct base_error *error)
 {
     struct model_overrides overrides;
     BASE_TRY(model_overrides_parse(arena, text, &overrides, error));
@@ -353,7 +375,8 @@ static enum base_status read_request(const struct sim_plan_text *text, struct to
     return BASE_OK;
 }
 
-static enum base_status place(struct sim_cache *cache, const struct topo_mesh_request *request, const struct sim_plan *plan, struct sim_placement *out, struct base_error *error)
+static enum base_status place(struct sim_cache *cache, const struct topo_mesh_request *request, const struct sim_plan *plan,
+                              struct sim_placement *out, struct base_error *error)
 {
     struct topo_topology topology;
     BASE_TRY(topo_parse(&cache->arena, plan->topology_text, &topology, error));
@@ -365,7 +388,8 @@ static enum base_status find_placement(struct sim_cache *cache, const struct sim
     struct known_placement { struct answer answer; struct sim_placement placement; } *known;
     const char *topology_text = text->values[SIM_TOPOLOGY], *software = text->values[SIM_SOFTWARE];
     struct topo_mesh_request request;
-    if (!topology_text || !*topology_text) return base_fail(error, BASE_INPUT, "topology: is missing; an accelerator type such as v4-512, or h100:4x8");
+    if (!topology_text || !*topology_text)
+        return base_fail(error, BASE_INPUT, "topology: is missing; an accelerator type such as v4-512, or h100:4x8");
     plan->topology_text = topology_text;
     plan->software = software && *software ? software : "t5x";
     BASE_TRY(read_request(text, &request, error));
@@ -396,12 +420,20 @@ static enum base_status check_rule_axes(const struct model_rules *rules, struct 
     for (int i = 0; i < rules->count; i++) {
         const struct model_rule *rule = &rules->rules[i];
         bool of_the_model = false;
-        for (int a = 1; a < MODEL_AXIS_COUNT; a++) of_the_model = of_the_model || (rule->logical && !strcmp(rule->logical, model_axis_name((enum model_axis)a)));
+        for (int a = 1; a < MODEL_AXIS_COUNT; a++)
+            of_the_model = of_the_model || (rule->logical && !strcmp(rule->logical, model_axis_name((enum model_axis)a)));
         for (int j = 0; of_the_model && j < rule->value.count; j++) {
             const char *axis = rule->value.names[j];
-            if (!axis) return base_fail(error, BASE_INPUT, "logical_axis_rules: %s goes to a list that holds null, which no mesh axis is; null alone, or the list without it, would do", rule->logical);
+            if (!axis)
+                return base_fail(error, BASE_INPUT,
+                                 "logical_axis_rules: %s goes to a list that holds null, which no mesh axis is; null alone, or the list "
+                                 "without it, would do",
+                                 rule->logical);
             if (strcmp(axis, "data") != 0 && strcmp(axis, "model") != 0)
-                return base_fail(error, BASE_INPUT, "logical_axis_rules: %s goes to the mesh axis \"%.60s\", which is not found in the mesh; its axes are data and model", rule->logical, axis);
+                return base_fail(
+                    error, BASE_INPUT,
+                    "logical_axis_rules: %s goes to the mesh axis \"%.60s\", which is not found in the mesh; its axes are data and model",
+                    rule->logical, axis);
         }
     }
     return BASE_OK;
@@ -413,18 +445,26 @@ static enum base_status check_layers_dim(const struct sim_plan *plan, const stru
     struct model_axes spec[MODEL_MAX_RANK];
     struct model_factoring factoring;
     if (!parameter->axes[dim] || strcmp(parameter->axes[dim], "layers") != 0)
-        return base_fail(error, BASE_INPUT, "params_axes_names_override: %s gets another name for its dimension of layers (%d), which a prediction must know; layers would do", parameter->path, dim);
+        return base_fail(error, BASE_INPUT,
+                         "params_axes_names_override: %s gets another name for its dimension of layers (%d), which a prediction must know; "
+                         "layers would do",
+                         parameter->path, dim);
     BASE_TRY(model_resolve(plan->rules, parameter->axes, parameter->rank, MODEL_AXIS_IS_UNSHARDED, spec, NULL, error));
     for (int i = 0; i < spec[dim].count; i++)
         if (plan->placement->axis_sizes[!strcmp(spec[dim].names[i], "model")] > 1)
-            return base_fail(error, BASE_INPUT, "logical_axis_rules: layers goes to the mesh axis %s, and a prediction has every layer on every device; null would do", spec[dim].names[i]);
+            return base_fail(
+                error, BASE_INPUT,
+                "logical_axis_rules: layers goes to the mesh axis %s, and a prediction has every layer on every device; null would do",
+                spec[dim].names[i]);
     if (plan->options.optimizer != MODEL_ADAFACTOR || !plan->options.adafactor) return BASE_OK;
     BASE_TRY(model_factor(plan->options.adafactor, parameter->rank, parameter->shape, parameter->axes, &factoring, error));
     if (!factoring.factored || (factoring.row_dims & factoring.column_dims & 1u << dim)) return BASE_OK;
-    return base_fail(error, BASE_INPUT, "adafactor: logical_factor_rules: a prediction updates layer by layer, and layers is averaged; batch would do");
+    return base_fail(error, BASE_INPUT,
+                     "adafactor: logical_factor_rules: a prediction updates layer by layer, and layers is averaged; batch would do");
 }
 
-static enum base_status check_layers(const struct sim_plan *plan, const struct model_parameter *own, const struct model_parameter *given, int count, struct base_error *error)
+static enum base_status check_layers(const struct sim_plan *plan, const struct model_parameter *own, const struct model_parameter *given,
+                                     int count, struct base_error *error)
 {
     for (int i = 0; i < count; i++)
         for (int dim = 0; dim < own[i].rank; dim++)
@@ -442,7 +482,8 @@ static enum base_status judge_parameters(struct base_arena *arena, const struct 
     BASE_TRY(model_parameters(arena, plan->config, &own, &count, error));
     const struct model_parameter *given = plan->options.parameters ? plan->options.parameters : own;
     BASE_TRY(check_rule_axes(plan->rules, error));
-    BASE_TRY(model_device_state(given, count, plan->rules, &mesh, plan->options.optimizer, plan->options.adafactor ? plan->options.adafactor : &defaults, &state, error));
+    BASE_TRY(model_device_state(given, count, plan->rules, &mesh, plan->options.optimizer,
+                                plan->options.adafactor ? plan->options.adafactor : &defaults, &state, error));
     return check_layers(plan, own, given, count, error);
 }
 
@@ -474,8 +515,8 @@ static enum base_status check_batch(const struct sim_plan *plan, struct base_err
     for (int i = 0; i < spec.count; i++) shards *= plan->placement->axis_sizes[!strcmp(spec.names[i], "model")];
     if (plan->batch_size % shards == 0) return BASE_OK;
     int64_t lower = plan->batch_size / shards * shards, upper = lower + shards;
-    return base_fail(error, BASE_INPUT, "batch_size: %lld must be divisible by the data mesh size %lld; %lld%s%.0lld would do", (long long)plan->batch_size, (long long)shards,
-                     (long long)upper, lower ? " or " : "", (long long)lower);
+    return base_fail(error, BASE_INPUT, "batch_size: %lld must be divisible by the data mesh size %lld; %lld%s%.0lld would do",
+                     (long long)plan->batch_size, (long long)shards, (long long)upper, lower ? " or " : "", (long long)lower);
 }
 
 enum base_status sim_plan_check_another(struct sim_cache *cache, const struct sim_plan_text *text, enum model_step step, bool as_partitioned,

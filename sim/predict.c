@@ -6,7 +6,8 @@
 
 static void price_persistent(const struct sim_pricing *p, double categories_bytes[MODEL_CATEGORY_COUNT])
 {
-    for (int i = 0; i < p->list->persistent_count; i++) categories_bytes[p->list->persistent_categories[i]] += p->bytes[p->list->persistent_shapes[i]];
+    for (int i = 0; i < p->list->persistent_count; i++)
+        categories_bytes[p->list->persistent_categories[i]] += p->bytes[p->list->persistent_shapes[i]];
 }
 
 /* ---- what the executor's arena holds ---- */
@@ -26,7 +27,8 @@ static const struct sim_memory_map *find_memory_map(struct sim_cache *cache, con
 }
 
 /* The arena as it is laid out, in place of the walk over the events. */
-static void price_arena(const struct sim_sharded *sharded, const struct sim_memory_map *map, struct sim_pricing *p, double persistent_bytes[MODEL_CATEGORY_COUNT])
+static void price_arena(const struct sim_sharded *sharded, const struct sim_memory_map *map, struct sim_pricing *p,
+                        double persistent_bytes[MODEL_CATEGORY_COUNT])
 {
     const struct sim_op *at = map->peak_op >= 0 ? &sharded->ops[map->peak_op] : NULL;
     p->peak = (struct sim_holding){.total_bytes = 0};
@@ -41,9 +43,12 @@ static void price_arena(const struct sim_sharded *sharded, const struct sim_memo
 
 /* ---- the answer ---- */
 
-struct priced { double time_s[SIM_BOUND_COUNT], needed_flop, peak_bytes, persistent_bytes[MODEL_CATEGORY_COUNT], categories_bytes[MODEL_CATEGORY_COUNT]; };
+struct priced {
+    double time_s[SIM_BOUND_COUNT], needed_flop, peak_bytes, persistent_bytes[MODEL_CATEGORY_COUNT], categories_bytes[MODEL_CATEGORY_COUNT];
+};
 
-static enum base_status price(struct sim_cache *cache, struct sim_pricing *p, const struct sim_program *program, struct sim_detail *detail, struct priced *out, struct base_error *error)
+static enum base_status price(struct sim_cache *cache, struct sim_pricing *p, const struct sim_program *program, struct sim_detail *detail,
+                              struct priced *out, struct base_error *error)
 {
     sim_price_time(p, detail);
     memset(out, 0, sizeof *out);
@@ -90,7 +95,9 @@ static void name_peak(const struct sim_pricing *p, char *out, size_t size)
     }
     const char *name = p->peak_op->name, *layers = strstr(name, "/layers/"), *phase = phases[p->peak_op->phase];
     if (!layers || p->peak_trips == MODEL_ONE) snprintf(out, size, "%s%s", name, phase);
-    else snprintf(out, size, "%.*s/layers_%lld/%s%s", (int)(layers - name), name, (long long)p->sizes[p->peak_trips] - 1, layers + strlen("/layers/"), phase);
+    else
+        snprintf(out, size, "%.*s/layers_%lld/%s%s", (int)(layers - name), name, (long long)p->sizes[p->peak_trips] - 1,
+                 layers + strlen("/layers/"), phase);
 }
 
 static void fill_memory(const struct sim_pricing *p, const struct priced *priced, struct sim_memory *out)
@@ -134,12 +141,13 @@ static unsigned droppable_roles(const struct sim_pricing *p)
 
 /* XLA recomputes what it must so that a program fits. It goes layer by layer, so what it saves and what it costs grow
  * with the number of layers it takes. */
-static enum base_status rematerialize(struct sim_cache *cache, const struct sim_plan *plan, struct sim_pricing *p, struct priced *priced, struct sim_detail *detail,
-                                      int64_t *layers, struct base_error *error)
+static enum base_status rematerialize(struct sim_cache *cache, const struct sim_plan *plan, struct sim_pricing *p, struct priced *priced,
+                                      struct sim_detail *detail, int64_t *layers, struct base_error *error)
 {
     double capacity_bytes = p->placement->profile.constants[SIM_CAPACITY_BYTES];
     bool trains = plan->options.step == MODEL_STEP_TRAIN || plan->options.step == MODEL_STEP_GRADIENT;
-    bool applies = (p->placement->profile.passes & 1u << SIM_PASS_REMATERIALIZE) && !plan->as_partitioned && !plan->executable && plan->options.remat == MODEL_REMAT_NONE && trains && !plan->options.flash_attention && !plan->config->scan_layers;
+    bool applies = (p->placement->profile.passes & 1u << SIM_PASS_REMATERIALIZE) && !plan->as_partitioned && !plan->executable &&
+                   plan->options.remat == MODEL_REMAT_NONE && trains && !plan->options.flash_attention && !plan->config->scan_layers;
     unsigned dropped_roles = applies && priced->peak_bytes > capacity_bytes ? droppable_roles(p) : 0;
     if (!dropped_roles) return BASE_OK;
     const struct sim_program *program;
@@ -152,7 +160,8 @@ static enum base_status rematerialize(struct sim_cache *cache, const struct sim_
     double saved_bytes = priced->peak_bytes - all.peak_bytes;
     if (saved_bytes <= 0) return BASE_OK;
     int64_t count = plan->config->num_encoder_layers + plan->config->num_decoder_layers;
-    double needed = ceil((double)count * (priced->peak_bytes - capacity_bytes) / saved_bytes), share = needed < (double)count ? needed / (double)count : 1;
+    double needed = ceil((double)count * (priced->peak_bytes - capacity_bytes) / saved_bytes),
+           share = needed < (double)count ? needed / (double)count : 1;
     for (int b = 0; b < SIM_BOUND_COUNT; b++) priced->time_s[b] += share * (all.time_s[b] - priced->time_s[b]);
     for (int c = 0; c < MODEL_CATEGORY_COUNT; c++) priced->categories_bytes[c] += share * (all.categories_bytes[c] - priced->categories_bytes[c]);
     priced->peak_bytes -= share * saved_bytes;

@@ -11,8 +11,10 @@ const double sim_largest_bytes = (double)(INT64_C(1) << 62);
 
 enum base_status sim_pricing_refuse(const struct sim_pricing *p, struct base_error *error)
 {
-    return base_fail(error, BASE_INPUT, "batch_size: %lld sequences of %s need more than 4 EiB on one device; a smaller batch, shorter lengths or a smaller model would do",
-                     (long long)p->plan->batch_size, p->plan->model_text);
+    return base_fail(
+        error, BASE_INPUT,
+        "batch_size: %lld sequences of %s need more than 4 EiB on one device; a smaller batch, shorter lengths or a smaller model would do",
+        (long long)p->plan->batch_size, p->plan->model_text);
 }
 
 static double product(const struct sim_pricing *p, const struct sim_factors *factors)
@@ -43,7 +45,8 @@ enum base_status sim_pricing_begin(struct sim_pricing *p, const struct sim_plan 
     model_sizes(plan->config, plan->batch_size, plan->num_microbatches, plan->inputs_length, plan->targets_length, p->sizes);
     for (unsigned axes = 0; axes < SIM_AXES; axes++) {
         int64_t shards = p->shards[axes] = (axes & SIM_DATA ? placement->axis_sizes[0] : 1) * (axes & SIM_TENSOR ? placement->axis_sizes[1] : 1);
-        for (int size = 0; size < MODEL_SIZE_COUNT; size++) p->local[size * SIM_AXES + (int)axes] = (double)(shards == 1 ? p->sizes[size] : base_ceil_div(p->sizes[size], shards));
+        for (int size = 0; size < MODEL_SIZE_COUNT; size++)
+            p->local[size * SIM_AXES + (int)axes] = (double)(shards == 1 ? p->sizes[size] : base_ceil_div(p->sizes[size], shards));
     }
     return price_shapes(p, error);
 }
@@ -60,7 +63,8 @@ static double padded(double size, double tile)
 static double dot_flop(const struct sim_pricing *p, const struct sim_price_dot *dot)
 {
     double batch = product(p, &dot->batch), rows = product(p, &dot->rows), columns = product(p, &dot->columns);
-    double unit = p->placement->profile.constants[SIM_MATRIX_UNIT_DIM], contracted = padded(product(p, &dot->contracted), unit), tile = unit > 1 ? ROW_TILE : 1;
+    double unit = p->placement->profile.constants[SIM_MATRIX_UNIT_DIM], contracted = padded(product(p, &dot->contracted), unit),
+           tile = unit > 1 ? ROW_TILE : 1;
     double one = padded(rows, tile) * padded(columns, unit), other = padded(rows, unit) * padded(columns, tile);
     return 2 * batch * contracted * (one < other ? one : other);
 }
@@ -86,7 +90,8 @@ static struct priced_kernel price_kernel(const struct sim_pricing *p, const stru
         rated_flop += dots_flop[dot] / rate_frac(p, p->list->dots[dot].dtype);
     }
     for (int i = 0; i < kernel->shape_count; i++) priced.bytes += p->bytes[p->list->touched[kernel->first_shape + i]];
-    double compute_s = rated_flop / (c[SIM_FLOP_PER_S] * c[SIM_MATMUL_EFFICIENCY_FRAC]), memory_s = priced.bytes / (c[SIM_HBM_BYTES_PER_S] * c[SIM_HBM_EFFICIENCY_FRAC]);
+    double compute_s = rated_flop / (c[SIM_FLOP_PER_S] * c[SIM_MATMUL_EFFICIENCY_FRAC]),
+           memory_s = priced.bytes / (c[SIM_HBM_BYTES_PER_S] * c[SIM_HBM_EFFICIENCY_FRAC]);
     priced.bound = compute_s > memory_s ? SIM_BY_COMPUTE : SIM_BY_MEMORY;
     priced.busy_s = compute_s > memory_s ? compute_s : memory_s;
     return priced;
@@ -98,7 +103,8 @@ static void note_entry(struct sim_detail *detail, const struct sim_entry *entry)
     detail->timeline->entries[detail->timeline->count++] = *entry;
 }
 
-static void note_collective(struct sim_detail *detail, const struct model_op *op, const struct sim_price_collective *c, int64_t count, double launches, double bytes, double time_s)
+static void note_collective(struct sim_detail *detail, const struct model_op *op, const struct sim_price_collective *c, int64_t count,
+                            double launches, double bytes, double time_s)
 {
     if (!detail || !detail->collectives) return;
     for (int i = 0; i <= detail->collective_count && i < SIM_MOST_COLLECTIVES; i++) {
@@ -117,7 +123,10 @@ static void note_collective(struct sim_detail *detail, const struct model_op *op
 }
 
 /* What one of each distinct thing costs, for these sizes. */
-struct prices { struct priced_kernel kernels[SIM_MOST_DISTINCT]; double collectives_s[SIM_MOST_DISTINCT], launched_frac[SIM_MOST_DISTINCT], dots_flop[SIM_MOST_DISTINCT], repeats[SIM_MOST_DISTINCT]; };
+struct prices {
+    struct priced_kernel kernels[SIM_MOST_DISTINCT];
+    double collectives_s[SIM_MOST_DISTINCT], launched_frac[SIM_MOST_DISTINCT], dots_flop[SIM_MOST_DISTINCT], repeats[SIM_MOST_DISTINCT];
+};
 
 static bool combine_alike(const struct sim_price_collective *a, const struct sim_price_collective *b)
 {
@@ -153,7 +162,8 @@ static void price_collectives(const struct sim_pricing *p, struct prices *prices
     for (int i = 0; i < list->collective_count; i++) {
         const struct sim_price_collective *c = &list->collectives[i];
         prices->collectives_s[i] = sim_collective_s(p->placement, c->kind, c->axes, p->bytes[c->shape]);
-        if (prices->launched_frac[i] < 1) prices->collectives_s[i] -= (1 - prices->launched_frac[i]) * sim_collective_s(p->placement, c->kind, c->axes, 0);
+        if (prices->launched_frac[i] < 1)
+            prices->collectives_s[i] -= (1 - prices->launched_frac[i]) * sim_collective_s(p->placement, c->kind, c->axes, 0);
     }
 }
 
@@ -185,7 +195,8 @@ static void price_compute(struct sim_pricing *p, const struct sim_price_step *st
     p->totals_s[SIM_BY_LATENCY] += latency_s * count;
     if (!detail) return;
     enum sim_bound bound = kernel->busy_s < latency_s ? SIM_BY_LATENCY : kernel->bound;
-    note_entry(detail, &(struct sim_entry){step->op->name, step->op->phase, bound, (int64_t)count, kernel->busy_s + latency_s, kernel->flop, kernel->bytes});
+    note_entry(detail, &(struct sim_entry){step->op->name, step->op->phase, bound, (int64_t)count, kernel->busy_s + latency_s, kernel->flop,
+                                           kernel->bytes});
 }
 
 void sim_price_time(struct sim_pricing *p, struct sim_detail *detail)

@@ -110,7 +110,8 @@ static void list_dots(struct maker *m)
         if (m->dot_of[i] != -2) continue;
         struct sim_price_dot dot;
         memset(&dot, 0, sizeof dot); /* compared with its padding */
-        dot.batch = product_of(op, op->batch_labels, true), dot.rows = product_of(op, op->row_labels, true), dot.columns = product_of(op, op->column_labels, true);
+        dot.batch = product_of(op, op->batch_labels, true), dot.rows = product_of(op, op->row_labels, true),
+        dot.columns = product_of(op, op->column_labels, true);
         dot.contracted = product_of(op, op->contracted_labels, true), dot.dtype = units_dtype(m, op);
         m->dot_of[i] = distinct(m->out->dots, &m->out->dot_count, &dot, sizeof dot);
     }
@@ -192,7 +193,8 @@ static void list_steps(struct maker *m)
             struct sim_factors whole = product_of(op, ~0u, false);
             out->needs[out->need_count++] = (struct sim_price_need){distinct(out->products, &out->product_count, &whole, sizeof whole), repeats};
         }
-        if (op->kernel >= 0 && s->kernels[op->kernel].op == i) out->steps[out->step_count++] = (struct sim_price_step){op->op, false, m->kernel_of[op->kernel], repeats};
+        if (op->kernel >= 0 && s->kernels[op->kernel].op == i)
+            out->steps[out->step_count++] = (struct sim_price_step){op->op, false, m->kernel_of[op->kernel], repeats};
     }
 }
 
@@ -208,8 +210,13 @@ static void list_events(struct maker *m)
         const struct sim_op *op = &s->ops[event->op];
         bool last = i + 1 == s->event_count;
         int trips = event->bracket ? event->trips : op->loop >= 0 ? s->ops[op->loop].trips : MODEL_ONE;
-        m->out->events[i] = (struct sim_price_event){.op = op->op, .shape = (short)event->shape, .sign = event->sign, .bracket = event->bracket, .category = (unsigned char)event->category,
-                                                     .trips = (unsigned char)trips, .may_peak = last || s->events[i + 1].sign <= 0};
+        m->out->events[i] = (struct sim_price_event){.op = op->op,
+                                                     .shape = (short)event->shape,
+                                                     .sign = event->sign,
+                                                     .bracket = event->bracket,
+                                                     .category = (unsigned char)event->category,
+                                                     .trips = (unsigned char)trips,
+                                                     .may_peak = last || s->events[i + 1].sign <= 0};
     }
 }
 
@@ -241,7 +248,8 @@ static void list_kept(struct maker *m)
     }
 }
 
-void sim_price_list_make(struct base_arena *arena, struct base_arena *scratch, const struct sim_sharded *sharded, bool fp8, struct sim_price_list *out)
+void sim_price_list_make(struct base_arena *arena, struct base_arena *scratch, const struct sim_sharded *sharded, bool fp8,
+                         struct sim_price_list *out)
 {
     struct maker m = {.arena = arena, .scratch = scratch, .s = sharded, .fp8 = fp8, .out = out};
     memset(out, 0, sizeof *out);

@@ -40,7 +40,8 @@ static void from_chip(const struct topo_topology *topology, struct sim_profile *
     c[SIM_LINK_EFFICIENCY_FRAC] = chip->collective_efficiency_frac;
     c[SIM_COLLECTIVE_LATENCY_S] = chip->collective_latency_s;
     c[SIM_RESERVED_BYTES] = chip->xla_reserved_bytes_per_device;
-    c[SIM_CAPACITY_BYTES] = xla_limit ? chip->xla_hbm_limit_bytes_per_device + chip->xla_reserved_bytes_per_device : (double)chip->hbm_bytes / devices;
+    c[SIM_CAPACITY_BYTES] = xla_limit ? chip->xla_hbm_limit_bytes_per_device + chip->xla_reserved_bytes_per_device
+                                      : (double)chip->hbm_bytes / devices;
     for (int i = 0; i < SIM_CONSTANT_COUNT; i++) {
         profile->kinds[i] = c[i] > 0 ? "vendor or measured, as the catalogue's row says" : NULL;
         profile->sources[i] = chip->source;
@@ -58,7 +59,8 @@ static int find_constant(const char *name)
 static const char *const platforms[] = {[TOPO_TPU] = "tpu", [TOPO_GPU] = "gpu", [TOPO_CPU] = "cpu", [TOPO_LOCAL] = "local"};
 
 /* The platform's constants fill what the catalogue leaves open. */
-static enum base_status from_platform(struct base_arena *arena, const struct topo_topology *topology, struct sim_profile *profile, struct base_error *error)
+static enum base_status from_platform(struct base_arena *arena, const struct topo_topology *topology, struct sim_profile *profile,
+                                      struct base_error *error)
 {
     struct base_csv csv;
     BASE_TRY(base_csv_open_text(&csv, arena, "constants.csv", embedded_sim_constants_csv, error));
@@ -113,7 +115,8 @@ static enum base_status read_set(const char *text, const char *(*name)(int), int
 }
 
 /* A number of the software's row, where it has one. */
-static enum base_status read_number(struct base_arena *arena, struct base_csv *csv, const char *column, enum sim_constant which, struct sim_profile *profile, struct base_error *error)
+static enum base_status read_number(struct base_arena *arena, struct base_csv *csv, const char *column, enum sim_constant which,
+                                    struct sim_profile *profile, struct base_error *error)
 {
     const char *text = base_csv_field(csv, base_csv_column(csv, column));
     if (!*text) return BASE_OK;
@@ -138,7 +141,8 @@ static enum base_status read_software(struct base_arena *arena, struct base_csv 
 
 struct software_names { const char *all[64], *modelled[64]; int count, modelled_count; };
 
-static enum base_status unknown_software(const char *software, const char *platform, bool named, const struct software_names *known, struct base_error *error)
+static enum base_status unknown_software(const char *software, const char *platform, bool named, const struct software_names *known,
+                                         struct base_error *error)
 {
     char modelled[160] = "";
     for (int i = 0; i < known->modelled_count; i++) {
@@ -146,12 +150,16 @@ static enum base_status unknown_software(const char *software, const char *platf
         snprintf(modelled + used, sizeof modelled - used, "%s%s", i ? ", " : "", known->modelled[i]);
     }
     const char *nearest = base_nearest(software, known->all, known->count);
-    if (named) return base_fail(error, BASE_INPUT, "software: %s is known by name, but not modelled on %s yet; %s would do", software, platform, modelled);
-    return base_fail(error, BASE_INPUT, "software: \"%.60s\" is unknown%s%s; %s would do", software, nearest ? ": is meant " : "", nearest ? nearest : "", modelled);
+    if (named)
+        return base_fail(error, BASE_INPUT, "software: %s is known by name, but not modelled on %s yet; %s would do", software, platform,
+                         modelled);
+    return base_fail(error, BASE_INPUT, "software: \"%.60s\" is unknown%s%s; %s would do", software, nearest ? ": is meant " : "",
+                     nearest ? nearest : "", modelled);
 }
 
 /* The row of the software on the platform. */
-static enum base_status from_software(struct base_arena *arena, const struct topo_topology *topology, const char *software, struct sim_profile *profile, struct base_error *error)
+static enum base_status from_software(struct base_arena *arena, const struct topo_topology *topology, const char *software,
+                                      struct sim_profile *profile, struct base_error *error)
 {
     struct software_names known = {.count = 0};
     const char *platform = platforms[topology->kind];
@@ -176,15 +184,22 @@ static enum base_status from_software(struct base_arena *arena, const struct top
 
 static enum base_status from_user(const struct base_json *overrides, struct sim_profile *profile, struct base_error *error)
 {
-    const struct base_json *constants = overrides ? base_json_get(overrides, "constants") : NULL, *name = overrides ? base_json_get(overrides, "name") : NULL;
+    const struct base_json *constants = overrides ? base_json_get(overrides, "constants") : NULL,
+                           *name = overrides ? base_json_get(overrides, "name") : NULL;
     if (overrides && (!constants || constants->kind != BASE_JSON_OBJECT))
-        return base_fail(error, BASE_INPUT, "--profile: constants: an object of names and values is needed, as in {\"constants\": {\"hbm_efficiency_frac\": 0.8}}");
+        return base_fail(
+            error, BASE_INPUT,
+            "--profile: constants: an object of names and values is needed, as in {\"constants\": {\"hbm_efficiency_frac\": 0.8}}");
     for (const struct base_json *c = constants ? constants->child : NULL; c; c = c->next) {
         int which = find_constant(c->key);
         const char *nearest = base_nearest(c->key, names, SIM_CONSTANT_COUNT);
-        if (which < 0) return base_fail(error, BASE_INPUT, "--profile: constants.%.60s: is unknown%s%s", c->key, nearest ? ": is meant " : "", nearest ? nearest : "");
+        if (which < 0)
+            return base_fail(error, BASE_INPUT, "--profile: constants.%.60s: is unknown%s%s", c->key, nearest ? ": is meant " : "",
+                             nearest ? nearest : "");
         bool usable = c->kind == BASE_JSON_NUMBER && (c->number == 0 || (c->number >= SMALLEST_CONSTANT && c->number <= LARGEST_CONSTANT));
-        if (!usable) return base_fail(error, BASE_INPUT, "--profile: constants.%s: a number from %g to %g, or 0, is needed", c->key, SMALLEST_CONSTANT, LARGEST_CONSTANT);
+        if (!usable)
+            return base_fail(error, BASE_INPUT, "--profile: constants.%s: a number from %g to %g, or 0, is needed", c->key,
+                             SMALLEST_CONSTANT, LARGEST_CONSTANT);
         profile->constants[which] = c->number;
         profile->kinds[which] = "given";
         profile->sources[which] = "the profile given";
@@ -206,6 +221,7 @@ enum base_status sim_profile_build(struct base_arena *arena, const struct topo_t
     BASE_TRY(from_user(overrides, out, error));
     for (int i = 0; i < BASE_COUNT(needed); i++)
         if (!(out->constants[needed[i]] > 0))
-            return base_fail(error, BASE_INPUT, "topology: no source gives %s of %s; a --profile with constants.%s would do", names[needed[i]], topology->chip.name, names[needed[i]]);
+            return base_fail(error, BASE_INPUT, "topology: no source gives %s of %s; a --profile with constants.%s would do",
+                             names[needed[i]], topology->chip.name, names[needed[i]]);
     return BASE_OK;
 }

@@ -19,7 +19,8 @@ static struct model_options model_options_of(const struct sim_plan *plan, enum m
     options.step = plan->options.step, options.remat = remat, options.optimizer = plan->options.optimizer, options.dtype = plan->options.dtype;
     options.dropped_roles = dropped_roles, options.microbatches = plan->options.microbatches, options.flash_attention = plan->options.flash_attention;
     options.traits = plan->placement->profile.traits;
-    options.adafactor = plan->options.adafactor, options.parameters = plan->options.parameters, options.parameter_count = plan->options.parameter_count;
+    options.adafactor = plan->options.adafactor, options.parameters = plan->options.parameters,
+    options.parameter_count = plan->options.parameter_count;
     return options;
 }
 
@@ -69,8 +70,8 @@ static void lay_out(struct base_arena *arena, const struct sim_plan *plan, struc
 
 /* The tables of partitioner, fusion and liveness are large and soon forgotten: unless they are asked for they stand in
  * the scratch, whose pages are used again and again. */
-static enum base_status make(struct sim_cache *cache, const struct sim_plan *plan, const struct model_program *source, const struct sim_sharding_options *options, bool whole,
-                             struct sim_program *program, struct base_error *error)
+static enum base_status make(struct sim_cache *cache, const struct sim_plan *plan, const struct model_program *source,
+                             const struct sim_sharding_options *options, bool whole, struct sim_program *program, struct base_error *error)
 {
     struct base_arena *arena = whole ? &cache->arena : &cache->scratch;
     base_arena_reset(&cache->scratch);
@@ -85,7 +86,8 @@ static enum base_status make(struct sim_cache *cache, const struct sim_plan *pla
     return BASE_OK;
 }
 
-static void begin_key(struct sim_cache *cache, const struct sim_plan *plan, const struct model_options *options, const struct sim_sharding_options *sharding)
+static void begin_key(struct sim_cache *cache, const struct sim_plan *plan, const struct model_options *options,
+                      const struct sim_sharding_options *sharding)
 {
     const int *mesh = plan->placement->axis_sizes;
     const bool relation[] = {mesh[0] == mesh[1], mesh[0] > mesh[1], mesh[0] % mesh[1] == 0, mesh[1] % mesh[0] == 0}; /* what propagation and contractions ask of the mesh */

@@ -43,7 +43,8 @@ struct sim_price_list {
     struct sim_price_step *steps;
     struct sim_price_need *needs;
     struct sim_price_event *events;
-    int shape_count, dot_count, kernel_count, collective_count, repeat_count, product_count, touched_count, kernel_dot_count, step_count, need_count, event_count;
+    int shape_count, dot_count, kernel_count, collective_count, repeat_count, product_count, touched_count, kernel_dot_count, step_count,
+        need_count, event_count;
     int *persistent_shapes, persistent_count;
     unsigned char *persistent_categories;
     struct sim_price_kept { short shape; unsigned char role; } *kept; /* what stands in memory for the backward pass, of the roles that a compiler may drop */
@@ -51,7 +52,8 @@ struct sim_price_list {
     int result_shape;                /* of what the last operation makes: a forward pass's logits; -1: nothing */
 };
 /* scratch is only needed until it returns; fp8: what meets a weight is contracted in it. */
-void sim_price_list_make(struct base_arena *arena, struct base_arena *scratch, const struct sim_sharded *sharded, bool fp8, struct sim_price_list *out);
+void sim_price_list_make(struct base_arena *arena, struct base_arena *scratch, const struct sim_sharded *sharded, bool fp8,
+                         struct sim_price_list *out);
 
 /* ---- programs (programs.c) ---- */
 

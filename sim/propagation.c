@@ -287,10 +287,13 @@ static void step_forward(struct graph *g, int at)
 static sim_spec from_contraction(const struct graph *g, const struct step *user, int at)
 {
     const struct port *port = &g->ports[user->first_port + at], *other = &g->ports[user->first_port + 1 - at];
-    sim_spec result = brought_back(port->to, port->rank, g->spec[user->out]), beside = brought_back(port->other, port->rank, g->spec[other->node]), merged;
+    sim_spec result = brought_back(port->to, port->rank, g->spec[user->out]),
+             beside = brought_back(port->other, port->rank, g->spec[other->node]), merged;
     if (!g->spec[user->out] || !beside) return result;
     if (!result) return beside;
-    if (axes_of(result) != g->live && axes_of(beside) != g->live && merge(result, beside, &merged) && tiles_of(g, merged) > tiles_of(g, result)) return merged;
+    if (axes_of(result) != g->live && axes_of(beside) != g->live && merge(result, beside, &merged) &&
+        tiles_of(g, merged) > tiles_of(g, result))
+        return merged;
     return tiles_of(g, beside) > tiles_of(g, result) ? beside : result;
 }
 
@@ -385,7 +388,8 @@ static void axis_names(const struct model_tensor *tensor, const char **names)
 
 static bool is_residual_stream(const struct model_tensor *tensor)
 {
-    return tensor->rank == 3 && tensor->axes[0] == MODEL_AXIS_BATCH && tensor->axes[1] == MODEL_AXIS_LENGTH && tensor->axes[2] == MODEL_AXIS_EMBED && tensor->block >= 0;
+    return tensor->rank == 3 && tensor->axes[0] == MODEL_AXIS_BATCH && tensor->axes[1] == MODEL_AXIS_LENGTH &&
+           tensor->axes[2] == MODEL_AXIS_EMBED && tensor->block >= 0;
 }
 
 static enum base_status resolve_axes(struct graph *g, const struct model_tensor *tensor, sim_spec *out)
@@ -457,7 +461,8 @@ static enum base_status give(struct graph *g, int tensor)
     const struct model_tensor *t = tensor_of(g, tensor), *like = t->like >= 0 ? tensor_of(g, t->like) : t;
     sim_spec spec;
     if (t->block < 0) return give_persistent(g, tensor);
-    bool stream = g->options->sequence_parallel && is_residual_stream(t), annotated = !g->options->propagates && !t->from_producer && !like->from_producer;
+    bool stream = g->options->sequence_parallel && is_residual_stream(t),
+         annotated = !g->options->propagates && !t->from_producer && !like->from_producer;
     if (!t->constrained && !stream && !annotated) return BASE_OK;
     BASE_TRY(resolve(g, like->given_axes ? like : t, &spec));
     for (int i = 0; i < SIM_INSTANCES; i++) {
@@ -672,7 +677,8 @@ static void find_layers(struct graph *g)
     for (int b = 0; b < program->block_count; b++) {
         for (int i = 0; i < program->blocks[b].op_count; i++) {
             const struct model_op *op = &program->blocks[b].ops[i];
-            bool layers = op->kind == MODEL_LOOP && (op->trips == MODEL_ENCODER_LAYERS || op->trips == MODEL_DECODER_LAYERS) && op->phase != MODEL_OPTIMIZER;
+            bool layers = op->kind == MODEL_LOOP && (op->trips == MODEL_ENCODER_LAYERS || op->trips == MODEL_DECODER_LAYERS) &&
+                          op->phase != MODEL_OPTIMIZER;
             if (!layers) continue;
             g->trips_of_block[op->body] = (int)op->trips;
             g->is_layer[op->body] = !g->options->scanned && g->options->extents.sizes && g->options->extents.sizes[op->trips] > 1;
@@ -719,7 +725,8 @@ static void write_out(const struct graph *g, struct sim_shardings *out)
         int block = tensor_of(g, t)->block;
         out->kept[t] = g->is_kept[t] ? g->spec[kept_node(g, t)] : out->used[t];
         if (block < 0 || !g->is_layer[block]) continue;
-        bool differs = out->used[t] != out->used[tensors + t] || out->computed[t] != out->computed[tensors + t] || out->space[t] != out->space[tensors + t];
+        bool differs = out->used[t] != out->used[tensors + t] || out->computed[t] != out->computed[tensors + t] ||
+                       out->space[t] != out->space[tensors + t];
         if (differs) out->first_differs[g->trips_of_block[block]] = true;
     }
 }
@@ -730,7 +737,8 @@ enum base_status sim_propagate(struct base_arena *arena, const struct model_prog
     struct graph g = {.arena = arena, .program = program, .options = options, .error = error, .tensor_count = program->tensor_count};
     const int *mesh = options->extents.mesh;
     g.live = (options->one[0] ? 0u : SIM_DATA) | (options->one[1] ? 0u : SIM_TENSOR);
-    for (unsigned axes = 0; axes < SIM_AXES; axes++) g.tiles[axes] = (axes & SIM_DATA && mesh ? mesh[0] : 1) * (int64_t)(axes & SIM_TENSOR && mesh ? mesh[1] : 1);
+    for (unsigned axes = 0; axes < SIM_AXES; axes++)
+        g.tiles[axes] = (axes & SIM_DATA && mesh ? mesh[0] : 1) * (int64_t)(axes & SIM_TENSOR && mesh ? mesh[1] : 1);
     g.node_count = (3 * SIM_INSTANCES + 1) * g.tensor_count;
     g.spec = base_new(arena, sim_spec, g.node_count);
     g.fixed = base_new(arena, bool, g.node_count);

@@ -231,7 +231,8 @@ static bool move_one(struct change *c)
     return false;
 }
 
-void sim_reshard(const struct sim_extents *extents, const struct sim_shape *shape, struct sim_layout from, const struct sim_layout *to, struct sim_steps *out)
+void sim_reshard(const struct sim_extents *extents, const struct sim_shape *shape, struct sim_layout from, const struct sim_layout *to,
+                 struct sim_steps *out)
 {
     static bool (*const means[])(struct change *) = {move_joint, gather_joining, rename_tiles, slice_idle, gather_one, move_one};
     struct change c = {extents, *shape, from, to, out};

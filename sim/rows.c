@@ -175,7 +175,8 @@ static void note_reader(struct rows *r, int at, int value)
     int root = sim_root(s, value), definition = s->values[root].definition;
     const struct sim_op *reader = &s->ops[at];
     r->read[root] = true;
-    bool inside = definition >= 0 && s->ops[definition].kind == SIM_COMPUTE && reader->kind == SIM_COMPUTE && s->ops[definition].kernel == reader->kernel;
+    bool inside = definition >= 0 && s->ops[definition].kind == SIM_COMPUTE && reader->kind == SIM_COMPUTE &&
+                  s->ops[definition].kernel == reader->kernel;
     if (!inside) r->outside[root] = true;
 }
 

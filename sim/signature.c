@@ -42,14 +42,19 @@ void sim_price_signature(const struct sim_pricing *p, struct sim_memory *out)
 {
     const struct holdings state = count_state(p);
     const enum model_optimizer optimizer = p->plan->options.optimizer;
-    double parameters_bytes = state.bytes[MODEL_PARAMETER], state_bytes = state.bytes[MODEL_OPTIMIZER_STATE] + SCALAR_BYTES * state_scalars[optimizer];
-    int64_t arrays = state.arrays[MODEL_PARAMETER], state_arrays = optimizer == MODEL_ADAFACTOR ? ADAFACTOR_ARRAYS * arrays : state.arrays[MODEL_OPTIMIZER_STATE], metrics = p->plan->config->encoder ? METRICS_WITH_ENCODER : METRICS_OF_DECODER;
-    double placeholders_bytes = SCALAR_BYTES * (double)(state_arrays - state.arrays[MODEL_OPTIMIZER_STATE]), metrics_bytes = (double)metrics * SCALAR_BYTES;
+    double parameters_bytes = state.bytes[MODEL_PARAMETER],
+           state_bytes = state.bytes[MODEL_OPTIMIZER_STATE] + SCALAR_BYTES * state_scalars[optimizer];
+    int64_t arrays = state.arrays[MODEL_PARAMETER],
+            state_arrays = optimizer == MODEL_ADAFACTOR ? ADAFACTOR_ARRAYS * arrays : state.arrays[MODEL_OPTIMIZER_STATE],
+            metrics = p->plan->config->encoder ? METRICS_WITH_ENCODER : METRICS_OF_DECODER;
+    double placeholders_bytes = SCALAR_BYTES * (double)(state_arrays - state.arrays[MODEL_OPTIMIZER_STATE]),
+           metrics_bytes = (double)metrics * SCALAR_BYTES;
     double in_bytes = parameters_bytes + batch_bytes(p), out_bytes = 0;
     switch (p->plan->options.step) {
     case MODEL_STEP_TRAIN:
         in_bytes += state_bytes;
-        out_bytes = parameters_bytes + state_bytes + placeholders_bytes + metrics_bytes + POINTER_BYTES * (double)(arrays + state_arrays + state_scalars[optimizer] + metrics);
+        out_bytes = parameters_bytes + state_bytes + placeholders_bytes + metrics_bytes +
+                    POINTER_BYTES * (double)(arrays + state_arrays + state_scalars[optimizer] + metrics);
         break;
     case MODEL_STEP_GRADIENT: out_bytes = parameters_bytes + SCALAR_BYTES + POINTER_BYTES * (double)(arrays + 1); break;
     case MODEL_STEP_FORWARD: out_bytes = p->list->result_shape >= 0 ? p->bytes[p->list->result_shape] : 0; break;

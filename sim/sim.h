@@ -193,7 +193,8 @@ const char *sim_space(const struct model_op *op);                     /* the lab
 bool sim_is_row_operation(const struct model_op *op);                  /* elementwise, or a reduction along the last label alone */
 unsigned sim_label_axes(const struct sim_sharded *sharded, const struct sim_op *op, char letter); /* mesh axes over a label */
 int sim_label_size(const struct sim_sharded *sharded, const struct sim_op *op, char letter);      /* enum model_size of a label */
-int64_t sim_label_extent(const struct sim_sharded *sharded, const struct sim_op *op, char letter, const int64_t *sizes, const int64_t shards[SIM_AXES]);
+int64_t sim_label_extent(const struct sim_sharded *sharded, const struct sim_op *op, char letter, const int64_t *sizes,
+                         const int64_t shards[SIM_AXES]);
 
 /* ---- a device's arena (memory_map.c) ---- */
 
@@ -210,7 +211,8 @@ struct sim_memory_map {
     int peak_op;                  /* -1: none */
 };
 /* sharded is an executable program; shards: devices in a group of each set of axes. */
-void sim_memory_map_build(struct base_arena *arena, const struct sim_sharded *sharded, const int64_t *sizes, const int64_t shards[SIM_AXES], struct sim_memory_map *out);
+void sim_memory_map_build(struct base_arena *arena, const struct sim_sharded *sharded, const int64_t *sizes, const int64_t shards[SIM_AXES],
+                          struct sim_memory_map *out);
 
 /* ---- prediction (predict.c) ---- */
 
@@ -338,7 +340,12 @@ struct sim_operation {
     int mesh[2];                             /* data, model */
     /* answers */
     int64_t local_shape[3][MODEL_MAX_RANK];
-    struct sim_operation_collective { enum sim_collective kind; int axes; enum model_dtype dtype; int64_t bytes; } collectives[SIM_MOST_OPERATION_COLLECTIVES];
+    struct sim_operation_collective {
+        enum sim_collective kind;
+        int axes;
+        enum model_dtype dtype;
+        int64_t bytes;
+    } collectives[SIM_MOST_OPERATION_COLLECTIVES];
     int collective_count;
 };
 /* Reads "ble,ef->blf"; every letter needs one extent. */

@@ -38,7 +38,8 @@ static double product_s(struct base_arena *arena, int64_t rows, int64_t columns,
     for (int64_t i = 0; i < depth * columns; i++) b[i] = 1e-3f * (float)(i % 89);
     for (int i = 0; i < 3; i++) {
         double start_s = seconds_now();
-        exec_gemm(rows, columns, depth, (struct exec_matrix){a, depth, 1}, (struct exec_matrix){b, columns, 1}, (struct exec_matrix){c, columns, 1}, false);
+        exec_gemm(rows, columns, depth, (struct exec_matrix){a, depth, 1}, (struct exec_matrix){b, columns, 1},
+                  (struct exec_matrix){c, columns, 1}, false);
         double time_s = seconds_now() - start_s;
         if (time_s < best_s) best_s = time_s;
     }
@@ -54,7 +55,8 @@ static double products_of_step_s(struct base_arena *arena, const struct sim_exec
         const struct sim_op *op = &s->ops[s->kernels[k].op];
         if (!s->kernels[k].dot_count) continue;
         struct base_arena scratch = {.exhausted = arena->exhausted};
-        int64_t times = extent(program, op, op->batch_labels), rows = extent(program, op, op->row_labels), columns = extent(program, op, op->column_labels), depth = extent(program, op, op->contracted_labels);
+        int64_t times = extent(program, op, op->batch_labels), rows = extent(program, op, op->row_labels),
+                columns = extent(program, op, op->column_labels), depth = extent(program, op, op->contracted_labels);
         for (int loop = op->loop; loop >= 0; loop = s->ops[loop].loop) times *= program->sizes[s->ops[loop].trips];
         sum_s += (double)times * product_s(&scratch, rows, columns, depth);
         *flop += 2.0 * (double)times * (double)rows * (double)columns * (double)depth;
@@ -102,9 +104,11 @@ static enum base_status bench(struct base_arena *arena, struct sim_cache *cache,
     double products_s = products_of_step_s(arena, &program, &flop), tokens = (double)plan.batch_size * (double)plan.targets_length;
     for (int i = 0; i < STEPS; i++)
         if (result.step_s[i] < step_s) step_s = result.step_s[i];
-    printf("executor: %s\n  %.0f tokens a CPU second (the best step of %d: %.2f s); the matrix products alone would give %.0f (%.2f s, %.0f GFLOP/s)\n", REFERENCE, tokens / step_s, STEPS, step_s,
-           tokens / products_s, products_s, 1e-9 * flop / products_s);
-    printf("  that is %.0f %% of the bound; contractions as they lie take %.2f s, everything else %.2f s, of it\n", 100 * products_s / step_s, result.contraction_s, step_s - result.contraction_s);
+    printf("executor: %s\n  %.0f tokens a CPU second (the best step of %d: %.2f s); the matrix products alone would give %.0f (%.2f s, "
+           "%.0f GFLOP/s)\n",
+           REFERENCE, tokens / step_s, STEPS, step_s, tokens / products_s, products_s, 1e-9 * flop / products_s);
+    printf("  that is %.0f %% of the bound; contractions as they lie take %.2f s, everything else %.2f s, of it\n",
+           100 * products_s / step_s, result.contraction_s, step_s - result.contraction_s);
     print_rest(&result);
     return BASE_OK;
 }

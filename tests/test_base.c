@@ -339,7 +339,9 @@ static void json_reads_what_is_json(struct base_arena *arena)
 {
     struct base_error error;
     const struct base_json *document;
-    assert_ok(parse(arena, " {\"a\": [1, -2.5e3, true, false, null, \"x\\n\\u00e9\\ud83d\\ude00\"], \"A\": {}, \"\": []}\n", &document, &error), &error);
+    assert_ok(
+        parse(arena, " {\"a\": [1, -2.5e3, true, false, null, \"x\\n\\u00e9\\ud83d\\ude00\"], \"A\": {}, \"\": []}\n", &document, &error),
+        &error);
     assert_int_equal(document->kind, BASE_JSON_OBJECT);
     assert_int_equal(document->count, 3);
     const struct base_json *list = base_json_get(document, "a");

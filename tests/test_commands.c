@@ -86,7 +86,8 @@ static void every_help_is_complete_and_narrow(struct base_arena *arena)
         for (int j = 0; j < all[i]->option_count; j++) {
             const struct base_option *option = &all[i]->options[j];
             TEST_ROW("%s %s", all[i]->name, option->name);
-            assert_non_null(strstr(help.data, base_print(arena, "\n  %s%s%s", option->name, option->value ? " " : "", option->value ? option->value : "")));
+            assert_non_null(strstr(
+                help.data, base_print(arena, "\n  %s%s%s", option->name, option->value ? " " : "", option->value ? option->value : "")));
             assert_true(strlen(option->help) > 0);
         }
         const char *examples = strstr(help.data, "\nexamples:\n");
@@ -131,7 +132,8 @@ static void every_example_runs(struct base_arena *arena)
             TEST_ROW("%.*s", length, at);
             assert_non_null(strstr(base_print(arena, "%.*s", length, at), base_print(arena, "meshwright %s", all[i]->name)));
             const char *script = write_temporary(arena, folder, "example.sh", base_print(arena, "%.*s\n", length, at));
-            const char *out = run(arena, &status, base_print(arena, "cd '%s' && PATH='%s':$PATH sh '%s' </dev/null 2>&1", folder, program_folder, script));
+            const char *out = run(arena, &status,
+                                  base_print(arena, "cd '%s' && PATH='%s':$PATH sh '%s' </dev/null 2>&1", folder, program_folder, script));
             if (status != BASE_OK && status != BASE_NO_FIT) print_error("exit %d: %.500s\n", status, out);
             assert_true(status == BASE_OK || status == BASE_NO_FIT);
         }
@@ -293,8 +295,11 @@ static void words_that_are_offered_are_accepted(struct base_arena *arena)
             at += length;
             if (strpbrk(word, "ABCDEFGHIJKLMNOPQRSTUVWXYZ")) continue;
             TEST_ROW("%s %s", option->name, word);
-            run(arena, &status, base_print(arena, "'%s' predict --model t5_1_1_small --topology v4:2x2x2 --batch-size 8 --task-feature-lengths 64,64 '%s' '%s' 2>&1",
-                                           program, option->name, word));
+            run(arena, &status,
+                base_print(
+                    arena,
+                    "'%s' predict --model t5_1_1_small --topology v4:2x2x2 --batch-size 8 --task-feature-lengths 64,64 '%s' '%s' 2>&1",
+                    program, option->name, word));
             assert_true(status == BASE_OK || status == BASE_NO_FIT);
         }
     }
@@ -395,10 +400,12 @@ static const char *new_hostile_folder(struct base_arena *arena)
 static void hostile_surroundings_end_with_a_message_and_nothing_else(struct base_arena *arena)
 {
     int status;
-    const char *folder = new_hostile_folder(arena), *list = base_print(arena, "cd '%s' && find . | sort", folder), *before = run(arena, &status, list);
+    const char *folder = new_hostile_folder(arena), *list = base_print(arena, "cd '%s' && find . | sort", folder),
+               *before = run(arena, &status, list);
     for (int i = 0; i < BASE_COUNT(hostile); i++) {
         TEST_ROW("%s", hostile[i].command);
-        const char *script = write_temporary(arena, "/tmp", base_print(arena, "meshwright-hostile-%ld.sh", (long)getpid()), base_print(arena, "%s\n", hostile[i].command));
+        const char *script = write_temporary(arena, "/tmp", base_print(arena, "meshwright-hostile-%ld.sh", (long)getpid()),
+                                             base_print(arena, "%s\n", hostile[i].command));
         const char *out = run(arena, &status, base_print(arena, "cd '%s' && M='%s' sh '%s' 2>&1 </dev/null", folder, program, script));
         unlink(script);
         if (status != hostile[i].status) print_error("exit %d: %s\n", status, out);
@@ -475,7 +482,8 @@ static const char *answer_in(struct base_arena *arena, struct sim_cache *cache, 
 static void the_next_question_finds_files_as_they_are_and_no_profile(struct base_arena *arena)
 {
     static const char *const topology[] = {"v4-8"};
-    const char *folder = new_folder(arena), *model = base_print(arena, "%s/model.json", folder), *profile = base_print(arena, "%s/profile.json", folder);
+    const char *folder = new_folder(arena), *model = base_print(arena, "%s/model.json", folder),
+               *profile = base_print(arena, "%s/profile.json", folder);
     const char *asked[] = {"--model", base_print(arena, "@%s", model), "--topology=v4-8", "--batch-size=8", "--task-feature-lengths=16", "--profile", profile};
     static const char one[] = "{\"architecture\": \"decoder_only\", \"emb_dim\": 64, \"num_heads\": 4, \"head_dim\": 16, \"mlp_dim\": 128, \"num_layers\": 2, "
                               "\"vocab_size\": 256, \"mlp_activations\": [\"gelu\"], \"logits_via_embedding\": true}";

@@ -11,7 +11,8 @@ enum { FIRST_SENTINEL = 258, END = 1 };
 #define DECODER "decoder_only:emb_dim=16,num_heads=4,head_dim=4,mlp_dim=32,num_layers=1,vocab_size=%d,mlp_activations=relu,logits_via_embedding=0"
 #define BOTH "encoder_decoder:emb_dim=16,num_heads=4,head_dim=4,mlp_dim=32,num_encoder_layers=1,num_decoder_layers=1,vocab_size=%d,mlp_activations=relu,logits_via_embedding=1"
 
-static struct sim_plan plan_of(struct base_arena *arena, struct sim_cache *cache, const char *model, int vocabulary, const char *inputs, const char *targets, const char *batch, const char *seed)
+static struct sim_plan plan_of(struct base_arena *arena, struct sim_cache *cache, const char *model, int vocabulary, const char *inputs,
+                               const char *targets, const char *batch, const char *seed)
 {
     struct sim_plan_text text = {.values = {[SIM_MODEL] = base_print(arena, vocabulary == 300 ? BOTH : DECODER, vocabulary), [SIM_TOPOLOGY] = "local:1", [SIM_INPUTS_LENGTH] = inputs,
                                             [SIM_TARGETS_LENGTH] = targets, [SIM_BATCH_SIZE] = batch, [SIM_SEED] = seed}};
@@ -97,7 +98,9 @@ static void corrupted_spans_come_back(struct base_arena *arena)
             exec_data_batch(arena, &data, step, 0, 5, &batch);
             for (int64_t row = 0; row < 5 && step * 5 + row < segments; row++) {
                 const int32_t *targets = batch.tokens[EXEC_DECODER_TARGET] + row * plan.targets_length;
-                int64_t count = restore(batch.tokens[EXEC_ENCODER_INPUT] + row * plan.inputs_length, plan.inputs_length, targets, plan.targets_length, whole), segment = 0;
+                int64_t count = restore(batch.tokens[EXEC_ENCODER_INPUT] + row * plan.inputs_length, plan.inputs_length, targets,
+                                        plan.targets_length, whole),
+                        segment = 0;
                 for (; segment < segments; segment++) {
                     const char *at = text + segment * data.corpus->segment_length;
                     bool same = segment * data.corpus->segment_length + count <= cases[i].length && !seen[segment];
@@ -141,7 +144,8 @@ static void decoders_read_on(struct base_arena *arena)
         assert_memory_equal(targets, part.tokens[EXEC_DECODER_TARGET] + at % 4 * 50, 50 * sizeof *targets);
         assert_int_equal(part.tokens[EXEC_DECODER_TARGET][(at + 1) % 4 * 50], 0);
         for (int i = 0; i < 50 && targets[i]; i++) counts[1][targets[i] == END ? '\n' : targets[i] - 3]++;
-        for (int i = 0; i < 50 && at * 50 + i < 1010; i++) assert_int_equal(in_order.tokens[EXEC_DECODER_TARGET][at % 4 * 50 + i], token_of(text[at * 50 + i]));
+        for (int i = 0; i < 50 && at * 50 + i < 1010; i++)
+            assert_int_equal(in_order.tokens[EXEC_DECODER_TARGET][at % 4 * 50 + i], token_of(text[at * 50 + i]));
     }
     assert_memory_equal(counts[0], counts[1], sizeof counts[0]);
     /* Another seed and another epoch go another way. */

@@ -155,12 +155,14 @@ static void run_one(const struct sim_plan_text *text, const struct exec_request 
     out->status = sim_plan_check(cache, &arena, text, MODEL_STEP_TRAIN, false, &plan, &error);
     if (out->status == BASE_OK) out->status = exec_run(&arena, cache, &plan, request, &result, &error);
     if (out->status == BASE_OK) {
-        out->first_step = result.first_step, out->step_count = result.step_count, out->arena_bytes = result.arena_bytes, out->row_count = result.collective_count;
+        out->first_step = result.first_step, out->step_count = result.step_count, out->arena_bytes = result.arena_bytes,
+        out->row_count = result.collective_count;
         memcpy(out->loss, result.loss, (size_t)result.step_count * sizeof *result.loss);
         memcpy(out->gradient_norm, result.gradient_norm, (size_t)result.step_count * sizeof *result.loss);
         for (int i = 0; i < result.collective_count; i++) {
             const struct sim_collective_row *row = &result.collectives[i];
-            out->rows[i].kind = row->kind, out->rows[i].axes = row->axes, out->rows[i].dtype = row->dtype, out->rows[i].count = row->count, out->rows[i].bytes = row->bytes;
+            out->rows[i].kind = row->kind, out->rows[i].axes = row->axes, out->rows[i].dtype = row->dtype, out->rows[i].count = row->count,
+            out->rows[i].bytes = row->bytes;
         }
     } else {
         snprintf(out->message, sizeof out->message, "%.299s", error.text);
@@ -239,7 +241,12 @@ static void long_operands_go_in_segments(struct base_arena *arena)
 
 /* ---- what ranks agree on ---- */
 
-struct agreement { enum base_status status[MOST_RANKS]; char message[MOST_RANKS][100]; double sum[MOST_RANKS][2], largest[MOST_RANKS]; char text[MOST_RANKS][6]; };
+struct agreement {
+    enum base_status status[MOST_RANKS];
+    char message[MOST_RANKS][100];
+    double sum[MOST_RANKS][2], largest[MOST_RANKS];
+    char text[MOST_RANKS][6];
+};
 
 static void agree(const struct exec_transport *t, void *shared)
 {
@@ -334,7 +341,8 @@ static void a_rank_that_cannot_begin_stops_all(struct base_arena *arena)
 int main(int count, char **arguments)
 {
     static const struct test tests[] = {
-        TEST(ranks_compute_what_one_process_does), TEST(long_operands_go_in_segments), TEST(ranks_agree), TEST(checkpoints_go_from_ranks_to_ranks), TEST(a_rank_that_cannot_begin_stops_all),
+        TEST(ranks_compute_what_one_process_does), TEST(long_operands_go_in_segments),       TEST(ranks_agree),
+        TEST(checkpoints_go_from_ranks_to_ranks),  TEST(a_rank_that_cannot_begin_stops_all),
     };
     return test_main(tests, BASE_COUNT(tests), count, arguments);
 }

@@ -109,9 +109,12 @@ static const char *model_of(struct base_arena *arena, const int *g)
 {
     bool encoder = g[FAMILY] == 1 || g[FAMILY] == 2;
     const char *depth = base_print(arena, encoder ? "num_encoder_layers=%d,num_decoder_layers=%d" : "num_layers=%d", 1 + g[LAYERS], 1 + g[LAYERS]);
-    return base_print(arena, "%s:emb_dim=%d,num_heads=%d,num_kv_heads=%d,head_dim=%d,mlp_dim=%d,%s,vocab_size=%d,mlp_activations=%s,logits_via_embedding=%d,parallel_block=%d", families[g[FAMILY]],
-                      embeds[g[EMBED]], heads[g[HEADS]], g[GROUPS] ? heads[g[HEADS]] / 2 : heads[g[HEADS]], head_dims[g[HEAD_DIM]], mlps[g[MLP]], depth, vocabs[g[VOCAB]], activations[g[ACTIVATIONS]],
-                      g[TIED], g[FAMILY] == 0 ? g[PARALLEL_BLOCK] : 0);
+    return base_print(arena,
+                      "%s:emb_dim=%d,num_heads=%d,num_kv_heads=%d,head_dim=%d,mlp_dim=%d,%s,vocab_size=%d,mlp_activations=%s,logits_via_"
+                      "embedding=%d,parallel_block=%d",
+                      families[g[FAMILY]], embeds[g[EMBED]], heads[g[HEADS]], g[GROUPS] ? heads[g[HEADS]] / 2 : heads[g[HEADS]],
+                      head_dims[g[HEAD_DIM]], mlps[g[MLP]], depth, vocabs[g[VOCAB]], activations[g[ACTIVATIONS]], g[TIED],
+                      g[FAMILY] == 0 ? g[PARALLEL_BLOCK] : 0);
 }
 
 /* SGD with a rate so large that a parameter's change is its gradient to float32's own precision. */
@@ -147,7 +150,14 @@ static struct genome random_genome(struct base_random *random)
 
 /* ---- machines under test ---- */
 
-struct rig { struct sim_cache *cache; struct sim_plan plan; struct sim_executable program; struct exec_machine machine; struct exec_array *arrays; int array_count; };
+struct rig {
+    struct sim_cache *cache;
+    struct sim_plan plan;
+    struct sim_executable program;
+    struct exec_machine machine;
+    struct exec_array *arrays;
+    int array_count;
+};
 
 static enum base_status rig_begin(struct base_arena *arena, const struct sim_plan_text *text, struct rig *rig, struct base_error *error)
 {
@@ -208,15 +218,18 @@ static double norm_of(const float *values, int64_t count)
 static const char *compare_gradients(struct base_arena *arena, struct rig *sharded, struct rig *whole, double tolerance)
 {
     float **a = gradients(arena, sharded), **b = gradients(arena, whole);
-    double total = sqrt(whole->machine.gradient_square_sum), loss = sharded->machine.loss_sum / sharded->machine.weight_sum, expected = whole->machine.loss_sum / whole->machine.weight_sum;
+    double total = sqrt(whole->machine.gradient_square_sum), loss = sharded->machine.loss_sum / sharded->machine.weight_sum,
+           expected = whole->machine.loss_sum / whole->machine.weight_sum;
     if (!test_is_near(loss, expected, tolerance / 10)) return base_print(arena, "loss is %.9g, whole %.9g", loss, expected);
-    if (!test_is_near(sqrt(sharded->machine.gradient_square_sum), total, tolerance)) return base_print(arena, "gradient norm is %.9g, whole %.9g", sqrt(sharded->machine.gradient_square_sum), total);
+    if (!test_is_near(sqrt(sharded->machine.gradient_square_sum), total, tolerance))
+        return base_print(arena, "gradient norm is %.9g, whole %.9g", sqrt(sharded->machine.gradient_square_sum), total);
     for (int i = 0; i < whole->array_count; i++) {
         int64_t count = elements_of(&whole->arrays[i]);
         double size = norm_of(b[i], count);
         for (int64_t j = 0; j < count; j++) a[i][j] -= b[i][j];
         double off = norm_of(a[i], count);
-        if (!(off <= tolerance * fmax(size, 1e-2 * total))) return base_print(arena, "gradient of %s is off by %.3g of %.3g", whole->arrays[i].path, off, size);
+        if (!(off <= tolerance * fmax(size, 1e-2 * total)))
+            return base_print(arena, "gradient of %s is off by %.3g of %.3g", whole->arrays[i].path, off, size);
     }
     return NULL;
 }
@@ -234,10 +247,12 @@ static const char *compare_prediction(struct base_arena *arena, struct rig *rig)
     struct sim_detail detail = {.collectives = base_new(arena, struct sim_collective_row, SIM_MOST_COLLECTIVES), .arena = arena};
     const struct sim_memory *m = &prediction.memory;
     if (sim_predict(rig->cache, &rig->plan, &prediction, &detail, &error) != BASE_OK) return base_copy(arena, error.text);
-    if (m->peak_bytes != rig->machine.map.arena_bytes) return base_print(arena, "peak_bytes is %lld, predicted %lld", (long long)rig->machine.map.arena_bytes, (long long)m->peak_bytes);
+    if (m->peak_bytes != rig->machine.map.arena_bytes)
+        return base_print(arena, "peak_bytes is %lld, predicted %lld", (long long)rig->machine.map.arena_bytes, (long long)m->peak_bytes);
     int64_t sum = m->parameter_bytes + m->optimizer_state_bytes + m->gradient_bytes + m->activation_bytes + m->temporary_bytes + m->reserved_bytes;
     if (sum != m->peak_bytes) return base_print(arena, "the categories add up to %lld of %lld", (long long)sum, (long long)m->peak_bytes);
-    if (detail.collective_count != rig->machine.collective_count) return base_print(arena, "%d rows of collectives, predicted %d", rig->machine.collective_count, detail.collective_count);
+    if (detail.collective_count != rig->machine.collective_count)
+        return base_print(arena, "%d rows of collectives, predicted %d", rig->machine.collective_count, detail.collective_count);
     for (int i = 0; i < detail.collective_count; i++) {
         bool found = false;
         for (int j = 0; j < rig->machine.collective_count; j++) found = found || same_row(&detail.collectives[i], &rig->machine.collectives[j]);
@@ -358,7 +373,8 @@ static void check_gradients(struct base_arena *arena, const struct genome *genom
     struct sim_plan_text text = plan_of(arena, genome, false);
     assert_ok(rig_begin(arena, &text, &gradient_rig, &error), &error);
     float **g = gradients(arena, &gradient_rig);
-    double tokens = (double)gradient_rig.plan.batch_size * (double)gradient_rig.plan.targets_length, total = sqrt(gradient_rig.machine.gradient_square_sum);
+    double tokens = (double)gradient_rig.plan.batch_size * (double)gradient_rig.plan.targets_length,
+           total = sqrt(gradient_rig.machine.gradient_square_sum);
     text.values[SIM_LEARNING_RATE] = "0";
     assert_ok(rig_begin(arena, &text, &loss_rig, &error), &error);
     for (int i = 0; i < loss_rig.array_count; i++) {
@@ -372,7 +388,8 @@ static void check_gradients(struct base_arena *arena, const struct genome *genom
         move_array(arena, &loss_rig, i, start, g[i], -step);
         double below = loss_of(&loss_rig);
         move_array(arena, &loss_rig, i, start, g[i], 0);
-        if (!test_is_near((above - below) / (2 * step) / tokens, length, 2e-2)) print_error("%s in %s\n", loss_rig.arrays[i].path, text.values[SIM_MODEL]);
+        if (!test_is_near((above - below) / (2 * step) / tokens, length, 2e-2))
+            print_error("%s in %s\n", loss_rig.arrays[i].path, text.values[SIM_MODEL]);
         assert_near((above - below) / (2 * step) / tokens, length, 2e-2);
     }
     sim_cache_free(gradient_rig.cache);
@@ -502,7 +519,8 @@ static void chunked_arrays_are_read(struct base_arena *arena)
     struct base_error error;
     run_of(arena, &text, &(struct exec_request){.steps = 1, .checkpoint = folder});
     assert_ok(base_directory_rename(base_print(arena, "%s/checkpoint_1", folder), base_print(arena, "%s/checkpoint_0", folder), &error), &error);
-    const char *metadata = "{\"chunks\":[3],\"compressor\":null,\"dtype\":\"<f4\",\"fill_value\":null,\"filters\":null,\"order\":\"C\",\"shape\":[8],\"zarr_format\":2}";
+    const char *metadata = "{\"chunks\":[3],\"compressor\":null,\"dtype\":\"<f4\",\"fill_value\":null,\"filters\":null,\"order\":\"C\","
+                           "\"shape\":[8],\"zarr_format\":2}";
     assert_ok(base_write_file(base_print(arena, "%s/.zarray", array), metadata, strlen(metadata), &error), &error);
     for (int c = 0; c < 3; c++) {
         float chunk[3] = {(float)(3 * c), (float)(3 * c + 1), (float)(3 * c + 2)};
@@ -602,7 +620,8 @@ static void plans_that_cannot_run_are_refused(struct base_arena *arena)
         TEST_ROW("%s", bad_plans[i].value);
         text.values[bad_plans[i].key] = bad_plans[i].value;
         struct sim_plan plan = checked(arena, cache, &text);
-        assert_fails(exec_run(arena, cache, &plan, &(struct exec_request){.steps = 1}, &result, &error), bad_plans[i].status, &error, bad_plans[i].part);
+        assert_fails(exec_run(arena, cache, &plan, &(struct exec_request){.steps = 1}, &result, &error), bad_plans[i].status, &error,
+                     bad_plans[i].part);
         sim_cache_free(cache);
     }
 }
@@ -701,7 +720,10 @@ static void initial_values_have_their_spreads(struct base_arena *arena)
         struct sim_plan plan = {.config = &config, .seed = 3};
         int64_t count = elements_of(&array);
         float *values = base_new(arena, float, count), *again = base_new(arena, float, count);
-        double fan = rows[i].spread > 0 ? 0 : strstr(rows[i].path, "wo") ? 200 : 24, spread = rows[i].spread > 0 ? rows[i].spread : sqrt(1 / fan), sum = 0;
+        double fan = rows[i].spread > 0           ? 0
+                     : strstr(rows[i].path, "wo") ? 200
+                                                  : 24,
+               spread = rows[i].spread > 0 ? rows[i].spread : sqrt(1 / fan), sum = 0;
         TEST_ROW("%s", rows[i].path);
         struct exec_region all = exec_whole(&array), corner = {{7, 5}, {2, 3}};
         float part[6];
@@ -787,7 +809,8 @@ static void walk_kernel(struct walk *w, int k)
             int made = s->values[sim_root(s, op->inputs[j])].definition;
             if (made < kernel->op || made > kernel->last) reads(w, op->inputs[j]);
             for (int l = kernel->op; l <= kernel->last; l++)
-                for (int o = 0; s->ops[l].kernel == k && o < s->ops[l].output_count; o++) w->good = w->good && !clashes(w, op->inputs[j], s->ops[l].outputs[o]);
+                for (int o = 0; s->ops[l].kernel == k && o < s->ops[l].output_count; o++)
+                    w->good = w->good && !clashes(w, op->inputs[j], s->ops[l].outputs[o]);
         }
     }
     for (int i = kernel->op; i <= kernel->last; i++)
@@ -861,10 +884,24 @@ static void values_stand_until_they_are_read(struct base_arena *arena)
 }
 
 static const struct test tests[] = {
-    TEST(steps_are_those_of_t5x), TEST(sharded_runs_equal_whole_ones), TEST(bfloat16_stays_near), TEST(gradients_are_those_of_differences), TEST(runs_resume_on_any_mesh),
-    TEST(runs_repeat_themselves), TEST(damaged_checkpoints_are_refused), TEST(chunked_arrays_are_read), TEST(arrays_are_the_models_parameters), TEST(batches_that_do_not_fit_are_refused),
-    TEST(plans_that_cannot_run_are_refused), TEST(plans_for_other_hardware_run), TEST(exponentials_are_exact_enough), TEST(bfloat16_rounds_to_even), TEST(relative_positions_have_buckets),
-    TEST(products_are_sums_of_products), TEST(initial_values_have_their_spreads), TEST(values_stand_until_they_are_read),
+    TEST(steps_are_those_of_t5x),
+    TEST(sharded_runs_equal_whole_ones),
+    TEST(bfloat16_stays_near),
+    TEST(gradients_are_those_of_differences),
+    TEST(runs_resume_on_any_mesh),
+    TEST(runs_repeat_themselves),
+    TEST(damaged_checkpoints_are_refused),
+    TEST(chunked_arrays_are_read),
+    TEST(arrays_are_the_models_parameters),
+    TEST(batches_that_do_not_fit_are_refused),
+    TEST(plans_that_cannot_run_are_refused),
+    TEST(plans_for_other_hardware_run),
+    TEST(exponentials_are_exact_enough),
+    TEST(bfloat16_rounds_to_even),
+    TEST(relative_positions_have_buckets),
+    TEST(products_are_sums_of_products),
+    TEST(initial_values_have_their_spreads),
+    TEST(values_stand_until_they_are_read),
 };
 
 int main(int argument_count, char **arguments)

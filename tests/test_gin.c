@@ -23,7 +23,8 @@ static void put_value(const struct model_gin_value *value, struct base_text *out
     static const char *const brackets[] = {[MODEL_GIN_LIST] = "[]", [MODEL_GIN_TUPLE] = "()", [MODEL_GIN_DICT] = "{}"};
     bool list = value->kind == MODEL_GIN_LIST || value->kind == MODEL_GIN_TUPLE || value->kind == MODEL_GIN_DICT;
     if (value->kind == MODEL_GIN_STRING) base_putf(out, "'%s'", value->text);
-    else if (value->kind == MODEL_GIN_REFERENCE) base_putf(out, "@%s%s%s%s", value->scope, *value->scope ? "/" : "", value->text, value->called ? "()" : "");
+    else if (value->kind == MODEL_GIN_REFERENCE)
+        base_putf(out, "@%s%s%s%s", value->scope, *value->scope ? "/" : "", value->text, value->called ? "()" : "");
     else if (value->kind == MODEL_GIN_MACRO) base_putf(out, "%%%s", value->text);
     else if (!list) base_put(out, value->text);
     if (!list) return;
@@ -148,7 +149,8 @@ static void bindings_are_found_as_gin_finds_them(struct base_arena *arena)
 
 static void places_are_those_of_the_file(struct base_arena *arena)
 {
-    struct model_gin *gin = parsed(arena, "\n# one\nm.c:  # two\n  a = [\n    1,\n  ]\n\n  b = '''x\ny'''\nD = \\\n  4\ninclude 't5x/configs/runs/pretrain.gin'\n# meshwright:  topology =  v4-8 \nE = 5");
+    struct model_gin *gin = parsed(arena, "\n# one\nm.c:  # two\n  a = [\n    1,\n  ]\n\n  b = '''x\ny'''\nD = \\\n  4\ninclude "
+                                          "'t5x/configs/runs/pretrain.gin'\n# meshwright:  topology =  v4-8 \nE = 5");
     static const struct { const char *parameter; int line; } rows[] = {{"a", 4}, {"b", 8}, {"D", 10}, {"E", 14}, {"num_partitions", 12}};
     for (int i = 0; i < BASE_COUNT(rows); i++) {
         const struct model_gin_binding *found = NULL;
@@ -183,7 +185,8 @@ static void includes_are_searched(struct base_arena *arena)
     assert_non_null(strstr(notes_of(arena, gin), "x.gin:1: include 'models/translator.gin': is not on the search path; skipped"));
     assert_ok(model_gin_read(arena, "tests/data/gin/elsewhere.gin", "nowhere,tests/data/gin/house", &gin, &error), &error);
     assert_string_equal(model_gin_get(gin, "", "T5Config", "emb_dim", &place)->text, "640");
-    assert_fails(model_gin_read(arena, "tests/data/gin/loop_a.gin", NULL, &gin, &error), BASE_INPUT, &error, "loop_b.gin:2: include 'tests/data/gin/loop_a.gin': the file includes itself");
+    assert_fails(model_gin_read(arena, "tests/data/gin/loop_a.gin", NULL, &gin, &error), BASE_INPUT, &error,
+                 "loop_b.gin:2: include 'tests/data/gin/loop_a.gin': the file includes itself");
     assert_fails(model_gin_read(arena, "tests/data/gin", NULL, &gin, &error), BASE_INPUT, &error, "is a directory");
     assert_fails(model_gin_read(arena, "tests/data/gin/none.gin", NULL, &gin, &error), BASE_INPUT, &error, "none.gin: cannot be read");
 }
@@ -341,7 +344,8 @@ static void a_house_of_files_becomes_a_plan(struct base_arena *arena)
     assert_int_equal(config.num_decoder_layers, 3);
     assert_true(config.scan_layers && config.encoder);
     assert_fails(model_config_parse(arena, "@tests/data/gin/loop_a.gin", &config, &error), BASE_INPUT, &error, "includes itself");
-    assert_fails(model_config_parse(arena, "@tests/data/gin/house/runs/train.gin", &config, &error), BASE_INPUT, &error, "train.gin: describes no model");
+    assert_fails(model_config_parse(arena, "@tests/data/gin/house/runs/train.gin", &config, &error), BASE_INPUT, &error,
+                 "train.gin: describes no model");
 }
 
 /* Each model of the zoo, written as gin and named by its file, is that model. */
@@ -387,7 +391,8 @@ static void check_comes_back(struct base_arena *arena, struct sim_cache *cache, 
     struct base_error error;
     assert_ok(sim_plan_from_gin(parsed(arena, exported(arena, cache, "gin", text)), &back, &error), &error);
     for (int key = 0; key < SIM_KEY_COUNT; key++) {
-        const char *given = text->values[key] && *text->values[key] ? text->values[key] : "(none)", *got = back.text.values[key] ? back.text.values[key] : "(none)";
+        const char *given = text->values[key] && *text->values[key] ? text->values[key] : "(none)",
+                   *got = back.text.values[key] ? back.text.values[key] : "(none)";
         if (strcmp(given, got) != 0) fail_msg("%s was %s and is %s", sim_key_names[key], given, got);
     }
 }
@@ -452,7 +457,8 @@ static void the_example_table_comes_back(struct base_arena *arena)
         struct sim_plan_text text = {{0}};
         assert_ok(base_csv_next(&csv, &more, &error), &error);
         if (!more) break;
-        for (int key = 0; key < SIM_KEY_COUNT; key++) text.values[key] = base_copy(arena, base_csv_field(&csv, base_csv_column(&csv, sim_key_names[key])));
+        for (int key = 0; key < SIM_KEY_COUNT; key++)
+            text.values[key] = base_copy(arena, base_csv_field(&csv, base_csv_column(&csv, sim_key_names[key])));
         TEST_ROW("line %lld", (long long)csv.line_number);
         check_comes_back(arena, cache, &text);
         rows++;
@@ -532,7 +538,8 @@ static void what_gin_cannot_say_is_refused(struct base_arena *arena)
     text.values[SIM_MEMORY_KIND] = "device\n# meshwright: seed = 1";
     assert_fails(reports_launch(arena, "gin", &text, &plan, &out, &error), BASE_INPUT, &error, "memory_kind: holds a line break");
     text.values[SIM_MEMORY_KIND] = " device";
-    assert_fails(reports_launch(arena, "gin", &text, &plan, &out, &error), BASE_INPUT, &error, "memory_kind:  device would come back from gin as device");
+    assert_fails(reports_launch(arena, "gin", &text, &plan, &out, &error), BASE_INPUT, &error,
+                 "memory_kind:  device would come back from gin as device");
     assert_fails(reports_launch(arena, "slurm", &text, &plan, &out, &error), BASE_INPUT, &error, "v4:2x2x2 has no GPU nodes");
     assert_fails(reports_launch(arena, "yaml", &text, &plan, &out, &error), BASE_USAGE, &error, "yaml");
     assert_int_equal(out.length, 0);
@@ -650,7 +657,8 @@ static char *mutated(struct base_arena *arena, struct base_random *random, const
     static const char *const pieces[] = {"\n", "  ", "#", "'", "\"\"\"", "(", ")", "[", "]", "{", "}", ":", ",", "=", "%", "@", "/", ".", "\\", "\\\n", "None", "True", "-1", "0", "1e400", "%gin.REQUIRED",
                                          "include 'x.gin'\n", "# meshwright: model = @x.gin\n", "# meshwright: defaults = ", "9999999999", "\xff", "\r", "\t"};
     struct base_text out = {.arena = arena};
-    int64_t length = (int64_t)strlen(text), at = base_random_below(random, length + 1), count = base_random_below(random, length - at + 1 < 40 ? length - at + 1 : 40);
+    int64_t length = (int64_t)strlen(text), at = base_random_below(random, length + 1),
+            count = base_random_below(random, length - at + 1 < 40 ? length - at + 1 : 40);
     base_put_bytes(&out, text, (size_t)at);
     switch (base_random_below(random, 4)) {
     case 0: base_put(&out, pieces[base_random_below(random, BASE_COUNT(pieces))]); count = 0; break;
@@ -711,10 +719,22 @@ static void mutated_files_end_in_a_plan_or_a_message(struct base_arena *arena)
 int main(int argument_count, char **arguments)
 {
     static const struct test tests[] = {
-        TEST(values_are_read_as_python_writes_them), TEST(statements_that_are_none_are_refused_with_their_line), TEST(bindings_are_found_as_gin_finds_them), TEST(places_are_those_of_the_file),
-        TEST(includes_are_searched), TEST(bindings_become_a_plan), TEST(what_cannot_be_is_refused_with_its_line), TEST(a_house_of_files_becomes_a_plan), TEST(the_zoo_comes_back),
-        TEST(exported_plans_come_back), TEST(the_example_table_comes_back), TEST(any_plan_that_stands_comes_back), TEST(what_gin_cannot_say_is_refused), TEST(the_mesh_in_jax_is_that_of_t5x),
-        TEST(limits_hold), TEST(mutated_files_end_in_a_plan_or_a_message),
+        TEST(values_are_read_as_python_writes_them),
+        TEST(statements_that_are_none_are_refused_with_their_line),
+        TEST(bindings_are_found_as_gin_finds_them),
+        TEST(places_are_those_of_the_file),
+        TEST(includes_are_searched),
+        TEST(bindings_become_a_plan),
+        TEST(what_cannot_be_is_refused_with_its_line),
+        TEST(a_house_of_files_becomes_a_plan),
+        TEST(the_zoo_comes_back),
+        TEST(exported_plans_come_back),
+        TEST(the_example_table_comes_back),
+        TEST(any_plan_that_stands_comes_back),
+        TEST(what_gin_cannot_say_is_refused),
+        TEST(the_mesh_in_jax_is_that_of_t5x),
+        TEST(limits_hold),
+        TEST(mutated_files_end_in_a_plan_or_a_message),
     };
     return test_main(tests, BASE_COUNT(tests), argument_count, arguments);
 }

@@ -47,7 +47,8 @@ static struct topo_mesh_request request_of(const struct base_csv *csv)
 
 /* ---- T5X's own answers ---- */
 
-static enum base_status find_layout(struct base_arena *arena, const struct base_csv *csv, struct model_axes *axes, struct topo_data_layout *out, struct base_error *error)
+static enum base_status find_layout(struct base_arena *arena, const struct base_csv *csv, struct model_axes *axes,
+                                    struct topo_data_layout *out, struct base_error *error)
 {
     static const char *const batch[] = {"batch"};
     struct topo_topology topology;
@@ -76,7 +77,8 @@ static void assert_each_stands_in(const char *expected, const char *actual, stru
 {
     const char *padded = base_print(arena, " %s ", actual);
     int count = 0;
-    for (char *at = strtok(base_copy(arena, expected), " "); at; at = strtok(NULL, " "), count++) assert_non_null(strstr(padded, base_print(arena, " %s ", at)));
+    for (char *at = strtok(base_copy(arena, expected), " "); at; at = strtok(NULL, " "), count++)
+        assert_non_null(strstr(padded, base_print(arena, " %s ", at)));
     assert_true(count > 0);
 }
 
@@ -167,7 +169,8 @@ static void check_layout(struct base_arena *arena, const struct topo_topology *t
     struct topo_data_layout layout;
     struct base_error error;
     assert_ok(topo_data_layout_find(arena, topology, mesh, &axis, 1, 0, &layout, &error), &error);
-    int each = (int)layout.batch_size / layout.num_shards, *firsts = base_new(arena, int, layout.num_shards), *seen = base_new(arena, int, layout.process_count);
+    int each = (int)layout.batch_size / layout.num_shards, *firsts = base_new(arena, int, layout.num_shards),
+        *seen = base_new(arena, int, layout.process_count);
     for (int device = 0; device < mesh->device_count; device++) {
         int process = process_of(topology, mesh->devices[device], mesh->coordinate_count == 5);
         assert_int_equal(position_along(mesh, device, &axis, 1) / each, layout.processes[process].shard_id);
@@ -255,7 +258,8 @@ static void layouts_are_refused(struct base_arena *arena)
         TEST_ROW("row %d", i);
         assert_ok(topo_parse(arena, rows[i].topology, &topology, &error), &error);
         assert_ok(topo_mesh_build(arena, &topology, &request, false, &mesh, &error), &error);
-        assert_fails(topo_data_layout_find(arena, &topology, &mesh, rows[i].axes, rows[i].axis_count, rows[i].batch, &layout, &error), BASE_INPUT, &error, rows[i].part);
+        assert_fails(topo_data_layout_find(arena, &topology, &mesh, rows[i].axes, rows[i].axis_count, rows[i].batch, &layout, &error),
+                     BASE_INPUT, &error, rows[i].part);
         assert_int_equal(layout.num_shards, -1);
     }
 }

@@ -38,9 +38,11 @@ static struct analysed analyse(struct sim_cache *cache, struct base_arena *arena
     struct sim_prediction prediction;
     struct base_error error;
     const char *step = base_csv_field(csv, base_csv_column(csv, "step")), *rules = text.values[SIM_RULES];
-    snprintf(row.group, sizeof row.group, "%s %s %s %s", text.values[SIM_MODEL], text.values[SIM_TOPOLOGY], text.values[SIM_SUBMESH], text.values[SIM_DTYPE]);
-    snprintf(row.what, sizeof row.what, "%s, %s, %s, %s microbatches, %s, %s, %s", step, text.values[SIM_TOPOLOGY], rules, text.values[SIM_NUM_MICROBATCHES], text.values[SIM_OPTIMIZER],
-             text.values[SIM_OPTIMIZER_PARTITIONING], text.values[SIM_REMAT_POLICY]);
+    snprintf(row.group, sizeof row.group, "%s %s %s %s", text.values[SIM_MODEL], text.values[SIM_TOPOLOGY], text.values[SIM_SUBMESH],
+             text.values[SIM_DTYPE]);
+    snprintf(row.what, sizeof row.what, "%s, %s, %s, %s microbatches, %s, %s, %s", step, text.values[SIM_TOPOLOGY], rules,
+             text.values[SIM_NUM_MICROBATCHES], text.values[SIM_OPTIMIZER], text.values[SIM_OPTIMIZER_PARTITIONING],
+             text.values[SIM_REMAT_POLICY]);
     row.settled = !strcmp(rules, "standard:1,1") || !strcmp(rules, "megatron") || !strcmp(rules, "data_only");
     assert_ok(sim_plan_check(cache, arena, &text, step_of(step), true, &plan, &error), &error);
     assert_ok(sim_predict(cache, &plan, &prediction, NULL, &error), &error);
@@ -124,7 +126,8 @@ static void peaks_are_those_of_alpa(struct base_arena *arena)
         struct sim_prediction prediction;
         double measured = number_of(&csv, "measured_peak_memory_bytes");
         bool oom = number_of(&csv, "measured_oom") > 0;
-        TEST_ROW("%s on %s, %s partitions, %s", text.values[SIM_MODEL], text.values[SIM_TOPOLOGY], text.values[SIM_NUM_PARTITIONS], text.values[SIM_RULES]);
+        TEST_ROW("%s on %s, %s partitions, %s", text.values[SIM_MODEL], text.values[SIM_TOPOLOGY], text.values[SIM_NUM_PARTITIONS],
+                 text.values[SIM_RULES]);
         assert_ok(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, false, &plan, &error), &error);
         assert_ok(sim_predict(cache, &plan, &prediction, NULL, &error), &error);
         assert_int_equal(prediction.fits, !oom);

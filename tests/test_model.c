@@ -208,7 +208,8 @@ static void rules_are_not_read_without_end(struct base_arena *arena)
     for (int i = 1; i < 1024; i++) base_put(&text, ", [\"embed\", null]");
     assert_ok(model_rules_parse(arena, base_print(arena, "%s]", text.data), &rules, &error), &error);
     assert_int_equal(rules.count, 1024);
-    assert_fails(model_rules_parse(arena, base_print(arena, "%s, [\"mlp\", null]]", text.data), &rules, &error), BASE_INPUT, &error, "1025 rules; at most 1024");
+    assert_fails(model_rules_parse(arena, base_print(arena, "%s, [\"mlp\", null]]", text.data), &rules, &error), BASE_INPUT, &error,
+                 "1025 rules; at most 1024");
 }
 
 static void rules_refuse_more_dimensions_than_arrays_have(struct base_arena *arena)

@@ -61,7 +61,8 @@ static void every_pattern_ends(struct base_arena *arena)
     int compiled = 0;
     for (int n = 0; n < 20000; n++) {
         char text[24] = "";
-        for (int64_t i = 0, length = base_random_below(&random, sizeof text - 1); i < length; i++) text[i] = letters[base_random_below(&random, sizeof letters - 1)];
+        for (int64_t i = 0, length = base_random_below(&random, sizeof text - 1); i < length; i++)
+            text[i] = letters[base_random_below(&random, sizeof letters - 1)];
         TEST_ROW("%s", text);
         enum base_status status = model_pattern_compile(arena, text, &pattern, &error);
         if (status != BASE_OK) {
@@ -101,7 +102,8 @@ static const struct base_json *axes_after(struct base_arena *arena, const struct
 
 static void check_axes(struct base_arena *arena, const struct base_json *c, const struct base_json *parameter, const struct model_override *override)
 {
-    const struct base_json *before = base_json_get(member(c, "params_axes"), base_print(arena, "%s_axes", parameter->key)), *after = axes_after(arena, c, parameter->key);
+    const struct base_json *before = base_json_get(member(c, "params_axes"), base_print(arena, "%s_axes", parameter->key)),
+                           *after = axes_after(arena, c, parameter->key);
     if (!override) {
         assert_int_equal(before != NULL, after != NULL);
         if (before) assert_string_equal(text_of(arena, before), text_of(arena, after));
@@ -169,7 +171,9 @@ static void overridden_parameters_keep_their_place(struct base_arena *arena)
     int count, different = 0;
     assert_ok(model_config_parse(arena, "t5_1_1_base", &config, &error), &error);
     assert_ok(model_parameters(arena, &config, &own, &count, &error), &error);
-    assert_ok(model_overrides_parse(arena, "[[\"encoder/layers_\\\\d/mlp/wo/kernel\",[\"a\",null]],[\".*/scale\",null]]", &overrides, &error), &error);
+    assert_ok(
+        model_overrides_parse(arena, "[[\"encoder/layers_\\\\d/mlp/wo/kernel\",[\"a\",null]],[\".*/scale\",null]]", &overrides, &error),
+        &error);
     assert_ok(model_overrides_apply(arena, &overrides, own, count, &changed, &error), &error);
     for (int i = 0; i < count; i++) {
         assert_string_equal(own[i].path, changed[i].path);
@@ -322,11 +326,13 @@ static void options_are_read_in_both_forms(struct base_arena *arena)
     for (int i = 0; i < 2; i++) {
         const struct model_adafactor *o = both[i];
         assert_true(!o->factored && o->has_beta1 && !o->multiply_by_parameter_scale && o->skip_nan_updates && !o->logical_factor_rules);
-        assert_true(o->beta1 == 0.9 && o->clipping_threshold == 0 && o->global_norm_clip_threshold == 1.5 && o->decay_rate == 0.7 && o->weight_decay_rate == 0.01);
+        assert_true(o->beta1 == 0.9 && o->clipping_threshold == 0 && o->global_norm_clip_threshold == 1.5 && o->decay_rate == 0.7 &&
+                    o->weight_decay_rate == 0.01);
         assert_true(o->dtype_momentum == MODEL_BFLOAT16 && o->min_dim_size_to_factor == 32 && o->step_offset == 7);
         assert_true(o->epsilon1 == defaults.epsilon1 && o->epsilon2 == defaults.epsilon2 && o->max_parameter_scale == 0);
     }
-    assert_true(defaults.factored && !defaults.has_beta1 && defaults.min_dim_size_to_factor == 128 && defaults.clipping_threshold == 1 && defaults.dtype_momentum == MODEL_FLOAT32);
+    assert_true(defaults.factored && !defaults.has_beta1 && defaults.min_dim_size_to_factor == 128 && defaults.clipping_threshold == 1 &&
+                defaults.dtype_momentum == MODEL_FLOAT32);
     assert_ok(model_adafactor_parse(arena, "beta1=0.5,beta1=none", &line, &error), &error);
     assert_false(line.has_beta1);
     assert_ok(model_adafactor_parse(arena, "{\"logical_factor_rules\":{\"embed\":\"Row\",\"kv\":null}}", &line, &error), &error);

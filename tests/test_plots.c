@@ -242,7 +242,8 @@ static void the_same_table_gives_the_same_bytes(struct base_arena *arena)
     struct plots_comparison small = read_table(arena), large = make_table(arena, 100, false);
     for (int i = 0; i < BASE_COUNT(cases); i++) {
         TEST_ROW("format %s", cases[i].beginning);
-        struct base_text first = draw(arena, &small, cases[i].format), between = draw(arena, &large, cases[i].format), second = draw(arena, &small, cases[i].format);
+        struct base_text first = draw(arena, &small, cases[i].format), between = draw(arena, &large, cases[i].format),
+                         second = draw(arena, &small, cases[i].format);
         assert_int_equal(first.length, second.length);
         assert_memory_equal(first.data, second.data, first.length);
         assert_memory_equal(first.data, cases[i].beginning, strlen(cases[i].beginning));
@@ -406,7 +407,8 @@ static void logarithmic_ticks_are_within(struct base_arena *arena)
         TEST_ROW("%g to %g", ranges[i].low, ranges[i].high);
         struct plots_axis axis = plots_axis_logarithmic(ranges[i].low, ranges[i].high, 50, 650, 60);
         assert_in_range(axis.tick_count, 1, PLOTS_MOST_TICKS);
-        for (int t = 0; t < axis.tick_count; t++) assert_true(axis.ticks[t] >= axis.low && axis.ticks[t] <= axis.high && (t == 0 || axis.ticks[t] > axis.ticks[t - 1]));
+        for (int t = 0; t < axis.tick_count; t++)
+            assert_true(axis.ticks[t] >= axis.low && axis.ticks[t] <= axis.high && (t == 0 || axis.ticks[t] > axis.ticks[t - 1]));
         assert_true(axis.low < ranges[i].low && axis.high > ranges[i].high);
         assert_near(plots_axis_px(&axis, axis.low), 50, 1e-9);
         assert_near(plots_axis_px(&axis, axis.high), 650, 1e-9);
@@ -422,7 +424,8 @@ static enum base_status run_plot(struct base_arena *arena, const char *const *wo
     int count = 0;
     while (words[count]) count++;
     *out = (struct base_text){.arena = arena};
-    BASE_TRY(base_arguments_parse(arena, commands_plot.options, commands_plot.option_count, commands_plot.positional_limit, count, words, &arguments, error));
+    BASE_TRY(base_arguments_parse(arena, commands_plot.options, commands_plot.option_count, commands_plot.positional_limit, count, words,
+                                  &arguments, error));
     return commands_plot.run(&context, &arguments, out, error);
 }
 

@@ -66,21 +66,28 @@ static int all_variants(struct variant *out)
             for (int remat = MODEL_REMAT_NONE; remat <= MODEL_REMAT_FULL; remat++)
                 for (int optimizer = MODEL_ADAFACTOR; optimizer <= MODEL_SGD; optimizer++)
                     for (int bits = 0; bits < 8; bits++)
-                        out[count++] = (struct variant){architectures[m], {.step = (enum model_step)step, .remat = (enum model_remat)remat, .optimizer = (enum model_optimizer)optimizer,
-                                                                          .dtype = dtypes[bits & 1], .microbatches = bits & 2, .flash_attention = bits & 4}};
+                        out[count++] = (struct variant){architectures[m],
+                                                        {.step = (enum model_step)step,
+                                                         .remat = (enum model_remat)remat,
+                                                         .optimizer = (enum model_optimizer)optimizer,
+                                                         .dtype = dtypes[bits & 1],
+                                                         .microbatches = bits & 2,
+                                                         .flash_attention = bits & 4}};
     assert_in_range(count, 1, MOST_VARIANTS);
     return count;
 }
 
 /* Runs a check on each variant's program, in an arena of its own so that the memory stays small. */
-static void for_all_programs(struct base_arena *arena, void (*check)(struct base_arena *arena, const struct variant *variant, const struct model_program *program))
+static void for_all_programs(struct base_arena *arena,
+                             void (*check)(struct base_arena *arena, const struct variant *variant, const struct model_program *program))
 {
     struct variant *variants = base_new(arena, struct variant, MOST_VARIANTS);
     struct base_arena each = {.exhausted = arena->exhausted};
     int count = all_variants(variants);
     for (int i = 0; i < count; i++) {
         const struct model_options *o = &variants[i].options;
-        TEST_ROW("%s: step %d, remat %d, optimizer %d, dtype %d, microbatches %d, flash %d", variants[i].model, (int)o->step, (int)o->remat, (int)o->optimizer, (int)o->dtype, o->microbatches, o->flash_attention);
+        TEST_ROW("%s: step %d, remat %d, optimizer %d, dtype %d, microbatches %d, flash %d", variants[i].model, (int)o->step, (int)o->remat,
+                 (int)o->optimizer, (int)o->dtype, o->microbatches, o->flash_attention);
         struct model_program program = build(&each, variants[i].model, *o);
         check(&each, &variants[i], &program);
         base_arena_reset(&each);
@@ -129,11 +136,12 @@ static const char *operand_text(struct base_arena *arena, struct operand *operan
     return text.data;
 }
 
-static void add_dot(struct dots *dots, const char *path, int times, const char *left, const char *left_dtype, const char *right, const char *right_dtype, const char *result,
-                    const char *result_dtype)
+static void add_dot(struct dots *dots, const char *path, int times, const char *left, const char *left_dtype, const char *right,
+                    const char *right_dtype, const char *result, const char *result_dtype)
 {
     assert_in_range(dots->count, 0, MOST_DOTS - 1);
-    snprintf(dots->lines[dots->count++], LONGEST_DOT, "%d x %s: %s [%s] . %s [%s] -> %s [%s]", times, path, left_dtype, left, right_dtype, right, result_dtype, result);
+    snprintf(dots->lines[dots->count++], LONGEST_DOT, "%d x %s: %s [%s] . %s [%s] -> %s [%s]", times, path, left_dtype, left, right_dtype,
+             right, result_dtype, result);
 }
 
 static bool has_letter(const char *letters, char letter)
@@ -179,7 +187,8 @@ static const char *module_of(struct base_arena *arena, const struct model_progra
     return base_copy_bytes(arena, name, last ? (size_t)(last - name) : strlen(name));
 }
 
-static void our_dots(struct base_arena *arena, const struct model_program *program, int block, const struct model_config *config, int times, bool tied_dtype, struct dots *out)
+static void our_dots(struct base_arena *arena, const struct model_program *program, int block, const struct model_config *config, int times,
+                     bool tied_dtype, struct dots *out)
 {
     int64_t sizes[MODEL_SIZE_COUNT];
     model_sizes(config, 1, 1, 1, 1, sizes);
@@ -242,7 +251,9 @@ static const char *their_operand(struct base_arena *arena, const struct base_jso
 static bool stood_before(const struct base_json *rows, const struct base_json *row)
 {
     for (const struct base_json *at = rows->child; at != row; at = at->next)
-        if (!strcmp(cell(at, 0)->string, cell(row, 0)->string) && !strcmp(cell(at, 2)->string, cell(row, 2)->string) && !strcmp(cell(at, 4)->string, cell(row, 4)->string)) return true;
+        if (!strcmp(cell(at, 0)->string, cell(row, 0)->string) && !strcmp(cell(at, 2)->string, cell(row, 2)->string) &&
+            !strcmp(cell(at, 4)->string, cell(row, 4)->string))
+            return true;
     return false;
 }
 
@@ -250,8 +261,8 @@ static void their_dots(struct base_arena *arena, const struct base_json *rows, s
 {
     for (const struct base_json *row = rows->child; row; row = row->next) {
         if (stood_before(rows, row)) continue;
-        add_dot(out, our_path(arena, cell(row, 0)->string), (int)cell(row, 1)->number, their_operand(arena, row, 2, 0), cell(row, 3)->string, their_operand(arena, row, 4, 1),
-                cell(row, 5)->string, cell(row, 8)->string, cell(row, 9)->string);
+        add_dot(out, our_path(arena, cell(row, 0)->string), (int)cell(row, 1)->number, their_operand(arena, row, 2, 0),
+                cell(row, 3)->string, their_operand(arena, row, 4, 1), cell(row, 5)->string, cell(row, 8)->string, cell(row, 9)->string);
     }
 }
 
@@ -394,7 +405,8 @@ static void check_letters(const struct model_op *op)
     for (int i = 0; i < op->input_count; i++)
         for (const char *at = op->input_labels[i]; *at; at++) {
             if (op->kind == MODEL_MAP && !has_letter(op->output_labels, *at)) fail_msg("%s: an elementwise operation drops %c", op->name, *at);
-            if (op->kind == MODEL_EINSUM && !has_letter(op->output_labels, *at) && inputs_with(op, *at) != 2) fail_msg("%s: %c is summed over in one operand alone", op->name, *at);
+            if (op->kind == MODEL_EINSUM && !has_letter(op->output_labels, *at) && inputs_with(op, *at) != 2)
+                fail_msg("%s: %c is summed over in one operand alone", op->name, *at);
         }
 }
 
@@ -435,9 +447,12 @@ static int count_transposes(const struct model_program *program, const struct mo
         for (int i = 0; i < program->blocks[b].op_count; i++) {
             const struct model_op *op = &program->blocks[b].ops[i];
             if (op->kind != MODEL_EINSUM || op->phase != MODEL_BACKWARD) continue;
-            bool labels = !strcmp(op->input_labels[0], of->output_labels) && !strcmp(op->input_labels[1], of->input_labels[1 - input]) && !strcmp(op->output_labels, of->input_labels[input]);
-            bool operands = tensor_of(program, op->outputs[0])->like == of->inputs[input] && !strcmp(name_of(program, op->inputs[1]), name_of(program, of->inputs[1 - input]));
-            count += labels && operands && op->needed == of->needed && tensor_of(program, op->outputs[0])->dtype == tensor_of(program, of->inputs[input])->dtype;
+            bool labels = !strcmp(op->input_labels[0], of->output_labels) && !strcmp(op->input_labels[1], of->input_labels[1 - input]) &&
+                          !strcmp(op->output_labels, of->input_labels[input]);
+            bool operands = tensor_of(program, op->outputs[0])->like == of->inputs[input] &&
+                            !strcmp(name_of(program, op->inputs[1]), name_of(program, of->inputs[1 - input]));
+            count += labels && operands && op->needed == of->needed &&
+                     tensor_of(program, op->outputs[0])->dtype == tensor_of(program, of->inputs[input])->dtype;
         }
     return count;
 }
@@ -446,7 +461,8 @@ static int count_einsums(const struct model_program *program, enum model_phase p
 {
     int count = 0;
     for (int b = 0; b < program->block_count; b++)
-        for (int i = 0; i < program->blocks[b].op_count; i++) count += program->blocks[b].ops[i].kind == MODEL_EINSUM && program->blocks[b].ops[i].phase == phase;
+        for (int i = 0; i < program->blocks[b].op_count; i++)
+            count += program->blocks[b].ops[i].kind == MODEL_EINSUM && program->blocks[b].ops[i].phase == phase;
     return count;
 }
 
@@ -472,7 +488,9 @@ static void program_transposes_every_contraction_once(struct base_arena *arena)
 {
     for (int m = 0; m < BASE_COUNT(architectures); m++)
         for (int microbatches = 0; microbatches < 2; microbatches++) {
-            struct model_program program = build(arena, architectures[m], (struct model_options){.step = MODEL_STEP_TRAIN, .dtype = MODEL_BFLOAT16, .microbatches = microbatches});
+            struct model_program program = build(
+                arena, architectures[m],
+                (struct model_options){.step = MODEL_STEP_TRAIN, .dtype = MODEL_BFLOAT16, .microbatches = microbatches});
             int expected = check_transposes(&program);
             TEST_ROW("%s", architectures[m]);
             assert_int_equal(count_einsums(&program, MODEL_BACKWARD), expected);
@@ -492,7 +510,8 @@ static void program_recomputes_what_the_policy_drops(struct base_arena *arena)
     };
     for (int i = 0; i < BASE_COUNT(rows); i++) {
         struct model_program kept = build(arena, SCALABLE, (struct model_options){.step = MODEL_STEP_GRADIENT, .dtype = MODEL_BFLOAT16});
-        struct model_program program = build(arena, SCALABLE, (struct model_options){.step = MODEL_STEP_GRADIENT, .dtype = MODEL_BFLOAT16, .remat = rows[i].remat});
+        struct model_program program = build(
+            arena, SCALABLE, (struct model_options){.step = MODEL_STEP_GRADIENT, .dtype = MODEL_BFLOAT16, .remat = rows[i].remat});
         TEST_ROW("policy %d", (int)rows[i].remat);
         assert_int_equal(count_einsums(&program, MODEL_FORWARD), count_einsums(&kept, MODEL_FORWARD));
         assert_int_equal(count_einsums(&program, MODEL_BACKWARD) - count_einsums(&kept, MODEL_BACKWARD), rows[i].again);
@@ -552,7 +571,8 @@ static void program_keeps_what_the_policy_says(struct base_arena *arena)
          "pre_mlp_layer_norm mean_square float32, mlp/wi bfloat16"},
     };
     for (int i = 0; i < BASE_COUNT(rows); i++) {
-        struct model_program program = build(arena, rows[i].model, (struct model_options){.step = MODEL_STEP_GRADIENT, .dtype = MODEL_BFLOAT16, .remat = rows[i].remat});
+        struct model_program program = build(
+            arena, rows[i].model, (struct model_options){.step = MODEL_STEP_GRADIENT, .dtype = MODEL_BFLOAT16, .remat = rows[i].remat});
         TEST_ROW("%s of %.60s: policy %d", rows[i].loop, rows[i].model, (int)rows[i].remat);
         assert_string_equal(kept_by(arena, &program, rows[i].loop), rows[i].kept);
     }
@@ -640,11 +660,15 @@ static void program_counts_the_flop_that_a_model_needs(struct base_arena *arena)
         for (int p = 0; p < BASE_COUNT(plans); p++)
             for (int remat = MODEL_REMAT_NONE; remat <= MODEL_REMAT_FULL; remat++) {
                 struct model_config config = configure(arena, models[m]);
-                struct model_program program = build(arena, models[m], (struct model_options){.dtype = MODEL_BFLOAT16, .remat = (enum model_remat)remat, .microbatches = plans[p].microbatches > 1});
+                struct model_program program = build(arena, models[m],
+                                                     (struct model_options){.dtype = MODEL_BFLOAT16,
+                                                                            .remat = (enum model_remat)remat,
+                                                                            .microbatches = plans[p].microbatches > 1});
                 int64_t sizes[MODEL_SIZE_COUNT];
                 TEST_ROW("%s, %d microbatches, remat %d", models[m], (int)plans[p].microbatches, remat);
                 model_sizes(&config, plans[p].batch, plans[p].microbatches, plans[p].inputs, plans[p].targets, sizes);
-                assert_near(needed_flop(&program, 0, sizes), closed_flop(&config, (double)plans[p].batch, (double)plans[p].inputs, (double)plans[p].targets), 1e-12);
+                assert_near(needed_flop(&program, 0, sizes),
+                            closed_flop(&config, (double)plans[p].batch, (double)plans[p].inputs, (double)plans[p].targets), 1e-12);
             }
 }
 
@@ -652,7 +676,9 @@ static void program_counts_the_flop_that_a_model_needs(struct base_arena *arena)
 static void program_flop_is_near_six_a_parameter(struct base_arena *arena)
 {
     struct model_config config = configure(arena, "decoder_only:emb_dim=4096,num_heads=32,head_dim=128,mlp_dim=16384,num_layers=32,vocab_size=32000");
-    struct model_program program = build(arena, "decoder_only:emb_dim=4096,num_heads=32,head_dim=128,mlp_dim=16384,num_layers=32,vocab_size=32000", (struct model_options){.dtype = MODEL_BFLOAT16});
+    struct model_program program = build(arena,
+                                         "decoder_only:emb_dim=4096,num_heads=32,head_dim=128,mlp_dim=16384,num_layers=32,vocab_size=32000",
+                                         (struct model_options){.dtype = MODEL_BFLOAT16});
     int64_t sizes[MODEL_SIZE_COUNT];
     double parameters = 32.0 * (4 * 4096.0 * 4096 + 2 * 4096.0 * 16384) + 4096.0 * 32000;
     model_sizes(&config, 8, 1, 1, 128, sizes);
@@ -676,8 +702,10 @@ static void program_does_not_grow_with_layers(struct base_arena *arena)
             struct model_options options = {.dtype = MODEL_BFLOAT16, .microbatches = microbatches};
             struct model_program programs[2];
             for (int large = 0; large < 2; large++)
-                programs[large] = build(arena, base_print(arena, "%sencoder_decoder:" INLINE_SIZES ",num_encoder_layers=%d,num_decoder_layers=%d", architectures_of_layers[i],
-                                                          large ? 96 : 1, large ? 48 : 2), options);
+                programs[large] = build(arena,
+                                        base_print(arena, "%sencoder_decoder:" INLINE_SIZES ",num_encoder_layers=%d,num_decoder_layers=%d",
+                                                   architectures_of_layers[i], large ? 96 : 1, large ? 48 : 2),
+                                        options);
             TEST_ROW("%sencoder_decoder, microbatches %d", architectures_of_layers[i], microbatches);
             assert_int_equal(count_ops(&programs[1]), count_ops(&programs[0]));
             assert_int_equal(programs[1].tensor_count, programs[0].tensor_count);

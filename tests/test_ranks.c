@@ -50,7 +50,8 @@ static struct run start(struct base_arena *arena, const char *words)
     struct run run = {.start_s = seconds()};
     run.pid = fork();
     if (run.pid != 0) return run;
-    int out = open(base_print(arena, "%s/out", folder), O_CREAT | O_TRUNC | O_WRONLY, 0600), err = open(base_print(arena, "%s/err", folder), O_CREAT | O_TRUNC | O_WRONLY, 0600);
+    int out = open(base_print(arena, "%s/out", folder), O_CREAT | O_TRUNC | O_WRONLY, 0600),
+        err = open(base_print(arena, "%s/err", folder), O_CREAT | O_TRUNC | O_WRONLY, 0600);
     dup2(out, STDOUT_FILENO);
     dup2(err, STDERR_FILENO);
     execvp(arguments[0], arguments);
@@ -76,12 +77,15 @@ static struct outcome finish(struct base_arena *arena, struct run run)
         }
         rest();
     }
-    return (struct outcome){WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status), text_of(arena, "out"), text_of(arena, "err"), seconds() - run.start_s};
+    return (struct outcome){WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status), text_of(arena, "out"), text_of(arena, "err"),
+                            seconds() - run.start_s};
 }
 
 static const char *command(struct base_arena *arena, const char *topology, int steps, const char *more)
 {
-    return base_print(arena, "run --model " MODEL " --topology %s --task-feature-lengths 16 --batch-size 16 --optimizer adamw --steps %d %s", topology, steps, more);
+    return base_print(arena,
+                      "run --model " MODEL " --topology %s --task-feature-lengths 16 --batch-size 16 --optimizer adamw --steps %d %s",
+                      topology, steps, more);
 }
 
 static struct outcome run_whole(struct base_arena *arena, const char *topology, int steps, const char *more)
@@ -177,7 +181,8 @@ static int wait_for_steps(struct base_arena *arena, struct run run, const char *
         const char *path = base_print(arena, "%s/%s", folder, name);
         if (base_directory_exists(path)) assert_ok(base_directory_list(arena, path, &found, &count, &error), &error);
         while (count && strstr(found[count - 1], ".partial")) count--;
-        if (seconds() - run.start_s > LONGEST_WAIT_S || waitpid(run.pid, NULL, WNOHANG) != 0) fail_msg("the run does not come to its steps: %s", text_of(arena, "err"));
+        if (seconds() - run.start_s > LONGEST_WAIT_S || waitpid(run.pid, NULL, WNOHANG) != 0)
+            fail_msg("the run does not come to its steps: %s", text_of(arena, "err"));
     }
     return ranks_of(run.pid, ranks);
 }
@@ -195,7 +200,9 @@ static void assert_no_partial(struct base_arena *arena, const char *name)
 static struct run start_long(struct base_arena *arena, const char *name, const char *more)
 {
     base_directory_remove(arena, base_print(arena, "%s/%s", folder, name));
-    return start(arena, command(arena, "local:4", 1000000, base_print(arena, "--num-partitions 2 --checkpoint %s/%s --checkpoint-every 5 --keep 2 %s", folder, name, more)));
+    return start(arena,
+                 command(arena, "local:4", 1000000,
+                         base_print(arena, "--num-partitions 2 --checkpoint %s/%s --checkpoint-every 5 --keep 2 %s", folder, name, more)));
 }
 
 /* ---- tests ---- */
@@ -316,7 +323,8 @@ static void a_full_disk_ends_the_run(struct base_arena *arena)
     assert_ok(base_directory_make(disk, &error), &error);
     if (mount("none", disk, "tmpfs", 0, "size=64k") != 0) skip(); /* needs root */
     struct outcome o = run_whole(arena, "local:4", 3, base_print(arena, "--num-partitions 2 --checkpoint %s/run", disk));
-    bool left = base_directory_exists(base_print(arena, "%s/run/checkpoint_3", disk)) || base_directory_exists(base_print(arena, "%s/run/checkpoint_3.partial", disk));
+    bool left = base_directory_exists(base_print(arena, "%s/run/checkpoint_3", disk)) ||
+                base_directory_exists(base_print(arena, "%s/run/checkpoint_3.partial", disk));
     umount(disk);
     assert_outcome(&o, 5, "cannot be written: No space left on device");
     assert_false(left);
@@ -354,7 +362,9 @@ static void damaged_files_are_refused(struct base_arena *arena)
     struct base_error error;
     struct outcome o = run_whole(arena, "local:2", 1, base_print(arena, "--num-partitions 2 --checkpoint %s/damaged", folder));
     assert_outcome(&o, 0, "run here");
-    assert_ok(base_write_file(base_print(arena, "%s/damaged/checkpoint_1/target.decoder.layers_1.mlp.wo.kernel/1.0", folder), "\x1f\x8b", 2, &error), &error);
+    assert_ok(base_write_file(base_print(arena, "%s/damaged/checkpoint_1/target.decoder.layers_1.mlp.wo.kernel/1.0", folder), "\x1f\x8b", 2,
+                              &error),
+              &error);
     o = run_whole(arena, "local:2", 2, base_print(arena, "--num-partitions 2 --checkpoint %s/damaged", folder));
     assert_outcome(&o, 3, "rank 1: ");
     assert_non_null(strstr(o.err, "wo.kernel/1.0: "));
@@ -382,7 +392,10 @@ static void what_was_measured_was_predicted(struct base_arena *arena)
         const struct base_json *document;
         struct base_error error;
         TEST_ROW("%s", steps[i]);
-        struct outcome o = run_whole(arena, "local:4", 2, base_print(arena, "--num-partitions 2 --num-microbatches 2 --step %s --json --out %s/run.json --trace %s/trace.json", steps[i], folder, folder));
+        struct outcome o = run_whole(
+            arena, "local:4", 2,
+            base_print(arena, "--num-partitions 2 --num-microbatches 2 --step %s --json --out %s/run.json --trace %s/trace.json", steps[i],
+                       folder, folder));
         assert_outcome(&o, 0, "");
         assert_true(exists(arena, "trace.json"));
         o = finish(arena, start(arena, base_print(arena, "report %s/run.json --json", folder)));
@@ -406,7 +419,8 @@ static void it_takes_its_place_in_an_mpirun(struct base_arena *arena)
     struct run run;
     memcpy(own, program, sizeof own);
     snprintf(program, sizeof program, "mpirun");
-    run = start(arena, base_print(arena, "--allow-run-as-root --oversubscribe --bind-to none --mca mpi_yield_when_idle 1 -np 4 %s %s", own, command(arena, "local:4", 2, "--num-partitions 2")));
+    run = start(arena, base_print(arena, "--allow-run-as-root --oversubscribe --bind-to none --mca mpi_yield_when_idle 1 -np 4 %s %s", own,
+                                  command(arena, "local:4", 2, "--num-partitions 2")));
     memcpy(program, own, sizeof own);
     struct outcome o = finish(arena, run);
     assert_outcome(&o, 0, "run here on 4 ranks");
@@ -416,9 +430,21 @@ static void it_takes_its_place_in_an_mpirun(struct base_arena *arena)
 int main(int count, char **arguments)
 {
     static const struct test tests[] = {
-        TEST(ranks_and_one_process_agree), TEST(eight_ranks_share_two_cores), TEST(plans_for_other_machines_run), TEST(a_killed_rank_ends_the_run), TEST(a_hung_rank_ends_the_run),
-        TEST(sigterm_leaves_a_checkpoint), TEST(a_second_signal_ends_it_at_once), TEST(ranks_do_not_outlive_the_run), TEST(a_full_disk_ends_the_run),
-        TEST(only_the_newest_checkpoints_stay), TEST(warnings_arrive_once), TEST(damaged_files_are_refused), TEST(what_does_not_fit_is_not_started), TEST(it_takes_its_place_in_an_mpirun), TEST(what_was_measured_was_predicted),
+        TEST(ranks_and_one_process_agree),
+        TEST(eight_ranks_share_two_cores),
+        TEST(plans_for_other_machines_run),
+        TEST(a_killed_rank_ends_the_run),
+        TEST(a_hung_rank_ends_the_run),
+        TEST(sigterm_leaves_a_checkpoint),
+        TEST(a_second_signal_ends_it_at_once),
+        TEST(ranks_do_not_outlive_the_run),
+        TEST(a_full_disk_ends_the_run),
+        TEST(only_the_newest_checkpoints_stay),
+        TEST(warnings_arrive_once),
+        TEST(damaged_files_are_refused),
+        TEST(what_does_not_fit_is_not_started),
+        TEST(it_takes_its_place_in_an_mpirun),
+        TEST(what_was_measured_was_predicted),
     };
     char *slash = strrchr(arguments[0], '/');
     snprintf(program, sizeof program, "%.*s/../meshwright", (int)(slash ? slash - arguments[0] : 1), slash ? arguments[0] : ".");

@@ -33,7 +33,8 @@ static struct sim_plan_text plan_text(struct base_arena *arena, const char *word
     return text;
 }
 
-static struct sim_plan checked(struct sim_cache *cache, struct base_arena *arena, const struct sim_plan_text *text, enum model_step step, bool as_partitioned)
+static struct sim_plan checked(struct sim_cache *cache, struct base_arena *arena, const struct sim_plan_text *text, enum model_step step,
+                               bool as_partitioned)
 {
     struct sim_plan plan;
     struct base_error error;
@@ -179,7 +180,8 @@ static struct sketch sketch_new(struct base_arena *arena)
     s.program.arena = arena;
     s.program.tensors = base_new(arena, struct model_tensor, MOST);
     s.program.blocks = base_new(arena, struct model_block, MOST_BLOCKS);
-    for (int b = 0; b < MOST_BLOCKS; b++) s.program.blocks[b] = (struct model_block){.name = "block", .parent = b ? 0 : -1, .ops = base_new(arena, struct model_op, MOST)};
+    for (int b = 0; b < MOST_BLOCKS; b++)
+        s.program.blocks[b] = (struct model_block){.name = "block", .parent = b ? 0 : -1, .ops = base_new(arena, struct model_op, MOST)};
     s.program.block_count = MOST_BLOCKS;
     return s;
 }
@@ -259,8 +261,9 @@ struct operands { int x, ef, fe, ev, ve; };
 
 static struct operands declare(struct sketch *s)
 {
-    return (struct operands){sketch_tensor(s, "be", -1, MODEL_INPUT), sketch_tensor(s, "ef", -1, MODEL_PARAMETER), sketch_tensor(s, "fe", -1, MODEL_PARAMETER),
-                             sketch_tensor(s, "ev", -1, MODEL_PARAMETER), sketch_tensor(s, "ve", -1, MODEL_PARAMETER)};
+    return (struct operands){sketch_tensor(s, "be", -1, MODEL_INPUT), sketch_tensor(s, "ef", -1, MODEL_PARAMETER),
+                             sketch_tensor(s, "fe", -1, MODEL_PARAMETER), sketch_tensor(s, "ev", -1, MODEL_PARAMETER),
+                             sketch_tensor(s, "ve", -1, MODEL_PARAMETER)};
 }
 
 /* Only a contraction's operand and its result are alive together. */
@@ -617,14 +620,16 @@ static void shards_have_the_shapes_that_rules_give(struct base_arena *arena)
         const struct model_tensor *tensor = &sharded->program->tensors[value->tensor];
         for (int d = 0; d < tensor->rank; d++) {
             int64_t shards = (value->spec[d] & SIM_DATA ? 2 : 1) * (value->spec[d] & SIM_TENSOR ? 4 : 1);
-            snprintf(shape + strlen(shape), sizeof shape - strlen(shape), "%s%lld", d ? " " : "", (long long)base_ceil_div(sizes[tensor->dims[d]], shards));
+            snprintf(shape + strlen(shape), sizeof shape - strlen(shape), "%s%lld", d ? " " : "",
+                     (long long)base_ceil_div(sizes[tensor->dims[d]], shards));
         }
         assert_string_equal(shape, rows[i].shape);
     }
     sim_cache_free(cache);
 }
 
-static struct sim_detail collectives_of(struct sim_cache *cache, struct base_arena *arena, const struct sim_plan *plan, struct sim_prediction *prediction)
+static struct sim_detail collectives_of(struct sim_cache *cache, struct base_arena *arena, const struct sim_plan *plan,
+                                        struct sim_prediction *prediction)
 {
     struct base_error error;
     struct sim_detail detail = {.collectives = base_new(arena, struct sim_collective_row, SIM_MOST_COLLECTIVES), .arena = arena};
@@ -643,7 +648,9 @@ static int64_t count_of(const struct sim_detail *detail, const char *kind, const
     int64_t count = 0;
     for (int i = 0; i < detail->collective_count; i++) {
         const struct sim_collective_row *row = &detail->collectives[i];
-        if (!strcmp(sim_collective_name(row->kind), kind) && !strcmp(axes_name(row->axes), axes) && !strcmp(model_dtype_name(row->dtype), dtype) && row->bytes == bytes) count += row->count;
+        if (!strcmp(sim_collective_name(row->kind), kind) && !strcmp(axes_name(row->axes), axes) &&
+            !strcmp(model_dtype_name(row->dtype), dtype) && row->bytes == bytes)
+            count += row->count;
     }
     return count;
 }
@@ -686,7 +693,8 @@ static void check_collectives(const struct base_json *rows, const struct sim_det
         int64_t bytes = (int64_t)cell(row, 3)->number, expected = (int64_t)cell(row, 4)->number;
         int64_t count = count_of(detail, cell(row, 0)->string, cell(row, 1)->string, cell(row, 2)->string, bytes);
         if (count == expected || (double)bytes * (double)llabs(count - expected) < 5e-3 * theirs) continue;
-        fail_msg("%s over %s of %lld bytes of %s: %lld a step; %lld expected", cell(row, 0)->string, cell(row, 1)->string, (long long)bytes, cell(row, 2)->string, (long long)count, (long long)expected);
+        fail_msg("%s over %s of %lld bytes of %s: %lld a step; %lld expected", cell(row, 0)->string, cell(row, 1)->string, (long long)bytes,
+                 cell(row, 2)->string, (long long)count, (long long)expected);
     }
     assert_near(ours, theirs, 1e-3);
 }
@@ -713,7 +721,9 @@ static void collectives_are_those_of_the_partitioner(struct base_arena *arena)
 static void zero3_gathers_every_kernel(struct base_arena *arena)
 {
     struct sim_cache *cache = sim_cache_new(arena);
-    struct sim_plan_text text = plan_text(arena, "model=" SMALL_DECODER " topology=local:4 batch_size=16 targets_length=24 dtype=bfloat16 logical_axis_rules=zero3 optimizer=adamw");
+    struct sim_plan_text text = plan_text(
+        arena,
+        "model=" SMALL_DECODER " topology=local:4 batch_size=16 targets_length=24 dtype=bfloat16 logical_axis_rules=zero3 optimizer=adamw");
     struct sim_plan plan = checked(cache, arena, &text, MODEL_STEP_TRAIN, true);
     struct sim_prediction prediction;
     struct sim_detail detail = collectives_of(cache, arena, &plan, &prediction);
@@ -727,14 +737,17 @@ static void zero3_gathers_every_kernel(struct base_arena *arena)
 static void gradients_leave_the_microbatch_loop(struct base_arena *arena)
 {
     struct sim_cache *cache = sim_cache_new(arena);
-    struct sim_plan_text text = plan_text(arena, "model=" SMALL_T5 " topology=v4:2x2x1 num_partitions=2 batch_size=32 num_microbatches=8 inputs_length=48 targets_length=24 optimizer=sgd");
+    struct sim_plan_text text = plan_text(
+        arena, "model=" SMALL_T5
+               " topology=v4:2x2x1 num_partitions=2 batch_size=32 num_microbatches=8 inputs_length=48 targets_length=24 optimizer=sgd");
     struct sim_prediction prediction;
     struct sim_plan compiled = checked(cache, arena, &text, MODEL_STEP_TRAIN, false);
     struct sim_detail after = collectives_of(cache, arena, &compiled, &prediction);
     struct sim_plan as_partitioned = checked(cache, arena, &text, MODEL_STEP_TRAIN, true);
     struct sim_detail before = collectives_of(cache, arena, &as_partitioned, &prediction);
     int64_t kernel = 64 * 48; /* elements of a shard of wi_0, wi_1 and wo: five layers of three, besides others of that size */
-    int64_t inside = count_of(&before, "all_reduce", "data", "bfloat16", 2 * kernel), outside = count_of(&after, "all_reduce", "data", "float32", 4 * kernel);
+    int64_t inside = count_of(&before, "all_reduce", "data", "bfloat16", 2 * kernel),
+            outside = count_of(&after, "all_reduce", "data", "float32", 4 * kernel);
     assert_true(inside >= 8 * 15);
     assert_int_equal(count_of(&after, "all_reduce", "data", "bfloat16", 2 * kernel), 0);
     assert_int_equal(8 * outside, inside);
@@ -823,7 +836,11 @@ static void flash_and_fp8(struct base_arena *arena)
     const double scores_bytes = 2.0 * 4 * 4 * 512 * 512 * 2; /* layers before the one of the peak, sequences of a device, heads, in bfloat16 */
     struct sim_cache *cache = sim_cache_new(arena);
     for (int i = 0; i < 3; i++)
-        p[i] = predict_words(cache, arena, base_print(arena, "model=" SMALL_DECODER " topology=h100:1x8 num_partitions=1 batch_size=32 targets_length=512 optimizer=sgd %s", words[i]));
+        p[i] = predict_words(cache, arena,
+                             base_print(arena,
+                                        "model=" SMALL_DECODER
+                                        " topology=h100:1x8 num_partitions=1 batch_size=32 targets_length=512 optimizer=sgd %s",
+                                        words[i]));
     assert_true((double)(p[0].memory.activation_bytes - p[1].memory.activation_bytes) >= scores_bytes);
     assert_true(p[2].compute_s + p[2].memory_bound_s != p[1].compute_s + p[1].memory_bound_s);
     struct sim_prediction wide[2];
@@ -839,12 +856,15 @@ static void flash_and_fp8(struct base_arena *arena)
 static const struct sim_entry *entry_named(const struct sim_timeline *timeline, const char *name, enum model_phase phase)
 {
     for (int i = 0; i < timeline->count; i++)
-        if (!strcmp(timeline->entries[i].name, name) && timeline->entries[i].phase == phase && timeline->entries[i].bound != SIM_BY_COMMUNICATION) return &timeline->entries[i];
+        if (!strcmp(timeline->entries[i].name, name) && timeline->entries[i].phase == phase &&
+            timeline->entries[i].bound != SIM_BY_COMMUNICATION)
+            return &timeline->entries[i];
     fail_msg("nothing is called %s", name);
     return NULL;
 }
 
-static struct sim_timeline timeline_of(struct sim_cache *cache, struct base_arena *arena, const char *words, enum model_step step, struct sim_prediction *prediction)
+static struct sim_timeline timeline_of(struct sim_cache *cache, struct base_arena *arena, const char *words, enum model_step step,
+                                       struct sim_prediction *prediction)
 {
     struct sim_timeline timeline = {0};
     struct base_error error;
@@ -874,7 +894,8 @@ static void contractions_are_padded_to_the_matrix_unit(struct base_arena *arena)
         struct sim_prediction prediction;
         TEST_ROW("%s: %s", rows[i].constants, rows[i].name);
         set_constants(cache, arena, base_print(arena, ROUND_CONSTANTS ", %s", rows[i].constants));
-        struct sim_timeline timeline = timeline_of(cache, arena, "model=" SMALL_DECODER " topology=v4:2x2x1 batch_size=8 targets_length=32", MODEL_STEP_TRAIN, &prediction);
+        struct sim_timeline timeline = timeline_of(cache, arena, "model=" SMALL_DECODER " topology=v4:2x2x1 batch_size=8 targets_length=32",
+                                                   MODEL_STEP_TRAIN, &prediction);
         const struct sim_entry *entry = entry_named(&timeline, rows[i].name, rows[i].phase);
         assert_near(entry->flop, rows[i].flop, 0);
         assert_int_equal(entry->count, 3);
@@ -890,7 +911,9 @@ static void updates_are_bound_by_memory(struct base_arena *arena)
     struct sim_cache *cache = sim_cache_new(arena);
     struct sim_prediction prediction;
     set_constants(cache, arena, ROUND_CONSTANTS);
-    struct sim_timeline timeline = timeline_of(cache, arena, "model=" SMALL_DECODER " topology=v4:2x2x1 batch_size=8 num_microbatches=2 targets_length=32 optimizer=adamw", MODEL_STEP_TRAIN, &prediction);
+    struct sim_timeline timeline = timeline_of(
+        cache, arena, "model=" SMALL_DECODER " topology=v4:2x2x1 batch_size=8 num_microbatches=2 targets_length=32 optimizer=adamw",
+        MODEL_STEP_TRAIN, &prediction);
     const struct sim_entry *update = entry_named(&timeline, "decoder/layers/mlp/wi/kernel adamw", MODEL_OPTIMIZER);
     assert_near(update->bytes, 7.0 * 4 * 64 * 96, 0);
     assert_near(update->time_s, 7.0 * 4 * 64 * 96 / 1e11, 1e-12);
@@ -918,7 +941,11 @@ static void collectives_cost_what_rings_do(struct base_arena *arena)
     set_constants(cache, arena, ROUND_CONSTANTS);
     for (int i = 0; i < BASE_COUNT(rows); i++) {
         TEST_ROW("%s by %s", rows[i].topology, rows[i].submesh);
-        struct sim_plan_text text = plan_text(arena, base_print(arena, "model=" SMALL_DECODER " topology=%s model_parallel_submesh=%s batch_size=64 targets_length=32 logical_axis_rules=data_only", rows[i].topology, rows[i].submesh));
+        struct sim_plan_text text = plan_text(
+            arena, base_print(arena,
+                              "model=" SMALL_DECODER
+                              " topology=%s model_parallel_submesh=%s batch_size=64 targets_length=32 logical_axis_rules=data_only",
+                              rows[i].topology, rows[i].submesh));
         text.values[SIM_TOPOLOGY] = rows[i].topology;
         struct sim_plan plan = checked(cache, arena, &text, MODEL_STEP_TRAIN, false);
         double n = plan.placement->loads[rows[i].axes].group_size, all_reduce = rows[i].all_reduce_per_byte * bytes / rate;
@@ -935,7 +962,9 @@ static void small_collectives_cost_latency(struct base_arena *arena)
 {
     struct sim_cache *cache = sim_cache_new(arena);
     set_constants(cache, arena, "\"collective_latency_s\": 5e-6, \"hop_latency_s\": 2e-6");
-    struct sim_plan_text text = plan_text(arena, "model=" SMALL_DECODER " topology=v4:4x4x8 model_parallel_submesh=1,1,8,1 batch_size=64 targets_length=32 logical_axis_rules=data_only");
+    struct sim_plan_text text = plan_text(
+        arena, "model=" SMALL_DECODER
+               " topology=v4:4x4x8 model_parallel_submesh=1,1,8,1 batch_size=64 targets_length=32 logical_axis_rules=data_only");
     struct sim_plan plan = checked(cache, arena, &text, MODEL_STEP_TRAIN, false);
     assert_near(sim_collective_s(plan.placement, SIM_ALL_GATHER, SIM_TENSOR, 0), 5e-6 + 8 * 2e-6 / 2, 1e-12);
     assert_near(sim_collective_s(plan.placement, SIM_ALL_REDUCE, SIM_TENSOR, 0), 5e-6 + 2 * 8 * 2e-6 / 2, 1e-12);
@@ -946,9 +975,12 @@ static void small_collectives_cost_latency(struct base_arena *arena)
 static void utilization_is_needed_flop_over_peak(struct base_arena *arena)
 {
     struct sim_cache *cache = sim_cache_new(arena);
-    struct sim_prediction p = predict_words(cache, arena, "model=t5_1_0_11B topology=v4-512 model_parallel_submesh=4,2,2,1 batch_size=896 num_microbatches=4 inputs_length=512 targets_length=512 optimizer=adamw");
+    struct sim_prediction p = predict_words(cache, arena,
+                                            "model=t5_1_0_11B topology=v4-512 model_parallel_submesh=4,2,2,1 batch_size=896 "
+                                            "num_microbatches=4 inputs_length=512 targets_length=512 optimizer=adamw");
     const double embed = 1024, joined = 128 * 128, mlp = 65536, vocab = 32128, length = 512, layers = 24;
-    double tokens = 896 * length, kernels = layers * (4 * embed * joined + 2 * embed * mlp) + layers * (8 * embed * joined + 2 * embed * mlp) + embed * vocab;
+    double tokens = 896 * length,
+           kernels = layers * (4 * embed * joined + 2 * embed * mlp) + layers * (8 * embed * joined + 2 * embed * mlp) + embed * vocab;
     double core = 3 * layers * 2 * length * joined;
     assert_near(p.mfu_frac * p.step_s * 256 * 275e12, 6 * tokens * (kernels + core), 1e-9);
     assert_near(p.tokens_per_s, tokens / p.step_s, 1e-12);
@@ -975,15 +1007,20 @@ static const char *random_plan(struct base_arena *arena, struct base_random *ran
     static const char *const remats[] = {"none", "minimal", "selective", "full"}, *const optimizers[] = {"adafactor", "adamw", "sgd"};
     static const char *const partitionings[] = {"none", "none", "data", "data+gradients"}, *const attentions[] = {"unfused", "unfused", "flash"}, *const dtypes[] = {"bfloat16", "float32"};
     static const char *const microbatches[] = {"0", "2", "4"}, *const partitions[] = {"1", "2", "4", "8"};
-    return base_print(arena, "model=%s topology=%s num_partitions=%s logical_axis_rules=%s remat_policy=%s optimizer=%s optimizer_partitioning=%s attention=%s dtype=%s "
-                             "batch_size=%d num_microbatches=%s inputs_length=%d targets_length=%d sequence_parallel=%d",
-                      PICK(random, models), PICK(random, topologies), PICK(random, partitions), PICK(random, rules), PICK(random, remats), PICK(random, optimizers), PICK(random, partitionings),
-                      PICK(random, attentions), PICK(random, dtypes), (int)(256 * (1 + base_random_below(random, 3))), PICK(random, microbatches), (int)(1 + base_random_below(random, 600)),
-                      (int)(1 + base_random_below(random, 600)), (int)base_random_below(random, 2));
+    return base_print(arena,
+                      "model=%s topology=%s num_partitions=%s logical_axis_rules=%s remat_policy=%s optimizer=%s optimizer_partitioning=%s "
+                      "attention=%s dtype=%s "
+                      "batch_size=%d num_microbatches=%s inputs_length=%d targets_length=%d sequence_parallel=%d",
+                      PICK(random, models), PICK(random, topologies), PICK(random, partitions), PICK(random, rules), PICK(random, remats),
+                      PICK(random, optimizers), PICK(random, partitionings), PICK(random, attentions), PICK(random, dtypes),
+                      (int)(256 * (1 + base_random_below(random, 3))), PICK(random, microbatches),
+                      (int)(1 + base_random_below(random, 600)), (int)(1 + base_random_below(random, 600)),
+                      (int)base_random_below(random, 2));
 }
 
 /* Runs a check on seeded plans that are not refused. */
-static void for_random_plans(struct base_arena *arena, uint64_t seed, int wanted, void (*check)(struct sim_cache *cache, struct base_arena *arena, const struct sim_plan_text *text))
+static void for_random_plans(struct base_arena *arena, uint64_t seed, int wanted,
+                             void (*check)(struct sim_cache *cache, struct base_arena *arena, const struct sim_plan_text *text))
 {
     struct base_random random;
     struct base_arena each = {.exhausted = arena->exhausted};
@@ -1079,7 +1116,9 @@ static void check_microbatches(struct sim_cache *cache, struct base_arena *arena
     for (int i = 0; i < BASE_COUNT(microbatches); i++) {
         changed.values[SIM_NUM_MICROBATCHES] = microbatches[i];
         int64_t now = predicted(cache, arena, &changed).memory.activation_bytes;
-        if (now > before) fail_msg("%s microbatches keep %lld bytes of activations, half as many %lld", microbatches[i], (long long)now, (long long)before);
+        if (now > before)
+            fail_msg("%s microbatches keep %lld bytes of activations, half as many %lld", microbatches[i], (long long)now,
+                     (long long)before);
         before = now;
     }
 }
@@ -1159,7 +1198,8 @@ static void advice_leaves_the_plan_as_it_was(struct base_arena *arena)
     struct base_error error;
     struct sim_prediction before, after;
     int count;
-    struct sim_plan_text text = plan_text(arena, "model=t5_1_1_xl topology=v4:2x2x1 batch_size=64 inputs_length=512 targets_length=512 optimizer=adamw");
+    struct sim_plan_text text = plan_text(
+        arena, "model=t5_1_1_xl topology=v4:2x2x1 batch_size=64 inputs_length=512 targets_length=512 optimizer=adamw");
     struct sim_plan plan = checked(cache, arena, &text, MODEL_STEP_TRAIN, false);
     struct model_config config = *plan.config;
     assert_ok(sim_predict(cache, &plan, &before, NULL, &error), &error);
@@ -1210,7 +1250,11 @@ static void cache_is_whole_after_memory_ran_out(struct base_arena *arena)
     for (int volatile i = 1; i < 60; i++) {
         if (setjmp(exhausted) == 0) {
             cache->arena.fail_after_count = cache->arena.allocation_count + 7 * i;
-            struct sim_plan_text other = plan_text(arena, base_print(arena, "model=decoder_only:emb_dim=%d,num_heads=4,head_dim=8,mlp_dim=64,num_layers=2,vocab_size=256 topology=v4:2x2x1 batch_size=8 targets_length=16", 8 * i));
+            struct sim_plan_text other = plan_text(arena,
+                                                   base_print(arena,
+                                                              "model=decoder_only:emb_dim=%d,num_heads=4,head_dim=8,mlp_dim=64,num_layers="
+                                                              "2,vocab_size=256 topology=v4:2x2x1 batch_size=8 targets_length=16",
+                                                              8 * i));
             predicted(cache, &question, &other);
         }
         cache->arena.fail_after_count = 0;
@@ -1244,8 +1288,14 @@ static void turning_the_torus_changes_nothing(struct base_arena *arena)
             step_s = p.step_s;
         }
     }
-    double along_y = predict_words(cache, arena, "model=t5_1_0_11B topology=v4-512 model_parallel_submesh=2,4,2,1 batch_size=896 num_microbatches=4 inputs_length=512 targets_length=512 optimizer=adamw").step_s;
-    double along_z = predict_words(cache, arena, "model=t5_1_0_11B topology=v4-512 model_parallel_submesh=2,2,4,1 batch_size=896 num_microbatches=4 inputs_length=512 targets_length=512 optimizer=adamw").step_s;
+    double along_y = predict_words(cache, arena,
+                                   "model=t5_1_0_11B topology=v4-512 model_parallel_submesh=2,4,2,1 batch_size=896 num_microbatches=4 "
+                                   "inputs_length=512 targets_length=512 optimizer=adamw")
+                         .step_s;
+    double along_z = predict_words(cache, arena,
+                                   "model=t5_1_0_11B topology=v4-512 model_parallel_submesh=2,2,4,1 batch_size=896 num_microbatches=4 "
+                                   "inputs_length=512 targets_length=512 optimizer=adamw")
+                         .step_s;
     assert_true(along_y < along_z);
     sim_cache_free(cache);
 }
@@ -1359,7 +1409,8 @@ static void refusals_are_quick(struct base_arena *arena)
     struct sim_cache *cache = sim_cache_new(arena);
     struct sim_plan plan;
     struct base_error error = {0};
-    struct sim_plan_text text = plan_text(arena, "model=" SMALL_T5 " topology=local:1 batch_size=536870909 num_microbatches=2 inputs_length=48 targets_length=24");
+    struct sim_plan_text text = plan_text(
+        arena, "model=" SMALL_T5 " topology=local:1 batch_size=536870909 num_microbatches=2 inputs_length=48 targets_length=24");
     assert_fails(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, false, &plan, &error), BASE_INPUT, &error, "; 1, 536870909… would");
     sim_cache_free(cache);
 }

@@ -33,7 +33,8 @@ static void sha256_block(uint32_t state[8], const uint32_t constants[64], const 
     for (int i = 0; i < 16; i++)
         w[i] = (uint32_t)block[4 * i] << 24 | (uint32_t)block[4 * i + 1] << 16 | (uint32_t)block[4 * i + 2] << 8 | block[4 * i + 3];
     for (int i = 16; i < 64; i++)
-        w[i] = w[i - 16] + w[i - 7] + (rotate(w[i - 15], 7) ^ rotate(w[i - 15], 18) ^ w[i - 15] >> 3) + (rotate(w[i - 2], 17) ^ rotate(w[i - 2], 19) ^ w[i - 2] >> 10);
+        w[i] = w[i - 16] + w[i - 7] + (rotate(w[i - 15], 7) ^ rotate(w[i - 15], 18) ^ w[i - 15] >> 3) +
+               (rotate(w[i - 2], 17) ^ rotate(w[i - 2], 19) ^ w[i - 2] >> 10);
     memcpy(s, state, sizeof s);
     for (int i = 0; i < 64; i++) {
         uint32_t one = s[7] + (rotate(s[4], 6) ^ rotate(s[4], 11) ^ rotate(s[4], 25)) + ((s[4] & s[5]) ^ (~s[4] & s[6])) + constants[i] + w[i];
@@ -84,7 +85,8 @@ static struct topo_topology parse(struct base_arena *arena, const char *text)
     return topology;
 }
 
-static enum base_status build(struct base_arena *arena, const struct topo_topology *topology, const int submesh[4], struct topo_mesh *mesh, struct base_error *error)
+static enum base_status build(struct base_arena *arena, const struct topo_topology *topology, const int submesh[4], struct topo_mesh *mesh,
+                              struct base_error *error)
 {
     struct topo_mesh_request request = {.submesh_count = 4, .tile_by_host_if_needed = true};
     memcpy(request.submesh, submesh, 4 * sizeof *submesh);
@@ -258,7 +260,8 @@ static void each_device_stands_in_a_mesh_once(struct base_arena *arena)
 }
 
 /* A model group is one box of the submesh's size; a data group is a lattice strided by it. */
-static void check_boxes_and_lattices(struct base_arena *arena, const struct topo_topology *topology, const int submesh[4], const struct topo_mesh *mesh)
+static void check_boxes_and_lattices(struct base_arena *arena, const struct topo_topology *topology, const int submesh[4],
+                                     const struct topo_mesh *mesh)
 {
     (void)arena;
     for (int n = 0; n < mesh->device_count; n++) {
@@ -306,7 +309,8 @@ static void every_host_is_a_rectangle_of_the_mesh(struct base_arena *arena)
 }
 
 /* groups[device number] = row (or column) of the device in the mesh. */
-static int *group_of_devices(struct base_arena *arena, const struct topo_topology *topology, const struct topo_mesh *mesh, bool rows, const int *permutation)
+static int *group_of_devices(struct base_arena *arena, const struct topo_topology *topology, const struct topo_mesh *mesh, bool rows,
+                             const int *permutation)
 {
     int *groups = base_new(arena, int, topology->device_count);
     for (int n = 0; n < mesh->device_count; n++) {
@@ -350,7 +354,8 @@ static void permuting_the_torus_with_the_submesh_changes_only_names(struct base_
         if (status != BASE_OK) continue;
         assert_memory_equal(mesh.shape, turned_mesh.shape, sizeof mesh.shape);
         for (int rows = 0; rows < 2; rows++)
-            check_same_partition(arena, group_of_devices(arena, &given, &mesh, rows, identity), group_of_devices(arena, &given, &turned_mesh, rows, back), given.device_count);
+            check_same_partition(arena, group_of_devices(arena, &given, &mesh, rows, identity),
+                                 group_of_devices(arena, &given, &turned_mesh, rows, back), given.device_count);
     }
 }
 
@@ -628,7 +633,8 @@ static void slices_agree_with_their_shapes(struct base_arena *arena)
         TEST_ROW("%s", slice->accelerator_type);
         for (int j = 0; j < i; j++) assert_string_not_equal(slice->accelerator_type, slices[j].accelerator_type);
         assert_true(*slice->source && *slice->confidence);
-        struct topo_topology named = parse(arena, slice->accelerator_type), shaped = parse(arena, base_print(arena, "%s:%dx%dx%d", slice->chip, s[0], s[1], s[2]));
+        struct topo_topology named = parse(arena, slice->accelerator_type),
+                             shaped = parse(arena, base_print(arena, "%s:%dx%dx%d", slice->chip, s[0], s[1], s[2]));
         assert_memory_equal(named.bounds, shaped.bounds, sizeof named.bounds);
         assert_memory_equal(named.wrap, shaped.wrap, sizeof named.wrap);
         assert_int_equal(slice->device_count, shaped.device_count);

@@ -102,7 +102,8 @@ static void check_devices(struct base_arena *arena, const struct drawing *drawin
     assert_int_equal(count, wanted);
     qsort(boxes, (size_t)count, sizeof *boxes, by_place);
     for (int i = 0; i < count; i++) {
-        assert_true(boxes[i].x >= 0 && boxes[i].x + boxes[i].width <= PLOTS_PAGE_WIDTH_PX && boxes[i].y >= 0 && boxes[i].y + boxes[i].height <= canvas->height_px);
+        assert_true(boxes[i].x >= 0 && boxes[i].x + boxes[i].width <= PLOTS_PAGE_WIDTH_PX && boxes[i].y >= 0 &&
+                    boxes[i].y + boxes[i].height <= canvas->height_px);
         assert_true(boxes[i].width >= 0.9);
         /* Neighbours in this order: none stands where another one does. */
         if (i > 0) assert_true(boxes[i].x - boxes[i - 1].x > 0.5 || fabs(boxes[i].y - boxes[i - 1].y) > 0.5);
@@ -115,7 +116,8 @@ static void check_names_of_devices(struct base_arena *arena, const struct drawin
     const char **names = base_new(arena, const char *, canvas->hover_count);
     int count = 0;
     for (int i = 0; i < canvas->hover_count; i++)
-        if (strchr(canvas->hovers[i].text, ',') && strchr(canvas->hovers[i].text, '(') && !strstr(canvas->hovers[i].text, "B/s")) names[count++] = canvas->hovers[i].text;
+        if (strchr(canvas->hovers[i].text, ',') && strchr(canvas->hovers[i].text, '(') && !strstr(canvas->hovers[i].text, "B/s"))
+            names[count++] = canvas->hovers[i].text;
     assert_int_equal(count, drawing->topology.device_count);
     qsort(names, (size_t)count, sizeof *names, by_text);
     for (int i = 1; i < count; i++)

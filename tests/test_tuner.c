@@ -39,12 +39,13 @@ static struct tuner_request random_request(struct base_arena *arena, struct base
     batch[0] = PICK(random, batches);
     request.given[TUNER_BATCH] = (struct tuner_values){batch, 1};
     request.beyond_t5x = base_random_below(random, 3) == 0;
-    TEST_ROW("%s on %s, batch %s, %s, lengths %s and %s%s", values[SIM_MODEL], values[SIM_TOPOLOGY], batch[0], values[SIM_OPTIMIZER], values[SIM_INPUTS_LENGTH], values[SIM_TARGETS_LENGTH],
-             request.beyond_t5x ? ", beyond T5X" : "");
+    TEST_ROW("%s on %s, batch %s, %s, lengths %s and %s%s", values[SIM_MODEL], values[SIM_TOPOLOGY], batch[0], values[SIM_OPTIMIZER],
+             values[SIM_INPUTS_LENGTH], values[SIM_TARGETS_LENGTH], request.beyond_t5x ? ", beyond T5X" : "");
     return request;
 }
 
-static struct tuner_request request_of(struct base_arena *arena, const char *model, const char *topology, const char *batch, const char *inputs_length, const char *targets_length)
+static struct tuner_request request_of(struct base_arena *arena, const char *model, const char *topology, const char *batch,
+                                       const char *inputs_length, const char *targets_length)
 {
     struct tuner_request request;
     memset(&request, 0, sizeof request);
@@ -191,7 +192,8 @@ static void alternatives_differ_in_one_choice(struct base_arena *arena)
     assert_ok(tuner_sensitivity(&space, result.plans[0].plan, &alternatives, &count, &error), &error);
     for (int i = 0; i < count; i++) {
         by_dimension[alternatives[i].dimension]++;
-        if (!alternatives[i].refused && alternatives[i].prediction.fits) assert_true(alternatives[i].prediction.tokens_per_s <= result.plans[0].prediction.tokens_per_s * (1 + 1e-9));
+        if (!alternatives[i].refused && alternatives[i].prediction.fits)
+            assert_true(alternatives[i].prediction.tokens_per_s <= result.plans[0].prediction.tokens_per_s * (1 + 1e-9));
     }
     assert_int_equal(by_dimension[TUNER_REMAT], 2);
     assert_int_equal(by_dimension[TUNER_BATCH], 1);
@@ -216,7 +218,8 @@ static void the_measured_order_is_found(struct base_arena *arena)
     request.given[TUNER_SUBMESH] = given(arena, 3, "2,2,4,1", "2,4,2,1", "4,2,2,1");
     assert_ok(tuner_space_build(arena, cache, &request, &space, &error), &error);
     assert_ok(tuner_search(&space, &(struct tuner_options){.top = 3}, &result, &error), &error);
-    for (int i = 0; i < BASE_COUNT(measured); i++) assert_string_equal(tuner_plan_text(&space, result.plans[i].plan).values[SIM_SUBMESH], measured[i]);
+    for (int i = 0; i < BASE_COUNT(measured); i++)
+        assert_string_equal(tuner_plan_text(&space, result.plans[i].plan).values[SIM_SUBMESH], measured[i]);
     sim_cache_free(cache);
 }
 
@@ -258,11 +261,13 @@ static void check_bound(void *where, const struct tuner_space *space, struct tun
     assert_ok(sim_plan_check(space->cache, arena, &text, MODEL_STEP_TRAIN, false, &checked, &error), &error);
     assert_ok(tuner_outline_build(arena, space->cache, &checked, checked.num_microbatches > 1, &outline, &error), &error);
     assert_ok(tuner_rule_classes(outline, checked.rules, &checked, &ruled, &error), &error);
-    struct tuner_bound bound = tuner_bound_of(outline, &ruled, checked.placement, checked.batch_size, checked.num_microbatches, (struct tuner_charges){true, true});
+    struct tuner_bound bound = tuner_bound_of(outline, &ruled, checked.placement, checked.batch_size, checked.num_microbatches,
+                                              (struct tuner_charges){true, true});
     bool holds = bound.step_s <= prediction->step_s * (1 + 1e-9) && bound.peak_bytes <= (double)prediction->memory.peak_bytes * (1 + 1e-9) + 1;
     if (!holds)
-        print_error("submesh %s, rules %s, %s microbatches, remat %s: step %.6g s, bound %.6g s; peak %lld bytes, bound %.0f\n", text.values[SIM_SUBMESH], text.values[SIM_RULES],
-                    text.values[SIM_NUM_MICROBATCHES], text.values[SIM_REMAT_POLICY], prediction->step_s, bound.step_s, (long long)prediction->memory.peak_bytes, bound.peak_bytes);
+        print_error("submesh %s, rules %s, %s microbatches, remat %s: step %.6g s, bound %.6g s; peak %lld bytes, bound %.0f\n",
+                    text.values[SIM_SUBMESH], text.values[SIM_RULES], text.values[SIM_NUM_MICROBATCHES], text.values[SIM_REMAT_POLICY],
+                    prediction->step_s, bound.step_s, (long long)prediction->memory.peak_bytes, bound.peak_bytes);
     assert_true(holds);
 }
 

@@ -81,7 +81,8 @@ static enum base_status find_axes(const struct topo_mesh *mesh, const char *cons
         if (axis == mesh->axis_count)
             return base_fail(error, BASE_INPUT, "logical_axis_rules: batch goes to the mesh axis %.60s, which is not found in the mesh; %s", name,
                              mesh->axis_count == AXES ? "replica, data or model would do" : "data or model would do");
-        if (taken >> axis & 1) return base_fail(error, BASE_INPUT, "logical_axis_rules: batch goes to the mesh axis %.60s twice; once would do", name);
+        if (taken >> axis & 1)
+            return base_fail(error, BASE_INPUT, "logical_axis_rules: batch goes to the mesh axis %.60s twice; once would do", name);
         taken |= 1u << axis;
         axes[i] = axis;
     }
@@ -92,10 +93,10 @@ static enum base_status refuse_batch(int64_t batch_size, int64_t divisor, const 
 {
     int64_t lower = batch_size / divisor * divisor, upper = lower + divisor;
     if (lower == 0)
-        return base_fail(error, BASE_INPUT, "batch_size: batch size (%lld) must be divisible by corresponding %s (%lld); %lld would do", (long long)batch_size, what,
-                         (long long)divisor, (long long)upper);
-    return base_fail(error, BASE_INPUT, "batch_size: batch size (%lld) must be divisible by corresponding %s (%lld); %lld or %lld would do", (long long)batch_size, what,
-                     (long long)divisor, (long long)lower, (long long)upper);
+        return base_fail(error, BASE_INPUT, "batch_size: batch size (%lld) must be divisible by corresponding %s (%lld); %lld would do",
+                         (long long)batch_size, what, (long long)divisor, (long long)upper);
+    return base_fail(error, BASE_INPUT, "batch_size: batch size (%lld) must be divisible by corresponding %s (%lld); %lld or %lld would do",
+                     (long long)batch_size, what, (long long)divisor, (long long)lower, (long long)upper);
 }
 
 /* The number of a process among those that differ along the axes, counted row-major, the first axis slowest. */

@@ -117,7 +117,8 @@ static int chip_count(const struct topo_topology *t)
 }
 
 /* Routes the rings of all groups; returns how many groups there are, and their size. */
-static int route_all(struct base_arena *arena, const struct topo_topology *topology, const struct topo_mesh *mesh, unsigned axes, struct router *r, int *group_size)
+static int route_all(struct base_arena *arena, const struct topo_topology *topology, const struct topo_mesh *mesh, unsigned axes,
+                     struct router *r, int *group_size)
 {
     int data = mesh->shape[0], model = mesh->shape[1];
     int sizes[2] = {axes & 1 ? data : 1, axes & 2 ? model : 1}, strides[2] = {model, 1};
@@ -128,7 +129,8 @@ static int route_all(struct base_arena *arena, const struct topo_topology *topol
     return data * model / *group_size;
 }
 
-void topo_ring_loads(struct base_arena *arena, const struct topo_topology *topology, const struct topo_mesh *mesh, unsigned axes, struct topo_ring_load *out)
+void topo_ring_loads(struct base_arena *arena, const struct topo_topology *topology, const struct topo_mesh *mesh, unsigned axes,
+                     struct topo_ring_load *out)
 {
     struct router r;
     memset(out, 0, sizeof *out);

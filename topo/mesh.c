@@ -96,7 +96,9 @@ static enum base_status check_factors(const struct tiling *tiling, struct base_e
 {
     for (int i = 0; i < tiling->rank; i++) {
         if (tiling->submesh[i] < 1)
-            return base_fail(error, BASE_INPUT, "model_parallel_submesh %s: T5X divides by each number, and %d is not positive; 1 or more would do", tiling->shown, tiling->submesh[i]);
+            return base_fail(error, BASE_INPUT,
+                             "model_parallel_submesh %s: T5X divides by each number, and %d is not positive; 1 or more would do",
+                             tiling->shown, tiling->submesh[i]);
         if (tiling->topology->bounds[i] % tiling->submesh[i] != 0) return not_a_factor(tiling, i, error);
     }
     return BASE_OK;
@@ -167,8 +169,9 @@ static enum base_status tile_slice(const struct tiling *tiling, bool by_host, st
 {
     const int *axes = in_order;
     if (tiling->submesh_count != 4)
-        return base_fail(error, BASE_INPUT, "model_parallel_submesh %s: %s values to unpack: T5X expects 4 on a TPU slice, x, y, z and cores, and got %d", tiling->shown,
-                         tiling->submesh_count < 4 ? "not enough" : "too many", tiling->submesh_count);
+        return base_fail(error, BASE_INPUT,
+                         "model_parallel_submesh %s: %s values to unpack: T5X expects 4 on a TPU slice, x, y, z and cores, and got %d",
+                         tiling->shown, tiling->submesh_count < 4 ? "not enough" : "too many", tiling->submesh_count);
     const char *special = zmajor(tiling, &axes);
     if (special) BASE_TRY(check_cores(tiling, error));
     if (!special && by_host) BASE_TRY(check_hosts(tiling, error));
@@ -186,8 +189,10 @@ static enum base_status cut(const struct tiling *tiling, struct topo_mesh *mesh,
     int64_t product = 1;
     for (int i = 0; i < tiling->submesh_count && product <= device_count; i++) product *= tiling->submesh[i];
     if (product < 1 || product > device_count || device_count % product != 0)
-        return base_fail(error, BASE_INPUT, "model_parallel_submesh %s: cannot reshape %d devices into groups of the product of its numbers; one that divides %d would do",
-                         tiling->shown, device_count, device_count);
+        return base_fail(
+            error, BASE_INPUT,
+            "model_parallel_submesh %s: cannot reshape %d devices into groups of the product of its numbers; one that divides %d would do",
+            tiling->shown, device_count, device_count);
     mesh->shape[0] = (int)(device_count / product);
     mesh->shape[1] = (int)product;
     return BASE_OK;
@@ -208,8 +213,8 @@ static enum base_status get_mesh(const struct topo_topology *topology, const int
     BASE_TRY(check_factors(&tiling, error));
     if (slice) BASE_TRY(tile_slice(&tiling, by_host, order, mesh, error));
     else if (count < 2)
-        return base_fail(error, BASE_INPUT, "model_parallel_submesh %s: one number cannot reshape the devices; two would do, for %s and %s", tiling.shown,
-                         dimension_name(topology, 0), dimension_name(topology, 1));
+        return base_fail(error, BASE_INPUT, "model_parallel_submesh %s: one number cannot reshape the devices; two would do, for %s and %s",
+                         tiling.shown, dimension_name(topology, 0), dimension_name(topology, 1));
     else {
         BASE_TRY(check_hosts(&tiling, error));
         mesh->order = "row_major";
@@ -255,7 +260,9 @@ static const struct default_row *find_default(const struct topo_topology *topolo
         bool first = !strcmp(row->kinds[0], topology->chip.device_kind), second = !strcmp(row->kinds[1], topology->chip.device_kind);
         /* T5X's v4 rows are for chips whose cores are one device. */
         bool cores = !strcmp(row->kinds[0], "TPU v2") || topology->bounds[3] == 1;
-        if ((first || second) && cores && row->num_partitions == num_partitions && topology->bounds[0] >= row->x && topology->bounds[2] >= row->z) return row;
+        if ((first || second) && cores && row->num_partitions == num_partitions && topology->bounds[0] >= row->x &&
+            topology->bounds[2] >= row->z)
+            return row;
     }
     return NULL;
 }
@@ -275,17 +282,22 @@ static enum base_status default_slice_mesh(const struct topo_topology *topology,
 }
 
 /* The model axis fills a node first, then spans nodes. A local topology is one node, whatever its torus. */
-static enum base_status node_mesh(const struct topo_topology *topology, int64_t num_partitions, struct order *order, struct topo_mesh *mesh, struct base_error *error)
+static enum base_status node_mesh(const struct topo_topology *topology, int64_t num_partitions, struct order *order, struct topo_mesh *mesh,
+                                  struct base_error *error)
 {
     bool one_node = topology->kind == TOPO_LOCAL;
     int nodes = one_node ? 1 : topology->bounds[0], local = one_node ? topology->device_count : topology->bounds[1];
     int model_local = num_partitions < local ? (int)num_partitions : local;
     if (local % model_local != 0 || num_partitions % model_local != 0)
-        return base_fail(error, BASE_INPUT, "num_partitions: the number of partitions on GPU must be a factor or multiple of the number of local devices, %d; %lld is neither",
+        return base_fail(error, BASE_INPUT,
+                         "num_partitions: the number of partitions on GPU must be a factor or multiple of the number of local devices, %d; "
+                         "%lld is neither",
                          local, (long long)num_partitions);
     int64_t model_nodes = num_partitions / model_local, data_nodes = nodes / model_nodes;
     if (data_nodes * model_nodes != nodes)
-        return base_fail(error, BASE_INPUT, "num_partitions: the number of slices %d must equal the product of dcn_mesh_shape [%lld, %lld]: %lld partitions need groups of %lld of the %d nodes",
+        return base_fail(error, BASE_INPUT,
+                         "num_partitions: the number of slices %d must equal the product of dcn_mesh_shape [%lld, %lld]: %lld partitions "
+                         "need groups of %lld of the %d nodes",
                          nodes, (long long)data_nodes, (long long)model_nodes, (long long)num_partitions, (long long)model_nodes, nodes);
     int data_local = local / model_local;
     mesh->shape[0] = (int)data_nodes * data_local;
@@ -351,7 +363,8 @@ static bool ring_applies(const struct ring *ring, const struct topo_topology *to
     if ((ring->x && ring->x != b[0]) || (ring->y && ring->y != b[1]) || (ring->z && ring->z != b[2])) return false;
     if (ring->device_limit && topology->devices_per_slice > ring->device_limit) return false;
     if (ring->when == LAST_AXIS_IS_8) return ici[2] == 8;
-    if (ring->when == ONE_AXIS_HAS_ALL) return ici[0] == topology->devices_per_slice || ici[1] == topology->devices_per_slice || ici[2] == topology->devices_per_slice;
+    if (ring->when == ONE_AXIS_HAS_ALL)
+        return ici[0] == topology->devices_per_slice || ici[1] == topology->devices_per_slice || ici[2] == topology->devices_per_slice;
     return topology->devices_per_slice % ring->run == 0;
 }
 
@@ -427,8 +440,8 @@ static enum base_status assign_torus(const struct topo_topology *topology, const
     unsigned free_dims = (1u << rank) - 1;
     char shown[TUPLE], bounds[TUPLE];
     if (b[3] > 1 && strcmp(topology->chip.device_kind, "TPU7x") != 0)
-        return base_fail(error, BASE_INPUT, "ici_mesh_shape: JAX orders %s only with one device a chip; %s:%dx%dx%d would do", topology->chip.full_name,
-                         topology->chip.name, b[0], b[1], b[2]);
+        return base_fail(error, BASE_INPUT, "ici_mesh_shape: JAX orders %s only with one device a chip; %s:%dx%dx%d would do",
+                         topology->chip.full_name, topology->chip.name, b[0], b[1], b[2]);
     for (int axis = 2; axis >= 0; axis--) {
         unsigned set = find_dimensions(b, rank, free_dims, ici[axis]);
         if (!set && ici[axis] > 1)
@@ -444,20 +457,26 @@ static enum base_status assign_torus(const struct topo_topology *topology, const
 static enum base_status check_multislice(const struct topo_topology *topology, const struct topo_mesh_request *request, struct base_error *error)
 {
     char shown[TUPLE];
-    if (topology->kind != TOPO_TPU) return base_fail(error, BASE_INPUT, "ici_mesh_shape: only TPU slices have one; num_partitions or model_parallel_submesh would do");
+    if (topology->kind != TOPO_TPU)
+        return base_fail(error, BASE_INPUT, "ici_mesh_shape: only TPU slices have one; num_partitions or model_parallel_submesh would do");
     if (request->ici_count != 3 || request->dcn_count != 3)
-        return base_fail(error, BASE_INPUT, "ici_mesh_shape and dcn_mesh_shape: three numbers each are needed, for replica, data and model, and there are %d and %d",
-                         request->ici_count, request->dcn_count);
+        return base_fail(
+            error, BASE_INPUT,
+            "ici_mesh_shape and dcn_mesh_shape: three numbers each are needed, for replica, data and model, and there are %d and %d",
+            request->ici_count, request->dcn_count);
     int64_t slices = 1, devices = 1;
     for (int i = 0; i < 3; i++) {
-        if (request->ici[i] < 1 || request->dcn[i] < 1) return base_fail(error, BASE_INPUT, "ici_mesh_shape and dcn_mesh_shape: numbers from 1 on are needed");
+        if (request->ici[i] < 1 || request->dcn[i] < 1)
+            return base_fail(error, BASE_INPUT, "ici_mesh_shape and dcn_mesh_shape: numbers from 1 on are needed");
         slices = slices > INT32_MAX ? slices : slices * request->dcn[i];
         devices = devices > INT32_MAX ? devices : devices * request->ici[i];
     }
     if (slices != topology->slice_count)
-        return base_fail(error, BASE_INPUT, "dcn_mesh_shape: the number of slices %d must equal the product of dcn_mesh_shape %s", topology->slice_count, tuple(shown, request->dcn, 3));
+        return base_fail(error, BASE_INPUT, "dcn_mesh_shape: the number of slices %d must equal the product of dcn_mesh_shape %s",
+                         topology->slice_count, tuple(shown, request->dcn, 3));
     if (devices != topology->devices_per_slice)
-        return base_fail(error, BASE_INPUT, "ici_mesh_shape: the number of devices of a slice %d must equal the product of mesh_shape %s", topology->devices_per_slice, tuple(shown, request->ici, 3));
+        return base_fail(error, BASE_INPUT, "ici_mesh_shape: the number of devices of a slice %d must equal the product of mesh_shape %s",
+                         topology->devices_per_slice, tuple(shown, request->ici, 3));
     return BASE_OK;
 }
 
@@ -498,7 +517,9 @@ enum base_status topo_mesh_build(struct base_arena *arena, const struct topo_top
     if (request->submesh_count > 0)
         BASE_TRY(get_mesh(topology, request->submesh, request->submesh_count, request->tile_by_host_if_needed, &order, &mesh, error));
     else if (request->num_partitions < 1)
-        return base_fail(error, BASE_INPUT, "num_partitions: at least one of num_partitions or model_parallel_submesh must be set; 1 or more partitions would do");
+        return base_fail(
+            error, BASE_INPUT,
+            "num_partitions: at least one of num_partitions or model_parallel_submesh must be set; 1 or more partitions would do");
     else if (topology->kind == TOPO_CPU) cpu_mesh(topology, &order, &mesh);
     else if (topology->kind == TOPO_TPU) BASE_TRY(default_slice_mesh(topology, request, &order, &mesh, error));
     else BASE_TRY(node_mesh(topology, request->num_partitions, &order, &mesh, error));

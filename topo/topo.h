@@ -139,7 +139,8 @@ struct topo_ring_load {
 };
 /* axes: bit 0 the data axis, bit 1 the model axis. The mesh is [data, model] with its devices. TPU slices and tori of
  * ranks only. */
-void topo_ring_loads(struct base_arena *arena, const struct topo_topology *topology, const struct topo_mesh *mesh, unsigned axes, struct topo_ring_load *out);
+void topo_ring_loads(struct base_arena *arena, const struct topo_topology *topology, const struct topo_mesh *mesh, unsigned axes,
+                     struct topo_ring_load *out);
 /* The same for each link by itself, half of the bytes going round each way: of chip x + bounds[0] (y + bounds[1] z) the link
  * that leads up along dimension d stands at 3 chip + d; from the last chip of a line that is the wrap. In the arena. */
 const double *topo_link_loads(struct base_arena *arena, const struct topo_topology *topology, const struct topo_mesh *mesh, unsigned axes);

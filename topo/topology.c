@@ -54,9 +54,12 @@ static enum base_status tpu_shape(struct topo_topology *topology, const char *te
     const struct topo_chip *chip = &topology->chip;
     int numbers[4] = {1, 1, 1, chip->jax_devices_per_chip}, count;
     BASE_TRY(parse_box(text, "shape", 4, numbers, &count, error));
-    if (count == 1) return base_fail(error, BASE_INPUT, "a slice has two or three dimensions of chips, and \"%s\" is one; %s:%sx1 would do", text, chip->name, text);
+    if (count == 1)
+        return base_fail(error, BASE_INPUT, "a slice has two or three dimensions of chips, and \"%s\" is one; %s:%sx1 would do", text,
+                         chip->name, text);
     if (chip->torus_rank == 2 && numbers[2] != 1)
-        return base_fail(error, BASE_INPUT, "%s is a plane of chips: its third dimension is 1, not %d; %dx%d would do", chip->full_name, numbers[2], numbers[0], numbers[1]);
+        return base_fail(error, BASE_INPUT, "%s is a plane of chips: its third dimension is 1, not %d; %dx%d would do", chip->full_name,
+                         numbers[2], numbers[0], numbers[1]);
     if (numbers[3] > chip->cores_per_chip)
         return base_fail(error, BASE_INPUT, "the fourth number is how many cores of a chip JAX sees, and %s has %d; %dx%dx%d would do",
                          chip->full_name, chip->cores_per_chip, numbers[0], numbers[1], numbers[2]);
@@ -149,7 +152,9 @@ static enum base_status unknown_size(const struct topo_chip *chip, const char *d
         if (less) below = &slices[i]; /* rows go from small to large */
         else if (!above) above = &slices[i];
     }
-    if (!below && !above) return base_fail(error, BASE_INPUT, "no accelerator type of %s is listed; a shape such as %s:2x2 would do", chip->full_name, chip->name);
+    if (!below && !above)
+        return base_fail(error, BASE_INPUT, "no accelerator type of %s is listed; a shape such as %s:2x2 would do", chip->full_name,
+                         chip->name);
     return base_fail(error, BASE_INPUT, "no such accelerator type; %s%s%s would do, or a shape of chips such as %s:%s",
                      below ? below->accelerator_type : "", below && above ? " or " : "", above ? above->accelerator_type : "",
                      chip->name, chip->torus_rank == 2 ? "4x8" : "4x4x8");
@@ -179,7 +184,9 @@ static enum base_status refuse_twisted(const struct topo_topology *topology, str
 {
     const int *b = topology->bounds, n = b[0];
     bool exists = topology->kind == TOPO_TPU && topology->chip.torus_rank == 3 && n >= 4 && (b[1] == n || b[1] == 2 * n) && b[2] == 2 * n;
-    if (!exists) return base_fail(error, BASE_INPUT, "has no twisted form: those are n x n x 2n and n x 2n x 2n of three-dimensional tori, n at least 4");
+    if (!exists)
+        return base_fail(error, BASE_INPUT,
+                         "has no twisted form: those are n x n x 2n and n x 2n x 2n of three-dimensional tori, n at least 4");
     return base_fail(error, BASE_INPUT, "a twisted torus, whose short dimensions close with a shift along the long ones, is not modelled; "
                      "the same slice without the twist, %s:%dx%dx%d, would do", topology->chip.name, b[0], b[1], b[2]);
 }
@@ -336,7 +343,8 @@ static enum base_status parse_words(const char *text, struct topo_topology *topo
 {
     char words[sizeof topology->name];
     if (!*text) return base_fail(error, BASE_INPUT, "the name is empty; v4-512, v4:4x8x8, a100-80g:32x8 or local:4 would do");
-    if (strlen(text) >= sizeof words) return base_fail(error, BASE_INPUT, "is longer than %zu bytes; a file, @topology.json, takes more", sizeof words - 1);
+    if (strlen(text) >= sizeof words)
+        return base_fail(error, BASE_INPUT, "is longer than %zu bytes; a file, @topology.json, takes more", sizeof words - 1);
     memcpy(words, text, strlen(text) + 1);
     char *at = strchr(words, '@');
     if (at) *at = '\0';
@@ -351,7 +359,8 @@ static enum base_status value_text(struct base_arena *arena, const struct base_j
     if (value->kind == BASE_JSON_STRING) return *out = value->string, BASE_OK;
     if (value->kind == BASE_JSON_NUMBER) return *out = base_print(arena, "%.15g", value->number), BASE_OK;
     if (value->kind != BASE_JSON_ARRAY || value->count == 0)
-        return base_fail(error, BASE_INPUT, "%s: is %s; a number, a string or a list of numbers is needed", value->key, base_json_kind_name(value->kind));
+        return base_fail(error, BASE_INPUT, "%s: is %s; a number, a string or a list of numbers is needed", value->key,
+                         base_json_kind_name(value->kind));
     struct base_text text = {.arena = arena};
     for (const struct base_json *item = value->child; item; item = item->next) {
         int64_t number;
@@ -362,7 +371,8 @@ static enum base_status value_text(struct base_arena *arena, const struct base_j
     return BASE_OK;
 }
 
-static enum base_status parse_object(struct base_arena *arena, const struct base_json *object, struct topo_topology *topology, struct base_error *error)
+static enum base_status parse_object(struct base_arena *arena, const struct base_json *object, struct topo_topology *topology,
+                                     struct base_error *error)
 {
     const struct base_json *name = object->kind == BASE_JSON_OBJECT ? base_json_get(object, "topology") : NULL;
     if (!name || name->kind != BASE_JSON_STRING || *name->string == '@')

@@ -42,8 +42,8 @@ enum base_status tuner_rule_class(const struct tuner_class *class, const struct 
     return BASE_OK;
 }
 
-static enum base_status shard_classes(const struct tuner_outline *outline, const struct model_rules *rules, const struct sim_plan *plan, unsigned char (*specs)[MODEL_MAX_RANK],
-                                      struct base_error *error)
+static enum base_status shard_classes(const struct tuner_outline *outline, const struct model_rules *rules, const struct sim_plan *plan,
+                                      unsigned char (*specs)[MODEL_MAX_RANK], struct base_error *error)
 {
     for (int c = 0; c < outline->class_count; c++) BASE_TRY(tuner_rule_class(&outline->classes[c], rules, plan, specs[c], error));
     return BASE_OK;
@@ -172,7 +172,8 @@ static double fetching_s(const struct tuner_work *w, const struct tuner_outline_
         if (w->spec[operand->class][i] & axis) dim = i;
     if (dim < 0 || (label >= 0 && (label == operand->label_of_dim[dim][0] || label == operand->label_of_dim[dim][1]))) return 0;
     bool moves = false;
-    for (int i = 0; i < operand->rank; i++) moves = moves || (label >= 0 && (label == operand->label_of_dim[i][0] || label == operand->label_of_dim[i][1]));
+    for (int i = 0; i < operand->rank; i++)
+        moves = moves || (label >= 0 && (label == operand->label_of_dim[i][0] || label == operand->label_of_dim[i][1]));
     return collective_s(w, moves ? SIM_ALL_TO_ALL : SIM_ALL_GATHER, axis, w->bytes[operand->shape]) / operand->divisor;
 }
 
@@ -224,7 +225,8 @@ static bool merges_sums(const struct tuner_work *w)
 static double dot_s(const struct tuner_work *w, const struct tuner_outline_dot *dot, double bytes_s, double each, double once)
 {
     const double *c = w->placement->profile.constants;
-    double fastest = c[SIM_FP8_FLOP_FRAC] > 1 ? c[SIM_FP8_FLOP_FRAC] : 1, rate = c[SIM_FLOP_PER_S] * c[SIM_MATMUL_EFFICIENCY_FRAC] * fastest, best_s = INFINITY;
+    double fastest = c[SIM_FP8_FLOP_FRAC] > 1 ? c[SIM_FP8_FLOP_FRAC] : 1,
+           rate = c[SIM_FLOP_PER_S] * c[SIM_MATMUL_EFFICIENCY_FRAC] * fastest, best_s = INFINITY;
     unsigned data = allowed_labels(w, dot, SIM_DATA), model = allowed_labels(w, dot, SIM_TENSOR);
     for (int d = 0; data >> d; d++) {
         for (int m = 0; data >> d & 1 && model >> m; m++) {
@@ -248,7 +250,8 @@ double tuner_work_kernel_s(const struct tuner_work *w, int index)
     for (int i = 0; i < kernel->read_count; i++) bytes += bytes_with(w, w->o->reads[kernel->first_read + i], axes);
     for (int i = 0; i < kernel->write_count; i++) bytes += bytes_with(w, w->o->writes[kernel->first_write + i], axes);
     double bytes_s = bytes / (c[SIM_HBM_BYTES_PER_S] * c[SIM_HBM_EFFICIENCY_FRAC]);
-    for (int i = 0; i < kernel->dot_count; i++) dots_s += dot_s(w, &w->o->dots[kernel->first_dot + i], kernel->dot_count == 1 ? bytes_s : 0, each, once);
+    for (int i = 0; i < kernel->dot_count; i++)
+        dots_s += dot_s(w, &w->o->dots[kernel->first_dot + i], kernel->dot_count == 1 ? bytes_s : 0, each, once);
     if (kernel->dot_count != 1) dots_s = dots_s > bytes_s * each ? dots_s : bytes_s * each;
     return (dots_s + c[SIM_KERNEL_LATENCY_S] * each) * kernel->copies;
 }
@@ -270,7 +273,8 @@ static double peak_of_events(const struct tuner_work *w)
         if (event->bracket > 0) {
             levels[++depth] = (struct level){now, now};
         } else if (event->bracket < 0) {
-            double left = now - levels[depth].at_begin, more = ((double)w->sizes[event->trips] - 1) * left, peak = levels[depth].peak + (left > 0 ? more : 0);
+            double left = now - levels[depth].at_begin, more = ((double)w->sizes[event->trips] - 1) * left,
+                   peak = levels[depth].peak + (left > 0 ? more : 0);
             now += more;
             depth--;
             if (peak > levels[depth].peak) levels[depth].peak = peak;
@@ -343,8 +347,8 @@ double tuner_work_state_bytes(const struct tuner_work *w, uint64_t classes)
 
 /* ---- both ---- */
 
-void tuner_work_begin(struct tuner_work *w, const struct tuner_outline *outline, const unsigned char (*spec)[MODEL_MAX_RANK], const struct sim_placement *placement, int64_t batch,
-                      int64_t microbatches, struct tuner_charges charges)
+void tuner_work_begin(struct tuner_work *w, const struct tuner_outline *outline, const unsigned char (*spec)[MODEL_MAX_RANK],
+                      const struct sim_placement *placement, int64_t batch, int64_t microbatches, struct tuner_charges charges)
 {
     w->o = outline;
     w->spec = spec;
@@ -352,7 +356,8 @@ void tuner_work_begin(struct tuner_work *w, const struct tuner_outline *outline,
     w->placement = placement;
     w->charges = charges;
     model_sizes(outline->config, batch, microbatches, outline->inputs_length, outline->targets_length, w->sizes);
-    for (unsigned axes = 0; axes < SIM_AXES; axes++) w->shards[axes] = (axes & SIM_DATA ? placement->axis_sizes[0] : 1.0) * (axes & SIM_TENSOR ? placement->axis_sizes[1] : 1.0);
+    for (unsigned axes = 0; axes < SIM_AXES; axes++)
+        w->shards[axes] = (axes & SIM_DATA ? placement->axis_sizes[0] : 1.0) * (axes & SIM_TENSOR ? placement->axis_sizes[1] : 1.0);
     for (int s = 0; s < outline->shape_count; s++) size_shape(w, s);
     size_unannotated(w);
 }
@@ -364,8 +369,8 @@ void tuner_work_size(struct tuner_work *w, uint64_t classes)
     size_unannotated(w);
 }
 
-struct tuner_bound tuner_bound_of(const struct tuner_outline *outline, const struct tuner_ruled *ruled, const struct sim_placement *placement, int64_t batch, int64_t microbatches,
-                                  struct tuner_charges charges)
+struct tuner_bound tuner_bound_of(const struct tuner_outline *outline, const struct tuner_ruled *ruled,
+                                  const struct sim_placement *placement, int64_t batch, int64_t microbatches, struct tuner_charges charges)
 {
     struct tuner_work w;
     struct tuner_bound bound = {0, 0};

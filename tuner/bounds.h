@@ -90,8 +90,8 @@ struct tuner_work {
 };
 
 int tuner_carrier(int size); /* enum model_size; heads and what they are joined to are one, and so are the two batches */
-void tuner_work_begin(struct tuner_work *work, const struct tuner_outline *outline, const unsigned char (*spec)[MODEL_MAX_RANK], const struct sim_placement *placement, int64_t batch,
-                      int64_t microbatches, struct tuner_charges charges);
+void tuner_work_begin(struct tuner_work *work, const struct tuner_outline *outline, const unsigned char (*spec)[MODEL_MAX_RANK],
+                      const struct sim_placement *placement, int64_t batch, int64_t microbatches, struct tuner_charges charges);
 void tuner_work_size(struct tuner_work *work, uint64_t classes); /* after their spec has changed */
 double tuner_work_kernel_s(const struct tuner_work *work, int kernel); /* with its copies and repetitions */
 /* How many of each shape are kept for later at the moment when they weigh most, in the first microbatch. */
@@ -104,6 +104,7 @@ enum base_status tuner_rule_class(const struct tuner_class *class, const struct 
 enum base_status tuner_rule_classes(const struct tuner_outline *outline, const struct model_rules *rules, const struct sim_plan *plan, struct tuner_ruled *out, struct base_error *error);
 /* Below what no prediction of such a plan goes, whatever submesh of the placement's shape it has. placement: link rates
  * are the best of those submeshes. */
-struct tuner_bound tuner_bound_of(const struct tuner_outline *outline, const struct tuner_ruled *ruled, const struct sim_placement *placement, int64_t batch, int64_t microbatches, struct tuner_charges charges);
+struct tuner_bound tuner_bound_of(const struct tuner_outline *outline, const struct tuner_ruled *ruled,
+                                  const struct sim_placement *placement, int64_t batch, int64_t microbatches, struct tuner_charges charges);
 
 #endif

@@ -9,11 +9,13 @@
 
 struct record { struct tuner_difference *differences; int count, capacity; struct base_arena *arena; };
 
-static struct tuner_difference *find_difference(struct record *record, const char *name, enum model_phase phase, bool communicates, enum sim_collective kind, int axes)
+static struct tuner_difference *find_difference(struct record *record, const char *name, enum model_phase phase, bool communicates,
+                                                enum sim_collective kind, int axes)
 {
     for (int i = 0; i < record->count; i++) {
         struct tuner_difference *d = &record->differences[i];
-        bool same = d->communicates == communicates && (communicates ? d->kind == kind && d->axes == axes : d->phase == phase && !strcmp(d->name, name));
+        bool same = d->communicates == communicates &&
+                    (communicates ? d->kind == kind && d->axes == axes : d->phase == phase && !strcmp(d->name, name));
         if (same) return d;
     }
     if (record->count == record->capacity) {
@@ -23,12 +25,14 @@ static struct tuner_difference *find_difference(struct record *record, const cha
         record->differences = larger;
         record->capacity = capacity;
     }
-    record->differences[record->count] = (struct tuner_difference){.name = base_copy(record->arena, name), .phase = phase, .communicates = communicates, .kind = kind, .axes = axes};
+    record->differences[record->count] = (struct tuner_difference){
+        .name = base_copy(record->arena, name), .phase = phase, .communicates = communicates, .kind = kind, .axes = axes};
     return &record->differences[record->count++];
 }
 
 /* Operations by name and phase, collectives by kind and mesh axis; side 0 is the better plan. */
-static enum base_status add_side(const struct tuner_space *space, struct tuner_plan plan, int side, struct record *record, double *step_s, struct base_error *error)
+static enum base_status add_side(const struct tuner_space *space, struct tuner_plan plan, int side, struct record *record, double *step_s,
+                                 struct base_error *error)
 {
     struct sim_timeline timeline = {0};
     struct sim_collective_row *rows = base_new(record->arena, struct sim_collective_row, SIM_MOST_COLLECTIVES);
@@ -95,7 +99,9 @@ static int find_group(const struct tuner_space *space, struct tuner_group wanted
 {
     for (int g = 0; g < space->group_count; g++) {
         const struct tuner_group *group = &space->groups[g];
-        if (group->variant == wanted.variant && group->batch == wanted.batch && group->shape == wanted.shape && group->rules == wanted.rules) return g;
+        if (group->variant == wanted.variant && group->batch == wanted.batch && group->shape == wanted.shape &&
+            group->rules == wanted.rules)
+            return g;
     }
     return -1;
 }
@@ -231,7 +237,8 @@ enum base_status tuner_fit(struct tuner_space *space, const struct tuner_options
         for (int g = 0; g < space->group_count; g++) any = any || space->groups[g].shape == s;
         if (!any) continue;
         BASE_TRY(tuner_search(space, &only, &result, error));
-        rows[(*count)++] = (struct tuner_fit_row){space->shapes[s], result.plan_count > 0, result.plan_count ? result.plans[0] : result.nearest, result.proven_optimal};
+        rows[(*count)++] = (struct tuner_fit_row){space->shapes[s], result.plan_count > 0,
+                                                  result.plan_count ? result.plans[0] : result.nearest, result.proven_optimal};
         larger += result.plan_count > 0;
     }
     return BASE_OK;

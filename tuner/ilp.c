@@ -115,7 +115,8 @@ static bool is_usable(const struct tuner_choices *c, double weight_limit)
 {
     bool usable = c->option_count > 0 && c->option_count <= MOST_OPTIONS && weight_limit > 0 && isfinite(weight_limit);
     for (int i = 0; usable && i < c->option_count; i++)
-        usable = isfinite(c->options[i].cost) && isfinite(c->options[i].weight) && c->options[i].weight >= 0 && c->options[i].weight / weight_limit < 1e12;
+        usable = isfinite(c->options[i].cost) && isfinite(c->options[i].weight) && c->options[i].weight >= 0 &&
+                 c->options[i].weight / weight_limit < 1e12;
     return usable;
 }
 

@@ -50,7 +50,8 @@ static struct tuner_class describe(const struct drafter *d, int tensor)
         for (int j = 0; j < i && !t->given_axes; j++)
             if (t->axes[j] == t->axes[i]) class.names[i] = NULL;
     }
-    class.residual = t->rank == 3 && t->axes[0] == MODEL_AXIS_BATCH && t->axes[1] == MODEL_AXIS_LENGTH && t->axes[2] == MODEL_AXIS_EMBED && t->block >= 0;
+    class.residual = t->rank == 3 && t->axes[0] == MODEL_AXIS_BATCH && t->axes[1] == MODEL_AXIS_LENGTH && t->axes[2] == MODEL_AXIS_EMBED &&
+                     t->block >= 0;
     class.zero = (own->category == MODEL_OPTIMIZER_STATE && own->like >= 0) || (own->category == MODEL_GRADIENT && own->block < 0);
     return class;
 }
@@ -114,7 +115,8 @@ static void copy_shapes(struct drafter *d)
         struct sim_shape one = s->shapes[i];
         one.layers = MODEL_ONE;
         for (int j = 0; j < s->shape_count; j++)
-            if (s->shapes[i].layers != MODEL_ONE && !memcmp(&s->shapes[j], &one, sizeof one)) out->shape_classes[i] |= out->shape_classes[j], out->shape_followers[i] |= out->shape_followers[j];
+            if (s->shapes[i].layers != MODEL_ONE && !memcmp(&s->shapes[j], &one, sizeof one))
+                out->shape_classes[i] |= out->shape_classes[j], out->shape_followers[i] |= out->shape_followers[j];
     }
     out->event_count = s->event_count;
     out->events = base_new(d->arena, struct sim_event, s->event_count + 1);
@@ -174,7 +176,8 @@ static void find_sums(struct drafter *d)
         if (op->kind == MODEL_EINSUM) {
             d->sum[out] = out;
             d->sum_size[out] = 1;
-        } else if ((passes && d->sum[op->inputs[0]] >= 0) || (op->kind == MODEL_MAP && op->function == MODEL_ADD && d->sum[op->inputs[0]] >= 0 && d->sum[op->inputs[1]] >= 0)) {
+        } else if ((passes && d->sum[op->inputs[0]] >= 0) ||
+                   (op->kind == MODEL_MAP && op->function == MODEL_ADD && d->sum[op->inputs[0]] >= 0 && d->sum[op->inputs[1]] >= 0)) {
             d->sum[out] = out;
             for (int j = 0; j < op->input_count; j++) join_sums(d, op->inputs[j], out);
         }
@@ -237,7 +240,8 @@ static bool is_generated(const struct drafter *d, int value)
 {
     int definition = d->s->values[value].definition;
     const struct sim_op *made = definition >= 0 ? &d->s->ops[definition] : NULL;
-    return made && made->kind == SIM_COMPUTE && (made->op->function == MODEL_ONE_HOT || made->op->function == MODEL_RELPOS_ONE_HOT || made->op->kind == MODEL_RESHAPE);
+    return made && made->kind == SIM_COMPUTE &&
+           (made->op->function == MODEL_ONE_HOT || made->op->function == MODEL_RELPOS_ONE_HOT || made->op->kind == MODEL_RESHAPE);
 }
 
 static void add_operand(struct drafter *d, struct tuner_outline_dot *dot, const struct sim_op *op, int input)
@@ -245,7 +249,9 @@ static void add_operand(struct drafter *d, struct tuner_outline_dot *dot, const 
     int value = op->inputs[input], tensor = op->op->inputs[input], root = d->root[tensor];
     const struct model_tensor *r = tensor_at(d, root);
     bool weight = is_weight(d, tensor), own_dims = !strcmp(tensor_at(d, tensor)->labels, r->labels);
-    if (dot->operand_count == BASE_COUNT(dot->operands) || (!weight && (!own_dims || is_generated(d, value) || !tensor_at(d, tensor)->constrained))) return;
+    if (dot->operand_count == BASE_COUNT(dot->operands) ||
+        (!weight && (!own_dims || is_generated(d, value) || !tensor_at(d, tensor)->constrained)))
+        return;
     struct tuner_outline_operand *operand = &dot->operands[dot->operand_count++];
     *operand = (struct tuner_outline_operand){.shape = d->s->values[value].shape, .class = weight ? d->class_of[root] : d->class_of[tensor], .rank = r->rank, .weight = weight};
     operand->divisor = count_sharers(d, op, weight ? -1 : value, root);
@@ -254,7 +260,8 @@ static void add_operand(struct drafter *d, struct tuner_outline_dot *dot, const 
         const char *letters = op->op->input_labels[input];
         operand->label_of_dim[dim][0] = operand->label_of_dim[dim][1] = -1;
         for (int i = 0; i < op->label_count && found < 2; i++) {
-            bool here = weight ? strchr(letters, op->labels[i].letter) && becomes(r->labels[dim], op->labels[i].letter) : letters[dim] == op->labels[i].letter;
+            bool here = weight ? strchr(letters, op->labels[i].letter) && becomes(r->labels[dim], op->labels[i].letter)
+                               : letters[dim] == op->labels[i].letter;
             if (here) operand->label_of_dim[dim][found++] = i;
         }
     }
@@ -269,7 +276,10 @@ static void draft_dot(struct drafter *d, const struct sim_op *op, struct tuner_o
         dot->labels[i].size = op->labels[i].size;
         dot->labels[i].contracted = op->contracted_labels >> i & 1;
         dot->labels[i].in_result = !dot->labels[i].contracted;
-        dot->labels[i].role = op->batch_labels >> i & 1 ? TUNER_BATCH_LABEL : op->row_labels >> i & 1 ? TUNER_ROW_LABEL : op->column_labels >> i & 1 ? TUNER_COLUMN_LABEL : TUNER_CONTRACTED_LABEL;
+        dot->labels[i].role = op->batch_labels >> i & 1    ? TUNER_BATCH_LABEL
+                              : op->row_labels >> i & 1    ? TUNER_ROW_LABEL
+                              : op->column_labels >> i & 1 ? TUNER_COLUMN_LABEL
+                                                           : TUNER_CONTRACTED_LABEL;
     }
     for (int i = 0; i < op->input_count; i++) {
         add_sources(d, dot, op, op->op->inputs[i], op->op->input_labels[i]);
@@ -287,7 +297,9 @@ static void draft_dot(struct drafter *d, const struct sim_op *op, struct tuner_o
 
 static bool same_kernel(const struct tuner_outline *o, const struct tuner_outline_kernel *a, const struct tuner_outline_kernel *b)
 {
-    if (a->read_count != b->read_count || a->write_count != b->write_count || a->dot_count != b->dot_count || memcmp(a->trips, b->trips, sizeof a->trips) != 0 || a->classes != b->classes) return false;
+    if (a->read_count != b->read_count || a->write_count != b->write_count || a->dot_count != b->dot_count ||
+        memcmp(a->trips, b->trips, sizeof a->trips) != 0 || a->classes != b->classes)
+        return false;
     return !memcmp(o->reads + a->first_read, o->reads + b->first_read, (size_t)a->read_count * sizeof *o->reads) &&
            !memcmp(o->writes + a->first_write, o->writes + b->first_write, (size_t)a->write_count * sizeof *o->writes) &&
            !memcmp(o->dots + a->first_dot, o->dots + b->first_dot, (size_t)a->dot_count * sizeof *o->dots);
@@ -359,7 +371,8 @@ static void draft_kernels(struct drafter *d)
     }
 }
 
-static enum base_status draft(struct base_arena *arena, struct sim_cache *cache, const struct sim_plan *plan, bool microbatches, struct tuner_outline *out, struct base_error *error)
+static enum base_status draft(struct base_arena *arena, struct sim_cache *cache, const struct sim_plan *plan, bool microbatches,
+                              struct tuner_outline *out, struct base_error *error)
 {
     int64_t sizes[MODEL_SIZE_COUNT];
     struct sim_placement *one = base_new(arena, struct sim_placement, 1);

@@ -33,7 +33,8 @@ static void add_component(struct tuner_choices *choices, const struct tuner_tabl
 {
     int group = tuner_choices_group(choices), count = table->option_counts[component];
     for (int context = 0; context < table->context_count; context++) {
-        const double *s = table->option_s[component] + (size_t)context * (size_t)count, *bytes = table->option_bytes[component] + (size_t)context * (size_t)count;
+        const double *s = table->option_s[component] + (size_t)context * (size_t)count,
+                     *bytes = table->option_bytes[component] + (size_t)context * (size_t)count;
         for (int i = 0; i < count && contexts[context] >= 0; i++) {
             if (!isfinite(s[i]) || is_beaten(s, bytes, count, i)) continue;
             int option = tuner_choices_option(choices, group);
@@ -73,8 +74,8 @@ enum tuner_choices_outcome tuner_table_least(struct base_arena *arena, const str
     return outcome;
 }
 
-double tuner_relaxed_s(const struct tuner_outline *outline, const unsigned char (*any)[MODEL_MAX_RANK], const struct sim_placement *placement, int64_t batch, int64_t microbatches,
-                       struct tuner_charges charges)
+double tuner_relaxed_s(const struct tuner_outline *outline, const unsigned char (*any)[MODEL_MAX_RANK],
+                       const struct sim_placement *placement, int64_t batch, int64_t microbatches, struct tuner_charges charges)
 {
     struct tuner_work w;
     double s = 0;

@@ -171,7 +171,8 @@ static void put_digits(const struct tuner_rule_space *space, unsigned scope, int
     }
 }
 
-static enum base_status code_class(struct base_arena *arena, struct tuner_coding *coding, int c, const struct sim_plan *plan, struct base_error *error)
+static enum base_status code_class(struct base_arena *arena, struct tuner_coding *coding, int c, const struct sim_plan *plan,
+                                   struct base_error *error)
 {
     const struct tuner_rule_space *space = coding->space;
     struct coded_class *coded = &coding->classes[c];
@@ -207,7 +208,8 @@ static enum base_status add_scope(struct tuner_coding *coding, unsigned scope, s
     if (!scope) return BASE_OK;
     for (int i = 0; i < coding->component_count; i++)
         if (!(scope & ~coding->components[i].scope)) return BASE_OK;
-    if (coding->component_count == TUNER_MOST_COMPONENTS) return base_fail(error, BASE_INTERNAL, "rules of more than %d components", TUNER_MOST_COMPONENTS);
+    if (coding->component_count == TUNER_MOST_COMPONENTS)
+        return base_fail(error, BASE_INTERNAL, "rules of more than %d components", TUNER_MOST_COMPONENTS);
     coding->components[coding->component_count++] = (struct component){scope, 0};
     while (join_components(coding)) {}
     return BASE_OK;
@@ -230,8 +232,8 @@ static enum base_status find_components(struct base_arena *arena, struct tuner_c
     return BASE_OK;
 }
 
-static enum base_status code_outline(struct base_arena *arena, const struct tuner_rule_space *space, const struct tuner_outline *outline, const struct sim_plan *plan,
-                                     struct tuner_coding **out, struct base_error *error)
+static enum base_status code_outline(struct base_arena *arena, const struct tuner_rule_space *space, const struct tuner_outline *outline,
+                                     const struct sim_plan *plan, struct tuner_coding **out, struct base_error *error)
 {
     struct tuner_coding *coding = base_new(arena, struct tuner_coding, 1);
     coding->space = space;
@@ -351,7 +353,8 @@ int64_t tuner_count_rule_sets(const struct tuner_coding *coding, const int axis_
 
 /* ---- prices ---- */
 
-double tuner_rule_space_s(const struct tuner_coding *coding, const struct sim_placement *placement, int64_t batch, int64_t microbatches, struct tuner_charges charges)
+double tuner_rule_space_s(const struct tuner_coding *coding, const struct sim_placement *placement, int64_t batch, int64_t microbatches,
+                          struct tuner_charges charges)
 {
     return tuner_relaxed_s(coding->o, coding->any, placement, batch, microbatches, charges);
 }
@@ -476,14 +479,16 @@ static void price_context(struct pricer *p, struct tuner_rule_cell *cell, int co
     for (int j = 0; j < coding->component_count; j++) price_component(p, cell, context, j);
 }
 
-static void open_view(struct view *v, const struct tuner_coding *coding, const struct sim_placement *placement, int64_t batch, int64_t microbatches, struct tuner_charges charges)
+static void open_view(struct view *v, const struct tuner_coding *coding, const struct sim_placement *placement, int64_t batch,
+                      int64_t microbatches, struct tuner_charges charges)
 {
     v->coding = coding;
     memcpy(v->spec, coding->any, sizeof v->spec);
     tuner_work_begin(&v->work, coding->o, (const unsigned char (*)[MODEL_MAX_RANK])v->spec, placement, batch, microbatches, charges);
 }
 
-struct tuner_rule_cell *tuner_rule_cell_price(struct base_arena *arena, const struct tuner_coding *coding, const struct sim_placement *placement, int64_t batch, int64_t microbatches,
+struct tuner_rule_cell *tuner_rule_cell_price(struct base_arena *arena, const struct tuner_coding *coding,
+                                              const struct sim_placement *placement, int64_t batch, int64_t microbatches,
                                               struct tuner_charges charges, double limit_s)
 {
     struct tuner_rule_cell *cell = base_new(arena, struct tuner_rule_cell, 1);
@@ -540,7 +545,8 @@ void tuner_rule_cell_visit(const struct tuner_rule_cell *cell, double limit_s, d
         put_digits(coding->space, coding->context_scope, context, v.digits);
         for (int j = coding->component_count - 1; j >= 0; j--) {
             double least = INFINITY;
-            for (int i = 0; i < coding->components[j].option_count; i++) least = fmin(least, cell->table.option_s[j][context * coding->components[j].option_count + i]);
+            for (int i = 0; i < coding->components[j].option_count; i++)
+                least = fmin(least, cell->table.option_s[j][context * coding->components[j].option_count + i]);
             v.least_s[j] = v.least_s[j + 1] + least;
         }
         visit_component(&v, 0, cell->table.context_s[context], cell->table.context_bytes[context], 1);

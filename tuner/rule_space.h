@@ -30,9 +30,11 @@ struct tuner_rule_cell {
 };
 /* How many rule sets JAX accepts on a mesh of that shape. */
 int64_t tuner_count_rule_sets(const struct tuner_coding *coding, const int axis_sizes[2], int64_t batch);
-double tuner_rule_space_s(const struct tuner_coding *coding, const struct sim_placement *placement, int64_t batch, int64_t microbatches, struct tuner_charges charges);
+double tuner_rule_space_s(const struct tuner_coding *coding, const struct sim_placement *placement, int64_t batch, int64_t microbatches,
+                          struct tuner_charges charges);
 /* Contexts that no rule set of less than limit_s has are closed. */
-struct tuner_rule_cell *tuner_rule_cell_price(struct base_arena *arena, const struct tuner_coding *coding, const struct sim_placement *placement, int64_t batch, int64_t microbatches,
+struct tuner_rule_cell *tuner_rule_cell_price(struct base_arena *arena, const struct tuner_coding *coding,
+                                              const struct sim_placement *placement, int64_t batch, int64_t microbatches,
                                               struct tuner_charges charges, double limit_s);
 /* Calls visit for each choice below limit_s and within limit_bytes, with how many rule sets it stands for. */
 typedef void tuner_visit_rules(void *where, const int digits[TUNER_MOST_DIGITS], double s, double bytes, int64_t equals);

@@ -165,7 +165,8 @@ static void insert_front(struct search *s, const struct tuner_found *found)
     if (dominated(s, cost, (double)found->prediction.memory.peak_bytes) || r->front_count == MOST_FRONT) return;
     int kept = 0;
     for (int i = 0; i < r->front_count; i++)
-        if (found_cost(s, &r->front[i]) < cost || r->front[i].prediction.memory.peak_bytes < found->prediction.memory.peak_bytes) r->front[kept++] = r->front[i];
+        if (found_cost(s, &r->front[i]) < cost || r->front[i].prediction.memory.peak_bytes < found->prediction.memory.peak_bytes)
+            r->front[kept++] = r->front[i];
     int at = kept;
     for (; at > 0 && found_cost(s, &r->front[at - 1]) > cost; at--) r->front[at] = r->front[at - 1];
     r->front[at] = *found;
@@ -196,7 +197,8 @@ static double best_threshold(const struct search *s)
 static bool decided(const struct search *s, const struct node *node)
 {
     if (!s->use_bounds) return false;
-    if (!s->options->pareto && (node->kind == RULES || node->kind == RULES_PROGRAM || node->group >= s->base_groups)) return node->bound >= best_threshold(s);
+    if (!s->options->pareto && (node->kind == RULES || node->kind == RULES_PROGRAM || node->group >= s->base_groups))
+        return node->bound >= best_threshold(s);
     if (s->options->pareto) return dominated(s, node->bound * (1 + slack), node->peak_bytes * (1 + slack)) && node->bound >= threshold(s);
     return node->bound >= threshold(s);
 }
@@ -226,7 +228,8 @@ enum base_status tuner_predict(const struct tuner_space *space, struct tuner_pla
 static void audit(struct search *s, const struct node *node, const struct tuner_found *found)
 {
     if (!s->use_bounds) return;
-    bool time = found_cost(s, found) < node->bound * (1 - slack), memory = (double)found->prediction.memory.peak_bytes < node->peak_bytes * (1 - slack) - 1;
+    bool time = found_cost(s, found) < node->bound * (1 - slack),
+         memory = (double)found->prediction.memory.peak_bytes < node->peak_bytes * (1 - slack) - 1;
     if (!time && !memory) return;
     s->result->bound_violations++;
     s->restart = true;
@@ -298,16 +301,19 @@ static int quickest_submesh(const struct search *s, const struct tuner_shape *sh
 /* ---- families ---- */
 
 /* Seconds of the same collectives on another submesh. Where communication is hidden, what is left without it is the bound. */
-static double sibling_s(const struct search *s, const struct sim_prediction *p, const struct sim_detail *detail, const struct sim_placement *placement)
+static double sibling_s(const struct search *s, const struct sim_prediction *p, const struct sim_detail *detail,
+                        const struct sim_placement *placement)
 {
     double known_s = 0, there_s = 0;
     for (int i = 0; i < detail->collective_count; i++) {
         const struct sim_collective_row *row = &s->rows[i];
         known_s += row->time_s;
-        double start_s = sim_collective_s(placement, row->kind, row->axes, 0), whole_s = sim_collective_s(placement, row->kind, row->axes, (double)row->bytes);
+        double start_s = sim_collective_s(placement, row->kind, row->axes, 0),
+               whole_s = sim_collective_s(placement, row->kind, row->axes, (double)row->bytes);
         there_s += (double)row->count * (whole_s - start_s) + row->launch_count * start_s;
     }
-    bool all = fabs(known_s - p->exposed_communication_s) <= slack * p->step_s && fabs(p->communication_s - p->exposed_communication_s) <= slack * p->step_s;
+    bool all = fabs(known_s - p->exposed_communication_s) <= slack * p->step_s &&
+               fabs(p->communication_s - p->exposed_communication_s) <= slack * p->step_s;
     return p->step_s - p->exposed_communication_s + (all ? there_s : 0);
 }
 
@@ -368,7 +374,8 @@ static enum base_status find_outline(struct search *s, int variant, const struct
 }
 
 /* How the rules of a group shard the classes of its outline. */
-static enum base_status find_ruled(struct search *s, int group, bool microbatches, const struct tuner_outline **outline, const struct tuner_ruled **out)
+static enum base_status find_ruled(struct search *s, int group, bool microbatches, const struct tuner_outline **outline,
+                                   const struct tuner_ruled **out)
 {
     struct tuner_ruled **slot = &s->ruled[2 * group + microbatches];
     int variant = s->space->groups[group].variant;
@@ -514,7 +521,8 @@ static enum base_status bound_rules(struct search *s, struct node node)
     double least_s;
     BASE_TRY(find_coding(s, node.group, n > 1, &coding));
     double limit_s = s->options->pareto ? (double)INFINITY : seconds_of_cost(s, node.group, best_threshold(s));
-    node.rules = tuner_rule_cell_price(s->space->arena, coding, &s->best_links[s->space->groups[node.group].shape], batch_size(s, node.group), n, s->charges, limit_s);
+    node.rules = tuner_rule_cell_price(s->space->arena, coding, &s->best_links[s->space->groups[node.group].shape],
+                                       batch_size(s, node.group), n, s->charges, limit_s);
     enum tuner_choices_outcome outcome = tuner_table_least(s->space->arena, &node.rules->table, s->capacity_bytes, &least_s);
     double bound = cost_of(s, node.group, least_s) * (1 - slack);
     s->result->counts.programs++;
@@ -549,7 +557,8 @@ static void add_found(void *where, const int *digits, double step_s, double byte
     group.rules = rules->count++;
     group.rule_set_count = equals;
     space->groups[space->group_count] = group;
-    push(s, (struct node){cost_of(s, f->cell->group, step_s) * (1 - slack), bytes * (1 - slack), FAMILY, space->group_count++, f->cell->microbatches, 0, NULL});
+    push(s, (struct node){cost_of(s, f->cell->group, step_s) * (1 - slack), bytes * (1 - slack), FAMILY, space->group_count++,
+                          f->cell->microbatches, 0, NULL});
     f->found += equals;
 }
 
@@ -680,7 +689,8 @@ static void begin(struct search *s)
 {
     struct tuner_result *r = s->result;
     struct tuner_counts before_restart = r->counts;
-    r->counts = (struct tuner_counts){.evaluated = before_restart.evaluated, .looked_at = before_restart.evaluated, .programs = before_restart.programs};
+    r->counts = (struct tuner_counts){
+        .evaluated = before_restart.evaluated, .looked_at = before_restart.evaluated, .programs = before_restart.programs};
     r->plan_count = r->front_count = 0;
     r->has_nearest = r->has_unfit = false;
     s->heap_count = s->too_large_count = 0;
@@ -693,7 +703,8 @@ static enum base_status run_once(struct search *s)
     begin(s);
     BASE_TRY(add_cells(s));
     BASE_TRY(walk(s));
-    for (int64_t i = 0; i < s->too_large_count; i++) *(s->too_large[i].kind == PROGRAM ? &counts->by_program : &counts->by_memory) += plans_of(s, &s->too_large[i]);
+    for (int64_t i = 0; i < s->too_large_count; i++)
+        *(s->too_large[i].kind == PROGRAM ? &counts->by_program : &counts->by_memory) += plans_of(s, &s->too_large[i]);
     if (!s->result->plan_count && !s->restart) BASE_TRY(find_nearest(s));
     return BASE_OK;
 }
@@ -711,7 +722,8 @@ static void settle(struct search *s)
     }
     for (int g = 0; g < s->base_groups; g++)
         if (!s->options->shape || s->space->groups[g].shape == s->options->shape - 1)
-            all += tuner_group_plan_count(s->space, g) + s->rule_counts[g] * tuner_group_submesh_count(s->space, g) * tuner_group_microbatch_count(s->space, g);
+            all += tuner_group_plan_count(s->space, g) +
+                   s->rule_counts[g] * tuner_group_submesh_count(s->space, g) * tuner_group_microbatch_count(s->space, g);
     c->open = s->stopped ? all - (c->evaluated - c->looked_at) - c->by_program - c->by_memory - c->by_time - c->by_sibling : 0;
     r->proven_optimal = !s->stopped;
     if (!s->stopped) return;

@@ -60,7 +60,8 @@ static struct tuner_values auto_batches(struct base_arena *arena, int device_cou
 {
     const char *texts[64];
     int count = 0;
-    for (int64_t batch = 8; batch <= (int64_t)LARGEST_AUTO_SHARE * device_count || count == 0; batch *= 2) texts[count++] = base_print(arena, "%lld", (long long)batch);
+    for (int64_t batch = 8; batch <= (int64_t)LARGEST_AUTO_SHARE * device_count || count == 0; batch *= 2)
+        texts[count++] = base_print(arena, "%lld", (long long)batch);
     return copy_values(arena, texts, count);
 }
 
@@ -69,7 +70,8 @@ static struct tuner_values divisors(struct base_arena *arena, int64_t batch)
     int count = 0;
     for (int64_t n = base_next_divisor(batch, 0); n; n = base_next_divisor(batch, n)) count++;
     struct tuner_values values = {base_new(arena, const char *, count), 0};
-    for (int64_t n = base_next_divisor(batch, 0); n; n = base_next_divisor(batch, n)) values.values[values.count++] = base_print(arena, "%lld", (long long)n);
+    for (int64_t n = base_next_divisor(batch, 0); n; n = base_next_divisor(batch, n))
+        values.values[values.count++] = base_print(arena, "%lld", (long long)n);
     return values;
 }
 
@@ -124,14 +126,17 @@ static enum base_status read_request(const char *text, bool by_partitions, struc
 }
 
 /* Every tuple of divisors of the topology's dimensions, the last one fastest. */
-static enum base_status every_submesh(struct base_arena *arena, const struct topo_topology *topology, struct tuner_values *out, struct base_error *error)
+static enum base_status every_submesh(struct base_arena *arena, const struct topo_topology *topology, struct tuner_values *out,
+                                      struct base_error *error)
 {
     int64_t at[4] = {1, 1, 1, 1};
     out->values = base_new(arena, const char *, MOST_SUBMESHES);
     for (out->count = 0;;) {
         struct base_text text = {.arena = arena};
         for (int i = 0; i < topology->bounds_count; i++) base_putf(&text, "%s%lld", i ? "," : "", (long long)at[i]);
-        if (out->count == MOST_SUBMESHES) return base_fail(error, BASE_INPUT, "topology: %s has more than %d submeshes; a list in --model-parallel-submesh would do", topology->name, MOST_SUBMESHES);
+        if (out->count == MOST_SUBMESHES)
+            return base_fail(error, BASE_INPUT, "topology: %s has more than %d submeshes; a list in --model-parallel-submesh would do",
+                             topology->name, MOST_SUBMESHES);
         out->values[out->count++] = text.data;
         int i = topology->bounds_count - 1;
         for (; i >= 0; i--) {
@@ -144,7 +149,8 @@ static enum base_status every_submesh(struct base_arena *arena, const struct top
 }
 
 /* The submeshes that T5X accepts, those of one mesh shape together. */
-static enum base_status find_shapes(struct tuner_space *space, const struct topo_topology *topology, struct tuner_values given, int64_t plans_each, struct base_error *error)
+static enum base_status find_shapes(struct tuner_space *space, const struct topo_topology *topology, struct tuner_values given,
+                                    int64_t plans_each, struct base_error *error)
 {
     struct submesh *accepted = base_new(space->arena, struct submesh, given.count);
     int count = 0;
@@ -161,7 +167,8 @@ static enum base_status find_shapes(struct tuner_space *space, const struct topo
     space->shapes = base_new(space->arena, struct tuner_shape, count + 1);
     for (int i = 0; i < count; i++) {
         space->values[TUNER_SUBMESH].values[i] = accepted[i].text;
-        if (i == 0 || accepted[i].model != accepted[i - 1].model) space->shapes[space->shape_count++] = (struct tuner_shape){accepted[i].data, accepted[i].model, i, 0};
+        if (i == 0 || accepted[i].model != accepted[i - 1].model)
+            space->shapes[space->shape_count++] = (struct tuner_shape){accepted[i].data, accepted[i].model, i, 0};
         space->shapes[space->shape_count - 1].submesh_count++;
     }
     return BASE_OK;
@@ -184,7 +191,8 @@ struct sim_plan_text tuner_plan_text(const struct tuner_space *space, struct tun
     const struct tuner_group *group = &space->groups[plan.group];
     put_variant(space, group->variant, &text);
     text.values[SIM_BATCH_SIZE] = space->values[TUNER_BATCH].values[group->batch];
-    text.values[space->by_partitions ? SIM_NUM_PARTITIONS : SIM_SUBMESH] = space->values[TUNER_SUBMESH].values[space->shapes[group->shape].first_submesh + plan.submesh];
+    text.values[space->by_partitions ? SIM_NUM_PARTITIONS : SIM_SUBMESH] =
+        space->values[TUNER_SUBMESH].values[space->shapes[group->shape].first_submesh + plan.submesh];
     text.values[SIM_RULES] = space->values[TUNER_RULES].values[group->rules];
     text.values[SIM_NUM_MICROBATCHES] = space->microbatches[group->batch].values[plan.microbatches];
     return text;
@@ -225,7 +233,9 @@ static enum base_status find_groups(struct tuner_space *space, struct base_error
 {
     const struct tuner_values *batches = &space->values[TUNER_BATCH], *rules = &space->values[TUNER_RULES];
     double most = (double)space->variant_count * batches->count * space->shape_count * rules->count;
-    if (most > MOST_GROUPS) return base_fail(error, BASE_INPUT, "the space has %.0f groups of plans, and %d are the limit; fewer values would do", most, MOST_GROUPS);
+    if (most > MOST_GROUPS)
+        return base_fail(error, BASE_INPUT, "the space has %.0f groups of plans, and %d are the limit; fewer values would do", most,
+                         MOST_GROUPS);
     space->groups = base_new(space->arena, struct tuner_group, (int64_t)most + 1);
     for (int v = 0; v < space->variant_count; v++)
         for (int b = 0; b < batches->count; b++)
@@ -244,7 +254,10 @@ static void take_microbatches(struct tuner_space *space, int batch, int64_t size
     for (int i = 0; i < given.count; i++) {
         int64_t n = strtoll(given.values[i], NULL, 10);
         if (size % (n > 1 ? n : 1) == 0) taken->values[taken->count++] = given.values[i];
-        else tuner_refuse(space, base_print(space->arena, "num_microbatches: %lld does not divide batch_size %lld", (long long)n, (long long)size), plans_each);
+        else
+            tuner_refuse(space,
+                         base_print(space->arena, "num_microbatches: %lld does not divide batch_size %lld", (long long)n, (long long)size),
+                         plans_each);
     }
 }
 
@@ -320,7 +333,8 @@ enum base_status tuner_space_build(struct base_arena *arena, struct sim_cache *c
     struct tuner_space *space = base_new(arena, struct tuner_space, 1);
     const char *const *plan = request->plan.values;
     *space = (struct tuner_space){.arena = arena, .cache = cache, .plan = request->plan, .search_rules = request->search_rules};
-    if (!plan[SIM_MODEL]) return base_fail(error, BASE_INPUT, "model: is missing; a zoo name such as t5_1_1_xxl, or one line such as decoder_only:emb_dim=…");
+    if (!plan[SIM_MODEL])
+        return base_fail(error, BASE_INPUT, "model: is missing; a zoo name such as t5_1_1_xxl, or one line such as decoder_only:emb_dim=…");
     if (!plan[SIM_TOPOLOGY]) return base_fail(error, BASE_INPUT, "topology: is missing; an accelerator type such as v4-512, or h100:4x8");
     BASE_TRY(model_config_parse(arena, plan[SIM_MODEL], &config, error));
     BASE_TRY(topo_parse(arena, plan[SIM_TOPOLOGY], &topology, error));

@@ -113,7 +113,8 @@ static void check_plan(struct base_arena *arena, struct model_gin *gin)
         return;
     }
     for (int k = 0; k < SIM_KEY_COUNT; k++)
-        if (!fuzz_same(plan.text.values[k], again.values[k])) fprintf(stderr, "%s: %s, %s\n%s\n", sim_key_names[k], plan.text.values[k], again.values[k], json.data);
+        if (!fuzz_same(plan.text.values[k], again.values[k]))
+            fprintf(stderr, "%s: %s, %s\n%s\n", sim_key_names[k], plan.text.values[k], again.values[k], json.data);
     for (int k = 0; k < SIM_KEY_COUNT; k++) FUZZ_CHECK(fuzz_same(plan.text.values[k], again.values[k]));
 }
 

@@ -5,11 +5,13 @@ static const char *one_line(struct base_arena *arena, const struct model_config 
 {
     struct base_text line = {.arena = arena};
     base_putf(&line, "%s:emb_dim=%lld,num_heads=%lld,num_kv_heads=%lld,head_dim=%lld,mlp_dim=%lld,vocab_size=%lld", model_architecture(c),
-              (long long)c->emb_dim, (long long)c->num_heads, (long long)c->num_kv_heads, (long long)c->head_dim, (long long)c->mlp_dim, (long long)c->vocab_size);
+              (long long)c->emb_dim, (long long)c->num_heads, (long long)c->num_kv_heads, (long long)c->head_dim, (long long)c->mlp_dim,
+              (long long)c->vocab_size);
     if (c->encoder) base_putf(&line, ",num_encoder_layers=%lld", (long long)c->num_encoder_layers);
     base_putf(&line, ",num_decoder_layers=%lld,mlp_activations=", (long long)c->num_decoder_layers);
     for (int i = 0; i < c->mlp_activation_count; i++) base_putf(&line, "%s%s", i ? "+" : "", model_activation_name(c->mlp_activations[i]));
-    base_putf(&line, ",logits_via_embedding=%d,float32_attention_logits=%d,parallel_block=%d", c->logits_via_embedding, c->float32_attention_logits, c->parallel_block);
+    base_putf(&line, ",logits_via_embedding=%d,float32_attention_logits=%d,parallel_block=%d", c->logits_via_embedding,
+              c->float32_attention_logits, c->parallel_block);
     return line.data;
 }
 

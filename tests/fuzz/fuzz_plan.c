@@ -55,7 +55,8 @@ static void check_gin(struct base_arena *arena, const struct base_json *document
     struct base_text gin_text = {.arena = arena};
     struct model_gin *gin;
     struct sim_cache *cache = sim_cache_new(arena);
-    FUZZ_CHECK(sim_plan_from_json(arena, document, &text, &error) == BASE_OK && sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, false, &plan, &error) == BASE_OK);
+    FUZZ_CHECK(sim_plan_from_json(arena, document, &text, &error) == BASE_OK &&
+               sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, false, &plan, &error) == BASE_OK);
     bool written = reports_launch(arena, "gin", &text, &plan, &gin_text, &error) == BASE_OK;
     FUZZ_CHECK(written || (error.status == BASE_INPUT && *error.text));
     if (written) {
