@@ -439,7 +439,40 @@ static void spaces_are_refused_with_what_would_do(struct base_arena *arena)
     sim_cache_free(cache);
 }
 
+/* Ends a search when it has been asked so often. */
+struct patience { int64_t asked, most; };
+
+static bool has_waited(void *where)
+{
+    struct patience *patience = where;
+    return ++patience->asked > patience->most;
+}
+
+/* A search of rules that is ended early knows the best of the named ones already. */
+static void unnamed_rules_are_sought_after_the_named(struct base_arena *arena)
+{
+    struct base_error error;
+    struct tuner_space space;
+    struct tuner_result named, ended;
+    struct sim_cache *cache = sim_cache_new(arena);
+    struct tuner_request request = request_of(arena, "t5_1_1_small", "v4:2x2x1", "64", "256", "64");
+    struct patience patience = {0, INT64_MAX};
+    struct tuner_options options = {.top = 1, .stop = has_waited, .where = &patience};
+    assert_ok(tuner_space_build(arena, cache, &request, &space, &error), &error);
+    assert_ok(tuner_search(&space, &options, &named, &error), &error);
+    assert_true(named.proven_optimal);
+    request.search_rules = true;
+    patience = (struct patience){0, patience.asked + 8};
+    assert_ok(tuner_space_build(arena, cache, &request, &space, &error), &error);
+    assert_ok(tuner_search(&space, &options, &ended, &error), &error);
+    assert_false(ended.proven_optimal);
+    assert_int_equal(ended.plan_count, 1);
+    assert_true(ended.plans[0].prediction.tokens_per_s >= named.plans[0].prediction.tokens_per_s);
+    sim_cache_free(cache);
+}
+
 static const struct test tests[] = {
+    TEST(unnamed_rules_are_sought_after_the_named),
     TEST(search_equals_brute_force),
     TEST(bounds_change_nothing),
     TEST(differences_add_up_to_the_difference),

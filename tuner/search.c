@@ -594,20 +594,24 @@ static int end_of_cell(const struct search *s, int first)
     return end;
 }
 
-static enum base_status add_cells(struct search *s)
+static enum base_status add_cell_of(struct search *s, int first, int microbatches, bool unnamed)
+{
+    struct node cell = {.group = first, .microbatches = microbatches};
+    if (unnamed) return add_rules(s, first, microbatches);
+    return s->use_bounds ? add_cell(s, first, microbatches) : open_cell(s, &cell);
+}
+
+/* Cells of the named rule sets, or of those that nobody has named. */
+static enum base_status add_cells(struct search *s, bool unnamed)
 {
     s->cells_are_complete = false;
-    for (int first = 0, end; first < s->base_groups; first = end) {
+    for (int first = 0; first < s->base_groups; first = s->cell_end[first]) {
         if (time_is_up(s)) return BASE_OK;
-        s->cell_end[first] = end = end_of_cell(s, first);
+        s->cell_end[first] = end_of_cell(s, first);
         int shape = s->space->groups[first].shape;
         if (s->options->shape && shape != s->options->shape - 1) continue;
         if (!s->best_links[shape].axis_sizes[0]) BASE_TRY(place_shape(s, first));
-        for (int m = 0; m < tuner_group_microbatch_count(s->space, first); m++) {
-            struct node cell = {.group = first, .microbatches = m};
-            BASE_TRY(s->use_bounds ? add_cell(s, first, m) : open_cell(s, &cell));
-            if (s->space->search_rules) BASE_TRY(add_rules(s, first, m));
-        }
+        for (int m = 0; m < tuner_group_microbatch_count(s->space, first); m++) BASE_TRY(add_cell_of(s, first, m, unnamed));
     }
     s->cells_are_complete = true;
     return BASE_OK;
@@ -701,8 +705,13 @@ static enum base_status run_once(struct search *s)
 {
     struct tuner_counts *counts = &s->result->counts;
     begin(s);
-    BASE_TRY(add_cells(s));
+    BASE_TRY(add_cells(s, false));
     BASE_TRY(walk(s));
+    /* What is known of the named rule sets decides most of the others, and is there if the search is ended early. */
+    if (s->space->search_rules && !s->restart) {
+        BASE_TRY(add_cells(s, true));
+        BASE_TRY(walk(s));
+    }
     for (int64_t i = 0; i < s->too_large_count; i++)
         *(s->too_large[i].kind == PROGRAM ? &counts->by_program : &counts->by_memory) += plans_of(s, &s->too_large[i]);
     if (!s->result->plan_count && !s->restart) BASE_TRY(find_nearest(s));
