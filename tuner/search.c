@@ -54,13 +54,6 @@ const char *tuner_objective_name(enum tuner_objective objective)
     return names[objective];
 }
 
-double tuner_objective_value(enum tuner_objective objective, const struct sim_prediction *prediction, int device_count)
-{
-    const double seconds_per_hour = 3600;
-    if (objective == TUNER_STEP_S) return prediction->step_s;
-    return objective == TUNER_TOKENS_PER_S ? prediction->tokens_per_s : prediction->tokens_per_s * seconds_per_hour / device_count;
-}
-
 static int64_t batch_size(const struct search *s, int group)
 {
     return strtoll(s->space->values[TUNER_BATCH].values[s->space->groups[group].batch], NULL, 10);

@@ -69,8 +69,6 @@ int64_t tuner_group_plan_count(const struct tuner_space *space, int group);
 
 enum tuner_objective { TUNER_TOKENS_PER_S, TUNER_STEP_S, TUNER_TOKENS_PER_DEVICE_HOUR, TUNER_OBJECTIVE_COUNT };
 const char *tuner_objective_name(enum tuner_objective objective);
-/* As the objective counts it; larger is better but for step_s. */
-double tuner_objective_value(enum tuner_objective objective, const struct sim_prediction *prediction, int device_count);
 
 struct tuner_options {
     enum tuner_objective objective;
