@@ -1,50 +1,34 @@
-/* Tests of what a plan holds in memory, against XLA: tests/data/memory_analysis.csv is XLA's own analysis (jaxlib 0.4.13 on
+/* Tests of what a plan holds in memory, against XLA: tests/data/xla_steps.csv has XLA's own analysis (jaxlib 0.4.13 on
  * CPU devices) of T5X's forward passes, gradients and train steps under nine rule sets and many meshes;
  * tests/data/alpa_v100.csv are peaks that XLA reported, and plans that did not fit, of Alpa on V100s. */
-#include "tests/test.h"
+#include "tests/rows.h"
 
 #include <stdlib.h>
-#include <string.h>
-
-#include "sim/sim.h"
 
 enum { MOST_CASES = 512 };
 
 struct analysed { char group[400], what[200]; double argument_bytes, output_bytes, temp_bytes; bool settled; struct sim_memory memory; };
 
-/* The plan of a row: columns are named as a plan's keys are. */
-static struct sim_plan_text text_of_row(struct base_arena *arena, const struct base_csv *csv)
-{
-    struct sim_plan_text text = {{0}};
-    for (int k = 0; k < SIM_KEY_COUNT; k++) text.values[k] = base_copy(arena, base_csv_field(csv, base_csv_column(csv, sim_key_names[k])));
-    return text;
-}
-
 static double number_of(const struct base_csv *csv, const char *column)
 {
-    return strtod(base_csv_field(csv, base_csv_column(csv, column)), NULL);
-}
-
-static enum model_step step_of(const char *word)
-{
-    return !strcmp(word, "train") ? MODEL_STEP_TRAIN : !strcmp(word, "gradient") ? MODEL_STEP_GRADIENT : MODEL_STEP_FORWARD;
+    return strtod(row_field(csv, column), NULL);
 }
 
 static struct analysed analyse(struct sim_cache *cache, struct base_arena *arena, const struct base_csv *csv)
 {
     struct analysed row = {.argument_bytes = number_of(csv, "argument_bytes"), .output_bytes = number_of(csv, "output_bytes"), .temp_bytes = number_of(csv, "temp_bytes")};
-    struct sim_plan_text text = text_of_row(arena, csv);
+    struct sim_plan_text text = row_plan(arena, csv);
     struct sim_plan plan;
     struct sim_prediction prediction;
     struct base_error error;
-    const char *step = base_csv_field(csv, base_csv_column(csv, "step")), *rules = text.values[SIM_RULES];
+    const char *step = row_field(csv, "step"), *rules = text.values[SIM_RULES];
     snprintf(row.group, sizeof row.group, "%s %s %s %s", text.values[SIM_MODEL], text.values[SIM_TOPOLOGY], text.values[SIM_SUBMESH],
              text.values[SIM_DTYPE]);
     snprintf(row.what, sizeof row.what, "%s, %s, %s, %s microbatches, %s, %s, %s", step, text.values[SIM_TOPOLOGY], rules,
              text.values[SIM_NUM_MICROBATCHES], text.values[SIM_OPTIMIZER], text.values[SIM_OPTIMIZER_PARTITIONING],
              text.values[SIM_REMAT_POLICY]);
     row.settled = !strcmp(rules, "standard:1,1") || !strcmp(rules, "megatron") || !strcmp(rules, "data_only");
-    assert_ok(sim_plan_check(cache, arena, &text, step_of(step), true, &plan, &error), &error);
+    assert_ok(sim_plan_check(cache, arena, &text, row_step(csv), true, &plan, &error), &error);
     assert_ok(sim_predict(cache, &plan, &prediction, NULL, &error), &error);
     row.memory = prediction.memory;
     return row;
@@ -57,7 +41,7 @@ static int analyse_all(struct base_arena *arena, struct analysed *rows)
     struct base_error error;
     bool more = true;
     int count = 0;
-    assert_ok(base_csv_open(&csv, arena, "tests/data/memory_analysis.csv", &error), &error);
+    assert_ok(base_csv_open(&csv, arena, "tests/data/xla_steps.csv", &error), &error);
     for (assert_ok(base_csv_next(&csv, &more, &error), &error); more; assert_ok(base_csv_next(&csv, &more, &error), &error)) {
         assert_in_range(count, 0, MOST_CASES - 1);
         rows[count++] = analyse(cache, arena, &csv);
@@ -121,7 +105,7 @@ static void peaks_are_those_of_alpa(struct base_arena *arena)
     double error_sum = 0;
     assert_ok(base_csv_open(&csv, arena, "tests/data/alpa_v100.csv", &error), &error);
     for (assert_ok(base_csv_next(&csv, &more, &error), &error); more; assert_ok(base_csv_next(&csv, &more, &error), &error)) {
-        struct sim_plan_text text = text_of_row(arena, &csv);
+        struct sim_plan_text text = row_plan(arena, &csv);
         struct sim_plan plan;
         struct sim_prediction prediction;
         double measured = number_of(&csv, "measured_peak_memory_bytes");

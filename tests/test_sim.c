@@ -1,6 +1,5 @@
 /* Tests of sim/: liveness on programs that were worked out by hand, its peak against the step walked iteration by
- * iteration, ring loads against a router of their own, collectives against those of XLA's partitioner
- * (tests/data/collectives.json), prices by hand, what must hold of every plan, and refusals. */
+ * iteration, ring loads against a router of their own, prices by hand, what must hold of every plan, and refusals. */
 #include "tests/test.h"
 
 #include <stdlib.h>
@@ -653,67 +652,6 @@ static int64_t count_of(const struct sim_detail *detail, const char *kind, const
             count += row->count;
     }
     return count;
-}
-
-static const struct base_json *cell(const struct base_json *row, int column)
-{
-    const struct base_json *at = row->child;
-    while (at && column-- > 0) at = at->next;
-    assert_non_null(at);
-    return at;
-}
-
-static int64_t whole(const struct base_json *object, const char *key)
-{
-    const struct base_json *value = base_json_get(object, key);
-    assert_non_null(value);
-    return (int64_t)value->number;
-}
-
-static struct sim_plan_text oracle_plan(struct base_arena *arena, const struct base_json *c)
-{
-    struct sim_plan_text text = {{0}};
-    static const struct { enum sim_key key; const char *name; } words[] = {{SIM_MODEL, "model"}, {SIM_RULES, "rules"}, {SIM_OPTIMIZER, "optimizer"}, {SIM_REMAT_POLICY, "remat_policy"}, {SIM_DTYPE, "dtype"}};
-    static const struct { enum sim_key key; const char *name; } numbers[] = {{SIM_INPUTS_LENGTH, "inputs"}, {SIM_TARGETS_LENGTH, "targets"}, {SIM_BATCH_SIZE, "batch_size"}, {SIM_NUM_MICROBATCHES, "num_microbatches"}};
-    for (int i = 0; i < BASE_COUNT(words); i++) text.values[words[i].key] = base_json_get(c, words[i].name)->string;
-    for (int i = 0; i < BASE_COUNT(numbers); i++) text.values[numbers[i].key] = base_print(arena, "%lld", (long long)whole(c, numbers[i].name));
-    text.values[SIM_TOPOLOGY] = base_print(arena, "local:%lld", (long long)(whole(c, "data") * whole(c, "model_axis")));
-    text.values[SIM_SUBMESH] = base_print(arena, "1,%lld", (long long)whole(c, "model_axis"));
-    return text;
-}
-
-/* Rows that carry half a per cent of the step's collective bytes are equal; all together differ by less than a thousandth.
- * What is left are scalars of metrics and vectors of Adafactor. */
-static void check_collectives(const struct base_json *rows, const struct sim_detail *detail)
-{
-    double theirs = 0, ours = 0;
-    for (const struct base_json *row = rows->child; row; row = row->next) theirs += cell(row, 3)->number * cell(row, 4)->number;
-    for (int i = 0; i < detail->collective_count; i++) ours += (double)detail->collectives[i].bytes * (double)detail->collectives[i].count;
-    for (const struct base_json *row = rows->child; row; row = row->next) {
-        int64_t bytes = (int64_t)cell(row, 3)->number, expected = (int64_t)cell(row, 4)->number;
-        int64_t count = count_of(detail, cell(row, 0)->string, cell(row, 1)->string, cell(row, 2)->string, bytes);
-        if (count == expected || (double)bytes * (double)llabs(count - expected) < 5e-3 * theirs) continue;
-        fail_msg("%s over %s of %lld bytes of %s: %lld a step; %lld expected", cell(row, 0)->string, cell(row, 1)->string, (long long)bytes,
-                 cell(row, 2)->string, (long long)count, (long long)expected);
-    }
-    assert_near(ours, theirs, 1e-3);
-}
-
-static void collectives_are_those_of_the_partitioner(struct base_arena *arena)
-{
-    const struct base_json *document = test_read_json(arena, "collectives.json");
-    struct sim_cache *cache = sim_cache_new(arena);
-    int count = 0;
-    for (const struct base_json *c = base_json_get(document, "cases")->child; c; c = c->next, count++) {
-        struct sim_plan_text text = oracle_plan(arena, c);
-        TEST_ROW("%s on %s by %s, %s", text.values[SIM_RULES], text.values[SIM_TOPOLOGY], text.values[SIM_SUBMESH], text.values[SIM_MODEL]);
-        struct sim_plan plan = checked(cache, arena, &text, MODEL_STEP_TRAIN, true);
-        struct sim_prediction prediction;
-        struct sim_detail detail = collectives_of(cache, arena, &plan, &prediction);
-        check_collectives(base_json_get(c, "rows"), &detail);
-    }
-    assert_int_equal(count, 15);
-    sim_cache_free(cache);
 }
 
 /* ZeRO-3 gathers every kernel over data in bfloat16 where it is used, forward and, unless the copy is still there,
@@ -1497,7 +1435,6 @@ static const struct test tests[] = {
     TEST(memory_categories_add_up),
     TEST(rings_load_links_as_a_router_does),
     TEST(shards_have_the_shapes_that_rules_give),
-    TEST(collectives_are_those_of_the_partitioner),
     TEST(zero3_gathers_every_kernel),
     TEST(gradients_leave_the_microbatch_loop),
     TEST(sums_of_all_reduces_are_reduced_once),
