@@ -24,6 +24,17 @@ double sim_local_bytes(const struct sim_extents *extents, const struct sim_shape
     return elements * (double)model_dtype_bytes(shape->dtype);
 }
 
+int sim_mesh_size(const struct sim_extents *extents, unsigned axis)
+{
+    if (extents->decisions) extents->decisions->compares_mesh = true;
+    return extents->mesh[axis == SIM_TENSOR];
+}
+
+bool sim_is_split(const struct sim_extents *extents, unsigned axis)
+{
+    return extents->mesh[axis == SIM_TENSOR] > 1;
+}
+
 /* Equal layers ask the same question again and again: it is noted once. */
 static void note_decision(struct sim_decisions *log, const struct sim_shape *left, const struct sim_shape *right, bool larger)
 {
@@ -77,11 +88,6 @@ static char label_with(const struct sim_contraction *c, int operand, unsigned ax
 static unsigned other_axis(unsigned axis)
 {
     return axis ^ (SIM_DATA | SIM_TENSOR);
-}
-
-static int mesh_size(const struct sim_extents *extents, unsigned axis)
-{
-    return extents->mesh[axis == SIM_TENSOR];
 }
 
 /* ---- which label gets an axis ---- */
@@ -185,7 +191,7 @@ static char contracted_on_one_side(struct place *p, unsigned axis)
     int side = label_with(c, 0, axis) ? 0 : 1;
     char letter = label_with(c, side, axis);
     if (!letter || label_with(c, 1 - side, axis) || !is_contracted(c, letter) || p->wanted[axis] ||
-        (mesh_size(p->extents, other) > 1 && !is_settled(c, other)))
+        (sim_is_split(p->extents, other) && !is_settled(c, other)))
         return 0;
     struct sim_shape gathered = c->shapes[side], result = c->shapes[2];
     int keeps = dim_of(c, side, c->label[other]), there = dim_of(c, 2, c->label[other]);
@@ -230,8 +236,8 @@ static bool swap_for_idle(struct place *p, int operand, int dim, unsigned axis)
     unsigned idle = other_axis(axis);
     char needs = c->label[axis], here = c->letters[operand][dim];
     bool conflict = needs && !is_contracted(c, needs) && !is_contracted(c, here) && dim_of(c, operand, needs) < 0;
-    if (!conflict || label_with(c, operand, idle) || mesh_size(p->extents, axis) != mesh_size(p->extents, idle) ||
-        mesh_size(p->extents, idle) < 2)
+    if (!conflict || label_with(c, operand, idle) || !sim_is_split(p->extents, idle) ||
+        sim_mesh_size(p->extents, axis) != sim_mesh_size(p->extents, idle))
         return false;
     struct sim_shape *shape = &c->shapes[operand];
     add_step(&c->steps, operand, SIM_COLLECTIVE_PERMUTE, SIM_DATA | SIM_TENSOR, shape);
@@ -298,8 +304,9 @@ static void reduce_axis(struct place *p, unsigned axis, struct sim_shape *result
 {
     struct sim_contraction *c = p->c;
     unsigned idle = other_axis(axis);
-    int dim = dim_of(c, 2, p->wanted[axis]), size = mesh_size(p->extents, axis), idle_size = mesh_size(p->extents, idle);
-    bool holds = dim >= 0 && idle_size > 1 && idle_size % size == 0 && !c->label[idle] && !p->wanted[idle];
+    int dim = dim_of(c, 2, p->wanted[axis]);
+    bool holds = dim >= 0 && sim_is_split(p->extents, idle) && !c->label[idle] && !p->wanted[idle] &&
+                 sim_mesh_size(p->extents, idle) % sim_mesh_size(p->extents, axis) == 0;
     struct sim_shape cut = *result;
     set_axis(&cut, dim, axis);
     add_step(&c->steps, 2, SIM_ALL_REDUCE, axis, holds && !p->in_use[idle] ? &cut : result);

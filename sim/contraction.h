@@ -8,13 +8,20 @@ enum { SIM_MOST_STEPS = 16, SIM_MOST_DECISIONS = 64 };
 
 /* A choice that depended on sizes: for other sizes it must come out the same, or the partitioning is done anew. */
 struct sim_decision { struct sim_shape left, right; bool larger; };
-struct sim_decisions { struct sim_decision made[SIM_MOST_DECISIONS]; int count; };
+struct sim_decisions {
+    struct sim_decision made[SIM_MOST_DECISIONS];
+    int count;
+    bool compares_mesh;              /* something depended on how the sizes of the mesh axes relate */
+};
 
 struct sim_extents {
     const int64_t *sizes;            /* by enum model_size, or whatever the dims of shapes mean to the caller */
     const int *mesh;                 /* data, model */
     struct sim_decisions *decisions; /* filled; may be NULL */
 };
+/* Devices along an axis, for who compares or divides them: it is noted. Whether there is more than one is no such question. */
+int sim_mesh_size(const struct sim_extents *extents, unsigned axis);
+bool sim_is_split(const struct sim_extents *extents, unsigned axis);
 /* Bytes of the local shape; dimensions that do not divide are padded. */
 double sim_local_bytes(const struct sim_extents *extents, const struct sim_shape *shape);
 bool sim_is_larger(const struct sim_extents *extents, const struct sim_shape *left, const struct sim_shape *right);

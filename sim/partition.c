@@ -13,7 +13,7 @@ struct partitioner {
     const struct sim_sharding_options *options;
     struct sim_sharded *out;
     struct base_error *error;
-    struct sim_shardings shardings;
+    const struct sim_shardings *shardings;
     unsigned char (*computed)[MODEL_MAX_RANK], (*used)[MODEL_MAX_RANK], (*kept)[MODEL_MAX_RANK], (*space)[MODEL_MAX_RANK]; /* the same, a byte a dimension, by slot */
     int *current;                       /* value of each tensor, or -1, by slot */
     int instance;                       /* of the layers that are being partitioned */
@@ -87,7 +87,7 @@ static struct sim_op *new_op(struct partitioner *p, enum sim_op_kind kind, const
 static int slot_of(const struct partitioner *p, int tensor)
 {
     int block = tensor_of(p, tensor)->block;
-    return block >= 0 && p->shardings.is_layer[block] ? p->instance * p->program->tensor_count + tensor : tensor;
+    return block >= 0 && p->shardings->is_layer[block] ? p->instance * p->program->tensor_count + tensor : tensor;
 }
 
 static const unsigned char *used_as(const struct partitioner *p, int tensor)
@@ -339,7 +339,7 @@ static void finish_output(struct partitioner *p, const struct model_op *source, 
 static const unsigned char *found_as(const struct partitioner *p, int tensor)
 {
     int block = tensor_of(p, tensor)->block;
-    return block >= 0 && block != p->block && !p->shardings.is_layer[block] ? p->kept[tensor] : used_as(p, tensor);
+    return block >= 0 && block != p->block && !p->shardings->is_layer[block] ? p->kept[tensor] : used_as(p, tensor);
 }
 
 /* A tensor as its users find it: summed, and past its constraint. Whoever comes later, in the backward loop too, finds the sum. */
@@ -659,7 +659,7 @@ static enum base_status partition_repeated(struct partitioner *p, const struct m
 {
     int carried[MODEL_MAX_CARRIES];
     for (int i = 0; i < source->carry_count; i++) carried[i] = settled(p, source, source->carries[i].init);
-    bool peeled = p->shardings.is_layer[source->body] && p->shardings.first_differs[source->trips];
+    bool peeled = p->shardings->is_layer[source->body] && p->shardings->first_differs[source->trips];
     BASE_TRY(peeled ? partition_layers(p, source, carried) : partition_loop(p, source, source->trips, carried));
     for (int i = 0; i < source->carry_count; i++) *current(p, source->carries[i].result) = carried[i];
     return BASE_OK;
@@ -744,19 +744,18 @@ static void take_shardings(struct partitioner *p)
     p->kept = base_alloc(p->arena, (size_t)tensors, sizeof *p->kept);
     for (int i = 0; i < slots; i++) {
         p->current[i] = -1;
-        unpack(p->shardings.computed[i], p->computed[i]);
-        unpack(p->shardings.used[i], p->used[i]);
-        unpack(p->shardings.space[i], p->space[i]);
-        if (i < tensors) unpack(p->shardings.kept[i], p->kept[i]);
+        unpack(p->shardings->computed[i], p->computed[i]);
+        unpack(p->shardings->used[i], p->used[i]);
+        unpack(p->shardings->space[i], p->space[i]);
+        if (i < tensors) unpack(p->shardings->kept[i], p->kept[i]);
     }
 }
 
 enum base_status sim_partition(struct base_arena *arena, const struct model_program *program, const struct sim_sharding_options *options,
-                               struct sim_sharded *out, struct base_error *error)
+                               const struct sim_shardings *shardings, struct sim_sharded *out, struct base_error *error)
 {
     struct partitioner *p = base_new(arena, struct partitioner, 1);
-    *p = (struct partitioner){.arena = arena, .program = program, .options = options, .out = out, .error = error};
-    BASE_TRY(sim_propagate(arena, program, options, &p->shardings, error));
+    *p = (struct partitioner){.arena = arena, .program = program, .options = options, .shardings = shardings, .out = out, .error = error};
     take_shardings(p);
     memset(out, 0, sizeof *out);
     out->program = program;

@@ -32,7 +32,8 @@ static void price_arena(const struct sim_sharded *sharded, const struct sim_memo
 {
     const struct sim_op *at = map->peak_op >= 0 ? &sharded->ops[map->peak_op] : NULL;
     p->peak = (struct sim_holding){.total_bytes = 0};
-    p->peak_op = at ? at->op : NULL;
+    p->peak_name = at ? at->op->name : NULL;
+    p->peak_phase = at ? at->op->phase : MODEL_FORWARD;
     p->peak_trips = at && at->loop >= 0 ? sharded->ops[at->loop].trips : MODEL_ONE;
     for (int c = 0; c < MODEL_CATEGORY_COUNT; c++) persistent_bytes[c] = 0;
     for (int c = 0; c < MODEL_CATEGORY_COUNT; c++) p->peak.bytes[c] = (double)map->category_bytes[c];
@@ -89,11 +90,11 @@ static double total_s(const struct priced *priced)
 static void name_peak(const struct sim_pricing *p, char *out, size_t size)
 {
     static const char *const phases[] = {"", " backward", " update"};
-    if (!p->peak_op) {
+    if (!p->peak_name) {
         snprintf(out, size, "between steps");
         return;
     }
-    const char *name = p->peak_op->name, *layers = strstr(name, "/layers/"), *phase = phases[p->peak_op->phase];
+    const char *name = p->peak_name, *layers = strstr(name, "/layers/"), *phase = phases[p->peak_phase];
     if (!layers || p->peak_trips == MODEL_ONE) snprintf(out, size, "%s%s", name, phase);
     else
         snprintf(out, size, "%.*s/layers_%lld/%s%s", (int)(layers - name), name, (long long)p->sizes[p->peak_trips] - 1,
@@ -165,7 +166,8 @@ static enum base_status rematerialize(struct sim_cache *cache, const struct sim_
     for (int b = 0; b < SIM_BOUND_COUNT; b++) priced->time_s[b] += share * (all.time_s[b] - priced->time_s[b]);
     for (int c = 0; c < MODEL_CATEGORY_COUNT; c++) priced->categories_bytes[c] += share * (all.categories_bytes[c] - priced->categories_bytes[c]);
     priced->peak_bytes -= share * saved_bytes;
-    p->peak_op = q.peak_op;
+    p->peak_name = q.peak_name;
+    p->peak_phase = q.peak_phase;
     p->peak_trips = q.peak_trips;
     *layers = (int64_t)(share * (double)count);
     return BASE_OK;

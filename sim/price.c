@@ -103,21 +103,21 @@ static void note_entry(struct sim_detail *detail, const struct sim_entry *entry)
     detail->timeline->entries[detail->timeline->count++] = *entry;
 }
 
-static void note_collective(struct sim_detail *detail, const struct model_op *op, const struct sim_price_collective *c, int64_t count,
+static void note_collective(struct sim_detail *detail, const char *name, const struct sim_price_collective *c, int64_t count,
                             double launches, double bytes, double time_s)
 {
     if (!detail || !detail->collectives) return;
     for (int i = 0; i <= detail->collective_count && i < SIM_MOST_COLLECTIVES; i++) {
         struct sim_collective_row *row = &detail->collectives[i];
         if (i == detail->collective_count) {
-            *row = (struct sim_collective_row){.kind = c->kind, .axes = c->axes, .dtype = c->dtype, .bytes = (int64_t)bytes, .first_op = op->name};
+            *row = (struct sim_collective_row){.kind = c->kind, .axes = c->axes, .dtype = c->dtype, .bytes = (int64_t)bytes, .first_op = name};
             detail->collective_count++;
         }
         if (row->kind != c->kind || row->axes != c->axes || row->dtype != c->dtype || row->bytes != (int64_t)bytes) continue;
         row->count += count;
         row->launch_count += launches;
         row->time_s += time_s * (double)count;
-        if (row->op_count < SIM_MOST_OPS_A_ROW) row->ops[row->op_count++] = op->name;
+        if (row->op_count < SIM_MOST_OPS_A_ROW) row->ops[row->op_count++] = name;
         return;
     }
 }
@@ -183,8 +183,8 @@ static void price_communication(struct sim_pricing *p, const struct sim_price_st
     if (!detail) return;
     const struct sim_price_collective *collective = &p->list->collectives[step->what];
     double bytes = p->bytes[collective->shape];
-    note_collective(detail, step->op, collective, (int64_t)count, count * prices->launched_frac[step->what], bytes, time_s);
-    note_entry(detail, &(struct sim_entry){step->op->name, step->op->phase, SIM_BY_COMMUNICATION, (int64_t)count, time_s, 0, bytes});
+    note_collective(detail, step->name, collective, (int64_t)count, count * prices->launched_frac[step->what], bytes, time_s);
+    note_entry(detail, &(struct sim_entry){step->name, step->phase, SIM_BY_COMMUNICATION, (int64_t)count, time_s, 0, bytes});
 }
 
 static void price_compute(struct sim_pricing *p, const struct sim_price_step *step, const struct prices *prices, struct sim_detail *detail)
@@ -195,7 +195,7 @@ static void price_compute(struct sim_pricing *p, const struct sim_price_step *st
     p->totals_s[SIM_BY_LATENCY] += latency_s * count;
     if (!detail) return;
     enum sim_bound bound = kernel->busy_s < latency_s ? SIM_BY_LATENCY : kernel->bound;
-    note_entry(detail, &(struct sim_entry){step->op->name, step->op->phase, bound, (int64_t)count, kernel->busy_s + latency_s, kernel->flop,
+    note_entry(detail, &(struct sim_entry){step->name, step->phase, bound, (int64_t)count, kernel->busy_s + latency_s, kernel->flop,
                                            kernel->bytes});
 }
 
@@ -263,6 +263,8 @@ void sim_price_memory(struct sim_pricing *p)
         }
     }
     p->peak = frames[0].peak;
-    p->peak_op = frames[0].peak_event ? frames[0].peak_event->op : NULL;
-    p->peak_trips = frames[0].peak_event ? frames[0].peak_event->trips : MODEL_ONE;
+    const struct sim_price_event *at = frames[0].peak_event;
+    p->peak_name = at ? at->name : NULL;
+    p->peak_phase = at ? (enum model_phase)at->phase : MODEL_FORWARD;
+    p->peak_trips = at ? at->trips : MODEL_ONE;
 }

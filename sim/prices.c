@@ -6,7 +6,7 @@
 #include <string.h>
 
 struct maker {
-    struct base_arena *arena, *scratch;
+    struct base_arena *scratch;
     const struct sim_sharded *s;
     struct sim_price_list *out;
     bool fp8;
@@ -37,7 +37,7 @@ static int distinct(void *list, int *count, const void *item, size_t size_bytes)
 static void list_shapes(struct maker *m)
 {
     m->out->shape_count = m->s->shape_count;
-    m->out->shapes = base_new(m->arena, struct sim_price_shape, m->s->shape_count + 1);
+    m->out->shapes = base_new(m->scratch, struct sim_price_shape, m->s->shape_count + 1);
     for (int i = 0; i < m->s->shape_count; i++) {
         const struct sim_shape *shape = &m->s->shapes[i];
         struct sim_price_shape *listed = &m->out->shapes[i];
@@ -62,7 +62,7 @@ static void list_repeats(struct maker *m)
 {
     int loops = 1;
     for (int i = 0; i < m->s->op_count; i++) loops += m->s->ops[i].kind == SIM_LOOP_BEGIN;
-    m->out->repeats = base_new(m->arena, struct sim_factors, loops);
+    m->out->repeats = base_new(m->scratch, struct sim_factors, loops);
     m->repeats_of = base_new(m->scratch, int, m->s->op_count + 1);
     m->repeats_of[m->s->op_count] = repeats_in(m, -1);
     for (int i = 0; i < m->s->op_count; i++)
@@ -104,7 +104,7 @@ static void list_dots(struct maker *m)
     int count = 0;
     for (int i = 0; i < m->s->dot_count; i++) m->dot_of[m->s->dots[i]] = -2;
     for (int i = 0; i < m->s->op_count; i++) count += m->dot_of[i] == -2;
-    m->out->dots = base_new(m->arena, struct sim_price_dot, count + 1);
+    m->out->dots = base_new(m->scratch, struct sim_price_dot, count + 1);
     for (int i = 0; i < m->s->op_count; i++) {
         const struct sim_op *op = &m->s->ops[i];
         if (m->dot_of[i] != -2) continue;
@@ -150,9 +150,9 @@ static void list_kernels(struct maker *m)
 {
     const struct sim_sharded *s = m->s;
     struct sim_price_list *out = m->out;
-    out->kernels = base_new(m->arena, struct sim_price_kernel, s->kernel_count + 1);
-    out->touched = base_new(m->arena, int, s->read_count + s->write_count + 2 * s->dot_count + 1);
-    out->kernel_dots = base_new(m->arena, int, s->dot_count + 1);
+    out->kernels = base_new(m->scratch, struct sim_price_kernel, s->kernel_count + 1);
+    out->touched = base_new(m->scratch, int, s->read_count + s->write_count + 2 * s->dot_count + 1);
+    out->kernel_dots = base_new(m->scratch, int, s->dot_count + 1);
     for (int k = 0; k < s->kernel_count; k++) {
         const struct sim_kernel *kernel = &s->kernels[k];
         struct sim_price_kernel listed = {out->touched_count, 0, out->kernel_dot_count, kernel->dot_count};
@@ -176,25 +176,30 @@ static int collective_of(struct maker *m, const struct sim_op *op)
     return distinct(m->out->collectives, &m->out->collective_count, &collective, sizeof collective);
 }
 
+static void add_step(struct sim_price_list *out, const struct sim_op *op, int what, int repeats)
+{
+    out->steps[out->step_count++] = (struct sim_price_step){op->op->name, op->op->phase, op->kind == SIM_COMMUNICATE, what, repeats};
+}
+
 static void list_steps(struct maker *m)
 {
     const struct sim_sharded *s = m->s;
     struct sim_price_list *out = m->out;
-    out->steps = base_new(m->arena, struct sim_price_step, s->op_count + 1);
-    out->collectives = base_new(m->arena, struct sim_price_collective, s->op_count + 1);
-    out->needs = base_new(m->arena, struct sim_price_need, s->op_count + 1);
-    out->products = base_new(m->arena, struct sim_factors, s->op_count + 1);
+    out->steps = base_new(m->scratch, struct sim_price_step, s->op_count + 1);
+    out->collectives = base_new(m->scratch, struct sim_price_collective, s->op_count + 1);
+    out->needs = base_new(m->scratch, struct sim_price_need, s->op_count + 1);
+    out->products = base_new(m->scratch, struct sim_factors, s->op_count + 1);
     for (int i = 0; i < s->op_count; i++) {
         const struct sim_op *op = &s->ops[i];
         int repeats = repeats_of(m, op->loop);
-        if (op->kind == SIM_COMMUNICATE) out->steps[out->step_count++] = (struct sim_price_step){op->op, true, collective_of(m, op), repeats};
+        if (op->kind == SIM_COMMUNICATE) add_step(out, op, collective_of(m, op), repeats);
         if (op->kind != SIM_COMPUTE) continue;
         if (op->op->needed) {
             struct sim_factors whole = product_of(op, ~0u, false);
             out->needs[out->need_count++] = (struct sim_price_need){distinct(out->products, &out->product_count, &whole, sizeof whole), repeats};
         }
         if (op->kernel >= 0 && s->kernels[op->kernel].op == i)
-            out->steps[out->step_count++] = (struct sim_price_step){op->op, false, m->kernel_of[op->kernel], repeats};
+            add_step(out, op, m->kernel_of[op->kernel], repeats);
     }
 }
 
@@ -203,14 +208,15 @@ static void list_steps(struct maker *m)
 static void list_events(struct maker *m)
 {
     const struct sim_sharded *s = m->s;
-    m->out->events = base_new(m->arena, struct sim_price_event, s->event_count + 1);
+    m->out->events = base_new(m->scratch, struct sim_price_event, s->event_count + 1);
     m->out->event_count = s->event_count;
     for (int i = 0; i < s->event_count; i++) {
         const struct sim_event *event = &s->events[i];
         const struct sim_op *op = &s->ops[event->op];
         bool last = i + 1 == s->event_count;
         int trips = event->bracket ? event->trips : op->loop >= 0 ? s->ops[op->loop].trips : MODEL_ONE;
-        m->out->events[i] = (struct sim_price_event){.op = op->op,
+        m->out->events[i] = (struct sim_price_event){.name = op->op->name,
+                                                     .phase = (unsigned char)op->op->phase,
                                                      .shape = (short)event->shape,
                                                      .sign = event->sign,
                                                      .bracket = event->bracket,
@@ -224,8 +230,8 @@ static void list_persistent(struct maker *m)
 {
     struct sim_price_list *out = m->out;
     out->persistent_count = m->s->persistent_count;
-    out->persistent_shapes = base_new(m->arena, int, out->persistent_count + 1);
-    out->persistent_categories = base_new(m->arena, unsigned char, out->persistent_count + 1);
+    out->persistent_shapes = base_new(m->scratch, int, out->persistent_count + 1);
+    out->persistent_categories = base_new(m->scratch, unsigned char, out->persistent_count + 1);
     for (int i = 0; i < out->persistent_count; i++) {
         out->persistent_shapes[i] = m->s->persistent_shapes[i];
         out->persistent_categories[i] = (unsigned char)m->s->persistent_categories[i];
@@ -238,7 +244,7 @@ static void list_kept(struct maker *m)
     struct sim_price_kept kept;
     int count = 0;
     for (int v = 0; v < s->value_count; v++) count += s->values[v].kept;
-    m->out->kept = base_new(m->arena, struct sim_price_kept, count + 1);
+    m->out->kept = base_new(m->scratch, struct sim_price_kept, count + 1);
     for (int v = 0; v < s->value_count; v++) {
         if (!s->values[v].kept) continue;
         memset(&kept, 0, sizeof kept);
@@ -248,10 +254,37 @@ static void list_kept(struct maker *m)
     }
 }
 
+/* How many there are of each was not known before; so they were listed in the scratch, and what is kept takes no more room
+ * than it needs. */
+static void *copied(struct base_arena *arena, const void *list, int count, size_t size_bytes)
+{
+    void *copy = base_alloc(arena, (size_t)count, size_bytes);
+    if (count) memcpy(copy, list, (size_t)count * size_bytes);
+    return copy;
+}
+
+static void keep_lists(struct base_arena *arena, struct sim_price_list *out)
+{
+    out->shapes = copied(arena, out->shapes, out->shape_count, sizeof *out->shapes);
+    out->dots = copied(arena, out->dots, out->dot_count, sizeof *out->dots);
+    out->kernels = copied(arena, out->kernels, out->kernel_count, sizeof *out->kernels);
+    out->collectives = copied(arena, out->collectives, out->collective_count, sizeof *out->collectives);
+    out->repeats = copied(arena, out->repeats, out->repeat_count, sizeof *out->repeats);
+    out->products = copied(arena, out->products, out->product_count, sizeof *out->products);
+    out->touched = copied(arena, out->touched, out->touched_count, sizeof *out->touched);
+    out->kernel_dots = copied(arena, out->kernel_dots, out->kernel_dot_count, sizeof *out->kernel_dots);
+    out->steps = copied(arena, out->steps, out->step_count, sizeof *out->steps);
+    out->needs = copied(arena, out->needs, out->need_count, sizeof *out->needs);
+    out->events = copied(arena, out->events, out->event_count, sizeof *out->events);
+    out->persistent_shapes = copied(arena, out->persistent_shapes, out->persistent_count, sizeof *out->persistent_shapes);
+    out->persistent_categories = copied(arena, out->persistent_categories, out->persistent_count, sizeof *out->persistent_categories);
+    out->kept = copied(arena, out->kept, out->kept_count, sizeof *out->kept);
+}
+
 void sim_price_list_make(struct base_arena *arena, struct base_arena *scratch, const struct sim_sharded *sharded, bool fp8,
                          struct sim_price_list *out)
 {
-    struct maker m = {.arena = arena, .scratch = scratch, .s = sharded, .fp8 = fp8, .out = out};
+    struct maker m = {.scratch = scratch, .s = sharded, .fp8 = fp8, .out = out};
     memset(out, 0, sizeof *out);
     m.dot_of = base_new(scratch, int, sharded->op_count + 1);
     m.kernel_of = base_new(scratch, int, sharded->kernel_count + 1);
@@ -265,4 +298,5 @@ void sim_price_list_make(struct base_arena *arena, struct base_arena *scratch, c
     list_events(&m);
     list_persistent(&m);
     list_kept(&m);
+    keep_lists(arena, out);
 }

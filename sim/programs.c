@@ -1,9 +1,27 @@
-/* From a plan to its sharded program. A model's program is built once for all shardings of it; a sharding is worked out
- * once for all plans that share model, rules, mesh and options, and kept as its price list. */
+/* From a plan to its sharded program, in three steps, each taken once for all plans that share what it depends on:
+ * - a model's program is built once for all shardings of it;
+ * - shardings are propagated once for all plans that share model, rules, relation of the mesh axes and options;
+ * - a program is partitioned once for all plans whose tensors are sharded alike, whichever rules say so and on whichever
+ *   mesh, and kept as its price list.
+ * Choices that depended on sizes are kept with the last two: for other sizes they serve if these come out the same, else
+ * another one is made and stands beside it. */
 #include "sim/passes.h"
 #include "sim/programs.h"
+#include "sim/propagation.h"
 
 #include <string.h>
+
+struct alike { struct sim_shardings shardings; struct sim_program *programs; struct alike *next; };
+struct propagated { struct sim_decisions decisions; struct alike *alike; struct propagated *next; };
+
+/* All that the code behind may ask of the mesh. */
+static unsigned relation_of(const int *mesh)
+{
+    const bool relation[] = {mesh[0] == mesh[1], mesh[0] > mesh[1], mesh[0] % mesh[1] == 0, mesh[1] % mesh[0] == 0};
+    unsigned bits = 0;
+    for (int i = 0; i < BASE_COUNT(relation); i++) bits |= (unsigned)relation[i] << i;
+    return bits;
+}
 
 static bool decisions_hold(const struct sim_decisions *decisions, const struct sim_extents *extents)
 {
@@ -70,13 +88,14 @@ static void lay_out(struct base_arena *arena, const struct sim_plan *plan, struc
 
 /* The tables of partitioner, fusion and liveness are large and soon forgotten: unless they are asked for they stand in
  * the scratch, whose pages are used again and again. */
-static enum base_status make(struct sim_cache *cache, const struct sim_plan *plan, const struct model_program *source,
-                             const struct sim_sharding_options *options, bool whole, struct sim_program *program, struct base_error *error)
+static enum base_status make(struct sim_cache *cache, const struct sim_plan *plan, const struct sim_sharding_options *options,
+                             const struct model_program *source, const struct sim_shardings *shardings, bool whole,
+                             struct sim_program *program, struct base_error *error)
 {
     struct base_arena *arena = whole ? &cache->arena : &cache->scratch;
     base_arena_reset(&cache->scratch);
     struct sim_sharded *sharded = base_new(arena, struct sim_sharded, 1);
-    BASE_TRY(sim_partition(arena, source, options, sharded, error));
+    BASE_TRY(sim_partition(arena, source, options, shardings, sharded, error));
     sim_passes_run(arena, passes_of(plan), sharded);
     lay_out(arena, plan, sharded);
     if (sharded->shape_count > SIM_MOST_SHAPES) return base_fail(error, BASE_INTERNAL, "a program of more than %d local shapes", SIM_MOST_SHAPES);
@@ -86,46 +105,117 @@ static enum base_status make(struct sim_cache *cache, const struct sim_plan *pla
     return BASE_OK;
 }
 
-static void begin_key(struct sim_cache *cache, const struct sim_plan *plan, const struct model_options *options,
-                      const struct sim_sharding_options *sharding)
+/* ---- propagated shardings ---- */
+
+/* One question about programs. */
+struct request {
+    struct sim_cache *cache;
+    const struct sim_plan *plan;
+    struct model_options options;
+    struct sim_sharding_options sharding; /* as keys hold them: without rules and extents */
+    struct sim_extents extents;
+};
+
+static void begin_key(const struct request *r)
 {
+    const struct sim_plan *plan = r->plan;
     const int *mesh = plan->placement->axis_sizes;
-    const bool relation[] = {mesh[0] == mesh[1], mesh[0] > mesh[1], mesh[0] % mesh[1] == 0, mesh[1] % mesh[0] == 0}; /* what propagation and contractions ask of the mesh */
-    sim_key_begin(cache, 's');
-    sim_key_text(cache, plan->model_text);
-    sim_key_text(cache, plan->rules_text);
-    sim_key_bytes(cache, options, sizeof *options);
-    sim_key_bytes(cache, sharding, sizeof *sharding);
-    const unsigned passes = passes_of(plan);
+    const unsigned passes = passes_of(plan), relation = relation_of(mesh);
+    sim_key_begin(r->cache, 's');
+    sim_key_text(r->cache, plan->model_text);
+    sim_key_text(r->cache, plan->rules_text);
+    sim_key_bytes(r->cache, &r->options, sizeof r->options);
+    sim_key_bytes(r->cache, &r->sharding, sizeof r->sharding);
+    sim_key_bytes(r->cache, &passes, sizeof passes);
+    sim_key_bytes(r->cache, &relation, sizeof relation);
+    if (r->sharding.optimizer_partitioning != SIM_REPLICATED) sim_key_bytes(r->cache, mesh, sizeof plan->placement->axis_sizes); /* state must divide */
+}
+
+static uint64_t hash_specs(const struct sim_shardings *shardings)
+{
+    uint64_t hash = 14695981039346656037ULL; /* FNV-1a, a sharding a step */
+    for (int i = 0; i < shardings->spec_count; i++) hash = (hash ^ shardings->specs[i]) * 1099511628211ULL;
+    return hash;
+}
+
+/* The place of all plans with these shardings, a new one if there is none. */
+static struct alike *find_alike(const struct request *r, const struct model_program *source, const struct sim_shardings *shardings)
+{
+    struct sim_cache *cache = r->cache;
+    const unsigned passes = passes_of(r->plan);
+    const uint64_t hash = hash_specs(shardings);
+    sim_key_begin(cache, 'a');
+    sim_key_bytes(cache, &source, sizeof source);
+    sim_key_bytes(cache, &r->sharding, sizeof r->sharding);
     sim_key_bytes(cache, &passes, sizeof passes);
-    sim_key_bytes(cache, relation, sizeof relation);
-    if (sharding->optimizer_partitioning != SIM_REPLICATED) sim_key_bytes(cache, mesh, sizeof plan->placement->axis_sizes); /* state must divide */
+    sim_key_bytes(cache, &hash, sizeof hash);
+    struct alike *first = sim_cache_find(cache), *alike = first;
+    while (alike && memcmp(alike->shardings.specs, shardings->specs, (size_t)shardings->spec_count * sizeof *shardings->specs) != 0)
+        alike = alike->next;
+    if (alike) return alike;
+    alike = base_new(&cache->arena, struct alike, 1);
+    *alike = (struct alike){.shardings = sim_shardings_copy(&cache->arena, shardings, source->block_count), .next = first};
+    sim_cache_store(cache, alike);
+    return alike;
+}
+
+static enum base_status find_propagated(const struct request *r, struct alike **out, struct base_error *error)
+{
+    struct sim_cache *cache = r->cache;
+    begin_key(r);
+    struct propagated *first = sim_cache_find(cache), *found = first;
+    while (found && !decisions_hold(&found->decisions, &r->extents)) found = found->next;
+    if (!found) {
+        const struct model_program *source = find_model_program(cache, r->plan, &r->options);
+        struct sim_sharding_options options = r->sharding;
+        struct sim_shardings shardings;
+        found = base_new(&cache->arena, struct propagated, 1);
+        options.rules = r->plan->rules;
+        options.extents = r->extents;
+        options.extents.decisions = &found->decisions;
+        base_arena_reset(&cache->scratch);
+        BASE_TRY(sim_propagate(&cache->scratch, source, &options, &shardings, error));
+        found->alike = find_alike(r, source, &shardings);
+        found->next = first;
+        begin_key(r);
+        sim_cache_store(cache, found);
+    }
+    *out = found->alike;
+    return BASE_OK;
+}
+
+/* ---- programs ---- */
+
+static bool serves(const struct sim_program *program, const struct sim_extents *extents, bool whole)
+{
+    if (whole && !program->sharded) return false;
+    bool same_mesh = !program->decisions.compares_mesh || program->mesh_relation == relation_of(extents->mesh);
+    return same_mesh && decisions_hold(&program->decisions, extents);
 }
 
 enum base_status sim_program_find(struct sim_cache *cache, const struct sim_plan *plan, enum model_remat remat, unsigned dropped_roles, bool whole,
                                   const struct sim_program **out, struct base_error *error)
 {
-    struct model_options options = model_options_of(plan, remat, dropped_roles);
-    struct sim_sharding_options sharding = sharding_options_of(plan);
     int64_t sizes[MODEL_SIZE_COUNT];
+    struct request r;
+    struct alike *alike;
+    memset(&r, 0, sizeof r);
     model_sizes(plan->config, plan->batch_size, plan->num_microbatches, plan->inputs_length, plan->targets_length, sizes);
-    struct sim_extents extents = {sizes, plan->placement->axis_sizes, NULL};
-    begin_key(cache, plan, &options, &sharding);
-    struct sim_program *first = sim_cache_find(cache), *program = first;
-    while (program && !decisions_hold(&program->decisions, &extents)) program = program->next;
-    if (!program || (whole && !program->sharded)) {
-        const struct model_program *source = find_model_program(cache, plan, &options);
-        struct sim_program *made = base_new(&cache->arena, struct sim_program, 1);
-        extents.decisions = &made->decisions;
-        sharding.rules = plan->rules;
-        sharding.extents = extents;
-        BASE_TRY(make(cache, plan, source, &sharding, whole, made, error));
-        made->next = first;
-        sharding.rules = NULL;
-        memset(&sharding.extents, 0, sizeof sharding.extents);
-        begin_key(cache, plan, &options, &sharding);
-        sim_cache_store(cache, made);
-        program = made;
+    r.cache = cache, r.plan = plan, r.extents = (struct sim_extents){sizes, plan->placement->axis_sizes, NULL};
+    r.options = model_options_of(plan, remat, dropped_roles);
+    r.sharding = sharding_options_of(plan);
+    BASE_TRY(find_propagated(&r, &alike, error));
+    struct sim_program *program = alike->programs;
+    while (program && !serves(program, &r.extents, whole)) program = program->next;
+    if (!program) {
+        struct sim_sharding_options options = r.sharding;
+        program = base_new(&cache->arena, struct sim_program, 1);
+        program->mesh_relation = relation_of(r.extents.mesh);
+        options.extents = r.extents;
+        options.extents.decisions = &program->decisions;
+        BASE_TRY(make(cache, plan, &options, find_model_program(cache, plan, &r.options), &alike->shardings, whole, program, error));
+        program->next = alike->programs;
+        alike->programs = program;
     }
     *out = program;
     return BASE_OK;

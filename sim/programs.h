@@ -18,17 +18,17 @@ struct sim_price_dot { struct sim_factors batch, rows, columns, contracted; enum
 struct sim_price_kernel { int first_shape, shape_count, first_dot, dot_count; }; /* into touched: reads, then writes; into dots */
 struct sim_price_collective { enum sim_collective kind; int axes, shape; enum model_dtype dtype; bool gradient; /* waits for no other one */ };
 
-/* One kernel or collective in the order of the program. */
-struct sim_price_step { const struct model_op *op; bool communicates; int what, repeats; /* indices */ };
+/* One kernel or collective in the order of the program, by the name of its operation (which may be gone itself). */
+struct sim_price_step { const char *name; enum model_phase phase; bool communicates; int what, repeats; /* indices */ };
 /* A contraction that the model needs, whole. */
 struct sim_price_need { int product, repeats; };
 
 /* Memory that comes or goes (sign), or a loop that begins or ends (bracket). */
 struct sim_price_event {
-    const struct model_op *op;
+    const char *name;                /* of its operation */
     short shape;
     signed char sign, bracket;
-    unsigned char category;
+    unsigned char category, phase;
     unsigned char trips;             /* enum model_size: of the bracket, or of the innermost loop around the operation; MODEL_ONE: none */
     bool may_peak;                   /* the next one frees, or is a bracket */
 };
@@ -57,12 +57,11 @@ void sim_price_list_make(struct base_arena *arena, struct base_arena *scratch, c
 
 /* ---- programs (programs.c) ---- */
 
-/* Choices that depended on sizes are kept with it: for other sizes it serves if they come out the same, else another one
- * is made and stands behind it. */
 struct sim_program {
     struct sim_sharded *sharded;     /* NULL unless somebody asked for it */
     struct sim_price_list prices;
     struct sim_decisions decisions;
+    unsigned mesh_relation;          /* under which it was made */
     struct sim_program *next;
 };
 /* The program of a plan, under a remat policy; whole: with sharded. It belongs to the cache. */
@@ -83,7 +82,8 @@ struct sim_pricing {
     double bytes[SIM_MOST_SHAPES];          /* of each shape of the list */
     double totals_s[SIM_BOUND_COUNT], needed_flop;
     struct sim_holding peak;                /* of what comes and goes */
-    const struct model_op *peak_op;         /* NULL: between steps */
+    const char *peak_name;                  /* of the operation there; NULL: between steps */
+    enum model_phase peak_phase;
     int peak_trips;                         /* enum model_size of the innermost loop around it; MODEL_ONE: none */
 };
 /* BASE_INPUT: sizes beyond what bytes are counted in. */

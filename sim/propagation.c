@@ -708,14 +708,32 @@ static void index_uses(struct graph *g)
 
 /* ---- the answer ---- */
 
+static void place_parts(struct sim_shardings *s)
+{
+    int slots = SIM_INSTANCES * s->tensor_count;
+    s->computed = s->specs;
+    s->used = s->computed + slots;
+    s->space = s->used + slots;
+    s->kept = s->space + slots;
+}
+
+struct sim_shardings sim_shardings_copy(struct base_arena *arena, const struct sim_shardings *shardings, int block_count)
+{
+    struct sim_shardings copy = *shardings;
+    copy.specs = base_new(arena, sim_spec, copy.spec_count);
+    memcpy(copy.specs, shardings->specs, (size_t)copy.spec_count * sizeof *copy.specs);
+    copy.is_layer = base_new(arena, bool, block_count);
+    memcpy(copy.is_layer, shardings->is_layer, (size_t)block_count * sizeof *copy.is_layer);
+    place_parts(&copy);
+    return copy;
+}
+
 static void write_out(const struct graph *g, struct sim_shardings *out)
 {
     int tensors = g->tensor_count, slots = SIM_INSTANCES * tensors;
-    *out = (struct sim_shardings){.tensor_count = tensors, .is_layer = g->is_layer};
-    out->computed = base_new(g->arena, sim_spec, slots);
-    out->used = base_new(g->arena, sim_spec, slots);
-    out->space = base_new(g->arena, sim_spec, slots);
-    out->kept = base_new(g->arena, sim_spec, tensors);
+    *out = (struct sim_shardings){.tensor_count = tensors, .spec_count = 3 * slots + tensors, .is_layer = g->is_layer};
+    out->specs = base_new(g->arena, sim_spec, out->spec_count);
+    place_parts(out);
     for (int i = 0; i < slots; i++) {
         out->computed[i] = g->spec[g->computed[i]];
         out->used[i] = g->spec[g->read[i]];

@@ -12,7 +12,8 @@ enum { SIM_LATER_LAYERS, SIM_FIRST_LAYER, SIM_INSTANCES };
 /* Layers that are not scanned are a loop in the program, but the first of them may be sharded otherwise than the rest:
  * what stands in a stack's body has two instances. Everything else has the first of them alone. */
 struct sim_shardings {
-    int tensor_count;
+    int tensor_count, spec_count;
+    sim_spec *specs;       /* all of the following, one after the other */
     sim_spec *computed;    /* [instance * tensor_count + tensor]: as its operation leaves it */
     sim_spec *used;        /* as its users find it: a constraint may stand between */
     sim_spec *kept;        /* scanned loops: as the backward loop finds it, stacked by layers */
@@ -30,5 +31,8 @@ static inline unsigned sim_spec_of_dim(sim_spec spec, int dim)
  * without options->propagates every tensor but casts and reshapes of parameters. BASE_INPUT: rules that name an axis twice. */
 enum base_status sim_propagate(struct base_arena *arena, const struct model_program *program, const struct sim_sharding_options *options,
                                struct sim_shardings *out, struct base_error *error);
+
+/* The same in another arena. */
+struct sim_shardings sim_shardings_copy(struct base_arena *arena, const struct sim_shardings *shardings, int block_count);
 
 #endif

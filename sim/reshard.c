@@ -32,7 +32,7 @@ struct change {
 
 static int size_of(const struct change *c, unsigned axis)
 {
-    return c->extents->mesh[axis == SIM_TENSOR];
+    return sim_mesh_size(c->extents, axis);
 }
 
 /* The dimension of a layout that has the axis, or -1. */

@@ -17,9 +17,10 @@ struct sim_sharding_options {
     struct sim_extents extents;         /* for the choices that depend on sizes; they are noted there */
 };
 
+struct sim_shardings; /* propagation.h: of every tensor */
 /* partition.c */
 enum base_status sim_partition(struct base_arena *arena, const struct model_program *program, const struct sim_sharding_options *options,
-                               struct sim_sharded *out, struct base_error *error);
+                               const struct sim_shardings *shardings, struct sim_sharded *out, struct base_error *error);
 int sim_shape_of(struct base_arena *arena, struct sim_sharded *sharded, const struct sim_shape *shape);
 /* fusion.c: which values are stored, and what runs as one kernel; library_dots: contractions are calls of a library */
 void sim_fuse(struct base_arena *arena, struct sim_sharded *sharded, bool library_dots);

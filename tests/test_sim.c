@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "sim/cache.h"
-#include "sim/sharded.h"
+#include "sim/propagation.h"
 #include "sim/sim.h"
 
 #define SMALL "emb_dim=64,num_heads=4,head_dim=24,mlp_dim=96,vocab_size=512"
@@ -243,11 +243,13 @@ static double sketch_peak(struct sketch *s, bool scanned)
     static const int mesh[2] = {1, 1};
     const int64_t sizes[MODEL_SIZE_COUNT] = {[MODEL_ONE] = 1, [MODEL_BATCH] = 4, [MODEL_EMBED] = 8, [MODEL_MLP] = 16, [MODEL_VOCAB] = 64, [MODEL_DECODER_LAYERS] = TRIPS};
     struct model_rules rules;
+    struct sim_shardings shardings;
     struct sim_sharded sharded;
     struct base_error error;
     assert_ok(model_rules_parse(s->arena, "standard:1,1", &rules, &error), &error);
     struct sim_sharding_options options = {.rules = &rules, .one = {true, true}};
-    assert_ok(sim_partition(s->arena, &s->program, &options, &sharded, &error), &error);
+    assert_ok(sim_propagate(s->arena, &s->program, &options, &shardings, &error), &error);
+    assert_ok(sim_partition(s->arena, &s->program, &options, &shardings, &sharded, &error), &error);
     sim_fuse(s->arena, &sharded, false);
     sim_liveness(s->arena, &sharded, scanned, false);
     struct walk walk = walk_step(s->arena, &sharded, sizes, mesh);
