@@ -28,9 +28,12 @@ static bool is_maximum(const struct sim_sharded *s, int value)
 bool exec_intersect(const struct exec_collective *c, int source, int target, struct exec_box *box)
 {
     int64_t from_stride = 1, to_stride = 1, from_offset = 0, to_offset = 0, bytes = model_dtype_bytes(c->from->dtype);
-    box->rank = c->tensor->rank;
-    for (int d = box->rank - 1; d >= 0; d--) {
-        struct exec_range from = range_of(c, c->from, source, d), to = range_of(c, c->to, target, d);
+    box->rank = c->tensor->rank + 1;
+    box->size[0] = c->instances;
+    box->from_stride[0] = c->from_stride;
+    box->to_stride[0] = c->to_stride;
+    for (int d = box->rank - 1; d > 0; d--) {
+        struct exec_range from = range_of(c, c->from, source, d - 1), to = range_of(c, c->to, target, d - 1);
         int64_t start = from.start > to.start ? from.start : to.start, from_end = from.start + from.valid, to_end = to.start + to.valid,
                 end = from_end < to_end ? from_end : to_end;
         if (end <= start) return false;
@@ -59,7 +62,7 @@ void exec_copy_box(const struct exec_collective *c, const struct exec_box *box, 
 {
     const char *source_at = exec_address(c->machine, c->op->inputs[0], source) + box->from_offset_bytes;
     char *target_at = exec_address(c->machine, c->op->outputs[0], target) + box->to_offset_bytes;
-    int64_t index[MODEL_MAX_RANK] = {0}, bytes = model_dtype_bytes(c->from->dtype), row = box->rank ? box->size[box->rank - 1] : 1;
+    int64_t index[EXEC_BOX_RANK] = {0}, bytes = model_dtype_bytes(c->from->dtype), row = box->size[box->rank - 1];
     for (;;) {
         int64_t from = 0, to = 0;
         for (int d = 0; d < box->rank - 1; d++) from += index[d] * box->from_stride[d], to += index[d] * box->to_stride[d];
@@ -138,7 +141,7 @@ static void reduce_scatter(const struct exec_collective *c)
     for (int device = 0; device < c->machine->device_count; device++) {
         int count = exec_group_of(c->machine, device, c->reduced, members);
         struct exec_box box;
-        int64_t index[MODEL_MAX_RANK] = {0}, bytes = model_dtype_bytes(c->from->dtype);
+        int64_t index[EXEC_BOX_RANK] = {0}, bytes = model_dtype_bytes(c->from->dtype);
         char *from[EXEC_MOST_DEVICES], *to = NULL;
         bool any = false;
         for (int i = 0; i < count; i++) {
@@ -148,7 +151,7 @@ static void reduce_scatter(const struct exec_collective *c)
             to = exec_address(c->machine, c->op->outputs[0], device) + box.to_offset_bytes;
         }
         for (bool more = any; more;) {
-            int64_t from_offset = 0, to_offset = 0, row = box.rank ? box.size[box.rank - 1] : 1;
+            int64_t from_offset = 0, to_offset = 0, row = box.size[box.rank - 1];
             for (int d = 0; d < box.rank - 1; d++) from_offset += index[d] * box.from_stride[d], to_offset += index[d] * box.to_stride[d];
             for (int64_t at = 0; at < row; at += PIECE) {
                 float sum[PIECE];
@@ -167,7 +170,7 @@ static void reduce_scatter(const struct exec_collective *c)
 
 static int64_t operand_bytes(const struct exec_collective *c)
 {
-    int64_t bytes = model_dtype_bytes(c->from->dtype);
+    int64_t bytes = c->instances * model_dtype_bytes(c->from->dtype);
     for (int d = 0; d < c->tensor->rank; d++) bytes *= range_of(c, c->from, 0, d).extent;
     return bytes;
 }
@@ -197,6 +200,9 @@ static struct exec_collective describe(struct exec_machine *machine, const struc
     c.reduced = (unsigned)op->axes & c.from->partial & ~(unsigned)c.to->partial;
     c.copied = (unsigned)op->axes;
     c.takes_maximum = is_maximum(s, op->inputs[0]);
+    c.instances = machine->sizes[op->stack];
+    c.from_stride = machine->map.slice_bytes[sim_root(s, op->inputs[0])] / model_dtype_bytes(c.from->dtype);
+    c.to_stride = machine->map.slice_bytes[sim_root(s, op->outputs[0])] / model_dtype_bytes(c.to->dtype);
     return c;
 }
 

@@ -30,7 +30,7 @@ static void find_group(const struct exec_collective *c, unsigned axes, struct gr
 /* ---- parts of this rank's memory ---- */
 
 /* A box in memory, its elements in row-major order. `run` of them lie behind each other at a time. */
-struct part { int rank; int64_t size[MODEL_MAX_RANK], stride[MODEL_MAX_RANK], elements, run, bytes; char *at; enum model_dtype dtype; bool maximum; };
+struct part { int rank; int64_t size[EXEC_BOX_RANK], stride[EXEC_BOX_RANK], elements, run, bytes; char *at; enum model_dtype dtype; bool maximum; };
 
 static struct part make_part(const struct exec_collective *c, const struct exec_box *box, const int64_t *strides, char *at)
 {

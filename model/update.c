@@ -237,11 +237,10 @@ static int add_squares_of_stack(struct builder *builder, enum model_size layers,
     return total;
 }
 
-static int parameters_of(const struct builder *builder, enum model_size layers, bool pending)
+static int parameters_of(const struct builder *builder, enum model_size layers)
 {
     int count = 0;
-    for (int i = 0; i < builder->parameter_count; i++)
-        count += builder->parameters[i].layers == layers && !(pending && builder->parameters[i].updated);
+    for (int i = 0; i < builder->parameter_count; i++) count += builder->parameters[i].layers == layers;
     return count;
 }
 
@@ -266,7 +265,7 @@ static int sum_all_squares(struct builder *builder)
     int total = scalar(builder, "gradient norm");
     model_builder_output(builder, model_builder_op(builder, MODEL_MAP, MODEL_ZEROS, "gradient norm"), total, NULL);
     for (int s = 0; s < BASE_COUNT(stacks); s++) {
-        if (!parameters_of(builder, stacks[s].layers, false)) continue;
+        if (!parameters_of(builder, stacks[s].layers)) continue;
         if (stacks[s].layers == MODEL_ONE) total = add_squares_of_stack(builder, MODEL_ONE, total);
         else total = add_squares_of_layers(builder, stacks[s].layers, stacks[s].norm, total);
     }
@@ -284,36 +283,45 @@ static void clip_gradient(struct builder *builder, struct builder_parameter *par
     parameter->gradient = clipped;
 }
 
-static void update_stack(struct builder *builder, enum model_size layers, int squares)
+static void update_one(struct builder *builder, struct builder_parameter *parameter, int squares)
 {
-    for (int i = 0; i < builder->parameter_count; i++) {
-        struct builder_parameter *parameter = &builder->parameters[i];
-        if (parameter->layers != layers || parameter->updated) continue;
-        if (squares >= 0) clip_gradient(builder, parameter, squares);
-        update(builder, parameter);
-    }
+    if (squares >= 0) clip_gradient(builder, parameter, squares);
+    update(builder, parameter);
 }
 
-/* One block a stack, repeated for each of its layers. */
+/* What follows stands in a loop over the layers. */
+static void repeat(struct builder *builder, enum model_size layers, const char *name)
+{
+    int body = model_builder_block(builder, name, builder->block);
+    struct model_op *loop = model_builder_op(builder, MODEL_LOOP, MODEL_NO_FUNCTION, name);
+    loop->body = body;
+    loop->trips = layers;
+    builder->block = body;
+}
+
+/* Where layers are scanned each parameter of theirs is one array, which is updated before the next one. Else a layer's are
+ * updated together. */
+static void update_stack(struct builder *builder, enum model_size layers, const char *name, int squares)
+{
+    int outer = builder->block;
+    for (int i = 0; i < builder->parameter_count; i++) {
+        struct builder_parameter *parameter = &builder->parameters[i];
+        bool scanned = parameter->layers_dim >= 0;
+        if (parameter->layers != layers || parameter->updated) continue;
+        if (scanned) repeat(builder, layers, base_print(builder->arena, "%s update", model_builder_get(builder, parameter->tensor)->name));
+        else if (layers != MODEL_ONE && builder->block == outer) repeat(builder, layers, name);
+        update_one(builder, parameter, squares);
+        if (scanned) builder->block = outer;
+    }
+    builder->block = outer;
+}
+
 void model_builder_updates(struct builder *builder)
 {
-    int step = builder->block;
     enum model_phase phase = builder->phase;
     if (builder->options.step != MODEL_STEP_TRAIN) return;
     builder->phase = MODEL_OPTIMIZER;
     int squares = clips_by_global_norm(builder) ? sum_all_squares(builder) : -1;
-    for (int s = 0; s < BASE_COUNT(stacks); s++) {
-        if (!parameters_of(builder, stacks[s].layers, true)) continue;
-        builder->block = step;
-        if (stacks[s].layers != MODEL_ONE) {
-            int body = model_builder_block(builder, stacks[s].update, step);
-            struct model_op *loop = model_builder_op(builder, MODEL_LOOP, MODEL_NO_FUNCTION, stacks[s].update);
-            loop->body = body;
-            loop->trips = stacks[s].layers;
-            builder->block = body;
-        }
-        update_stack(builder, stacks[s].layers, squares);
-    }
-    builder->block = step;
+    for (int s = 0; s < BASE_COUNT(stacks); s++) update_stack(builder, stacks[s].layers, stacks[s].update, squares);
     builder->phase = phase;
 }

@@ -79,16 +79,9 @@ static void find_carried(struct tracker *t)
 }
 
 /* A stacked array of all layers' residuals. */
-static int stacked_shape(struct tracker *t, const struct sim_value *value)
-{
-    struct sim_shape shape = t->s->shapes[value->shape];
-    shape.layers = (unsigned char)t->s->ops[value->loop].trips;
-    return sim_shape_of(t->arena, t->s, &shape);
-}
-
 static void track_stacked(struct tracker *t, const struct sim_value *value)
 {
-    int shape = stacked_shape(t, value), user = t->s->ops[value->last_use].loop;
+    int shape = sim_stack_of(t->arena, t->s, value->shape, t->s->ops[value->loop].trips), user = t->s->ops[value->last_use].loop;
     add(t, value->loop, BEFORE, +1, value, shape);
     add(t, user >= 0 ? t->s->ops[user].match : value->last_use, FREE, -1, value, shape);
 }

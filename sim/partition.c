@@ -45,6 +45,13 @@ int sim_shape_of(struct base_arena *arena, struct sim_sharded *sharded, const st
     return sharded->shape_count++;
 }
 
+int sim_stack_of(struct base_arena *arena, struct sim_sharded *sharded, int shape, int layers)
+{
+    struct sim_shape stack = sharded->shapes[shape];
+    stack.layers = (unsigned char)layers;
+    return sim_shape_of(arena, sharded, &stack);
+}
+
 static const struct model_tensor *tensor_of(const struct partitioner *p, int tensor)
 {
     return &p->program->tensors[tensor];
@@ -503,8 +510,28 @@ static enum base_status partition_reshape(struct partitioner *p, const struct mo
     return BASE_OK;
 }
 
-/* Whole-array updates in place. They are computed as the state is sharded; a parameter that is sharded less is gathered
- * when it is new (ZeRO-1). */
+/* A parameter that is sharded less than its state is gathered when it is new (ZeRO-1). */
+static void gather_updated(struct partitioner *p, const struct model_op *source, int slice, int stack)
+{
+    int first = p->out->op_count, whole = reshard(p, source, slice, used_as(p, source->inputs[0]));
+    p->out->values[whole].persistent = true;
+    for (int i = first; i < p->out->op_count; i++) {
+        p->out->ops[i].stack = stack;
+        sim_stack_of(p->arena, p->out, p->out->values[p->out->ops[i].inputs[0]].shape, stack); /* listed, so that it has a price */
+    }
+}
+
+/* Scanned layers have one array of each parameter: it is gathered as a whole, behind the loop over its layers. */
+static void gather_updated_stacks(struct partitioner *p, int begin)
+{
+    for (int i = begin + 1; i < p->out->ops[begin].match; i++) {
+        const struct sim_op *op = &p->out->ops[i];
+        if (op->kind != SIM_COMPUTE || op->op->kind != MODEL_UPDATE || p->out->values[op->outputs[0]].persistent) continue;
+        gather_updated(p, op->op, op->outputs[0], p->out->ops[begin].trips);
+    }
+}
+
+/* Whole-array updates in place, computed as the state is sharded. */
 static enum base_status partition_update(struct partitioner *p, const struct model_op *source)
 {
     int inputs[MODEL_MAX_INPUTS];
@@ -533,8 +560,8 @@ static enum base_status partition_update(struct partitioner *p, const struct mod
     p->out->values[slice].persistent = false;
     p->out->values[slice].definition = p->out->op_count - 1;
     p->out->ops[p->out->op_count - 1].outputs[0] = slice;
-    int whole = reshard(p, source, slice, used_as(p, source->inputs[0]));
-    p->out->values[whole].persistent = true;
+    bool stacked = p->options->scanned && first->layers != MODEL_ONE;
+    if (!stacked) gather_updated(p, source, slice, MODEL_ONE);
     return BASE_OK;
 }
 
@@ -631,6 +658,7 @@ static enum base_status partition_loop(struct partitioner *p, const struct model
         struct sim_op *closing = &p->out->ops[end_index];
         closing->outputs[closing->output_count++] = carried[i];
     }
+    if (p->options->scanned && source->phase == MODEL_OPTIMIZER) gather_updated_stacks(p, begin_index);
     return BASE_OK;
 }
 
@@ -715,11 +743,10 @@ static enum base_status partition_block(struct partitioner *p, int block)
 static enum base_status hold(struct partitioner *p, int tensor)
 {
     struct sim_sharded *out = p->out;
-    struct sim_shape whole = out->shapes[out->values[*current(p, tensor)].shape];
-    whole.layers = (unsigned char)p->program->tensors[tensor].layers;
     if (out->persistent_count == BASE_COUNT(out->persistent_shapes))
         return base_fail(p->error, BASE_INTERNAL, "more than %d persistent tensors", out->persistent_count);
-    out->persistent_shapes[out->persistent_count] = sim_shape_of(p->arena, out, &whole);
+    int shape = out->values[*current(p, tensor)].shape, layers = p->program->tensors[tensor].layers;
+    out->persistent_shapes[out->persistent_count] = sim_stack_of(p->arena, out, shape, layers);
     out->persistent_categories[out->persistent_count++] = p->program->tensors[tensor].category;
     return BASE_OK;
 }

@@ -256,9 +256,7 @@ static void hold_twin(struct rewrite *r, int accumulator)
     struct sim_sharded *s = r->s;
     const struct model_tensor *tensor = &s->program->tensors[s->values[accumulator].tensor];
     if (s->persistent_count == BASE_COUNT(s->persistent_shapes)) return; /* the partitioner refuses so many */
-    struct sim_shape whole = s->shapes[s->values[accumulator].shape];
-    whole.layers = (unsigned char)tensor->layers;
-    s->persistent_shapes[s->persistent_count] = sim_shape_of(r->arena, s, &whole);
+    s->persistent_shapes[s->persistent_count] = sim_stack_of(r->arena, s, s->values[accumulator].shape, tensor->layers);
     s->persistent_categories[s->persistent_count++] = tensor->category;
 }
 

@@ -166,12 +166,23 @@ static void list_kernels(struct maker *m)
 
 /* ---- steps ---- */
 
+/* What one device gives: a value, or all layers' instances of it. */
+static int operand_shape(const struct maker *m, const struct sim_op *op)
+{
+    int one = m->s->values[op->inputs[0]].shape, i = 0;
+    if (op->stack == MODEL_ONE) return one;
+    struct sim_shape stack = m->s->shapes[one];
+    stack.layers = (unsigned char)op->stack;
+    while (memcmp(&m->s->shapes[i], &stack, sizeof stack) != 0) i++; /* the partitioner listed it */
+    return i;
+}
+
 static int collective_of(struct maker *m, const struct sim_op *op)
 {
     const struct sim_value *value = &m->s->values[op->inputs[0]];
     struct sim_price_collective collective;
     memset(&collective, 0, sizeof collective);
-    collective.kind = op->collective, collective.axes = op->axes, collective.shape = value->shape, collective.dtype = value->dtype;
+    collective.kind = op->collective, collective.axes = op->axes, collective.shape = operand_shape(m, op), collective.dtype = value->dtype;
     collective.gradient = m->s->program->tensors[value->tensor].category == MODEL_GRADIENT;
     return distinct(m->out->collectives, &m->out->collective_count, &collective, sizeof collective);
 }

@@ -45,9 +45,11 @@ static void put_compute(struct base_text *out, const struct sim_sharded *s, cons
 static void put_communicate(struct base_text *out, const struct sim_sharded *s, const struct sim_op *op, const int64_t *sizes)
 {
     base_putf(out, "%s over %s for %s: ", sim_collective_name(op->collective), axes_text((unsigned)op->axes) + 1, op->op->name);
-    put_value(out, s, op->inputs[0], sizes);
-    base_put(out, " = ");
-    put_value(out, s, op->outputs[0], sizes);
+    for (int result = 0; result < 2; result++) {
+        if (result) base_put(out, " = ");
+        if (op->stack != MODEL_ONE) base_putf(out, "%lld x ", (long long)sizes[op->stack]);
+        put_value(out, s, result ? op->outputs[0] : op->inputs[0], sizes);
+    }
     base_put(out, "\n");
 }
 

@@ -22,6 +22,7 @@ struct sim_shardings; /* propagation.h: of every tensor */
 enum base_status sim_partition(struct base_arena *arena, const struct model_program *program, const struct sim_sharding_options *options,
                                const struct sim_shardings *shardings, struct sim_sharded *out, struct base_error *error);
 int sim_shape_of(struct base_arena *arena, struct sim_sharded *sharded, const struct sim_shape *shape);
+int sim_stack_of(struct base_arena *arena, struct sim_sharded *sharded, int shape, int layers); /* so many of that shape (enum model_size) */
 /* fusion.c: which values are stored, and what runs as one kernel; library_dots: contractions are calls of a library */
 void sim_fuse(struct base_arena *arena, struct sim_sharded *sharded, bool library_dots);
 /* rows.c: the same as the executor does it */

@@ -144,6 +144,7 @@ struct sim_op {
     int input_count, inputs[MODEL_MAX_INPUTS], output_count, outputs[MODEL_MAX_OUTPUTS]; /* values */
     enum sim_collective collective;
     int axes;                           /* of a collective */
+    int stack;                          /* of a collective: enum model_size of how many layers' instances it moves as one array; MODEL_ONE */
     int trips;                          /* LOOP_*: enum model_size */
     int match;                          /* LOOP_*: the other bracket */
     int loop;                           /* innermost loop around it, or -1 */

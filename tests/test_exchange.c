@@ -107,6 +107,7 @@ static void *shared_memory(size_t bytes)
 #define BOTH "encoder_decoder:emb_dim=24,num_heads=6,head_dim=4,mlp_dim=36,num_encoder_layers=2,num_decoder_layers=2,vocab_size=48,mlp_activations=gelu+linear,logits_via_embedding=0"
 #define DECODER "decoder_only:emb_dim=24,num_heads=6,head_dim=4,mlp_dim=48,num_layers=3,vocab_size=96,mlp_activations=relu,logits_via_embedding=1"
 #define SCANNED "scalable_decoder_only:emb_dim=24,num_heads=6,head_dim=4,mlp_dim=48,num_layers=2,vocab_size=48,mlp_activations=gelu+linear,logits_via_embedding=0"
+#define SCANNED_PRIMES "scalable_encoder_decoder:emb_dim=22,num_heads=5,head_dim=2,mlp_dim=13,num_encoder_layers=3,num_decoder_layers=2,vocab_size=46,mlp_activations=relu,logits_via_embedding=1"
 
 static const struct setting { int ranks; const char *model, *topology, *submesh, *rules, *optimizer, *microbatches, *dtype, *partitioning, *sequence_parallel; } settings[] = {
     {2, BOTH, "local:2", "1,1", "standard:1,1", "adafactor", "0", "float32", "none", "0"},
@@ -119,7 +120,10 @@ static const struct setting { int ranks; const char *model, *topology, *submesh,
     {4, DECODER, "local:4", "1,2", "megatron", "adamw", "2", "float32", "data", "1"},
     {6, BOTH, "local:6", "1,3", "standard:2,1", "adamw", "2", "float32", "data+gradients", "0"},
     {6, BOTH, "local:6", "1,2", "standard:1,2", "adafactor", "0", "bfloat16", "none", "0"},
+    {4, SCANNED, "local:4", "1,2", "standard:1,1", "adafactor", "3", "bfloat16", "data", "0"},
+    {4, SCANNED, "local:4", "1,2", "megatron", "adamw", "0", "float32", "data", "0"},
     {8, DECODER, "v4:2x2x2", "2,1,1,1", "standard:2,2", "adafactor", "0", "float32", "none", "0"},
+    {2, SCANNED_PRIMES, "local:2", "1,1", "standard:1,1", "adamw", "0", "float32", "data", "0"},
 };
 
 static struct sim_plan_text plan_of(const struct setting *s)

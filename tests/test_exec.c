@@ -348,6 +348,55 @@ static void bfloat16_stays_near(struct base_arena *arena)
     run_random_plans(arena, 2, 20, "bfloat16", 0.3);
 }
 
+/* ---- sharded state ---- */
+
+static void rig_begin_training(struct base_arena *arena, struct sim_plan_text *text, const char *partitioning, struct rig *rig)
+{
+    struct base_error error;
+    text->values[SIM_OPTIMIZER_PARTITIONING] = partitioning;
+    assert_ok(rig_begin(arena, text, rig, &error), &error);
+    for (int i = 0; i < rig->array_count; i++) {
+        struct exec_region all = exec_whole(&rig->arrays[i]);
+        if (strncmp(rig->arrays[i].path, "state.", strlen("state.")) || rig->arrays[i].value < 0) continue;
+        exec_scatter(&rig->machine, &rig->arrays[i], &all, base_new(arena, float, elements_of(&rig->arrays[i])));
+    }
+}
+
+static void check_state(struct base_arena *arena, struct sim_plan_text text)
+{
+    struct rig sharded, whole;
+    rig_begin_training(arena, &text, "data", &sharded);
+    rig_begin_training(arena, &text, "none", &whole);
+    for (int step = 0; step < 2; step++) exec_step(&sharded.machine), exec_step(&whole.machine);
+    assert_int_equal(sharded.array_count, whole.array_count);
+    for (int i = 0; i < whole.array_count; i++) {
+        const float *a = whole_array(arena, &sharded, i), *b = whole_array(arena, &whole, i);
+        for (int64_t j = 0; j < elements_of(&whole.arrays[i]); j++)
+            if (!test_is_near(a[j], b[j], 1e-5) && !(fabs(a[j] - b[j]) <= 1e-7))
+                fail_msg("%s[%lld] is %.9g, not %.9g", whole.arrays[i].path, (long long)j, a[j], b[j]);
+    }
+    sim_cache_free(sharded.cache);
+    sim_cache_free(whole.cache);
+}
+
+/* ZeRO-1 updates slices of parameters and puts them together: every device's copy is what it would have been. Stacks of scanned layers
+ * are gathered as one array, whatever their sizes. */
+static void sharded_state_changes_no_parameter(struct base_arena *arena)
+{
+    static const char *const sizes[] = {"emb_dim=8,num_heads=2,head_dim=4,mlp_dim=12,num_layers=2,vocab_size=12",
+                                        "emb_dim=26,num_heads=2,head_dim=7,mlp_dim=22,num_layers=5,vocab_size=34"};
+    static const char *const optimizers[] = {"adamw", "adafactor", "sgd"}, *const counts[] = {"1", "2"};
+    static const char *const models[] = {"decoder_only", "scalable_decoder_only"};
+    for (int i = 0; i < 24; i++) {
+        struct sim_plan_text text = {
+            {[SIM_TOPOLOGY] = "local:4", [SIM_SUBMESH] = "1,2", [SIM_RULES] = "standard:1,1", [SIM_TARGETS_LENGTH] = "6", [SIM_BATCH_SIZE] = "8",
+             [SIM_OPTIMIZER] = optimizers[i / 8], [SIM_NUM_MICROBATCHES] = counts[i / 4 % 2], [SIM_DTYPE] = "float32", [SIM_LEARNING_RATE] = "0.1"}};
+        text.values[SIM_MODEL] = base_print(arena, "%s:%s,mlp_activations=relu,logits_via_embedding=1", models[i % 2], sizes[i / 2 % 2]);
+        TEST_ROW("%s, %s, %s microbatches", text.values[SIM_MODEL], text.values[SIM_OPTIMIZER], text.values[SIM_NUM_MICROBATCHES]);
+        check_state(arena, text);
+    }
+}
+
 /* ---- gradients against differences ---- */
 
 static double loss_of(struct rig *rig)
@@ -887,6 +936,7 @@ static const struct test tests[] = {
     TEST(steps_are_those_of_t5x),
     TEST(sharded_runs_equal_whole_ones),
     TEST(bfloat16_stays_near),
+    TEST(sharded_state_changes_no_parameter),
     TEST(gradients_are_those_of_differences),
     TEST(runs_resume_on_any_mesh),
     TEST(runs_repeat_themselves),

@@ -673,6 +673,76 @@ static void zero3_gathers_every_kernel(struct base_arena *arena)
     sim_cache_free(cache);
 }
 
+/* ZeRO-1 gathers each parameter once when it is new. Layers that are scanned have one array of it: 7 kernels of 3 encoder layers, 11 of 2
+ * decoder layers, all of 64 x 48 elements on a device, of which its slice is half. SGD has no state to be sharded, Adafactor
+ * only what it does not factor. */
+static void zero1_gathers_each_array_once(struct base_arena *arena)
+{
+#define UNFACTORED "adafactor adafactor=factored=0"
+    enum { SLICE = 64 * 48 / 2 * 4 };
+    static const struct { const char *model, *optimizer, *microbatches; int64_t of_one, of_encoder, of_decoder; } rows[] = {
+        {SMALL_T5, "adamw", "1", 3 * 7 + 2 * 11, 0, 0}, {SMALL_T5, "adamw", "4", 3 * 7 + 2 * 11, 0, 0}, {SMALL_SCALABLE, "adamw", "1", 0, 7, 11},
+        {SMALL_SCALABLE, "adamw", "4", 0, 7, 11},       {SMALL_SCALABLE, UNFACTORED, "1", 0, 7, 11},    {SMALL_SCALABLE, UNFACTORED, "4", 0, 7, 11},
+        {SMALL_T5, UNFACTORED, "1", 3 * 7 + 2 * 11, 0, 0}, {SMALL_SCALABLE, "adafactor", "1", 0, 0, 0}, {SMALL_SCALABLE, "sgd", "1", 0, 0, 0},
+    };
+    struct sim_cache *cache = sim_cache_new(arena);
+    struct sim_prediction prediction;
+    for (int i = 0; i < BASE_COUNT(rows); i++) {
+        TEST_ROW("%s %s %s", rows[i].model, rows[i].optimizer, rows[i].microbatches);
+        const char *words = base_print(arena, "model=%s topology=local:4 num_partitions=2 batch_size=16 inputs_length=48 targets_length=24 "
+                                              "optimizer_partitioning=data optimizer=%s num_microbatches=%s", rows[i].model, rows[i].optimizer, rows[i].microbatches);
+        struct sim_plan_text text = plan_text(arena, words);
+        for (int as_partitioned = 0; as_partitioned < 2; as_partitioned++) {
+            struct sim_plan plan = checked(cache, arena, &text, MODEL_STEP_TRAIN, as_partitioned);
+            struct sim_detail detail = collectives_of(cache, arena, &plan, &prediction);
+            assert_int_equal(count_of(&detail, "all_gather", "data", "float32", SLICE), rows[i].of_one);
+            assert_int_equal(count_of(&detail, "all_gather", "data", "float32", 3 * SLICE), rows[i].of_encoder);
+            assert_int_equal(count_of(&detail, "all_gather", "data", "float32", 2 * SLICE), rows[i].of_decoder);
+        }
+    }
+    sim_cache_free(cache);
+}
+
+static bool has_event(const struct sim_sharded *s, int op, int sign, int layers, const struct sim_value *of)
+{
+    for (int i = 0; i < s->event_count; i++) {
+        const struct sim_event *event = &s->events[i];
+        if (event->op != op || event->sign != sign || event->bracket) continue;
+        const struct sim_shape *shape = &s->shapes[event->shape];
+        if (shape->layers == layers && !memcmp(shape->spec, of->spec, sizeof shape->spec)) return true;
+    }
+    return false;
+}
+
+/* The new slices of a stack stand beside it from its update until it is gathered, and no other stack's do; the gathered
+ * stack is the parameter. */
+static void new_stacks_live_until_they_are_gathered(struct base_arena *arena)
+{
+    struct sim_cache *cache = sim_cache_new(arena);
+    struct sim_plan_text text = plan_text(arena, "model=" SMALL_SCALABLE " topology=v4:2x2x1 num_partitions=2 batch_size=16 inputs_length=48 "
+                                                 "targets_length=24 optimizer_partitioning=data optimizer=adamw");
+    struct sim_plan plan = checked(cache, arena, &text, MODEL_STEP_TRAIN, false);
+    int64_t sizes[MODEL_SIZE_COUNT];
+    const struct sim_sharded *s;
+    struct base_error error;
+    int stacks = 0, last_gather = -1;
+    assert_ok(sim_sharded_program(cache, &plan, &s, sizes, &error), &error);
+    for (int i = 0; i < s->op_count; i++) {
+        const struct sim_op *op = &s->ops[i];
+        if (op->kind != SIM_COMMUNICATE || op->stack == MODEL_ONE) continue;
+        const struct sim_value *slices = &s->values[op->inputs[0]];
+        assert_int_equal(op->loop, -1);
+        assert_true(s->values[op->outputs[0]].persistent && !slices->persistent);
+        assert_true(slices->loop > last_gather);
+        assert_true(has_event(s, slices->loop, +1, op->stack, slices));
+        assert_true(has_event(s, i, -1, op->stack, slices));
+        last_gather = i;
+        stacks++;
+    }
+    assert_int_equal(stacks, 7 + 11 + 2 + 3 + 2); /* kernels, the norms of both, their biases */
+    sim_cache_free(cache);
+}
+
 /* The compiler's passes: gradients are reduced once a step, not once a microbatch; nothing else changes. */
 static void gradients_leave_the_microbatch_loop(struct base_arena *arena)
 {
@@ -1438,6 +1508,8 @@ static const struct test tests[] = {
     TEST(rings_load_links_as_a_router_does),
     TEST(shards_have_the_shapes_that_rules_give),
     TEST(zero3_gathers_every_kernel),
+    TEST(zero1_gathers_each_array_once),
+    TEST(new_stacks_live_until_they_are_gathered),
     TEST(gradients_leave_the_microbatch_loop),
     TEST(sums_of_all_reduces_are_reduced_once),
     TEST(passes_are_older_than_the_software),
