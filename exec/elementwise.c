@@ -40,14 +40,14 @@ EXEC_VECTORIZED void exec_row_norm(struct exec_row *row)
     for (int64_t i = 0; i < row->n; i++) out[i] = x[i] * inverse * scale[i];
 }
 
-/* cotangent, scale, x, mean of squares, sum of cotangent * scale * x -> cotangent of x */
+/* cotangent * scale, x, mean of squares, sum of cotangent * scale * x -> cotangent of x */
 EXEC_VECTORIZED void exec_row_norm_grad(struct exec_row *row)
 {
-    const float *cotangent = row->in[0], *scale = row->in[1], *x = row->in[2], inverse = 1.0f / sqrtf(row->in[3][0] + norm_epsilon);
-    float width = (float)row->machine->sizes[MODEL_EMBED], pull = row->in[4][0] * inverse * inverse * inverse / width;
+    const float *cotangent = row->in[0], *x = row->in[1], inverse = 1.0f / sqrtf(row->in[2][0] + norm_epsilon);
+    float width = (float)row->machine->sizes[MODEL_EMBED], pull = row->in[3][0] * inverse * inverse * inverse / width;
     float *out = row->out[0];
     EXEC_INDEPENDENT
-    for (int64_t i = 0; i < row->n; i++) out[i] = cotangent[i] * scale[i] * inverse - x[i] * pull;
+    for (int64_t i = 0; i < row->n; i++) out[i] = cotangent[i] * inverse - x[i] * pull;
 }
 
 /* ---- activations ---- */

@@ -56,16 +56,9 @@ EXEC_VECTORIZED void exec_row_product(struct exec_row *row)
     for (int64_t i = 0; i < row->n; i++) row->out[0][i] = a[i] * b[i];
 }
 
-/* cotangent, scale, x */
-EXEC_VECTORIZED void exec_row_norm_grad_sum(struct exec_row *row)
-{
-    const float *cotangent = row->in[0], *scale = row->in[1], *x = row->in[2];
-    for (int64_t i = 0; i < row->n; i++) row->out[0][i] = cotangent[i] * scale[i] * x[i];
-}
-
-/* cotangent, x, mean of squares */
+/* x, mean of squares, cotangent */
 EXEC_VECTORIZED void exec_row_norm_grad_scale(struct exec_row *row)
 {
-    const float *cotangent = row->in[0], *x = row->in[1], inverse = 1.0f / sqrtf(row->in[2][0] + 1e-6f);
+    const float *x = row->in[0], inverse = 1.0f / sqrtf(row->in[1][0] + 1e-6f), *cotangent = row->in[2];
     for (int64_t i = 0; i < row->n; i++) row->out[0][i] = cotangent[i] * x[i] * inverse;
 }

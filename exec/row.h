@@ -42,7 +42,7 @@ void exec_store(enum model_dtype dtype, const float *from, char *to, int64_t str
 exec_row_run exec_row_copy, exec_row_add, exec_row_scale, exec_row_norm, exec_row_norm_grad, exec_row_gate, exec_row_gate_grad_0,
     exec_row_gate_grad_1, exec_row_zeros, exec_row_one_hot, exec_row_relpos_one_hot;
 /* reductions.c */
-exec_row_run exec_row_square, exec_row_product, exec_row_norm_grad_scale, exec_row_norm_grad_sum, exec_row_mean_square_of_gradient;
+exec_row_run exec_row_square, exec_row_product, exec_row_norm_grad_scale, exec_row_mean_square_of_gradient;
 /* softmax.c */
 exec_row_run exec_row_attention_bias, exec_row_exponentials, exec_row_softmax, exec_row_softmax_grad;
 /* loss.c */

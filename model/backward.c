@@ -5,28 +5,31 @@
 #include <string.h>
 
 /* One row: the cotangent of an input of an elementwise operation. operands: C the cotangent of the output, O the
- * output, 0-6 the inputs, S the sum that the helper made. The result has the labels of that input. */
+ * output, 0-6 the inputs, P the product that was made first (of the cotangent and the last input, in the dtype of the
+ * target), S the sum that the helper made. The result has the labels of that input. Operands stand in JAX's order: of two
+ * shardings that clash propagation takes the first one's. */
 static const struct transpose {
     enum model_function of;
     int input;
     enum model_op_kind kind;
     enum model_function function;
     const char *operands;
-    enum model_function helper;        /* a reduction made first, or none */
+    bool product;                      /* P is made */
+    enum model_function helper;        /* a reduction made next, or none */
     const char *helper_operands;
     int helper_like;                   /* the helper has the labels and the dtype of this input */
 } transposes[] = {
-    {MODEL_CAST, 0, MODEL_MAP, MODEL_CAST, "C", MODEL_NO_FUNCTION, "", 0},
-    {MODEL_SCALE, 0, MODEL_MAP, MODEL_SCALE, "C", MODEL_NO_FUNCTION, "", 0},
-    {MODEL_ADD, 0, MODEL_MAP, MODEL_NO_FUNCTION, "C", MODEL_NO_FUNCTION, "", 0},
-    {MODEL_ADD, 1, MODEL_MAP, MODEL_NO_FUNCTION, "C", MODEL_NO_FUNCTION, "", 0},
-    {MODEL_ATTENTION_BIAS, 0, MODEL_MAP, MODEL_NO_FUNCTION, "C", MODEL_NO_FUNCTION, "", 0},
-    {MODEL_ATTENTION_BIAS, 3, MODEL_REDUCE, MODEL_SUM, "C", MODEL_NO_FUNCTION, "", 0},
-    {MODEL_NORM, 0, MODEL_MAP, MODEL_NORM_GRAD, "C201S", MODEL_NORM_GRAD_SUM, "C20", 1},
-    {MODEL_NORM, 2, MODEL_REDUCE, MODEL_NORM_GRAD_SCALE, "C01", MODEL_NO_FUNCTION, "", 0},
-    {MODEL_SOFTMAX, 0, MODEL_MAP, MODEL_SOFTMAX_GRAD, "OCS", MODEL_PRODUCT_SUM, "OC", 1},
-    {MODEL_GATE, 0, MODEL_MAP, MODEL_GATE_GRAD_0, "C01", MODEL_NO_FUNCTION, "", 0},
-    {MODEL_GATE, 1, MODEL_MAP, MODEL_GATE_GRAD_1, "C01", MODEL_NO_FUNCTION, "", 0},
+    {MODEL_CAST, 0, MODEL_MAP, MODEL_CAST, "C", false, MODEL_NO_FUNCTION, "", 0},
+    {MODEL_SCALE, 0, MODEL_MAP, MODEL_SCALE, "C", false, MODEL_NO_FUNCTION, "", 0},
+    {MODEL_ADD, 0, MODEL_MAP, MODEL_NO_FUNCTION, "C", false, MODEL_NO_FUNCTION, "", 0},
+    {MODEL_ADD, 1, MODEL_MAP, MODEL_NO_FUNCTION, "C", false, MODEL_NO_FUNCTION, "", 0},
+    {MODEL_ATTENTION_BIAS, 0, MODEL_MAP, MODEL_NO_FUNCTION, "C", false, MODEL_NO_FUNCTION, "", 0},
+    {MODEL_ATTENTION_BIAS, 3, MODEL_REDUCE, MODEL_SUM, "C", false, MODEL_NO_FUNCTION, "", 0},
+    {MODEL_NORM, 0, MODEL_MAP, MODEL_NORM_GRAD, "P01S", true, MODEL_PRODUCT_SUM, "0P", 1},
+    {MODEL_NORM, 2, MODEL_REDUCE, MODEL_NORM_GRAD_SCALE, "01C", false, MODEL_NO_FUNCTION, "", 0},
+    {MODEL_SOFTMAX, 0, MODEL_MAP, MODEL_SOFTMAX_GRAD, "OCS", false, MODEL_PRODUCT_SUM, "OC", 1},
+    {MODEL_GATE, 0, MODEL_MAP, MODEL_GATE_GRAD_0, "C01", false, MODEL_NO_FUNCTION, "", 0},
+    {MODEL_GATE, 1, MODEL_MAP, MODEL_GATE_GRAD_1, "C01", false, MODEL_NO_FUNCTION, "", 0},
 };
 
 /* Bit r: tensors of role r are kept for the backward pass. "none" is what JAX's autodiff keeps; what is elementwise
@@ -230,39 +233,54 @@ static void transpose_einsum(struct pass *pass, const struct model_op *op, int c
         if (parts[i] >= 0) contribute(pass, op->inputs[i], parts[i]);
 }
 
-static int gather_operands(struct pass *pass, const struct model_op *op, const char *codes, int cotangent, int helper, const char *helper_labels,
-                           int *operands, char (*labels)[MODEL_MAX_RANK + 1])
+/* What is there besides the operation's own operands and result, and the labels that they are read with. */
+struct made { int cotangent, product, sum; const char *product_labels, *sum_labels; };
+
+static int gather_operands(struct pass *pass, const struct model_op *op, const char *codes, const struct made *made, int *operands,
+                           char (*labels)[MODEL_MAX_RANK + 1])
 {
     int count = 0;
     for (const char *code = codes; *code; code++) {
         int input = *code - '0';
         if (*code >= '0' && *code <= '9' && input >= op->input_count) continue; /* a gate of one activation has no input 1 */
-        const char *letters = *code == 'C' || *code == 'O' ? op->output_labels : *code == 'S' ? helper_labels : op->input_labels[input];
-        operands[count] = *code == 'C' ? cotangent : *code == 'S' ? helper : need(pass, *code == 'O' ? op->outputs[0] : op->inputs[input]);
+        const char *letters;
+        switch (*code) {
+        case 'C': operands[count] = made->cotangent, letters = op->output_labels; break;
+        case 'P': operands[count] = made->product, letters = made->product_labels; break;
+        case 'S': operands[count] = made->sum, letters = made->sum_labels; break;
+        case 'O': operands[count] = need(pass, op->outputs[0]), letters = op->output_labels; break;
+        default: operands[count] = need(pass, op->inputs[input]), letters = op->input_labels[input]; break;
+        }
         memcpy(labels[count++], letters, MODEL_MAX_RANK + 1);
     }
     return count;
 }
 
+/* An operation on operands that codes name. It has the labels and the dtype of one of the forward operation's inputs. */
+static int derive(struct pass *pass, const struct model_op *op, enum model_op_kind kind, enum model_function function, const char *codes,
+                  const struct made *made, int like, const char *suffix)
+{
+    int operands[MODEL_MAX_INPUTS];
+    char labels[MODEL_MAX_INPUTS][MODEL_MAX_RANK + 1];
+    int count = gather_operands(pass, op, codes, made, operands, labels);
+    return emit(pass, op, kind, function, operands, (const char(*)[MODEL_MAX_RANK + 1]) labels, count, op->inputs[like],
+                op->input_labels[like], suffix);
+}
+
 static void transpose_input(struct pass *pass, const struct model_op *op, const struct transpose *row, int cotangent)
 {
-    int target = op->inputs[row->input], operands[MODEL_MAX_INPUTS], helper = -1;
-    char labels[MODEL_MAX_INPUTS][MODEL_MAX_RANK + 1];
+    int target = op->inputs[row->input];
     if (row->function == MODEL_NO_FUNCTION) { /* a sum passes its cotangent on as it is */
         contribute(pass, target, cotangent);
         return;
     }
-    const char *helper_labels = op->input_labels[row->helper_like];
-    if (row->helper != MODEL_NO_FUNCTION) {
-        int count = gather_operands(pass, op, row->helper_operands, cotangent, -1, "", operands, labels);
-        helper = emit(pass, op, MODEL_REDUCE, row->helper, operands, (const char(*)[MODEL_MAX_RANK + 1]) labels, count,
-                      op->inputs[row->helper_like], helper_labels, " gradient sum");
-    }
+    struct made made = {cotangent, -1, -1, op->input_labels[row->input], op->input_labels[row->helper_like]};
+    char factors[] = {'C', (char)('0' + op->input_count - 1), '\0'};
+    if (row->product) made.product = derive(pass, op, MODEL_MAP, MODEL_MULTIPLY, factors, &made, row->input, " gradient product");
+    if (row->helper != MODEL_NO_FUNCTION)
+        made.sum = derive(pass, op, MODEL_REDUCE, row->helper, row->helper_operands, &made, row->helper_like, " gradient sum");
     bool split = op->function == MODEL_SOFTMAX && builder_has(pass->builder, MODEL_TRAIT_SPLIT_SOFTMAX); /* scores in place of the exponentials: as many bytes */
-    int count = gather_operands(pass, op, split ? "OCS0" : row->operands, cotangent, helper, helper_labels, operands, labels);
-    int part = emit(pass, op, row->kind, row->function, operands, (const char(*)[MODEL_MAX_RANK + 1]) labels, count, target,
-                    op->input_labels[row->input], " gradient");
-    contribute(pass, target, part);
+    contribute(pass, target, derive(pass, op, row->kind, row->function, split ? "OCS0" : row->operands, &made, row->input, " gradient"));
 }
 
 static void transpose_reshape(struct pass *pass, const struct model_op *op, int cotangent)

@@ -54,7 +54,7 @@ const char *model_function_name(enum model_function function)
 {
     static const char *const names[MODEL_FUNCTION_COUNT] = {
         [MODEL_NO_FUNCTION] = "", [MODEL_CAST] = "cast", [MODEL_ADD] = "add", [MODEL_SCALE] = "scale", [MODEL_ONE_HOT] = "one_hot",
-        [MODEL_RELPOS_ONE_HOT] = "relpos_one_hot", [MODEL_MEAN_SQUARE] = "mean_square", [MODEL_NORM] = "norm", [MODEL_NORM_GRAD_SUM] = "norm_grad_sum",
+        [MODEL_RELPOS_ONE_HOT] = "relpos_one_hot", [MODEL_MEAN_SQUARE] = "mean_square", [MODEL_NORM] = "norm", [MODEL_MULTIPLY] = "multiply",
         [MODEL_NORM_GRAD_SCALE] = "norm_grad_scale", [MODEL_NORM_GRAD] = "norm_grad", [MODEL_ATTENTION_BIAS] = "attention_bias", [MODEL_MAX] = "max",
         [MODEL_SUM] = "sum", [MODEL_SUM_EXP] = "sum_exp", [MODEL_SOFTMAX] = "softmax", [MODEL_PRODUCT_SUM] = "product_sum",
         [MODEL_SOFTMAX_GRAD] = "softmax_grad", [MODEL_GATE] = "gate", [MODEL_GATE_GRAD_0] = "gate_grad_0", [MODEL_GATE_GRAD_1] = "gate_grad_1",
