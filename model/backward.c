@@ -109,13 +109,14 @@ static int remake(struct pass *pass, int tensor)
     return copy;
 }
 
-/* What a library's contraction reads was stored by then, and the compiler keeps what autodiff would read again. */
+/* What a contraction reads is kept where the loop over the layers is the program's own (JAX's scan stacks what autodiff
+ * reads again), and where contractions are a library's: it was stored by then, and the compiler keeps it. */
 static bool is_kept_operand(const struct pass *pass, int tensor)
 {
     const struct builder *builder = pass->builder;
     const struct model_block *block = &builder->program->blocks[pass->forward_block];
-    if (!builder_has(builder, MODEL_TRAIT_LIBRARY_DOTS) || builder->options.remat != MODEL_REMAT_NONE ||
-        model_builder_get(builder, tensor)->role != MODEL_ROLE_FUSED)
+    if (!(builder->config->scan_layers || builder_has(builder, MODEL_TRAIT_LIBRARY_DOTS)) || builder->options.remat != MODEL_REMAT_NONE ||
+        model_builder_get(builder, tensor)->role != MODEL_ROLE_FUSED || producer_of(builder, tensor)->input_count == 0)
         return false;
     for (int i = 0; i < block->op_count; i++)
         for (int j = 0; block->ops[i].kind == MODEL_EINSUM && j < block->ops[i].input_count; j++)

@@ -69,9 +69,14 @@ static int space_node(const struct graph *g, int instance, int tensor)
     return 2 * SIM_INSTANCES * g->tensor_count + slot(g, instance, tensor);
 }
 
-static int kept_node(const struct graph *g, int tensor)
+static int stack_node(const struct graph *g, int tensor)
 {
     return 3 * SIM_INSTANCES * g->tensor_count + tensor;
+}
+
+static int kept_node(const struct graph *g, int tensor)
+{
+    return (3 * SIM_INSTANCES + 1) * g->tensor_count + tensor;
 }
 
 static const struct model_tensor *tensor_of(const struct graph *g, int tensor)
@@ -315,13 +320,16 @@ static void step_backward(struct graph *g, int at)
 
 /* ---- to a fixed point ---- */
 
+/* Once over all steps, in order: what is marked behind the sweep waits for the next one. */
 static void sweep_forward(struct graph *g)
 {
     for (int w = 0; w <= g->step_count / WORD; w++) {
-        while (g->forward[w]) {
-            int at = w * WORD + __builtin_ctzll(g->forward[w]);
-            g->forward[w] &= g->forward[w] - 1;
-            step_forward(g, at);
+        uint64_t ahead = ~UINT64_C(0);
+        while (g->forward[w] & ahead) {
+            int bit = __builtin_ctzll(g->forward[w] & ahead);
+            g->forward[w] &= ~(UINT64_C(1) << bit);
+            ahead = ~UINT64_C(1) << bit;
+            step_forward(g, w * WORD + bit);
         }
     }
 }
@@ -329,9 +337,11 @@ static void sweep_forward(struct graph *g)
 static void sweep_backward(struct graph *g)
 {
     for (int w = g->step_count / WORD; w >= 0; w--) {
-        while (g->backward[w]) {
-            int bit = WORD - 1 - __builtin_clzll(g->backward[w]);
+        uint64_t ahead = ~UINT64_C(0);
+        while (g->backward[w] & ahead) {
+            int bit = WORD - 1 - __builtin_clzll(g->backward[w] & ahead);
             g->backward[w] &= ~(UINT64_C(1) << bit);
+            ahead = (UINT64_C(1) << bit) - 1;
             step_backward(g, w * WORD + bit);
         }
     }
@@ -533,16 +543,27 @@ static void add_copy(struct graph *g, int from, int to, int rank)
 }
 
 /* The node where an operation of a block finds a tensor. Scanned: what the forward loop leaves to the backward loop is
- * stacked, an array of its own. */
+ * stacked, an array of its own, of which the backward loop takes slices. */
 static int reading(struct graph *g, int instance, int block, int tensor)
 {
     int home = tensor_of(g, tensor)->block;
     if (home < 0) return tensor;
     bool stacked = g->options->scanned && home != block && g->trips_of_block[home] >= 0 && g->trips_of_block[block] >= 0;
     if (!stacked) return g->read[slot(g, g->is_layer[home] ? instance : 0, tensor)];
-    if (!g->is_kept[tensor]) add_copy(g, g->read[tensor], kept_node(g, tensor), tensor_of(g, tensor)->rank);
+    if (!g->is_kept[tensor]) add_copy(g, stack_node(g, tensor), kept_node(g, tensor), tensor_of(g, tensor)->rank);
     g->is_kept[tensor] = true;
     return kept_node(g, tensor);
+}
+
+/* What fills the stacks. It stands behind the loops that read them, so that in one sweep the readers look before it does:
+ * to a slice of the stack both sides come at once, and they may differ (XLA goes through its computations in that order). */
+static void add_stacks(struct graph *g)
+{
+    for (int t = 0; t < g->tensor_count; t++) {
+        if (!g->is_kept[t]) continue;
+        add_copy(g, g->read[t], stack_node(g, t), tensor_of(g, t)->rank);
+        g->steps[g->step_count - 1].kind = REDUCTION; /* an update in place: not at the first level */
+    }
 }
 
 /* Splitting j into h and d, joining them, repeating a group of heads: the outer letter carries the shards. */
@@ -715,6 +736,7 @@ static void place_parts(struct sim_shardings *s)
     s->used = s->computed + slots;
     s->space = s->used + slots;
     s->kept = s->space + slots;
+    s->stacked = s->kept + s->tensor_count;
 }
 
 struct sim_shardings sim_shardings_copy(struct base_arena *arena, const struct sim_shardings *shardings, int block_count)
@@ -731,7 +753,7 @@ struct sim_shardings sim_shardings_copy(struct base_arena *arena, const struct s
 static void write_out(const struct graph *g, struct sim_shardings *out)
 {
     int tensors = g->tensor_count, slots = SIM_INSTANCES * tensors;
-    *out = (struct sim_shardings){.tensor_count = tensors, .spec_count = 3 * slots + tensors, .is_layer = g->is_layer};
+    *out = (struct sim_shardings){.tensor_count = tensors, .spec_count = 3 * slots + 2 * tensors, .is_layer = g->is_layer};
     out->specs = base_new(g->arena, sim_spec, out->spec_count);
     place_parts(out);
     for (int i = 0; i < slots; i++) {
@@ -742,6 +764,7 @@ static void write_out(const struct graph *g, struct sim_shardings *out)
     for (int t = 0; t < tensors; t++) {
         int block = tensor_of(g, t)->block;
         out->kept[t] = g->is_kept[t] ? g->spec[kept_node(g, t)] : out->used[t];
+        out->stacked[t] = g->is_kept[t] ? g->spec[stack_node(g, t)] : out->used[t];
         if (block < 0 || !g->is_layer[block]) continue;
         bool differs = out->used[t] != out->used[tensors + t] || out->computed[t] != out->computed[tensors + t] ||
                        out->space[t] != out->space[tensors + t];
@@ -757,7 +780,7 @@ enum base_status sim_propagate(struct base_arena *arena, const struct model_prog
     g.live = (options->one[0] ? 0u : SIM_DATA) | (options->one[1] ? 0u : SIM_TENSOR);
     for (unsigned axes = 0; axes < SIM_AXES; axes++)
         g.tiles[axes] = (axes & SIM_DATA && mesh ? mesh[0] : 1) * (int64_t)(axes & SIM_TENSOR && mesh ? mesh[1] : 1);
-    g.node_count = (3 * SIM_INSTANCES + 1) * g.tensor_count;
+    g.node_count = (3 * SIM_INSTANCES + 2) * g.tensor_count;
     g.spec = base_new(arena, sim_spec, g.node_count);
     g.fixed = base_new(arena, bool, g.node_count);
     g.computed = base_new(arena, int, SIM_INSTANCES * g.tensor_count);
@@ -769,6 +792,7 @@ enum base_status sim_propagate(struct base_arena *arena, const struct model_prog
     find_layers(&g);
     for (int t = 0; t < g.tensor_count; t++) BASE_TRY(give(&g, t));
     add_block(&g, 0, 0);
+    add_stacks(&g);
     index_uses(&g);
     spread(&g);
     write_out(&g, out);

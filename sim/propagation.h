@@ -16,7 +16,8 @@ struct sim_shardings {
     sim_spec *specs;       /* all of the following, one after the other */
     sim_spec *computed;    /* [instance * tensor_count + tensor]: as its operation leaves it */
     sim_spec *used;        /* as its users find it: a constraint may stand between */
-    sim_spec *kept;        /* scanned loops: as the backward loop finds it, stacked by layers */
+    sim_spec *stacked;     /* scanned loops: as the forward loop leaves it to the backward loop, all layers in one array */
+    sim_spec *kept;        /* and as the backward loop finds it there */
     sim_spec *space;       /* of a reduction's result: the array that is reduced */
     bool *is_layer;        /* by block: the body of a loop over layers, with two instances */
     bool first_differs[MODEL_SIZE_COUNT]; /* by what counts the layers of a stack */
