@@ -209,22 +209,30 @@ static bool covers(const struct model_op *op, const char *labels)
     return strlen(op->output_labels) <= strlen(labels);
 }
 
-/* The elementwise kernel that has just made one of the inputs, if everything else was there before it. */
-static int kernel_to_join(const struct fuser *f, const struct sim_op *op)
+/* The elementwise kernel that has just made what `reads` reads, or what is fused into that, if everything else that the
+ * operation reads was there before the kernel. */
+static int kernel_through(const struct fuser *f, const struct sim_op *op, const struct sim_op *reads)
 {
-    if (!is_elementwise(op)) return -1;
-    for (int i = 0; i < op->input_count; i++) {
-        const struct sim_value *value = &f->s->values[op->inputs[i]];
-        if (!value->stored || value->definition < 0 || value->loop != op->loop) continue;
+    for (int i = 0; i < reads->input_count; i++) {
+        const struct sim_value *value = &f->s->values[reads->inputs[i]];
+        if (value->definition < 0 || value->loop != op->loop || !covers(op->op, reads->op->input_labels[i])) continue;
         const struct sim_op *made = &f->s->ops[value->definition];
-        if (made->kind != SIM_COMPUTE || made->op->kind != MODEL_MAP || made->kernel < 0) continue;
-        if (strlen(made->op->output_labels) != strlen(op->op->input_labels[i]) || !covers(op->op, op->op->input_labels[i])) continue;
-        int root = f->s->kernels[made->kernel].op;
-        if (f->s->kernels[made->kernel].dot_count == 0 && f->s->kernels[made->kernel].loop == op->loop &&
-            available_before(f, op, root, made->kernel))
-            return made->kernel;
+        if (made->kind != SIM_COMPUTE || made->op->kind != MODEL_MAP) continue;
+        if (!value->stored) {
+            int through = kernel_through(f, op, made);
+            if (through >= 0) return through;
+            continue;
+        }
+        if (made->kernel < 0 || strlen(made->op->output_labels) != strlen(reads->op->input_labels[i])) continue;
+        const struct sim_kernel *kernel = &f->s->kernels[made->kernel];
+        if (kernel->dot_count == 0 && kernel->loop == op->loop && available_before(f, op, kernel->op, made->kernel)) return made->kernel;
     }
     return -1;
+}
+
+static int kernel_to_join(const struct fuser *f, const struct sim_op *op)
+{
+    return is_elementwise(op) ? kernel_through(f, op, op) : -1;
 }
 
 static bool runs(const struct fuser *f, const struct sim_op *op)

@@ -563,8 +563,9 @@ static void program_keeps_what_the_policy_says(struct base_arena *arena)
          "relpos_bias bfloat16, pre_attention_layer_norm float32 float32, pre_attention_layer_norm mean_square float32, attention/query bfloat16, attention/key bfloat16, "
          "attention/value bfloat16, attention/context bfloat16, pre_mlp_layer_norm float32 float32, pre_mlp_layer_norm mean_square float32, mlp/wi_0 bfloat16, mlp/wi_1 bfloat16"},
         {SCALABLE, MODEL_REMAT_NONE, "encoder/layers",
-         "pre_attention_layer_norm float32 float32, pre_attention_layer_norm mean_square float32, attention/query bfloat16, attention/key bfloat16, attention/value bfloat16, "
-         "attention/softmax bfloat16, attention/context bfloat16, pre_mlp_layer_norm float32 float32, pre_mlp_layer_norm mean_square float32, mlp/wi_0 bfloat16, mlp/wi_1 bfloat16"},
+         "pre_attention_layer_norm float32 float32, pre_attention_layer_norm mean_square float32, pre_attention_layer_norm bfloat16, attention/query bfloat16, "
+         "attention/key bfloat16, attention/value bfloat16, attention/softmax bfloat16, attention/context bfloat16, pre_mlp_layer_norm float32 float32, "
+         "pre_mlp_layer_norm mean_square float32, pre_mlp_layer_norm bfloat16, mlp/wi_0 bfloat16, mlp/wi_1 bfloat16, mlp/activation bfloat16"},
         {DECODER_ONLY, MODEL_REMAT_NONE, "decoder/layers",
          "pre_self_attention_layer_norm float32 float32, pre_self_attention_layer_norm mean_square float32, self_attention/query bfloat16, self_attention/key bfloat16, "
          "self_attention/value bfloat16, self_attention/softmax bfloat16, self_attention/context bfloat16, pre_mlp_layer_norm float32 float32, "
