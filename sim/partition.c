@@ -14,7 +14,7 @@ struct partitioner {
     struct sim_sharded *out;
     struct base_error *error;
     const struct sim_shardings *shardings;
-    unsigned char (*computed)[MODEL_MAX_RANK], (*used)[MODEL_MAX_RANK], (*kept)[MODEL_MAX_RANK], (*space)[MODEL_MAX_RANK]; /* the same, a byte a dimension, by slot */
+    unsigned char (*computed)[MODEL_MAX_RANK], (*used)[MODEL_MAX_RANK], (*kept)[MODEL_MAX_RANK], (*stacked)[MODEL_MAX_RANK], (*space)[MODEL_MAX_RANK]; /* the same, a byte a dimension, by slot */
     int *current;                       /* value of each tensor, or -1, by slot */
     int instance;                       /* of the layers that are being partitioned */
     int block;
@@ -349,6 +349,28 @@ static const unsigned char *found_as(const struct partitioner *p, int tensor)
     return block >= 0 && block != p->block && !p->shardings->is_layer[block] ? p->kept[tensor] : used_as(p, tensor);
 }
 
+/* The collectives from an operation on move the arrays of all layers. */
+static void move_stacks(struct partitioner *p, int first, int layers)
+{
+    for (int i = first; i < p->out->op_count; i++) {
+        p->out->ops[i].stack = layers;
+        sim_stack_of(p->arena, p->out, p->out->values[p->out->ops[i].inputs[0]].shape, layers); /* listed, so that it has a price */
+    }
+}
+
+/* Where the backward loop's slices are sharded otherwise than their stack, the stack is moved as a whole in every turn.
+ * Compilers take that out of the loop, since it is always the same; then it moves what moving each slice in its turn moves,
+ * and that is what plans are priced by and what runs. */
+static int slice_of(struct partitioner *p, const struct model_op *why, int tensor, int value)
+{
+    int forward = p->out->values[value].loop, first;
+    value = ready(p, why, value, p->stacked[tensor]);
+    first = p->out->op_count;
+    value = ready(p, why, value, p->kept[tensor]);
+    if (p->options->shares_gathers && forward >= 0) move_stacks(p, first, p->out->ops[forward].trips);
+    return value;
+}
+
 /* A tensor as its users find it: summed, and past its constraint. Whoever comes later, in the backward loop too, finds the sum. */
 static int settled(struct partitioner *p, const struct model_op *why, int tensor)
 {
@@ -359,7 +381,7 @@ static int settled(struct partitioner *p, const struct model_op *why, int tensor
         value = ready(p, why, value, computed_as(p, tensor));
         if (own) *current(p, tensor) = value;
     }
-    return ready(p, why, value, found_as(p, tensor));
+    return found_as(p, tensor) == p->kept[tensor] ? slice_of(p, why, tensor, value) : ready(p, why, value, used_as(p, tensor));
 }
 
 /* ---- contractions (contraction.c says where their axes go) ---- */
@@ -515,10 +537,7 @@ static void gather_updated(struct partitioner *p, const struct model_op *source,
 {
     int first = p->out->op_count, whole = reshard(p, source, slice, used_as(p, source->inputs[0]));
     p->out->values[whole].persistent = true;
-    for (int i = first; i < p->out->op_count; i++) {
-        p->out->ops[i].stack = stack;
-        sim_stack_of(p->arena, p->out, p->out->values[p->out->ops[i].inputs[0]].shape, stack); /* listed, so that it has a price */
-    }
+    move_stacks(p, first, stack);
 }
 
 /* Scanned layers have one array of each parameter: it is gathered as a whole, behind the loop over its layers. */
@@ -769,12 +788,15 @@ static void take_shardings(struct partitioner *p)
     p->used = base_alloc(p->arena, (size_t)slots, sizeof *p->used);
     p->space = base_alloc(p->arena, (size_t)slots, sizeof *p->space);
     p->kept = base_alloc(p->arena, (size_t)tensors, sizeof *p->kept);
+    p->stacked = base_alloc(p->arena, (size_t)tensors, sizeof *p->stacked);
     for (int i = 0; i < slots; i++) {
         p->current[i] = -1;
         unpack(p->shardings->computed[i], p->computed[i]);
         unpack(p->shardings->used[i], p->used[i]);
         unpack(p->shardings->space[i], p->space[i]);
-        if (i < tensors) unpack(p->shardings->kept[i], p->kept[i]);
+        if (i >= tensors) continue;
+        unpack(p->shardings->kept[i], p->kept[i]);
+        unpack(p->shardings->stacked[i], p->stacked[i]);
     }
 }
 
