@@ -56,10 +56,17 @@ bool sim_is_larger(const struct sim_extents *extents, const struct sim_shape *le
 
 /* ---- labels ---- */
 
+/* No letter, 0, is nowhere. */
 static int dim_of(const struct sim_contraction *c, int operand, char letter)
 {
-    const char *at = letter ? strchr(c->letters[operand], letter) : NULL;
-    return at ? (int)(at - c->letters[operand]) : -1;
+    return c->dims[operand][letter % SIM_LETTERS];
+}
+
+static void find_letters(struct sim_contraction *c)
+{
+    memset(c->dims, -1, sizeof c->dims);
+    for (int i = 0; i < 3; i++)
+        for (int d = c->shapes[i].rank - 1; d >= 0; d--) c->dims[i][c->letters[i][d] % SIM_LETTERS] = (signed char)d;
 }
 
 static bool in_both(const struct sim_contraction *c, char letter)
@@ -350,6 +357,7 @@ void sim_contract(const struct sim_extents *extents, struct sim_contraction *c)
     struct place p = {.extents = extents, .c = c};
     c->steps.count = 0;
     memset(c->label, 0, sizeof c->label);
+    find_letters(c);
     survey(&p);
     for (unsigned axis = 1; axis <= 2; axis++) c->label[axis] = first_choice(&p, axis);
     char late[SIM_AXES] = {0};

@@ -4,7 +4,7 @@
 
 #include "sim/sim.h"
 
-enum { SIM_MOST_STEPS = 16, SIM_MOST_DECISIONS = 64 };
+enum { SIM_MOST_STEPS = 16, SIM_MOST_DECISIONS = 64, SIM_LETTERS = 64 /* codes of letters differ modulo this */ };
 
 /* A choice that depended on sizes: for other sizes it must come out the same, or the partitioning is done anew. */
 struct sim_decision { struct sim_shape left, right; bool larger; };
@@ -43,6 +43,7 @@ struct sim_contraction {
     struct sim_shape shapes[3];
     bool free;
     bool adapts[2];                           /* nobody fixed this operand's sharding: propagation cuts it like the other one */
+    signed char dims[3][SIM_LETTERS];         /* where each letter stands in letters, -1: nowhere; filled */
     /* answers */
     char label[SIM_AXES];                     /* the label that mesh axis 1 (data), 2 (model) shards in the operation; 0: none */
     unsigned char computed[MODEL_MAX_RANK];   /* the result as the operation leaves it, partial sums aside */

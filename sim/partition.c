@@ -36,13 +36,32 @@ static void *grown(struct base_arena *arena, void *old, int count, int *capacity
     return table;
 }
 
+/* Where a shape stands in the table of its list: a number more than its index; else 0, where it would. */
+static int *slot_of_shape(const struct sim_sharded *sharded, const struct sim_shape *shape)
+{
+    uint32_t words[sizeof *shape / sizeof(uint32_t)], hash = 0;
+    memcpy(words, shape, sizeof words);
+    for (int i = 0; i < BASE_COUNT(words); i++) hash = (hash ^ words[i]) * 0x9e3779b1u; /* the golden ratio's, as Knuth has it */
+    int mask = sharded->shape_slot_count - 1, at = (int)(hash >> 16) & mask;
+    while (sharded->shape_slots[at] && memcmp(&sharded->shapes[sharded->shape_slots[at] - 1], shape, sizeof *shape) != 0) at = (at + 1) & mask;
+    return &sharded->shape_slots[at];
+}
+
+static void grow_shape_slots(struct base_arena *arena, struct sim_sharded *sharded)
+{
+    sharded->shape_slot_count = sharded->shape_slot_count ? 2 * sharded->shape_slot_count : 512;
+    sharded->shape_slots = base_new(arena, int, sharded->shape_slot_count);
+    for (int i = 0; i < sharded->shape_count; i++) *slot_of_shape(sharded, &sharded->shapes[i]) = i + 1;
+}
+
 int sim_shape_of(struct base_arena *arena, struct sim_sharded *sharded, const struct sim_shape *shape)
 {
-    for (int i = 0; i < sharded->shape_count; i++)
-        if (!memcmp(&sharded->shapes[i], shape, sizeof *shape)) return i;
+    if (2 * sharded->shape_count >= sharded->shape_slot_count) grow_shape_slots(arena, sharded);
+    int *slot = slot_of_shape(sharded, shape);
+    if (*slot) return *slot - 1;
     sharded->shapes = grown(arena, sharded->shapes, sharded->shape_count, &sharded->shape_capacity, sizeof *sharded->shapes);
     sharded->shapes[sharded->shape_count] = *shape;
-    return sharded->shape_count++;
+    return (*slot = ++sharded->shape_count) - 1;
 }
 
 int sim_stack_of(struct base_arena *arena, struct sim_sharded *sharded, int shape, int layers)
@@ -281,19 +300,49 @@ static int ready(struct partitioner *p, const struct model_op *why, int value, c
 
 /* ---- operations ---- */
 
-static struct sim_label *find_label(struct sim_op *op, char letter)
+/* The labels of an operation under construction, where each letter stands among them, and which of them the operands and
+ * the result have: sets, a bit a label. */
+struct draft {
+    struct sim_label labels[SIM_MOST_LABELS];
+    int label_count;
+    unsigned in[MODEL_MAX_INPUTS], out;
+    signed char at[SIM_LETTERS];
+};
+
+static struct sim_label *find_label(struct draft *draft, char letter)
 {
-    for (int i = 0; i < op->label_count; i++)
-        if (op->labels[i].letter == letter) return &op->labels[i];
-    return NULL;
+    return &draft->labels[draft->at[letter % SIM_LETTERS]];
 }
 
-static void collect_labels(struct sim_op *op, const char *letters, const struct model_tensor *tensor)
+static bool is_of_result(const struct draft *draft, char letter)
 {
+    return draft->out >> draft->at[letter % SIM_LETTERS] & 1;
+}
+
+static unsigned collect_labels(struct draft *draft, const char *letters, const struct model_tensor *tensor)
+{
+    unsigned set = 0;
     for (int i = 0; letters[i]; i++) {
-        if (find_label(op, letters[i])) continue;
-        op->labels[op->label_count++] = (struct sim_label){letters[i], tensor->dims[i], 0};
+        signed char *at = &draft->at[letters[i] % SIM_LETTERS];
+        if (*at < 0) {
+            *at = (signed char)draft->label_count;
+            draft->labels[draft->label_count++] = (struct sim_label){letters[i], tensor->dims[i], 0};
+        }
+        set |= 1u << *at;
     }
+    return set;
+}
+
+static void begin_draft(struct draft *draft)
+{
+    draft->label_count = 0;
+    memset(draft->at, -1, sizeof draft->at);
+}
+
+static void take_labels(struct sim_op *op, const struct draft *draft)
+{
+    memcpy(op->labels, draft->labels, (size_t)draft->label_count * sizeof *op->labels);
+    op->label_count = draft->label_count;
 }
 
 static int dim_of(const char *letters, char letter)
@@ -302,21 +351,19 @@ static int dim_of(const char *letters, char letter)
     return at && letter ? (int)(at - letters) : -1;
 }
 
-static void spec_for(struct sim_op *op, const char *letters, unsigned char *spec)
+static void spec_for(struct draft *draft, const char *letters, unsigned char *spec)
 {
     memset(spec, 0, MODEL_MAX_RANK);
-    for (int i = 0; letters[i]; i++) spec[i] = find_label(op, letters[i])->axes;
+    for (int i = 0; letters[i]; i++) spec[i] = find_label(draft, letters[i])->axes;
 }
 
-static void einsum_roles(struct sim_op *op, const struct model_op *source)
+static void einsum_roles(struct sim_op *op, const struct draft *draft)
 {
-    for (int i = 0; i < op->label_count; i++) {
-        char letter = op->labels[i].letter;
-        bool a = dim_of(source->input_labels[0], letter) >= 0, b = dim_of(source->input_labels[1], letter) >= 0,
-             out = dim_of(source->output_labels, letter) >= 0;
-        unsigned *set = !out ? &op->contracted_labels : a && b ? &op->batch_labels : a ? &op->row_labels : &op->column_labels;
-        *set |= 1u << i;
-    }
+    unsigned a = draft->in[0], b = draft->in[1];
+    op->contracted_labels = (a | b) & ~draft->out;
+    op->batch_labels = draft->out & a & b;
+    op->row_labels = draft->out & a & ~b;
+    op->column_labels = draft->out & ~a;
 }
 
 /* A cast to a wider type is done where its constraint wants it: what moves is the narrower operand. So is a slice. */
@@ -329,11 +376,11 @@ static const unsigned char *done_as(const struct partitioner *p, const struct mo
 }
 
 /* The result as it was computed, then as propagation has it. A partial sum stays one until somebody uses it. */
-static void finish_output(struct partitioner *p, const struct model_op *source, int op_index, unsigned partial)
+static void finish_output(struct partitioner *p, const struct model_op *source, struct draft *draft, int op_index, unsigned partial)
 {
     int tensor = source->outputs[0];
     unsigned char spec[MODEL_MAX_RANK];
-    spec_for(&p->out->ops[op_index], source->output_labels, spec);
+    spec_for(draft, source->output_labels, spec);
     int value = new_value(p, tensor, spec, partial);
     struct sim_op *op = &p->out->ops[op_index];
     op->outputs[op->output_count++] = value;
@@ -424,7 +471,7 @@ static int take_steps(struct partitioner *p, const struct model_op *source, int 
 }
 
 /* Gives the operation's labels their axes and moves its operands; returns the axes of the partial sum. */
-static unsigned place_contraction(struct partitioner *p, const struct model_op *source, int *inputs, struct sim_op *draft)
+static unsigned place_contraction(struct partitioner *p, const struct model_op *source, int *inputs, struct draft *draft)
 {
     struct sim_contraction c = {.letters = {source->input_labels[0], source->input_labels[1], source->output_labels}};
     unsigned partial = 0;
@@ -439,14 +486,14 @@ static unsigned place_contraction(struct partitioner *p, const struct model_op *
     for (unsigned axis = 1; axis < SIM_AXES - 1; axis++) {
         if (!c.label[axis]) continue;
         find_label(draft, c.label[axis])->axes |= (unsigned char)axis;
-        if (dim_of(source->output_labels, c.label[axis]) < 0) partial |= axis;
+        if (!is_of_result(draft, c.label[axis])) partial |= axis;
     }
     for (int i = 0; i < 2; i++) inputs[i] = take_steps(p, source, i, inputs[i], &c);
     return partial;
 }
 
 /* Everything else is done as its result is sharded, a reduction as what it reduces. */
-static unsigned place_labels(struct partitioner *p, const struct model_op *source, int *inputs, struct sim_op *draft)
+static unsigned place_labels(struct partitioner *p, const struct model_op *source, int *inputs, struct draft *draft)
 {
     bool reduces = source->kind == MODEL_REDUCE;
     const char *letters = reduces ? source->input_labels[0] : source->output_labels;
@@ -456,7 +503,7 @@ static unsigned place_labels(struct partitioner *p, const struct model_op *sourc
     unsigned partial = 0;
     for (int d = 0; letters[d]; d++) {
         find_label(draft, letters[d])->axes = spec[d];
-        if (reduces && dim_of(source->output_labels, letters[d]) < 0) partial |= spec[d];
+        if (reduces && !is_of_result(draft, letters[d])) partial |= spec[d];
     }
     for (int i = 0; i < source->input_count; i++) {
         unsigned char own[MODEL_MAX_RANK];
@@ -470,18 +517,19 @@ static enum base_status partition_compute(struct partitioner *p, const struct mo
 {
     int inputs[MODEL_MAX_INPUTS], tensor = source->outputs[0];
     for (int i = 0; i < source->input_count; i++) inputs[i] = settled(p, source, source->inputs[i]);
-    struct sim_op draft = {.label_count = 0};
-    for (int i = 0; i < source->input_count; i++) collect_labels(&draft, source->input_labels[i], tensor_of(p, source->inputs[i]));
-    collect_labels(&draft, source->output_labels, tensor_of(p, tensor));
+    struct draft draft;
+    begin_draft(&draft);
+    for (int i = 0; i < source->input_count; i++)
+        draft.in[i] = collect_labels(&draft, source->input_labels[i], tensor_of(p, source->inputs[i]));
+    draft.out = collect_labels(&draft, source->output_labels, tensor_of(p, tensor));
     unsigned partial = source->kind == MODEL_EINSUM ? place_contraction(p, source, inputs, &draft) : place_labels(p, source, inputs, &draft);
     struct sim_op *op = new_op(p, SIM_COMPUTE, source);
     int index = p->out->op_count - 1;
-    memcpy(op->labels, draft.labels, sizeof op->labels);
-    op->label_count = draft.label_count;
+    take_labels(op, &draft);
     op->input_count = source->input_count;
-    memcpy(op->inputs, inputs, sizeof op->inputs);
-    if (source->kind == MODEL_EINSUM) einsum_roles(op, source);
-    finish_output(p, source, index, partial);
+    memcpy(op->inputs, inputs, (size_t)op->input_count * sizeof *op->inputs);
+    if (source->kind == MODEL_EINSUM) einsum_roles(op, &draft);
+    finish_output(p, source, &draft, index, partial);
     return BASE_OK;
 }
 
@@ -608,8 +656,11 @@ static int exactly(struct partitioner *p, const struct model_op *why, int value,
     p->out->values[result].dtype = p->out->values[value].dtype;
     p->out->values[result].persistent = false;
     struct sim_op *op = new_op(p, SIM_COMPUTE, cut);
-    collect_labels(op, t->labels, t);
-    for (int d = 0; d < t->rank; d++) find_label(op, t->labels[d])->axes = spec[d];
+    struct draft draft;
+    begin_draft(&draft);
+    collect_labels(&draft, t->labels, t);
+    for (int d = 0; d < t->rank; d++) find_label(&draft, t->labels[d])->axes = spec[d];
+    take_labels(op, &draft);
     op->inputs[op->input_count++] = value;
     op->outputs[op->output_count++] = result;
     p->out->values[result].definition = p->out->op_count - 1;
