@@ -159,6 +159,22 @@ static struct alike *find_alike(const struct request *r, const struct model_prog
     return alike;
 }
 
+static const struct sim_graph *find_graph(const struct request *r, const struct model_program *source)
+{
+    struct sim_cache *cache = r->cache;
+    const bool options[] = {r->sharding.propagates, r->sharding.scanned, r->sharding.sequence_parallel};
+    sim_key_begin(cache, 'g');
+    sim_key_bytes(cache, &source, sizeof source);
+    sim_key_bytes(cache, options, sizeof options);
+    struct sim_graph *graph = sim_cache_find(cache);
+    if (graph) return graph;
+    struct sim_sharding_options sharding = r->sharding;
+    sharding.extents = r->extents;
+    graph = sim_graph_build(&cache->arena, source, &sharding);
+    sim_cache_store(cache, graph);
+    return graph;
+}
+
 static enum base_status find_propagated(const struct request *r, struct alike **out, struct base_error *error)
 {
     struct sim_cache *cache = r->cache;
@@ -167,6 +183,7 @@ static enum base_status find_propagated(const struct request *r, struct alike **
     while (found && !decisions_hold(&found->decisions, &r->extents)) found = found->next;
     if (!found) {
         const struct model_program *source = find_model_program(cache, r->plan, &r->options);
+        const struct sim_graph *graph = find_graph(r, source);
         struct sim_sharding_options options = r->sharding;
         struct sim_shardings shardings;
         found = base_new(&cache->arena, struct propagated, 1);
@@ -174,7 +191,7 @@ static enum base_status find_propagated(const struct request *r, struct alike **
         options.extents = r->extents;
         options.extents.decisions = &found->decisions;
         base_arena_reset(&cache->scratch);
-        BASE_TRY(sim_propagate(&cache->scratch, source, &options, &shardings, error));
+        BASE_TRY(sim_propagate(&cache->scratch, graph, &options, &shardings, error));
         found->alike = find_alike(r, source, &shardings);
         found->next = first;
         begin_key(r);

@@ -25,13 +25,18 @@ struct port {
 struct step { enum step_kind kind; int out, first_port, port_count; const struct model_op *op; };
 struct use { int step, port; };
 
-struct graph {
+/* A tensor that is sharded as axis rules say: its own axes, or those of the tensor that it is like. */
+struct given { int tensor, axes_of, nodes[SIM_INSTANCES]; };
+
+/* Built once; then copied, with shardings, for each set of rules and mesh. */
+struct sim_graph {
     struct base_arena *arena;
     const struct model_program *program;
     const struct sim_sharding_options *options;
     struct base_error *error;
     int tensor_count, node_count;
-    sim_spec *spec;
+    struct given *given;
+    int given_count;
     bool *fixed;
     int *computed, *read;              /* [instance * tensors + tensor]: nodes */
     bool *is_layer, *is_kept;
@@ -43,10 +48,12 @@ struct graph {
     int *definition;                   /* step of a node, -1 */
     int *first_use;                    /* [node], and the end behind the last */
     struct use *uses;
+    /* of one propagation */
+    sim_spec *spec;
     int64_t tiles[SIM_AXES];
     unsigned live;                     /* mesh axes of more than one device */
     uint64_t *forward, *backward;      /* a bit a step: to be looked at again */
-    struct memo { unsigned char rank, axes[MODEL_MAX_RANK]; sim_spec spec; } memo[MEMO];
+    struct memo { const char *names[MODEL_MAX_RANK]; int rank; bool stream; sim_spec spec; } *memo;
     int memo_count;
     int level;
     bool changed;
@@ -54,32 +61,32 @@ struct graph {
 
 /* ---- nodes ---- */
 
-static int slot(const struct graph *g, int instance, int tensor)
+static int slot(const struct sim_graph *g, int instance, int tensor)
 {
     return instance * g->tensor_count + tensor;
 }
 
-static int constrained_node(const struct graph *g, int instance, int tensor)
+static int constrained_node(const struct sim_graph *g, int instance, int tensor)
 {
     return SIM_INSTANCES * g->tensor_count + slot(g, instance, tensor);
 }
 
-static int space_node(const struct graph *g, int instance, int tensor)
+static int space_node(const struct sim_graph *g, int instance, int tensor)
 {
     return 2 * SIM_INSTANCES * g->tensor_count + slot(g, instance, tensor);
 }
 
-static int stack_node(const struct graph *g, int tensor)
+static int stack_node(const struct sim_graph *g, int tensor)
 {
     return 3 * SIM_INSTANCES * g->tensor_count + tensor;
 }
 
-static int kept_node(const struct graph *g, int tensor)
+static int kept_node(const struct sim_graph *g, int tensor)
 {
     return (3 * SIM_INSTANCES + 1) * g->tensor_count + tensor;
 }
 
-static const struct model_tensor *tensor_of(const struct graph *g, int tensor)
+static const struct model_tensor *tensor_of(const struct sim_graph *g, int tensor)
 {
     return &g->program->tensors[tensor];
 }
@@ -93,7 +100,7 @@ static unsigned axes_of(sim_spec spec)
     return (spec & all_data ? SIM_DATA : 0u) | (spec & all_model ? SIM_TENSOR : 0u);
 }
 
-static int64_t tiles_of(const struct graph *g, sim_spec spec)
+static int64_t tiles_of(const struct sim_graph *g, sim_spec spec)
 {
     return g->tiles[axes_of(spec)];
 }
@@ -129,7 +136,7 @@ static bool refines(sim_spec a, sim_spec b)
 }
 
 /* What `to` becomes when `from` is offered. */
-static sim_spec improved(const struct graph *g, sim_spec from, sim_spec to, bool aggressive)
+static sim_spec improved(const struct sim_graph *g, sim_spec from, sim_spec to, bool aggressive)
 {
     sim_spec merged;
     if (!from || from == to) return to;
@@ -146,7 +153,7 @@ static void mark(uint64_t *set, int step)
 }
 
 /* Whoever reads a node, and whoever it is made of, has to look again. */
-static void note_change(struct graph *g, int node)
+static void note_change(struct sim_graph *g, int node)
 {
     g->changed = true;
     for (int u = g->first_use[node]; u < g->first_use[node + 1]; u++) {
@@ -165,7 +172,7 @@ static void note_change(struct graph *g, int node)
     }
 }
 
-static void offer(struct graph *g, int node, sim_spec from, bool aggressive)
+static void offer(struct sim_graph *g, int node, sim_spec from, bool aggressive)
 {
     if (g->fixed[node]) return;
     sim_spec better = improved(g, from, g->spec[node], aggressive);
@@ -193,12 +200,12 @@ static sim_spec brought_back(const signed char *map, int rank, sim_spec spec)
 
 /* ---- from operands ---- */
 
-static int use_count(const struct graph *g, int node)
+static int use_count(const struct sim_graph *g, int node)
 {
     return g->first_use[node + 1] - g->first_use[node];
 }
 
-static void elementwise_forward(struct graph *g, const struct step *step)
+static void elementwise_forward(struct sim_graph *g, const struct step *step)
 {
     const struct port *ports = &g->ports[step->first_port];
     bool aggressive = use_count(g, step->out) == 1;
@@ -212,10 +219,10 @@ static void elementwise_forward(struct graph *g, const struct step *step)
     if (best >= 0) offer(g, step->out, carried(&ports[best], g->spec[ports[best].node]), aggressive);
 }
 
-static sim_spec from_user(const struct graph *g, const struct use *use, int level);
+static sim_spec from_user(const struct sim_graph *g, const struct use *use, int level);
 
 /* What the result's only user, or the first one with a sharding down a chain of only users, would have. */
-static sim_spec look_ahead(const struct graph *g, int node)
+static sim_spec look_ahead(const struct sim_graph *g, int node)
 {
     enum { LONGEST = 32 };
     struct use chain[LONGEST];
@@ -226,7 +233,7 @@ static sim_spec look_ahead(const struct graph *g, int node)
         at = g->steps[chain[length++].step].out;
         if (g->spec[at]) break;
     }
-    struct graph view = *g;
+    struct sim_graph view = *g;
     sim_spec found = 0;
     int cleared[LONGEST], cleared_count = 0;
     for (int i = length - 1; i >= 0; i--) {
@@ -240,7 +247,7 @@ static sim_spec look_ahead(const struct graph *g, int node)
     return found;
 }
 
-static struct sim_shape whole_shape(const struct graph *g, int tensor)
+static struct sim_shape whole_shape(const struct sim_graph *g, int tensor)
 {
     const struct model_tensor *t = tensor_of(g, tensor);
     struct sim_shape shape;
@@ -252,7 +259,7 @@ static struct sim_shape whole_shape(const struct graph *g, int tensor)
     return shape;
 }
 
-static void contraction_forward(struct graph *g, const struct step *step)
+static void contraction_forward(struct sim_graph *g, const struct step *step)
 {
     const struct port *ports = &g->ports[step->first_port];
     sim_spec now = g->spec[step->out], offers[2], both[2];
@@ -275,7 +282,7 @@ static void contraction_forward(struct graph *g, const struct step *step)
     note_change(g, step->out);
 }
 
-static void step_forward(struct graph *g, int at)
+static void step_forward(struct sim_graph *g, int at)
 {
     const struct step *step = &g->steps[at];
     if (g->fixed[step->out] || (step->kind != ELEMENTWISE && g->level < 1)) return;
@@ -289,7 +296,7 @@ static void step_forward(struct graph *g, int at)
 /* ---- from users ---- */
 
 /* An operand of a contraction is cut like the result; along what it has in common with the other operand, like that. */
-static sim_spec from_contraction(const struct graph *g, const struct step *user, int at)
+static sim_spec from_contraction(const struct sim_graph *g, const struct step *user, int at)
 {
     const struct port *port = &g->ports[user->first_port + at], *other = &g->ports[user->first_port + 1 - at];
     sim_spec result = brought_back(port->to, port->rank, g->spec[user->out]),
@@ -302,7 +309,7 @@ static sim_spec from_contraction(const struct graph *g, const struct step *user,
     return tiles_of(g, beside) > tiles_of(g, result) ? beside : result;
 }
 
-static sim_spec from_user(const struct graph *g, const struct use *use, int level)
+static sim_spec from_user(const struct sim_graph *g, const struct use *use, int level)
 {
     const struct step *user = &g->steps[use->step];
     const struct port *port = &g->ports[user->first_port + use->port];
@@ -311,7 +318,7 @@ static sim_spec from_user(const struct graph *g, const struct use *use, int leve
     return brought_back(port->to, port->rank, g->spec[user->out]);
 }
 
-static void step_backward(struct graph *g, int at)
+static void step_backward(struct sim_graph *g, int at)
 {
     int node = g->steps[at].out;
     if (g->fixed[node]) return;
@@ -321,7 +328,7 @@ static void step_backward(struct graph *g, int at)
 /* ---- to a fixed point ---- */
 
 /* Once over all steps, in order: what is marked behind the sweep waits for the next one. */
-static void sweep_forward(struct graph *g)
+static void sweep_forward(struct sim_graph *g)
 {
     for (int w = 0; w <= g->step_count / WORD; w++) {
         uint64_t ahead = ~UINT64_C(0);
@@ -334,7 +341,7 @@ static void sweep_forward(struct graph *g)
     }
 }
 
-static void sweep_backward(struct graph *g)
+static void sweep_backward(struct sim_graph *g)
 {
     for (int w = g->step_count / WORD; w >= 0; w--) {
         uint64_t ahead = ~UINT64_C(0);
@@ -348,14 +355,14 @@ static void sweep_backward(struct graph *g)
 }
 
 /* What a level allows that the one before did not. */
-static void open_level(struct graph *g)
+static void open_level(struct sim_graph *g)
 {
-    for (int i = 0; i < g->step_count; i++) {
-        if (g->level < 2) {
-            mark(g->forward, i);
-            mark(g->backward, i);
-            continue;
-        }
+    for (int i = 0; i <= g->step_count / WORD && g->level < 2; i++) {
+        uint64_t all = i < g->step_count / WORD ? ~UINT64_C(0) : (UINT64_C(1) << (g->step_count % WORD)) - 1;
+        g->forward[i] |= all;
+        g->backward[i] |= all;
+    }
+    for (int i = 0; i < g->step_count && g->level >= 2; i++) {
         const struct step *step = &g->steps[i];
         for (int p = 0; p < step->port_count && step->kind == ELEMENTWISE; p++) {
             const struct port *port = &g->ports[step->first_port + p];
@@ -366,7 +373,7 @@ static void open_level(struct graph *g)
     }
 }
 
-static void spread(struct graph *g)
+static void spread(struct sim_graph *g)
 {
     for (g->level = 0; g->level < LEVELS; g->level++) {
         open_level(g);
@@ -402,51 +409,48 @@ static bool is_residual_stream(const struct model_tensor *tensor)
            tensor->axes[2] == MODEL_AXIS_EMBED && tensor->block >= 0;
 }
 
-static enum base_status resolve_axes(struct graph *g, const struct model_tensor *tensor, sim_spec *out)
+static enum base_status resolve_axes(const struct sim_graph *g, struct memo *memo)
 {
-    const char *names[MODEL_MAX_RANK];
     struct model_axes spec[MODEL_MAX_RANK];
-    axis_names(tensor, names);
-    BASE_TRY(model_resolve(g->options->rules, names, tensor->rank, MODEL_AXIS_IS_UNSHARDED, spec, NULL, g->error));
+    BASE_TRY(model_resolve(g->options->rules, memo->names, memo->rank, MODEL_AXIS_IS_UNSHARDED, spec, NULL, g->error));
     unsigned used = 0;
-    *out = 0;
-    for (int i = 0; i < tensor->rank; i++) {
+    memo->spec = 0;
+    for (int i = 0; i < memo->rank; i++) {
         unsigned axes = 0;
         for (int j = 0; j < spec[i].count; j++) axes |= axis_bit(spec[i].names[j]);
         used |= axes;
-        *out |= (sim_spec)((axes & g->live) << (2 * i));
+        memo->spec |= (sim_spec)((axes & g->live) << (2 * i));
     }
-    if (g->options->sequence_parallel && is_residual_stream(tensor) && !(used & SIM_TENSOR)) *out |= (sim_spec)((g->live & SIM_TENSOR) << 2);
+    if (memo->stream && !(used & SIM_TENSOR)) memo->spec |= (sim_spec)((g->live & SIM_TENSOR) << 2);
     return BASE_OK;
 }
 
 /* Tensors of the same logical axes are many. */
-static enum base_status resolve(struct graph *g, const struct model_tensor *tensor, sim_spec *out)
+static enum base_status resolve(struct sim_graph *g, const struct model_tensor *tensor, sim_spec *out)
 {
-    bool usual = !tensor->given_axes && tensor->block >= 0;
-    for (int i = 0; usual && i < g->memo_count; i++) {
-        if (g->memo[i].rank != tensor->rank || memcmp(g->memo[i].axes, tensor->axes, (size_t)tensor->rank) != 0) continue;
-        *out = g->memo[i].spec;
-        return BASE_OK;
+    struct memo asked = {.rank = tensor->rank, .stream = g->options->sequence_parallel && is_residual_stream(tensor)};
+    axis_names(tensor, asked.names);
+    for (int i = 0; i < g->memo_count; i++) {
+        const struct memo *memo = &g->memo[i];
+        bool same = memo->rank == asked.rank && memo->stream == asked.stream && !memcmp(memo->names, asked.names, sizeof asked.names);
+        *out = memo->spec;
+        if (same) return BASE_OK;
     }
-    BASE_TRY(resolve_axes(g, tensor, out));
-    if (!usual || g->memo_count == MEMO) return BASE_OK;
-    struct memo *memo = &g->memo[g->memo_count++];
-    memo->rank = (unsigned char)tensor->rank;
-    memcpy(memo->axes, tensor->axes, sizeof memo->axes);
-    memo->spec = *out;
+    BASE_TRY(resolve_axes(g, &asked));
+    *out = asked.spec;
+    if (g->memo_count < MEMO) g->memo[g->memo_count++] = asked;
     return BASE_OK;
 }
 
 /* JAX demands that state divides evenly. */
-static bool divides(const struct graph *g, int size)
+static bool divides(const struct sim_graph *g, int size)
 {
     const struct sim_extents *extents = &g->options->extents;
     return !extents->sizes || extents->sizes[size] % extents->mesh[0] == 0;
 }
 
 /* ZeRO: the first dimension that the data axis can still cut. */
-static sim_spec with_data_axis(const struct graph *g, const struct model_tensor *tensor, sim_spec spec)
+static sim_spec with_data_axis(const struct sim_graph *g, const struct model_tensor *tensor, sim_spec spec)
 {
     if (spec & all_data) return spec;
     for (int i = 0; i < tensor->rank; i++)
@@ -454,33 +458,33 @@ static sim_spec with_data_axis(const struct graph *g, const struct model_tensor 
     return spec;
 }
 
-static enum base_status give_persistent(struct graph *g, int tensor)
-{
-    const struct model_tensor *t = tensor_of(g, tensor);
-    sim_spec spec;
-    BASE_TRY(resolve(g, t->like >= 0 ? tensor_of(g, t->like) : t, &spec));
-    bool state = t->category == MODEL_OPTIMIZER_STATE && t->like >= 0, accumulated = t->category == MODEL_GRADIENT;
-    enum sim_optimizer_partitioning zero = g->options->optimizer_partitioning;
-    if ((state && zero != SIM_REPLICATED) || (accumulated && zero == SIM_STATE_AND_GRADIENTS_OVER_DATA)) spec = with_data_axis(g, t, spec);
-    for (int i = 0; i < SIM_INSTANCES; i++) g->spec[slot(g, i, tensor)] = spec, g->fixed[slot(g, i, tensor)] = true;
-    return BASE_OK;
-}
-
-static enum base_status give(struct graph *g, int tensor)
+/* Where a sharding is given: to a tensor as it is made, or behind it. */
+static void find_given(struct sim_graph *g, int tensor)
 {
     const struct model_tensor *t = tensor_of(g, tensor), *like = t->like >= 0 ? tensor_of(g, t->like) : t;
-    sim_spec spec;
-    if (t->block < 0) return give_persistent(g, tensor);
-    bool stream = g->options->sequence_parallel && is_residual_stream(t),
-         annotated = !g->options->propagates && !t->from_producer && !like->from_producer;
-    if (!t->constrained && !stream && !annotated) return BASE_OK;
-    BASE_TRY(resolve(g, like->given_axes ? like : t, &spec));
+    bool persistent = t->block < 0, stream = g->options->sequence_parallel && is_residual_stream(t),
+         annotated = !g->options->propagates && !t->from_producer && !like->from_producer, as_made = persistent || stream || annotated;
+    if (!as_made && !t->constrained) return;
+    struct given *given = &g->given[g->given_count++];
+    given->tensor = tensor;
+    given->axes_of = t->like >= 0 && (persistent || like->given_axes) ? t->like : tensor;
     for (int i = 0; i < SIM_INSTANCES; i++) {
-        int node = stream || annotated ? slot(g, i, tensor) : constrained_node(g, i, tensor);
+        int node = given->nodes[i] = as_made ? slot(g, i, tensor) : constrained_node(g, i, tensor);
         g->read[slot(g, i, tensor)] = node;
-        g->spec[node] = spec;
         g->fixed[node] = true;
     }
+}
+
+static enum base_status give(struct sim_graph *g, const struct given *given)
+{
+    const struct model_tensor *t = tensor_of(g, given->tensor);
+    sim_spec spec;
+    BASE_TRY(resolve(g, tensor_of(g, given->axes_of), &spec));
+    bool persistent = t->block < 0, state = persistent && t->category == MODEL_OPTIMIZER_STATE && t->like >= 0,
+         accumulated = persistent && t->category == MODEL_GRADIENT;
+    enum sim_optimizer_partitioning zero = g->options->optimizer_partitioning;
+    if ((state && zero != SIM_REPLICATED) || (accumulated && zero == SIM_STATE_AND_GRADIENTS_OVER_DATA)) spec = with_data_axis(g, t, spec);
+    for (int i = 0; i < SIM_INSTANCES; i++) g->spec[given->nodes[i]] = spec;
     return BASE_OK;
 }
 
@@ -495,14 +499,14 @@ static void *grown(struct base_arena *arena, void *old, int count, int *capacity
     return table;
 }
 
-static struct step *add_step(struct graph *g, enum step_kind kind, int out, const struct model_op *op)
+static struct step *add_step(struct sim_graph *g, enum step_kind kind, int out, const struct model_op *op)
 {
     g->steps = grown(g->arena, g->steps, g->step_count, &g->step_capacity, sizeof *g->steps);
     g->steps[g->step_count] = (struct step){.kind = kind, .out = out, .first_port = g->port_count, .op = op};
     return &g->steps[g->step_count++];
 }
 
-static struct port *add_port(struct graph *g, int node)
+static struct port *add_port(struct sim_graph *g, int node)
 {
     g->ports = grown(g->arena, g->ports, g->port_count, &g->port_capacity, sizeof *g->ports);
     g->steps[g->step_count - 1].port_count++;
@@ -523,7 +527,7 @@ static void map_letters(const char *from, const char *to, signed char *map)
     for (int d = 0; from[d]; d++) map[d] = (signed char)dim_of(to, from[d]);
 }
 
-static void add_labelled(struct graph *g, int node, const char *letters, const char *result)
+static void add_labelled(struct sim_graph *g, int node, const char *letters, const char *result)
 {
     struct port *port = add_port(g, node);
     port->rank = (int)strlen(letters);
@@ -532,7 +536,7 @@ static void add_labelled(struct graph *g, int node, const char *letters, const c
     for (int d = 0; result[d]; d++) port->whole = port->whole && dim_of(letters, result[d]) >= 0;
 }
 
-static void add_copy(struct graph *g, int from, int to, int rank)
+static void add_copy(struct sim_graph *g, int from, int to, int rank)
 {
     if (from == to) return;
     add_step(g, ELEMENTWISE, to, NULL);
@@ -544,7 +548,7 @@ static void add_copy(struct graph *g, int from, int to, int rank)
 
 /* The node where an operation of a block finds a tensor. Scanned: what the forward loop leaves to the backward loop is
  * stacked, an array of its own, of which the backward loop takes slices. */
-static int reading(struct graph *g, int instance, int block, int tensor)
+static int reading(struct sim_graph *g, int instance, int block, int tensor)
 {
     int home = tensor_of(g, tensor)->block;
     if (home < 0) return tensor;
@@ -557,7 +561,7 @@ static int reading(struct graph *g, int instance, int block, int tensor)
 
 /* What fills the stacks. It stands behind the loops that read them, so that in one sweep the readers look before it does:
  * to a slice of the stack both sides come at once, and they may differ (XLA goes through its computations in that order). */
-static void add_stacks(struct graph *g)
+static void add_stacks(struct sim_graph *g)
 {
     for (int t = 0; t < g->tensor_count; t++) {
         if (!g->is_kept[t]) continue;
@@ -575,7 +579,7 @@ static char outer_letter(char letter)
     return 0;
 }
 
-static void add_reshape(struct graph *g, const struct model_op *op, int from, int to)
+static void add_reshape(struct sim_graph *g, const struct model_op *op, int from, int to)
 {
     const char *in = op->input_labels[0], *out = op->output_labels;
     add_step(g, ELEMENTWISE, to, op);
@@ -590,7 +594,7 @@ static void add_reshape(struct graph *g, const struct model_op *op, int from, in
     }
 }
 
-static void add_contraction(struct graph *g, const struct model_op *op, const int *nodes, int out)
+static void add_contraction(struct sim_graph *g, const struct model_op *op, const int *nodes, int out)
 {
     add_step(g, CONTRACTION, out, op);
     for (int i = 0; i < 2; i++) {
@@ -601,7 +605,7 @@ static void add_contraction(struct graph *g, const struct model_op *op, const in
     }
 }
 
-static void add_reduction(struct graph *g, const struct model_op *op, const int *nodes, int out, int space)
+static void add_reduction(struct sim_graph *g, const struct model_op *op, const int *nodes, int out, int space)
 {
     const char *letters = op->input_labels[0];
     if (op->input_count > 1) {
@@ -614,7 +618,7 @@ static void add_reduction(struct graph *g, const struct model_op *op, const int 
     add_labelled(g, space, letters, op->output_labels);
 }
 
-static void add_operation(struct graph *g, const struct model_op *op, int instance, int block)
+static void add_operation(struct sim_graph *g, const struct model_op *op, int instance, int block)
 {
     int nodes[MODEL_MAX_INPUTS], tensor = op->outputs[0], out = g->computed[slot(g, instance, tensor)];
     for (int i = 0; i < op->input_count; i++) nodes[i] = reading(g, instance, block, op->inputs[i]);
@@ -634,7 +638,7 @@ static void add_operation(struct graph *g, const struct model_op *op, int instan
 }
 
 /* A loop's carried value has one sharding. A constraint on it stands inside the body. */
-static void enter(struct graph *g, int instance, int tensor, int node)
+static void enter(struct sim_graph *g, int instance, int tensor, int node)
 {
     int at = slot(g, instance, tensor), rank = tensor_of(g, tensor)->rank;
     bool own = g->read[at] == g->computed[at];
@@ -647,9 +651,9 @@ static void enter(struct graph *g, int instance, int tensor, int node)
     else add_copy(g, node, g->read[at], rank);
 }
 
-static void add_block(struct graph *g, int block, int instance);
+static void add_block(struct sim_graph *g, int block, int instance);
 
-static void add_scanned_loop(struct graph *g, const struct model_op *loop, int instance)
+static void add_scanned_loop(struct sim_graph *g, const struct model_op *loop, int instance)
 {
     for (int i = 0; i < loop->carry_count; i++) {
         const struct model_carry *c = &loop->carries[i];
@@ -666,7 +670,7 @@ static void add_scanned_loop(struct graph *g, const struct model_op *loop, int i
     }
 }
 
-static void add_layers(struct graph *g, const struct model_op *loop)
+static void add_layers(struct sim_graph *g, const struct model_op *loop)
 {
     int order[SIM_INSTANCES] = {SIM_FIRST_LAYER, SIM_LATER_LAYERS}, carried_from[MODEL_MAX_CARRIES];
     if (loop->reversed) order[0] = SIM_LATER_LAYERS, order[1] = SIM_FIRST_LAYER;
@@ -679,7 +683,7 @@ static void add_layers(struct graph *g, const struct model_op *loop)
     for (int i = 0; i < loop->carry_count; i++) enter(g, 0, loop->carries[i].result, carried_from[i]);
 }
 
-static void add_block(struct graph *g, int block, int instance)
+static void add_block(struct sim_graph *g, int block, int instance)
 {
     const struct model_block *b = &g->program->blocks[block];
     for (int i = 0; i < b->op_count; i++) {
@@ -691,7 +695,7 @@ static void add_block(struct graph *g, int block, int instance)
 }
 
 /* Which blocks are layers' bodies, and which of them stand twice. */
-static void find_layers(struct graph *g)
+static void find_layers(struct sim_graph *g)
 {
     const struct model_program *program = g->program;
     for (int b = 0; b < program->block_count; b++) g->trips_of_block[b] = -1;
@@ -709,7 +713,7 @@ static void find_layers(struct graph *g)
 
 /* ---- uses ---- */
 
-static void index_uses(struct graph *g)
+static void index_uses(struct sim_graph *g)
 {
     g->first_use = base_new(g->arena, int, g->node_count + 1);
     g->uses = base_new(g->arena, struct use, g->port_count);
@@ -723,8 +727,6 @@ static void index_uses(struct graph *g)
         g->definition[g->steps[s].out] = s;
         for (int p = 0; p < g->steps[s].port_count; p++) g->uses[at[g->ports[g->steps[s].first_port + p].node]++] = (struct use){s, p};
     }
-    g->forward = base_new(g->arena, uint64_t, g->step_count / WORD + 1);
-    g->backward = base_new(g->arena, uint64_t, g->step_count / WORD + 1);
 }
 
 /* ---- the answer ---- */
@@ -750,7 +752,7 @@ struct sim_shardings sim_shardings_copy(struct base_arena *arena, const struct s
     return copy;
 }
 
-static void write_out(const struct graph *g, struct sim_shardings *out)
+static void write_out(const struct sim_graph *g, struct sim_shardings *out)
 {
     int tensors = g->tensor_count, slots = SIM_INSTANCES * tensors;
     *out = (struct sim_shardings){.tensor_count = tensors, .spec_count = 3 * slots + 2 * tensors, .is_layer = g->is_layer};
@@ -772,28 +774,42 @@ static void write_out(const struct graph *g, struct sim_shardings *out)
     }
 }
 
-enum base_status sim_propagate(struct base_arena *arena, const struct model_program *program, const struct sim_sharding_options *options,
+struct sim_graph *sim_graph_build(struct base_arena *arena, const struct model_program *program, const struct sim_sharding_options *options)
+{
+    struct sim_graph *g = base_new(arena, struct sim_graph, 1);
+    *g = (struct sim_graph){.arena = arena, .program = program, .options = options, .tensor_count = program->tensor_count};
+    g->node_count = (3 * SIM_INSTANCES + 2) * g->tensor_count;
+    g->given = base_new(arena, struct given, g->tensor_count);
+    g->fixed = base_new(arena, bool, g->node_count);
+    g->computed = base_new(arena, int, SIM_INSTANCES * g->tensor_count);
+    g->read = base_new(arena, int, SIM_INSTANCES * g->tensor_count);
+    g->is_layer = base_new(arena, bool, program->block_count);
+    g->is_kept = base_new(arena, bool, g->tensor_count);
+    g->trips_of_block = base_new(arena, int, program->block_count);
+    for (int i = 0; i < SIM_INSTANCES * g->tensor_count; i++) g->computed[i] = g->read[i] = i;
+    find_layers(g);
+    for (int t = 0; t < g->tensor_count; t++) find_given(g, t);
+    add_block(g, 0, 0);
+    add_stacks(g);
+    index_uses(g);
+    g->arena = NULL, g->options = NULL; /* each propagation has its own */
+    return g;
+}
+
+enum base_status sim_propagate(struct base_arena *arena, const struct sim_graph *graph, const struct sim_sharding_options *options,
                                struct sim_shardings *out, struct base_error *error)
 {
-    struct graph g = {.arena = arena, .program = program, .options = options, .error = error, .tensor_count = program->tensor_count};
+    struct sim_graph g = *graph;
     const int *mesh = options->extents.mesh;
+    g.arena = arena, g.options = options, g.error = error;
     g.live = (options->one[0] ? 0u : SIM_DATA) | (options->one[1] ? 0u : SIM_TENSOR);
     for (unsigned axes = 0; axes < SIM_AXES; axes++)
         g.tiles[axes] = (axes & SIM_DATA && mesh ? mesh[0] : 1) * (int64_t)(axes & SIM_TENSOR && mesh ? mesh[1] : 1);
-    g.node_count = (3 * SIM_INSTANCES + 2) * g.tensor_count;
     g.spec = base_new(arena, sim_spec, g.node_count);
-    g.fixed = base_new(arena, bool, g.node_count);
-    g.computed = base_new(arena, int, SIM_INSTANCES * g.tensor_count);
-    g.read = base_new(arena, int, SIM_INSTANCES * g.tensor_count);
-    g.is_layer = base_new(arena, bool, program->block_count);
-    g.is_kept = base_new(arena, bool, g.tensor_count);
-    g.trips_of_block = base_new(arena, int, program->block_count);
-    for (int i = 0; i < SIM_INSTANCES * g.tensor_count; i++) g.computed[i] = g.read[i] = i;
-    find_layers(&g);
-    for (int t = 0; t < g.tensor_count; t++) BASE_TRY(give(&g, t));
-    add_block(&g, 0, 0);
-    add_stacks(&g);
-    index_uses(&g);
+    g.memo = base_new(arena, struct memo, MEMO);
+    g.forward = base_new(arena, uint64_t, g.step_count / WORD + 1);
+    g.backward = base_new(arena, uint64_t, g.step_count / WORD + 1);
+    for (int i = 0; i < g.given_count; i++) BASE_TRY(give(&g, &g.given[i]));
     spread(&g);
     write_out(&g, out);
     return BASE_OK;

@@ -28,9 +28,13 @@ static inline unsigned sim_spec_of_dim(sim_spec spec, int dim)
     return (unsigned)(spec >> (2 * dim)) & 3u;
 }
 
-/* propagation.c. What is given: parameters, state, batch and constraints as the axis rules resolve their logical axes;
- * without options->propagates every tensor but casts and reshapes of parameters. BASE_INPUT: rules that name an axis twice. */
-enum base_status sim_propagate(struct base_arena *arena, const struct model_program *program, const struct sim_sharding_options *options,
+/* propagation.c. What shardings spread over: of a program, and of options but for their rules and mesh, of whose sizes it
+ * asks only how many layers there are. */
+struct sim_graph;
+struct sim_graph *sim_graph_build(struct base_arena *arena, const struct model_program *program, const struct sim_sharding_options *options);
+/* What is given: parameters, state, batch and constraints as the axis rules resolve their logical axes; without
+ * options->propagates every tensor but casts and reshapes of parameters. BASE_INPUT: rules that name an axis twice. */
+enum base_status sim_propagate(struct base_arena *arena, const struct sim_graph *graph, const struct sim_sharding_options *options,
                                struct sim_shardings *out, struct base_error *error);
 
 /* The same in another arena. */

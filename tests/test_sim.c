@@ -248,7 +248,7 @@ static double sketch_peak(struct sketch *s, bool scanned)
     struct base_error error;
     assert_ok(model_rules_parse(s->arena, "standard:1,1", &rules, &error), &error);
     struct sim_sharding_options options = {.rules = &rules, .one = {true, true}};
-    assert_ok(sim_propagate(s->arena, &s->program, &options, &shardings, &error), &error);
+    assert_ok(sim_propagate(s->arena, sim_graph_build(s->arena, &s->program, &options), &options, &shardings, &error), &error);
     assert_ok(sim_partition(s->arena, &s->program, &options, &shardings, &sharded, &error), &error);
     sim_fuse(s->arena, &sharded, false);
     sim_liveness(s->arena, &sharded, scanned, false);
