@@ -134,6 +134,14 @@ static double collective_s(const struct tuner_work *w, enum sim_collective kind,
     return sim_collective_s(w->placement, kind, (int)axes, bytes);
 }
 
+/* Where the compiler starts reductions of gradients together, one is charged for its bytes alone, at the rate of very many. */
+static double gradient_s(const struct tuner_work *w, enum sim_collective kind, unsigned axes, double bytes)
+{
+    static const double many_bytes = 1e15;
+    bool together = w->placement->profile.passes >> SIM_PASS_COMBINE_COLLECTIVES & 1;
+    return together ? collective_s(w, kind, axes, many_bytes) * (bytes / many_bytes) : collective_s(w, kind, axes, bytes);
+}
+
 /* Which label has the data axis and which the model axis; -1: none. */
 struct choice { int label[SIM_AXES]; };
 
@@ -160,7 +168,7 @@ static double reduction_s(const struct tuner_work *w, const struct tuner_outline
     for (int i = 0; i < dot->label_count; i++)
         if (dot->labels[i].in_result) bytes *= local(w, dot->labels[i].size, axes_of_label(choice, i) & other);
     enum sim_collective kind = !dot->settled || class_has(w, dot->result_class, axis) ? SIM_REDUCE_SCATTER : SIM_ALL_REDUCE;
-    return collective_s(w, kind, axis, bytes) / dot->result_divisor;
+    return (dot->hoistable ? gradient_s : collective_s)(w, kind, axis, bytes) / dot->result_divisor;
 }
 
 /* An operand stands as the rules say; where the contraction has the axis elsewhere, it has to come over. */
@@ -215,12 +223,6 @@ static double flop_of(const struct tuner_work *w, const struct tuner_outline_dot
     return 2 * product[TUNER_BATCH_LABEL] * padded(product[TUNER_CONTRACTED_LABEL], unit) * (one < other ? one : other);
 }
 
-/* Where the compiler reduces a sum of partial results once, a contraction has no reduction of its own to be charged with. */
-static bool merges_sums(const struct tuner_work *w)
-{
-    return w->placement->profile.passes >> SIM_PASS_REASSOCIATE_ALL_REDUCE & 1;
-}
-
 /* The contraction alone and the kernel's bytes, or its arithmetic with links, whichever choice is cheapest. */
 static double dot_s(const struct tuner_work *w, const struct tuner_outline_dot *dot, double bytes_s, double each, double once)
 {
@@ -234,7 +236,7 @@ static double dot_s(const struct tuner_work *w, const struct tuner_outline_dot *
             struct choice choice = {{-1, d - 1, m - 1, -1}};
             double work_s = flop_of(w, dot, &choice) / rate;
             double s = (work_s > bytes_s ? work_s : bytes_s) * each;
-            if (s < best_s && w->charges.links && !merges_sums(w)) s += links_s(w, dot, &choice, each, once);
+            if (s < best_s && w->charges.links) s += links_s(w, dot, &choice, each, once);
             if (s < best_s) best_s = s;
         }
     }

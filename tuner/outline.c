@@ -13,6 +13,8 @@ struct drafter {
     int *sum;           /* representative of the sum that a contraction's result becomes part of, or -1 */
     int *sum_size;      /* contractions in a sum, by representative */
     bool *charged;      /* of each operation: a contraction that a kernel has already */
+    int *narrow;        /* by value: the shape of what is stored in its place where a collective reduces it first; or -1 */
+    bool *seen;         /* by value */
 };
 
 static const struct model_tensor *tensor_at(const struct drafter *d, int tensor)
@@ -95,6 +97,28 @@ static void find_sizes(struct drafter *d)
     }
 }
 
+/* A contraction's result that is cast to a wider type as it is made is not stored before the cast. Where a collective stands
+ * between them it is, and the cast is made by whoever reads it: fewer bytes. */
+static void find_narrow(struct drafter *d)
+{
+    const struct sim_sharded *s = d->s;
+    for (int v = 0; v < s->value_count; v++) {
+        const struct sim_value *value = &s->values[v];
+        const struct sim_op *made = value->definition >= 0 ? &s->ops[value->definition] : NULL;
+        d->narrow[v] = -1;
+        if (!made || !value->stored || made->kind != SIM_COMPUTE || made->op->kind != MODEL_MAP || made->op->function != MODEL_CAST) continue;
+        const struct sim_value *operand = &s->values[made->inputs[0]];
+        if (!operand->stored && model_dtype_bytes(operand->dtype) < model_dtype_bytes(value->dtype)) d->narrow[v] = operand->shape;
+    }
+}
+
+static int narrow_gradient(const struct drafter *d, int shape)
+{
+    for (int v = 0; v < d->s->value_count; v++)
+        if (d->narrow[v] >= 0 && d->s->values[v].shape == shape) return d->narrow[v];
+    return shape;
+}
+
 static void copy_shapes(struct drafter *d)
 {
     const struct sim_sharded *s = d->s;
@@ -120,7 +144,10 @@ static void copy_shapes(struct drafter *d)
     }
     out->event_count = s->event_count;
     out->events = base_new(d->arena, struct sim_event, s->event_count + 1);
-    if (s->event_count) memcpy(out->events, s->events, (size_t)s->event_count * sizeof *s->events);
+    for (int i = 0; i < s->event_count; i++) {
+        out->events[i] = s->events[i];
+        if (s->events[i].category == MODEL_GRADIENT && s->events[i].sign) out->events[i].shape = narrow_gradient(d, s->events[i].shape);
+    }
 }
 
 /* Parameters, optimizer state, accumulators and the batch. */
@@ -340,6 +367,42 @@ static void draft_dots(struct drafter *d, const struct sim_kernel *from, struct 
     }
 }
 
+static void replace(int *shapes, int count, int from, int to)
+{
+    for (int i = 0; i < count; i++) {
+        if (shapes[i] != from) continue;
+        shapes[i] = to;
+        return;
+    }
+}
+
+/* What an operation reads, itself or through what is fused into it. */
+static void narrow_reads(struct drafter *d, const struct sim_op *op, int *reads, int count)
+{
+    for (int i = 0; i < op->input_count; i++) {
+        int v = op->inputs[i];
+        const struct sim_value *value = &d->s->values[v];
+        if (d->seen[v]) continue;
+        d->seen[v] = true;
+        if (d->narrow[v] >= 0) replace(reads, count, value->shape, d->narrow[v]);
+        if (!value->stored && value->definition >= 0) narrow_reads(d, &d->s->ops[value->definition], reads, count);
+    }
+}
+
+static void narrow_kernel(struct drafter *d, int kernel, const struct tuner_outline_kernel *k)
+{
+    const struct sim_sharded *s = d->s;
+    for (int i = 0; i < s->op_count; i++) {
+        const struct sim_op *op = &s->ops[i];
+        if (op->kind != SIM_COMPUTE || op->kernel != kernel) continue;
+        memset(d->seen, 0, (size_t)s->value_count * sizeof *d->seen);
+        narrow_reads(d, op, d->out->reads + k->first_read, k->read_count);
+        for (int o = 0; o < op->output_count; o++)
+            if (d->narrow[op->outputs[o]] >= 0)
+                replace(d->out->writes + k->first_write, k->write_count, s->values[op->outputs[o]].shape, d->narrow[op->outputs[o]]);
+    }
+}
+
 static void draft_kernels(struct drafter *d)
 {
     const struct sim_sharded *s = d->s;
@@ -359,6 +422,7 @@ static void draft_kernels(struct drafter *d)
         for (int i = 0; i < from->write_count; i++) out->writes[write_count + i] = s->writes[from->first_write + i];
         for (int i = 0; i < from->read_count; i++) kernel->classes |= classes_of(out, s->reads[from->first_read + i]);
         for (int i = 0; i < from->write_count; i++) kernel->classes |= classes_of(out, out->writes[write_count + i]);
+        narrow_kernel(d, k, kernel);
         draft_dots(d, from, kernel);
         int same = 0;
         while (same < out->kernel_count && !same_kernel(out, &out->kernels[same], kernel)) same++;
@@ -390,6 +454,9 @@ static enum base_status draft(struct base_arena *arena, struct sim_cache *cache,
     d.sum = base_new(arena, int, tensors);
     d.sum_size = base_new(arena, int, tensors);
     d.charged = base_new(arena, bool, d.s->op_count);
+    d.narrow = base_new(arena, int, d.s->value_count);
+    d.seen = base_new(arena, bool, d.s->value_count);
+    find_narrow(&d);
     find_roots(&d);
     for (int t = 0; t < tensors; t++) BASE_TRY(find_class(&d, t, error));
     find_sizes(&d);
