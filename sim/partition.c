@@ -452,6 +452,14 @@ static unsigned outer_group(const struct partitioner *p, const struct sim_contra
     return 0;
 }
 
+/* One collective can do it: data does not leave a dimension from above model, nor come above it (clear_model). */
+static bool keeps_order(const unsigned char *before, const unsigned char *after)
+{
+    for (int d = 0; d < MODEL_MAX_RANK; d++)
+        if ((before[d] & after[d] & SIM_TENSOR) && ((before[d] ^ after[d]) & SIM_DATA)) return false;
+    return true;
+}
+
 /* The copy of an operand that the steps make; made once however many contractions ask. */
 static int take_steps(struct partitioner *p, const struct model_op *source, int operand, int value, const struct sim_contraction *contraction)
 {
@@ -464,7 +472,9 @@ static int take_steps(struct partitioner *p, const struct model_op *source, int 
     if (copy >= 0) return copy;
     for (int i = 0; i < contraction->steps.count; i++) {
         const struct sim_step *step = &contraction->steps.steps[i];
-        if (step->operand == operand) value = communicate(p, source, step->kind, step->axes, value, step->after, 0);
+        if (step->operand != operand) continue;
+        if (keeps_order(p->out->values[value].spec, step->after)) value = communicate(p, source, step->kind, step->axes, value, step->after, 0);
+        else value = reshard(p, source, value, step->after);
     }
     note_copy(p, (struct copy){first, value, group});
     return value;
@@ -488,7 +498,11 @@ static unsigned place_contraction(struct partitioner *p, const struct model_op *
         find_label(draft, c.label[axis])->axes |= (unsigned char)axis;
         if (!is_of_result(draft, c.label[axis])) partial |= axis;
     }
-    for (int i = 0; i < 2; i++) inputs[i] = take_steps(p, source, i, inputs[i], &c);
+    for (int i = 0; i < 2; i++) {
+        unsigned char needed[MODEL_MAX_RANK];
+        spec_for(draft, source->input_labels[i], needed);
+        inputs[i] = ready(p, source, take_steps(p, source, i, inputs[i], &c), needed); /* a part over model is none over both */
+    }
     return partial;
 }
 

@@ -14,7 +14,8 @@ static const char *const differs_path = "tests/data/xla_differs.txt";
 
 enum { MOST_KINDS = 256 };
 
-struct merged { struct base_arena *arena; int count; struct line { const char *key; double bytes; int64_t expected, got; } lines[MOST_KINDS]; };
+struct line { const char *key; double bytes; int64_t expected, got; };
+struct merged { struct base_arena *arena; int count; struct line lines[MOST_KINDS]; };
 
 static struct line *line_of(struct merged *merged, const char *key)
 {
@@ -40,14 +41,18 @@ static void expect(struct merged *merged, const char *text)
 static void got(struct merged *merged, enum sim_collective kind, int axes, enum model_dtype dtype, int64_t bytes, int64_t count)
 {
     static const char *const names[SIM_AXES] = {"none", "data", "model", "data+model"};
-    const char *key = base_print(merged->arena, "%s/%s/%s/%lld", sim_collective_name(kind), names[axes], model_dtype_name(dtype), (long long)bytes);
+    const char *key = base_print(merged->arena, "%s/%s/%s/%lld", sim_collective_name(kind), names[axes], model_dtype_name(dtype),
+                                 (long long)bytes);
     line_of(merged, key)->got += count;
 }
 
 static double total_bytes(const struct merged *merged, bool expected)
 {
     double sum = 0;
-    for (int i = 0; i < merged->count; i++) sum += merged->lines[i].bytes * (double)(expected ? merged->lines[i].expected : merged->lines[i].got);
+    for (int i = 0; i < merged->count; i++) {
+        const struct line *line = &merged->lines[i];
+        sum += line->bytes * (double)(expected ? line->expected : line->got);
+    }
     return sum;
 }
 
@@ -64,7 +69,8 @@ static const char *difference(const struct merged *merged, double least_bytes)
         worst = line;
         worst_bytes = off;
     }
-    return worst ? base_print(merged->arena, "%s: %lld expected, got %lld", worst->key, (long long)worst->expected, (long long)worst->got) : NULL;
+    if (!worst) return NULL;
+    return base_print(merged->arena, "%s: %lld expected, got %lld", worst->key, (long long)worst->expected, (long long)worst->got);
 }
 
 /* ---- operations by themselves ---- */
@@ -132,7 +138,10 @@ static const char *judge_operation(struct base_arena *arena, const struct base_c
     merged->arena = arena;
     assert_ok(sim_operation_partition(&o, &error), &error);
     expect(merged, row_field(csv, "collectives"));
-    for (int i = 0; i < o.collective_count; i++) got(merged, o.collectives[i].kind, o.collectives[i].axes, o.collectives[i].dtype, o.collectives[i].bytes, 1);
+    for (int i = 0; i < o.collective_count; i++) {
+        const struct sim_operation_collective *c = &o.collectives[i];
+        got(merged, c->kind, c->axes, c->dtype, c->bytes, 1);
+    }
     const char *result = spec_text(arena, &o, 2), *why = difference(merged, 0);
     if (why || !strcmp(result, row_field(csv, "result"))) return why;
     return base_print(arena, "the result is %s, expected %s", result, row_field(csv, "result"));
@@ -230,7 +239,8 @@ static void collectives_are_xlas(struct base_arena *arena)
     struct verdicts v = judge_all(arena);
     if (*v.worse.data) fprintf(stderr, "agreed with XLA until now:\n%s", v.worse.data);
     if (*v.better.data) fprintf(stderr, "agree now, and `make differs-update` takes them off the list:\n%s", v.better.data);
-    if (v.found_count != v.listed_count) fprintf(stderr, "%s names %d cases, of which %d are there\n", differs_path, v.listed_count, v.found_count);
+    if (v.found_count != v.listed_count)
+        fprintf(stderr, "%s names %d cases, of which %d are there\n", differs_path, v.listed_count, v.found_count);
     assert_int_equal(v.count, 1529);
     assert_true(!*v.worse.data && !*v.better.data && v.found_count == v.listed_count);
 }
