@@ -472,25 +472,38 @@ static enum base_status check_layers(const struct sim_plan *plan, const struct m
     return BASE_OK;
 }
 
-static enum base_status judge_parameters(struct base_arena *arena, const struct sim_plan *plan, struct base_error *error)
+/* The model's own, with the axes that it names. */
+struct listed { struct answer answer; const struct model_parameter *parameters; int count; };
+
+static enum base_status list_parameters(struct sim_cache *cache, const struct sim_plan *plan, const struct listed **out, struct base_error *error)
 {
-    const struct model_parameter *own;
-    int count;
+    sim_key_begin(cache, 'q');
+    sim_key_text(cache, plan->model_text);
+    struct listed *listed = sim_cache_find(cache);
+    if (!listed) {
+        listed = base_new(&cache->arena, struct listed, 1);
+        remember(cache, &listed->answer, model_parameters(&cache->arena, plan->config, &listed->parameters, &listed->count, error), error);
+    }
+    *out = listed;
+    return say_again(&listed->answer, error);
+}
+
+static enum base_status judge_parameters(struct sim_cache *cache, const struct sim_plan *plan, struct base_error *error)
+{
+    const struct listed *own;
     struct model_device_state state;
     struct model_adafactor defaults = model_adafactor_defaults();
     struct model_mesh mesh = {.axis_count = 2, .axes = {{"data", plan->placement->axis_sizes[0]}, {"model", plan->placement->axis_sizes[1]}}};
-    BASE_TRY(model_parameters(arena, plan->config, &own, &count, error));
-    const struct model_parameter *given = plan->options.parameters ? plan->options.parameters : own;
+    BASE_TRY(list_parameters(cache, plan, &own, error));
+    const struct model_parameter *given = plan->options.parameters ? plan->options.parameters : own->parameters;
     BASE_TRY(check_rule_axes(plan->rules, error));
-    BASE_TRY(model_device_state(given, count, plan->rules, &mesh, plan->options.optimizer,
+    BASE_TRY(model_device_state(given, own->count, plan->rules, &mesh, plan->options.optimizer,
                                 plan->options.adafactor ? plan->options.adafactor : &defaults, &state, error));
-    return check_layers(plan, own, given, count, error);
+    return check_layers(plan, own->parameters, given, own->count, error);
 }
 
-/* JAX demands that parameters and optimizer state divide exactly; worked out once for a model, rules and mesh shape. */
-static enum base_status check_parameters(struct sim_cache *cache, const struct sim_plan *plan, struct base_error *error)
+static void begin_verdict(struct sim_cache *cache, const struct sim_plan *plan)
 {
-    struct answer *verdict;
     sim_key_begin(cache, 'd');
     sim_key_text(cache, plan->model_text);
     sim_key_text(cache, plan->rules_text);
@@ -498,10 +511,18 @@ static enum base_status check_parameters(struct sim_cache *cache, const struct s
     sim_key_text(cache, plan->adafactor_text);
     sim_key_bytes(cache, &plan->options.optimizer, sizeof plan->options.optimizer);
     sim_key_bytes(cache, plan->placement->axis_sizes, sizeof plan->placement->axis_sizes);
-    verdict = sim_cache_find(cache);
+}
+
+/* JAX demands that parameters and optimizer state divide exactly; worked out once for a model, rules and mesh shape. */
+static enum base_status check_parameters(struct sim_cache *cache, const struct sim_plan *plan, struct base_error *error)
+{
+    begin_verdict(cache, plan);
+    struct answer *verdict = sim_cache_find(cache);
     if (!verdict) {
         verdict = base_new(&cache->arena, struct answer, 1);
-        remember(cache, verdict, judge_parameters(&cache->arena, plan, error), error);
+        enum base_status status = judge_parameters(cache, plan, error);
+        begin_verdict(cache, plan);
+        remember(cache, verdict, status, error);
     }
     return say_again(verdict, error);
 }

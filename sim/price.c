@@ -254,7 +254,7 @@ void sim_price_memory(struct sim_pricing *p)
             close_loop(&frames[depth], (double)p->sizes[event->trips], &now, &frames[depth - 1]);
             depth--;
         } else {
-            double bytes = event->sign * p->bytes[event->shape];
+            double bytes = event->count * p->bytes[event->shape];
             now.total_bytes += bytes;
             now.bytes[event->category] += bytes;
             if (!event->may_peak || now.total_bytes <= frames[depth].peak.total_bytes) continue;

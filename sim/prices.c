@@ -5,6 +5,9 @@
 
 #include <string.h>
 
+/* Where the items of a list are found, by hash: slots hold a number more than an index, 0 where nothing stands. */
+struct seen { unsigned *hashes, mask; int *slots; };
+
 struct maker {
     struct base_arena *scratch;
     const struct sim_sharded *s;
@@ -13,6 +16,7 @@ struct maker {
     int *dot_of;                 /* per operation: its distinct contraction, or -1 */
     int *repeats_of;             /* per operation, as a loop: the distinct count of repetitions inside it */
     int *kernel_of;              /* per kernel: the distinct one */
+    struct seen repeats_seen, dots_seen, kernels_seen, collectives_seen, products_seen, kept_seen;
 };
 
 static unsigned char factor(unsigned size, unsigned axes)
@@ -25,12 +29,51 @@ static void multiply(struct sim_factors *factors, unsigned size, unsigned axes)
     factors->of[factors->count++] = factor(size, axes);
 }
 
-static int distinct(void *list, int *count, const void *item, size_t size_bytes)
+/* FNV-1a, a word a step. */
+static unsigned hash_words(unsigned hash, const void *words, size_t size_bytes)
+{
+    for (size_t at = 0; at < size_bytes; at += sizeof(unsigned)) {
+        unsigned word;
+        memcpy(&word, (const char *)words + at, sizeof word);
+        hash = (hash ^ word) * 16777619u;
+    }
+    return hash;
+}
+
+static const unsigned hash_start = 2166136261u;
+
+static struct seen seen_new(struct base_arena *arena, int most)
+{
+    int slots = 16;
+    while (slots < 2 * most) slots *= 2;
+    return (struct seen){base_new(arena, unsigned, most), (unsigned)slots - 1, base_new(arena, int, slots)};
+}
+
+/* The next item with this hash, -1 when all have been looked at; then `at` is where it would stand. */
+static int next_seen(const struct seen *seen, unsigned hash, unsigned *at)
+{
+    for (;; ++*at) {
+        int item = seen->slots[*at & seen->mask] - 1;
+        if (item < 0 || seen->hashes[item] == hash) return item;
+    }
+}
+
+static void note_seen(struct seen *seen, unsigned hash, unsigned at, int item)
+{
+    seen->hashes[item] = hash;
+    seen->slots[at & seen->mask] = item + 1;
+}
+
+/* The place of an item in a list where each stands once. */
+static int distinct(void *list, struct seen *seen, int *count, const void *item, size_t size_bytes)
 {
     char *items = list;
-    for (int i = 0; i < *count; i++)
-        if (!memcmp(items + (size_t)i * size_bytes, item, size_bytes)) return i;
+    const unsigned hash = hash_words(hash_start, item, size_bytes);
+    unsigned at = hash;
+    for (int found; (found = next_seen(seen, hash, &at)) >= 0; at++)
+        if (!memcmp(items + (size_t)found * size_bytes, item, size_bytes)) return found;
     memcpy(items + (size_t)*count * size_bytes, item, size_bytes);
+    note_seen(seen, hash, at, *count);
     return (*count)++;
 }
 
@@ -54,7 +97,7 @@ static int repeats_in(struct maker *m, int loop)
     struct sim_factors trips;
     memset(&trips, 0, sizeof trips);
     for (; loop >= 0; loop = m->s->ops[loop].loop) multiply(&trips, (unsigned)m->s->ops[loop].trips, 0);
-    return distinct(m->out->repeats, &m->out->repeat_count, &trips, sizeof trips);
+    return distinct(m->out->repeats, &m->repeats_seen, &m->out->repeat_count, &trips, sizeof trips);
 }
 
 /* Only loops and the outermost level are ever looked up, so a count for each is all there is. */
@@ -63,6 +106,7 @@ static void list_repeats(struct maker *m)
     int loops = 1;
     for (int i = 0; i < m->s->op_count; i++) loops += m->s->ops[i].kind == SIM_LOOP_BEGIN;
     m->out->repeats = base_new(m->scratch, struct sim_factors, loops);
+    m->repeats_seen = seen_new(m->scratch, loops);
     m->repeats_of = base_new(m->scratch, int, m->s->op_count + 1);
     m->repeats_of[m->s->op_count] = repeats_in(m, -1);
     for (int i = 0; i < m->s->op_count; i++)
@@ -105,6 +149,7 @@ static void list_dots(struct maker *m)
     for (int i = 0; i < m->s->dot_count; i++) m->dot_of[m->s->dots[i]] = -2;
     for (int i = 0; i < m->s->op_count; i++) count += m->dot_of[i] == -2;
     m->out->dots = base_new(m->scratch, struct sim_price_dot, count + 1);
+    m->dots_seen = seen_new(m->scratch, count + 1);
     for (int i = 0; i < m->s->op_count; i++) {
         const struct sim_op *op = &m->s->ops[i];
         if (m->dot_of[i] != -2) continue;
@@ -113,7 +158,7 @@ static void list_dots(struct maker *m)
         dot.batch = product_of(op, op->batch_labels, true), dot.rows = product_of(op, op->row_labels, true),
         dot.columns = product_of(op, op->column_labels, true);
         dot.contracted = product_of(op, op->contracted_labels, true), dot.dtype = units_dtype(m, op);
-        m->dot_of[i] = distinct(m->out->dots, &m->out->dot_count, &dot, sizeof dot);
+        m->dot_of[i] = distinct(m->out->dots, &m->dots_seen, &m->out->dot_count, &dot, sizeof dot);
     }
 }
 
@@ -124,15 +169,20 @@ static bool same_list(const int *a, const int *b, int count)
     return !count || !memcmp(a, b, (size_t)count * sizeof *a);
 }
 
-static int distinct_kernel(struct sim_price_list *out, const struct sim_price_kernel *kernel)
+static int distinct_kernel(struct maker *m, const struct sim_price_kernel *kernel)
 {
-    for (int i = 0; i < out->kernel_count; i++) {
-        const struct sim_price_kernel *other = &out->kernels[i];
+    struct sim_price_list *out = m->out;
+    unsigned hash = hash_words(hash_start, out->touched + kernel->first_shape, (size_t)kernel->shape_count * sizeof *out->touched);
+    hash = hash_words(hash, out->kernel_dots + kernel->first_dot, (size_t)kernel->dot_count * sizeof *out->kernel_dots);
+    unsigned at = hash;
+    for (int found; (found = next_seen(&m->kernels_seen, hash, &at)) >= 0; at++) {
+        const struct sim_price_kernel *other = &out->kernels[found];
         if (other->shape_count != kernel->shape_count || other->dot_count != kernel->dot_count) continue;
         if (!same_list(out->touched + other->first_shape, out->touched + kernel->first_shape, kernel->shape_count)) continue;
-        if (same_list(out->kernel_dots + other->first_dot, out->kernel_dots + kernel->first_dot, kernel->dot_count)) return i;
+        if (same_list(out->kernel_dots + other->first_dot, out->kernel_dots + kernel->first_dot, kernel->dot_count)) return found;
     }
     out->kernels[out->kernel_count] = *kernel;
+    note_seen(&m->kernels_seen, hash, at, out->kernel_count);
     out->touched_count += kernel->shape_count;
     out->kernel_dot_count += kernel->dot_count;
     return out->kernel_count++;
@@ -151,6 +201,7 @@ static void list_kernels(struct maker *m)
     const struct sim_sharded *s = m->s;
     struct sim_price_list *out = m->out;
     out->kernels = base_new(m->scratch, struct sim_price_kernel, s->kernel_count + 1);
+    m->kernels_seen = seen_new(m->scratch, s->kernel_count + 1);
     out->touched = base_new(m->scratch, int, s->read_count + s->write_count + 2 * s->dot_count + 1);
     out->kernel_dots = base_new(m->scratch, int, s->dot_count + 1);
     for (int k = 0; k < s->kernel_count; k++) {
@@ -160,7 +211,7 @@ static void list_kernels(struct maker *m)
         for (int i = 0; i < kernel->write_count; i++) out->touched[listed.first_shape + listed.shape_count++] = s->writes[kernel->first_write + i];
         for (int i = 0; i < kernel->dot_count; i++) touch_casts(m, &s->ops[s->dots[kernel->first_dot + i]], &listed);
         for (int i = 0; i < kernel->dot_count; i++) out->kernel_dots[listed.first_dot + i] = m->dot_of[s->dots[kernel->first_dot + i]];
-        m->kernel_of[k] = distinct_kernel(out, &listed);
+        m->kernel_of[k] = distinct_kernel(m, &listed);
     }
 }
 
@@ -184,7 +235,7 @@ static int collective_of(struct maker *m, const struct sim_op *op)
     memset(&collective, 0, sizeof collective);
     collective.kind = op->collective, collective.axes = op->axes, collective.shape = operand_shape(m, op), collective.dtype = value->dtype;
     collective.gradient = m->s->program->tensors[value->tensor].category == MODEL_GRADIENT;
-    return distinct(m->out->collectives, &m->out->collective_count, &collective, sizeof collective);
+    return distinct(m->out->collectives, &m->collectives_seen, &m->out->collective_count, &collective, sizeof collective);
 }
 
 static void add_step(struct sim_price_list *out, const struct sim_op *op, int what, int repeats)
@@ -200,6 +251,8 @@ static void list_steps(struct maker *m)
     out->collectives = base_new(m->scratch, struct sim_price_collective, s->op_count + 1);
     out->needs = base_new(m->scratch, struct sim_price_need, s->op_count + 1);
     out->products = base_new(m->scratch, struct sim_factors, s->op_count + 1);
+    m->collectives_seen = seen_new(m->scratch, s->op_count + 1);
+    m->products_seen = seen_new(m->scratch, s->op_count + 1);
     for (int i = 0; i < s->op_count; i++) {
         const struct sim_op *op = &s->ops[i];
         int repeats = repeats_of(m, op->loop);
@@ -207,34 +260,72 @@ static void list_steps(struct maker *m)
         if (op->kind != SIM_COMPUTE) continue;
         if (op->op->needed) {
             struct sim_factors whole = product_of(op, ~0u, false);
-            out->needs[out->need_count++] = (struct sim_price_need){distinct(out->products, &out->product_count, &whole, sizeof whole), repeats};
+            int product = distinct(out->products, &m->products_seen, &out->product_count, &whole, sizeof whole);
+            out->needs[out->need_count++] = (struct sim_price_need){product, repeats};
         }
-        if (op->kernel >= 0 && s->kernels[op->kernel].op == i)
-            add_step(out, op, m->kernel_of[op->kernel], repeats);
+        if (op->kernel >= 0 && s->kernels[op->kernel].op == i) add_step(out, op, m->kernel_of[op->kernel], repeats);
     }
 }
 
 /* ---- memory ---- */
 
+/* What comes to what is there already counts once more, and what goes once less. */
+static void merge_event(struct sim_price_list *out, int first, const struct sim_event *event)
+{
+    for (int i = first; i < out->event_count; i++) {
+        struct sim_price_event *listed = &out->events[i];
+        int count = listed->count + event->sign;
+        if (listed->shape != event->shape || listed->category != event->category || count < INT8_MIN || count > INT8_MAX) continue;
+        listed->count = (signed char)count;
+        return;
+    }
+    out->events[out->event_count++] =
+        (struct sim_price_event){.shape = (short)event->shape, .count = event->sign, .category = (unsigned char)event->category};
+}
+
+/* Drops what cancelled out. */
+static void close_stretch(struct sim_price_list *out, int first)
+{
+    int kept = first;
+    for (int i = first; i < out->event_count; i++)
+        if (out->events[i].count) out->events[kept++] = out->events[i];
+    out->event_count = kept;
+}
+
+static void name_event(struct sim_price_event *listed, const struct sim_op *op, int trips)
+{
+    listed->name = op->op->name;
+    listed->phase = (unsigned char)op->op->phase;
+    listed->trips = (unsigned char)trips;
+}
+
+/* Memory can be at its peak only when something has come and nothing more does before something goes. In between nobody
+ * looks, so that what comes and goes there is added up. */
 static void list_events(struct maker *m)
 {
     const struct sim_sharded *s = m->s;
-    m->out->events = base_new(m->scratch, struct sim_price_event, s->event_count + 1);
-    m->out->event_count = s->event_count;
+    struct sim_price_list *out = m->out;
+    int first = 0;
+    out->events = base_new(m->scratch, struct sim_price_event, s->event_count + 1);
     for (int i = 0; i < s->event_count; i++) {
         const struct sim_event *event = &s->events[i];
         const struct sim_op *op = &s->ops[event->op];
-        bool last = i + 1 == s->event_count;
-        int trips = event->bracket ? event->trips : op->loop >= 0 ? s->ops[op->loop].trips : MODEL_ONE;
-        m->out->events[i] = (struct sim_price_event){.name = op->op->name,
-                                                     .phase = (unsigned char)op->op->phase,
-                                                     .shape = (short)event->shape,
-                                                     .sign = event->sign,
-                                                     .bracket = event->bracket,
-                                                     .category = (unsigned char)event->category,
-                                                     .trips = (unsigned char)trips,
-                                                     .may_peak = last || s->events[i + 1].sign <= 0};
+        bool may_peak = event->sign > 0 && (i + 1 == s->event_count || s->events[i + 1].sign <= 0);
+        if (!event->bracket) merge_event(out, first, event);
+        if (!event->bracket && !may_peak) continue;
+        close_stretch(out, first);
+        if (event->bracket) {
+            struct sim_price_event *listed = &out->events[out->event_count++];
+            *listed = (struct sim_price_event){.bracket = event->bracket};
+            name_event(listed, op, event->trips);
+        } else if (out->event_count > first) {
+            struct sim_price_event *listed = &out->events[out->event_count - 1];
+            listed->may_peak = true;
+            name_event(listed, op, op->loop >= 0 ? s->ops[op->loop].trips : MODEL_ONE);
+        }
+        first = out->event_count;
     }
+    close_stretch(out, first);
 }
 
 static void list_persistent(struct maker *m)
@@ -256,12 +347,13 @@ static void list_kept(struct maker *m)
     int count = 0;
     for (int v = 0; v < s->value_count; v++) count += s->values[v].kept;
     m->out->kept = base_new(m->scratch, struct sim_price_kept, count + 1);
+    m->kept_seen = seen_new(m->scratch, count + 1);
     for (int v = 0; v < s->value_count; v++) {
         if (!s->values[v].kept) continue;
         memset(&kept, 0, sizeof kept);
         kept.shape = (short)s->values[v].shape;
         kept.role = (unsigned char)s->program->tensors[s->values[v].tensor].role;
-        distinct(m->out->kept, &m->out->kept_count, &kept, sizeof kept);
+        distinct(m->out->kept, &m->kept_seen, &m->out->kept_count, &kept, sizeof kept);
     }
 }
 

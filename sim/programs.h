@@ -23,14 +23,14 @@ struct sim_price_step { const char *name; enum model_phase phase; bool communica
 /* A contraction that the model needs, whole. */
 struct sim_price_need { int product, repeats; };
 
-/* Memory that comes or goes (sign), or a loop that begins or ends (bracket). */
+/* Memory that comes or goes (how many of a shape), or a loop that begins or ends (bracket). */
 struct sim_price_event {
-    const char *name;                /* of its operation */
+    const char *name;                /* of the operation; NULL where nobody asks */
     short shape;
-    signed char sign, bracket;
+    signed char count, bracket;
     unsigned char category, phase;
     unsigned char trips;             /* enum model_size: of the bracket, or of the innermost loop around the operation; MODEL_ONE: none */
-    bool may_peak;                   /* the next one frees, or is a bracket */
+    bool may_peak;                   /* here memory may be at its peak; what the stretch before it brought and took is all counted */
 };
 
 struct sim_price_list {
