@@ -7,7 +7,7 @@
 #include <string.h>
 
 /* A search of rule sets ends after so many full predictions, some seconds, whatever the machine: the answer is the same. */
-enum { MOST_VALUES = 4096, MOST_TOP = 1000, MOST_RULE_PREDICTIONS = 1500 };
+enum { MOST_VALUES = 4096, MOST_TOP = 1000, MOST_RULE_PREDICTIONS = 20000 };
 
 #define DEFAULT_LENGTHS "512,512"
 
@@ -233,7 +233,7 @@ static const struct base_option options[] = {
     {"--pareto", NULL, "with the front of tokens per second against peak memory", NULL},
     {"--enumerate", "FILE.csv", "only write every plan of the space, as a table for sweep", NULL},
     {"--beyond-t5x", NULL, "also what T5X has no word for: remat of unscanned models, optimizer partitioning, sequence parallelism", NULL},
-    {"--search", "rules", "also rule sets that nobody has named: what each logical axis takes, in which order; without --time-limit 1500 full predictions at most", NULL},
+    {"--search", "rules", "also rule sets that nobody has named: what each logical axis takes, in which order; without --time-limit 20000 full predictions at most", NULL},
     {"--time-limit", "S", "seconds; then the best so far, with its gap", NULL},
     {"--no-bounds", NULL, "predict every plan in full", NULL},
     {"--profile", "FILE", "constants that take the place of the catalogue's", "the chip's own"},
