@@ -1,383 +1,886 @@
-/* Where a partitioner puts a contraction. Each mesh axis is given to one label of the operation:
- * 1. a contracted label that both operands have sharded (or one, and the other's sharding is nobody's choice): local
- *    products are partial sums, reduced afterwards;
- * 2. else the label of the result that has the axis, wanted or (if the result is free) propagated from the operands: of
- *    two that compete the larger operand's;
- * 3. else, if one operand alone has it, on a contracted label: that operand is gathered, unless it is larger gathered
- *    than the result and the other mesh axis already groups the operation: then the other operand is sliced, and the
- *    result reduced.
- * Batch labels are used all together or not at all: one operand must have every axis that the other or the result has
- * there. What an operand has elsewhere is gathered, conflicts first, then contracted labels, then batch; or it moves to
- * the label by an all-to-all when the other mesh axis groups the operation. Rules read off a real partitioner's output
- * (XLA's SPMD partitioner of 2023 and 2024, T5X's networks). */
+/* Where a partitioner puts a contraction, as XLA's SPMD partitioner decides it. A contraction belongs to a group of devices,
+ * at first to all of them, with a sharding for either operand and one that is wanted of the result. It is
+ * 1. done at once if all shardings of the group agree on one kind of label (at_once);
+ * 2. else cut into smaller groups by batch labels, by labels of the result that one operand and the result share, by
+ *    contracted labels that both operands share, or by the devices that hold copies; what the groups share is settled so,
+ *    the contraction within a group is the same question again;
+ * 3. else done at once although operands have to be resharded for it, at last with everything gathered.
+ * Groups that stand as they are are preferred to groups for which an operand must move. */
 #include "sim/contraction.h"
 
 #include <string.h>
 
+enum { LEFT, RIGHT, OUT, ARRAYS };
+enum role { BATCH, CONTRACTED, OF_LEFT, OF_RIGHT, ROLES };
+
+/* Dimensions of one array. */
+struct dims { int count; signed char at[MODEL_MAX_RANK + 1]; };
+
+/* A sum over groups: of the axes of each contracted dimension; or of those that the result is cut by then. Where more devices
+ * hold copies of the result than there are groups, some of these make each a part, so that parts are summed. */
+struct reduction { struct sim_layout sums; int rank; struct sim_layout cuts; unsigned copies; bool of_parts; };
+
+struct dot {
+    const struct sim_extents *extents;
+    struct sim_contraction *c;
+    int operand[2];                             /* which operand of the contraction is the left one, the right one */
+    char letters[ARRAYS][MODEL_MAX_RANK + 1];   /* of the result: batch labels first, then the left operand's, the right one's */
+    struct sim_shape shapes[ARRAYS];
+    struct dims dims[ROLES][ARRAYS];            /* one order of labels in all arrays */
+    signed char place[ARRAYS][ARRAYS][MODEL_MAX_RANK]; /* of a dimension in another array, or -1 */
+    struct reduction reductions[2];             /* of the groups that the operation stands in */
+    int reduction_count;
+    struct sim_layout result;                   /* as it is now, of all devices */
+};
+
+/* A contraction within groups of devices that differ in some axes; `outer` is how the groups share the arrays. */
+struct part { unsigned axes; struct sim_layout outer[ARRAYS], tiles[ARRAYS]; };
+
+static void place(struct dot *t, const struct part *p);
+
 double sim_local_bytes(const struct sim_extents *extents, const struct sim_shape *shape)
 {
     double elements = (double)(shape->layers == MODEL_ONE ? 1 : extents->sizes[shape->layers]);
-    for (int d = 0; d < shape->rank; d++) {
-        int64_t shards = (shape->spec[d] & SIM_DATA ? extents->mesh[0] : 1) * (int64_t)(shape->spec[d] & SIM_TENSOR ? extents->mesh[1] : 1);
-        elements *= (double)base_ceil_div(extents->sizes[shape->dims[d]], shards);
-    }
+    for (int d = 0; d < shape->rank; d++)
+        elements *= (double)base_ceil_div(extents->sizes[shape->dims[d]], sim_ways(extents, shape->spec[d]));
     return elements * (double)model_dtype_bytes(shape->dtype);
 }
 
-int sim_mesh_size(const struct sim_extents *extents, unsigned axis)
+static bool is_same_question(const struct sim_decision *a, const struct sim_decision *b)
 {
-    if (extents->decisions) extents->decisions->compares_mesh = true;
-    return extents->mesh[axis == SIM_TENSOR];
-}
-
-bool sim_is_split(const struct sim_extents *extents, unsigned axis)
-{
-    return extents->mesh[axis == SIM_TENSOR] > 1;
+    return a->left_times == b->left_times && a->right_times == b->right_times && !memcmp(&a->left, &b->left, sizeof a->left) &&
+           !memcmp(&a->right, &b->right, sizeof a->right);
 }
 
 /* Equal layers ask the same question again and again: it is noted once. */
-static void note_decision(struct sim_decisions *log, const struct sim_shape *left, const struct sim_shape *right, bool larger)
+static void note_decision(struct sim_decisions *log, const struct sim_decision *question, bool larger)
 {
     for (int i = 0; log && i < log->count; i++)
-        if (!memcmp(&log->made[i].left, left, sizeof *left) && !memcmp(&log->made[i].right, right, sizeof *right)) return;
+        if (is_same_question(&log->made[i], question)) return;
     if (!log || log->count == SIM_MOST_DECISIONS) return;
-    struct sim_decision *decision = &log->made[log->count++];
-    memcpy(&decision->left, left, sizeof *left);
-    memcpy(&decision->right, right, sizeof *right);
-    decision->larger = larger;
+    log->made[log->count] = *question;
+    log->made[log->count++].larger = larger;
+}
+
+bool sim_decide(const struct sim_extents *extents, const struct sim_decision *question)
+{
+    double left = sim_local_bytes(extents, &question->left) * sim_ways(extents, question->left_times);
+    double right = sim_local_bytes(extents, &question->right) * sim_ways(extents, question->right_times);
+    note_decision(extents->decisions, question, left > right);
+    return left > right;
 }
 
 bool sim_is_larger(const struct sim_extents *extents, const struct sim_shape *left, const struct sim_shape *right)
 {
-    bool larger = sim_local_bytes(extents, left) > sim_local_bytes(extents, right);
-    note_decision(extents->decisions, left, right, larger);
-    return larger;
+    struct sim_decision question = {.left = *left, .right = *right};
+    return sim_decide(extents, &question);
+}
+
+/* ---- shardings within a group ---- */
+
+static int rank_of(const struct dot *t, int array)
+{
+    return t->shapes[array].rank;
+}
+
+static unsigned used(const struct dot *t, const struct part *p, int array)
+{
+    return sim_layout_axes(&p->tiles[array], rank_of(t, array));
+}
+
+static bool is_partial(const struct dot *t, const struct part *p, int array)
+{
+    unsigned axes = used(t, p, array);
+    return axes && axes != p->axes;
+}
+
+/* The axes along which the group holds copies of a partial array. */
+static unsigned copies(const struct dot *t, const struct part *p, int array)
+{
+    return is_partial(t, p, array) ? p->axes & ~used(t, p, array) : 0;
+}
+
+/* The axes by which labels of a role cut an array. */
+static unsigned axes_of(const struct dot *t, const struct part *p, enum role role, int array)
+{
+    const struct dims *dims = &t->dims[role][array];
+    unsigned axes = 0;
+    for (int i = 0; i < dims->count; i++) axes |= p->tiles[array].of[dims->at[i]];
+    return axes & SIM_BOTH;
+}
+
+static bool as_many(const struct dot *t, unsigned axes, unsigned others)
+{
+    return sim_as_many(t->extents, axes, others);
+}
+
+static sim_order order_of(const struct sim_layout *tiles, const struct dims *dims)
+{
+    sim_order order = 0;
+    for (int i = 0; i < dims->count; i++) order = sim_join(order, tiles->of[dims->at[i]]);
+    return order;
+}
+
+static bool equal(const struct dot *t, int array, const struct sim_layout *a, const struct sim_layout *b)
+{
+    return sim_layouts_equal(a, b, rank_of(t, array));
+}
+
+/* The same sharding of the same labels in another array; false if that lacks one of them. */
+static bool carry(const struct dot *t, const struct part *p, int from, int to, struct sim_layout *out)
+{
+    memset(out, 0, sizeof *out);
+    for (int d = 0; d < rank_of(t, from); d++) {
+        if (!p->tiles[from].of[d]) continue;
+        if (t->place[from][to][d] < 0) return false;
+        out->of[t->place[from][to][d]] = p->tiles[from].of[d];
+    }
+    return true;
+}
+
+static bool agree(const struct dot *t, const struct part *p, int from, int to)
+{
+    struct sim_layout carried;
+    return carry(t, p, from, to, &carried) && equal(t, to, &carried, &p->tiles[to]);
+}
+
+static bool contains(const struct dims *dims, int d)
+{
+    for (int i = 0; i < dims->count; i++)
+        if (dims->at[i] == d) return true;
+    return false;
+}
+
+/* The layout with as many tiles that has the given groups of devices along some dimensions; false if there is none. */
+static bool regroup(const struct dot *t, const struct part *p, int array, const struct dims *dims, sim_order groups, struct sim_layout *tiles)
+{
+    sim_order within = (sim_order)(p->axes & ~(unsigned)groups);
+    for (int d = 0; d < rank_of(t, array); d++)
+        if (!contains(dims, d) && tiles->of[d] && !sim_take(t->extents, &within, tiles->of[d], &tiles->of[d])) return false;
+    for (int i = 0; i < dims->count; i++)
+        if (!sim_take(t->extents, &groups, tiles->of[dims->at[i]], &tiles->of[dims->at[i]])) return false;
+    return groups == 0;
+}
+
+/* Dimensions get as many tiles as those of another array have. */
+static void count_like(struct sim_layout *tiles, const struct dims *dims, const struct sim_layout *like, const struct dims *there)
+{
+    for (int i = 0; i < dims->count; i++) tiles->of[dims->at[i]] = like->of[there->at[i]];
+}
+
+static void clear(struct sim_layout *tiles, const struct dims *dims)
+{
+    for (int i = 0; i < dims->count; i++) tiles->of[dims->at[i]] = 0;
+}
+
+/* Dimensions move from what the group shares to what the groups share. */
+static void go_outside(struct part *p, int array, const struct dims *dims)
+{
+    for (int i = 0; i < dims->count; i++) {
+        int d = dims->at[i];
+        p->outer[array].of[d] = sim_join(p->outer[array].of[d], p->tiles[array].of[d]);
+        p->tiles[array].of[d] = 0;
+    }
+}
+
+/* The dimensions that tell the given groups apart and do not cut within them; copies count as a last dimension. */
+static bool find_groups(const struct dot *t, const struct part *p, int array, sim_order groups, struct dims *out)
+{
+    unsigned within = p->axes & ~(unsigned)groups, found = 0;
+    out->count = 0;
+    if (!used(t, p, array)) return false;
+    for (int d = 0; d <= rank_of(t, array); d++) {
+        unsigned axes = d < rank_of(t, array) ? p->tiles[array].of[d] & SIM_BOTH : copies(t, p, array);
+        if (!axes || (axes & within)) continue;
+        out->at[out->count++] = (signed char)d;
+        found |= axes;
+    }
+    return found == (groups & SIM_BOTH);
+}
+
+/* ---- sizes ---- */
+
+static struct sim_shape local_shape(const struct dot *t, const struct part *p, int array, bool of_group)
+{
+    struct sim_shape shape = t->shapes[array];
+    for (int d = 0; d < shape.rank; d++)
+        shape.spec[d] = (p->outer[array].of[d] | (of_group ? 0 : p->tiles[array].of[d])) & SIM_BOTH;
+    return shape;
+}
+
+static bool left_is_larger(const struct dot *t, const struct part *p)
+{
+    struct sim_shape left = local_shape(t, p, LEFT, false), right = local_shape(t, p, RIGHT, false);
+    return sim_is_larger(t->extents, &left, &right);
+}
+
+/* In elements, of all that a group has. */
+static bool has_more_elements(const struct dot *t, const struct part *p, int array, int than)
+{
+    struct sim_shape a = local_shape(t, p, array, true), b = local_shape(t, p, than, true);
+    a.dtype = b.dtype = MODEL_FLOAT32;
+    return sim_is_larger(t->extents, &a, &b);
+}
+
+/* ---- what is done ---- */
+
+static struct sim_array array_of(struct dot *t, const struct part *p, int array)
+{
+    return (struct sim_array){t->extents, &t->c->steps, p->axes, array == OUT ? OUT : t->operand[array], t->shapes[array], p->outer[array], p->tiles[array]};
+}
+
+static void reshard(struct dot *t, struct part *p, int array, const struct sim_layout *to)
+{
+    struct sim_array a = array_of(t, p, array);
+    sim_array_reshard(&a, to);
+    p->tiles[array] = a.tiles;
+}
+
+static void gather(struct dot *t, struct part *p, int array)
+{
+    struct sim_array a = array_of(t, p, array);
+    sim_array_gather(&a);
+    p->tiles[array] = a.tiles;
+}
+
+/* The result is wanted otherwise than the group left it. */
+static void reshard_result(struct dot *t, const struct part *p, struct sim_layout from)
+{
+    struct part now = *p;
+    now.tiles[OUT] = from;
+    reshard(t, &now, OUT, &p->tiles[OUT]);
+}
+
+static void sum(struct dot *t, unsigned axes, const struct sim_layout *after)
+{
+    struct part all = {.axes = SIM_BOTH};
+    all.tiles[OUT] = t->result;
+    struct sim_array a = array_of(t, &all, OUT);
+    sim_array_step(&a, SIM_ALL_REDUCE, axes, after);
+    t->result = *after;
+}
+
+/* Dimension by dimension, the last one first. */
+static void reduce(struct dot *t, const struct reduction *r)
+{
+    unsigned rest = sim_layout_axes(&r->sums, r->rank);
+    struct sim_layout cut = t->result;
+    for (int d = 0; d < rank_of(t, OUT); d++) cut.of[d] = sim_join(cut.of[d], r->cuts.of[d]);
+    if (r->of_parts) t->result = cut;
+    for (int d = r->rank - 1; d >= 0; d--) {
+        unsigned axes = r->sums.of[d] & SIM_BOTH;
+        if (!axes) continue;
+        rest &= ~axes;
+        sum(t, axes, rest ? &t->result : &cut);
+    }
+    if (r->copies) sum(t, r->copies, &cut);
+}
+
+/* The operation itself, on what each device has now, and its sums: over the outermost groups first. */
+static void multiply(struct dot *t, const struct part *p)
+{
+    memset(&t->result, 0, sizeof t->result);
+    for (int i = LEFT; i <= RIGHT; i++) {
+        for (int d = 0; d < rank_of(t, i); d++) {
+            sim_order all = sim_join(p->outer[i].of[d], p->tiles[i].of[d]);
+            for (unsigned axis = 1; axis <= SIM_TENSOR; axis++)
+                if (all & axis) t->c->label[axis] = t->letters[i][d];
+            if (all && t->place[i][OUT][d] >= 0) t->result.of[t->place[i][OUT][d]] = all;
+            t->c->shapes[t->operand[i]].spec[d] = all & SIM_BOTH;
+        }
+    }
+    for (int d = 0; d < rank_of(t, OUT); d++) t->c->computed[strchr(t->c->letters[OUT], t->letters[OUT][d]) - t->c->letters[OUT]] = t->result.of[d] & SIM_BOTH;
+    for (int i = 0; i < t->reduction_count; i++) reduce(t, &t->reductions[i]);
+}
+
+/* ---- at once ---- */
+
+static struct reduction sum_of(const struct part *p, const struct dims *dims)
+{
+    struct reduction r = {.rank = dims->count};
+    for (int i = 0; i < dims->count; i++) r.sums.of[i] = p->tiles[LEFT].of[dims->at[i]];
+    return r;
+}
+
+static bool multiply_and_sum(struct dot *t, const struct part *p)
+{
+    struct reduction own = sum_of(p, &t->dims[CONTRACTED][LEFT]);
+    struct sim_layout whole = {{0}};
+    multiply(t, p);
+    reduce(t, &own);
+    reshard_result(t, p, whole);
+    return true;
+}
+
+/* One operand is cut by batch labels as the result is: the other one follows, if need be or if it only moves. */
+static bool along_batch(struct dot *t, struct part *p, bool moves_only)
+{
+    for (int i = LEFT; i <= RIGHT; i++) {
+        int other = RIGHT - i;
+        struct sim_layout wanted;
+        if (axes_of(t, p, BATCH, i) != p->axes || axes_of(t, p, BATCH, OUT) != p->axes || !agree(t, p, i, OUT)) continue;
+        carry(t, p, i, other, &wanted);
+        struct sim_array a = array_of(t, p, other);
+        if (moves_only && !sim_array_moves(&a, &wanted)) return false;
+        reshard(t, p, other, &wanted);
+        multiply(t, p);
+        return true;
+    }
+    return false;
+}
+
+/* The result is cut by labels of one operand alone: that is cut so, the other one whole. */
+static bool along_free(struct dot *t, struct part *p, int operand, bool must_agree)
+{
+    enum role role = operand == LEFT ? OF_LEFT : OF_RIGHT;
+    struct sim_layout wanted;
+    if (axes_of(t, p, role, OUT) != p->axes || (must_agree && !(axes_of(t, p, role, operand) == p->axes && agree(t, p, operand, OUT)))) return false;
+    carry(t, p, OUT, operand, &wanted);
+    reshard(t, p, operand, &wanted);
+    gather(t, p, RIGHT - operand);
+    multiply(t, p);
+    return true;
+}
+
+static bool along_contracted(struct dot *t, struct part *p)
+{
+    struct sim_layout wanted;
+    if (axes_of(t, p, CONTRACTED, LEFT) != p->axes || axes_of(t, p, CONTRACTED, RIGHT) != p->axes) return false;
+    if (!agree(t, p, LEFT, RIGHT)) {
+        struct sim_shape left = local_shape(t, p, LEFT, true), right = local_shape(t, p, RIGHT, true);
+        int moved = sim_is_larger(t->extents, &right, &left) ? LEFT : RIGHT;
+        carry(t, p, RIGHT - moved, moved, &wanted);
+        reshard(t, p, moved, &wanted);
+    }
+    return multiply_and_sum(t, p);
+}
+
+/* Nobody has a use for anything but one operand's contracted labels: the other one is cut for them if that is larger than
+ * the result. */
+static bool along_one_sided(struct dot *t, struct part *p)
+{
+    struct sim_layout wanted;
+    for (int i = RIGHT; i >= LEFT && !used(t, p, OUT); i--) {
+        if (axes_of(t, p, CONTRACTED, i) != p->axes || used(t, p, RIGHT - i) || !has_more_elements(t, p, i, OUT)) continue;
+        carry(t, p, i, RIGHT - i, &wanted);
+        reshard(t, p, RIGHT - i, &wanted);
+        return multiply_and_sum(t, p);
+    }
+    return false;
+}
+
+static bool at_once(struct dot *t, struct part p, bool at_any_price)
+{
+    struct sim_layout left;
+    if (is_partial(t, &p, LEFT) || is_partial(t, &p, RIGHT) || is_partial(t, &p, OUT)) return false;
+    if (axes_of(t, &p, BATCH, LEFT) == p.axes && axes_of(t, &p, BATCH, RIGHT) == p.axes && agree(t, &p, LEFT, RIGHT)) {
+        carry(t, &p, LEFT, OUT, &left);
+        multiply(t, &p);
+        reshard_result(t, &p, left);
+        return true;
+    }
+    if (along_batch(t, &p, true) || along_batch(t, &p, false) || along_contracted(t, &p)) return true;
+    if (along_free(t, &p, LEFT, true) || along_free(t, &p, RIGHT, true)) return true;
+    if (at_any_price && axes_of(t, &p, BATCH, OUT) == p.axes) {
+        for (int i = LEFT; i <= RIGHT; i++) {
+            struct sim_layout wanted;
+            carry(t, &p, OUT, i, &wanted);
+            reshard(t, &p, i, &wanted);
+        }
+        multiply(t, &p);
+        return true;
+    }
+    if (at_any_price && (along_free(t, &p, LEFT, false) || along_free(t, &p, RIGHT, false))) return true;
+    return along_one_sided(t, &p);
+}
+
+/* ---- groups by batch labels ---- */
+
+static bool have_same_batch(const struct dot *t, const struct part *p)
+{
+    const struct dims *left = &t->dims[BATCH][LEFT], *right = &t->dims[BATCH][RIGHT];
+    for (int i = 0; i < left->count; i++)
+        if (!as_many(t, p->tiles[LEFT].of[left->at[i]], p->tiles[RIGHT].of[right->at[i]])) return false;
+    return true;
+}
+
+/* The smaller operand takes the groups of the larger one, the result those of both. */
+static bool settle_batch(struct dot *t, struct part *p, bool strict, sim_order *groups)
+{
+    sim_order by[2] = {order_of(&p->tiles[LEFT], &t->dims[BATCH][LEFT]), order_of(&p->tiles[RIGHT], &t->dims[BATCH][RIGHT])};
+    if (by[LEFT] != by[RIGHT]) {
+        int moved = !strict && left_is_larger(t, p) ? RIGHT : LEFT;
+        struct sim_layout to = p->tiles[moved];
+        if (strict || !regroup(t, p, moved, &t->dims[BATCH][moved], by[RIGHT - moved], &to)) return false;
+        by[moved] = by[RIGHT - moved];
+        reshard(t, p, moved, &to);
+    }
+    *groups = by[LEFT];
+    count_like(&p->tiles[OUT], &t->dims[BATCH][OUT], &p->tiles[LEFT], &t->dims[BATCH][LEFT]);
+    return regroup(t, p, OUT, &t->dims[BATCH][OUT], *groups, &p->tiles[OUT]);
+}
+
+/* An axis cuts two dimensions: that is too many tiles for the devices. Copies are given up, else what the operand has alone,
+ * else what is contracted. */
+static bool reduce_tiles(const struct dot *t, const struct part *p, int operand, struct sim_layout *tiles)
+{
+    unsigned idle = copies(t, p, operand), others = axes_of(t, p, CONTRACTED, RIGHT - operand), contracted = axes_of(t, p, CONTRACTED, operand);
+    enum role own = operand == LEFT ? OF_LEFT : OF_RIGHT;
+    int count = 1, devices = sim_ways(t->extents, p->axes);
+    unsigned seen = idle, twice = 0;
+    for (int d = 0; d < rank_of(t, operand); d++) {
+        count *= sim_ways(t->extents, tiles->of[d]);
+        twice |= seen & tiles->of[d];
+        seen |= tiles->of[d];
+    }
+    if (!twice && (seen & SIM_BOTH) == p->axes) return true;
+    sim_note_mesh(t->extents);
+    count *= sim_ways(t->extents, idle);
+    int ratio = count / devices;
+    if (count < devices || count % devices) return false;
+    if (ratio == 1 || (idle && sim_ways(t->extents, idle) % ratio == 0)) return true;
+    if (ratio == sim_ways(t->extents, axes_of(t, p, own, operand)) && (ratio != sim_ways(t->extents, contracted) || as_many(t, contracted, others)))
+        clear(tiles, &t->dims[own][operand]);
+    else if (ratio == sim_ways(t->extents, contracted)) clear(tiles, &t->dims[CONTRACTED][operand]);
+    else return false;
+    return true;
+}
+
+/* An operand takes the result's groups. */
+static bool follow_batch(struct dot *t, struct part *p, int operand, bool strict, sim_order groups)
+{
+    const struct dims *dims = &t->dims[BATCH][operand];
+    struct sim_layout to = p->tiles[operand];
+    count_like(&to, dims, &p->tiles[OUT], &t->dims[BATCH][OUT]);
+    if (!used(t, p, operand)) {
+        p->tiles[operand] = to;
+        return true;
+    }
+    if (!reduce_tiles(t, p, operand, &to) || !regroup(t, p, operand, dims, groups, &to)) return false;
+    if (strict && !equal(t, operand, &to, &p->tiles[operand])) return false;
+    reshard(t, p, operand, &to);
+    return true;
+}
+
+static bool by_batch(struct dot *t, struct part p, bool strict)
+{
+    const struct part before = p;
+    unsigned left = axes_of(t, &p, BATCH, LEFT), right = axes_of(t, &p, BATCH, RIGHT);
+    sim_order groups = order_of(&p.tiles[OUT], &t->dims[BATCH][OUT]);
+    if (!groups || (!as_many(t, left, groups) && !as_many(t, right, groups))) return false;
+    bool same = have_same_batch(t, &p);
+    if (same && strict) same = order_of(&p.tiles[LEFT], &t->dims[BATCH][LEFT]) == order_of(&p.tiles[RIGHT], &t->dims[BATCH][RIGHT]);
+    if (same ? !settle_batch(t, &p, strict, &groups)
+             : !follow_batch(t, &p, LEFT, strict, groups) || !follow_batch(t, &p, RIGHT, strict, groups))
+        return false;
+    struct part inner = p;
+    inner.axes &= ~(unsigned)groups;
+    for (int i = 0; i < ARRAYS; i++) go_outside(&inner, i, &t->dims[BATCH][i]);
+    place(t, &inner);
+    reshard_result(t, &before, p.tiles[OUT]);
+    return true;
+}
+
+/* ---- groups by labels that one operand and the result share ---- */
+
+/* Labels of one operand that cut it and the result alike: all together, or else some. */
+static bool find_free(const struct dot *t, const struct part *p, int operand, struct dims *own, struct dims *out)
+{
+    enum role role = operand == LEFT ? OF_LEFT : OF_RIGHT;
+    const struct dims *all = &t->dims[role][operand], *there = &t->dims[role][OUT];
+    own->count = out->count = 0;
+    for (int i = 0; i < all->count; i++) {
+        sim_order here = p->tiles[operand].of[all->at[i]];
+        if (!here || !as_many(t, here, p->tiles[OUT].of[there->at[i]])) continue;
+        own->at[own->count++] = all->at[i];
+        out->at[out->count++] = there->at[i];
+    }
+    return own->count > 0;
+}
+
+/* The operand is cut as the result is, and by nothing else: then it does not matter which groups are made first. */
+static bool is_settled(const struct dot *t, const struct part *p, int operand)
+{
+    for (int d = 0; d < rank_of(t, operand); d++) {
+        int there = t->place[operand][OUT][d];
+        if (p->tiles[operand].of[d] != (there < 0 ? 0 : p->tiles[OUT].of[there])) return false;
+    }
+    return true;
+}
+
+/* Which operand's labels make the groups, so that less of the other one is copied. */
+static bool choose_free(const struct dot *t, const struct part *p, int *operand, struct dims *own, struct dims *out)
+{
+    unsigned left = axes_of(t, p, OF_LEFT, LEFT), right = axes_of(t, p, OF_RIGHT, RIGHT);
+    unsigned out_left = axes_of(t, p, OF_LEFT, OUT), out_right = axes_of(t, p, OF_RIGHT, OUT);
+    bool by_left = left && as_many(t, left, out_left), by_right = right && as_many(t, right, out_right);
+    if (by_left || by_right) {
+        *operand = by_left ? LEFT : RIGHT;
+        if (by_left && by_right && !(is_settled(t, p, LEFT) && is_settled(t, p, RIGHT))) {
+            struct sim_decision left_is_copied_more = {
+                .left = local_shape(t, p, LEFT, false), .left_times = (unsigned char)right,
+                .right = local_shape(t, p, RIGHT, false), .right_times = (unsigned char)left};
+            *operand = sim_decide(t->extents, &left_is_copied_more) ? LEFT : RIGHT;
+        }
+        *own = t->dims[*operand == LEFT ? OF_LEFT : OF_RIGHT][*operand];
+        *out = t->dims[*operand == LEFT ? OF_LEFT : OF_RIGHT][OUT];
+        return true;
+    }
+    *operand = left && out_left ? LEFT : RIGHT;
+    return (*operand == LEFT || (right && out_right)) && find_free(t, p, *operand, own, out);
+}
+
+/* The other operand is whole within each group: its copies make the groups, or what cuts it there is gathered. */
+static void copy_to_groups(struct dot *t, struct part *p, int other, int operand, sim_order groups)
+{
+    unsigned contracted = axes_of(t, p, CONTRACTED, other);
+    enum role role = other == LEFT ? OF_LEFT : OF_RIGHT;
+    unsigned idle = copies(t, p, other), own = axes_of(t, p, role, other);
+    struct sim_layout to = p->tiles[other];
+    struct dims dims, none = {0};
+    if (!used(t, p, other)) return;
+    if (idle && as_many(t, idle, groups)) {
+        if (idle != (groups & SIM_BOTH))
+            for (int d = 0; d < rank_of(t, other); d++) to.of[d] = to.of[d] ? (sim_order)(p->axes & ~(unsigned)groups) : 0;
+        reshard(t, p, other, &to);
+        return;
+    }
+    if (!find_groups(t, p, other, groups, &dims)) {
+        dims = none;
+        if (as_many(t, contracted, groups) && as_many(t, own, axes_of(t, p, role, OUT))) dims = t->dims[CONTRACTED][other];
+        else if (as_many(t, own, groups) && as_many(t, contracted, axes_of(t, p, CONTRACTED, operand))) dims = t->dims[role][other];
+    }
+    if (dims.count && dims.at[dims.count - 1] == rank_of(t, other)) dims.count--; /* the copies */
+    if (!dims.count) {
+        gather(t, p, other);
+        return;
+    }
+    if (!idle && regroup(t, p, other, &dims, groups, &to)) reshard(t, p, other, &to);
+    to = p->tiles[other];
+    clear(&to, &dims);
+    reshard(t, p, other, &to);
+}
+
+static bool by_free(struct dot *t, struct part p, bool strict)
+{
+    struct dims own, out;
+    int operand;
+    if (!choose_free(t, &p, &operand, &own, &out)) return false;
+    sim_order groups = order_of(&p.tiles[OUT], &out);
+    struct sim_layout to = p.tiles[operand];
+    count_like(&to, &own, &p.tiles[OUT], &out);
+    if (!regroup(t, &p, operand, &own, groups, &to)) return false;
+    if (strict && !equal(t, operand, &to, &p.tiles[operand])) return false;
+    copy_to_groups(t, &p, RIGHT - operand, operand, groups);
+    reshard(t, &p, operand, &to);
+    p.axes &= ~(unsigned)groups;
+    go_outside(&p, operand, &own);
+    go_outside(&p, OUT, &out);
+    place(t, &p);
+    return true;
+}
+
+/* ---- groups by contracted labels ---- */
+
+static bool find_contracted(const struct dot *t, const struct part *p, struct dims *left, struct dims *right)
+{
+    const struct dims *l = &t->dims[CONTRACTED][LEFT], *r = &t->dims[CONTRACTED][RIGHT];
+    unsigned all_left = axes_of(t, p, CONTRACTED, LEFT), all_right = axes_of(t, p, CONTRACTED, RIGHT);
+    *left = *l;
+    *right = *r;
+    if (!all_left || !all_right) return false;
+    if (as_many(t, all_left, all_right)) return true;
+    left->count = right->count = 0;
+    for (int i = 0; i < l->count; i++) {
+        sim_order here = p->tiles[LEFT].of[l->at[i]];
+        if (!here || !as_many(t, here, p->tiles[RIGHT].of[r->at[i]])) continue;
+        left->at[left->count++] = l->at[i];
+        right->at[right->count++] = r->at[i];
+    }
+    return left->count > 0;
+}
+
+static bool agree_on(const struct part *p, const struct dims *left, const struct dims *right)
+{
+    for (int i = 0; i < left->count; i++)
+        if (p->tiles[LEFT].of[left->at[i]] != p->tiles[RIGHT].of[right->at[i]]) return false;
+    return true;
+}
+
+/* The smaller operand takes the groups of the larger one. */
+static bool settle_contracted(struct dot *t, struct part *p, const struct dims *dims, bool strict)
+{
+    if (agree_on(p, &dims[LEFT], &dims[RIGHT])) return true;
+    if (strict) return false;
+    int moved = left_is_larger(t, p) ? RIGHT : LEFT, other = RIGHT - moved;
+    struct sim_layout to = p->tiles[moved];
+    count_like(&to, &dims[moved], &p->tiles[other], &dims[other]);
+    if (!regroup(t, p, moved, &dims[moved], order_of(&p->tiles[other], &dims[other]), &to)) return false;
+    reshard(t, p, moved, &to);
+    return true;
+}
+
+/* The groups' sums become slices of the result: where it is cut as the groups are, or by as many tiles. Sets the result's
+ * tiles as the groups leave them; returns the dimensions that are cut. */
+static struct dims choose_slices(const struct dot *t, struct part *p, sim_order groups, struct reduction *r)
+{
+    static const enum role kept[] = {OF_LEFT, OF_RIGHT, BATCH};
+    struct dims dims = {0}, none = {0};
+    struct sim_layout to = p->tiles[OUT], whole = {{0}};
+    unsigned idle = copies(t, p, OUT);
+    if (idle && as_many(t, idle, groups)) {
+        if (idle != (groups & SIM_BOTH))
+            for (int d = 0; d < rank_of(t, OUT); d++) to.of[d] = to.of[d] ? (sim_order)(p->axes & ~(unsigned)groups) : 0;
+        p->tiles[OUT] = to;
+        return none;
+    }
+    if (find_groups(t, p, OUT, groups, &dims)) {
+        bool with_copies = dims.at[dims.count - 1] == rank_of(t, OUT);
+        if (with_copies) r->copies = idle;
+        dims.count -= with_copies;
+        return dims;
+    }
+    for (int i = 0; i < BASE_COUNT(kept); i++) {
+        if (!as_many(t, axes_of(t, p, kept[i], OUT), groups)) continue;
+        dims = t->dims[kept[i]][OUT];
+        if (!regroup(t, p, OUT, &dims, groups, &to)) break;
+        p->tiles[OUT] = to;
+        return dims;
+    }
+    p->tiles[OUT] = whole;
+    return none;
+}
+
+/* The result is cut as the groups are, and more devices than there are groups hold copies of it: the pieces are made by
+ * parts of them, which have them in other places. */
+static bool makes_parts(const struct dot *t, const struct part *p, sim_order groups)
+{
+    unsigned idle = copies(t, p, OUT);
+    return idle && !as_many(t, idle, groups) && sim_multiple(t->extents, idle, groups);
+}
+
+static void place_parts(struct dot *t, struct part *p, struct reduction *r)
+{
+    r->of_parts = !used(t, p, LEFT) && !used(t, p, RIGHT);
+    for (int i = LEFT; i <= RIGHT && !as_many(t, axes_of(t, p, CONTRACTED, LEFT), axes_of(t, p, CONTRACTED, RIGHT)); i++) gather(t, p, i);
+}
+
+static bool by_contracted(struct dot *t, struct part p, bool strict)
+{
+    const struct part before = p;
+    struct dims dims[2];
+    if (!find_contracted(t, &p, &dims[LEFT], &dims[RIGHT]) || !settle_contracted(t, &p, dims, strict)) return false;
+    sim_order groups = order_of(&p.tiles[LEFT], &dims[LEFT]);
+    struct reduction r = sum_of(&p, &dims[LEFT]);
+    bool parts = makes_parts(t, &p, groups);
+    struct dims slices = choose_slices(t, &p, groups, &r);
+    struct sim_layout after = p.tiles[OUT];
+    if (slices.count) {
+        memset(&r.sums, 0, sizeof r.sums);
+        r.rank = rank_of(t, OUT);
+        for (int i = 0; i < slices.count; i++) r.sums.of[slices.at[i]] = r.cuts.of[slices.at[i]] = after.of[slices.at[i]];
+    }
+    p.axes &= ~(unsigned)groups;
+    for (int i = LEFT; i <= RIGHT; i++) go_outside(&p, i, &dims[i]);
+    go_outside(&p, OUT, &slices);
+    if (parts) place_parts(t, &p, &r);
+    t->reductions[t->reduction_count++] = r;
+    place(t, &p);
+    t->reduction_count--;
+    if (parts) {
+        struct part moved = before;
+        moved.tiles[OUT] = after;
+        struct sim_array a = array_of(t, &moved, OUT);
+        sim_array_step(&a, SIM_COLLECTIVE_PERMUTE, SIM_BOTH, &after);
+    }
+    reshard_result(t, &before, after);
+    return true;
+}
+
+/* Whole operands: each group of devices that shall hold the same part of the result makes it. */
+static bool by_copies(struct dot *t, struct part p)
+{
+    if (used(t, &p, LEFT) || used(t, &p, RIGHT) || !copies(t, &p, OUT)) return false;
+    p.axes = used(t, &p, OUT);
+    place(t, &p);
+    return true;
+}
+
+/* ---- all together ---- */
+
+static void place(struct dot *t, const struct part *p)
+{
+    int steps = t->c->steps.count;
+    for (int strict = 1; strict >= 0; strict--) {
+        if (at_once(t, *p, false) || by_batch(t, *p, strict)) return;
+        t->c->steps.count = steps; /* of what came to nothing */
+        if (by_free(t, *p, strict) || by_contracted(t, *p, strict) || by_copies(t, *p) || at_once(t, *p, true)) return;
+    }
+    struct part whole = *p;
+    struct sim_layout none = {{0}};
+    gather(t, &whole, LEFT);
+    gather(t, &whole, RIGHT);
+    multiply(t, &whole);
+    reshard_result(t, p, none);
 }
 
 /* ---- labels ---- */
 
-/* No letter, 0, is nowhere. */
-static int dim_of(const struct sim_contraction *c, int operand, char letter)
+static int find(const char *letters, char letter)
 {
-    return c->dims[operand][letter % SIM_LETTERS];
+    const char *at = letter ? strchr(letters, letter) : NULL;
+    return at ? (int)(at - letters) : -1;
 }
 
-static void find_letters(struct sim_contraction *c)
+static enum role role_of(const struct dot *t, char letter, bool kept)
 {
-    memset(c->dims, -1, sizeof c->dims);
-    for (int i = 0; i < 3; i++)
-        for (int d = c->shapes[i].rank - 1; d >= 0; d--) c->dims[i][c->letters[i][d] % SIM_LETTERS] = (signed char)d;
+    bool left = find(t->letters[LEFT], letter) >= 0, right = find(t->letters[RIGHT], letter) >= 0;
+    return left && right ? kept ? BATCH : CONTRACTED : left ? OF_LEFT : OF_RIGHT;
 }
 
-static bool in_both(const struct sim_contraction *c, char letter)
+static void add_label(struct dot *t, enum role role, char letter)
 {
-    return dim_of(c, 0, letter) >= 0 && dim_of(c, 1, letter) >= 0;
-}
-
-static bool is_contracted(const struct sim_contraction *c, char letter)
-{
-    return in_both(c, letter) && dim_of(c, 2, letter) < 0;
-}
-
-static bool is_batch(const struct sim_contraction *c, char letter)
-{
-    return in_both(c, letter) && dim_of(c, 2, letter) >= 0;
-}
-
-/* The label of an operand that has the axis now. */
-static char label_with(const struct sim_contraction *c, int operand, unsigned axis)
-{
-    for (int d = 0; d < c->shapes[operand].rank; d++)
-        if (c->shapes[operand].spec[d] & axis) return c->letters[operand][d];
-    return 0;
-}
-
-static unsigned other_axis(unsigned axis)
-{
-    return axis ^ (SIM_DATA | SIM_TENSOR);
-}
-
-/* ---- which label gets an axis ---- */
-
-struct place {
-    const struct sim_extents *extents;
-    struct sim_contraction *c;
-    bool use_batch, first_is_larger;
-    char wanted[SIM_AXES];       /* the result's label that has the axis, given or propagated */
-    bool in_use[SIM_AXES];       /* some operand, or the wanted result, has the axis */
-    bool settled[SIM_AXES];      /* an operand had the axis on its label from the start: the operation is grouped by it */
-};
-
-static unsigned batch_axes(const struct sim_contraction *c, int operand)
-{
-    unsigned set = 0; /* two bits a batch label, in the order of the left operand */
-    for (int d = 0, at = 0; c->letters[0][d]; d++) {
-        if (!is_batch(c, c->letters[0][d])) continue;
-        int dim = dim_of(c, operand, c->letters[0][d]);
-        set |= (unsigned)c->shapes[operand].spec[dim] << (2 * at++);
+    for (int i = 0; i < ARRAYS; i++) {
+        int d = find(t->letters[i], letter);
+        if (d >= 0) t->dims[role][i].at[t->dims[role][i].count++] = (signed char)d;
     }
-    return set;
 }
 
-static bool larger_unsharded(const struct place *p)
+static void list_letters(const struct dot *t, enum role role, char *out)
 {
-    struct sim_shape whole[2] = {p->c->shapes[0], p->c->shapes[1]};
-    for (int i = 0; i < 2; i++) {
-        memset(whole[i].spec, 0, sizeof whole[i].spec);
-        whole[i].dtype = MODEL_FLOAT32; /* elements are compared, not bytes */
+    int from = role == OF_RIGHT ? RIGHT : LEFT, count = 0;
+    for (int d = 0; t->letters[from][d]; d++) {
+        char letter = t->letters[from][d];
+        if (role_of(t, letter, find(t->c->letters[OUT], letter) >= 0) != role) continue;
+        int at = count++;
+        for (; role <= CONTRACTED && at > 0 && out[at - 1] > letter; at--) out[at] = out[at - 1];
+        out[at] = letter;
     }
-    return !sim_is_larger(p->extents, &whole[1], &whole[0]);
+    out[count] = '\0';
 }
 
-/* What propagation makes of a free result: both operands' labels, of two that compete the larger operand's. */
-static char propagate(struct place *p, unsigned axis)
+/* jnp.einsum multiplies left by right if the result comes out as it is written, else right by left. */
+static void name_operands(struct dot *t, int left, char letters[ROLES][MODEL_MAX_RANK + 1])
 {
-    char first = label_with(p->c, 0, axis), second = label_with(p->c, 1, axis);
-    if (first && is_contracted(p->c, first)) first = 0;
-    if (second && is_contracted(p->c, second)) second = 0;
-    if (first && second && first != second) return larger_unsharded(p) ? first : second;
-    return first ? first : second;
+    t->operand[LEFT] = left;
+    t->operand[RIGHT] = 1 - left;
+    for (int i = 0; i < 2; i++) strcpy(t->letters[i], t->c->letters[t->operand[i]]);
+    for (int role = 0; role < ROLES; role++) list_letters(t, (enum role)role, letters[role]);
+    t->letters[OUT][0] = '\0';
+    strcat(strcat(strcat(t->letters[OUT], letters[BATCH]), letters[OF_LEFT]), letters[OF_RIGHT]);
 }
 
-static void survey(struct place *p)
+static void read_labels(struct dot *t)
 {
-    struct sim_contraction *c = p->c;
-    for (unsigned axis = 1; axis <= 2; axis++) {
-        p->wanted[axis] = c->free ? propagate(p, axis) : label_with(c, 2, axis);
-        p->in_use[axis] = label_with(c, 0, axis) || label_with(c, 1, axis) || (!c->free && p->wanted[axis]);
+    char letters[ROLES][MODEL_MAX_RANK + 1];
+    name_operands(t, 0, letters);
+    if (strcmp(t->letters[OUT], t->c->letters[OUT]) != 0) name_operands(t, 1, letters);
+    for (int role = 0; role < ROLES; role++)
+        for (const char *letter = letters[role]; *letter; letter++) add_label(t, (enum role)role, *letter);
+    for (int i = 0; i < ARRAYS; i++)
+        for (int j = 0; j < ARRAYS; j++)
+            for (int d = 0; t->letters[i][d]; d++) t->place[i][j][d] = (signed char)find(t->letters[j], t->letters[i][d]);
+}
+
+/* The dimensions of the result as the contraction has them. */
+static struct sim_shape in_order_of(const struct sim_shape *from, const char *from_letters, const char *letters)
+{
+    struct sim_shape shape = *from;
+    for (int d = 0; letters[d]; d++) {
+        shape.dims[d] = from->dims[find(from_letters, letters[d])];
+        shape.spec[d] = from->spec[find(from_letters, letters[d])];
     }
-    unsigned all = batch_axes(c, 0) | batch_axes(c, 1) | (c->free ? 0 : batch_axes(c, 2));
-    p->use_batch = all == batch_axes(c, 0) || all == batch_axes(c, 1);
+    return shape;
 }
 
-/* The dimension of the result that has this label is wanted by the other axis. */
-static bool is_taken(const struct place *p, char letter, unsigned axis)
+static void reorder_steps(const struct dot *t)
 {
-    int dim = dim_of(p->c, 2, letter);
-    return !p->c->free && dim >= 0 && (p->c->shapes[2].spec[dim] & other_axis(axis));
-}
-
-/* A label of the result that an operand has sharded although the result does not ask for it: it is computed so, and
- * gathered afterwards. */
-static char natural_label(struct place *p, unsigned axis)
-{
-    char labels[2];
-    int count = 0;
-    for (int i = 0; i < 2; i++) {
-        char letter = label_with(p->c, i, axis);
-        bool serves = letter && !is_contracted(p->c, letter) && !is_taken(p, letter, axis) && (p->use_batch || !is_batch(p->c, letter));
-        if (serves) labels[count++] = letter;
+    for (int i = 0; i < t->c->steps.count; i++) {
+        struct sim_step *step = &t->c->steps.steps[i];
+        struct sim_shape after = step->before;
+        if (step->operand != OUT) continue;
+        memcpy(after.spec, step->after, sizeof after.spec);
+        step->before = in_order_of(&step->before, t->letters[OUT], t->c->letters[OUT]);
+        after = in_order_of(&after, t->letters[OUT], t->c->letters[OUT]);
+        memcpy(step->after, after.spec, sizeof step->after);
     }
-    if (count == 2 && labels[0] != labels[1]) return larger_unsharded(p) ? labels[0] : labels[1];
-    return count ? labels[0] : 0;
 }
 
-/* Rules 1 and 2, and what comes of itself. */
-static char first_choice(struct place *p, unsigned axis)
+/* ---- propagation ---- */
+
+/* An operand's sharding of the labels that the result has. */
+static struct sim_layout seen_from(const struct sim_contraction *c, int operand, unsigned axes)
 {
-    struct sim_contraction *c = p->c;
-    char first = label_with(c, 0, axis), second = label_with(c, 1, axis), wanted = p->wanted[axis];
-    if (first && second && is_contracted(c, first) && is_contracted(c, second)) return first;
-    if (first && !second && c->adapts[1] && is_contracted(c, first)) return first;
-    if (second && !first && c->adapts[0] && is_contracted(c, second)) return second;
-    if (wanted) return is_batch(c, wanted) && !p->use_batch ? 0 : wanted;
-    return natural_label(p, axis);
+    struct sim_layout seen = {{0}};
+    for (int d = 0; d < c->shapes[OUT].rank; d++) {
+        int there = find(c->letters[operand], c->letters[OUT][d]);
+        if (there >= 0) seen.of[d] = c->shapes[operand].spec[there] & (unsigned char)axes;
+    }
+    return seen;
 }
 
-static bool is_settled(const struct sim_contraction *c, unsigned axis)
+/* Dimension by dimension one of them cuts it, or both alike; no axis twice. */
+static bool merge(const struct sim_layout *a, const struct sim_layout *b, int rank, struct sim_layout *out)
 {
-    char letter = c->label[axis];
-    return letter && (label_with(c, 0, axis) == letter || label_with(c, 1, axis) == letter);
-}
-
-/* Rule 3: only one operand has the axis, on a contracted label, and the result has no use for it. */
-static char contracted_on_one_side(struct place *p, unsigned axis)
-{
-    struct sim_contraction *c = p->c;
-    unsigned other = other_axis(axis);
-    int side = label_with(c, 0, axis) ? 0 : 1;
-    char letter = label_with(c, side, axis);
-    if (!letter || label_with(c, 1 - side, axis) || !is_contracted(c, letter) || p->wanted[axis] ||
-        (sim_is_split(p->extents, other) && !is_settled(c, other)))
-        return 0;
-    struct sim_shape gathered = c->shapes[side], result = c->shapes[2];
-    int keeps = dim_of(c, side, c->label[other]), there = dim_of(c, 2, c->label[other]);
-    memset(gathered.spec, 0, sizeof gathered.spec);
-    memset(result.spec, 0, sizeof result.spec);
-    if (keeps >= 0) gathered.spec[keeps] = (unsigned char)other;
-    if (there >= 0) result.spec[there] = (unsigned char)other;
-    return sim_is_larger(p->extents, &gathered, &result) ? letter : 0;
-}
-
-/* ---- moving operands there ---- */
-
-static void add_step(struct sim_steps *steps, int operand, enum sim_collective kind, unsigned axes, const struct sim_shape *shape)
-{
-    if (steps->count == SIM_MOST_STEPS) return;
-    steps->steps[steps->count++] = (struct sim_step){.operand = operand, .kind = kind, .axes = (int)axes, .before = *shape};
-}
-
-static void finish_step(struct sim_steps *steps, const struct sim_shape *shape)
-{
-    memcpy(steps->steps[steps->count - 1].after, shape->spec, sizeof shape->spec);
-}
-
-/* Both axes of a dimension: they leave together, to one other dimension or gathered. */
-static void move_joint(struct place *p, int operand, int dim)
-{
-    struct sim_contraction *c = p->c;
-    struct sim_shape *shape = &c->shapes[operand];
-    int to_data = dim_of(c, operand, c->label[SIM_DATA]), to_model = dim_of(c, operand, c->label[SIM_TENSOR]);
-    bool together = to_data >= 0 && to_data == to_model && to_data != dim;
-    add_step(&c->steps, operand, together ? SIM_ALL_TO_ALL : SIM_ALL_GATHER, SIM_DATA | SIM_TENSOR, shape);
-    shape->spec[dim] = 0;
-    if (together) shape->spec[to_data] = SIM_DATA | SIM_TENSOR;
-    finish_step(&c->steps, shape);
-}
-
-/* An axis that another label of the operation needs, while the other mesh axis idles in this operand and is as large:
- * the shards change hands inside the mesh and are gathered (or stay) over the idle axis. */
-static bool swap_for_idle(struct place *p, int operand, int dim, unsigned axis)
-{
-    struct sim_contraction *c = p->c;
-    unsigned idle = other_axis(axis);
-    char needs = c->label[axis], here = c->letters[operand][dim];
-    bool conflict = needs && !is_contracted(c, needs) && !is_contracted(c, here) && dim_of(c, operand, needs) < 0;
-    if (!conflict || label_with(c, operand, idle) || !sim_is_split(p->extents, idle) ||
-        sim_mesh_size(p->extents, axis) != sim_mesh_size(p->extents, idle))
-        return false;
-    struct sim_shape *shape = &c->shapes[operand];
-    add_step(&c->steps, operand, SIM_COLLECTIVE_PERMUTE, SIM_DATA | SIM_TENSOR, shape);
-    shape->spec[dim] = (unsigned char)idle;
-    finish_step(&c->steps, shape);
-    if (c->label[idle] == here) return true;
-    add_step(&c->steps, operand, SIM_ALL_GATHER, idle, shape);
-    shape->spec[dim] = 0;
-    finish_step(&c->steps, shape);
+    unsigned taken = 0;
+    for (int d = 0; d < rank; d++) {
+        sim_order both = a->of[d] ? a->of[d] : b->of[d];
+        if ((b->of[d] && b->of[d] != both) || (taken & both)) return false;
+        taken |= both;
+        out->of[d] = both;
+    }
     return true;
 }
 
-static void move_axis(struct place *p, int operand, int dim, unsigned axis)
+static void improve(struct sim_layout *result, const struct sim_layout *seen, int rank, bool may_merge)
 {
-    struct sim_contraction *c = p->c;
-    struct sim_shape *shape = &c->shapes[operand];
-    char needs = c->label[axis];
-    int to = dim_of(c, operand, needs);
-    bool moves = to >= 0 && (is_contracted(c, needs) || p->settled[other_axis(axis)]);
-    if (!moves && swap_for_idle(p, operand, dim, axis)) return;
-    add_step(&c->steps, operand, moves ? SIM_ALL_TO_ALL : SIM_ALL_GATHER, axis, shape);
-    shape->spec[dim] = (unsigned char)(shape->spec[dim] & ~axis);
-    if (moves) shape->spec[to] |= (unsigned char)axis;
-    finish_step(&c->steps, shape);
+    struct sim_layout merged = {{0}};
+    bool refines = true, fits = merge(result, seen, rank, &merged);
+    for (int d = 0; d < rank; d++) refines = refines && (!result->of[d] || result->of[d] == seen->of[d] || (result->of[d] == SIM_DATA && seen->of[d] == SIM_BOTH));
+    if (refines) *result = *seen;
+    else if (may_merge && fits) *result = merged;
 }
 
-static int rank_of_role(const struct sim_contraction *c, char letter)
+/* What propagation makes of the result: what is wanted of it, refined by what the operands have, the larger one first. */
+static void propagate(const struct sim_extents *extents, const struct dot *t, struct sim_layout *result, unsigned axes)
 {
-    return is_batch(c, letter) ? 2 : is_contracted(c, letter);
-}
-
-static void move_dimension(struct place *p, int operand, int dim)
-{
-    struct sim_contraction *c = p->c;
-    unsigned has = c->shapes[operand].spec[dim], leaves = 0;
-    for (unsigned axis = 1; axis <= 2; axis++)
-        if ((has & axis) && c->label[axis] != c->letters[operand][dim]) leaves |= axis;
-    if (!leaves) return;
-    if (has == (SIM_DATA | SIM_TENSOR)) {
-        move_joint(p, operand, dim);
-        return;
+    struct sim_contraction *c = t->c;
+    int rank = c->shapes[OUT].rank;
+    struct sim_layout seen[2] = {seen_from(c, t->operand[LEFT], axes), seen_from(c, t->operand[RIGHT], axes)}, both = {{0}};
+    int first = LEFT;
+    if (!merge(&seen[LEFT], &seen[RIGHT], rank, &both)) {
+        struct sim_shape whole[2] = {t->shapes[LEFT], t->shapes[RIGHT]};
+        whole[LEFT].dtype = whole[RIGHT].dtype = MODEL_FLOAT32; /* elements are compared, not bytes */
+        first = sim_is_larger(extents, &whole[RIGHT], &whole[LEFT]) ? RIGHT : LEFT;
     }
-    move_axis(p, operand, dim, leaves);
-}
-
-/* The last dimension first, within each role. */
-static void move_operand(struct place *p, int operand)
-{
-    for (int role = 0; role <= 2; role++)
-        for (int d = p->c->shapes[operand].rank - 1; d >= 0; d--)
-            if (rank_of_role(p->c, p->c->letters[operand][d]) == role) move_dimension(p, operand, d);
-}
-
-/* ---- the result ---- */
-
-static void set_axis(struct sim_shape *shape, int dim, unsigned axis)
-{
-    if (dim >= 0) shape->spec[dim] |= (unsigned char)axis;
-}
-
-/* Sums over one axis. A result that wants the axis on a dimension keeps its slice; where the other axis idles in the
- * whole operation it is cut before, and a permutation puts the pieces where they belong. */
-static void reduce_axis(struct place *p, unsigned axis, struct sim_shape *result)
-{
-    struct sim_contraction *c = p->c;
-    unsigned idle = other_axis(axis);
-    int dim = dim_of(c, 2, p->wanted[axis]);
-    bool holds = dim >= 0 && sim_is_split(p->extents, idle) && !c->label[idle] && !p->wanted[idle] &&
-                 sim_mesh_size(p->extents, idle) % sim_mesh_size(p->extents, axis) == 0;
-    struct sim_shape cut = *result;
-    set_axis(&cut, dim, axis);
-    add_step(&c->steps, 2, SIM_ALL_REDUCE, axis, holds && !p->in_use[idle] ? &cut : result);
-    set_axis(result, dim, axis);
-    finish_step(&c->steps, result);
-    if (!holds) return;
-    add_step(&c->steps, 2, SIM_COLLECTIVE_PERMUTE, SIM_DATA | SIM_TENSOR, &cut);
-    finish_step(&c->steps, result);
-}
-
-static void reduce_result(struct place *p, struct sim_shape *result)
-{
-    struct sim_contraction *c = p->c;
-    unsigned partial = 0;
-    for (unsigned axis = 1; axis <= 2; axis++)
-        if (c->label[axis] && is_contracted(c, c->label[axis])) partial |= axis;
-    if (partial == (SIM_DATA | SIM_TENSOR) && c->label[SIM_DATA] == c->label[SIM_TENSOR]) {
-        add_step(&c->steps, 2, SIM_ALL_REDUCE, partial, result);
-        for (unsigned axis = 1; axis <= 2; axis++) set_axis(result, dim_of(c, 2, p->wanted[axis]), axis);
-        finish_step(&c->steps, result);
-        return;
-    }
-    for (unsigned axis = 1; axis <= 2; axis++)
-        if (partial & axis) reduce_axis(p, axis, result);
-}
-
-static void gather_result(struct place *p, struct sim_shape *result)
-{
-    struct sim_contraction *c = p->c;
-    for (int d = result->rank - 1; d >= 0; d--) {
-        unsigned extra = result->spec[d] & (unsigned)~c->shapes[2].spec[d];
-        if (!extra) continue;
-        add_step(&c->steps, 2, SIM_ALL_GATHER, extra, result);
-        result->spec[d] = (unsigned char)(result->spec[d] & ~extra);
-        finish_step(&c->steps, result);
-    }
+    for (int turn = 0; turn < 4; turn++) improve(result, &seen[turn % 2 ? RIGHT - first : first], rank, turn >= 2);
 }
 
 void sim_contract(const struct sim_extents *extents, struct sim_contraction *c)
 {
-    struct place p = {.extents = extents, .c = c};
+    struct dot t = {.extents = extents, .c = c};
+    struct part all = {.axes = sim_mesh_axes(extents)};
+    struct sim_layout wanted = {{0}}, natural;
+    int rank = c->shapes[OUT].rank;
     c->steps.count = 0;
     memset(c->label, 0, sizeof c->label);
-    find_letters(c);
-    survey(&p);
-    for (unsigned axis = 1; axis <= 2; axis++) c->label[axis] = first_choice(&p, axis);
-    char late[SIM_AXES] = {0};
-    for (unsigned axis = 1; axis <= 2; axis++)
-        if (!c->label[axis]) late[axis] = contracted_on_one_side(&p, axis);
-    for (unsigned axis = 1; axis <= 2; axis++)
-        if (late[axis]) c->label[axis] = late[axis];
-    for (unsigned axis = 1; axis <= 2; axis++) p.settled[axis] = is_settled(c, axis);
-    move_operand(&p, 0);
-    move_operand(&p, 1);
-    struct sim_shape result = c->shapes[2];
-    memset(result.spec, 0, sizeof result.spec);
-    for (unsigned axis = 1; axis <= 2; axis++) set_axis(&result, dim_of(c, 2, c->label[axis]), axis);
-    memcpy(c->computed, result.spec, sizeof c->computed);
-    reduce_result(&p, &result);
-    if (!c->free) gather_result(&p, &result);
-    memset(c->propagated, 0, sizeof c->propagated);
-    for (unsigned axis = 1; axis <= 2 && c->free; axis++) {
-        int dim = dim_of(c, 2, p.wanted[axis]);
-        if (dim >= 0) c->propagated[dim] |= (unsigned char)axis;
+    memset(c->computed, 0, sizeof c->computed);
+    read_labels(&t);
+    for (int i = 0; i < ARRAYS; i++) {
+        int of = i == OUT ? OUT : t.operand[i];
+        t.shapes[i] = in_order_of(&c->shapes[of], c->letters[of], t.letters[i]);
+        for (int d = 0; d < t.shapes[i].rank; d++) all.tiles[i].of[d] = t.shapes[i].spec[d] & (unsigned char)all.axes;
+        memset(t.shapes[i].spec, 0, sizeof t.shapes[i].spec);
     }
-    if (!c->free) memcpy(c->propagated, c->shapes[2].spec, sizeof c->propagated);
+    for (int d = 0; d < rank && c->result != SIM_FREE; d++) wanted.of[d] = c->shapes[OUT].spec[d] & (unsigned char)all.axes;
+    natural = wanted;
+    if (c->result != SIM_PROPAGATED) propagate(extents, &t, &natural, all.axes);
+    for (int d = 0; d < rank; d++) all.tiles[OUT].of[d] = natural.of[find(c->letters[OUT], t.letters[OUT][d])];
+    place(&t, &all);
+    reorder_steps(&t);
+    if (c->result == SIM_WANTED) {
+        struct sim_array result = {extents, &c->steps, all.axes, OUT, c->shapes[OUT], {{0}}, natural};
+        sim_array_reshard(&result, &wanted);
+    }
+    sim_layout_spec(c->result == SIM_FREE ? &natural : &wanted, rank, c->propagated);
 }

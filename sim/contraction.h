@@ -1,4 +1,4 @@
-/* Private to sim/: how a partitioner places one contraction, and how it changes a sharding. */
+/* Private to sim/: shardings as tiles, how a partitioner changes one into another, and how it places one contraction. */
 #ifndef SIM_CONTRACTION_H
 #define SIM_CONTRACTION_H
 
@@ -6,8 +6,9 @@
 
 enum { SIM_MOST_STEPS = 16, SIM_MOST_DECISIONS = 64, SIM_LETTERS = 64 /* codes of letters differ modulo this */ };
 
-/* A choice that depended on sizes: for other sizes it must come out the same, or the partitioning is done anew. */
-struct sim_decision { struct sim_shape left, right; bool larger; };
+/* A choice that depended on sizes: for other sizes it must come out the same, or the partitioning is done anew. Which shape
+ * is larger, each counted as often as its axes have devices. */
+struct sim_decision { struct sim_shape left, right; unsigned char left_times, right_times; bool larger; };
 struct sim_decisions {
     struct sim_decision made[SIM_MOST_DECISIONS];
     int count;
@@ -19,12 +20,40 @@ struct sim_extents {
     const int *mesh;                 /* data, model */
     struct sim_decisions *decisions; /* filled; may be NULL */
 };
-/* Devices along an axis, for who compares or divides them: it is noted. Whether there is more than one is no such question. */
-int sim_mesh_size(const struct sim_extents *extents, unsigned axis);
-bool sim_is_split(const struct sim_extents *extents, unsigned axis);
 /* Bytes of the local shape; dimensions that do not divide are padded. */
 double sim_local_bytes(const struct sim_extents *extents, const struct sim_shape *shape);
 bool sim_is_larger(const struct sim_extents *extents, const struct sim_shape *left, const struct sim_shape *right);
+bool sim_decide(const struct sim_extents *extents, const struct sim_decision *question); /* its answer is not read */
+
+/* ---- layouts (layout.c) ---- */
+
+/* Axes in order, the major one first: none, one, or both; data is above model unless it is said. */
+enum { SIM_BOTH = SIM_DATA | SIM_TENSOR, SIM_MODEL_ABOVE = 4 };
+typedef unsigned char sim_order;
+
+/* An ordered sharding. */
+struct sim_layout { sim_order of[MODEL_MAX_RANK]; };
+struct sim_layout sim_layout_of(const unsigned char *spec, int rank); /* data above model */
+void sim_layout_spec(const struct sim_layout *layout, int rank, unsigned char *spec);
+bool sim_layouts_equal(const struct sim_layout *a, const struct sim_layout *b, int rank);
+/* The axes that shard some dimension. */
+unsigned sim_layout_axes(const struct sim_layout *layout, int rank);
+unsigned sim_mesh_axes(const struct sim_extents *extents); /* that have more than one device: no others stand in layouts here */
+sim_order sim_join(sim_order major, sim_order minor);
+
+/* A number of tiles is told by axes that make as many. Which mesh axis has more devices is asked, and that it was is noted,
+ * only where names do not tell. */
+int sim_ways(const struct sim_extents *extents, unsigned axes);
+bool sim_as_many(const struct sim_extents *extents, unsigned axes, unsigned others);
+bool sim_fewer(const struct sim_extents *extents, unsigned axes, unsigned others);
+bool sim_multiple(const struct sim_extents *extents, unsigned axes, unsigned of);
+void sim_note_mesh(const struct sim_extents *extents);
+/* Takes the major axes off a sequence, so many that they make as many tiles as some axes; false if one would have to be split. */
+bool sim_take(const struct sim_extents *extents, sim_order *sequence, unsigned as_many_as, sim_order *out);
+/* All axes of a group in the order in which a layout counts its devices: dimension after dimension, then those that hold copies. */
+sim_order sim_sequence(const struct sim_layout *layout, int rank, unsigned axes);
+
+/* ---- steps (reshard.c) ---- */
 
 /* One collective, on operand 0 or 1 or on the result (2). */
 struct sim_step {
@@ -36,14 +65,32 @@ struct sim_step {
 };
 struct sim_steps { struct sim_step steps[SIM_MOST_STEPS]; int count; };
 
+/* An array that is resharded among the devices of a group; `outer` is how the groups share it. */
+struct sim_array {
+    const struct sim_extents *extents;
+    struct sim_steps *steps;                  /* what is done is added here */
+    unsigned axes;                            /* of the group */
+    int operand;
+    struct sim_shape shape;                   /* its spec is not read */
+    struct sim_layout outer, tiles;
+};
+void sim_array_step(struct sim_array *array, enum sim_collective kind, unsigned axes, const struct sim_layout *after);
+void sim_array_reshard(struct sim_array *array, const struct sim_layout *to);
+void sim_array_gather(struct sim_array *array);
+/* Whether all tiles change places, or are cut and joined anew, without anything being copied. */
+bool sim_array_moves(const struct sim_array *array, const struct sim_layout *to);
+
+/* ---- contractions (contraction.c) ---- */
+
+/* What is known of a result: nothing; what it shall be in the end; or how propagation shards the operation itself. */
+enum sim_result { SIM_FREE, SIM_WANTED, SIM_PROPAGATED };
+
 /* lhs,rhs->out. letters[i][d] is the label of dimension d of operand i (2: the result), shapes hold dims, shardings and
- * dtypes; the result's sharding is what is wanted of it, unless it is free. */
+ * dtypes. */
 struct sim_contraction {
     const char *letters[3];
     struct sim_shape shapes[3];
-    bool free;
-    bool adapts[2];                           /* nobody fixed this operand's sharding: propagation cuts it like the other one */
-    signed char dims[3][SIM_LETTERS];         /* where each letter stands in letters, -1: nowhere; filled */
+    enum sim_result result;
     /* answers */
     char label[SIM_AXES];                     /* the label that mesh axis 1 (data), 2 (model) shards in the operation; 0: none */
     unsigned char computed[MODEL_MAX_RANK];   /* the result as the operation leaves it, partial sums aside */
@@ -51,12 +98,5 @@ struct sim_contraction {
     struct sim_steps steps;
 };
 void sim_contract(const struct sim_extents *extents, struct sim_contraction *contraction);
-
-/* An ordered sharding: axes[d] lists the mesh axes of dimension d, the major one first. */
-struct sim_layout { unsigned char axes[MODEL_MAX_RANK][2], count[MODEL_MAX_RANK]; };
-struct sim_layout sim_layout_of(const unsigned char *spec, int rank); /* data before model */
-/* The collectives that take an array of this shape (its own sharding is not read) from one layout to another. */
-void sim_reshard(const struct sim_extents *extents, const struct sim_shape *shape, struct sim_layout from, const struct sim_layout *to,
-                 struct sim_steps *out);
 
 #endif

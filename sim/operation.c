@@ -93,10 +93,10 @@ static void note_local_shape(struct sim_operation *o, int operand)
 
 static struct sim_layout layout_of(const struct sim_operation *o, int operand)
 {
-    struct sim_layout layout;
-    memset(&layout, 0, sizeof layout);
-    memcpy(layout.axes, o->axes[operand], sizeof layout.axes);
-    memcpy(layout.count, o->axis_count[operand], sizeof layout.count);
+    struct sim_layout layout = {{0}};
+    for (int d = 0; d < o->rank[operand]; d++)
+        for (int i = 0; i < o->axis_count[operand][d]; i++)
+            if (o->mesh[o->axes[operand][d][i] == SIM_TENSOR] > 1) layout.of[d] = sim_join(layout.of[d], o->axes[operand][d][i]);
     return layout;
 }
 
@@ -109,10 +109,10 @@ static void partition_reshard(struct sim_operation *o)
         dims[d] = (unsigned char)(d + 1);
     }
     struct sim_extents extents = {sizes, o->mesh, NULL};
-    struct sim_shape shape = shape_of(o, 0, dims);
     struct sim_layout to = layout_of(o, 2);
-    struct sim_steps steps;
-    sim_reshard(&extents, &shape, layout_of(o, 0), &to, &steps);
+    struct sim_steps steps = {.count = 0};
+    struct sim_array array = {.extents = &extents, .steps = &steps, .axes = sim_mesh_axes(&extents), .shape = shape_of(o, 0, dims), .tiles = layout_of(o, 0)};
+    sim_array_reshard(&array, &to);
     note_steps(o, &extents, &steps);
 }
 
@@ -123,7 +123,7 @@ static enum base_status partition_contraction(struct sim_operation *o, struct ba
     sizes[0] = 1;
     BASE_TRY(collect_sizes(o, sizes, error));
     struct sim_extents extents = {sizes, o->mesh, NULL};
-    struct sim_contraction contraction = {.free = o->free};
+    struct sim_contraction contraction = {.result = o->free ? SIM_FREE : SIM_WANTED};
     for (int i = 0; i < 3; i++) {
         unsigned char dims[MODEL_MAX_RANK] = {0};
         for (int d = 0; d < o->rank[i]; d++) dims[d] = (unsigned char)(1 + o->letters[i][d] - 'a');
@@ -133,9 +133,9 @@ static enum base_status partition_contraction(struct sim_operation *o, struct ba
     sim_contract(&extents, &contraction);
     note_steps(o, &extents, &contraction.steps);
     if (!o->free) return BASE_OK;
-    struct sim_layout result = sim_layout_of(contraction.propagated, o->rank[2]);
-    memcpy(o->axes[2], result.axes, sizeof o->axes[2]);
-    memcpy(o->axis_count[2], result.count, sizeof o->axis_count[2]);
+    for (int d = 0; d < o->rank[2]; d++)
+        for (unsigned axis = 1; axis <= SIM_TENSOR; axis++)
+            if (contraction.propagated[d] & axis) o->axes[2][d][o->axis_count[2][d]++] = (unsigned char)axis;
     return BASE_OK;
 }
 

@@ -483,7 +483,7 @@ static int take_steps(struct partitioner *p, const struct model_op *source, int 
 /* Gives the operation's labels their axes and moves its operands; returns the axes of the partial sum. */
 static unsigned place_contraction(struct partitioner *p, const struct model_op *source, int *inputs, struct draft *draft)
 {
-    struct sim_contraction c = {.letters = {source->input_labels[0], source->input_labels[1], source->output_labels}};
+    struct sim_contraction c = {.letters = {source->input_labels[0], source->input_labels[1], source->output_labels}, .result = SIM_PROPAGATED};
     unsigned partial = 0;
     for (int i = 0; i < 3; i++) {
         int tensor = i < 2 ? source->inputs[i] : source->outputs[0];

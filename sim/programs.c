@@ -26,7 +26,7 @@ static unsigned relation_of(const int *mesh)
 static bool decisions_hold(const struct sim_decisions *decisions, const struct sim_extents *extents)
 {
     for (int i = 0; i < decisions->count; i++)
-        if (sim_is_larger(extents, &decisions->made[i].left, &decisions->made[i].right) != decisions->made[i].larger) return false;
+        if (sim_decide(extents, &decisions->made[i]) != decisions->made[i].larger) return false;
     return decisions->count < SIM_MOST_DECISIONS;
 }
 

@@ -198,13 +198,29 @@ static double links_s(const struct tuner_work *w, const struct tuner_outline_dot
 
 /* ---- kernels ---- */
 
+/* Axes, and one that idles beside them: where they are in each other's way, the partitioner may have what one of them would
+ * cut cut by the idle one, if that has as many devices or a multiple. */
+static unsigned with_stand_in(const struct tuner_work *w, unsigned axes)
+{
+    unsigned idle = axes ^ (SIM_DATA | SIM_TENSOR);
+    bool one = axes == SIM_DATA || axes == SIM_TENSOR;
+    return one && fmod(w->shards[idle], w->shards[axes]) == 0 ? axes | idle : axes;
+}
+
 /* Bit 0: no label; bit i + 1: label i, if some tensor has the axis over such a dimension. */
-static unsigned allowed_labels(const struct tuner_work *w, const struct tuner_outline_dot *dot, unsigned axis)
+static unsigned labels_with(const struct tuner_work *w, const struct tuner_outline_dot *dot, unsigned axis)
 {
     unsigned allowed = 1;
     for (int i = 0; i < dot->label_count; i++)
         if (w->axes_of_size[tuner_carrier(dot->labels[i].size)] & axis) allowed |= 2u << i;
     return w->shards[axis] > 1 ? allowed : 1;
+}
+
+static unsigned allowed_labels(const struct tuner_work *w, const struct tuner_outline_dot *dot, unsigned axis)
+{
+    unsigned own = labels_with(w, dot, axis), other = axis ^ (SIM_DATA | SIM_TENSOR);
+    bool stands_in = own == 1 && w->shards[axis] > 1 && (with_stand_in(w, other) & axis);
+    return stands_in ? labels_with(w, dot, other) : own;
 }
 
 static double padded(double size, double tile)
@@ -248,6 +264,7 @@ double tuner_work_kernel_s(const struct tuner_work *w, int index)
     const struct tuner_outline_kernel *kernel = &w->o->kernels[index];
     const double *c = w->placement->profile.constants;
     unsigned axes = axes_of_classes(w, kernel->classes);
+    if (kernel->dot_count) axes = with_stand_in(w, axes);
     double bytes = 0, each = repeats(w, kernel->trips, false), once = repeats(w, kernel->trips, true), dots_s = 0;
     for (int i = 0; i < kernel->read_count; i++) bytes += bytes_with(w, w->o->reads[kernel->first_read + i], axes);
     for (int i = 0; i < kernel->write_count; i++) bytes += bytes_with(w, w->o->writes[kernel->first_write + i], axes);
