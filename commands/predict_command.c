@@ -137,7 +137,7 @@ static const struct base_option options[] = {
     {"--collectives-by-op", NULL, "with each collective the operations it comes from", NULL},
     {"--program", NULL, "print the sharded operations", NULL},
     {"--trace", "FILE", "write the step as a Chrome trace, which Perfetto reads", NULL},
-    {"--profile", "FILE", "constants that take the place of the catalogue's", "the chip's own"},
+    {"--profile", "FILE", "constants and compiler passes in place of the catalogue's", "the chip's own"},
     COMMANDS_COMMON,
 };
 

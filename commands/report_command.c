@@ -147,7 +147,7 @@ static enum base_status run_report(struct commands_context *context, const struc
 }
 
 static const struct base_option options[] = {
-    {"--profile", "FILE", "predict with these constants", "the chip's own"},
+    {"--profile", "FILE", "predict with these constants and compiler passes", "the chip's own"},
     {"--json", NULL, "one JSON document on stdout, nothing else there", NULL},
     {"--out", "FILE.html|FILE.md|FILE.txt", "write the page to FILE (beside it, then renamed)", NULL},
     {"--help", NULL, "this text", NULL},

@@ -152,6 +152,7 @@ static enum base_status override_profile(struct commands_context *context, const
     }
     base_json_member_int(&w, "capacity_bytes", bytes);
     base_json_close(&w, '}');
+    sim_profile_put_passes(profile, &w);
     base_json_close(&w, '}');
     BASE_TRY(base_json_parse(context->arena, text.data, text.length, &document, error));
     sim_cache_override(context->cache, document);
@@ -219,7 +220,7 @@ static const struct base_option options[] = {
     {"--timeout", "SECONDS", "a rank that shows no sign of life for so long ends the run", "10"},
     {"--hostfile", "FILE", "hosts for the ranks, as mpirun reads them", "this machine"},
     {"--trace", "FILE", "write the step, predicted and measured, as a Chrome trace, which Perfetto reads", NULL},
-    {"--profile", "FILE", "constants that take the place of the catalogue's", "the chip's own"},
+    {"--profile", "FILE", "constants and compiler passes in place of the catalogue's", "the chip's own"},
     COMMANDS_COMMON,
 };
 

@@ -180,7 +180,7 @@ static enum base_status run_sweep(struct commands_context *context, const struct
 }
 
 static const struct base_option options[] = {
-    {"--profile", "FILE", "constants that take the place of the catalogue's", "the chip's own"},
+    {"--profile", "FILE", "constants and compiler passes in place of the catalogue's", "the chip's own"},
     COMMANDS_COMMON,
 };
 

@@ -236,7 +236,7 @@ static const struct base_option options[] = {
     {"--search", "rules", "also rule sets that nobody has named: what each logical axis takes, in which order; without --time-limit 20000 full predictions at most", NULL},
     {"--time-limit", "S", "seconds; then the best so far, with its gap", NULL},
     {"--no-bounds", NULL, "predict every plan in full", NULL},
-    {"--profile", "FILE", "constants that take the place of the catalogue's", "the chip's own"},
+    {"--profile", "FILE", "constants and compiler passes in place of the catalogue's", "the chip's own"},
     COMMANDS_PLAN,
     COMMANDS_COMMON,
 };

@@ -72,6 +72,7 @@ void reports_calibration_json(const struct reports_calibration *report, bool com
     put_start(&w, report);
     for (int i = 0; i < c->constant_count; i++) base_json_member_double(&w, sim_constant_name(c->constants[i].constant), c->constants[i].after);
     base_json_close(&w, '}');
+    sim_profile_put_passes(report->start, &w);
     base_json_key(&w, "calibration");
     base_json_open(&w, '{');
     base_json_member_string(&w, "chip", c->chip);

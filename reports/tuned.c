@@ -190,6 +190,8 @@ static void put_why(struct base_json_writer *w, const struct reports_tuned *r)
         base_json_close(w, '}');
     }
     base_json_close(w, ']');
+    if (c->hidden_s[0] > 0) base_json_member_double(w, "best_hidden_s", c->hidden_s[0]);
+    if (c->hidden_s[1] > 0) base_json_member_double(w, "second_hidden_s", c->hidden_s[1]);
     struct tuner_need needs[TUNER_MOST_NEEDS];
     int count = tuner_needs(&r->result->plans[0].prediction, &r->result->plans[1].prediction, needs);
     base_json_key(w, "second_draws_level_with");
@@ -378,6 +380,17 @@ static void put_verdict(const struct reports_tuned *r, struct base_text *out)
 
 /* ---- reasons ---- */
 
+static void put_hidden_text(const struct tuner_comparison *c, struct base_text *out)
+{
+    char gap[BASE_HUMANE], best[BASE_HUMANE], second[BASE_HUMANE];
+    if (fabs(c->hidden_s[1] - c->hidden_s[0]) <= 1e-6 * c->step_s[0]) return;
+    base_format_seconds(best, c->hidden_s[0]);
+    base_format_seconds(second, c->hidden_s[1]);
+    base_format_seconds(gap, fabs(c->hidden_s[1] - c->hidden_s[0]));
+    const char *sign = c->hidden_s[0] > c->hidden_s[1] ? "-" : "+";
+    base_putf(out, "    %s%-10s  %10s, not %10s: of collectives is hidden behind computation\n", sign, gap, best, second);
+}
+
 static void put_why_text(const struct reports_tuned *r, struct base_text *out)
 {
     enum { SHOWN = 6 };
@@ -398,6 +411,7 @@ static void put_why_text(const struct reports_tuned *r, struct base_text *out)
         if (d->communicates) base_putf(out, "%s over %s, the largest for %s\n", sim_collective_name(d->kind), axes_name(d->axes), d->name);
         else base_putf(out, "%s, %s\n", d->name, phase_name(d->phase));
     }
+    put_hidden_text(c, out);
     int count = tuner_needs(&r->result->plans[0].prediction, &r->result->plans[1].prediction, needs);
     if (count) base_put(out, "    it would draw level with ");
     for (int i = 0; i < count; i++)

@@ -69,6 +69,7 @@ static const struct base_json *document_at(struct base_arena *arena, const struc
     }
     for (int i = 0; i < c->constant_count; i++) base_json_member_double(&w, sim_constant_name(c->constants[i]), value_at(c, i, parameters[i]));
     base_json_close(&w, '}');
+    sim_profile_put_passes(c->start, &w);
     base_json_close(&w, '}');
     return base_json_parse(arena, text.data, text.length, &document, &ignored) == BASE_OK ? document : NULL;
 }

@@ -45,7 +45,8 @@ static void price_arena(const struct sim_sharded *sharded, const struct sim_memo
 /* ---- the answer ---- */
 
 struct priced {
-    double time_s[SIM_BOUND_COUNT], needed_flop, peak_bytes, persistent_bytes[MODEL_CATEGORY_COUNT], categories_bytes[MODEL_CATEGORY_COUNT];
+    double time_s[SIM_BOUND_COUNT], communication_s /* what is hidden, too */, needed_flop;
+    double peak_bytes, persistent_bytes[MODEL_CATEGORY_COUNT], categories_bytes[MODEL_CATEGORY_COUNT];
 };
 
 static enum base_status price(struct sim_cache *cache, struct sim_pricing *p, const struct sim_program *program, struct sim_detail *detail,
@@ -54,6 +55,8 @@ static enum base_status price(struct sim_cache *cache, struct sim_pricing *p, co
     sim_price_time(p, detail);
     memset(out, 0, sizeof *out);
     memcpy(out->time_s, p->totals_s, sizeof out->time_s);
+    out->communication_s = p->totals_s[SIM_BY_COMMUNICATION];
+    out->time_s[SIM_BY_COMMUNICATION] = p->exposed_s;
     out->needed_flop = p->needed_flop;
     if (p->plan->executable) {
         price_arena(program->sharded, find_memory_map(cache, p, program->sharded), p, out->persistent_bytes);
@@ -164,6 +167,7 @@ static enum base_status rematerialize(struct sim_cache *cache, const struct sim_
     double needed = ceil((double)count * (priced->peak_bytes - capacity_bytes) / saved_bytes),
            share = needed < (double)count ? needed / (double)count : 1;
     for (int b = 0; b < SIM_BOUND_COUNT; b++) priced->time_s[b] += share * (all.time_s[b] - priced->time_s[b]);
+    priced->communication_s += share * (all.communication_s - priced->communication_s);
     for (int c = 0; c < MODEL_CATEGORY_COUNT; c++) priced->categories_bytes[c] += share * (all.categories_bytes[c] - priced->categories_bytes[c]);
     priced->peak_bytes -= share * saved_bytes;
     p->peak_name = q.peak_name;
@@ -189,7 +193,8 @@ enum base_status sim_predict(struct sim_cache *cache, const struct sim_plan *pla
     if (plan->memory_kind != SIM_DEVICE) leave_out_reserved(&answer.memory);
     answer.compute_s = priced.time_s[SIM_BY_COMPUTE];
     answer.memory_bound_s = priced.time_s[SIM_BY_MEMORY];
-    answer.exposed_communication_s = answer.communication_s = priced.time_s[SIM_BY_COMMUNICATION];
+    answer.exposed_communication_s = priced.time_s[SIM_BY_COMMUNICATION];
+    answer.communication_s = priced.communication_s;
     answer.overhead_s = priced.time_s[SIM_BY_LATENCY];
     answer.step_s = total_s(&priced);
     double devices = (double)plan->placement->topology.device_count;

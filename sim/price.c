@@ -199,6 +199,13 @@ static void price_compute(struct sim_pricing *p, const struct sim_price_step *st
                                            kernel->bytes});
 }
 
+static double price_exposed(const struct sim_pricing *p, const struct prices *prices)
+{
+    double kernels_s[SIM_MOST_DISTINCT], latency_s = p->placement->profile.constants[SIM_KERNEL_LATENCY_S];
+    for (int i = 0; i < p->list->kernel_count; i++) kernels_s[i] = prices->kernels[i].busy_s + latency_s;
+    return sim_exposed_s(p, kernels_s, prices->collectives_s);
+}
+
 void sim_price_time(struct sim_pricing *p, struct sim_detail *detail)
 {
     struct prices prices;
@@ -208,6 +215,7 @@ void sim_price_time(struct sim_pricing *p, struct sim_detail *detail)
         if (step->communicates) price_communication(p, step, &prices, detail);
         else price_compute(p, step, &prices, detail);
     }
+    p->exposed_s = p->list->moment_count ? price_exposed(p, &prices) : p->totals_s[SIM_BY_COMMUNICATION];
     for (int i = 0; i < p->list->need_count; i++) {
         const struct sim_price_need *need = &p->list->needs[i];
         p->needed_flop += 2 * product(p, &p->list->products[need->product]) * prices.repeats[need->repeats];

@@ -267,6 +267,44 @@ static void list_steps(struct maker *m)
     }
 }
 
+/* ---- asynchronous collectives ---- */
+
+static void put_moment(struct maker *m, enum sim_moment_kind kind, int what)
+{
+    m->out->moments[m->out->moment_count++] = (struct sim_moment){kind, what};
+}
+
+/* Waits for all that has to be done before an operation, the first started first. */
+static void put_waits(struct maker *m, const int *start_of, int before)
+{
+    for (int i = 0; i < m->s->op_count; i++)
+        if (m->s->ops[i].kind == SIM_COMMUNICATE && m->s->ops[i].done == before) put_moment(m, SIM_MOMENT_WAIT, start_of[i]);
+}
+
+static void list_moments(struct maker *m)
+{
+    const struct sim_sharded *s = m->s;
+    int *start_of = base_new(m->scratch, int, s->op_count + 1), starts = 0;
+    bool asynchronous = false, *waits = base_new(m->scratch, bool, s->op_count + 1);
+    for (int i = 0; i < s->op_count; i++) {
+        if (s->ops[i].kind != SIM_COMMUNICATE) continue;
+        start_of[i] = starts++;
+        waits[s->ops[i].done] = s->ops[i].done;
+        asynchronous = asynchronous || s->ops[i].done;
+    }
+    if (!asynchronous) return;
+    m->out->moments = base_new(m->scratch, struct sim_moment, 2 * s->op_count + 1);
+    for (int i = 0; i < s->op_count; i++) {
+        const struct sim_op *op = &s->ops[i];
+        if (waits[i]) put_waits(m, start_of, i);
+        if (op->kind == SIM_LOOP_BEGIN) put_moment(m, SIM_MOMENT_LOOP, op->trips);
+        if (op->kind == SIM_LOOP_END) put_moment(m, SIM_MOMENT_END, 0);
+        if (op->kind == SIM_COMMUNICATE) put_moment(m, SIM_MOMENT_START, collective_of(m, op));
+        if (op->kind == SIM_COMMUNICATE && !op->done) put_moment(m, SIM_MOMENT_WAIT, start_of[i]);
+        if (op->kind == SIM_COMPUTE && op->kernel >= 0 && s->kernels[op->kernel].op == i) put_moment(m, SIM_MOMENT_WORK, m->kernel_of[op->kernel]);
+    }
+}
+
 /* ---- memory ---- */
 
 /* What comes to what is there already counts once more, and what goes once less. */
@@ -377,6 +415,7 @@ static void keep_lists(struct base_arena *arena, struct sim_price_list *out)
     out->touched = copied(arena, out->touched, out->touched_count, sizeof *out->touched);
     out->kernel_dots = copied(arena, out->kernel_dots, out->kernel_dot_count, sizeof *out->kernel_dots);
     out->steps = copied(arena, out->steps, out->step_count, sizeof *out->steps);
+    out->moments = copied(arena, out->moments, out->moment_count, sizeof *out->moments);
     out->needs = copied(arena, out->needs, out->need_count, sizeof *out->needs);
     out->events = copied(arena, out->events, out->event_count, sizeof *out->events);
     out->persistent_shapes = copied(arena, out->persistent_shapes, out->persistent_count, sizeof *out->persistent_shapes);
@@ -398,6 +437,7 @@ void sim_price_list_make(struct base_arena *arena, struct base_arena *scratch, c
     list_dots(&m);
     list_kernels(&m);
     list_steps(&m);
+    list_moments(&m);
     list_events(&m);
     list_persistent(&m);
     list_kept(&m);

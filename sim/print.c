@@ -44,6 +44,7 @@ static void put_compute(struct base_text *out, const struct sim_sharded *s, cons
 
 static void put_communicate(struct base_text *out, const struct sim_sharded *s, const struct sim_op *op, const int64_t *sizes)
 {
+    if (op->done) base_put(out, "start ");
     base_putf(out, "%s over %s for %s: ", sim_collective_name(op->collective), axes_text((unsigned)op->axes) + 1, op->op->name);
     for (int result = 0; result < 2; result++) {
         if (result) base_put(out, " = ");
@@ -53,11 +54,23 @@ static void put_communicate(struct base_text *out, const struct sim_sharded *s, 
     base_put(out, "\n");
 }
 
+/* The collectives that are waited for before an operation. */
+static void put_waits(struct base_text *out, const struct sim_sharded *s, int before, int depth)
+{
+    for (int i = 0; i < s->op_count; i++) {
+        const struct sim_op *op = &s->ops[i];
+        if (op->kind != SIM_COMMUNICATE || op->done != before || !before) continue;
+        put_indent(out, depth);
+        base_putf(out, "done %s over %s for %s\n", sim_collective_name(op->collective), axes_text((unsigned)op->axes) + 1, op->op->name);
+    }
+}
+
 void sim_sharded_print(const struct sim_sharded *s, const int64_t *sizes, struct base_text *out)
 {
     int depth = 0;
     for (int i = 0; i < s->op_count; i++) {
         const struct sim_op *op = &s->ops[i];
+        put_waits(out, s, i, depth);
         if (op->kind == SIM_LOOP_END) depth--;
         put_indent(out, depth);
         switch (op->kind) {
@@ -68,4 +81,5 @@ void sim_sharded_print(const struct sim_sharded *s, const int64_t *sizes, struct
         }
         if (op->kind == SIM_LOOP_BEGIN) depth++;
     }
+    put_waits(out, s, s->op_count, depth);
 }

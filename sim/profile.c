@@ -81,7 +81,7 @@ static const char *const passes[SIM_PASS_COUNT] = {
     [SIM_PASS_HOIST_GRADIENT_ALL_REDUCE] = "hoist_gradient_all_reduce", [SIM_PASS_REWRITE_GRADIENT_ACCUMULATION] = "rewrite_gradient_accumulation",
     [SIM_PASS_CREATE_REDUCE_SCATTERS] = "create_reduce_scatters",
     [SIM_PASS_REASSOCIATE_ALL_REDUCE] = "reassociate_all_reduce", [SIM_PASS_COMBINE_COLLECTIVES] = "combine_collectives",
-    [SIM_PASS_REMATERIALIZE] = "rematerialize",
+    [SIM_PASS_REMATERIALIZE] = "rematerialize", [SIM_PASS_OVERLAP_COLLECTIVES] = "overlap_collectives",
 };
 
 const char *sim_pass_name(enum sim_pass pass)
@@ -182,6 +182,26 @@ static enum base_status from_software(struct base_arena *arena, const struct top
 #define LARGEST_CONSTANT 1e18
 #define SMALLEST_CONSTANT 1e-18
 
+/* {"overlap_collectives": true}: passes that the software's row has not, or has. */
+static enum base_status passes_from_user(const struct base_json *given, struct sim_profile *profile, struct base_error *error)
+{
+    if (given && given->kind != BASE_JSON_OBJECT)
+        return base_fail(error, BASE_INPUT,
+                         "--profile: passes: an object of names and true or false is needed, as in {\"overlap_collectives\": true}");
+    for (const struct base_json *p = given ? given->child : NULL; p; p = p->next) {
+        int which = 0;
+        while (which < SIM_PASS_COUNT && strcmp(passes[which], p->key) != 0) which++;
+        const char *nearest = base_nearest(p->key, passes, SIM_PASS_COUNT);
+        if (which == SIM_PASS_COUNT)
+            return base_fail(error, BASE_INPUT, "--profile: passes.%.60s: is unknown%s%s", p->key, nearest ? ": is meant " : "",
+                             nearest ? nearest : "");
+        if (p->kind != BASE_JSON_TRUE && p->kind != BASE_JSON_FALSE)
+            return base_fail(error, BASE_INPUT, "--profile: passes.%s: true or false is needed", p->key);
+        profile->passes = p->kind == BASE_JSON_TRUE ? profile->passes | 1u << which : profile->passes & ~(1u << which);
+    }
+    return BASE_OK;
+}
+
 static enum base_status from_user(const struct base_json *overrides, struct sim_profile *profile, struct base_error *error)
 {
     const struct base_json *constants = overrides ? base_json_get(overrides, "constants") : NULL,
@@ -204,8 +224,17 @@ static enum base_status from_user(const struct base_json *overrides, struct sim_
         profile->kinds[which] = "given";
         profile->sources[which] = "the profile given";
     }
+    BASE_TRY(passes_from_user(overrides ? base_json_get(overrides, "passes") : NULL, profile, error));
     if (name && name->kind == BASE_JSON_STRING) snprintf(profile->name, sizeof profile->name, "%.60s", name->string);
     return BASE_OK;
+}
+
+void sim_profile_put_passes(const struct base_json *overrides, struct base_json_writer *w)
+{
+    const struct base_json *given = overrides ? base_json_get(overrides, "passes") : NULL;
+    if (!given) return;
+    base_json_key(w, "passes");
+    base_json_put_value(w, given);
 }
 
 enum base_status sim_profile_build(struct base_arena *arena, const struct topo_topology *topology, const char *software, const struct base_json *overrides,

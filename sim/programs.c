@@ -83,6 +83,7 @@ static void lay_out(struct base_arena *arena, const struct sim_plan *plan, struc
     }
     const unsigned traits = plan->placement->profile.traits;
     sim_fuse(arena, sharded, traits >> MODEL_TRAIT_LIBRARY_DOTS & 1);
+    if (passes_of(plan) & 1u << SIM_PASS_OVERLAP_COLLECTIVES) sim_overlap(arena, sharded, traits >> MODEL_TRAIT_LIBRARY_DOTS & 1);
     sim_liveness(arena, sharded, plan->config->scan_layers, traits >> MODEL_TRAIT_UNORDERED_REMAT & 1);
 }
 

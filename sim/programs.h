@@ -20,6 +20,9 @@ struct sim_price_collective { enum sim_collective kind; int axes, shape; enum mo
 
 /* One kernel or collective in the order of the program, by the name of its operation (which may be gone itself). */
 struct sim_price_step { const char *name; enum model_phase phase; bool communicates; int what, repeats; /* indices */ };
+/* What happens one after the other where collectives are asynchronous: the same steps, with loops as brackets. */
+enum sim_moment_kind { SIM_MOMENT_WORK, SIM_MOMENT_START, SIM_MOMENT_WAIT, SIM_MOMENT_LOOP, SIM_MOMENT_END };
+struct sim_moment { enum sim_moment_kind kind; int what; /* kernel; collective; number of the start, in their order; enum model_size; - */ };
 /* A contraction that the model needs, whole. */
 struct sim_price_need { int product, repeats; };
 
@@ -41,10 +44,11 @@ struct sim_price_list {
     struct sim_factors *repeats, *products;
     int *touched, *kernel_dots;
     struct sim_price_step *steps;
+    struct sim_moment *moments;
     struct sim_price_need *needs;
     struct sim_price_event *events;
     int shape_count, dot_count, kernel_count, collective_count, repeat_count, product_count, touched_count, kernel_dot_count, step_count,
-        need_count, event_count;
+        moment_count, need_count, event_count;
     int *persistent_shapes, persistent_count;
     unsigned char *persistent_categories;
     struct sim_price_kept { short shape; unsigned char role; } *kept; /* what stands in memory for the backward pass, of the roles that a compiler may drop */
@@ -80,7 +84,7 @@ struct sim_pricing {
     int64_t shards[SIM_AXES];               /* devices in a group of each set of axes */
     double local[MODEL_SIZE_COUNT * SIM_AXES]; /* sizes cut by each set of axes */
     double bytes[SIM_MOST_SHAPES];          /* of each shape of the list */
-    double totals_s[SIM_BOUND_COUNT], needed_flop;
+    double totals_s[SIM_BOUND_COUNT], exposed_s /* of collectives */, needed_flop;
     struct sim_holding peak;                /* of what comes and goes */
     const char *peak_name;                  /* of the operation there; NULL: between steps */
     enum model_phase peak_phase;
@@ -92,6 +96,8 @@ enum base_status sim_pricing_refuse(const struct sim_pricing *p, struct base_err
 void sim_price_time(struct sim_pricing *p, struct sim_detail *detail);
 void sim_price_memory(struct sim_pricing *p);
 
+/* exposure.c: seconds of collectives that no computation hides; per kernel and collective of the list, what one of it takes */
+double sim_exposed_s(const struct sim_pricing *p, const double *kernels_s, const double *collectives_s);
 void sim_price_signature(const struct sim_pricing *p, struct sim_memory *out); /* signature.c: argument_bytes and output_bytes */
 
 extern const double sim_largest_bytes; /* byte counts are whole numbers in the answer; what is not below this is refused */

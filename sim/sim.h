@@ -62,7 +62,7 @@ enum sim_constant {
 /* What a compiler does to the program, the first before the partitioner, the others behind it (passes.csv, in its order). */
 enum sim_pass {
     SIM_PASS_PROPAGATE_SHARDINGS, SIM_PASS_HOIST_GRADIENT_ALL_REDUCE, SIM_PASS_REWRITE_GRADIENT_ACCUMULATION, SIM_PASS_CREATE_REDUCE_SCATTERS,
-    SIM_PASS_REASSOCIATE_ALL_REDUCE, SIM_PASS_COMBINE_COLLECTIVES, SIM_PASS_REMATERIALIZE, SIM_PASS_COUNT
+    SIM_PASS_REASSOCIATE_ALL_REDUCE, SIM_PASS_COMBINE_COLLECTIVES, SIM_PASS_REMATERIALIZE, SIM_PASS_OVERLAP_COLLECTIVES, SIM_PASS_COUNT
 };
 const char *sim_pass_name(enum sim_pass pass);
 
@@ -75,10 +75,11 @@ struct sim_profile {
     unsigned passes;                              /* bits of enum sim_pass: those of the software of that time on that platform (software.csv) */
 };
 const char *sim_constant_name(enum sim_constant constant);
-/* The profile of a topology's chip under a software; overrides is a profile document ({"constants": {name: value}}) or
- * NULL. */
+/* The profile of a topology's chip under a software; overrides is a profile document ({"constants": {name: value}, "passes":
+ * {name: true or false}}, the latter as far as they differ from the software's) or NULL. */
 enum base_status sim_profile_build(struct base_arena *arena, const struct topo_topology *topology, const char *software, const struct base_json *overrides,
                                    struct sim_profile *out, struct base_error *error);
+void sim_profile_put_passes(const struct base_json *overrides, struct base_json_writer *w); /* the member "passes", if there is one */
 
 enum sim_collective { SIM_ALL_REDUCE, SIM_ALL_GATHER, SIM_REDUCE_SCATTER, SIM_ALL_TO_ALL, SIM_COLLECTIVE_PERMUTE, SIM_COLLECTIVE_COUNT };
 const char *sim_collective_name(enum sim_collective kind);
@@ -145,6 +146,7 @@ struct sim_op {
     enum sim_collective collective;
     int axes;                           /* of a collective */
     int stack;                          /* of a collective: enum model_size of how many layers' instances it moves as one array; MODEL_ONE */
+    int done;                           /* of an asynchronous collective: the operation before which it is waited for; 0: it is at once */
     int trips;                          /* LOOP_*: enum model_size */
     int match;                          /* LOOP_*: the other bracket */
     int loop;                           /* innermost loop around it, or -1 */

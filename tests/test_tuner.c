@@ -130,6 +130,34 @@ static void search_equals_brute_force(struct base_arena *arena)
     assert_true(with_fit >= 8 && without_fit >= 1);
 }
 
+/* Where computation hides collectives, no bound counts on them. */
+static void bounds_hold_where_collectives_are_hidden(struct base_arena *arena)
+{
+    static const struct { const char *model, *topology; } rows[] = {{"t5_1_1_large", "v4:4x4x2"}, {"scalable_t5_1_1_large", "a100-80g:4x8"}};
+    const char *profile = "{\"constants\": {}, \"passes\": {\"overlap_collectives\": true}}";
+    const struct base_json *document;
+    struct base_error error;
+    assert_ok(base_json_parse(arena, profile, strlen(profile), &document, &error), &error);
+    for (int i = 0; i < BASE_COUNT(rows); i++) {
+        TEST_ROW("%s on %s", rows[i].model, rows[i].topology);
+        struct tuner_space space;
+        struct tuner_result result;
+        struct tuner_comparison comparison;
+        struct brute brute = {0, 0, 0, 0};
+        struct sim_cache *cache = sim_cache_new(arena);
+        struct tuner_request request = request_of(arena, rows[i].model, rows[i].topology, "64", "512", "114");
+        sim_cache_override(cache, document);
+        assert_ok(tuner_space_build(arena, cache, &request, &space, &error), &error);
+        assert_ok(tuner_search(&space, &(struct tuner_options){.top = 8}, &result, &error), &error);
+        predict_all(&space, note_best, &brute);
+        assert_int_equal(result.bound_violations, 0);
+        assert_near(result.plans[0].prediction.tokens_per_s, brute.best_tokens_per_s, 1e-9);
+        assert_ok(tuner_compare(&space, result.plans[0].plan, result.plans[7].plan, &comparison, &error), &error);
+        assert_true(comparison.hidden_s[0] > 0 && fabs(comparison.other_s) < 1e-9 * comparison.step_s[1]);
+        sim_cache_free(cache);
+    }
+}
+
 static void bounds_change_nothing(struct base_arena *arena)
 {
     struct base_error error;
@@ -475,6 +503,7 @@ static const struct test tests[] = {
     TEST(unnamed_rules_are_sought_after_the_named),
     TEST(search_equals_brute_force),
     TEST(bounds_change_nothing),
+    TEST(bounds_hold_where_collectives_are_hidden),
     TEST(differences_add_up_to_the_difference),
     TEST(alternatives_differ_in_one_choice),
     TEST(the_measured_order_is_found),

@@ -31,8 +31,8 @@ static struct tuner_difference *find_difference(struct record *record, const cha
 }
 
 /* Operations by name and phase, collectives by kind and mesh axis; side 0 is the better plan. */
-static enum base_status add_side(const struct tuner_space *space, struct tuner_plan plan, int side, struct record *record, double *step_s,
-                                 struct base_error *error)
+static enum base_status add_side(const struct tuner_space *space, struct tuner_plan plan, int side, struct record *record,
+                                 struct tuner_comparison *comparison, struct base_error *error)
 {
     struct sim_timeline timeline = {0};
     struct sim_collective_row *rows = base_new(record->arena, struct sim_collective_row, SIM_MOST_COLLECTIVES);
@@ -52,7 +52,8 @@ static enum base_status add_side(const struct tuner_space *space, struct tuner_p
         }
         d->seconds[side] += rows[i].time_s;
     }
-    *step_s = prediction.step_s;
+    comparison->step_s[side] = prediction.step_s;
+    comparison->hidden_s[side] = prediction.communication_s - prediction.exposed_communication_s;
     return BASE_OK;
 }
 
@@ -68,12 +69,12 @@ enum base_status tuner_compare(const struct tuner_space *space, struct tuner_pla
 {
     struct record record = {.arena = space->arena};
     struct tuner_comparison comparison = {.better = better, .worse = worse};
-    BASE_TRY(add_side(space, better, 0, &record, &comparison.step_s[0], error));
-    BASE_TRY(add_side(space, worse, 1, &record, &comparison.step_s[1], error));
+    BASE_TRY(add_side(space, better, 0, &record, &comparison, error));
+    BASE_TRY(add_side(space, worse, 1, &record, &comparison, error));
     if (record.count) qsort(record.differences, (size_t)record.count, sizeof *record.differences, larger_difference);
     comparison.differences = record.differences;
     comparison.count = record.count;
-    comparison.other_s = comparison.step_s[1] - comparison.step_s[0];
+    comparison.other_s = comparison.step_s[1] - comparison.step_s[0] + comparison.hidden_s[1] - comparison.hidden_s[0];
     for (int i = 0; i < record.count; i++) comparison.other_s -= record.differences[i].seconds[1] - record.differences[i].seconds[0];
     *out = comparison;
     return BASE_OK;

@@ -275,6 +275,8 @@ static enum base_status place_shape(struct search *s, int group)
         }
     }
     s->capacity_bytes = best->profile.constants[SIM_CAPACITY_BYTES];
+    /* Collectives that go on beside computation may cost nothing, and when they do decides what is there at the same time. */
+    if (best->profile.passes >> SIM_PASS_OVERLAP_COLLECTIVES & 1) s->charges = (struct tuner_charges){false, false};
     return BASE_OK;
 }
 

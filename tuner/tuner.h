@@ -134,6 +134,7 @@ struct tuner_comparison {
     double step_s[2];
     struct tuner_difference *differences; /* the largest first */
     int count;
+    double hidden_s[2];         /* of the collectives: what goes on beside computation and costs nothing */
     double other_s;             /* what the differences do not explain: layers that a compiler recomputes in part */
 };
 enum base_status tuner_compare(const struct tuner_space *space, struct tuner_plan better, struct tuner_plan worse, struct tuner_comparison *out, struct base_error *error);
