@@ -284,18 +284,28 @@ static void note_copy(struct partitioner *p, struct copy copy)
     p->copy_count++;
 }
 
-/* A value as an operation needs it, made once however many ask. */
-static int ready(struct partitioner *p, const struct model_op *why, int value, const unsigned char *spec)
+static bool serves_as(const struct partitioner *p, int value, const unsigned char *spec)
 {
     const struct sim_value *v = &p->out->values[value];
-    bool gathers = v->partial;
-    for (int i = 0; i < rank_of(p, value); i++) gathers = gathers || !slices(v->spec[i], spec[i]);
-    if (!gathers) return value;
-    int copy = find_copy(p, value, spec, 0);
-    if (copy >= 0) return copy;
-    copy = reshard(p, why, reduce(p, why, value, spec), spec);
+    bool serves = !v->partial;
+    for (int i = 0; i < rank_of(p, value); i++) serves = serves && slices(v->spec[i], spec[i]);
+    return serves;
+}
+
+/* A value as one operation needs it. */
+static int made_ready(struct partitioner *p, const struct model_op *why, int value, const unsigned char *spec)
+{
+    if (serves_as(p, value, spec)) return value;
+    int copy = reshard(p, why, reduce(p, why, value, spec), spec);
     note_copy(p, (struct copy){value, copy, 0});
     return copy;
+}
+
+/* The same, made once however many ask. */
+static int ready(struct partitioner *p, const struct model_op *why, int value, const unsigned char *spec)
+{
+    int copy = serves_as(p, value, spec) ? -1 : find_copy(p, value, spec, 0);
+    return copy >= 0 ? copy : made_ready(p, why, value, spec);
 }
 
 /* ---- operations ---- */
@@ -522,7 +532,9 @@ static unsigned place_labels(struct partitioner *p, const struct model_op *sourc
     for (int i = 0; i < source->input_count; i++) {
         unsigned char own[MODEL_MAX_RANK];
         spec_for(draft, source->input_labels[i], own);
-        inputs[i] = ready(p, source, inputs[i], own);
+        /* What is broadcast comes to each user by a reshape of its own, and XLA knows copies by what they are made of. */
+        bool broadcast = strlen(source->input_labels[i]) != strlen(letters) && !source->remade;
+        inputs[i] = (broadcast ? made_ready : ready)(p, source, inputs[i], own);
     }
     return partial;
 }
