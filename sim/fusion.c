@@ -14,7 +14,7 @@ struct fuser {
     struct sim_sharded *s;
     bool library_dots;
     int *consumers, *contractions, *barriers; /* per value: how many read it, how many contractions, how many that need it stored */
-    bool *seen;                               /* per value: counted as read by the kernel under construction */
+    int *seen;                                /* per value: the last operation, plus one, whose kernel was found to read it */
 };
 
 static bool is_elementwise(const struct sim_op *op)
@@ -130,9 +130,10 @@ static void find_epilogues(struct fuser *f)
 
 static void push(struct fuser *f, int **list, int *count, int item)
 {
+    enum { FIRST = 8 };
     /* Lists are bounded by the operands of all operations, repeated by fusion; they grow by doubling. */
-    if ((*count & (*count - 1)) == 0) {
-        int *larger = base_new(f->arena, int, *count ? 2 * *count : 1);
+    if (!*count || (*count >= FIRST && (*count & (*count - 1)) == 0)) {
+        int *larger = base_new(f->arena, int, *count ? 2 * *count : FIRST);
         if (*count) memcpy(larger, *list, (size_t)*count * sizeof **list);
         *list = larger;
     }
@@ -174,8 +175,8 @@ static void read_inputs(struct fuser *f, const struct sim_op *op, int at, int ke
     for (int i = 0; i < op->input_count; i++) {
         int v = op->inputs[i];
         struct sim_value *value = &f->s->values[v];
-        if (f->seen[v]) continue;
-        f->seen[v] = true;
+        if (f->seen[v] == at + 1) continue;
+        f->seen[v] = at + 1;
         if (!value->stored) {
             read_inputs(f, &f->s->ops[value->definition], at, kernel, k);
             continue;
@@ -244,6 +245,36 @@ static bool runs(const struct fuser *f, const struct sim_op *op)
 
 struct parts { int *reads, read_count, *writes, write_count, *dots, dot_count; };
 
+static void append(int *list, int *count, const int *part, int part_count)
+{
+    if (part_count) memcpy(list + *count, part, (size_t)part_count * sizeof *list);
+    *count += part_count;
+}
+
+static void lay_out_parts(struct fuser *f, const struct parts *parts)
+{
+    struct sim_sharded *s = f->s;
+    struct parts all = {.read_count = 0};
+    for (int k = 0; k < s->kernel_count; k++) {
+        all.read_count += parts[k].read_count;
+        all.write_count += parts[k].write_count;
+        all.dot_count += parts[k].dot_count;
+    }
+    s->reads = base_new(f->arena, int, all.read_count);
+    s->writes = base_new(f->arena, int, all.write_count);
+    s->dots = base_new(f->arena, int, all.dot_count);
+    s->read_count = s->write_count = s->dot_count = 0;
+    for (int k = 0; k < s->kernel_count; k++) {
+        struct sim_kernel *kernel = &s->kernels[k];
+        kernel->first_read = s->read_count, kernel->read_count = parts[k].read_count;
+        kernel->first_write = s->write_count, kernel->write_count = parts[k].write_count;
+        kernel->first_dot = s->dot_count, kernel->dot_count = parts[k].dot_count;
+        append(s->reads, &s->read_count, parts[k].reads, parts[k].read_count);
+        append(s->writes, &s->write_count, parts[k].writes, parts[k].write_count);
+        append(s->dots, &s->dot_count, parts[k].dots, parts[k].dot_count);
+    }
+}
+
 /* Kernels are built one after the other, but one that is joined later gets its parts then; so parts are kept by kernel
  * and laid out at the end. */
 static void build_kernels(struct fuser *f)
@@ -260,23 +291,12 @@ static void build_kernels(struct fuser *f)
             s->kernels[k] = (struct sim_kernel){.op = i, .loop = op->loop, .traffic_scale = 1};
         }
         op->kernel = k;
-        memset(f->seen, 0, (size_t)s->value_count * sizeof *f->seen);
         s->reads = parts[k].reads, s->read_count = parts[k].read_count, s->dots = parts[k].dots, s->dot_count = parts[k].dot_count;
         read_inputs(f, op, i, k, &s->kernels[k]);
         parts[k].reads = s->reads, parts[k].read_count = s->read_count, parts[k].dots = s->dots, parts[k].dot_count = s->dot_count;
         for (int o = 0; o < op->output_count; o++) push(f, &parts[k].writes, &parts[k].write_count, s->values[op->outputs[o]].shape);
     }
-    s->reads = s->writes = s->dots = NULL;
-    s->read_count = s->write_count = s->dot_count = 0;
-    for (int k = 0; k < s->kernel_count; k++) {
-        struct sim_kernel *kernel = &s->kernels[k];
-        kernel->first_read = s->read_count, kernel->read_count = parts[k].read_count;
-        kernel->first_write = s->write_count, kernel->write_count = parts[k].write_count;
-        kernel->first_dot = s->dot_count, kernel->dot_count = parts[k].dot_count;
-        for (int i = 0; i < parts[k].read_count; i++) push(f, &s->reads, &s->read_count, parts[k].reads[i]);
-        for (int i = 0; i < parts[k].write_count; i++) push(f, &s->writes, &s->write_count, parts[k].writes[i]);
-        for (int i = 0; i < parts[k].dot_count; i++) push(f, &s->dots, &s->dot_count, parts[k].dots[i]);
-    }
+    lay_out_parts(f, parts);
 }
 
 /* Collectives and loop brackets read what fused values are made of, so that those live until then. */
@@ -299,7 +319,7 @@ void sim_fuse(struct base_arena *arena, struct sim_sharded *sharded, bool librar
     f.consumers = base_new(arena, int, sharded->value_count);
     f.contractions = base_new(arena, int, sharded->value_count);
     f.barriers = base_new(arena, int, sharded->value_count);
-    f.seen = base_new(arena, bool, sharded->value_count);
+    f.seen = base_new(arena, int, sharded->value_count);
     count_consumers(&f);
     for (int v = 0; v < sharded->value_count; v++) sharded->values[v].stored = is_stored(&f, v);
     if (!library_dots) find_epilogues(&f);

@@ -20,6 +20,7 @@ struct partitioner {
     int block;
     int loop;
     struct copy { int from, to; unsigned group; } copies[MOST_COPIES]; /* resharded values that may serve again, for operations grouped alike */
+    bool has_copies[MOST_COPIES];       /* by value, modulo: some, now or before */
     int copy_count, outer_copies;       /* of them from before the loop that is being made */
     struct kept_copies { int loop, count; struct copy *copies; } forward[MODEL_SIZE_COUNT]; /* of the loop over a stack's layers, by trips */
     int twin;                           /* while a backward loop is partitioned: the forward loop of the same layers, or NO_TWIN */
@@ -131,9 +132,10 @@ static int *current(const struct partitioner *p, int tensor)
     return &p->current[slot_of(p, tensor)];
 }
 
+/* Into what is all 0. */
 static void unpack(sim_spec spec, unsigned char *out)
 {
-    for (int d = 0; d < MODEL_MAX_RANK; d++) out[d] = (unsigned char)sim_spec_of_dim(spec, d);
+    for (; spec; out++, spec >>= 2) *out = spec & 3u;
 }
 
 /* ---- collectives ---- */
@@ -215,10 +217,16 @@ static int clear_model(struct partitioner *p, const struct model_op *why, int va
     return value;
 }
 
+static bool is_sharded_as(const struct partitioner *p, int value, const unsigned char *spec)
+{
+    return !memcmp(p->out->values[value].spec, spec, (size_t)rank_of(p, value));
+}
+
 /* Moves an axis between dimensions, or gathers it, until no dimension has an axis that `to` lacks there; the inner axis
  * first. What `to` has more is a local slice. */
 static int reshard(struct partitioner *p, const struct model_op *why, int value, const unsigned char *to)
 {
+    if (is_sharded_as(p, value, to)) return value;
     for (unsigned axis = SIM_TENSOR; axis; axis >>= 1) {
         int from_dim = -1, to_dim = -1, rank = rank_of(p, value);
         unsigned char spec[MODEL_MAX_RANK];
@@ -263,6 +271,7 @@ static int original(const struct partitioner *p, int value)
 static int find_copy(const struct partitioner *p, int from, const unsigned char *spec, unsigned group)
 {
     int first = original(p, from), rank = rank_of(p, from);
+    if (!p->has_copies[from % MOST_COPIES] && !p->has_copies[first % MOST_COPIES]) return -1;
     for (int i = p->copy_count - 1; i >= 0; i--) {
         if ((p->copies[i].from != from && p->copies[i].from != first) || p->copies[i].group != group) continue;
         const struct sim_value *to = &p->out->values[p->copies[i].to];
@@ -277,6 +286,7 @@ static int find_copy(const struct partitioner *p, int from, const unsigned char 
 static void note_copy(struct partitioner *p, struct copy copy)
 {
     if (p->copy_count == MOST_COPIES) return;
+    p->has_copies[copy.from % MOST_COPIES] = true;
     bool outside = p->out->values[copy.to].loop != p->loop && p->loop >= 0;
     int at = outside ? p->outer_copies++ : p->copy_count;
     memmove(&p->copies[at + 1], &p->copies[at], (size_t)(p->copy_count - at) * sizeof copy);
@@ -288,6 +298,7 @@ static bool serves_as(const struct partitioner *p, int value, const unsigned cha
 {
     const struct sim_value *v = &p->out->values[value];
     bool serves = !v->partial;
+    if (serves && is_sharded_as(p, value, spec)) return true;
     for (int i = 0; i < rank_of(p, value); i++) serves = serves && slices(v->spec[i], spec[i]);
     return serves;
 }
@@ -304,7 +315,8 @@ static int made_ready(struct partitioner *p, const struct model_op *why, int val
 /* The same, made once however many ask. */
 static int ready(struct partitioner *p, const struct model_op *why, int value, const unsigned char *spec)
 {
-    int copy = serves_as(p, value, spec) ? -1 : find_copy(p, value, spec, 0);
+    if (serves_as(p, value, spec)) return value;
+    int copy = find_copy(p, value, spec, 0);
     return copy >= 0 ? copy : made_ready(p, why, value, spec);
 }
 

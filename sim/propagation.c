@@ -20,6 +20,7 @@ struct port {
     signed char to[MODEL_MAX_RANK];    /* the result's dimension */
     signed char other[MODEL_MAX_RANK]; /* CONTRACTION: the other operand's */
     bool whole;                        /* ELEMENTWISE: has every dimension of the result; else it is broadcast */
+    bool in_place;                     /* its dimensions are the result's first ones, in order */
 };
 
 struct step { enum step_kind kind; int out, first_port, port_count; const struct model_op *op; };
@@ -185,6 +186,7 @@ static void offer(struct sim_graph *g, int node, sim_spec from, bool aggressive)
 static sim_spec carried(const struct port *port, sim_spec spec)
 {
     sim_spec out = 0;
+    if (port->in_place) return spec;
     for (int d = 0; spec; d++, spec >>= 2)
         if (port->to[d] >= 0) out |= (sim_spec)((spec & 3u) << (2 * port->to[d]));
     return out;
@@ -315,7 +317,8 @@ static sim_spec from_user(const struct sim_graph *g, const struct use *use, int 
     const struct port *port = &g->ports[user->first_port + use->port];
     if (user->kind == CONTRACTION) return level < 1 ? 0 : from_contraction(g, user, use->port);
     if ((user->kind == REDUCTION && level < 1) || (!port->whole && user->kind == ELEMENTWISE && level < 2)) return 0;
-    return brought_back(port->to, port->rank, g->spec[user->out]);
+    sim_spec spec = g->spec[user->out];
+    return port->in_place ? (sim_spec)(spec & ((1u << 2 * port->rank) - 1)) : brought_back(port->to, port->rank, spec);
 }
 
 static void step_backward(struct sim_graph *g, int at)
@@ -715,6 +718,11 @@ static void find_layers(struct sim_graph *g)
 
 static void index_uses(struct sim_graph *g)
 {
+    for (int i = 0; i < g->port_count; i++) {
+        struct port *port = &g->ports[i];
+        port->in_place = true;
+        for (int d = 0; d < port->rank; d++) port->in_place = port->in_place && port->to[d] == d;
+    }
     g->first_use = base_new(g->arena, int, g->node_count + 1);
     g->uses = base_new(g->arena, struct use, g->port_count);
     g->definition = base_new(g->arena, int, g->node_count);
