@@ -109,6 +109,8 @@ static enum base_status answer(struct commands_context *context, const struct ba
     struct reports_prediction report = {.plan = *text, .checked = plan, .prediction = &prediction, .collectives = detail.collectives, .collective_count = detail.collective_count,
                                         .timeline = detail.timeline, .changes = changes, .by_op = base_argument(arguments, "--collectives-by-op") != NULL};
     if (!prediction.fits) BASE_TRY(sim_changes_that_fit(context->cache, context->arena, text, plan, changes, &report.change_count, error));
+    if (base_argument(arguments, "--program"))
+        BASE_TRY(sim_program_shardings(context->cache, context->arena, plan, &report.shardings, &report.sharding_count, error));
     if (trace) BASE_TRY(write_trace(context, trace, &timeline, error));
     if (context->json) reports_prediction_json(&report, context->compact, out);
     else reports_prediction_text(&report, out);
@@ -135,7 +137,7 @@ static const struct base_option options[] = {
     {"--step", "train|gradient|forward|evaluate", "how much of the step", "train"},
     {"--as-partitioned", NULL, "without the compiler passes of the profile", NULL},
     {"--collectives-by-op", NULL, "with each collective the operations it comes from", NULL},
-    {"--program", NULL, "print the sharded operations", NULL},
+    {"--program", NULL, "print the sharded operations, and why each tensor is sharded as it is", NULL},
     {"--trace", "FILE", "write the step as a Chrome trace, which Perfetto reads", NULL},
     {"--profile", "FILE", "constants and compiler passes in place of the catalogue's", "the chip's own"},
     COMMANDS_COMMON,

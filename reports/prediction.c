@@ -244,12 +244,45 @@ static void put_answer(struct base_json_writer *w, const struct reports_predicti
     base_json_close(w, ']');
 }
 
+static void put_axes(struct base_json_writer *w, unsigned axes)
+{
+    if (!axes) base_json_put_null(w);
+    else if (axes != (SIM_DATA | SIM_TENSOR)) base_json_put_string(w, axes == SIM_DATA ? "data" : "model");
+    else {
+        base_json_open_inline(w, '[');
+        base_json_put_string(w, "data");
+        base_json_put_string(w, "model");
+        base_json_close(w, ']');
+    }
+}
+
+/* Every tensor's, with why it has it. */
+static void put_shardings(struct base_json_writer *w, const struct reports_prediction *r)
+{
+    base_json_key(w, "shardings");
+    base_json_open(w, '[');
+    for (int i = 0; i < r->sharding_count; i++) {
+        const struct sim_tensor_sharding *s = &r->shardings[i];
+        base_json_open_inline(w, '{');
+        base_json_member_string(w, "tensor", s->tensor);
+        base_json_key(w, "spec");
+        base_json_open_inline(w, '[');
+        for (int d = 0; d < s->rank; d++) put_axes(w, s->spec[d]);
+        base_json_close(w, ']');
+        if (s->first_layer) base_json_member_bool(w, "first_layer", true);
+        base_json_member_string(w, "why", *s->why ? s->why : NULL);
+        base_json_close(w, '}');
+    }
+    base_json_close(w, ']');
+}
+
 void reports_prediction_json(const struct reports_prediction *r, bool compact, struct base_text *out)
 {
     struct base_json_writer w = {.text = out, .compact = compact};
     base_json_open(&w, '{');
     put_plan(&w, r->checked);
     put_answer(&w, r);
+    if (r->shardings) put_shardings(&w, r);
     if (!r->measured) put_passes(&w, r->checked);
     if (!r->measured) put_constants(&w, &r->checked->placement->profile);
     base_json_close(&w, '}');

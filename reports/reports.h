@@ -25,6 +25,8 @@ struct reports_prediction {
     const struct sim_change *changes;         /* what would make it fit; best first */
     int change_count;
     bool by_op;                               /* --collectives-by-op */
+    const struct sim_tensor_sharding *shardings; /* --program; may be NULL */
+    int sharding_count;
     const struct reports_measured *measured;  /* NULL: it is a prediction */
 };
 void reports_prediction_json(const struct reports_prediction *report, bool compact, struct base_text *out);

@@ -1,5 +1,6 @@
 /* Answers what a plan costs: finds its program, has it priced, lets the compiler recompute what must be, and sums up. */
 #include "sim/programs.h"
+#include "sim/propagation.h"
 
 #include <math.h>
 #include <string.h>
@@ -230,11 +231,48 @@ enum base_status sim_executable_program(struct sim_cache *cache, struct base_are
     return BASE_OK;
 }
 
+static const char *reason_of(struct base_arena *arena, const struct model_program *program, const struct sim_plan *plan,
+                             const struct sim_causes *causes, int instance, int tensor)
+{
+    struct base_text text = {.arena = arena};
+    base_put(&text, "");
+    sim_put_reason(&text, program, plan->rules, causes, instance, tensor);
+    return text.data;
+}
+
+enum base_status sim_program_shardings(struct sim_cache *cache, struct base_arena *arena, const struct sim_plan *plan,
+                                       const struct sim_tensor_sharding **out, int *count, struct base_error *error)
+{
+    const struct sim_sharded *sharded;
+    int64_t sizes[MODEL_SIZE_COUNT];
+    struct sim_causes causes;
+    BASE_TRY(sim_program_causes(cache, arena, plan, &causes, error));
+    BASE_TRY(sim_sharded_program(cache, plan, &sharded, sizes, error));
+    struct sim_tensor_sharding *list = base_new(arena, struct sim_tensor_sharding, SIM_INSTANCES * causes.tensor_count);
+    int found = 0;
+    for (int slot = 0; slot < SIM_INSTANCES * causes.tensor_count; slot++) {
+        int tensor = slot % causes.tensor_count, instance = slot / causes.tensor_count;
+        const struct model_tensor *t = &sharded->program->tensors[tensor];
+        sim_spec spec = causes.spec[causes.read[slot]], later = causes.spec[causes.read[tensor]];
+        if (instance == SIM_FIRST_LAYER && (t->block < 0 || !causes.is_layer[t->block] || spec == later)) continue;
+        list[found] = (struct sim_tensor_sharding){.tensor = t->name, .first_layer = instance == SIM_FIRST_LAYER, .rank = t->rank};
+        list[found].why = reason_of(arena, sharded->program, plan, &causes, instance, tensor);
+        for (int d = 0; d < t->rank; d++) list[found].spec[d] = (unsigned char)sim_spec_of_dim(spec, d);
+        found++;
+    }
+    *out = list;
+    *count = found;
+    return BASE_OK;
+}
+
 enum base_status sim_program_print(struct sim_cache *cache, const struct sim_plan *plan, struct base_text *out, struct base_error *error)
 {
     const struct sim_sharded *sharded;
     int64_t sizes[MODEL_SIZE_COUNT];
+    struct sim_causes causes;
+    struct sim_why why = {&causes, plan->rules};
+    BASE_TRY(sim_program_causes(cache, out->arena, plan, &causes, error));
     BASE_TRY(sim_sharded_program(cache, plan, &sharded, sizes, error));
-    sim_sharded_print(sharded, sizes, out);
+    sim_sharded_print(sharded, sizes, &why, out);
     return BASE_OK;
 }

@@ -1,7 +1,7 @@
 /* The sharded program as text: one operation a line, loops as indented blocks, each tensor with its local shape and the
  * mesh axes over its dimensions. */
 #include "sim/cache.h"
-#include "sim/sharded.h"
+#include "sim/propagation.h"
 
 #include <string.h>
 
@@ -26,7 +26,38 @@ static void put_value(struct base_text *out, const struct sim_sharded *s, int va
     base_putf(out, "]%s%s", v->partial ? " partial over " : "", v->partial ? axes_text(v->partial) + 1 : "");
 }
 
-static void put_compute(struct base_text *out, const struct sim_sharded *s, const struct sim_op *op, const int64_t *sizes)
+/* Layers of two kinds: outside their loop stands the first one. */
+static int instance_of(const struct sim_sharded *s, const struct sim_op *op, const struct sim_causes *causes, int tensor)
+{
+    int block = s->program->tensors[tensor].block;
+    if (block < 0 || !causes->is_layer[block]) return 0;
+    for (int loop = op->loop; loop >= 0; loop = s->ops[loop].loop)
+        if (s->ops[loop].trips != MODEL_MICROBATCHES) return SIM_LATER_LAYERS;
+    return SIM_FIRST_LAYER;
+}
+
+static void put_why(struct base_text *out, const struct sim_sharded *s, const struct sim_op *op, const int64_t *sizes,
+                    const struct sim_why *why)
+{
+    struct base_text reason = {.arena = out->arena};
+    if (!why || !op->output_count || op->op->kind == MODEL_UPDATE) return;
+    int tensor = s->values[op->outputs[0]].tensor;
+    int instance = instance_of(s, op, why->causes, tensor), slot = instance * why->causes->tensor_count + tensor;
+    sim_spec spec = why->causes->spec[why->causes->computed[slot]];
+    bool differs = false; /* partial sums, and what is put into its sharding by a collective */
+    const struct model_tensor *t = &s->program->tensors[tensor];
+    for (int d = 0; d < t->rank; d++) differs = differs || sim_spec_of_dim(spec, d) != s->values[op->outputs[0]].spec[d];
+    base_put(&reason, "");
+    sim_put_reason(&reason, s->program, why->rules, why->causes, instance, tensor);
+    if (!reason.length) return;
+    base_put(out, "  <- ");
+    for (int d = 0; d < t->rank && differs; d++)
+        base_putf(out, "%s%lld%s", d ? ", " : "[", (long long)sizes[t->dims[d]], axes_text(sim_spec_of_dim(spec, d)));
+    base_putf(out, "%s%s", differs ? "]: " : "", reason.data);
+}
+
+static void put_compute(struct base_text *out, const struct sim_sharded *s, const struct sim_op *op, const int64_t *sizes,
+                        const struct sim_why *why)
 {
     static const char *const kinds[] = {[MODEL_EINSUM] = "einsum", [MODEL_MAP] = "map", [MODEL_REDUCE] = "reduce", [MODEL_RESHAPE] = "reshape", [MODEL_SLICE] = "slice", [MODEL_UPDATE] = "update", [MODEL_LOOP] = "loop"};
     const char *function = model_function_name(op->op->function);
@@ -39,6 +70,7 @@ static void put_compute(struct base_text *out, const struct sim_sharded *s, cons
     }
     if (op->output_count && !s->values[op->outputs[0]].stored) base_put(out, "  (fused)");
     else if (op->output_count && s->values[op->outputs[0]].kept) base_put(out, "  (kept)");
+    put_why(out, s, op, sizes, why);
     base_put(out, "\n");
 }
 
@@ -65,16 +97,36 @@ static void put_waits(struct base_text *out, const struct sim_sharded *s, int be
     }
 }
 
-void sim_sharded_print(const struct sim_sharded *s, const int64_t *sizes, struct base_text *out)
+/* What is there before the step: parameters, state, batch. */
+static void put_arguments(struct base_text *out, const struct sim_sharded *s, const int64_t *sizes, const struct sim_why *why)
+{
+    static const char *const categories[MODEL_CATEGORY_COUNT] = {[MODEL_PARAMETER] = "parameter", [MODEL_OPTIMIZER_STATE] = "state",
+                                                                 [MODEL_GRADIENT] = "accumulator", [MODEL_INPUT] = "batch"};
+    for (int v = 0; v < s->value_count; v++) {
+        const struct sim_value *value = &s->values[v];
+        const struct model_tensor *t = &s->program->tensors[value->tensor];
+        struct base_text reason = {.arena = out->arena};
+        if (!value->persistent || value->definition >= 0 || !categories[t->category]) continue;
+        base_putf(out, "%s %s: ", categories[t->category], t->name);
+        if (t->layers != MODEL_ONE) base_putf(out, "%lld x ", (long long)sizes[t->layers]);
+        put_value(out, s, v, sizes);
+        base_put(&reason, "");
+        sim_put_reason(&reason, s->program, why->rules, why->causes, 0, value->tensor);
+        base_putf(out, "%s%s\n", reason.length ? "  <- " : "", reason.data);
+    }
+}
+
+void sim_sharded_print(const struct sim_sharded *s, const int64_t *sizes, const struct sim_why *why, struct base_text *out)
 {
     int depth = 0;
+    if (why) put_arguments(out, s, sizes, why);
     for (int i = 0; i < s->op_count; i++) {
         const struct sim_op *op = &s->ops[i];
         put_waits(out, s, i, depth);
         if (op->kind == SIM_LOOP_END) depth--;
         put_indent(out, depth);
         switch (op->kind) {
-        case SIM_COMPUTE: put_compute(out, s, op, sizes); break;
+        case SIM_COMPUTE: put_compute(out, s, op, sizes, why); break;
         case SIM_COMMUNICATE: put_communicate(out, s, op, sizes); break;
         case SIM_LOOP_BEGIN: base_putf(out, "repeat %lld x %s {\n", (long long)sizes[op->trips], op->op->name); break;
         case SIM_LOOP_END: base_put(out, "}\n"); break;

@@ -211,17 +211,37 @@ static bool serves(const struct sim_program *program, const struct sim_extents *
     return same_mesh && decisions_hold(&program->decisions, extents);
 }
 
+static void begin_request(struct request *r, struct sim_cache *cache, const struct sim_plan *plan, enum model_remat remat,
+                          unsigned dropped_roles, int64_t *sizes)
+{
+    memset(r, 0, sizeof *r);
+    model_sizes(plan->config, plan->batch_size, plan->num_microbatches, plan->inputs_length, plan->targets_length, sizes);
+    r->cache = cache, r->plan = plan, r->extents = (struct sim_extents){sizes, plan->placement->axis_sizes, NULL};
+    r->options = model_options_of(plan, remat, dropped_roles);
+    r->sharding = sharding_options_of(plan);
+}
+
+enum base_status sim_program_causes(struct sim_cache *cache, struct base_arena *arena, const struct sim_plan *plan, struct sim_causes *out,
+                                    struct base_error *error)
+{
+    int64_t sizes[MODEL_SIZE_COUNT];
+    struct request r;
+    begin_request(&r, cache, plan, plan->options.remat, 0, sizes);
+    struct sim_sharding_options options = r.sharding;
+    struct sim_shardings shardings;
+    options.rules = plan->rules;
+    options.extents = r.extents;
+    options.causes = out;
+    return sim_propagate(arena, find_graph(&r, find_model_program(cache, plan, &r.options)), &options, &shardings, error);
+}
+
 enum base_status sim_program_find(struct sim_cache *cache, const struct sim_plan *plan, enum model_remat remat, unsigned dropped_roles, bool whole,
                                   const struct sim_program **out, struct base_error *error)
 {
     int64_t sizes[MODEL_SIZE_COUNT];
     struct request r;
     struct alike *alike;
-    memset(&r, 0, sizeof r);
-    model_sizes(plan->config, plan->batch_size, plan->num_microbatches, plan->inputs_length, plan->targets_length, sizes);
-    r.cache = cache, r.plan = plan, r.extents = (struct sim_extents){sizes, plan->placement->axis_sizes, NULL};
-    r.options = model_options_of(plan, remat, dropped_roles);
-    r.sharding = sharding_options_of(plan);
+    begin_request(&r, cache, plan, remat, dropped_roles, sizes);
     BASE_TRY(find_propagated(&r, &alike, error));
     struct sim_program *program = alike->programs;
     while (program && !serves(program, &r.extents, whole)) program = program->next;

@@ -72,6 +72,11 @@ struct sim_program {
 enum base_status sim_program_find(struct sim_cache *cache, const struct sim_plan *plan, enum model_remat remat, unsigned dropped_roles, bool whole,
                                   const struct sim_program **out, struct base_error *error);
 
+/* Why its tensors are sharded as they are: propagated once more, with notes, in an arena. */
+struct sim_causes; /* propagation.h */
+enum base_status sim_program_causes(struct sim_cache *cache, struct base_arena *arena, const struct sim_plan *plan, struct sim_causes *out,
+                                    struct base_error *error);
+
 /* ---- one pricing (price.c): a plan's sizes put into a list ---- */
 
 struct sim_holding { double total_bytes, bytes[MODEL_CATEGORY_COUNT]; };

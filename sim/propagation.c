@@ -58,6 +58,7 @@ struct sim_graph {
     int memo_count;
     int level;
     bool changed;
+    struct sim_cause (*causes)[2];     /* per node and mesh axis, or NULL */
 };
 
 /* ---- nodes ---- */
@@ -173,15 +174,6 @@ static void note_change(struct sim_graph *g, int node)
     }
 }
 
-static void offer(struct sim_graph *g, int node, sim_spec from, bool aggressive)
-{
-    if (g->fixed[node]) return;
-    sim_spec better = improved(g, from, g->spec[node], aggressive);
-    if (better == g->spec[node]) return;
-    g->spec[node] = better;
-    note_change(g, node);
-}
-
 /* An operand's sharding in the result's dimensions, and back. */
 static sim_spec carried(const struct port *port, sim_spec spec)
 {
@@ -200,6 +192,47 @@ static sim_spec brought_back(const signed char *map, int rank, sim_spec spec)
     return out;
 }
 
+/* The neighbour in a step that has a node's sharding over a mesh axis (its bits of all dimensions). */
+static struct sim_cause cause_of(const struct sim_graph *g, int node, const struct step *step, sim_spec axis)
+{
+    const sim_spec now = g->spec[node] & axis;
+    for (int i = 0; i < step->port_count; i++) {
+        const struct port *port = &g->ports[step->first_port + i];
+        const int other = step->kind == CONTRACTION ? g->ports[step->first_port + 1 - i].node : -1;
+        if (step->out == node && (carried(port, g->spec[port->node]) & axis) == now)
+            return (struct sim_cause){step->op, SIM_BY_OPERAND, port->node};
+        if (port->node != node) continue;
+        if ((brought_back(port->to, port->rank, g->spec[step->out]) & axis) == now)
+            return (struct sim_cause){step->op, SIM_BY_USER, step->out};
+        if (other >= 0 && (brought_back(port->other, port->rank, g->spec[other]) & axis) == now)
+            return (struct sim_cause){step->op, SIM_BY_OTHER, other};
+    }
+    return (struct sim_cause){step->op, SIM_BY_NOBODY, node};
+}
+
+static void note_causes(struct sim_graph *g, int node, sim_spec before, const struct step *step)
+{
+    const sim_spec axes[2] = {all_data, all_model};
+    for (int i = 0; i < 2; i++)
+        if ((before ^ g->spec[node]) & axes[i]) g->causes[node][i] = cause_of(g, node, step, axes[i]);
+}
+
+static void give_way(struct sim_graph *g, int node, sim_spec better, int at)
+{
+    sim_spec before = g->spec[node];
+    g->spec[node] = better;
+    if (g->causes) note_causes(g, node, before, &g->steps[at]);
+    note_change(g, node);
+}
+
+/* At a step. */
+static void offer(struct sim_graph *g, int at, int node, sim_spec from, bool aggressive)
+{
+    if (g->fixed[node]) return;
+    sim_spec better = improved(g, from, g->spec[node], aggressive);
+    if (better != g->spec[node]) give_way(g, node, better, at);
+}
+
 /* ---- from operands ---- */
 
 static int use_count(const struct sim_graph *g, int node)
@@ -207,18 +240,19 @@ static int use_count(const struct sim_graph *g, int node)
     return g->first_use[node + 1] - g->first_use[node];
 }
 
-static void elementwise_forward(struct sim_graph *g, const struct step *step)
+static void elementwise_forward(struct sim_graph *g, int at)
 {
+    const struct step *step = &g->steps[at];
     const struct port *ports = &g->ports[step->first_port];
     bool aggressive = use_count(g, step->out) == 1;
     int best = -1;
     for (int i = 0; i < step->port_count; i++) {
         if (!ports[i].whole && g->level < 3) continue;
         sim_spec spec = g->spec[ports[i].node];
-        if (g->level > 0) offer(g, step->out, carried(&ports[i], spec), aggressive);
+        if (g->level > 0) offer(g, at, step->out, carried(&ports[i], spec), aggressive);
         else if (spec && (best < 0 || tiles_of(g, spec) > tiles_of(g, g->spec[ports[best].node]))) best = i;
     }
-    if (best >= 0) offer(g, step->out, carried(&ports[best], g->spec[ports[best].node]), aggressive);
+    if (best >= 0) offer(g, at, step->out, carried(&ports[best], g->spec[ports[best].node]), aggressive);
 }
 
 static sim_spec from_user(const struct sim_graph *g, const struct use *use, int level);
@@ -261,13 +295,14 @@ static struct sim_shape whole_shape(const struct sim_graph *g, int tensor)
     return shape;
 }
 
-static void contraction_forward(struct sim_graph *g, const struct step *step)
+static void contraction_forward(struct sim_graph *g, int at)
 {
+    const struct step *step = &g->steps[at];
     const struct port *ports = &g->ports[step->first_port];
     sim_spec now = g->spec[step->out], offers[2], both[2];
     for (int i = 0; i < 2; i++) offers[i] = improved(g, carried(&ports[i], g->spec[ports[i].node]), now, false);
     if (offers[0] == now || offers[1] == now) {
-        offer(g, step->out, offers[0] == now ? offers[1] : offers[0], true);
+        offer(g, at, step->out, offers[0] == now ? offers[1] : offers[0], true);
         return;
     }
     for (int i = 0; i < 2; i++) both[i] = improved(g, offers[1 - i], offers[i], false);
@@ -280,8 +315,7 @@ static void contraction_forward(struct sim_graph *g, const struct step *step)
         if (leads[0] != leads[1]) first = leads[1];
         else first = sim_is_larger(&g->options->extents, &shapes[1], &shapes[0]);
     }
-    g->spec[step->out] = both[first];
-    note_change(g, step->out);
+    give_way(g, step->out, both[first], at);
 }
 
 static void step_forward(struct sim_graph *g, int at)
@@ -289,9 +323,9 @@ static void step_forward(struct sim_graph *g, int at)
     const struct step *step = &g->steps[at];
     if (g->fixed[step->out] || (step->kind != ELEMENTWISE && g->level < 1)) return;
     switch (step->kind) {
-    case ELEMENTWISE: elementwise_forward(g, step); break;
-    case CONTRACTION: contraction_forward(g, step); break;
-    case REDUCTION: offer(g, step->out, carried(&g->ports[step->first_port], g->spec[g->ports[step->first_port].node]), false); break;
+    case ELEMENTWISE: elementwise_forward(g, at); break;
+    case CONTRACTION: contraction_forward(g, at); break;
+    case REDUCTION: offer(g, at, step->out, carried(&g->ports[step->first_port], g->spec[g->ports[step->first_port].node]), false); break;
     }
 }
 
@@ -325,7 +359,8 @@ static void step_backward(struct sim_graph *g, int at)
 {
     int node = g->steps[at].out;
     if (g->fixed[node]) return;
-    for (int u = g->first_use[node]; u < g->first_use[node + 1]; u++) offer(g, node, from_user(g, &g->uses[u], g->level), false);
+    for (int u = g->first_use[node]; u < g->first_use[node + 1]; u++)
+        offer(g, g->uses[u].step, node, from_user(g, &g->uses[u], g->level), false);
 }
 
 /* ---- to a fixed point ---- */
@@ -397,7 +432,7 @@ static unsigned axis_bit(const char *name)
 }
 
 /* Scores have the length twice; no annotation could say that, and the second stays unsharded. */
-static void axis_names(const struct model_tensor *tensor, const char **names)
+void sim_axis_names(const struct model_tensor *tensor, const char **names)
 {
     for (int i = 0; i < tensor->rank; i++) {
         names[i] = tensor->given_axes ? tensor->given_axes[i] : model_axis_name((enum model_axis)tensor->axes[i]);
@@ -432,7 +467,7 @@ static enum base_status resolve_axes(const struct sim_graph *g, struct memo *mem
 static enum base_status resolve(struct sim_graph *g, const struct model_tensor *tensor, sim_spec *out)
 {
     struct memo asked = {.rank = tensor->rank, .stream = g->options->sequence_parallel && is_residual_stream(tensor)};
-    axis_names(tensor, asked.names);
+    sim_axis_names(tensor, asked.names);
     for (int i = 0; i < g->memo_count; i++) {
         const struct memo *memo = &g->memo[i];
         bool same = memo->rank == asked.rank && memo->stream == asked.stream && !memcmp(memo->names, asked.names, sizeof asked.names);
@@ -782,6 +817,16 @@ static void write_out(const struct sim_graph *g, struct sim_shardings *out)
     }
 }
 
+static void write_causes(const struct sim_graph *g, struct sim_causes *out)
+{
+    *out = (struct sim_causes){.of_node = g->causes, .spec = g->spec, .computed = g->computed, .read = g->read};
+    out->is_layer = g->is_layer;
+    out->tensor_count = g->tensor_count;
+    out->axes_of = base_new(g->arena, int, g->tensor_count);
+    for (int t = 0; t < g->tensor_count; t++) out->axes_of[t] = -1;
+    for (int i = 0; i < g->given_count; i++) out->axes_of[g->given[i].tensor] = g->given[i].axes_of;
+}
+
 struct sim_graph *sim_graph_build(struct base_arena *arena, const struct model_program *program, const struct sim_sharding_options *options)
 {
     struct sim_graph *g = base_new(arena, struct sim_graph, 1);
@@ -817,8 +862,10 @@ enum base_status sim_propagate(struct base_arena *arena, const struct sim_graph 
     g.memo = base_new(arena, struct memo, MEMO);
     g.forward = base_new(arena, uint64_t, g.step_count / WORD + 1);
     g.backward = base_new(arena, uint64_t, g.step_count / WORD + 1);
+    if (options->causes) g.causes = base_alloc(arena, (size_t)g.node_count, sizeof *g.causes);
     for (int i = 0; i < g.given_count; i++) BASE_TRY(give(&g, &g.given[i]));
     spread(&g);
     write_out(&g, out);
+    if (options->causes) write_causes(&g, options->causes);
     return BASE_OK;
 }

@@ -28,6 +28,29 @@ static inline unsigned sim_spec_of_dim(sim_spec spec, int dim)
     return (unsigned)(spec >> (2 * dim)) & 3u;
 }
 
+/* ---- why (reasons.c) ---- */
+
+enum sim_way { SIM_BY_NOBODY, SIM_BY_OPERAND, SIM_BY_USER /* of its result */, SIM_BY_OTHER /* operand of a contraction */ };
+/* Whoever gave a node its sharding over one mesh axis last: across an operation, or (op NULL) a constraint, loop or stack. */
+struct sim_cause { const struct model_op *op; enum sim_way way; int node; };
+
+/* Nodes are shardings: of tensors as they are computed, behind their constraints, of what is reduced (tensor_count for each of
+ * two instances), then of stacks and of their slices. */
+enum sim_node { SIM_NODE_COMPUTED, SIM_NODE_CONSTRAINED = 2, SIM_NODE_SPACE = 4, SIM_NODE_STACK = 6, SIM_NODE_SLICE = 7 };
+struct sim_causes {
+    struct sim_cause (*of_node)[2];  /* data, model */
+    const sim_spec *spec;            /* of nodes */
+    const int *computed, *read;      /* nodes by slot */
+    int *axes_of;                    /* by tensor: whose logical axes give it a sharding; -1: it is not given one */
+    const bool *is_layer;
+    int tensor_count;
+};
+/* "batch->data", "its user mlp/wo": nothing for what nobody shards. */
+void sim_put_reason(struct base_text *out, const struct model_program *program, const struct model_rules *rules,
+                    const struct sim_causes *causes, int instance, int tensor);
+/* The logical axes of a tensor's dimensions by name; NULL: none. */
+void sim_axis_names(const struct model_tensor *tensor, const char **names);
+
 /* propagation.c. What shardings spread over: of a program, and of options but for their rules and mesh, of whose sizes it
  * asks only how many layers there are. */
 struct sim_graph;

@@ -15,6 +15,7 @@ struct sim_sharding_options {
     bool shares_gathers;                /* layers are one computation: what is gathered for one serves the others and the backward pass, and lives that long */
     bool executable;                    /* for the executor to run */
     struct sim_extents extents;         /* for the choices that depend on sizes; they are noted there */
+    struct sim_causes *causes;          /* propagation.h: filled, unless it is NULL */
 };
 
 struct sim_shardings; /* propagation.h: of every tensor */
@@ -31,7 +32,8 @@ void sim_fuse_rows(struct base_arena *arena, struct sim_sharded *sharded);
  * unordered_remat: as MODEL_TRAIT_UNORDERED_REMAT */
 void sim_liveness(struct base_arena *arena, struct sim_sharded *sharded, bool scanned, bool unordered_remat);
 
-/* print.c */
-void sim_sharded_print(const struct sim_sharded *sharded, const int64_t *sizes, struct base_text *out);
+/* print.c: with why each tensor is sharded as it is, unless why is NULL */
+struct sim_why { const struct sim_causes *causes; const struct model_rules *rules; };
+void sim_sharded_print(const struct sim_sharded *sharded, const int64_t *sizes, const struct sim_why *why, struct base_text *out);
 
 #endif

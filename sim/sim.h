@@ -299,6 +299,12 @@ enum base_status sim_executable_program(struct sim_cache *cache, struct base_are
 /* The sharded program as text, for `predict --program`. */
 enum base_status sim_program_print(struct sim_cache *cache, const struct sim_plan *plan, struct base_text *out, struct base_error *error);
 
+/* Every tensor of it: which mesh axes (sets) are over its dimensions, and why, in words ("" for what nobody shards). Where the first of a
+ * stack's layers is sharded otherwise than the others, it stands by itself. */
+struct sim_tensor_sharding { const char *tensor, *why; bool first_layer; int rank; unsigned char spec[MODEL_MAX_RANK]; };
+enum base_status sim_program_shardings(struct sim_cache *cache, struct base_arena *arena, const struct sim_plan *plan,
+                                       const struct sim_tensor_sharding **out, int *count, struct base_error *error);
+
 /* ---- calibration (calibration.c): which constants explain what was measured ---- */
 
 enum { SIM_MOST_CALIBRATED = 4 };

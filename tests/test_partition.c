@@ -4,6 +4,8 @@
  *
  * What differs today stands in xla_differs.txt. The test fails when a case that agreed differs, and when one on the list
  * agrees: `make differs-update` takes it off. The list only shrinks. */
+#include "sim/programs.h"
+#include "sim/propagation.h"
 #include "tests/rows.h"
 
 #include <stdlib.h>
@@ -245,6 +247,59 @@ static void collectives_are_xlas(struct base_arena *arena)
     assert_true(!*v.worse.data && !*v.better.data && v.found_count == v.listed_count);
 }
 
+/* ---- why ---- */
+
+/* From neighbour to neighbour, the axis comes from a node that was given it by axis rules; or from one that has a finer sharding by now. */
+static bool is_grounded(const struct sim_causes *causes, int node, int axis)
+{
+    for (int hops = 0; hops < 8 * causes->tensor_count; hops++) {
+        const struct sim_cause *cause = &causes->of_node[node][axis];
+        if (cause->way == SIM_BY_NOBODY) return causes->axes_of[node % causes->tensor_count] >= 0;
+        if (!(causes->spec[cause->node] & (axis ? 0xaaaa : 0x5555))) return true;
+        node = cause->node;
+    }
+    return false;
+}
+
+static void check_reasons(struct sim_cache *cache, struct base_arena *arena, const struct sim_plan *plan)
+{
+    const struct sim_tensor_sharding *shardings;
+    struct sim_causes causes;
+    struct base_error error;
+    int count;
+    assert_ok(sim_program_causes(cache, arena, plan, &causes, &error), &error);
+    for (int node = 0; node < 8 * causes.tensor_count; node++)
+        for (int axis = 0; axis < 2; axis++)
+            if (causes.spec[node] & (axis ? 0xaaaa : 0x5555)) assert_true(is_grounded(&causes, node, axis));
+    assert_ok(sim_program_shardings(cache, arena, plan, &shardings, &count, &error), &error);
+    for (int i = 0; i < count; i++) {
+        bool sharded = false;
+        for (int d = 0; d < shardings[i].rank; d++) sharded = sharded || shardings[i].spec[d];
+        bool said = *shardings[i].why && !strstr(shardings[i].why, "then constraint, unsharded");
+        if (sharded != said) fail_msg("%s: \"%s\"", shardings[i].tensor, shardings[i].why);
+    }
+}
+
+static void every_sharding_has_a_reason(struct base_arena *arena)
+{
+    struct sim_cache *cache = sim_cache_new(arena);
+    struct base_csv csv;
+    struct base_error error;
+    bool more = true;
+    assert_ok(base_csv_open(&csv, arena, "tests/data/xla_steps.csv", &error), &error);
+    for (assert_ok(base_csv_next(&csv, &more, &error), &error); more; assert_ok(base_csv_next(&csv, &more, &error), &error)) {
+        struct base_arena own = {.exhausted = arena->exhausted};
+        struct sim_plan_text text = row_plan(&own, &csv);
+        struct sim_plan plan;
+        TEST_ROW("%s", row_field(&csv, "case"));
+        assert_ok(sim_plan_check(cache, &own, &text, row_step(&csv), true, &plan, &error), &error);
+        check_reasons(cache, &own, &plan);
+        base_arena_free(&own);
+    }
+    base_csv_close(&csv);
+    sim_cache_free(cache);
+}
+
 /* Takes off the list what agrees. A case that is not on it and differs is refused: nothing is written. */
 static int update_list(void)
 {
@@ -263,6 +318,7 @@ static int update_list(void)
 
 static const struct test tests[] = {
     TEST(collectives_are_xlas),
+    TEST(every_sharding_has_a_reason),
 };
 
 int main(int argument_count, char **arguments)

@@ -245,7 +245,7 @@ static const char *why_it_fails(struct base_arena *arena, const struct recipe *r
     }
     if (text) {
         base_putf(text, "mesh %d x %d\n", recipe->mesh[0], recipe->mesh[1]);
-        sim_sharded_print(&sharded->sharded, d->sizes, text);
+        sim_sharded_print(&sharded->sharded, d->sizes, NULL, text);
         put_operands(d, &sharded->sharded, text);
     }
     sim_cache_free(cache);
