@@ -33,6 +33,8 @@ void exec_load(enum model_dtype dtype, const char *from, int64_t stride, float *
 void exec_store(enum model_dtype dtype, const float *from, char *to, int64_t stride, int64_t n)
 {
     if (dtype == MODEL_BFLOAT16) exec_narrow(from, (uint16_t *)(void *)to, stride, n);
+    else if (dtype == MODEL_INT32) /* slices of tokens */
+        for (int64_t i = 0; i < n; i++) ((int32_t *)(void *)to)[i * stride] = (int32_t)from[i];
     else
         for (int64_t i = 0; i < n; i++) ((float *)(void *)to)[i * stride] = from[i];
 }

@@ -24,6 +24,7 @@ struct dot {
     const struct sim_extents *extents;
     struct sim_contraction *c;
     int operand[2];                             /* which operand of the contraction is the left one, the right one */
+    signed char at[ARRAYS][SIM_LETTERS];        /* where the contraction's arrays have a letter; -1: nowhere */
     char letters[ARRAYS][MODEL_MAX_RANK + 1];   /* of the result: batch labels first, then the left operand's, the right one's */
     struct sim_shape shapes[ARRAYS];
     struct dims dims[ROLES][ARRAYS];            /* one order of labels in all arrays */
@@ -289,7 +290,7 @@ static void multiply(struct dot *t, const struct part *p)
             t->c->shapes[t->operand[i]].spec[d] = all & SIM_BOTH;
         }
     }
-    for (int d = 0; d < rank_of(t, OUT); d++) t->c->computed[strchr(t->c->letters[OUT], t->letters[OUT][d]) - t->c->letters[OUT]] = t->result.of[d] & SIM_BOTH;
+    for (int d = 0; d < rank_of(t, OUT); d++) t->c->computed[t->at[OUT][t->letters[OUT][d] % SIM_LETTERS]] = t->result.of[d] & SIM_BOTH;
     for (int i = 0; i < t->reduction_count; i++) reduce(t, &t->reductions[i]);
 }
 
@@ -726,95 +727,106 @@ static void place(struct dot *t, const struct part *p)
 
 /* ---- labels ---- */
 
-static int find(const char *letters, char letter)
+static int find(const struct dot *t, int of, char letter)
 {
-    const char *at = letter ? strchr(letters, letter) : NULL;
-    return at ? (int)(at - letters) : -1;
+    return t->at[of][letter % SIM_LETTERS];
 }
 
-static enum role role_of(const struct dot *t, char letter, bool kept)
+static void find_letters(struct dot *t)
 {
-    bool left = find(t->letters[LEFT], letter) >= 0, right = find(t->letters[RIGHT], letter) >= 0;
-    return left && right ? kept ? BATCH : CONTRACTED : left ? OF_LEFT : OF_RIGHT;
+    memset(t->at, -1, sizeof t->at);
+    for (int i = 0; i < ARRAYS; i++)
+        for (int d = 0; d < t->c->shapes[i].rank; d++) t->at[i][t->c->letters[i][d] % SIM_LETTERS] = (signed char)d;
 }
 
-static void add_label(struct dot *t, enum role role, char letter)
+/* Batch and contracted labels in the order of the alphabet, the others as their operand has them. */
+static void list_letters(struct dot *t, int left, char letters[ROLES][MODEL_MAX_RANK + 1])
 {
-    for (int i = 0; i < ARRAYS; i++) {
-        int d = find(t->letters[i], letter);
-        if (d >= 0) t->dims[role][i].at[t->dims[role][i].count++] = (signed char)d;
+    int counts[ROLES] = {0};
+    for (int i = LEFT; i <= RIGHT; i++) {
+        int operand = i == LEFT ? left : 1 - left;
+        for (const char *letter = t->c->letters[operand]; *letter; letter++) {
+            bool shared = find(t, 1 - operand, *letter) >= 0, kept = find(t, OUT, *letter) >= 0;
+            enum role role = shared ? kept ? BATCH : CONTRACTED : i == LEFT ? OF_LEFT : OF_RIGHT;
+            if (shared && i == RIGHT) continue;
+            int at = counts[role]++;
+            for (; shared && at > 0 && letters[role][at - 1] > *letter; at--) letters[role][at] = letters[role][at - 1];
+            letters[role][at] = *letter;
+        }
     }
+    for (int role = 0; role < ROLES; role++) letters[role][counts[role]] = '\0';
 }
 
-static void list_letters(const struct dot *t, enum role role, char *out)
+/* The result's letters: batch labels, the left operand's, the right one's. Says whether it is written so. */
+static bool name_result(struct dot *t, char letters[ROLES][MODEL_MAX_RANK + 1])
 {
-    int from = role == OF_RIGHT ? RIGHT : LEFT, count = 0;
-    for (int d = 0; t->letters[from][d]; d++) {
-        char letter = t->letters[from][d];
-        if (role_of(t, letter, find(t->c->letters[OUT], letter) >= 0) != role) continue;
-        int at = count++;
-        for (; role <= CONTRACTED && at > 0 && out[at - 1] > letter; at--) out[at] = out[at - 1];
-        out[at] = letter;
-    }
-    out[count] = '\0';
+    static const enum role order[] = {BATCH, OF_LEFT, OF_RIGHT};
+    int count = 0;
+    bool same = true;
+    for (int i = 0; i < BASE_COUNT(order); i++)
+        for (const char *letter = letters[order[i]]; *letter; letter++, count++) {
+            t->letters[OUT][count] = *letter;
+            same = same && t->c->letters[OUT][count] == *letter;
+        }
+    t->letters[OUT][count] = '\0';
+    return same;
 }
 
 /* jnp.einsum multiplies left by right if the result comes out as it is written, else right by left. */
-static void name_operands(struct dot *t, int left, char letters[ROLES][MODEL_MAX_RANK + 1])
-{
-    t->operand[LEFT] = left;
-    t->operand[RIGHT] = 1 - left;
-    for (int i = 0; i < 2; i++) strcpy(t->letters[i], t->c->letters[t->operand[i]]);
-    for (int role = 0; role < ROLES; role++) list_letters(t, (enum role)role, letters[role]);
-    t->letters[OUT][0] = '\0';
-    strcat(strcat(strcat(t->letters[OUT], letters[BATCH]), letters[OF_LEFT]), letters[OF_RIGHT]);
-}
-
 static void read_labels(struct dot *t)
 {
     char letters[ROLES][MODEL_MAX_RANK + 1];
-    name_operands(t, 0, letters);
-    if (strcmp(t->letters[OUT], t->c->letters[OUT]) != 0) name_operands(t, 1, letters);
+    int left = 0;
+    find_letters(t);
+    list_letters(t, left, letters);
+    if (!name_result(t, letters)) {
+        list_letters(t, left = 1, letters);
+        name_result(t, letters);
+    }
+    t->operand[LEFT] = left, t->operand[RIGHT] = 1 - left;
+    for (int i = LEFT; i <= RIGHT; i++) memcpy(t->letters[i], t->c->letters[t->operand[i]], (size_t)t->c->shapes[t->operand[i]].rank);
+    signed char at[ARRAYS][SIM_LETTERS];
+    memcpy(at[LEFT], t->at[t->operand[LEFT]], sizeof at[LEFT]);
+    memcpy(at[RIGHT], t->at[t->operand[RIGHT]], sizeof at[RIGHT]);
+    memset(at[OUT], -1, sizeof at[OUT]);
+    for (int d = 0; t->letters[OUT][d]; d++) at[OUT][t->letters[OUT][d] % SIM_LETTERS] = (signed char)d;
     for (int role = 0; role < ROLES; role++)
-        for (const char *letter = letters[role]; *letter; letter++) add_label(t, (enum role)role, *letter);
+        for (const char *letter = letters[role]; *letter; letter++)
+            for (int i = 0; i < ARRAYS; i++) {
+                struct dims *dims = &t->dims[role][i];
+                if (at[i][*letter % SIM_LETTERS] >= 0) dims->at[dims->count++] = at[i][*letter % SIM_LETTERS];
+            }
     for (int i = 0; i < ARRAYS; i++)
-        for (int j = 0; j < ARRAYS; j++)
-            for (int d = 0; t->letters[i][d]; d++) t->place[i][j][d] = (signed char)find(t->letters[j], t->letters[i][d]);
+        for (int d = 0; t->letters[i][d]; d++)
+            for (int j = 0; j < ARRAYS; j++) t->place[i][j][d] = at[j][t->letters[i][d] % SIM_LETTERS];
 }
 
-/* The dimensions of the result as the contraction has them. */
-static struct sim_shape in_order_of(const struct sim_shape *from, const char *from_letters, const char *letters)
+/* The result's dimensions as the contraction writes them. */
+static void reorder_result(const struct dot *t, const unsigned char *from, unsigned char *to)
 {
-    struct sim_shape shape = *from;
-    for (int d = 0; letters[d]; d++) {
-        shape.dims[d] = from->dims[find(from_letters, letters[d])];
-        shape.spec[d] = from->spec[find(from_letters, letters[d])];
-    }
-    return shape;
+    for (int d = 0; t->letters[OUT][d]; d++) to[find(t, OUT, t->letters[OUT][d])] = from[d];
 }
 
 static void reorder_steps(const struct dot *t)
 {
     for (int i = 0; i < t->c->steps.count; i++) {
-        struct sim_step *step = &t->c->steps.steps[i];
-        struct sim_shape after = step->before;
+        struct sim_step *step = &t->c->steps.steps[i], old = *step;
         if (step->operand != OUT) continue;
-        memcpy(after.spec, step->after, sizeof after.spec);
-        step->before = in_order_of(&step->before, t->letters[OUT], t->c->letters[OUT]);
-        after = in_order_of(&after, t->letters[OUT], t->c->letters[OUT]);
-        memcpy(step->after, after.spec, sizeof step->after);
+        reorder_result(t, old.before.dims, step->before.dims);
+        reorder_result(t, old.before.spec, step->before.spec);
+        reorder_result(t, old.after, step->after);
     }
 }
 
 /* ---- propagation ---- */
 
 /* An operand's sharding of the labels that the result has. */
-static struct sim_layout seen_from(const struct sim_contraction *c, int operand, unsigned axes)
+static struct sim_layout seen_from(const struct dot *t, int operand, unsigned axes)
 {
     struct sim_layout seen = {{0}};
-    for (int d = 0; d < c->shapes[OUT].rank; d++) {
-        int there = find(c->letters[operand], c->letters[OUT][d]);
-        if (there >= 0) seen.of[d] = c->shapes[operand].spec[there] & (unsigned char)axes;
+    for (int d = 0; d < t->c->shapes[OUT].rank; d++) {
+        int there = find(t, operand, t->c->letters[OUT][d]);
+        if (there >= 0) seen.of[d] = t->c->shapes[operand].spec[there] & (unsigned char)axes;
     }
     return seen;
 }
@@ -844,9 +856,8 @@ static void improve(struct sim_layout *result, const struct sim_layout *seen, in
 /* What propagation makes of the result: what is wanted of it, refined by what the operands have, the larger one first. */
 static void propagate(const struct sim_extents *extents, const struct dot *t, struct sim_layout *result, unsigned axes)
 {
-    struct sim_contraction *c = t->c;
-    int rank = c->shapes[OUT].rank;
-    struct sim_layout seen[2] = {seen_from(c, t->operand[LEFT], axes), seen_from(c, t->operand[RIGHT], axes)}, both = {{0}};
+    int rank = t->c->shapes[OUT].rank;
+    struct sim_layout seen[2] = {seen_from(t, t->operand[LEFT], axes), seen_from(t, t->operand[RIGHT], axes)}, both = {{0}};
     int first = LEFT;
     if (!merge(&seen[LEFT], &seen[RIGHT], rank, &both)) {
         struct sim_shape whole[2] = {t->shapes[LEFT], t->shapes[RIGHT]};
@@ -866,16 +877,17 @@ void sim_contract(const struct sim_extents *extents, struct sim_contraction *c)
     memset(c->label, 0, sizeof c->label);
     memset(c->computed, 0, sizeof c->computed);
     read_labels(&t);
-    for (int i = 0; i < ARRAYS; i++) {
-        int of = i == OUT ? OUT : t.operand[i];
-        t.shapes[i] = in_order_of(&c->shapes[of], c->letters[of], t.letters[i]);
+    for (int i = LEFT; i <= RIGHT; i++) {
+        t.shapes[i] = c->shapes[t.operand[i]];
         for (int d = 0; d < t.shapes[i].rank; d++) all.tiles[i].of[d] = t.shapes[i].spec[d] & (unsigned char)all.axes;
-        memset(t.shapes[i].spec, 0, sizeof t.shapes[i].spec);
     }
+    t.shapes[OUT] = c->shapes[OUT];
+    for (int d = 0; d < rank; d++) t.shapes[OUT].dims[d] = c->shapes[OUT].dims[find(&t, OUT, t.letters[OUT][d])];
+    for (int i = 0; i < ARRAYS; i++) memset(t.shapes[i].spec, 0, sizeof t.shapes[i].spec);
     for (int d = 0; d < rank && c->result != SIM_FREE; d++) wanted.of[d] = c->shapes[OUT].spec[d] & (unsigned char)all.axes;
     natural = wanted;
     if (c->result != SIM_PROPAGATED) propagate(extents, &t, &natural, all.axes);
-    for (int d = 0; d < rank; d++) all.tiles[OUT].of[d] = natural.of[find(c->letters[OUT], t.letters[OUT][d])];
+    for (int d = 0; d < rank; d++) all.tiles[OUT].of[d] = natural.of[find(&t, OUT, t.letters[OUT][d])];
     place(&t, &all);
     reorder_steps(&t);
     if (c->result == SIM_WANTED) {

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-enum { MOST_COPIES = 512, NO_TWIN = -2 };
+enum { MOST_COPIES = 512, NO_TWIN = -2, RESULT = 2 /* of a contraction, beside its operands */ };
 
 struct partitioner {
     struct base_arena *arena;
@@ -222,11 +222,27 @@ static bool is_sharded_as(const struct partitioner *p, int value, const unsigned
     return !memcmp(p->out->values[value].spec, spec, (size_t)rank_of(p, value));
 }
 
-/* Moves an axis between dimensions, or gathers it, until no dimension has an axis that `to` lacks there; the inner axis
- * first. What `to` has more is a local slice. */
-static int reshard(struct partitioner *p, const struct model_op *why, int value, const unsigned char *to)
+/* Sums a partial value over its axes. Where the result wants one of them on a dimension, each device keeps its slice. */
+static int reduce(struct partitioner *p, const struct model_op *why, int value, const unsigned char *to)
 {
-    if (is_sharded_as(p, value, to)) return value;
+    for (unsigned axis = 1; axis < SIM_AXES; axis <<= 1) {
+        const struct sim_value *v = &p->out->values[value];
+        if (!(v->partial & axis)) continue;
+        unsigned char spec[MODEL_MAX_RANK];
+        memcpy(spec, v->spec, sizeof spec);
+        int kept = -1, rank = rank_of(p, value);
+        for (int i = 0; i < rank && to; i++)
+            if ((to[i] & axis) && slices(spec[i], spec[i] | axis)) kept = i;
+        if (kept >= 0) spec[kept] |= (unsigned char)axis;
+        value = communicate(p, why, SIM_ALL_REDUCE, (int)axis, value, spec, v->partial & ~axis);
+    }
+    return value;
+}
+
+/* Moves an axis between dimensions, or gathers it, until no dimension has an axis that `to` lacks there; the inner axis
+ * first. */
+static int reshard_axes(struct partitioner *p, const struct model_op *why, int value, const unsigned char *to)
+{
     for (unsigned axis = SIM_TENSOR; axis; axis >>= 1) {
         int from_dim = -1, to_dim = -1, rank = rank_of(p, value);
         unsigned char spec[MODEL_MAX_RANK];
@@ -244,21 +260,37 @@ static int reshard(struct partitioner *p, const struct model_op *why, int value,
     return value;
 }
 
-/* Sums a partial value over its axes. Where the result wants one of them on a dimension, each device keeps its slice. */
-static int reduce(struct partitioner *p, const struct model_op *why, int value, const unsigned char *to)
+static int cut(struct partitioner *p, const struct model_op *why, int value, const unsigned char *spec);
+
+/* One operand's steps to a sharding, or the result's; what a step cuts before it moves anything is cut for itself. Where a
+ * step has a sharding that values of programs have not, sums are made and the axes go one by one. */
+static int take_steps(struct partitioner *p, const struct model_op *why, int operand, int value, const struct sim_steps *steps, const unsigned char *to)
 {
-    for (unsigned axis = 1; axis < SIM_AXES; axis <<= 1) {
-        const struct sim_value *v = &p->out->values[value];
-        if (!(v->partial & axis)) continue;
-        unsigned char spec[MODEL_MAX_RANK];
-        memcpy(spec, v->spec, sizeof spec);
-        int kept = -1, rank = rank_of(p, value);
-        for (int i = 0; i < rank && to; i++)
-            if ((to[i] & axis) && slices(spec[i], spec[i] | axis)) kept = i;
-        if (kept >= 0) spec[kept] |= (unsigned char)axis;
-        value = communicate(p, why, SIM_ALL_REDUCE, (int)axis, value, spec, v->partial & ~axis);
+    for (int i = 0; i < steps->count; i++)
+        if (steps->steps[i].operand == operand && !steps->steps[i].plain) return reshard_axes(p, why, reduce(p, why, value, to), to);
+    for (int i = 0; i < steps->count; i++) {
+        const struct sim_step *step = &steps->steps[i];
+        unsigned partial = p->out->values[value].partial;
+        if (step->operand != operand) continue;
+        if (step->kind == SIM_ALL_REDUCE) partial &= ~(unsigned)step->axes;
+        else if (!is_sharded_as(p, value, step->before.spec)) value = cut(p, why, value, step->before.spec);
+        if (step->kind == SIM_COLLECTIVE_PERMUTE && !memcmp(step->before.spec, step->after, sizeof step->after)) continue; /* of parts of an axis */
+        value = communicate(p, why, step->kind, step->axes, value, step->after, partial);
     }
     return value;
+}
+
+/* Until no dimension has an axis that `to` lacks there. What `to` has more is a local slice. */
+static int reshard(struct partitioner *p, const struct model_op *why, int value, const unsigned char *to)
+{
+    if (is_sharded_as(p, value, to)) return value;
+    const struct sim_value *v = &p->out->values[value];
+    struct sim_layout target = sim_layout_of(to, rank_of(p, value));
+    struct sim_steps steps = {.count = 0};
+    struct sim_array array = {.extents = &p->options->extents, .steps = &steps, .axes = sim_mesh_axes(&p->options->extents),
+                              .shape = p->out->shapes[v->shape], .tiles = sim_layout_of(v->spec, rank_of(p, value))};
+    sim_array_reshard(&array, &target);
+    return take_steps(p, why, 0, value, &steps, to);
 }
 
 /* The value that the forward pass has of what is made again in the backward pass because that costs nothing; or the value itself. */
@@ -379,6 +411,29 @@ static void spec_for(struct draft *draft, const char *letters, unsigned char *sp
     for (int i = 0; letters[i]; i++) spec[i] = find_label(draft, letters[i])->axes;
 }
 
+/* A copy of a slice. */
+static int cut(struct partitioner *p, const struct model_op *why, int value, const unsigned char *spec)
+{
+    int tensor = p->out->values[value].tensor, result = new_value(p, tensor, spec, 0);
+    const struct model_tensor *t = tensor_of(p, tensor);
+    struct model_op *copy = base_new(p->arena, struct model_op, 1);
+    struct sim_op *op = new_op(p, SIM_COMPUTE, copy);
+    struct draft draft;
+    *copy = (struct model_op){.kind = MODEL_MAP, .function = MODEL_CAST, .name = why->name, .phase = why->phase, .input_count = 1, .output_count = 1, .inputs = {tensor}, .outputs = {tensor}};
+    memcpy(copy->input_labels[0], t->labels, sizeof copy->input_labels[0]);
+    memcpy(copy->output_labels, t->labels, sizeof copy->output_labels);
+    p->out->values[result].dtype = p->out->values[value].dtype;
+    p->out->values[result].persistent = false;
+    begin_draft(&draft);
+    collect_labels(&draft, t->labels, t);
+    for (int d = 0; d < t->rank; d++) find_label(&draft, t->labels[d])->axes = spec[d];
+    take_labels(op, &draft);
+    op->inputs[op->input_count++] = value;
+    op->outputs[op->output_count++] = result;
+    p->out->values[result].definition = p->out->op_count - 1;
+    return result;
+}
+
 static void einsum_roles(struct sim_op *op, const struct draft *draft)
 {
     unsigned a = draft->in[0], b = draft->in[1];
@@ -398,7 +453,8 @@ static const unsigned char *done_as(const struct partitioner *p, const struct mo
 }
 
 /* The result as it was computed, then as propagation has it. A partial sum stays one until somebody uses it. */
-static void finish_output(struct partitioner *p, const struct model_op *source, struct draft *draft, int op_index, unsigned partial)
+static void finish_output(struct partitioner *p, const struct model_op *source, struct draft *draft, int op_index, unsigned partial,
+                          const struct sim_steps *steps)
 {
     int tensor = source->outputs[0];
     unsigned char spec[MODEL_MAX_RANK];
@@ -407,7 +463,8 @@ static void finish_output(struct partitioner *p, const struct model_op *source, 
     struct sim_op *op = &p->out->ops[op_index];
     op->outputs[op->output_count++] = value;
     p->out->values[value].definition = op_index;
-    if (!partial) value = reshard(p, source, value, done_as(p, source));
+    if (steps) value = take_steps(p, source, RESULT, value, steps, computed_as(p, tensor));
+    else if (!partial) value = reshard(p, source, value, done_as(p, source));
     *current(p, tensor) = value;
 }
 
@@ -474,16 +531,8 @@ static unsigned outer_group(const struct partitioner *p, const struct sim_contra
     return 0;
 }
 
-/* One collective can do it: data does not leave a dimension from above model, nor come above it (clear_model). */
-static bool keeps_order(const unsigned char *before, const unsigned char *after)
-{
-    for (int d = 0; d < MODEL_MAX_RANK; d++)
-        if ((before[d] & after[d] & SIM_TENSOR) && ((before[d] ^ after[d]) & SIM_DATA)) return false;
-    return true;
-}
-
 /* The copy of an operand that the steps make; made once however many contractions ask. */
-static int take_steps(struct partitioner *p, const struct model_op *source, int operand, int value, const struct sim_contraction *contraction)
+static int moved_operand(struct partitioner *p, const struct model_op *source, int operand, int value, const struct sim_contraction *contraction)
 {
     const unsigned char *end = contraction->shapes[operand].spec;
     bool any = false;
@@ -492,18 +541,21 @@ static int take_steps(struct partitioner *p, const struct model_op *source, int 
     unsigned group = outer_group(p, contraction, operand);
     int first = value, copy = find_copy(p, value, end, group);
     if (copy >= 0) return copy;
-    for (int i = 0; i < contraction->steps.count; i++) {
-        const struct sim_step *step = &contraction->steps.steps[i];
-        if (step->operand != operand) continue;
-        if (keeps_order(p->out->values[value].spec, step->after)) value = communicate(p, source, step->kind, step->axes, value, step->after, 0);
-        else value = reshard(p, source, value, step->after);
-    }
+    value = take_steps(p, source, operand, value, &contraction->steps, end);
     note_copy(p, (struct copy){first, value, group});
     return value;
 }
 
+/* The result is summed, and put into its sharding by more than that. Sums alone wait until somebody uses them. */
+static bool moves_result(const struct sim_contraction *c)
+{
+    for (int i = 0; i < c->steps.count; i++)
+        if (c->steps.steps[i].operand == RESULT && c->steps.steps[i].kind != SIM_ALL_REDUCE) return true;
+    return false;
+}
+
 /* Gives the operation's labels their axes and moves its operands; returns the axes of the partial sum. */
-static unsigned place_contraction(struct partitioner *p, const struct model_op *source, int *inputs, struct draft *draft)
+static unsigned place_contraction(struct partitioner *p, const struct model_op *source, int *inputs, struct draft *draft, struct sim_contraction *contraction)
 {
     struct sim_contraction c = {.letters = {source->input_labels[0], source->input_labels[1], source->output_labels}, .result = SIM_PROPAGATED};
     unsigned partial = 0;
@@ -523,8 +575,9 @@ static unsigned place_contraction(struct partitioner *p, const struct model_op *
     for (int i = 0; i < 2; i++) {
         unsigned char needed[MODEL_MAX_RANK];
         spec_for(draft, source->input_labels[i], needed);
-        inputs[i] = ready(p, source, take_steps(p, source, i, inputs[i], &c), needed); /* a part over model is none over both */
+        inputs[i] = ready(p, source, moved_operand(p, source, i, inputs[i], &c), needed); /* a part over model is none over both */
     }
+    *contraction = c;
     return partial;
 }
 
@@ -560,14 +613,16 @@ static enum base_status partition_compute(struct partitioner *p, const struct mo
     for (int i = 0; i < source->input_count; i++)
         draft.in[i] = collect_labels(&draft, source->input_labels[i], tensor_of(p, source->inputs[i]));
     draft.out = collect_labels(&draft, source->output_labels, tensor_of(p, tensor));
-    unsigned partial = source->kind == MODEL_EINSUM ? place_contraction(p, source, inputs, &draft) : place_labels(p, source, inputs, &draft);
+    struct sim_contraction contraction;
+    const bool contracts = source->kind == MODEL_EINSUM;
+    unsigned partial = contracts ? place_contraction(p, source, inputs, &draft, &contraction) : place_labels(p, source, inputs, &draft);
     struct sim_op *op = new_op(p, SIM_COMPUTE, source);
     int index = p->out->op_count - 1;
     take_labels(op, &draft);
     op->input_count = source->input_count;
     memcpy(op->inputs, inputs, (size_t)op->input_count * sizeof *op->inputs);
-    if (source->kind == MODEL_EINSUM) einsum_roles(op, &draft);
-    finish_output(p, source, &draft, index, partial);
+    if (contracts) einsum_roles(op, &draft);
+    finish_output(p, source, &draft, index, partial, contracts && moves_result(&contraction) ? &contraction.steps : NULL);
     return BASE_OK;
 }
 
@@ -683,26 +738,7 @@ static void bind(struct partitioner *p, int tensor, const unsigned char *spec)
 static int exactly(struct partitioner *p, const struct model_op *why, int value, const unsigned char *spec)
 {
     value = ready(p, why, value, spec);
-    int tensor = p->out->values[value].tensor;
-    const struct model_tensor *t = tensor_of(p, tensor);
-    if (!memcmp(p->out->values[value].spec, spec, (size_t)t->rank)) return value;
-    struct model_op *cut = base_new(p->arena, struct model_op, 1);
-    *cut = (struct model_op){.kind = MODEL_MAP, .function = MODEL_CAST, .name = why->name, .phase = why->phase, .input_count = 1, .output_count = 1, .inputs = {tensor}, .outputs = {tensor}};
-    memcpy(cut->input_labels[0], t->labels, sizeof cut->input_labels[0]);
-    memcpy(cut->output_labels, t->labels, sizeof cut->output_labels);
-    int result = new_value(p, tensor, spec, 0);
-    p->out->values[result].dtype = p->out->values[value].dtype;
-    p->out->values[result].persistent = false;
-    struct sim_op *op = new_op(p, SIM_COMPUTE, cut);
-    struct draft draft;
-    begin_draft(&draft);
-    collect_labels(&draft, t->labels, t);
-    for (int d = 0; d < t->rank; d++) find_label(&draft, t->labels[d])->axes = spec[d];
-    take_labels(op, &draft);
-    op->inputs[op->input_count++] = value;
-    op->outputs[op->output_count++] = result;
-    p->out->values[result].definition = p->out->op_count - 1;
-    return result;
+    return is_sharded_as(p, value, spec) ? value : cut(p, why, value, spec);
 }
 
 /* Layers that are not scanned are all one computation, in which what was gathered forward serves backward, too. */

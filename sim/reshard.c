@@ -27,6 +27,13 @@ static bool is_partial(const struct sim_array *a, const struct sim_layout *layou
     return axes && axes != a->axes;
 }
 
+static bool has_data_above(const struct sim_array *a, const struct sim_layout *tiles)
+{
+    sim_order orders = 0;
+    for (int d = 0; d < a->shape.rank; d++) orders |= sim_join(a->outer.of[d], tiles->of[d]);
+    return !(orders & SIM_MODEL_ABOVE);
+}
+
 static void full_spec(const struct sim_array *a, unsigned char *spec)
 {
     for (int d = 0; d < a->shape.rank; d++) spec[d] = (a->outer.of[d] | a->tiles.of[d]) & SIM_BOTH;
@@ -34,11 +41,19 @@ static void full_spec(const struct sim_array *a, unsigned char *spec)
 
 void sim_array_step(struct sim_array *a, enum sim_collective kind, unsigned axes, const struct sim_layout *after)
 {
-    struct sim_step step = {.operand = a->operand, .kind = kind, .axes = (int)axes, .before = a->shape};
+    struct sim_step step = {.operand = a->operand, .kind = kind, .axes = (int)axes, .before = a->shape,
+                            .plain = has_data_above(a, &a->tiles) && has_data_above(a, after)};
     full_spec(a, step.before.spec);
     a->tiles = *after;
     full_spec(a, step.after);
     if (a->steps->count < SIM_MOST_STEPS) a->steps->steps[a->steps->count++] = step;
+}
+
+/* Parts of an axis move. */
+static void step_of_parts(struct sim_array *a, enum sim_collective kind, unsigned axes, const struct sim_layout *after)
+{
+    sim_array_step(a, kind, axes, after);
+    a->steps->steps[a->steps->count - 1].plain = false;
 }
 
 static void permute(struct sim_array *a, const struct sim_layout *to)
@@ -104,7 +119,7 @@ static void all_to_all(struct sim_array *a, const struct sim_layout *to, const s
         next.of[plan->from[i]] = 0;
         sim_array_step(a, SIM_ALL_TO_ALL, a->tiles.of[plan->from[i]] & SIM_BOTH, &next);
     }
-    if (plan->splits) sim_array_step(a, SIM_ALL_TO_ALL, a->axes, to); /* parts of an axis */
+    if (plan->splits) step_of_parts(a, SIM_ALL_TO_ALL, a->axes, to);
     else permute(a, to);
 }
 
@@ -163,7 +178,7 @@ static bool cut_copies(struct sim_array *a, const struct sim_layout *to)
         return true;
     }
     a->tiles = *to; /* the pieces have the target's shape, but stand elsewhere */
-    sim_array_step(a, SIM_COLLECTIVE_PERMUTE, SIM_BOTH, to);
+    step_of_parts(a, SIM_COLLECTIVE_PERMUTE, SIM_BOTH, to);
     return true;
 }
 
