@@ -62,6 +62,7 @@ struct sim_step {
     int axes;
     struct sim_shape before;                  /* one device's operand */
     unsigned char after[MODEL_MAX_RANK];      /* its sharding when the step is done */
+    unsigned groups;                          /* axes of the groups of devices within which it is done */
     bool plain;                               /* before and after are shardings as programs have them: whole axes, data above model */
 };
 struct sim_steps { struct sim_step steps[SIM_MOST_STEPS]; int count; };

@@ -262,37 +262,6 @@ static int reshard_axes(struct partitioner *p, const struct model_op *why, int v
 
 static int cut(struct partitioner *p, const struct model_op *why, int value, const unsigned char *spec);
 
-/* One operand's steps to a sharding, or the result's; what a step cuts before it moves anything is cut for itself. Where a
- * step has a sharding that values of programs have not, sums are made and the axes go one by one. */
-static int take_steps(struct partitioner *p, const struct model_op *why, int operand, int value, const struct sim_steps *steps, const unsigned char *to)
-{
-    for (int i = 0; i < steps->count; i++)
-        if (steps->steps[i].operand == operand && !steps->steps[i].plain) return reshard_axes(p, why, reduce(p, why, value, to), to);
-    for (int i = 0; i < steps->count; i++) {
-        const struct sim_step *step = &steps->steps[i];
-        unsigned partial = p->out->values[value].partial;
-        if (step->operand != operand) continue;
-        if (step->kind == SIM_ALL_REDUCE) partial &= ~(unsigned)step->axes;
-        else if (!is_sharded_as(p, value, step->before.spec)) value = cut(p, why, value, step->before.spec);
-        if (step->kind == SIM_COLLECTIVE_PERMUTE && !memcmp(step->before.spec, step->after, sizeof step->after)) continue; /* of parts of an axis */
-        value = communicate(p, why, step->kind, step->axes, value, step->after, partial);
-    }
-    return value;
-}
-
-/* Until no dimension has an axis that `to` lacks there. What `to` has more is a local slice. */
-static int reshard(struct partitioner *p, const struct model_op *why, int value, const unsigned char *to)
-{
-    if (is_sharded_as(p, value, to)) return value;
-    const struct sim_value *v = &p->out->values[value];
-    struct sim_layout target = sim_layout_of(to, rank_of(p, value));
-    struct sim_steps steps = {.count = 0};
-    struct sim_array array = {.extents = &p->options->extents, .steps = &steps, .axes = sim_mesh_axes(&p->options->extents),
-                              .shape = p->out->shapes[v->shape], .tiles = sim_layout_of(v->spec, rank_of(p, value))};
-    sim_array_reshard(&array, &target);
-    return take_steps(p, why, 0, value, &steps, to);
-}
-
 /* The value that the forward pass has of what is made again in the backward pass because that costs nothing; or the value itself. */
 static int original(const struct partitioner *p, int value)
 {
@@ -300,7 +269,8 @@ static int original(const struct partitioner *p, int value)
     return of < 0 || *current(p, of) < 0 ? value : *current(p, of);
 }
 
-static int find_copy(const struct partitioner *p, int from, const unsigned char *spec, unsigned group)
+/* exactly: not one that a slice of would do. */
+static int find_copy(const struct partitioner *p, int from, const unsigned char *spec, unsigned group, bool exactly)
 {
     int first = original(p, from), rank = rank_of(p, from);
     if (!p->has_copies[from % MOST_COPIES] && !p->has_copies[first % MOST_COPIES]) return -1;
@@ -308,7 +278,7 @@ static int find_copy(const struct partitioner *p, int from, const unsigned char 
         if ((p->copies[i].from != from && p->copies[i].from != first) || p->copies[i].group != group) continue;
         const struct sim_value *to = &p->out->values[p->copies[i].to];
         bool serves = to->loop == p->loop || to->loop == p->twin || tensor_of(p, to->tensor)->layers == MODEL_ONE; /* else it is one layer's */
-        for (int d = 0; serves && d < rank; d++) serves = slices(to->spec[d], spec[d]);
+        for (int d = 0; serves && d < rank; d++) serves = exactly ? to->spec[d] == spec[d] : slices(to->spec[d], spec[d]);
         if (serves) return p->copies[i].to;
     }
     return -1;
@@ -324,6 +294,45 @@ static void note_copy(struct partitioner *p, struct copy copy)
     memmove(&p->copies[at + 1], &p->copies[at], (size_t)(p->copy_count - at) * sizeof copy);
     p->copies[at] = copy;
     p->copy_count++;
+}
+
+/* What a step cuts before it moves anything is cut for itself. */
+static int take_step(struct partitioner *p, const struct model_op *why, const struct sim_step *step, int value)
+{
+    unsigned partial = p->out->values[value].partial;
+    if (step->kind == SIM_ALL_REDUCE) partial &= ~(unsigned)step->axes;
+    else if (!is_sharded_as(p, value, step->before.spec)) value = cut(p, why, value, step->before.spec);
+    return communicate(p, why, step->kind, step->axes, value, step->after, partial);
+}
+
+/* One operand's steps to a sharding, or the result's; shares: what others' steps have made serves. Where a step has a sharding
+ * that values of programs have not, sums are made and the axes go one by one. */
+static int take_steps(struct partitioner *p, const struct model_op *why, int operand, int value, const struct sim_steps *steps, const unsigned char *to, bool shares)
+{
+    for (int i = 0; i < steps->count; i++)
+        if (steps->steps[i].operand == operand && !steps->steps[i].plain) return reshard_axes(p, why, reduce(p, why, value, to), to);
+    for (int i = 0; i < steps->count; i++) {
+        const struct sim_step *step = &steps->steps[i];
+        bool only_parts = step->kind == SIM_COLLECTIVE_PERMUTE && !memcmp(step->before.spec, step->after, sizeof step->after);
+        if (step->operand != operand || only_parts) continue;
+        int from = value, made = shares ? find_copy(p, from, step->after, step->groups, true) : -1;
+        value = made >= 0 ? made : take_step(p, why, step, from);
+        if (shares && made < 0) note_copy(p, (struct copy){from, value, step->groups});
+    }
+    return value;
+}
+
+/* Until no dimension has an axis that `to` lacks there. What `to` has more is a local slice. */
+static int reshard(struct partitioner *p, const struct model_op *why, int value, const unsigned char *to)
+{
+    if (is_sharded_as(p, value, to)) return value;
+    const struct sim_value *v = &p->out->values[value];
+    struct sim_layout target = sim_layout_of(to, rank_of(p, value));
+    struct sim_steps steps = {.count = 0};
+    struct sim_array array = {.extents = &p->options->extents, .steps = &steps, .axes = sim_mesh_axes(&p->options->extents),
+                              .shape = p->out->shapes[v->shape], .tiles = sim_layout_of(v->spec, rank_of(p, value))};
+    sim_array_reshard(&array, &target);
+    return take_steps(p, why, 0, value, &steps, to, false);
 }
 
 static bool serves_as(const struct partitioner *p, int value, const unsigned char *spec)
@@ -348,7 +357,7 @@ static int made_ready(struct partitioner *p, const struct model_op *why, int val
 static int ready(struct partitioner *p, const struct model_op *why, int value, const unsigned char *spec)
 {
     if (serves_as(p, value, spec)) return value;
-    int copy = find_copy(p, value, spec, 0);
+    int copy = find_copy(p, value, spec, 0, false);
     return copy >= 0 ? copy : made_ready(p, why, value, spec);
 }
 
@@ -463,7 +472,7 @@ static void finish_output(struct partitioner *p, const struct model_op *source, 
     struct sim_op *op = &p->out->ops[op_index];
     op->outputs[op->output_count++] = value;
     p->out->values[value].definition = op_index;
-    if (steps) value = take_steps(p, source, RESULT, value, steps, computed_as(p, tensor));
+    if (steps) value = take_steps(p, source, RESULT, value, steps, computed_as(p, tensor), false);
     else if (!partial) value = reshard(p, source, value, done_as(p, source));
     *current(p, tensor) = value;
 }
@@ -512,40 +521,6 @@ static int settled(struct partitioner *p, const struct model_op *why, int tensor
 
 /* ---- contractions (contraction.c says where their axes go) ---- */
 
-/* The devices of a contraction are grouped by one axis, then within the groups by the other: by the contracted one first,
- * unless what has to be gathered along the other is larger than the partial results of a group together. Then it is gathered
- * in other groups, and serves no contraction that is grouped the usual way round. */
-static unsigned outer_group(const struct partitioner *p, const struct sim_contraction *c, int operand)
-{
-    for (unsigned axis = 1; axis <= SIM_TENSOR; axis <<= 1) {
-        unsigned other = axis ^ (SIM_DATA | SIM_TENSOR);
-        bool kept = c->label[axis] && strchr(c->letters[2], c->label[axis]), contracted = c->label[other] && !strchr(c->letters[2], c->label[other]);
-        if (!kept || !contracted) continue;
-        struct sim_shape gathered = c->shapes[operand], result = c->shapes[2];
-        int d = 0;
-        while (d < gathered.rank && !strchr(c->letters[2], c->letters[operand][d])) d++;
-        if (d < gathered.rank) gathered.spec[d] |= (unsigned char)other; /* one share of as many as the group has devices */
-        memcpy(result.spec, c->computed, sizeof result.spec);
-        if (sim_is_larger(&p->options->extents, &gathered, &result)) return axis;
-    }
-    return 0;
-}
-
-/* The copy of an operand that the steps make; made once however many contractions ask. */
-static int moved_operand(struct partitioner *p, const struct model_op *source, int operand, int value, const struct sim_contraction *contraction)
-{
-    const unsigned char *end = contraction->shapes[operand].spec;
-    bool any = false;
-    for (int i = 0; i < contraction->steps.count; i++) any = any || contraction->steps.steps[i].operand == operand;
-    if (!any) return value;
-    unsigned group = outer_group(p, contraction, operand);
-    int first = value, copy = find_copy(p, value, end, group);
-    if (copy >= 0) return copy;
-    value = take_steps(p, source, operand, value, &contraction->steps, end);
-    note_copy(p, (struct copy){first, value, group});
-    return value;
-}
-
 /* The result is summed, and put into its sharding by more than that. Sums alone wait until somebody uses them. */
 static bool moves_result(const struct sim_contraction *c)
 {
@@ -575,7 +550,7 @@ static unsigned place_contraction(struct partitioner *p, const struct model_op *
     for (int i = 0; i < 2; i++) {
         unsigned char needed[MODEL_MAX_RANK];
         spec_for(draft, source->input_labels[i], needed);
-        inputs[i] = ready(p, source, moved_operand(p, source, i, inputs[i], &c), needed); /* a part over model is none over both */
+        inputs[i] = ready(p, source, take_steps(p, source, i, inputs[i], &c.steps, needed, true), needed); /* a part over model is none over both */
     }
     *contraction = c;
     return partial;

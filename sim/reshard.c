@@ -42,6 +42,7 @@ static void full_spec(const struct sim_array *a, unsigned char *spec)
 void sim_array_step(struct sim_array *a, enum sim_collective kind, unsigned axes, const struct sim_layout *after)
 {
     struct sim_step step = {.operand = a->operand, .kind = kind, .axes = (int)axes, .before = a->shape,
+                            .groups = sim_mesh_axes(a->extents) & ~a->axes,
                             .plain = has_data_above(a, &a->tiles) && has_data_above(a, after)};
     full_spec(a, step.before.spec);
     a->tiles = *after;
