@@ -51,11 +51,11 @@ void sim_put_reason(struct base_text *out, const struct model_program *program, 
 /* The logical axes of a tensor's dimensions by name; NULL: none. */
 void sim_axis_names(const struct model_tensor *tensor, const char **names);
 
-/* propagation.c. What shardings spread over: of a program, and of options but for their rules and mesh, of whose sizes it
+/* graph.c. What shardings spread over: of a program, and of options but for their rules and mesh, of whose sizes it
  * asks only how many layers there are. */
 struct sim_graph;
 struct sim_graph *sim_graph_build(struct base_arena *arena, const struct model_program *program, const struct sim_sharding_options *options);
-/* What is given: parameters, state, batch and constraints as the axis rules resolve their logical axes; without
+/* propagation.c. What is given: parameters, state, batch and constraints as the axis rules resolve their logical axes; without
  * options->propagates every tensor but casts and reshapes of parameters. BASE_INPUT: rules that name an axis twice. */
 enum base_status sim_propagate(struct base_arena *arena, const struct sim_graph *graph, const struct sim_sharding_options *options,
                                struct sim_shardings *out, struct base_error *error);
