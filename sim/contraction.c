@@ -54,21 +54,22 @@ static bool is_same_question(const struct sim_decision *a, const struct sim_deci
 }
 
 /* Equal layers ask the same question again and again: it is noted once. */
-static void note_decision(struct sim_decisions *log, const struct sim_decision *question, bool larger)
+void sim_note_decision(struct sim_decisions *log, const struct sim_decision *made)
 {
     for (int i = 0; log && i < log->count; i++)
-        if (is_same_question(&log->made[i], question)) return;
+        if (is_same_question(&log->made[i], made)) return;
     if (!log || log->count == SIM_MOST_DECISIONS) return;
-    log->made[log->count] = *question;
-    log->made[log->count++].larger = larger;
+    log->made[log->count++] = *made;
 }
 
 bool sim_decide(const struct sim_extents *extents, const struct sim_decision *question)
 {
     double left = sim_local_bytes(extents, &question->left) * sim_ways(extents, question->left_times);
     double right = sim_local_bytes(extents, &question->right) * sim_ways(extents, question->right_times);
-    note_decision(extents->decisions, question, left > right);
-    return left > right;
+    struct sim_decision made = *question;
+    made.larger = left > right;
+    sim_note_decision(extents->decisions, &made);
+    return made.larger;
 }
 
 bool sim_is_larger(const struct sim_extents *extents, const struct sim_shape *left, const struct sim_shape *right)

@@ -24,6 +24,7 @@ struct sim_extents {
 double sim_local_bytes(const struct sim_extents *extents, const struct sim_shape *shape);
 bool sim_is_larger(const struct sim_extents *extents, const struct sim_shape *left, const struct sim_shape *right);
 bool sim_decide(const struct sim_extents *extents, const struct sim_decision *question); /* its answer is not read */
+void sim_note_decision(struct sim_decisions *log, const struct sim_decision *made);
 
 /* ---- layouts (layout.c) ---- */
 
@@ -48,6 +49,7 @@ bool sim_as_many(const struct sim_extents *extents, unsigned axes, unsigned othe
 bool sim_fewer(const struct sim_extents *extents, unsigned axes, unsigned others);
 bool sim_multiple(const struct sim_extents *extents, unsigned axes, unsigned of);
 void sim_note_mesh(const struct sim_extents *extents);
+unsigned sim_mesh_relation(const int *mesh); /* all that may be asked, in one word */
 /* Takes the major axes off a sequence, so many that they make as many tiles as some axes; false if one would have to be split. */
 bool sim_take(const struct sim_extents *extents, sim_order *sequence, unsigned as_many_as, sim_order *out);
 /* All axes of a group in the order in which a layout counts its devices: dimension after dimension, then those that hold copies. */
@@ -100,5 +102,17 @@ struct sim_contraction {
     struct sim_steps steps;
 };
 void sim_contract(const struct sim_extents *extents, struct sim_contraction *contraction);
+
+/* ---- contractions that were placed before, in any program (placed.c) ---- */
+
+/* Where a contraction went, and the choices that it depended on. */
+struct sim_placed;
+enum { SIM_MOST_ASKED = 256 };
+struct sim_asked { const struct sim_placed *placed[SIM_MOST_ASKED]; int count; }; /* each contraction once */
+/* sim_contract, from the cache if it was asked before. Its choices are not noted in extents: `asked` tells them. */
+void sim_contract_again(struct sim_cache *cache, const struct sim_extents *extents, struct sim_asked *asked, struct sim_contraction *contraction);
+/* The same contractions for other sizes or another mesh: false if one comes out otherwise. */
+bool sim_ask_again(struct sim_cache *cache, const struct sim_extents *extents, const struct sim_asked *before, struct sim_asked *now);
+void sim_note_asked(const struct sim_asked *asked, struct sim_decisions *log); /* all choices that they depended on */
 
 #endif

@@ -46,6 +46,14 @@ int sim_ways(const struct sim_extents *extents, unsigned axes)
     return (axes & SIM_DATA ? extents->mesh[0] : 1) * (axes & SIM_TENSOR ? extents->mesh[1] : 1);
 }
 
+unsigned sim_mesh_relation(const int *mesh)
+{
+    const bool relation[] = {mesh[0] == mesh[1], mesh[0] > mesh[1], mesh[0] % mesh[1] == 0, mesh[1] % mesh[0] == 0};
+    unsigned bits = 0;
+    for (int i = 0; i < BASE_COUNT(relation); i++) bits |= (unsigned)relation[i] << i;
+    return bits;
+}
+
 void sim_note_mesh(const struct sim_extents *extents)
 {
     if (extents->decisions) extents->decisions->compares_mesh = true;

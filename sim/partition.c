@@ -541,7 +541,8 @@ static unsigned place_contraction(struct partitioner *p, const struct model_op *
         memcpy(c.shapes[i].dims, t->dims, sizeof c.shapes[i].dims);
         memcpy(c.shapes[i].spec, i < 2 ? found_as(p, tensor) : computed_as(p, tensor), sizeof c.shapes[i].spec);
     }
-    sim_contract(&p->options->extents, &c);
+    if (p->options->cache) sim_contract_again(p->options->cache, &p->options->extents, p->options->asked, &c);
+    else sim_contract(&p->options->extents, &c);
     for (unsigned axis = 1; axis < SIM_AXES - 1; axis++) {
         if (!c.label[axis]) continue;
         find_label(draft, c.label[axis])->axes |= (unsigned char)axis;

@@ -11,17 +11,10 @@
 
 #include <string.h>
 
-struct alike { struct sim_shardings shardings; struct sim_program *programs; struct alike *next; };
+/* Choices that led to a program. */
+struct way { struct sim_decisions decisions; unsigned mesh_relation; struct sim_program *program; struct way *next; };
+struct alike { struct sim_shardings shardings; struct sim_program *programs; struct way *ways; struct alike *next; };
 struct propagated { struct sim_decisions decisions; struct alike *alike; struct propagated *next; };
-
-/* All that the code behind may ask of the mesh. */
-static unsigned relation_of(const int *mesh)
-{
-    const bool relation[] = {mesh[0] == mesh[1], mesh[0] > mesh[1], mesh[0] % mesh[1] == 0, mesh[1] % mesh[0] == 0};
-    unsigned bits = 0;
-    for (int i = 0; i < BASE_COUNT(relation); i++) bits |= (unsigned)relation[i] << i;
-    return bits;
-}
 
 static bool decisions_hold(const struct sim_decisions *decisions, const struct sim_extents *extents)
 {
@@ -121,7 +114,7 @@ static void begin_key(const struct request *r)
 {
     const struct sim_plan *plan = r->plan;
     const int *mesh = plan->placement->axis_sizes;
-    const unsigned passes = passes_of(plan), relation = relation_of(mesh);
+    const unsigned passes = passes_of(plan), relation = sim_mesh_relation(mesh);
     sim_key_begin(r->cache, 's');
     sim_key_text(r->cache, plan->model_text);
     sim_key_text(r->cache, plan->rules_text);
@@ -204,11 +197,38 @@ static enum base_status find_propagated(const struct request *r, struct alike **
 
 /* ---- programs ---- */
 
-static bool serves(const struct sim_program *program, const struct sim_extents *extents, bool whole)
+/* The same where the relation of the mesh axes is not known to be. */
+static bool hold_on_mesh(const struct sim_decisions *decisions, unsigned mesh_relation, const struct sim_extents *extents)
 {
-    if (whole && !program->sharded) return false;
-    bool same_mesh = !program->decisions.compares_mesh || program->mesh_relation == relation_of(extents->mesh);
-    return same_mesh && decisions_hold(&program->decisions, extents);
+    bool same_mesh = !decisions->compares_mesh || mesh_relation == sim_mesh_relation(extents->mesh);
+    return same_mesh && decisions_hold(decisions, extents);
+}
+
+/* Notes the choices that lead to a program, so that whoever comes with sizes for which they come out alike finds it. */
+static void add_way(struct sim_cache *cache, const struct sim_extents *extents, const struct sim_asked *asked, const struct sim_decisions *own,
+                    struct alike *alike, struct sim_program *program)
+{
+    struct way *way = base_new(&cache->arena, struct way, 1);
+    way->decisions = *own;
+    sim_note_asked(asked, &way->decisions);
+    way->mesh_relation = sim_mesh_relation(extents->mesh);
+    way->program = program;
+    way->next = alike->ways;
+    alike->ways = way;
+}
+
+static struct sim_program *find_program(struct sim_cache *cache, const struct sim_extents *extents, struct alike *alike, bool whole)
+{
+    struct sim_asked asked;
+    for (struct way *way = alike->ways; way; way = way->next)
+        if ((way->program->sharded || !whole) && hold_on_mesh(&way->decisions, way->mesh_relation, extents)) return way->program;
+    for (struct sim_program *program = alike->programs; program; program = program->next) {
+        bool may_serve = (program->sharded || !whole) && hold_on_mesh(&program->decisions, program->mesh_relation, extents);
+        if (!may_serve || !sim_ask_again(cache, extents, &program->asked, &asked)) continue;
+        add_way(cache, extents, &asked, &program->decisions, alike, program);
+        return program;
+    }
+    return NULL;
 }
 
 static void begin_request(struct request *r, struct sim_cache *cache, const struct sim_plan *plan, enum model_remat remat,
@@ -243,15 +263,17 @@ enum base_status sim_program_find(struct sim_cache *cache, const struct sim_plan
     struct alike *alike;
     begin_request(&r, cache, plan, remat, dropped_roles, sizes);
     BASE_TRY(find_propagated(&r, &alike, error));
-    struct sim_program *program = alike->programs;
-    while (program && !serves(program, &r.extents, whole)) program = program->next;
+    struct sim_program *program = find_program(cache, &r.extents, alike, whole);
     if (!program) {
         struct sim_sharding_options options = r.sharding;
         program = base_new(&cache->arena, struct sim_program, 1);
-        program->mesh_relation = relation_of(r.extents.mesh);
+        program->mesh_relation = sim_mesh_relation(r.extents.mesh);
         options.extents = r.extents;
         options.extents.decisions = &program->decisions;
+        options.cache = cache;
+        options.asked = &program->asked;
         BASE_TRY(make(cache, plan, &options, find_model_program(cache, plan, &r.options), &alike->shardings, whole, program, error));
+        add_way(cache, &r.extents, &program->asked, &program->decisions, alike, program);
         program->next = alike->programs;
         alike->programs = program;
     }

@@ -64,8 +64,9 @@ void sim_price_list_make(struct base_arena *arena, struct base_arena *scratch, c
 struct sim_program {
     struct sim_sharded *sharded;     /* NULL unless somebody asked for it */
     struct sim_price_list prices;
-    struct sim_decisions decisions;
+    struct sim_decisions decisions;  /* of its own; those of its contractions are theirs */
     unsigned mesh_relation;          /* under which it was made */
+    struct sim_asked asked;
     struct sim_program *next;
 };
 /* The program of a plan, under a remat policy; whole: with sharded. It belongs to the cache. */

@@ -16,6 +16,8 @@ struct sim_sharding_options {
     bool executable;                    /* for the executor to run */
     struct sim_extents extents;         /* for the choices that depend on sizes; they are noted there */
     struct sim_causes *causes;          /* propagation.h: filled, unless it is NULL */
+    struct sim_cache *cache;            /* for contractions that were placed before; or NULL */
+    struct sim_asked *asked;            /* those of this program are noted here; where there is a cache */
 };
 
 struct sim_shardings; /* propagation.h: of every tensor */

@@ -102,6 +102,85 @@ static void shared_programs_answer_as_programs_of_their_own(struct base_arena *a
     sim_cache_free(warm);
 }
 
+/* ---- contractions that were placed before ---- */
+
+/* A sharding over at most two dimensions, each mesh axis once: the number's digits say which dimension each axis cuts. */
+static bool shard(int number, int rank, unsigned char *spec)
+{
+    int data = number % (rank + 1), model = number / (rank + 1);
+    memset(spec, 0, MODEL_MAX_RANK);
+    if (model > rank) return false;
+    if (data < rank) spec[data] |= SIM_DATA;
+    if (model < rank) spec[model] |= SIM_TENSOR;
+    return true;
+}
+
+static struct sim_contraction contraction_of(const char *const letters[3], unsigned char specs[3][MODEL_MAX_RANK])
+{
+    struct sim_contraction c = {.letters = {letters[0], letters[1], letters[2]}, .result = SIM_PROPAGATED};
+    for (int i = 0; i < 3; i++) {
+        c.shapes[i].rank = (unsigned char)strlen(letters[i]);
+        c.shapes[i].layers = MODEL_ONE;
+        c.shapes[i].dtype = MODEL_BFLOAT16;
+        for (int d = 0; letters[i][d]; d++) c.shapes[i].dims[d] = (unsigned char)(MODEL_ONE + 1 + letters[i][d] - 'a');
+        memcpy(c.shapes[i].spec, specs[i], sizeof c.shapes[i].spec);
+    }
+    return c;
+}
+
+static void assert_placed_alike(const struct sim_contraction *a, const struct sim_contraction *b)
+{
+    assert_memory_equal(a->label, b->label, sizeof a->label);
+    assert_memory_equal(a->computed, b->computed, a->shapes[2].rank);
+    assert_int_equal(a->steps.count, b->steps.count);
+    for (int i = 0; i < a->steps.count; i++) {
+        const struct sim_step *x = &a->steps.steps[i], *y = &b->steps.steps[i];
+        assert_true(x->operand == y->operand && x->kind == y->kind && x->axes == y->axes);
+        assert_memory_equal(x->after, y->after, a->shapes[x->operand].rank);
+    }
+    for (int i = 0; i < 3; i++) assert_memory_equal(a->shapes[i].spec, b->shapes[i].spec, a->shapes[i].rank);
+}
+
+/* Whatever was asked before, on whatever mesh and for whatever sizes: a contraction goes where it goes by itself. And what
+ * is asked again for other sizes is told to come out alike only if it does. */
+static void contractions_from_the_cache_are_placed_as_by_themselves(struct base_arena *arena)
+{
+    static const char *const equations[][3] = {{"ac", "cb", "ab"}, {"ab", "ac", "bc"}, {"dab", "dcb", "dac"}};
+    static const int meshes[][2] = {{2, 4}, {4, 2}, {4, 4}};
+    const int64_t sizes[][MODEL_SIZE_COUNT] = {{[MODEL_ONE] = 1, [MODEL_ONE + 1] = 16, 64, 256, 32}, {[MODEL_ONE] = 1, [MODEL_ONE + 1] = 512, 64, 16, 8}};
+    struct sim_cache *cache = sim_cache_new(arena);
+    struct base_error error;
+    struct sim_plan_text text = {.values = {[SIM_MODEL] = MODEL, [SIM_TOPOLOGY] = "v4-128", [SIM_INPUTS_LENGTH] = "8", [SIM_TARGETS_LENGTH] = "8",
+                                            [SIM_BATCH_SIZE] = "64"}};
+    struct sim_plan plan;
+    int compared = 0, changed = 0;
+    assert_ok(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, false, &plan, &error), &error); /* gives the cache a way out */
+    for (int i = 0; i < BASE_COUNT(equations) * 16 * 16 * 16; i++) {
+        const char *const *letters = equations[i / (16 * 16 * 16)];
+        unsigned char specs[3][MODEL_MAX_RANK];
+        bool whole = true;
+        for (int k = 0, number = i % (16 * 16 * 16); k < 3; k++, number /= 16) whole = whole && shard(number % 16, (int)strlen(letters[k]), specs[k]);
+        struct sim_asked first = {.count = 0};
+        struct sim_contraction before;
+        for (int turn = 0; whole && turn < BASE_COUNT(meshes) * BASE_COUNT(sizes); turn++) {
+            struct sim_extents extents = {sizes[turn % BASE_COUNT(sizes)], meshes[turn / BASE_COUNT(sizes)], NULL};
+            struct sim_contraction own = contraction_of(letters, specs), found = own;
+            struct sim_asked asked = {.count = 0}, again;
+            TEST_ROW("%s,%s->%s %d on %dx%d", letters[0], letters[1], letters[2], i, extents.mesh[0], extents.mesh[1]);
+            sim_contract(&extents, &own);
+            sim_contract_again(cache, &extents, &asked, &found);
+            assert_placed_alike(&own, &found);
+            if (!turn) first = asked, before = own;
+            if (sim_ask_again(cache, &extents, &first, &again)) assert_placed_alike(&before, &own);
+            else changed++;
+            compared++;
+        }
+    }
+    assert_true(compared > 10000);
+    assert_true(changed > 0 && changed < compared / 2);
+    sim_cache_free(cache);
+}
+
 int main(int count, char **arguments)
 {
     static const struct test tests[] = {
@@ -109,6 +188,7 @@ int main(int count, char **arguments)
         TEST(meshes_share_a_program),
         TEST(programs_that_depend_on_sizes_stand_beside_each_other),
         TEST(shared_programs_answer_as_programs_of_their_own),
+        TEST(contractions_from_the_cache_are_placed_as_by_themselves),
     };
     return test_main(tests, BASE_COUNT(tests), count, arguments);
 }
