@@ -57,7 +57,7 @@ sim_order sim_sequence(const struct sim_layout *layout, int rank, unsigned axes)
 
 /* ---- steps (reshard.c) ---- */
 
-/* One collective, on operand 0 or 1 or on the result (2). */
+/* One collective, on operand 0 or 1 or on the result (2). Steps are the same only if all of this is (placed.c). */
 struct sim_step {
     int operand;
     enum sim_collective kind;

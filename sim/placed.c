@@ -59,7 +59,7 @@ static bool holds(const struct sim_placed *placed, const struct sim_extents *ext
 
 static bool same_step(const struct sim_step *a, const struct sim_step *b, int rank)
 {
-    bool same = a->operand == b->operand && a->kind == b->kind && a->axes == b->axes && a->plain == b->plain;
+    bool same = a->operand == b->operand && a->kind == b->kind && a->axes == b->axes && a->groups == b->groups && a->plain == b->plain;
     return same && !memcmp(a->before.spec, b->before.spec, (size_t)rank) && !memcmp(a->after, b->after, (size_t)rank);
 }
 
