@@ -74,14 +74,14 @@ static bool have_same_shape(const struct sim_array *a, const struct sim_layout *
 
 struct exchange { signed char from[MODEL_MAX_RANK], to[MODEL_MAX_RANK]; int count; bool splits; };
 
-/* The dimension that gives `taker` its tiles: one that has as many and shall have as many as `taker` has now, or else one
- * that shall have any. */
+/* The dimension that gives `taker` its tiles: one that has as many and shall have as many as `taker` has now, or else the
+ * last one. */
 static int find_giver(const struct sim_array *a, const sim_order *has, const struct sim_layout *to, int taker)
 {
     int found = -1;
     for (int d = 0; d < a->shape.rank; d++) {
         if (!sim_as_many(a->extents, has[d], to->of[taker]) || sim_as_many(a->extents, to->of[d], has[d])) continue;
-        if (found < 0) found = d;
+        found = d;
         if (has[taker] ? sim_as_many(a->extents, to->of[d], has[taker]) : to->of[d] != 0) return d;
     }
     return found;
