@@ -68,7 +68,7 @@ void base_put_double(struct base_text *text, double value)
     char buffer[40];
     for (int digits = 15; digits <= 17; digits++) {
         snprintf(buffer, sizeof buffer, "%.*g", digits, value);
-        if (strtod(buffer, NULL) == value) break;
+        if (digits == 17 || strtod(buffer, NULL) == value) break; /* so many always read back as they were */
     }
     base_put(text, buffer);
 }

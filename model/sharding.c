@@ -129,15 +129,39 @@ static enum base_status add_parameter(const struct model_parameter *parameter, c
     return add_state(parameter, local_count, optimizer, adafactor, sum, error);
 }
 
+/* Layers repeat each other's parameters. */
+static bool are_alike(const struct model_parameter *a, const struct model_parameter *b)
+{
+    size_t rank = (size_t)a->rank;
+    return a->rank == b->rank && !memcmp(a->shape, b->shape, rank * sizeof *a->shape) && !memcmp(a->axes, b->axes, rank * sizeof *a->axes);
+}
+
+static void add_up(struct model_device_state *sum, const struct model_device_state *each)
+{
+    sum->parameter_count += each->parameter_count;
+    sum->optimizer_state_count += each->optimizer_state_count;
+    sum->optimizer_state_bytes += each->optimizer_state_bytes;
+}
+
 enum base_status model_device_state(const struct model_parameter *parameters, int count, const struct model_rules *rules,
                                     const struct model_mesh *mesh,
                                     enum model_optimizer optimizer, const struct model_adafactor *adafactor,
                                     struct model_device_state *out, struct base_error *error)
 {
+    enum { MOST_KINDS = 32 };
+    struct { const struct model_parameter *first; struct model_device_state each; } kinds[MOST_KINDS];
     struct model_device_state sum = {0};
-    for (int i = 0; i < count; i++)
-        if (add_parameter(&parameters[i], rules, mesh, optimizer, adafactor, &sum, error) != BASE_OK) return base_fail_in(error, "%s",
-                                                            parameters[i].path);
+    int kind_count = 0;
+    for (int i = 0; i < count; i++) {
+        struct model_device_state each = {0};
+        int kind = 0;
+        while (kind < kind_count && !are_alike(kinds[kind].first, &parameters[i])) kind++;
+        if (kind < kind_count) each = kinds[kind].each;
+        else if (add_parameter(&parameters[i], rules, mesh, optimizer, adafactor, &each, error) != BASE_OK)
+            return base_fail_in(error, "%s", parameters[i].path);
+        if (kind == kind_count && kind < MOST_KINDS) kinds[kind].first = &parameters[i], kinds[kind].each = each, kind_count++;
+        add_up(&sum, &each);
+    }
     sum.parameter_bytes = PARAMETER_BYTES * sum.parameter_count;
     sum.optimizer_state_bytes += STEP_BYTES;
     *out = sum;

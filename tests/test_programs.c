@@ -102,6 +102,37 @@ static void shared_programs_answer_as_programs_of_their_own(struct base_arena *a
     sim_cache_free(warm);
 }
 
+static int note_distinct(const void **list, int count, const void *item)
+{
+    for (int i = 0; i < count; i++)
+        if (list[i] == item) return count;
+    list[count] = item;
+    return count + 1;
+}
+
+/* What a table of plans costs is the programs that it needs: as many as there are kinds of shardings, with what sizes decide,
+ * not as many as there are rules, meshes and sizes. */
+static void few_programs_serve_many_plans(struct base_arena *arena)
+{
+    static const char *const submeshes[] = {"1,1,1,1", "2,1,1,1", "2,2,1,1", "2,2,2,1", "4,2,1,1", "4,2,2,1"},
+                      *const rules[] = {"standard:1,1", "standard:2,1", "standard:1,2", "standard:2,2", "zero3", "megatron"},
+                      *const batches[] = {"256", "512", "1024", "2048", "4096"}, *const microbatches[] = {"1", "2", "4"};
+    struct sim_cache *cache = sim_cache_new(arena);
+    const void *programs[6 * 6 * 5 * 3];
+    int plans = 0, count = 0;
+    for (int s = 0; s < BASE_COUNT(submeshes); s++)
+        for (int r = 0; r < BASE_COUNT(rules); r++)
+            for (int b = 0; b < BASE_COUNT(batches); b++)
+                for (int m = 0; m < BASE_COUNT(microbatches); m++) {
+                    struct question q = {submeshes[s], rules[r], batches[b], microbatches[m], "none"};
+                    count = note_distinct(programs, count, program_of(cache, arena, q));
+                    plans++;
+                }
+    assert_int_equal(plans, 540);
+    assert_in_range(count, 12, 60); /* two for each set of rules, and those that sizes and meshes make differ */
+    sim_cache_free(cache);
+}
+
 /* ---- contractions that were placed before ---- */
 
 /* A sharding over at most two dimensions, each mesh axis once: the number's digits say which dimension each axis cuts. */
@@ -188,6 +219,7 @@ int main(int count, char **arguments)
         TEST(meshes_share_a_program),
         TEST(programs_that_depend_on_sizes_stand_beside_each_other),
         TEST(shared_programs_answer_as_programs_of_their_own),
+        TEST(few_programs_serve_many_plans),
         TEST(contractions_from_the_cache_are_placed_as_by_themselves),
     };
     return test_main(tests, BASE_COUNT(tests), count, arguments);
