@@ -4,7 +4,7 @@
  *   1  contractions and reductions; shardings that do not clash are merged
  *   2  from a broadcast's result to what is broadcast
  *   3  from what is broadcast to the result
- * A sharding gives way only to one with more tiles that refines it; an elementwise result of one user takes any with more.
+ * A sharding gives way only to one with more tiles that refines it.
  * Of two that clash in a contraction's result the one that the next user has wins, else the larger operand's. */
 #include "sim/graph.h"
 
@@ -57,15 +57,14 @@ static bool refines(sim_spec a, sim_spec b)
 }
 
 /* What `to` becomes when `from` is offered. */
-static sim_spec improved(const struct sim_graph *g, sim_spec from, sim_spec to, bool aggressive)
+static sim_spec improved(const struct sim_graph *g, sim_spec from, sim_spec to)
 {
     sim_spec merged;
     if (!from || from == to) return to;
     if (!to) return from;
     bool partial = axes_of(from) != g->live && axes_of(to) != g->live;
     if (g->level > 0 && partial && merge(from, to, &merged) && tiles_of(g, merged) > tiles_of(g, to)) return merged;
-    bool finer = tiles_of(g, from) > tiles_of(g, to);
-    return finer && (aggressive || refines(from, to)) ? from : to;
+    return tiles_of(g, from) > tiles_of(g, to) && refines(from, to) ? from : to;
 }
 
 static void mark(uint64_t *set, int step)
@@ -145,10 +144,10 @@ static void give_way(struct sim_graph *g, int node, sim_spec better, int at)
 }
 
 /* At a step. */
-static void offer(struct sim_graph *g, int at, int node, sim_spec from, bool aggressive)
+static void offer(struct sim_graph *g, int at, int node, sim_spec from)
 {
     if (g->fixed[node]) return;
-    sim_spec better = improved(g, from, g->spec[node], aggressive);
+    sim_spec better = improved(g, from, g->spec[node]);
     if (better != g->spec[node]) give_way(g, node, better, at);
 }
 
@@ -163,15 +162,14 @@ static void elementwise_forward(struct sim_graph *g, int at)
 {
     const struct sim_graph_step *step = &g->steps[at];
     const struct sim_graph_port *ports = &g->ports[step->first_port];
-    bool aggressive = use_count(g, step->out) == 1;
     int best = -1;
     for (int i = 0; i < step->port_count; i++) {
         if (!ports[i].whole && g->level < 3) continue;
         sim_spec spec = g->spec[ports[i].node];
-        if (g->level > 0) offer(g, at, step->out, carried(&ports[i], spec), aggressive);
+        if (g->level > 0) offer(g, at, step->out, carried(&ports[i], spec));
         else if (spec && (best < 0 || tiles_of(g, spec) > tiles_of(g, g->spec[ports[best].node]))) best = i;
     }
-    if (best >= 0) offer(g, at, step->out, carried(&ports[best], g->spec[ports[best].node]), aggressive);
+    if (best >= 0) offer(g, at, step->out, carried(&ports[best], g->spec[ports[best].node]));
 }
 
 static sim_spec from_user(const struct sim_graph *g, const struct sim_graph_use *use, int level);
@@ -219,12 +217,12 @@ static void contraction_forward(struct sim_graph *g, int at)
     const struct sim_graph_step *step = &g->steps[at];
     const struct sim_graph_port *ports = &g->ports[step->first_port];
     sim_spec now = g->spec[step->out], offers[2], both[2];
-    for (int i = 0; i < 2; i++) offers[i] = improved(g, carried(&ports[i], g->spec[ports[i].node]), now, false);
+    for (int i = 0; i < 2; i++) offers[i] = improved(g, carried(&ports[i], g->spec[ports[i].node]), now);
     if (offers[0] == now || offers[1] == now) {
-        offer(g, at, step->out, offers[0] == now ? offers[1] : offers[0], true);
+        offer(g, at, step->out, offers[0] == now ? offers[1] : offers[0]);
         return;
     }
-    for (int i = 0; i < 2; i++) both[i] = improved(g, offers[1 - i], offers[i], false);
+    for (int i = 0; i < 2; i++) both[i] = improved(g, offers[1 - i], offers[i]);
     int first = 0;
     if (both[0] != both[1]) {
         sim_spec ahead = look_ahead(g, step->out);
@@ -245,7 +243,7 @@ static void step_forward(struct sim_graph *g, int at)
     switch (step->kind) {
     case SIM_ELEMENTWISE: elementwise_forward(g, at); break;
     case SIM_CONTRACTION: contraction_forward(g, at); break;
-    case SIM_REDUCTION: offer(g, at, step->out, carried(operand, g->spec[operand->node]), false); break;
+    case SIM_REDUCTION: offer(g, at, step->out, carried(operand, g->spec[operand->node])); break;
     }
 }
 
@@ -280,7 +278,7 @@ static void step_backward(struct sim_graph *g, int at)
     int node = g->steps[at].out;
     if (g->fixed[node]) return;
     for (int u = g->first_use[node]; u < g->first_use[node + 1]; u++)
-        offer(g, g->uses[u].step, node, from_user(g, &g->uses[u], g->level), false);
+        offer(g, g->uses[u].step, node, from_user(g, &g->uses[u], g->level));
 }
 
 /* ---- to a fixed point ---- */
