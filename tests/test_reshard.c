@@ -1,0 +1,141 @@
+/* From every sharding to every other one (sim/reshard.c), on meshes of all relations: whatever way is taken, each step does
+ * what its kind can, starts where the one before ended, and the last one ends at the target. */
+#include "tests/test.h"
+
+#include "sim/contraction.h"
+
+#include <string.h>
+
+enum { RANK = 3, MOST_LAYOUTS = 32, DIMENSION = 48 };
+
+static const int64_t sizes[] = {1, DIMENSION, DIMENSION, DIMENSION};
+static const int meshes[][2] = {{2, 2}, {2, 4}, {4, 2}, {2, 3}, {4, 4}, {1, 4}, {4, 1}};
+
+/* Each axis over a dimension or none; both over one dimension in either order. */
+static int list_layouts(const struct sim_extents *extents, struct sim_layout *out)
+{
+    int count = 0;
+    unsigned axes = sim_mesh_axes(extents);
+    for (int data = 0; data <= (axes & SIM_DATA ? RANK : 0); data++)
+        for (int model = 0; model <= (axes & SIM_TENSOR ? RANK : 0); model++)
+            for (int above = 0; above <= (data && data == model); above++) {
+                struct sim_layout *layout = &out[count++];
+                memset(layout, 0, sizeof *layout);
+                if (data) layout->of[data - 1] = SIM_DATA;
+                if (model) layout->of[model - 1] |= (sim_order)(SIM_TENSOR | (above ? SIM_MODEL_ABOVE : 0));
+            }
+    return count;
+}
+
+static unsigned all_axes(const unsigned char *spec)
+{
+    unsigned axes = 0;
+    for (int d = 0; d < RANK; d++) axes |= spec[d];
+    return axes;
+}
+
+static bool has_same_shape(const struct sim_extents *extents, const unsigned char *a, const unsigned char *b)
+{
+    for (int d = 0; d < RANK; d++)
+        if (sim_ways(extents, a[d]) != sim_ways(extents, b[d])) return false;
+    return true;
+}
+
+static void check_step(const struct sim_extents *extents, const struct sim_step *step)
+{
+    const unsigned char *before = step->before.spec, *after = step->after;
+    unsigned moved = 0;
+    for (int d = 0; d < RANK; d++) moved |= before[d] & ~(unsigned)after[d];
+    switch (step->kind) {
+    case SIM_COLLECTIVE_PERMUTE: assert_true(has_same_shape(extents, before, after)); return;
+    case SIM_ALL_TO_ALL: assert_int_equal(sim_ways(extents, all_axes(before)), sim_ways(extents, all_axes(after))); return;
+    case SIM_ALL_GATHER:
+        assert_int_equal(moved, step->axes);
+        assert_int_equal(all_axes(before) & ~moved, all_axes(after));
+        return;
+    default: fail();
+    }
+}
+
+/* What is cut between two steps is what devices hold copies of; or the last step put pieces in order that no spec tells. */
+static void check_steps(const struct sim_extents *extents, const struct sim_steps *steps, const unsigned char *from, const unsigned char *to)
+{
+    unsigned char now[RANK];
+    memcpy(now, from, sizeof now);
+    for (int i = 0; i < steps->count; i++) {
+        const struct sim_step *step = &steps->steps[i];
+        check_step(extents, step);
+        for (int d = 0; step->plain && d < RANK; d++) assert_int_equal(now[d] & ~(unsigned)step->before.spec[d], 0);
+        memcpy(now, step->after, sizeof now);
+    }
+    for (int d = 0; d < RANK; d++) assert_int_equal(now[d] & ~(unsigned)to[d], 0);
+}
+
+static void every_sharding_becomes_every_other(struct base_arena *arena)
+{
+    for (int m = 0; m < BASE_COUNT(meshes); m++) {
+        struct sim_layout layouts[MOST_LAYOUTS];
+        struct sim_extents extents = {sizes, meshes[m], base_new(arena, struct sim_decisions, 1)};
+        int count = list_layouts(&extents, layouts);
+        for (int i = 0; i < count * count; i++) {
+            struct sim_steps steps = {.count = 0};
+            const struct sim_layout *from = &layouts[i / count], *to = &layouts[i % count];
+            struct sim_array array = {.extents = &extents, .steps = &steps, .axes = sim_mesh_axes(&extents), .shape = {.rank = RANK, .dims = {1, 2, 3}, .dtype = MODEL_FLOAT32}, .tiles = *from};
+            unsigned char before[MODEL_MAX_RANK], after[MODEL_MAX_RANK];
+            TEST_ROW("%d x %d, %x%x%x to %x%x%x", meshes[m][0], meshes[m][1], from->of[0], from->of[1], from->of[2], to->of[0], to->of[1], to->of[2]);
+            sim_layout_spec(from, RANK, before);
+            sim_layout_spec(to, RANK, after);
+            sim_array_reshard(&array, to);
+            assert_true(sim_layouts_equal(&array.tiles, to, RANK) && steps.count < SIM_MOST_STEPS);
+            check_steps(&extents, &steps, before, after);
+            if (i / count == i % count) assert_int_equal(steps.count, 0);
+        }
+    }
+    test_row[0] = '\0';
+}
+
+/* Data with copies along model, wanted along both: devices have it. */
+static void what_only_cuts_moves_nothing(struct base_arena *arena)
+{
+    (void)arena;
+    for (int m = 0; m < BASE_COUNT(meshes); m++) {
+        struct sim_extents extents = {sizes, meshes[m], NULL};
+        struct sim_steps steps = {.count = 0};
+        unsigned axes = sim_mesh_axes(&extents);
+        struct sim_layout to = {.of = {(sim_order)axes}};
+        struct sim_array array = {.extents = &extents, .steps = &steps, .axes = axes, .shape = {.rank = RANK, .dims = {1, 2, 3}, .dtype = MODEL_FLOAT32}, .tiles = {.of = {axes & SIM_DATA}}};
+        sim_array_reshard(&array, &to);
+        assert_int_equal(steps.count, 0);
+    }
+}
+
+/* Only programs that ask how the mesh axes relate depend on it. */
+static void questions_about_the_mesh_are_noted(struct base_arena *arena)
+{
+    static const struct { unsigned axes, others; bool as_many[2] /* on 2 x 2, 2 x 4 */, noted; } cases[] = {
+        {0, 0, {true, true}, false},
+        {SIM_DATA, SIM_DATA, {true, true}, false},
+        {SIM_DATA, 0, {false, false}, false},
+        {SIM_DATA, SIM_BOTH, {false, false}, false},
+        {SIM_DATA, SIM_TENSOR, {true, false}, true},
+    };
+    for (int i = 0; i < BASE_COUNT(cases); i++)
+        for (int m = 0; m < 2; m++) {
+            struct sim_extents extents = {sizes, meshes[m], base_new(arena, struct sim_decisions, 1)};
+            TEST_ROW("%d", i);
+            assert_int_equal(sim_as_many(&extents, cases[i].axes, cases[i].others), cases[i].as_many[m]);
+            assert_int_equal(extents.decisions->compares_mesh, cases[i].noted);
+        }
+    test_row[0] = '\0';
+}
+
+static const struct test tests[] = {
+    TEST(every_sharding_becomes_every_other),
+    TEST(what_only_cuts_moves_nothing),
+    TEST(questions_about_the_mesh_are_noted),
+};
+
+int main(int argument_count, char **arguments)
+{
+    return test_main(tests, BASE_COUNT(tests), argument_count, arguments);
+}
