@@ -176,27 +176,52 @@ static void price_distinct(const struct sim_pricing *p, struct prices *prices)
     price_collectives(p, prices);
 }
 
-static void price_communication(struct sim_pricing *p, const struct sim_price_step *step, const struct prices *prices, struct sim_detail *detail)
+static void note_communication(const struct sim_pricing *p, const struct sim_price_step *step, const struct prices *prices, struct sim_detail *detail)
 {
     double time_s = prices->collectives_s[step->what], count = prices->repeats[step->repeats];
-    p->totals_s[SIM_BY_COMMUNICATION] += time_s * count;
-    if (!detail) return;
     const struct sim_price_collective *collective = &p->list->collectives[step->what];
     double bytes = p->bytes[collective->shape];
     note_collective(detail, step->name, collective, (int64_t)count, count * prices->launched_frac[step->what], bytes, time_s);
     note_entry(detail, &(struct sim_entry){step->name, step->phase, SIM_BY_COMMUNICATION, (int64_t)count, time_s, 0, bytes});
 }
 
-static void price_compute(struct sim_pricing *p, const struct sim_price_step *step, const struct prices *prices, struct sim_detail *detail)
+static void note_compute(const struct sim_pricing *p, const struct sim_price_step *step, const struct prices *prices, struct sim_detail *detail)
 {
     const struct priced_kernel *kernel = &prices->kernels[step->what];
     double count = prices->repeats[step->repeats], latency_s = p->placement->profile.constants[SIM_KERNEL_LATENCY_S];
-    p->totals_s[kernel->bound] += kernel->busy_s * count;
-    p->totals_s[SIM_BY_LATENCY] += latency_s * count;
-    if (!detail) return;
     enum sim_bound bound = kernel->busy_s < latency_s ? SIM_BY_LATENCY : kernel->bound;
     note_entry(detail, &(struct sim_entry){step->name, step->phase, bound, (int64_t)count, kernel->busy_s + latency_s, kernel->flop,
                                            kernel->bytes});
+}
+
+/* Each sum in a variable of its own: a table plan after plan spends its time here. */
+static void sum_up(struct sim_pricing *p, const struct prices *prices)
+{
+    const double each_s = p->placement->profile.constants[SIM_KERNEL_LATENCY_S];
+    double compute_s = 0, memory_s = 0, communication_s = 0, latency_s = 0;
+    for (int i = 0; i < p->list->step_count; i++) {
+        const struct sim_price_step *step = &p->list->steps[i];
+        const double count = prices->repeats[step->repeats];
+        if (step->communicates) {
+            communication_s += prices->collectives_s[step->what] * count;
+            continue;
+        }
+        const struct priced_kernel *kernel = &prices->kernels[step->what];
+        const double busy_s = kernel->busy_s * count;
+        compute_s += kernel->bound == SIM_BY_COMPUTE ? busy_s : 0;
+        memory_s += kernel->bound == SIM_BY_COMPUTE ? 0 : busy_s;
+        latency_s += each_s * count;
+    }
+    p->totals_s[SIM_BY_COMPUTE] = compute_s, p->totals_s[SIM_BY_MEMORY] = memory_s;
+    p->totals_s[SIM_BY_COMMUNICATION] = communication_s, p->totals_s[SIM_BY_LATENCY] = latency_s;
+}
+
+static double needed_flop(const struct sim_pricing *p, const struct prices *prices)
+{
+    double flop[SIM_MOST_DISTINCT], sum = 0;
+    for (int i = 0; i < p->list->product_count; i++) flop[i] = 2 * product(p, &p->list->products[i]);
+    for (int i = 0; i < p->list->need_count; i++) sum += flop[p->list->needs[i].product] * prices->repeats[p->list->needs[i].repeats];
+    return sum;
 }
 
 static double price_exposed(const struct sim_pricing *p, const struct prices *prices)
@@ -210,16 +235,13 @@ void sim_price_time(struct sim_pricing *p, struct sim_detail *detail)
 {
     struct prices prices;
     price_distinct(p, &prices);
-    for (int i = 0; i < p->list->step_count; i++) {
+    sum_up(p, &prices);
+    for (int i = 0; i < p->list->step_count && detail; i++) {
         const struct sim_price_step *step = &p->list->steps[i];
-        if (step->communicates) price_communication(p, step, &prices, detail);
-        else price_compute(p, step, &prices, detail);
+        (step->communicates ? note_communication : note_compute)(p, step, &prices, detail);
     }
     p->exposed_s = p->list->moment_count ? price_exposed(p, &prices) : p->totals_s[SIM_BY_COMMUNICATION];
-    for (int i = 0; i < p->list->need_count; i++) {
-        const struct sim_price_need *need = &p->list->needs[i];
-        p->needed_flop += 2 * product(p, &p->list->products[need->product]) * prices.repeats[need->repeats];
-    }
+    p->needed_flop = needed_flop(p, &prices);
 }
 
 /* ---- memory ---- */
@@ -252,22 +274,26 @@ void sim_price_memory(struct sim_pricing *p)
 {
     struct frame frames[MOST_DEPTH];
     struct sim_holding now = {0};
+    double total_bytes = 0, peak_bytes = 0; /* now, and at the peak of the innermost loop */
     int depth = 0;
     frames[0] = (struct frame){.peak_event = NULL};
     for (int i = 0; i < p->list->event_count; i++) {
         const struct sim_price_event *event = &p->list->events[i];
         if (event->bracket > 0) {
             frames[++depth] = (struct frame){now, now, event};
+            peak_bytes = total_bytes;
         } else if (event->bracket < 0) {
             close_loop(&frames[depth], (double)p->sizes[event->trips], &now, &frames[depth - 1]);
-            depth--;
+            total_bytes = now.total_bytes;
+            peak_bytes = frames[--depth].peak.total_bytes;
         } else {
             double bytes = event->count * p->bytes[event->shape];
-            now.total_bytes += bytes;
             now.bytes[event->category] += bytes;
-            if (!event->may_peak || now.total_bytes <= frames[depth].peak.total_bytes) continue;
+            now.total_bytes = total_bytes += bytes;
+            if (!event->may_peak || total_bytes <= peak_bytes) continue;
             frames[depth].peak = now;
             frames[depth].peak_event = event;
+            peak_bytes = total_bytes;
         }
     }
     p->peak = frames[0].peak;

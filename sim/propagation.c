@@ -270,7 +270,8 @@ static sim_spec from_user(const struct sim_graph *g, const struct sim_graph_use 
     if (user->kind == SIM_CONTRACTION) return level < 1 ? 0 : from_contraction(g, user, use->port);
     if ((user->kind == SIM_REDUCTION && level < 1) || (!port->whole && user->kind == SIM_ELEMENTWISE && level < 2)) return 0;
     sim_spec spec = g->spec[user->out];
-    return port->in_place ? (sim_spec)(spec & ((1u << 2 * port->rank) - 1)) : brought_back(port->to, port->rank, spec);
+    if (!port->in_place) return brought_back(port->to, port->rank, spec);
+    return (sim_spec)(spec & ((1u << 2 * port->rank) - 1));
 }
 
 static void step_backward(struct sim_graph *g, int at)
