@@ -86,8 +86,9 @@ bool sim_array_moves(const struct sim_array *array, const struct sim_layout *to)
 
 /* ---- contractions (contraction.c) ---- */
 
-/* What is known of a result: nothing; what it shall be in the end; or how propagation shards the operation itself. */
-enum sim_result { SIM_FREE, SIM_WANTED, SIM_PROPAGATED };
+/* What is known of a result: nothing; what it shall be in the end; how propagation shards the operation itself; or that, of a
+ * gradient, which JAX multiplies as it is written, whereas jnp.einsum turns operands round for the sake of the result. */
+enum sim_result { SIM_FREE, SIM_WANTED, SIM_PROPAGATED, SIM_GRADIENT };
 
 /* lhs,rhs->out. letters[i][d] is the label of dimension d of operand i (2: the result), shapes hold dims, shardings and
  * dtypes. */

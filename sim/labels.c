@@ -51,14 +51,15 @@ static bool name_result(struct dot *t, char letters[ROLES][MODEL_MAX_RANK + 1])
     return same;
 }
 
-/* jnp.einsum multiplies left by right if the result comes out as it is written, else right by left. */
+/* jnp.einsum multiplies left by right if the result comes out as it is written, else right by left; gradients are not
+ * einsums. */
 static void read_labels(struct dot *t)
 {
     char letters[ROLES][MODEL_MAX_RANK + 1];
     int left = 0;
     find_letters(t);
     list_letters(t, left, letters);
-    if (!name_result(t, letters)) {
+    if (!name_result(t, letters) && t->c->result != SIM_GRADIENT) {
         list_letters(t, left = 1, letters);
         name_result(t, letters);
     }
@@ -166,7 +167,7 @@ void sim_contract(const struct sim_extents *extents, struct sim_contraction *c)
     for (int i = 0; i < ARRAYS; i++) memset(t.shapes[i].spec, 0, sizeof t.shapes[i].spec);
     for (int d = 0; d < rank && c->result != SIM_FREE; d++) wanted.of[d] = c->shapes[OUT].spec[d] & (unsigned char)all.axes;
     natural = wanted;
-    if (c->result != SIM_PROPAGATED) propagate(extents, &t, &natural, all.axes);
+    if (c->result == SIM_FREE || c->result == SIM_WANTED) propagate(extents, &t, &natural, all.axes);
     for (int d = 0; d < rank; d++) all.tiles[OUT].of[d] = natural.of[find(&t, OUT, t.letters[OUT][d])];
     sim_place_dot(&t, &all);
     reorder_steps(&t);

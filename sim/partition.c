@@ -532,7 +532,7 @@ static bool moves_result(const struct sim_contraction *c)
 /* Gives the operation's labels their axes and moves its operands; returns the axes of the partial sum. */
 static unsigned place_contraction(struct partitioner *p, const struct model_op *source, int *inputs, struct draft *draft, struct sim_contraction *contraction)
 {
-    struct sim_contraction c = {.letters = {source->input_labels[0], source->input_labels[1], source->output_labels}, .result = SIM_PROPAGATED};
+    struct sim_contraction c = {.letters = {source->input_labels[0], source->input_labels[1], source->output_labels}, .result = source->phase == MODEL_BACKWARD && !source->remade ? SIM_GRADIENT : SIM_PROPAGATED};
     unsigned partial = 0;
     for (int i = 0; i < 3; i++) {
         int tensor = i < 2 ? source->inputs[i] : source->outputs[0];
