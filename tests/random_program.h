@@ -231,10 +231,11 @@ static int make_reduction(struct draft *d)
     return APPLY(d, MODEL_REDUCE, chance(d, 50) ? MODEL_SUM : MODEL_MEAN, base_print(d->arena, "%s->%s", letters_of(d, x), out), x);
 }
 
+/* Of one number a row it would be the sign, which rounding decides near zero. */
 static int norm_of(struct draft *d, int x)
 {
     const char *row = letters_of(d, x);
-    if (strlen(row) < 2) return -1;
+    if (strlen(row) < 2 || extent_of(d, row[strlen(row) - 1]) < 2) return -1;
     const char *rest = without_last(d, row), *last = row + strlen(rest);
     int square = APPLY(d, MODEL_REDUCE, MODEL_MEAN_SQUARE, base_print(d->arena, "%s->%s", row, rest), x);
     int scale = given(d, last, MODEL_PARAMETER);
