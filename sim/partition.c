@@ -632,12 +632,41 @@ static void before_reshape(const struct model_op *source, const unsigned char *s
         }
 }
 
+/* Heads that do not divide by what cuts them. */
+static bool is_uneven(const struct partitioner *p, int size, unsigned axes)
+{
+    struct sim_decision question;
+    memset(&question, 0, sizeof question);
+    question.left.rank = 1, question.left.dims[0] = (unsigned char)size, question.left.layers = MODEL_ONE;
+    question.right = question.left;
+    question.left.spec[0] = question.left_times = (unsigned char)axes;
+    return sim_decide(&p->options->extents, &question); /* all parts with their padding are more than the whole */
+}
+
+/* Parts of a joined dimension are whole heads only if heads divide; else it is gathered, and split or joined on every device. */
+static void gather_uneven_heads(const struct partitioner *p, const struct model_op *source, unsigned char *needed)
+{
+    const struct model_tensor *in = tensor_of(p, source->inputs[0]), *out = tensor_of(p, source->outputs[0]);
+    for (int i = 0; source->input_labels[0][i]; i++) {
+        const char letter = source->input_labels[0][i];
+        unsigned axes = needed[i];
+        if (!axes || dim_of(source->output_labels, letter) >= 0) continue;
+        if (strchr("hg", letter) && is_uneven(p, in->dims[i], axes)) needed[i] = 0;
+        for (int d = 0; source->output_labels[d] && needed[i]; d++) {
+            const char made = source->output_labels[d];
+            bool of_it = strchr("hg", made) && dim_of(source->input_labels[0], made) < 0;
+            if (of_it && is_uneven(p, out->dims[d], axes)) needed[i] = 0;
+        }
+    }
+}
+
 static enum base_status partition_reshape(struct partitioner *p, const struct model_op *source)
 {
     int tensor = source->outputs[0];
     const struct model_tensor *t = tensor_of(p, tensor);
     unsigned char needed[MODEL_MAX_RANK], spec[MODEL_MAX_RANK] = {0};
     before_reshape(source, computed_as(p, tensor), needed);
+    gather_uneven_heads(p, source, needed);
     int input = ready(p, source, settled(p, source, source->inputs[0]), needed);
     for (int i = 0; i < t->rank; i++) spec[i] = (unsigned char)reshaped_axes(source, p->out->values[input].spec, source->output_labels[i]);
     int value = new_value(p, tensor, spec, 0);

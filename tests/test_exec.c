@@ -6,7 +6,6 @@
 #include "exec/row.h"
 #include "exec/vector_math.h"
 #include "tests/test.h"
-#include "tests/uneven.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -327,7 +326,7 @@ static const char *compare_prediction(struct base_arena *arena, struct rig *rig)
     return NULL;
 }
 
-/* Why the plan fails, "" if it cannot be a plan or padding stands in its way, NULL if all is well. */
+/* Why the plan fails, "" if it cannot be a plan, NULL if all is well. */
 static const char *why_it_fails(struct base_arena *arena, const struct genome *genome, const char *dtype, double tolerance)
 {
     struct base_error error;
@@ -341,7 +340,7 @@ static const char *why_it_fails(struct base_arena *arena, const struct genome *g
         why = rig_begin(arena, &whole_text, &whole, &error) == BASE_OK ? compare_gradients(arena, &sharded, &whole, tolerance) : error.text;
         if (!why) why = compare_prediction(arena, &sharded);
         if (why) why = base_copy(arena, why);
-    } else if (sharded.program.sharded && !is_uneven(&sharded.program)) {
+    } else if (sharded.program.sharded) {
         why = base_copy(arena, error.text);
     }
     if (sharded.cache) sim_cache_free(sharded.cache);
