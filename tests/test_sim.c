@@ -743,6 +743,27 @@ static void new_stacks_live_until_they_are_gathered(struct base_arena *arena)
     sim_cache_free(cache);
 }
 
+/* Six heads of sixteen, their joined dimension cut in four: a part is a head and a half, and no device could split it. All four
+ * kernels are gathered over model, in whatever order plans are asked for; of eight heads only the last one is, for its use. */
+static void uneven_heads_are_gathered(struct base_arena *arena)
+{
+    static const struct { int heads; int64_t gathers; } rows[] = {{8, 2}, {6, 4 * 2}, {8, 2}};
+    struct sim_cache *cache = sim_cache_new(arena);
+    struct sim_prediction prediction;
+    for (int i = 0; i < BASE_COUNT(rows); i++) {
+        int joined = rows[i].heads * 16;
+        struct sim_plan_text text = plan_text(arena, "topology=local:4 num_partitions=4 batch_size=8 targets_length=16 dtype=bfloat16 optimizer=sgd");
+        text.values[SIM_RULES] = "[[\"joined_kv\",\"model\"]]";
+        text.values[SIM_MODEL] = base_print(arena, "decoder_only:emb_dim=64,num_heads=%d,head_dim=16,mlp_dim=256,num_layers=2,vocab_size=256,"
+                                                   "mlp_activations=relu,logits_via_embedding=1", rows[i].heads);
+        struct sim_plan plan = checked(cache, arena, &text, MODEL_STEP_FORWARD, true);
+        struct sim_detail detail = collectives_of(cache, arena, &plan, &prediction);
+        TEST_ROW("%d heads", rows[i].heads);
+        assert_int_equal(count_of(&detail, "all_gather", "model", "bfloat16", 64 * joined / 4 * 2), rows[i].gathers);
+    }
+    sim_cache_free(cache);
+}
+
 /* The compiler's passes: gradients are reduced once a step, not once a microbatch; nothing else changes. */
 static void gradients_leave_the_microbatch_loop(struct base_arena *arena)
 {
@@ -1553,6 +1574,7 @@ static const struct test tests[] = {
     TEST(zero3_gathers_every_kernel),
     TEST(zero1_gathers_each_array_once),
     TEST(new_stacks_live_until_they_are_gathered),
+    TEST(uneven_heads_are_gathered),
     TEST(gradients_leave_the_microbatch_loop),
     TEST(sums_of_all_reduces_are_reduced_once),
     TEST(passes_are_older_than_the_software),
