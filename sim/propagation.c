@@ -146,7 +146,7 @@ static void give_way(struct sim_graph *g, int node, sim_spec better, int at)
 /* At a step. */
 static void offer(struct sim_graph *g, int at, int node, sim_spec from)
 {
-    if (g->fixed[node]) return;
+    if (!from || from == g->spec[node] || g->fixed[node]) return; /* most offers */
     sim_spec better = improved(g, from, g->spec[node]);
     if (better != g->spec[node]) give_way(g, node, better, at);
 }
