@@ -105,8 +105,7 @@ static void add_stacks(struct sim_graph *g)
     }
 }
 
-/* Splitting j into h and d, joining them, repeating a group of heads: the outer letter carries the shards. */
-static char outer_letter(char letter)
+char sim_outer_letter(char letter)
 {
     static const char pairs[][2] = {{'j', 'h'}, {'i', 'g'}, {'h', 'j'}, {'g', 'i'}};
     for (int i = 0; i < BASE_COUNT(pairs); i++)
@@ -123,7 +122,7 @@ static void add_reshape(struct sim_graph *g, const struct model_op *op, int from
     port->whole = true;
     for (int d = 0; in[d]; d++) {
         int at = dim_of(out, in[d]);
-        if (at < 0) at = dim_of(out, outer_letter(in[d]));
+        if (at < 0) at = dim_of(out, sim_outer_letter(in[d]));
         if (at < 0 && (in[d] == 'h' || in[d] == 'g')) at = dim_of(out, in[d] == 'h' ? 'g' : 'h');
         port->to[d] = (signed char)at;
     }

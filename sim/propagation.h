@@ -55,6 +55,8 @@ void sim_axis_names(const struct model_tensor *tensor, const char **names);
  * asks only how many layers there are. */
 struct sim_graph;
 struct sim_graph *sim_graph_build(struct base_arena *arena, const struct model_program *program, const struct sim_sharding_options *options);
+/* Splitting j into h and d, joining them, repeating a group of heads: the outer letter carries the shards. 0: none does. */
+char sim_outer_letter(char letter);
 /* propagation.c. What is given: parameters, state, batch and constraints as the axis rules resolve their logical axes; without
  * options->propagates every tensor but casts and reshapes of parameters. BASE_INPUT: rules that name an axis twice. */
 enum base_status sim_propagate(struct base_arena *arena, const struct sim_graph *graph, const struct sim_sharding_options *options,
