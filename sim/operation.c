@@ -4,6 +4,8 @@
 #include <ctype.h>
 #include <string.h>
 
+static const double largest_bytes = 9007199254740992.0; /* 2^53: sums of doubles are exact up to here */
+
 static enum base_status read_letters(const char *text, size_t length, char *out, const char *what, struct base_error *error)
 {
     if (length < 1 || length > MODEL_MAX_RANK)
@@ -59,6 +61,15 @@ static enum base_status collect_sizes(struct sim_operation *o, int64_t *sizes, s
     }
     for (int d = 0; d < o->rank[2]; d++) o->shape[2][d] = sizes[1 + o->letters[2][d] - 'a'];
     return BASE_OK;
+}
+
+static enum base_status check_bytes(const struct sim_operation *o, int operand, struct base_error *error)
+{
+    double bytes = (double)model_dtype_bytes(o->dtypes[operand]);
+    for (int d = 0; d < o->rank[operand]; d++) bytes *= (double)o->shape[operand][d];
+    if (bytes <= largest_bytes) return BASE_OK;
+    return base_fail(error, BASE_INPUT, "the %s has %.3g bytes; up to %.3g would do",
+                     operand == 2 ? "result" : operand ? "second operand" : "first operand", bytes, largest_bytes);
 }
 
 static struct sim_shape shape_of(const struct sim_operation *o, int operand, const unsigned char *dims)
@@ -122,6 +133,7 @@ static enum base_status partition_contraction(struct sim_operation *o, struct ba
     int64_t sizes[LETTERS] = {0};
     sizes[0] = 1;
     BASE_TRY(collect_sizes(o, sizes, error));
+    BASE_TRY(check_bytes(o, 2, error));
     struct sim_extents extents = {sizes, o->mesh, NULL};
     struct sim_contraction contraction = {.result = o->free ? SIM_FREE : SIM_WANTED};
     for (int i = 0; i < 3; i++) {
@@ -142,6 +154,7 @@ static enum base_status partition_contraction(struct sim_operation *o, struct ba
 enum base_status sim_operation_partition(struct sim_operation *o, struct base_error *error)
 {
     o->collective_count = 0;
+    for (int i = 0; i < o->operand_count; i++) BASE_TRY(check_bytes(o, i, error));
     for (int i = 0; i < o->operand_count; i++) note_local_shape(o, i);
     if (o->operand_count == 1) partition_reshard(o);
     else BASE_TRY(partition_contraction(o, error));
