@@ -25,6 +25,7 @@ enum base_status commands_profile(struct commands_context *context, const struct
         BASE_TRY(base_read_file(context->arena, path, LARGEST_PLAN_BYTES, &text, &length, error));
         if (base_json_parse(context->arena, text, length, &document, error) != BASE_OK) return base_fail_in(error, "%s", path);
     }
+    BASE_TRY(sim_profile_check(document, error));
     sim_cache_override(context->cache, document);
     return BASE_OK;
 }
@@ -117,6 +118,19 @@ static enum base_status answer(struct commands_context *context, const struct ba
     return prediction.fits ? BASE_OK : BASE_NO_FIT;
 }
 
+/* The program as text, in place of the prediction. */
+static enum base_status print_program(struct commands_context *context, const struct base_arguments *arguments, const struct sim_plan *plan,
+                                      struct base_text *out, struct base_error *error)
+{
+    struct sim_prediction prediction;
+    struct sim_timeline timeline = {0};
+    struct sim_detail detail = {.collectives = base_new(context->arena, struct sim_collective_row, SIM_MOST_COLLECTIVES), .timeline = &timeline, .arena = context->arena};
+    const char *trace = base_argument(arguments, "--trace");
+    if (trace) BASE_TRY(sim_predict(context->cache, plan, &prediction, &detail, error));
+    if (trace) BASE_TRY(write_trace(context, trace, &timeline, error));
+    return sim_program_print(context->cache, plan, out, error);
+}
+
 static enum base_status run_predict(struct commands_context *context, const struct base_arguments *arguments, struct base_text *out,
                                     struct base_error *error)
 {
@@ -128,7 +142,7 @@ static enum base_status run_predict(struct commands_context *context, const stru
     BASE_TRY(read_step(arguments, &step, error));
     enum base_status status = sim_plan_check(context->cache, context->arena, &text, step, base_argument(arguments, "--as-partitioned") != NULL, &plan, error);
     if (status != BASE_OK) return arguments->positional_count ? base_fail_in(error, "%s", arguments->positional[0]) : status;
-    if (base_argument(arguments, "--program") && !context->json) return sim_program_print(context->cache, &plan, out, error);
+    if (base_argument(arguments, "--program") && !context->json) return print_program(context, arguments, &plan, out, error);
     return answer(context, arguments, &text, &plan, out, error);
 }
 

@@ -229,6 +229,20 @@ static enum base_status from_user(const struct base_json *overrides, struct sim_
     return BASE_OK;
 }
 
+/* Members beside these, as notes, are nobody's business; what is nearly one of them is a slip. */
+enum base_status sim_profile_check(const struct base_json *overrides, struct base_error *error)
+{
+    static const char *const members[] = {"name", "constants", "passes"};
+    struct sim_profile unused;
+    memset(&unused, 0, sizeof unused);
+    for (const struct base_json *m = overrides && overrides->kind == BASE_JSON_OBJECT ? overrides->child : NULL; m; m = m->next) {
+        const char *nearest = base_nearest(m->key, members, BASE_COUNT(members));
+        if (nearest && strcmp(nearest, m->key) != 0)
+            return base_fail(error, BASE_INPUT, "--profile: %.60s: is unknown: is meant %s", m->key, nearest);
+    }
+    return from_user(overrides, &unused, error);
+}
+
 void sim_profile_put_passes(const struct base_json *overrides, struct base_json_writer *w)
 {
     const struct base_json *given = overrides ? base_json_get(overrides, "passes") : NULL;

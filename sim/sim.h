@@ -79,6 +79,7 @@ const char *sim_constant_name(enum sim_constant constant);
  * {name: true or false}}, the latter as far as they differ from the software's) or NULL. */
 enum base_status sim_profile_build(struct base_arena *arena, const struct topo_topology *topology, const char *software, const struct base_json *overrides,
                                    struct sim_profile *out, struct base_error *error);
+enum base_status sim_profile_check(const struct base_json *overrides, struct base_error *error); /* overrides as a user gives them; may be NULL */
 void sim_profile_put_passes(const struct base_json *overrides, struct base_json_writer *w); /* the member "passes", if there is one */
 
 enum sim_collective { SIM_ALL_REDUCE, SIM_ALL_GATHER, SIM_REDUCE_SCATTER, SIM_ALL_TO_ALL, SIM_COLLECTIVE_PERMUTE, SIM_COLLECTIVE_COUNT };
