@@ -99,3 +99,12 @@ void base_arena_free(struct base_arena *arena)
     arena->chunk = NULL;
     arena->at = arena->end = NULL;
 }
+
+void *base_grown(struct base_arena *arena, void *old, int count, int *capacity, size_t size_bytes)
+{
+    if (count < *capacity) return old;
+    *capacity = *capacity ? 2 * *capacity : 64;
+    void *table = base_alloc(arena, (size_t)*capacity, size_bytes);
+    if (count) memcpy(table, old, (size_t)count * size_bytes);
+    return table;
+}

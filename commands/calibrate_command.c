@@ -152,7 +152,8 @@ static enum base_status read_start(struct base_arena *arena, const char *given, 
     *name = given && *given ? given : NULL;
     if (!given || !ends_in(given, ".json")) return BASE_OK;
     BASE_TRY(base_read_file(arena, given, LARGEST_RUN_BYTES, &text, &length, error));
-    if (base_json_parse(arena, text, length, start, error) != BASE_OK) return base_fail_in(error, "%s", given);
+    if (base_json_parse(arena, text, length, start, error) != BASE_OK || sim_profile_check(*start, error) != BASE_OK)
+        return base_fail_in(error, "%s", given);
     const struct base_json *named = (*start)->kind == BASE_JSON_OBJECT ? base_json_get(*start, "name") : NULL;
     *name = named && named->kind == BASE_JSON_STRING ? named->string : NULL;
     return BASE_OK;

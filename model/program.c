@@ -77,19 +77,10 @@ const char *model_trait_name(enum model_trait trait)
 }
 
 /* Doubles a table in the arena. */
-static void *grown(struct base_arena *arena, void *old, int count, int *capacity, size_t size_bytes)
-{
-    if (count < *capacity) return old;
-    *capacity = *capacity ? 2 * *capacity : 32;
-    void *table = base_alloc(arena, (size_t)*capacity, size_bytes);
-    if (count) memcpy(table, old, (size_t)count * size_bytes);
-    return table;
-}
-
 int model_builder_block(struct builder *builder, const char *name, int parent)
 {
     struct model_program *program = builder->program;
-    program->blocks = grown(program->arena, program->blocks, program->block_count, &program->block_capacity, sizeof *program->blocks);
+    program->blocks = base_grown(program->arena, program->blocks, program->block_count, &program->block_capacity, sizeof *program->blocks);
     program->blocks[program->block_count] = (struct model_block){.name = name, .parent = parent};
     return program->block_count++;
 }
@@ -98,8 +89,8 @@ static void grow_maps(struct builder *builder)
 {
     if (builder->program->tensor_count < builder->cotangent_capacity) return;
     int old = builder->cotangent_capacity, ignored = old;
-    builder->cotangent = grown(builder->arena, builder->cotangent, old, &builder->cotangent_capacity, sizeof *builder->cotangent);
-    builder->clone = grown(builder->arena, builder->clone, old, &ignored, sizeof *builder->clone);
+    builder->cotangent = base_grown(builder->arena, builder->cotangent, old, &builder->cotangent_capacity, sizeof *builder->cotangent);
+    builder->clone = base_grown(builder->arena, builder->clone, old, &ignored, sizeof *builder->clone);
     for (int i = old; i < builder->cotangent_capacity; i++) builder->cotangent[i] = builder->clone[i] = -1;
 }
 
@@ -108,7 +99,7 @@ int model_builder_tensor(struct builder *builder, const char *name, const char *
 {
     struct model_program *program = builder->program;
     grow_maps(builder);
-    program->tensors = grown(program->arena, program->tensors, program->tensor_count, &program->tensor_capacity, sizeof *program->tensors);
+    program->tensors = base_grown(program->arena, program->tensors, program->tensor_count, &program->tensor_capacity, sizeof *program->tensors);
     struct model_tensor *tensor = &program->tensors[program->tensor_count];
     bool persistent = category == MODEL_PARAMETER || category == MODEL_OPTIMIZER_STATE || category == MODEL_INPUT;
     *tensor = (struct model_tensor){.name = name, .dtype = dtype, .category = category, .role = role, .like = -1, .remade_of = -1,
@@ -126,7 +117,7 @@ int model_builder_tensor(struct builder *builder, const char *name, const char *
 struct model_op *model_builder_op(struct builder *builder, enum model_op_kind kind, enum model_function function, const char *name)
 {
     struct model_block *block = &builder->program->blocks[builder->block];
-    block->ops = grown(builder->program->arena, block->ops, block->op_count, &block->op_capacity, sizeof *block->ops);
+    block->ops = base_grown(builder->program->arena, block->ops, block->op_count, &block->op_capacity, sizeof *block->ops);
     struct model_op *op = &block->ops[block->op_count++];
     *op = (struct model_op){.kind = kind, .function = function, .name = name, .phase = builder->phase, .trips = MODEL_ONE};
     return op;

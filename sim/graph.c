@@ -25,25 +25,16 @@ static void find_given(struct sim_graph *g, int tensor)
 
 /* ---- steps ---- */
 
-static void *grown(struct base_arena *arena, void *old, int count, int *capacity, size_t size_bytes)
-{
-    if (count < *capacity) return old;
-    *capacity = *capacity ? 2 * *capacity : 512;
-    void *table = base_alloc(arena, (size_t)*capacity, size_bytes);
-    if (count) memcpy(table, old, (size_t)count * size_bytes);
-    return table;
-}
-
 static struct sim_graph_step *add_step(struct sim_graph *g, enum sim_graph_step_kind kind, int out, const struct model_op *op)
 {
-    g->steps = grown(g->arena, g->steps, g->step_count, &g->step_capacity, sizeof *g->steps);
+    g->steps = base_grown(g->arena, g->steps, g->step_count, &g->step_capacity, sizeof *g->steps);
     g->steps[g->step_count] = (struct sim_graph_step){.kind = kind, .out = out, .first_port = g->port_count, .op = op};
     return &g->steps[g->step_count++];
 }
 
 static struct sim_graph_port *add_port(struct sim_graph *g, int node)
 {
-    g->ports = grown(g->arena, g->ports, g->port_count, &g->port_capacity, sizeof *g->ports);
+    g->ports = base_grown(g->arena, g->ports, g->port_count, &g->port_capacity, sizeof *g->ports);
     g->steps[g->step_count - 1].port_count++;
     struct sim_graph_port *port = &g->ports[g->port_count++];
     *port = (struct sim_graph_port){.node = node};

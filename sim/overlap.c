@@ -56,15 +56,6 @@ struct graph {
     int on_the_way[SIM_COLLECTIVE_COUNT], asked_for[SIM_COLLECTIVE_COUNT]; /* collectives between wait and start; waits that are ready */
 };
 
-static void *grown(struct base_arena *arena, void *old, int count, int *capacity, size_t size_bytes)
-{
-    if (count < *capacity) return old;
-    *capacity = *capacity ? 2 * *capacity : 256;
-    void *table = base_alloc(arena, (size_t)*capacity, size_bytes);
-    if (count) memcpy(table, old, (size_t)count * size_bytes);
-    return table;
-}
-
 /* Made inside whoever reads it: a fused value, or another name. It has no place of its own. */
 static bool is_inside_readers(const struct sim_op *op)
 {
@@ -76,7 +67,7 @@ static bool is_inside_readers(const struct sim_op *op)
 static void add_edge(struct graph *g, int from, int to, double latency)
 {
     if (from == to || from < 0) return;
-    g->edges = grown(g->scheduler->arena, g->edges, g->edge_count, &g->edge_capacity, sizeof *g->edges);
+    g->edges = base_grown(g->scheduler->arena, g->edges, g->edge_count, &g->edge_capacity, sizeof *g->edges);
     g->edges[g->edge_count] = (struct edge){from, to, g->nodes[from].successors, g->nodes[to].predecessors, latency};
     g->nodes[from].successors = g->nodes[to].predecessors = g->edge_count++;
     g->nodes[from].open_successors++;
@@ -129,7 +120,7 @@ static void add_nodes(struct graph *g)
 
 static void add_reader(struct graph *g, int *list, int node)
 {
-    g->readers = grown(g->scheduler->arena, g->readers, g->reader_count, &g->reader_capacity, sizeof *g->readers);
+    g->readers = base_grown(g->scheduler->arena, g->readers, g->reader_count, &g->reader_capacity, sizeof *g->readers);
     g->readers[g->reader_count] = (struct reader){node, *list};
     *list = g->reader_count++;
 }

@@ -30,19 +30,10 @@ static struct rewrite begin(struct base_arena *arena, struct sim_sharded *s)
     return r;
 }
 
-static void *grown(struct base_arena *arena, void *old, int count, int *capacity, size_t size_bytes)
-{
-    if (count < *capacity) return old;
-    *capacity = *capacity ? 2 * *capacity : 64;
-    void *table = base_alloc(arena, (size_t)*capacity, size_bytes);
-    if (count) memcpy(table, old, (size_t)count * size_bytes);
-    return table;
-}
-
 static int copy_value(struct rewrite *r, int value)
 {
     struct sim_sharded *s = r->s;
-    s->values = grown(r->arena, s->values, s->value_count, &s->value_capacity, sizeof *s->values);
+    s->values = base_grown(r->arena, s->values, s->value_count, &s->value_capacity, sizeof *s->values);
     s->values[s->value_count] = s->values[value];
     return s->value_count++;
 }
@@ -56,7 +47,7 @@ static int insert_all_reduce(struct rewrite *r, int before, const struct model_o
     s->values[sum].persistent = false;
     s->values[sum].loop = s->ops[before].loop;
     s->values[sum].definition = -2 - r->insertion_count; /* until apply() knows where it stands */
-    r->insertions = grown(r->arena, r->insertions, r->insertion_count, &r->insertion_capacity, sizeof *r->insertions);
+    r->insertions = base_grown(r->arena, r->insertions, r->insertion_count, &r->insertion_capacity, sizeof *r->insertions);
     struct insertion *insertion = &r->insertions[r->insertion_count++];
     *insertion = (struct insertion){before, {.kind = SIM_COMMUNICATE, .op = why, .collective = SIM_ALL_REDUCE, .axes = axes, .loop = s->ops[before].loop, .kernel = -1}};
     insertion->op.inputs[insertion->op.input_count++] = value;

@@ -3,17 +3,6 @@
 
 #include <string.h>
 
-/* ---- tables that grow ---- */
-
-static void *grown(struct base_arena *arena, void *old, int count, int *capacity, size_t size_bytes)
-{
-    if (count < *capacity) return old;
-    *capacity = *capacity ? 2 * *capacity : 64;
-    void *table = base_alloc(arena, (size_t)*capacity, size_bytes);
-    if (count) memcpy(table, old, (size_t)count * size_bytes);
-    return table;
-}
-
 /* Where a shape stands in the table of its list: a number more than its index; else 0, where it would. */
 static int *slot_of_shape(const struct sim_sharded *sharded, const struct sim_shape *shape)
 {
@@ -38,7 +27,7 @@ int sim_shape_of(struct base_arena *arena, struct sim_sharded *sharded, const st
     if (2 * sharded->shape_count >= sharded->shape_slot_count) grow_shape_slots(arena, sharded);
     int *slot = slot_of_shape(sharded, shape);
     if (*slot) return *slot - 1;
-    sharded->shapes = grown(arena, sharded->shapes, sharded->shape_count, &sharded->shape_capacity, sizeof *sharded->shapes);
+    sharded->shapes = base_grown(arena, sharded->shapes, sharded->shape_count, &sharded->shape_capacity, sizeof *sharded->shapes);
     sharded->shapes[sharded->shape_count] = *shape;
     return (*slot = ++sharded->shape_count) - 1;
 }
@@ -54,7 +43,7 @@ int sim_part_new_value(struct sim_partitioner *p, int tensor, const unsigned cha
 {
     struct sim_sharded *out = p->out;
     const struct model_tensor *t = sim_part_tensor_of(p, tensor);
-    out->values = grown(p->arena, out->values, out->value_count, &out->value_capacity, sizeof *out->values);
+    out->values = base_grown(p->arena, out->values, out->value_count, &out->value_capacity, sizeof *out->values);
     struct sim_value *value = &out->values[out->value_count];
     *value = (struct sim_value){.tensor = tensor,
                                 .partial = (unsigned char)partial,
@@ -78,7 +67,7 @@ int sim_part_new_value(struct sim_partitioner *p, int tensor, const unsigned cha
 struct sim_op *sim_part_new_op(struct sim_partitioner *p, enum sim_op_kind kind, const struct model_op *source)
 {
     struct sim_sharded *out = p->out;
-    out->ops = grown(p->arena, out->ops, out->op_count, &out->op_capacity, sizeof *out->ops);
+    out->ops = base_grown(p->arena, out->ops, out->op_count, &out->op_capacity, sizeof *out->ops);
     struct sim_op *op = &out->ops[out->op_count++];
     memset(op, 0, sizeof *op);
     op->kind = kind;
