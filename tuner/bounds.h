@@ -6,7 +6,7 @@
 
 #include "tuner/tuner.h"
 
-enum { TUNER_MOST_CLASSES = 64, TUNER_MOST_SHAPES = 1024, TUNER_MOST_SOURCES = 8, TUNER_MOST_TRIPS = 4 };
+enum { TUNER_MOST_CLASSES = 64, TUNER_MOST_SHAPES = 1024, TUNER_MOST_TRIPS = 4 };
 
 /* Tensors of equal logical axes and treatment: rules shard them alike. */
 struct tuner_class {
@@ -23,8 +23,8 @@ struct tuner_ruled { unsigned char spec[TUNER_MOST_CLASSES][MODEL_MAX_RANK], lea
 /* What a label is to a contraction. */
 enum tuner_role { TUNER_BATCH_LABEL, TUNER_ROW_LABEL, TUNER_COLUMN_LABEL, TUNER_CONTRACTED_LABEL, TUNER_ROLE_COUNT };
 
-/* A label of a contraction: its size, and the dimensions of tensors that stand there. */
-struct tuner_outline_label { unsigned char size; bool contracted, in_result; enum tuner_role role; unsigned char source_count; struct { unsigned char class, dim; } sources[TUNER_MOST_SOURCES]; };
+/* A label of a contraction. */
+struct tuner_outline_label { unsigned char size; bool contracted, in_result; enum tuner_role role; };
 
 /* An operand as it comes to a contraction: sharded as the rules say. divisor: contractions that may share what is moved. */
 struct tuner_outline_operand { int shape, class, label_of_dim[MODEL_MAX_RANK][2] /* labels that a dimension becomes; -1 */, divisor, rank; bool weight; };
@@ -35,6 +35,7 @@ struct tuner_outline_dot {
     int result_shape, result_class, result_divisor; /* dots whose partial sums may be added before they are reduced */
     bool settled;                                    /* rules decide how the result is sharded, not propagation */
     bool hoistable;                                  /* a gradient of a parameter: reduced once a step at the least */
+    uint64_t classes;                                /* of its operands and its result */
     int operand_count;
     struct tuner_outline_operand operands[2];
 };

@@ -228,28 +228,6 @@ static bool becomes(char of_root, char letter)
     return of_root == letter;
 }
 
-static void add_source(struct tuner_outline_label *label, int class, int dim)
-{
-    for (int i = 0; i < label->source_count; i++)
-        if (label->sources[i].class == class && label->sources[i].dim == dim) return;
-    if (label->source_count == TUNER_MOST_SOURCES) return;
-    label->sources[label->source_count].class = (unsigned char)class;
-    label->sources[label->source_count++].dim = (unsigned char)dim;
-}
-
-static void add_sources(struct drafter *d, struct tuner_outline_dot *dot, const struct sim_op *op, int tensor, const char *letters)
-{
-    int root = d->root[tensor];
-    const struct model_tensor *r = tensor_at(d, root);
-    for (int i = 0; i < op->label_count; i++) {
-        const char *at = strchr(letters, op->labels[i].letter);
-        if (!at) continue;
-        if (root == tensor) add_source(&dot->labels[i], d->class_of[tensor], (int)(at - letters));
-        for (int dim = 0; root != tensor && dim < r->rank; dim++)
-            if (becomes(r->labels[dim], op->labels[i].letter)) add_source(&dot->labels[i], d->class_of[root], dim);
-    }
-}
-
 /* Contractions that read the value, or any form of the parameter, in the same loop: they may share a copy. */
 static int count_sharers(const struct drafter *d, const struct sim_op *op, int value, int root)
 {
@@ -309,10 +287,10 @@ static void draft_dot(struct drafter *d, const struct sim_op *op, struct tuner_o
                                                            : TUNER_CONTRACTED_LABEL;
     }
     for (int i = 0; i < op->input_count; i++) {
-        add_sources(d, dot, op, op->op->inputs[i], op->op->input_labels[i]);
+        dot->classes |= UINT64_C(1) << d->class_of[d->root[op->op->inputs[i]]];
         add_operand(d, dot, op, i);
     }
-    add_sources(d, dot, op, out, op->op->output_labels);
+    dot->classes |= UINT64_C(1) << d->class_of[d->root[out]];
     dot->result_shape = d->s->values[op->outputs[0]].shape;
     dot->result_class = d->class_of[out];
     dot->result_divisor = d->sum_size[find_sum(d, out)];
@@ -362,8 +340,7 @@ static void draft_dots(struct drafter *d, const struct sim_kernel *from, struct 
         d->charged[op] = true;
         struct tuner_outline_dot *dot = &d->out->dots[kernel->first_dot + kernel->dot_count++];
         draft_dot(d, &d->s->ops[op], dot);
-        for (int l = 0; l < dot->label_count; l++)
-            for (int j = 0; j < dot->labels[l].source_count; j++) kernel->classes |= UINT64_C(1) << dot->labels[l].sources[j].class;
+        kernel->classes |= dot->classes;
     }
 }
 
