@@ -73,6 +73,10 @@ fuzz:
 layers: $(objects)
 	@scripts/layers.sh $(BUILD)
 
+## lint: clang-format changes nothing, lines end at column 120, every .c file opens with what it is for
+lint:
+	@scripts/lint.sh
+
 ## bench: start-up time of a prediction, rows per second of a sweep, tokens per second of the executor
 bench: $(BUILD)/meshwright $(BUILD)/tests/bench_exec
 	@scripts/bench.sh $(BUILD)/meshwright
@@ -149,6 +153,6 @@ $(BUILD)/%.json.o: %.json
 	@mkdir -p $(@D)
 	$(call say,embed $<)scripts/embed.sh $< | $(CC) -c -x assembler -o $@ -
 
-.PHONY: all test demo tour asan fuzz layers bench lab soak golden-update differs-update deps install clean help
+.PHONY: all test demo tour asan fuzz layers lint bench lab soak golden-update differs-update deps install clean help
 .SECONDARY:
 -include $(sources:%.c=$(BUILD)/%.d) $(tests:%=%.d) $(BUILD)/tests/bench_exec.d $(fuzzers:%=%.d) $(BUILD)/tests/fuzz/driver.d $(BUILD)/meshwright.d $(rank_sources:%.c=$(BUILD)/%.d)

@@ -52,7 +52,10 @@ static bool is_stopped(void *where)
 }
 
 /* A line on the terminal, from the second second on and ten times a second at most. */
-struct progress { double start_s, last_s; bool shown; };
+struct progress {
+    double start_s, last_s;
+    bool shown;
+};
 
 static void show_progress(void *where, const char *what, int64_t done, int64_t total)
 {
@@ -61,11 +64,14 @@ static void show_progress(void *where, const char *what, int64_t done, int64_t t
     if (now_s - progress->start_s < 1 || now_s - progress->last_s < 0.1) return;
     progress->last_s = now_s;
     progress->shown = true;
-    if (total > 0) fprintf(stderr, "\r%s: %lld of %lld (%.0f %%)  ", what, (long long)done, (long long)total, 100.0 * (double)done / (double)total);
+    if (total > 0)
+        fprintf(stderr, "\r%s: %lld of %lld (%.0f %%)  ", what, (long long)done, (long long)total,
+                100.0 * (double)done / (double)total);
     else fprintf(stderr, "\r%s: %lld  ", what, (long long)done);
 }
 
-/* Whoever read has seen enough, as `| head` has: the end is the quiet one that any filter has, and nothing is left behind. */
+/* Whoever read has seen enough, as `| head` has: the end is the quiet one that any filter has, and nothing is left
+ * behind. */
 static void end_unread(void)
 {
     base_output_unlink_all();
@@ -105,22 +111,24 @@ static enum base_status run_global(const char *option, struct base_text *out, st
     return commands_help(out), BASE_OK;
 }
 
-static enum base_status run(int count, const char *const *arguments, struct commands_context *context, struct base_text *out,
-                            struct base_error *error)
+static enum base_status run(int count, const char *const *arguments, struct commands_context *context,
+                            struct base_text *out, struct base_error *error)
 {
     static const char *const help[] = {"--help"};
     if (count < 2) return base_fail(error, BASE_USAGE, "a command is needed: `meshwright --help` lists them");
     const char *name = strcmp(arguments[1], "help") ? arguments[1] : help[0];
     if (!strcmp(name, help[0]) && count == 3) return commands_execute(context, arguments[2], 1, help, out, error);
     if (!is_global(name)) return commands_execute(context, name, count - 2, arguments + 2, out, error);
-    if (count > 2) return base_fail(error, BASE_USAGE, "\"%.60s\" is one argument too many after %s", arguments[2], name);
+    if (count > 2)
+        return base_fail(error, BASE_USAGE, "\"%.60s\" is one argument too many after %s", arguments[2], name);
     return run_global(name, out, error);
 }
 
 static volatile sig_atomic_t stop_signal; /* the first that came while a run was on */
 static struct timespec stopped_at;
 
-/* A run is asked to end with its step; asked again, at once. Who ends a process group may send the same signal twice. */
+/* A run is asked to end with its step; asked again, at once. Who ends a process group may send the same signal twice.
+ */
 static void on_signal(int number)
 {
     if (number == SIGINT && somebody_asks && !stop_is_asked) {
@@ -147,17 +155,19 @@ static void catch_signals(void)
     struct sigaction action = {.sa_handler = on_signal}, before;
     sigfillset(&action.sa_mask);
     for (int i = 0; i < BASE_COUNT(numbers); i++)
-        if (sigaction(numbers[i], NULL, &before) == 0 && before.sa_handler != SIG_IGN) sigaction(numbers[i], &action, NULL);
+        if (sigaction(numbers[i], NULL, &before) == 0 && before.sa_handler != SIG_IGN)
+            sigaction(numbers[i], &action, NULL);
     signal(SIGPIPE, SIG_IGN); /* a reader that left is noticed by the write, after which files are put in order */
     signal(SIGXFSZ, SIG_IGN); /* and so is a file that may not grow any more */
 }
 
-/* A standard stream that the parent closed would be the number of the next file that is opened, and what is printed would
- * go into it. In its place comes one that cannot be used. */
+/* A standard stream that the parent closed would be the number of the next file that is opened, and what is printed
+ * would go into it. In its place comes one that cannot be used. */
 static void hold_standard_streams(void)
 {
     for (int stream = STDIN_FILENO; stream <= STDERR_FILENO; stream++)
-        if (fcntl(stream, F_GETFD) == -1 && open("/dev/null", stream == STDIN_FILENO ? O_WRONLY : O_RDONLY) != stream) _exit(BASE_INTERNAL);
+        if (fcntl(stream, F_GETFD) == -1 && open("/dev/null", stream == STDIN_FILENO ? O_WRONLY : O_RDONLY) != stream)
+            _exit(BASE_INTERNAL);
 }
 
 /* Ranks of an mpirun or srun have their number from it. */
@@ -184,7 +194,12 @@ int main(int argument_count, char **argument_values)
         say("out of memory");
         return BASE_INTERNAL;
     }
-    struct commands_context context = {.arena = &arena, .cache = sim_cache_new(&arena), .answer = print_answer, .note = print_note, .now_s = read_clock, .stop = is_stopped};
+    struct commands_context context = {.arena = &arena,
+                                       .cache = sim_cache_new(&arena),
+                                       .answer = print_answer,
+                                       .note = print_note,
+                                       .now_s = read_clock,
+                                       .stop = is_stopped};
     if (isatty(STDERR_FILENO)) {
         context.progress = show_progress;
         context.progress_where = &progress;

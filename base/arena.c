@@ -1,3 +1,4 @@
+/* Memory: an arena hands out pieces of chunks and gives all of them back at once. */
 #include "base/base.h"
 
 #include <stdarg.h>
@@ -10,7 +11,11 @@ struct base_chunk {
     size_t size_bytes;
 };
 
-enum { ALIGNMENT = 16, FIRST_CHUNK_BYTES = 64 * 1024, HEADER_BYTES = (sizeof(struct base_chunk) + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT };
+enum {
+    ALIGNMENT = 16,
+    FIRST_CHUNK_BYTES = 64 * 1024,
+    HEADER_BYTES = (sizeof(struct base_chunk) + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT
+};
 
 static void exhausted(struct base_arena *arena)
 {

@@ -35,20 +35,20 @@ enum base_status base_fail(struct base_error *error, enum base_status status, co
 enum base_status base_fail_in(struct base_error *error, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* Passes a failure up. */
-#define BASE_TRY(call)                                \
-    do {                                              \
-        enum base_status base_try_ = (call);          \
-        if (base_try_ != BASE_OK) return base_try_;   \
+#define BASE_TRY(call)                                                                                                 \
+    do {                                                                                                               \
+        enum base_status base_try_ = (call);                                                                           \
+        if (base_try_ != BASE_OK) return base_try_;                                                                    \
     } while (0)
 
 /* ---- memory (arena.c) ---- */
 
 struct base_arena {
-    struct base_chunk *chunk;     /* newest first */
-    char *at, *end;               /* free part of the newest chunk */
-    jmp_buf *exhausted;           /* where to go when memory runs out; must be set before the first allocation */
-    int64_t allocated_bytes;      /* handed out since the last reset */
-    int64_t fail_after_count;     /* tests: the allocation of this number fails; 0 never */
+    struct base_chunk *chunk; /* newest first */
+    char *at, *end;           /* free part of the newest chunk */
+    jmp_buf *exhausted;       /* where to go when memory runs out; must be set before the first allocation */
+    int64_t allocated_bytes;  /* handed out since the last reset */
+    int64_t fail_after_count; /* tests: the allocation of this number fails; 0 never */
     int64_t allocation_count;
 };
 
@@ -80,12 +80,16 @@ const char *base_bad_utf8(const char *bytes, size_t length); /* the first byte t
 /* ---- numbers (number.c) ---- */
 
 /* Whole text must be one number within the bounds. `what` names it in the message: "batch_size". */
-enum base_status base_parse_int(const char *text, const char *what, int64_t low, int64_t high, int64_t *out, struct base_error *error);
-enum base_status base_parse_double(const char *text, const char *what, double low, double high, double *out, struct base_error *error);
+enum base_status base_parse_int(const char *text, const char *what, int64_t low, int64_t high, int64_t *out,
+                                struct base_error *error);
+enum base_status base_parse_double(const char *text, const char *what, double low, double high, double *out,
+                                   struct base_error *error);
 /* "4,2,2,1" -> {4,2,2,1}; between 1 and limit entries, each within the bounds. */
-enum base_status base_parse_ints(const char *text, const char *what, int64_t low, int64_t high, int limit, int64_t *out, int *count, struct base_error *error);
+enum base_status base_parse_ints(const char *text, const char *what, int64_t low, int64_t high, int limit, int64_t *out,
+                                 int *count, struct base_error *error);
 int64_t base_ceil_div(int64_t a, int64_t b); /* b > 0, a >= 0 */
-int64_t base_next_divisor(int64_t number, int64_t after); /* the smallest divisor above `after`, or 0; in root(number) steps */
+int64_t base_next_divisor(int64_t number,
+                          int64_t after); /* the smallest divisor above `after`, or 0; in root(number) steps */
 
 /* Humane forms, for reports/ and plots/ alone: "30.75 GiB", "1.51 s", "304.4 k", "45 GB/s". buffer is returned. */
 enum { BASE_HUMANE = 32 };
@@ -96,30 +100,42 @@ char *base_format_count(char buffer[BASE_HUMANE], double count);
 /* Name in names that is closest to text, or NULL if none is near. */
 const char *base_nearest(const char *text, const char *const *names, int count);
 /* "what: "given" is unknown: is NEAREST meant? NAME, NAME or NAME would do" */
-enum base_status base_fail_unknown(struct base_error *error, enum base_status status, const char *what, const char *given, const char *const *names, int count);
+enum base_status base_fail_unknown(struct base_error *error, enum base_status status, const char *what,
+                                   const char *given, const char *const *names, int count);
 /* Which of the names the text is; otherwise that message, as BASE_INPUT. */
-enum base_status base_parse_word(const char *text, const char *what, const char *const *names, int count, int *out, struct base_error *error);
+enum base_status base_parse_word(const char *text, const char *what, const char *const *names, int count, int *out,
+                                 struct base_error *error);
 
 /* ---- JSON (json.c, the door to cJSON) ---- */
 
-enum base_json_kind { BASE_JSON_NULL, BASE_JSON_FALSE, BASE_JSON_TRUE, BASE_JSON_NUMBER, BASE_JSON_STRING, BASE_JSON_ARRAY, BASE_JSON_OBJECT };
+enum base_json_kind {
+    BASE_JSON_NULL,
+    BASE_JSON_FALSE,
+    BASE_JSON_TRUE,
+    BASE_JSON_NUMBER,
+    BASE_JSON_STRING,
+    BASE_JSON_ARRAY,
+    BASE_JSON_OBJECT
+};
 
 struct base_json {
     enum base_json_kind kind;
-    const char *key;    /* of a member of an object */
+    const char *key; /* of a member of an object */
     const char *string;
     double number;
-    int count;          /* children */
+    int count; /* children */
     const struct base_json *child, *next;
 };
 
-/* Strict RFC 8259: one document, no trailing text, no duplicate keys, no NUL byte (escaped or not), valid UTF-8, numbers
- * that a double holds, at most 64 levels. text[length] must be NUL. */
-enum base_status base_json_parse(struct base_arena *arena, const char *text, size_t length, const struct base_json **out, struct base_error *error);
+/* Strict RFC 8259: one document, no trailing text, no duplicate keys, no NUL byte (escaped or not), valid UTF-8,
+ * numbers that a double holds, at most 64 levels. text[length] must be NUL. */
+enum base_status base_json_parse(struct base_arena *arena, const char *text, size_t length,
+                                 const struct base_json **out, struct base_error *error);
 const struct base_json *base_json_get(const struct base_json *object, const char *key); /* NULL if absent */
 const char *base_json_kind_name(enum base_json_kind kind);
 /* The member's value as a whole number, or a message that says what was found. */
-enum base_status base_json_int(const struct base_json *value, const char *what, int64_t low, int64_t high, int64_t *out, struct base_error *error);
+enum base_status base_json_int(const struct base_json *value, const char *what, int64_t low, int64_t high, int64_t *out,
+                               struct base_error *error);
 
 /* Writing: commas and escapes are the writer's business. Indented unless `compact`. */
 enum { BASE_JSON_LEVELS = 96 }; /* a parsed document of the deepest kind fits inside one of ours */
@@ -135,7 +151,8 @@ void base_json_open(struct base_json_writer *writer, char bracket);        /* '{
 void base_json_open_inline(struct base_json_writer *writer, char bracket); /* the whole of it on one line */
 void base_json_close(struct base_json_writer *writer, char bracket);       /* '}' or ']' */
 void base_json_key(struct base_json_writer *writer, const char *key);
-void base_json_put_string(struct base_json_writer *writer, const char *value); /* NULL becomes null, bytes that are not UTF-8 U+FFFD */
+void base_json_put_string(struct base_json_writer *writer,
+                          const char *value); /* NULL becomes null, bytes that are not UTF-8 U+FFFD */
 void base_json_put_int(struct base_json_writer *writer, int64_t value);
 void base_json_put_double(struct base_json_writer *writer, double value); /* not finite becomes null */
 void base_json_put_bool(struct base_json_writer *writer, bool value);
@@ -150,34 +167,37 @@ void base_json_member_bool(struct base_json_writer *writer, const char *key, boo
 /* ---- CSV (csv.c): RFC 4180, a header line, one row in memory at a time ---- */
 
 struct base_csv {
-    const char *path;      /* for messages */
-    FILE *file;            /* or NULL when reading from text */
+    const char *path; /* for messages */
+    FILE *file;       /* or NULL when reading from text */
     const char *text;
-    char *buffer;          /* the current row, fields NUL-terminated in place */
+    char *buffer; /* the current row, fields NUL-terminated in place */
     size_t buffer_length, buffer_capacity;
-    const char **names;    /* header */
+    const char **names; /* header */
     int column_count;
-    const char **fields;   /* current row */
-    int field_count;       /* fields of the current row (a ragged row differs from column_count) */
+    const char **fields; /* current row */
+    int field_count;     /* fields of the current row (a ragged row differs from column_count) */
     int field_capacity;
-    int64_t line_number;   /* of the start of the current row, from 1 */
+    int64_t line_number; /* of the start of the current row, from 1 */
     int64_t next_line_number;
     struct base_arena *arena;
 };
 /* Opens a file (or, with path == NULL in text form, a NUL-terminated text) and reads its header. */
-enum base_status base_csv_open(struct base_csv *csv, struct base_arena *arena, const char *path, struct base_error *error);
-enum base_status base_csv_open_text(struct base_csv *csv, struct base_arena *arena, const char *name, const char *text, struct base_error *error);
+enum base_status base_csv_open(struct base_csv *csv, struct base_arena *arena, const char *path,
+                               struct base_error *error);
+enum base_status base_csv_open_text(struct base_csv *csv, struct base_arena *arena, const char *name, const char *text,
+                                    struct base_error *error);
 /* Reads the next row; *more is false at the end. Ragged rows are returned as they are: compare field_count. */
 enum base_status base_csv_next(struct base_csv *csv, bool *more, struct base_error *error);
-int base_csv_column(const struct base_csv *csv, const char *name);              /* -1 if absent */
-const char *base_csv_field(const struct base_csv *csv, int column);            /* "" if absent */
+int base_csv_column(const struct base_csv *csv, const char *name);  /* -1 if absent */
+const char *base_csv_field(const struct base_csv *csv, int column); /* "" if absent */
 void base_csv_close(struct base_csv *csv);
 void base_put_csv(struct base_text *text, const char *field); /* quoted where it must be */
 
 /* ---- files (file.c) ---- */
 
 bool base_is_file(const char *path); /* a regular file: reading it ends */
-enum base_status base_read_file(struct base_arena *arena, const char *path, size_t limit_bytes, const char **text, size_t *length, struct base_error *error);
+enum base_status base_read_file(struct base_arena *arena, const char *path, size_t limit_bytes, const char **text,
+                                size_t *length, struct base_error *error);
 
 /* An output file is written beside its place and renamed at the end; what is not committed leaves no trace. */
 struct base_output {
@@ -197,36 +217,41 @@ enum base_status base_directory_make(const char *path, struct base_error *error)
 bool base_directory_exists(const char *path);
 enum base_status base_directory_rename(const char *from, const char *to, struct base_error *error);
 /* Names without "." and "..", sorted by their bytes. */
-enum base_status base_directory_list(struct base_arena *arena, const char *path, const char *const **names, int *count, struct base_error *error);
-void base_directory_remove(struct base_arena *arena, const char *path); /* with what is in it, as far as that is allowed */
+enum base_status base_directory_list(struct base_arena *arena, const char *path, const char *const **names, int *count,
+                                     struct base_error *error);
+void base_directory_remove(struct base_arena *arena,
+                           const char *path); /* with what is in it, as far as that is allowed */
 
 /* ---- programs (process.c) ---- */
 
 struct base_child {
-    const char *program;            /* path, or a name to be found on PATH */
-    const char *const *arguments;   /* argv, ended by NULL */
-    const char *text;               /* its stdin */
+    const char *program;          /* path, or a name to be found on PATH */
+    const char *const *arguments; /* argv, ended by NULL */
+    const char *text;             /* its stdin */
     size_t length;
-    struct base_text *answer;       /* what it prints is appended here */
+    struct base_text *answer;                    /* what it prints is appended here */
     void (*line)(void *where, const char *line); /* gets each line of its stderr; NULL: its stderr is ours */
     void *where;
 };
-/* Runs a program until it ends. Its exit code 0-5 is the status, without a message: what it printed says why. Another code
- * or a signal is BASE_RUN, with one. It stands in a process group of its own and is asked to end if this program dies. */
+/* Runs a program until it ends. Its exit code 0-5 is the status, without a message: what it printed says why. Another
+ * code or a signal is BASE_RUN, with one. It stands in a process group of its own and is asked to end if this program
+ * dies. */
 enum base_status base_run_child(const struct base_child *child, struct base_error *error);
 /* It answers SIGUSR1 by ending in its own time; said by whoever listens to its lines. */
 void base_child_is_ready(void);
-/* From a signal handler: asks the program that runs to end: in its own time if it is ready to, the second time at once, then by
- * force. False: none runs. Async-signal-safe. */
+/* From a signal handler: asks the program that runs to end: in its own time if it is ready to, the second time at once,
+ * then by force. False: none runs. Async-signal-safe. */
 bool base_stop_child(void);
 /* Path of a program in the folder of the one that is running. BASE_RUN: it is not there. */
-enum base_status base_find_beside(struct base_arena *arena, const char *name, const char **out, struct base_error *error);
+enum base_status base_find_beside(struct base_arena *arena, const char *name, const char **out,
+                                  struct base_error *error);
 
 /* ---- options (options.c): one table gives parsing, help, man page and completion ---- */
 
 struct base_option {
-    const char *name;     /* "--batch-size" */
-    const char *value;    /* "B" as help shows it, or words to choose from, "none|full|N" (capitals stand for something); NULL: a flag */
+    const char *name;  /* "--batch-size" */
+    const char *value; /* "B" as help shows it, or words to choose from, "none|full|N" (capitals stand for something);
+                          NULL: a flag */
     const char *help;
     const char *fallback; /* default as help shows it, or NULL */
 };
@@ -234,18 +259,23 @@ struct base_option {
 struct base_arguments {
     const struct base_option *options;
     int option_count;
-    const char **values;      /* one per option: NULL absent, "" a flag that is set, else its value */
+    const char **values; /* one per option: NULL absent, "" a flag that is set, else its value */
     const char **positional;
     int positional_count;
 };
-/* arguments start after the command's name. An unknown option or a missing value is BASE_USAGE and names the nearest. */
-enum base_status base_arguments_parse(struct base_arena *arena, const struct base_option *options, int option_count, int positional_limit,
-                                      int argument_count, const char *const *arguments, struct base_arguments *out, struct base_error *error);
-const char *base_argument(const struct base_arguments *arguments, const char *name); /* NULL if absent; asserts that the table has it */
+/* arguments start after the command's name. An unknown option or a missing value is BASE_USAGE and names the nearest.
+ */
+enum base_status base_arguments_parse(struct base_arena *arena, const struct base_option *options, int option_count,
+                                      int positional_limit, int argument_count, const char *const *arguments,
+                                      struct base_arguments *out, struct base_error *error);
+const char *base_argument(const struct base_arguments *arguments,
+                          const char *name); /* NULL if absent; asserts that the table has it */
 
 /* ---- random numbers (random.c): PCG32, seeded, the same on every machine ---- */
 
-struct base_random { uint64_t state, stream; };
+struct base_random {
+    uint64_t state, stream;
+};
 void base_random_seed(struct base_random *random, uint64_t seed);
 uint32_t base_random_next(struct base_random *random);
 int64_t base_random_below(struct base_random *random, int64_t bound); /* 0 .. bound-1 */

@@ -1,3 +1,4 @@
+/* Reads RFC 4180 tables row by row, from a file or a text. */
 #include "base/base.h"
 
 #include <errno.h>
@@ -52,7 +53,8 @@ static enum base_status read_record(struct base_csv *csv, int *fields, struct ba
     *fields = 0;
     for (int byte; (byte = next_byte(csv)) != EOF;) {
         if (byte == 0) return bad_row(csv, error, "a NUL byte; text is needed");
-        if (csv->buffer_length > LONGEST_ROW_BYTES) return bad_row(csv, error, "longer than 1 MiB; is a quote missing?");
+        if (csv->buffer_length > LONGEST_ROW_BYTES)
+            return bad_row(csv, error, "longer than 1 MiB; is a quote missing?");
         if (byte == '\r' && state != QUOTED && (byte = next_byte(csv)) != '\n')
             return bad_row(csv, error, "a carriage return within the line; lines end in LF or CRLF");
         if (byte == '\n') csv->next_line_number++;
@@ -106,7 +108,9 @@ static enum base_status read_header(struct base_csv *csv, struct base_error *err
     int count;
     csv->next_line_number = 1;
     BASE_TRY(read_record(csv, &count, error));
-    if (count == 0) return base_fail(error, BASE_INPUT, "%s: is empty; a table needs a header line that names its columns", csv->path);
+    if (count == 0)
+        return base_fail(error, BASE_INPUT, "%s: is empty; a table needs a header line that names its columns",
+                         csv->path);
     csv->names = base_new(csv->arena, const char *, count);
     csv->column_count = count;
     point_at_fields(csv, count, csv->names);
@@ -114,11 +118,13 @@ static enum base_status read_header(struct base_csv *csv, struct base_error *err
     for (int i = 0; i < count; i++)
         for (int j = 0; j < i; j++)
             if (!strcmp(csv->names[i], csv->names[j]) && *csv->names[i])
-                return base_fail(error, BASE_INPUT, "%s: line 1: the column \"%.60s\" stands there twice", csv->path, csv->names[i]);
+                return base_fail(error, BASE_INPUT, "%s: line 1: the column \"%.60s\" stands there twice", csv->path,
+                                 csv->names[i]);
     return BASE_OK;
 }
 
-enum base_status base_csv_open(struct base_csv *csv, struct base_arena *arena, const char *path, struct base_error *error)
+enum base_status base_csv_open(struct base_csv *csv, struct base_arena *arena, const char *path,
+                               struct base_error *error)
 {
     *csv = (struct base_csv){.path = path, .arena = arena};
     struct stat status;
@@ -132,7 +138,8 @@ enum base_status base_csv_open(struct base_csv *csv, struct base_arena *arena, c
     return result;
 }
 
-enum base_status base_csv_open_text(struct base_csv *csv, struct base_arena *arena, const char *name, const char *text, struct base_error *error)
+enum base_status base_csv_open_text(struct base_csv *csv, struct base_arena *arena, const char *name, const char *text,
+                                    struct base_error *error)
 {
     *csv = (struct base_csv){.path = name, .arena = arena, .text = text};
     return read_header(csv, error);

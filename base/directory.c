@@ -57,11 +57,13 @@ static void read_entries(struct base_arena *arena, DIR *directory, const char **
     *out = base_new(arena, const char *, capacity + 1);
     *count = 0;
     for (struct dirent *entry; *count < capacity && (entry = readdir(directory));)
-        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0) (*out)[(*count)++] = base_copy(arena, entry->d_name);
+        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
+            (*out)[(*count)++] = base_copy(arena, entry->d_name);
     arena->exhausted = outer;
 }
 
-enum base_status base_directory_list(struct base_arena *arena, const char *path, const char *const **names, int *count, struct base_error *error)
+enum base_status base_directory_list(struct base_arena *arena, const char *path, const char *const **names, int *count,
+                                     struct base_error *error)
 {
     DIR *directory = opendir(path);
     const char **found;

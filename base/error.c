@@ -1,3 +1,4 @@
+/* One status and one message: what went wrong, where, and what to do about it. */
 #include "base/base.h"
 
 #include <stdarg.h>

@@ -1,3 +1,4 @@
+/* Files: reading with a limit, and writing beside the target and renaming, so that none is left half-written. */
 #define _XOPEN_SOURCE 700 /* realpath */
 #include "base/base.h"
 
@@ -7,7 +8,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Copies of this process's open outputs, so that a jump out of the middle, whose frames are gone, leaves no file behind. */
+/* Copies of this process's open outputs, so that a jump out of the middle, whose frames are gone, leaves no file
+ * behind. */
 enum { OPEN_OUTPUTS = 8 };
 static struct base_output open_outputs[OPEN_OUTPUTS];
 
@@ -17,7 +19,8 @@ bool base_is_file(const char *path)
     return stat(path, &status) == 0 && S_ISREG(status.st_mode);
 }
 
-enum base_status base_read_file(struct base_arena *arena, const char *path, size_t limit_bytes, const char **text, size_t *length, struct base_error *error)
+enum base_status base_read_file(struct base_arena *arena, const char *path, size_t limit_bytes, const char **text,
+                                size_t *length, struct base_error *error)
 {
     struct stat status;
     if (!*path) return base_fail(error, BASE_INPUT, "a file without a name cannot be read");
@@ -30,11 +33,13 @@ enum base_status base_read_file(struct base_arena *arena, const char *path, size
     struct base_text all = {.arena = arena};
     char block[16384];
     size_t got;
-    while ((got = fread(block, 1, sizeof block, file)) > 0 && all.length <= limit_bytes) base_put_bytes(&all, block, got);
+    while ((got = fread(block, 1, sizeof block, file)) > 0 && all.length <= limit_bytes)
+        base_put_bytes(&all, block, got);
     bool bad = ferror(file) != 0;
     fclose(file);
     if (bad) return base_fail(error, BASE_INPUT, "%s: cannot be read: %s", path, strerror(errno));
-    if (all.length > limit_bytes) return base_fail(error, BASE_INPUT, "%s: is larger than %zu bytes", path, limit_bytes);
+    if (all.length > limit_bytes)
+        return base_fail(error, BASE_INPUT, "%s: is larger than %zu bytes", path, limit_bytes);
     base_put(&all, "");
     *text = all.data;
     *length = all.length;
@@ -75,9 +80,11 @@ enum base_status base_output_open(struct base_output *output, const char *path, 
     memset(output, 0, sizeof *output);
     BASE_TRY(find_place(output, path, error));
     bool exists = stat(output->path, &status) == 0;
-    if (exists && S_ISDIR(status.st_mode)) return base_fail(error, BASE_INPUT, "%s: is a directory; a file is needed", path);
+    if (exists && S_ISDIR(status.st_mode))
+        return base_fail(error, BASE_INPUT, "%s: is a directory; a file is needed", path);
     /* A device or a pipe is written to: renaming onto /dev/null as root would replace it. */
-    if (!exists || S_ISREG(status.st_mode)) snprintf(output->partial, sizeof output->partial, "%s.partial-%ld", output->path, (long)getpid());
+    if (!exists || S_ISREG(status.st_mode))
+        snprintf(output->partial, sizeof output->partial, "%s.partial-%ld", output->path, (long)getpid());
     output->file = fopen(*output->partial ? output->partial : output->path, "wb");
     if (!output->file) return base_fail(error, BASE_INPUT, "%s: cannot be written: %s", path, strerror(errno));
     remember(output);

@@ -20,11 +20,16 @@ static int line_of(const char *text, const char *at)
     return line;
 }
 
-/* Bytes of the character at `at`, or 0 if it is none. RFC 3629: no overlong forms, no surrogates, nothing above U+10FFFF. */
+/* Bytes of the character at `at`, or 0 if it is none. RFC 3629: no overlong forms, no surrogates, nothing above
+ * U+10FFFF. */
 static int utf8_length(const char *text, const char *text_end)
 {
     const unsigned char *at = (const unsigned char *)text;
-    int length = *at < 0x80 ? 1 : *at >= 0xc2 && *at <= 0xdf ? 2 : (*at & 0xf0) == 0xe0 ? 3 : *at >= 0xf0 && *at <= 0xf4 ? 4 : 0;
+    int length = *at < 0x80                   ? 1
+                 : *at >= 0xc2 && *at <= 0xdf ? 2
+                 : (*at & 0xf0) == 0xe0       ? 3
+                 : *at >= 0xf0 && *at <= 0xf4 ? 4
+                                              : 0;
     if (length <= 1) return length;
     if (text_end - text < length) return 0;
     for (int i = 1; i < length; i++)
@@ -49,7 +54,8 @@ static enum base_status not_json(const char *text, const char *at, struct base_e
 {
     int shown = (int)strcspn(at, "\r\n");
     if (!*at) return base_fail(error, BASE_INPUT, "line %d: the JSON document ends too early", line_of(text, at));
-    return base_fail(error, BASE_INPUT, "line %d: is not JSON from here: %.*s", line_of(text, at), shown < 24 ? shown : 24, at);
+    return base_fail(error, BASE_INPUT, "line %d: is not JSON from here: %.*s", line_of(text, at),
+                     shown < 24 ? shown : 24, at);
 }
 
 /* The end of the number that begins here, or NULL if RFC 8259 does not take it for one: 01, 1., .5, 1e. */
@@ -97,9 +103,12 @@ static enum base_status check_tokens(const char *text, struct base_error *error)
 
 static enum base_json_kind kind_of(const cJSON *item)
 {
-    static const struct { int type; enum base_json_kind kind; } kinds[] = {
-        {cJSON_False, BASE_JSON_FALSE}, {cJSON_True, BASE_JSON_TRUE}, {cJSON_NULL, BASE_JSON_NULL}, {cJSON_Number, BASE_JSON_NUMBER},
-        {cJSON_String, BASE_JSON_STRING}, {cJSON_Array, BASE_JSON_ARRAY}, {cJSON_Object, BASE_JSON_OBJECT}};
+    static const struct {
+        int type;
+        enum base_json_kind kind;
+    } kinds[] = {{cJSON_False, BASE_JSON_FALSE},   {cJSON_True, BASE_JSON_TRUE},     {cJSON_NULL, BASE_JSON_NULL},
+                 {cJSON_Number, BASE_JSON_NUMBER}, {cJSON_String, BASE_JSON_STRING}, {cJSON_Array, BASE_JSON_ARRAY},
+                 {cJSON_Object, BASE_JSON_OBJECT}};
     for (int i = 0; i < BASE_COUNT(kinds); i++)
         if ((item->type & 0xff) == kinds[i].type) return kinds[i].kind;
     return BASE_JSON_NULL;
@@ -150,13 +159,15 @@ static enum base_status check_keys(struct base_arena *arena, const struct base_j
 static enum base_status check_values(struct base_arena *arena, const struct base_json *value, struct base_error *error)
 {
     if (value->kind == BASE_JSON_OBJECT && value->count > 1) BASE_TRY(check_keys(arena, value, error));
-    for (const struct base_json *child = value->child; child; child = child->next) BASE_TRY(check_values(arena, child, error));
+    for (const struct base_json *child = value->child; child; child = child->next)
+        BASE_TRY(check_values(arena, child, error));
     if (value->kind == BASE_JSON_NUMBER && !isfinite(value->number))
         return base_fail(error, BASE_INPUT, "%.80s: is too large for a number", value->key ? value->key : "a number");
     return BASE_OK;
 }
 
-enum base_status base_json_parse(struct base_arena *arena, const char *text, size_t length, const struct base_json **out, struct base_error *error)
+enum base_status base_json_parse(struct base_arena *arena, const char *text, size_t length,
+                                 const struct base_json **out, struct base_error *error)
 {
     const char *nul = memchr(text, 0, length), *bad = base_bad_utf8(text, length);
     if (nul) return base_fail(error, BASE_INPUT, "line %d: a NUL byte; JSON is text", line_of(text, nul));
@@ -199,15 +210,18 @@ const char *base_json_kind_name(enum base_json_kind kind)
     return names[kind];
 }
 
-enum base_status base_json_int(const struct base_json *value, const char *what, int64_t low, int64_t high, int64_t *out, struct base_error *error)
+enum base_status base_json_int(const struct base_json *value, const char *what, int64_t low, int64_t high, int64_t *out,
+                               struct base_error *error)
 {
     if (value->kind != BASE_JSON_NUMBER)
-        return base_fail(error, BASE_INPUT, "%s: is %s; a whole number is needed", what, base_json_kind_name(value->kind));
+        return base_fail(error, BASE_INPUT, "%s: is %s; a whole number is needed", what,
+                         base_json_kind_name(value->kind));
     double number = value->number;
     if (number != floor(number)) return base_fail(error, BASE_INPUT, "%s: %.15g is not a whole number", what, number);
     /* Doubles are exact up to 2^53; a larger one may already have been changed by reading it. */
     if (fabs(number) > 9007199254740992.0 || number < (double)low || number > (double)high)
-        return base_fail(error, BASE_INPUT, "%s: %.15g is out of range: from %" PRId64 " to %" PRId64 " would do", what, number, low, high);
+        return base_fail(error, BASE_INPUT, "%s: %.15g is out of range: from %" PRId64 " to %" PRId64 " would do", what,
+                         number, low, high);
     *out = (int64_t)number;
     return BASE_OK;
 }
@@ -265,7 +279,9 @@ void base_json_close(struct base_json_writer *writer, char bracket)
 
 static void put_escaped(struct base_text *text, const char *value)
 {
-    static const char plain[] = {'"', '\\', '\b', '\f', '\n', '\r', '\t', 0}, *const escaped[] = {"\\\"", "\\\\", "\\b", "\\f", "\\n", "\\r", "\\t"};
+    static const char plain[] = {'"', '\\', '\b', '\f', '\n', '\r', '\t', 0}, *const escaped[] = {"\\\"", "\\\\", "\\b",
+                                                                                                  "\\f",  "\\n",  "\\r",
+                                                                                                  "\\t"};
     const char *end = value + strlen(value);
     base_put(text, "\"");
     for (const char *at = value; *at;) {

@@ -1,3 +1,4 @@
+/* Numbers in text: strict parsing within bounds, and writing that reads back as the same number. */
 #include "base/base.h"
 
 #include <ctype.h>
@@ -10,7 +11,8 @@
 /* Shown values are cut so that a hostile one cannot fill the message. */
 enum { SHOWN = 60 };
 
-enum base_status base_parse_int(const char *text, const char *what, int64_t low, int64_t high, int64_t *out, struct base_error *error)
+enum base_status base_parse_int(const char *text, const char *what, int64_t low, int64_t high, int64_t *out,
+                                struct base_error *error)
 {
     const char *digits = text + (*text == '-' || *text == '+');
     if (!*digits || strspn(digits, "0123456789") != strlen(digits))
@@ -18,12 +20,14 @@ enum base_status base_parse_int(const char *text, const char *what, int64_t low,
     errno = 0;
     long long value = strtoll(text, NULL, 10);
     if (errno == ERANGE || value < low || value > high)
-        return base_fail(error, BASE_INPUT, "%s: %.*s is out of range: from %" PRId64 " to %" PRId64 " would do", what, SHOWN, text, low, high);
+        return base_fail(error, BASE_INPUT, "%s: %.*s is out of range: from %" PRId64 " to %" PRId64 " would do", what,
+                         SHOWN, text, low, high);
     *out = value;
     return BASE_OK;
 }
 
-enum base_status base_parse_double(const char *text, const char *what, double low, double high, double *out, struct base_error *error)
+enum base_status base_parse_double(const char *text, const char *what, double low, double high, double *out,
+                                   struct base_error *error)
 {
     char *end;
     double value = strtod(text, &end);
@@ -31,12 +35,14 @@ enum base_status base_parse_double(const char *text, const char *what, double lo
     if (!plain || *end || end == text)
         return base_fail(error, BASE_INPUT, "%s: \"%.*s\" is not a number", what, SHOWN, text);
     if (!isfinite(value) || value < low || value > high)
-        return base_fail(error, BASE_INPUT, "%s: %.*s is out of range: from %g to %g would do", what, SHOWN, text, low, high);
+        return base_fail(error, BASE_INPUT, "%s: %.*s is out of range: from %g to %g would do", what, SHOWN, text, low,
+                         high);
     *out = value;
     return BASE_OK;
 }
 
-enum base_status base_parse_ints(const char *text, const char *what, int64_t low, int64_t high, int limit, int64_t *out, int *count, struct base_error *error)
+enum base_status base_parse_ints(const char *text, const char *what, int64_t low, int64_t high, int limit, int64_t *out,
+                                 int *count, struct base_error *error)
 {
     int found = 0;
     for (const char *at = text;; at++) {
@@ -45,7 +51,8 @@ enum base_status base_parse_ints(const char *text, const char *what, int64_t low
         if (length > SHOWN) return base_fail(error, BASE_INPUT, "%s: \"%.*s\" is not a whole number", what, SHOWN, at);
         memcpy(item, at, length);
         item[length] = '\0';
-        if (found == limit) return base_fail(error, BASE_INPUT, "%s: \"%.*s\" has more than %d numbers", what, SHOWN, text, limit);
+        if (found == limit)
+            return base_fail(error, BASE_INPUT, "%s: \"%.*s\" has more than %d numbers", what, SHOWN, text, limit);
         BASE_TRY(base_parse_int(item, what, low, high, &out[found], error));
         found++;
         at += length;
@@ -71,7 +78,10 @@ int64_t base_next_divisor(int64_t number, int64_t after)
     return next;
 }
 
-struct unit { double size; const char *name; };
+struct unit {
+    double size;
+    const char *name;
+};
 
 /* The largest unit that leaves at least one before the point, rounding included. A whole number is shown as one. */
 static char *format_scaled(char buffer[BASE_HUMANE], double value, const struct unit *units, int count)
@@ -95,7 +105,8 @@ static char *format_scaled(char buffer[BASE_HUMANE], double value, const struct 
 
 char *base_format_bytes(char buffer[BASE_HUMANE], double bytes)
 {
-    static const struct unit units[] = {{1099511627776.0, "TiB"}, {1073741824.0, "GiB"}, {1048576.0, "MiB"}, {1024.0, "KiB"}, {1.0, "B"}};
+    static const struct unit units[] = {
+        {1099511627776.0, "TiB"}, {1073741824.0, "GiB"}, {1048576.0, "MiB"}, {1024.0, "KiB"}, {1.0, "B"}};
     return format_scaled(buffer, bytes, units, BASE_COUNT(units));
 }
 
@@ -147,18 +158,26 @@ const char *base_nearest(const char *text, const char *const *names, int count)
     return nearest;
 }
 
-enum base_status base_fail_unknown(struct base_error *error, enum base_status status, const char *what, const char *given, const char *const *names, int count)
+enum base_status base_fail_unknown(struct base_error *error, enum base_status status, const char *what,
+                                   const char *given, const char *const *names, int count)
 {
     char all[600] = "";
     size_t used = 0;
     for (int i = 0; i < count && used < sizeof all; i++)
-        used += (size_t)snprintf(all + used, sizeof all - used, "%s%s", i == 0 ? "" : i == count - 1 ? " or " : ", ", names[i]);
+        used += (size_t)snprintf(all + used, sizeof all - used, "%s%s",
+                                 i == 0           ? ""
+                                 : i == count - 1 ? " or "
+                                                  : ", ",
+                                 names[i]);
     const char *nearest = base_nearest(given, names, count);
-    if (nearest) return base_fail(error, status, "%s: \"%.*s\" is unknown: is %s meant? %s would do", what, SHOWN, given, nearest, all);
+    if (nearest)
+        return base_fail(error, status, "%s: \"%.*s\" is unknown: is %s meant? %s would do", what, SHOWN, given,
+                         nearest, all);
     return base_fail(error, status, "%s: \"%.*s\" is unknown; %s would do", what, SHOWN, given, all);
 }
 
-enum base_status base_parse_word(const char *text, const char *what, const char *const *names, int count, int *out, struct base_error *error)
+enum base_status base_parse_word(const char *text, const char *what, const char *const *names, int count, int *out,
+                                 struct base_error *error)
 {
     for (int i = 0; i < count; i++) {
         if (strcmp(text, names[i]) != 0) continue;

@@ -1,3 +1,4 @@
+/* Command-line options: one table gives parsing, help, man page and completion. */
 #include "base/base.h"
 
 #include <assert.h>
@@ -12,7 +13,8 @@ static int find_option(const struct base_option *options, int count, const char 
     return -1;
 }
 
-static enum base_status unknown_option(const struct base_option *options, int count, const char *given, struct base_error *error)
+static enum base_status unknown_option(const struct base_option *options, int count, const char *given,
+                                       struct base_error *error)
 {
     const char *names[MOST_OPTIONS];
     char name[80];
@@ -29,10 +31,12 @@ static bool is_option(const char *given)
     return given[0] == '-' && given[1] && !(given[1] >= '0' && given[1] <= '9');
 }
 
-enum base_status base_arguments_parse(struct base_arena *arena, const struct base_option *options, int option_count, int positional_limit,
-                                      int argument_count, const char *const *arguments, struct base_arguments *out, struct base_error *error)
+enum base_status base_arguments_parse(struct base_arena *arena, const struct base_option *options, int option_count,
+                                      int positional_limit, int argument_count, const char *const *arguments,
+                                      struct base_arguments *out, struct base_error *error)
 {
-    const char **values = base_new(arena, const char *, option_count), **positional = base_new(arena, const char *, argument_count + 1);
+    const char **values = base_new(arena, const char *, option_count),
+               **positional = base_new(arena, const char *, argument_count + 1);
     int positional_count = 0;
     for (int i = 0; i < argument_count; i++) {
         const char *given = arguments[i], *equals = strchr(given, '=');

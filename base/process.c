@@ -29,21 +29,28 @@ bool base_stop_child(void)
     return true;
 }
 
-enum base_status base_find_beside(struct base_arena *arena, const char *name, const char **out, struct base_error *error)
+enum base_status base_find_beside(struct base_arena *arena, const char *name, const char **out,
+                                  struct base_error *error)
 {
     char own[4096];
     ssize_t length = readlink("/proc/self/exe", own, sizeof own - 1);
-    if (length <= 0) return base_fail(error, BASE_INTERNAL, "%s: cannot be found: where this program stands is not known: %s", name, strerror(errno));
+    if (length <= 0)
+        return base_fail(error, BASE_INTERNAL, "%s: cannot be found: where this program stands is not known: %s", name,
+                         strerror(errno));
     own[length] = '\0';
     char *slash = strrchr(own, '/');
     *out = base_print(arena, "%.*s/%s", (int)(slash ? slash - own : 0), own, name);
-    if (access(*out, X_OK) != 0) return base_fail(error, BASE_RUN, "%s: is not there or cannot be run: %s; `make` builds it", *out, strerror(errno));
+    if (access(*out, X_OK) != 0)
+        return base_fail(error, BASE_RUN, "%s: is not there or cannot be run: %s; `make` builds it", *out,
+                         strerror(errno));
     return BASE_OK;
 }
 
 /* ---- pipes ---- */
 
-struct pipes { int in[2], out[2], err[2]; };
+struct pipes {
+    int in[2], out[2], err[2];
+};
 
 static void close_end(int *end)
 {
@@ -69,7 +76,10 @@ static bool open_pipes(const struct base_child *child, struct pipes *p)
 /* In a group of its own: what a terminal sends to ours is passed on by us alone. It goes with us. */
 static void become(const struct base_child *child, pid_t parent, struct pipes *p)
 {
-    union { const char *const *given; char *const *taken; } list = {.given = child->arguments}; /* execvp does not write there */
+    union {
+        const char *const *given;
+        char *const *taken;
+    } list = {.given = child->arguments}; /* execvp does not write there */
     setpgid(0, 0);
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (getppid() != parent) _exit(NOT_STARTED);
@@ -84,7 +94,10 @@ static void become(const struct base_child *child, pid_t parent, struct pipes *p
 /* ---- talking ---- */
 
 /* What came of a line so far; a longer one is cut. */
-struct line { char text[LONGEST_LINE + 1]; size_t length; };
+struct line {
+    char text[LONGEST_LINE + 1];
+    size_t length;
+};
 
 static void take_lines(const struct base_child *child, struct line *line, const char *bytes, size_t count)
 {
@@ -113,7 +126,9 @@ static void converse(const struct base_child *child, struct pipes *p)
     char block[16384];
     struct line line = {.length = 0};
     while (p->out[READ_END] >= 0 || p->err[READ_END] >= 0) {
-        struct pollfd ends[] = {{.fd = p->out[READ_END], .events = POLLIN}, {.fd = p->err[READ_END], .events = POLLIN}, {.fd = p->in[WRITE_END], .events = POLLOUT}};
+        struct pollfd ends[] = {{.fd = p->out[READ_END], .events = POLLIN},
+                                {.fd = p->err[READ_END], .events = POLLIN},
+                                {.fd = p->in[WRITE_END], .events = POLLOUT}};
         if (poll(ends, BASE_COUNT(ends), -1) < 0) {
             if (errno == EINTR) continue;
             return;
@@ -139,9 +154,11 @@ static void converse(const struct base_child *child, struct pipes *p)
 static enum base_status verdict(const char *name, int status, struct base_error *error)
 {
     if (WIFSIGNALED(status))
-        return base_fail(error, BASE_RUN, "%s: was ended by signal %d (%s)", name, WTERMSIG(status), strsignal(WTERMSIG(status)));
+        return base_fail(error, BASE_RUN, "%s: was ended by signal %d (%s)", name, WTERMSIG(status),
+                         strsignal(WTERMSIG(status)));
     int code = WEXITSTATUS(status);
-    if (code == NOT_STARTED) return base_fail(error, BASE_RUN, "%s: cannot be started; `make deps` installs what is needed", name);
+    if (code == NOT_STARTED)
+        return base_fail(error, BASE_RUN, "%s: cannot be started; `make deps` installs what is needed", name);
     if (code > BASE_RUN) return base_fail(error, BASE_RUN, "%s: ended with the exit code %d", name, code);
     error->text[0] = '\0';
     return error->status = (enum base_status)code;

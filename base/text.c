@@ -1,3 +1,4 @@
+/* Text that grows in an arena. */
 #include "base/base.h"
 
 #include <math.h>
@@ -61,7 +62,8 @@ void base_put_int(struct base_text *text, int64_t value)
 
 void base_put_double(struct base_text *text, double value)
 {
-    if (isfinite(value) && fabs(value) <= 9007199254740992.0 && value == (double)(int64_t)value && !(value == 0 && signbit(value))) {
+    if (isfinite(value) && fabs(value) <= 9007199254740992.0 && value == (double)(int64_t)value &&
+        !(value == 0 && signbit(value))) {
         base_put_int(text, (int64_t)value);
         return;
     }

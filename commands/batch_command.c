@@ -22,18 +22,21 @@ static bool read_line(struct base_text *line, bool *too_long)
     return any;
 }
 
-static enum base_status read_question(struct base_arena *arena, const struct base_text *line, const char ***arguments, int *count,
-                                      struct base_error *error)
+static enum base_status read_question(struct base_arena *arena, const struct base_text *line, const char ***arguments,
+                                      int *count, struct base_error *error)
 {
     const struct base_json *list;
     BASE_TRY(base_json_parse(arena, line->length ? line->data : "", line->length, &list, error));
     if (list->kind != BASE_JSON_ARRAY || list->count == 0 || list->count > MOST_ARGUMENTS)
-        return base_fail(error, BASE_USAGE, "a question is a JSON list of 1 to %d strings, as in [\"mesh\",\"--topology\",\"v4-8\"]", MOST_ARGUMENTS);
+        return base_fail(error, BASE_USAGE,
+                         "a question is a JSON list of 1 to %d strings, as in [\"mesh\",\"--topology\",\"v4-8\"]",
+                         MOST_ARGUMENTS);
     const char **strings = base_new(arena, const char *, list->count);
     int i = 0;
     for (const struct base_json *item = list->child; item; item = item->next) {
         if (item->kind != BASE_JSON_STRING)
-            return base_fail(error, BASE_USAGE, "argument %d is %s; every argument is a string", i, base_json_kind_name(item->kind));
+            return base_fail(error, BASE_USAGE, "argument %d is %s; every argument is a string", i,
+                             base_json_kind_name(item->kind));
         strings[i++] = item->string;
     }
     *arguments = strings;
@@ -42,8 +45,8 @@ static enum base_status read_question(struct base_arena *arena, const struct bas
 }
 
 /* A document that is not JSON (help, a drawing's report) is carried as a string. */
-static void put_answer(struct base_text *answer, enum base_status status, struct base_text *document, const struct base_error *error,
-                       struct base_arena *arena)
+static void put_answer(struct base_text *answer, enum base_status status, struct base_text *document,
+                       const struct base_error *error, struct base_arena *arena)
 {
     struct base_json_writer writer = {.text = answer, .compact = true};
     base_json_open(&writer, '{');
@@ -64,22 +67,26 @@ static void put_answer(struct base_text *answer, enum base_status status, struct
     base_json_close(&writer, '}');
 }
 
-static enum base_status answer_line(const struct commands_context *outer, struct base_arena *arena, const struct base_text *line,
-                                    bool too_long, struct base_text *answer)
+static enum base_status answer_line(const struct commands_context *outer, struct base_arena *arena,
+                                    const struct base_text *line, bool too_long, struct base_text *answer)
 {
     struct base_error error = {0};
     struct base_text document = {.arena = arena};
     struct commands_context context = {.arena = arena, .cache = outer->cache, .json = true, .compact = true};
     const char **arguments = NULL;
     int count = 0;
-    enum base_status status = too_long ? base_fail(&error, BASE_USAGE, "a question is at most 1 MiB long") : read_question(arena, line, &arguments, &count, &error);
-    if (status == BASE_OK && !strcmp(arguments[0], "batch")) status = base_fail(&error, BASE_USAGE, "batch does not answer batch");
-    if (status == BASE_OK) status = commands_execute(&context, arguments[0], count - 1, arguments + 1, &document, &error);
+    enum base_status status = too_long ? base_fail(&error, BASE_USAGE, "a question is at most 1 MiB long")
+                                       : read_question(arena, line, &arguments, &count, &error);
+    if (status == BASE_OK && !strcmp(arguments[0], "batch"))
+        status = base_fail(&error, BASE_USAGE, "batch does not answer batch");
+    if (status == BASE_OK)
+        status = commands_execute(&context, arguments[0], count - 1, arguments + 1, &document, &error);
     put_answer(answer, status, &document, &error, arena);
     return status;
 }
 
-static enum base_status answer_next(struct commands_context *context, struct base_arena *arena, bool *more, struct base_error *error)
+static enum base_status answer_next(struct commands_context *context, struct base_arena *arena, bool *more,
+                                    struct base_error *error)
 {
     struct base_text line = {.arena = arena}, answer = {.arena = arena};
     bool too_long;
@@ -108,8 +115,8 @@ static enum base_status keep_answer(void *where, const char *bytes, size_t lengt
 
 /* Answers go out at once: the asker may be waiting for one before it asks the next. A question that memory does not
  * suffice for is answered, too, and the next one is asked. */
-static enum base_status run_batch(struct commands_context *context, const struct base_arguments *arguments, struct base_text *out,
-                                  struct base_error *error)
+static enum base_status run_batch(struct commands_context *context, const struct base_arguments *arguments,
+                                  struct base_text *out, struct base_error *error)
 {
     static const char out_of_memory[] = "{\"exit\":1,\"error\":\"out of memory\"}\n";
     jmp_buf exhausted;

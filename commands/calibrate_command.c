@@ -9,12 +9,17 @@
 
 enum { LARGEST_RUN_BYTES = 64 << 20, MOST_MEASUREMENTS = 10000 };
 
-struct measured { struct sim_measurement *rows; int count, capacity; };
+struct measured {
+    struct sim_measurement *rows;
+    int count, capacity;
+};
 
-static enum base_status add(struct base_arena *arena, struct measured *measured, struct sim_measurement row, struct base_error *error)
+static enum base_status add(struct base_arena *arena, struct measured *measured, struct sim_measurement row,
+                            struct base_error *error)
 {
     if (measured->count == MOST_MEASUREMENTS)
-        return base_fail(error, BASE_INPUT, "%s: is one measurement too many; %d at most", row.place, MOST_MEASUREMENTS);
+        return base_fail(error, BASE_INPUT, "%s: is one measurement too many; %d at most", row.place,
+                         MOST_MEASUREMENTS);
     if (measured->count == measured->capacity) {
         int capacity = measured->capacity ? 2 * measured->capacity : 64;
         struct sim_measurement *rows = base_new(arena, struct sim_measurement, capacity);
@@ -29,7 +34,8 @@ static enum base_status add(struct base_arena *arena, struct measured *measured,
 /* ---- a table, as sweep reads it ---- */
 
 /* 0: not measured. Tokens are target tokens, as T5X counts them. */
-static enum base_status read_step_s(const struct base_csv *csv, const struct sim_plan_text *plan, double *out, struct base_error *error)
+static enum base_status read_step_s(const struct base_csv *csv, const struct sim_plan_text *plan, double *out,
+                                    struct base_error *error)
 {
     const char *step = base_csv_field(csv, base_csv_column(csv, "measured_step_s")),
                *tokens = base_csv_field(csv, base_csv_column(csv, "measured_tokens_per_s"));
@@ -45,23 +51,30 @@ static enum base_status read_step_s(const struct base_csv *csv, const struct sim
     return BASE_OK;
 }
 
-static enum base_status read_row(struct base_arena *arena, const struct base_csv *csv, struct measured *measured, struct base_error *error)
+static enum base_status read_row(struct base_arena *arena, const struct base_csv *csv, struct measured *measured,
+                                 struct base_error *error)
 {
-    struct sim_measurement row = {.place = base_print(arena, "%s: line %lld", csv->path, (long long)csv->line_number), .communication_s = -1};
+    struct sim_measurement row = {.place = base_print(arena, "%s: line %lld", csv->path, (long long)csv->line_number),
+                                  .communication_s = -1};
     if (csv->field_count != csv->column_count)
-        return base_fail(error, BASE_INPUT, "%s has %d fields; the header has %d", row.place, csv->field_count, csv->column_count);
-    for (int k = 0; k < SIM_KEY_COUNT; k++) row.plan.values[k] = base_copy(arena, base_csv_field(csv, base_csv_column(csv, sim_key_names[k])));
+        return base_fail(error, BASE_INPUT, "%s has %d fields; the header has %d", row.place, csv->field_count,
+                         csv->column_count);
+    for (int k = 0; k < SIM_KEY_COUNT; k++)
+        row.plan.values[k] = base_copy(arena, base_csv_field(csv, base_csv_column(csv, sim_key_names[k])));
     if (read_step_s(csv, &row.plan, &row.step_s, error) != BASE_OK) return base_fail_in(error, "%s", row.place);
     return row.step_s > 0 ? add(arena, measured, row, error) : BASE_OK;
 }
 
-static enum base_status read_table(struct base_arena *arena, const char *path, struct measured *measured, struct base_error *error)
+static enum base_status read_table(struct base_arena *arena, const char *path, struct measured *measured,
+                                   struct base_error *error)
 {
     struct base_csv csv;
     BASE_TRY(base_csv_open(&csv, arena, path, error));
     enum base_status status = BASE_OK;
     if (base_csv_column(&csv, "measured_step_s") < 0 && base_csv_column(&csv, "measured_tokens_per_s") < 0)
-        status = base_fail(error, BASE_INPUT, "%s: line 1: a column measured_step_s or measured_tokens_per_s is needed, as sweep reads them", path);
+        status = base_fail(
+            error, BASE_INPUT,
+            "%s: line 1: a column measured_step_s or measured_tokens_per_s is needed, as sweep reads them", path);
     for (bool more = true; status == BASE_OK;) {
         status = base_csv_next(&csv, &more, error);
         if (status != BASE_OK || !more) break;
@@ -89,7 +102,8 @@ static int by_value(const void *a, const void *b)
 static double typical_step_s(struct base_arena *arena, const struct base_json *run)
 {
     const struct base_json *steps = base_json_get(run, "step_s");
-    if (!steps || steps->kind != BASE_JSON_ARRAY || !steps->count) return number_of(base_json_get(run, "time"), "step_s");
+    if (!steps || steps->kind != BASE_JSON_ARRAY || !steps->count)
+        return number_of(base_json_get(run, "time"), "step_s");
     double *sorted = base_new(arena, double, steps->count);
     int count = 0;
     for (const struct base_json *step = steps->child; step; step = step->next) {
@@ -108,7 +122,8 @@ static bool has_many_devices(const struct base_json *run)
     return false;
 }
 
-static enum base_status read_run(struct base_arena *arena, const char *path, struct measured *measured, struct base_error *error)
+static enum base_status read_run(struct base_arena *arena, const char *path, struct measured *measured,
+                                 struct base_error *error)
 {
     const char *text;
     size_t length;
@@ -119,18 +134,21 @@ static enum base_status read_run(struct base_arena *arena, const char *path, str
                            *ranks = plan ? base_json_get(run, "rank_count") : NULL;
     struct sim_measurement row = {.place = path};
     if (!plan || !base_json_get(run, "loss"))
-        return base_fail(error, BASE_INPUT, "%s: is no run; `meshwright run PLAN --json --out RUN.json` writes one", path);
+        return base_fail(error, BASE_INPUT, "%s: is no run; `meshwright run PLAN --json --out RUN.json` writes one",
+                         path);
     if (ranks && ranks->number == 0 && has_many_devices(run))
-        return base_fail(
-            error, BASE_INPUT,
-            "%s: its devices ran one after the other in one process, which says little of them together; run it without --in-process",
-            path);
+        return base_fail(error, BASE_INPUT,
+                         "%s: its devices ran one after the other in one process, which says little of them together; "
+                         "run it without --in-process",
+                         path);
     if (sim_plan_from_json(arena, plan, &row.plan, error) != BASE_OK) return base_fail_in(error, "%s: plan", path);
     double step_s = typical_step_s(arena, run), mean_s = number_of(base_json_get(run, "time"), "step_s"),
            communication_s = number_of(base_json_get(run, "time"), "communication_s");
-    if (!(step_s > 0) || !(step_s < 1e9)) return base_fail(error, BASE_INPUT, "%s: step_s: a list of positive numbers of seconds is needed", path);
+    if (!(step_s > 0) || !(step_s < 1e9))
+        return base_fail(error, BASE_INPUT, "%s: step_s: a list of positive numbers of seconds is needed", path);
     row.step_s = step_s;
-    row.communication_s = mean_s > 0 && communication_s >= 0 && communication_s <= mean_s ? communication_s / mean_s * step_s : -1;
+    row.communication_s =
+        mean_s > 0 && communication_s >= 0 && communication_s <= mean_s ? communication_s / mean_s * step_s : -1;
     return add(arena, measured, row, error);
 }
 
@@ -143,8 +161,8 @@ static bool ends_in(const char *text, const char *end)
 }
 
 /* A name for what comes out, or the file of a profile that is calibrated further. */
-static enum base_status read_start(struct base_arena *arena, const char *given, const struct base_json **start, const char **name,
-                                   struct base_error *error)
+static enum base_status read_start(struct base_arena *arena, const char *given, const struct base_json **start,
+                                   const char **name, struct base_error *error)
 {
     const char *text;
     size_t length;
@@ -159,16 +177,17 @@ static enum base_status read_start(struct base_arena *arena, const char *given, 
     return BASE_OK;
 }
 
-static enum base_status run_calibrate(struct commands_context *context, const struct base_arguments *arguments, struct base_text *out,
-                                      struct base_error *error)
+static enum base_status run_calibrate(struct commands_context *context, const struct base_arguments *arguments,
+                                      struct base_text *out, struct base_error *error)
 {
     struct base_arena *arena = context->arena;
     struct measured measured = {0};
     struct reports_calibration report = {0};
     const char *path = base_argument(arguments, "--out");
     if (!arguments->positional_count)
-        return base_fail(error, BASE_USAGE,
-                         "calibrate needs what was measured: meshwright calibrate MEASURED.csv|RUN.json … --out profile.json");
+        return base_fail(
+            error, BASE_USAGE,
+            "calibrate needs what was measured: meshwright calibrate MEASURED.csv|RUN.json … --out profile.json");
     BASE_TRY(read_start(arena, base_argument(arguments, "--profile"), &report.start, &report.name, error));
     sim_cache_override(context->cache, report.start);
     for (int i = 0; i < arguments->positional_count; i++) {
@@ -176,7 +195,8 @@ static enum base_status run_calibrate(struct commands_context *context, const st
         BASE_TRY((ends_in(file, ".json") ? read_run : read_table)(arena, file, &measured, error));
     }
     struct sim_calibration calibration;
-    struct sim_calibrate request = {report.start, measured.rows, measured.count, context->progress, context->progress_where};
+    struct sim_calibrate request = {report.start, measured.rows, measured.count, context->progress,
+                                    context->progress_where};
     BASE_TRY(sim_calibrate(context->cache, arena, &request, &calibration, error));
     report.calibration = &calibration;
     report.measurements = measured.rows;

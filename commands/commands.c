@@ -1,10 +1,13 @@
+/* The table of all commands. */
 #include "commands/commands.h"
 #include "sim/sim.h"
 
 #include <string.h>
 
 static const struct commands_command *const table[] = {
-    &commands_predict, &commands_tune, &commands_run_plan, &commands_data, &commands_report, &commands_calibrate, &commands_sweep, &commands_import, &commands_export, &commands_mesh, &commands_layout, &commands_topology, &commands_rules, &commands_models, &commands_params, &commands_partition, &commands_plot, &commands_batch,
+    &commands_predict, &commands_tune,   &commands_run_plan, &commands_data,      &commands_report, &commands_calibrate,
+    &commands_sweep,   &commands_import, &commands_export,   &commands_mesh,      &commands_layout, &commands_topology,
+    &commands_rules,   &commands_models, &commands_params,   &commands_partition, &commands_plot,   &commands_batch,
 };
 
 const struct commands_command *const *commands_all(int *count)
@@ -27,7 +30,9 @@ static void unknown_command(const char *name, struct base_error *error)
         return;
     }
     const char *nearest = base_nearest(name, names, known), *what = *name == '-' ? "option" : "command";
-    if (nearest) base_fail(error, BASE_USAGE, "unknown %s \"%.60s\": is %s meant? `meshwright --help` lists all", what, name, nearest);
+    if (nearest)
+        base_fail(error, BASE_USAGE, "unknown %s \"%.60s\": is %s meant? `meshwright --help` lists all", what, name,
+                  nearest);
     else base_fail(error, BASE_USAGE, "unknown %s \"%.60s\": `meshwright --help` lists all", what, name);
 }
 
@@ -46,7 +51,8 @@ static bool asks_for_help(int count, const char *const *arguments)
     return false;
 }
 
-enum base_status commands_write_out(const struct base_arguments *arguments, struct base_text *out, struct base_error *error)
+enum base_status commands_write_out(const struct base_arguments *arguments, struct base_text *out,
+                                    struct base_error *error)
 {
     const char *path = base_argument(arguments, "--out");
     if (!path) return BASE_OK;
@@ -55,8 +61,8 @@ enum base_status commands_write_out(const struct base_arguments *arguments, stru
     return BASE_OK;
 }
 
-enum base_status commands_execute(struct commands_context *context, const char *name, int argument_count, const char *const *arguments,
-                                  struct base_text *out, struct base_error *error)
+enum base_status commands_execute(struct commands_context *context, const char *name, int argument_count,
+                                  const char *const *arguments, struct base_text *out, struct base_error *error)
 {
     const struct commands_command *command = find_command(name, error);
     if (!command) return BASE_USAGE;
@@ -65,8 +71,8 @@ enum base_status commands_execute(struct commands_context *context, const char *
         return BASE_OK;
     }
     struct base_arguments parsed;
-    BASE_TRY(base_arguments_parse(context->arena, command->options, command->option_count, command->positional_limit, argument_count,
-                                  arguments, &parsed, error));
+    BASE_TRY(base_arguments_parse(context->arena, command->options, command->option_count, command->positional_limit,
+                                  argument_count, arguments, &parsed, error));
     context->json = context->json || base_argument(&parsed, "--json");
     if (context->cache) sim_cache_next_question(context->cache);
     enum base_status status = command->run(context, &parsed, out, error);

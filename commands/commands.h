@@ -8,21 +8,22 @@
 #include <signal.h>
 
 struct commands_context {
-    struct base_arena *arena;        /* for this one command (batch: this one question); reset by the caller */
-    struct sim_cache *cache;         /* what questions share: programs, shardings, routes; lives as long as the process; NULL for commands that price nothing */
-    bool json;                       /* the document is JSON */
-    bool compact;                    /* JSON on one line (batch) */
+    struct base_arena *arena; /* for this one command (batch: this one question); reset by the caller */
+    struct sim_cache *cache;  /* what questions share: programs, shardings, routes; lives as long as the process; NULL
+                                 for commands that price nothing */
+    bool json;                /* the document is JSON */
+    bool compact;             /* JSON on one line (batch) */
     /* Where `batch` sends an answer at once, since the asker may wait for it. */
     enum base_status (*answer)(void *where, const char *bytes, size_t length, struct base_error *error);
     void *answer_where;
     void (*progress)(void *where, const char *what, int64_t done, int64_t total); /* NULL: nobody looks */
     void *progress_where;
-    double (*now_s)(void *where);    /* a clock, for limits and for what took how long; NULL: there is none */
-    bool (*stop)(void *where);       /* whether the user has asked to end early, with what there is; NULL: nobody can */
+    double (*now_s)(void *where); /* a clock, for limits and for what took how long; NULL: there is none */
+    bool (*stop)(void *where);    /* whether the user has asked to end early, with what there is; NULL: nobody can */
     void *clock_where;
     void (*note)(void *where, const char *text); /* what was passed over in an input; NULL: nobody looks */
     void *note_where;
-    bool launched;                  /* an mpirun or srun started this process, as this rank: 0 alone speaks */
+    bool launched; /* an mpirun or srun started this process, as this rank: 0 alone speaks */
     int launched_rank;
     const volatile sig_atomic_t *stop_signal; /* the signal that asked a run to end; 0, or NULL: none */
 };
@@ -31,114 +32,135 @@ typedef enum base_status commands_run(struct commands_context *context, const st
                                       struct base_text *out, struct base_error *error);
 
 struct commands_command {
-    const char *name;       /* "mesh" */
-    const char *summary;    /* one line for `meshwright --help` */
-    const char *usage;      /* "mesh --topology T …"; one line a form of the command */
-    const char *examples;   /* command lines, two at least; a test runs them, in a folder that holds a copy of examples/ */
+    const char *name;    /* "mesh" */
+    const char *summary; /* one line for `meshwright --help` */
+    const char *usage;   /* "mesh --topology T …"; one line a form of the command */
+    const char
+        *examples; /* command lines, two at least; a test runs them, in a folder that holds a copy of examples/ */
     const struct base_option *options;
     int option_count;
     int positional_limit;
     /* For completion: what the first argument can be, separated by spaces, or "@topology" or "@model"; NULL: a file. */
     const char *(*first_words)(struct base_arena *arena);
     commands_run *run;
-    bool writes_out;        /* the command itself writes what --out names (a table, a picture); else the document goes there */
+    bool writes_out; /* the command itself writes what --out names (a table, a picture); else the document goes there */
 };
 
 /* Every file of this room offers its commands as one of these; commands.c lists them all. */
-extern const struct commands_command commands_mesh, commands_layout, commands_topology, commands_rules, commands_models, commands_params,
-    commands_predict, commands_tune, commands_run_plan, commands_data, commands_report, commands_sweep, commands_import, commands_export,
-    commands_batch, commands_plot, commands_partition, commands_calibrate;
+extern const struct commands_command commands_mesh, commands_layout, commands_topology, commands_rules, commands_models,
+    commands_params, commands_predict, commands_tune, commands_run_plan, commands_data, commands_report, commands_sweep,
+    commands_import, commands_export, commands_batch, commands_plot, commands_partition, commands_calibrate;
 
 const struct commands_command *const *commands_all(int *count);
 
 /* Parses the arguments after the command's name, runs it, and writes --out. Shared by the command line and `batch`.
  * BASE_NO_FIT comes with its document. */
-enum base_status commands_execute(struct commands_context *context, const char *name, int argument_count, const char *const *arguments,
-                                  struct base_text *out, struct base_error *error);
+enum base_status commands_execute(struct commands_context *context, const char *name, int argument_count,
+                                  const char *const *arguments, struct base_text *out, struct base_error *error);
 /* Reads what --profile names into the cache; every command that prices has the option. */
-enum base_status commands_profile(struct commands_context *context, const struct base_arguments *arguments, struct base_error *error);
+enum base_status commands_profile(struct commands_context *context, const struct base_arguments *arguments,
+                                  struct base_error *error);
 
 /* Writes the document to the file that --out names and empties it; without --out it stays. */
-enum base_status commands_write_out(const struct base_arguments *arguments, struct base_text *out, struct base_error *error);
+enum base_status commands_write_out(const struct base_arguments *arguments, struct base_text *out,
+                                    struct base_error *error);
 /* What is said of a picture that was written to path: its title and subtitle, or JSON with them. */
 struct plots_picture;
-void commands_put_picture(const struct commands_context *context, const char *kind, const char *path, const struct plots_picture *picture,
-                          struct base_text *out);
+void commands_put_picture(const struct commands_context *context, const char *kind, const char *path,
+                          const struct plots_picture *picture, struct base_text *out);
 
 /* ---- plans in files (plan_file.c) ---- */
 
 struct sim_plan_text;
 struct sim_gin_plan;
 /* A plan from JSON, or from gin if the name ends so; search_path is what --gin-search-path gave, or NULL. */
-enum base_status commands_read_plan(struct commands_context *context, const char *path, const char *search_path, struct sim_plan_text *out, struct base_error *error);
+enum base_status commands_read_plan(struct commands_context *context, const char *path, const char *search_path,
+                                    struct sim_plan_text *out, struct base_error *error);
 /* The same of gin, with the places; what it holds beside a plan is noted. */
-enum base_status commands_read_gin(struct commands_context *context, const char *path, const char *search_path, struct sim_gin_plan *out, struct base_error *error);
+enum base_status commands_read_gin(struct commands_context *context, const char *path, const char *search_path,
+                                   struct sim_gin_plan *out, struct base_error *error);
 void commands_note(const struct commands_context *context, const char *text);
-#define COMMANDS_GIN {"--gin-search-path", "DIR", "where included gin files are; several directories are joined by commas", "here, and beside the file"}
+#define COMMANDS_GIN                                                                                                   \
+    {                                                                                                                  \
+        "--gin-search-path", "DIR", "where included gin files are; several directories are joined by commas",          \
+            "here, and beside the file"                                                                                \
+    }
 
 /* ---- what the tables say (manual.c) ---- */
 
-const struct base_option *commands_global(int *count);                                 /* options that stand before any command */
-void commands_help(struct base_text *out);                                             /* meshwright --help */
-void commands_help_on(const struct commands_command *command, struct base_text *out);  /* meshwright COMMAND --help */
-void commands_man(const char *version, struct base_text *out);                         /* the man page, as roff */
+const struct base_option *commands_global(int *count); /* options that stand before any command */
+void commands_help(struct base_text *out);             /* meshwright --help */
+void commands_help_on(const struct commands_command *command, struct base_text *out); /* meshwright COMMAND --help */
+void commands_man(const char *version, struct base_text *out);                        /* the man page, as roff */
 enum base_status commands_bash_completion(struct base_text *out, struct base_error *error);
 
 /* --params-axes-names-override: a JSON list, or the file that holds one. NULL where it is absent. */
-enum base_status commands_overrides_text(struct commands_context *context, const struct base_arguments *arguments, const char **out, struct base_error *error);
+enum base_status commands_overrides_text(struct commands_context *context, const struct base_arguments *arguments,
+                                         const char **out, struct base_error *error);
 /* The two options that change what is known of parameters. */
-#define COMMANDS_PARAMETERS                                                                                                              \
-    {"--params-axes-names-override", "FILE.json", "logical axes for parameters: a list of [pattern of paths, [axis, …] or null]", NULL}, \
-    {"--adafactor", "OPTIONS", "as T5X's gin names them: factored=0,beta1=0.9,…, or a JSON object", "T5X's"}
+#define COMMANDS_PARAMETERS                                                                                            \
+    {"--params-axes-names-override", "FILE.json",                                                                      \
+     "logical axes for parameters: a list of [pattern of paths, [axis, …] or null]", NULL},                            \
+    {                                                                                                                  \
+        "--adafactor", "OPTIONS", "as T5X's gin names them: factored=0,beta1=0.9,…, or a JSON object", "T5X's"         \
+    }
 
-/* A plan: the file that stands as the first argument, if there is one, and what the options of COMMANDS_PLAN say over it.
- * lengths_default is what --task-feature-lengths is when nothing says it, or NULL. BASE_USAGE: neither a file nor all that a
- * plan needs. */
-enum base_status commands_plan_text(struct commands_context *context, const struct base_arguments *arguments, const char *lengths_default, struct sim_plan_text *out,
-                                    struct base_error *error);
+/* A plan: the file that stands as the first argument, if there is one, and what the options of COMMANDS_PLAN say over
+ * it. lengths_default is what --task-feature-lengths is when nothing says it, or NULL. BASE_USAGE: neither a file nor
+ * all that a plan needs. */
+enum base_status commands_plan_text(struct commands_context *context, const struct base_arguments *arguments,
+                                    const char *lengths_default, struct sim_plan_text *out, struct base_error *error);
 /* The same without that check: the command has defaults of its own. */
-enum base_status commands_plan_given(struct commands_context *context, const struct base_arguments *arguments, const char *lengths_default, struct sim_plan_text *out,
-                                     struct base_error *error);
-#define COMMANDS_PLAN                                                                                                                                                                          \
-    {"--model", "MODEL", "zoo name, one line, @model.json, or @model.gin", NULL},                                                                                                              \
-    {"--topology", "T", "v4-512, v4:4x8x8, h100:16x8, local:4, …", NULL},                                                                                                                      \
-    {"--model-parallel-submesh", "X,Y,Z,C", "the tile of one model group", NULL},                                                                                                              \
-    {"--num-partitions", "N", "or T5X's table of tiles", "1"},                                                                                                                                 \
-    {"--logical-axis-rules", "standard:A,P|data_only|zero3|megatron|optimus|gshard|JSON", "which mesh axis shards a logical axis; JSON: a list of [logical axis, mesh axis]", "standard:1,1"}, \
-    {"--task-feature-lengths", "I,T", "lengths of inputs and targets; decoder-only models: T", NULL},                                                                                          \
-    {"--batch-size", "B", "sequences in a global batch", NULL},                                                                                                                                \
-    {"--num-microbatches", "N", "0 and 1 are off", "0"},                                                                                                                                       \
-    {"--optimizer", "adafactor|adamw|sgd", "what updates the parameters", "adafactor"},                                                                                                        \
-    {"--learning-rate", "R", "constant", "1e-3"},                                                                                                                                              \
-    COMMANDS_PARAMETERS,                                                                                                                                                                       \
-    {"--remat-policy", "none|minimal|selective|full", "what the backward pass recomputes", "minimal for scanned models, else none"},                                                           \
-    {"--dtype", "bfloat16|float32|float16|fp8", "what is computed in", "bfloat16; float32 on local topologies"},                                                                               \
-    {"--attention", "unfused|flash", "whether attention scores are materialised", "unfused"},                                                                                                  \
-    {"--optimizer-partitioning", "none|data|data+gradients", "what is sharded over the data axis: optimizer state (ZeRO-1), gradients too (ZeRO-2)", "none"},                                  \
-    {"--sequence-parallel", "0|1", "shard the length between model-parallel parts", "0"},                                                                                                      \
-    {"--software", "S", "training software of which time", "t5x"},                                                                                                                             \
-    {"--memory-kind", "device|reserved|allocated", "which memory peak_bytes is", "device"},                                                                                                    \
-    {"--seed", "N", "initial values and data", "0"},                                                                                                                                           \
-    COMMANDS_GIN
+enum base_status commands_plan_given(struct commands_context *context, const struct base_arguments *arguments,
+                                     const char *lengths_default, struct sim_plan_text *out, struct base_error *error);
+#define COMMANDS_PLAN                                                                                                  \
+    {"--model", "MODEL", "zoo name, one line, @model.json, or @model.gin", NULL},                                      \
+        {"--topology", "T", "v4-512, v4:4x8x8, h100:16x8, local:4, …", NULL},                                          \
+        {"--model-parallel-submesh", "X,Y,Z,C", "the tile of one model group", NULL},                                  \
+        {"--num-partitions", "N", "or T5X's table of tiles", "1"},                                                     \
+        {"--logical-axis-rules", "standard:A,P|data_only|zero3|megatron|optimus|gshard|JSON",                          \
+         "which mesh axis shards a logical axis; JSON: a list of [logical axis, mesh axis]", "standard:1,1"},          \
+        {"--task-feature-lengths", "I,T", "lengths of inputs and targets; decoder-only models: T", NULL},              \
+        {"--batch-size", "B", "sequences in a global batch", NULL},                                                    \
+        {"--num-microbatches", "N", "0 and 1 are off", "0"},                                                           \
+        {"--optimizer", "adafactor|adamw|sgd", "what updates the parameters", "adafactor"},                            \
+        {"--learning-rate", "R", "constant", "1e-3"}, COMMANDS_PARAMETERS,                                             \
+        {"--remat-policy", "none|minimal|selective|full", "what the backward pass recomputes",                         \
+         "minimal for scanned models, else none"},                                                                     \
+        {"--dtype", "bfloat16|float32|float16|fp8", "what is computed in", "bfloat16; float32 on local topologies"},   \
+        {"--attention", "unfused|flash", "whether attention scores are materialised", "unfused"},                      \
+        {"--optimizer-partitioning", "none|data|data+gradients",                                                       \
+         "what is sharded over the data axis: optimizer state (ZeRO-1), gradients too (ZeRO-2)", "none"},              \
+        {"--sequence-parallel", "0|1", "shard the length between model-parallel parts", "0"},                          \
+        {"--software", "S", "training software of which time", "t5x"},                                                 \
+        {"--memory-kind", "device|reserved|allocated", "which memory peak_bytes is", "device"},                        \
+        {"--seed", "N", "initial values and data", "0"}, COMMANDS_GIN
 
 /* The integers, at most limit, of an option "X,Y,Z"; none where the option is absent. */
-enum base_status commands_read_numbers(const struct base_arguments *arguments, const char *option, int limit, int *out, int *count, struct base_error *error);
+enum base_status commands_read_numbers(const struct base_arguments *arguments, const char *option, int limit, int *out,
+                                       int *count, struct base_error *error);
 /* What COMMANDS_MESH asked for; nothing that divides the model is BASE_USAGE. */
 struct topo_mesh_request;
-enum base_status commands_mesh_request(const struct base_arguments *arguments, struct topo_mesh_request *request, struct base_error *error);
+enum base_status commands_mesh_request(const struct base_arguments *arguments, struct topo_mesh_request *request,
+                                       struct base_error *error);
 /* The options that say which mesh on which devices. */
-#define COMMANDS_MESH                                                                                                            \
-    {"--topology", "T", "what the devices are: v4-512, v4:4x8x8, a100-80g:32x8, local:4, …", NULL},                               \
-    {"--model-parallel-submesh", "X,Y,Z,C", "the box of devices that holds one copy of the model; [node,local] on GPUs", NULL},   \
-    {"--num-partitions", "N", "how many devices hold one copy, placed by T5X's table", NULL},                                     \
-    {"--ici-mesh-shape", "R,D,M", "replica, data and model inside a slice; with --dcn-mesh-shape", NULL},                         \
-    {"--dcn-mesh-shape", "R,D,M", "replica, data and model over slices", NULL},                                                   \
-    {"--tile-by-host-if-needed", "0|1", "0 lists devices without regard to hosts", "1"}
+#define COMMANDS_MESH                                                                                                  \
+    {"--topology", "T", "what the devices are: v4-512, v4:4x8x8, a100-80g:32x8, local:4, …", NULL},                    \
+        {"--model-parallel-submesh", "X,Y,Z,C",                                                                        \
+         "the box of devices that holds one copy of the model; [node,local] on GPUs", NULL},                           \
+        {"--num-partitions", "N", "how many devices hold one copy, placed by T5X's table", NULL},                      \
+        {"--ici-mesh-shape", "R,D,M", "replica, data and model inside a slice; with --dcn-mesh-shape", NULL},          \
+        {"--dcn-mesh-shape", "R,D,M", "replica, data and model over slices", NULL},                                    \
+    {                                                                                                                  \
+        "--tile-by-host-if-needed", "0|1", "0 lists devices without regard to hosts", "1"                              \
+    }
 
 /* "--json" and "--out" stand in every table through this. */
-#define COMMANDS_COMMON                                                             \
-    {"--json", NULL, "one JSON document on stdout, nothing else there", NULL},      \
-    {"--out", "FILE", "write the document to FILE (beside it, then renamed)", NULL}, \
-    {"--help", NULL, "this text", NULL}
+#define COMMANDS_COMMON                                                                                                \
+    {"--json", NULL, "one JSON document on stdout, nothing else there", NULL},                                         \
+        {"--out", "FILE", "write the document to FILE (beside it, then renamed)", NULL},                               \
+    {                                                                                                                  \
+        "--help", NULL, "this text", NULL                                                                              \
+    }
 
 #endif

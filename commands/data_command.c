@@ -24,7 +24,8 @@ static void put_json(const struct sim_plan *plan, const struct exec_batch *batch
         base_json_open(&w, '[');
         for (int64_t row = 0; row < plan->batch_size; row++) {
             base_json_open(&w, '[');
-            for (int64_t i = 0; i < length_of(plan, feature); i++) base_json_put_int(&w, batch->tokens[feature][row * length_of(plan, feature) + i]);
+            for (int64_t i = 0; i < length_of(plan, feature); i++)
+                base_json_put_int(&w, batch->tokens[feature][row * length_of(plan, feature) + i]);
             base_json_close(&w, ']');
         }
         base_json_close(&w, ']');
@@ -47,7 +48,8 @@ static void put_text(struct base_arena *arena, const int32_t *tokens, int64_t co
     for (int64_t i = 0; i < count; i++) {
         int32_t byte = tokens[i] - FIRST_BYTE;
         if (tokens[i] == 0) continue;
-        if (byte >= 0x20 && byte < BYTES - 8 && byte != 0x7f) base_put_bytes(&text, (const char[]){(char)byte}, 1); /* the last eight are in no UTF-8 */
+        if (byte >= 0x20 && byte < BYTES - 8 && byte != 0x7f)
+            base_put_bytes(&text, (const char[]){(char)byte}, 1); /* the last eight are in no UTF-8 */
         else base_putf(&text, "<%d>", tokens[i]);
     }
     /* A corrupted span may begin inside a character. */
@@ -61,7 +63,8 @@ static void put_text(struct base_arena *arena, const int32_t *tokens, int64_t co
     base_put(out, "\n");
 }
 
-static void put_row(const struct sim_plan *plan, const struct exec_batch *batch, int64_t row, bool is_text, struct base_text *out)
+static void put_row(const struct sim_plan *plan, const struct exec_batch *batch, int64_t row, bool is_text,
+                    struct base_text *out)
 {
     base_putf(out, "sequence %lld\n", (long long)row);
     for (int feature = 0; feature <= EXEC_DECODER_TARGET; feature++) {
@@ -76,14 +79,16 @@ static void put_row(const struct sim_plan *plan, const struct exec_batch *batch,
     }
 }
 
-static void put_people(const struct sim_plan *plan, const struct exec_batch *batch, int64_t step, bool is_text, struct base_text *out)
+static void put_people(const struct sim_plan *plan, const struct exec_batch *batch, int64_t step, bool is_text,
+                       struct base_text *out)
 {
     int64_t weights = 0, targets = plan->batch_size * plan->targets_length;
     for (int64_t i = 0; i < targets; i++) weights += batch->tokens[EXEC_LOSS_WEIGHTS][i] != 0;
-    base_putf(out, "step %lld: %lld sequences of %lld targets, %.1f %% of them count\n\n", (long long)step, (long long)plan->batch_size,
-              (long long)plan->targets_length, 100.0 * (double)weights / (double)targets);
+    base_putf(out, "step %lld: %lld sequences of %lld targets, %.1f %% of them count\n\n", (long long)step,
+              (long long)plan->batch_size, (long long)plan->targets_length, 100.0 * (double)weights / (double)targets);
     for (int64_t row = 0; row < plan->batch_size && row < SHOWN_ROWS; row++) put_row(plan, batch, row, is_text, out);
-    if (plan->batch_size > SHOWN_ROWS) base_putf(out, "… and %lld more; --json prints all\n", (long long)plan->batch_size - SHOWN_ROWS);
+    if (plan->batch_size > SHOWN_ROWS)
+        base_putf(out, "… and %lld more; --json prints all\n", (long long)plan->batch_size - SHOWN_ROWS);
 }
 
 /* ---- the command ---- */
@@ -94,8 +99,8 @@ static bool is_table_of_batches(const char *path)
     return length >= tail && !strcmp(path + length - tail, ".jsonl");
 }
 
-static enum base_status run_data(struct commands_context *context, const struct base_arguments *arguments, struct base_text *out,
-                                 struct base_error *error)
+static enum base_status run_data(struct commands_context *context, const struct base_arguments *arguments,
+                                 struct base_text *out, struct base_error *error)
 {
     enum { MOST_STEPS = 1 << 30 };
     struct sim_plan_text text;
@@ -107,11 +112,14 @@ static enum base_status run_data(struct commands_context *context, const struct 
     if (given) BASE_TRY(base_parse_int(given, "--step", 0, MOST_STEPS - 1, &step, error));
     BASE_TRY(commands_plan_given(context, arguments, NULL, &text, error));
     if (!text.values[SIM_TOPOLOGY]) text.values[SIM_TOPOLOGY] = "local:1"; /* a batch is the same on any */
-    enum base_status status = sim_plan_check(context->cache, context->arena, &text, MODEL_STEP_TRAIN, false, &plan, error);
-    if (status != BASE_OK) return arguments->positional_count ? base_fail_in(error, "%s", arguments->positional[0]) : status;
+    enum base_status status =
+        sim_plan_check(context->cache, context->arena, &text, MODEL_STEP_TRAIN, false, &plan, error);
+    if (status != BASE_OK)
+        return arguments->positional_count ? base_fail_in(error, "%s", arguments->positional[0]) : status;
     if (plan.batch_size > INT32_MAX / (plan.targets_length + plan.inputs_length))
         return base_fail(error, BASE_INPUT, "batch_size: more than 2^31 tokens in a batch cannot be shown");
-    BASE_TRY(exec_data_open(context->arena, &plan, path, step + 1, base_argument(arguments, "--held-out") != NULL, &data, error));
+    BASE_TRY(exec_data_open(context->arena, &plan, path, step + 1, base_argument(arguments, "--held-out") != NULL,
+                            &data, error));
     exec_data_batch(context->arena, &data, step, 0, plan.batch_size, &batch);
     if (context->json) put_json(&plan, &batch, out);
     else put_people(&plan, &batch, step, path && !is_table_of_batches(path), out);
@@ -129,8 +137,10 @@ static const struct base_option options[] = {
 const struct commands_command commands_data = {
     .name = "data",
     .summary = "the batch of a step, as a run feeds it: tokens of a text, spans corrupted, or the next token",
-    .usage = "data PLAN.json|PLAN.gin --data FILE --step K [OPTIONS]\ndata --model M --batch-size B --task-feature-lengths I,T --data FILE --step K",
-    .examples = "  meshwright data --model byt5_small --batch-size 2 --task-feature-lengths 128,64 --data examples/shanties.txt --step 3\n"
+    .usage = "data PLAN.json|PLAN.gin --data FILE --step K [OPTIONS]\ndata --model M --batch-size B "
+             "--task-feature-lengths I,T --data FILE --step K",
+    .examples = "  meshwright data --model byt5_small --batch-size 2 --task-feature-lengths 128,64 --data "
+                "examples/shanties.txt --step 3\n"
                 "  meshwright data examples/tiny_local_4.json --step 1 --json\n",
     .options = options,
     .option_count = BASE_COUNT(options),

@@ -1,5 +1,6 @@
-/* Starts the executor beside this program: as one process, or by mpirun as one a device; inside an mpirun or srun that runs
- * already, this process's own rank. Listens to what ranks and mpirun say, so that a run that fails says which rank it was. */
+/* Starts the executor beside this program: as one process, or by mpirun as one a device; inside an mpirun or srun that
+ * runs already, this process's own rank. Listens to what ranks and mpirun say, so that a run that fails says which rank
+ * it was. */
 #include "commands/executor.h"
 
 #include <stdlib.h>
@@ -9,12 +10,12 @@ enum { KEPT_LINES = 6, LONGEST_LINE = 240, MOST_NOTES = 8 };
 
 struct talk {
     struct commands_context *context;
-    char reason[600];                            /* why it failed, as far as a line said so */
-    char kept[KEPT_LINES][LONGEST_LINE];         /* the last lines that say nothing known */
+    char reason[600];                    /* why it failed, as far as a line said so */
+    char kept[KEPT_LINES][LONGEST_LINE]; /* the last lines that say nothing known */
     int kept_count;
-    char notes[MOST_NOTES][LONGEST_LINE];        /* warnings that were passed on, each once */
+    char notes[MOST_NOTES][LONGEST_LINE]; /* warnings that were passed on, each once */
     int note_count;
-    int exit_rank;                               /* that mpirun names before the exit code */
+    int exit_rank; /* that mpirun names before the exit code */
 };
 
 /* ---- what is said ---- */
@@ -43,8 +44,8 @@ static bool hear_death(struct talk *talk, const char *line)
     const char *who = strstr(line, "process rank "), *how = strstr(line, " exited on signal ");
     if (!who || !how) return false;
     int length = (int)strcspn(how + strlen(" exited on "), ".");
-    snprintf(talk->reason, sizeof talk->reason, "rank %ld died: it was ended by %.*s", strtol(who + strlen("process rank "), NULL, 10),
-             length, how + strlen(" exited on "));
+    snprintf(talk->reason, sizeof talk->reason, "rank %ld died: it was ended by %.*s",
+             strtol(who + strlen("process rank "), NULL, 10), length, how + strlen(" exited on "));
     return true;
 }
 
@@ -85,29 +86,45 @@ static void hear(void *where, const char *line)
     struct talk *talk = where;
     if (begins(line, "@step ")) hear_step(talk, line + strlen("@step "));
     else if (begins(line, "@warning ")) pass_on(talk, line + strlen("@warning "));
-    else if (begins(line, "@failed ") && !*talk->reason) snprintf(talk->reason, sizeof talk->reason, "%s", line + strlen("@failed "));
+    else if (begins(line, "@failed ") && !*talk->reason)
+        snprintf(talk->reason, sizeof talk->reason, "%s", line + strlen("@failed "));
     else if (!*talk->reason && (hear_death(talk, line) || hear_exit(talk, line))) return;
     else keep(talk, line);
 }
 
 /* ---- starting ---- */
 
-static enum base_status start(struct commands_context *context, const struct commands_executor *executor, const struct base_text *request,
-                              struct talk *talk, struct base_text *answer, struct base_error *error)
+static enum base_status start(struct commands_context *context, const struct commands_executor *executor,
+                              const struct base_text *request, struct talk *talk, struct base_text *answer,
+                              struct base_error *error)
 {
     enum { MOST_ARGUMENTS = 20 };
     const char *path, *count = base_print(context->arena, "%d", executor->rank_count),
                       *patience = base_print(context->arena, "%d", executor->patience_s);
     BASE_TRY(base_find_beside(context->arena, "meshwright-rank", &path, error));
     /* Ranks share cores here: no binding, and a rank that waits lets others run. */
-    const char *mpirun[MOST_ARGUMENTS] = {"mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "--mca", "mpi_yield_when_idle", "1", "-np", count};
+    const char *mpirun[MOST_ARGUMENTS] = {"mpirun",
+                                          "--allow-run-as-root",
+                                          "--oversubscribe",
+                                          "--bind-to",
+                                          "none",
+                                          "--mca",
+                                          "mpi_yield_when_idle",
+                                          "1",
+                                          "-np",
+                                          count};
     int given = 10;
     if (executor->hostfile) mpirun[given++] = "--hostfile", mpirun[given++] = executor->hostfile;
     mpirun[given++] = path, mpirun[given++] = "--ranks", mpirun[given++] = patience;
     const char *const rank[] = {"meshwright-rank", executor->rank_count ? "--ranks" : NULL, patience, NULL};
     bool starts_ranks = executor->rank_count && !context->launched;
-    struct base_child child = {.program = starts_ranks ? "mpirun" : path, .arguments = starts_ranks ? mpirun : rank, .text = request->data, .length = request->length, .answer = answer,
-                               .line = hear, .where = talk};
+    struct base_child child = {.program = starts_ranks ? "mpirun" : path,
+                               .arguments = starts_ranks ? mpirun : rank,
+                               .text = request->data,
+                               .length = request->length,
+                               .answer = answer,
+                               .line = hear,
+                               .where = talk};
     return base_run_child(&child, error);
 }
 
@@ -128,7 +145,8 @@ static void remove_partial(struct commands_context *context, const char *directo
 }
 
 /* The most telling of what there is: the executor's own word, a rank's last one or mpirun's, else what came last. */
-static enum base_status explain(const struct talk *talk, const struct base_text *answer, enum base_status status, struct base_error *error)
+static enum base_status explain(const struct talk *talk, const struct base_text *answer, enum base_status status,
+                                struct base_error *error)
 {
     if (answer->length && *answer->data != '{' && !*error->text) return base_fail(error, status, "%s", answer->data);
     status = BASE_RUN; /* exit codes without a word are mpirun's */
@@ -142,7 +160,8 @@ static enum base_status explain(const struct talk *talk, const struct base_text 
     return status;
 }
 
-enum base_status commands_ask_executor(struct commands_context *context, const struct commands_executor *executor, const struct base_text *request, struct base_text *answer,
+enum base_status commands_ask_executor(struct commands_context *context, const struct commands_executor *executor,
+                                       const struct base_text *request, struct base_text *answer,
                                        struct base_error *error)
 {
     struct talk *talk = base_new(context->arena, struct talk, 1);

@@ -18,25 +18,26 @@ static void put_text(const struct sim_gin_plan *plan, struct base_text *out)
     }
     for (int key = 0; key < SIM_KEY_COUNT; key++) {
         const char *value = plan->text.values[key];
-        if (value) base_putf(out, "%-24s %-*s  %s:%d\n", sim_key_names[key], widest, value, plan->places[key].file, plan->places[key].line);
+        if (value)
+            base_putf(out, "%-24s %-*s  %s:%d\n", sim_key_names[key], widest, value, plan->places[key].file,
+                      plan->places[key].line);
     }
 }
 
-static enum base_status run_import(struct commands_context *context, const struct base_arguments *arguments, struct base_text *out,
-                                   struct base_error *error)
+static enum base_status run_import(struct commands_context *context, const struct base_arguments *arguments,
+                                   struct base_text *out, struct base_error *error)
 {
     struct sim_gin_plan plan;
     if (!arguments->positional_count) return base_fail(error, BASE_USAGE, "import: FILE.gin is missing");
-    BASE_TRY(commands_read_gin(context, arguments->positional[0], base_argument(arguments, "--gin-search-path"), &plan, error));
+    BASE_TRY(commands_read_gin(context, arguments->positional[0], base_argument(arguments, "--gin-search-path"), &plan,
+                               error));
     if (!context->json) {
         put_text(&plan, out);
         if (!plan.text.values[SIM_TOPOLOGY])
-            commands_note(
-                context,
-                base_print(
-                    context->arena,
-                    "%s: no gin file says the topology; --topology T, or a line \"# meshwright: topology = v4-512\" in the file would",
-                    arguments->positional[0]));
+            commands_note(context, base_print(context->arena,
+                                              "%s: no gin file says the topology; --topology T, or a line \"# "
+                                              "meshwright: topology = v4-512\" in the file would",
+                                              arguments->positional[0]));
         return BASE_OK;
     }
     struct base_json_writer writer = {.text = out, .compact = context->compact};
@@ -60,7 +61,8 @@ const struct commands_command commands_import = {
 
 /* ---- export ---- */
 
-static void put_document(const struct commands_context *context, const char *format, const struct base_text *text, struct base_text *out)
+static void put_document(const struct commands_context *context, const char *format, const struct base_text *text,
+                         struct base_text *out)
 {
     struct base_json_writer writer = {.text = out, .compact = context->compact};
     base_json_open(&writer, '{');
@@ -71,17 +73,19 @@ static void put_document(const struct commands_context *context, const char *for
     base_json_close(&writer, '}');
 }
 
-static enum base_status run_export(struct commands_context *context, const struct base_arguments *arguments, struct base_text *out,
-                                   struct base_error *error)
+static enum base_status run_export(struct commands_context *context, const struct base_arguments *arguments,
+                                   struct base_text *out, struct base_error *error)
 {
-    const char *path = arguments->positional_count ? arguments->positional[0] : NULL, *format = base_argument(arguments, "--format");
+    const char *path = arguments->positional_count ? arguments->positional[0] : NULL,
+               *format = base_argument(arguments, "--format");
     struct sim_plan_text text;
     struct sim_plan plan;
     struct base_text launcher = {.arena = context->arena};
     if (!path) return base_fail(error, BASE_USAGE, "export: PLAN is missing: a JSON file, or a gin file");
     if (!format) return base_fail(error, BASE_USAGE, "export: --format is missing; gin, jax or slurm would do");
     BASE_TRY(commands_read_plan(context, path, base_argument(arguments, "--gin-search-path"), &text, error));
-    enum base_status status = sim_plan_check(context->cache, context->arena, &text, MODEL_STEP_TRAIN, false, &plan, error);
+    enum base_status status =
+        sim_plan_check(context->cache, context->arena, &text, MODEL_STEP_TRAIN, false, &plan, error);
     if (status == BASE_OK) status = reports_launch(context->arena, format, &text, &plan, &launcher, error);
     if (status != BASE_OK) return status == BASE_USAGE ? status : base_fail_in(error, "%s", path);
     if (context->json) put_document(context, format, &launcher, out);
@@ -90,7 +94,8 @@ static enum base_status run_export(struct commands_context *context, const struc
 }
 
 static const struct base_option export_options[] = {
-    {"--format", "gin|jax|slurm", "a run file of T5X, a mesh with its shardings in plain JAX, or a job script for GPU nodes", NULL},
+    {"--format", "gin|jax|slurm",
+     "a run file of T5X, a mesh with its shardings in plain JAX, or a job script for GPU nodes", NULL},
     COMMANDS_GIN,
     COMMANDS_COMMON,
 };

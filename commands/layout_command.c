@@ -19,7 +19,8 @@ struct reading {
 /* ---- the question ---- */
 
 /* The mesh axes of the logical axis batch, as T5X's partitioner resolves them. */
-static enum base_status find_data_axis(struct base_arena *arena, const char *text, bool over_slices, struct model_axes *out, struct base_error *error)
+static enum base_status find_data_axis(struct base_arena *arena, const char *text, bool over_slices,
+                                       struct model_axes *out, struct base_error *error)
 {
     static const char *const batch[] = {"batch"};
     struct model_rules rules;
@@ -27,10 +28,13 @@ static enum base_status find_data_axis(struct base_arena *arena, const char *tex
     if (over_slices) rules = model_rules_over_slices(arena, &rules);
     BASE_TRY(model_resolve(&rules, batch, 1, MODEL_AXIS_IS_UNSHARDED, out, NULL, error));
     if (!out->unconstrained) return BASE_OK;
-    return base_fail(error, BASE_INPUT, "logical_axis_rules: batch goes to %s, which is no mesh axis; data or null would do", MODEL_UNCONSTRAINED);
+    return base_fail(error, BASE_INPUT,
+                     "logical_axis_rules: batch goes to %s, which is no mesh axis; data or null would do",
+                     MODEL_UNCONSTRAINED);
 }
 
-static enum base_status read_layout(struct base_arena *arena, const struct base_arguments *arguments, struct reading *out, struct base_error *error)
+static enum base_status read_layout(struct base_arena *arena, const struct base_arguments *arguments,
+                                    struct reading *out, struct base_error *error)
 {
     struct topo_mesh_request request = {.submesh_count = 0};
     const char *topology = base_argument(arguments, "--topology"), *batch = base_argument(arguments, "--batch-size");
@@ -39,10 +43,11 @@ static enum base_status read_layout(struct base_arena *arena, const struct base_
     BASE_TRY(commands_mesh_request(arguments, &request, error));
     if (batch) BASE_TRY(base_parse_int(batch, "--batch-size", 1, LARGEST_BATCH, &batch_size, error));
     BASE_TRY(topo_parse(arena, topology, &out->topology, error));
-    BASE_TRY(find_data_axis(arena, base_argument(arguments, "--logical-axis-rules"), request.ici_count > 0 && request.dcn_count > 0,
-                            &out->data_axis, error));
+    BASE_TRY(find_data_axis(arena, base_argument(arguments, "--logical-axis-rules"),
+                            request.ici_count > 0 && request.dcn_count > 0, &out->data_axis, error));
     BASE_TRY(topo_mesh_build(arena, &out->topology, &request, false, &out->mesh, error));
-    return topo_data_layout_find(arena, &out->topology, &out->mesh, out->data_axis.names, out->data_axis.count, batch_size, &out->layout, error);
+    return topo_data_layout_find(arena, &out->topology, &out->mesh, out->data_axis.names, out->data_axis.count,
+                                 batch_size, &out->layout, error);
 }
 
 /* ---- JSON ---- */
@@ -64,7 +69,8 @@ static void layout_json(const struct reading *reading, struct base_json_writer *
     commands_put_axes(writer, &reading->data_axis);
     base_json_key(writer, "mesh");
     base_json_open_inline(writer, '{');
-    for (int i = 0; i < reading->mesh.axis_count; i++) base_json_member_int(writer, reading->mesh.axes[i], reading->mesh.shape[i]);
+    for (int i = 0; i < reading->mesh.axis_count; i++)
+        base_json_member_int(writer, reading->mesh.axes[i], reading->mesh.shape[i]);
     base_json_close(writer, '}');
     base_json_key(writer, "batch_size");
     if (layout->has_batch_size) base_json_put_int(writer, layout->batch_size);
@@ -99,7 +105,8 @@ static void layout_text(const struct reading *reading, struct base_text *out)
     const struct topo_data_layout *layout = &reading->layout;
     base_putf(out, "%s: %d device%s on %d host%s, mesh", reading->topology.name, reading->mesh.device_count,
               reading->mesh.device_count == 1 ? "" : "s", layout->process_count, layout->process_count == 1 ? "" : "s");
-    for (int i = 0; i < reading->mesh.axis_count; i++) base_putf(out, "%s %s %d", i ? " x" : "", reading->mesh.axes[i], reading->mesh.shape[i]);
+    for (int i = 0; i < reading->mesh.axis_count; i++)
+        base_putf(out, "%s %s %d", i ? " x" : "", reading->mesh.axes[i], reading->mesh.shape[i]);
     base_putf(out, "\nthe batch is sharded over %s", joined_axes(out->arena, &reading->data_axis));
     if (layout->has_batch_size)
         base_putf(out, ": %lld sequences in %d shard%s of %lld", (long long)layout->batch_size, layout->num_shards,
@@ -110,12 +117,13 @@ static void layout_text(const struct reading *reading, struct base_text *out)
         base_putf(out, "%7d  %5d  %-5s  %s\n", i, process->shard_id, process->first_in_replica_set ? "yes" : "-",
                   sequences(out->arena, layout, process->shard_id));
     }
-    if (layout->process_count > PROCESSES_SHOWN) base_putf(out, "… (%d processes in all: --json lists them)\n", layout->process_count);
+    if (layout->process_count > PROCESSES_SHOWN)
+        base_putf(out, "… (%d processes in all: --json lists them)\n", layout->process_count);
     base_put(out, "\nfirst: of the processes that read the same shard, the one whose place in the data T5X saves\n");
 }
 
-static enum base_status layout_run(struct commands_context *context, const struct base_arguments *arguments, struct base_text *out,
-                                   struct base_error *error)
+static enum base_status layout_run(struct commands_context *context, const struct base_arguments *arguments,
+                                   struct base_text *out, struct base_error *error)
 {
     struct reading *reading = base_new(context->arena, struct reading, 1);
     BASE_TRY(read_layout(context->arena, arguments, reading, error));
@@ -127,7 +135,8 @@ static enum base_status layout_run(struct commands_context *context, const struc
 
 static const struct base_option options[] = {
     COMMANDS_MESH,
-    {"--logical-axis-rules", "RULES", "as in `meshwright rules`; several slices give batch to replica and data", "standard:1,1"},
+    {"--logical-axis-rules", "RULES", "as in `meshwright rules`; several slices give batch to replica and data",
+     "standard:1,1"},
     {"--batch-size", "B", "sequences of a global batch", "one for each device along the data axis"},
     COMMANDS_COMMON,
 };
@@ -135,9 +144,11 @@ static const struct base_option options[] = {
 const struct commands_command commands_layout = {
     .name = "layout",
     .summary = "which part of a global batch each host reads, or why T5X refuses",
-    .usage = "layout --topology T (--model-parallel-submesh X,Y,Z,C | --num-partitions N | --ici-mesh-shape R,D,M --dcn-mesh-shape R,D,M) [--batch-size B]",
-    .examples = "  meshwright layout --topology v3-32 --model-parallel-submesh 2,1,1,2 --batch-size 64\n"
-                "  meshwright layout --topology v4:2x2x4@slices=2 --ici-mesh-shape 1,4,4 --dcn-mesh-shape 2,1,1 --json\n",
+    .usage = "layout --topology T (--model-parallel-submesh X,Y,Z,C | --num-partitions N | --ici-mesh-shape R,D,M "
+             "--dcn-mesh-shape R,D,M) [--batch-size B]",
+    .examples =
+        "  meshwright layout --topology v3-32 --model-parallel-submesh 2,1,1,2 --batch-size 64\n"
+        "  meshwright layout --topology v4:2x2x4@slices=2 --ici-mesh-shape 1,4,4 --dcn-mesh-shape 2,1,1 --json\n",
     .options = options,
     .option_count = BASE_COUNT(options),
     .run = layout_run,

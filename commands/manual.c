@@ -17,7 +17,10 @@ static const struct base_option global[] = {
     {"--bash-completion", NULL, "completion for bash; `source <(meshwright --bash-completion)` turns it on", NULL},
 };
 
-static const struct { enum base_status code; const char *meaning; } exit_codes[] = {
+static const struct {
+    enum base_status code;
+    const char *meaning;
+} exit_codes[] = {
     {BASE_OK, "done"},
     {BASE_INTERNAL, "internal error"},
     {BASE_USAGE, "the command line itself is wrong"},
@@ -85,8 +88,10 @@ static const char *next_line(struct base_arena *arena, const char **text)
 static void put_option(struct base_text *out, const struct base_option *option)
 {
     struct base_arena *arena = out->arena;
-    const char *head = base_print(arena, "  %s%s%s", option->name, option->value ? " " : "", option->value ? option->value : "");
-    const char *text = option->fallback ? base_print(arena, "%s (default: %s)", option->help, option->fallback) : option->help;
+    const char *head =
+        base_print(arena, "  %s%s%s", option->name, option->value ? " " : "", option->value ? option->value : "");
+    const char *text =
+        option->fallback ? base_print(arena, "%s (default: %s)", option->help, option->fallback) : option->help;
     int column = width(head, strlen(head));
     base_put(out, head);
     if (column + 2 > HELP_COLUMN) base_putf(out, "\n%*s", HELP_COLUMN, "");
@@ -116,8 +121,9 @@ void commands_help_on(const struct commands_command *command, struct base_text *
     if (command->examples) base_putf(out, "\nexamples:\n%s", command->examples);
 }
 
-static const char about[] = "meshwright answers for a plan that trains a transformer on a TPU slice or a GPU cluster: does it fit in memory, "
-                            "how many tokens per second, which plan is best, and why.";
+static const char about[] =
+    "meshwright answers for a plan that trains a transformer on a TPU slice or a GPU cluster: does it fit in memory, "
+    "how many tokens per second, which plan is best, and why.";
 
 void commands_help(struct base_text *out)
 {
@@ -133,7 +139,8 @@ void commands_help(struct base_text *out)
     base_put(out, "\noptions:\n");
     for (int i = 0; i < BASE_COUNT(global); i++) put_option(out, &global[i]);
     base_put(out, "\n`meshwright COMMAND --help` lists a command's options, defaults and examples.\n\nexit codes:\n");
-    for (int i = 0; i < BASE_COUNT(exit_codes); i++) base_putf(out, "  %d  %s\n", (int)exit_codes[i].code, exit_codes[i].meaning);
+    for (int i = 0; i < BASE_COUNT(exit_codes); i++)
+        base_putf(out, "  %d  %s\n", (int)exit_codes[i].code, exit_codes[i].meaning);
 }
 
 /* ---- man page ---- */
@@ -219,12 +226,17 @@ static void man_command(struct base_text *out, const struct commands_command *co
 static void man_names(struct base_text *out)
 {
     static const char *const names[][2] = {
-        {"TOPOLOGY (T)", "an accelerator type (v4-512), a generation and its shape in chips (v4:4x8x8), nodes x GPUs of one (h100:16x8), "
-                         "processes x devices of one (cpu:4x2), ranks of this machine (local:4, or local:2x2 as a torus), or a file "
-                         "(@topology.json). A suffix overrides: v5e:2x4@host=2x4."},
-        {"MODEL", "a name that `meshwright models` lists, ARCHITECTURE:key=value,\xe2\x80\xa6 in one line, or a file (@model.json)."},
-        {"RULES", "standard, standard:A,P, data_only, zero3, megatron, optimus, gshard, or a JSON list of [logical axis, mesh axis or null or list]."},
-        {"PLAN", "a JSON object of T5X's own words: model, topology, model_parallel_submesh or num_partitions, logical_axis_rules, "
+        {"TOPOLOGY (T)",
+         "an accelerator type (v4-512), a generation and its shape in chips (v4:4x8x8), nodes x GPUs of one "
+         "(h100:16x8), "
+         "processes x devices of one (cpu:4x2), ranks of this machine (local:4, or local:2x2 as a torus), or a file "
+         "(@topology.json). A suffix overrides: v5e:2x4@host=2x4."},
+        {"MODEL", "a name that `meshwright models` lists, ARCHITECTURE:key=value,\xe2\x80\xa6 in one line, or a file "
+                  "(@model.json)."},
+        {"RULES", "standard, standard:A,P, data_only, zero3, megatron, optimus, gshard, or a JSON list of [logical "
+                  "axis, mesh axis or null or list]."},
+        {"PLAN", "a JSON object of T5X's own words: model, topology, model_parallel_submesh or num_partitions, "
+                 "logical_axis_rules, "
                  "task_feature_lengths, batch_size, num_microbatches and so on. Each key is an option, too."},
     };
     base_put(out, ".SH NAMING THINGS\n");
@@ -240,12 +252,14 @@ void commands_man(const char *version, struct base_text *out)
     int count;
     const struct commands_command *const *all = commands_all(&count);
     base_putf(out, ".TH MESHWRIGHT 1 \"\" \"meshwright %s\" \"User Commands\"\n.nh\n.ad l\n", version);
-    put_paragraph(out, ".SH NAME\nmeshwright \\-", "predict and tune how a transformer is partitioned over accelerators");
-    base_put(out, ".SH SYNOPSIS\n\\fBmeshwright\\fR \\fICOMMAND\\fR [\\fIARGUMENTS\\fR] [\\fB\\-\\-json\\fR] [\\fB\\-\\-out\\fR \\fIFILE\\fR]\n");
+    put_paragraph(out, ".SH NAME\nmeshwright \\-",
+                  "predict and tune how a transformer is partitioned over accelerators");
+    base_put(out, ".SH SYNOPSIS\n\\fBmeshwright\\fR \\fICOMMAND\\fR [\\fIARGUMENTS\\fR] [\\fB\\-\\-json\\fR] "
+                  "[\\fB\\-\\-out\\fR \\fIFILE\\fR]\n");
     put_paragraph(out, ".SH DESCRIPTION", about);
-    put_paragraph(
-        out, ".PP",
-        "The result goes to the standard output, messages to the standard error. A file that is written appears whole or not at all.");
+    put_paragraph(out, ".PP",
+                  "The result goes to the standard output, messages to the standard error. A file that is written "
+                  "appears whole or not at all.");
     base_put(out, ".SH OPTIONS\nBefore any command:\n");
     for (int i = 0; i < BASE_COUNT(global); i++) man_option(out, &global[i]);
     base_put(out, ".PP\nOf every command:\n");
@@ -294,7 +308,8 @@ static const char *words_for(struct base_arena *arena, const struct base_option 
 
 static void put_cases(struct base_text *out, const struct commands_command *command)
 {
-    const char *first = command->positional_limit ? command->first_words ? command->first_words(out->arena) : "@file" : "";
+    const char *first =
+        command->positional_limit ? command->first_words ? command->first_words(out->arena) : "@file" : "";
     base_putf(out, "    %s:options)\n        words='", command->name);
     for (int i = 0; i < command->option_count; i++) base_putf(out, "%s%s", i ? " " : "", command->options[i].name);
     base_putf(out, "' ;;\n    %s:first) words='%s' ;;\n", command->name, first);
@@ -302,13 +317,15 @@ static void put_cases(struct base_text *out, const struct commands_command *comm
     for (int i = 0; i < command->option_count; i++) {
         const struct base_option *option = &command->options[i];
         if (!option->value) continue;
-        base_putf(out, "    %s:%s) takes=1 words='%s' ;;\n", command->name, option->name, words_for(out->arena, option));
+        base_putf(out, "    %s:%s) takes=1 words='%s' ;;\n", command->name, option->name,
+                  words_for(out->arena, option));
     }
 }
 
 /* The function that bash calls. COMP_WORDS has "=" as a word of its own in "--dtype=bf". */
 static const char completion_main[] =
-    "# Which words may stand in a place: COMMAND:options, COMMAND:first, COMMAND:next, or COMMAND:--option for its value.\n"
+    "# Which words may stand in a place: COMMAND:options, COMMAND:first, COMMAND:next, or COMMAND:--option for its "
+    "value.\n"
     "# Sets words, and takes=1 where an option has a value.\n"
     "_meshwright_words()\n"
     "{\n"
@@ -394,7 +411,8 @@ enum base_status commands_bash_completion(struct base_text *out, struct base_err
         put_cases(&cases, all[i]);
     }
     for (int i = 0; i < BASE_COUNT(global); i++) put_word(&names, global[i].name, strlen(global[i].name));
-    base_put(out, "# Completion of meshwright's command line, made by `meshwright --bash-completion` from its tables.\n");
+    base_put(out,
+             "# Completion of meshwright's command line, made by `meshwright --bash-completion` from its tables.\n");
     base_putf(out, completion_main, cases.data, topology_words(out->arena), models, names.data);
     return BASE_OK;
 }

@@ -7,7 +7,8 @@
 
 /* ---- the question ---- */
 
-enum base_status commands_read_numbers(const struct base_arguments *arguments, const char *option, int limit, int *out, int *count, struct base_error *error)
+enum base_status commands_read_numbers(const struct base_arguments *arguments, const char *option, int limit, int *out,
+                                       int *count, struct base_error *error)
 {
     int64_t numbers[8];
     const char *text = base_argument(arguments, option);
@@ -17,22 +18,28 @@ enum base_status commands_read_numbers(const struct base_arguments *arguments, c
     return BASE_OK;
 }
 
-enum base_status commands_mesh_request(const struct base_arguments *arguments, struct topo_mesh_request *request, struct base_error *error)
+enum base_status commands_mesh_request(const struct base_arguments *arguments, struct topo_mesh_request *request,
+                                       struct base_error *error)
 {
-    const char *partitions = base_argument(arguments, "--num-partitions"), *by_host = base_argument(arguments, "--tile-by-host-if-needed");
+    const char *partitions = base_argument(arguments, "--num-partitions"),
+               *by_host = base_argument(arguments, "--tile-by-host-if-needed");
     int64_t flag = 1;
-    BASE_TRY(commands_read_numbers(arguments, "--model-parallel-submesh", BASE_COUNT(request->submesh), request->submesh,
-                                   &request->submesh_count, error));
-    BASE_TRY(commands_read_numbers(arguments, "--ici-mesh-shape", BASE_COUNT(request->ici), request->ici, &request->ici_count, error));
-    BASE_TRY(commands_read_numbers(arguments, "--dcn-mesh-shape", BASE_COUNT(request->dcn), request->dcn, &request->dcn_count, error));
-    if (partitions) BASE_TRY(base_parse_int(partitions, "--num-partitions", 0, INT32_MAX, &request->num_partitions, error));
+    BASE_TRY(commands_read_numbers(arguments, "--model-parallel-submesh", BASE_COUNT(request->submesh),
+                                   request->submesh, &request->submesh_count, error));
+    BASE_TRY(commands_read_numbers(arguments, "--ici-mesh-shape", BASE_COUNT(request->ici), request->ici,
+                                   &request->ici_count, error));
+    BASE_TRY(commands_read_numbers(arguments, "--dcn-mesh-shape", BASE_COUNT(request->dcn), request->dcn,
+                                   &request->dcn_count, error));
+    if (partitions)
+        BASE_TRY(base_parse_int(partitions, "--num-partitions", 0, INT32_MAX, &request->num_partitions, error));
     if (by_host) BASE_TRY(base_parse_int(by_host, "--tile-by-host-if-needed", 0, 1, &flag, error));
     request->tile_by_host_if_needed = flag == 1;
     if (request->ici_count > 0 && request->dcn_count > 0) return BASE_OK;
     if (request->submesh_count > 0 || partitions) return BASE_OK;
-    return base_fail(error, BASE_USAGE,
-                     "what divides the model? --model-parallel-submesh X,Y,Z,C, --num-partitions N, or --ici-mesh-shape and "
-                     "--dcn-mesh-shape are needed");
+    return base_fail(
+        error, BASE_USAGE,
+        "what divides the model? --model-parallel-submesh X,Y,Z,C, --num-partitions N, or --ici-mesh-shape and "
+        "--dcn-mesh-shape are needed");
 }
 
 /* ---- the answer ---- */
@@ -50,7 +57,8 @@ static void mesh_json(const struct topo_mesh *mesh, struct base_json_writer *wri
     base_json_put_string(writer, mesh->order);
     base_json_key(writer, "devices");
     base_json_open(writer, '[');
-    for (int i = 0; i < mesh->device_count; i++) commands_put_numbers(writer, NULL, mesh->devices[i], mesh->coordinate_count);
+    for (int i = 0; i < mesh->device_count; i++)
+        commands_put_numbers(writer, NULL, mesh->devices[i], mesh->coordinate_count);
     base_json_close(writer, ']');
     base_json_close(writer, '}');
 }
@@ -80,8 +88,9 @@ static void mesh_rows(const struct topo_mesh *mesh, struct base_text *out)
     int columns = mesh->shape[mesh->axis_count - 1], rows = mesh->device_count / columns;
     const char *row_name = mesh->axis_count == 3 ? "replica,data" : "data";
     for (int r = 0; r < rows && r < ROWS_SHOWN; r++) {
-        const char *label = mesh->axis_count == 3 ? base_print(out->arena, "%s %d,%d", row_name, r / mesh->shape[1], r % mesh->shape[1])
-                                                  : base_print(out->arena, "%s %d", row_name, r);
+        const char *label = mesh->axis_count == 3
+                                ? base_print(out->arena, "%s %d,%d", row_name, r / mesh->shape[1], r % mesh->shape[1])
+                                : base_print(out->arena, "%s %d", row_name, r);
         base_putf(out, "  %-16s", label);
         for (int c = 0; c < columns && c < COLUMNS_SHOWN; c++) {
             base_put(out, "  ");
@@ -89,7 +98,8 @@ static void mesh_rows(const struct topo_mesh *mesh, struct base_text *out)
         }
         base_put(out, columns > COLUMNS_SHOWN ? "  …\n" : "\n");
     }
-    if (rows > ROWS_SHOWN || columns > COLUMNS_SHOWN) base_putf(out, "  … (%d rows of %d in all: --json lists them)\n", rows, columns);
+    if (rows > ROWS_SHOWN || columns > COLUMNS_SHOWN)
+        base_putf(out, "  … (%d rows of %d in all: --json lists them)\n", rows, columns);
 }
 
 static const char *coordinate_names(const struct topo_topology *topology, const struct topo_mesh *mesh)
@@ -114,8 +124,8 @@ static void mesh_text(const struct topo_topology *topology, const struct topo_me
     mesh_rows(mesh, out);
 }
 
-static enum base_status mesh_run(struct commands_context *context, const struct base_arguments *arguments, struct base_text *out,
-                                 struct base_error *error)
+static enum base_status mesh_run(struct commands_context *context, const struct base_arguments *arguments,
+                                 struct base_text *out, struct base_error *error)
 {
     struct topo_topology topology;
     struct topo_mesh_request request = {.submesh_count = 0};
@@ -139,7 +149,8 @@ static const struct base_option mesh_options[] = {
 const struct commands_command commands_mesh = {
     .name = "mesh",
     .summary = "which device stands where in the mesh that T5X builds, or why T5X refuses",
-    .usage = "mesh --topology T (--model-parallel-submesh X,Y,Z,C | --num-partitions N | --ici-mesh-shape R,D,M --dcn-mesh-shape R,D,M)",
+    .usage = "mesh --topology T (--model-parallel-submesh X,Y,Z,C | --num-partitions N | --ici-mesh-shape R,D,M "
+             "--dcn-mesh-shape R,D,M)",
     .examples = "  meshwright mesh --topology v4-512 --model-parallel-submesh 4,2,2,1\n"
                 "  meshwright mesh --topology v4:2x2x4@slices=2 --ici-mesh-shape 1,4,4 --dcn-mesh-shape 2,1,1 --json\n",
     .options = mesh_options,

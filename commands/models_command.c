@@ -12,9 +12,11 @@ struct zoo_row {
 
 /* Elements and bytes of all parameters and of the optimizer's state, nothing sharded. */
 static enum base_status count_whole(const struct model_parameter *parameters, int count, enum model_optimizer optimizer,
-                                    const struct model_adafactor *adafactor, struct model_device_state *out, struct base_error *error)
+                                    const struct model_adafactor *adafactor, struct model_device_state *out,
+                                    struct base_error *error)
 {
-    return model_device_state(parameters, count, &(struct model_rules){0}, &(struct model_mesh){0}, optimizer, adafactor, out, error);
+    return model_device_state(parameters, count, &(struct model_rules){0}, &(struct model_mesh){0}, optimizer,
+                              adafactor, out, error);
 }
 
 static enum base_status fill_zoo_row(struct base_arena *arena, struct zoo_row *row, struct base_error *error)
@@ -49,7 +51,8 @@ static void put_zoo_row(struct base_json_writer *writer, const struct zoo_row *r
     base_json_member_int(writer, "vocab_size", config->vocab_size);
     base_json_key(writer, "mlp_activations");
     base_json_open_inline(writer, '[');
-    for (int i = 0; i < config->mlp_activation_count; i++) base_json_put_string(writer, model_activation_name(config->mlp_activations[i]));
+    for (int i = 0; i < config->mlp_activation_count; i++)
+        base_json_put_string(writer, model_activation_name(config->mlp_activations[i]));
     base_json_close(writer, ']');
     base_json_key(writer, "logits_via_embedding");
     base_json_put_bool(writer, config->logits_via_embedding);
@@ -75,28 +78,34 @@ static const char *bytes_text(struct base_arena *arena, int64_t bytes)
 
 static void write_zoo(const struct zoo_row *rows, int count, struct base_text *out)
 {
-    static const char *const titles[] = {"model", "parameters", "adafactor state", "adamw state", "layers", "emb_dim", "heads", "head_dim", "mlp_dim", "vocab_size", "what it is"};
+    static const char *const titles[] = {"model",   "parameters", "adafactor state", "adamw state",
+                                         "layers",  "emb_dim",    "heads",           "head_dim",
+                                         "mlp_dim", "vocab_size", "what it is"};
     struct commands_table table = commands_table_new(out->arena, "lrrrrrrrrrl", count + 1);
     for (int i = 0; i < BASE_COUNT(titles); i++) commands_table_put(&table, titles[i]);
     for (int i = 0; i < count; i++) {
         const struct model_config *config = &rows[i].config;
-        const int64_t sizes[] = {config->emb_dim, config->num_heads, config->head_dim, config->mlp_dim, config->vocab_size};
+        const int64_t sizes[] = {config->emb_dim, config->num_heads, config->head_dim, config->mlp_dim,
+                                 config->vocab_size};
         commands_table_put(&table, rows[i].model->name);
         commands_table_put(&table, commands_grouped(out->arena, rows[i].parameter_count));
         commands_table_put(&table, bytes_text(out->arena, rows[i].adafactor_bytes));
         commands_table_put(&table, bytes_text(out->arena, rows[i].adamw_bytes));
         commands_table_put(&table, layers_text(out->arena, config));
-        for (int j = 0; j < BASE_COUNT(sizes); j++) commands_table_put(&table, base_print(out->arena, "%lld", (long long)sizes[j]));
+        for (int j = 0; j < BASE_COUNT(sizes); j++)
+            commands_table_put(&table, base_print(out->arena, "%lld", (long long)sizes[j]));
         commands_table_put(&table, rows[i].model->about);
     }
     commands_table_write(&table, out);
-    base_put(out, "\nParameters are float32. adafactor is T5X's, factored; `meshwright params --adafactor …` counts its other options.\n"
-                  "Any other model: decoder_only:emb_dim=…,num_heads=…,head_dim=…,mlp_dim=…,num_layers=…,vocab_size=…; the same after\n"
+    base_put(out, "\nParameters are float32. adafactor is T5X's, factored; `meshwright params --adafactor …` counts "
+                  "its other options.\n"
+                  "Any other model: decoder_only:emb_dim=…,num_heads=…,head_dim=…,mlp_dim=…,num_layers=…,vocab_size=…; "
+                  "the same after\n"
                   "encoder_decoder:, scalable_encoder_decoder: or scalable_decoder_only:; or @FILE.json.\n");
 }
 
-static enum base_status run_models(struct commands_context *context, const struct base_arguments *arguments, struct base_text *out,
-                                   struct base_error *error)
+static enum base_status run_models(struct commands_context *context, const struct base_arguments *arguments,
+                                   struct base_text *out, struct base_error *error)
 {
     (void)arguments;
     const struct model_zoo_model *models;

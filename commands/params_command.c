@@ -20,7 +20,8 @@ struct inventory {
 
 enum { LARGEST_OVERRIDES_BYTES = 1 << 20 };
 
-enum base_status commands_overrides_text(struct commands_context *context, const struct base_arguments *arguments, const char **out, struct base_error *error)
+enum base_status commands_overrides_text(struct commands_context *context, const struct base_arguments *arguments,
+                                         const char **out, struct base_error *error)
 {
     const char *given = base_argument(arguments, "--params-axes-names-override");
     size_t length;
@@ -30,8 +31,8 @@ enum base_status commands_overrides_text(struct commands_context *context, const
 }
 
 /* The model's parameters, with the axes that the user gives them. */
-static enum base_status read_parameters(struct commands_context *context, const struct base_arguments *arguments, struct inventory *out,
-                                        struct base_error *error)
+static enum base_status read_parameters(struct commands_context *context, const struct base_arguments *arguments,
+                                        struct inventory *out, struct base_error *error)
 {
     const char *text;
     struct model_overrides overrides;
@@ -42,34 +43,40 @@ static enum base_status read_parameters(struct commands_context *context, const 
     return model_overrides_apply(context->arena, &overrides, out->parameters, out->count, &out->parameters, error);
 }
 
-static enum base_status read_optimizer(struct base_arena *arena, const struct base_arguments *arguments, struct inventory *out,
-                                       struct base_error *error)
+static enum base_status read_optimizer(struct base_arena *arena, const struct base_arguments *arguments,
+                                       struct inventory *out, struct base_error *error)
 {
-    const char *optimizer = base_argument(arguments, "--optimizer"), *adafactor = base_argument(arguments, "--adafactor");
+    const char *optimizer = base_argument(arguments, "--optimizer"),
+               *adafactor = base_argument(arguments, "--adafactor");
     out->optimizer_name = optimizer ? optimizer : "adafactor";
     out->adafactor = model_adafactor_defaults();
     BASE_TRY(model_optimizer_parse(out->optimizer_name, &out->optimizer, error));
     if (!adafactor) return BASE_OK;
     if (out->optimizer != MODEL_ADAFACTOR)
-        return base_fail(error, BASE_INPUT, "--adafactor has options, but the optimizer is %s; --optimizer adafactor would do",
+        return base_fail(error, BASE_INPUT,
+                         "--adafactor has options, but the optimizer is %s; --optimizer adafactor would do",
                          out->optimizer_name);
     return model_adafactor_parse(arena, adafactor, &out->adafactor, error);
 }
 
 /* Elements and bytes of all parameters and of the optimizer's state, nothing sharded. */
 static enum base_status count_whole(const struct model_parameter *parameters, int count, enum model_optimizer optimizer,
-                                    const struct model_adafactor *adafactor, struct model_device_state *out, struct base_error *error)
+                                    const struct model_adafactor *adafactor, struct model_device_state *out,
+                                    struct base_error *error)
 {
-    return model_device_state(parameters, count, &(struct model_rules){0}, &(struct model_mesh){0}, optimizer, adafactor, out, error);
+    return model_device_state(parameters, count, &(struct model_rules){0}, &(struct model_mesh){0}, optimizer,
+                              adafactor, out, error);
 }
 
-static enum base_status take_inventory(struct commands_context *context, const struct base_arguments *arguments, struct inventory *out,
-                                       struct base_error *error)
+static enum base_status take_inventory(struct commands_context *context, const struct base_arguments *arguments,
+                                       struct inventory *out, struct base_error *error)
 {
     struct base_arena *arena = context->arena;
     const char *model = base_argument(arguments, "--model"), *rules = base_argument(arguments, "--logical-axis-rules"),
                *mesh = base_argument(arguments, "--mesh");
-    if (!model) return base_fail(error, BASE_USAGE, "--model is needed, as in --model t5_1_1_base; `meshwright models` lists them");
+    if (!model)
+        return base_fail(error, BASE_USAGE,
+                         "--model is needed, as in --model t5_1_1_base; `meshwright models` lists them");
     out->has_mesh = mesh != NULL;
     BASE_TRY(model_config_parse(arena, model, &out->config, error));
     BASE_TRY(model_rules_parse(arena, rules ? rules : "standard", &out->rules, error));
@@ -78,7 +85,8 @@ static enum base_status take_inventory(struct commands_context *context, const s
     BASE_TRY(read_parameters(context, arguments, out, error));
     BASE_TRY(count_whole(out->parameters, out->count, out->optimizer, &out->adafactor, &out->whole, error));
     if (!mesh) return BASE_OK;
-    return model_device_state(out->parameters, out->count, &out->rules, &out->mesh, out->optimizer, &out->adafactor, &out->device, error);
+    return model_device_state(out->parameters, out->count, &out->rules, &out->mesh, out->optimizer, &out->adafactor,
+                              &out->device, error);
 }
 
 static enum base_status put_optimizer_state(struct base_json_writer *writer, const struct inventory *inventory,
@@ -102,11 +110,12 @@ static enum base_status put_optimizer_state(struct base_json_writer *writer, con
     return BASE_OK;
 }
 
-static enum base_status put_parameter(struct base_json_writer *writer, const struct inventory *inventory, const struct model_parameter *parameter,
-                                      struct base_error *error)
+static enum base_status put_parameter(struct base_json_writer *writer, const struct inventory *inventory,
+                                      const struct model_parameter *parameter, struct base_error *error)
 {
     struct model_axes spec[MODEL_MAX_RANK];
-    BASE_TRY(model_resolve(&inventory->rules, parameter->axes, parameter->rank, MODEL_AXIS_IS_UNSHARDED, spec, NULL, error));
+    BASE_TRY(
+        model_resolve(&inventory->rules, parameter->axes, parameter->rank, MODEL_AXIS_IS_UNSHARDED, spec, NULL, error));
     base_json_open_inline(writer, '{');
     base_json_member_string(writer, "path", parameter->path);
     commands_put_shape(writer, "shape", parameter->rank, parameter->shape);
@@ -120,14 +129,16 @@ static enum base_status put_parameter(struct base_json_writer *writer, const str
     return BASE_OK;
 }
 
-static enum base_status put_inventory(struct base_json_writer *writer, const struct inventory *inventory, struct base_error *error)
+static enum base_status put_inventory(struct base_json_writer *writer, const struct inventory *inventory,
+                                      struct base_error *error)
 {
     base_json_open(writer, '{');
     base_json_member_int(writer, "parameter_count", inventory->whole.parameter_count);
     base_json_member_int(writer, "optimizer_state_count", inventory->whole.optimizer_state_count);
     base_json_key(writer, "parameters");
     base_json_open(writer, '[');
-    for (int i = 0; i < inventory->count; i++) BASE_TRY(put_parameter(writer, inventory, &inventory->parameters[i], error));
+    for (int i = 0; i < inventory->count; i++)
+        BASE_TRY(put_parameter(writer, inventory, &inventory->parameters[i], error));
     base_json_close(writer, ']');
     if (inventory->has_mesh) {
         base_json_key(writer, "per_device");
@@ -142,8 +153,10 @@ static enum base_status put_inventory(struct base_json_writer *writer, const str
     return BASE_OK;
 }
 
-/* Layers of one stack are alike unless the user's axes say otherwise, so people see the first, and those that differ. */
-static bool is_shown(struct base_arena *arena, const struct inventory *inventory, const struct model_parameter *parameter)
+/* Layers of one stack are alike unless the user's axes say otherwise, so people see the first, and those that differ.
+ */
+static bool is_shown(struct base_arena *arena, const struct inventory *inventory,
+                     const struct model_parameter *parameter)
 {
     const char *layer = strstr(parameter->path, "/layers_");
     bool first = !layer || !strncmp(layer, "/layers_0/", 10);
@@ -151,7 +164,8 @@ static bool is_shown(struct base_arena *arena, const struct inventory *inventory
 }
 
 /* How many arrays a row stands for: with the first layer's, those of the layers like it. */
-static int64_t arrays_alike(struct base_arena *arena, const struct inventory *inventory, const struct model_parameter *parameter)
+static int64_t arrays_alike(struct base_arena *arena, const struct inventory *inventory,
+                            const struct model_parameter *parameter)
 {
     const char *layer = strstr(parameter->path, "/layers_0/");
     int64_t alike = 0;
@@ -172,8 +186,8 @@ static const char *path_of_all_layers(struct base_arena *arena, const char *path
     return layer ? base_print(arena, "%.*s/layers_*/%s", (int)(layer - path), path, layer + 10) : path;
 }
 
-static enum base_status state_text(struct base_arena *arena, const struct inventory *inventory, const struct model_parameter *parameter,
-                                   const char **out, struct base_error *error)
+static enum base_status state_text(struct base_arena *arena, const struct inventory *inventory,
+                                   const struct model_parameter *parameter, const char **out, struct base_error *error)
 {
     struct model_factoring f;
     *out = inventory->optimizer == MODEL_ADAMW ? "mu, nu" : "-";
@@ -187,17 +201,19 @@ static enum base_status state_text(struct base_arena *arena, const struct invent
     return BASE_OK;
 }
 
-static enum base_status write_parameter(struct commands_table *table, const struct inventory *inventory, const struct model_parameter *parameter,
-                                        struct base_error *error)
+static enum base_status write_parameter(struct commands_table *table, const struct inventory *inventory,
+                                        const struct model_parameter *parameter, struct base_error *error)
 {
     struct base_arena *arena = table->arena;
     struct base_text names = {.arena = arena};
     struct model_axes spec[MODEL_MAX_RANK];
     const char *state;
     if (!is_shown(arena, inventory, parameter)) return BASE_OK;
-    BASE_TRY(model_resolve(&inventory->rules, parameter->axes, parameter->rank, MODEL_AXIS_IS_UNSHARDED, spec, NULL, error));
+    BASE_TRY(
+        model_resolve(&inventory->rules, parameter->axes, parameter->rank, MODEL_AXIS_IS_UNSHARDED, spec, NULL, error));
     BASE_TRY(state_text(arena, inventory, parameter, &state, error));
-    for (int i = 0; i < parameter->rank; i++) base_putf(&names, "%s%s", i ? ", " : "", parameter->axes[i] ? parameter->axes[i] : "null");
+    for (int i = 0; i < parameter->rank; i++)
+        base_putf(&names, "%s%s", i ? ", " : "", parameter->axes[i] ? parameter->axes[i] : "null");
     commands_table_put(table, path_of_all_layers(arena, parameter->path));
     commands_table_put(table, base_print(arena, "%lld", (long long)arrays_alike(arena, inventory, parameter)));
     commands_table_put(table, commands_shape_text(arena, parameter->rank, parameter->shape));
@@ -207,30 +223,35 @@ static enum base_status write_parameter(struct commands_table *table, const stru
     return BASE_OK;
 }
 
-static enum base_status write_inventory(const struct inventory *inventory, struct base_text *out, struct base_error *error)
+static enum base_status write_inventory(const struct inventory *inventory, struct base_text *out,
+                                        struct base_error *error)
 {
-    static const char *const titles[] = {"parameter", "arrays", "shape", "logical axes", "mesh axes", "optimizer state"};
+    static const char *const titles[] = {"parameter",    "arrays",    "shape",
+                                         "logical axes", "mesh axes", "optimizer state"};
     const struct model_device_state *whole = &inventory->whole, *device = &inventory->device;
     struct base_arena *arena = out->arena;
     struct commands_table table = commands_table_new(arena, "lrllll", inventory->count + 1);
     for (int i = 0; i < BASE_COUNT(titles); i++) commands_table_put(&table, titles[i]);
-    for (int i = 0; i < inventory->count; i++) BASE_TRY(write_parameter(&table, inventory, &inventory->parameters[i], error));
+    for (int i = 0; i < inventory->count; i++)
+        BASE_TRY(write_parameter(&table, inventory, &inventory->parameters[i], error));
     base_putf(out, "%s: %s parameters in %d arrays, %s elements of %s state\n\n", inventory->config.name,
-              commands_grouped(arena, whole->parameter_count), inventory->count, commands_grouped(arena, whole->optimizer_state_count),
-              inventory->optimizer_name);
+              commands_grouped(arena, whole->parameter_count), inventory->count,
+              commands_grouped(arena, whole->optimizer_state_count), inventory->optimizer_name);
     commands_table_write(&table, out);
     if (!inventory->has_mesh) return BASE_OK;
     base_put(out, "\nOn one device of ");
     for (int i = 0; i < inventory->mesh.axis_count; i++)
-        base_putf(out, "%s%s %lld", i ? " x " : "", inventory->mesh.axes[i].name, (long long)inventory->mesh.axes[i].size);
+        base_putf(out, "%s%s %lld", i ? " x " : "", inventory->mesh.axes[i].name,
+                  (long long)inventory->mesh.axes[i].size);
     base_putf(out, ": %s parameters (%s bytes), %s elements of optimizer state (%s bytes)\n",
               commands_grouped(arena, device->parameter_count), commands_grouped(arena, device->parameter_bytes),
-              commands_grouped(arena, device->optimizer_state_count), commands_grouped(arena, device->optimizer_state_bytes));
+              commands_grouped(arena, device->optimizer_state_count),
+              commands_grouped(arena, device->optimizer_state_bytes));
     return BASE_OK;
 }
 
-static enum base_status run_params(struct commands_context *context, const struct base_arguments *arguments, struct base_text *out,
-                                   struct base_error *error)
+static enum base_status run_params(struct commands_context *context, const struct base_arguments *arguments,
+                                   struct base_text *out, struct base_error *error)
 {
     struct inventory *inventory = base_new(context->arena, struct inventory, 1);
     BASE_TRY(take_inventory(context, arguments, inventory, error));

@@ -8,7 +8,8 @@ enum { LARGEST_EXTENT = 1 << 30, OPERANDS = 2 };
 
 /* ---- reading ---- */
 
-static enum base_status read_mesh(struct commands_context *context, const char *text, struct sim_operation *o, struct base_error *error)
+static enum base_status read_mesh(struct commands_context *context, const char *text, struct sim_operation *o,
+                                  struct base_error *error)
 {
     struct model_mesh mesh;
     if (!text) return base_fail(error, BASE_USAGE, "--mesh is missing: as in --mesh data=2,model=4");
@@ -17,7 +18,8 @@ static enum base_status read_mesh(struct commands_context *context, const char *
     for (int i = 0; i < mesh.axis_count; i++) {
         bool data = !strcmp(mesh.axes[i].name, "data"), model = !strcmp(mesh.axes[i].name, "model");
         if (!data && !model)
-            return base_fail(error, BASE_INPUT, "--mesh: the axis \"%.40s\" is unknown here; data and model are known", mesh.axes[i].name);
+            return base_fail(error, BASE_INPUT, "--mesh: the axis \"%.40s\" is unknown here; data and model are known",
+                             mesh.axes[i].name);
         o->mesh[model] = (int)mesh.axes[i].size;
     }
     return BASE_OK;
@@ -39,17 +41,20 @@ static enum base_status read_shape(const char *text, struct sim_operation *o, in
     BASE_TRY(base_parse_ints(text, "--shapes", 1, LARGEST_EXTENT, MODEL_MAX_RANK, extents, &count, error));
     if (o->operand_count == 1) o->rank[0] = o->rank[2] = count;
     if (count != o->rank[operand])
-        return base_fail(error, BASE_INPUT, "--shapes: operand %d has %d dimensions, its labels are %d", operand, count, o->rank[operand]);
+        return base_fail(error, BASE_INPUT, "--shapes: operand %d has %d dimensions, its labels are %d", operand, count,
+                         o->rank[operand]);
     memcpy(o->shape[operand], extents, (size_t)count * sizeof *extents);
     return BASE_OK;
 }
 
-static enum base_status read_shapes(struct commands_context *context, const char *text, struct sim_operation *o, struct base_error *error)
+static enum base_status read_shapes(struct commands_context *context, const char *text, struct sim_operation *o,
+                                    struct base_error *error)
 {
     if (!text) return base_fail(error, BASE_USAGE, "--shapes is missing: as in --shapes '16,32,64;64,128'");
     char *at = base_copy(context->arena, text);
     for (int i = 0; i < o->operand_count; i++) {
-        if (!at) return base_fail(error, BASE_INPUT, "--shapes: %d shapes are needed, separated by ;", o->operand_count);
+        if (!at)
+            return base_fail(error, BASE_INPUT, "--shapes: %d shapes are needed, separated by ;", o->operand_count);
         char *next = cut(at, ';');
         BASE_TRY(read_shape(at, o, i, error));
         at = next;
@@ -57,10 +62,13 @@ static enum base_status read_shapes(struct commands_context *context, const char
     return at ? base_fail(error, BASE_INPUT, "--shapes: more than %d shapes", o->operand_count) : BASE_OK;
 }
 
-static enum base_status read_axis(const char *name, const char *what, unsigned *used, unsigned char *out, struct base_error *error)
+static enum base_status read_axis(const char *name, const char *what, unsigned *used, unsigned char *out,
+                                  struct base_error *error)
 {
     unsigned axis = !strcmp(name, "data") ? SIM_DATA : !strcmp(name, "model") ? SIM_TENSOR : 0;
-    if (!axis) return base_fail(error, BASE_INPUT, "%s: \"%.40s\" is no mesh axis; data, model, data+model and - would do", what, name);
+    if (!axis)
+        return base_fail(error, BASE_INPUT, "%s: \"%.40s\" is no mesh axis; data, model, data+model and - would do",
+                         what, name);
     if (*used & axis) return base_fail(error, BASE_INPUT, "%s: %s shards one array twice; once would do", what, name);
     *used |= axis;
     *out = (unsigned char)axis;
@@ -68,25 +76,32 @@ static enum base_status read_axis(const char *name, const char *what, unsigned *
 }
 
 /* "data,-,data+model" */
-static enum base_status read_spec(char *text, const char *what, struct sim_operation *o, int operand, struct base_error *error)
+static enum base_status read_spec(char *text, const char *what, struct sim_operation *o, int operand,
+                                  struct base_error *error)
 {
     unsigned used = 0;
     int d = 0;
     for (char *next; text; text = next, d++) {
         next = cut(text, ',');
-        if (d == o->rank[operand]) return base_fail(error, BASE_INPUT, "%s: more entries than the array has dimensions, %d", what, o->rank[operand]);
+        if (d == o->rank[operand])
+            return base_fail(error, BASE_INPUT, "%s: more entries than the array has dimensions, %d", what,
+                             o->rank[operand]);
         o->axis_count[operand][d] = 0;
         if (!strcmp(text, "-")) continue;
         for (char *name = text, *rest; name; name = rest) {
             rest = cut(name, '+');
-            if (o->axis_count[operand][d] == 2) return base_fail(error, BASE_INPUT, "%s: more than two mesh axes over one dimension", what);
+            if (o->axis_count[operand][d] == 2)
+                return base_fail(error, BASE_INPUT, "%s: more than two mesh axes over one dimension", what);
             BASE_TRY(read_axis(name, what, &used, &o->axes[operand][d][o->axis_count[operand][d]++], error));
         }
     }
-    return d == o->rank[operand] ? BASE_OK : base_fail(error, BASE_INPUT, "%s: %d entries for %d dimensions", what, d, o->rank[operand]);
+    return d == o->rank[operand]
+               ? BASE_OK
+               : base_fail(error, BASE_INPUT, "%s: %d entries for %d dimensions", what, d, o->rank[operand]);
 }
 
-static enum base_status read_specs(struct commands_context *context, const char *text, struct sim_operation *o, struct base_error *error)
+static enum base_status read_specs(struct commands_context *context, const char *text, struct sim_operation *o,
+                                   struct base_error *error)
 {
     if (!text) return base_fail(error, BASE_USAGE, "--specs is missing: as in --specs 'data,-,-;-,model'");
     char *at = base_copy(context->arena, text);
@@ -99,7 +114,8 @@ static enum base_status read_specs(struct commands_context *context, const char 
     return at ? base_fail(error, BASE_INPUT, "--specs: more than %d specs", o->operand_count) : BASE_OK;
 }
 
-static enum base_status read_dtypes(struct commands_context *context, const char *text, struct sim_operation *o, struct base_error *error)
+static enum base_status read_dtypes(struct commands_context *context, const char *text, struct sim_operation *o,
+                                    struct base_error *error)
 {
     static const enum model_dtype known[] = {MODEL_FLOAT32, MODEL_BFLOAT16, MODEL_FLOAT16, MODEL_FP8, MODEL_INT32};
     for (int i = 0; i < 3; i++) o->dtypes[i] = MODEL_BFLOAT16;
@@ -110,7 +126,8 @@ static enum base_status read_dtypes(struct commands_context *context, const char
         int k = 0;
         while (k < BASE_COUNT(known) && strcmp(model_dtype_name(known[k]), at) != 0) k++;
         if (k == BASE_COUNT(known))
-            return base_fail(error, BASE_INPUT, "--dtypes: \"%.40s\" is unknown; float32, bfloat16, float16, fp8 and int32 would do", at);
+            return base_fail(error, BASE_INPUT,
+                             "--dtypes: \"%.40s\" is unknown; float32, bfloat16, float16, fp8 and int32 would do", at);
         o->dtypes[i] = known[k];
         at = next;
     }
@@ -203,10 +220,12 @@ static void put_array(const struct sim_operation *o, int operand, struct base_te
     base_put(out, "[");
     for (int d = 0; d < o->rank[operand]; d++) {
         base_putf(out, "%s%lld", d ? ", " : "", (long long)o->shape[operand][d]);
-        for (int i = 0; i < o->axis_count[operand][d]; i++) base_putf(out, "%s%s", i ? "+" : "/", axes_name(o->axes[operand][d][i]));
+        for (int i = 0; i < o->axis_count[operand][d]; i++)
+            base_putf(out, "%s%s", i ? "+" : "/", axes_name(o->axes[operand][d][i]));
     }
     base_put(out, "], on one device [");
-    for (int d = 0; d < o->rank[operand]; d++) base_putf(out, "%s%lld", d ? ", " : "", (long long)o->local_shape[operand][d]);
+    for (int d = 0; d < o->rank[operand]; d++)
+        base_putf(out, "%s%lld", d ? ", " : "", (long long)o->local_shape[operand][d]);
     base_put(out, "]\n");
 }
 
@@ -221,18 +240,19 @@ static void put_text(const struct sim_operation *o, struct base_text *out)
     put_array(o, 2, out);
     if (!o->collective_count) base_put(out, "no collective: every device has what it needs\n");
     for (int i = 0; i < o->collective_count; i++)
-        base_putf(out, "%d. %s over %s of %s %s\n", i + 1, sim_collective_name(o->collectives[i].kind), axes_name(o->collectives[i].axes),
-                  base_format_bytes(bytes, (double)o->collectives[i].bytes), model_dtype_name(o->collectives[i].dtype));
+        base_putf(out, "%d. %s over %s of %s %s\n", i + 1, sim_collective_name(o->collectives[i].kind),
+                  axes_name(o->collectives[i].axes), base_format_bytes(bytes, (double)o->collectives[i].bytes),
+                  model_dtype_name(o->collectives[i].dtype));
 }
 
-static enum base_status run_partition(struct commands_context *context, const struct base_arguments *arguments, struct base_text *out,
-                                      struct base_error *error)
+static enum base_status run_partition(struct commands_context *context, const struct base_arguments *arguments,
+                                      struct base_text *out, struct base_error *error)
 {
     struct sim_operation *o = base_new(context->arena, struct sim_operation, 1);
     if (!arguments->positional_count)
-        return base_fail(
-            error, BASE_USAGE,
-            "partition needs an operation: meshwright partition 'ble,ef->blf' --mesh …, or meshwright partition reshard --mesh …");
+        return base_fail(error, BASE_USAGE,
+                         "partition needs an operation: meshwright partition 'ble,ef->blf' --mesh …, or meshwright "
+                         "partition reshard --mesh …");
     BASE_TRY(sim_operation_parse(arguments->positional[0], o, error));
     BASE_TRY(read_mesh(context, base_argument(arguments, "--mesh"), o, error));
     BASE_TRY(read_shapes(context, base_argument(arguments, "--shapes"), o, error));
@@ -240,7 +260,8 @@ static enum base_status run_partition(struct commands_context *context, const st
     BASE_TRY(read_dtypes(context, base_argument(arguments, "--dtypes"), o, error));
     const char *wanted = base_argument(arguments, "--output-spec");
     o->free = !wanted;
-    if (!wanted && o->operand_count == 1) return base_fail(error, BASE_USAGE, "reshard needs --output-spec: where the operand has to go");
+    if (!wanted && o->operand_count == 1)
+        return base_fail(error, BASE_USAGE, "reshard needs --output-spec: where the operand has to go");
     if (wanted) BASE_TRY(read_spec(base_copy(context->arena, wanted), "--output-spec", o, 2, error));
     BASE_TRY(sim_operation_partition(o, error));
     if (context->json) put_json(o, context->compact, out);
@@ -261,8 +282,10 @@ const struct commands_command commands_partition = {
     .name = "partition",
     .summary = "which collectives one operation needs, given shardings",
     .usage = "partition 'ble,ef->blf' | reshard --mesh data=D,model=M --shapes S --specs P [--output-spec P]",
-    .examples = "  meshwright partition 'ble,ef->blf' --mesh data=2,model=4 --shapes '16,32,64;64,128' --specs 'data,-,-;-,model'\n"
-                "  meshwright partition reshard --mesh data=2,model=4 --shapes 64,96 --specs data,model --output-spec model,-\n",
+    .examples = "  meshwright partition 'ble,ef->blf' --mesh data=2,model=4 --shapes '16,32,64;64,128' --specs "
+                "'data,-,-;-,model'\n"
+                "  meshwright partition reshard --mesh data=2,model=4 --shapes 64,96 --specs data,model --output-spec "
+                "model,-\n",
     .options = options,
     .option_count = BASE_COUNT(options),
     .positional_limit = 1,

@@ -6,7 +6,8 @@
 
 enum { LARGEST_PLAN_BYTES = 1 << 20 };
 
-static enum base_status read_json(struct base_arena *arena, const char *path, struct sim_plan_text *out, struct base_error *error)
+static enum base_status read_json(struct base_arena *arena, const char *path, struct sim_plan_text *out,
+                                  struct base_error *error)
 {
     const char *text;
     size_t length;
@@ -22,7 +23,8 @@ void commands_note(const struct commands_context *context, const char *text)
     if (context->note) context->note(context->note_where, text);
 }
 
-enum base_status commands_read_gin(struct commands_context *context, const char *path, const char *search_path, struct sim_gin_plan *out, struct base_error *error)
+enum base_status commands_read_gin(struct commands_context *context, const char *path, const char *search_path,
+                                   struct sim_gin_plan *out, struct base_error *error)
 {
     struct model_gin *gin;
     BASE_TRY(model_gin_read(context->arena, path, search_path, &gin, error));
@@ -32,7 +34,8 @@ enum base_status commands_read_gin(struct commands_context *context, const char 
     return status;
 }
 
-enum base_status commands_read_plan(struct commands_context *context, const char *path, const char *search_path, struct sim_plan_text *out, struct base_error *error)
+enum base_status commands_read_plan(struct commands_context *context, const char *path, const char *search_path,
+                                    struct sim_plan_text *out, struct base_error *error)
 {
     struct sim_gin_plan plan;
     if (!model_gin_is_gin(path)) return read_json(context->arena, path, out, error);

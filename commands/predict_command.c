@@ -8,22 +8,40 @@
 enum { LARGEST_PLAN_BYTES = 1 << 20 };
 
 /* Options that are keys of a plan, in the order of enum sim_key. Lengths have one option for both. */
-static const struct { const char *option; enum sim_key key; } plan_options[] = {
-    {"--model", SIM_MODEL}, {"--topology", SIM_TOPOLOGY}, {"--model-parallel-submesh", SIM_SUBMESH}, {"--num-partitions", SIM_NUM_PARTITIONS},
-    {"--logical-axis-rules", SIM_RULES}, {"--optimizer-partitioning", SIM_OPTIMIZER_PARTITIONING}, {"--sequence-parallel", SIM_SEQUENCE_PARALLEL},
-    {"--batch-size", SIM_BATCH_SIZE}, {"--num-microbatches", SIM_NUM_MICROBATCHES}, {"--optimizer", SIM_OPTIMIZER}, {"--remat-policy", SIM_REMAT_POLICY},
-    {"--dtype", SIM_DTYPE}, {"--attention", SIM_ATTENTION}, {"--software", SIM_SOFTWARE}, {"--memory-kind", SIM_MEMORY_KIND},
-    {"--learning-rate", SIM_LEARNING_RATE}, {"--seed", SIM_SEED}, {"--adafactor", SIM_ADAFACTOR},
+static const struct {
+    const char *option;
+    enum sim_key key;
+} plan_options[] = {
+    {"--model", SIM_MODEL},
+    {"--topology", SIM_TOPOLOGY},
+    {"--model-parallel-submesh", SIM_SUBMESH},
+    {"--num-partitions", SIM_NUM_PARTITIONS},
+    {"--logical-axis-rules", SIM_RULES},
+    {"--optimizer-partitioning", SIM_OPTIMIZER_PARTITIONING},
+    {"--sequence-parallel", SIM_SEQUENCE_PARALLEL},
+    {"--batch-size", SIM_BATCH_SIZE},
+    {"--num-microbatches", SIM_NUM_MICROBATCHES},
+    {"--optimizer", SIM_OPTIMIZER},
+    {"--remat-policy", SIM_REMAT_POLICY},
+    {"--dtype", SIM_DTYPE},
+    {"--attention", SIM_ATTENTION},
+    {"--software", SIM_SOFTWARE},
+    {"--memory-kind", SIM_MEMORY_KIND},
+    {"--learning-rate", SIM_LEARNING_RATE},
+    {"--seed", SIM_SEED},
+    {"--adafactor", SIM_ADAFACTOR},
 };
 
-enum base_status commands_profile(struct commands_context *context, const struct base_arguments *arguments, struct base_error *error)
+enum base_status commands_profile(struct commands_context *context, const struct base_arguments *arguments,
+                                  struct base_error *error)
 {
     const char *path = base_argument(arguments, "--profile"), *text;
     size_t length;
     const struct base_json *document = NULL;
     if (path) {
         BASE_TRY(base_read_file(context->arena, path, LARGEST_PLAN_BYTES, &text, &length, error));
-        if (base_json_parse(context->arena, text, length, &document, error) != BASE_OK) return base_fail_in(error, "%s", path);
+        if (base_json_parse(context->arena, text, length, &document, error) != BASE_OK)
+            return base_fail_in(error, "%s", path);
     }
     BASE_TRY(sim_profile_check(document, error));
     sim_cache_override(context->cache, document);
@@ -31,7 +49,8 @@ enum base_status commands_profile(struct commands_context *context, const struct
 }
 
 /* "512,512", or one number: the targets of a decoder-only model. */
-static enum base_status read_lengths(struct base_arena *arena, const char *given, struct sim_plan_text *plan, struct base_error *error)
+static enum base_status read_lengths(struct base_arena *arena, const char *given, struct sim_plan_text *plan,
+                                     struct base_error *error)
 {
     int64_t lengths[2];
     int count;
@@ -42,32 +61,42 @@ static enum base_status read_lengths(struct base_arena *arena, const char *given
 }
 
 /* A command line that has no plan's file has to say these itself. */
-static enum base_status check_given(const struct base_arguments *arguments, const struct sim_plan_text *plan, struct base_error *error)
+static enum base_status check_given(const struct base_arguments *arguments, const struct sim_plan_text *plan,
+                                    struct base_error *error)
 {
-    static const struct { enum sim_key key; const char *option, *example; } required[] = {
-        {SIM_MODEL, "--model", "t5_1_1_xxl"}, {SIM_TOPOLOGY, "--topology", "v4-512"}, {SIM_BATCH_SIZE, "--batch-size", "128"},
+    static const struct {
+        enum sim_key key;
+        const char *option, *example;
+    } required[] = {
+        {SIM_MODEL, "--model", "t5_1_1_xxl"},
+        {SIM_TOPOLOGY, "--topology", "v4-512"},
+        {SIM_BATCH_SIZE, "--batch-size", "128"},
         {SIM_TARGETS_LENGTH, "--task-feature-lengths", "512,512"},
     };
     for (int i = 0; i < BASE_COUNT(required) && !arguments->positional_count; i++)
         if (!plan->values[required[i].key])
-            return base_fail(error, BASE_USAGE, "%s is missing, as in %s %s; or a plan's file", required[i].option, required[i].option,
-                             required[i].example);
+            return base_fail(error, BASE_USAGE, "%s is missing, as in %s %s; or a plan's file", required[i].option,
+                             required[i].option, required[i].example);
     return BASE_OK;
 }
 
 /* A plan's file first, then what the options say over it. */
-enum base_status commands_plan_given(struct commands_context *context, const struct base_arguments *arguments, const char *lengths_default, struct sim_plan_text *plan, struct base_error *error)
+enum base_status commands_plan_given(struct commands_context *context, const struct base_arguments *arguments,
+                                     const char *lengths_default, struct sim_plan_text *plan, struct base_error *error)
 {
     memset(plan, 0, sizeof *plan);
     if (arguments->positional_count)
-        BASE_TRY(commands_read_plan(context, arguments->positional[0], base_argument(arguments, "--gin-search-path"), plan, error));
+        BASE_TRY(commands_read_plan(context, arguments->positional[0], base_argument(arguments, "--gin-search-path"),
+                                    plan, error));
     for (int i = 0; i < BASE_COUNT(plan_options); i++) {
         const char *given = base_argument(arguments, plan_options[i].option);
-        if (given && !*given) return base_fail(error, BASE_INPUT, "%s: is empty; leave it out for the default", plan_options[i].option);
+        if (given && !*given)
+            return base_fail(error, BASE_INPUT, "%s: is empty; leave it out for the default", plan_options[i].option);
         if (given) plan->values[plan_options[i].key] = given;
     }
     /* Of the two a submesh wins, as in T5X; one that only the file has must not win over the command line. */
-    if (base_argument(arguments, "--num-partitions") && !base_argument(arguments, "--model-parallel-submesh")) plan->values[SIM_SUBMESH] = NULL;
+    if (base_argument(arguments, "--num-partitions") && !base_argument(arguments, "--model-parallel-submesh"))
+        plan->values[SIM_SUBMESH] = NULL;
     const char *lengths = base_argument(arguments, "--task-feature-lengths"), *overrides;
     BASE_TRY(commands_overrides_text(context, arguments, &overrides, error));
     if (overrides) plan->values[SIM_OVERRIDES] = overrides;
@@ -75,15 +104,20 @@ enum base_status commands_plan_given(struct commands_context *context, const str
     return lengths ? read_lengths(context->arena, lengths, plan, error) : BASE_OK;
 }
 
-enum base_status commands_plan_text(struct commands_context *context, const struct base_arguments *arguments, const char *lengths_default, struct sim_plan_text *plan, struct base_error *error)
+enum base_status commands_plan_text(struct commands_context *context, const struct base_arguments *arguments,
+                                    const char *lengths_default, struct sim_plan_text *plan, struct base_error *error)
 {
     BASE_TRY(commands_plan_given(context, arguments, lengths_default, plan, error));
     return check_given(arguments, plan, error);
 }
 
-static enum base_status read_step(const struct base_arguments *arguments, enum model_step *out, struct base_error *error)
+static enum base_status read_step(const struct base_arguments *arguments, enum model_step *out,
+                                  struct base_error *error)
 {
-    static const char *const names[] = {[MODEL_STEP_TRAIN] = "train", [MODEL_STEP_GRADIENT] = "gradient", [MODEL_STEP_FORWARD] = "forward", [MODEL_STEP_EVALUATE] = "evaluate"};
+    static const char *const names[] = {[MODEL_STEP_TRAIN] = "train",
+                                        [MODEL_STEP_GRADIENT] = "gradient",
+                                        [MODEL_STEP_FORWARD] = "forward",
+                                        [MODEL_STEP_EVALUATE] = "evaluate"};
     const char *given = base_argument(arguments, "--step");
     int step = MODEL_STEP_TRAIN;
     if (given) BASE_TRY(base_parse_word(given, "--step", names, BASE_COUNT(names), &step, error));
@@ -91,27 +125,41 @@ static enum base_status read_step(const struct base_arguments *arguments, enum m
     return BASE_OK;
 }
 
-static enum base_status write_trace(struct commands_context *context, const char *path, const struct sim_timeline *timeline, struct base_error *error)
+static enum base_status write_trace(struct commands_context *context, const char *path,
+                                    const struct sim_timeline *timeline, struct base_error *error)
 {
     struct base_text text = {.arena = context->arena};
     reports_trace(timeline, NULL, &text);
     return base_write_file(path, text.data, text.length, error);
 }
 
-static enum base_status answer(struct commands_context *context, const struct base_arguments *arguments, const struct sim_plan_text *text,
-                               const struct sim_plan *plan, struct base_text *out, struct base_error *error)
+static enum base_status answer(struct commands_context *context, const struct base_arguments *arguments,
+                               const struct sim_plan_text *text, const struct sim_plan *plan, struct base_text *out,
+                               struct base_error *error)
 {
     struct sim_prediction prediction;
     struct sim_timeline timeline = {0};
     struct sim_change changes[SIM_MOST_CHANGES];
     const char *trace = base_argument(arguments, "--trace");
-    struct sim_detail detail = {.collectives = base_new(context->arena, struct sim_collective_row, SIM_MOST_COLLECTIVES), .timeline = trace ? &timeline : NULL, .arena = context->arena};
+    struct sim_detail detail = {.collectives =
+                                    base_new(context->arena, struct sim_collective_row, SIM_MOST_COLLECTIVES),
+                                .timeline = trace ? &timeline : NULL,
+                                .arena = context->arena};
     BASE_TRY(sim_predict(context->cache, plan, &prediction, &detail, error));
-    struct reports_prediction report = {.plan = *text, .checked = plan, .prediction = &prediction, .collectives = detail.collectives, .collective_count = detail.collective_count,
-                                        .timeline = detail.timeline, .changes = changes, .by_op = base_argument(arguments, "--collectives-by-op") != NULL};
-    if (!prediction.fits) BASE_TRY(sim_changes_that_fit(context->cache, context->arena, text, plan, changes, &report.change_count, error));
+    struct reports_prediction report = {.plan = *text,
+                                        .checked = plan,
+                                        .prediction = &prediction,
+                                        .collectives = detail.collectives,
+                                        .collective_count = detail.collective_count,
+                                        .timeline = detail.timeline,
+                                        .changes = changes,
+                                        .by_op = base_argument(arguments, "--collectives-by-op") != NULL};
+    if (!prediction.fits)
+        BASE_TRY(
+            sim_changes_that_fit(context->cache, context->arena, text, plan, changes, &report.change_count, error));
     if (base_argument(arguments, "--program"))
-        BASE_TRY(sim_program_shardings(context->cache, context->arena, plan, &report.shardings, &report.sharding_count, error));
+        BASE_TRY(sim_program_shardings(context->cache, context->arena, plan, &report.shardings, &report.sharding_count,
+                                       error));
     if (trace) BASE_TRY(write_trace(context, trace, &timeline, error));
     if (context->json) reports_prediction_json(&report, context->compact, out);
     else reports_prediction_text(&report, out);
@@ -119,20 +167,23 @@ static enum base_status answer(struct commands_context *context, const struct ba
 }
 
 /* The program as text, in place of the prediction. */
-static enum base_status print_program(struct commands_context *context, const struct base_arguments *arguments, const struct sim_plan *plan,
-                                      struct base_text *out, struct base_error *error)
+static enum base_status print_program(struct commands_context *context, const struct base_arguments *arguments,
+                                      const struct sim_plan *plan, struct base_text *out, struct base_error *error)
 {
     struct sim_prediction prediction;
     struct sim_timeline timeline = {0};
-    struct sim_detail detail = {.collectives = base_new(context->arena, struct sim_collective_row, SIM_MOST_COLLECTIVES), .timeline = &timeline, .arena = context->arena};
+    struct sim_detail detail = {.collectives =
+                                    base_new(context->arena, struct sim_collective_row, SIM_MOST_COLLECTIVES),
+                                .timeline = &timeline,
+                                .arena = context->arena};
     const char *trace = base_argument(arguments, "--trace");
     if (trace) BASE_TRY(sim_predict(context->cache, plan, &prediction, &detail, error));
     if (trace) BASE_TRY(write_trace(context, trace, &timeline, error));
     return sim_program_print(context->cache, plan, out, error);
 }
 
-static enum base_status run_predict(struct commands_context *context, const struct base_arguments *arguments, struct base_text *out,
-                                    struct base_error *error)
+static enum base_status run_predict(struct commands_context *context, const struct base_arguments *arguments,
+                                    struct base_text *out, struct base_error *error)
 {
     struct sim_plan_text text;
     struct sim_plan plan;
@@ -140,9 +191,12 @@ static enum base_status run_predict(struct commands_context *context, const stru
     BASE_TRY(commands_profile(context, arguments, error));
     BASE_TRY(commands_plan_text(context, arguments, NULL, &text, error));
     BASE_TRY(read_step(arguments, &step, error));
-    enum base_status status = sim_plan_check(context->cache, context->arena, &text, step, base_argument(arguments, "--as-partitioned") != NULL, &plan, error);
-    if (status != BASE_OK) return arguments->positional_count ? base_fail_in(error, "%s", arguments->positional[0]) : status;
-    if (base_argument(arguments, "--program") && !context->json) return print_program(context, arguments, &plan, out, error);
+    enum base_status status = sim_plan_check(context->cache, context->arena, &text, step,
+                                             base_argument(arguments, "--as-partitioned") != NULL, &plan, error);
+    if (status != BASE_OK)
+        return arguments->positional_count ? base_fail_in(error, "%s", arguments->positional[0]) : status;
+    if (base_argument(arguments, "--program") && !context->json)
+        return print_program(context, arguments, &plan, out, error);
     return answer(context, arguments, &text, &plan, out, error);
 }
 
@@ -160,9 +214,11 @@ static const struct base_option options[] = {
 const struct commands_command commands_predict = {
     .name = "predict",
     .summary = "does a plan fit in memory, and how many tokens per second, and why",
-    .usage = "predict PLAN.json|PLAN.gin [OPTIONS]\npredict --model M --topology T --batch-size B --task-feature-lengths I,T …",
+    .usage = "predict PLAN.json|PLAN.gin [OPTIONS]\npredict --model M --topology T --batch-size B "
+             "--task-feature-lengths I,T …",
     .examples = "  meshwright predict examples/t5_11b_v4_512.json\n"
-                "  meshwright predict --model t5_1_1_xl --topology v4-64 --num-partitions 4 --batch-size 256 --task-feature-lengths 512,114\n",
+                "  meshwright predict --model t5_1_1_xl --topology v4-64 --num-partitions 4 --batch-size 256 "
+                "--task-feature-lengths 512,114\n",
     .options = options,
     .option_count = BASE_COUNT(options),
     .positional_limit = 1,

@@ -15,45 +15,60 @@ static double number(const struct base_json *object, const char *key)
     return value && value->kind == BASE_JSON_NUMBER ? value->number : 0;
 }
 
-static enum base_status word(const struct base_json *entry, const char *key, const char *const *names, int count, int *out, struct base_error *error)
+static enum base_status word(const struct base_json *entry, const char *key, const char *const *names, int count,
+                             int *out, struct base_error *error)
 {
     const struct base_json *value = entry->kind == BASE_JSON_OBJECT ? base_json_get(entry, key) : NULL;
-    if (!value || value->kind != BASE_JSON_STRING) return base_fail(error, BASE_INPUT, "timeline: %s: a string is needed", key);
+    if (!value || value->kind != BASE_JSON_STRING)
+        return base_fail(error, BASE_INPUT, "timeline: %s: a string is needed", key);
     return base_parse_word(value->string, key, names, count, out, error);
 }
 
 static enum base_status read_entry(const struct base_json *item, struct sim_entry *out, struct base_error *error)
 {
     enum { LARGEST_COUNT = 1 << 30 };
-    static const char *const phases[] = {"forward", "backward", "optimizer"}, *const kinds[] = {"contraction", "elementwise", "collective"};
+    static const char *const phases[] = {"forward", "backward", "optimizer"}, *const kinds[] = {"contraction",
+                                                                                                "elementwise",
+                                                                                                "collective"};
     static const enum sim_bound bounds[] = {SIM_BY_COMPUTE, SIM_BY_MEMORY, SIM_BY_COMMUNICATION};
     int phase, kind;
     const struct base_json *name = item->kind == BASE_JSON_OBJECT ? base_json_get(item, "name") : NULL;
-    if (!name || name->kind != BASE_JSON_STRING) return base_fail(error, BASE_INPUT, "timeline: name: a string is needed");
+    if (!name || name->kind != BASE_JSON_STRING)
+        return base_fail(error, BASE_INPUT, "timeline: name: a string is needed");
     BASE_TRY(word(item, "phase", phases, BASE_COUNT(phases), &phase, error));
     BASE_TRY(word(item, "kind", kinds, BASE_COUNT(kinds), &kind, error));
     double count = number(item, "count"), time_s = number(item, "time_s");
     if (!(count >= 0 && count <= LARGEST_COUNT) || !(time_s >= 0))
-        return base_fail(error, BASE_INPUT, "timeline: %s: count and time_s are needed, none of them negative", name->string);
-    *out = (struct sim_entry){.name = name->string, .phase = (enum model_phase)phase, .bound = bounds[kind], .count = (int64_t)count, .time_s = time_s};
+        return base_fail(error, BASE_INPUT, "timeline: %s: count and time_s are needed, none of them negative",
+                         name->string);
+    *out = (struct sim_entry){.name = name->string,
+                              .phase = (enum model_phase)phase,
+                              .bound = bounds[kind],
+                              .count = (int64_t)count,
+                              .time_s = time_s};
     return BASE_OK;
 }
 
-static enum base_status read_timeline(struct base_arena *arena, const struct base_json *run, struct sim_timeline *out, struct base_error *error)
+static enum base_status read_timeline(struct base_arena *arena, const struct base_json *run, struct sim_timeline *out,
+                                      struct base_error *error)
 {
     const struct base_json *list = base_json_get(run, "timeline");
     if (!list || list->kind != BASE_JSON_ARRAY)
-        return base_fail(error, BASE_INPUT, "timeline: is missing; `meshwright run PLAN --json --out RUN.json` writes it");
+        return base_fail(error, BASE_INPUT,
+                         "timeline: is missing; `meshwright run PLAN --json --out RUN.json` writes it");
     out->entries = base_new(arena, struct sim_entry, list->count);
     out->count = 0;
-    for (const struct base_json *item = list->child; item; item = item->next) BASE_TRY(read_entry(item, &out->entries[out->count++], error));
+    for (const struct base_json *item = list->child; item; item = item->next)
+        BASE_TRY(read_entry(item, &out->entries[out->count++], error));
     return BASE_OK;
 }
 
-static enum base_status read_losses(struct base_arena *arena, const struct base_json *run, struct reports_measured *out, struct base_error *error)
+static enum base_status read_losses(struct base_arena *arena, const struct base_json *run, struct reports_measured *out,
+                                    struct base_error *error)
 {
     const struct base_json *list = base_json_get(run, "loss");
-    if (list->kind != BASE_JSON_ARRAY) return base_fail(error, BASE_INPUT, "loss: is %s; a list is needed", base_json_kind_name(list->kind));
+    if (list->kind != BASE_JSON_ARRAY)
+        return base_fail(error, BASE_INPUT, "loss: is %s; a list is needed", base_json_kind_name(list->kind));
     double *loss = base_new(arena, double, list->count);
     for (const struct base_json *item = list->child; item; item = item->next)
         loss[out->step_count++] = item->kind == BASE_JSON_NUMBER ? item->number : 0;
@@ -63,8 +78,8 @@ static enum base_status read_losses(struct base_arena *arena, const struct base_
     return BASE_OK;
 }
 
-static enum base_status report_run(struct commands_context *context, const struct base_json *run, enum reports_format format,
-                                   struct base_text *out, struct base_error *error)
+static enum base_status report_run(struct commands_context *context, const struct base_json *run,
+                                   enum reports_format format, struct base_text *out, struct base_error *error)
 {
     struct sim_plan_text text;
     struct sim_plan plan;
@@ -77,14 +92,19 @@ static enum base_status report_run(struct commands_context *context, const struc
     if (sim_plan_from_json(context->arena, given, &text, error) != BASE_OK) return base_fail_in(error, "plan");
     BASE_TRY(read_timeline(context->arena, run, &timeline, error));
     BASE_TRY(read_losses(context->arena, run, &steps, error));
-    BASE_TRY(sim_plan_check(context->cache, context->arena, &text, evaluates ? MODEL_STEP_EVALUATE : MODEL_STEP_TRAIN, false, &plan, error));
+    BASE_TRY(sim_plan_check(context->cache, context->arena, &text, evaluates ? MODEL_STEP_EVALUATE : MODEL_STEP_TRAIN,
+                            false, &plan, error));
     plan.executable = true;
     struct sim_detail detail = {.timeline = &predicted_timeline, .arena = context->arena};
     BASE_TRY(sim_predict(context->cache, &plan, &predicted, &detail, error));
     measured = predicted;
     measured.step_s = number(base_json_get(run, "time"), "step_s");
     measured.memory.peak_bytes = (int64_t)number(base_json_get(run, "memory"), "peak_bytes");
-    struct reports_beside beside = {.plan = &plan, .run = &measured, .predicted = &predicted, .measured = &steps, .predicted_timeline = &predicted_timeline};
+    struct reports_beside beside = {.plan = &plan,
+                                    .run = &measured,
+                                    .predicted = &predicted,
+                                    .measured = &steps,
+                                    .predicted_timeline = &predicted_timeline};
     if (context->json) reports_beside_json(&beside, context->compact, out);
     else reports_beside_page(&beside, format, out);
     return BASE_OK;
@@ -92,19 +112,28 @@ static enum base_status report_run(struct commands_context *context, const struc
 
 /* ---- a plan ---- */
 
-static enum base_status report_plan(struct commands_context *context, const char *path, enum reports_format format, struct base_text *out,
-                                    struct base_error *error)
+static enum base_status report_plan(struct commands_context *context, const char *path, enum reports_format format,
+                                    struct base_text *out, struct base_error *error)
 {
     struct sim_plan_text text;
     struct sim_plan plan;
     struct sim_prediction predicted;
     struct sim_change changes[SIM_MOST_CHANGES];
-    struct sim_detail detail = {.collectives = base_new(context->arena, struct sim_collective_row, SIM_MOST_COLLECTIVES), .arena = context->arena};
+    struct sim_detail detail = {.collectives =
+                                    base_new(context->arena, struct sim_collective_row, SIM_MOST_COLLECTIVES),
+                                .arena = context->arena};
     BASE_TRY(commands_read_plan(context, path, NULL, &text, error));
     BASE_TRY(sim_plan_check(context->cache, context->arena, &text, MODEL_STEP_TRAIN, false, &plan, error));
     BASE_TRY(sim_predict(context->cache, &plan, &predicted, &detail, error));
-    struct reports_prediction report = {.plan = text, .checked = &plan, .prediction = &predicted, .collectives = detail.collectives, .collective_count = detail.collective_count, .changes = changes};
-    if (!predicted.fits) BASE_TRY(sim_changes_that_fit(context->cache, context->arena, &text, &plan, changes, &report.change_count, error));
+    struct reports_prediction report = {.plan = text,
+                                        .checked = &plan,
+                                        .prediction = &predicted,
+                                        .collectives = detail.collectives,
+                                        .collective_count = detail.collective_count,
+                                        .changes = changes};
+    if (!predicted.fits)
+        BASE_TRY(
+            sim_changes_that_fit(context->cache, context->arena, &text, &plan, changes, &report.change_count, error));
     if (context->json) reports_prediction_json(&report, context->compact, out);
     else reports_prediction_page(&report, format, out);
     return BASE_OK;
@@ -120,29 +149,36 @@ static bool ends_in(const char *text, const char *end)
 
 static enum base_status format_of(const char *path, enum reports_format *out, struct base_error *error)
 {
-    static const struct { const char *ending; enum reports_format format; } formats[] = {{".md", REPORTS_MARKDOWN}, {".html", REPORTS_HTML}, {".txt", REPORTS_TEXT}};
+    static const struct {
+        const char *ending;
+        enum reports_format format;
+    } formats[] = {{".md", REPORTS_MARKDOWN}, {".html", REPORTS_HTML}, {".txt", REPORTS_TEXT}};
     *out = REPORTS_TEXT;
     for (int i = 0; i < BASE_COUNT(formats) && path; i++)
         if (ends_in(path, formats[i].ending)) return *out = formats[i].format, BASE_OK;
-    return path ? base_fail(error, BASE_INPUT, "--out: %s: its name says no form; .html, .md or .txt would do", path) : BASE_OK;
+    return path ? base_fail(error, BASE_INPUT, "--out: %s: its name says no form; .html, .md or .txt would do", path)
+                : BASE_OK;
 }
 
-static enum base_status run_report(struct commands_context *context, const struct base_arguments *arguments, struct base_text *out,
-                                   struct base_error *error)
+static enum base_status run_report(struct commands_context *context, const struct base_arguments *arguments,
+                                   struct base_text *out, struct base_error *error)
 {
     enum reports_format format = REPORTS_TEXT;
     const char *text;
     size_t length;
     const struct base_json *document;
     if (!arguments->positional_count)
-        return base_fail(error, BASE_USAGE, "report needs what to report on: meshwright report RUN.json|PLAN.json --out REPORT.html");
+        return base_fail(error, BASE_USAGE,
+                         "report needs what to report on: meshwright report RUN.json|PLAN.json --out REPORT.html");
     const char *path = arguments->positional[0];
     if (!context->json) BASE_TRY(format_of(base_argument(arguments, "--out"), &format, error));
     BASE_TRY(commands_profile(context, arguments, error));
     if (ends_in(path, ".gin")) return report_plan(context, path, format, out, error);
     BASE_TRY(base_read_file(context->arena, path, LARGEST_RUN_BYTES, &text, &length, error));
-    if (base_json_parse(context->arena, text, length, &document, error) != BASE_OK) return base_fail_in(error, "%s", path);
-    if (document->kind != BASE_JSON_OBJECT || !base_json_get(document, "loss")) return report_plan(context, path, format, out, error);
+    if (base_json_parse(context->arena, text, length, &document, error) != BASE_OK)
+        return base_fail_in(error, "%s", path);
+    if (document->kind != BASE_JSON_OBJECT || !base_json_get(document, "loss"))
+        return report_plan(context, path, format, out, error);
     return report_run(context, document, format, out, error) == BASE_OK ? BASE_OK : base_fail_in(error, "%s", path);
 }
 

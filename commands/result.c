@@ -9,7 +9,8 @@ static double number(const struct base_json *document, const char *key)
     return value && value->kind == BASE_JSON_NUMBER ? value->number : 0;
 }
 
-static const double *numbers(struct base_arena *arena, const struct base_json *document, const char *key, int64_t *count)
+static const double *numbers(struct base_arena *arena, const struct base_json *document, const char *key,
+                             int64_t *count)
 {
     const struct base_json *list = base_json_get(document, key);
     *count = list ? list->count : 0;
@@ -23,7 +24,8 @@ static int read_collectives(const struct base_json *document, struct sim_collect
 {
     const struct base_json *list = base_json_get(document, "collectives");
     int count = 0;
-    for (const struct base_json *item = list ? list->child : NULL; item && count < SIM_MOST_COLLECTIVES; item = item->next) {
+    for (const struct base_json *item = list ? list->child : NULL; item && count < SIM_MOST_COLLECTIVES;
+         item = item->next) {
         const struct base_json *first = base_json_get(item, "first_op");
         rows[count++] = (struct sim_collective_row){.kind = (enum sim_collective)number(item, "kind"),
                                                     .axes = (int)number(item, "axes"),
@@ -39,12 +41,17 @@ static int read_collectives(const struct base_json *document, struct sim_collect
 static void read_memory(const struct base_json *document, struct sim_memory *out)
 {
     const struct base_json *m = base_json_get(document, "memory");
-    *out = (struct sim_memory){.capacity_bytes = (int64_t)number(m, "capacity_bytes"), .peak_bytes = (int64_t)number(m, "peak_bytes"), .parameter_bytes = (int64_t)number(m, "parameter_bytes"),
-                               .optimizer_state_bytes = (int64_t)number(m, "optimizer_state_bytes"), .gradient_bytes = (int64_t)number(m, "gradient_bytes"),
-                               .activation_bytes = (int64_t)number(m, "activation_bytes"), .temporary_bytes = (int64_t)number(m, "temporary_bytes")};
+    *out = (struct sim_memory){.capacity_bytes = (int64_t)number(m, "capacity_bytes"),
+                               .peak_bytes = (int64_t)number(m, "peak_bytes"),
+                               .parameter_bytes = (int64_t)number(m, "parameter_bytes"),
+                               .optimizer_state_bytes = (int64_t)number(m, "optimizer_state_bytes"),
+                               .gradient_bytes = (int64_t)number(m, "gradient_bytes"),
+                               .activation_bytes = (int64_t)number(m, "activation_bytes"),
+                               .temporary_bytes = (int64_t)number(m, "temporary_bytes")};
 }
 
-static enum base_status read_timeline(struct base_arena *arena, const struct base_json *document, struct sim_timeline *out)
+static enum base_status read_timeline(struct base_arena *arena, const struct base_json *document,
+                                      struct sim_timeline *out)
 {
     const struct base_json *list = base_json_get(document, "timeline");
     out->entries = base_new(arena, struct sim_entry, list ? list->count : 0);
@@ -60,12 +67,15 @@ static enum base_status read_timeline(struct base_arena *arena, const struct bas
     return BASE_OK;
 }
 
-enum base_status commands_read_result(struct base_arena *arena, const struct base_text *answer, int rank_count, bool evaluates, struct commands_result *out, struct base_error *error)
+enum base_status commands_read_result(struct base_arena *arena, const struct base_text *answer, int rank_count,
+                                      bool evaluates, struct commands_result *out, struct base_error *error)
 {
     const struct base_json *document;
     if (base_json_parse(arena, answer->data ? answer->data : "", answer->length, &document, error) != BASE_OK)
         return base_fail(error, BASE_RUN, "meshwright-rank: did not answer with a result");
-    *out = (struct commands_result){.contraction_s = number(document, "contraction_s"), .elementwise_s = number(document, "elementwise_s"), .communication_s = number(document, "communication_s"),
+    *out = (struct commands_result){.contraction_s = number(document, "contraction_s"),
+                                    .elementwise_s = number(document, "elementwise_s"),
+                                    .communication_s = number(document, "communication_s"),
                                     .stopped = number(document, "stopped") != 0};
     out->steps.rank_count = rank_count;
     out->steps.first_step = (int64_t)number(document, "first_step");
@@ -83,8 +93,8 @@ enum base_status commands_read_result(struct base_arena *arena, const struct bas
 }
 
 /* What was measured, in the form of a prediction; the FLOP that the model needs are the prediction's. */
-void commands_result_prediction(const struct commands_result *result, const struct sim_plan *plan, const struct sim_prediction *predicted,
-                                struct sim_prediction *out)
+void commands_result_prediction(const struct commands_result *result, const struct sim_plan *plan,
+                                const struct sim_prediction *predicted, struct sim_prediction *out)
 {
     const struct reports_measured *m = &result->steps;
     *out = *predicted;

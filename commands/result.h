@@ -7,7 +7,7 @@
 #include "sim/sim.h"
 
 struct commands_result {
-    struct reports_measured steps;          /* without its timeline */
+    struct reports_measured steps; /* without its timeline */
     struct sim_timeline timeline;
     struct sim_collective_row *rows;
     int row_count;
@@ -16,9 +16,10 @@ struct commands_result {
     bool stopped;
 };
 /* BASE_RUN: the answer is no result. */
-enum base_status commands_read_result(struct base_arena *arena, const struct base_text *answer, int rank_count, bool evaluates, struct commands_result *out, struct base_error *error);
+enum base_status commands_read_result(struct base_arena *arena, const struct base_text *answer, int rank_count,
+                                      bool evaluates, struct commands_result *out, struct base_error *error);
 /* What was measured, in the form of a prediction; the FLOP that the model needs are the prediction's. */
-void commands_result_prediction(const struct commands_result *result, const struct sim_plan *plan, const struct sim_prediction *predicted,
-                                struct sim_prediction *out);
+void commands_result_prediction(const struct commands_result *result, const struct sim_plan *plan,
+                                const struct sim_prediction *predicted, struct sim_prediction *out);
 
 #endif

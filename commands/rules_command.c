@@ -47,12 +47,15 @@ static void write_rules(const struct model_rules *rules, struct base_text *out)
 }
 
 /* "batch,null,embed" */
-static enum base_status parse_names(struct base_arena *arena, const char *text, struct resolution *out, struct base_error *error)
+static enum base_status parse_names(struct base_arena *arena, const char *text, struct resolution *out,
+                                    struct base_error *error)
 {
     for (char *at = base_copy(arena, text), *next; at; at = next) {
         next = strchr(at, ',');
         if (next) *next++ = '\0';
-        if (!*at) return base_fail(error, BASE_INPUT, "--axes: an empty name in \"%.60s\"; null is a dimension without a name", text);
+        if (!*at)
+            return base_fail(error, BASE_INPUT,
+                             "--axes: an empty name in \"%.60s\"; null is a dimension without a name", text);
         if (out->rank == MOST_DIMS) return base_fail(error, BASE_INPUT, "--axes: more than %d dimensions", MOST_DIMS);
         out->names[out->rank++] = strcmp(at, "null") ? at : NULL;
     }
@@ -61,8 +64,9 @@ static enum base_status parse_names(struct base_arena *arena, const char *text, 
 
 static enum base_status parse_fallback(const char *text, enum model_fallback *out, struct base_error *error)
 {
-    static const char *const names[] = {
-        [MODEL_AXIS_IS_UNSHARDED] = "axis_is_unsharded", [MODEL_RAISE_ERROR] = "raise_error", [MODEL_NO_CONSTRAINT] = "no_constraint"};
+    static const char *const names[] = {[MODEL_AXIS_IS_UNSHARDED] = "axis_is_unsharded",
+                                        [MODEL_RAISE_ERROR] = "raise_error",
+                                        [MODEL_NO_CONSTRAINT] = "no_constraint"};
     int fallback;
     BASE_TRY(base_parse_word(text, "--fallback", names, BASE_COUNT(names), &fallback, error));
     *out = (enum model_fallback)fallback;
@@ -74,19 +78,22 @@ static enum base_status parse_shape(const char *text, struct resolution *out, st
     const int64_t largest = INT64_C(1) << 53;
     BASE_TRY(base_parse_ints(text, "--shape", 1, largest, MOST_DIMS, out->shape, &out->shape_rank, error));
     if (out->shape_rank != out->rank)
-        return base_fail(error, BASE_INPUT, "--shape: %d dimensions, but --axes names %d; one size for each would do", out->shape_rank, out->rank);
+        return base_fail(error, BASE_INPUT, "--shape: %d dimensions, but --axes names %d; one size for each would do",
+                         out->shape_rank, out->rank);
     if (!out->has_mesh) return base_fail(error, BASE_USAGE, "--shape needs --mesh, as in --mesh data=4,model=2");
     return BASE_OK;
 }
 
-static enum base_status parse_rules_arguments(struct base_arena *arena, const struct base_arguments *arguments, struct resolution *out,
-                                              struct base_error *error)
+static enum base_status parse_rules_arguments(struct base_arena *arena, const struct base_arguments *arguments,
+                                              struct resolution *out, struct base_error *error)
 {
     const char *rules = base_argument(arguments, "--logical-axis-rules"), *mesh = base_argument(arguments, "--mesh");
-    const char *axes = base_argument(arguments, "--axes"), *shape = base_argument(arguments, "--shape"), *fallback = base_argument(arguments,
-                                                            "--fallback");
-    if (!axes && (mesh || shape || fallback)) return base_fail(error, BASE_USAGE, "--mesh, --shape and --fallback need --axes, as in --axes "
-                                                            "batch,length,embed");
+    const char *axes = base_argument(arguments, "--axes"), *shape = base_argument(arguments, "--shape"),
+               *fallback = base_argument(arguments, "--fallback");
+    if (!axes && (mesh || shape || fallback))
+        return base_fail(error, BASE_USAGE,
+                         "--mesh, --shape and --fallback need --axes, as in --axes "
+                         "batch,length,embed");
     BASE_TRY(model_rules_parse(arena, rules ? rules : "standard", &out->rules, error));
     out->has_mesh = mesh != NULL;
     out->has_fallback = fallback != NULL;
@@ -100,7 +107,8 @@ static enum base_status parse_rules_arguments(struct base_arena *arena, const st
 /* Without --shape the mesh still has to know every axis: any shape shows that. */
 static enum base_status resolve(struct resolution *r, struct base_error *error)
 {
-    BASE_TRY(model_resolve(&r->rules, r->names, r->rank, r->fallback, r->spec, r->has_fallback ? &r->outcome : NULL, error));
+    BASE_TRY(
+        model_resolve(&r->rules, r->names, r->rank, r->fallback, r->spec, r->has_fallback ? &r->outcome : NULL, error));
     if (!r->has_mesh) return BASE_OK;
     return model_local_shape(&r->mesh, r->rank, r->shape, r->names, r->spec, false, r->local_shape, error);
 }
@@ -118,7 +126,8 @@ static void put_resolution(struct base_json_writer *writer, const struct resolut
         }
         base_json_close(writer, ']');
     }
-    if (r->has_fallback) base_json_member_string(writer, "outcome", r->outcome == MODEL_CONSTRAINT ? "constraint" : "noop");
+    if (r->has_fallback)
+        base_json_member_string(writer, "outcome", r->outcome == MODEL_CONSTRAINT ? "constraint" : "noop");
     base_json_close(writer, '}');
 }
 
@@ -142,8 +151,8 @@ static void write_resolution(const struct resolution *r, struct base_text *out)
     if (r->has_fallback && r->outcome == MODEL_NOOP) base_put(out, "no-op: no constraint is made\n");
 }
 
-static enum base_status run_rules(struct commands_context *context, const struct base_arguments *arguments, struct base_text *out,
-                                  struct base_error *error)
+static enum base_status run_rules(struct commands_context *context, const struct base_arguments *arguments,
+                                  struct base_text *out, struct base_error *error)
 {
     struct base_json_writer writer = {.text = out, .compact = context->compact};
     struct resolution *r = base_new(context->arena, struct resolution, 1);
@@ -160,12 +169,16 @@ static enum base_status run_rules(struct commands_context *context, const struct
 }
 
 static const struct base_option rules_options[] = {
-    {"--logical-axis-rules", "RULES", "standard, standard:A,P, data_only, zero3, megatron, optimus, gshard, or a JSON list [[logical, mesh axis or "
-     "null or list], …]", "standard:1,1"},
-    {"--axes", "NAMES", "logical axes of an array, in order; null is one without a name", "the rules themselves are printed"},
+    {"--logical-axis-rules", "RULES",
+     "standard, standard:A,P, data_only, zero3, megatron, optimus, gshard, or a JSON list [[logical, mesh axis or "
+     "null or list], …]",
+     "standard:1,1"},
+    {"--axes", "NAMES", "logical axes of an array, in order; null is one without a name",
+     "the rules themselves are printed"},
     {"--mesh", "SIZES", "mesh axes and sizes, as in data=4,model=2", NULL},
     {"--shape", "SIZES", "sizes of the array's dimensions; with --mesh, gives the shape on one device", NULL},
-    {"--fallback", "axis_is_unsharded|raise_error|no_constraint", "resolve a constraint, and do this where no rule applies", NULL},
+    {"--fallback", "axis_is_unsharded|raise_error|no_constraint",
+     "resolve a constraint, and do this where no rule applies", NULL},
     COMMANDS_COMMON,
 };
 

@@ -1,5 +1,6 @@
-/* `run`: a plan, executed. The executor is a program of its own that stands beside this one, started as one process or, by
- * mpirun, as one a device; it is handed the plan and what to do, and hands back what it measured, or says why not. */
+/* `run`: a plan, executed. The executor is a program of its own that stands beside this one, started as one process or,
+ * by mpirun, as one a device; it is handed the plan and what to do, and hands back what it measured, or says why not.
+ */
 #include "commands/executor.h"
 #include "commands/result.h"
 #include "exec/exec.h"
@@ -11,7 +12,10 @@ enum { MOST_STEPS = 1 << 30 };
 
 /* ---- the request ---- */
 
-struct counts { int64_t steps, checkpoint_every, keep; bool evaluates; };
+struct counts {
+    int64_t steps, checkpoint_every, keep;
+    bool evaluates;
+};
 
 static void put_path(struct base_json_writer *w, const char *key, const char *path)
 {
@@ -20,8 +24,8 @@ static void put_path(struct base_json_writer *w, const char *key, const char *pa
     base_json_put_string(w, path);
 }
 
-static void put_request(const struct commands_context *context, const struct base_arguments *arguments, const struct sim_plan_text *plan,
-                        const struct counts *counts, struct base_text *out)
+static void put_request(const struct commands_context *context, const struct base_arguments *arguments,
+                        const struct sim_plan_text *plan, const struct counts *counts, struct base_text *out)
 {
     struct base_json_writer w = {.text = out, .compact = true};
     const struct base_json *profile = sim_cache_overrides(context->cache);
@@ -49,13 +53,18 @@ static void put_request(const struct commands_context *context, const struct bas
 static void note_stop(const struct commands_context *context, const struct reports_measured *steps)
 {
     int number = context->stop_signal ? (int)*context->stop_signal : 0;
-    const char *name = number == SIGINT ? "SIGINT" : number == SIGTERM ? "SIGTERM" : number == SIGHUP ? "SIGHUP" : "a signal";
-    commands_note(context, base_print(context->arena, "stopped by %s after step %lld; the same command goes on from a --checkpoint", name,
-                                      (long long)(steps->first_step + steps->step_count - 1)));
+    const char *name = number == SIGINT    ? "SIGINT"
+                       : number == SIGTERM ? "SIGTERM"
+                       : number == SIGHUP  ? "SIGHUP"
+                                           : "a signal";
+    commands_note(context, base_print(context->arena,
+                                      "stopped by %s after step %lld; the same command goes on from a --checkpoint",
+                                      name, (long long)(steps->first_step + steps->step_count - 1)));
 }
 
 static enum base_status put_result(struct commands_context *context, const struct base_arguments *arguments,
-                                   const struct sim_plan_text *text, const struct sim_plan *plan, const struct sim_prediction *predicted,
+                                   const struct sim_plan_text *text, const struct sim_plan *plan,
+                                   const struct sim_prediction *predicted,
                                    const struct sim_timeline *predicted_timeline, const struct commands_result *result,
                                    struct base_text *out, struct base_error *error)
 {
@@ -70,19 +79,28 @@ static enum base_status put_result(struct commands_context *context, const struc
         BASE_TRY(base_write_file(trace, events.data, events.length, error));
     }
     steps.timeline = &result->timeline;
-    struct reports_prediction report = {.plan = *text, .checked = plan, .prediction = &measured, .collectives = result->rows, .collective_count = result->row_count, .measured = &steps};
+    struct reports_prediction report = {.plan = *text,
+                                        .checked = plan,
+                                        .prediction = &measured,
+                                        .collectives = result->rows,
+                                        .collective_count = result->row_count,
+                                        .measured = &steps};
     if (context->json) reports_prediction_json(&report, context->compact, out);
     else reports_run_text(&report, out);
     return BASE_OK;
 }
 
 /* A plan that does not fit is not started; the answer is that of `predict`. */
-static enum base_status refuse(struct commands_context *context, const struct sim_plan_text *text, const struct sim_plan *plan,
-                               const struct sim_prediction *predicted, const struct sim_detail *detail, struct base_text *out,
-                               struct base_error *error)
+static enum base_status refuse(struct commands_context *context, const struct sim_plan_text *text,
+                               const struct sim_plan *plan, const struct sim_prediction *predicted,
+                               const struct sim_detail *detail, struct base_text *out, struct base_error *error)
 {
     struct sim_change changes[SIM_MOST_CHANGES];
-    struct reports_prediction report = {.plan = *text, .checked = plan, .prediction = predicted, .collectives = detail->collectives, .collective_count = detail->collective_count,
+    struct reports_prediction report = {.plan = *text,
+                                        .checked = plan,
+                                        .prediction = predicted,
+                                        .collectives = detail->collectives,
+                                        .collective_count = detail->collective_count,
                                         .changes = changes};
     BASE_TRY(sim_changes_that_fit(context->cache, context->arena, text, plan, changes, &report.change_count, error));
     if (context->json) reports_prediction_json(&report, context->compact, out);
@@ -103,7 +121,8 @@ static enum base_status read_step(const struct base_arguments *arguments, bool *
 }
 
 /* What is wrong whatever the plan says. */
-static enum base_status read_counts(const struct base_arguments *arguments, struct counts *out, struct base_error *error)
+static enum base_status read_counts(const struct base_arguments *arguments, struct counts *out,
+                                    struct base_error *error)
 {
     const char *given = base_argument(arguments, "--steps"), *every = base_argument(arguments, "--checkpoint-every"),
                *keep = base_argument(arguments, "--keep");
@@ -118,20 +137,24 @@ static enum base_status read_counts(const struct base_arguments *arguments, stru
     return keep ? base_parse_int(keep, "--keep", 1, MOST_STEPS, &out->keep, error) : BASE_OK;
 }
 
-static enum base_status read_executor(const struct base_arguments *arguments, struct commands_executor *out, struct base_error *error)
+static enum base_status read_executor(const struct base_arguments *arguments, struct commands_executor *out,
+                                      struct base_error *error)
 {
     enum { PATIENCE_S = 10, MOST_PATIENCE_S = 86400 };
     const char *timeout = base_argument(arguments, "--timeout");
     int64_t patience_s = PATIENCE_S;
     if (timeout) BASE_TRY(base_parse_int(timeout, "--timeout", 1, MOST_PATIENCE_S, &patience_s, error));
-    *out = (struct commands_executor){.patience_s = (int)patience_s, .hostfile = base_argument(arguments, "--hostfile"), .checkpoint = base_argument(arguments, "--checkpoint")};
+    *out = (struct commands_executor){.patience_s = (int)patience_s,
+                                      .hostfile = base_argument(arguments, "--hostfile"),
+                                      .checkpoint = base_argument(arguments, "--checkpoint")};
     if (out->hostfile && !base_is_file(out->hostfile))
         return base_fail(error, BASE_INPUT, "%s: is no file; --hostfile names one with a host a line", out->hostfile);
     return BASE_OK;
 }
 
 /* --profile's constants, with the memory of a rank that --memory-bytes gives. */
-static enum base_status override_profile(struct commands_context *context, const struct base_arguments *arguments, struct base_error *error)
+static enum base_status override_profile(struct commands_context *context, const struct base_arguments *arguments,
+                                         struct base_error *error)
 {
     const char *given = base_argument(arguments, "--memory-bytes");
     int64_t bytes;
@@ -159,24 +182,26 @@ static enum base_status override_profile(struct commands_context *context, const
     return BASE_OK;
 }
 
-static enum base_status check_devices(const struct base_arguments *arguments, const struct topo_topology *topology, struct base_error *error)
+static enum base_status check_devices(const struct base_arguments *arguments, const struct topo_topology *topology,
+                                      struct base_error *error)
 {
     const char *ranks = base_argument(arguments, "--ranks");
     int64_t count = topology->device_count;
     if (topology->kind != TOPO_LOCAL && !ranks)
         return base_fail(error, BASE_INPUT,
-                         "topology: %s is not this machine; --ranks %d runs the plan's mesh here, `export` writes what launches it there",
+                         "topology: %s is not this machine; --ranks %d runs the plan's mesh here, `export` writes what "
+                         "launches it there",
                          topology->name, topology->device_count);
     if (ranks) BASE_TRY(base_parse_int(ranks, "--ranks", 1, INT32_MAX, &count, error));
     if (count == topology->device_count) return BASE_OK;
-    return base_fail(error, BASE_INPUT, "--ranks: %lld, but the plan is for %d devices; leave it out, or give %d", (long long)count,
-                     topology->device_count, topology->device_count);
+    return base_fail(error, BASE_INPUT, "--ranks: %lld, but the plan is for %d devices; leave it out, or give %d",
+                     (long long)count, topology->device_count, topology->device_count);
 }
 
 /* ---- the command ---- */
 
-static enum base_status run_run(struct commands_context *context, const struct base_arguments *arguments, struct base_text *out,
-                                struct base_error *error)
+static enum base_status run_run(struct commands_context *context, const struct base_arguments *arguments,
+                                struct base_text *out, struct base_error *error)
 {
     struct sim_plan_text text;
     struct sim_plan plan;
@@ -190,11 +215,17 @@ static enum base_status run_run(struct commands_context *context, const struct b
     BASE_TRY(read_executor(arguments, &executor, error));
     BASE_TRY(override_profile(context, arguments, error));
     BASE_TRY(commands_plan_text(context, arguments, NULL, &text, error));
-    enum base_status status = sim_plan_check(context->cache, context->arena, &text, counts.evaluates ? MODEL_STEP_EVALUATE : MODEL_STEP_TRAIN, false, &plan, error);
-    if (status != BASE_OK) return arguments->positional_count ? base_fail_in(error, "%s", arguments->positional[0]) : status;
+    enum base_status status =
+        sim_plan_check(context->cache, context->arena, &text, counts.evaluates ? MODEL_STEP_EVALUATE : MODEL_STEP_TRAIN,
+                       false, &plan, error);
+    if (status != BASE_OK)
+        return arguments->positional_count ? base_fail_in(error, "%s", arguments->positional[0]) : status;
     plan.executable = true;
     BASE_TRY(check_devices(arguments, &plan.placement->topology, error));
-    struct sim_detail detail = {.collectives = base_new(context->arena, struct sim_collective_row, SIM_MOST_COLLECTIVES), .timeline = &timeline, .arena = context->arena};
+    struct sim_detail detail = {.collectives =
+                                    base_new(context->arena, struct sim_collective_row, SIM_MOST_COLLECTIVES),
+                                .timeline = &timeline,
+                                .arena = context->arena};
     BASE_TRY(sim_predict(context->cache, &plan, &predicted, &detail, error));
     if (!predicted.fits) return refuse(context, &text, &plan, &predicted, &detail, out, error);
     put_request(context, arguments, &text, &counts, &request);
@@ -208,10 +239,13 @@ static enum base_status run_run(struct commands_context *context, const struct b
 static const struct base_option options[] = {
     COMMANDS_PLAN,
     {"--steps", "K", "the run ends after K steps in all, 0 to K-1", NULL},
-    {"--ranks", "N", "must be the plan's number of devices; a plan for other hardware runs here if it is given", "that number"},
+    {"--ranks", "N", "must be the plan's number of devices; a plan for other hardware runs here if it is given",
+     "that number"},
     {"--in-process", NULL, "all devices in one process, one after the other in lockstep, without MPI", NULL},
-    {"--step", "train|evaluate", "evaluate: loss and token accuracy of K held-out batches; nothing is updated or written", "train"},
-    {"--data", "FILE", "a text, whose bytes become tokens as in ByT5; or a .jsonl, one batch a line, used in order", "seeded random tokens"},
+    {"--step", "train|evaluate",
+     "evaluate: loss and token accuracy of K held-out batches; nothing is updated or written", "train"},
+    {"--data", "FILE", "a text, whose bytes become tokens as in ByT5; or a .jsonl, one batch a line, used in order",
+     "seeded random tokens"},
     {"--restore", "CHECKPOINT", "begin from there, if --checkpoint has nothing to go on from", "seeded initial values"},
     {"--checkpoint", "DIR", "go on from its last checkpoint, and leave checkpoint_K there", NULL},
     {"--checkpoint-every", "N", "a checkpoint after every N steps, too", "at the end alone"},

@@ -12,7 +12,8 @@ const char *commands_axes_text(struct base_arena *arena, const struct model_axes
 {
     struct base_text text = {.arena = arena};
     if (axes->unconstrained) return MODEL_UNCONSTRAINED;
-    for (int i = 0; i < axes->count; i++) base_putf(&text, "%s%s", i ? "+" : "", axes->names[i] ? axes->names[i] : "null");
+    for (int i = 0; i < axes->count; i++)
+        base_putf(&text, "%s%s", i ? "+" : "", axes->names[i] ? axes->names[i] : "null");
     return text.data ? text.data : "-";
 }
 

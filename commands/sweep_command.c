@@ -9,12 +9,19 @@
 
 enum { ADDED_COLUMNS = 5, PROGRESS_ROWS = 1000 };
 
-static const char *const added[ADDED_COLUMNS] = {"predicted_step_s", "predicted_tokens_per_s", "predicted_peak_memory_bytes", "predicted_fits", "error"};
+static const char *const added[ADDED_COLUMNS] = {"predicted_step_s", "predicted_tokens_per_s",
+                                                 "predicted_peak_memory_bytes", "predicted_fits", "error"};
 
 /* What was measured of a row; plots/comparison_table.c reads the same columns within the same bounds. */
 enum measured { STEP, TOKENS, MEMORY, OUT_OF_MEMORY, MEASURED_COUNT };
-static const struct { const char *column; double high; } measured[MEASURED_COUNT] = {
-    [STEP] = {"measured_step_s", 1e12}, [TOKENS] = {"measured_tokens_per_s", 1e18}, [MEMORY] = {"measured_peak_memory_bytes", 1e18}, [OUT_OF_MEMORY] = {"measured_oom", 1},
+static const struct {
+    const char *column;
+    double high;
+} measured[MEASURED_COUNT] = {
+    [STEP] = {"measured_step_s", 1e12},
+    [TOKENS] = {"measured_tokens_per_s", 1e18},
+    [MEMORY] = {"measured_peak_memory_bytes", 1e18},
+    [OUT_OF_MEMORY] = {"measured_oom", 1},
 };
 
 struct sweep {
@@ -22,7 +29,7 @@ struct sweep {
     struct base_csv csv;
     struct base_output output;
     bool to_file;
-    struct base_text *out;          /* the table, where it goes to stdout */
+    struct base_text *out; /* the table, where it goes to stdout */
     int key_columns[SIM_KEY_COUNT], copied[4096], copied_count;
     int measured[MEASURED_COUNT], id;
     struct reports_accuracy accuracy;
@@ -35,9 +42,10 @@ static enum base_status find_columns(struct sweep *s, struct base_error *error)
     for (int k = 0; k < SIM_KEY_COUNT; k++) s->key_columns[k] = base_csv_column(&s->csv, sim_key_names[k]);
     for (int i = 0; i < BASE_COUNT(required); i++)
         if (s->key_columns[required[i]] < 0)
-            return base_fail(error, BASE_INPUT,
-                             "%s: line 1: the column %s is missing; a sweep needs model, topology, batch_size and targets_length",
-                             s->csv.path, sim_key_names[required[i]]);
+            return base_fail(
+                error, BASE_INPUT,
+                "%s: line 1: the column %s is missing; a sweep needs model, topology, batch_size and targets_length",
+                s->csv.path, sim_key_names[required[i]]);
     s->id = base_csv_column(&s->csv, "id");
     for (int m = 0; m < MEASURED_COUNT; m++) s->measured[m] = base_csv_column(&s->csv, measured[m].column);
     for (int c = 0; c < s->csv.column_count && c < BASE_COUNT(s->copied); c++) {
@@ -58,7 +66,8 @@ static void put_header(struct sweep *s, struct base_text *line)
     base_put(line, "\n");
 }
 
-/* NaN where nothing was measured: tables of other programs write nothing, NaN or 0. What is no number is said at the end. */
+/* NaN where nothing was measured: tables of other programs write nothing, NaN or 0. What is no number is said at the
+ * end. */
 static double read_measured(struct sweep *s, enum measured which)
 {
     const char *cell = base_csv_field(&s->csv, s->measured[which]);
@@ -82,10 +91,16 @@ static double step_tokens(const struct sim_plan_text *plan)
     return said ? batch * length : (double)NAN;
 }
 
-static void note_accuracy(struct sweep *s, const struct sim_plan_text *plan, const struct sim_prediction *prediction, bool predicted, const char *why)
+static void note_accuracy(struct sweep *s, const struct sim_plan_text *plan, const struct sim_prediction *prediction,
+                          bool predicted, const char *why)
 {
-    struct reports_row row = {.id = base_csv_field(&s->csv, s->id), .model = plan->values[SIM_MODEL], .topology = plan->values[SIM_TOPOLOGY], .predicted = predicted, .error = why};
-    double step_s = read_measured(s, STEP), tokens_per_s = read_measured(s, TOKENS), oom = read_measured(s, OUT_OF_MEMORY);
+    struct reports_row row = {.id = base_csv_field(&s->csv, s->id),
+                              .model = plan->values[SIM_MODEL],
+                              .topology = plan->values[SIM_TOPOLOGY],
+                              .predicted = predicted,
+                              .error = why};
+    double step_s = read_measured(s, STEP), tokens_per_s = read_measured(s, TOKENS),
+           oom = read_measured(s, OUT_OF_MEMORY);
     row.measured_step_s = isnan(step_s) ? step_tokens(plan) / tokens_per_s : step_s;
     row.measured_tokens_per_s = isnan(tokens_per_s) ? step_tokens(plan) / step_s : tokens_per_s;
     row.measured_peak_memory_bytes = read_measured(s, MEMORY);
@@ -95,7 +110,8 @@ static void note_accuracy(struct sweep *s, const struct sim_plan_text *plan, con
     reports_accuracy_add(&s->accuracy, &row);
 }
 
-static void put_row(struct sweep *s, const struct sim_prediction *prediction, bool predicted, const char *why, struct base_text *line)
+static void put_row(struct sweep *s, const struct sim_prediction *prediction, bool predicted, const char *why,
+                    struct base_text *line)
 {
     for (int i = 0; i < s->copied_count; i++) {
         if (i) base_put(line, ",");
@@ -126,9 +142,10 @@ static void sweep_row(struct sweep *s, struct base_text *line)
     for (int k = 0; k < SIM_KEY_COUNT; k++) text.values[k] = base_csv_field(&s->csv, s->key_columns[k]);
     enum base_status status = BASE_OK;
     if (s->csv.field_count != s->csv.column_count)
-        status = base_fail(&why, BASE_INPUT, "line %lld has %d fields; the header has %d", (long long)s->csv.line_number,
-                           s->csv.field_count, s->csv.column_count);
-    if (status == BASE_OK) status = sim_plan_check(s->context->cache, &s->row_arena, &text, MODEL_STEP_TRAIN, false, &plan, &why);
+        status = base_fail(&why, BASE_INPUT, "line %lld has %d fields; the header has %d",
+                           (long long)s->csv.line_number, s->csv.field_count, s->csv.column_count);
+    if (status == BASE_OK)
+        status = sim_plan_check(s->context->cache, &s->row_arena, &text, MODEL_STEP_TRAIN, false, &plan, &why);
     if (status == BASE_OK) status = sim_predict(s->context->cache, &plan, &prediction, NULL, &why);
     put_row(s, &prediction, status == BASE_OK, why.text, line);
     note_accuracy(s, &text, &prediction, status == BASE_OK, why.text);
@@ -147,16 +164,18 @@ static enum base_status sweep_rows(struct sweep *s, struct base_error *error)
         if (!wanted || (s->to_file && line.length > 1 << 16)) line.length = 0;
         if (!more) break;
         int64_t done = s->accuracy.row_count;
-        if (s->context->progress && done % PROGRESS_ROWS == 0) s->context->progress(s->context->progress_where, "rows", done, 0);
+        if (s->context->progress && done % PROGRESS_ROWS == 0)
+            s->context->progress(s->context->progress_where, "rows", done, 0);
     }
     if (!s->to_file && wanted) base_put_bytes(s->out, line.data, line.length);
     return BASE_OK;
 }
 
-static enum base_status run_sweep(struct commands_context *context, const struct base_arguments *arguments, struct base_text *out,
-                                  struct base_error *error)
+static enum base_status run_sweep(struct commands_context *context, const struct base_arguments *arguments,
+                                  struct base_text *out, struct base_error *error)
 {
-    if (!arguments->positional_count) return base_fail(error, BASE_USAGE, "sweep needs a table: meshwright sweep TABLE.csv --out RESULT.csv");
+    if (!arguments->positional_count)
+        return base_fail(error, BASE_USAGE, "sweep needs a table: meshwright sweep TABLE.csv --out RESULT.csv");
     struct sweep *s = base_new(context->arena, struct sweep, 1);
     const char *path = base_argument(arguments, "--out");
     s->context = context;

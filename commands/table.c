@@ -32,7 +32,8 @@ void commands_table_write(const struct commands_table *table, struct base_text *
     for (int i = 0; i < table->count; i++) {
         int column = i % table->columns, padding = widths[column] - width(table->cells[i]);
         bool last = column == table->columns - 1, right = table->align[column] == 'r';
-        base_putf(out, "%*s%s%*s%s", right ? padding : 0, "", table->cells[i], right || last ? 0 : padding, "", last ? "\n" : "  ");
+        base_putf(out, "%*s%s%*s%s", right ? padding : 0, "", table->cells[i], right || last ? 0 : padding, "",
+                  last ? "\n" : "  ");
     }
 }
 

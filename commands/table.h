@@ -13,18 +13,20 @@ struct commands_table {
     int columns, count, capacity;
     const char *align; /* a letter a column: l, r */
 };
-struct commands_table commands_table_new(struct base_arena *arena, const char *align, int rows); /* rows with the header */
-void commands_table_put(struct commands_table *table, const char *text);                         /* the next cell, row by row */
+struct commands_table commands_table_new(struct base_arena *arena, const char *align,
+                                         int rows);                      /* rows with the header */
+void commands_table_put(struct commands_table *table, const char *text); /* the next cell, row by row */
 void commands_table_write(const struct commands_table *table, struct base_text *out);
 const char *commands_grouped(struct base_arena *arena, int64_t value); /* "11,135,332,352" */
 
 /* ---- mesh axes and shapes (spelling.c) ---- */
 
-const char *commands_shape_text(struct base_arena *arena, int rank, const int64_t *shape);            /* "512 x 384" */
-const char *commands_axes_text(struct base_arena *arena, const struct model_axes *axes);              /* "data+model", "-" */
-const char *commands_spec_text(struct base_arena *arena, int rank, const struct model_axes *spec);    /* "-, model" */
-void commands_put_axes(struct base_json_writer *writer, const struct model_axes *axes);               /* null, "model", ["data","model"] */
-void commands_put_spec(struct base_json_writer *writer, int rank, const struct model_axes *spec);     /* member "spec" */
+const char *commands_shape_text(struct base_arena *arena, int rank, const int64_t *shape); /* "512 x 384" */
+const char *commands_axes_text(struct base_arena *arena, const struct model_axes *axes);   /* "data+model", "-" */
+const char *commands_spec_text(struct base_arena *arena, int rank, const struct model_axes *spec); /* "-, model" */
+void commands_put_axes(struct base_json_writer *writer,
+                       const struct model_axes *axes); /* null, "model", ["data","model"] */
+void commands_put_spec(struct base_json_writer *writer, int rank, const struct model_axes *spec); /* member "spec" */
 void commands_put_shape(struct base_json_writer *writer, const char *key, int rank, const int64_t *shape);
 /* A member that is a list; numbers joined by a separator. */
 void commands_put_numbers(struct base_json_writer *writer, const char *key, const int *numbers, int count);

@@ -9,10 +9,10 @@
 
 struct facts {
     const struct topo_topology *topology;
-    const struct topo_slice *slice; /* the accelerator type of this shape, or NULL */
+    const struct topo_slice *slice;                           /* the accelerator type of this shape, or NULL */
     int chip_count, core_count, host_count, devices_per_host; /* of all slices */
-    int64_t link_count;             /* of the torus, both directions counted once; 0 without one */
-    const struct topo_mesh *mesh;   /* what --submesh asked for, or NULL */
+    int64_t link_count;           /* of the torus, both directions counted once; 0 without one */
+    const struct topo_mesh *mesh; /* what --submesh asked for, or NULL */
 };
 
 static const struct topo_slice *slice_of_shape(const struct topo_topology *topology)
@@ -20,7 +20,9 @@ static const struct topo_slice *slice_of_shape(const struct topo_topology *topol
     int count;
     const struct topo_slice *slices = topo_slices(&count);
     for (int i = 0; i < count && topology->kind == TOPO_TPU; i++)
-        if (!strcmp(slices[i].chip, topology->chip.name) && !memcmp(slices[i].shape, topology->bounds, sizeof slices[i].shape)) return &slices[i];
+        if (!strcmp(slices[i].chip, topology->chip.name) &&
+            !memcmp(slices[i].shape, topology->bounds, sizeof slices[i].shape))
+            return &slices[i];
     return NULL;
 }
 
@@ -40,7 +42,8 @@ static struct facts find_facts(const struct topo_topology *topology)
     bool tpu = topology->kind == TOPO_TPU;
     int chips_of_slice = tpu ? b[0] * b[1] * b[2] : topology->device_count;
     struct facts facts = {.topology = topology, .slice = slice_of_shape(topology)};
-    facts.chip_count = tpu ? chips_of_slice * topology->slice_count : topology->device_count / topology->chip.jax_devices_per_chip;
+    facts.chip_count =
+        tpu ? chips_of_slice * topology->slice_count : topology->device_count / topology->chip.jax_devices_per_chip;
     facts.core_count = facts.chip_count * topology->chip.cores_per_chip;
     facts.devices_per_host = h[0] * h[1] * h[2] * h[3];
     facts.host_count = topology->device_count / facts.devices_per_host;
@@ -55,14 +58,18 @@ static const char *wrap_reason(struct base_arena *arena, const struct topo_topol
     bool multiple = chip->wrap_multiple > 0;
     for (int i = 0; i < chip->torus_rank; i++) multiple = multiple && topology->bounds[i] % chip->wrap_multiple == 0;
     for (int i = 0; i < chip->torus_rank; i++)
-        if (topology->kind == TOPO_TPU && topology->wrap[i] != (multiple || (chip->wrap_exact && topology->bounds[i] == chip->wrap_exact)))
+        if (topology->kind == TOPO_TPU &&
+            topology->wrap[i] != (multiple || (chip->wrap_exact && topology->bounds[i] == chip->wrap_exact)))
             return "as given; the generation's own rule differs";
     if (chip->wrap_multiple)
-        return base_print(arena, "%s slices close in every dimension when every dimension is a multiple of %d, and in none otherwise",
-                          chip->full_name, chip->wrap_multiple);
+        return base_print(
+            arena, "%s slices close in every dimension when every dimension is a multiple of %d, and in none otherwise",
+            chip->full_name, chip->wrap_multiple);
     if (chip->wrap_exact)
-        return base_print(arena, "a dimension of %s closes where it spans the pod's whole %d chips", chip->full_name, chip->wrap_exact);
-    if (chip->torus_rank && topology->kind == TOPO_LOCAL) return "an emulated torus closes every dimension longer than 2";
+        return base_print(arena, "a dimension of %s closes where it spans the pod's whole %d chips", chip->full_name,
+                          chip->wrap_exact);
+    if (chip->torus_rank && topology->kind == TOPO_LOCAL)
+        return "an emulated torus closes every dimension longer than 2";
     return "no dimension is known to close";
 }
 
@@ -72,7 +79,8 @@ static bool table_takes_cores_first(struct base_arena *arena, const struct topo_
     struct topo_mesh_request request = {.num_partitions = 2, .tile_by_host_if_needed = true};
     struct topo_mesh mesh;
     struct base_error refusal;
-    return topo_mesh_build(arena, topology, &request, true, &mesh, &refusal) == BASE_OK && mesh.submesh_count == 4 && mesh.submesh[3] == 2;
+    return topo_mesh_build(arena, topology, &request, true, &mesh, &refusal) == BASE_OK && mesh.submesh_count == 4 &&
+           mesh.submesh[3] == 2;
 }
 
 static const char *core_reason(struct base_arena *arena, const struct topo_topology *topology)
@@ -82,13 +90,16 @@ static const char *core_reason(struct base_arena *arena, const struct topo_topol
     if (cores == 1) return "a chip has one core, which is one JAX device: the last number of a submesh is 1";
     if (devices == 1)
         return base_print(arena,
-                          "the %d cores of a chip are one JAX device (megacore): the last number of a submesh is 1, and T5X refuses %d "
+                          "the %d cores of a chip are one JAX device (megacore): the last number of a submesh is 1, "
+                          "and T5X refuses %d "
                           "because %d does not divide 1",
                           cores, cores, cores);
     return base_print(
-        arena, "each of the %d cores of a chip is a JAX device of its own: the last number of a submesh is 1 or %d%s", devices, devices,
-        table_takes_cores_first(arena, topology) ? ", and T5X's table takes both cores before a second chip: 2 partitions are (1, 1, 1, 2)"
-                                                 : "");
+        arena, "each of the %d cores of a chip is a JAX device of its own: the last number of a submesh is 1 or %d%s",
+        devices, devices,
+        table_takes_cores_first(arena, topology)
+            ? ", and T5X's table takes both cores before a second chip: 2 partitions are (1, 1, 1, 2)"
+            : "");
 }
 
 static const int partition_counts[] = {1, 2, 4, 8, 16};
@@ -103,7 +114,8 @@ static void put_member_real(struct base_json_writer *writer, const char *key, do
     else base_json_put_null(writer);
 }
 
-static void put_default_meshes(struct base_arena *arena, const struct topo_topology *topology, struct base_json_writer *writer)
+static void put_default_meshes(struct base_arena *arena, const struct topo_topology *topology,
+                               struct base_json_writer *writer)
 {
     base_json_key(writer, "default_meshes");
     base_json_open(writer, '[');
@@ -116,7 +128,8 @@ static void put_default_meshes(struct base_arena *arena, const struct topo_topol
         if (topo_mesh_build(arena, topology, &request, true, &mesh, &refusal) != BASE_OK) {
             base_json_member_string(writer, "error", refusal.text);
         } else {
-            if (mesh.submesh_count) commands_put_numbers(writer, "model_parallel_submesh", mesh.submesh, mesh.submesh_count);
+            if (mesh.submesh_count)
+                commands_put_numbers(writer, "model_parallel_submesh", mesh.submesh, mesh.submesh_count);
             commands_put_numbers(writer, "shape", mesh.shape, mesh.axis_count);
         }
         base_json_close(writer, '}');
@@ -200,13 +213,15 @@ static void text_shape(const struct facts *facts, struct base_text *out)
     const struct topo_chip *chip = &topology->chip;
     if (topology->kind != TOPO_TPU) {
         base_putf(out, "%s: %d x %s\n", topology->name, facts->chip_count, chip->full_name);
-        base_putf(out, "  hosts     %d, %d JAX devices each, %d in all\n", facts->host_count, facts->devices_per_host, topology->device_count);
+        base_putf(out, "  hosts     %d, %d JAX devices each, %d in all\n", facts->host_count, facts->devices_per_host,
+                  topology->device_count);
         return;
     }
     base_putf(out, "%s: %s, ", topology->name, chip->full_name);
     if (topology->slice_count > 1) base_putf(out, "%d slices of ", topology->slice_count);
     commands_join_numbers(out, topology->bounds, chip->torus_rank, "x");
-    base_putf(out, " chips\n  counts    %d chips = %d cores = %d JAX devices\n", facts->chip_count, facts->core_count, topology->device_count);
+    base_putf(out, " chips\n  counts    %d chips = %d cores = %d JAX devices\n", facts->chip_count, facts->core_count,
+              topology->device_count);
     if (facts->slice)
         base_putf(out, "  type      %s: the number counts %s%s\n", facts->slice->accelerator_type,
                   chip->cores_per_chip == 1 ? "chips, which have one core" : "cores",
@@ -247,12 +262,15 @@ static void text_chip(const struct topo_topology *topology, struct base_text *ou
     const struct topo_chip *chip = &topology->chip;
     char limit[BASE_HUMANE], reserved[BASE_HUMANE], memory[BASE_HUMANE];
     /* Vendors state decimal bytes; a rank's share of this machine is a round number of GiB. */
-    if (chip->hbm_bytes && topology->kind == TOPO_LOCAL) base_putf(out, "  memory    %s a rank", base_format_bytes(memory, (double)chip->hbm_bytes));
+    if (chip->hbm_bytes && topology->kind == TOPO_LOCAL)
+        base_putf(out, "  memory    %s a rank", base_format_bytes(memory, (double)chip->hbm_bytes));
     else put_rate(out, "  memory    ", (double)chip->hbm_bytes, "B a chip", "");
     put_rate(out, " at ", chip->hbm_bytes_per_s, "B/s", "");
     if (chip->xla_hbm_limit_bytes_per_device > 0)
-        base_putf(out, "; XLA lets a program use %s of a device", base_format_bytes(limit, chip->xla_hbm_limit_bytes_per_device));
-    if (chip->xla_reserved_bytes_per_device > 0) base_putf(out, " and keeps %s", base_format_bytes(reserved, chip->xla_reserved_bytes_per_device));
+        base_putf(out, "; XLA lets a program use %s of a device",
+                  base_format_bytes(limit, chip->xla_hbm_limit_bytes_per_device));
+    if (chip->xla_reserved_bytes_per_device > 0)
+        base_putf(out, " and keeps %s", base_format_bytes(reserved, chip->xla_reserved_bytes_per_device));
     if (chip->hbm_bytes) base_put(out, "\n");
     put_rate(out, "  compute   ", chip->bf16_flop_per_s, "FLOP/s bfloat16 a chip", "\n");
 }
@@ -283,7 +301,8 @@ static void topology_text(const struct facts *facts, struct base_text *out)
     text_links(facts, out);
     text_chip(topology, out);
     if (topology->chip.pod_chips && facts->chip_count / topology->slice_count > topology->chip.pod_chips)
-        base_putf(out, "  note      a pod of %s has %d chips: no slice is this large\n", topology->chip.full_name, topology->chip.pod_chips);
+        base_putf(out, "  note      a pod of %s has %d chips: no slice is this large\n", topology->chip.full_name,
+                  topology->chip.pod_chips);
     if (facts->mesh) {
         base_put(out, "  submesh   ");
         commands_join_numbers(out, facts->mesh->submesh, facts->mesh->submesh_count, ",");
@@ -295,12 +314,14 @@ static void topology_text(const struct facts *facts, struct base_text *out)
 }
 
 /* --submesh: the mesh that T5X builds with it; NULL where it is absent. */
-static enum base_status read_submesh(struct base_arena *arena, const struct base_arguments *arguments, const struct topo_topology *topology,
-                                     const struct topo_mesh **out, struct base_error *error)
+static enum base_status read_submesh(struct base_arena *arena, const struct base_arguments *arguments,
+                                     const struct topo_topology *topology, const struct topo_mesh **out,
+                                     struct base_error *error)
 {
     struct topo_mesh_request request = {.tile_by_host_if_needed = true};
     struct topo_mesh mesh;
-    BASE_TRY(commands_read_numbers(arguments, "--submesh", BASE_COUNT(request.submesh), request.submesh, &request.submesh_count, error));
+    BASE_TRY(commands_read_numbers(arguments, "--submesh", BASE_COUNT(request.submesh), request.submesh,
+                                   &request.submesh_count, error));
     *out = NULL;
     if (request.submesh_count == 0) return BASE_OK;
     BASE_TRY(topo_mesh_build(arena, topology, &request, false, &mesh, error));
@@ -310,8 +331,9 @@ static enum base_status read_submesh(struct base_arena *arena, const struct base
     return BASE_OK;
 }
 
-static enum base_status draw_topology(const struct commands_context *context, const struct facts *facts, const char *path, enum plots_format format,
-                                      struct base_text *out, struct base_error *error)
+static enum base_status draw_topology(const struct commands_context *context, const struct facts *facts,
+                                      const char *path, enum plots_format format, struct base_text *out,
+                                      struct base_error *error)
 {
     struct plots_topology request = {.topology = facts->topology, .mesh = facts->mesh};
     struct plots_picture picture;
@@ -321,18 +343,20 @@ static enum base_status draw_topology(const struct commands_context *context, co
     return BASE_OK;
 }
 
-static enum base_status topology_run(struct commands_context *context, const struct base_arguments *arguments, struct base_text *out,
-                                     struct base_error *error)
+static enum base_status topology_run(struct commands_context *context, const struct base_arguments *arguments,
+                                     struct base_text *out, struct base_error *error)
 {
     struct topo_topology topology;
     enum plots_format format;
     struct base_error no_picture;
     const char *path = base_argument(arguments, "--out");
-    if (arguments->positional_count == 0) return base_fail(error, BASE_USAGE, "a topology is missing: topology v4-512 would do");
+    if (arguments->positional_count == 0)
+        return base_fail(error, BASE_USAGE, "a topology is missing: topology v4-512 would do");
     BASE_TRY(topo_parse(context->arena, arguments->positional[0], &topology, error));
     struct facts facts = find_facts(&topology);
     BASE_TRY(read_submesh(context->arena, arguments, &topology, &facts.mesh, error));
-    if (path && plots_format_parse(path, &format, &no_picture) == BASE_OK) return draw_topology(context, &facts, path, format, out, error);
+    if (path && plots_format_parse(path, &format, &no_picture) == BASE_OK)
+        return draw_topology(context, &facts, path, format, out, error);
     struct base_json_writer writer = {.text = out, .compact = context->compact};
     if (context->json) topology_json(context->arena, &facts, &writer);
     else topology_text(&facts, out);
@@ -346,7 +370,8 @@ static const char *topology_words(struct base_arena *arena)
 }
 
 static const struct base_option topology_options[] = {
-    {"--submesh", "X,Y,Z,C", "the box of devices that holds one copy of the model, coloured in a picture; [node,local] on GPUs", NULL},
+    {"--submesh", "X,Y,Z,C",
+     "the box of devices that holds one copy of the model, coloured in a picture; [node,local] on GPUs", NULL},
     COMMANDS_COMMON,
 };
 

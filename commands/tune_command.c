@@ -6,7 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A search of rule sets ends after so many full predictions, some seconds, whatever the machine: the answer is the same. */
+/* A search of rule sets ends after so many full predictions, some seconds, whatever the machine: the answer is the
+ * same. */
 enum { MOST_VALUES = 4096, MOST_TOP = 1000, MOST_RULE_PREDICTIONS = 20000 };
 
 #define DEFAULT_LENGTHS "512,512"
@@ -14,8 +15,8 @@ enum { MOST_VALUES = 4096, MOST_TOP = 1000, MOST_RULE_PREDICTIONS = 20000 };
 /* ---- the space that is asked for ---- */
 
 /* Cuts a list at its separator, but not inside JSON. */
-static enum base_status split(struct base_arena *arena, const char *option, const char *text, char separator, struct tuner_values *out,
-                              struct base_error *error)
+static enum base_status split(struct base_arena *arena, const char *option, const char *text, char separator,
+                              struct tuner_values *out, struct base_error *error)
 {
     *out = (struct tuner_values){base_new(arena, const char *, MOST_VALUES), 0};
     for (const char *at = text;;) {
@@ -25,15 +26,19 @@ static enum base_status split(struct base_arena *arena, const char *option, cons
             if (*end == '"') quoted = !quoted;
             if (!quoted) depth += (*end == '[' || *end == '{') - (*end == ']' || *end == '}');
         }
-        if (end == at) return base_fail(error, BASE_INPUT, "%s: has an empty value; values are separated by \"%c\"", option, separator);
-        if (out->count == MOST_VALUES) return base_fail(error, BASE_INPUT, "%s: has more than %d values", option, MOST_VALUES);
+        if (end == at)
+            return base_fail(error, BASE_INPUT, "%s: has an empty value; values are separated by \"%c\"", option,
+                             separator);
+        if (out->count == MOST_VALUES)
+            return base_fail(error, BASE_INPUT, "%s: has more than %d values", option, MOST_VALUES);
         out->values[out->count++] = base_copy_bytes(arena, at, (size_t)(end - at));
         if (!*end) return BASE_OK;
         at = end + 1;
     }
 }
 
-static enum base_status read_dimension(struct base_arena *arena, enum tuner_dimension d, struct tuner_request *request, struct base_error *error)
+static enum base_status read_dimension(struct base_arena *arena, enum tuner_dimension d, struct tuner_request *request,
+                                       struct base_error *error)
 {
     const char **values = request->plan.values;
     bool partitions = d == TUNER_SUBMESH && values[SIM_NUM_PARTITIONS];
@@ -42,13 +47,15 @@ static enum base_status read_dimension(struct base_arena *arena, enum tuner_dime
     if (!text) return BASE_OK;
     if (d == TUNER_SUBMESH && partitions && values[SIM_SUBMESH])
         return base_fail(error, BASE_INPUT,
-                         "model_parallel_submesh and num_partitions contradict each other as limits of a search; one of them would do");
+                         "model_parallel_submesh and num_partitions contradict each other as limits of a search; one "
+                         "of them would do");
     if (d == TUNER_BATCH && !strcmp(text, "auto")) {
         request->batch_auto = true;
         values[key] = NULL;
         return BASE_OK;
     }
-    BASE_TRY(split(arena, sim_key_names[key], text, key == SIM_SUBMESH || key == SIM_RULES ? ';' : ',', &request->given[d], error));
+    BASE_TRY(split(arena, sim_key_names[key], text, key == SIM_SUBMESH || key == SIM_RULES ? ';' : ',',
+                   &request->given[d], error));
     if (!partitions) values[key] = NULL;
     return BASE_OK;
 }
@@ -58,16 +65,19 @@ static enum base_status read_request(struct commands_context *context, const str
 {
     memset(request, 0, sizeof *request);
     BASE_TRY(commands_plan_text(context, arguments, DEFAULT_LENGTHS, &request->plan, error));
-    for (int d = 0; d < TUNER_DIMENSION_COUNT; d++) BASE_TRY(read_dimension(context->arena, (enum tuner_dimension)d, request, error));
+    for (int d = 0; d < TUNER_DIMENSION_COUNT; d++)
+        BASE_TRY(read_dimension(context->arena, (enum tuner_dimension)d, request, error));
     if (!request->given[TUNER_BATCH].count && !request->batch_auto)
-        return base_fail(error, BASE_INPUT, "batch_size: is missing; sequences in one global batch, as in 128, or auto");
+        return base_fail(error, BASE_INPUT,
+                         "batch_size: is missing; sequences in one global batch, as in 128, or auto");
     static const char *const searches[] = {"rules"};
     const char *search = base_argument(arguments, "--search");
     int which;
     if (search) BASE_TRY(base_parse_word(search, "--search", searches, BASE_COUNT(searches), &which, error));
     request->search_rules = search != NULL;
     if (search && base_argument(arguments, "--no-bounds"))
-        return base_fail(error, BASE_INPUT, "--no-bounds: the rule sets of --search rules are too many to be predicted one by one");
+        return base_fail(error, BASE_INPUT,
+                         "--no-bounds: the rule sets of --search rules are too many to be predicted one by one");
     if (search && base_argument(arguments, "--enumerate"))
         return base_fail(error, BASE_INPUT, "--enumerate: the rule sets of --search rules are too many for a table");
     request->beyond_t5x = base_argument(arguments, "--beyond-t5x") != NULL;
@@ -84,13 +94,18 @@ static enum base_status read_options(struct commands_context *context, const str
     const char *names[TUNER_OBJECTIVE_COUNT];
     int64_t number = 5;
     int which = TUNER_TOKENS_PER_S;
-    *options = (struct tuner_options){.now_s = context->now_s, .stop = context->stop, .where = context->clock_where, .progress = context->progress, .progress_where = context->progress_where};
+    *options = (struct tuner_options){.now_s = context->now_s,
+                                      .stop = context->stop,
+                                      .where = context->clock_where,
+                                      .progress = context->progress,
+                                      .progress_where = context->progress_where};
     for (int i = 0; i < TUNER_OBJECTIVE_COUNT; i++) names[i] = tuner_objective_name((enum tuner_objective)i);
     if (top) BASE_TRY(base_parse_int(top, "--top", 1, MOST_TOP, &number, error));
     if (objective) BASE_TRY(base_parse_word(objective, "--objective", names, BASE_COUNT(names), &which, error));
     if (limit) BASE_TRY(base_parse_double(limit, "--time-limit", 0, 1e9, &options->time_limit_s, error));
     if (limit && !(options->time_limit_s > 0))
-        return base_fail(error, BASE_INPUT, "--time-limit: 0 seconds find nothing; a number above 0 would do, or no limit");
+        return base_fail(error, BASE_INPUT,
+                         "--time-limit: 0 seconds find nothing; a number above 0 would do, or no limit");
     if (base_argument(arguments, "--search") && !limit) options->prediction_limit = MOST_RULE_PREDICTIONS;
     options->top = (int)number;
     options->objective = (enum tuner_objective)which;
@@ -114,7 +129,8 @@ static enum base_status enumerate(struct commands_context *context, const struct
     reports_space_csv(space, put_to_file, output.file);
     BASE_TRY(base_output_commit(&output, error));
     if (!context->json) {
-        base_putf(out, "%lld plans: %s\n%lld more are refused by T5X or JAX\n", (long long)space->plan_count, path, (long long)space->refused_count);
+        base_putf(out, "%lld plans: %s\n%lld more are refused by T5X or JAX\n", (long long)space->plan_count, path,
+                  (long long)space->refused_count);
         return BASE_OK;
     }
     struct base_json_writer w = {.text = out, .compact = context->compact};
@@ -129,11 +145,13 @@ static enum base_status enumerate(struct commands_context *context, const struct
 /* ---- the answer ---- */
 
 /* The ranked plans once more, with what only a report needs. */
-static enum base_status detail_plans(struct commands_context *context, const struct tuner_space *space, const struct tuner_result *result,
-                                     struct reports_prediction *plans, struct base_error *error)
+static enum base_status detail_plans(struct commands_context *context, const struct tuner_space *space,
+                                     const struct tuner_result *result, struct reports_prediction *plans,
+                                     struct base_error *error)
 {
     for (int i = 0; i < result->plan_count; i++) {
-        struct sim_detail detail = {.collectives = base_new(context->arena, struct sim_collective_row, SIM_MOST_COLLECTIVES)};
+        struct sim_detail detail = {.collectives =
+                                        base_new(context->arena, struct sim_collective_row, SIM_MOST_COLLECTIVES)};
         struct sim_prediction *prediction = base_new(context->arena, struct sim_prediction, 1);
         BASE_TRY(tuner_predict(space, result->plans[i].plan, prediction, &detail, error));
         plans[i] = (struct reports_prediction){
@@ -142,8 +160,8 @@ static enum base_status detail_plans(struct commands_context *context, const str
     return BASE_OK;
 }
 
-static enum base_status fit(struct commands_context *context, struct tuner_space *space, const struct tuner_options *options,
-                            struct base_text *out, struct base_error *error)
+static enum base_status fit(struct commands_context *context, struct tuner_space *space,
+                            const struct tuner_options *options, struct base_text *out, struct base_error *error)
 {
     struct tuner_fit_row *rows = base_new(context->arena, struct tuner_fit_row, space->shape_count);
     struct reports_tuned report = {.arena = context->arena, .space = space, .objective = options->objective};
@@ -166,8 +184,8 @@ static enum base_status launch(struct commands_context *context, const struct tu
 }
 
 /* Reasons cost predictions of their own. */
-static enum base_status explain(const struct tuner_space *space, const struct tuner_result *result, struct reports_tuned *report,
-                                struct tuner_comparison *why, struct base_error *error)
+static enum base_status explain(const struct tuner_space *space, const struct tuner_result *result,
+                                struct reports_tuned *report, struct tuner_comparison *why, struct base_error *error)
 {
     struct tuner_alternative *alternatives;
     if (!result->plan_count) return BASE_OK;
@@ -180,8 +198,8 @@ static enum base_status explain(const struct tuner_space *space, const struct tu
 }
 
 static enum base_status answer(struct commands_context *context, const struct base_arguments *arguments,
-                               const struct tuner_request *request, struct tuner_space *space, const struct tuner_options *options,
-                               struct base_text *out, struct base_error *error)
+                               const struct tuner_request *request, struct tuner_space *space,
+                               const struct tuner_options *options, struct base_text *out, struct base_error *error)
 {
     struct tuner_result result;
     struct tuner_comparison why;
@@ -190,11 +208,17 @@ static enum base_status answer(struct commands_context *context, const struct ba
     struct base_text launcher = {.arena = context->arena};
     BASE_TRY(tuner_search(space, options, &result, error));
     struct reports_prediction *plans = base_new(context->arena, struct reports_prediction, result.plan_count + 1);
-    struct reports_tuned report = {.arena = context->arena, .space = space, .result = &result, .objective = options->objective, .plans = plans, .smallest_found = &smallest};
+    struct reports_tuned report = {.arena = context->arena,
+                                   .space = space,
+                                   .result = &result,
+                                   .objective = options->objective,
+                                   .plans = plans,
+                                   .smallest_found = &smallest};
     BASE_TRY(detail_plans(context, space, &result, plans, error));
     BASE_TRY(explain(space, &result, &report, &why, error));
     if (!result.plan_count && result.proven_optimal)
-        BASE_TRY(tuner_smallest_topology(context->arena, context->cache, request, options, &report.smallest_topology, &smallest, error));
+        BASE_TRY(tuner_smallest_topology(context->arena, context->cache, request, options, &report.smallest_topology,
+                                         &smallest, error));
     if (format && result.plan_count) {
         BASE_TRY(launch(context, space, format, result.plans[0].plan, &launcher, error));
         report.launch_format = format;
@@ -206,8 +230,8 @@ static enum base_status answer(struct commands_context *context, const struct ba
     return result.plan_count ? BASE_OK : BASE_NO_FIT;
 }
 
-static enum base_status run_tune(struct commands_context *context, const struct base_arguments *arguments, struct base_text *out,
-                                 struct base_error *error)
+static enum base_status run_tune(struct commands_context *context, const struct base_arguments *arguments,
+                                 struct base_text *out, struct base_error *error)
 {
     static const char *const formats[] = {"gin", "jax", "slurm"};
     struct tuner_request request;
@@ -232,8 +256,12 @@ static const struct base_option options[] = {
     {"--emit", "gin|jax|slurm", "print what launches the best plan instead", NULL},
     {"--pareto", NULL, "with the front of tokens per second against peak memory", NULL},
     {"--enumerate", "FILE.csv", "only write every plan of the space, as a table for sweep", NULL},
-    {"--beyond-t5x", NULL, "also what T5X has no word for: remat of unscanned models, optimizer partitioning, sequence parallelism", NULL},
-    {"--search", "rules", "also rule sets that nobody has named: what each logical axis takes, in which order; without --time-limit 20000 full predictions at most", NULL},
+    {"--beyond-t5x", NULL,
+     "also what T5X has no word for: remat of unscanned models, optimizer partitioning, sequence parallelism", NULL},
+    {"--search", "rules",
+     "also rule sets that nobody has named: what each logical axis takes, in which order; without --time-limit 20000 "
+     "full predictions at most",
+     NULL},
     {"--time-limit", "S", "seconds; then the best so far, with its gap", NULL},
     {"--no-bounds", NULL, "predict every plan in full", NULL},
     {"--profile", "FILE", "constants and compiler passes in place of the catalogue's", "the chip's own"},
@@ -243,12 +271,16 @@ static const struct base_option options[] = {
 
 const struct commands_command commands_tune = {
     .name = "tune",
-    .summary = "the best plan for a model on a topology, with proof; what is given is fixed, or searched over its values",
+    .summary =
+        "the best plan for a model on a topology, with proof; what is given is fixed, or searched over its values",
     .usage = "tune --model M --topology T --batch-size B|auto [--task-feature-lengths " DEFAULT_LENGTHS "] [OPTIONS]\n"
              "tune PLAN.json [OPTIONS]\n"
-             "tune … --num-microbatches 1,2,4,8 --model-parallel-submesh '4,2,2,1;2,4,2,1' --logical-axis-rules 'standard:1,1;zero3'",
-    .examples = "  meshwright tune --model t5_1_0_11B --topology v4-512 --batch-size 896 --task-feature-lengths 512,512 --optimizer adamw\n"
-                "  meshwright tune --model t5_1_1_large --topology v4:4x4x4 --batch-size 512 --task-feature-lengths 512,114 --num-microbatches 1,2,4\n",
+             "tune … --num-microbatches 1,2,4,8 --model-parallel-submesh '4,2,2,1;2,4,2,1' --logical-axis-rules "
+             "'standard:1,1;zero3'",
+    .examples = "  meshwright tune --model t5_1_0_11B --topology v4-512 --batch-size 896 --task-feature-lengths "
+                "512,512 --optimizer adamw\n"
+                "  meshwright tune --model t5_1_1_large --topology v4:4x4x4 --batch-size 512 --task-feature-lengths "
+                "512,114 --num-microbatches 1,2,4\n",
     .options = options,
     .option_count = BASE_COUNT(options),
     .positional_limit = 1,

@@ -5,24 +5,28 @@
 
 enum { MOST_STEPS = 1 << 30 };
 
-static enum base_status read_text(const struct base_json *document, const char *key, const char **out, struct base_error *error)
+static enum base_status read_text(const struct base_json *document, const char *key, const char **out,
+                                  struct base_error *error)
 {
     const struct base_json *value = base_json_get(document, key);
     *out = NULL;
     if (!value || value->kind == BASE_JSON_NULL) return BASE_OK;
-    if (value->kind != BASE_JSON_STRING) return base_fail(error, BASE_INPUT, "%s: is %s; a string is needed", key, base_json_kind_name(value->kind));
+    if (value->kind != BASE_JSON_STRING)
+        return base_fail(error, BASE_INPUT, "%s: is %s; a string is needed", key, base_json_kind_name(value->kind));
     *out = value->string;
     return BASE_OK;
 }
 
-static enum base_status read_count(const struct base_json *document, const char *key, int64_t *out, struct base_error *error)
+static enum base_status read_count(const struct base_json *document, const char *key, int64_t *out,
+                                   struct base_error *error)
 {
     const struct base_json *value = base_json_get(document, key);
     *out = 0;
     return value ? base_json_int(value, key, 0, MOST_STEPS, out, error) : BASE_OK;
 }
 
-static enum base_status read_request(const struct base_json *document, struct exec_request *out, struct base_error *error)
+static enum base_status read_request(const struct base_json *document, struct exec_request *out,
+                                     struct base_error *error)
 {
     const struct base_json *steps = base_json_get(document, "steps");
     int64_t evaluates;
@@ -38,8 +42,8 @@ static enum base_status read_request(const struct base_json *document, struct ex
 }
 
 /* A plan as text by key, just as the command line has read it. */
-static enum base_status read_plan(struct base_arena *arena, struct sim_cache *cache, const struct base_json *document, bool evaluates,
-                                  struct sim_plan *out, struct base_error *error)
+static enum base_status read_plan(struct base_arena *arena, struct sim_cache *cache, const struct base_json *document,
+                                  bool evaluates, struct sim_plan *out, struct base_error *error)
 {
     const struct base_json *plan = base_json_get(document, "plan");
     struct sim_plan_text *text = base_new(arena, struct sim_plan_text, 1);
@@ -128,8 +132,8 @@ static void put_result(const struct exec_result *r, struct base_text *out)
     base_json_close(&w, '}');
 }
 
-static enum base_status answer(struct base_arena *arena, struct sim_cache *cache, const struct exec_request *way, const char *text,
-                               size_t length, struct base_text *out, struct base_error *error)
+static enum base_status answer(struct base_arena *arena, struct sim_cache *cache, const struct exec_request *way,
+                               const char *text, size_t length, struct base_text *out, struct base_error *error)
 {
     const struct base_json *document;
     struct exec_request request = *way;
@@ -145,7 +149,8 @@ static enum base_status answer(struct base_arena *arena, struct sim_cache *cache
 }
 
 /* Rank 0 was given the request. */
-static void share_request(struct base_arena *arena, const struct exec_transport *transport, const char **text, size_t *length)
+static void share_request(struct base_arena *arena, const struct exec_transport *transport, const char **text,
+                          size_t *length)
 {
     int64_t bytes = (int64_t)*length;
     if (exec_is_alone(transport)) return;
@@ -157,7 +162,8 @@ static void share_request(struct base_arena *arena, const struct exec_transport 
     *length = (size_t)bytes;
 }
 
-enum base_status exec_answer(struct base_arena *arena, const struct exec_request *way, const char *text, size_t length, struct base_text *out, struct base_error *error)
+enum base_status exec_answer(struct base_arena *arena, const struct exec_request *way, const char *text, size_t length,
+                             struct base_text *out, struct base_error *error)
 {
     struct sim_cache *cache = sim_cache_new(arena);
     share_request(arena, way->transport, &text, &length);

@@ -3,7 +3,8 @@
 
 #include <string.h>
 
-const char *const exec_feature_names[EXEC_FEATURE_COUNT] = {"encoder_input_tokens", "decoder_input_tokens", "decoder_target_tokens", "decoder_loss_weights"};
+const char *const exec_feature_names[EXEC_FEATURE_COUNT] = {"encoder_input_tokens", "decoder_input_tokens",
+                                                            "decoder_target_tokens", "decoder_loss_weights"};
 
 static const size_t largest_file_bytes = (size_t)1 << 31;
 
@@ -19,14 +20,15 @@ static int64_t length_of(const struct sim_plan *plan, int feature)
 
 /* ---- a file ---- */
 
-static enum base_status read_row(const struct base_json *row, int64_t length, int64_t limit, const char *what, int32_t *out, struct base_error *error)
+static enum base_status read_row(const struct base_json *row, int64_t length, int64_t limit, const char *what,
+                                 int32_t *out, struct base_error *error)
 {
     if (row->kind != BASE_JSON_ARRAY)
-        return base_fail(error, BASE_INPUT, "%s: is %s; a list of %lld tokens is needed", what, base_json_kind_name(row->kind),
-                         (long long)length);
+        return base_fail(error, BASE_INPUT, "%s: is %s; a list of %lld tokens is needed", what,
+                         base_json_kind_name(row->kind), (long long)length);
     if (row->count != length)
-        return base_fail(error, BASE_INPUT, "%s: has %d tokens where the plan's task_feature_lengths say %lld", what, row->count,
-                         (long long)length);
+        return base_fail(error, BASE_INPUT, "%s: has %d tokens where the plan's task_feature_lengths say %lld", what,
+                         row->count, (long long)length);
     for (const struct base_json *token = row->child; token; token = token->next) {
         int64_t value;
         BASE_TRY(base_json_int(token, what, 0, limit, &value, error));
@@ -35,18 +37,20 @@ static enum base_status read_row(const struct base_json *row, int64_t length, in
     return BASE_OK;
 }
 
-static enum base_status read_feature(struct base_arena *arena, const struct sim_plan *plan, const struct base_json *rows, int feature,
-                                     const int32_t **out, struct base_error *error)
+static enum base_status read_feature(struct base_arena *arena, const struct sim_plan *plan,
+                                     const struct base_json *rows, int feature, const int32_t **out,
+                                     struct base_error *error)
 {
     enum { LARGEST_WEIGHT = 1 << 24 };
     const char *name = exec_feature_names[feature];
-    int64_t length = length_of(plan, feature), limit = feature == EXEC_LOSS_WEIGHTS ? LARGEST_WEIGHT : plan->config->vocab_size - 1;
+    int64_t length = length_of(plan, feature),
+            limit = feature == EXEC_LOSS_WEIGHTS ? LARGEST_WEIGHT : plan->config->vocab_size - 1;
     if (rows->kind != BASE_JSON_ARRAY)
-        return base_fail(error, BASE_INPUT, "%s: is %s; a list of %lld sequences is needed", name, base_json_kind_name(rows->kind),
-                         (long long)plan->batch_size);
+        return base_fail(error, BASE_INPUT, "%s: is %s; a list of %lld sequences is needed", name,
+                         base_json_kind_name(rows->kind), (long long)plan->batch_size);
     if (rows->count != plan->batch_size)
-        return base_fail(error, BASE_INPUT, "%s: has %d sequences where the plan's batch_size is %lld", name, rows->count,
-                         (long long)plan->batch_size);
+        return base_fail(error, BASE_INPUT, "%s: has %d sequences where the plan's batch_size is %lld", name,
+                         rows->count, (long long)plan->batch_size);
     int32_t *tokens = base_new(arena, int32_t, plan->batch_size * length);
     int64_t at = 0;
     for (const struct base_json *row = rows->child; row; row = row->next, at++) {
@@ -65,11 +69,12 @@ static int feature_named(const char *name)
     return feature;
 }
 
-static enum base_status read_batch(struct base_arena *arena, const struct sim_plan *plan, const struct base_json *document,
-                                   struct exec_batch *out, struct base_error *error)
+static enum base_status read_batch(struct base_arena *arena, const struct sim_plan *plan,
+                                   const struct base_json *document, struct exec_batch *out, struct base_error *error)
 {
     if (document->kind != BASE_JSON_OBJECT)
-        return base_fail(error, BASE_INPUT, "is %s; a batch is an object of features", base_json_kind_name(document->kind));
+        return base_fail(error, BASE_INPUT, "is %s; a batch is an object of features",
+                         base_json_kind_name(document->kind));
     for (const struct base_json *member = document->child; member; member = member->next) {
         int feature = feature_named(member->key);
         if (feature == EXEC_FEATURE_COUNT || !has_feature(plan, feature))
@@ -77,7 +82,8 @@ static enum base_status read_batch(struct base_arena *arena, const struct sim_pl
         BASE_TRY(read_feature(arena, plan, member, feature, &out->tokens[feature], error));
     }
     for (int feature = 0; feature < EXEC_FEATURE_COUNT; feature++)
-        if (has_feature(plan, feature) && !out->tokens[feature]) return base_fail(error, BASE_INPUT, "%s: is missing", exec_feature_names[feature]);
+        if (has_feature(plan, feature) && !out->tokens[feature])
+            return base_fail(error, BASE_INPUT, "%s: is missing", exec_feature_names[feature]);
     return BASE_OK;
 }
 
@@ -95,8 +101,8 @@ static int64_t count_lines(const char *text, const char *end)
 }
 
 /* A line's tree is much larger than its tokens, so it has an arena of its own. */
-static enum base_status read_line(struct base_arena *arena, struct base_arena *scratch, const struct sim_plan *plan, const char *line,
-                                  size_t length, struct exec_batch *out, struct base_error *error)
+static enum base_status read_line(struct base_arena *arena, struct base_arena *scratch, const struct sim_plan *plan,
+                                  const char *line, size_t length, struct exec_batch *out, struct base_error *error)
 {
     const struct base_json *document;
     base_arena_reset(scratch);
@@ -105,8 +111,9 @@ static enum base_status read_line(struct base_arena *arena, struct base_arena *s
     return read_batch(arena, plan, document, out, error);
 }
 
-static enum base_status read_lines(struct base_arena *arena, const struct sim_plan *plan, const char *path, const char *text, size_t length,
-                                   int64_t count, struct exec_batch *batches, struct base_error *error)
+static enum base_status read_lines(struct base_arena *arena, const struct sim_plan *plan, const char *path,
+                                   const char *text, size_t length, int64_t count, struct exec_batch *batches,
+                                   struct base_error *error)
 {
     const char *at = text, *end = text + length;
     struct base_arena scratch = {.exhausted = arena->exhausted};
@@ -121,15 +128,16 @@ static enum base_status read_lines(struct base_arena *arena, const struct sim_pl
     return status;
 }
 
-static enum base_status read_file(struct base_arena *arena, const struct sim_plan *plan, const char *path, int64_t count,
-                                  struct exec_batch **out, struct base_error *error)
+static enum base_status read_file(struct base_arena *arena, const struct sim_plan *plan, const char *path,
+                                  int64_t count, struct exec_batch **out, struct base_error *error)
 {
     const char *text;
     size_t length;
     BASE_TRY(base_read_file(arena, path, largest_file_bytes, &text, &length, error));
     int64_t lines = count_lines(text, text + length);
     if (lines < count)
-        return base_fail(error, BASE_INPUT, "%s: has %lld batches, and %lld steps need one each; more lines or fewer --steps would do",
+        return base_fail(error, BASE_INPUT,
+                         "%s: has %lld batches, and %lld steps need one each; more lines or fewer --steps would do",
                          path, (long long)lines, (long long)count);
     struct exec_batch *batches = base_new(arena, struct exec_batch, count);
     BASE_TRY(read_lines(arena, plan, path, text, length, count, batches, error));
@@ -142,7 +150,8 @@ static enum base_status read_file(struct base_arena *arena, const struct sim_pla
 static void random_tokens(const struct sim_plan *plan, struct base_random *random, int64_t count, int32_t *tokens)
 {
     int64_t vocab = plan->config->vocab_size;
-    for (int64_t i = 0; i < count; i++) tokens[i] = vocab > 1 ? (int32_t)(1 + base_random_below(random, vocab - 1)) : 0; /* 0 is padding */
+    for (int64_t i = 0; i < count; i++)
+        tokens[i] = vocab > 1 ? (int32_t)(1 + base_random_below(random, vocab - 1)) : 0; /* 0 is padding */
 }
 
 static void random_batch(const struct exec_data *data, int64_t step, int32_t *inputs, int32_t *targets)
@@ -163,7 +172,8 @@ static bool ends_in(const char *text, const char *end)
     return length >= tail && !strcmp(text + length - tail, end);
 }
 
-enum base_status exec_data_open(struct base_arena *arena, const struct sim_plan *plan, const char *path, int64_t count, bool held_out, struct exec_data *out, struct base_error *error)
+enum base_status exec_data_open(struct base_arena *arena, const struct sim_plan *plan, const char *path, int64_t count,
+                                bool held_out, struct exec_data *out, struct base_error *error)
 {
     struct exec_data data = {.plan = plan, .held_out = held_out};
     if (path && ends_in(path, ".jsonl")) BASE_TRY(read_file(arena, plan, path, count, &data.batches, error));
@@ -175,7 +185,8 @@ enum base_status exec_data_open(struct base_arena *arena, const struct sim_plan 
     return BASE_OK;
 }
 
-void exec_data_batch(struct base_arena *arena, const struct exec_data *data, int64_t step, int64_t first_row, int64_t end_row, struct exec_batch *out)
+void exec_data_batch(struct base_arena *arena, const struct exec_data *data, int64_t step, int64_t first_row,
+                     int64_t end_row, struct exec_batch *out)
 {
     const struct sim_plan *plan = data->plan;
     int64_t length = plan->targets_length, count = plan->batch_size * length;
@@ -184,14 +195,19 @@ void exec_data_batch(struct base_arena *arena, const struct exec_data *data, int
         return;
     }
     int32_t *encoder = plan->config->encoder ? base_new(arena, int32_t, plan->batch_size * plan->inputs_length) : NULL;
-    int32_t *targets = base_new(arena, int32_t, count), *inputs = base_new(arena, int32_t, count), *weights = base_new(arena, int32_t, count);
+    int32_t *targets = base_new(arena, int32_t, count), *inputs = base_new(arena, int32_t, count),
+            *weights = base_new(arena, int32_t, count);
     int32_t *scratch = data->corpus ? base_new(arena, int32_t, data->corpus->segment_length) : NULL;
     if (!data->corpus) random_batch(data, step, encoder, targets);
     for (int64_t row = first_row; row < end_row && data->corpus; row++)
-        exec_corpus_row(data->corpus, step, row, scratch, encoder ? encoder + row * plan->inputs_length : NULL, targets + row * length);
+        exec_corpus_row(data->corpus, step, row, scratch, encoder ? encoder + row * plan->inputs_length : NULL,
+                        targets + row * length);
     for (int64_t i = 0; i < count; i++) {
         inputs[i] = i % length ? targets[i - 1] : 0; /* shifted right; the first is the start of a sequence */
         weights[i] = targets[i] != 0;
     }
-    *out = (struct exec_batch){{[EXEC_ENCODER_INPUT] = encoder, [EXEC_DECODER_INPUT] = inputs, [EXEC_DECODER_TARGET] = targets, [EXEC_LOSS_WEIGHTS] = weights}};
+    *out = (struct exec_batch){{[EXEC_ENCODER_INPUT] = encoder,
+                                [EXEC_DECODER_INPUT] = inputs,
+                                [EXEC_DECODER_TARGET] = targets,
+                                [EXEC_LOSS_WEIGHTS] = weights}};
 }

@@ -1,6 +1,7 @@
 /* Checkpoints as T5X writes them: a directory with one Zarr array (format 2) for each parameter and each array of the
- * optimizer's state, float32, packed with gzip. What is written has a chunk for each part that devices hold, written by the first of those that
- * hold it; what is read may have any chunks, and each rank reads those that it has a part of. */
+ * optimizer's state, float32, packed with gzip. What is written has a chunk for each part that devices hold, written by
+ * the first of those that hold it; what is read may have any chunks, and each rank reads those that it has a part of.
+ */
 #include "exec/machine.h"
 
 #include <stdlib.h>
@@ -11,7 +12,13 @@ enum { LARGEST_METADATA_BYTES = 1 << 16, MOST_STEPS = 1 << 30 };
 static const size_t largest_chunk_bytes = (size_t)1 << 31;
 
 /* An array as its .zarray says. */
-struct zarr { int rank; int64_t shape[MODEL_MAX_RANK], chunks[MODEL_MAX_RANK]; char separator; bool packed; char dtype[8]; };
+struct zarr {
+    int rank;
+    int64_t shape[MODEL_MAX_RANK], chunks[MODEL_MAX_RANK];
+    char separator;
+    bool packed;
+    char dtype[8];
+};
 
 static int64_t product(const int64_t *sizes, int rank)
 {
@@ -40,11 +47,13 @@ static enum base_status need_member(const struct base_json *document, const char
     return BASE_OK;
 }
 
-static enum base_status read_sizes(const struct base_json *document, const char *key, int64_t *sizes, int *rank, struct base_error *error)
+static enum base_status read_sizes(const struct base_json *document, const char *key, int64_t *sizes, int *rank,
+                                   struct base_error *error)
 {
     const struct base_json *list;
     BASE_TRY(need_member(document, key, BASE_JSON_ARRAY, &list, error));
-    if (list->count > MODEL_MAX_RANK) return base_fail(error, BASE_INPUT, "%s: has %d dimensions, more than any parameter", key, list->count);
+    if (list->count > MODEL_MAX_RANK)
+        return base_fail(error, BASE_INPUT, "%s: has %d dimensions, more than any parameter", key, list->count);
     *rank = 0;
     for (const struct base_json *size = list->child; size; size = size->next)
         BASE_TRY(base_json_int(size, key, 1, INT64_C(1) << 40, &sizes[(*rank)++], error));
@@ -55,13 +64,15 @@ static enum base_status read_layout(const struct base_json *document, struct zar
 {
     const struct base_json *order = base_json_get(document, "order"), *filters = base_json_get(document, "filters"),
                            *separator = base_json_get(document, "dimension_separator");
-    const struct base_json *compressor = base_json_get(document, "compressor"), *id = compressor ? base_json_get(compressor, "id") : NULL;
+    const struct base_json *compressor = base_json_get(document, "compressor"),
+                           *id = compressor ? base_json_get(compressor, "id") : NULL;
     if (order && (order->kind != BASE_JSON_STRING || strcmp(order->string, "C") != 0))
         return base_fail(error, BASE_INPUT, "order: only \"C\", row-major, is read");
     if (filters && filters->kind != BASE_JSON_NULL) return base_fail(error, BASE_INPUT, "filters: none are read");
     out->separator = '.';
     if (separator && separator->kind == BASE_JSON_STRING) out->separator = separator->string[0];
-    if (!strchr("./", out->separator) || !out->separator) return base_fail(error, BASE_INPUT, "dimension_separator: \".\" or \"/\" would do");
+    if (!strchr("./", out->separator) || !out->separator)
+        return base_fail(error, BASE_INPUT, "dimension_separator: \".\" or \"/\" would do");
     out->packed = compressor && compressor->kind != BASE_JSON_NULL;
     if (out->packed && (!id || id->kind != BASE_JSON_STRING || strcmp(id->string, "gzip") != 0))
         return base_fail(error, BASE_INPUT, "compressor: %.40s is not read; gzip or none would do",
@@ -69,7 +80,8 @@ static enum base_status read_layout(const struct base_json *document, struct zar
     return BASE_OK;
 }
 
-static enum base_status read_metadata(struct base_arena *arena, const char *path, struct zarr *out, struct base_error *error)
+static enum base_status read_metadata(struct base_arena *arena, const char *path, struct zarr *out,
+                                      struct base_error *error)
 {
     const char *file = base_print(arena, "%s/.zarray", path), *text;
     size_t length;
@@ -94,8 +106,8 @@ static enum base_status read_metadata(struct base_arena *arena, const char *path
 
 /* ---- chunks ---- */
 
-static enum base_status read_chunk(struct base_arena *arena, const char *path, const struct zarr *z, const int64_t *index, float *chunk,
-                                   size_t chunk_bytes, struct base_error *error)
+static enum base_status read_chunk(struct base_arena *arena, const char *path, const struct zarr *z,
+                                   const int64_t *index, float *chunk, size_t chunk_bytes, struct base_error *error)
 {
     struct base_text file = {.arena = arena};
     const char *bytes;
@@ -108,7 +120,9 @@ static enum base_status read_chunk(struct base_arena *arena, const char *path, c
     }
     BASE_TRY(base_read_file(arena, file.data, largest_chunk_bytes, &bytes, &length, error));
     if (z->packed) return exec_gunzip(bytes, length, chunk, chunk_bytes, file.data, error);
-    if (length != chunk_bytes) return base_fail(error, BASE_INPUT, "%s: holds %zu bytes where %zu are expected", file.data, length, chunk_bytes);
+    if (length != chunk_bytes)
+        return base_fail(error, BASE_INPUT, "%s: holds %zu bytes where %zu are expected", file.data, length,
+                         chunk_bytes);
     memcpy(chunk, bytes, chunk_bytes);
     return BASE_OK;
 }
@@ -144,27 +158,30 @@ static enum base_status read_chunks(struct base_arena *scratch, const struct exe
 
 /* ---- restoring ---- */
 
-static enum base_status check_array(struct base_arena *arena, const char *path, const struct exec_array *array, const struct zarr *z,
-                                    struct base_error *error)
+static enum base_status check_array(struct base_arena *arena, const char *path, const struct exec_array *array,
+                                    const struct zarr *z, struct base_error *error)
 {
     bool same = z->rank == array->rank && !memcmp(z->shape, array->shape, (size_t)z->rank * sizeof z->shape[0]);
     if (!same)
-        return base_fail(error, BASE_INPUT, "%s: has shape %s where the plan's model has %s", path, shape_text(arena, z->shape, z->rank),
-                         shape_text(arena, array->shape, array->rank));
+        return base_fail(error, BASE_INPUT, "%s: has shape %s where the plan's model has %s", path,
+                         shape_text(arena, z->shape, z->rank), shape_text(arena, array->shape, array->rank));
     if (strcmp(z->dtype, "<f4") != 0)
-        return base_fail(error, BASE_INPUT, "%s: has dtype %s; <f4, little-endian float32, is expected", path, z->dtype);
+        return base_fail(error, BASE_INPUT, "%s: has dtype %s; <f4, little-endian float32, is expected", path,
+                         z->dtype);
     /* A chunk may be larger than the array, but not without bound. */
     int64_t chunk = 1, limit = (int64_t)largest_chunk_bytes / (int64_t)sizeof(float);
     for (int d = 0; d < z->rank; d++) {
         if (z->chunks[d] > limit / chunk)
-            return base_fail(error, BASE_INPUT, "%s: has chunks of %s, larger than 2 GiB", path, shape_text(arena, z->chunks, z->rank));
+            return base_fail(error, BASE_INPUT, "%s: has chunks of %s, larger than 2 GiB", path,
+                             shape_text(arena, z->chunks, z->rank));
         chunk *= z->chunks[d];
     }
     return BASE_OK;
 }
 
-static enum base_status restore_array(struct base_arena *arena, struct base_arena *scratch, const struct exec_machine *machine,
-                                      const char *directory, const struct exec_array *array, bool apply, struct base_error *error)
+static enum base_status restore_array(struct base_arena *arena, struct base_arena *scratch,
+                                      const struct exec_machine *machine, const char *directory,
+                                      const struct exec_array *array, bool apply, struct base_error *error)
 {
     struct zarr z;
     base_arena_reset(scratch);
@@ -177,7 +194,8 @@ static enum base_status restore_array(struct base_arena *arena, struct base_aren
     return apply ? read_chunks(scratch, machine, path, array, &z, error) : BASE_OK;
 }
 
-static enum base_status read_step(struct base_arena *arena, const char *directory, int64_t *step, struct base_error *error)
+static enum base_status read_step(struct base_arena *arena, const char *directory, int64_t *step,
+                                  struct base_error *error)
 {
     struct zarr z;
     int32_t value;
@@ -187,7 +205,8 @@ static enum base_status read_step(struct base_arena *arena, const char *director
     if (!base_directory_exists(path)) return BASE_OK;
     BASE_TRY(read_metadata(arena, path, &z, error));
     if (z.rank != 0 || strcmp(z.dtype, "<i4") != 0)
-        return base_fail(error, BASE_INPUT, "%s: has %d dimensions and dtype %s; a single <i4 is expected", path, z.rank, z.dtype);
+        return base_fail(error, BASE_INPUT, "%s: has %d dimensions and dtype %s; a single <i4 is expected", path,
+                         z.rank, z.dtype);
     BASE_TRY(read_chunk(arena, path, &z, NULL, &raw, sizeof raw, error));
     memcpy(&value, &raw, sizeof value);
     if (value < 0) return base_fail(error, BASE_INPUT, "%s: the step is %d", path, (int)value);
@@ -201,18 +220,21 @@ static bool is_state(const struct exec_array *array)
 }
 
 /* Metadata first, so that a checkpoint that does not fit is refused before anything is read of it. */
-enum base_status exec_checkpoint_restore(struct base_arena *arena, struct exec_machine *machine, const char *path, int64_t *step, struct base_error *error)
+enum base_status exec_checkpoint_restore(struct base_arena *arena, struct exec_machine *machine, const char *path,
+                                         int64_t *step, struct base_error *error)
 {
     struct exec_array *arrays;
     int count;
     struct base_arena scratch = {.exhausted = arena->exhausted};
     enum base_status status = BASE_OK;
-    if (!base_directory_exists(path)) return base_fail(error, BASE_INPUT, "%s: is no checkpoint: there is no such directory", path);
+    if (!base_directory_exists(path))
+        return base_fail(error, BASE_INPUT, "%s: is no checkpoint: there is no such directory", path);
     bool with_state = base_directory_exists(base_print(arena, "%s/state.step", path));
     exec_arrays(arena, machine, &arrays, &count);
     for (int apply = 0; apply < 2; apply++)
         for (int i = 0; i < count && status == BASE_OK; i++)
-            if (with_state || !is_state(&arrays[i])) status = restore_array(arena, &scratch, machine, path, &arrays[i], apply == 1, error);
+            if (with_state || !is_state(&arrays[i]))
+                status = restore_array(arena, &scratch, machine, path, &arrays[i], apply == 1, error);
     base_arena_free(&scratch);
     return status == BASE_OK ? read_step(arena, path, step, error) : status;
 }
@@ -231,19 +253,22 @@ struct saving {
 
 static const char *const step_name = "state.step";
 
-static enum base_status write_metadata(const struct saving *s, const char *name, const char *dtype, const int64_t *shape,
-                                       const int64_t *chunks, int rank)
+static enum base_status write_metadata(const struct saving *s, const char *name, const char *dtype,
+                                       const int64_t *shape, const int64_t *chunks, int rank)
 {
     struct base_text metadata = {.arena = s->arena};
     const char *path = base_print(s->arena, "%s/%s", s->directory, name);
     BASE_TRY(base_directory_make(path, s->error));
-    base_putf(&metadata, "{\"chunks\": %s, \"compressor\": {\"id\": \"gzip\", \"level\": 1}, \"dimension_separator\": \".\", \"dtype\": \"%s\", \"fill_value\": null, "
-              "\"filters\": null, \"order\": \"C\", \"shape\": %s, \"zarr_format\": 2}\n", shape_text(s->arena, chunks, rank), dtype, shape_text(s->arena, shape, rank));
+    base_putf(&metadata,
+              "{\"chunks\": %s, \"compressor\": {\"id\": \"gzip\", \"level\": 1}, \"dimension_separator\": \".\", "
+              "\"dtype\": \"%s\", \"fill_value\": null, "
+              "\"filters\": null, \"order\": \"C\", \"shape\": %s, \"zarr_format\": 2}\n",
+              shape_text(s->arena, chunks, rank), dtype, shape_text(s->arena, shape, rank));
     return base_write_file(base_print(s->arena, "%s/.zarray", path), metadata.data, metadata.length, s->error);
 }
 
-static enum base_status write_chunk(const struct saving *s, struct base_arena *scratch, const char *name, const int64_t *index, int rank,
-                                    const void *elements, size_t bytes)
+static enum base_status write_chunk(const struct saving *s, struct base_arena *scratch, const char *name,
+                                    const int64_t *index, int rank, const void *elements, size_t bytes)
 {
     struct base_text path = {.arena = scratch};
     const char *packed;
@@ -273,13 +298,15 @@ static enum base_status write_frames(const struct saving *s)
 }
 
 /* Parameters divide evenly (the plan's check says so), so that parts are chunks of one grid. */
-static enum base_status write_part(const struct saving *s, struct base_arena *scratch, const struct exec_array *array, int device)
+static enum base_status write_part(const struct saving *s, struct base_arena *scratch, const struct exec_array *array,
+                                   int device)
 {
     struct exec_region region;
     int64_t index[MODEL_MAX_RANK], elements = 1;
     exec_part_region(s->machine, array, device, &region);
     for (int d = 0; d < array->rank; d++) {
-        if (region.origin[d] % region.extent[d]) return base_fail(s->error, BASE_INTERNAL, "%s: is not cut evenly", array->path);
+        if (region.origin[d] % region.extent[d])
+            return base_fail(s->error, BASE_INTERNAL, "%s: is not cut evenly", array->path);
         index[d] = region.origin[d] / region.extent[d];
         elements *= region.extent[d];
     }
@@ -302,11 +329,16 @@ static enum base_status write_parts(const struct saving *s)
 }
 
 /* Written beside its place, then renamed: a directory checkpoint_K is always whole. */
-enum base_status exec_checkpoint_save(struct base_arena *arena, const struct exec_machine *machine, const char *directory, int64_t step, struct base_error *error)
+enum base_status exec_checkpoint_save(struct base_arena *arena, const struct exec_machine *machine,
+                                      const char *directory, int64_t step, struct base_error *error)
 {
     const struct exec_transport *ranks = machine->transport;
     const char *path = base_print(arena, "%s/checkpoint_%lld", directory, (long long)step);
-    struct saving s = {.arena = arena, .machine = machine, .directory = base_print(arena, "%s.partial", path), .step = step, .error = error};
+    struct saving s = {.arena = arena,
+                       .machine = machine,
+                       .directory = base_print(arena, "%s.partial", path),
+                       .step = step,
+                       .error = error};
     struct exec_array *arrays;
     bool first = exec_rank(ranks) == 0;
     enum base_status status = BASE_OK;
@@ -339,7 +371,8 @@ static int newest_first(const void *a, const void *b)
 }
 
 /* Steps of all checkpoints, the newest first. */
-static enum base_status list_steps(struct base_arena *arena, const char *directory, int64_t **steps, int *count, struct base_error *error)
+static enum base_status list_steps(struct base_arena *arena, const char *directory, int64_t **steps, int *count,
+                                   struct base_error *error)
 {
     const char *const *names;
     int name_count = 0;
@@ -352,7 +385,8 @@ static enum base_status list_steps(struct base_arena *arena, const char *directo
     return BASE_OK;
 }
 
-enum base_status exec_checkpoint_latest(struct base_arena *arena, const char *directory, int64_t *step, struct base_error *error)
+enum base_status exec_checkpoint_latest(struct base_arena *arena, const char *directory, int64_t *step,
+                                        struct base_error *error)
 {
     int64_t *steps;
     int count;
@@ -367,5 +401,6 @@ void exec_checkpoint_forget(struct base_arena *arena, const char *directory, int
     int64_t *steps;
     int count;
     if (list_steps(arena, directory, &steps, &count, &ignored) != BASE_OK) return;
-    for (int64_t i = keep; i < count; i++) base_directory_remove(arena, base_print(arena, "%s/checkpoint_%lld", directory, (long long)steps[i]));
+    for (int64_t i = keep; i < count; i++)
+        base_directory_remove(arena, base_print(arena, "%s/checkpoint_%lld", directory, (long long)steps[i]));
 }

@@ -9,18 +9,21 @@ struct exec_collective {
     const struct sim_op *op;
     const struct sim_value *from, *to;
     const struct model_tensor *tensor;
-    unsigned reduced;                    /* axes that are summed over */
-    unsigned copied;                     /* axes whose parts are put together */
+    unsigned reduced; /* axes that are summed over */
+    unsigned copied;  /* axes whose parts are put together */
     bool takes_maximum;
-    int64_t instances, from_stride, to_stride; /* it moves as many instances of the operand, one a layer, and this many elements apart */
+    int64_t instances, from_stride,
+        to_stride; /* it moves as many instances of the operand, one a layer, and this many elements apart */
 };
 
 enum { EXEC_BOX_RANK = MODEL_MAX_RANK + 1 };
 
-/* A box that source and destination have in common, and where it lies in both: strides in elements. Its first dimension counts instances. */
+/* A box that source and destination have in common, and where it lies in both: strides in elements. Its first dimension
+ * counts instances. */
 struct exec_box {
     int rank;
-    int64_t size[EXEC_BOX_RANK], from_stride[EXEC_BOX_RANK], to_stride[EXEC_BOX_RANK], from_offset_bytes, to_offset_bytes;
+    int64_t size[EXEC_BOX_RANK], from_stride[EXEC_BOX_RANK], to_stride[EXEC_BOX_RANK], from_offset_bytes,
+        to_offset_bytes;
 };
 /* What device `target` is to have of what device `source` holds; false: nothing. */
 bool exec_intersect(const struct exec_collective *c, int source, int target, struct exec_box *box);

@@ -1,5 +1,6 @@
-/* Collectives between the arenas of one process; between ranks, exchange.c does them. What each device gets is told by the shardings before and after: it
- * copies from, or adds up, the parts that the devices of its group have, in the order of the mesh. */
+/* Collectives between the arenas of one process; between ranks, exchange.c does them. What each device gets is told by
+ * the shardings before and after: it copies from, or adds up, the parts that the devices of its group have, in the
+ * order of the mesh. */
 #include "exec/collective.h"
 #include "exec/row.h"
 
@@ -34,8 +35,8 @@ bool exec_intersect(const struct exec_collective *c, int source, int target, str
     box->to_stride[0] = c->to_stride;
     for (int d = box->rank - 1; d > 0; d--) {
         struct exec_range from = range_of(c, c->from, source, d - 1), to = range_of(c, c->to, target, d - 1);
-        int64_t start = from.start > to.start ? from.start : to.start, from_end = from.start + from.valid, to_end = to.start + to.valid,
-                end = from_end < to_end ? from_end : to_end;
+        int64_t start = from.start > to.start ? from.start : to.start, from_end = from.start + from.valid,
+                to_end = to.start + to.valid, end = from_end < to_end ? from_end : to_end;
         if (end <= start) return false;
         box->size[d] = end - start;
         box->from_stride[d] = from_stride;
@@ -65,7 +66,8 @@ void exec_copy_box(const struct exec_collective *c, const struct exec_box *box, 
     int64_t index[EXEC_BOX_RANK] = {0}, bytes = model_dtype_bytes(c->from->dtype), row = box->size[box->rank - 1];
     for (;;) {
         int64_t from = 0, to = 0;
-        for (int d = 0; d < box->rank - 1; d++) from += index[d] * box->from_stride[d], to += index[d] * box->to_stride[d];
+        for (int d = 0; d < box->rank - 1; d++)
+            from += index[d] * box->from_stride[d], to += index[d] * box->to_stride[d];
         memcpy(target_at + to * bytes, source_at + from * bytes, (size_t)(row * bytes));
         int d = box->rank - 2;
         while (d >= 0 && ++index[d] == box->size[d]) index[d--] = 0;
@@ -78,9 +80,11 @@ void exec_copy_box(const struct exec_collective *c, const struct exec_box *box, 
 /* The devices that differ from this one in these axes only, in the order of the mesh. */
 int exec_group_of(const struct exec_machine *machine, int device, unsigned axes, int *members)
 {
-    int data = machine->mesh[0], model = machine->mesh[1], count = 0, own_data = device / model, own_model = device % model;
+    int data = machine->mesh[0], model = machine->mesh[1], count = 0, own_data = device / model,
+        own_model = device % model;
     for (int d = axes & SIM_DATA ? 0 : own_data; d < (axes & SIM_DATA ? data : own_data + 1); d++)
-        for (int m = axes & SIM_TENSOR ? 0 : own_model; m < (axes & SIM_TENSOR ? model : own_model + 1); m++) members[count++] = d * model + m;
+        for (int m = axes & SIM_TENSOR ? 0 : own_model; m < (axes & SIM_TENSOR ? model : own_model + 1); m++)
+            members[count++] = d * model + m;
     return count;
 }
 
@@ -97,7 +101,8 @@ static void copy_parts(const struct exec_collective *c)
 }
 
 /* The sum of the group's parts of a piece, first member first. */
-static void sum_piece(const struct exec_collective *c, char *const *from, int count, int64_t offset_bytes, int64_t n, float *sum)
+static void sum_piece(const struct exec_collective *c, char *const *from, int count, int64_t offset_bytes, int64_t n,
+                      float *sum)
 {
     float part[PIECE];
     exec_load(c->from->dtype, from[0] + offset_bytes, 1, sum, n);
@@ -152,7 +157,8 @@ static void reduce_scatter(const struct exec_collective *c)
         }
         for (bool more = any; more;) {
             int64_t from_offset = 0, to_offset = 0, row = box.size[box.rank - 1];
-            for (int d = 0; d < box.rank - 1; d++) from_offset += index[d] * box.from_stride[d], to_offset += index[d] * box.to_stride[d];
+            for (int d = 0; d < box.rank - 1; d++)
+                from_offset += index[d] * box.from_stride[d], to_offset += index[d] * box.to_stride[d];
             for (int64_t at = 0; at < row; at += PIECE) {
                 float sum[PIECE];
                 int64_t n = row - at < PIECE ? row - at : PIECE;
@@ -182,10 +188,16 @@ static void note(const struct exec_collective *c, double time_s)
     for (int i = 0; i <= machine->collective_count && i < SIM_MOST_COLLECTIVES; i++) {
         struct sim_collective_row *row = &machine->collectives[i];
         if (i == machine->collective_count) {
-            *row = (struct sim_collective_row){.kind = c->op->collective, .axes = c->op->axes, .dtype = c->from->dtype, .bytes = bytes, .first_op = c->op->op->name};
+            *row = (struct sim_collective_row){.kind = c->op->collective,
+                                               .axes = c->op->axes,
+                                               .dtype = c->from->dtype,
+                                               .bytes = bytes,
+                                               .first_op = c->op->op->name};
             machine->collective_count++;
         }
-        if (row->kind != c->op->collective || row->axes != c->op->axes || row->dtype != c->from->dtype || row->bytes != bytes) continue;
+        if (row->kind != c->op->collective || row->axes != c->op->axes || row->dtype != c->from->dtype ||
+            row->bytes != bytes)
+            continue;
         row->count++;
         row->time_s += time_s;
         return;
@@ -195,7 +207,8 @@ static void note(const struct exec_collective *c, double time_s)
 static struct exec_collective describe(struct exec_machine *machine, const struct sim_op *op)
 {
     const struct sim_sharded *s = machine->s;
-    struct exec_collective c = {.machine = machine, .op = op, .from = &s->values[op->inputs[0]], .to = &s->values[op->outputs[0]]};
+    struct exec_collective c = {
+        .machine = machine, .op = op, .from = &s->values[op->inputs[0]], .to = &s->values[op->outputs[0]]};
     c.tensor = &s->program->tensors[c.from->tensor];
     c.reduced = (unsigned)op->axes & c.from->partial & ~(unsigned)c.to->partial;
     c.copied = (unsigned)op->axes;
@@ -213,8 +226,8 @@ static int64_t common_elements(const struct exec_collective *c, int source, int 
     *wanted = 1;
     for (int d = 0; d < c->tensor->rank; d++) {
         struct exec_range from = range_of(c, c->from, source, d), to = range_of(c, c->to, target, d);
-        int64_t start = from.start > to.start ? from.start : to.start, from_end = from.start + from.valid, to_end = to.start + to.valid,
-                end = from_end < to_end ? from_end : to_end;
+        int64_t start = from.start > to.start ? from.start : to.start, from_end = from.start + from.valid,
+                to_end = to.start + to.valid, end = from_end < to_end ? from_end : to_end;
         common *= end > start ? end - start : 0;
         *wanted *= to.valid;
     }

@@ -1,5 +1,5 @@
-/* The door to Open MPI. Ranks talk point to point alone: the algorithms are exchange.c's. A rank that waits looks at the
- * pulse of the one it waits for: every rank on a host counts, ten times a second, in memory that they share. */
+/* The door to Open MPI. Ranks talk point to point alone: the algorithms are exchange.c's. A rank that waits looks at
+ * the pulse of the one it waits for: every rank on a host counts, ten times a second, in memory that they share. */
 #define _DEFAULT_SOURCE /* setitimer */
 #include "exec/comm.h"
 
@@ -11,7 +11,12 @@
 #include <string.h>
 #include <sys/time.h>
 
-enum { TAG = 1, PULSES_A_SECOND = 10, TESTS_BEFORE_YIELD = 64, LONGEST_WAIT = 60 /* times the patience: alive, but never coming */ };
+enum {
+    TAG = 1,
+    PULSES_A_SECOND = 10,
+    TESTS_BEFORE_YIELD = 64,
+    LONGEST_WAIT = 60 /* times the patience: alive, but never coming */
+};
 
 struct comm {
     MPI_Comm world, host;
@@ -45,7 +50,10 @@ static void check(struct comm *comm, int code, const char *what)
 /* ---- waiting ---- */
 
 /* Time is counted in own pulses: if all ranks are stopped for a while, or the machine sleeps, no one is to blame. */
-struct wait { int64_t start, seen_at, seen; int peer; };
+struct wait {
+    int64_t start, seen_at, seen;
+    int peer;
+};
 
 static struct wait begin_wait(const struct comm *comm, int peer)
 {
@@ -69,7 +77,8 @@ static void watch(struct comm *comm, struct wait *wait)
         wait->seen = *comm->pulses[wait->peer];
         wait->seen_at = now;
     }
-    if (comm->pulses[wait->peer] && now - wait->seen_at > patience) blame(comm, wait->peer, "it shows no sign of life", now - wait->seen_at);
+    if (comm->pulses[wait->peer] && now - wait->seen_at > patience)
+        blame(comm, wait->peer, "it shows no sign of life", now - wait->seen_at);
     if (now - wait->start > LONGEST_WAIT * patience) blame(comm, wait->peer, "it sends nothing", now - wait->start);
 }
 
@@ -91,8 +100,12 @@ static void exchange(void *self, int to, const void *out, size_t out_bytes, int 
     MPI_Request requests[2];
     int count = 0;
     if (out_bytes > INT_MAX || in_bytes > INT_MAX) fail(comm, "a message of more than 2 GiB");
-    if (in_bytes) check(comm, MPI_Irecv(in, (int)in_bytes, MPI_BYTE, from, TAG, comm->world, &requests[count++]), "MPI_Irecv failed");
-    if (out_bytes) check(comm, MPI_Isend(out, (int)out_bytes, MPI_BYTE, to, TAG, comm->world, &requests[count++]), "MPI_Isend failed");
+    if (in_bytes)
+        check(comm, MPI_Irecv(in, (int)in_bytes, MPI_BYTE, from, TAG, comm->world, &requests[count++]),
+              "MPI_Irecv failed");
+    if (out_bytes)
+        check(comm, MPI_Isend(out, (int)out_bytes, MPI_BYTE, to, TAG, comm->world, &requests[count++]),
+              "MPI_Isend failed");
     if (count) finish(comm, requests, count, in_bytes ? from : to);
 }
 
@@ -105,8 +118,9 @@ static enum base_status share_pulses(struct comm *comm, int rank_count, struct b
     int host_count, ok;
     void *own;
     MPI_Group world, host;
-    ok = MPI_Comm_split_type(comm->world, MPI_COMM_TYPE_SHARED, comm->rank, MPI_INFO_NULL, &comm->host) == MPI_SUCCESS &&
-         MPI_Win_allocate_shared(LINE_BYTES, 1, MPI_INFO_NULL, comm->host, &own, &comm->window) == MPI_SUCCESS;
+    ok =
+        MPI_Comm_split_type(comm->world, MPI_COMM_TYPE_SHARED, comm->rank, MPI_INFO_NULL, &comm->host) == MPI_SUCCESS &&
+        MPI_Win_allocate_shared(LINE_BYTES, 1, MPI_INFO_NULL, comm->host, &own, &comm->window) == MPI_SUCCESS;
     comm->pulses = calloc((size_t)rank_count, sizeof *comm->pulses);
     if (!ok || !comm->pulses) return base_fail(error, BASE_RUN, "the ranks of this host cannot share memory");
     MPI_Comm_size(comm->host, &host_count);
@@ -137,13 +151,15 @@ static void set_timer(bool on)
     if (!on) sigaction(SIGALRM, &action, NULL);
 }
 
-enum base_status exec_comm_begin(struct exec_transport *out, int patience_s, void (*say)(const char *text), struct base_error *error)
+enum base_status exec_comm_begin(struct exec_transport *out, int patience_s, void (*say)(const char *text),
+                                 struct base_error *error)
 {
     *out = (struct exec_transport){.self = &only, .exchange = exchange};
     only.say = say;
     only.patience_s = patience_s;
     if (MPI_Init(NULL, NULL) != MPI_SUCCESS) return base_fail(error, BASE_RUN, "MPI could not be started");
-    if (MPI_Comm_dup(MPI_COMM_WORLD, &only.world) != MPI_SUCCESS) return base_fail(error, BASE_RUN, "MPI gave no communicator");
+    if (MPI_Comm_dup(MPI_COMM_WORLD, &only.world) != MPI_SUCCESS)
+        return base_fail(error, BASE_RUN, "MPI gave no communicator");
     MPI_Comm_set_errhandler(only.world, MPI_ERRORS_RETURN);
     MPI_Comm_rank(only.world, &out->rank);
     MPI_Comm_size(only.world, &out->rank_count);

@@ -1,6 +1,7 @@
-/* A contraction as matrix products. Its labels fall into four classes: batch (in both operands and the result), rows (left
- * and result), columns (right and result), contracted (both operands). Of each class but batch, the labels that lie behind
- * each other wherever they stand make one dimension of the matrix; the rest, and the batch, are loops around it. */
+/* A contraction as matrix products. Its labels fall into four classes: batch (in both operands and the result), rows
+ * (left and result), columns (right and result), contracted (both operands). Of each class but batch, the labels that
+ * lie behind each other wherever they stand make one dimension of the matrix; the rest, and the batch, are loops around
+ * it. */
 #include "exec/gemm.h"
 #include "exec/machine.h"
 #include "exec/row.h"
@@ -11,15 +12,21 @@ enum class { BATCH, ROW, COLUMN, DEPTH, CLASS_COUNT };
 
 /* The two operands and the result; which of them have a class. */
 enum { LEFT, RIGHT, RESULT, OPERANDS };
-static const bool has_class[CLASS_COUNT][OPERANDS] = {[BATCH] = {true, true, true}, [ROW] = {true, false, true}, [COLUMN] = {false, true, true}, [DEPTH] = {true, true, false}};
+static const bool has_class[CLASS_COUNT][OPERANDS] = {[BATCH] = {true, true, true},
+                                                      [ROW] = {true, false, true},
+                                                      [COLUMN] = {false, true, true},
+                                                      [DEPTH] = {true, true, false}};
 
-struct loop { int64_t valid, strides[OPERANDS]; bool contracted; };
+struct loop {
+    int64_t valid, strides[OPERANDS];
+    bool contracted;
+};
 
 struct contraction {
     struct exec_view views[OPERANDS];
     struct loop loops[EXEC_MOST_LETTERS];
-    int loop_count, free_count;          /* contracted loops come last */
-    int64_t extents[CLASS_COUNT];        /* of the matrices */
+    int loop_count, free_count;   /* contracted loops come last */
+    int64_t extents[CLASS_COUNT]; /* of the matrices */
     int64_t strides[CLASS_COUNT][OPERANDS];
 };
 
@@ -83,7 +90,8 @@ static void leave_to_loops(struct contraction *c, enum class class)
 
 static bool fits(const struct contraction *c, enum class rows, enum class columns, int operand)
 {
-    return c->extents[rows] <= 1 || c->extents[columns] <= 1 || c->strides[rows][operand] == 1 || c->strides[columns][operand] == 1;
+    return c->extents[rows] <= 1 || c->extents[columns] <= 1 || c->strides[rows][operand] == 1 ||
+           c->strides[columns][operand] == 1;
 }
 
 static void make_matrices(struct contraction *c)
@@ -105,7 +113,8 @@ static void sort_loops(struct contraction *c)
     memcpy(c->loops, sorted, (size_t)count * sizeof *sorted);
 }
 
-static void plan_contraction(const struct exec_machine *machine, const struct sim_op *op, int device, struct contraction *c)
+static void plan_contraction(const struct exec_machine *machine, const struct sim_op *op, int device,
+                             struct contraction *c)
 {
     struct exec_space space;
     memset(c, 0, sizeof *c);
@@ -117,12 +126,13 @@ static void plan_contraction(const struct exec_machine *machine, const struct si
     int batch_count = letters_of(c, BATCH, batch);
     for (int i = 0; i < batch_count; i++) c->loops[c->loop_count++] = loop_over(c, &space, batch[i], BATCH);
     c->extents[BATCH] = 1;
-    for (int class = ROW; class < CLASS_COUNT; class++) take_class(c, &space, (enum class)class);
+    for (int class = ROW; class < CLASS_COUNT; class ++) take_class(c, &space, (enum class) class);
     make_matrices(c);
     sort_loops(c);
 }
 
-static struct exec_matrix matrix(const struct contraction *c, int operand, enum class rows, enum class columns, const int64_t *offsets)
+static struct exec_matrix matrix(const struct contraction *c, int operand, enum class rows, enum class columns,
+                                 const int64_t *offsets)
 {
     int64_t row_stride = c->extents[rows] > 1 ? c->strides[rows][operand] : 0,
             column_stride = c->extents[columns] > 1 ? c->strides[columns][operand] : 0;
@@ -153,8 +163,8 @@ static bool is_empty(const struct contraction *c, int first, int last)
 
 static void multiply(const struct contraction *c, const int64_t *offsets, int64_t depth, bool add)
 {
-    exec_gemm(c->extents[ROW], c->extents[COLUMN], depth, matrix(c, LEFT, ROW, DEPTH, offsets), matrix(c, RIGHT, DEPTH, COLUMN, offsets),
-              matrix(c, RESULT, ROW, COLUMN, offsets), add);
+    exec_gemm(c->extents[ROW], c->extents[COLUMN], depth, matrix(c, LEFT, ROW, DEPTH, offsets),
+              matrix(c, RIGHT, DEPTH, COLUMN, offsets), matrix(c, RESULT, ROW, COLUMN, offsets), add);
 }
 
 static void contract_wide(const struct contraction *c)
@@ -173,8 +183,12 @@ static void contract_wide(const struct contraction *c)
 
 /* ---- through tiles of float32 ---- */
 
-struct tile { int64_t row, rows, column, columns; };
-struct tiles { float *left, *right, *result; };
+struct tile {
+    int64_t row, rows, column, columns;
+};
+struct tiles {
+    float *left, *right, *result;
+};
 
 static char *element(const struct contraction *c, int operand, int64_t offset)
 {
@@ -182,11 +196,12 @@ static char *element(const struct contraction *c, int operand, int64_t offset)
 }
 
 /* rows x columns of an operand into a dense tile. */
-static void load_tile(const struct contraction *c, int operand, int64_t offset, int64_t rows, int64_t row_stride, int64_t columns,
-                      int64_t column_stride, float *to)
+static void load_tile(const struct contraction *c, int operand, int64_t offset, int64_t rows, int64_t row_stride,
+                      int64_t columns, int64_t column_stride, float *to)
 {
     for (int64_t i = 0; i < rows; i++)
-        exec_load(c->views[operand].dtype, element(c, operand, offset + i * row_stride), column_stride, to + i * columns, columns);
+        exec_load(c->views[operand].dtype, element(c, operand, offset + i * row_stride), column_stride,
+                  to + i * columns, columns);
 }
 
 static void store_tile(const struct contraction *c, int64_t offset, const struct tile *t, const float *from)
@@ -194,27 +209,32 @@ static void store_tile(const struct contraction *c, int64_t offset, const struct
     int64_t row_stride = c->strides[ROW][RESULT], column_stride = c->strides[COLUMN][RESULT];
     for (int64_t i = 0; i < t->rows; i++)
         exec_store(c->views[RESULT].dtype, from + i * t->columns,
-                   element(c, RESULT, offset + (t->row + i) * row_stride + t->column * column_stride), column_stride, t->columns);
+                   element(c, RESULT, offset + (t->row + i) * row_stride + t->column * column_stride), column_stride,
+                   t->columns);
 }
 
-static void multiply_tile(const struct contraction *c, const int64_t *offsets, const struct tile *t, const struct tiles *tiles, bool add)
+static void multiply_tile(const struct contraction *c, const int64_t *offsets, const struct tile *t,
+                          const struct tiles *tiles, bool add)
 {
     for (int64_t depth = 0; depth < c->extents[DEPTH]; depth += SIM_TILE_DEPTH) {
         int64_t size = c->extents[DEPTH] - depth < SIM_TILE_DEPTH ? c->extents[DEPTH] - depth : SIM_TILE_DEPTH;
-        load_tile(c, LEFT, offsets[LEFT] + t->row * c->strides[ROW][LEFT] + depth * c->strides[DEPTH][LEFT], t->rows, c->strides[ROW][LEFT],
-                  size, c->strides[DEPTH][LEFT], tiles->left);
-        load_tile(c, RIGHT, offsets[RIGHT] + depth * c->strides[DEPTH][RIGHT] + t->column * c->strides[COLUMN][RIGHT], size,
-                  c->strides[DEPTH][RIGHT], t->columns, c->strides[COLUMN][RIGHT], tiles->right);
-        exec_gemm(t->rows, t->columns, size, (struct exec_matrix){tiles->left, size, 1}, (struct exec_matrix){tiles->right, t->columns, 1},
-                  (struct exec_matrix){tiles->result, t->columns, 1}, add || depth > 0);
+        load_tile(c, LEFT, offsets[LEFT] + t->row * c->strides[ROW][LEFT] + depth * c->strides[DEPTH][LEFT], t->rows,
+                  c->strides[ROW][LEFT], size, c->strides[DEPTH][LEFT], tiles->left);
+        load_tile(c, RIGHT, offsets[RIGHT] + depth * c->strides[DEPTH][RIGHT] + t->column * c->strides[COLUMN][RIGHT],
+                  size, c->strides[DEPTH][RIGHT], t->columns, c->strides[COLUMN][RIGHT], tiles->right);
+        exec_gemm(t->rows, t->columns, size, (struct exec_matrix){tiles->left, size, 1},
+                  (struct exec_matrix){tiles->right, t->columns, 1}, (struct exec_matrix){tiles->result, t->columns, 1},
+                  add || depth > 0);
     }
 }
 
-static void contract_tile(const struct contraction *c, int64_t *index, int64_t *offsets, const struct tile *t, const struct tiles *tiles)
+static void contract_tile(const struct contraction *c, int64_t *index, int64_t *offsets, const struct tile *t,
+                          const struct tiles *tiles)
 {
     memset(tiles->result, 0, (size_t)(t->rows * t->columns) * sizeof(float));
     bool nothing = is_empty(c, c->free_count, c->loop_count);
-    for (bool more = !nothing; more; more = next(c, c->free_count, c->loop_count, index, offsets)) multiply_tile(c, offsets, t, tiles, true);
+    for (bool more = !nothing; more; more = next(c, c->free_count, c->loop_count, index, offsets))
+        multiply_tile(c, offsets, t, tiles, true);
     store_tile(c, offsets[RESULT], t, tiles->result);
 }
 
@@ -226,7 +246,8 @@ static int64_t at_most(int64_t value, int64_t bound)
 static void contract_narrow(const struct exec_machine *machine, const struct contraction *c, int device)
 {
     struct exec_scratch scratch = exec_scratch_of(machine, device);
-    int64_t index[EXEC_MOST_LETTERS] = {0}, offsets[OPERANDS] = {0}, rows = at_most(c->extents[ROW], SIM_TILE), columns = at_most(c->extents[COLUMN], SIM_TILE);
+    int64_t index[EXEC_MOST_LETTERS] = {0}, offsets[OPERANDS] = {0}, rows = at_most(c->extents[ROW], SIM_TILE),
+            columns = at_most(c->extents[COLUMN], SIM_TILE);
     int64_t depth = at_most(c->extents[DEPTH], SIM_TILE_DEPTH);
     if (is_empty(c, 0, c->free_count)) return;
     struct tiles tiles;
@@ -236,7 +257,8 @@ static void contract_narrow(const struct exec_machine *machine, const struct con
     do {
         for (int64_t row = 0; row < c->extents[ROW]; row += SIM_TILE)
             for (int64_t column = 0; column < c->extents[COLUMN]; column += SIM_TILE) {
-                struct tile t = {row, at_most(c->extents[ROW] - row, SIM_TILE), column, at_most(c->extents[COLUMN] - column, SIM_TILE)};
+                struct tile t = {row, at_most(c->extents[ROW] - row, SIM_TILE), column,
+                                 at_most(c->extents[COLUMN] - column, SIM_TILE)};
                 contract_tile(c, index, offsets, &t, &tiles);
             }
     } while (next(c, 0, c->free_count, index, offsets));

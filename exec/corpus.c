@@ -1,7 +1,7 @@
-/* A text file as T5X's tasks would feed it: bytes as ByT5 reads them (Xue et al., 2021), cut into segments that are shuffled
- * anew in each epoch; span corruption for encoder-decoder models (Raffel et al., 2020, as seqio computes it), the next token
- * for decoder-only ones. Row r of step K is worked out from the seed, K and r alone: no state, so that a run goes on anywhere,
- * and each rank makes the rows that it feeds. */
+/* A text file as T5X's tasks would feed it: bytes as ByT5 reads them (Xue et al., 2021), cut into segments that are
+ * shuffled anew in each epoch; span corruption for encoder-decoder models (Raffel et al., 2020, as seqio computes it),
+ * the next token for decoder-only ones. Row r of step K is worked out from the seed, K and r alone: no state, so that a
+ * run goes on anywhere, and each rank makes the rows that it feeds. */
 #include "exec/corpus.h"
 
 #include <math.h>
@@ -44,7 +44,9 @@ static int64_t shuffled(uint64_t key, int64_t at, int64_t count)
 
 /* ---- segments ---- */
 
-struct spans { int64_t noise_count, span_count; };
+struct spans {
+    int64_t noise_count, span_count;
+};
 
 static struct spans spans_of(int64_t length)
 {
@@ -59,8 +61,8 @@ static struct spans spans_of(int64_t length)
 static bool segment_fits(const struct sim_plan *plan, int64_t length)
 {
     struct spans s = spans_of(length);
-    return length - s.noise_count + s.span_count + 1 <= plan->inputs_length && s.noise_count + s.span_count + 1 <= plan->targets_length &&
-           s.span_count <= MOST_SENTINELS;
+    return length - s.noise_count + s.span_count + 1 <= plan->inputs_length &&
+           s.noise_count + s.span_count + 1 <= plan->targets_length && s.span_count <= MOST_SENTINELS;
 }
 
 static enum base_status find_segment_length(const struct sim_plan *plan, int64_t *out, struct base_error *error)
@@ -69,19 +71,22 @@ static enum base_status find_segment_length(const struct sim_plan *plan, int64_t
     if (!plan->config->encoder) return *out = plan->targets_length, BASE_OK;
     while (length >= 2 && !segment_fits(plan, length)) length--;
     if (length < 2)
-        return base_fail(error, BASE_INPUT, "task_feature_lengths: %lld and %lld are too short for span corruption; 4 and 4 would do",
+        return base_fail(error, BASE_INPUT,
+                         "task_feature_lengths: %lld and %lld are too short for span corruption; 4 and 4 would do",
                          (long long)plan->inputs_length, (long long)plan->targets_length);
     *out = length;
     return BASE_OK;
 }
 
-enum base_status exec_corpus_open(struct base_arena *arena, const struct sim_plan *plan, const char *path, bool in_order, struct exec_corpus *out, struct base_error *error)
+enum base_status exec_corpus_open(struct base_arena *arena, const struct sim_plan *plan, const char *path,
+                                  bool in_order, struct exec_corpus *out, struct base_error *error)
 {
     struct exec_corpus corpus = {.plan = plan, .in_order = in_order};
     size_t length;
     if (plan->config->vocab_size < BYTE_VOCABULARY)
         return base_fail(error, BASE_INPUT,
-                         "model: has a vocabulary of %lld; a text needs %d, the bytes and three special tokens, or batches in a .jsonl",
+                         "model: has a vocabulary of %lld; a text needs %d, the bytes and three special tokens, or "
+                         "batches in a .jsonl",
                          (long long)plan->config->vocab_size, BYTE_VOCABULARY);
     BASE_TRY(find_segment_length(plan, &corpus.segment_length, error));
     BASE_TRY(base_read_file(arena, path, largest_text_bytes, &corpus.text, &length, error));
@@ -108,7 +113,8 @@ static int64_t read_segment(const struct exec_corpus *corpus, int64_t segment, i
 
 /* ---- span corruption ---- */
 
-/* Cuts `total` into `count` parts of one or more: which of the total-1 places between two are cut is drawn by shuffling. */
+/* Cuts `total` into `count` parts of one or more: which of the total-1 places between two are cut is drawn by
+ * shuffling. */
 static void cut(uint64_t key, int64_t total, int64_t count, int64_t *parts)
 {
     for (int64_t i = 0; i < count; i++) parts[i] = 0;
@@ -130,7 +136,9 @@ static void corrupt(uint64_t key, const int32_t *tokens, int64_t length, int32_t
     int64_t kept[MOST_SENTINELS], noisy[MOST_SENTINELS], in = 0, out = 0;
     struct spans s = length > 1 ? spans_of(length) : (struct spans){0, 0};
     if (!s.span_count) inputs[in++] = tokens[0];
-    else cut(mix(key), s.noise_count, s.span_count, noisy), cut(mix(key + 1), length - s.noise_count, s.span_count, kept);
+    else
+        cut(mix(key), s.noise_count, s.span_count, noisy),
+            cut(mix(key + 1), length - s.noise_count, s.span_count, kept);
     for (int64_t span = 0; span < s.span_count; span++) {
         for (int64_t i = 0; i < kept[span]; i++) inputs[in++] = *tokens++;
         inputs[in++] = targets[out++] = sentinel(span);
@@ -141,7 +149,8 @@ static void corrupt(uint64_t key, const int32_t *tokens, int64_t length, int32_t
 
 /* ---- rows ---- */
 
-void exec_corpus_row(const struct exec_corpus *corpus, int64_t step, int64_t row, int32_t *scratch, int32_t *inputs, int32_t *targets)
+void exec_corpus_row(const struct exec_corpus *corpus, int64_t step, int64_t row, int32_t *scratch, int32_t *inputs,
+                     int32_t *targets)
 {
     const struct sim_plan *plan = corpus->plan;
     int64_t at = step * plan->batch_size + row, epoch = at / corpus->segment_count, place = at % corpus->segment_count;

@@ -12,28 +12,37 @@ static char *aligned(char *at)
 
 static enum base_status check_size(const struct exec_machine *m, const struct sim_plan *plan, struct base_error *error)
 {
-    int64_t bytes = m->map.arena_bytes, capacity_bytes = (int64_t)plan->placement->profile.constants[SIM_CAPACITY_BYTES];
+    int64_t bytes = m->map.arena_bytes,
+            capacity_bytes = (int64_t)plan->placement->profile.constants[SIM_CAPACITY_BYTES];
     char need[BASE_HUMANE], have[BASE_HUMANE];
     if (m->device_count > EXEC_MOST_DEVICES)
-        return base_fail(error, BASE_INPUT, "topology: %d devices in one process are too many; at most %d run", m->device_count,
-                         EXEC_MOST_DEVICES);
+        return base_fail(error, BASE_INPUT, "topology: %d devices in one process are too many; at most %d run",
+                         m->device_count, EXEC_MOST_DEVICES);
     if (bytes <= capacity_bytes) return BASE_OK;
-    return base_fail(error, BASE_NO_FIT,
-                     "the plan does not fit: %s on each device, which has %s; `meshwright predict` says what would make it fit",
-                     base_format_bytes(need, (double)bytes), base_format_bytes(have, (double)capacity_bytes));
+    return base_fail(
+        error, BASE_NO_FIT,
+        "the plan does not fit: %s on each device, which has %s; `meshwright predict` says what would make it fit",
+        base_format_bytes(need, (double)bytes), base_format_bytes(have, (double)capacity_bytes));
 }
 
-enum base_status exec_machine_begin(struct base_arena *arena, const struct sim_executable *program, const struct sim_plan *plan, struct exec_machine *out, struct base_error *error)
+enum base_status exec_machine_begin(struct base_arena *arena, const struct sim_executable *program,
+                                    const struct sim_plan *plan, struct exec_machine *out, struct base_error *error)
 {
     struct exec_machine *m = out;
-    *m = (struct exec_machine){.s = program->sharded, .plan = plan, .map = program->map, .processor_time = out->processor_time, .transport = out->transport, .error = error};
+    *m = (struct exec_machine){.s = program->sharded,
+                               .plan = plan,
+                               .map = program->map,
+                               .processor_time = out->processor_time,
+                               .transport = out->transport,
+                               .error = error};
     memcpy(m->sizes, program->sizes, sizeof m->sizes);
     for (int a = 0; a < 2; a++) m->mesh[a] = plan->placement->axis_sizes[a];
     m->device_count = m->mesh[0] * m->mesh[1];
     m->first_device = m->transport ? m->transport->rank : 0;
     m->end_device = m->transport ? m->transport->rank + 1 : m->device_count;
     if (m->transport && m->transport->rank_count != m->device_count)
-        return base_fail(error, BASE_INPUT, "topology: has %d devices, but there are %d ranks; as many of one as of the other would do",
+        return base_fail(error, BASE_INPUT,
+                         "topology: has %d devices, but there are %d ranks; as many of one as of the other would do",
                          m->device_count, m->transport->rank_count);
     BASE_TRY(check_size(m, plan, error));
     BASE_TRY(exec_check_program(m));
@@ -41,8 +50,10 @@ enum base_status exec_machine_begin(struct base_arena *arena, const struct sim_e
     m->op_runs = base_new(arena, int64_t, m->s->op_count + 1);
     m->collectives = base_new(arena, struct sim_collective_row, SIM_MOST_COLLECTIVES);
     m->arenas = base_new(arena, char *, m->device_count);
-    for (int d = m->first_device; d < m->end_device; d++) m->arenas[d] = aligned(base_alloc(arena, (size_t)m->map.arena_bytes + ALIGNMENT, 1));
-    for (int i = 0; i < 2 && m->transport; i++) m->buffers[i] = aligned(base_alloc(arena, EXEC_SEGMENT_BYTES + ALIGNMENT, 1));
+    for (int d = m->first_device; d < m->end_device; d++)
+        m->arenas[d] = aligned(base_alloc(arena, (size_t)m->map.arena_bytes + ALIGNMENT, 1));
+    for (int i = 0; i < 2 && m->transport; i++)
+        m->buffers[i] = aligned(base_alloc(arena, EXEC_SEGMENT_BYTES + ALIGNMENT, 1));
     return BASE_OK;
 }
 

@@ -83,21 +83,54 @@ static inline float derivative(enum model_activation activation, float x)
 }
 
 /* One loop an activation, so that each is compiled for itself. */
-#define EACH_ACTIVATION(which, statement)                                                                                  \
-    switch (which) {                                                                                                       \
-    case MODEL_LINEAR: { const enum model_activation A = MODEL_LINEAR; EXEC_INDEPENDENT for (int64_t i = 0; i < n; i++) { statement; } break; } \
-    case MODEL_RELU: { const enum model_activation A = MODEL_RELU; EXEC_INDEPENDENT for (int64_t i = 0; i < n; i++) { statement; } break; } \
-    case MODEL_GELU: { const enum model_activation A = MODEL_GELU; EXEC_INDEPENDENT for (int64_t i = 0; i < n; i++) { statement; } break; } \
-    case MODEL_SILU: { const enum model_activation A = MODEL_SILU; EXEC_INDEPENDENT for (int64_t i = 0; i < n; i++) { statement; } break; } \
+#define EACH_ACTIVATION(which, statement)                                                                              \
+    switch (which) {                                                                                                   \
+    case MODEL_LINEAR: {                                                                                               \
+        const enum model_activation A = MODEL_LINEAR;                                                                  \
+        EXEC_INDEPENDENT for (int64_t i = 0; i < n; i++)                                                               \
+        {                                                                                                              \
+            statement;                                                                                                 \
+        }                                                                                                              \
+        break;                                                                                                         \
+    }                                                                                                                  \
+    case MODEL_RELU: {                                                                                                 \
+        const enum model_activation A = MODEL_RELU;                                                                    \
+        EXEC_INDEPENDENT for (int64_t i = 0; i < n; i++)                                                               \
+        {                                                                                                              \
+            statement;                                                                                                 \
+        }                                                                                                              \
+        break;                                                                                                         \
+    }                                                                                                                  \
+    case MODEL_GELU: {                                                                                                 \
+        const enum model_activation A = MODEL_GELU;                                                                    \
+        EXEC_INDEPENDENT for (int64_t i = 0; i < n; i++)                                                               \
+        {                                                                                                              \
+            statement;                                                                                                 \
+        }                                                                                                              \
+        break;                                                                                                         \
+    }                                                                                                                  \
+    case MODEL_SILU: {                                                                                                 \
+        const enum model_activation A = MODEL_SILU;                                                                    \
+        EXEC_INDEPENDENT for (int64_t i = 0; i < n; i++)                                                               \
+        {                                                                                                              \
+            statement;                                                                                                 \
+        }                                                                                                              \
+        break;                                                                                                         \
+    }                                                                                                                  \
     }
 
-static EXEC_VECTORIZED void times_activation(enum model_activation which, const float *x, const float *factor, float *out, int64_t n)
+static EXEC_VECTORIZED void times_activation(enum model_activation which, const float *x, const float *factor,
+                                             float *out, int64_t n)
 {
-    if (factor) { EACH_ACTIVATION(which, out[i] = factor[i] * activate(A, x[i])) }
-    else { EACH_ACTIVATION(which, out[i] = activate(A, x[i])) }
+    if (factor) {
+        EACH_ACTIVATION(which, out[i] = factor[i] * activate(A, x[i]))
+    } else {
+        EACH_ACTIVATION(which, out[i] = activate(A, x[i]))
+    }
 }
 
-static EXEC_VECTORIZED void times_derivative(enum model_activation which, const float *x, const float *factor, float *out, int64_t n)
+static EXEC_VECTORIZED void times_derivative(enum model_activation which, const float *x, const float *factor,
+                                             float *out, int64_t n)
 {
     EACH_ACTIVATION(which, out[i] = factor[i] * derivative(A, x[i]))
 }
@@ -148,5 +181,6 @@ void exec_row_one_hot(struct exec_row *row)
 /* [bucket, query, key] */
 void exec_row_relpos_one_hot(struct exec_row *row)
 {
-    for (int64_t i = 0; i < row->n; i++) row->out[0][i] = exec_relpos_bucket(row->before, row->start + i, row->op->causal) == row->first;
+    for (int64_t i = 0; i < row->n; i++)
+        row->out[0][i] = exec_relpos_bucket(row->before, row->start + i, row->op->causal) == row->first;
 }

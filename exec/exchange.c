@@ -1,7 +1,7 @@
 /* Collectives between ranks, by the algorithms that the simulator prices: rings in the mesh's order, recursive doubling
- * where latency decides (Thakur, Rabenseifner, Gropp, 2005), pairwise exchange where every pair has something of its own.
- * Everything goes in segments through two buffers of a fixed size, so that no plan needs more memory than its arena; who
- * adds what to what is fixed by size and group, so that a run gives the same bits every time. */
+ * where latency decides (Thakur, Rabenseifner, Gropp, 2005), pairwise exchange where every pair has something of its
+ * own. Everything goes in segments through two buffers of a fixed size, so that no plan needs more memory than its
+ * arena; who adds what to what is fixed by size and group, so that a run gives the same bits every time. */
 #include "exec/collective.h"
 #include "exec/row.h"
 
@@ -10,7 +10,12 @@
 enum { PIECE = 1024 };
 
 /* The ranks of a group in the mesh's order, and where this one stands. */
-struct group { const struct exec_transport *transport; char *const *buffers; int count, own; int members[EXEC_MOST_DEVICES]; };
+struct group {
+    const struct exec_transport *transport;
+    char *const *buffers;
+    int count, own;
+    int members[EXEC_MOST_DEVICES];
+};
 
 static int member(const struct group *g, int place)
 {
@@ -30,11 +35,24 @@ static void find_group(const struct exec_collective *c, unsigned axes, struct gr
 /* ---- parts of this rank's memory ---- */
 
 /* A box in memory, its elements in row-major order. `run` of them lie behind each other at a time. */
-struct part { int rank; int64_t size[EXEC_BOX_RANK], stride[EXEC_BOX_RANK], elements, run, bytes; char *at; enum model_dtype dtype; bool maximum; };
+struct part {
+    int rank;
+    int64_t size[EXEC_BOX_RANK], stride[EXEC_BOX_RANK], elements, run, bytes;
+    char *at;
+    enum model_dtype dtype;
+    bool maximum;
+};
 
-static struct part make_part(const struct exec_collective *c, const struct exec_box *box, const int64_t *strides, char *at)
+static struct part make_part(const struct exec_collective *c, const struct exec_box *box, const int64_t *strides,
+                             char *at)
 {
-    struct part p = {.rank = box->rank, .elements = 1, .run = 1, .at = at, .dtype = c->from->dtype, .bytes = model_dtype_bytes(c->from->dtype), .maximum = c->takes_maximum};
+    struct part p = {.rank = box->rank,
+                     .elements = 1,
+                     .run = 1,
+                     .at = at,
+                     .dtype = c->from->dtype,
+                     .bytes = model_dtype_bytes(c->from->dtype),
+                     .maximum = c->takes_maximum};
     for (int d = box->rank - 1; d >= 0; d--) {
         p.size[d] = box->size[d];
         p.stride[d] = strides[d];
@@ -195,7 +213,8 @@ static void scatter_segment(const struct exec_collective *c, const struct group 
     for (int step = 0; step < g->count - 1; step++) {
         struct part mine = outgoing(c, member(g, g->own - step - 2));
         int64_t coming = at_most(mine.elements - first, segment);
-        exec_swap(g->transport, member(g, g->own + 1), sum, count * own.bytes, member(g, g->own - 1), next, coming * own.bytes);
+        exec_swap(g->transport, member(g, g->own + 1), sum, count * own.bytes, member(g, g->own - 1), next,
+                  coming * own.bytes);
         walk(&mine, first, coming, next, SUM_THERE);
         char *sent = sum;
         sum = next, next = sent, count = coming;
@@ -261,10 +280,13 @@ static void ring_slab(const struct group *g, const struct part *p, int64_t first
     for (int pass_number = 0; pass_number < 2; pass_number++)
         for (int step = 0; step < g->count - 1; step++) {
             bool sums = pass_number == 0;
-            int sent = (g->own - step - (sums ? 1 : 0) + 2 * g->count) % g->count, got = (sent + g->count - 1) % g->count;
-            int64_t out = sent * chunk, in = got * chunk, out_count = at_most(n - out, chunk), in_count = at_most(n - in, chunk);
+            int sent = (g->own - step - (sums ? 1 : 0) + 2 * g->count) % g->count,
+                got = (sent + g->count - 1) % g->count;
+            int64_t out = sent * chunk, in = got * chunk, out_count = at_most(n - out, chunk),
+                    in_count = at_most(n - in, chunk);
             char *landing = sums ? g->buffers[0] : p->at + (first + in) * p->bytes;
-            exec_swap(g->transport, right, p->at + (first + out) * p->bytes, out_count * p->bytes, left, landing, in_count * p->bytes);
+            exec_swap(g->transport, right, p->at + (first + out) * p->bytes, out_count * p->bytes, left, landing,
+                      in_count * p->bytes);
             if (sums) walk(p, first + in, in_count, g->buffers[0], SUM_HERE);
         }
 }
@@ -273,7 +295,12 @@ static void ring_slab(const struct group *g, const struct part *p, int64_t first
 static struct part whole(const struct exec_collective *c)
 {
     int own = c->machine->first_device;
-    struct part p = {.rank = 1, .stride = {1}, .elements = 1, .dtype = c->from->dtype, .bytes = model_dtype_bytes(c->from->dtype), .maximum = c->takes_maximum};
+    struct part p = {.rank = 1,
+                     .stride = {1},
+                     .elements = 1,
+                     .dtype = c->from->dtype,
+                     .bytes = model_dtype_bytes(c->from->dtype),
+                     .maximum = c->takes_maximum};
     for (int d = 0; d < c->tensor->rank; d++)
         p.elements *= exec_range_of(c->machine, own, c->machine->sizes[c->tensor->dims[d]], c->from->spec[d]).extent;
     p.size[0] = p.run = p.elements;

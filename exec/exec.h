@@ -1,5 +1,6 @@
-/* exec: runs what sim/ prices. The interpreter takes the sharded program of a plan and does what it says on every device
- * of the mesh, device after device in lockstep, each with an arena of its own that was laid out before the first step. */
+/* exec: runs what sim/ prices. The interpreter takes the sharded program of a plan and does what it says on every
+ * device of the mesh, device after device in lockstep, each with an arena of its own that was laid out before the first
+ * step. */
 #ifndef EXEC_H
 #define EXEC_H
 
@@ -11,7 +12,8 @@
 
 /* ---- ranks ---- */
 
-/* This rank's way to the others: rank r runs device r of the mesh. rank_main.c has one through MPI, tests have others. */
+/* This rank's way to the others: rank r runs device r of the mesh. rank_main.c has one through MPI, tests have others.
+ */
 struct exec_transport {
     int rank, rank_count;
     void *self;
@@ -24,62 +26,84 @@ struct exec_transport {
 /* ---- a run (run.c) ---- */
 
 /* Where a run is; rank 0 alone tells. */
-struct exec_progress { int64_t done, steps; double loss, tokens_per_s, left_s; };
+struct exec_progress {
+    int64_t done, steps;
+    double loss, tokens_per_s, left_s;
+};
 
 struct exec_request {
-    bool evaluates;             /* the plan's step is MODEL_STEP_EVALUATE: batches 0 … steps-1 are held out, nothing is written */
-    int64_t steps;              /* the run ends after so many in all: 0 … steps-1 */
-    const char *data;           /* a text, or a .jsonl of batches; NULL: seeded random tokens */
-    const char *restore;        /* a checkpoint to begin from, if `checkpoint` holds none; NULL: seeded initial values */
-    const char *checkpoint;     /* directory that gets checkpoint_STEPS and is resumed from; NULL: none */
-    int64_t checkpoint_every;   /* steps; 0: at the end alone */
-    int64_t keep;               /* checkpoints that stay, the newest; 0: all */
+    bool evaluates; /* the plan's step is MODEL_STEP_EVALUATE: batches 0 … steps-1 are held out, nothing is written */
+    int64_t steps;  /* the run ends after so many in all: 0 … steps-1 */
+    const char *data;         /* a text, or a .jsonl of batches; NULL: seeded random tokens */
+    const char *restore;      /* a checkpoint to begin from, if `checkpoint` holds none; NULL: seeded initial values */
+    const char *checkpoint;   /* directory that gets checkpoint_STEPS and is resumed from; NULL: none */
+    int64_t checkpoint_every; /* steps; 0: at the end alone */
+    int64_t keep;             /* checkpoints that stay, the newest; 0: all */
     const struct exec_transport *transport; /* NULL: all devices in this process */
-    const volatile sig_atomic_t *stop;      /* not 0 on any rank: the run ends after the step, with a checkpoint. May be NULL */
-    void (*warn)(const char *text);         /* what a user should know, on the rank that saw it. May be NULL */
-    void (*progress)(const struct exec_progress *progress); /* after each step, and before the first with 0 done. May be NULL */
-    bool processor_time;        /* measure what this process computes, not what passes: for benchmarks on a busy machine */
+    const volatile sig_atomic_t
+        *stop;                      /* not 0 on any rank: the run ends after the step, with a checkpoint. May be NULL */
+    void (*warn)(const char *text); /* what a user should know, on the rank that saw it. May be NULL */
+    void (*progress)(
+        const struct exec_progress *progress); /* after each step, and before the first with 0 done. May be NULL */
+    bool processor_time; /* measure what this process computes, not what passes: for benchmarks on a busy machine */
 };
 
 /* What was measured. Arrays have step_count entries and live in the arena. */
 struct exec_result {
     int64_t first_step, step_count;
-    bool stopped;               /* by request.stop, before the last step */
-    double *loss;               /* a step: sum over tokens, z-loss included, divided by the sum of their weights */
-    double *gradient_norm;      /* 0 of a step that only evaluates */
-    double *accuracy;           /* share of the weights whose target has the largest logit; only where it evaluates */
-    double *weight;             /* sum of the step's weights */
-    double *step_s;             /* of a step: of the slowest rank, or all devices one after the other */
-    int64_t arena_bytes;        /* of each device */
+    bool stopped;          /* by request.stop, before the last step */
+    double *loss;          /* a step: sum over tokens, z-loss included, divided by the sum of their weights */
+    double *gradient_norm; /* 0 of a step that only evaluates */
+    double *accuracy;      /* share of the weights whose target has the largest logit; only where it evaluates */
+    double *weight;        /* sum of the step's weights */
+    double *step_s;        /* of a step: of the slowest rank, or all devices one after the other */
+    int64_t arena_bytes;   /* of each device */
     struct sim_memory memory;
     double contraction_s, elementwise_s, communication_s; /* a step: mean of ranks, or all devices */
     const struct sim_collective_row *collectives;         /* of one device */
     int collective_count;
-    struct sim_timeline timeline; /* in program order; time_s is of one run of it: mean of ranks, or all devices; count a step */
+    struct sim_timeline
+        timeline; /* in program order; time_s is of one run of it: mean of ranks, or all devices; count a step */
 };
-/* Runs a checked plan. BASE_INPUT: the plan, the data or a checkpoint cannot be run as they are; BASE_NO_FIT: the arena is
- * larger than a device's memory; BASE_RUN: it went wrong on the way. */
-enum base_status exec_run(struct base_arena *arena, struct sim_cache *cache, const struct sim_plan *plan, const struct exec_request *request,
-                          struct exec_result *out, struct base_error *error);
-/* The same from one JSON document to another: what meshwright-rank reads and writes. Of `way`, transport, stop, warn and
- * progress count. With a transport, rank 0 alone is given the text; all ranks answer the same. */
-enum base_status exec_answer(struct base_arena *arena, const struct exec_request *way, const char *text, size_t length, struct base_text *out, struct base_error *error);
+/* Runs a checked plan. BASE_INPUT: the plan, the data or a checkpoint cannot be run as they are; BASE_NO_FIT: the arena
+ * is larger than a device's memory; BASE_RUN: it went wrong on the way. */
+enum base_status exec_run(struct base_arena *arena, struct sim_cache *cache, const struct sim_plan *plan,
+                          const struct exec_request *request, struct exec_result *out, struct base_error *error);
+/* The same from one JSON document to another: what meshwright-rank reads and writes. Of `way`, transport, stop, warn
+ * and progress count. With a transport, rank 0 alone is given the text; all ranks answer the same. */
+enum base_status exec_answer(struct base_arena *arena, const struct exec_request *way, const char *text, size_t length,
+                             struct base_text *out, struct base_error *error);
 
 /* ---- batches (batches.c) ---- */
 
-enum exec_feature { EXEC_ENCODER_INPUT, EXEC_DECODER_INPUT, EXEC_DECODER_TARGET, EXEC_LOSS_WEIGHTS, EXEC_FEATURE_COUNT };
+enum exec_feature {
+    EXEC_ENCODER_INPUT,
+    EXEC_DECODER_INPUT,
+    EXEC_DECODER_TARGET,
+    EXEC_LOSS_WEIGHTS,
+    EXEC_FEATURE_COUNT
+};
 extern const char *const exec_feature_names[EXEC_FEATURE_COUNT]; /* "encoder_input_tokens", … */
 
 /* A global batch: [sequences, length] of each feature, row-major; NULL where the model has none. */
-struct exec_batch { const int32_t *tokens[EXEC_FEATURE_COUNT]; };
+struct exec_batch {
+    const int32_t *tokens[EXEC_FEATURE_COUNT];
+};
 /* Where batches come from: a .jsonl of batches, any other file as text, or, without a file, seeded random tokens. */
 struct exec_corpus;
-struct exec_data { const struct sim_plan *plan; struct exec_batch *batches; struct exec_corpus *corpus; bool held_out; };
-/* For steps 0 … count-1. A .jsonl is checked whole, before the first step. Held out: a text in its order, or other random
- * tokens than those of training. */
-enum base_status exec_data_open(struct base_arena *arena, const struct sim_plan *plan, const char *path, int64_t count, bool held_out, struct exec_data *out, struct base_error *error);
-/* The batch of a step: what depends on nothing but the data, the plan's seed and the step. Of a text only these rows are made. */
-void exec_data_batch(struct base_arena *arena, const struct exec_data *data, int64_t step, int64_t first_row, int64_t end_row,
-                     struct exec_batch *out);
+struct exec_data {
+    const struct sim_plan *plan;
+    struct exec_batch *batches;
+    struct exec_corpus *corpus;
+    bool held_out;
+};
+/* For steps 0 … count-1. A .jsonl is checked whole, before the first step. Held out: a text in its order, or other
+ * random tokens than those of training. */
+enum base_status exec_data_open(struct base_arena *arena, const struct sim_plan *plan, const char *path, int64_t count,
+                                bool held_out, struct exec_data *out, struct base_error *error);
+/* The batch of a step: what depends on nothing but the data, the plan's seed and the step. Of a text only these rows
+ * are made. */
+void exec_data_batch(struct base_arena *arena, const struct exec_data *data, int64_t step, int64_t first_row,
+                     int64_t end_row, struct exec_batch *out);
 
 #endif

@@ -17,10 +17,12 @@ static bool is_transposed(const struct exec_matrix *m)
     return m->column_stride != 1;
 }
 
-/* A leading dimension is at least the length of what it strides over, even where there is one row and it says nothing. */
+/* A leading dimension is at least the length of what it strides over, even where there is one row and it says nothing.
+ */
 static blasint leading(const struct exec_matrix *m, int64_t row_count, int64_t column_count)
 {
-    int64_t stride = is_transposed(m) ? m->column_stride : m->row_stride, least = is_transposed(m) ? row_count : column_count;
+    int64_t stride = is_transposed(m) ? m->column_stride : m->row_stride,
+            least = is_transposed(m) ? row_count : column_count;
     return (blasint)(stride > least ? stride : least);
 }
 
@@ -30,7 +32,8 @@ static void clear(int64_t rows, int64_t columns, struct exec_matrix c)
         for (int64_t j = 0; j < columns; j++) c.at[i * c.row_stride + j * c.column_stride] = 0;
 }
 
-void exec_gemm(int64_t rows, int64_t columns, int64_t depth, struct exec_matrix a, struct exec_matrix b, struct exec_matrix c, bool add)
+void exec_gemm(int64_t rows, int64_t columns, int64_t depth, struct exec_matrix a, struct exec_matrix b,
+               struct exec_matrix c, bool add)
 {
     if (rows == 0 || columns == 0) return;
     if (depth == 0) {
@@ -38,12 +41,15 @@ void exec_gemm(int64_t rows, int64_t columns, int64_t depth, struct exec_matrix 
         return;
     }
     if (c.column_stride != 1 && columns > 1) { /* the result lies transposed: c' = b' a' */
-        struct exec_matrix at = {a.at, a.column_stride, a.row_stride}, bt = {b.at, b.column_stride, b.row_stride}, ct = {c.at, c.column_stride, c.row_stride};
+        struct exec_matrix at = {a.at, a.column_stride, a.row_stride}, bt = {b.at, b.column_stride, b.row_stride},
+                           ct = {c.at, c.column_stride, c.row_stride};
         exec_gemm(columns, rows, depth, bt, at, ct, add);
         return;
     }
     if (columns == 1) c.column_stride = 1;
-    CBLAS_TRANSPOSE ta = is_transposed(&a) ? CblasTrans : CblasNoTrans, tb = is_transposed(&b) ? CblasTrans : CblasNoTrans;
-    cblas_sgemm(CblasRowMajor, ta, tb, (blasint)rows, (blasint)columns, (blasint)depth, 1.0f, a.at, leading(&a, rows, depth), b.at,
-                leading(&b, depth, columns), add ? 1.0f : 0.0f, c.at, leading(&c, rows, columns));
+    CBLAS_TRANSPOSE ta = is_transposed(&a) ? CblasTrans : CblasNoTrans,
+                    tb = is_transposed(&b) ? CblasTrans : CblasNoTrans;
+    cblas_sgemm(CblasRowMajor, ta, tb, (blasint)rows, (blasint)columns, (blasint)depth, 1.0f, a.at,
+                leading(&a, rows, depth), b.at, leading(&b, depth, columns), add ? 1.0f : 0.0f, c.at,
+                leading(&c, rows, columns));
 }

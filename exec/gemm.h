@@ -6,10 +6,14 @@
 #include <stdint.h>
 
 /* A float32 matrix by its strides, in elements; one of the two is 1 (or there is one row or column). */
-struct exec_matrix { float *at; int64_t row_stride, column_stride; };
+struct exec_matrix {
+    float *at;
+    int64_t row_stride, column_stride;
+};
 
 /* c = a * b, or c += a * b: a is rows x depth, b is depth x columns. depth 0 gives zeros. */
-void exec_gemm(int64_t rows, int64_t columns, int64_t depth, struct exec_matrix a, struct exec_matrix b, struct exec_matrix c, bool add);
+void exec_gemm(int64_t rows, int64_t columns, int64_t depth, struct exec_matrix a, struct exec_matrix b,
+               struct exec_matrix c, bool add);
 /* One thread, whatever the machine has. */
 void exec_gemm_begin(void);
 

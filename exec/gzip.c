@@ -7,13 +7,19 @@
 
 enum { GZIP_FORMAT = 16, LEVEL = 1 /* as T5X writes it */, MEMORY_LEVEL = 8 };
 
-enum base_status exec_gunzip(const void *bytes, size_t length, void *out, size_t out_length, const char *path, struct base_error *error)
+enum base_status exec_gunzip(const void *bytes, size_t length, void *out, size_t out_length, const char *path,
+                             struct base_error *error)
 {
     z_stream stream;
     memset(&stream, 0, sizeof stream);
-    if (length > UINT_MAX || out_length > UINT_MAX - 1) return base_fail(error, BASE_INPUT, "%s: is too large for one chunk", path);
-    if (inflateInit2(&stream, MAX_WBITS + GZIP_FORMAT) != Z_OK) return base_fail(error, BASE_INTERNAL, "%s: zlib cannot be started", path);
-    union { const void *from; Bytef *to; } input = {.from = bytes}; /* zlib's header promises not to write there */
+    if (length > UINT_MAX || out_length > UINT_MAX - 1)
+        return base_fail(error, BASE_INPUT, "%s: is too large for one chunk", path);
+    if (inflateInit2(&stream, MAX_WBITS + GZIP_FORMAT) != Z_OK)
+        return base_fail(error, BASE_INTERNAL, "%s: zlib cannot be started", path);
+    union {
+        const void *from;
+        Bytef *to;
+    } input = {.from = bytes}; /* zlib's header promises not to write there */
     unsigned char beyond;
     stream.next_in = input.to;
     stream.avail_in = (uInt)length;
@@ -31,20 +37,26 @@ enum base_status exec_gunzip(const void *bytes, size_t length, void *out, size_t
     inflateEnd(&stream);
     if (status == Z_STREAM_END && full) return BASE_OK;
     if (status == Z_STREAM_END || status == Z_BUF_ERROR)
-        return base_fail(error, BASE_INPUT, "%s: holds %s%zu bytes where %zu are expected; it is truncated or of another shape", path,
+        return base_fail(error, BASE_INPUT,
+                         "%s: holds %s%zu bytes where %zu are expected; it is truncated or of another shape", path,
                          full ? "" : "other than ", got, out_length);
     return base_fail(error, BASE_INPUT, "%s: is not what gzip writes, or is damaged", path);
 }
 
-enum base_status exec_gzip(struct base_arena *arena, const void *bytes, size_t length, const char **out, size_t *out_length, struct base_error *error)
+enum base_status exec_gzip(struct base_arena *arena, const void *bytes, size_t length, const char **out,
+                           size_t *out_length, struct base_error *error)
 {
     z_stream stream;
     memset(&stream, 0, sizeof stream);
-    if (length > UINT_MAX) return base_fail(error, BASE_INPUT, "an array of %zu bytes is too large for one chunk", length);
+    if (length > UINT_MAX)
+        return base_fail(error, BASE_INPUT, "an array of %zu bytes is too large for one chunk", length);
     if (deflateInit2(&stream, LEVEL, Z_DEFLATED, MAX_WBITS + GZIP_FORMAT, MEMORY_LEVEL, Z_DEFAULT_STRATEGY) != Z_OK)
         return base_fail(error, BASE_INTERNAL, "zlib cannot be started");
     uLong bound = deflateBound(&stream, (uLong)length);
-    union { const void *from; Bytef *to; } input = {.from = bytes};
+    union {
+        const void *from;
+        Bytef *to;
+    } input = {.from = bytes};
     char *packed = base_alloc(arena, bound, 1);
     stream.next_in = input.to;
     stream.avail_in = (uInt)length;

@@ -54,7 +54,10 @@ static bool ends_with(const char *path, const char *end)
     return length >= tail && !strcmp(path + length - tail, end);
 }
 
-struct initializer { enum distribution distribution; double scale; };
+struct initializer {
+    enum distribution distribution;
+    double scale;
+};
 
 static double fan_in(const struct exec_array *array)
 {
@@ -74,9 +77,12 @@ static struct initializer initializer_of(const struct sim_plan *plan, const stru
         double buckets = (double)array->shape[array->rank - 1], heads = fan_in(array) / buckets;
         return (struct initializer){UNIFORM, sqrt(3 / ((heads + buckets) / 2))};
     }
-    if (ends_with(array->path, ".query.kernel")) return (struct initializer){NORMAL, sqrt(1 / embed / (double)c->head_dim)};
-    if (ends_with(array->path, ".key.kernel") || ends_with(array->path, ".value.kernel")) return (struct initializer){NORMAL, sqrt(1 / embed)};
-    if (ends_with(array->path, ".out.kernel")) return (struct initializer){NORMAL, sqrt(1 / (double)(c->num_heads * c->head_dim))};
+    if (ends_with(array->path, ".query.kernel"))
+        return (struct initializer){NORMAL, sqrt(1 / embed / (double)c->head_dim)};
+    if (ends_with(array->path, ".key.kernel") || ends_with(array->path, ".value.kernel"))
+        return (struct initializer){NORMAL, sqrt(1 / embed)};
+    if (ends_with(array->path, ".out.kernel"))
+        return (struct initializer){NORMAL, sqrt(1 / (double)(c->num_heads * c->head_dim))};
     double fan = ends_with(array->path, ".wo.kernel") ? (double)c->mlp_dim : embed;
     return (struct initializer){TRUNCATED_NORMAL, sqrt(1 / fan) / truncation};
 }
@@ -94,7 +100,8 @@ static float draw(struct initializer initializer, uint64_t bits)
 }
 
 /* An element's number is that in the whole array, so that no partitioning changes it. */
-void exec_initial_values(const struct sim_plan *plan, const struct exec_array *array, const struct exec_region *region, float *values)
+void exec_initial_values(const struct sim_plan *plan, const struct exec_array *array, const struct exec_region *region,
+                         float *values)
 {
     struct initializer initializer = initializer_of(plan, array);
     uint64_t key = key_of(plan->seed, array->path);

@@ -13,20 +13,23 @@ static bool runs_as(enum model_dtype dtype)
 
 static enum base_status refuse(const struct exec_machine *machine, const struct sim_op *op, const char *what)
 {
-    return base_fail(machine->error, BASE_INPUT,
-                     "%s: cannot be run on this mesh: %s; a mesh or axis rules that divide the dimensions evenly would do", op->op->name,
-                     what);
+    return base_fail(
+        machine->error, BASE_INPUT,
+        "%s: cannot be run on this mesh: %s; a mesh or axis rules that divide the dimensions evenly would do",
+        op->op->name, what);
 }
 
 /* An operand holds at least the part that the operation does on the device. */
-static bool holds(const struct exec_machine *machine, const struct sim_op *op, int input, const struct exec_space *space, int device)
+static bool holds(const struct exec_machine *machine, const struct sim_op *op, int input,
+                  const struct exec_space *space, int device)
 {
     const struct sim_value *value = &machine->s->values[op->inputs[input]];
     const struct model_tensor *tensor = &machine->s->program->tensors[value->tensor];
     for (int d = 0; d < tensor->rank; d++) {
         struct exec_range own = exec_range_of(machine, device, machine->sizes[tensor->dims[d]], value->spec[d]);
         const struct exec_range *wanted = exec_space_range(space, op->op->input_labels[input][d]);
-        if (wanted->valid > 0 && (wanted->start < own.start || wanted->start + wanted->valid > own.start + own.valid)) return false;
+        if (wanted->valid > 0 && (wanted->start < own.start || wanted->start + wanted->valid > own.start + own.valid))
+            return false;
     }
     return true;
 }
@@ -76,11 +79,13 @@ static enum base_status check_compute(const struct exec_machine *machine, const 
              moves = op->op->kind == MODEL_SLICE || (op->op->kind == MODEL_RESHAPE && !renames);
         if (renames && !(is_same_part(machine, op, device) && divides_evenly(machine, op)))
             return refuse(machine, op, "a joined dimension is cut inside a head");
-        if (moves && !exec_can_move(machine, op, device)) return refuse(machine, op, "a device needs heads or sequences that it does not hold");
+        if (moves && !exec_can_move(machine, op, device))
+            return refuse(machine, op, "a device needs heads or sequences that it does not hold");
         if (renames || moves) continue;
         exec_space_of(machine, op, device, &space);
         for (int i = 0; i < op->input_count; i++)
-            if (!holds(machine, op, i, &space, device)) return refuse(machine, op, "a device needs a part of an operand that it does not hold");
+            if (!holds(machine, op, i, &space, device))
+                return refuse(machine, op, "a device needs a part of an operand that it does not hold");
     }
     return BASE_OK;
 }
@@ -116,7 +121,10 @@ static void run_kernel(struct exec_machine *machine, int kernel, int device)
         if (sim_is_row_operation(op->op)) exec_rows(machine, kernel, device);
         else exec_reduction(machine, kernel, device);
         return;
-    case MODEL_UPDATE: exec_note_gradient(machine, op, device); exec_rows(machine, kernel, device); return;
+    case MODEL_UPDATE:
+        exec_note_gradient(machine, op, device);
+        exec_rows(machine, kernel, device);
+        return;
     case MODEL_MAP: exec_rows(machine, kernel, device); return;
     case MODEL_LOOP: return;
     }
@@ -127,8 +135,10 @@ static void compute(struct exec_machine *machine, int at)
     const struct sim_op *op = &machine->s->ops[at];
     if (op->kernel < 0 || machine->s->kernels[op->kernel].op != at) return;
     double start_s = exec_seconds(machine);
-    for (int device = machine->first_device; device < machine->end_device; device++) run_kernel(machine, op->kernel, device);
-    for (int device = machine->first_device; device < machine->end_device; device++) exec_note_accuracy(machine, op->kernel, device);
+    for (int device = machine->first_device; device < machine->end_device; device++)
+        run_kernel(machine, op->kernel, device);
+    for (int device = machine->first_device; device < machine->end_device; device++)
+        exec_note_accuracy(machine, op->kernel, device);
     double time_s = exec_seconds(machine) - start_s;
     *(op->op->kind == MODEL_EINSUM ? &machine->contraction_s : &machine->elementwise_s) += time_s;
     machine->op_s[at] += time_s;
@@ -140,7 +150,8 @@ static void copy_value(const struct exec_machine *machine, int from, char *const
 {
     for (int device = machine->first_device; device < machine->end_device; device++) {
         char *target = exec_address(machine, to, device);
-        size_t bytes = (size_t)(elements_of(machine, from, device, true) * model_dtype_bytes(machine->s->values[from].dtype));
+        size_t bytes =
+            (size_t)(elements_of(machine, from, device, true) * model_dtype_bytes(machine->s->values[from].dtype));
         if (target != source[device]) memcpy(target, source[device], bytes);
     }
 }
@@ -153,11 +164,13 @@ static void set_index(struct exec_machine *machine, int size, int64_t index)
     if (size == MODEL_LATER_DECODER_LAYERS) machine->index[MODEL_DECODER_LAYERS] = index + 1;
 }
 
-static void hand_on(struct exec_machine *machine, const int *from, const int *to, int count, int size, int64_t next_index)
+static void hand_on(struct exec_machine *machine, const int *from, const int *to, int count, int size,
+                    int64_t next_index)
 {
     char *sources[MODEL_MAX_CARRIES][EXEC_MOST_DEVICES];
     for (int c = 0; c < count; c++)
-        for (int device = machine->first_device; device < machine->end_device; device++) sources[c][device] = exec_address(machine, from[c], device);
+        for (int device = machine->first_device; device < machine->end_device; device++)
+            sources[c][device] = exec_address(machine, from[c], device);
     set_index(machine, size, next_index);
     for (int c = 0; c < count; c++) copy_value(machine, from[c], sources[c], to[c]);
 }
@@ -173,10 +186,12 @@ static void run_loop(struct exec_machine *machine, int at)
         if (i == 0) hand_on(machine, begin->inputs, begin->outputs, begin->output_count, begin->trips, index);
         run_range(machine, at + 1, begin->match);
         bool last = i + 1 == count;
-        hand_on(machine, end->inputs, last ? end->outputs : begin->outputs, end->input_count, begin->trips, last ? index : next);
+        hand_on(machine, end->inputs, last ? end->outputs : begin->outputs, end->input_count, begin->trips,
+                last ? index : next);
     }
     set_index(machine, begin->trips, before);
-    if (begin->trips != (int)begin->op->trips) machine->index[begin->op->trips] = 0; /* the first layer stands outside the loop */
+    if (begin->trips != (int)begin->op->trips)
+        machine->index[begin->op->trips] = 0; /* the first layer stands outside the loop */
 }
 
 static void run_range(struct exec_machine *machine, int from, int to)

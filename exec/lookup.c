@@ -1,5 +1,5 @@
-/* Contractions with a one-hot that nobody makes: rows of the other operand are looked up, or added up by row. Tokens select
- * rows of the embedding, distances select buckets of the relative position table. */
+/* Contractions with a one-hot that nobody makes: rows of the other operand are looked up, or added up by row. Tokens
+ * select rows of the embedding, distances select buckets of the relative position table. */
 #include "exec/row.h"
 
 #include <math.h>
@@ -15,18 +15,19 @@ int exec_relpos_bucket(int64_t query, int64_t key, bool causal)
     if (!causal && distance < 0) side = buckets;
     distance = distance < 0 ? causal ? 0 : -distance : distance;
     if (distance < exact) return (int)(side + distance);
-    float scaled = logf((float)distance / (float)exact + epsilon) / (float)log((double)(most_distance / (float)exact)) * (float)(buckets - exact);
+    float scaled = logf((float)distance / (float)exact + epsilon) / (float)log((double)(most_distance / (float)exact)) *
+                   (float)(buckets - exact);
     int bucket = exact + (int)scaled;
     return (int)side + (bucket < buckets ? bucket : buckets - 1);
 }
 
 struct lookup {
-    const struct sim_op *op, *made;      /* the contraction; what the one-hot would have been made by */
-    int one_hot, other;                  /* operands of op */
-    char hot;                            /* the label of the one-hot's classes: tokens or buckets */
-    char where[MODEL_MAX_RANK + 1];      /* its other labels */
-    char row[MODEL_MAX_RANK + 1];        /* labels of the row that is selected */
-    bool scatters;                       /* the classes are in the result */
+    const struct sim_op *op, *made; /* the contraction; what the one-hot would have been made by */
+    int one_hot, other;             /* operands of op */
+    char hot;                       /* the label of the one-hot's classes: tokens or buckets */
+    char where[MODEL_MAX_RANK + 1]; /* its other labels */
+    char row[MODEL_MAX_RANK + 1];   /* labels of the row that is selected */
+    bool scatters;                  /* the classes are in the result */
     struct exec_space space;
     struct exec_view tokens, source, result;
 };
@@ -108,7 +109,9 @@ static void gather_tokens(const struct lookup *l, struct exec_scratch scratch)
     float *row = exec_scratch_take(&scratch, (width + 1) * (int64_t)sizeof(float));
     for (int64_t i = 0; i < count; i++) {
         int64_t class = class_of(l, i);
-        if (class >= 0) read_row(&l->source, class * exec_stride(&l->source, l->hot), exec_stride(&l->source, l->row[0]), row, width);
+        if (class >= 0)
+            read_row(&l->source, class * exec_stride(&l->source, l->hot), exec_stride(&l->source, l->row[0]), row,
+                     width);
         else memset(row, 0, (size_t)width * sizeof *row);
         write_row(&l->result, offset_of(l, &l->result, i), exec_stride(&l->result, l->row[0]), row, width);
     }
@@ -117,13 +120,15 @@ static void gather_tokens(const struct lookup *l, struct exec_scratch scratch)
 /* Tokens sorted by class (each class in its order), so that every row is added up once and in float32. */
 static void scatter_tokens(const struct lookup *l, struct exec_scratch scratch)
 {
-    int64_t count = token_count(l), classes = exec_space_range(&l->space, l->hot)->valid, width = exec_space_range(&l->space, l->row[0])->valid;
+    int64_t count = token_count(l), classes = exec_space_range(&l->space, l->hot)->valid,
+            width = exec_space_range(&l->space, l->row[0])->valid;
     int32_t *starts = exec_scratch_take(&scratch, (classes + 2) * (int64_t)sizeof *starts),
             *sorted = exec_scratch_take(&scratch, count * (int64_t)sizeof *sorted);
     float *sum = exec_scratch_take(&scratch, width * (int64_t)sizeof *sum);
     int64_t stride = exec_stride(&l->source, l->row[0]);
     memset(starts, 0, (size_t)(classes + 2) * sizeof *starts);
-    for (int64_t i = 0; i < count; i++) starts[class_of(l, i) + 2]++; /* [0] and [1]: tokens of other devices, and where class 0 starts */
+    for (int64_t i = 0; i < count; i++)
+        starts[class_of(l, i) + 2]++; /* [0] and [1]: tokens of other devices, and where class 0 starts */
     starts[1] = 0;
     for (int64_t c = 2; c < classes + 2; c++) starts[c] += starts[c - 1];
     for (int64_t i = 0; i < count; i++) {
@@ -142,17 +147,22 @@ static void scatter_tokens(const struct lookup *l, struct exec_scratch scratch)
 
 /* ---- relative positions ---- */
 
-struct distances { const int32_t *buckets; int64_t queries, keys, classes; };
+struct distances {
+    const int32_t *buckets;
+    int64_t queries, keys, classes;
+};
 
 /* The bucket of each distance, from the last key seen by the first query on; -1 where another device has it. */
 static struct distances make_distances(const struct lookup *l, struct exec_scratch *scratch)
 {
-    const struct exec_range *queries = exec_space_range(&l->space, l->where[0]), *keys = exec_space_range(&l->space, l->where[1]),
+    const struct exec_range *queries = exec_space_range(&l->space, l->where[0]),
+                            *keys = exec_space_range(&l->space, l->where[1]),
                             *hot = exec_space_range(&l->space, l->hot);
     int64_t count = queries->valid + keys->valid;
     int32_t *buckets = exec_scratch_take(scratch, count * (int64_t)sizeof *buckets);
     for (int64_t i = 0; i + 1 < count; i++) {
-        int64_t bucket = exec_relpos_bucket(queries->start + i, keys->start + keys->valid - 1, l->made->op->causal) - hot->start;
+        int64_t bucket =
+            exec_relpos_bucket(queries->start + i, keys->start + keys->valid - 1, l->made->op->causal) - hot->start;
         buckets[i] = bucket >= 0 && bucket < hot->valid ? (int32_t)bucket : -1;
     }
     return (struct distances){buckets, queries->valid, keys->valid, hot->valid};

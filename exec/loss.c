@@ -1,5 +1,5 @@
-/* Cross entropy with z_loss, as T5X trains with it: per token logZ - logit of the target + 1e-4 logZ^2, times its weight.
- * The gradient is of the sum over the global batch divided by batch size times targets length. */
+/* Cross entropy with z_loss, as T5X trains with it: per token logZ - logit of the target + 1e-4 logZ^2, times its
+ * weight. The gradient is of the sum over the global batch divided by batch size times targets length. */
 #include "exec/row.h"
 #include "exec/vector_math.h"
 
@@ -36,7 +36,8 @@ EXEC_VECTORIZED void exec_row_loss_grad(struct exec_row *row)
 {
     const int64_t *sizes = row->machine->sizes;
     const float *x = row->in[0], most = row->in[1][0], log_z = most + logf(row->in[2][0]);
-    float factor = (float)((double)sizes[MODEL_GLOBAL_BATCH] * (double)sizes[MODEL_TARGETS_LENGTH]), scale = row->in[4][0] / factor;
+    float factor = (float)((double)sizes[MODEL_GLOBAL_BATCH] * (double)sizes[MODEL_TARGETS_LENGTH]),
+          scale = row->in[4][0] / factor;
     float steep = scale * (1.0f + 2.0f * z_loss * log_z) / row->in[2][0], *out = row->out[0];
     int64_t target = (int64_t)row->in[3][0] - row->start;
     EXEC_INDEPENDENT

@@ -59,7 +59,8 @@ void *exec_scratch_take(struct exec_scratch *scratch, int64_t bytes)
 
 /* ---- spaces and views ---- */
 
-static void add_letters(const struct exec_machine *machine, const struct sim_op *op, const char *letters, int device, struct exec_space *space)
+static void add_letters(const struct exec_machine *machine, const struct sim_op *op, const char *letters, int device,
+                        struct exec_space *space)
 {
     for (const char *letter = letters; *letter; letter++) {
         size_t count = strlen(space->letters);
@@ -67,7 +68,8 @@ static void add_letters(const struct exec_machine *machine, const struct sim_op 
         unsigned axes = sim_label_axes(machine->s, op, *letter);
         space->letters[count] = *letter;
         space->letters[count + 1] = '\0';
-        space->ranges[count] = exec_range_of(machine, device, machine->sizes[sim_label_size(machine->s, op, *letter)], axes);
+        space->ranges[count] =
+            exec_range_of(machine, device, machine->sizes[sim_label_size(machine->s, op, *letter)], axes);
         space->axes |= axes;
     }
 }
@@ -91,8 +93,8 @@ int64_t exec_stride(const struct exec_view *view, char letter)
     return at ? view->strides[at - view->letters] : 0;
 }
 
-void exec_view_of(const struct exec_machine *machine, int value, const char *letters, const struct exec_space *space, int device,
-                  struct exec_view *out)
+void exec_view_of(const struct exec_machine *machine, int value, const char *letters, const struct exec_space *space,
+                  int device, struct exec_view *out)
 {
     const struct sim_value *v = &machine->s->values[value];
     const struct model_tensor *tensor = &machine->s->program->tensors[v->tensor];

@@ -12,7 +12,7 @@ struct exec_machine {
     const struct sim_plan *plan;
     struct sim_memory_map map;
     int64_t sizes[MODEL_SIZE_COUNT];
-    int mesh[2];                            /* data, model; device d stands at (d / model, d % model) */
+    int mesh[2]; /* data, model; device d stands at (d / model, d % model) */
     int device_count;
     int first_device, end_device;           /* those of this process: all, or the one that this rank is */
     const struct exec_transport *transport; /* to the other ranks; NULL: all devices are here */
@@ -25,14 +25,16 @@ struct exec_machine {
     double contraction_s, elementwise_s, communication_s;
     struct sim_collective_row *collectives; /* SIM_MOST_COLLECTIVES; counts of all steps */
     int collective_count;
-    double *op_s;                           /* per operation, of all steps: collectives, and kernels at the one that names them */
+    double *op_s; /* per operation, of all steps: collectives, and kernels at the one that names them */
     int64_t *op_runs;
     bool processor_time;
     struct base_error *error;
 };
 
 /* Part of a dimension that a device has: [start, start + valid) of the global one, in a local extent with padding. */
-struct exec_range { int64_t start, valid, extent; };
+struct exec_range {
+    int64_t start, valid, extent;
+};
 /* The axes cut data first, then model within. */
 struct exec_range exec_range_of(const struct exec_machine *machine, int device, int64_t size, unsigned axes);
 int exec_coordinate(const struct exec_machine *machine, int device, unsigned axis);
@@ -40,83 +42,113 @@ int exec_coordinate(const struct exec_machine *machine, int device, unsigned axi
 bool exec_is_first_of(const struct exec_machine *machine, int device, unsigned axes);
 
 /* The letters of an operation, and what part of each this device does. */
-struct exec_space { char letters[EXEC_MOST_LETTERS + 1]; struct exec_range ranges[EXEC_MOST_LETTERS]; unsigned axes; };
+struct exec_space {
+    char letters[EXEC_MOST_LETTERS + 1];
+    struct exec_range ranges[EXEC_MOST_LETTERS];
+    unsigned axes;
+};
 void exec_space_of(const struct exec_machine *machine, const struct sim_op *op, int device, struct exec_space *out);
 const struct exec_range *exec_space_range(const struct exec_space *space, char letter);
 
 /* An operand as an operation walks over it: strides in elements by letter, and where its part begins. A value that is
  * less sharded than the operation is sliced by that. */
-struct exec_view { char *at; enum model_dtype dtype; int rank; char letters[MODEL_MAX_RANK + 1]; int64_t strides[MODEL_MAX_RANK]; };
+struct exec_view {
+    char *at;
+    enum model_dtype dtype;
+    int rank;
+    char letters[MODEL_MAX_RANK + 1];
+    int64_t strides[MODEL_MAX_RANK];
+};
 char *exec_address(const struct exec_machine *machine, int value, int device);
-void exec_view_of(const struct exec_machine *machine, int value, const char *letters, const struct exec_space *space, int device,
-                  struct exec_view *out);
+void exec_view_of(const struct exec_machine *machine, int value, const char *letters, const struct exec_space *space,
+                  int device, struct exec_view *out);
 int64_t exec_stride(const struct exec_view *view, char letter); /* 0: the view has no such letter */
 
 /* Pieces of the device's scratch, in order; the map has reserved enough. */
-struct exec_scratch { char *at, *end; };
+struct exec_scratch {
+    char *at, *end;
+};
 struct exec_scratch exec_scratch_of(const struct exec_machine *machine, int device);
 void *exec_scratch_take(struct exec_scratch *scratch, int64_t bytes);
 
 double exec_seconds(const struct exec_machine *machine); /* monotonic: wall time, or this process's own */
 
 /* devices.c: arenas of zeros, or why the program cannot be run; of out only processor_time and transport are read */
-enum base_status exec_machine_begin(struct base_arena *arena, const struct sim_executable *program, const struct sim_plan *plan, struct exec_machine *out, struct base_error *error);
+enum base_status exec_machine_begin(struct base_arena *arena, const struct sim_executable *program,
+                                    const struct sim_plan *plan, struct exec_machine *out, struct base_error *error);
 void exec_set_initial_values(struct base_arena *arena, struct exec_machine *machine);
-void exec_feed(struct exec_machine *machine, const struct exec_batch *batch); /* every device gets its part of the global batch */
-void exec_fed_rows(const struct exec_machine *machine, int64_t *first, int64_t *end); /* rows of it that devices of this process get */
+void exec_feed(struct exec_machine *machine,
+               const struct exec_batch *batch); /* every device gets its part of the global batch */
+void exec_fed_rows(const struct exec_machine *machine, int64_t *first,
+                   int64_t *end); /* rows of it that devices of this process get */
 
 /* interpreter.c: one step, from batches that stand in the arenas to updated parameters */
 enum base_status exec_check_program(struct exec_machine *machine);
 void exec_step(struct exec_machine *machine);
 /* kernels; each runs one kernel of the program on one device */
-void exec_rows(struct exec_machine *machine, int kernel, int device);            /* row_kernels.c */
-void exec_reduction(struct exec_machine *machine, int kernel, int device);       /* row_kernels.c */
+void exec_rows(struct exec_machine *machine, int kernel, int device);                  /* row_kernels.c */
+void exec_reduction(struct exec_machine *machine, int kernel, int device);             /* row_kernels.c */
 void exec_contract(struct exec_machine *machine, const struct sim_op *op, int device); /* contract.c */
 void exec_lookup(struct exec_machine *machine, const struct sim_op *op, int device);   /* lookup.c */
-void exec_move(struct exec_machine *machine, const struct sim_op *op, int device);     /* movement.c: slices, repeated heads */
+void exec_move(struct exec_machine *machine, const struct sim_op *op,
+               int device); /* movement.c: slices, repeated heads */
 bool exec_can_move(const struct exec_machine *machine, const struct sim_op *op, int device);
-void exec_communicate(struct exec_machine *machine, const struct sim_op *op);    /* collectives.c: all devices at once */
+void exec_communicate(struct exec_machine *machine, const struct sim_op *op); /* collectives.c: all devices at once */
 
 /* Counts the targets that have the largest logit, where the step evaluates (token_accuracy.c). */
 void exec_note_accuracy(struct exec_machine *machine, int kernel, int device);
-bool exec_can_communicate(struct exec_machine *machine, const struct sim_op *op); /* the group has all that each is to get */
+bool exec_can_communicate(struct exec_machine *machine,
+                          const struct sim_op *op); /* the group has all that each is to get */
 
 /* parameters and state in arenas, by the names of T5X's checkpoints (state.c) */
 struct exec_array {
-    const char *path;           /* "target.encoder.layers_0.mlp.wi.kernel", "state.param_states.….v_row" */
+    const char *path; /* "target.encoder.layers_0.mlp.wi.kernel", "state.param_states.….v_row" */
     int rank;
     int64_t shape[MODEL_MAX_RANK];
-    int value;                  /* of the tensor that holds it; -1: a placeholder that T5X writes */
-    int layers_dim;             /* dimension of the array that counts layers; -1: it is one layer's */
-    int64_t layer;              /* the one that it is, where layers_dim is -1 and the tensor has several */
+    int value;      /* of the tensor that holds it; -1: a placeholder that T5X writes */
+    int layers_dim; /* dimension of the array that counts layers; -1: it is one layer's */
+    int64_t layer;  /* the one that it is, where layers_dim is -1 and the tensor has several */
 };
 /* Every array of a checkpoint, in the order of their paths. */
 void exec_arrays(struct base_arena *arena, const struct exec_machine *machine, struct exec_array **out, int *count);
 /* A box of an array: a chunk, a device's part, or all of it. */
-struct exec_region { int64_t origin[MODEL_MAX_RANK], extent[MODEL_MAX_RANK]; };
+struct exec_region {
+    int64_t origin[MODEL_MAX_RANK], extent[MODEL_MAX_RANK];
+};
 struct exec_region exec_whole(const struct exec_array *array);
-void exec_part_region(const struct exec_machine *machine, const struct exec_array *array, int device, struct exec_region *out); /* scanned: all layers */
-bool exec_has_part(const struct exec_machine *machine, const struct exec_array *array, const struct exec_region *region);        /* a device of this process has */
-unsigned exec_array_axes(const struct exec_machine *machine, const struct exec_array *array);                                   /* mesh axes that cut it */
+void exec_part_region(const struct exec_machine *machine, const struct exec_array *array, int device,
+                      struct exec_region *out); /* scanned: all layers */
+bool exec_has_part(const struct exec_machine *machine, const struct exec_array *array,
+                   const struct exec_region *region); /* a device of this process has */
+unsigned exec_array_axes(const struct exec_machine *machine,
+                         const struct exec_array *array); /* mesh axes that cut it */
 /* Copies between a region in row-major float32 and what devices hold of it: all of this process, or one. */
-void exec_scatter(const struct exec_machine *machine, const struct exec_array *array, const struct exec_region *region, float *values);
-void exec_gather(const struct exec_machine *machine, const struct exec_array *array, int device, const struct exec_region *region, float *values);
+void exec_scatter(const struct exec_machine *machine, const struct exec_array *array, const struct exec_region *region,
+                  float *values);
+void exec_gather(const struct exec_machine *machine, const struct exec_array *array, int device,
+                 const struct exec_region *region, float *values);
 
 /* initial.c: the values that a region of a parameter starts with, from seed, path and element alone */
-void exec_initial_values(const struct sim_plan *plan, const struct exec_array *array, const struct exec_region *region, float *values);
+void exec_initial_values(const struct sim_plan *plan, const struct exec_array *array, const struct exec_region *region,
+                         float *values);
 
 /* checkpoint.c */
 /* Every rank writes what it has and no other rank before it. All return the same. */
-enum base_status exec_checkpoint_save(struct base_arena *arena, const struct exec_machine *machine, const char *directory, int64_t step, struct base_error *error);
+enum base_status exec_checkpoint_save(struct base_arena *arena, const struct exec_machine *machine,
+                                      const char *directory, int64_t step, struct base_error *error);
 /* Each rank for itself; the results may differ. */
-enum base_status exec_checkpoint_restore(struct base_arena *arena, struct exec_machine *machine, const char *path, int64_t *step, struct base_error *error);
+enum base_status exec_checkpoint_restore(struct base_arena *arena, struct exec_machine *machine, const char *path,
+                                         int64_t *step, struct base_error *error);
 /* Removes all but the newest `keep` checkpoints, as far as that is allowed. */
 void exec_checkpoint_forget(struct base_arena *arena, const char *directory, int64_t keep);
 /* The largest K of directory/checkpoint_K; -1 if there is none. */
-enum base_status exec_checkpoint_latest(struct base_arena *arena, const char *directory, int64_t *step, struct base_error *error);
+enum base_status exec_checkpoint_latest(struct base_arena *arena, const char *directory, int64_t *step,
+                                        struct base_error *error);
 
 /* gzip.c, the door to zlib */
-enum base_status exec_gunzip(const void *bytes, size_t length, void *out, size_t out_length, const char *path, struct base_error *error);
-enum base_status exec_gzip(struct base_arena *arena, const void *bytes, size_t length, const char **out, size_t *out_length, struct base_error *error);
+enum base_status exec_gunzip(const void *bytes, size_t length, void *out, size_t out_length, const char *path,
+                             struct base_error *error);
+enum base_status exec_gzip(struct base_arena *arena, const void *bytes, size_t length, const char **out,
+                           size_t *out_length, struct base_error *error);
 
 #endif

@@ -6,7 +6,7 @@
 struct move {
     struct exec_space space;
     struct exec_view from, to;
-    int64_t index[MODEL_MAX_RANK];       /* of the element of the result, in the device's part of it */
+    int64_t index[MODEL_MAX_RANK]; /* of the element of the result, in the device's part of it */
 };
 
 /* A space over the result's labels, and over those of the operand that the result lacks. */
@@ -19,7 +19,8 @@ static void plan_move(const struct exec_machine *machine, const struct sim_op *o
     for (int d = 0; d < tensor->rank; d++) { /* the operand as it is: nothing of it is sliced but what the labels say */
         char letter = op->op->input_labels[0][d];
         struct exec_range *range = &m->space.ranges[strchr(m->space.letters, letter) - m->space.letters];
-        if (!strchr(op->op->output_labels, letter)) *range = exec_range_of(machine, device, machine->sizes[tensor->dims[d]], in->spec[d]);
+        if (!strchr(op->op->output_labels, letter))
+            *range = exec_range_of(machine, device, machine->sizes[tensor->dims[d]], in->spec[d]);
     }
 }
 
@@ -90,7 +91,8 @@ bool exec_can_move(const struct exec_machine *machine, const struct sim_op *op, 
     struct move m;
     plan_move(machine, op, device, &m);
     if (is_empty(&m, op->op->output_labels)) return true;
-    char to = own_letter(op->op->output_labels, op->op->input_labels[0]), from = own_letter(op->op->input_labels[0], op->op->output_labels);
+    char to = own_letter(op->op->output_labels, op->op->input_labels[0]),
+         from = own_letter(op->op->input_labels[0], op->op->output_labels);
     const struct exec_range *result = exec_space_range(&m.space, to), *operand = exec_space_range(&m.space, from);
     int64_t group_size = machine->sizes[MODEL_HEADS] / machine->sizes[MODEL_KV_HEADS], first = result->start,
             last = result->start + result->valid - 1;
@@ -107,7 +109,8 @@ void exec_move(struct exec_machine *machine, const struct sim_op *op, int device
     plan_move(machine, op, device, &m);
     if (is_empty(&m, op->op->output_labels)) return;
     bind_views(machine, op, device, &m);
-    char to = own_letter(op->op->output_labels, op->op->input_labels[0]), from = own_letter(op->op->input_labels[0], op->op->output_labels);
+    char to = own_letter(op->op->output_labels, op->op->input_labels[0]),
+         from = own_letter(op->op->input_labels[0], op->op->output_labels);
     int64_t group_size = machine->sizes[MODEL_HEADS] / machine->sizes[MODEL_KV_HEADS];
     const struct exec_range *result = exec_space_range(&m.space, to), *operand = exec_space_range(&m.space, from);
     int at = (int)(strchr(op->op->output_labels, to) - op->op->output_labels);
@@ -118,8 +121,9 @@ void exec_move(struct exec_machine *machine, const struct sim_op *op, int device
             continue;
         }
         /* Rows of this microbatch follow those of the one before; a head reads the key or value of its group. */
-        int64_t source = op->op->kind == MODEL_SLICE ? machine->index[MODEL_MICROBATCHES] * machine->sizes[MODEL_BATCH] + global
-                                                     : global / group_size;
+        int64_t source = op->op->kind == MODEL_SLICE
+                             ? machine->index[MODEL_MICROBATCHES] * machine->sizes[MODEL_BATCH] + global
+                             : global / group_size;
         copy_element(&m, offset + (source - operand->start) * exec_stride(&m.from, from), result_offset(&m));
     } while (next_element(&m));
 }

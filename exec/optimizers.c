@@ -40,7 +40,8 @@ static EXEC_VECTORIZED void adamw(struct exec_row *row, float first_share, float
         float g = gradient[i], m = b1 * mu[i] + (1.0f - b1) * g, v = b2 * nu[i] + (1.0f - b2) * g * g;
         mu_out[i] = m;
         nu_out[i] = v;
-        out[i] = parameter[i] - rate * (m * first_share / (sqrtf(v * second_share) + epsilon) + weight_decay * parameter[i]);
+        out[i] =
+            parameter[i] - rate * (m * first_share / (sqrtf(v * second_share) + epsilon) + weight_decay * parameter[i]);
     }
 }
 
@@ -96,7 +97,8 @@ static inline float scaled(const float *gradient, const float *first, const floa
 EXEC_VECTORIZED void exec_row_scaled_square(struct exec_row *row)
 {
     int count = row->op->input_count;
-    const float *x = row->in[0], *first = row->in[1], *second = count > 2 ? row->in[2] : NULL, mean = count > 2 ? row->in[3][0] : 1;
+    const float *x = row->in[0], *first = row->in[1], *second = count > 2 ? row->in[2] : NULL,
+                mean = count > 2 ? row->in[3][0] : 1;
     for (int64_t i = 0; i < row->n; i++) {
         float y = count == 1 ? x[i] : scaled(x, first, second, mean, i);
         row->out[0][i] = y * y;
@@ -107,13 +109,14 @@ EXEC_VECTORIZED void exec_row_scaled_square(struct exec_row *row)
 EXEC_VECTORIZED void exec_row_adafactor(struct exec_row *row)
 {
     bool factored = row->op->input_count > 5;
-    const float *parameter = row->in[0], *gradient = row->in[3], *first = row->in[4], *second = factored ? row->in[5] : NULL,
-                mean = factored ? row->in[6][0] : 1;
+    const float *parameter = row->in[0], *gradient = row->in[3], *first = row->in[4],
+                *second = factored ? row->in[5] : NULL, mean = factored ? row->in[6][0] : 1;
     float update_rms = sqrtf(row->in[1][0]), parameter_rms = sqrtf(row->in[2][0]);
     float clip = update_rms > 1.0f ? update_rms : 1.0f, size = parameter_rms > 1e-3f ? parameter_rms : 1e-3f;
     float rate = learning_rate(row) * size, *out = row->out[0];
     EXEC_INDEPENDENT
-    for (int64_t i = 0; i < row->n; i++) out[i] = parameter[i] - rate * (scaled(gradient, first, second, mean, i) / clip);
+    for (int64_t i = 0; i < row->n; i++)
+        out[i] = parameter[i] - rate * (scaled(gradient, first, second, mean, i) / clip);
 }
 
 /* ---- the gradient's norm ---- */

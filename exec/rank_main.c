@@ -1,7 +1,7 @@
-/* meshwright-rank: the executor as a program of its own, so that OpenBLAS and MPI load here and not in every prediction.
- * It reads a request on stdin and prints the result, or what went wrong, on stdout; the exit code says which. `meshwright
- * run` starts it and speaks for it. With `--ranks PATIENCE_S` it is one of the ranks that mpirun or srun started:
- * rank 0 reads and prints, the others are told. */
+/* meshwright-rank: the executor as a program of its own, so that OpenBLAS and MPI load here and not in every
+ * prediction. It reads a request on stdin and prints the result, or what went wrong, on stdout; the exit code says
+ * which. `meshwright run` starts it and speaks for it. With `--ranks PATIENCE_S` it is one of the ranks that mpirun or
+ * srun started: rank 0 reads and prints, the others are told. */
 #include "exec/comm.h"
 
 #include <signal.h>
@@ -43,7 +43,8 @@ static void catch_signals(void)
 /* What `meshwright run` listens for on stderr. */
 static void say_progress(const struct exec_progress *p)
 {
-    fprintf(stderr, "@step %lld %lld %.9g %.9g %.9g\n", (long long)p->done, (long long)p->steps, p->loss, p->tokens_per_s, p->left_s);
+    fprintf(stderr, "@step %lld %lld %.9g %.9g %.9g\n", (long long)p->done, (long long)p->steps, p->loss,
+            p->tokens_per_s, p->left_s);
     fflush(stderr);
 }
 
@@ -78,21 +79,33 @@ static enum base_status answer(struct base_arena *arena, struct base_text *out, 
     size_t length = 0;
     enum base_status status = BASE_OK;
     if (ranks.rank == 0) status = base_read_file(arena, "/dev/stdin", LARGEST_REQUEST_BYTES, &text, &length, error);
-    struct exec_request way = {.transport = has_ranks ? &ranks : NULL, .stop = &stop, .warn = say_warning, .progress = say_progress};
+    struct exec_request way = {
+        .transport = has_ranks ? &ranks : NULL, .stop = &stop, .warn = say_warning, .progress = say_progress};
     return exec_answer(arena, &way, text, status == BASE_OK ? length : 0, out, error);
 }
 
-/* Open MPI keeps what it finds out when it begins, and unloads parts of itself with what they hold, which no suppression
- * finds then: the leak sanitizer looks away while it begins, and looks for leaks before it ends. */
+/* Open MPI keeps what it finds out when it begins, and unloads parts of itself with what they hold, which no
+ * suppression finds then: the leak sanitizer looks away while it begins, and looks for leaks before it ends. */
 #ifdef __SANITIZE_ADDRESS__
 void __lsan_disable(void);
 void __lsan_enable(void);
 void __lsan_do_leak_check(void);
-static void ignore_leaks(bool ignore) { (ignore ? __lsan_disable : __lsan_enable)(); }
-static void look_for_leaks(void) { __lsan_do_leak_check(); }
+static void ignore_leaks(bool ignore)
+{
+    (ignore ? __lsan_disable : __lsan_enable)();
+}
+static void look_for_leaks(void)
+{
+    __lsan_do_leak_check();
+}
 #else
-static void ignore_leaks(bool ignore) { (void)ignore; }
-static void look_for_leaks(void) {}
+static void ignore_leaks(bool ignore)
+{
+    (void)ignore;
+}
+static void look_for_leaks(void)
+{
+}
 #endif
 
 static enum base_status join_ranks(int patience_s, struct base_error *error)

@@ -13,7 +13,8 @@ int exec_rank(const struct exec_transport *transport)
     return transport ? transport->rank : 0;
 }
 
-void exec_swap(const struct exec_transport *transport, int to, const void *out, int64_t out_bytes, int from, void *in, int64_t in_bytes)
+void exec_swap(const struct exec_transport *transport, int to, const void *out, int64_t out_bytes, int from, void *in,
+               int64_t in_bytes)
 {
     transport->exchange(transport->self, to, out, (size_t)out_bytes, from, in, (size_t)in_bytes);
 }
@@ -25,7 +26,8 @@ void exec_broadcast(const struct exec_transport *t, void *bytes, int64_t count)
     int distance = 1;
     while (distance < t->rank_count) distance *= 2;
     for (distance /= 2; distance > 0; distance /= 2) {
-        bool gives = t->rank % (2 * distance) == 0 && t->rank + distance < t->rank_count, takes = t->rank % (2 * distance) == distance;
+        bool gives = t->rank % (2 * distance) == 0 && t->rank + distance < t->rank_count,
+             takes = t->rank % (2 * distance) == distance;
         for (int64_t at = 0; at < count && (gives || takes); at += EXEC_SEGMENT_BYTES) {
             int64_t n = count - at < EXEC_SEGMENT_BYTES ? count - at : EXEC_SEGMENT_BYTES;
             if (gives) exec_swap(t, t->rank + distance, (char *)bytes + at, n, t->rank + distance, NULL, 0);
@@ -40,12 +42,14 @@ static void combine(const struct exec_transport *t, double *values, int count, b
     double other[EXEC_MOST_NUMBERS];
     if (exec_is_alone(t)) return;
     for (int distance = 1; distance < t->rank_count; distance *= 2) {
-        bool takes = t->rank % (2 * distance) == 0 && t->rank + distance < t->rank_count, gives = t->rank % (2 * distance) == distance;
+        bool takes = t->rank % (2 * distance) == 0 && t->rank + distance < t->rank_count,
+             gives = t->rank % (2 * distance) == distance;
         int64_t bytes = count * (int64_t)sizeof *values;
         if (gives) exec_swap(t, t->rank - distance, values, bytes, t->rank - distance, NULL, 0);
         if (!takes) continue;
         exec_swap(t, t->rank + distance, NULL, 0, t->rank + distance, other, bytes);
-        for (int i = 0; i < count; i++) values[i] = maximum ? (other[i] > values[i] ? other[i] : values[i]) : values[i] + other[i];
+        for (int i = 0; i < count; i++)
+            values[i] = maximum ? (other[i] > values[i] ? other[i] : values[i]) : values[i] + other[i];
     }
     exec_broadcast(t, values, count * (int64_t)sizeof *values);
 }

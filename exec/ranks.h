@@ -1,4 +1,5 @@
-/* Private to exec/: ranks talking outside the program's collectives. With a NULL transport, or one rank, nothing is sent. */
+/* Private to exec/: ranks talking outside the program's collectives. With a NULL transport, or one rank, nothing is
+ * sent. */
 #ifndef EXEC_RANKS_H
 #define EXEC_RANKS_H
 
@@ -8,9 +9,11 @@ enum { EXEC_SEGMENT_BYTES = 1 << 18 /* fits a core's second-level cache twice */
 
 bool exec_is_alone(const struct exec_transport *transport);
 int exec_rank(const struct exec_transport *transport);
-void exec_swap(const struct exec_transport *transport, int to, const void *out, int64_t out_bytes, int from, void *in, int64_t in_bytes);
+void exec_swap(const struct exec_transport *transport, int to, const void *out, int64_t out_bytes, int from, void *in,
+               int64_t in_bytes);
 void exec_broadcast(const struct exec_transport *transport, void *bytes, int64_t count); /* from rank 0 */
-void exec_sum_numbers(const struct exec_transport *transport, double *values, int count); /* at most EXEC_MOST_NUMBERS; all get the same bits */
+void exec_sum_numbers(const struct exec_transport *transport, double *values,
+                      int count); /* at most EXEC_MOST_NUMBERS; all get the same bits */
 void exec_largest_numbers(const struct exec_transport *transport, double *values, int count);
 /* All return the same: BASE_OK if all are well, else what the lowest failing rank says, with its number before it. */
 enum base_status exec_agree(const struct exec_transport *transport, enum base_status status, struct base_error *error);

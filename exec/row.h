@@ -10,11 +10,11 @@ struct exec_row {
     int64_t n;
     const float *in[MODEL_MAX_INPUTS];
     float *out[MODEL_MAX_OUTPUTS];
-    int64_t start;                   /* global index of the first element along the last label */
-    int64_t first;                   /* global index along the first label */
-    int64_t before;                  /* global index along the label before it: the query of attention scores */
-    const float *exponentials;       /* of this row, if its sum has just made them; or NULL */
-    double extra;                    /* a second sum that a reduction makes on its way */
+    int64_t start;             /* global index of the first element along the last label */
+    int64_t first;             /* global index along the first label */
+    int64_t before;            /* global index along the label before it: the query of attention scores */
+    const float *exponentials; /* of this row, if its sum has just made them; or NULL */
+    double extra;              /* a second sum that a reduction makes on its way */
     const struct exec_machine *machine;
     const struct model_op *op;
 };
@@ -25,22 +25,29 @@ typedef void exec_row_run(struct exec_row *row);
 enum exec_combine { EXEC_NONE, EXEC_SUM, EXEC_MEAN, EXEC_MAX };
 
 /* operands: v varies along the row (and is spread if it does not), s does not. A reduction's values stand in out[0]. */
-struct exec_row_function { const char *operands; exec_row_run *run; enum exec_combine combine; bool positional; };
+struct exec_row_function {
+    const char *operands;
+    exec_row_run *run;
+    enum exec_combine combine;
+    bool positional;
+};
 const struct exec_row_function *exec_row_function_of(enum model_function function); /* row_kernels.c */
 
-float exec_row_sum(const float *values, int64_t n);      /* reductions.c */
+float exec_row_sum(const float *values, int64_t n); /* reductions.c */
 float exec_row_max(const float *values, int64_t n);
 double exec_row_squares(const float *values, int64_t n); /* sum of squares */
 
 /* storage.c. bfloat16 is the upper half of a float32, rounded to nearest even; strides are in elements. */
 void exec_widen(const uint16_t *from, int64_t stride, float *to, int64_t n);
 void exec_narrow(const float *from, uint16_t *to, int64_t stride, int64_t n);
-void exec_load(enum model_dtype dtype, const char *from, int64_t stride, float *to, int64_t n); /* of any dtype that runs */
-void exec_store(enum model_dtype dtype, const float *from, char *to, int64_t stride, int64_t n); /* float32 or bfloat16 */
+void exec_load(enum model_dtype dtype, const char *from, int64_t stride, float *to,
+               int64_t n); /* of any dtype that runs */
+void exec_store(enum model_dtype dtype, const float *from, char *to, int64_t stride,
+                int64_t n); /* float32 or bfloat16 */
 
 /* elementwise.c */
-exec_row_run exec_row_copy, exec_row_add, exec_row_scale, exec_row_norm, exec_row_norm_grad, exec_row_gate, exec_row_gate_grad_0,
-    exec_row_gate_grad_1, exec_row_zeros, exec_row_one_hot, exec_row_relpos_one_hot;
+exec_row_run exec_row_copy, exec_row_add, exec_row_scale, exec_row_norm, exec_row_norm_grad, exec_row_gate,
+    exec_row_gate_grad_0, exec_row_gate_grad_1, exec_row_zeros, exec_row_one_hot, exec_row_relpos_one_hot;
 /* reductions.c */
 exec_row_run exec_row_square, exec_row_product, exec_row_norm_grad_scale, exec_row_mean_square_of_gradient;
 /* softmax.c */
@@ -48,7 +55,8 @@ exec_row_run exec_row_attention_bias, exec_row_exponentials, exec_row_softmax, e
 /* loss.c */
 exec_row_run exec_row_pick, exec_row_loss, exec_row_loss_grad, exec_row_argmax;
 /* optimizers.c */
-exec_row_run exec_row_sgd, exec_row_adamw, exec_row_decay, exec_row_square_decay, exec_row_adafactor, exec_row_scaled_square, exec_row_accumulate;
+exec_row_run exec_row_sgd, exec_row_adamw, exec_row_decay, exec_row_square_decay, exec_row_adafactor,
+    exec_row_scaled_square, exec_row_accumulate;
 /* Adds the squares of the gradient that an update is about to use, once for every part of it. */
 void exec_note_gradient(struct exec_machine *machine, const struct sim_op *op, int device);
 

@@ -1,5 +1,5 @@
-/* Runs the row kernels of the program: loops over all labels but the last, and for each row one operation after the other.
- * What only the kernel reads stays in the row's scratch; operands in bfloat16 are widened on the way in. */
+/* Runs the row kernels of the program: loops over all labels but the last, and for each row one operation after the
+ * other. What only the kernel reads stays in the row's scratch; operands in bfloat16 are widened on the way in. */
 #include "exec/row.h"
 
 #include <math.h>
@@ -39,7 +39,8 @@ static const struct exec_row_function functions[MODEL_FUNCTION_COUNT] = {
     [MODEL_DECAY] = {"vv", exec_row_decay, EXEC_NONE, false},
     [MODEL_SQUARE_DECAY] = {"vv", exec_row_square_decay, EXEC_NONE, false},
     [MODEL_ADAFACTOR_UPDATE] = {"vssvvvs", exec_row_adafactor, EXEC_NONE, false},
-    [MODEL_RMS] = {"vvvs", exec_row_scaled_square, EXEC_MEAN, false}, /* of squares; the root is taken where it is used */
+    [MODEL_RMS] = {"vvvs", exec_row_scaled_square, EXEC_MEAN,
+                   false}, /* of squares; the root is taken where it is used */
     [MODEL_MEAN] = {"v", exec_row_copy, EXEC_MEAN, false},
     [MODEL_ARGMAX] = {"vss", exec_row_argmax, EXEC_SUM, true},
 };
@@ -51,21 +52,21 @@ const struct exec_row_function *exec_row_function_of(enum model_function functio
 
 /* An operand or a result as the loops meet it. */
 struct bound {
-    char *at;                           /* NULL: it is in scratch alone */
+    char *at; /* NULL: it is in scratch alone */
     enum model_dtype dtype;
-    int64_t outer_strides[MOST_OUTER];  /* in elements */
-    int64_t stride;                     /* along the row; 0: one number a row */
-    float *slot;                        /* a row of scratch */
-    bool varies;                        /* n numbers a row */
-    bool spread;                        /* one number that the function wants n times */
+    int64_t outer_strides[MOST_OUTER]; /* in elements */
+    int64_t stride;                    /* along the row; 0: one number a row */
+    float *slot;                       /* a row of scratch */
+    bool varies;                       /* n numbers a row */
+    bool spread;                       /* one number that the function wants n times */
 };
 
 struct row_op {
     const struct sim_op *op;
     const struct exec_row_function *function;
     struct bound in[MODEL_MAX_INPUTS], out[MODEL_MAX_OUTPUTS];
-    float *values;                      /* of a reduction: what is combined */
-    int exponentials;                   /* the operation of the kernel that has just made them, or -1 */
+    float *values;    /* of a reduction: what is combined */
+    int exponentials; /* the operation of the kernel that has just made them, or -1 */
     double divisor;
 };
 
@@ -129,7 +130,8 @@ static void bind_op(struct row_kernel *k, const struct sim_op *op, int device)
         if (!inside) r->in[i].slot = new_slot(k);
     }
     for (int o = 0; o < op->output_count; o++) {
-        if (k->machine->s->values[op->outputs[o]].stored) bind_view(k, op->outputs[o], op->op->output_labels, device, &r->out[o]);
+        if (k->machine->s->values[op->outputs[o]].stored)
+            bind_view(k, op->outputs[o], op->op->output_labels, device, &r->out[o]);
         r->out[o].varies = has_row(k, op->op->output_labels);
         r->out[o].slot = new_slot(k);
     }
@@ -144,7 +146,8 @@ static void find_exponentials(struct row_kernel *k)
         const struct sim_op *softmax = k->ops[i].op;
         for (int j = 0; j < i && softmax->op->function == MODEL_SOFTMAX; j++) {
             const struct sim_op *sum = k->ops[j].op;
-            bool same = sum->op->function == MODEL_SUM_EXP && sim_root(s, sum->inputs[0]) == sim_root(s, softmax->inputs[0]) &&
+            bool same = sum->op->function == MODEL_SUM_EXP &&
+                        sim_root(s, sum->inputs[0]) == sim_root(s, softmax->inputs[0]) &&
                         sim_root(s, sum->inputs[1]) == sim_root(s, softmax->inputs[1]);
             if (same) k->ops[i].exponentials = j;
         }
@@ -175,7 +178,8 @@ static void merge_rows(struct row_kernel *k)
 }
 
 /* letters: outer ones in the order of the loops, then the row's; "" for single numbers. */
-static void begin_kernel(struct row_kernel *k, const struct exec_machine *machine, const struct sim_op *first, int device, const char *letters)
+static void begin_kernel(struct row_kernel *k, const struct exec_machine *machine, const struct sim_op *first,
+                         int device, const char *letters)
 {
     memset(k, 0, sizeof *k);
     k->machine = machine;
@@ -206,7 +210,8 @@ static int64_t offset_at(const struct bound *b, const int64_t *index, int outer_
 
 static const float *fetch(const struct bound *b, int64_t offset, int64_t n)
 {
-    if (b->at && b->dtype == MODEL_FLOAT32 && !b->spread && (b->stride == 1 || !b->varies)) return (const float *)(const void *)b->at + offset;
+    if (b->at && b->dtype == MODEL_FLOAT32 && !b->spread && (b->stride == 1 || !b->varies))
+        return (const float *)(const void *)b->at + offset;
     if (b->at) exec_load(b->dtype, b->at + offset * model_dtype_bytes(b->dtype), b->stride, b->slot, b->varies ? n : 1);
     if (!b->spread) return b->slot;
     for (int64_t i = 1; i < n; i++) b->slot[i] = b->slot[0];
@@ -229,14 +234,17 @@ static float combined(const struct row_op *r, const float *values, int64_t n)
     return exec_row_sum(values, n) / (float)r->divisor;
 }
 
-static void run_row(struct row_kernel *k, struct exec_row *row, struct row_op *r, const int64_t *index, int outer_count, int64_t piece)
+static void run_row(struct row_kernel *k, struct exec_row *row, struct row_op *r, const int64_t *index, int outer_count,
+                    int64_t piece)
 {
     row->op = r->op->op;
-    for (int i = 0; i < r->op->input_count; i++) row->in[i] = fetch(&r->in[i], offset_at(&r->in[i], index, outer_count, piece), row->n);
+    for (int i = 0; i < r->op->input_count; i++)
+        row->in[i] = fetch(&r->in[i], offset_at(&r->in[i], index, outer_count, piece), row->n);
     bool reduces = r->function->combine != EXEC_NONE;
     for (int o = 0; o < r->op->output_count; o++) {
         const struct bound *b = &r->out[o];
-        row->out[o] = is_direct(b) && !reduces ? (float *)(void *)b->at + offset_at(b, index, outer_count, piece) : b->slot;
+        row->out[o] =
+            is_direct(b) && !reduces ? (float *)(void *)b->at + offset_at(b, index, outer_count, piece) : b->slot;
     }
     row->exponentials = r->exponentials >= 0 ? k->ops[r->exponentials].values : NULL;
     bool as_it_is = reduces && r->function->run == exec_row_copy;
@@ -245,7 +253,8 @@ static void run_row(struct row_kernel *k, struct exec_row *row, struct row_op *r
     if (reduces) r->out[0].slot[0] = combined(r, as_it_is ? row->in[0] : r->values, row->n);
     for (int o = 0; o < r->op->output_count; o++) {
         const struct bound *b = &r->out[o];
-        if (b->at && (reduces || !is_direct(b))) store(b, offset_at(b, index, outer_count, piece), b->varies ? row->n : 1);
+        if (b->at && (reduces || !is_direct(b)))
+            store(b, offset_at(b, index, outer_count, piece), b->varies ? row->n : 1);
     }
 }
 
@@ -286,7 +295,8 @@ static double reduced_count(const struct exec_machine *machine, const struct sim
 {
     double count = 1;
     for (const char *letter = sim_space(op->op); *letter; letter++)
-        if (!strchr(op->op->output_labels, *letter)) count *= (double)machine->sizes[sim_label_size(machine->s, op, *letter)];
+        if (!strchr(op->op->output_labels, *letter))
+            count *= (double)machine->sizes[sim_label_size(machine->s, op, *letter)];
     return count;
 }
 
@@ -347,7 +357,8 @@ static void reduce_one(struct row_kernel *k, int kept_count, int64_t *index, str
     for (int i = kept_count; i < outer_count; i++) index[i] = 0;
     bool empty = is_empty(k, outer_count);
     for (bool more = !empty; more;) {
-        for (int i = 0; i < r->op->input_count; i++) row->in[i] = fetch(&r->in[i], offset_at(&r->in[i], index, outer_count, 0), row->n);
+        for (int i = 0; i < r->op->input_count; i++)
+            row->in[i] = fetch(&r->in[i], offset_at(&r->in[i], index, outer_count, 0), row->n);
         row->out[0] = values;
         r->function->run(row);
         if (out->varies)

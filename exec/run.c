@@ -11,7 +11,7 @@ struct run {
     struct sim_executable program;
     const struct exec_request *request;
     struct exec_data data;
-    int64_t first_row, end_row;          /* of a batch, that devices of this process are fed */
+    int64_t first_row, end_row; /* of a batch, that devices of this process are fed */
     struct exec_result *result;
     struct base_error *error;
 };
@@ -31,12 +31,15 @@ static enum base_status check_plan(const struct sim_plan *plan, struct base_erro
         return base_fail(error, BASE_INPUT, "dtype: %s cannot be run here; float32 and bfloat16 would do",
                          model_dtype_name(plan->options.dtype));
     if (plan->options.flash_attention)
-        return base_fail(error, BASE_INPUT, "attention: the executor has no fused kernel for flash attention; unfused would do");
-    if (!is_plain_adafactor(plan))
         return base_fail(error, BASE_INPUT,
-                         "adafactor: the executor runs T5X's defaults alone; leave the options out, or use adamw or sgd");
+                         "attention: the executor has no fused kernel for flash attention; unfused would do");
+    if (!is_plain_adafactor(plan))
+        return base_fail(
+            error, BASE_INPUT,
+            "adafactor: the executor runs T5X's defaults alone; leave the options out, or use adamw or sgd");
     if (plan->config->vocab_size > most_tokens)
-        return base_fail(error, BASE_INPUT, "model: a vocabulary of more than %lld tokens cannot be run", (long long)most_tokens);
+        return base_fail(error, BASE_INPUT, "model: a vocabulary of more than %lld tokens cannot be run",
+                         (long long)most_tokens);
     if (plan->batch_size > INT32_MAX / plan->targets_length || plan->batch_size > INT32_MAX / plan->inputs_length)
         return base_fail(error, BASE_INPUT, "batch_size: more than 2^31 tokens in a batch cannot be run");
     return BASE_OK;
@@ -51,7 +54,9 @@ static enum base_status begin(struct run *run, int64_t *first_step)
     int64_t latest = -1;
     *first_step = 0;
     if (request->checkpoint) BASE_TRY(exec_checkpoint_latest(run->arena, request->checkpoint, &latest, run->error));
-    const char *path = latest >= 0 ? base_print(run->arena, "%s/checkpoint_%lld", request->checkpoint, (long long)latest) : request->restore;
+    const char *path = latest >= 0
+                           ? base_print(run->arena, "%s/checkpoint_%lld", request->checkpoint, (long long)latest)
+                           : request->restore;
     if (!path) return exec_set_initial_values(run->arena, &run->machine), BASE_OK;
     BASE_TRY(exec_checkpoint_restore(run->arena, &run->machine, path, first_step, run->error));
     if (request->warn && !request->evaluates && !base_directory_exists(base_print(run->arena, "%s/state.step", path)))
@@ -91,9 +96,10 @@ static enum base_status run_step(struct run *run, struct base_arena *scratch, in
     out->elementwise_s += m->elementwise_s;
     out->communication_s += m->communication_s;
     if (!isfinite(out->loss[at]) || !isfinite(out->gradient_norm[at]))
-        return base_fail(run->error, BASE_RUN,
-                         "step %lld: the loss or a gradient is no longer a finite number; a smaller learning_rate would help",
-                         (long long)step);
+        return base_fail(
+            run->error, BASE_RUN,
+            "step %lld: the loss or a gradient is no longer a finite number; a smaller learning_rate would help",
+            (long long)step);
     return BASE_OK;
 }
 
@@ -102,7 +108,8 @@ static void tell(const struct run *run, int64_t done, double passed_s)
     const struct exec_request *request = run->request;
     const struct exec_result *out = run->result;
     if (!request->progress || exec_rank(request->transport) != 0) return;
-    double step_s = done ? passed_s / (double)done : 0, tokens = (double)run->machine.plan->batch_size * (double)run->machine.plan->targets_length;
+    double step_s = done ? passed_s / (double)done : 0,
+           tokens = (double)run->machine.plan->batch_size * (double)run->machine.plan->targets_length;
     int64_t all = out->first_step + done;
     request->progress(&(struct exec_progress){.done = all,
                                               .steps = request->steps,
@@ -114,15 +121,18 @@ static void tell(const struct run *run, int64_t done, double passed_s)
 static enum base_status save(struct run *run, int64_t step)
 {
     const struct exec_request *request = run->request;
-    if (exec_checkpoint_save(run->arena, &run->machine, request->checkpoint, step, run->error) != BASE_OK) return run->error->status = BASE_RUN;
-    if (request->keep && exec_rank(request->transport) == 0) exec_checkpoint_forget(run->arena, request->checkpoint, request->keep);
+    if (exec_checkpoint_save(run->arena, &run->machine, request->checkpoint, step, run->error) != BASE_OK)
+        return run->error->status = BASE_RUN;
+    if (request->keep && exec_rank(request->transport) == 0)
+        exec_checkpoint_forget(run->arena, request->checkpoint, request->keep);
     return BASE_OK;
 }
 
 /* The last step leaves a checkpoint, whichever it comes to be. */
 static bool is_time_to_save(const struct exec_request *request, int64_t step, bool last)
 {
-    return request->checkpoint && !request->evaluates && (last || (request->checkpoint_every && step % request->checkpoint_every == 0));
+    return request->checkpoint && !request->evaluates &&
+           (last || (request->checkpoint_every && step % request->checkpoint_every == 0));
 }
 
 static enum base_status run_steps(struct run *run, int64_t first_step, int64_t count)
@@ -136,7 +146,8 @@ static enum base_status run_steps(struct run *run, int64_t first_step, int64_t c
         status = run_step(run, &scratch, first_step + i, i);
         if (status != BASE_OK) break;
         out->step_count = i + 1;
-        if (is_time_to_save(run->request, first_step + i + 1, i + 1 == count || out->stopped)) status = save(run, first_step + i + 1);
+        if (is_time_to_save(run->request, first_step + i + 1, i + 1 == count || out->stopped))
+            status = save(run, first_step + i + 1);
         tell(run, i + 1, exec_seconds(&run->machine) - start_s);
     }
     out->stopped = out->stopped && out->step_count < count;
@@ -166,7 +177,9 @@ static void fill_timeline(struct run *run, struct sim_timeline *out)
     for (int i = 0; i < m->s->op_count && steps; i++) {
         const struct sim_op *op = &m->s->ops[i];
         if (!m->op_runs[i]) continue;
-        enum sim_bound bound = op->kind == SIM_COMMUNICATE ? SIM_BY_COMMUNICATION : op->op->kind == MODEL_EINSUM ? SIM_BY_COMPUTE : SIM_BY_MEMORY;
+        enum sim_bound bound = op->kind == SIM_COMMUNICATE    ? SIM_BY_COMMUNICATION
+                               : op->op->kind == MODEL_EINSUM ? SIM_BY_COMPUTE
+                                                              : SIM_BY_MEMORY;
         out->entries[out->count++] = (struct sim_entry){.name = op->op->name,
                                                         .phase = op->op->phase,
                                                         .bound = bound,
@@ -178,7 +191,8 @@ static void fill_timeline(struct run *run, struct sim_timeline *out)
 static void fill_memory(const struct run *run, const struct sim_plan *plan, struct sim_memory *out)
 {
     const int64_t *bytes = run->program.map.category_bytes;
-    *out = (struct sim_memory){.capacity_bytes = (int64_t)plan->placement->profile.constants[SIM_CAPACITY_BYTES], .peak_bytes = run->program.map.arena_bytes};
+    *out = (struct sim_memory){.capacity_bytes = (int64_t)plan->placement->profile.constants[SIM_CAPACITY_BYTES],
+                               .peak_bytes = run->program.map.arena_bytes};
     out->parameter_bytes = bytes[MODEL_PARAMETER];
     out->optimizer_state_bytes = bytes[MODEL_OPTIMIZER_STATE];
     out->gradient_bytes = bytes[MODEL_GRADIENT];
@@ -187,7 +201,8 @@ static void fill_memory(const struct run *run, const struct sim_plan *plan, stru
 }
 
 /* All that can fail before the first step. */
-static enum base_status prepare(struct run *run, struct sim_cache *cache, const struct sim_plan *plan, int64_t *first_step)
+static enum base_status prepare(struct run *run, struct sim_cache *cache, const struct sim_plan *plan,
+                                int64_t *first_step)
 {
     const struct exec_request *request = run->request;
     struct base_error *error = run->error;
@@ -217,11 +232,12 @@ static void agree_on_times(struct run *run)
         exec_sum_numbers(t, run->machine.op_s + i, count);
         for (int j = i; j < i + count; j++) run->machine.op_s[j] /= t->rank_count;
     }
-    r->contraction_s = parts[0] / t->rank_count, r->elementwise_s = parts[1] / t->rank_count, r->communication_s = parts[2] / t->rank_count;
+    r->contraction_s = parts[0] / t->rank_count, r->elementwise_s = parts[1] / t->rank_count,
+    r->communication_s = parts[2] / t->rank_count;
 }
 
-enum base_status exec_run(struct base_arena *arena, struct sim_cache *cache, const struct sim_plan *plan, const struct exec_request *request,
-                          struct exec_result *out, struct base_error *error)
+enum base_status exec_run(struct base_arena *arena, struct sim_cache *cache, const struct sim_plan *plan,
+                          const struct exec_request *request, struct exec_result *out, struct base_error *error)
 {
     struct exec_result result = {.first_step = 0};
     struct run *run = base_new(arena, struct run, 1);

@@ -13,7 +13,8 @@ EXEC_VECTORIZED void exec_row_attention_bias(struct exec_row *row)
     if (seen > row->n || query == 0) seen = query == 0 ? 0 : row->n;
     if (seen < 0) seen = 0;
     EXEC_INDEPENDENT
-    for (int64_t i = 0; i < seen; i++) out[i] = scores[i] + ((keys[i] == 0 ? masked : 0.0f) + (relpos ? relpos[i] : 0.0f));
+    for (int64_t i = 0; i < seen; i++)
+        out[i] = scores[i] + ((keys[i] == 0 ? masked : 0.0f) + (relpos ? relpos[i] : 0.0f));
     EXEC_INDEPENDENT
     for (int64_t i = seen; i < row->n; i++) out[i] = scores[i] + (masked + (relpos ? relpos[i] : 0.0f));
 }

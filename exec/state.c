@@ -4,12 +4,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct list { struct base_arena *arena; const struct exec_machine *machine; struct exec_array *arrays; int count; };
+struct list {
+    struct base_arena *arena;
+    const struct exec_machine *machine;
+    struct exec_array *arrays;
+    int count;
+};
 
 static int value_of_tensor(const struct exec_machine *machine, int tensor)
 {
     for (int v = 0; v < machine->s->value_count; v++)
-        if (machine->s->values[v].tensor == tensor && machine->s->values[v].persistent && machine->s->values[v].definition < 0) return v;
+        if (machine->s->values[v].tensor == tensor && machine->s->values[v].persistent &&
+            machine->s->values[v].definition < 0)
+            return v;
     return -1;
 }
 
@@ -25,16 +32,20 @@ static const struct model_tensor *parameter_of(const struct exec_machine *machin
     return state;
 }
 
-/* "decoder/layers/mlp" is "decoder.layers_3.mlp", or where layers are scanned "decoder.decoder.mlp"; dots for slashes. */
-static const char *path_of(const struct list *list, const struct model_tensor *tensor, const char *prefix, int64_t layer)
+/* "decoder/layers/mlp" is "decoder.layers_3.mlp", or where layers are scanned "decoder.decoder.mlp"; dots for slashes.
+ */
+static const char *path_of(const struct list *list, const struct model_tensor *tensor, const char *prefix,
+                           int64_t layer)
 {
     const char *name = tensor->name, *layers = tensor->layers == MODEL_ONE ? NULL : strstr(name, "/layers/");
     char *path;
     if (!layers) path = base_print(list->arena, "%s.%s", prefix, name);
     else if (list->machine->plan->config->scan_layers)
-        path = base_print(list->arena, "%s.%.*s.%.*s.%s", prefix, (int)(layers - name), name, (int)(layers - name), name,
+        path = base_print(list->arena, "%s.%.*s.%.*s.%s", prefix, (int)(layers - name), name, (int)(layers - name),
+                          name, layers + strlen("/layers/"));
+    else
+        path = base_print(list->arena, "%s.%.*s.layers_%lld.%s", prefix, (int)(layers - name), name, (long long)layer,
                           layers + strlen("/layers/"));
-    else path = base_print(list->arena, "%s.%.*s.layers_%lld.%s", prefix, (int)(layers - name), name, (long long)layer, layers + strlen("/layers/"));
     for (char *at = path; *at; at++) *at = *at == '/' ? '.' : *at;
     return path;
 }
@@ -99,13 +110,15 @@ static const struct model_tensor *tensor_of(const struct exec_machine *machine, 
     return &machine->s->program->tensors[machine->s->values[array->value].tensor];
 }
 
-void exec_part_region(const struct exec_machine *machine, const struct exec_array *array, int device, struct exec_region *out)
+void exec_part_region(const struct exec_machine *machine, const struct exec_array *array, int device,
+                      struct exec_region *out)
 {
     const struct model_tensor *tensor = tensor_of(machine, array);
     memset(out, 0, sizeof *out);
     if (array->layers_dim >= 0) out->extent[array->layers_dim] = array->shape[array->layers_dim];
     for (int d = 0; d < tensor->rank; d++) {
-        struct exec_range range = exec_range_of(machine, device, machine->sizes[tensor->dims[d]], machine->s->values[array->value].spec[d]);
+        struct exec_range range =
+            exec_range_of(machine, device, machine->sizes[tensor->dims[d]], machine->s->values[array->value].spec[d]);
         out->origin[array_dim(array, d)] = range.start;
         out->extent[array_dim(array, d)] = range.extent;
     }
@@ -114,7 +127,8 @@ void exec_part_region(const struct exec_machine *machine, const struct exec_arra
 /* What one layer of a device's part and a region have in common. */
 struct overlap {
     int rank;
-    int64_t count[MODEL_MAX_RANK], local_stride[MODEL_MAX_RANK], region_stride[MODEL_MAX_RANK], local_offset, region_offset;
+    int64_t count[MODEL_MAX_RANK], local_stride[MODEL_MAX_RANK], region_stride[MODEL_MAX_RANK], local_offset,
+        region_offset;
     int64_t first_layer, end_layer, layer_stride;
 };
 
@@ -128,8 +142,8 @@ static int64_t smaller(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-static bool find_overlap(const struct exec_machine *machine, const struct exec_array *array, int device, const struct exec_region *region,
-                         struct overlap *out)
+static bool find_overlap(const struct exec_machine *machine, const struct exec_array *array, int device,
+                         const struct exec_region *region, struct overlap *out)
 {
     const struct model_tensor *tensor = tensor_of(machine, array);
     int64_t strides[MODEL_MAX_RANK + 1], local = 1;
@@ -144,9 +158,11 @@ static bool find_overlap(const struct exec_machine *machine, const struct exec_a
         out->layer_stride = strides[array->layers_dim + 1];
     }
     for (int d = tensor->rank - 1; d >= 0; d--) {
-        struct exec_range range = exec_range_of(machine, device, machine->sizes[tensor->dims[d]], machine->s->values[array->value].spec[d]);
+        struct exec_range range =
+            exec_range_of(machine, device, machine->sizes[tensor->dims[d]], machine->s->values[array->value].spec[d]);
         int at = array_dim(array, d);
-        int64_t start = larger(range.start, region->origin[at]), end = smaller(range.start + range.valid, region->origin[at] + region->extent[at]);
+        int64_t start = larger(range.start, region->origin[at]),
+                end = smaller(range.start + range.valid, region->origin[at] + region->extent[at]);
         any = any && start < end;
         out->count[d] = end - start;
         out->local_stride[d] = local;
@@ -180,8 +196,8 @@ bool exec_has_part(const struct exec_machine *machine, const struct exec_array *
     return false;
 }
 
-static void copy_part(const struct exec_machine *machine, const struct exec_array *array, int device, const struct exec_region *region,
-                      float *values, bool into_arena)
+static void copy_part(const struct exec_machine *machine, const struct exec_array *array, int device,
+                      const struct exec_region *region, float *values, bool into_arena)
 {
     struct exec_machine at_layer = *machine; /* with its own index of the layer */
     struct overlap overlap;
@@ -193,12 +209,15 @@ static void copy_part(const struct exec_machine *machine, const struct exec_arra
     }
 }
 
-void exec_scatter(const struct exec_machine *machine, const struct exec_array *array, const struct exec_region *region, float *values)
+void exec_scatter(const struct exec_machine *machine, const struct exec_array *array, const struct exec_region *region,
+                  float *values)
 {
-    for (int device = machine->first_device; device < machine->end_device; device++) copy_part(machine, array, device, region, values, true);
+    for (int device = machine->first_device; device < machine->end_device; device++)
+        copy_part(machine, array, device, region, values, true);
 }
 
-void exec_gather(const struct exec_machine *machine, const struct exec_array *array, int device, const struct exec_region *region, float *values)
+void exec_gather(const struct exec_machine *machine, const struct exec_array *array, int device,
+                 const struct exec_region *region, float *values)
 {
     copy_part(machine, array, device, region, values, false);
 }

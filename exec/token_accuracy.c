@@ -1,5 +1,5 @@
-/* Token accuracy, as T5X's metrics have it: the weights of targets that have the largest logit, over all weights. The program
- * marks such targets; where the vocabulary is sharded, on the device that has the target. */
+/* Token accuracy, as T5X's metrics have it: the weights of targets that have the largest logit, over all weights. The
+ * program marks such targets; where the vocabulary is sharded, on the device that has the target. */
 #include "exec/machine.h"
 
 static const struct sim_op *find_loss(const struct sim_sharded *s)
@@ -20,11 +20,13 @@ static double weigh(const struct exec_machine *machine, const struct sim_op *op,
     if (!exec_is_first_of(machine, device, space.axes)) return 0;
     exec_view_of(machine, op->outputs[0], op->op->output_labels, &space, device, &marks);
     exec_view_of(machine, loss->inputs[WEIGHTS], op->op->output_labels, &space, device, &weights);
-    const struct exec_range *rows = exec_space_range(&space, marks.letters[0]), *columns = exec_space_range(&space, marks.letters[RANK - 1]);
+    const struct exec_range *rows = exec_space_range(&space, marks.letters[0]),
+                            *columns = exec_space_range(&space, marks.letters[RANK - 1]);
     for (int64_t r = 0; r < rows->valid; r++)
         for (int64_t c = 0; c < columns->valid; c++) {
             float mark = ((const float *)(const void *)marks.at)[r * marks.strides[0] + c * marks.strides[1]];
-            sum += (double)mark * ((const int32_t *)(const void *)weights.at)[r * weights.strides[0] + c * weights.strides[1]];
+            sum += (double)mark *
+                   ((const int32_t *)(const void *)weights.at)[r * weights.strides[0] + c * weights.strides[1]];
         }
     return sum;
 }

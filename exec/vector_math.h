@@ -1,5 +1,5 @@
-/* Private to exec/: numbers in vectors. Everything here is branch-free, so that a compiler makes vectors of it, and sums
- * go through a fixed number of lanes, so that every machine adds in the same order. */
+/* Private to exec/: numbers in vectors. Everything here is branch-free, so that a compiler makes vectors of it, and
+ * sums go through a fixed number of lanes, so that every machine adds in the same order. */
 #ifndef EXEC_VECTOR_MATH_H
 #define EXEC_VECTOR_MATH_H
 
@@ -49,8 +49,10 @@ static inline float exec_tanh(float x)
     float far = 1.0f - 2.0f / (e + 1.0f);
     float near =
         magnitude *
-        (1.0f + squared * (-0.333333333f +
-                           squared * (0.133333333f + squared * (-0.0539682540f + squared * (0.0218694885f + squared * -0.00886323553f)))));
+        (1.0f +
+         squared * (-0.333333333f +
+                    squared * (0.133333333f +
+                               squared * (-0.0539682540f + squared * (0.0218694885f + squared * -0.00886323553f)))));
     return copysignf(magnitude < 0.35f ? near : far, x);
 }
 

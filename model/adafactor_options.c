@@ -8,7 +8,13 @@
 enum kind { FLAG, COUNT, REAL, DTYPE, RULES };
 
 /* Where an option goes, its bounds, and whether it may be none. */
-struct option { const char *name; enum kind kind; size_t place; double low, high; bool nullable; };
+struct option {
+    const char *name;
+    enum kind kind;
+    size_t place;
+    double low, high;
+    bool nullable;
+};
 
 #define AT(field) offsetof(struct model_adafactor, field)
 #define ABOVE_ZERO 1e-30
@@ -69,7 +75,8 @@ static enum base_status read_dtype(const char *text, const char *name, enum mode
     return BASE_OK;
 }
 
-static enum base_status read_rules_word(const char *text, const char *name, struct model_adafactor *out, struct base_error *error)
+static enum base_status read_rules_word(const char *text, const char *name, struct model_adafactor *out,
+                                        struct base_error *error)
 {
     static const char *const words[] = {"standard"};
     int found;
@@ -84,7 +91,8 @@ static void set_none(const struct option *option, struct model_adafactor *out)
     if (option->kind == REAL) memcpy((char *)out + option->place, &(double){0}, sizeof(double));
 }
 
-static enum base_status read_value(const struct option *option, const char *text, struct model_adafactor *out, struct base_error *error)
+static enum base_status read_value(const struct option *option, const char *text, struct model_adafactor *out,
+                                   struct base_error *error)
 {
     char *place = (char *)out + option->place;
     bool none = option->nullable && is_none(text);
@@ -95,7 +103,9 @@ static enum base_status read_value(const struct option *option, const char *text
     }
     switch (option->kind) {
     case FLAG: return read_flag(text, option->name, (bool *)(void *)place, error);
-    case COUNT: return base_parse_int(text, option->name, (int64_t)option->low, (int64_t)option->high, (int64_t *)(void *)place, error);
+    case COUNT:
+        return base_parse_int(text, option->name, (int64_t)option->low, (int64_t)option->high, (int64_t *)(void *)place,
+                              error);
     case REAL: return base_parse_double(text, option->name, option->low, option->high, (double *)(void *)place, error);
     case DTYPE: return read_dtype(text, option->name, (enum model_dtype *)(void *)place, error);
     case RULES: break;
@@ -105,14 +115,16 @@ static enum base_status read_value(const struct option *option, const char *text
 
 /* ---- the two forms ---- */
 
-static enum base_status read_line(struct base_arena *arena, const char *text, struct model_adafactor *out, struct base_error *error)
+static enum base_status read_line(struct base_arena *arena, const char *text, struct model_adafactor *out,
+                                  struct base_error *error)
 {
     for (char *at = base_copy(arena, text), *next; at; at = next) {
         const struct option *option;
         next = strchr(at, ',');
         if (next) *next++ = '\0';
         char *equals = strchr(at, '=');
-        if (!equals) return base_fail(error, BASE_INPUT, "\"%.60s\" is no option=value; as in factored=0,beta1=0.9", at);
+        if (!equals)
+            return base_fail(error, BASE_INPUT, "\"%.60s\" is no option=value; as in factored=0,beta1=0.9", at);
         *equals = '\0';
         BASE_TRY(find_option(at, &option, error));
         BASE_TRY(read_value(option, equals + 1, out, error));
@@ -121,13 +133,15 @@ static enum base_status read_line(struct base_arena *arena, const char *text, st
 }
 
 /* {"embed": "row", …}; null is the kind that is not factored. */
-static enum base_status read_rules(struct base_arena *arena, const struct base_json *object, struct model_adafactor *out, struct base_error *error)
+static enum base_status read_rules(struct base_arena *arena, const struct base_json *object,
+                                   struct model_adafactor *out, struct base_error *error)
 {
     struct model_factor_rule *rules = base_new(arena, struct model_factor_rule, object->count);
     int count = 0;
     for (const struct base_json *member = object->child; member; member = member->next) {
         if (member->kind != BASE_JSON_STRING && member->kind != BASE_JSON_NULL)
-            return base_fail(error, BASE_INPUT, "logical_factor_rules.%.60s: is %s; row, column, batch or none would do", member->key,
+            return base_fail(error, BASE_INPUT,
+                             "logical_factor_rules.%.60s: is %s; row, column, batch or none would do", member->key,
                              base_json_kind_name(member->kind));
         rules[count++] = (struct model_factor_rule){member->key, member->string ? member->string : "none"};
     }
@@ -137,7 +151,8 @@ static enum base_status read_rules(struct base_arena *arena, const struct base_j
     return BASE_OK;
 }
 
-static enum base_status read_member(struct base_arena *arena, const struct base_json *member, struct model_adafactor *out, struct base_error *error)
+static enum base_status read_member(struct base_arena *arena, const struct base_json *member,
+                                    struct model_adafactor *out, struct base_error *error)
 {
     static const char *const words[] = {[BASE_JSON_NULL] = "none", [BASE_JSON_FALSE] = "0", [BASE_JSON_TRUE] = "1"};
     const struct option *option;
@@ -147,25 +162,30 @@ static enum base_status read_member(struct base_arena *arena, const struct base_
     if (member->kind == BASE_JSON_STRING) return read_value(option, member->string, out, error);
     if (member->kind <= BASE_JSON_TRUE) return read_value(option, words[member->kind], out, error);
     if (member->kind != BASE_JSON_NUMBER)
-        return base_fail(error, BASE_INPUT, "%s: is %s; one value would do", option->name, base_json_kind_name(member->kind));
+        return base_fail(error, BASE_INPUT, "%s: is %s; one value would do", option->name,
+                         base_json_kind_name(member->kind));
     base_put_double(&number, member->number);
     return read_value(option, number.data, out, error);
 }
 
-static enum base_status read_object(struct base_arena *arena, const char *text, struct model_adafactor *out, struct base_error *error)
+static enum base_status read_object(struct base_arena *arena, const char *text, struct model_adafactor *out,
+                                    struct base_error *error)
 {
     const struct base_json *object;
     BASE_TRY(base_json_parse(arena, text, strlen(text), &object, error));
     if (object->kind != BASE_JSON_OBJECT)
         return base_fail(error, BASE_INPUT, "is %s; an object of options would do", base_json_kind_name(object->kind));
-    for (const struct base_json *member = object->child; member; member = member->next) BASE_TRY(read_member(arena, member, out, error));
+    for (const struct base_json *member = object->child; member; member = member->next)
+        BASE_TRY(read_member(arena, member, out, error));
     return BASE_OK;
 }
 
-enum base_status model_adafactor_parse(struct base_arena *arena, const char *text, struct model_adafactor *out, struct base_error *error)
+enum base_status model_adafactor_parse(struct base_arena *arena, const char *text, struct model_adafactor *out,
+                                       struct base_error *error)
 {
     struct model_adafactor options_read = model_adafactor_defaults();
-    enum base_status status = *text == '{' ? read_object(arena, text, &options_read, error) : read_line(arena, text, &options_read, error);
+    enum base_status status =
+        *text == '{' ? read_object(arena, text, &options_read, error) : read_line(arena, text, &options_read, error);
     if (status != BASE_OK) return base_fail_in(error, "adafactor");
     *out = options_read;
     return BASE_OK;
@@ -180,8 +200,10 @@ const char *model_adafactor_option(int index)
 
 static bool differs(const struct option *option, const struct model_adafactor *a, const struct model_adafactor *b)
 {
-    static const size_t sizes[] = {[FLAG] = sizeof(bool), [COUNT] = sizeof(int64_t), [REAL] = sizeof(double), [DTYPE] = sizeof(enum model_dtype)};
-    if (option->kind == RULES) return a->logical_factor_rules != b->logical_factor_rules || a->factor_rules != b->factor_rules;
+    static const size_t sizes[] = {
+        [FLAG] = sizeof(bool), [COUNT] = sizeof(int64_t), [REAL] = sizeof(double), [DTYPE] = sizeof(enum model_dtype)};
+    if (option->kind == RULES)
+        return a->logical_factor_rules != b->logical_factor_rules || a->factor_rules != b->factor_rules;
     return memcmp((const char *)a + option->place, (const char *)b + option->place, sizes[option->kind]) != 0;
 }
 
@@ -225,7 +247,8 @@ static void put_option(const struct option *option, const struct model_adafactor
 void model_adafactor_put_gin(const struct model_adafactor *from, struct base_text *out)
 {
     /* What the model files of T5X bind, so that none of it is left to them. */
-    static const char *const always[] = {"factored", "beta1", "global_norm_clip_threshold", "decay_rate", "step_offset", "logical_factor_rules"};
+    static const char *const always[] = {"factored",   "beta1",       "global_norm_clip_threshold",
+                                         "decay_rate", "step_offset", "logical_factor_rules"};
     struct model_adafactor defaults = model_adafactor_defaults();
     for (int i = 0; i < BASE_COUNT(options); i++) {
         bool said = differs(&options[i], from, &defaults);

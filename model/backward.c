@@ -1,23 +1,24 @@
 /* The backward pass: every forward operation transposed, last to first. A loop over layers becomes a loop from the last
- * layer to the first. What the remat policy does not keep is made again inside the backward loop, from what it keeps. */
+ * layer to the first. What the remat policy does not keep is made again inside the backward loop, from what it keeps.
+ */
 #include "model/builder.h"
 
 #include <string.h>
 
 /* One row: the cotangent of an input of an elementwise operation. operands: C the cotangent of the output, O the
  * output, 0-6 the inputs, P the product that was made first (of the cotangent and the last input, in the dtype of the
- * target), S the sum that the helper made. The result has the labels of that input. Operands stand in JAX's order: of two
- * shardings that clash propagation takes the first one's. */
+ * target), S the sum that the helper made. The result has the labels of that input. Operands stand in JAX's order: of
+ * two shardings that clash propagation takes the first one's. */
 static const struct transpose {
     enum model_function of;
     int input;
     enum model_op_kind kind;
     enum model_function function;
     const char *operands;
-    bool product;                      /* P is made */
-    enum model_function helper;        /* a reduction made next, or none */
+    bool product;               /* P is made */
+    enum model_function helper; /* a reduction made next, or none */
     const char *helper_operands;
-    int helper_like;                   /* the helper has the labels and the dtype of this input */
+    int helper_like; /* the helper has the labels and the dtype of this input */
 } transposes[] = {
     {MODEL_CAST, 0, MODEL_MAP, MODEL_CAST, "C", false, MODEL_NO_FUNCTION, "", 0},
     {MODEL_SCALE, 0, MODEL_MAP, MODEL_SCALE, "C", false, MODEL_NO_FUNCTION, "", 0},
@@ -37,7 +38,8 @@ static const struct transpose {
 #define KEEP(role) (1u << MODEL_ROLE_##role)
 static const unsigned kept_roles[MODEL_REMAT_COUNT] = {
     [MODEL_REMAT_NONE] = ~KEEP(FUSED),
-    [MODEL_REMAT_MINIMAL] = KEEP(LAYER_INPUT) | KEEP(QUERY_KEY) | KEEP(VALUE) | KEEP(PROJECTION) | KEEP(MLP_HIDDEN) | KEEP(RELPOS),
+    [MODEL_REMAT_MINIMAL] =
+        KEEP(LAYER_INPUT) | KEEP(QUERY_KEY) | KEEP(VALUE) | KEEP(PROJECTION) | KEEP(MLP_HIDDEN) | KEEP(RELPOS),
     [MODEL_REMAT_SELECTIVE] = ~(KEEP(FUSED) | KEEP(SOFTMAX)),
     [MODEL_REMAT_FULL] = KEEP(LAYER_INPUT),
     [MODEL_REMAT_COMPILER] = ~KEEP(FUSED), /* less what the options drop */
@@ -115,8 +117,9 @@ static bool is_kept_operand(const struct pass *pass, int tensor)
 {
     const struct builder *builder = pass->builder;
     const struct model_block *block = &builder->program->blocks[pass->forward_block];
-    if (!(builder->config->scan_layers || builder_has(builder, MODEL_TRAIT_LIBRARY_DOTS)) || builder->options.remat != MODEL_REMAT_NONE ||
-        model_builder_get(builder, tensor)->role != MODEL_ROLE_FUSED || producer_of(builder, tensor)->input_count == 0)
+    if (!(builder->config->scan_layers || builder_has(builder, MODEL_TRAIT_LIBRARY_DOTS)) ||
+        builder->options.remat != MODEL_REMAT_NONE || model_builder_get(builder, tensor)->role != MODEL_ROLE_FUSED ||
+        producer_of(builder, tensor)->input_count == 0)
         return false;
     for (int i = 0; i < block->op_count; i++)
         for (int j = 0; block->ops[i].kind == MODEL_EINSUM && j < block->ops[i].input_count; j++)
@@ -129,10 +132,12 @@ static int need(struct pass *pass, int tensor)
 {
     struct builder *builder = pass->builder;
     const struct model_tensor *wanted = model_builder_get(builder, tensor);
-    unsigned dropped = builder->options.dropped_roles | (builder->options.flash_attention ? KEEP(SOFTMAX) : 0); /* the kernel makes its scores again */
+    unsigned dropped = builder->options.dropped_roles |
+                       (builder->options.flash_attention ? KEEP(SOFTMAX) : 0); /* the kernel makes its scores again */
     bool kept = kept_roles[builder->options.remat] & ~dropped & (1u << wanted->role);
     bool carried = !producer_of(builder, tensor); /* the layer's input is there or nothing can be made */
-    if (!pass->loop || wanted->block != pass->forward_block || kept || carried || is_kept_operand(pass, tensor)) return tensor;
+    if (!pass->loop || wanted->block != pass->forward_block || kept || carried || is_kept_operand(pass, tensor))
+        return tensor;
     if (builder->clone[tensor] < 0) {
         int copy = remake(pass, tensor);
         builder->clone[tensor] = copy;
@@ -148,9 +153,11 @@ static int sum_of(struct pass *pass, int a, int b)
     const struct model_tensor *like = model_builder_get(builder, a);
     const char *equation = base_print(builder->arena, "%s,%s->%s", like->labels, like->labels, like->labels);
     int inputs[] = {a, b}, primal = like->like;
-    const char *name = base_print(builder->arena, "%s gradient sum", model_builder_get(builder, primal)->name), *scope = builder->scope;
+    const char *name = base_print(builder->arena, "%s gradient sum", model_builder_get(builder, primal)->name),
+               *scope = builder->scope;
     builder->scope = "";
-    int sum = model_builder_apply(builder, MODEL_MAP, MODEL_ADD, name, equation, NULL, like->dtype, MODEL_ROLE_FUSED, inputs, 2);
+    int sum = model_builder_apply(builder, MODEL_MAP, MODEL_ADD, name, equation, NULL, like->dtype, MODEL_ROLE_FUSED,
+                                  inputs, 2);
     builder->scope = scope;
     mark_cotangent(builder, sum, primal);
     return sum;
@@ -163,8 +170,8 @@ static void open_outer_sum(struct pass *pass, int tensor)
     for (int i = 0; i < pass->outer_count; i++)
         if (pass->outer[i] == tensor) return;
     const struct model_tensor *of = model_builder_get(builder, tensor);
-    int in = model_builder_tensor(builder, base_print(builder->arena, "%s gradient", of->name), of->labels, of->dtype, MODEL_TEMPORARY,
-                                  MODEL_ROLE_FUSED);
+    int in = model_builder_tensor(builder, base_print(builder->arena, "%s gradient", of->name), of->labels, of->dtype,
+                                  MODEL_TEMPORARY, MODEL_ROLE_FUSED);
     mark_cotangent(builder, in, tensor);
     pass->outer[pass->outer_count] = tensor;
     pass->outer_in[pass->outer_count++] = in;
@@ -192,13 +199,15 @@ static void contribute(struct pass *pass, int tensor, int contribution)
     int present = builder->cotangent[tensor];
     int sum = present < 0 ? contribution : sum_of(pass, present, contribution);
     builder->cotangent[tensor] = sum;
-    if (pass->loop && model_builder_get(builder, tensor)->category == MODEL_PARAMETER) finish_gradient_of(builder, tensor);
+    if (pass->loop && model_builder_get(builder, tensor)->category == MODEL_PARAMETER)
+        finish_gradient_of(builder, tensor);
 }
 
 /* ---- operations ---- */
 
-static int emit(struct pass *pass, const struct model_op *of, enum model_op_kind kind, enum model_function function, const int *inputs,
-                const char (*labels)[MODEL_MAX_RANK + 1], int count, int like, const char *output_labels, const char *suffix)
+static int emit(struct pass *pass, const struct model_op *of, enum model_op_kind kind, enum model_function function,
+                const int *inputs, const char (*labels)[MODEL_MAX_RANK + 1], int count, int like,
+                const char *output_labels, const char *suffix)
 {
     struct builder *builder = pass->builder;
     const struct model_tensor *primal = model_builder_get(builder, like);
@@ -214,8 +223,8 @@ static int emit(struct pass *pass, const struct model_op *of, enum model_op_kind
     return output;
 }
 
-/* d/dA of A,B->C is C,B->A: a contraction's transposes are contractions. Both stand in the program before either goes on,
- * because a weight's gradient may be followed at once by the weight's update in place. */
+/* d/dA of A,B->C is C,B->A: a contraction's transposes are contractions. Both stand in the program before either goes
+ * on, because a weight's gradient may be followed at once by the weight's update in place. */
 static void transpose_einsum(struct pass *pass, const struct model_op *op, int cotangent)
 {
     static const char *const suffixes[2] = {" gradient of input 0", " gradient of input 1"};
@@ -227,23 +236,27 @@ static void transpose_einsum(struct pass *pass, const struct model_op *op, int c
         memcpy(labels[0], op->output_labels, sizeof labels[0]);
         memcpy(labels[1], op->input_labels[other], sizeof labels[1]);
         bool weight = model_builder_get(pass->builder, op->inputs[i])->role == MODEL_ROLE_WEIGHT;
-        parts[i] = emit(pass, op, MODEL_EINSUM, MODEL_NO_FUNCTION, operands, (const char(*)[MODEL_MAX_RANK + 1]) labels, 2, op->inputs[i],
-                        op->input_labels[i], weight ? " weight gradient" : suffixes[i]);
+        parts[i] = emit(pass, op, MODEL_EINSUM, MODEL_NO_FUNCTION, operands, (const char(*)[MODEL_MAX_RANK + 1]) labels,
+                        2, op->inputs[i], op->input_labels[i], weight ? " weight gradient" : suffixes[i]);
     }
     for (int i = op->input_count - 1; i >= 0; i--)
         if (parts[i] >= 0) contribute(pass, op->inputs[i], parts[i]);
 }
 
 /* What is there besides the operation's own operands and result, and the labels that they are read with. */
-struct made { int cotangent, product, sum; const char *product_labels, *sum_labels; };
+struct made {
+    int cotangent, product, sum;
+    const char *product_labels, *sum_labels;
+};
 
-static int gather_operands(struct pass *pass, const struct model_op *op, const char *codes, const struct made *made, int *operands,
-                           char (*labels)[MODEL_MAX_RANK + 1])
+static int gather_operands(struct pass *pass, const struct model_op *op, const char *codes, const struct made *made,
+                           int *operands, char (*labels)[MODEL_MAX_RANK + 1])
 {
     int count = 0;
     for (const char *code = codes; *code; code++) {
         int input = *code - '0';
-        if (*code >= '0' && *code <= '9' && input >= op->input_count) continue; /* a gate of one activation has no input 1 */
+        if (*code >= '0' && *code <= '9' && input >= op->input_count)
+            continue; /* a gate of one activation has no input 1 */
         const char *letters;
         switch (*code) {
         case 'C': operands[count] = made->cotangent, letters = op->output_labels; break;
@@ -257,9 +270,10 @@ static int gather_operands(struct pass *pass, const struct model_op *op, const c
     return count;
 }
 
-/* An operation on operands that codes name. It has the labels and the dtype of one of the forward operation's inputs. */
-static int derive(struct pass *pass, const struct model_op *op, enum model_op_kind kind, enum model_function function, const char *codes,
-                  const struct made *made, int like, const char *suffix)
+/* An operation on operands that codes name. It has the labels and the dtype of one of the forward operation's inputs.
+ */
+static int derive(struct pass *pass, const struct model_op *op, enum model_op_kind kind, enum model_function function,
+                  const char *codes, const struct made *made, int like, const char *suffix)
 {
     int operands[MODEL_MAX_INPUTS];
     char labels[MODEL_MAX_INPUTS][MODEL_MAX_RANK + 1];
@@ -277,11 +291,17 @@ static void transpose_input(struct pass *pass, const struct model_op *op, const 
     }
     struct made made = {cotangent, -1, -1, op->input_labels[row->input], op->input_labels[row->helper_like]};
     char factors[] = {'C', (char)('0' + op->input_count - 1), '\0'};
-    if (row->product) made.product = derive(pass, op, MODEL_MAP, MODEL_MULTIPLY, factors, &made, row->input, " gradient product");
+    if (row->product)
+        made.product = derive(pass, op, MODEL_MAP, MODEL_MULTIPLY, factors, &made, row->input, " gradient product");
     if (row->helper != MODEL_NO_FUNCTION)
-        made.sum = derive(pass, op, MODEL_REDUCE, row->helper, row->helper_operands, &made, row->helper_like, " gradient sum");
-    bool split = op->function == MODEL_SOFTMAX && builder_has(pass->builder, MODEL_TRAIT_SPLIT_SOFTMAX); /* scores in place of the exponentials: as many bytes */
-    contribute(pass, target, derive(pass, op, row->kind, row->function, split ? "OCS0" : row->operands, &made, row->input, " gradient"));
+        made.sum =
+            derive(pass, op, MODEL_REDUCE, row->helper, row->helper_operands, &made, row->helper_like, " gradient sum");
+    bool split =
+        op->function == MODEL_SOFTMAX &&
+        builder_has(pass->builder, MODEL_TRAIT_SPLIT_SOFTMAX); /* scores in place of the exponentials: as many bytes */
+    contribute(
+        pass, target,
+        derive(pass, op, row->kind, row->function, split ? "OCS0" : row->operands, &made, row->input, " gradient"));
 }
 
 static void transpose_reshape(struct pass *pass, const struct model_op *op, int cotangent)
@@ -289,8 +309,8 @@ static void transpose_reshape(struct pass *pass, const struct model_op *op, int 
     char labels[1][MODEL_MAX_RANK + 1];
     memcpy(labels[0], op->output_labels, sizeof labels[0]);
     enum model_function function = op->function == MODEL_REPEAT ? MODEL_REPEAT_GRAD : MODEL_NO_FUNCTION;
-    int part = emit(pass, op, MODEL_RESHAPE, function, &cotangent, (const char(*)[MODEL_MAX_RANK + 1]) labels, 1, op->inputs[0],
-                    op->input_labels[0], " gradient");
+    int part = emit(pass, op, MODEL_RESHAPE, function, &cotangent, (const char(*)[MODEL_MAX_RANK + 1]) labels, 1,
+                    op->inputs[0], op->input_labels[0], " gradient");
     contribute(pass, op->inputs[0], part);
 }
 
@@ -309,7 +329,8 @@ static void transpose_op(struct pass *pass, const struct model_op *op)
     if (op->kind == MODEL_RESHAPE) transpose_reshape(pass, op, cotangent);
     if (op->kind != MODEL_MAP) return;
     for (int i = 0; i < BASE_COUNT(transposes); i++)
-        if (transposes[i].of == op->function && transposes[i].input < op->input_count) transpose_input(pass, op, &transposes[i], cotangent);
+        if (transposes[i].of == op->function && transposes[i].input < op->input_count)
+            transpose_input(pass, op, &transposes[i], cotangent);
 }
 
 static void transpose_block(struct pass *pass, int op_count)
@@ -325,8 +346,8 @@ static void transpose_block(struct pass *pass, int op_count)
 static struct model_carry cotangent_carry(struct builder *builder, int init, int in, int out, int primal)
 {
     const struct model_tensor *of = model_builder_get(builder, primal);
-    int result = model_builder_tensor(builder, base_print(builder->arena, "%s gradient", of->name), of->labels, of->dtype, MODEL_TEMPORARY,
-                                      MODEL_ROLE_FUSED);
+    int result = model_builder_tensor(builder, base_print(builder->arena, "%s gradient", of->name), of->labels,
+                                      of->dtype, MODEL_TEMPORARY, MODEL_ROLE_FUSED);
     mark_cotangent(builder, result, primal);
     return (struct model_carry){init, in, out, result};
 }
@@ -347,13 +368,14 @@ static void transpose_loop(struct pass *outer, const struct model_op *op)
     const struct model_carry *x = &op->carries[0];
     int given = builder->cotangent[x->result], forward_count = builder->program->blocks[op->body].op_count;
     if (given < 0) return;
-    int outer_block = builder->block, body = model_builder_block(builder, base_print(builder->arena, "%s backward", op->name), outer_block);
+    int outer_block = builder->block,
+        body = model_builder_block(builder, base_print(builder->arena, "%s backward", op->name), outer_block);
     builder->block = body;
     builder->layers = op->trips;
     struct pass pass = {.builder = builder, .forward_block = op->body, .loop = true};
     const struct model_tensor *of = model_builder_get(builder, x->out);
-    int in = model_builder_tensor(builder, base_print(builder->arena, "%s gradient", of->name), of->labels, of->dtype, MODEL_TEMPORARY,
-                                  MODEL_ROLE_FUSED);
+    int in = model_builder_tensor(builder, base_print(builder->arena, "%s gradient", of->name), of->labels, of->dtype,
+                                  MODEL_TEMPORARY, MODEL_ROLE_FUSED);
     mark_cotangent(builder, in, x->out);
     builder->cotangent[x->out] = in;
     transpose_block(&pass, forward_count);
@@ -361,11 +383,17 @@ static void transpose_loop(struct pass *outer, const struct model_op *op)
     builder->block = outer_block;
     builder->layers = MODEL_ONE;
 
-    struct model_op loop = {.kind = MODEL_LOOP, .name = builder->program->blocks[body].name, .phase = MODEL_BACKWARD, .body = body, .trips = op->trips, .reversed = true};
+    struct model_op loop = {.kind = MODEL_LOOP,
+                            .name = builder->program->blocks[body].name,
+                            .phase = MODEL_BACKWARD,
+                            .body = body,
+                            .trips = op->trips,
+                            .reversed = true};
     loop.carries[loop.carry_count++] = cotangent_carry(builder, given, in, builder->cotangent[x->in], x->in);
     for (int i = 0; i < pass.outer_count; i++) {
         int tensor = pass.outer[i], out = builder->cotangent[tensor];
-        loop.carries[loop.carry_count++] = cotangent_carry(builder, zeros_like(builder, tensor), pass.outer_in[i], out, tensor);
+        loop.carries[loop.carry_count++] =
+            cotangent_carry(builder, zeros_like(builder, tensor), pass.outer_in[i], out, tensor);
         builder->cotangent[tensor] = -1;
     }
     *model_builder_op(builder, MODEL_LOOP, MODEL_NO_FUNCTION, loop.name) = loop;
@@ -381,6 +409,7 @@ void model_builder_backward_pass(struct builder *builder, const struct builder_f
     builder->scope = "";
     for (int i = 0; i < builder->parameter_count; i++) {
         int tensor = builder->parameters[i].tensor;
-        if (builder->parameters[i].layers == MODEL_ONE && builder->cotangent[tensor] >= 0) finish_gradient_of(builder, tensor);
+        if (builder->parameters[i].layers == MODEL_ONE && builder->cotangent[tensor] >= 0)
+            finish_gradient_of(builder, tensor);
     }
 }

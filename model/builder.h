@@ -8,19 +8,19 @@ enum { BUILDER_MOST_PARAMETERS = 96 };
 
 /* A parameter of one layer (or of the model, layers = MODEL_ONE), with what the optimizer needs to know. */
 struct builder_parameter {
-    const char *path;        /* inside its layer: "self_attention/query/kernel" */
-    int tensor;              /* float32, unless the software keeps a master beside it */
-    int gradient;            /* in the parameter's dtype, once the backward pass has made it; -1 before */
+    const char *path; /* inside its layer: "self_attention/query/kernel" */
+    int tensor;       /* float32, unless the software keeps a master beside it */
+    int gradient;     /* in the parameter's dtype, once the backward pass has made it; -1 before */
     enum model_size layers;
     const char *names[MODEL_MAX_RANK]; /* logical axes, with "layers" where the stack is scanned */
     int64_t shape[MODEL_MAX_RANK];
-    int rank, layers_dim;    /* of the stacked array; layers_dim -1 where it is not scanned */
-    int accumulator;         /* sum over microbatches, or -1 */
-    int master;              /* float32, where the parameter is not; or -1 */
-    int state[3];            /* adamw: mu, nu; adafactor: v_row, v_col or v, then m; -1 unused */
+    int rank, layers_dim; /* of the stacked array; layers_dim -1 where it is not scanned */
+    int accumulator;      /* sum over microbatches, or -1 */
+    int master;           /* float32, where the parameter is not; or -1 */
+    int state[3];         /* adamw: mu, nu; adafactor: v_row, v_col or v, then m; -1 unused */
     bool factored;
     char row_labels[MODEL_MAX_RANK + 1], column_labels[MODEL_MAX_RANK + 1];
-    bool updated;            /* its update stands in the program already */
+    bool updated; /* its update stands in the program already */
 };
 
 struct builder {
@@ -28,15 +28,15 @@ struct builder {
     struct model_program *program;
     const struct model_config *config;
     struct model_options options;
-    int block;                       /* operations go here */
+    int block; /* operations go here */
     enum model_phase phase;
-    const char *scope;               /* prefix of names: "encoder" */
-    enum model_size layers;          /* of the stack whose body is being built; MODEL_ONE outside */
-    enum model_dtype dtype;          /* activations */
+    const char *scope;      /* prefix of names: "encoder" */
+    enum model_size layers; /* of the stack whose body is being built; MODEL_ONE outside */
+    enum model_dtype dtype; /* activations */
     struct builder_parameter parameters[BUILDER_MOST_PARAMETERS];
     int parameter_count;
-    int *cotangent;                  /* of each tensor, -1 none; grows with the tensors */
-    int *clone;                      /* of each tensor, in the backward block under construction; -1 none */
+    int *cotangent; /* of each tensor, -1 none; grows with the tensors */
+    int *clone;     /* of each tensor, in the backward block under construction; -1 none */
     int cotangent_capacity;
 };
 
@@ -49,27 +49,33 @@ static inline bool builder_has(const struct builder *builder, enum model_trait t
 int model_builder_block(struct builder *builder, const char *name, int parent);
 int model_builder_tensor(struct builder *builder, const char *name, const char *labels, enum model_dtype dtype,
                          enum model_category category, enum model_role role);
-struct model_op *model_builder_op(struct builder *builder, enum model_op_kind kind, enum model_function function, const char *name);
-void model_builder_input(struct builder *builder, struct model_op *op, int tensor, const char *labels); /* labels NULL: the tensor's own */
+struct model_op *model_builder_op(struct builder *builder, enum model_op_kind kind, enum model_function function,
+                                  const char *name);
+void model_builder_input(struct builder *builder, struct model_op *op, int tensor,
+                         const char *labels); /* labels NULL: the tensor's own */
 void model_builder_output(struct builder *builder, struct model_op *op, int tensor, const char *labels);
 const struct model_tensor *model_builder_get(const struct builder *builder, int tensor);
 const char *model_builder_name(struct builder *builder, const char *name); /* scope/name */
 
 /* One operation with up to four inputs (-1 ends the list) and one new tensor. "ble,e->ble" gives the labels;
  * declared, if not NULL, are the labels that the new tensor keeps. */
-int model_builder_apply(struct builder *builder, enum model_op_kind kind, enum model_function function, const char *name, const char *equation,
-                  const char *declared, enum model_dtype dtype, enum model_role role, const int *inputs, int input_count);
+int model_builder_apply(struct builder *builder, enum model_op_kind kind, enum model_function function,
+                        const char *name, const char *equation, const char *declared, enum model_dtype dtype,
+                        enum model_role role, const int *inputs, int input_count);
 
 /* forward.c */
-struct builder_forward { int logits, targets, weights, loss; };
+struct builder_forward {
+    int logits, targets, weights, loss;
+};
 struct builder_forward model_builder_forward_pass(struct builder *builder);
 
 /* backward.c */
 void model_builder_backward_pass(struct builder *builder, const struct builder_forward *forward);
 
 /* update.c */
-void model_builder_finish_gradient(struct builder *builder, struct builder_parameter *parameter); /* as soon as a gradient is whole */
-void model_builder_declare_state(struct builder *builder);  /* optimizer state and accumulators */
-void model_builder_updates(struct builder *builder);        /* what could not be updated during the backward pass */
+void model_builder_finish_gradient(struct builder *builder,
+                                   struct builder_parameter *parameter); /* as soon as a gradient is whole */
+void model_builder_declare_state(struct builder *builder);               /* optimizer state and accumulators */
+void model_builder_updates(struct builder *builder); /* what could not be updated during the backward pass */
 
 #endif

@@ -1,4 +1,5 @@
-/* What a model is: the zoo, the one-line grammar and the JSON form. All three become key=value pairs, read by one table. */
+/* What a model is: the zoo, the one-line grammar and the JSON form. All three become key=value pairs, read by one
+ * table. */
 #include "model/model.h"
 
 #include <math.h>
@@ -6,7 +7,11 @@
 
 extern const char embedded_model_zoo_csv[];
 
-static const struct architecture { const char *name; enum model_family family; bool scan_layers, encoder; } architectures[] = {
+static const struct architecture {
+    const char *name;
+    enum model_family family;
+    bool scan_layers, encoder;
+} architectures[] = {
     {"encoder_decoder", MODEL_T5, false, true},
     {"scalable_encoder_decoder", MODEL_SCALABLE_T5, true, true},
     {"decoder_only", MODEL_DECODER_ONLY, false, false},
@@ -14,13 +19,17 @@ static const struct architecture { const char *name; enum model_family family; b
 };
 
 /* The names of flax.linen's functions, as T5X's gin files give them. */
-static const struct { const char *name; enum model_activation activation; } activations[] = {
+static const struct {
+    const char *name;
+    enum model_activation activation;
+} activations[] = {
     {"linear", MODEL_LINEAR}, {"relu", MODEL_RELU}, {"gelu", MODEL_GELU}, {"silu", MODEL_SILU}, {"swish", MODEL_SILU}};
 
 const char *model_architecture(const struct model_config *config)
 {
     for (int i = 0; i < BASE_COUNT(architectures); i++)
-        if (architectures[i].family == config->family && architectures[i].encoder == config->encoder) return architectures[i].name;
+        if (architectures[i].family == config->family && architectures[i].encoder == config->encoder)
+            return architectures[i].name;
     return "unknown";
 }
 
@@ -41,14 +50,31 @@ struct draft {
 enum key_kind { SIZE, FLAG, ACTIVATIONS };
 
 enum key {
-    EMB_DIM, NUM_HEADS, NUM_KV_HEADS, HEAD_DIM, MLP_DIM, VOCAB_SIZE, NUM_LAYERS, NUM_ENCODER_LAYERS, NUM_DECODER_LAYERS,
-    MLP_ACTIVATIONS, LOGITS_VIA_EMBEDDING, FLOAT32_ATTENTION_LOGITS, PARALLEL_BLOCK, KEY_COUNT
+    EMB_DIM,
+    NUM_HEADS,
+    NUM_KV_HEADS,
+    HEAD_DIM,
+    MLP_DIM,
+    VOCAB_SIZE,
+    NUM_LAYERS,
+    NUM_ENCODER_LAYERS,
+    NUM_DECODER_LAYERS,
+    MLP_ACTIVATIONS,
+    LOGITS_VIA_EMBEDDING,
+    FLOAT32_ATTENTION_LOGITS,
+    PARALLEL_BLOCK,
+    KEY_COUNT
 };
 
 #define FIELD(name) offsetof(struct draft, config.name)
 
 /* Bounds far above any model that was trained, so low that no count of parameters or bytes overflows 64 bits. */
-static const struct { const char *name; enum key_kind kind; size_t offset; int64_t high; } keys[KEY_COUNT] = {
+static const struct {
+    const char *name;
+    enum key_kind kind;
+    size_t offset;
+    int64_t high;
+} keys[KEY_COUNT] = {
     [EMB_DIM] = {"emb_dim", SIZE, FIELD(emb_dim), 1 << 18},
     [NUM_HEADS] = {"num_heads", SIZE, FIELD(num_heads), 1 << 12},
     [NUM_KV_HEADS] = {"num_kv_heads", SIZE, FIELD(num_kv_heads), 1 << 12},
@@ -72,7 +98,8 @@ static bool has(const struct draft *draft, enum key key)
 static const char *list_keys(char *list, size_t size)
 {
     size_t used = 0;
-    for (int i = 0; i < KEY_COUNT; i++) used += (size_t)snprintf(list + used, size - used, "%s%s", i ? ", " : "", keys[i].name);
+    for (int i = 0; i < KEY_COUNT; i++)
+        used += (size_t)snprintf(list + used, size - used, "%s%s", i ? ", " : "", keys[i].name);
     return list;
 }
 
@@ -105,7 +132,8 @@ static enum base_status set_activations(struct model_config *config, const char 
             if (strlen(activations[i].name) == length && !strncmp(activations[i].name, at, length)) found = i;
         if (found < 0) return unknown_activation(at, length, error);
         if (config->mlp_activation_count == MODEL_MAX_ACTIVATIONS)
-            return base_fail(error, BASE_INPUT, "mlp_activations: more than %d; one, or two joined by +, would do", MODEL_MAX_ACTIVATIONS);
+            return base_fail(error, BASE_INPUT, "mlp_activations: more than %d; one, or two joined by +, would do",
+                             MODEL_MAX_ACTIVATIONS);
         config->mlp_activations[config->mlp_activation_count++] = activations[found].activation;
         at += length;
         if (!*at) return BASE_OK;
@@ -141,7 +169,8 @@ static enum base_status settle_layers(struct draft *draft, struct base_error *er
 {
     struct model_config *config = &draft->config;
     if (!config->encoder && has(draft, NUM_ENCODER_LAYERS))
-        return base_fail(error, BASE_INPUT, "num_encoder_layers: a decoder-only model has no encoder; num_layers alone would do");
+        return base_fail(error, BASE_INPUT,
+                         "num_encoder_layers: a decoder-only model has no encoder; num_layers alone would do");
     if (!has(draft, NUM_LAYERS)) return BASE_OK;
     if (has(draft, NUM_DECODER_LAYERS) && (!config->encoder || has(draft, NUM_ENCODER_LAYERS)))
         return base_fail(error, BASE_INPUT, "num_layers: the layers are given already; leave it out");
@@ -157,12 +186,15 @@ static enum base_status refuse_missing(const struct draft *draft, struct base_er
     char list[200] = "";
     size_t used = 0;
     for (int i = 0; i < BASE_COUNT(sizes); i++)
-        if (!has(draft, sizes[i])) used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", used ? ", " : "", keys[sizes[i]].name);
+        if (!has(draft, sizes[i]))
+            used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", used ? ", " : "", keys[sizes[i]].name);
     if (!config->num_decoder_layers || (config->encoder && !config->num_encoder_layers))
         used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", used ? ", " : "",
-                                 config->encoder ? "num_encoder_layers and num_decoder_layers (or num_layers)" : "num_layers");
+                                 config->encoder ? "num_encoder_layers and num_decoder_layers (or num_layers)"
+                                                 : "num_layers");
     return used ? base_fail(error, BASE_INPUT, "%s missing; as in %s", list,
-                            "emb_dim=512,num_heads=8,head_dim=64,mlp_dim=1024,num_layers=6,vocab_size=32128") : BASE_OK;
+                            "emb_dim=512,num_heads=8,head_dim=64,mlp_dim=1024,num_layers=6,vocab_size=32128")
+                : BASE_OK;
 }
 
 static enum base_status refuse_kv_heads(const struct model_config *config, struct base_error *error)
@@ -170,9 +202,10 @@ static enum base_status refuse_kv_heads(const struct model_config *config, struc
     char list[160] = "";
     size_t used = 0;
     for (int64_t i = 1; i <= config->num_heads && used < sizeof list - 16; i++)
-        if (config->num_heads % i == 0) used += (size_t)snprintf(list + used, sizeof list - used, "%s%lld", used ? ", " : "", (long long)i);
-    return base_fail(error, BASE_INPUT, "num_kv_heads: %lld does not divide num_heads %lld; %s would", (long long)config->num_kv_heads,
-                     (long long)config->num_heads, list);
+        if (config->num_heads % i == 0)
+            used += (size_t)snprintf(list + used, sizeof list - used, "%s%lld", used ? ", " : "", (long long)i);
+    return base_fail(error, BASE_INPUT, "num_kv_heads: %lld does not divide num_heads %lld; %s would",
+                     (long long)config->num_kv_heads, (long long)config->num_heads, list);
 }
 
 static enum base_status finish(struct draft *draft, struct model_config *out, struct base_error *error)
@@ -184,7 +217,9 @@ static enum base_status finish(struct draft *draft, struct model_config *out, st
     if (!has(draft, MLP_ACTIVATIONS)) BASE_TRY(set_activations(config, "relu", error));
     if (config->num_heads % config->num_kv_heads != 0) return refuse_kv_heads(config, error);
     if (config->parallel_block && config->encoder)
-        return base_fail(error, BASE_INPUT, "parallel_block: is known for decoder-only models alone; leave it out, or choose decoder_only");
+        return base_fail(
+            error, BASE_INPUT,
+            "parallel_block: is known for decoder-only models alone; leave it out, or choose decoder_only");
     *out = *config;
     return BASE_OK;
 }
@@ -195,7 +230,8 @@ static bool begin(struct draft *draft, const char *name, size_t length)
     for (int i = 0; i < BASE_COUNT(architectures); i++) {
         const struct architecture *architecture = &architectures[i];
         if (strlen(architecture->name) != length || strncmp(architecture->name, name, length) != 0) continue;
-        *draft = (struct draft){.config = {.family = architecture->family, .scan_layers = architecture->scan_layers,
+        *draft = (struct draft){.config = {.family = architecture->family,
+                                           .scan_layers = architecture->scan_layers,
                                            .encoder = architecture->encoder}};
         return true;
     }
@@ -213,14 +249,16 @@ static enum base_status unknown_architecture(const char *name, size_t length, st
 
 /* ---- one line: ARCHITECTURE:key=value,… ---- */
 
-static enum base_status read_pairs(struct base_arena *arena, const char *pairs, struct draft *draft, struct base_error *error)
+static enum base_status read_pairs(struct base_arena *arena, const char *pairs, struct draft *draft,
+                                   struct base_error *error)
 {
     char *text = base_copy(arena, pairs);
     while (text) {
         char *next = strchr(text, ','), *equals;
         if (next) *next++ = '\0';
         equals = strchr(text, '=');
-        if (!equals) return base_fail(error, BASE_INPUT, "\"%.60s\" is no key=value; as in emb_dim=512,num_heads=8", text);
+        if (!equals)
+            return base_fail(error, BASE_INPUT, "\"%.60s\" is no key=value; as in emb_dim=512,num_heads=8", text);
         *equals = '\0';
         BASE_TRY(set_key(draft, text, equals + 1, error));
         text = next;
@@ -228,7 +266,8 @@ static enum base_status read_pairs(struct base_arena *arena, const char *pairs, 
     return BASE_OK;
 }
 
-static enum base_status parse_line(struct base_arena *arena, const char *text, const char *colon, struct model_config *out, struct base_error *error)
+static enum base_status parse_line(struct base_arena *arena, const char *text, const char *colon,
+                                   struct model_config *out, struct base_error *error)
 {
     struct draft draft;
     size_t length = (size_t)(colon - text);
@@ -257,33 +296,40 @@ static const char *line_value(struct base_arena *arena, const struct base_json *
     case BASE_JSON_ARRAY: return names ? join_strings(arena, member) : NULL;
     case BASE_JSON_FALSE: return names ? NULL : "0";
     case BASE_JSON_TRUE: return names ? NULL : "1";
-    case BASE_JSON_NUMBER: return base_print(arena, member->number == floor(member->number) ? "%.0f" : "%g", member->number);
+    case BASE_JSON_NUMBER:
+        return base_print(arena, member->number == floor(member->number) ? "%.0f" : "%g", member->number);
     case BASE_JSON_NULL:
     case BASE_JSON_OBJECT: break;
     }
     return NULL;
 }
 
-static enum base_status read_members(struct base_arena *arena, const struct base_json *object, struct model_config *out, struct base_error *error)
+static enum base_status read_members(struct base_arena *arena, const struct base_json *object, struct model_config *out,
+                                     struct base_error *error)
 {
-    if (object->kind != BASE_JSON_OBJECT) return base_fail(error, BASE_INPUT, "is %s; an object of keys and values is needed",
-                                                           base_json_kind_name(object->kind));
+    if (object->kind != BASE_JSON_OBJECT)
+        return base_fail(error, BASE_INPUT, "is %s; an object of keys and values is needed",
+                         base_json_kind_name(object->kind));
     const struct base_json *name = base_json_get(object, "architecture");
-    if (!name || name->kind != BASE_JSON_STRING) return base_fail(error, BASE_INPUT,
-                                                            "architecture: missing; as in \"architecture\": \"decoder_only\"");
+    if (!name || name->kind != BASE_JSON_STRING)
+        return base_fail(error, BASE_INPUT, "architecture: missing; as in \"architecture\": \"decoder_only\"");
     struct draft draft;
-    if (!begin(&draft, name->string, strlen(name->string))) return unknown_architecture(name->string, strlen(name->string), error);
+    if (!begin(&draft, name->string, strlen(name->string)))
+        return unknown_architecture(name->string, strlen(name->string), error);
     for (const struct base_json *member = object->child; member; member = member->next) {
         if (member == name) continue;
         const char *value = line_value(arena, member);
-        if (!value) return base_fail(error, BASE_INPUT, "%.60s: is %s; a number, true or false is needed, or the names of mlp_activations",
-                                     member->key, base_json_kind_name(member->kind));
+        if (!value)
+            return base_fail(error, BASE_INPUT,
+                             "%.60s: is %s; a number, true or false is needed, or the names of mlp_activations",
+                             member->key, base_json_kind_name(member->kind));
         BASE_TRY(set_key(&draft, member->key, value, error));
     }
     return finish(&draft, out, error);
 }
 
-static enum base_status parse_file(struct base_arena *arena, const char *path, struct model_config *out, struct base_error *error)
+static enum base_status parse_file(struct base_arena *arena, const char *path, struct model_config *out,
+                                   struct base_error *error)
 {
     enum { LARGEST_BYTES = 1 << 20 };
     const char *text;
@@ -305,7 +351,8 @@ static enum base_status broken_zoo(struct base_error *error)
     return BASE_INTERNAL;
 }
 
-enum base_status model_zoo(struct base_arena *arena, const struct model_zoo_model **out, int *count, struct base_error *error)
+enum base_status model_zoo(struct base_arena *arena, const struct model_zoo_model **out, int *count,
+                           struct base_error *error)
 {
     struct base_csv csv;
     bool more = true;
@@ -337,29 +384,34 @@ static enum base_status unknown_model(struct base_arena *arena, const char *text
     const char **names = base_new(arena, const char *, count);
     for (int i = 0; i < count; i++) names[i] = models[i].name;
     const char *nearest = base_nearest(text, names, count);
-    return base_fail(error, BASE_INPUT, "\"%.60s\" is no model of the zoo%s%s%s`meshwright models` lists them, and decoder_only:emb_dim=…, "
-                     "encoder_decoder:emb_dim=… or @FILE.json describes any other",
-                     text, nearest ? ": is " : "", nearest ? nearest : "", nearest ? " meant? " : "; ");
+    return base_fail(
+        error, BASE_INPUT,
+        "\"%.60s\" is no model of the zoo%s%s%s`meshwright models` lists them, and decoder_only:emb_dim=…, "
+        "encoder_decoder:emb_dim=… or @FILE.json describes any other",
+        text, nearest ? ": is " : "", nearest ? nearest : "", nearest ? " meant? " : "; ");
 }
 
 /* Columns that are no keys say what the row is, not how large. */
 static bool is_label(const char *column)
 {
-    return !strcmp(column, "name") || !strcmp(column, "architecture") || !strcmp(column, "source") || !strcmp(column, "about");
+    return !strcmp(column, "name") || !strcmp(column, "architecture") || !strcmp(column, "source") ||
+           !strcmp(column, "about");
 }
 
 static enum base_status read_row(const struct base_csv *csv, struct model_config *out, struct base_error *error)
 {
     struct draft draft;
     const char *architecture = base_csv_field(csv, base_csv_column(csv, "architecture"));
-    if (!begin(&draft, architecture, strlen(architecture))) return unknown_architecture(architecture, strlen(architecture), error);
+    if (!begin(&draft, architecture, strlen(architecture)))
+        return unknown_architecture(architecture, strlen(architecture), error);
     for (int i = 0; i < csv->column_count; i++)
-        if (!is_label(csv->names[i]) && *base_csv_field(csv, i)) BASE_TRY(set_key(&draft, csv->names[i], base_csv_field(csv, i), error));
+        if (!is_label(csv->names[i]) && *base_csv_field(csv, i))
+            BASE_TRY(set_key(&draft, csv->names[i], base_csv_field(csv, i), error));
     return finish(&draft, out, error);
 }
 
-/* The table's header and the row of this name, or NULL: a plan names its model again and again, and a whole table would be
- * read each time. */
+/* The table's header and the row of this name, or NULL: a plan names its model again and again, and a whole table would
+ * be read each time. */
 static const char *cut_row(struct base_arena *arena, const char *name)
 {
     const char *header_end = strchr(embedded_model_zoo_csv, '\n');
@@ -367,29 +419,33 @@ static const char *cut_row(struct base_arena *arena, const char *name)
     if (strpbrk(name, ",\"\r\n")) return NULL;
     for (const char *row = embedded_model_zoo_csv + header_length; *row; row += strcspn(row, "\n") + 1) {
         if (strncmp(row, name, length) != 0 || row[length] != ',') continue;
-        return base_print(arena, "%.*s%.*s\n", (int)header_length, embedded_model_zoo_csv, (int)strcspn(row, "\n"), row);
+        return base_print(arena, "%.*s%.*s\n", (int)header_length, embedded_model_zoo_csv, (int)strcspn(row, "\n"),
+                          row);
     }
     return NULL;
 }
 
-static enum base_status find_in_zoo(struct base_arena *arena, const char *text, struct model_config *out, struct base_error *error)
+static enum base_status find_in_zoo(struct base_arena *arena, const char *text, struct model_config *out,
+                                    struct base_error *error)
 {
     struct base_csv csv;
     bool more;
     const char *row = cut_row(arena, text);
     if (!row) return unknown_model(arena, text, error);
-    bool read = base_csv_open_text(&csv, arena, "zoo.csv", row, error) == BASE_OK && base_csv_next(&csv, &more, error) == BASE_OK
-             && read_row(&csv, out, error) == BASE_OK;
+    bool read = base_csv_open_text(&csv, arena, "zoo.csv", row, error) == BASE_OK &&
+                base_csv_next(&csv, &more, error) == BASE_OK && read_row(&csv, out, error) == BASE_OK;
     return read ? BASE_OK : broken_zoo(error);
 }
 
-enum base_status model_config_parse(struct base_arena *arena, const char *text, struct model_config *out, struct base_error *error)
+enum base_status model_config_parse(struct base_arena *arena, const char *text, struct model_config *out,
+                                    struct base_error *error)
 {
     const char *colon = strchr(text, ':');
     struct model_config found;
     enum base_status status;
     if (strlen(text) >= sizeof found.name)
-        status = base_fail(error, BASE_INPUT, "longer than %d bytes; @FILE.json can hold it", (int)sizeof found.name - 1);
+        status =
+            base_fail(error, BASE_INPUT, "longer than %d bytes; @FILE.json can hold it", (int)sizeof found.name - 1);
     else if (*text == '@') status = parse_file(arena, text + 1, &found, error);
     else if (colon) status = parse_line(arena, text, colon, &found, error);
     else status = find_in_zoo(arena, text, &found, error);

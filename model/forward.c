@@ -6,17 +6,18 @@
 
 /* Letters of a stack: its queries, and the same length counted as keys. */
 struct stack {
-    const char *name;              /* "encoder" */
+    const char *name; /* "encoder" */
     char query, key;
     enum model_size layers;
     bool decoder;
-    int tokens;                    /* what masks the keys */
-    int encoded, encoded_tokens;   /* cross attention; -1 without */
-    int relpos;                    /* bias of all layers, or -1 where every layer has its own */
+    int tokens;                  /* what masks the keys */
+    int encoded, encoded_tokens; /* cross attention; -1 without */
+    int relpos;                  /* bias of all layers, or -1 where every layer has its own */
 };
 
-static int apply(struct builder *builder, enum model_op_kind kind, enum model_function function, const char *name, const char *equation,
-                 const char *declared, enum model_dtype dtype, enum model_role role, int a, int b, int c, int d)
+static int apply(struct builder *builder, enum model_op_kind kind, enum model_function function, const char *name,
+                 const char *equation, const char *declared, enum model_dtype dtype, enum model_role role, int a, int b,
+                 int c, int d)
 {
     int inputs[4] = {a, b, c, d}, count = 0;
     while (count < 4 && inputs[count] >= 0) count++;
@@ -46,7 +47,8 @@ static int constrained_if_scanned(struct builder *builder, int tensor)
 
 /* ---- parameters ---- */
 
-static void note_stacked_shape(struct builder *builder, struct builder_parameter *parameter, const struct model_tensor *tensor, int layers_dim)
+static void note_stacked_shape(struct builder *builder, struct builder_parameter *parameter,
+                               const struct model_tensor *tensor, int layers_dim)
 {
     int64_t sizes[MODEL_SIZE_COUNT];
     model_sizes(builder->config, 1, 1, 1, 1, sizes);
@@ -64,8 +66,8 @@ static void note_stacked_shape(struct builder *builder, struct builder_parameter
 static void take_given_axes(struct builder *builder, struct builder_parameter *entry)
 {
     struct model_tensor *tensor = &builder->program->tensors[entry->tensor];
-    const struct model_parameter *given = model_parameter_of_tensor(builder->arena, builder->config, builder->options.parameters,
-                                                                    builder->options.parameter_count, tensor->name);
+    const struct model_parameter *given = model_parameter_of_tensor(
+        builder->arena, builder->config, builder->options.parameters, builder->options.parameter_count, tensor->name);
     if (!given || given->rank != entry->rank) return;
     const char **axes = base_new(builder->arena, const char *, tensor->rank);
     for (int i = 0, at = 0; i < entry->rank; i++) {
@@ -85,9 +87,11 @@ static enum model_dtype statistics_dtype(const struct builder *builder)
 static int parameter(struct builder *builder, const char *path, const char *labels)
 {
     enum model_dtype dtype = builder_has(builder, MODEL_TRAIT_HALF_PARAMETERS) ? builder->dtype : MODEL_FLOAT32;
-    int tensor = model_builder_tensor(builder, model_builder_name(builder, path), labels, dtype, MODEL_PARAMETER, MODEL_ROLE_WEIGHT);
+    int tensor = model_builder_tensor(builder, model_builder_name(builder, path), labels, dtype, MODEL_PARAMETER,
+                                      MODEL_ROLE_WEIGHT);
     struct builder_parameter *entry = &builder->parameters[builder->parameter_count++];
-    *entry = (struct builder_parameter){.path = model_builder_get(builder, tensor)->name, .tensor = tensor, .gradient = -1, .layers = builder->layers};
+    *entry = (struct builder_parameter){
+        .path = model_builder_get(builder, tensor)->name, .tensor = tensor, .gradient = -1, .layers = builder->layers};
     bool stacked = builder->config->scan_layers && builder->layers != MODEL_ONE;
     note_stacked_shape(builder, entry, model_builder_get(builder, tensor), stacked ? 1 : -1);
     if (builder->options.parameters) take_given_axes(builder, entry);
@@ -98,9 +102,10 @@ static int parameter(struct builder *builder, const char *path, const char *labe
 static int compute_copy(struct builder *builder, const char *path, int master)
 {
     if (model_builder_get(builder, master)->dtype == builder->dtype) return master;
-    const char *labels = model_builder_get(builder, master)->labels, *equation = base_print(builder->arena, "%s->%s", labels, labels);
-    int copy = apply(builder, MODEL_MAP, MODEL_CAST, base_print(builder->arena, "%s cast", path), equation, NULL, builder->dtype,
-                     MODEL_ROLE_WEIGHT, master, -1, -1, -1);
+    const char *labels = model_builder_get(builder, master)->labels,
+               *equation = base_print(builder->arena, "%s->%s", labels, labels);
+    int copy = apply(builder, MODEL_MAP, MODEL_CAST, base_print(builder->arena, "%s cast", path), equation, NULL,
+                     builder->dtype, MODEL_ROLE_WEIGHT, master, -1, -1, -1);
     builder->program->tensors[copy].from_producer = true;
     return copy;
 }
@@ -113,7 +118,8 @@ static int weight(struct builder *builder, const char *path, const char *joined,
     int copy = compute_copy(builder, path, parameter(builder, path, kept));
     if (strcmp(kept, split) == 0) return copy;
     const char *equation = base_print(builder->arena, "%s->%s", kept, split);
-    int reshaped = apply(builder, MODEL_RESHAPE, MODEL_NO_FUNCTION, path, equation, NULL, builder->dtype, MODEL_ROLE_WEIGHT, copy, -1, -1, -1);
+    int reshaped = apply(builder, MODEL_RESHAPE, MODEL_NO_FUNCTION, path, equation, NULL, builder->dtype,
+                         MODEL_ROLE_WEIGHT, copy, -1, -1, -1);
     builder->program->tensors[reshaped].from_producer = true;
     return reshaped;
 }
@@ -127,13 +133,14 @@ static int norm(struct builder *builder, const char *name, int x, char length)
     enum model_dtype dtype = statistics_dtype(builder);
     int wide = builder_has(builder, MODEL_TRAIT_HALF_STATISTICS)
                    ? x
-                   : apply(builder, MODEL_MAP, MODEL_CAST, base_print(builder->arena, "%s float32", name), rows, NULL, dtype,
-                           MODEL_ROLE_NORM_INPUT, x, -1, -1, -1);
-    int mean_square = apply(builder, MODEL_REDUCE, MODEL_MEAN_SQUARE, base_print(builder->arena, "%s mean_square", name),
-                            with_letters(builder, "bqe->bq", length, length), NULL, dtype, MODEL_ROLE_STATISTIC, wide, -1, -1, -1);
+                   : apply(builder, MODEL_MAP, MODEL_CAST, base_print(builder->arena, "%s float32", name), rows, NULL,
+                           dtype, MODEL_ROLE_NORM_INPUT, x, -1, -1, -1);
+    int mean_square =
+        apply(builder, MODEL_REDUCE, MODEL_MEAN_SQUARE, base_print(builder->arena, "%s mean_square", name),
+              with_letters(builder, "bqe->bq", length, length), NULL, dtype, MODEL_ROLE_STATISTIC, wide, -1, -1, -1);
     int scale = weight(builder, base_print(builder->arena, "%s/scale", name), "e", "e");
-    return apply(builder, MODEL_MAP, MODEL_NORM, name, with_letters(builder, "bqe,bq,e->bqe", length, length), NULL, builder->dtype,
-                 MODEL_ROLE_FUSED, wide, mean_square, scale, -1);
+    return apply(builder, MODEL_MAP, MODEL_NORM, name, with_letters(builder, "bqe,bq,e->bqe", length, length), NULL,
+                 builder->dtype, MODEL_ROLE_FUSED, wide, mean_square, scale, -1);
 }
 
 static struct model_op *last_op(struct builder *builder)
@@ -147,16 +154,17 @@ static int relative_position_bias(struct builder *builder, char query, char key,
 {
     int table = weight(builder, "relpos_bias/rel_embedding", "hr", "hr");
     const char *buckets = with_letters(builder, "rqk", query, key);
-    int one_hot = model_builder_apply(builder, MODEL_MAP, MODEL_RELPOS_ONE_HOT, "relpos_bias/one_hot", buckets, NULL, builder->dtype,
-                                      MODEL_ROLE_FUSED, NULL, 0);
+    int one_hot = model_builder_apply(builder, MODEL_MAP, MODEL_RELPOS_ONE_HOT, "relpos_bias/one_hot", buckets, NULL,
+                                      builder->dtype, MODEL_ROLE_FUSED, NULL, 0);
     last_op(builder)->causal = causal;
-    return apply(builder, MODEL_EINSUM, MODEL_NO_FUNCTION, "relpos_bias", with_letters(builder, "hr,rqk->hqk", query, key), NULL,
-                 builder->dtype, MODEL_ROLE_RELPOS, table, one_hot, -1, -1);
+    return apply(builder, MODEL_EINSUM, MODEL_NO_FUNCTION, "relpos_bias",
+                 with_letters(builder, "hr,rqk->hqk", query, key), NULL, builder->dtype, MODEL_ROLE_RELPOS, table,
+                 one_hot, -1, -1);
 }
 
 /* A contraction that every implementation of the model needs counts for MFU. */
-static int contract(struct builder *builder, const char *name, const char *equation, const char *declared, enum model_dtype dtype,
-                    enum model_role role, int a, int b)
+static int contract(struct builder *builder, const char *name, const char *equation, const char *declared,
+                    enum model_dtype dtype, enum model_role role, int a, int b)
 {
     int out = apply(builder, MODEL_EINSUM, MODEL_NO_FUNCTION, name, equation, declared, dtype, role, a, b, -1, -1);
     last_op(builder)->needed = true;
@@ -164,18 +172,21 @@ static int contract(struct builder *builder, const char *name, const char *equat
 }
 
 /* Keys or values; with fewer heads than the queries have, each serves a group of them. */
-static int key_or_value(struct builder *builder, const char *scope, const char *which, int source, char source_letter, char key, enum model_role role)
+static int key_or_value(struct builder *builder, const char *scope, const char *which, int source, char source_letter,
+                        char key, enum model_role role)
 {
     bool grouped = builder->config->num_kv_heads != builder->config->num_heads;
-    const char *path = base_print(builder->arena, "%s/%s/kernel", scope, which), *name = base_print(builder->arena, "%s/%s", scope, which);
+    const char *path = base_print(builder->arena, "%s/%s/kernel", scope, which),
+               *name = base_print(builder->arena, "%s/%s", scope, which);
     int kernel = weight(builder, path, grouped ? "ei" : "ej", grouped ? "egd" : "ehd");
     const char *equation = with_letters(builder, grouped ? "bqe,egd->bqgd" : "bqe,ehd->bqhd", source_letter, key);
     const char *declared = with_letters(builder, grouped ? "bkgd" : "bkhd", source_letter, key);
-    int projected = constrained(builder, contract(builder, name, equation, declared, builder->dtype, role, source, kernel));
+    int projected =
+        constrained(builder, contract(builder, name, equation, declared, builder->dtype, role, source, kernel));
     if (!grouped) return projected;
     const char *repeat = with_letters(builder, "bkgd->bkhd", source_letter, key);
-    return apply(builder, MODEL_RESHAPE, MODEL_REPEAT, base_print(builder->arena, "%s repeated", name), repeat, NULL, builder->dtype,
-                 MODEL_ROLE_FUSED, projected, -1, -1, -1);
+    return apply(builder, MODEL_RESHAPE, MODEL_REPEAT, base_print(builder->arena, "%s repeated", name), repeat, NULL,
+                 builder->dtype, MODEL_ROLE_FUSED, projected, -1, -1, -1);
 }
 
 struct attention {
@@ -191,8 +202,8 @@ struct attention {
 static int in_dtype(struct builder *builder, const char *name, int x, const char *equation, enum model_dtype dtype)
 {
     if (model_builder_get(builder, x)->dtype == dtype) return x;
-    return apply(builder, MODEL_MAP, MODEL_CAST, base_print(builder->arena, "%s %s", name, model_dtype_name(dtype)), equation, NULL, dtype,
-                 MODEL_ROLE_FUSED, x, -1, -1, -1);
+    return apply(builder, MODEL_MAP, MODEL_CAST, base_print(builder->arena, "%s %s", name, model_dtype_name(dtype)),
+                 equation, NULL, dtype, MODEL_ROLE_FUSED, x, -1, -1, -1);
 }
 
 /* Scores, bias and mask, softmax over the keys, weighted sum of values. With flash attention the four are one kernel
@@ -202,29 +213,33 @@ static int attention_core(struct builder *builder, const struct attention *a, in
     enum model_dtype logits = builder->config->float32_attention_logits ? MODEL_FLOAT32 : builder->dtype;
     const char *scope = a->name;
     int first = builder->program->blocks[builder->block].op_count;
-    query = in_dtype(builder, base_print(builder->arena, "%s/query", scope), query, with_letters(builder, "bqhd->bqhd", a->query, a->key), logits);
-    key = in_dtype(builder, base_print(builder->arena, "%s/key", scope), key, with_letters(builder, "bkhd->bkhd", a->query, a->key), logits);
+    query = in_dtype(builder, base_print(builder->arena, "%s/query", scope), query,
+                     with_letters(builder, "bqhd->bqhd", a->query, a->key), logits);
+    key = in_dtype(builder, base_print(builder->arena, "%s/key", scope), key,
+                   with_letters(builder, "bkhd->bkhd", a->query, a->key), logits);
     int scores = contract(builder, base_print(builder->arena, "%s/scores", scope),
-                          with_letters(builder, "bqhd,bkhd->bhqk", a->query, a->key), NULL, logits, MODEL_ROLE_SOFTMAX, query, key);
+                          with_letters(builder, "bqhd,bkhd->bhqk", a->query, a->key), NULL, logits, MODEL_ROLE_SOFTMAX,
+                          query, key);
     const char *bias_name = base_print(builder->arena, "%s/bias", scope);
     int biased = a->relpos < 0 ? apply(builder, MODEL_MAP, MODEL_ATTENTION_BIAS, bias_name,
-                                       with_letters(builder, "bhqk,bq,bk->bhqk", a->query, a->key), NULL, logits, MODEL_ROLE_SOFTMAX,
-                                       scores, a->query_tokens, a->key_tokens, -1)
+                                       with_letters(builder, "bhqk,bq,bk->bhqk", a->query, a->key), NULL, logits,
+                                       MODEL_ROLE_SOFTMAX, scores, a->query_tokens, a->key_tokens, -1)
                                : apply(builder, MODEL_MAP, MODEL_ATTENTION_BIAS, bias_name,
-                                       with_letters(builder, "bhqk,bq,bk,hqk->bhqk", a->query, a->key), NULL, logits, MODEL_ROLE_SOFTMAX,
-                                       scores, a->query_tokens, a->key_tokens, a->relpos);
+                                       with_letters(builder, "bhqk,bq,bk,hqk->bhqk", a->query, a->key), NULL, logits,
+                                       MODEL_ROLE_SOFTMAX, scores, a->query_tokens, a->key_tokens, a->relpos);
     const char *over_keys = with_letters(builder, "bhqk->bhq", a->query, a->key);
     last_op(builder)->causal = a->causal;
-    int max = apply(builder, MODEL_REDUCE, MODEL_MAX, base_print(builder->arena, "%s/softmax max", scope), over_keys, NULL, logits,
-                    MODEL_ROLE_SOFTMAX, biased, -1, -1, -1);
+    int max = apply(builder, MODEL_REDUCE, MODEL_MAX, base_print(builder->arena, "%s/softmax max", scope), over_keys,
+                    NULL, logits, MODEL_ROLE_SOFTMAX, biased, -1, -1, -1);
     int sum = apply(builder, MODEL_REDUCE, MODEL_SUM_EXP, base_print(builder->arena, "%s/softmax sum", scope),
-                    with_letters(builder, "bhqk,bhq->bhq", a->query, a->key), NULL, logits, MODEL_ROLE_SOFTMAX, biased, max, -1, -1);
+                    with_letters(builder, "bhqk,bhq->bhq", a->query, a->key), NULL, logits, MODEL_ROLE_SOFTMAX, biased,
+                    max, -1, -1);
     int weights = apply(builder, MODEL_MAP, MODEL_SOFTMAX, base_print(builder->arena, "%s/softmax", scope),
-                        with_letters(builder, "bhqk,bhq,bhq->bhqk", a->query, a->key), NULL, builder->dtype, MODEL_ROLE_SOFTMAX, biased,
-                        max, sum, -1);
+                        with_letters(builder, "bhqk,bhq,bhq->bhqk", a->query, a->key), NULL, builder->dtype,
+                        MODEL_ROLE_SOFTMAX, biased, max, sum, -1);
     int context = contract(builder, base_print(builder->arena, "%s/context", scope),
-                           with_letters(builder, "bhqk,bkhd->bqhd", a->query, a->key), NULL, builder->dtype, MODEL_ROLE_CONTEXT, weights,
-                           value);
+                           with_letters(builder, "bhqk,bkhd->bqhd", a->query, a->key), NULL, builder->dtype,
+                           MODEL_ROLE_CONTEXT, weights, value);
     struct model_block *block = &builder->program->blocks[builder->block];
     for (int i = first; builder->options.flash_attention && i < block->op_count; i++) block->ops[i].group = first + 1;
     return context;
@@ -234,15 +249,17 @@ static int attention(struct builder *builder, const struct attention *a)
 {
     const char *scope = a->name;
     int query_kernel = weight(builder, base_print(builder->arena, "%s/query/kernel", scope), "ej", "ehd");
-    int query = contract(builder, base_print(builder->arena, "%s/query", scope), with_letters(builder, "bqe,ehd->bqhd", a->query, a->key),
-                         NULL, builder->dtype, MODEL_ROLE_QUERY_KEY, a->query_source, query_kernel);
+    int query = contract(builder, base_print(builder->arena, "%s/query", scope),
+                         with_letters(builder, "bqe,ehd->bqhd", a->query, a->key), NULL, builder->dtype,
+                         MODEL_ROLE_QUERY_KEY, a->query_source, query_kernel);
     constrained(builder, query);
     int key = key_or_value(builder, scope, "key", a->key_source, a->key_from, a->key, MODEL_ROLE_QUERY_KEY);
     int value = key_or_value(builder, scope, "value", a->key_source, a->key_from, a->key, MODEL_ROLE_VALUE);
     int context = attention_core(builder, a, query, key, value);
     int out_kernel = weight(builder, base_print(builder->arena, "%s/out/kernel", scope), "je", "hde");
-    return contract(builder, base_print(builder->arena, "%s/out", scope), with_letters(builder, "bqhd,hde->bqe", a->query, a->key), NULL,
-                    builder->dtype, MODEL_ROLE_PROJECTION, context, out_kernel);
+    return contract(builder, base_print(builder->arena, "%s/out", scope),
+                    with_letters(builder, "bqhd,hde->bqe", a->query, a->key), NULL, builder->dtype,
+                    MODEL_ROLE_PROJECTION, context, out_kernel);
 }
 
 static int mlp(struct builder *builder, int x, char length)
@@ -255,18 +272,18 @@ static int mlp(struct builder *builder, int x, char length)
         hidden[i] = contract(builder, name, in, NULL, builder->dtype, MODEL_ROLE_MLP_HIDDEN, x, kernel);
     }
     const char *gate = with_letters(builder, count == 1 ? "bqf->bqf" : "bqf,bqf->bqf", length, length);
-    int activated = apply(builder, MODEL_MAP, MODEL_GATE, "mlp/activation", gate, NULL, builder->dtype, MODEL_ROLE_FUSED, hidden[0],
-                          hidden[1], -1, -1);
+    int activated = apply(builder, MODEL_MAP, MODEL_GATE, "mlp/activation", gate, NULL, builder->dtype,
+                          MODEL_ROLE_FUSED, hidden[0], hidden[1], -1, -1);
     constrained(builder, activated);
     int kernel = weight(builder, "mlp/wo/kernel", "fe", "fe");
-    return contract(builder, "mlp/wo", with_letters(builder, "bqf,fe->bqe", length, length), NULL, builder->dtype, MODEL_ROLE_PROJECTION,
-                    activated, kernel);
+    return contract(builder, "mlp/wo", with_letters(builder, "bqf,fe->bqe", length, length), NULL, builder->dtype,
+                    MODEL_ROLE_PROJECTION, activated, kernel);
 }
 
 static int add(struct builder *builder, const char *name, int a, int b, char length)
 {
-    int sum = apply(builder, MODEL_MAP, MODEL_ADD, name, with_letters(builder, "bqe,bqe->bqe", length, length), NULL, builder->dtype,
-                    MODEL_ROLE_PROJECTION, a, b, -1, -1);
+    int sum = apply(builder, MODEL_MAP, MODEL_ADD, name, with_letters(builder, "bqe,bqe->bqe", length, length), NULL,
+                    builder->dtype, MODEL_ROLE_PROJECTION, a, b, -1, -1);
     return constrained_if_scanned(builder, sum);
 }
 
@@ -275,18 +292,31 @@ static int layer(struct builder *builder, const struct stack *stack, int x)
 {
     bool decoder = stack->decoder, scanned = builder->config->scan_layers;
     int relpos = scanned ? relative_position_bias(builder, stack->query, stack->key, decoder) : stack->relpos;
-    struct attention self = {decoder ? "self_attention" : "attention", -1, -1, stack->query, stack->query, stack->key, stack->tokens, stack->tokens, relpos, decoder};
+    struct attention self = {decoder ? "self_attention" : "attention",
+                             -1,
+                             -1,
+                             stack->query,
+                             stack->query,
+                             stack->key,
+                             stack->tokens,
+                             stack->tokens,
+                             relpos,
+                             decoder};
     int normed = constrained_if_scanned(
-        builder, norm(builder, decoder ? "pre_self_attention_layer_norm" : "pre_attention_layer_norm", x, stack->query));
+        builder,
+        norm(builder, decoder ? "pre_self_attention_layer_norm" : "pre_attention_layer_norm", x, stack->query));
     self.query_source = self.key_source = normed;
     int out = attention(builder, &self);
     if (builder->config->parallel_block)
-        return add(builder, "residual", add(builder, "parallel sum", out, mlp(builder, normed, stack->query), stack->query), x,
+        return add(builder, "residual",
+                   add(builder, "parallel sum", out, mlp(builder, normed, stack->query), stack->query), x,
                    stack->query);
     x = add(builder, "self_attention residual", out, x, stack->query);
     if (stack->encoded >= 0) {
         normed = constrained_if_scanned(builder, norm(builder, "pre_cross_attention_layer_norm", x, stack->query));
-        struct attention cross = {"encoder_decoder_attention", normed, stack->encoded, stack->query, 'l', 'm', stack->tokens, stack->encoded_tokens, -1, false};
+        struct attention cross = {
+            "encoder_decoder_attention", normed, stack->encoded, stack->query, 'l', 'm', stack->tokens,
+            stack->encoded_tokens,       -1,     false};
         x = add(builder, "encoder_decoder_attention residual", attention(builder, &cross), x, stack->query);
     }
     normed = constrained_if_scanned(builder, norm(builder, "pre_mlp_layer_norm", x, stack->query));
@@ -297,19 +327,22 @@ static int layer(struct builder *builder, const struct stack *stack, int x)
 static int run_stack(struct builder *builder, const struct stack *stack, int x)
 {
     const char *labels = with_letters(builder, "bqe", stack->query, stack->key);
-    int outer = builder->block, body = model_builder_block(builder, base_print(builder->arena, "%s/layers", stack->name), outer);
+    int outer = builder->block,
+        body = model_builder_block(builder, base_print(builder->arena, "%s/layers", stack->name), outer);
     builder->block = body;
     builder->layers = stack->layers;
     builder->scope = base_print(builder->arena, "%s/layers", stack->name);
-    int in = model_builder_tensor(builder, model_builder_name(builder, "input"), labels, builder->dtype, MODEL_ACTIVATION, MODEL_ROLE_LAYER_INPUT);
+    int in = model_builder_tensor(builder, model_builder_name(builder, "input"), labels, builder->dtype,
+                                  MODEL_ACTIVATION, MODEL_ROLE_LAYER_INPUT);
     constrained_if_scanned(builder, in);
     int out = layer(builder, stack, in);
     builder->block = outer;
     builder->layers = MODEL_ONE;
     builder->scope = stack->name;
-    int result = model_builder_tensor(builder, model_builder_name(builder, "output"), labels, builder->dtype, MODEL_ACTIVATION,
-                                      MODEL_ROLE_LAYER_INPUT);
-    struct model_op *loop = model_builder_op(builder, MODEL_LOOP, MODEL_NO_FUNCTION, builder->program->blocks[body].name);
+    int result = model_builder_tensor(builder, model_builder_name(builder, "output"), labels, builder->dtype,
+                                      MODEL_ACTIVATION, MODEL_ROLE_LAYER_INPUT);
+    struct model_op *loop =
+        model_builder_op(builder, MODEL_LOOP, MODEL_NO_FUNCTION, builder->program->blocks[body].name);
     loop->body = body;
     loop->trips = stack->layers;
     loop->carry_count = 1;
@@ -324,22 +357,25 @@ static int feature(struct builder *builder, const char *name, char length)
 {
     char whole[] = {'B', length, 0}, rows[] = {'b', length, 0};
     bool sliced = builder->options.microbatches;
-    int given = model_builder_tensor(builder, base_print(builder->arena, "batch/%s", name), sliced ? whole : rows, MODEL_INT32, MODEL_INPUT,
-                                     MODEL_ROLE_STATISTIC);
+    int given = model_builder_tensor(builder, base_print(builder->arena, "batch/%s", name), sliced ? whole : rows,
+                                     MODEL_INT32, MODEL_INPUT, MODEL_ROLE_STATISTIC);
     if (!sliced) return given;
     const char *equation = base_print(builder->arena, "%s->%s", whole, rows);
-    return constrained(builder, apply(builder, MODEL_SLICE, MODEL_NO_FUNCTION, base_print(builder->arena, "microbatch/%s", name), equation,
-                                      NULL, MODEL_INT32, MODEL_ROLE_STATISTIC, given, -1, -1, -1));
+    return constrained(builder,
+                       apply(builder, MODEL_SLICE, MODEL_NO_FUNCTION, base_print(builder->arena, "microbatch/%s", name),
+                             equation, NULL, MODEL_INT32, MODEL_ROLE_STATISTIC, given, -1, -1, -1));
 }
 
 /* Each lookup casts the table for itself, as T5X's module does each time that it is called. */
 static int embed(struct builder *builder, int master, int tokens, char length)
 {
     int table = compute_copy(builder, "token_embedder/embedding", master);
-    int one_hot = apply(builder, MODEL_MAP, MODEL_ONE_HOT, "token_embedder/one_hot", with_letters(builder, "bq->bqv", length, length), NULL,
-                        builder->dtype, MODEL_ROLE_FUSED, tokens, -1, -1, -1);
-    return apply(builder, MODEL_EINSUM, MODEL_NO_FUNCTION, "token_embedder", with_letters(builder, "bqv,ve->bqe", length, length), NULL,
-                 builder->dtype, MODEL_ROLE_PROJECTION, one_hot, table, -1, -1);
+    int one_hot = apply(builder, MODEL_MAP, MODEL_ONE_HOT, "token_embedder/one_hot",
+                        with_letters(builder, "bq->bqv", length, length), NULL, builder->dtype, MODEL_ROLE_FUSED,
+                        tokens, -1, -1, -1);
+    return apply(builder, MODEL_EINSUM, MODEL_NO_FUNCTION, "token_embedder",
+                 with_letters(builder, "bqv,ve->bqe", length, length), NULL, builder->dtype, MODEL_ROLE_PROJECTION,
+                 one_hot, table, -1, -1);
 }
 
 /* t5 and decoder_only share one table among a stack's layers; scanned layers have their own. */
@@ -348,18 +384,21 @@ static int shared_relpos(struct builder *builder, char query, char key, bool cau
     return builder->config->scan_layers ? -1 : relative_position_bias(builder, query, key, causal);
 }
 
-/* float32, whatever the activations are. A tied table is the embedding's master, and its logits are divided by sqrt(embed). */
+/* float32, whatever the activations are. A tied table is the embedding's master, and its logits are divided by
+ * sqrt(embed). */
 static int logits(struct builder *builder, int table, int y)
 {
     enum model_dtype dtype = statistics_dtype(builder);
     int wide = y;
     if (builder->dtype != dtype)
-        wide = apply(builder, MODEL_MAP, MODEL_CAST, "logits input", "bte->bte", NULL, dtype, MODEL_ROLE_PROJECTION, y, -1, -1, -1);
+        wide = apply(builder, MODEL_MAP, MODEL_CAST, "logits input", "bte->bte", NULL, dtype, MODEL_ROLE_PROJECTION, y,
+                     -1, -1, -1);
     if (!builder->config->logits_via_embedding) {
         int kernel = parameter(builder, "logits_dense/kernel", "ev");
         return contract(builder, "logits_dense", "bte,ev->btv", NULL, dtype, MODEL_ROLE_PROJECTION, wide, kernel);
     }
-    int scaled = apply(builder, MODEL_MAP, MODEL_SCALE, "logits scale", "bte->bte", NULL, dtype, MODEL_ROLE_PROJECTION, wide, -1, -1, -1);
+    int scaled = apply(builder, MODEL_MAP, MODEL_SCALE, "logits scale", "bte->bte", NULL, dtype, MODEL_ROLE_PROJECTION,
+                       wide, -1, -1, -1);
     return contract(builder, "logits", "bte,ve->btv", NULL, dtype, MODEL_ROLE_PROJECTION, scaled, table);
 }
 
@@ -367,18 +406,21 @@ static int logits(struct builder *builder, int table, int y)
 static void loss(struct builder *builder, struct builder_forward *forward)
 {
     enum model_dtype dtype = statistics_dtype(builder);
-    int max = apply(builder, MODEL_REDUCE, MODEL_MAX, "loss/max", "btv->bt", NULL, dtype, MODEL_ROLE_STATISTIC, forward->logits, -1, -1, -1);
-    int sum = apply(builder, MODEL_REDUCE, MODEL_SUM_EXP, "loss/sum", "btv,bt->bt", NULL, dtype, MODEL_ROLE_STATISTIC, forward->logits, max, -1, -1);
-    int picked = apply(builder, MODEL_REDUCE, MODEL_PICK, "loss/target", "btv,bt->bt", NULL, dtype, MODEL_ROLE_STATISTIC, forward->logits,
-                       forward->targets, -1, -1);
-    apply(builder, MODEL_REDUCE, MODEL_ARGMAX, "loss/accuracy", "btv,bt,bt->bt", NULL, dtype, MODEL_ROLE_STATISTIC, forward->logits,
-          forward->targets, max, -1);
-    forward->loss = apply(builder, MODEL_REDUCE, MODEL_LOSS, "loss", "bt,bt,bt,bt->", NULL, dtype, MODEL_ROLE_STATISTIC, max, sum, picked,
-                          forward->weights);
+    int max = apply(builder, MODEL_REDUCE, MODEL_MAX, "loss/max", "btv->bt", NULL, dtype, MODEL_ROLE_STATISTIC,
+                    forward->logits, -1, -1, -1);
+    int sum = apply(builder, MODEL_REDUCE, MODEL_SUM_EXP, "loss/sum", "btv,bt->bt", NULL, dtype, MODEL_ROLE_STATISTIC,
+                    forward->logits, max, -1, -1);
+    int picked = apply(builder, MODEL_REDUCE, MODEL_PICK, "loss/target", "btv,bt->bt", NULL, dtype,
+                       MODEL_ROLE_STATISTIC, forward->logits, forward->targets, -1, -1);
+    apply(builder, MODEL_REDUCE, MODEL_ARGMAX, "loss/accuracy", "btv,bt,bt->bt", NULL, dtype, MODEL_ROLE_STATISTIC,
+          forward->logits, forward->targets, max, -1);
+    forward->loss = apply(builder, MODEL_REDUCE, MODEL_LOSS, "loss", "bt,bt,bt,bt->", NULL, dtype, MODEL_ROLE_STATISTIC,
+                          max, sum, picked, forward->weights);
     if (builder->options.step == MODEL_STEP_EVALUATE) return;
     int inputs[] = {forward->logits, max, sum, forward->targets, forward->weights};
-    int gradient = model_builder_apply(builder, MODEL_MAP, MODEL_LOSS_GRAD, "loss/logits gradient", "btv,bt,bt,bt,bt->btv", NULL, dtype,
-                                       MODEL_ROLE_PROJECTION, inputs, BASE_COUNT(inputs));
+    int gradient =
+        model_builder_apply(builder, MODEL_MAP, MODEL_LOSS_GRAD, "loss/logits gradient", "btv,bt,bt,bt,bt->btv", NULL,
+                            dtype, MODEL_ROLE_PROJECTION, inputs, BASE_COUNT(inputs));
     last_op(builder)->phase = MODEL_BACKWARD;
     builder->program->tensors[gradient].like = forward->logits;
     builder->cotangent[forward->logits] = gradient;

@@ -1,5 +1,5 @@
-/* Gin files as T5X writes them: imports, includes, macros, bindings one by one and in blocks. What a binding means is not
- * known here; files that T5X ships and that are not at hand are stood in for by what this program knows of them. */
+/* Gin files as T5X writes them: imports, includes, macros, bindings one by one and in blocks. What a binding means is
+ * not known here; files that T5X ships and that are not at hand are stood in for by what this program knows of them. */
 #include "model/gin.h"
 
 #include <stdarg.h>
@@ -7,8 +7,18 @@
 
 extern const char embedded_model_gin_known_csv[];
 
-enum { LARGEST_FILE_BYTES = 1 << 20, LARGEST_SUM_BYTES = 8 << 20, MOST_FILES = 200, DEEPEST_INCLUDE = 16, MOST_BINDINGS = 4096, MOST_IMPORTS = 1024,
-       MOST_COMMENTS = 256, LONGEST_PATH = 2048, MOST_NOTES = 200, LONGEST_MACRO_CHAIN = 32 };
+enum {
+    LARGEST_FILE_BYTES = 1 << 20,
+    LARGEST_SUM_BYTES = 8 << 20,
+    MOST_FILES = 200,
+    DEEPEST_INCLUDE = 16,
+    MOST_BINDINGS = 4096,
+    MOST_IMPORTS = 1024,
+    MOST_COMMENTS = 256,
+    LONGEST_PATH = 2048,
+    MOST_NOTES = 200,
+    LONGEST_MACRO_CHAIN = 32
+};
 
 /* ---- notes ---- */
 
@@ -21,7 +31,8 @@ void model_gin_note(struct model_gin *gin, struct model_gin_place place, const c
     vsnprintf(message, sizeof message, format, arguments);
     va_end(arguments);
     bool last = gin->note_count == MOST_NOTES - 1;
-    gin->notes[gin->note_count++] = last ? "and more that is not shown" : base_print(gin->arena, "%.300s:%d: %s", place.file, place.line, message);
+    gin->notes[gin->note_count++] =
+        last ? "and more that is not shown" : base_print(gin->arena, "%.300s:%d: %s", place.file, place.line, message);
 }
 
 /* ---- imports and comments ---- */
@@ -37,7 +48,8 @@ const char *model_gin_expand(struct model_gin *gin, const char *name)
     return name;
 }
 
-static enum base_status add_import(struct model_gin_reader *reader, const char *name, const char *module, struct base_error *error)
+static enum base_status add_import(struct model_gin_reader *reader, const char *name, const char *module,
+                                   struct base_error *error)
 {
     struct model_gin *gin = reader->gin;
     if (gin->import_count == MOST_IMPORTS) return model_gin_fail(reader, error, "more than %d imports", MOST_IMPORTS);
@@ -66,8 +78,10 @@ void model_gin_keep_comment(struct model_gin_reader *reader, const char *text, s
     text += sizeof mark - 1;
     const char *equals = memchr(text, '=', (size_t)(end - text));
     if (!equals) equals = end;
-    gin->comments[gin->comment_count++] = (struct model_gin_comment){
-        .key = trimmed(gin->arena, text, equals), .value = equals < end ? trimmed(gin->arena, equals + 1, end) : "", .place = reader->place};
+    gin->comments[gin->comment_count++] =
+        (struct model_gin_comment){.key = trimmed(gin->arena, text, equals),
+                                   .value = equals < end ? trimmed(gin->arena, equals + 1, end) : "",
+                                   .place = reader->place};
 }
 
 /* ---- bindings ---- */
@@ -88,7 +102,8 @@ static bool scope_applies(const char *bound, const char *scope)
     return !length || (!strncmp(bound, scope, length) && (scope[length] == '/' || !scope[length]));
 }
 
-const struct model_gin_binding *model_gin_find(struct model_gin *gin, const char *scope, const char *configurable, const char *parameter)
+const struct model_gin_binding *model_gin_find(struct model_gin *gin, const char *scope, const char *configurable,
+                                               const char *parameter)
 {
     struct model_gin_binding *best = NULL;
     for (int i = 0; i < gin->binding_count; i++) {
@@ -102,10 +117,12 @@ const struct model_gin_binding *model_gin_find(struct model_gin *gin, const char
     return best;
 }
 
-static enum base_status add_binding(struct model_gin_reader *reader, struct model_gin_binding binding, struct base_error *error)
+static enum base_status add_binding(struct model_gin_reader *reader, struct model_gin_binding binding,
+                                    struct base_error *error)
 {
     struct model_gin *gin = reader->gin;
-    if (gin->binding_count == MOST_BINDINGS) return model_gin_fail(reader, error, "more than %d bindings", MOST_BINDINGS);
+    if (gin->binding_count == MOST_BINDINGS)
+        return model_gin_fail(reader, error, "more than %d bindings", MOST_BINDINGS);
     for (int i = 0; i < gin->binding_count; i++) {
         struct model_gin_binding *other = &gin->bindings[i];
         bool same = !strcmp(other->parameter, binding.parameter) && !strcmp(other->scope, binding.scope) &&
@@ -117,13 +134,17 @@ static enum base_status add_binding(struct model_gin_reader *reader, struct mode
     return BASE_OK;
 }
 
-const struct model_gin_value *model_gin_follow(struct model_gin *gin, const struct model_gin_value *value, struct model_gin_place *place)
+const struct model_gin_value *model_gin_follow(struct model_gin *gin, const struct model_gin_value *value,
+                                               struct model_gin_place *place)
 {
     for (int i = 0; value->kind == MODEL_GIN_MACRO; i++) {
         if (!strcmp(value->text, "gin.REQUIRED")) return NULL;
-        const struct model_gin_binding *macro = i < LONGEST_MACRO_CHAIN ? model_gin_find(gin, value->scope, "", value->text) : NULL;
+        const struct model_gin_binding *macro =
+            i < LONGEST_MACRO_CHAIN ? model_gin_find(gin, value->scope, "", value->text) : NULL;
         if (!macro) {
-            model_gin_note(gin, *place, i < LONGEST_MACRO_CHAIN ? "%%%.80s is bound nowhere; skipped" : "%%%.80s leads to itself; skipped",
+            model_gin_note(gin, *place,
+                           i < LONGEST_MACRO_CHAIN ? "%%%.80s is bound nowhere; skipped"
+                                                   : "%%%.80s leads to itself; skipped",
                            value->text);
             return NULL;
         }
@@ -133,8 +154,8 @@ const struct model_gin_value *model_gin_follow(struct model_gin *gin, const stru
     return value;
 }
 
-const struct model_gin_value *model_gin_get(struct model_gin *gin, const char *scope, const char *configurable, const char *parameter,
-                                            struct model_gin_place *place)
+const struct model_gin_value *model_gin_get(struct model_gin *gin, const char *scope, const char *configurable,
+                                            const char *parameter, struct model_gin_place *place)
 {
     const struct model_gin_binding *binding = model_gin_find(gin, scope, configurable, parameter);
     if (!binding) return NULL;
@@ -147,7 +168,8 @@ const struct model_gin_value *model_gin_get(struct model_gin *gin, const char *s
 static bool starts_with_word(const char *at, const char *word)
 {
     size_t length = strlen(word);
-    return !strncmp(at, word, length) && (at[length] == ' ' || at[length] == '\t' || at[length] == '\'' || at[length] == '"');
+    return !strncmp(at, word, length) &&
+           (at[length] == ' ' || at[length] == '\t' || at[length] == '\'' || at[length] == '"');
 }
 
 static enum base_status end_statement(struct model_gin_reader *reader, struct base_error *error)
@@ -196,7 +218,8 @@ static enum base_status read_from_import(struct model_gin_reader *reader, struct
     const char *module, *member, *name;
     pass_word(reader, "from");
     BASE_TRY(read_plain_name(reader, &module, error));
-    if (!pass_word(reader, "import")) return model_gin_fail(reader, error, "from %.60s: \"import NAME\" is missing", module);
+    if (!pass_word(reader, "import"))
+        return model_gin_fail(reader, error, "from %.60s: \"import NAME\" is missing", module);
     BASE_TRY(read_plain_name(reader, &member, error));
     name = member;
     if (pass_word(reader, "as")) BASE_TRY(read_plain_name(reader, &name, error));
@@ -206,7 +229,8 @@ static enum base_status read_from_import(struct model_gin_reader *reader, struct
 static enum base_status read_include(struct model_gin_reader *reader, struct base_error *error);
 
 /* "name = value" of a block, or a whole binding. */
-static enum base_status read_bound_value(struct model_gin_reader *reader, struct model_gin_binding binding, struct base_error *error)
+static enum base_status read_bound_value(struct model_gin_reader *reader, struct model_gin_binding binding,
+                                         struct base_error *error)
 {
     model_gin_skip(reader, false);
     if (*reader->at != '=') return model_gin_fail(reader, error, "'=' is missing behind %.80s", binding.parameter);
@@ -237,20 +261,23 @@ static void skip_empty_lines(struct model_gin_reader *reader)
 }
 
 /* Behind "scope/module.name:": the indented lines that follow bind its parameters. */
-static enum base_status read_block(struct model_gin_reader *reader, const char *scope, const char *name, struct base_error *error)
+static enum base_status read_block(struct model_gin_reader *reader, const char *scope, const char *name,
+                                   struct base_error *error)
 {
     struct base_arena *arena = reader->gin->arena;
     struct model_gin_binding binding = {.scope = scope, .configurable = model_gin_expand(reader->gin, name)};
     BASE_TRY(end_statement(reader, error));
     skip_empty_lines(reader);
     if (!indentation(reader))
-        return model_gin_fail(reader, error, "the block of %.80s is empty; indented lines such as \"  emb_dim = 512\" would do", name);
+        return model_gin_fail(reader, error,
+                              "the block of %.80s is empty; indented lines such as \"  emb_dim = 512\" would do", name);
     while (*reader->at && indentation(reader)) {
         reader->at += indentation(reader);
         binding.place = reader->place;
         BASE_TRY(read_plain_name(reader, &binding.parameter, error));
         if (strchr(binding.parameter, '.'))
-            return model_gin_fail(reader, error, "%.80s: in a block a parameter's name stands alone", binding.parameter);
+            return model_gin_fail(reader, error, "%.80s: in a block a parameter's name stands alone",
+                                  binding.parameter);
         binding.name = base_print(arena, "%s%s%s.%s", scope, *scope ? "/" : "", name, binding.parameter);
         BASE_TRY(read_bound_value(reader, binding, error));
         BASE_TRY(end_statement(reader, error));
@@ -270,18 +297,25 @@ static enum base_status read_binding(struct model_gin_reader *reader, struct bas
         reader->at++;
         return read_block(reader, scope, name, error);
     }
-    const char *dot = strrchr(name, '.'), *written = base_print(reader->gin->arena, "%s%s%s", scope, *scope ? "/" : "", name);
+    const char *dot = strrchr(name, '.'),
+               *written = base_print(reader->gin->arena, "%s%s%s", scope, *scope ? "/" : "", name);
     if (dot) dot = strrchr(name = model_gin_expand(reader->gin, name), '.');
-    struct model_gin_binding binding = {.scope = scope, .configurable = dot ? base_copy_bytes(reader->gin->arena, name, (size_t)(dot - name)) : "",
-                                        .parameter = dot ? dot + 1 : name, .name = written, .place = place};
+    struct model_gin_binding binding = {.scope = scope,
+                                        .configurable =
+                                            dot ? base_copy_bytes(reader->gin->arena, name, (size_t)(dot - name)) : "",
+                                        .parameter = dot ? dot + 1 : name,
+                                        .name = written,
+                                        .place = place};
     BASE_TRY(read_bound_value(reader, binding, error));
     return end_statement(reader, error);
 }
 
 static enum base_status read_statement(struct model_gin_reader *reader, struct base_error *error)
 {
-    static const struct { const char *word; enum base_status (*read)(struct model_gin_reader *, struct base_error *); } statements[] = {
-        {"import", read_import}, {"from", read_from_import}, {"include", read_include}};
+    static const struct {
+        const char *word;
+        enum base_status (*read)(struct model_gin_reader *, struct base_error *);
+    } statements[] = {{"import", read_import}, {"from", read_from_import}, {"include", read_include}};
     for (int i = 0; i < BASE_COUNT(statements); i++) {
         if (!starts_with_word(reader->at, statements[i].word)) continue;
         BASE_TRY(statements[i].read(reader, error));
@@ -301,7 +335,8 @@ static enum base_status read_statements(struct model_gin_reader *reader, struct 
 
 /* ---- files ---- */
 
-static enum base_status read_text(struct model_gin *gin, const char *text, struct model_gin_place place, bool known, struct base_error *error)
+static enum base_status read_text(struct model_gin *gin, const char *text, struct model_gin_place place, bool known,
+                                  struct base_error *error)
 {
     struct model_gin_reader reader = {.gin = gin, .at = text, .place = place, .known = known};
     const char *bad = base_bad_utf8(text, strlen(text));
@@ -319,7 +354,8 @@ static enum base_status read_file(struct model_gin *gin, const char *path, struc
     if (strlen(text) != length) return base_fail(error, BASE_INPUT, "%.300s: holds a NUL; a gin file is text", path);
     gin->read_bytes += length;
     if (gin->read_bytes > LARGEST_SUM_BYTES)
-        return base_fail(error, BASE_INPUT, "%.300s: this and the files before it are more than %d bytes", path, LARGEST_SUM_BYTES);
+        return base_fail(error, BASE_INPUT, "%.300s: this and the files before it are more than %d bytes", path,
+                         LARGEST_SUM_BYTES);
     return read_text(gin, text, (struct model_gin_place){path, 1}, false, error);
 }
 
@@ -329,7 +365,8 @@ static enum base_status known_text(struct model_gin *gin, const char *name, cons
     struct base_csv csv;
     struct base_text text = {.arena = gin->arena};
     bool more = true;
-    if (base_csv_open_text(&csv, gin->arena, "gin_known.csv", embedded_model_gin_known_csv, error) != BASE_OK) return error->status = BASE_INTERNAL;
+    if (base_csv_open_text(&csv, gin->arena, "gin_known.csv", embedded_model_gin_known_csv, error) != BASE_OK)
+        return error->status = BASE_INTERNAL;
     for (;;) {
         if (base_csv_next(&csv, &more, error) != BASE_OK) return error->status = BASE_INTERNAL;
         if (!more) break;
@@ -373,11 +410,13 @@ static enum base_status include_known(struct model_gin_reader *reader, const cha
     BASE_TRY(known_text(reader->gin, name, &text, error));
     if (!text) {
         model_gin_note(reader->gin, reader->place,
-                       "include '%.200s': is not on the search path; skipped (--gin-search-path DIR says where it is)", name);
+                       "include '%.200s': is not on the search path; skipped (--gin-search-path DIR says where it is)",
+                       name);
         return BASE_OK;
     }
     if (!reader->known)
-        model_gin_note(reader->gin, reader->place, "include '%.200s': is not on the search path; what is known of it stands in", name);
+        model_gin_note(reader->gin, reader->place,
+                       "include '%.200s': is not on the search path; what is known of it stands in", name);
     return read_text(reader->gin, text, reader->place, true, error);
 }
 
@@ -385,9 +424,11 @@ static enum base_status refuse_cycle(const struct model_gin_reader *reader, cons
 {
     const struct model_gin *gin = reader->gin;
     if (gin->depth == DEEPEST_INCLUDE)
-        return model_gin_fail(reader, error, "include '%.200s': files include each other more than %d deep", path, DEEPEST_INCLUDE);
+        return model_gin_fail(reader, error, "include '%.200s': files include each other more than %d deep", path,
+                              DEEPEST_INCLUDE);
     for (int i = 0; i < gin->depth; i++)
-        if (!strcmp(gin->stack[i], path)) return model_gin_fail(reader, error, "include '%.200s': the file includes itself", path);
+        if (!strcmp(gin->stack[i], path))
+            return model_gin_fail(reader, error, "include '%.200s': the file includes itself", path);
     return BASE_OK;
 }
 
@@ -398,8 +439,10 @@ static enum base_status read_include(struct model_gin_reader *reader, struct bas
     reader->at += strlen("include");
     BASE_TRY(model_gin_read_value(reader, &value, error));
     if (value->kind != MODEL_GIN_STRING || !*value->text || strlen(value->text) > LONGEST_PATH)
-        return model_gin_fail(reader, error, "include needs the name of a file, as in include 't5x/configs/runs/pretrain.gin'");
-    if (gin->include_count == MOST_FILES) return model_gin_fail(reader, error, "more than %d files are included", MOST_FILES);
+        return model_gin_fail(reader, error,
+                              "include needs the name of a file, as in include 't5x/configs/runs/pretrain.gin'");
+    if (gin->include_count == MOST_FILES)
+        return model_gin_fail(reader, error, "more than %d files are included", MOST_FILES);
     const char *path = gin->without_files || reader->known ? NULL : locate(reader, value->text);
     gin->includes[gin->include_count++] = (struct model_gin_include){value->text, reader->place};
     BASE_TRY(refuse_cycle(reader, path ? path : value->text, error));
@@ -425,7 +468,8 @@ static struct model_gin *new_gin(struct base_arena *arena, const char *name)
     return gin;
 }
 
-enum base_status model_gin_read(struct base_arena *arena, const char *path, const char *search_path, struct model_gin **out, struct base_error *error)
+enum base_status model_gin_read(struct base_arena *arena, const char *path, const char *search_path,
+                                struct model_gin **out, struct base_error *error)
 {
     struct model_gin *gin = new_gin(arena, path);
     gin->search_path = search_path;
@@ -435,7 +479,8 @@ enum base_status model_gin_read(struct base_arena *arena, const char *path, cons
     return BASE_OK;
 }
 
-enum base_status model_gin_parse(struct base_arena *arena, const char *name, const char *text, struct model_gin **out, struct base_error *error)
+enum base_status model_gin_parse(struct base_arena *arena, const char *name, const char *text, struct model_gin **out,
+                                 struct base_error *error)
 {
     struct model_gin *gin = new_gin(arena, name);
     gin->without_files = true;

@@ -8,7 +8,8 @@
 
 enum { DEEPEST_VALUE = 64, MOST_VALUES = 1 << 16 };
 
-enum base_status model_gin_fail(const struct model_gin_reader *reader, struct base_error *error, const char *format, ...)
+enum base_status model_gin_fail(const struct model_gin_reader *reader, struct base_error *error, const char *format,
+                                ...)
 {
     char message[800];
     va_list arguments;
@@ -79,7 +80,8 @@ static enum base_status refuse_name(const struct model_gin_reader *reader, struc
                           (int)(length < 20 ? length : 20), reader->at);
 }
 
-enum base_status model_gin_read_name(struct model_gin_reader *reader, const char **scope, const char **name, struct base_error *error)
+enum base_status model_gin_read_name(struct model_gin_reader *reader, const char **scope, const char **name,
+                                     struct base_error *error)
 {
     const char *start = reader->at, *slash = NULL;
     struct base_arena *arena = reader->gin->arena;
@@ -99,12 +101,14 @@ enum base_status model_gin_read_name(struct model_gin_reader *reader, const char
 
 /* ---- values ---- */
 
-static enum base_status read_any(struct model_gin_reader *reader, int depth, struct model_gin_value **out, struct base_error *error);
+static enum base_status read_any(struct model_gin_reader *reader, int depth, struct model_gin_value **out,
+                                 struct base_error *error);
 
-static enum base_status new_value(struct model_gin_reader *reader, enum model_gin_kind kind, const char *text, struct model_gin_value **out,
-                                  struct base_error *error)
+static enum base_status new_value(struct model_gin_reader *reader, enum model_gin_kind kind, const char *text,
+                                  struct model_gin_value **out, struct base_error *error)
 {
-    if (++reader->gin->value_count > MOST_VALUES) return model_gin_fail(reader, error, "more than %d values in all", MOST_VALUES);
+    if (++reader->gin->value_count > MOST_VALUES)
+        return model_gin_fail(reader, error, "more than %d values in all", MOST_VALUES);
     *out = base_new(reader->gin->arena, struct model_gin_value, 1);
     **out = (struct model_gin_value){.kind = kind, .text = text, .scope = ""};
     return BASE_OK;
@@ -113,14 +117,15 @@ static enum base_status new_value(struct model_gin_reader *reader, enum model_gi
 static enum base_status refuse_value(const struct model_gin_reader *reader, struct base_error *error)
 {
     size_t length = strcspn(reader->at, "\r\n");
-    return model_gin_fail(
-        reader, error,
-        "no value begins with \"%.*s\"; a number, a string, None, True, False, a list, a tuple, a dict, @reference or %%MACRO would do",
-        (int)(length < 30 ? length : 30), reader->at);
+    return model_gin_fail(reader, error,
+                          "no value begins with \"%.*s\"; a number, a string, None, True, False, a list, a tuple, a "
+                          "dict, @reference or %%MACRO would do",
+                          (int)(length < 30 ? length : 30), reader->at);
 }
 
 /* Whole numbers become decimal digits, whatever their base. */
-static enum base_status read_number(struct model_gin_reader *reader, bool negative, struct model_gin_value **out, struct base_error *error)
+static enum base_status read_number(struct model_gin_reader *reader, bool negative, struct model_gin_value **out,
+                                    struct base_error *error)
 {
     char digits[64];
     size_t length = 0;
@@ -129,18 +134,23 @@ static enum base_status read_number(struct model_gin_reader *reader, bool negati
         bool exponent = (c == '-' || c == '+') && reader->at > start && strchr("eE", reader->at[-1]);
         if (!is_digit(c) && !is_letter(c) && c != '.' && !exponent) break;
         if (c == '_') continue;
-        if (length == sizeof digits - 1) return model_gin_fail(reader, error, "a number of more than %zu digits", sizeof digits - 1);
+        if (length == sizeof digits - 1)
+            return model_gin_fail(reader, error, "a number of more than %zu digits", sizeof digits - 1);
         digits[length++] = c;
     }
     digits[length] = '\0';
-    static const struct { const char *prefix; int base; } bases[] = {{"0x", 16}, {"0X", 16}, {"0o", 8}, {"0O", 8}, {"0b", 2}, {"0B", 2}};
+    static const struct {
+        const char *prefix;
+        int base;
+    } bases[] = {{"0x", 16}, {"0X", 16}, {"0o", 8}, {"0O", 8}, {"0b", 2}, {"0B", 2}};
     for (int i = 0; i < BASE_COUNT(bases); i++) {
         char *end;
         if (strncmp(digits, bases[i].prefix, 2) != 0) continue;
         errno = 0;
         long long number = strtoll(digits + 2, &end, bases[i].base);
         if (*end || end == digits + 2 || errno) return model_gin_fail(reader, error, "\"%s\" is no number", digits);
-        return new_value(reader, MODEL_GIN_NUMBER, base_print(reader->gin->arena, "%s%lld", negative ? "-" : "", number), out, error);
+        return new_value(reader, MODEL_GIN_NUMBER,
+                         base_print(reader->gin->arena, "%s%lld", negative ? "-" : "", number), out, error);
     }
     double number;
     struct base_error why;
@@ -170,7 +180,8 @@ static void put_code_point(struct base_text *text, unsigned code)
 }
 
 /* \xHH, \uHHHH, \UHHHHHHHH; the letter is at `at`. */
-static enum base_status read_code_point(struct model_gin_reader *reader, struct base_text *text, struct base_error *error)
+static enum base_status read_code_point(struct model_gin_reader *reader, struct base_text *text,
+                                        struct base_error *error)
 {
     int count = *reader->at == 'x' ? 2 : *reader->at == 'u' ? 4 : 8;
     unsigned code = 0;
@@ -235,7 +246,8 @@ static bool is_string(const char *at)
 }
 
 /* Strings beside each other are one. */
-static enum base_status read_strings(struct model_gin_reader *reader, bool in_brackets, struct model_gin_value **out, struct base_error *error)
+static enum base_status read_strings(struct model_gin_reader *reader, bool in_brackets, struct model_gin_value **out,
+                                     struct base_error *error)
 {
     struct base_text text = {.arena = reader->gin->arena};
     base_put(&text, "");
@@ -246,28 +258,35 @@ static enum base_status read_strings(struct model_gin_reader *reader, bool in_br
     return new_value(reader, MODEL_GIN_STRING, text.data ? text.data : "", out, error);
 }
 
-static enum base_status read_reference(struct model_gin_reader *reader, bool in_brackets, struct model_gin_value **out, struct base_error *error)
+static enum base_status read_reference(struct model_gin_reader *reader, bool in_brackets, struct model_gin_value **out,
+                                       struct base_error *error)
 {
     const char *scope, *name;
     bool macro = *reader->at++ == '%';
     BASE_TRY(model_gin_read_name(reader, &scope, &name, error));
-    BASE_TRY(new_value(reader, macro ? MODEL_GIN_MACRO : MODEL_GIN_REFERENCE, macro ? name : model_gin_expand(reader->gin, name), out, error));
+    BASE_TRY(new_value(reader, macro ? MODEL_GIN_MACRO : MODEL_GIN_REFERENCE,
+                       macro ? name : model_gin_expand(reader->gin, name), out, error));
     (*out)->scope = scope;
     model_gin_skip(reader, in_brackets);
     if (macro || *reader->at != '(') return BASE_OK;
     reader->at++;
     model_gin_skip(reader, true);
     if (*reader->at != ')')
-        return model_gin_fail(reader, error, "@%.60s(…: a reference takes no arguments in gin; bind them as %.60s.name = value", name,
+        return model_gin_fail(reader, error,
+                              "@%.60s(…: a reference takes no arguments in gin; bind them as %.60s.name = value", name,
                               name);
     reader->at++;
     (*out)->called = true;
     return BASE_OK;
 }
 
-static enum base_status read_name(struct model_gin_reader *reader, struct model_gin_value **out, struct base_error *error)
+static enum base_status read_name(struct model_gin_reader *reader, struct model_gin_value **out,
+                                  struct base_error *error)
 {
-    static const struct { const char *name; enum model_gin_kind kind; } words[] = {{"None", MODEL_GIN_NONE}, {"True", MODEL_GIN_BOOL}, {"False", MODEL_GIN_BOOL}};
+    static const struct {
+        const char *name;
+        enum model_gin_kind kind;
+    } words[] = {{"None", MODEL_GIN_NONE}, {"True", MODEL_GIN_BOOL}, {"False", MODEL_GIN_BOOL}};
     size_t length = name_length(reader->at);
     for (int i = 0; i < BASE_COUNT(words); i++) {
         if (strlen(words[i].name) != length || strncmp(words[i].name, reader->at, length) != 0) continue;
@@ -278,13 +297,14 @@ static enum base_status read_name(struct model_gin_reader *reader, struct model_
 }
 
 /* One entry of a list, or key: value of a dict, put at the end of the chain. */
-static enum base_status read_item(struct model_gin_reader *reader, int depth, struct model_gin_value *list, struct model_gin_value **last,
-                                  struct base_error *error)
+static enum base_status read_item(struct model_gin_reader *reader, int depth, struct model_gin_value *list,
+                                  struct model_gin_value **last, struct base_error *error)
 {
     int parts = list->kind == MODEL_GIN_DICT ? 2 : 1;
     for (int i = 0; i < parts; i++) {
         struct model_gin_value *item;
-        if (i && *reader->at != ':') return model_gin_fail(reader, error, "a dict needs key: value, and ':' is missing");
+        if (i && *reader->at != ':')
+            return model_gin_fail(reader, error, "a dict needs key: value, and ':' is missing");
         if (i) reader->at++;
         model_gin_skip(reader, true);
         BASE_TRY(read_any(reader, depth + 1, &item, error));
@@ -297,7 +317,8 @@ static enum base_status read_item(struct model_gin_reader *reader, int depth, st
     return BASE_OK;
 }
 
-static enum base_status read_list(struct model_gin_reader *reader, int depth, struct model_gin_value **out, struct base_error *error)
+static enum base_status read_list(struct model_gin_reader *reader, int depth, struct model_gin_value **out,
+                                  struct base_error *error)
 {
     static const char opens[] = "[({", closes[] = "])}";
     static const enum model_gin_kind kinds[] = {MODEL_GIN_LIST, MODEL_GIN_TUPLE, MODEL_GIN_DICT};
@@ -310,7 +331,8 @@ static enum base_status read_list(struct model_gin_reader *reader, int depth, st
     reader->at++;
     for (model_gin_skip(reader, true); *reader->at != closes[which]; model_gin_skip(reader, true)) {
         if (list->child && !comma)
-            return model_gin_fail(reader, error, "',' or '%c' is needed in the value that begins in line %d", closes[which], first_line);
+            return model_gin_fail(reader, error, "',' or '%c' is needed in the value that begins in line %d",
+                                  closes[which], first_line);
         BASE_TRY(read_item(reader, depth, list, &last, error));
         comma = *reader->at == ',';
         if (comma) reader->at++;
@@ -321,7 +343,8 @@ static enum base_status read_list(struct model_gin_reader *reader, int depth, st
     return BASE_OK;
 }
 
-static enum base_status read_any(struct model_gin_reader *reader, int depth, struct model_gin_value **out, struct base_error *error)
+static enum base_status read_any(struct model_gin_reader *reader, int depth, struct model_gin_value **out,
+                                 struct base_error *error)
 {
     char c = *reader->at;
     bool in_brackets = depth > 0;
@@ -339,7 +362,8 @@ static enum base_status read_any(struct model_gin_reader *reader, int depth, str
     return is_digit(c) || c == '.' ? read_number(reader, false, out, error) : refuse_value(reader, error);
 }
 
-enum base_status model_gin_read_value(struct model_gin_reader *reader, const struct model_gin_value **out, struct base_error *error)
+enum base_status model_gin_read_value(struct model_gin_reader *reader, const struct model_gin_value **out,
+                                      struct base_error *error)
 {
     struct model_gin_value *value;
     model_gin_skip(reader, false);

@@ -19,41 +19,50 @@ struct model_axes {
     const char *names[MODEL_MAX_MESH_AXES]; /* mesh axes, in the order given; NULL: a None inside a tuple */
 };
 
-struct model_rule { const char *logical; struct model_axes value; }; /* logical NULL: matches nothing */
-struct model_rules { const struct model_rule *rules; int count; };
+struct model_rule {
+    const char *logical;
+    struct model_axes value;
+}; /* logical NULL: matches nothing */
+struct model_rules {
+    const struct model_rule *rules;
+    int count;
+};
 
 /* "standard", "standard:A,P" (activation and parameter partitioning dims), one of the documented sets data_only, zero3,
  * megatron, optimus, gshard, or a JSON list of [logical axis or null, mesh axis or null or list]. Named sets cost no
  * memory; the names of a JSON list live in the arena. */
-enum base_status model_rules_parse(struct base_arena *arena, const char *text, struct model_rules *out, struct base_error *error);
+enum base_status model_rules_parse(struct base_arena *arena, const char *text, struct model_rules *out,
+                                   struct base_error *error);
 
 enum model_fallback { MODEL_AXIS_IS_UNSHARDED, MODEL_RAISE_ERROR, MODEL_NO_CONSTRAINT };
 enum model_outcome { MODEL_CONSTRAINT, MODEL_NOOP };
 
-/* Flax's resolution, by priority of the rules. names[i] NULL: an unnamed dimension. spec has room for rank entries (64 at
- * most). outcome NULL: the axes of a parameter or argument; else those of a constraint, which is a no-op (all None) when
- * there are no rules. A name that stands there twice is BASE_INPUT. */
-enum base_status model_resolve(const struct model_rules *rules, const char *const *names, int rank, enum model_fallback fallback,
-                               struct model_axes *spec, enum model_outcome *outcome, struct base_error *error);
+/* Flax's resolution, by priority of the rules. names[i] NULL: an unnamed dimension. spec has room for rank entries (64
+ * at most). outcome NULL: the axes of a parameter or argument; else those of a constraint, which is a no-op (all None)
+ * when there are no rules. A name that stands there twice is BASE_INPUT. */
+enum base_status model_resolve(const struct model_rules *rules, const char *const *names, int rank,
+                               enum model_fallback fallback, struct model_axes *spec, enum model_outcome *outcome,
+                               struct base_error *error);
 
 /* The rules as T5X changes them for several slices: every rule for batch gives it to replica and data. */
 struct model_rules model_rules_over_slices(struct base_arena *arena, const struct model_rules *rules);
 
 /* ---- models (config.c, zoo.csv) ---- */
 
-/* The T5X example whose code the model is: t5, scalable_t5 (without an encoder: the same layers, decoder only), decoder_only. */
+/* The T5X example whose code the model is: t5, scalable_t5 (without an encoder: the same layers, decoder only),
+ * decoder_only. */
 enum model_family { MODEL_T5, MODEL_SCALABLE_T5, MODEL_DECODER_ONLY };
 
 enum model_activation { MODEL_LINEAR, MODEL_RELU, MODEL_GELU, MODEL_SILU };
 enum { MODEL_MAX_ACTIVATIONS = 2 };
 
 struct model_config {
-    char name[512];                  /* as given: a zoo name or the inline text */
+    char name[512]; /* as given: a zoo name or the inline text */
     enum model_family family;
-    bool scan_layers;                /* scanned: layers stacked at axis 1 of their parameters */
-    bool encoder;                    /* encoder-decoder; false: decoder only */
+    bool scan_layers; /* scanned: layers stacked at axis 1 of their parameters */
+    bool encoder;     /* encoder-decoder; false: decoder only */
     int64_t emb_dim, num_heads, num_kv_heads, head_dim, mlp_dim, vocab_size;
-    int64_t num_encoder_layers, num_decoder_layers;  /* decoder-only: the first is 0 */
+    int64_t num_encoder_layers, num_decoder_layers; /* decoder-only: the first is 0 */
     enum model_activation mlp_activations[MODEL_MAX_ACTIVATIONS];
     int mlp_activation_count;
     bool logits_via_embedding, float32_attention_logits, parallel_block;
@@ -61,49 +70,73 @@ struct model_config {
 
 /* MODEL of the contract: a zoo name, ARCHITECTURE:key=value,… with the architectures encoder_decoder,
  * scalable_encoder_decoder, decoder_only and scalable_decoder_only, @FILE.json: one object of the same keys and
- * "architecture", or @FILE.gin, as T5X reads it. What is not said is as in T5X's config: num_kv_heads = num_heads, mlp_activations = relu, flags off. */
-enum base_status model_config_parse(struct base_arena *arena, const char *text, struct model_config *out, struct base_error *error);
+ * "architecture", or @FILE.gin, as T5X reads it. What is not said is as in T5X's config: num_kv_heads = num_heads,
+ * mlp_activations = relu, flags off. */
+enum base_status model_config_parse(struct base_arena *arena, const char *text, struct model_config *out,
+                                    struct base_error *error);
 /* Whether one key of the one-line form may have that value. */
 enum base_status model_config_check(const char *key, const char *value, struct base_error *error);
 const char *model_architecture(const struct model_config *config); /* "encoder_decoder", … */
 const char *model_activation_name(enum model_activation activation);
 
 /* One row of zoo.csv; source is the gin file in T5X's repository that the sizes are of, about what the model is. */
-struct model_zoo_model { const char *name, *architecture, *source, *about; };
-enum base_status model_zoo(struct base_arena *arena, const struct model_zoo_model **out, int *count, struct base_error *error);
+struct model_zoo_model {
+    const char *name, *architecture, *source, *about;
+};
+enum base_status model_zoo(struct base_arena *arena, const struct model_zoo_model **out, int *count,
+                           struct base_error *error);
 
 /* ---- gin (gin.c, gin_value.c, gin_known.csv): the configuration files of T5X ---- */
 
-struct model_gin_place { const char *file; int line; };
+struct model_gin_place {
+    const char *file;
+    int line;
+};
 
 enum model_gin_kind {
-    MODEL_GIN_NONE, MODEL_GIN_BOOL, MODEL_GIN_NUMBER, MODEL_GIN_STRING, MODEL_GIN_LIST, MODEL_GIN_TUPLE, MODEL_GIN_DICT, MODEL_GIN_REFERENCE, MODEL_GIN_MACRO
+    MODEL_GIN_NONE,
+    MODEL_GIN_BOOL,
+    MODEL_GIN_NUMBER,
+    MODEL_GIN_STRING,
+    MODEL_GIN_LIST,
+    MODEL_GIN_TUPLE,
+    MODEL_GIN_DICT,
+    MODEL_GIN_REFERENCE,
+    MODEL_GIN_MACRO
 };
 
 /* A value as it is written. */
 struct model_gin_value {
     enum model_gin_kind kind;
-    const char *text;        /* True or False, a number, a string, a macro's name, what a reference names with its modules */
-    const char *scope;       /* of a reference or macro; "" */
-    bool called;             /* a reference with () */
-    int count;               /* children; those of a dict are key, value, key, value, … */
+    const char *text;  /* True or False, a number, a string, a macro's name, what a reference names with its modules */
+    const char *scope; /* of a reference or macro; "" */
+    bool called;       /* a reference with () */
+    int count;         /* children; those of a dict are key, value, key, value, … */
     const struct model_gin_value *child, *next;
 };
 
 /* scope/configurable.parameter = value; a macro has the configurable "". */
 struct model_gin_binding {
     const char *scope, *configurable, *parameter;
-    const char *name;        /* all of it, as it is written */
+    const char *name; /* all of it, as it is written */
     const struct model_gin_value *value;
     struct model_gin_place place;
-    bool overridden;         /* a later one takes its place */
-    bool used;               /* model_gin_find gave it out */
-    bool known;              /* of a file that is not at hand: what gin_known.csv and the zoo know of it */
+    bool overridden; /* a later one takes its place */
+    bool used;       /* model_gin_find gave it out */
+    bool known;      /* of a file that is not at hand: what gin_known.csv and the zoo know of it */
 };
 
-struct model_gin_comment { const char *key, *value; struct model_gin_place place; }; /* # meshwright: key = value */
-struct model_gin_import { const char *name, *module; };
-struct model_gin_include { const char *path; struct model_gin_place place; };
+struct model_gin_comment {
+    const char *key, *value;
+    struct model_gin_place place;
+}; /* # meshwright: key = value */
+struct model_gin_import {
+    const char *name, *module;
+};
+struct model_gin_include {
+    const char *path;
+    struct model_gin_place place;
+};
 
 /* What the files say together, in their order; all of it lives in the arena. */
 struct model_gin {
@@ -113,7 +146,7 @@ struct model_gin {
     struct model_gin_import *imports;
     struct model_gin_include *includes;
     int binding_count, comment_count, import_count, include_count, value_count;
-    const char **notes;      /* "FILE:LINE: what was skipped, and why" */
+    const char **notes; /* "FILE:LINE: what was skipped, and why" */
     int note_count;
     const char *name;        /* of the file or text, for messages */
     const char *search_path; /* directories joined by commas, or NULL */
@@ -123,91 +156,116 @@ struct model_gin {
     size_t read_bytes;
 };
 
-/* Reads a file and those that it includes: as named, below a directory of search_path (joined by commas; may be NULL), or
- * beside the file that includes them. A file that is found nowhere is replaced by what is known of it, or skipped with a
- * note. BASE_INPUT names file and line of what is no gin, of a cycle of includes, and of what is larger than the limits. */
-enum base_status model_gin_read(struct base_arena *arena, const char *path, const char *search_path, struct model_gin **out, struct base_error *error);
+/* Reads a file and those that it includes: as named, below a directory of search_path (joined by commas; may be NULL),
+ * or beside the file that includes them. A file that is found nowhere is replaced by what is known of it, or skipped
+ * with a note. BASE_INPUT names file and line of what is no gin, of a cycle of includes, and of what is larger than the
+ * limits. */
+enum base_status model_gin_read(struct base_arena *arena, const char *path, const char *search_path,
+                                struct model_gin **out, struct base_error *error);
 /* The same of a text; no file is opened. */
-enum base_status model_gin_parse(struct base_arena *arena, const char *name, const char *text, struct model_gin **out, struct base_error *error);
-void model_gin_note(struct model_gin *gin, struct model_gin_place place, const char *format, ...) __attribute__((format(printf, 3, 4)));
+enum base_status model_gin_parse(struct base_arena *arena, const char *name, const char *text, struct model_gin **out,
+                                 struct base_error *error);
+void model_gin_note(struct model_gin *gin, struct model_gin_place place, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 /* The binding that a configurable called in that scope sees, or NULL. Modules before its name may be left out. */
-const struct model_gin_binding *model_gin_find(struct model_gin *gin, const char *scope, const char *configurable, const char *parameter);
+const struct model_gin_binding *model_gin_find(struct model_gin *gin, const char *scope, const char *configurable,
+                                               const char *parameter);
 /* What the macros of a value lead to, and where that stands; NULL: gin.REQUIRED, or nothing (with a note). */
-const struct model_gin_value *model_gin_follow(struct model_gin *gin, const struct model_gin_value *value, struct model_gin_place *place);
+const struct model_gin_value *model_gin_follow(struct model_gin *gin, const struct model_gin_value *value,
+                                               struct model_gin_place *place);
 /* Both; NULL: not bound. */
-const struct model_gin_value *model_gin_get(struct model_gin *gin, const char *scope, const char *configurable, const char *parameter,
-                                            struct model_gin_place *place);
+const struct model_gin_value *model_gin_get(struct model_gin *gin, const char *scope, const char *configurable,
+                                            const char *parameter, struct model_gin_place *place);
 
 /* ---- models in gin (gin_model.c) ---- */
 
 struct model_gin_model {
-    const char *text;        /* a zoo name or one line, as model_config_parse reads it */
+    const char *text; /* a zoo name or one line, as model_config_parse reads it */
     struct model_config config;
     struct model_gin_place place;
-    const struct model_gin_value *model, *network_config; /* references, or NULL: who has optimizer_def; who has dtype and remat_policy */
+    const struct model_gin_value *model,
+        *network_config; /* references, or NULL: who has optimizer_def; who has dtype and remat_policy */
 };
 /* The model that the bindings describe; *found is false if they speak of none. BASE_INPUT: a network that is not known,
  * sizes out of bounds, or a contradiction. */
-enum base_status model_gin_model(struct model_gin *gin, struct model_gin_model *out, bool *found, struct base_error *error);
+enum base_status model_gin_model(struct model_gin *gin, struct model_gin_model *out, bool *found,
+                                 struct base_error *error);
 /* The same of a file, for a MODEL that is @FILE.gin; no model is BASE_INPUT. */
-enum base_status model_gin_config(struct base_arena *arena, const char *path, struct model_config *out, struct base_error *error);
+enum base_status model_gin_config(struct base_arena *arena, const char *path, struct model_config *out,
+                                  struct base_error *error);
 bool model_gin_is_gin(const char *path); /* the name ends with .gin */
 /* The bindings that make T5X build the model, with imports; what T5X has no word for is left out. remat_policy is for
  * scanned models and may be NULL. */
 void model_gin_put_quoted(struct base_text *out, const char *text); /* a string as gin writes it */
-void model_gin_put_network(const struct model_config *config, const char *dtype, const char *remat_policy, struct base_text *out); /* those two alone */
-void model_gin_put_model(const struct model_config *config, const char *dtype, const char *remat_policy, struct base_text *out);
+void model_gin_put_network(const struct model_config *config, const char *dtype, const char *remat_policy,
+                           struct base_text *out); /* those two alone */
+void model_gin_put_model(const struct model_config *config, const char *dtype, const char *remat_policy,
+                         struct base_text *out);
 
 /* ---- parameters (parameters.c) ---- */
 
 struct model_parameter {
-    const char *path;                      /* "encoder/layers_0/attention/query/kernel" */
+    const char *path; /* "encoder/layers_0/attention/query/kernel" */
     int rank;
     int64_t shape[MODEL_MAX_RANK];
-    const char *axes[MODEL_MAX_RANK];      /* logical names */
+    const char *axes[MODEL_MAX_RANK]; /* logical names */
 };
 /* Every parameter, sorted by path in the order of its bytes. Layers of unscanned models are listed one by one. */
-enum base_status model_parameters(struct base_arena *arena, const struct model_config *config, const struct model_parameter **out, int *count, struct base_error *error);
+enum base_status model_parameters(struct base_arena *arena, const struct model_config *config,
+                                  const struct model_parameter **out, int *count, struct base_error *error);
 /* The one of that path, or NULL; parameters are sorted by path. */
-const struct model_parameter *model_parameter_find(const struct model_parameter *parameters, int count, const char *path);
+const struct model_parameter *model_parameter_find(const struct model_parameter *parameters, int count,
+                                                   const char *path);
 
 /* ---- patterns (pattern.c, the door to PCRE2) ---- */
 
-/* A regular expression in the language of Python's re. Owned by the arena, which grows when the pattern is matched, too. */
+/* A regular expression in the language of Python's re. Owned by the arena, which grows when the pattern is matched,
+ * too. */
 struct model_pattern;
 /* BASE_INPUT: Python would refuse it (or the little that PCRE2 lacks: \N{…}, and the flag a inside a pattern). */
-enum base_status model_pattern_compile(struct base_arena *arena, const char *text, const struct model_pattern **out, struct base_error *error);
+enum base_status model_pattern_compile(struct base_arena *arena, const char *text, const struct model_pattern **out,
+                                       struct base_error *error);
 /* re.fullmatch: the whole of text, case by case. BASE_INPUT when it takes too many steps; every match ends. */
-enum base_status model_pattern_matches(const struct model_pattern *pattern, const char *text, bool *out, struct base_error *error);
+enum base_status model_pattern_matches(const struct model_pattern *pattern, const char *text, bool *out,
+                                       struct base_error *error);
 
 /* ---- logical axes that a user gives to parameters (overrides.c) ---- */
 
 /* One pair of T5X's params_axes_names_override. */
 struct model_override {
-    const char *text;                      /* the pattern, as given */
+    const char *text; /* the pattern, as given */
     const struct model_pattern *pattern;
-    bool keeps_own;                        /* null: the search ends and the parameter keeps its axes */
+    bool keeps_own; /* null: the search ends and the parameter keeps its axes */
     int rank;
-    const char *const *axes;               /* NULL: a dimension without a name */
+    const char *const *axes; /* NULL: a dimension without a name */
 };
-struct model_overrides { const struct model_override *overrides; int count; };
+struct model_overrides {
+    const struct model_override *overrides;
+    int count;
+};
 
 /* A JSON list of [pattern, [axis, …] or null]. */
-enum base_status model_overrides_parse(struct base_arena *arena, const char *text, struct model_overrides *out, struct base_error *error);
-/* The first pair whose pattern matches the whole path decides. NULL: the parameter keeps its own axes. Names that are not
- * as many as the parameter has dimensions are BASE_INPUT. */
-enum base_status model_overrides_find(const struct model_overrides *overrides, const char *path, int rank, const struct model_override **out, struct base_error *error);
+enum base_status model_overrides_parse(struct base_arena *arena, const char *text, struct model_overrides *out,
+                                       struct base_error *error);
+/* The first pair whose pattern matches the whole path decides. NULL: the parameter keeps its own axes. Names that are
+ * not as many as the parameter has dimensions are BASE_INPUT. */
+enum base_status model_overrides_find(const struct model_overrides *overrides, const char *path, int rank,
+                                      const struct model_override **out, struct base_error *error);
 /* The parameters with the axes that they then have; order and paths are the same. */
-enum base_status model_overrides_apply(struct base_arena *arena, const struct model_overrides *overrides, const struct model_parameter *parameters, int count,
+enum base_status model_overrides_apply(struct base_arena *arena, const struct model_overrides *overrides,
+                                       const struct model_parameter *parameters, int count,
                                        const struct model_parameter **out, struct base_error *error);
 /* Whether a parameter has the axes that it has in the first layer of its stack; true where it is in no layer. */
 bool model_is_like_first_layer(struct base_arena *arena, const struct model_parameter *parameters, int count,
                                const struct model_parameter *parameter);
 /* BASE_INPUT names a parameter that has not. */
-enum base_status model_check_layers_alike(struct base_arena *arena, const struct model_parameter *parameters, int count, struct base_error *error);
-/* The parameter (of the first layer, or stacked) that a tensor of the program is: "encoder/layers/mlp/wo/kernel". NULL: none. */
+enum base_status model_check_layers_alike(struct base_arena *arena, const struct model_parameter *parameters, int count,
+                                          struct base_error *error);
+/* The parameter (of the first layer, or stacked) that a tensor of the program is: "encoder/layers/mlp/wo/kernel". NULL:
+ * none. */
 const struct model_parameter *model_parameter_of_tensor(struct base_arena *arena, const struct model_config *config,
-                                                        const struct model_parameter *parameters, int count, const char *name);
+                                                        const struct model_parameter *parameters, int count,
+                                                        const char *name);
 
 /* ---- optimizer state (optimizer_state.c) ---- */
 
@@ -218,17 +276,21 @@ const char *model_dtype_name(enum model_dtype dtype);
 enum model_optimizer { MODEL_ADAFACTOR, MODEL_ADAMW, MODEL_SGD };
 enum base_status model_optimizer_parse(const char *text, enum model_optimizer *out, struct base_error *error);
 
-/* One entry of Adafactor's logical_factor_rules: kind is row, column (col), batch or none (unfactorized), in any case. */
-struct model_factor_rule { const char *logical, *kind; };
+/* One entry of Adafactor's logical_factor_rules: kind is row, column (col), batch or none (unfactorized), in any case.
+ */
+struct model_factor_rule {
+    const char *logical, *kind;
+};
 
 /* Adafactor's options as T5X's gin names them; defaults by model_adafactor_defaults. 0 is None where it says so. */
 struct model_adafactor {
     bool factored;
-    bool multiply_by_parameter_scale;    /* the rate is relative to the parameter's root mean square */
-    bool has_beta1;                      /* false: None, no momentum */
+    bool multiply_by_parameter_scale; /* the rate is relative to the parameter's root mean square */
+    bool has_beta1;                   /* false: None, no momentum */
     bool skip_nan_updates;
-    bool logical_factor_rules;           /* false: None, the heuristic alone */
-    double beta1, decay_rate, clipping_threshold /* 0: None */, weight_decay_rate /* 0: None */, weight_decay_rate_lr_exponent /* 0: None */;
+    bool logical_factor_rules; /* false: None, the heuristic alone */
+    double beta1, decay_rate, clipping_threshold /* 0: None */, weight_decay_rate /* 0: None */,
+        weight_decay_rate_lr_exponent /* 0: None */;
     double global_norm_clip_threshold /* 0: None */, max_parameter_scale /* 0: None */, epsilon1, epsilon2;
     int64_t min_dim_size_to_factor, step_offset;
     enum model_dtype dtype_momentum;
@@ -238,7 +300,8 @@ struct model_adafactor {
 struct model_adafactor model_adafactor_defaults(void);
 /* "factored=0,beta1=0.9" or a JSON object of the same keys (adafactor_options.c); what is not said is T5X's default.
  * logical_factor_rules is standard, none or, in JSON, an object {axis: kind}. */
-enum base_status model_adafactor_parse(struct base_arena *arena, const char *text, struct model_adafactor *out, struct base_error *error);
+enum base_status model_adafactor_parse(struct base_arena *arena, const char *text, struct model_adafactor *out,
+                                       struct base_error *error);
 const char *model_adafactor_option(int index); /* "factored", …; NULL behind the last */
 /* The same as lines of a gin block; equal options give equal lines. */
 void model_adafactor_put_gin(const struct model_adafactor *from, struct base_text *out);
@@ -246,14 +309,15 @@ void model_adafactor_put_gin(const struct model_adafactor *from, struct base_tex
 /* How one parameter's second moment is kept. The reduced dimensions are those that v_row (v_col) lacks. */
 struct model_factoring {
     bool factored;
-    unsigned row_dims, column_dims;      /* bit i: dimension i of the parameter is in v_row (v_col) */
+    unsigned row_dims, column_dims; /* bit i: dimension i of the parameter is in v_row (v_col) */
     int v_row_rank, v_col_rank, v_rank, m_rank;
-    int64_t v_row[MODEL_MAX_RANK], v_col[MODEL_MAX_RANK], v[MODEL_MAX_RANK], m[MODEL_MAX_RANK]; /* {1} is T5X's placeholder */
-    bool v_sharded, m_sharded;           /* carries the parameter's axis names; else replicated */
+    int64_t v_row[MODEL_MAX_RANK], v_col[MODEL_MAX_RANK], v[MODEL_MAX_RANK],
+        m[MODEL_MAX_RANK];     /* {1} is T5X's placeholder */
+    bool v_sharded, m_sharded; /* carries the parameter's axis names; else replicated */
 };
 /* An axis that no factor rule knows, and a combination that Adafactor refuses, are BASE_INPUT. */
-enum base_status model_factor(const struct model_adafactor *options, int rank, const int64_t *shape, const char *const *axes,
-                              struct model_factoring *out, struct base_error *error);
+enum base_status model_factor(const struct model_adafactor *options, int rank, const int64_t *shape,
+                              const char *const *axes, struct model_factoring *out, struct base_error *error);
 
 /* ---- the program of one training step (program.c, forward.c, backward.c, update.c) ----
  *
@@ -264,49 +328,91 @@ enum base_status model_factor(const struct model_adafactor *options, int rank, c
 
 /* Sizes that a plan fills in. */
 enum model_size {
-    MODEL_ONE, MODEL_BATCH /* of one microbatch */, MODEL_GLOBAL_BATCH, MODEL_INPUTS_LENGTH, MODEL_TARGETS_LENGTH, MODEL_EMBED, MODEL_HEADS, MODEL_KV_HEADS,
-    MODEL_HEAD_DIM, MODEL_JOINED_KV, MODEL_JOINED_KV_HEADS /* num_kv_heads * head_dim */, MODEL_MLP, MODEL_VOCAB, MODEL_RELPOS_BUCKETS,
-    MODEL_ENCODER_LAYERS, MODEL_DECODER_LAYERS, MODEL_LATER_ENCODER_LAYERS /* all but the first */, MODEL_LATER_DECODER_LAYERS, MODEL_MICROBATCHES, MODEL_SIZE_COUNT
+    MODEL_ONE,
+    MODEL_BATCH /* of one microbatch */,
+    MODEL_GLOBAL_BATCH,
+    MODEL_INPUTS_LENGTH,
+    MODEL_TARGETS_LENGTH,
+    MODEL_EMBED,
+    MODEL_HEADS,
+    MODEL_KV_HEADS,
+    MODEL_HEAD_DIM,
+    MODEL_JOINED_KV,
+    MODEL_JOINED_KV_HEADS /* num_kv_heads * head_dim */,
+    MODEL_MLP,
+    MODEL_VOCAB,
+    MODEL_RELPOS_BUCKETS,
+    MODEL_ENCODER_LAYERS,
+    MODEL_DECODER_LAYERS,
+    MODEL_LATER_ENCODER_LAYERS /* all but the first */,
+    MODEL_LATER_DECODER_LAYERS,
+    MODEL_MICROBATCHES,
+    MODEL_SIZE_COUNT
 };
 
 /* Logical axis names of dimensions, as T5X's models use them. */
 enum model_axis {
-    MODEL_NO_AXIS, MODEL_AXIS_BATCH, MODEL_AXIS_LENGTH, MODEL_AXIS_EMBED, MODEL_AXIS_HEADS, MODEL_AXIS_KV, MODEL_AXIS_JOINED_KV, MODEL_AXIS_MLP,
-    MODEL_AXIS_VOCAB, MODEL_AXIS_RELPOS_BUCKETS, MODEL_AXIS_LAYERS, MODEL_AXIS_COUNT
+    MODEL_NO_AXIS,
+    MODEL_AXIS_BATCH,
+    MODEL_AXIS_LENGTH,
+    MODEL_AXIS_EMBED,
+    MODEL_AXIS_HEADS,
+    MODEL_AXIS_KV,
+    MODEL_AXIS_JOINED_KV,
+    MODEL_AXIS_MLP,
+    MODEL_AXIS_VOCAB,
+    MODEL_AXIS_RELPOS_BUCKETS,
+    MODEL_AXIS_LAYERS,
+    MODEL_AXIS_COUNT
 };
 const char *model_axis_name(enum model_axis axis);
 
 /* What a tensor is to memory. */
 enum model_category {
-    MODEL_PARAMETER, MODEL_OPTIMIZER_STATE, MODEL_GRADIENT /* accumulators, too */, MODEL_ACTIVATION, MODEL_TEMPORARY, MODEL_INPUT, MODEL_CATEGORY_COUNT
+    MODEL_PARAMETER,
+    MODEL_OPTIMIZER_STATE,
+    MODEL_GRADIENT /* accumulators, too */,
+    MODEL_ACTIVATION,
+    MODEL_TEMPORARY,
+    MODEL_INPUT,
+    MODEL_CATEGORY_COUNT
 };
 
-/* Which tensors a remat policy may keep for the backward pass. A tensor's role comes from the operation that makes it. */
+/* Which tensors a remat policy may keep for the backward pass. A tensor's role comes from the operation that makes it.
+ */
 enum model_role {
-    MODEL_ROLE_FUSED,        /* elementwise from kept tensors: recomputed inside its consumers, never kept */
-    MODEL_ROLE_LAYER_INPUT,  /* what enters a layer */
-    MODEL_ROLE_NORM_INPUT,   /* float32 input of a layer norm: JAX's own residual; its bfloat16 original is dead after the residual add */
-    MODEL_ROLE_STATISTIC,    /* one number a token */
-    MODEL_ROLE_QUERY_KEY, MODEL_ROLE_VALUE, MODEL_ROLE_SOFTMAX, MODEL_ROLE_CONTEXT, MODEL_ROLE_PROJECTION, MODEL_ROLE_MLP_HIDDEN, MODEL_ROLE_RELPOS,
-    MODEL_ROLE_WEIGHT,       /* the compute-dtype copy of a parameter */
+    MODEL_ROLE_FUSED,       /* elementwise from kept tensors: recomputed inside its consumers, never kept */
+    MODEL_ROLE_LAYER_INPUT, /* what enters a layer */
+    MODEL_ROLE_NORM_INPUT, /* float32 input of a layer norm: JAX's own residual; its bfloat16 original is dead after the
+                              residual add */
+    MODEL_ROLE_STATISTIC,  /* one number a token */
+    MODEL_ROLE_QUERY_KEY,
+    MODEL_ROLE_VALUE,
+    MODEL_ROLE_SOFTMAX,
+    MODEL_ROLE_CONTEXT,
+    MODEL_ROLE_PROJECTION,
+    MODEL_ROLE_MLP_HIDDEN,
+    MODEL_ROLE_RELPOS,
+    MODEL_ROLE_WEIGHT, /* the compute-dtype copy of a parameter */
     MODEL_ROLE_COUNT
 };
 
 struct model_tensor {
-    const char *name;                      /* "decoder/self_attention/query" */
+    const char *name; /* "decoder/self_attention/query" */
     int rank;
-    unsigned char dims[MODEL_MAX_RANK];    /* enum model_size */
-    unsigned char axes[MODEL_MAX_RANK];    /* enum model_axis */
-    const char *const *given_axes;         /* a parameter's logical axes by name, NULL unnamed, in place of axes; or NULL */
+    unsigned char dims[MODEL_MAX_RANK]; /* enum model_size */
+    unsigned char axes[MODEL_MAX_RANK]; /* enum model_axis */
+    const char *const *given_axes; /* a parameter's logical axes by name, NULL unnamed, in place of axes; or NULL */
     enum model_dtype dtype;
     enum model_category category;
     enum model_role role;
-    int like;                /* sharded like this tensor (a gradient like its primal), or -1 */
-    bool constrained;        /* T5X asks for the sharding that its axes have; other activations get theirs by propagation */
-    int remade_of;           /* the forward tensor that this one repeats in the backward pass, as elementwise tensors are by whoever reads them; or -1 */
-    bool from_producer;      /* sharded as its producer's operand is (casts and reshapes of parameters) */
-    int block;               /* where it is made; persistent tensors: -1 */
-    int layers;              /* enum model_size of how many of it exist (one a layer), or MODEL_ONE */
+    int like;           /* sharded like this tensor (a gradient like its primal), or -1 */
+    bool constrained;   /* T5X asks for the sharding that its axes have; other activations get theirs by propagation */
+    int remade_of;      /* the forward tensor that this one repeats in the backward pass, as elementwise tensors are by
+                           whoever reads them; or -1 */
+    bool from_producer; /* sharded as its producer's operand is (casts and reshapes of parameters) */
+    int block;          /* where it is made; persistent tensors: -1 */
+    int layers;         /* enum model_size of how many of it exist (one a layer), or MODEL_ONE */
     char labels[MODEL_MAX_RANK + 1]; /* one letter a dimension (program.c: model_labels) */
 };
 
@@ -355,10 +461,10 @@ enum model_function {
     MODEL_CLIP_BY_NORM,
     MODEL_FUNCTION_COUNT
 };
-/* MODEL_ADAFACTOR_UPDATE reads, in this order: the parameter; the update's root mean square, unless clipping_threshold is
- * None; the parameter's, if multiply_by_parameter_scale; the gradient; v, or v_row, v_col and the mean of v_row; m, if
- * beta1. It writes the parameter and m. MODEL_CLIP_BY_NORM scales a gradient by min(1, threshold / root of its second
- * input), the sum of squares of all gradients. */
+/* MODEL_ADAFACTOR_UPDATE reads, in this order: the parameter; the update's root mean square, unless clipping_threshold
+ * is None; the parameter's, if multiply_by_parameter_scale; the gradient; v, or v_row, v_col and the mean of v_row; m,
+ * if beta1. It writes the parameter and m. MODEL_CLIP_BY_NORM scales a gradient by min(1, threshold / root of its
+ * second input), the sum of squares of all gradients. */
 const char *model_function_name(enum model_function function);
 
 enum { MODEL_MAX_INPUTS = 8, MODEL_MAX_OUTPUTS = 4, MODEL_MAX_CARRIES = 4 };
@@ -368,43 +474,60 @@ enum model_phase { MODEL_FORWARD, MODEL_BACKWARD, MODEL_OPTIMIZER };
 struct model_op {
     enum model_op_kind kind;
     enum model_function function;
-    const char *name;                       /* "mlp/wo" */
+    const char *name; /* "mlp/wo" */
     enum model_phase phase;
     int input_count, inputs[MODEL_MAX_INPUTS];
     int output_count, outputs[MODEL_MAX_OUTPUTS];
     char input_labels[MODEL_MAX_INPUTS][MODEL_MAX_RANK + 1], output_labels[MODEL_MAX_RANK + 1];
-    int group;                              /* operations of one number > 0 are one kernel (flash attention) */
-    bool causal;                            /* of attention: no query sees a later key, and relative positions are one-sided */
-    bool needed;                            /* counted in mfu_frac: a contraction that the model needs, not recomputed */
-    int body;                               /* MODEL_LOOP: the block that it repeats */
+    int group;   /* operations of one number > 0 are one kernel (flash attention) */
+    bool causal; /* of attention: no query sees a later key, and relative positions are one-sided */
+    bool needed; /* counted in mfu_frac: a contraction that the model needs, not recomputed */
+    int body;    /* MODEL_LOOP: the block that it repeats */
     enum model_size trips;
-    bool remade;                            /* makes again, for the backward pass, what the remat policy did not keep */
-    bool reversed;                          /* a loop over layers that runs from the last to the first */
+    bool remade;   /* makes again, for the backward pass, what the remat policy did not keep */
+    bool reversed; /* a loop over layers that runs from the last to the first */
     int carry_count;
-    struct model_carry { int init, in, out, result; } carries[MODEL_MAX_CARRIES]; /* in <- init, then <- out; result is the last out */
+    struct model_carry {
+        int init, in, out, result;
+    } carries[MODEL_MAX_CARRIES]; /* in <- init, then <- out; result is the last out */
 };
 
-struct model_block { const char *name; int parent; int op_count, op_capacity; struct model_op *ops; };
+struct model_block {
+    const char *name;
+    int parent;
+    int op_count, op_capacity;
+    struct model_op *ops;
+};
 
 struct model_program {
     struct base_arena *arena;
     struct model_tensor *tensors;
     int tensor_count, tensor_capacity;
-    struct model_block *blocks;             /* [0] is the step */
+    struct model_block *blocks; /* [0] is the step */
     int block_count, block_capacity;
 };
 
 enum model_step { MODEL_STEP_TRAIN, MODEL_STEP_GRADIENT, MODEL_STEP_FORWARD, MODEL_STEP_EVALUATE };
-enum model_remat { MODEL_REMAT_NONE, MODEL_REMAT_MINIMAL, MODEL_REMAT_SELECTIVE, MODEL_REMAT_FULL, MODEL_REMAT_COMPILER, MODEL_REMAT_COUNT };
+enum model_remat {
+    MODEL_REMAT_NONE,
+    MODEL_REMAT_MINIMAL,
+    MODEL_REMAT_SELECTIVE,
+    MODEL_REMAT_FULL,
+    MODEL_REMAT_COMPILER,
+    MODEL_REMAT_COUNT
+};
 
 /* How a training software writes the model down, where it differs from T5X. Bits of model_options.traits. */
 enum model_trait {
-    MODEL_TRAIT_HALF_PARAMETERS,   /* parameters, gradients and accumulators in the compute dtype; float32 masters are optimizer state */
-    MODEL_TRAIT_HALF_STATISTICS,   /* norms, logits and loss in the compute dtype */
-    MODEL_TRAIT_SPLIT_SOFTMAX,     /* exponentials and their quotient are differentiated apart, so that both are kept */
-    MODEL_TRAIT_LIBRARY_DOTS,      /* contractions are calls of a library: what they read was stored, and it is kept for the backward pass */
-    MODEL_TRAIT_UPDATES_LAST,      /* all gradients are reduced together, so that all are there before the first update */
-    MODEL_TRAIT_UNORDERED_REMAT,   /* a layer is made again as soon as its input is there: while the layer behind it still runs backward */
+    MODEL_TRAIT_HALF_PARAMETERS, /* parameters, gradients and accumulators in the compute dtype; float32 masters are
+                                    optimizer state */
+    MODEL_TRAIT_HALF_STATISTICS, /* norms, logits and loss in the compute dtype */
+    MODEL_TRAIT_SPLIT_SOFTMAX,   /* exponentials and their quotient are differentiated apart, so that both are kept */
+    MODEL_TRAIT_LIBRARY_DOTS, /* contractions are calls of a library: what they read was stored, and it is kept for the
+                                 backward pass */
+    MODEL_TRAIT_UPDATES_LAST, /* all gradients are reduced together, so that all are there before the first update */
+    MODEL_TRAIT_UNORDERED_REMAT, /* a layer is made again as soon as its input is there: while the layer behind it still
+                                    runs backward */
     MODEL_TRAIT_COUNT
 };
 const char *model_trait_name(enum model_trait trait); /* as in sim/software.csv */
@@ -415,45 +538,53 @@ struct model_options {
     enum model_remat remat;
     enum model_optimizer optimizer;
     enum model_dtype dtype;
-    unsigned dropped_roles;  /* MODEL_REMAT_COMPILER: bit r: what "none" keeps of role r is made again */
-    bool microbatches;       /* more than one: a loop with a float32 accumulator */
+    unsigned dropped_roles; /* MODEL_REMAT_COMPILER: bit r: what "none" keeps of role r is made again */
+    bool microbatches;      /* more than one: a loop with a float32 accumulator */
     bool flash_attention;
-    unsigned traits;         /* bits of enum model_trait */
-    const struct model_adafactor *adafactor;  /* NULL: the defaults */
-    const struct model_parameter *parameters; /* axes that take the place of the model's own (model_overrides_apply), layers alike; or NULL */
+    unsigned traits;                         /* bits of enum model_trait */
+    const struct model_adafactor *adafactor; /* NULL: the defaults */
+    const struct model_parameter
+        *parameters; /* axes that take the place of the model's own (model_overrides_apply), layers alike; or NULL */
     int parameter_count;
 };
 
-void model_program_build(struct base_arena *arena, const struct model_config *config, const struct model_options *options, struct model_program *out);
+void model_program_build(struct base_arena *arena, const struct model_config *config,
+                         const struct model_options *options, struct model_program *out);
 /* Fills sizes[MODEL_SIZE_COUNT]; batch, lengths and microbatches come from the plan. */
-void model_sizes(const struct model_config *config, int64_t batch, int64_t microbatches, int64_t inputs_length, int64_t targets_length,
-                 int64_t *sizes);
+void model_sizes(const struct model_config *config, int64_t batch, int64_t microbatches, int64_t inputs_length,
+                 int64_t targets_length, int64_t *sizes);
 
 /* ---- what one device holds (sharding.c) ---- */
 
 /* A logical mesh: names and sizes of its axes. */
 struct model_mesh {
     int axis_count;
-    struct { const char *name; int64_t size; } axes[MODEL_MAX_MESH_AXES];
+    struct {
+        const char *name;
+        int64_t size;
+    } axes[MODEL_MAX_MESH_AXES];
 };
 
 /* "data=4,model=2": names and sizes; the names live in the arena. */
-enum base_status model_mesh_parse(struct base_arena *arena, const char *text, struct model_mesh *out, struct base_error *error);
+enum base_status model_mesh_parse(struct base_arena *arena, const char *text, struct model_mesh *out,
+                                  struct base_error *error);
 
 /* exact: JAX's demand on arguments and results of a step, that every dimension divides; BASE_INPUT names what does not.
- * Otherwise the last devices hold padding, as inside a step. axes may be NULL; they are for the message. An axis that the
- * mesh lacks, or that stands in spec twice, is BASE_INPUT. */
-enum base_status model_local_shape(const struct model_mesh *mesh, int rank, const int64_t *shape, const char *const *axes, const struct model_axes *spec,
-                                   bool exact, int64_t *out, struct base_error *error);
+ * Otherwise the last devices hold padding, as inside a step. axes may be NULL; they are for the message. An axis that
+ * the mesh lacks, or that stands in spec twice, is BASE_INPUT. */
+enum base_status model_local_shape(const struct model_mesh *mesh, int rank, const int64_t *shape,
+                                   const char *const *axes, const struct model_axes *spec, bool exact, int64_t *out,
+                                   struct base_error *error);
 
 /* Elements and bytes of the train state on one device. Bytes hold the optimizer's int32 step, counts do not. */
 struct model_device_state {
     int64_t parameter_count, parameter_bytes, optimizer_state_count, optimizer_state_bytes;
 };
 
-/* The parameters, sharded exactly, and their optimizer state as T5X shards it: v_row and v_col replicated, the rest like
- * the parameter. adafactor is read for MODEL_ADAFACTOR alone. No rules and an empty mesh give the whole state. */
-enum base_status model_device_state(const struct model_parameter *parameters, int count, const struct model_rules *rules, const struct model_mesh *mesh,
+/* The parameters, sharded exactly, and their optimizer state as T5X shards it: v_row and v_col replicated, the rest
+ * like the parameter. adafactor is read for MODEL_ADAFACTOR alone. No rules and an empty mesh give the whole state. */
+enum base_status model_device_state(const struct model_parameter *parameters, int count,
+                                    const struct model_rules *rules, const struct model_mesh *mesh,
                                     enum model_optimizer optimizer, const struct model_adafactor *adafactor,
                                     struct model_device_state *out, struct base_error *error);
 

@@ -34,39 +34,59 @@ enum factor_kind { ROW, COLUMN, BATCH, UNFACTORED, KIND_COUNT };
 /* T5X's standard_logical_factor_rules. */
 static const struct model_factor_rule standard_rules[] = {
     {"embed", "row"},
-    {"vocab", "column"}, {"mlp", "column"}, {"heads", "column"}, {"kv", "column"}, {"joined_kv", "column"}, {"q_wi_fused", "column"},
-    {"o_wo_fused", "column"}, {"multiquery_heads", "column"}, {"kv_fused", "column"}, {"mlp_activations", "column"},
-    {"layers", "batch"}, {"stack", "batch"},
-    {"relpos_buckets", "none"}, {"layer_norm_scale", "none"},
+    {"vocab", "column"},
+    {"mlp", "column"},
+    {"heads", "column"},
+    {"kv", "column"},
+    {"joined_kv", "column"},
+    {"q_wi_fused", "column"},
+    {"o_wo_fused", "column"},
+    {"multiquery_heads", "column"},
+    {"kv_fused", "column"},
+    {"mlp_activations", "column"},
+    {"layers", "batch"},
+    {"stack", "batch"},
+    {"relpos_buckets", "none"},
+    {"layer_norm_scale", "none"},
 };
 
 static enum base_status kind_named(const char *name, enum factor_kind *out, struct base_error *error)
 {
-    static const struct { const char *name; enum factor_kind kind; } kinds[] = {
-        {"row", ROW}, {"column", COLUMN}, {"col", COLUMN}, {"batch", BATCH}, {"none", UNFACTORED}, {"unfactorized", UNFACTORED}};
+    static const struct {
+        const char *name;
+        enum factor_kind kind;
+    } kinds[] = {{"row", ROW},     {"column", COLUMN},   {"col", COLUMN},
+                 {"batch", BATCH}, {"none", UNFACTORED}, {"unfactorized", UNFACTORED}};
     for (int i = 0; i < BASE_COUNT(kinds); i++) {
         if (strcasecmp(name, kinds[i].name) != 0) continue;
         *out = kinds[i].kind;
         return BASE_OK;
     }
-    return base_fail(error, BASE_INPUT, "logical_factor_rules: \"%.60s\" is unknown; row, column, batch or none would do", name);
+    return base_fail(error, BASE_INPUT,
+                     "logical_factor_rules: \"%.60s\" is unknown; row, column, batch or none would do", name);
 }
 
-static enum base_status kind_of_axis(const struct model_adafactor *options, const char *axis, enum factor_kind *out, struct base_error *error)
+static enum base_status kind_of_axis(const struct model_adafactor *options, const char *axis, enum factor_kind *out,
+                                     struct base_error *error)
 {
     const struct model_factor_rule *rules = options->factor_rules ? options->factor_rules : standard_rules;
     int count = options->factor_rules ? options->factor_rule_count : BASE_COUNT(standard_rules);
     for (int i = 0; axis && i < count; i++)
         if (!strcmp(rules[i].logical, axis)) return kind_named(rules[i].kind, out, error);
-    return base_fail(error, BASE_INPUT, "adafactor: the logical axis %.60s has no factor rule; name one of row, column, batch or none for it in "
-                     "logical_factor_rules", axis ? axis : "None");
+    return base_fail(
+        error, BASE_INPUT,
+        "adafactor: the logical axis %.60s has no factor rule; name one of row, column, batch or none for it in "
+        "logical_factor_rules",
+        axis ? axis : "None");
 }
 
 /* Which dimensions are of which kind, a bit each. */
-struct kinds { unsigned dims[KIND_COUNT]; };
+struct kinds {
+    unsigned dims[KIND_COUNT];
+};
 
-static enum base_status find_kinds(const struct model_adafactor *options, int rank, const char *const *axes, struct kinds *out,
-                                   struct base_error *error)
+static enum base_status find_kinds(const struct model_adafactor *options, int rank, const char *const *axes,
+                                   struct kinds *out, struct base_error *error)
 {
     struct kinds kinds = {{0}};
     for (int i = 0; i < rank; i++) {
@@ -75,8 +95,10 @@ static enum base_status find_kinds(const struct model_adafactor *options, int ra
         kinds.dims[kind] |= 1u << i;
     }
     if (kinds.dims[ROW] && kinds.dims[COLUMN] && kinds.dims[UNFACTORED])
-        return base_fail(error, BASE_INPUT, "adafactor: a parameter with row and column dimensions cannot have one of kind none, too; make that one "
-                         "row, column or batch");
+        return base_fail(
+            error, BASE_INPUT,
+            "adafactor: a parameter with row and column dimensions cannot have one of kind none, too; make that one "
+            "row, column or batch");
     if (!kinds.dims[ROW] || !kinds.dims[COLUMN]) kinds.dims[ROW] = kinds.dims[COLUMN] = 0;
     *out = kinds;
     return BASE_OK;
@@ -85,7 +107,8 @@ static enum base_status find_kinds(const struct model_adafactor *options, int ra
 /* ---- one parameter ---- */
 
 /* By size: two dimensions, both of some size. The larger is averaged away in v_row; of equal ones, the second. */
-static void factor_by_size(const struct model_adafactor *options, int rank, const int64_t *shape, struct model_factoring *out)
+static void factor_by_size(const struct model_adafactor *options, int rank, const int64_t *shape,
+                           struct model_factoring *out)
 {
     if (rank != 2 || shape[0] < options->min_dim_size_to_factor || shape[1] < options->min_dim_size_to_factor) return;
     bool second_is_smaller = shape[1] < shape[0];
@@ -94,8 +117,8 @@ static void factor_by_size(const struct model_adafactor *options, int rank, cons
     out->column_dims = second_is_smaller ? 1 : 2;
 }
 
-static enum base_status choose_factors(const struct model_adafactor *options, int rank, const int64_t *shape, const char *const *axes,
-                                       struct model_factoring *out, struct base_error *error)
+static enum base_status choose_factors(const struct model_adafactor *options, int rank, const int64_t *shape,
+                                       const char *const *axes, struct model_factoring *out, struct base_error *error)
 {
     struct kinds kinds = {{0}};
     if (options->logical_factor_rules) BASE_TRY(find_kinds(options, rank, axes, &kinds, error));
@@ -105,8 +128,11 @@ static enum base_status choose_factors(const struct model_adafactor *options, in
         return BASE_OK;
     }
     if (!options->logical_factor_rules)
-        return base_fail(error, BASE_INPUT, "adafactor: a parameter of %d dimensions needs logical_factor_rules; without them at most two can be "
-                         "factored", rank);
+        return base_fail(
+            error, BASE_INPUT,
+            "adafactor: a parameter of %d dimensions needs logical_factor_rules; without them at most two can be "
+            "factored",
+            rank);
     unsigned all = (1u << rank) - 1;
     out->factored = kinds.dims[ROW] != 0;
     out->row_dims = out->factored ? all & ~kinds.dims[COLUMN] : 0;
@@ -127,12 +153,13 @@ static int keep(bool kept, unsigned dims, int rank, const int64_t *shape, int64_
     return count;
 }
 
-enum base_status model_factor(const struct model_adafactor *options, int rank, const int64_t *shape, const char *const *axes,
-                              struct model_factoring *out, struct base_error *error)
+enum base_status model_factor(const struct model_adafactor *options, int rank, const int64_t *shape,
+                              const char *const *axes, struct model_factoring *out, struct base_error *error)
 {
     struct model_factoring found = {0};
-    if (rank > MODEL_MAX_RANK) return base_fail(error, BASE_INPUT, "adafactor: a parameter of %d dimensions; at most %d are supported", rank,
-                                                MODEL_MAX_RANK);
+    if (rank > MODEL_MAX_RANK)
+        return base_fail(error, BASE_INPUT, "adafactor: a parameter of %d dimensions; at most %d are supported", rank,
+                         MODEL_MAX_RANK);
     BASE_TRY(choose_factors(options, rank, shape, axes, &found, error));
     unsigned all = (1u << rank) - 1;
     found.v_row_rank = keep(found.factored, found.row_dims, rank, shape, found.v_row);

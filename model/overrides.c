@@ -7,12 +7,15 @@ enum { MOST_OVERRIDES = 256, MOST_AXES = 64 };
 
 /* ---- reading ---- */
 
-static enum base_status parse_axes(struct base_arena *arena, const struct base_json *list, struct model_override *out, struct base_error *error)
+static enum base_status parse_axes(struct base_arena *arena, const struct base_json *list, struct model_override *out,
+                                   struct base_error *error)
 {
     if (list->kind != BASE_JSON_ARRAY && list->kind != BASE_JSON_NULL)
-        return base_fail(error, BASE_INPUT, "the axes are %s; a list of names, or null to leave the parameter's own, is needed",
+        return base_fail(error, BASE_INPUT,
+                         "the axes are %s; a list of names, or null to leave the parameter's own, is needed",
                          base_json_kind_name(list->kind));
-    if (list->count > MOST_AXES) return base_fail(error, BASE_INPUT, "%d axes; no parameter has more than %d", list->count, MOST_AXES);
+    if (list->count > MOST_AXES)
+        return base_fail(error, BASE_INPUT, "%d axes; no parameter has more than %d", list->count, MOST_AXES);
     const char **axes = base_new(arena, const char *, list->count);
     int count = 0;
     for (const struct base_json *axis = list->child; axis; axis = axis->next) {
@@ -27,7 +30,8 @@ static enum base_status parse_axes(struct base_arena *arena, const struct base_j
     return BASE_OK;
 }
 
-static enum base_status parse_override(struct base_arena *arena, const struct base_json *pair, struct model_override *out, struct base_error *error)
+static enum base_status parse_override(struct base_arena *arena, const struct base_json *pair,
+                                       struct model_override *out, struct base_error *error)
 {
     if (pair->kind != BASE_JSON_ARRAY || pair->count != 2 || pair->child->kind != BASE_JSON_STRING)
         return base_fail(error, BASE_INPUT, "is no pair; [\"pattern of paths\", [\"axis\", …] or null] is needed");
@@ -36,14 +40,17 @@ static enum base_status parse_override(struct base_arena *arena, const struct ba
     return parse_axes(arena, pair->child->next, out, error);
 }
 
-static enum base_status parse_list(struct base_arena *arena, const char *text, struct model_overrides *out, struct base_error *error)
+static enum base_status parse_list(struct base_arena *arena, const char *text, struct model_overrides *out,
+                                   struct base_error *error)
 {
     const struct base_json *list;
     BASE_TRY(base_json_parse(arena, text, strlen(text), &list, error));
     if (list->kind != BASE_JSON_ARRAY)
-        return base_fail(error, BASE_INPUT, "is %s; the first pattern that matches decides, so a list of [pattern, axes] is needed",
+        return base_fail(error, BASE_INPUT,
+                         "is %s; the first pattern that matches decides, so a list of [pattern, axes] is needed",
                          base_json_kind_name(list->kind));
-    if (list->count > MOST_OVERRIDES) return base_fail(error, BASE_INPUT, "%d patterns; at most %d are read", list->count, MOST_OVERRIDES);
+    if (list->count > MOST_OVERRIDES)
+        return base_fail(error, BASE_INPUT, "%d patterns; at most %d are read", list->count, MOST_OVERRIDES);
     struct model_override *overrides = base_new(arena, struct model_override, list->count);
     int count = 0;
     for (const struct base_json *pair = list->child; pair; pair = pair->next, count++)
@@ -52,7 +59,8 @@ static enum base_status parse_list(struct base_arena *arena, const char *text, s
     return BASE_OK;
 }
 
-enum base_status model_overrides_parse(struct base_arena *arena, const char *text, struct model_overrides *out, struct base_error *error)
+enum base_status model_overrides_parse(struct base_arena *arena, const char *text, struct model_overrides *out,
+                                       struct base_error *error)
 {
     enum base_status status = parse_list(arena, text, out, error);
     return status == BASE_OK ? status : base_fail_in(error, "params_axes_names_override");
@@ -60,20 +68,20 @@ enum base_status model_overrides_parse(struct base_arena *arena, const char *tex
 
 /* ---- what they decide ---- */
 
-static enum base_status decide(const struct model_override *override, const char *path, int rank, const struct model_override **out,
-                               struct base_error *error)
+static enum base_status decide(const struct model_override *override, const char *path, int rank,
+                               const struct model_override **out, struct base_error *error)
 {
     if (!override->keeps_own && override->rank != rank)
-        return base_fail(
-            error, BASE_INPUT,
-            "params_axes_names_override: \"%.100s\" gives %s %d axis names, which does not match param rank (%d); a list of %d would do",
-            override->text, path, override->rank, rank, rank);
+        return base_fail(error, BASE_INPUT,
+                         "params_axes_names_override: \"%.100s\" gives %s %d axis names, which does not match param "
+                         "rank (%d); a list of %d would do",
+                         override->text, path, override->rank, rank, rank);
     *out = override->keeps_own ? NULL : override;
     return BASE_OK;
 }
 
-enum base_status model_overrides_find(const struct model_overrides *overrides, const char *path, int rank, const struct model_override **out,
-                                      struct base_error *error)
+enum base_status model_overrides_find(const struct model_overrides *overrides, const char *path, int rank,
+                                      const struct model_override **out, struct base_error *error)
 {
     for (int i = 0; i < overrides->count; i++) {
         bool matches = false;
@@ -85,7 +93,8 @@ enum base_status model_overrides_find(const struct model_overrides *overrides, c
     return BASE_OK;
 }
 
-enum base_status model_overrides_apply(struct base_arena *arena, const struct model_overrides *overrides, const struct model_parameter *parameters, int count,
+enum base_status model_overrides_apply(struct base_arena *arena, const struct model_overrides *overrides,
+                                       const struct model_parameter *parameters, int count,
                                        const struct model_parameter **out, struct base_error *error)
 {
     struct model_parameter *changed = base_new(arena, struct model_parameter, count);
@@ -93,7 +102,7 @@ enum base_status model_overrides_apply(struct base_arena *arena, const struct mo
         const struct model_override *override;
         changed[i] = parameters[i];
         BASE_TRY(model_overrides_find(overrides, parameters[i].path, parameters[i].rank, &override, error));
-        if (override) memcpy(changed[i].axes, override->axes, (size_t)override->rank * sizeof *override->axes);
+        if (override) memcpy(changed[i].axes, override->axes, (size_t) override->rank * sizeof *override->axes);
     }
     *out = changed;
     return BASE_OK;
@@ -101,7 +110,8 @@ enum base_status model_overrides_apply(struct base_arena *arena, const struct mo
 
 /* ---- a program's parameters ---- */
 
-/* A program has one tensor for all layers of a stack; here it has the path of the first layer, or of the stacked array. */
+/* A program has one tensor for all layers of a stack; here it has the path of the first layer, or of the stacked array.
+ */
 static const char *first_path(struct base_arena *arena, bool scanned, const char *name)
 {
     const char *layers = strstr(name, "/layers/");
@@ -111,7 +121,8 @@ static const char *first_path(struct base_arena *arena, bool scanned, const char
     return base_print(arena, "%.*s/layers_0/%s", stack, name, layers + 8);
 }
 
-const struct model_parameter *model_parameter_find(const struct model_parameter *parameters, int count, const char *path)
+const struct model_parameter *model_parameter_find(const struct model_parameter *parameters, int count,
+                                                   const char *path)
 {
     int low = 0, high = count;
     while (low < high) {
@@ -124,7 +135,8 @@ const struct model_parameter *model_parameter_find(const struct model_parameter 
 }
 
 const struct model_parameter *model_parameter_of_tensor(struct base_arena *arena, const struct model_config *config,
-                                                        const struct model_parameter *parameters, int count, const char *name)
+                                                        const struct model_parameter *parameters, int count,
+                                                        const char *name)
 {
     return model_parameter_find(parameters, count, first_path(arena, config->scan_layers, name));
 }
@@ -132,29 +144,37 @@ const struct model_parameter *model_parameter_of_tensor(struct base_arena *arena
 static bool same_axes(const struct model_parameter *a, const struct model_parameter *b)
 {
     bool same = a->rank == b->rank;
-    for (int i = 0; same && i < a->rank; i++) same = a->axes[i] && b->axes[i] ? !strcmp(a->axes[i], b->axes[i]) : a->axes[i] == b->axes[i];
+    for (int i = 0; same && i < a->rank; i++)
+        same = a->axes[i] && b->axes[i] ? !strcmp(a->axes[i], b->axes[i]) : a->axes[i] == b->axes[i];
     return same;
 }
 
 /* The same parameter of the first layer, or the parameter itself where it has no layers. */
-static const struct model_parameter *of_first_layer(struct base_arena *arena, const struct model_parameter *parameters, int count, const struct model_parameter *parameter)
+static const struct model_parameter *of_first_layer(struct base_arena *arena, const struct model_parameter *parameters,
+                                                    int count, const struct model_parameter *parameter)
 {
     const char *layer = strstr(parameter->path, "/layers_"), *rest = layer ? strchr(layer + 1, '/') : NULL;
     if (!rest) return parameter;
-    return model_parameter_find(parameters, count, base_print(arena, "%.*s/layers_0%s", (int)(layer - parameter->path), parameter->path, rest));
+    return model_parameter_find(
+        parameters, count, base_print(arena, "%.*s/layers_0%s", (int)(layer - parameter->path), parameter->path, rest));
 }
 
-bool model_is_like_first_layer(struct base_arena *arena, const struct model_parameter *parameters, int count, const struct model_parameter *parameter)
+bool model_is_like_first_layer(struct base_arena *arena, const struct model_parameter *parameters, int count,
+                               const struct model_parameter *parameter)
 {
     return same_axes(of_first_layer(arena, parameters, count, parameter), parameter);
 }
 
-enum base_status model_check_layers_alike(struct base_arena *arena, const struct model_parameter *parameters, int count, struct base_error *error)
+enum base_status model_check_layers_alike(struct base_arena *arena, const struct model_parameter *parameters, int count,
+                                          struct base_error *error)
 {
     for (int i = 0; i < count; i++) {
         if (model_is_like_first_layer(arena, parameters, count, &parameters[i])) continue;
-        return base_fail(error, BASE_INPUT, "params_axes_names_override: %s gets other axes than in the first layer, and a prediction takes the layers of a stack alike; "
-                         "a pattern that matches every layer, as layers_\\d+ does, would do", parameters[i].path);
+        return base_fail(error, BASE_INPUT,
+                         "params_axes_names_override: %s gets other axes than in the first layer, and a prediction "
+                         "takes the layers of a stack alike; "
+                         "a pattern that matches every layer, as layers_\\d+ does, would do",
+                         parameters[i].path);
     }
     return BASE_OK;
 }

@@ -1,5 +1,5 @@
-/* Every parameter of a model with its shape and logical axes, named and laid out as T5X's t5, scalable_t5 and decoder_only
- * examples create them. All are float32; there are no biases. */
+/* Every parameter of a model with its shape and logical axes, named and laid out as T5X's t5, scalable_t5 and
+ * decoder_only examples create them. All are float32; there are no biases. */
 #include "model/model.h"
 
 #include <stdlib.h>
@@ -14,10 +14,16 @@ struct list {
     int count;
 };
 
-struct dimension { const char *axis; int64_t size; };
+struct dimension {
+    const char *axis;
+    int64_t size;
+};
 
 /* Where parameters are put. stacked_layers above 0: one array for that many layers, stacked at axis 1. */
-struct scope { const char *path; int64_t stacked_layers; };
+struct scope {
+    const char *path;
+    int64_t stacked_layers;
+};
 
 static void put_dimension(struct model_parameter *parameter, const char *axis, int64_t size)
 {
@@ -26,7 +32,8 @@ static void put_dimension(struct model_parameter *parameter, const char *axis, i
 }
 
 /* Dimensions end at the first without an axis. */
-static void add(struct list *list, struct scope scope, const char *name, const struct dimension dimensions[MOST_DIMENSIONS])
+static void add(struct list *list, struct scope scope, const char *name,
+                const struct dimension dimensions[MOST_DIMENSIONS])
 {
     struct model_parameter *parameter = &list->parameters[list->count++];
     parameter->path = base_print(list->arena, "%s/%s", scope.path, name);
@@ -45,7 +52,8 @@ static void add_norm(struct list *list, struct scope scope, const char *name)
 
 static void add_relpos(struct list *list, struct scope scope)
 {
-    add(list, scope, "relpos_bias/rel_embedding", DIMENSIONS({"heads", list->config->num_heads}, {"relpos_buckets", RELPOS_BUCKETS}));
+    add(list, scope, "relpos_bias/rel_embedding",
+        DIMENSIONS({"heads", list->config->num_heads}, {"relpos_buckets", RELPOS_BUCKETS}));
 }
 
 /* scalable_t5 keeps heads and kv apart; the other examples join them in one dimension. */
@@ -87,7 +95,8 @@ static void add_layer(struct list *list, struct scope scope, bool encoder)
         add_norm(list, scope, "pre_cross_attention_layer_norm");
         add_attention(list, scope, "encoder_decoder_attention");
     }
-    if (!config->parallel_block) add_norm(list, scope, "pre_mlp_layer_norm"); /* a parallel block's one norm feeds both */
+    if (!config->parallel_block)
+        add_norm(list, scope, "pre_mlp_layer_norm"); /* a parallel block's one norm feeds both */
     add_mlp(list, scope);
 }
 
@@ -95,7 +104,8 @@ static void add_stack(struct list *list, const char *name, int64_t layer_count, 
 {
     struct scope stack = {name, 0};
     if (list->config->family != MODEL_SCALABLE_T5) add_relpos(list, stack);
-    if (list->config->scan_layers) add_layer(list, (struct scope){base_print(list->arena, "%s/%s", name, name), layer_count}, encoder);
+    if (list->config->scan_layers)
+        add_layer(list, (struct scope){base_print(list->arena, "%s/%s", name, name), layer_count}, encoder);
     else
         for (int64_t i = 0; i < layer_count; i++)
             add_layer(list, (struct scope){base_print(list->arena, "%s/layers_%d", name, (int)i), 0}, encoder);
@@ -107,16 +117,17 @@ static int by_path(const void *a, const void *b)
     return strcmp(((const struct model_parameter *)a)->path, ((const struct model_parameter *)b)->path);
 }
 
-enum base_status model_parameters(struct base_arena *arena, const struct model_config *config, const struct model_parameter **out, int *count,
-                                  struct base_error *error)
+enum base_status model_parameters(struct base_arena *arena, const struct model_config *config,
+                                  const struct model_parameter **out, int *count, struct base_error *error)
 {
     (void)error; /* a config that was parsed has parameters; the shape of the call is the room's */
     int64_t layer_count = config->scan_layers ? 2 : config->num_encoder_layers + config->num_decoder_layers;
-    struct list list = {arena, config, base_new(arena, struct model_parameter, layer_count * MOST_PER_LAYER + MOST_OUTSIDE_LAYERS), 0};
+    struct list list = {arena, config,
+                        base_new(arena, struct model_parameter, layer_count * MOST_PER_LAYER + MOST_OUTSIDE_LAYERS), 0};
     struct dimension vocab = {"vocab", config->vocab_size}, embed = {"embed", config->emb_dim};
     struct scope decoder = {"decoder", 0};
-    add(&list, config->encoder ? (struct scope){"token_embedder", 0} : (struct scope){"decoder/token_embedder", 0}, "embedding", DIMENSIONS(vocab,
-                                                            embed));
+    add(&list, config->encoder ? (struct scope){"token_embedder", 0} : (struct scope){"decoder/token_embedder", 0},
+        "embedding", DIMENSIONS(vocab, embed));
     if (config->encoder) add_stack(&list, "encoder", config->num_encoder_layers, true);
     add_stack(&list, "decoder", config->num_decoder_layers, false);
     if (!config->logits_via_embedding) add(&list, decoder, "logits_dense/kernel", DIMENSIONS(embed, vocab));

@@ -1,8 +1,9 @@
 /* Regular expressions as Python's re module reads them, through PCRE2. Only this file knows PCRE2.
  *
- * The two languages share most of their words. A pattern is read item by item: what both mean alike is copied, what only
- * the spelling differs in is respelt, and what Python refuses (or PCRE2 alone has) is refused here, so that a pattern
- * that passes means what it means in T5X. Memory is the arena's, steps are limited, so that every pattern ends. */
+ * The two languages share most of their words. A pattern is read item by item: what both mean alike is copied, what
+ * only the spelling differs in is respelt, and what Python refuses (or PCRE2 alone has) is refused here, so that a
+ * pattern that passes means what it means in T5X. Memory is the arena's, steps are limited, so that every pattern ends.
+ */
 #include "model/model.h"
 
 #define PCRE2_CODE_UNIT_WIDTH 8
@@ -10,10 +11,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LONGEST_PATTERN = 2000, MOST_STEPS = 20000, MOST_HEAP_KIB = 1 << 10, LARGEST_CHARACTER = 0x10ffff, LARGEST_OCTAL = 0377, MOST_GROUPS = 99, DEEPEST = 200 };
+enum {
+    LONGEST_PATTERN = 2000,
+    MOST_STEPS = 20000,
+    MOST_HEAP_KIB = 1 << 10,
+    LARGEST_CHARACTER = 0x10ffff,
+    LARGEST_OCTAL = 0377,
+    MOST_GROUPS = 99,
+    DEEPEST = 200
+};
 
 struct model_pattern {
-    const char *text;              /* as given */
+    const char *text; /* as given */
     pcre2_code *code;
     pcre2_match_data *match;
     pcre2_match_context *limits;
@@ -25,16 +34,20 @@ struct model_pattern {
 enum before { NOTHING, ITEM, QUANTIFIER };
 
 /* A capturing group; a reference may only stand after its end. */
-struct group { const char *name; size_t name_length; bool closed; };
+struct group {
+    const char *name;
+    size_t name_length;
+    bool closed;
+};
 
 struct reader {
-    const char *start, *at;        /* of Python's spelling */
-    struct group groups[MOST_GROUPS + 1]; /* from 1 */
+    const char *start, *at;                /* of Python's spelling */
+    struct group groups[MOST_GROUPS + 1];  /* from 1 */
     int group_count, open[DEEPEST], depth; /* open: numbers of the groups around, 0 for one that captures nothing */
-    bool doubled[DEEPEST];         /* that group has a second one around it in PCRE2's spelling */
-    struct base_text out;          /* PCRE2's */
+    bool doubled[DEEPEST];                 /* that group has a second one around it in PCRE2's spelling */
+    struct base_text out;                  /* PCRE2's */
     enum before before;
-    uint32_t options;              /* global flags of PCRE2 */
+    uint32_t options; /* global flags of PCRE2 */
     struct base_error *error;
 };
 
@@ -43,10 +56,22 @@ static enum base_status refuse(const struct reader *reader, const char *what)
     return base_fail(reader->error, BASE_INPUT, "%s at position %d", what, (int)(reader->at - reader->start));
 }
 
-static bool is_digit(char c) { return c >= '0' && c <= '9'; }
-static bool is_octal(char c) { return c >= '0' && c <= '7'; }
-static bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
-static bool is_hex(char c) { return is_digit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F'); }
+static bool is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+static bool is_octal(char c)
+{
+    return c >= '0' && c <= '7';
+}
+static bool is_letter(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+static bool is_hex(char c)
+{
+    return is_digit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
+}
 
 /* Takes a text if it stands here. */
 static bool take(struct reader *reader, const char *text)
@@ -105,7 +130,10 @@ static enum base_status read_number(struct reader *reader, bool in_set)
 static enum base_status read_letter(struct reader *reader, bool in_set)
 {
     static const char same_in_set[] = "abfnrtdDsSwW", same_outside[] = "afnrtdDsSwWbB";
-    static const struct { char letter; int digits; } numbers[] = {{'x', 2}, {'u', 4}, {'U', 8}};
+    static const struct {
+        char letter;
+        int digits;
+    } numbers[] = {{'x', 2}, {'u', 4}, {'U', 8}};
     char letter = *reader->at;
     if (strchr(in_set ? same_in_set : same_outside, letter)) {
         base_putf(&reader->out, "\\%c", *reader->at++);
@@ -189,7 +217,9 @@ static enum base_status close_group(struct reader *reader)
 static int group_named(const struct reader *reader, const char *name, size_t length)
 {
     for (int i = 1; i <= reader->group_count; i++)
-        if (reader->groups[i].name && reader->groups[i].name_length == length && !memcmp(reader->groups[i].name, name, length)) return i;
+        if (reader->groups[i].name && reader->groups[i].name_length == length &&
+            !memcmp(reader->groups[i].name, name, length))
+            return i;
     return 0;
 }
 
@@ -206,7 +236,8 @@ static enum base_status read_flags(struct reader *reader)
     }
     bool whole = *reader->at == ')', negated = memchr(start, '-', (size_t)(reader->at - start)) != NULL;
     if (reader->at == start || (!whole && *reader->at != ':')) return refuse(reader, "unknown extension");
-    if (whole && (start != reader->start + 2 || negated)) return refuse(reader, "global flags not at the start of the expression");
+    if (whole && (start != reader->start + 2 || negated))
+        return refuse(reader, "global flags not at the start of the expression");
     if (ascii && !whole) return refuse(reader, "the flag a is known for whole patterns alone");
     if (ascii) reader->options &= ~(uint32_t)PCRE2_UCP;
     reader->at++;
@@ -358,7 +389,8 @@ static void keep_memory(void *memory, void *arena)
 }
 
 /* Where PCRE2 found fault is a place in its own spelling, which the user never wrote. */
-static enum base_status compile(struct base_arena *arena, const struct reader *reader, struct model_pattern *pattern, struct base_error *error)
+static enum base_status compile(struct base_arena *arena, const struct reader *reader, struct model_pattern *pattern,
+                                struct base_error *error)
 {
     int number;
     PCRE2_SIZE place;
@@ -367,7 +399,8 @@ static enum base_status compile(struct base_arena *arena, const struct reader *r
     pcre2_compile_context *context = pcre2_compile_context_create(memory);
     pcre2_set_newline(context, PCRE2_NEWLINE_LF);
     pcre2_set_bsr(context, PCRE2_BSR_ANYCRLF);
-    pattern->code = pcre2_compile((PCRE2_SPTR)spelling, PCRE2_ZERO_TERMINATED, reader->options, &number, &place, context);
+    pattern->code =
+        pcre2_compile((PCRE2_SPTR)spelling, PCRE2_ZERO_TERMINATED, reader->options, &number, &place, context);
     if (!pattern->code) {
         PCRE2_UCHAR what[120];
         pcre2_get_error_message(number, what, sizeof what);
@@ -381,15 +414,18 @@ static enum base_status compile(struct base_arena *arena, const struct reader *r
     return BASE_OK;
 }
 
-/* Without start optimizations: those of PCRE2 10.42 refuse "a" for (?=a)a?a, since they count the a of the assertion. */
+/* Without start optimizations: those of PCRE2 10.42 refuse "a" for (?=a)a?a, since they count the a of the assertion.
+ */
 static const uint32_t always = PCRE2_UTF | PCRE2_UCP | PCRE2_NEVER_BACKSLASH_C | PCRE2_NO_START_OPTIMIZE;
 
-enum base_status model_pattern_compile(struct base_arena *arena, const char *text, const struct model_pattern **out, struct base_error *error)
+enum base_status model_pattern_compile(struct base_arena *arena, const char *text, const struct model_pattern **out,
+                                       struct base_error *error)
 {
     struct reader reader = {.start = text, .at = text, .out = {.arena = arena}, .options = always, .error = error};
     struct model_pattern *pattern = base_new(arena, struct model_pattern, 1);
     pattern->text = text;
-    if (strlen(text) > LONGEST_PATTERN) return base_fail(error, BASE_INPUT, "a pattern of more than %d bytes", LONGEST_PATTERN);
+    if (strlen(text) > LONGEST_PATTERN)
+        return base_fail(error, BASE_INPUT, "a pattern of more than %d bytes", LONGEST_PATTERN);
     enum base_status status = BASE_OK;
     while (status == BASE_OK && *reader.at) status = read_item(&reader);
     if (status == BASE_OK) status = compile(arena, &reader, pattern, error);
@@ -398,12 +434,14 @@ enum base_status model_pattern_compile(struct base_arena *arena, const char *tex
     return BASE_OK;
 }
 
-enum base_status model_pattern_matches(const struct model_pattern *pattern, const char *text, bool *out, struct base_error *error)
+enum base_status model_pattern_matches(const struct model_pattern *pattern, const char *text, bool *out,
+                                       struct base_error *error)
 {
-    int result = pcre2_match(pattern->code, (PCRE2_SPTR)text, PCRE2_ZERO_TERMINATED, 0, PCRE2_ANCHORED | PCRE2_ENDANCHORED, pattern->match,
-                             pattern->limits);
+    int result = pcre2_match(pattern->code, (PCRE2_SPTR)text, PCRE2_ZERO_TERMINATED, 0,
+                             PCRE2_ANCHORED | PCRE2_ENDANCHORED, pattern->match, pattern->limits);
     if (result < 0 && result != PCRE2_ERROR_NOMATCH)
-        return base_fail(error, BASE_INPUT, "\"%.100s\" takes too many steps on %.200s; fewer repetitions inside repetitions would do",
+        return base_fail(error, BASE_INPUT,
+                         "\"%.100s\" takes too many steps on %.200s; fewer repetitions inside repetitions would do",
                          pattern->text, text);
     *out = result != PCRE2_ERROR_NOMATCH;
     return BASE_OK;

@@ -5,7 +5,11 @@
 
 /* One letter a dimension. The letters of a length differ by what they count: a contraction of queries (l, t) with
  * keys (m, s) of one length needs two. */
-static const struct label { char letter; enum model_size size; enum model_axis axis; } labels[] = {
+static const struct label {
+    char letter;
+    enum model_size size;
+    enum model_axis axis;
+} labels[] = {
     {'B', MODEL_GLOBAL_BATCH, MODEL_AXIS_BATCH},
     {'b', MODEL_BATCH, MODEL_AXIS_BATCH},
     {'l', MODEL_INPUTS_LENGTH, MODEL_AXIS_LENGTH},
@@ -32,12 +36,17 @@ static const struct label *find_label(char letter)
 
 const char *model_axis_name(enum model_axis axis)
 {
-    static const char *const names[MODEL_AXIS_COUNT] = {NULL, "batch", "length", "embed", "heads", "kv", "joined_kv", "mlp", "vocab", "relpos_buckets", "layers"};
+    static const char *const names[MODEL_AXIS_COUNT] = {NULL,        "batch", "length", "embed",          "heads", "kv",
+                                                        "joined_kv", "mlp",   "vocab",  "relpos_buckets", "layers"};
     return names[axis];
 }
 
-static const struct { const char *name; int64_t bytes; } dtypes[] = {
-    [MODEL_FLOAT32] = {"float32", 4}, [MODEL_BFLOAT16] = {"bfloat16", 2}, [MODEL_FLOAT16] = {"float16", 2}, [MODEL_FP8] = {"fp8", 1}, [MODEL_INT32] = {"int32", 4},
+static const struct {
+    const char *name;
+    int64_t bytes;
+} dtypes[] = {
+    [MODEL_FLOAT32] = {"float32", 4}, [MODEL_BFLOAT16] = {"bfloat16", 2}, [MODEL_FLOAT16] = {"float16", 2},
+    [MODEL_FP8] = {"fp8", 1},         [MODEL_INT32] = {"int32", 4},
 };
 
 int64_t model_dtype_bytes(enum model_dtype dtype)
@@ -53,15 +62,45 @@ const char *model_dtype_name(enum model_dtype dtype)
 const char *model_function_name(enum model_function function)
 {
     static const char *const names[MODEL_FUNCTION_COUNT] = {
-        [MODEL_NO_FUNCTION] = "", [MODEL_CAST] = "cast", [MODEL_ADD] = "add", [MODEL_SCALE] = "scale", [MODEL_ONE_HOT] = "one_hot",
-        [MODEL_RELPOS_ONE_HOT] = "relpos_one_hot", [MODEL_MEAN_SQUARE] = "mean_square", [MODEL_NORM] = "norm", [MODEL_MULTIPLY] = "multiply",
-        [MODEL_NORM_GRAD_SCALE] = "norm_grad_scale", [MODEL_NORM_GRAD] = "norm_grad", [MODEL_ATTENTION_BIAS] = "attention_bias", [MODEL_MAX] = "max",
-        [MODEL_SUM] = "sum", [MODEL_SUM_EXP] = "sum_exp", [MODEL_SOFTMAX] = "softmax", [MODEL_PRODUCT_SUM] = "product_sum",
-        [MODEL_SOFTMAX_GRAD] = "softmax_grad", [MODEL_GATE] = "gate", [MODEL_GATE_GRAD_0] = "gate_grad_0", [MODEL_GATE_GRAD_1] = "gate_grad_1",
-        [MODEL_PICK] = "pick", [MODEL_LOSS] = "loss", [MODEL_LOSS_GRAD] = "loss_grad", [MODEL_ZEROS] = "zeros", [MODEL_ACCUMULATE] = "accumulate",
-        [MODEL_SGD_UPDATE] = "sgd", [MODEL_ADAMW_UPDATE] = "adamw", [MODEL_SQUARE_MEAN] = "square_mean", [MODEL_DECAY] = "decay", [MODEL_SQUARE_DECAY] = "square_decay",
-        [MODEL_ADAFACTOR_UPDATE] = "adafactor", [MODEL_RMS] = "rms", [MODEL_MEAN] = "mean", [MODEL_ARGMAX] = "argmax", [MODEL_REPEAT] = "repeat",
-        [MODEL_REPEAT_GRAD] = "repeat_grad", [MODEL_SQUARE_SUM] = "square_sum", [MODEL_CLIP_BY_NORM] = "clip_by_norm",
+        [MODEL_NO_FUNCTION] = "",
+        [MODEL_CAST] = "cast",
+        [MODEL_ADD] = "add",
+        [MODEL_SCALE] = "scale",
+        [MODEL_ONE_HOT] = "one_hot",
+        [MODEL_RELPOS_ONE_HOT] = "relpos_one_hot",
+        [MODEL_MEAN_SQUARE] = "mean_square",
+        [MODEL_NORM] = "norm",
+        [MODEL_MULTIPLY] = "multiply",
+        [MODEL_NORM_GRAD_SCALE] = "norm_grad_scale",
+        [MODEL_NORM_GRAD] = "norm_grad",
+        [MODEL_ATTENTION_BIAS] = "attention_bias",
+        [MODEL_MAX] = "max",
+        [MODEL_SUM] = "sum",
+        [MODEL_SUM_EXP] = "sum_exp",
+        [MODEL_SOFTMAX] = "softmax",
+        [MODEL_PRODUCT_SUM] = "product_sum",
+        [MODEL_SOFTMAX_GRAD] = "softmax_grad",
+        [MODEL_GATE] = "gate",
+        [MODEL_GATE_GRAD_0] = "gate_grad_0",
+        [MODEL_GATE_GRAD_1] = "gate_grad_1",
+        [MODEL_PICK] = "pick",
+        [MODEL_LOSS] = "loss",
+        [MODEL_LOSS_GRAD] = "loss_grad",
+        [MODEL_ZEROS] = "zeros",
+        [MODEL_ACCUMULATE] = "accumulate",
+        [MODEL_SGD_UPDATE] = "sgd",
+        [MODEL_ADAMW_UPDATE] = "adamw",
+        [MODEL_SQUARE_MEAN] = "square_mean",
+        [MODEL_DECAY] = "decay",
+        [MODEL_SQUARE_DECAY] = "square_decay",
+        [MODEL_ADAFACTOR_UPDATE] = "adafactor",
+        [MODEL_RMS] = "rms",
+        [MODEL_MEAN] = "mean",
+        [MODEL_ARGMAX] = "argmax",
+        [MODEL_REPEAT] = "repeat",
+        [MODEL_REPEAT_GRAD] = "repeat_grad",
+        [MODEL_SQUARE_SUM] = "square_sum",
+        [MODEL_CLIP_BY_NORM] = "clip_by_norm",
     };
     return names[function];
 }
@@ -69,9 +108,9 @@ const char *model_function_name(enum model_function function)
 const char *model_trait_name(enum model_trait trait)
 {
     static const char *const names[MODEL_TRAIT_COUNT] = {
-        [MODEL_TRAIT_HALF_PARAMETERS] = "half_parameters", [MODEL_TRAIT_HALF_STATISTICS] = "half_statistics", [MODEL_TRAIT_SPLIT_SOFTMAX] = "split_softmax",
-        [MODEL_TRAIT_LIBRARY_DOTS] = "library_dots", [MODEL_TRAIT_UPDATES_LAST] = "updates_last",
-        [MODEL_TRAIT_UNORDERED_REMAT] = "unordered_remat",
+        [MODEL_TRAIT_HALF_PARAMETERS] = "half_parameters", [MODEL_TRAIT_HALF_STATISTICS] = "half_statistics",
+        [MODEL_TRAIT_SPLIT_SOFTMAX] = "split_softmax",     [MODEL_TRAIT_LIBRARY_DOTS] = "library_dots",
+        [MODEL_TRAIT_UPDATES_LAST] = "updates_last",       [MODEL_TRAIT_UNORDERED_REMAT] = "unordered_remat",
     };
     return names[trait];
 }
@@ -80,7 +119,8 @@ const char *model_trait_name(enum model_trait trait)
 int model_builder_block(struct builder *builder, const char *name, int parent)
 {
     struct model_program *program = builder->program;
-    program->blocks = base_grown(program->arena, program->blocks, program->block_count, &program->block_capacity, sizeof *program->blocks);
+    program->blocks = base_grown(program->arena, program->blocks, program->block_count, &program->block_capacity,
+                                 sizeof *program->blocks);
     program->blocks[program->block_count] = (struct model_block){.name = name, .parent = parent};
     return program->block_count++;
 }
@@ -89,7 +129,8 @@ static void grow_maps(struct builder *builder)
 {
     if (builder->program->tensor_count < builder->cotangent_capacity) return;
     int old = builder->cotangent_capacity, ignored = old;
-    builder->cotangent = base_grown(builder->arena, builder->cotangent, old, &builder->cotangent_capacity, sizeof *builder->cotangent);
+    builder->cotangent =
+        base_grown(builder->arena, builder->cotangent, old, &builder->cotangent_capacity, sizeof *builder->cotangent);
     builder->clone = base_grown(builder->arena, builder->clone, old, &ignored, sizeof *builder->clone);
     for (int i = old; i < builder->cotangent_capacity; i++) builder->cotangent[i] = builder->clone[i] = -1;
 }
@@ -99,11 +140,18 @@ int model_builder_tensor(struct builder *builder, const char *name, const char *
 {
     struct model_program *program = builder->program;
     grow_maps(builder);
-    program->tensors = base_grown(program->arena, program->tensors, program->tensor_count, &program->tensor_capacity, sizeof *program->tensors);
+    program->tensors = base_grown(program->arena, program->tensors, program->tensor_count, &program->tensor_capacity,
+                                  sizeof *program->tensors);
     struct model_tensor *tensor = &program->tensors[program->tensor_count];
     bool persistent = category == MODEL_PARAMETER || category == MODEL_OPTIMIZER_STATE || category == MODEL_INPUT;
-    *tensor = (struct model_tensor){.name = name, .dtype = dtype, .category = category, .role = role, .like = -1, .remade_of = -1,
-                                    .block = persistent ? -1 : builder->block, .layers = persistent ? (int)builder->layers : MODEL_ONE};
+    *tensor = (struct model_tensor){.name = name,
+                                    .dtype = dtype,
+                                    .category = category,
+                                    .role = role,
+                                    .like = -1,
+                                    .remade_of = -1,
+                                    .block = persistent ? -1 : builder->block,
+                                    .layers = persistent ? (int)builder->layers : MODEL_ONE};
     tensor->rank = (int)strlen(letters);
     memcpy(tensor->labels, letters, strlen(letters) + 1);
     for (int i = 0; i < tensor->rank; i++) {
@@ -114,12 +162,15 @@ int model_builder_tensor(struct builder *builder, const char *name, const char *
     return program->tensor_count++;
 }
 
-struct model_op *model_builder_op(struct builder *builder, enum model_op_kind kind, enum model_function function, const char *name)
+struct model_op *model_builder_op(struct builder *builder, enum model_op_kind kind, enum model_function function,
+                                  const char *name)
 {
     struct model_block *block = &builder->program->blocks[builder->block];
-    block->ops = base_grown(builder->program->arena, block->ops, block->op_count, &block->op_capacity, sizeof *block->ops);
+    block->ops =
+        base_grown(builder->program->arena, block->ops, block->op_count, &block->op_capacity, sizeof *block->ops);
     struct model_op *op = &block->ops[block->op_count++];
-    *op = (struct model_op){.kind = kind, .function = function, .name = name, .phase = builder->phase, .trips = MODEL_ONE};
+    *op = (struct model_op){
+        .kind = kind, .function = function, .name = name, .phase = builder->phase, .trips = MODEL_ONE};
     return op;
 }
 
@@ -130,18 +181,21 @@ const struct model_tensor *model_builder_get(const struct builder *builder, int 
 
 const char *model_builder_name(struct builder *builder, const char *name)
 {
-    return *builder->scope ? base_print(builder->arena, "%s/%s", builder->scope, name) : base_copy(builder->arena, name);
+    return *builder->scope ? base_print(builder->arena, "%s/%s", builder->scope, name)
+                           : base_copy(builder->arena, name);
 }
 
 void model_builder_input(struct builder *builder, struct model_op *op, int tensor, const char *letters)
 {
-    snprintf(op->input_labels[op->input_count], sizeof op->input_labels[0], "%s", letters ? letters : model_builder_get(builder, tensor)->labels);
+    snprintf(op->input_labels[op->input_count], sizeof op->input_labels[0], "%s",
+             letters ? letters : model_builder_get(builder, tensor)->labels);
     op->inputs[op->input_count++] = tensor;
 }
 
 void model_builder_output(struct builder *builder, struct model_op *op, int tensor, const char *letters)
 {
-    snprintf(op->output_labels, sizeof op->output_labels, "%s", letters ? letters : model_builder_get(builder, tensor)->labels);
+    snprintf(op->output_labels, sizeof op->output_labels, "%s",
+             letters ? letters : model_builder_get(builder, tensor)->labels);
     op->outputs[op->output_count++] = tensor;
 }
 
@@ -155,11 +209,16 @@ static const char *next_term(const char *equation, char term[MODEL_MAX_RANK + 1]
     return *equation == ',' ? equation + 1 : *equation == '-' ? equation + 2 : equation;
 }
 
-int model_builder_apply(struct builder *builder, enum model_op_kind kind, enum model_function function, const char *name, const char *equation,
-                  const char *declared, enum model_dtype dtype, enum model_role role, const int *inputs, int input_count)
+int model_builder_apply(struct builder *builder, enum model_op_kind kind, enum model_function function,
+                        const char *name, const char *equation, const char *declared, enum model_dtype dtype,
+                        enum model_role role, const int *inputs, int input_count)
 {
     char term[MODEL_MAX_RANK + 1];
-    struct model_op op = {.kind = kind, .function = function, .name = model_builder_name(builder, name), .phase = builder->phase, .trips = MODEL_ONE};
+    struct model_op op = {.kind = kind,
+                          .function = function,
+                          .name = model_builder_name(builder, name),
+                          .phase = builder->phase,
+                          .trips = MODEL_ONE};
     for (int i = 0; i < input_count; i++) {
         equation = next_term(equation, term);
         model_builder_input(builder, &op, inputs[i], term);
@@ -172,11 +231,18 @@ int model_builder_apply(struct builder *builder, enum model_op_kind kind, enum m
 }
 
 /* The whole step: state, then (inside a loop over microbatches, if there is one) forward and backward, then updates. */
-void model_program_build(struct base_arena *arena, const struct model_config *config, const struct model_options *options, struct model_program *out)
+void model_program_build(struct base_arena *arena, const struct model_config *config,
+                         const struct model_options *options, struct model_program *out)
 {
     memset(out, 0, sizeof *out);
     out->arena = arena;
-    struct builder builder = {.arena = arena, .program = out, .config = config, .options = *options, .scope = "", .dtype = options->dtype, .layers = MODEL_ONE};
+    struct builder builder = {.arena = arena,
+                              .program = out,
+                              .config = config,
+                              .options = *options,
+                              .scope = "",
+                              .dtype = options->dtype,
+                              .layers = MODEL_ONE};
     bool backward = options->step == MODEL_STEP_TRAIN || options->step == MODEL_STEP_GRADIENT;
     if (builder.dtype == MODEL_FP8) builder.dtype = MODEL_BFLOAT16; /* activations; the contractions run in fp8 */
     int step = model_builder_block(&builder, "step", -1);
@@ -198,17 +264,30 @@ void model_program_build(struct base_arena *arena, const struct model_config *co
     model_builder_updates(&builder);
 }
 
-void model_sizes(const struct model_config *config, int64_t batch, int64_t microbatches, int64_t inputs_length, int64_t targets_length,
-                 int64_t *sizes)
+void model_sizes(const struct model_config *config, int64_t batch, int64_t microbatches, int64_t inputs_length,
+                 int64_t targets_length, int64_t *sizes)
 {
     enum { RELPOS_BUCKETS = 32 }; /* T5's relative position buckets, in every example of T5X */
     int64_t heads = config->num_heads, kv_heads = config->num_kv_heads, head_dim = config->head_dim;
-    const int64_t filled[MODEL_SIZE_COUNT] = {
-        [MODEL_ONE] = 1, [MODEL_BATCH] = batch / microbatches, [MODEL_GLOBAL_BATCH] = batch, [MODEL_INPUTS_LENGTH] = inputs_length,
-        [MODEL_TARGETS_LENGTH] = targets_length, [MODEL_EMBED] = config->emb_dim, [MODEL_HEADS] = heads, [MODEL_KV_HEADS] = kv_heads,
-        [MODEL_HEAD_DIM] = head_dim, [MODEL_JOINED_KV] = heads * head_dim, [MODEL_JOINED_KV_HEADS] = kv_heads * head_dim, [MODEL_MLP] = config->mlp_dim,
-        [MODEL_VOCAB] = config->vocab_size, [MODEL_RELPOS_BUCKETS] = RELPOS_BUCKETS, [MODEL_ENCODER_LAYERS] = config->num_encoder_layers,
-        [MODEL_DECODER_LAYERS] = config->num_decoder_layers,
-        [MODEL_LATER_ENCODER_LAYERS] = config->num_encoder_layers > 0 ? config->num_encoder_layers - 1 : 0, [MODEL_LATER_DECODER_LAYERS] = config->num_decoder_layers - 1, [MODEL_MICROBATCHES] = microbatches};
+    const int64_t filled[MODEL_SIZE_COUNT] = {[MODEL_ONE] = 1,
+                                              [MODEL_BATCH] = batch / microbatches,
+                                              [MODEL_GLOBAL_BATCH] = batch,
+                                              [MODEL_INPUTS_LENGTH] = inputs_length,
+                                              [MODEL_TARGETS_LENGTH] = targets_length,
+                                              [MODEL_EMBED] = config->emb_dim,
+                                              [MODEL_HEADS] = heads,
+                                              [MODEL_KV_HEADS] = kv_heads,
+                                              [MODEL_HEAD_DIM] = head_dim,
+                                              [MODEL_JOINED_KV] = heads * head_dim,
+                                              [MODEL_JOINED_KV_HEADS] = kv_heads * head_dim,
+                                              [MODEL_MLP] = config->mlp_dim,
+                                              [MODEL_VOCAB] = config->vocab_size,
+                                              [MODEL_RELPOS_BUCKETS] = RELPOS_BUCKETS,
+                                              [MODEL_ENCODER_LAYERS] = config->num_encoder_layers,
+                                              [MODEL_DECODER_LAYERS] = config->num_decoder_layers,
+                                              [MODEL_LATER_ENCODER_LAYERS] =
+                                                  config->num_encoder_layers > 0 ? config->num_encoder_layers - 1 : 0,
+                                              [MODEL_LATER_DECODER_LAYERS] = config->num_decoder_layers - 1,
+                                              [MODEL_MICROBATCHES] = microbatches};
     memcpy(sizes, filled, sizeof filled);
 }

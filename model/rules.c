@@ -7,45 +7,68 @@ enum { MOST_RULES = 1024 }; /* T5X's own sets have about twenty, and each tensor
 
 /* ---- named sets ---- */
 
-#define NONE(axis) {.logical = axis}
-#define TO(axis, mesh) {.logical = axis, .value = {.count = 1, .names = {mesh}}}
-#define NEVER_SHARDED NONE("relpos_buckets"), NONE("abspos_buckets"), NONE("length"), NONE("layers"), NONE("stack"), NONE("mlp_activations")
+#define NONE(axis)                                                                                                     \
+    {                                                                                                                  \
+        .logical = axis                                                                                                \
+    }
+#define TO(axis, mesh)                                                                                                 \
+    {                                                                                                                  \
+        .logical = axis, .value = {.count = 1, .names = {mesh} }                                                       \
+    }
+#define NEVER_SHARDED                                                                                                  \
+    NONE("relpos_buckets"), NONE("abspos_buckets"), NONE("length"), NONE("layers"), NONE("stack"),                     \
+        NONE("mlp_activations")
 #define STANDARD TO("mlp", "model"), TO("heads", "model"), NONE("kv"), TO("joined_kv", "model")
 #define MEGATRON TO("batch", "data"), TO("mlp", "model"), TO("heads", "model"), TO("vocab", "model")
 
-static const struct model_rule standard_1_1[] = {TO("batch", "data"), TO("vocab", "model"), NONE("embed"), STANDARD, NEVER_SHARDED};
-static const struct model_rule standard_1_2[] = {TO("batch", "data"), TO("vocab", "model"), STANDARD, TO("embed", "data"), NEVER_SHARDED};
-static const struct model_rule standard_2_1[] = {TO("batch", "data"), TO("vocab", "model"), STANDARD, TO("embed", "model"), NEVER_SHARDED};
-static const struct model_rule standard_2_2[] = {TO("batch", "data"), TO("vocab", "model"), STANDARD, TO("embed", "model"), TO("embed", "data"),
+static const struct model_rule standard_1_1[] = {TO("batch", "data"), TO("vocab", "model"), NONE("embed"), STANDARD,
                                                  NEVER_SHARDED};
-static const struct model_rule data_only[] = {TO("batch", "data"), NONE("vocab"), NONE("embed"), NONE("mlp"), NONE("heads"), NONE("kv"),
-                                              NONE("joined_kv"), NEVER_SHARDED};
-static const struct model_rule zero3[] = {TO("batch", "data"), TO("embed", "data"), NONE("vocab"), NONE("mlp"), NONE("heads"), NONE("kv"),
-                                          NONE("joined_kv"), NEVER_SHARDED};
+static const struct model_rule standard_1_2[] = {TO("batch", "data"), TO("vocab", "model"), STANDARD,
+                                                 TO("embed", "data"), NEVER_SHARDED};
+static const struct model_rule standard_2_1[] = {TO("batch", "data"), TO("vocab", "model"), STANDARD,
+                                                 TO("embed", "model"), NEVER_SHARDED};
+static const struct model_rule standard_2_2[] = {TO("batch", "data"),  TO("vocab", "model"), STANDARD,
+                                                 TO("embed", "model"), TO("embed", "data"),  NEVER_SHARDED};
+static const struct model_rule data_only[] = {TO("batch", "data"), NONE("vocab"), NONE("embed"),     NONE("mlp"),
+                                              NONE("heads"),       NONE("kv"),    NONE("joined_kv"), NEVER_SHARDED};
+static const struct model_rule zero3[] = {TO("batch", "data"), TO("embed", "data"), NONE("vocab"),     NONE("mlp"),
+                                          NONE("heads"),       NONE("kv"),          NONE("joined_kv"), NEVER_SHARDED};
 static const struct model_rule megatron[] = {MEGATRON, NONE("embed"), NONE("kv"), NONE("joined_kv"), NEVER_SHARDED};
-static const struct model_rule optimus[] = {MEGATRON, TO("embed", "model"), NONE("kv"), NONE("joined_kv"), NEVER_SHARDED};
-static const struct model_rule gshard[] = {MEGATRON, TO("embed", "model"), TO("embed", "data"), NONE("kv"), NONE("joined_kv"), NEVER_SHARDED};
+static const struct model_rule optimus[] = {MEGATRON, TO("embed", "model"), NONE("kv"), NONE("joined_kv"),
+                                            NEVER_SHARDED};
+static const struct model_rule gshard[] = {MEGATRON,   TO("embed", "model"), TO("embed", "data"),
+                                           NONE("kv"), NONE("joined_kv"),    NEVER_SHARDED};
 
-#define SET(rules) {rules, BASE_COUNT(rules)}
+#define SET(rules)                                                                                                     \
+    {                                                                                                                  \
+        rules, BASE_COUNT(rules)                                                                                       \
+    }
 
-static const struct { const char *name; struct model_rules rules; } documented[] = {
+static const struct {
+    const char *name;
+    struct model_rules rules;
+} documented[] = {
     {"standard", SET(standard_1_1)}, {"data_only", SET(data_only)}, {"zero3", SET(zero3)},
     {"megatron", SET(megatron)},     {"optimus", SET(optimus)},     {"gshard", SET(gshard)},
 };
 
 /* By activation and parameter partitioning dims, less one. */
-static const struct model_rules standard[2][2] = {{SET(standard_1_1), SET(standard_1_2)}, {SET(standard_2_1), SET(standard_2_2)}};
+static const struct model_rules standard[2][2] = {{SET(standard_1_1), SET(standard_1_2)},
+                                                  {SET(standard_2_1), SET(standard_2_2)}};
 
 static enum base_status standard_rules(const char *dims_text, struct model_rules *out, struct base_error *error)
 {
     int64_t dims[2];
     int count;
     BASE_TRY(base_parse_ints(dims_text, "standard", INT32_MIN, INT32_MAX, BASE_COUNT(dims), dims, &count, error));
-    if (count != 2) return base_fail(error, BASE_INPUT, "standard:%.40s: activation and parameter partitioning dims are needed, as in standard:1,1",
-                                     dims_text);
+    if (count != 2)
+        return base_fail(error, BASE_INPUT,
+                         "standard:%.40s: activation and parameter partitioning dims are needed, as in standard:1,1",
+                         dims_text);
     for (int i = 0; i < count; i++)
         if (dims[i] < 1 || dims[i] > 2)
-            return base_fail(error, BASE_INPUT, "standard:%.40s: %s_partitioning_dims %d is not supported; 1 or 2 would do", dims_text,
+            return base_fail(error, BASE_INPUT,
+                             "standard:%.40s: %s_partitioning_dims %d is not supported; 1 or 2 would do", dims_text,
                              i == 0 ? "activation" : "parameter", (int)dims[i]);
     *out = standard[dims[0] - 1][dims[1] - 1];
     return BASE_OK;
@@ -56,9 +79,11 @@ static enum base_status unknown_set(const char *text, struct base_error *error)
     const char *names[BASE_COUNT(documented)];
     for (int i = 0; i < BASE_COUNT(documented); i++) names[i] = documented[i].name;
     const char *nearest = base_nearest(text, names, BASE_COUNT(documented));
-    return base_fail(error, BASE_INPUT, "\"%.60s\" is no set of axis rules%s%s%sstandard, standard:A,P, data_only, zero3, megatron, optimus, gshard "
-                     "or a JSON list [[\"batch\", \"data\"], …] would do",
-                     text, nearest ? ": is " : "", nearest ? nearest : "", nearest ? " meant? " : "; ");
+    return base_fail(
+        error, BASE_INPUT,
+        "\"%.60s\" is no set of axis rules%s%s%sstandard, standard:A,P, data_only, zero3, megatron, optimus, gshard "
+        "or a JSON list [[\"batch\", \"data\"], …] would do",
+        text, nearest ? ": is " : "", nearest ? nearest : "", nearest ? " meant? " : "; ");
 }
 
 /* ---- rules as JSON ---- */
@@ -73,25 +98,31 @@ static void canonical(struct model_axes *axes)
 {
     if (axes->count != 1) return;
     bool unconstrained = is_unconstrained(axes->names[0]);
-    if (unconstrained || !axes->names[0] || !*axes->names[0]) *axes = (struct model_axes){.unconstrained = unconstrained};
+    if (unconstrained || !axes->names[0] || !*axes->names[0])
+        *axes = (struct model_axes){.unconstrained = unconstrained};
 }
 
 static enum base_status add_mesh_axis(const struct base_json *item, struct model_axes *axes, struct base_error *error)
 {
-    if (axes->count == MODEL_MAX_MESH_AXES) return base_fail(error, BASE_INPUT, "more than %d mesh axes", MODEL_MAX_MESH_AXES);
-    if (item->kind == BASE_JSON_ARRAY) return base_fail(error, BASE_INPUT, "a tuple of mesh axes cannot hold another tuple; list the axes in one");
+    if (axes->count == MODEL_MAX_MESH_AXES)
+        return base_fail(error, BASE_INPUT, "more than %d mesh axes", MODEL_MAX_MESH_AXES);
+    if (item->kind == BASE_JSON_ARRAY)
+        return base_fail(error, BASE_INPUT, "a tuple of mesh axes cannot hold another tuple; list the axes in one");
     if (item->kind != BASE_JSON_STRING && item->kind != BASE_JSON_NULL)
-        return base_fail(error, BASE_INPUT, "is %s where the name of a mesh axis is needed", base_json_kind_name(item->kind));
+        return base_fail(error, BASE_INPUT, "is %s where the name of a mesh axis is needed",
+                         base_json_kind_name(item->kind));
     axes->names[axes->count++] = item->string;
     return BASE_OK;
 }
 
-static enum base_status parse_mesh_axes(const struct base_json *value, struct model_axes *axes, struct base_error *error)
+static enum base_status parse_mesh_axes(const struct base_json *value, struct model_axes *axes,
+                                        struct base_error *error)
 {
     if (value->kind != BASE_JSON_ARRAY) {
         if (value->kind != BASE_JSON_NULL) BASE_TRY(add_mesh_axis(value, axes, error));
     } else {
-        for (const struct base_json *item = value->child; item; item = item->next) BASE_TRY(add_mesh_axis(item, axes, error));
+        for (const struct base_json *item = value->child; item; item = item->next)
+            BASE_TRY(add_mesh_axis(item, axes, error));
     }
     if (axes->count == 1 && is_unconstrained(axes->names[0])) canonical(axes);
     return BASE_OK;
@@ -100,7 +131,8 @@ static enum base_status parse_mesh_axes(const struct base_json *value, struct mo
 static enum base_status parse_rule(const struct base_json *pair, struct model_rule *rule, struct base_error *error)
 {
     if (pair->kind != BASE_JSON_ARRAY || pair->count != 2)
-        return base_fail(error, BASE_INPUT, "is no pair; [logical axis, mesh axis or null or list of mesh axes] is needed");
+        return base_fail(error, BASE_INPUT,
+                         "is no pair; [logical axis, mesh axis or null or list of mesh axes] is needed");
     const struct base_json *key = pair->child;
     if (key->kind != BASE_JSON_STRING && key->kind != BASE_JSON_NULL)
         return base_fail(error, BASE_INPUT, "the logical axis is %s; a name is needed", base_json_kind_name(key->kind));
@@ -108,14 +140,17 @@ static enum base_status parse_rule(const struct base_json *pair, struct model_ru
     return parse_mesh_axes(key->next, &rule->value, error);
 }
 
-static enum base_status parse_list(struct base_arena *arena, const char *text, struct model_rules *out, struct base_error *error)
+static enum base_status parse_list(struct base_arena *arena, const char *text, struct model_rules *out,
+                                   struct base_error *error)
 {
     const struct base_json *list;
     BASE_TRY(base_json_parse(arena, text, strlen(text), &list, error));
     if (list->kind != BASE_JSON_ARRAY)
-        return base_fail(error, BASE_INPUT, "is %s; rules have an order, so a list of [logical axis, mesh axis] is needed",
+        return base_fail(error, BASE_INPUT,
+                         "is %s; rules have an order, so a list of [logical axis, mesh axis] is needed",
                          base_json_kind_name(list->kind));
-    if (list->count > MOST_RULES) return base_fail(error, BASE_INPUT, "%d rules; at most %d are read", list->count, MOST_RULES);
+    if (list->count > MOST_RULES)
+        return base_fail(error, BASE_INPUT, "%d rules; at most %d are read", list->count, MOST_RULES);
     struct model_rule *rules = base_new(arena, struct model_rule, list->count);
     int count = 0;
     for (const struct base_json *pair = list->child; pair; pair = pair->next, count++)
@@ -124,7 +159,8 @@ static enum base_status parse_list(struct base_arena *arena, const char *text, s
     return BASE_OK;
 }
 
-enum base_status model_rules_parse(struct base_arena *arena, const char *text, struct model_rules *out, struct base_error *error)
+enum base_status model_rules_parse(struct base_arena *arena, const char *text, struct model_rules *out,
+                                   struct base_error *error)
 {
     const char *start = text + strspn(text, " \t\r\n");
     enum base_status status = BASE_OK;
@@ -146,7 +182,8 @@ struct model_rules model_rules_over_slices(struct base_arena *arena, const struc
     struct model_rule *changed = base_new(arena, struct model_rule, rules->count);
     for (int i = 0; i < rules->count; i++) {
         changed[i] = rules->rules[i];
-        if (changed[i].logical && !strcmp(changed[i].logical, "batch")) changed[i].value = (struct model_axes){.count = 2, .names = {"replica", "data"}};
+        if (changed[i].logical && !strcmp(changed[i].logical, "batch"))
+            changed[i].value = (struct model_axes){.count = 2, .names = {"replica", "data"}};
     }
     return (struct model_rules){changed, rules->count};
 }
@@ -165,8 +202,10 @@ static enum base_status refuse_repeated(const char *const *names, int rank, stru
     for (int i = 1; i < rank; i++)
         for (int j = 0; is_name(names[i]) && j < i; j++)
             if (names[j] && !strcmp(names[i], names[j]))
-                return base_fail(error, BASE_INPUT, "the logical axis \"%.60s\" names two dimensions of one array; each name can stand there once",
-                                 names[i]);
+                return base_fail(
+                    error, BASE_INPUT,
+                    "the logical axis \"%.60s\" names two dimensions of one array; each name can stand there once",
+                    names[i]);
     return BASE_OK;
 }
 
@@ -193,7 +232,8 @@ static bool is_free(const struct model_axes *value, const struct model_axes *spe
     return true;
 }
 
-/* Gives each named dimension the value of its first rule that is free. Returns the dimensions that got none, a bit each. */
+/* Gives each named dimension the value of its first rule that is free. Returns the dimensions that got none, a bit
+ * each. */
 static uint64_t assign(const struct model_rules *rules, const char *const *names, int rank, struct model_axes *spec)
 {
     uint64_t unassigned = 0;
@@ -224,10 +264,12 @@ static int lowest_bit(uint64_t bits)
     return i;
 }
 
-enum base_status model_resolve(const struct model_rules *rules, const char *const *names, int rank, enum model_fallback fallback,
-                               struct model_axes *spec, enum model_outcome *outcome, struct base_error *error)
+enum base_status model_resolve(const struct model_rules *rules, const char *const *names, int rank,
+                               enum model_fallback fallback, struct model_axes *spec, enum model_outcome *outcome,
+                               struct base_error *error)
 {
-    if (rank > MOST_DIMS) return base_fail(error, BASE_INPUT, "%d dimensions; at most %d are possible", rank, MOST_DIMS);
+    if (rank > MOST_DIMS)
+        return base_fail(error, BASE_INPUT, "%d dimensions; at most %d are possible", rank, MOST_DIMS);
     if (outcome && rules->count == 0) {
         clear(spec, rank);
         *outcome = MODEL_NOOP;
@@ -237,7 +279,8 @@ enum base_status model_resolve(const struct model_rules *rules, const char *cons
     struct model_axes found[MOST_DIMS];
     uint64_t unassigned = assign(rules, names, rank, found);
     if (unassigned && fallback == MODEL_RAISE_ERROR)
-        return base_fail(error, BASE_INPUT, "no rule is free for the logical axis \"%.60s\"; a rule [\"%.60s\", null] would replicate it",
+        return base_fail(error, BASE_INPUT,
+                         "no rule is free for the logical axis \"%.60s\"; a rule [\"%.60s\", null] would replicate it",
                          names[lowest_bit(unassigned)], names[lowest_bit(unassigned)]);
     bool dropped = unassigned && fallback == MODEL_NO_CONSTRAINT;
     if (dropped) clear(found, rank);

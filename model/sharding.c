@@ -12,7 +12,8 @@ static int find_axis(const struct model_mesh *mesh, const char *name)
     return -1;
 }
 
-enum base_status model_mesh_parse(struct base_arena *arena, const char *text, struct model_mesh *out, struct base_error *error)
+enum base_status model_mesh_parse(struct base_arena *arena, const char *text, struct model_mesh *out,
+                                  struct base_error *error)
 {
     struct model_mesh mesh = {0};
     int64_t device_count = 1;
@@ -20,28 +21,36 @@ enum base_status model_mesh_parse(struct base_arena *arena, const char *text, st
         next = strchr(at, ',');
         if (next) *next++ = '\0';
         char *equals = strchr(at, '=');
-        if (!equals || equals == at) return base_fail(error, BASE_INPUT, "mesh: \"%.60s\" is no axis=size; as in data=4,model=2", at);
+        if (!equals || equals == at)
+            return base_fail(error, BASE_INPUT, "mesh: \"%.60s\" is no axis=size; as in data=4,model=2", at);
         *equals = '\0';
-        if (mesh.axis_count == MODEL_MAX_MESH_AXES) return base_fail(error, BASE_INPUT, "mesh: more than %d axes", MODEL_MAX_MESH_AXES);
-        if (find_axis(&mesh, at) >= 0) return base_fail(error, BASE_INPUT, "mesh: the axis %.60s stands there twice; keep one", at);
+        if (mesh.axis_count == MODEL_MAX_MESH_AXES)
+            return base_fail(error, BASE_INPUT, "mesh: more than %d axes", MODEL_MAX_MESH_AXES);
+        if (find_axis(&mesh, at) >= 0)
+            return base_fail(error, BASE_INPUT, "mesh: the axis %.60s stands there twice; keep one", at);
         int64_t size;
-        if (base_parse_int(equals + 1, at, 1, LARGEST_AXIS, &size, error) != BASE_OK) return base_fail_in(error, "mesh");
+        if (base_parse_int(equals + 1, at, 1, LARGEST_AXIS, &size, error) != BASE_OK)
+            return base_fail_in(error, "mesh");
         mesh.axes[mesh.axis_count].name = at;
         mesh.axes[mesh.axis_count++].size = size;
         device_count *= size; /* at most 2^40 before the check */
-        if (device_count > LARGEST_AXIS) return base_fail(error, BASE_INPUT, "mesh: more than %d devices", LARGEST_AXIS);
+        if (device_count > LARGEST_AXIS)
+            return base_fail(error, BASE_INPUT, "mesh: more than %d devices", LARGEST_AXIS);
     }
     *out = mesh;
     return BASE_OK;
 }
 
-static enum base_status refuse_indivisible(int dim, const char *axis, int64_t size, int64_t factor, struct base_error *error)
+static enum base_status refuse_indivisible(int dim, const char *axis, int64_t size, int64_t factor,
+                                           struct base_error *error)
 {
     int64_t would_do = factor;
     while (size % would_do != 0) would_do--;
-    return base_fail(error, BASE_INPUT, "dimension %d (%.60s) has %lld elements, which do not divide by %lld, the product of its mesh axes, as JAX "
-                     "demands; %lld would do, or a rule that leaves %.60s unsharded",
-                     dim, axis ? axis : "unnamed", (long long)size, (long long)factor, (long long)would_do, axis ? axis : "it");
+    return base_fail(
+        error, BASE_INPUT,
+        "dimension %d (%.60s) has %lld elements, which do not divide by %lld, the product of its mesh axes, as JAX "
+        "demands; %lld would do, or a rule that leaves %.60s unsharded",
+        dim, axis ? axis : "unnamed", (long long)size, (long long)factor, (long long)would_do, axis ? axis : "it");
 }
 
 static enum base_status unknown_axis(const struct model_mesh *mesh, const char *name, struct base_error *error)
@@ -54,15 +63,16 @@ static enum base_status unknown_axis(const struct model_mesh *mesh, const char *
 }
 
 /* How many parts the mesh cuts a dimension into. taken has a bit per mesh axis. */
-static enum base_status find_factor(const struct model_mesh *mesh, const struct model_axes *axes, unsigned *taken, int64_t *out,
-                                    struct base_error *error)
+static enum base_status find_factor(const struct model_mesh *mesh, const struct model_axes *axes, unsigned *taken,
+                                    int64_t *out, struct base_error *error)
 {
     int64_t factor = 1;
     for (int i = 0; i < axes->count; i++) {
         int axis = find_axis(mesh, axes->names[i]);
         const char *shown = axes->names[i] ? axes->names[i] : "None";
         if (axis < 0) return unknown_axis(mesh, shown, error);
-        if (*taken >> axis & 1) return base_fail(error, BASE_INPUT, "the mesh axis %.60s shards one array twice; once would do", shown);
+        if (*taken >> axis & 1)
+            return base_fail(error, BASE_INPUT, "the mesh axis %.60s shards one array twice; once would do", shown);
         *taken |= 1u << axis;
         factor *= mesh->axes[axis].size;
     }
@@ -70,17 +80,19 @@ static enum base_status find_factor(const struct model_mesh *mesh, const struct 
     return BASE_OK;
 }
 
-enum base_status model_local_shape(const struct model_mesh *mesh, int rank, const int64_t *shape, const char *const *axes,
-                                   const struct model_axes *spec,
-                                   bool exact, int64_t *out, struct base_error *error)
+enum base_status model_local_shape(const struct model_mesh *mesh, int rank, const int64_t *shape,
+                                   const char *const *axes, const struct model_axes *spec, bool exact, int64_t *out,
+                                   struct base_error *error)
 {
     unsigned taken = 0;
     for (int i = 0; i < rank; i++) {
         int64_t factor = 1;
         const char *axis = axes ? axes[i] : NULL;
         if (exact && spec[i].unconstrained)
-            return base_fail(error, BASE_INPUT, "dimension %d (%.60s) is %s, which JAX takes inside a step alone; a mesh axis or null would do", i,
-                             axis ? axis : "unnamed", MODEL_UNCONSTRAINED);
+            return base_fail(
+                error, BASE_INPUT,
+                "dimension %d (%.60s) is %s, which JAX takes inside a step alone; a mesh axis or null would do", i,
+                axis ? axis : "unnamed", MODEL_UNCONSTRAINED);
         BASE_TRY(find_factor(mesh, &spec[i], &taken, &factor, error));
         if (exact && shape[i] % factor != 0) return refuse_indivisible(i, axis, shape[i], factor, error);
         out[i] = base_ceil_div(shape[i], factor);
@@ -97,8 +109,9 @@ static int64_t product(const int64_t *shape, int rank)
 
 /* Adds the optimizer state on one device for a parameter of which it holds local_count. All of it is float32 but for
  * Adafactor's momentum. */
-static enum base_status add_state(const struct model_parameter *parameter, int64_t local_count, enum model_optimizer optimizer,
-                                  const struct model_adafactor *adafactor, struct model_device_state *sum, struct base_error *error)
+static enum base_status add_state(const struct model_parameter *parameter, int64_t local_count,
+                                  enum model_optimizer optimizer, const struct model_adafactor *adafactor,
+                                  struct model_device_state *sum, struct base_error *error)
 {
     struct model_factoring f;
     if (optimizer != MODEL_ADAFACTOR) {
@@ -108,17 +121,20 @@ static enum base_status add_state(const struct model_parameter *parameter, int64
         return BASE_OK;
     }
     BASE_TRY(model_factor(adafactor, parameter->rank, parameter->shape, parameter->axes, &f, error));
-    int64_t moment_count = product(f.v_row, f.v_row_rank) + product(f.v_col, f.v_col_rank) + (f.v_sharded ? local_count : product(f.v, f.v_rank));
+    int64_t moment_count = product(f.v_row, f.v_row_rank) + product(f.v_col, f.v_col_rank) +
+                           (f.v_sharded ? local_count : product(f.v, f.v_rank));
     int64_t momentum_count = f.m_sharded ? local_count : product(f.m, f.m_rank);
-    int64_t momentum_bytes = adafactor->has_beta1 ? model_dtype_bytes(adafactor->dtype_momentum) : PARAMETER_BYTES; /* a placeholder is float32 */
+    int64_t momentum_bytes = adafactor->has_beta1 ? model_dtype_bytes(adafactor->dtype_momentum)
+                                                  : PARAMETER_BYTES; /* a placeholder is float32 */
     sum->optimizer_state_count += moment_count + momentum_count;
     sum->optimizer_state_bytes += PARAMETER_BYTES * moment_count + momentum_bytes * momentum_count;
     return BASE_OK;
 }
 
-static enum base_status add_parameter(const struct model_parameter *parameter, const struct model_rules *rules, const struct model_mesh *mesh,
-                                      enum model_optimizer optimizer,
-                                      const struct model_adafactor *adafactor, struct model_device_state *sum, struct base_error *error)
+static enum base_status add_parameter(const struct model_parameter *parameter, const struct model_rules *rules,
+                                      const struct model_mesh *mesh, enum model_optimizer optimizer,
+                                      const struct model_adafactor *adafactor, struct model_device_state *sum,
+                                      struct base_error *error)
 {
     struct model_axes spec[MODEL_MAX_RANK];
     int64_t local[MODEL_MAX_RANK];
@@ -133,7 +149,8 @@ static enum base_status add_parameter(const struct model_parameter *parameter, c
 static bool are_alike(const struct model_parameter *a, const struct model_parameter *b)
 {
     size_t rank = (size_t)a->rank;
-    return a->rank == b->rank && !memcmp(a->shape, b->shape, rank * sizeof *a->shape) && !memcmp(a->axes, b->axes, rank * sizeof *a->axes);
+    return a->rank == b->rank && !memcmp(a->shape, b->shape, rank * sizeof *a->shape) &&
+           !memcmp(a->axes, b->axes, rank * sizeof *a->axes);
 }
 
 static void add_up(struct model_device_state *sum, const struct model_device_state *each)
@@ -143,13 +160,16 @@ static void add_up(struct model_device_state *sum, const struct model_device_sta
     sum->optimizer_state_bytes += each->optimizer_state_bytes;
 }
 
-enum base_status model_device_state(const struct model_parameter *parameters, int count, const struct model_rules *rules,
-                                    const struct model_mesh *mesh,
+enum base_status model_device_state(const struct model_parameter *parameters, int count,
+                                    const struct model_rules *rules, const struct model_mesh *mesh,
                                     enum model_optimizer optimizer, const struct model_adafactor *adafactor,
                                     struct model_device_state *out, struct base_error *error)
 {
     enum { MOST_KINDS = 32 };
-    struct { const struct model_parameter *first; struct model_device_state each; } kinds[MOST_KINDS];
+    struct {
+        const struct model_parameter *first;
+        struct model_device_state each;
+    } kinds[MOST_KINDS];
     struct model_device_state sum = {0};
     int kind_count = 0;
     for (int i = 0; i < count; i++) {
@@ -159,7 +179,8 @@ enum base_status model_device_state(const struct model_parameter *parameters, in
         if (kind < kind_count) each = kinds[kind].each;
         else if (add_parameter(&parameters[i], rules, mesh, optimizer, adafactor, &each, error) != BASE_OK)
             return base_fail_in(error, "%s", parameters[i].path);
-        if (kind == kind_count && kind < MOST_KINDS) kinds[kind].first = &parameters[i], kinds[kind].each = each, kind_count++;
+        if (kind == kind_count && kind < MOST_KINDS)
+            kinds[kind].first = &parameters[i], kinds[kind].each = each, kind_count++;
         add_up(&sum, &each);
     }
     sum.parameter_bytes = PARAMETER_BYTES * sum.parameter_count;

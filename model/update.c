@@ -12,7 +12,8 @@ static struct model_adafactor adafactor_of(const struct builder *builder)
     return builder->options.adafactor ? *builder->options.adafactor : model_adafactor_defaults();
 }
 
-static int state_tensor(struct builder *builder, const struct builder_parameter *parameter, const char *suffix, const char *labels, bool sharded)
+static int state_tensor(struct builder *builder, const struct builder_parameter *parameter, const char *suffix,
+                        const char *labels, bool sharded)
 {
     const struct model_tensor *of = model_builder_get(builder, parameter->tensor);
     const char *name = base_print(builder->arena, "%s/%s", of->name, suffix);
@@ -42,10 +43,13 @@ static void declare_adafactor(struct builder *builder, struct builder_parameter 
     memcpy(labels, model_builder_get(builder, parameter->tensor)->labels, sizeof labels);
     struct model_adafactor options = adafactor_of(builder);
     struct model_factoring factoring;
-    struct base_error ignored; /* T5X's names are all in the standard factor rules; a plan's own names were checked with it */
-    if (model_factor(&options, parameter->rank, parameter->shape, parameter->names, &factoring, &ignored) != BASE_OK) factoring.factored = false;
+    struct base_error
+        ignored; /* T5X's names are all in the standard factor rules; a plan's own names were checked with it */
+    if (model_factor(&options, parameter->rank, parameter->shape, parameter->names, &factoring, &ignored) != BASE_OK)
+        factoring.factored = false;
     if (options.has_beta1) {
-        parameter->state[2] = state_tensor(builder, parameter, "m", labels, options.beta1 != 0); /* T5X replicates m when it has no use */
+        parameter->state[2] =
+            state_tensor(builder, parameter, "m", labels, options.beta1 != 0); /* T5X replicates m when it has no use */
         builder->program->tensors[parameter->state[2]].dtype = options.dtype_momentum;
     }
     parameter->factored = factoring.factored;
@@ -95,8 +99,8 @@ static void declare_accumulator(struct builder *builder, struct builder_paramete
 
 /* ---- updates ---- */
 
-static struct model_op *in_place(struct builder *builder, enum model_function function, const char *what, const int *inputs,
-                                 int input_count, const int *outputs, int output_count)
+static struct model_op *in_place(struct builder *builder, enum model_function function, const char *what,
+                                 const int *inputs, int input_count, const int *outputs, int output_count)
 {
     const char *name = base_print(builder->arena, "%s %s", model_builder_get(builder, inputs[0])->name, what);
     struct model_op *op = model_builder_op(builder, MODEL_UPDATE, function, name);
@@ -106,7 +110,8 @@ static struct model_op *in_place(struct builder *builder, enum model_function fu
     return op;
 }
 
-static int reduce(struct builder *builder, enum model_function function, const char *what, const char *to, const int *inputs, int count)
+static int reduce(struct builder *builder, enum model_function function, const char *what, const char *to,
+                  const int *inputs, int count)
 {
     const char *name = base_print(builder->arena, "%s %s", model_builder_get(builder, inputs[0])->name, what);
     int output = model_builder_tensor(builder, name, to, MODEL_FLOAT32, MODEL_TEMPORARY, MODEL_ROLE_STATISTIC);
@@ -118,13 +123,16 @@ static int reduce(struct builder *builder, enum model_function function, const c
 
 static void update_sgd(struct builder *builder, const struct builder_parameter *parameter)
 {
-    int inputs[] = {parameter->tensor, parameter->gradient, parameter->master}, outputs[] = {parameter->tensor, parameter->master}, masters = parameter->master >= 0;
+    int inputs[] = {parameter->tensor, parameter->gradient, parameter->master},
+        outputs[] = {parameter->tensor, parameter->master}, masters = parameter->master >= 0;
     in_place(builder, MODEL_SGD_UPDATE, "sgd", inputs, 2 + masters, outputs, 1 + masters);
 }
 
 static void update_adamw(struct builder *builder, const struct builder_parameter *parameter)
 {
-    int inputs[] = {parameter->tensor, parameter->state[0], parameter->state[1], parameter->gradient, parameter->master}, masters = parameter->master >= 0;
+    int inputs[] = {parameter->tensor, parameter->state[0], parameter->state[1], parameter->gradient,
+                    parameter->master},
+        masters = parameter->master >= 0;
     int outputs[] = {parameter->tensor, parameter->state[0], parameter->state[1], parameter->master};
     in_place(builder, MODEL_ADAMW_UPDATE, "adamw", inputs, 4 + masters, outputs, 3 + masters);
 }
@@ -142,16 +150,21 @@ static void update_adafactor(struct builder *builder, const struct builder_param
     struct model_adafactor options = adafactor_of(builder);
     int gradient = parameter->gradient, first = parameter->state[0], second = parameter->state[1], mean = -1;
     if (parameter->factored) {
-        decay(builder, MODEL_DECAY, first, reduce(builder, MODEL_SQUARE_MEAN, "row mean", parameter->row_labels, &gradient, 1));
-        decay(builder, MODEL_DECAY, second, reduce(builder, MODEL_SQUARE_MEAN, "column mean", parameter->column_labels, &gradient, 1));
+        decay(builder, MODEL_DECAY, first,
+              reduce(builder, MODEL_SQUARE_MEAN, "row mean", parameter->row_labels, &gradient, 1));
+        decay(builder, MODEL_DECAY, second,
+              reduce(builder, MODEL_SQUARE_MEAN, "column mean", parameter->column_labels, &gradient, 1));
         mean = reduce(builder, MODEL_MEAN, "mean", "", &first, 1);
     } else {
         decay(builder, MODEL_SQUARE_DECAY, first, gradient);
     }
     int scale[] = {gradient, first, second, mean}, scale_count = parameter->factored ? 4 : 2;
-    int inputs[MODEL_MAX_INPUTS] = {parameter->tensor}, count = 1, momentum = parameter->state[2], outputs[3] = {parameter->tensor};
-    if (options.clipping_threshold > 0) inputs[count++] = reduce(builder, MODEL_RMS, "update rms", "", scale, scale_count);
-    if (options.multiply_by_parameter_scale) inputs[count++] = reduce(builder, MODEL_RMS, "rms", "", &parameter->tensor, 1);
+    int inputs[MODEL_MAX_INPUTS] = {parameter->tensor}, count = 1, momentum = parameter->state[2],
+        outputs[3] = {parameter->tensor};
+    if (options.clipping_threshold > 0)
+        inputs[count++] = reduce(builder, MODEL_RMS, "update rms", "", scale, scale_count);
+    if (options.multiply_by_parameter_scale)
+        inputs[count++] = reduce(builder, MODEL_RMS, "rms", "", &parameter->tensor, 1);
     for (int i = 0; i < scale_count; i++) inputs[count++] = scale[i];
     int output_count = 1;
     if (momentum >= 0) inputs[count++] = outputs[output_count++] = momentum;
@@ -173,7 +186,8 @@ void model_builder_declare_state(struct builder *builder)
     bool train = builder->options.step == MODEL_STEP_TRAIN;
     for (int i = 0; i < builder->parameter_count; i++) {
         struct builder_parameter *parameter = &builder->parameters[i];
-        parameter->accumulator = parameter->state[0] = parameter->state[1] = parameter->state[2] = parameter->master = -1;
+        parameter->accumulator = parameter->state[0] = parameter->state[1] = parameter->state[2] = parameter->master =
+            -1;
         if (builder->options.microbatches) declare_accumulator(builder, parameter);
         if (train) optimizers[builder->options.optimizer].declare(builder, parameter);
         if (train) declare_master(builder, parameter);
@@ -212,7 +226,10 @@ void model_builder_finish_gradient(struct builder *builder, struct builder_param
     }
 }
 
-static const struct { enum model_size layers; const char *update, *norm; } stacks[] = {
+static const struct {
+    enum model_size layers;
+    const char *update, *norm;
+} stacks[] = {
     {MODEL_ONE, "", ""},
     {MODEL_ENCODER_LAYERS, "encoder/layers update", "encoder/layers gradient norm"},
     {MODEL_DECODER_LAYERS, "decoder/layers update", "decoder/layers gradient norm"},
@@ -226,8 +243,10 @@ static int scalar(struct builder *builder, const char *name)
 /* total plus the squares of a gradient. */
 static int add_squares(struct builder *builder, const struct builder_parameter *parameter, int total)
 {
-    int squares = reduce(builder, MODEL_SQUARE_SUM, "squares", "", &parameter->gradient, 1), inputs[] = {total, squares};
-    return model_builder_apply(builder, MODEL_MAP, MODEL_ADD, "gradient norm", ",->", NULL, MODEL_FLOAT32, MODEL_ROLE_STATISTIC, inputs, 2);
+    int squares = reduce(builder, MODEL_SQUARE_SUM, "squares", "", &parameter->gradient, 1),
+        inputs[] = {total, squares};
+    return model_builder_apply(builder, MODEL_MAP, MODEL_ADD, "gradient norm", ",->", NULL, MODEL_FLOAT32,
+                               MODEL_ROLE_STATISTIC, inputs, 2);
 }
 
 static int add_squares_of_stack(struct builder *builder, enum model_size layers, int total)
@@ -277,8 +296,9 @@ static void clip_gradient(struct builder *builder, struct builder_parameter *par
     const struct model_tensor *of = model_builder_get(builder, parameter->gradient);
     const char *equation = base_print(builder->arena, "%s,->%s", of->labels, of->labels);
     int inputs[] = {parameter->gradient, squares};
-    int clipped = model_builder_apply(builder, MODEL_MAP, MODEL_CLIP_BY_NORM, base_print(builder->arena, "%s clipped", of->name), equation,
-                                      NULL, MODEL_FLOAT32, MODEL_ROLE_FUSED, inputs, 2);
+    int clipped =
+        model_builder_apply(builder, MODEL_MAP, MODEL_CLIP_BY_NORM, base_print(builder->arena, "%s clipped", of->name),
+                            equation, NULL, MODEL_FLOAT32, MODEL_ROLE_FUSED, inputs, 2);
     builder->program->tensors[clipped].like = parameter->tensor;
     parameter->gradient = clipped;
 }
@@ -299,8 +319,8 @@ static void repeat(struct builder *builder, enum model_size layers, const char *
     builder->block = body;
 }
 
-/* Where layers are scanned each parameter of theirs is one array, which is updated before the next one. Else a layer's are
- * updated together. */
+/* Where layers are scanned each parameter of theirs is one array, which is updated before the next one. Else a layer's
+ * are updated together. */
 static void update_stack(struct builder *builder, enum model_size layers, const char *name, int squares)
 {
     int outer = builder->block;
@@ -308,7 +328,9 @@ static void update_stack(struct builder *builder, enum model_size layers, const 
         struct builder_parameter *parameter = &builder->parameters[i];
         bool scanned = parameter->layers_dim >= 0;
         if (parameter->layers != layers || parameter->updated) continue;
-        if (scanned) repeat(builder, layers, base_print(builder->arena, "%s update", model_builder_get(builder, parameter->tensor)->name));
+        if (scanned)
+            repeat(builder, layers,
+                   base_print(builder->arena, "%s update", model_builder_get(builder, parameter->tensor)->name));
         else if (layers != MODEL_ONE && builder->block == outer) repeat(builder, layers, name);
         update_one(builder, parameter, squares);
         if (scanned) builder->block = outer;

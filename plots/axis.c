@@ -1,3 +1,4 @@
+/* Axes of a chart: round ticks from zero or on a logarithmic scale, and where a value lies on the page. */
 #include "plots/canvas.h"
 
 #include <math.h>
@@ -25,7 +26,8 @@ struct plots_axis plots_axis_from_zero(double high, double from_px, double to_px
         axis.high = 1;
         return axis;
     }
-    double most = fmin(fmax(floor(fabs(to_px - from_px) / spacing_px), 1), PLOTS_MOST_TICKS - 1), step = round_step(high / most);
+    double most = fmin(fmax(floor(fabs(to_px - from_px) / spacing_px), 1), PLOTS_MOST_TICKS - 1),
+           step = round_step(high / most);
     for (int i = 0; i * step <= high * (1 + 1e-9) && i < PLOTS_MOST_TICKS; i++) add_tick(&axis, i * step);
     return axis;
 }
@@ -51,14 +53,16 @@ static void add_narrow_ticks(struct plots_axis *axis, int most)
 {
     double step = round_step((axis->high - axis->low) / most);
     axis->tick_count = 0;
-    for (double value = ceil(axis->low / step) * step; value <= axis->high && axis->tick_count < PLOTS_MOST_TICKS; value += step)
+    for (double value = ceil(axis->low / step) * step; value <= axis->high && axis->tick_count < PLOTS_MOST_TICKS;
+         value += step)
         add_tick(axis, value);
 }
 
 struct plots_axis plots_axis_logarithmic(double low, double high, double from_px, double to_px, double spacing_px)
 {
     double margin = fmax(pow(high / low, 0.04), 1.08);
-    struct plots_axis axis = {.low = low / margin, .high = high * margin, .from_px = from_px, .to_px = to_px, .logarithmic = true};
+    struct plots_axis axis = {
+        .low = low / margin, .high = high * margin, .from_px = from_px, .to_px = to_px, .logarithmic = true};
     int most = (int)fmin(fmax(fabs(to_px - from_px) / spacing_px, 1), PLOTS_MOST_TICKS);
     add_logarithmic_ticks(&axis, most);
     if (axis.tick_count < 3) add_narrow_ticks(&axis, most / 2 + 1);
@@ -67,13 +71,17 @@ struct plots_axis plots_axis_logarithmic(double low, double high, double from_px
 
 double plots_axis_px(const struct plots_axis *axis, double value)
 {
-    double frac = axis->logarithmic ? log(value / axis->low) / log(axis->high / axis->low) : (value - axis->low) / (axis->high - axis->low);
+    double frac = axis->logarithmic ? log(value / axis->low) / log(axis->high / axis->low)
+                                    : (value - axis->low) / (axis->high - axis->low);
     return axis->from_px + frac * (axis->to_px - axis->from_px);
 }
 
 const char *plots_tick_text(struct base_arena *arena, double value)
 {
-    static const struct { double size; const char *name; } units[] = {{1e12, " T"}, {1e9, " G"}, {1e6, " M"}, {1e3, " k"}, {1, ""}};
+    static const struct {
+        double size;
+        const char *name;
+    } units[] = {{1e12, " T"}, {1e9, " G"}, {1e6, " M"}, {1e3, " k"}, {1, ""}};
     int i = 0;
     while (i < BASE_COUNT(units) - 1 && value < units[i].size * (1 - 1e-9)) i++;
     return base_print(arena, "%.4g%s", value / units[i].size, units[i].name);

@@ -1,3 +1,4 @@
+/* A canvas that draws with Cairo (the door to it) or records the same marks for SVG. */
 #include "plots/canvas.h"
 
 #include <cairo-pdf.h>
@@ -48,7 +49,8 @@ double plots_text_width(enum plots_style style, const char *text)
 
 /* ---- marks ---- */
 
-static struct plots_mark *add_mark(struct plots_canvas *canvas, enum plots_mark_kind kind, struct plots_box box, struct plots_look look)
+static struct plots_mark *add_mark(struct plots_canvas *canvas, enum plots_mark_kind kind, struct plots_box box,
+                                   struct plots_look look)
 {
     if (canvas->mark_count == canvas->mark_capacity) {
         int capacity = canvas->mark_capacity ? 2 * canvas->mark_capacity : 256;
@@ -101,8 +103,8 @@ void plots_curve(struct plots_canvas *canvas, const struct plots_point points[4]
     memcpy(add_mark(canvas, PLOTS_CURVE, extent_of(points), look)->points, points, 4 * sizeof *points);
 }
 
-struct plots_box plots_text(struct plots_canvas *canvas, double x, double y, enum plots_align align, enum plots_style style,
-                            enum plots_colour colour, const char *text)
+struct plots_box plots_text(struct plots_canvas *canvas, double x, double y, enum plots_align align,
+                            enum plots_style style, enum plots_colour colour, const char *text)
 {
     static const double shift[] = {[PLOTS_LEFT] = 0, [PLOTS_CENTRE] = -0.5, [PLOTS_RIGHT] = -1};
     cairo_text_extents_t extents = measure(style, text);
@@ -142,9 +144,7 @@ static void trace_path(cairo_t *cairo, const struct plots_mark *mark)
     const struct plots_point *points = mark->points;
     cairo_new_path(cairo);
     switch (mark->kind) {
-    case PLOTS_RECT:
-        cairo_rectangle(cairo, box->x, box->y, box->width, box->height);
-        break;
+    case PLOTS_RECT: cairo_rectangle(cairo, box->x, box->y, box->width, box->height); break;
     case PLOTS_LINE:
         cairo_move_to(cairo, box->x, box->y);
         cairo_line_to(cairo, box->x + box->width, box->y + box->height);
@@ -161,8 +161,7 @@ static void trace_path(cairo_t *cairo, const struct plots_mark *mark)
         cairo_move_to(cairo, points[0].x, points[0].y);
         cairo_curve_to(cairo, points[1].x, points[1].y, points[2].x, points[2].y, points[3].x, points[3].y);
         break;
-    case PLOTS_TEXT:
-        break;
+    case PLOTS_TEXT: break;
     }
 }
 
@@ -201,8 +200,12 @@ static void render_marks(cairo_t *cairo, const struct plots_canvas *canvas)
     }
 }
 
-/* Cairo's callbacks must return, which an arena that runs out does not: so the heap holds the file until Cairo is done. */
-struct file_bytes { char *data; size_t length, capacity; };
+/* Cairo's callbacks must return, which an arena that runs out does not: so the heap holds the file until Cairo is done.
+ */
+struct file_bytes {
+    char *data;
+    size_t length, capacity;
+};
 
 static cairo_status_t keep_bytes(void *closure, const unsigned char *data, unsigned int length)
 {
@@ -221,7 +224,8 @@ static cairo_status_t keep_bytes(void *closure, const unsigned char *data, unsig
 
 static cairo_surface_t *open_pdf(const struct plots_canvas *canvas, struct file_bytes *file)
 {
-    cairo_surface_t *surface = cairo_pdf_surface_create_for_stream(keep_bytes, file, PLOTS_PAGE_WIDTH_PX, ceil(canvas->height_px));
+    cairo_surface_t *surface =
+        cairo_pdf_surface_create_for_stream(keep_bytes, file, PLOTS_PAGE_WIDTH_PX, ceil(canvas->height_px));
     cairo_pdf_surface_set_metadata(surface, CAIRO_PDF_METADATA_TITLE, canvas->title);
     cairo_pdf_surface_set_metadata(surface, CAIRO_PDF_METADATA_SUBJECT, canvas->subtitle);
     /* Cairo would write the time of day; the same input is to give the same bytes. */
@@ -244,7 +248,8 @@ static cairo_status_t render_file(const struct plots_canvas *canvas, enum plots_
     render_marks(cairo, canvas);
     cairo_status_t status = cairo_status(cairo);
     cairo_destroy(cairo);
-    if (status == CAIRO_STATUS_SUCCESS && format == PLOTS_PNG) status = cairo_surface_write_to_png_stream(surface, keep_bytes, file);
+    if (status == CAIRO_STATUS_SUCCESS && format == PLOTS_PNG)
+        status = cairo_surface_write_to_png_stream(surface, keep_bytes, file);
     cairo_surface_finish(surface);
     if (status == CAIRO_STATUS_SUCCESS) status = cairo_surface_status(surface);
     cairo_surface_destroy(surface);
@@ -267,7 +272,8 @@ static void hand_over(struct base_text *out, struct file_bytes *file)
     longjmp(*outer, 1);
 }
 
-enum base_status plots_render(const struct plots_canvas *canvas, enum plots_format format, struct base_text *out, struct base_error *error)
+enum base_status plots_render(const struct plots_canvas *canvas, enum plots_format format, struct base_text *out,
+                              struct base_error *error)
 {
     struct file_bytes file = {0};
     cairo_status_t status = render_file(canvas, format, &file);

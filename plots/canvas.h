@@ -1,5 +1,6 @@
-/* A page under construction: a list of marks in drawing order, in pixels from the top left corner. Text is measured when
- * it is placed, so that a chart can keep its words apart and on the page; rendering comes last, when the height is known. */
+/* A page under construction: a list of marks in drawing order, in pixels from the top left corner. Text is measured
+ * when it is placed, so that a chart can keep its words apart and on the page; rendering comes last, when the height is
+ * known. */
 #ifndef PLOTS_CANVAS_H
 #define PLOTS_CANVAS_H
 
@@ -7,38 +8,63 @@
 
 enum { PLOTS_PAGE_WIDTH_PX = 700, PLOTS_MARGIN_PX = 16 };
 
-/* What a colour stands for. Defined once, for every chart (Okabe and Ito, colour-blind safe). The parts of a step's time
- * and the parts of memory never share a picture, so that eight colours are enough. */
+/* What a colour stands for. Defined once, for every chart (Okabe and Ito, colour-blind safe). The parts of a step's
+ * time and the parts of memory never share a picture, so that eight colours are enough. */
 enum plots_colour {
-    PLOTS_PAPER, PLOTS_INK, PLOTS_MUTED, PLOTS_GRID,
+    PLOTS_PAPER,
+    PLOTS_INK,
+    PLOTS_MUTED,
+    PLOTS_GRID,
     PLOTS_THROUGHPUT, /* tokens per second, measured (solid) and predicted (hollow) */
     PLOTS_ALARM,      /* capacity, what does not fit, what is wrong */
-    PLOTS_COMPUTE, PLOTS_MEMORY_BOUND, PLOTS_OVERHEAD,
-    PLOTS_COMMUNICATION_MODEL, PLOTS_COMMUNICATION_DATA, PLOTS_COMMUNICATION_BOTH,
-    PLOTS_PARAMETERS, PLOTS_OPTIMIZER_STATE, PLOTS_GRADIENTS, PLOTS_ACTIVATIONS, PLOTS_TEMPORARIES, PLOTS_RESERVED,
+    PLOTS_COMPUTE,
+    PLOTS_MEMORY_BOUND,
+    PLOTS_OVERHEAD,
+    PLOTS_COMMUNICATION_MODEL,
+    PLOTS_COMMUNICATION_DATA,
+    PLOTS_COMMUNICATION_BOTH,
+    PLOTS_PARAMETERS,
+    PLOTS_OPTIMIZER_STATE,
+    PLOTS_GRADIENTS,
+    PLOTS_ACTIVATIONS,
+    PLOTS_TEMPORARIES,
+    PLOTS_RESERVED,
     PLOTS_COLOUR_COUNT
 };
 
 /* How an area or a line looks. The default (all zero) is invisible. */
 struct plots_look {
     enum plots_colour colour;
-    double fill_frac;  /* 0 hollow, 1 solid, between: a tint over paper */
-    double stroke_px;  /* 0: no outline */
+    double fill_frac; /* 0 hollow, 1 solid, between: a tint over paper */
+    double stroke_px; /* 0: no outline */
     bool dashed;
 };
 
-enum plots_style { PLOTS_TITLE, PLOTS_SUBTITLE, PLOTS_HEADING, PLOTS_LABEL, PLOTS_STRONG, PLOTS_SMALL, PLOTS_STYLE_COUNT };
+enum plots_style {
+    PLOTS_TITLE,
+    PLOTS_SUBTITLE,
+    PLOTS_HEADING,
+    PLOTS_LABEL,
+    PLOTS_STRONG,
+    PLOTS_SMALL,
+    PLOTS_STYLE_COUNT
+};
 enum plots_align { PLOTS_LEFT, PLOTS_CENTRE, PLOTS_RIGHT };
 
-struct plots_box { double x, y, width, height; }; /* px */
-struct plots_point { double x, y; };              /* px */
+struct plots_box {
+    double x, y, width, height;
+}; /* px */
+struct plots_point {
+    double x, y;
+}; /* px */
 
 enum plots_mark_kind { PLOTS_RECT, PLOTS_LINE, PLOTS_CIRCLE, PLOTS_TEXT, PLOTS_QUAD, PLOTS_CURVE };
 
 struct plots_mark {
     enum plots_mark_kind kind;
-    struct plots_box box;  /* extent; of a line: from (x, y) by (width, height), which may be negative */
-    struct plots_point points[4]; /* of a quad its corners, of a curve its ends and between them the two points that bend it */
+    struct plots_box box; /* extent; of a line: from (x, y) by (width, height), which may be negative */
+    struct plots_point
+        points[4]; /* of a quad its corners, of a curve its ends and between them the two points that bend it */
     struct plots_look look;
     const char *text;
     enum plots_style style;
@@ -46,7 +72,10 @@ struct plots_mark {
 };
 
 /* What a viewer of the SVG is told when the pointer rests on a place. */
-struct plots_hover { struct plots_box box; const char *text; };
+struct plots_hover {
+    struct plots_box box;
+    const char *text;
+};
 
 struct plots_canvas {
     struct base_arena *arena;
@@ -60,7 +89,9 @@ struct plots_canvas {
 
 /* ---- looks (look.c): the tables of colours and styles ---- */
 
-struct plots_rgb { double red, green, blue; }; /* 0 .. 1 */
+struct plots_rgb {
+    double red, green, blue;
+}; /* 0 .. 1 */
 /* Mixed with paper rather than made transparent, so that a tint prints the same everywhere and hides the grid. */
 struct plots_rgb plots_rgb(enum plots_colour colour, double strength_frac);
 double plots_font_size(enum plots_style style); /* px */
@@ -78,12 +109,13 @@ void plots_quad(struct plots_canvas *canvas, const struct plots_point points[4],
 /* Bézier's cubic curve from points[0] to points[3]; never filled. */
 void plots_curve(struct plots_canvas *canvas, const struct plots_point points[4], struct plots_look look);
 /* One line of text, its middle at y, and its left edge, centre or right edge at x. Returns the box that it covers. */
-struct plots_box plots_text(struct plots_canvas *canvas, double x, double y, enum plots_align align, enum plots_style style,
-                            enum plots_colour colour, const char *text);
+struct plots_box plots_text(struct plots_canvas *canvas, double x, double y, enum plots_align align,
+                            enum plots_style style, enum plots_colour colour, const char *text);
 void plots_hover(struct plots_canvas *canvas, struct plots_box box, const char *text);
 double plots_text_width(enum plots_style style, const char *text);
 /* PDF or PNG; SVG is written by plots_put_svg. */
-enum base_status plots_render(const struct plots_canvas *canvas, enum plots_format format, struct base_text *out, struct base_error *error);
+enum base_status plots_render(const struct plots_canvas *canvas, enum plots_format format, struct base_text *out,
+                              struct base_error *error);
 
 /* ---- words (words.c) ---- */
 
@@ -93,10 +125,11 @@ const char *plots_clean(struct base_arena *arena, const char *text);
 /* text, or its beginning and an ellipsis, no wider than width_px. */
 const char *plots_fit(struct base_arena *arena, enum plots_style style, const char *text, double width_px);
 /* Breaks text at spaces into at most limit lines; the last one is shortened. Returns their number. */
-int plots_wrap(struct base_arena *arena, enum plots_style style, const char *text, double width_px, int limit, const char **lines);
+int plots_wrap(struct base_arena *arena, enum plots_style style, const char *text, double width_px, int limit,
+               const char **lines);
 /* Writes text at (x, y) in at most limit lines; y is the top of the first. Returns the bottom of the last. */
-double plots_paragraph(struct plots_canvas *canvas, double x, double y, double width_px, int limit, enum plots_style style,
-                       enum plots_colour colour, const char *text);
+double plots_paragraph(struct plots_canvas *canvas, double x, double y, double width_px, int limit,
+                       enum plots_style style, enum plots_colour colour, const char *text);
 /* Title, subtitle and the place where the chart begins, which is returned. */
 double plots_heading(struct plots_canvas *canvas, const char *title, const char *subtitle);
 
@@ -105,7 +138,7 @@ double plots_heading(struct plots_canvas *canvas, const char *title, const char 
 enum { PLOTS_MOST_TICKS = 12 };
 
 struct plots_axis {
-    double low, high;     /* data values at the two ends; a logarithmic axis has both above 0 */
+    double low, high; /* data values at the two ends; a logarithmic axis has both above 0 */
     double from_px, to_px;
     bool logarithmic;
     int tick_count;

@@ -1,3 +1,4 @@
+/* The comparison of predicted and measured speeds: bars for few rows, a scatter for many. */
 #include "plots/comparison.h"
 
 enum { MOST_ROWS_IN_BARS = 60 };
@@ -8,8 +9,8 @@ void plots_comparison_lay_out(struct plots_canvas *canvas, const struct plots_co
     else plots_comparison_scatter(canvas, comparison);
 }
 
-enum base_status plots_comparison_draw(struct base_arena *arena, const struct plots_comparison *comparison, enum plots_format format,
-                                       struct plots_picture *out, struct base_error *error)
+enum base_status plots_comparison_draw(struct base_arena *arena, const struct plots_comparison *comparison,
+                                       enum plots_format format, struct plots_picture *out, struct base_error *error)
 {
     struct plots_canvas canvas = {.arena = arena};
     struct base_text bytes = {.arena = arena};

@@ -6,10 +6,10 @@
 
 /* How a column of the plan is shown: as a column of its own where rows differ in it, else as a word in the heading. */
 struct plots_plan_key {
-    const char *column;          /* of the table */
-    const char *heading;         /* over a column of labels */
-    const char *before, *after;  /* around the value in running text */
-    bool number;                 /* right-aligned */
+    const char *column;         /* of the table */
+    const char *heading;        /* over a column of labels */
+    const char *before, *after; /* around the value in running text */
+    bool number;                /* right-aligned */
 };
 extern const struct plots_plan_key plots_plan_keys[PLOTS_PLAN_KEY_COUNT];
 
@@ -32,15 +32,21 @@ extern const double plots_large_error_frac;
 bool plots_error_is_large(double error_frac);
 struct plots_finding plots_find(struct base_arena *arena, const struct plots_comparison *comparison);
 const char *plots_finding_title(struct base_arena *arena, const struct plots_finding *finding);
-const char *plots_comparison_subtitle(struct base_arena *arena, const struct plots_comparison *comparison, const struct plots_finding *finding);
+const char *plots_comparison_subtitle(struct base_arena *arena, const struct plots_comparison *comparison,
+                                      const struct plots_finding *finding);
 
 /* "+5.2 %", with a true minus sign. */
 const char *plots_percent(struct base_arena *arena, double frac);
-/* Both verdicts on memory in words: "ran out of memory; predicted not to fit", and whether they "agree" or "disagree" ("":
- * one of them is unknown). */
-struct plots_note { const char *text, *verdict; bool disagrees; };
-struct plots_note plots_verdict_note(struct base_arena *arena, enum plots_memory_verdict measured, enum plots_memory_verdict predicted);
-/* The same with the row's predicted memory or its error; text is NULL for a plan that ran as predicted: its bars say all. */
+/* Both verdicts on memory in words: "ran out of memory; predicted not to fit", and whether they "agree" or "disagree"
+ * ("": one of them is unknown). */
+struct plots_note {
+    const char *text, *verdict;
+    bool disagrees;
+};
+struct plots_note plots_verdict_note(struct base_arena *arena, enum plots_memory_verdict measured,
+                                     enum plots_memory_verdict predicted);
+/* The same with the row's predicted memory or its error; text is NULL for a plan that ran as predicted: its bars say
+ * all. */
 struct plots_note plots_row_note(struct base_arena *arena, const struct plots_comparison_row *row);
 /* The whole row in words, for a hover. */
 const char *plots_row_words(struct base_arena *arena, const struct plots_comparison_row *row);

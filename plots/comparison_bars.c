@@ -12,12 +12,17 @@ static const double bar_height_px = 6, bar_gap_px = 1.5, row_gap_px = 7, note_he
 
 static const struct plots_look solid = {.colour = PLOTS_THROUGHPUT, .fill_frac = 1, .stroke_px = 1};
 static const struct plots_look hollow = {.colour = PLOTS_THROUGHPUT, .fill_frac = 0.12, .stroke_px = 1};
-static const struct plots_look hollow_dashed = {.colour = PLOTS_THROUGHPUT, .fill_frac = 0.04, .stroke_px = 1, .dashed = true};
+static const struct plots_look hollow_dashed = {
+    .colour = PLOTS_THROUGHPUT, .fill_frac = 0.04, .stroke_px = 1, .dashed = true};
 static const struct plots_look grid = {.colour = PLOTS_GRID, .stroke_px = 0.7};
 
 enum { ID_COLUMN = -1, MOST_COLUMNS = PLOTS_PLAN_KEY_COUNT + 1 };
 
-struct column { int key; double width_px, x_px; bool number; };
+struct column {
+    int key;
+    double width_px, x_px;
+    bool number;
+};
 
 /* Rows of one model on one topology. */
 struct section {
@@ -44,7 +49,8 @@ static struct section *split(struct base_arena *arena, const struct plots_compar
     for (int i = 0; i < comparison->count; i++) {
         int s = 0;
         while (s < found && !same_section(sections[s].rows[0], &comparison->rows[i])) s++;
-        if (s == found) sections[found++].rows = base_new(arena, const struct plots_comparison_row *, comparison->count);
+        if (s == found)
+            sections[found++].rows = base_new(arena, const struct plots_comparison_row *, comparison->count);
         sections[s].rows[sections[s].row_count++] = &comparison->rows[i];
     }
     *count = found;
@@ -85,7 +91,8 @@ static void add_column(struct section *section, int key)
     section->columns[section->column_count++] = column;
 }
 
-static const char *shown_cell(struct base_arena *arena, const struct plots_comparison_row *row, const struct column *column)
+static const char *shown_cell(struct base_arena *arena, const struct plots_comparison_row *row,
+                              const struct column *column)
 {
     return plots_fit(arena, PLOTS_LABEL, cell(row, column), column->width_px);
 }
@@ -94,7 +101,8 @@ static const char *shown_cell(struct base_arena *arena, const struct plots_compa
 static const char *shown_label(struct base_arena *arena, const struct section *section, int row)
 {
     struct base_text text = {.arena = arena};
-    for (int c = 0; c < section->column_count; c++) base_putf(&text, "%s\t", shown_cell(arena, section->rows[row], &section->columns[c]));
+    for (int c = 0; c < section->column_count; c++)
+        base_putf(&text, "%s\t", shown_cell(arena, section->rows[row], &section->columns[c]));
     return text.data;
 }
 
@@ -109,8 +117,8 @@ static bool labels_are_distinct(struct base_arena *arena, const struct section *
     return true;
 }
 
-/* What differs is a column; the partition and the batch always are: a plan is known by them. Where that does not tell the
- * rows apart, for want of room or of difference, the id comes first. */
+/* What differs is a column; the partition and the batch always are: a plan is known by them. Where that does not tell
+ * the rows apart, for want of room or of difference, the id comes first. */
 static void choose_columns(struct base_arena *arena, struct section *section)
 {
     enum { ALWAYS = 4 };
@@ -149,7 +157,9 @@ static double highest_tokens_per_s(const struct section *section)
     double highest = 0;
     for (int i = 0; i < section->row_count; i++) {
         const struct plots_comparison_row *row = section->rows[i];
-        if (has_bars(row)) highest = fmax(highest, fmax(row->measured_tokens_per_s, row->predicted_tokens_per_s)); /* fmax passes over NAN */
+        if (has_bars(row))
+            highest =
+                fmax(highest, fmax(row->measured_tokens_per_s, row->predicted_tokens_per_s)); /* fmax passes over NAN */
     }
     return highest;
 }
@@ -160,7 +170,8 @@ static const char *section_details(struct base_arena *arena, const struct sectio
     base_put(&text, model_rest);
     for (int key = 0; key < PLOTS_PLAN_KEY_COUNT; key++) {
         if (!section->constant[key]) continue;
-        base_putf(&text, "%s%s%s%s", text.length ? ", " : "", plots_plan_keys[key].before, section->rows[0]->plan[key], plots_plan_keys[key].after);
+        base_putf(&text, "%s%s%s%s", text.length ? ", " : "", plots_plan_keys[key].before, section->rows[0]->plan[key],
+                  plots_plan_keys[key].after);
     }
     return text.length ? text.data : "";
 }
@@ -173,8 +184,10 @@ static double draw_section_heading(struct plots_canvas *canvas, const struct sec
     double top = y;
     y = plots_paragraph(canvas, left_px, y, right_px - left_px, 2, PLOTS_HEADING, PLOTS_INK, heading);
     const char *details = section_details(canvas->arena, section, rest);
-    double least = y + plots_line_height(PLOTS_SMALL); /* the errors' own heading stands there, with or without details */
-    y = fmax(least, plots_paragraph(canvas, left_px, y, right_px - left_px - error_width_px, 2, PLOTS_SMALL, PLOTS_MUTED, details));
+    double least =
+        y + plots_line_height(PLOTS_SMALL); /* the errors' own heading stands there, with or without details */
+    y = fmax(least, plots_paragraph(canvas, left_px, y, right_px - left_px - error_width_px, 2, PLOTS_SMALL,
+                                    PLOTS_MUTED, details));
     plots_hover(canvas, (struct plots_box){left_px, top, right_px - left_px, y - top},
                 base_print(canvas->arena, "%s on %s", first->model, first->topology));
     return y;
@@ -186,13 +199,15 @@ static double column_text_px(const struct column *column)
 }
 
 /* Names of the columns, and the scale of the bars under them. */
-static void draw_column_headings(const struct place *place, const struct section *section, const struct plots_axis *axis, double y)
+static void draw_column_headings(const struct place *place, const struct section *section,
+                                 const struct plots_axis *axis, double y)
 {
     struct plots_canvas *canvas = place->canvas;
     for (int c = 0; c < section->column_count; c++) {
         const struct column *column = &section->columns[c];
         const char *text = plots_fit(canvas->arena, PLOTS_SMALL, column_heading(column), column->width_px);
-        plots_text(canvas, column_text_px(column), y, column->number ? PLOTS_RIGHT : PLOTS_LEFT, PLOTS_SMALL, PLOTS_MUTED, text);
+        plots_text(canvas, column_text_px(column), y, column->number ? PLOTS_RIGHT : PLOTS_LEFT, PLOTS_SMALL,
+                   PLOTS_MUTED, text);
     }
     for (int i = 0; i < axis->tick_count; i++)
         plots_text(canvas, plots_axis_px(axis, axis->ticks[i]), y, PLOTS_CENTRE, PLOTS_SMALL, PLOTS_MUTED,
@@ -214,27 +229,34 @@ static double section_height_px(struct base_arena *arena, const struct section *
     return height_px;
 }
 
-static void draw_bar(const struct place *place, const struct plots_axis *axis, double y, double tokens_per_s, struct plots_look look)
+static void draw_bar(const struct place *place, const struct plots_axis *axis, double y, double tokens_per_s,
+                     struct plots_look look)
 {
     if (isnan(tokens_per_s)) return;
-    plots_rect(place->canvas, (struct plots_box){axis->from_px, y, plots_axis_px(axis, tokens_per_s) - axis->from_px, bar_height_px}, look);
+    plots_rect(place->canvas,
+               (struct plots_box){axis->from_px, y, plots_axis_px(axis, tokens_per_s) - axis->from_px, bar_height_px},
+               look);
 }
 
 /* What stands at a row's end. The dot and the weight are seen without colour, too. */
 static void draw_end(struct plots_canvas *canvas, double y, const char *text, bool alarming)
 {
     static const double dot_px = 2.5;
-    struct plots_box box = plots_text(canvas, right_px, y, PLOTS_RIGHT, alarming ? PLOTS_STRONG : PLOTS_LABEL, PLOTS_INK, text);
-    if (alarming) plots_circle(canvas, box.x - dot_px - 3, y, dot_px, (struct plots_look){.colour = PLOTS_ALARM, .fill_frac = 1});
+    struct plots_box box =
+        plots_text(canvas, right_px, y, PLOTS_RIGHT, alarming ? PLOTS_STRONG : PLOTS_LABEL, PLOTS_INK, text);
+    if (alarming)
+        plots_circle(canvas, box.x - dot_px - 3, y, dot_px, (struct plots_look){.colour = PLOTS_ALARM, .fill_frac = 1});
 }
 
-static void draw_bars(const struct place *place, const struct plots_axis *axis, const struct plots_comparison_row *row, double y)
+static void draw_bars(const struct place *place, const struct plots_axis *axis, const struct plots_comparison_row *row,
+                      double y)
 {
     draw_bar(place, axis, y, row->measured_tokens_per_s, solid);
     draw_bar(place, axis, y + bar_height_px + bar_gap_px, row->predicted_tokens_per_s,
              row->predicted == PLOTS_MEMORY_EXCEEDED ? hollow_dashed : hollow);
     double error_frac = plots_step_error_frac(row), middle = y + bar_height_px + bar_gap_px / 2;
-    draw_end(place->canvas, middle, isnan(error_frac) ? "–" : plots_percent(place->canvas->arena, error_frac), plots_error_is_large(error_frac));
+    draw_end(place->canvas, middle, isnan(error_frac) ? "–" : plots_percent(place->canvas->arena, error_frac),
+             plots_error_is_large(error_frac));
 }
 
 /* The words lie on a tint, so that a row without bars is seen as one that has something to say. */
@@ -242,7 +264,8 @@ static void draw_note(const struct place *place, struct plots_note note, double 
 {
     struct plots_canvas *canvas = place->canvas;
     double width_px = place->bars_right_px - place->bars_left_px, middle = y + note_height_px / 2;
-    struct plots_look tint = {.colour = note.disagrees ? PLOTS_ALARM : PLOTS_MUTED, .fill_frac = note.disagrees ? 0.25 : 0.1};
+    struct plots_look tint = {.colour = note.disagrees ? PLOTS_ALARM : PLOTS_MUTED,
+                              .fill_frac = note.disagrees ? 0.25 : 0.1};
     plots_rect(canvas, (struct plots_box){place->bars_left_px, y, width_px, note_height_px}, tint);
     plots_text(canvas, place->bars_left_px + 6, middle, PLOTS_LEFT, PLOTS_SMALL, PLOTS_INK,
                plots_fit(canvas->arena, PLOTS_SMALL, note.text, width_px - 12));
@@ -260,11 +283,13 @@ static double draw_row(const struct place *place, const struct section *section,
     for (int c = 0; c < section->column_count; c++) {
         const struct column *column = &section->columns[c];
         enum plots_align align = column->number ? PLOTS_RIGHT : PLOTS_LEFT;
-        plots_text(canvas, column_text_px(column), middle, align, PLOTS_LABEL, PLOTS_INK, shown_cell(canvas->arena, row, column));
+        plots_text(canvas, column_text_px(column), middle, align, PLOTS_LABEL, PLOTS_INK,
+                   shown_cell(canvas->arena, row, column));
     }
     if (bars) draw_bars(place, axis, row, top);
     if (note.text) draw_note(place, note, bars ? top + 2 * bar_height_px + bar_gap_px + 1 : top);
-    plots_hover(canvas, (struct plots_box){left_px, y, right_px - left_px, height_px}, plots_row_words(canvas->arena, row));
+    plots_hover(canvas, (struct plots_box){left_px, y, right_px - left_px, height_px},
+                plots_row_words(canvas->arena, row));
     return y + height_px;
 }
 
@@ -273,7 +298,8 @@ static double draw_section(const struct place *place, const struct section *sect
     enum { TICK_SPACING_PX = 62 };
     struct plots_canvas *canvas = place->canvas;
     y = draw_section_heading(canvas, section, y);
-    struct plots_axis axis = plots_axis_from_zero(highest_tokens_per_s(section), place->bars_left_px, place->bars_right_px, TICK_SPACING_PX);
+    struct plots_axis axis =
+        plots_axis_from_zero(highest_tokens_per_s(section), place->bars_left_px, place->bars_right_px, TICK_SPACING_PX);
     draw_column_headings(place, section, &axis, y + 10);
     y += 18;
     double bottom = y + section_height_px(canvas->arena, section);
@@ -290,7 +316,10 @@ static double draw_key(const struct place *place, double y)
 {
     struct plots_canvas *canvas = place->canvas;
     double x = place->bars_left_px, middle = y + 8;
-    static const struct { const struct plots_look *look; const char *text; } entries[] = {{&solid, "measured"}, {&hollow, "predicted"}};
+    static const struct {
+        const struct plots_look *look;
+        const char *text;
+    } entries[] = {{&solid, "measured"}, {&hollow, "predicted"}};
     for (int i = 0; i < BASE_COUNT(entries); i++) {
         plots_rect(canvas, (struct plots_box){x, middle - bar_height_px / 2, 22, bar_height_px}, *entries[i].look);
         struct plots_box box = plots_text(canvas, x + 28, middle, PLOTS_LEFT, PLOTS_LABEL, PLOTS_INK, entries[i].text);
@@ -303,7 +332,8 @@ static double draw_key(const struct place *place, double y)
 void plots_comparison_bars(struct plots_canvas *canvas, const struct plots_comparison *comparison)
 {
     struct plots_finding finding = plots_find(canvas->arena, comparison);
-    double y = plots_heading(canvas, plots_finding_title(canvas->arena, &finding), plots_comparison_subtitle(canvas->arena, comparison, &finding));
+    double y = plots_heading(canvas, plots_finding_title(canvas->arena, &finding),
+                             plots_comparison_subtitle(canvas->arena, comparison, &finding));
     int count;
     double labels_width_px = 0;
     struct section *sections = split(canvas->arena, comparison, &count);

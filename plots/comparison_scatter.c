@@ -1,5 +1,6 @@
 /* Many rows: a point a plan, the error of its step time over its speed, with the band of 10 %; the worst by name; every
- * verdict on memory as a count. Predicted against measured would be one thin diagonal: speeds span decades, errors do not. */
+ * verdict on memory as a count. Predicted against measured would be one thin diagonal: speeds span decades, errors do
+ * not. */
 #include "plots/comparison.h"
 
 #include <math.h>
@@ -46,7 +47,9 @@ static struct point *find_points(struct base_arena *arena, const struct plots_co
 
 /* ---- the area ---- */
 
-struct area { struct plots_axis speed, error; }; /* x: measured tokens/s; y: predicted over measured step time */
+struct area {
+    struct plots_axis speed, error;
+}; /* x: measured tokens/s; y: predicted over measured step time */
 
 /* The logarithm of the ratio treats twice and half as equally wrong, and keeps an outlier from flattening the rest. */
 static struct area scale_area(struct point *points, int count, double top)
@@ -73,7 +76,11 @@ static void draw_error_tick(struct plots_canvas *canvas, const struct area *area
 {
     double y = plots_axis_px(&area->error, 1 + error_frac);
     plots_line(canvas, area->speed.from_px, y, area->speed.to_px, y, error_frac == 0 ? zero_look : grid);
-    const char *text = base_print(canvas->arena, "%s%.0f %%", error_frac > 0 ? "+" : error_frac < 0 ? "−" : "", fabs(100 * error_frac));
+    const char *text = base_print(canvas->arena, "%s%.0f %%",
+                                  error_frac > 0   ? "+"
+                                  : error_frac < 0 ? "−"
+                                                   : "",
+                                  fabs(100 * error_frac));
     plots_text(canvas, area->speed.from_px - 6, y, PLOTS_RIGHT, PLOTS_SMALL, PLOTS_MUTED,
                plots_fit(canvas->arena, PLOTS_SMALL, text, axis_labels_px - 8));
 }
@@ -93,10 +100,13 @@ static void draw_error_ticks(struct plots_canvas *canvas, const struct area *are
 
 static void draw_grid(struct plots_canvas *canvas, const struct area *area)
 {
-    static const double slower[] = {0.1, 0.2, 0.3, 0.5, 1, 2, 4, 9, 99, 999}, faster[] = {-0.1, -0.2, -0.3, -0.5, -0.75, -0.9, -0.99, -0.999};
+    static const double slower[] = {0.1, 0.2, 0.3, 0.5, 1, 2, 4, 9, 99, 999},
+                        faster[] = {-0.1, -0.2, -0.3, -0.5, -0.75, -0.9, -0.99, -0.999};
     const struct plots_axis *x = &area->speed, *y = &area->error;
-    double band_top = plots_axis_px(y, 1 + plots_large_error_frac), band_bottom = plots_axis_px(y, 1 - plots_large_error_frac);
-    plots_rect(canvas, (struct plots_box){x->from_px, band_top, x->to_px - x->from_px, band_bottom - band_top}, band_look);
+    double band_top = plots_axis_px(y, 1 + plots_large_error_frac),
+           band_bottom = plots_axis_px(y, 1 - plots_large_error_frac);
+    plots_rect(canvas, (struct plots_box){x->from_px, band_top, x->to_px - x->from_px, band_bottom - band_top},
+               band_look);
     for (int i = 0; i < x->tick_count; i++) {
         double px = plots_axis_px(x, x->ticks[i]);
         plots_line(canvas, px, y->from_px, px, y->to_px, grid);
@@ -117,7 +127,8 @@ static bool overlap(const struct plots_box *a, const struct plots_box *b)
 
 static struct plots_box point_box(const struct point *point)
 {
-    return (struct plots_box){point->x - point_radius_px, point->y - point_radius_px, 2 * point_radius_px, 2 * point_radius_px};
+    return (struct plots_box){point->x - point_radius_px, point->y - point_radius_px, 2 * point_radius_px,
+                              2 * point_radius_px};
 }
 
 static bool is_inside(const struct area *area, const struct plots_box *box)
@@ -143,7 +154,9 @@ static bool is_free(const struct area *area, const struct plots_box *box, const 
 static bool find_place(const struct area *area, const struct point *point, const struct point *points, int count,
                        const struct plots_box *taken, int taken_count, struct plots_box *out)
 {
-    static const struct { double x, y; } directions[] = {{1, 0}, {-1, 0}, {0, -1}, {0, 1}, {0.7, -0.7}, {-0.7, -0.7}, {0.7, 0.7}, {-0.7, 0.7}};
+    static const struct {
+        double x, y;
+    } directions[] = {{1, 0}, {-1, 0}, {0, -1}, {0, 1}, {0.7, -0.7}, {-0.7, -0.7}, {0.7, 0.7}, {-0.7, 0.7}};
     enum { NEAREST_PX = 10, FARTHEST_PX = 70, STEP_PX = 6, WIDTH_PX = 10, HEIGHT_PX = 12 };
     for (int distance = NEAREST_PX; distance <= FARTHEST_PX; distance += STEP_PX)
         for (int d = 0; d < BASE_COUNT(directions); d++) {
@@ -163,10 +176,12 @@ static void draw_numbers(struct plots_canvas *canvas, const struct area *area, c
     for (int i = 0; i < count && i < WORST_COUNT; i++) {
         struct plots_box *box = &taken[taken_count];
         if (!find_place(area, &points[i], points, count, taken, taken_count, box)) continue;
-        double x = box->x + box->width / 2, y = box->y + box->height / 2, across = x - points[i].x, down = y - points[i].y;
+        double x = box->x + box->width / 2, y = box->y + box->height / 2, across = x - points[i].x,
+               down = y - points[i].y;
         double distance = hypot(across, down), end_frac = 1 - NUMBER_RADIUS_PX / distance;
         if (distance > 2 * NUMBER_RADIUS_PX)
-            plots_line(canvas, points[i].x, points[i].y, points[i].x + end_frac * across, points[i].y + end_frac * down, leader_look);
+            plots_line(canvas, points[i].x, points[i].y, points[i].x + end_frac * across, points[i].y + end_frac * down,
+                       leader_look);
         plots_text(canvas, x, y, PLOTS_CENTRE, PLOTS_STRONG, PLOTS_INK, base_print(canvas->arena, "%d", i + 1));
         taken_count++;
     }
@@ -176,18 +191,24 @@ static void draw_numbers(struct plots_canvas *canvas, const struct area *area, c
 static void draw_points(struct plots_canvas *canvas, const struct area *area, const struct point *points, int count)
 {
     for (int i = count - 1; i >= 0; i--) {
-        plots_circle(canvas, points[i].x, points[i].y, point_radius_px, plots_error_is_large(points[i].error_frac) ? far_point : near_point);
+        plots_circle(canvas, points[i].x, points[i].y, point_radius_px,
+                     plots_error_is_large(points[i].error_frac) ? far_point : near_point);
         plots_hover(canvas, point_box(&points[i]), plots_row_words(canvas->arena, points[i].row));
     }
     draw_numbers(canvas, area, points, count);
 }
 
-static double draw_key(struct plots_canvas *canvas, const struct plots_comparison *comparison, const struct point *points, int count, double y)
+static double draw_key(struct plots_canvas *canvas, const struct plots_comparison *comparison,
+                       const struct point *points, int count, double y)
 {
     int far_count = 0;
     while (far_count < count && plots_error_is_large(points[far_count].error_frac)) far_count++;
-    const struct { const struct plots_look *look; const char *text; } entries[] = {
-        {&near_point, base_print(canvas->arena, "within %.0f %% (grey band): %d plans", 100 * plots_large_error_frac, count - far_count)},
+    const struct {
+        const struct plots_look *look;
+        const char *text;
+    } entries[] = {
+        {&near_point, base_print(canvas->arena, "within %.0f %% (grey band): %d plans", 100 * plots_large_error_frac,
+                                 count - far_count)},
         {&far_point, base_print(canvas->arena, "beyond: %d", far_count)},
     };
     double x = left_px + axis_labels_px, middle = y + 8;
@@ -196,15 +217,18 @@ static double draw_key(struct plots_canvas *canvas, const struct plots_compariso
         struct plots_box box = plots_text(canvas, x + 12, middle, PLOTS_LEFT, PLOTS_LABEL, PLOTS_INK, entries[i].text);
         x = box.x + box.width + 18;
     }
-    const char *rest = base_print(canvas->arena, "no speed to compare: %d (in the counts below)", comparison->count - count);
+    const char *rest =
+        base_print(canvas->arena, "no speed to compare: %d (in the counts below)", comparison->count - count);
     if (count < comparison->count) plots_text(canvas, x, middle, PLOTS_LEFT, PLOTS_LABEL, PLOTS_MUTED, rest);
     return y + 22;
 }
 
-static double draw_area(struct plots_canvas *canvas, const struct plots_comparison *comparison, struct point *points, int count, double y)
+static double draw_area(struct plots_canvas *canvas, const struct plots_comparison *comparison, struct point *points,
+                        int count, double y)
 {
     y = draw_key(canvas, comparison, points, count, y);
-    plots_text(canvas, left_px, y + 8, PLOTS_LEFT, PLOTS_SMALL, PLOTS_MUTED, "error of predicted step time (up: predicted slower than measured)");
+    plots_text(canvas, left_px, y + 8, PLOTS_LEFT, PLOTS_SMALL, PLOTS_MUTED,
+               "error of predicted step time (up: predicted slower than measured)");
     struct area area = scale_area(points, count, y + 22);
     draw_grid(canvas, &area);
     draw_points(canvas, &area, points, count);
@@ -220,7 +244,8 @@ static const char *plan_words(struct base_arena *arena, const struct plots_compa
     struct base_text text = {.arena = arena};
     base_putf(&text, "%s: %s on %s", row->id, plots_model_words(arena, row->model, &rest), row->topology);
     for (int key = 0; key < PLOTS_PLAN_KEY_COUNT; key++)
-        if (*row->plan[key]) base_putf(&text, ", %s%s%s", plots_plan_keys[key].before, row->plan[key], plots_plan_keys[key].after);
+        if (*row->plan[key])
+            base_putf(&text, ", %s%s%s", plots_plan_keys[key].before, row->plan[key], plots_plan_keys[key].after);
     return text.data;
 }
 
@@ -232,20 +257,24 @@ static double draw_worst(struct plots_canvas *canvas, const struct point *points
     for (int i = 0; i < count && i < WORST_COUNT; i++) {
         const char *words = plan_words(canvas->arena, points[i].row);
         plots_text(canvas, left_px, y + 7, PLOTS_LEFT, PLOTS_STRONG, PLOTS_INK, base_print(canvas->arena, "%d", i + 1));
-        plots_text(canvas, words_px - 12, y + 7, PLOTS_RIGHT, PLOTS_LABEL, PLOTS_INK, plots_percent(canvas->arena, points[i].error_frac));
+        plots_text(canvas, words_px - 12, y + 7, PLOTS_RIGHT, PLOTS_LABEL, PLOTS_INK,
+                   plots_percent(canvas->arena, points[i].error_frac));
         y = plots_paragraph(canvas, words_px, y, right_px - words_px, 2, PLOTS_LABEL, PLOTS_INK, words) + 4;
     }
     return y;
 }
 
-static double draw_count(struct plots_canvas *canvas, const struct plots_axis *axis, struct plots_note note, int count, double y)
+static double draw_count(struct plots_canvas *canvas, const struct plots_axis *axis, struct plots_note note, int count,
+                         double y)
 {
     double middle = y + 8, end = plots_axis_px(axis, count);
-    struct plots_look look = {.colour = note.disagrees ? PLOTS_ALARM : PLOTS_MUTED, .fill_frac = note.disagrees ? 1 : 0.3, .stroke_px = 0.8};
+    struct plots_look look = {
+        .colour = note.disagrees ? PLOTS_ALARM : PLOTS_MUTED, .fill_frac = note.disagrees ? 1 : 0.3, .stroke_px = 0.8};
     plots_text(canvas, left_px, middle, PLOTS_LEFT, PLOTS_LABEL, PLOTS_INK, note.text);
     plots_rect(canvas, (struct plots_box){axis->from_px, middle - 5, end - axis->from_px, 10}, look);
     plots_text(canvas, end + 6, middle, PLOTS_LEFT, PLOTS_LABEL, PLOTS_INK, base_print(canvas->arena, "%d", count));
-    plots_text(canvas, right_px, middle, PLOTS_RIGHT, note.disagrees ? PLOTS_STRONG : PLOTS_LABEL, PLOTS_INK, note.verdict);
+    plots_text(canvas, right_px, middle, PLOTS_RIGHT, note.disagrees ? PLOTS_STRONG : PLOTS_LABEL, PLOTS_INK,
+               note.verdict);
     return y + 19;
 }
 
@@ -253,14 +282,17 @@ static double draw_count(struct plots_canvas *canvas, const struct plots_axis *a
 static double draw_verdicts(struct plots_canvas *canvas, const struct plots_comparison *comparison, double y)
 {
     enum { KINDS = PLOTS_MEMORY_EXCEEDED + 1 };
-    static const enum plots_memory_verdict order[KINDS] = {PLOTS_MEMORY_EXCEEDED, PLOTS_MEMORY_FITS, PLOTS_MEMORY_UNKNOWN};
+    static const enum plots_memory_verdict order[KINDS] = {PLOTS_MEMORY_EXCEEDED, PLOTS_MEMORY_FITS,
+                                                           PLOTS_MEMORY_UNKNOWN};
     static const double words_px = 240, verdict_px = 120;
     int counts[KINDS][KINDS] = {{0}};
     for (int i = 0; i < comparison->count; i++) counts[comparison->rows[i].measured][comparison->rows[i].predicted]++;
-    const char *heading = base_print(canvas->arena, "Does it fit in memory? All %d plans, measured and predicted", comparison->count);
+    const char *heading =
+        base_print(canvas->arena, "Does it fit in memory? All %d plans, measured and predicted", comparison->count);
     plots_text(canvas, left_px, y + 8, PLOTS_LEFT, PLOTS_HEADING, PLOTS_INK, heading);
     y += 22;
-    struct plots_axis axis = plots_axis_from_zero(comparison->count, left_px + words_px, right_px - verdict_px, tick_spacing_px);
+    struct plots_axis axis =
+        plots_axis_from_zero(comparison->count, left_px + words_px, right_px - verdict_px, tick_spacing_px);
     for (int cell = 0; cell < KINDS * KINDS; cell++) {
         enum plots_memory_verdict measured = order[cell / KINDS], predicted = order[cell % KINDS];
         int count = counts[measured][predicted];
@@ -274,7 +306,8 @@ void plots_comparison_scatter(struct plots_canvas *canvas, const struct plots_co
     struct plots_finding finding = plots_find(canvas->arena, comparison);
     int count;
     struct point *points = find_points(canvas->arena, comparison, &count);
-    double y = plots_heading(canvas, plots_finding_title(canvas->arena, &finding), plots_comparison_subtitle(canvas->arena, comparison, &finding));
+    double y = plots_heading(canvas, plots_finding_title(canvas->arena, &finding),
+                             plots_comparison_subtitle(canvas->arena, comparison, &finding));
     if (count) {
         y = draw_area(canvas, comparison, points, count, y + 12);
         y = draw_worst(canvas, points, count, y + 8);

@@ -1,3 +1,4 @@
+/* Titles, labels and notes of a comparison. */
 #include "plots/comparison.h"
 
 #include <math.h>
@@ -76,15 +77,17 @@ const char *plots_finding_title(struct base_arena *arena, const struct plots_fin
 {
     struct base_text title = {.arena = arena};
     if (finding->pair_count == 1)
-        base_putf(&title, "Predicted step time is within %s of the one measured run", percent_size(arena, finding->mean_error_frac));
+        base_putf(&title, "Predicted step time is within %s of the one measured run",
+                  percent_size(arena, finding->mean_error_frac));
     if (finding->pair_count > 1)
         base_putf(&title, "Predicted step time is within %s of %d measured runs on average",
                   percent_size(arena, finding->mean_error_frac), finding->pair_count);
     if (finding->exceeded_count)
-        base_putf(&title, "%s%d of %d out-of-memory verdicts right", title.length ? "; " : "", finding->exceeded_right_count,
-                  finding->exceeded_count);
+        base_putf(&title, "%s%d of %d out-of-memory verdicts right", title.length ? "; " : "",
+                  finding->exceeded_right_count, finding->exceeded_count);
     if (finding->false_alarm_count)
-        base_putf(&title, "%s%s wrongly predicted not to fit", title.length ? "; " : "", noun(arena, finding->false_alarm_count, "run", "runs"));
+        base_putf(&title, "%s%s wrongly predicted not to fit", title.length ? "; " : "",
+                  noun(arena, finding->false_alarm_count, "run", "runs"));
     return title.length ? title.data : "No plan has both a prediction and a measurement";
 }
 
@@ -103,9 +106,11 @@ static int distinct_count(const char **strings, int count)
     return distinct;
 }
 
-const char *plots_comparison_subtitle(struct base_arena *arena, const struct plots_comparison *comparison, const struct plots_finding *finding)
+const char *plots_comparison_subtitle(struct base_arena *arena, const struct plots_comparison *comparison,
+                                      const struct plots_finding *finding)
 {
-    const char **models = base_new(arena, const char *, comparison->count), **topologies = base_new(arena, const char *, comparison->count);
+    const char **models = base_new(arena, const char *, comparison->count),
+               **topologies = base_new(arena, const char *, comparison->count);
     for (int i = 0; i < comparison->count; i++) {
         models[i] = comparison->rows[i].model;
         topologies[i] = comparison->rows[i].topology;
@@ -117,8 +122,10 @@ const char *plots_comparison_subtitle(struct base_arena *arena, const struct plo
     if (finding->pair_count > 1)
         base_putf(&text, " Error of step time: median %s, worst %s; plus means predicted slower than measured.",
                   plots_percent(arena, finding->median_error_frac), plots_percent(arena, finding->worst_error_frac));
-    if (finding->unpredicted_count) base_putf(&text, " %s without a prediction.", noun(arena, finding->unpredicted_count, "plan", "plans"));
-    if (finding->unmeasured_count) base_putf(&text, " %s without a measurement.", noun(arena, finding->unmeasured_count, "plan", "plans"));
+    if (finding->unpredicted_count)
+        base_putf(&text, " %s without a prediction.", noun(arena, finding->unpredicted_count, "plan", "plans"));
+    if (finding->unmeasured_count)
+        base_putf(&text, " %s without a measurement.", noun(arena, finding->unmeasured_count, "plan", "plans"));
     return text.data;
 }
 
@@ -136,17 +143,22 @@ static const char *memory_words(struct base_arena *arena, double bytes)
     return isnan(bytes) ? "" : base_print(arena, ", %s a device", base_format_bytes(buffer, bytes));
 }
 
-struct plots_note plots_verdict_note(struct base_arena *arena, enum plots_memory_verdict measured, enum plots_memory_verdict predicted)
+struct plots_note plots_verdict_note(struct base_arena *arena, enum plots_memory_verdict measured,
+                                     enum plots_memory_verdict predicted)
 {
     enum { KINDS = PLOTS_MEMORY_EXCEEDED + 1 };
-    static const char *const measured_words[KINDS] = {
-        [PLOTS_MEMORY_UNKNOWN] = "not measured", [PLOTS_MEMORY_FITS] = "ran", [PLOTS_MEMORY_EXCEEDED] = "ran out of memory"};
-    static const char *const predicted_words[KINDS] = {
-        [PLOTS_MEMORY_UNKNOWN] = "no prediction", [PLOTS_MEMORY_FITS] = "predicted to fit", [PLOTS_MEMORY_EXCEEDED] = "predicted not to fit"};
+    static const char *const measured_words[KINDS] = {[PLOTS_MEMORY_UNKNOWN] = "not measured",
+                                                      [PLOTS_MEMORY_FITS] = "ran",
+                                                      [PLOTS_MEMORY_EXCEEDED] = "ran out of memory"};
+    static const char *const predicted_words[KINDS] = {[PLOTS_MEMORY_UNKNOWN] = "no prediction",
+                                                       [PLOTS_MEMORY_FITS] = "predicted to fit",
+                                                       [PLOTS_MEMORY_EXCEEDED] = "predicted not to fit"};
     bool judged = measured != PLOTS_MEMORY_UNKNOWN && predicted != PLOTS_MEMORY_UNKNOWN;
     return (struct plots_note){
         .text = base_print(arena, "%s; %s", measured_words[measured], predicted_words[predicted]),
-        .verdict = !judged ? "" : measured == predicted ? "agree" : "disagree",
+        .verdict = !judged                 ? ""
+                   : measured == predicted ? "agree"
+                                           : "disagree",
         .disagrees = judged && measured != predicted,
     };
 }
@@ -166,9 +178,12 @@ static void put_side(struct base_text *text, const char *side, double tokens_per
     char buffer[BASE_HUMANE];
     const char *separator = " ";
     base_putf(text, "\n%s:", side);
-    if (!isnan(tokens_per_s)) base_putf(text, "%s%s tokens/s", separator, base_format_count(buffer, tokens_per_s)), separator = ", ";
-    if (!isnan(step_s)) base_putf(text, "%s%s a step", separator, base_format_seconds(buffer, step_s)), separator = ", ";
-    if (!isnan(memory_bytes)) base_putf(text, "%s%s a device", separator, base_format_bytes(buffer, memory_bytes)), separator = ", ";
+    if (!isnan(tokens_per_s))
+        base_putf(text, "%s%s tokens/s", separator, base_format_count(buffer, tokens_per_s)), separator = ", ";
+    if (!isnan(step_s))
+        base_putf(text, "%s%s a step", separator, base_format_seconds(buffer, step_s)), separator = ", ";
+    if (!isnan(memory_bytes))
+        base_putf(text, "%s%s a device", separator, base_format_bytes(buffer, memory_bytes)), separator = ", ";
     if (*separator == ' ') base_put(text, " –");
 }
 
@@ -177,7 +192,8 @@ const char *plots_row_words(struct base_arena *arena, const struct plots_compari
     struct base_text text = {.arena = arena};
     base_putf(&text, "%s: %s on %s", row->id, row->model, row->topology);
     for (int i = 0; i < PLOTS_PLAN_KEY_COUNT; i++)
-        if (*row->plan[i]) base_putf(&text, ", %s%s%s", plots_plan_keys[i].before, row->plan[i], plots_plan_keys[i].after);
+        if (*row->plan[i])
+            base_putf(&text, ", %s%s%s", plots_plan_keys[i].before, row->plan[i], plots_plan_keys[i].after);
     put_side(&text, "measured", row->measured_tokens_per_s, row->measured_step_s, row->measured_peak_memory_bytes);
     put_side(&text, "predicted", row->predicted_tokens_per_s, row->predicted_step_s, row->predicted_peak_memory_bytes);
     double error_frac = plots_step_error_frac(row);
@@ -188,9 +204,15 @@ const char *plots_row_words(struct base_arena *arena, const struct plots_compari
 }
 
 /* What tells sizes apart comes first: "num_layers=64" is said as "64 layers". */
-static const struct { const char *key, *before, *after; } main_keys[] = {
-    {"num_layers=", "", " layers"}, {"num_encoder_layers=", "", " encoder layers"}, {"num_decoder_layers=", "", " decoder layers"},
-    {"emb_dim=", "emb_dim ", ""}, {"mlp_dim=", "mlp_dim ", ""}, {"num_heads=", "", " heads"},
+static const struct {
+    const char *key, *before, *after;
+} main_keys[] = {
+    {"num_layers=", "", " layers"},
+    {"num_encoder_layers=", "", " encoder layers"},
+    {"num_decoder_layers=", "", " decoder layers"},
+    {"emb_dim=", "emb_dim ", ""},
+    {"mlp_dim=", "mlp_dim ", ""},
+    {"num_heads=", "", " heads"},
 };
 
 static bool is_main_key(const char *assignment)
@@ -221,5 +243,6 @@ const char *plots_model_words(struct base_arena *arena, const char *model, const
     for (const char *at = keys; at; at = strchr(at + 1, ','))
         if (!is_main_key(at + 1)) base_putf(&rest_text, ", %.*s", (int)strcspn(at + 1, ","), at + 1);
     if (rest_text.length) *rest = rest_text.data + 2;
-    return base_print(arena, "%.*s%s%s", (int)(keys - model), model, main_text.length ? ": " : "", main_text.length ? main_text.data + 2 : "");
+    return base_print(arena, "%.*s%s%s", (int)(keys - model), model, main_text.length ? ": " : "",
+                      main_text.length ? main_text.data + 2 : "");
 }

@@ -1,20 +1,21 @@
-/* Nodes on a network: GPUs with what joins them inside a node and the adapters that lead out of it, hosts of CPU devices,
- * ranks of one machine. The first node is large, with its parts named; the others are alike and small. */
+/* Nodes on a network: GPUs with what joins them inside a node and the adapters that lead out of it, hosts of CPU
+ * devices, ranks of one machine. The first node is large, with its parts named; the others are alike and small. */
 #include "plots/torus.h"
 
 #include <math.h>
 
 enum { MOST_IN_ROW = 8, LONGEST_ROW = 64, MOST_ADAPTERS = 32 };
 
-static const double left_px = PLOTS_MARGIN_PX, trunk_left_px = PLOTS_MARGIN_PX + 6, page_px = PLOTS_PAGE_WIDTH_PX - 2 * PLOTS_MARGIN_PX;
+static const double left_px = PLOTS_MARGIN_PX, trunk_left_px = PLOTS_MARGIN_PX + 6,
+                    page_px = PLOTS_PAGE_WIDTH_PX - 2 * PLOTS_MARGIN_PX;
 
 /* Of a large node: rows of devices under their bars, adapters on the lower edge. */
-static const double large_pitch_px = 76, large_radius_frac = 0.17, large_width_px = 450, pad_px = 14, name_px = 24, bar_px = 22,
-                    bar_gap_px = 20, adapter_px = 11, bus_px = 42, bus_rise_px = 17, foot_px = 16;
+static const double large_pitch_px = 76, large_radius_frac = 0.17, large_width_px = 450, pad_px = 14, name_px = 24,
+                    bar_px = 22, bar_gap_px = 20, adapter_px = 11, bus_px = 42, bus_rise_px = 17, foot_px = 16;
 
 /* Of the small ones. */
-static const double smallest_pitch_px = 4.5, largest_pitch_px = 26, small_gap_px = 12, crowded_gap_px = 4, tallest_px = 440, trunk_px = 27,
-                    stub_px = 10;
+static const double smallest_pitch_px = 4.5, largest_pitch_px = 26, small_gap_px = 12, crowded_gap_px = 4,
+                    tallest_px = 440, trunk_px = 27, stub_px = 10;
 
 /* A node's devices in rows, its first one at `first`. */
 struct node {
@@ -62,7 +63,8 @@ static int row_count(const struct node *node)
 
 static struct plots_point device_place(const struct node *node, int local)
 {
-    return (struct plots_point){node->first.x + local % node->in_row * node->pitch_px, node->first.y + local / node->in_row * node->row_px};
+    return (struct plots_point){node->first.x + local % node->in_row * node->pitch_px,
+                                node->first.y + local / node->in_row * node->row_px};
 }
 
 static int tile_at(const struct node *node, int local)
@@ -79,7 +81,8 @@ static void draw_groups(const struct node *node)
     for (int from = 0, to; from < count; from = to) {
         for (to = from + 1; to < count && to % node->in_row != 0 && tile_at(node, to) == tile_at(node, from);) to++;
         struct plots_point first = device_place(node, from), last = device_place(node, to - 1);
-        plots_rect(node->machine->canvas, (struct plots_box){first.x - pad, first.y - half, last.x - first.x + 2 * pad, 2 * half},
+        plots_rect(node->machine->canvas,
+                   (struct plots_box){first.x - pad, first.y - half, last.x - first.x + 2 * pad, 2 * half},
                    plots_tile_look(node->machine->tiles, tile_at(node, from)));
     }
 }
@@ -87,7 +90,8 @@ static void draw_groups(const struct node *node)
 static void draw_devices(const struct node *node)
 {
     for (int local = 0; local < devices_of_node(node->machine->topology); local++)
-        plots_device(node->machine, device_place(node, local), node->radius_px, 0, (int[]){node->index, local, 0, 0}, node->machine->tiles != NULL);
+        plots_device(node->machine, device_place(node, local), node->radius_px, 0, (int[]){node->index, local, 0, 0},
+                     node->machine->tiles != NULL);
 }
 
 /* ---- the first node ---- */
@@ -98,8 +102,8 @@ static const char *join_words(struct base_arena *arena, const struct topo_topolo
     double rate = chip->link_oneway_bytes_per_s;
     const char *reach = chip->domain_size > devices_of_node(topology) && node_count(topology) > 1 ? ", over nodes" : "";
     if (joined(topology) && rate > 0)
-        return base_print(arena, "%s: %d links a %s, %s one way%s", chip->fabric, chip->link_count, plots_device_noun(topology),
-                          plots_rate(arena, chip->link_count * rate), reach);
+        return base_print(arena, "%s: %d links a %s, %s one way%s", chip->fabric, chip->link_count,
+                          plots_device_noun(topology), plots_rate(arena, chip->link_count * rate), reach);
     return rate > 0 ? base_print(arena, "%s: %s one way", chip->fabric, plots_rate(arena, rate)) : chip->fabric;
 }
 
@@ -130,7 +134,8 @@ static bool has_bar(const struct topo_topology *topology)
 
 static void draw_bars(const struct node *node, struct plots_box frame)
 {
-    struct plots_box bar = {frame.x + pad_px, node->first.y - node->radius_px - bar_gap_px - bar_px, frame.width - 2 * pad_px, bar_px};
+    struct plots_box bar = {frame.x + pad_px, node->first.y - node->radius_px - bar_gap_px - bar_px,
+                            frame.width - 2 * pad_px, bar_px};
     bool several = has_several_domains(node->machine->topology);
     if (!has_bar(node->machine->topology)) return;
     for (int row = 0; row < row_count(node); row += several ? 1 : row_count(node), bar.y += node->row_px)
@@ -144,7 +149,8 @@ static void draw_adapters(const struct node *node, struct plots_box frame, doubl
     struct plots_canvas *canvas = node->machine->canvas;
     struct plots_look port = {.colour = PLOTS_COMMUNICATION_DATA, .fill_frac = 0.45, .stroke_px = 1};
     double edge = frame.y + frame.height, bus = edge - bus_rise_px;
-    int shown = chip->nics_per_node <= MOST_ADAPTERS ? chip->nics_per_node : 1, last_row = (row_count(node) - 1) * node->in_row;
+    int shown = chip->nics_per_node <= MOST_ADAPTERS ? chip->nics_per_node : 1,
+        last_row = (row_count(node) - 1) * node->in_row;
     if (shown < 1 && node_count(node->machine->topology) > 1)
         plots_line(canvas, frame.x + frame.width / 2, edge, frame.x + frame.width / 2, network_y, plots_link_look);
     if (shown < 1) return;
@@ -167,15 +173,18 @@ static const char *network_words(struct base_arena *arena, const struct topo_top
     if (topology->kind == TOPO_CPU) return chip->fabric;
     if (chip->nics_per_node < 1) return "network: its adapters are not known";
     const char *plural = chip->nics_per_node == 1 ? "adapter" : "adapters";
-    if (!(chip->nic_bytes_per_s > 0)) return base_print(arena, "%d network %s a node, of unknown rate", chip->nics_per_node, plural);
-    return base_print(arena, "%d network %s a node, %s one way%s", chip->nics_per_node, plural, plots_rate(arena, chip->nic_bytes_per_s),
-                      chip->nics_per_node == 1 ? "" : " each");
+    if (!(chip->nic_bytes_per_s > 0))
+        return base_print(arena, "%d network %s a node, of unknown rate", chip->nics_per_node, plural);
+    return base_print(arena, "%d network %s a node, %s one way%s", chip->nics_per_node, plural,
+                      plots_rate(arena, chip->nic_bytes_per_s), chip->nics_per_node == 1 ? "" : " each");
 }
 
 /* Of a large node: short rows are seen at a glance, long ones keep it on the page. */
 static int row_length(int devices)
 {
-    static const struct { int devices, in_row; } lengths[] = {{32, MOST_IN_ROW}, {128, 16}, {1024, 32}};
+    static const struct {
+        int devices, in_row;
+    } lengths[] = {{32, MOST_IN_ROW}, {128, 16}, {1024, 32}};
     for (int i = 0; i < BASE_COUNT(lengths); i++)
         if (devices <= lengths[i].devices) return least(devices, lengths[i].in_row);
     return LONGEST_ROW;
@@ -211,14 +220,16 @@ static double draw_large(const struct plots_machine *machine, double y)
     if (alone) frame.x += (page_px - frame.width) / 2;
     node.first = (struct plots_point){frame.x + pad_px + inner_px / 2 - (node.in_row - 1) * node.pitch_px / 2,
                                       y + name_px + (has_bar(topology) ? bar_px + bar_gap_px : 4) + node.radius_px};
-    frame.height = node.first.y - y + (row_count(&node) - 1) * node.row_px + node.radius_px + (topology->chip.nics_per_node > 0 ? bus_px : foot_px);
+    frame.height = node.first.y - y + (row_count(&node) - 1) * node.row_px + node.radius_px +
+                   (topology->chip.nics_per_node > 0 ? bus_px : foot_px);
     double network_y = y + frame.height + 26;
     plots_rect(canvas, frame, (struct plots_look){.colour = PLOTS_MUTED, .fill_frac = 0.03, .stroke_px = 1});
     const char *noun = plots_device_noun(topology);
     plots_text(canvas, frame.x + pad_px, y + name_px / 2 + 1, PLOTS_LEFT, PLOTS_STRONG, PLOTS_INK,
                base_print(canvas->arena, "%s 0", box_name(topology)));
     plots_text(canvas, frame.x + frame.width - pad_px, y + name_px / 2 + 1, PLOTS_RIGHT, PLOTS_SMALL, PLOTS_MUTED,
-               base_print(canvas->arena, "%d %s%s", devices_of_node(topology), noun, devices_of_node(topology) == 1 ? "" : "s"));
+               base_print(canvas->arena, "%d %s%s", devices_of_node(topology), noun,
+                          devices_of_node(topology) == 1 ? "" : "s"));
     draw_adapters(&node, frame, network_y);
     draw_bars(&node, frame);
     if (machine->tiles) draw_groups(&node);
@@ -228,14 +239,18 @@ static double draw_large(const struct plots_machine *machine, double y)
 
 /* ---- the others ---- */
 
-struct rack { double pitch_px, gap_px, width_px, height_px; int columns; };
+struct rack {
+    double pitch_px, gap_px, width_px, height_px;
+    int columns;
+};
 
 static struct rack rack_of(const struct topo_topology *topology, int columns)
 {
     enum { FEW = 8 };
     struct rack rack = {.columns = columns, .gap_px = columns > FEW ? crowded_gap_px : small_gap_px};
     int devices = devices_of_node(topology), in_row = least(devices, MOST_IN_ROW);
-    rack.pitch_px = fmin(largest_pitch_px, (page_px - trunk_px - (columns - 1) * rack.gap_px) / (columns * (in_row + 0.5)));
+    rack.pitch_px =
+        fmin(largest_pitch_px, (page_px - trunk_px - (columns - 1) * rack.gap_px) / (columns * (in_row + 0.5)));
     rack.width_px = (in_row + 0.5) * rack.pitch_px;
     rack.height_px = ((devices + in_row - 1) / in_row + 0.5) * rack.pitch_px;
     return rack;
@@ -254,10 +269,15 @@ static struct rack fit_rack(const struct topo_topology *topology, int nodes)
     return best.columns ? best : narrowest;
 }
 
-static void draw_small(const struct plots_machine *machine, const struct rack *rack, int index, struct plots_point corner)
+static void draw_small(const struct plots_machine *machine, const struct rack *rack, int index,
+                       struct plots_point corner)
 {
-    struct node node = {.machine = machine, .index = index, .in_row = least(devices_of_node(machine->topology), MOST_IN_ROW),
-                        .pitch_px = rack->pitch_px, .row_px = rack->pitch_px, .radius_px = 0.27 * rack->pitch_px};
+    struct node node = {.machine = machine,
+                        .index = index,
+                        .in_row = least(devices_of_node(machine->topology), MOST_IN_ROW),
+                        .pitch_px = rack->pitch_px,
+                        .row_px = rack->pitch_px,
+                        .radius_px = 0.27 * rack->pitch_px};
     struct plots_box frame = {corner.x, corner.y, rack->width_px, rack->height_px};
     node.first = (struct plots_point){corner.x + 0.75 * node.pitch_px, corner.y + 0.75 * node.pitch_px};
     plots_rect(machine->canvas, frame, plots_host_look);
@@ -310,6 +330,7 @@ double plots_nodes(const struct plots_machine *machine, double y)
         return draw_others(machine, network_y, network_y + words_px + 4);
     }
     if (topology->chip.nics_per_node < 1) return network_y;
-    plots_text(canvas, PLOTS_PAGE_WIDTH_PX / 2.0, network_y + words_px / 2 + 3, PLOTS_CENTRE, PLOTS_LABEL, PLOTS_INK, words);
+    plots_text(canvas, PLOTS_PAGE_WIDTH_PX / 2.0, network_y + words_px / 2 + 3, PLOTS_CENTRE, PLOTS_LABEL, PLOTS_INK,
+               words);
     return network_y + words_px + 6;
 }

@@ -1,5 +1,6 @@
 /* plots: charts in data terms, drawn as SVG, PDF or PNG. A chart answers one question; its title is the finding.
- * Every picture is 700 px wide and as high as its rows need. The same request gives the same bytes with the same fonts. */
+ * Every picture is 700 px wide and as high as its rows need. The same request gives the same bytes with the same fonts.
+ */
 #ifndef PLOTS_H
 #define PLOTS_H
 
@@ -40,13 +41,14 @@ struct plots_comparison {
     int count;
 };
 
-/* Reads the table that `meshwright sweep` writes. BASE_INPUT, naming line and column, when a column is missing, a cell is
- * no number, or there is no row. */
-enum base_status plots_comparison_read(struct base_arena *arena, const char *path, struct plots_comparison *out, struct base_error *error);
+/* Reads the table that `meshwright sweep` writes. BASE_INPUT, naming line and column, when a column is missing, a cell
+ * is no number, or there is no row. */
+enum base_status plots_comparison_read(struct base_arena *arena, const char *path, struct plots_comparison *out,
+                                       struct base_error *error);
 /* Up to 60 rows get a pair of bars each; more become a scatter of errors over speed, with every row in its counts.
  * At least one row. */
-enum base_status plots_comparison_draw(struct base_arena *arena, const struct plots_comparison *comparison, enum plots_format format,
-                                       struct plots_picture *out, struct base_error *error);
+enum base_status plots_comparison_draw(struct base_arena *arena, const struct plots_comparison *comparison,
+                                       enum plots_format format, struct plots_picture *out, struct base_error *error);
 
 /* ---- topology: what machine is it, and which devices work on one copy of a model? ---- */
 
@@ -57,14 +59,16 @@ struct plots_topology {
 
 /* A torus as planes of chips in their hosts, in perspective where there is room; GPUs in their nodes. Every device is
  * drawn once; row_count is their number. BASE_INPUT for more devices than a page can hold, or a longer line of them. */
-enum base_status plots_topology_draw(struct base_arena *arena, const struct plots_topology *request, enum plots_format format,
-                                     struct plots_picture *out, struct base_error *error);
+enum base_status plots_topology_draw(struct base_arena *arena, const struct plots_topology *request,
+                                     enum plots_format format, struct plots_picture *out, struct base_error *error);
 
 /* ---- a search: what `tune --json` wrote ---- */
 
 /* Tokens per second against peak memory: the front of `tune --pareto`. */
-enum base_status plots_pareto(struct base_arena *arena, const char *path, enum plots_format format, struct plots_picture *out, struct base_error *error);
+enum base_status plots_pareto(struct base_arena *arena, const char *path, enum plots_format format,
+                              struct plots_picture *out, struct base_error *error);
 /* The best plan with one choice changed. */
-enum base_status plots_sensitivity(struct base_arena *arena, const char *path, enum plots_format format, struct plots_picture *out, struct base_error *error);
+enum base_status plots_sensitivity(struct base_arena *arena, const char *path, enum plots_format format,
+                                   struct plots_picture *out, struct base_error *error);
 
 #endif

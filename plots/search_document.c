@@ -1,3 +1,4 @@
+/* Reads the document that `tune --json` wrote. */
 #include "plots/search_document.h"
 
 #include <math.h>
@@ -19,7 +20,8 @@ double plots_number(const struct base_json *object, const char *key)
 
 static void put_list(struct base_text *out, const struct base_json *list)
 {
-    for (const struct base_json *item = list->child; item; item = item->next) base_putf(out, "%s%.4g", item == list->child ? "" : ",", item->number);
+    for (const struct base_json *item = list->child; item; item = item->next)
+        base_putf(out, "%s%.4g", item == list->child ? "" : ",", item->number);
 }
 
 static const char *string_of(const struct base_json *object, const char *key, const char *fallback)
@@ -37,27 +39,37 @@ const char *plots_plan_words(struct base_arena *arena, const struct base_json *p
     else if (!isnan(partitions)) base_putf(&text, "%.0f partitions", partitions);
     base_putf(&text, " · %s", string_of(plan, "logical_axis_rules", "own rules"));
     if (microbatches > 1) base_putf(&text, " · %.0f microbatches", microbatches);
-    if (strcmp(string_of(plan, "remat_policy", "none"), "none") != 0) base_putf(&text, " · remat %s", string_of(plan, "remat_policy", ""));
+    if (strcmp(string_of(plan, "remat_policy", "none"), "none") != 0)
+        base_putf(&text, " · remat %s", string_of(plan, "remat_policy", ""));
     return plots_clean(arena, text.data);
 }
 
-enum base_status plots_search_read(struct base_arena *arena, const char *path, const struct base_json **out, const char **subtitle, struct base_error *error)
+enum base_status plots_search_read(struct base_arena *arena, const char *path, const struct base_json **out,
+                                   const char **subtitle, struct base_error *error)
 {
     const char *text;
     size_t length;
     const struct base_json *document;
     BASE_TRY(base_read_file(arena, path, LARGEST_DOCUMENT_BYTES, &text, &length, error));
     if (base_json_parse(arena, text, length, &document, error) != BASE_OK) return base_fail_in(error, "%s", path);
-    const struct base_json *search = plots_member(document, "search", BASE_JSON_OBJECT), *best = plots_member(document, "best", BASE_JSON_OBJECT);
-    if (!search) return base_fail(error, BASE_INPUT, "%s: is no answer of a search; `meshwright tune … --json --out FILE` writes one", path);
-    if (!best) return base_fail(error, BASE_INPUT, "%s: the search found no plan that fits, so that there is nothing to draw", path);
-    *subtitle = base_print(arena, "%s on %s, batch %.0f: %.0f plans searched", plots_clean(arena, string_of(best, "model", "?")), plots_clean(arena, string_of(best, "topology", "?")),
-                           plots_number(best, "batch_size"), plots_number(search, "space_count"));
+    const struct base_json *search = plots_member(document, "search", BASE_JSON_OBJECT),
+                           *best = plots_member(document, "best", BASE_JSON_OBJECT);
+    if (!search)
+        return base_fail(error, BASE_INPUT,
+                         "%s: is no answer of a search; `meshwright tune … --json --out FILE` writes one", path);
+    if (!best)
+        return base_fail(error, BASE_INPUT, "%s: the search found no plan that fits, so that there is nothing to draw",
+                         path);
+    *subtitle = base_print(arena, "%s on %s, batch %.0f: %.0f plans searched",
+                           plots_clean(arena, string_of(best, "model", "?")),
+                           plots_clean(arena, string_of(best, "topology", "?")), plots_number(best, "batch_size"),
+                           plots_number(search, "space_count"));
     *out = document;
     return BASE_OK;
 }
 
-enum base_status plots_finish(struct plots_canvas *canvas, enum plots_format format, int row_count, struct plots_picture *out, struct base_error *error)
+enum base_status plots_finish(struct plots_canvas *canvas, enum plots_format format, int row_count,
+                              struct plots_picture *out, struct base_error *error)
 {
     struct base_text bytes = {.arena = canvas->arena};
     if (format == PLOTS_SVG) plots_put_svg(canvas, &bytes);

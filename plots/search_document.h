@@ -5,12 +5,14 @@
 #include "plots/canvas.h"
 
 /* The document, and what stands above every picture of it: model, topology, batch, how many plans. */
-enum base_status plots_search_read(struct base_arena *arena, const char *path, const struct base_json **out, const char **subtitle, struct base_error *error);
+enum base_status plots_search_read(struct base_arena *arena, const char *path, const struct base_json **out,
+                                   const char **subtitle, struct base_error *error);
 /* The member of that name and kind, or NULL. */
 const struct base_json *plots_member(const struct base_json *object, const char *key, enum base_json_kind kind);
 double plots_number(const struct base_json *object, const char *key); /* NAN if it is none */
 /* "2,2,1,1 · standard:2,2 · 4 microbatches" */
 const char *plots_plan_words(struct base_arena *arena, const struct base_json *plan);
-enum base_status plots_finish(struct plots_canvas *canvas, enum plots_format format, int row_count, struct plots_picture *out, struct base_error *error);
+enum base_status plots_finish(struct plots_canvas *canvas, enum plots_format format, int row_count,
+                              struct plots_picture *out, struct base_error *error);
 
 #endif

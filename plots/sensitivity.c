@@ -7,26 +7,44 @@
 
 enum { SHOWN_FITTING = 5, SHOWN_OTHERS = 2, MOST_CHANGES = 1024 };
 static const double label_px = 176, left_px = 184, right_px = 610, row_px = 18, bar_px = 11;
-static const struct plots_look grid = {PLOTS_GRID, 0, 1, false}, zero = {PLOTS_INK, 0, 1, false}, fitting = {PLOTS_THROUGHPUT, 1, 0, false}, unfit = {PLOTS_ALARM, 0, 1.2, false};
+static const struct plots_look grid = {PLOTS_GRID, 0, 1, false}, zero = {PLOTS_INK, 0, 1, false},
+                               fitting = {PLOTS_THROUGHPUT, 1, 0, false}, unfit = {PLOTS_ALARM, 0, 1.2, false};
 
-struct change { const char *key, *value; double change_frac; bool fits, refused, shown; int order; };
+struct change {
+    const char *key, *value;
+    double change_frac;
+    bool fits, refused, shown;
+    int order;
+};
 
-struct changes { struct change *list; int count; struct plots_axis axis; };
+struct changes {
+    struct change *list;
+    int count;
+    struct plots_axis axis;
+};
 
-static enum base_status read_changes(struct base_arena *arena, const char *path, const struct base_json *document, struct changes *out,
-                                     struct base_error *error)
+static enum base_status read_changes(struct base_arena *arena, const char *path, const struct base_json *document,
+                                     struct changes *out, struct base_error *error)
 {
     const struct base_json *list = plots_member(document, "sensitivity", BASE_JSON_ARRAY);
     if (!list || !list->count || list->count > MOST_CHANGES)
-        return base_fail(error, BASE_INPUT, "%s: holds no sensitivity of 1 to %d changes; a search over more than one plan has one", path,
+        return base_fail(error, BASE_INPUT,
+                         "%s: holds no sensitivity of 1 to %d changes; a search over more than one plan has one", path,
                          MOST_CHANGES);
     out->list = base_new(arena, struct change, list->count);
     for (const struct base_json *item = list->child; item; item = item->next) {
-        const struct base_json *key = plots_member(item, "key", BASE_JSON_STRING), *value = plots_member(item, "value", BASE_JSON_STRING);
+        const struct base_json *key = plots_member(item, "key", BASE_JSON_STRING),
+                               *value = plots_member(item, "value", BASE_JSON_STRING);
         struct change *c = &out->list[out->count];
-        if (!key || !value) return base_fail(error, BASE_INPUT, "%s: sensitivity[%d]: key and value are needed", path, out->count);
-        *c = (struct change){plots_clean(arena, key->string), plots_clean(arena, value->string), plots_number(item, "change_frac"), plots_member(item, "fits", BASE_JSON_TRUE) != NULL,
-                             plots_member(item, "refused", BASE_JSON_TRUE) != NULL, false, out->count};
+        if (!key || !value)
+            return base_fail(error, BASE_INPUT, "%s: sensitivity[%d]: key and value are needed", path, out->count);
+        *c = (struct change){plots_clean(arena, key->string),
+                             plots_clean(arena, value->string),
+                             plots_number(item, "change_frac"),
+                             plots_member(item, "fits", BASE_JSON_TRUE) != NULL,
+                             plots_member(item, "refused", BASE_JSON_TRUE) != NULL,
+                             false,
+                             out->count};
         if (!c->refused && !isfinite(c->change_frac))
             return base_fail(error, BASE_INPUT, "%s: sensitivity[%d]: change_frac is needed", path, out->count);
         out->count++;
@@ -47,7 +65,8 @@ static int nearest_first(const void *a, const void *b)
 static void sort_changes(struct changes *c)
 {
     for (int first = 0, end; first < c->count; first = end) {
-        for (end = first; end < c->count && !strcmp(c->list[end].key, c->list[first].key); end++) {}
+        for (end = first; end < c->count && !strcmp(c->list[end].key, c->list[first].key); end++) {
+        }
         qsort(c->list + first, (size_t)(end - first), sizeof *c->list, nearest_first);
     }
 }
@@ -64,7 +83,8 @@ static const char *title_of(struct base_arena *arena, const struct changes *c)
         if (best && (!most || best->change_frac < most->change_frac)) most = best;
     }
     if (!most) return "No other value of any one choice fits";
-    return base_print(arena, "%s matters most: the next best value, %s, costs %.1f %%", most->key, most->value, -100 * most->change_frac);
+    return base_print(arena, "%s matters most: the next best value, %s, costs %.1f %%", most->key, most->value,
+                      -100 * most->change_frac);
 }
 
 static void draw_change(struct plots_canvas *canvas, const struct changes *all, const struct change *c, double y)
@@ -73,15 +93,17 @@ static void draw_change(struct plots_canvas *canvas, const struct changes *all, 
     double from = plots_axis_px(axis, 0);
     plots_text(canvas, label_px, y, PLOTS_RIGHT, PLOTS_LABEL, PLOTS_INK,
                plots_fit(canvas->arena, PLOTS_LABEL, c->value, label_px - PLOTS_MARGIN_PX - 12));
-    plots_hover(canvas, (struct plots_box){PLOTS_MARGIN_PX, y - row_px / 2, 660, row_px}, base_print(canvas->arena, "%s %s", c->key, c->value));
+    plots_hover(canvas, (struct plots_box){PLOTS_MARGIN_PX, y - row_px / 2, 660, row_px},
+                base_print(canvas->arena, "%s %s", c->key, c->value));
     if (c->refused) {
         plots_text(canvas, from - 6, y, PLOTS_RIGHT, PLOTS_SMALL, PLOTS_MUTED, "cannot be launched");
         return;
     }
     double to = plots_axis_px(axis, c->change_frac);
-    plots_rect(canvas, (struct plots_box){fmin(from, to), y - bar_px / 2, fabs(to - from), bar_px}, c->fits ? fitting : unfit);
-    const char *text = base_print(canvas->arena, "%s%.1f %%%s", c->change_frac > 0 ? "+" : "−", fabs(100 * c->change_frac),
-                                  c->fits ? "" : ", does not fit");
+    plots_rect(canvas, (struct plots_box){fmin(from, to), y - bar_px / 2, fabs(to - from), bar_px},
+               c->fits ? fitting : unfit);
+    const char *text = base_print(canvas->arena, "%s%.1f %%%s", c->change_frac > 0 ? "+" : "−",
+                                  fabs(100 * c->change_frac), c->fits ? "" : ", does not fit");
     plots_text(canvas, fmax(from, to) + 6, y, PLOTS_LEFT, PLOTS_SMALL, c->fits ? PLOTS_INK : PLOTS_ALARM, text);
 }
 
@@ -109,7 +131,8 @@ static double draw_key(struct plots_canvas *canvas, const struct changes *all, i
         y += row_px;
     }
     if (hidden) {
-        plots_text(canvas, label_px, y + row_px / 2, PLOTS_RIGHT, PLOTS_SMALL, PLOTS_MUTED, base_print(canvas->arena, "and %d others", hidden));
+        plots_text(canvas, label_px, y + row_px / 2, PLOTS_RIGHT, PLOTS_SMALL, PLOTS_MUTED,
+                   base_print(canvas->arena, "and %d others", hidden));
         y += row_px;
     }
     return y + 8;
@@ -138,10 +161,12 @@ static struct plots_axis scale(const struct changes *c)
     }
     int i = 0;
     while (i < BASE_COUNT(rounds) - 1 && rounds[i] < -low) i++;
-    return (struct plots_axis){.low = -rounds[i], .high = high, .from_px = left_px, .to_px = high > 0 ? right_px - 90 : right_px - 60};
+    return (struct plots_axis){
+        .low = -rounds[i], .high = high, .from_px = left_px, .to_px = high > 0 ? right_px - 90 : right_px - 60};
 }
 
-enum base_status plots_sensitivity(struct base_arena *arena, const char *path, enum plots_format format, struct plots_picture *out, struct base_error *error)
+enum base_status plots_sensitivity(struct base_arena *arena, const char *path, enum plots_format format,
+                                   struct plots_picture *out, struct base_error *error)
 {
     struct plots_canvas canvas = {.arena = arena};
     const struct base_json *document;
@@ -159,7 +184,8 @@ enum base_status plots_sensitivity(struct base_arena *arena, const char *path, e
         struct plots_canvas scratch = {.arena = arena};
         double y = top;
         for (int first = 0, end; first < c.count; first = end) {
-            for (end = first; end < c.count && !strcmp(c.list[end].key, c.list[first].key); end++) {}
+            for (end = first; end < c.count && !strcmp(c.list[end].key, c.list[first].key); end++) {
+            }
             y = draw_key(pass ? &canvas : &scratch, &c, first, end, y);
         }
         bottom = y;

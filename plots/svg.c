@@ -1,10 +1,14 @@
+/* Writes what a canvas recorded as SVG. */
 #include "plots/canvas.h"
 
 #include <math.h>
 
 static void put_escaped(struct base_text *out, const char *text)
 {
-    static const struct { char byte; const char *entity; } entities[] = {{'<', "&lt;"}, {'>', "&gt;"}, {'&', "&amp;"}};
+    static const struct {
+        char byte;
+        const char *entity;
+    } entities[] = {{'<', "&lt;"}, {'>', "&gt;"}, {'&', "&amp;"}};
     for (; *text; text++) {
         const char *entity = NULL;
         for (int i = 0; i < BASE_COUNT(entities); i++)
@@ -124,11 +128,15 @@ static void put_hovers(struct base_text *out, const struct plots_canvas *canvas)
 
 void plots_put_svg(const struct plots_canvas *canvas, struct base_text *out)
 {
-    struct plots_mark page = {.kind = PLOTS_RECT, .box = {0, 0, PLOTS_PAGE_WIDTH_PX, ceil(canvas->height_px)}, .look = {.colour = PLOTS_PAPER, .fill_frac = 1}};
+    struct plots_mark page = {.kind = PLOTS_RECT,
+                              .box = {0, 0, PLOTS_PAGE_WIDTH_PX, ceil(canvas->height_px)},
+                              .look = {.colour = PLOTS_PAPER, .fill_frac = 1}};
     int width_px = PLOTS_PAGE_WIDTH_PX, height_px = (int)page.box.height;
     base_put(out, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
-    base_putf(out, "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" viewBox=\"0 0 %d %d\" role=\"img\" "
-                   "font-family=\"'DejaVu Sans', Verdana, sans-serif\">\n", width_px, height_px, width_px, height_px);
+    base_putf(out,
+              "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" viewBox=\"0 0 %d %d\" role=\"img\" "
+              "font-family=\"'DejaVu Sans', Verdana, sans-serif\">\n",
+              width_px, height_px, width_px, height_px);
     put_element(out, "title", canvas->title);
     put_element(out, "desc", canvas->subtitle);
     for (int i = -1; i < canvas->mark_count; i++) {

@@ -18,13 +18,18 @@ static bool find_box(const struct topo_topology *topology, const struct topo_mes
     return mesh->submesh_count > 0 && size == mesh->shape[1] && box[3] == topology->bounds[3];
 }
 
-const struct plots_tiles *plots_tiles_find(struct base_arena *arena, const struct topo_topology *topology, const struct topo_mesh *mesh)
+const struct plots_tiles *plots_tiles_find(struct base_arena *arena, const struct topo_topology *topology,
+                                           const struct topo_mesh *mesh)
 {
     if (!mesh) return NULL;
     struct plots_tiles *tiles = base_new(arena, struct plots_tiles, 1);
     int *tile_of = base_new(arena, int, mesh->device_count), *place_of = base_new(arena, int, mesh->device_count);
     bool *odd = base_new(arena, bool, mesh->shape[0]);
-    *tiles = (struct plots_tiles){.tile_count = mesh->shape[0], .tile_size = mesh->shape[1], .tile_of = tile_of, .place_of = place_of, .odd = odd};
+    *tiles = (struct plots_tiles){.tile_count = mesh->shape[0],
+                                  .tile_size = mesh->shape[1],
+                                  .tile_of = tile_of,
+                                  .place_of = place_of,
+                                  .odd = odd};
     tiles->boxed = find_box(topology, mesh, tiles->box);
     for (int i = 0; i < mesh->device_count; i++) {
         int at[4] = {0, 0, 0, 0}, tile = i / tiles->tile_size, place = i % tiles->tile_size, sum = 0;

@@ -19,8 +19,9 @@ static const char *device_words(const struct plots_machine *machine, int slice, 
     const struct topo_topology *topology = machine->topology;
     struct base_text text = {.arena = machine->canvas->arena};
     if (topology->slice_count > 1) base_putf(&text, "slice %d, ", slice);
-    base_putf(&text, "%s (%s)", topology->bounds_count == 4 && topology->bounds[3] > 1 ? "core" : plots_device_noun(topology),
-              plots_joined(text.arena, device, topology->bounds_count == 4 ? (topology->bounds[3] > 1 ? 4 : 3) : 2, ", "));
+    base_putf(
+        &text, "%s (%s)", topology->bounds_count == 4 && topology->bounds[3] > 1 ? "core" : plots_device_noun(topology),
+        plots_joined(text.arena, device, topology->bounds_count == 4 ? (topology->bounds[3] > 1 ? 4 : 3) : 2, ", "));
     if (machine->tiles) {
         int index = plots_device_index(topology, device);
         base_putf(&text, ": data %d, model %d", machine->tiles->tile_of[index], machine->tiles->place_of[index]);
@@ -32,13 +33,15 @@ static struct plots_look device_look(const struct plots_machine *machine, int in
 {
     const struct plots_tiles *tiles = machine->tiles;
     if (!tiles) return (struct plots_look){.colour = PLOTS_COMPUTE, .fill_frac = 1};
-    if (on_area) return (struct plots_look){.colour = tiles->tile_of[index] == 0 ? PLOTS_INK : PLOTS_MUTED, .fill_frac = 1};
+    if (on_area)
+        return (struct plots_look){.colour = tiles->tile_of[index] == 0 ? PLOTS_INK : PLOTS_MUTED, .fill_frac = 1};
     struct plots_look look = plots_tile_look(tiles, tiles->tile_of[index]);
     look.stroke_px = 0.8;
     return look;
 }
 
-void plots_device(const struct plots_machine *machine, struct plots_point at, double radius_px, int slice, const int device[4], bool on_area)
+void plots_device(const struct plots_machine *machine, struct plots_point at, double radius_px, int slice,
+                  const int device[4], bool on_area)
 {
     static const double ring_frac = 1.45;
     struct plots_canvas *canvas = machine->canvas;
@@ -50,10 +53,12 @@ void plots_device(const struct plots_machine *machine, struct plots_point at, do
         plots_circle(canvas, at.x, at.y, ring_frac * radius_px, ring);
     }
     double half = fmax(radius_px, 2);
-    plots_hover(canvas, (struct plots_box){at.x - half, at.y - half, 2 * half, 2 * half}, device_words(machine, slice, device));
+    plots_hover(canvas, (struct plots_box){at.x - half, at.y - half, 2 * half, 2 * half},
+                device_words(machine, slice, device));
 }
 
-void plots_trunk(struct plots_canvas *canvas, double left_px, double from_y, double y, const double *x_px, int count, double stub_px)
+void plots_trunk(struct plots_canvas *canvas, double left_px, double from_y, double y, const double *x_px, int count,
+                 double stub_px)
 {
     double right_px = count > 0 ? x_px[count - 1] : PLOTS_PAGE_WIDTH_PX - PLOTS_MARGIN_PX;
     if (y > from_y) plots_line(canvas, left_px, from_y, left_px, y, plots_trunk_look);
@@ -63,7 +68,10 @@ void plots_trunk(struct plots_canvas *canvas, double left_px, double from_y, dou
 
 /* ---- the key ---- */
 
-struct key { struct plots_canvas *canvas; double x, y; };
+struct key {
+    struct plots_canvas *canvas;
+    double x, y;
+};
 
 static const double swatch_px = 22, swatch_height_px = 11, key_row_px = 18, key_gap_px = 18;
 
@@ -76,7 +84,8 @@ static struct plots_box key_entry(struct key *key, const char *words)
         key->y += key_row_px;
     }
     struct plots_box swatch = {key->x, key->y - swatch_height_px / 2, swatch_px, swatch_height_px};
-    const char *shown = plots_fit(key->canvas->arena, PLOTS_SMALL, words, PLOTS_PAGE_WIDTH_PX - PLOTS_MARGIN_PX - key->x - swatch_px - 7);
+    const char *shown = plots_fit(key->canvas->arena, PLOTS_SMALL, words,
+                                  PLOTS_PAGE_WIDTH_PX - PLOTS_MARGIN_PX - key->x - swatch_px - 7);
     plots_text(key->canvas, key->x + swatch_px + 7, key->y, PLOTS_LEFT, PLOTS_SMALL, PLOTS_INK, shown);
     key->x += width_px + key_gap_px;
     return swatch;
@@ -86,8 +95,10 @@ static void key_groups(struct key *key, const struct plots_machine *machine)
 {
     struct base_arena *arena = key->canvas->arena;
     const struct plots_tiles *tiles = machine->tiles;
-    const char *others = tiles->tile_count == 2 ? "the other one" : base_print(arena, "the other %d", tiles->tile_count - 1);
-    plots_rect(key->canvas, key_entry(key, base_print(arena, "a model group: %s", plots_group_words(arena, machine))), plots_tile_look(tiles, 0));
+    const char *others =
+        tiles->tile_count == 2 ? "the other one" : base_print(arena, "the other %d", tiles->tile_count - 1);
+    plots_rect(key->canvas, key_entry(key, base_print(arena, "a model group: %s", plots_group_words(arena, machine))),
+               plots_tile_look(tiles, 0));
     if (tiles->tile_count == 2) plots_rect(key->canvas, key_entry(key, others), plots_tile_look(tiles, 1));
     if (tiles->tile_count > 2) {
         struct plots_box swatch = key_entry(key, others), half = {swatch.x, swatch.y, swatch.width / 2, swatch.height};
@@ -96,11 +107,13 @@ static void key_groups(struct key *key, const struct plots_machine *machine)
         plots_rect(key->canvas, half, plots_tile_tint(true));
     }
     if (tiles->tile_count == 1 || tiles->tile_size == 1) return;
-    struct plots_box swatch = key_entry(key, base_print(arena, "a data group: the first of each of the %d", tiles->tile_count));
+    struct plots_box swatch =
+        key_entry(key, base_print(arena, "a data group: the first of each of the %d", tiles->tile_count));
     plots_circle(key->canvas, swatch.x + swatch.width / 2, key->y, 4.5, plots_data_group_look);
 }
 
-/* Lines as thin as an idle link and as wide as the busiest one. A load of 1/2 is one pass of a ring that goes half each way. */
+/* Lines as thin as an idle link and as wide as the busiest one. A load of 1/2 is one pass of a ring that goes half each
+ * way. */
 static void key_links(struct key *key, const struct plots_machine *machine)
 {
     struct base_arena *arena = key->canvas->arena;
@@ -109,9 +122,10 @@ static void key_links(struct key *key, const struct plots_machine *machine)
                            ? base_print(arena, "link: %s each way", plots_rate(arena, chip->link_oneway_bytes_per_s))
                            : "link";
     bool loaded = machine->busiest_load > 0;
-    struct plots_box swatch = key_entry(
-        key, loaded ? base_print(arena, "%s; width: how often rings of model groups pass it, at most %.3g", rate, 2 * machine->busiest_load)
-                    : rate);
+    struct plots_box swatch =
+        key_entry(key, loaded ? base_print(arena, "%s; width: how often rings of model groups pass it, at most %.3g",
+                                           rate, 2 * machine->busiest_load)
+                              : rate);
     plots_line(key->canvas, swatch.x, key->y, swatch.x + swatch.width, key->y, plots_link_look);
     if (loaded)
         plots_line(key->canvas, swatch.x + swatch.width / 2, key->y, swatch.x + swatch.width, key->y,
@@ -120,15 +134,18 @@ static void key_links(struct key *key, const struct plots_machine *machine)
 
 static void key_cores(struct key *key, const struct topo_topology *topology)
 {
-    struct plots_box swatch = key_entry(key, base_print(key->canvas->arena, "chip: its %d cores are a JAX device each", topology->bounds[3]));
-    plots_rect(key->canvas, (struct plots_box){swatch.x + 3, swatch.y, swatch.width - 6, swatch.height}, plots_chip_look);
+    struct plots_box swatch =
+        key_entry(key, base_print(key->canvas->arena, "chip: its %d cores are a JAX device each", topology->bounds[3]));
+    plots_rect(key->canvas, (struct plots_box){swatch.x + 3, swatch.y, swatch.width - 6, swatch.height},
+               plots_chip_look);
 }
 
 static void key_wraps(struct key *key)
 {
     struct plots_box swatch = key_entry(key, "wrap: closes a line to a ring");
     double low = key->y + 4, high = key->y - 7;
-    const struct plots_point points[4] = {{swatch.x, low}, {swatch.x - 1, high}, {swatch.x + swatch.width + 1, high}, {swatch.x + swatch.width, low}};
+    const struct plots_point points[4] = {
+        {swatch.x, low}, {swatch.x - 1, high}, {swatch.x + swatch.width + 1, high}, {swatch.x + swatch.width, low}};
     plots_curve(key->canvas, points, plots_link_look);
 }
 
@@ -150,7 +167,8 @@ static double draw_key(const struct plots_machine *machine, double y)
     }
     if (topology->slice_count > 1) {
         double rate = topology->chip.dcn_bytes_per_s;
-        const char *words = rate > 0 ? base_print(key.canvas->arena, "data-centre network: %s a chip", plots_rate(key.canvas->arena, rate))
+        const char *words = rate > 0 ? base_print(key.canvas->arena, "data-centre network: %s a chip",
+                                                  plots_rate(key.canvas->arena, rate))
                                      : "data-centre network";
         struct plots_box swatch = key_entry(&key, words);
         plots_line(key.canvas, swatch.x, key.y, swatch.x + swatch.width, key.y, plots_trunk_look);
@@ -163,13 +181,16 @@ static double draw_key(const struct plots_machine *machine, double y)
 static enum base_status check_size(const struct topo_topology *topology, struct base_error *error)
 {
     if (topology->device_count > MOST_DEVICES)
-        return base_fail(error, BASE_INPUT, "%.60s: a picture holds at most %d devices, and this has %d; a part of it would do",
+        return base_fail(error, BASE_INPUT,
+                         "%.60s: a picture holds at most %d devices, and this has %d; a part of it would do",
                          topology->name, MOST_DEVICES, topology->device_count);
     struct plots_view view = {.columns = 1};
     plots_view_axes(topology, &view);
     if (topology->chip.torus_rank > 0 && view.size[0] > LONGEST_LINE)
-        return base_fail(error, BASE_INPUT, "%.60s: a picture holds at most %d chips in a line, and this has %d along %c; a part of it would do",
-                         topology->name, LONGEST_LINE, view.size[0], "xyz"[view.axis[0]]);
+        return base_fail(
+            error, BASE_INPUT,
+            "%.60s: a picture holds at most %d chips in a line, and this has %d along %c; a part of it would do",
+            topology->name, LONGEST_LINE, view.size[0], "xyz"[view.axis[0]]);
     return BASE_OK;
 }
 
@@ -183,26 +204,31 @@ static void find_loads(struct plots_machine *machine)
     for (int i = 0; i < count; i++) machine->busiest_load = fmax(machine->busiest_load, machine->loads[i]);
 }
 
-enum base_status plots_machine_lay_out(struct plots_canvas *canvas, const struct plots_topology *request, struct base_error *error)
+enum base_status plots_machine_lay_out(struct plots_canvas *canvas, const struct plots_topology *request,
+                                       struct base_error *error)
 {
     struct plots_machine machine = {.canvas = canvas, .topology = request->topology, .mesh = request->mesh};
     BASE_TRY(check_size(request->topology, error));
     if (request->mesh && (request->mesh->axis_count != 2 || request->topology->slice_count > 1))
-        return base_fail(error, BASE_INPUT, "%.60s: the groups of several slices are not drawn; without a mesh they are", request->topology->name);
+        return base_fail(error, BASE_INPUT,
+                         "%.60s: the groups of several slices are not drawn; without a mesh they are",
+                         request->topology->name);
     machine.tiles = plots_tiles_find(canvas->arena, request->topology, request->mesh);
     find_loads(&machine);
-    double y = plots_heading(canvas, plots_machine_title(canvas->arena, &machine), plots_machine_subtitle(canvas->arena, &machine));
+    double y = plots_heading(canvas, plots_machine_title(canvas->arena, &machine),
+                             plots_machine_subtitle(canvas->arena, &machine));
     y = draw_key(&machine, y + 10) + 12;
     y = request->topology->chip.torus_rank > 0 ? plots_torus(&machine, y) : plots_nodes(&machine, y);
     if (y > HIGHEST_PAGE_PX)
-        return base_fail(error, BASE_INPUT, "%.60s: its picture would be %.0f px high, and at most %d are drawn; a part of it would do",
+        return base_fail(error, BASE_INPUT,
+                         "%.60s: its picture would be %.0f px high, and at most %d are drawn; a part of it would do",
                          request->topology->name, y, HIGHEST_PAGE_PX);
     canvas->height_px = y + PLOTS_MARGIN_PX;
     return BASE_OK;
 }
 
-enum base_status plots_topology_draw(struct base_arena *arena, const struct plots_topology *request, enum plots_format format,
-                                     struct plots_picture *out, struct base_error *error)
+enum base_status plots_topology_draw(struct base_arena *arena, const struct plots_topology *request,
+                                     enum plots_format format, struct plots_picture *out, struct base_error *error)
 {
     struct plots_canvas canvas = {.arena = arena};
     struct base_text bytes = {.arena = arena};

@@ -28,7 +28,8 @@ const char *plots_rate(struct base_arena *arena, double bytes_per_s)
 
 const char *plots_device_noun(const struct topo_topology *topology)
 {
-    static const char *const nouns[] = {[TOPO_TPU] = "chip", [TOPO_GPU] = "GPU", [TOPO_CPU] = "device", [TOPO_LOCAL] = "rank"};
+    static const char *const nouns[] = {
+        [TOPO_TPU] = "chip", [TOPO_GPU] = "GPU", [TOPO_CPU] = "device", [TOPO_LOCAL] = "rank"};
     /* A GPU of several JAX devices is not what a dot stands for. */
     if (topology->kind == TOPO_GPU && topology->chip.jax_devices_per_chip > 1) return nouns[TOPO_CPU];
     return nouns[topology->kind];
@@ -36,7 +37,8 @@ const char *plots_device_noun(const struct topo_topology *topology)
 
 static const char *counted(struct base_arena *arena, int count, const char *noun)
 {
-    return count == 1 ? base_print(arena, "1 %s", noun) : base_print(arena, "%d %s%s", count, noun, noun[0] == 'p' ? "es" : "s");
+    return count == 1 ? base_print(arena, "1 %s", noun)
+                      : base_print(arena, "%d %s%s", count, noun, noun[0] == 'p' ? "es" : "s");
 }
 
 /* "x", "x and y", "x, y and z" of the dimensions in the set. */
@@ -70,19 +72,22 @@ static const char *wrap_words(struct base_arena *arena, const struct topo_topolo
     if (!closed && !open) return "";
     if (!open) return base_print(arena, ": a torus, closed along %s", dimension_list(arena, closed));
     if (!closed) return base_print(arena, ": open along %s, no wraps", dimension_list(arena, open));
-    return base_print(arena, ": closed along %s, open along %s", dimension_list(arena, closed), dimension_list(arena, open));
+    return base_print(arena, ": closed along %s, open along %s", dimension_list(arena, closed),
+                      dimension_list(arena, open));
 }
 
 static const char *slice_title(struct base_arena *arena, const struct topo_topology *topology, const char *name)
 {
     const char *hosts = counted(arena, plots_host_count(topology), "host");
     if (topology->kind == TOPO_LOCAL)
-        return base_print(arena, "%s is %s ranks of one host%s", name, shape(arena, topology), wrap_words(arena, topology));
-    if (topology->slice_count > 1)
-        return base_print(arena, "%s is %d slices of %s chips on %s%s", name, topology->slice_count, shape(arena, topology), hosts,
+        return base_print(arena, "%s is %s ranks of one host%s", name, shape(arena, topology),
                           wrap_words(arena, topology));
+    if (topology->slice_count > 1)
+        return base_print(arena, "%s is %d slices of %s chips on %s%s", name, topology->slice_count,
+                          shape(arena, topology), hosts, wrap_words(arena, topology));
     if (plots_chip_count(topology) == 1) return base_print(arena, "%s is a single chip", name);
-    return base_print(arena, "%s is %s chips on %s%s", name, shape(arena, topology), hosts, wrap_words(arena, topology));
+    return base_print(arena, "%s is %s chips on %s%s", name, shape(arena, topology), hosts,
+                      wrap_words(arena, topology));
 }
 
 static const char *node_title(struct base_arena *arena, const struct topo_topology *topology, const char *name)
@@ -90,13 +95,18 @@ static const char *node_title(struct base_arena *arena, const struct topo_topolo
     const struct topo_chip *chip = &topology->chip;
     int nodes = topology->bounds[0], local = topology->bounds[1];
     const char *devices = counted(arena, local, plots_device_noun(topology));
-    if (topology->kind == TOPO_LOCAL) return base_print(arena, "%s is %s on one host", name, counted(arena, topology->device_count, "rank"));
-    if (topology->kind == TOPO_CPU) return base_print(arena, "%s is %s of %s", name, counted(arena, nodes, "process"), devices);
+    if (topology->kind == TOPO_LOCAL)
+        return base_print(arena, "%s is %s on one host", name, counted(arena, topology->device_count, "rank"));
+    if (topology->kind == TOPO_CPU)
+        return base_print(arena, "%s is %s of %s", name, counted(arena, nodes, "process"), devices);
     if (nodes == 1 && local == 1) return base_print(arena, "%s is a single GPU", name);
-    const char *inside = chip->link_count > 0 && chip->domain_size > 1 && local > 1 ? chip->fabric : "no links of their own";
+    const char *inside =
+        chip->link_count > 0 && chip->domain_size > 1 && local > 1 ? chip->fabric : "no links of their own";
     if (nodes == 1) return base_print(arena, "%s is one node of %s: %s inside", name, devices, inside);
-    if (local == 1) return base_print(arena, "%s is %s of one GPU: the network joins them", name, counted(arena, nodes, "node"));
-    return base_print(arena, "%s is %s of %s: %s inside a node, the network between nodes", name, counted(arena, nodes, "node"), devices, inside);
+    if (local == 1)
+        return base_print(arena, "%s is %s of one GPU: the network joins them", name, counted(arena, nodes, "node"));
+    return base_print(arena, "%s is %s of %s: %s inside a node, the network between nodes", name,
+                      counted(arena, nodes, "node"), devices, inside);
 }
 
 /* ---- with groups ---- */
@@ -129,7 +139,8 @@ static const char *ring_words(struct base_arena *arena, const struct plots_machi
         if (m > 1) sets[ring ? 0 : m > 2 ? 1 : 2] |= 1u << i;
     }
     for (int i = 0; i < BASE_COUNT(names); i++)
-        if (sets[i]) base_putf(&text, "%s%s along %s", text.length ? ", " : ": ", names[i], dimension_list(arena, sets[i]));
+        if (sets[i])
+            base_putf(&text, "%s%s along %s", text.length ? ", " : ": ", names[i], dimension_list(arena, sets[i]));
     return text.data ? text.data : "";
 }
 
@@ -140,22 +151,28 @@ static const char *node_span_words(struct base_arena *arena, const struct plots_
     if (machine->topology->kind == TOPO_LOCAL) return "";
     for (int i = 1; i < machine->tiles->tile_size; i++) nodes += mesh->devices[i][0] != mesh->devices[i - 1][0];
     const char *box = machine->topology->kind == TOPO_CPU ? "process" : "node";
-    return nodes == 1 ? base_print(arena, ", each inside one %s", box) : base_print(arena, ", each over %s", counted(arena, nodes, box));
+    return nodes == 1 ? base_print(arena, ", each inside one %s", box)
+                      : base_print(arena, ", each over %s", counted(arena, nodes, box));
 }
 
 static const char *group_title(struct base_arena *arena, const struct plots_machine *machine, const char *name)
 {
     const struct plots_tiles *tiles = machine->tiles;
-    if (tiles->tile_size == 1) return base_print(arena, "%s with a whole model on each of %s", name, counted(arena, tiles->tile_count, "device"));
-    const char *how = machine->topology->chip.torus_rank > 0 ? ring_words(arena, machine) : node_span_words(arena, machine);
-    return base_print(arena, "%s in %s of %s%s", name, counted(arena, tiles->tile_count, "model group"), plots_group_words(arena, machine), how);
+    if (tiles->tile_size == 1)
+        return base_print(arena, "%s with a whole model on each of %s", name,
+                          counted(arena, tiles->tile_count, "device"));
+    const char *how =
+        machine->topology->chip.torus_rank > 0 ? ring_words(arena, machine) : node_span_words(arena, machine);
+    return base_print(arena, "%s in %s of %s%s", name, counted(arena, tiles->tile_count, "model group"),
+                      plots_group_words(arena, machine), how);
 }
 
 const char *plots_machine_title(struct base_arena *arena, const struct plots_machine *machine)
 {
     const char *name = plots_clean(arena, machine->topology->name);
     if (machine->tiles) return group_title(arena, machine, name);
-    return machine->topology->chip.torus_rank > 0 ? slice_title(arena, machine->topology, name) : node_title(arena, machine->topology, name);
+    return machine->topology->chip.torus_rank > 0 ? slice_title(arena, machine->topology, name)
+                                                  : node_title(arena, machine->topology, name);
 }
 
 /* ---- essentials ---- */
@@ -178,10 +195,13 @@ static void put_counts(struct base_text *out, const struct topo_topology *topolo
 static void put_links(struct base_text *out, const struct topo_topology *topology)
 {
     const struct topo_chip *chip = &topology->chip;
-    if (chip->torus_rank == 0 || topology->kind == TOPO_LOCAL || topology->device_count <= topology->slice_count) return;
+    if (chip->torus_rank == 0 || topology->kind == TOPO_LOCAL || topology->device_count <= topology->slice_count)
+        return;
     base_putf(out, "; %s, up to %d links a chip", chip->fabric, chip->link_count);
-    if (chip->link_oneway_bytes_per_s > 0) base_putf(out, ", %s usable each way", plots_rate(out->arena, chip->link_oneway_bytes_per_s));
-    if (chip->link_nominal_bytes_per_s > 0) base_putf(out, " (nominal %s)", plots_rate(out->arena, chip->link_nominal_bytes_per_s));
+    if (chip->link_oneway_bytes_per_s > 0)
+        base_putf(out, ", %s usable each way", plots_rate(out->arena, chip->link_oneway_bytes_per_s));
+    if (chip->link_nominal_bytes_per_s > 0)
+        base_putf(out, " (nominal %s)", plots_rate(out->arena, chip->link_nominal_bytes_per_s));
 }
 
 static void put_memory(struct base_text *out, const struct topo_topology *topology)
@@ -204,7 +224,8 @@ const char *plots_machine_subtitle(struct base_arena *arena, const struct plots_
     const struct topo_topology *topology = machine->topology;
     struct base_text text = {.arena = arena};
     if (machine->mesh) {
-        base_putf(&text, "Submesh (%s): mesh data %d × model %d. ", plots_joined(arena, machine->mesh->submesh, machine->mesh->submesh_count, ", "),
+        base_putf(&text, "Submesh (%s): mesh data %d × model %d. ",
+                  plots_joined(arena, machine->mesh->submesh, machine->mesh->submesh_count, ", "),
                   machine->mesh->shape[0], machine->mesh->shape[1]);
     }
     put_counts(&text, topology);

@@ -29,7 +29,8 @@ static void device_at(const struct slice *s, int along, int into, int plane, int
 
 /* ---- areas ---- */
 
-static void area(const struct slice *s, const int from[2], const int to[2], int plane, const double pad[2], struct plots_look look)
+static void area(const struct slice *s, const int from[2], const int to[2], int plane, const double pad[2],
+                 struct plots_look look)
 {
     struct plots_point corners[4] = {
         place(s, from[0] - pad[0], from[1] - pad[1], plane), place(s, to[0] + pad[0], from[1] - pad[1], plane),
@@ -50,13 +51,17 @@ static void boxes(const struct slice *s, int plane, const int *box, const int *o
     const struct plots_view *view = s->view;
     const int extent[2] = {box[view->axis[0]], box[view->axis[1]]};
     double pad[2];
-    for (int i = 0; i < 2; i++) pad[i] = by_tile ? nested_pad(extent[i], other[view->axis[i]] + 1) : nested_pad(extent[i], other[view->axis[i]]);
+    for (int i = 0; i < 2; i++)
+        pad[i] =
+            by_tile ? nested_pad(extent[i], other[view->axis[i]] + 1) : nested_pad(extent[i], other[view->axis[i]]);
     for (int into = view->size[1] - extent[1]; into >= 0; into -= extent[1])
         for (int along = 0; along < view->size[0]; along += extent[0]) {
             int device[4], from[2] = {along, into}, to[2] = {along + extent[0] - 1, into + extent[1] - 1};
             device_at(s, along, into, plane, device);
             struct plots_look look = plots_thinner(plots_host_look, s->view);
-            if (by_tile) look = plots_tile_look(s->machine->tiles, s->machine->tiles->tile_of[plots_device_index(s->machine->topology, device)]);
+            if (by_tile)
+                look = plots_tile_look(s->machine->tiles,
+                                       s->machine->tiles->tile_of[plots_device_index(s->machine->topology, device)]);
             else if (s->machine->tiles) look.fill_frac = 0;
             area(s, from, to, plane, pad, look);
         }
@@ -93,7 +98,8 @@ static struct plots_look link_look(const struct slice *s, int along, int into, i
     if (!machine->loads) return plots_thinner(plots_link_look, s->view);
     device_at(s, along, into, plane, at);
     double load = machine->loads[3 * (at[0] + b[0] * (at[1] + b[1] * at[2])) + s->view->axis[dimension]];
-    if (!(load > 0)) return plots_thinner((struct plots_look){.colour = PLOTS_OVERHEAD, .stroke_px = thinnest_px}, s->view);
+    if (!(load > 0))
+        return plots_thinner((struct plots_look){.colour = PLOTS_OVERHEAD, .stroke_px = thinnest_px}, s->view);
     double width_frac = load / machine->busiest_load, room_frac = fmin(1, s->view->pitch_px / 20);
     return (struct plots_look){.colour = PLOTS_INK, .stroke_px = fmax(1.1, width_frac * thickest_px * room_frac)};
 }
@@ -142,7 +148,8 @@ static void links_up(const struct slice *s, int plane)
 /* ---- wraps ---- */
 
 /* A wrap goes out from a line's end and turns to where it goes on; both are directions in pixels for one pitch. */
-static void hook(const struct slice *s, struct plots_point end, struct plots_point out, struct plots_point turn, struct plots_look look)
+static void hook(const struct slice *s, struct plots_point end, struct plots_point out, struct plots_point turn,
+                 struct plots_look look)
 {
     static const double reach = 0.62, bend = 0.22;
     const struct plots_point points[4] = {
@@ -160,10 +167,13 @@ static struct plots_point direction(const struct slice *s, double along, double 
 }
 
 /* From one end of a line to the other; out says where the arc bulges to, beyond where it overshoots the ends. */
-static void arc(const struct slice *s, struct plots_point first, struct plots_point last, struct plots_point out, struct plots_point beyond,
-                struct plots_look look)
+static void arc(const struct slice *s, struct plots_point first, struct plots_point last, struct plots_point out,
+                struct plots_point beyond, struct plots_look look)
 {
-    const struct plots_point points[4] = {first, {first.x + out.x - beyond.x, first.y + out.y - beyond.y}, {last.x + out.x + beyond.x, last.y + out.y + beyond.y}, last};
+    const struct plots_point points[4] = {first,
+                                          {first.x + out.x - beyond.x, first.y + out.y - beyond.y},
+                                          {last.x + out.x + beyond.x, last.y + out.y + beyond.y},
+                                          last};
     plots_curve(s->machine->canvas, points, look);
 }
 
@@ -180,7 +190,8 @@ static void wraps_along(const struct slice *s, int plane)
         struct plots_point left = place(s, 0, into, plane), right = place(s, last, into, plane);
         struct plots_look look = link_look(s, last, into, plane, 0);
         if (into == back && has_arcs(s, plane)) {
-            arc(s, left, right, (struct plots_point){0, -height_px}, (struct plots_point){0.7 * s->view->pitch_px, 0}, look);
+            arc(s, left, right, (struct plots_point){0, -height_px}, (struct plots_point){0.7 * s->view->pitch_px, 0},
+                look);
             continue;
         }
         hook(s, left, direction(s, -1, 0), direction(s, 0, 1), look);
@@ -197,7 +208,8 @@ static void wraps_into(const struct slice *s, int plane)
         struct plots_point front = place(s, along, 0, plane), rear = place(s, along, back, plane);
         struct plots_look look = link_look(s, along, back, plane, 1);
         if (along == 0 && has_arcs(s, plane)) {
-            arc(s, front, rear, (struct plots_point){-height_px, 0}, (struct plots_point){0.7 * inwards.x, 0.7 * inwards.y}, look);
+            arc(s, front, rear, (struct plots_point){-height_px, 0},
+                (struct plots_point){0.7 * inwards.x, 0.7 * inwards.y}, look);
             continue;
         }
         hook(s, front, direction(s, 0, -1), direction(s, 1, 0), look);
@@ -213,14 +225,16 @@ static void wraps_up(const struct slice *s, bool below)
         for (int along = 0; along <= last; along++) {
             if (into == back && along == last) continue;
             struct plots_point vertical = {0, (below ? 0.7 : -0.7) * s->view->pitch_px};
-            hook(s, place(s, along, into, below ? 0 : top), vertical, direction(s, 0.6, 0), link_look(s, along, into, top, 2));
+            hook(s, place(s, along, into, below ? 0 : top), vertical, direction(s, 0.6, 0),
+                 link_look(s, along, into, top, 2));
         }
     if (below) return;
     double height_px = plots_view_arc_px(s->view), radius_px = plots_view_chip_radius_px(s->view);
     struct plots_point low = place(s, last, back, 0), high = place(s, last, back, top);
     low.x += radius_px;
     high.x += radius_px;
-    arc(s, low, high, (struct plots_point){1.2 * height_px, 0}, (struct plots_point){0, -0.5 * s->view->pitch_px}, link_look(s, last, back, top, 2));
+    arc(s, low, high, (struct plots_point){1.2 * height_px, 0}, (struct plots_point){0, -0.5 * s->view->pitch_px},
+        link_look(s, last, back, top, 2));
 }
 
 /* ---- chips ---- */
@@ -252,8 +266,10 @@ static void chip(const struct slice *s, int along, int into, int plane)
     if (cores > 1) radius_px *= 0.6;
     double apart_px = 2.9 * radius_px;
     if (cores > 1) {
-        struct plots_look look = on_area ? plots_tile_look(tiles, tiles->tile_of[plots_device_index(topology, device)]) : plots_chip_look;
-        case_of_cores(s, centre, (cores - 1) * apart_px / 2 + 1.65 * radius_px, 1.75 * radius_px, on_area ? &look : NULL);
+        struct plots_look look =
+            on_area ? plots_tile_look(tiles, tiles->tile_of[plots_device_index(topology, device)]) : plots_chip_look;
+        case_of_cores(s, centre, (cores - 1) * apart_px / 2 + 1.65 * radius_px, 1.75 * radius_px,
+                      on_area ? &look : NULL);
     }
     for (device[3] = 0; device[3] < cores; device[3]++) {
         struct plots_point at = {centre.x + (device[3] - (cores - 1) / 2.0) * apart_px, centre.y};
@@ -272,12 +288,14 @@ static void chips(const struct slice *s, int plane)
 static const char *dimension_words(const struct slice *s, int dimension)
 {
     int axis = s->view->axis[dimension];
-    return base_print(s->machine->canvas->arena, "%c: %d, %s", "xyz"[axis], s->view->size[dimension], s->view->closed[dimension] ? "closed" : "open");
+    return base_print(s->machine->canvas->arena, "%c: %d, %s", "xyz"[axis], s -> view -> size[dimension],
+                      s -> view -> closed[dimension] ? "closed" : "open");
 }
 
 static void name_dimension(const struct slice *s, struct plots_point at, enum plots_align align, int dimension)
 {
-    if (s->view->size[dimension] > 1) plots_text(s->machine->canvas, at.x, at.y, align, PLOTS_STRONG, PLOTS_INK, dimension_words(s, dimension));
+    if (s->view->size[dimension] > 1)
+        plots_text(s->machine->canvas, at.x, at.y, align, PLOTS_STRONG, PLOTS_INK, dimension_words(s, dimension));
 }
 
 /* Beside the arcs, or where they would be. */
@@ -289,14 +307,17 @@ static void name_dimensions(const struct slice *s)
     struct plots_point left = place(s, 0, back, top), right = place(s, last, back, top), front = place(s, 0, 0, top);
     struct plots_point low = place(s, last, back, 0);
     double edge_px = (view->stacked ? 0.2 : 0.5) * view->pitch_px;
-    double over_px = view->closed[0] ? out_px + 4 : view->stacked && view->closed[2] ? 0.55 * view->pitch_px + 12 : edge_px + 10;
+    double over_px = view->closed[0]                    ? out_px + 4
+                     : view->stacked && view->closed[2] ? 0.55 * view->pitch_px + 12
+                                                        : edge_px + 10;
     double aside_px = fmax(view->closed[1] ? out_px : 0, (view->closed[0] ? 0.74 : 0.6) * view->pitch_px + 6);
     double beside_px = view->closed[2] ? 1.1 * out_px + 14 : 0.7 * view->pitch_px + 6;
     name_dimension(s, (struct plots_point){(left.x + right.x) / 2, left.y - over_px}, PLOTS_CENTRE, 0);
     double y = (left.y + front.y) / 2;
     if (view->stacked) y = fmin(y, front.y - 15);
     name_dimension(s, (struct plots_point){(left.x + front.x) / 2 - aside_px, y}, PLOTS_RIGHT, 1);
-    if (view->stacked) name_dimension(s, (struct plots_point){right.x + beside_px, (right.y + low.y) / 2}, PLOTS_LEFT, 2);
+    if (view->stacked)
+        name_dimension(s, (struct plots_point){right.x + beside_px, (right.y + low.y) / 2}, PLOTS_LEFT, 2);
 }
 
 static void name_plane(const struct slice *s, int plane)
@@ -307,7 +328,8 @@ static void name_plane(const struct slice *s, int plane)
     struct plots_point front = place(s, -0.8, 0, plane), back = place(s, -0.5, view->size[1] - 1, plane);
     if (view->stacked) plots_text(s->machine->canvas, front.x, front.y, PLOTS_RIGHT, PLOTS_SMALL, PLOTS_MUTED, name);
     else if (plots_text_width(PLOTS_SMALL, name) <= (view->size[0] + 0.4) * view->pitch_px)
-        plots_text(s->machine->canvas, back.x, back.y - 0.75 * view->pitch_px - 7, PLOTS_LEFT, PLOTS_SMALL, PLOTS_MUTED, name);
+        plots_text(s->machine->canvas, back.x, back.y - 0.75 * view->pitch_px - 7, PLOTS_LEFT, PLOTS_SMALL, PLOTS_MUTED,
+                   name);
 }
 
 /* ---- the whole ---- */
@@ -324,7 +346,8 @@ static void draw_plane(const struct slice *s, int plane)
     name_plane(s, plane);
 }
 
-void plots_slice(const struct plots_machine *machine, const struct plots_view *view, struct plots_point corner, int slice)
+void plots_slice(const struct plots_machine *machine, const struct plots_view *view, struct plots_point corner,
+                 int slice)
 {
     struct slice s = {machine, view, corner, slice};
     if (view->stacked && view->closed[2]) wraps_up(&s, true);
@@ -337,25 +360,34 @@ void plots_slice(const struct plots_machine *machine, const struct plots_view *v
 static const double slice_name_px = 16, slice_gap_px = 14, trunk_px = 30, stub_px = 16;
 static const double page_px = PLOTS_PAGE_WIDTH_PX - 2 * PLOTS_MARGIN_PX, tallest_px = 860, tallest_alone_px = 660;
 
-struct rack { struct plots_view view; int columns, rows; double left_px, cell_px; };
+struct rack {
+    struct plots_view view;
+    int columns, rows;
+    double left_px, cell_px;
+};
 
-/* The number of slices in a row that leaves the chips largest; with chips of the smallest size, as many as the page holds. */
+/* The number of slices in a row that leaves the chips largest; with chips of the smallest size, as many as the page
+ * holds. */
 static struct rack fit_rack(const struct topo_topology *topology)
 {
     struct rack best = {.columns = 0};
     for (int columns = 1; columns <= topology->slice_count; columns++) {
         int rows = (topology->slice_count + columns - 1) / columns;
-        double width_px = (page_px - trunk_px - (columns - 1) * slice_gap_px) / columns, height_px = tallest_px / rows - slice_name_px - trunk_px;
+        double width_px = (page_px - trunk_px - (columns - 1) * slice_gap_px) / columns,
+               height_px = tallest_px / rows - slice_name_px - trunk_px;
         struct plots_view view = plots_view_fit(topology, width_px, height_px, false);
         if (view.width_px > width_px && best.columns) break;
         if (best.columns && view.pitch_px < best.view.pitch_px) continue;
-        double cell_px = fmin(width_px, 1.5 * view.width_px), used_px = columns * cell_px + (columns - 1) * slice_gap_px;
-        best = (struct rack){view, columns, rows, PLOTS_MARGIN_PX + (rows > 1 ? trunk_px : fmax(0, (page_px - used_px) / 2)), cell_px};
+        double cell_px = fmin(width_px, 1.5 * view.width_px),
+               used_px = columns * cell_px + (columns - 1) * slice_gap_px;
+        best = (struct rack){view, columns, rows,
+                             PLOTS_MARGIN_PX + (rows > 1 ? trunk_px : fmax(0, (page_px - used_px) / 2)), cell_px};
     }
     return best;
 }
 
-static void draw_slice_in_frame(const struct plots_machine *machine, const struct rack *rack, int slice, struct plots_point corner)
+static void draw_slice_in_frame(const struct plots_machine *machine, const struct rack *rack, int slice,
+                                struct plots_point corner)
 {
     struct plots_canvas *canvas = machine->canvas;
     const char *name = base_print(canvas->arena, "slice %d", slice);
@@ -363,7 +395,9 @@ static void draw_slice_in_frame(const struct plots_machine *machine, const struc
     plots_rect(canvas, frame, (struct plots_look){.colour = PLOTS_OVERHEAD, .stroke_px = 0.8});
     if (plots_text_width(PLOTS_SMALL, name) + 8 < frame.width)
         plots_text(canvas, corner.x + 6, corner.y + 10, PLOTS_LEFT, PLOTS_SMALL, PLOTS_MUTED, name);
-    plots_slice(machine, &rack->view, (struct plots_point){corner.x + (rack->cell_px - rack->view.width_px) / 2, corner.y + slice_name_px}, slice);
+    plots_slice(machine, &rack->view,
+                (struct plots_point){corner.x + (rack->cell_px - rack->view.width_px) / 2, corner.y + slice_name_px},
+                slice);
 }
 
 static double draw_slices(const struct plots_machine *machine, const struct rack *rack, double y)
@@ -376,7 +410,8 @@ static double draw_slices(const struct plots_machine *machine, const struct rack
             centres[count] = corner.x + rack->cell_px / 2;
             draw_slice_in_frame(machine, rack, slice, corner);
         }
-        plots_trunk(machine->canvas, rack->rows > 1 ? PLOTS_MARGIN_PX + 6 : centres[0], first_y, y + trunk_px - stub_px, centres, count, stub_px);
+        plots_trunk(machine->canvas, rack->rows > 1 ? PLOTS_MARGIN_PX + 6 : centres[0], first_y, y + trunk_px - stub_px,
+                    centres, count, stub_px);
     }
     return y;
 }
@@ -384,12 +419,13 @@ static double draw_slices(const struct plots_machine *machine, const struct rack
 /* Which way each dimension goes, where no names stand around the planes. */
 static double caption(const struct plots_machine *machine, const struct plots_view *view, double y)
 {
-    static const char *const ways[2][3] = {{"to the right", "upwards", "from plane to plane"}, {"to the right", "into the page", "upwards"}};
+    static const char *const ways[2][3] = {{"to the right", "upwards", "from plane to plane"},
+                                           {"to the right", "into the page", "upwards"}};
     struct base_text text = {.arena = machine->canvas->arena};
     for (int i = 0; i < 3; i++) {
         if (view->size[i] == 1) continue;
-        base_putf(&text, "%s%c %s: %d, %s", text.length ? "; " : "", "xyz"[view->axis[i]], ways[view->stacked][i], view -> size[i],
-                  view -> closed[i] ? "closed" : "open");
+        base_putf(&text, "%s%c %s: %d, %s", text.length ? "; " : "", "xyz"[view->axis[i]], ways[view->stacked][i],
+                  view -> size[i], view -> closed[i] ? "closed" : "open");
     }
     if (plots_view_is_framed(view) || !text.length) return y;
     return plots_paragraph(machine->canvas, PLOTS_MARGIN_PX, y, page_px, 2, PLOTS_LABEL, PLOTS_INK, text.data) + 8;

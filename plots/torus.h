@@ -1,4 +1,5 @@
-/* What the pieces of a topology's picture share: the groups of a mesh, where a chip stands on the page, how things look. */
+/* What the pieces of a topology's picture share: the groups of a mesh, where a chip stands on the page, how things
+ * look. */
 #ifndef PLOTS_TORUS_H
 #define PLOTS_TORUS_H
 
@@ -18,7 +19,8 @@ struct plots_tiles {
 
 int plots_device_index(const struct topo_topology *topology, const int at[4]);
 /* The groups of a mesh [data, model] with its devices; NULL for NULL. In the arena. */
-const struct plots_tiles *plots_tiles_find(struct base_arena *arena, const struct topo_topology *topology, const struct topo_mesh *mesh);
+const struct plots_tiles *plots_tiles_find(struct base_arena *arena, const struct topo_topology *topology,
+                                           const struct topo_mesh *mesh);
 /* Of the area under a group: the first one stands out, the others alternate between two tints. */
 struct plots_look plots_tile_look(const struct plots_tiles *tiles, int tile);
 struct plots_look plots_tile_tint(bool odd); /* of those others */
@@ -28,22 +30,26 @@ struct plots_look plots_tile_tint(bool odd); /* of those others */
 struct plots_machine {
     struct plots_canvas *canvas;
     const struct topo_topology *topology;
-    const struct topo_mesh *mesh;     /* NULL: no groups */
-    const struct plots_tiles *tiles;  /* NULL: no groups */
-    const double *loads;              /* topo_link_loads of the model axis; NULL: no groups, or no torus */
+    const struct topo_mesh *mesh;    /* NULL: no groups */
+    const struct plots_tiles *tiles; /* NULL: no groups */
+    const double *loads;             /* topo_link_loads of the model axis; NULL: no groups, or no torus */
     double busiest_load;
 };
 
 /* Puts the whole picture on a fresh canvas. BASE_INPUT as plots_topology_draw. */
-enum base_status plots_machine_lay_out(struct plots_canvas *canvas, const struct plots_topology *request, struct base_error *error);
-/* One device: a dot, with a ring where it belongs to the first data group, and its words for a viewer of the SVG. on_area:
- * the group's area lies under it; otherwise the dot itself has the group's colour. slice counts from 0. */
-void plots_device(const struct plots_machine *machine, struct plots_point at, double radius_px, int slice, const int device[4], bool on_area);
-/* A line that boxes hang on, at y, from left_px on, with a stub down to each box; lines of several rows meet at their left
- * ends, from from_y on. */
-void plots_trunk(struct plots_canvas *canvas, double left_px, double from_y, double y, const double *x_px, int count, double stub_px);
+enum base_status plots_machine_lay_out(struct plots_canvas *canvas, const struct plots_topology *request,
+                                       struct base_error *error);
+/* One device: a dot, with a ring where it belongs to the first data group, and its words for a viewer of the SVG.
+ * on_area: the group's area lies under it; otherwise the dot itself has the group's colour. slice counts from 0. */
+void plots_device(const struct plots_machine *machine, struct plots_point at, double radius_px, int slice,
+                  const int device[4], bool on_area);
+/* A line that boxes hang on, at y, from left_px on, with a stub down to each box; lines of several rows meet at their
+ * left ends, from from_y on. */
+void plots_trunk(struct plots_canvas *canvas, double left_px, double from_y, double y, const double *x_px, int count,
+                 double stub_px);
 
-extern const struct plots_look plots_host_look, plots_chip_look, plots_link_look, plots_trunk_look, plots_data_group_look;
+extern const struct plots_look plots_host_look, plots_chip_look, plots_link_look, plots_trunk_look,
+    plots_data_group_look;
 
 /* ---- words (topology_words.c) ---- */
 
@@ -63,22 +69,24 @@ const char *plots_group_words(struct base_arena *arena, const struct plots_machi
 
 /* Where the chips of a slice stand. Dimensions are those of the page: along it, into it, and from plane to plane. */
 struct plots_view {
-    int axis[3], size[3];      /* which dimension of the torus each of them is, and its chips */
-    bool closed[3];            /* dimensions that wrap */
-    bool stacked;              /* planes above each other in perspective; otherwise side by side, seen from above */
-    bool labelled;             /* room is left for the names of the dimensions and of the planes */
-    double pitch_px;           /* from chip to chip along the page */
-    int columns;               /* side by side: planes in a row */
+    int axis[3], size[3]; /* which dimension of the torus each of them is, and its chips */
+    bool closed[3];       /* dimensions that wrap */
+    bool stacked;         /* planes above each other in perspective; otherwise side by side, seen from above */
+    bool labelled;        /* room is left for the names of the dimensions and of the planes */
+    double pitch_px;      /* from chip to chip along the page */
+    int columns;          /* side by side: planes in a row */
     double width_px, height_px;
 };
 
-/* Fills axis, size and closed: planes lie across a dimension of one chip if there is one, else across z; the longer of the
- * other two goes along the page. */
+/* Fills axis, size and closed: planes lie across a dimension of one chip if there is one, else across z; the longer of
+ * the other two goes along the page. */
 void plots_view_axes(const struct topo_topology *topology, struct plots_view *view);
 /* The view with the largest pitch that fits. The height gives way where the chips would be too small to see. */
-struct plots_view plots_view_fit(const struct topo_topology *topology, double width_px, double height_px, bool labelled);
+struct plots_view plots_view_fit(const struct topo_topology *topology, double width_px, double height_px,
+                                 bool labelled);
 /* Where a chip, or a place between chips, stands in a view with that top left corner. */
-struct plots_point plots_view_at(const struct plots_view *view, struct plots_point corner, double along, double into, int plane);
+struct plots_point plots_view_at(const struct plots_view *view, struct plots_point corner, double along, double into,
+                                 int plane);
 double plots_view_chip_radius_px(const struct plots_view *view);
 /* A look for lines of a view: thinner where chips are close. */
 struct plots_look plots_thinner(struct plots_look look, const struct plots_view *view);
@@ -87,7 +95,8 @@ double plots_view_arc_px(const struct plots_view *view);
 /* The names of the dimensions stand around the planes, not in a caption. */
 bool plots_view_is_framed(const struct plots_view *view);
 /* One slice, all planes. */
-void plots_slice(const struct plots_machine *machine, const struct plots_view *view, struct plots_point corner, int slice);
+void plots_slice(const struct plots_machine *machine, const struct plots_view *view, struct plots_point corner,
+                 int slice);
 /* All slices, from y on; returns the bottom. */
 double plots_torus(const struct plots_machine *machine, double y);
 

@@ -6,11 +6,12 @@
 
 /* From chip to chip into the page, and the gap between the back of a plane and the front of the next, in pitches. */
 static const double slant_x_frac = 0.40, slant_y_frac = 0.30, stack_gap_frac = 0.66;
-/* What stands around the chips of a plane: hosts, groups and the ends of wraps; in perspective along the page, and above
- * and below where planes are open or closed. */
+/* What stands around the chips of a plane: hosts, groups and the ends of wraps; in perspective along the page, and
+ * above and below where planes are open or closed. */
 static const double border_frac = 0.75, stacked_side_frac = 0.85, stacked_open_frac = 0.34, stacked_closed_frac = 0.62;
 
-static const double smallest_pitch_px = 4.5, largest_pitch_px = 64, largest_panel_pitch_px = 30, panel_gap_px = 10, plane_name_px = 15;
+static const double smallest_pitch_px = 4.5, largest_pitch_px = 64, largest_panel_pitch_px = 30, panel_gap_px = 10,
+                    plane_name_px = 15;
 static const double stacked_smallest_px = 25, stacked_largest_px = 88;
 
 /* Labels of the dimensions stand left, above and right; arcs bulge into their room, too. */
@@ -30,7 +31,8 @@ void plots_view_axes(const struct topo_topology *topology, struct plots_view *vi
     view->axis[2] = across;
     for (int i = 0; i < 3; i++) {
         view->size[i] = b[view->axis[i]];
-        view->closed[i] = view->axis[i] < topology->chip.torus_rank && topology->wrap[view->axis[i]] && view->size[i] > 1;
+        view->closed[i] =
+            view->axis[i] < topology->chip.torus_rank && topology->wrap[view->axis[i]] && view->size[i] > 1;
     }
 }
 
@@ -79,7 +81,9 @@ static double top_border_px(const struct plots_view *view)
     return view->stacked ? stacked_border_px(view) : border_frac * view->pitch_px;
 }
 
-struct margins { double left, top, right, bottom; };
+struct margins {
+    double left, top, right, bottom;
+};
 
 /* Around the planes: arcs and labels in a frame, arcs alone without. */
 static struct margins margins_of(const struct plots_view *view)
@@ -139,7 +143,9 @@ static struct plots_view fit_panels(struct plots_view view, double width_px, dou
     double largest = view.size[2] == 1 ? largest_pitch_px : largest_panel_pitch_px;
     best.pitch_px = 0;
     for (view.columns = 1; view.columns <= view.size[2]; view.columns++)
-        if (shrink(&view, largest, smallest_pitch_px, width_px, height_px) && (best.pitch_px == 0 || worth(&view) > worth(&best))) best = view;
+        if (shrink(&view, largest, smallest_pitch_px, width_px, height_px) &&
+            (best.pitch_px == 0 || worth(&view) > worth(&best)))
+            best = view;
     if (best.pitch_px > 0) return best;
     /* As many columns as the width holds of the smallest pitch; the page grows. */
     view.pitch_px = smallest_pitch_px;
@@ -158,7 +164,8 @@ struct plots_view plots_view_fit(const struct topo_topology *topology, double wi
     return fit_panels(view, width_px, height_px);
 }
 
-struct plots_point plots_view_at(const struct plots_view *view, struct plots_point corner, double along, double into, int plane)
+struct plots_point plots_view_at(const struct plots_view *view, struct plots_point corner, double along, double into,
+                                 int plane)
 {
     struct margins margins = margins_of(view);
     double p = view->pitch_px, left = corner.x + margins.left, top = corner.y + margins.top;
@@ -169,7 +176,8 @@ struct plots_point plots_view_at(const struct plots_view *view, struct plots_poi
     }
     double panel_left = left + plane % view->columns * (panel_px(view, 0) + panel_gap_px);
     double panel_top = top + plane / view->columns * (panel_px(view, 1) + name_px(view) + panel_gap_px) + name_px(view);
-    return (struct plots_point){panel_left + (border_frac + along) * p, panel_top + (border_frac + view->size[1] - 1 - into) * p};
+    return (struct plots_point){panel_left + (border_frac + along) * p,
+                                panel_top + (border_frac + view->size[1] - 1 - into) * p};
 }
 
 double plots_view_chip_radius_px(const struct plots_view *view)

@@ -1,3 +1,4 @@
+/* Text on a canvas: measured, shortened and wrapped so that it stays on the page. */
 #include "plots/canvas.h"
 
 #include <string.h>
@@ -30,7 +31,8 @@ static int character_length(const char *at)
 static bool is_control(const char *at, int length)
 {
     const unsigned char *bytes = (const unsigned char *)at;
-    return (length == 1 && (bytes[0] < 0x20 || bytes[0] == 0x7F)) || (length == 2 && bytes[0] == 0xC2 && bytes[1] < 0xA0);
+    return (length == 1 && (bytes[0] < 0x20 || bytes[0] == 0x7F)) ||
+           (length == 2 && bytes[0] == 0xC2 && bytes[1] < 0xA0);
 }
 
 const char *plots_clean(struct base_arena *arena, const char *text)
@@ -72,7 +74,8 @@ const char *plots_fit(struct base_arena *arena, enum plots_style style, const ch
     return shortened(arena, text, character_start(text, fits));
 }
 
-/* Bytes of text that stand on one line: whole words, or 0 if the first is wider than the line. A number keeps its "%". */
+/* Bytes of text that stand on one line: whole words, or 0 if the first is wider than the line. A number keeps its "%".
+ */
 static size_t line_length(struct base_arena *arena, enum plots_style style, const char *text, double width_px)
 {
     size_t fits = 0;
@@ -86,7 +89,8 @@ static size_t line_length(struct base_arena *arena, enum plots_style style, cons
     return fits;
 }
 
-int plots_wrap(struct base_arena *arena, enum plots_style style, const char *text, double width_px, int limit, const char **lines)
+int plots_wrap(struct base_arena *arena, enum plots_style style, const char *text, double width_px, int limit,
+               const char **lines)
 {
     int count = 0;
     for (text += strspn(text, " "); *text && count < limit; text += strspn(text, " ")) {
@@ -101,29 +105,33 @@ int plots_wrap(struct base_arena *arena, enum plots_style style, const char *tex
     return count;
 }
 
-double plots_paragraph(struct plots_canvas *canvas, double x, double y, double width_px, int limit, enum plots_style style,
-                       enum plots_colour colour, const char *text)
+double plots_paragraph(struct plots_canvas *canvas, double x, double y, double width_px, int limit,
+                       enum plots_style style, enum plots_colour colour, const char *text)
 {
     enum { MOST_LINES = 8 };
     const char *lines[MOST_LINES];
     double line_height = plots_line_height(style);
     int count = plots_wrap(canvas->arena, style, text, width_px, limit < MOST_LINES ? limit : MOST_LINES, lines);
-    for (int i = 0; i < count; i++) plots_text(canvas, x, y + (i + 0.5) * line_height, PLOTS_LEFT, style, colour, lines[i]);
+    for (int i = 0; i < count; i++)
+        plots_text(canvas, x, y + (i + 0.5) * line_height, PLOTS_LEFT, style, colour, lines[i]);
     return y + count * line_height;
 }
 
 /* The narrowest column that needs no more lines: no last line with one lost word. */
-static double balanced_width(struct base_arena *arena, enum plots_style style, const char *text, double width_px, int limit)
+static double balanced_width(struct base_arena *arena, enum plots_style style, const char *text, double width_px,
+                             int limit)
 {
     enum { MOST_LINES = 8, STEP_PX = 8 };
     const char *lines[MOST_LINES];
     int count = plots_wrap(arena, style, text, width_px, limit + 1, lines);
     if (count > limit) return width_px;
-    while (width_px > 2 * STEP_PX && plots_wrap(arena, style, text, width_px - STEP_PX, count + 1, lines) == count) width_px -= STEP_PX;
+    while (width_px > 2 * STEP_PX && plots_wrap(arena, style, text, width_px - STEP_PX, count + 1, lines) == count)
+        width_px -= STEP_PX;
     return width_px;
 }
 
-static double balanced_paragraph(struct plots_canvas *canvas, double y, enum plots_style style, enum plots_colour colour, const char *text)
+static double balanced_paragraph(struct plots_canvas *canvas, double y, enum plots_style style,
+                                 enum plots_colour colour, const char *text)
 {
     enum { MOST_LINES = 3 };
     double width_px = balanced_width(canvas->arena, style, text, PLOTS_PAGE_WIDTH_PX - 2 * PLOTS_MARGIN_PX, MOST_LINES);

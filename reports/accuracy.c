@@ -17,10 +17,12 @@ void reports_accuracy_begin(struct reports_accuracy *accuracy, struct base_arena
 static struct reports_group *group_of(struct reports_accuracy *a, const struct reports_row *row)
 {
     for (int i = 0; i < a->group_count; i++)
-        if (!strcmp(a->groups[i].model, row->model) && !strcmp(a->groups[i].topology, row->topology)) return &a->groups[i];
+        if (!strcmp(a->groups[i].model, row->model) && !strcmp(a->groups[i].topology, row->topology))
+            return &a->groups[i];
     if (a->group_count == REPORTS_MOST_GROUPS) return NULL;
     struct reports_group *group = &a->groups[a->group_count++];
-    *group = (struct reports_group){.model = base_copy(a->arena, row->model), .topology = base_copy(a->arena, row->topology)};
+    *group = (struct reports_group){.model = base_copy(a->arena, row->model),
+                                    .topology = base_copy(a->arena, row->topology)};
     return group;
 }
 
@@ -43,7 +45,8 @@ static void keep(struct reports_accuracy *a, const struct reports_row *row)
     kept->model = base_copy(a->arena, row->model);
     kept->topology = base_copy(a->arena, row->topology);
     kept->error = base_copy(a->arena, row->error);
-    for (int k = 0; k < SIM_KEY_COUNT; k++) kept->plan.values[k] = base_copy(a->arena, row->plan.values[k] ? row->plan.values[k] : "");
+    for (int k = 0; k < SIM_KEY_COUNT; k++)
+        kept->plan.values[k] = base_copy(a->arena, row->plan.values[k] ? row->plan.values[k] : "");
 }
 
 void reports_accuracy_add(struct reports_accuracy *a, const struct reports_row *row)
@@ -81,21 +84,25 @@ void reports_accuracy_add(struct reports_accuracy *a, const struct reports_row *
 
 void reports_accuracy_unread(struct reports_accuracy *a, int64_t line_number, const char *why)
 {
-    if (!a->unread_count++) snprintf(a->first_unread, sizeof a->first_unread, "line %lld: %.160s", (long long)line_number, why);
+    if (!a->unread_count++)
+        snprintf(a->first_unread, sizeof a->first_unread, "line %lld: %.160s", (long long)line_number, why);
 }
 
-/* Kendall's rank correlation of predicted and measured tokens/s within groups: pairs in the same order less pairs in the
- * other, over all. */
+/* Kendall's rank correlation of predicted and measured tokens/s within groups: pairs in the same order less pairs in
+ * the other, over all. */
 static double pair_order(const struct reports_accuracy *a, int64_t *pairs)
 {
     int64_t same = 0, other = 0;
     for (int i = 0; i < a->kept_count; i++) {
         for (int j = 0; j < i; j++) {
             const struct reports_row *x = &a->rows[i], *y = &a->rows[j];
-            if (!has_time(x) || !has_time(y) || strcmp(x->model, y->model) != 0 || strcmp(x->topology, y->topology) != 0) continue;
+            if (!has_time(x) || !has_time(y) || strcmp(x->model, y->model) != 0 ||
+                strcmp(x->topology, y->topology) != 0)
+                continue;
             double measured = x->measured_tokens_per_s - y->measured_tokens_per_s,
                    predicted = x->prediction.tokens_per_s - y->prediction.tokens_per_s;
-            if (!isfinite(measured) || measured == 0) continue; /* one of them has no measured tokens/s, or they are equal */
+            if (!isfinite(measured) || measured == 0)
+                continue; /* one of them has no measured tokens/s, or they are equal */
             if (measured * predicted > 0) same++;
             else other++;
         }
@@ -148,14 +155,15 @@ static void put_table(const struct reports_accuracy *a, struct base_text *out)
         const struct reports_row *row = &a->rows[i];
         if (strcmp(model, row->model) != 0 || strcmp(topology, row->topology) != 0) {
             base_putf(out, "%s%s on %s\n", i ? "\n" : "", short_model(a, row->model), row->topology);
-            base_putf(out, "  %-10s %6s %-4s %5s %9s %9s %8s %9s  %s\n", "submesh", "batch", "mb", "len", "measured", "predicted", "error",
-                      "peak", "memory");
+            base_putf(out, "  %-10s %6s %-4s %5s %9s %9s %8s %9s  %s\n", "submesh", "batch", "mb", "len", "measured",
+                      "predicted", "error", "peak", "memory");
         }
         model = row->model;
         topology = row->topology;
         put_row(row, out);
     }
-    if (a->kept_count > TABLE_ROWS) base_putf(out, "  … and %d more measured rows: all are in the result\n", a->kept_count - TABLE_ROWS);
+    if (a->kept_count > TABLE_ROWS)
+        base_putf(out, "  … and %d more measured rows: all are in the result\n", a->kept_count - TABLE_ROWS);
     if (a->kept_count) base_put(out, "\n");
 }
 
@@ -163,8 +171,8 @@ static void put_groups(const struct reports_accuracy *a, struct base_text *out)
 {
     for (int i = 0; i < a->group_count && a->group_count > 1; i++) {
         const struct reports_group *g = &a->groups[i];
-        base_putf(out, "    %-40s %-12s %4lld rows: %4.1f %%, bias %+.1f %%\n", short_model(a, g->model), g->topology, (long long)g->count,
-                  100 * g->error_sum / (double)g->count, 100 * g->bias_sum / (double)g->count);
+        base_putf(out, "    %-40s %-12s %4lld rows: %4.1f %%, bias %+.1f %%\n", short_model(a, g->model), g->topology,
+                  (long long)g->count, 100 * g->error_sum / (double)g->count, 100 * g->bias_sum / (double)g->count);
     }
 }
 
@@ -179,20 +187,23 @@ void reports_accuracy_text(const struct reports_accuracy *a, const char *path, s
     base_put(out, "\n");
     if (a->step_count) {
         base_putf(out, "  step time: mean absolute error %.1f %% over %lld row%s, bias %+.1f %%\n",
-                  100 * a->step_error_sum / (double)a->step_count, (long long)a->step_count, a->step_count == 1 ? "" : "s",
-                  100 * a->step_bias_sum / (double)a->step_count);
+                  100 * a->step_error_sum / (double)a->step_count, (long long)a->step_count,
+                  a->step_count == 1 ? "" : "s", 100 * a->step_bias_sum / (double)a->step_count);
         put_groups(a, out);
     }
     if (pairs)
-        base_putf(out, "  order: rank correlation (Kendall) of tokens/s %.2f over %lld pairs of one model and topology\n", order,
-                  (long long)pairs);
+        base_putf(out,
+                  "  order: rank correlation (Kendall) of tokens/s %.2f over %lld pairs of one model and topology\n",
+                  order, (long long)pairs);
     if (a->memory_count)
-        base_putf(out, "  peak memory: mean absolute error %.1f %% over %lld rows\n", 100 * a->memory_error_sum / (double)a->memory_count,
-                  (long long)a->memory_count);
+        base_putf(out, "  peak memory: mean absolute error %.1f %% over %lld rows\n",
+                  100 * a->memory_error_sum / (double)a->memory_count, (long long)a->memory_count);
     if (a->verdict_count)
-        base_putf(out, "  memory verdicts: %lld of %lld right; %lld of %lld out-of-memory rows recognised; %lld wrongly said to fit\n",
-                  (long long)a->verdict_right_count, (long long)a->verdict_count, (long long)a->oom_right_count, (long long)a->oom_count,
-                  (long long)a->false_fit_count);
+        base_putf(out,
+                  "  memory verdicts: %lld of %lld right; %lld of %lld out-of-memory rows recognised; %lld wrongly "
+                  "said to fit\n",
+                  (long long)a->verdict_right_count, (long long)a->verdict_count, (long long)a->oom_right_count,
+                  (long long)a->oom_count, (long long)a->false_fit_count);
     if (a->unread_count)
         base_putf(out, "  not counted: %lld measured %s (%s%s)\n", (long long)a->unread_count,
                   a->unread_count == 1 ? "cell that is no number" : "cells that are no numbers",

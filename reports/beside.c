@@ -8,7 +8,13 @@
 enum { SHOWN_DIFFERENCES = 12, PARTS = 3 };
 
 /* One line of a comparison; seconds a step. */
-struct line { const char *name; enum model_phase phase; enum sim_bound bound; int64_t count; double measured_s, predicted_s; };
+struct line {
+    const char *name;
+    enum model_phase phase;
+    enum sim_bound bound;
+    int64_t count;
+    double measured_s, predicted_s;
+};
 
 /* A collective is that in both; a kernel is a contraction if the executor multiplied matrices for it. */
 static const char *const part_names[PARTS] = {"contractions", "elementwise", "collectives"};
@@ -32,8 +38,8 @@ static int make_lines(struct base_arena *arena, const struct reports_beside *b, 
     for (int i = 0; i < b->measured->timeline->count; i++) {
         const struct sim_entry *e = pairs[i].measured;
         int at = 0;
-        while (at < count &&
-               (strcmp(lines[at].name, e->name) != 0 || lines[at].phase != e->phase || part_of(lines[at].bound) != part_of(e->bound)))
+        while (at < count && (strcmp(lines[at].name, e->name) != 0 || lines[at].phase != e->phase ||
+                              part_of(lines[at].bound) != part_of(e->bound)))
             at++;
         if (at == count) lines[count++] = (struct line){e->name, e->phase, e->bound, 0, 0, 0};
         lines[at].count += e->count;
@@ -75,19 +81,23 @@ static const char *ratio(struct base_arena *arena, double predicted, double meas
     return measured > 0 ? base_print(arena, "%+.0f %%", 100 * (predicted / measured - 1)) : "-";
 }
 
-static void put_parts(struct base_arena *arena, const struct page *page, const struct line parts[PARTS], const struct reports_beside *b)
+static void put_parts(struct base_arena *arena, const struct page *page, const struct line parts[PARTS],
+                      const struct reports_beside *b)
 {
     enum { ROWS = PARTS + 3, COLUMNS = 4 };
     const char *cells[ROWS * COLUMNS] = {"", "measured", "predicted", "predicted against measured"};
     double rest_s = b->run->step_s, predicted_rest_s = b->predicted->step_s;
     for (int p = 0; p < PARTS; p++) {
-        const char *row[] = {parts[p].name, seconds(arena, parts[p].measured_s), seconds(arena, parts[p].predicted_s), ratio(arena, parts[p].predicted_s, parts[p].measured_s)};
+        const char *row[] = {parts[p].name, seconds(arena, parts[p].measured_s), seconds(arena, parts[p].predicted_s),
+                             ratio(arena, parts[p].predicted_s, parts[p].measured_s)};
         memcpy(cells + (p + 1) * COLUMNS, row, sizeof row);
         rest_s -= parts[p].measured_s;
         predicted_rest_s -= parts[p].predicted_s;
     }
-    const char *rest[] = {"rest", seconds(arena, rest_s > 0 ? rest_s : 0), seconds(arena, predicted_rest_s > 0 ? predicted_rest_s : 0), ""};
-    const char *step[] = {"a step", seconds(arena, b->run->step_s), seconds(arena, b->predicted->step_s), ratio(arena, b->predicted->step_s, b->run->step_s)};
+    const char *rest[] = {"rest", seconds(arena, rest_s > 0 ? rest_s : 0),
+                          seconds(arena, predicted_rest_s > 0 ? predicted_rest_s : 0), ""};
+    const char *step[] = {"a step", seconds(arena, b->run->step_s), seconds(arena, b->predicted->step_s),
+                          ratio(arena, b->predicted->step_s, b->run->step_s)};
     memcpy(cells + (PARTS + 1) * COLUMNS, rest, sizeof rest);
     memcpy(cells + (PARTS + 2) * COLUMNS, step, sizeof step);
     reports_page_heading(page, "Time of a step");
@@ -98,15 +108,22 @@ static void put_differences(struct base_arena *arena, const struct page *page, c
 {
     enum { COLUMNS = 7 };
     int rows = count < SHOWN_DIFFERENCES ? count : SHOWN_DIFFERENCES;
-    static const char *const header[COLUMNS] = {"operation", "phase", "kind", "times", "measured", "predicted", "difference"};
+    static const char *const header[COLUMNS] = {"operation", "phase",     "kind",      "times",
+                                                "measured",  "predicted", "difference"};
     static const char *const kinds[PARTS] = {"contraction", "elementwise", "collective"};
     const char **cells = base_new(arena, const char *, (rows + 1) * COLUMNS);
     memcpy(cells, header, sizeof header);
     for (int i = 0; i < rows; i++) {
         const struct line *l = &lines[i];
         double difference_s = l->predicted_s - l->measured_s;
-        const char *row[COLUMNS] = {l->name, reports_phase_name(l->phase), kinds[part_of(l->bound)], base_print(arena, "%lld", (long long)l->count), seconds(arena, l->measured_s), seconds(arena, l->predicted_s),
-                                    base_print(arena, "%s%s", difference_s < 0 ? "-" : "+", seconds(arena, fabs(difference_s)))};
+        const char *row[COLUMNS] = {
+            l->name,
+            reports_phase_name(l->phase),
+            kinds[part_of(l->bound)],
+            base_print(arena, "%lld", (long long)l->count),
+            seconds(arena, l->measured_s),
+            seconds(arena, l->predicted_s),
+            base_print(arena, "%s%s", difference_s < 0 ? "-" : "+", seconds(arena, fabs(difference_s)))};
         memcpy(cells + (i + 1) * COLUMNS, row, sizeof row);
     }
     reports_page_heading(page, "Where they differ most");
@@ -118,8 +135,9 @@ static void put_steps(struct base_arena *arena, const struct page *page, const s
     if (!m->step_count) return;
     int64_t last = m->step_count - 1;
     reports_page_heading(page, "Steps");
-    reports_page_paragraph(page, base_print(arena, "%lld steps from step %lld on; the loss went from %.6f to %.6f.",
-                                            (long long)m->step_count, (long long)m->first_step, m->loss[0], m->loss[last]));
+    reports_page_paragraph(page,
+                           base_print(arena, "%lld steps from step %lld on; the loss went from %.6f to %.6f.",
+                                      (long long)m->step_count, (long long)m->first_step, m->loss[0], m->loss[last]));
 }
 
 void reports_beside_page(const struct reports_beside *b, enum reports_format format, struct base_text *out)
@@ -132,23 +150,25 @@ void reports_beside_page(const struct reports_beside *b, enum reports_format for
     sum_parts(lines, count, parts);
     qsort(lines, (size_t)count, sizeof *lines, widest_first);
     reports_page_begin(&page, "A run beside its prediction");
-    reports_page_paragraph(&page, base_print(arena, "%s on %s, mesh data %d x model %d, %s, profile %s", b->plan->model_text,
-                                             b->plan->topology_text, b->run->mesh[0], b->run->mesh[1],
-                                             b->measured->rank_count ? base_print(arena, "run on %d rank%s", b->measured->rank_count,
-                                                                                  b->measured->rank_count == 1 ? "" : "s")
-                                                                     : "run in one process",
-                                             b->predicted->profile));
+    reports_page_paragraph(
+        &page, base_print(arena, "%s on %s, mesh data %d x model %d, %s, profile %s", b->plan->model_text,
+                          b->plan->topology_text, b->run->mesh[0], b->run->mesh[1],
+                          b->measured->rank_count ? base_print(arena, "run on %d rank%s", b->measured->rank_count,
+                                                               b->measured->rank_count == 1 ? "" : "s")
+                                                  : "run in one process",
+                          b->predicted->profile));
     put_parts(arena, &page, parts, b);
     if (!b->measured->rank_count && b->run->mesh[0] * b->run->mesh[1] > 1)
-        reports_page_paragraph(
-            &page, "Measured is the time of all devices, one after the other in one process; predicted is that of devices at once.");
+        reports_page_paragraph(&page, "Measured is the time of all devices, one after the other in one process; "
+                                      "predicted is that of devices at once.");
     put_differences(arena, &page, lines, count);
     reports_page_heading(&page, "Memory of a device");
     base_format_bytes(bytes, (double)b->run->memory.peak_bytes);
     base_format_bytes(predicted, (double)b->predicted->memory.peak_bytes);
-    reports_page_paragraph(
-        &page, base_print(arena, "%s in the arena, %s predicted: %s.", bytes, predicted,
-                          b->run->memory.peak_bytes == b->predicted->memory.peak_bytes ? "the same, to the byte" : "they differ"));
+    reports_page_paragraph(&page, base_print(arena, "%s in the arena, %s predicted: %s.", bytes, predicted,
+                                             b->run->memory.peak_bytes == b->predicted->memory.peak_bytes
+                                                 ? "the same, to the byte"
+                                                 : "they differ"));
     put_steps(arena, &page, b->measured);
     reports_page_end(&page);
 }

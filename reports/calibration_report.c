@@ -70,7 +70,8 @@ void reports_calibration_json(const struct reports_calibration *report, bool com
     base_json_key(&w, "constants");
     base_json_open(&w, '{');
     put_start(&w, report);
-    for (int i = 0; i < c->constant_count; i++) base_json_member_double(&w, sim_constant_name(c->constants[i].constant), c->constants[i].after);
+    for (int i = 0; i < c->constant_count; i++)
+        base_json_member_double(&w, sim_constant_name(c->constants[i].constant), c->constants[i].after);
     base_json_close(&w, '}');
     sim_profile_put_passes(report->start, &w);
     base_json_key(&w, "calibration");
@@ -92,7 +93,8 @@ static void text_constants(const struct sim_calibration *c, struct base_text *ou
     base_putf(out, "  %-24s %10s %10s  %s\n", "constant", "before", "fitted", "95 % of what it may be");
     for (int i = 0; i < c->constant_count; i++) {
         const struct sim_calibrated *k = &c->constants[i];
-        base_putf(out, "  %-24s %10.4g %10.4g  %.4g to %.4g\n", sim_constant_name(k->constant), k->before, k->after, k->low, k->high);
+        base_putf(out, "  %-24s %10.4g %10.4g  %.4g to %.4g\n", sim_constant_name(k->constant), k->before, k->after,
+                  k->low, k->high);
     }
 }
 
@@ -112,6 +114,7 @@ void reports_calibration_text(const struct reports_calibration *report, const ch
     text_error("after, on what it was fitted to", c->after, out);
     text_error("each predicted by a fit without it", c->cross_validated, out);
     if (c->cross_validated.mean_frac >= c->before.mean_frac)
-        base_put(out, "\nThe fit does not predict better than what was there before: measure more steps, of plans that differ.\n");
+        base_put(out, "\nThe fit does not predict better than what was there before: measure more steps, of plans that "
+                      "differ.\n");
     if (path) base_putf(out, "\nwritten: %s; `--profile %s` takes it\n", path, path);
 }

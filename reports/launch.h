@@ -6,8 +6,11 @@
 
 /* One line that says what the plan is: "t5_1_1_xl on v4-64, batch 256". */
 void reports_launch_title(const struct sim_plan *plan, struct base_text *out);
-enum base_status reports_launch_gin(struct base_arena *arena, const struct sim_plan_text *text, const struct sim_plan *plan, struct base_text *out, struct base_error *error);
-enum base_status reports_launch_jax(struct base_arena *arena, const struct sim_plan_text *text, const struct sim_plan *plan, struct base_text *out, struct base_error *error);
-enum base_status reports_launch_slurm(struct base_arena *arena, const struct sim_plan_text *text, const struct sim_plan *plan, struct base_text *out, struct base_error *error);
+enum base_status reports_launch_gin(struct base_arena *arena, const struct sim_plan_text *text,
+                                    const struct sim_plan *plan, struct base_text *out, struct base_error *error);
+enum base_status reports_launch_jax(struct base_arena *arena, const struct sim_plan_text *text,
+                                    const struct sim_plan *plan, struct base_text *out, struct base_error *error);
+enum base_status reports_launch_slurm(struct base_arena *arena, const struct sim_plan_text *text,
+                                      const struct sim_plan *plan, struct base_text *out, struct base_error *error);
 
 #endif

@@ -1,20 +1,22 @@
-/* A plan as a run file of T5X. The file is read back before it is given out: what gin did not say goes into comment lines, and
- * a plan that does not come back the same is refused. */
+/* A plan as a run file of T5X. The file is read back before it is given out: what gin did not say goes into comment
+ * lines, and a plan that does not come back the same is refused. */
 #include "reports/launch.h"
 
 #include <string.h>
 
 /* ---- formats ---- */
 
-typedef enum base_status launcher(struct base_arena *arena, const struct sim_plan_text *text, const struct sim_plan *plan,
-                                  struct base_text *out, struct base_error *error);
+typedef enum base_status launcher(struct base_arena *arena, const struct sim_plan_text *text,
+                                  const struct sim_plan *plan, struct base_text *out, struct base_error *error);
 
-enum base_status reports_launch(struct base_arena *arena, const char *format, const struct sim_plan_text *text, const struct sim_plan *plan, struct base_text *out, struct base_error *error)
+enum base_status reports_launch(struct base_arena *arena, const char *format, const struct sim_plan_text *text,
+                                const struct sim_plan *plan, struct base_text *out, struct base_error *error)
 {
     static const char *const names[] = {"gin", "jax", "slurm"};
     static launcher *const launchers[] = {reports_launch_gin, reports_launch_jax, reports_launch_slurm};
     int which;
-    if (base_parse_word(format, "--format", names, BASE_COUNT(names), &which, error) != BASE_OK) return error->status = BASE_USAGE;
+    if (base_parse_word(format, "--format", names, BASE_COUNT(names), &which, error) != BASE_OK)
+        return error->status = BASE_USAGE;
     return launchers[which](arena, text, plan, out, error);
 }
 
@@ -33,7 +35,8 @@ static const char *remat_name(enum model_remat remat)
 }
 
 /* The gin file of T5X that a zoo name stands for; NULL: the model is no zoo name. */
-static enum base_status find_source(struct base_arena *arena, const char *name, const char **out, struct base_error *error)
+static enum base_status find_source(struct base_arena *arena, const char *name, const char **out,
+                                    struct base_error *error)
 {
     const struct model_zoo_model *models;
     int count;
@@ -44,7 +47,8 @@ static enum base_status find_source(struct base_arena *arena, const char *name, 
     return BASE_OK;
 }
 
-static enum base_status put_model(struct base_arena *arena, const struct sim_plan *plan, struct base_text *out, struct base_error *error)
+static enum base_status put_model(struct base_arena *arena, const struct sim_plan *plan, struct base_text *out,
+                                  struct base_error *error)
 {
     const char *source, *remat = remat_name(plan->options.remat);
     const char *dtype = plan->options.dtype == MODEL_FP8 ? "bfloat16" : model_dtype_name(plan->options.dtype);
@@ -64,9 +68,11 @@ static void put_data(const struct sim_plan_text *text, const struct sim_plan *pl
     const char *inputs = text->values[SIM_INPUTS_LENGTH], *seed = text->values[SIM_SEED];
     base_put(out, "\nTASK_FEATURE_LENGTHS = {");
     if (inputs && *inputs) base_putf(out, "'inputs': %lld, ", (long long)plan->inputs_length);
-    base_putf(out, "'targets': %lld}\nBATCH_SIZE = %lld\nDROPOUT_RATE = 0.0\n", (long long)plan->targets_length, (long long)plan->batch_size);
+    base_putf(out, "'targets': %lld}\nBATCH_SIZE = %lld\nDROPOUT_RATE = 0.0\n", (long long)plan->targets_length,
+              (long long)plan->batch_size);
     if (seed && *seed) base_putf(out, "RANDOM_SEED = %lld\n", (long long)plan->seed);
-    base_put(out, "train/utils.DatasetConfig.batch_size = %BATCH_SIZE\ntrain_eval/utils.DatasetConfig.batch_size = %BATCH_SIZE\n");
+    base_put(out, "train/utils.DatasetConfig.batch_size = %BATCH_SIZE\ntrain_eval/utils.DatasetConfig.batch_size = "
+                  "%BATCH_SIZE\n");
 }
 
 static void put_optimizer(const struct sim_plan *plan, struct base_text *out)
@@ -78,7 +84,10 @@ static void put_optimizer(const struct sim_plan *plan, struct base_text *out)
         base_put(out, "\nOPTIMIZER = @adafactor.Adafactor()\nadafactor.Adafactor:\n");
         model_adafactor_put_gin(plan->options.adafactor ? plan->options.adafactor : &defaults, out);
     } else {
-        base_putf(out, "\nOPTIMIZER = @optimizers.chain()\noptimizers.chain.transformations = [@optax.%s()]\noptax.%s.learning_rate = ", name, name);
+        base_putf(out,
+                  "\nOPTIMIZER = @optimizers.chain()\noptimizers.chain.transformations = "
+                  "[@optax.%s()]\noptax.%s.learning_rate = ",
+                  name, name);
         base_put_double(out, plan->learning_rate);
         base_put(out, "\n");
     }
@@ -118,8 +127,8 @@ static void put_rules(const struct sim_plan *plan, struct base_text *out)
     const char *dims = strchr(name, ':');
     if (standard) {
         base_put(out, "@partitioning.standard_logical_axis_rules()\npartitioning.standard_logical_axis_rules:\n");
-        base_putf(out, "  activation_partitioning_dims = %c\n  parameter_partitioning_dims = %c\n", dims ? dims[1] : '1',
-                  dims ? dims[strlen(dims) - 1] : '1');
+        base_putf(out, "  activation_partitioning_dims = %c\n  parameter_partitioning_dims = %c\n",
+                  dims ? dims[1] : '1', dims ? dims[strlen(dims) - 1] : '1');
         return;
     }
     if (!can_be_said(plan->rules)) {
@@ -141,7 +150,8 @@ static void put_partitioner(const struct sim_plan_text *text, const struct sim_p
 {
     const char *microbatches = text->values[SIM_NUM_MICROBATCHES], *partitions = text->values[SIM_NUM_PARTITIONS];
     base_putf(out, "\ntrainer.Trainer.num_microbatches = %s\n", microbatches && *microbatches ? microbatches : "None");
-    base_put(out, "\ntrain_script.train.partitioner = @partitioning.PjitPartitioner()\npartitioning.PjitPartitioner:\n");
+    base_put(out,
+             "\ntrain_script.train.partitioner = @partitioning.PjitPartitioner()\npartitioning.PjitPartitioner:\n");
     base_putf(out, "  num_partitions = %s\n  model_parallel_submesh = ", partitions && *partitions ? partitions : "1");
     for (int i = 0; i < plan->submesh_count; i++) base_putf(out, "%s%d", i ? ", " : "(", plan->submesh[i]);
     base_put(out, plan->submesh_count > 1 ? ")\n" : plan->submesh_count ? ",)\n" : "None\n");
@@ -149,14 +159,15 @@ static void put_partitioner(const struct sim_plan_text *text, const struct sim_p
     put_rules(plan, out);
 }
 
-static enum base_status put_body(struct base_arena *arena, const struct sim_plan_text *text, const struct sim_plan *plan,
-                                 struct base_text *out, struct base_error *error)
+static enum base_status put_body(struct base_arena *arena, const struct sim_plan_text *text,
+                                 const struct sim_plan *plan, struct base_text *out, struct base_error *error)
 {
     bool adafactor = plan->options.optimizer == MODEL_ADAFACTOR;
     base_put(out, "# ");
     reports_launch_title(plan, out);
     base_put(out, ": a run file of T5X, written by meshwright export\n"
-                  "#   python3 -m t5x.train --gin_file=FILE --gin.MODEL_DIR='\"…\"' --gin.MIXTURE_OR_TASK_NAME='\"…\"' --gin.TRAIN_STEPS=…\n"
+                  "#   python3 -m t5x.train --gin_file=FILE --gin.MODEL_DIR='\"…\"' --gin.MIXTURE_OR_TASK_NAME='\"…\"' "
+                  "--gin.TRAIN_STEPS=…\n"
                   "from __gin__ import dynamic_registration\n\nimport __main__ as train_script\n");
     base_put(out, adafactor ? "from t5x import adafactor\n" : "import optax\nfrom t5x import optimizers\n");
     base_put(out, "from t5x import partitioning\nfrom t5x import trainer\nfrom t5x import utils\n\n");
@@ -169,7 +180,8 @@ static enum base_status put_body(struct base_arena *arena, const struct sim_plan
 
 /* ---- what gin does not say ---- */
 
-static enum base_status read_back(struct base_arena *arena, const struct base_text *body, struct sim_plan_text *out, struct base_error *error)
+static enum base_status read_back(struct base_arena *arena, const struct base_text *body, struct sim_plan_text *out,
+                                  struct base_error *error)
 {
     struct model_gin *gin;
     struct sim_gin_plan plan;
@@ -195,7 +207,8 @@ static enum base_status refuse_breaks(const struct sim_plan_text *text, struct b
     for (int key = 0; key < SIM_KEY_COUNT; key++)
         for (const char *at = is_given(text, key) ? text->values[key] : ""; *at; at++)
             if ((unsigned char)*at < ' ')
-                return base_fail(error, BASE_INPUT, "%s: holds a line break or another control character; one line of gin cannot say it",
+                return base_fail(error, BASE_INPUT,
+                                 "%s: holds a line break or another control character; one line of gin cannot say it",
                                  sim_key_names[key]);
     return BASE_OK;
 }
@@ -204,11 +217,16 @@ static enum base_status refuse_breaks(const struct sim_plan_text *text, struct b
 static void put_warnings(const struct sim_plan *plan, struct base_text *out)
 {
     const struct model_config *config = plan->config;
-    const struct { bool asked; const char *what; } wishes[] = {
+    const struct {
+        bool asked;
+        const char *what;
+    } wishes[] = {
         {config->num_kv_heads != config->num_heads, "num_kv_heads"},
         {config->parallel_block, "parallel_block"},
         {config->scan_layers && !config->encoder, "a scanned decoder-only network (its module has to be added)"},
-        {plan->options.remat == MODEL_REMAT_SELECTIVE || (!config->scan_layers && plan->options.remat != MODEL_REMAT_NONE), "this remat_policy"},
+        {plan->options.remat == MODEL_REMAT_SELECTIVE ||
+             (!config->scan_layers && plan->options.remat != MODEL_REMAT_NONE),
+         "this remat_policy"},
         {plan->options.dtype == MODEL_FP8, "fp8"},
         {plan->options.flash_attention, "flash attention"},
         {plan->optimizer_partitioning != SIM_REPLICATED, "optimizer_partitioning"},
@@ -226,7 +244,8 @@ static void put_warnings(const struct sim_plan *plan, struct base_text *out)
 static void put_comments(const struct sim_plan_text *text, const struct sim_plan_text *said, struct base_text *out)
 {
     /* Bound above although the plan does not say them, since what T5X's own files bind may be something else. */
-    static const int bound[] = {SIM_NUM_PARTITIONS, SIM_RULES, SIM_NUM_MICROBATCHES, SIM_OPTIMIZER, SIM_REMAT_POLICY, SIM_DTYPE, SIM_LEARNING_RATE, SIM_SEED};
+    static const int bound[] = {SIM_NUM_PARTITIONS, SIM_RULES, SIM_NUM_MICROBATCHES, SIM_OPTIMIZER,
+                                SIM_REMAT_POLICY,   SIM_DTYPE, SIM_LEARNING_RATE,    SIM_SEED};
     bool any = false;
     base_put(out, "\n# The rest of the plan; T5X passes over it, and meshwright import reads it.\n");
     for (int key = 0; key < SIM_KEY_COUNT; key++) {
@@ -242,18 +261,22 @@ static void put_comments(const struct sim_plan_text *text, const struct sim_plan
     if (any) base_put(out, "\n");
 }
 
-static enum base_status check_whole(const struct sim_plan_text *text, const struct sim_plan_text *back, struct base_error *error)
+static enum base_status check_whole(const struct sim_plan_text *text, const struct sim_plan_text *back,
+                                    struct base_error *error)
 {
     for (int key = 0; key < SIM_KEY_COUNT; key++) {
-        const char *given = is_given(text, key) ? text->values[key] : "", *got = back->values[key] ? back->values[key] : "";
+        const char *given = is_given(text, key) ? text->values[key] : "",
+                   *got = back->values[key] ? back->values[key] : "";
         if (strcmp(given, got) != 0 && !is_model_file(text, key))
-            return base_fail(error, BASE_INPUT, "%s: %.200s would come back from gin as %.200s; another spelling would do",
+            return base_fail(error, BASE_INPUT,
+                             "%s: %.200s would come back from gin as %.200s; another spelling would do",
                              sim_key_names[key], *given ? given : "nothing", *got ? got : "nothing");
     }
     return BASE_OK;
 }
 
-enum base_status reports_launch_gin(struct base_arena *arena, const struct sim_plan_text *text, const struct sim_plan *plan, struct base_text *out, struct base_error *error)
+enum base_status reports_launch_gin(struct base_arena *arena, const struct sim_plan_text *text,
+                                    const struct sim_plan *plan, struct base_text *out, struct base_error *error)
 {
     struct base_text body = {.arena = arena};
     struct sim_plan_text said, back;

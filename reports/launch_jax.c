@@ -1,5 +1,5 @@
-/* A plan's mesh and shardings as a few lines of plain JAX. The order of the devices is read off the mesh itself, so that the
- * lines say what T5X does without repeating how it decides. */
+/* A plan's mesh and shardings as a few lines of plain JAX. The order of the devices is read off the mesh itself, so
+ * that the lines say what T5X does without repeating how it decides. */
 #include "reports/launch.h"
 
 #include <string.h>
@@ -7,8 +7,13 @@
 enum { MOST_DIGITS = 24, MOST_NAMED_AXES = 64 };
 
 /* rank = the digits, the slowest first; each moves one coordinate by its stride. */
-struct digit { int axis, size, stride; };
-struct order { struct digit digits[MOST_DIGITS]; int count; };
+struct digit {
+    int axis, size, stride;
+};
+struct order {
+    struct digit digits[MOST_DIGITS];
+    int count;
+};
 
 /* ---- from a list of devices to digits ---- */
 
@@ -77,13 +82,16 @@ static void put_numbers(const int *numbers, int count, struct base_text *out)
 static void put_grid(const struct topo_topology *topology, struct base_text *out)
 {
     if (topology->bounds_count == 2) {
-        base_putf(out, "devices.sort(key=lambda device: (device.process_index, device.id))\ngrid = np.array(devices).reshape(%d, %d)\n",
+        base_putf(out,
+                  "devices.sort(key=lambda device: (device.process_index, device.id))\ngrid = "
+                  "np.array(devices).reshape(%d, %d)\n",
                   topology->bounds[0], topology->bounds[1]);
         return;
     }
     base_put(out, "grid = np.empty(");
     put_numbers(topology->bounds, 4, out);
-    base_put(out, ", dtype=object)  # x, y, z, core\nfor device in devices:\n    grid[tuple(device.coords) + (device.core_on_chip,)] = device\n");
+    base_put(out, ", dtype=object)  # x, y, z, core\nfor device in devices:\n    grid[tuple(device.coords) + "
+                  "(device.core_on_chip,)] = device\n");
 }
 
 /* Cuts each coordinate into its digits, the slow ones first, and lists where each digit of the rank is among them. */
@@ -94,7 +102,8 @@ static bool cut(const struct topo_topology *topology, const struct order *order,
         for (int stride = topology->bounds[axis]; stride > 1;) {
             int found = -1;
             for (int i = 0; i < order->count; i++)
-                if (order->digits[i].axis == axis && order->digits[i].stride * order->digits[i].size == stride) found = i;
+                if (order->digits[i].axis == axis && order->digits[i].stride * order->digits[i].size == stride)
+                    found = i;
             if (found < 0) return false;
             sizes[*count] = order->digits[found].size;
             places[found] = (*count)++;
@@ -130,7 +139,8 @@ static void put_devices(const struct topo_topology *topology, const struct topo_
     if (!find_order(mesh, &order) || !cut(topology, &order, sizes, places, &count)) {
         put_list(topology, mesh, out);
     } else if (!is_in_order(places, count)) {
-        base_put(out, "# Each coordinate is cut into digits; listed in this order they count the ranks, data before model.\ngrid = grid.reshape");
+        base_put(out, "# Each coordinate is cut into digits; listed in this order they count the ranks, data before "
+                      "model.\ngrid = grid.reshape");
         put_numbers(sizes, count, out);
         base_put(out, ".transpose");
         put_numbers(places, count, out);
@@ -167,12 +177,14 @@ static void put_spec(const struct model_axes *spec, int rank, struct base_text *
 static bool same_names(const struct model_parameter *a, const struct model_parameter *b)
 {
     bool same = a->rank == b->rank;
-    for (int i = 0; same && i < a->rank; i++) same = a->axes[i] && b->axes[i] ? !strcmp(a->axes[i], b->axes[i]) : a->axes[i] == b->axes[i];
+    for (int i = 0; same && i < a->rank; i++)
+        same = a->axes[i] && b->axes[i] ? !strcmp(a->axes[i], b->axes[i]) : a->axes[i] == b->axes[i];
     return same;
 }
 
 /* One line for each list of names that parameters have, with the first of them. */
-static enum base_status put_parameters(struct base_arena *arena, const struct sim_plan *plan, struct base_text *out, struct base_error *error)
+static enum base_status put_parameters(struct base_arena *arena, const struct sim_plan *plan, struct base_text *out,
+                                       struct base_error *error)
 {
     const struct model_parameter *parameters, *shown[MOST_NAMED_AXES];
     struct model_overrides overrides;
@@ -189,7 +201,8 @@ static enum base_status put_parameters(struct base_arena *arena, const struct si
         for (int j = 0; j < shown_count; j++) seen = seen || same_names(&parameters[i], shown[j]);
         if (seen || shown_count == MOST_NAMED_AXES) continue;
         shown[shown_count++] = &parameters[i];
-        BASE_TRY(model_resolve(plan->rules, parameters[i].axes, parameters[i].rank, MODEL_AXIS_IS_UNSHARDED, spec, NULL, error));
+        BASE_TRY(model_resolve(plan->rules, parameters[i].axes, parameters[i].rank, MODEL_AXIS_IS_UNSHARDED, spec, NULL,
+                               error));
         base_put(out, "    (");
         for (int d = 0; d < parameters[i].rank; d++) {
             if (d) base_put(out, ", ");
@@ -216,25 +229,31 @@ static enum base_status put_batch(const struct sim_plan *plan, struct base_text 
 
 /* ---- the whole ---- */
 
-enum base_status reports_launch_jax(struct base_arena *arena, const struct sim_plan_text *text, const struct sim_plan *plan, struct base_text *out, struct base_error *error)
+enum base_status reports_launch_jax(struct base_arena *arena, const struct sim_plan_text *text,
+                                    const struct sim_plan *plan, struct base_text *out, struct base_error *error)
 {
     const struct topo_topology *topology = &plan->placement->topology;
-    struct topo_mesh_request request = {.submesh_count = plan->submesh_count, .num_partitions = plan->num_partitions, .tile_by_host_if_needed = true};
+    struct topo_mesh_request request = {
+        .submesh_count = plan->submesh_count, .num_partitions = plan->num_partitions, .tile_by_host_if_needed = true};
     struct topo_mesh mesh;
     struct base_text title = {.arena = arena};
     (void)text;
     memcpy(request.submesh, plan->submesh, sizeof request.submesh);
     BASE_TRY(topo_mesh_build(arena, topology, &request, false, &mesh, error));
     if (mesh.axis_count != 2)
-        return base_fail(error, BASE_INPUT, "topology: %.60s: a mesh over several slices is not written as JAX; one slice would do",
+        return base_fail(error, BASE_INPUT,
+                         "topology: %.60s: a mesh over several slices is not written as JAX; one slice would do",
                          plan->topology_text);
     reports_launch_title(plan, &title);
     for (char *at = title.data; *at; at++)
         if ((unsigned char)*at < ' ') *at = ' '; /* it stands in a comment */
-    base_putf(out, "# Mesh and shardings of %s, as T5X makes them; written by meshwright export.\nimport jax\nimport numpy as np\n"
-                   "from jax.sharding import Mesh, NamedSharding, PartitionSpec as P\n\ndevices = jax.devices()\n", title.data);
-    base_putf(out, "assert len(devices) == %d, f'the plan is for %d devices, and {len(devices)} are here'\n", topology->device_count,
-              topology->device_count);
+    base_putf(
+        out,
+        "# Mesh and shardings of %s, as T5X makes them; written by meshwright export.\nimport jax\nimport numpy as np\n"
+        "from jax.sharding import Mesh, NamedSharding, PartitionSpec as P\n\ndevices = jax.devices()\n",
+        title.data);
+    base_putf(out, "assert len(devices) == %d, f'the plan is for %d devices, and {len(devices)} are here'\n",
+              topology->device_count, topology->device_count);
     put_devices(topology, &mesh, out);
     BASE_TRY(put_parameters(arena, plan, out, error));
     return put_batch(plan, out, error);

@@ -17,7 +17,8 @@ static void put_steps(const struct reports_measured *m, struct base_text *out)
 {
     bool all = m->step_count <= SHOWN_STEPS;
     int64_t head = all ? m->step_count : SHOWN_STEPS / 2;
-    base_putf(out, "    %6s  %11s  %14s  %10s\n", m->accuracy ? "batch" : "step", "loss", m->accuracy ? "accuracy" : "gradient norm", "time");
+    base_putf(out, "    %6s  %11s  %14s  %10s\n", m->accuracy ? "batch" : "step", "loss",
+              m->accuracy ? "accuracy" : "gradient norm", "time");
     for (int64_t i = 0; i < head; i++) put_row(m, i, out);
     if (all) return;
     base_put(out, "       ...\n");
@@ -39,7 +40,8 @@ struct reports_evaluation reports_evaluate(const struct reports_measured *m)
 static void put_share(const char *name, double part_s, double whole_s, struct base_text *out)
 {
     char time[BASE_HUMANE];
-    base_putf(out, "    %-22s %10s  %5.1f %%\n", name, base_format_seconds(time, part_s), whole_s > 0 ? 100 * part_s / whole_s : 0);
+    base_putf(out, "    %-22s %10s  %5.1f %%\n", name, base_format_seconds(time, part_s),
+              whole_s > 0 ? 100 * part_s / whole_s : 0);
 }
 
 void reports_run_text(const struct reports_prediction *r, struct base_text *out)
@@ -48,8 +50,9 @@ void reports_run_text(const struct reports_prediction *r, struct base_text *out)
     const struct sim_prediction *p = r->prediction;
     char tokens[BASE_HUMANE], step[BASE_HUMANE], bytes[BASE_HUMANE];
     const char *ranks = m->rank_count == 1 ? "one rank" : base_print(out->arena, "%d ranks", m->rank_count);
-    base_putf(out, "%s on %s, mesh data %d x model %d, run here %s %s\n\n", r->checked->model_text, r->checked->topology_text, p->mesh[0],
-              p->mesh[1], m->rank_count ? "on" : "in", m->rank_count ? ranks : "one process");
+    base_putf(out, "%s on %s, mesh data %d x model %d, run here %s %s\n\n", r->checked->model_text,
+              r->checked->topology_text, p->mesh[0], p->mesh[1], m->rank_count ? "on" : "in",
+              m->rank_count ? ranks : "one process");
     if (!m->step_count) {
         base_putf(out, "Nothing to do: %lld steps were done before.\n", (long long)m->first_step);
         return;
@@ -57,19 +60,21 @@ void reports_run_text(const struct reports_prediction *r, struct base_text *out)
     put_steps(m, out);
     if (m->accuracy) {
         struct reports_evaluation all = reports_evaluate(m);
-        base_putf(out, "\nloss %.6f and token accuracy %.2f %% over %.0f targets\n", all.loss, 100 * all.accuracy, all.weight);
+        base_putf(out, "\nloss %.6f and token accuracy %.2f %% over %.0f targets\n", all.loss, 100 * all.accuracy,
+                  all.weight);
     }
-    base_putf(out, "\n%s tokens/s, %s a step%s\n", base_format_count(tokens, p->tokens_per_s), base_format_seconds(step, p->step_s),
-              m->rank_count ? "" : ", all devices one after the other");
+    base_putf(out, "\n%s tokens/s, %s a step%s\n", base_format_count(tokens, p->tokens_per_s),
+              base_format_seconds(step, p->step_s), m->rank_count ? "" : ", all devices one after the other");
     put_share("contractions", p->compute_s, p->step_s, out);
     put_share("elementwise", p->memory_bound_s, p->step_s, out);
     put_share("collectives", p->exposed_communication_s, p->step_s, out);
     put_share("rest", p->overhead_s, p->step_s, out);
-    base_putf(out, "\n%s in the arena of each device, laid out before the first step\n", base_format_bytes(bytes, (double)p->memory.peak_bytes));
+    base_putf(out, "\n%s in the arena of each device, laid out before the first step\n",
+              base_format_bytes(bytes, (double)p->memory.peak_bytes));
     for (int i = 0; i < r->collective_count; i++) {
         const struct sim_collective_row *c = &r->collectives[i];
         static const char *const axes[SIM_AXES] = {"", "data", "model", "data+model"};
-        base_putf(out, "    %5lld x %s over %s, %s %s\n", (long long)c->count, sim_collective_name(c->kind), axes[c->axes],
-                  base_format_bytes(bytes, (double)c->bytes), model_dtype_name(c->dtype));
+        base_putf(out, "    %5lld x %s over %s, %s %s\n", (long long)c->count, sim_collective_name(c->kind),
+                  axes[c->axes], base_format_bytes(bytes, (double)c->bytes), model_dtype_name(c->dtype));
     }
 }

@@ -51,22 +51,27 @@ void reports_page_begin(const struct page *page, const char *title)
     if (page->format == REPORTS_TEXT) put_between(page, "", title, "\n");
     if (page->format == REPORTS_MARKDOWN) put_between(page, "# ", title, "\n");
     if (page->format != REPORTS_HTML) return;
-    put_between(page, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<title>", title, "</title>\n<style>\n");
-    base_put(page->out, "body { font: 15px/1.5 sans-serif; max-width: 60em; margin: 2em auto; padding: 0 1em; color: #222 }\nh1 { font-size: 1.3em } h2 { font-size: 1.1em; margin-top: 2em }\n"
-                        "table { border-collapse: collapse } th, td { padding: .2em .8em; text-align: left; border-bottom: 1px solid #ddd }\n"
+    put_between(page, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<title>", title,
+                "</title>\n<style>\n");
+    base_put(page->out, "body { font: 15px/1.5 sans-serif; max-width: 60em; margin: 2em auto; padding: 0 1em; color: "
+                        "#222 }\nh1 { font-size: 1.3em } h2 { font-size: 1.1em; margin-top: 2em }\n"
+                        "table { border-collapse: collapse } th, td { padding: .2em .8em; text-align: left; "
+                        "border-bottom: 1px solid #ddd }\n"
                         ".r { text-align: right; font-variant-numeric: tabular-nums }\n</style>\n</head>\n<body>\n");
     put_between(page, "<h1>", title, "</h1>\n");
 }
 
 void reports_page_heading(const struct page *page, const char *text)
 {
-    static const char *const before[] = {[REPORTS_TEXT] = "\n", [REPORTS_MARKDOWN] = "\n## ", [REPORTS_HTML] = "<h2>"}, *const after[] = {"\n", "\n", "</h2>\n"};
+    static const char *const before[] = {[REPORTS_TEXT] = "\n", [REPORTS_MARKDOWN] = "\n## ", [REPORTS_HTML] = "<h2>"},
+                             *const after[] = {"\n", "\n", "</h2>\n"};
     put_between(page, before[page->format], text, after[page->format]);
 }
 
 void reports_page_paragraph(const struct page *page, const char *text)
 {
-    static const char *const before[] = {[REPORTS_TEXT] = "", [REPORTS_MARKDOWN] = "\n", [REPORTS_HTML] = "<p>"}, *const after[] = {"\n", "\n", "</p>\n"};
+    static const char *const before[] = {[REPORTS_TEXT] = "", [REPORTS_MARKDOWN] = "\n", [REPORTS_HTML] = "<p>"},
+                             *const after[] = {"\n", "\n", "</p>\n"};
     put_between(page, before[page->format], text, after[page->format]);
 }
 

@@ -4,7 +4,10 @@
 
 #include "reports/reports.h"
 
-struct page { enum reports_format format; struct base_text *out; };
+struct page {
+    enum reports_format format;
+    struct base_text *out;
+};
 
 void reports_page_begin(const struct page *page, const char *title);
 void reports_page_heading(const struct page *page, const char *text);

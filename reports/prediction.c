@@ -39,7 +39,8 @@ static void put_words(struct base_json_writer *w, const char *key, const char *t
 /* The plan with its defaults filled in. */
 static void put_plan(struct base_json_writer *w, const struct sim_plan *plan)
 {
-    static const char *const partitionings[] = {"none", "data", "data+gradients"}, *const memory_kinds[] = {"", "reserved", "allocated"};
+    static const char *const partitionings[] = {"none", "data", "data+gradients"}, *const memory_kinds[] = {
+                                                                                       "", "reserved", "allocated"};
     base_json_key(w, "plan");
     base_json_open(w, '{');
     base_json_member_string(w, "model", plan->model_text);
@@ -172,7 +173,10 @@ static void put_steps(struct base_json_writer *w, const struct reports_measured 
 /* What `report` sets beside a prediction. */
 static void put_timeline(struct base_json_writer *w, const struct sim_timeline *timeline)
 {
-    static const char *const kinds[SIM_BOUND_COUNT] = {[SIM_BY_COMPUTE] = "contraction", [SIM_BY_MEMORY] = "elementwise", [SIM_BY_COMMUNICATION] = "collective", [SIM_BY_LATENCY] = "elementwise"};
+    static const char *const kinds[SIM_BOUND_COUNT] = {[SIM_BY_COMPUTE] = "contraction",
+                                                       [SIM_BY_MEMORY] = "elementwise",
+                                                       [SIM_BY_COMMUNICATION] = "collective",
+                                                       [SIM_BY_LATENCY] = "elementwise"};
     base_json_key(w, "timeline");
     base_json_open(w, '[');
     for (int i = 0; i < timeline->count; i++) {
@@ -211,7 +215,8 @@ static void put_passes(struct base_json_writer *w, const struct sim_plan *plan)
     base_json_key(w, "passes");
     base_json_open_inline(w, '[');
     for (int i = 0; i < SIM_PASS_COUNT; i++)
-        if (!plan->as_partitioned && (plan->placement->profile.passes & 1u << i)) base_json_put_string(w, sim_pass_name((enum sim_pass)i));
+        if (!plan->as_partitioned && (plan->placement->profile.passes & 1u << i))
+            base_json_put_string(w, sim_pass_name((enum sim_pass)i));
     base_json_close(w, ']');
 }
 
@@ -299,10 +304,14 @@ void reports_put_answer(struct base_json_writer *w, const struct reports_predict
 
 enum { BAR_WIDTH = 40 };
 
-struct part { const char *name; double size; };
+struct part {
+    const char *name;
+    double size;
+};
 
 /* A line a part: name, amount, share, and a bar of that share. */
-static void put_bars(const struct part *parts, int count, double whole, char *(*format)(char *, double), struct base_text *out)
+static void put_bars(const struct part *parts, int count, double whole, char *(*format)(char *, double),
+                     struct base_text *out)
 {
     char amount[BASE_HUMANE];
     for (int i = 0; i < count; i++) {
@@ -326,14 +335,17 @@ static void put_verdict(const struct reports_prediction *r, struct base_text *ou
     if (p->fits) base_putf(out, "It fits: %s of %s on each device, %s free.\n", peak, capacity, over);
     else base_putf(out, "It does NOT fit: %s of %s on each device, %s too much.\n", peak, capacity, over);
     base_putf(out, "%s tokens/s (%s a step; %.4g tokens/s on each of %d devices, MFU %.1f %%)%s\n",
-              base_format_count(tokens, p->tokens_per_s), base_format_seconds(step, p->step_s), p->tokens_per_s_per_device,
-              p->mesh[0] * p->mesh[1], 100 * p->mfu_frac, p->fits ? "" : ", if it fitted");
+              base_format_count(tokens, p->tokens_per_s), base_format_seconds(step, p->step_s),
+              p->tokens_per_s_per_device, p->mesh[0] * p->mesh[1], 100 * p->mfu_frac, p->fits ? "" : ", if it fitted");
 }
 
 static void put_bound(const struct reports_prediction *r, struct base_text *out)
 {
     const struct sim_prediction *p = r->prediction;
-    const struct part parts[] = {{"matrix units", p->compute_s}, {"memory bandwidth", p->memory_bound_s}, {"links", p->exposed_communication_s}, {"latency", p->overhead_s}};
+    const struct part parts[] = {{"matrix units", p->compute_s},
+                                 {"memory bandwidth", p->memory_bound_s},
+                                 {"links", p->exposed_communication_s},
+                                 {"latency", p->overhead_s}};
     int most = 0;
     for (int i = 1; i < BASE_COUNT(parts); i++)
         if (parts[i].size > parts[most].size) most = i;
@@ -364,9 +376,9 @@ static void put_largest_collectives(const struct reports_prediction *r, struct b
         if (which < 0) return;
         done[which] = true;
         const struct sim_collective_row *c = &r->collectives[which];
-        base_putf(out, "    %9s  %s over %s: %lld x %s %s, as for %s\n", base_format_seconds(time, c->time_s), sim_collective_name(c->kind),
-                  axes_name(c->axes), (long long)c->count, base_format_bytes(bytes, (double)c->bytes), model_dtype_name(c->dtype),
-                  c->first_op);
+        base_putf(out, "    %9s  %s over %s: %lld x %s %s, as for %s\n", base_format_seconds(time, c->time_s),
+                  sim_collective_name(c->kind), axes_name(c->axes), (long long)c->count,
+                  base_format_bytes(bytes, (double)c->bytes), model_dtype_name(c->dtype), c->first_op);
     }
 }
 
@@ -375,9 +387,11 @@ static void put_changes(const struct reports_prediction *r, struct base_text *ou
     char tokens[BASE_HUMANE], peak[BASE_HUMANE];
     base_put(out, "\nWhat would make it fit\n");
     if (!r->change_count)
-        base_put(out, "    no single change of microbatches, remat, optimizer, its partitioning or the submesh: a larger topology would\n");
+        base_put(out, "    no single change of microbatches, remat, optimizer, its partitioning or the submesh: a "
+                      "larger topology would\n");
     for (int i = 0; i < r->change_count; i++)
-        base_putf(out, "    %-36s %9s tokens/s, %s\n", r->changes[i].what, base_format_count(tokens, r->changes[i].prediction.tokens_per_s),
+        base_putf(out, "    %-36s %9s tokens/s, %s\n", r->changes[i].what,
+                  base_format_count(tokens, r->changes[i].prediction.tokens_per_s),
                   base_format_bytes(peak, (double)r->changes[i].prediction.memory.peak_bytes));
 }
 
@@ -385,17 +399,20 @@ void reports_prediction_text(const struct reports_prediction *r, struct base_tex
 {
     const struct sim_prediction *p = r->prediction;
     const struct sim_memory *m = &p->memory;
-    const struct part parts[] = {{"parameters", (double)m->parameter_bytes}, {"optimizer state", (double)m->optimizer_state_bytes}, {"gradients", (double)m->gradient_bytes},
-                                 {"activations", (double)m->activation_bytes}, {"temporaries", (double)m->temporary_bytes}, {"reserved", (double)m->reserved_bytes}};
-    base_putf(out, "%s on %s, mesh data %d x model %d, profile %s\n\n", r->checked->model_text, r->checked->topology_text, p->mesh[0],
-              p->mesh[1], p->profile);
+    const struct part parts[] = {
+        {"parameters", (double)m->parameter_bytes},  {"optimizer state", (double)m->optimizer_state_bytes},
+        {"gradients", (double)m->gradient_bytes},    {"activations", (double)m->activation_bytes},
+        {"temporaries", (double)m->temporary_bytes}, {"reserved", (double)m->reserved_bytes}};
+    base_putf(out, "%s on %s, mesh data %d x model %d, profile %s\n\n", r->checked->model_text,
+              r->checked->topology_text, p->mesh[0], p->mesh[1], p->profile);
     put_verdict(r, out);
     base_put(out, "\nTime of a step\n");
     put_bound(r, out);
     base_putf(out, "\nMemory at the peak (%s)\n", m->peak_at);
     put_bars(parts, BASE_COUNT(parts), (double)m->capacity_bytes, base_format_bytes, out);
     if (m->rematerialized_layer_count)
-        base_putf(out, "    the compiler recomputes %lld of the model's layers%s\n", (long long)m->rematerialized_layer_count,
+        base_putf(out, "    the compiler recomputes %lld of the model's layers%s\n",
+                  (long long)m->rematerialized_layer_count,
                   m->peak_bytes <= m->capacity_bytes ? " so that it fits" : ", and it still does not fit");
     put_largest_collectives(r, out);
     if (!p->fits) put_changes(r, out);

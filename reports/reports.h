@@ -9,10 +9,18 @@
 /* ---- one prediction (prediction.c) ---- */
 
 /* A run's steps; what it measured else stands where a prediction's figures stand. */
-struct reports_measured { int rank_count; /* 0: all devices in one process */ int64_t first_step, step_count; const double *loss, *gradient_norm, *step_s; const double *accuracy, *weight; /* of a run that evaluates; else NULL */ const struct sim_timeline *timeline; /* may be NULL */ };
+struct reports_measured {
+    int rank_count; /* 0: all devices in one process */
+    int64_t first_step, step_count;
+    const double *loss, *gradient_norm, *step_s;
+    const double *accuracy, *weight;     /* of a run that evaluates; else NULL */
+    const struct sim_timeline *timeline; /* may be NULL */
+};
 
 /* Loss and token accuracy of all batches, by weight; 0 of none. */
-struct reports_evaluation { double loss, accuracy, weight; };
+struct reports_evaluation {
+    double loss, accuracy, weight;
+};
 struct reports_evaluation reports_evaluate(const struct reports_measured *measured);
 
 struct reports_prediction {
@@ -21,13 +29,13 @@ struct reports_prediction {
     const struct sim_prediction *prediction;
     const struct sim_collective_row *collectives;
     int collective_count;
-    const struct sim_timeline *timeline;      /* may be NULL */
-    const struct sim_change *changes;         /* what would make it fit; best first */
+    const struct sim_timeline *timeline; /* may be NULL */
+    const struct sim_change *changes;    /* what would make it fit; best first */
     int change_count;
-    bool by_op;                               /* --collectives-by-op */
+    bool by_op;                                  /* --collectives-by-op */
     const struct sim_tensor_sharding *shardings; /* --program; may be NULL */
     int sharding_count;
-    const struct reports_measured *measured;  /* NULL: it is a prediction */
+    const struct reports_measured *measured; /* NULL: it is a prediction */
 };
 void reports_prediction_json(const struct reports_prediction *report, bool compact, struct base_text *out);
 void reports_prediction_text(const struct reports_prediction *report, struct base_text *out);
@@ -35,13 +43,16 @@ void reports_prediction_text(const struct reports_prediction *report, struct bas
 void reports_put_answer(struct base_json_writer *writer, const struct reports_prediction *report);
 /* A run as text: its steps, then time, memory and collectives as measured (run.c). */
 void reports_run_text(const struct reports_prediction *report, struct base_text *out);
-/* The step as a Chrome trace (Perfetto reads it): one line for kernels, one for collectives; with what was measured, two
- * processes of these (timelines.c). */
+/* The step as a Chrome trace (Perfetto reads it): one line for kernels, one for collectives; with what was measured,
+ * two processes of these (timelines.c). */
 void reports_trace(const struct sim_timeline *predicted, const struct sim_timeline *measured, struct base_text *out);
 const char *reports_phase_name(enum model_phase phase);
 /* Each measured entry with its predicted one, or NULL; measured->count of them, in the arena. */
-struct reports_pair { const struct sim_entry *measured, *predicted; };
-struct reports_pair *reports_join(struct base_arena *arena, const struct sim_timeline *measured, const struct sim_timeline *predicted);
+struct reports_pair {
+    const struct sim_entry *measured, *predicted;
+};
+struct reports_pair *reports_join(struct base_arena *arena, const struct sim_timeline *measured,
+                                  const struct sim_timeline *predicted);
 
 /* ---- a search (tuned.c) ---- */
 
@@ -50,33 +61,37 @@ struct reports_tuned {
     const struct tuner_space *space;
     const struct tuner_result *result;
     enum tuner_objective objective;
-    const struct reports_prediction *plans; /* of result->plans, with collectives */
-    const struct tuner_comparison *why;     /* the best beside the second; or NULL */
+    const struct reports_prediction *plans;       /* of result->plans, with collectives */
+    const struct tuner_comparison *why;           /* the best beside the second; or NULL */
     const struct tuner_alternative *alternatives; /* the best with one choice changed */
     int alternative_count;
-    const char *smallest_topology;          /* where nothing fits: the smallest one on which something does, or NULL */
+    const char *smallest_topology; /* where nothing fits: the smallest one on which something does, or NULL */
     const struct tuner_found *smallest_found;
-    const char *launch_format, *launch;     /* --emit, or NULL */
+    const char *launch_format, *launch; /* --emit, or NULL */
 };
 void reports_tuned_json(const struct reports_tuned *report, bool compact, struct base_text *out);
 void reports_tuned_text(const struct reports_tuned *report, struct base_text *out);
 /* --fit: how large the model axis has to be. */
-void reports_fit_json(const struct reports_tuned *report, const struct tuner_fit_row *rows, int count, bool compact, struct base_text *out);
-void reports_fit_text(const struct reports_tuned *report, const struct tuner_fit_row *rows, int count, struct base_text *out);
+void reports_fit_json(const struct reports_tuned *report, const struct tuner_fit_row *rows, int count, bool compact,
+                      struct base_text *out);
+void reports_fit_text(const struct reports_tuned *report, const struct tuner_fit_row *rows, int count,
+                      struct base_text *out);
 /* Every plan of the space, one row of a sweep each. */
-void reports_space_csv(const struct tuner_space *space, void (*put)(void *where, const char *bytes, size_t length), void *where);
+void reports_space_csv(const struct tuner_space *space, void (*put)(void *where, const char *bytes, size_t length),
+                       void *where);
 
 /* ---- a run beside its prediction (beside.c) ---- */
 
 enum reports_format { REPORTS_TEXT, REPORTS_MARKDOWN, REPORTS_HTML };
 struct reports_beside {
     const struct sim_plan *plan;
-    const struct sim_prediction *run, *predicted;  /* run: what was measured, in that form */
-    const struct reports_measured *measured;       /* with its timeline */
+    const struct sim_prediction *run, *predicted; /* run: what was measured, in that form */
+    const struct reports_measured *measured;      /* with its timeline */
     const struct sim_timeline *predicted_timeline;
 };
 /* A prediction as a page: what reports_prediction_text says, in tables. */
-void reports_prediction_page(const struct reports_prediction *report, enum reports_format format, struct base_text *out);
+void reports_prediction_page(const struct reports_prediction *report, enum reports_format format,
+                             struct base_text *out);
 /* Time by part, the operations that differ most, memory. One page; all operations in JSON. */
 void reports_beside_page(const struct reports_beside *beside, enum reports_format format, struct base_text *out);
 void reports_beside_json(const struct reports_beside *beside, bool compact, struct base_text *out);
@@ -96,14 +111,19 @@ enum { REPORTS_KEPT_ROWS = 1000, REPORTS_MOST_GROUPS = 64 };
 
 struct reports_accuracy {
     struct base_arena *arena;
-    struct reports_row *rows;     /* the first measured ones, for the table and the order */
+    struct reports_row *rows; /* the first measured ones, for the table and the order */
     int kept_count;
-    int64_t row_count, unpredicted_count, step_count, memory_count, oom_count, oom_right_count, verdict_count, verdict_right_count, false_fit_count;
+    int64_t row_count, unpredicted_count, step_count, memory_count, oom_count, oom_right_count, verdict_count,
+        verdict_right_count, false_fit_count;
     double step_error_sum, step_bias_sum, memory_error_sum;
-    struct reports_group { const char *model, *topology; int64_t count; double error_sum, bias_sum; } groups[REPORTS_MOST_GROUPS];
+    struct reports_group {
+        const char *model, *topology;
+        int64_t count;
+        double error_sum, bias_sum;
+    } groups[REPORTS_MOST_GROUPS];
     int group_count;
     char first_error[400];
-    int64_t unread_count;         /* cells of measured columns that are no number */
+    int64_t unread_count; /* cells of measured columns that are no number */
     char first_unread[200];
 };
 void reports_accuracy_begin(struct reports_accuracy *accuracy, struct base_arena *arena);
@@ -118,8 +138,8 @@ struct reports_calibration {
     const struct sim_calibration *calibration;
     const struct sim_measurement *measurements;
     int measurement_count;
-    const struct base_json *start;  /* the profile that was calibrated further, or NULL */
-    const char *name;               /* of the profile; NULL: the chip's */
+    const struct base_json *start; /* the profile that was calibrated further, or NULL */
+    const char *name;              /* of the profile; NULL: the chip's */
 };
 /* The document is a profile: --profile takes it. */
 void reports_calibration_json(const struct reports_calibration *report, bool compact, struct base_text *out);
@@ -127,10 +147,11 @@ void reports_calibration_text(const struct reports_calibration *report, const ch
 
 /* ---- what launches a plan (launch_gin.c, launch_jax.c, launch_slurm.c) ---- */
 
-/* gin: a run file of T5X, which model_gin_read and sim_plan_from_gin turn into the same plan again; what gin has no word for
- * stands in comment lines. jax: the mesh and the shardings in plain JAX. slurm: a job script for GPU nodes that holds the
- * run file. text is the plan as given, plan the same checked. BASE_USAGE: an unknown format; BASE_INPUT: a plan that the
- * format cannot say. */
-enum base_status reports_launch(struct base_arena *arena, const char *format, const struct sim_plan_text *text, const struct sim_plan *plan, struct base_text *out, struct base_error *error);
+/* gin: a run file of T5X, which model_gin_read and sim_plan_from_gin turn into the same plan again; what gin has no
+ * word for stands in comment lines. jax: the mesh and the shardings in plain JAX. slurm: a job script for GPU nodes
+ * that holds the run file. text is the plan as given, plan the same checked. BASE_USAGE: an unknown format; BASE_INPUT:
+ * a plan that the format cannot say. */
+enum base_status reports_launch(struct base_arena *arena, const char *format, const struct sim_plan_text *text,
+                                const struct sim_plan *plan, struct base_text *out, struct base_error *error);
 
 #endif

@@ -3,7 +3,8 @@
 
 #include <string.h>
 
-static const char *const bounds[SIM_BOUND_COUNT] = {"compute", "memory", "communication", "latency"}, *const phases[] = {"forward", "backward", "optimizer"};
+static const char *const bounds[SIM_BOUND_COUNT] = {"compute", "memory", "communication", "latency"},
+                         *const phases[] = {"forward", "backward", "optimizer"};
 
 const char *reports_phase_name(enum model_phase phase)
 {
@@ -72,11 +73,13 @@ void reports_trace(const struct sim_timeline *predicted, const struct sim_timeli
 
 static bool is_same(const struct sim_entry *a, const struct sim_entry *b)
 {
-    return a->phase == b->phase && (a->bound == SIM_BY_COMMUNICATION) == (b->bound == SIM_BY_COMMUNICATION) && !strcmp(a->name, b->name);
+    return a->phase == b->phase && (a->bound == SIM_BY_COMMUNICATION) == (b->bound == SIM_BY_COMMUNICATION) &&
+           !strcmp(a->name, b->name);
 }
 
 /* Both lists are of one program, in its order: the match is the next of that name. */
-struct reports_pair *reports_join(struct base_arena *arena, const struct sim_timeline *measured, const struct sim_timeline *predicted)
+struct reports_pair *reports_join(struct base_arena *arena, const struct sim_timeline *measured,
+                                  const struct sim_timeline *predicted)
 {
     struct reports_pair *pairs = base_new(arena, struct reports_pair, measured->count + 1);
     for (int i = 0, from = 0; i < measured->count; i++) {

@@ -24,9 +24,27 @@ static struct tuner_shape shape_of(const struct tuner_space *space, struct tuner
 
 /* ---- the space as a table ---- */
 
-static const enum sim_key table_keys[] = {SIM_MODEL, SIM_TOPOLOGY, SIM_SUBMESH, SIM_NUM_PARTITIONS, SIM_RULES, SIM_OPTIMIZER_PARTITIONING, SIM_SEQUENCE_PARALLEL, SIM_INPUTS_LENGTH,
-                                          SIM_TARGETS_LENGTH, SIM_BATCH_SIZE, SIM_NUM_MICROBATCHES, SIM_OPTIMIZER, SIM_REMAT_POLICY, SIM_DTYPE, SIM_ATTENTION, SIM_SOFTWARE,
-                                          SIM_MEMORY_KIND, SIM_LEARNING_RATE, SIM_SEED, SIM_OVERRIDES, SIM_ADAFACTOR};
+static const enum sim_key table_keys[] = {SIM_MODEL,
+                                          SIM_TOPOLOGY,
+                                          SIM_SUBMESH,
+                                          SIM_NUM_PARTITIONS,
+                                          SIM_RULES,
+                                          SIM_OPTIMIZER_PARTITIONING,
+                                          SIM_SEQUENCE_PARALLEL,
+                                          SIM_INPUTS_LENGTH,
+                                          SIM_TARGETS_LENGTH,
+                                          SIM_BATCH_SIZE,
+                                          SIM_NUM_MICROBATCHES,
+                                          SIM_OPTIMIZER,
+                                          SIM_REMAT_POLICY,
+                                          SIM_DTYPE,
+                                          SIM_ATTENTION,
+                                          SIM_SOFTWARE,
+                                          SIM_MEMORY_KIND,
+                                          SIM_LEARNING_RATE,
+                                          SIM_SEED,
+                                          SIM_OVERRIDES,
+                                          SIM_ADAFACTOR};
 
 static void put_row(const struct tuner_space *space, struct tuner_plan plan, int64_t id, struct base_text *line)
 {
@@ -40,7 +58,8 @@ static void put_row(const struct tuner_space *space, struct tuner_plan plan, int
     base_put(line, "\n");
 }
 
-void reports_space_csv(const struct tuner_space *space, void (*put)(void *where, const char *bytes, size_t length), void *where)
+void reports_space_csv(const struct tuner_space *space, void (*put)(void *where, const char *bytes, size_t length),
+                       void *where)
 {
     struct base_text line = {.arena = space->arena};
     int64_t id = 0;
@@ -147,13 +166,15 @@ static void put_nearest(struct base_json_writer *w, const struct reports_tuned *
     sim_plan_put_json(r->arena, &text, w);
     base_json_member_int(w, "peak_bytes", nearest->prediction.memory.peak_bytes);
     base_json_member_int(w, "capacity_bytes", nearest->prediction.memory.capacity_bytes);
-    base_json_member_int(w, "missing_bytes", nearest->prediction.memory.peak_bytes - nearest->prediction.memory.capacity_bytes);
+    base_json_member_int(w, "missing_bytes",
+                         nearest->prediction.memory.peak_bytes - nearest->prediction.memory.capacity_bytes);
     base_json_close(w, '}');
 }
 
 static const char *phase_name(enum model_phase phase)
 {
-    static const char *const names[] = {[MODEL_FORWARD] = "forward", [MODEL_BACKWARD] = "backward", [MODEL_OPTIMIZER] = "optimizer"};
+    static const char *const names[] = {
+        [MODEL_FORWARD] = "forward", [MODEL_BACKWARD] = "backward", [MODEL_OPTIMIZER] = "optimizer"};
     return names[phase];
 }
 
@@ -182,8 +203,10 @@ static void put_why(struct base_json_writer *w, const struct reports_tuned *r)
     for (int i = 0; i < c->count && i < SHOWN_DIFFERENCES && differs(c, i); i++) {
         const struct tuner_difference *d = &c->differences[i];
         base_json_open_inline(w, '{');
-        base_json_member_string(w, d->communicates ? "collective" : "operation", d->communicates ? sim_collective_name(d->kind) : d->name);
-        base_json_member_string(w, d->communicates ? "mesh_axis" : "phase", d->communicates ? axes_name(d->axes) : phase_name(d->phase));
+        base_json_member_string(w, d->communicates ? "collective" : "operation",
+                                d->communicates ? sim_collective_name(d->kind) : d->name);
+        base_json_member_string(w, d->communicates ? "mesh_axis" : "phase",
+                                d->communicates ? axes_name(d->axes) : phase_name(d->phase));
         if (d->communicates) base_json_member_string(w, "largest_for", d->name);
         base_json_member_double(w, "best_s", d->seconds[0]);
         base_json_member_double(w, "second_s", d->seconds[1]);
@@ -213,7 +236,8 @@ static void put_sensitivity(struct base_json_writer *w, const struct reports_tun
     base_json_open(w, '[');
     for (int i = 0; i < r->alternative_count; i++) {
         const struct tuner_alternative *a = &r->alternatives[i];
-        enum sim_key key = a->dimension == TUNER_SUBMESH && r->space->by_partitions ? SIM_NUM_PARTITIONS : tuner_key(a->dimension);
+        enum sim_key key =
+            a->dimension == TUNER_SUBMESH && r->space->by_partitions ? SIM_NUM_PARTITIONS : tuner_key(a->dimension);
         base_json_open_inline(w, '{');
         base_json_member_string(w, "key", sim_key_names[key]);
         base_json_member_string(w, "value", a->value);
@@ -238,7 +262,8 @@ static void put_unfit(struct base_json_writer *w, const struct reports_tuned *r)
     base_json_key(w, "plan");
     sim_plan_put_json(r->arena, &text, w);
     base_json_member_double(w, "tokens_per_s", unfit->prediction.tokens_per_s);
-    base_json_member_int(w, "missing_bytes", unfit->prediction.memory.peak_bytes - unfit->prediction.memory.capacity_bytes);
+    base_json_member_int(w, "missing_bytes",
+                         unfit->prediction.memory.peak_bytes - unfit->prediction.memory.capacity_bytes);
     base_json_close(w, '}');
 }
 
@@ -296,9 +321,11 @@ static void put_plan_line(const struct reports_tuned *r, const struct tuner_foun
 {
     struct sim_plan_text text = tuner_plan_text(r->space, found->plan);
     struct tuner_shape shape = shape_of(r->space, found->plan);
-    base_putf(out, "%s %s (data %d x model %d), rules %s, %s microbatch%s", r->space->by_partitions ? "num_partitions" : "submesh",
-              value_of(r->space, &text, TUNER_SUBMESH), shape.data, shape.model, value_of(r->space, &text, TUNER_RULES),
-              value_of(r->space, &text, TUNER_MICROBATCHES), strcmp(value_of(r->space, &text, TUNER_MICROBATCHES), "1") ? "es" : "");
+    base_putf(out, "%s %s (data %d x model %d), rules %s, %s microbatch%s",
+              r->space->by_partitions ? "num_partitions" : "submesh", value_of(r->space, &text, TUNER_SUBMESH),
+              shape.data, shape.model, value_of(r->space, &text, TUNER_RULES),
+              value_of(r->space, &text, TUNER_MICROBATCHES),
+              strcmp(value_of(r->space, &text, TUNER_MICROBATCHES), "1") ? "es" : "");
     put_varying(r, found->plan, out);
 }
 
@@ -341,9 +368,11 @@ static void put_proof(const struct reports_tuned *r, struct base_text *out)
         base_putf(out, "Not proven: the search was ended before its end; the best plan is at most %.1f %% better.\n",
                   100 * result->gap_frac / (1 - result->gap_frac));
     else base_put(out, "The search was ended before it found a plan that fits.\n");
-    base_putf(out, "Of %lld plans %lld were predicted in full (%.1f %%); bounds on time decided %lld, bounds on memory %lld, ",
-              (long long)r->space->plan_count, (long long)c->evaluated, 100 * (double)c->evaluated / all,
-              (long long)(c->by_time + c->by_program), (long long)c->by_memory);
+    base_putf(
+        out,
+        "Of %lld plans %lld were predicted in full (%.1f %%); bounds on time decided %lld, bounds on memory %lld, ",
+        (long long)r->space->plan_count, (long long)c->evaluated, 100 * (double)c->evaluated / all,
+        (long long)(c->by_time + c->by_program), (long long)c->by_memory);
     base_putf(out, "a plan of the same mesh in another order %lld.\n", (long long)c->by_sibling);
 }
 
@@ -354,7 +383,8 @@ static void put_refused(const struct tuner_space *space, struct base_text *out)
     base_putf(out, "\n%lld more cannot be launched:\n", (long long)space->refused_count);
     for (int i = 0; i < space->refusal_count && i < SHOWN; i++)
         base_putf(out, "    %8lld  such as %s\n", (long long)space->refusals[i].plan_count, space->refusals[i].example);
-    if (space->refusal_count > SHOWN) base_putf(out, "    and for %d other reasons, which --json lists\n", space->refusal_count - SHOWN);
+    if (space->refusal_count > SHOWN)
+        base_putf(out, "    and for %d other reasons, which --json lists\n", space->refusal_count - SHOWN);
 }
 
 static void put_verdict(const struct reports_tuned *r, struct base_text *out)
@@ -372,10 +402,11 @@ static void put_verdict(const struct reports_tuned *r, struct base_text *out)
     const struct sim_memory *m = &result->nearest.prediction.memory;
     base_put(out, "Nearest: ");
     put_plan_line(r, &result->nearest, out);
-    base_putf(out, "\n         needs %s of %s on each device, %s too much\n", base_format_bytes(peak, (double)m->peak_bytes),
-              base_format_bytes(capacity, (double)m->capacity_bytes),
+    base_putf(out, "\n         needs %s of %s on each device, %s too much\n",
+              base_format_bytes(peak, (double)m->peak_bytes), base_format_bytes(capacity, (double)m->capacity_bytes),
               base_format_bytes(missing, (double)(m->peak_bytes - m->capacity_bytes)));
-    if (r->smallest_topology) base_putf(out, "Smallest of its generation on which a plan fits: %s\n", r->smallest_topology);
+    if (r->smallest_topology)
+        base_putf(out, "Smallest of its generation on which a plan fits: %s\n", r->smallest_topology);
 }
 
 /* ---- reasons ---- */
@@ -388,7 +419,8 @@ static void put_hidden_text(const struct tuner_comparison *c, struct base_text *
     base_format_seconds(second, c->hidden_s[1]);
     base_format_seconds(gap, fabs(c->hidden_s[1] - c->hidden_s[0]));
     const char *sign = c->hidden_s[0] > c->hidden_s[1] ? "-" : "+";
-    base_putf(out, "    %s%-10s  %10s, not %10s: of collectives is hidden behind computation\n", sign, gap, best, second);
+    base_putf(out, "    %s%-10s  %10s, not %10s: of collectives is hidden behind computation\n", sign, gap, best,
+              second);
 }
 
 static void put_why_text(const struct reports_tuned *r, struct base_text *out)
@@ -401,21 +433,28 @@ static void put_why_text(const struct reports_tuned *r, struct base_text *out)
         base_put(out, "\nThe second takes the same time.\n");
         return;
     }
-    base_putf(out, "\nWhy the best beats the second, by %s a step\n", base_format_seconds(gap, c->step_s[1] - c->step_s[0]));
+    base_putf(out, "\nWhy the best beats the second, by %s a step\n",
+              base_format_seconds(gap, c->step_s[1] - c->step_s[0]));
     for (int i = 0; i < c->count && i < SHOWN && differs(c, i); i++) {
         const struct tuner_difference *d = &c->differences[i];
         base_format_seconds(best, d->seconds[0]);
         base_format_seconds(second, d->seconds[1]);
         base_format_seconds(gap, fabs(d->seconds[1] - d->seconds[0]));
         base_putf(out, "    %s%-10s  %10s, not %10s: ", d->seconds[1] > d->seconds[0] ? "-" : "+", gap, best, second);
-        if (d->communicates) base_putf(out, "%s over %s, the largest for %s\n", sim_collective_name(d->kind), axes_name(d->axes), d->name);
+        if (d->communicates)
+            base_putf(out, "%s over %s, the largest for %s\n", sim_collective_name(d->kind), axes_name(d->axes),
+                      d->name);
         else base_putf(out, "%s, %s\n", d->name, phase_name(d->phase));
     }
     put_hidden_text(c, out);
     int count = tuner_needs(&r->result->plans[0].prediction, &r->result->plans[1].prediction, needs);
     if (count) base_put(out, "    it would draw level with ");
     for (int i = 0; i < count; i++)
-        base_putf(out, "%s%s %.3g times as fast", i == 0 ? "" : i == count - 1 ? " or " : ", ", needs[i].resource, needs[i].factor);
+        base_putf(out, "%s%s %.3g times as fast",
+                  i == 0           ? ""
+                  : i == count - 1 ? " or "
+                                   : ", ",
+                  needs[i].resource, needs[i].factor);
     if (count) base_put(out, "\n");
 }
 
@@ -424,7 +463,8 @@ static void put_unfit_text(const struct reports_tuned *r, struct base_text *out)
     const struct sim_prediction *unfit = &r->result->unfit.prediction, *best = &r->result->plans[0].prediction;
     char missing[BASE_HUMANE];
     if (unfit->tokens_per_s <= best->tokens_per_s) return;
-    base_putf(out, "\n%.1f %% faster if each device had %s more: ", 100 * (unfit->tokens_per_s / best->tokens_per_s - 1),
+    base_putf(out,
+              "\n%.1f %% faster if each device had %s more: ", 100 * (unfit->tokens_per_s / best->tokens_per_s - 1),
               base_format_bytes(missing, (double)(unfit->memory.peak_bytes - unfit->memory.capacity_bytes)));
     put_plan_line(r, &r->result->unfit, out);
     base_put(out, "\n");
@@ -448,7 +488,8 @@ static void put_sensitivity_text(const struct reports_tuned *r, struct base_text
     double best = r->result->plans[0].prediction.tokens_per_s;
     base_put(out, "\nThe best with one choice changed\n");
     for (int d = 0; d < TUNER_DIMENSION_COUNT; d++) {
-        enum sim_key key = d == TUNER_SUBMESH && r->space->by_partitions ? SIM_NUM_PARTITIONS : tuner_key((enum tuner_dimension)d);
+        enum sim_key key =
+            d == TUNER_SUBMESH && r->space->by_partitions ? SIM_NUM_PARTITIONS : tuner_key((enum tuner_dimension)d);
         int shown = 0;
         for (int i; shown < SHOWN && (i = best_alternative(r, (enum tuner_dimension)d, done)) >= 0; shown++) {
             const struct tuner_alternative *a = &r->alternatives[i];
@@ -462,8 +503,8 @@ static void put_sensitivity_text(const struct reports_tuned *r, struct base_text
 void reports_tuned_text(const struct reports_tuned *r, struct base_text *out)
 {
     const struct tuner_space *space = r->space;
-    base_putf(out, "%s on %s: %lld plans, %lld rule sets\n\n", space->plan.values[SIM_MODEL], space->plan.values[SIM_TOPOLOGY],
-              (long long)space->plan_count, (long long)space->rule_set_count);
+    base_putf(out, "%s on %s: %lld plans, %lld rule sets\n\n", space->plan.values[SIM_MODEL],
+              space->plan.values[SIM_TOPOLOGY], (long long)space->plan_count, (long long)space->rule_set_count);
     put_verdict(r, out);
     put_proof(r, out);
     if (r->result->plan_count) put_table(r, out);
@@ -483,7 +524,8 @@ static int smallest_fit(const struct tuner_fit_row *rows, int count)
     return -1;
 }
 
-void reports_fit_json(const struct reports_tuned *r, const struct tuner_fit_row *rows, int count, bool compact, struct base_text *out)
+void reports_fit_json(const struct reports_tuned *r, const struct tuner_fit_row *rows, int count, bool compact,
+                      struct base_text *out)
 {
     struct base_json_writer w = {.text = out, .compact = compact};
     int smallest = smallest_fit(rows, count);
@@ -517,14 +559,17 @@ void reports_fit_text(const struct reports_tuned *r, const struct tuner_fit_row 
     char amount[BASE_HUMANE], tokens[BASE_HUMANE];
     int smallest = smallest_fit(rows, count);
     const char *model = r->space->plan.values[SIM_MODEL], *topology = r->space->plan.values[SIM_TOPOLOGY];
-    if (smallest >= 0) base_putf(out, "%s fits on %s from %d devices a copy on.\n\n", model, topology, rows[smallest].shape.model);
+    if (smallest >= 0)
+        base_putf(out, "%s fits on %s from %d devices a copy on.\n\n", model, topology, rows[smallest].shape.model);
     else base_putf(out, "%s does not fit on %s, however it is cut.\n\n", model, topology);
     base_putf(out, "    %-20s %12s  %s\n", "mesh", "tokens/s", "the fastest plan that fits there");
     for (int i = 0; i < count; i++) {
         const struct sim_prediction *p = &rows[i].best.prediction;
         const char *mesh = base_print(r->arena, "%d x %d", rows[i].shape.data, rows[i].shape.model);
         base_putf(out, "    %-20s %12s  ", mesh, rows[i].fits ? base_format_count(tokens, p->tokens_per_s) : "-");
-        if (!rows[i].fits) base_putf(out, "%s too much: ", base_format_bytes(amount, (double)(p->memory.peak_bytes - p->memory.capacity_bytes)));
+        if (!rows[i].fits)
+            base_putf(out, "%s too much: ",
+                      base_format_bytes(amount, (double)(p->memory.peak_bytes - p->memory.capacity_bytes)));
         put_plan_line(r, &rows[i].best, out);
         base_put(out, "\n");
     }

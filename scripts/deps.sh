@@ -18,6 +18,7 @@ zlib1g-dev              exec/gzip.c
 libopenmpi-dev          exec/comm.c
 openmpi-bin             mpirun, which starts the ranks of a run
 libcmocka-dev           tests
+clang-format            make lint
 '
 
 missing=

@@ -1,3 +1,5 @@
+/* What predictions share: topologies, models, rules and programs that were read or built before, until
+ * memory is used up. */
 #include "sim/cache.h"
 
 #include <string.h>
@@ -24,8 +26,8 @@ static uint64_t hash_bytes(uint64_t hash, const void *bytes, size_t length)
     return hash;
 }
 
-/* Documents of one content have one hash, wherever they stand: the next one may stand where the last one stood. The parser
- * bounds the depth. */
+/* Documents of one content have one hash, wherever they stand: the next one may stand where the last one stood. The
+ * parser bounds the depth. */
 static uint64_t hash_document(uint64_t hash, const struct base_json *value)
 {
     hash = hash_bytes(hash, &value->kind, sizeof value->kind);
@@ -93,7 +95,8 @@ static struct cache_entry *slot_of(struct sim_cache *cache, uint64_t hash)
 {
     for (int at = (int)(hash % (uint64_t)cache->capacity);; at = (at + 1) % cache->capacity) {
         struct cache_entry *entry = &cache->entries[at];
-        bool same = entry->key && entry->hash == hash && entry->length == cache->key_length && !memcmp(entry->key, cache->key, entry->length);
+        bool same = entry->key && entry->hash == hash && entry->length == cache->key_length &&
+                    !memcmp(entry->key, cache->key, entry->length);
         if (!entry->key || same) return entry;
     }
 }
@@ -107,7 +110,8 @@ static void enlarge(struct sim_cache *cache)
 {
     struct cache_entry *old = cache->entries;
     int old_capacity = cache->capacity, capacity = old_capacity ? 2 * old_capacity : FIRST_ENTRIES;
-    cache->entries = base_new(&cache->arena, struct cache_entry, capacity); /* may jump: the table is whole until then */
+    cache->entries =
+        base_new(&cache->arena, struct cache_entry, capacity); /* may jump: the table is whole until then */
     cache->capacity = capacity;
     for (int i = 0; i < old_capacity; i++) {
         if (!old[i].key) continue;
@@ -123,7 +127,8 @@ void sim_cache_store(struct sim_cache *cache, void *value)
     if (2 * (cache->count + 1) > cache->capacity) enlarge(cache);
     uint64_t hash = hash_key(cache);
     struct cache_entry *entry = slot_of(cache, hash);
-    char *key = base_copy_bytes(&cache->arena, cache->key, cache->key_length); /* may jump, so nothing is counted before */
+    char *key =
+        base_copy_bytes(&cache->arena, cache->key, cache->key_length); /* may jump, so nothing is counted before */
     if (!entry->key) cache->count++;
     *entry = (struct cache_entry){hash, key, cache->key_length, value};
 }

@@ -1,4 +1,5 @@
-/* The door to GSL: Levenberg-Marquardt with derivatives by differences, reweighted so that outliers count for little. */
+/* The door to GSL: Levenberg-Marquardt with derivatives by differences, reweighted so that outliers count for little.
+ */
 #include "sim/fit.h"
 
 #include <gsl/gsl_errno.h>
@@ -9,7 +10,8 @@
 
 enum { MOST_ITERATIONS = 40, REWEIGHTINGS = 4 };
 
-/* Huber's constant for 95 % efficiency where errors are normal, and what makes a median of absolute values a deviation. */
+/* Huber's constant for 95 % efficiency where errors are normal, and what makes a median of absolute values a deviation.
+ */
 static const double huber = 1.345, normal_of_median = 1.4826;
 
 /* A constant to five digits is more than measurements give. */
@@ -54,10 +56,17 @@ static bool acquire(const struct sim_fit_problem *problem, struct workspace *w)
     gsl_multifit_nlinear_parameters parameters = gsl_multifit_nlinear_default_parameters();
     size_t n = (size_t)problem->residual_count, p = (size_t)problem->parameter_count;
     parameters.h_df = 1e-4; /* a prediction is smooth at this scale, apart from its kinks */
-    *w = (struct workspace){problem, gsl_multifit_nlinear_alloc(gsl_multifit_nlinear_trust, &parameters, n, p), gsl_vector_alloc(p), gsl_vector_alloc(n), gsl_vector_alloc(n),
-                            gsl_vector_alloc(n), gsl_vector_alloc(n), gsl_matrix_alloc(p, p)};
+    *w = (struct workspace){problem,
+                            gsl_multifit_nlinear_alloc(gsl_multifit_nlinear_trust, &parameters, n, p),
+                            gsl_vector_alloc(p),
+                            gsl_vector_alloc(n),
+                            gsl_vector_alloc(n),
+                            gsl_vector_alloc(n),
+                            gsl_vector_alloc(n),
+                            gsl_matrix_alloc(p, p)};
     bool whole = w->solver && w->start && w->weights && w->raw && w->residuals && w->sorted && w->covariance;
-    for (int i = 0; whole && i < problem->parameter_count; i++) gsl_vector_set(w->start, (size_t)i, 1 + problem->start[i]);
+    for (int i = 0; whole && i < problem->parameter_count; i++)
+        gsl_vector_set(w->start, (size_t)i, 1 + problem->start[i]);
     if (whole) gsl_vector_set_all(w->weights, 1);
     return whole;
 }
@@ -67,13 +76,14 @@ static int solve_weighted(struct workspace *w)
     gsl_multifit_nlinear_fdf system = {.f = evaluate, .n = w->raw->size, .p = w->start->size, .params = w};
     int status = gsl_multifit_nlinear_winit(w->start, w->weights, &system, w->solver), reason;
     if (status != GSL_SUCCESS) return status;
-    status = gsl_multifit_nlinear_driver(MOST_ITERATIONS, tolerance, tolerance, tolerance, NULL, NULL, &reason, w->solver);
+    status =
+        gsl_multifit_nlinear_driver(MOST_ITERATIONS, tolerance, tolerance, tolerance, NULL, NULL, &reason, w->solver);
     gsl_vector_memcpy(w->start, gsl_multifit_nlinear_position(w->solver));
     return status == GSL_EBADFUNC ? status : evaluate(w->start, w, w->residuals); /* no progress is an end, too */
 }
 
-/* The residuals' own spread, by their median, is the deviation of a measurement where it is more than was thought; whoever
- * is further off than the rest are counts for less. What was known before keeps its weight. */
+/* The residuals' own spread, by their median, is the deviation of a measurement where it is more than was thought;
+ * whoever is further off than the rest are counts for less. What was known before keeps its weight. */
 static void reweight(const struct sim_fit_problem *problem, struct workspace *w)
 {
     size_t n = (size_t)problem->observation_count;
@@ -90,7 +100,8 @@ static void take(const struct sim_fit_problem *problem, struct workspace *w, str
 {
     gsl_multifit_nlinear_covar(gsl_multifit_nlinear_jac(w->solver), 0, w->covariance);
     parameters_of(w->start, out->parameters);
-    for (int i = 0; i < problem->parameter_count; i++) out->deviations[i] = sqrt(gsl_matrix_get(w->covariance, (size_t)i, (size_t)i));
+    for (int i = 0; i < problem->parameter_count; i++)
+        out->deviations[i] = sqrt(gsl_matrix_get(w->covariance, (size_t)i, (size_t)i));
 }
 
 enum base_status sim_fit_solve(const struct sim_fit_problem *problem, struct sim_fit *out, struct base_error *error)

@@ -6,9 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What is fitted: a rate where the catalogue has only another machine's, else the share of a stated rate that is reached. */
-static const enum sim_constant of_rates[SIM_MOST_CALIBRATED] = {SIM_FLOP_PER_S, SIM_HBM_BYTES_PER_S, SIM_LINK_BYTES_PER_S, SIM_KERNEL_LATENCY_S};
-static const enum sim_constant of_shares[SIM_MOST_CALIBRATED] = {SIM_MATMUL_EFFICIENCY_FRAC, SIM_HBM_EFFICIENCY_FRAC, SIM_LINK_EFFICIENCY_FRAC, SIM_COLLECTIVE_LATENCY_S};
+/* What is fitted: a rate where the catalogue has only another machine's, else the share of a stated rate that is
+ * reached. */
+static const enum sim_constant of_rates[SIM_MOST_CALIBRATED] = {SIM_FLOP_PER_S, SIM_HBM_BYTES_PER_S,
+                                                                SIM_LINK_BYTES_PER_S, SIM_KERNEL_LATENCY_S};
+static const enum sim_constant of_shares[SIM_MOST_CALIBRATED] = {SIM_MATMUL_EFFICIENCY_FRAC, SIM_HBM_EFFICIENCY_FRAC,
+                                                                 SIM_LINK_EFFICIENCY_FRAC, SIM_COLLECTIVE_LATENCY_S};
 
 /* A step measured twice differs by a few per cent; so does a prediction from the truth at its best. */
 static const double step_deviation = 0.05;
@@ -18,24 +21,27 @@ static const double least_influence = 1e-3;
 
 struct calibrating {
     struct sim_cache *cache;
-    const struct base_json *start;            /* the profile document that is calibrated further, or NULL */
+    const struct base_json *start; /* the profile document that is calibrated further, or NULL */
     const struct sim_measurement *measurements;
     int count;
-    struct sim_profile profile;               /* of the chip, before */
+    struct sim_profile profile; /* of the chip, before */
     enum topo_kind kind;
     enum sim_constant constants[SIM_MOST_CALIBRATED];
     double before[SIM_MOST_CALIBRATED], deviations[SIM_MOST_CALIBRATED];
     int constant_count;
-    int fold, fold_count;                     /* measurements of this fold are left out; fold_count 0: none is */
-    struct sim_step { double step_s, communication_s; } *steps; /* per measurement */
+    int fold, fold_count; /* measurements of this fold are left out; fold_count 0: none is */
+    struct sim_step {
+        double step_s, communication_s;
+    } * steps;                                                                    /* per measurement */
     void (*progress)(void *where, const char *what, int64_t done, int64_t total); /* or NULL */
     void *progress_where;
     bool out_of_memory;
     struct base_error *error;
 };
 
-/* How far a constant is trusted before anything is measured, as a standard deviation of its logarithm. A local profile is
- * another machine's: a factor of two. A vendor's or a measured share is good to about a tenth, an assumed one to a third. */
+/* How far a constant is trusted before anything is measured, as a standard deviation of its logarithm. A local profile
+ * is another machine's: a factor of two. A vendor's or a measured share is good to about a tenth, an assumed one to a
+ * third. */
 static double trust(const struct calibrating *c, enum sim_constant constant)
 {
     const char *source = c->profile.kinds[constant];
@@ -53,7 +59,8 @@ static double value_at(const struct calibrating *c, int k, double parameter)
 }
 
 /* The document of constants at these parameters (logarithms of factors) over the one to start from. */
-static const struct base_json *document_at(struct base_arena *arena, const struct calibrating *c, const double *parameters)
+static const struct base_json *document_at(struct base_arena *arena, const struct calibrating *c,
+                                           const double *parameters)
 {
     struct base_text text = {.arena = arena};
     struct base_json_writer w = {.text = &text, .compact = true};
@@ -64,10 +71,12 @@ static const struct base_json *document_at(struct base_arena *arena, const struc
     base_json_open(&w, '{');
     for (const struct base_json *one = given ? given->child : NULL; one; one = one->next) {
         bool fitted = false;
-        for (int i = 0; i < c->constant_count; i++) fitted = fitted || !strcmp(one->key, sim_constant_name(c->constants[i]));
+        for (int i = 0; i < c->constant_count; i++)
+            fitted = fitted || !strcmp(one->key, sim_constant_name(c->constants[i]));
         if (!fitted && one->kind == BASE_JSON_NUMBER) base_json_member_double(&w, one->key, one->number);
     }
-    for (int i = 0; i < c->constant_count; i++) base_json_member_double(&w, sim_constant_name(c->constants[i]), value_at(c, i, parameters[i]));
+    for (int i = 0; i < c->constant_count; i++)
+        base_json_member_double(&w, sim_constant_name(c->constants[i]), value_at(c, i, parameters[i]));
     base_json_close(&w, '}');
     sim_profile_put_passes(c->start, &w);
     base_json_close(&w, '}');
@@ -123,7 +132,8 @@ static bool residuals(void *where, const double *parameters, double *out)
         const struct sim_measurement *m = &c->measurements[i];
         if (is_left_out(c, i)) continue;
         *out++ = log(c->steps[i].step_s / m->step_s) / step_deviation;
-        if (m->communication_s >= 0) *out++ = (c->steps[i].communication_s - m->communication_s) / m->step_s / step_deviation;
+        if (m->communication_s >= 0)
+            *out++ = (c->steps[i].communication_s - m->communication_s) / m->step_s / step_deviation;
     }
     for (int k = 0; k < c->constant_count; k++) *out++ = parameters[k] / c->deviations[k];
     return true;
@@ -157,7 +167,8 @@ static enum base_status check_measurements(struct calibrating *c, struct base_ar
         const char *name = plan.placement->topology.chip.name;
         if (chip && strcmp(chip, name) != 0)
             return base_fail(c->error, BASE_INPUT,
-                             "%s: was measured on %s, what comes before it on %s; one profile is of one chip, so calibrate each by itself",
+                             "%s: was measured on %s, what comes before it on %s; one profile is of one chip, so "
+                             "calibrate each by itself",
                              m->place, name, chip);
         if (chip) continue;
         chip = base_copy(arena, name);
@@ -213,7 +224,8 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static struct sim_calibration_error error_of(struct base_arena *arena, const struct calibrating *c, const double *predicted_s)
+static struct sim_calibration_error error_of(struct base_arena *arena, const struct calibrating *c,
+                                             const double *predicted_s)
 {
     struct sim_calibration_error error = {0};
     double *off = base_new(arena, double, c->count);
@@ -252,8 +264,8 @@ static void note_constants(const struct calibrating *c, const struct sim_fit *fi
     static const double z95 = 1.959964; /* a normal's 95 % lie within so many deviations */
     for (int k = 0; k < c->constant_count; k++) {
         double at = fitted->parameters[k], width = z95 * fitted->deviations[k];
-        out->constants[k] = (struct sim_calibrated){c->constants[k], c->before[k], value_at(c, k, at), value_at(c, k, at - width),
-                                                    value_at(c, k, at + width)};
+        out->constants[k] = (struct sim_calibrated){c->constants[k], c->before[k], value_at(c, k, at),
+                                                    value_at(c, k, at - width), value_at(c, k, at + width)};
     }
     out->constant_count = c->constant_count;
 }
@@ -267,15 +279,17 @@ static enum base_status calibrate(struct calibrating *c, struct base_arena *aren
     memcpy(out->chip, c->profile.name, sizeof out->chip);
     if (!choose_constants(c, arena)) return c->error->status;
     if (!c->constant_count)
-        return base_fail(c->error, BASE_INPUT,
-                         "calibrate: no constant moves these predictions by as much as a thousandth; longer steps would tell more");
+        return base_fail(
+            c->error, BASE_INPUT,
+            "calibrate: no constant moves these predictions by as much as a thousandth; longer steps would tell more");
     BASE_TRY(fit(c, NULL, &fitted));
     note_constants(c, &fitted, out);
     out->predicted_before_s = base_new(arena, double, c->count);
     out->predicted_after_s = base_new(arena, double, c->count);
     out->cross_validated_s = base_new(arena, double, c->count);
     out->fold_count = c->count < MOST_FOLDS ? c->count : MOST_FOLDS;
-    if (!predict_at(c, none, out->predicted_before_s, false) || !predict_at(c, fitted.parameters, out->predicted_after_s, false))
+    if (!predict_at(c, none, out->predicted_before_s, false) ||
+        !predict_at(c, fitted.parameters, out->predicted_after_s, false))
         return c->error->status;
     BASE_TRY(cross_validate(c, &fitted, out->fold_count, out->cross_validated_s));
     out->before = error_of(arena, c, out->predicted_before_s);
@@ -284,16 +298,24 @@ static enum base_status calibrate(struct calibrating *c, struct base_arena *aren
     return BASE_OK;
 }
 
-enum base_status sim_calibrate(struct sim_cache *cache, struct base_arena *arena, const struct sim_calibrate *request, struct sim_calibration *out, struct base_error *error)
+enum base_status sim_calibrate(struct sim_cache *cache, struct base_arena *arena, const struct sim_calibrate *request,
+                               struct sim_calibration *out, struct base_error *error)
 {
     int count = request->count;
     struct base_error inner = {0};
     struct sim_calibration answer = {0};
     if (count < 2)
-        return base_fail(error, BASE_INPUT, "calibrate: %s; two measured steps are the least, and a dozen that differ tell more",
+        return base_fail(error, BASE_INPUT,
+                         "calibrate: %s; two measured steps are the least, and a dozen that differ tell more",
                          count ? "one measurement cannot be validated" : "nothing measured was found");
-    struct calibrating c = {.cache = cache, .start = request->start, .measurements = request->measurements, .count = count, .steps = base_new(arena, struct sim_step, count),
-                            .progress = request->progress, .progress_where = request->progress_where, .error = &inner};
+    struct calibrating c = {.cache = cache,
+                            .start = request->start,
+                            .measurements = request->measurements,
+                            .count = count,
+                            .steps = base_new(arena, struct sim_step, count),
+                            .progress = request->progress,
+                            .progress_where = request->progress_where,
+                            .error = &inner};
     enum base_status status = calibrate(&c, arena, &answer);
     if (c.out_of_memory) longjmp(*arena->exhausted, 1);
     if (status != BASE_OK) *error = inner;

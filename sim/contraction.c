@@ -1,9 +1,9 @@
-/* Where a partitioner puts a contraction, as XLA's SPMD partitioner decides it. A contraction belongs to a group of devices,
- * at first to all of them, with a sharding for either operand and one that is wanted of the result. It is
+/* Where a partitioner puts a contraction, as XLA's SPMD partitioner decides it. A contraction belongs to a group of
+ * devices, at first to all of them, with a sharding for either operand and one that is wanted of the result. It is
  * 1. done at once if all shardings of the group agree on one kind of label (at_once);
  * 2. else cut into smaller groups by batch labels, by labels of the result that one operand and the result share, by
- *    contracted labels that both operands share, or by the devices that hold copies; what the groups share is settled so,
- *    the contraction within a group is the same question again;
+ *    contracted labels that both operands share, or by the devices that hold copies; what the groups share is settled
+ * so, the contraction within a group is the same question again;
  * 3. else done at once although operands have to be resharded for it, at last with everything gathered.
  * Groups that stand as they are are preferred to groups for which an operand must move. */
 #include "sim/dot.h"
@@ -86,18 +86,21 @@ static bool contains(const struct dims *dims, int d)
 }
 
 /* The layout with as many tiles that has the given groups of devices along some dimensions; false if there is none. */
-static bool regroup(const struct dot *t, const struct part *p, int array, const struct dims *dims, sim_order groups, struct sim_layout *tiles)
+static bool regroup(const struct dot *t, const struct part *p, int array, const struct dims *dims, sim_order groups,
+                    struct sim_layout *tiles)
 {
     sim_order within = (sim_order)(p->axes & ~(unsigned)groups);
     for (int d = 0; d < rank_of(t, array); d++)
-        if (!contains(dims, d) && tiles->of[d] && !sim_take(t->extents, &within, tiles->of[d], &tiles->of[d])) return false;
+        if (!contains(dims, d) && tiles->of[d] && !sim_take(t->extents, &within, tiles->of[d], &tiles->of[d]))
+            return false;
     for (int i = 0; i < dims->count; i++)
         if (!sim_take(t->extents, &groups, tiles->of[dims->at[i]], &tiles->of[dims->at[i]])) return false;
     return groups == 0;
 }
 
 /* Dimensions get as many tiles as those of another array have. */
-static void count_like(struct sim_layout *tiles, const struct dims *dims, const struct sim_layout *like, const struct dims *there)
+static void count_like(struct sim_layout *tiles, const struct dims *dims, const struct sim_layout *like,
+                       const struct dims *there)
 {
     for (int i = 0; i < dims->count; i++) tiles->of[dims->at[i]] = like->of[there->at[i]];
 }
@@ -160,7 +163,8 @@ static bool has_more_elements(const struct dot *t, const struct part *p, int arr
 
 static struct sim_array array_of(struct dot *t, const struct part *p, int array)
 {
-    return (struct sim_array){t->extents, &t->c->steps, p->axes, array == OUT ? OUT : t->operand[array], t->shapes[array], p->outer[array], p->tiles[array]};
+    return (struct sim_array){t->extents,       &t->c->steps,    p->axes,        array == OUT ? OUT : t->operand[array],
+                              t->shapes[array], p->outer[array], p->tiles[array]};
 }
 
 static void reshard(struct dot *t, struct part *p, int array, const struct sim_layout *to)
@@ -223,7 +227,8 @@ static void multiply(struct dot *t, const struct part *p)
             t->c->shapes[t->operand[i]].spec[d] = all & SIM_BOTH;
         }
     }
-    for (int d = 0; d < rank_of(t, OUT); d++) t->c->computed[t->at[OUT][t->letters[OUT][d] % SIM_LETTERS]] = t->result.of[d] & SIM_BOTH;
+    for (int d = 0; d < rank_of(t, OUT); d++)
+        t->c->computed[t->at[OUT][t->letters[OUT][d] % SIM_LETTERS]] = t->result.of[d] & SIM_BOTH;
     for (int i = 0; i < t->reduction_count; i++) reduce(t, &t->reductions[i]);
 }
 
@@ -252,7 +257,8 @@ static bool along_batch(struct dot *t, struct part *p, bool moves_only)
     for (int i = LEFT; i <= RIGHT; i++) {
         int other = RIGHT - i;
         struct sim_layout wanted;
-        if (axes_of(t, p, BATCH, i) != p->axes || axes_of(t, p, BATCH, OUT) != p->axes || !agree(t, p, i, OUT)) continue;
+        if (axes_of(t, p, BATCH, i) != p->axes || axes_of(t, p, BATCH, OUT) != p->axes || !agree(t, p, i, OUT))
+            continue;
         carry(t, p, i, other, &wanted);
         struct sim_array a = array_of(t, p, other);
         if (moves_only && !sim_array_moves(&a, &wanted)) return false;
@@ -268,7 +274,9 @@ static bool along_free(struct dot *t, struct part *p, int operand, bool must_agr
 {
     enum role role = operand == LEFT ? OF_LEFT : OF_RIGHT;
     struct sim_layout wanted;
-    if (axes_of(t, p, role, OUT) != p->axes || (must_agree && !(axes_of(t, p, role, operand) == p->axes && agree(t, p, operand, OUT)))) return false;
+    if (axes_of(t, p, role, OUT) != p->axes ||
+        (must_agree && !(axes_of(t, p, role, operand) == p->axes && agree(t, p, operand, OUT))))
+        return false;
     carry(t, p, OUT, operand, &wanted);
     reshard(t, p, operand, &wanted);
     gather(t, p, RIGHT - operand);
@@ -289,13 +297,14 @@ static bool along_contracted(struct dot *t, struct part *p)
     return multiply_and_sum(t, p);
 }
 
-/* Nobody has a use for anything but one operand's contracted labels: the other one is cut for them if that is larger than
- * the result. */
+/* Nobody has a use for anything but one operand's contracted labels: the other one is cut for them if that is larger
+ * than the result. */
 static bool along_one_sided(struct dot *t, struct part *p)
 {
     struct sim_layout wanted;
     for (int i = RIGHT; i >= LEFT && !used(t, p, OUT); i--) {
-        if (axes_of(t, p, CONTRACTED, i) != p->axes || used(t, p, RIGHT - i) || !has_more_elements(t, p, i, OUT)) continue;
+        if (axes_of(t, p, CONTRACTED, i) != p->axes || used(t, p, RIGHT - i) || !has_more_elements(t, p, i, OUT))
+            continue;
         carry(t, p, i, RIGHT - i, &wanted);
         reshard(t, p, RIGHT - i, &wanted);
         return multiply_and_sum(t, p);
@@ -341,7 +350,8 @@ static bool have_same_batch(const struct dot *t, const struct part *p)
 /* The smaller operand takes the groups of the larger one, the result those of both. */
 static bool settle_batch(struct dot *t, struct part *p, bool strict, sim_order *groups)
 {
-    sim_order by[2] = {order_of(&p->tiles[LEFT], &t->dims[BATCH][LEFT]), order_of(&p->tiles[RIGHT], &t->dims[BATCH][RIGHT])};
+    sim_order by[2] = {order_of(&p->tiles[LEFT], &t->dims[BATCH][LEFT]),
+                       order_of(&p->tiles[RIGHT], &t->dims[BATCH][RIGHT])};
     if (by[LEFT] != by[RIGHT]) {
         int moved = !strict && left_is_larger(t, p) ? RIGHT : LEFT;
         struct sim_layout to = p->tiles[moved];
@@ -354,11 +364,12 @@ static bool settle_batch(struct dot *t, struct part *p, bool strict, sim_order *
     return regroup(t, p, OUT, &t->dims[BATCH][OUT], *groups, &p->tiles[OUT]);
 }
 
-/* An axis cuts two dimensions: that is too many tiles for the devices. Copies are given up, else what the operand has alone,
- * else what is contracted. */
+/* An axis cuts two dimensions: that is too many tiles for the devices. Copies are given up, else what the operand has
+ * alone, else what is contracted. */
 static bool reduce_tiles(const struct dot *t, const struct part *p, int operand, struct sim_layout *tiles)
 {
-    unsigned idle = copies(t, p, operand), others = axes_of(t, p, CONTRACTED, RIGHT - operand), contracted = axes_of(t, p, CONTRACTED, operand);
+    unsigned idle = copies(t, p, operand), others = axes_of(t, p, CONTRACTED, RIGHT - operand),
+             contracted = axes_of(t, p, CONTRACTED, operand);
     enum role own = operand == LEFT ? OF_LEFT : OF_RIGHT;
     int count = 1, devices = sim_ways(t->extents, p->axes);
     unsigned seen = idle, twice = 0;
@@ -373,7 +384,8 @@ static bool reduce_tiles(const struct dot *t, const struct part *p, int operand,
     int ratio = count / devices;
     if (count < devices || count % devices) return false;
     if (ratio == 1 || (idle && sim_ways(t->extents, idle) % ratio == 0)) return true;
-    if (ratio == sim_ways(t->extents, axes_of(t, p, own, operand)) && (ratio != sim_ways(t->extents, contracted) || as_many(t, contracted, others)))
+    if (ratio == sim_ways(t->extents, axes_of(t, p, own, operand)) &&
+        (ratio != sim_ways(t->extents, contracted) || as_many(t, contracted, others)))
         clear(tiles, &t->dims[own][operand]);
     else if (ratio == sim_ways(t->extents, contracted)) clear(tiles, &t->dims[CONTRACTED][operand]);
     else return false;
@@ -403,7 +415,8 @@ static bool by_batch(struct dot *t, struct part p, bool strict)
     sim_order groups = order_of(&p.tiles[OUT], &t->dims[BATCH][OUT]);
     if (!groups || (!as_many(t, left, groups) && !as_many(t, right, groups))) return false;
     bool same = have_same_batch(t, &p);
-    if (same && strict) same = order_of(&p.tiles[LEFT], &t->dims[BATCH][LEFT]) == order_of(&p.tiles[RIGHT], &t->dims[BATCH][RIGHT]);
+    if (same && strict)
+        same = order_of(&p.tiles[LEFT], &t->dims[BATCH][LEFT]) == order_of(&p.tiles[RIGHT], &t->dims[BATCH][RIGHT]);
     if (same ? !settle_batch(t, &p, strict, &groups)
              : !follow_batch(t, &p, LEFT, strict, groups) || !follow_batch(t, &p, RIGHT, strict, groups))
         return false;
@@ -451,9 +464,10 @@ static bool choose_free(const struct dot *t, const struct part *p, int *operand,
     if (by_left || by_right) {
         *operand = by_left ? LEFT : RIGHT;
         if (by_left && by_right && !(is_settled(t, p, LEFT) && is_settled(t, p, RIGHT))) {
-            struct sim_decision left_is_copied_more = {
-                .left = local_shape(t, p, LEFT, false), .left_times = (unsigned char)right,
-                .right = local_shape(t, p, RIGHT, false), .right_times = (unsigned char)left};
+            struct sim_decision left_is_copied_more = {.left = local_shape(t, p, LEFT, false),
+                                                       .left_times = (unsigned char)right,
+                                                       .right = local_shape(t, p, RIGHT, false),
+                                                       .right_times = (unsigned char)left};
             *operand = sim_decide(t->extents, &left_is_copied_more) ? LEFT : RIGHT;
         }
         *own = t->dims[*operand == LEFT ? OF_LEFT : OF_RIGHT][*operand];
@@ -475,14 +489,17 @@ static void copy_to_groups(struct dot *t, struct part *p, int other, int operand
     if (!used(t, p, other)) return;
     if (idle && as_many(t, idle, groups)) {
         if (idle != (groups & SIM_BOTH))
-            for (int d = 0; d < rank_of(t, other); d++) to.of[d] = to.of[d] ? (sim_order)(p->axes & ~(unsigned)groups) : 0;
+            for (int d = 0; d < rank_of(t, other); d++)
+                to.of[d] = to.of[d] ? (sim_order)(p->axes & ~(unsigned)groups) : 0;
         reshard(t, p, other, &to);
         return;
     }
     if (!find_groups(t, p, other, groups, &dims)) {
         dims = none;
-        if (as_many(t, contracted, groups) && as_many(t, own, axes_of(t, p, role, OUT))) dims = t->dims[CONTRACTED][other];
-        else if (as_many(t, own, groups) && as_many(t, contracted, axes_of(t, p, CONTRACTED, operand))) dims = t->dims[role][other];
+        if (as_many(t, contracted, groups) && as_many(t, own, axes_of(t, p, role, OUT)))
+            dims = t->dims[CONTRACTED][other];
+        else if (as_many(t, own, groups) && as_many(t, contracted, axes_of(t, p, CONTRACTED, operand)))
+            dims = t->dims[role][other];
     }
     if (dims.count && dims.at[dims.count - 1] == rank_of(t, other)) dims.count--; /* the copies */
     if (!dims.count) {
@@ -554,8 +571,8 @@ static bool settle_contracted(struct dot *t, struct part *p, const struct dims *
     return true;
 }
 
-/* The groups' sums become slices of the result: where it is cut as the groups are, or by as many tiles. Sets the result's
- * tiles as the groups leave them; returns the dimensions that are cut. */
+/* The groups' sums become slices of the result: where it is cut as the groups are, or by as many tiles. Sets the
+ * result's tiles as the groups leave them; returns the dimensions that are cut. */
 static struct dims choose_slices(const struct dot *t, struct part *p, sim_order groups, struct reduction *r)
 {
     static const enum role kept[] = {OF_LEFT, OF_RIGHT, BATCH};
@@ -564,7 +581,8 @@ static struct dims choose_slices(const struct dot *t, struct part *p, sim_order 
     unsigned idle = copies(t, p, OUT);
     if (idle && as_many(t, idle, groups)) {
         if (idle != (groups & SIM_BOTH))
-            for (int d = 0; d < rank_of(t, OUT); d++) to.of[d] = to.of[d] ? (sim_order)(p->axes & ~(unsigned)groups) : 0;
+            for (int d = 0; d < rank_of(t, OUT); d++)
+                to.of[d] = to.of[d] ? (sim_order)(p->axes & ~(unsigned)groups) : 0;
         p->tiles[OUT] = to;
         return none;
     }
@@ -596,7 +614,9 @@ static bool makes_parts(const struct dot *t, const struct part *p, sim_order gro
 static void place_parts(struct dot *t, struct part *p, struct reduction *r)
 {
     r->of_parts = !used(t, p, LEFT) && !used(t, p, RIGHT);
-    for (int i = LEFT; i <= RIGHT && !as_many(t, axes_of(t, p, CONTRACTED, LEFT), axes_of(t, p, CONTRACTED, RIGHT)); i++) gather(t, p, i);
+    for (int i = LEFT; i <= RIGHT && !as_many(t, axes_of(t, p, CONTRACTED, LEFT), axes_of(t, p, CONTRACTED, RIGHT));
+         i++)
+        gather(t, p, i);
 }
 
 static bool by_contracted(struct dot *t, struct part p, bool strict)
@@ -612,7 +632,8 @@ static bool by_contracted(struct dot *t, struct part p, bool strict)
     if (slices.count) {
         memset(&r.sums, 0, sizeof r.sums);
         r.rank = rank_of(t, OUT);
-        for (int i = 0; i < slices.count; i++) r.sums.of[slices.at[i]] = r.cuts.of[slices.at[i]] = after.of[slices.at[i]];
+        for (int i = 0; i < slices.count; i++)
+            r.sums.of[slices.at[i]] = r.cuts.of[slices.at[i]] = after.of[slices.at[i]];
     }
     p.axes &= ~(unsigned)groups;
     for (int i = LEFT; i <= RIGHT; i++) go_outside(&p, i, &dims[i]);

@@ -1,4 +1,5 @@
-/* Private to sim/: shardings as tiles, how a partitioner changes one into another, and how it places one contraction. */
+/* Private to sim/: shardings as tiles, how a partitioner changes one into another, and how it places one contraction.
+ */
 #ifndef SIM_CONTRACTION_H
 #define SIM_CONTRACTION_H
 
@@ -6,13 +7,17 @@
 
 enum { SIM_MOST_STEPS = 16, SIM_MOST_DECISIONS = 64, SIM_LETTERS = 64 /* codes of letters differ modulo this */ };
 
-/* A choice that depended on sizes: for other sizes it must come out the same, or the partitioning is done anew. Which shape
- * is larger, each counted as often as its axes have devices. */
-struct sim_decision { struct sim_shape left, right; unsigned char left_times, right_times; bool larger; };
+/* A choice that depended on sizes: for other sizes it must come out the same, or the partitioning is done anew. Which
+ * shape is larger, each counted as often as its axes have devices. */
+struct sim_decision {
+    struct sim_shape left, right;
+    unsigned char left_times, right_times;
+    bool larger;
+};
 struct sim_decisions {
     struct sim_decision made[SIM_MOST_DECISIONS];
     int count;
-    bool compares_mesh;              /* something depended on how the sizes of the mesh axes relate */
+    bool compares_mesh; /* something depended on how the sizes of the mesh axes relate */
 };
 
 struct sim_extents {
@@ -33,26 +38,31 @@ enum { SIM_BOTH = SIM_DATA | SIM_TENSOR, SIM_MODEL_ABOVE = 4 };
 typedef unsigned char sim_order;
 
 /* An ordered sharding. */
-struct sim_layout { sim_order of[MODEL_MAX_RANK]; };
+struct sim_layout {
+    sim_order of[MODEL_MAX_RANK];
+};
 struct sim_layout sim_layout_of(const unsigned char *spec, int rank); /* data above model */
 void sim_layout_spec(const struct sim_layout *layout, int rank, unsigned char *spec);
 bool sim_layouts_equal(const struct sim_layout *a, const struct sim_layout *b, int rank);
 /* The axes that shard some dimension. */
 unsigned sim_layout_axes(const struct sim_layout *layout, int rank);
-unsigned sim_mesh_axes(const struct sim_extents *extents); /* that have more than one device: no others stand in layouts here */
+unsigned
+sim_mesh_axes(const struct sim_extents *extents); /* that have more than one device: no others stand in layouts here */
 sim_order sim_join(sim_order major, sim_order minor);
 
-/* A number of tiles is told by axes that make as many. Which mesh axis has more devices is asked, and that it was is noted,
- * only where names do not tell. */
+/* A number of tiles is told by axes that make as many. Which mesh axis has more devices is asked, and that it was is
+ * noted, only where names do not tell. */
 int sim_ways(const struct sim_extents *extents, unsigned axes);
 bool sim_as_many(const struct sim_extents *extents, unsigned axes, unsigned others);
 bool sim_fewer(const struct sim_extents *extents, unsigned axes, unsigned others);
 bool sim_multiple(const struct sim_extents *extents, unsigned axes, unsigned of);
 void sim_note_mesh(const struct sim_extents *extents);
 unsigned sim_mesh_relation(const int *mesh); /* all that may be asked, in one word */
-/* Takes the major axes off a sequence, so many that they make as many tiles as some axes; false if one would have to be split. */
+/* Takes the major axes off a sequence, so many that they make as many tiles as some axes; false if one would have to be
+ * split. */
 bool sim_take(const struct sim_extents *extents, sim_order *sequence, unsigned as_many_as, sim_order *out);
-/* All axes of a group in the order in which a layout counts its devices: dimension after dimension, then those that hold copies. */
+/* All axes of a group in the order in which a layout counts its devices: dimension after dimension, then those that
+ * hold copies. */
 sim_order sim_sequence(const struct sim_layout *layout, int rank, unsigned axes);
 
 /* ---- steps (reshard.c) ---- */
@@ -62,20 +72,23 @@ struct sim_step {
     int operand;
     enum sim_collective kind;
     int axes;
-    struct sim_shape before;                  /* one device's operand */
-    unsigned char after[MODEL_MAX_RANK];      /* its sharding when the step is done */
-    unsigned groups;                          /* axes of the groups of devices within which it is done */
-    bool plain;                               /* before and after are shardings as programs have them: whole axes, data above model */
+    struct sim_shape before;             /* one device's operand */
+    unsigned char after[MODEL_MAX_RANK]; /* its sharding when the step is done */
+    unsigned groups;                     /* axes of the groups of devices within which it is done */
+    bool plain; /* before and after are shardings as programs have them: whole axes, data above model */
 };
-struct sim_steps { struct sim_step steps[SIM_MOST_STEPS]; int count; };
+struct sim_steps {
+    struct sim_step steps[SIM_MOST_STEPS];
+    int count;
+};
 
 /* An array that is resharded among the devices of a group; `outer` is how the groups share it. */
 struct sim_array {
     const struct sim_extents *extents;
-    struct sim_steps *steps;                  /* what is done is added here */
-    unsigned axes;                            /* of the group */
+    struct sim_steps *steps; /* what is done is added here */
+    unsigned axes;           /* of the group */
     int operand;
-    struct sim_shape shape;                   /* its spec is not read */
+    struct sim_shape shape; /* its spec is not read */
     struct sim_layout outer, tiles;
 };
 void sim_array_step(struct sim_array *array, enum sim_collective kind, unsigned axes, const struct sim_layout *after);
@@ -86,8 +99,9 @@ bool sim_array_moves(const struct sim_array *array, const struct sim_layout *to)
 
 /* ---- contractions (contraction.c) ---- */
 
-/* What is known of a result: nothing; what it shall be in the end; how propagation shards the operation itself; or that, of a
- * gradient, which JAX multiplies as it is written, whereas jnp.einsum turns operands round for the sake of the result. */
+/* What is known of a result: nothing; what it shall be in the end; how propagation shards the operation itself; or
+ * that, of a gradient, which JAX multiplies as it is written, whereas jnp.einsum turns operands round for the sake of
+ * the result. */
 enum sim_result { SIM_FREE, SIM_WANTED, SIM_PROPAGATED, SIM_GRADIENT };
 
 /* lhs,rhs->out. letters[i][d] is the label of dimension d of operand i (2: the result), shapes hold dims, shardings and
@@ -97,7 +111,7 @@ struct sim_contraction {
     struct sim_shape shapes[3];
     enum sim_result result;
     /* answers */
-    char label[SIM_AXES];                     /* the label that mesh axis 1 (data), 2 (model) shards in the operation; 0: none */
+    char label[SIM_AXES]; /* the label that mesh axis 1 (data), 2 (model) shards in the operation; 0: none */
     unsigned char computed[MODEL_MAX_RANK];   /* the result as the operation leaves it, partial sums aside */
     unsigned char propagated[MODEL_MAX_RANK]; /* the result's final sharding */
     struct sim_steps steps;
@@ -109,11 +123,16 @@ void sim_contract(const struct sim_extents *extents, struct sim_contraction *con
 /* Where a contraction went, and the choices that it depended on. */
 struct sim_placed;
 enum { SIM_MOST_ASKED = 256 };
-struct sim_asked { const struct sim_placed *placed[SIM_MOST_ASKED]; int count; }; /* each contraction once */
+struct sim_asked {
+    const struct sim_placed *placed[SIM_MOST_ASKED];
+    int count;
+}; /* each contraction once */
 /* sim_contract, from the cache if it was asked before. Its choices are not noted in extents: `asked` tells them. */
-void sim_contract_again(struct sim_cache *cache, const struct sim_extents *extents, struct sim_asked *asked, struct sim_contraction *contraction);
+void sim_contract_again(struct sim_cache *cache, const struct sim_extents *extents, struct sim_asked *asked,
+                        struct sim_contraction *contraction);
 /* The same contractions for other sizes or another mesh: false if one comes out otherwise. */
-bool sim_ask_again(struct sim_cache *cache, const struct sim_extents *extents, const struct sim_asked *before, struct sim_asked *now);
+bool sim_ask_again(struct sim_cache *cache, const struct sim_extents *extents, const struct sim_asked *before,
+                   struct sim_asked *now);
 void sim_note_asked(const struct sim_asked *asked, struct sim_decisions *log); /* all choices that they depended on */
 
 #endif

@@ -13,8 +13,8 @@ double sim_local_bytes(const struct sim_extents *extents, const struct sim_shape
 
 static bool is_same_question(const struct sim_decision *a, const struct sim_decision *b)
 {
-    return a->left_times == b->left_times && a->right_times == b->right_times && !memcmp(&a->left, &b->left, sizeof a->left) &&
-           !memcmp(&a->right, &b->right, sizeof a->right);
+    return a->left_times == b->left_times && a->right_times == b->right_times &&
+           !memcmp(&a->left, &b->left, sizeof a->left) && !memcmp(&a->right, &b->right, sizeof a->right);
 }
 
 /* Equal layers ask the same question again and again: it is noted once. */

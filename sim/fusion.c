@@ -13,8 +13,9 @@ struct fuser {
     struct base_arena *arena;
     struct sim_sharded *s;
     bool library_dots;
-    int *consumers, *contractions, *barriers; /* per value: how many read it, how many contractions, how many that need it stored */
-    int *seen;                                /* per value: the last operation, plus one, whose kernel was found to read it */
+    int *consumers, *contractions,
+        *barriers; /* per value: how many read it, how many contractions, how many that need it stored */
+    int *seen;     /* per value: the last operation, plus one, whose kernel was found to read it */
 };
 
 static bool is_elementwise(const struct sim_op *op)
@@ -71,7 +72,8 @@ static bool in_one_group(const struct fuser *f, int value)
     for (int i = f->s->values[value].definition + 1; i < f->s->op_count; i++)
         for (int j = 0; j < f->s->ops[i].input_count; j++)
             if (f->s->ops[i].inputs[j] == value &&
-                (f->s->ops[i].kind != SIM_COMPUTE || f->s->ops[i].op->group != made->op->group || f->s->ops[i].loop != made->loop))
+                (f->s->ops[i].kind != SIM_COMPUTE || f->s->ops[i].op->group != made->op->group ||
+                 f->s->ops[i].loop != made->loop))
                 return false;
     return true;
 }
@@ -80,7 +82,8 @@ static bool in_one_group(const struct fuser *f, int value)
 static int whole_inputs(const struct fuser *f, const struct sim_op *op)
 {
     int count = 0, rank = (int)strlen(op->op->output_labels);
-    for (int i = 0; i < op->input_count; i++) count += f->s->program->tensors[f->s->values[op->inputs[i]].tensor].rank == rank;
+    for (int i = 0; i < op->input_count; i++)
+        count += f->s->program->tensors[f->s->values[op->inputs[i]].tensor].rank == rank;
     return count;
 }
 
@@ -106,12 +109,14 @@ static bool is_contraction(const struct fuser *f, int op)
 }
 
 /* A contraction with one elementwise reader of the same shape: its raw result never reaches memory. The reader's own
- * result is stored unless one more elementwise reader follows it (a gradient is cast, then added to its accumulator). */
+ * result is stored unless one more elementwise reader follows it (a gradient is cast, then added to its accumulator).
+ */
 static void find_epilogues(struct fuser *f)
 {
     for (int i = 0; i < f->s->op_count; i++) {
         const struct sim_op *op = &f->s->ops[i];
-        bool elementwise = op->kind == SIM_COMPUTE && (op->op->kind == MODEL_MAP || op->op->function == MODEL_ACCUMULATE);
+        bool elementwise =
+            op->kind == SIM_COMPUTE && (op->op->kind == MODEL_MAP || op->op->function == MODEL_ACCUMULATE);
         for (int j = 0; elementwise && j < op->input_count; j++) {
             int v = op->inputs[j];
             struct sim_value *value = &f->s->values[v];
@@ -140,8 +145,8 @@ static void push(struct fuser *f, int **list, int *count, int item)
     (*list)[(*count)++] = item;
 }
 
-/* A library's batched product steps through an operand with one stride for the whole batch: the batch's dimensions stand
- * together, first. An operand of another order is copied into that one, a result out of it. */
+/* A library's batched product steps through an operand with one stride for the whole batch: the batch's dimensions
+ * stand together, first. An operand of another order is copied into that one, a result out of it. */
 static bool is_copied(const struct sim_op *op, const char *labels)
 {
     unsigned batch = 0;
@@ -158,7 +163,8 @@ static void read_copies(struct fuser *f, const struct sim_op *op, struct sim_ker
     for (int i = 0; i <= op->input_count; i++) {
         bool result = i == op->input_count;
         if (!is_copied(op, result ? op->op->output_labels : op->op->input_labels[i])) continue;
-        for (int times = 0; times < 2; times++) push(f, &f->s->reads, &f->s->read_count, f->s->values[result ? op->outputs[0] : op->inputs[i]].shape);
+        for (int times = 0; times < 2; times++)
+            push(f, &f->s->reads, &f->s->read_count, f->s->values[result ? op->outputs[0] : op->inputs[i]].shape);
         k->read_count += 2;
     }
 }
@@ -182,7 +188,8 @@ static void read_inputs(struct fuser *f, const struct sim_op *op, int at, int ke
             continue;
         }
         if (value->last_use < at) value->last_use = at;
-        bool just_made = value->definition >= 0 && f->s->ops[value->definition].kernel == kernel && f->s->ops[value->definition].kind == SIM_COMPUTE;
+        bool just_made = value->definition >= 0 && f->s->ops[value->definition].kernel == kernel &&
+                         f->s->ops[value->definition].kind == SIM_COMPUTE;
         if (just_made) continue;
         push(f, &f->s->reads, &f->s->read_count, value->shape);
         k->read_count++;
@@ -196,7 +203,9 @@ static bool available_before(const struct fuser *f, const struct sim_op *op, int
         if (value->definition < root) continue;
         const struct sim_op *made = &f->s->ops[value->definition];
         if (value->stored && made->kernel == kernel && made->op->kind == MODEL_MAP) continue;
-        if (!value->stored && made->kind == SIM_COMPUTE && made->op->kind == MODEL_MAP && available_before(f, made, root, kernel)) continue;
+        if (!value->stored && made->kind == SIM_COMPUTE && made->op->kind == MODEL_MAP &&
+            available_before(f, made, root, kernel))
+            continue;
         return false;
     }
     return true;
@@ -226,7 +235,8 @@ static int kernel_through(const struct fuser *f, const struct sim_op *op, const 
         }
         if (made->kernel < 0 || strlen(made->op->output_labels) != strlen(reads->op->input_labels[i])) continue;
         const struct sim_kernel *kernel = &f->s->kernels[made->kernel];
-        if (kernel->dot_count == 0 && kernel->loop == op->loop && available_before(f, op, kernel->op, made->kernel)) return made->kernel;
+        if (kernel->dot_count == 0 && kernel->loop == op->loop && available_before(f, op, kernel->op, made->kernel))
+            return made->kernel;
     }
     return -1;
 }
@@ -243,7 +253,9 @@ static bool runs(const struct fuser *f, const struct sim_op *op)
     return f->s->values[op->outputs[0]].stored;
 }
 
-struct parts { int *reads, read_count, *writes, write_count, *dots, dot_count; };
+struct parts {
+    int *reads, read_count, *writes, write_count, *dots, dot_count;
+};
 
 static void append(int *list, int *count, const int *part, int part_count)
 {
@@ -291,10 +303,13 @@ static void build_kernels(struct fuser *f)
             s->kernels[k] = (struct sim_kernel){.op = i, .loop = op->loop, .traffic_scale = 1};
         }
         op->kernel = k;
-        s->reads = parts[k].reads, s->read_count = parts[k].read_count, s->dots = parts[k].dots, s->dot_count = parts[k].dot_count;
+        s->reads = parts[k].reads, s->read_count = parts[k].read_count, s->dots = parts[k].dots,
+        s->dot_count = parts[k].dot_count;
         read_inputs(f, op, i, k, &s->kernels[k]);
-        parts[k].reads = s->reads, parts[k].read_count = s->read_count, parts[k].dots = s->dots, parts[k].dot_count = s->dot_count;
-        for (int o = 0; o < op->output_count; o++) push(f, &parts[k].writes, &parts[k].write_count, s->values[op->outputs[o]].shape);
+        parts[k].reads = s->reads, parts[k].read_count = s->read_count, parts[k].dots = s->dots,
+        parts[k].dot_count = s->dot_count;
+        for (int o = 0; o < op->output_count; o++)
+            push(f, &parts[k].writes, &parts[k].write_count, s->values[op->outputs[o]].shape);
     }
     lay_out_parts(f, parts);
 }

@@ -1,5 +1,5 @@
-/* A plan from T5X's gin: what its run binds, followed from train() to partitioner, trainer, data set, optimizer and model, and
- * the comment lines "# meshwright: key = value" for what gin has no word for. */
+/* A plan from T5X's gin: what its run binds, followed from train() to partitioner, trainer, data set, optimizer and
+ * model, and the comment lines "# meshwright: key = value" for what gin has no word for. */
 #include "sim/sim.h"
 
 #include <math.h>
@@ -30,12 +30,14 @@ static const char *last_part(const char *name)
 
 static const char *kind_name(enum model_gin_kind kind)
 {
-    static const char *const names[] = {"None", "True or False", "a number", "a string", "a list", "a tuple", "a dict", "a reference", "a macro"};
+    static const char *const names[] = {"None",    "True or False", "a number",    "a string", "a list",
+                                        "a tuple", "a dict",        "a reference", "a macro"};
     return names[kind];
 }
 
 /* True if nothing can be read of it: not bound, None, or made by code that runs later. */
-static bool is_open(struct draft *draft, const char *what, const struct model_gin_value *value, struct model_gin_place place)
+static bool is_open(struct draft *draft, const char *what, const struct model_gin_value *value,
+                    struct model_gin_place place)
 {
     if (!value || value->kind == MODEL_GIN_NONE) return true;
     if (value->kind != MODEL_GIN_REFERENCE) return false;
@@ -43,22 +45,23 @@ static bool is_open(struct draft *draft, const char *what, const struct model_gi
     return true;
 }
 
-static enum base_status wrong_kind(const char *what, const char *needed, const struct model_gin_value *value, struct model_gin_place place,
-                                   struct base_error *error)
+static enum base_status wrong_kind(const char *what, const char *needed, const struct model_gin_value *value,
+                                   struct model_gin_place place, struct base_error *error)
 {
-    return base_fail(error, BASE_INPUT, "%.300s:%d: %s: is %s; %s is needed", place.file, place.line, what, kind_name(value->kind), needed);
+    return base_fail(error, BASE_INPUT, "%.300s:%d: %s: is %s; %s is needed", place.file, place.line, what,
+                     kind_name(value->kind), needed);
 }
 
-static enum base_status read_whole(const char *what, const struct model_gin_value *value, struct model_gin_place place, int64_t low,
-                                   int64_t *out, struct base_error *error)
+static enum base_status read_whole(const char *what, const struct model_gin_value *value, struct model_gin_place place,
+                                   int64_t low, int64_t *out, struct base_error *error)
 {
     if (value->kind != MODEL_GIN_NUMBER) return wrong_kind(what, "a whole number", value, place, error);
     if (base_parse_int(value->text, what, low, INT32_MAX, out, error) == BASE_OK) return BASE_OK;
     return base_fail_in(error, "%.300s:%d", place.file, place.line);
 }
 
-static enum base_status set_whole(struct draft *draft, enum sim_key key, const struct model_gin_value *value, struct model_gin_place place,
-                                  int64_t low, struct base_error *error)
+static enum base_status set_whole(struct draft *draft, enum sim_key key, const struct model_gin_value *value,
+                                  struct model_gin_place place, int64_t low, struct base_error *error)
 {
     int64_t number;
     if (is_open(draft, sim_key_names[key], value, place)) return BASE_OK;
@@ -67,8 +70,8 @@ static enum base_status set_whole(struct draft *draft, enum sim_key key, const s
     return BASE_OK;
 }
 
-static enum base_status set_number(struct draft *draft, enum sim_key key, const struct model_gin_value *value, struct model_gin_place place,
-                                   struct base_error *error)
+static enum base_status set_number(struct draft *draft, enum sim_key key, const struct model_gin_value *value,
+                                   struct model_gin_place place, struct base_error *error)
 {
     double number;
     struct base_text text = {.arena = draft->arena};
@@ -82,7 +85,9 @@ static enum base_status set_number(struct draft *draft, enum sim_key key, const 
 }
 
 /* Who is called: a reference that train() is bound to, or the class that T5X's own run files bind. */
-struct callee { const char *scope, *name; };
+struct callee {
+    const char *scope, *name;
+};
 
 static struct callee find_callee(struct draft *draft, const char *parameter, const char *scope, const char *name)
 {
@@ -92,13 +97,15 @@ static struct callee find_callee(struct draft *draft, const char *parameter, con
     return (struct callee){value->scope, value->text};
 }
 
-static const struct model_gin_value *get(struct draft *draft, struct callee callee, const char *parameter, struct model_gin_place *place)
+static const struct model_gin_value *get(struct draft *draft, struct callee callee, const char *parameter,
+                                         struct model_gin_place *place)
 {
     return model_gin_get(draft->gin, callee.scope, callee.name, parameter, place);
 }
 
 /* The parameter of a class; where that is not bound, the macro that T5X's run files bind it to. */
-static const struct model_gin_value *get_or_macro(struct draft *draft, struct callee callee, const char *parameter, const char *macro, struct model_gin_place *place)
+static const struct model_gin_value *get_or_macro(struct draft *draft, struct callee callee, const char *parameter,
+                                                  const char *macro, struct model_gin_place *place)
 {
     if (model_gin_find(draft->gin, callee.scope, callee.name, parameter)) return get(draft, callee, parameter, place);
     return model_gin_get(draft->gin, "", "", macro, place);
@@ -106,13 +113,14 @@ static const struct model_gin_value *get_or_macro(struct draft *draft, struct ca
 
 /* ---- data set and trainer ---- */
 
-static enum base_status read_length(struct draft *draft, const struct model_gin_value *feature, struct model_gin_place place,
-                                    struct base_error *error)
+static enum base_status read_length(struct draft *draft, const struct model_gin_value *feature,
+                                    struct model_gin_place place, struct base_error *error)
 {
     const struct model_gin_value *length = model_gin_follow(draft->gin, feature->next, &place);
     bool inputs = feature->kind == MODEL_GIN_STRING && !strcmp(feature->text, "inputs"),
          targets = feature->kind == MODEL_GIN_STRING && !strcmp(feature->text, "targets");
-    if (inputs || targets) return set_whole(draft, inputs ? SIM_INPUTS_LENGTH : SIM_TARGETS_LENGTH, length, place, 1, error);
+    if (inputs || targets)
+        return set_whole(draft, inputs ? SIM_INPUTS_LENGTH : SIM_TARGETS_LENGTH, length, place, 1, error);
     model_gin_note(draft->gin, place, "task_feature_lengths: %.60s is no feature of these models; skipped",
                    feature->text ? feature->text : kind_name(feature->kind));
     return BASE_OK;
@@ -122,16 +130,20 @@ static enum base_status read_dataset(struct draft *draft, struct base_error *err
 {
     struct model_gin_place place = {0};
     struct callee dataset = find_callee(draft, "train_dataset_cfg", "train", "DatasetConfig");
-    BASE_TRY(set_whole(draft, SIM_BATCH_SIZE, get_or_macro(draft, dataset, "batch_size", "BATCH_SIZE", &place), place, 1, error));
-    const struct model_gin_value *lengths = get_or_macro(draft, dataset, "task_feature_lengths", "TASK_FEATURE_LENGTHS", &place);
+    BASE_TRY(set_whole(draft, SIM_BATCH_SIZE, get_or_macro(draft, dataset, "batch_size", "BATCH_SIZE", &place), place,
+                       1, error));
+    const struct model_gin_value *lengths =
+        get_or_macro(draft, dataset, "task_feature_lengths", "TASK_FEATURE_LENGTHS", &place);
     if (is_open(draft, "task_feature_lengths", lengths, place)) return BASE_OK;
     if (lengths->kind != MODEL_GIN_DICT)
-        return wrong_kind("task_feature_lengths", "a dict, as in {'inputs': 512, 'targets': 512},", lengths, place, error);
+        return wrong_kind("task_feature_lengths", "a dict, as in {'inputs': 512, 'targets': 512},", lengths, place,
+                          error);
     for (const struct model_gin_value *feature = lengths->child; feature; feature = feature->next->next)
         BASE_TRY(read_length(draft, feature, place, error));
     if (draft->has_model && !draft->model.config.encoder && draft->plan.text.values[SIM_INPUTS_LENGTH])
         model_gin_note(draft->gin, place,
-                       "inputs: a plan's length of a decoder-only model is that of targets alone; a prefix language model trains on inputs "
+                       "inputs: a plan's length of a decoder-only model is that of targets alone; a prefix language "
+                       "model trains on inputs "
                        "and targets joined");
     return BASE_OK;
 }
@@ -141,7 +153,8 @@ static enum base_status read_trainer(struct draft *draft, struct base_error *err
     struct model_gin_place place = {0};
     struct callee trainer = find_callee(draft, "trainer_cls", "", "Trainer"), train = {"", "train"};
     BASE_TRY(set_whole(draft, SIM_NUM_MICROBATCHES, get(draft, trainer, "num_microbatches", &place), place, 0, error));
-    return set_whole(draft, SIM_SEED, get_or_macro(draft, train, "random_seed", "RANDOM_SEED", &place), place, 0, error);
+    return set_whole(draft, SIM_SEED, get_or_macro(draft, train, "random_seed", "RANDOM_SEED", &place), place, 0,
+                     error);
 }
 
 /* Closes what is JSON inside a plan; a document would end its line. */
@@ -149,7 +162,8 @@ static void close_value(struct base_json_writer *writer, char bracket)
 {
     struct base_text *text = writer->text;
     base_json_close(writer, bracket);
-    while (writer->depth == 0 && text->length && text->data[text->length - 1] == '\n') text->data[--text->length] = '\0';
+    while (writer->depth == 0 && text->length && text->data[text->length - 1] == '\n')
+        text->data[--text->length] = '\0';
 }
 
 /* ---- axis rules ---- */
@@ -157,7 +171,8 @@ static void close_value(struct base_json_writer *writer, char bracket)
 static bool same_axes(const struct model_axes *a, const struct model_axes *b)
 {
     bool same = a->count == b->count && a->unconstrained == b->unconstrained;
-    for (int i = 0; same && i < a->count; i++) same = a->names[i] && b->names[i] ? !strcmp(a->names[i], b->names[i]) : a->names[i] == b->names[i];
+    for (int i = 0; same && i < a->count; i++)
+        same = a->names[i] && b->names[i] ? !strcmp(a->names[i], b->names[i]) : a->names[i] == b->names[i];
     return same;
 }
 
@@ -174,17 +189,21 @@ static bool same_rules(const struct model_rules *a, const struct model_rules *b)
 /* The name of a set that has these rules, or the list itself. */
 static const char *name_rules(struct draft *draft, const char *list, const struct model_rules *rules)
 {
-    static const char *const names[] = {"standard:1,1", "standard:1,2", "standard:2,1", "standard:2,2", "data_only", "zero3", "megatron", "optimus", "gshard"};
+    static const char *const names[] = {"standard:1,1", "standard:1,2", "standard:2,1", "standard:2,2", "data_only",
+                                        "zero3",        "megatron",     "optimus",      "gshard"};
     for (int i = 0; i < BASE_COUNT(names); i++) {
         struct model_rules set_of_rules;
         struct base_error ignored;
-        if (model_rules_parse(draft->arena, names[i], &set_of_rules, &ignored) == BASE_OK && same_rules(rules, &set_of_rules)) return names[i];
+        if (model_rules_parse(draft->arena, names[i], &set_of_rules, &ignored) == BASE_OK &&
+            same_rules(rules, &set_of_rules))
+            return names[i];
     }
     return list;
 }
 
 /* Writes a name, None, or several names as the JSON of rules; false: it is something else. */
-static bool put_axes(struct draft *draft, struct base_json_writer *writer, const struct model_gin_value *value, struct model_gin_place place)
+static bool put_axes(struct draft *draft, struct base_json_writer *writer, const struct model_gin_value *value,
+                     struct model_gin_place place)
 {
     value = model_gin_follow(draft->gin, value, &place);
     if (value && value->kind == MODEL_GIN_STRING) return base_json_put_string(writer, value->text), true;
@@ -201,12 +220,14 @@ static bool put_axes(struct draft *draft, struct base_json_writer *writer, const
 }
 
 /* Rules of gin, ("embed", "model") and so on, at the end of a JSON list that is open. */
-static bool put_rules(struct draft *draft, struct base_json_writer *writer, const struct model_gin_value *list, struct model_gin_place place)
+static bool put_rules(struct draft *draft, struct base_json_writer *writer, const struct model_gin_value *list,
+                      struct model_gin_place place)
 {
     bool good = list->kind == MODEL_GIN_LIST || list->kind == MODEL_GIN_TUPLE;
     for (const struct model_gin_value *item = good ? list->child : NULL; item && good; item = item->next) {
         const struct model_gin_value *pair = model_gin_follow(draft->gin, item, &place);
-        good = pair && (pair->kind == MODEL_GIN_LIST || pair->kind == MODEL_GIN_TUPLE) && pair->count == 2 && pair->child->kind == MODEL_GIN_STRING;
+        good = pair && (pair->kind == MODEL_GIN_LIST || pair->kind == MODEL_GIN_TUPLE) && pair->count == 2 &&
+               pair->child->kind == MODEL_GIN_STRING;
         if (!good) break;
         base_json_open(writer, '[');
         base_json_put_string(writer, pair->child->text);
@@ -227,8 +248,9 @@ static void put_standard(struct base_json_writer *writer, const struct model_rul
 }
 
 /* before: rules that come first (T5X's standard ones), or NULL. */
-static enum base_status set_rules(struct draft *draft, const struct model_rules *before, const struct model_gin_value *list,
-                                  struct model_gin_place place, struct base_error *error)
+static enum base_status set_rules(struct draft *draft, const struct model_rules *before,
+                                  const struct model_gin_value *list, struct model_gin_place place,
+                                  struct base_error *error)
 {
     struct base_text text = {.arena = draft->arena};
     struct base_json_writer writer = {.text = &text, .compact = true};
@@ -237,16 +259,19 @@ static enum base_status set_rules(struct draft *draft, const struct model_rules 
     if (before) put_standard(&writer, before);
     if (!put_rules(draft, &writer, list, place))
         return base_fail(error, BASE_INPUT,
-                         "%.300s:%d: logical_axis_rules: pairs of a logical axis and a mesh axis, None or several mesh axes are needed, as "
+                         "%.300s:%d: logical_axis_rules: pairs of a logical axis and a mesh axis, None or several mesh "
+                         "axes are needed, as "
                          "in [('batch', 'data'), ('embed', None)]",
                          place.file, place.line);
     close_value(&writer, ']');
-    if (model_rules_parse(draft->arena, text.data, &rules, error) != BASE_OK) return base_fail_in(error, "%.300s:%d", place.file, place.line);
+    if (model_rules_parse(draft->arena, text.data, &rules, error) != BASE_OK)
+        return base_fail_in(error, "%.300s:%d", place.file, place.line);
     set(draft, SIM_RULES, name_rules(draft, text.data, &rules), place);
     return BASE_OK;
 }
 
-static enum base_status read_dims(struct draft *draft, struct callee standard, const char *parameter, int64_t *out, struct base_error *error)
+static enum base_status read_dims(struct draft *draft, struct callee standard, const char *parameter, int64_t *out,
+                                  struct base_error *error)
 {
     struct model_gin_place place = {0};
     const struct model_gin_value *value = get(draft, standard, parameter, &place);
@@ -254,13 +279,14 @@ static enum base_status read_dims(struct draft *draft, struct callee standard, c
     if (is_open(draft, parameter, value, place)) return BASE_OK;
     BASE_TRY(read_whole(parameter, value, place, 1, out, error));
     if (*out > 2)
-        return base_fail(error, BASE_INPUT, "%.300s:%d: %s: %lld is not supported; 1 or 2 would do", place.file, place.line, parameter,
-                         (long long)*out);
+        return base_fail(error, BASE_INPUT, "%.300s:%d: %s: %lld is not supported; 1 or 2 would do", place.file,
+                         place.line, parameter, (long long)*out);
     return BASE_OK;
 }
 
 /* T5X's standard_logical_axis_rules with what is bound of it. */
-static enum base_status read_standard_rules(struct draft *draft, struct callee standard, struct model_gin_place place, struct base_error *error)
+static enum base_status read_standard_rules(struct draft *draft, struct callee standard, struct model_gin_place place,
+                                            struct base_error *error)
 {
     int64_t activations, parameters;
     struct model_rules rules;
@@ -283,7 +309,9 @@ static enum base_status read_rules(struct draft *draft, struct callee partitione
     if (rules->kind != MODEL_GIN_REFERENCE) return set_rules(draft, NULL, rules, place, error);
     if (!strcmp(last_part(rules->text), "standard_logical_axis_rules"))
         return read_standard_rules(draft, (struct callee){rules->scope, rules->text}, place, error);
-    model_gin_note(draft->gin, place, "logical_axis_rules: @%.100s makes them when the run starts; the plan keeps the standard ones", rules->text);
+    model_gin_note(draft->gin, place,
+                   "logical_axis_rules: @%.100s makes them when the run starts; the plan keeps the standard ones",
+                   rules->text);
     return BASE_OK;
 }
 
@@ -310,7 +338,10 @@ static enum base_status read_submesh(struct draft *draft, struct callee partitio
 
 static struct callee find_partitioner(struct draft *draft)
 {
-    static const char *const classes[] = {"PjitPartitioner", "ModelBasedPjitPartitioner"}, *const parameters[] = {"model_parallel_submesh", "num_partitions", "logical_axis_rules"};
+    static const char *const classes[] = {"PjitPartitioner", "ModelBasedPjitPartitioner"}, *const parameters[] = {
+                                                                                               "model_parallel_submesh",
+                                                                                               "num_partitions",
+                                                                                               "logical_axis_rules"};
     struct callee callee = find_callee(draft, "partitioner", "", NULL);
     for (int i = 0; !callee.name && i < BASE_COUNT(classes); i++)
         for (int j = 0; j < BASE_COUNT(parameters); j++)
@@ -327,18 +358,25 @@ static enum base_status read_partitioner(struct draft *draft, struct base_error 
     const struct model_gin_value *partitions = get(draft, partitioner, "num_partitions", &place);
     BASE_TRY(set_whole(draft, SIM_NUM_PARTITIONS, partitions, place, 1, error));
     BASE_TRY(read_submesh(draft, partitioner, error));
-    if (!draft->plan.text.values[SIM_SUBMESH] || !draft->plan.text.values[SIM_NUM_PARTITIONS]) return read_rules(draft, partitioner, error);
+    if (!draft->plan.text.values[SIM_SUBMESH] || !draft->plan.text.values[SIM_NUM_PARTITIONS])
+        return read_rules(draft, partitioner, error);
     if (strcmp(draft->plan.text.values[SIM_NUM_PARTITIONS], "1") != 0)
-        model_gin_note(draft->gin, place, "num_partitions: model_parallel_submesh is bound, too, and T5X goes by that; skipped");
+        model_gin_note(draft->gin, place,
+                       "num_partitions: model_parallel_submesh is bound, too, and T5X goes by that; skipped");
     draft->plan.text.values[SIM_NUM_PARTITIONS] = NULL;
     return read_rules(draft, partitioner, error);
 }
 
 /* ---- optimizer ---- */
 
-static const struct { const char *name, *optimizer, *remark; } optimizers[] = {
-    {"Adafactor", "adafactor", NULL}, {"adafactor", "adafactor", "Optax's adafactor is taken for T5X's"}, {"adamw", "adamw", NULL},
-    {"adam", "adamw", "adam is taken for adamw, which keeps the same state"}, {"sgd", "sgd", NULL},
+static const struct {
+    const char *name, *optimizer, *remark;
+} optimizers[] = {
+    {"Adafactor", "adafactor", NULL},
+    {"adafactor", "adafactor", "Optax's adafactor is taken for T5X's"},
+    {"adamw", "adamw", NULL},
+    {"adam", "adamw", "adam is taken for adamw, which keeps the same state"},
+    {"sgd", "sgd", NULL},
 };
 
 static int find_optimizer(const struct model_gin_value *value)
@@ -349,13 +387,17 @@ static int find_optimizer(const struct model_gin_value *value)
 }
 
 /* optimizers.chain applies several transformations one after the other; one of them is the optimizer. */
-static const struct model_gin_value *look_into_chain(struct draft *draft, const struct model_gin_value *optimizer, struct model_gin_place *place)
+static const struct model_gin_value *look_into_chain(struct draft *draft, const struct model_gin_value *optimizer,
+                                                     struct model_gin_place *place)
 {
     if (strcmp(last_part(optimizer->text), "chain") != 0) return optimizer;
-    const struct model_gin_value *list = model_gin_get(draft->gin, optimizer->scope, optimizer->text, "transformations", place), *found = optimizer;
+    const struct model_gin_value *list = model_gin_get(draft->gin, optimizer->scope, optimizer->text, "transformations",
+                                                       place),
+                                 *found = optimizer;
     for (const struct model_gin_value *item = list && list->child ? list->child : NULL; item; item = item->next) {
         if (find_optimizer(item) >= 0) found = item;
-        else if (item->kind == MODEL_GIN_REFERENCE) model_gin_note(draft->gin, *place, "@%.80s: no plan holds it; skipped", item->text);
+        else if (item->kind == MODEL_GIN_REFERENCE)
+            model_gin_note(draft->gin, *place, "@%.80s: no plan holds it; skipped", item->text);
     }
     return found;
 }
@@ -364,24 +406,29 @@ static const struct model_gin_value *look_into_chain(struct draft *draft, const 
 static enum base_status read_schedule(struct draft *draft, struct callee schedule, struct base_error *error)
 {
     struct model_gin_place place = {0}, rate_place = {0};
-    const struct model_gin_value *factors = get(draft, schedule, "factors", &place), *rate = get(draft, schedule, "base_learning_rate", &rate_place);
+    const struct model_gin_value *factors = get(draft, schedule, "factors", &place),
+                                 *rate = get(draft, schedule, "base_learning_rate", &rate_place);
     model_gin_find(draft->gin, schedule.scope, schedule.name, "warmup_steps"); /* says nothing of a constant rate */
     if (!factors || factors->kind != MODEL_GIN_STRING) return BASE_OK;
     if (!strcmp(factors->text, "constant")) return set_number(draft, SIM_LEARNING_RATE, rate, rate_place, error);
-    model_gin_note(draft->gin, place, "learning rate: a plan's is constant, and this is '%.80s'; skipped", factors->text);
+    model_gin_note(draft->gin, place, "learning rate: a plan's is constant, and this is '%.80s'; skipped",
+                   factors->text);
     return BASE_OK;
 }
 
 /* Optax's optimizers have the rate themselves; T5X's gets it from the trainer. */
-static enum base_status read_rate(struct draft *draft, const struct model_gin_value *optimizer, struct base_error *error)
+static enum base_status read_rate(struct draft *draft, const struct model_gin_value *optimizer,
+                                  struct base_error *error)
 {
     struct model_gin_place place = {0};
     struct callee trainer = find_callee(draft, "trainer_cls", "", "Trainer");
-    const struct model_gin_value *own = optimizer ? model_gin_get(draft->gin, optimizer->scope, optimizer->text, "learning_rate", &place) : NULL;
+    const struct model_gin_value *own =
+        optimizer ? model_gin_get(draft->gin, optimizer->scope, optimizer->text, "learning_rate", &place) : NULL;
     const struct model_gin_value *function = get(draft, trainer, "learning_rate_fn", &place);
     if (own && own->kind != MODEL_GIN_REFERENCE) return set_number(draft, SIM_LEARNING_RATE, own, place, error);
     if (own) function = own;
-    if (function && function->kind == MODEL_GIN_REFERENCE) return read_schedule(draft, (struct callee){function->scope, function->text}, error);
+    if (function && function->kind == MODEL_GIN_REFERENCE)
+        return read_schedule(draft, (struct callee){function->scope, function->text}, error);
     return read_schedule(draft, (struct callee){"", "create_learning_rate_scheduler"}, error);
 }
 
@@ -399,7 +446,9 @@ static bool put_adafactor_value(struct draft *draft, const struct model_gin_valu
         if (base_json_parse(draft->arena, value->text, strlen(value->text), &number, &ignored) != BASE_OK) return false;
         return base_json_put_value(writer, number), true;
     case MODEL_GIN_REFERENCE:
-        base_json_put_string(writer, !strcmp(last_part(value->text), "standard_logical_factor_rules") ? "standard" : last_part(value->text));
+        base_json_put_string(writer, !strcmp(last_part(value->text), "standard_logical_factor_rules")
+                                         ? "standard"
+                                         : last_part(value->text));
         return true;
     case MODEL_GIN_DICT: break;
     case MODEL_GIN_LIST:
@@ -429,8 +478,9 @@ static const char *canonical_adafactor(struct base_arena *arena, const char *tex
 }
 
 /* One option as a member of the object, unless it is bound to T5X's default. */
-static enum base_status read_adafactor_option(struct draft *draft, const struct model_gin_value *optimizer, const char *name,
-                                              struct base_json_writer *object, struct base_error *error)
+static enum base_status read_adafactor_option(struct draft *draft, const struct model_gin_value *optimizer,
+                                              const char *name, struct base_json_writer *object,
+                                              struct base_error *error)
 {
     struct model_gin_place place = {0};
     struct base_text one = {.arena = draft->arena};
@@ -440,7 +490,8 @@ static enum base_status read_adafactor_option(struct draft *draft, const struct 
     base_json_open(&writer, '{');
     base_json_key(&writer, name);
     if (!put_adafactor_value(draft, value, place, &writer)) {
-        model_gin_note(draft->gin, place, "%s: is %s, which a plan does not hold; skipped", name, kind_name(value->kind));
+        model_gin_note(draft->gin, place, "%s: is %s, which a plan does not hold; skipped", name,
+                       kind_name(value->kind));
         return BASE_OK;
     }
     base_json_close(&writer, '}');
@@ -455,13 +506,15 @@ static enum base_status read_adafactor_option(struct draft *draft, const struct 
     return BASE_OK;
 }
 
-static enum base_status read_adafactor(struct draft *draft, const struct model_gin_value *optimizer, struct base_error *error)
+static enum base_status read_adafactor(struct draft *draft, const struct model_gin_value *optimizer,
+                                       struct base_error *error)
 {
     struct base_text text = {.arena = draft->arena};
     struct base_json_writer writer = {.text = &text, .compact = true};
     const char *name;
     base_json_open(&writer, '{');
-    for (int i = 0; (name = model_adafactor_option(i)); i++) BASE_TRY(read_adafactor_option(draft, optimizer, name, &writer, error));
+    for (int i = 0; (name = model_adafactor_option(i)); i++)
+        BASE_TRY(read_adafactor_option(draft, optimizer, name, &writer, error));
     close_value(&writer, '}');
     if (draft->plan.places[SIM_ADAFACTOR].file) draft->plan.text.values[SIM_ADAFACTOR] = text.data;
     return BASE_OK;
@@ -477,7 +530,8 @@ static enum base_status read_optimizer(struct draft *draft, struct base_error *e
     optimizer = look_into_chain(draft, optimizer, &place);
     int which = find_optimizer(optimizer);
     if (which < 0) {
-        model_gin_note(draft->gin, place, "optimizer: a plan's is adafactor, adamw or sgd, and this is @%.80s; skipped", optimizer->text);
+        model_gin_note(draft->gin, place, "optimizer: a plan's is adafactor, adamw or sgd, and this is @%.80s; skipped",
+                       optimizer->text);
         return read_rate(draft, optimizer, error);
     }
     if (optimizers[which].remark) model_gin_note(draft->gin, place, "optimizer: %s", optimizers[which].remark);
@@ -500,7 +554,8 @@ static enum base_status read_dtype(struct draft *draft, struct callee config, st
     if (!value) model_gin_note(draft->gin, place, "dtype is not bound; T5X takes float32");
     for (int i = 0; i < BASE_COUNT(dtypes); i++)
         if (!strcmp(dtypes[i], name)) return set(draft, SIM_DTYPE, dtypes[i], place), BASE_OK;
-    model_gin_note(draft->gin, place, "dtype: a plan's is bfloat16, float32 or float16, and this is %.60s; skipped", name);
+    model_gin_note(draft->gin, place, "dtype: a plan's is bfloat16, float32 or float16, and this is %.60s; skipped",
+                   name);
     return BASE_OK;
 }
 
@@ -513,7 +568,9 @@ static enum base_status read_remat(struct draft *draft, struct callee config, st
     if (value && value->kind != MODEL_GIN_STRING && value->kind != MODEL_GIN_NONE)
         return wrong_kind("remat_policy", "a string, as in 'minimal',", value, place, error);
     bool plain = !strcmp(policy, "none") || !strcmp(policy, "minimal") || !strcmp(policy, "full");
-    if (!plain) model_gin_note(draft->gin, place, "remat_policy: T5X does not know '%.60s', and recomputes everything, as with 'full'", policy);
+    if (!plain)
+        model_gin_note(draft->gin, place,
+                       "remat_policy: T5X does not know '%.60s', and recomputes everything, as with 'full'", policy);
     set(draft, SIM_REMAT_POLICY, plain ? policy : "full", place);
     return BASE_OK;
 }
@@ -560,8 +617,8 @@ static bool same_meaning(struct base_arena *arena, enum sim_key key, const char 
     double number_a, number_b;
     if (!strcmp(a, b) || key == SIM_MODEL) return true; /* models were compared size by size */
     if (key == SIM_RULES)
-        return model_rules_parse(arena, a, &rules_a, &ignored) == BASE_OK && model_rules_parse(arena, b, &rules_b, &ignored) == BASE_OK &&
-               same_rules(&rules_a, &rules_b);
+        return model_rules_parse(arena, a, &rules_a, &ignored) == BASE_OK &&
+               model_rules_parse(arena, b, &rules_b, &ignored) == BASE_OK && same_rules(&rules_a, &rules_b);
     if (key == SIM_ADAFACTOR) {
         const char *one = canonical_adafactor(arena, a, &ignored), *other = canonical_adafactor(arena, b, &ignored);
         return one && other && !strcmp(one, other);
@@ -575,31 +632,37 @@ static bool same_meaning(struct base_arena *arena, enum sim_key key, const char 
 /* What gin has no word for; then the comment says more than the binding, and not something else. */
 static bool only_in_comments(enum sim_key key, const char *value)
 {
-    static const struct { enum sim_key key; const char *value; } words[] = {{SIM_REMAT_POLICY, "selective"}, {SIM_DTYPE, "fp8"}};
+    static const struct {
+        enum sim_key key;
+        const char *value;
+    } words[] = {{SIM_REMAT_POLICY, "selective"}, {SIM_DTYPE, "fp8"}};
     for (int i = 0; i < BASE_COUNT(words); i++)
         if (words[i].key == key && !strcmp(words[i].value, value)) return true;
     return false;
 }
 
-static enum base_status take_comment(struct draft *draft, const struct model_gin_comment *comment, const struct sim_plan_text *bound,
-                                     struct base_error *error)
+static enum base_status take_comment(struct draft *draft, const struct model_gin_comment *comment,
+                                     const struct sim_plan_text *bound, struct base_error *error)
 {
     int key = find_key(comment->key);
     struct model_gin_place place = comment->place;
     if (key < 0) {
         const char *nearest = base_nearest(comment->key, sim_key_names, SIM_KEY_COUNT);
-        model_gin_note(draft->gin, place, "# meshwright: \"%.60s\" is no key of a plan%s%s%sskipped", comment->key, nearest ? ": is " : "",
-                       nearest ? nearest : "", nearest ? " meant? " : "; ");
+        model_gin_note(draft->gin, place, "# meshwright: \"%.60s\" is no key of a plan%s%s%sskipped", comment->key,
+                       nearest ? ": is " : "", nearest ? nearest : "", nearest ? " meant? " : "; ");
         return BASE_OK;
     }
     if (!*comment->value)
-        return base_fail(error, BASE_INPUT, "%.300s:%d: # meshwright: %s has no value; %s = … is needed", place.file, place.line,
-                         sim_key_names[key], sim_key_names[key]);
+        return base_fail(error, BASE_INPUT, "%.300s:%d: # meshwright: %s has no value; %s = … is needed", place.file,
+                         place.line, sim_key_names[key], sim_key_names[key]);
     if (key == SIM_MODEL) return BASE_OK;
-    const char *value = key == SIM_SUBMESH ? without_brackets(draft->arena, comment->value) : comment->value, *other = bound->values[key];
-    bool agrees = !other || same_meaning(draft->arena, (enum sim_key)key, value, other) || only_in_comments((enum sim_key)key, value);
+    const char *value = key == SIM_SUBMESH ? without_brackets(draft->arena, comment->value) : comment->value,
+               *other = bound->values[key];
+    bool agrees = !other || same_meaning(draft->arena, (enum sim_key)key, value, other) ||
+                  only_in_comments((enum sim_key)key, value);
     if (!agrees)
-        return base_fail(error, BASE_INPUT, "%.300s:%d: contradiction: %s is %.100s here, and %.100s by %.300s:%d; one of them has to go",
+        return base_fail(error, BASE_INPUT,
+                         "%.300s:%d: contradiction: %s is %.100s here, and %.100s by %.300s:%d; one of them has to go",
                          place.file, place.line, sim_key_names[key], value, other, draft->plan.places[key].file,
                          draft->plan.places[key].line);
     set(draft, (enum sim_key)key, value, place);
@@ -608,23 +671,27 @@ static enum base_status take_comment(struct draft *draft, const struct model_gin
 
 static const char *default_of(const struct draft *draft, enum sim_key key)
 {
-    static const char *const defaults[SIM_KEY_COUNT] = {[SIM_NUM_PARTITIONS] = "1", [SIM_RULES] = "standard:1,1", [SIM_NUM_MICROBATCHES] = "0", [SIM_OPTIMIZER] = "adafactor",
-                                                       [SIM_LEARNING_RATE] = "0.001", [SIM_SEED] = "0"};
+    static const char *const defaults[SIM_KEY_COUNT] = {
+        [SIM_NUM_PARTITIONS] = "1",    [SIM_RULES] = "standard:1,1",  [SIM_NUM_MICROBATCHES] = "0",
+        [SIM_OPTIMIZER] = "adafactor", [SIM_LEARNING_RATE] = "0.001", [SIM_SEED] = "0"};
     const char *topology = draft->plan.text.values[SIM_TOPOLOGY];
     if (key == SIM_REMAT_POLICY) return draft->has_model && draft->model.config.scan_layers ? "minimal" : "none";
     if (key == SIM_DTYPE) return topology && !strncmp(topology, "local", strlen("local")) ? "float32" : "bfloat16";
     return defaults[key];
 }
 
-/* "defaults = optimizer, dtype": bound because T5X's defaults are others, and not said by the plan as long as they are its own. */
+/* "defaults = optimizer, dtype": bound because T5X's defaults are others, and not said by the plan as long as they are
+ * its own. */
 static void drop_defaults(struct draft *draft, const char *list)
 {
     for (const char *at = list; *at; at += strcspn(at, ",")) {
         at += strspn(at, ", \t");
         const char *name = base_copy_bytes(draft->arena, at, strcspn(at, ", \t"));
         int key = find_key(name);
-        const char *value = key < 0 ? NULL : draft->plan.text.values[key], *fallback = key < 0 ? NULL : default_of(draft, (enum sim_key)key);
-        if (value && fallback && same_meaning(draft->arena, (enum sim_key)key, value, fallback)) draft->plan.text.values[key] = NULL;
+        const char *value = key < 0 ? NULL : draft->plan.text.values[key],
+                   *fallback = key < 0 ? NULL : default_of(draft, (enum sim_key)key);
+        if (value && fallback && same_meaning(draft->arena, (enum sim_key)key, value, fallback))
+            draft->plan.text.values[key] = NULL;
     }
 }
 
@@ -654,16 +721,17 @@ static void note_skipped(struct model_gin *gin)
 
 enum base_status sim_plan_from_gin(struct model_gin *gin, struct sim_gin_plan *out, struct base_error *error)
 {
-    static enum base_status (*const readers[])(struct draft *, struct base_error *) = {read_model, read_dataset, read_trainer, read_partitioner, read_optimizer, take_comments};
+    static enum base_status (*const readers[])(struct draft *, struct base_error *) = {
+        read_model, read_dataset, read_trainer, read_partitioner, read_optimizer, take_comments};
     struct draft draft = {.gin = gin, .arena = gin->arena};
     bool any = false;
     for (int i = 0; i < BASE_COUNT(readers); i++) BASE_TRY(readers[i](&draft, error));
     for (int i = 0; i < SIM_KEY_COUNT; i++) any = any || draft.plan.text.values[i];
     if (!any)
-        return base_fail(
-            error, BASE_INPUT,
-            "%.300s: says nothing that a plan holds; MODEL, TASK_FEATURE_LENGTHS, BATCH_SIZE or partitioning.PjitPartitioner would",
-            gin->name);
+        return base_fail(error, BASE_INPUT,
+                         "%.300s: says nothing that a plan holds; MODEL, TASK_FEATURE_LENGTHS, BATCH_SIZE or "
+                         "partitioning.PjitPartitioner would",
+                         gin->name);
     note_skipped(gin);
     *out = draft.plan;
     return BASE_OK;

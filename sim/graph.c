@@ -1,5 +1,5 @@
-/* From a program to the graph that shardings spread over: every operation a step between the shardings of its operands and of
- * its result, or several of them. */
+/* From a program to the graph that shardings spread over: every operation a step between the shardings of its operands
+ * and of its result, or several of them. */
 #include "sim/graph.h"
 
 #include <string.h>
@@ -9,9 +9,11 @@
 /* Where a sharding is given: to a tensor as it is made, or behind it. */
 static void find_given(struct sim_graph *g, int tensor)
 {
-    const struct model_tensor *t = sim_graph_tensor_of(g, tensor), *like = t->like >= 0 ? sim_graph_tensor_of(g, t->like) : t;
+    const struct model_tensor *t = sim_graph_tensor_of(g, tensor),
+                              *like = t->like >= 0 ? sim_graph_tensor_of(g, t->like) : t;
     bool persistent = t->block < 0, stream = g->options->sequence_parallel && sim_is_residual_stream(t),
-         annotated = !g->options->propagates && !t->from_producer && !like->from_producer, as_made = persistent || stream || annotated;
+         annotated = !g->options->propagates && !t->from_producer && !like->from_producer,
+         as_made = persistent || stream || annotated;
     if (!as_made && !t->constrained) return;
     struct sim_graph_given *given = &g->given[g->given_count++];
     given->tensor = tensor;
@@ -25,7 +27,8 @@ static void find_given(struct sim_graph *g, int tensor)
 
 /* ---- steps ---- */
 
-static struct sim_graph_step *add_step(struct sim_graph *g, enum sim_graph_step_kind kind, int out, const struct model_op *op)
+static struct sim_graph_step *add_step(struct sim_graph *g, enum sim_graph_step_kind kind, int out,
+                                       const struct model_op *op)
 {
     g->steps = base_grown(g->arena, g->steps, g->step_count, &g->step_capacity, sizeof *g->steps);
     g->steps[g->step_count] = (struct sim_graph_step){.kind = kind, .out = out, .first_port = g->port_count, .op = op};
@@ -78,15 +81,18 @@ static int reading(struct sim_graph *g, int instance, int block, int tensor)
 {
     int home = sim_graph_tensor_of(g, tensor)->block;
     if (home < 0) return tensor;
-    bool stacked = g->options->scanned && home != block && g->trips_of_block[home] >= 0 && g->trips_of_block[block] >= 0;
+    bool stacked =
+        g->options->scanned && home != block && g->trips_of_block[home] >= 0 && g->trips_of_block[block] >= 0;
     if (!stacked) return g->read[sim_graph_slot(g, g->is_layer[home] ? instance : 0, tensor)];
-    if (!g->is_kept[tensor]) add_copy(g, sim_stack_node(g, tensor), sim_kept_node(g, tensor), sim_graph_tensor_of(g, tensor)->rank);
+    if (!g->is_kept[tensor])
+        add_copy(g, sim_stack_node(g, tensor), sim_kept_node(g, tensor), sim_graph_tensor_of(g, tensor)->rank);
     g->is_kept[tensor] = true;
     return sim_kept_node(g, tensor);
 }
 
-/* What fills the stacks. It stands behind the loops that read them, so that in one sweep the readers look before it does:
- * to a slice of the stack both sides come at once, and they may differ (XLA goes through its computations in that order). */
+/* What fills the stacks. It stands behind the loops that read them, so that in one sweep the readers look before it
+ * does: to a slice of the stack both sides come at once, and they may differ (XLA goes through its computations in that
+ * order). */
 static void add_stacks(struct sim_graph *g)
 {
     for (int t = 0; t < g->tensor_count; t++) {
@@ -203,7 +209,8 @@ static void add_layers(struct sim_graph *g, const struct model_op *loop)
     for (int turn = 0; turn < SIM_INSTANCES; turn++) {
         for (int i = 0; i < loop->carry_count; i++) enter(g, order[turn], loop->carries[i].in, carried_from[i]);
         add_block(g, loop->body, order[turn]);
-        for (int i = 0; i < loop->carry_count; i++) carried_from[i] = g->read[sim_graph_slot(g, order[turn], loop->carries[i].out)];
+        for (int i = 0; i < loop->carry_count; i++)
+            carried_from[i] = g->read[sim_graph_slot(g, order[turn], loop->carries[i].out)];
     }
     for (int i = 0; i < loop->carry_count; i++) enter(g, 0, loop->carries[i].result, carried_from[i]);
 }
@@ -227,11 +234,13 @@ static void find_layers(struct sim_graph *g)
     for (int b = 0; b < program->block_count; b++) {
         for (int i = 0; i < program->blocks[b].op_count; i++) {
             const struct model_op *op = &program->blocks[b].ops[i];
-            bool layers = op->kind == MODEL_LOOP && (op->trips == MODEL_ENCODER_LAYERS || op->trips == MODEL_DECODER_LAYERS) &&
+            bool layers = op->kind == MODEL_LOOP &&
+                          (op->trips == MODEL_ENCODER_LAYERS || op->trips == MODEL_DECODER_LAYERS) &&
                           op->phase != MODEL_OPTIMIZER;
             if (!layers) continue;
             g->trips_of_block[op->body] = (int)op->trips;
-            g->is_layer[op->body] = !g->options->scanned && g->options->extents.sizes && g->options->extents.sizes[op->trips] > 1;
+            g->is_layer[op->body] =
+                !g->options->scanned && g->options->extents.sizes && g->options->extents.sizes[op->trips] > 1;
         }
     }
 }
@@ -262,10 +271,12 @@ static void index_uses(struct sim_graph *g)
 
 /* ---- all of it ---- */
 
-struct sim_graph *sim_graph_build(struct base_arena *arena, const struct model_program *program, const struct sim_sharding_options *options)
+struct sim_graph *sim_graph_build(struct base_arena *arena, const struct model_program *program,
+                                  const struct sim_sharding_options *options)
 {
     struct sim_graph *g = base_new(arena, struct sim_graph, 1);
-    *g = (struct sim_graph){.arena = arena, .program = program, .options = options, .tensor_count = program->tensor_count};
+    *g = (struct sim_graph){
+        .arena = arena, .program = program, .options = options, .tensor_count = program->tensor_count};
     g->node_count = (3 * SIM_INSTANCES + 2) * g->tensor_count;
     g->given = base_new(arena, struct sim_graph_given, g->tensor_count);
     g->fixed = base_new(arena, bool, g->node_count);

@@ -15,11 +15,19 @@ struct sim_graph_port {
     bool in_place;                     /* its dimensions are the result's first ones, in order */
 };
 
-struct sim_graph_step { enum sim_graph_step_kind kind; int out, first_port, port_count; const struct model_op *op; };
-struct sim_graph_use { int step, port; };
+struct sim_graph_step {
+    enum sim_graph_step_kind kind;
+    int out, first_port, port_count;
+    const struct model_op *op;
+};
+struct sim_graph_use {
+    int step, port;
+};
 
 /* A tensor that is sharded as axis rules say: its own axes, or those of the tensor that it is like. */
-struct sim_graph_given { int tensor, axes_of, nodes[SIM_INSTANCES]; };
+struct sim_graph_given {
+    int tensor, axes_of, nodes[SIM_INSTANCES];
+};
 
 /* Built once; then copied, with shardings, for each set of rules and mesh. */
 struct sim_graph {
@@ -31,26 +39,31 @@ struct sim_graph {
     struct sim_graph_given *given;
     int given_count;
     bool *fixed;
-    int *computed, *read;              /* [instance * tensors + tensor]: nodes */
+    int *computed, *read; /* [instance * tensors + tensor]: nodes */
     bool *is_layer, *is_kept;
-    int *trips_of_block;               /* enum model_size of the loop that a block is the body of; -1 */
+    int *trips_of_block; /* enum model_size of the loop that a block is the body of; -1 */
     struct sim_graph_step *steps;
     int step_count, step_capacity;
     struct sim_graph_port *ports;
     int port_count, port_capacity;
-    int *definition;                   /* step of a node, -1 */
-    int *first_use;                    /* [node], and the end behind the last */
+    int *definition; /* step of a node, -1 */
+    int *first_use;  /* [node], and the end behind the last */
     struct sim_graph_use *uses;
     /* of one propagation */
     sim_spec *spec;
     int64_t tiles[SIM_AXES];
-    unsigned live;                     /* mesh axes of more than one device */
-    uint64_t *forward, *backward;      /* a bit a step: to be looked at again */
-    struct sim_graph_memo { const char *names[MODEL_MAX_RANK]; int rank; bool stream; sim_spec spec; } *memo;
+    unsigned live;                /* mesh axes of more than one device */
+    uint64_t *forward, *backward; /* a bit a step: to be looked at again */
+    struct sim_graph_memo {
+        const char *names[MODEL_MAX_RANK];
+        int rank;
+        bool stream;
+        sim_spec spec;
+    } * memo;
     int memo_count;
     int level;
     bool changed;
-    struct sim_cause (*causes)[2];     /* per node and mesh axis, or NULL */
+    struct sim_cause (*causes)[2]; /* per node and mesh axis, or NULL */
 };
 
 /* ---- nodes ---- */

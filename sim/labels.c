@@ -64,7 +64,8 @@ static void read_labels(struct dot *t)
         name_result(t, letters);
     }
     t->operand[LEFT] = left, t->operand[RIGHT] = 1 - left;
-    for (int i = LEFT; i <= RIGHT; i++) memcpy(t->letters[i], t->c->letters[t->operand[i]], (size_t)t->c->shapes[t->operand[i]].rank);
+    for (int i = LEFT; i <= RIGHT; i++)
+        memcpy(t->letters[i], t->c->letters[t->operand[i]], (size_t)t->c->shapes[t->operand[i]].rank);
     signed char at[ARRAYS][SIM_LETTERS];
     memcpy(at[LEFT], t->at[t->operand[LEFT]], sizeof at[LEFT]);
     memcpy(at[RIGHT], t->at[t->operand[RIGHT]], sizeof at[RIGHT]);
@@ -128,16 +129,20 @@ static void improve(struct sim_layout *result, const struct sim_layout *seen, in
 {
     struct sim_layout merged = {{0}};
     bool refines = true, fits = merge(result, seen, rank, &merged);
-    for (int d = 0; d < rank; d++) refines = refines && (!result->of[d] || result->of[d] == seen->of[d] || (result->of[d] == SIM_DATA && seen->of[d] == SIM_BOTH));
+    for (int d = 0; d < rank; d++)
+        refines = refines && (!result->of[d] || result->of[d] == seen->of[d] ||
+                              (result->of[d] == SIM_DATA && seen->of[d] == SIM_BOTH));
     if (refines) *result = *seen;
     else if (fits) *result = merged;
 }
 
-/* What propagation makes of the result: what is wanted of it, refined by what the operands have, the larger one first. */
+/* What propagation makes of the result: what is wanted of it, refined by what the operands have, the larger one first.
+ */
 static void propagate(const struct sim_extents *extents, const struct dot *t, struct sim_layout *result, unsigned axes)
 {
     int rank = t->c->shapes[OUT].rank;
-    struct sim_layout seen[2] = {seen_from(t, t->operand[LEFT], axes), seen_from(t, t->operand[RIGHT], axes)}, both = {{0}};
+    struct sim_layout seen[2] = {seen_from(t, t->operand[LEFT], axes), seen_from(t, t->operand[RIGHT], axes)},
+                      both = {{0}};
     int first = LEFT;
     if (!merge(&seen[LEFT], &seen[RIGHT], rank, &both)) {
         struct sim_shape whole[2] = {t->shapes[LEFT], t->shapes[RIGHT]};
@@ -165,7 +170,8 @@ void sim_contract(const struct sim_extents *extents, struct sim_contraction *c)
     t.shapes[OUT] = c->shapes[OUT];
     for (int d = 0; d < rank; d++) t.shapes[OUT].dims[d] = c->shapes[OUT].dims[find(&t, OUT, t.letters[OUT][d])];
     for (int i = 0; i < ARRAYS; i++) memset(t.shapes[i].spec, 0, sizeof t.shapes[i].spec);
-    for (int d = 0; d < rank && c->result != SIM_FREE; d++) wanted.of[d] = c->shapes[OUT].spec[d] & (unsigned char)all.axes;
+    for (int d = 0; d < rank && c->result != SIM_FREE; d++)
+        wanted.of[d] = c->shapes[OUT].spec[d] & (unsigned char)all.axes;
     natural = wanted;
     if (c->result == SIM_FREE || c->result == SIM_WANTED) propagate(extents, &t, &natural, all.axes);
     for (int d = 0; d < rank; d++) all.tiles[OUT].of[d] = natural.of[find(&t, OUT, t.letters[OUT][d])];

@@ -1,5 +1,5 @@
-/* Shardings as tiles: which mesh axes cut which dimension, in which order. A group of devices is a set of axes, its devices
- * differ in these; what is said of the whole mesh holds within a group, too. */
+/* Shardings as tiles: which mesh axes cut which dimension, in which order. A group of devices is a set of axes, its
+ * devices differ in these; what is said of the whole mesh holds within a group, too. */
 #include "sim/contraction.h"
 
 #include <string.h>

@@ -1,7 +1,7 @@
-/* When every stored value comes to be and ceases, as a list of events in program order. A value lives from the operation
- * that makes it to its last use; one made outside a loop and used inside lives until the loop has ended; one made in
- * the forward loop for the backward loop lives from its iteration there to its iteration here (or, where layers are
- * scanned, in a stacked array from the first loop's start to the second one's end). What goes round a loop changes
+/* When every stored value comes to be and ceases, as a list of events in program order. A value lives from the
+ * operation that makes it to its last use; one made outside a loop and used inside lives until the loop has ended; one
+ * made in the forward loop for the backward loop lives from its iteration there to its iteration here (or, where layers
+ * are scanned, in a stacked array from the first loop's start to the second one's end). What goes round a loop changes
  * hands and is not copied. Elementwise operations and all-reduces write over an operand that dies with them. */
 #include "sim/sharded.h"
 
@@ -10,7 +10,10 @@
 /* Order of what happens at one operation. A loop's bracket comes after what is allocated before it. */
 enum moment { BEFORE, BRACKET, FREE_FIRST, ALLOCATE, FREE, MOMENT_COUNT };
 
-struct timed { struct sim_event event; enum moment moment; };
+struct timed {
+    struct sim_event event;
+    enum moment moment;
+};
 
 struct tracker {
     struct base_arena *arena;
@@ -32,7 +35,8 @@ static enum model_category category_of(const struct tracker *t, const struct sim
 static void add(struct tracker *t, int op, enum moment moment, int sign, const struct sim_value *value, int shape)
 {
     struct timed *event = &t->events[t->count];
-    *event = (struct timed){{.shape = shape, .sign = (signed char)sign, .op = op, .category = category_of(t, value)}, moment};
+    *event = (struct timed){{.shape = shape, .sign = (signed char)sign, .op = op, .category = category_of(t, value)},
+                            moment};
     t->count++;
 }
 
@@ -81,7 +85,8 @@ static void find_carried(struct tracker *t)
 /* A stacked array of all layers' residuals. */
 static void track_stacked(struct tracker *t, const struct sim_value *value)
 {
-    int shape = sim_stack_of(t->arena, t->s, value->shape, t->s->ops[value->loop].trips), user = t->s->ops[value->last_use].loop;
+    int shape = sim_stack_of(t->arena, t->s, value->shape, t->s->ops[value->loop].trips),
+        user = t->s->ops[value->last_use].loop;
     add(t, value->loop, BEFORE, +1, value, shape);
     add(t, user >= 0 ? t->s->ops[user].match : value->last_use, FREE, -1, value, shape);
 }
@@ -114,8 +119,8 @@ static bool changes_hands(const struct tracker *t, int v)
     return last && last->kind == SIM_LOOP_BEGIN && listed(last->inputs, last->input_count, v);
 }
 
-/* Nothing keeps the compiler from making the next layer again before it is done with this one, so that two layers' worth
- * of what the backward pass reads stands there. */
+/* Nothing keeps the compiler from making the next layer again before it is done with this one, so that two layers'
+ * worth of what the backward pass reads stands there. */
 static void track_second_layer(struct tracker *t, const struct sim_value *value)
 {
     const struct sim_sharded *s = t->s;
@@ -132,17 +137,20 @@ static void track(struct tracker *t, int v)
     if (!value->stored || value->persistent) return;
     if (t->unordered_remat) track_second_layer(t, value);
     int carried_in = t->carried_in[v];
-    bool outlives_loop = value->loop >= 0 && value->last_use > t->s->ops[value->loop].match; /* the bracket itself is still inside */
+    bool outlives_loop =
+        value->loop >= 0 && value->last_use > t->s->ops[value->loop].match; /* the bracket itself is still inside */
     if (carried_in >= 0) track_carried_in(t, v);
     if (outlives_loop && t->scanned) {
         track_stacked(t, value);
-        if (carried_in >= 0) add(t, carried_in, FREE_FIRST, -1, value, value->shape); /* copied into the stack, from where it is read */
+        if (carried_in >= 0)
+            add(t, carried_in, FREE_FIRST, -1, value, value->shape); /* copied into the stack, from where it is read */
         return;
     }
     bool result = value->definition >= 0 && t->s->ops[value->definition].kind == SIM_LOOP_END;
     if (carried_in < 0 && !result) add(t, value->definition, ALLOCATE, +1, value, value->shape);
     if (changes_hands(t, v)) return;
-    bool output = t->s->program->tensors[value->tensor].category == MODEL_GRADIENT && value->last_use <= value->definition;
+    bool output =
+        t->s->program->tensors[value->tensor].category == MODEL_GRADIENT && value->last_use <= value->definition;
     if (value->last_use > value->definition) track_free(t, value);
     else if (!output) add(t, value->definition >= 0 ? value->definition : carried_in, FREE, -1, value, value->shape);
 }
@@ -154,7 +162,8 @@ static void sort_by_time(struct tracker *t, struct sim_event *out)
     int *next = base_new(t->arena, int, slots + 1);
     for (int i = 0; i < t->count; i++) next[t->events[i].event.op * MOMENT_COUNT + (int)t->events[i].moment + 1]++;
     for (int i = 0; i < slots; i++) next[i + 1] += next[i];
-    for (int i = 0; i < t->count; i++) out[next[t->events[i].event.op * MOMENT_COUNT + (int)t->events[i].moment]++] = t->events[i].event;
+    for (int i = 0; i < t->count; i++)
+        out[next[t->events[i].event.op * MOMENT_COUNT + (int)t->events[i].moment]++] = t->events[i].event;
 }
 
 /* What goes round a loop is one thing to memory, whatever it is called before, inside and after. */
@@ -183,7 +192,8 @@ void sim_liveness(struct base_arena *arena, struct sim_sharded *sharded, bool sc
     for (int i = 0; i < sharded->op_count; i++) {
         const struct sim_op *op = &sharded->ops[i];
         if (op->kind != SIM_LOOP_BEGIN && op->kind != SIM_LOOP_END) continue;
-        t.events[t.count] = (struct timed){{.op = i, .trips = op->trips, .bracket = op->kind == SIM_LOOP_BEGIN ? 1 : -1}, BRACKET};
+        t.events[t.count] =
+            (struct timed){{.op = i, .trips = op->trips, .bracket = op->kind == SIM_LOOP_BEGIN ? 1 : -1}, BRACKET};
         t.count++;
     }
     sharded->events = base_new(arena, struct sim_event, t.count);

@@ -2,10 +2,10 @@
  * one region for what comes and goes, then the scratch of kernels.
  *
  * A value needs its place from the kernel that makes it to the last one that reads it; made outside a loop and read
- * inside, until the loop ends. One that is made in a loop and read outside it (kept for the backward pass, or a gradient
- * for the updates) has a place a layer, from the first loop's start to the second one's end. What goes round a loop stays
- * where it is, if it can; an elementwise kernel or an all-reduce writes over an operand that ends with it. Places are
- * given out largest first, each at the lowest offset that is free during its life. */
+ * inside, until the loop ends. One that is made in a loop and read outside it (kept for the backward pass, or a
+ * gradient for the updates) has a place a layer, from the first loop's start to the second one's end. What goes round a
+ * loop stays where it is, if it can; an elementwise kernel or an all-reduce writes over an operand that ends with it.
+ * Places are given out largest first, each at the lowest offset that is free during its life. */
 #include "sim/sharded.h"
 
 #include <stdlib.h>
@@ -15,8 +15,8 @@ enum { ALIGNMENT_BYTES = 64 };
 
 /* A place: values that share it are joined by `joined`. */
 struct place {
-    int joined;                 /* the place that this one is part of, or itself */
-    int birth, death;           /* operations */
+    int joined;       /* the place that this one is part of, or itself */
+    int birth, death; /* operations */
     int64_t slice_bytes, slices;
     int64_t offset_bytes;
     enum model_category category;
@@ -28,8 +28,8 @@ struct mapper {
     const struct sim_sharded *s;
     const int64_t *sizes;
     int64_t shards[SIM_AXES];
-    struct place *places;       /* per value; that of its root counts */
-    int *tensor_value;          /* per persistent tensor: a value of it */
+    struct place *places; /* per value; that of its root counts */
+    int *tensor_value;    /* per persistent tensor: a value of it */
     struct sim_memory_map *out;
 };
 
@@ -72,7 +72,8 @@ static bool encloses(const struct sim_sharded *s, int outer, int loop)
     return loop == outer;
 }
 
-/* The bracket of the outermost loop around `loop` that `home` is not in; `loop` is inside `home`, but not `home` itself. */
+/* The bracket of the outermost loop around `loop` that `home` is not in; `loop` is inside `home`, but not `home`
+ * itself. */
 static int loop_below(const struct sim_sharded *s, int home, int loop)
 {
     while (s->ops[loop].loop != home) loop = s->ops[loop].loop;
@@ -100,7 +101,9 @@ static void begin_lives(struct mapper *l)
         const struct sim_value *value = &s->values[v];
         struct place *place = &l->places[v];
         const struct model_tensor *tensor = &s->program->tensors[value->tensor];
-        *place = (struct place){.joined = v, .slices = 1, .category = tensor->category == MODEL_GRADIENT ? MODEL_GRADIENT : MODEL_TEMPORARY};
+        *place = (struct place){.joined = v,
+                                .slices = 1,
+                                .category = tensor->category == MODEL_GRADIENT ? MODEL_GRADIENT : MODEL_TEMPORARY};
         place->used = value->stored && !value->persistent;
         if (!place->used) continue;
         place->birth = place->death = time_of_definition(s, value);
@@ -114,7 +117,8 @@ static void keep_stacked(struct mapper *l, struct place *place, int home, int re
     const struct sim_sharded *s = l->s;
     int common = s->ops[home].loop;
     while (!encloses(s, common, reader_loop)) common = s->ops[common].loop;
-    int first = loop_below(s, common, home), death = reader_loop == common ? at : s->ops[loop_below(s, common, reader_loop)].match;
+    int first = loop_below(s, common, home),
+        death = reader_loop == common ? at : s->ops[loop_below(s, common, reader_loop)].match;
     if (first < place->birth) place->birth = first;
     if (death > place->death) place->death = death;
     place->stacked = true;
@@ -190,11 +194,14 @@ static void join_carries(struct mapper *l)
         const struct sim_op *end = &s->ops[begin->match];
         for (int i = 0; i < begin->output_count; i++) {
             int in = begin->outputs[i], out = sim_root(s, end->inputs[i]), init = sim_root(s, begin->inputs[i]);
-            bool made_inside = s->values[out].loop == b && s->values[out].definition >= 0 && l->places[out].joined == out;
+            bool made_inside =
+                s->values[out].loop == b && s->values[out].definition >= 0 && l->places[out].joined == out;
             if (made_inside && alike(place_of(l, in), place_of(l, out)) && last_read(s, in) < l->places[out].birth)
                 join(l, place_of(l, in), place_of(l, out));
-            if (alike(place_of(l, in), place_of(l, end->outputs[i]))) join(l, place_of(l, in), place_of(l, end->outputs[i]));
-            if (alike(place_of(l, in), place_of(l, init)) && place_of(l, init)->death == b) join(l, place_of(l, in), place_of(l, init));
+            if (alike(place_of(l, in), place_of(l, end->outputs[i])))
+                join(l, place_of(l, in), place_of(l, end->outputs[i]));
+            if (alike(place_of(l, in), place_of(l, init)) && place_of(l, init)->death == b)
+                join(l, place_of(l, in), place_of(l, init));
         }
     }
 }
@@ -207,21 +214,23 @@ static bool reads_later(const struct sim_sharded *s, int kernel, int after, int 
     return false;
 }
 
-/* The operand may be written over: it ends here, no other operation of the kernel reads it later, and every one that reads
- * it reads it element by element. */
+/* The operand may be written over: it ends here, no other operation of the kernel reads it later, and every one that
+ * reads it reads it element by element. */
 static bool can_overwrite(const struct mapper *l, const struct sim_op *op, int at, int input)
 {
     const struct sim_sharded *s = l->s;
     int out = op->outputs[0], root = sim_root(s, op->inputs[input]);
     const struct place *to = place_of(l, out), *from = place_of(l, root);
     bool begins_here = to->birth >= (op->kind == SIM_COMMUNICATE ? at : s->kernels[op->kernel].op);
-    if (!begins_here || !alike(to, from) || s->values[root].shape != s->values[out].shape || s->values[root].loop != s->values[out].loop)
+    if (!begins_here || !alike(to, from) || s->values[root].shape != s->values[out].shape ||
+        s->values[root].loop != s->values[out].loop)
         return false;
     if (op->kind == SIM_COMMUNICATE) return op->collective == SIM_ALL_REDUCE && from->death == at;
     if (op->op->kind != MODEL_MAP || strcmp(op->op->input_labels[input], op->op->output_labels) != 0) return false;
     if (from->death != s->kernels[op->kernel].last || reads_later(s, op->kernel, at, root)) return false;
     for (int i = 0; i < op->input_count; i++)
-        if (sim_root(s, op->inputs[i]) == root && strcmp(op->op->input_labels[i], op->op->output_labels) != 0) return false;
+        if (sim_root(s, op->inputs[i]) == root && strcmp(op->op->input_labels[i], op->op->output_labels) != 0)
+            return false;
     return true;
 }
 
@@ -369,7 +378,8 @@ static int64_t lookup_scratch_bytes(const struct mapper *l, const struct sim_op 
     }
     int64_t tokens = 1;
     for (int i = 0; i < op->label_count; i++)
-        if (op->contracted_labels & (1u << i)) tokens = times(tokens, sim_label_extent(l->s, op, op->labels[i].letter, l->sizes, l->shards));
+        if (op->contracted_labels & (1u << i))
+            tokens = times(tokens, sim_label_extent(l->s, op, op->labels[i].letter, l->sizes, l->shards));
     return aligned(times(counts, 4)) + aligned(times(tokens, 4)) + aligned(times(row, 4));
 }
 
@@ -377,7 +387,8 @@ static int64_t bounded_extent(const struct mapper *l, const struct sim_op *op, u
 {
     int64_t extent = 1;
     for (int i = 0; i < op->label_count; i++)
-        if (set & (1u << i)) extent = times(extent, sim_label_extent(l->s, op, op->labels[i].letter, l->sizes, l->shards));
+        if (set & (1u << i))
+            extent = times(extent, sim_label_extent(l->s, op, op->labels[i].letter, l->sizes, l->shards));
     return extent < bound ? extent : bound;
 }
 
@@ -386,9 +397,11 @@ static int64_t tile_scratch_bytes(const struct mapper *l, const struct sim_op *o
 {
     const struct sim_value *values = l->s->values;
     bool wide = values[op->outputs[0]].dtype == MODEL_FLOAT32;
-    for (int i = 0; i < op->input_count; i++) wide = wide && values[sim_root(l->s, op->inputs[i])].dtype == MODEL_FLOAT32;
+    for (int i = 0; i < op->input_count; i++)
+        wide = wide && values[sim_root(l->s, op->inputs[i])].dtype == MODEL_FLOAT32;
     if (wide) return 0;
-    int64_t rows = bounded_extent(l, op, op->row_labels, SIM_TILE), columns = bounded_extent(l, op, op->column_labels, SIM_TILE);
+    int64_t rows = bounded_extent(l, op, op->row_labels, SIM_TILE),
+            columns = bounded_extent(l, op, op->column_labels, SIM_TILE);
     int64_t depth = bounded_extent(l, op, op->contracted_labels, SIM_TILE_DEPTH);
     return aligned(rows * depth * 4) + aligned(depth * columns * 4) + aligned(rows * columns * 4);
 }
@@ -400,13 +413,16 @@ static int64_t scratch_bytes(const struct mapper *l)
     for (int k = 0; k < s->kernel_count; k++) {
         const struct sim_op *op = &s->ops[s->kernels[k].op];
         bool dot = op->op->kind == MODEL_EINSUM;
-        int64_t bytes = !dot ? row_scratch_bytes(l, k) : sim_looks_up(s, op) ? lookup_scratch_bytes(l, op) : tile_scratch_bytes(l, op);
+        int64_t bytes = !dot                  ? row_scratch_bytes(l, k)
+                        : sim_looks_up(s, op) ? lookup_scratch_bytes(l, op)
+                                              : tile_scratch_bytes(l, op);
         if (bytes > most_bytes) most_bytes = bytes;
     }
     return most_bytes;
 }
 
-int64_t sim_label_extent(const struct sim_sharded *s, const struct sim_op *op, char letter, const int64_t *sizes, const int64_t shards[SIM_AXES])
+int64_t sim_label_extent(const struct sim_sharded *s, const struct sim_op *op, char letter, const int64_t *sizes,
+                         const int64_t shards[SIM_AXES])
 {
     return base_ceil_div(sizes[sim_label_size(s, op, letter)], shards[sim_label_axes(s, op, letter)]);
 }
@@ -418,7 +434,9 @@ int sim_label_size(const struct sim_sharded *s, const struct sim_op *op, char le
         if (at) return s->program->tensors[s->values[op->inputs[i]].tensor].dims[at - op->op->input_labels[i]];
     }
     const char *at = strchr(op->op->output_labels, letter);
-    return at && op->output_count ? s->program->tensors[s->values[op->outputs[0]].tensor].dims[at - op->op->output_labels] : MODEL_ONE;
+    return at && op->output_count
+               ? s->program->tensors[s->values[op->outputs[0]].tensor].dims[at - op->op->output_labels]
+               : MODEL_ONE;
 }
 
 /* ---- all of it ---- */
@@ -444,8 +462,8 @@ static void publish(struct mapper *l)
     }
 }
 
-void sim_memory_map_build(struct base_arena *arena, const struct sim_sharded *sharded, const int64_t *sizes, const int64_t shards[SIM_AXES],
-                          struct sim_memory_map *out)
+void sim_memory_map_build(struct base_arena *arena, const struct sim_sharded *sharded, const int64_t *sizes,
+                          const int64_t shards[SIM_AXES], struct sim_memory_map *out)
 {
     struct mapper l = {.arena = arena, .s = sharded, .sizes = sizes, .out = out};
     memcpy(l.shards, shards, sizeof l.shards);

@@ -1,5 +1,5 @@
-/* How values come to where operations need them: sums, gathers, moves between dimensions, slices; and what was moved once for
- * one operation serves others. */
+/* How values come to where operations need them: sums, gathers, moves between dimensions, slices; and what was moved
+ * once for one operation serves others. */
 #include "sim/partitioner.h"
 
 #include <string.h>
@@ -10,7 +10,8 @@
 static bool belongs_outside(const struct sim_partitioner *p, int value)
 {
     const struct sim_value *v = &p->out->values[value];
-    if (p->loop < 0 || p->options->scanned || !p->options->shares_gathers || sim_part_tensor_of(p, v->tensor)->layers != MODEL_ONE)
+    if (p->loop < 0 || p->options->scanned || !p->options->shares_gathers ||
+        sim_part_tensor_of(p, v->tensor)->layers != MODEL_ONE)
         return false;
     const struct sim_op *begin = &p->out->ops[p->loop];
     return begin->trips != MODEL_MICROBATCHES && begin->op->phase != MODEL_OPTIMIZER && v->loop == begin->loop;
@@ -43,8 +44,8 @@ static void move_outside(struct sim_partitioner *p)
     out->values[moved.outputs[0]].loop = moved.loop;
 }
 
-static int communicate(struct sim_partitioner *p, const struct model_op *why, enum sim_collective kind, int axes, int value,
-                       const unsigned char *spec, unsigned partial)
+static int communicate(struct sim_partitioner *p, const struct model_op *why, enum sim_collective kind, int axes,
+                       int value, const unsigned char *spec, unsigned partial)
 {
     int result = sim_part_new_value(p, p->out->values[value].tensor, spec, partial);
     p->out->values[result].dtype = p->out->values[value].dtype;
@@ -71,7 +72,8 @@ static int clear_model(struct sim_partitioner *p, const struct model_op *why, in
     for (int d = 0; d < sim_part_rank_of(p, value); d++) {
         unsigned char spec[MODEL_MAX_RANK];
         memcpy(spec, p->out->values[value].spec, sizeof spec);
-        bool leaves = spec[d] == (SIM_DATA | SIM_TENSOR) && !(to[d] & SIM_DATA), comes = spec[d] == SIM_TENSOR && (to[d] & SIM_DATA);
+        bool leaves = spec[d] == (SIM_DATA | SIM_TENSOR) && !(to[d] & SIM_DATA),
+             comes = spec[d] == SIM_TENSOR && (to[d] & SIM_DATA);
         if (!leaves && !comes) continue;
         spec[d] = (unsigned char)(spec[d] & ~(unsigned)SIM_TENSOR);
         value = communicate(p, why, SIM_ALL_GATHER, SIM_TENSOR, value, spec, p->out->values[value].partial);
@@ -84,7 +86,8 @@ bool sim_part_is_sharded_as(const struct sim_partitioner *p, int value, const un
     return !memcmp(p->out->values[value].spec, spec, (size_t)sim_part_rank_of(p, value));
 }
 
-/* Sums a partial value over its axes. Where the result wants one of them on a dimension, each device keeps its slice. */
+/* Sums a partial value over its axes. Where the result wants one of them on a dimension, each device keeps its slice.
+ */
 static int reduce(struct sim_partitioner *p, const struct model_op *why, int value, const unsigned char *to)
 {
     for (unsigned axis = 1; axis < SIM_AXES; axis <<= 1) {
@@ -117,12 +120,14 @@ static int reshard_axes(struct sim_partitioner *p, const struct model_op *why, i
         if (from_dim < 0 || from_dim == to_dim) continue;
         spec[from_dim] = (unsigned char)(spec[from_dim] & ~axis);
         if (to_dim >= 0) spec[to_dim] |= (unsigned char)axis;
-        value = communicate(p, why, to_dim >= 0 ? SIM_ALL_TO_ALL : SIM_ALL_GATHER, (int)axis, value, spec, p->out->values[value].partial);
+        value = communicate(p, why, to_dim >= 0 ? SIM_ALL_TO_ALL : SIM_ALL_GATHER, (int)axis, value, spec,
+                            p->out->values[value].partial);
     }
     return value;
 }
 
-/* The value that the forward pass has of what is made again in the backward pass because that costs nothing; or the value itself. */
+/* The value that the forward pass has of what is made again in the backward pass because that costs nothing; or the
+ * value itself. */
 static int original(const struct sim_partitioner *p, int value)
 {
     int of = p->options->shares_gathers ? sim_part_tensor_of(p, p->out->values[value].tensor)->remade_of : -1;
@@ -139,7 +144,8 @@ static int find_copy(const struct sim_partitioner *p, int from, const unsigned c
         const struct sim_value *to = &p->out->values[p->copies[i].to];
         bool serves = to->loop == p->loop || to->loop == p->twin ||
                       sim_part_tensor_of(p, to->tensor)->layers == MODEL_ONE; /* else it is one layer's */
-        for (int d = 0; serves && d < rank; d++) serves = exactly ? to->spec[d] == spec[d] : slices(to->spec[d], spec[d]);
+        for (int d = 0; serves && d < rank; d++)
+            serves = exactly ? to->spec[d] == spec[d] : slices(to->spec[d], spec[d]);
         if (serves) return p->copies[i].to;
     }
     return -1;
@@ -176,7 +182,8 @@ int sim_part_cut(struct sim_partitioner *p, const struct model_op *why, int valu
     memcpy(copy->output_labels, t->labels, sizeof copy->output_labels);
     p->out->values[result].dtype = p->out->values[value].dtype;
     p->out->values[result].persistent = false;
-    for (int d = 0; d < t->rank; d++) op->labels[op->label_count++] = (struct sim_label){t->labels[d], t->dims[d], spec[d]};
+    for (int d = 0; d < t->rank; d++)
+        op->labels[op->label_count++] = (struct sim_label){t->labels[d], t->dims[d], spec[d]};
     op->inputs[op->input_count++] = value;
     op->outputs[op->output_count++] = result;
     p->out->values[result].definition = p->out->op_count - 1;
@@ -188,20 +195,23 @@ static int take_step(struct sim_partitioner *p, const struct model_op *why, cons
 {
     unsigned partial = p->out->values[value].partial;
     if (step->kind == SIM_ALL_REDUCE) partial &= ~(unsigned)step->axes;
-    else if (!sim_part_is_sharded_as(p, value, step->before.spec)) value = sim_part_cut(p, why, value, step->before.spec);
+    else if (!sim_part_is_sharded_as(p, value, step->before.spec))
+        value = sim_part_cut(p, why, value, step->before.spec);
     return communicate(p, why, step->kind, step->axes, value, step->after, partial);
 }
 
-/* One operand's steps to a sharding, or the result's; shares: what others' steps have made serves. Where a step has a sharding
- * that values of programs have not, sums are made and the axes go one by one. */
-int sim_part_take_steps(struct sim_partitioner *p, const struct model_op *why, int operand, int value, const struct sim_steps *steps,
-                        const unsigned char *to, bool shares)
+/* One operand's steps to a sharding, or the result's; shares: what others' steps have made serves. Where a step has a
+ * sharding that values of programs have not, sums are made and the axes go one by one. */
+int sim_part_take_steps(struct sim_partitioner *p, const struct model_op *why, int operand, int value,
+                        const struct sim_steps *steps, const unsigned char *to, bool shares)
 {
     for (int i = 0; i < steps->count; i++)
-        if (steps->steps[i].operand == operand && !steps->steps[i].plain) return reshard_axes(p, why, reduce(p, why, value, to), to);
+        if (steps->steps[i].operand == operand && !steps->steps[i].plain)
+            return reshard_axes(p, why, reduce(p, why, value, to), to);
     for (int i = 0; i < steps->count; i++) {
         const struct sim_step *step = &steps->steps[i];
-        bool only_parts = step->kind == SIM_COLLECTIVE_PERMUTE && !memcmp(step->before.spec, step->after, sizeof step->after);
+        bool only_parts =
+            step->kind == SIM_COLLECTIVE_PERMUTE && !memcmp(step->before.spec, step->after, sizeof step->after);
         if (step->operand != operand || only_parts) continue;
         int from = value, made = shares ? find_copy(p, from, step->after, step->groups, true) : -1;
         value = made >= 0 ? made : take_step(p, why, step, from);
@@ -254,11 +264,13 @@ int sim_part_ready(struct sim_partitioner *p, const struct model_op *why, int va
 
 /* ---- what operations find ---- */
 
-/* How the operation that is being partitioned finds a tensor: what a forward loop left to the backward loop is stacked. */
+/* How the operation that is being partitioned finds a tensor: what a forward loop left to the backward loop is stacked.
+ */
 const unsigned char *sim_part_found_as(const struct sim_partitioner *p, int tensor)
 {
     int block = sim_part_tensor_of(p, tensor)->block;
-    return block >= 0 && block != p->block && !p->shardings->is_layer[block] ? p->kept[tensor] : sim_part_used_as(p, tensor);
+    return block >= 0 && block != p->block && !p->shardings->is_layer[block] ? p->kept[tensor]
+                                                                             : sim_part_used_as(p, tensor);
 }
 
 /* The collectives from an operation on move the arrays of all layers. */
@@ -266,13 +278,14 @@ void sim_part_move_stacks(struct sim_partitioner *p, int first, int layers)
 {
     for (int i = first; i < p->out->op_count; i++) {
         p->out->ops[i].stack = layers;
-        sim_stack_of(p->arena, p->out, p->out->values[p->out->ops[i].inputs[0]].shape, layers); /* listed, so that it has a price */
+        sim_stack_of(p->arena, p->out, p->out->values[p->out->ops[i].inputs[0]].shape,
+                     layers); /* listed, so that it has a price */
     }
 }
 
 /* Where the backward loop's slices are sharded otherwise than their stack, the stack is moved as a whole in every turn.
- * Compilers take that out of the loop, since it is always the same; then it moves what moving each slice in its turn moves,
- * and that is what plans are priced by and what runs. */
+ * Compilers take that out of the loop, since it is always the same; then it moves what moving each slice in its turn
+ * moves, and that is what plans are priced by and what runs. */
 static int slice_of(struct sim_partitioner *p, const struct model_op *why, int tensor, int value)
 {
     int forward = p->out->values[value].loop, first;
@@ -283,7 +296,8 @@ static int slice_of(struct sim_partitioner *p, const struct model_op *why, int t
     return value;
 }
 
-/* A tensor as its users find it: summed, and past its constraint. Whoever comes later, in the backward loop too, finds the sum. */
+/* A tensor as its users find it: summed, and past its constraint. Whoever comes later, in the backward loop too, finds
+ * the sum. */
 int sim_part_settled(struct sim_partitioner *p, const struct model_op *why, int tensor)
 {
     int value = *sim_part_current(p, tensor);

@@ -6,15 +6,18 @@
 
 static const double largest_bytes = 9007199254740992.0; /* 2^53: sums of doubles are exact up to here */
 
-static enum base_status read_letters(const char *text, size_t length, char *out, const char *what, struct base_error *error)
+static enum base_status read_letters(const char *text, size_t length, char *out, const char *what,
+                                     struct base_error *error)
 {
     if (length < 1 || length > MODEL_MAX_RANK)
         return base_fail(error, BASE_INPUT, "%s: has %zu dimensions; 1 to %d would do", what, length, MODEL_MAX_RANK);
     for (size_t i = 0; i < length; i++) {
         if (!islower((unsigned char)text[i]))
-            return base_fail(error, BASE_INPUT, "%s: \"%c\" is no label; small letters are, as in ble,ef->blf", what, text[i]);
+            return base_fail(error, BASE_INPUT, "%s: \"%c\" is no label; small letters are, as in ble,ef->blf", what,
+                             text[i]);
         if (memchr(text, text[i], i))
-            return base_fail(error, BASE_INPUT, "%s: the label %c stands there twice; the diagonal of an operand cannot be partitioned",
+            return base_fail(error, BASE_INPUT,
+                             "%s: the label %c stands there twice; the diagonal of an operand cannot be partitioned",
                              what, text[i]);
         out[i] = text[i];
     }
@@ -31,7 +34,8 @@ enum base_status sim_operation_parse(const char *equation, struct sim_operation 
     }
     const char *comma = strchr(equation, ','), *arrow = strstr(equation, "->");
     if (!comma || !arrow || arrow < comma || strchr(comma + 1, ','))
-        return base_fail(error, BASE_INPUT, "\"%.60s\": a contraction of two operands is needed, as in ble,ef->blf; or reshard", equation);
+        return base_fail(error, BASE_INPUT,
+                         "\"%.60s\": a contraction of two operands is needed, as in ble,ef->blf; or reshard", equation);
     BASE_TRY(read_letters(equation, (size_t)(comma - equation), out->letters[0], "the first operand", error));
     BASE_TRY(read_letters(comma + 1, (size_t)(arrow - comma - 1), out->letters[1], "the second operand", error));
     BASE_TRY(read_letters(arrow + 2, strlen(arrow + 2), out->letters[2], "the result", error));
@@ -41,7 +45,8 @@ enum base_status sim_operation_parse(const char *equation, struct sim_operation 
     for (int i = 0; i < 2; i++)
         for (const char *letter = out->letters[i]; *letter; letter++)
             if (!strchr(out->letters[1 - i], *letter) && !strchr(out->letters[2], *letter))
-                return base_fail(error, BASE_INPUT, "the label %c stands in one operand alone; sum over it first", *letter);
+                return base_fail(error, BASE_INPUT, "the label %c stands in one operand alone; sum over it first",
+                                 *letter);
     out->operand_count = 2;
     for (int i = 0; i < 3; i++) out->rank[i] = (int)strlen(out->letters[i]);
     return BASE_OK;
@@ -54,8 +59,9 @@ static enum base_status collect_sizes(struct sim_operation *o, int64_t *sizes, s
         for (int d = 0; d < o->rank[i]; d++) {
             int64_t *size = &sizes[1 + o->letters[i][d] - 'a'];
             if (*size && *size != o->shape[i][d])
-                return base_fail(error, BASE_INPUT, "the label %c has %lld elements in one operand and %lld in the other", o->letters[i][d],
-                                 (long long)*size, (long long)o->shape[i][d]);
+                return base_fail(error, BASE_INPUT,
+                                 "the label %c has %lld elements in one operand and %lld in the other",
+                                 o->letters[i][d], (long long)*size, (long long)o->shape[i][d]);
             *size = o->shape[i][d];
         }
     }
@@ -69,7 +75,10 @@ static enum base_status check_bytes(const struct sim_operation *o, int operand, 
     for (int d = 0; d < o->rank[operand]; d++) bytes *= (double)o->shape[operand][d];
     if (bytes <= largest_bytes) return BASE_OK;
     return base_fail(error, BASE_INPUT, "the %s has %.3g bytes; up to %.3g would do",
-                     operand == 2 ? "result" : operand ? "second operand" : "first operand", bytes, largest_bytes);
+                     operand == 2 ? "result"
+                     : operand    ? "second operand"
+                                  : "first operand",
+                     bytes, largest_bytes);
 }
 
 static struct sim_shape shape_of(const struct sim_operation *o, int operand, const unsigned char *dims)
@@ -88,8 +97,8 @@ static void note_steps(struct sim_operation *o, const struct sim_extents *extent
 {
     for (int i = 0; i < steps->count && o->collective_count < SIM_MOST_OPERATION_COLLECTIVES; i++) {
         const struct sim_step *step = &steps->steps[i];
-        o->collectives[o->collective_count++] = (struct sim_operation_collective){step->kind, step->axes, step->before.dtype,
-                                                                                  (int64_t)sim_local_bytes(extents, &step->before)};
+        o->collectives[o->collective_count++] = (struct sim_operation_collective){
+            step->kind, step->axes, step->before.dtype, (int64_t)sim_local_bytes(extents, &step->before)};
     }
 }
 
@@ -107,7 +116,8 @@ static struct sim_layout layout_of(const struct sim_operation *o, int operand)
     struct sim_layout layout = {{0}};
     for (int d = 0; d < o->rank[operand]; d++)
         for (int i = 0; i < o->axis_count[operand][d]; i++)
-            if (o->mesh[o->axes[operand][d][i] == SIM_TENSOR] > 1) layout.of[d] = sim_join(layout.of[d], o->axes[operand][d][i]);
+            if (o->mesh[o->axes[operand][d][i] == SIM_TENSOR] > 1)
+                layout.of[d] = sim_join(layout.of[d], o->axes[operand][d][i]);
     return layout;
 }
 
@@ -122,7 +132,11 @@ static void partition_reshard(struct sim_operation *o)
     struct sim_extents extents = {sizes, o->mesh, NULL};
     struct sim_layout to = layout_of(o, 2);
     struct sim_steps steps = {.count = 0};
-    struct sim_array array = {.extents = &extents, .steps = &steps, .axes = sim_mesh_axes(&extents), .shape = shape_of(o, 0, dims), .tiles = layout_of(o, 0)};
+    struct sim_array array = {.extents = &extents,
+                              .steps = &steps,
+                              .axes = sim_mesh_axes(&extents),
+                              .shape = shape_of(o, 0, dims),
+                              .tiles = layout_of(o, 0)};
     sim_array_reshard(&array, &to);
     note_steps(o, &extents, &steps);
 }

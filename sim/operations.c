@@ -1,12 +1,13 @@
-/* How each operation but loops is partitioned: its labels get their axes, its operands move there, its result goes on. */
+/* How each operation but loops is partitioned: its labels get their axes, its operands move there, its result goes on.
+ */
 #include "sim/partitioner.h"
 
 #include <string.h>
 
 /* ---- labels ---- */
 
-/* The labels of an operation under construction, where each letter stands among them, and which of them the operands and
- * the result have: sets, a bit a label. */
+/* The labels of an operation under construction, where each letter stands among them, and which of them the operands
+ * and the result have: sets, a bit a label. */
 struct draft {
     struct sim_label labels[SIM_MOST_LABELS];
     int label_count;
@@ -77,14 +78,15 @@ static void einsum_roles(struct sim_op *op, const struct draft *draft)
 static const unsigned char *done_as(const struct sim_partitioner *p, const struct model_op *source)
 {
     int in = source->inputs[0], out = source->outputs[0];
-    bool widens = source->kind == MODEL_MAP && source->function == MODEL_CAST &&
-                  model_dtype_bytes(sim_part_tensor_of(p, out)->dtype) > model_dtype_bytes(sim_part_tensor_of(p, in)->dtype);
+    bool widens =
+        source->kind == MODEL_MAP && source->function == MODEL_CAST &&
+        model_dtype_bytes(sim_part_tensor_of(p, out)->dtype) > model_dtype_bytes(sim_part_tensor_of(p, in)->dtype);
     return widens || source->kind == MODEL_SLICE ? sim_part_used_as(p, out) : sim_part_computed_as(p, out);
 }
 
 /* The result as it was computed, then as propagation has it. A partial sum stays one until somebody uses it. */
-static void finish_output(struct sim_partitioner *p, const struct model_op *source, struct draft *draft, int op_index, unsigned partial,
-                          const struct sim_steps *steps)
+static void finish_output(struct sim_partitioner *p, const struct model_op *source, struct draft *draft, int op_index,
+                          unsigned partial, const struct sim_steps *steps)
 {
     int tensor = source->outputs[0];
     unsigned char spec[MODEL_MAX_RANK];
@@ -109,18 +111,20 @@ static bool moves_result(const struct sim_contraction *c)
 }
 
 /* Gives the operation's labels their axes and moves its operands; returns the axes of the partial sum. */
-static unsigned place_contraction(struct sim_partitioner *p, const struct model_op *source, int *inputs, struct draft *draft,
-                                  struct sim_contraction *contraction)
+static unsigned place_contraction(struct sim_partitioner *p, const struct model_op *source, int *inputs,
+                                  struct draft *draft, struct sim_contraction *contraction)
 {
     struct sim_contraction c = {.letters = {source->input_labels[0], source->input_labels[1], source->output_labels},
-                                .result = source->phase == MODEL_BACKWARD && !source->remade ? SIM_GRADIENT : SIM_PROPAGATED};
+                                .result =
+                                    source->phase == MODEL_BACKWARD && !source->remade ? SIM_GRADIENT : SIM_PROPAGATED};
     unsigned partial = 0;
     for (int i = 0; i < 3; i++) {
         int tensor = i < 2 ? source->inputs[i] : source->outputs[0];
         const struct model_tensor *t = sim_part_tensor_of(p, tensor);
         c.shapes[i] = (struct sim_shape){.rank = (unsigned char)t->rank, .layers = MODEL_ONE, .dtype = t->dtype};
         memcpy(c.shapes[i].dims, t->dims, sizeof c.shapes[i].dims);
-        memcpy(c.shapes[i].spec, i < 2 ? sim_part_found_as(p, tensor) : sim_part_computed_as(p, tensor), sizeof c.shapes[i].spec);
+        memcpy(c.shapes[i].spec, i < 2 ? sim_part_found_as(p, tensor) : sim_part_computed_as(p, tensor),
+               sizeof c.shapes[i].spec);
     }
     if (p->options->cache) sim_contract_again(p->options->cache, &p->options->extents, p->options->asked, &c);
     else sim_contract(&p->options->extents, &c);
@@ -155,7 +159,8 @@ static unsigned place_labels(struct sim_partitioner *p, const struct model_op *s
     for (int i = 0; i < source->input_count; i++) {
         unsigned char own[MODEL_MAX_RANK];
         spec_for(draft, source->input_labels[i], own);
-        /* What is broadcast comes to each user by a reshape of its own, and XLA knows copies by what they are made of. */
+        /* What is broadcast comes to each user by a reshape of its own, and XLA knows copies by what they are made of.
+         */
         bool broadcast = strlen(source->input_labels[i]) != strlen(letters) && !source->remade;
         inputs[i] = (broadcast ? sim_part_made_ready : sim_part_ready)(p, source, inputs[i], own);
     }
@@ -173,14 +178,16 @@ static enum base_status partition_compute(struct sim_partitioner *p, const struc
     draft.out = collect_labels(&draft, source->output_labels, sim_part_tensor_of(p, tensor));
     struct sim_contraction contraction;
     const bool contracts = source->kind == MODEL_EINSUM;
-    unsigned partial = contracts ? place_contraction(p, source, inputs, &draft, &contraction) : place_labels(p, source, inputs, &draft);
+    unsigned partial = contracts ? place_contraction(p, source, inputs, &draft, &contraction)
+                                 : place_labels(p, source, inputs, &draft);
     struct sim_op *op = sim_part_new_op(p, SIM_COMPUTE, source);
     int index = p->out->op_count - 1;
     take_labels(op, &draft);
     op->input_count = source->input_count;
     memcpy(op->inputs, inputs, (size_t)op->input_count * sizeof *op->inputs);
     if (contracts) einsum_roles(op, &draft);
-    finish_output(p, source, &draft, index, partial, contracts && moves_result(&contraction) ? &contraction.steps : NULL);
+    finish_output(p, source, &draft, index, partial,
+                  contracts && moves_result(&contraction) ? &contraction.steps : NULL);
     return BASE_OK;
 }
 
@@ -216,10 +223,12 @@ static bool is_uneven(const struct sim_partitioner *p, int size, unsigned axes)
     return sim_decide(&p->options->extents, &question); /* all parts with their padding are more than the whole */
 }
 
-/* Parts of a joined dimension are whole heads only if heads divide; else it is gathered, and split or joined on every device. */
+/* Parts of a joined dimension are whole heads only if heads divide; else it is gathered, and split or joined on every
+ * device. */
 static void gather_uneven_heads(const struct sim_partitioner *p, const struct model_op *source, unsigned char *needed)
 {
-    const struct model_tensor *in = sim_part_tensor_of(p, source->inputs[0]), *out = sim_part_tensor_of(p, source->outputs[0]);
+    const struct model_tensor *in = sim_part_tensor_of(p, source->inputs[0]),
+                              *out = sim_part_tensor_of(p, source->outputs[0]);
     for (int i = 0; source->input_labels[0][i]; i++) {
         const char letter = source->input_labels[0][i];
         unsigned axes = needed[i];
@@ -241,7 +250,8 @@ static enum base_status partition_reshape(struct sim_partitioner *p, const struc
     before_reshape(source, sim_part_computed_as(p, tensor), needed);
     gather_uneven_heads(p, source, needed);
     int input = sim_part_ready(p, source, sim_part_settled(p, source, source->inputs[0]), needed);
-    for (int i = 0; i < t->rank; i++) spec[i] = (unsigned char)reshaped_axes(source, p->out->values[input].spec, source->output_labels[i]);
+    for (int i = 0; i < t->rank; i++)
+        spec[i] = (unsigned char)reshaped_axes(source, p->out->values[input].spec, source->output_labels[i]);
     int value = sim_part_new_value(p, tensor, spec, 0);
     struct sim_op *op = sim_part_new_op(p, SIM_COMPUTE, source);
     op->inputs[op->input_count++] = input;
@@ -264,7 +274,8 @@ void sim_gather_updated_stacks(struct sim_partitioner *p, int begin)
 {
     for (int i = begin + 1; i < p->out->ops[begin].match; i++) {
         const struct sim_op *op = &p->out->ops[i];
-        if (op->kind != SIM_COMPUTE || op->op->kind != MODEL_UPDATE || p->out->values[op->outputs[0]].persistent) continue;
+        if (op->kind != SIM_COMPUTE || op->op->kind != MODEL_UPDATE || p->out->values[op->outputs[0]].persistent)
+            continue;
         gather_updated(p, op->op, op->outputs[0], p->out->ops[begin].trips);
     }
 }
@@ -277,7 +288,8 @@ static enum base_status partition_update(struct sim_partitioner *p, const struct
     const struct model_tensor *first = sim_part_tensor_of(p, source->inputs[0]);
     for (int i = 0; i < source->input_count; i++) {
         inputs[i] = *sim_part_current(p, source->inputs[i]);
-        bool same_shape = !strcmp(source->input_labels[i], source->input_labels[0]) && sim_part_tensor_of(p, source->inputs[i])->block < 0;
+        bool same_shape = !strcmp(source->input_labels[i], source->input_labels[0]) &&
+                          sim_part_tensor_of(p, source->inputs[i])->block < 0;
         for (int d = 0; same_shape && d < first->rank; d++) spec[d] |= sim_part_used_as(p, source->inputs[i])[d];
     }
     for (int i = 0; i < source->input_count; i++) {

@@ -1,8 +1,9 @@
-/* Asynchronous collectives: each is started and waited for apart, and what does not need it is computed meanwhile. The order
- * is found as XLA's latency hiding scheduler finds it: every computation (a loop's body, or the step) is listed backwards
- * from its end. A wait is taken as soon as all that need its result are there; its start follows when enough work has been
- * put between them. One collective of a kind is on its way at a time. The costs are that scheduler's own, the same for all
- * sizes, so that the order is one of the program and not of a plan. What reads and writes memory is fused before. */
+/* Asynchronous collectives: each is started and waited for apart, and what does not need it is computed meanwhile. The
+ * order is found as XLA's latency hiding scheduler finds it: every computation (a loop's body, or the step) is listed
+ * backwards from its end. A wait is taken as soon as all that need its result are there; its start follows when enough
+ * work has been put between them. One collective of a kind is on its way at a time. The costs are that scheduler's own,
+ * the same for all sizes, so that the order is one of the program and not of a plan. What reads and writes memory is
+ * fused before. */
 #include "sim/passes.h"
 
 #include <math.h>
@@ -11,49 +12,56 @@
 enum role { WORK, START, WAIT };
 enum { FIRST_ARRAY = 1, LATER_ARRAYS = 2 };
 
-/* XLA's approximate estimator (latency_hiding_scheduler.h; gpu_hlo_schedule.cc for calls of a library), in units of its own. */
+/* XLA's approximate estimator (latency_hiding_scheduler.h; gpu_hlo_schedule.cc for calls of a library), in units of its
+ * own. */
 static const double collective_latency = 5000, other_latency = 1, dot_cost = 5000, kernel_cost = 1000, least_cost = 1;
 
-struct edge { int from, to, next_of_from, next_of_to; double latency; };
+struct edge {
+    int from, to, next_of_from, next_of_to;
+    double latency;
+};
 
 /* A kernel, a whole loop, the start of a collective or its end. */
 struct node {
     enum role role;
-    int op;                      /* its first operation; a loop's begin */
+    int op;                       /* its first operation; a loop's begin */
     int successors, predecessors; /* first edges, or -1 */
-    int open_successors;         /* edges to nodes that have no place yet */
-    double cost, depth;          /* depth: latency of the collectives on the way to it, the longest way */
-    double time;                 /* from which on it may be placed; then where it was, counted from the end */
-    unsigned kinds;              /* collectives inside a loop, or that it is one end of: bits of enum sim_collective */
+    int open_successors;          /* edges to nodes that have no place yet */
+    double cost, depth;           /* depth: latency of the collectives on the way to it, the longest way */
+    double time;                  /* from which on it may be placed; then where it was, counted from the end */
+    unsigned kinds;               /* collectives inside a loop, or that it is one end of: bits of enum sim_collective */
 };
 
 struct scheduler {
     struct base_arena *arena;
     struct sim_sharded *s;
     bool library_dots;
-    int *node_of;                /* per operation: the node that makes its results; of a computation that is being listed */
-    int *seen;                   /* per operation: the last node that asked for it */
-    int *order, order_count;     /* operations as they come now */
-    int *done;                   /* per operation: for a collective, the place in the order before which it is waited for */
+    int *node_of;            /* per operation: the node that makes its results; of a computation that is being listed */
+    int *seen;               /* per operation: the last node that asked for it */
+    int *order, order_count; /* operations as they come now */
+    int *done;               /* per operation: for a collective, the place in the order before which it is waited for */
     bool *listed;
 };
 
 /* One computation: the operations between two brackets. */
 struct graph {
     struct scheduler *scheduler;
-    int from, to;                /* operations [from, to) */
+    int from, to; /* operations [from, to) */
     struct node *nodes;
     int node_count;
     struct edge *edges;
     int edge_count, edge_capacity;
-    int *writer;                 /* per array: the node that wrote it last, -1 none */
-    struct reader { int node, next; } *readers; /* lists of nodes */
+    int *writer; /* per array: the node that wrote it last, -1 none */
+    struct reader {
+        int node, next;
+    } * readers; /* lists of nodes */
     int reader_count, reader_capacity;
-    int *reader_of;              /* per array: those since then */
-    int *inside;                 /* per operation: the nodes that it is done in, if it has none of its own */
+    int *reader_of; /* per array: those since then */
+    int *inside;    /* per operation: the nodes that it is done in, if it has none of its own */
     int *ready, ready_count, *placed, placed_count;
     double now;
-    int on_the_way[SIM_COLLECTIVE_COUNT], asked_for[SIM_COLLECTIVE_COUNT]; /* collectives between wait and start; waits that are ready */
+    int on_the_way[SIM_COLLECTIVE_COUNT],
+        asked_for[SIM_COLLECTIVE_COUNT]; /* collectives between wait and start; waits that are ready */
 };
 
 /* Made inside whoever reads it: a fused value, or another name. It has no place of its own. */
@@ -75,7 +83,8 @@ static void add_edge(struct graph *g, int from, int to, double latency)
 
 static int add_node(struct graph *g, enum role role, int op, double cost, unsigned kinds)
 {
-    g->nodes[g->node_count] = (struct node){.role = role, .op = op, .successors = -1, .predecessors = -1, .cost = cost, .kinds = kinds};
+    g->nodes[g->node_count] =
+        (struct node){.role = role, .op = op, .successors = -1, .predecessors = -1, .cost = cost, .kinds = kinds};
     return g->node_count++;
 }
 
@@ -111,7 +120,9 @@ static void add_nodes(struct graph *g)
         } else if (op->kind == SIM_COMMUNICATE) {
             node_of[i] = add_collective(g, i);
         } else if (!is_inside_readers(op)) {
-            double cost = !s->kernels[op->kernel].dot_count ? kernel_cost : g->scheduler->library_dots ? kernel_cost : dot_cost;
+            double cost = !s->kernels[op->kernel].dot_count ? kernel_cost
+                          : g->scheduler->library_dots      ? kernel_cost
+                                                            : dot_cost;
             if (!of_kernel[op->kernel]) of_kernel[op->kernel] = 1 + add_node(g, WORK, i, cost, 0);
             node_of[i] = of_kernel[op->kernel] - 1;
         }
@@ -156,12 +167,14 @@ static void read_array(struct graph *g, int array, int node)
 static void write_array(struct graph *g, int array, int node)
 {
     add_edge(g, g->writer[array], first_of(g, node), other_latency);
-    for (int r = g->reader_of[array]; r >= 0; r = g->readers[r].next) add_edge(g, g->readers[r].node, first_of(g, node), other_latency);
+    for (int r = g->reader_of[array]; r >= 0; r = g->readers[r].next)
+        add_edge(g, g->readers[r].node, first_of(g, node), other_latency);
     g->reader_of[array] = -1;
     g->writer[array] = node;
 }
 
-/* Which of a tensor's arrays an operation goes to: where the first layer stands by itself, its array is not those of the later ones. */
+/* Which of a tensor's arrays an operation goes to: where the first layer stands by itself, its array is not those of
+ * the later ones. */
 static unsigned arrays_of(const struct graph *g, int op, int tensor)
 {
     const struct sim_sharded *s = g->scheduler->s;
@@ -183,7 +196,8 @@ static void touch(struct graph *g, int op, const struct sim_value *value, bool w
         if (!(arrays >> a & 1)) continue;
         if (node >= 0 && writes) write_array(g, array, node);
         if (node >= 0 && !writes) read_array(g, array, first_of(g, node));
-        for (int r = g->inside[op - g->from]; r >= 0 && !writes; r = g->readers[r].next) read_array(g, array, g->readers[r].node);
+        for (int r = g->inside[op - g->from]; r >= 0 && !writes; r = g->readers[r].next)
+            read_array(g, array, g->readers[r].node);
     }
 }
 
@@ -293,7 +307,8 @@ static double unlocks_waits(const struct graph *g, const struct node *n)
 static double makes_ready(const struct graph *g, const struct node *n)
 {
     int count = 0;
-    for (int e = n->predecessors; e >= 0; e = g->edges[e].next_of_to) count += g->nodes[g->edges[e].from].open_successors == 1;
+    for (int e = n->predecessors; e >= 0; e = g->edges[e].next_of_to)
+        count += g->nodes[g->edges[e].from].open_successors == 1;
     return count;
 }
 
@@ -305,7 +320,8 @@ static double stood_last(const struct graph *g, const struct node *n)
 
 /* The first of them that tells two nodes apart decides. */
 static double (*const merits[])(const struct graph *g, const struct node *n) = {
-    waits, stalls_least, is_no_first_start, frees_a_kind, leads_to_collectives, wastes_least, unlocks_waits, makes_ready, stood_last};
+    waits,        stalls_least,  is_no_first_start, frees_a_kind, leads_to_collectives,
+    wastes_least, unlocks_waits, makes_ready,       stood_last};
 
 static bool is_better(const struct graph *g, int a, int b)
 {
@@ -430,7 +446,8 @@ static void schedule(struct scheduler *c, int from, int to)
         g->ready[best] = g->ready[--g->ready_count];
         place(g, node);
     }
-    for (int n = g->placed_count; g->placed_count == g->node_count && n > 0; n--) list_node(g, &g->nodes[g->placed[n - 1]]);
+    for (int n = g->placed_count; g->placed_count == g->node_count && n > 0; n--)
+        list_node(g, &g->nodes[g->placed[n - 1]]);
     list_as_it_stood(g); /* what nobody reads; all of it, if some order could not be found */
 }
 
@@ -458,7 +475,8 @@ static void keep_operands(struct sim_sharded *s)
     for (int i = 0; i < s->op_count; i++) {
         if (s->ops[i].kind != SIM_COMMUNICATE || s->ops[i].collective == SIM_ALL_REDUCE) continue;
         struct sim_value *operand = &s->values[s->ops[i].inputs[0]];
-        while (!operand->stored && operand->definition >= 0) operand = &s->values[s->ops[operand->definition].inputs[0]];
+        while (!operand->stored && operand->definition >= 0)
+            operand = &s->values[s->ops[operand->definition].inputs[0]];
         if (operand->last_use < s->ops[i].done - 1) operand->last_use = s->ops[i].done - 1;
     }
 }

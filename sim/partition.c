@@ -1,6 +1,6 @@
-/* From a program to what one device does. Propagation gives every tensor a sharding; here each operation is put where its
- * result is: operands that are sharded otherwise are gathered or moved, those that are sharded less are sliced for nothing;
- * a label that is contracted leaves a partial sum, which is reduced where it is first used. */
+/* From a program to what one device does. Propagation gives every tensor a sharding; here each operation is put where
+ * its result is: operands that are sharded otherwise are gathered or moved, those that are sharded less are sliced for
+ * nothing; a label that is contracted leaves a partial sum, which is reduced where it is first used. */
 #include "sim/partitioner.h"
 
 #include <string.h>
@@ -28,7 +28,8 @@ static void keep_copies(struct sim_partitioner *p, const struct model_op *source
     if (!p->options->shares_gathers || p->options->scanned || source->reversed || source->phase != MODEL_FORWARD ||
         trips == MODEL_MICROBATCHES)
         return;
-    *kept = (struct sim_kept_copies){loop, p->copy_count - first, base_new(p->arena, struct sim_copy, p->copy_count - first + 1)};
+    *kept = (struct sim_kept_copies){loop, p->copy_count - first,
+                                     base_new(p->arena, struct sim_copy, p->copy_count - first + 1)};
     memcpy(kept->copies, p->copies + first, (size_t)kept->count * sizeof *kept->copies);
 }
 
@@ -38,11 +39,13 @@ static void find_kept_copies(struct sim_partitioner *p, const struct model_op *s
     p->twin = SIM_NO_TWIN;
     if (!source->reversed || !kept->copies) return;
     p->twin = kept->loop;
-    for (int i = 0; i < kept->count && p->copy_count < SIM_MOST_COPIES; i++) p->copies[p->copy_count++] = kept->copies[i];
+    for (int i = 0; i < kept->count && p->copy_count < SIM_MOST_COPIES; i++)
+        p->copies[p->copy_count++] = kept->copies[i];
 }
 
 /* What goes round a loop has one sharding: at its start, inside and at its end; once round, it may end in another. */
-static enum base_status partition_loop(struct sim_partitioner *p, const struct model_op *source, enum model_size trips, int *carried)
+static enum base_status partition_loop(struct sim_partitioner *p, const struct model_op *source, enum model_size trips,
+                                       int *carried)
 {
     bool once = p->options->extents.sizes && p->options->extents.sizes[trips] == 1 && trips != source->trips;
     for (int i = 0; i < source->carry_count; i++)
@@ -55,7 +58,8 @@ static enum base_status partition_loop(struct sim_partitioner *p, const struct m
     p->loop = begin_index;
     for (int i = 0; i < source->carry_count; i++) {
         bind(p, source->carries[i].in, p->out->values[carried[i]].spec);
-        p->out->ops[begin_index].outputs[p->out->ops[begin_index].output_count++] = *sim_part_current(p, source->carries[i].in);
+        p->out->ops[begin_index].outputs[p->out->ops[begin_index].output_count++] =
+            *sim_part_current(p, source->carries[i].in);
     }
     find_kept_copies(p, source, trips);
     BASE_TRY(partition_block(p, source->body));
@@ -95,8 +99,10 @@ static enum base_status partition_layers(struct sim_partitioner *p, const struct
     for (int turn = 0; turn < SIM_INSTANCES; turn++) {
         p->instance = order[turn];
         if (p->instance == SIM_LATER_LAYERS) {
-            BASE_TRY(partition_loop(
-                p, source, source->trips == MODEL_ENCODER_LAYERS ? MODEL_LATER_ENCODER_LAYERS : MODEL_LATER_DECODER_LAYERS, carried));
+            BASE_TRY(partition_loop(p, source,
+                                    source->trips == MODEL_ENCODER_LAYERS ? MODEL_LATER_ENCODER_LAYERS
+                                                                          : MODEL_LATER_DECODER_LAYERS,
+                                    carried));
             continue;
         }
         for (int i = 0; i < source->carry_count; i++)
@@ -136,8 +142,9 @@ static void finish_results(struct sim_partitioner *p, const struct model_block *
         for (int o = 0; o < op->output_count; o++) {
             int value = *sim_part_current(p, op->outputs[o]);
             if (p->out->values[value].persistent || !p->out->values[value].partial || is_used(p, value)) continue;
-            *sim_part_current(p, op->outputs[o]) = sim_part_ready(
-                p, op, sim_part_ready(p, op, value, sim_part_computed_as(p, op->outputs[o])), sim_part_used_as(p, op->outputs[o]));
+            *sim_part_current(p, op->outputs[o]) =
+                sim_part_ready(p, op, sim_part_ready(p, op, value, sim_part_computed_as(p, op->outputs[o])),
+                               sim_part_used_as(p, op->outputs[o]));
         }
     }
 }
@@ -201,8 +208,9 @@ static void take_shardings(struct sim_partitioner *p)
     }
 }
 
-enum base_status sim_partition(struct base_arena *arena, const struct model_program *program, const struct sim_sharding_options *options,
-                               const struct sim_shardings *shardings, struct sim_sharded *out, struct base_error *error)
+enum base_status sim_partition(struct base_arena *arena, const struct model_program *program,
+                               const struct sim_sharding_options *options, const struct sim_shardings *shardings,
+                               struct sim_sharded *out, struct base_error *error)
 {
     struct sim_partitioner *p = base_new(arena, struct sim_partitioner, 1);
     *p = (struct sim_partitioner){

@@ -13,10 +13,10 @@ struct sim_partitioner {
     struct sim_sharded *out;
     struct base_error *error;
     const struct sim_shardings *shardings;
-    unsigned char (*computed)[MODEL_MAX_RANK], (*used)[MODEL_MAX_RANK], (*kept)[MODEL_MAX_RANK], (*stacked)[MODEL_MAX_RANK],
-        (*space)[MODEL_MAX_RANK]; /* the same, a byte a dimension, by slot */
-    int *current;                 /* value of each tensor, or -1, by slot */
-    int instance;                 /* of the layers that are being partitioned */
+    unsigned char (*computed)[MODEL_MAX_RANK], (*used)[MODEL_MAX_RANK], (*kept)[MODEL_MAX_RANK],
+        (*stacked)[MODEL_MAX_RANK], (*space)[MODEL_MAX_RANK]; /* the same, a byte a dimension, by slot */
+    int *current;                                             /* value of each tensor, or -1, by slot */
+    int instance;                                             /* of the layers that are being partitioned */
     int block;
     int loop;
     struct sim_copy {
@@ -29,7 +29,7 @@ struct sim_partitioner {
         int loop, count;
         struct sim_copy *copies;
     } forward[MODEL_SIZE_COUNT]; /* of the loop over a stack's layers, by trips */
-    int twin;                    /* while a backward loop is partitioned: the forward loop of the same layers, or SIM_NO_TWIN */
+    int twin; /* while a backward loop is partitioned: the forward loop of the same layers, or SIM_NO_TWIN */
 };
 
 static inline const struct model_tensor *sim_part_tensor_of(const struct sim_partitioner *p, int tensor)
@@ -77,14 +77,15 @@ bool sim_part_is_sharded_as(const struct sim_partitioner *p, int value, const un
 /* A copy of a slice. */
 int sim_part_cut(struct sim_partitioner *p, const struct model_op *why, int value, const unsigned char *spec);
 /* One operand's steps to a sharding, or the result's; shares: what others' steps have made serves. */
-int sim_part_take_steps(struct sim_partitioner *p, const struct model_op *why, int operand, int value, const struct sim_steps *steps,
-                        const unsigned char *to, bool shares);
+int sim_part_take_steps(struct sim_partitioner *p, const struct model_op *why, int operand, int value,
+                        const struct sim_steps *steps, const unsigned char *to, bool shares);
 /* Until no dimension has an axis that `to` lacks there. What `to` has more is a local slice. */
 int sim_part_reshard(struct sim_partitioner *p, const struct model_op *why, int value, const unsigned char *to);
 /* A value as one operation needs it; the same, made once however many ask. */
 int sim_part_made_ready(struct sim_partitioner *p, const struct model_op *why, int value, const unsigned char *spec);
 int sim_part_ready(struct sim_partitioner *p, const struct model_op *why, int value, const unsigned char *spec);
-/* How the operation that is being partitioned finds a tensor: what a forward loop left to the backward loop is stacked. */
+/* How the operation that is being partitioned finds a tensor: what a forward loop left to the backward loop is stacked.
+ */
 const unsigned char *sim_part_found_as(const struct sim_partitioner *p, int tensor);
 /* A tensor as its users find it: summed, and past its constraint. */
 int sim_part_settled(struct sim_partitioner *p, const struct model_op *why, int tensor);

@@ -1,5 +1,5 @@
-/* What a compiler makes of the sharded program after the partitioner. Each pass is a function from program to program; a
- * software's row in software.csv names those that its compiler had, passes.csv says what they are and since when. */
+/* What a compiler makes of the sharded program after the partitioner. Each pass is a function from program to program;
+ * a software's row in software.csv names those that its compiler had, passes.csv says what they are and since when. */
 #include "sim/passes.h"
 
 #include <string.h>
@@ -8,10 +8,13 @@
 struct rewrite {
     struct base_arena *arena;
     struct sim_sharded *s;
-    bool *removed;                                       /* per operation */
-    struct insertion { int before; struct sim_op op; } *insertions;
+    bool *removed; /* per operation */
+    struct insertion {
+        int before;
+        struct sim_op op;
+    } * insertions;
     int insertion_count, insertion_capacity;
-    int *use_counts, *users;                             /* per value: how many operands it is, and the last operation that reads it */
+    int *use_counts, *users; /* per value: how many operands it is, and the last operation that reads it */
     bool changed;
 };
 
@@ -47,9 +50,16 @@ static int insert_all_reduce(struct rewrite *r, int before, const struct model_o
     s->values[sum].persistent = false;
     s->values[sum].loop = s->ops[before].loop;
     s->values[sum].definition = -2 - r->insertion_count; /* until apply() knows where it stands */
-    r->insertions = base_grown(r->arena, r->insertions, r->insertion_count, &r->insertion_capacity, sizeof *r->insertions);
+    r->insertions =
+        base_grown(r->arena, r->insertions, r->insertion_count, &r->insertion_capacity, sizeof *r->insertions);
     struct insertion *insertion = &r->insertions[r->insertion_count++];
-    *insertion = (struct insertion){before, {.kind = SIM_COMMUNICATE, .op = why, .collective = SIM_ALL_REDUCE, .axes = axes, .loop = s->ops[before].loop, .kernel = -1}};
+    *insertion = (struct insertion){before,
+                                    {.kind = SIM_COMMUNICATE,
+                                     .op = why,
+                                     .collective = SIM_ALL_REDUCE,
+                                     .axes = axes,
+                                     .loop = s->ops[before].loop,
+                                     .kernel = -1}};
     insertion->op.inputs[insertion->op.input_count++] = value;
     insertion->op.outputs[insertion->op.output_count++] = sum;
     r->changed = true;
@@ -110,7 +120,8 @@ static void lay_out_values(struct rewrite *r, const int *moved, const int *inser
 static void apply(struct rewrite *r)
 {
     if (!r->changed) return;
-    int *moved = base_new(r->arena, int, r->s->op_count + 1), *inserted = base_new(r->arena, int, r->insertion_count + 1),
+    int *moved = base_new(r->arena, int, r->s->op_count + 1),
+        *inserted = base_new(r->arena, int, r->insertion_count + 1),
         *renamed = base_new(r->arena, int, r->s->value_count);
     lay_out_operations(r, moved, inserted);
     lay_out_values(r, moved, inserted, renamed);
@@ -128,7 +139,8 @@ static bool is_cut(const struct sim_value *value, unsigned axes)
     return false;
 }
 
-/* The all-reduce over these axes that makes a value, if nobody else reads the value and every device gets the whole sum; else -1. */
+/* The all-reduce over these axes that makes a value, if nobody else reads the value and every device gets the whole
+ * sum; else -1. */
 static int all_reduce_of(const struct rewrite *r, int value, int axes)
 {
     const struct sim_sharded *s = r->s;
@@ -158,7 +170,8 @@ static bool may_wait(const struct rewrite *r, int value)
     int at = s->values[value].definition;
     if (at < 0 || r->use_counts[value] != 1 || !is_linear(&s->ops[at]) || s->values[value].partial) return false;
     for (int i = 0; i < s->ops[at].input_count; i++)
-        if (s->values[s->ops[at].inputs[i]].loop != s->values[value].loop || !may_wait(r, s->ops[at].inputs[i])) return false;
+        if (s->values[s->ops[at].inputs[i]].loop != s->values[value].loop || !may_wait(r, s->ops[at].inputs[i]))
+            return false;
     return true;
 }
 
@@ -191,7 +204,8 @@ static bool reads(const struct sim_op *op, int value)
 }
 
 /* How an update goes over its arrays: as the one that is cut most (ZeRO's state). What is whole is read in slices. */
-static void spec_of_update(const struct sim_sharded *s, const struct sim_op *op, int accumulator, unsigned char spec[MODEL_MAX_RANK])
+static void spec_of_update(const struct sim_sharded *s, const struct sim_op *op, int accumulator,
+                           unsigned char spec[MODEL_MAX_RANK])
 {
     memcpy(spec, s->values[accumulator].spec, MODEL_MAX_RANK);
     if (op->op->kind != MODEL_UPDATE) return;
@@ -213,8 +227,8 @@ static void cut(struct rewrite *r, int value, const unsigned char spec[MODEL_MAX
     v->shape = sim_shape_of(r->arena, r->s, &shape);
 }
 
-/* Behind the loop that fills it, an accumulator is summed before it is first read; once in each loop that reads it. Of the
- * sum each device keeps what the update there needs. */
+/* Behind the loop that fills it, an accumulator is summed before it is first read; once in each loop that reads it. Of
+ * the sum each device keeps what the update there needs. */
 static void sum_accumulator(struct rewrite *r, int accumulator, int filled)
 {
     struct sim_sharded *s = r->s;
@@ -223,7 +237,8 @@ static void sum_accumulator(struct rewrite *r, int accumulator, int filled)
         if (!reads(&s->ops[i], accumulator) || s->ops[i].kind != SIM_COMPUTE) continue;
         unsigned char spec[MODEL_MAX_RANK];
         spec_of_update(s, &s->ops[i], accumulator, spec);
-        bool serves = sum >= 0 && s->values[sum].loop == s->ops[i].loop && !memcmp(spec, s->values[sum].spec, sizeof spec);
+        bool serves =
+            sum >= 0 && s->values[sum].loop == s->ops[i].loop && !memcmp(spec, s->values[sum].spec, sizeof spec);
         if (!serves) {
             sum = insert_all_reduce(r, i, s->ops[i].op, SIM_DATA, accumulator);
             cut(r, sum, spec);
@@ -256,7 +271,8 @@ static bool waits_everywhere(const struct rewrite *r, int accumulator)
 {
     for (int i = 0; i < r->s->op_count; i++) {
         const struct sim_op *op = &r->s->ops[i];
-        if (op->kind == SIM_COMPUTE && op->op->function == MODEL_ACCUMULATE && op->inputs[0] == accumulator && !may_wait(r, op->inputs[1]))
+        if (op->kind == SIM_COMPUTE && op->op->function == MODEL_ACCUMULATE && op->inputs[0] == accumulator &&
+            !may_wait(r, op->inputs[1]))
             return false;
     }
     return true;
@@ -268,11 +284,13 @@ static void hoist(struct base_arena *arena, struct sim_sharded *s, bool twin)
     for (int i = 0; i < s->op_count; i++) {
         struct sim_op *op = &s->ops[i];
         int loop = outermost_loop(s, op->loop);
-        if (op->kind != SIM_COMPUTE || op->op->function != MODEL_ACCUMULATE || loop < 0 || s->ops[loop].trips != MODEL_MICROBATCHES) continue;
+        if (op->kind != SIM_COMPUTE || op->op->function != MODEL_ACCUMULATE || loop < 0 ||
+            s->ops[loop].trips != MODEL_MICROBATCHES)
+            continue;
         int accumulator = op->inputs[0];
         bool again = s->values[accumulator].partial; /* another layer has decided */
-        if (!again &&
-            (is_cut(&s->values[accumulator], SIM_DATA) || !waits_everywhere(&r, accumulator) || !is_read_behind(s, accumulator, loop)))
+        if (!again && (is_cut(&s->values[accumulator], SIM_DATA) || !waits_everywhere(&r, accumulator) ||
+                       !is_read_behind(s, accumulator, loop)))
             continue;
         op->inputs[1] = make_wait(&r, op->inputs[1]);
         if (again) continue;
@@ -301,8 +319,8 @@ static int dim_of(const char *labels, char letter)
     return at ? (int)(at - labels) : -1;
 }
 
-/* What an operation that only passes a value on needs of its operand, so that its result is cut like that; false if a cut
- * dimension is split or joined on the way. */
+/* What an operation that only passes a value on needs of its operand, so that its result is cut like that; false if a
+ * cut dimension is split or joined on the way. */
 static bool pull_back(const struct sim_sharded *s, const struct sim_op *op, const unsigned char spec[MODEL_MAX_RANK],
                       unsigned char before[MODEL_MAX_RANK])
 {
@@ -317,8 +335,8 @@ static bool pull_back(const struct sim_sharded *s, const struct sim_op *op, cons
     return true;
 }
 
-/* Cuts a value whose only reader wants a slice of it, and what it is made of, back to the all-reduce; false, and nothing
- * is cut, if there is none. */
+/* Cuts a value whose only reader wants a slice of it, and what it is made of, back to the all-reduce; false, and
+ * nothing is cut, if there is none. */
 static bool cut_back(struct rewrite *r, int value, const unsigned char spec[MODEL_MAX_RANK])
 {
     struct sim_sharded *s = r->s;
@@ -328,7 +346,9 @@ static bool cut_back(struct rewrite *r, int value, const unsigned char spec[MODE
     }
     int at = s->values[value].definition;
     unsigned char before[MODEL_MAX_RANK];
-    if (at < 0 || r->use_counts[value] != 1 || s->values[value].persistent || !is_linear(&s->ops[at]) || s->ops[at].input_count != 1) return false;
+    if (at < 0 || r->use_counts[value] != 1 || s->values[value].persistent || !is_linear(&s->ops[at]) ||
+        s->ops[at].input_count != 1)
+        return false;
     if (s->values[s->ops[at].inputs[0]].loop != s->values[value].loop || !pull_back(s, &s->ops[at], spec, before) ||
         !cut_back(r, s->ops[at].inputs[0], before))
         return false;
@@ -367,7 +387,8 @@ static void slice_gradients(struct base_arena *arena, struct sim_sharded *s)
     }
 }
 
-/* The partitioner writes "all-reduce, and keep a slice" as an all-reduce whose result is cut further than its operand. */
+/* The partitioner writes "all-reduce, and keep a slice" as an all-reduce whose result is cut further than its operand.
+ */
 static void create_reduce_scatters(struct base_arena *arena, struct sim_sharded *s)
 {
     slice_gradients(arena, s);
@@ -387,7 +408,8 @@ static bool reassociate(struct rewrite *r, int at)
     if (op->kind != SIM_COMPUTE || op->op->kind != MODEL_MAP || op->op->function != MODEL_ADD || op->input_count != 2 ||
         at + 1 >= s->op_count)
         return false;
-    int left = all_reduce_of(r, op->inputs[0], 0), right = left < 0 ? -1 : all_reduce_of(r, op->inputs[1], s->ops[left].axes);
+    int left = all_reduce_of(r, op->inputs[0], 0),
+        right = left < 0 ? -1 : all_reduce_of(r, op->inputs[1], s->ops[left].axes);
     if (right < 0 || left == right || s->ops[left].loop != op->loop || s->ops[right].loop != op->loop) return false;
     const struct sim_value *a = &s->values[s->ops[left].inputs[0]], *b = &s->values[s->ops[right].inputs[0]];
     if (!same_spec(a, b) || a->dtype != b->dtype || a->partial != b->partial) return false;
@@ -419,7 +441,10 @@ static void reassociate_all_reduce(struct base_arena *arena, struct sim_sharded 
 
 /* ---- all of them ---- */
 
-static const struct { enum sim_pass pass; void (*run)(struct base_arena *arena, struct sim_sharded *sharded); } rewrites[] = {
+static const struct {
+    enum sim_pass pass;
+    void (*run)(struct base_arena *arena, struct sim_sharded *sharded);
+} rewrites[] = {
     {SIM_PASS_REASSOCIATE_ALL_REDUCE, reassociate_all_reduce},
     {SIM_PASS_HOIST_GRADIENT_ALL_REDUCE, hoist_gradient_all_reduce},
     {SIM_PASS_REWRITE_GRADIENT_ACCUMULATION, rewrite_gradient_accumulation},

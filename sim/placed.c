@@ -1,13 +1,16 @@
-/* Contractions are few: layers repeat them, and so do optimizers, remat policies and models. One that was placed before is
- * not placed again if all that its place depended on is the same: letters, dimensions, shardings, the choices by size, and
- * how the mesh axes relate if that was asked. Choices may come out otherwise and lead to the same place, so that who wants to
- * know whether a program would be another one asks its contractions again, not their choices. */
+/* Contractions are few: layers repeat them, and so do optimizers, remat policies and models. One that was placed before
+ * is not placed again if all that its place depended on is the same: letters, dimensions, shardings, the choices by
+ * size, and how the mesh axes relate if that was asked. Choices may come out otherwise and lead to the same place, so
+ * that who wants to know whether a program would be another one asks its contractions again, not their choices. */
 #include "sim/cache.h"
 #include "sim/contraction.h"
 
 #include <string.h>
 
-struct question { struct sim_contraction contraction; struct sim_placed *answers; };
+struct question {
+    struct sim_contraction contraction;
+    struct sim_placed *answers;
+};
 
 struct sim_placed {
     struct question *question;
@@ -17,7 +20,7 @@ struct sim_placed {
     bool compares_mesh;
     int decision_count;
     struct sim_decision *decisions;
-    struct sim_placed *next;        /* of the same question, where choices come out otherwise */
+    struct sim_placed *next; /* of the same question, where choices come out otherwise */
 };
 
 static void begin_key(struct sim_cache *cache, const struct sim_extents *extents, const struct sim_contraction *c)
@@ -36,14 +39,16 @@ static void begin_key(struct sim_cache *cache, const struct sim_extents *extents
     }
 }
 
-static struct question *find_question(struct sim_cache *cache, const struct sim_extents *extents, const struct sim_contraction *c)
+static struct question *find_question(struct sim_cache *cache, const struct sim_extents *extents,
+                                      const struct sim_contraction *c)
 {
     begin_key(cache, extents, c);
     struct question *question = sim_cache_find(cache);
     if (question) return question;
     question = base_new(&cache->arena, struct question, 1);
     question->contraction = *c;
-    for (int i = 0; i < BASE_COUNT(c->letters); i++) question->contraction.letters[i] = base_copy(&cache->arena, c->letters[i]);
+    for (int i = 0; i < BASE_COUNT(c->letters); i++)
+        question->contraction.letters[i] = base_copy(&cache->arena, c->letters[i]);
     sim_cache_store(cache, question);
     return question;
 }
@@ -59,15 +64,18 @@ static bool holds(const struct sim_placed *placed, const struct sim_extents *ext
 
 static bool same_step(const struct sim_step *a, const struct sim_step *b, int rank)
 {
-    bool same = a->operand == b->operand && a->kind == b->kind && a->axes == b->axes && a->groups == b->groups && a->plain == b->plain;
+    bool same = a->operand == b->operand && a->kind == b->kind && a->axes == b->axes && a->groups == b->groups &&
+                a->plain == b->plain;
     return same && !memcmp(a->before.spec, b->before.spec, (size_t)rank) && !memcmp(a->after, b->after, (size_t)rank);
 }
 
 static bool same_answer(const struct sim_contraction *a, const struct sim_contraction *b)
 {
     bool same = a->steps.count == b->steps.count && !memcmp(a->label, b->label, sizeof a->label);
-    for (int i = 0; i < BASE_COUNT(a->shapes); i++) same = same && !memcmp(a->shapes[i].spec, b->shapes[i].spec, a->shapes[i].rank);
-    same = same && !memcmp(a->computed, b->computed, a->shapes[2].rank) && !memcmp(a->propagated, b->propagated, a->shapes[2].rank);
+    for (int i = 0; i < BASE_COUNT(a->shapes); i++)
+        same = same && !memcmp(a->shapes[i].spec, b->shapes[i].spec, a->shapes[i].rank);
+    same = same && !memcmp(a->computed, b->computed, a->shapes[2].rank) &&
+           !memcmp(a->propagated, b->propagated, a->shapes[2].rank);
     for (int i = 0; same && i < a->steps.count; i++)
         same = same_step(&a->steps.steps[i], &b->steps.steps[i], a->shapes[a->steps.steps[i].operand].rank);
     return same;
@@ -80,7 +88,8 @@ static const struct sim_placed *first_alike(const struct question *question, con
     return placed;
 }
 
-static const struct sim_placed *answer(struct sim_cache *cache, const struct sim_extents *extents, struct question *question)
+static const struct sim_placed *answer(struct sim_cache *cache, const struct sim_extents *extents,
+                                       struct question *question)
 {
     struct sim_decisions log = {.count = 0};
     struct sim_extents noted = {extents->sizes, extents->mesh, &log};
@@ -108,7 +117,8 @@ static void note(struct sim_asked *asked, const struct sim_placed *placed)
     if (asked->count < SIM_MOST_ASKED) asked->placed[asked->count++] = placed;
 }
 
-void sim_contract_again(struct sim_cache *cache, const struct sim_extents *extents, struct sim_asked *asked, struct sim_contraction *c)
+void sim_contract_again(struct sim_cache *cache, const struct sim_extents *extents, struct sim_asked *asked,
+                        struct sim_contraction *c)
 {
     const char *const letters[] = {c->letters[0], c->letters[1], c->letters[2]};
     const struct sim_placed *placed = answer(cache, extents, find_question(cache, extents, c));
@@ -117,7 +127,8 @@ void sim_contract_again(struct sim_cache *cache, const struct sim_extents *exten
     memcpy(c->letters, letters, sizeof letters);
 }
 
-bool sim_ask_again(struct sim_cache *cache, const struct sim_extents *extents, const struct sim_asked *before, struct sim_asked *now)
+bool sim_ask_again(struct sim_cache *cache, const struct sim_extents *extents, const struct sim_asked *before,
+                   struct sim_asked *now)
 {
     now->count = 0;
     if (before->count == SIM_MOST_ASKED) return false; /* there may be more */

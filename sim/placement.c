@@ -5,7 +5,8 @@
 
 const char *sim_collective_name(enum sim_collective kind)
 {
-    static const char *const names[SIM_COLLECTIVE_COUNT] = {"all_reduce", "all_gather", "reduce_scatter", "all_to_all", "collective_permute"};
+    static const char *const names[SIM_COLLECTIVE_COUNT] = {"all_reduce", "all_gather", "reduce_scatter", "all_to_all",
+                                                            "collective_permute"};
     return names[kind];
 }
 
@@ -17,7 +18,8 @@ const char *sim_collective_name(enum sim_collective kind)
 static void place_on_torus(struct base_arena *arena, struct sim_placement *p, const struct topo_mesh *mesh)
 {
     const double *c = p->profile.constants;
-    double one = c[SIM_LINK_EFFICIENCY_FRAC], several = c[SIM_MULTI_AXIS_LINK_EFFICIENCY_FRAC] < one ? c[SIM_MULTI_AXIS_LINK_EFFICIENCY_FRAC] : one;
+    double one = c[SIM_LINK_EFFICIENCY_FRAC],
+           several = c[SIM_MULTI_AXIS_LINK_EFFICIENCY_FRAC] < one ? c[SIM_MULTI_AXIS_LINK_EFFICIENCY_FRAC] : one;
     for (unsigned axes = 1; axes < SIM_AXES; axes++) {
         topo_ring_loads(arena, &p->topology, mesh, axes, &p->loads[axes]);
         const struct topo_ring_load *load = &p->loads[axes];
@@ -35,9 +37,11 @@ static void place_on_torus(struct base_arena *arena, struct sim_placement *p, co
 static void place_in_nodes(struct sim_placement *p)
 {
     const double *c = p->profile.constants;
-    int local = p->topology.bounds[1] > 0 ? p->topology.bounds[1] : 1, data = p->axis_sizes[0], model = p->axis_sizes[1];
+    int local = p->topology.bounds[1] > 0 ? p->topology.bounds[1] : 1, data = p->axis_sizes[0],
+        model = p->axis_sizes[1];
     for (int axes = 1; axes < SIM_AXES; axes++) {
-        int size = (axes & SIM_DATA ? data : 1) * (axes & SIM_TENSOR ? model : 1), stride = axes & SIM_TENSOR ? 1 : model;
+        int size = (axes & SIM_DATA ? data : 1) * (axes & SIM_TENSOR ? model : 1),
+            stride = axes & SIM_TENSOR ? 1 : model;
         int span = size * stride, members = span <= local ? size : stride >= local ? 1 : local / stride;
         if (members < 1) members = 1;
         double rate = c[SIM_LINK_BYTES_PER_S] * c[SIM_LINK_EFFICIENCY_FRAC];
@@ -56,13 +60,16 @@ static bool has_torus(const struct topo_topology *topology)
     return topology->kind == TOPO_TPU || topology->chip.torus_rank > 0;
 }
 
-enum base_status sim_placement_build(struct base_arena *arena, const struct topo_topology *topology, const struct topo_mesh_request *request, const char *software,
-                                     const struct base_json *overrides, struct sim_placement *out, struct base_error *error)
+enum base_status sim_placement_build(struct base_arena *arena, const struct topo_topology *topology,
+                                     const struct topo_mesh_request *request, const char *software,
+                                     const struct base_json *overrides, struct sim_placement *out,
+                                     struct base_error *error)
 {
     struct sim_placement p = {.topology = *topology};
     struct topo_mesh mesh;
     if (topology->slice_count > 1)
-        return base_fail(error, BASE_INPUT, "topology: predictions over several slices are not modelled yet; slices=1 would do");
+        return base_fail(error, BASE_INPUT,
+                         "topology: predictions over several slices are not modelled yet; slices=1 would do");
     BASE_TRY(topo_mesh_build(arena, topology, request, !has_torus(topology), &mesh, error));
     p.axis_sizes[0] = mesh.shape[0];
     p.axis_sizes[1] = mesh.shape[1];
@@ -71,9 +78,10 @@ enum base_status sim_placement_build(struct base_arena *arena, const struct topo
     else place_in_nodes(&p);
     bool alone = p.axis_sizes[0] * p.axis_sizes[1] == 1;
     if (!alone && !(p.seconds_per_byte[SIM_DATA | SIM_TENSOR] > 0))
-        return base_fail(error, BASE_INPUT,
-                         "topology: no source gives the link rate of %s; a --profile with constants.link_bytes_per_s would do",
-                         topology->chip.name);
+        return base_fail(
+            error, BASE_INPUT,
+            "topology: no source gives the link rate of %s; a --profile with constants.link_bytes_per_s would do",
+            topology->chip.name);
     *out = p;
     return BASE_OK;
 }
@@ -85,7 +93,8 @@ bool sim_all_reduce_doubles(const struct sim_placement *placement, int axes, dou
     int size = placement->loads[axes].group_size, doublings = 0;
     if (size < 2 || has_torus(&placement->topology) || !(c[SIM_HBM_BYTES_PER_S] > 0)) return false;
     while (1 << doublings < size) doublings++;
-    double share = (size - 1.0) / size, byte_s = placement->seconds_per_byte[axes] / share, add_s = 3 / c[SIM_HBM_BYTES_PER_S];
+    double share = (size - 1.0) / size, byte_s = placement->seconds_per_byte[axes] / share,
+           add_s = 3 / c[SIM_HBM_BYTES_PER_S];
     double ring_s = 2 * (size - 1) * c[SIM_HOP_LATENCY_S] + share * bytes * (2 * byte_s + add_s);
     return doublings * (c[SIM_HOP_LATENCY_S] + bytes * (byte_s + add_s)) < ring_s;
 }
@@ -97,26 +106,34 @@ static int steps_of_tree(int nodes)
     return steps;
 }
 
-/* Seconds that the steps between nodes take, one after the other: an all-reduce goes up and down a tree, as NCCL does when
- * it is small; the others go round a ring. */
+/* Seconds that the steps between nodes take, one after the other: an all-reduce goes up and down a tree, as NCCL does
+ * when it is small; the others go round a ring. */
 static double between_nodes_s(const struct sim_placement *placement, enum sim_collective kind, int axes)
 {
     int nodes = placement->step_hops[axes];
-    return placement->profile.constants[SIM_HOP_LATENCY_S] * (kind == SIM_ALL_REDUCE ? 2 * steps_of_tree(nodes) : nodes - 1);
+    return placement->profile.constants[SIM_HOP_LATENCY_S] *
+           (kind == SIM_ALL_REDUCE ? 2 * steps_of_tree(nodes) : nodes - 1);
 }
 
 /* Passes round the ring, and how many bytes are gathered in one, as multiples of the operand and of the group. A ring
  * all-to-all moves a quarter of what an all-gather does (each byte goes a quarter of the way round). */
 double sim_collective_s(const struct sim_placement *placement, enum sim_collective kind, int axes, double bytes)
 {
-    static const struct { double passes, share; bool gathers; } shapes[SIM_COLLECTIVE_COUNT] = {
-        [SIM_ALL_REDUCE] = {2, 1, false}, [SIM_ALL_GATHER] = {1, 1, true}, [SIM_REDUCE_SCATTER] = {1, 1, false}, [SIM_ALL_TO_ALL] = {1, 0.25, true},
-        [SIM_COLLECTIVE_PERMUTE] = {1, 1, false}};
+    static const struct {
+        double passes, share;
+        bool gathers;
+    } shapes[SIM_COLLECTIVE_COUNT] = {[SIM_ALL_REDUCE] = {2, 1, false},
+                                      [SIM_ALL_GATHER] = {1, 1, true},
+                                      [SIM_REDUCE_SCATTER] = {1, 1, false},
+                                      [SIM_ALL_TO_ALL] = {1, 0.25, true},
+                                      [SIM_COLLECTIVE_PERMUTE] = {1, 1, false}};
     const double *c = placement->profile.constants;
     int size = placement->loads[axes].group_size;
     double gathered = shapes[kind].gathers ? bytes * size : bytes;
     double moving_s = shapes[kind].passes * shapes[kind].share * gathered * placement->seconds_per_byte[axes];
-    if (placement->topology.kind == TOPO_GPU) return c[SIM_COLLECTIVE_LATENCY_S] + between_nodes_s(placement, kind, axes) + moving_s;
-    double walking_s = shapes[kind].passes * placement->step_hops[axes] * c[SIM_HOP_LATENCY_S] / 2; /* both ways round at once */
+    if (placement->topology.kind == TOPO_GPU)
+        return c[SIM_COLLECTIVE_LATENCY_S] + between_nodes_s(placement, kind, axes) + moving_s;
+    double walking_s =
+        shapes[kind].passes * placement->step_hops[axes] * c[SIM_HOP_LATENCY_S] / 2; /* both ways round at once */
     return c[SIM_COLLECTIVE_LATENCY_S] + (moving_s > walking_s ? moving_s : walking_s);
 }

@@ -6,38 +6,81 @@
 enum { LONGEST_LENGTH = 1 << 24, LARGEST_BATCH = 1 << 30 };
 
 const char *const sim_key_names[SIM_KEY_COUNT] = {
-    [SIM_MODEL] = "model", [SIM_TOPOLOGY] = "topology", [SIM_SUBMESH] = "model_parallel_submesh", [SIM_NUM_PARTITIONS] = "num_partitions",
-    [SIM_RULES] = "logical_axis_rules", [SIM_OPTIMIZER_PARTITIONING] = "optimizer_partitioning", [SIM_SEQUENCE_PARALLEL] = "sequence_parallel",
-    [SIM_INPUTS_LENGTH] = "inputs_length", [SIM_TARGETS_LENGTH] = "targets_length", [SIM_BATCH_SIZE] = "batch_size", [SIM_NUM_MICROBATCHES] = "num_microbatches",
-    [SIM_OPTIMIZER] = "optimizer", [SIM_REMAT_POLICY] = "remat_policy", [SIM_DTYPE] = "dtype", [SIM_ATTENTION] = "attention", [SIM_SOFTWARE] = "software",
-    [SIM_MEMORY_KIND] = "memory_kind", [SIM_LEARNING_RATE] = "learning_rate", [SIM_SEED] = "seed",
-    [SIM_OVERRIDES] = "params_axes_names_override", [SIM_ADAFACTOR] = "adafactor",
+    [SIM_MODEL] = "model",
+    [SIM_TOPOLOGY] = "topology",
+    [SIM_SUBMESH] = "model_parallel_submesh",
+    [SIM_NUM_PARTITIONS] = "num_partitions",
+    [SIM_RULES] = "logical_axis_rules",
+    [SIM_OPTIMIZER_PARTITIONING] = "optimizer_partitioning",
+    [SIM_SEQUENCE_PARALLEL] = "sequence_parallel",
+    [SIM_INPUTS_LENGTH] = "inputs_length",
+    [SIM_TARGETS_LENGTH] = "targets_length",
+    [SIM_BATCH_SIZE] = "batch_size",
+    [SIM_NUM_MICROBATCHES] = "num_microbatches",
+    [SIM_OPTIMIZER] = "optimizer",
+    [SIM_REMAT_POLICY] = "remat_policy",
+    [SIM_DTYPE] = "dtype",
+    [SIM_ATTENTION] = "attention",
+    [SIM_SOFTWARE] = "software",
+    [SIM_MEMORY_KIND] = "memory_kind",
+    [SIM_LEARNING_RATE] = "learning_rate",
+    [SIM_SEED] = "seed",
+    [SIM_OVERRIDES] = "params_axes_names_override",
+    [SIM_ADAFACTOR] = "adafactor",
 };
 
 /* ---- JSON ---- */
 
-enum { TEXT = 1 << BASE_JSON_STRING, NUMBER = 1 << BASE_JSON_NUMBER, LIST = 1 << BASE_JSON_ARRAY, OBJECT = 1 << BASE_JSON_OBJECT };
-
-static const unsigned json_kinds[SIM_KEY_COUNT] = {
-    [SIM_MODEL] = TEXT, [SIM_TOPOLOGY] = TEXT, [SIM_SUBMESH] = LIST, [SIM_NUM_PARTITIONS] = NUMBER, [SIM_RULES] = TEXT | LIST,
-    [SIM_OPTIMIZER_PARTITIONING] = TEXT, [SIM_SEQUENCE_PARALLEL] = NUMBER, [SIM_INPUTS_LENGTH] = NUMBER, [SIM_TARGETS_LENGTH] = NUMBER,
-    [SIM_BATCH_SIZE] = NUMBER, [SIM_NUM_MICROBATCHES] = NUMBER, [SIM_OPTIMIZER] = TEXT, [SIM_REMAT_POLICY] = TEXT, [SIM_DTYPE] = TEXT, [SIM_ATTENTION] = TEXT,
-    [SIM_SOFTWARE] = TEXT, [SIM_MEMORY_KIND] = TEXT, [SIM_LEARNING_RATE] = NUMBER, [SIM_SEED] = NUMBER,
-    [SIM_OVERRIDES] = LIST, [SIM_ADAFACTOR] = TEXT | OBJECT,
+enum {
+    TEXT = 1 << BASE_JSON_STRING,
+    NUMBER = 1 << BASE_JSON_NUMBER,
+    LIST = 1 << BASE_JSON_ARRAY,
+    OBJECT = 1 << BASE_JSON_OBJECT
 };
 
-static enum base_status wrong_kind(const char *key, unsigned kinds, const struct base_json *value, struct base_error *error)
+static const unsigned json_kinds[SIM_KEY_COUNT] = {
+    [SIM_MODEL] = TEXT,
+    [SIM_TOPOLOGY] = TEXT,
+    [SIM_SUBMESH] = LIST,
+    [SIM_NUM_PARTITIONS] = NUMBER,
+    [SIM_RULES] = TEXT | LIST,
+    [SIM_OPTIMIZER_PARTITIONING] = TEXT,
+    [SIM_SEQUENCE_PARALLEL] = NUMBER,
+    [SIM_INPUTS_LENGTH] = NUMBER,
+    [SIM_TARGETS_LENGTH] = NUMBER,
+    [SIM_BATCH_SIZE] = NUMBER,
+    [SIM_NUM_MICROBATCHES] = NUMBER,
+    [SIM_OPTIMIZER] = TEXT,
+    [SIM_REMAT_POLICY] = TEXT,
+    [SIM_DTYPE] = TEXT,
+    [SIM_ATTENTION] = TEXT,
+    [SIM_SOFTWARE] = TEXT,
+    [SIM_MEMORY_KIND] = TEXT,
+    [SIM_LEARNING_RATE] = NUMBER,
+    [SIM_SEED] = NUMBER,
+    [SIM_OVERRIDES] = LIST,
+    [SIM_ADAFACTOR] = TEXT | OBJECT,
+};
+
+static enum base_status wrong_kind(const char *key, unsigned kinds, const struct base_json *value,
+                                   struct base_error *error)
 {
-    static const struct { unsigned kinds; const char *name; } names[] = {
-        {TEXT, "a string"}, {NUMBER, "a number"}, {LIST, "a list"}, {TEXT | LIST, "a string or a list"}, {TEXT | OBJECT, "a string or an object"}};
+    static const struct {
+        unsigned kinds;
+        const char *name;
+    } names[] = {{TEXT, "a string"},
+                 {NUMBER, "a number"},
+                 {LIST, "a list"},
+                 {TEXT | LIST, "a string or a list"},
+                 {TEXT | OBJECT, "a string or an object"}};
     const char *needed = "";
     for (int i = 0; i < BASE_COUNT(names); i++)
         if (names[i].kinds == kinds) needed = names[i].name;
     return base_fail(error, BASE_INPUT, "%s: is %s; %s is needed", key, base_json_kind_name(value->kind), needed);
 }
 
-static enum base_status join_numbers(struct base_arena *arena, const char *key, const struct base_json *list, const char **out,
-                                     struct base_error *error)
+static enum base_status join_numbers(struct base_arena *arena, const char *key, const struct base_json *list,
+                                     const char **out, struct base_error *error)
 {
     struct base_text text = {.arena = arena};
     for (const struct base_json *item = list->child; item; item = item->next) {
@@ -47,13 +90,14 @@ static enum base_status join_numbers(struct base_arena *arena, const char *key, 
         if (text.length) base_put(&text, ",");
         base_put_double(&text, item->number);
     }
-    if (!text.length) return base_fail(error, BASE_INPUT, "%s: is an empty list; whole numbers are needed, as in [4, 2, 2, 1]", key);
+    if (!text.length)
+        return base_fail(error, BASE_INPUT, "%s: is an empty list; whole numbers are needed, as in [4, 2, 2, 1]", key);
     *out = text.data;
     return BASE_OK;
 }
 
-static enum base_status value_text(struct base_arena *arena, enum sim_key key, const struct base_json *value, const char **out,
-                                   struct base_error *error)
+static enum base_status value_text(struct base_arena *arena, enum sim_key key, const struct base_json *value,
+                                   const char **out, struct base_error *error)
 {
     struct base_text text = {.arena = arena};
     if (value->kind == BASE_JSON_NULL) return BASE_OK;
@@ -61,7 +105,8 @@ static enum base_status value_text(struct base_arena *arena, enum sim_key key, c
     if (value->kind == BASE_JSON_STRING && !*value->string)
         return base_fail(error, BASE_INPUT, "%s: is empty; leave it out for the default", sim_key_names[key]);
     if (value->kind == BASE_JSON_STRING) *out = value->string;
-    if (value->kind == BASE_JSON_ARRAY && key == SIM_SUBMESH) return join_numbers(arena, sim_key_names[key], value, out, error);
+    if (value->kind == BASE_JSON_ARRAY && key == SIM_SUBMESH)
+        return join_numbers(arena, sim_key_names[key], value, out, error);
     if (value->kind == BASE_JSON_ARRAY || value->kind == BASE_JSON_OBJECT) {
         struct base_json_writer writer = {.text = &text, .compact = true};
         base_json_put_value(&writer, value);
@@ -75,17 +120,21 @@ static enum base_status value_text(struct base_arena *arena, enum sim_key key, c
     return BASE_OK;
 }
 
-static enum base_status read_lengths(struct base_arena *arena, const struct base_json *lengths, struct sim_plan_text *out, struct base_error *error)
+static enum base_status read_lengths(struct base_arena *arena, const struct base_json *lengths,
+                                     struct sim_plan_text *out, struct base_error *error)
 {
     if (lengths->kind != BASE_JSON_OBJECT)
-        return base_fail(error, BASE_INPUT, "task_feature_lengths: is %s; an object is needed, as in {\"inputs\": 512, \"targets\": 512}",
+        return base_fail(error, BASE_INPUT,
+                         "task_feature_lengths: is %s; an object is needed, as in {\"inputs\": 512, \"targets\": 512}",
                          base_json_kind_name(lengths->kind));
     for (const struct base_json *member = lengths->child; member; member = member->next) {
         bool inputs = !strcmp(member->key, "inputs"), targets = !strcmp(member->key, "targets");
         if (!inputs && !targets)
-            return base_fail(error, BASE_INPUT, "task_feature_lengths.%.60s: is no feature of these models; inputs and targets are",
+            return base_fail(error, BASE_INPUT,
+                             "task_feature_lengths.%.60s: is no feature of these models; inputs and targets are",
                              member->key);
-        enum base_status status = value_text(arena, inputs ? SIM_INPUTS_LENGTH : SIM_TARGETS_LENGTH, member, &out->values[inputs ? SIM_INPUTS_LENGTH : SIM_TARGETS_LENGTH], error);
+        enum base_status status = value_text(arena, inputs ? SIM_INPUTS_LENGTH : SIM_TARGETS_LENGTH, member,
+                                             &out->values[inputs ? SIM_INPUTS_LENGTH : SIM_TARGETS_LENGTH], error);
         if (status != BASE_OK) return status;
     }
     return BASE_OK;
@@ -98,10 +147,12 @@ static enum base_status unknown_key(const char *key, struct base_error *error)
     return base_fail_unknown(error, BASE_INPUT, "key of a plan", key, names, BASE_COUNT(names));
 }
 
-enum base_status sim_plan_from_json(struct base_arena *arena, const struct base_json *document, struct sim_plan_text *out, struct base_error *error)
+enum base_status sim_plan_from_json(struct base_arena *arena, const struct base_json *document,
+                                    struct sim_plan_text *out, struct base_error *error)
 {
     struct sim_plan_text plan = {{0}};
-    if (document->kind != BASE_JSON_OBJECT) return base_fail(error, BASE_INPUT, "is %s; a plan is an object", base_json_kind_name(document->kind));
+    if (document->kind != BASE_JSON_OBJECT)
+        return base_fail(error, BASE_INPUT, "is %s; a plan is an object", base_json_kind_name(document->kind));
     for (const struct base_json *member = document->child; member; member = member->next) {
         if (!strcmp(member->key, "task_feature_lengths")) {
             BASE_TRY(read_lengths(arena, member, &plan, error));
@@ -122,14 +173,18 @@ static void put_text(struct base_arena *arena, enum sim_key key, const char *tex
     struct base_error ignored;
     const char *json = key == SIM_SUBMESH ? base_print(arena, "[%s]", text) : text;
     bool literal = (json_kinds[key] & NUMBER) || (json_kinds[key] & ~(unsigned)TEXT && (*json == '[' || *json == '{'));
-    if (literal && base_json_parse(arena, json, strlen(json), &document, &ignored) == BASE_OK) base_json_put_value(writer, document);
+    if (literal && base_json_parse(arena, json, strlen(json), &document, &ignored) == BASE_OK)
+        base_json_put_value(writer, document);
     else base_json_put_string(writer, text);
 }
 
 /* Where the first of the two lengths stands in the order of keys. */
 static void put_lengths(struct base_arena *arena, const struct sim_plan_text *plan, struct base_json_writer *writer)
 {
-    static const struct { enum sim_key key; const char *feature; } lengths[] = {{SIM_INPUTS_LENGTH, "inputs"}, {SIM_TARGETS_LENGTH, "targets"}};
+    static const struct {
+        enum sim_key key;
+        const char *feature;
+    } lengths[] = {{SIM_INPUTS_LENGTH, "inputs"}, {SIM_TARGETS_LENGTH, "targets"}};
     base_json_key(writer, "task_feature_lengths");
     base_json_open_inline(writer, '{');
     for (int i = 0; i < BASE_COUNT(lengths); i++) {
@@ -162,10 +217,13 @@ void sim_plan_put_json(struct base_arena *arena, const struct sim_plan_text *pla
 
 /* ---- words ---- */
 
-struct word { const char *name; int value; };
+struct word {
+    const char *name;
+    int value;
+};
 
-static enum base_status read_word(const char *text, enum sim_key key, const struct word *words, int count, int fallback, int *out,
-                                  struct base_error *error)
+static enum base_status read_word(const char *text, enum sim_key key, const struct word *words, int count, int fallback,
+                                  int *out, struct base_error *error)
 {
     *out = fallback;
     if (!text || !*text) return BASE_OK;
@@ -177,11 +235,17 @@ static enum base_status read_word(const char *text, enum sim_key key, const stru
     return BASE_OK;
 }
 
-static const struct word remat_policies[] = {{"none", MODEL_REMAT_NONE}, {"minimal", MODEL_REMAT_MINIMAL}, {"selective", MODEL_REMAT_SELECTIVE}, {"full", MODEL_REMAT_FULL}};
-static const struct word dtypes[] = {{"bfloat16", MODEL_BFLOAT16}, {"float32", MODEL_FLOAT32}, {"float16", MODEL_FLOAT16}, {"fp8", MODEL_FP8}};
+static const struct word remat_policies[] = {{"none", MODEL_REMAT_NONE},
+                                             {"minimal", MODEL_REMAT_MINIMAL},
+                                             {"selective", MODEL_REMAT_SELECTIVE},
+                                             {"full", MODEL_REMAT_FULL}};
+static const struct word dtypes[] = {
+    {"bfloat16", MODEL_BFLOAT16}, {"float32", MODEL_FLOAT32}, {"float16", MODEL_FLOAT16}, {"fp8", MODEL_FP8}};
 static const struct word attentions[] = {{"unfused", 0}, {"flash", 1}};
-static const struct word partitionings[] = {{"none", SIM_REPLICATED}, {"data", SIM_STATE_OVER_DATA}, {"data+gradients", SIM_STATE_AND_GRADIENTS_OVER_DATA}};
-static const struct word memory_kinds[] = {{"device", SIM_DEVICE}, {"reserved", SIM_RESERVED}, {"allocated", SIM_ALLOCATED}};
+static const struct word partitionings[] = {
+    {"none", SIM_REPLICATED}, {"data", SIM_STATE_OVER_DATA}, {"data+gradients", SIM_STATE_AND_GRADIENTS_OVER_DATA}};
+static const struct word memory_kinds[] = {
+    {"device", SIM_DEVICE}, {"reserved", SIM_RESERVED}, {"allocated", SIM_ALLOCATED}};
 
 static enum base_status read_words(const struct sim_plan_text *text, struct sim_plan *plan, struct base_error *error)
 {
@@ -189,11 +253,14 @@ static enum base_status read_words(const struct sim_plan_text *text, struct sim_
     bool local = plan->placement->topology.kind == TOPO_LOCAL;
     BASE_TRY(read_word(text->values[SIM_REMAT_POLICY], SIM_REMAT_POLICY, remat_policies, BASE_COUNT(remat_policies),
                        plan->config->scan_layers ? MODEL_REMAT_MINIMAL : MODEL_REMAT_NONE, &remat, error));
-    BASE_TRY(read_word(text->values[SIM_DTYPE], SIM_DTYPE, dtypes, BASE_COUNT(dtypes), local ? MODEL_FLOAT32 : MODEL_BFLOAT16, &dtype, error));
-    BASE_TRY(read_word(text->values[SIM_ATTENTION], SIM_ATTENTION, attentions, BASE_COUNT(attentions), 0, &flash, error));
-    BASE_TRY(read_word(text->values[SIM_OPTIMIZER_PARTITIONING], SIM_OPTIMIZER_PARTITIONING, partitionings, BASE_COUNT(partitionings),
-                       SIM_REPLICATED, &partitioning, error));
-    BASE_TRY(read_word(text->values[SIM_MEMORY_KIND], SIM_MEMORY_KIND, memory_kinds, BASE_COUNT(memory_kinds), SIM_DEVICE, &memory_kind, error));
+    BASE_TRY(read_word(text->values[SIM_DTYPE], SIM_DTYPE, dtypes, BASE_COUNT(dtypes),
+                       local ? MODEL_FLOAT32 : MODEL_BFLOAT16, &dtype, error));
+    BASE_TRY(
+        read_word(text->values[SIM_ATTENTION], SIM_ATTENTION, attentions, BASE_COUNT(attentions), 0, &flash, error));
+    BASE_TRY(read_word(text->values[SIM_OPTIMIZER_PARTITIONING], SIM_OPTIMIZER_PARTITIONING, partitionings,
+                       BASE_COUNT(partitionings), SIM_REPLICATED, &partitioning, error));
+    BASE_TRY(read_word(text->values[SIM_MEMORY_KIND], SIM_MEMORY_KIND, memory_kinds, BASE_COUNT(memory_kinds),
+                       SIM_DEVICE, &memory_kind, error));
     plan->options.remat = (enum model_remat)remat;
     plan->options.dtype = (enum model_dtype)dtype;
     plan->options.flash_attention = flash;
@@ -206,8 +273,8 @@ static enum base_status read_words(const struct sim_plan_text *text, struct sim_
 
 /* ---- numbers ---- */
 
-static enum base_status read_number(const struct sim_plan_text *text, enum sim_key key, int64_t low, int64_t high, int64_t fallback,
-                                    int64_t *out, struct base_error *error)
+static enum base_status read_number(const struct sim_plan_text *text, enum sim_key key, int64_t low, int64_t high,
+                                    int64_t fallback, int64_t *out, struct base_error *error)
 {
     const char *given = text->values[key];
     *out = fallback;
@@ -222,8 +289,8 @@ static enum base_status refuse_microbatches(int64_t batch, int64_t microbatches,
         size_t used = strlen(divisors);
         snprintf(divisors + used, sizeof divisors - used, "%s%lld", shown++ ? ", " : "", (long long)n);
     }
-    return base_fail(error, BASE_INPUT, "num_microbatches: %lld does not divide batch_size %lld; %s… would", (long long)microbatches,
-                     (long long)batch, divisors);
+    return base_fail(error, BASE_INPUT, "num_microbatches: %lld does not divide batch_size %lld; %s… would",
+                     (long long)microbatches, (long long)batch, divisors);
 }
 
 static enum base_status read_numbers(const struct sim_plan_text *text, struct sim_plan *plan, struct base_error *error)
@@ -234,13 +301,15 @@ static enum base_status read_numbers(const struct sim_plan_text *text, struct si
         bool lengths = required[i] == SIM_TARGETS_LENGTH;
         if (!given || !*given)
             return base_fail(error, BASE_INPUT,
-                             lengths ? "task_feature_lengths.targets: is missing; as in {\"inputs\": 512, \"targets\": 512}"
-                                     : "batch_size: is missing; sequences in one global batch, as in 128");
+                             lengths
+                                 ? "task_feature_lengths.targets: is missing; as in {\"inputs\": 512, \"targets\": 512}"
+                                 : "batch_size: is missing; sequences in one global batch, as in 128");
     }
     if (plan->config->encoder && !(text->values[SIM_INPUTS_LENGTH] && *text->values[SIM_INPUTS_LENGTH]))
-        return base_fail(error, BASE_INPUT,
-                         "task_feature_lengths.inputs: is missing, and %s has an encoder; as in {\"inputs\": 512, \"targets\": 512}",
-                         plan->model_text);
+        return base_fail(
+            error, BASE_INPUT,
+            "task_feature_lengths.inputs: is missing, and %s has an encoder; as in {\"inputs\": 512, \"targets\": 512}",
+            plan->model_text);
     BASE_TRY(read_number(text, SIM_BATCH_SIZE, 1, LARGEST_BATCH, 0, &plan->batch_size, error));
     BASE_TRY(read_number(text, SIM_TARGETS_LENGTH, 1, LONGEST_LENGTH, 0, &plan->targets_length, error));
     BASE_TRY(read_number(text, SIM_INPUTS_LENGTH, 1, LONGEST_LENGTH, 1, &plan->inputs_length, error));
@@ -253,16 +322,21 @@ static enum base_status read_numbers(const struct sim_plan_text *text, struct si
     const char *rate = text->values[SIM_LEARNING_RATE];
     if (rate && *rate) BASE_TRY(base_parse_double(rate, "learning_rate", 0, 1e6, &plan->learning_rate, error));
     if (plan->num_microbatches < 1) plan->num_microbatches = 1;
-    if (plan->batch_size % plan->num_microbatches) return refuse_microbatches(plan->batch_size, plan->num_microbatches, error);
+    if (plan->batch_size % plan->num_microbatches)
+        return refuse_microbatches(plan->batch_size, plan->num_microbatches, error);
     return BASE_OK;
 }
 
 /* ---- what is looked up ---- */
 
 /* What was worked out under a key, or why it was refused: a table may make one mistake a million times. */
-struct answer { enum base_status status; const char *why; };
+struct answer {
+    enum base_status status;
+    const char *why;
+};
 
-static void remember(struct sim_cache *cache, struct answer *answer, enum base_status status, const struct base_error *error)
+static void remember(struct sim_cache *cache, struct answer *answer, enum base_status status,
+                     const struct base_error *error)
 {
     answer->status = status;
     answer->why = status == BASE_OK ? NULL : base_copy(&cache->arena, error->text);
@@ -280,11 +354,17 @@ static void note_file(struct sim_cache *cache, const char *text)
     cache->read_files = cache->read_files || *text == '@';
 }
 
-static enum base_status find_config(struct sim_cache *cache, const char *text, struct sim_plan *plan, struct base_error *error)
+static enum base_status find_config(struct sim_cache *cache, const char *text, struct sim_plan *plan,
+                                    struct base_error *error)
 {
-    struct known_config { struct answer answer; struct model_config config; } *known;
+    struct known_config {
+        struct answer answer;
+        struct model_config config;
+    } * known;
     if (!text || !*text)
-        return base_fail(error, BASE_INPUT, "model: is missing; a zoo name such as t5_1_1_xxl, or one line such as decoder_only:emb_dim=…");
+        return base_fail(
+            error, BASE_INPUT,
+            "model: is missing; a zoo name such as t5_1_1_xxl, or one line such as decoder_only:emb_dim=…");
     sim_key_begin(cache, 'm');
     sim_key_text(cache, text);
     known = sim_cache_find(cache);
@@ -298,28 +378,39 @@ static enum base_status find_config(struct sim_cache *cache, const char *text, s
     return say_again(&known->answer, error);
 }
 
-static enum base_status find_rules(struct sim_cache *cache, const char *text, struct sim_plan *plan, struct base_error *error)
+static enum base_status find_rules(struct sim_cache *cache, const char *text, struct sim_plan *plan,
+                                   struct base_error *error)
 {
-    struct known_rules { struct answer answer; struct model_rules rules; } *known;
+    struct known_rules {
+        struct answer answer;
+        struct model_rules rules;
+    } * known;
     plan->rules_text = text && *text ? text : "standard:1,1";
     sim_key_begin(cache, 'r');
     sim_key_text(cache, plan->rules_text);
     known = sim_cache_find(cache);
     if (!known) {
         known = base_new(&cache->arena, struct known_rules, 1);
-        remember(cache, &known->answer, model_rules_parse(&cache->arena, base_copy(&cache->arena, plan->rules_text), &known->rules, error), error);
+        remember(cache, &known->answer,
+                 model_rules_parse(&cache->arena, base_copy(&cache->arena, plan->rules_text), &known->rules, error),
+                 error);
     }
     plan->rules = &known->rules;
     return say_again(&known->answer, error);
 }
 
-static enum base_status find_adafactor(struct sim_cache *cache, const char *text, struct sim_plan *plan, struct base_error *error)
+static enum base_status find_adafactor(struct sim_cache *cache, const char *text, struct sim_plan *plan,
+                                       struct base_error *error)
 {
-    struct known_adafactor { struct answer answer; struct model_adafactor options; } *known;
+    struct known_adafactor {
+        struct answer answer;
+        struct model_adafactor options;
+    } * known;
     plan->adafactor_text = text ? text : "";
     if (!*plan->adafactor_text) return BASE_OK;
     if (plan->options.optimizer != MODEL_ADAFACTOR)
-        return base_fail(error, BASE_INPUT, "adafactor: has options, but the optimizer is another; optimizer adafactor would do");
+        return base_fail(error, BASE_INPUT,
+                         "adafactor: has options, but the optimizer is another; optimizer adafactor would do");
     sim_key_begin(cache, 'a');
     sim_key_text(cache, text);
     known = sim_cache_find(cache);
@@ -332,10 +423,14 @@ static enum base_status find_adafactor(struct sim_cache *cache, const char *text
 }
 
 /* The model's parameters with the axes that the user gives them. */
-struct overridden { struct answer answer; const struct model_parameter *parameters; int count; };
+struct overridden {
+    struct answer answer;
+    const struct model_parameter *parameters;
+    int count;
+};
 
-static enum base_status override_parameters(struct base_arena *arena, const struct sim_plan *plan, const char *text, struct overridden *out,
-                                            struct base_error *error)
+static enum base_status override_parameters(struct base_arena *arena, const struct sim_plan *plan, const char *text,
+                                            struct overridden *out, struct base_error *error)
 {
     struct model_overrides overrides;
     BASE_TRY(model_overrides_parse(arena, text, &overrides, error));
@@ -344,7 +439,8 @@ static enum base_status override_parameters(struct base_arena *arena, const stru
     return model_check_layers_alike(arena, out->parameters, out->count, error);
 }
 
-static enum base_status find_overrides(struct sim_cache *cache, const char *text, struct sim_plan *plan, struct base_error *error)
+static enum base_status find_overrides(struct sim_cache *cache, const char *text, struct sim_plan *plan,
+                                       struct base_error *error)
 {
     plan->overrides_text = text ? text : "";
     if (!*plan->overrides_text) return BASE_OK;
@@ -354,38 +450,46 @@ static enum base_status find_overrides(struct sim_cache *cache, const char *text
     struct overridden *found = sim_cache_find(cache);
     if (!found) {
         found = base_new(&cache->arena, struct overridden, 1);
-        remember(cache, &found->answer, override_parameters(&cache->arena, plan, base_copy(&cache->arena, text), found, error), error);
+        remember(cache, &found->answer,
+                 override_parameters(&cache->arena, plan, base_copy(&cache->arena, text), found, error), error);
     }
     plan->options.parameters = found->parameters;
     plan->options.parameter_count = found->count;
     return say_again(&found->answer, error);
 }
 
-static enum base_status read_request(const struct sim_plan_text *text, struct topo_mesh_request *request, struct base_error *error)
+static enum base_status read_request(const struct sim_plan_text *text, struct topo_mesh_request *request,
+                                     struct base_error *error)
 {
     *request = (struct topo_mesh_request){.tile_by_host_if_needed = true};
     const char *submesh = text->values[SIM_SUBMESH], *partitions = text->values[SIM_NUM_PARTITIONS];
     int64_t numbers[8];
     if (submesh && *submesh) {
-        BASE_TRY(base_parse_ints(submesh, "model_parallel_submesh", INT32_MIN, INT32_MAX, 8, numbers, &request->submesh_count, error));
+        BASE_TRY(base_parse_ints(submesh, "model_parallel_submesh", INT32_MIN, INT32_MAX, 8, numbers,
+                                 &request->submesh_count, error));
         for (int i = 0; i < request->submesh_count; i++) request->submesh[i] = (int)numbers[i];
     }
-    if (partitions && *partitions) return base_parse_int(partitions, "num_partitions", 1, INT32_MAX, &request->num_partitions, error);
+    if (partitions && *partitions)
+        return base_parse_int(partitions, "num_partitions", 1, INT32_MAX, &request->num_partitions, error);
     request->num_partitions = request->submesh_count ? 0 : 1;
     return BASE_OK;
 }
 
-static enum base_status place(struct sim_cache *cache, const struct topo_mesh_request *request, const struct sim_plan *plan,
-                              struct sim_placement *out, struct base_error *error)
+static enum base_status place(struct sim_cache *cache, const struct topo_mesh_request *request,
+                              const struct sim_plan *plan, struct sim_placement *out, struct base_error *error)
 {
     struct topo_topology topology;
     BASE_TRY(topo_parse(&cache->arena, plan->topology_text, &topology, error));
     return sim_placement_build(&cache->arena, &topology, request, plan->software, cache->overrides, out, error);
 }
 
-static enum base_status find_placement(struct sim_cache *cache, const struct sim_plan_text *text, struct sim_plan *plan, struct base_error *error)
+static enum base_status find_placement(struct sim_cache *cache, const struct sim_plan_text *text, struct sim_plan *plan,
+                                       struct base_error *error)
 {
-    struct known_placement { struct answer answer; struct sim_placement placement; } *known;
+    struct known_placement {
+        struct answer answer;
+        struct sim_placement placement;
+    } * known;
     const char *topology_text = text->values[SIM_TOPOLOGY], *software = text->values[SIM_SOFTWARE];
     struct topo_mesh_request request;
     if (!topology_text || !*topology_text)
@@ -421,50 +525,56 @@ static enum base_status check_rule_axes(const struct model_rules *rules, struct 
         const struct model_rule *rule = &rules->rules[i];
         bool of_the_model = false;
         for (int a = 1; a < MODEL_AXIS_COUNT; a++)
-            of_the_model = of_the_model || (rule->logical && !strcmp(rule->logical, model_axis_name((enum model_axis)a)));
+            of_the_model =
+                of_the_model || (rule->logical && !strcmp(rule->logical, model_axis_name((enum model_axis)a)));
         for (int j = 0; of_the_model && j < rule->value.count; j++) {
             const char *axis = rule->value.names[j];
             if (!axis)
                 return base_fail(error, BASE_INPUT,
-                                 "logical_axis_rules: %s goes to a list that holds null, which no mesh axis is; null alone, or the list "
+                                 "logical_axis_rules: %s goes to a list that holds null, which no mesh axis is; null "
+                                 "alone, or the list "
                                  "without it, would do",
                                  rule->logical);
             if (strcmp(axis, "data") != 0 && strcmp(axis, "model") != 0)
-                return base_fail(
-                    error, BASE_INPUT,
-                    "logical_axis_rules: %s goes to the mesh axis \"%.60s\", which is not found in the mesh; its axes are data and model",
-                    rule->logical, axis);
+                return base_fail(error, BASE_INPUT,
+                                 "logical_axis_rules: %s goes to the mesh axis \"%.60s\", which is not found in the "
+                                 "mesh; its axes are data and model",
+                                 rule->logical, axis);
         }
     }
     return BASE_OK;
 }
 
 /* A prediction repeats the layers of a stack, so that it can neither shard them nor average over them. */
-static enum base_status check_layers_dim(const struct sim_plan *plan, const struct model_parameter *parameter, int dim, struct base_error *error)
+static enum base_status check_layers_dim(const struct sim_plan *plan, const struct model_parameter *parameter, int dim,
+                                         struct base_error *error)
 {
     struct model_axes spec[MODEL_MAX_RANK];
     struct model_factoring factoring;
     if (!parameter->axes[dim] || strcmp(parameter->axes[dim], "layers") != 0)
         return base_fail(error, BASE_INPUT,
-                         "params_axes_names_override: %s gets another name for its dimension of layers (%d), which a prediction must know; "
+                         "params_axes_names_override: %s gets another name for its dimension of layers (%d), which a "
+                         "prediction must know; "
                          "layers would do",
                          parameter->path, dim);
     BASE_TRY(model_resolve(plan->rules, parameter->axes, parameter->rank, MODEL_AXIS_IS_UNSHARDED, spec, NULL, error));
     for (int i = 0; i < spec[dim].count; i++)
         if (plan->placement->axis_sizes[!strcmp(spec[dim].names[i], "model")] > 1)
-            return base_fail(
-                error, BASE_INPUT,
-                "logical_axis_rules: layers goes to the mesh axis %s, and a prediction has every layer on every device; null would do",
-                spec[dim].names[i]);
+            return base_fail(error, BASE_INPUT,
+                             "logical_axis_rules: layers goes to the mesh axis %s, and a prediction has every layer on "
+                             "every device; null would do",
+                             spec[dim].names[i]);
     if (plan->options.optimizer != MODEL_ADAFACTOR || !plan->options.adafactor) return BASE_OK;
-    BASE_TRY(model_factor(plan->options.adafactor, parameter->rank, parameter->shape, parameter->axes, &factoring, error));
+    BASE_TRY(
+        model_factor(plan->options.adafactor, parameter->rank, parameter->shape, parameter->axes, &factoring, error));
     if (!factoring.factored || (factoring.row_dims & factoring.column_dims & 1u << dim)) return BASE_OK;
-    return base_fail(error, BASE_INPUT,
-                     "adafactor: logical_factor_rules: a prediction updates layer by layer, and layers is averaged; batch would do");
+    return base_fail(
+        error, BASE_INPUT,
+        "adafactor: logical_factor_rules: a prediction updates layer by layer, and layers is averaged; batch would do");
 }
 
-static enum base_status check_layers(const struct sim_plan *plan, const struct model_parameter *own, const struct model_parameter *given,
-                                     int count, struct base_error *error)
+static enum base_status check_layers(const struct sim_plan *plan, const struct model_parameter *own,
+                                     const struct model_parameter *given, int count, struct base_error *error)
 {
     for (int i = 0; i < count; i++)
         for (int dim = 0; dim < own[i].rank; dim++)
@@ -473,16 +583,22 @@ static enum base_status check_layers(const struct sim_plan *plan, const struct m
 }
 
 /* The model's own, with the axes that it names. */
-struct listed { struct answer answer; const struct model_parameter *parameters; int count; };
+struct listed {
+    struct answer answer;
+    const struct model_parameter *parameters;
+    int count;
+};
 
-static enum base_status list_parameters(struct sim_cache *cache, const struct sim_plan *plan, const struct listed **out, struct base_error *error)
+static enum base_status list_parameters(struct sim_cache *cache, const struct sim_plan *plan, const struct listed **out,
+                                        struct base_error *error)
 {
     sim_key_begin(cache, 'q');
     sim_key_text(cache, plan->model_text);
     struct listed *listed = sim_cache_find(cache);
     if (!listed) {
         listed = base_new(&cache->arena, struct listed, 1);
-        remember(cache, &listed->answer, model_parameters(&cache->arena, plan->config, &listed->parameters, &listed->count, error), error);
+        remember(cache, &listed->answer,
+                 model_parameters(&cache->arena, plan->config, &listed->parameters, &listed->count, error), error);
     }
     *out = listed;
     return say_again(&listed->answer, error);
@@ -493,7 +609,8 @@ static enum base_status judge_parameters(struct sim_cache *cache, const struct s
     const struct listed *own;
     struct model_device_state state;
     struct model_adafactor defaults = model_adafactor_defaults();
-    struct model_mesh mesh = {.axis_count = 2, .axes = {{"data", plan->placement->axis_sizes[0]}, {"model", plan->placement->axis_sizes[1]}}};
+    struct model_mesh mesh = {
+        .axis_count = 2, .axes = {{"data", plan->placement->axis_sizes[0]}, {"model", plan->placement->axis_sizes[1]}}};
     BASE_TRY(list_parameters(cache, plan, &own, error));
     const struct model_parameter *given = plan->options.parameters ? plan->options.parameters : own->parameters;
     BASE_TRY(check_rule_axes(plan->rules, error));
@@ -536,12 +653,13 @@ static enum base_status check_batch(const struct sim_plan *plan, struct base_err
     for (int i = 0; i < spec.count; i++) shards *= plan->placement->axis_sizes[!strcmp(spec.names[i], "model")];
     if (plan->batch_size % shards == 0) return BASE_OK;
     int64_t lower = plan->batch_size / shards * shards, upper = lower + shards;
-    return base_fail(error, BASE_INPUT, "batch_size: %lld must be divisible by the data mesh size %lld; %lld%s%.0lld would do",
-                     (long long)plan->batch_size, (long long)shards, (long long)upper, lower ? " or " : "", (long long)lower);
+    return base_fail(
+        error, BASE_INPUT, "batch_size: %lld must be divisible by the data mesh size %lld; %lld%s%.0lld would do",
+        (long long)plan->batch_size, (long long)shards, (long long)upper, lower ? " or " : "", (long long)lower);
 }
 
-enum base_status sim_plan_check_another(struct sim_cache *cache, const struct sim_plan_text *text, enum model_step step, bool as_partitioned,
-                                        struct sim_plan *out, struct base_error *error)
+enum base_status sim_plan_check_another(struct sim_cache *cache, const struct sim_plan_text *text, enum model_step step,
+                                        bool as_partitioned, struct sim_plan *out, struct base_error *error)
 {
     struct sim_plan plan = {.as_partitioned = as_partitioned};
     BASE_TRY(find_config(cache, text->values[SIM_MODEL], &plan, error));
@@ -560,8 +678,9 @@ enum base_status sim_plan_check_another(struct sim_cache *cache, const struct si
     return BASE_OK;
 }
 
-enum base_status sim_plan_check(struct sim_cache *cache, struct base_arena *arena, const struct sim_plan_text *text, enum model_step step, bool as_partitioned,
-                                struct sim_plan *out, struct base_error *error)
+enum base_status sim_plan_check(struct sim_cache *cache, struct base_arena *arena, const struct sim_plan_text *text,
+                                enum model_step step, bool as_partitioned, struct sim_plan *out,
+                                struct base_error *error)
 {
     sim_cache_begin(cache, arena);
     return sim_plan_check_another(cache, text, step, as_partitioned, out, error);

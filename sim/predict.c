@@ -1,4 +1,5 @@
-/* Answers what a plan costs: finds its program, has it priced, lets the compiler recompute what must be, and sums up. */
+/* Answers what a plan costs: finds its program, has it priced, lets the compiler recompute what must be, and sums up.
+ */
 #include "sim/programs.h"
 #include "sim/propagation.h"
 
@@ -13,7 +14,8 @@ static void price_persistent(const struct sim_pricing *p, double categories_byte
 
 /* ---- what the executor's arena holds ---- */
 
-static const struct sim_memory_map *find_memory_map(struct sim_cache *cache, const struct sim_pricing *p, const struct sim_sharded *sharded)
+static const struct sim_memory_map *find_memory_map(struct sim_cache *cache, const struct sim_pricing *p,
+                                                    const struct sim_sharded *sharded)
 {
     sim_key_begin(cache, 'l');
     sim_key_bytes(cache, &sharded, sizeof sharded);
@@ -50,8 +52,8 @@ struct priced {
     double peak_bytes, persistent_bytes[MODEL_CATEGORY_COUNT], categories_bytes[MODEL_CATEGORY_COUNT];
 };
 
-static enum base_status price(struct sim_cache *cache, struct sim_pricing *p, const struct sim_program *program, struct sim_detail *detail,
-                              struct priced *out, struct base_error *error)
+static enum base_status price(struct sim_cache *cache, struct sim_pricing *p, const struct sim_program *program,
+                              struct sim_detail *detail, struct priced *out, struct base_error *error)
 {
     sim_price_time(p, detail);
     memset(out, 0, sizeof *out);
@@ -107,7 +109,8 @@ static void name_peak(const struct sim_pricing *p, char *out, size_t size)
 
 static void fill_memory(const struct sim_pricing *p, const struct priced *priced, struct sim_memory *out)
 {
-    const double *c = p->placement->profile.constants, *there = priced->categories_bytes, *always = priced->persistent_bytes;
+    const double *c = p->placement->profile.constants, *there = priced->categories_bytes,
+                 *always = priced->persistent_bytes;
     out->capacity_bytes = (int64_t)c[SIM_CAPACITY_BYTES];
     out->reserved_bytes = (int64_t)c[SIM_RESERVED_BYTES];
     out->parameter_bytes = (int64_t)(always[MODEL_PARAMETER] + there[MODEL_PARAMETER]);
@@ -128,10 +131,10 @@ static void leave_out_reserved(struct sim_memory *memory)
     memory->reserved_bytes = 0;
 }
 
-/* What XLA's own rematerialisation may drop of what "none" keeps. It takes the largest tensors first, none below a size,
- * and makes each again by one contraction from tensors that stay: attention weights (from queries and keys), the MLP's
- * hidden layer and the values (from the layer norm's input). Queries and keys stay, since the weights are made of them.
- * Inside the microbatch loop it is only seen to drop what needs no parameter: the attention weights. */
+/* What XLA's own rematerialisation may drop of what "none" keeps. It takes the largest tensors first, none below a
+ * size, and makes each again by one contraction from tensors that stay: attention weights (from queries and keys), the
+ * MLP's hidden layer and the values (from the layer norm's input). Queries and keys stay, since the weights are made of
+ * them. Inside the microbatch loop it is only seen to drop what needs no parameter: the attention weights. */
 static unsigned droppable_roles(const struct sim_pricing *p)
 {
     unsigned candidates = 1u << MODEL_ROLE_SOFTMAX, dropped = 0;
@@ -139,20 +142,24 @@ static unsigned droppable_roles(const struct sim_pricing *p)
     for (int i = 0; i < p->list->kept_count; i++) {
         const struct sim_price_kept *kept = &p->list->kept[i];
         unsigned role = 1u << kept->role;
-        if ((role & candidates) && p->bytes[kept->shape] >= p->placement->profile.constants[SIM_REMATERIALIZATION_MIN_BYTES]) dropped |= role;
+        if ((role & candidates) &&
+            p->bytes[kept->shape] >= p->placement->profile.constants[SIM_REMATERIALIZATION_MIN_BYTES])
+            dropped |= role;
     }
     return dropped;
 }
 
 /* XLA recomputes what it must so that a program fits. It goes layer by layer, so what it saves and what it costs grow
  * with the number of layers it takes. */
-static enum base_status rematerialize(struct sim_cache *cache, const struct sim_plan *plan, struct sim_pricing *p, struct priced *priced,
-                                      struct sim_detail *detail, int64_t *layers, struct base_error *error)
+static enum base_status rematerialize(struct sim_cache *cache, const struct sim_plan *plan, struct sim_pricing *p,
+                                      struct priced *priced, struct sim_detail *detail, int64_t *layers,
+                                      struct base_error *error)
 {
     double capacity_bytes = p->placement->profile.constants[SIM_CAPACITY_BYTES];
     bool trains = plan->options.step == MODEL_STEP_TRAIN || plan->options.step == MODEL_STEP_GRADIENT;
-    bool applies = (p->placement->profile.passes & 1u << SIM_PASS_REMATERIALIZE) && !plan->as_partitioned && !plan->executable &&
-                   plan->options.remat == MODEL_REMAT_NONE && trains && !plan->options.flash_attention && !plan->config->scan_layers;
+    bool applies = (p->placement->profile.passes & 1u << SIM_PASS_REMATERIALIZE) && !plan->as_partitioned &&
+                   !plan->executable && plan->options.remat == MODEL_REMAT_NONE && trains &&
+                   !plan->options.flash_attention && !plan->config->scan_layers;
     unsigned dropped_roles = applies && priced->peak_bytes > capacity_bytes ? droppable_roles(p) : 0;
     if (!dropped_roles) return BASE_OK;
     const struct sim_program *program;
@@ -169,7 +176,8 @@ static enum base_status rematerialize(struct sim_cache *cache, const struct sim_
            share = needed < (double)count ? needed / (double)count : 1;
     for (int b = 0; b < SIM_BOUND_COUNT; b++) priced->time_s[b] += share * (all.time_s[b] - priced->time_s[b]);
     priced->communication_s += share * (all.communication_s - priced->communication_s);
-    for (int c = 0; c < MODEL_CATEGORY_COUNT; c++) priced->categories_bytes[c] += share * (all.categories_bytes[c] - priced->categories_bytes[c]);
+    for (int c = 0; c < MODEL_CATEGORY_COUNT; c++)
+        priced->categories_bytes[c] += share * (all.categories_bytes[c] - priced->categories_bytes[c]);
     priced->peak_bytes -= share * saved_bytes;
     p->peak_name = q.peak_name;
     p->peak_phase = q.peak_phase;
@@ -178,12 +186,14 @@ static enum base_status rematerialize(struct sim_cache *cache, const struct sim_
     return BASE_OK;
 }
 
-enum base_status sim_predict(struct sim_cache *cache, const struct sim_plan *plan, struct sim_prediction *out, struct sim_detail *detail, struct base_error *error)
+enum base_status sim_predict(struct sim_cache *cache, const struct sim_plan *plan, struct sim_prediction *out,
+                             struct sim_detail *detail, struct base_error *error)
 {
     const struct sim_program *program;
     struct sim_pricing p;
     struct priced priced;
-    struct sim_prediction answer = {.profile = plan->placement->profile.name, .mesh = {plan->placement->axis_sizes[0], plan->placement->axis_sizes[1]}};
+    struct sim_prediction answer = {.profile = plan->placement->profile.name,
+                                    .mesh = {plan->placement->axis_sizes[0], plan->placement->axis_sizes[1]}};
     BASE_TRY(sim_program_find(cache, plan, plan->options.remat, 0, plan->executable, &program, error));
     BASE_TRY(sim_pricing_begin(&p, plan, &program->prices, error));
     begin_detail(detail, program);
@@ -202,21 +212,26 @@ enum base_status sim_predict(struct sim_cache *cache, const struct sim_plan *pla
     answer.samples_per_s = (double)plan->batch_size / answer.step_s;
     answer.tokens_per_s = answer.samples_per_s * (double)plan->targets_length;
     answer.tokens_per_s_per_device = answer.tokens_per_s / devices;
-    answer.mfu_frac = priced.needed_flop / (devices * plan->placement->profile.constants[SIM_FLOP_PER_S] * answer.step_s);
+    answer.mfu_frac =
+        priced.needed_flop / (devices * plan->placement->profile.constants[SIM_FLOP_PER_S] * answer.step_s);
     *out = answer;
     return BASE_OK;
 }
 
-enum base_status sim_sharded_program(struct sim_cache *cache, const struct sim_plan *plan, const struct sim_sharded **out, int64_t sizes[MODEL_SIZE_COUNT], struct base_error *error)
+enum base_status sim_sharded_program(struct sim_cache *cache, const struct sim_plan *plan,
+                                     const struct sim_sharded **out, int64_t sizes[MODEL_SIZE_COUNT],
+                                     struct base_error *error)
 {
     const struct sim_program *program;
     BASE_TRY(sim_program_find(cache, plan, plan->options.remat, 0, true, &program, error));
-    model_sizes(plan->config, plan->batch_size, plan->num_microbatches, plan->inputs_length, plan->targets_length, sizes);
+    model_sizes(plan->config, plan->batch_size, plan->num_microbatches, plan->inputs_length, plan->targets_length,
+                sizes);
     *out = program->sharded;
     return BASE_OK;
 }
 
-enum base_status sim_executable_program(struct sim_cache *cache, struct base_arena *arena, const struct sim_plan *plan, struct sim_executable *out, struct base_error *error)
+enum base_status sim_executable_program(struct sim_cache *cache, struct base_arena *arena, const struct sim_plan *plan,
+                                        struct sim_executable *out, struct base_error *error)
 {
     struct sim_plan executable = *plan;
     const struct sim_program *program;
@@ -255,7 +270,8 @@ enum base_status sim_program_shardings(struct sim_cache *cache, struct base_aren
         const struct model_tensor *t = &sharded->program->tensors[tensor];
         sim_spec spec = causes.spec[causes.read[slot]], later = causes.spec[causes.read[tensor]];
         if (instance == SIM_FIRST_LAYER && (t->block < 0 || !causes.is_layer[t->block] || spec == later)) continue;
-        list[found] = (struct sim_tensor_sharding){.tensor = t->name, .first_layer = instance == SIM_FIRST_LAYER, .rank = t->rank};
+        list[found] = (struct sim_tensor_sharding){
+            .tensor = t->name, .first_layer = instance == SIM_FIRST_LAYER, .rank = t->rank};
         list[found].why = reason_of(arena, sharded->program, plan, &causes, instance, tensor);
         for (int d = 0; d < t->rank; d++) list[found].spec[d] = (unsigned char)sim_spec_of_dim(spec, d);
         found++;
@@ -265,7 +281,8 @@ enum base_status sim_program_shardings(struct sim_cache *cache, struct base_aren
     return BASE_OK;
 }
 
-enum base_status sim_program_print(struct sim_cache *cache, const struct sim_plan *plan, struct base_text *out, struct base_error *error)
+enum base_status sim_program_print(struct sim_cache *cache, const struct sim_plan *plan, struct base_text *out,
+                                   struct base_error *error)
 {
     const struct sim_sharded *sharded;
     int64_t sizes[MODEL_SIZE_COUNT];

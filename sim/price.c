@@ -11,10 +11,10 @@ const double sim_largest_bytes = (double)(INT64_C(1) << 62);
 
 enum base_status sim_pricing_refuse(const struct sim_pricing *p, struct base_error *error)
 {
-    return base_fail(
-        error, BASE_INPUT,
-        "batch_size: %lld sequences of %s need more than 4 EiB on one device; a smaller batch, shorter lengths or a smaller model would do",
-        (long long)p->plan->batch_size, p->plan->model_text);
+    return base_fail(error, BASE_INPUT,
+                     "batch_size: %lld sequences of %s need more than 4 EiB on one device; a smaller batch, shorter "
+                     "lengths or a smaller model would do",
+                     (long long)p->plan->batch_size, p->plan->model_text);
 }
 
 static double product(const struct sim_pricing *p, const struct sim_factors *factors)
@@ -34,7 +34,8 @@ static enum base_status price_shapes(struct sim_pricing *p, struct base_error *e
     return BASE_OK;
 }
 
-enum base_status sim_pricing_begin(struct sim_pricing *p, const struct sim_plan *plan, const struct sim_price_list *list, struct base_error *error)
+enum base_status sim_pricing_begin(struct sim_pricing *p, const struct sim_plan *plan,
+                                   const struct sim_price_list *list, struct base_error *error)
 {
     const struct sim_placement *placement = plan->placement;
     memset(p, 0, offsetof(struct sim_pricing, bytes));
@@ -42,11 +43,14 @@ enum base_status sim_pricing_begin(struct sim_pricing *p, const struct sim_plan 
     p->list = list;
     p->plan = plan;
     p->placement = placement;
-    model_sizes(plan->config, plan->batch_size, plan->num_microbatches, plan->inputs_length, plan->targets_length, p->sizes);
+    model_sizes(plan->config, plan->batch_size, plan->num_microbatches, plan->inputs_length, plan->targets_length,
+                p->sizes);
     for (unsigned axes = 0; axes < SIM_AXES; axes++) {
-        int64_t shards = p->shards[axes] = (axes & SIM_DATA ? placement->axis_sizes[0] : 1) * (axes & SIM_TENSOR ? placement->axis_sizes[1] : 1);
+        int64_t shards = p->shards[axes] =
+            (axes & SIM_DATA ? placement->axis_sizes[0] : 1) * (axes & SIM_TENSOR ? placement->axis_sizes[1] : 1);
         for (int size = 0; size < MODEL_SIZE_COUNT; size++)
-            p->local[size * SIM_AXES + (int)axes] = (double)(shards == 1 ? p->sizes[size] : base_ceil_div(p->sizes[size], shards));
+            p->local[size * SIM_AXES + (int)axes] =
+                (double)(shards == 1 ? p->sizes[size] : base_ceil_div(p->sizes[size], shards));
     }
     return price_shapes(p, error);
 }
@@ -59,12 +63,13 @@ static double padded(double size, double tile)
 }
 
 /* Matrix units hold a tile of one operand and stream rows of the other: contraction and columns are padded to the
- * unit's side, rows to the vector registers' eight. Which operand stays is the compiler's choice; it takes the cheaper. */
+ * unit's side, rows to the vector registers' eight. Which operand stays is the compiler's choice; it takes the cheaper.
+ */
 static double dot_flop(const struct sim_pricing *p, const struct sim_price_dot *dot)
 {
     double batch = product(p, &dot->batch), rows = product(p, &dot->rows), columns = product(p, &dot->columns);
-    double unit = p->placement->profile.constants[SIM_MATRIX_UNIT_DIM], contracted = padded(product(p, &dot->contracted), unit),
-           tile = unit > 1 ? ROW_TILE : 1;
+    double unit = p->placement->profile.constants[SIM_MATRIX_UNIT_DIM],
+           contracted = padded(product(p, &dot->contracted), unit), tile = unit > 1 ? ROW_TILE : 1;
     double one = padded(rows, tile) * padded(columns, unit), other = padded(rows, unit) * padded(columns, tile);
     return 2 * batch * contracted * (one < other ? one : other);
 }
@@ -77,9 +82,13 @@ static double rate_frac(const struct sim_pricing *p, enum model_dtype dtype)
     return frac > 0 ? frac : 1;
 }
 
-struct priced_kernel { double busy_s, flop, bytes; enum sim_bound bound; };
+struct priced_kernel {
+    double busy_s, flop, bytes;
+    enum sim_bound bound;
+};
 
-static struct priced_kernel price_kernel(const struct sim_pricing *p, const struct sim_price_kernel *kernel, const double *dots_flop)
+static struct priced_kernel price_kernel(const struct sim_pricing *p, const struct sim_price_kernel *kernel,
+                                         const double *dots_flop)
 {
     const double *c = p->placement->profile.constants;
     struct priced_kernel priced = {0};
@@ -103,17 +112,19 @@ static void note_entry(struct sim_detail *detail, const struct sim_entry *entry)
     detail->timeline->entries[detail->timeline->count++] = *entry;
 }
 
-static void note_collective(struct sim_detail *detail, const char *name, const struct sim_price_collective *c, int64_t count,
-                            double launches, double bytes, double time_s)
+static void note_collective(struct sim_detail *detail, const char *name, const struct sim_price_collective *c,
+                            int64_t count, double launches, double bytes, double time_s)
 {
     if (!detail || !detail->collectives) return;
     for (int i = 0; i <= detail->collective_count && i < SIM_MOST_COLLECTIVES; i++) {
         struct sim_collective_row *row = &detail->collectives[i];
         if (i == detail->collective_count) {
-            *row = (struct sim_collective_row){.kind = c->kind, .axes = c->axes, .dtype = c->dtype, .bytes = (int64_t)bytes, .first_op = name};
+            *row = (struct sim_collective_row){
+                .kind = c->kind, .axes = c->axes, .dtype = c->dtype, .bytes = (int64_t)bytes, .first_op = name};
             detail->collective_count++;
         }
-        if (row->kind != c->kind || row->axes != c->axes || row->dtype != c->dtype || row->bytes != (int64_t)bytes) continue;
+        if (row->kind != c->kind || row->axes != c->axes || row->dtype != c->dtype || row->bytes != (int64_t)bytes)
+            continue;
         row->count += count;
         row->launch_count += launches;
         row->time_s += time_s * (double)count;
@@ -125,7 +136,8 @@ static void note_collective(struct sim_detail *detail, const char *name, const s
 /* What one of each distinct thing costs, for these sizes. */
 struct prices {
     struct priced_kernel kernels[SIM_MOST_DISTINCT];
-    double collectives_s[SIM_MOST_DISTINCT], launched_frac[SIM_MOST_DISTINCT], dots_flop[SIM_MOST_DISTINCT], repeats[SIM_MOST_DISTINCT];
+    double collectives_s[SIM_MOST_DISTINCT], launched_frac[SIM_MOST_DISTINCT], dots_flop[SIM_MOST_DISTINCT],
+        repeats[SIM_MOST_DISTINCT];
 };
 
 static bool combine_alike(const struct sim_price_collective *a, const struct sim_price_collective *b)
@@ -133,8 +145,8 @@ static bool combine_alike(const struct sim_price_collective *a, const struct sim
     return a->gradient && b->gradient && a->kind == b->kind && a->axes == b->axes && a->dtype == b->dtype;
 }
 
-/* Which share of the collectives is started: reductions of gradients wait for nothing but their gradient, and those of one
- * kind, group and dtype are put together up to so many bytes. */
+/* Which share of the collectives is started: reductions of gradients wait for nothing but their gradient, and those of
+ * one kind, group and dtype are put together up to so many bytes. */
 static void combine(const struct sim_pricing *p, double most_bytes, struct prices *prices)
 {
     const struct sim_price_list *list = p->list;
@@ -156,14 +168,16 @@ static void price_collectives(const struct sim_pricing *p, struct prices *prices
 {
     const struct sim_price_list *list = p->list;
     const double most_bytes = p->placement->profile.constants[SIM_COMBINE_BYTES];
-    bool combines = (p->placement->profile.passes & 1u << SIM_PASS_COMBINE_COLLECTIVES) && !p->plan->as_partitioned && most_bytes > 0;
+    bool combines = (p->placement->profile.passes & 1u << SIM_PASS_COMBINE_COLLECTIVES) && !p->plan->as_partitioned &&
+                    most_bytes > 0;
     for (int i = 0; i < list->collective_count; i++) prices->launched_frac[i] = 1;
     if (combines) combine(p, most_bytes, prices);
     for (int i = 0; i < list->collective_count; i++) {
         const struct sim_price_collective *c = &list->collectives[i];
         prices->collectives_s[i] = sim_collective_s(p->placement, c->kind, c->axes, p->bytes[c->shape]);
         if (prices->launched_frac[i] < 1)
-            prices->collectives_s[i] -= (1 - prices->launched_frac[i]) * sim_collective_s(p->placement, c->kind, c->axes, 0);
+            prices->collectives_s[i] -=
+                (1 - prices->launched_frac[i]) * sim_collective_s(p->placement, c->kind, c->axes, 0);
     }
 }
 
@@ -171,27 +185,32 @@ static void price_distinct(const struct sim_pricing *p, struct prices *prices)
 {
     const struct sim_price_list *list = p->list;
     for (int i = 0; i < list->dot_count; i++) prices->dots_flop[i] = dot_flop(p, &list->dots[i]);
-    for (int i = 0; i < list->kernel_count; i++) prices->kernels[i] = price_kernel(p, &list->kernels[i], prices->dots_flop);
+    for (int i = 0; i < list->kernel_count; i++)
+        prices->kernels[i] = price_kernel(p, &list->kernels[i], prices->dots_flop);
     for (int i = 0; i < list->repeat_count; i++) prices->repeats[i] = product(p, &list->repeats[i]);
     price_collectives(p, prices);
 }
 
-static void note_communication(const struct sim_pricing *p, const struct sim_price_step *step, const struct prices *prices, struct sim_detail *detail)
+static void note_communication(const struct sim_pricing *p, const struct sim_price_step *step,
+                               const struct prices *prices, struct sim_detail *detail)
 {
     double time_s = prices->collectives_s[step->what], count = prices->repeats[step->repeats];
     const struct sim_price_collective *collective = &p->list->collectives[step->what];
     double bytes = p->bytes[collective->shape];
-    note_collective(detail, step->name, collective, (int64_t)count, count * prices->launched_frac[step->what], bytes, time_s);
-    note_entry(detail, &(struct sim_entry){step->name, step->phase, SIM_BY_COMMUNICATION, (int64_t)count, time_s, 0, bytes});
+    note_collective(detail, step->name, collective, (int64_t)count, count * prices->launched_frac[step->what], bytes,
+                    time_s);
+    note_entry(detail,
+               &(struct sim_entry){step->name, step->phase, SIM_BY_COMMUNICATION, (int64_t)count, time_s, 0, bytes});
 }
 
-static void note_compute(const struct sim_pricing *p, const struct sim_price_step *step, const struct prices *prices, struct sim_detail *detail)
+static void note_compute(const struct sim_pricing *p, const struct sim_price_step *step, const struct prices *prices,
+                         struct sim_detail *detail)
 {
     const struct priced_kernel *kernel = &prices->kernels[step->what];
     double count = prices->repeats[step->repeats], latency_s = p->placement->profile.constants[SIM_KERNEL_LATENCY_S];
     enum sim_bound bound = kernel->busy_s < latency_s ? SIM_BY_LATENCY : kernel->bound;
-    note_entry(detail, &(struct sim_entry){step->name, step->phase, bound, (int64_t)count, kernel->busy_s + latency_s, kernel->flop,
-                                           kernel->bytes});
+    note_entry(detail, &(struct sim_entry){step->name, step->phase, bound, (int64_t)count, kernel->busy_s + latency_s,
+                                           kernel->flop, kernel->bytes});
 }
 
 /* Each sum in a variable of its own: a table plan after plan spends its time here. */
@@ -220,7 +239,8 @@ static double needed_flop(const struct sim_pricing *p, const struct prices *pric
 {
     double flop[SIM_MOST_DISTINCT], sum = 0;
     for (int i = 0; i < p->list->product_count; i++) flop[i] = 2 * product(p, &p->list->products[i]);
-    for (int i = 0; i < p->list->need_count; i++) sum += flop[p->list->needs[i].product] * prices->repeats[p->list->needs[i].repeats];
+    for (int i = 0; i < p->list->need_count; i++)
+        sum += flop[p->list->needs[i].product] * prices->repeats[p->list->needs[i].repeats];
     return sum;
 }
 
@@ -253,7 +273,10 @@ static void add_holding(struct sim_holding *to, const struct sim_holding *a, con
 }
 
 /* A loop that is being walked: what there was when it began, and the most that there was in one iteration. */
-struct frame { struct sim_holding at_begin, peak; const struct sim_price_event *peak_event; };
+struct frame {
+    struct sim_holding at_begin, peak;
+    const struct sim_price_event *peak_event;
+};
 
 static void close_loop(struct frame *frame, double trips, struct sim_holding *now, struct frame *outer)
 {

@@ -1,21 +1,24 @@
-/* A sharded program as flat lists. A step repeats the same few kernels, shapes and collectives again and again (forward,
- * backward, each stack), and a table of plans prices the same program for many sizes; so each distinct thing is listed
- * once, and the steps of the program point at it. */
+/* A sharded program as flat lists. A step repeats the same few kernels, shapes and collectives again and again
+ * (forward, backward, each stack), and a table of plans prices the same program for many sizes; so each distinct thing
+ * is listed once, and the steps of the program point at it. */
 #include "sim/programs.h"
 
 #include <string.h>
 
 /* Where the items of a list are found, by hash: slots hold a number more than an index, 0 where nothing stands. */
-struct seen { unsigned *hashes, mask; int *slots; };
+struct seen {
+    unsigned *hashes, mask;
+    int *slots;
+};
 
 struct maker {
     struct base_arena *scratch;
     const struct sim_sharded *s;
     struct sim_price_list *out;
     bool fp8;
-    int *dot_of;                 /* per operation: its distinct contraction, or -1 */
-    int *repeats_of;             /* per operation, as a loop: the distinct count of repetitions inside it */
-    int *kernel_of;              /* per kernel: the distinct one */
+    int *dot_of;     /* per operation: its distinct contraction, or -1 */
+    int *repeats_of; /* per operation, as a loop: the distinct count of repetitions inside it */
+    int *kernel_of;  /* per kernel: the distinct one */
     struct seen repeats_seen, dots_seen, kernels_seen, collectives_seen, products_seen, kept_seen;
 };
 
@@ -135,7 +138,8 @@ static bool is_of_weight(const struct maker *m, int value)
     return tensor->role == MODEL_ROLE_WEIGHT || tensor->category == MODEL_GRADIENT;
 }
 
-/* Training in fp8 casts the operands of layers' projections, forward and backward; attention and float32 logits stay. */
+/* Training in fp8 casts the operands of layers' projections, forward and backward; attention and float32 logits stay.
+ */
 static enum model_dtype units_dtype(const struct maker *m, const struct sim_op *op)
 {
     enum model_dtype dtype = m->s->values[op->inputs[0]].dtype;
@@ -172,14 +176,17 @@ static bool same_list(const int *a, const int *b, int count)
 static int distinct_kernel(struct maker *m, const struct sim_price_kernel *kernel)
 {
     struct sim_price_list *out = m->out;
-    unsigned hash = hash_words(hash_start, out->touched + kernel->first_shape, (size_t)kernel->shape_count * sizeof *out->touched);
+    unsigned hash =
+        hash_words(hash_start, out->touched + kernel->first_shape, (size_t)kernel->shape_count * sizeof *out->touched);
     hash = hash_words(hash, out->kernel_dots + kernel->first_dot, (size_t)kernel->dot_count * sizeof *out->kernel_dots);
     unsigned at = hash;
     for (int found; (found = next_seen(&m->kernels_seen, hash, &at)) >= 0; at++) {
         const struct sim_price_kernel *other = &out->kernels[found];
         if (other->shape_count != kernel->shape_count || other->dot_count != kernel->dot_count) continue;
-        if (!same_list(out->touched + other->first_shape, out->touched + kernel->first_shape, kernel->shape_count)) continue;
-        if (same_list(out->kernel_dots + other->first_dot, out->kernel_dots + kernel->first_dot, kernel->dot_count)) return found;
+        if (!same_list(out->touched + other->first_shape, out->touched + kernel->first_shape, kernel->shape_count))
+            continue;
+        if (same_list(out->kernel_dots + other->first_dot, out->kernel_dots + kernel->first_dot, kernel->dot_count))
+            return found;
     }
     out->kernels[out->kernel_count] = *kernel;
     note_seen(&m->kernels_seen, hash, at, out->kernel_count);
@@ -188,12 +195,13 @@ static int distinct_kernel(struct maker *m, const struct sim_price_kernel *kerne
     return out->kernel_count++;
 }
 
-/* Operands are cast to fp8 by a kernel of their own: read in two bytes, written in one and read in one, where the contraction
- * alone would read two. */
+/* Operands are cast to fp8 by a kernel of their own: read in two bytes, written in one and read in one, where the
+ * contraction alone would read two. */
 static void touch_casts(struct maker *m, const struct sim_op *op, struct sim_price_kernel *listed)
 {
     if (units_dtype(m, op) != MODEL_FP8) return;
-    for (int i = 0; i < op->input_count; i++) m->out->touched[listed->first_shape + listed->shape_count++] = m->s->values[op->inputs[i]].shape;
+    for (int i = 0; i < op->input_count; i++)
+        m->out->touched[listed->first_shape + listed->shape_count++] = m->s->values[op->inputs[i]].shape;
 }
 
 static void list_kernels(struct maker *m)
@@ -207,10 +215,13 @@ static void list_kernels(struct maker *m)
     for (int k = 0; k < s->kernel_count; k++) {
         const struct sim_kernel *kernel = &s->kernels[k];
         struct sim_price_kernel listed = {out->touched_count, 0, out->kernel_dot_count, kernel->dot_count};
-        for (int i = 0; i < kernel->read_count; i++) out->touched[listed.first_shape + listed.shape_count++] = s->reads[kernel->first_read + i];
-        for (int i = 0; i < kernel->write_count; i++) out->touched[listed.first_shape + listed.shape_count++] = s->writes[kernel->first_write + i];
+        for (int i = 0; i < kernel->read_count; i++)
+            out->touched[listed.first_shape + listed.shape_count++] = s->reads[kernel->first_read + i];
+        for (int i = 0; i < kernel->write_count; i++)
+            out->touched[listed.first_shape + listed.shape_count++] = s->writes[kernel->first_write + i];
         for (int i = 0; i < kernel->dot_count; i++) touch_casts(m, &s->ops[s->dots[kernel->first_dot + i]], &listed);
-        for (int i = 0; i < kernel->dot_count; i++) out->kernel_dots[listed.first_dot + i] = m->dot_of[s->dots[kernel->first_dot + i]];
+        for (int i = 0; i < kernel->dot_count; i++)
+            out->kernel_dots[listed.first_dot + i] = m->dot_of[s->dots[kernel->first_dot + i]];
         m->kernel_of[k] = distinct_kernel(m, &listed);
     }
 }
@@ -233,14 +244,17 @@ static int collective_of(struct maker *m, const struct sim_op *op)
     const struct sim_value *value = &m->s->values[op->inputs[0]];
     struct sim_price_collective collective;
     memset(&collective, 0, sizeof collective);
-    collective.kind = op->collective, collective.axes = op->axes, collective.shape = operand_shape(m, op), collective.dtype = value->dtype;
+    collective.kind = op->collective, collective.axes = op->axes, collective.shape = operand_shape(m, op),
+    collective.dtype = value->dtype;
     collective.gradient = m->s->program->tensors[value->tensor].category == MODEL_GRADIENT;
-    return distinct(m->out->collectives, &m->collectives_seen, &m->out->collective_count, &collective, sizeof collective);
+    return distinct(m->out->collectives, &m->collectives_seen, &m->out->collective_count, &collective,
+                    sizeof collective);
 }
 
 static void add_step(struct sim_price_list *out, const struct sim_op *op, int what, int repeats)
 {
-    out->steps[out->step_count++] = (struct sim_price_step){op->op->name, op->op->phase, op->kind == SIM_COMMUNICATE, what, repeats};
+    out->steps[out->step_count++] =
+        (struct sim_price_step){op->op->name, op->op->phase, op->kind == SIM_COMMUNICATE, what, repeats};
 }
 
 static void list_steps(struct maker *m)
@@ -278,7 +292,8 @@ static void put_moment(struct maker *m, enum sim_moment_kind kind, int what)
 static void put_waits(struct maker *m, const int *start_of, int before)
 {
     for (int i = 0; i < m->s->op_count; i++)
-        if (m->s->ops[i].kind == SIM_COMMUNICATE && m->s->ops[i].done == before) put_moment(m, SIM_MOMENT_WAIT, start_of[i]);
+        if (m->s->ops[i].kind == SIM_COMMUNICATE && m->s->ops[i].done == before)
+            put_moment(m, SIM_MOMENT_WAIT, start_of[i]);
 }
 
 static void list_moments(struct maker *m)
@@ -301,7 +316,8 @@ static void list_moments(struct maker *m)
         if (op->kind == SIM_LOOP_END) put_moment(m, SIM_MOMENT_END, 0);
         if (op->kind == SIM_COMMUNICATE) put_moment(m, SIM_MOMENT_START, collective_of(m, op));
         if (op->kind == SIM_COMMUNICATE && !op->done) put_moment(m, SIM_MOMENT_WAIT, start_of[i]);
-        if (op->kind == SIM_COMPUTE && op->kernel >= 0 && s->kernels[op->kernel].op == i) put_moment(m, SIM_MOMENT_WORK, m->kernel_of[op->kernel]);
+        if (op->kind == SIM_COMPUTE && op->kernel >= 0 && s->kernels[op->kernel].op == i)
+            put_moment(m, SIM_MOMENT_WORK, m->kernel_of[op->kernel]);
     }
 }
 
@@ -313,12 +329,14 @@ static void merge_event(struct sim_price_list *out, int first, const struct sim_
     for (int i = first; i < out->event_count; i++) {
         struct sim_price_event *listed = &out->events[i];
         int count = listed->count + event->sign;
-        if (listed->shape != event->shape || listed->category != event->category || count < INT8_MIN || count > INT8_MAX) continue;
+        if (listed->shape != event->shape || listed->category != event->category || count < INT8_MIN ||
+            count > INT8_MAX)
+            continue;
         listed->count = (signed char)count;
         return;
     }
-    out->events[out->event_count++] =
-        (struct sim_price_event){.shape = (short)event->shape, .count = event->sign, .category = (unsigned char)event->category};
+    out->events[out->event_count++] = (struct sim_price_event){
+        .shape = (short)event->shape, .count = event->sign, .category = (unsigned char)event->category};
 }
 
 /* Drops what cancelled out. */
@@ -395,8 +413,8 @@ static void list_kept(struct maker *m)
     }
 }
 
-/* How many there are of each was not known before; so they were listed in the scratch, and what is kept takes no more room
- * than it needs. */
+/* How many there are of each was not known before; so they were listed in the scratch, and what is kept takes no more
+ * room than it needs. */
 static void *copied(struct base_arena *arena, const void *list, int count, size_t size_bytes)
 {
     void *copy = base_alloc(arena, (size_t)count, size_bytes);
@@ -418,13 +436,15 @@ static void keep_lists(struct base_arena *arena, struct sim_price_list *out)
     out->moments = copied(arena, out->moments, out->moment_count, sizeof *out->moments);
     out->needs = copied(arena, out->needs, out->need_count, sizeof *out->needs);
     out->events = copied(arena, out->events, out->event_count, sizeof *out->events);
-    out->persistent_shapes = copied(arena, out->persistent_shapes, out->persistent_count, sizeof *out->persistent_shapes);
-    out->persistent_categories = copied(arena, out->persistent_categories, out->persistent_count, sizeof *out->persistent_categories);
+    out->persistent_shapes =
+        copied(arena, out->persistent_shapes, out->persistent_count, sizeof *out->persistent_shapes);
+    out->persistent_categories =
+        copied(arena, out->persistent_categories, out->persistent_count, sizeof *out->persistent_categories);
     out->kept = copied(arena, out->kept, out->kept_count, sizeof *out->kept);
 }
 
-void sim_price_list_make(struct base_arena *arena, struct base_arena *scratch, const struct sim_sharded *sharded, bool fp8,
-                         struct sim_price_list *out)
+void sim_price_list_make(struct base_arena *arena, struct base_arena *scratch, const struct sim_sharded *sharded,
+                         bool fp8, struct sim_price_list *out)
 {
     struct maker m = {.scratch = scratch, .s = sharded, .fp8 = fp8, .out = out};
     memset(out, 0, sizeof *out);

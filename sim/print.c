@@ -22,12 +22,14 @@ static void put_value(struct base_text *out, const struct sim_sharded *s, int va
     const struct sim_value *v = &s->values[value];
     const struct model_tensor *t = &s->program->tensors[v->tensor];
     base_putf(out, "%s[", model_dtype_name(v->dtype));
-    for (int d = 0; d < t->rank; d++) base_putf(out, "%s%lld%s", d ? ", " : "", (long long)sizes[t->dims[d]], axes_text(v->spec[d]));
+    for (int d = 0; d < t->rank; d++)
+        base_putf(out, "%s%lld%s", d ? ", " : "", (long long)sizes[t->dims[d]], axes_text(v->spec[d]));
     base_putf(out, "]%s%s", v->partial ? " partial over " : "", v->partial ? axes_text(v->partial) + 1 : "");
 }
 
 /* Layers of two kinds: outside their loop stands the first one. */
-static int instance_of(const struct sim_sharded *s, const struct sim_op *op, const struct sim_causes *causes, int tensor)
+static int instance_of(const struct sim_sharded *s, const struct sim_op *op, const struct sim_causes *causes,
+                       int tensor)
 {
     int block = s->program->tensors[tensor].block;
     if (block < 0 || !causes->is_layer[block]) return 0;
@@ -46,7 +48,8 @@ static void put_why(struct base_text *out, const struct sim_sharded *s, const st
     sim_spec spec = why->causes->spec[why->causes->computed[slot]];
     bool differs = false; /* partial sums, and what is put into its sharding by a collective */
     const struct model_tensor *t = &s->program->tensors[tensor];
-    for (int d = 0; d < t->rank; d++) differs = differs || sim_spec_of_dim(spec, d) != s->values[op->outputs[0]].spec[d];
+    for (int d = 0; d < t->rank; d++)
+        differs = differs || sim_spec_of_dim(spec, d) != s->values[op->outputs[0]].spec[d];
     base_put(&reason, "");
     sim_put_reason(&reason, s->program, why->rules, why->causes, instance, tensor);
     if (!reason.length) return;
@@ -56,10 +59,12 @@ static void put_why(struct base_text *out, const struct sim_sharded *s, const st
     base_putf(out, "%s%s", differs ? "]: " : "", reason.data);
 }
 
-static void put_compute(struct base_text *out, const struct sim_sharded *s, const struct sim_op *op, const int64_t *sizes,
-                        const struct sim_why *why)
+static void put_compute(struct base_text *out, const struct sim_sharded *s, const struct sim_op *op,
+                        const int64_t *sizes, const struct sim_why *why)
 {
-    static const char *const kinds[] = {[MODEL_EINSUM] = "einsum", [MODEL_MAP] = "map", [MODEL_REDUCE] = "reduce", [MODEL_RESHAPE] = "reshape", [MODEL_SLICE] = "slice", [MODEL_UPDATE] = "update", [MODEL_LOOP] = "loop"};
+    static const char *const kinds[] = {
+        [MODEL_EINSUM] = "einsum", [MODEL_MAP] = "map",       [MODEL_REDUCE] = "reduce", [MODEL_RESHAPE] = "reshape",
+        [MODEL_SLICE] = "slice",   [MODEL_UPDATE] = "update", [MODEL_LOOP] = "loop"};
     const char *function = model_function_name(op->op->function);
     base_putf(out, "%s%s%s %s: ", kinds[op->op->kind], *function ? " " : "", function, op->op->name);
     for (int i = 0; i < op->input_count; i++) base_putf(out, "%s%s", i ? "," : "", op->op->input_labels[i]);
@@ -74,10 +79,12 @@ static void put_compute(struct base_text *out, const struct sim_sharded *s, cons
     base_put(out, "\n");
 }
 
-static void put_communicate(struct base_text *out, const struct sim_sharded *s, const struct sim_op *op, const int64_t *sizes)
+static void put_communicate(struct base_text *out, const struct sim_sharded *s, const struct sim_op *op,
+                            const int64_t *sizes)
 {
     if (op->done) base_put(out, "start ");
-    base_putf(out, "%s over %s for %s: ", sim_collective_name(op->collective), axes_text((unsigned)op->axes) + 1, op->op->name);
+    base_putf(out, "%s over %s for %s: ", sim_collective_name(op->collective), axes_text((unsigned)op->axes) + 1,
+              op->op->name);
     for (int result = 0; result < 2; result++) {
         if (result) base_put(out, " = ");
         if (op->stack != MODEL_ONE) base_putf(out, "%lld x ", (long long)sizes[op->stack]);
@@ -93,15 +100,19 @@ static void put_waits(struct base_text *out, const struct sim_sharded *s, int be
         const struct sim_op *op = &s->ops[i];
         if (op->kind != SIM_COMMUNICATE || op->done != before || !before) continue;
         put_indent(out, depth);
-        base_putf(out, "done %s over %s for %s\n", sim_collective_name(op->collective), axes_text((unsigned)op->axes) + 1, op->op->name);
+        base_putf(out, "done %s over %s for %s\n", sim_collective_name(op->collective),
+                  axes_text((unsigned)op->axes) + 1, op->op->name);
     }
 }
 
 /* What is there before the step: parameters, state, batch. */
-static void put_arguments(struct base_text *out, const struct sim_sharded *s, const int64_t *sizes, const struct sim_why *why)
+static void put_arguments(struct base_text *out, const struct sim_sharded *s, const int64_t *sizes,
+                          const struct sim_why *why)
 {
-    static const char *const categories[MODEL_CATEGORY_COUNT] = {[MODEL_PARAMETER] = "parameter", [MODEL_OPTIMIZER_STATE] = "state",
-                                                                 [MODEL_GRADIENT] = "accumulator", [MODEL_INPUT] = "batch"};
+    static const char *const categories[MODEL_CATEGORY_COUNT] = {[MODEL_PARAMETER] = "parameter",
+                                                                 [MODEL_OPTIMIZER_STATE] = "state",
+                                                                 [MODEL_GRADIENT] = "accumulator",
+                                                                 [MODEL_INPUT] = "batch"};
     for (int v = 0; v < s->value_count; v++) {
         const struct sim_value *value = &s->values[v];
         const struct model_tensor *t = &s->program->tensors[value->tensor];
@@ -116,7 +127,8 @@ static void put_arguments(struct base_text *out, const struct sim_sharded *s, co
     }
 }
 
-void sim_sharded_print(const struct sim_sharded *s, const int64_t *sizes, const struct sim_why *why, struct base_text *out)
+void sim_sharded_print(const struct sim_sharded *s, const int64_t *sizes, const struct sim_why *why,
+                       struct base_text *out)
 {
     int depth = 0;
     if (why) put_arguments(out, s, sizes, why);

@@ -8,12 +8,24 @@
 extern const char embedded_sim_constants_csv[], embedded_sim_software_csv[];
 
 static const char *const names[SIM_CONSTANT_COUNT] = {
-    [SIM_FLOP_PER_S] = "flop_per_s", [SIM_HBM_BYTES_PER_S] = "hbm_bytes_per_s", [SIM_LINK_BYTES_PER_S] = "link_bytes_per_s",
-    [SIM_NIC_BYTES_PER_S] = "nic_bytes_per_s", [SIM_MATRIX_UNIT_DIM] = "matrix_unit_dim", [SIM_MATMUL_EFFICIENCY_FRAC] = "matmul_efficiency_frac",
-    [SIM_HBM_EFFICIENCY_FRAC] = "hbm_efficiency_frac", [SIM_LINK_EFFICIENCY_FRAC] = "link_efficiency_frac",
-    [SIM_MULTI_AXIS_LINK_EFFICIENCY_FRAC] = "multi_axis_link_efficiency_frac", [SIM_FRAGMENTATION_FRAC] = "fragmentation_frac", [SIM_REMATERIALIZATION_MIN_BYTES] = "rematerialization_min_bytes", [SIM_KERNEL_LATENCY_S] = "kernel_latency_s",
-    [SIM_COLLECTIVE_LATENCY_S] = "collective_latency_s", [SIM_HOP_LATENCY_S] = "hop_latency_s", [SIM_FLOAT32_FLOP_FRAC] = "float32_flop_frac", [SIM_FP8_FLOP_FRAC] = "fp8_flop_frac",
-    [SIM_COMBINE_BYTES] = "combine_bytes", [SIM_RESERVED_BYTES] = "reserved_bytes",
+    [SIM_FLOP_PER_S] = "flop_per_s",
+    [SIM_HBM_BYTES_PER_S] = "hbm_bytes_per_s",
+    [SIM_LINK_BYTES_PER_S] = "link_bytes_per_s",
+    [SIM_NIC_BYTES_PER_S] = "nic_bytes_per_s",
+    [SIM_MATRIX_UNIT_DIM] = "matrix_unit_dim",
+    [SIM_MATMUL_EFFICIENCY_FRAC] = "matmul_efficiency_frac",
+    [SIM_HBM_EFFICIENCY_FRAC] = "hbm_efficiency_frac",
+    [SIM_LINK_EFFICIENCY_FRAC] = "link_efficiency_frac",
+    [SIM_MULTI_AXIS_LINK_EFFICIENCY_FRAC] = "multi_axis_link_efficiency_frac",
+    [SIM_FRAGMENTATION_FRAC] = "fragmentation_frac",
+    [SIM_REMATERIALIZATION_MIN_BYTES] = "rematerialization_min_bytes",
+    [SIM_KERNEL_LATENCY_S] = "kernel_latency_s",
+    [SIM_COLLECTIVE_LATENCY_S] = "collective_latency_s",
+    [SIM_HOP_LATENCY_S] = "hop_latency_s",
+    [SIM_FLOAT32_FLOP_FRAC] = "float32_flop_frac",
+    [SIM_FP8_FLOP_FRAC] = "fp8_flop_frac",
+    [SIM_COMBINE_BYTES] = "combine_bytes",
+    [SIM_RESERVED_BYTES] = "reserved_bytes",
     [SIM_CAPACITY_BYTES] = "capacity_bytes",
 };
 
@@ -32,7 +44,8 @@ static void from_chip(const struct topo_topology *topology, struct sim_profile *
     c[SIM_FLOP_PER_S] = chip->bf16_flop_per_s / devices;
     c[SIM_HBM_BYTES_PER_S] = chip->hbm_bytes_per_s / devices;
     /* NCCL's figures are busbw over the nominal rate of all links of a GPU; a TPU's are a share of one usable link. */
-    c[SIM_LINK_BYTES_PER_S] = gpu ? chip->link_nominal_bytes_per_s * (chip->link_count > 0 ? chip->link_count : 1) : chip->link_oneway_bytes_per_s;
+    c[SIM_LINK_BYTES_PER_S] = gpu ? chip->link_nominal_bytes_per_s * (chip->link_count > 0 ? chip->link_count : 1)
+                                  : chip->link_oneway_bytes_per_s;
     c[SIM_NIC_BYTES_PER_S] = chip->nic_bytes_per_s * chip->nics_per_node;
     c[SIM_MATRIX_UNIT_DIM] = chip->mxu_dim;
     c[SIM_MATMUL_EFFICIENCY_FRAC] = chip->matmul_efficiency_frac;
@@ -56,11 +69,12 @@ static int find_constant(const char *name)
 }
 
 /* As the tables call them. */
-static const char *const platforms[] = {[TOPO_TPU] = "tpu", [TOPO_GPU] = "gpu", [TOPO_CPU] = "cpu", [TOPO_LOCAL] = "local"};
+static const char *const platforms[] = {
+    [TOPO_TPU] = "tpu", [TOPO_GPU] = "gpu", [TOPO_CPU] = "cpu", [TOPO_LOCAL] = "local"};
 
 /* The platform's constants fill what the catalogue leaves open. */
-static enum base_status from_platform(struct base_arena *arena, const struct topo_topology *topology, struct sim_profile *profile,
-                                      struct base_error *error)
+static enum base_status from_platform(struct base_arena *arena, const struct topo_topology *topology,
+                                      struct sim_profile *profile, struct base_error *error)
 {
     struct base_csv csv;
     BASE_TRY(base_csv_open_text(&csv, arena, "constants.csv", embedded_sim_constants_csv, error));
@@ -68,9 +82,12 @@ static enum base_status from_platform(struct base_arena *arena, const struct top
         BASE_TRY(base_csv_next(&csv, &more, error));
         if (!more) return BASE_OK;
         int which = find_constant(base_csv_field(&csv, base_csv_column(&csv, "constant")));
-        if (strcmp(base_csv_field(&csv, base_csv_column(&csv, "platform")), platforms[topology->kind]) != 0 || which < 0) continue;
+        if (strcmp(base_csv_field(&csv, base_csv_column(&csv, "platform")), platforms[topology->kind]) != 0 ||
+            which < 0)
+            continue;
         if (profile->constants[which] > 0) continue;
-        BASE_TRY(base_parse_double(base_csv_field(&csv, base_csv_column(&csv, "value")), names[which], 0, 1e30, &profile->constants[which], error));
+        BASE_TRY(base_parse_double(base_csv_field(&csv, base_csv_column(&csv, "value")), names[which], 0, 1e30,
+                                   &profile->constants[which], error));
         profile->kinds[which] = base_copy(arena, base_csv_field(&csv, base_csv_column(&csv, "kind")));
         profile->sources[which] = base_copy(arena, base_csv_field(&csv, base_csv_column(&csv, "source")));
     }
@@ -78,10 +95,13 @@ static enum base_status from_platform(struct base_arena *arena, const struct top
 
 static const char *const passes[SIM_PASS_COUNT] = {
     [SIM_PASS_PROPAGATE_SHARDINGS] = "propagate_shardings",
-    [SIM_PASS_HOIST_GRADIENT_ALL_REDUCE] = "hoist_gradient_all_reduce", [SIM_PASS_REWRITE_GRADIENT_ACCUMULATION] = "rewrite_gradient_accumulation",
+    [SIM_PASS_HOIST_GRADIENT_ALL_REDUCE] = "hoist_gradient_all_reduce",
+    [SIM_PASS_REWRITE_GRADIENT_ACCUMULATION] = "rewrite_gradient_accumulation",
     [SIM_PASS_CREATE_REDUCE_SCATTERS] = "create_reduce_scatters",
-    [SIM_PASS_REASSOCIATE_ALL_REDUCE] = "reassociate_all_reduce", [SIM_PASS_COMBINE_COLLECTIVES] = "combine_collectives",
-    [SIM_PASS_REMATERIALIZE] = "rematerialize", [SIM_PASS_OVERLAP_COLLECTIVES] = "overlap_collectives",
+    [SIM_PASS_REASSOCIATE_ALL_REDUCE] = "reassociate_all_reduce",
+    [SIM_PASS_COMBINE_COLLECTIVES] = "combine_collectives",
+    [SIM_PASS_REMATERIALIZE] = "rematerialize",
+    [SIM_PASS_OVERLAP_COLLECTIVES] = "overlap_collectives",
 };
 
 const char *sim_pass_name(enum sim_pass pass)
@@ -100,14 +120,16 @@ static const char *trait_name(int trait)
 }
 
 /* "a b c" to bits. The table is ours: what is wrong with it is a mistake of ours. */
-static enum base_status read_set(const char *text, const char *(*name)(int), int count, unsigned *out, struct base_error *error)
+static enum base_status read_set(const char *text, const char *(*name)(int), int count, unsigned *out,
+                                 struct base_error *error)
 {
     *out = 0;
     for (const char *at = text; *at;) {
         size_t length = strcspn(at, " ");
         int word = 0;
         while (word < count && (strncmp(name(word), at, length) != 0 || name(word)[length])) word++;
-        if (word == count) return base_fail(error, BASE_INTERNAL, "software.csv: \"%.*s\" is no pass and no trait", (int)length, at);
+        if (word == count)
+            return base_fail(error, BASE_INTERNAL, "software.csv: \"%.*s\" is no pass and no trait", (int)length, at);
         *out |= 1u << word;
         at += length + strspn(at + length, " ");
     }
@@ -115,8 +137,8 @@ static enum base_status read_set(const char *text, const char *(*name)(int), int
 }
 
 /* A number of the software's row, where it has one. */
-static enum base_status read_number(struct base_arena *arena, struct base_csv *csv, const char *column, enum sim_constant which,
-                                    struct sim_profile *profile, struct base_error *error)
+static enum base_status read_number(struct base_arena *arena, struct base_csv *csv, const char *column,
+                                    enum sim_constant which, struct sim_profile *profile, struct base_error *error)
 {
     const char *text = base_csv_field(csv, base_csv_column(csv, column));
     if (!*text) return BASE_OK;
@@ -126,23 +148,30 @@ static enum base_status read_number(struct base_arena *arena, struct base_csv *c
     return BASE_OK;
 }
 
-static enum base_status read_software(struct base_arena *arena, struct base_csv *csv, struct sim_profile *profile, struct base_error *error)
+static enum base_status read_software(struct base_arena *arena, struct base_csv *csv, struct sim_profile *profile,
+                                      struct base_error *error)
 {
     double *c = profile->constants, platforms_bytes = c[SIM_RESERVED_BYTES];
     c[SIM_RESERVED_BYTES] = -1;
-    BASE_TRY(read_set(base_csv_field(csv, base_csv_column(csv, "passes")), pass_name, SIM_PASS_COUNT, &profile->passes, error));
-    BASE_TRY(read_set(base_csv_field(csv, base_csv_column(csv, "traits")), trait_name, MODEL_TRAIT_COUNT, &profile->traits, error));
+    BASE_TRY(read_set(base_csv_field(csv, base_csv_column(csv, "passes")), pass_name, SIM_PASS_COUNT, &profile->passes,
+                      error));
+    BASE_TRY(read_set(base_csv_field(csv, base_csv_column(csv, "traits")), trait_name, MODEL_TRAIT_COUNT,
+                      &profile->traits, error));
     BASE_TRY(read_number(arena, csv, "combine_bytes", SIM_COMBINE_BYTES, profile, error));
     BASE_TRY(read_number(arena, csv, "memory_fraction", SIM_RESERVED_BYTES, profile, error));
     /* What a framework does not give its allocator is out of reach. */
-    c[SIM_RESERVED_BYTES] = c[SIM_RESERVED_BYTES] < 0 ? platforms_bytes : floor(c[SIM_CAPACITY_BYTES] * (1 - c[SIM_RESERVED_BYTES]));
+    c[SIM_RESERVED_BYTES] =
+        c[SIM_RESERVED_BYTES] < 0 ? platforms_bytes : floor(c[SIM_CAPACITY_BYTES] * (1 - c[SIM_RESERVED_BYTES]));
     return BASE_OK;
 }
 
-struct software_names { const char *all[64], *modelled[64]; int count, modelled_count; };
+struct software_names {
+    const char *all[64], *modelled[64];
+    int count, modelled_count;
+};
 
-static enum base_status unknown_software(const char *software, const char *platform, bool named, const struct software_names *known,
-                                         struct base_error *error)
+static enum base_status unknown_software(const char *software, const char *platform, bool named,
+                                         const struct software_names *known, struct base_error *error)
 {
     char modelled[160] = "";
     for (int i = 0; i < known->modelled_count; i++) {
@@ -151,15 +180,15 @@ static enum base_status unknown_software(const char *software, const char *platf
     }
     const char *nearest = base_nearest(software, known->all, known->count);
     if (named)
-        return base_fail(error, BASE_INPUT, "software: %s is known by name, but not modelled on %s yet; %s would do", software, platform,
-                         modelled);
-    return base_fail(error, BASE_INPUT, "software: \"%.60s\" is unknown%s%s; %s would do", software, nearest ? ": is meant " : "",
-                     nearest ? nearest : "", modelled);
+        return base_fail(error, BASE_INPUT, "software: %s is known by name, but not modelled on %s yet; %s would do",
+                         software, platform, modelled);
+    return base_fail(error, BASE_INPUT, "software: \"%.60s\" is unknown%s%s; %s would do", software,
+                     nearest ? ": is meant " : "", nearest ? nearest : "", modelled);
 }
 
 /* The row of the software on the platform. */
-static enum base_status from_software(struct base_arena *arena, const struct topo_topology *topology, const char *software,
-                                      struct sim_profile *profile, struct base_error *error)
+static enum base_status from_software(struct base_arena *arena, const struct topo_topology *topology,
+                                      const char *software, struct sim_profile *profile, struct base_error *error)
 {
     struct software_names known = {.count = 0};
     const char *platform = platforms[topology->kind];
@@ -170,7 +199,8 @@ static enum base_status from_software(struct base_arena *arena, const struct top
         BASE_TRY(base_csv_next(&csv, &more, error));
         if (!more) return unknown_software(software, platform, named, &known, error);
         const char *name = base_copy(arena, base_csv_field(&csv, 0));
-        bool same = !strcmp(name, software), here = !strcmp(base_csv_field(&csv, base_csv_column(&csv, "platform")), platform);
+        bool same = !strcmp(name, software),
+             here = !strcmp(base_csv_field(&csv, base_csv_column(&csv, "platform")), platform);
         if (known.count < BASE_COUNT(known.all)) known.all[known.count++] = name;
         if (here && known.modelled_count < BASE_COUNT(known.modelled)) known.modelled[known.modelled_count++] = name;
         named = named || same;
@@ -183,18 +213,20 @@ static enum base_status from_software(struct base_arena *arena, const struct top
 #define SMALLEST_CONSTANT 1e-18
 
 /* {"overlap_collectives": true}: passes that the software's row has not, or has. */
-static enum base_status passes_from_user(const struct base_json *given, struct sim_profile *profile, struct base_error *error)
+static enum base_status passes_from_user(const struct base_json *given, struct sim_profile *profile,
+                                         struct base_error *error)
 {
     if (given && given->kind != BASE_JSON_OBJECT)
-        return base_fail(error, BASE_INPUT,
-                         "--profile: passes: an object of names and true or false is needed, as in {\"overlap_collectives\": true}");
+        return base_fail(
+            error, BASE_INPUT,
+            "--profile: passes: an object of names and true or false is needed, as in {\"overlap_collectives\": true}");
     for (const struct base_json *p = given ? given->child : NULL; p; p = p->next) {
         int which = 0;
         while (which < SIM_PASS_COUNT && strcmp(passes[which], p->key) != 0) which++;
         const char *nearest = base_nearest(p->key, passes, SIM_PASS_COUNT);
         if (which == SIM_PASS_COUNT)
-            return base_fail(error, BASE_INPUT, "--profile: passes.%.60s: is unknown%s%s", p->key, nearest ? ": is meant " : "",
-                             nearest ? nearest : "");
+            return base_fail(error, BASE_INPUT, "--profile: passes.%.60s: is unknown%s%s", p->key,
+                             nearest ? ": is meant " : "", nearest ? nearest : "");
         if (p->kind != BASE_JSON_TRUE && p->kind != BASE_JSON_FALSE)
             return base_fail(error, BASE_INPUT, "--profile: passes.%s: true or false is needed", p->key);
         profile->passes = p->kind == BASE_JSON_TRUE ? profile->passes | 1u << which : profile->passes & ~(1u << which);
@@ -202,24 +234,26 @@ static enum base_status passes_from_user(const struct base_json *given, struct s
     return BASE_OK;
 }
 
-static enum base_status from_user(const struct base_json *overrides, struct sim_profile *profile, struct base_error *error)
+static enum base_status from_user(const struct base_json *overrides, struct sim_profile *profile,
+                                  struct base_error *error)
 {
     const struct base_json *constants = overrides ? base_json_get(overrides, "constants") : NULL,
                            *name = overrides ? base_json_get(overrides, "name") : NULL;
     if (overrides && (!constants || constants->kind != BASE_JSON_OBJECT))
-        return base_fail(
-            error, BASE_INPUT,
-            "--profile: constants: an object of names and values is needed, as in {\"constants\": {\"hbm_efficiency_frac\": 0.8}}");
+        return base_fail(error, BASE_INPUT,
+                         "--profile: constants: an object of names and values is needed, as in {\"constants\": "
+                         "{\"hbm_efficiency_frac\": 0.8}}");
     for (const struct base_json *c = constants ? constants->child : NULL; c; c = c->next) {
         int which = find_constant(c->key);
         const char *nearest = base_nearest(c->key, names, SIM_CONSTANT_COUNT);
         if (which < 0)
-            return base_fail(error, BASE_INPUT, "--profile: constants.%.60s: is unknown%s%s", c->key, nearest ? ": is meant " : "",
-                             nearest ? nearest : "");
-        bool usable = c->kind == BASE_JSON_NUMBER && (c->number == 0 || (c->number >= SMALLEST_CONSTANT && c->number <= LARGEST_CONSTANT));
+            return base_fail(error, BASE_INPUT, "--profile: constants.%.60s: is unknown%s%s", c->key,
+                             nearest ? ": is meant " : "", nearest ? nearest : "");
+        bool usable = c->kind == BASE_JSON_NUMBER &&
+                      (c->number == 0 || (c->number >= SMALLEST_CONSTANT && c->number <= LARGEST_CONSTANT));
         if (!usable)
-            return base_fail(error, BASE_INPUT, "--profile: constants.%s: a number from %g to %g, or 0, is needed", c->key,
-                             SMALLEST_CONSTANT, LARGEST_CONSTANT);
+            return base_fail(error, BASE_INPUT, "--profile: constants.%s: a number from %g to %g, or 0, is needed",
+                             c->key, SMALLEST_CONSTANT, LARGEST_CONSTANT);
         profile->constants[which] = c->number;
         profile->kinds[which] = "given";
         profile->sources[which] = "the profile given";
@@ -235,7 +269,8 @@ enum base_status sim_profile_check(const struct base_json *overrides, struct bas
     static const char *const members[] = {"name", "constants", "passes"};
     struct sim_profile unused;
     memset(&unused, 0, sizeof unused);
-    for (const struct base_json *m = overrides && overrides->kind == BASE_JSON_OBJECT ? overrides->child : NULL; m; m = m->next) {
+    for (const struct base_json *m = overrides && overrides->kind == BASE_JSON_OBJECT ? overrides->child : NULL; m;
+         m = m->next) {
         const char *nearest = base_nearest(m->key, members, BASE_COUNT(members));
         if (nearest && strcmp(nearest, m->key) != 0)
             return base_fail(error, BASE_INPUT, "--profile: %.60s: is unknown: is meant %s", m->key, nearest);
@@ -251,11 +286,12 @@ void sim_profile_put_passes(const struct base_json *overrides, struct base_json_
     base_json_put_value(w, given);
 }
 
-enum base_status sim_profile_build(struct base_arena *arena, const struct topo_topology *topology, const char *software, const struct base_json *overrides,
-                                   struct sim_profile *out, struct base_error *error)
+enum base_status sim_profile_build(struct base_arena *arena, const struct topo_topology *topology, const char *software,
+                                   const struct base_json *overrides, struct sim_profile *out, struct base_error *error)
 {
     static const char *const prefixes[] = {[TOPO_TPU] = "tpu_", [TOPO_GPU] = "", [TOPO_CPU] = "", [TOPO_LOCAL] = ""};
-    static const enum sim_constant needed[] = {SIM_FLOP_PER_S, SIM_HBM_BYTES_PER_S, SIM_CAPACITY_BYTES, SIM_MATMUL_EFFICIENCY_FRAC, SIM_HBM_EFFICIENCY_FRAC};
+    static const enum sim_constant needed[] = {SIM_FLOP_PER_S, SIM_HBM_BYTES_PER_S, SIM_CAPACITY_BYTES,
+                                               SIM_MATMUL_EFFICIENCY_FRAC, SIM_HBM_EFFICIENCY_FRAC};
     memset(out, 0, sizeof *out);
     snprintf(out->name, sizeof out->name, "%s%s", prefixes[topology->kind], topology->chip.name);
     from_chip(topology, out);
@@ -264,7 +300,8 @@ enum base_status sim_profile_build(struct base_arena *arena, const struct topo_t
     BASE_TRY(from_user(overrides, out, error));
     for (int i = 0; i < BASE_COUNT(needed); i++)
         if (!(out->constants[needed[i]] > 0))
-            return base_fail(error, BASE_INPUT, "topology: no source gives %s of %s; a --profile with constants.%s would do",
+            return base_fail(error, BASE_INPUT,
+                             "topology: no source gives %s of %s; a --profile with constants.%s would do",
                              names[needed[i]], topology->chip.name, names[needed[i]]);
     return BASE_OK;
 }

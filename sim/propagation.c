@@ -1,5 +1,5 @@
-/* How shardings spread from the few that are given (XLA's sharding_propagation.cc, July 2023). A program becomes a list of
- * steps between nodes, a node a sharding. Sweeps forward and backward repeat until nothing changes, at four levels:
+/* How shardings spread from the few that are given (XLA's sharding_propagation.cc, July 2023). A program becomes a list
+ * of steps between nodes, a node a sharding. Sweeps forward and backward repeat until nothing changes, at four levels:
  *   0  elementwise operations, reshapes, loops; nothing is merged, a better sharding takes a worse one's place
  *   1  contractions and reductions; shardings that do not clash are merged
  *   2  from a broadcast's result to what is broadcast
@@ -48,7 +48,8 @@ static bool merge(sim_spec a, sim_spec b, sim_spec *out)
     return true;
 }
 
-/* Every tile of a lies in one of b. The data axis cuts a dimension first, so one over model alone is not refined by both. */
+/* Every tile of a lies in one of b. The data axis cuts a dimension first, so one over model alone is not refined by
+ * both. */
 static bool refines(sim_spec a, sim_spec b)
 {
     if (b & ~(unsigned)a) return false;
@@ -268,7 +269,8 @@ static sim_spec from_user(const struct sim_graph *g, const struct sim_graph_use 
     const struct sim_graph_step *user = &g->steps[use->step];
     const struct sim_graph_port *port = &g->ports[user->first_port + use->port];
     if (user->kind == SIM_CONTRACTION) return level < 1 ? 0 : from_contraction(g, user, use->port);
-    if ((user->kind == SIM_REDUCTION && level < 1) || (!port->whole && user->kind == SIM_ELEMENTWISE && level < 2)) return 0;
+    if ((user->kind == SIM_REDUCTION && level < 1) || (!port->whole && user->kind == SIM_ELEMENTWISE && level < 2))
+        return 0;
     sim_spec spec = g->spec[user->out];
     if (!port->in_place) return brought_back(port->to, port->rank, spec);
     return (sim_spec)(spec & ((1u << 2 * port->rank) - 1));
@@ -379,11 +381,13 @@ static enum base_status resolve_axes(const struct sim_graph *g, struct sim_graph
 /* Tensors of the same logical axes are many. */
 static enum base_status resolve(struct sim_graph *g, const struct model_tensor *tensor, sim_spec *out)
 {
-    struct sim_graph_memo asked = {.rank = tensor->rank, .stream = g->options->sequence_parallel && sim_is_residual_stream(tensor)};
+    struct sim_graph_memo asked = {.rank = tensor->rank,
+                                   .stream = g->options->sequence_parallel && sim_is_residual_stream(tensor)};
     sim_axis_names(tensor, asked.names);
     for (int i = 0; i < g->memo_count; i++) {
         const struct sim_graph_memo *memo = &g->memo[i];
-        bool same = memo->rank == asked.rank && memo->stream == asked.stream && !memcmp(memo->names, asked.names, sizeof asked.names);
+        bool same = memo->rank == asked.rank && memo->stream == asked.stream &&
+                    !memcmp(memo->names, asked.names, sizeof asked.names);
         *out = memo->spec;
         if (same) return BASE_OK;
     }
@@ -405,7 +409,8 @@ static sim_spec with_data_axis(const struct sim_graph *g, const struct model_ten
 {
     if (spec & all_data) return spec;
     for (int i = 0; i < tensor->rank; i++)
-        if (!sim_spec_of_dim(spec, i) && divides(g, tensor->dims[i])) return (sim_spec)(spec | (g->live & SIM_DATA) << (2 * i));
+        if (!sim_spec_of_dim(spec, i) && divides(g, tensor->dims[i]))
+            return (sim_spec)(spec | (g->live & SIM_DATA) << (2 * i));
     return spec;
 }
 
@@ -417,7 +422,8 @@ static enum base_status give(struct sim_graph *g, const struct sim_graph_given *
     bool persistent = t->block < 0, state = persistent && t->category == MODEL_OPTIMIZER_STATE && t->like >= 0,
          accumulated = persistent && t->category == MODEL_GRADIENT;
     enum sim_optimizer_partitioning zero = g->options->optimizer_partitioning;
-    if ((state && zero != SIM_REPLICATED) || (accumulated && zero == SIM_STATE_AND_GRADIENTS_OVER_DATA)) spec = with_data_axis(g, t, spec);
+    if ((state && zero != SIM_REPLICATED) || (accumulated && zero == SIM_STATE_AND_GRADIENTS_OVER_DATA))
+        spec = with_data_axis(g, t, spec);
     for (int i = 0; i < SIM_INSTANCES; i++) g->spec[given->nodes[i]] = spec;
     return BASE_OK;
 }
@@ -434,7 +440,8 @@ static void place_parts(struct sim_shardings *s)
     s->stacked = s->kept + s->tensor_count;
 }
 
-struct sim_shardings sim_shardings_copy(struct base_arena *arena, const struct sim_shardings *shardings, int block_count)
+struct sim_shardings sim_shardings_copy(struct base_arena *arena, const struct sim_shardings *shardings,
+                                        int block_count)
 {
     struct sim_shardings copy = *shardings;
     copy.specs = base_new(arena, sim_spec, copy.spec_count);
@@ -448,7 +455,8 @@ struct sim_shardings sim_shardings_copy(struct base_arena *arena, const struct s
 static void write_out(const struct sim_graph *g, struct sim_shardings *out)
 {
     int tensors = g->tensor_count, slots = SIM_INSTANCES * tensors;
-    *out = (struct sim_shardings){.tensor_count = tensors, .spec_count = 3 * slots + 2 * tensors, .is_layer = g->is_layer};
+    *out =
+        (struct sim_shardings){.tensor_count = tensors, .spec_count = 3 * slots + 2 * tensors, .is_layer = g->is_layer};
     out->specs = base_new(g->arena, sim_spec, out->spec_count);
     place_parts(out);
     for (int i = 0; i < slots; i++) {
@@ -477,8 +485,9 @@ static void write_causes(const struct sim_graph *g, struct sim_causes *out)
     for (int i = 0; i < g->given_count; i++) out->axes_of[g->given[i].tensor] = g->given[i].axes_of;
 }
 
-enum base_status sim_propagate(struct base_arena *arena, const struct sim_graph *graph, const struct sim_sharding_options *options,
-                               struct sim_shardings *out, struct base_error *error)
+enum base_status sim_propagate(struct base_arena *arena, const struct sim_graph *graph,
+                               const struct sim_sharding_options *options, struct sim_shardings *out,
+                               struct base_error *error)
 {
     struct sim_graph g = *graph;
     const int *mesh = options->extents.mesh;

@@ -1,5 +1,5 @@
-/* Why a tensor has the sharding that it has, in words: the axis rules that gave it, or the neighbour that it was taken from, over which
- * operation. */
+/* Why a tensor has the sharding that it has, in words: the axis rules that gave it, or the neighbour that it was taken
+ * from, over which operation. */
 #include "sim/propagation.h"
 
 #include <string.h>
@@ -24,7 +24,8 @@ static int tensor_of(const struct question *q, int node)
     return node % q->causes->tensor_count;
 }
 
-/* What of a name is not said by the name of the tensor in question: "key/kernel" beside "decoder/layers/self_attention/key". */
+/* What of a name is not said by the name of the tensor in question: "key/kernel" beside
+ * "decoder/layers/self_attention/key". */
 static void put_name(const struct question *q, const char *name)
 {
     const char *own = q->program->tensors[q->tensor].name, *shown = name;
@@ -42,7 +43,8 @@ static const char *axes_text(unsigned axes)
 static unsigned axes_by_rules(const struct model_axes *axes)
 {
     unsigned set = 0;
-    for (int i = 0; i < axes->count; i++) set |= !axes->names[i] ? 0 : !strcmp(axes->names[i], "data") ? SIM_DATA : SIM_TENSOR;
+    for (int i = 0; i < axes->count; i++)
+        set |= !axes->names[i] ? 0 : !strcmp(axes->names[i], "data") ? SIM_DATA : SIM_TENSOR;
     return set;
 }
 
@@ -59,7 +61,8 @@ static void put_rules(const struct question *q, sim_spec spec)
     for (int d = 0; d < of->rank; d++) {
         unsigned has = sim_spec_of_dim(spec, d), by_rules = has & axes_by_rules(&given[d]), beside = has & ~by_rules;
         if (by_rules) base_putf(q->out, "%s%s->%s", comma, names[d], axes_text(by_rules)), comma = ", ";
-        if (beside) base_putf(q->out, "%s%s", comma, persistent ? "optimizer_partitioning" : "sequence_parallel"), comma = ", ";
+        if (beside)
+            base_putf(q->out, "%s%s", comma, persistent ? "optimizer_partitioning" : "sequence_parallel"), comma = ", ";
     }
 }
 

@@ -41,7 +41,10 @@ static void full_spec(const struct sim_array *a, unsigned char *spec)
 
 void sim_array_step(struct sim_array *a, enum sim_collective kind, unsigned axes, const struct sim_layout *after)
 {
-    struct sim_step step = {.operand = a->operand, .kind = kind, .axes = (int)axes, .before = a->shape,
+    struct sim_step step = {.operand = a->operand,
+                            .kind = kind,
+                            .axes = (int)axes,
+                            .before = a->shape,
                             .groups = sim_mesh_axes(a->extents) & ~a->axes,
                             .plain = has_data_above(a, &a->tiles) && has_data_above(a, after)};
     full_spec(a, step.before.spec);
@@ -72,10 +75,14 @@ static bool have_same_shape(const struct sim_array *a, const struct sim_layout *
 
 /* ---- all-to-all ---- */
 
-struct exchange { signed char from[MODEL_MAX_RANK], to[MODEL_MAX_RANK]; int count; bool splits; };
+struct exchange {
+    signed char from[MODEL_MAX_RANK], to[MODEL_MAX_RANK];
+    int count;
+    bool splits;
+};
 
-/* The dimension that gives `taker` its tiles: one that has as many and shall have as many as `taker` has now, or else the
- * last one. */
+/* The dimension that gives `taker` its tiles: one that has as many and shall have as many as `taker` has now, or else
+ * the last one. */
 static int find_giver(const struct sim_array *a, const sim_order *has, const struct sim_layout *to, int taker)
 {
     int found = -1;
@@ -98,7 +105,8 @@ static bool plan_exchange(const struct sim_array *a, const struct sim_layout *to
     for (int round = 0; round < MODEL_MAX_RANK; round++) {
         int taker = -1;
         for (int d = a->shape.rank - 1; d >= 0; d--)
-            if (!sim_as_many(a->extents, has[d], to->of[d]) && (taker < 0 || sim_fewer(a->extents, has[d], has[taker]))) taker = d;
+            if (!sim_as_many(a->extents, has[d], to->of[d]) && (taker < 0 || sim_fewer(a->extents, has[d], has[taker])))
+                taker = d;
         if (taker < 0) return out->count > 0;
         int giver = find_giver(a, has, to, taker);
         if (giver < 0 || !sim_multiple(a->extents, has[giver], has[taker])) return false;
@@ -150,12 +158,14 @@ static bool refines(const struct sim_array *a, const struct sim_layout *fine, co
 }
 
 /* The layout with as many tiles as `like`, that the idle axes of `coarse` make of it one after the other. */
-static bool refine(const struct sim_array *a, const struct sim_layout *coarse, const struct sim_layout *like, struct sim_layout *out)
+static bool refine(const struct sim_array *a, const struct sim_layout *coarse, const struct sim_layout *like,
+                   struct sim_layout *out)
 {
     sim_order idle = (sim_order)(a->axes & ~used(a, coarse));
     for (int d = 0; d < a->shape.rank; d++) {
         sim_order more = like->of[d] & SIM_BOTH & (sim_order)~coarse->of[d];
-        if (coarse->of[d] & ~like->of[d] & SIM_BOTH) { /* other axes: as many tiles as these, or parts of an axis more */
+        if (coarse->of[d] & ~like->of[d] &
+            SIM_BOTH) { /* other axes: as many tiles as these, or parts of an axis more */
             if (!sim_as_many(a->extents, coarse->of[d], like->of[d])) return false;
             more = 0;
         }
@@ -214,7 +224,8 @@ void sim_array_gather(struct sim_array *a)
 
 static bool reshard(struct sim_array *a, const struct sim_layout *to, bool at_any_price);
 
-/* Copies along the last dimension's axes, everything else one dimension further on: with the devices in the same order. */
+/* Copies along the last dimension's axes, everything else one dimension further on: with the devices in the same order.
+ */
 static bool is_shifted(const struct sim_array *a, const struct sim_layout *partial, const struct sim_layout *tiled)
 {
     int rank = a->shape.rank;
@@ -246,7 +257,8 @@ static bool reshard_shifted(struct sim_array *a, const struct sim_layout *to)
 static bool merge(struct sim_array *a, const struct sim_layout *to, int into, int from)
 {
     struct sim_layout next = a->tiles;
-    if (!next.of[from] || to->of[from] || !sim_as_many(a->extents, to->of[into], next.of[into] | next.of[from])) return false;
+    if (!next.of[from] || to->of[from] || !sim_as_many(a->extents, to->of[into], next.of[into] | next.of[from]))
+        return false;
     next.of[into] = sim_join(next.of[into], next.of[from]);
     next.of[from] = 0;
     sim_array_step(a, SIM_ALL_TO_ALL, a->tiles.of[from] & SIM_BOTH, &next);
@@ -266,7 +278,8 @@ static bool unmerge(struct sim_array *a, const struct sim_layout *to, int from, 
     return reshard(a, to, false);
 }
 
-static bool reshard_pairs(struct sim_array *a, const struct sim_layout *to, bool (*pair)(struct sim_array *, const struct sim_layout *, int, int))
+static bool reshard_pairs(struct sim_array *a, const struct sim_layout *to,
+                          bool (*pair)(struct sim_array *, const struct sim_layout *, int, int))
 {
     bool as_many_copies = sim_as_many(a->extents, used(a, &a->tiles), used(a, to));
     for (int d = 0; d < a->shape.rank && as_many_copies; d++) {
@@ -342,7 +355,8 @@ static bool reshard(struct sim_array *a, const struct sim_layout *to, bool at_an
         all_to_all(a, to, &plan);
         return true;
     }
-    if (shall_be_cut && is_partial(a, &a->tiles) && (try(cut_copies, a, to) || try(reshard_shifted, a, to))) return true;
+    if (shall_be_cut && is_partial(a, &a->tiles) && (try(cut_copies, a, to) || try(reshard_shifted, a, to)))
+        return true;
     if (is_cut && is_partial(a, to) && (try(gather_tiles, a, to) || try(reshard_shifted, a, to))) return true;
     for (int i = 0; i < BASE_COUNT(in_two_steps) && is_cut && shall_be_cut; i++)
         if (try(in_two_steps[i], a, to)) return true;

@@ -11,10 +11,10 @@
 struct rows {
     struct base_arena *arena;
     struct sim_sharded *s;
-    int *first, *count;                  /* per kernel: its first operation, and how many it has */
-    bool *outside;                       /* per value: read by somebody who is not in the kernel that makes it */
-    bool *read;                          /* per value: read by anybody */
-    bool *seen;                          /* per value: counted among the reads of the kernel that is summed up */
+    int *first, *count; /* per kernel: its first operation, and how many it has */
+    bool *outside;      /* per value: read by somebody who is not in the kernel that makes it */
+    bool *read;         /* per value: read by anybody */
+    bool *seen;         /* per value: counted among the reads of the kernel that is summed up */
 };
 
 enum { MOST_OPS_A_KERNEL = 8 };
@@ -99,7 +99,8 @@ static void find_one_hots(struct rows *r)
     for (int i = 0; i < s->op_count; i++) {
         const struct sim_op *op = &s->ops[i];
         bool contracts = op->kind == SIM_COMPUTE && op->op->kind == MODEL_EINSUM;
-        for (int j = 0; j < op->input_count && !contracts; j++) s->values[op->inputs[j]].stored = s->values[op->inputs[j]].alias < 0;
+        for (int j = 0; j < op->input_count && !contracts; j++)
+            s->values[op->inputs[j]].stored = s->values[op->inputs[j]].alias < 0;
     }
 }
 
@@ -110,7 +111,8 @@ bool sim_is_row_operation(const struct model_op *op)
     const char *space = sim_space(op);
     size_t length = strlen(space);
     if (op->kind == MODEL_MAP) return strlen(op->output_labels) == length;
-    return op->kind == MODEL_REDUCE && length > 0 && strlen(op->output_labels) == length - 1 && !strncmp(op->output_labels, space, length - 1);
+    return op->kind == MODEL_REDUCE && length > 0 && strlen(op->output_labels) == length - 1 &&
+           !strncmp(op->output_labels, space, length - 1);
 }
 
 /* Whole rows, or one number a row: what a kernel can hand on inside itself. */
@@ -208,7 +210,9 @@ static void find_stored(struct rows *r)
 
 /* ---- what a kernel reads and writes, for its price ---- */
 
-struct sums { int *reads, *writes, *dots, read_count, write_count, dot_count; };
+struct sums {
+    int *reads, *writes, *dots, read_count, write_count, dot_count;
+};
 
 static void count_read(struct rows *r, struct sums *sums, int kernel, int value)
 {
@@ -247,7 +251,8 @@ static void sum_up_kernel(struct rows *r, struct sums *sums, int k)
 static void sum_up(struct rows *r)
 {
     struct sim_sharded *s = r->s;
-    struct sums sums = {.reads = base_new(r->arena, int, (s->op_count + 1) * MODEL_MAX_INPUTS), .writes = base_new(r->arena, int, (s->op_count + 1) * MODEL_MAX_OUTPUTS),
+    struct sums sums = {.reads = base_new(r->arena, int, (s->op_count + 1) * MODEL_MAX_INPUTS),
+                        .writes = base_new(r->arena, int, (s->op_count + 1) * MODEL_MAX_OUTPUTS),
                         .dots = base_new(r->arena, int, s->op_count + 1)};
     for (int k = 0; k < s->kernel_count; k++) sum_up_kernel(r, &sums, k);
     s->reads = sums.reads, s->read_count = sums.read_count;

@@ -6,18 +6,23 @@
 /* int32 or float32, and a pointer in the table of a tuple's members. */
 enum { SCALAR_BYTES = 4, POINTER_BYTES = 8 };
 
-/* Numbers that T5X's models give out as metrics, each a pair of total and count: accuracy, loss, z-loss, timings, tokens.
- * Models with an encoder have two more kinds of tokens. */
+/* Numbers that T5X's models give out as metrics, each a pair of total and count: accuracy, loss, z-loss, timings,
+ * tokens. Models with an encoder have two more kinds of tokens. */
 enum { METRICS_OF_DECODER = 30, METRICS_WITH_ENCODER = 34 };
 
-/* What jit keeps of a packed batch: tokens and segments of the inputs; inputs, targets, segments and weights of the targets. */
+/* What jit keeps of a packed batch: tokens and segments of the inputs; inputs, targets, segments and weights of the
+ * targets. */
 enum { INPUT_FEATURES = 2, TARGET_FEATURES = 3 };
 
 enum { ADAFACTOR_ARRAYS = 4 }; /* of a parameter: v_row, v_col, v, m, placeholders where one has no use */
 
-static const int state_scalars[] = {[MODEL_ADAFACTOR] = 1 /* the step */, [MODEL_ADAMW] = 2 /* the step, and optax's own count */, [MODEL_SGD] = 1};
+static const int state_scalars[] = {
+    [MODEL_ADAFACTOR] = 1 /* the step */, [MODEL_ADAMW] = 2 /* the step, and optax's own count */, [MODEL_SGD] = 1};
 
-struct holdings { double bytes[MODEL_CATEGORY_COUNT]; int64_t arrays[MODEL_CATEGORY_COUNT]; };
+struct holdings {
+    double bytes[MODEL_CATEGORY_COUNT];
+    int64_t arrays[MODEL_CATEGORY_COUNT];
+};
 
 /* Layers of unscanned models are arrays of their own. */
 static struct holdings count_state(const struct sim_pricing *p)
@@ -26,7 +31,8 @@ static struct holdings count_state(const struct sim_pricing *p)
     for (int i = 0; i < p->list->persistent_count; i++) {
         int shape = p->list->persistent_shapes[i], category = p->list->persistent_categories[i];
         state.bytes[category] += p->bytes[shape];
-        state.arrays[category] += p->plan->config->scan_layers ? 1 : p->sizes[p->list->shapes[shape].elements.of[0] / SIM_AXES];
+        state.arrays[category] +=
+            p->plan->config->scan_layers ? 1 : p->sizes[p->list->shapes[shape].elements.of[0] / SIM_AXES];
     }
     return state;
 }
@@ -34,7 +40,8 @@ static struct holdings count_state(const struct sim_pricing *p)
 static double batch_bytes(const struct sim_pricing *p)
 {
     bool loss = p->plan->options.step != MODEL_STEP_FORWARD;
-    int64_t tokens = (TARGET_FEATURES + loss) * p->plan->targets_length + (p->plan->config->encoder ? INPUT_FEATURES * p->plan->inputs_length : 0);
+    int64_t tokens = (TARGET_FEATURES + loss) * p->plan->targets_length +
+                     (p->plan->config->encoder ? INPUT_FEATURES * p->plan->inputs_length : 0);
     return SCALAR_BYTES * (double)tokens * (double)base_ceil_div(p->plan->batch_size, p->shards[SIM_DATA]);
 }
 
@@ -45,7 +52,8 @@ void sim_price_signature(const struct sim_pricing *p, struct sim_memory *out)
     double parameters_bytes = state.bytes[MODEL_PARAMETER],
            state_bytes = state.bytes[MODEL_OPTIMIZER_STATE] + SCALAR_BYTES * state_scalars[optimizer];
     int64_t arrays = state.arrays[MODEL_PARAMETER],
-            state_arrays = optimizer == MODEL_ADAFACTOR ? ADAFACTOR_ARRAYS * arrays : state.arrays[MODEL_OPTIMIZER_STATE],
+            state_arrays =
+                optimizer == MODEL_ADAFACTOR ? ADAFACTOR_ARRAYS * arrays : state.arrays[MODEL_OPTIMIZER_STATE],
             metrics = p->plan->config->encoder ? METRICS_WITH_ENCODER : METRICS_OF_DECODER;
     double placeholders_bytes = SCALAR_BYTES * (double)(state_arrays - state.arrays[MODEL_OPTIMIZER_STATE]),
            metrics_bytes = (double)metrics * SCALAR_BYTES;

@@ -8,9 +8,11 @@ static int *slot_of_shape(const struct sim_sharded *sharded, const struct sim_sh
 {
     uint32_t words[sizeof *shape / sizeof(uint32_t)], hash = 0;
     memcpy(words, shape, sizeof words);
-    for (int i = 0; i < BASE_COUNT(words); i++) hash = (hash ^ words[i]) * 0x9e3779b1u; /* the golden ratio's, as Knuth has it */
+    for (int i = 0; i < BASE_COUNT(words); i++)
+        hash = (hash ^ words[i]) * 0x9e3779b1u; /* the golden ratio's, as Knuth has it */
     int mask = sharded->shape_slot_count - 1, at = (int)(hash >> 16) & mask;
-    while (sharded->shape_slots[at] && memcmp(&sharded->shapes[sharded->shape_slots[at] - 1], shape, sizeof *shape) != 0)
+    while (sharded->shape_slots[at] &&
+           memcmp(&sharded->shapes[sharded->shape_slots[at] - 1], shape, sizeof *shape) != 0)
         at = (at + 1) & mask;
     return &sharded->shape_slots[at];
 }
@@ -27,7 +29,8 @@ int sim_shape_of(struct base_arena *arena, struct sim_sharded *sharded, const st
     if (2 * sharded->shape_count >= sharded->shape_slot_count) grow_shape_slots(arena, sharded);
     int *slot = slot_of_shape(sharded, shape);
     if (*slot) return *slot - 1;
-    sharded->shapes = base_grown(arena, sharded->shapes, sharded->shape_count, &sharded->shape_capacity, sizeof *sharded->shapes);
+    sharded->shapes =
+        base_grown(arena, sharded->shapes, sharded->shape_count, &sharded->shape_capacity, sizeof *sharded->shapes);
     sharded->shapes[sharded->shape_count] = *shape;
     return (*slot = ++sharded->shape_count) - 1;
 }

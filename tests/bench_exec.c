@@ -1,5 +1,5 @@
-/* How fast the executor trains, in tokens per second of one core, beside the time that the matrix products alone take, and
- * where the rest goes. Times are this process's own, so that a busy machine does not matter much. */
+/* How fast the executor trains, in tokens per second of one core, beside the time that the matrix products alone take,
+ * and where the rest goes. Times are this process's own, so that a busy machine does not matter much. */
 #include "exec/exec.h"
 #include "exec/gemm.h"
 #include "sim/sim.h"
@@ -10,9 +10,12 @@
 
 enum { STEPS = 3, SHOWN = 12 };
 
-#define REFERENCE "decoder_only:emb_dim=512,num_heads=8,head_dim=64,mlp_dim=2048,num_layers=8,vocab_size=8192,mlp_activations=gelu,logits_via_embedding=1"
+#define REFERENCE                                                                                                      \
+    "decoder_only:emb_dim=512,num_heads=8,head_dim=64,mlp_dim=2048,num_layers=8,vocab_size=8192,mlp_activations=gelu," \
+    "logits_via_embedding=1"
 static const char *const reference[SIM_KEY_COUNT] = {
-    [SIM_MODEL] = REFERENCE, [SIM_TOPOLOGY] = "local:1", [SIM_TARGETS_LENGTH] = "256", [SIM_BATCH_SIZE] = "8", [SIM_OPTIMIZER] = "adamw", [SIM_DTYPE] = "float32"};
+    [SIM_MODEL] = REFERENCE, [SIM_TOPOLOGY] = "local:1", [SIM_TARGETS_LENGTH] = "256",
+    [SIM_BATCH_SIZE] = "8",  [SIM_OPTIMIZER] = "adamw",  [SIM_DTYPE] = "float32"};
 
 static double seconds_now(void)
 {
@@ -32,7 +35,8 @@ static int64_t extent(const struct sim_executable *program, const struct sim_op 
 /* The best of three, with operands that lie as BLAS likes them best. */
 static double product_s(struct base_arena *arena, int64_t rows, int64_t columns, int64_t depth)
 {
-    float *a = base_new(arena, float, rows * depth), *b = base_new(arena, float, depth * columns), *c = base_new(arena, float, rows * columns);
+    float *a = base_new(arena, float, rows *depth), *b = base_new(arena, float, depth *columns),
+          *c = base_new(arena, float, rows *columns);
     double best_s = 1e9;
     for (int64_t i = 0; i < rows * depth; i++) a[i] = 1e-3f * (float)(i % 97);
     for (int64_t i = 0; i < depth * columns; i++) b[i] = 1e-3f * (float)(i % 89);
@@ -101,10 +105,12 @@ static enum base_status bench(struct base_arena *arena, struct sim_cache *cache,
     BASE_TRY(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, false, &plan, error));
     BASE_TRY(sim_executable_program(cache, arena, &plan, &program, error));
     BASE_TRY(exec_run(arena, cache, &plan, &request, &result, error));
-    double products_s = products_of_step_s(arena, &program, &flop), tokens = (double)plan.batch_size * (double)plan.targets_length;
+    double products_s = products_of_step_s(arena, &program, &flop),
+           tokens = (double)plan.batch_size * (double)plan.targets_length;
     for (int i = 0; i < STEPS; i++)
         if (result.step_s[i] < step_s) step_s = result.step_s[i];
-    printf("executor: %s\n  %.0f tokens a CPU second (the best step of %d: %.2f s); the matrix products alone would give %.0f (%.2f s, "
+    printf("executor: %s\n  %.0f tokens a CPU second (the best step of %d: %.2f s); the matrix products alone would "
+           "give %.0f (%.2f s, "
            "%.0f GFLOP/s)\n",
            REFERENCE, tokens / step_s, STEPS, step_s, tokens / products_s, products_s, 1e-9 * flop / products_s);
     printf("  that is %.0f %% of the bound; contractions as they lie take %.2f s, everything else %.2f s, of it\n",

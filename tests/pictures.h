@@ -8,8 +8,8 @@
 static inline bool pictures_overlap(const struct plots_box *a, const struct plots_box *b)
 {
     static const double slack_px = 0.2;
-    return a->x + slack_px < b->x + b->width && b->x + slack_px < a->x + a->width && a->y + slack_px < b->y + b->height &&
-           b->y + slack_px < a->y + a->height;
+    return a->x + slack_px < b->x + b->width && b->x + slack_px < a->x + a->width &&
+           a->y + slack_px < b->y + b->height && b->y + slack_px < a->y + a->height;
 }
 
 static inline void pictures_check_words(const struct plots_canvas *canvas)

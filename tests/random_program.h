@@ -1,6 +1,6 @@
-/* Random programs for tests/test_sharded.c: contractions, elementwise operations that broadcast, reductions, softmax and norms,
- * reshapes that split and join, repeated heads, lookups and their scatters, in and around loops over layers, forward and
- * backward; any tensor may be constrained to any sharding, evenly or not. */
+/* Random programs for tests/test_sharded.c: contractions, elementwise operations that broadcast, reductions, softmax
+ * and norms, reshapes that split and join, repeated heads, lookups and their scatters, in and around loops over layers,
+ * forward and backward; any tensor may be constrained to any sharding, evenly or not. */
 #ifndef RANDOM_PROGRAM_H
 #define RANDOM_PROGRAM_H
 
@@ -13,9 +13,10 @@
 /* What a program is made from; one that fails is made simpler for as long as it fails. */
 struct recipe {
     uint64_t seed;
-    int op_count;         /* of them some cannot be made, and some make several */
-    int loop_count;       /* 0, 1: a loop over layers behind the first half, 2: and a backward loop, which reads what the first left */
-    uint64_t dropped;     /* bit i: the i-th sharding is not asked for */
+    int op_count;     /* of them some cannot be made, and some make several */
+    int loop_count;   /* 0, 1: a loop over layers behind the first half, 2: and a backward loop, which reads what the
+                         first left */
+    uint64_t dropped; /* bit i: the i-th sharding is not asked for */
     int mesh[2];
 };
 
@@ -60,9 +61,13 @@ static void reseed(struct draft *d, int part)
 
 /* ---- sizes ---- */
 
-static const struct { char letter; enum model_size size; } letters[] = {
-    {'b', MODEL_BATCH}, {'l', MODEL_INPUTS_LENGTH}, {'t', MODEL_TARGETS_LENGTH}, {'e', MODEL_EMBED}, {'f', MODEL_MLP}, {'v', MODEL_VOCAB},
-    {'h', MODEL_HEADS}, {'g', MODEL_KV_HEADS}, {'d', MODEL_HEAD_DIM}, {'j', MODEL_JOINED_KV}, {'i', MODEL_JOINED_KV_HEADS},
+static const struct {
+    char letter;
+    enum model_size size;
+} letters[] = {
+    {'b', MODEL_BATCH},    {'l', MODEL_INPUTS_LENGTH}, {'t', MODEL_TARGETS_LENGTH},  {'e', MODEL_EMBED},
+    {'f', MODEL_MLP},      {'v', MODEL_VOCAB},         {'h', MODEL_HEADS},           {'g', MODEL_KV_HEADS},
+    {'d', MODEL_HEAD_DIM}, {'j', MODEL_JOINED_KV},     {'i', MODEL_JOINED_KV_HEADS},
 };
 
 static int64_t extent_of(const struct draft *d, char letter)
@@ -141,15 +146,16 @@ static int given(struct draft *d, const char *text, enum model_category category
 }
 
 /* "ble,ef->blf"; the result may be constrained. */
-static int apply(struct draft *d, enum model_op_kind kind, enum model_function function, const char *equation, int count, const int *inputs)
+static int apply(struct draft *d, enum model_op_kind kind, enum model_function function, const char *equation,
+                 int count, const int *inputs)
 {
     const char *name = base_print(d->arena, "made_%d", d->program.tensor_count);
-    int tensor = model_builder_apply(&d->builder, kind, function, name, equation, NULL, MODEL_FLOAT32, MODEL_ROLE_PROJECTION, inputs,
-                                     count);
+    int tensor = model_builder_apply(&d->builder, kind, function, name, equation, NULL, MODEL_FLOAT32,
+                                     MODEL_ROLE_PROJECTION, inputs, count);
     if (chance(d, 35)) ask(d, tensor);
     return tensor;
 }
-#define APPLY(d, kind, function, equation, ...) \
+#define APPLY(d, kind, function, equation, ...)                                                                        \
     apply((d), (kind), (function), (equation), BASE_COUNT(((int[]){__VA_ARGS__})), (int[]){__VA_ARGS__})
 
 static int offer(struct draft *d, int tensor)
@@ -204,14 +210,16 @@ static int make_contraction(struct draft *d)
         if (!has(letters_of(d, a), *at)) out[count++] = *at;
     if (chance(d, 30)) shuffle(d, out);
     if (!count || !is_small(d, out)) return -1;
-    return APPLY(d, MODEL_EINSUM, MODEL_NO_FUNCTION, base_print(d->arena, "%s,%s->%s", letters_of(d, a), letters_of(d, b), out), a, b);
+    return APPLY(d, MODEL_EINSUM, MODEL_NO_FUNCTION,
+                 base_print(d->arena, "%s,%s->%s", letters_of(d, a), letters_of(d, b), out), a, b);
 }
 
 static int make_sum_of_two(struct draft *d)
 {
     int a = pick(d), b = pick_among(d, letters_of(d, a), false);
     if (b < 0) return -1;
-    return APPLY(d, MODEL_MAP, MODEL_ADD, base_print(d->arena, "%s,%s->%s", letters_of(d, a), letters_of(d, b), letters_of(d, a)), a, b);
+    return APPLY(d, MODEL_MAP, MODEL_ADD,
+                 base_print(d->arena, "%s,%s->%s", letters_of(d, a), letters_of(d, b), letters_of(d, a)), a, b);
 }
 
 static int make_copy(struct draft *d)
@@ -228,7 +236,8 @@ static int make_reduction(struct draft *d)
     for (const char *at = letters_of(d, x); *at; at++)
         if (chance(d, 60)) out[count++] = *at;
     if (!count || count == strlen(letters_of(d, x))) return -1;
-    return APPLY(d, MODEL_REDUCE, chance(d, 50) ? MODEL_SUM : MODEL_MEAN, base_print(d->arena, "%s->%s", letters_of(d, x), out), x);
+    return APPLY(d, MODEL_REDUCE, chance(d, 50) ? MODEL_SUM : MODEL_MEAN,
+                 base_print(d->arena, "%s->%s", letters_of(d, x), out), x);
 }
 
 /* Of one number a row it would be the sign, which rounding decides near zero. */
@@ -239,7 +248,8 @@ static int norm_of(struct draft *d, int x)
     const char *rest = without_last(d, row), *last = row + strlen(rest);
     int square = APPLY(d, MODEL_REDUCE, MODEL_MEAN_SQUARE, base_print(d->arena, "%s->%s", row, rest), x);
     int scale = given(d, last, MODEL_PARAMETER);
-    return APPLY(d, MODEL_MAP, MODEL_NORM, base_print(d->arena, "%s,%s,%s->%s", row, rest, last, row), x, square, scale);
+    return APPLY(d, MODEL_MAP, MODEL_NORM, base_print(d->arena, "%s,%s,%s->%s", row, rest, last, row), x, square,
+                 scale);
 }
 
 static int make_norm(struct draft *d)
@@ -264,7 +274,8 @@ static int make_product_sum(struct draft *d)
     int a = pick(d), b = pick_among(d, letters_of(d, a), true);
     if (b < 0 || strcmp(letters_of(d, a), letters_of(d, b)) != 0 || strlen(letters_of(d, a)) < 2) return -1;
     const char *row = letters_of(d, a);
-    return APPLY(d, MODEL_REDUCE, MODEL_PRODUCT_SUM, base_print(d->arena, "%s,%s->%s", row, row, without_last(d, row)), a, b);
+    return APPLY(d, MODEL_REDUCE, MODEL_PRODUCT_SUM, base_print(d->arena, "%s,%s->%s", row, row, without_last(d, row)),
+                 a, b);
 }
 
 /* j is h times d, i is g times d. */
@@ -294,7 +305,8 @@ static int make_repetition(struct draft *d)
     char *out = base_copy(d->arena, text);
     *strchr(out, adds ? 'h' : 'g') = adds ? 'g' : 'h';
     if (!is_small(d, out)) return -1;
-    return APPLY(d, MODEL_RESHAPE, adds ? MODEL_REPEAT_GRAD : MODEL_REPEAT, base_print(d->arena, "%s->%s", text, out), x);
+    return APPLY(d, MODEL_RESHAPE, adds ? MODEL_REPEAT_GRAD : MODEL_REPEAT, base_print(d->arena, "%s->%s", text, out),
+                 x);
 }
 
 /* Tokens look rows of a table up, or what belongs to them is added up by token. */
@@ -318,8 +330,9 @@ static int make_operand(struct draft *d)
 }
 
 static make *const makes[] = {
-    make_contraction, make_contraction, make_contraction, make_sum_of_two, make_sum_of_two, make_copy, make_reduction, make_softmax,
-    make_norm, make_product_sum, make_reshape, make_reshape, make_repetition, make_lookup, make_operand, make_operand,
+    make_contraction, make_contraction, make_contraction, make_sum_of_two,  make_sum_of_two, make_copy,
+    make_reduction,   make_softmax,     make_norm,        make_product_sum, make_reshape,    make_reshape,
+    make_repetition,  make_lookup,      make_operand,     make_operand,
 };
 
 static void make_operations(struct draft *d, int first, int end)
@@ -333,8 +346,8 @@ static void make_operations(struct draft *d, int first, int end)
 
 /* ---- loops ---- */
 
-/* A loop that carries a tensor through operations of its own; parameters made in it are one a layer. What it leaves behind but
- * its result only a backward loop may read. */
+/* A loop that carries a tensor through operations of its own; parameters made in it are one a layer. What it leaves
+ * behind but its result only a backward loop may read. */
 static int make_loop(struct draft *d, int init, int first, int end, bool reversed)
 {
     int outer = d->builder.block;
@@ -343,18 +356,22 @@ static int make_loop(struct draft *d, int init, int first, int end, bool reverse
     d->builder.layers = MODEL_DECODER_LAYERS;
     d->builder.phase = reversed ? MODEL_BACKWARD : MODEL_FORWARD;
     int body = d->builder.block;
-    int in = model_builder_tensor(&d->builder, "carried in", text, MODEL_FLOAT32, MODEL_ACTIVATION, MODEL_ROLE_LAYER_INPUT);
+    int in =
+        model_builder_tensor(&d->builder, "carried in", text, MODEL_FLOAT32, MODEL_ACTIVATION, MODEL_ROLE_LAYER_INPUT);
     if (chance(d, 50)) ask(d, in);
     offer(d, in);
     make_operations(d, first, end);
     reseed(d, 50 + reversed);
     int more = pick_among(d, text, false);
     if (more < 0) more = in;
-    int out = APPLY(d, MODEL_MAP, MODEL_ADD, base_print(d->arena, "%s,%s->%s", text, letters_of(d, more), text), in, more);
+    int out =
+        APPLY(d, MODEL_MAP, MODEL_ADD, base_print(d->arena, "%s,%s->%s", text, letters_of(d, more), text), in, more);
     d->builder.block = outer;
     d->builder.layers = MODEL_ONE;
-    int result = model_builder_tensor(&d->builder, "carried out", text, MODEL_FLOAT32, MODEL_ACTIVATION, MODEL_ROLE_LAYER_INPUT);
-    struct model_op *loop = model_builder_op(&d->builder, MODEL_LOOP, MODEL_NO_FUNCTION, reversed ? "backward" : "forward");
+    int result =
+        model_builder_tensor(&d->builder, "carried out", text, MODEL_FLOAT32, MODEL_ACTIVATION, MODEL_ROLE_LAYER_INPUT);
+    struct model_op *loop =
+        model_builder_op(&d->builder, MODEL_LOOP, MODEL_NO_FUNCTION, reversed ? "backward" : "forward");
     loop->body = body;
     loop->trips = MODEL_DECODER_LAYERS;
     loop->reversed = reversed;
@@ -388,7 +405,8 @@ static void keep_results(struct draft *d)
         const struct model_tensor *t = &d->program.tensors[tensor];
         if (t->block != 0 || t->dtype != MODEL_FLOAT32 || is_read(d, tensor)) continue;
         const char *name = base_print(d->arena, "result of %s", t->name);
-        int result = model_builder_tensor(&d->builder, name, t->labels, MODEL_FLOAT32, MODEL_OPTIMIZER_STATE, MODEL_ROLE_WEIGHT);
+        int result =
+            model_builder_tensor(&d->builder, name, t->labels, MODEL_FLOAT32, MODEL_OPTIMIZER_STATE, MODEL_ROLE_WEIGHT);
         ask(d, result);
         struct model_op *op = model_builder_op(&d->builder, MODEL_UPDATE, MODEL_SGD_UPDATE, name);
         model_builder_input(&d->builder, op, result, NULL);

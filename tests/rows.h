@@ -20,7 +20,9 @@ static inline struct sim_plan_text row_plan(struct base_arena *arena, const stru
 static inline enum model_step row_step(const struct base_csv *csv)
 {
     const char *word = row_field(csv, "step");
-    return !strcmp(word, "train") ? MODEL_STEP_TRAIN : !strcmp(word, "gradient") ? MODEL_STEP_GRADIENT : MODEL_STEP_FORWARD;
+    return !strcmp(word, "train")      ? MODEL_STEP_TRAIN
+           : !strcmp(word, "gradient") ? MODEL_STEP_GRADIENT
+                                       : MODEL_STEP_FORWARD;
 }
 
 #endif

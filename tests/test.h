@@ -23,7 +23,10 @@ struct test {
 };
 
 /* One row of a program's table of tests. */
-#define TEST(function) {#function, function}
+#define TEST(function)                                                                                                 \
+    {                                                                                                                  \
+#function, function                                                                                            \
+    }
 
 /* The row of a table-driven test that is being checked; shown if the test fails. */
 static char test_row[400];
@@ -70,13 +73,15 @@ static inline bool test_is_near(double actual, double expected, double relative)
     return actual == expected || (isfinite(difference) && difference <= relative * fmax(fabs(actual), fabs(expected)));
 }
 
-static inline void test_check_near(double actual, double expected, double relative, const char *what, const char *file, int line)
+static inline void test_check_near(double actual, double expected, double relative, const char *what, const char *file,
+                                   int line)
 {
     if (test_is_near(actual, expected, relative)) return;
     print_error("%s is %.17g; expected %.17g within %g of it\n", what, actual, expected, relative);
     _fail(file, line);
 }
-#define assert_near(actual, expected, relative) test_check_near((actual), (expected), (relative), #actual, __FILE__, __LINE__)
+#define assert_near(actual, expected, relative)                                                                        \
+    test_check_near((actual), (expected), (relative), #actual, __FILE__, __LINE__)
 
 static inline void test_check_ok(enum base_status status, const struct base_error *error, const char *file, int line)
 {
@@ -87,16 +92,18 @@ static inline void test_check_ok(enum base_status status, const struct base_erro
 /* The call succeeds; otherwise its message is shown. */
 #define assert_ok(call, error) test_check_ok((call), (error), __FILE__, __LINE__)
 
-static inline void test_check_fails(enum base_status status, enum base_status expected, const struct base_error *error, const char *part,
-                                    const char *file, int line)
+static inline void test_check_fails(enum base_status status, enum base_status expected, const struct base_error *error,
+                                    const char *part, const char *file, int line)
 {
     if (status == expected && error->status == expected && strstr(error->text, part)) return;
     print_error("status %d (in the message %d), \"%s\"; expected status %d and a message with \"%s\"\n", (int)status,
-                (int)(status == BASE_OK ? BASE_OK : error->status), status == BASE_OK ? "" : error->text, (int)expected, part);
+                (int)(status == BASE_OK ? BASE_OK : error->status), status == BASE_OK ? "" : error->text, (int)expected,
+                part);
     _fail(file, line);
 }
 /* The call fails with that status and a message that holds part. */
-#define assert_fails(call, expected, error, part) test_check_fails((call), (expected), (error), (part), __FILE__, __LINE__)
+#define assert_fails(call, expected, error, part)                                                                      \
+    test_check_fails((call), (expected), (error), (part), __FILE__, __LINE__)
 
 /* The text of tests/data/NAME, NUL-terminated. */
 static inline const char *test_read(struct base_arena *arena, const char *name, size_t *length)
@@ -104,7 +111,8 @@ static inline const char *test_read(struct base_arena *arena, const char *name, 
     enum { MOST_BYTES = 64 << 20 };
     struct base_error error;
     const char *text;
-    assert_ok(base_read_file(arena, base_print(arena, "tests/data/%s", name), MOST_BYTES, &text, length, &error), &error);
+    assert_ok(base_read_file(arena, base_print(arena, "tests/data/%s", name), MOST_BYTES, &text, length, &error),
+              &error);
     return text;
 }
 

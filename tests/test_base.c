@@ -77,8 +77,10 @@ static bool allocation_is_refused(struct base_arena *arena, size_t count, size_t
 
 static void arena_refuses_sizes_that_overflow(struct base_arena *arena)
 {
-    static const struct { size_t count, size_bytes; } rows[] = {
-        {SIZE_MAX, 1}, {SIZE_MAX, SIZE_MAX}, {SIZE_MAX / 2 + 1, 2}, {SIZE_MAX / 16 + 2, 16}, {(size_t)-1, 8}, {SIZE_MAX / 8, 1}};
+    static const struct {
+        size_t count, size_bytes;
+    } rows[] = {{SIZE_MAX, 1},           {SIZE_MAX, SIZE_MAX}, {SIZE_MAX / 2 + 1, 2},
+                {SIZE_MAX / 16 + 2, 16}, {(size_t)-1, 8},      {SIZE_MAX / 8, 1}};
     for (int i = 0; i < BASE_COUNT(rows); i++) {
         TEST_ROW("%zu x %zu bytes", rows[i].count, rows[i].size_bytes);
         assert_true(allocation_is_refused(arena, rows[i].count, rows[i].size_bytes));
@@ -89,7 +91,8 @@ static void arena_refuses_sizes_that_overflow(struct base_arena *arena)
 /* Something of everything that allocates. Returns a digest of what came out. */
 static size_t work_that_allocates(struct base_arena *arena)
 {
-    static const char json[] = "{\"a\": [1, 2, {\"b\": \"text\"}], \"c\": null}", csv_text[] = "x,y\n1,\"a \"\"b\"\"\"\n2,c\n";
+    static const char json[] = "{\"a\": [1, 2, {\"b\": \"text\"}], \"c\": null}",
+                      csv_text[] = "x,y\n1,\"a \"\"b\"\"\"\n2,c\n";
     static const struct base_option options[] = {{"--model", "M", "", NULL}};
     const char *const words[] = {"--model", "t5", "plan.json"};
     struct base_error error;
@@ -106,7 +109,8 @@ static size_t work_that_allocates(struct base_arena *arena)
     }
     struct base_arguments arguments;
     base_arguments_parse(arena, options, 1, 1, 3, words, &arguments, &error);
-    base_put(&text, base_print(arena, "%s %s", base_argument(&arguments, "--model"), base_copy(arena, arguments.positional[0])));
+    base_put(&text, base_print(arena, "%s %s", base_argument(&arguments, "--model"),
+                               base_copy(arena, arguments.positional[0])));
     for (int i = 0; i < 200; i++) base_putf(&text, "%d,", i);
     return text.length;
 }
@@ -164,8 +168,14 @@ static void text_is_terminated_once_anything_was_put_even_nothing(struct base_ar
 
 static void text_writes_whole_numbers(struct base_arena *arena)
 {
-    static const struct { int64_t value; const char *want; } rows[] = {
-        {0, "0"}, {-1, "-1"}, {1234567890123, "1234567890123"}, {INT64_MAX, "9223372036854775807"}, {INT64_MIN, "-9223372036854775808"}};
+    static const struct {
+        int64_t value;
+        const char *want;
+    } rows[] = {{0, "0"},
+                {-1, "-1"},
+                {1234567890123, "1234567890123"},
+                {INT64_MAX, "9223372036854775807"},
+                {INT64_MIN, "-9223372036854775808"}};
     for (int i = 0; i < BASE_COUNT(rows); i++) {
         struct base_text text = {.arena = arena};
         base_put_int(&text, rows[i].value);
@@ -175,9 +185,21 @@ static void text_writes_whole_numbers(struct base_arena *arena)
 
 static void text_writes_doubles_short_and_exact(struct base_arena *arena)
 {
-    static const struct { double value; const char *want; } rows[] = {
-        {0.1, "0.1"}, {1.0 / 3, "0.3333333333333333"}, {0.1 + 0.2, "0.30000000000000004"}, {1e6, "1000000"}, {-2.5, "-2.5"}, {0.0, "0"},
-        {-0.0, "-0"}, {1e22, "1e+22"}, {2e15, "2000000000000000"}, {9007199254740992.0, "9007199254740992"}, {275e12, "275000000000000"}, {1e-9, "1e-09"}};
+    static const struct {
+        double value;
+        const char *want;
+    } rows[] = {{0.1, "0.1"},
+                {1.0 / 3, "0.3333333333333333"},
+                {0.1 + 0.2, "0.30000000000000004"},
+                {1e6, "1000000"},
+                {-2.5, "-2.5"},
+                {0.0, "0"},
+                {-0.0, "-0"},
+                {1e22, "1e+22"},
+                {2e15, "2000000000000000"},
+                {9007199254740992.0, "9007199254740992"},
+                {275e12, "275000000000000"},
+                {1e-9, "1e-09"}};
     for (int i = 0; i < BASE_COUNT(rows); i++) {
         struct base_text text = {.arena = arena};
         base_put_double(&text, rows[i].value);
@@ -202,13 +224,32 @@ static double any_double(struct base_random *random)
 static void numbers_whole_within_bounds(struct base_arena *arena)
 {
     (void)arena;
-    static const struct { const char *text; int64_t low, high; bool good; int64_t want; } rows[] = {
-        {"0", 0, 10, true, 0}, {"10", 0, 10, true, 10}, {"11", 0, 10, false, 0}, {"-1", 0, 10, false, 0}, {"-5", -5, 10, true, -5},
-        {"+3", 0, 10, true, 3}, {"9223372036854775807", 0, INT64_MAX, true, INT64_MAX}, {"9223372036854775808", 0, INT64_MAX, false, 0},
-        {"-9223372036854775808", INT64_MIN, 0, true, INT64_MIN}, {"-9223372036854775809", INT64_MIN, 0, false, 0},
-        {"99999999999999999999999999999999999999", 0, INT64_MAX, false, 0}, {"", 0, 10, false, 0}, {"-", -5, 10, false, 0}, {"1 ", 0, 10, false, 0},
-        {" 1", 0, 10, false, 0}, {"1.0", 0, 10, false, 0}, {"1e3", 0, 9999, false, 0}, {"0x10", 0, 99, false, 0}, {"--1", -5, 5, false, 0},
-        {"1_000", 0, 9999, false, 0}, {"\xd9\xa1", 0, 10, false, 0}};
+    static const struct {
+        const char *text;
+        int64_t low, high;
+        bool good;
+        int64_t want;
+    } rows[] = {{"0", 0, 10, true, 0},
+                {"10", 0, 10, true, 10},
+                {"11", 0, 10, false, 0},
+                {"-1", 0, 10, false, 0},
+                {"-5", -5, 10, true, -5},
+                {"+3", 0, 10, true, 3},
+                {"9223372036854775807", 0, INT64_MAX, true, INT64_MAX},
+                {"9223372036854775808", 0, INT64_MAX, false, 0},
+                {"-9223372036854775808", INT64_MIN, 0, true, INT64_MIN},
+                {"-9223372036854775809", INT64_MIN, 0, false, 0},
+                {"99999999999999999999999999999999999999", 0, INT64_MAX, false, 0},
+                {"", 0, 10, false, 0},
+                {"-", -5, 10, false, 0},
+                {"1 ", 0, 10, false, 0},
+                {" 1", 0, 10, false, 0},
+                {"1.0", 0, 10, false, 0},
+                {"1e3", 0, 9999, false, 0},
+                {"0x10", 0, 99, false, 0},
+                {"--1", -5, 5, false, 0},
+                {"1_000", 0, 9999, false, 0},
+                {"\xd9\xa1", 0, 10, false, 0}};
     for (int i = 0; i < BASE_COUNT(rows); i++) {
         TEST_ROW("\"%s\" from %lld to %lld", rows[i].text, (long long)rows[i].low, (long long)rows[i].high);
         struct base_error error;
@@ -223,10 +264,15 @@ static void numbers_whole_within_bounds(struct base_arena *arena)
 static void numbers_real_within_bounds(struct base_arena *arena)
 {
     (void)arena;
-    static const struct { const char *text; bool good; double want; } rows[] = {
-        {"0.5", true, 0.5}, {"1e-3", true, 1e-3}, {"-2", true, -2}, {"1e3", true, 1000}, {"1001", false, 0}, {"1e400", false, 0}, {"-1e400", false, 0},
-        {"nan", false, 0}, {"inf", false, 0}, {"-infinity", false, 0}, {"0x1p3", false, 0}, {"", false, 0}, {".", false, 0}, {"1,5", false, 0},
-        {" 1", false, 0}, {"1 ", false, 0}, {"1e", false, 0}, {"1..2", false, 0}, {"e5", false, 0}, {"GB", false, 0}};
+    static const struct {
+        const char *text;
+        bool good;
+        double want;
+    } rows[] = {{"0.5", true, 0.5}, {"1e-3", true, 1e-3},    {"-2", true, -2},     {"1e3", true, 1000},
+                {"1001", false, 0}, {"1e400", false, 0},     {"-1e400", false, 0}, {"nan", false, 0},
+                {"inf", false, 0},  {"-infinity", false, 0}, {"0x1p3", false, 0},  {"", false, 0},
+                {".", false, 0},    {"1,5", false, 0},       {" 1", false, 0},     {"1 ", false, 0},
+                {"1e", false, 0},   {"1..2", false, 0},      {"e5", false, 0},     {"GB", false, 0}};
     for (int i = 0; i < BASE_COUNT(rows); i++) {
         TEST_ROW("\"%s\"", rows[i].text);
         struct base_error error;
@@ -242,15 +288,19 @@ static void numbers_in_a_list(struct base_arena *arena)
 {
     enum { LIMIT = 4, LONG_BYTES = 1 << 16 };
     char *thousands_of_digits = memset(base_alloc(arena, LONG_BYTES + 1, 1), '9', LONG_BYTES);
-    const struct { const char *text; int count; } rows[] = {
-        {"4,2,2,1", 4}, {"1", 1}, {"1,2", 2}, {"", 0}, {",", 0}, {"1,", 0}, {",1", 0}, {"1,,2", 0}, {"1,2,3,4,5", 0}, {"1;2", 0}, {"1, 2", 0},
-        {"0,1", 0}, {"1,513", 0}, {"4294967297", 0}, {thousands_of_digits, 0}};
+    const struct {
+        const char *text;
+        int count;
+    } rows[] = {{"4,2,2,1", 4}, {"1", 1},   {"1,2", 2},   {"", 0},           {",", 0},
+                {"1,", 0},      {",1", 0},  {"1,,2", 0},  {"1,2,3,4,5", 0},  {"1;2", 0},
+                {"1, 2", 0},    {"0,1", 0}, {"1,513", 0}, {"4294967297", 0}, {thousands_of_digits, 0}};
     for (int i = 0; i < BASE_COUNT(rows); i++) {
         TEST_ROW("\"%.40s\"", rows[i].text);
         struct base_error error;
         int64_t out[LIMIT + 1] = {-1, -1, -1, -1, -1};
         int count = -1;
-        enum base_status status = base_parse_ints(rows[i].text, "model_parallel_submesh", 1, 512, LIMIT, out, &count, &error);
+        enum base_status status =
+            base_parse_ints(rows[i].text, "model_parallel_submesh", 1, 512, LIMIT, out, &count, &error);
         if (rows[i].count) assert_ok(status, &error);
         else assert_fails(status, BASE_INPUT, &error, "model_parallel_submesh: ");
         assert_int_equal(count, rows[i].count ? rows[i].count : -1);
@@ -271,12 +321,26 @@ static void numbers_ceil_div_does_not_overflow(struct base_arena *arena)
 static void numbers_for_people(struct base_arena *arena)
 {
     (void)arena;
-    static const struct { char *(*format)(char[BASE_HUMANE], double); double value; const char *want; } rows[] = {
-        {base_format_bytes, 33017561088.0, "30.75 GiB"}, {base_format_bytes, 34359738368.0, "32 GiB"}, {base_format_bytes, 0, "0 B"},
-        {base_format_bytes, 1048575, "1 MiB"}, {base_format_bytes, 512, "512 B"}, {base_format_bytes, -2147483648.0, "-2 GiB"},
-        {base_format_seconds, 1.507, "1.51 s"}, {base_format_seconds, 0, "0 s"}, {base_format_seconds, 0.9999999, "1 s"},
-        {base_format_seconds, 2.5e-6, "2.50 us"}, {base_format_seconds, INFINITY, "unknown"}, {base_format_seconds, NAN, "unknown"},
-        {base_format_count, 304402, "304.4 k"}, {base_format_count, 16, "16"}, {base_format_count, 999999, "1 M"}, {base_format_count, 6.87e10, "68.70 G"}};
+    static const struct {
+        char *(*format)(char[BASE_HUMANE], double);
+        double value;
+        const char *want;
+    } rows[] = {{base_format_bytes, 33017561088.0, "30.75 GiB"},
+                {base_format_bytes, 34359738368.0, "32 GiB"},
+                {base_format_bytes, 0, "0 B"},
+                {base_format_bytes, 1048575, "1 MiB"},
+                {base_format_bytes, 512, "512 B"},
+                {base_format_bytes, -2147483648.0, "-2 GiB"},
+                {base_format_seconds, 1.507, "1.51 s"},
+                {base_format_seconds, 0, "0 s"},
+                {base_format_seconds, 0.9999999, "1 s"},
+                {base_format_seconds, 2.5e-6, "2.50 us"},
+                {base_format_seconds, INFINITY, "unknown"},
+                {base_format_seconds, NAN, "unknown"},
+                {base_format_count, 304402, "304.4 k"},
+                {base_format_count, 16, "16"},
+                {base_format_count, 999999, "1 M"},
+                {base_format_count, 6.87e10, "68.70 G"}};
     for (int i = 0; i < BASE_COUNT(rows); i++) {
         char buffer[BASE_HUMANE];
         TEST_ROW("%.17g as %s", rows[i].value, rows[i].want);
@@ -290,8 +354,16 @@ static void nearest_name(struct base_arena *arena)
 {
     static const char *const names[] = {"--batch-size", "--model", "--topology", "--num-microbatches"};
     char *long_name = memset(base_alloc(arena, 10001, 1), 'm', 10000);
-    const struct { const char *text, *want; } rows[] = {{"--batchsize", "--batch-size"}, {"--modle", "--model"}, {"--topolgy", "--topology"},
-        {"--num-microbatch", "--num-microbatches"}, {"--model", "--model"}, {"wholly different", NULL}, {long_name, NULL}, {"", NULL}};
+    const struct {
+        const char *text, *want;
+    } rows[] = {{"--batchsize", "--batch-size"},
+                {"--modle", "--model"},
+                {"--topolgy", "--topology"},
+                {"--num-microbatch", "--num-microbatches"},
+                {"--model", "--model"},
+                {"wholly different", NULL},
+                {long_name, NULL},
+                {"", NULL}};
     for (int i = 0; i < BASE_COUNT(rows); i++) {
         TEST_ROW("\"%.40s\"", rows[i].text);
         const char *found = base_nearest(rows[i].text, names, BASE_COUNT(names));
@@ -308,11 +380,12 @@ static void words_are_read_or_listed_with_the_nearest(struct base_arena *arena)
     (void)arena;
     assert_ok(base_parse_word("minimal", "remat_policy", names, BASE_COUNT(names), &found, &error), &error);
     assert_int_equal(found, 1);
-    assert_fails(base_parse_word("minimol", "remat_policy", names, BASE_COUNT(names), &found, &error), BASE_INPUT, &error,
-                 "remat_policy: \"minimol\" is unknown: is minimal meant? none, minimal or full would do");
-    assert_fails(base_parse_word("x1y2z3", "remat_policy", names, BASE_COUNT(names), &found, &error), BASE_INPUT, &error,
-                 "remat_policy: \"x1y2z3\" is unknown; none, minimal or full would do");
-    assert_fails(base_parse_word("", "remat_policy", names, BASE_COUNT(names), &found, &error), BASE_INPUT, &error, "\"\" is unknown");
+    assert_fails(base_parse_word("minimol", "remat_policy", names, BASE_COUNT(names), &found, &error), BASE_INPUT,
+                 &error, "remat_policy: \"minimol\" is unknown: is minimal meant? none, minimal or full would do");
+    assert_fails(base_parse_word("x1y2z3", "remat_policy", names, BASE_COUNT(names), &found, &error), BASE_INPUT,
+                 &error, "remat_policy: \"x1y2z3\" is unknown; none, minimal or full would do");
+    assert_fails(base_parse_word("", "remat_policy", names, BASE_COUNT(names), &found, &error), BASE_INPUT, &error,
+                 "\"\" is unknown");
     assert_int_equal(found, 1);
 }
 
@@ -330,7 +403,8 @@ static void unknown_names_of_any_length_fit_the_message(struct base_arena *arena
 
 /* ---- JSON ---- */
 
-static enum base_status parse(struct base_arena *arena, const char *text, const struct base_json **out, struct base_error *error)
+static enum base_status parse(struct base_arena *arena, const char *text, const struct base_json **out,
+                              struct base_error *error)
 {
     return base_json_parse(arena, text, strlen(text), out, error);
 }
@@ -339,16 +413,19 @@ static void json_reads_what_is_json(struct base_arena *arena)
 {
     struct base_error error;
     const struct base_json *document;
-    assert_ok(
-        parse(arena, " {\"a\": [1, -2.5e3, true, false, null, \"x\\n\\u00e9\\ud83d\\ude00\"], \"A\": {}, \"\": []}\n", &document, &error),
-        &error);
+    assert_ok(parse(arena,
+                    " {\"a\": [1, -2.5e3, true, false, null, \"x\\n\\u00e9\\ud83d\\ude00\"], \"A\": {}, \"\": []}\n",
+                    &document, &error),
+              &error);
     assert_int_equal(document->kind, BASE_JSON_OBJECT);
     assert_int_equal(document->count, 3);
     const struct base_json *list = base_json_get(document, "a");
     assert_int_equal(list->count, 6);
-    static const enum base_json_kind kinds[] = {BASE_JSON_NUMBER, BASE_JSON_NUMBER, BASE_JSON_TRUE, BASE_JSON_FALSE, BASE_JSON_NULL, BASE_JSON_STRING};
+    static const enum base_json_kind kinds[] = {BASE_JSON_NUMBER, BASE_JSON_NUMBER, BASE_JSON_TRUE,
+                                                BASE_JSON_FALSE,  BASE_JSON_NULL,   BASE_JSON_STRING};
     const struct base_json *item = list->child;
-    for (int i = 0; i < BASE_COUNT(kinds); i++, item = i < BASE_COUNT(kinds) ? item->next : item) assert_int_equal(item->kind, kinds[i]);
+    for (int i = 0; i < BASE_COUNT(kinds); i++, item = i < BASE_COUNT(kinds) ? item->next : item)
+        assert_int_equal(item->kind, kinds[i]);
     assert_near(list->child->next->number, -2500, 0);
     assert_string_equal(item->string, "x\n\xc3\xa9\xf0\x9f\x98\x80");
     assert_null(item->next);
@@ -360,16 +437,54 @@ static void json_reads_what_is_json(struct base_arena *arena)
 
 static void json_refuses_what_is_not(struct base_arena *arena)
 {
-    static const struct { const char *text, *part; } rows[] = {
-        {"", "empty"}, {"  \n", "empty"}, {"{", "line 1"}, {"[1,]", "line 1"}, {"{\"a\":1,}", "line 1"}, {"{a:1}", "line 1"}, {"'a'", "line 1"},
-        {"[1] [2]", "line 1"}, {"[1]\n\n x", "line 3"}, {"nul", "line 1"}, {"True", "line 1"}, {"NaN", "line 1"}, {"Infinity", "line 1"}, {"-", "line 1"},
-        {"+1", "line 1"}, {"01", "line 1"}, {"-01", "line 1"}, {"1.", "line 1"}, {".5", "line 1"}, {"-.5", "line 1"}, {"1e", "line 1"}, {"[1.e5]", "line 1"},
-        {"0x10", "line 1"}, {"{\"a\" 1}", "line 1"}, {"[1 2]", "line 1"}, {"\"abc", "line 1"}, {"\"\\x41\"", "line 1"}, {"\"\\ud800\"", "line 1"},
-        {"\"\\u12\"", "line 1"}, {"\"a\\u0000b\"", "line 1"}, {"{\"k\\u0000\":1}", "line 1"}, {"[\n\"a\nb\"]", "line 2"}, {"[\"a\tb\"]", "line 1"},
-        {"[1,\x01 2]", "line 1"}, {"// no\n1", "line 1"}, {"[1e999]", "too large"}, {"{\"n\": -1e999}", "n: is too large"},
-        {"{\"a\":1,\"b\":2,\"a\":3}", "a: stands there twice"}, {"[{\"x\":{\"k\":1,\"\\u006b\":2}}]", "k: stands there twice"},
-        {"\"\xff\"", "not UTF-8"}, {"\"\xc0\xaf\"", "not UTF-8"}, {"\"\xed\xa0\x80\"", "not UTF-8"}, {"\"\xf4\x90\x80\x80\"", "not UTF-8"},
-        {"\"\xe2\x82\"", "not UTF-8"}, {"\"\xe0\x80\xaf\"", "not UTF-8"}, {"[\n\n\"\x80\"]", "line 3: not UTF-8"}};
+    static const struct {
+        const char *text, *part;
+    } rows[] = {{"", "empty"},
+                {"  \n", "empty"},
+                {"{", "line 1"},
+                {"[1,]", "line 1"},
+                {"{\"a\":1,}", "line 1"},
+                {"{a:1}", "line 1"},
+                {"'a'", "line 1"},
+                {"[1] [2]", "line 1"},
+                {"[1]\n\n x", "line 3"},
+                {"nul", "line 1"},
+                {"True", "line 1"},
+                {"NaN", "line 1"},
+                {"Infinity", "line 1"},
+                {"-", "line 1"},
+                {"+1", "line 1"},
+                {"01", "line 1"},
+                {"-01", "line 1"},
+                {"1.", "line 1"},
+                {".5", "line 1"},
+                {"-.5", "line 1"},
+                {"1e", "line 1"},
+                {"[1.e5]", "line 1"},
+                {"0x10", "line 1"},
+                {"{\"a\" 1}", "line 1"},
+                {"[1 2]", "line 1"},
+                {"\"abc", "line 1"},
+                {"\"\\x41\"", "line 1"},
+                {"\"\\ud800\"", "line 1"},
+                {"\"\\u12\"", "line 1"},
+                {"\"a\\u0000b\"", "line 1"},
+                {"{\"k\\u0000\":1}", "line 1"},
+                {"[\n\"a\nb\"]", "line 2"},
+                {"[\"a\tb\"]", "line 1"},
+                {"[1,\x01 2]", "line 1"},
+                {"// no\n1", "line 1"},
+                {"[1e999]", "too large"},
+                {"{\"n\": -1e999}", "n: is too large"},
+                {"{\"a\":1,\"b\":2,\"a\":3}", "a: stands there twice"},
+                {"[{\"x\":{\"k\":1,\"\\u006b\":2}}]", "k: stands there twice"},
+                {"\"\xff\"", "not UTF-8"},
+                {"\"\xc0\xaf\"", "not UTF-8"},
+                {"\"\xed\xa0\x80\"", "not UTF-8"},
+                {"\"\xf4\x90\x80\x80\"", "not UTF-8"},
+                {"\"\xe2\x82\"", "not UTF-8"},
+                {"\"\xe0\x80\xaf\"", "not UTF-8"},
+                {"[\n\n\"\x80\"]", "line 3: not UTF-8"}};
     for (int i = 0; i < BASE_COUNT(rows); i++) {
         TEST_ROW("%d: %s", i, rows[i].text);
         struct base_error error;
@@ -435,7 +550,8 @@ static void json_many_keys_take_no_quadratic_time(struct base_arena *arena)
     assert_int_equal(document->count, KEYS);
     text.length--;
     base_put(&text, ",\"key number 77\":0}");
-    assert_fails(base_json_parse(arena, text.data, text.length, &document, &error), BASE_INPUT, &error, "key number 77: stands there twice");
+    assert_fails(base_json_parse(arena, text.data, text.length, &document, &error), BASE_INPUT, &error,
+                 "key number 77: stands there twice");
 }
 
 static void json_every_prefix_and_every_changed_byte_is_survived(struct base_arena *arena)
@@ -487,8 +603,10 @@ static void json_doubles_survive_the_round_trip(struct base_arena *arena)
 static void json_layout(struct base_arena *arena)
 {
     static const char *const wants[] = {
-        "{\n  \"a\": 1,\n  \"list\": [1, 2],\n  \"empty\": {},\n  \"inner\": {\n    \"s\": \"q\\\"\\\\\\n\\u0001\",\n    \"none\": null\n  },\n  \"x\": null,\n  \"yes\": true\n}\n",
-        "{\"a\":1,\"list\":[1,2],\"empty\":{},\"inner\":{\"s\":\"q\\\"\\\\\\n\\u0001\",\"none\":null},\"x\":null,\"yes\":true}\n"};
+        "{\n  \"a\": 1,\n  \"list\": [1, 2],\n  \"empty\": {},\n  \"inner\": {\n    \"s\": \"q\\\"\\\\\\n\\u0001\",\n  "
+        "  \"none\": null\n  },\n  \"x\": null,\n  \"yes\": true\n}\n",
+        "{\"a\":1,\"list\":[1,2],\"empty\":{},\"inner\":{\"s\":\"q\\\"\\\\\\n\\u0001\",\"none\":null},\"x\":null,"
+        "\"yes\":true}\n"};
     for (int compact = 0; compact < 2; compact++) {
         struct base_text text = {.arena = arena};
         struct base_json_writer writer = {.text = &text, .compact = compact};
@@ -521,8 +639,15 @@ static void json_layout(struct base_arena *arena)
 
 static void json_written_strings_are_always_utf8(struct base_arena *arena)
 {
-    static const struct { const char *value, *want; } rows[] = {{"a\xff" "b", "\"a\xef\xbf\xbd" "b\""}, {"\xc3", "\"\xef\xbf\xbd\""},
-        {"\xed\xa0\x80", "\"\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\""}, {"gr\xc3\xbc\xc3\x9f", "\"gr\xc3\xbc\xc3\x9f\""}};
+    static const struct {
+        const char *value, *want;
+    } rows[] = {{"a\xff"
+                 "b",
+                 "\"a\xef\xbf\xbd"
+                 "b\""},
+                {"\xc3", "\"\xef\xbf\xbd\""},
+                {"\xed\xa0\x80", "\"\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\""},
+                {"gr\xc3\xbc\xc3\x9f", "\"gr\xc3\xbc\xc3\x9f\""}};
     for (int i = 0; i < BASE_COUNT(rows); i++) {
         struct base_text text = {.arena = arena};
         struct base_json_writer writer = {.text = &text};
@@ -534,9 +659,22 @@ static void json_written_strings_are_always_utf8(struct base_arena *arena)
 
 static void json_whole_numbers_within_bounds(struct base_arena *arena)
 {
-    static const struct { const char *text, *part; int64_t want; } rows[] = {{"896", NULL, 896}, {"1", NULL, 1}, {"1e3", NULL, 1000}, {"0", "out of range", 0},
-        {"-5", "out of range", 0}, {"1e300", "out of range", 0}, {"9007199254740993", "out of range", 0}, {"2.5", "not a whole number", 0},
-        {"\"896\"", "is a string", 0}, {"null", "is null", 0}, {"[896]", "is a list", 0}, {"true", "is true", 0}, {"{}", "is an object", 0}};
+    static const struct {
+        const char *text, *part;
+        int64_t want;
+    } rows[] = {{"896", NULL, 896},
+                {"1", NULL, 1},
+                {"1e3", NULL, 1000},
+                {"0", "out of range", 0},
+                {"-5", "out of range", 0},
+                {"1e300", "out of range", 0},
+                {"9007199254740993", "out of range", 0},
+                {"2.5", "not a whole number", 0},
+                {"\"896\"", "is a string", 0},
+                {"null", "is null", 0},
+                {"[896]", "is a list", 0},
+                {"true", "is true", 0},
+                {"{}", "is an object", 0}};
     for (int i = 0; i < BASE_COUNT(rows); i++) {
         TEST_ROW("%s", rows[i].text);
         struct base_error error;
@@ -572,12 +710,28 @@ static enum base_status flatten(struct base_arena *arena, const char *table, con
 
 static void csv_reads_tables(struct base_arena *arena)
 {
-    static const struct { const char *table, *want; } rows[] = {
-        {"a,b\n1,2\n", "a|b;1|2;"}, {"a,b\n1,2", "a|b;1|2;"}, {"a,b\r\n1,2\r\n", "a|b;1|2;"}, {"a\n", "a;"}, {"a", "a;"}, {"a,b\n,\n", "a|b;|;"},
-        {"a,b\n\"1,5\",\"say \"\"hi\"\"\"\n", "a|b;1,5|say \"hi\";"}, {"a,b\n\"two\nlines\",x\n", "a|b;two\nlines|x;"}, {"a,b\n\"\",\"\"\n", "a|b;|;"},
-        {"a\n\"\"\"\"\n", "a;\";"}, {"a,b\n\n\n1,2\n\n", "a|b;1|2;"}, {"a,b\r\n\r\n1,2\r\n", "a|b;1|2;"}, {"a,b\n1\n1,2,3\n", "a|b;1;1|2|3;"},
-        {"a,b\nx\"y,z\n", "a|b;x\"y|z;"}, {"a\n\"\"\n", "a;;"}, {"\xef\xbb\xbfid,b\n1,2\n", "id|b;1|2;"}, {"a,b\n 1 , 2 \n", "a|b; 1 | 2 ;"},
-        {"a,b\n\"x\"\r\n", "a|b;x;"}, {"a\n\"cr\r\nlf\"\n", "a;cr\r\nlf;"}, {"\"a,1\",b\n1,2\n", "a,1|b;1|2;"}};
+    static const struct {
+        const char *table, *want;
+    } rows[] = {{"a,b\n1,2\n", "a|b;1|2;"},
+                {"a,b\n1,2", "a|b;1|2;"},
+                {"a,b\r\n1,2\r\n", "a|b;1|2;"},
+                {"a\n", "a;"},
+                {"a", "a;"},
+                {"a,b\n,\n", "a|b;|;"},
+                {"a,b\n\"1,5\",\"say \"\"hi\"\"\"\n", "a|b;1,5|say \"hi\";"},
+                {"a,b\n\"two\nlines\",x\n", "a|b;two\nlines|x;"},
+                {"a,b\n\"\",\"\"\n", "a|b;|;"},
+                {"a\n\"\"\"\"\n", "a;\";"},
+                {"a,b\n\n\n1,2\n\n", "a|b;1|2;"},
+                {"a,b\r\n\r\n1,2\r\n", "a|b;1|2;"},
+                {"a,b\n1\n1,2,3\n", "a|b;1;1|2|3;"},
+                {"a,b\nx\"y,z\n", "a|b;x\"y|z;"},
+                {"a\n\"\"\n", "a;;"},
+                {"\xef\xbb\xbfid,b\n1,2\n", "id|b;1|2;"},
+                {"a,b\n 1 , 2 \n", "a|b; 1 | 2 ;"},
+                {"a,b\n\"x\"\r\n", "a|b;x;"},
+                {"a\n\"cr\r\nlf\"\n", "a;cr\r\nlf;"},
+                {"\"a,1\",b\n1,2\n", "a,1|b;1|2;"}};
     for (int i = 0; i < BASE_COUNT(rows); i++) {
         TEST_ROW("%d: %s", i, rows[i].table);
         struct base_error error;
@@ -589,12 +743,21 @@ static void csv_reads_tables(struct base_arena *arena)
 
 static void csv_refuses_what_is_not_a_table(struct base_arena *arena)
 {
-    char *endless = memset(base_alloc(arena, (2 << 20) + 2, 1), 'x', 2 << 20), *commas = memset(base_alloc(arena, 100001, 1), ',', 100000);
-    const struct { const char *table, *part; } rows[] = {{"", "table.csv: is empty"}, {"\n\n", "table.csv: is empty"}, {"a,a\n", "stands there twice"},
-        {"a\n1\n\"open\nand so on\n", "table.csv: line 3: a quote"}, {"a\n\"x\"y\n", "line 2: text after a closing quote"},
-        {"a\n\"x\"y\"z\"\n", "line 2: text after a closing quote"}, {"a\n\"x\" ,1\n", "line 2: text after a closing quote"},
-        {"a\rb\r1\r", "line 1: a carriage return"}, {endless, "line 1: longer than 1 MiB"}, {base_print(arena, "a\n\"%s", endless), "line 2: longer"},
-        {base_print(arena, "a\n%s\n", commas), "line 2: more than 4096 columns"}};
+    char *endless = memset(base_alloc(arena, (2 << 20) + 2, 1), 'x', 2 << 20),
+         *commas = memset(base_alloc(arena, 100001, 1), ',', 100000);
+    const struct {
+        const char *table, *part;
+    } rows[] = {{"", "table.csv: is empty"},
+                {"\n\n", "table.csv: is empty"},
+                {"a,a\n", "stands there twice"},
+                {"a\n1\n\"open\nand so on\n", "table.csv: line 3: a quote"},
+                {"a\n\"x\"y\n", "line 2: text after a closing quote"},
+                {"a\n\"x\"y\"z\"\n", "line 2: text after a closing quote"},
+                {"a\n\"x\" ,1\n", "line 2: text after a closing quote"},
+                {"a\rb\r1\r", "line 1: a carriage return"},
+                {endless, "line 1: longer than 1 MiB"},
+                {base_print(arena, "a\n\"%s", endless), "line 2: longer"},
+                {base_print(arena, "a\n%s\n", commas), "line 2: more than 4096 columns"}};
     for (int i = 0; i < BASE_COUNT(rows); i++) {
         TEST_ROW("%d: %.60s", i, rows[i].table);
         struct base_error error;
@@ -800,10 +963,22 @@ static void write_through_pipes_and_links(struct base_arena *arena)
     assert_int_equal(remove("pipe") | remove("link") | remove("real"), 0);
 }
 
-static void output_files_appear_whole_or_not_at_all(struct base_arena *arena) { in_fresh_folder(arena, write_twice_abandon_once); }
-static void output_files_are_all_removed_at_the_end(struct base_arena *arena) { in_fresh_folder(arena, abandon_everything_open); }
-static void output_places_that_cannot_be_written(struct base_arena *arena) { in_fresh_folder(arena, refuse_places_that_cannot_be_written); }
-static void output_keeps_pipes_and_links(struct base_arena *arena) { in_fresh_folder(arena, write_through_pipes_and_links); }
+static void output_files_appear_whole_or_not_at_all(struct base_arena *arena)
+{
+    in_fresh_folder(arena, write_twice_abandon_once);
+}
+static void output_files_are_all_removed_at_the_end(struct base_arena *arena)
+{
+    in_fresh_folder(arena, abandon_everything_open);
+}
+static void output_places_that_cannot_be_written(struct base_arena *arena)
+{
+    in_fresh_folder(arena, refuse_places_that_cannot_be_written);
+}
+static void output_keeps_pipes_and_links(struct base_arena *arena)
+{
+    in_fresh_folder(arena, write_through_pipes_and_links);
+}
 
 static void read_files(struct base_arena *arena)
 {
@@ -817,10 +992,13 @@ static void read_files(struct base_arena *arena)
     assert_ok(base_read_file(arena, "none", 10, &text, &length, &error), &error);
     assert_string_equal(text, "");
     assert_int_equal(length, 0);
-    assert_fails(base_read_file(arena, "ten", 9, &text, &length, &error), BASE_INPUT, &error, "ten: is larger than 9 bytes");
-    assert_fails(base_read_file(arena, "absent", 9, &text, &length, &error), BASE_INPUT, &error, "absent: cannot be read: No such file");
+    assert_fails(base_read_file(arena, "ten", 9, &text, &length, &error), BASE_INPUT, &error,
+                 "ten: is larger than 9 bytes");
+    assert_fails(base_read_file(arena, "absent", 9, &text, &length, &error), BASE_INPUT, &error,
+                 "absent: cannot be read: No such file");
     assert_fails(base_read_file(arena, ".", 9, &text, &length, &error), BASE_INPUT, &error, "is a directory");
-    assert_fails(base_read_file(arena, "/dev/zero", 100000, &text, &length, &error), BASE_INPUT, &error, "is larger than");
+    assert_fails(base_read_file(arena, "/dev/zero", 100000, &text, &length, &error), BASE_INPUT, &error,
+                 "is larger than");
     struct base_csv csv;
     assert_fails(base_csv_open(&csv, arena, ".", &error), BASE_INPUT, &error, "is a directory");
     assert_fails(base_csv_open(&csv, arena, "absent", &error), BASE_INPUT, &error, "absent: cannot be read");
@@ -833,14 +1011,19 @@ static void read_files(struct base_arena *arena)
     assert_int_equal(remove("ten") | remove("none") | remove("nul"), 0);
 }
 
-static void files_are_read_whole_within_a_limit(struct base_arena *arena) { in_fresh_folder(arena, read_files); }
+static void files_are_read_whole_within_a_limit(struct base_arena *arena)
+{
+    in_fresh_folder(arena, read_files);
+}
 
 /* ---- options ---- */
 
-static const struct base_option test_options[] = {
-    {"--model", "M", "the model", NULL}, {"--batch-size", "B", "sequences a step", NULL}, {"--json", NULL, "JSON", NULL}};
+static const struct base_option test_options[] = {{"--model", "M", "the model", NULL},
+                                                  {"--batch-size", "B", "sequences a step", NULL},
+                                                  {"--json", NULL, "JSON", NULL}};
 
-static enum base_status parse_words(struct base_arena *arena, const char *const *words, struct base_arguments *out, struct base_error *error)
+static enum base_status parse_words(struct base_arena *arena, const char *const *words, struct base_arguments *out,
+                                    struct base_error *error)
 {
     int count = 0;
     while (words[count]) count++;
@@ -871,11 +1054,20 @@ static void options_are_read(struct base_arena *arena)
 
 static void options_refuse_a_wrong_command_line(struct base_arena *arena)
 {
-    static const struct { const char *words[5], *part; } rows[] = {
-        {{"--modle", "t5"}, "--modle: is --model meant?"}, {{"--batch-sise=8"}, "is --batch-size meant?"}, {{"--something-else"}, "unknown option --something-else"},
-        {{"--model"}, "--model needs a value"}, {{"--model", "--json"}, "--model needs a value"}, {{"--json=1"}, "--json takes no value"},
-        {{"--model", "a", "--model", "b"}, "--model is given twice"}, {{"--json", "--json"}, "--json is given twice"}, {{"one", "two"}, "\"two\" is one argument too many"},
-        {{"--"}, "unknown option"}, {{"--mod", "t5"}, "unknown option --mod"}, {{"-h"}, "unknown option -h"}};
+    static const struct {
+        const char *words[5], *part;
+    } rows[] = {{{"--modle", "t5"}, "--modle: is --model meant?"},
+                {{"--batch-sise=8"}, "is --batch-size meant?"},
+                {{"--something-else"}, "unknown option --something-else"},
+                {{"--model"}, "--model needs a value"},
+                {{"--model", "--json"}, "--model needs a value"},
+                {{"--json=1"}, "--json takes no value"},
+                {{"--model", "a", "--model", "b"}, "--model is given twice"},
+                {{"--json", "--json"}, "--json is given twice"},
+                {{"one", "two"}, "\"two\" is one argument too many"},
+                {{"--"}, "unknown option"},
+                {{"--mod", "t5"}, "unknown option --mod"},
+                {{"-h"}, "unknown option -h"}};
     for (int i = 0; i < BASE_COUNT(rows); i++) {
         TEST_ROW("%s %s", rows[i].words[0], rows[i].words[1] ? rows[i].words[1] : "");
         struct base_error error;

@@ -7,14 +7,21 @@
 
 enum { PLANS = 16 };
 
-#define SMALL "decoder_only:emb_dim=256,num_heads=4,head_dim=64,mlp_dim=1024,num_layers=2,vocab_size=512,mlp_activations=gelu,logits_via_embedding=1"
-#define WIDE "decoder_only:emb_dim=1024,num_heads=16,head_dim=64,mlp_dim=4096,num_layers=2,vocab_size=4096,mlp_activations=gelu,logits_via_embedding=1"
-#define TINY "decoder_only:emb_dim=16,num_heads=4,head_dim=8,mlp_dim=32,num_layers=4,vocab_size=64,mlp_activations=gelu,logits_via_embedding=1"
+#define SMALL                                                                                                          \
+    "decoder_only:emb_dim=256,num_heads=4,head_dim=64,mlp_dim=1024,num_layers=2,vocab_size=512,mlp_activations=gelu,"  \
+    "logits_via_embedding=1"
+#define WIDE                                                                                                           \
+    "decoder_only:emb_dim=1024,num_heads=16,head_dim=64,mlp_dim=4096,num_layers=2,vocab_size=4096,mlp_activations="    \
+    "gelu,logits_via_embedding=1"
+#define TINY                                                                                                           \
+    "decoder_only:emb_dim=16,num_heads=4,head_dim=8,mlp_dim=32,num_layers=4,vocab_size=64,mlp_activations=gelu,"       \
+    "logits_via_embedding=1"
 
 /* Plans that differ in what binds them. */
 static struct sim_plan_text plan_of(int i)
 {
-    static const char *const models[] = {SMALL, WIDE, TINY}, *const batches[] = {"4", "8", "16"}, *const submeshes[] = {"1,1", "1,2", "1,4"}, *const lengths[] = {"32", "128"};
+    static const char *const models[] = {SMALL, WIDE, TINY}, *const batches[] = {"4", "8", "16"},
+                             *const submeshes[] = {"1,1", "1,2", "1,4"}, *const lengths[] = {"32", "128"};
     struct sim_plan_text plan = {{NULL}};
     plan.values[SIM_MODEL] = models[i % 3];
     plan.values[SIM_TOPOLOGY] = i % 5 ? "local:4" : "local:1";
@@ -26,8 +33,8 @@ static struct sim_plan_text plan_of(int i)
 }
 
 /* What a machine of these constants would measure; noise is a share of the step. */
-static void measure(struct base_arena *arena, struct sim_cache *cache, const char *profile, double noise, struct sim_measurement *out,
-                    struct base_error *error)
+static void measure(struct base_arena *arena, struct sim_cache *cache, const char *profile, double noise,
+                    struct sim_measurement *out, struct base_error *error)
 {
     const struct base_json *document;
     assert_ok(base_json_parse(arena, profile, strlen(profile), &document, error), error);
@@ -44,14 +51,19 @@ static void measure(struct base_arena *arena, struct sim_cache *cache, const cha
     sim_cache_override(cache, NULL);
 }
 
-static const char hidden[] =
-    "{\"constants\": {\"flop_per_s\": 60e9, \"hbm_bytes_per_s\": 9e9, \"link_bytes_per_s\": 2e9, \"kernel_latency_s\": 3e-6}}";
+static const char hidden[] = "{\"constants\": {\"flop_per_s\": 60e9, \"hbm_bytes_per_s\": 9e9, \"link_bytes_per_s\": "
+                             "2e9, \"kernel_latency_s\": 3e-6}}";
 /* What was known before holds back a constant that few of the steps depend on, as the latency is here. */
-static const struct { enum sim_constant constant; double value, tolerance_frac; } truth[] = {
-    {SIM_FLOP_PER_S, 60e9, 0.06}, {SIM_HBM_BYTES_PER_S, 9e9, 0.06}, {SIM_LINK_BYTES_PER_S, 2e9, 0.06}, {SIM_KERNEL_LATENCY_S, 3e-6, 0.2}};
+static const struct {
+    enum sim_constant constant;
+    double value, tolerance_frac;
+} truth[] = {{SIM_FLOP_PER_S, 60e9, 0.06},
+             {SIM_HBM_BYTES_PER_S, 9e9, 0.06},
+             {SIM_LINK_BYTES_PER_S, 2e9, 0.06},
+             {SIM_KERNEL_LATENCY_S, 3e-6, 0.2}};
 
-static struct sim_calibration calibrated(struct base_arena *arena, struct sim_cache *cache, struct sim_measurement *measurements,
-                                         struct base_error *error)
+static struct sim_calibration calibrated(struct base_arena *arena, struct sim_cache *cache,
+                                         struct sim_measurement *measurements, struct base_error *error)
 {
     struct sim_calibration answer;
     struct sim_calibrate request = {.measurements = measurements, .count = PLANS};
@@ -104,11 +116,13 @@ static void what_cannot_be_told_stays(struct base_arena *arena)
     struct sim_calibration first, second;
     struct sim_calibrate request = {.measurements = alone, .count = 2};
     assert_ok(sim_calibrate(cache, arena, &request, &first, &error), &error);
-    for (int i = 0; i < first.constant_count; i++) assert_int_not_equal(first.constants[i].constant, SIM_LINK_BYTES_PER_S);
+    for (int i = 0; i < first.constant_count; i++)
+        assert_int_not_equal(first.constants[i].constant, SIM_LINK_BYTES_PER_S);
     assert_ok(sim_calibrate(cache, arena, &request, &second, &error), &error);
     assert_int_equal(first.constant_count, second.constant_count);
     for (int i = 0; i < first.constant_count; i++)
-        assert_true(first.constants[i].after == second.constants[i].after && first.constants[i].low == second.constants[i].low);
+        assert_true(first.constants[i].after == second.constants[i].after &&
+                    first.constants[i].low == second.constants[i].low);
     sim_cache_free(cache);
 }
 

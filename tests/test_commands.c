@@ -86,8 +86,8 @@ static void every_help_is_complete_and_narrow(struct base_arena *arena)
         for (int j = 0; j < all[i]->option_count; j++) {
             const struct base_option *option = &all[i]->options[j];
             TEST_ROW("%s %s", all[i]->name, option->name);
-            assert_non_null(strstr(
-                help.data, base_print(arena, "\n  %s%s%s", option->name, option->value ? " " : "", option->value ? option->value : "")));
+            assert_non_null(strstr(help.data, base_print(arena, "\n  %s%s%s", option->name, option->value ? " " : "",
+                                                         option->value ? option->value : "")));
             assert_true(strlen(option->help) > 0);
         }
         const char *examples = strstr(help.data, "\nexamples:\n");
@@ -130,10 +130,12 @@ static void every_example_runs(struct base_arena *arena)
         for (const char *at = all[i]->examples; at && *at; at += strcspn(at, "\n") + 1, lines++) {
             int length = (int)strcspn(at, "\n");
             TEST_ROW("%.*s", length, at);
-            assert_non_null(strstr(base_print(arena, "%.*s", length, at), base_print(arena, "meshwright %s", all[i]->name)));
+            assert_non_null(
+                strstr(base_print(arena, "%.*s", length, at), base_print(arena, "meshwright %s", all[i]->name)));
             const char *script = write_temporary(arena, folder, "example.sh", base_print(arena, "%.*s\n", length, at));
             const char *out = run(arena, &status,
-                                  base_print(arena, "cd '%s' && PATH='%s':$PATH sh '%s' </dev/null 2>&1", folder, program_folder, script));
+                                  base_print(arena, "cd '%s' && PATH='%s':$PATH sh '%s' </dev/null 2>&1", folder,
+                                             program_folder, script));
             if (status != BASE_OK && status != BASE_NO_FIT) print_error("exit %d: %.500s\n", status, out);
             assert_true(status == BASE_OK || status == BASE_NO_FIT);
         }
@@ -202,29 +204,30 @@ static void man_page_is_clean_roff(struct base_arena *arena)
 
 /* ---- completion ---- */
 
-/* Asks a real bash: each question is a line of words, the last of which is to be completed; its answer is the words that
- * are offered, sorted, on one line. */
+/* Asks a real bash: each question is a line of words, the last of which is to be completed; its answer is the words
+ * that are offered, sorted, on one line. */
 static const char *ask_bash(struct base_arena *arena, const char *questions)
 {
-    static const char script[] =
-        "source \"$1\"\n"
-        "while IFS= read -r line; do\n"
-        "    IFS=' ' read -r -a COMP_WORDS <<<\"$line\"\n"
-        "    [[ $line != *' ' ]] || COMP_WORDS+=('')\n"
-        "    COMP_CWORD=$((${#COMP_WORDS[@]} - 1))\n"
-        "    COMPREPLY=()\n"
-        "    _meshwright\n"
-        "    printf '%s\\n' \"${COMPREPLY[@]}\" | LC_ALL=C sort | tr '\\n' ' '\n"
-        "    echo\n"
-        "done <\"$2\"\n";
+    static const char script[] = "source \"$1\"\n"
+                                 "while IFS= read -r line; do\n"
+                                 "    IFS=' ' read -r -a COMP_WORDS <<<\"$line\"\n"
+                                 "    [[ $line != *' ' ]] || COMP_WORDS+=('')\n"
+                                 "    COMP_CWORD=$((${#COMP_WORDS[@]} - 1))\n"
+                                 "    COMPREPLY=()\n"
+                                 "    _meshwright\n"
+                                 "    printf '%s\\n' \"${COMPREPLY[@]}\" | LC_ALL=C sort | tr '\\n' ' '\n"
+                                 "    echo\n"
+                                 "done <\"$2\"\n";
     struct base_text completion = {.arena = arena};
     struct base_error error;
     int status;
     const char *folder = new_folder(arena);
     assert_ok(commands_bash_completion(&completion, &error), &error);
-    const char *answer = run(arena, &status, base_print(arena, "bash '%s' '%s' '%s' 2>&1", write_temporary(arena, folder, "ask", script),
-                                                        write_temporary(arena, folder, "completion", completion.data),
-                                                        write_temporary(arena, folder, "questions", questions)));
+    const char *answer =
+        run(arena, &status,
+            base_print(arena, "bash '%s' '%s' '%s' 2>&1", write_temporary(arena, folder, "ask", script),
+                       write_temporary(arena, folder, "completion", completion.data),
+                       write_temporary(arena, folder, "questions", questions)));
     remove_folder(arena, folder);
     assert_int_equal(status, 0);
     return answer;
@@ -296,10 +299,10 @@ static void words_that_are_offered_are_accepted(struct base_arena *arena)
             if (strpbrk(word, "ABCDEFGHIJKLMNOPQRSTUVWXYZ")) continue;
             TEST_ROW("%s %s", option->name, word);
             run(arena, &status,
-                base_print(
-                    arena,
-                    "'%s' predict --model t5_1_1_small --topology v4:2x2x2 --batch-size 8 --task-feature-lengths 64,64 '%s' '%s' 2>&1",
-                    program, option->name, word));
+                base_print(arena,
+                           "'%s' predict --model t5_1_1_small --topology v4:2x2x2 --batch-size 8 "
+                           "--task-feature-lengths 64,64 '%s' '%s' 2>&1",
+                           program, option->name, word));
             assert_true(status == BASE_OK || status == BASE_NO_FIT);
         }
     }
@@ -309,8 +312,13 @@ static void words_that_are_offered_are_accepted(struct base_arena *arena)
 
 #define PLAN "--model t5_1_1_small --topology v4:2x2x2 --batch-size 8 --task-feature-lengths 64,64"
 
-/* M is the program; the folder has the example table and what is made below. Whatever is refused leaves the folder as it was. */
-static const struct hostile { const char *command; int status; const char *says; } hostile[] = {
+/* M is the program; the folder has the example table and what is made below. Whatever is refused leaves the folder as
+ * it was. */
+static const struct hostile {
+    const char *command;
+    int status;
+    const char *says;
+} hostile[] = {
     {"$M predict " PLAN " --out missing/x", 3, "missing/x: cannot be written: No such file"},
     {"$M predict " PLAN " --out /dev/full", 3, "/dev/full: cannot be written: No space left"},
     {"$M predict " PLAN " --out folder", 3, "folder: is a directory"},
@@ -333,18 +341,27 @@ static const struct hostile { const char *command; int status; const char *says;
     {"$M predict /dev/null", 3, "/dev/null: is empty"},
     {"$M predict /dev/zero", 3, "/dev/zero: is larger than"},
     {"$M predict dangling", 3, "dangling: cannot be read"},
-    {"$M predict --model @ --topology v4-8 --batch-size 8 --task-feature-lengths 64", 3, "a file without a name cannot be read"},
-    {"$M predict --model @folder --topology v4-8 --batch-size 8 --task-feature-lengths 64", 3, "folder: is a directory"},
-    {"$M predict --model t5_1_1_small --topology @/dev/zero --batch-size 8 --task-feature-lengths 64", 3, "/dev/zero: is larger than"},
-    {"$M predict --topology v4-8 --batch-size 8 --task-feature-lengths 64 --model $(head -c 100000 /dev/zero | tr '\\0' x)", 3, "model: longer than 511 bytes"},
+    {"$M predict --model @ --topology v4-8 --batch-size 8 --task-feature-lengths 64", 3,
+     "a file without a name cannot be read"},
+    {"$M predict --model @folder --topology v4-8 --batch-size 8 --task-feature-lengths 64", 3,
+     "folder: is a directory"},
+    {"$M predict --model t5_1_1_small --topology @/dev/zero --batch-size 8 --task-feature-lengths 64", 3,
+     "/dev/zero: is larger than"},
+    {"$M predict --topology v4-8 --batch-size 8 --task-feature-lengths 64 --model $(head -c 100000 /dev/zero | tr "
+     "'\\0' x)",
+     3, "model: longer than 511 bytes"},
     {"$M predict " PLAN " --learning-rate nan", 3, "learning_rate: \"nan\" is not a number"},
     {"$M predict " PLAN " --learning-rate 1e999", 3, "learning_rate"},
     {"$M predict " PLAN " --num-partitions 0x2", 3, "num_partitions: \"0x2\" is not a whole number"},
-    {"$M predict " PLAN " --logical-axis-rules $(head -c 5000 /dev/zero | tr '\\0' '[')", 3, "nested deeper than 64 levels"},
+    {"$M predict " PLAN " --logical-axis-rules $(head -c 5000 /dev/zero | tr '\\0' '[')", 3,
+     "nested deeper than 64 levels"},
     {"$M predict " PLAN " --model-parallel-submesh $(seq -s, 1 5000)", 3, "has more than 8 numbers"},
     {"$M predict " PLAN " --profile tiny.json", 3, "constants.hbm_bytes_per_s: a number from"},
-    {"echo '{\"constants\":{},\"pases\":{}}' >p; $M predict " PLAN " --profile p; e=$?; rm p; exit $e", 3, "pases: is unknown: is meant passes"},
-    {"echo '{\"constants\":{},\"passes\":7}' >p; $M sweep examples/tpu_v4_tuning.csv --profile p --out x; e=$?; rm p; exit $e", 3, "passes: an object"},
+    {"echo '{\"constants\":{},\"pases\":{}}' >p; $M predict " PLAN " --profile p; e=$?; rm p; exit $e", 3,
+     "pases: is unknown: is meant passes"},
+    {"echo '{\"constants\":{},\"passes\":7}' >p; $M sweep examples/tpu_v4_tuning.csv --profile p --out x; e=$?; rm p; "
+     "exit $e",
+     3, "passes: an object"},
     {"$M predict " PLAN " --program --trace t >/dev/null && rm t", 0, ""},
     {"$M predict " PLAN " --profile /dev/null", 3, "/dev/null: is empty"},
     {"$M predict " PLAN " --dtype bfloat", 3, "is bfloat16 meant?"},
@@ -372,14 +389,17 @@ static const struct hostile { const char *command; int status; const char *says;
     {"$M export examples/t5_11b_v4_512.json --format gin --out missing/x", 3, "missing/x: cannot be written"},
     {"$M topology v4:65536x1x1 --out x.svg", 3, "a picture holds at most"},
     {"$M layout --topology v4-8 --num-partitions 1 --batch-size 7 --out x", 3, "must be divisible"},
-    {"$M partition 'a,b->ab' --mesh data=2 --shapes '1073741824;1073741824' --specs 'data;-'", 3, "the result has 2.31e+18 bytes; up to 9.01e+15"},
+    {"$M partition 'a,b->ab' --mesh data=2 --shapes '1073741824;1073741824' --specs 'data;-'", 3,
+     "the result has 2.31e+18 bytes; up to 9.01e+15"},
     {"$M pedict", 2, "is predict meant?"},
     {"$M --hlep", 2, "is --help meant?"},
     {"$M --version more", 2, "one argument too many"},
     {"$M topology \"$(printf 'v4\\033[2J')\"", 3, "v4?[2J"}, /* a terminal is not obeyed */
-    {"cp examples/tpu_v4_tuning.csv t && $M sweep t --out t >&- ; $M sweep t --out u >/dev/null && cmp t u && rm t u", 0, ""},
+    {"cp examples/tpu_v4_tuning.csv t && $M sweep t --out t >&- ; $M sweep t --out u >/dev/null && cmp t u && rm t u",
+     0, ""},
     {"ulimit -f 1; $M sweep examples/tpu_v4_tuning.csv --out x", 3, "x: cannot be written: File too large"},
-    {"{ cat header.csv; yes none,v4-8,8,8; } | timeout 0.3 $M sweep /dev/stdin --out x", 124, ""}, /* a table without end; the signal comes twice */
+    {"{ cat header.csv; yes none,v4-8,8,8; } | timeout 0.3 $M sweep /dev/stdin --out x", 124,
+     ""}, /* a table without end; the signal comes twice */
 };
 
 static const char *new_hostile_folder(struct base_arena *arena)
@@ -394,9 +414,12 @@ static const char *new_hostile_folder(struct base_arena *arena)
     write_temporary(arena, folder, "wide.csv", wide.data);
     write_temporary(arena, folder, "long.csv", base_print(arena, "%s\n%*s\n", header, 2 << 20, "x"));
     write_temporary(arena, folder, "itself.gin", "include 'itself.gin'\n");
-    write_temporary(arena, folder, "deep.gin", base_print(arena, "A = %s", (char *)memset(base_alloc(arena, 100001, 1), '[', 100000)));
+    write_temporary(arena, folder, "deep.gin",
+                    base_print(arena, "A = %s", (char *)memset(base_alloc(arena, 100001, 1), '[', 100000)));
     write_temporary(arena, folder, "tiny.json", "{\"constants\": {\"hbm_bytes_per_s\": 1e-300}}");
-    run(arena, &status, base_print(arena, "cp -R examples '%s' && mkdir '%s/folder' && ln -s nothing '%s/dangling'", folder, folder, folder));
+    run(arena, &status,
+        base_print(arena, "cp -R examples '%s' && mkdir '%s/folder' && ln -s nothing '%s/dangling'", folder, folder,
+                   folder));
     assert_int_equal(status, 0);
     return folder;
 }
@@ -408,13 +431,16 @@ static void hostile_surroundings_end_with_a_message_and_nothing_else(struct base
                *before = run(arena, &status, list);
     for (int i = 0; i < BASE_COUNT(hostile); i++) {
         TEST_ROW("%s", hostile[i].command);
-        const char *script = write_temporary(arena, "/tmp", base_print(arena, "meshwright-hostile-%ld.sh", (long)getpid()),
-                                             base_print(arena, "%s\n", hostile[i].command));
-        const char *out = run(arena, &status, base_print(arena, "cd '%s' && M='%s' sh '%s' 2>&1 </dev/null", folder, program, script));
+        const char *script =
+            write_temporary(arena, "/tmp", base_print(arena, "meshwright-hostile-%ld.sh", (long)getpid()),
+                            base_print(arena, "%s\n", hostile[i].command));
+        const char *out = run(arena, &status,
+                              base_print(arena, "cd '%s' && M='%s' sh '%s' 2>&1 </dev/null", folder, program, script));
         unlink(script);
         if (status != hostile[i].status) print_error("exit %d: %s\n", status, out);
         assert_int_equal(status, hostile[i].status);
-        if (*hostile[i].says && (strncmp(out, "meshwright: ", 12) || !strstr(out, hostile[i].says))) print_error("%s\n", out);
+        if (*hostile[i].says && (strncmp(out, "meshwright: ", 12) || !strstr(out, hostile[i].says)))
+            print_error("%s\n", out);
         assert_true(!*hostile[i].says || (!strncmp(out, "meshwright: ", 12) && strstr(out, hostile[i].says)));
         assert_string_equal(run(arena, &status, list), before);
     }
@@ -423,7 +449,8 @@ static void hostile_surroundings_end_with_a_message_and_nothing_else(struct base
 
 /* ---- memory ---- */
 
-static const char *const question[] = {"--model=t5_1_1_small", "--topology=v4:2x2x2", "--batch-size=8", "--task-feature-lengths=64,64", "--num-microbatches=2", "--json"};
+static const char *const question[] = {"--model=t5_1_1_small",         "--topology=v4:2x2x2",  "--batch-size=8",
+                                       "--task-feature-lengths=64,64", "--num-microbatches=2", "--json"};
 
 /* predict's document in `batch`'s way: an arena of its own, a cache that stays. NULL: memory ran out. */
 static const char *predict_with(struct base_arena *own, struct sim_cache *cache)
@@ -442,7 +469,8 @@ static const char *predict_with(struct base_arena *own, struct sim_cache *cache)
     return document;
 }
 
-/* Whichever allocation fails, in the question's memory or in the cache's: what is kept stays whole, and the next answer is right. */
+/* Whichever allocation fails, in the question's memory or in the cache's: what is kept stays whole, and the next answer
+ * is right. */
 static void memory_that_runs_out_anywhere_spoils_no_later_answer(struct base_arena *arena)
 {
     struct base_arena own = {0};
@@ -473,7 +501,8 @@ static void memory_that_runs_out_anywhere_spoils_no_later_answer(struct base_are
 
 /* ---- one question after the other ---- */
 
-static const char *answer_in(struct base_arena *arena, struct sim_cache *cache, const char *command, int count, const char *const *arguments)
+static const char *answer_in(struct base_arena *arena, struct sim_cache *cache, const char *command, int count,
+                             const char *const *arguments)
 {
     struct commands_context context = {.arena = arena, .cache = cache, .json = true};
     struct base_text out = {.arena = arena};
@@ -488,8 +517,11 @@ static void the_next_question_finds_files_as_they_are_and_no_profile(struct base
     static const char *const topology[] = {"v4-8"};
     const char *folder = new_folder(arena), *model = base_print(arena, "%s/model.json", folder),
                *profile = base_print(arena, "%s/profile.json", folder);
-    const char *asked[] = {"--model", base_print(arena, "@%s", model), "--topology=v4-8", "--batch-size=8", "--task-feature-lengths=16", "--profile", profile};
-    static const char one[] = "{\"architecture\": \"decoder_only\", \"emb_dim\": 64, \"num_heads\": 4, \"head_dim\": 16, \"mlp_dim\": 128, \"num_layers\": 2, "
+    const char *asked[] = {"--model",        base_print(arena, "@%s", model), "--topology=v4-8",
+                           "--batch-size=8", "--task-feature-lengths=16",     "--profile",
+                           profile};
+    static const char one[] = "{\"architecture\": \"decoder_only\", \"emb_dim\": 64, \"num_heads\": 4, \"head_dim\": "
+                              "16, \"mlp_dim\": 128, \"num_layers\": 2, "
                               "\"vocab_size\": 256, \"mlp_activations\": [\"gelu\"], \"logits_via_embedding\": true}";
     struct sim_cache *cache = sim_cache_new(arena);
     char other[sizeof one];
@@ -513,7 +545,8 @@ static void the_next_question_finds_files_as_they_are_and_no_profile(struct base
 
 static void install_puts_program_man_page_and_completion_in_place(struct base_arena *arena)
 {
-    static const char *const installed[] = {"bin/meshwright", "bin/meshwright-rank", "share/man/man1/meshwright.1", "share/bash-completion/completions/meshwright"};
+    static const char *const installed[] = {"bin/meshwright", "bin/meshwright-rank", "share/man/man1/meshwright.1",
+                                            "share/bash-completion/completions/meshwright"};
     const char *folder = new_folder(arena);
     int status;
     run(arena, &status, base_print(arena, "scripts/install.sh '%s' '%s/usr'", program, folder));
@@ -531,7 +564,8 @@ static void install_puts_program_man_page_and_completion_in_place(struct base_ar
 static bool find_program(const char *test)
 {
     char path[4096];
-    snprintf(path, sizeof path, "%.*s../meshwright", (int)(strrchr(test, '/') ? strrchr(test, '/') + 1 - test : 0), test);
+    snprintf(path, sizeof path, "%.*s../meshwright", (int)(strrchr(test, '/') ? strrchr(test, '/') + 1 - test : 0),
+             test);
     if (!realpath(path, program)) return false;
     snprintf(program_folder, sizeof program_folder, "%.*s", (int)(strrchr(program, '/') - program), program);
     return true;

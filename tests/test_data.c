@@ -1,5 +1,5 @@
-/* What runs are fed, and evaluation: a text's bytes come back from its batches, each once an epoch; rows depend on seed, step
- * and row alone; accuracy is that of a model that has learnt its batch, under every partitioning. */
+/* What runs are fed, and evaluation: a text's bytes come back from its batches, each once an epoch; rows depend on
+ * seed, step and row alone; accuracy is that of a model that has learnt its batch, under every partitioning. */
 #include "exec/corpus.h"
 #include "exec/exec.h"
 #include "tests/test.h"
@@ -8,14 +8,23 @@
 
 enum { FIRST_SENTINEL = 258, END = 1 };
 
-#define DECODER "decoder_only:emb_dim=16,num_heads=4,head_dim=4,mlp_dim=32,num_layers=1,vocab_size=%d,mlp_activations=relu,logits_via_embedding=0"
-#define BOTH "encoder_decoder:emb_dim=16,num_heads=4,head_dim=4,mlp_dim=32,num_encoder_layers=1,num_decoder_layers=1,vocab_size=%d,mlp_activations=relu,logits_via_embedding=1"
+#define DECODER                                                                                                        \
+    "decoder_only:emb_dim=16,num_heads=4,head_dim=4,mlp_dim=32,num_layers=1,vocab_size=%d,mlp_activations=relu,"       \
+    "logits_via_embedding=0"
+#define BOTH                                                                                                           \
+    "encoder_decoder:emb_dim=16,num_heads=4,head_dim=4,mlp_dim=32,num_encoder_layers=1,num_decoder_layers=1,vocab_"    \
+    "size=%d,mlp_activations=relu,logits_via_embedding=1"
 
-static struct sim_plan plan_of(struct base_arena *arena, struct sim_cache *cache, const char *model, int vocabulary, const char *inputs,
-                               const char *targets, const char *batch, const char *seed)
+static struct sim_plan plan_of(struct base_arena *arena, struct sim_cache *cache, const char *model, int vocabulary,
+                               const char *inputs, const char *targets, const char *batch, const char *seed)
 {
-    struct sim_plan_text text = {.values = {[SIM_MODEL] = base_print(arena, vocabulary == 300 ? BOTH : DECODER, vocabulary), [SIM_TOPOLOGY] = "local:1", [SIM_INPUTS_LENGTH] = inputs,
-                                            [SIM_TARGETS_LENGTH] = targets, [SIM_BATCH_SIZE] = batch, [SIM_SEED] = seed}};
+    struct sim_plan_text text = {
+        .values = {[SIM_MODEL] = base_print(arena, vocabulary == 300 ? BOTH : DECODER, vocabulary),
+                   [SIM_TOPOLOGY] = "local:1",
+                   [SIM_INPUTS_LENGTH] = inputs,
+                   [SIM_TARGETS_LENGTH] = targets,
+                   [SIM_BATCH_SIZE] = batch,
+                   [SIM_SEED] = seed}};
     struct sim_plan plan;
     struct base_error error;
     if (model) text.values[SIM_MODEL] = model;
@@ -54,7 +63,8 @@ static int32_t token_of(char byte)
 }
 
 /* Puts the targets' spans where the inputs have their sentinels. Returns the length of what was there before. */
-static int64_t restore(const int32_t *inputs, int64_t input_count, const int32_t *targets, int64_t target_count, int32_t *out)
+static int64_t restore(const int32_t *inputs, int64_t input_count, const int32_t *targets, int64_t target_count,
+                       int32_t *out)
 {
     int64_t count = 0, in_end = input_count, out_end = target_count, at = 0;
     int32_t next = FIRST_SENTINEL;
@@ -78,7 +88,11 @@ static int64_t restore(const int32_t *inputs, int64_t input_count, const int32_t
 
 static void corrupted_spans_come_back(struct base_arena *arena)
 {
-    static const struct { int64_t length; const char *inputs, *targets; } cases[] = {{20000, "512", "114"}, {3000, "100", "100"}, {500, "64", "12"}, {777, "16", "400"}, {9, "64", "64"}, {1, "8", "8"}};
+    static const struct {
+        int64_t length;
+        const char *inputs, *targets;
+    } cases[] = {{20000, "512", "114"}, {3000, "100", "100"}, {500, "64", "12"},
+                 {777, "16", "400"},    {9, "64", "64"},      {1, "8", "8"}};
     for (int i = 0; i < BASE_COUNT(cases); i++) {
         struct base_error error;
         struct sim_cache *cache = sim_cache_new(arena);
@@ -98,8 +112,8 @@ static void corrupted_spans_come_back(struct base_arena *arena)
             exec_data_batch(arena, &data, step, 0, 5, &batch);
             for (int64_t row = 0; row < 5 && step * 5 + row < segments; row++) {
                 const int32_t *targets = batch.tokens[EXEC_DECODER_TARGET] + row * plan.targets_length;
-                int64_t count = restore(batch.tokens[EXEC_ENCODER_INPUT] + row * plan.inputs_length, plan.inputs_length, targets,
-                                        plan.targets_length, whole),
+                int64_t count = restore(batch.tokens[EXEC_ENCODER_INPUT] + row * plan.inputs_length, plan.inputs_length,
+                                        targets, plan.targets_length, whole),
                         segment = 0;
                 for (; segment < segments; segment++) {
                     const char *at = text + segment * data.corpus->segment_length;
@@ -112,7 +126,8 @@ static void corrupted_spans_come_back(struct base_arena *arena)
                 covered += count;
                 for (int64_t j = 0; j < plan.targets_length; j++) {
                     assert_int_equal(batch.tokens[EXEC_LOSS_WEIGHTS][row * plan.targets_length + j], targets[j] != 0);
-                    assert_int_equal(batch.tokens[EXEC_DECODER_INPUT][row * plan.targets_length + j], j ? targets[j - 1] : 0);
+                    assert_int_equal(batch.tokens[EXEC_DECODER_INPUT][row * plan.targets_length + j],
+                                     j ? targets[j - 1] : 0);
                 }
             }
         }
@@ -163,7 +178,10 @@ static void decoders_read_on(struct base_arena *arena)
 
 static void texts_that_cannot_be_fed_are_refused(struct base_arena *arena)
 {
-    static const struct { int vocabulary; const char *inputs, *targets, *text, *part; } rows[] = {
+    static const struct {
+        int vocabulary;
+        const char *inputs, *targets, *text, *part;
+    } rows[] = {
         {258, NULL, "8", "text", "model: has a vocabulary of 258; a text needs 259"},
         {300, "2", "8", "text", "task_feature_lengths: 2 and 8 are too short for span corruption"},
         {300, "8", "2", "text", "task_feature_lengths: 8 and 2 are too short for span corruption"},
@@ -174,7 +192,8 @@ static void texts_that_cannot_be_fed_are_refused(struct base_arena *arena)
         struct exec_data data;
         struct sim_cache *cache = sim_cache_new(arena);
         TEST_ROW("%s", rows[i].part);
-        struct sim_plan plan = plan_of(arena, cache, NULL, rows[i].vocabulary, rows[i].inputs, rows[i].targets, "2", "0");
+        struct sim_plan plan =
+            plan_of(arena, cache, NULL, rows[i].vocabulary, rows[i].inputs, rows[i].targets, "2", "0");
         const char *path = text_file(arena, rows[i].text, strlen(rows[i].text));
         assert_fails(exec_data_open(arena, &plan, path, 1, false, &data, &error), BASE_INPUT, &error, rows[i].part);
         remove_file(arena, path);
@@ -184,13 +203,16 @@ static void texts_that_cannot_be_fed_are_refused(struct base_arena *arena)
 
 /* ---- evaluation ---- */
 
-static struct exec_result run_of(struct base_arena *arena, const struct sim_plan_text *text, struct exec_request request)
+static struct exec_result run_of(struct base_arena *arena, const struct sim_plan_text *text,
+                                 struct exec_request request)
 {
     struct sim_cache *cache = sim_cache_new(arena);
     struct sim_plan plan;
     struct base_error error;
     struct exec_result result;
-    assert_ok(sim_plan_check(cache, arena, text, request.evaluates ? MODEL_STEP_EVALUATE : MODEL_STEP_TRAIN, false, &plan, &error), &error);
+    assert_ok(sim_plan_check(cache, arena, text, request.evaluates ? MODEL_STEP_EVALUATE : MODEL_STEP_TRAIN, false,
+                             &plan, &error),
+              &error);
     assert_ok(exec_run(arena, cache, &plan, &request, &result, &error), &error);
     sim_cache_free(cache);
     return result;
@@ -201,9 +223,11 @@ static const char *write_batches(struct base_arena *arena)
 {
     struct base_text text = {.arena = arena};
     for (int line = 0; line < 120; line++)
-        base_put(&text, "{\"decoder_input_tokens\": [[0,5,6,7],[0,9,8,7],[0,3,3,4],[0,1,2,0]], \"decoder_target_tokens\": [[5,6,7,8],[9,8,7,6],[3,3,4,1],[1,2,0,0]],"
+        base_put(&text, "{\"decoder_input_tokens\": [[0,5,6,7],[0,9,8,7],[0,3,3,4],[0,1,2,0]], "
+                        "\"decoder_target_tokens\": [[5,6,7,8],[9,8,7,6],[3,3,4,1],[1,2,0,0]],"
                         " \"decoder_loss_weights\": [[1,2,1,1],[1,1,1,1],[2,1,1,0],[1,1,0,0]]}\n");
-    const char *path = text_file(arena, "", 0), *batches = base_print(arena, "%.*s.jsonl", (int)(strlen(path) - strlen(".txt")), path);
+    const char *path = text_file(arena, "", 0),
+               *batches = base_print(arena, "%.*s.jsonl", (int)(strlen(path) - strlen(".txt")), path);
     struct base_error error;
     assert_ok(base_write_file(batches, text.data, text.length, &error), &error);
     return batches;
@@ -211,23 +235,39 @@ static const char *write_batches(struct base_arena *arena)
 
 static void what_was_learnt_is_right(struct base_arena *arena)
 {
-    static const struct { const char *topology, *submesh, *rules; } splits[] = {{"local:1", "1,1", "standard:1,1"}, {"local:4", "1,1", "standard:1,1"}, {"local:4", "1,4", "standard:1,1"},
-                                                                               {"local:4", "1,2", "standard:2,2"}, {"local:4", "1,1", "zero3"}};
-    const char *batches = write_batches(arena), *folder = base_print(arena, "%.*s/run", (int)(strrchr(batches, '/') - batches), batches);
-    struct sim_plan_text text = {.values = {[SIM_MODEL] = base_print(arena, DECODER, 16), [SIM_TOPOLOGY] = "local:1", [SIM_TARGETS_LENGTH] = "4", [SIM_BATCH_SIZE] = "4", [SIM_OPTIMIZER] = "adamw",
+    static const struct {
+        const char *topology, *submesh, *rules;
+    } splits[] = {{"local:1", "1,1", "standard:1,1"},
+                  {"local:4", "1,1", "standard:1,1"},
+                  {"local:4", "1,4", "standard:1,1"},
+                  {"local:4", "1,2", "standard:2,2"},
+                  {"local:4", "1,1", "zero3"}};
+    const char *batches = write_batches(arena),
+               *folder = base_print(arena, "%.*s/run", (int)(strrchr(batches, '/') - batches), batches);
+    struct sim_plan_text text = {.values = {[SIM_MODEL] = base_print(arena, DECODER, 16),
+                                            [SIM_TOPOLOGY] = "local:1",
+                                            [SIM_TARGETS_LENGTH] = "4",
+                                            [SIM_BATCH_SIZE] = "4",
+                                            [SIM_OPTIMIZER] = "adamw",
                                             [SIM_LEARNING_RATE] = "2e-2"}};
-    struct exec_result fresh = run_of(arena, &text, (struct exec_request){.steps = 1, .data = batches, .evaluates = true});
-    struct exec_result training = run_of(arena, &text, (struct exec_request){.steps = 120, .data = batches, .checkpoint = folder});
+    struct exec_result fresh =
+        run_of(arena, &text, (struct exec_request){.steps = 1, .data = batches, .evaluates = true});
+    struct exec_result training =
+        run_of(arena, &text, (struct exec_request){.steps = 120, .data = batches, .checkpoint = folder});
     assert_near(fresh.loss[0], training.loss[0], 1e-6);
     assert_true(fresh.accuracy[0] < 0.6);
     for (int i = 0; i < BASE_COUNT(splits); i++) {
         TEST_ROW("%s %s %s", splits[i].topology, splits[i].submesh, splits[i].rules);
-        text.values[SIM_TOPOLOGY] = splits[i].topology, text.values[SIM_SUBMESH] = splits[i].submesh, text.values[SIM_RULES] = splits[i].rules;
-        struct exec_result learnt = run_of(arena, &text, (struct exec_request){.steps = 2, .data = batches, .checkpoint = folder, .evaluates = true});
-        struct exec_result before = run_of(arena, &text, (struct exec_request){.steps = 1, .data = batches, .evaluates = true});
+        text.values[SIM_TOPOLOGY] = splits[i].topology, text.values[SIM_SUBMESH] = splits[i].submesh,
+        text.values[SIM_RULES] = splits[i].rules;
+        struct exec_result learnt = run_of(
+            arena, &text, (struct exec_request){.steps = 2, .data = batches, .checkpoint = folder, .evaluates = true});
+        struct exec_result before =
+            run_of(arena, &text, (struct exec_request){.steps = 1, .data = batches, .evaluates = true});
         assert_int_equal(learnt.step_count, 2);
         assert_near(learnt.weight[1], 15, 0);
-        /* What comes first cannot be known: the best guess has 2 of 5 right, and an entropy of 1.33. The rest has been learnt. */
+        /* What comes first cannot be known: the best guess has 2 of 5 right, and an entropy of 1.33. The rest has been
+         * learnt. */
         assert_near(learnt.accuracy[1], 12 / 15.0, 1e-12);
         assert_true(learnt.loss[1] > 0.444 && learnt.loss[1] < 0.5 && learnt.loss[1] <= training.loss[119]);
         assert_near(before.accuracy[0], fresh.accuracy[0], 1e-9);
@@ -240,7 +280,10 @@ static void what_was_learnt_is_right(struct base_arena *arena)
 int main(int count, char **arguments)
 {
     static const struct test tests[] = {
-        TEST(corrupted_spans_come_back), TEST(decoders_read_on), TEST(texts_that_cannot_be_fed_are_refused), TEST(what_was_learnt_is_right),
+        TEST(corrupted_spans_come_back),
+        TEST(decoders_read_on),
+        TEST(texts_that_cannot_be_fed_are_refused),
+        TEST(what_was_learnt_is_right),
     };
     return test_main(tests, BASE_COUNT(tests), count, arguments);
 }

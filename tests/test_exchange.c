@@ -17,7 +17,9 @@ enum { MOST_RANKS = 8, MOST_STEPS = 8 };
 
 /* ---- ranks over sockets ---- */
 
-struct wires { int sockets[MOST_RANKS][MOST_RANKS]; }; /* [a][b]: a's end of the pair with b */
+struct wires {
+    int sockets[MOST_RANKS][MOST_RANKS];
+}; /* [a][b]: a's end of the pair with b */
 
 static void give_up(const char *what)
 {
@@ -28,7 +30,8 @@ static void give_up(const char *what)
 static void send_and_receive(int to, const char *out, size_t out_bytes, int from, char *in, size_t in_bytes)
 {
     while (out_bytes || in_bytes) {
-        struct pollfd ends[] = {{.fd = out_bytes ? to : -1, .events = POLLOUT}, {.fd = in_bytes ? from : -1, .events = POLLIN}};
+        struct pollfd ends[] = {{.fd = out_bytes ? to : -1, .events = POLLOUT},
+                                {.fd = in_bytes ? from : -1, .events = POLLIN}};
         if (poll(ends, 2, 20000) <= 0) give_up("a rank waits for ever");
         if (ends[0].revents) {
             ssize_t count = send(to, out, out_bytes, MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -43,13 +46,17 @@ static void send_and_receive(int to, const char *out, size_t out_bytes, int from
     }
 }
 
-struct rank { struct wires *wires; int rank; };
+struct rank {
+    struct wires *wires;
+    int rank;
+};
 
 static void exchange(void *self, int to, const void *out, size_t out_bytes, int from, void *in, size_t in_bytes)
 {
     const struct rank *own = self;
     if (out_bytes && in_bytes && to == own->rank && from == own->rank) give_up("a rank that talks to itself");
-    send_and_receive(own->wires->sockets[own->rank][to], out, out_bytes, own->wires->sockets[own->rank][from], in, in_bytes);
+    send_and_receive(own->wires->sockets[own->rank][to], out, out_bytes, own->wires->sockets[own->rank][from], in,
+                     in_bytes);
 }
 
 static void join(struct wires *wires, int count)
@@ -104,12 +111,24 @@ static void *shared_memory(size_t bytes)
 
 /* ---- plans ---- */
 
-#define BOTH "encoder_decoder:emb_dim=24,num_heads=6,head_dim=4,mlp_dim=36,num_encoder_layers=2,num_decoder_layers=2,vocab_size=48,mlp_activations=gelu+linear,logits_via_embedding=0"
-#define DECODER "decoder_only:emb_dim=24,num_heads=6,head_dim=4,mlp_dim=48,num_layers=3,vocab_size=96,mlp_activations=relu,logits_via_embedding=1"
-#define SCANNED "scalable_decoder_only:emb_dim=24,num_heads=6,head_dim=4,mlp_dim=48,num_layers=2,vocab_size=48,mlp_activations=gelu+linear,logits_via_embedding=0"
-#define SCANNED_PRIMES "scalable_encoder_decoder:emb_dim=22,num_heads=5,head_dim=2,mlp_dim=13,num_encoder_layers=3,num_decoder_layers=2,vocab_size=46,mlp_activations=relu,logits_via_embedding=1"
+#define BOTH                                                                                                           \
+    "encoder_decoder:emb_dim=24,num_heads=6,head_dim=4,mlp_dim=36,num_encoder_layers=2,num_decoder_layers=2,vocab_"    \
+    "size=48,mlp_activations=gelu+linear,logits_via_embedding=0"
+#define DECODER                                                                                                        \
+    "decoder_only:emb_dim=24,num_heads=6,head_dim=4,mlp_dim=48,num_layers=3,vocab_size=96,mlp_activations=relu,"       \
+    "logits_via_embedding=1"
+#define SCANNED                                                                                                        \
+    "scalable_decoder_only:emb_dim=24,num_heads=6,head_dim=4,mlp_dim=48,num_layers=2,vocab_size=48,mlp_activations="   \
+    "gelu+linear,logits_via_embedding=0"
+#define SCANNED_PRIMES                                                                                                 \
+    "scalable_encoder_decoder:emb_dim=22,num_heads=5,head_dim=2,mlp_dim=13,num_encoder_layers=3,num_decoder_layers=2," \
+    "vocab_size=46,mlp_activations=relu,logits_via_embedding=1"
 
-static const struct setting { int ranks; const char *model, *topology, *submesh, *rules, *optimizer, *microbatches, *dtype, *partitioning, *sequence_parallel; } settings[] = {
+static const struct setting {
+    int ranks;
+    const char *model, *topology, *submesh, *rules, *optimizer, *microbatches, *dtype, *partitioning,
+        *sequence_parallel;
+} settings[] = {
     {2, BOTH, "local:2", "1,1", "standard:1,1", "adafactor", "0", "float32", "none", "0"},
     {2, DECODER, "local:2", "1,2", "megatron", "adamw", "2", "float32", "none", "0"},
     {3, BOTH, "local:3", "1,3", "standard:1,1", "adafactor", "2", "float32", "none", "0"},
@@ -128,9 +147,18 @@ static const struct setting { int ranks; const char *model, *topology, *submesh,
 
 static struct sim_plan_text plan_of(const struct setting *s)
 {
-    struct sim_plan_text text = {.values = {[SIM_MODEL] = s->model, [SIM_TOPOLOGY] = s->topology, [SIM_SUBMESH] = s->submesh, [SIM_RULES] = s->rules, [SIM_OPTIMIZER] = s->optimizer,
-                                            [SIM_NUM_MICROBATCHES] = s->microbatches, [SIM_DTYPE] = s->dtype, [SIM_OPTIMIZER_PARTITIONING] = s->partitioning,
-                                            [SIM_SEQUENCE_PARALLEL] = s->sequence_parallel, [SIM_INPUTS_LENGTH] = "12", [SIM_TARGETS_LENGTH] = "18", [SIM_BATCH_SIZE] = "72",
+    struct sim_plan_text text = {.values = {[SIM_MODEL] = s->model,
+                                            [SIM_TOPOLOGY] = s->topology,
+                                            [SIM_SUBMESH] = s->submesh,
+                                            [SIM_RULES] = s->rules,
+                                            [SIM_OPTIMIZER] = s->optimizer,
+                                            [SIM_NUM_MICROBATCHES] = s->microbatches,
+                                            [SIM_DTYPE] = s->dtype,
+                                            [SIM_OPTIMIZER_PARTITIONING] = s->partitioning,
+                                            [SIM_SEQUENCE_PARALLEL] = s->sequence_parallel,
+                                            [SIM_INPUTS_LENGTH] = "12",
+                                            [SIM_TARGETS_LENGTH] = "18",
+                                            [SIM_BATCH_SIZE] = "72",
                                             [SIM_LEARNING_RATE] = "1e-2"}};
     return text;
 }
@@ -142,7 +170,10 @@ struct outcome {
     int64_t first_step, step_count, arena_bytes;
     double loss[MOST_STEPS], gradient_norm[MOST_STEPS];
     int row_count;
-    struct { int kind, axes, dtype; int64_t count, bytes; } rows[SIM_MOST_COLLECTIVES];
+    struct {
+        int kind, axes, dtype;
+        int64_t count, bytes;
+    } rows[SIM_MOST_COLLECTIVES];
 };
 
 static void run_one(const struct sim_plan_text *text, const struct exec_request *request, struct outcome *out)
@@ -165,8 +196,8 @@ static void run_one(const struct sim_plan_text *text, const struct exec_request 
         memcpy(out->gradient_norm, result.gradient_norm, (size_t)result.step_count * sizeof *result.loss);
         for (int i = 0; i < result.collective_count; i++) {
             const struct sim_collective_row *row = &result.collectives[i];
-            out->rows[i].kind = row->kind, out->rows[i].axes = row->axes, out->rows[i].dtype = row->dtype, out->rows[i].count = row->count,
-            out->rows[i].bytes = row->bytes;
+            out->rows[i].kind = row->kind, out->rows[i].axes = row->axes, out->rows[i].dtype = row->dtype,
+            out->rows[i].count = row->count, out->rows[i].bytes = row->bytes;
         }
     } else {
         snprintf(out->message, sizeof out->message, "%.299s", error.text);
@@ -175,7 +206,11 @@ static void run_one(const struct sim_plan_text *text, const struct exec_request 
     base_arena_free(&arena);
 }
 
-struct job { struct sim_plan_text text; struct exec_request request; struct outcome outcomes[MOST_RANKS]; };
+struct job {
+    struct sim_plan_text text;
+    struct exec_request request;
+    struct outcome outcomes[MOST_RANKS];
+};
 
 static void run_job(const struct exec_transport *transport, void *shared)
 {
@@ -209,7 +244,8 @@ static void ranks_compute_what_one_process_does(struct base_arena *arena)
     struct outcome alone, again;
     for (int i = 0; i < BASE_COUNT(settings); i++) {
         const struct setting *s = &settings[i];
-        TEST_ROW("%d ranks, %s, %s, %s, %s, %s, %s", s->ranks, s->topology, s->submesh, s->rules, s->optimizer, s->dtype, s->partitioning);
+        TEST_ROW("%d ranks, %s, %s, %s, %s, %s, %s", s->ranks, s->topology, s->submesh, s->rules, s->optimizer,
+                 s->dtype, s->partitioning);
         *job = (struct job){.text = plan_of(s), .request = {.steps = 2}};
         run_one(&job->text, &job->request, &alone);
         if (alone.status != BASE_OK) fail_msg("%s", alone.message);
@@ -231,8 +267,17 @@ static void long_operands_go_in_segments(struct base_arena *arena)
     struct outcome alone;
     static const char *const rules[] = {"standard:1,1", "zero3"};
     for (int i = 0; i < 2; i++) {
-        struct setting s = {3, "decoder_only:emb_dim=384,num_heads=6,head_dim=64,mlp_dim=768,num_layers=1,vocab_size=3072,mlp_activations=relu,logits_via_embedding=1", "local:3", "1,1", rules[i],
-                            "sgd", "0", "float32", "none", "0"};
+        struct setting s = {3,
+                            "decoder_only:emb_dim=384,num_heads=6,head_dim=64,mlp_dim=768,num_layers=1,vocab_size=3072,"
+                            "mlp_activations=relu,logits_via_embedding=1",
+                            "local:3",
+                            "1,1",
+                            rules[i],
+                            "sgd",
+                            "0",
+                            "float32",
+                            "none",
+                            "0"};
         TEST_ROW("%s", rules[i]);
         *job = (struct job){.text = plan_of(&s), .request = {.steps = 2}};
         job->text.values[SIM_BATCH_SIZE] = "3";
@@ -301,7 +346,8 @@ static void checkpoints_go_from_ranks_to_ranks(struct base_arena *arena)
         struct setting second = settings[i + 1];
         if (strcmp(first->dtype, "float32")) continue;
         second.model = first->model, second.optimizer = first->optimizer, second.dtype = first->dtype;
-        TEST_ROW("%d ranks %s, then %d ranks %s, %s", first->ranks, first->rules, second.ranks, second.rules, first->optimizer);
+        TEST_ROW("%d ranks %s, then %d ranks %s, %s", first->ranks, first->rules, second.ranks, second.rules,
+                 first->optimizer);
         char *folder = base_copy(arena, "/tmp/meshwright-exchange-XXXXXX");
         assert_non_null(mkdtemp(folder));
         *job = (struct job){.text = plan_of(first), .request = {.steps = 4}};

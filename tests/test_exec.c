@@ -31,9 +31,13 @@ static struct sim_plan checked(struct base_arena *arena, struct sim_cache *cache
 
 /* ---- against the real T5X ---- */
 
-static const struct split { const char *topology, *submesh, *rules; int devices; } splits[] = {
-    {"local:1", "1,1", "standard:1,1", 1}, {"local:4", "1,1", "standard:1,1", 4}, {"local:4", "1,4", "standard:1,1", 4}, {"local:4", "1,2", "standard:2,2", 4},
-    {"local:4", "1,1", "zero3", 4},        {"local:4", "1,2", "megatron", 4},     {"local:4", "1,2", "gshard", 4},       {"local:4", "1,2", "optimus", 4},
+static const struct split {
+    const char *topology, *submesh, *rules;
+    int devices;
+} splits[] = {
+    {"local:1", "1,1", "standard:1,1", 1}, {"local:4", "1,1", "standard:1,1", 4}, {"local:4", "1,4", "standard:1,1", 4},
+    {"local:4", "1,2", "standard:2,2", 4}, {"local:4", "1,1", "zero3", 4},        {"local:4", "1,2", "megatron", 4},
+    {"local:4", "1,2", "gshard", 4},       {"local:4", "1,2", "optimus", 4},
 };
 
 /* A microbatch has to have a sequence for each device, as T5X demands of its data. */
@@ -60,10 +64,13 @@ static void steps_are_those_of_t5x(struct base_arena *arena)
         split_plan(&text, split);
         struct sim_cache *cache = sim_cache_new(&own);
         struct sim_plan plan = checked(&own, cache, &text);
-        struct exec_request request = {.steps = 4, .data = base_print(&own, "tests/data/numerics/%s/batches.jsonl", name), .restore = base_print(&own, "tests/data/numerics/%s/checkpoint_0", name)};
+        struct exec_request request = {.steps = 4,
+                                       .data = base_print(&own, "tests/data/numerics/%s/batches.jsonl", name),
+                                       .restore = base_print(&own, "tests/data/numerics/%s/checkpoint_0", name)};
         assert_ok(exec_run(&own, cache, &plan, &request, &result, &error), &error);
         assert_int_equal(result.step_count, 4);
-        const struct base_json *loss = base_json_get(expected, "loss")->child, *norm = base_json_get(expected, "gradient_norm")->child;
+        const struct base_json *loss = base_json_get(expected, "loss")->child,
+                               *norm = base_json_get(expected, "gradient_norm")->child;
         for (int step = 0; step < 4; step++, loss = loss->next, norm = norm->next) {
             assert_near(result.loss[step], loss->number, 1e-5);
             assert_near(result.gradient_norm[step], norm->number, 1e-4);
@@ -77,33 +84,92 @@ static void steps_are_those_of_t5x(struct base_arena *arena)
 
 /* A plan as a list of choices, of which 0 is the simplest: so that one that fails can be made simpler. */
 enum gene {
-    FAMILY, LAYERS, HEADS, GROUPS, HEAD_DIM, EMBED, MLP, VOCAB, ACTIVATIONS, TIED, PARALLEL_BLOCK, TARGETS, INPUTS, BATCH, MICROBATCHES, DATA_AXIS, MODEL_AXIS, RULES, REMAT,
-    PARTITIONING, SEQUENCE, OPTIMIZER, HARDWARE, AS_PARTITIONED, OWN_RULES, GENE_COUNT = OWN_RULES + 8
+    FAMILY,
+    LAYERS,
+    HEADS,
+    GROUPS,
+    HEAD_DIM,
+    EMBED,
+    MLP,
+    VOCAB,
+    ACTIVATIONS,
+    TIED,
+    PARALLEL_BLOCK,
+    TARGETS,
+    INPUTS,
+    BATCH,
+    MICROBATCHES,
+    DATA_AXIS,
+    MODEL_AXIS,
+    RULES,
+    REMAT,
+    PARTITIONING,
+    SEQUENCE,
+    OPTIMIZER,
+    HARDWARE,
+    AS_PARTITIONED,
+    OWN_RULES,
+    GENE_COUNT = OWN_RULES + 8
 };
-struct genome { int genes[GENE_COUNT]; };
+struct genome {
+    int genes[GENE_COUNT];
+};
 
-static const int heads[] = {2, 4, 6}, head_dims[] = {4, 2, 8, 3}, embeds[] = {8, 12, 24, 132}, mlps[] = {8, 12, 24, 144}, vocabs[] = {12, 24, 36, 156}, lengths[] = {4, 3, 7}, batches[] = {6, 12, 24},
-                 microbatches[] = {1, 2, 3, 6}, axes[] = {1, 2, 3};
-static const char *const families[] = {"decoder_only", "encoder_decoder", "scalable_encoder_decoder", "scalable_decoder_only"}, *const activations[] = {"relu", "gelu", "gelu+linear", "silu+linear", "relu+silu"};
-static const char *const remats[] = {"none", "minimal", "selective", "full"}, *const partitionings[] = {"none", "data", "data+gradients"};
+static const int heads[] = {2, 4, 6}, head_dims[] = {4, 2, 8, 3}, embeds[] = {8, 12, 24, 132},
+                 mlps[] = {8, 12, 24, 144}, vocabs[] = {12, 24, 36, 156}, lengths[] = {4, 3, 7},
+                 batches[] = {6, 12, 24}, microbatches[] = {1, 2, 3, 6}, axes[] = {1, 2, 3};
+static const char *const families[] = {"decoder_only", "encoder_decoder", "scalable_encoder_decoder",
+                                       "scalable_decoder_only"},
+                         *const activations[] = {"relu", "gelu", "gelu+linear", "silu+linear", "relu+silu"};
+static const char *const remats[] = {"none", "minimal", "selective", "full"}, *const partitionings[] = {
+                                                                                  "none", "data", "data+gradients"};
 static const char *const rules[] = {
-    "standard:1,1", "standard:1,2", "standard:2,1", "standard:2,2", "data_only", "zero3", "megatron", "optimus", "gshard",
+    "standard:1,1",
+    "standard:1,2",
+    "standard:2,1",
+    "standard:2,2",
+    "data_only",
+    "zero3",
+    "megatron",
+    "optimus",
+    "gshard",
     "[[\"batch\",\"data\"],[\"length\",\"model\"],[\"vocab\",\"model\"],[\"mlp\",\"model\"]]",
     "[[\"batch\",[\"data\",\"model\"]],[\"vocab\",\"model\"],[\"mlp\",[\"data\",\"model\"]]]",
     "[[\"batch\",\"model\"],[\"heads\",\"data\"],[\"joined_kv\",\"data\"],[\"kv\",\"model\"],[\"embed\",\"model\"]]",
     "[[\"batch\",\"data\"],[\"kv\",\"model\"],[\"vocab\",\"data\"],[\"embed\",\"data\"],[\"mlp\",\"model\"]]",
 };
 /* The rules of a plan's own: what of these is sharded, and over what, in this order. */
-static const char *const own_axes[GENE_COUNT - OWN_RULES] = {"batch", "vocab", "embed", "mlp", "heads", "joined_kv", "kv", "length"};
+static const char *const own_axes[GENE_COUNT - OWN_RULES] = {"batch", "vocab",     "embed", "mlp",
+                                                             "heads", "joined_kv", "kv",    "length"};
 static const char *const own_values[] = {NULL, "\"data\"", "\"model\"", "[\"data\",\"model\"]"};
 static const char *const optimizers[] = {"sgd", "adamw", "adafactor"};
 static const char *const hardware[] = {"local:%d", "a100-80g:1x%d"}; /* compilers with other passes */
 
 static const int limits[GENE_COUNT] = {
-    [FAMILY] = BASE_COUNT(families), [LAYERS] = 2, [HEADS] = BASE_COUNT(heads), [GROUPS] = 2, [HEAD_DIM] = BASE_COUNT(head_dims), [EMBED] = BASE_COUNT(embeds), [MLP] = BASE_COUNT(mlps),
-    [VOCAB] = BASE_COUNT(vocabs), [ACTIVATIONS] = BASE_COUNT(activations), [TIED] = 2, [PARALLEL_BLOCK] = 2, [TARGETS] = BASE_COUNT(lengths), [INPUTS] = BASE_COUNT(lengths),
-    [BATCH] = BASE_COUNT(batches), [MICROBATCHES] = BASE_COUNT(microbatches), [DATA_AXIS] = BASE_COUNT(axes), [MODEL_AXIS] = BASE_COUNT(axes), [RULES] = 2 * BASE_COUNT(rules),
-    [REMAT] = BASE_COUNT(remats), [PARTITIONING] = BASE_COUNT(partitionings), [SEQUENCE] = 2, [OPTIMIZER] = BASE_COUNT(optimizers), [HARDWARE] = BASE_COUNT(hardware), [AS_PARTITIONED] = 2,
+    [FAMILY] = BASE_COUNT(families),
+    [LAYERS] = 2,
+    [HEADS] = BASE_COUNT(heads),
+    [GROUPS] = 2,
+    [HEAD_DIM] = BASE_COUNT(head_dims),
+    [EMBED] = BASE_COUNT(embeds),
+    [MLP] = BASE_COUNT(mlps),
+    [VOCAB] = BASE_COUNT(vocabs),
+    [ACTIVATIONS] = BASE_COUNT(activations),
+    [TIED] = 2,
+    [PARALLEL_BLOCK] = 2,
+    [TARGETS] = BASE_COUNT(lengths),
+    [INPUTS] = BASE_COUNT(lengths),
+    [BATCH] = BASE_COUNT(batches),
+    [MICROBATCHES] = BASE_COUNT(microbatches),
+    [DATA_AXIS] = BASE_COUNT(axes),
+    [MODEL_AXIS] = BASE_COUNT(axes),
+    [RULES] = 2 * BASE_COUNT(rules),
+    [REMAT] = BASE_COUNT(remats),
+    [PARTITIONING] = BASE_COUNT(partitionings),
+    [SEQUENCE] = 2,
+    [OPTIMIZER] = BASE_COUNT(optimizers),
+    [HARDWARE] = BASE_COUNT(hardware),
+    [AS_PARTITIONED] = 2,
 };
 
 static const char *number(struct base_arena *arena, int value)
@@ -114,13 +180,15 @@ static const char *number(struct base_arena *arena, int value)
 static const char *model_of(struct base_arena *arena, const int *g)
 {
     bool encoder = g[FAMILY] == 1 || g[FAMILY] == 2;
-    const char *depth = base_print(arena, encoder ? "num_encoder_layers=%d,num_decoder_layers=%d" : "num_layers=%d", 1 + g[LAYERS], 1 + g[LAYERS]);
+    const char *depth = base_print(arena, encoder ? "num_encoder_layers=%d,num_decoder_layers=%d" : "num_layers=%d",
+                                   1 + g[LAYERS], 1 + g[LAYERS]);
     return base_print(arena,
-                      "%s:emb_dim=%d,num_heads=%d,num_kv_heads=%d,head_dim=%d,mlp_dim=%d,%s,vocab_size=%d,mlp_activations=%s,logits_via_"
+                      "%s:emb_dim=%d,num_heads=%d,num_kv_heads=%d,head_dim=%d,mlp_dim=%d,%s,vocab_size=%d,mlp_"
+                      "activations=%s,logits_via_"
                       "embedding=%d,parallel_block=%d",
-                      families[g[FAMILY]], embeds[g[EMBED]], heads[g[HEADS]], g[GROUPS] ? heads[g[HEADS]] / 2 : heads[g[HEADS]],
-                      head_dims[g[HEAD_DIM]], mlps[g[MLP]], depth, vocabs[g[VOCAB]], activations[g[ACTIVATIONS]], g[TIED],
-                      g[FAMILY] == 0 ? g[PARALLEL_BLOCK] : 0);
+                      families[g[FAMILY]], embeds[g[EMBED]], heads[g[HEADS]],
+                      g[GROUPS] ? heads[g[HEADS]] / 2 : heads[g[HEADS]], head_dims[g[HEAD_DIM]], mlps[g[MLP]], depth,
+                      vocabs[g[VOCAB]], activations[g[ACTIVATIONS]], g[TIED], g[FAMILY] == 0 ? g[PARALLEL_BLOCK] : 0);
 }
 
 static const char *rules_of(struct base_arena *arena, const int *g)
@@ -128,7 +196,8 @@ static const char *rules_of(struct base_arena *arena, const int *g)
     if (g[RULES] < BASE_COUNT(rules)) return rules[g[RULES]];
     struct base_text text = {.arena = arena};
     for (int i = 0; i < BASE_COUNT(own_axes); i++)
-        if (g[OWN_RULES + i]) base_putf(&text, "%s[\"%s\",%s]", text.length ? "," : "[", own_axes[i], own_values[g[OWN_RULES + i]]);
+        if (g[OWN_RULES + i])
+            base_putf(&text, "%s[\"%s\",%s]", text.length ? "," : "[", own_axes[i], own_values[g[OWN_RULES + i]]);
     base_put(&text, text.length ? "]" : "[]");
     return text.data;
 }
@@ -160,13 +229,15 @@ static struct sim_plan_text plan_of(struct base_arena *arena, const struct genom
 /* Scanned layers move whole stacks in every turn then, which is counted and never run. */
 static bool is_as_partitioned(const struct genome *genome)
 {
-    return genome->genes[AS_PARTITIONED] && strncmp(families[genome->genes[FAMILY]], "scalable", strlen("scalable")) != 0;
+    return genome->genes[AS_PARTITIONED] &&
+           strncmp(families[genome->genes[FAMILY]], "scalable", strlen("scalable")) != 0;
 }
 
 static struct genome random_genome(struct base_random *random)
 {
     struct genome genome;
-    for (int i = 0; i < GENE_COUNT; i++) genome.genes[i] = (int)base_random_below(random, i < OWN_RULES ? limits[i] : BASE_COUNT(own_values));
+    for (int i = 0; i < GENE_COUNT; i++)
+        genome.genes[i] = (int)base_random_below(random, i < OWN_RULES ? limits[i] : BASE_COUNT(own_values));
     return genome;
 }
 
@@ -199,19 +270,21 @@ static void clear_state(struct base_arena *arena, struct rig *rig)
     }
 }
 
-static enum base_status rig_begin_as(struct base_arena *arena, const struct sim_plan_text *text, bool as_partitioned, struct rig *rig,
-                                     struct base_error *error)
+static enum base_status rig_begin_as(struct base_arena *arena, const struct sim_plan_text *text, bool as_partitioned,
+                                     struct rig *rig, struct base_error *error)
 {
     struct exec_batch batch;
     memset(rig, 0, sizeof *rig);
     rig->cache = sim_cache_new(arena);
-    enum base_status status = sim_plan_check(rig->cache, arena, text, MODEL_STEP_TRAIN, as_partitioned, &rig->plan, error);
+    enum base_status status =
+        sim_plan_check(rig->cache, arena, text, MODEL_STEP_TRAIN, as_partitioned, &rig->plan, error);
     rig->plan.executable = true;
     if (status == BASE_OK) status = sim_executable_program(rig->cache, arena, &rig->plan, &rig->program, error);
     if (status == BASE_OK) status = exec_machine_begin(arena, &rig->program, &rig->plan, &rig->machine, error);
     if (status != BASE_OK) return status;
     /* Nothing may be read that was not written: what is not set here is not a number. */
-    for (int d = 0; d < rig->machine.device_count; d++) memset(rig->machine.arenas[d], 0xff, (size_t)rig->machine.map.arena_bytes);
+    for (int d = 0; d < rig->machine.device_count; d++)
+        memset(rig->machine.arenas[d], 0xff, (size_t)rig->machine.map.arena_bytes);
     exec_arrays(arena, &rig->machine, &rig->arrays, &rig->array_count);
     exec_set_initial_values(arena, &rig->machine);
     clear_state(arena, rig);
@@ -222,7 +295,8 @@ static enum base_status rig_begin_as(struct base_arena *arena, const struct sim_
     return BASE_OK;
 }
 
-static enum base_status rig_begin(struct base_arena *arena, const struct sim_plan_text *text, struct rig *rig, struct base_error *error)
+static enum base_status rig_begin(struct base_arena *arena, const struct sim_plan_text *text, struct rig *rig,
+                                  struct base_error *error)
 {
     return rig_begin_as(arena, text, false, rig, error);
 }
@@ -232,7 +306,8 @@ static float *whole_array(struct base_arena *arena, const struct rig *rig, int w
     float *whole = base_new(arena, float, elements_of(&rig->arrays[which]));
     struct exec_region all = exec_whole(&rig->arrays[which]);
     if (rig->arrays[which].value < 0) return whole; /* T5X's placeholder */
-    for (int device = 0; device < rig->machine.device_count; device++) exec_gather(&rig->machine, &rig->arrays[which], device, &all, whole);
+    for (int device = 0; device < rig->machine.device_count; device++)
+        exec_gather(&rig->machine, &rig->arrays[which], device, &all, whole);
     return whole;
 }
 
@@ -271,9 +346,10 @@ static double norm_of_kind(const struct rig *rig, float **values, const char *ki
     return sqrt(sum);
 }
 
-/* The first update of AdamW and of Adafactor is little more than the gradient's sign, which rounding decides where there is nearly
- * no gradient; their state is not. */
-static const char *compare_array(struct base_arena *arena, struct rig *whole, float **a, float **b, int i, double tolerance)
+/* The first update of AdamW and of Adafactor is little more than the gradient's sign, which rounding decides where
+ * there is nearly no gradient; their state is not. */
+static const char *compare_array(struct base_arena *arena, struct rig *whole, float **a, float **b, int i,
+                                 double tolerance)
 {
     const char *kind = kind_of(&whole->arrays[i]);
     int64_t count = elements_of(&whole->arrays[i]);
@@ -289,19 +365,23 @@ static const char *compare_array(struct base_arena *arena, struct rig *whole, fl
 static const char *compare_gradients(struct base_arena *arena, struct rig *sharded, struct rig *whole, double tolerance)
 {
     float **a = gradients(arena, sharded), **b = gradients(arena, whole);
-    double total = sqrt(whole->machine.gradient_square_sum), loss = sharded->machine.loss_sum / sharded->machine.weight_sum,
+    double total = sqrt(whole->machine.gradient_square_sum),
+           loss = sharded->machine.loss_sum / sharded->machine.weight_sum,
            expected = whole->machine.loss_sum / whole->machine.weight_sum;
     const char *why = NULL;
-    if (!test_is_near(loss, expected, tolerance / 10)) return base_print(arena, "loss is %.9g, whole %.9g", loss, expected);
+    if (!test_is_near(loss, expected, tolerance / 10))
+        return base_print(arena, "loss is %.9g, whole %.9g", loss, expected);
     if (!test_is_near(sqrt(sharded->machine.gradient_square_sum), total, tolerance))
-        return base_print(arena, "gradient norm is %.9g, whole %.9g", sqrt(sharded->machine.gradient_square_sum), total);
+        return base_print(arena, "gradient norm is %.9g, whole %.9g", sqrt(sharded->machine.gradient_square_sum),
+                          total);
     for (int i = 0; i < whole->array_count && !why; i++) why = compare_array(arena, whole, a, b, i, tolerance);
     return why;
 }
 
 static bool same_row(const struct sim_collective_row *a, const struct sim_collective_row *b)
 {
-    return a->kind == b->kind && a->axes == b->axes && a->dtype == b->dtype && a->count == b->count && a->bytes == b->bytes;
+    return a->kind == b->kind && a->axes == b->axes && a->dtype == b->dtype && a->count == b->count &&
+           a->bytes == b->bytes;
 }
 
 /* Memory and collectives are what sim/ says of the plan. */
@@ -309,25 +389,34 @@ static const char *compare_prediction(struct base_arena *arena, struct rig *rig)
 {
     struct sim_prediction prediction;
     struct base_error error;
-    struct sim_detail detail = {.collectives = base_new(arena, struct sim_collective_row, SIM_MOST_COLLECTIVES), .arena = arena};
+    struct sim_detail detail = {.collectives = base_new(arena, struct sim_collective_row, SIM_MOST_COLLECTIVES),
+                                .arena = arena};
     const struct sim_memory *m = &prediction.memory;
-    if (sim_predict(rig->cache, &rig->plan, &prediction, &detail, &error) != BASE_OK) return base_copy(arena, error.text);
+    if (sim_predict(rig->cache, &rig->plan, &prediction, &detail, &error) != BASE_OK)
+        return base_copy(arena, error.text);
     if (m->peak_bytes - m->reserved_bytes != rig->machine.map.arena_bytes)
-        return base_print(arena, "peak_bytes is %lld, predicted %lld", (long long)rig->machine.map.arena_bytes, (long long)m->peak_bytes);
-    int64_t sum = m->parameter_bytes + m->optimizer_state_bytes + m->gradient_bytes + m->activation_bytes + m->temporary_bytes + m->reserved_bytes;
-    if (sum != m->peak_bytes) return base_print(arena, "the categories add up to %lld of %lld", (long long)sum, (long long)m->peak_bytes);
+        return base_print(arena, "peak_bytes is %lld, predicted %lld", (long long)rig->machine.map.arena_bytes,
+                          (long long)m->peak_bytes);
+    int64_t sum = m->parameter_bytes + m->optimizer_state_bytes + m->gradient_bytes + m->activation_bytes +
+                  m->temporary_bytes + m->reserved_bytes;
+    if (sum != m->peak_bytes)
+        return base_print(arena, "the categories add up to %lld of %lld", (long long)sum, (long long)m->peak_bytes);
     if (detail.collective_count != rig->machine.collective_count)
-        return base_print(arena, "%d rows of collectives, predicted %d", rig->machine.collective_count, detail.collective_count);
+        return base_print(arena, "%d rows of collectives, predicted %d", rig->machine.collective_count,
+                          detail.collective_count);
     for (int i = 0; i < detail.collective_count; i++) {
         bool found = false;
-        for (int j = 0; j < rig->machine.collective_count; j++) found = found || same_row(&detail.collectives[i], &rig->machine.collectives[j]);
-        if (!found) return base_print(arena, "a predicted collective of %s was not measured", detail.collectives[i].first_op);
+        for (int j = 0; j < rig->machine.collective_count; j++)
+            found = found || same_row(&detail.collectives[i], &rig->machine.collectives[j]);
+        if (!found)
+            return base_print(arena, "a predicted collective of %s was not measured", detail.collectives[i].first_op);
     }
     return NULL;
 }
 
 /* Why the plan fails, "" if it cannot be a plan, NULL if all is well. */
-static const char *why_it_fails(struct base_arena *arena, const struct genome *genome, const char *dtype, double tolerance)
+static const char *why_it_fails(struct base_arena *arena, const struct genome *genome, const char *dtype,
+                                double tolerance)
 {
     struct base_error error;
     struct rig sharded = {.cache = NULL}, whole = {.cache = NULL};
@@ -337,7 +426,9 @@ static const char *why_it_fails(struct base_arena *arena, const struct genome *g
     if (!wide) sharded_text.values[SIM_OPTIMIZER] = whole_text.values[SIM_OPTIMIZER] = "sgd";
     const char *why = "";
     if (rig_begin_as(arena, &sharded_text, is_as_partitioned(genome), &sharded, &error) == BASE_OK) {
-        why = rig_begin(arena, &whole_text, &whole, &error) == BASE_OK ? compare_gradients(arena, &sharded, &whole, tolerance) : error.text;
+        why = rig_begin(arena, &whole_text, &whole, &error) == BASE_OK
+                  ? compare_gradients(arena, &sharded, &whole, tolerance)
+                  : error.text;
         if (!why) why = compare_prediction(arena, &sharded);
         if (why) why = base_copy(arena, why);
     } else if (sharded.program.sharded) {
@@ -348,7 +439,8 @@ static const char *why_it_fails(struct base_arena *arena, const struct genome *g
     return why;
 }
 
-static bool fails(const struct base_arena *outer, const struct genome *genome, const char *dtype, double tolerance, char reason[400], bool *runs)
+static bool fails(const struct base_arena *outer, const struct genome *genome, const char *dtype, double tolerance,
+                  char reason[400], bool *runs)
 {
     struct base_arena arena = {.exhausted = outer->exhausted};
     const char *why = why_it_fails(&arena, genome, dtype, tolerance);
@@ -359,7 +451,8 @@ static bool fails(const struct base_arena *outer, const struct genome *genome, c
 }
 
 /* Takes every choice as far to the simple end as it still fails. */
-static void shrink(const struct base_arena *arena, struct genome *genome, const char *dtype, double tolerance, char reason[400])
+static void shrink(const struct base_arena *arena, struct genome *genome, const char *dtype, double tolerance,
+                   char reason[400])
 {
     for (bool smaller = true; smaller;) {
         smaller = false;
@@ -455,7 +548,8 @@ static void bfloat16_stays_near(struct base_arena *arena)
 
 /* ---- sharded state ---- */
 
-static void rig_begin_training(struct base_arena *arena, struct sim_plan_text *text, const char *partitioning, struct rig *rig)
+static void rig_begin_training(struct base_arena *arena, struct sim_plan_text *text, const char *partitioning,
+                               struct rig *rig)
 {
     struct base_error error;
     text->values[SIM_OPTIMIZER_PARTITIONING] = partitioning;
@@ -484,8 +578,8 @@ static void check_state(struct base_arena *arena, struct sim_plan_text text)
     sim_cache_free(whole.cache);
 }
 
-/* ZeRO-1 updates slices of parameters and puts them together: every device's copy is what it would have been. Stacks of scanned layers
- * are gathered as one array, whatever their sizes. */
+/* ZeRO-1 updates slices of parameters and puts them together: every device's copy is what it would have been. Stacks of
+ * scanned layers are gathered as one array, whatever their sizes. */
 static void sharded_state_changes_no_parameter(struct base_arena *arena)
 {
     static const char *const sizes[] = {"emb_dim=8,num_heads=2,head_dim=4,mlp_dim=12,num_layers=2,vocab_size=12",
@@ -493,11 +587,19 @@ static void sharded_state_changes_no_parameter(struct base_arena *arena)
     static const char *const counts[] = {"1", "2"};
     static const char *const models[] = {"decoder_only", "scalable_decoder_only"};
     for (int i = 0; i < 24; i++) {
-        struct sim_plan_text text = {
-            {[SIM_TOPOLOGY] = "local:4", [SIM_SUBMESH] = "1,2", [SIM_RULES] = "standard:1,1", [SIM_TARGETS_LENGTH] = "6", [SIM_BATCH_SIZE] = "8",
-             [SIM_OPTIMIZER] = optimizers[i / 8], [SIM_NUM_MICROBATCHES] = counts[i / 4 % 2], [SIM_DTYPE] = "float32", [SIM_LEARNING_RATE] = "0.1"}};
-        text.values[SIM_MODEL] = base_print(arena, "%s:%s,mlp_activations=relu,logits_via_embedding=1", models[i % 2], sizes[i / 2 % 2]);
-        TEST_ROW("%s, %s, %s microbatches", text.values[SIM_MODEL], text.values[SIM_OPTIMIZER], text.values[SIM_NUM_MICROBATCHES]);
+        struct sim_plan_text text = {{[SIM_TOPOLOGY] = "local:4",
+                                      [SIM_SUBMESH] = "1,2",
+                                      [SIM_RULES] = "standard:1,1",
+                                      [SIM_TARGETS_LENGTH] = "6",
+                                      [SIM_BATCH_SIZE] = "8",
+                                      [SIM_OPTIMIZER] = optimizers[i / 8],
+                                      [SIM_NUM_MICROBATCHES] = counts[i / 4 % 2],
+                                      [SIM_DTYPE] = "float32",
+                                      [SIM_LEARNING_RATE] = "0.1"}};
+        text.values[SIM_MODEL] =
+            base_print(arena, "%s:%s,mlp_activations=relu,logits_via_embedding=1", models[i % 2], sizes[i / 2 % 2]);
+        TEST_ROW("%s, %s, %s microbatches", text.values[SIM_MODEL], text.values[SIM_OPTIMIZER],
+                 text.values[SIM_NUM_MICROBATCHES]);
         check_state(arena, text);
     }
 }
@@ -510,7 +612,8 @@ static double loss_of(struct rig *rig)
     return rig->machine.loss_sum;
 }
 
-static void move_array(struct base_arena *arena, struct rig *rig, int which, const float *start, const float *direction, double step)
+static void move_array(struct base_arena *arena, struct rig *rig, int which, const float *start, const float *direction,
+                       double step)
 {
     int64_t count = elements_of(&rig->arrays[which]);
     float *moved = base_new(arena, float, count);
@@ -519,7 +622,8 @@ static void move_array(struct base_arena *arena, struct rig *rig, int which, con
     exec_scatter(&rig->machine, &rig->arrays[which], &all, moved);
 }
 
-/* Along its own direction the loss changes by the gradient's length; a wrong component would make it longer than that. */
+/* Along its own direction the loss changes by the gradient's length; a wrong component would make it longer than that.
+ */
 static void check_gradients(struct base_arena *arena, const struct genome *genome)
 {
     struct base_error error;
@@ -557,7 +661,14 @@ static void gradients_are_those_of_differences(struct base_arena *arena)
         {{[FAMILY] = 1, [LAYERS] = 1, [ACTIVATIONS] = 3, [INPUTS] = 2}},
         {{[FAMILY] = 2, [LAYERS] = 1, [ACTIVATIONS] = 1, [TIED] = 1, [DATA_AXIS] = 1, [MODEL_AXIS] = 1}},
         {{[FAMILY] = 3, [LAYERS] = 1, [ACTIVATIONS] = 4, [GROUPS] = 1, [HEADS] = 1}},
-        {{[FAMILY] = 0, [LAYERS] = 1, [ACTIVATIONS] = 2, [PARALLEL_BLOCK] = 1, [GROUPS] = 1, [HEADS] = 1, [REMAT] = 3, [MICROBATCHES] = 1}},
+        {{[FAMILY] = 0,
+          [LAYERS] = 1,
+          [ACTIVATIONS] = 2,
+          [PARALLEL_BLOCK] = 1,
+          [GROUPS] = 1,
+          [HEADS] = 1,
+          [REMAT] = 3,
+          [MICROBATCHES] = 1}},
     };
     for (int i = 0; i < BASE_COUNT(genomes); i++) {
         TEST_ROW("model %d", i);
@@ -574,7 +685,8 @@ static const char *new_folder(struct base_arena *arena)
     return path;
 }
 
-static struct exec_result run_of(struct base_arena *arena, const struct sim_plan_text *text, const struct exec_request *request)
+static struct exec_result run_of(struct base_arena *arena, const struct sim_plan_text *text,
+                                 const struct exec_request *request)
 {
     struct sim_cache *cache = sim_cache_new(arena);
     struct sim_plan plan = checked(arena, cache, text);
@@ -599,7 +711,8 @@ static void runs_resume_on_any_mesh(struct base_arena *arena)
 {
     for (int i = 0; i < BASE_COUNT(optimizers) * BASE_COUNT(families); i++) {
         const char *folder = new_folder(arena);
-        struct sim_plan_text one = small_plan(arena, i % BASE_COUNT(families), optimizers[i / BASE_COUNT(families)]), other = one;
+        struct sim_plan_text one = small_plan(arena, i % BASE_COUNT(families), optimizers[i / BASE_COUNT(families)]),
+                             other = one;
         TEST_ROW("%s with %s", families[i % BASE_COUNT(families)], optimizers[i / BASE_COUNT(families)]);
         other.values[SIM_TOPOLOGY] = "local:2";
         other.values[SIM_SUBMESH] = "1,2";
@@ -611,7 +724,8 @@ static void runs_resume_on_any_mesh(struct base_arena *arena)
         assert_int_equal(rest.first_step, 2);
         assert_int_equal(rest.step_count, 2);
         assert_int_equal(nothing.step_count, 0);
-        for (int step = 0; step < 4; step++) assert_near(step < 2 ? first.loss[step] : rest.loss[step - 2], straight.loss[step], step < 2 ? 0 : 1e-5);
+        for (int step = 0; step < 4; step++)
+            assert_near(step < 2 ? first.loss[step] : rest.loss[step - 2], straight.loss[step], step < 2 ? 0 : 1e-5);
         base_directory_remove(arena, folder);
     }
 }
@@ -622,24 +736,38 @@ static void runs_repeat_themselves(struct base_arena *arena)
     struct sim_plan_text plan = small_plan(arena, 1, "adamw");
     plan.values[SIM_TOPOLOGY] = "local:4";
     plan.values[SIM_SUBMESH] = "1,2";
-    struct exec_result a = run_of(arena, &plan, &(struct exec_request){.steps = 3}), b = run_of(arena, &plan, &(struct exec_request){.steps = 3});
+    struct exec_result a = run_of(arena, &plan, &(struct exec_request){.steps = 3}),
+                       b = run_of(arena, &plan, &(struct exec_request){.steps = 3});
     assert_memory_equal(a.loss, b.loss, 3 * sizeof *a.loss);
     assert_memory_equal(a.gradient_norm, b.gradient_norm, 3 * sizeof *a.gradient_norm);
     assert_true(a.loss[2] < a.loss[0] || a.loss[1] < a.loss[0]);
 }
 
-static const struct damage { const char *array, *file, *text, *part; } damages[] = {
+static const struct damage {
+    const char *array, *file, *text, *part;
+} damages[] = {
     {"target.decoder.decoder_norm.scale", NULL, NULL, "is missing; the plan's model has that parameter of shape [8]"},
-    {"target.decoder.decoder_norm.scale", ".zarray", "{\"chunks\":[9],\"compressor\":null,\"dtype\":\"<f4\",\"shape\":[9],\"zarr_format\":2}", "has shape [9] where the plan's model has [8]"},
-    {"target.decoder.decoder_norm.scale", ".zarray", "{\"chunks\":[8],\"compressor\":null,\"dtype\":\"<f8\",\"shape\":[8],\"zarr_format\":2}", "has dtype <f8; <f4"},
-    {"target.decoder.decoder_norm.scale", ".zarray", "{\"chunks\":[8],\"compressor\":{\"id\":\"blosc\"},\"dtype\":\"<f4\",\"shape\":[8],\"zarr_format\":2}", "compressor: blosc is not read"},
-    {"target.decoder.decoder_norm.scale", ".zarray", "{\"chunks\":[1099511627776],\"compressor\":null,\"dtype\":\"<f4\",\"shape\":[8],\"zarr_format\":2}", "larger than 2 GiB"},
-    {"target.decoder.decoder_norm.scale", ".zarray", "{\"chunks\":[0],\"compressor\":null,\"dtype\":\"<f4\",\"shape\":[8],\"zarr_format\":2}", "chunks: 0 is out of range"},
-    {"target.decoder.decoder_norm.scale", ".zarray", "{\"chunks\":[8],\"dtype\":\"<f4\",\"shape\":[8],\"zarr_format\":3}", "zarr_format: 3 is out of range"},
+    {"target.decoder.decoder_norm.scale", ".zarray",
+     "{\"chunks\":[9],\"compressor\":null,\"dtype\":\"<f4\",\"shape\":[9],\"zarr_format\":2}",
+     "has shape [9] where the plan's model has [8]"},
+    {"target.decoder.decoder_norm.scale", ".zarray",
+     "{\"chunks\":[8],\"compressor\":null,\"dtype\":\"<f8\",\"shape\":[8],\"zarr_format\":2}", "has dtype <f8; <f4"},
+    {"target.decoder.decoder_norm.scale", ".zarray",
+     "{\"chunks\":[8],\"compressor\":{\"id\":\"blosc\"},\"dtype\":\"<f4\",\"shape\":[8],\"zarr_format\":2}",
+     "compressor: blosc is not read"},
+    {"target.decoder.decoder_norm.scale", ".zarray",
+     "{\"chunks\":[1099511627776],\"compressor\":null,\"dtype\":\"<f4\",\"shape\":[8],\"zarr_format\":2}",
+     "larger than 2 GiB"},
+    {"target.decoder.decoder_norm.scale", ".zarray",
+     "{\"chunks\":[0],\"compressor\":null,\"dtype\":\"<f4\",\"shape\":[8],\"zarr_format\":2}",
+     "chunks: 0 is out of range"},
+    {"target.decoder.decoder_norm.scale", ".zarray",
+     "{\"chunks\":[8],\"dtype\":\"<f4\",\"shape\":[8],\"zarr_format\":3}", "zarr_format: 3 is out of range"},
     {"target.decoder.decoder_norm.scale", ".zarray", "{\"chunks\":[8]", ".zarray: "},
     {"target.decoder.decoder_norm.scale", "0", "", "scale/0: "},
     {"target.decoder.decoder_norm.scale", "0", "not gzip", "is not what gzip writes"},
-    {"state.step", ".zarray", "{\"chunks\":[2],\"compressor\":null,\"dtype\":\"<i4\",\"shape\":[2],\"zarr_format\":2}", "a single <i4 is expected"},
+    {"state.step", ".zarray", "{\"chunks\":[2],\"compressor\":null,\"dtype\":\"<i4\",\"shape\":[2],\"zarr_format\":2}",
+     "a single <i4 is expected"},
 };
 
 static void damaged_checkpoints_are_refused(struct base_arena *arena)
@@ -654,7 +782,9 @@ static void damaged_checkpoints_are_refused(struct base_arena *arena)
         struct exec_result result;
         TEST_ROW("%s %s %s", d->array, d->file ? d->file : "removed", d->text ? d->text : "");
         run_of(arena, &text, &(struct exec_request){.steps = 1, .checkpoint = folder});
-        if (d->file) assert_ok(base_write_file(base_print(arena, "%s/%s", array, d->file), d->text, strlen(d->text), &error), &error);
+        if (d->file)
+            assert_ok(base_write_file(base_print(arena, "%s/%s", array, d->file), d->text, strlen(d->text), &error),
+                      &error);
         else base_directory_remove(arena, array);
         struct exec_request request = {.steps = 2, .restore = base_print(arena, "%s/checkpoint_1", folder)};
         assert_fails(exec_run(arena, cache, &plan, &request, &result, &error), BASE_INPUT, &error, d->part);
@@ -667,22 +797,28 @@ static void damaged_checkpoints_are_refused(struct base_arena *arena)
 /* Chunks that do not divide the shape, unpacked: what other programs write. */
 static void chunked_arrays_are_read(struct base_arena *arena)
 {
-    const char *folder = new_folder(arena), *array = base_print(arena, "%s/checkpoint_0/target.decoder.decoder_norm.scale", folder);
+    const char *folder = new_folder(arena),
+               *array = base_print(arena, "%s/checkpoint_0/target.decoder.decoder_norm.scale", folder);
     struct sim_plan_text text = small_plan(arena, 0, "sgd");
     struct base_error error;
     run_of(arena, &text, &(struct exec_request){.steps = 1, .checkpoint = folder});
-    assert_ok(base_directory_rename(base_print(arena, "%s/checkpoint_1", folder), base_print(arena, "%s/checkpoint_0", folder), &error), &error);
-    const char *metadata = "{\"chunks\":[3],\"compressor\":null,\"dtype\":\"<f4\",\"fill_value\":null,\"filters\":null,\"order\":\"C\","
-                           "\"shape\":[8],\"zarr_format\":2}";
+    assert_ok(base_directory_rename(base_print(arena, "%s/checkpoint_1", folder),
+                                    base_print(arena, "%s/checkpoint_0", folder), &error),
+              &error);
+    const char *metadata =
+        "{\"chunks\":[3],\"compressor\":null,\"dtype\":\"<f4\",\"fill_value\":null,\"filters\":null,\"order\":\"C\","
+        "\"shape\":[8],\"zarr_format\":2}";
     assert_ok(base_write_file(base_print(arena, "%s/.zarray", array), metadata, strlen(metadata), &error), &error);
     for (int c = 0; c < 3; c++) {
         float chunk[3] = {(float)(3 * c), (float)(3 * c + 1), (float)(3 * c + 2)};
-        assert_ok(base_write_file(base_print(arena, "%s/%d", array, c), (const char *)chunk, sizeof chunk, &error), &error);
+        assert_ok(base_write_file(base_print(arena, "%s/%d", array, c), (const char *)chunk, sizeof chunk, &error),
+                  &error);
     }
     struct rig rig;
     int64_t step;
     assert_ok(rig_begin(arena, &text, &rig, &error), &error);
-    assert_ok(exec_checkpoint_restore(arena, &rig.machine, base_print(arena, "%s/checkpoint_0", folder), &step, &error), &error);
+    assert_ok(exec_checkpoint_restore(arena, &rig.machine, base_print(arena, "%s/checkpoint_0", folder), &step, &error),
+              &error);
     assert_int_equal(step, 1);
     for (int i = 0; i < rig.array_count; i++) {
         if (strcmp(rig.arrays[i].path, "target.decoder.decoder_norm.scale") != 0) continue;
@@ -713,7 +849,8 @@ static void arrays_are_the_models_parameters(struct base_arena *arena)
                 if (strcmp(rig.arrays[j].path, path) != 0) continue;
                 found++;
                 assert_int_equal(rig.arrays[j].rank, parameters[i].rank);
-                assert_memory_equal(rig.arrays[j].shape, parameters[i].shape, (size_t)parameters[i].rank * sizeof parameters[i].shape[0]);
+                assert_memory_equal(rig.arrays[j].shape, parameters[i].shape,
+                                    (size_t)parameters[i].rank * sizeof parameters[i].shape[0]);
             }
         }
         assert_int_equal(found, count);
@@ -723,12 +860,16 @@ static void arrays_are_the_models_parameters(struct base_arena *arena)
 
 /* ---- batches ---- */
 
-static const struct { const char *text, *part; } bad_batches[] = {
+static const struct {
+    const char *text, *part;
+} bad_batches[] = {
     {"", "has 0 batches, and 1 steps need one each"},
     {"[]\n", "line 1: is a list; a batch is an object of features"},
     {"{\"decoder_input_tokens\": 3}\n", "line 1: decoder_input_tokens: is a number; a list of 6 sequences is needed"},
-    {"{\"decoder_input_tokens\": [[0,1,2,3]]}\n", "line 1: decoder_input_tokens: has 1 sequences where the plan's batch_size is 6"},
-    {"{\"decoder_input_tokens\": [[0],[0],[0],[0],[0],[0]]}\n", "line 1: decoder_input_tokens[0]: has 1 tokens where the plan's task_feature_lengths say 4"},
+    {"{\"decoder_input_tokens\": [[0,1,2,3]]}\n",
+     "line 1: decoder_input_tokens: has 1 sequences where the plan's batch_size is 6"},
+    {"{\"decoder_input_tokens\": [[0],[0],[0],[0],[0],[0]]}\n",
+     "line 1: decoder_input_tokens[0]: has 1 tokens where the plan's task_feature_lengths say 4"},
     {"{\"decoder_input_tokens\": [[0,1,2,12],[0],[0],[0],[0],[0]]}\n", "decoder_input_tokens[0]: 12 is out of range"},
     {"{\"decoder_input_tokens\": [[0,1,2,-1],[0],[0],[0],[0],[0]]}\n", "decoder_input_tokens[0]: -1 is out of range"},
     {"{\"decoder_input_tokens\": [[0,1,2,0.5],[0],[0],[0],[0],[0]]}\n", "is not a whole number"},
@@ -749,13 +890,19 @@ static void batches_that_do_not_fit_are_refused(struct base_arena *arena)
         struct exec_data data;
         TEST_ROW("%s", bad_batches[i].text);
         assert_ok(base_write_file(path, bad_batches[i].text, strlen(bad_batches[i].text), &error), &error);
-        assert_fails(exec_data_open(arena, &plan, path, 1, false, &data, &error), BASE_INPUT, &error, bad_batches[i].part);
+        assert_fails(exec_data_open(arena, &plan, path, 1, false, &data, &error), BASE_INPUT, &error,
+                     bad_batches[i].part);
     }
     base_directory_remove(arena, folder);
     sim_cache_free(cache);
 }
 
-static const struct { enum sim_key key; const char *value; enum base_status status; const char *part; } bad_plans[] = {
+static const struct {
+    enum sim_key key;
+    const char *value;
+    enum base_status status;
+    const char *part;
+} bad_plans[] = {
     {SIM_DTYPE, "float16", BASE_INPUT, "dtype: float16 cannot be run here; float32 and bfloat16 would do"},
     {SIM_DTYPE, "fp8", BASE_INPUT, "dtype: fp8 cannot be run here"},
     {SIM_ATTENTION, "flash", BASE_INPUT, "unfused would do"},
@@ -773,8 +920,8 @@ static void plans_that_cannot_run_are_refused(struct base_arena *arena)
         TEST_ROW("%s", bad_plans[i].value);
         text.values[bad_plans[i].key] = bad_plans[i].value;
         struct sim_plan plan = checked(arena, cache, &text);
-        assert_fails(exec_run(arena, cache, &plan, &(struct exec_request){.steps = 1}, &result, &error), bad_plans[i].status, &error,
-                     bad_plans[i].part);
+        assert_fails(exec_run(arena, cache, &plan, &(struct exec_request){.steps = 1}, &result, &error),
+                     bad_plans[i].status, &error, bad_plans[i].part);
         sim_cache_free(cache);
     }
 }
@@ -798,15 +945,20 @@ static void exponentials_are_exact_enough(struct base_arena *arena)
 {
     (void)arena;
     for (double x = -87; x < 88; x += 0.0137) assert_near((double)exec_exp((float)x), exp((double)(float)x), 3e-7);
-    for (double x = -12; x < 12; x += 0.00171) assert_true(fabs((double)exec_tanh((float)x) - tanh((double)(float)x)) < 3e-7);
+    for (double x = -12; x < 12; x += 0.00171)
+        assert_true(fabs((double)exec_tanh((float)x) - tanh((double)(float)x)) < 3e-7);
     assert_near((double)exec_exp(-1e10f), 0, 0);
     assert_near((double)exec_exp(0), 1, 0);
 }
 
 static void bfloat16_rounds_to_even(struct base_arena *arena)
 {
-    static const struct { uint32_t wide; uint16_t narrow; } rows[] = {
-        {0x3f800000, 0x3f80}, {0x3f808000, 0x3f80}, {0x3f818000, 0x3f82}, {0x3f808001, 0x3f81}, {0x7f7fffff, 0x7f80}, {0x7f800000, 0x7f80}, {0xff800000, 0xff80}, {0x7f800001, 0x7fc0}, {0x80000000, 0x8000},
+    static const struct {
+        uint32_t wide;
+        uint16_t narrow;
+    } rows[] = {
+        {0x3f800000, 0x3f80}, {0x3f808000, 0x3f80}, {0x3f818000, 0x3f82}, {0x3f808001, 0x3f81}, {0x7f7fffff, 0x7f80},
+        {0x7f800000, 0x7f80}, {0xff800000, 0xff80}, {0x7f800001, 0x7fc0}, {0x80000000, 0x8000},
     };
     (void)arena;
     for (int i = 0; i < BASE_COUNT(rows); i++) {
@@ -825,9 +977,15 @@ static void bfloat16_rounds_to_even(struct base_arena *arena)
 /* Buckets of T5, worked out by hand from its formula. */
 static void relative_positions_have_buckets(struct base_arena *arena)
 {
-    static const struct { int query, key; bool causal; int bucket; } rows[] = {
-        {5, 5, true, 0}, {5, 9, true, 0}, {9, 5, true, 4}, {15, 0, true, 15}, {16, 0, true, 16}, {20, 0, true, 17}, {127, 0, true, 31}, {128, 0, true, 31}, {5000, 0, true, 31},
-        {5, 5, false, 0}, {5, 6, false, 17}, {6, 5, false, 1}, {0, 7, false, 23}, {0, 8, false, 24}, {8, 0, false, 8}, {0, 200, false, 31}, {200, 0, false, 15},
+    static const struct {
+        int query, key;
+        bool causal;
+        int bucket;
+    } rows[] = {
+        {5, 5, true, 0},     {5, 9, true, 0},     {9, 5, true, 4},    {15, 0, true, 15},   {16, 0, true, 16},
+        {20, 0, true, 17},   {127, 0, true, 31},  {128, 0, true, 31}, {5000, 0, true, 31}, {5, 5, false, 0},
+        {5, 6, false, 17},   {6, 5, false, 1},    {0, 7, false, 23},  {0, 8, false, 24},   {8, 0, false, 8},
+        {0, 200, false, 31}, {200, 0, false, 15},
     };
     (void)arena;
     for (int i = 0; i < BASE_COUNT(rows); i++) {
@@ -846,14 +1004,17 @@ static void products_are_sums_of_products(struct base_arena *arena)
         for (int lie = 0; lie < 16; lie++) {
             int m = sizes[shape % 3], n = sizes[shape / 3 % 3], k = sizes[shape / 9];
             bool add = lie & 8;
-            struct exec_matrix ma = {a, lie & 1 ? 1 : k, lie & 1 ? m : 1}, mb = {b, lie & 2 ? 1 : n, lie & 2 ? k : 1}, mc = {c, lie & 4 ? 1 : n, lie & 4 ? m : 1};
+            struct exec_matrix ma = {a, lie & 1 ? 1 : k, lie & 1 ? m : 1}, mb = {b, lie & 2 ? 1 : n, lie & 2 ? k : 1},
+                               mc = {c, lie & 4 ? 1 : n, lie & 4 ? m : 1};
             TEST_ROW("%d x %d x %d, lying %d", m, n, k, lie);
             for (int i = 0; i < 64; i++) c[i] = 1;
             exec_gemm(m, n, k, ma, mb, mc, add);
             for (int i = 0; i < m; i++)
                 for (int j = 0; j < n; j++) {
                     float sum = add;
-                    for (int l = 0; l < k; l++) sum += a[i * ma.row_stride + l * ma.column_stride] * b[l * mb.row_stride + j * mb.column_stride];
+                    for (int l = 0; l < k; l++)
+                        sum +=
+                            a[i * ma.row_stride + l * ma.column_stride] * b[l * mb.row_stride + j * mb.column_stride];
                     assert_near((double)c[i * mc.row_stride + j * mc.column_stride], (double)sum, 1e-6);
                 }
         }
@@ -862,14 +1023,26 @@ static void products_are_sums_of_products(struct base_arena *arena)
 /* Initial values have the spreads that T5X's initializers have, and depend on seed, path and element alone. */
 static void initial_values_have_their_spreads(struct base_arena *arena)
 {
-    static const struct { const char *path; int rank; int64_t shape[2]; double spread; } rows[] = {
-        {"target.token_embedder.embedding", 2, {200, 64}, 1}, {"target.decoder.layers_0.mlp.wi_0.kernel", 2, {64, 200}, 1 / 8.0}, {"target.decoder.layers_0.mlp.wo.kernel", 2, {200, 64}, 0},
-        {"target.decoder.layers_0.self_attention.query.kernel", 2, {64, 200}, 1 / 16.0}, {"target.decoder.layers_0.self_attention.key.kernel", 2, {64, 200}, 1 / 8.0},
-        {"target.decoder.layers_0.self_attention.out.kernel", 2, {200, 64}, 1 / 4.0}, {"target.decoder.relpos_bias.rel_embedding", 2, {16, 32}, 0},
+    static const struct {
+        const char *path;
+        int rank;
+        int64_t shape[2];
+        double spread;
+    } rows[] = {
+        {"target.token_embedder.embedding", 2, {200, 64}, 1},
+        {"target.decoder.layers_0.mlp.wi_0.kernel", 2, {64, 200}, 1 / 8.0},
+        {"target.decoder.layers_0.mlp.wo.kernel", 2, {200, 64}, 0},
+        {"target.decoder.layers_0.self_attention.query.kernel", 2, {64, 200}, 1 / 16.0},
+        {"target.decoder.layers_0.self_attention.key.kernel", 2, {64, 200}, 1 / 8.0},
+        {"target.decoder.layers_0.self_attention.out.kernel", 2, {200, 64}, 1 / 4.0},
+        {"target.decoder.relpos_bias.rel_embedding", 2, {16, 32}, 0},
     };
     struct model_config config = {.emb_dim = 64, .num_heads = 4, .head_dim = 4, .mlp_dim = 200};
     for (int i = 0; i < BASE_COUNT(rows); i++) {
-        struct exec_array array = {.path = rows[i].path, .rank = rows[i].rank, .shape = {rows[i].shape[0], rows[i].shape[1]}, .layers_dim = -1};
+        struct exec_array array = {.path = rows[i].path,
+                                   .rank = rows[i].rank,
+                                   .shape = {rows[i].shape[0], rows[i].shape[1]},
+                                   .layers_dim = -1};
         struct sim_plan plan = {.config = &config, .seed = 3};
         int64_t count = elements_of(&array);
         float *values = base_new(arena, float, count), *again = base_new(arena, float, count);
@@ -897,13 +1070,18 @@ static void initial_values_have_their_spreads(struct base_arena *arena)
 /* ---- places in the arena ---- */
 
 /* Walks through the whole step and notes, for every 64 bytes of the arena, which value was last written there. */
-struct walk { struct exec_machine *machine; int64_t *owners; bool good; };
+struct walk {
+    struct exec_machine *machine;
+    int64_t *owners;
+    bool good;
+};
 
 static int64_t identity(const struct walk *w, int value)
 {
     const struct exec_machine *m = w->machine;
     int root = sim_root(m->s, value);
-    for (int v = 0; v < root && m->s->values[root].persistent; v++) /* a persistent tensor is one thing under all its names */
+    for (int v = 0; v < root && m->s->values[root].persistent;
+         v++) /* a persistent tensor is one thing under all its names */
         if (m->s->values[v].persistent && m->s->values[v].tensor == m->s->values[root].tensor) root = v;
     int64_t layer = m->map.slice_bytes[root] ? m->index[m->map.slice_size[root]] : 0;
     return 1 + root + layer * m->s->value_count;
@@ -919,7 +1097,8 @@ static int64_t block_count(const struct walk *w, int value)
     const struct sim_value *v = &w->machine->s->values[sim_root(w->machine->s, value)];
     const struct model_tensor *tensor = &w->machine->s->program->tensors[v->tensor];
     int64_t bytes = model_dtype_bytes(v->dtype);
-    for (int d = 0; d < tensor->rank; d++) bytes *= exec_range_of(w->machine, 0, w->machine->sizes[tensor->dims[d]], v->spec[d]).extent;
+    for (int d = 0; d < tensor->rank; d++)
+        bytes *= exec_range_of(w->machine, 0, w->machine->sizes[tensor->dims[d]], v->spec[d]).extent;
     return (bytes + 63) / 64;
 }
 
@@ -939,7 +1118,8 @@ static void reads(struct walk *w, int value)
         return;
     }
     if (w->machine->map.offset_bytes[root] < 0) return; /* in a row of scratch */
-    for (int64_t i = 0; i < block_count(w, value); i++) w->good = w->good && w->owners[block_of(w, value) + i] == identity(w, value);
+    for (int64_t i = 0; i < block_count(w, value); i++)
+        w->good = w->good && w->owners[block_of(w, value) + i] == identity(w, value);
 }
 
 /* Rows are written while others are still to be read: an operand is overwritten exactly or not at all. */
@@ -947,7 +1127,8 @@ static bool clashes(const struct walk *w, int input, int output)
 {
     const struct exec_machine *m = w->machine;
     if (m->map.offset_bytes[sim_root(m->s, input)] < 0 || m->map.offset_bytes[sim_root(m->s, output)] < 0) return false;
-    int64_t a = block_of(w, input), a_end = a + block_count(w, input), b = block_of(w, output), b_end = b + block_count(w, output);
+    int64_t a = block_of(w, input), a_end = a + block_count(w, input), b = block_of(w, output),
+            b_end = b + block_count(w, output);
     return a < b_end && b < a_end && !(a == b && a_end == b_end);
 }
 

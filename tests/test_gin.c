@@ -1,5 +1,5 @@
-/* Tests of gin: values and statements by tables, includes on files of tests/data/gin, plans that bindings describe, plans that
- * go out as a run file and come back, the mesh that the JAX lines build, and hostile texts. */
+/* Tests of gin: values and statements by tables, includes on files of tests/data/gin, plans that bindings describe,
+ * plans that go out as a run file and come back, the mesh that the JAX lines build, and hostile texts. */
 #include "tests/test.h"
 
 #include <stdlib.h>
@@ -57,16 +57,54 @@ static const char *plan_json(struct base_arena *arena, const struct sim_plan_tex
 
 static void values_are_read_as_python_writes_them(struct base_arena *arena)
 {
-    static const struct { const char *written, *read; } rows[] = {
-        {"12", "12"}, {"-12", "-12"}, {"1_000_000", "1000000"}, {"0x40", "64"}, {"0b101", "5"}, {"0o17", "15"}, {"1e-3", "1e-3"}, {".5", "0.5"}, {"1.", "1.0"}, {"- 3", "-3"},
-        {"None", "None"}, {"True", "True"}, {"False", "False"},
-        {"'a'", "'a'"}, {"\"a'b\"", "'a'b'"}, {"'a' \"b\"", "'ab'"}, {"('a'\n  'b')", "'ab'"}, {"'a\\tb\\x41\\u00e9'", "'a\tbA\xc3\xa9'"}, {"r'a\\d'", "'a\\d'"}, {"'layers_\\d'", "'layers_\\d'"},
-        {"'''a\nb'''", "'a\nb'"}, {"''", "''"}, {"'# no comment'", "'# no comment'"}, {"'a\\\nb'", "'ab'"},
-        {"()", "()"}, {"(1,)", "(1,)"}, {"(1)", "1"}, {"(1, 2)", "(1,2,)"}, {"[1, [2, (3, 4)],]", "[1,[2,(3,4,),],]"}, {"[]", "[]"}, {"{}", "{}"},
-        {"{'inputs': 512, 'targets': 114}", "{'inputs',512,'targets',114,}"}, {"{'a':{'b':None}}", "{'a',{'b',None,},}"},
-        {"[  # first\n 1,\n\n 2  # last\n]", "[1,2,]"}, {"1 + \\\n", NULL},
-        {"@f", "@f"}, {"@f()", "@f()"}, {"@a/b/m.f()", "@a/b/m.f()"}, {"@f( )", "@f()"}, {"[@f, @g()]", "[@f,@g(),]"}, {"%M", "%M"}, {"%gin.REQUIRED", "%gin.REQUIRED"},
-        {"\\\n 7", "7"}, {"7  # seven", "7"}, {"7\r", "7"},
+    static const struct {
+        const char *written, *read;
+    } rows[] = {
+        {"12", "12"},
+        {"-12", "-12"},
+        {"1_000_000", "1000000"},
+        {"0x40", "64"},
+        {"0b101", "5"},
+        {"0o17", "15"},
+        {"1e-3", "1e-3"},
+        {".5", "0.5"},
+        {"1.", "1.0"},
+        {"- 3", "-3"},
+        {"None", "None"},
+        {"True", "True"},
+        {"False", "False"},
+        {"'a'", "'a'"},
+        {"\"a'b\"", "'a'b'"},
+        {"'a' \"b\"", "'ab'"},
+        {"('a'\n  'b')", "'ab'"},
+        {"'a\\tb\\x41\\u00e9'", "'a\tbA\xc3\xa9'"},
+        {"r'a\\d'", "'a\\d'"},
+        {"'layers_\\d'", "'layers_\\d'"},
+        {"'''a\nb'''", "'a\nb'"},
+        {"''", "''"},
+        {"'# no comment'", "'# no comment'"},
+        {"'a\\\nb'", "'ab'"},
+        {"()", "()"},
+        {"(1,)", "(1,)"},
+        {"(1)", "1"},
+        {"(1, 2)", "(1,2,)"},
+        {"[1, [2, (3, 4)],]", "[1,[2,(3,4,),],]"},
+        {"[]", "[]"},
+        {"{}", "{}"},
+        {"{'inputs': 512, 'targets': 114}", "{'inputs',512,'targets',114,}"},
+        {"{'a':{'b':None}}", "{'a',{'b',None,},}"},
+        {"[  # first\n 1,\n\n 2  # last\n]", "[1,2,]"},
+        {"1 + \\\n", NULL},
+        {"@f", "@f"},
+        {"@f()", "@f()"},
+        {"@a/b/m.f()", "@a/b/m.f()"},
+        {"@f( )", "@f()"},
+        {"[@f, @g()]", "[@f,@g(),]"},
+        {"%M", "%M"},
+        {"%gin.REQUIRED", "%gin.REQUIRED"},
+        {"\\\n 7", "7"},
+        {"7  # seven", "7"},
+        {"7\r", "7"},
     };
     for (int i = 0; i < BASE_COUNT(rows); i++) {
         struct model_gin *gin;
@@ -85,16 +123,44 @@ static void values_are_read_as_python_writes_them(struct base_arena *arena)
 
 static void statements_that_are_none_are_refused_with_their_line(struct base_arena *arena)
 {
-    static const struct { const char *text, *message; } rows[] = {
-        {"a = 1\nb 2\n", "x.gin:2: '=' is missing behind b"}, {"a =\nb = 2\n", "x.gin:1: no value begins with \"\""}, {"a = 1 2\n", "x.gin:1: \"2\" stands behind the end"},
-        {"\n\n = 3", "x.gin:3: a name is needed"}, {"a = [1, 2\nb = 3\n", "x.gin:2: ',' or ']' is needed in the value that begins in line 1"},
-        {"a = [1", "x.gin:1: ',' or ']'"}, {"a = {1}", "x.gin:1: a dict needs key: value"}, {"a = 'x\nb = 1", "x.gin:1: the string does not end on its line"}, {"a = '''x\n", "does not end"},
-        {"a = f(3)", "x.gin:1: no value begins with \"f(3)\""}, {"a = @f(3)", "x.gin:1: @f(…: a reference takes no arguments"}, {"a = 1.2.3", "\"1.2.3\" is no number"},
-        {"a = 12abc", "\"12abc\" is no number"}, {"a = 0xfg", "\"0xfg\" is no number"}, {"a = 1e999", "is no number"}, {"a = '\\0'", "cannot hold a NUL"}, {"a = '\\x0'", "needs 2 hexadecimal"},
-        {"a = '\\ud800'", "cannot hold the character"}, {"m.f:\nm.g = 1", "x.gin:2: the block of m.f is empty"}, {"m.f:\n  a.b = 1", "x.gin:2: a.b: in a block"}, {"m.f:\n  s/a = 1", "a scope cannot stand"},
-        {"from t5x\n", "x.gin:1: from t5x: \"import NAME\" is missing"}, {"import 5", "a name is needed"}, {"include models.gin", "no value begins with \"models.gin\""}, {"include ''", "include needs the name"},
-        {"a/b.c", "'=' is missing"}, {"a..b = 1", "a name is needed"}, {"a. = 1", "a name is needed"}, {"a = 1\n\xff = 1", "x.gin:2: not UTF-8"}, {"a = -", "no value begins"}, {"a = -'x'", "no value begins"},
-        {"a = %", "a name is needed"}, {"a = @", "a name is needed"}, {"a = 1,\n", "stands behind the end"}, {"a = ]", "no value begins"},
+    static const struct {
+        const char *text, *message;
+    } rows[] = {
+        {"a = 1\nb 2\n", "x.gin:2: '=' is missing behind b"},
+        {"a =\nb = 2\n", "x.gin:1: no value begins with \"\""},
+        {"a = 1 2\n", "x.gin:1: \"2\" stands behind the end"},
+        {"\n\n = 3", "x.gin:3: a name is needed"},
+        {"a = [1, 2\nb = 3\n", "x.gin:2: ',' or ']' is needed in the value that begins in line 1"},
+        {"a = [1", "x.gin:1: ',' or ']'"},
+        {"a = {1}", "x.gin:1: a dict needs key: value"},
+        {"a = 'x\nb = 1", "x.gin:1: the string does not end on its line"},
+        {"a = '''x\n", "does not end"},
+        {"a = f(3)", "x.gin:1: no value begins with \"f(3)\""},
+        {"a = @f(3)", "x.gin:1: @f(…: a reference takes no arguments"},
+        {"a = 1.2.3", "\"1.2.3\" is no number"},
+        {"a = 12abc", "\"12abc\" is no number"},
+        {"a = 0xfg", "\"0xfg\" is no number"},
+        {"a = 1e999", "is no number"},
+        {"a = '\\0'", "cannot hold a NUL"},
+        {"a = '\\x0'", "needs 2 hexadecimal"},
+        {"a = '\\ud800'", "cannot hold the character"},
+        {"m.f:\nm.g = 1", "x.gin:2: the block of m.f is empty"},
+        {"m.f:\n  a.b = 1", "x.gin:2: a.b: in a block"},
+        {"m.f:\n  s/a = 1", "a scope cannot stand"},
+        {"from t5x\n", "x.gin:1: from t5x: \"import NAME\" is missing"},
+        {"import 5", "a name is needed"},
+        {"include models.gin", "no value begins with \"models.gin\""},
+        {"include ''", "include needs the name"},
+        {"a/b.c", "'=' is missing"},
+        {"a..b = 1", "a name is needed"},
+        {"a. = 1", "a name is needed"},
+        {"a = 1\n\xff = 1", "x.gin:2: not UTF-8"},
+        {"a = -", "no value begins"},
+        {"a = -'x'", "no value begins"},
+        {"a = %", "a name is needed"},
+        {"a = @", "a name is needed"},
+        {"a = 1,\n", "stands behind the end"},
+        {"a = ]", "no value begins"},
     };
     for (int i = 0; i < BASE_COUNT(rows); i++) {
         struct model_gin *gin;
@@ -107,7 +173,9 @@ static void statements_that_are_none_are_refused_with_their_line(struct base_are
 /* What c.p is in a scope, in the spelling of put_value. */
 static void bindings_are_found_as_gin_finds_them(struct base_arena *arena)
 {
-    static const struct { const char *text, *scope, *configurable, *value; } rows[] = {
+    static const struct {
+        const char *text, *scope, *configurable, *value;
+    } rows[] = {
         {"m.c.p = 1\nm.c.p = 2\n", "", "c", "2"},
         {"m.c.p = 1\nn.c.p = 2\n", "", "m.c", "1"},
         {"c.p = 1\n", "", "a.m.c", "1"},
@@ -131,14 +199,17 @@ static void bindings_are_found_as_gin_finds_them(struct base_arena *arena)
         {"c:\n  q = 1\n  # between\n\n  p = 2\nd.p = 3\n", "", "c", "2"},
         {"s/m.c:\n\tp = [\n1,\n  2]\n", "s", "c", "[1,2,]"},
         {"  c.p = 4\n", "", "c", "4"},
-        {"\xef\xbb\xbf" "c.p = 4", "", "c", "4"},
+        {"\xef\xbb\xbf"
+         "c.p = 4",
+         "", "c", "4"},
         {"c.p = 4 # meshwright: no key\n", "", "c", "4"},
     };
     for (int i = 0; i < BASE_COUNT(rows); i++) {
         struct model_gin_place place;
         struct base_text got = {.arena = arena};
         TEST_ROW("%s", rows[i].text);
-        const struct model_gin_value *value = model_gin_get(parsed(arena, rows[i].text), rows[i].scope, rows[i].configurable, "p", &place);
+        const struct model_gin_value *value =
+            model_gin_get(parsed(arena, rows[i].text), rows[i].scope, rows[i].configurable, "p", &place);
         if (!rows[i].value) assert_null(value);
         if (!rows[i].value) continue;
         assert_non_null(value);
@@ -149,9 +220,13 @@ static void bindings_are_found_as_gin_finds_them(struct base_arena *arena)
 
 static void places_are_those_of_the_file(struct base_arena *arena)
 {
-    struct model_gin *gin = parsed(arena, "\n# one\nm.c:  # two\n  a = [\n    1,\n  ]\n\n  b = '''x\ny'''\nD = \\\n  4\ninclude "
-                                          "'t5x/configs/runs/pretrain.gin'\n# meshwright:  topology =  v4-8 \nE = 5");
-    static const struct { const char *parameter; int line; } rows[] = {{"a", 4}, {"b", 8}, {"D", 10}, {"E", 14}, {"num_partitions", 12}};
+    struct model_gin *gin =
+        parsed(arena, "\n# one\nm.c:  # two\n  a = [\n    1,\n  ]\n\n  b = '''x\ny'''\nD = \\\n  4\ninclude "
+                      "'t5x/configs/runs/pretrain.gin'\n# meshwright:  topology =  v4-8 \nE = 5");
+    static const struct {
+        const char *parameter;
+        int line;
+    } rows[] = {{"a", 4}, {"b", 8}, {"D", 10}, {"E", 14}, {"num_partitions", 12}};
     for (int i = 0; i < BASE_COUNT(rows); i++) {
         const struct model_gin_binding *found = NULL;
         TEST_ROW("%s", rows[i].parameter);
@@ -182,13 +257,16 @@ static void includes_are_searched(struct base_arena *arena)
     assert_int_equal(gin->note_count, 0);
     assert_ok(model_gin_parse(arena, "x.gin", "include 'models/translator.gin'\nA = 1\n", &gin, &error), &error);
     assert_null(model_gin_find(gin, "", "T5Config", "emb_dim")); /* no file is opened for a text */
-    assert_non_null(strstr(notes_of(arena, gin), "x.gin:1: include 'models/translator.gin': is not on the search path; skipped"));
-    assert_ok(model_gin_read(arena, "tests/data/gin/elsewhere.gin", "nowhere,tests/data/gin/house", &gin, &error), &error);
+    assert_non_null(
+        strstr(notes_of(arena, gin), "x.gin:1: include 'models/translator.gin': is not on the search path; skipped"));
+    assert_ok(model_gin_read(arena, "tests/data/gin/elsewhere.gin", "nowhere,tests/data/gin/house", &gin, &error),
+              &error);
     assert_string_equal(model_gin_get(gin, "", "T5Config", "emb_dim", &place)->text, "640");
     assert_fails(model_gin_read(arena, "tests/data/gin/loop_a.gin", NULL, &gin, &error), BASE_INPUT, &error,
                  "loop_b.gin:2: include 'tests/data/gin/loop_a.gin': the file includes itself");
     assert_fails(model_gin_read(arena, "tests/data/gin", NULL, &gin, &error), BASE_INPUT, &error, "is a directory");
-    assert_fails(model_gin_read(arena, "tests/data/gin/none.gin", NULL, &gin, &error), BASE_INPUT, &error, "none.gin: cannot be read");
+    assert_fails(model_gin_read(arena, "tests/data/gin/none.gin", NULL, &gin, &error), BASE_INPUT, &error,
+                 "none.gin: cannot be read");
 }
 
 /* ---- plans ---- */
@@ -197,81 +275,140 @@ static void includes_are_searched(struct base_arena *arena)
 #define SMALL "include 't5x/examples/t5/t5_1_1/small.gin'\n" RUN
 #define SCANNED "include 't5x/examples/scalable_t5/t5_1_1/small.gin'\n" RUN
 #define STANDARD ",\"optimizer\":\"adafactor\",\"dtype\":\"bfloat16\"}"
-#define BASE "{\"model\":\"t5_1_1_small\",\"num_partitions\":1,\"logical_axis_rules\":\"standard:1,1\",\"batch_size\":128" STANDARD
+#define BASE                                                                                                           \
+    "{\"model\":\"t5_1_1_small\",\"num_partitions\":1,\"logical_axis_rules\":\"standard:1,1\",\"batch_size\":"         \
+    "128" STANDARD
 #define PARTITIONER "from t5x import partitioning\npartitioning.PjitPartitioner."
 #define OPTAX "import optax\nfrom t5x import optimizers\n"
 
 /* text holds what the JSON of the plan must hold, in its order; note what a note must say. */
-static const struct plan_row { const char *text, *plan, *note; } plan_rows[] = {
+static const struct plan_row {
+    const char *text, *plan, *note;
+} plan_rows[] = {
     {SMALL, BASE, "what is known of it stands in"},
     {RUN SMALL "BATCH_SIZE = 64\n", "\"batch_size\":64,", NULL},
-    {SMALL "train/utils.DatasetConfig.batch_size = 32\ntrain_eval/utils.DatasetConfig.batch_size = 4\n", "\"batch_size\":32,", "x.gin:4: train_eval/utils.DatasetConfig.batch_size: no part of a plan; skipped"},
+    {SMALL "train/utils.DatasetConfig.batch_size = 32\ntrain_eval/utils.DatasetConfig.batch_size = 4\n",
+     "\"batch_size\":32,", "x.gin:4: train_eval/utils.DatasetConfig.batch_size: no part of a plan; skipped"},
     {SMALL "DatasetConfig.batch_size = 32\n", "\"batch_size\":128,", NULL},
-    {SMALL "from t5x import utils\nimport __main__ as train_script\ntrain_script.train.train_dataset_cfg = @other/utils.DatasetConfig()\nother/utils.DatasetConfig.batch_size = 7\n", "\"batch_size\":7,", NULL},
-    {SMALL "TASK_FEATURE_LENGTHS = {'inputs': 512, 'targets': 114}\n", "\"task_feature_lengths\":{\"inputs\":512,\"targets\":114},\"batch_size\"", NULL},
-    {SMALL "N = 9\nTASK_FEATURE_LENGTHS = {'inputs': %N, 'targets': %N, 'suffixes': 3}\n", "{\"inputs\":9,\"targets\":9}", "task_feature_lengths: suffixes is no feature of these models"},
+    {SMALL "from t5x import utils\nimport __main__ as train_script\ntrain_script.train.train_dataset_cfg = "
+           "@other/utils.DatasetConfig()\nother/utils.DatasetConfig.batch_size = 7\n",
+     "\"batch_size\":7,", NULL},
+    {SMALL "TASK_FEATURE_LENGTHS = {'inputs': 512, 'targets': 114}\n",
+     "\"task_feature_lengths\":{\"inputs\":512,\"targets\":114},\"batch_size\"", NULL},
+    {SMALL "N = 9\nTASK_FEATURE_LENGTHS = {'inputs': %N, 'targets': %N, 'suffixes': 3}\n",
+     "{\"inputs\":9,\"targets\":9}", "task_feature_lengths: suffixes is no feature of these models"},
     {SMALL "TASK_FEATURE_LENGTHS = None\n", BASE, NULL},
     {SMALL "trainer.Trainer.num_microbatches = 8\n", "\"num_microbatches\":8,", NULL},
     {SMALL "RANDOM_SEED = 3\n", "\"seed\":3}", NULL},
     {"include 't5x/configs/runs/pretrain_deterministic.gin'\n", "\"seed\":0}", NULL},
     {"include '/home/me/t5x/t5x/configs/runs/finetune.gin'\n", "\"learning_rate\":0.001}", NULL},
-    {SMALL "utils.create_learning_rate_scheduler.factors = 'constant'\nutils.create_learning_rate_scheduler.base_learning_rate = 2e-4\n", "\"learning_rate\":0.0002}", NULL},
-    {SMALL, "\"dtype\":\"bfloat16\"}", "learning rate: a plan's is constant, and this is 'constant * rsqrt_decay'; skipped"},
+    {SMALL "utils.create_learning_rate_scheduler.factors = "
+           "'constant'\nutils.create_learning_rate_scheduler.base_learning_rate = 2e-4\n",
+     "\"learning_rate\":0.0002}", NULL},
+    {SMALL, "\"dtype\":\"bfloat16\"}",
+     "learning rate: a plan's is constant, and this is 'constant * rsqrt_decay'; skipped"},
     {SMALL PARTITIONER "num_partitions = 4\n", "\"num_partitions\":4,", NULL},
-    {SMALL PARTITIONER "model_parallel_submesh = (4, 2, 1, 1)\n", "\"model_parallel_submesh\":[4,2,1,1],\"logical", NULL},
-    {SMALL "include 't5x/examples/x.gin'\n" PARTITIONER "model_parallel_submesh = ()\n", "\"num_partitions\":1,", "x.gin:3: include 't5x/examples/x.gin': is not on the search path; skipped"},
-    {SMALL PARTITIONER "num_partitions = 4\n" PARTITIONER "model_parallel_submesh = [2, 1, 1, 2]\n", "\"model_parallel_submesh\":[2,1,1,2],\"logical", "T5X goes by that; skipped"},
+    {SMALL PARTITIONER "model_parallel_submesh = (4, 2, 1, 1)\n", "\"model_parallel_submesh\":[4,2,1,1],\"logical",
+     NULL},
+    {SMALL "include 't5x/examples/x.gin'\n" PARTITIONER "model_parallel_submesh = ()\n", "\"num_partitions\":1,",
+     "x.gin:3: include 't5x/examples/x.gin': is not on the search path; skipped"},
+    {SMALL PARTITIONER "num_partitions = 4\n" PARTITIONER "model_parallel_submesh = [2, 1, 1, 2]\n",
+     "\"model_parallel_submesh\":[2,1,1,2],\"logical", "T5X goes by that; skipped"},
     {"partitioning.ModelBasedPjitPartitioner.num_partitions = 8\n", "{\"num_partitions\":8}", NULL},
-    {SMALL PARTITIONER "ici_mesh_shape = (1, 2, 3)\n", BASE, "x.gin:4: partitioning.PjitPartitioner.ici_mesh_shape: no part of a plan; skipped"},
-    {SMALL "from t5x import partitioning\npartitioning.standard_logical_axis_rules:\n  activation_partitioning_dims = 2\n  parameter_partitioning_dims = 2\n", "\"standard:2,2\"", NULL},
-    {SMALL "partitioning.standard_logical_axis_rules.additional_rules = [('expert', 'data'), ('rows', ('data', 'model')), ('x', None)]\n",
+    {SMALL PARTITIONER "ici_mesh_shape = (1, 2, 3)\n", BASE,
+     "x.gin:4: partitioning.PjitPartitioner.ici_mesh_shape: no part of a plan; skipped"},
+    {SMALL "from t5x import partitioning\npartitioning.standard_logical_axis_rules:\n  activation_partitioning_dims = "
+           "2\n  parameter_partitioning_dims = 2\n",
+     "\"standard:2,2\"", NULL},
+    {SMALL "partitioning.standard_logical_axis_rules.additional_rules = [('expert', 'data'), ('rows', ('data', "
+           "'model')), ('x', None)]\n",
      "[\"mlp_activations\",null],[\"expert\",\"data\"],[\"rows\",[\"data\",\"model\"]],[\"x\",null]],\"batch", NULL},
-    {SMALL PARTITIONER "logical_axis_rules = [('batch', 'data'), ('embed', 'model')]\n", "\"logical_axis_rules\":[[\"batch\",\"data\"],[\"embed\",\"model\"]],", NULL},
+    {SMALL PARTITIONER "logical_axis_rules = [('batch', 'data'), ('embed', 'model')]\n",
+     "\"logical_axis_rules\":[[\"batch\",\"data\"],[\"embed\",\"model\"]],", NULL},
     {SMALL PARTITIONER "logical_axis_rules = None\n", "\"num_partitions\":1,\"batch_size\"", NULL},
-    {SMALL PARTITIONER "logical_axis_rules = @tasks.rules()\n", "\"num_partitions\":1,\"batch_size\"", "logical_axis_rules: @tasks.rules makes them when the run starts"},
-    {SMALL PARTITIONER "logical_axis_rules = (('batch','data'),('mlp','model'),('heads','model'),('vocab','model'),('embed',None),('kv',None),('joined_kv',None),('relpos_buckets',None),"
-           "('abspos_buckets',None),('length',None),('layers',None),('stack',None),('mlp_activations',None))\n", "\"logical_axis_rules\":\"megatron\",", NULL},
-    {SMALL OPTAX "OPTIMIZER = @optimizers.adamw()\noptimizers.adamw.learning_rate = 0.01\noptimizers.adamw.weight_decay = 0.1\n", "\"optimizer\":\"adamw\",\"dtype\":\"bfloat16\",\"learning_rate\":0.01}",
+    {SMALL PARTITIONER "logical_axis_rules = @tasks.rules()\n", "\"num_partitions\":1,\"batch_size\"",
+     "logical_axis_rules: @tasks.rules makes them when the run starts"},
+    {SMALL PARTITIONER
+     "logical_axis_rules = "
+     "(('batch','data'),('mlp','model'),('heads','model'),('vocab','model'),('embed',None),('kv',None),('joined_kv',"
+     "None),('relpos_buckets',None),"
+     "('abspos_buckets',None),('length',None),('layers',None),('stack',None),('mlp_activations',None))\n",
+     "\"logical_axis_rules\":\"megatron\",", NULL},
+    {SMALL OPTAX
+     "OPTIMIZER = @optimizers.adamw()\noptimizers.adamw.learning_rate = 0.01\noptimizers.adamw.weight_decay = 0.1\n",
+     "\"optimizer\":\"adamw\",\"dtype\":\"bfloat16\",\"learning_rate\":0.01}",
      "optimizers.adamw.weight_decay: no part of a plan"},
-    {SMALL "include 't5x/examples/t5/t5_1_1/adamw_opt.gin'\n", "\"optimizer\":\"adamw\",\"dtype\":\"bfloat16\",\"learning_rate\":0.0001}", "@optax.clip_by_global_norm: no plan holds it"},
-    {SMALL OPTAX "OPTIMIZER = @optimizers.sgd()\noptimizers.sgd.learning_rate = @utils.create_learning_rate_scheduler()\nutils.create_learning_rate_scheduler.factors = 'constant'\n",
+    {SMALL "include 't5x/examples/t5/t5_1_1/adamw_opt.gin'\n",
+     "\"optimizer\":\"adamw\",\"dtype\":\"bfloat16\",\"learning_rate\":0.0001}",
+     "@optax.clip_by_global_norm: no plan holds it"},
+    {SMALL OPTAX "OPTIMIZER = @optimizers.sgd()\noptimizers.sgd.learning_rate = "
+                 "@utils.create_learning_rate_scheduler()\nutils.create_learning_rate_scheduler.factors = 'constant'\n",
      "\"optimizer\":\"sgd\",\"dtype\":\"bfloat16\",\"learning_rate\":1}", NULL},
     {SMALL OPTAX "OPTIMIZER = @optimizers.adam()\n", "\"optimizer\":\"adamw\"", "adam is taken for adamw"},
-    {SMALL OPTAX "OPTIMIZER = @optimizers.lamb()\n", "\"batch_size\":128,\"dtype\"", "optimizer: a plan's is adafactor, adamw or sgd, and this is @t5x.optimizers.lamb; skipped"},
-    {SMALL "from t5x import adafactor\nadafactor.Adafactor.beta1 = 0.9\nadafactor.Adafactor.decay_rate = 0.8\nadafactor.Adafactor.factored = False\n", "\"adafactor\":{\"factored\":false,\"beta1\":0.9}}", NULL},
-    {SMALL "from t5x import adafactor\nadafactor.Adafactor.logical_factor_rules = {'embed': 'row', 'mlp': @adafactor.FactorDim.COLUMN, 'layers': None}\n",
+    {SMALL OPTAX "OPTIMIZER = @optimizers.lamb()\n", "\"batch_size\":128,\"dtype\"",
+     "optimizer: a plan's is adafactor, adamw or sgd, and this is @t5x.optimizers.lamb; skipped"},
+    {SMALL "from t5x import adafactor\nadafactor.Adafactor.beta1 = 0.9\nadafactor.Adafactor.decay_rate = "
+           "0.8\nadafactor.Adafactor.factored = False\n",
+     "\"adafactor\":{\"factored\":false,\"beta1\":0.9}}", NULL},
+    {SMALL "from t5x import adafactor\nadafactor.Adafactor.logical_factor_rules = {'embed': 'row', 'mlp': "
+           "@adafactor.FactorDim.COLUMN, 'layers': None}\n",
      "\"adafactor\":{\"logical_factor_rules\":{\"embed\":\"row\",\"mlp\":\"COLUMN\",\"layers\":null}}}", NULL},
-    {SMALL "from t5x import adafactor\nadafactor.Adafactor.epsilon1 = [1]\n", STANDARD, "epsilon1: is a list, which a plan does not hold"},
+    {SMALL "from t5x import adafactor\nadafactor.Adafactor.epsilon1 = [1]\n", STANDARD,
+     "epsilon1: is a list, which a plan does not hold"},
     {SCANNED, "\"remat_policy\":\"minimal\",\"dtype\"", NULL},
-    {SCANNED "from t5x.examples.scalable_t5 import network\nnetwork.T5Config.remat_policy = 'full'\n", "\"remat_policy\":\"full\",\"dtype\"", NULL},
-    {SCANNED "from t5x.examples.scalable_t5 import network\nnetwork.T5Config.remat_policy = None\n", "\"remat_policy\":\"none\",\"dtype\"", NULL},
+    {SCANNED "from t5x.examples.scalable_t5 import network\nnetwork.T5Config.remat_policy = 'full'\n",
+     "\"remat_policy\":\"full\",\"dtype\"", NULL},
+    {SCANNED "from t5x.examples.scalable_t5 import network\nnetwork.T5Config.remat_policy = None\n",
+     "\"remat_policy\":\"none\",\"dtype\"", NULL},
     {SCANNED "T5Config.remat_policy = 'most'\n", "\"remat_policy\":\"full\",\"dtype\"", "T5X does not know 'most'"},
-    {SCANNED "T5Config.scan_layers = False\n", "\"scalable_t5_1_1_small\"", "scan_layers: a plan's scalable models are scanned"},
+    {SCANNED "T5Config.scan_layers = False\n", "\"scalable_t5_1_1_small\"",
+     "scan_layers: a plan's scalable models are scanned"},
     {SMALL "T5Config.dtype = 'float32'\n", "\"dtype\":\"float32\"}", NULL},
     {SMALL "T5Config.dtype = @jax.numpy.float16\n", "\"dtype\":\"float16\"}", NULL},
     {SMALL "T5Config.dtype = 'int4'\n", "\"optimizer\":\"adafactor\"}", "dtype: a plan's is"},
-    {SMALL "T5Config.num_heads = 8\n", "{\"model\":\"encoder_decoder:vocab_size=32128,emb_dim=512,num_heads=8,head_dim=64,mlp_dim=1024,num_encoder_layers=8,num_decoder_layers=8,"
-           "mlp_activations=gelu+linear,logits_via_embedding=0\"", NULL},
+    {SMALL "T5Config.num_heads = 8\n",
+     "{\"model\":\"encoder_decoder:vocab_size=32128,emb_dim=512,num_heads=8,head_dim=64,mlp_dim=1024,num_encoder_"
+     "layers=8,num_decoder_layers=8,"
+     "mlp_activations=gelu+linear,logits_via_embedding=0\"",
+     NULL},
     {"from t5x.examples.t5 import network\nnetwork.T5Config:\n  vocab_size = 100\n  float32_attention_logits = True\n",
-     "{\"model\":\"encoder_decoder:vocab_size=100,emb_dim=512,num_heads=8,head_dim=64,mlp_dim=2048,num_encoder_layers=6,num_decoder_layers=6,mlp_activations=relu,"
-     "logits_via_embedding=0,float32_attention_logits=1\",\"dtype\":\"float32\"}", "emb_dim is not bound; T5X takes 512"},
-    {"network.TransformerConfig.vocab_size = 7\n", "\"decoder_only:vocab_size=7,emb_dim=512,num_heads=8,head_dim=64,mlp_dim=2048,num_layers=6,", "is imported nowhere; it is taken for t5x.examples.decoder_only"},
-    {"include 't5x/examples/decoder_only/models/base.gin'\n" RUN "TASK_FEATURE_LENGTHS = {'inputs': 5, 'targets': 6}\n", "{\"model\":\"decoder_only_base\",", "that of targets alone"},
-    {"from t5x.contrib.gpu.t5 import network\nnetwork.T5Config.vocab_size = 7\n", "{\"model\":\"encoder_decoder:vocab_size=7,", "looks embeddings up"},
-    {SMALL "# meshwright: topology = v4-8\n# meshwright: attention = flash\n", "{\"model\":\"t5_1_1_small\",\"topology\":\"v4-8\",\"num_partitions\":1,", NULL},
-    {SMALL "# meshwright: topologie = v4-8\n", BASE, "x.gin:3: # meshwright: \"topologie\" is no key of a plan: is topology meant?"},
-    {SMALL "# meshwright: batch_size = 128\n# meshwright: logical_axis_rules = standard\n", "\"logical_axis_rules\":\"standard\",\"batch_size\":128,", NULL},
-    {SMALL "# meshwright: defaults = optimizer, num_partitions,batch_size , nothing\n", "{\"model\":\"t5_1_1_small\",\"logical_axis_rules\":\"standard:1,1\",\"batch_size\":128,\"dtype\"", NULL},
+     "{\"model\":\"encoder_decoder:vocab_size=100,emb_dim=512,num_heads=8,head_dim=64,mlp_dim=2048,num_encoder_layers="
+     "6,num_decoder_layers=6,mlp_activations=relu,"
+     "logits_via_embedding=0,float32_attention_logits=1\",\"dtype\":\"float32\"}",
+     "emb_dim is not bound; T5X takes 512"},
+    {"network.TransformerConfig.vocab_size = 7\n",
+     "\"decoder_only:vocab_size=7,emb_dim=512,num_heads=8,head_dim=64,mlp_dim=2048,num_layers=6,",
+     "is imported nowhere; it is taken for t5x.examples.decoder_only"},
+    {"include 't5x/examples/decoder_only/models/base.gin'\n" RUN "TASK_FEATURE_LENGTHS = {'inputs': 5, 'targets': 6}\n",
+     "{\"model\":\"decoder_only_base\",", "that of targets alone"},
+    {"from t5x.contrib.gpu.t5 import network\nnetwork.T5Config.vocab_size = 7\n",
+     "{\"model\":\"encoder_decoder:vocab_size=7,", "looks embeddings up"},
+    {SMALL "# meshwright: topology = v4-8\n# meshwright: attention = flash\n",
+     "{\"model\":\"t5_1_1_small\",\"topology\":\"v4-8\",\"num_partitions\":1,", NULL},
+    {SMALL "# meshwright: topologie = v4-8\n", BASE,
+     "x.gin:3: # meshwright: \"topologie\" is no key of a plan: is topology meant?"},
+    {SMALL "# meshwright: batch_size = 128\n# meshwright: logical_axis_rules = standard\n",
+     "\"logical_axis_rules\":\"standard\",\"batch_size\":128,", NULL},
+    {SMALL "# meshwright: defaults = optimizer, num_partitions,batch_size , nothing\n",
+     "{\"model\":\"t5_1_1_small\",\"logical_axis_rules\":\"standard:1,1\",\"batch_size\":128,\"dtype\"", NULL},
     {SMALL PARTITIONER "num_partitions = 2\n# meshwright: defaults = num_partitions\n", "\"num_partitions\":2,", NULL},
-    {SCANNED "# meshwright: remat_policy = selective\n# meshwright: dtype = fp8\n", "\"remat_policy\":\"selective\",\"dtype\":\"fp8\"}", NULL},
-    {SCANNED "# meshwright: defaults = remat_policy, dtype\n# meshwright: topology = local:1\n", "\"optimizer\":\"adafactor\",\"dtype\":\"bfloat16\"}", NULL},
-    {"include 't5x/examples/decoder_only/models/base.gin'\n# meshwright: model = decoder_only:emb_dim=768,num_heads=12,num_kv_heads=3,head_dim=64,mlp_dim=2048,num_layers=12,vocab_size=32128,"
-     "mlp_activations=gelu+linear,logits_via_embedding=1\n", "{\"model\":\"decoder_only:emb_dim=768,num_heads=12,num_kv_heads=3,", NULL},
-    {SMALL "# meshwright: model = @tests/data/model_gqa.json\n", "{\"model\":\"t5_1_1_small\"", "model = @tests/data/model_gqa.json: is not at hand"},
+    {SCANNED "# meshwright: remat_policy = selective\n# meshwright: dtype = fp8\n",
+     "\"remat_policy\":\"selective\",\"dtype\":\"fp8\"}", NULL},
+    {SCANNED "# meshwright: defaults = remat_policy, dtype\n# meshwright: topology = local:1\n",
+     "\"optimizer\":\"adafactor\",\"dtype\":\"bfloat16\"}", NULL},
+    {"include 't5x/examples/decoder_only/models/base.gin'\n# meshwright: model = "
+     "decoder_only:emb_dim=768,num_heads=12,num_kv_heads=3,head_dim=64,mlp_dim=2048,num_layers=12,vocab_size=32128,"
+     "mlp_activations=gelu+linear,logits_via_embedding=1\n",
+     "{\"model\":\"decoder_only:emb_dim=768,num_heads=12,num_kv_heads=3,", NULL},
+    {SMALL "# meshwright: model = @tests/data/model_gqa.json\n", "{\"model\":\"t5_1_1_small\"",
+     "model = @tests/data/model_gqa.json: is not at hand"},
     {"# meshwright: model_parallel_submesh = [2, 1, 1, 1]\n", "{\"model_parallel_submesh\":[2,1,1,1]}", NULL},
-    {SMALL "DROPOUT_RATE = 0.1\nseqio.Evaluator:\n  logger_cls = [@seqio.TensorBoardLogger]\n", BASE, "x.gin:5: seqio.Evaluator.logger_cls: no part of a plan; skipped"},
-    {SMALL "TASK_FEATURE_LENGTHS = @tasks.lengths()\n", BASE, "task_feature_lengths: @tasks.lengths makes it when the run starts"},
-    {SMALL "BATCH_SIZE = %NOWHERE\n", "\"logical_axis_rules\":\"standard:1,1\",\"optimizer\"", "x.gin:3: %NOWHERE is bound nowhere"},
+    {SMALL "DROPOUT_RATE = 0.1\nseqio.Evaluator:\n  logger_cls = [@seqio.TensorBoardLogger]\n", BASE,
+     "x.gin:5: seqio.Evaluator.logger_cls: no part of a plan; skipped"},
+    {SMALL "TASK_FEATURE_LENGTHS = @tasks.lengths()\n", BASE,
+     "task_feature_lengths: @tasks.lengths makes it when the run starts"},
+    {SMALL "BATCH_SIZE = %NOWHERE\n", "\"logical_axis_rules\":\"standard:1,1\",\"optimizer\"",
+     "x.gin:3: %NOWHERE is bound nowhere"},
 };
 
 static void bindings_become_a_plan(struct base_arena *arena)
@@ -284,7 +421,8 @@ static void bindings_become_a_plan(struct base_arena *arena)
         assert_ok(sim_plan_from_gin(gin, &plan, &error), &error);
         const char *json = plan_json(arena, &plan.text), *notes = notes_of(arena, gin);
         if (!strstr(json, plan_rows[i].plan)) fail_msg("%s is not in %s", plan_rows[i].plan, json);
-        if (plan_rows[i].note && !strstr(notes, plan_rows[i].note)) fail_msg("\"%s\" is not in the notes:\n%s", plan_rows[i].note, notes);
+        if (plan_rows[i].note && !strstr(notes, plan_rows[i].note))
+            fail_msg("\"%s\" is not in the notes:\n%s", plan_rows[i].note, notes);
         for (int key = 0; key < SIM_KEY_COUNT; key++)
             if (plan.text.values[key]) assert_non_null(plan.places[key].file);
     }
@@ -292,37 +430,60 @@ static void bindings_become_a_plan(struct base_arena *arena)
 
 static void what_cannot_be_is_refused_with_its_line(struct base_arena *arena)
 {
-    static const struct { const char *text, *message; } rows[] = {
-        {"", "x.gin: says nothing that a plan holds"}, {"A = 1\n", "says nothing that a plan holds"},
-        {SMALL "BATCH_SIZE = 'many'\n", "x.gin:3: batch_size: is a string; a whole number is needed"}, {SMALL "BATCH_SIZE = 0\n", "x.gin:3: batch_size: 0 is out of range"},
-        {SMALL "BATCH_SIZE = 12.5\n", "x.gin:3: batch_size: \"12.5\" is not a whole number"}, {SMALL "BATCH_SIZE = 99999999999999999999\n", "out of range"},
-        {SMALL "TASK_FEATURE_LENGTHS = [512, 512]\n", "x.gin:3: task_feature_lengths: is a list; a dict"}, {SMALL "TASK_FEATURE_LENGTHS = {'inputs': -1}\n", "x.gin:3: inputs_length: -1 is out of range"},
+    static const struct {
+        const char *text, *message;
+    } rows[] = {
+        {"", "x.gin: says nothing that a plan holds"},
+        {"A = 1\n", "says nothing that a plan holds"},
+        {SMALL "BATCH_SIZE = 'many'\n", "x.gin:3: batch_size: is a string; a whole number is needed"},
+        {SMALL "BATCH_SIZE = 0\n", "x.gin:3: batch_size: 0 is out of range"},
+        {SMALL "BATCH_SIZE = 12.5\n", "x.gin:3: batch_size: \"12.5\" is not a whole number"},
+        {SMALL "BATCH_SIZE = 99999999999999999999\n", "out of range"},
+        {SMALL "TASK_FEATURE_LENGTHS = [512, 512]\n", "x.gin:3: task_feature_lengths: is a list; a dict"},
+        {SMALL "TASK_FEATURE_LENGTHS = {'inputs': -1}\n", "x.gin:3: inputs_length: -1 is out of range"},
         {SMALL "trainer.Trainer.num_microbatches = -2\n", "x.gin:3: num_microbatches: -2 is out of range"},
-        {SMALL "network.T5Config.num_heads = 0\n", "x.gin:3: num_heads: 0 is out of range"}, {SMALL "network.T5Config.mlp_activations = ('gelu', 'cosine')\n", "x.gin:3: mlp_activations: \"cosine\" is unknown"},
-        {SMALL "network.T5Config.mlp_activations = ('gelu', 'gelu', 'gelu')\n", "x.gin:3: mlp_activations: more than 2"}, {SMALL "network.T5Config.emb_dim = {}\n", "x.gin:3: emb_dim: a number"},
+        {SMALL "network.T5Config.num_heads = 0\n", "x.gin:3: num_heads: 0 is out of range"},
+        {SMALL "network.T5Config.mlp_activations = ('gelu', 'cosine')\n",
+         "x.gin:3: mlp_activations: \"cosine\" is unknown"},
+        {SMALL "network.T5Config.mlp_activations = ('gelu', 'gelu', 'gelu')\n",
+         "x.gin:3: mlp_activations: more than 2"},
+        {SMALL "network.T5Config.emb_dim = {}\n", "x.gin:3: emb_dim: a number"},
         {SMALL "network.T5Config.dtype = 3\n", "x.gin:3: dtype: is a number; a string"},
-        {"from flaxformer import t5\nMODEL = @models.EncoderDecoderModel()\nmodels.EncoderDecoderModel.module = @t5.Encoder()\n", "x.gin:3: \"flaxformer.t5.Encoder\" is no network that is known"},
-        {"from t5x.contrib.moe import network\nnetwork.T5Config.vocab_size = 3\n", "x.gin:2: \"t5x.contrib.moe.network.T5Config\" is no network"},
-        {"from t5x.examples.t5 import network\nnetwork.T5Config.emb_dim = 3\n", "x.gin:2: t5x.examples.t5.network.T5Config.vocab_size is not bound"},
-        {"include 't5x/examples/decoder_only/models/base.gin'\n" RUN "MODEL = @models.EncoderDecoderModel()\nmodels.EncoderDecoderModel.module = @network.DecoderWrapper()\n",
+        {"from flaxformer import t5\nMODEL = @models.EncoderDecoderModel()\nmodels.EncoderDecoderModel.module = "
+         "@t5.Encoder()\n",
+         "x.gin:3: \"flaxformer.t5.Encoder\" is no network that is known"},
+        {"from t5x.contrib.moe import network\nnetwork.T5Config.vocab_size = 3\n",
+         "x.gin:2: \"t5x.contrib.moe.network.T5Config\" is no network"},
+        {"from t5x.examples.t5 import network\nnetwork.T5Config.emb_dim = 3\n",
+         "x.gin:2: t5x.examples.t5.network.T5Config.vocab_size is not bound"},
+        {"include 't5x/examples/decoder_only/models/base.gin'\n" RUN
+         "MODEL = @models.EncoderDecoderModel()\nmodels.EncoderDecoderModel.module = @network.DecoderWrapper()\n",
          "x.gin:3: contradiction: EncoderDecoderModel takes no t5x.examples.decoder_only.network.TransformerConfig"},
         {SMALL "# meshwright: batch_size = 64\n", "x.gin:3: contradiction: batch_size is 64 here, and 128 by x.gin:2"},
-        {SMALL "# meshwright: logical_axis_rules = megatron\n", "contradiction: logical_axis_rules is megatron here, and standard:1,1"},
+        {SMALL "# meshwright: logical_axis_rules = megatron\n",
+         "contradiction: logical_axis_rules is megatron here, and standard:1,1"},
         {SMALL "# meshwright: model = t5_1_1_base\n", "contradiction: emb_dim is another in the comment x.gin:3"},
-        {SMALL "# meshwright: model = scalable_t5_1_1_small\n", "contradiction: its architecture is another"}, {SMALL "# meshwright: model = t6\n", "x.gin:3: model: \"t6\""},
+        {SMALL "# meshwright: model = scalable_t5_1_1_small\n", "contradiction: its architecture is another"},
+        {SMALL "# meshwright: model = t6\n", "x.gin:3: model: \"t6\""},
         {SMALL "# meshwright: topology\n", "x.gin:3: # meshwright: topology has no value"},
-        {SMALL PARTITIONER "model_parallel_submesh = 4\n", "x.gin:4: model_parallel_submesh: is a number; a tuple"}, {SMALL PARTITIONER "model_parallel_submesh = (0, 1)\n", "0 is out of range"},
-        {SMALL PARTITIONER "logical_axis_rules = [('batch',)]\n", "x.gin:4: logical_axis_rules: pairs"}, {SMALL PARTITIONER "logical_axis_rules = 'standard'\n", "x.gin:4: logical_axis_rules: pairs"},
+        {SMALL PARTITIONER "model_parallel_submesh = 4\n", "x.gin:4: model_parallel_submesh: is a number; a tuple"},
+        {SMALL PARTITIONER "model_parallel_submesh = (0, 1)\n", "0 is out of range"},
+        {SMALL PARTITIONER "logical_axis_rules = [('batch',)]\n", "x.gin:4: logical_axis_rules: pairs"},
+        {SMALL PARTITIONER "logical_axis_rules = 'standard'\n", "x.gin:4: logical_axis_rules: pairs"},
         {SMALL PARTITIONER "logical_axis_rules = [('batch', 3)]\n", "x.gin:4: logical_axis_rules: pairs"},
-        {SMALL "partitioning.standard_logical_axis_rules.parameter_partitioning_dims = 3\n", "x.gin:3: parameter_partitioning_dims: 3 is not supported; 1 or 2 would do"},
+        {SMALL "partitioning.standard_logical_axis_rules.parameter_partitioning_dims = 3\n",
+         "x.gin:3: parameter_partitioning_dims: 3 is not supported; 1 or 2 would do"},
         {SMALL "adafactor.Adafactor.beta1 = 7\n", "x.gin:3: adafactor: beta1: 7 is out of range"},
-        {SMALL "utils.create_learning_rate_scheduler.factors = 'constant'\nutils.create_learning_rate_scheduler.base_learning_rate = -1\n", "x.gin:4: learning_rate: -1 is out of range"},
+        {SMALL "utils.create_learning_rate_scheduler.factors = "
+               "'constant'\nutils.create_learning_rate_scheduler.base_learning_rate = -1\n",
+         "x.gin:4: learning_rate: -1 is out of range"},
     };
     for (int i = 0; i < BASE_COUNT(rows); i++) {
         struct sim_gin_plan plan;
         struct base_error error;
         TEST_ROW("%d: %s", i, rows[i].text);
-        assert_fails(sim_plan_from_gin(parsed(arena, rows[i].text), &plan, &error), BASE_INPUT, &error, rows[i].message);
+        assert_fails(sim_plan_from_gin(parsed(arena, rows[i].text), &plan, &error), BASE_INPUT, &error,
+                     rows[i].message);
     }
 }
 
@@ -335,15 +496,19 @@ static void a_house_of_files_becomes_a_plan(struct base_arena *arena)
     assert_ok(model_gin_read(arena, "tests/data/gin/house/translate.gin", NULL, &gin, &error), &error);
     assert_ok(sim_plan_from_gin(gin, &plan, &error), &error);
     assert_string_equal(plan_json(arena, &plan.text),
-                        "{\"model\":\"scalable_encoder_decoder:vocab_size=32000,emb_dim=640,num_heads=10,head_dim=64,mlp_dim=1920,num_encoder_layers=9,num_decoder_layers=3,"
-                        "mlp_activations=silu+linear,logits_via_embedding=0\",\"topology\":\"v4-64\",\"model_parallel_submesh\":[2,2,1,1],\"logical_axis_rules\":\"standard:2,2\","
-                        "\"task_feature_lengths\":{\"inputs\":384,\"targets\":256},\"batch_size\":512,\"num_microbatches\":4,\"optimizer\":\"adafactor\",\"remat_policy\":\"full\","
+                        "{\"model\":\"scalable_encoder_decoder:vocab_size=32000,emb_dim=640,num_heads=10,head_dim=64,"
+                        "mlp_dim=1920,num_encoder_layers=9,num_decoder_layers=3,"
+                        "mlp_activations=silu+linear,logits_via_embedding=0\",\"topology\":\"v4-64\",\"model_parallel_"
+                        "submesh\":[2,2,1,1],\"logical_axis_rules\":\"standard:2,2\","
+                        "\"task_feature_lengths\":{\"inputs\":384,\"targets\":256},\"batch_size\":512,\"num_"
+                        "microbatches\":4,\"optimizer\":\"adafactor\",\"remat_policy\":\"full\","
                         "\"dtype\":\"bfloat16\",\"seed\":17,\"adafactor\":{\"factored\":false,\"beta1\":0.9}}");
     assert_ok(model_config_parse(arena, "@tests/data/gin/house/translate.gin", &config, &error), &error);
     assert_int_equal(config.emb_dim, 640);
     assert_int_equal(config.num_decoder_layers, 3);
     assert_true(config.scan_layers && config.encoder);
-    assert_fails(model_config_parse(arena, "@tests/data/gin/loop_a.gin", &config, &error), BASE_INPUT, &error, "includes itself");
+    assert_fails(model_config_parse(arena, "@tests/data/gin/loop_a.gin", &config, &error), BASE_INPUT, &error,
+                 "includes itself");
     assert_fails(model_config_parse(arena, "@tests/data/gin/house/runs/train.gin", &config, &error), BASE_INPUT, &error,
                  "train.gin: describes no model");
 }
@@ -368,14 +533,17 @@ static void the_zoo_comes_back(struct base_arena *arena)
         assert_true(any);
         memcpy(found.config.name, config.name, sizeof config.name);
         assert_memory_equal(&found.config, &config, sizeof config);
-        assert_ok(model_gin_model(parsed(arena, base_print(arena, "include '%s'\n", models[i].source)), &named, &any, &error), &error);
+        assert_ok(
+            model_gin_model(parsed(arena, base_print(arena, "include '%s'\n", models[i].source)), &named, &any, &error),
+            &error);
         assert_string_equal(named.text, models[i].name);
     }
 }
 
 /* ---- out and back ---- */
 
-static const char *exported(struct base_arena *arena, struct sim_cache *cache, const char *format, const struct sim_plan_text *text)
+static const char *exported(struct base_arena *arena, struct sim_cache *cache, const char *format,
+                            const struct sim_plan_text *text)
 {
     struct sim_plan plan;
     struct base_error error;
@@ -410,25 +578,43 @@ static struct sim_plan_text plan_of_json(struct base_arena *arena, const char *t
 #define LENGTHS "\"task_feature_lengths\":{\"inputs\":64,\"targets\":32},\"batch_size\":64"
 
 static const char *const plans[] = {
-    "{\"model\":\"t5_1_0_11B\",\"topology\":\"v4-512\",\"model_parallel_submesh\":[4,2,2,1],\"logical_axis_rules\":\"standard:1,1\",\"task_feature_lengths\":{\"inputs\":512,\"targets\":512},"
-    "\"batch_size\":896,\"num_microbatches\":4,\"optimizer\":\"adamw\",\"remat_policy\":\"none\",\"dtype\":\"bfloat16\"}",
+    "{\"model\":\"t5_1_0_11B\",\"topology\":\"v4-512\",\"model_parallel_submesh\":[4,2,2,1],\"logical_axis_rules\":"
+    "\"standard:1,1\",\"task_feature_lengths\":{\"inputs\":512,\"targets\":512},"
+    "\"batch_size\":896,\"num_microbatches\":4,\"optimizer\":\"adamw\",\"remat_policy\":\"none\",\"dtype\":"
+    "\"bfloat16\"}",
     "{\"model\":\"t5_1_1_small\",\"topology\":\"v4:2x2x2\"," LENGTHS "}",
-    "{\"model\":\"t5_1_1_small\",\"topology\":\"v4:2x2x2\",\"num_partitions\":2,\"model_parallel_submesh\":[1,1,2,1]," LENGTHS ",\"num_microbatches\":1}",
-    "{\"model\":\"scalable_t5_1_1_small\",\"topology\":\"v3-32\",\"num_partitions\":2,\"logical_axis_rules\":\"standard\"," LENGTHS ",\"remat_policy\":\"selective\",\"dtype\":\"fp8\"}",
-    "{\"model\":\"scalable_umt5_xxl\",\"topology\":\"v4-512\",\"num_partitions\":8,\"logical_axis_rules\":\"standard:1,2\"," LENGTHS ",\"remat_policy\":\"full\",\"learning_rate\":0.01,\"seed\":42}",
-    "{\"model\":\"scalable_t5_1_1_small\",\"topology\":\"local:4\"," LENGTHS ",\"remat_policy\":\"none\",\"optimizer\":\"sgd\"}",
-    "{\"model\":\"t5_1_1_tiny\",\"topology\":\"local:2x2\",\"model_parallel_submesh\":[1,2]," LENGTHS ",\"dtype\":\"bfloat16\"}",
-    "{\"model\":\"decoder_only:emb_dim=256,num_heads=8,num_kv_heads=2,head_dim=32,mlp_dim=512,num_layers=3,vocab_size=512,parallel_block=1\",\"topology\":\"h100:4x8\",\"num_partitions\":2,"
-    "\"task_feature_lengths\":{\"targets\":128},\"batch_size\":64,\"attention\":\"flash\",\"optimizer_partitioning\":\"data\",\"sequence_parallel\":1}",
-    "{\"model\":\"scalable_decoder_only:emb_dim=256,num_heads=8,head_dim=32,mlp_dim=512,num_layers=3,vocab_size=512\",\"topology\":\"a100-80g:2x8@nics=8,nic_gbps=200\","
+    "{\"model\":\"t5_1_1_small\",\"topology\":\"v4:2x2x2\",\"num_partitions\":2,\"model_parallel_submesh\":[1,1,2,1]"
+    "," LENGTHS ",\"num_microbatches\":1}",
+    "{\"model\":\"scalable_t5_1_1_small\",\"topology\":\"v3-32\",\"num_partitions\":2,\"logical_axis_rules\":"
+    "\"standard\"," LENGTHS ",\"remat_policy\":\"selective\",\"dtype\":\"fp8\"}",
+    "{\"model\":\"scalable_umt5_xxl\",\"topology\":\"v4-512\",\"num_partitions\":8,\"logical_axis_rules\":\"standard:1,"
+    "2\"," LENGTHS ",\"remat_policy\":\"full\",\"learning_rate\":0.01,\"seed\":42}",
+    "{\"model\":\"scalable_t5_1_1_small\",\"topology\":\"local:4\"," LENGTHS
+    ",\"remat_policy\":\"none\",\"optimizer\":\"sgd\"}",
+    "{\"model\":\"t5_1_1_tiny\",\"topology\":\"local:2x2\",\"model_parallel_submesh\":[1,2]," LENGTHS
+    ",\"dtype\":\"bfloat16\"}",
+    "{\"model\":\"decoder_only:emb_dim=256,num_heads=8,num_kv_heads=2,head_dim=32,mlp_dim=512,num_layers=3,vocab_size="
+    "512,parallel_block=1\",\"topology\":\"h100:4x8\",\"num_partitions\":2,"
+    "\"task_feature_lengths\":{\"targets\":128},\"batch_size\":64,\"attention\":\"flash\",\"optimizer_partitioning\":"
+    "\"data\",\"sequence_parallel\":1}",
+    "{\"model\":\"scalable_decoder_only:emb_dim=256,num_heads=8,head_dim=32,mlp_dim=512,num_layers=3,vocab_size=512\","
+    "\"topology\":\"a100-80g:2x8@nics=8,nic_gbps=200\","
     "\"task_feature_lengths\":{\"inputs\":7,\"targets\":128},\"batch_size\":64,\"memory_kind\":\"reserved\"}",
-    "{\"model\":\"encoder_decoder:emb_dim=64,num_heads=4,head_dim=16,mlp_dim=96,num_encoder_layers=2,num_decoder_layers=1,vocab_size=128,float32_attention_logits=1\",\"topology\":\"v5e:4x8\","
-    "\"model_parallel_submesh\":[2,2,1,1],\"logical_axis_rules\":[[\"batch\",\"data\"],[\"embed\",[\"model\"]],[\"x\\n'\\\\\",null]]," LENGTHS "}",
-    "{\"model\":\"t5_1_1_small\",\"topology\":\"v4:2x2x2\",\"logical_axis_rules\":[[\"batch\",[\"data\",\"model\"]],[null,\"model\"],[\"length\",\"__UNCONSTRAINED__\"]]," LENGTHS "}",
-    "{\"model\":\"t5_1_1_small\",\"topology\":\"v4:2x2x2\",\"logical_axis_rules\":\"zero3\"," LENGTHS ",\"adafactor\":{\"factored\":false,\"beta1\":0.9,\"clipping_threshold\":null,\"epsilon1\":1e-20}}",
-    "{\"model\":\"t5_1_1_small\",\"topology\":\"v4:2x2x2\",\"logical_axis_rules\":\"gshard\"," LENGTHS ",\"adafactor\":\"min_dim_size_to_factor=64,dtype_momentum=bfloat16\"}",
-    "{\"model\":\"scalable_t5_1_1_small\",\"topology\":\"v4:2x2x2\",\"num_partitions\":2," LENGTHS ",\"params_axes_names_override\":[[\"decoder/.*/layer_norm/scale\",null],[\".*relpos.*\",[\"heads\",\"layers\",\"relpos_buckets\"]]]}",
-    "{\"model\":\"@tests/data/model_gqa.json\",\"topology\":\"h100:1x1\",\"task_feature_lengths\":{\"targets\":128},\"batch_size\":8}",
+    "{\"model\":\"encoder_decoder:emb_dim=64,num_heads=4,head_dim=16,mlp_dim=96,num_encoder_layers=2,num_decoder_"
+    "layers=1,vocab_size=128,float32_attention_logits=1\",\"topology\":\"v5e:4x8\","
+    "\"model_parallel_submesh\":[2,2,1,1],\"logical_axis_rules\":[[\"batch\",\"data\"],[\"embed\",[\"model\"]],[\"x\\n'"
+    "\\\\\",null]]," LENGTHS "}",
+    "{\"model\":\"t5_1_1_small\",\"topology\":\"v4:2x2x2\",\"logical_axis_rules\":[[\"batch\",[\"data\",\"model\"]],["
+    "null,\"model\"],[\"length\",\"__UNCONSTRAINED__\"]]," LENGTHS "}",
+    "{\"model\":\"t5_1_1_small\",\"topology\":\"v4:2x2x2\",\"logical_axis_rules\":\"zero3\"," LENGTHS
+    ",\"adafactor\":{\"factored\":false,\"beta1\":0.9,\"clipping_threshold\":null,\"epsilon1\":1e-20}}",
+    "{\"model\":\"t5_1_1_small\",\"topology\":\"v4:2x2x2\",\"logical_axis_rules\":\"gshard\"," LENGTHS
+    ",\"adafactor\":\"min_dim_size_to_factor=64,dtype_momentum=bfloat16\"}",
+    "{\"model\":\"scalable_t5_1_1_small\",\"topology\":\"v4:2x2x2\",\"num_partitions\":2," LENGTHS
+    ",\"params_axes_names_override\":[[\"decoder/.*/layer_norm/"
+    "scale\",null],[\".*relpos.*\",[\"heads\",\"layers\",\"relpos_buckets\"]]]}",
+    "{\"model\":\"@tests/data/"
+    "model_gqa.json\",\"topology\":\"h100:1x1\",\"task_feature_lengths\":{\"targets\":128},\"batch_size\":8}",
 };
 
 static void exported_plans_come_back(struct base_arena *arena)
@@ -471,13 +657,23 @@ static void the_example_table_comes_back(struct base_arena *arena)
 /* A value of each key, or none of it. */
 static struct sim_plan_text any_plan(struct base_arena *arena, struct base_random *random)
 {
-    static const struct { enum sim_key key; const char *values[10]; } choices[] = {
-        {SIM_MODEL, {"t5_1_1_small", "scalable_t5_1_1_small", "decoder_only_base", "mt5_base", "byt5_small", "encoder_decoder:emb_dim=64,num_heads=8,head_dim=16,mlp_dim=128,num_layers=2,vocab_size=256",
-                     "decoder_only:emb_dim=128,num_heads=8,num_kv_heads=4,head_dim=16,mlp_dim=128,num_layers=2,vocab_size=256,mlp_activations=silu+linear"}},
+    static const struct {
+        enum sim_key key;
+        const char *values[10];
+    } choices[] = {
+        {SIM_MODEL,
+         {"t5_1_1_small", "scalable_t5_1_1_small", "decoder_only_base", "mt5_base", "byt5_small",
+          "encoder_decoder:emb_dim=64,num_heads=8,head_dim=16,mlp_dim=128,num_layers=2,vocab_size=256",
+          "decoder_only:emb_dim=128,num_heads=8,num_kv_heads=4,head_dim=16,mlp_dim=128,num_layers=2,vocab_size=256,mlp_"
+          "activations=silu+linear"}},
         {SIM_TOPOLOGY, {"v4:2x2x2", "v3-32", "h100:2x8", "local:4"}},
         {SIM_NUM_PARTITIONS, {"", "1", "2", "4"}},
-        {SIM_RULES, {"", "standard", "standard:1,1", "standard:2,1", "standard:1,2", "standard:2,2", "data_only", "zero3", "megatron", "[[\"batch\",\"data\"],[\"mlp\",\"model\"]]"}},
-        {SIM_BATCH_SIZE, {"64", "128"}}, {SIM_INPUTS_LENGTH, {"64", "96"}}, {SIM_TARGETS_LENGTH, {"32"}},
+        {SIM_RULES,
+         {"", "standard", "standard:1,1", "standard:2,1", "standard:1,2", "standard:2,2", "data_only", "zero3",
+          "megatron", "[[\"batch\",\"data\"],[\"mlp\",\"model\"]]"}},
+        {SIM_BATCH_SIZE, {"64", "128"}},
+        {SIM_INPUTS_LENGTH, {"64", "96"}},
+        {SIM_TARGETS_LENGTH, {"32"}},
         {SIM_NUM_MICROBATCHES, {"", "0", "1", "2", "8"}},
         {SIM_OPTIMIZER, {"", "adafactor", "adamw", "sgd"}},
         {SIM_REMAT_POLICY, {"", "none", "minimal", "selective", "full"}},
@@ -536,11 +732,13 @@ static void what_gin_cannot_say_is_refused(struct base_arena *arena)
     assert_ok(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, false, &plan, &error), &error);
     text.values[SIM_BATCH_SIZE] = "+64";
     text.values[SIM_MEMORY_KIND] = "device\n# meshwright: seed = 1";
-    assert_fails(reports_launch(arena, "gin", &text, &plan, &out, &error), BASE_INPUT, &error, "memory_kind: holds a line break");
+    assert_fails(reports_launch(arena, "gin", &text, &plan, &out, &error), BASE_INPUT, &error,
+                 "memory_kind: holds a line break");
     text.values[SIM_MEMORY_KIND] = " device";
     assert_fails(reports_launch(arena, "gin", &text, &plan, &out, &error), BASE_INPUT, &error,
                  "memory_kind:  device would come back from gin as device");
-    assert_fails(reports_launch(arena, "slurm", &text, &plan, &out, &error), BASE_INPUT, &error, "v4:2x2x2 has no GPU nodes");
+    assert_fails(reports_launch(arena, "slurm", &text, &plan, &out, &error), BASE_INPUT, &error,
+                 "v4:2x2x2 has no GPU nodes");
     assert_fails(reports_launch(arena, "yaml", &text, &plan, &out, &error), BASE_USAGE, &error, "yaml");
     assert_int_equal(out.length, 0);
     sim_cache_free(cache);
@@ -563,11 +761,13 @@ static int numbers_after(const char *text, const char *word, int *out, int limit
 }
 
 /* Works the script's reshape and transpose out as NumPy does, and compares with the mesh's devices. */
-static void check_order(struct base_arena *arena, const char *script, const struct topo_topology *topology, const struct topo_mesh *mesh)
+static void check_order(struct base_arena *arena, const char *script, const struct topo_topology *topology,
+                        const struct topo_mesh *mesh)
 {
     enum { MOST = 32 };
     int sizes[MOST], places[MOST], strides[MOST];
-    int count = numbers_after(script, "grid = grid.reshape(", sizes, MOST), listed = numbers_after(script, ".transpose(", places, MOST);
+    int count = numbers_after(script, "grid = grid.reshape(", sizes, MOST),
+        listed = numbers_after(script, ".transpose(", places, MOST);
     assert_int_equal(count, listed);
     assert_null(strstr(script, "reshape(-1)"));
     for (int i = count, stride = 1; i-- > 0; stride *= sizes[i]) strides[i] = stride;
@@ -575,7 +775,8 @@ static void check_order(struct base_arena *arena, const char *script, const stru
     for (int rank = 0; rank < mesh->device_count; rank++) {
         int flat = count ? 0 : rank, expected = 0;
         for (int i = 0; i < count; i++) flat += index[i] * strides[places[i]];
-        for (int i = 0; i < topology->bounds_count; i++) expected = expected * topology->bounds[i] + mesh->devices[rank][i];
+        for (int i = 0; i < topology->bounds_count; i++)
+            expected = expected * topology->bounds[i] + mesh->devices[rank][i];
         assert_int_equal(flat, expected);
         for (int i = count; i-- > 0 && ++index[i] == sizes[places[i]];) index[i] = 0;
     }
@@ -583,10 +784,17 @@ static void check_order(struct base_arena *arena, const char *script, const stru
 
 static void the_mesh_in_jax_is_that_of_t5x(struct base_arena *arena)
 {
-    static const struct { const char *topology, *submesh, *partitions; } rows[] = {
-        {"v4-512", "4,2,2,1", ""}, {"v4-512", "2,4,2,1", ""}, {"v3-32", "2,1,1,2", ""}, {"v3-32", "", "8"}, {"v4:4x4x4", "4,1,1,1", ""}, {"v4:4x4x8", "1,4,8,1", ""}, {"v4:4x8x8", "4,8,8,1", ""},
-        {"v4:2x2x2", "", "1"}, {"v5e:4x8", "2,4,1,1", ""}, {"v5e:16x16", "4,4,1,1", ""}, {"a100-80g:8x8", "2,2", ""}, {"h100:8x8", "", "16"}, {"h100:1x1", "", "1"}, {"local:4", "", "2"}, {"local:2x2", "2,1", ""},
-        {"v4:12x12x12", "4,6,2,1", ""},
+    static const struct {
+        const char *topology, *submesh, *partitions;
+    } rows[] = {
+        {"v4-512", "4,2,2,1", ""},   {"v4-512", "2,4,2,1", ""},
+        {"v3-32", "2,1,1,2", ""},    {"v3-32", "", "8"},
+        {"v4:4x4x4", "4,1,1,1", ""}, {"v4:4x4x8", "1,4,8,1", ""},
+        {"v4:4x8x8", "4,8,8,1", ""}, {"v4:2x2x2", "", "1"},
+        {"v5e:4x8", "2,4,1,1", ""},  {"v5e:16x16", "4,4,1,1", ""},
+        {"a100-80g:8x8", "2,2", ""}, {"h100:8x8", "", "16"},
+        {"h100:1x1", "", "1"},       {"local:4", "", "2"},
+        {"local:2x2", "2,1", ""},    {"v4:12x12x12", "4,6,2,1", ""},
     };
     struct sim_cache *cache = sim_cache_new(arena);
     for (int i = 0; i < BASE_COUNT(rows); i++) {
@@ -610,14 +818,16 @@ static void the_mesh_in_jax_is_that_of_t5x(struct base_arena *arena)
         request.num_partitions = plan.num_partitions;
         assert_ok(topo_mesh_build(arena, &plan.placement->topology, &request, false, &mesh, &error), &error);
         check_order(arena, script, &plan.placement->topology, &mesh);
-        assert_non_null(strstr(script, base_print(arena, "grid.reshape(%d, %d), ('data', 'model'))", mesh.shape[0], mesh.shape[1])));
+        assert_non_null(strstr(
+            script, base_print(arena, "grid.reshape(%d, %d), ('data', 'model'))", mesh.shape[0], mesh.shape[1])));
     }
     sim_cache_free(cache);
 }
 
 /* ---- hostile texts ---- */
 
-static const char *repeated(struct base_arena *arena, const char *piece, int count, const char *before, const char *after)
+static const char *repeated(struct base_arena *arena, const char *piece, int count, const char *before,
+                            const char *after)
 {
     struct base_text text = {.arena = arena};
     base_put(&text, before);
@@ -628,11 +838,17 @@ static const char *repeated(struct base_arena *arena, const char *piece, int cou
 
 static void limits_hold(struct base_arena *arena)
 {
-    const struct { const char *text, *message; } rows[] = {
-        {repeated(arena, "[", 100000, "a = ", ""), "more than 64 levels"}, {repeated(arena, "{'a':", 1000, "a = ", "1"), "more than 64 levels"},
-        {repeated(arena, "1,", 70000, "a = [", "]"), "more than 65536 values"}, {repeated(arena, "a.b = 1\n", 5000, "", ""), "more than 4096 bindings"},
-        {repeated(arena, "import a.b\n", 2000, "", ""), "more than 1024 imports"}, {repeated(arena, "9", 100, "a = ", ""), "a number of more than 63 digits"},
-        {repeated(arena, "include 't5x/configs/runs/pretrain.gin'\n", 300, "", ""), "more than"}, {repeated(arena, "-", 100, "a = ", "1"), "no value begins"},
+    const struct {
+        const char *text, *message;
+    } rows[] = {
+        {repeated(arena, "[", 100000, "a = ", ""), "more than 64 levels"},
+        {repeated(arena, "{'a':", 1000, "a = ", "1"), "more than 64 levels"},
+        {repeated(arena, "1,", 70000, "a = [", "]"), "more than 65536 values"},
+        {repeated(arena, "a.b = 1\n", 5000, "", ""), "more than 4096 bindings"},
+        {repeated(arena, "import a.b\n", 2000, "", ""), "more than 1024 imports"},
+        {repeated(arena, "9", 100, "a = ", ""), "a number of more than 63 digits"},
+        {repeated(arena, "include 't5x/configs/runs/pretrain.gin'\n", 300, "", ""), "more than"},
+        {repeated(arena, "-", 100, "a = ", "1"), "no value begins"},
         {repeated(arena, "x", 3000, "include '", "'"), "include needs the name of a file"},
     };
     for (int i = 0; i < BASE_COUNT(rows); i++) {
@@ -654,23 +870,61 @@ static void limits_hold(struct base_arena *arena)
 /* One of: a byte changed, a piece cut out, doubled, or taken from another place. */
 static char *mutated(struct base_arena *arena, struct base_random *random, const char *text)
 {
-    static const char *const pieces[] = {"\n", "  ", "#", "'", "\"\"\"", "(", ")", "[", "]", "{", "}", ":", ",", "=", "%", "@", "/", ".", "\\", "\\\n", "None", "True", "-1", "0", "1e400", "%gin.REQUIRED",
-                                         "include 'x.gin'\n", "# meshwright: model = @x.gin\n", "# meshwright: defaults = ", "9999999999", "\xff", "\r", "\t"};
+    static const char *const pieces[] = {"\n",
+                                         "  ",
+                                         "#",
+                                         "'",
+                                         "\"\"\"",
+                                         "(",
+                                         ")",
+                                         "[",
+                                         "]",
+                                         "{",
+                                         "}",
+                                         ":",
+                                         ",",
+                                         "=",
+                                         "%",
+                                         "@",
+                                         "/",
+                                         ".",
+                                         "\\",
+                                         "\\\n",
+                                         "None",
+                                         "True",
+                                         "-1",
+                                         "0",
+                                         "1e400",
+                                         "%gin.REQUIRED",
+                                         "include 'x.gin'\n",
+                                         "# meshwright: model = @x.gin\n",
+                                         "# meshwright: defaults = ",
+                                         "9999999999",
+                                         "\xff",
+                                         "\r",
+                                         "\t"};
     struct base_text out = {.arena = arena};
     int64_t length = (int64_t)strlen(text), at = base_random_below(random, length + 1),
             count = base_random_below(random, length - at + 1 < 40 ? length - at + 1 : 40);
     base_put_bytes(&out, text, (size_t)at);
     switch (base_random_below(random, 4)) {
-    case 0: base_put(&out, pieces[base_random_below(random, BASE_COUNT(pieces))]); count = 0; break;
+    case 0:
+        base_put(&out, pieces[base_random_below(random, BASE_COUNT(pieces))]);
+        count = 0;
+        break;
     case 1: base_put(&out, pieces[base_random_below(random, BASE_COUNT(pieces))]); break;
-    case 2: base_put_bytes(&out, text + at, (size_t)count); count = 0; break;
+    case 2:
+        base_put_bytes(&out, text + at, (size_t)count);
+        count = 0;
+        break;
     default: break;
     }
     base_put(&out, text + at + count);
     return out.data;
 }
 
-static enum base_status read_all(struct base_arena *arena, const char *text, const char **json, struct base_error *error)
+static enum base_status read_all(struct base_arena *arena, const char *text, const char **json,
+                                 struct base_error *error)
 {
     struct model_gin *gin;
     struct sim_gin_plan plan;
@@ -684,7 +938,9 @@ static enum base_status read_all(struct base_arena *arena, const char *text, con
 static void mutated_files_end_in_a_plan_or_a_message(struct base_arena *arena)
 {
     enum { ROUNDS = 1500, LARGEST_BYTES = 1 << 20 };
-    static const char *const seeds[] = {"tests/data/gin/house/models/translator.gin", "tests/data/gin/house/runs/train.gin", "tests/data/gin/house/translate.gin", "examples/wmt_two_way.gin"};
+    static const char *const seeds[] = {"tests/data/gin/house/models/translator.gin",
+                                        "tests/data/gin/house/runs/train.gin", "tests/data/gin/house/translate.gin",
+                                        "examples/wmt_two_way.gin"};
     const char *texts[BASE_COUNT(seeds) + 1];
     size_t length;
     struct base_error error, again;
@@ -694,7 +950,8 @@ static void mutated_files_end_in_a_plan_or_a_message(struct base_arena *arena)
     if (setjmp(exhausted)) fail_msg("the arena is exhausted");
     struct sim_cache *cache = sim_cache_new(arena);
     struct sim_plan_text plan = plan_of_json(arena, plans[7]);
-    for (int i = 0; i < BASE_COUNT(seeds); i++) assert_ok(base_read_file(arena, seeds[i], LARGEST_BYTES, &texts[i], &length, &error), &error);
+    for (int i = 0; i < BASE_COUNT(seeds); i++)
+        assert_ok(base_read_file(arena, seeds[i], LARGEST_BYTES, &texts[i], &length, &error), &error);
     texts[BASE_COUNT(seeds)] = exported(arena, cache, "gin", &plan);
     base_random_seed(&random, 5);
     int good = 0, bad = 0;

@@ -1,5 +1,5 @@
-/* Tests of what each host reads. tests/data/t5x_layouts.csv holds what T5X (google-research/t5x@cc342d41, run) answered for
- * every process: "process:shard", a star where it is the first of its replica set; or the words of its refusal.
+/* Tests of what each host reads. tests/data/t5x_layouts.csv holds what T5X (google-research/t5x@cc342d41, run) answered
+ * for every process: "process:shard", a star where it is the first of its replica set; or the words of its refusal.
  * t5x_chunks.csv has its local chunker's numbers for other sets of mesh axes. */
 #include "model/model.h"
 #include "tests/test.h"
@@ -40,7 +40,9 @@ static struct topo_mesh_request request_of(const struct base_csv *csv)
     struct base_error error;
     int64_t numbers[8];
     const char *submesh = field(csv, "model_parallel_submesh");
-    if (*submesh) assert_ok(base_parse_ints(submesh, "submesh", 0, INT32_MAX, 8, numbers, &request.submesh_count, &error), &error);
+    if (*submesh)
+        assert_ok(base_parse_ints(submesh, "submesh", 0, INT32_MAX, 8, numbers, &request.submesh_count, &error),
+                  &error);
     for (int i = 0; i < request.submesh_count; i++) request.submesh[i] = (int)numbers[i];
     return request;
 }
@@ -60,7 +62,8 @@ static enum base_status find_layout(struct base_arena *arena, const struct base_
     BASE_TRY(model_rules_parse(arena, base_copy(arena, field(csv, "rules")), &rules, error));
     BASE_TRY(model_resolve(&rules, batch, 1, MODEL_AXIS_IS_UNSHARDED, axes, NULL, error));
     BASE_TRY(topo_mesh_build(arena, &topology, &request, false, &mesh, error));
-    return topo_data_layout_find(arena, &topology, &mesh, axes->names, axes->count, number_of(field(csv, "batch_size")), out, error);
+    return topo_data_layout_find(arena, &topology, &mesh, axes->names, axes->count, number_of(field(csv, "batch_size")),
+                                 out, error);
 }
 
 /* "0:0* 1:2*" */
@@ -68,7 +71,8 @@ static const char *in_words(struct base_arena *arena, const struct topo_data_lay
 {
     struct base_text text = {.arena = arena};
     for (int i = 0; i < layout->process_count; i++)
-        base_putf(&text, "%s%d:%d%s", i ? " " : "", i, layout->processes[i].shard_id, layout->processes[i].first_in_replica_set ? "*" : "");
+        base_putf(&text, "%s%d:%d%s", i ? " " : "", i, layout->processes[i].shard_id,
+                  layout->processes[i].first_in_replica_set ? "*" : "");
     return text.data;
 }
 
@@ -122,7 +126,8 @@ static void chunks_are_those_of_t5x(struct base_arena *arena)
         struct topo_mesh_request request = request_of(&csv);
         const char *axes[2], *replica = field(&csv, "replica_id");
         int axis_count = 0, process = (int)number_of(field(&csv, "process"));
-        for (char *at = strtok(base_copy(arena, field(&csv, "axes")), "+"); at; at = strtok(NULL, "+")) axes[axis_count++] = at;
+        for (char *at = strtok(base_copy(arena, field(&csv, "axes")), "+"); at; at = strtok(NULL, "+"))
+            axes[axis_count++] = at;
         TEST_ROW("line %lld", (long long)csv.line_number);
         assert_ok(topo_parse(arena, field(&csv, "topology"), &topology, &error), &error);
         assert_ok(topo_mesh_build(arena, &topology, &request, false, &mesh, &error), &error);
@@ -154,7 +159,8 @@ static int position_along(const struct topo_mesh *mesh, int device, const char *
     int position = 0;
     for (int i = 0; i < count; i++) {
         int weight = 1;
-        for (int axis = mesh->axis_count - 1; axis >= 0 && strcmp(mesh->axes[axis], axes[i]) != 0; axis--) weight *= mesh->shape[axis];
+        for (int axis = mesh->axis_count - 1; axis >= 0 && strcmp(mesh->axes[axis], axes[i]) != 0; axis--)
+            weight *= mesh->shape[axis];
         int axis = 0;
         while (strcmp(mesh->axes[axis], axes[i]) != 0) axis++;
         position = position * mesh->shape[axis] + device / weight % mesh->shape[axis];
@@ -164,7 +170,8 @@ static int position_along(const struct topo_mesh *mesh, int device, const char *
 
 /* Along one axis the devices of a process stand in the part of the batch that it reads, and one process of each part is
  * the first. */
-static void check_layout(struct base_arena *arena, const struct topo_topology *topology, const struct topo_mesh *mesh, const char *axis)
+static void check_layout(struct base_arena *arena, const struct topo_topology *topology, const struct topo_mesh *mesh,
+                         const char *axis)
 {
     struct topo_data_layout layout;
     struct base_error error;
@@ -185,9 +192,13 @@ static void check_layout(struct base_arena *arena, const struct topo_topology *t
 
 static void several_slices_are_read_by_all_their_hosts(struct base_arena *arena)
 {
-    static const struct { const char *topology; int ici[3], dcn[3], shards; } rows[] = {
-        {"v4:2x2x4@slices=2", {1, 4, 4}, {2, 1, 1}, 8}, {"v4:2x2x4@slices=2", {1, 4, 4}, {1, 2, 1}, 8}, {"v4:2x2x4@slices=2", {1, 4, 4}, {1, 1, 2}, 4},
-        {"v4:2x2x4@slices=4", {1, 4, 4}, {2, 2, 1}, 16}, {"v3:4x4@slices=2", {1, 4, 8}, {2, 1, 1}, 8}, {"v5p:2x2x4@slices=3", {1, 4, 4}, {3, 1, 1}, 12},
+    static const struct {
+        const char *topology;
+        int ici[3], dcn[3], shards;
+    } rows[] = {
+        {"v4:2x2x4@slices=2", {1, 4, 4}, {2, 1, 1}, 8}, {"v4:2x2x4@slices=2", {1, 4, 4}, {1, 2, 1}, 8},
+        {"v4:2x2x4@slices=2", {1, 4, 4}, {1, 1, 2}, 4}, {"v4:2x2x4@slices=4", {1, 4, 4}, {2, 2, 1}, 16},
+        {"v3:4x4@slices=2", {1, 4, 8}, {2, 1, 1}, 8},   {"v5p:2x2x4@slices=3", {1, 4, 4}, {3, 1, 1}, 12},
     };
     static const char *const axes[] = {"replica", "data"};
     for (int i = 0; i < BASE_COUNT(rows); i++) {
@@ -207,7 +218,8 @@ static void several_slices_are_read_by_all_their_hosts(struct base_arena *arena)
         assert_ok(topo_data_layout_find(arena, &topology, &mesh, axes, 2, 0, &layout, &error), &error);
         assert_int_equal(layout.num_shards, rows[i].shards);
         for (int device = 0; device < mesh.device_count; device++) {
-            int process = process_of(&topology, mesh.devices[device], true), each = (int)layout.batch_size / layout.num_shards;
+            int process = process_of(&topology, mesh.devices[device], true),
+                each = (int)layout.batch_size / layout.num_shards;
             assert_int_equal(position_along(&mesh, device, axes, 2) / each, layout.processes[process].shard_id);
         }
     }
@@ -215,7 +227,9 @@ static void several_slices_are_read_by_all_their_hosts(struct base_arena *arena)
 
 static void tiled_meshes_keep_hosts_together(struct base_arena *arena)
 {
-    static const char *const topologies[] = {"v3-32", "v4:4x4x4", "v4:2x2x2", "v4:4x4x8", "v5e:4x8", "v5e:2x4@host=2x4", "a100-80g:4x8", "cpu:3x4", "local:4", "local:2x2"};
+    static const char *const topologies[] = {"v3-32",   "v4:4x4x4",         "v4:2x2x2",     "v4:4x4x8",
+                                             "v5e:4x8", "v5e:2x4@host=2x4", "a100-80g:4x8", "cpu:3x4",
+                                             "local:4", "local:2x2"};
     int layouts = 0;
     for (int i = 0; i < BASE_COUNT(topologies); i++) {
         struct topo_topology topology;
@@ -239,13 +253,35 @@ static void tiled_meshes_keep_hosts_together(struct base_arena *arena)
 
 static void layouts_are_refused(struct base_arena *arena)
 {
-    static const struct { const char *topology; int submesh[4], count; bool by_host; const char *axes[2]; int axis_count; int64_t batch; const char *part; } rows[] = {
+    static const struct {
+        const char *topology;
+        int submesh[4], count;
+        bool by_host;
+        const char *axes[2];
+        int axis_count;
+        int64_t batch;
+        const char *part;
+    } rows[] = {
         {"a100-80g:4x8", {2, 2, 2, 1}, 4, true, {"data"}, 1, 0, "contiguous subcube of the global device mesh"},
         {"v4:4x4x4", {1, 1, 1, 1}, 4, false, {"data"}, 1, 0, "contiguous subcube"},
-        {"v4:4x4x4", {2, 2, 1, 1}, 4, true, {"replica"}, 1, 0, "mesh axis replica, which is not found in the mesh; data or model would do"},
+        {"v4:4x4x4",
+         {2, 2, 1, 1},
+         4,
+         true,
+         {"replica"},
+         1,
+         0,
+         "mesh axis replica, which is not found in the mesh; data or model would do"},
         {"v4:4x4x4", {2, 2, 1, 1}, 4, true, {NULL}, 1, 0, "mesh axis None"},
         {"v4:4x4x4", {2, 2, 1, 1}, 4, true, {"data", "data"}, 2, 0, "data twice"},
-        {"v4:4x4x4", {2, 2, 1, 1}, 4, true, {"data"}, 1, 24, "(24) must be divisible by corresponding data mesh size (16); 16 or 32 would do"},
+        {"v4:4x4x4",
+         {2, 2, 1, 1},
+         4,
+         true,
+         {"data"},
+         1,
+         24,
+         "(24) must be divisible by corresponding data mesh size (16); 16 or 32 would do"},
         {"v4:4x4x4", {2, 2, 1, 1}, 4, true, {"data"}, 1, 3, "(16); 16 would do"},
     };
     for (int i = 0; i < BASE_COUNT(rows); i++) {
@@ -258,7 +294,8 @@ static void layouts_are_refused(struct base_arena *arena)
         TEST_ROW("row %d", i);
         assert_ok(topo_parse(arena, rows[i].topology, &topology, &error), &error);
         assert_ok(topo_mesh_build(arena, &topology, &request, false, &mesh, &error), &error);
-        assert_fails(topo_data_layout_find(arena, &topology, &mesh, rows[i].axes, rows[i].axis_count, rows[i].batch, &layout, &error),
+        assert_fails(topo_data_layout_find(arena, &topology, &mesh, rows[i].axes, rows[i].axis_count, rows[i].batch,
+                                           &layout, &error),
                      BASE_INPUT, &error, rows[i].part);
         assert_int_equal(layout.num_shards, -1);
     }
@@ -268,7 +305,9 @@ static void rules_for_several_slices_give_batch_to_replica_and_data(struct base_
 {
     struct model_rules rules, changed;
     struct base_error error;
-    assert_ok(model_rules_parse(arena, "[[\"batch\",\"model\"],[\"embed\",\"data\"],[\"batch\",null],[null,\"data\"]]", &rules, &error), &error);
+    assert_ok(model_rules_parse(arena, "[[\"batch\",\"model\"],[\"embed\",\"data\"],[\"batch\",null],[null,\"data\"]]",
+                                &rules, &error),
+              &error);
     changed = model_rules_over_slices(arena, &rules);
     assert_int_equal(changed.count, 4);
     for (int i = 0; i < 4; i += 2) {

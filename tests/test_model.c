@@ -38,8 +38,10 @@ static bool same_name(const struct base_json *expected, const char *name)
 
 static bool same_axes(const struct base_json *expected, const struct model_axes *axes)
 {
-    if (axes->unconstrained) return expected->kind == BASE_JSON_STRING && !strcmp(expected->string, MODEL_UNCONSTRAINED);
-    if (expected->kind != BASE_JSON_ARRAY) return same_name(expected, axes->count ? axes->names[0] : NULL) && axes->count < 2;
+    if (axes->unconstrained)
+        return expected->kind == BASE_JSON_STRING && !strcmp(expected->string, MODEL_UNCONSTRAINED);
+    if (expected->kind != BASE_JSON_ARRAY)
+        return same_name(expected, axes->count ? axes->names[0] : NULL) && axes->count < 2;
     int i = 0;
     if (expected->count != axes->count) return false;
     for (const struct base_json *at = expected->child; at; at = at->next, i++)
@@ -102,12 +104,15 @@ static void rules_resolve_as_flax_does(struct base_arena *arena)
 
 static enum model_fallback fallback_named(const char *name)
 {
-    return !strcmp(name, "raise_error") ? MODEL_RAISE_ERROR : !strcmp(name, "no_constraint") ? MODEL_NO_CONSTRAINT : MODEL_AXIS_IS_UNSHARDED;
+    return !strcmp(name, "raise_error")     ? MODEL_RAISE_ERROR
+           : !strcmp(name, "no_constraint") ? MODEL_NO_CONSTRAINT
+                                            : MODEL_AXIS_IS_UNSHARDED;
 }
 
 static void rules_constrain_as_flax_does(struct base_arena *arena)
 {
-    const struct base_json *document = test_read_json(arena, "rules_constraint.json"), *lists = member(document, "rules");
+    const struct base_json *document = test_read_json(arena, "rules_constraint.json"),
+                           *lists = member(document, "rules");
     struct base_error error;
     int count = 0;
     for (const struct base_json *c = member(document, "cases")->child; c; c = c->next, count++) {
@@ -118,7 +123,8 @@ static void rules_constrain_as_flax_does(struct base_arena *arena)
         int rank = read_names(item(c, 1), names);
         TEST_ROW("case %d: %s", count, text_of(arena, c));
         assert_ok(model_rules_parse(arena, text_of(arena, item(lists, (int)c->child->number)), &rules, &error), &error);
-        enum base_status status = model_resolve(&rules, names, rank, fallback_named(item(c, 2)->string), spec, &outcome, &error);
+        enum base_status status =
+            model_resolve(&rules, names, rank, fallback_named(item(c, 2)->string), spec, &outcome, &error);
         assert_int_equal(status, !strcmp(expected, "error") ? BASE_INPUT : BASE_OK);
         if (status != BASE_OK) continue;
         assert_int_equal(outcome, !strcmp(expected, "noop") ? MODEL_NOOP : MODEL_CONSTRAINT);
@@ -140,7 +146,8 @@ static void rules_standard_sets_are_those_of_t5x(struct base_arena *arena)
 {
     struct base_error error;
     struct model_rules rules;
-    for (const struct base_json *c = member(test_read_json(arena, "rules_standard.json"), "cases")->child; c; c = c->next) {
+    for (const struct base_json *c = member(test_read_json(arena, "rules_standard.json"), "cases")->child; c;
+         c = c->next) {
         const struct base_json *expected = item(c, 2);
         const char *text = base_print(arena, "standard:%d,%d", (int)item(c, 0)->number, (int)item(c, 1)->number);
         TEST_ROW("%s", text);
@@ -152,9 +159,10 @@ static void rules_standard_sets_are_those_of_t5x(struct base_arena *arena)
 
 static void rules_documented_sets_are_those_of_t5x(struct base_arena *arena)
 {
-    static const struct { const char *name, *config; } sets[] = {
-        {"standard", "standard_a1_p1"}, {"data_only", "docs_data_only"}, {"zero3", "docs_zero3"},
-        {"megatron", "docs_megatron"},  {"optimus", "docs_optimus"},     {"gshard", "docs_gshard"}};
+    static const struct {
+        const char *name, *config;
+    } sets[] = {{"standard", "standard_a1_p1"}, {"data_only", "docs_data_only"}, {"zero3", "docs_zero3"},
+                {"megatron", "docs_megatron"},  {"optimus", "docs_optimus"},     {"gshard", "docs_gshard"}};
     const struct base_json *configs = member(test_read_json(arena, "rules_resolve.json"), "configs");
     struct base_error error;
     for (int i = 0; i < BASE_COUNT(sets); i++) {
@@ -167,7 +175,9 @@ static void rules_documented_sets_are_those_of_t5x(struct base_arena *arena)
 
 static void rules_that_are_none_are_refused(struct base_arena *arena)
 {
-    static const struct { const char *text, *part; } rows[] = {
+    static const struct {
+        const char *text, *part;
+    } rows[] = {
         {"", "is no set"},
         {"megatrom", "megatron"},
         {"standard:", "whole number"},
@@ -208,8 +218,8 @@ static void rules_are_not_read_without_end(struct base_arena *arena)
     for (int i = 1; i < 1024; i++) base_put(&text, ", [\"embed\", null]");
     assert_ok(model_rules_parse(arena, base_print(arena, "%s]", text.data), &rules, &error), &error);
     assert_int_equal(rules.count, 1024);
-    assert_fails(model_rules_parse(arena, base_print(arena, "%s, [\"mlp\", null]]", text.data), &rules, &error), BASE_INPUT, &error,
-                 "1025 rules; at most 1024");
+    assert_fails(model_rules_parse(arena, base_print(arena, "%s, [\"mlp\", null]]", text.data), &rules, &error),
+                 BASE_INPUT, &error, "1025 rules; at most 1024");
 }
 
 static void rules_refuse_more_dimensions_than_arrays_have(struct base_arena *arena)
@@ -221,7 +231,8 @@ static void rules_refuse_more_dimensions_than_arrays_have(struct base_arena *are
     struct base_error error;
     assert_ok(model_rules_parse(arena, "standard", &rules, &error), &error);
     assert_ok(model_resolve(&rules, names, RANK - 1, MODEL_AXIS_IS_UNSHARDED, spec, NULL, &error), &error);
-    assert_fails(model_resolve(&rules, names, RANK, MODEL_AXIS_IS_UNSHARDED, spec, NULL, &error), BASE_INPUT, &error, "65 dimensions");
+    assert_fails(model_resolve(&rules, names, RANK, MODEL_AXIS_IS_UNSHARDED, spec, NULL, &error), BASE_INPUT, &error,
+                 "65 dimensions");
 }
 
 /* ---- parameters ---- */
@@ -233,7 +244,8 @@ static int64_t element_count(int rank, const int64_t *shape)
     return count;
 }
 
-static const struct model_parameter *find_parameter(const struct model_parameter *parameters, int count, const char *path)
+static const struct model_parameter *find_parameter(const struct model_parameter *parameters, int count,
+                                                    const char *path)
 {
     int low = 0, high = count;
     while (low < high) {
@@ -252,7 +264,8 @@ static void check_parameter(const struct base_json *expected, const struct model
     struct base_error error;
     assert_non_null(parameter);
     assert_true(same_shape(item(expected, 2), parameter->rank, parameter->shape));
-    for (int i = 0; i < parameter->rank; i++) assert_string_equal(parameter->axes[i], item(item(expected, 3), i)->string);
+    for (int i = 0; i < parameter->rank; i++)
+        assert_string_equal(parameter->axes[i], item(item(expected, 3), i)->string);
     assert_ok(model_factor(&options, parameter->rank, parameter->shape, parameter->axes, &f, &error), &error);
     assert_true(same_shape(item(expected, 4), f.v_row_rank, f.v_row));
     assert_true(same_shape(item(expected, 5), f.v_col_rank, f.v_col));
@@ -261,12 +274,14 @@ static void check_parameter(const struct base_json *expected, const struct model
 }
 
 /* Elements of the whole train state's parts, nothing sharded. */
-static struct model_device_state whole_state(const struct model_parameter *parameters, int count, enum model_optimizer optimizer,
-                                             const struct model_adafactor *adafactor)
+static struct model_device_state whole_state(const struct model_parameter *parameters, int count,
+                                             enum model_optimizer optimizer, const struct model_adafactor *adafactor)
 {
     struct model_device_state whole;
     struct base_error error;
-    assert_ok(model_device_state(parameters, count, &(struct model_rules){0}, &(struct model_mesh){0}, optimizer, adafactor, &whole, &error), &error);
+    assert_ok(model_device_state(parameters, count, &(struct model_rules){0}, &(struct model_mesh){0}, optimizer,
+                                 adafactor, &whole, &error),
+              &error);
     return whole;
 }
 
@@ -278,15 +293,16 @@ static void check_totals(const struct base_json *model, const struct model_param
     unfactored = momentum;
     unfactored.factored = false;
     assert_int_equal(count, (int)member(model, "num_tensors")->number);
-    assert_int_equal(whole_state(parameters, count, MODEL_ADAFACTOR, &factored).parameter_count, (int64_t)member(model, "total_params")->number);
-    assert_int_equal(whole_state(parameters, count, MODEL_ADAFACTOR, &factored).optimizer_state_count, (int64_t)member(model,
-                                                            "adafactor_default")->number);
-    assert_int_equal(whole_state(parameters, count, MODEL_ADAFACTOR, &momentum).optimizer_state_count, (int64_t)member(model,
-                                                            "adafactor_momentum_f32")->number);
-    assert_int_equal(whole_state(parameters, count, MODEL_ADAFACTOR, &unfactored).optimizer_state_count, (int64_t)member(model,
-                                                            "adafactor_unfactored_momentum")->number);
-    assert_int_equal(4 * whole_state(parameters, count, MODEL_ADAMW, NULL).optimizer_state_count, (int64_t)member(model,
-                                                            "adamw_state_bytes")->number);
+    assert_int_equal(whole_state(parameters, count, MODEL_ADAFACTOR, &factored).parameter_count,
+                     (int64_t)member(model, "total_params")->number);
+    assert_int_equal(whole_state(parameters, count, MODEL_ADAFACTOR, &factored).optimizer_state_count,
+                     (int64_t)member(model, "adafactor_default")->number);
+    assert_int_equal(whole_state(parameters, count, MODEL_ADAFACTOR, &momentum).optimizer_state_count,
+                     (int64_t)member(model, "adafactor_momentum_f32")->number);
+    assert_int_equal(whole_state(parameters, count, MODEL_ADAFACTOR, &unfactored).optimizer_state_count,
+                     (int64_t)member(model, "adafactor_unfactored_momentum")->number);
+    assert_int_equal(4 * whole_state(parameters, count, MODEL_ADAMW, NULL).optimizer_state_count,
+                     (int64_t)member(model, "adamw_state_bytes")->number);
     assert_int_equal(whole_state(parameters, count, MODEL_SGD, NULL).optimizer_state_count, 0);
 }
 
@@ -294,7 +310,8 @@ static void parameters_are_those_of_t5x(struct base_arena *arena)
 {
     struct base_error error;
     int models = 0;
-    for (const struct base_json *m = member(test_read_json(arena, "parameters.json"), "models")->child; m; m = m->next, models++) {
+    for (const struct base_json *m = member(test_read_json(arena, "parameters.json"), "models")->child; m;
+         m = m->next, models++) {
         const char *name = member(m, "model")->string;
         const struct model_parameter *parameters;
         struct model_config config;
@@ -306,7 +323,8 @@ static void parameters_are_those_of_t5x(struct base_arena *arena)
         for (const struct base_json *p = member(m, "parameters")->child; p; p = p->next) {
             const char *path = p->child->string, *star = strchr(path, '*');
             for (int layer = 0; layer < (int)item(p, 1)->number; layer++, checked++) {
-                const char *of_layer = star ? base_print(arena, "%.*s%d%s", (int)(star - path), path, layer, star + 1) : path;
+                const char *of_layer =
+                    star ? base_print(arena, "%.*s%d%s", (int)(star - path), path, layer, star + 1) : path;
                 TEST_ROW("%s %s", name, of_layer);
                 check_parameter(p, find_parameter(parameters, count, of_layer));
             }
@@ -325,7 +343,9 @@ static void parameter_counts_are_the_published_ones(struct base_arena *arena)
     size_t length;
     bool more;
     int rows = 0;
-    assert_ok(base_csv_open_text(&csv, arena, "model_counts.csv", test_read(arena, "model_counts.csv", &length), &error), &error);
+    assert_ok(
+        base_csv_open_text(&csv, arena, "model_counts.csv", test_read(arena, "model_counts.csv", &length), &error),
+        &error);
     for (;; rows++) {
         const struct model_parameter *parameters;
         struct model_config config;
@@ -334,8 +354,10 @@ static void parameter_counts_are_the_published_ones(struct base_arena *arena)
         assert_ok(base_csv_next(&csv, &more, &error), &error);
         if (!more) break;
         TEST_ROW("%s", base_csv_field(&csv, 0));
-        assert_ok(base_parse_int(base_csv_field(&csv, 1), "parameter_count", 1, INT64_MAX, &parameter_count, &error), &error);
-        assert_ok(base_parse_int(base_csv_field(&csv, 2), "adafactor_state_count", 1, INT64_MAX, &state_count, &error), &error);
+        assert_ok(base_parse_int(base_csv_field(&csv, 1), "parameter_count", 1, INT64_MAX, &parameter_count, &error),
+                  &error);
+        assert_ok(base_parse_int(base_csv_field(&csv, 2), "adafactor_state_count", 1, INT64_MAX, &state_count, &error),
+                  &error);
         assert_ok(model_config_parse(arena, base_csv_field(&csv, 0), &config, &error), &error);
         assert_ok(model_parameters(arena, &config, &parameters, &count, &error), &error);
         struct model_device_state whole = whole_state(parameters, count, MODEL_ADAFACTOR, &adafactor);
@@ -354,14 +376,20 @@ static int64_t closed_form(const struct model_config *c)
     int64_t attention = 2 * c->emb_dim * (a + kv), mlp = (c->mlp_activation_count + 1) * c->emb_dim * c->mlp_dim;
     int64_t relpos_count = c->scan_layers ? c->num_encoder_layers + c->num_decoder_layers : c->encoder ? 2 : 1;
     int64_t encoder = c->num_encoder_layers * (attention + mlp + 2 * c->emb_dim);
-    int64_t decoder = c->num_decoder_layers * ((c->encoder ? 2 : 1) * attention + mlp + (c->encoder ? 3 : c->parallel_block ? 1 : 2) * c->emb_dim);
-    int64_t embeddings = c->vocab_size * c->emb_dim * (c->logits_via_embedding ? 1 : 2), last_norms = (c->encoder ? 2 : 1) * c->emb_dim;
+    int64_t decoder = c->num_decoder_layers * ((c->encoder ? 2 : 1) * attention + mlp +
+                                               (c->encoder          ? 3
+                                                : c->parallel_block ? 1
+                                                                    : 2) *
+                                                   c->emb_dim);
+    int64_t embeddings = c->vocab_size * c->emb_dim * (c->logits_via_embedding ? 1 : 2),
+            last_norms = (c->encoder ? 2 : 1) * c->emb_dim;
     return embeddings + encoder + decoder + last_norms + 32 * c->num_heads * relpos_count;
 }
 
 static void parameter_counts_follow_the_closed_form(struct base_arena *arena)
 {
-    static const char *const architectures[] = {"encoder_decoder", "scalable_encoder_decoder", "decoder_only", "scalable_decoder_only"};
+    static const char *const architectures[] = {"encoder_decoder", "scalable_encoder_decoder", "decoder_only",
+                                                "scalable_decoder_only"};
     static const char *const activations[] = {"relu", "gelu+linear", "swish"};
     struct base_random random;
     base_random_seed(&random, 7);
@@ -372,11 +400,13 @@ static void parameter_counts_follow_the_closed_form(struct base_arena *arena)
         static const int bounds[] = {4, 4, 4, 300, 64, 500, 12, 1000, 3, 2, 2};
         int count, drawn[BASE_COUNT(bounds)];
         for (int j = 0; j < BASE_COUNT(bounds); j++) drawn[j] = (int)base_random_below(&random, bounds[j]);
-        const char *sizes = base_print(arena, "num_heads=%d,num_kv_heads=%d,emb_dim=%d,head_dim=%d,mlp_dim=%d,num_layers=%d,vocab_size=%d",
-                                       (1 + drawn[1]) * (1 + drawn[2]), 1 + drawn[1], 1 + drawn[3], 1 + drawn[4], 1 + drawn[5], 1 + drawn[6],
-                                       1 + drawn[7]);
-        const char *text = base_print(arena, "%s:%s,mlp_activations=%s,logits_via_embedding=%d,parallel_block=%d", architectures[drawn[0]], sizes,
-                                      activations[drawn[8]], drawn[9], drawn[0] < 2 ? 0 : drawn[10]);
+        const char *sizes = base_print(
+            arena, "num_heads=%d,num_kv_heads=%d,emb_dim=%d,head_dim=%d,mlp_dim=%d,num_layers=%d,vocab_size=%d",
+            (1 + drawn[1]) * (1 + drawn[2]), 1 + drawn[1], 1 + drawn[3], 1 + drawn[4], 1 + drawn[5], 1 + drawn[6],
+            1 + drawn[7]);
+        const char *text =
+            base_print(arena, "%s:%s,mlp_activations=%s,logits_via_embedding=%d,parallel_block=%d",
+                       architectures[drawn[0]], sizes, activations[drawn[8]], drawn[9], drawn[0] < 2 ? 0 : drawn[10]);
         TEST_ROW("%s", text);
         assert_ok(model_config_parse(arena, text, &config, &error), &error);
         assert_ok(model_parameters(arena, &config, &parameters, &count, &error), &error);
@@ -385,9 +415,15 @@ static void parameter_counts_follow_the_closed_form(struct base_arena *arena)
     }
 }
 
-struct expected_parameter { const char *path; int rank; int64_t shape[MODEL_MAX_RANK]; const char *axes[MODEL_MAX_RANK]; };
+struct expected_parameter {
+    const char *path;
+    int rank;
+    int64_t shape[MODEL_MAX_RANK];
+    const char *axes[MODEL_MAX_RANK];
+};
 
-static void check_rows(const struct expected_parameter *rows, int row_count, const struct model_parameter *parameters, int count)
+static void check_rows(const struct expected_parameter *rows, int row_count, const struct model_parameter *parameters,
+                       int count)
 {
     for (int i = 0; i < row_count; i++) {
         const struct model_parameter *p = find_parameter(parameters, count, rows[i].path);
@@ -432,7 +468,8 @@ static void parameters_beyond_t5x(struct base_arena *arena)
     struct base_error error;
     struct model_config config;
     int count;
-    assert_ok(model_config_parse(arena, base_print(arena, "decoder_only:%s,parallel_block=1", sizes), &config, &error), &error);
+    assert_ok(model_config_parse(arena, base_print(arena, "decoder_only:%s,parallel_block=1", sizes), &config, &error),
+              &error);
     assert_ok(model_parameters(arena, &config, &parameters, &count, &error), &error);
     check_rows(joined, BASE_COUNT(joined), parameters, count);
     assert_ok(model_config_parse(arena, base_print(arena, "scalable_decoder_only:%s", sizes), &config, &error), &error);
@@ -454,8 +491,12 @@ static void parameters_of_scalable_t5_without_scan(struct base_arena *arena)
     struct base_error error;
     struct model_config config;
     int count;
-    assert_ok(model_config_parse(arena, "scalable_encoder_decoder:vocab_size=50000,emb_dim=1000,num_heads=6,head_dim=70,mlp_dim=3000,"
-                                        "num_layers=2,mlp_activations=gelu+linear", &config, &error), &error);
+    assert_ok(model_config_parse(
+                  arena,
+                  "scalable_encoder_decoder:vocab_size=50000,emb_dim=1000,num_heads=6,head_dim=70,mlp_dim=3000,"
+                  "num_layers=2,mlp_activations=gelu+linear",
+                  &config, &error),
+              &error);
     config.scan_layers = false;
     assert_ok(model_parameters(arena, &config, &parameters, &count, &error), &error);
     assert_int_equal(count, 54);
@@ -486,18 +527,27 @@ static void models_on_one_line(struct base_arena *arena)
 {
     struct base_error error;
     struct model_config c;
-    assert_ok(model_config_parse(arena, "decoder_only:emb_dim=8192,num_heads=64,num_kv_heads=8,head_dim=128,mlp_dim=28672,num_layers=80,"
-                                        "vocab_size=128256,mlp_activations=silu+linear,logits_via_embedding=0", &c, &error), &error);
+    assert_ok(model_config_parse(
+                  arena,
+                  "decoder_only:emb_dim=8192,num_heads=64,num_kv_heads=8,head_dim=128,mlp_dim=28672,num_layers=80,"
+                  "vocab_size=128256,mlp_activations=silu+linear,logits_via_embedding=0",
+                  &c, &error),
+              &error);
     assert_int_equal(c.family, MODEL_DECODER_ONLY);
-    assert_false(c.encoder || c.scan_layers || c.logits_via_embedding || c.parallel_block || c.float32_attention_logits);
+    assert_false(c.encoder || c.scan_layers || c.logits_via_embedding || c.parallel_block ||
+                 c.float32_attention_logits);
     assert_int_equal(c.num_encoder_layers, 0);
     assert_int_equal(c.num_decoder_layers, 80);
     assert_int_equal(c.num_kv_heads, 8);
     assert_int_equal(c.mlp_activation_count, 2);
     assert_int_equal(c.mlp_activations[0], MODEL_SILU);
     assert_int_equal(c.mlp_activations[1], MODEL_LINEAR);
-    assert_ok(model_config_parse(arena, "encoder_decoder:float32_attention_logits=1,emb_dim=64,num_heads=4,head_dim=16,mlp_dim=128,"
-                                        "num_layers=3,num_decoder_layers=2,vocab_size=256,logits_via_embedding=1", &c, &error), &error);
+    assert_ok(
+        model_config_parse(arena,
+                           "encoder_decoder:float32_attention_logits=1,emb_dim=64,num_heads=4,head_dim=16,mlp_dim=128,"
+                           "num_layers=3,num_decoder_layers=2,vocab_size=256,logits_via_embedding=1",
+                           &c, &error),
+        &error);
     assert_int_equal(c.family, MODEL_T5);
     assert_true(c.encoder && c.logits_via_embedding && c.float32_attention_logits);
     assert_int_equal(c.num_encoder_layers, 3);
@@ -512,8 +562,12 @@ static void models_in_json_are_those_on_one_line(struct base_arena *arena)
     struct base_error error;
     struct model_config from_file, from_line;
     assert_ok(model_config_parse(arena, "@tests/data/model_gqa.json", &from_file, &error), &error);
-    assert_ok(model_config_parse(arena, "decoder_only:emb_dim=4096,num_heads=32,num_kv_heads=8,head_dim=128,mlp_dim=14336,num_layers=32,"
-                                        "vocab_size=128256,mlp_activations=silu+linear", &from_line, &error), &error);
+    assert_ok(model_config_parse(
+                  arena,
+                  "decoder_only:emb_dim=4096,num_heads=32,num_kv_heads=8,head_dim=128,mlp_dim=14336,num_layers=32,"
+                  "vocab_size=128256,mlp_activations=silu+linear",
+                  &from_line, &error),
+              &error);
     assert_string_equal(from_file.name, "@tests/data/model_gqa.json");
     memcpy(from_file.name, from_line.name, sizeof from_line.name);
     assert_int_equal(from_file.family, from_line.family);
@@ -527,7 +581,9 @@ static void models_in_json_are_those_on_one_line(struct base_arena *arena)
 
 static void models_that_are_none_are_refused(struct base_arena *arena)
 {
-    static const struct { const char *text, *part; } rows[] = {
+    static const struct {
+        const char *text, *part;
+    } rows[] = {
         {"", "no model of the zoo"},
         {"t6_small", "no model of the zoo"},
         {"t5_1_1_smal", "t5_1_1_small"},
@@ -589,8 +645,9 @@ static void models_of_any_length_are_refused_in_one_message(struct base_arena *a
 /* Random edits of good lines end in a model or in a message, never elsewhere. */
 static void models_with_random_edits_parse_or_are_refused(struct base_arena *arena)
 {
-    static const char good[] = "encoder_decoder:emb_dim=64,num_heads=4,head_dim=16,mlp_dim=128,num_encoder_layers=2,num_decoder_layers=2,"
-                               "vocab_size=256,mlp_activations=gelu+linear";
+    static const char good[] =
+        "encoder_decoder:emb_dim=64,num_heads=4,head_dim=16,mlp_dim=128,num_encoder_layers=2,num_decoder_layers=2,"
+        "vocab_size=256,mlp_activations=gelu+linear";
     static const char letters[] = "=,:+-019@_ ax\xff";
     struct base_random random;
     int refused = 0;
@@ -604,7 +661,8 @@ static void models_with_random_edits_parse_or_are_refused(struct base_arena *are
             text[base_random_below(&random, sizeof good - 1)] = letters[base_random_below(&random, sizeof letters - 1)];
         TEST_ROW("%s", text);
         enum base_status status = model_config_parse(arena, text, &config, &error);
-        if (status == BASE_OK) assert_true(config.emb_dim > 0 && config.num_kv_heads > 0 && config.num_heads % config.num_kv_heads == 0);
+        if (status == BASE_OK)
+            assert_true(config.emb_dim > 0 && config.num_kv_heads > 0 && config.num_heads % config.num_kv_heads == 0);
         else assert_fails(status, BASE_INPUT, &error, "model: ");
         refused += status != BASE_OK;
     }
@@ -644,7 +702,8 @@ static bool listed(const struct base_json *list, const char *name)
 static void adafactor_state_is_that_of_t5x(struct base_arena *arena)
 {
     int count = 0;
-    for (const struct base_json *c = member(test_read_json(arena, "adafactor_state.json"), "cases")->child; c; c = c->next, count++) {
+    for (const struct base_json *c = member(test_read_json(arena, "adafactor_state.json"), "cases")->child; c;
+         c = c->next, count++) {
         struct base_error error;
         struct model_adafactor options = read_options(arena, c);
         struct model_factoring f;
@@ -685,9 +744,10 @@ static void adafactor_masks_name_the_reduced_dimensions(struct base_arena *arena
     assert_int_equal(element_count(f.m_rank, f.m), 1024 * 512);
     assert_false(f.m_sharded);
     options.logical_factor_rules = false;
-    assert_fails(model_factor(&options, 4, (const int64_t[]){12, 24, 64, 768}, out_axes, &f, &error), BASE_INPUT, &error,
-                 "needs logical_factor_rules");
-    assert_fails(model_factor(&options, 7, (const int64_t[]){1, 1, 1, 1, 1, 1, 1}, out_axes, &f, &error), BASE_INPUT, &error, "7 dimensions");
+    assert_fails(model_factor(&options, 4, (const int64_t[]){12, 24, 64, 768}, out_axes, &f, &error), BASE_INPUT,
+                 &error, "needs logical_factor_rules");
+    assert_fails(model_factor(&options, 7, (const int64_t[]){1, 1, 1, 1, 1, 1, 1}, out_axes, &f, &error), BASE_INPUT,
+                 &error, "7 dimensions");
 }
 
 static void optimizers_are_known_by_name(struct base_arena *arena)
@@ -709,8 +769,8 @@ static bool names_one(struct base_arena *arena, const char *message, const struc
     for (const struct base_json *row = indivisible->child; row; row = row->next) {
         const char *path = row->child->string, *last = strrchr(path, '/');
         const char *what = base_print(arena, "%s: dimension %d (", last, (int)item(row, 1)->number);
-        const char *factor = base_print(arena, "has %lld elements, which do not divide by %lld,", (long long)item(row, 2)->number,
-                                        (long long)item(row, 3)->number);
+        const char *factor = base_print(arena, "has %lld elements, which do not divide by %lld,",
+                                        (long long)item(row, 2)->number, (long long)item(row, 3)->number);
         if (strstr(message, what) && strstr(message, factor)) return true;
     }
     return false;
@@ -721,7 +781,8 @@ static void shards_are_those_of_t5x(struct base_arena *arena)
     struct model_adafactor adafactor = model_adafactor_defaults();
     struct base_error error;
     int count = 0;
-    for (const struct base_json *c = member(test_read_json(arena, "rules_shard_shapes.json"), "cases")->child; c; c = c->next, count++) {
+    for (const struct base_json *c = member(test_read_json(arena, "rules_shard_shapes.json"), "cases")->child; c;
+         c = c->next, count++) {
         const struct base_json *indivisible = item(c, 5);
         const struct model_parameter *parameters;
         struct model_config config;
@@ -734,7 +795,8 @@ static void shards_are_those_of_t5x(struct base_arena *arena)
         assert_ok(model_rules_parse(arena, item(c, 1)->string, &rules, &error), &error);
         assert_ok(model_mesh_parse(arena, item(c, 2)->string, &mesh, &error), &error);
         assert_ok(model_parameters(arena, &config, &parameters, &parameter_count, &error), &error);
-        enum base_status status = model_device_state(parameters, parameter_count, &rules, &mesh, MODEL_ADAFACTOR, &adafactor, &device, &error);
+        enum base_status status = model_device_state(parameters, parameter_count, &rules, &mesh, MODEL_ADAFACTOR,
+                                                     &adafactor, &device, &error);
         assert_int_equal(status, indivisible->count ? BASE_INPUT : BASE_OK);
         if (indivisible->count) assert_true(names_one(arena, error.text, indivisible));
         if (indivisible->count) continue;
@@ -749,7 +811,8 @@ static void shards_inside_a_step_may_be_padded(struct base_arena *arena)
 {
     const int64_t shape[] = {29, 512, 6};
     const char *const axes[] = {"batch", NULL, "heads"};
-    struct model_axes spec[] = {{.count = 1, .names = {"data"}}, {.unconstrained = true}, {.count = 1, .names = {"model"}}};
+    struct model_axes spec[] = {
+        {.count = 1, .names = {"data"}}, {.unconstrained = true}, {.count = 1, .names = {"model"}}};
     struct base_error error;
     struct model_mesh mesh;
     int64_t local[3];
@@ -758,14 +821,19 @@ static void shards_inside_a_step_may_be_padded(struct base_arena *arena)
     assert_int_equal(local[0], 15);
     assert_int_equal(local[1], 512);
     assert_int_equal(local[2], 2);
-    assert_fails(model_local_shape(&mesh, 3, shape, axes, spec, true, local, &error), BASE_INPUT, &error, "dimension 0 (batch) has 29 elements");
-    assert_fails(model_local_shape(&mesh, 2, shape + 1, axes + 1, spec + 1, true, local, &error), BASE_INPUT, &error, "UNCONSTRAINED");
-    assert_fails(model_local_shape(&mesh, 1, shape + 2, axes + 2, spec + 2, true, local, &error), BASE_INPUT, &error, "3 would do");
+    assert_fails(model_local_shape(&mesh, 3, shape, axes, spec, true, local, &error), BASE_INPUT, &error,
+                 "dimension 0 (batch) has 29 elements");
+    assert_fails(model_local_shape(&mesh, 2, shape + 1, axes + 1, spec + 1, true, local, &error), BASE_INPUT, &error,
+                 "UNCONSTRAINED");
+    assert_fails(model_local_shape(&mesh, 1, shape + 2, axes + 2, spec + 2, true, local, &error), BASE_INPUT, &error,
+                 "3 would do");
 }
 
 static void shards_of_axes_that_the_mesh_lacks_are_refused(struct base_arena *arena)
 {
-    static const struct { const char *rules, *part; } rows[] = {
+    static const struct {
+        const char *rules, *part;
+    } rows[] = {
         {"[[\"embed\",\"rows\"]]", "rows is not found in the mesh"},
         {"[[\"embed\",[\"data\",\"data\"]]]", "data shards one array twice"},
         {"[[\"embed\",[\"data\",null]]]", "None is not found"},
@@ -784,17 +852,27 @@ static void shards_of_axes_that_the_mesh_lacks_are_refused(struct base_arena *ar
         struct model_device_state device = {.parameter_count = 77};
         TEST_ROW("%s", rows[i].rules);
         assert_ok(model_rules_parse(arena, rows[i].rules, &rules, &error), &error);
-        assert_fails(model_device_state(parameters, count, &rules, &mesh, MODEL_SGD, NULL, &device, &error), BASE_INPUT, &error, rows[i].part);
+        assert_fails(model_device_state(parameters, count, &rules, &mesh, MODEL_SGD, NULL, &device, &error), BASE_INPUT,
+                     &error, rows[i].part);
         assert_int_equal(device.parameter_count, 77);
     }
 }
 
 static void meshes_that_are_none_are_refused(struct base_arena *arena)
 {
-    static const struct { const char *text, *part; } rows[] = {
-        {"", "no axis=size"}, {"data", "no axis=size"}, {"=4", "no axis=size"}, {"data=4,", "no axis=size"}, {"data=0", "from 1"}, {"data=-1",
-                                                            "from 1"},
-        {"data=2x", "whole number"}, {"data=99999999999999999999", "out of range"}, {"data=2,data=2", "twice"}, {"data=1048576,model=2", "devices"},
+    static const struct {
+        const char *text, *part;
+    } rows[] = {
+        {"", "no axis=size"},
+        {"data", "no axis=size"},
+        {"=4", "no axis=size"},
+        {"data=4,", "no axis=size"},
+        {"data=0", "from 1"},
+        {"data=-1", "from 1"},
+        {"data=2x", "whole number"},
+        {"data=99999999999999999999", "out of range"},
+        {"data=2,data=2", "twice"},
+        {"data=1048576,model=2", "devices"},
         {"a=1,b=1,c=1,d=1,e=1,f=1,g=1,h=1,i=1", "more than 8"},
     };
     for (int i = 0; i < BASE_COUNT(rows); i++) {

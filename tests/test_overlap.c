@@ -1,5 +1,5 @@
-/* Tests of asynchronous collectives: the clock by hand, what must hold of every order, and that it is chosen by nobody who
- * does not ask for it. */
+/* Tests of asynchronous collectives: the clock by hand, what must hold of every order, and that it is chosen by nobody
+ * who does not ask for it. */
 #include "tests/test.h"
 
 #include <stdlib.h>
@@ -8,7 +8,8 @@
 
 /* ---- the clock ---- */
 
-/* "k2 s3 w0 [4 ]": a kernel of 2 s, a collective of 3 s that is started, the wait for the first start, a loop of four. */
+/* "k2 s3 w0 [4 ]": a kernel of 2 s, a collective of 3 s that is started, the wait for the first start, a loop of four.
+ */
 static double exposed_s(struct base_arena *arena, const char *script)
 {
     enum { MOST = 32 };
@@ -16,8 +17,14 @@ static double exposed_s(struct base_arena *arena, const char *script)
     struct sim_price_list list = {.moments = moments};
     struct sim_pricing *p = base_new(arena, struct sim_pricing, 1);
     double seconds[MOST];
-    static const struct { char letter; enum sim_moment_kind kind; } kinds[] = {
-        {'k', SIM_MOMENT_WORK}, {'s', SIM_MOMENT_START}, {'w', SIM_MOMENT_WAIT}, {'[', SIM_MOMENT_LOOP}, {']', SIM_MOMENT_END}};
+    static const struct {
+        char letter;
+        enum sim_moment_kind kind;
+    } kinds[] = {{'k', SIM_MOMENT_WORK},
+                 {'s', SIM_MOMENT_START},
+                 {'w', SIM_MOMENT_WAIT},
+                 {'[', SIM_MOMENT_LOOP},
+                 {']', SIM_MOMENT_END}};
     for (const char *at = script; *at; at += strcspn(at, " "), at += strspn(at, " ")) {
         int k = 0;
         while (kinds[k].letter != *at) k++;
@@ -31,22 +38,26 @@ static double exposed_s(struct base_arena *arena, const char *script)
 
 static void a_wait_lasts_until_the_links_have_done_it(struct base_arena *arena)
 {
-    static const struct { const char *script; double exposed_s; } rows[] = {
+    static const struct {
+        const char *script;
+        double exposed_s;
+    } rows[] = {
         {"k5", 0},
         {"s3 w0 k2", 3},
         {"s3 k2 w0", 1},
         {"s3 k5 w0", 0},
-        {"k1 s3 k1", 2},                  /* the step ends when the links are done */
-        {"s3 s2 k4 w0 w1", 1},            /* one after the other */
+        {"k1 s3 k1", 2},       /* the step ends when the links are done */
+        {"s3 s2 k4 w0 w1", 1}, /* one after the other */
         {"s3 s2 k4 w1 w0", 1},
         {"s3 k1 w0 s2 k1 w1", 3},
         {"[4 s2 k3 w0 ]", 0},
         {"[4 s3 k2 w0 ]", 4},
         {"[1 s3 k2 w0 ]", 1},
-        {"s10 [4 k1 ] w0", 6},            /* a loop is work like any other */
-        {"s10 [4 s1 k1 w1 ] w0", 10},     /* its first iteration finds the links taken */
+        {"s10 [4 k1 ] w0", 6},        /* a loop is work like any other */
+        {"s10 [4 s1 k1 w1 ] w0", 10}, /* its first iteration finds the links taken */
         {"[3 s2 [2 k1 ] w0 ]", 0},
-        {"[3 s2 [2 s1 k1 w1 ] w0 ]", 6},  /* 2 + 1 of 3 behind each other, 1 of work beside them: 2 too much, three times */
+        {"[3 s2 [2 s1 k1 w1 ] w0 ]",
+         6}, /* 2 + 1 of 3 behind each other, 1 of work beside them: 2 too much, three times */
     };
     for (int i = 0; i < BASE_COUNT(rows); i++) {
         TEST_ROW("%s", rows[i].script);
@@ -76,12 +87,20 @@ static const struct setting {
     {DECODER, "v4:2x2x1", "standard:2,2", "adamw", "1", "none", "data", "2"}, /* the first layer by itself */
 };
 
-static struct sim_plan plan_of(struct base_arena *arena, struct sim_cache *cache, const struct setting *s, bool overlaps)
+static struct sim_plan plan_of(struct base_arena *arena, struct sim_cache *cache, const struct setting *s,
+                               bool overlaps)
 {
-    struct sim_plan_text text = {
-        .values = {[SIM_MODEL] = s->model, [SIM_TOPOLOGY] = s->topology, [SIM_NUM_PARTITIONS] = s->partitions, [SIM_RULES] = s->rules,
-                   [SIM_OPTIMIZER] = s->optimizer, [SIM_OPTIMIZER_PARTITIONING] = s->partitioning, [SIM_NUM_MICROBATCHES] = s->microbatches,
-                   [SIM_REMAT_POLICY] = s->remat, [SIM_INPUTS_LENGTH] = "48", [SIM_TARGETS_LENGTH] = "24", [SIM_BATCH_SIZE] = "64"}};
+    struct sim_plan_text text = {.values = {[SIM_MODEL] = s->model,
+                                            [SIM_TOPOLOGY] = s->topology,
+                                            [SIM_NUM_PARTITIONS] = s->partitions,
+                                            [SIM_RULES] = s->rules,
+                                            [SIM_OPTIMIZER] = s->optimizer,
+                                            [SIM_OPTIMIZER_PARTITIONING] = s->partitioning,
+                                            [SIM_NUM_MICROBATCHES] = s->microbatches,
+                                            [SIM_REMAT_POLICY] = s->remat,
+                                            [SIM_INPUTS_LENGTH] = "48",
+                                            [SIM_TARGETS_LENGTH] = "24",
+                                            [SIM_BATCH_SIZE] = "64"}};
     const char *profile = "{\"constants\": {}, \"passes\": {\"overlap_collectives\": true}}";
     const struct base_json *document;
     struct sim_plan plan;
@@ -117,7 +136,8 @@ static void check_definitions(const struct sim_sharded *s)
         assert_int_equal(op->loop, loop);
         for (int j = 0; j < op->input_count; j++) assert_true(s->values[op->inputs[j]].definition < i);
         for (int j = 0; j < op->output_count; j++)
-            assert_true(s->values[op->outputs[j]].persistent || op->kind == SIM_LOOP_BEGIN || s->values[op->outputs[j]].definition == i);
+            assert_true(s->values[op->outputs[j]].persistent || op->kind == SIM_LOOP_BEGIN ||
+                        s->values[op->outputs[j]].definition == i);
         if (op->kind == SIM_LOOP_BEGIN) loop = i;
     }
 }
@@ -143,7 +163,8 @@ static void check_updates(const struct sim_sharded *s)
         const struct sim_op *op = &s->ops[i];
         for (int j = 0; j < op->input_count; j++) {
             const struct sim_value *value = &s->values[op->inputs[j]];
-            if (value->persistent && updated_in[value->tensor] == op->loop + 2) fail_msg("%s reads what was updated", op->op->name);
+            if (value->persistent && updated_in[value->tensor] == op->loop + 2)
+                fail_msg("%s reads what was updated", op->op->name);
         }
         for (int j = 0; j < op->output_count; j++) {
             const struct sim_value *value = &s->values[op->outputs[j]];
@@ -174,7 +195,8 @@ static void every_order_is_one_of_the_same_program(struct base_arena *arena)
         check_updates(s);
         for (int o = 0; o < s->op_count; o++) {
             if (s->ops[o].kind == SIM_COMMUNICATE) check_collective(s, o);
-            if (s->ops[o].kind == SIM_COMMUNICATE && o + 1 < s->op_count) assert_true(s->ops[o].done > 0); /* an order was found */
+            if (s->ops[o].kind == SIM_COMMUNICATE && o + 1 < s->op_count)
+                assert_true(s->ops[o].done > 0); /* an order was found */
             asynchronous += s->ops[o].done > o + 1;
         }
         assert_true(asynchronous > 0);
@@ -196,7 +218,8 @@ static void what_is_hidden_leaves_the_step(struct base_arena *arena)
         assert_ok(sim_predict(cache, &plan, &beside, NULL, &error), &error);
         assert_near(beside.communication_s, at_once.communication_s, 1e-9);
         assert_near(at_once.exposed_communication_s, at_once.communication_s, 0);
-        assert_near(beside.compute_s + beside.memory_bound_s + beside.overhead_s, at_once.step_s - at_once.communication_s, 1e-9);
+        assert_near(beside.compute_s + beside.memory_bound_s + beside.overhead_s,
+                    at_once.step_s - at_once.communication_s, 1e-9);
         assert_true(beside.exposed_communication_s >= 0 && beside.exposed_communication_s < at_once.communication_s);
         assert_near(beside.step_s, at_once.step_s - at_once.communication_s + beside.exposed_communication_s, 1e-9);
     }
@@ -214,9 +237,11 @@ static void sums_go_on_beside_weight_gradients(struct base_arena *arena)
     struct sim_plan plan = plan_of(arena, cache, &settings[0], true);
     assert_ok(sim_sharded_program(cache, &plan, &s, sizes, &error), &error);
     for (int i = 0; i < s->op_count; i++) {
-        bool sum = s->ops[i].kind == SIM_COMMUNICATE && s->ops[i].axes == SIM_TENSOR && s->ops[i].op->phase == MODEL_BACKWARD;
+        bool sum =
+            s->ops[i].kind == SIM_COMMUNICATE && s->ops[i].axes == SIM_TENSOR && s->ops[i].op->phase == MODEL_BACKWARD;
         for (int j = i + 1; sum && j < s->ops[i].done; j++)
-            beside += s->ops[j].kind == SIM_COMPUTE && s->ops[j].op->kind == MODEL_EINSUM && strstr(s->ops[j].op->name, "weight gradient");
+            beside += s->ops[j].kind == SIM_COMPUTE && s->ops[j].op->kind == MODEL_EINSUM &&
+                      strstr(s->ops[j].op->name, "weight gradient");
     }
     assert_true(beside >= 4);
     sim_cache_free(cache);
@@ -230,14 +255,18 @@ static void no_software_of_the_table_has_it(struct base_arena *arena)
     struct base_error error;
     bool more;
     assert_ok(base_csv_open(&csv, arena, "sim/software.csv", &error), &error);
-    for (assert_ok(base_csv_next(&csv, &more, &error), &error); more; assert_ok(base_csv_next(&csv, &more, &error), &error))
-        assert_null(strstr(base_csv_field(&csv, base_csv_column(&csv, "passes")), sim_pass_name(SIM_PASS_OVERLAP_COLLECTIVES)));
+    for (assert_ok(base_csv_next(&csv, &more, &error), &error); more;
+         assert_ok(base_csv_next(&csv, &more, &error), &error))
+        assert_null(
+            strstr(base_csv_field(&csv, base_csv_column(&csv, "passes")), sim_pass_name(SIM_PASS_OVERLAP_COLLECTIVES)));
     base_csv_close(&csv);
 }
 
 static void passes_are_chosen_by_name(struct base_arena *arena)
 {
-    static const struct { const char *document, *part; } rows[] = {
+    static const struct {
+        const char *document, *part;
+    } rows[] = {
         {"{\"constants\": {}, \"passes\": [\"overlap_collectives\"]}", "passes: an object"},
         {"{\"constants\": {}, \"passes\": {\"overlap_collective\": true}}", "is meant overlap_collectives"},
         {"{\"constants\": {}, \"passes\": {\"overlap_collectives\": 1}}", "passes.overlap_collectives: true or false"},
@@ -247,14 +276,19 @@ static void passes_are_chosen_by_name(struct base_arena *arena)
     const struct base_json *document;
     for (int i = 0; i < BASE_COUNT(rows); i++) {
         TEST_ROW("%s", rows[i].document);
-        struct sim_plan_text text = {.values = {[SIM_MODEL] = DECODER, [SIM_TOPOLOGY] = "v4-8", [SIM_BATCH_SIZE] = "8", [SIM_TARGETS_LENGTH] = "8"}};
+        struct sim_plan_text text = {
+            .values = {
+                [SIM_MODEL] = DECODER, [SIM_TOPOLOGY] = "v4-8", [SIM_BATCH_SIZE] = "8", [SIM_TARGETS_LENGTH] = "8"}};
         struct sim_plan plan;
         assert_ok(base_json_parse(arena, rows[i].document, strlen(rows[i].document), &document, &error), &error);
         sim_cache_override(cache, document);
-        assert_fails(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, false, &plan, &error), BASE_INPUT, &error, rows[i].part);
+        assert_fails(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, false, &plan, &error), BASE_INPUT, &error,
+                     rows[i].part);
     }
-    struct sim_plan plan = plan_of(arena, cache, &settings[0], true), other = plan_of(arena, cache, &settings[0], false);
-    assert_int_equal(plan.placement->profile.passes ^ other.placement->profile.passes, 1u << SIM_PASS_OVERLAP_COLLECTIVES);
+    struct sim_plan plan = plan_of(arena, cache, &settings[0], true),
+                    other = plan_of(arena, cache, &settings[0], false);
+    assert_int_equal(plan.placement->profile.passes ^ other.placement->profile.passes,
+                     1u << SIM_PASS_OVERLAP_COLLECTIVES);
     sim_cache_free(cache);
 }
 

@@ -1,6 +1,6 @@
 /* Tests of patterns, overridden axes and Adafactor's options. tests/data/override_axes.json holds what T5X's
- * override_params_axes_names (google-research/t5x@cc342d41, run) answered; python_patterns.json what re.fullmatch of Python
- * 3.11 answers: match, none, or refused. */
+ * override_params_axes_names (google-research/t5x@cc342d41, run) answered; python_patterns.json what re.fullmatch of
+ * Python 3.11 answers: match, none, or refused. */
 #include "model/model.h"
 #include "sim/sim.h"
 #include "tests/test.h"
@@ -33,7 +33,8 @@ static void patterns_are_those_of_python(struct base_arena *arena)
         const char *expected = row->child->next->next->string;
         TEST_ROW("%s", text_of(arena, row));
         enum base_status status = model_pattern_compile(arena, row->child->string, &pattern, &error);
-        if (status == BASE_OK) assert_ok(model_pattern_matches(pattern, row->child->next->string, &matches, &error), &error);
+        if (status == BASE_OK)
+            assert_ok(model_pattern_matches(pattern, row->child->next->string, &matches, &error), &error);
         else assert_fails(status, BASE_INPUT, &error, "is no regular expression of Python");
         int verdict = status == BASE_OK ? matches : 2;
         assert_string_equal(verdicts[verdict], expected);
@@ -89,7 +90,8 @@ static void large_patterns_are_refused(struct base_arena *arena)
     assert_fails(model_pattern_compile(arena, text, &pattern, &error), BASE_INPUT, &error, "too many groups");
     for (int i = 0; i < 300; i++) memcpy(text + 3 * i, "(?:", 4);
     assert_fails(model_pattern_compile(arena, text, &pattern, &error), BASE_INPUT, &error, "nested too deeply");
-    assert_fails(model_pattern_compile(arena, "((a{200}){200}){200}", &pattern, &error), BASE_INPUT, &error, "too large");
+    assert_fails(model_pattern_compile(arena, "((a{200}){200}){200}", &pattern, &error), BASE_INPUT, &error,
+                 "too large");
 }
 
 /* ---- overrides ---- */
@@ -100,9 +102,11 @@ static const struct base_json *axes_after(struct base_arena *arena, const struct
     return base_json_get(member(c, "result"), base_print(arena, "%s_axes", path));
 }
 
-static void check_axes(struct base_arena *arena, const struct base_json *c, const struct base_json *parameter, const struct model_override *override)
+static void check_axes(struct base_arena *arena, const struct base_json *c, const struct base_json *parameter,
+                       const struct model_override *override)
 {
-    const struct base_json *before = base_json_get(member(c, "params_axes"), base_print(arena, "%s_axes", parameter->key)),
+    const struct base_json *before =
+                               base_json_get(member(c, "params_axes"), base_print(arena, "%s_axes", parameter->key)),
                            *after = axes_after(arena, c, parameter->key);
     if (!override) {
         assert_int_equal(before != NULL, after != NULL);
@@ -112,17 +116,20 @@ static void check_axes(struct base_arena *arena, const struct base_json *c, cons
     assert_non_null(after);
     assert_int_equal(after->count, override->rank);
     int i = 0;
-    for (const struct base_json *axis = after->child; axis; axis = axis->next) assert_string_equal(axis->string, override->axes[i++]);
+    for (const struct base_json *axis = after->child; axis; axis = axis->next)
+        assert_string_equal(axis->string, override->axes[i++]);
 }
 
 static void overrides_are_those_of_t5x(struct base_arena *arena)
 {
     int count = 0, refused = 0;
-    for (const struct base_json *c = member(test_read_json(arena, "override_axes.json"), "cases")->child; c; c = c->next, count++) {
+    for (const struct base_json *c = member(test_read_json(arena, "override_axes.json"), "cases")->child; c;
+         c = c->next, count++) {
         struct model_overrides overrides;
         struct base_error error;
         TEST_ROW("%s", text_of(arena, member(c, "overrides")));
-        enum base_status status = model_overrides_parse(arena, text_of(arena, member(c, "overrides")), &overrides, &error);
+        enum base_status status =
+            model_overrides_parse(arena, text_of(arena, member(c, "overrides")), &overrides, &error);
         for (const struct base_json *p = member(c, "params")->child; p && status == BASE_OK; p = p->next) {
             const struct model_override *override;
             status = model_overrides_find(&overrides, p->key, p->count, &override, &error);
@@ -137,7 +144,9 @@ static void overrides_are_those_of_t5x(struct base_arena *arena)
 
 static void overrides_are_refused(struct base_arena *arena)
 {
-    static const struct { const char *text, *part; } rows[] = {
+    static const struct {
+        const char *text, *part;
+    } rows[] = {
         {"{}", "params_axes_names_override: is an object"},
         {"[", "params_axes_names_override: "},
         {"[\"a\"]", "[0]: is no pair"},
@@ -171,9 +180,10 @@ static void overridden_parameters_keep_their_place(struct base_arena *arena)
     int count, different = 0;
     assert_ok(model_config_parse(arena, "t5_1_1_base", &config, &error), &error);
     assert_ok(model_parameters(arena, &config, &own, &count, &error), &error);
-    assert_ok(
-        model_overrides_parse(arena, "[[\"encoder/layers_\\\\d/mlp/wo/kernel\",[\"a\",null]],[\".*/scale\",null]]", &overrides, &error),
-        &error);
+    assert_ok(model_overrides_parse(arena,
+                                    "[[\"encoder/layers_\\\\d/mlp/wo/kernel\",[\"a\",null]],[\".*/scale\",null]]",
+                                    &overrides, &error),
+              &error);
     assert_ok(model_overrides_apply(arena, &overrides, own, count, &changed, &error), &error);
     for (int i = 0; i < count; i++) {
         assert_string_equal(own[i].path, changed[i].path);
@@ -191,12 +201,19 @@ static void overridden_parameters_keep_their_place(struct base_arena *arena)
 
 static struct sim_plan_text plan_of(const char *model, const char *overrides, const char *adafactor)
 {
-    struct sim_plan_text plan = {.values = {[SIM_MODEL] = model, [SIM_TOPOLOGY] = "v4:2x2x2", [SIM_SUBMESH] = "2,1,1,1", [SIM_INPUTS_LENGTH] = "64", [SIM_TARGETS_LENGTH] = "64",
-                                            [SIM_BATCH_SIZE] = "16", [SIM_OVERRIDES] = overrides, [SIM_ADAFACTOR] = adafactor}};
+    struct sim_plan_text plan = {.values = {[SIM_MODEL] = model,
+                                            [SIM_TOPOLOGY] = "v4:2x2x2",
+                                            [SIM_SUBMESH] = "2,1,1,1",
+                                            [SIM_INPUTS_LENGTH] = "64",
+                                            [SIM_TARGETS_LENGTH] = "64",
+                                            [SIM_BATCH_SIZE] = "16",
+                                            [SIM_OVERRIDES] = overrides,
+                                            [SIM_ADAFACTOR] = adafactor}};
     return plan;
 }
 
-static enum base_status predict(struct base_arena *arena, const struct sim_plan_text *text, struct sim_prediction *out, struct base_error *error)
+static enum base_status predict(struct base_arena *arena, const struct sim_plan_text *text, struct sim_prediction *out,
+                                struct base_error *error)
 {
     struct sim_cache *cache = sim_cache_new(arena);
     struct sim_plan plan;
@@ -225,7 +242,8 @@ static struct model_device_state count_state(struct base_arena *arena, const str
     if (adafactor_text) assert_ok(model_adafactor_parse(arena, adafactor_text, &adafactor, &error), &error);
     if (overrides_text) assert_ok(model_overrides_parse(arena, overrides_text, &overrides, &error), &error);
     assert_ok(model_overrides_apply(arena, &overrides, parameters, count, &parameters, &error), &error);
-    assert_ok(model_device_state(parameters, count, &rules, &mesh, MODEL_ADAFACTOR, &adafactor, &state, &error), &error);
+    assert_ok(model_device_state(parameters, count, &rules, &mesh, MODEL_ADAFACTOR, &adafactor, &state, &error),
+              &error);
     return state;
 }
 
@@ -237,17 +255,23 @@ static void assert_state_near(int64_t predicted, int64_t counted, int64_t parame
 
 static void predictions_shard_what_the_user_names(struct base_arena *arena)
 {
-    static const struct { const char *model, *overrides; int64_t more_parameter_bytes; } rows[] = {
+    static const struct {
+        const char *model, *overrides;
+        int64_t more_parameter_bytes;
+    } rows[] = {
         {"t5_1_1_small", NULL, 0},
-        {"t5_1_1_small", "[[\"(encoder|decoder)/layers_\\\\d+/mlp/wi_0/kernel\",[\"embed\",\"kv\"]]]", 16 * 512 * 512 * 4}, /* no longer cut in two */
+        {"t5_1_1_small", "[[\"(encoder|decoder)/layers_\\\\d+/mlp/wi_0/kernel\",[\"embed\",\"kv\"]]]",
+         16 * 512 * 512 * 4}, /* no longer cut in two */
         {"t5_1_1_small", "[[\".*/scale\",[\"vocab\"]]]", -42 * 256 * 4},
-        {"scalable_t5_1_1_small", "[[\"encoder/encoder/mlp/wi_0/kernel\",[\"kv\",\"layers\",\"embed\"]]]", 8 * 512 * 512 * 4},
+        {"scalable_t5_1_1_small", "[[\"encoder/encoder/mlp/wi_0/kernel\",[\"kv\",\"layers\",\"embed\"]]]",
+         8 * 512 * 512 * 4},
         {"decoder_only_base", "[[\"decoder/token_embedder/embedding\",[\"kv\",\"embed\"]]]", 16064 * 768 * 4},
     };
     struct sim_prediction own, given;
     struct base_error error;
     for (int i = 0; i < BASE_COUNT(rows); i++) {
-        struct sim_plan_text plain = plan_of(rows[i].model, NULL, NULL), text = plan_of(rows[i].model, rows[i].overrides, NULL);
+        struct sim_plan_text plain = plan_of(rows[i].model, NULL, NULL),
+                             text = plan_of(rows[i].model, rows[i].overrides, NULL);
         TEST_ROW("%s, %s", rows[i].model, rows[i].overrides ? rows[i].overrides : "");
         assert_ok(predict(arena, &plain, &own, &error), &error);
         assert_ok(predict(arena, &text, &given, &error), &error);
@@ -261,8 +285,16 @@ static void predictions_shard_what_the_user_names(struct base_arena *arena)
 static void predictions_hold_the_state_that_the_options_ask_for(struct base_arena *arena)
 {
     static const char *const models[] = {"t5_1_1_small", "scalable_t5_1_1_small", "decoder_only_base"};
-    static const char *const options[] = {"factored=1", "factored=0", "beta1=0.9", "beta1=0", "beta1=0.9,dtype_momentum=bfloat16", "factored=0,beta1=0.9", "min_dim_size_to_factor=1024",
-                                          "multiply_by_parameter_scale=0", "clipping_threshold=none", "global_norm_clip_threshold=1"};
+    static const char *const options[] = {"factored=1",
+                                          "factored=0",
+                                          "beta1=0.9",
+                                          "beta1=0",
+                                          "beta1=0.9,dtype_momentum=bfloat16",
+                                          "factored=0,beta1=0.9",
+                                          "min_dim_size_to_factor=1024",
+                                          "multiply_by_parameter_scale=0",
+                                          "clipping_threshold=none",
+                                          "global_norm_clip_threshold=1"};
     for (int m = 0; m < BASE_COUNT(models); m++)
         for (int i = 0; i < BASE_COUNT(options); i++) {
             struct sim_plan_text text = plan_of(models[m], NULL, options[i]);
@@ -278,7 +310,8 @@ static void predictions_hold_the_state_that_the_options_ask_for(struct base_aren
 /* The norm of all gradients needs all of them at once. */
 static void clipping_by_the_global_norm_keeps_all_gradients(struct base_arena *arena)
 {
-    struct sim_plan_text plain = plan_of("decoder_only_xl", NULL, NULL), text = plan_of("decoder_only_xl", NULL, "global_norm_clip_threshold=1");
+    struct sim_plan_text plain = plan_of("decoder_only_xl", NULL, NULL),
+                         text = plan_of("decoder_only_xl", NULL, "global_norm_clip_threshold=1");
     struct sim_prediction own, clipped;
     struct base_error error;
     assert_ok(predict(arena, &plain, &own, &error), &error);
@@ -290,15 +323,23 @@ static void clipping_by_the_global_norm_keeps_all_gradients(struct base_arena *a
 
 static void plans_with_such_keys_are_refused(struct base_arena *arena)
 {
-    static const struct { const char *model, *overrides, *adafactor, *part; } rows[] = {
-        {"t5_1_1_small", "[[\"encoder/layers_0/mlp/wo/kernel\",[\"mlp\",\"kv\"]]]", NULL, "encoder/layers_1/mlp/wo/kernel gets other axes than in the first layer"},
+    static const struct {
+        const char *model, *overrides, *adafactor, *part;
+    } rows[] = {
+        {"t5_1_1_small", "[[\"encoder/layers_0/mlp/wo/kernel\",[\"mlp\",\"kv\"]]]", NULL,
+         "encoder/layers_1/mlp/wo/kernel gets other axes than in the first layer"},
         {"t5_1_1_small", "[[\".*\",[\"mlp\",\"kv\"]]]", NULL, "does not match param rank (1)"},
-        {"t5_1_1_small", "[[\".*/mlp/wo/kernel\",[\"experts\",\"kv\"]]]", NULL, "the logical axis experts has no factor rule"},
+        {"t5_1_1_small", "[[\".*/mlp/wo/kernel\",[\"experts\",\"kv\"]]]", NULL,
+         "the logical axis experts has no factor rule"},
         {"t5_1_1_small", "[[\".*/mlp/wo/kernel\",[null,\"kv\"]]]", NULL, "the logical axis None has no factor rule"},
         {"t5_1_1_small", "[[\".*/mlp/wo/kernel\",[\"kv\",\"kv\"]]]", NULL, "names two dimensions"},
-        {"scalable_t5_1_1_small", "[[\".*/mlp/wo/kernel\",[\"mlp\",\"stack\",\"embed\"]]]", NULL, "another name for its dimension of layers (1)"},
-        {"scalable_t5_1_1_small", NULL, "{\"logical_factor_rules\":{\"layers\":\"row\",\"embed\":\"row\",\"mlp\":\"column\",\"heads\":\"column\",\"kv\":\"column\",\"vocab\":\"column\","
-                                        "\"relpos_buckets\":\"column\"}}", "layers is averaged; batch would do"},
+        {"scalable_t5_1_1_small", "[[\".*/mlp/wo/kernel\",[\"mlp\",\"stack\",\"embed\"]]]", NULL,
+         "another name for its dimension of layers (1)"},
+        {"scalable_t5_1_1_small", NULL,
+         "{\"logical_factor_rules\":{\"layers\":\"row\",\"embed\":\"row\",\"mlp\":\"column\",\"heads\":\"column\","
+         "\"kv\":\"column\",\"vocab\":\"column\","
+         "\"relpos_buckets\":\"column\"}}",
+         "layers is averaged; batch would do"},
         {"scalable_t5_1_1_small", NULL, "logical_factor_rules=none", "needs logical_factor_rules"},
         {"t5_1_1_small", NULL, "factord=0", "is factored meant?"},
     };
@@ -317,32 +358,47 @@ static void options_are_read_in_both_forms(struct base_arena *arena)
 {
     struct model_adafactor line, object, defaults = model_adafactor_defaults();
     struct base_error error;
-    assert_ok(model_adafactor_parse(arena, "factored=0,beta1=0.9,dtype_momentum=bfloat16,clipping_threshold=none,min_dim_size_to_factor=32,step_offset=7,global_norm_clip_threshold=1.5,"
-                                           "multiply_by_parameter_scale=False,decay_rate=0.7,weight_decay_rate=0.01,skip_nan_updates=true,logical_factor_rules=none", &line, &error), &error);
-    assert_ok(model_adafactor_parse(arena, "{\"factored\":false,\"beta1\":0.9,\"dtype_momentum\":\"bfloat16\",\"clipping_threshold\":null,\"min_dim_size_to_factor\":32,\"step_offset\":7,"
-                                           "\"global_norm_clip_threshold\":1.5,\"multiply_by_parameter_scale\":false,\"decay_rate\":0.7,\"weight_decay_rate\":0.01,\"skip_nan_updates\":true,"
-                                           "\"logical_factor_rules\":null}", &object, &error), &error);
+    assert_ok(model_adafactor_parse(arena,
+                                    "factored=0,beta1=0.9,dtype_momentum=bfloat16,clipping_threshold=none,min_dim_size_"
+                                    "to_factor=32,step_offset=7,global_norm_clip_threshold=1.5,"
+                                    "multiply_by_parameter_scale=False,decay_rate=0.7,weight_decay_rate=0.01,skip_nan_"
+                                    "updates=true,logical_factor_rules=none",
+                                    &line, &error),
+              &error);
+    assert_ok(model_adafactor_parse(arena,
+                                    "{\"factored\":false,\"beta1\":0.9,\"dtype_momentum\":\"bfloat16\",\"clipping_"
+                                    "threshold\":null,\"min_dim_size_to_factor\":32,\"step_offset\":7,"
+                                    "\"global_norm_clip_threshold\":1.5,\"multiply_by_parameter_scale\":false,\"decay_"
+                                    "rate\":0.7,\"weight_decay_rate\":0.01,\"skip_nan_updates\":true,"
+                                    "\"logical_factor_rules\":null}",
+                                    &object, &error),
+              &error);
     const struct model_adafactor *both[] = {&line, &object};
     for (int i = 0; i < 2; i++) {
         const struct model_adafactor *o = both[i];
-        assert_true(!o->factored && o->has_beta1 && !o->multiply_by_parameter_scale && o->skip_nan_updates && !o->logical_factor_rules);
-        assert_true(o->beta1 == 0.9 && o->clipping_threshold == 0 && o->global_norm_clip_threshold == 1.5 && o->decay_rate == 0.7 &&
-                    o->weight_decay_rate == 0.01);
+        assert_true(!o->factored && o->has_beta1 && !o->multiply_by_parameter_scale && o->skip_nan_updates &&
+                    !o->logical_factor_rules);
+        assert_true(o->beta1 == 0.9 && o->clipping_threshold == 0 && o->global_norm_clip_threshold == 1.5 &&
+                    o->decay_rate == 0.7 && o->weight_decay_rate == 0.01);
         assert_true(o->dtype_momentum == MODEL_BFLOAT16 && o->min_dim_size_to_factor == 32 && o->step_offset == 7);
-        assert_true(o->epsilon1 == defaults.epsilon1 && o->epsilon2 == defaults.epsilon2 && o->max_parameter_scale == 0);
+        assert_true(o->epsilon1 == defaults.epsilon1 && o->epsilon2 == defaults.epsilon2 &&
+                    o->max_parameter_scale == 0);
     }
-    assert_true(defaults.factored && !defaults.has_beta1 && defaults.min_dim_size_to_factor == 128 && defaults.clipping_threshold == 1 &&
-                defaults.dtype_momentum == MODEL_FLOAT32);
+    assert_true(defaults.factored && !defaults.has_beta1 && defaults.min_dim_size_to_factor == 128 &&
+                defaults.clipping_threshold == 1 && defaults.dtype_momentum == MODEL_FLOAT32);
     assert_ok(model_adafactor_parse(arena, "beta1=0.5,beta1=none", &line, &error), &error);
     assert_false(line.has_beta1);
-    assert_ok(model_adafactor_parse(arena, "{\"logical_factor_rules\":{\"embed\":\"Row\",\"kv\":null}}", &line, &error), &error);
+    assert_ok(model_adafactor_parse(arena, "{\"logical_factor_rules\":{\"embed\":\"Row\",\"kv\":null}}", &line, &error),
+              &error);
     assert_int_equal(line.factor_rule_count, 2);
     assert_string_equal(line.factor_rules[1].kind, "none");
 }
 
 static void options_are_refused(struct base_arena *arena)
 {
-    static const struct { const char *text, *part; } rows[] = {
+    static const struct {
+        const char *text, *part;
+    } rows[] = {
         {"", "is no option=value"},
         {"factored", "is no option=value"},
         {"factored=", "factored: "},

@@ -1,10 +1,10 @@
-/* The partitioner beside XLA's: tests/data/xla_operations.csv are contractions and reshardings by themselves, xla_steps.csv
- * forward passes, gradients and train steps of T5X's models under nine rule sets; each with the collectives that XLA's SPMD
- * partitioner (jaxlib 0.4.13) made of it. scripts/oracle.py wrote them; xla_drawn.csv are operations drawn at random, which
- * scripts/draw_operations.py asked of XLA.
+/* The partitioner beside XLA's: tests/data/xla_operations.csv are contractions and reshardings by themselves,
+ * xla_steps.csv forward passes, gradients and train steps of T5X's models under nine rule sets; each with the
+ * collectives that XLA's SPMD partitioner (jaxlib 0.4.13) made of it. scripts/oracle.py wrote them; xla_drawn.csv are
+ * operations drawn at random, which scripts/draw_operations.py asked of XLA.
  *
- * What differs today stands in xla_differs.txt. The test fails when a case that agreed differs, and when one on the list
- * agrees: `make differs-update` takes it off. The list only shrinks. */
+ * What differs today stands in xla_differs.txt. The test fails when a case that agreed differs, and when one on the
+ * list agrees: `make differs-update` takes it off. The list only shrinks. */
 #include "sim/programs.h"
 #include "sim/propagation.h"
 #include "tests/rows.h"
@@ -17,8 +17,16 @@ static const char *const differs_path = "tests/data/xla_differs.txt";
 
 enum { MOST_KINDS = 256 };
 
-struct line { const char *key; double bytes; int64_t expected, got; };
-struct merged { struct base_arena *arena; int count; struct line lines[MOST_KINDS]; };
+struct line {
+    const char *key;
+    double bytes;
+    int64_t expected, got;
+};
+struct merged {
+    struct base_arena *arena;
+    int count;
+    struct line lines[MOST_KINDS];
+};
 
 static struct line *line_of(struct merged *merged, const char *key)
 {
@@ -41,11 +49,12 @@ static void expect(struct merged *merged, const char *text)
     }
 }
 
-static void got(struct merged *merged, enum sim_collective kind, int axes, enum model_dtype dtype, int64_t bytes, int64_t count)
+static void got(struct merged *merged, enum sim_collective kind, int axes, enum model_dtype dtype, int64_t bytes,
+                int64_t count)
 {
     static const char *const names[SIM_AXES] = {"none", "data", "model", "data+model"};
-    const char *key = base_print(merged->arena, "%s/%s/%s/%lld", sim_collective_name(kind), names[axes], model_dtype_name(dtype),
-                                 (long long)bytes);
+    const char *key = base_print(merged->arena, "%s/%s/%s/%lld", sim_collective_name(kind), names[axes],
+                                 model_dtype_name(dtype), (long long)bytes);
     line_of(merged, key)->got += count;
 }
 
@@ -73,7 +82,8 @@ static const char *difference(const struct merged *merged, double least_bytes)
         worst_bytes = off;
     }
     if (!worst) return NULL;
-    return base_print(merged->arena, "%s: %lld expected, got %lld", worst->key, (long long)worst->expected, (long long)worst->got);
+    return base_print(merged->arena, "%s: %lld expected, got %lld", worst->key, (long long)worst->expected,
+                      (long long)worst->got);
 }
 
 /* ---- operations by themselves ---- */
@@ -116,7 +126,8 @@ static struct sim_operation operation_of(struct base_arena *arena, const struct 
     o.free = at[1] == 'f';
     if (!o.free) at = read_spec(at + 1, &o, 2);
     assert_int_equal(sscanf(strrchr(at, '/'), "/%dx%d", &o.mesh[0], &o.mesh[1]), 2);
-    for (int i = 0; i < 3; i++) o.dtypes[i] = !strcmp(row_field(csv, "dtype"), "float32") ? MODEL_FLOAT32 : MODEL_BFLOAT16;
+    for (int i = 0; i < 3; i++)
+        o.dtypes[i] = !strcmp(row_field(csv, "dtype"), "float32") ? MODEL_FLOAT32 : MODEL_BFLOAT16;
     return o;
 }
 
@@ -126,7 +137,8 @@ static const char *spec_text(struct base_arena *arena, const struct sim_operatio
     for (int d = 0; d < o->rank[operand]; d++) {
         base_put(&text, d ? "," : "[");
         if (!o->axis_count[operand][d]) base_put(&text, "-");
-        for (int i = 0; i < o->axis_count[operand][d]; i++) base_put(&text, o->axes[operand][d][i] == SIM_DATA ? "d" : "m");
+        for (int i = 0; i < o->axis_count[operand][d]; i++)
+            base_put(&text, o->axes[operand][d][i] == SIM_DATA ? "d" : "m");
     }
     base_put(&text, "]");
     return text.data;
@@ -152,10 +164,13 @@ static const char *judge_operation(struct base_arena *arena, const struct base_c
 
 /* ---- steps of whole models ---- */
 
-struct stage { struct sim_cache *cache; struct sim_collective_row *rows; };
+struct stage {
+    struct sim_cache *cache;
+    struct sim_collective_row *rows;
+};
 
-/* Collectives that carry half a per cent of the step's collective bytes are XLA's, and all bytes together differ by less than a
- * thousandth. What is left are scalars of metrics and vectors of Adafactor. */
+/* Collectives that carry half a per cent of the step's collective bytes are XLA's, and all bytes together differ by
+ * less than a thousandth. What is left are scalars of metrics and vectors of Adafactor. */
 static const char *judge_step(struct base_arena *arena, const struct base_csv *csv, const struct stage *stage)
 {
     struct sim_plan_text text = row_plan(arena, csv);
@@ -216,11 +231,13 @@ static void judge_file(struct verdicts *v, const char *path, const struct stage 
     struct base_error error;
     bool more = true;
     assert_ok(base_csv_open(&csv, v->arena, path, &error), &error);
-    for (assert_ok(base_csv_next(&csv, &more, &error), &error); more; assert_ok(base_csv_next(&csv, &more, &error), &error)) {
+    for (assert_ok(base_csv_next(&csv, &more, &error), &error); more;
+         assert_ok(base_csv_next(&csv, &more, &error), &error)) {
         struct base_arena own = {.exhausted = v->arena->exhausted};
         TEST_ROW("%s", row_field(&csv, "case"));
         bool settled = strcmp(row_field(&csv, "collectives"), "-") != 0; /* else two versions of XLA's disagree */
-        if (settled) note(v, row_field(&csv, "case"), stage ? judge_step(&own, &csv, stage) : judge_operation(&own, &csv));
+        if (settled)
+            note(v, row_field(&csv, "case"), stage ? judge_step(&own, &csv, stage) : judge_operation(&own, &csv));
         base_arena_free(&own);
     }
     base_csv_close(&csv);
@@ -242,7 +259,8 @@ static void collectives_are_xlas(struct base_arena *arena)
 {
     struct verdicts v = judge_all(arena);
     if (*v.worse.data) fprintf(stderr, "agreed with XLA until now:\n%s", v.worse.data);
-    if (*v.better.data) fprintf(stderr, "agree now, and `make differs-update` takes them off the list:\n%s", v.better.data);
+    if (*v.better.data)
+        fprintf(stderr, "agree now, and `make differs-update` takes them off the list:\n%s", v.better.data);
     if (v.found_count != v.listed_count)
         fprintf(stderr, "%s names %d cases, of which %d are there\n", differs_path, v.listed_count, v.found_count);
     assert_int_equal(v.count, 1529 + 700);
@@ -251,7 +269,8 @@ static void collectives_are_xlas(struct base_arena *arena)
 
 /* ---- why ---- */
 
-/* From neighbour to neighbour, the axis comes from a node that was given it by axis rules; or from one that has a finer sharding by now. */
+/* From neighbour to neighbour, the axis comes from a node that was given it by axis rules; or from one that has a finer
+ * sharding by now. */
 static bool is_grounded(const struct sim_causes *causes, int node, int axis)
 {
     for (int hops = 0; hops < 8 * causes->tensor_count; hops++) {
@@ -289,7 +308,8 @@ static void every_sharding_has_a_reason(struct base_arena *arena)
     struct base_error error;
     bool more = true;
     assert_ok(base_csv_open(&csv, arena, "tests/data/xla_steps.csv", &error), &error);
-    for (assert_ok(base_csv_next(&csv, &more, &error), &error); more; assert_ok(base_csv_next(&csv, &more, &error), &error)) {
+    for (assert_ok(base_csv_next(&csv, &more, &error), &error); more;
+         assert_ok(base_csv_next(&csv, &more, &error), &error)) {
         struct base_arena own = {.exhausted = arena->exhausted};
         struct sim_plan_text text = row_plan(&own, &csv);
         struct sim_plan plan;

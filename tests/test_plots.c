@@ -20,7 +20,8 @@ static struct plots_comparison read_table(struct base_arena *arena)
     return comparison;
 }
 
-static struct base_text draw(struct base_arena *arena, const struct plots_comparison *comparison, enum plots_format format)
+static struct base_text draw(struct base_arena *arena, const struct plots_comparison *comparison,
+                             enum plots_format format)
 {
     struct base_error error;
     struct plots_picture picture;
@@ -28,7 +29,8 @@ static struct base_text draw(struct base_arena *arena, const struct plots_compar
     return picture.bytes;
 }
 
-/* A table of count rows with all kinds of outcome, in sections of twelve; the second section says nothing of its plans. */
+/* A table of count rows with all kinds of outcome, in sections of twelve; the second section says nothing of its plans.
+ */
 static struct plots_comparison make_table(struct base_arena *arena, int count, bool long_words)
 {
     struct plots_comparison_row *rows = base_new(arena, struct plots_comparison_row, count);
@@ -36,12 +38,15 @@ static struct plots_comparison make_table(struct base_arena *arena, int count, b
     base_random_seed(&random, 17);
     char *word = memset(base_alloc(arena, 301, 1), 'W', 300);
     for (int i = 0; i < count; i++) {
-        double step_s = 0.1 + (double)base_random_below(&random, 1000) / 250, error_frac = (double)base_random_below(&random, 400) / 1000 - 0.15;
+        double step_s = 0.1 + (double)base_random_below(&random, 1000) / 250,
+               error_frac = (double)base_random_below(&random, 400) / 1000 - 0.15;
         bool ran = i % 5 != 3, predicted = i % 11 != 7, measured = i % 13 != 5;
         struct plots_comparison_row *row = &rows[i];
         *row = (struct plots_comparison_row){
             .id = base_print(arena, "row-%03d", i),
-            .model = long_words ? base_print(arena, "decoder_only:num_layers=%d,emb_dim=512,name=%s %s", i / 12, word, word) : base_print(arena, "model_%d", i / 12),
+            .model = long_words
+                         ? base_print(arena, "decoder_only:num_layers=%d,emb_dim=512,name=%s %s", i / 12, word, word)
+                         : base_print(arena, "model_%d", i / 12),
             .topology = long_words ? word : "v4-512",
             .measured_step_s = ran && measured ? step_s : NAN,
             .measured_tokens_per_s = ran && measured ? 1e5 / step_s : NAN,
@@ -49,12 +54,20 @@ static struct plots_comparison make_table(struct base_arena *arena, int count, b
             .predicted_tokens_per_s = predicted ? 1e5 / step_s / (1 + error_frac) : NAN,
             .measured_peak_memory_bytes = NAN,
             .predicted_peak_memory_bytes = predicted ? 3e10 : NAN,
-            .measured = !ran ? PLOTS_MEMORY_EXCEEDED : measured ? PLOTS_MEMORY_FITS : PLOTS_MEMORY_UNKNOWN,
-            .predicted = !predicted ? PLOTS_MEMORY_UNKNOWN : i % 7 == 3 ? PLOTS_MEMORY_EXCEEDED : PLOTS_MEMORY_FITS,
-            .error = predicted ? "" : long_words ? word : "the reason",
+            .measured = !ran       ? PLOTS_MEMORY_EXCEEDED
+                        : measured ? PLOTS_MEMORY_FITS
+                                   : PLOTS_MEMORY_UNKNOWN,
+            .predicted = !predicted   ? PLOTS_MEMORY_UNKNOWN
+                         : i % 7 == 3 ? PLOTS_MEMORY_EXCEEDED
+                                      : PLOTS_MEMORY_FITS,
+            .error = predicted    ? ""
+                     : long_words ? word
+                                  : "the reason",
         };
         for (int key = 0; key < PLOTS_PLAN_KEY_COUNT; key++)
-            row->plan[key] = i / 12 == 1 ? "" : long_words ? base_print(arena, "%s%d", word, i) : base_print(arena, "%d", key < 4 ? i : key);
+            row->plan[key] = i / 12 == 1  ? ""
+                             : long_words ? base_print(arena, "%s%d", word, i)
+                                          : base_print(arena, "%d", key < 4 ? i : key);
     }
     return (struct plots_comparison){rows, count};
 }
@@ -80,9 +93,10 @@ static void the_table_is_read(struct base_arena *arena)
     assert_near(table.rows[0].predicted_step_s, 1.1, 0);
     assert_near(table.rows[2].predicted_peak_memory_bytes, 5.1e10, 0);
     static const enum plots_memory_verdict verdicts[][2] = {
-        {PLOTS_MEMORY_FITS, PLOTS_MEMORY_FITS}, {PLOTS_MEMORY_FITS, PLOTS_MEMORY_FITS}, {PLOTS_MEMORY_EXCEEDED, PLOTS_MEMORY_EXCEEDED},
-        {PLOTS_MEMORY_EXCEEDED, PLOTS_MEMORY_FITS}, {PLOTS_MEMORY_FITS, PLOTS_MEMORY_EXCEEDED}, {PLOTS_MEMORY_FITS, PLOTS_MEMORY_UNKNOWN},
-        {PLOTS_MEMORY_UNKNOWN, PLOTS_MEMORY_FITS}, {PLOTS_MEMORY_UNKNOWN, PLOTS_MEMORY_UNKNOWN},
+        {PLOTS_MEMORY_FITS, PLOTS_MEMORY_FITS},         {PLOTS_MEMORY_FITS, PLOTS_MEMORY_FITS},
+        {PLOTS_MEMORY_EXCEEDED, PLOTS_MEMORY_EXCEEDED}, {PLOTS_MEMORY_EXCEEDED, PLOTS_MEMORY_FITS},
+        {PLOTS_MEMORY_FITS, PLOTS_MEMORY_EXCEEDED},     {PLOTS_MEMORY_FITS, PLOTS_MEMORY_UNKNOWN},
+        {PLOTS_MEMORY_UNKNOWN, PLOTS_MEMORY_FITS},      {PLOTS_MEMORY_UNKNOWN, PLOTS_MEMORY_UNKNOWN},
     };
     for (int i = 0; i < table.count; i++) {
         TEST_ROW("%s", table.rows[i].id);
@@ -96,7 +110,8 @@ static void missing_tokens_follow_from_the_step(struct base_arena *arena)
 {
     struct base_error error;
     struct plots_comparison table;
-    const char *path = write_temporary(arena, "model,topology,batch_size,targets_length,measured_step_s,predicted_step_s,predicted_tokens_per_s,predicted_fits\n"
+    const char *path = write_temporary(arena, "model,topology,batch_size,targets_length,measured_step_s,predicted_step_"
+                                              "s,predicted_tokens_per_s,predicted_fits\n"
                                               "m,v4-8,64,512,2,4,,1\n");
     assert_ok(plots_comparison_read(arena, path, &table, &error), &error);
     unlink(path);
@@ -108,12 +123,16 @@ static void missing_tokens_follow_from_the_step(struct base_arena *arena)
 static void bad_tables_are_refused(struct base_arena *arena)
 {
 #define HEADER "id,model,topology,measured_step_s,measured_oom,predicted_step_s,predicted_tokens_per_s,predicted_fits\n"
-    static const struct { const char *text, *part; } cases[] = {
+    static const struct {
+        const char *text, *part;
+    } cases[] = {
         {"", ""},
         {HEADER, "no row"},
         {"id,model,topology,measured_step_s\na,m,v4-8,1\n", "predicted_step_s is missing"},
-        {"id,topology,measured_step_s,predicted_step_s,predicted_tokens_per_s,predicted_fits\na,v4-8,1,1,1,1\n", "model is missing"},
-        {"model,topology,predicted_step_s,predicted_tokens_per_s,predicted_fits\nm,v4-8,1,1,1\n", "nothing was measured"},
+        {"id,topology,measured_step_s,predicted_step_s,predicted_tokens_per_s,predicted_fits\na,v4-8,1,1,1,1\n",
+         "model is missing"},
+        {"model,topology,predicted_step_s,predicted_tokens_per_s,predicted_fits\nm,v4-8,1,1,1\n",
+         "nothing was measured"},
         {HEADER "a,m,v4-8,1,0\n", "line 2: 5 cells where the header has 8"},
         {HEADER "a,m,v4-8,1,0,1,1,1\nb,m,v4-8,fast,0,1,1,1\n", "line 3: measured_step_s: \"fast\""},
         {HEADER "a,m,v4-8,-1,0,1,1,1\n", "measured_step_s: -1 is out of range"},
@@ -152,7 +171,8 @@ static void the_finding_is_counted(struct base_arena *arena)
     assert_int_equal(finding.unpredicted_count, 2);
     assert_int_equal(finding.unmeasured_count, 2);
     assert_string_equal(plots_finding_title(arena, &finding),
-                        "Predicted step time is within 4.7 % of 3 measured runs on average; 1 of 2 out-of-memory verdicts right; 1 run wrongly predicted not to fit");
+                        "Predicted step time is within 4.7 % of 3 measured runs on average; 1 of 2 out-of-memory "
+                        "verdicts right; 1 run wrongly predicted not to fit");
 }
 
 static void a_median_of_an_even_count_is_the_middle(struct base_arena *arena)
@@ -166,7 +186,8 @@ static void a_median_of_an_even_count_is_the_middle(struct base_arena *arena)
     struct plots_comparison_row died = table.rows[0];
     died.measured = PLOTS_MEMORY_EXCEEDED;
     assert_true(isnan(plots_step_error_frac(&died)));
-    assert_string_equal(plots_finding_title(arena, &finding), "Predicted step time is within 10.0 % of the one measured run");
+    assert_string_equal(plots_finding_title(arena, &finding),
+                        "Predicted step time is within 10.0 % of the one measured run");
 }
 
 static void a_run_that_died_without_a_prediction_is_no_wrong_verdict(struct base_arena *arena)
@@ -185,8 +206,12 @@ static void a_run_that_died_without_a_prediction_is_no_wrong_verdict(struct base
 
 static void percents_have_a_sign(struct base_arena *arena)
 {
-    static const struct { double frac; const char *text; } cases[] = {
-        {0.0523, "+5.2 %"}, {-0.0523, "−5.2 %"}, {0.0001, "0.0 %"}, {-0.0001, "0.0 %"}, {1.5, "+150 %"}, {99, "+9900 %"}, {1e6, ">9999 %"},
+    static const struct {
+        double frac;
+        const char *text;
+    } cases[] = {
+        {0.0523, "+5.2 %"}, {-0.0523, "−5.2 %"}, {0.0001, "0.0 %"}, {-0.0001, "0.0 %"},
+        {1.5, "+150 %"},    {99, "+9900 %"},     {1e6, ">9999 %"},
     };
     for (int i = 0; i < BASE_COUNT(cases); i++) assert_string_equal(plots_percent(arena, cases[i].frac), cases[i].text);
 }
@@ -194,7 +219,8 @@ static void percents_have_a_sign(struct base_arena *arena)
 static void models_are_said_by_their_sizes(struct base_arena *arena)
 {
     const char *rest;
-    assert_string_equal(plots_model_words(arena, "decoder_only:emb_dim=8,vocab_size=9,num_layers=3", &rest), "decoder_only: 3 layers, emb_dim 8");
+    assert_string_equal(plots_model_words(arena, "decoder_only:emb_dim=8,vocab_size=9,num_layers=3", &rest),
+                        "decoder_only: 3 layers, emb_dim 8");
     assert_string_equal(rest, "vocab_size=9");
     assert_string_equal(plots_model_words(arena, "t5_1_0_11B", &rest), "t5_1_0_11B");
     assert_string_equal(rest, "");
@@ -214,8 +240,17 @@ static void every_row_is_in_the_picture(struct base_arena *arena)
         assert_int_equal(pictures_count(svg, base_print(arena, "<title>%s: ", table.rows[i].id)), 1);
     }
     static const char *const parts[] = {
-        ">t5_1_0_11B on v4-512<", ">2,4,4,1<", ">+10.0 %<", ">−4.0 %<", ">agree<", ">disagree<", "ran out of memory; predicted not to fit, 47.5",
-        "ran out of memory; predicted to fit", ">ran; predicted not to fit", ">not measured; predicted to fit", ">decoder_only: 2 layers, emb_dim 64, 4 heads on v4:2x2x1<",
+        ">t5_1_0_11B on v4-512<",
+        ">2,4,4,1<",
+        ">+10.0 %<",
+        ">−4.0 %<",
+        ">agree<",
+        ">disagree<",
+        "ran out of memory; predicted not to fit, 47.5",
+        "ran out of memory; predicted to fit",
+        ">ran; predicted not to fit",
+        ">not measured; predicted to fit",
+        ">decoder_only: 2 layers, emb_dim 64, 4 heads on v4:2x2x1<",
     };
     for (int i = 0; i < BASE_COUNT(parts); i++) {
         TEST_ROW("%s", parts[i]);
@@ -231,14 +266,18 @@ static void names_are_escaped(struct base_arena *arena)
     assert_null(strstr(svg, "<others>"));
     assert_non_null(strstr(svg, "vocab_size=&lt;&amp;&gt;"));
     /* Outside of tags, an ampersand begins one of our entities. */
-    assert_int_equal(pictures_count(svg, "&"), pictures_count(svg, "&lt;") + pictures_count(svg, "&gt;") + pictures_count(svg, "&amp;"));
+    assert_int_equal(pictures_count(svg, "&"),
+                     pictures_count(svg, "&lt;") + pictures_count(svg, "&gt;") + pictures_count(svg, "&amp;"));
     assert_int_equal(pictures_count(svg, "<text"), pictures_count(svg, "</text>"));
     assert_int_equal(pictures_count(svg, "<title>"), pictures_count(svg, "</title>"));
 }
 
 static void the_same_table_gives_the_same_bytes(struct base_arena *arena)
 {
-    static const struct { enum plots_format format; const char *beginning; } cases[] = {{PLOTS_SVG, "<?xml"}, {PLOTS_PDF, "%PDF-"}, {PLOTS_PNG, "\x89PNG"}};
+    static const struct {
+        enum plots_format format;
+        const char *beginning;
+    } cases[] = {{PLOTS_SVG, "<?xml"}, {PLOTS_PDF, "%PDF-"}, {PLOTS_PNG, "\x89PNG"}};
     struct plots_comparison small = read_table(arena), large = make_table(arena, 100, false);
     for (int i = 0; i < BASE_COUNT(cases); i++) {
         TEST_ROW("format %s", cases[i].beginning);
@@ -278,7 +317,8 @@ static void rows_can_be_told_apart(struct base_arena *arena)
         struct plots_comparison table = make_table(arena, 24, long_words);
         plots_comparison_lay_out(&canvas, &table);
         int ids = 0;
-        for (int i = 0; i < canvas.mark_count; i++) ids += canvas.marks[i].kind == PLOTS_TEXT && !strncmp(canvas.marks[i].text, "row-", 4);
+        for (int i = 0; i < canvas.mark_count; i++)
+            ids += canvas.marks[i].kind == PLOTS_TEXT && !strncmp(canvas.marks[i].text, "row-", 4);
         assert_int_equal(ids, long_words ? 24 : 12);
     }
 }
@@ -287,7 +327,8 @@ static void rows_can_be_told_apart(struct base_arena *arena)
 static int number_after(const struct plots_canvas *canvas, const char *text)
 {
     for (int i = 0; i + 2 < canvas->mark_count; i++)
-        if (canvas->marks[i].kind == PLOTS_TEXT && !strcmp(canvas->marks[i].text, text)) return atoi(canvas->marks[i + 2].text);
+        if (canvas->marks[i].kind == PLOTS_TEXT && !strcmp(canvas->marks[i].text, text))
+            return atoi(canvas->marks[i + 2].text);
     return 0;
 }
 
@@ -298,7 +339,9 @@ static void a_scatter_holds_every_row(struct base_arena *arena)
     plots_comparison_lay_out(&canvas, &table);
     int total = 0, points = 0;
     for (int cell = 0; cell < 9; cell++)
-        total += number_after(&canvas, plots_verdict_note(arena, (enum plots_memory_verdict)(cell / 3), (enum plots_memory_verdict)(cell % 3)).text);
+        total += number_after(&canvas, plots_verdict_note(arena, (enum plots_memory_verdict)(cell / 3),
+                                                          (enum plots_memory_verdict)(cell % 3))
+                                           .text);
     assert_int_equal(total, 300);
     for (int i = 0; i < table.count; i++) points += !isnan(plots_step_error_frac(&table.rows[i]));
     assert_int_equal(canvas.hover_count, points);
@@ -346,10 +389,20 @@ static void an_arena_that_runs_out_leaves_nothing_behind(struct base_arena *aren
 
 static void text_of_any_bytes_becomes_utf8(struct base_arena *arena)
 {
-    static const struct { const char *text, *clean; } cases[] = {
-        {"plain", "plain"}, {"", ""}, {"a\nb\tc\x7f", "a b c "}, {"gr\xC3\xBC\xC3\x9F", "grüß"}, {"\xff", "\xEF\xBF\xBD"}, {"a\xC3", "a\xEF\xBF\xBD"},
-        {"\xC0\xAF", "\xEF\xBF\xBD\xEF\xBF\xBD"}, {"\xED\xA0\x80", "\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD"}, {"\xC2\x85", " "},
-        {"\xEF\xBF\xBF", "\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD"}, {"\xF0\x9F\x98\x80", "\xF0\x9F\x98\x80"},
+    static const struct {
+        const char *text, *clean;
+    } cases[] = {
+        {"plain", "plain"},
+        {"", ""},
+        {"a\nb\tc\x7f", "a b c "},
+        {"gr\xC3\xBC\xC3\x9F", "grüß"},
+        {"\xff", "\xEF\xBF\xBD"},
+        {"a\xC3", "a\xEF\xBF\xBD"},
+        {"\xC0\xAF", "\xEF\xBF\xBD\xEF\xBF\xBD"},
+        {"\xED\xA0\x80", "\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD"},
+        {"\xC2\x85", " "},
+        {"\xEF\xBF\xBF", "\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD"},
+        {"\xF0\x9F\x98\x80", "\xF0\x9F\x98\x80"},
     };
     for (int i = 0; i < BASE_COUNT(cases); i++) {
         TEST_ROW("case %d", i);
@@ -361,7 +414,8 @@ static void text_of_any_bytes_becomes_utf8(struct base_arena *arena)
 
 static void words_are_shortened_and_wrapped(struct base_arena *arena)
 {
-    static const char text[] = "the quick brown fox jumps over the lazy dög, and the wörd-that-is-longer-than-any-line-of-this-paragraph ends it";
+    static const char text[] = "the quick brown fox jumps over the lazy dög, and the "
+                               "wörd-that-is-longer-than-any-line-of-this-paragraph ends it";
     for (int width_px = 20; width_px < 700; width_px += 17) {
         TEST_ROW("%d px", width_px);
         const char *lines[3], *fit = plots_fit(arena, PLOTS_LABEL, text, width_px);
@@ -374,7 +428,8 @@ static void words_are_shortened_and_wrapped(struct base_arena *arena)
     }
     const char *lines[3];
     assert_int_equal(plots_wrap(arena, PLOTS_LABEL, "", 100, 3, lines), 0);
-    assert_int_equal(plots_wrap(arena, PLOTS_LABEL, "one 10 %", plots_text_width(PLOTS_LABEL, "one 10") + 1, 3, lines), 2);
+    assert_int_equal(plots_wrap(arena, PLOTS_LABEL, "one 10 %", plots_text_width(PLOTS_LABEL, "one 10") + 1, 3, lines),
+                     2);
     assert_string_equal(lines[0], "one");
     assert_string_equal(lines[1], "10 %");
 }
@@ -402,13 +457,16 @@ static void ticks_are_round_and_within(struct base_arena *arena)
 static void logarithmic_ticks_are_within(struct base_arena *arena)
 {
     (void)arena;
-    static const struct { double low, high; } ranges[] = {{1, 1}, {900, 1100}, {1000, 6e6}, {1e-9, 1e18}, {5, 5.001}};
+    static const struct {
+        double low, high;
+    } ranges[] = {{1, 1}, {900, 1100}, {1000, 6e6}, {1e-9, 1e18}, {5, 5.001}};
     for (int i = 0; i < BASE_COUNT(ranges); i++) {
         TEST_ROW("%g to %g", ranges[i].low, ranges[i].high);
         struct plots_axis axis = plots_axis_logarithmic(ranges[i].low, ranges[i].high, 50, 650, 60);
         assert_in_range(axis.tick_count, 1, PLOTS_MOST_TICKS);
         for (int t = 0; t < axis.tick_count; t++)
-            assert_true(axis.ticks[t] >= axis.low && axis.ticks[t] <= axis.high && (t == 0 || axis.ticks[t] > axis.ticks[t - 1]));
+            assert_true(axis.ticks[t] >= axis.low && axis.ticks[t] <= axis.high &&
+                        (t == 0 || axis.ticks[t] > axis.ticks[t - 1]));
         assert_true(axis.low < ranges[i].low && axis.high > ranges[i].high);
         assert_near(plots_axis_px(&axis, axis.low), 50, 1e-9);
         assert_near(plots_axis_px(&axis, axis.high), 650, 1e-9);
@@ -417,21 +475,26 @@ static void logarithmic_ticks_are_within(struct base_arena *arena)
 
 /* ---- the command ---- */
 
-static enum base_status run_plot(struct base_arena *arena, const char *const *words, bool json, struct base_text *out, struct base_error *error)
+static enum base_status run_plot(struct base_arena *arena, const char *const *words, bool json, struct base_text *out,
+                                 struct base_error *error)
 {
     struct base_arguments arguments;
     struct commands_context context = {.arena = arena, .json = json};
     int count = 0;
     while (words[count]) count++;
     *out = (struct base_text){.arena = arena};
-    BASE_TRY(base_arguments_parse(arena, commands_plot.options, commands_plot.option_count, commands_plot.positional_limit, count, words,
-                                  &arguments, error));
+    BASE_TRY(base_arguments_parse(arena, commands_plot.options, commands_plot.option_count,
+                                  commands_plot.positional_limit, count, words, &arguments, error));
     return commands_plot.run(&context, &arguments, out, error);
 }
 
 static void the_command_refuses_what_it_must(struct base_arena *arena)
 {
-    static const struct { const char *words[6]; enum base_status status; const char *part; } cases[] = {
+    static const struct {
+        const char *words[6];
+        enum base_status status;
+        const char *part;
+    } cases[] = {
         {{NULL}, BASE_USAGE, "comparison"},
         {{"nothing", table_path, "--out", "/tmp/x.svg"}, BASE_USAGE, "comparison"},
         {{"comparison", "--out", "/tmp/x.svg"}, BASE_USAGE, "INPUT is missing"},

@@ -1,12 +1,13 @@
 /* Tests of model/'s program of one training step: its forward contractions against those that T5X's examples make
- * (tests/data/einsums.json), and what must hold of every program: definitions before uses, labels that fit their tensors,
- * transposes, counted FLOP, sizes that no layer count changes, and what a remat policy keeps. */
+ * (tests/data/einsums.json), and what must hold of every program: definitions before uses, labels that fit their
+ * tensors, transposes, counted FLOP, sizes that no layer count changes, and what a remat policy keeps. */
 #include "tests/test.h"
 
 #include "model/model.h"
 
 #define INLINE_SIZES "emb_dim=64,num_heads=4,head_dim=24,mlp_dim=96,vocab_size=512"
-#define ENCODER_DECODER "encoder_decoder:" INLINE_SIZES ",num_encoder_layers=3,num_decoder_layers=2,mlp_activations=gelu+linear"
+#define ENCODER_DECODER                                                                                                \
+    "encoder_decoder:" INLINE_SIZES ",num_encoder_layers=3,num_decoder_layers=2,mlp_activations=gelu+linear"
 #define SCALABLE "scalable_" ENCODER_DECODER
 #define DECODER_ONLY "decoder_only:" INLINE_SIZES ",num_layers=2,logits_via_embedding=1"
 #define GROUPED "decoder_only:" INLINE_SIZES ",num_layers=2,num_kv_heads=2,mlp_activations=silu+linear,parallel_block=1"
@@ -54,7 +55,10 @@ static const struct model_op *producer_of(const struct model_program *program, i
 }
 
 /* Every program that a plan can ask for, as far as its structure goes. */
-struct variant { const char *model; struct model_options options; };
+struct variant {
+    const char *model;
+    struct model_options options;
+};
 enum { MOST_VARIANTS = 2000 };
 
 static int all_variants(struct variant *out)
@@ -79,15 +83,16 @@ static int all_variants(struct variant *out)
 
 /* Runs a check on each variant's program, in an arena of its own so that the memory stays small. */
 static void for_all_programs(struct base_arena *arena,
-                             void (*check)(struct base_arena *arena, const struct variant *variant, const struct model_program *program))
+                             void (*check)(struct base_arena *arena, const struct variant *variant,
+                                           const struct model_program *program))
 {
     struct variant *variants = base_new(arena, struct variant, MOST_VARIANTS);
     struct base_arena each = {.exhausted = arena->exhausted};
     int count = all_variants(variants);
     for (int i = 0; i < count; i++) {
         const struct model_options *o = &variants[i].options;
-        TEST_ROW("%s: step %d, remat %d, optimizer %d, dtype %d, microbatches %d, flash %d", variants[i].model, (int)o->step, (int)o->remat,
-                 (int)o->optimizer, (int)o->dtype, o->microbatches, o->flash_attention);
+        TEST_ROW("%s: step %d, remat %d, optimizer %d, dtype %d, microbatches %d, flash %d", variants[i].model,
+                 (int)o->step, (int)o->remat, (int)o->optimizer, (int)o->dtype, o->microbatches, o->flash_attention);
         struct model_program program = build(&each, variants[i].model, *o);
         check(&each, &variants[i], &program);
         base_arena_reset(&each);
@@ -101,20 +106,27 @@ static void for_all_programs(struct base_arena *arena,
 enum { MOST_DOTS = 64, LONGEST_DOT = 400 };
 
 /* One contraction as one line of text, however its operands' dimensions are ordered in memory. */
-struct dots { char lines[MOST_DOTS][LONGEST_DOT]; int count; };
+struct dots {
+    char lines[MOST_DOTS][LONGEST_DOT];
+    int count;
+};
 
 static const char *size_symbol(int size)
 {
     static const char *const symbols[MODEL_SIZE_COUNT] = {
-        [MODEL_BATCH] = "B", [MODEL_INPUTS_LENGTH] = "Le", [MODEL_TARGETS_LENGTH] = "Ld", [MODEL_EMBED] = "E", [MODEL_HEADS] = "H",
-        [MODEL_HEAD_DIM] = "D", [MODEL_MLP] = "F", [MODEL_VOCAB] = "V", [MODEL_RELPOS_BUCKETS] = "R"};
+        [MODEL_BATCH] = "B", [MODEL_INPUTS_LENGTH] = "Le", [MODEL_TARGETS_LENGTH] = "Ld",
+        [MODEL_EMBED] = "E", [MODEL_HEADS] = "H",          [MODEL_HEAD_DIM] = "D",
+        [MODEL_MLP] = "F",   [MODEL_VOCAB] = "V",          [MODEL_RELPOS_BUCKETS] = "R"};
     assert_non_null(symbols[size]);
     return symbols[size];
 }
 
-/* Dimensions of an operand with what becomes of each (b batch, c contracted, f free), sorted: T5X transposes a tied table
- * before it contracts, we do not. */
-struct operand { char words[MODEL_MAX_RANK][8]; int count; };
+/* Dimensions of an operand with what becomes of each (b batch, c contracted, f free), sorted: T5X transposes a tied
+ * table before it contracts, we do not. */
+struct operand {
+    char words[MODEL_MAX_RANK][8];
+    int count;
+};
 
 static void sort_words(struct operand *operand)
 {
@@ -136,12 +148,12 @@ static const char *operand_text(struct base_arena *arena, struct operand *operan
     return text.data;
 }
 
-static void add_dot(struct dots *dots, const char *path, int times, const char *left, const char *left_dtype, const char *right,
-                    const char *right_dtype, const char *result, const char *result_dtype)
+static void add_dot(struct dots *dots, const char *path, int times, const char *left, const char *left_dtype,
+                    const char *right, const char *right_dtype, const char *result, const char *result_dtype)
 {
     assert_in_range(dots->count, 0, MOST_DOTS - 1);
-    snprintf(dots->lines[dots->count++], LONGEST_DOT, "%d x %s: %s [%s] . %s [%s] -> %s [%s]", times, path, left_dtype, left, right_dtype,
-             right, result_dtype, result);
+    snprintf(dots->lines[dots->count++], LONGEST_DOT, "%d x %s: %s [%s] . %s [%s] -> %s [%s]", times, path, left_dtype,
+             left, right_dtype, right, result_dtype, result);
 }
 
 static bool has_letter(const char *letters, char letter)
@@ -149,14 +161,18 @@ static bool has_letter(const char *letters, char letter)
     return strchr(letters, letter) != NULL;
 }
 
-static const char *our_operand(struct base_arena *arena, const struct model_program *program, const struct model_op *op, int input)
+static const char *our_operand(struct base_arena *arena, const struct model_program *program, const struct model_op *op,
+                               int input)
 {
     const struct model_tensor *tensor = tensor_of(program, op->inputs[input]);
     struct operand operand = {.count = tensor->rank};
     for (int d = 0; d < tensor->rank; d++) {
         char letter = op->input_labels[input][d];
         bool result = has_letter(op->output_labels, letter), other = has_letter(op->input_labels[1 - input], letter);
-        snprintf(operand.words[d], sizeof operand.words[d], "%s%s", size_symbol(tensor->dims[d]), result && other ? ".b" : result ? ".f" : ".c");
+        snprintf(operand.words[d], sizeof operand.words[d], "%s%s", size_symbol(tensor->dims[d]),
+                 result && other ? ".b"
+                 : result        ? ".f"
+                                 : ".c");
     }
     return operand_text(arena, &operand);
 }
@@ -166,7 +182,8 @@ static const char *dtype_before_widening(const struct model_program *program, in
 {
     const struct model_op *made = producer_of(program, tensor);
     while (made && made->kind == MODEL_MAP && (made->function == MODEL_CAST || made->function == MODEL_SCALE) &&
-           model_dtype_bytes(tensor_of(program, made->inputs[0])->dtype) <= model_dtype_bytes(tensor_of(program, tensor)->dtype)) {
+           model_dtype_bytes(tensor_of(program, made->inputs[0])->dtype) <=
+               model_dtype_bytes(tensor_of(program, tensor)->dtype)) {
         tensor = made->inputs[0];
         made = producer_of(program, tensor);
     }
@@ -180,15 +197,17 @@ static const char *module_of(struct base_arena *arena, const struct model_progra
     for (int i = 0; i < op->input_count; i++) {
         int at = op->inputs[i];
         const struct model_op *made;
-        while ((made = producer_of(program, at)) != NULL && (made->kind == MODEL_RESHAPE || made->function == MODEL_CAST)) at = made->inputs[0];
+        while ((made = producer_of(program, at)) != NULL &&
+               (made->kind == MODEL_RESHAPE || made->function == MODEL_CAST))
+            at = made->inputs[0];
         if (tensor_of(program, at)->category == MODEL_PARAMETER) name = name_of(program, at);
     }
     const char *last = strrchr(name, '/');
     return base_copy_bytes(arena, name, last ? (size_t)(last - name) : strlen(name));
 }
 
-static void our_dots(struct base_arena *arena, const struct model_program *program, int block, const struct model_config *config, int times,
-                     bool tied_dtype, struct dots *out)
+static void our_dots(struct base_arena *arena, const struct model_program *program, int block,
+                     const struct model_config *config, int times, bool tied_dtype, struct dots *out)
 {
     int64_t sizes[MODEL_SIZE_COUNT];
     model_sizes(config, 1, 1, 1, 1, sizes);
@@ -196,16 +215,19 @@ static void our_dots(struct base_arena *arena, const struct model_program *progr
         const struct model_op *op = &program->blocks[block].ops[i];
         if (op->kind == MODEL_LOOP) {
             int trips = (int)sizes[op->trips], walks = config->scan_layers ? 1 : trips;
-            for (int walk = 0; walk < walks; walk++) our_dots(arena, program, op->body, config, config->scan_layers ? trips : 1, tied_dtype, out);
+            for (int walk = 0; walk < walks; walk++)
+                our_dots(arena, program, op->body, config, config->scan_layers ? trips : 1, tied_dtype, out);
         }
         if (op->kind != MODEL_EINSUM) continue;
         const struct model_tensor *result = tensor_of(program, op->outputs[0]);
         struct base_text shape = {.arena = arena};
         for (int d = 0; d < result->rank; d++) base_putf(&shape, "%s%s", d ? " " : "", size_symbol(result->dims[d]));
         bool mixed = tied_dtype && result->axes[result->rank - 1] == MODEL_AXIS_VOCAB;
-        const char *left_dtype = mixed ? dtype_before_widening(program, op->inputs[0]) : model_dtype_name(tensor_of(program, op->inputs[0])->dtype);
-        add_dot(out, module_of(arena, program, op), times, our_operand(arena, program, op, 0), left_dtype, our_operand(arena, program, op, 1),
-                model_dtype_name(tensor_of(program, op->inputs[1])->dtype), shape.data, model_dtype_name(result->dtype));
+        const char *left_dtype = mixed ? dtype_before_widening(program, op->inputs[0])
+                                       : model_dtype_name(tensor_of(program, op->inputs[0])->dtype);
+        add_dot(out, module_of(arena, program, op), times, our_operand(arena, program, op, 0), left_dtype,
+                our_operand(arena, program, op, 1), model_dtype_name(tensor_of(program, op->inputs[1])->dtype),
+                shape.data, model_dtype_name(result->dtype));
     }
 }
 
@@ -216,7 +238,8 @@ static const char *our_path(struct base_arena *arena, const char *path)
     if (!slash) return path;
     size_t stack = (size_t)(slash - path);
     const char *rest = slash + 1, *next = strchr(rest, '/');
-    bool layer = !strncmp(rest, "layers_", strlen("layers_")), scanned = !strncmp(rest, path, stack) && rest[stack] == '/';
+    bool layer = !strncmp(rest, "layers_", strlen("layers_")),
+         scanned = !strncmp(rest, path, stack) && rest[stack] == '/';
     return next && (layer || scanned) ? base_print(arena, "%.*s/layers%s", (int)stack, path, next) : path;
 }
 
@@ -241,13 +264,18 @@ static const char *their_operand(struct base_arena *arena, const struct base_jso
     struct operand operand = {.count = 0};
     snprintf(shape, sizeof shape, "%s", cell(row, column)->string);
     for (char *word = strtok(shape, " "); word; word = strtok(NULL, " "), operand.count++) {
-        bool contracted = has_number(cell(cell(row, 6), side), operand.count), batch = has_number(cell(cell(row, 7), side), operand.count);
-        snprintf(operand.words[operand.count], sizeof operand.words[0], "%s%s", word, contracted ? ".c" : batch ? ".b" : ".f");
+        bool contracted = has_number(cell(cell(row, 6), side), operand.count),
+             batch = has_number(cell(cell(row, 7), side), operand.count);
+        snprintf(operand.words[operand.count], sizeof operand.words[0], "%s%s", word,
+                 contracted ? ".c"
+                 : batch    ? ".b"
+                            : ".f");
     }
     return operand_text(arena, &operand);
 }
 
-/* A row that stood before is the same module called again on constants (T5's shared relative positions): once suffices. */
+/* A row that stood before is the same module called again on constants (T5's shared relative positions): once suffices.
+ */
 static bool stood_before(const struct base_json *rows, const struct base_json *row)
 {
     for (const struct base_json *at = rows->child; at != row; at = at->next)
@@ -262,7 +290,8 @@ static void their_dots(struct base_arena *arena, const struct base_json *rows, s
     for (const struct base_json *row = rows->child; row; row = row->next) {
         if (stood_before(rows, row)) continue;
         add_dot(out, our_path(arena, cell(row, 0)->string), (int)cell(row, 1)->number, their_operand(arena, row, 2, 0),
-                cell(row, 3)->string, their_operand(arena, row, 4, 1), cell(row, 5)->string, cell(row, 8)->string, cell(row, 9)->string);
+                cell(row, 3)->string, their_operand(arena, row, 4, 1), cell(row, 5)->string, cell(row, 8)->string,
+                cell(row, 9)->string);
     }
 }
 
@@ -270,10 +299,12 @@ static void program_contracts_as_t5x_does(struct base_arena *arena)
 {
     const struct base_json *document = test_read_json(arena, "einsums.json");
     int example_count = 0;
-    for (const struct base_json *example = base_json_get(document, "examples")->child; example; example = example->next, example_count++) {
+    for (const struct base_json *example = base_json_get(document, "examples")->child; example;
+         example = example->next, example_count++) {
         const char *model = base_json_get(example, "model")->string;
         struct model_config config = configure(arena, model);
-        struct model_program program = build(arena, model, (struct model_options){.step = MODEL_STEP_FORWARD, .dtype = MODEL_BFLOAT16});
+        struct model_program program =
+            build(arena, model, (struct model_options){.step = MODEL_STEP_FORWARD, .dtype = MODEL_BFLOAT16});
         struct dots *ours = base_new(arena, struct dots, 1), *theirs = base_new(arena, struct dots, 1);
         their_dots(arena, base_json_get(example, "dots"), theirs);
         our_dots(arena, &program, 0, &config, 1, config.logits_via_embedding, ours);
@@ -303,7 +334,8 @@ static void check_use(const struct definitions *d, int tensor, int block)
     if (!d->defined[tensor]) fail_msg("%s is used before it is made", t->name);
     for (int at = block; at >= 0; at = d->program->blocks[at].parent)
         if (at == t->block) return;
-    if (!d->finished[t->block] || d->trips[t->block] != d->trips[block]) fail_msg("%s is used out of its loop", t->name);
+    if (!d->finished[t->block] || d->trips[t->block] != d->trips[block])
+        fail_msg("%s is used out of its loop", t->name);
 }
 
 static void define(const struct definitions *d, int tensor, int block)
@@ -345,10 +377,13 @@ static void check_definitions_in(struct definitions *d, int block)
     }
 }
 
-static void check_definitions(struct base_arena *arena, const struct variant *variant, const struct model_program *program)
+static void check_definitions(struct base_arena *arena, const struct variant *variant,
+                              const struct model_program *program)
 {
     (void)variant;
-    struct definitions d = {program, base_new(arena, bool, program->tensor_count), base_new(arena, bool, program->block_count), base_new(arena, enum model_size, program->block_count)};
+    struct definitions d = {program, base_new(arena, bool, program->tensor_count),
+                            base_new(arena, bool, program->block_count),
+                            base_new(arena, enum model_size, program->block_count)};
     check_definitions_in(&d, 0);
     for (int i = 0; i < program->tensor_count; i++)
         if (tensor_of(program, i)->block >= 0 && !d.defined[i]) fail_msg("%s is never made", name_of(program, i));
@@ -372,18 +407,21 @@ static void learn_letters(const struct model_program *program, int letters[128])
         assert_int_equal(strlen(t->labels), t->rank);
         for (int d = 0; d < t->rank; d++) {
             int *known = &letters[(unsigned char)t->labels[d]];
-            if (*known >= 0 && *known != t->dims[d]) fail_msg("%s: the letter %c stands for two sizes", t->name, t->labels[d]);
+            if (*known >= 0 && *known != t->dims[d])
+                fail_msg("%s: the letter %c stands for two sizes", t->name, t->labels[d]);
             *known = t->dims[d];
         }
     }
 }
 
-static void check_term(const struct model_program *program, const struct model_op *op, int tensor, const char *labels, const int letters[128])
+static void check_term(const struct model_program *program, const struct model_op *op, int tensor, const char *labels,
+                       const int letters[128])
 {
     const struct model_tensor *t = tensor_of(program, tensor);
     if ((int)strlen(labels) != t->rank) fail_msg("%s: \"%s\" does not fit %s", op->name, labels, t->name);
     for (int d = 0; d < t->rank; d++) {
-        if (letters[(unsigned char)labels[d]] != t->dims[d]) fail_msg("%s: letter %d of \"%s\" does not fit %s", op->name, d, labels, t->name);
+        if (letters[(unsigned char)labels[d]] != t->dims[d])
+            fail_msg("%s: letter %d of \"%s\" does not fit %s", op->name, d, labels, t->name);
         if (strchr(labels + d + 1, labels[d])) fail_msg("%s: \"%s\" has a letter twice", op->name, labels);
     }
 }
@@ -395,16 +433,19 @@ static int inputs_with(const struct model_op *op, char letter)
     return count;
 }
 
-/* Every letter of the result comes from an input, unless the operation makes it; contracted letters are in both operands;
- * elementwise operations drop nothing. */
+/* Every letter of the result comes from an input, unless the operation makes it; contracted letters are in both
+ * operands; elementwise operations drop nothing. */
 static void check_letters(const struct model_op *op)
 {
-    bool creates = op->input_count == 0 || op->function == MODEL_ONE_HOT || op->kind == MODEL_RESHAPE || op->kind == MODEL_SLICE;
+    bool creates =
+        op->input_count == 0 || op->function == MODEL_ONE_HOT || op->kind == MODEL_RESHAPE || op->kind == MODEL_SLICE;
     for (const char *at = op->output_labels; *at; at++)
-        if (!creates && op->kind != MODEL_UPDATE && !inputs_with(op, *at)) fail_msg("%s: nothing gives %c", op->name, *at);
+        if (!creates && op->kind != MODEL_UPDATE && !inputs_with(op, *at))
+            fail_msg("%s: nothing gives %c", op->name, *at);
     for (int i = 0; i < op->input_count; i++)
         for (const char *at = op->input_labels[i]; *at; at++) {
-            if (op->kind == MODEL_MAP && !has_letter(op->output_labels, *at)) fail_msg("%s: an elementwise operation drops %c", op->name, *at);
+            if (op->kind == MODEL_MAP && !has_letter(op->output_labels, *at))
+                fail_msg("%s: an elementwise operation drops %c", op->name, *at);
             if (op->kind == MODEL_EINSUM && !has_letter(op->output_labels, *at) && inputs_with(op, *at) != 2)
                 fail_msg("%s: %c is summed over in one operand alone", op->name, *at);
         }
@@ -420,7 +461,8 @@ static void check_labels(struct base_arena *arena, const struct variant *variant
             const struct model_op *op = &program->blocks[b].ops[i];
             if (op->kind == MODEL_LOOP) continue;
             assert_true(op->kind != MODEL_EINSUM || (op->input_count == 2 && op->output_count == 1));
-            for (int j = 0; j < op->input_count; j++) check_term(program, op, op->inputs[j], op->input_labels[j], letters);
+            for (int j = 0; j < op->input_count; j++)
+                check_term(program, op, op->inputs[j], op->input_labels[j], letters);
             if (op->output_count) check_term(program, op, op->outputs[0], op->output_labels, letters);
             check_letters(op);
         }
@@ -447,7 +489,8 @@ static int count_transposes(const struct model_program *program, const struct mo
         for (int i = 0; i < program->blocks[b].op_count; i++) {
             const struct model_op *op = &program->blocks[b].ops[i];
             if (op->kind != MODEL_EINSUM || op->phase != MODEL_BACKWARD) continue;
-            bool labels = !strcmp(op->input_labels[0], of->output_labels) && !strcmp(op->input_labels[1], of->input_labels[1 - input]) &&
+            bool labels = !strcmp(op->input_labels[0], of->output_labels) &&
+                          !strcmp(op->input_labels[1], of->input_labels[1 - input]) &&
                           !strcmp(op->output_labels, of->input_labels[input]);
             bool operands = tensor_of(program, op->outputs[0])->like == of->inputs[input] &&
                             !strcmp(name_of(program, op->inputs[1]), name_of(program, of->inputs[1 - input]));
@@ -488,9 +531,10 @@ static void program_transposes_every_contraction_once(struct base_arena *arena)
 {
     for (int m = 0; m < BASE_COUNT(architectures); m++)
         for (int microbatches = 0; microbatches < 2; microbatches++) {
-            struct model_program program = build(
-                arena, architectures[m],
-                (struct model_options){.step = MODEL_STEP_TRAIN, .dtype = MODEL_BFLOAT16, .microbatches = microbatches});
+            struct model_program program =
+                build(arena, architectures[m],
+                      (struct model_options){
+                          .step = MODEL_STEP_TRAIN, .dtype = MODEL_BFLOAT16, .microbatches = microbatches});
             int expected = check_transposes(&program);
             TEST_ROW("%s", architectures[m]);
             assert_int_equal(count_einsums(&program, MODEL_BACKWARD), expected);
@@ -502,16 +546,21 @@ static void program_transposes_every_contraction_once(struct base_arena *arena)
  * the next layer's input, which is kept. */
 static void program_recomputes_what_the_policy_drops(struct base_arena *arena)
 {
-    static const struct { enum model_remat remat; int again; } rows[] = {
+    static const struct {
+        enum model_remat remat;
+        int again;
+    } rows[] = {
         {MODEL_REMAT_NONE, 0},
         {MODEL_REMAT_SELECTIVE, 3}, /* scores of three attentions */
         {MODEL_REMAT_MINIMAL, 6},   /* scores and contexts */
         {MODEL_REMAT_FULL, 24},     /* all of the 10 and the 16 but wo */
     };
     for (int i = 0; i < BASE_COUNT(rows); i++) {
-        struct model_program kept = build(arena, SCALABLE, (struct model_options){.step = MODEL_STEP_GRADIENT, .dtype = MODEL_BFLOAT16});
-        struct model_program program = build(
-            arena, SCALABLE, (struct model_options){.step = MODEL_STEP_GRADIENT, .dtype = MODEL_BFLOAT16, .remat = rows[i].remat});
+        struct model_program kept =
+            build(arena, SCALABLE, (struct model_options){.step = MODEL_STEP_GRADIENT, .dtype = MODEL_BFLOAT16});
+        struct model_program program =
+            build(arena, SCALABLE,
+                  (struct model_options){.step = MODEL_STEP_GRADIENT, .dtype = MODEL_BFLOAT16, .remat = rows[i].remat});
         TEST_ROW("policy %d", (int)rows[i].remat);
         assert_int_equal(count_einsums(&program, MODEL_FORWARD), count_einsums(&kept, MODEL_FORWARD));
         assert_int_equal(count_einsums(&program, MODEL_BACKWARD) - count_einsums(&kept, MODEL_BACKWARD), rows[i].again);
@@ -527,7 +576,8 @@ static bool inside(const struct model_program *program, int block, int outer)
     return false;
 }
 
-/* Names, shapes and dtypes of what a loop over layers makes and a later loop reads, in the order in which it is made. */
+/* Names, shapes and dtypes of what a loop over layers makes and a later loop reads, in the order in which it is made.
+ */
 static const char *kept_by(struct base_arena *arena, const struct model_program *program, const char *loop)
 {
     struct base_text text = {.arena = arena};
@@ -539,7 +589,8 @@ static const char *kept_by(struct base_arena *arena, const struct model_program 
         bool kept = false;
         for (int b = 0; t->block == block && b < program->block_count; b++)
             for (int o = 0; !inside(program, b, block) && o < program->blocks[b].op_count; o++)
-                for (int j = 0; j < program->blocks[b].ops[o].input_count; j++) kept = kept || program->blocks[b].ops[o].inputs[j] == i;
+                for (int j = 0; j < program->blocks[b].ops[o].input_count; j++)
+                    kept = kept || program->blocks[b].ops[o].inputs[j] == i;
         if (!kept || t->role == MODEL_ROLE_WEIGHT) continue;
         base_putf(&text, "%s%s %s", text.length ? ", " : "", t->name + strlen(loop) + 1, model_dtype_name(t->dtype));
     }
@@ -549,31 +600,46 @@ static const char *kept_by(struct base_arena *arena, const struct model_program 
 /* T5X's lists. In place of an attention's output the sum with the residual stream is kept, which is as large. */
 static void program_keeps_what_the_policy_says(struct base_arena *arena)
 {
-    static const struct { const char *model; enum model_remat remat; const char *loop, *kept; } rows[] = {
+    static const struct {
+        const char *model;
+        enum model_remat remat;
+        const char *loop, *kept;
+    } rows[] = {
         {SCALABLE, MODEL_REMAT_FULL, "encoder/layers", "input bfloat16"},
         {SCALABLE, MODEL_REMAT_FULL, "decoder/layers", "input bfloat16"},
         {SCALABLE, MODEL_REMAT_MINIMAL, "encoder/layers",
-         "input bfloat16, relpos_bias bfloat16, attention/query bfloat16, attention/key bfloat16, attention/value bfloat16, self_attention residual bfloat16, "
+         "input bfloat16, relpos_bias bfloat16, attention/query bfloat16, attention/key bfloat16, attention/value "
+         "bfloat16, self_attention residual bfloat16, "
          "mlp/wi_0 bfloat16, mlp/wi_1 bfloat16"},
         {SCALABLE, MODEL_REMAT_MINIMAL, "decoder/layers",
-         "input bfloat16, relpos_bias bfloat16, self_attention/query bfloat16, self_attention/key bfloat16, self_attention/value bfloat16, self_attention residual bfloat16, "
-         "encoder_decoder_attention/query bfloat16, encoder_decoder_attention/key bfloat16, encoder_decoder_attention/value bfloat16, "
+         "input bfloat16, relpos_bias bfloat16, self_attention/query bfloat16, self_attention/key bfloat16, "
+         "self_attention/value bfloat16, self_attention residual bfloat16, "
+         "encoder_decoder_attention/query bfloat16, encoder_decoder_attention/key bfloat16, "
+         "encoder_decoder_attention/value bfloat16, "
          "encoder_decoder_attention residual bfloat16, mlp/wi_0 bfloat16, mlp/wi_1 bfloat16"},
         {SCALABLE, MODEL_REMAT_SELECTIVE, "encoder/layers",
-         "relpos_bias bfloat16, pre_attention_layer_norm float32 float32, pre_attention_layer_norm mean_square float32, attention/query bfloat16, attention/key bfloat16, "
-         "attention/value bfloat16, attention/context bfloat16, pre_mlp_layer_norm float32 float32, pre_mlp_layer_norm mean_square float32, mlp/wi_0 bfloat16, mlp/wi_1 bfloat16"},
+         "relpos_bias bfloat16, pre_attention_layer_norm float32 float32, pre_attention_layer_norm mean_square "
+         "float32, attention/query bfloat16, attention/key bfloat16, "
+         "attention/value bfloat16, attention/context bfloat16, pre_mlp_layer_norm float32 float32, pre_mlp_layer_norm "
+         "mean_square float32, mlp/wi_0 bfloat16, mlp/wi_1 bfloat16"},
         {SCALABLE, MODEL_REMAT_NONE, "encoder/layers",
-         "pre_attention_layer_norm float32 float32, pre_attention_layer_norm mean_square float32, pre_attention_layer_norm bfloat16, attention/query bfloat16, "
-         "attention/key bfloat16, attention/value bfloat16, attention/softmax bfloat16, attention/context bfloat16, pre_mlp_layer_norm float32 float32, "
-         "pre_mlp_layer_norm mean_square float32, pre_mlp_layer_norm bfloat16, mlp/wi_0 bfloat16, mlp/wi_1 bfloat16, mlp/activation bfloat16"},
+         "pre_attention_layer_norm float32 float32, pre_attention_layer_norm mean_square float32, "
+         "pre_attention_layer_norm bfloat16, attention/query bfloat16, "
+         "attention/key bfloat16, attention/value bfloat16, attention/softmax bfloat16, attention/context bfloat16, "
+         "pre_mlp_layer_norm float32 float32, "
+         "pre_mlp_layer_norm mean_square float32, pre_mlp_layer_norm bfloat16, mlp/wi_0 bfloat16, mlp/wi_1 bfloat16, "
+         "mlp/activation bfloat16"},
         {DECODER_ONLY, MODEL_REMAT_NONE, "decoder/layers",
-         "pre_self_attention_layer_norm float32 float32, pre_self_attention_layer_norm mean_square float32, self_attention/query bfloat16, self_attention/key bfloat16, "
-         "self_attention/value bfloat16, self_attention/softmax bfloat16, self_attention/context bfloat16, pre_mlp_layer_norm float32 float32, "
+         "pre_self_attention_layer_norm float32 float32, pre_self_attention_layer_norm mean_square float32, "
+         "self_attention/query bfloat16, self_attention/key bfloat16, "
+         "self_attention/value bfloat16, self_attention/softmax bfloat16, self_attention/context bfloat16, "
+         "pre_mlp_layer_norm float32 float32, "
          "pre_mlp_layer_norm mean_square float32, mlp/wi bfloat16"},
     };
     for (int i = 0; i < BASE_COUNT(rows); i++) {
-        struct model_program program = build(
-            arena, rows[i].model, (struct model_options){.step = MODEL_STEP_GRADIENT, .dtype = MODEL_BFLOAT16, .remat = rows[i].remat});
+        struct model_program program =
+            build(arena, rows[i].model,
+                  (struct model_options){.step = MODEL_STEP_GRADIENT, .dtype = MODEL_BFLOAT16, .remat = rows[i].remat});
         TEST_ROW("%s of %.60s: policy %d", rows[i].loop, rows[i].model, (int)rows[i].remat);
         assert_string_equal(kept_by(arena, &program, rows[i].loop), rows[i].kept);
     }
@@ -583,7 +649,8 @@ static void program_keeps_what_the_policy_says(struct base_arena *arena)
 
 static bool updates_parameter(const struct model_op *op)
 {
-    return op->function == MODEL_SGD_UPDATE || op->function == MODEL_ADAMW_UPDATE || op->function == MODEL_ADAFACTOR_UPDATE;
+    return op->function == MODEL_SGD_UPDATE || op->function == MODEL_ADAMW_UPDATE ||
+           op->function == MODEL_ADAFACTOR_UPDATE;
 }
 
 /* Every parameter is updated once in a training step, and in no other; where nothing needs all gradients at once (no
@@ -643,20 +710,28 @@ static double needed_flop(const struct model_program *program, int block, const 
 /* Two FLOP a parameter of the kernels a token passes, four a key and query and head dimension; twice more backward. */
 static double closed_flop(const struct model_config *c, double batch, double inputs, double targets)
 {
-    double queries = (double)(c->num_heads * c->head_dim), keys = (double)(c->num_kv_heads * c->head_dim), embed = (double)c->emb_dim;
-    double mlp = (c->mlp_activation_count + 1) * embed * (double)c->mlp_dim, attention = 2 * embed * queries + 2 * embed * keys;
+    double queries = (double)(c->num_heads * c->head_dim), keys = (double)(c->num_kv_heads * c->head_dim),
+           embed = (double)c->emb_dim;
+    double mlp = (c->mlp_activation_count + 1) * embed * (double)c->mlp_dim,
+           attention = 2 * embed * queries + 2 * embed * keys;
     double encoder = (double)c->num_encoder_layers, decoder = (double)c->num_decoder_layers;
     double per_input = encoder * (attention + mlp) + (c->encoder ? decoder * 2 * embed * keys : 0);
-    double per_target = decoder * (attention + mlp + (c->encoder ? 2 * embed * queries : 0)) + embed * (double)c->vocab_size;
-    double core = 2 * queries * (encoder * inputs * inputs + decoder * targets * targets + (c->encoder ? decoder * inputs * targets : 0));
+    double per_target =
+        decoder * (attention + mlp + (c->encoder ? 2 * embed * queries : 0)) + embed * (double)c->vocab_size;
+    double core =
+        2 * queries *
+        (encoder * inputs * inputs + decoder * targets * targets + (c->encoder ? decoder * inputs * targets : 0));
     return 3 * 2 * batch * (inputs * per_input + targets * per_target + core);
 }
 
 static void program_counts_the_flop_that_a_model_needs(struct base_arena *arena)
 {
-    static const char *const models[] = {"t5_1_1_base", "t5_1_0_11B", "mt5_xl", "byt5_large", "scalable_t5_1_1_xl", "scalable_umt5_xxl", "decoder_only_large",
-                                         ENCODER_DECODER, GROUPED, SCALABLE_DECODER};
-    static const struct { int64_t batch, microbatches, inputs, targets; } plans[] = {{16, 1, 512, 114}, {96, 8, 100, 700}};
+    static const char *const models[] = {
+        "t5_1_1_base",       "t5_1_0_11B",         "mt5_xl",        "byt5_large", "scalable_t5_1_1_xl",
+        "scalable_umt5_xxl", "decoder_only_large", ENCODER_DECODER, GROUPED,      SCALABLE_DECODER};
+    static const struct {
+        int64_t batch, microbatches, inputs, targets;
+    } plans[] = {{16, 1, 512, 114}, {96, 8, 100, 700}};
     for (int m = 0; m < BASE_COUNT(models); m++)
         for (int p = 0; p < BASE_COUNT(plans); p++)
             for (int remat = MODEL_REMAT_NONE; remat <= MODEL_REMAT_FULL; remat++) {
@@ -668,18 +743,21 @@ static void program_counts_the_flop_that_a_model_needs(struct base_arena *arena)
                 int64_t sizes[MODEL_SIZE_COUNT];
                 TEST_ROW("%s, %d microbatches, remat %d", models[m], (int)plans[p].microbatches, remat);
                 model_sizes(&config, plans[p].batch, plans[p].microbatches, plans[p].inputs, plans[p].targets, sizes);
-                assert_near(needed_flop(&program, 0, sizes),
-                            closed_flop(&config, (double)plans[p].batch, (double)plans[p].inputs, (double)plans[p].targets), 1e-12);
+                assert_near(
+                    needed_flop(&program, 0, sizes),
+                    closed_flop(&config, (double)plans[p].batch, (double)plans[p].inputs, (double)plans[p].targets),
+                    1e-12);
             }
 }
 
 /* Six FLOP a parameter and token is the rule of thumb; attention's core comes on top. */
 static void program_flop_is_near_six_a_parameter(struct base_arena *arena)
 {
-    struct model_config config = configure(arena, "decoder_only:emb_dim=4096,num_heads=32,head_dim=128,mlp_dim=16384,num_layers=32,vocab_size=32000");
-    struct model_program program = build(arena,
-                                         "decoder_only:emb_dim=4096,num_heads=32,head_dim=128,mlp_dim=16384,num_layers=32,vocab_size=32000",
-                                         (struct model_options){.dtype = MODEL_BFLOAT16});
+    struct model_config config = configure(
+        arena, "decoder_only:emb_dim=4096,num_heads=32,head_dim=128,mlp_dim=16384,num_layers=32,vocab_size=32000");
+    struct model_program program =
+        build(arena, "decoder_only:emb_dim=4096,num_heads=32,head_dim=128,mlp_dim=16384,num_layers=32,vocab_size=32000",
+              (struct model_options){.dtype = MODEL_BFLOAT16});
     int64_t sizes[MODEL_SIZE_COUNT];
     double parameters = 32.0 * (4 * 4096.0 * 4096 + 2 * 4096.0 * 16384) + 4096.0 * 32000;
     model_sizes(&config, 8, 1, 1, 128, sizes);
@@ -703,10 +781,11 @@ static void program_does_not_grow_with_layers(struct base_arena *arena)
             struct model_options options = {.dtype = MODEL_BFLOAT16, .microbatches = microbatches};
             struct model_program programs[2];
             for (int large = 0; large < 2; large++)
-                programs[large] = build(arena,
-                                        base_print(arena, "%sencoder_decoder:" INLINE_SIZES ",num_encoder_layers=%d,num_decoder_layers=%d",
-                                                   architectures_of_layers[i], large ? 96 : 1, large ? 48 : 2),
-                                        options);
+                programs[large] = build(
+                    arena,
+                    base_print(arena, "%sencoder_decoder:" INLINE_SIZES ",num_encoder_layers=%d,num_decoder_layers=%d",
+                               architectures_of_layers[i], large ? 96 : 1, large ? 48 : 2),
+                    options);
             TEST_ROW("%sencoder_decoder, microbatches %d", architectures_of_layers[i], microbatches);
             assert_int_equal(count_ops(&programs[1]), count_ops(&programs[0]));
             assert_int_equal(programs[1].tensor_count, programs[0].tensor_count);

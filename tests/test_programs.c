@@ -1,18 +1,28 @@
-/* Tests of what plans share (sim/programs.c): a program that was made for one plan and serves another is the one that the
- * other would have got, and few are made. */
+/* Tests of what plans share (sim/programs.c): a program that was made for one plan and serves another is the one that
+ * the other would have got, and few are made. */
 #include "tests/test.h"
 
 #include "sim/programs.h"
 
-#define MODEL "encoder_decoder:emb_dim=256,num_heads=16,head_dim=16,mlp_dim=512,vocab_size=1024,num_encoder_layers=2,num_decoder_layers=3,mlp_activations=gelu+linear"
+#define MODEL                                                                                                          \
+    "encoder_decoder:emb_dim=256,num_heads=16,head_dim=16,mlp_dim=512,vocab_size=1024,num_encoder_layers=2,num_"       \
+    "decoder_layers=3,mlp_activations=gelu+linear"
 
-struct question { const char *submesh, *rules, *batch, *microbatches, *remat; };
+struct question {
+    const char *submesh, *rules, *batch, *microbatches, *remat;
+};
 
 static struct sim_plan plan_of(struct sim_cache *cache, struct base_arena *arena, struct question q)
 {
-    struct sim_plan_text text = {.values = {[SIM_MODEL] = MODEL, [SIM_TOPOLOGY] = "v4-128", [SIM_SUBMESH] = q.submesh, [SIM_RULES] = q.rules,
-                                            [SIM_INPUTS_LENGTH] = "64", [SIM_TARGETS_LENGTH] = "32", [SIM_BATCH_SIZE] = q.batch,
-                                            [SIM_NUM_MICROBATCHES] = q.microbatches, [SIM_REMAT_POLICY] = q.remat}};
+    struct sim_plan_text text = {.values = {[SIM_MODEL] = MODEL,
+                                            [SIM_TOPOLOGY] = "v4-128",
+                                            [SIM_SUBMESH] = q.submesh,
+                                            [SIM_RULES] = q.rules,
+                                            [SIM_INPUTS_LENGTH] = "64",
+                                            [SIM_TARGETS_LENGTH] = "32",
+                                            [SIM_BATCH_SIZE] = q.batch,
+                                            [SIM_NUM_MICROBATCHES] = q.microbatches,
+                                            [SIM_REMAT_POLICY] = q.remat}};
     struct sim_plan plan;
     struct base_error error;
     assert_ok(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, false, &plan, &error), &error);
@@ -33,7 +43,8 @@ static void rules_that_say_the_same_share_a_program(struct base_arena *arena)
     static const struct question named = {"2,2,2,1", "standard:1,1", "64", "1", "none"};
     struct sim_cache *cache = sim_cache_new(arena);
     struct question written = named, other = named;
-    written.rules = "[[\"batch\", \"data\"], [\"vocab\", \"model\"], [\"mlp\", \"model\"], [\"heads\", \"model\"], [\"joined_kv\", \"model\"]]";
+    written.rules = "[[\"batch\", \"data\"], [\"vocab\", \"model\"], [\"mlp\", \"model\"], [\"heads\", \"model\"], "
+                    "[\"joined_kv\", \"model\"]]";
     other.rules = "zero3";
     const struct sim_program *program = program_of(cache, arena, named);
     assert_ptr_equal(program_of(cache, arena, named), program);
@@ -46,16 +57,19 @@ static void rules_that_say_the_same_share_a_program(struct base_arena *arena)
 static void meshes_share_a_program(struct base_arena *arena)
 {
     struct sim_cache *cache = sim_cache_new(arena);
-    struct question wide = {"2,2,1,1", "standard:1,1", "64", "1", "none"}, narrow = {"4,4,1,1", "standard:1,1", "64", "1", "none"};
+    struct question wide = {"2,2,1,1", "standard:1,1", "64", "1", "none"},
+                    narrow = {"4,4,1,1", "standard:1,1", "64", "1", "none"};
     assert_ptr_equal(program_of(cache, arena, wide), program_of(cache, arena, narrow));
     sim_cache_free(cache);
 }
 
-/* Kernels over data: with a batch so small that they are larger than what they are multiplied with, the activations move. */
+/* Kernels over data: with a batch so small that they are larger than what they are multiplied with, the activations
+ * move. */
 static void programs_that_depend_on_sizes_stand_beside_each_other(struct base_arena *arena)
 {
     struct sim_cache *cache = sim_cache_new(arena);
-    struct question large = {"2,2,2,1", "standard:2,2", "1024", "1", "none"}, small = {"2,2,2,1", "standard:2,2", "16", "1", "none"},
+    struct question large = {"2,2,2,1", "standard:2,2", "1024", "1", "none"},
+                    small = {"2,2,2,1", "standard:2,2", "16", "1", "none"},
                     larger = {"2,2,2,1", "standard:2,2", "2048", "1", "none"};
     const struct sim_program *program = program_of(cache, arena, large), *other = program_of(cache, arena, small);
     assert_ptr_not_equal(program, other);
@@ -66,8 +80,8 @@ static void programs_that_depend_on_sizes_stand_beside_each_other(struct base_ar
 
 static bool same_answer(const struct sim_prediction *a, const struct sim_prediction *b)
 {
-    return a->step_s == b->step_s && a->communication_s == b->communication_s && a->memory.peak_bytes == b->memory.peak_bytes &&
-           !strcmp(a->memory.peak_at, b->memory.peak_at);
+    return a->step_s == b->step_s && a->communication_s == b->communication_s &&
+           a->memory.peak_bytes == b->memory.peak_bytes && !strcmp(a->memory.peak_at, b->memory.peak_at);
 }
 
 static struct sim_prediction answer(struct sim_cache *cache, struct base_arena *arena, struct question q)
@@ -82,11 +96,15 @@ static struct sim_prediction answer(struct sim_cache *cache, struct base_arena *
 /* Every plan gets from what other plans left behind what it gets by itself. */
 static void shared_programs_answer_as_programs_of_their_own(struct base_arena *arena)
 {
-    static const char *const submeshes[] = {"1,1,1,1", "2,1,1,1", "2,2,2,1", "4,2,1,1", "4,4,1,1"}, *const batches[] = {"64", "512"},
-                      *const rules[] = {"standard:1,1", "standard:1,2", "standard:2,1", "standard:2,2", "zero3", "megatron", "optimus", "gshard"},
-                      *const microbatches[] = {"1", "4"};
+    static const char *const submeshes[] = {"1,1,1,1", "2,1,1,1", "2,2,2,1", "4,2,1,1", "4,4,1,1"},
+                             *const batches[] = {"64", "512"}, *const rules[] = {"standard:1,1", "standard:1,2",
+                                                                                 "standard:2,1", "standard:2,2",
+                                                                                 "zero3",        "megatron",
+                                                                                 "optimus",      "gshard"},
+                             *const microbatches[] = {"1", "4"};
     struct sim_cache *warm = sim_cache_new(arena);
-    for (int i = 0; i < BASE_COUNT(submeshes) * BASE_COUNT(batches) * BASE_COUNT(rules) * BASE_COUNT(microbatches); i++) {
+    for (int i = 0; i < BASE_COUNT(submeshes) * BASE_COUNT(batches) * BASE_COUNT(rules) * BASE_COUNT(microbatches);
+         i++) {
         int at = i;
         struct question q = {.remat = "none"};
         q.batch = batches[at % BASE_COUNT(batches)], at /= BASE_COUNT(batches);
@@ -97,7 +115,8 @@ static void shared_programs_answer_as_programs_of_their_own(struct base_arena *a
         struct sim_cache *cold = sim_cache_new(arena);
         struct sim_prediction shared = answer(warm, arena, q), own = answer(cold, arena, q);
         sim_cache_free(cold);
-        if (!same_answer(&shared, &own)) fail_msg("%.17g s, and %.17g s from an empty cache", shared.step_s, own.step_s);
+        if (!same_answer(&shared, &own))
+            fail_msg("%.17g s, and %.17g s from an empty cache", shared.step_s, own.step_s);
     }
     sim_cache_free(warm);
 }
@@ -110,13 +129,14 @@ static int note_distinct(const void **list, int count, const void *item)
     return count + 1;
 }
 
-/* What a table of plans costs is the programs that it needs: as many as there are kinds of shardings, with what sizes decide,
- * not as many as there are rules, meshes and sizes. */
+/* What a table of plans costs is the programs that it needs: as many as there are kinds of shardings, with what sizes
+ * decide, not as many as there are rules, meshes and sizes. */
 static void few_programs_serve_many_plans(struct base_arena *arena)
 {
-    static const char *const submeshes[] = {"1,1,1,1", "2,1,1,1", "2,2,1,1", "2,2,2,1", "4,2,1,1", "4,2,2,1"},
-                      *const rules[] = {"standard:1,1", "standard:2,1", "standard:1,2", "standard:2,2", "zero3", "megatron"},
-                      *const batches[] = {"256", "512", "1024", "2048", "4096"}, *const microbatches[] = {"1", "2", "4"};
+    static const char
+        *const submeshes[] = {"1,1,1,1", "2,1,1,1", "2,2,1,1", "2,2,2,1", "4,2,1,1", "4,2,2,1"},
+               *const rules[] = {"standard:1,1", "standard:2,1", "standard:1,2", "standard:2,2", "zero3", "megatron"},
+               *const batches[] = {"256", "512", "1024", "2048", "4096"}, *const microbatches[] = {"1", "2", "4"};
     struct sim_cache *cache = sim_cache_new(arena);
     const void *programs[6 * 6 * 5 * 3];
     int plans = 0, count = 0;
@@ -135,7 +155,8 @@ static void few_programs_serve_many_plans(struct base_arena *arena)
 
 /* ---- contractions that were placed before ---- */
 
-/* A sharding over at most two dimensions, each mesh axis once: the number's digits say which dimension each axis cuts. */
+/* A sharding over at most two dimensions, each mesh axis once: the number's digits say which dimension each axis cuts.
+ */
 static bool shard(int number, int rank, unsigned char *spec)
 {
     int data = number % (rank + 1), model = number / (rank + 1);
@@ -172,25 +193,31 @@ static void assert_placed_alike(const struct sim_contraction *a, const struct si
     for (int i = 0; i < 3; i++) assert_memory_equal(a->shapes[i].spec, b->shapes[i].spec, a->shapes[i].rank);
 }
 
-/* Whatever was asked before, on whatever mesh and for whatever sizes: a contraction goes where it goes by itself. And what
- * is asked again for other sizes is told to come out alike only if it does. */
+/* Whatever was asked before, on whatever mesh and for whatever sizes: a contraction goes where it goes by itself. And
+ * what is asked again for other sizes is told to come out alike only if it does. */
 static void contractions_from_the_cache_are_placed_as_by_themselves(struct base_arena *arena)
 {
     static const char *const equations[][3] = {{"ac", "cb", "ab"}, {"ab", "ac", "bc"}, {"dab", "dcb", "dac"}};
     static const int meshes[][2] = {{2, 4}, {4, 2}, {4, 4}};
-    const int64_t sizes[][MODEL_SIZE_COUNT] = {{[MODEL_ONE] = 1, [MODEL_ONE + 1] = 16, 64, 256, 32}, {[MODEL_ONE] = 1, [MODEL_ONE + 1] = 512, 64, 16, 8}};
+    const int64_t sizes[][MODEL_SIZE_COUNT] = {{[MODEL_ONE] = 1, [MODEL_ONE + 1] = 16, 64, 256, 32},
+                                               {[MODEL_ONE] = 1, [MODEL_ONE + 1] = 512, 64, 16, 8}};
     struct sim_cache *cache = sim_cache_new(arena);
     struct base_error error;
-    struct sim_plan_text text = {.values = {[SIM_MODEL] = MODEL, [SIM_TOPOLOGY] = "v4-128", [SIM_INPUTS_LENGTH] = "8", [SIM_TARGETS_LENGTH] = "8",
+    struct sim_plan_text text = {.values = {[SIM_MODEL] = MODEL,
+                                            [SIM_TOPOLOGY] = "v4-128",
+                                            [SIM_INPUTS_LENGTH] = "8",
+                                            [SIM_TARGETS_LENGTH] = "8",
                                             [SIM_BATCH_SIZE] = "64"}};
     struct sim_plan plan;
     int compared = 0, changed = 0;
-    assert_ok(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, false, &plan, &error), &error); /* gives the cache a way out */
+    assert_ok(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, false, &plan, &error),
+              &error); /* gives the cache a way out */
     for (int i = 0; i < BASE_COUNT(equations) * 16 * 16 * 16; i++) {
         const char *const *letters = equations[i / (16 * 16 * 16)];
         unsigned char specs[3][MODEL_MAX_RANK];
         bool whole = true;
-        for (int k = 0, number = i % (16 * 16 * 16); k < 3; k++, number /= 16) whole = whole && shard(number % 16, (int)strlen(letters[k]), specs[k]);
+        for (int k = 0, number = i % (16 * 16 * 16); k < 3; k++, number /= 16)
+            whole = whole && shard(number % 16, (int)strlen(letters[k]), specs[k]);
         struct sim_asked first = {.count = 0};
         struct sim_contraction before;
         for (int turn = 0; whole && turn < BASE_COUNT(meshes) * BASE_COUNT(sizes); turn++) {

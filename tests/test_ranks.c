@@ -19,11 +19,17 @@ enum { MOST_ARGUMENTS = 40, LONGEST_WAIT_S = 120, MOST_PROCESSES = 64 };
 static char program[4096]; /* build/meshwright, beside this test's folder */
 static char folder[] = "/tmp/meshwright-ranks-XXXXXX";
 
-#define MODEL "decoder_only:emb_dim=32,num_heads=4,head_dim=8,mlp_dim=64,num_layers=2,vocab_size=64,mlp_activations=relu,logits_via_embedding=1"
+#define MODEL                                                                                                          \
+    "decoder_only:emb_dim=32,num_heads=4,head_dim=8,mlp_dim=64,num_layers=2,vocab_size=64,mlp_activations=relu,"       \
+    "logits_via_embedding=1"
 
 /* ---- a run ---- */
 
-struct outcome { int exit_code; const char *out, *err; double time_s; };
+struct outcome {
+    int exit_code;
+    const char *out, *err;
+    double time_s;
+};
 
 static double seconds(void)
 {
@@ -37,7 +43,10 @@ static void rest(void)
     nanosleep(&(struct timespec){0, 20000000}, NULL);
 }
 
-struct run { pid_t pid; double start_s; };
+struct run {
+    pid_t pid;
+    double start_s;
+};
 
 /* Words are separated by single spaces; the model has none. */
 static struct run start(struct base_arena *arena, const char *words)
@@ -45,7 +54,8 @@ static struct run start(struct base_arena *arena, const char *words)
     char *arguments[MOST_ARGUMENTS], *rest_of = NULL, *copy = base_copy(arena, words);
     int count = 0;
     arguments[count++] = program;
-    for (char *word = strtok_r(copy, " ", &rest_of); word; word = strtok_r(NULL, " ", &rest_of)) arguments[count++] = word;
+    for (char *word = strtok_r(copy, " ", &rest_of); word; word = strtok_r(NULL, " ", &rest_of))
+        arguments[count++] = word;
     arguments[count] = NULL;
     struct run run = {.start_s = seconds()};
     run.pid = fork();
@@ -77,14 +87,15 @@ static struct outcome finish(struct base_arena *arena, struct run run)
         }
         rest();
     }
-    return (struct outcome){WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status), text_of(arena, "out"), text_of(arena, "err"),
-                            seconds() - run.start_s};
+    return (struct outcome){WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status), text_of(arena, "out"),
+                            text_of(arena, "err"), seconds() - run.start_s};
 }
 
 static const char *command(struct base_arena *arena, const char *topology, int steps, const char *more)
 {
     return base_print(arena,
-                      "run --model " MODEL " --topology %s --task-feature-lengths 16 --batch-size 16 --optimizer adamw --steps %d %s",
+                      "run --model " MODEL
+                      " --topology %s --task-feature-lengths 16 --batch-size 16 --optimizer adamw --steps %d %s",
                       topology, steps, more);
 }
 
@@ -96,7 +107,8 @@ static struct outcome run_whole(struct base_arena *arena, const char *topology, 
 static void assert_outcome(const struct outcome *o, int exit_code, const char *part)
 {
     if (o->exit_code == exit_code && strstr(exit_code ? o->err : o->out, part)) return;
-    print_error("exit %d where %d is expected, with \"%s\"; stdout: %.300s\nstderr: %.600s\n", o->exit_code, exit_code, part, o->out, o->err);
+    print_error("exit %d where %d is expected, with \"%s\"; stdout: %.300s\nstderr: %.600s\n", o->exit_code, exit_code,
+                part, o->out, o->err);
     fail();
 }
 
@@ -145,7 +157,8 @@ static int ranks_of(pid_t run, pid_t *ranks)
     for (struct dirent *entry; (entry = readdir(processes)) && count < MOST_PROCESSES;) {
         char name[64] = "";
         pid_t pid = (pid_t)atol(entry->d_name);
-        if (pid > 0 && parent_of(pid, name) > 0 && !strcmp(name, "meshwright-rank") && descends(pid, run)) ranks[count++] = pid;
+        if (pid > 0 && parent_of(pid, name) > 0 && !strcmp(name, "meshwright-rank") && descends(pid, run))
+            ranks[count++] = pid;
     }
     closedir(processes);
     return count;
@@ -202,7 +215,8 @@ static struct run start_long(struct base_arena *arena, const char *name, const c
     base_directory_remove(arena, base_print(arena, "%s/%s", folder, name));
     return start(arena,
                  command(arena, "local:4", 1000000,
-                         base_print(arena, "--num-partitions 2 --checkpoint %s/%s --checkpoint-every 5 --keep 2 %s", folder, name, more)));
+                         base_print(arena, "--num-partitions 2 --checkpoint %s/%s --checkpoint-every 5 --keep 2 %s",
+                                    folder, name, more)));
 }
 
 /* ---- tests ---- */
@@ -282,7 +296,8 @@ static void sigterm_leaves_a_checkpoint(struct base_arena *arena)
     int done = losses(arena, &o)->count;
     assert_true(done >= 5);
     assert_true(exists(arena, base_print(arena, "ended/checkpoint_%d", done)));
-    struct outcome rest_of = run_whole(arena, "local:4", done + 2, base_print(arena, "--num-partitions 2 --json --checkpoint %s/ended", folder));
+    struct outcome rest_of = run_whole(arena, "local:4", done + 2,
+                                       base_print(arena, "--num-partitions 2 --json --checkpoint %s/ended", folder));
     struct outcome straight = run_whole(arena, "local:4", done + 2, "--num-partitions 2 --json");
     const struct base_json *a = losses(arena, &rest_of)->child, *b = losses(arena, &straight)->child;
     assert_int_equal(losses(arena, &rest_of)->count, 2);
@@ -322,7 +337,8 @@ static void a_full_disk_ends_the_run(struct base_arena *arena)
     struct base_error error;
     assert_ok(base_directory_make(disk, &error), &error);
     if (mount("none", disk, "tmpfs", 0, "size=64k") != 0) skip(); /* needs root */
-    struct outcome o = run_whole(arena, "local:4", 3, base_print(arena, "--num-partitions 2 --checkpoint %s/run", disk));
+    struct outcome o =
+        run_whole(arena, "local:4", 3, base_print(arena, "--num-partitions 2 --checkpoint %s/run", disk));
     bool left = base_directory_exists(base_print(arena, "%s/run/checkpoint_3", disk)) ||
                 base_directory_exists(base_print(arena, "%s/run/checkpoint_3.partial", disk));
     umount(disk);
@@ -332,9 +348,11 @@ static void a_full_disk_ends_the_run(struct base_arena *arena)
 
 static void only_the_newest_checkpoints_stay(struct base_arena *arena)
 {
-    struct outcome o = run_whole(arena, "local:2", 7, base_print(arena, "--checkpoint %s/kept --checkpoint-every 2 --keep 2", folder));
+    struct outcome o =
+        run_whole(arena, "local:2", 7, base_print(arena, "--checkpoint %s/kept --checkpoint-every 2 --keep 2", folder));
     assert_outcome(&o, 0, "run here on 2 ranks");
-    for (int step = 1; step <= 7; step++) assert_int_equal(exists(arena, base_print(arena, "kept/checkpoint_%d", step)), step >= 6);
+    for (int step = 1; step <= 7; step++)
+        assert_int_equal(exists(arena, base_print(arena, "kept/checkpoint_%d", step)), step >= 6);
 }
 
 /* All ranks say so; a user hears it once. */
@@ -348,7 +366,8 @@ static void warnings_arrive_once(struct base_arena *arena)
     const char *checkpoint = base_print(arena, "%s/stateless/checkpoint_1", folder);
     assert_ok(base_directory_list(arena, checkpoint, &names, &count, &error), &error);
     for (int i = 0; i < count; i++)
-        if (!strncmp(names[i], "state.", 6)) base_directory_remove(arena, base_print(arena, "%s/%s", checkpoint, names[i]));
+        if (!strncmp(names[i], "state.", 6))
+            base_directory_remove(arena, base_print(arena, "%s/%s", checkpoint, names[i]));
     o = run_whole(arena, "local:4", 1, base_print(arena, "--restore %s", checkpoint));
     assert_outcome(&o, 0, "run here");
     const char *warning = strstr(o.err, "checkpoint_1: has no optimizer state; it starts afresh, at step 0");
@@ -360,17 +379,20 @@ static void warnings_arrive_once(struct base_arena *arena)
 static void damaged_files_are_refused(struct base_arena *arena)
 {
     struct base_error error;
-    struct outcome o = run_whole(arena, "local:2", 1, base_print(arena, "--num-partitions 2 --checkpoint %s/damaged", folder));
+    struct outcome o =
+        run_whole(arena, "local:2", 1, base_print(arena, "--num-partitions 2 --checkpoint %s/damaged", folder));
     assert_outcome(&o, 0, "run here");
-    assert_ok(base_write_file(base_print(arena, "%s/damaged/checkpoint_1/target.decoder.layers_1.mlp.wo.kernel/1.0", folder), "\x1f\x8b", 2,
-                              &error),
-              &error);
+    assert_ok(
+        base_write_file(base_print(arena, "%s/damaged/checkpoint_1/target.decoder.layers_1.mlp.wo.kernel/1.0", folder),
+                        "\x1f\x8b", 2, &error),
+        &error);
     o = run_whole(arena, "local:2", 2, base_print(arena, "--num-partitions 2 --checkpoint %s/damaged", folder));
     assert_outcome(&o, 3, "rank 1: ");
     assert_non_null(strstr(o.err, "wo.kernel/1.0: "));
     o = run_whole(arena, "local:2", 2, base_print(arena, "--data %s/nowhere.jsonl", folder));
     assert_outcome(&o, 3, "nowhere.jsonl: cannot be read: No such file or directory");
-    assert_ok(base_write_file(base_print(arena, "%s/bad.jsonl", folder), "{\"decoder_input_tokens\": 1}\n", 28, &error), &error);
+    assert_ok(base_write_file(base_print(arena, "%s/bad.jsonl", folder), "{\"decoder_input_tokens\": 1}\n", 28, &error),
+              &error);
     o = run_whole(arena, "local:2", 1, base_print(arena, "--data %s/bad.jsonl", folder));
     assert_outcome(&o, 3, "bad.jsonl: line 1: decoder_input_tokens: is a number");
 }
@@ -394,18 +416,22 @@ static void what_was_measured_was_predicted(struct base_arena *arena)
         TEST_ROW("%s", steps[i]);
         struct outcome o = run_whole(
             arena, "local:4", 2,
-            base_print(arena, "--num-partitions 2 --num-microbatches 2 --step %s --json --out %s/run.json --trace %s/trace.json", steps[i],
-                       folder, folder));
+            base_print(
+                arena,
+                "--num-partitions 2 --num-microbatches 2 --step %s --json --out %s/run.json --trace %s/trace.json",
+                steps[i], folder, folder));
         assert_outcome(&o, 0, "");
         assert_true(exists(arena, "trace.json"));
         o = finish(arena, start(arena, base_print(arena, "report %s/run.json --json", folder)));
         assert_outcome(&o, 0, "\"operations\"");
         assert_ok(base_json_parse(arena, o.out, strlen(o.out), &document, &error), &error);
-        assert_near(base_json_get(document, "measured_peak_bytes")->number, base_json_get(document, "predicted_peak_bytes")->number, 0);
+        assert_near(base_json_get(document, "measured_peak_bytes")->number,
+                    base_json_get(document, "predicted_peak_bytes")->number, 0);
         const struct base_json *operations = base_json_get(document, "operations");
         assert_true(operations->count > 20);
         for (const struct base_json *line = operations->child; line; line = line->next)
-            if (!(base_json_get(line, "predicted_s")->number > 0)) fail_msg("%s is in no prediction", base_json_get(line, "name")->string);
+            if (!(base_json_get(line, "predicted_s")->number > 0))
+                fail_msg("%s is in no prediction", base_json_get(line, "name")->string);
         o = finish(arena, start(arena, base_print(arena, "report %s/run.json --out %s/report.html", folder, folder)));
         assert_outcome(&o, 0, "");
         assert_non_null(strstr(text_of(arena, "report.html"), "Where they differ most"));
@@ -419,8 +445,10 @@ static void it_takes_its_place_in_an_mpirun(struct base_arena *arena)
     struct run run;
     memcpy(own, program, sizeof own);
     snprintf(program, sizeof program, "mpirun");
-    run = start(arena, base_print(arena, "--allow-run-as-root --oversubscribe --bind-to none --mca mpi_yield_when_idle 1 -np 4 %s %s", own,
-                                  command(arena, "local:4", 2, "--num-partitions 2")));
+    run = start(arena,
+                base_print(arena,
+                           "--allow-run-as-root --oversubscribe --bind-to none --mca mpi_yield_when_idle 1 -np 4 %s %s",
+                           own, command(arena, "local:4", 2, "--num-partitions 2")));
     memcpy(program, own, sizeof own);
     struct outcome o = finish(arena, run);
     assert_outcome(&o, 0, "run here on 4 ranks");
@@ -447,7 +475,8 @@ int main(int count, char **arguments)
         TEST(what_was_measured_was_predicted),
     };
     char *slash = strrchr(arguments[0], '/');
-    snprintf(program, sizeof program, "%.*s/../meshwright", (int)(slash ? slash - arguments[0] : 1), slash ? arguments[0] : ".");
+    snprintf(program, sizeof program, "%.*s/../meshwright", (int)(slash ? slash - arguments[0] : 1),
+             slash ? arguments[0] : ".");
     if (!mkdtemp(folder)) return 1;
     int failed = test_main(tests, BASE_COUNT(tests), count, arguments);
     jmp_buf exhausted;

@@ -5,8 +5,16 @@
 
 static void entries_meet_those_of_their_name(struct base_arena *arena)
 {
-    struct sim_entry predicted[] = {{.name = "a", .time_s = 1}, {.name = "b", .time_s = 2}, {.name = "a", .phase = MODEL_BACKWARD, .time_s = 3}, {.name = "a", .bound = SIM_BY_COMMUNICATION, .time_s = 4}, {.name = "a", .time_s = 5}};
-    struct sim_entry measured[] = {{.name = "a"}, {.name = "a", .phase = MODEL_BACKWARD}, {.name = "x"}, {.name = "a", .bound = SIM_BY_COMMUNICATION}, {.name = "a", .bound = SIM_BY_COMPUTE}};
+    struct sim_entry predicted[] = {{.name = "a", .time_s = 1},
+                                    {.name = "b", .time_s = 2},
+                                    {.name = "a", .phase = MODEL_BACKWARD, .time_s = 3},
+                                    {.name = "a", .bound = SIM_BY_COMMUNICATION, .time_s = 4},
+                                    {.name = "a", .time_s = 5}};
+    struct sim_entry measured[] = {{.name = "a"},
+                                   {.name = "a", .phase = MODEL_BACKWARD},
+                                   {.name = "x"},
+                                   {.name = "a", .bound = SIM_BY_COMMUNICATION},
+                                   {.name = "a", .bound = SIM_BY_COMPUTE}};
     struct sim_timeline p = {predicted, BASE_COUNT(predicted)}, m = {measured, BASE_COUNT(measured)};
     struct reports_pair *pairs = reports_join(arena, &m, &p);
     const double expected[] = {1, 3, 0, 4, 5};
@@ -18,7 +26,9 @@ static void entries_meet_those_of_their_name(struct base_arena *arena)
 
 static void traces_have_a_track_for_each(struct base_arena *arena)
 {
-    struct sim_entry predicted[] = {{.name = "a \"b\"", .count = 2, .time_s = 1e-3}}, measured[] = {{.name = "a \"b\"", .count = 2, .time_s = 2e-3}, {.name = "c", .bound = SIM_BY_COMMUNICATION, .count = 1, .time_s = 1e-3}};
+    struct sim_entry predicted[] = {{.name = "a \"b\"", .count = 2, .time_s = 1e-3}},
+                     measured[] = {{.name = "a \"b\"", .count = 2, .time_s = 2e-3},
+                                   {.name = "c", .bound = SIM_BY_COMMUNICATION, .count = 1, .time_s = 1e-3}};
     struct sim_timeline p = {predicted, 1}, m = {measured, 2};
     struct base_text text = {.arena = arena};
     const struct base_json *document;
@@ -26,7 +36,14 @@ static void traces_have_a_track_for_each(struct base_arena *arena)
     reports_trace(&p, &m, &text);
     assert_ok(base_json_parse(arena, text.data, text.length, &document, &error), &error);
     const struct base_json *event = base_json_get(document, "traceEvents")->child;
-    static const struct { const char *name; double process, at, length; } expected[] = {{"process_name", 0, -1, -1}, {"a \"b\"", 0, 0, 2000}, {"process_name", 1, -1, -1}, {"a \"b\"", 1, 0, 4000}, {"c", 1, 4000, 1000}};
+    static const struct {
+        const char *name;
+        double process, at, length;
+    } expected[] = {{"process_name", 0, -1, -1},
+                    {"a \"b\"", 0, 0, 2000},
+                    {"process_name", 1, -1, -1},
+                    {"a \"b\"", 1, 0, 4000},
+                    {"c", 1, 4000, 1000}};
     for (int i = 0; i < BASE_COUNT(expected); i++, event = event->next) {
         assert_string_equal(base_json_get(event, "name")->string, expected[i].name);
         assert_near(base_json_get(event, "pid")->number, expected[i].process, 0);
@@ -42,8 +59,12 @@ static void pages_say_the_same_in_three_forms(struct base_arena *arena)
 {
     static const char *const expected[] = {
         [REPORTS_TEXT] = "a < b\n\nTable\n  x|y   <i>\n  ä    & 10\n  cc    \"q\"\nEnd.\n",
-        [REPORTS_MARKDOWN] = "# a < b\n\n## Table\n\n| x\\|y | <i> |\n| --- | --: |\n| ä | & 10 |\n| cc | \"q\" |\n\nEnd.\n",
-        [REPORTS_HTML] = "<h2>Table</h2>\n<table>\n<tr><th>x|y</th><th class=\"r\">&lt;i&gt;</th></tr>\n<tr><td>ä</td><td class=\"r\">&amp; 10</td></tr>\n<tr><td>cc</td><td class=\"r\">&quot;q&quot;</td></tr>\n</table>\n<p>End.</p>\n</body>",
+        [REPORTS_MARKDOWN] =
+            "# a < b\n\n## Table\n\n| x\\|y | <i> |\n| --- | --: |\n| ä | & 10 |\n| cc | \"q\" |\n\nEnd.\n",
+        [REPORTS_HTML] =
+            "<h2>Table</h2>\n<table>\n<tr><th>x|y</th><th class=\"r\">&lt;i&gt;</th></tr>\n<tr><td>ä</td><td "
+            "class=\"r\">&amp; 10</td></tr>\n<tr><td>cc</td><td "
+            "class=\"r\">&quot;q&quot;</td></tr>\n</table>\n<p>End.</p>\n</body>",
     };
     static const char *const cells[] = {"x|y", "<i>", "ä", "& 10", "cc", "\"q\""};
     for (int format = REPORTS_TEXT; format <= REPORTS_HTML; format++) {
@@ -63,6 +84,7 @@ static void pages_say_the_same_in_three_forms(struct base_arena *arena)
 
 int main(int count, char **arguments)
 {
-    static const struct test tests[] = {TEST(entries_meet_those_of_their_name), TEST(traces_have_a_track_for_each), TEST(pages_say_the_same_in_three_forms)};
+    static const struct test tests[] = {TEST(entries_meet_those_of_their_name), TEST(traces_have_a_track_for_each),
+                                        TEST(pages_say_the_same_in_three_forms)};
     return test_main(tests, BASE_COUNT(tests), count, arguments);
 }

@@ -1,5 +1,5 @@
-/* From every sharding to every other one (sim/reshard.c), on meshes of all relations: whatever way is taken, each step does
- * what its kind can, starts where the one before ended, and the last one ends at the target. */
+/* From every sharding to every other one (sim/reshard.c), on meshes of all relations: whatever way is taken, each step
+ * does what its kind can, starts where the one before ended, and the last one ends at the target. */
 #include "tests/test.h"
 
 #include "sim/contraction.h"
@@ -48,7 +48,9 @@ static void check_step(const struct sim_extents *extents, const struct sim_step 
     for (int d = 0; d < RANK; d++) moved |= before[d] & ~(unsigned)after[d];
     switch (step->kind) {
     case SIM_COLLECTIVE_PERMUTE: assert_true(has_same_shape(extents, before, after)); return;
-    case SIM_ALL_TO_ALL: assert_int_equal(sim_ways(extents, all_axes(before)), sim_ways(extents, all_axes(after))); return;
+    case SIM_ALL_TO_ALL:
+        assert_int_equal(sim_ways(extents, all_axes(before)), sim_ways(extents, all_axes(after)));
+        return;
     case SIM_ALL_GATHER:
         assert_int_equal(moved, step->axes);
         assert_int_equal(all_axes(before) & ~moved, all_axes(after));
@@ -57,8 +59,10 @@ static void check_step(const struct sim_extents *extents, const struct sim_step 
     }
 }
 
-/* What is cut between two steps is what devices hold copies of; or the last step put pieces in order that no spec tells. */
-static void check_steps(const struct sim_extents *extents, const struct sim_steps *steps, const unsigned char *from, const unsigned char *to)
+/* What is cut between two steps is what devices hold copies of; or the last step put pieces in order that no spec
+ * tells. */
+static void check_steps(const struct sim_extents *extents, const struct sim_steps *steps, const unsigned char *from,
+                        const unsigned char *to)
 {
     unsigned char now[RANK];
     memcpy(now, from, sizeof now);
@@ -80,9 +84,14 @@ static void every_sharding_becomes_every_other(struct base_arena *arena)
         for (int i = 0; i < count * count; i++) {
             struct sim_steps steps = {.count = 0};
             const struct sim_layout *from = &layouts[i / count], *to = &layouts[i % count];
-            struct sim_array array = {.extents = &extents, .steps = &steps, .axes = sim_mesh_axes(&extents), .shape = {.rank = RANK, .dims = {1, 2, 3}, .dtype = MODEL_FLOAT32}, .tiles = *from};
+            struct sim_array array = {.extents = &extents,
+                                      .steps = &steps,
+                                      .axes = sim_mesh_axes(&extents),
+                                      .shape = {.rank = RANK, .dims = {1, 2, 3}, .dtype = MODEL_FLOAT32},
+                                      .tiles = *from};
             unsigned char before[MODEL_MAX_RANK], after[MODEL_MAX_RANK];
-            TEST_ROW("%d x %d, %x%x%x to %x%x%x", meshes[m][0], meshes[m][1], from->of[0], from->of[1], from->of[2], to->of[0], to->of[1], to->of[2]);
+            TEST_ROW("%d x %d, %x%x%x to %x%x%x", meshes[m][0], meshes[m][1], from->of[0], from->of[1], from->of[2],
+                     to->of[0], to->of[1], to->of[2]);
             sim_layout_spec(from, RANK, before);
             sim_layout_spec(to, RANK, after);
             sim_array_reshard(&array, to);
@@ -103,7 +112,11 @@ static void what_only_cuts_moves_nothing(struct base_arena *arena)
         struct sim_steps steps = {.count = 0};
         unsigned axes = sim_mesh_axes(&extents);
         struct sim_layout to = {.of = {(sim_order)axes}};
-        struct sim_array array = {.extents = &extents, .steps = &steps, .axes = axes, .shape = {.rank = RANK, .dims = {1, 2, 3}, .dtype = MODEL_FLOAT32}, .tiles = {.of = {axes & SIM_DATA}}};
+        struct sim_array array = {.extents = &extents,
+                                  .steps = &steps,
+                                  .axes = axes,
+                                  .shape = {.rank = RANK, .dims = {1, 2, 3}, .dtype = MODEL_FLOAT32},
+                                  .tiles = {.of = {axes & SIM_DATA}}};
         sim_array_reshard(&array, &to);
         assert_int_equal(steps.count, 0);
     }
@@ -112,7 +125,10 @@ static void what_only_cuts_moves_nothing(struct base_arena *arena)
 /* Only programs that ask how the mesh axes relate depend on it. */
 static void questions_about_the_mesh_are_noted(struct base_arena *arena)
 {
-    static const struct { unsigned axes, others; bool as_many[2] /* on 2 x 2, 2 x 4 */, noted; } cases[] = {
+    static const struct {
+        unsigned axes, others;
+        bool as_many[2] /* on 2 x 2, 2 x 4 */, noted;
+    } cases[] = {
         {0, 0, {true, true}, false},
         {SIM_DATA, SIM_DATA, {true, true}, false},
         {SIM_DATA, 0, {false, false}, false},

@@ -1,5 +1,5 @@
-/* Random programs in random shardings: what the devices of a mesh compute together is what one device computes (whole models are
- * in test_exec). */
+/* Random programs in random shardings: what the devices of a mesh compute together is what one device computes (whole
+ * models are in test_exec). */
 #include "exec/gemm.h"
 #include "exec/machine.h"
 #include "sim/passes.h"
@@ -7,7 +7,11 @@
 
 /* ---- running it ---- */
 
-struct run { struct sim_sharded sharded; struct sim_executable executable; struct exec_machine machine; };
+struct run {
+    struct sim_sharded sharded;
+    struct sim_executable executable;
+    struct exec_machine machine;
+};
 
 static struct sim_sharding_options options_of(struct draft *d, const int mesh[2])
 {
@@ -18,13 +22,15 @@ static struct sim_sharding_options options_of(struct draft *d, const int mesh[2]
     options.rules = rules;
     options.propagates = chance(d, 80);
     options.scanned = chance(d, 50);
-    options.shares_gathers = chance(d, 50) && !options.scanned; /* whole stacks moved in every turn are counted and never run */
+    options.shares_gathers =
+        chance(d, 50) && !options.scanned; /* whole stacks moved in every turn are counted and never run */
     options.extents = (struct sim_extents){d->sizes, mesh, base_new(d->arena, struct sim_decisions, 1)};
     return options;
 }
 
 /* On its mesh; the placement of a plan says which that is. */
-static enum base_status begin(struct draft *d, struct sim_cache *cache, const int mesh[2], struct run *run, struct base_error *error)
+static enum base_status begin(struct draft *d, struct sim_cache *cache, const int mesh[2], struct run *run,
+                              struct base_error *error)
 {
     static const unsigned passes[] = {0, 1u << SIM_PASS_CREATE_REDUCE_SCATTERS, 1u << SIM_PASS_REASSOCIATE_ALL_REDUCE,
                                       1u << SIM_PASS_CREATE_REDUCE_SCATTERS | 1u << SIM_PASS_REASSOCIATE_ALL_REDUCE};
@@ -51,7 +57,11 @@ static enum base_status begin(struct draft *d, struct sim_cache *cache, const in
 }
 
 /* Walks over what a device has of a persistent tensor's layer: element by element, with its place in the whole. */
-struct walk { const struct model_tensor *tensor; struct exec_range ranges[MODEL_MAX_RANK]; int64_t index[MODEL_MAX_RANK]; };
+struct walk {
+    const struct model_tensor *tensor;
+    struct exec_range ranges[MODEL_MAX_RANK];
+    int64_t index[MODEL_MAX_RANK];
+};
 
 static struct walk walk_begin(const struct run *run, const struct sim_value *value, int device)
 {
@@ -102,15 +112,19 @@ static void set_element(const struct run *run, const struct sim_value *value, ch
     struct base_random random;
     base_random_seed(&random, (uint64_t)element * MOST_TENSORS + (uint64_t)value->tensor);
     base_random_next(&random);
-    if (value->dtype == MODEL_INT32) *(int32_t *)(void *)at = (int32_t)base_random_below(&random, run->machine.sizes[MODEL_VOCAB]);
-    else *(float *)(void *)at = tensor->category == MODEL_PARAMETER ? (float)base_random_below(&random, 2001) / 1000 - 1 : 0;
+    if (value->dtype == MODEL_INT32)
+        *(int32_t *)(void *)at = (int32_t)base_random_below(&random, run->machine.sizes[MODEL_VOCAB]);
+    else
+        *(float *)(void *)at =
+            tensor->category == MODEL_PARAMETER ? (float)base_random_below(&random, 2001) / 1000 - 1 : 0;
 }
 
 /* What is not set is not a number, so that whoever reads padding or what nobody wrote is found out. */
 static void fill(struct run *run)
 {
     struct exec_machine *m = &run->machine;
-    for (int device = 0; device < m->device_count; device++) memset(m->arenas[device], 0xff, (size_t)m->map.arena_bytes);
+    for (int device = 0; device < m->device_count; device++)
+        memset(m->arenas[device], 0xff, (size_t)m->map.arena_bytes);
     for (int v = 0; v < run->sharded.value_count; v++) {
         const struct sim_value *value = &run->sharded.values[v];
         const struct model_tensor *tensor = &run->sharded.program->tensors[value->tensor];
@@ -121,7 +135,9 @@ static void fill(struct run *run)
                 m->index[tensor->layers] = layer;
                 char *base = exec_address(m, v, device);
                 if (walk_is_empty(&w)) continue;
-                do set_element(run, value, base + 4 * walk_local(&w), layer * MOST_ELEMENTS + walk_global(&w, m->sizes));
+                do
+                    set_element(run, value, base + 4 * walk_local(&w),
+                                layer * MOST_ELEMENTS + walk_global(&w, m->sizes));
                 while (walk_next(&w));
             }
         m->index[tensor->layers] = 0;
@@ -170,13 +186,14 @@ static const char *compare(struct draft *d, const struct run *sharded, const str
         int64_t count = element_count(d, tensor);
         float *a = base_new(d->arena, float, count), *b = base_new(d->arena, float, count);
         double off = 0, size = 0;
-        if (!collect(sharded, tensor, a)) return base_print(d->arena, "%s: devices that have one part disagree", t->name);
+        if (!collect(sharded, tensor, a))
+            return base_print(d->arena, "%s: devices that have one part disagree", t->name);
         collect(whole, tensor, b);
         for (int64_t i = 0; i < count; i++) {
             off += ((double)a[i] - (double)b[i]) * ((double)a[i] - (double)b[i]);
             size += (double)b[i] * (double)b[i];
         }
-        if (!isfinite(size)) return ""; /* products of products */
+        if (!isfinite(size)) return "";                          /* products of products */
         if (!(sqrt(off) * TOLERANCE_PARTS <= sqrt(size) + 0.01)) /* numbers near one may cancel */
             return base_print(d->arena, "%s is off by %.3g of %.3g", t->name, sqrt(off), sqrt(size));
     }
@@ -184,7 +201,9 @@ static const char *compare(struct draft *d, const struct run *sharded, const str
 }
 
 /* What the programs that ran had in them; without it the test would prove little. */
-struct seen { int programs, collectives[SIM_COLLECTIVE_COUNT], uneven, both, kept, peeled; };
+struct seen {
+    int programs, collectives[SIM_COLLECTIVE_COUNT], uneven, both, kept, peeled;
+};
 
 static bool is_uneven(const struct sim_executable *executable)
 {
@@ -208,7 +227,8 @@ static void look(const struct draft *d, const struct run *run, struct seen *seen
     for (int v = 0; v < run->sharded.value_count; v++) {
         const struct sim_value *value = &run->sharded.values[v];
         kept = kept || value->kept;
-        for (int i = 0; i < d->program.tensors[value->tensor].rank; i++) both = both || value->spec[i] == (SIM_DATA | SIM_TENSOR);
+        for (int i = 0; i < d->program.tensors[value->tensor].rank; i++)
+            both = both || value->spec[i] == (SIM_DATA | SIM_TENSOR);
     }
     seen->programs++;
     seen->uneven += is_uneven(&run->executable), seen->both += both, seen->kept += kept, seen->peeled += peeled;
@@ -232,7 +252,8 @@ static void put_operands(const struct draft *d, const struct sim_sharded *s, str
 }
 
 /* Why a program fails; "" if it computes nothing finite; NULL if all is well. */
-static const char *why_it_fails(struct base_arena *arena, const struct recipe *recipe, struct seen *seen, struct base_text *text)
+static const char *why_it_fails(struct base_arena *arena, const struct recipe *recipe, struct seen *seen,
+                                struct base_text *text)
 {
     static const int one[2] = {1, 1};
     struct draft *d = new_draft(arena, recipe);
@@ -285,7 +306,8 @@ static void shrink(const struct base_arena *arena, struct recipe *recipe, char r
             else if (i == 1) simpler.loop_count--;
             else if (i >= 2 && i < 66) simpler.dropped |= UINT64_C(1) << (i - 2);
             else simpler.mesh[i - 66] = simpler.mesh[i - 66] > 2 ? 2 : 1;
-            if (simpler.op_count >= 0 && simpler.loop_count >= 0 && memcmp(&simpler, recipe, sizeof simpler) != 0) tries[count++] = simpler;
+            if (simpler.op_count >= 0 && simpler.loop_count >= 0 && memcmp(&simpler, recipe, sizeof simpler) != 0)
+                tries[count++] = simpler;
         }
         for (int i = 0; i < count && !smaller; i++) {
             if (!fails(arena, &tries[i], NULL, reason)) continue;
@@ -297,7 +319,8 @@ static void shrink(const struct base_arena *arena, struct recipe *recipe, char r
 
 static struct recipe random_recipe(struct base_random *random, int number)
 {
-    static const int meshes[][2] = {{2, 2}, {2, 3}, {3, 2}, {4, 2}, {2, 4}, {1, 4}, {3, 1}, {1, 1}, {4, 1}, {1, 3}, {4, 3}};
+    static const int meshes[][2] = {{2, 2}, {2, 3}, {3, 2}, {4, 2}, {2, 4}, {1, 4},
+                                    {3, 1}, {1, 1}, {4, 1}, {1, 3}, {4, 3}};
     struct recipe recipe = {.seed = (uint64_t)number};
     recipe.op_count = 2 + (int)base_random_below(random, 14);
     recipe.loop_count = (int)base_random_below(random, 3);
@@ -323,7 +346,8 @@ static void sharded_programs_equal_whole_ones(struct base_arena *arena)
         fail();
     }
     assert_in_range(seen.programs, PROGRAMS * 9 / 10, PROGRAMS);
-    assert_true(seen.uneven > PROGRAMS / 2 && seen.both > PROGRAMS / 4 && seen.kept > PROGRAMS / 4 && seen.peeled > PROGRAMS / 20);
+    assert_true(seen.uneven > PROGRAMS / 2 && seen.both > PROGRAMS / 4 && seen.kept > PROGRAMS / 4 &&
+                seen.peeled > PROGRAMS / 20);
     for (int kind = 0; kind < SIM_COLLECTIVE_COUNT; kind++) assert_true(seen.collectives[kind] > PROGRAMS / 100);
 }
 

@@ -32,8 +32,8 @@ static struct sim_plan_text plan_text(struct base_arena *arena, const char *word
     return text;
 }
 
-static struct sim_plan checked(struct sim_cache *cache, struct base_arena *arena, const struct sim_plan_text *text, enum model_step step,
-                               bool as_partitioned)
+static struct sim_plan checked(struct sim_cache *cache, struct base_arena *arena, const struct sim_plan_text *text,
+                               enum model_step step, bool as_partitioned)
 {
     struct sim_plan plan;
     struct base_error error;
@@ -41,7 +41,8 @@ static struct sim_plan checked(struct sim_cache *cache, struct base_arena *arena
     return plan;
 }
 
-static struct sim_prediction predicted(struct sim_cache *cache, struct base_arena *arena, const struct sim_plan_text *text)
+static struct sim_prediction predicted(struct sim_cache *cache, struct base_arena *arena,
+                                       const struct sim_plan_text *text)
 {
     struct sim_plan plan = checked(cache, arena, text, MODEL_STEP_TRAIN, false);
     struct sim_prediction prediction;
@@ -67,10 +68,12 @@ static void set_constants(struct sim_cache *cache, struct base_arena *arena, con
 }
 
 /* Rates of round numbers, no latency, nothing reserved. */
-#define ROUND_CONSTANTS                                                                                                             \
-    "\"flop_per_s\": 1e12, \"matmul_efficiency_frac\": 1, \"hbm_bytes_per_s\": 1e11, \"hbm_efficiency_frac\": 1, "                  \
-    "\"link_bytes_per_s\": 1e9, \"link_efficiency_frac\": 1, \"multi_axis_link_efficiency_frac\": 1, \"kernel_latency_s\": 0, "     \
-    "\"collective_latency_s\": 0, \"hop_latency_s\": 0, \"reserved_bytes\": 0, \"fragmentation_frac\": 0, \"capacity_bytes\": 1e15"
+#define ROUND_CONSTANTS                                                                                                \
+    "\"flop_per_s\": 1e12, \"matmul_efficiency_frac\": 1, \"hbm_bytes_per_s\": 1e11, \"hbm_efficiency_frac\": 1, "     \
+    "\"link_bytes_per_s\": 1e9, \"link_efficiency_frac\": 1, \"multi_axis_link_efficiency_frac\": 1, "                 \
+    "\"kernel_latency_s\": 0, "                                                                                        \
+    "\"collective_latency_s\": 0, \"hop_latency_s\": 0, \"reserved_bytes\": 0, \"fragmentation_frac\": 0, "            \
+    "\"capacity_bytes\": 1e15"
 
 /* ---- what is kept from plan to plan ---- */
 
@@ -78,8 +81,12 @@ static void set_constants(struct sim_cache *cache, struct base_arena *arena, con
 
 static void a_mistake_made_again_is_answered_alike_and_costs_no_memory(struct base_arena *arena)
 {
-    static const struct { enum sim_key key; const char *value; } mistakes[] = {
-        {SIM_MODEL, "t5_1_1_bass"}, {SIM_TOPOLOGY, "v4-9"}, {SIM_SUBMESH, "3,1,1,1"}, {SIM_RULES, "[[]]"}, {SIM_OVERRIDES, "[[\"(\", null]]"}, {SIM_ADAFACTOR, "beta=1"},
+    static const struct {
+        enum sim_key key;
+        const char *value;
+    } mistakes[] = {
+        {SIM_MODEL, "t5_1_1_bass"},         {SIM_TOPOLOGY, "v4-9"},    {SIM_SUBMESH, "3,1,1,1"}, {SIM_RULES, "[[]]"},
+        {SIM_OVERRIDES, "[[\"(\", null]]"}, {SIM_ADAFACTOR, "beta=1"},
     };
     struct sim_cache *cache = sim_cache_new(arena);
     for (int i = 0; i < BASE_COUNT(mistakes); i++) {
@@ -106,7 +113,8 @@ static void a_refused_submesh_is_not_taken_for_one_that_was_accepted(struct base
     struct base_error error;
     assert_ok(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, false, &plan, &error), &error);
     text.values[SIM_SUBMESH] = "1,2,0";
-    assert_fails(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, false, &plan, &error), BASE_INPUT, &error, "model_parallel_submesh");
+    assert_fails(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, false, &plan, &error), BASE_INPUT, &error,
+                 "model_parallel_submesh");
     sim_cache_free(cache);
 }
 
@@ -142,14 +150,16 @@ static void walk_events(struct walk *w, int from, int to)
         }
         w->now[event->category] += event->sign * w->bytes[event->shape];
         w->total += event->sign * w->bytes[event->shape];
-        if (w->now[event->category] < 0) fail_msg("event %d frees what is not there (category %d)", i, (int)event->category);
+        if (w->now[event->category] < 0)
+            fail_msg("event %d frees what is not there (category %d)", i, (int)event->category);
         if (w->total <= w->peak) continue;
         w->peak = w->total;
         memcpy(w->at_peak, w->now, sizeof w->at_peak);
     }
 }
 
-static struct walk walk_step(struct base_arena *arena, const struct sim_sharded *sharded, const int64_t *sizes, const int mesh[2])
+static struct walk walk_step(struct base_arena *arena, const struct sim_sharded *sharded, const int64_t *sizes,
+                             const int mesh[2])
 {
     double *bytes = base_new(arena, double, sharded->shape_count);
     for (int i = 0; i < sharded->shape_count; i++) {
@@ -167,10 +177,14 @@ static struct walk walk_step(struct base_arena *arena, const struct sim_sharded 
 
 /* ---- liveness by hand ---- */
 
-/* Programs of float32 tensors whose dimensions are b = 4, e = 8, f = 16, v = 64: be is 128 bytes, bf 256, bv 1024, ef 512. */
+/* Programs of float32 tensors whose dimensions are b = 4, e = 8, f = 16, v = 64: be is 128 bytes, bf 256, bv 1024, ef
+ * 512. */
 enum { TRIPS = 5 };
 
-struct sketch { struct base_arena *arena; struct model_program program; };
+struct sketch {
+    struct base_arena *arena;
+    struct model_program program;
+};
 
 static struct sketch sketch_new(struct base_arena *arena)
 {
@@ -180,18 +194,31 @@ static struct sketch sketch_new(struct base_arena *arena)
     s.program.tensors = base_new(arena, struct model_tensor, MOST);
     s.program.blocks = base_new(arena, struct model_block, MOST_BLOCKS);
     for (int b = 0; b < MOST_BLOCKS; b++)
-        s.program.blocks[b] = (struct model_block){.name = "block", .parent = b ? 0 : -1, .ops = base_new(arena, struct model_op, MOST)};
+        s.program.blocks[b] =
+            (struct model_block){.name = "block", .parent = b ? 0 : -1, .ops = base_new(arena, struct model_op, MOST)};
     s.program.block_count = MOST_BLOCKS;
     return s;
 }
 
 static int sketch_tensor(struct sketch *s, const char *labels, int block, enum model_category category)
 {
-    static const struct { char letter; unsigned char size, axis; } letters[] = {{'b', MODEL_BATCH, MODEL_AXIS_BATCH}, {'e', MODEL_EMBED, MODEL_AXIS_EMBED}, {'f', MODEL_MLP, MODEL_AXIS_MLP},
-                                                                                {'v', MODEL_VOCAB, MODEL_AXIS_VOCAB}};
+    static const struct {
+        char letter;
+        unsigned char size, axis;
+    } letters[] = {{'b', MODEL_BATCH, MODEL_AXIS_BATCH},
+                   {'e', MODEL_EMBED, MODEL_AXIS_EMBED},
+                   {'f', MODEL_MLP, MODEL_AXIS_MLP},
+                   {'v', MODEL_VOCAB, MODEL_AXIS_VOCAB}};
     struct model_tensor *t = &s->program.tensors[s->program.tensor_count];
-    *t = (struct model_tensor){.name = base_print(s->arena, "t%d", s->program.tensor_count), .rank = (int)strlen(labels), .dtype = MODEL_FLOAT32, .category = category, .like = -1, .remade_of = -1,
-                               .block = block, .layers = MODEL_ONE, .role = MODEL_ROLE_PROJECTION};
+    *t = (struct model_tensor){.name = base_print(s->arena, "t%d", s->program.tensor_count),
+                               .rank = (int)strlen(labels),
+                               .dtype = MODEL_FLOAT32,
+                               .category = category,
+                               .like = -1,
+                               .remade_of = -1,
+                               .block = block,
+                               .layers = MODEL_ONE,
+                               .role = MODEL_ROLE_PROJECTION};
     memcpy(t->labels, labels, strlen(labels) + 1);
     for (int d = 0; d < t->rank; d++)
         for (int i = 0; i < BASE_COUNT(letters); i++)
@@ -199,12 +226,14 @@ static int sketch_tensor(struct sketch *s, const char *labels, int block, enum m
     return s->program.tensor_count++;
 }
 
-static struct model_op *sketch_op(struct sketch *s, int block, enum model_op_kind kind, enum model_function function, int a, int b)
+static struct model_op *sketch_op(struct sketch *s, int block, enum model_op_kind kind, enum model_function function,
+                                  int a, int b)
 {
     struct model_block *to = &s->program.blocks[block];
     struct model_op *op = &to->ops[to->op_count++];
     int inputs[] = {a, b};
-    *op = (struct model_op){.kind = kind, .function = function, .name = base_print(s->arena, "op%d.%d", block, to->op_count)};
+    *op = (struct model_op){
+        .kind = kind, .function = function, .name = base_print(s->arena, "op%d.%d", block, to->op_count)};
     for (int i = 0; i < 2 && inputs[i] >= 0; i++) {
         memcpy(op->input_labels[i], s->program.tensors[inputs[i]].labels, sizeof op->input_labels[i]);
         op->inputs[op->input_count++] = inputs[i];
@@ -213,7 +242,8 @@ static struct model_op *sketch_op(struct sketch *s, int block, enum model_op_kin
 }
 
 /* A new tensor made of two. */
-static int sketch_make(struct sketch *s, int block, enum model_op_kind kind, enum model_function function, const char *labels, int a, int b)
+static int sketch_make(struct sketch *s, int block, enum model_op_kind kind, enum model_function function,
+                       const char *labels, int a, int b)
 {
     int out = sketch_tensor(s, labels, block, MODEL_ACTIVATION);
     struct model_op *op = sketch_op(s, block, kind, function, a, b);
@@ -241,14 +271,16 @@ static int repeat(struct sketch *s, int body, int init, int in, int out)
 static double sketch_peak(struct sketch *s, bool scanned)
 {
     static const int mesh[2] = {1, 1};
-    const int64_t sizes[MODEL_SIZE_COUNT] = {[MODEL_ONE] = 1, [MODEL_BATCH] = 4, [MODEL_EMBED] = 8, [MODEL_MLP] = 16, [MODEL_VOCAB] = 64, [MODEL_DECODER_LAYERS] = TRIPS};
+    const int64_t sizes[MODEL_SIZE_COUNT] = {[MODEL_ONE] = 1,  [MODEL_BATCH] = 4,  [MODEL_EMBED] = 8,
+                                             [MODEL_MLP] = 16, [MODEL_VOCAB] = 64, [MODEL_DECODER_LAYERS] = TRIPS};
     struct model_rules rules;
     struct sim_shardings shardings;
     struct sim_sharded sharded;
     struct base_error error;
     assert_ok(model_rules_parse(s->arena, "standard:1,1", &rules, &error), &error);
     struct sim_sharding_options options = {.rules = &rules, .one = {true, true}};
-    assert_ok(sim_propagate(s->arena, sim_graph_build(s->arena, &s->program, &options), &options, &shardings, &error), &error);
+    assert_ok(sim_propagate(s->arena, sim_graph_build(s->arena, &s->program, &options), &options, &shardings, &error),
+              &error);
     assert_ok(sim_partition(s->arena, &s->program, &options, &shardings, &sharded, &error), &error);
     sim_fuse(s->arena, &sharded, false);
     sim_liveness(s->arena, &sharded, scanned, false);
@@ -258,7 +290,9 @@ static double sketch_peak(struct sketch *s, bool scanned)
 }
 
 /* Operands that every sketch has. */
-struct operands { int x, ef, fe, ev, ve; };
+struct operands {
+    int x, ef, fe, ev, ve;
+};
 
 static struct operands declare(struct sketch *s)
 {
@@ -288,8 +322,8 @@ static void liveness_in_place(struct base_arena *arena)
     assert_near(sketch_peak(&s, false), 256 + 128, 0); /* the sum and the last result */
 }
 
-/* What elementwise operations make of a contraction is stored before the next contraction reads it: two contractions are
- * no one kernel. */
+/* What elementwise operations make of a contraction is stored before the next contraction reads it: two contractions
+ * are no one kernel. */
 static void liveness_stores_between_contractions(struct base_arena *arena)
 {
     struct sketch s = sketch_new(arena);
@@ -329,8 +363,9 @@ static double peak_with_residuals(struct base_arena *arena, bool scanned)
 
 static void liveness_of_residuals(struct base_arena *arena)
 {
-    assert_near(peak_with_residuals(arena, false), (TRIPS - 1) * 256 + 128 + 1024, 0); /* last iteration: four are kept */
-    assert_near(peak_with_residuals(arena, true), TRIPS * 256 + 128 + 1024, 0);        /* the stack is there from the start */
+    assert_near(peak_with_residuals(arena, false), (TRIPS - 1) * 256 + 128 + 1024,
+                0);                                                             /* last iteration: four are kept */
+    assert_near(peak_with_residuals(arena, true), TRIPS * 256 + 128 + 1024, 0); /* the stack is there from the start */
 }
 
 /* What goes round the forward loop is itself what the backward loop reads: one copy of it an iteration, and no more. */
@@ -343,14 +378,16 @@ static double peak_with_kept_carry(struct base_arena *arena, bool scanned)
     int forward = repeat(&s, 1, init, in, contract(&s, 1, "be", contract(&s, 1, "bv", in, o.ev), o.ve));
     int middle = contract(&s, 0, "be", contract(&s, 0, "bf", forward, o.ef), o.fe);
     int back_in = sketch_tensor(&s, "be", 2, MODEL_ACTIVATION);
-    int back_out = sketch_make(&s, 2, MODEL_MAP, MODEL_ADD, "be", back_in, contract(&s, 2, "be", contract(&s, 2, "bv", in, o.ev), o.ve));
+    int back_out = sketch_make(&s, 2, MODEL_MAP, MODEL_ADD, "be", back_in,
+                               contract(&s, 2, "be", contract(&s, 2, "bv", in, o.ev), o.ve));
     contract(&s, 0, "bf", repeat(&s, 2, middle, back_in, back_out), o.ef);
     return sketch_peak(&s, scanned);
 }
 
 static void liveness_of_a_kept_carry(struct base_arena *arena)
 {
-    for (int scanned = 0; scanned < 2; scanned++) assert_near(peak_with_kept_carry(arena, scanned), TRIPS * 128 + 1024 + 128, 0);
+    for (int scanned = 0; scanned < 2; scanned++)
+        assert_near(peak_with_kept_carry(arena, scanned), TRIPS * 128 + 1024 + 128, 0);
 }
 
 /* A value from outside that each iteration reads stays until the loop has ended. */
@@ -386,16 +423,26 @@ static void liveness_of_updates(struct base_arena *arena)
 
 static const char *const memory_plans[] = {
     "model=" SMALL_T5 " topology=v4:2x2x1 batch_size=16 inputs_length=48 targets_length=24",
-    "model=" SMALL_T5 " topology=v4:2x2x1 num_partitions=2 batch_size=16 num_microbatches=4 inputs_length=48 targets_length=24 optimizer=adamw",
-    "model=" SMALL_T5 " topology=v4:2x2x2 model_parallel_submesh=2,2,1,1 batch_size=36 num_microbatches=3 inputs_length=50 targets_length=25 remat_policy=full optimizer=sgd",
-    "model=" SMALL_SCALABLE " topology=v4:2x2x2 model_parallel_submesh=1,1,2,1 batch_size=32 inputs_length=48 targets_length=24",
-    "model=" SMALL_SCALABLE " topology=v4:2x2x2 model_parallel_submesh=1,1,2,1 batch_size=32 num_microbatches=2 inputs_length=48 targets_length=24 remat_policy=none optimizer=adamw",
-    "model=" SMALL_SCALABLE " topology=v4:2x2x1 num_partitions=2 batch_size=8 inputs_length=16 targets_length=8 logical_axis_rules=zero3 optimizer=adamw",
-    "model=" SMALL_DECODER " topology=h100:2x8 num_partitions=4 batch_size=16 targets_length=100 attention=flash remat_policy=selective",
-    "model=" SMALL_DECODER " topology=v3:2x2 num_partitions=2 batch_size=16 targets_length=64 logical_axis_rules=standard:2,2 remat_policy=minimal optimizer_partitioning=data optimizer=adamw",
+    "model=" SMALL_T5 " topology=v4:2x2x1 num_partitions=2 batch_size=16 num_microbatches=4 inputs_length=48 "
+    "targets_length=24 optimizer=adamw",
+    "model=" SMALL_T5 " topology=v4:2x2x2 model_parallel_submesh=2,2,1,1 batch_size=36 num_microbatches=3 "
+    "inputs_length=50 targets_length=25 remat_policy=full optimizer=sgd",
+    "model=" SMALL_SCALABLE
+    " topology=v4:2x2x2 model_parallel_submesh=1,1,2,1 batch_size=32 inputs_length=48 targets_length=24",
+    "model=" SMALL_SCALABLE " topology=v4:2x2x2 model_parallel_submesh=1,1,2,1 batch_size=32 num_microbatches=2 "
+    "inputs_length=48 targets_length=24 remat_policy=none optimizer=adamw",
+    "model=" SMALL_SCALABLE " topology=v4:2x2x1 num_partitions=2 batch_size=8 inputs_length=16 targets_length=8 "
+    "logical_axis_rules=zero3 optimizer=adamw",
+    "model=" SMALL_DECODER
+    " topology=h100:2x8 num_partitions=4 batch_size=16 targets_length=100 attention=flash remat_policy=selective",
+    "model=" SMALL_DECODER
+    " topology=v3:2x2 num_partitions=2 batch_size=16 targets_length=64 logical_axis_rules=standard:2,2 "
+    "remat_policy=minimal optimizer_partitioning=data optimizer=adamw",
     "model=t5_1_1_base topology=v4:2x2x1 batch_size=128 inputs_length=512 targets_length=114",
-    "model=t5_1_0_11B topology=v4-512 model_parallel_submesh=4,2,2,1 batch_size=896 num_microbatches=4 inputs_length=512 targets_length=512 optimizer=adamw",
-    "model=decoder_only_large topology=v4-32 num_partitions=4 batch_size=64 num_microbatches=4 targets_length=1024 optimizer=adamw",
+    "model=t5_1_0_11B topology=v4-512 model_parallel_submesh=4,2,2,1 batch_size=896 num_microbatches=4 "
+    "inputs_length=512 targets_length=512 optimizer=adamw",
+    "model=decoder_only_large topology=v4-32 num_partitions=4 batch_size=64 num_microbatches=4 targets_length=1024 "
+    "optimizer=adamw",
 };
 
 /* Loops in closed form give what walking through each iteration gives, and nothing is left when the step has ended. */
@@ -425,16 +472,21 @@ static void memory_peak_is_that_of_the_walk(struct base_arena *arena)
 
 static int64_t sum_of_categories(const struct sim_memory *m)
 {
-    return m->parameter_bytes + m->optimizer_state_bytes + m->gradient_bytes + m->activation_bytes + m->temporary_bytes + m->reserved_bytes;
+    return m->parameter_bytes + m->optimizer_state_bytes + m->gradient_bytes + m->activation_bytes +
+           m->temporary_bytes + m->reserved_bytes;
 }
 
 static void memory_categories_add_up(struct base_arena *arena)
 {
     static const char *const too_large[] = {
-        "model=t5_1_0_11B topology=v4-512 model_parallel_submesh=2,2,2,1 batch_size=896 num_microbatches=4 inputs_length=512 targets_length=512 optimizer=adamw",
-        "model=t5_1_0_11B topology=v4-512 model_parallel_submesh=4,2,2,1 batch_size=896 inputs_length=512 targets_length=512 optimizer=adamw",
-        "model=t5_1_0_11B topology=v4-512 model_parallel_submesh=4,4,2,1 batch_size=640 inputs_length=512 targets_length=512 optimizer=adamw",
-        "model=t5_1_1_xl topology=v4-32 num_partitions=4 batch_size=256 inputs_length=512 targets_length=512 optimizer=adamw",
+        "model=t5_1_0_11B topology=v4-512 model_parallel_submesh=2,2,2,1 batch_size=896 num_microbatches=4 "
+        "inputs_length=512 targets_length=512 optimizer=adamw",
+        "model=t5_1_0_11B topology=v4-512 model_parallel_submesh=4,2,2,1 batch_size=896 inputs_length=512 "
+        "targets_length=512 optimizer=adamw",
+        "model=t5_1_0_11B topology=v4-512 model_parallel_submesh=4,4,2,1 batch_size=640 inputs_length=512 "
+        "targets_length=512 optimizer=adamw",
+        "model=t5_1_1_xl topology=v4-32 num_partitions=4 batch_size=256 inputs_length=512 targets_length=512 "
+        "optimizer=adamw",
     };
     struct sim_cache *cache = sim_cache_new(arena);
     int rematerialized = 0;
@@ -452,8 +504,8 @@ static void memory_categories_add_up(struct base_arena *arena)
 
 /* ---- rings ---- */
 
-/* A router that knows neighbours alone: it goes hop by hop along x, then y, then z, and notes each pair of chips that it
- * passes between. */
+/* A router that knows neighbours alone: it goes hop by hop along x, then y, then z, and notes each pair of chips that
+ * it passes between. */
 struct ring_router {
     const struct topo_topology *topology;
     double *flow; /* from chip to chip */
@@ -502,12 +554,13 @@ static int link_dimension(const struct topo_topology *t, int a, int b)
     return step == 1 || (t->wrap[d] && step == t->bounds[d] - 1) ? d : -1;
 }
 
-static struct topo_ring_load brute_ring_loads(struct base_arena *arena, const struct topo_topology *t, const struct topo_mesh *mesh, unsigned axes)
+static struct topo_ring_load brute_ring_loads(struct base_arena *arena, const struct topo_topology *t,
+                                              const struct topo_mesh *mesh, unsigned axes)
 {
     struct ring_router r = {.topology = t, .chips = t->bounds[0] * t->bounds[1] * t->bounds[2]};
     int group_of[2] = {axes & 1 ? mesh->shape[0] : 1, axes & 2 ? mesh->shape[1] : 1}, size = group_of[0] * group_of[1];
     struct topo_ring_load load = {.group_size = size};
-    r.flow = base_new(arena, double, r.chips * r.chips);
+    r.flow = base_new(arena, double, r.chips *r.chips);
     for (int device = 0; size > 1 && device < mesh->device_count; device++) {
         int row = device / mesh->shape[1], column = device % mesh->shape[1];
         int place = (axes & 1 ? row : 0) * group_of[1] + (axes & 2 ? column : 0), next = (place + 1) % size;
@@ -537,11 +590,32 @@ static struct topo_ring_load brute_ring_loads(struct base_arena *arena, const st
 
 static void rings_load_links_as_a_router_does(struct base_arena *arena)
 {
-    static const char *const rows[] = {
-        "v4:2x2x1 1,1,1,1", "v4:2x2x1 2,1,1,1", "v4:2x2x1 2,2,1,1", "v4:2x2x4 1,1,4,1", "v4:2x2x4 2,1,2,1", "v4:4x4x4 4,1,1,1", "v4:4x4x4 1,4,1,1", "v4:4x4x4 1,1,4,1",
-        "v4:4x4x4 2,2,1,1", "v4:4x4x4 2,2,2,1", "v4:4x4x4 4,2,2,1", "v4:4x4x4 4,4,2,1", "v4:4x4x4@wrap=none 2,4,2,1", "v4:4x4x4@wrap=y 4,2,1,1", "v4:4x4x8 4,2,2,1",
-        "v4:4x4x8 2,2,4,1", "v4:4x4x8 1,4,8,1", "v5e:4x4 4,1,1,1", "v5e:4x8 2,4,1,1", "v5e:4x8@wrap=x+y 2,4,1,1", "v3:4x4 2,2,1,1", "v3:4x4 4,1,1,2", "v3:4x8 4,1,1,2", "local:3x4 1,4",
-        "local:3x5 3,1", "local:5x4 5,2"};
+    static const char *const rows[] = {"v4:2x2x1 1,1,1,1",
+                                       "v4:2x2x1 2,1,1,1",
+                                       "v4:2x2x1 2,2,1,1",
+                                       "v4:2x2x4 1,1,4,1",
+                                       "v4:2x2x4 2,1,2,1",
+                                       "v4:4x4x4 4,1,1,1",
+                                       "v4:4x4x4 1,4,1,1",
+                                       "v4:4x4x4 1,1,4,1",
+                                       "v4:4x4x4 2,2,1,1",
+                                       "v4:4x4x4 2,2,2,1",
+                                       "v4:4x4x4 4,2,2,1",
+                                       "v4:4x4x4 4,4,2,1",
+                                       "v4:4x4x4@wrap=none 2,4,2,1",
+                                       "v4:4x4x4@wrap=y 4,2,1,1",
+                                       "v4:4x4x8 4,2,2,1",
+                                       "v4:4x4x8 2,2,4,1",
+                                       "v4:4x4x8 1,4,8,1",
+                                       "v5e:4x4 4,1,1,1",
+                                       "v5e:4x8 2,4,1,1",
+                                       "v5e:4x8@wrap=x+y 2,4,1,1",
+                                       "v3:4x4 2,2,1,1",
+                                       "v3:4x4 4,1,1,2",
+                                       "v3:4x8 4,1,1,2",
+                                       "local:3x4 1,4",
+                                       "local:3x5 3,1",
+                                       "local:5x4 5,2"};
     struct base_error error;
     for (int i = 0; i < BASE_COUNT(rows); i++) {
         char name[80], submesh[20];
@@ -580,9 +654,15 @@ static const struct sim_value *value_named(const struct sim_sharded *s, const ch
 
 static void shards_have_the_shapes_that_rules_give(struct base_arena *arena)
 {
-#define T5_ON_2X4 "model=" SMALL_T5 " topology=local:8 num_partitions=4 batch_size=16 inputs_length=48 targets_length=24 dtype=bfloat16 logical_axis_rules="
-#define DECODER_ON_2X4 "model=" SMALL_DECODER " topology=local:8 num_partitions=4 batch_size=16 targets_length=24 dtype=bfloat16 logical_axis_rules="
-    static const struct { const char *words, *tensor, *shape; } rows[] = {
+#define T5_ON_2X4                                                                                                      \
+    "model=" SMALL_T5 " topology=local:8 num_partitions=4 batch_size=16 inputs_length=48 targets_length=24 "           \
+    "dtype=bfloat16 logical_axis_rules="
+#define DECODER_ON_2X4                                                                                                 \
+    "model=" SMALL_DECODER                                                                                             \
+    " topology=local:8 num_partitions=4 batch_size=16 targets_length=24 dtype=bfloat16 logical_axis_rules="
+    static const struct {
+        const char *words, *tensor, *shape;
+    } rows[] = {
         {T5_ON_2X4 "standard:1,1", "token_embedder/embedding", "128 64"},
         {T5_ON_2X4 "standard:1,1", "encoder/layers/attention/query/kernel", "64 24"},
         {T5_ON_2X4 "standard:1,1", "encoder/layers/attention/query", "8 48 1 24"},
@@ -633,7 +713,8 @@ static struct sim_detail collectives_of(struct sim_cache *cache, struct base_are
                                         struct sim_prediction *prediction)
 {
     struct base_error error;
-    struct sim_detail detail = {.collectives = base_new(arena, struct sim_collective_row, SIM_MOST_COLLECTIVES), .arena = arena};
+    struct sim_detail detail = {.collectives = base_new(arena, struct sim_collective_row, SIM_MOST_COLLECTIVES),
+                                .arena = arena};
     assert_ok(sim_predict(cache, plan, prediction, &detail, &error), &error);
     return detail;
 }
@@ -644,7 +725,8 @@ static const char *axes_name(int axes)
     return names[axes];
 }
 
-static int64_t count_of(const struct sim_detail *detail, const char *kind, const char *axes, const char *dtype, int64_t bytes)
+static int64_t count_of(const struct sim_detail *detail, const char *kind, const char *axes, const char *dtype,
+                        int64_t bytes)
 {
     int64_t count = 0;
     for (int i = 0; i < detail->collective_count; i++) {
@@ -657,13 +739,15 @@ static int64_t count_of(const struct sim_detail *detail, const char *kind, const
 }
 
 /* ZeRO-3 gathers every kernel over data in bfloat16 where it is used, forward and, unless the copy is still there,
- * backward; no activation crosses the model axis, which there is none of. 3 layers of 4 attention kernels and 2 of the MLP. */
+ * backward; no activation crosses the model axis, which there is none of. 3 layers of 4 attention kernels and 2 of the
+ * MLP. */
 static void zero3_gathers_every_kernel(struct base_arena *arena)
 {
     struct sim_cache *cache = sim_cache_new(arena);
     struct sim_plan_text text = plan_text(
         arena,
-        "model=" SMALL_DECODER " topology=local:4 batch_size=16 targets_length=24 dtype=bfloat16 logical_axis_rules=zero3 optimizer=adamw");
+        "model=" SMALL_DECODER
+        " topology=local:4 batch_size=16 targets_length=24 dtype=bfloat16 logical_axis_rules=zero3 optimizer=adamw");
     struct sim_plan plan = checked(cache, arena, &text, MODEL_STEP_TRAIN, true);
     struct sim_prediction prediction;
     struct sim_detail detail = collectives_of(cache, arena, &plan, &prediction);
@@ -673,24 +757,36 @@ static void zero3_gathers_every_kernel(struct base_arena *arena)
     sim_cache_free(cache);
 }
 
-/* ZeRO-1 gathers each parameter once when it is new. Layers that are scanned have one array of it: 7 kernels of 3 encoder layers, 11 of 2
- * decoder layers, all of 64 x 48 elements on a device, of which its slice is half. SGD has no state to be sharded, Adafactor
- * only what it does not factor. */
+/* ZeRO-1 gathers each parameter once when it is new. Layers that are scanned have one array of it: 7 kernels of 3
+ * encoder layers, 11 of 2 decoder layers, all of 64 x 48 elements on a device, of which its slice is half. SGD has no
+ * state to be sharded, Adafactor only what it does not factor. */
 static void zero1_gathers_each_array_once(struct base_arena *arena)
 {
 #define UNFACTORED "adafactor adafactor=factored=0"
     enum { SLICE = 64 * 48 / 2 * 4 };
-    static const struct { const char *model, *optimizer, *microbatches; int64_t of_one, of_encoder, of_decoder; } rows[] = {
-        {SMALL_T5, "adamw", "1", 3 * 7 + 2 * 11, 0, 0}, {SMALL_T5, "adamw", "4", 3 * 7 + 2 * 11, 0, 0}, {SMALL_SCALABLE, "adamw", "1", 0, 7, 11},
-        {SMALL_SCALABLE, "adamw", "4", 0, 7, 11},       {SMALL_SCALABLE, UNFACTORED, "1", 0, 7, 11},    {SMALL_SCALABLE, UNFACTORED, "4", 0, 7, 11},
-        {SMALL_T5, UNFACTORED, "1", 3 * 7 + 2 * 11, 0, 0}, {SMALL_SCALABLE, "adafactor", "1", 0, 0, 0}, {SMALL_SCALABLE, "sgd", "1", 0, 0, 0},
+    static const struct {
+        const char *model, *optimizer, *microbatches;
+        int64_t of_one, of_encoder, of_decoder;
+    } rows[] = {
+        {SMALL_T5, "adamw", "1", 3 * 7 + 2 * 11, 0, 0},
+        {SMALL_T5, "adamw", "4", 3 * 7 + 2 * 11, 0, 0},
+        {SMALL_SCALABLE, "adamw", "1", 0, 7, 11},
+        {SMALL_SCALABLE, "adamw", "4", 0, 7, 11},
+        {SMALL_SCALABLE, UNFACTORED, "1", 0, 7, 11},
+        {SMALL_SCALABLE, UNFACTORED, "4", 0, 7, 11},
+        {SMALL_T5, UNFACTORED, "1", 3 * 7 + 2 * 11, 0, 0},
+        {SMALL_SCALABLE, "adafactor", "1", 0, 0, 0},
+        {SMALL_SCALABLE, "sgd", "1", 0, 0, 0},
     };
     struct sim_cache *cache = sim_cache_new(arena);
     struct sim_prediction prediction;
     for (int i = 0; i < BASE_COUNT(rows); i++) {
         TEST_ROW("%s %s %s", rows[i].model, rows[i].optimizer, rows[i].microbatches);
-        const char *words = base_print(arena, "model=%s topology=local:4 num_partitions=2 batch_size=16 inputs_length=48 targets_length=24 "
-                                              "optimizer_partitioning=data optimizer=%s num_microbatches=%s", rows[i].model, rows[i].optimizer, rows[i].microbatches);
+        const char *words =
+            base_print(arena,
+                       "model=%s topology=local:4 num_partitions=2 batch_size=16 inputs_length=48 targets_length=24 "
+                       "optimizer_partitioning=data optimizer=%s num_microbatches=%s",
+                       rows[i].model, rows[i].optimizer, rows[i].microbatches);
         struct sim_plan_text text = plan_text(arena, words);
         for (int as_partitioned = 0; as_partitioned < 2; as_partitioned++) {
             struct sim_plan plan = checked(cache, arena, &text, MODEL_STEP_TRAIN, as_partitioned);
@@ -719,8 +815,9 @@ static bool has_event(const struct sim_sharded *s, int op, int sign, int layers,
 static void new_stacks_live_until_they_are_gathered(struct base_arena *arena)
 {
     struct sim_cache *cache = sim_cache_new(arena);
-    struct sim_plan_text text = plan_text(arena, "model=" SMALL_SCALABLE " topology=v4:2x2x1 num_partitions=2 batch_size=16 inputs_length=48 "
-                                                 "targets_length=24 optimizer_partitioning=data optimizer=adamw");
+    struct sim_plan_text text =
+        plan_text(arena, "model=" SMALL_SCALABLE " topology=v4:2x2x1 num_partitions=2 batch_size=16 inputs_length=48 "
+                         "targets_length=24 optimizer_partitioning=data optimizer=adamw");
     struct sim_plan plan = checked(cache, arena, &text, MODEL_STEP_TRAIN, false);
     int64_t sizes[MODEL_SIZE_COUNT];
     const struct sim_sharded *s;
@@ -743,19 +840,27 @@ static void new_stacks_live_until_they_are_gathered(struct base_arena *arena)
     sim_cache_free(cache);
 }
 
-/* Six heads of sixteen, their joined dimension cut in four: a part is a head and a half, and no device could split it. All four
- * kernels are gathered over model, in whatever order plans are asked for; of eight heads only the last one is, for its use. */
+/* Six heads of sixteen, their joined dimension cut in four: a part is a head and a half, and no device could split it.
+ * All four kernels are gathered over model, in whatever order plans are asked for; of eight heads only the last one is,
+ * for its use. */
 static void uneven_heads_are_gathered(struct base_arena *arena)
 {
-    static const struct { int heads; int64_t gathers; } rows[] = {{8, 2}, {6, 4 * 2}, {8, 2}};
+    static const struct {
+        int heads;
+        int64_t gathers;
+    } rows[] = {{8, 2}, {6, 4 * 2}, {8, 2}};
     struct sim_cache *cache = sim_cache_new(arena);
     struct sim_prediction prediction;
     for (int i = 0; i < BASE_COUNT(rows); i++) {
         int joined = rows[i].heads * 16;
-        struct sim_plan_text text = plan_text(arena, "topology=local:4 num_partitions=4 batch_size=8 targets_length=16 dtype=bfloat16 optimizer=sgd");
+        struct sim_plan_text text = plan_text(
+            arena, "topology=local:4 num_partitions=4 batch_size=8 targets_length=16 dtype=bfloat16 optimizer=sgd");
         text.values[SIM_RULES] = "[[\"joined_kv\",\"model\"]]";
-        text.values[SIM_MODEL] = base_print(arena, "decoder_only:emb_dim=64,num_heads=%d,head_dim=16,mlp_dim=256,num_layers=2,vocab_size=256,"
-                                                   "mlp_activations=relu,logits_via_embedding=1", rows[i].heads);
+        text.values[SIM_MODEL] =
+            base_print(arena,
+                       "decoder_only:emb_dim=64,num_heads=%d,head_dim=16,mlp_dim=256,num_layers=2,vocab_size=256,"
+                       "mlp_activations=relu,logits_via_embedding=1",
+                       rows[i].heads);
         struct sim_plan plan = checked(cache, arena, &text, MODEL_STEP_FORWARD, true);
         struct sim_detail detail = collectives_of(cache, arena, &plan, &prediction);
         TEST_ROW("%d heads", rows[i].heads);
@@ -768,15 +873,16 @@ static void uneven_heads_are_gathered(struct base_arena *arena)
 static void gradients_leave_the_microbatch_loop(struct base_arena *arena)
 {
     struct sim_cache *cache = sim_cache_new(arena);
-    struct sim_plan_text text = plan_text(
-        arena, "model=" SMALL_T5
-               " topology=v4:2x2x1 num_partitions=2 batch_size=32 num_microbatches=8 inputs_length=48 targets_length=24 optimizer=sgd");
+    struct sim_plan_text text =
+        plan_text(arena, "model=" SMALL_T5 " topology=v4:2x2x1 num_partitions=2 batch_size=32 num_microbatches=8 "
+                         "inputs_length=48 targets_length=24 optimizer=sgd");
     struct sim_prediction prediction;
     struct sim_plan compiled = checked(cache, arena, &text, MODEL_STEP_TRAIN, false);
     struct sim_detail after = collectives_of(cache, arena, &compiled, &prediction);
     struct sim_plan as_partitioned = checked(cache, arena, &text, MODEL_STEP_TRAIN, true);
     struct sim_detail before = collectives_of(cache, arena, &as_partitioned, &prediction);
-    int64_t kernel = 64 * 48; /* elements of a shard of wi_0, wi_1 and wo: five layers of three, besides others of that size */
+    int64_t kernel =
+        64 * 48; /* elements of a shard of wi_0, wi_1 and wo: five layers of three, besides others of that size */
     int64_t inside = count_of(&before, "all_reduce", "data", "bfloat16", 2 * kernel),
             outside = count_of(&after, "all_reduce", "data", "float32", 4 * kernel);
     assert_true(inside >= 8 * 15);
@@ -785,21 +891,23 @@ static void gradients_leave_the_microbatch_loop(struct base_arena *arena)
     sim_cache_free(cache);
 }
 
-/* Two gradients that meet in a sum are reduced once: where the compiler has the pass, q, k and v's input gets one all-reduce in
- * place of three in each of three layers. */
+/* Two gradients that meet in a sum are reduced once: where the compiler has the pass, q, k and v's input gets one
+ * all-reduce in place of three in each of three layers. */
 static void sums_of_all_reduces_are_reduced_once(struct base_arena *arena)
 {
     struct sim_cache *cache = sim_cache_new(arena);
     struct sim_prediction prediction;
     int64_t counts[2];
     for (int gpu = 0; gpu < 2; gpu++) {
-        struct sim_plan_text text = plan_text(arena, "model=" SMALL_DECODER " num_partitions=2 batch_size=32 targets_length=24 optimizer=sgd");
+        struct sim_plan_text text =
+            plan_text(arena, "model=" SMALL_DECODER " num_partitions=2 batch_size=32 targets_length=24 optimizer=sgd");
         text.values[SIM_TOPOLOGY] = gpu ? "a100-80g:1x4" : "v4:2x2x1";
         struct sim_plan plan = checked(cache, arena, &text, MODEL_STEP_TRAIN, false);
         struct sim_detail detail = collectives_of(cache, arena, &plan, &prediction);
         counts[gpu] = 0;
         for (int i = 0; i < detail.collective_count; i++)
-            if (detail.collectives[i].axes == SIM_TENSOR && detail.collectives[i].dtype == MODEL_BFLOAT16) counts[gpu] += detail.collectives[i].count;
+            if (detail.collectives[i].axes == SIM_TENSOR && detail.collectives[i].dtype == MODEL_BFLOAT16)
+                counts[gpu] += detail.collectives[i].count;
     }
     assert_int_equal(counts[0] - counts[1], 2 * 3);
     sim_cache_free(cache);
@@ -814,7 +922,8 @@ static void passes_are_older_than_the_software(struct base_arena *arena)
     bool more = true;
     int count = 0;
     assert_ok(base_csv_open(&csv, arena, "sim/passes.csv", &error), &error);
-    for (assert_ok(base_csv_next(&csv, &more, &error), &error); more; assert_ok(base_csv_next(&csv, &more, &error), &error), count++) {
+    for (assert_ok(base_csv_next(&csv, &more, &error), &error); more;
+         assert_ok(base_csv_next(&csv, &more, &error), &error), count++) {
         assert_in_range(count, 0, SIM_PASS_COUNT - 1);
         assert_string_equal(base_csv_field(&csv, base_csv_column(&csv, "pass")), sim_pass_name((enum sim_pass)count));
         assert_true(*base_csv_field(&csv, base_csv_column(&csv, "source")));
@@ -824,8 +933,10 @@ static void passes_are_older_than_the_software(struct base_arena *arena)
     assert_int_equal(count, SIM_PASS_COUNT);
     int passes = 0;
     assert_ok(base_csv_open(&csv, arena, "sim/software.csv", &error), &error);
-    for (assert_ok(base_csv_next(&csv, &more, &error), &error); more; assert_ok(base_csv_next(&csv, &more, &error), &error)) {
-        const char *names = base_csv_field(&csv, base_csv_column(&csv, "passes")), *date = base_csv_field(&csv, base_csv_column(&csv, "date"));
+    for (assert_ok(base_csv_next(&csv, &more, &error), &error); more;
+         assert_ok(base_csv_next(&csv, &more, &error), &error)) {
+        const char *names = base_csv_field(&csv, base_csv_column(&csv, "passes")),
+                   *date = base_csv_field(&csv, base_csv_column(&csv, "date"));
         for (int p = 0; p < SIM_PASS_COUNT; p++) {
             if (!strstr(names, sim_pass_name((enum sim_pass)p))) continue;
             assert_true(strcmp(since[p], date) <= 0);
@@ -837,10 +948,12 @@ static void passes_are_older_than_the_software(struct base_arena *arena)
     assert_true(passes > 0);
 }
 
-/* Gradients that are reduced together are started together: the starts that are saved, and nothing else, leave the step. */
+/* Gradients that are reduced together are started together: the starts that are saved, and nothing else, leave the
+ * step. */
 static void combined_gradients_share_their_start(struct base_arena *arena)
 {
-    const char *words = "model=" SMALL_DECODER " topology=a100-80g:2x8 num_partitions=1 batch_size=32 targets_length=24 optimizer=sgd";
+    const char *words =
+        "model=" SMALL_DECODER " topology=a100-80g:2x8 num_partitions=1 batch_size=32 targets_length=24 optimizer=sgd";
     struct sim_plan_text text = plan_text(arena, words);
     struct sim_prediction prediction;
     double starts[2], steps_s[2], start_s = 0;
@@ -859,32 +972,41 @@ static void combined_gradients_share_their_start(struct base_arena *arena)
     assert_near(steps_s[0] - steps_s[1], (starts[0] - starts[1]) * start_s, 1e-9);
 }
 
-/* Flash attention has no scores in memory, not for the backward pass either; units for fp8 are faster than for bfloat16. */
+/* Flash attention has no scores in memory, not for the backward pass either; units for fp8 are faster than for
+ * bfloat16. */
 static void flash_and_fp8(struct base_arena *arena)
 {
-    static const char *const words[] = {"attention=unfused dtype=bfloat16", "attention=flash dtype=bfloat16", "attention=flash dtype=fp8"};
+    static const char *const words[] = {"attention=unfused dtype=bfloat16", "attention=flash dtype=bfloat16",
+                                        "attention=flash dtype=fp8"};
     struct sim_prediction p[3];
-    const double scores_bytes = 2.0 * 4 * 4 * 512 * 512 * 2; /* layers before the one of the peak, sequences of a device, heads, in bfloat16 */
+    const double scores_bytes =
+        2.0 * 4 * 4 * 512 * 512 * 2; /* layers before the one of the peak, sequences of a device, heads, in bfloat16 */
     struct sim_cache *cache = sim_cache_new(arena);
     for (int i = 0; i < 3; i++)
-        p[i] = predict_words(cache, arena,
-                             base_print(arena,
-                                        "model=" SMALL_DECODER
-                                        " topology=h100:1x8 num_partitions=1 batch_size=32 targets_length=512 optimizer=sgd %s",
-                                        words[i]));
+        p[i] = predict_words(
+            cache, arena,
+            base_print(arena,
+                       "model=" SMALL_DECODER
+                       " topology=h100:1x8 num_partitions=1 batch_size=32 targets_length=512 optimizer=sgd %s",
+                       words[i]));
     assert_true((double)(p[0].memory.activation_bytes - p[1].memory.activation_bytes) >= scores_bytes);
     assert_true(p[2].compute_s + p[2].memory_bound_s != p[1].compute_s + p[1].memory_bound_s);
     struct sim_prediction wide[2];
     for (int i = 0; i < 2; i++) /* wide enough for the contractions to outweigh the casts */
-        wide[i] = predict_words(cache, arena, base_print(arena, "model=decoder_only:emb_dim=8192,num_heads=64,head_dim=128,mlp_dim=32768,num_layers=2,vocab_size=1024 topology=h100:1x8 "
-                                                                "num_partitions=8 batch_size=64 targets_length=1024 optimizer=sgd %s", words[1 + i]));
+        wide[i] = predict_words(cache, arena,
+                                base_print(arena,
+                                           "model=decoder_only:emb_dim=8192,num_heads=64,head_dim=128,mlp_dim=32768,"
+                                           "num_layers=2,vocab_size=1024 topology=h100:1x8 "
+                                           "num_partitions=8 batch_size=64 targets_length=1024 optimizer=sgd %s",
+                                           words[1 + i]));
     assert_true(wide[1].step_s < 0.8 * wide[0].step_s);
     sim_cache_free(cache);
 }
 
 /* ---- prices by hand ---- */
 
-static const struct sim_entry *entry_named(const struct sim_timeline *timeline, const char *name, enum model_phase phase)
+static const struct sim_entry *entry_named(const struct sim_timeline *timeline, const char *name,
+                                           enum model_phase phase)
 {
     for (int i = 0; i < timeline->count; i++)
         if (!strcmp(timeline->entries[i].name, name) && timeline->entries[i].phase == phase &&
@@ -894,8 +1016,8 @@ static const struct sim_entry *entry_named(const struct sim_timeline *timeline, 
     return NULL;
 }
 
-static struct sim_timeline timeline_of(struct sim_cache *cache, struct base_arena *arena, const char *words, enum model_step step,
-                                       struct sim_prediction *prediction)
+static struct sim_timeline timeline_of(struct sim_cache *cache, struct base_arena *arena, const char *words,
+                                       enum model_step step, struct sim_prediction *prediction)
 {
     struct sim_timeline timeline = {0};
     struct base_error error;
@@ -906,18 +1028,23 @@ static struct sim_timeline timeline_of(struct sim_cache *cache, struct base_aren
     return timeline;
 }
 
-/* A contraction of 64 rows (batch 2, length 32), 64 contracted and 96 columns on a matrix unit of 128: the contraction is
- * padded to 128, and then either 64 rows x 128 columns, or 128 x 96: the first is less. For the weight's gradient, 96 x 64,
- * the second is. Attention scores go head by head. */
+/* A contraction of 64 rows (batch 2, length 32), 64 contracted and 96 columns on a matrix unit of 128: the contraction
+ * is padded to 128, and then either 64 rows x 128 columns, or 128 x 96: the first is less. For the weight's gradient,
+ * 96 x 64, the second is. Attention scores go head by head. */
 static void contractions_are_padded_to_the_matrix_unit(struct base_arena *arena)
 {
-    static const struct { const char *constants, *name; double flop; enum model_phase phase; } rows[] = {
+    static const struct {
+        const char *constants, *name;
+        double flop;
+        enum model_phase phase;
+    } rows[] = {
         {"\"matrix_unit_dim\": 128", "decoder/layers/mlp/wi weight gradient", 2.0 * 128 * (128 * 64), MODEL_BACKWARD},
         {"\"matrix_unit_dim\": 128", "decoder/layers/mlp/wi", 2.0 * 64 * 128 * 128, MODEL_FORWARD},
         {"\"matrix_unit_dim\": 256", "decoder/layers/mlp/wi", 2.0 * 64 * 256 * 256, MODEL_FORWARD},
         {"\"matrix_unit_dim\": 1", "decoder/layers/mlp/wi", 2.0 * 64 * 64 * 96, MODEL_FORWARD},
         {"\"matrix_unit_dim\": 0", "decoder/layers/mlp/wi", 2.0 * 64 * 64 * 96, MODEL_FORWARD},
-        {"\"matrix_unit_dim\": 128", "decoder/layers/self_attention/bias", 2.0 * 2 * 4 * 128 * (32 * 128), MODEL_FORWARD}, /* the scores are in its kernel */
+        {"\"matrix_unit_dim\": 128", "decoder/layers/self_attention/bias", 2.0 * 2 * 4 * 128 * (32 * 128),
+         MODEL_FORWARD}, /* the scores are in its kernel */
         {"\"matrix_unit_dim\": 0", "decoder/layers/self_attention/context", 2.0 * 2 * 4 * 32 * 32 * 24, MODEL_FORWARD},
     };
     struct sim_cache *cache = sim_cache_new(arena);
@@ -925,8 +1052,9 @@ static void contractions_are_padded_to_the_matrix_unit(struct base_arena *arena)
         struct sim_prediction prediction;
         TEST_ROW("%s: %s", rows[i].constants, rows[i].name);
         set_constants(cache, arena, base_print(arena, ROUND_CONSTANTS ", %s", rows[i].constants));
-        struct sim_timeline timeline = timeline_of(cache, arena, "model=" SMALL_DECODER " topology=v4:2x2x1 batch_size=8 targets_length=32",
-                                                   MODEL_STEP_TRAIN, &prediction);
+        struct sim_timeline timeline =
+            timeline_of(cache, arena, "model=" SMALL_DECODER " topology=v4:2x2x1 batch_size=8 targets_length=32",
+                        MODEL_STEP_TRAIN, &prediction);
         const struct sim_entry *entry = entry_named(&timeline, rows[i].name, rows[i].phase);
         assert_near(entry->flop, rows[i].flop, 0);
         assert_int_equal(entry->count, 3);
@@ -943,7 +1071,8 @@ static void updates_are_bound_by_memory(struct base_arena *arena)
     struct sim_prediction prediction;
     set_constants(cache, arena, ROUND_CONSTANTS);
     struct sim_timeline timeline = timeline_of(
-        cache, arena, "model=" SMALL_DECODER " topology=v4:2x2x1 batch_size=8 num_microbatches=2 targets_length=32 optimizer=adamw",
+        cache, arena,
+        "model=" SMALL_DECODER " topology=v4:2x2x1 batch_size=8 num_microbatches=2 targets_length=32 optimizer=adamw",
         MODEL_STEP_TRAIN, &prediction);
     const struct sim_entry *update = entry_named(&timeline, "decoder/layers/mlp/wi/kernel adamw", MODEL_OPTIMIZER);
     assert_near(update->bytes, 7.0 * 4 * 64 * 96, 0);
@@ -954,11 +1083,15 @@ static void updates_are_bound_by_memory(struct base_arena *arena)
     sim_cache_free(cache);
 }
 
-/* n devices, V bytes once gathered, W bytes a second and link: V (n-1)/n / 2W on a closed ring, twice that on a line, for
- * an all-gather or reduce-scatter; an all-reduce is both. */
+/* n devices, V bytes once gathered, W bytes a second and link: V (n-1)/n / 2W on a closed ring, twice that on a line,
+ * for an all-gather or reduce-scatter; an all-reduce is both. */
 static void collectives_cost_what_rings_do(struct base_arena *arena)
 {
-    static const struct { const char *topology, *submesh; int axes; double all_reduce_per_byte; } rows[] = {
+    static const struct {
+        const char *topology, *submesh;
+        int axes;
+        double all_reduce_per_byte;
+    } rows[] = {
         {"v4:4x4x4", "4,1,1,1", SIM_TENSOR, 2 * 3.0 / 4 / 2},
         {"v4:4x4x8", "1,1,8,1", SIM_TENSOR, 2 * 7.0 / 8 / 2},
         {"v4:4x4x4@wrap=none", "4,1,1,1", SIM_TENSOR, 2 * 3.0 / 4},
@@ -973,13 +1106,16 @@ static void collectives_cost_what_rings_do(struct base_arena *arena)
     for (int i = 0; i < BASE_COUNT(rows); i++) {
         TEST_ROW("%s by %s", rows[i].topology, rows[i].submesh);
         struct sim_plan_text text = plan_text(
-            arena, base_print(arena,
-                              "model=" SMALL_DECODER
-                              " topology=%s model_parallel_submesh=%s batch_size=64 targets_length=32 logical_axis_rules=data_only",
-                              rows[i].topology, rows[i].submesh));
+            arena,
+            base_print(
+                arena,
+                "model=" SMALL_DECODER
+                " topology=%s model_parallel_submesh=%s batch_size=64 targets_length=32 logical_axis_rules=data_only",
+                rows[i].topology, rows[i].submesh));
         text.values[SIM_TOPOLOGY] = rows[i].topology;
         struct sim_plan plan = checked(cache, arena, &text, MODEL_STEP_TRAIN, false);
-        double n = plan.placement->loads[rows[i].axes].group_size, all_reduce = rows[i].all_reduce_per_byte * bytes / rate;
+        double n = plan.placement->loads[rows[i].axes].group_size,
+               all_reduce = rows[i].all_reduce_per_byte * bytes / rate;
         assert_near(sim_collective_s(plan.placement, SIM_ALL_REDUCE, rows[i].axes, bytes), all_reduce, 1e-12);
         assert_near(sim_collective_s(plan.placement, SIM_REDUCE_SCATTER, rows[i].axes, bytes), all_reduce / 2, 1e-12);
         assert_near(sim_collective_s(plan.placement, SIM_ALL_GATHER, rows[i].axes, bytes / n), all_reduce / 2, 1e-12);
@@ -993,9 +1129,9 @@ static void small_collectives_cost_latency(struct base_arena *arena)
 {
     struct sim_cache *cache = sim_cache_new(arena);
     set_constants(cache, arena, "\"collective_latency_s\": 5e-6, \"hop_latency_s\": 2e-6");
-    struct sim_plan_text text = plan_text(
-        arena, "model=" SMALL_DECODER
-               " topology=v4:4x4x8 model_parallel_submesh=1,1,8,1 batch_size=64 targets_length=32 logical_axis_rules=data_only");
+    struct sim_plan_text text =
+        plan_text(arena, "model=" SMALL_DECODER " topology=v4:4x4x8 model_parallel_submesh=1,1,8,1 batch_size=64 "
+                         "targets_length=32 logical_axis_rules=data_only");
     struct sim_plan plan = checked(cache, arena, &text, MODEL_STEP_TRAIN, false);
     assert_near(sim_collective_s(plan.placement, SIM_ALL_GATHER, SIM_TENSOR, 0), 5e-6 + 8 * 2e-6 / 2, 1e-12);
     assert_near(sim_collective_s(plan.placement, SIM_ALL_REDUCE, SIM_TENSOR, 0), 5e-6 + 2 * 8 * 2e-6 / 2, 1e-12);
@@ -1006,12 +1142,13 @@ static void small_collectives_cost_latency(struct base_arena *arena)
 static void utilization_is_needed_flop_over_peak(struct base_arena *arena)
 {
     struct sim_cache *cache = sim_cache_new(arena);
-    struct sim_prediction p = predict_words(cache, arena,
-                                            "model=t5_1_0_11B topology=v4-512 model_parallel_submesh=4,2,2,1 batch_size=896 "
-                                            "num_microbatches=4 inputs_length=512 targets_length=512 optimizer=adamw");
+    struct sim_prediction p =
+        predict_words(cache, arena,
+                      "model=t5_1_0_11B topology=v4-512 model_parallel_submesh=4,2,2,1 batch_size=896 "
+                      "num_microbatches=4 inputs_length=512 targets_length=512 optimizer=adamw");
     const double embed = 1024, joined = 128 * 128, mlp = 65536, vocab = 32128, length = 512, layers = 24;
-    double tokens = 896 * length,
-           kernels = layers * (4 * embed * joined + 2 * embed * mlp) + layers * (8 * embed * joined + 2 * embed * mlp) + embed * vocab;
+    double tokens = 896 * length, kernels = layers * (4 * embed * joined + 2 * embed * mlp) +
+                                            layers * (8 * embed * joined + 2 * embed * mlp) + embed * vocab;
     double core = 3 * layers * 2 * length * joined;
     assert_near(p.mfu_frac * p.step_s * 256 * 275e12, 6 * tokens * (kernels + core), 1e-9);
     assert_near(p.tokens_per_s, tokens / p.step_s, 1e-12);
@@ -1031,27 +1168,40 @@ static const char *pick(struct base_random *random, const char *const *words, in
 /* Some are refused (a mesh that does not exist, heads that do not divide); callers draw again. */
 static const char *random_plan(struct base_arena *arena, struct base_random *random)
 {
-    static const char *const models[] = {SMALL_T5, SMALL_SCALABLE, SMALL_DECODER, "t5_1_1_base", "scalable_t5_1_1_large", "decoder_only_large",
-                                         "decoder_only:emb_dim=512,num_heads=8,num_kv_heads=4,head_dim=64,mlp_dim=1536,num_layers=6,vocab_size=8192,mlp_activations=silu+linear,parallel_block=1"};
-    static const char *const topologies[] = {"v4:2x2x1", "v4:2x2x2", "v4:4x4x4", "v4-64", "v3:4x4", "v5e:4x4", "h100:2x8", "a100-80g:4x8", "local:4", "local:3x4"};
-    static const char *const rules[] = {"standard:1,1", "standard:1,1", "standard:2,1", "standard:1,2", "standard:2,2", "data_only", "zero3", "megatron", "optimus", "gshard"};
-    static const char *const remats[] = {"none", "minimal", "selective", "full"}, *const optimizers[] = {"adafactor", "adamw", "sgd"};
-    static const char *const partitionings[] = {"none", "none", "data", "data+gradients"}, *const attentions[] = {"unfused", "unfused", "flash"}, *const dtypes[] = {"bfloat16", "float32"};
+    static const char *const models[] = {SMALL_T5,
+                                         SMALL_SCALABLE,
+                                         SMALL_DECODER,
+                                         "t5_1_1_base",
+                                         "scalable_t5_1_1_large",
+                                         "decoder_only_large",
+                                         "decoder_only:emb_dim=512,num_heads=8,num_kv_heads=4,head_dim=64,mlp_dim=1536,"
+                                         "num_layers=6,vocab_size=8192,mlp_activations=silu+linear,parallel_block=1"};
+    static const char *const topologies[] = {"v4:2x2x1", "v4:2x2x2", "v4:4x4x4",     "v4-64",   "v3:4x4",
+                                             "v5e:4x4",  "h100:2x8", "a100-80g:4x8", "local:4", "local:3x4"};
+    static const char *const rules[] = {"standard:1,1", "standard:1,1", "standard:2,1", "standard:1,2", "standard:2,2",
+                                        "data_only",    "zero3",        "megatron",     "optimus",      "gshard"};
+    static const char *const remats[] = {"none", "minimal", "selective", "full"}, *const optimizers[] = {
+                                                                                      "adafactor", "adamw", "sgd"};
+    static const char *const partitionings[] = {"none", "none", "data", "data+gradients"},
+                             *const attentions[] = {"unfused", "unfused", "flash"},
+                             *const dtypes[] = {"bfloat16", "float32"};
     static const char *const microbatches[] = {"0", "2", "4"}, *const partitions[] = {"1", "2", "4", "8"};
     return base_print(arena,
-                      "model=%s topology=%s num_partitions=%s logical_axis_rules=%s remat_policy=%s optimizer=%s optimizer_partitioning=%s "
+                      "model=%s topology=%s num_partitions=%s logical_axis_rules=%s remat_policy=%s optimizer=%s "
+                      "optimizer_partitioning=%s "
                       "attention=%s dtype=%s "
                       "batch_size=%d num_microbatches=%s inputs_length=%d targets_length=%d sequence_parallel=%d",
-                      PICK(random, models), PICK(random, topologies), PICK(random, partitions), PICK(random, rules), PICK(random, remats),
-                      PICK(random, optimizers), PICK(random, partitionings), PICK(random, attentions), PICK(random, dtypes),
-                      (int)(256 * (1 + base_random_below(random, 3))), PICK(random, microbatches),
-                      (int)(1 + base_random_below(random, 600)), (int)(1 + base_random_below(random, 600)),
-                      (int)base_random_below(random, 2));
+                      PICK(random, models), PICK(random, topologies), PICK(random, partitions), PICK(random, rules),
+                      PICK(random, remats), PICK(random, optimizers), PICK(random, partitionings),
+                      PICK(random, attentions), PICK(random, dtypes), (int)(256 * (1 + base_random_below(random, 3))),
+                      PICK(random, microbatches), (int)(1 + base_random_below(random, 600)),
+                      (int)(1 + base_random_below(random, 600)), (int)base_random_below(random, 2));
 }
 
 /* Runs a check on seeded plans that are not refused. */
 static void for_random_plans(struct base_arena *arena, uint64_t seed, int wanted,
-                             void (*check)(struct sim_cache *cache, struct base_arena *arena, const struct sim_plan_text *text))
+                             void (*check)(struct sim_cache *cache, struct base_arena *arena,
+                                           const struct sim_plan_text *text))
 {
     struct base_random random;
     struct base_arena each = {.exhausted = arena->exhausted};
@@ -1078,7 +1228,8 @@ static void for_random_plans(struct base_arena *arena, uint64_t seed, int wanted
     sim_cache_free(cache);
 }
 
-static double step_with(struct sim_cache *cache, struct base_arena *arena, const struct sim_plan_text *text, const char *constants)
+static double step_with(struct sim_cache *cache, struct base_arena *arena, const struct sim_plan_text *text,
+                        const char *constants)
 {
     set_constants(cache, arena, constants);
     return predicted(cache, arena, text).step_s;
@@ -1086,18 +1237,24 @@ static double step_with(struct sim_cache *cache, struct base_arena *arena, const
 
 static void check_faster_parts(struct sim_cache *cache, struct base_arena *arena, const struct sim_plan_text *text)
 {
-    static const enum sim_constant rates[] = {SIM_FLOP_PER_S, SIM_HBM_BYTES_PER_S, SIM_LINK_BYTES_PER_S, SIM_NIC_BYTES_PER_S, SIM_MATMUL_EFFICIENCY_FRAC, SIM_HBM_EFFICIENCY_FRAC, SIM_LINK_EFFICIENCY_FRAC};
+    static const enum sim_constant rates[] = {
+        SIM_FLOP_PER_S,          SIM_HBM_BYTES_PER_S,        SIM_LINK_BYTES_PER_S,
+        SIM_NIC_BYTES_PER_S,     SIM_MATMUL_EFFICIENCY_FRAC, SIM_HBM_EFFICIENCY_FRAC,
+        SIM_LINK_EFFICIENCY_FRAC};
     static const enum sim_constant latencies[] = {SIM_KERNEL_LATENCY_S, SIM_COLLECTIVE_LATENCY_S, SIM_HOP_LATENCY_S};
     double constants[SIM_CONSTANT_COUNT], now = predicted(cache, arena, text).step_s;
-    memcpy(constants, checked(cache, arena, text, MODEL_STEP_TRAIN, false).placement->profile.constants, sizeof constants);
+    memcpy(constants, checked(cache, arena, text, MODEL_STEP_TRAIN, false).placement->profile.constants,
+           sizeof constants);
     for (int i = 0; i < BASE_COUNT(rates); i++) {
         const char *name = sim_constant_name(rates[i]);
-        double faster = step_with(cache, arena, text, base_print(arena, "\"%s\": %.17g", name, 1.37 * constants[rates[i]]));
+        double faster =
+            step_with(cache, arena, text, base_print(arena, "\"%s\": %.17g", name, 1.37 * constants[rates[i]]));
         if (faster > now * (1 + 1e-12)) fail_msg("more %s: %.17g s instead of %.17g s", name, faster, now);
     }
     for (int i = 0; i < BASE_COUNT(latencies); i++) {
         const char *name = sim_constant_name(latencies[i]);
-        double slower = step_with(cache, arena, text, base_print(arena, "\"%s\": %.17g", name, 1.37 * constants[latencies[i]]));
+        double slower =
+            step_with(cache, arena, text, base_print(arena, "\"%s\": %.17g", name, 1.37 * constants[latencies[i]]));
         if (slower < now * (1 - 1e-12)) fail_msg("more %s: %.17g s instead of %.17g s", name, slower, now);
     }
 }
@@ -1113,7 +1270,9 @@ static void check_sums(struct sim_cache *cache, struct base_arena *arena, const 
     struct base_error error;
     struct sim_prediction p;
     struct sim_plan plan = checked(cache, arena, text, MODEL_STEP_TRAIN, false);
-    struct sim_detail detail = {.timeline = &timeline, .collectives = base_new(arena, struct sim_collective_row, SIM_MOST_COLLECTIVES), .arena = arena};
+    struct sim_detail detail = {.timeline = &timeline,
+                                .collectives = base_new(arena, struct sim_collective_row, SIM_MOST_COLLECTIVES),
+                                .arena = arena};
     assert_ok(sim_predict(cache, &plan, &p, &detail, &error), &error);
     assert_near(p.step_s, p.compute_s + p.memory_bound_s + p.exposed_communication_s + p.overhead_s, 1e-12);
     assert_true(p.step_s > 0 && p.compute_s >= 0 && p.memory_bound_s >= 0 && p.overhead_s >= 0);
@@ -1122,7 +1281,8 @@ static void check_sums(struct sim_cache *cache, struct base_arena *arena, const 
     assert_int_equal(sum_of_categories(&p.memory), p.memory.peak_bytes);
     if (p.memory.rematerialized_layer_count) return; /* its rows are those of a step that recomputes every layer */
     double entries_s = 0, collectives_s = 0;
-    for (int i = 0; i < timeline.count; i++) entries_s += timeline.entries[i].time_s * (double)timeline.entries[i].count;
+    for (int i = 0; i < timeline.count; i++)
+        entries_s += timeline.entries[i].time_s * (double)timeline.entries[i].count;
     for (int i = 0; i < detail.collective_count; i++) collectives_s += detail.collectives[i].time_s;
     assert_near(entries_s, p.step_s, 1e-9);
     assert_near(collectives_s, p.communication_s, 1e-9);
@@ -1167,9 +1327,9 @@ static bool shards_parameters_over_data(const struct sim_plan_text *text)
     return false;
 }
 
-/* Half as many sequences a microbatch. The same program holds no more of anything at any moment, under whatever rules; if it peaks at the
- * same moment, no more activations either. For smaller sizes another program may be made: activations are not more in that one, unless
- * they lost the data axis. */
+/* Half as many sequences a microbatch. The same program holds no more of anything at any moment, under whatever rules;
+ * if it peaks at the same moment, no more activations either. For smaller sizes another program may be made:
+ * activations are not more in that one, unless they lost the data axis. */
 static void check_microbatches(struct sim_cache *cache, struct base_arena *arena, const struct sim_plan_text *text)
 {
     static const char *const microbatches[] = {"2", "4", "8", "16"};
@@ -1183,11 +1343,11 @@ static void check_microbatches(struct sim_cache *cache, struct base_arena *arena
         uint64_t program = program_of(cache, arena, &changed);
         bool same = program == program_before, same_moment = same && !strcmp(now.peak_at, before.peak_at);
         if (same && now.peak_bytes > before.peak_bytes)
-            fail_msg("%s microbatches peak at %lld bytes, half as many at %lld", microbatches[i], (long long)now.peak_bytes,
-                     (long long)before.peak_bytes);
+            fail_msg("%s microbatches peak at %lld bytes, half as many at %lld", microbatches[i],
+                     (long long)now.peak_bytes, (long long)before.peak_bytes);
         if ((same_moment || !shards_parameters_over_data(text)) && now.activation_bytes > before.activation_bytes)
-            fail_msg("%s microbatches keep %lld bytes of activations, half as many %lld", microbatches[i], (long long)now.activation_bytes,
-                     (long long)before.activation_bytes);
+            fail_msg("%s microbatches keep %lld bytes of activations, half as many %lld", microbatches[i],
+                     (long long)now.activation_bytes, (long long)before.activation_bytes);
         same_program_count += same;
         before = now;
         program_before = program;
@@ -1206,17 +1366,24 @@ static void plans_keep_less_in_smaller_microbatches(struct base_arena *arena)
 
 static bool same_prediction(const struct sim_prediction *a, const struct sim_prediction *b)
 {
-    const double x[] = {a->step_s, a->compute_s, a->memory_bound_s, a->exposed_communication_s, a->overhead_s, a->communication_s, a->tokens_per_s, a->samples_per_s, a->mfu_frac};
-    const double y[] = {b->step_s, b->compute_s, b->memory_bound_s, b->exposed_communication_s, b->overhead_s, b->communication_s, b->tokens_per_s, b->samples_per_s, b->mfu_frac};
-    return !memcmp(x, y, sizeof x) && a->fits == b->fits && !memcmp(a->mesh, b->mesh, sizeof a->mesh) && a->memory.peak_bytes == b->memory.peak_bytes &&
-           sum_of_categories(&a->memory) == sum_of_categories(&b->memory) && a->memory.activation_bytes == b->memory.activation_bytes &&
-           !strcmp(a->memory.peak_at, b->memory.peak_at) && !strcmp(a->profile, b->profile);
+    const double x[] = {a->step_s,     a->compute_s,       a->memory_bound_s, a->exposed_communication_s,
+                        a->overhead_s, a->communication_s, a->tokens_per_s,   a->samples_per_s,
+                        a->mfu_frac};
+    const double y[] = {b->step_s,     b->compute_s,       b->memory_bound_s, b->exposed_communication_s,
+                        b->overhead_s, b->communication_s, b->tokens_per_s,   b->samples_per_s,
+                        b->mfu_frac};
+    return !memcmp(x, y, sizeof x) && a->fits == b->fits && !memcmp(a->mesh, b->mesh, sizeof a->mesh) &&
+           a->memory.peak_bytes == b->memory.peak_bytes &&
+           sum_of_categories(&a->memory) == sum_of_categories(&b->memory) &&
+           a->memory.activation_bytes == b->memory.activation_bytes && !strcmp(a->memory.peak_at, b->memory.peak_at) &&
+           !strcmp(a->profile, b->profile);
 }
 
 static void check_cold(struct sim_cache *cache, struct base_arena *arena, const struct sim_plan_text *text)
 {
     struct sim_cache *cold = sim_cache_new(arena);
-    struct sim_prediction warm = predicted(cache, arena, text), again = predicted(cache, arena, text), alone = predicted(cold, arena, text);
+    struct sim_prediction warm = predicted(cache, arena, text), again = predicted(cache, arena, text),
+                          alone = predicted(cold, arena, text);
     assert_true(same_prediction(&warm, &again));
     assert_true(same_prediction(&warm, &alone));
     sim_cache_free(cold);
@@ -1252,7 +1419,8 @@ static void constants_are_told_apart_by_content(struct base_arena *arena)
     struct base_arena question = {.exhausted = arena->exhausted};
     double steps[4];
     for (int i = 0; i < 4; i++) {
-        struct sim_plan_text text = plan_text(&question, "model=" SMALL_DECODER " topology=v4:2x2x1 batch_size=8 targets_length=32");
+        struct sim_plan_text text =
+            plan_text(&question, "model=" SMALL_DECODER " topology=v4:2x2x1 batch_size=8 targets_length=32");
         set_constants(cache, &question, i % 2 ? "\"hbm_bytes_per_s\": 2e11" : "\"hbm_bytes_per_s\": 1e11");
         steps[i] = predicted(cache, &question, &text).step_s;
         base_arena_reset(&question);
@@ -1293,9 +1461,16 @@ static void advice_fits(struct base_arena *arena)
     struct sim_change changes[SIM_MOST_CHANGES];
     struct base_error error;
     int count;
-    static const struct { const char *words; bool any; } rows[] = {
-        {"model=t5_1_0_11B topology=v4-512 model_parallel_submesh=4,2,2,1 batch_size=448 inputs_length=512 targets_length=512 optimizer=adamw", true},
-        {"model=t5_1_1_base topology=v4:2x2x1 batch_size=1073741824 num_microbatches=1048576 inputs_length=512 targets_length=512", false}, /* the tokens alone are too many */
+    static const struct {
+        const char *words;
+        bool any;
+    } rows[] = {
+        {"model=t5_1_0_11B topology=v4-512 model_parallel_submesh=4,2,2,1 batch_size=448 inputs_length=512 "
+         "targets_length=512 optimizer=adamw",
+         true},
+        {"model=t5_1_1_base topology=v4:2x2x1 batch_size=1073741824 num_microbatches=1048576 inputs_length=512 "
+         "targets_length=512",
+         false}, /* the tokens alone are too many */
     };
     for (int i = 0; i < BASE_COUNT(rows); i++) {
         TEST_ROW("%s", rows[i].words);
@@ -1318,17 +1493,18 @@ static void cache_is_whole_after_memory_ran_out(struct base_arena *arena)
     jmp_buf exhausted;
     struct base_arena question = {.exhausted = &exhausted};
     struct sim_prediction first, last;
-    struct sim_plan_text text = plan_text(arena, "model=" SMALL_T5 " topology=v4:2x2x1 batch_size=16 inputs_length=48 targets_length=24");
+    struct sim_plan_text text =
+        plan_text(arena, "model=" SMALL_T5 " topology=v4:2x2x1 batch_size=16 inputs_length=48 targets_length=24");
     sim_cache_begin(cache, arena);
     first = predicted(cache, arena, &text);
     for (int volatile i = 1; i < 60; i++) {
         if (setjmp(exhausted) == 0) {
             cache->arena.fail_after_count = cache->arena.allocation_count + 7 * i;
-            struct sim_plan_text other = plan_text(arena,
-                                                   base_print(arena,
-                                                              "model=decoder_only:emb_dim=%d,num_heads=4,head_dim=8,mlp_dim=64,num_layers="
-                                                              "2,vocab_size=256 topology=v4:2x2x1 batch_size=8 targets_length=16",
-                                                              8 * i));
+            struct sim_plan_text other = plan_text(
+                arena, base_print(arena,
+                                  "model=decoder_only:emb_dim=%d,num_heads=4,head_dim=8,mlp_dim=64,num_layers="
+                                  "2,vocab_size=256 topology=v4:2x2x1 batch_size=8 targets_length=16",
+                                  8 * i));
             predicted(cache, &question, &other);
         }
         cache->arena.fail_after_count = 0;
@@ -1339,12 +1515,14 @@ static void cache_is_whole_after_memory_ran_out(struct base_arena *arena)
     sim_cache_free(cache);
 }
 
-/* On one torus dimension after the other: when each group lies along one dimension, T5X lists its devices in their order
- * along it, whichever dimension that is, so turning the torus with the submesh changes nothing. (Groups over two
+/* On one torus dimension after the other: when each group lies along one dimension, T5X lists its devices in their
+ * order along it, whichever dimension that is, so turning the torus with the submesh changes nothing. (Groups over two
  * dimensions are listed x first, and then it does: v4-512 by 2,4,2,1 is faster than by 2,2,4,1.) */
 static void turning_the_torus_changes_nothing(struct base_arena *arena)
 {
-    static const struct { const char *topology, *submesh; } rows[][3] = {
+    static const struct {
+        const char *topology, *submesh;
+    } rows[][3] = {
         {{"v4:4x8x1", "4,1,1,1"}, {"v4:8x4x1", "1,4,1,1"}, {"v4:1x4x8", "1,4,1,1"}},
         {{"v5e:4x8", "4,1,1,1"}, {"v5e:8x4", "1,4,1,1"}, {"v5e:8x4", "1,4,1,1"}},
         {{"v4:8x1x1@wrap=x", "2,1,1,1"}, {"v4:1x8x1@wrap=y", "1,2,1,1"}, {"v4:1x1x8@wrap=z", "1,1,2,1"}},
@@ -1353,7 +1531,8 @@ static void turning_the_torus_changes_nothing(struct base_arena *arena)
     for (int i = 0; i < BASE_COUNT(rows); i++) {
         double step_s = 0;
         for (int j = 0; j < 3; j++) {
-            struct sim_plan_text text = plan_text(arena, "model=" SMALL_T5 " topology=given batch_size=64 inputs_length=48 targets_length=24");
+            struct sim_plan_text text =
+                plan_text(arena, "model=" SMALL_T5 " topology=given batch_size=64 inputs_length=48 targets_length=24");
             TEST_ROW("%s by %s", rows[i][j].topology, rows[i][j].submesh);
             text.values[SIM_TOPOLOGY] = rows[i][j].topology;
             text.values[SIM_SUBMESH] = rows[i][j].submesh;
@@ -1362,14 +1541,18 @@ static void turning_the_torus_changes_nothing(struct base_arena *arena)
             step_s = p.step_s;
         }
     }
-    double along_y = predict_words(cache, arena,
-                                   "model=t5_1_0_11B topology=v4-512 model_parallel_submesh=2,4,2,1 batch_size=896 num_microbatches=4 "
-                                   "inputs_length=512 targets_length=512 optimizer=adamw")
-                         .step_s;
-    double along_z = predict_words(cache, arena,
-                                   "model=t5_1_0_11B topology=v4-512 model_parallel_submesh=2,2,4,1 batch_size=896 num_microbatches=4 "
-                                   "inputs_length=512 targets_length=512 optimizer=adamw")
-                         .step_s;
+    double along_y =
+        predict_words(
+            cache, arena,
+            "model=t5_1_0_11B topology=v4-512 model_parallel_submesh=2,4,2,1 batch_size=896 num_microbatches=4 "
+            "inputs_length=512 targets_length=512 optimizer=adamw")
+            .step_s;
+    double along_z =
+        predict_words(
+            cache, arena,
+            "model=t5_1_0_11B topology=v4-512 model_parallel_submesh=2,2,4,1 batch_size=896 num_microbatches=4 "
+            "inputs_length=512 targets_length=512 optimizer=adamw")
+            .step_s;
     assert_true(along_y < along_z);
     sim_cache_free(cache);
 }
@@ -1403,7 +1586,8 @@ static void programs_do_not_grow_with_microbatches(struct base_arena *arena)
     for (int i = 0; i < BASE_COUNT(microbatches); i++) {
         const struct sim_sharded *sharded;
         int64_t sizes[MODEL_SIZE_COUNT];
-        struct sim_plan_text text = plan_text(arena, "model=" SMALL_T5 " topology=v4:2x2x1 batch_size=1024 inputs_length=48 targets_length=24");
+        struct sim_plan_text text =
+            plan_text(arena, "model=" SMALL_T5 " topology=v4:2x2x1 batch_size=1024 inputs_length=48 targets_length=24");
         text.values[SIM_NUM_MICROBATCHES] = microbatches[i];
         struct sim_plan plan = checked(cache, arena, &text, MODEL_STEP_TRAIN, false);
         assert_ok(sim_sharded_program(cache, &plan, &sharded, sizes, &error), &error);
@@ -1419,7 +1603,10 @@ static void programs_do_not_grow_with_microbatches(struct base_arena *arena)
 
 static void plans_are_refused_with_what_would_do(struct base_arena *arena)
 {
-    static const struct { enum sim_key key; const char *value, *part; } rows[] = {
+    static const struct {
+        enum sim_key key;
+        const char *value, *part;
+    } rows[] = {
         {SIM_MODEL, "", "model: is missing"},
         {SIM_MODEL, "t5_1_1_xxxl", "t5_1_1_xxl"},
         {SIM_MODEL, "decoder_only:emb_dim=64", "num_heads, head_dim, mlp_dim, vocab_size, num_layers missing"},
@@ -1471,7 +1658,8 @@ static void plans_are_refused_with_what_would_do(struct base_arena *arena)
         untouched = plan;
         text.values[rows[i].key] = rows[i].value;
         TEST_ROW("%s: \"%s\"", sim_key_names[rows[i].key], rows[i].value);
-        assert_fails(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, false, &plan, &error), BASE_INPUT, &error, rows[i].part);
+        assert_fails(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, false, &plan, &error), BASE_INPUT, &error,
+                     rows[i].part);
         assert_memory_equal(&plan, &untouched, sizeof plan);
     }
     sim_cache_free(cache);
@@ -1484,8 +1672,10 @@ static void refusals_are_quick(struct base_arena *arena)
     struct sim_plan plan;
     struct base_error error = {0};
     struct sim_plan_text text = plan_text(
-        arena, "model=" SMALL_T5 " topology=local:1 batch_size=536870909 num_microbatches=2 inputs_length=48 targets_length=24");
-    assert_fails(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, false, &plan, &error), BASE_INPUT, &error, "; 1, 536870909… would");
+        arena, "model=" SMALL_T5
+               " topology=local:1 batch_size=536870909 num_microbatches=2 inputs_length=48 targets_length=24");
+    assert_fails(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, false, &plan, &error), BASE_INPUT, &error,
+                 "; 1, 536870909… would");
     sim_cache_free(cache);
 }
 
@@ -1494,16 +1684,20 @@ static void plans_beyond_all_memory_are_refused(struct base_arena *arena)
     struct sim_cache *cache = sim_cache_new(arena);
     struct sim_prediction prediction;
     struct base_error error = {0};
-    struct sim_plan_text text = plan_text(arena, "model=decoder_only:emb_dim=262144,num_heads=1024,head_dim=1024,mlp_dim=1048576,num_layers=1000,vocab_size=1000000 topology=v4-8 "
+    struct sim_plan_text text = plan_text(arena, "model=decoder_only:emb_dim=262144,num_heads=1024,head_dim=1024,mlp_"
+                                                 "dim=1048576,num_layers=1000,vocab_size=1000000 topology=v4-8 "
                                                  "batch_size=1073741824 targets_length=16777216");
     struct sim_plan plan = checked(cache, arena, &text, MODEL_STEP_TRAIN, false);
-    assert_fails(sim_predict(cache, &plan, &prediction, NULL, &error), BASE_INPUT, &error, "more than 4 EiB on one device");
+    assert_fails(sim_predict(cache, &plan, &prediction, NULL, &error), BASE_INPUT, &error,
+                 "more than 4 EiB on one device");
     sim_cache_free(cache);
 }
 
 static void profiles_are_refused_with_what_would_do(struct base_arena *arena)
 {
-    static const struct { const char *document, *part; } rows[] = {
+    static const struct {
+        const char *document, *part;
+    } rows[] = {
         {"[]", "constants: an object"},
         {"{}", "constants: an object"},
         {"{\"constants\": 1}", "constants: an object"},
@@ -1523,14 +1717,17 @@ static void profiles_are_refused_with_what_would_do(struct base_arena *arena)
         TEST_ROW("%s", rows[i].document);
         assert_ok(base_json_parse(arena, rows[i].document, strlen(rows[i].document), &document, &error), &error);
         sim_cache_override(cache, document);
-        assert_fails(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, false, &plan, &error), BASE_INPUT, &error, rows[i].part);
+        assert_fails(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, false, &plan, &error), BASE_INPUT, &error,
+                     rows[i].part);
     }
     sim_cache_free(cache);
 }
 
 static void plan_documents_are_refused_with_what_would_do(struct base_arena *arena)
 {
-    static const struct { const char *document, *part; } rows[] = {
+    static const struct {
+        const char *document, *part;
+    } rows[] = {
         {"[1]", "a plan is an object"},
         {"{\"batchsize\": 8}", "batch_size"},
         {"{\"batch_size\": \"8\"}", "batch_size: is a string; a number is needed"},

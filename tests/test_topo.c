@@ -31,14 +31,17 @@ static void sha256_block(uint32_t state[8], const uint32_t constants[64], const 
 {
     uint32_t w[64], s[8];
     for (int i = 0; i < 16; i++)
-        w[i] = (uint32_t)block[4 * i] << 24 | (uint32_t)block[4 * i + 1] << 16 | (uint32_t)block[4 * i + 2] << 8 | block[4 * i + 3];
+        w[i] = (uint32_t)block[4 * i] << 24 | (uint32_t)block[4 * i + 1] << 16 | (uint32_t)block[4 * i + 2] << 8 |
+               block[4 * i + 3];
     for (int i = 16; i < 64; i++)
         w[i] = w[i - 16] + w[i - 7] + (rotate(w[i - 15], 7) ^ rotate(w[i - 15], 18) ^ w[i - 15] >> 3) +
                (rotate(w[i - 2], 17) ^ rotate(w[i - 2], 19) ^ w[i - 2] >> 10);
     memcpy(s, state, sizeof s);
     for (int i = 0; i < 64; i++) {
-        uint32_t one = s[7] + (rotate(s[4], 6) ^ rotate(s[4], 11) ^ rotate(s[4], 25)) + ((s[4] & s[5]) ^ (~s[4] & s[6])) + constants[i] + w[i];
-        uint32_t two = (rotate(s[0], 2) ^ rotate(s[0], 13) ^ rotate(s[0], 22)) + ((s[0] & s[1]) ^ (s[0] & s[2]) ^ (s[1] & s[2]));
+        uint32_t one = s[7] + (rotate(s[4], 6) ^ rotate(s[4], 11) ^ rotate(s[4], 25)) +
+                       ((s[4] & s[5]) ^ (~s[4] & s[6])) + constants[i] + w[i];
+        uint32_t two =
+            (rotate(s[0], 2) ^ rotate(s[0], 13) ^ rotate(s[0], 22)) + ((s[0] & s[1]) ^ (s[0] & s[2]) ^ (s[1] & s[2]));
         memmove(s + 1, s, 7 * sizeof *s);
         s[4] += one;
         s[0] = one + two;
@@ -85,8 +88,8 @@ static struct topo_topology parse(struct base_arena *arena, const char *text)
     return topology;
 }
 
-static enum base_status build(struct base_arena *arena, const struct topo_topology *topology, const int submesh[4], struct topo_mesh *mesh,
-                              struct base_error *error)
+static enum base_status build(struct base_arena *arena, const struct topo_topology *topology, const int submesh[4],
+                              struct topo_mesh *mesh, struct base_error *error)
 {
     struct topo_mesh_request request = {.submesh_count = 4, .tile_by_host_if_needed = true};
     memcpy(request.submesh, submesh, 4 * sizeof *submesh);
@@ -108,8 +111,10 @@ static const char *const refusals[][2] = {
     {"No default mesh for this configuration", "no default mesh for this configuration"},
     {"Number of slices", "the product of dcn_mesh_shape"},
     {"Number of devices", "the product of mesh_shape"},
-    {"number of partitions on GPU", "number of partitions on GPU must be a factor or multiple of the number of local devices"},
-    {"each dimension of the model parallel submesh", "must be a factor of the corresponding dimension of the global device mesh"},
+    {"number of partitions on GPU",
+     "number of partitions on GPU must be a factor or multiple of the number of local devices"},
+    {"each dimension of the model parallel submesh",
+     "must be a factor of the corresponding dimension of the global device mesh"},
     {"to tile the mesh by hosts", "to tile the mesh by hosts"},
     {"(1, 2)", "must hold all cores of a chip: (1, 2)"},
     {"not enough values to unpack", "not enough values to unpack"},
@@ -157,13 +162,15 @@ static void put_devices(const struct topo_topology *topology, const struct topo_
     for (int n = 0; n < mesh->device_count; n++) {
         const int *d = mesh->devices[n];
         if (n) base_put(text, ";");
-        if (mesh->coordinate_count == 5) base_put_int(text, d[0] * topology->devices_per_slice + d[4] + b[3] * (d[1] + b[0] * (d[2] + b[1] * d[3])));
+        if (mesh->coordinate_count == 5)
+            base_put_int(text, d[0] * topology->devices_per_slice + d[4] + b[3] * (d[1] + b[0] * (d[2] + b[1] * d[3])));
         else
             for (int i = 0; i < mesh->coordinate_count; i++) base_putf(text, "%s%d", i ? "," : "", d[i]);
     }
 }
 
-static void check_answer(struct base_arena *arena, const struct topo_topology *topology, const struct topo_mesh *mesh, const struct base_csv *csv)
+static void check_answer(struct base_arena *arena, const struct topo_topology *topology, const struct topo_mesh *mesh,
+                         const struct base_csv *csv)
 {
     struct base_text axes = {.arena = arena}, shape = {.arena = arena}, devices = {.arena = arena};
     char hex[65];
@@ -204,7 +211,8 @@ static void meshes_equal_t5x_s(struct base_arena *arena)
     for (bool more;; row_count++) {
         assert_ok(base_csv_next(&csv, &more, &error), &error);
         if (!more) break;
-        TEST_ROW("t5x_meshes.csv line %lld: %s %s", (long long)csv.line_number, base_csv_field(&csv, 0), base_csv_field(&csv, 1));
+        TEST_ROW("t5x_meshes.csv line %lld: %s %s", (long long)csv.line_number, base_csv_field(&csv, 0),
+                 base_csv_field(&csv, 1));
         assert_int_equal(csv.field_count, csv.column_count);
         check_row(&row_arena, &csv);
         base_arena_reset(&row_arena);
@@ -216,9 +224,12 @@ static void meshes_equal_t5x_s(struct base_arena *arena)
 
 /* ---- properties of meshes ---- */
 
-static const char *const worlds[] = {"v4-8", "v4-32", "v4-128", "v4-512", "v4:4x4x12", "v4:2x2x1x2", "v3-32", "v3-256", "v2-8", "v5e-8", "v5e:2x4@host=2x4", "v5e-64", "v5p-128", "tpu7x-64"};
+static const char *const worlds[] = {"v4-8",    "v4-32",   "v4-128", "v4-512", "v4:4x4x12",        "v4:2x2x1x2",
+                                     "v3-32",   "v3-256",  "v2-8",   "v5e-8",  "v5e:2x4@host=2x4", "v5e-64",
+                                     "v5p-128", "tpu7x-64"};
 
-typedef void mesh_check(struct base_arena *arena, const struct topo_topology *topology, const int submesh[4], const struct topo_mesh *mesh);
+typedef void mesh_check(struct base_arena *arena, const struct topo_topology *topology, const int submesh[4],
+                        const struct topo_mesh *mesh);
 
 /* Calls check on every submesh of a slice that T5X takes; returns how many those are. */
 static int for_each_mesh(struct base_arena *arena, const char *world, mesh_check *check)
@@ -228,7 +239,8 @@ static int for_each_mesh(struct base_arena *arena, const char *world, mesh_check
     const int *b = topology.bounds;
     int accepted = 0;
     for (int code = 0; code < b[0] * b[1] * b[2] * b[3]; code++) {
-        int m[4] = {code % b[0] + 1, code / b[0] % b[1] + 1, code / b[0] / b[1] % b[2] + 1, code / b[0] / b[1] / b[2] + 1};
+        int m[4] = {code % b[0] + 1, code / b[0] % b[1] + 1, code / b[0] / b[1] % b[2] + 1,
+                    code / b[0] / b[1] / b[2] + 1};
         struct topo_mesh mesh;
         struct base_error error;
         base_arena_reset(&scratch);
@@ -241,7 +253,8 @@ static int for_each_mesh(struct base_arena *arena, const char *world, mesh_check
     return accepted;
 }
 
-static void check_each_device_once(struct base_arena *arena, const struct topo_topology *topology, const int submesh[4], const struct topo_mesh *mesh)
+static void check_each_device_once(struct base_arena *arena, const struct topo_topology *topology, const int submesh[4],
+                                   const struct topo_mesh *mesh)
 {
     bool *seen = base_new(arena, bool, topology->device_count);
     assert_int_equal(mesh->shape[0] * mesh->shape[1], topology->device_count);
@@ -256,16 +269,18 @@ static void check_each_device_once(struct base_arena *arena, const struct topo_t
 
 static void each_device_stands_in_a_mesh_once(struct base_arena *arena)
 {
-    for (int i = 0; i < BASE_COUNT(worlds); i++) assert_true(for_each_mesh(arena, worlds[i], check_each_device_once) > 1);
+    for (int i = 0; i < BASE_COUNT(worlds); i++)
+        assert_true(for_each_mesh(arena, worlds[i], check_each_device_once) > 1);
 }
 
 /* A model group is one box of the submesh's size; a data group is a lattice strided by it. */
-static void check_boxes_and_lattices(struct base_arena *arena, const struct topo_topology *topology, const int submesh[4],
-                                     const struct topo_mesh *mesh)
+static void check_boxes_and_lattices(struct base_arena *arena, const struct topo_topology *topology,
+                                     const int submesh[4], const struct topo_mesh *mesh)
 {
     (void)arena;
     for (int n = 0; n < mesh->device_count; n++) {
-        const int *device = mesh->devices[n], *row = mesh->devices[n / mesh->shape[1] * mesh->shape[1]], *column = mesh->devices[n % mesh->shape[1]];
+        const int *device = mesh->devices[n], *row = mesh->devices[n / mesh->shape[1] * mesh->shape[1]],
+                  *column = mesh->devices[n % mesh->shape[1]];
         for (int i = 0; i < topology->bounds_count; i++) {
             assert_int_equal(device[i] / submesh[i], row[i] / submesh[i]);
             assert_int_equal(device[i] % submesh[i], column[i] % submesh[i]);
@@ -275,12 +290,16 @@ static void check_boxes_and_lattices(struct base_arena *arena, const struct topo
 
 static void model_groups_are_boxes_and_data_groups_lattices(struct base_arena *arena)
 {
-    for (int i = 0; i < BASE_COUNT(worlds); i++) assert_true(for_each_mesh(arena, worlds[i], check_boxes_and_lattices) > 1);
+    for (int i = 0; i < BASE_COUNT(worlds); i++)
+        assert_true(for_each_mesh(arena, worlds[i], check_boxes_and_lattices) > 1);
 }
 
-struct rectangle { int low[2], high[2], count; };
+struct rectangle {
+    int low[2], high[2], count;
+};
 
-static void check_host_rectangles(struct base_arena *arena, const struct topo_topology *topology, const int submesh[4], const struct topo_mesh *mesh)
+static void check_host_rectangles(struct base_arena *arena, const struct topo_topology *topology, const int submesh[4],
+                                  const struct topo_mesh *mesh)
 {
     const int *b = topology->bounds, *h = topology->host;
     int host_count = topology->device_count / (h[0] * h[1] * h[2] * h[3]);
@@ -305,12 +324,13 @@ static void check_host_rectangles(struct base_arena *arena, const struct topo_to
 /* JAX needs each host's devices to be a rectangle of the mesh; T5X's tiling is made for it. */
 static void every_host_is_a_rectangle_of_the_mesh(struct base_arena *arena)
 {
-    for (int i = 0; i < BASE_COUNT(worlds); i++) assert_true(for_each_mesh(arena, worlds[i], check_host_rectangles) > 1);
+    for (int i = 0; i < BASE_COUNT(worlds); i++)
+        assert_true(for_each_mesh(arena, worlds[i], check_host_rectangles) > 1);
 }
 
 /* groups[device number] = row (or column) of the device in the mesh. */
-static int *group_of_devices(struct base_arena *arena, const struct topo_topology *topology, const struct topo_mesh *mesh, bool rows,
-                             const int *permutation)
+static int *group_of_devices(struct base_arena *arena, const struct topo_topology *topology,
+                             const struct topo_mesh *mesh, bool rows, const int *permutation)
 {
     int *groups = base_new(arena, int, topology->device_count);
     for (int n = 0; n < mesh->device_count; n++) {
@@ -333,13 +353,16 @@ static void check_same_partition(struct base_arena *arena, const int *a, const i
 
 static void permuting_the_torus_with_the_submesh_changes_only_names(struct base_arena *arena)
 {
-    static const int permutations[][4] = {{0, 2, 1, 3}, {1, 0, 2, 3}, {1, 2, 0, 3}, {2, 0, 1, 3}, {2, 1, 0, 3}}, identity[] = {0, 1, 2, 3};
+    static const int permutations[][4] = {{0, 2, 1, 3}, {1, 0, 2, 3}, {1, 2, 0, 3}, {2, 0, 1, 3}, {2, 1, 0, 3}},
+                     identity[] = {0, 1, 2, 3};
     struct topo_topology given = parse(arena, "v4:2x4x8"), turned = given;
     struct base_random random;
     base_random_seed(&random, 20);
     for (int n = 0; n < 400; n++) {
         const int *p = permutations[base_random_below(&random, BASE_COUNT(permutations))];
-        int m[4] = {1 << base_random_below(&random, 3), 1 << base_random_below(&random, 4), 1 << base_random_below(&random, 5), 1}, turned_m[4], back[4];
+        int m[4] = {1 << base_random_below(&random, 3), 1 << base_random_below(&random, 4),
+                    1 << base_random_below(&random, 5), 1},
+            turned_m[4], back[4];
         for (int i = 0; i < 4; i++) {
             turned.bounds[i] = given.bounds[p[i]];
             turned.host[i] = given.host[p[i]];
@@ -395,18 +418,30 @@ static void local_tori_take_x_and_y(struct base_arena *arena)
 
 static void meshes_refuse_what_has_no_answer(struct base_arena *arena)
 {
-    static const struct { const char *topology; struct topo_mesh_request request; const char *message; } rows[] = {
+    static const struct {
+        const char *topology;
+        struct topo_mesh_request request;
+        const char *message;
+    } rows[] = {
         {"v4-512", {.submesh_count = 0}, "at least one of num_partitions or model_parallel_submesh must be set"},
         {"v4-512", {.submesh = {1, 1, 1, 2}, .submesh_count = 4}, "are one JAX device"},
         {"v4-512", {.submesh = {-2, 1, 1, 1}, .submesh_count = 4}, "divides by each number"},
-        {"h100:1x8", {.submesh = {1, 8, 65536, 65536, 65536, 65536, 65536, 65536}, .submesh_count = 8}, "cannot reshape"},
+        {"h100:1x8",
+         {.submesh = {1, 8, 65536, 65536, 65536, 65536, 65536, 65536}, .submesh_count = 8},
+         "cannot reshape"},
         {"h100:4x8", {.num_partitions = INT64_MAX}, "must be a factor or multiple"},
         {"h100:4x8", {.num_partitions = INT64_MAX / 8 * 8}, "must equal the product of dcn_mesh_shape"},
-        {"v4:2x2x4@slices=2", {.submesh = {1, 1, 1, 1}, .submesh_count = 4}, "ici_mesh_shape and dcn_mesh_shape would do"},
+        {"v4:2x2x4@slices=2",
+         {.submesh = {1, 1, 1, 1}, .submesh_count = 4},
+         "ici_mesh_shape and dcn_mesh_shape would do"},
         {"v4:2x2x4@slices=2", {.ici = {1, 4}, .ici_count = 2, .dcn = {2, 1}, .dcn_count = 2}, "three numbers each"},
-        {"v4:2x2x4@slices=2", {.ici = {1, 16, 1}, .ici_count = 3, .dcn = {65536, 65536, 65536}, .dcn_count = 3}, "must equal the product of dcn_mesh_shape"},
+        {"v4:2x2x4@slices=2",
+         {.ici = {1, 16, 1}, .ici_count = 3, .dcn = {65536, 65536, 65536}, .dcn_count = 3},
+         "must equal the product of dcn_mesh_shape"},
         {"v4:2x2x4@slices=2", {.ici = {0, 16, 1}, .ici_count = 3, .dcn = {2, 1, 1}, .dcn_count = 3}, "from 1 on"},
-        {"v4:2x2x1x2@slices=2", {.ici = {1, 8, 1}, .ici_count = 3, .dcn = {2, 1, 1}, .dcn_count = 3}, "one device a chip"},
+        {"v4:2x2x1x2@slices=2",
+         {.ici = {1, 8, 1}, .ici_count = 3, .dcn = {2, 1, 1}, .dcn_count = 3},
+         "one device a chip"},
         {"h100:2x8", {.ici = {1, 8, 1}, .ici_count = 3, .dcn = {2, 1, 1}, .dcn_count = 3}, "only TPU slices"},
     };
     for (int i = 0; i < BASE_COUNT(rows); i++) {
@@ -414,7 +449,8 @@ static void meshes_refuse_what_has_no_answer(struct base_arena *arena)
         struct topo_mesh mesh;
         struct base_error error;
         TEST_ROW("%s: %s", rows[i].topology, rows[i].message);
-        assert_fails(topo_mesh_build(arena, &topology, &rows[i].request, true, &mesh, &error), BASE_INPUT, &error, rows[i].message);
+        assert_fails(topo_mesh_build(arena, &topology, &rows[i].request, true, &mesh, &error), BASE_INPUT, &error,
+                     rows[i].message);
     }
 }
 
@@ -422,7 +458,13 @@ static void meshes_refuse_what_has_no_answer(struct base_arena *arena)
 
 static void topologies_are_what_they_name(struct base_arena *arena)
 {
-    static const struct { const char *text; enum topo_kind kind; int bounds[4], host[4]; bool wrap[3]; int device_count; } rows[] = {
+    static const struct {
+        const char *text;
+        enum topo_kind kind;
+        int bounds[4], host[4];
+        bool wrap[3];
+        int device_count;
+    } rows[] = {
         {"v4-512", TOPO_TPU, {4, 8, 8, 1}, {2, 2, 1, 1}, {true, true, true}, 256},
         {"v4:4x8x8", TOPO_TPU, {4, 8, 8, 1}, {2, 2, 1, 1}, {true, true, true}, 256},
         {"v4-64", TOPO_TPU, {2, 4, 4, 1}, {2, 2, 1, 1}, {false, false, false}, 32},
@@ -542,7 +584,8 @@ static void bad_topologies_are_refused(struct base_arena *arena)
         {"@tests/data/no_such_topology.json", "cannot be read"},
         {"@tests/data/t5x_meshes.csv", "is not JSON"},
         {"@tests/data/topology_nameless.json", "topology: a name is needed"},
-        {"@tests/data/topology_unknown_key.json", "tests/data/topology_unknown_key.json: key of TPU v4: \"slice\" is unknown: is slices meant?"},
+        {"@tests/data/topology_unknown_key.json",
+         "tests/data/topology_unknown_key.json: key of TPU v4: \"slice\" is unknown: is slices meant?"},
     };
     for (int i = 0; i < BASE_COUNT(rows); i++) {
         struct topo_topology topology = {.device_count = -1};
@@ -555,7 +598,8 @@ static void bad_topologies_are_refused(struct base_arena *arena)
 
 static void garbage_is_refused_or_makes_sense(struct base_arena *arena)
 {
-    static const char *const seeds[] = {"v4-512", "v4:4x8x8@slices=2,host=2x2", "a100-80g:32x8@nics=8,nic_gbps=200", "local:2x2", "v5e:2x4@wrap=x+y"};
+    static const char *const seeds[] = {"v4-512", "v4:4x8x8@slices=2,host=2x2", "a100-80g:32x8@nics=8,nic_gbps=200",
+                                        "local:2x2", "v5e:2x4@wrap=x+y"};
     static const char alphabet[] = "v458xX:@=,+-_. 0123456789aeghlopst\xff\n%s";
     struct base_random random;
     int refused = 0;
@@ -567,7 +611,8 @@ static void garbage_is_refused_or_makes_sense(struct base_arena *arena)
         size_t length = strlen(seeds[n % BASE_COUNT(seeds)]);
         memcpy(text, seeds[n % BASE_COUNT(seeds)], length + 1);
         for (int64_t i = base_random_below(&random, 4); i >= 0; i--)
-            text[base_random_below(&random, (int64_t)length)] = alphabet[base_random_below(&random, (int64_t)sizeof alphabet - 1)];
+            text[base_random_below(&random, (int64_t)length)] =
+                alphabet[base_random_below(&random, (int64_t)sizeof alphabet - 1)];
         TEST_ROW("garbage %d: \"%s\"", n, text);
         if (topo_parse(arena, text, &topology, &error) != BASE_OK) {
             assert_int_equal(error.status, BASE_INPUT);
@@ -594,16 +639,19 @@ static void chips_are_sane(struct base_arena *arena)
         for (int j = 0; j < i; j++) assert_string_not_equal(chip->name, chips[j].name);
         assert_true(*chip->name && *chip->full_name && *chip->source && *chip->confidence);
         assert_true(chip->jax_devices_per_chip >= 1 && chip->jax_devices_per_chip <= chip->cores_per_chip);
-        assert_true(chip->collective_efficiency_frac <= 1 && chip->matmul_efficiency_frac <= 1 && chip->hbm_efficiency_frac <= 1);
+        assert_true(chip->collective_efficiency_frac <= 1 && chip->matmul_efficiency_frac <= 1 &&
+                    chip->hbm_efficiency_frac <= 1);
         assert_true(chip->link_oneway_bytes_per_s <= chip->link_nominal_bytes_per_s);
         /* Vendors round: v2's "16 GB" is 16 GiB. */
-        assert_true(chip->xla_hbm_limit_bytes_per_device * chip->jax_devices_per_chip <= 1.01 * (double)chip->hbm_bytes);
+        assert_true(chip->xla_hbm_limit_bytes_per_device * chip->jax_devices_per_chip <=
+                    1.01 * (double)chip->hbm_bytes);
         if (chip->kind == TOPO_CPU || chip->kind == TOPO_LOCAL) continue; /* what they do is measured, not looked up */
         assert_true(chip->bf16_flop_per_s > 1e13 && chip->bf16_flop_per_s < 1e17);
         assert_true(chip->hbm_bytes > 1000000000 && chip->hbm_bytes_per_s > 1e11 && chip->hbm_bytes_per_s < 1e14);
         assert_true(chip->link_oneway_bytes_per_s > 1e9 && chip->link_oneway_bytes_per_s < 1e12);
         if (chip->kind != TOPO_TPU) continue;
-        assert_true(*chip->device_kind && (chip->torus_rank == 2 || chip->torus_rank == 3) && chip->mxu_dim > 0 && chip->mxus_per_core > 0);
+        assert_true(*chip->device_kind && (chip->torus_rank == 2 || chip->torus_rank == 3) && chip->mxu_dim > 0 &&
+                    chip->mxus_per_core > 0);
         assert_int_equal(chip->chips_per_host, chip->host_shape[0] * chip->host_shape[1] * chip->host_shape[2]);
     }
 }
@@ -640,10 +688,11 @@ static void slices_agree_with_their_shapes(struct base_arena *arena)
         assert_int_equal(slice->device_count, shaped.device_count);
         assert_int_equal(slice->chip_count, s[0] * s[1] * s[2]);
         assert_int_equal(slice->core_count, slice->chip_count * shaped.chip.cores_per_chip);
-        assert_int_equal(slice->host_count, shaped.device_count / (shaped.host[0] * shaped.host[1] * shaped.host[2] * shaped.host[3]));
+        assert_int_equal(slice->host_count,
+                         shaped.device_count / (shaped.host[0] * shaped.host[1] * shaped.host[2] * shaped.host[3]));
         struct base_error error;
-        assert_fails(topo_parse(arena, base_print(arena, "%s_twisted", slice->accelerator_type), &shaped, &error), BASE_INPUT, &error,
-                     slice->twistable ? "is not modelled" : "has no twisted form");
+        assert_fails(topo_parse(arena, base_print(arena, "%s_twisted", slice->accelerator_type), &shaped, &error),
+                     BASE_INPUT, &error, slice->twistable ? "is not modelled" : "has no twisted form");
     }
 }
 

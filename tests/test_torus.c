@@ -1,5 +1,5 @@
-/* Tests of the pictures of topologies and of `topology --out`: every device once, groups and links as the mesh has them,
- * words apart at every size, names that mean harm, what is refused. */
+/* Tests of the pictures of topologies and of `topology --out`: every device once, groups and links as the mesh has
+ * them, words apart at every size, names that mean harm, what is refused. */
 #include "tests/pictures.h"
 
 #include "commands/commands.h"
@@ -78,16 +78,65 @@ static int by_text(const void *a, const void *b)
 }
 
 /* From one chip to a large slice, of every kind. */
-static const struct { const char *topology, *submesh; } machines[] = {
-    {"v5e:1x1", NULL}, {"v4:2x2x1", NULL}, {"v4:2x2x2", "2,1,1,1"}, {"v4:1x1x4", NULL}, {"v4:1x2x4", "1,1,2,1"}, {"v5e:2x4", "1,2,1,1"}, {"v5e:2x4@host=2x4", NULL},
-    {"v3-32", NULL}, {"v3-32", "2,1,1,2"}, {"v3-32", "2,1,1,1"}, {"v4-128", "2,2,1,1"}, {"v4-512", "4,2,2,1"}, {"v4-512", "2,2,4,1"}, {"v4:8x8x8", "1,1,8,1"},
-    {"v4:4x4x12", NULL}, {"v4:4x4x128", NULL}, {"v4:2x2x512", NULL}, {"v5e:16x16", "4,4,1,1"}, {"v3-2048", "1,1,1,2"}, {"v4:16x16x16", "4,4,4,1"}, {"tpu7x-64", "2,2,1,2"},
-    {"v4:2x2x4@slices=2", NULL}, {"v4:4x4x4@slices=6", NULL}, {"v5e:16x16@slices=4", NULL}, {"v4:8x8x16@slices=3", NULL}, {"v4:2x2x1@slices=700", NULL},
-    {"v5e:128x2@host=2x2", NULL}, {"v5e:1x128@host=1x4", NULL}, {"v4:4x4x4@host=2x2x2", "2,2,2,1"},
-    {"h100:1x1", NULL}, {"h100:1x8", "1,2"}, {"h100:16x8", "1,4"}, {"a100-80g:32x8", "2,8"}, {"a100-80g:2x8", "1,1,1,8"}, {"a100-80g:512x8", NULL}, {"gb200:4x4", "2,4"},
-    {"l40s:3x4", NULL}, {"h100:40x1", NULL}, {"h100:2x100", "1,25"}, {"v100-16g:2x16", "1,8"}, {"h100:2x8@nics=1", NULL}, {"h100:2x8@nics=65536", NULL},
-    {"h100:2x12@domain=12", NULL}, {"h100:1x24@domain=5", "1,3"}, {"h100:1x300@domain=150", "1,30"}, {"mi250x:2x8", "1,8"}, {"cpu:4x2", NULL}, {"cpu:1x1", NULL}, {"local:1", NULL}, {"local:4", "1,2"}, {"local:64", NULL}, {"local:2000", NULL},
-    {"local:2x2", "1,2"}, {"local:4x4", "1,4"}, {"local:1x8", NULL}, {"local:4x4", "2,2,2,1"},
+static const struct {
+    const char *topology, *submesh;
+} machines[] = {
+    {"v5e:1x1", NULL},
+    {"v4:2x2x1", NULL},
+    {"v4:2x2x2", "2,1,1,1"},
+    {"v4:1x1x4", NULL},
+    {"v4:1x2x4", "1,1,2,1"},
+    {"v5e:2x4", "1,2,1,1"},
+    {"v5e:2x4@host=2x4", NULL},
+    {"v3-32", NULL},
+    {"v3-32", "2,1,1,2"},
+    {"v3-32", "2,1,1,1"},
+    {"v4-128", "2,2,1,1"},
+    {"v4-512", "4,2,2,1"},
+    {"v4-512", "2,2,4,1"},
+    {"v4:8x8x8", "1,1,8,1"},
+    {"v4:4x4x12", NULL},
+    {"v4:4x4x128", NULL},
+    {"v4:2x2x512", NULL},
+    {"v5e:16x16", "4,4,1,1"},
+    {"v3-2048", "1,1,1,2"},
+    {"v4:16x16x16", "4,4,4,1"},
+    {"tpu7x-64", "2,2,1,2"},
+    {"v4:2x2x4@slices=2", NULL},
+    {"v4:4x4x4@slices=6", NULL},
+    {"v5e:16x16@slices=4", NULL},
+    {"v4:8x8x16@slices=3", NULL},
+    {"v4:2x2x1@slices=700", NULL},
+    {"v5e:128x2@host=2x2", NULL},
+    {"v5e:1x128@host=1x4", NULL},
+    {"v4:4x4x4@host=2x2x2", "2,2,2,1"},
+    {"h100:1x1", NULL},
+    {"h100:1x8", "1,2"},
+    {"h100:16x8", "1,4"},
+    {"a100-80g:32x8", "2,8"},
+    {"a100-80g:2x8", "1,1,1,8"},
+    {"a100-80g:512x8", NULL},
+    {"gb200:4x4", "2,4"},
+    {"l40s:3x4", NULL},
+    {"h100:40x1", NULL},
+    {"h100:2x100", "1,25"},
+    {"v100-16g:2x16", "1,8"},
+    {"h100:2x8@nics=1", NULL},
+    {"h100:2x8@nics=65536", NULL},
+    {"h100:2x12@domain=12", NULL},
+    {"h100:1x24@domain=5", "1,3"},
+    {"h100:1x300@domain=150", "1,30"},
+    {"mi250x:2x8", "1,8"},
+    {"cpu:4x2", NULL},
+    {"cpu:1x1", NULL},
+    {"local:1", NULL},
+    {"local:4", "1,2"},
+    {"local:64", NULL},
+    {"local:2000", NULL},
+    {"local:2x2", "1,2"},
+    {"local:4x4", "1,4"},
+    {"local:1x8", NULL},
+    {"local:4x4", "2,2,2,1"},
 };
 
 /* ---- devices ---- */
@@ -116,7 +165,8 @@ static void check_names_of_devices(struct base_arena *arena, const struct drawin
     const char **names = base_new(arena, const char *, canvas->hover_count);
     int count = 0;
     for (int i = 0; i < canvas->hover_count; i++)
-        if (strchr(canvas->hovers[i].text, ',') && strchr(canvas->hovers[i].text, '(') && !strstr(canvas->hovers[i].text, "B/s"))
+        if (strchr(canvas->hovers[i].text, ',') && strchr(canvas->hovers[i].text, '(') &&
+            !strstr(canvas->hovers[i].text, "B/s"))
             names[count++] = canvas->hovers[i].text;
     assert_int_equal(count, drawing->topology.device_count);
     qsort(names, (size_t)count, sizeof *names, by_text);
@@ -164,8 +214,12 @@ static void slices_that_are_sold_can_be_drawn(struct base_arena *arena)
 
 static void the_first_group_stands_out(struct base_arena *arena)
 {
-    static const struct { const char *topology, *submesh; int groups, size; } cases[] = {
-        {"v4-512", "4,2,2,1", 16, 16}, {"v5e:16x16", "4,4,1,1", 16, 16}, {"v3-32", "2,1,1,2", 8, 4}, {"h100:16x8", "1,4", 32, 4}, {"a100-80g:32x8", "2,8", 16, 16}, {"local:4x4", "1,4", 4, 4},
+    static const struct {
+        const char *topology, *submesh;
+        int groups, size;
+    } cases[] = {
+        {"v4-512", "4,2,2,1", 16, 16}, {"v5e:16x16", "4,4,1,1", 16, 16}, {"v3-32", "2,1,1,2", 8, 4},
+        {"h100:16x8", "1,4", 32, 4},   {"a100-80g:32x8", "2,8", 16, 16}, {"local:4x4", "1,4", 4, 4},
     };
     for (int i = 0; i < BASE_COUNT(cases); i++) {
         TEST_ROW("%s %s", cases[i].topology, cases[i].submesh);
@@ -220,8 +274,11 @@ static void neighbouring_groups_differ(struct base_arena *arena)
 /* One hop is one ring edge over one link; the busiest link is the one that the summary knows. */
 static void loads_of_links_add_up(struct base_arena *arena)
 {
-    static const struct { const char *topology, *submesh; } cases[] = {
-        {"v4-512", "4,2,2,1"}, {"v4-512", "2,2,4,1"}, {"v4:8x8x8", "1,1,8,1"}, {"v5e:16x16", "4,4,1,1"}, {"v3-32", "2,1,1,1"}, {"local:4x4", "1,4"}, {"v4:2x2x2", "1,1,1,1"},
+    static const struct {
+        const char *topology, *submesh;
+    } cases[] = {
+        {"v4-512", "4,2,2,1"}, {"v4-512", "2,2,4,1"}, {"v4:8x8x8", "1,1,8,1"}, {"v5e:16x16", "4,4,1,1"},
+        {"v3-32", "2,1,1,1"},  {"local:4x4", "1,4"},  {"v4:2x2x2", "1,1,1,1"},
     };
     for (int i = 0; i < BASE_COUNT(cases); i++)
         for (unsigned axes = 1; axes < 4; axes++) {
@@ -262,10 +319,18 @@ static void a_busy_link_is_wide(struct base_arena *arena)
 
 static void lines_that_close_have_arcs(struct base_arena *arena)
 {
-    static const struct { const char *topology; int curves; } cases[] = {
+    static const struct {
+        const char *topology;
+        int curves;
+    } cases[] = {
         {"v5e:16x16", 2 + 2 * 15 + 2 * 15 + 1}, /* two arcs, hooks at both ends of the other lines, one in the key */
-        {"v5e:8x16@host=2x2", 1 + 2 * 7 + 1}, {"v5e:2x4", 0}, {"v4:2x2x2", 0},
-        {"v4:4x4x4", 3 + 2 * 15 * 3 + 1}, {"v4:4x4x4@wrap=z", 1 + 2 * 15 + 1}, {"v4:4x4x4@wrap=none", 0}, {"h100:16x8", 0},
+        {"v5e:8x16@host=2x2", 1 + 2 * 7 + 1},
+        {"v5e:2x4", 0},
+        {"v4:2x2x2", 0},
+        {"v4:4x4x4", 3 + 2 * 15 * 3 + 1},
+        {"v4:4x4x4@wrap=z", 1 + 2 * 15 + 1},
+        {"v4:4x4x4@wrap=none", 0},
+        {"h100:16x8", 0},
     };
     for (int i = 0; i < BASE_COUNT(cases); i++) {
         TEST_ROW("%s", cases[i].topology);
@@ -279,7 +344,9 @@ static void lines_that_close_have_arcs(struct base_arena *arena)
 
 static void the_title_is_the_finding(struct base_arena *arena)
 {
-    static const struct { const char *topology, *submesh, *title; } cases[] = {
+    static const struct {
+        const char *topology, *submesh, *title;
+    } cases[] = {
         {"v4-512", NULL, "v4-512 is 4×8×8 chips on 64 hosts: a torus, closed along x, y and z"},
         {"v4-512", "4,2,2,1", "v4-512 in 16 model groups of 4×2×2 chips: rings along x, pairs along y and z"},
         {"v4-512", "2,4,2,1", "v4-512 in 16 model groups of 2×4×2 chips: lines along y, pairs along x and z"},
@@ -287,9 +354,11 @@ static void the_title_is_the_finding(struct base_arena *arena)
         {"v5e:8x16@host=2x2", NULL, "v5e:8x16@host=2x2 is 8×16 chips on 32 hosts: closed along y, open along x"},
         {"v5e:1x1", NULL, "v5e:1x1 is a single chip"},
         {"v3-32", "2,1,1,1", "v3-32 in 16 model groups of a core each of 2×1 chips: pairs along x"},
-        {"v4:2x2x4@slices=2", NULL, "v4:2x2x4@slices=2 is 2 slices of 2×2×4 chips on 8 hosts: open along x, y and z, no wraps"},
+        {"v4:2x2x4@slices=2", NULL,
+         "v4:2x2x4@slices=2 is 2 slices of 2×2×4 chips on 8 hosts: open along x, y and z, no wraps"},
         {"h100:1x1", NULL, "h100:1x1 is a single GPU"},
-        {"h100:16x8", NULL, "h100:16x8 is 16 nodes of 8 GPUs: NVLink4+4 NVSwitch inside a node, the network between nodes"},
+        {"h100:16x8", NULL,
+         "h100:16x8 is 16 nodes of 8 GPUs: NVLink4+4 NVSwitch inside a node, the network between nodes"},
         {"h100:16x8", "2,8", "h100:16x8 in 8 model groups of 16 GPUs, each over 2 nodes"},
         {"local:4", NULL, "local:4 is 4 ranks on one host"},
         {"cpu:4x2", NULL, "cpu:4x2 is 4 processes of 2 devices"},
@@ -314,7 +383,8 @@ static void names_are_escaped(struct base_arena *arena)
     const char *svg = picture.bytes.data;
     assert_null(strstr(svg, "<script>"));
     assert_non_null(strstr(svg, "@&lt;script&gt;&amp;\"\xEF\xBF\xBD '.json in 2 model groups"));
-    assert_int_equal(pictures_count(svg, "&"), pictures_count(svg, "&lt;") + pictures_count(svg, "&gt;") + pictures_count(svg, "&amp;"));
+    assert_int_equal(pictures_count(svg, "&"),
+                     pictures_count(svg, "&lt;") + pictures_count(svg, "&gt;") + pictures_count(svg, "&amp;"));
     assert_int_equal(pictures_count(svg, "<text"), pictures_count(svg, "</text>"));
 }
 
@@ -325,7 +395,8 @@ static void the_same_topology_gives_the_same_bytes(struct base_arena *arena)
     static const enum plots_format formats[] = {PLOTS_SVG, PLOTS_PDF, PLOTS_PNG};
     for (int i = 0; i < BASE_COUNT(formats); i++) {
         TEST_ROW("format %d", (int)formats[i]);
-        struct base_text first = draw(arena, "v4-128", "2,2,1,1", formats[i]), between = draw(arena, "h100:16x8", NULL, formats[i]);
+        struct base_text first = draw(arena, "v4-128", "2,2,1,1", formats[i]),
+                         between = draw(arena, "h100:16x8", NULL, formats[i]);
         struct base_text second = draw(arena, "v4-128", "2,2,1,1", formats[i]);
         assert_int_equal(first.length, second.length);
         assert_memory_equal(first.data, second.data, first.length);
@@ -343,9 +414,17 @@ static void four_thousand_chips_take_less_than_a_second(struct base_arena *arena
 
 static void what_no_page_holds_is_refused(struct base_arena *arena)
 {
-    static const struct { const char *topology, *part; } cases[] = {
-        {"v4:64x64x64", "at most 32768 devices"}, {"h100:8192x8", "at most 32768 devices"}, {"v5e:2x256", "256 along y"}, {"local:129x2", "129 along x"}, 
-        {"v4:4x4x4@slices=1000", "has 64000"}, {"h100:32768x1", "px high"}, {"v4:2x2x1@slices=8192", "px high"}, {"h100:1x16384@domain=2", "px high"},
+    static const struct {
+        const char *topology, *part;
+    } cases[] = {
+        {"v4:64x64x64", "at most 32768 devices"},
+        {"h100:8192x8", "at most 32768 devices"},
+        {"v5e:2x256", "256 along y"},
+        {"local:129x2", "129 along x"},
+        {"v4:4x4x4@slices=1000", "has 64000"},
+        {"h100:32768x1", "px high"},
+        {"v4:2x2x1@slices=8192", "px high"},
+        {"h100:1x16384@domain=2", "px high"},
     };
     for (int i = 0; i < BASE_COUNT(cases); i++) {
         TEST_ROW("%s", cases[i].topology);
@@ -353,14 +432,16 @@ static void what_no_page_holds_is_refused(struct base_arena *arena)
         struct drawing drawing;
         struct plots_picture picture = {.row_count = -1};
         ask(arena, cases[i].topology, NULL, &drawing);
-        assert_fails(plots_topology_draw(arena, &drawing.request, PLOTS_SVG, &picture, &error), BASE_INPUT, &error, cases[i].part);
+        assert_fails(plots_topology_draw(arena, &drawing.request, PLOTS_SVG, &picture, &error), BASE_INPUT, &error,
+                     cases[i].part);
         assert_int_equal(picture.row_count, -1);
     }
 }
 
 /* ---- the command ---- */
 
-static enum base_status run(struct base_arena *arena, const char *const *words, bool json, struct base_text *out, struct base_error *error)
+static enum base_status run(struct base_arena *arena, const char *const *words, bool json, struct base_text *out,
+                            struct base_error *error)
 {
     struct commands_context context = {.arena = arena, .json = json};
     int count = 0;
@@ -371,7 +452,11 @@ static enum base_status run(struct base_arena *arena, const char *const *words, 
 
 static void the_command_refuses_what_it_must(struct base_arena *arena)
 {
-    static const struct { const char *words[6]; enum base_status status; const char *part; } cases[] = {
+    static const struct {
+        const char *words[6];
+        enum base_status status;
+        const char *part;
+    } cases[] = {
         {{"--out", "x.svg"}, BASE_USAGE, "a topology is missing"},
         {{"v4-513", "--out", "x.svg"}, BASE_INPUT, "v4-513"},
         {{"v4-512", "--submesh", "3,1,1,1", "--out", "x.svg"}, BASE_INPUT, "factor"},
@@ -399,8 +484,14 @@ static void the_command_refuses_what_it_must(struct base_arena *arena)
 
 static void the_command_writes_pictures_and_documents(struct base_arena *arena)
 {
-    static const struct { const char *name, *beginning; bool picture; } cases[] = {
-        {"a.svg", "<?xml", true}, {"a.pdf", "%PDF-", true}, {"a.PNG", "\x89PNG", true}, {"a.json", "{", false}, {"a", "{", false}};
+    static const struct {
+        const char *name, *beginning;
+        bool picture;
+    } cases[] = {{"a.svg", "<?xml", true},
+                 {"a.pdf", "%PDF-", true},
+                 {"a.PNG", "\x89PNG", true},
+                 {"a.json", "{", false},
+                 {"a", "{", false}};
     char folder[] = "/tmp/meshwright-torus-XXXXXX";
     assert_non_null(mkdtemp(folder));
     for (int i = 0; i < BASE_COUNT(cases); i++) {

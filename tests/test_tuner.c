@@ -14,13 +14,18 @@ static const char *pick(struct base_random *random, const char *const *values, i
 #define PICK(random, values) pick((random), (values), BASE_COUNT(values))
 
 static const char *const models[] = {
-    "encoder_decoder:emb_dim=256,num_heads=8,head_dim=32,mlp_dim=1024,num_encoder_layers=2,num_decoder_layers=3,vocab_size=512,mlp_activations=gelu+linear,logits_via_embedding=0",
-    "encoder_decoder:emb_dim=4096,num_heads=32,head_dim=128,mlp_dim=16384,num_encoder_layers=12,num_decoder_layers=12,vocab_size=32128",
-    "decoder_only:emb_dim=8192,num_heads=64,num_kv_heads=8,head_dim=128,mlp_dim=28672,num_layers=16,vocab_size=32128,mlp_activations=silu+linear,logits_via_embedding=0",
+    "encoder_decoder:emb_dim=256,num_heads=8,head_dim=32,mlp_dim=1024,num_encoder_layers=2,num_decoder_layers=3,vocab_"
+    "size=512,mlp_activations=gelu+linear,logits_via_embedding=0",
+    "encoder_decoder:emb_dim=4096,num_heads=32,head_dim=128,mlp_dim=16384,num_encoder_layers=12,num_decoder_layers=12,"
+    "vocab_size=32128",
+    "decoder_only:emb_dim=8192,num_heads=64,num_kv_heads=8,head_dim=128,mlp_dim=28672,num_layers=16,vocab_size=32128,"
+    "mlp_activations=silu+linear,logits_via_embedding=0",
     "decoder_only:emb_dim=512,num_heads=4,head_dim=64,mlp_dim=2048,num_layers=2,vocab_size=1024,parallel_block=1",
-    "scalable_decoder_only:emb_dim=2048,num_heads=16,head_dim=128,mlp_dim=8192,num_layers=6,vocab_size=4096,logits_via_embedding=1",
+    "scalable_decoder_only:emb_dim=2048,num_heads=16,head_dim=128,mlp_dim=8192,num_layers=6,vocab_size=4096,logits_via_"
+    "embedding=1",
     "t5_1_1_xl"};
-static const char *const topologies[] = {"v4:2x2x1", "v4:2x2x4", "v3-16", "v5e-16", "v5p:2x2x4", "h100:2x4", "a100-80g:1x4", "local:4", "v4:4x4x4", "v2-8"};
+static const char *const topologies[] = {"v4:2x2x1", "v4:2x2x4",     "v3-16",   "v5e-16",   "v5p:2x2x4",
+                                         "h100:2x4", "a100-80g:1x4", "local:4", "v4:4x4x4", "v2-8"};
 static const char *const batches[] = {"12", "16", "24", "32", "48", "64"};
 static const char *const optimizers[] = {"adafactor", "adamw", "sgd"};
 static const char *const lengths[] = {"64", "256", "1024"};
@@ -39,13 +44,14 @@ static struct tuner_request random_request(struct base_arena *arena, struct base
     batch[0] = PICK(random, batches);
     request.given[TUNER_BATCH] = (struct tuner_values){batch, 1};
     request.beyond_t5x = base_random_below(random, 3) == 0;
-    TEST_ROW("%s on %s, batch %s, %s, lengths %s and %s%s", values[SIM_MODEL], values[SIM_TOPOLOGY], batch[0], values[SIM_OPTIMIZER],
-             values[SIM_INPUTS_LENGTH], values[SIM_TARGETS_LENGTH], request.beyond_t5x ? ", beyond T5X" : "");
+    TEST_ROW("%s on %s, batch %s, %s, lengths %s and %s%s", values[SIM_MODEL], values[SIM_TOPOLOGY], batch[0],
+             values[SIM_OPTIMIZER], values[SIM_INPUTS_LENGTH], values[SIM_TARGETS_LENGTH],
+             request.beyond_t5x ? ", beyond T5X" : "");
     return request;
 }
 
-static struct tuner_request request_of(struct base_arena *arena, const char *model, const char *topology, const char *batch,
-                                       const char *inputs_length, const char *targets_length)
+static struct tuner_request request_of(struct base_arena *arena, const char *model, const char *topology,
+                                       const char *batch, const char *inputs_length, const char *targets_length)
 {
     struct tuner_request request;
     memset(&request, 0, sizeof request);
@@ -69,7 +75,8 @@ static struct tuner_values given(struct base_arena *arena, int count, ...)
     return values;
 }
 
-typedef void visit_plan(void *where, const struct tuner_space *space, struct tuner_plan plan, const struct sim_prediction *prediction);
+typedef void visit_plan(void *where, const struct tuner_space *space, struct tuner_plan plan,
+                        const struct sim_prediction *prediction);
 
 static void predict_all(const struct tuner_space *space, visit_plan *visit, void *where)
 {
@@ -86,14 +93,19 @@ static void predict_all(const struct tuner_space *space, visit_plan *visit, void
 
 /* ---- the search ---- */
 
-struct brute { double best_tokens_per_s; int64_t least_peak_bytes, fitting_count, count; };
+struct brute {
+    double best_tokens_per_s;
+    int64_t least_peak_bytes, fitting_count, count;
+};
 
-static void note_best(void *where, const struct tuner_space *space, struct tuner_plan plan, const struct sim_prediction *prediction)
+static void note_best(void *where, const struct tuner_space *space, struct tuner_plan plan,
+                      const struct sim_prediction *prediction)
 {
     struct brute *brute = where;
     (void)space;
     (void)plan;
-    if (!brute->count++ || prediction->memory.peak_bytes < brute->least_peak_bytes) brute->least_peak_bytes = prediction->memory.peak_bytes;
+    if (!brute->count++ || prediction->memory.peak_bytes < brute->least_peak_bytes)
+        brute->least_peak_bytes = prediction->memory.peak_bytes;
     if (!prediction->fits) return;
     brute->fitting_count++;
     if (prediction->tokens_per_s > brute->best_tokens_per_s) brute->best_tokens_per_s = prediction->tokens_per_s;
@@ -120,7 +132,8 @@ static void search_equals_brute_force(struct base_arena *arena)
             assert_true(result.proven_optimal);
             assert_int_equal(result.bound_violations, 0);
             assert_int_equal(result.plan_count, brute.fitting_count < 3 ? brute.fitting_count : 3);
-            if (brute.fitting_count) assert_near(result.plans[0].prediction.tokens_per_s, brute.best_tokens_per_s, 1e-9);
+            if (brute.fitting_count)
+                assert_near(result.plans[0].prediction.tokens_per_s, brute.best_tokens_per_s, 1e-9);
             else assert_int_equal(result.nearest.prediction.memory.peak_bytes, brute.least_peak_bytes);
             with_fit += brute.fitting_count > 0;
             without_fit += brute.fitting_count == 0;
@@ -133,7 +146,9 @@ static void search_equals_brute_force(struct base_arena *arena)
 /* Where computation hides collectives, no bound counts on them. */
 static void bounds_hold_where_collectives_are_hidden(struct base_arena *arena)
 {
-    static const struct { const char *model, *topology; } rows[] = {{"t5_1_1_large", "v4:4x4x2"}, {"scalable_t5_1_1_large", "a100-80g:4x8"}};
+    static const struct {
+        const char *model, *topology;
+    } rows[] = {{"t5_1_1_large", "v4:4x4x2"}, {"scalable_t5_1_1_large", "a100-80g:4x8"}};
     const char *profile = "{\"constants\": {}, \"passes\": {\"overlap_collectives\": true}}";
     const struct base_json *document;
     struct base_error error;
@@ -167,17 +182,21 @@ static void bounds_change_nothing(struct base_arena *arena)
     struct tuner_request request = request_of(arena, "t5_1_1_large", "v4:4x4x2", "64", "512", "114");
     assert_ok(tuner_space_build(arena, cache, &request, &space, &error), &error);
     assert_ok(tuner_search(&space, &(struct tuner_options){.top = 5, .pareto = true}, &with, &error), &error);
-    assert_ok(tuner_search(&space, &(struct tuner_options){.top = 5, .pareto = true, .no_bounds = true}, &without, &error), &error);
+    assert_ok(
+        tuner_search(&space, &(struct tuner_options){.top = 5, .pareto = true, .no_bounds = true}, &without, &error),
+        &error);
     assert_int_equal(without.counts.evaluated, space.plan_count);
     assert_true(with.counts.evaluated < space.plan_count / 4);
     assert_int_equal(with.plan_count, without.plan_count);
-    for (int i = 0; i < with.plan_count; i++) assert_near(with.plans[i].prediction.step_s, without.plans[i].prediction.step_s, 1e-9);
+    for (int i = 0; i < with.plan_count; i++)
+        assert_near(with.plans[i].prediction.step_s, without.plans[i].prediction.step_s, 1e-9);
     assert_int_equal(with.front_count, without.front_count);
     for (int i = 0; i < with.front_count; i++) {
         assert_near(with.front[i].prediction.step_s, without.front[i].prediction.step_s, 1e-9);
         assert_int_equal(with.front[i].prediction.memory.peak_bytes, without.front[i].prediction.memory.peak_bytes);
     }
-    int64_t decided = with.counts.evaluated + with.counts.by_time + with.counts.by_memory + with.counts.by_sibling + with.counts.by_program;
+    int64_t decided = with.counts.evaluated + with.counts.by_time + with.counts.by_memory + with.counts.by_sibling +
+                      with.counts.by_program;
     assert_int_equal(decided, space.plan_count);
     sim_cache_free(cache);
 }
@@ -200,7 +219,8 @@ static void differences_add_up_to_the_difference(struct base_arena *arena)
     assert_ok(tuner_compare(&space, best->plan, worse->plan, &comparison, &error), &error);
     assert_near(comparison.step_s[0], best->prediction.step_s, 1e-12);
     assert_true(comparison.count > 0 && fabs(comparison.other_s) < 1e-9 * worse->prediction.step_s);
-    for (int i = 0; i < tuner_needs(&best->prediction, &worse->prediction, needs); i++) assert_true(needs[i].factor > 1);
+    for (int i = 0; i < tuner_needs(&best->prediction, &worse->prediction, needs); i++)
+        assert_true(needs[i].factor > 1);
     sim_cache_free(cache);
 }
 
@@ -221,7 +241,8 @@ static void alternatives_differ_in_one_choice(struct base_arena *arena)
     for (int i = 0; i < count; i++) {
         by_dimension[alternatives[i].dimension]++;
         if (!alternatives[i].refused && alternatives[i].prediction.fits)
-            assert_true(alternatives[i].prediction.tokens_per_s <= result.plans[0].prediction.tokens_per_s * (1 + 1e-9));
+            assert_true(alternatives[i].prediction.tokens_per_s <=
+                        result.plans[0].prediction.tokens_per_s * (1 + 1e-9));
     }
     assert_int_equal(by_dimension[TUNER_REMAT], 2);
     assert_int_equal(by_dimension[TUNER_BATCH], 1);
@@ -251,7 +272,8 @@ static void the_measured_order_is_found(struct base_arena *arena)
     sim_cache_free(cache);
 }
 
-static void note_smallest(void *where, const struct tuner_space *space, struct tuner_plan plan, const struct sim_prediction *prediction)
+static void note_smallest(void *where, const struct tuner_space *space, struct tuner_plan plan,
+                          const struct sim_prediction *prediction)
 {
     int *smallest = where, model = space->shapes[space->groups[plan.group].shape].model;
     if (prediction->fits && (!*smallest || model < *smallest)) *smallest = model;
@@ -278,7 +300,8 @@ static void the_smallest_submesh_is_found(struct base_arena *arena)
 
 /* ---- bounds ---- */
 
-static void check_bound(void *where, const struct tuner_space *space, struct tuner_plan plan, const struct sim_prediction *prediction)
+static void check_bound(void *where, const struct tuner_space *space, struct tuner_plan plan,
+                        const struct sim_prediction *prediction)
 {
     struct base_arena *arena = where;
     struct base_error error;
@@ -287,15 +310,19 @@ static void check_bound(void *where, const struct tuner_space *space, struct tun
     const struct tuner_outline *outline;
     struct sim_plan_text text = tuner_plan_text(space, plan);
     assert_ok(sim_plan_check(space->cache, arena, &text, MODEL_STEP_TRAIN, false, &checked, &error), &error);
-    assert_ok(tuner_outline_build(arena, space->cache, &checked, checked.num_microbatches > 1, &outline, &error), &error);
+    assert_ok(tuner_outline_build(arena, space->cache, &checked, checked.num_microbatches > 1, &outline, &error),
+              &error);
     assert_ok(tuner_rule_classes(outline, checked.rules, &checked, &ruled, &error), &error);
-    struct tuner_bound bound = tuner_bound_of(outline, &ruled, checked.placement, checked.batch_size, checked.num_microbatches,
-                                              (struct tuner_charges){true, true});
-    bool holds = bound.step_s <= prediction->step_s * (1 + 1e-9) && bound.peak_bytes <= (double)prediction->memory.peak_bytes * (1 + 1e-9) + 1;
+    struct tuner_bound bound = tuner_bound_of(outline, &ruled, checked.placement, checked.batch_size,
+                                              checked.num_microbatches, (struct tuner_charges){true, true});
+    bool holds = bound.step_s <= prediction->step_s * (1 + 1e-9) &&
+                 bound.peak_bytes <= (double)prediction->memory.peak_bytes * (1 + 1e-9) + 1;
     if (!holds)
-        print_error("submesh %s, rules %s, %s microbatches, remat %s: step %.6g s, bound %.6g s; peak %lld bytes, bound %.0f\n",
-                    text.values[SIM_SUBMESH], text.values[SIM_RULES], text.values[SIM_NUM_MICROBATCHES], text.values[SIM_REMAT_POLICY],
-                    prediction->step_s, bound.step_s, (long long)prediction->memory.peak_bytes, bound.peak_bytes);
+        print_error(
+            "submesh %s, rules %s, %s microbatches, remat %s: step %.6g s, bound %.6g s; peak %lld bytes, bound %.0f\n",
+            text.values[SIM_SUBMESH], text.values[SIM_RULES], text.values[SIM_NUM_MICROBATCHES],
+            text.values[SIM_REMAT_POLICY], prediction->step_s, bound.step_s, (long long)prediction->memory.peak_bytes,
+            bound.peak_bytes);
     assert_true(holds);
 }
 
@@ -315,7 +342,8 @@ static void no_bound_is_above_the_simulator(struct base_arena *arena)
         for (int i = 0; any && i < 20; i++, plans++) {
             struct sim_prediction prediction;
             int group = (int)base_random_below(&random, space.group_count);
-            struct tuner_plan plan = {group, (int)base_random_below(&random, tuner_group_submesh_count(&space, group)), (int)base_random_below(&random, tuner_group_microbatch_count(&space, group))};
+            struct tuner_plan plan = {group, (int)base_random_below(&random, tuner_group_submesh_count(&space, group)),
+                                      (int)base_random_below(&random, tuner_group_microbatch_count(&space, group))};
             assert_ok(tuner_predict(&space, plan, &prediction, NULL, &error), &error);
             check_bound(&own, &space, plan, &prediction);
         }
@@ -344,12 +372,14 @@ static void bounds_of_rules_are_never_undercut(struct base_arena *arena)
             struct sim_prediction prediction;
             const struct tuner_outline *outline;
             int digits[TUNER_MOST_DIGITS] = {0}, group = (int)base_random_below(&random, space.group_count);
-            struct tuner_plan named = {group, 0, (int)base_random_below(&random, tuner_group_microbatch_count(&space, group))};
+            struct tuner_plan named = {group, 0,
+                                       (int)base_random_below(&random, tuner_group_microbatch_count(&space, group))};
             struct sim_plan_text text = tuner_plan_text(&space, named);
             assert_ok(sim_plan_check(cache, &own, &text, MODEL_STEP_TRAIN, false, &plan, &error), &error);
             assert_ok(tuner_outline_build(&own, cache, &plan, plan.num_microbatches > 1, &outline, &error), &error);
             struct tuner_rule_space rules = tuner_rule_space_of(outline);
-            for (int d = 0; d < rules.digit_count; d++) digits[d] = (int)base_random_below(&random, rules.digits[d].radix);
+            for (int d = 0; d < rules.digit_count; d++)
+                digits[d] = (int)base_random_below(&random, rules.digits[d].radix);
             const char **slot = &space.values[TUNER_RULES].values[space.groups[group].rules], *name = *slot;
             *slot = tuner_rule_text(&own, &rules, digits);
             text = tuner_plan_text(&space, named);
@@ -366,7 +396,10 @@ static void bounds_of_rules_are_never_undercut(struct base_arena *arena)
     assert_true(predicted > SPACES * SETS / 4);
 }
 
-struct tally { double least_s; int64_t count; };
+struct tally {
+    double least_s;
+    int64_t count;
+};
 
 static void add_to_tally(void *where, const int *digits, double s, double bytes, int64_t equals)
 {
@@ -396,7 +429,8 @@ static void rule_sets_come_apart(struct base_arena *arena)
     struct tuner_rule_space rules = tuner_rule_space_of(outline);
     assert_int_equal(rules.count, 4 * 3 * 5 * 3 * 3 * 3 * 3 * 3 * 2 * 2 * 2);
     assert_ok(tuner_code_rules(arena, &rules, outline, &plan, &coding, &error), &error);
-    struct tuner_rule_cell *cell = tuner_rule_cell_price(arena, coding, plan.placement, 16, 1, (struct tuner_charges){true, true}, (double)INFINITY);
+    struct tuner_rule_cell *cell = tuner_rule_cell_price(arena, coding, plan.placement, 16, 1,
+                                                         (struct tuner_charges){true, true}, (double)INFINITY);
     struct tally tally = {(double)INFINITY, 0};
     double least_s;
     tuner_rule_cell_visit(cell, (double)INFINITY, 1e18, add_to_tally, &tally);
@@ -417,12 +451,16 @@ static void integer_programs_choose_within_the_limit(struct base_arena *arena)
         int options[2][3];
         for (int g = 0; g < 2; g++) {
             int group = tuner_choices_group(choices);
-            for (int i = 0; i < 3; i++) tuner_choices_set(choices, options[g][i] = tuner_choices_option(choices, group), costs[g][i], weights[g][i]);
+            for (int i = 0; i < 3; i++)
+                tuner_choices_set(choices, options[g][i] = tuner_choices_option(choices, group), costs[g][i],
+                                  weights[g][i]);
         }
-        tuner_choices_need(choices, options[1][0], (const int[]){options[0][1], options[0][2]}, 2); /* the first two do not go together */
+        tuner_choices_need(choices, options[1][0], (const int[]){options[0][1], options[0][2]},
+                           2); /* the first two do not go together */
         for (int a = 0; a < 3; a++)
             for (int b = 0; b < 3; b++)
-                if (!(a == 0 && b == 0) && weights[0][a] + weights[1][b] <= limit) best = fmin(best, costs[0][a] + costs[1][b]);
+                if (!(a == 0 && b == 0) && weights[0][a] + weights[1][b] <= limit)
+                    best = fmin(best, costs[0][a] + costs[1][b]);
         enum tuner_choices_outcome outcome = tuner_choices_solve(choices, limit, &bound);
         TEST_ROW("limit %d", limit);
         if (isfinite(best)) assert_true(bound <= best && test_is_near(bound, best, 2e-5));
@@ -453,8 +491,15 @@ static void space_holds_every_submesh_and_says_what_is_refused(struct base_arena
 
 static void spaces_are_refused_with_what_would_do(struct base_arena *arena)
 {
-    static const struct { enum sim_key key; const char *value; const char *part; } rows[] = {
-        {SIM_MODEL, "t5_1_1_xxxl", "t5_1_1_xxl"}, {SIM_TOPOLOGY, "v4-513", "v4-513"}, {SIM_REMAT_POLICY, "some", "remat_policy"}, {SIM_DTYPE, "int4", "dtype"}, {SIM_SOFTWARE, "jax", "software"}};
+    static const struct {
+        enum sim_key key;
+        const char *value;
+        const char *part;
+    } rows[] = {{SIM_MODEL, "t5_1_1_xxxl", "t5_1_1_xxl"},
+                {SIM_TOPOLOGY, "v4-513", "v4-513"},
+                {SIM_REMAT_POLICY, "some", "remat_policy"},
+                {SIM_DTYPE, "int4", "dtype"},
+                {SIM_SOFTWARE, "jax", "software"}};
     struct sim_cache *cache = sim_cache_new(arena);
     for (int i = 0; i < BASE_COUNT(rows); i++) {
         struct base_error error;
@@ -468,7 +513,9 @@ static void spaces_are_refused_with_what_would_do(struct base_arena *arena)
 }
 
 /* Ends a search when it has been asked so often. */
-struct patience { int64_t asked, most; };
+struct patience {
+    int64_t asked, most;
+};
 
 static bool has_waited(void *where)
 {

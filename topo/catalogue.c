@@ -11,9 +11,16 @@ enum { MOST_CHIPS = 64, MOST_SLICES = 1024, MOST_COLUMNS = 64 };
 enum column_type { TEXT, COUNT, BYTES, REAL, FLAG, KIND, SHAPE };
 
 /* One column of a table and the field that it fills. An empty cell leaves the field 0. */
-struct column { const char *name; enum column_type type; size_t offset; };
+struct column {
+    const char *name;
+    enum column_type type;
+    size_t offset;
+};
 
-#define COLUMN(type_, row, name_) {#name_, type_, offsetof(struct row, name_)}
+#define COLUMN(type_, row, name_)                                                                                      \
+    {                                                                                                                  \
+#name_, type_, offsetof(struct row, name_)                                                                     \
+    }
 
 static const struct column chip_columns[] = {
     COLUMN(TEXT, topo_chip, name),
@@ -127,13 +134,21 @@ static enum base_status read_cell(const struct column *column, const char *text,
     return BASE_OK;
 }
 
-struct table { const char *name, *text; const struct column *columns; int column_count; size_t row_size_bytes; int row_limit; };
+struct table {
+    const char *name, *text;
+    const struct column *columns;
+    int column_count;
+    size_t row_size_bytes;
+    int row_limit;
+};
 
-static enum base_status read_row(const struct base_csv *csv, const struct table *table, const int *places, void *row, struct base_error *error)
+static enum base_status read_row(const struct base_csv *csv, const struct table *table, const int *places, void *row,
+                                 struct base_error *error)
 {
     if (csv->field_count != csv->column_count)
         return base_fail(error, BASE_INTERNAL, "%d fields under a header of %d", csv->field_count, csv->column_count);
-    for (int i = 0; i < table->column_count; i++) BASE_TRY(read_cell(&table->columns[i], base_csv_field(csv, places[i]), row, error));
+    for (int i = 0; i < table->column_count; i++)
+        BASE_TRY(read_cell(&table->columns[i], base_csv_field(csv, places[i]), row, error));
     return BASE_OK;
 }
 
@@ -144,7 +159,8 @@ static enum base_status read_table(const struct table *table, void *rows, int *c
     BASE_TRY(base_csv_open_text(&csv, &catalogue.arena, table->name, table->text, error));
     for (int i = 0; i < table->column_count; i++) {
         places[i] = base_csv_column(&csv, table->columns[i].name);
-        if (places[i] < 0) return base_fail(error, BASE_INTERNAL, "%s: the column %s is missing", table->name, table->columns[i].name);
+        if (places[i] < 0)
+            return base_fail(error, BASE_INTERNAL, "%s: the column %s is missing", table->name, table->columns[i].name);
     }
     for (int n = 0;; n++) {
         bool more;
@@ -156,8 +172,10 @@ static enum base_status read_table(const struct table *table, void *rows, int *c
     }
 }
 
-static const struct table chip_table = {"topo/chips.csv", embedded_topo_chips_csv, chip_columns, BASE_COUNT(chip_columns), sizeof(struct topo_chip), MOST_CHIPS};
-static const struct table slice_table = {"topo/slices.csv", embedded_topo_slices_csv, slice_columns, BASE_COUNT(slice_columns), sizeof(struct topo_slice), MOST_SLICES};
+static const struct table chip_table = {"topo/chips.csv",         embedded_topo_chips_csv,  chip_columns,
+                                        BASE_COUNT(chip_columns), sizeof(struct topo_chip), MOST_CHIPS};
+static const struct table slice_table = {"topo/slices.csv",         embedded_topo_slices_csv,  slice_columns,
+                                         BASE_COUNT(slice_columns), sizeof(struct topo_slice), MOST_SLICES};
 
 static enum base_status read_catalogue(struct catalogue *all)
 {

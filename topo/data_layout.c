@@ -1,5 +1,6 @@
-/* Which part of a global batch each host reads: T5X's get_data_layout (t5x/partitioning.py) on the boxes that the hosts'
- * devices are in the mesh (JAX's local mesh). A shard's number follows the mesh, not the number of the process. */
+/* Which part of a global batch each host reads: T5X's get_data_layout (t5x/partitioning.py) on the boxes that the
+ * hosts' devices are in the mesh (JAX's local mesh). A shard's number follows the mesh, not the number of the process.
+ */
 #include "topo/topo.h"
 
 #include <string.h>
@@ -7,7 +8,9 @@
 enum { AXES = 3 };
 
 /* The positions in the mesh that the devices of one process take. */
-struct box { int low[AXES], high[AXES], device_count; };
+struct box {
+    int low[AXES], high[AXES], device_count;
+};
 
 /* ---- boxes ---- */
 
@@ -30,7 +33,8 @@ static int count_processes(const struct topo_topology *topology)
     return topology->device_count / per_host;
 }
 
-static struct box *find_boxes(struct base_arena *arena, const struct topo_topology *topology, const struct topo_mesh *mesh, int process_count)
+static struct box *find_boxes(struct base_arena *arena, const struct topo_topology *topology,
+                              const struct topo_mesh *mesh, int process_count)
 {
     struct box *boxes = base_new(arena, struct box, process_count);
     for (int device = 0; device < mesh->device_count; device++) {
@@ -50,7 +54,8 @@ static int extent(const struct box *box, int axis)
     return box->high[axis] - box->low[axis] + 1;
 }
 
-static enum base_status check_boxes(const struct topo_mesh *mesh, const struct box *boxes, int process_count, struct base_error *error)
+static enum base_status check_boxes(const struct topo_mesh *mesh, const struct box *boxes, int process_count,
+                                    struct base_error *error)
 {
     for (int process = 0; process < process_count; process++) {
         const struct box *box = &boxes[process];
@@ -61,17 +66,25 @@ static enum base_status check_boxes(const struct topo_mesh *mesh, const struct b
             alike = alike && extent(box, axis) == extent(&boxes[0], axis);
         }
         if (volume != box->device_count)
-            return base_fail(error, BASE_INPUT, "layout: devices connected to a single host must form a contiguous subcube of the global device mesh, and the %d devices of "
-                             "process %d do not; a mesh that tiles by hosts would do", box->device_count, process);
-        if (!alike) return base_fail(error, BASE_INPUT, "layout: process %d holds another box of the mesh than process 0, so that they count their shards differently; "
-                                     "a mesh that tiles by hosts would do", process);
+            return base_fail(error, BASE_INPUT,
+                             "layout: devices connected to a single host must form a contiguous subcube of the global "
+                             "device mesh, and the %d devices of "
+                             "process %d do not; a mesh that tiles by hosts would do",
+                             box->device_count, process);
+        if (!alike)
+            return base_fail(error, BASE_INPUT,
+                             "layout: process %d holds another box of the mesh than process 0, so that they count "
+                             "their shards differently; "
+                             "a mesh that tiles by hosts would do",
+                             process);
     }
     return BASE_OK;
 }
 
 /* ---- shards ---- */
 
-static enum base_status find_axes(const struct topo_mesh *mesh, const char *const *names, int count, int axes[AXES], struct base_error *error)
+static enum base_status find_axes(const struct topo_mesh *mesh, const char *const *names, int count, int axes[AXES],
+                                  struct base_error *error)
 {
     unsigned taken = 0;
     for (int i = 0; i < count; i++) {
@@ -79,10 +92,13 @@ static enum base_status find_axes(const struct topo_mesh *mesh, const char *cons
         int axis = 0;
         while (axis < mesh->axis_count && strcmp(mesh->axes[axis], name) != 0) axis++;
         if (axis == mesh->axis_count)
-            return base_fail(error, BASE_INPUT, "logical_axis_rules: batch goes to the mesh axis %.60s, which is not found in the mesh; %s", name,
-                             mesh->axis_count == AXES ? "replica, data or model would do" : "data or model would do");
+            return base_fail(
+                error, BASE_INPUT,
+                "logical_axis_rules: batch goes to the mesh axis %.60s, which is not found in the mesh; %s", name,
+                mesh->axis_count == AXES ? "replica, data or model would do" : "data or model would do");
         if (taken >> axis & 1)
-            return base_fail(error, BASE_INPUT, "logical_axis_rules: batch goes to the mesh axis %.60s twice; once would do", name);
+            return base_fail(error, BASE_INPUT,
+                             "logical_axis_rules: batch goes to the mesh axis %.60s twice; once would do", name);
         taken |= 1u << axis;
         axes[i] = axis;
     }
@@ -93,17 +109,21 @@ static enum base_status refuse_batch(int64_t batch_size, int64_t divisor, const 
 {
     int64_t lower = batch_size / divisor * divisor, upper = lower + divisor;
     if (lower == 0)
-        return base_fail(error, BASE_INPUT, "batch_size: batch size (%lld) must be divisible by corresponding %s (%lld); %lld would do",
+        return base_fail(error, BASE_INPUT,
+                         "batch_size: batch size (%lld) must be divisible by corresponding %s (%lld); %lld would do",
                          (long long)batch_size, what, (long long)divisor, (long long)upper);
-    return base_fail(error, BASE_INPUT, "batch_size: batch size (%lld) must be divisible by corresponding %s (%lld); %lld or %lld would do",
-                     (long long)batch_size, what, (long long)divisor, (long long)lower, (long long)upper);
+    return base_fail(
+        error, BASE_INPUT,
+        "batch_size: batch size (%lld) must be divisible by corresponding %s (%lld); %lld or %lld would do",
+        (long long)batch_size, what, (long long)divisor, (long long)lower, (long long)upper);
 }
 
 /* The number of a process among those that differ along the axes, counted row-major, the first axis slowest. */
 static int number_along(const struct topo_mesh *mesh, const struct box *box, const int *axes, int count)
 {
     int number = 0;
-    for (int i = 0; i < count; i++) number = number * (mesh->shape[axes[i]] / extent(box, axes[i])) + box->low[axes[i]] / extent(box, axes[i]);
+    for (int i = 0; i < count; i++)
+        number = number * (mesh->shape[axes[i]] / extent(box, axes[i])) + box->low[axes[i]] / extent(box, axes[i]);
     return number;
 }
 
@@ -126,12 +146,14 @@ static void read_whole(struct topo_process_layout *processes, struct topo_data_l
     processes[0].first_in_replica_set = true;
 }
 
-enum base_status topo_data_layout_find(struct base_arena *arena, const struct topo_topology *topology, const struct topo_mesh *mesh, const char *const *axes,
-                                       int axis_count, int64_t batch_size, struct topo_data_layout *out, struct base_error *error)
+enum base_status topo_data_layout_find(struct base_arena *arena, const struct topo_topology *topology,
+                                       const struct topo_mesh *mesh, const char *const *axes, int axis_count,
+                                       int64_t batch_size, struct topo_data_layout *out, struct base_error *error)
 {
     int at[AXES], rest[AXES];
     int64_t mesh_size = 1;
-    struct topo_data_layout layout = {.has_batch_size = true, .batch_size = batch_size, .num_shards = 1, .process_count = count_processes(topology)};
+    struct topo_data_layout layout = {
+        .has_batch_size = true, .batch_size = batch_size, .num_shards = 1, .process_count = count_processes(topology)};
     struct topo_process_layout *processes = base_new(arena, struct topo_process_layout, layout.process_count);
     layout.processes = processes;
     if (axis_count == 0) {
@@ -148,7 +170,8 @@ enum base_status topo_data_layout_find(struct base_arena *arena, const struct to
     }
     if (batch_size == 0) layout.batch_size = mesh_size;
     if (layout.batch_size % mesh_size != 0) return refuse_batch(layout.batch_size, mesh_size, "data mesh size", error);
-    if (layout.batch_size % layout.num_shards != 0) return refuse_batch(layout.batch_size, layout.num_shards, "number of data shards", error);
+    if (layout.batch_size % layout.num_shards != 0)
+        return refuse_batch(layout.batch_size, layout.num_shards, "number of data shards", error);
     int rest_count = remaining_axes(mesh, at, axis_count, rest);
     for (int process = 0; process < layout.process_count; process++) {
         processes[process].shard_id = number_along(mesh, &boxes[process], at, axis_count);

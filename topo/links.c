@@ -9,7 +9,7 @@ enum { DIMENSIONS = 3, DIRECTIONS = 2 };
 
 struct router {
     const struct topo_topology *topology;
-    double *load;      /* [chip][dimension][direction], ring edges over that link */
+    double *load; /* [chip][dimension][direction], ring edges over that link */
     int64_t hops;
 };
 
@@ -69,7 +69,9 @@ static double directed_links(const struct topo_topology *t, int dimension)
 }
 
 /* The links between a chip and the next one up, as they are loaded in both directions. */
-struct pair { double up, down; };
+struct pair {
+    double up, down;
+};
 
 static struct pair pair_load(struct router *r, const int *at, int dimension)
 {
@@ -117,20 +119,21 @@ static int chip_count(const struct topo_topology *t)
 }
 
 /* Routes the rings of all groups; returns how many groups there are, and their size. */
-static int route_all(struct base_arena *arena, const struct topo_topology *topology, const struct topo_mesh *mesh, unsigned axes,
-                     struct router *r, int *group_size)
+static int route_all(struct base_arena *arena, const struct topo_topology *topology, const struct topo_mesh *mesh,
+                     unsigned axes, struct router *r, int *group_size)
 {
     int data = mesh->shape[0], model = mesh->shape[1];
     int sizes[2] = {axes & 1 ? data : 1, axes & 2 ? model : 1}, strides[2] = {model, 1};
-    *r = (struct router){.topology = topology, .load = base_new(arena, double, chip_count(topology) * DIMENSIONS * DIRECTIONS)};
+    *r = (struct router){.topology = topology,
+                         .load = base_new(arena, double, chip_count(topology) * DIMENSIONS * DIRECTIONS)};
     *group_size = sizes[0] * sizes[1];
     for (int i = 0; i < data / sizes[0]; i++)
         for (int j = 0; j < model / sizes[1]; j++) route_group(r, mesh, strides, sizes, i * model + j);
     return data * model / *group_size;
 }
 
-void topo_ring_loads(struct base_arena *arena, const struct topo_topology *topology, const struct topo_mesh *mesh, unsigned axes,
-                     struct topo_ring_load *out)
+void topo_ring_loads(struct base_arena *arena, const struct topo_topology *topology, const struct topo_mesh *mesh,
+                     unsigned axes, struct topo_ring_load *out)
 {
     struct router r;
     memset(out, 0, sizeof *out);
@@ -140,11 +143,12 @@ void topo_ring_loads(struct base_arena *arena, const struct topo_topology *topol
     summarize(&r, out);
 }
 
-const double *topo_link_loads(struct base_arena *arena, const struct topo_topology *topology, const struct topo_mesh *mesh, unsigned axes)
+const double *topo_link_loads(struct base_arena *arena, const struct topo_topology *topology,
+                              const struct topo_mesh *mesh, unsigned axes)
 {
     struct router r;
     int group_size, chips = chip_count(topology);
-    double *loads = base_new(arena, double, chips * DIMENSIONS);
+    double *loads = base_new(arena, double, chips *DIMENSIONS);
     route_all(arena, topology, mesh, axes, &r, &group_size);
     for (int chip = 0; chip < chips; chip++)
         for (int d = 0; d < DIMENSIONS; d++) {

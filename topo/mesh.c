@@ -9,8 +9,13 @@
 
 enum { MOST_DIGITS = 24, COORDINATES = 5 };
 
-struct digit { int coordinate, radix, weight; };
-struct order { struct digit digits[MOST_DIGITS]; int count; };
+struct digit {
+    int coordinate, radix, weight;
+};
+struct order {
+    struct digit digits[MOST_DIGITS];
+    int count;
+};
 
 static void add_digit(struct order *order, int coordinate, int radix, int weight)
 {
@@ -33,7 +38,8 @@ static void enumerate(const struct order *order, int device_count, int (*devices
     }
 }
 
-static void put_devices(struct base_arena *arena, const struct order *order, bool without_devices, struct topo_mesh *mesh)
+static void put_devices(struct base_arena *arena, const struct order *order, bool without_devices,
+                        struct topo_mesh *mesh)
 {
     if (without_devices) return;
     mesh->devices = base_alloc(arena, (size_t)mesh->device_count, sizeof *mesh->devices);
@@ -66,14 +72,16 @@ struct tiling {
     const struct topo_topology *topology;
     const int *submesh;
     int submesh_count;
-    int rank;               /* dimensions that tile: the shorter of the submesh and the device coordinates */
-    int host[4];            /* what T5X takes for one host's box */
-    char shown[TUPLE];      /* the submesh, for messages */
+    int rank;          /* dimensions that tile: the shorter of the submesh and the device coordinates */
+    int host[4];       /* what T5X takes for one host's box */
+    char shown[TUPLE]; /* the submesh, for messages */
 };
 
 static const char *dimension_name(const struct topo_topology *topology, int i)
 {
-    static const char *const chips[] = {"x", "y", "z", "the cores of a chip"}, *const nodes[] = {"the nodes", "the devices of a node"};
+    static const char *const chips[] = {"x", "y", "z", "the cores of a chip"}, *const nodes[] = {
+                                                                                   "the nodes",
+                                                                                   "the devices of a node"};
     return topology->bounds_count == 4 || topology->chip.torus_rank ? chips[i] : nodes[i];
 }
 
@@ -84,21 +92,28 @@ static enum base_status not_a_factor(const struct tiling *tiling, int i, struct 
     const int *m = tiling->submesh, *g = topology->bounds;
     bool megacore = i == 3 && g[3] == 1 && topology->chip.cores_per_chip == m[3];
     if (megacore)
-        return base_fail(error, BASE_INPUT, "model_parallel_submesh %s: each dimension must be a factor of the corresponding dimension of the global device mesh %s; "
-                         "the %d cores of a %s chip are one JAX device, so that the last number is 1: (%d, %d, %d, 1) would do",
-                         tiling->shown, tuple(bounds, g, 4), m[3], topology->chip.name, m[0], m[1], m[2]);
-    return base_fail(error, BASE_INPUT, "model_parallel_submesh %s: each dimension must be a factor of the corresponding dimension of the global device mesh %s; "
+        return base_fail(
+            error, BASE_INPUT,
+            "model_parallel_submesh %s: each dimension must be a factor of the corresponding dimension of the global "
+            "device mesh %s; "
+            "the %d cores of a %s chip are one JAX device, so that the last number is 1: (%d, %d, %d, 1) would do",
+            tiling->shown, tuple(bounds, g, 4), m[3], topology->chip.name, m[0], m[1], m[2]);
+    return base_fail(error, BASE_INPUT,
+                     "model_parallel_submesh %s: each dimension must be a factor of the corresponding dimension of the "
+                     "global device mesh %s; "
                      "%d does not divide %d along %s: %s would do",
-                     tiling->shown, tuple(bounds, g, topology->bounds_count), m[i], g[i], dimension_name(topology, i), divisors(would, g[i]));
+                     tiling->shown, tuple(bounds, g, topology->bounds_count), m[i], g[i], dimension_name(topology, i),
+                     divisors(would, g[i]));
 }
 
 static enum base_status check_factors(const struct tiling *tiling, struct base_error *error)
 {
     for (int i = 0; i < tiling->rank; i++) {
         if (tiling->submesh[i] < 1)
-            return base_fail(error, BASE_INPUT,
-                             "model_parallel_submesh %s: T5X divides by each number, and %d is not positive; 1 or more would do",
-                             tiling->shown, tiling->submesh[i]);
+            return base_fail(
+                error, BASE_INPUT,
+                "model_parallel_submesh %s: T5X divides by each number, and %d is not positive; 1 or more would do",
+                tiling->shown, tiling->submesh[i]);
         if (tiling->topology->bounds[i] % tiling->submesh[i] != 0) return not_a_factor(tiling, i, error);
     }
     return BASE_OK;
@@ -121,8 +136,11 @@ static enum base_status check_cores(const struct tiling *tiling, struct base_err
 {
     const int *g = tiling->topology->bounds, *m = tiling->submesh;
     if (m[3] == g[3]) return BASE_OK;
-    return base_fail(error, BASE_INPUT, "model_parallel_submesh %s: spans whole dimensions, which T5X orders z-major, and then it must hold all cores of a chip: (%d, %d); "
-                     "(%d, %d, %d, %d) would do", tiling->shown, m[3], g[3], m[0], m[1], m[2], g[3]);
+    return base_fail(error, BASE_INPUT,
+                     "model_parallel_submesh %s: spans whole dimensions, which T5X orders z-major, and then it must "
+                     "hold all cores of a chip: (%d, %d); "
+                     "(%d, %d, %d, %d) would do",
+                     tiling->shown, m[3], g[3], m[0], m[1], m[2], g[3]);
 }
 
 static enum base_status check_hosts(const struct tiling *tiling, struct base_error *error)
@@ -131,9 +149,13 @@ static enum base_status check_hosts(const struct tiling *tiling, struct base_err
     for (int i = 0; i < tiling->rank; i++) {
         int m = tiling->submesh[i], l = tiling->host[i];
         if (m >= l ? m % l == 0 : l % m == 0) continue;
-        return base_fail(error, BASE_INPUT, "model_parallel_submesh %s: to tile the mesh by hosts, each dimension of the model parallel submesh must be either a factor "
-                         "or a multiple of the corresponding dimension of the per-host submesh %s; %d and %d along %s are neither; %d would do",
-                         tiling->shown, tuple(host, tiling->host, tiling->topology->bounds_count), m, l, dimension_name(tiling->topology, i), l);
+        return base_fail(error, BASE_INPUT,
+                         "model_parallel_submesh %s: to tile the mesh by hosts, each dimension of the model parallel "
+                         "submesh must be either a factor "
+                         "or a multiple of the corresponding dimension of the per-host submesh %s; %d and %d along %s "
+                         "are neither; %d would do",
+                         tiling->shown, tuple(host, tiling->host, tiling->topology->bounds_count), m, l,
+                         dimension_name(tiling->topology, i), l);
     }
     return BASE_OK;
 }
@@ -165,12 +187,14 @@ static void tile_by_host(const struct tiling *tiling, struct order *order)
 
 static const int in_order[] = {0, 1, 2, 3};
 
-static enum base_status tile_slice(const struct tiling *tiling, bool by_host, struct order *order, struct topo_mesh *mesh, struct base_error *error)
+static enum base_status tile_slice(const struct tiling *tiling, bool by_host, struct order *order,
+                                   struct topo_mesh *mesh, struct base_error *error)
 {
     const int *axes = in_order;
     if (tiling->submesh_count != 4)
         return base_fail(error, BASE_INPUT,
-                         "model_parallel_submesh %s: %s values to unpack: T5X expects 4 on a TPU slice, x, y, z and cores, and got %d",
+                         "model_parallel_submesh %s: %s values to unpack: T5X expects 4 on a TPU slice, x, y, z and "
+                         "cores, and got %d",
                          tiling->shown, tiling->submesh_count < 4 ? "not enough" : "too many", tiling->submesh_count);
     const char *special = zmajor(tiling, &axes);
     if (special) BASE_TRY(check_cores(tiling, error));
@@ -189,17 +213,17 @@ static enum base_status cut(const struct tiling *tiling, struct topo_mesh *mesh,
     int64_t product = 1;
     for (int i = 0; i < tiling->submesh_count && product <= device_count; i++) product *= tiling->submesh[i];
     if (product < 1 || product > device_count || device_count % product != 0)
-        return base_fail(
-            error, BASE_INPUT,
-            "model_parallel_submesh %s: cannot reshape %d devices into groups of the product of its numbers; one that divides %d would do",
-            tiling->shown, device_count, device_count);
+        return base_fail(error, BASE_INPUT,
+                         "model_parallel_submesh %s: cannot reshape %d devices into groups of the product of its "
+                         "numbers; one that divides %d would do",
+                         tiling->shown, device_count, device_count);
     mesh->shape[0] = (int)(device_count / product);
     mesh->shape[1] = (int)product;
     return BASE_OK;
 }
 
-static enum base_status get_mesh(const struct topo_topology *topology, const int *submesh, int count, bool by_host, struct order *order,
-                                 struct topo_mesh *mesh, struct base_error *error)
+static enum base_status get_mesh(const struct topo_topology *topology, const int *submesh, int count, bool by_host,
+                                 struct order *order, struct topo_mesh *mesh, struct base_error *error)
 {
     struct tiling tiling = {.topology = topology, .submesh = submesh, .submesh_count = count};
     bool slice = topology->bounds_count == 4;
@@ -208,13 +232,18 @@ static enum base_status get_mesh(const struct topo_topology *topology, const int
     /* Without coordinates T5X takes the whole world for one host, so that its tiles change nothing. */
     memcpy(tiling.host, slice ? topology->host : topology->bounds, sizeof tiling.host);
     if (topology->slice_count > 1)
-        return base_fail(error, BASE_INPUT, "model_parallel_submesh %s: the %d slices have the same coordinates, and a submesh cannot tell them apart; "
-                         "ici_mesh_shape and dcn_mesh_shape would do", tiling.shown, topology->slice_count);
+        return base_fail(
+            error, BASE_INPUT,
+            "model_parallel_submesh %s: the %d slices have the same coordinates, and a submesh cannot tell them apart; "
+            "ici_mesh_shape and dcn_mesh_shape would do",
+            tiling.shown, topology->slice_count);
     BASE_TRY(check_factors(&tiling, error));
     if (slice) BASE_TRY(tile_slice(&tiling, by_host, order, mesh, error));
     else if (count < 2)
-        return base_fail(error, BASE_INPUT, "model_parallel_submesh %s: one number cannot reshape the devices; two would do, for %s and %s",
-                         tiling.shown, dimension_name(topology, 0), dimension_name(topology, 1));
+        return base_fail(
+            error, BASE_INPUT,
+            "model_parallel_submesh %s: one number cannot reshape the devices; two would do, for %s and %s",
+            tiling.shown, dimension_name(topology, 0), dimension_name(topology, 1));
     else {
         BASE_TRY(check_hosts(&tiling, error));
         mesh->order = "row_major";
@@ -230,34 +259,34 @@ static enum base_status get_mesh(const struct topo_topology *topology, const int
 
 /* T5X's submesh for num_partitions, by device kind; the first row that holds wins. x and z: the slice must have at
  * least so many chips along them. */
-struct default_row { const char *kinds[2]; int num_partitions, x, z, submesh[4]; };
+struct default_row {
+    const char *kinds[2];
+    int num_partitions, x, z, submesh[4];
+};
 
-#define V3 {"TPU v2", "TPU v3"}
-#define V4 {"TPU v4", "TPU v4 lite"}
+#define V3                                                                                                             \
+    {                                                                                                                  \
+        "TPU v2", "TPU v3"                                                                                             \
+    }
+#define V4                                                                                                             \
+    {                                                                                                                  \
+        "TPU v4", "TPU v4 lite"                                                                                        \
+    }
 
 static const struct default_row default_table[] = {
-    {V3, 1, 0, 0, {1, 1, 1, 1}},
-    {V3, 2, 0, 0, {1, 1, 1, 2}},
-    {V3, 4, 0, 0, {2, 1, 1, 2}},
-    {V3, 8, 0, 0, {2, 2, 1, 2}},
-    {V3, 16, 0, 0, {4, 2, 1, 2}},
-    {V4, 1, 0, 0, {1, 1, 1, 1}},
-    {V4, 2, 0, 0, {1, 2, 1, 1}},
-    {V4, 4, 4, 0, {4, 1, 1, 1}},
-    {V4, 4, 0, 0, {2, 2, 1, 1}},
-    {V4, 8, 0, 8, {1, 1, 8, 1}},
-    {V4, 8, 0, 0, {4, 2, 1, 1}},
-    {V4, 16, 0, 16, {1, 1, 16, 1}},
-    {V4, 16, 8, 0, {8, 2, 1, 1}},
-    {V4, 16, 4, 0, {4, 4, 1, 1}},
-    {V4, 16, 0, 0, {2, 2, 4, 1}},
+    {V3, 1, 0, 0, {1, 1, 1, 1}},  {V3, 2, 0, 0, {1, 1, 1, 2}},  {V3, 4, 0, 0, {2, 1, 1, 2}},
+    {V3, 8, 0, 0, {2, 2, 1, 2}},  {V3, 16, 0, 0, {4, 2, 1, 2}}, {V4, 1, 0, 0, {1, 1, 1, 1}},
+    {V4, 2, 0, 0, {1, 2, 1, 1}},  {V4, 4, 4, 0, {4, 1, 1, 1}},  {V4, 4, 0, 0, {2, 2, 1, 1}},
+    {V4, 8, 0, 8, {1, 1, 8, 1}},  {V4, 8, 0, 0, {4, 2, 1, 1}},  {V4, 16, 0, 16, {1, 1, 16, 1}},
+    {V4, 16, 8, 0, {8, 2, 1, 1}}, {V4, 16, 4, 0, {4, 4, 1, 1}}, {V4, 16, 0, 0, {2, 2, 4, 1}},
 };
 
 static const struct default_row *find_default(const struct topo_topology *topology, int64_t num_partitions)
 {
     for (int i = 0; i < BASE_COUNT(default_table); i++) {
         const struct default_row *row = &default_table[i];
-        bool first = !strcmp(row->kinds[0], topology->chip.device_kind), second = !strcmp(row->kinds[1], topology->chip.device_kind);
+        bool first = !strcmp(row->kinds[0], topology->chip.device_kind),
+             second = !strcmp(row->kinds[1], topology->chip.device_kind);
         /* T5X's v4 rows are for chips whose cores are one device. */
         bool cores = !strcmp(row->kinds[0], "TPU v2") || topology->bounds[3] == 1;
         if ((first || second) && cores && row->num_partitions == num_partitions && topology->bounds[0] >= row->x &&
@@ -267,38 +296,45 @@ static const struct default_row *find_default(const struct topo_topology *topolo
     return NULL;
 }
 
-static enum base_status default_slice_mesh(const struct topo_topology *topology, const struct topo_mesh_request *request, struct order *order,
+static enum base_status default_slice_mesh(const struct topo_topology *topology,
+                                           const struct topo_mesh_request *request, struct order *order,
                                            struct topo_mesh *mesh, struct base_error *error)
 {
     char bounds[TUPLE];
     const struct default_row *row = find_default(topology, request->num_partitions);
     if (!row)
-        return base_fail(error, BASE_INPUT, "num_partitions: no default mesh for this configuration: T5X has one for 1, 2, 4, 8 and 16 partitions of TPU v2, v3 and v4. "
-                         "Platform: tpu. Device kind: %s. Num partitions: %lld. Bounds: %s. A model_parallel_submesh would do",
-                         topology->chip.device_kind, (long long)request->num_partitions, tuple(bounds, topology->bounds, 4));
+        return base_fail(
+            error, BASE_INPUT,
+            "num_partitions: no default mesh for this configuration: T5X has one for 1, 2, 4, 8 and 16 partitions of "
+            "TPU v2, v3 and v4. "
+            "Platform: tpu. Device kind: %s. Num partitions: %lld. Bounds: %s. A model_parallel_submesh would do",
+            topology->chip.device_kind, (long long)request->num_partitions, tuple(bounds, topology->bounds, 4));
     if (get_mesh(topology, row->submesh, 4, request->tile_by_host_if_needed, order, mesh, error) != BASE_OK)
         return base_fail_in(error, "num_partitions %lld", (long long)request->num_partitions);
     return BASE_OK;
 }
 
 /* The model axis fills a node first, then spans nodes. A local topology is one node, whatever its torus. */
-static enum base_status node_mesh(const struct topo_topology *topology, int64_t num_partitions, struct order *order, struct topo_mesh *mesh,
-                                  struct base_error *error)
+static enum base_status node_mesh(const struct topo_topology *topology, int64_t num_partitions, struct order *order,
+                                  struct topo_mesh *mesh, struct base_error *error)
 {
     bool one_node = topology->kind == TOPO_LOCAL;
     int nodes = one_node ? 1 : topology->bounds[0], local = one_node ? topology->device_count : topology->bounds[1];
     int model_local = num_partitions < local ? (int)num_partitions : local;
     if (local % model_local != 0 || num_partitions % model_local != 0)
         return base_fail(error, BASE_INPUT,
-                         "num_partitions: the number of partitions on GPU must be a factor or multiple of the number of local devices, %d; "
+                         "num_partitions: the number of partitions on GPU must be a factor or multiple of the number "
+                         "of local devices, %d; "
                          "%lld is neither",
                          local, (long long)num_partitions);
     int64_t model_nodes = num_partitions / model_local, data_nodes = nodes / model_nodes;
     if (data_nodes * model_nodes != nodes)
         return base_fail(error, BASE_INPUT,
-                         "num_partitions: the number of slices %d must equal the product of dcn_mesh_shape [%lld, %lld]: %lld partitions "
+                         "num_partitions: the number of slices %d must equal the product of dcn_mesh_shape [%lld, "
+                         "%lld]: %lld partitions "
                          "need groups of %lld of the %d nodes",
-                         nodes, (long long)data_nodes, (long long)model_nodes, (long long)num_partitions, (long long)model_nodes, nodes);
+                         nodes, (long long)data_nodes, (long long)model_nodes, (long long)num_partitions,
+                         (long long)model_nodes, nodes);
     int data_local = local / model_local;
     mesh->shape[0] = (int)data_nodes * data_local;
     mesh->shape[1] = (int)num_partitions;
@@ -331,12 +367,22 @@ static void cpu_mesh(const struct topo_topology *topology, struct order *order, 
  * `run` devices the position p takes the device order[p] of the run; NULL leaves the listing as it is. The devices are
  * listed host by host, or with x fastest over the whole slice. */
 enum ring_condition { ALWAYS, LAST_AXIS_IS_8, ONE_AXIS_HAS_ALL };
-struct ring { const char *device_kind; int x, y, z, device_limit; enum ring_condition when; bool by_host; int run; const int *order; };
+struct ring {
+    const char *device_kind;
+    int x, y, z, device_limit;
+    enum ring_condition when;
+    bool by_host;
+    int run;
+    const int *order;
+};
 
-static const int tray_of_8_cores[] = {0, 1, 2, 3, 6, 7, 4, 5}, square_2x2[] = {0, 1, 3, 2}, plane_2x4[] = {0, 1, 2, 3, 7, 6, 5, 4},
-                 plane_4x4[] = {0, 1, 2, 3, 7, 6, 5, 9, 10, 11, 15, 14, 13, 12, 8, 4}, cube_2x2x2[] = {0, 1, 3, 2, 6, 7, 5, 4};
+static const int tray_of_8_cores[] = {0, 1, 2, 3, 6, 7, 4, 5}, square_2x2[] = {0, 1, 3, 2},
+                 plane_2x4[] = {0, 1, 2, 3, 7, 6, 5, 4},
+                 plane_4x4[] = {0, 1, 2, 3, 7, 6, 5, 9, 10, 11, 15, 14, 13, 12, 8, 4},
+                 cube_2x2x2[] = {0, 1, 3, 2, 6, 7, 5, 4};
 
-static const struct ring rings[] = { /* x, y, z and device_limit: 0 is any */
+static const struct ring rings[] = {
+    /* x, y, z and device_limit: 0 is any */
     {"TPU v2", 2, 2, 1, 8, ALWAYS, true, 8, tray_of_8_cores},
     {"TPU v2", 0, 0, 0, 0, LAST_AXIS_IS_8, true, 8, tray_of_8_cores},
     {"TPU v2", 0, 0, 0, 0, ALWAYS, true, 1, NULL},
@@ -364,7 +410,8 @@ static bool ring_applies(const struct ring *ring, const struct topo_topology *to
     if (ring->device_limit && topology->devices_per_slice > ring->device_limit) return false;
     if (ring->when == LAST_AXIS_IS_8) return ici[2] == 8;
     if (ring->when == ONE_AXIS_HAS_ALL)
-        return ici[0] == topology->devices_per_slice || ici[1] == topology->devices_per_slice || ici[2] == topology->devices_per_slice;
+        return ici[0] == topology->devices_per_slice || ici[1] == topology->devices_per_slice ||
+               ici[2] == topology->devices_per_slice;
     return topology->devices_per_slice % ring->run == 0;
 }
 
@@ -401,7 +448,8 @@ static void listed_device(const struct topo_topology *topology, bool by_host, in
 }
 
 /* devices hold (slice, position in the mesh of a slice): the second becomes coordinates. */
-static void place_on_ring(const struct topo_topology *topology, const struct ring *ring, int device_count, int (*devices)[COORDINATES])
+static void place_on_ring(const struct topo_topology *topology, const struct ring *ring, int device_count,
+                          int (*devices)[COORDINATES])
 {
     for (int n = 0; n < device_count; n++) {
         int position = devices[n][1];
@@ -433,20 +481,25 @@ static unsigned find_dimensions(const int *sizes, int rank, unsigned free_dims, 
 
 /* JAX's assignment of torus dimensions to mesh axes; the last axis, which communicates most, chooses first.
  * owner[i] is the axis that dimension i went to, or -1. */
-static enum base_status assign_torus(const struct topo_topology *topology, const int *ici, int owner[4], struct base_error *error)
+static enum base_status assign_torus(const struct topo_topology *topology, const int *ici, int owner[4],
+                                     struct base_error *error)
 {
     const int *b = topology->bounds;
     int rank = b[3] > 1 ? 4 : 3;
     unsigned free_dims = (1u << rank) - 1;
     char shown[TUPLE], bounds[TUPLE];
     if (b[3] > 1 && strcmp(topology->chip.device_kind, "TPU7x") != 0)
-        return base_fail(error, BASE_INPUT, "ici_mesh_shape: JAX orders %s only with one device a chip; %s:%dx%dx%d would do",
+        return base_fail(error, BASE_INPUT,
+                         "ici_mesh_shape: JAX orders %s only with one device a chip; %s:%dx%dx%d would do",
                          topology->chip.full_name, topology->chip.name, b[0], b[1], b[2]);
     for (int axis = 2; axis >= 0; axis--) {
         unsigned set = find_dimensions(b, rank, free_dims, ici[axis]);
         if (!set && ici[axis] > 1)
-            return base_fail(error, BASE_INPUT, "ici_mesh_shape %s: failed to find an assignment for axis %d of size %d: each size must be the product of whole dimensions "
-                             "of the slice %s that no later axis has taken", tuple(shown, ici, 3), axis, ici[axis], tuple(bounds, b, rank));
+            return base_fail(error, BASE_INPUT,
+                             "ici_mesh_shape %s: failed to find an assignment for axis %d of size %d: each size must "
+                             "be the product of whole dimensions "
+                             "of the slice %s that no later axis has taken",
+                             tuple(shown, ici, 3), axis, ici[axis], tuple(bounds, b, rank));
         for (int i = 0; i < rank; i++)
             if (set >> (rank - 1 - i) & 1) owner[i] = axis;
         free_dims &= ~set;
@@ -454,16 +507,18 @@ static enum base_status assign_torus(const struct topo_topology *topology, const
     return BASE_OK;
 }
 
-static enum base_status check_multislice(const struct topo_topology *topology, const struct topo_mesh_request *request, struct base_error *error)
+static enum base_status check_multislice(const struct topo_topology *topology, const struct topo_mesh_request *request,
+                                         struct base_error *error)
 {
     char shown[TUPLE];
     if (topology->kind != TOPO_TPU)
-        return base_fail(error, BASE_INPUT, "ici_mesh_shape: only TPU slices have one; num_partitions or model_parallel_submesh would do");
+        return base_fail(error, BASE_INPUT,
+                         "ici_mesh_shape: only TPU slices have one; num_partitions or model_parallel_submesh would do");
     if (request->ici_count != 3 || request->dcn_count != 3)
-        return base_fail(
-            error, BASE_INPUT,
-            "ici_mesh_shape and dcn_mesh_shape: three numbers each are needed, for replica, data and model, and there are %d and %d",
-            request->ici_count, request->dcn_count);
+        return base_fail(error, BASE_INPUT,
+                         "ici_mesh_shape and dcn_mesh_shape: three numbers each are needed, for replica, data and "
+                         "model, and there are %d and %d",
+                         request->ici_count, request->dcn_count);
     int64_t slices = 1, devices = 1;
     for (int i = 0; i < 3; i++) {
         if (request->ici[i] < 1 || request->dcn[i] < 1)
@@ -472,16 +527,19 @@ static enum base_status check_multislice(const struct topo_topology *topology, c
         devices = devices > INT32_MAX ? devices : devices * request->ici[i];
     }
     if (slices != topology->slice_count)
-        return base_fail(error, BASE_INPUT, "dcn_mesh_shape: the number of slices %d must equal the product of dcn_mesh_shape %s",
+        return base_fail(error, BASE_INPUT,
+                         "dcn_mesh_shape: the number of slices %d must equal the product of dcn_mesh_shape %s",
                          topology->slice_count, tuple(shown, request->dcn, 3));
     if (devices != topology->devices_per_slice)
-        return base_fail(error, BASE_INPUT, "ici_mesh_shape: the number of devices of a slice %d must equal the product of mesh_shape %s",
+        return base_fail(error, BASE_INPUT,
+                         "ici_mesh_shape: the number of devices of a slice %d must equal the product of mesh_shape %s",
                          topology->devices_per_slice, tuple(shown, request->ici, 3));
     return BASE_OK;
 }
 
-static enum base_status multislice_mesh(struct base_arena *arena, const struct topo_topology *topology, const struct topo_mesh_request *request,
-                                        bool without_devices, struct topo_mesh *mesh, struct base_error *error)
+static enum base_status multislice_mesh(struct base_arena *arena, const struct topo_topology *topology,
+                                        const struct topo_mesh_request *request, bool without_devices,
+                                        struct topo_mesh *mesh, struct base_error *error)
 {
     BASE_TRY(check_multislice(topology, request, error));
     const int *ici = request->ici, *dcn = request->dcn;
@@ -489,8 +547,11 @@ static enum base_status multislice_mesh(struct base_arena *arena, const struct t
     int owner[4] = {-1, -1, -1, -1};
     struct order order = {.count = 0};
     if (!ring) BASE_TRY(assign_torus(topology, ici, owner, error));
-    *mesh = (struct topo_mesh){.axis_count = 3, .axes = {"replica", "data", "model"}, .device_count = topology->device_count,
-                               .coordinate_count = COORDINATES, .order = ring ? "ring" : "torus"};
+    *mesh = (struct topo_mesh){.axis_count = 3,
+                               .axes = {"replica", "data", "model"},
+                               .device_count = topology->device_count,
+                               .coordinate_count = COORDINATES,
+                               .order = ring ? "ring" : "torus"};
     int slice_weight = topology->slice_count, position_weight = topology->devices_per_slice;
     for (int axis = 0; axis < 3; axis++) {
         mesh->shape[axis] = ici[axis] * dcn[axis];
@@ -508,18 +569,24 @@ static enum base_status multislice_mesh(struct base_arena *arena, const struct t
 
 /* ---- the door ---- */
 
-enum base_status topo_mesh_build(struct base_arena *arena, const struct topo_topology *topology, const struct topo_mesh_request *request,
-                                 bool without_devices, struct topo_mesh *out, struct base_error *error)
+enum base_status topo_mesh_build(struct base_arena *arena, const struct topo_topology *topology,
+                                 const struct topo_mesh_request *request, bool without_devices, struct topo_mesh *out,
+                                 struct base_error *error)
 {
-    struct topo_mesh mesh = {.axis_count = 2, .axes = {"data", "model"}, .device_count = topology->device_count, .coordinate_count = topology->bounds_count};
+    struct topo_mesh mesh = {.axis_count = 2,
+                             .axes = {"data", "model"},
+                             .device_count = topology->device_count,
+                             .coordinate_count = topology->bounds_count};
     struct order order = {.count = 0};
-    if (request->ici_count > 0 && request->dcn_count > 0) return multislice_mesh(arena, topology, request, without_devices, out, error);
+    if (request->ici_count > 0 && request->dcn_count > 0)
+        return multislice_mesh(arena, topology, request, without_devices, out, error);
     if (request->submesh_count > 0)
-        BASE_TRY(get_mesh(topology, request->submesh, request->submesh_count, request->tile_by_host_if_needed, &order, &mesh, error));
+        BASE_TRY(get_mesh(topology, request->submesh, request->submesh_count, request->tile_by_host_if_needed, &order,
+                          &mesh, error));
     else if (request->num_partitions < 1)
-        return base_fail(
-            error, BASE_INPUT,
-            "num_partitions: at least one of num_partitions or model_parallel_submesh must be set; 1 or more partitions would do");
+        return base_fail(error, BASE_INPUT,
+                         "num_partitions: at least one of num_partitions or model_parallel_submesh must be set; 1 or "
+                         "more partitions would do");
     else if (topology->kind == TOPO_CPU) cpu_mesh(topology, &order, &mesh);
     else if (topology->kind == TOPO_TPU) BASE_TRY(default_slice_mesh(topology, request, &order, &mesh, error));
     else BASE_TRY(node_mesh(topology, request->num_partitions, &order, &mesh, error));

@@ -10,68 +10,70 @@ enum topo_kind { TOPO_TPU, TOPO_GPU, TOPO_CPU, TOPO_LOCAL };
 /* One row of chips.csv. A rate that the source does not give is 0, and its use is an error that names it.
  * What is said of a chip is divided by jax_devices_per_chip for one device. */
 struct topo_chip {
-    const char *name;               /* "v4" */
-    const char *full_name;          /* "TPU v4" */
-    const char *device_kind;        /* what JAX calls it; only TPUs */
+    const char *name;        /* "v4" */
+    const char *full_name;   /* "TPU v4" */
+    const char *device_kind; /* what JAX calls it; only TPUs */
     enum topo_kind kind;
     int cores_per_chip;
     int jax_devices_per_chip;
-    double bf16_flop_per_s;         /* of the whole chip */
+    double bf16_flop_per_s; /* of the whole chip */
     double int8_op_per_s, fp8_flop_per_s;
-    int64_t hbm_bytes;              /* vendor's figure for the chip */
+    int64_t hbm_bytes; /* vendor's figure for the chip */
     double hbm_bytes_per_s;
-    double xla_hbm_limit_bytes_per_device;    /* what XLA lets a program use; 0 unknown */
-    double xla_reserved_bytes_per_device;     /* what XLA keeps beside it */
-    int mxu_dim;                    /* side of a matrix unit: 128 or 256; 0 on GPUs */
+    double xla_hbm_limit_bytes_per_device; /* what XLA lets a program use; 0 unknown */
+    double xla_reserved_bytes_per_device;  /* what XLA keeps beside it */
+    int mxu_dim;                           /* side of a matrix unit: 128 or 256; 0 on GPUs */
     int mxus_per_core;
     int link_count;                 /* ICI links of a chip; NVLink links of a GPU */
     double link_oneway_bytes_per_s; /* usable, one direction, one link */
     double link_nominal_bytes_per_s;
-    double host_link_bytes_per_s;   /* PCIe, one way */
-    double dcn_bytes_per_s;         /* data-centre network, per chip */
-    int domain_size;                /* GPUs in one NVLink domain */
+    double host_link_bytes_per_s; /* PCIe, one way */
+    double dcn_bytes_per_s;       /* data-centre network, per chip */
+    int domain_size;              /* GPUs in one NVLink domain */
     int nics_per_node;
     double nic_bytes_per_s;
-    double collective_latency_s;    /* fixed cost of one collective */
+    double collective_latency_s; /* fixed cost of one collective */
     double collective_efficiency_frac, matmul_efficiency_frac, hbm_efficiency_frac;
     int64_t vmem_bytes_per_core, cmem_bytes_per_chip; /* memory on the chip itself */
-    const char *fabric;             /* what joins the chips, in words */
-    int torus_rank;                 /* 2 or 3 on TPUs, 2 on local:AxB, else 0 */
-    int wrap_multiple, wrap_exact;  /* a dim wraps iff every dim is a multiple of the first, or the dim equals the second */
-    int pod_chips;                  /* the largest machine that was built; 0 unknown */
-    int host_shape[3];              /* chips of one host along x, y, z; TPUs only */
-    int chips_per_host;             /* their product; 0 on other kinds */
+    const char *fabric;                               /* what joins the chips, in words */
+    int torus_rank;                                   /* 2 or 3 on TPUs, 2 on local:AxB, else 0 */
+    int wrap_multiple,
+        wrap_exact;     /* a dim wraps iff every dim is a multiple of the first, or the dim equals the second */
+    int pod_chips;      /* the largest machine that was built; 0 unknown */
+    int host_shape[3];  /* chips of one host along x, y, z; TPUs only */
+    int chips_per_host; /* their product; 0 on other kinds */
     const char *confidence, *source;
 };
 
 /* One row of slices.csv: what a cloud accelerator type is. */
 struct topo_slice {
-    const char *accelerator_type;   /* "v4-512" */
-    const char *chip;               /* name in chips.csv */
-    int shape[3];                   /* chips along x, y, z */
+    const char *accelerator_type; /* "v4-512" */
+    const char *chip;             /* name in chips.csv */
+    int shape[3];                 /* chips along x, y, z */
     bool wrap[3];
     int chip_count, device_count, core_count, host_count;
-    bool twistable;                 /* the vendor offers this shape as a twisted torus, too */
+    bool twistable; /* the vendor offers this shape as a twisted torus, too */
     const char *confidence, *source;
 };
 
 struct topo_topology {
-    char name[128];            /* as given */
+    char name[128]; /* as given */
     enum topo_kind kind;
-    struct topo_chip chip;     /* a copy: @key=value may change it */
-    int bounds[4];             /* TPU: x, y, z, devices per chip (c). GPU, CPU, local:N: processes, local devices, 1, 1.
-                                * local:AxB: x, y, 1, 1 */
-    int bounds_count;          /* 4, or 2 where a device is (process, local) or (x, y) */
-    int host[4];               /* the box of one host, same axes */
-    bool wrap[3];              /* torus dimensions that close */
+    struct topo_chip chip; /* a copy: @key=value may change it */
+    int bounds[4];         /* TPU: x, y, z, devices per chip (c). GPU, CPU, local:N: processes, local devices, 1, 1.
+                            * local:AxB: x, y, 1, 1 */
+    int bounds_count;      /* 4, or 2 where a device is (process, local) or (x, y) */
+    int host[4];           /* the box of one host, same axes */
+    bool wrap[3];          /* torus dimensions that close */
     bool twisted;
-    int slice_count;           /* joined by the data-centre network */
+    int slice_count; /* joined by the data-centre network */
     int devices_per_slice;
     int device_count;
 };
 
 /* A TOPOLOGY of the contract: accelerator type, generation:shape, GPU nodes, local:N, cpu:PxL, with @key=value,… */
-enum base_status topo_parse(struct base_arena *arena, const char *text, struct topo_topology *out, struct base_error *error);
+enum base_status topo_parse(struct base_arena *arena, const char *text, struct topo_topology *out,
+                            struct base_error *error);
 /* The whole catalogue, embedded and parsed once; sorted as in the files. NULL and 0 if it cannot be read, which
  * topo_parse reports. */
 const struct topo_chip *topo_chips(int *count);
@@ -81,49 +83,52 @@ enum base_status topo_catalogue_check(struct base_error *error);
 
 /* Which devices stand where in a logical mesh. */
 struct topo_mesh {
-    int axis_count;               /* 2, or 3 with "replica" */
+    int axis_count; /* 2, or 3 with "replica" */
     const char *axes[3];
     int shape[3];
     int device_count;
-    int coordinate_count;         /* 2 (process, local), 4 (x, y, z, c) or 5 (slice first) */
-    int (*devices)[5];            /* row-major, last axis fastest; owned by the arena; NULL when skipped */
+    int coordinate_count;          /* 2 (process, local), 4 (x, y, z, c) or 5 (slice first) */
+    int (*devices)[5];             /* row-major, last axis fastest; owned by the arena; NULL when skipped */
     int submesh[8], submesh_count; /* the model_parallel_submesh that was tiled, given or from T5X's table; 0: none */
-    const char *order;            /* how T5X ordered the devices: "host_tiled", "zmajor_yz", "row_major", … */
+    const char *order;             /* how T5X ordered the devices: "host_tiled", "zmajor_yz", "row_major", … */
 };
 
 struct topo_mesh_request {
-    int submesh[8], submesh_count;          /* model_parallel_submesh; count 0: not given */
-    int64_t num_partitions;                 /* 0: not given */
+    int submesh[8], submesh_count; /* model_parallel_submesh; count 0: not given */
+    int64_t num_partitions;        /* 0: not given */
     int ici[4], ici_count, dcn[4], dcn_count;
-    bool tile_by_host_if_needed;            /* T5X's default is true */
+    bool tile_by_host_if_needed; /* T5X's default is true */
 };
 /* T5X's default_mesh; refusals carry T5X's condition and are BASE_INPUT. devices may be skipped (shape only) when
  * without_devices is true: the planner asks for shapes by the thousand. */
-enum base_status topo_mesh_build(struct base_arena *arena, const struct topo_topology *topology, const struct topo_mesh_request *request,
-                                 bool without_devices, struct topo_mesh *out, struct base_error *error);
+enum base_status topo_mesh_build(struct base_arena *arena, const struct topo_topology *topology,
+                                 const struct topo_mesh_request *request, bool without_devices, struct topo_mesh *out,
+                                 struct base_error *error);
 
 /* ---- data layout (data_layout.c): which part of a global batch each host reads ---- */
 
-/* What one process (host) reads. Processes are numbered host by host, x fastest, slice by slice; on nodes in their order. */
+/* What one process (host) reads. Processes are numbered host by host, x fastest, slice by slice; on nodes in their
+ * order. */
 struct topo_process_layout {
-    int shard_id;                 /* its part of the batch, from 0 */
-    bool first_in_replica_set;    /* of the processes that read the same part, the one whose place in the data T5X saves */
+    int shard_id;              /* its part of the batch, from 0 */
+    bool first_in_replica_set; /* of the processes that read the same part, the one whose place in the data T5X saves */
 };
 
 struct topo_data_layout {
-    bool has_batch_size;          /* false: the batch is not sharded and no size was asked for */
-    int64_t batch_size;           /* sequences of the global batch */
-    int num_shards;               /* parts that it is read in; each has batch_size / num_shards sequences */
+    bool has_batch_size; /* false: the batch is not sharded and no size was asked for */
+    int64_t batch_size;  /* sequences of the global batch */
+    int num_shards;      /* parts that it is read in; each has batch_size / num_shards sequences */
     int process_count;
     const struct topo_process_layout *processes; /* in the arena */
 };
 
-/* PjitPartitioner.get_data_layout of T5X for every process at once. axes: the mesh axes that shard the batch, in the rule's
- * order; none: every process reads all of it. batch_size 0: the number of devices along those axes. The mesh has its
- * devices. BASE_INPUT: an axis that the mesh lacks or that stands there twice, a batch size that does not divide, a
+/* PjitPartitioner.get_data_layout of T5X for every process at once. axes: the mesh axes that shard the batch, in the
+ * rule's order; none: every process reads all of it. batch_size 0: the number of devices along those axes. The mesh has
+ * its devices. BASE_INPUT: an axis that the mesh lacks or that stands there twice, a batch size that does not divide, a
  * process whose devices are no contiguous box of the mesh. */
-enum base_status topo_data_layout_find(struct base_arena *arena, const struct topo_topology *topology, const struct topo_mesh *mesh, const char *const *axes,
-                                       int axis_count, int64_t batch_size, struct topo_data_layout *out, struct base_error *error);
+enum base_status topo_data_layout_find(struct base_arena *arena, const struct topo_topology *topology,
+                                       const struct topo_mesh *mesh, const char *const *axes, int axis_count,
+                                       int64_t batch_size, struct topo_data_layout *out, struct base_error *error);
 
 /* ---- links (links.c) ---- */
 
@@ -131,18 +136,20 @@ enum base_status topo_data_layout_find(struct base_arena *arena, const struct to
  * ring edges that cross a directed link, each edge counting for the bytes of one ring step. */
 struct topo_ring_load {
     int group_size;
-    int hops;                 /* of one group's closed loop, all steps together */
-    double busiest_link;      /* half of the bytes going round each way */
-    double busiest_one_way;   /* all bytes going round one way */
-    double mean_link;         /* averaged over the directed links of the dimensions that the groups span */
-    int dimension_count;      /* how many dimensions that is */
+    int hops;               /* of one group's closed loop, all steps together */
+    double busiest_link;    /* half of the bytes going round each way */
+    double busiest_one_way; /* all bytes going round one way */
+    double mean_link;       /* averaged over the directed links of the dimensions that the groups span */
+    int dimension_count;    /* how many dimensions that is */
 };
 /* axes: bit 0 the data axis, bit 1 the model axis. The mesh is [data, model] with its devices. TPU slices and tori of
  * ranks only. */
-void topo_ring_loads(struct base_arena *arena, const struct topo_topology *topology, const struct topo_mesh *mesh, unsigned axes,
-                     struct topo_ring_load *out);
-/* The same for each link by itself, half of the bytes going round each way: of chip x + bounds[0] (y + bounds[1] z) the link
- * that leads up along dimension d stands at 3 chip + d; from the last chip of a line that is the wrap. In the arena. */
-const double *topo_link_loads(struct base_arena *arena, const struct topo_topology *topology, const struct topo_mesh *mesh, unsigned axes);
+void topo_ring_loads(struct base_arena *arena, const struct topo_topology *topology, const struct topo_mesh *mesh,
+                     unsigned axes, struct topo_ring_load *out);
+/* The same for each link by itself, half of the bytes going round each way: of chip x + bounds[0] (y + bounds[1] z) the
+ * link that leads up along dimension d stands at 3 chip + d; from the last chip of a line that is the wrap. In the
+ * arena. */
+const double *topo_link_loads(struct base_arena *arena, const struct topo_topology *topology,
+                              const struct topo_mesh *mesh, unsigned axes);
 
 #endif

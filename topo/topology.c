@@ -11,16 +11,19 @@ enum { LONGEST_DIM = 1 << 16, MOST_DEVICES = 1 << 20, LARGEST_FILE_BYTES = 1 << 
 /* ---- shapes ---- */
 
 /* "4x8x8" -> {4, 8, 8}; between 1 and limit numbers. */
-static enum base_status parse_box(const char *text, const char *what, int limit, int *box, int *count, struct base_error *error)
+static enum base_status parse_box(const char *text, const char *what, int limit, int *box, int *count,
+                                  struct base_error *error)
 {
     char list[64];
     int64_t numbers[4];
     size_t length = strlen(text);
     if (length == 0 || length >= sizeof list || strspn(text, "0123456789x") != length)
-        return base_fail(error, BASE_INPUT, "%s: \"%.40s\" is no shape; numbers joined by x would do, such as 4x8x8", what, text);
+        return base_fail(error, BASE_INPUT, "%s: \"%.40s\" is no shape; numbers joined by x would do, such as 4x8x8",
+                         what, text);
     int found = 1;
     for (size_t i = 0; i < length; i++) found += text[i] == 'x';
-    if (found > limit) return base_fail(error, BASE_INPUT, "%s: %s has %d numbers; at most %d would do", what, text, found, limit);
+    if (found > limit)
+        return base_fail(error, BASE_INPUT, "%s: %s has %d numbers; at most %d would do", what, text, found, limit);
     for (size_t i = 0; i <= length; i++) list[i] = text[i] == 'x' ? ',' : text[i];
     BASE_TRY(base_parse_ints(list, what, 1, LONGEST_DIM, limit, numbers, count, error));
     for (int i = 0; i < *count; i++) box[i] = (int)numbers[i];
@@ -33,7 +36,8 @@ static void set_wraps(struct topo_topology *topology)
     const struct topo_chip *chip = &topology->chip;
     bool multiple = chip->wrap_multiple > 0;
     for (int i = 0; i < chip->torus_rank; i++) multiple = multiple && topology->bounds[i] % chip->wrap_multiple == 0;
-    for (int i = 0; i < chip->torus_rank; i++) topology->wrap[i] = multiple || (chip->wrap_exact > 0 && topology->bounds[i] == chip->wrap_exact);
+    for (int i = 0; i < chip->torus_rank; i++)
+        topology->wrap[i] = multiple || (chip->wrap_exact > 0 && topology->bounds[i] == chip->wrap_exact);
 }
 
 static void set_slice(struct topo_topology *topology, const int shape[3], int devices_per_chip)
@@ -55,13 +59,15 @@ static enum base_status tpu_shape(struct topo_topology *topology, const char *te
     int numbers[4] = {1, 1, 1, chip->jax_devices_per_chip}, count;
     BASE_TRY(parse_box(text, "shape", 4, numbers, &count, error));
     if (count == 1)
-        return base_fail(error, BASE_INPUT, "a slice has two or three dimensions of chips, and \"%s\" is one; %s:%sx1 would do", text,
+        return base_fail(error, BASE_INPUT,
+                         "a slice has two or three dimensions of chips, and \"%s\" is one; %s:%sx1 would do", text,
                          chip->name, text);
     if (chip->torus_rank == 2 && numbers[2] != 1)
-        return base_fail(error, BASE_INPUT, "%s is a plane of chips: its third dimension is 1, not %d; %dx%d would do", chip->full_name,
-                         numbers[2], numbers[0], numbers[1]);
+        return base_fail(error, BASE_INPUT, "%s is a plane of chips: its third dimension is 1, not %d; %dx%d would do",
+                         chip->full_name, numbers[2], numbers[0], numbers[1]);
     if (numbers[3] > chip->cores_per_chip)
-        return base_fail(error, BASE_INPUT, "the fourth number is how many cores of a chip JAX sees, and %s has %d; %dx%dx%d would do",
+        return base_fail(error, BASE_INPUT,
+                         "the fourth number is how many cores of a chip JAX sees, and %s has %d; %dx%dx%d would do",
                          chip->full_name, chip->cores_per_chip, numbers[0], numbers[1], numbers[2]);
     set_slice(topology, numbers, numbers[3]);
     return BASE_OK;
@@ -73,8 +79,9 @@ static enum base_status node_shape(struct topo_topology *topology, const char *t
     int numbers[2], count;
     BASE_TRY(parse_box(text, "shape", 2, numbers, &count, error));
     if (count != 2)
-        return base_fail(error, BASE_INPUT, "\"%s\" is one number; %s x %s are needed, such as %s:1x%s", text, gpu ? "nodes" : "processes",
-                         gpu ? "GPUs of one" : "devices of one", topology->chip.name, text);
+        return base_fail(error, BASE_INPUT, "\"%s\" is one number; %s x %s are needed, such as %s:1x%s", text,
+                         gpu ? "nodes" : "processes", gpu ? "GPUs of one" : "devices of one", topology->chip.name,
+                         text);
     memcpy(topology->bounds, (int[]){numbers[0], numbers[1], 1, 1}, sizeof topology->bounds);
     memcpy(topology->host, (int[]){1, numbers[1], 1, 1}, sizeof topology->host);
     topology->bounds_count = 2;
@@ -134,8 +141,11 @@ static enum base_status unknown_name(const char *name, struct base_error *error)
     for (int i = 0; i < chip_count && count < MOST_NAMES; i++) names[count++] = chips[i].name;
     for (int i = 0; i < slice_count && count < MOST_NAMES; i++) names[count++] = slices[i].accelerator_type;
     const char *nearest = base_nearest(name, names, count);
-    return base_fail(error, BASE_INPUT, "unknown name%s%s%san accelerator type (v4-512), a generation and a shape (v4:4x8x8), GPU nodes (a100-80g:32x8) or ranks of "
-                     "this machine (local:4) would do", nearest ? ": is " : "; ", nearest ? nearest : "", nearest ? " meant? Or " : "");
+    return base_fail(error, BASE_INPUT,
+                     "unknown name%s%s%san accelerator type (v4-512), a generation and a shape (v4:4x8x8), GPU nodes "
+                     "(a100-80g:32x8) or ranks of "
+                     "this machine (local:4) would do",
+                     nearest ? ": is " : "; ", nearest ? nearest : "", nearest ? " meant? Or " : "");
 }
 
 /* "v4-513": the chip is known and the size is not. Names the sizes around it. */
@@ -153,11 +163,11 @@ static enum base_status unknown_size(const struct topo_chip *chip, const char *d
         else if (!above) above = &slices[i];
     }
     if (!below && !above)
-        return base_fail(error, BASE_INPUT, "no accelerator type of %s is listed; a shape such as %s:2x2 would do", chip->full_name,
-                         chip->name);
+        return base_fail(error, BASE_INPUT, "no accelerator type of %s is listed; a shape such as %s:2x2 would do",
+                         chip->full_name, chip->name);
     return base_fail(error, BASE_INPUT, "no such accelerator type; %s%s%s would do, or a shape of chips such as %s:%s",
-                     below ? below->accelerator_type : "", below && above ? " or " : "", above ? above->accelerator_type : "",
-                     chip->name, chip->torus_rank == 2 ? "4x8" : "4x4x8");
+                     below ? below->accelerator_type : "", below && above ? " or " : "",
+                     above ? above->accelerator_type : "", chip->name, chip->torus_rank == 2 ? "4x8" : "4x4x8");
 }
 
 static enum base_status bare_name(struct topo_topology *topology, const char *name, struct base_error *error)
@@ -165,11 +175,13 @@ static enum base_status bare_name(struct topo_topology *topology, const char *na
     const struct topo_slice *slice = find_slice(name);
     const struct topo_chip *chip = slice ? find_chip(slice->chip, strlen(slice->chip)) : find_chip(name, strlen(name));
     if (chip && !slice) {
-        static const char *const examples[] = {[TOPO_TPU] = "2x2", [TOPO_GPU] = "1x8", [TOPO_CPU] = "4x2", [TOPO_LOCAL] = "4"};
+        static const char *const examples[] = {
+            [TOPO_TPU] = "2x2", [TOPO_GPU] = "1x8", [TOPO_CPU] = "4x2", [TOPO_LOCAL] = "4"};
         return base_fail(error, BASE_INPUT, "names a chip, not how many; %s:%s would do", name, examples[chip->kind]);
     }
     const char *dash = strrchr(name, '-');
-    if (!slice && dash && dash[1] && strspn(dash + 1, "0123456789") == strlen(dash + 1)) chip = find_chip(name, (size_t)(dash - name));
+    if (!slice && dash && dash[1] && strspn(dash + 1, "0123456789") == strlen(dash + 1))
+        chip = find_chip(name, (size_t)(dash - name));
     if (!slice && chip && chip->kind == TOPO_TPU) return unknown_size(chip, dash + 1, error);
     if (!slice || !chip) return unknown_name(name, error);
     topology->kind = chip->kind;
@@ -183,12 +195,16 @@ static enum base_status bare_name(struct topo_topology *topology, const char *na
 static enum base_status refuse_twisted(const struct topo_topology *topology, struct base_error *error)
 {
     const int *b = topology->bounds, n = b[0];
-    bool exists = topology->kind == TOPO_TPU && topology->chip.torus_rank == 3 && n >= 4 && (b[1] == n || b[1] == 2 * n) && b[2] == 2 * n;
+    bool exists = topology->kind == TOPO_TPU && topology->chip.torus_rank == 3 && n >= 4 &&
+                  (b[1] == n || b[1] == 2 * n) && b[2] == 2 * n;
     if (!exists)
-        return base_fail(error, BASE_INPUT,
-                         "has no twisted form: those are n x n x 2n and n x 2n x 2n of three-dimensional tori, n at least 4");
-    return base_fail(error, BASE_INPUT, "a twisted torus, whose short dimensions close with a shift along the long ones, is not modelled; "
-                     "the same slice without the twist, %s:%dx%dx%d, would do", topology->chip.name, b[0], b[1], b[2]);
+        return base_fail(
+            error, BASE_INPUT,
+            "has no twisted form: those are n x n x 2n and n x 2n x 2n of three-dimensional tori, n at least 4");
+    return base_fail(error, BASE_INPUT,
+                     "a twisted torus, whose short dimensions close with a shift along the long ones, is not modelled; "
+                     "the same slice without the twist, %s:%dx%dx%d, would do",
+                     topology->chip.name, b[0], b[1], b[2]);
 }
 
 /* NAME or NAME:SHAPE, with or without _twisted. */
@@ -216,7 +232,12 @@ static enum base_status parse_name(struct topo_topology *topology, char *name, s
 enum value_type { HOST, WRAP, MEMORY, NUMBER, GBPS };
 enum { ON_TPU = 1 << TOPO_TPU, ON_GPU = 1 << TOPO_GPU, ON_ALL = ON_TPU | ON_GPU | 1 << TOPO_CPU | 1 << TOPO_LOCAL };
 
-struct override { const char *key; enum value_type type; int kinds; size_t offset; };
+struct override {
+    const char *key;
+    enum value_type type;
+    int kinds;
+    size_t offset;
+};
 
 static const struct override overrides[] = {
     {"host", HOST, ON_TPU, 0},         /* chips of one host: 2x4 */
@@ -227,7 +248,8 @@ static const struct override overrides[] = {
     {"domain", NUMBER, ON_GPU, offsetof(struct topo_topology, chip.domain_size)}, /* GPUs that NVLink joins */
     {"nic_gbps", GBPS, ON_GPU, offsetof(struct topo_topology, chip.nic_bytes_per_s)},
     {"dcn_gbps", GBPS, ON_TPU, offsetof(struct topo_topology, chip.dcn_bytes_per_s)},
-    {"link_gbps", GBPS, ON_TPU | ON_GPU, offsetof(struct topo_topology, chip.link_oneway_bytes_per_s)}, /* usable, one direction */
+    {"link_gbps", GBPS, ON_TPU | ON_GPU,
+     offsetof(struct topo_topology, chip.link_oneway_bytes_per_s)}, /* usable, one direction */
 };
 
 static enum base_status set_host(struct topo_topology *topology, const char *value, struct base_error *error)
@@ -246,7 +268,10 @@ static enum base_status set_wrap(struct topo_topology *topology, const char *val
         good = axis >= 0 && axis < topology->chip.torus_rank && (!at[1] || (at[1] == '+' && at[2]));
         if (good) wrap[axis] = true;
     }
-    if (!good) return base_fail(error, BASE_INPUT, "wrap: \"%.40s\" is not understood; dimensions joined by +, such as x+y, or none would do", value);
+    if (!good)
+        return base_fail(error, BASE_INPUT,
+                         "wrap: \"%.40s\" is not understood; dimensions joined by +, such as x+y, or none would do",
+                         value);
     memcpy(topology->wrap, wrap, sizeof wrap);
     return BASE_OK;
 }
@@ -274,7 +299,8 @@ static enum base_status unknown_key(const struct topo_topology *topology, const 
     return base_fail_unknown(error, BASE_INPUT, what, key, known, count);
 }
 
-static enum base_status apply_override(struct topo_topology *topology, const char *key, const char *value, struct base_error *error)
+static enum base_status apply_override(struct topo_topology *topology, const char *key, const char *value,
+                                       struct base_error *error)
 {
     const struct override *found = NULL;
     for (int i = 0; i < BASE_COUNT(overrides); i++)
@@ -306,7 +332,8 @@ static enum base_status apply_overrides(struct topo_topology *topology, char *li
         char *comma = strchr(item, ','), *equals = strchr(item, '=');
         next = comma ? comma + 1 : NULL;
         if (comma) *comma = '\0';
-        if (!equals || (comma && equals > comma)) return base_fail(error, BASE_INPUT, "\"@%.40s\" has no value; @key=value,key=value would do", item);
+        if (!equals || (comma && equals > comma))
+            return base_fail(error, BASE_INPUT, "\"@%.40s\" has no value; @key=value,key=value would do", item);
         *equals = '\0';
         for (int i = 0; i < BASE_COUNT(overrides); i++) {
             if (strcmp(overrides[i].key, item) != 0) continue;
@@ -326,13 +353,16 @@ static enum base_status finish(struct topo_topology *topology, struct base_error
     int *b = topology->bounds, *h = topology->host;
     for (int i = 0; i < 4 && devices <= MOST_DEVICES; i++) devices *= b[i];
     if (devices <= MOST_DEVICES) devices *= topology->slice_count;
-    if (devices > MOST_DEVICES) return base_fail(error, BASE_INPUT, "has more than %d devices; a smaller shape would do", MOST_DEVICES);
+    if (devices > MOST_DEVICES)
+        return base_fail(error, BASE_INPUT, "has more than %d devices; a smaller shape would do", MOST_DEVICES);
     /* T5X asserts that the hosts tile the slice; a slice for which they do not is not one. */
     for (int i = 0; topology->kind == TOPO_TPU && i < 3; i++)
         if (b[i] % h[i] != 0)
-            return base_fail(error, BASE_INPUT, "hosts of %dx%dx%d chips do not tile %dx%dx%d: %d is no multiple of %d along %c; "
-                             "another shape or @host=%dx%dx%d would do", h[0], h[1], h[2], b[0], b[1], b[2], b[i], h[i], "xyz"[i],
-                             i == 0 ? 1 : h[0], i == 1 ? 1 : h[1], i == 2 ? 1 : h[2]);
+            return base_fail(error, BASE_INPUT,
+                             "hosts of %dx%dx%d chips do not tile %dx%dx%d: %d is no multiple of %d along %c; "
+                             "another shape or @host=%dx%dx%d would do",
+                             h[0], h[1], h[2], b[0], b[1], b[2], b[i], h[i], "xyz"[i], i == 0 ? 1 : h[0],
+                             i == 1 ? 1 : h[1], i == 2 ? 1 : h[2]);
     topology->device_count = (int)devices;
     topology->devices_per_slice = (int)(devices / topology->slice_count);
     return BASE_OK;
@@ -342,9 +372,11 @@ static enum base_status finish(struct topo_topology *topology, struct base_error
 static enum base_status parse_words(const char *text, struct topo_topology *topology, struct base_error *error)
 {
     char words[sizeof topology->name];
-    if (!*text) return base_fail(error, BASE_INPUT, "the name is empty; v4-512, v4:4x8x8, a100-80g:32x8 or local:4 would do");
+    if (!*text)
+        return base_fail(error, BASE_INPUT, "the name is empty; v4-512, v4:4x8x8, a100-80g:32x8 or local:4 would do");
     if (strlen(text) >= sizeof words)
-        return base_fail(error, BASE_INPUT, "is longer than %zu bytes; a file, @topology.json, takes more", sizeof words - 1);
+        return base_fail(error, BASE_INPUT, "is longer than %zu bytes; a file, @topology.json, takes more",
+                         sizeof words - 1);
     memcpy(words, text, strlen(text) + 1);
     char *at = strchr(words, '@');
     if (at) *at = '\0';
@@ -354,7 +386,8 @@ static enum base_status parse_words(const char *text, struct topo_topology *topo
 }
 
 /* A value of a file as the command line writes it: 2, "2x4" or [2, 4]. */
-static enum base_status value_text(struct base_arena *arena, const struct base_json *value, const char **out, struct base_error *error)
+static enum base_status value_text(struct base_arena *arena, const struct base_json *value, const char **out,
+                                   struct base_error *error)
 {
     if (value->kind == BASE_JSON_STRING) return *out = value->string, BASE_OK;
     if (value->kind == BASE_JSON_NUMBER) return *out = base_print(arena, "%.15g", value->number), BASE_OK;
@@ -371,13 +404,15 @@ static enum base_status value_text(struct base_arena *arena, const struct base_j
     return BASE_OK;
 }
 
-static enum base_status parse_object(struct base_arena *arena, const struct base_json *object, struct topo_topology *topology,
-                                     struct base_error *error)
+static enum base_status parse_object(struct base_arena *arena, const struct base_json *object,
+                                     struct topo_topology *topology, struct base_error *error)
 {
     const struct base_json *name = object->kind == BASE_JSON_OBJECT ? base_json_get(object, "topology") : NULL;
     if (!name || name->kind != BASE_JSON_STRING || *name->string == '@')
-        return base_fail(error, BASE_INPUT, "topology: a name is needed, such as {\"topology\": \"v4:2x2x4\", \"slices\": 2}");
-    if (parse_words(name->string, topology, error) != BASE_OK) return base_fail_in(error, "topology: %.60s", name->string);
+        return base_fail(error, BASE_INPUT,
+                         "topology: a name is needed, such as {\"topology\": \"v4:2x2x4\", \"slices\": 2}");
+    if (parse_words(name->string, topology, error) != BASE_OK)
+        return base_fail_in(error, "topology: %.60s", name->string);
     for (const struct base_json *member = object->child; member; member = member->next) {
         const char *value = NULL;
         if (member == name) continue;
@@ -387,7 +422,8 @@ static enum base_status parse_object(struct base_arena *arena, const struct base
     return finish(topology, error);
 }
 
-static enum base_status parse_file(struct base_arena *arena, const char *path, struct topo_topology *topology, struct base_error *error)
+static enum base_status parse_file(struct base_arena *arena, const char *path, struct topo_topology *topology,
+                                   struct base_error *error)
 {
     const char *text;
     size_t length;
@@ -398,7 +434,8 @@ static enum base_status parse_file(struct base_arena *arena, const char *path, s
     return status == BASE_OK ? BASE_OK : base_fail_in(error, "%s", path);
 }
 
-enum base_status topo_parse(struct base_arena *arena, const char *text, struct topo_topology *out, struct base_error *error)
+enum base_status topo_parse(struct base_arena *arena, const char *text, struct topo_topology *out,
+                            struct base_error *error)
 {
     struct topo_topology topology = {0};
     BASE_TRY(topo_catalogue_check(error));

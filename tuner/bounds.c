@@ -1,8 +1,10 @@
-/* From an outline, rules and sizes to seconds and bytes that no prediction goes below. Each part is a minimum by itself:
+/* From an outline, rules and sizes to seconds and bytes that no prediction goes below. Each part is a minimum by
+ * itself:
  * - an operation's shards are no smaller than the mesh axes allow that some tensor of it has by the rules;
  * - a kernel takes at least its arithmetic, and at least its bytes, whichever is longer, and its launch;
  * - a sum over a sharded label is reduced; a parameter that comes in another sharding is moved;
- * - what is allocated and freed in a step is allocated and freed in that order, and the train state stands there always. */
+ * - what is allocated and freed in a step is allocated and freed in that order, and the train state stands there
+ * always. */
 #include "tuner/bounds.h"
 
 #include <math.h>
@@ -15,7 +17,8 @@ static unsigned axis_bit(const char *name)
     return !name ? 0 : !strcmp(name, "data") ? SIM_DATA : !strcmp(name, "model") ? SIM_TENSOR : 0;
 }
 
-/* The first dimension that the data axis can still cut; whether it divides that one or a later one, the bytes are as few. */
+/* The first dimension that the data axis can still cut; whether it divides that one or a later one, the bytes are as
+ * few. */
 static void add_data_axis(const struct tuner_class *class, unsigned char *spec)
 {
     unsigned used = 0;
@@ -27,7 +30,8 @@ static void add_data_axis(const struct tuner_class *class, unsigned char *spec)
     }
 }
 
-enum base_status tuner_rule_class(const struct tuner_class *class, const struct model_rules *rules, const struct sim_plan *plan, unsigned char *spec, struct base_error *error)
+enum base_status tuner_rule_class(const struct tuner_class *class, const struct model_rules *rules,
+                                  const struct sim_plan *plan, unsigned char *spec, struct base_error *error)
 {
     struct model_axes axes[MODEL_MAX_RANK];
     unsigned used = 0;
@@ -42,14 +46,17 @@ enum base_status tuner_rule_class(const struct tuner_class *class, const struct 
     return BASE_OK;
 }
 
-static enum base_status shard_classes(const struct tuner_outline *outline, const struct model_rules *rules, const struct sim_plan *plan,
-                                      unsigned char (*specs)[MODEL_MAX_RANK], struct base_error *error)
+static enum base_status shard_classes(const struct tuner_outline *outline, const struct model_rules *rules,
+                                      const struct sim_plan *plan, unsigned char (*specs)[MODEL_MAX_RANK],
+                                      struct base_error *error)
 {
-    for (int c = 0; c < outline->class_count; c++) BASE_TRY(tuner_rule_class(&outline->classes[c], rules, plan, specs[c], error));
+    for (int c = 0; c < outline->class_count; c++)
+        BASE_TRY(tuner_rule_class(&outline->classes[c], rules, plan, specs[c], error));
     return BASE_OK;
 }
 
-enum base_status tuner_rule_classes(const struct tuner_outline *outline, const struct model_rules *rules, const struct sim_plan *plan, struct tuner_ruled *out, struct base_error *error)
+enum base_status tuner_rule_classes(const struct tuner_outline *outline, const struct model_rules *rules,
+                                    const struct sim_plan *plan, struct tuner_ruled *out, struct base_error *error)
 {
     memset(out, 0, sizeof *out);
     BASE_TRY(shard_classes(outline, rules, plan, out->spec, error));
@@ -134,16 +141,20 @@ static double collective_s(const struct tuner_work *w, enum sim_collective kind,
     return sim_collective_s(w->placement, kind, (int)axes, bytes);
 }
 
-/* Where the compiler starts reductions of gradients together, one is charged for its bytes alone, at the rate of very many. */
+/* Where the compiler starts reductions of gradients together, one is charged for its bytes alone, at the rate of very
+ * many. */
 static double gradient_s(const struct tuner_work *w, enum sim_collective kind, unsigned axes, double bytes)
 {
     static const double many_bytes = 1e15;
     bool together = w->placement->profile.passes >> SIM_PASS_COMBINE_COLLECTIVES & 1;
-    return together ? collective_s(w, kind, axes, many_bytes) * (bytes / many_bytes) : collective_s(w, kind, axes, bytes);
+    return together ? collective_s(w, kind, axes, many_bytes) * (bytes / many_bytes)
+                    : collective_s(w, kind, axes, bytes);
 }
 
 /* Which label has the data axis and which the model axis; -1: none. */
-struct choice { int label[SIM_AXES]; };
+struct choice {
+    int label[SIM_AXES];
+};
 
 static unsigned axes_of_label(const struct choice *choice, int label)
 {
@@ -159,7 +170,8 @@ static bool class_has(const struct tuner_work *w, int class, unsigned axis)
 
 /* A label that is summed over and sharded leaves partial sums. Where the result is sharded over that axis itself, each
  * device needs its part alone; else all of it. */
-static double reduction_s(const struct tuner_work *w, const struct tuner_outline_dot *dot, const struct choice *choice, unsigned axis)
+static double reduction_s(const struct tuner_work *w, const struct tuner_outline_dot *dot, const struct choice *choice,
+                          unsigned axis)
 {
     int label = choice->label[axis];
     unsigned other = axis ^ (SIM_DATA | SIM_TENSOR);
@@ -167,39 +179,44 @@ static double reduction_s(const struct tuner_work *w, const struct tuner_outline
     double bytes = (double)model_dtype_bytes(w->o->shapes[dot->result_shape].dtype);
     for (int i = 0; i < dot->label_count; i++)
         if (dot->labels[i].in_result) bytes *= local(w, dot->labels[i].size, axes_of_label(choice, i) & other);
-    enum sim_collective kind = !dot->settled || class_has(w, dot->result_class, axis) ? SIM_REDUCE_SCATTER : SIM_ALL_REDUCE;
+    enum sim_collective kind =
+        !dot->settled || class_has(w, dot->result_class, axis) ? SIM_REDUCE_SCATTER : SIM_ALL_REDUCE;
     return (dot->hoistable ? gradient_s : collective_s)(w, kind, axis, bytes) / dot->result_divisor;
 }
 
 /* An operand stands as the rules say; where the contraction has the axis elsewhere, it has to come over. */
-static double fetching_s(const struct tuner_work *w, const struct tuner_outline_operand *operand, const struct choice *choice, unsigned axis)
+static double fetching_s(const struct tuner_work *w, const struct tuner_outline_operand *operand,
+                         const struct choice *choice, unsigned axis)
 {
     int dim = -1, label = choice->label[axis];
     if (!(w->exact >> operand->class & 1)) return 0;
     for (int i = 0; i < operand->rank; i++)
         if (w->spec[operand->class][i] & axis) dim = i;
-    if (dim < 0 || (label >= 0 && (label == operand->label_of_dim[dim][0] || label == operand->label_of_dim[dim][1]))) return 0;
+    if (dim < 0 || (label >= 0 && (label == operand->label_of_dim[dim][0] || label == operand->label_of_dim[dim][1])))
+        return 0;
     bool moves = false;
     for (int i = 0; i < operand->rank; i++)
         moves = moves || (label >= 0 && (label == operand->label_of_dim[i][0] || label == operand->label_of_dim[i][1]));
     return collective_s(w, moves ? SIM_ALL_TO_ALL : SIM_ALL_GATHER, axis, w->bytes[operand->shape]) / operand->divisor;
 }
 
-static double links_s(const struct tuner_work *w, const struct tuner_outline_dot *dot, const struct choice *choice, double each, double once)
+static double links_s(const struct tuner_work *w, const struct tuner_outline_dot *dot, const struct choice *choice,
+                      double each, double once)
 {
     double s = 0;
     for (unsigned axis = 1; axis < SIM_AXES - 1; axis++) {
         if (w->shards[axis] <= 1) continue;
         s += reduction_s(w, dot, choice, axis) * (dot->hoistable ? once : each);
-        for (int i = 0; i < dot->operand_count; i++) s += fetching_s(w, &dot->operands[i], choice, axis) * (dot->operands[i].weight ? once : each);
+        for (int i = 0; i < dot->operand_count; i++)
+            s += fetching_s(w, &dot->operands[i], choice, axis) * (dot->operands[i].weight ? once : each);
     }
     return s;
 }
 
 /* ---- kernels ---- */
 
-/* Axes, and one that idles beside them: where they are in each other's way, the partitioner may have what one of them would
- * cut cut by the idle one, if that has as many devices or a multiple. */
+/* Axes, and one that idles beside them: where they are in each other's way, the partitioner may have what one of them
+ * would cut cut by the idle one, if that has as many devices or a multiple. */
 static unsigned with_stand_in(const struct tuner_work *w, unsigned axes)
 {
     unsigned idle = axes ^ (SIM_DATA | SIM_TENSOR);
@@ -232,15 +249,18 @@ static double padded(double size, double tile)
 static double flop_of(const struct tuner_work *w, const struct tuner_outline_dot *dot, const struct choice *choice)
 {
     enum { ROW_TILE = 8 };
-    double unit = w->placement->profile.constants[SIM_MATRIX_UNIT_DIM], tile = unit > 1 ? ROW_TILE : 1, product[TUNER_ROLE_COUNT] = {1, 1, 1, 1};
-    for (int i = 0; i < dot->label_count; i++) product[dot->labels[i].role] *= local(w, dot->labels[i].size, axes_of_label(choice, i));
+    double unit = w->placement->profile.constants[SIM_MATRIX_UNIT_DIM], tile = unit > 1 ? ROW_TILE : 1,
+           product[TUNER_ROLE_COUNT] = {1, 1, 1, 1};
+    for (int i = 0; i < dot->label_count; i++)
+        product[dot->labels[i].role] *= local(w, dot->labels[i].size, axes_of_label(choice, i));
     double one = padded(product[TUNER_ROW_LABEL], tile) * padded(product[TUNER_COLUMN_LABEL], unit);
     double other = padded(product[TUNER_ROW_LABEL], unit) * padded(product[TUNER_COLUMN_LABEL], tile);
     return 2 * product[TUNER_BATCH_LABEL] * padded(product[TUNER_CONTRACTED_LABEL], unit) * (one < other ? one : other);
 }
 
 /* The contraction alone and the kernel's bytes, or its arithmetic with links, whichever choice is cheapest. */
-static double dot_s(const struct tuner_work *w, const struct tuner_outline_dot *dot, double bytes_s, double each, double once)
+static double dot_s(const struct tuner_work *w, const struct tuner_outline_dot *dot, double bytes_s, double each,
+                    double once)
 {
     const double *c = w->placement->profile.constants;
     double fastest = c[SIM_FP8_FLOP_FRAC] > 1 ? c[SIM_FP8_FLOP_FRAC] : 1,
@@ -277,10 +297,13 @@ double tuner_work_kernel_s(const struct tuner_work *w, int index)
 
 /* ---- memory ---- */
 
-struct level { double at_begin, peak; };
+struct level {
+    double at_begin, peak;
+};
 
-/* The walk of the simulator over allocations and frees of what is kept for later, sharded as far as propagation may have gone. What
- * comes and goes in between is left out: when it does depends on what collectives stand between its users. */
+/* The walk of the simulator over allocations and frees of what is kept for later, sharded as far as propagation may
+ * have gone. What comes and goes in between is left out: when it does depends on what collectives stand between its
+ * users. */
 static double peak_of_events(const struct tuner_work *w)
 {
     enum { DEPTH = 8 };
@@ -319,7 +342,8 @@ static double peak_bytes_of(struct tuner_work *w)
     const double *c = w->placement->profile.constants;
     double bytes = c[SIM_RESERVED_BYTES];
     for (int i = 0; i < w->o->persistent_count; i++) bytes += state_bytes(w, i);
-    return w->o->executable || !w->charges.lifetimes ? bytes : bytes + peak_of_events(w) * (1 + c[SIM_FRAGMENTATION_FRAC]);
+    return w->o->executable || !w->charges.lifetimes ? bytes
+                                                     : bytes + peak_of_events(w) * (1 + c[SIM_FRAGMENTATION_FRAC]);
 }
 
 static double weight_of(const struct tuner_work *w, const double *counts)
@@ -343,7 +367,8 @@ void tuner_work_kept(const struct tuner_work *w, double most[TUNER_MOST_SHAPES])
             memcpy(begin_of[++depth], now, size);
             layers += event->trips != MODEL_MICROBATCHES;
         } else if (event->bracket < 0) {
-            for (int j = 0; j < w->o->shape_count; j++) now[j] += ((double)w->sizes[event->trips] - 1) * (now[j] - begin_of[depth][j]);
+            for (int j = 0; j < w->o->shape_count; j++)
+                now[j] += ((double)w->sizes[event->trips] - 1) * (now[j] - begin_of[depth][j]);
             depth--;
             layers -= event->trips != MODEL_MICROBATCHES;
         } else if (event->category != MODEL_TEMPORARY) {
@@ -366,8 +391,9 @@ double tuner_work_state_bytes(const struct tuner_work *w, uint64_t classes)
 
 /* ---- both ---- */
 
-void tuner_work_begin(struct tuner_work *w, const struct tuner_outline *outline, const unsigned char (*spec)[MODEL_MAX_RANK],
-                      const struct sim_placement *placement, int64_t batch, int64_t microbatches, struct tuner_charges charges)
+void tuner_work_begin(struct tuner_work *w, const struct tuner_outline *outline,
+                      const unsigned char (*spec)[MODEL_MAX_RANK], const struct sim_placement *placement, int64_t batch,
+                      int64_t microbatches, struct tuner_charges charges)
 {
     w->o = outline;
     w->spec = spec;
@@ -376,7 +402,8 @@ void tuner_work_begin(struct tuner_work *w, const struct tuner_outline *outline,
     w->charges = charges;
     model_sizes(outline->config, batch, microbatches, outline->inputs_length, outline->targets_length, w->sizes);
     for (unsigned axes = 0; axes < SIM_AXES; axes++)
-        w->shards[axes] = (axes & SIM_DATA ? placement->axis_sizes[0] : 1.0) * (axes & SIM_TENSOR ? placement->axis_sizes[1] : 1.0);
+        w->shards[axes] =
+            (axes & SIM_DATA ? placement->axis_sizes[0] : 1.0) * (axes & SIM_TENSOR ? placement->axis_sizes[1] : 1.0);
     for (int s = 0; s < outline->shape_count; s++) size_shape(w, s);
     size_unannotated(w);
 }
@@ -389,7 +416,8 @@ void tuner_work_size(struct tuner_work *w, uint64_t classes)
 }
 
 struct tuner_bound tuner_bound_of(const struct tuner_outline *outline, const struct tuner_ruled *ruled,
-                                  const struct sim_placement *placement, int64_t batch, int64_t microbatches, struct tuner_charges charges)
+                                  const struct sim_placement *placement, int64_t batch, int64_t microbatches,
+                                  struct tuner_charges charges)
 {
     struct tuner_work w;
     struct tuner_bound bound = {0, 0};

@@ -12,49 +12,60 @@ enum { TUNER_MOST_CLASSES = 64, TUNER_MOST_SHAPES = 1024, TUNER_MOST_TRIPS = 4 }
 struct tuner_class {
     int rank;
     const char *names[MODEL_MAX_RANK];
-    bool residual;                /* what sequence parallelism shards on the length */
-    bool zero;                    /* what optimizer partitioning shards over data */
-    bool state;                   /* parameters or optimizer state have it */
+    bool residual; /* what sequence parallelism shards on the length */
+    bool zero;     /* what optimizer partitioning shards over data */
+    bool state;    /* parameters or optimizer state have it */
 };
 
 /* How rules shard each class: of the outline, and of the one of least memory. */
-struct tuner_ruled { unsigned char spec[TUNER_MOST_CLASSES][MODEL_MAX_RANK], least[TUNER_MOST_CLASSES][MODEL_MAX_RANK]; };
+struct tuner_ruled {
+    unsigned char spec[TUNER_MOST_CLASSES][MODEL_MAX_RANK], least[TUNER_MOST_CLASSES][MODEL_MAX_RANK];
+};
 
 /* What a label is to a contraction. */
 enum tuner_role { TUNER_BATCH_LABEL, TUNER_ROW_LABEL, TUNER_COLUMN_LABEL, TUNER_CONTRACTED_LABEL, TUNER_ROLE_COUNT };
 
 /* A label of a contraction. */
-struct tuner_outline_label { unsigned char size; bool contracted, in_result; enum tuner_role role; };
+struct tuner_outline_label {
+    unsigned char size;
+    bool contracted, in_result;
+    enum tuner_role role;
+};
 
-/* An operand as it comes to a contraction: sharded as the rules say. divisor: contractions that may share what is moved. */
-struct tuner_outline_operand { int shape, class, label_of_dim[MODEL_MAX_RANK][2] /* labels that a dimension becomes; -1 */, divisor, rank; bool weight; };
+/* An operand as it comes to a contraction: sharded as the rules say. divisor: contractions that may share what is
+ * moved. */
+struct tuner_outline_operand {
+    int shape, class, label_of_dim[MODEL_MAX_RANK][2] /* labels that a dimension becomes; -1 */, divisor, rank;
+    bool weight;
+};
 
 struct tuner_outline_dot {
     int label_count;
     struct tuner_outline_label labels[SIM_MOST_LABELS];
     int result_shape, result_class, result_divisor; /* dots whose partial sums may be added before they are reduced */
-    bool settled;                                    /* rules decide how the result is sharded, not propagation */
-    bool hoistable;                                  /* a gradient of a parameter: reduced once a step at the least */
-    uint64_t classes;                                /* of its operands and its result */
+    bool settled;                                   /* rules decide how the result is sharded, not propagation */
+    bool hoistable;                                 /* a gradient of a parameter: reduced once a step at the least */
+    uint64_t classes;                               /* of its operands and its result */
     int operand_count;
     struct tuner_outline_operand operands[2];
 };
 
 struct tuner_outline_kernel {
     int first_read, read_count, first_write, write_count, first_dot, dot_count; /* into shapes' lists, into dots */
-    unsigned char trips[TUNER_MOST_TRIPS];                                     /* enum model_size of the loops around it */
-    int copies;                                                                 /* equal kernels */
-    uint64_t classes;                                                           /* of all tensors that it touches */
+    unsigned char trips[TUNER_MOST_TRIPS]; /* enum model_size of the loops around it */
+    int copies;                            /* equal kernels */
+    uint64_t classes;                      /* of all tensors that it touches */
 };
 
 /* The program of one device, for one variant, with or without microbatches. */
 struct tuner_outline {
     struct tuner_class classes[TUNER_MOST_CLASSES];
     int class_count;
-    uint32_t sizes_of_class[TUNER_MOST_CLASSES][MODEL_MAX_RANK]; /* by dimension: bits of enum model_size, those that carry each other's shards as one */
+    uint32_t sizes_of_class[TUNER_MOST_CLASSES][MODEL_MAX_RANK]; /* by dimension: bits of enum model_size, those that
+                                                                    carry each other's shards as one */
     struct sim_shape *shapes;
-    uint64_t *shape_classes;     /* of the tensors that have a shape */
-    uint64_t *shape_followers;   /* of the parameters that a tensor of that shape is a reshaping of */
+    uint64_t *shape_classes;   /* of the tensors that have a shape */
+    uint64_t *shape_followers; /* of the parameters that a tensor of that shape is a reshaping of */
     int shape_count;
     struct tuner_outline_kernel *kernels;
     int kernel_count;
@@ -69,43 +80,53 @@ struct tuner_outline {
     int64_t inputs_length, targets_length;
 };
 
-struct tuner_bound { double step_s, peak_bytes; };
+struct tuner_bound {
+    double step_s, peak_bytes;
+};
 
 /* What is charged beside operations, launches and the train state. */
-struct tuner_charges { bool links, lifetimes; };
+struct tuner_charges {
+    bool links, lifetimes;
+};
 
 /* Sizes and rates put into an outline. */
 struct tuner_work {
     const struct tuner_outline *o;
     const unsigned char (*spec)[MODEL_MAX_RANK];
-    uint64_t exact;                      /* classes that the rules shard just so; the others at most so */
+    uint64_t exact; /* classes that the rules shard just so; the others at most so */
     const struct sim_placement *placement;
     struct tuner_charges charges;
     int64_t sizes[MODEL_SIZE_COUNT];
     double shards[SIM_AXES];
-    double bytes[TUNER_MOST_SHAPES];     /* as the rules shard the tensors of a shape */
-    unsigned axes[TUNER_MOST_SHAPES];    /* with these axes */
+    double bytes[TUNER_MOST_SHAPES];         /* as the rules shard the tensors of a shape */
+    unsigned axes[TUNER_MOST_SHAPES];        /* with these axes */
     unsigned axes_of_size[MODEL_SIZE_COUNT]; /* mesh axes that some tensor has over a dimension of that size */
     double least_bytes[TUNER_MOST_SHAPES];   /* of a tensor that nobody annotated */
     unsigned least_axes[TUNER_MOST_SHAPES];
 };
 
-int tuner_carrier(int size); /* enum model_size; heads and what they are joined to are one, and so are the two batches */
-void tuner_work_begin(struct tuner_work *work, const struct tuner_outline *outline, const unsigned char (*spec)[MODEL_MAX_RANK],
-                      const struct sim_placement *placement, int64_t batch, int64_t microbatches, struct tuner_charges charges);
-void tuner_work_size(struct tuner_work *work, uint64_t classes); /* after their spec has changed */
+int tuner_carrier(
+    int size); /* enum model_size; heads and what they are joined to are one, and so are the two batches */
+void tuner_work_begin(struct tuner_work *work, const struct tuner_outline *outline,
+                      const unsigned char (*spec)[MODEL_MAX_RANK], const struct sim_placement *placement, int64_t batch,
+                      int64_t microbatches, struct tuner_charges charges);
+void tuner_work_size(struct tuner_work *work, uint64_t classes);       /* after their spec has changed */
 double tuner_work_kernel_s(const struct tuner_work *work, int kernel); /* with its copies and repetitions */
 /* How many of each shape are kept for later at the moment when they weigh most, in the first microbatch. */
 void tuner_work_kept(const struct tuner_work *work, double counts[TUNER_MOST_SHAPES]);
 double tuner_work_state_bytes(const struct tuner_work *work, uint64_t classes); /* of what stands in memory always */
 
 /* plan: a checked plan of the variant. The outline owns all that it holds. */
-enum base_status tuner_outline_build(struct base_arena *arena, struct sim_cache *cache, const struct sim_plan *plan, bool microbatches, const struct tuner_outline **out, struct base_error *error);
-enum base_status tuner_rule_class(const struct tuner_class *class, const struct model_rules *rules, const struct sim_plan *plan, unsigned char *spec, struct base_error *error);
-enum base_status tuner_rule_classes(const struct tuner_outline *outline, const struct model_rules *rules, const struct sim_plan *plan, struct tuner_ruled *out, struct base_error *error);
+enum base_status tuner_outline_build(struct base_arena *arena, struct sim_cache *cache, const struct sim_plan *plan,
+                                     bool microbatches, const struct tuner_outline **out, struct base_error *error);
+enum base_status tuner_rule_class(const struct tuner_class *class, const struct model_rules *rules,
+                                  const struct sim_plan *plan, unsigned char *spec, struct base_error *error);
+enum base_status tuner_rule_classes(const struct tuner_outline *outline, const struct model_rules *rules,
+                                    const struct sim_plan *plan, struct tuner_ruled *out, struct base_error *error);
 /* Below what no prediction of such a plan goes, whatever submesh of the placement's shape it has. placement: link rates
  * are the best of those submeshes. */
 struct tuner_bound tuner_bound_of(const struct tuner_outline *outline, const struct tuner_ruled *ruled,
-                                  const struct sim_placement *placement, int64_t batch, int64_t microbatches, struct tuner_charges charges);
+                                  const struct sim_placement *placement, int64_t batch, int64_t microbatches,
+                                  struct tuner_charges charges);
 
 #endif

@@ -1,4 +1,5 @@
-/* Why the answer is what it is: where two plans differ, what each choice costs by itself, and what would have to change. */
+/* Why the answer is what it is: where two plans differ, what each choice costs by itself, and what would have to
+ * change. */
 #include "tuner/tuner.h"
 
 #include <math.h>
@@ -7,10 +8,14 @@
 
 /* ---- why one plan beats another ---- */
 
-struct record { struct tuner_difference *differences; int count, capacity; struct base_arena *arena; };
+struct record {
+    struct tuner_difference *differences;
+    int count, capacity;
+    struct base_arena *arena;
+};
 
-static struct tuner_difference *find_difference(struct record *record, const char *name, enum model_phase phase, bool communicates,
-                                                enum sim_collective kind, int axes)
+static struct tuner_difference *find_difference(struct record *record, const char *name, enum model_phase phase,
+                                                bool communicates, enum sim_collective kind, int axes)
 {
     for (int i = 0; i < record->count; i++) {
         struct tuner_difference *d = &record->differences[i];
@@ -25,14 +30,17 @@ static struct tuner_difference *find_difference(struct record *record, const cha
         record->differences = larger;
         record->capacity = capacity;
     }
-    record->differences[record->count] = (struct tuner_difference){
-        .name = base_copy(record->arena, name), .phase = phase, .communicates = communicates, .kind = kind, .axes = axes};
+    record->differences[record->count] = (struct tuner_difference){.name = base_copy(record->arena, name),
+                                                                   .phase = phase,
+                                                                   .communicates = communicates,
+                                                                   .kind = kind,
+                                                                   .axes = axes};
     return &record->differences[record->count++];
 }
 
 /* Operations by name and phase, collectives by kind and mesh axis; side 0 is the better plan. */
-static enum base_status add_side(const struct tuner_space *space, struct tuner_plan plan, int side, struct record *record,
-                                 struct tuner_comparison *comparison, struct base_error *error)
+static enum base_status add_side(const struct tuner_space *space, struct tuner_plan plan, int side,
+                                 struct record *record, struct tuner_comparison *comparison, struct base_error *error)
 {
     struct sim_timeline timeline = {0};
     struct sim_collective_row *rows = base_new(record->arena, struct sim_collective_row, SIM_MOST_COLLECTIVES);
@@ -42,10 +50,12 @@ static enum base_status add_side(const struct tuner_space *space, struct tuner_p
     for (int i = 0; i < timeline.count; i++) {
         const struct sim_entry *e = &timeline.entries[i];
         if (e->bound == SIM_BY_COMMUNICATION) continue;
-        find_difference(record, e->name, e->phase, false, SIM_ALL_REDUCE, 0)->seconds[side] += e->time_s * (double)e->count;
+        find_difference(record, e->name, e->phase, false, SIM_ALL_REDUCE, 0)->seconds[side] +=
+            e->time_s * (double)e->count;
     }
     for (int i = 0; i < detail.collective_count; i++) {
-        struct tuner_difference *d = find_difference(record, rows[i].first_op, MODEL_FORWARD, true, rows[i].kind, rows[i].axes);
+        struct tuner_difference *d =
+            find_difference(record, rows[i].first_op, MODEL_FORWARD, true, rows[i].kind, rows[i].axes);
         if (rows[i].time_s > d->largest_s) {
             d->largest_s = rows[i].time_s;
             d->name = base_copy(record->arena, rows[i].first_op);
@@ -65,7 +75,8 @@ static int larger_difference(const void *a, const void *b)
     return strcmp(x->name, y->name);
 }
 
-enum base_status tuner_compare(const struct tuner_space *space, struct tuner_plan better, struct tuner_plan worse, struct tuner_comparison *out, struct base_error *error)
+enum base_status tuner_compare(const struct tuner_space *space, struct tuner_plan better, struct tuner_plan worse,
+                               struct tuner_comparison *out, struct base_error *error)
 {
     struct record record = {.arena = space->arena};
     struct tuner_comparison comparison = {.better = better, .worse = worse};
@@ -75,22 +86,30 @@ enum base_status tuner_compare(const struct tuner_space *space, struct tuner_pla
     comparison.differences = record.differences;
     comparison.count = record.count;
     comparison.other_s = comparison.step_s[1] - comparison.step_s[0] + comparison.hidden_s[1] - comparison.hidden_s[0];
-    for (int i = 0; i < record.count; i++) comparison.other_s -= record.differences[i].seconds[1] - record.differences[i].seconds[0];
+    for (int i = 0; i < record.count; i++)
+        comparison.other_s -= record.differences[i].seconds[1] - record.differences[i].seconds[0];
     *out = comparison;
     return BASE_OK;
 }
 
 /* ---- what the slower plan would need ---- */
 
-/* By which factor a resource would have to be faster for the worse plan to draw level, if the better one did not gain. */
-int tuner_needs(const struct sim_prediction *better, const struct sim_prediction *worse, struct tuner_need needs[TUNER_MOST_NEEDS])
+/* By which factor a resource would have to be faster for the worse plan to draw level, if the better one did not gain.
+ */
+int tuner_needs(const struct sim_prediction *better, const struct sim_prediction *worse,
+                struct tuner_need needs[TUNER_MOST_NEEDS])
 {
-    const struct { const char *resource; double s; } parts[TUNER_MOST_NEEDS] = {
-        {"links", worse->exposed_communication_s}, {"memory bandwidth", worse->memory_bound_s}, {"matrix units", worse->compute_s}};
+    const struct {
+        const char *resource;
+        double s;
+    } parts[TUNER_MOST_NEEDS] = {{"links", worse->exposed_communication_s},
+                                 {"memory bandwidth", worse->memory_bound_s},
+                                 {"matrix units", worse->compute_s}};
     double gap_s = worse->step_s - better->step_s;
     int count = 0;
     for (int i = 0; i < TUNER_MOST_NEEDS; i++)
-        if (parts[i].s > gap_s && gap_s > 0) needs[count++] = (struct tuner_need){parts[i].resource, parts[i].s / (parts[i].s - gap_s)};
+        if (parts[i].s > gap_s && gap_s > 0)
+            needs[count++] = (struct tuner_need){parts[i].resource, parts[i].s / (parts[i].s - gap_s)};
     return count;
 }
 
@@ -123,7 +142,8 @@ static int same_text(const struct tuner_values *values, const char *text)
 }
 
 /* The plan with another value of one dimension; group -1 where there is none. *same: it is the plan itself. */
-static struct tuner_plan with_value(const struct tuner_space *space, struct tuner_plan plan, enum tuner_dimension d, int value, bool *same)
+static struct tuner_plan with_value(const struct tuner_space *space, struct tuner_plan plan, enum tuner_dimension d,
+                                    int value, bool *same)
 {
     struct tuner_group group = space->groups[plan.group];
     struct tuner_plan other = plan;
@@ -141,7 +161,9 @@ static struct tuner_plan with_value(const struct tuner_space *space, struct tune
     } else if (d == TUNER_SUBMESH) {
         *same = space->shapes[group.shape].first_submesh + plan.submesh == value;
         for (int s = 0; s < space->shape_count; s++)
-            if (value >= space->shapes[s].first_submesh && value < space->shapes[s].first_submesh + space->shapes[s].submesh_count) group.shape = s;
+            if (value >= space->shapes[s].first_submesh &&
+                value < space->shapes[s].first_submesh + space->shapes[s].submesh_count)
+                group.shape = s;
         other.submesh = value - space->shapes[group.shape].first_submesh;
     } else {
         *same = plan.microbatches == value;
@@ -153,19 +175,24 @@ static struct tuner_plan with_value(const struct tuner_space *space, struct tune
     return other;
 }
 
-enum base_status tuner_sensitivity(const struct tuner_space *space, struct tuner_plan plan, struct tuner_alternative **out, int *count, struct base_error *error)
+enum base_status tuner_sensitivity(const struct tuner_space *space, struct tuner_plan plan,
+                                   struct tuner_alternative **out, int *count, struct base_error *error)
 {
     enum { MOST_VALUES = 64 };
-    struct tuner_alternative *list = base_new(space->arena, struct tuner_alternative, TUNER_DIMENSION_COUNT * MOST_VALUES);
+    struct tuner_alternative *list =
+        base_new(space->arena, struct tuner_alternative, TUNER_DIMENSION_COUNT * MOST_VALUES);
     int found = 0;
     for (int d = 0; d < TUNER_DIMENSION_COUNT; d++) {
-        const struct tuner_values *values = d == TUNER_MICROBATCHES ? &space->microbatches[space->groups[plan.group].batch] : &space->values[d];
+        const struct tuner_values *values =
+            d == TUNER_MICROBATCHES ? &space->microbatches[space->groups[plan.group].batch] : &space->values[d];
         int shown = d == TUNER_RULES && space->named_rule_count ? space->named_rule_count : values->count;
         for (int v = 0; v < shown && v < MOST_VALUES && values->count > 1; v++) {
             bool same;
             struct tuner_plan other = with_value(space, plan, (enum tuner_dimension)d, v, &same);
             struct tuner_alternative *a = &list[found];
-            *a = (struct tuner_alternative){.dimension = (enum tuner_dimension)d, .value = values->values[v] ? values->values[v] : "", .refused = other.group < 0};
+            *a = (struct tuner_alternative){.dimension = (enum tuner_dimension)d,
+                                            .value = values->values[v] ? values->values[v] : "",
+                                            .refused = other.group < 0};
             if (same) continue;
             if (!a->refused) BASE_TRY(tuner_predict(space, other, &a->prediction, NULL, error));
             found++;
@@ -178,8 +205,9 @@ enum base_status tuner_sensitivity(const struct tuner_space *space, struct tuner
 
 /* ---- the smallest machine ---- */
 
-enum base_status tuner_smallest_topology(struct base_arena *arena, struct sim_cache *cache, const struct tuner_request *request, const struct tuner_options *options, const char **out,
-                                         struct tuner_found *found, struct base_error *error)
+enum base_status tuner_smallest_topology(struct base_arena *arena, struct sim_cache *cache,
+                                         const struct tuner_request *request, const struct tuner_options *options,
+                                         const char **out, struct tuner_found *found, struct base_error *error)
 {
     enum { MOST_TRIED = 8 };
     struct topo_topology now;
@@ -191,7 +219,8 @@ enum base_status tuner_smallest_topology(struct base_arena *arena, struct sim_ca
         const char *name = NULL;
         int least = INT32_MAX;
         for (int i = 0; i < count && now.kind == TOPO_TPU; i++)
-            if (!strcmp(slices[i].chip, now.chip.name) && slices[i].device_count > devices && slices[i].device_count < least) {
+            if (!strcmp(slices[i].chip, now.chip.name) && slices[i].device_count > devices &&
+                slices[i].device_count < least) {
                 least = slices[i].device_count;
                 name = slices[i].accelerator_type;
             }
@@ -224,7 +253,8 @@ enum base_status tuner_smallest_topology(struct base_arena *arena, struct sim_ca
 
 /* ---- the first question: on how many devices does one copy of the model fit? ---- */
 
-enum base_status tuner_fit(struct tuner_space *space, const struct tuner_options *options, struct tuner_fit_row *rows, int *count, struct base_error *error)
+enum base_status tuner_fit(struct tuner_space *space, const struct tuner_options *options, struct tuner_fit_row *rows,
+                           int *count, struct base_error *error)
 {
     enum { LARGER_ONES = 3 };
     int larger = 0;
@@ -238,8 +268,9 @@ enum base_status tuner_fit(struct tuner_space *space, const struct tuner_options
         for (int g = 0; g < space->group_count; g++) any = any || space->groups[g].shape == s;
         if (!any) continue;
         BASE_TRY(tuner_search(space, &only, &result, error));
-        rows[(*count)++] = (struct tuner_fit_row){space->shapes[s], result.plan_count > 0,
-                                                  result.plan_count ? result.plans[0] : result.nearest, result.proven_optimal};
+        rows[(*count)++] =
+            (struct tuner_fit_row){space->shapes[s], result.plan_count > 0,
+                                   result.plan_count ? result.plans[0] : result.nearest, result.proven_optimal};
         larger += result.plan_count > 0;
     }
     return BASE_OK;

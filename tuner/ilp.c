@@ -1,6 +1,6 @@
-/* Integer programs, by GLPK. It ends the process on arguments that it does not like, prints, and keeps memory of its own:
- * so every argument is checked here, the terminal is off, and what it allocates is freed with the program. Coefficients are
- * scaled to about one, since its tolerances are absolute. */
+/* Integer programs, by GLPK. It ends the process on arguments that it does not like, prints, and keeps memory of its
+ * own: so every argument is checked here, the terminal is off, and what it allocates is freed with the program.
+ * Coefficients are scaled to about one, since its tolerances are absolute. */
 #include "tuner/ilp.h"
 
 #include <glpk.h>
@@ -13,16 +13,22 @@ static const double tolerance = 1e-5;
 
 enum { MOST_OPTIONS = 20000, MOST_MILLISECONDS = 100 };
 
-struct option { int group; double cost, weight; };
+struct option {
+    int group;
+    double cost, weight;
+};
 
 struct tuner_choices {
     struct base_arena *arena;
     struct option *options;
     int option_count, option_capacity, group_count;
-    struct need { int option, *any_of, count; struct need *next; } *needs;
+    struct need {
+        int option, *any_of, count;
+        struct need *next;
+    } * needs;
     int need_count;
-    glp_prob *program;      /* made when it is first solved */
-    int *columns, *rows;    /* scratch of one row */
+    glp_prob *program;   /* made when it is first solved */
+    int *columns, *rows; /* scratch of one row */
     double *values;
 };
 
@@ -103,7 +109,8 @@ static double put_coefficients(struct tuner_choices *c, double weight_limit)
     if (!(largest > 0)) largest = 1;
     for (int i = 0; i < c->option_count; i++) {
         glp_set_obj_coef(c->program, i + 1, c->options[i].cost / largest);
-        if (c->options[i].weight > 0) c->columns[++length] = i + 1, c->values[length] = c->options[i].weight / weight_limit;
+        if (c->options[i].weight > 0)
+            c->columns[++length] = i + 1, c->values[length] = c->options[i].weight / weight_limit;
     }
     glp_set_mat_row(c->program, row, length, c->columns, c->values);
     /* What its tolerance lets pass is a little more than the limit, never less: the bound stays one. */
@@ -121,7 +128,9 @@ static bool is_usable(const struct tuner_choices *c, double weight_limit)
 }
 
 /* The best bound that is left where branching was cut short. */
-struct watch { double bound; };
+struct watch {
+    double bound;
+};
 
 static void watch_tree(glp_tree *tree, void *info)
 {

@@ -4,19 +4,22 @@
 
 #include "base/base.h"
 
-/* Groups of options, of which one each is taken; the sum of costs is made least, the sum of weights stays within a limit. An
- * option of one group may need one of several options of another group. */
+/* Groups of options, of which one each is taken; the sum of costs is made least, the sum of weights stays within a
+ * limit. An option of one group may need one of several options of another group. */
 struct tuner_choices;
 
 enum tuner_choices_outcome { TUNER_CHOSEN, TUNER_NOTHING_WITHIN_LIMIT, TUNER_UNDECIDED };
 
 struct tuner_choices *tuner_choices_new(struct base_arena *arena);
-int tuner_choices_group(struct tuner_choices *choices);                                    /* a new group */
-int tuner_choices_option(struct tuner_choices *choices, int group);                        /* a new option of it; options are numbered in all */
-void tuner_choices_need(struct tuner_choices *choices, int option, const int *any_of, int count); /* taken only with one of these */
+int tuner_choices_group(struct tuner_choices *choices); /* a new group */
+int tuner_choices_option(struct tuner_choices *choices,
+                         int group); /* a new option of it; options are numbered in all */
+void tuner_choices_need(struct tuner_choices *choices, int option, const int *any_of,
+                        int count); /* taken only with one of these */
 void tuner_choices_set(struct tuner_choices *choices, int option, double cost, double weight);
-/* *bound: no choice within the limit costs less. Solved to the end unless it takes more than 100 ms (TUNER_UNDECIDED, with
- * the bound so far). A choice that was solved before is where the next search begins. Costs and weights of any size. */
+/* *bound: no choice within the limit costs less. Solved to the end unless it takes more than 100 ms (TUNER_UNDECIDED,
+ * with the bound so far). A choice that was solved before is where the next search begins. Costs and weights of any
+ * size. */
 enum tuner_choices_outcome tuner_choices_solve(struct tuner_choices *choices, double weight_limit, double *bound);
 void tuner_choices_free(struct tuner_choices *choices); /* GLPK's memory is not the arena's */
 void tuner_choices_end(void);                           /* after the last one: what GLPK keeps for all of them */

@@ -1,5 +1,5 @@
-/* The program of one device, as bounds need it. It is what the simulator itself prices on a mesh of one: kernels with the
- * bytes that they read and write, contractions, and the order of allocations. */
+/* The program of one device, as bounds need it. It is what the simulator itself prices on a mesh of one: kernels with
+ * the bytes that they read and write, contractions, and the order of allocations. */
 #include "tuner/bounds.h"
 
 #include <string.h>
@@ -8,13 +8,13 @@ struct drafter {
     struct base_arena *arena;
     const struct sim_sharded *s;
     struct tuner_outline *out;
-    int *class_of;      /* of each tensor, or of the parameter that it is made from */
-    int *root;          /* the tensor whose axes decide how this one is sharded */
-    int *sum;           /* representative of the sum that a contraction's result becomes part of, or -1 */
-    int *sum_size;      /* contractions in a sum, by representative */
-    bool *charged;      /* of each operation: a contraction that a kernel has already */
-    int *narrow;        /* by value: the shape of what is stored in its place where a collective reduces it first; or -1 */
-    bool *seen;         /* by value */
+    int *class_of; /* of each tensor, or of the parameter that it is made from */
+    int *root;     /* the tensor whose axes decide how this one is sharded */
+    int *sum;      /* representative of the sum that a contraction's result becomes part of, or -1 */
+    int *sum_size; /* contractions in a sum, by representative */
+    bool *charged; /* of each operation: a contraction that a kernel has already */
+    int *narrow;   /* by value: the shape of what is stored in its place where a collective reduces it first; or -1 */
+    bool *seen;    /* by value */
 };
 
 static const struct model_tensor *tensor_at(const struct drafter *d, int tensor)
@@ -33,7 +33,8 @@ static void find_roots(struct drafter *d)
         for (int i = 0; i < program->blocks[b].op_count; i++) {
             const struct model_op *op = &program->blocks[b].ops[i];
             for (int o = 0; o < op->output_count; o++)
-                if (program->tensors[op->outputs[o]].from_producer && op->input_count) d->root[op->outputs[o]] = op->inputs[0];
+                if (program->tensors[op->outputs[o]].from_producer && op->input_count)
+                    d->root[op->outputs[o]] = op->inputs[0];
         }
     for (int t = 0; t < program->tensor_count; t++)
         if (program->tensors[t].like >= 0) d->root[t] = program->tensors[t].like;
@@ -52,9 +53,10 @@ static struct tuner_class describe(const struct drafter *d, int tensor)
         for (int j = 0; j < i && !t->given_axes; j++)
             if (t->axes[j] == t->axes[i]) class.names[i] = NULL;
     }
-    class.residual = t->rank == 3 && t->axes[0] == MODEL_AXIS_BATCH && t->axes[1] == MODEL_AXIS_LENGTH && t->axes[2] == MODEL_AXIS_EMBED &&
-                     t->block >= 0;
-    class.zero = (own->category == MODEL_OPTIMIZER_STATE && own->like >= 0) || (own->category == MODEL_GRADIENT && own->block < 0);
+    class.residual = t->rank == 3 && t->axes[0] == MODEL_AXIS_BATCH && t->axes[1] == MODEL_AXIS_LENGTH &&
+                     t->axes[2] == MODEL_AXIS_EMBED && t->block >= 0;
+    class.zero = (own->category == MODEL_OPTIMIZER_STATE && own->like >= 0) ||
+                 (own->category == MODEL_GRADIENT && own->block < 0);
     return class;
 }
 
@@ -73,9 +75,11 @@ static enum base_status find_class(struct drafter *d, int tensor, struct base_er
     struct tuner_class class = describe(d, tensor);
     int i = 0;
     while (i < d->out->class_count && !same_class(&d->out->classes[i], &class)) i++;
-    if (i == TUNER_MOST_CLASSES) return base_fail(error, BASE_INTERNAL, "tensors of more than %d combinations of axes", TUNER_MOST_CLASSES);
+    if (i == TUNER_MOST_CLASSES)
+        return base_fail(error, BASE_INTERNAL, "tensors of more than %d combinations of axes", TUNER_MOST_CLASSES);
     if (i == d->out->class_count) {
-        for (int j = 0; j < class.rank; j++) class.names[j] = class.names[j] ? base_copy(d->arena, class.names[j]) : NULL;
+        for (int j = 0; j < class.rank; j++)
+            class.names[j] = class.names[j] ? base_copy(d->arena, class.names[j]) : NULL;
         d->out->classes[d->out->class_count++] = class;
     }
     d->class_of[tensor] = i;
@@ -84,7 +88,8 @@ static enum base_status find_class(struct drafter *d, int tensor, struct base_er
 
 int tuner_carrier(int size)
 {
-    bool heads = size == MODEL_HEADS || size == MODEL_KV_HEADS || size == MODEL_HEAD_DIM || size == MODEL_JOINED_KV || size == MODEL_JOINED_KV_HEADS;
+    bool heads = size == MODEL_HEADS || size == MODEL_KV_HEADS || size == MODEL_HEAD_DIM || size == MODEL_JOINED_KV ||
+                 size == MODEL_JOINED_KV_HEADS;
     return heads ? MODEL_HEADS : size == MODEL_GLOBAL_BATCH ? MODEL_BATCH : size;
 }
 
@@ -93,12 +98,13 @@ static void find_sizes(struct drafter *d)
     const struct model_program *program = d->s->program;
     for (int t = 0; t < program->tensor_count; t++) {
         const struct model_tensor *root = tensor_at(d, d->root[t]);
-        for (int i = 0; i < root->rank; i++) d->out->sizes_of_class[d->class_of[t]][i] |= UINT32_C(1) << tuner_carrier(root->dims[i]);
+        for (int i = 0; i < root->rank; i++)
+            d->out->sizes_of_class[d->class_of[t]][i] |= UINT32_C(1) << tuner_carrier(root->dims[i]);
     }
 }
 
-/* A contraction's result that is cast to a wider type as it is made is not stored before the cast. Where a collective stands
- * between them it is, and the cast is made by whoever reads it: fewer bytes. */
+/* A contraction's result that is cast to a wider type as it is made is not stored before the cast. Where a collective
+ * stands between them it is, and the cast is made by whoever reads it: fewer bytes. */
 static void find_narrow(struct drafter *d)
 {
     const struct sim_sharded *s = d->s;
@@ -106,9 +112,12 @@ static void find_narrow(struct drafter *d)
         const struct sim_value *value = &s->values[v];
         const struct sim_op *made = value->definition >= 0 ? &s->ops[value->definition] : NULL;
         d->narrow[v] = -1;
-        if (!made || !value->stored || made->kind != SIM_COMPUTE || made->op->kind != MODEL_MAP || made->op->function != MODEL_CAST) continue;
+        if (!made || !value->stored || made->kind != SIM_COMPUTE || made->op->kind != MODEL_MAP ||
+            made->op->function != MODEL_CAST)
+            continue;
         const struct sim_value *operand = &s->values[made->inputs[0]];
-        if (!operand->stored && model_dtype_bytes(operand->dtype) < model_dtype_bytes(value->dtype)) d->narrow[v] = operand->shape;
+        if (!operand->stored && model_dtype_bytes(operand->dtype) < model_dtype_bytes(value->dtype))
+            d->narrow[v] = operand->shape;
     }
 }
 
@@ -132,7 +141,8 @@ static void copy_shapes(struct drafter *d)
     for (int v = 0; v < s->value_count; v++) {
         int tensor = s->values[v].tensor;
         bool own_dims = !strcmp(tensor_at(d, tensor)->labels, tensor_at(d, d->root[tensor])->labels);
-        (own_dims ? out->shape_classes : out->shape_followers)[s->values[v].shape] |= UINT64_C(1) << d->class_of[tensor];
+        (own_dims ? out->shape_classes : out->shape_followers)[s->values[v].shape] |= UINT64_C(1)
+                                                                                      << d->class_of[tensor];
     }
     /* Shapes that stand for several layers are those of one, repeated. */
     for (int i = 0; i < s->shape_count; i++) {
@@ -146,7 +156,8 @@ static void copy_shapes(struct drafter *d)
     out->events = base_new(d->arena, struct sim_event, s->event_count + 1);
     for (int i = 0; i < s->event_count; i++) {
         out->events[i] = s->events[i];
-        if (s->events[i].category == MODEL_GRADIENT && s->events[i].sign) out->events[i].shape = narrow_gradient(d, s->events[i].shape);
+        if (s->events[i].category == MODEL_GRADIENT && s->events[i].sign)
+            out->events[i].shape = narrow_gradient(d, s->events[i].shape);
     }
 }
 
@@ -190,7 +201,8 @@ static void join_sums(struct drafter *d, int a, int b)
     d->sum_size[x] += d->sum_size[y];
 }
 
-/* Results of contractions, and sums, casts and reshapes of nothing else: a compiler may add them before it reduces them. */
+/* Results of contractions, and sums, casts and reshapes of nothing else: a compiler may add them before it reduces
+ * them. */
 static void find_sums(struct drafter *d)
 {
     const struct sim_sharded *s = d->s;
@@ -204,7 +216,8 @@ static void find_sums(struct drafter *d)
             d->sum[out] = out;
             d->sum_size[out] = 1;
         } else if ((passes && d->sum[op->inputs[0]] >= 0) ||
-                   (op->kind == MODEL_MAP && op->function == MODEL_ADD && d->sum[op->inputs[0]] >= 0 && d->sum[op->inputs[1]] >= 0)) {
+                   (op->kind == MODEL_MAP && op->function == MODEL_ADD && d->sum[op->inputs[0]] >= 0 &&
+                    d->sum[op->inputs[1]] >= 0)) {
             d->sum[out] = out;
             for (int j = 0; j < op->input_count; j++) join_sums(d, op->inputs[j], out);
         }
@@ -222,7 +235,8 @@ static bool is_weight(const struct drafter *d, int tensor)
 /* A joined dimension of a parameter is split: its outer part carries the shards, the inner one might. */
 static bool becomes(char of_root, char letter)
 {
-    static const char pairs[][2] = {{'j', 'h'}, {'j', 'd'}, {'i', 'g'}, {'i', 'd'}, {'h', 'j'}, {'g', 'i'}, {'h', 'g'}, {'g', 'h'}};
+    static const char pairs[][2] = {{'j', 'h'}, {'j', 'd'}, {'i', 'g'}, {'i', 'd'},
+                                    {'h', 'j'}, {'g', 'i'}, {'h', 'g'}, {'g', 'h'}};
     for (int i = 0; i < BASE_COUNT(pairs); i++)
         if (pairs[i][0] == of_root && pairs[i][1] == letter) return true;
     return of_root == letter;
@@ -235,7 +249,8 @@ static int count_sharers(const struct drafter *d, const struct sim_op *op, int v
     for (int i = 0; i < d->s->op_count; i++) {
         const struct sim_op *other = &d->s->ops[i];
         if (other->kind != SIM_COMPUTE || other->op->kind != MODEL_EINSUM || other->loop != op->loop) continue;
-        for (int j = 0; j < other->input_count; j++) count += value >= 0 ? other->inputs[j] == value : d->root[other->op->inputs[j]] == root;
+        for (int j = 0; j < other->input_count; j++)
+            count += value >= 0 ? other->inputs[j] == value : d->root[other->op->inputs[j]] == root;
     }
     return count > 0 ? count : 1;
 }
@@ -246,7 +261,8 @@ static bool is_generated(const struct drafter *d, int value)
     int definition = d->s->values[value].definition;
     const struct sim_op *made = definition >= 0 ? &d->s->ops[definition] : NULL;
     return made && made->kind == SIM_COMPUTE &&
-           (made->op->function == MODEL_ONE_HOT || made->op->function == MODEL_RELPOS_ONE_HOT || made->op->kind == MODEL_RESHAPE);
+           (made->op->function == MODEL_ONE_HOT || made->op->function == MODEL_RELPOS_ONE_HOT ||
+            made->op->kind == MODEL_RESHAPE);
 }
 
 static void add_operand(struct drafter *d, struct tuner_outline_dot *dot, const struct sim_op *op, int input)
@@ -258,7 +274,10 @@ static void add_operand(struct drafter *d, struct tuner_outline_dot *dot, const 
         (!weight && (!own_dims || is_generated(d, value) || !tensor_at(d, tensor)->constrained)))
         return;
     struct tuner_outline_operand *operand = &dot->operands[dot->operand_count++];
-    *operand = (struct tuner_outline_operand){.shape = d->s->values[value].shape, .class = weight ? d->class_of[root] : d->class_of[tensor], .rank = r->rank, .weight = weight};
+    *operand = (struct tuner_outline_operand){.shape = d->s->values[value].shape,
+                                              .class = weight ? d->class_of[root] : d->class_of[tensor],
+                                              .rank = r->rank,
+                                              .weight = weight};
     operand->divisor = count_sharers(d, op, weight ? -1 : value, root);
     for (int dim = 0; dim < r->rank; dim++) {
         int found = 0;
@@ -300,13 +319,15 @@ static void draft_dot(struct drafter *d, const struct sim_op *op, struct tuner_o
 
 /* ---- kernels ---- */
 
-static bool same_kernel(const struct tuner_outline *o, const struct tuner_outline_kernel *a, const struct tuner_outline_kernel *b)
+static bool same_kernel(const struct tuner_outline *o, const struct tuner_outline_kernel *a,
+                        const struct tuner_outline_kernel *b)
 {
     if (a->read_count != b->read_count || a->write_count != b->write_count || a->dot_count != b->dot_count ||
         memcmp(a->trips, b->trips, sizeof a->trips) != 0 || a->classes != b->classes)
         return false;
     return !memcmp(o->reads + a->first_read, o->reads + b->first_read, (size_t)a->read_count * sizeof *o->reads) &&
-           !memcmp(o->writes + a->first_write, o->writes + b->first_write, (size_t)a->write_count * sizeof *o->writes) &&
+           !memcmp(o->writes + a->first_write, o->writes + b->first_write,
+                   (size_t)a->write_count * sizeof *o->writes) &&
            !memcmp(o->dots + a->first_dot, o->dots + b->first_dot, (size_t)a->dot_count * sizeof *o->dots);
 }
 
@@ -376,7 +397,8 @@ static void narrow_kernel(struct drafter *d, int kernel, const struct tuner_outl
         narrow_reads(d, op, d->out->reads + k->first_read, k->read_count);
         for (int o = 0; o < op->output_count; o++)
             if (d->narrow[op->outputs[o]] >= 0)
-                replace(d->out->writes + k->first_write, k->write_count, s->values[op->outputs[o]].shape, d->narrow[op->outputs[o]]);
+                replace(d->out->writes + k->first_write, k->write_count, s->values[op->outputs[o]].shape,
+                        d->narrow[op->outputs[o]]);
     }
 }
 
@@ -393,7 +415,8 @@ static void draft_kernels(struct drafter *d)
         const struct sim_kernel *from = &s->kernels[k];
         struct tuner_outline_kernel *kernel = &out->kernels[out->kernel_count];
         int reads = repeats_a_dot(d, from) ? 0 : from->read_count;
-        *kernel = (struct tuner_outline_kernel){read_count, reads, write_count, from->write_count, dot_count, 0, {0}, 1, 0};
+        *kernel =
+            (struct tuner_outline_kernel){read_count, reads, write_count, from->write_count, dot_count, 0, {0}, 1, 0};
         find_trips(s, from->loop, kernel->trips);
         for (int i = 0; i < reads; i++) out->reads[read_count + i] = s->reads[from->first_read + i];
         for (int i = 0; i < from->write_count; i++) out->writes[write_count + i] = s->writes[from->first_write + i];
@@ -412,8 +435,8 @@ static void draft_kernels(struct drafter *d)
     }
 }
 
-static enum base_status draft(struct base_arena *arena, struct sim_cache *cache, const struct sim_plan *plan, bool microbatches,
-                              struct tuner_outline *out, struct base_error *error)
+static enum base_status draft(struct base_arena *arena, struct sim_cache *cache, const struct sim_plan *plan,
+                              bool microbatches, struct tuner_outline *out, struct base_error *error)
 {
     int64_t sizes[MODEL_SIZE_COUNT];
     struct sim_placement *one = base_new(arena, struct sim_placement, 1);
@@ -439,7 +462,8 @@ static enum base_status draft(struct base_arena *arena, struct sim_cache *cache,
     find_sizes(&d);
     copy_shapes(&d);
     find_persistent(&d);
-    if (out->shape_count > TUNER_MOST_SHAPES) return base_fail(error, BASE_INTERNAL, "a program of more than %d local shapes", TUNER_MOST_SHAPES);
+    if (out->shape_count > TUNER_MOST_SHAPES)
+        return base_fail(error, BASE_INTERNAL, "a program of more than %d local shapes", TUNER_MOST_SHAPES);
     find_sums(&d);
     draft_kernels(&d);
     struct model_config *config = base_new(arena, struct model_config, 1);
@@ -451,9 +475,10 @@ static enum base_status draft(struct base_arena *arena, struct sim_cache *cache,
     return BASE_OK;
 }
 
-/* The compiler may recompute what does not fit (XLA's rematerialisation): it cannot keep less than full rematerialisation
- * does. */
-enum base_status tuner_outline_build(struct base_arena *arena, struct sim_cache *cache, const struct sim_plan *plan, bool microbatches, const struct tuner_outline **out, struct base_error *error)
+/* The compiler may recompute what does not fit (XLA's rematerialisation): it cannot keep less than full
+ * rematerialisation does. */
+enum base_status tuner_outline_build(struct base_arena *arena, struct sim_cache *cache, const struct sim_plan *plan,
+                                     bool microbatches, const struct tuner_outline **out, struct base_error *error)
 {
     struct tuner_outline *outline = base_new(arena, struct tuner_outline, 1);
     BASE_TRY(draft(arena, cache, plan, microbatches, outline, error));

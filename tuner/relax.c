@@ -1,19 +1,20 @@
-/* Bounds for all rule sets of a cell: a choice of rules has a price and a weight, both sums over parts, and the weight of
- * what is kept in memory has a limit. Which choice is cheapest is an integer program. */
+/* Bounds for all rule sets of a cell: a choice of rules has a price and a weight, both sums over parts, and the weight
+ * of what is kept in memory has a limit. Which choice is cheapest is an integer program. */
 #include "tuner/relax.h"
 
 #include <math.h>
 #include <string.h>
 
-struct tuner_table tuner_table_new(struct base_arena *arena, int context_count, int component_count, const int *option_counts)
+struct tuner_table tuner_table_new(struct base_arena *arena, int context_count, int component_count,
+                                   const int *option_counts)
 {
     struct tuner_table table = {.context_count = context_count, .component_count = component_count};
     table.context_s = base_new(arena, double, context_count);
     table.context_bytes = base_new(arena, double, context_count);
     for (int c = 0; c < component_count; c++) {
         table.option_counts[c] = option_counts[c];
-        table.option_s[c] = base_new(arena, double, (int64_t)context_count * option_counts[c]);
-        table.option_bytes[c] = base_new(arena, double, (int64_t)context_count * option_counts[c]);
+        table.option_s[c] = base_new(arena, double, (int64_t)context_count *option_counts[c]);
+        table.option_bytes[c] = base_new(arena, double, (int64_t)context_count *option_counts[c]);
     }
     return table;
 }
@@ -29,7 +30,8 @@ static bool is_beaten(const double *s, const double *bytes, int count, int optio
 }
 
 /* The context's own part stands with its option, so that only differences are left to the components. */
-static void add_component(struct tuner_choices *choices, const struct tuner_table *table, int component, const int *contexts)
+static void add_component(struct tuner_choices *choices, const struct tuner_table *table, int component,
+                          const int *contexts)
 {
     int group = tuner_choices_group(choices), count = table->option_counts[component];
     for (int context = 0; context < table->context_count; context++) {
@@ -49,13 +51,15 @@ static bool is_open(const struct tuner_table *table, int context)
     bool open = isfinite(table->context_s[context]);
     for (int c = 0; open && c < table->component_count; c++) {
         bool any = false;
-        for (int i = 0; i < table->option_counts[c]; i++) any = any || isfinite(table->option_s[c][context * table->option_counts[c] + i]);
+        for (int i = 0; i < table->option_counts[c]; i++)
+            any = any || isfinite(table->option_s[c][context * table->option_counts[c] + i]);
         open = any;
     }
     return open;
 }
 
-enum tuner_choices_outcome tuner_table_least(struct base_arena *arena, const struct tuner_table *table, double limit_bytes, double *least_s)
+enum tuner_choices_outcome tuner_table_least(struct base_arena *arena, const struct tuner_table *table,
+                                             double limit_bytes, double *least_s)
 {
     struct tuner_choices *choices = tuner_choices_new(arena);
     int group = tuner_choices_group(choices), *contexts = base_new(arena, int, table->context_count), open = 0;
@@ -75,7 +79,8 @@ enum tuner_choices_outcome tuner_table_least(struct base_arena *arena, const str
 }
 
 double tuner_relaxed_s(const struct tuner_outline *outline, const unsigned char (*any)[MODEL_MAX_RANK],
-                       const struct sim_placement *placement, int64_t batch, int64_t microbatches, struct tuner_charges charges)
+                       const struct sim_placement *placement, int64_t batch, int64_t microbatches,
+                       struct tuner_charges charges)
 {
     struct tuner_work w;
     double s = 0;

@@ -12,15 +12,19 @@ enum { TUNER_MOST_COMPONENTS = 4 };
 struct tuner_table {
     int context_count, component_count;
     int option_counts[TUNER_MOST_COMPONENTS];
-    double *context_s, *context_bytes;                                   /* INFINITY: closed */
-    double *option_s[TUNER_MOST_COMPONENTS], *option_bytes[TUNER_MOST_COMPONENTS]; /* [context * option_count + option] */
+    double *context_s, *context_bytes; /* INFINITY: closed */
+    double *option_s[TUNER_MOST_COMPONENTS],
+        *option_bytes[TUNER_MOST_COMPONENTS]; /* [context * option_count + option] */
 };
 
-struct tuner_table tuner_table_new(struct base_arena *arena, int context_count, int component_count, const int *option_counts);
+struct tuner_table tuner_table_new(struct base_arena *arena, int context_count, int component_count,
+                                   const int *option_counts);
 /* The least seconds of a choice that weighs no more than the limit: an integer program. Outcomes as in ilp.h. */
-enum tuner_choices_outcome tuner_table_least(struct base_arena *arena, const struct tuner_table *table, double limit_bytes, double *least_s);
+enum tuner_choices_outcome tuner_table_least(struct base_arena *arena, const struct tuner_table *table,
+                                             double limit_bytes, double *least_s);
 /* Below what no rule set goes whose classes are sharded within `any`. */
 double tuner_relaxed_s(const struct tuner_outline *outline, const unsigned char (*any)[MODEL_MAX_RANK],
-                       const struct sim_placement *placement, int64_t batch, int64_t microbatches, struct tuner_charges charges);
+                       const struct sim_placement *placement, int64_t batch, int64_t microbatches,
+                       struct tuner_charges charges);
 
 #endif

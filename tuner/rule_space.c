@@ -1,5 +1,6 @@
-/* The space of rule sets, and how it comes apart: given what batch, length and embed take, the axes of the MLP, of attention
- * and of the vocabulary share no operation, so that seconds and bytes of a rule set are sums over those components. */
+/* The space of rule sets, and how it comes apart: given what batch, length and embed take, the axes of the MLP, of
+ * attention and of the vocabulary share no operation, so that seconds and bytes of a rule set are sums over those
+ * components. */
 #include "tuner/rule_space.h"
 
 #include <math.h>
@@ -9,7 +10,11 @@ enum { MOST_RULES = 24 };
 
 /* ---- digits ---- */
 
-static const struct { const char *axis; int radix; bool context, ordered; } axes[] = {
+static const struct {
+    const char *axis;
+    int radix;
+    bool context, ordered;
+} axes[] = {
     {"batch", 4, true, false}, {"length", 3, true, false}, {"embed", 5, true, false}, {"vocab", 3, false, true},
     {"mlp", 3, false, true},   {"heads", 3, false, false}, {"kv", 3, false, false},   {"joined_kv", 3, false, true},
 };
@@ -52,14 +57,18 @@ static bool is_context(const struct tuner_rule_space *space, int digit)
 
 static void add_rule(struct model_rule *rules, int *count, const char *axis, int choice)
 {
-    static const struct { int count; const char *names[2]; } takes[] = {{0, {NULL}}, {1, {"data"}}, {1, {"model"}}};
+    static const struct {
+        int count;
+        const char *names[2];
+    } takes[] = {{0, {NULL}}, {1, {"data"}}, {1, {"model"}}};
     struct model_rule *rule = &rules[(*count)++];
     *rule = (struct model_rule){.logical = axis, .value = {.count = takes[choice].count}};
     for (int i = 0; i < takes[choice].count; i++) rule->value.names[i] = takes[choice].names[i];
 }
 
 /* The rule or rules of an axis: none, data, model; of batch both together, of embed one and then the other. */
-static void add_axis(const struct tuner_rule_space *space, const int *digits, const char *axis, struct model_rule *rules, int *count)
+static void add_axis(const struct tuner_rule_space *space, const int *digits, const char *axis,
+                     struct model_rule *rules, int *count)
 {
     int digit = digit_of(space, axis, false);
     if (digit < 0) return;
@@ -91,7 +100,8 @@ static int rules_of(const struct tuner_rule_space *space, const int *digits, str
     return count;
 }
 
-const char *tuner_rule_text(struct base_arena *arena, const struct tuner_rule_space *space, const int digits[TUNER_MOST_DIGITS])
+const char *tuner_rule_text(struct base_arena *arena, const struct tuner_rule_space *space,
+                            const int digits[TUNER_MOST_DIGITS])
 {
     struct model_rule rules[MOST_RULES];
     struct base_text text = {.arena = arena};
@@ -111,12 +121,15 @@ const char *tuner_rule_text(struct base_arena *arena, const struct tuner_rule_sp
 /* ---- what rules make of classes ---- */
 
 struct coded_class {
-    unsigned scope;                      /* digits that matter to it */
-    int count;                           /* product of their radices */
+    unsigned scope; /* digits that matter to it */
+    int count;      /* product of their radices */
     unsigned char (*spec)[MODEL_MAX_RANK];
 };
 
-struct component { unsigned scope; int option_count; };
+struct component {
+    unsigned scope;
+    int option_count;
+};
 
 struct tuner_coding {
     const struct tuner_rule_space *space;
@@ -126,8 +139,8 @@ struct tuner_coding {
     unsigned context_scope, *kernel_scopes;
     struct component components[TUNER_MOST_COMPONENTS];
     int component_count, context_count;
-    int *alike[TUNER_MOST_COMPONENTS];   /* by context and option: the first option that shards every class so */
-    const struct tuner_coding *least;    /* of the outline of least memory, or NULL */
+    int *alike[TUNER_MOST_COMPONENTS]; /* by context and option: the first option that shards every class so */
+    const struct tuner_coding *least;  /* of the outline of least memory, or NULL */
 };
 
 static bool class_has(const struct tuner_class *class, const char *axis)
@@ -141,7 +154,8 @@ static unsigned scope_of(const struct tuner_rule_space *space, const struct tune
 {
     unsigned scope = 0;
     for (int d = 0; d < space->digit_count; d++)
-        if (class_has(class, space->digits[d].axis) && (!space->digits[d].order || class_has(class, "embed"))) scope |= 1u << d;
+        if (class_has(class, space->digits[d].axis) && (!space->digits[d].order || class_has(class, "embed")))
+            scope |= 1u << d;
     return scope;
 }
 
@@ -171,8 +185,8 @@ static void put_digits(const struct tuner_rule_space *space, unsigned scope, int
     }
 }
 
-static enum base_status code_class(struct base_arena *arena, struct tuner_coding *coding, int c, const struct sim_plan *plan,
-                                   struct base_error *error)
+static enum base_status code_class(struct base_arena *arena, struct tuner_coding *coding, int c,
+                                   const struct sim_plan *plan, struct base_error *error)
 {
     const struct tuner_rule_space *space = coding->space;
     struct coded_class *coded = &coding->classes[c];
@@ -211,7 +225,8 @@ static enum base_status add_scope(struct tuner_coding *coding, unsigned scope, s
     if (coding->component_count == TUNER_MOST_COMPONENTS)
         return base_fail(error, BASE_INTERNAL, "rules of more than %d components", TUNER_MOST_COMPONENTS);
     coding->components[coding->component_count++] = (struct component){scope, 0};
-    while (join_components(coding)) {}
+    while (join_components(coding)) {
+    }
     return BASE_OK;
 }
 
@@ -227,13 +242,15 @@ static enum base_status find_components(struct base_arena *arena, struct tuner_c
         BASE_TRY(add_scope(coding, coding->kernel_scopes[k], error));
     }
     for (int d = 0; d < coding->space->digit_count; d++) BASE_TRY(add_scope(coding, 1u << d, error));
-    for (int i = 0; i < coding->component_count; i++) coding->components[i].option_count = count_of(coding->space, coding->components[i].scope);
+    for (int i = 0; i < coding->component_count; i++)
+        coding->components[i].option_count = count_of(coding->space, coding->components[i].scope);
     coding->context_count = count_of(coding->space, coding->context_scope);
     return BASE_OK;
 }
 
-static enum base_status code_outline(struct base_arena *arena, const struct tuner_rule_space *space, const struct tuner_outline *outline,
-                                     const struct sim_plan *plan, struct tuner_coding **out, struct base_error *error)
+static enum base_status code_outline(struct base_arena *arena, const struct tuner_rule_space *space,
+                                     const struct tuner_outline *outline, const struct sim_plan *plan,
+                                     struct tuner_coding **out, struct base_error *error)
 {
     struct tuner_coding *coding = base_new(arena, struct tuner_coding, 1);
     coding->space = space;
@@ -258,7 +275,8 @@ static int find_alike(const struct tuner_coding *coding, unsigned scope, int opt
         put_digits(coding->space, scope, i, other);
         for (const struct tuner_coding *of = coding; of && alike; of = of->least)
             for (int c = 0; alike && c < of->o->class_count; c++)
-                alike = !(of->classes[c].scope & scope) || !memcmp(spec_under(of, c, digits), spec_under(of, c, other), MODEL_MAX_RANK);
+                alike = !(of->classes[c].scope & scope) ||
+                        !memcmp(spec_under(of, c, digits), spec_under(of, c, other), MODEL_MAX_RANK);
         if (alike) return i;
     }
     return option;
@@ -268,7 +286,7 @@ static void find_all_alike(struct base_arena *arena, struct tuner_coding *coding
 {
     for (int j = 0; j < coding->component_count; j++) {
         int count = coding->components[j].option_count;
-        coding->alike[j] = base_new(arena, int, (int64_t)coding->context_count * count);
+        coding->alike[j] = base_new(arena, int, (int64_t)coding->context_count *count);
         for (int context = 0; context < coding->context_count; context++)
             for (int i = 0; i < count; i++) {
                 int digits[TUNER_MOST_DIGITS] = {0};
@@ -279,7 +297,8 @@ static void find_all_alike(struct base_arena *arena, struct tuner_coding *coding
     }
 }
 
-enum base_status tuner_code_rules(struct base_arena *arena, const struct tuner_rule_space *space, const struct tuner_outline *outline, const struct sim_plan *plan,
+enum base_status tuner_code_rules(struct base_arena *arena, const struct tuner_rule_space *space,
+                                  const struct tuner_outline *outline, const struct sim_plan *plan,
                                   const struct tuner_coding **out, struct base_error *error)
 {
     struct tuner_coding *coding, *least;
@@ -307,14 +326,16 @@ static bool divides(const struct tuner_coding *coding, int c, const int *digits,
     for (int i = 0; i < o->persistent_count; i++) {
         const struct sim_shape *shape = &o->shapes[o->persistent_shapes[i]];
         for (int d = 0; o->persistent_classes[i] == c && d < shape->rank; d++) {
-            int64_t shards = (spec[d] & SIM_DATA ? axis_sizes[0] : 1) * (int64_t)(spec[d] & SIM_TENSOR ? axis_sizes[1] : 1);
+            int64_t shards =
+                (spec[d] & SIM_DATA ? axis_sizes[0] : 1) * (int64_t)(spec[d] & SIM_TENSOR ? axis_sizes[1] : 1);
             if (sizes[shape->dims[d]] % shards) return false;
         }
     }
     return true;
 }
 
-static bool all_divide(const struct tuner_coding *coding, unsigned scope, bool within_context, const int *digits, const int axis_sizes[2])
+static bool all_divide(const struct tuner_coding *coding, unsigned scope, bool within_context, const int *digits,
+                       const int axis_sizes[2])
 {
     for (int c = 0; c < coding->o->class_count; c++) {
         unsigned own = coding->classes[c].scope;
@@ -326,7 +347,8 @@ static bool all_divide(const struct tuner_coding *coding, unsigned scope, bool w
 
 static bool batch_divides(const struct tuner_coding *coding, const int *digits, const int axis_sizes[2], int64_t batch)
 {
-    int digit = digit_of(coding->space, "batch", false), takes = digit < 0 ? 0 : digits[digit]; /* 3: both, which are bits as in a spec */
+    int digit = digit_of(coding->space, "batch", false),
+        takes = digit < 0 ? 0 : digits[digit]; /* 3: both, which are bits as in a spec */
     return batch % ((takes & SIM_DATA ? axis_sizes[0] : 1) * (int64_t)(takes & SIM_TENSOR ? axis_sizes[1] : 1)) == 0;
 }
 
@@ -337,7 +359,8 @@ int64_t tuner_count_rule_sets(const struct tuner_coding *coding, const int axis_
         int digits[TUNER_MOST_DIGITS] = {0};
         int64_t product = 1;
         put_digits(coding->space, coding->context_scope, context, digits);
-        if (!batch_divides(coding, digits, axis_sizes, batch) || !all_divide(coding, 0, true, digits, axis_sizes)) continue;
+        if (!batch_divides(coding, digits, axis_sizes, batch) || !all_divide(coding, 0, true, digits, axis_sizes))
+            continue;
         for (int j = 0; j < coding->component_count; j++) {
             int64_t options = 0;
             for (int i = 0; i < coding->components[j].option_count; i++) {
@@ -353,8 +376,8 @@ int64_t tuner_count_rule_sets(const struct tuner_coding *coding, const int axis_
 
 /* ---- prices ---- */
 
-double tuner_rule_space_s(const struct tuner_coding *coding, const struct sim_placement *placement, int64_t batch, int64_t microbatches,
-                          struct tuner_charges charges)
+double tuner_rule_space_s(const struct tuner_coding *coding, const struct sim_placement *placement, int64_t batch,
+                          int64_t microbatches, struct tuner_charges charges)
 {
     return tuner_relaxed_s(coding->o, coding->any, placement, batch, microbatches, charges);
 }
@@ -368,7 +391,7 @@ struct view {
 
 struct pricer {
     const struct tuner_coding *coding;
-    struct view timed, weighed;          /* weighed: of least memory, if there is one */
+    struct view timed, weighed; /* weighed: of least memory, if there is one */
     double kept[TUNER_MOST_SHAPES];
     int digits[TUNER_MOST_DIGITS];
     const int *axis_sizes;
@@ -470,7 +493,9 @@ static void price_context(struct pricer *p, struct tuner_rule_cell *cell, int co
     memset(p->digits, 0, sizeof p->digits);
     put_digits(coding->space, coding->context_scope, context, p->digits);
     cell->table.context_s[context] = cell->table.context_bytes[context] = INFINITY;
-    if (!batch_divides(coding, p->digits, p->axis_sizes, batch) || !all_divide(coding, 0, true, p->digits, p->axis_sizes)) return;
+    if (!batch_divides(coding, p->digits, p->axis_sizes, batch) ||
+        !all_divide(coding, 0, true, p->digits, p->axis_sizes))
+        return;
     settle_both(p, coding->context_scope, 0);
     double own_s = kernels_s(p, 0, false);
     if (own_s + kernels_s(p, 0, true) >= limit_s) return;
@@ -479,24 +504,25 @@ static void price_context(struct pricer *p, struct tuner_rule_cell *cell, int co
     for (int j = 0; j < coding->component_count; j++) price_component(p, cell, context, j);
 }
 
-static void open_view(struct view *v, const struct tuner_coding *coding, const struct sim_placement *placement, int64_t batch,
-                      int64_t microbatches, struct tuner_charges charges)
+static void open_view(struct view *v, const struct tuner_coding *coding, const struct sim_placement *placement,
+                      int64_t batch, int64_t microbatches, struct tuner_charges charges)
 {
     v->coding = coding;
     memcpy(v->spec, coding->any, sizeof v->spec);
-    tuner_work_begin(&v->work, coding->o, (const unsigned char (*)[MODEL_MAX_RANK])v->spec, placement, batch, microbatches, charges);
+    tuner_work_begin(&v->work, coding->o, (const unsigned char(*)[MODEL_MAX_RANK])v->spec, placement, batch,
+                     microbatches, charges);
 }
 
 struct tuner_rule_cell *tuner_rule_cell_price(struct base_arena *arena, const struct tuner_coding *coding,
-                                              const struct sim_placement *placement, int64_t batch, int64_t microbatches,
-                                              struct tuner_charges charges, double limit_s)
+                                              const struct sim_placement *placement, int64_t batch,
+                                              int64_t microbatches, struct tuner_charges charges, double limit_s)
 {
     struct tuner_rule_cell *cell = base_new(arena, struct tuner_rule_cell, 1);
     struct pricer *p = base_new(arena, struct pricer, 1);
     int counts[TUNER_MOST_COMPONENTS] = {0};
     for (int j = 0; j < coding->component_count; j++) {
         counts[j] = coding->components[j].option_count;
-        cell->equals[j] = base_new(arena, int, (int64_t)coding->context_count * counts[j]);
+        cell->equals[j] = base_new(arena, int, (int64_t)coding->context_count *counts[j]);
     }
     cell->coding = coding;
     cell->table = tuner_table_new(arena, coding->context_count, coding->component_count, counts);
@@ -504,7 +530,8 @@ struct tuner_rule_cell *tuner_rule_cell_price(struct base_arena *arena, const st
     p->axis_sizes = placement->axis_sizes;
     open_view(&p->timed, coding, placement, batch, microbatches, charges);
     if (coding->least) open_view(&p->weighed, coding->least, placement, batch, microbatches, charges);
-    if (charges.lifetimes && !coding->o->executable) tuner_work_kept(coding->least ? &p->weighed.work : &p->timed.work, p->kept);
+    if (charges.lifetimes && !coding->o->executable)
+        tuner_work_kept(coding->least ? &p->weighed.work : &p->timed.work, p->kept);
     for (int context = 0; context < coding->context_count; context++) price_context(p, cell, context, batch, limit_s);
     return cell;
 }
@@ -532,15 +559,22 @@ static void visit_component(struct visitor *v, int j, double s, double bytes, in
         int at = v->context * count + i;
         if (!v->cell->equals[j][at]) continue;
         put_digits(coding->space, coding->components[j].scope, i, v->digits);
-        visit_component(v, j + 1, s + v->cell->table.option_s[j][at], bytes + v->cell->table.option_bytes[j][at], equals * v->cell->equals[j][at]);
+        visit_component(v, j + 1, s + v->cell->table.option_s[j][at], bytes + v->cell->table.option_bytes[j][at],
+                        equals * v->cell->equals[j][at]);
     }
 }
 
-void tuner_rule_cell_visit(const struct tuner_rule_cell *cell, double limit_s, double limit_bytes, tuner_visit_rules *visit, void *where)
+void tuner_rule_cell_visit(const struct tuner_rule_cell *cell, double limit_s, double limit_bytes,
+                           tuner_visit_rules *visit, void *where)
 {
     const struct tuner_coding *coding = cell->coding;
     for (int context = 0; context < coding->context_count; context++) {
-        struct visitor v = {.cell = cell, .limit_s = limit_s, .limit_bytes = limit_bytes, .context = context, .visit = visit, .where = where};
+        struct visitor v = {.cell = cell,
+                            .limit_s = limit_s,
+                            .limit_bytes = limit_bytes,
+                            .context = context,
+                            .visit = visit,
+                            .where = where};
         if (!isfinite(cell->table.context_s[context])) continue;
         put_digits(coding->space, coding->context_scope, context, v.digits);
         for (int j = coding->component_count - 1; j >= 0; j--) {

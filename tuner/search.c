@@ -1,8 +1,8 @@
-/* The search: best bound first, full predictions only where a bound does not decide. Plans are looked at in families: one
- * group, one number of microbatches, all orders of the submesh. A family has one bound; when it is no longer good enough,
- * one of its plans is predicted in full. That says whether the family fits, and, since its plans do the same work on the
- * same mesh and differ in links alone, what the others will take. Each full prediction is held against the bounds that
- * it had; a kind of bound that it undercuts is given up, and the search begins anew without it. */
+/* The search: best bound first, full predictions only where a bound does not decide. Plans are looked at in families:
+ * one group, one number of microbatches, all orders of the submesh. A family has one bound; when it is no longer good
+ * enough, one of its plans is predicted in full. That says whether the family fits, and, since its plans do the same
+ * work on the same mesh and differ in links alone, what the others will take. Each full prediction is held against the
+ * bounds that it had; a kind of bound that it undercuts is given up, and the search begins anew without it. */
 #include "tuner/rule_space.h"
 #include "tuner/space.h"
 
@@ -15,32 +15,37 @@ static const double slack = 1e-9;
 
 /* What a node of the search stands for; each kind is opened into those after it. */
 enum kind {
-    CELL,          /* all rule sets on one mesh shape with one number of microbatches */
-    PROGRAM,       /* the same, bounded by an integer program */
-    RULES,         /* the same two for the rule sets that nobody has named */
+    CELL,    /* all rule sets on one mesh shape with one number of microbatches */
+    PROGRAM, /* the same, bounded by an integer program */
+    RULES,   /* the same two for the rule sets that nobody has named */
     RULES_PROGRAM,
     FAMILY,
-    PLAN        /* one plan of a family, whose time is known but for rounding */
+    PLAN /* one plan of a family, whose time is known but for rounding */
 };
-struct node { double bound, peak_bytes; enum kind kind; int group /* of a cell its first */, microbatches, submesh /* of a plan */; struct tuner_rule_cell *rules; };
+struct node {
+    double bound, peak_bytes;
+    enum kind kind;
+    int group /* of a cell its first */, microbatches, submesh /* of a plan */;
+    struct tuner_rule_cell *rules;
+};
 
 struct search {
     struct tuner_space *space;
     const struct tuner_options *options;
     struct tuner_result *result;
     struct base_error *error;
-    struct sim_placement *best_links;           /* by shape: the best rate of any of its submeshes */
-    struct tuner_ruled **ruled;                 /* by group, twice: without and with microbatches; NULL: not asked for yet */
-    struct tuner_ruled **any;                   /* by first group of a cell, twice: all its rule sets together */
-    int *cell_end;                              /* by first group of a cell: the group behind it */
-    int base_groups;                            /* groups of named rule sets; those behind are of rule sets that were found */
+    struct sim_placement *best_links; /* by shape: the best rate of any of its submeshes */
+    struct tuner_ruled **ruled;       /* by group, twice: without and with microbatches; NULL: not asked for yet */
+    struct tuner_ruled **any;         /* by first group of a cell, twice: all its rule sets together */
+    int *cell_end;                    /* by first group of a cell: the group behind it */
+    int base_groups;                  /* groups of named rule sets; those behind are of rule sets that were found */
     struct tuner_rule_space rule_space;
-    const struct tuner_coding **codings;        /* by variant, twice */
-    int64_t *rule_counts;                       /* by first group of a cell: rule sets without a name that JAX accepts */
+    const struct tuner_coding **codings; /* by variant, twice */
+    int64_t *rule_counts;                /* by first group of a cell: rule sets without a name that JAX accepts */
     int rule_capacity, group_capacity;
     struct node *heap;
     int64_t heap_count, heap_capacity;
-    struct node *too_large;                     /* families and cells whose memory bound is above the device's */
+    struct node *too_large; /* families and cells whose memory bound is above the device's */
     int64_t too_large_count, too_large_capacity;
     struct sim_collective_row *rows;
     struct tuner_charges charges;
@@ -158,7 +163,8 @@ static void insert_front(struct search *s, const struct tuner_found *found)
     if (dominated(s, cost, (double)found->prediction.memory.peak_bytes) || r->front_count == MOST_FRONT) return;
     int kept = 0;
     for (int i = 0; i < r->front_count; i++)
-        if (found_cost(s, &r->front[i]) < cost || r->front[i].prediction.memory.peak_bytes < found->prediction.memory.peak_bytes)
+        if (found_cost(s, &r->front[i]) < cost ||
+            r->front[i].prediction.memory.peak_bytes < found->prediction.memory.peak_bytes)
             r->front[kept++] = r->front[i];
     int at = kept;
     for (; at > 0 && found_cost(s, &r->front[at - 1]) > cost; at--) r->front[at] = r->front[at - 1];
@@ -169,7 +175,8 @@ static void insert_front(struct search *s, const struct tuner_found *found)
 static void note_unfit(struct search *s, const struct tuner_found *found)
 {
     struct tuner_result *r = s->result;
-    if (!r->has_nearest || found->prediction.memory.peak_bytes < r->nearest.prediction.memory.peak_bytes) r->nearest = *found;
+    if (!r->has_nearest || found->prediction.memory.peak_bytes < r->nearest.prediction.memory.peak_bytes)
+        r->nearest = *found;
     if (!r->has_unfit || found_cost(s, found) < found_cost(s, &r->unfit)) r->unfit = *found;
     r->has_nearest = r->has_unfit = true;
 }
@@ -178,7 +185,8 @@ static void note_unfit(struct search *s, const struct tuner_found *found)
 static double threshold(const struct search *s)
 {
     const struct tuner_result *r = s->result;
-    return r->plan_count == s->options->top ? found_cost(s, &r->plans[r->plan_count - 1]) * (1 - slack) : (double)INFINITY;
+    return r->plan_count == s->options->top ? found_cost(s, &r->plans[r->plan_count - 1]) * (1 - slack)
+                                            : (double)INFINITY;
 }
 
 /* Of rule sets without a name only the best is sought: there are many that differ from it in what hardly matters. */
@@ -192,7 +200,8 @@ static bool decided(const struct search *s, const struct node *node)
     if (!s->use_bounds) return false;
     if (!s->options->pareto && (node->kind == RULES || node->kind == RULES_PROGRAM || node->group >= s->base_groups))
         return node->bound >= best_threshold(s);
-    if (s->options->pareto) return dominated(s, node->bound * (1 + slack), node->peak_bytes * (1 + slack)) && node->bound >= threshold(s);
+    if (s->options->pareto)
+        return dominated(s, node->bound * (1 + slack), node->peak_bytes * (1 + slack)) && node->bound >= threshold(s);
     return node->bound >= threshold(s);
 }
 
@@ -209,7 +218,8 @@ static bool time_is_up(struct search *s)
 
 /* ---- full predictions ---- */
 
-enum base_status tuner_predict(const struct tuner_space *space, struct tuner_plan plan, struct sim_prediction *out, struct sim_detail *detail, struct base_error *error)
+enum base_status tuner_predict(const struct tuner_space *space, struct tuner_plan plan, struct sim_prediction *out,
+                               struct sim_detail *detail, struct base_error *error)
 {
     struct sim_plan checked;
     struct sim_plan_text text = tuner_plan_text(space, plan);
@@ -231,7 +241,8 @@ static void audit(struct search *s, const struct node *node, const struct tuner_
     else s->use_bounds = false;
 }
 
-static enum base_status evaluate(struct search *s, const struct node *node, int submesh, struct sim_detail *detail, struct tuner_found *found)
+static enum base_status evaluate(struct search *s, const struct node *node, int submesh, struct sim_detail *detail,
+                                 struct tuner_found *found)
 {
     found->plan = (struct tuner_plan){node->group, submesh, node->microbatches};
     BASE_TRY(tuner_predict(s->space, found->plan, &found->prediction, detail, s->error));
@@ -270,12 +281,14 @@ static enum base_status place_shape(struct search *s, int group)
         const struct sim_placement *own = s->space->placements[shape->first_submesh + i];
         if (i == 0) *best = *own;
         for (int axes = 0; axes < SIM_AXES; axes++) {
-            if (own->seconds_per_byte[axes] < best->seconds_per_byte[axes]) best->seconds_per_byte[axes] = own->seconds_per_byte[axes];
+            if (own->seconds_per_byte[axes] < best->seconds_per_byte[axes])
+                best->seconds_per_byte[axes] = own->seconds_per_byte[axes];
             if (own->step_hops[axes] < best->step_hops[axes]) best->step_hops[axes] = own->step_hops[axes];
         }
     }
     s->capacity_bytes = best->profile.constants[SIM_CAPACITY_BYTES];
-    /* Collectives that go on beside computation may cost nothing, and when they do decides what is there at the same time. */
+    /* Collectives that go on beside computation may cost nothing, and when they do decides what is there at the same
+     * time. */
     if (best->profile.passes >> SIM_PASS_OVERLAP_COLLECTIVES & 1) s->charges = (struct tuner_charges){false, false};
     return BASE_OK;
 }
@@ -287,7 +300,8 @@ static int quickest_submesh(const struct search *s, const struct tuner_shape *sh
     double least = INFINITY;
     for (int i = 0; i < shape->submesh_count; i++) {
         const struct sim_placement *p = s->space->placements[shape->first_submesh + i];
-        double sum = p->seconds_per_byte[SIM_DATA] + p->seconds_per_byte[SIM_TENSOR] + p->seconds_per_byte[SIM_DATA | SIM_TENSOR];
+        double sum = p->seconds_per_byte[SIM_DATA] + p->seconds_per_byte[SIM_TENSOR] +
+                     p->seconds_per_byte[SIM_DATA | SIM_TENSOR];
         if (sum < least) least = sum, best = i;
     }
     return best;
@@ -295,7 +309,8 @@ static int quickest_submesh(const struct search *s, const struct tuner_shape *sh
 
 /* ---- families ---- */
 
-/* Seconds of the same collectives on another submesh. Where communication is hidden, what is left without it is the bound. */
+/* Seconds of the same collectives on another submesh. Where communication is hidden, what is left without it is the
+ * bound. */
 static double sibling_s(const struct search *s, const struct sim_prediction *p, const struct sim_detail *detail,
                         const struct sim_placement *placement)
 {
@@ -318,7 +333,8 @@ static bool refuses(struct search *s, const struct node *node)
     struct sim_plan plan;
     struct base_error why;
     struct sim_plan_text text = tuner_plan_text(s->space, (struct tuner_plan){node->group, 0, node->microbatches});
-    if (sim_plan_check(s->space->cache, s->space->arena, &text, MODEL_STEP_TRAIN, false, &plan, &why) == BASE_OK) return false;
+    if (sim_plan_check(s->space->cache, s->space->arena, &text, MODEL_STEP_TRAIN, false, &plan, &why) == BASE_OK)
+        return false;
     int64_t count = tuner_group_submesh_count(s->space, node->group) * s->space->groups[node->group].rule_set_count;
     tuner_refuse(s->space, why.text, count);
     s->space->plan_count -= count;
@@ -338,7 +354,13 @@ static enum base_status open_family(struct search *s, const struct node *node)
     for (int i = 0; i < shape->submesh_count; i++) {
         if (i == first) continue;
         double step_s = sibling_s(s, &found.prediction, &detail, s->space->placements[shape->first_submesh + i]);
-        struct node sibling = {cost_of(s, node->group, step_s) * (1 - slack), (double)found.prediction.memory.peak_bytes, PLAN, node->group, node->microbatches, i, NULL};
+        struct node sibling = {cost_of(s, node->group, step_s) * (1 - slack),
+                               (double)found.prediction.memory.peak_bytes,
+                               PLAN,
+                               node->group,
+                               node->microbatches,
+                               i,
+                               NULL};
         if (!decided(s, &sibling)) push(s, sibling);
     }
     return BASE_OK;
@@ -354,13 +376,15 @@ static enum base_status open_plan(struct search *s, const struct node *node)
 static enum base_status open_every_plan(struct search *s, const struct node *node)
 {
     struct tuner_found found;
-    for (int i = 0; i < tuner_group_submesh_count(s->space, node->group); i++) BASE_TRY(evaluate(s, node, i, NULL, &found));
+    for (int i = 0; i < tuner_group_submesh_count(s->space, node->group); i++)
+        BASE_TRY(evaluate(s, node, i, NULL, &found));
     return BASE_OK;
 }
 
 /* ---- bounds ---- */
 
-static enum base_status find_outline(struct search *s, int variant, const struct sim_plan *plan, bool microbatches, const struct tuner_outline **out)
+static enum base_status find_outline(struct search *s, int variant, const struct sim_plan *plan, bool microbatches,
+                                     const struct tuner_outline **out)
 {
     const struct tuner_outline **slot = &s->space->outlines[2 * variant + microbatches];
     if (!*slot) BASE_TRY(tuner_outline_build(s->space->arena, s->space->cache, plan, microbatches, slot, s->error));
@@ -404,7 +428,8 @@ static int64_t plans_of(const struct search *s, const struct node *node)
 }
 
 /* As sharded as any rule set of the cell shards a class. */
-static enum base_status find_any(struct search *s, int first, bool microbatches, const struct tuner_outline **outline, const struct tuner_ruled **out)
+static enum base_status find_any(struct search *s, int first, bool microbatches, const struct tuner_outline **outline,
+                                 const struct tuner_ruled **out)
 {
     struct tuner_ruled **slot = &s->any[2 * first + microbatches];
     const struct tuner_ruled *ruled;
@@ -427,7 +452,8 @@ static enum base_status add_cell(struct search *s, int first, int microbatches)
     const struct tuner_ruled *any;
     int64_t n = microbatch_count(s, first, microbatches);
     BASE_TRY(find_any(s, first, n > 1, &outline, &any));
-    double bound_s = tuner_relaxed_s(outline, any->spec, &s->best_links[s->space->groups[first].shape], batch_size(s, first), n, s->charges);
+    double bound_s = tuner_relaxed_s(outline, any->spec, &s->best_links[s->space->groups[first].shape],
+                                     batch_size(s, first), n, s->charges);
     push(s, (struct node){cost_of(s, first, bound_s) * (1 - slack), 0, CELL, first, microbatches, 0, NULL});
     return BASE_OK;
 }
@@ -440,7 +466,8 @@ static enum base_status bound_family(struct search *s, int group, int microbatch
     *node = (struct node){0, 0, FAMILY, group, microbatches, 0, NULL};
     if (!s->use_bounds) return BASE_OK;
     BASE_TRY(find_ruled(s, group, n > 1, &outline, &ruled));
-    struct tuner_bound bound = tuner_bound_of(outline, ruled, &s->best_links[s->space->groups[group].shape], batch_size(s, group), n, s->charges);
+    struct tuner_bound bound = tuner_bound_of(outline, ruled, &s->best_links[s->space->groups[group].shape],
+                                              batch_size(s, group), n, s->charges);
     node->bound = cost_of(s, group, bound.step_s) * (1 - slack);
     node->peak_bytes = bound.peak_bytes * (1 - slack);
     return BASE_OK;
@@ -485,7 +512,8 @@ static enum base_status find_coding(struct search *s, int first, bool microbatch
     return BASE_OK;
 }
 
-/* Named and unnamed rule sets have nodes of their own; the first bound is that of any sharding that some rule set has. */
+/* Named and unnamed rule sets have nodes of their own; the first bound is that of any sharding that some rule set has.
+ */
 static enum base_status add_rules(struct search *s, int first, int microbatches)
 {
     const struct tuner_coding *coding;
@@ -495,7 +523,8 @@ static enum base_status add_rules(struct search *s, int first, int microbatches)
     if (!s->rule_counts[first]) {
         s->rule_counts[first] = tuner_count_rule_sets(coding, placement->axis_sizes, batch);
         s->space->rule_set_count = s->space->named_rule_count + s->rule_space.count;
-        int64_t each = (int64_t)tuner_group_submesh_count(s->space, first) * tuner_group_microbatch_count(s->space, first);
+        int64_t each =
+            (int64_t)tuner_group_submesh_count(s->space, first) * tuner_group_microbatch_count(s->space, first);
         s->space->plan_count += s->rule_counts[first] * each;
         s->space->refused_count += (s->rule_space.count - s->rule_counts[first]) * each;
     }
@@ -518,7 +547,8 @@ static enum base_status bound_rules(struct search *s, struct node node)
     double limit_s = s->options->pareto ? (double)INFINITY : seconds_of_cost(s, node.group, best_threshold(s));
     node.rules = tuner_rule_cell_price(s->space->arena, coding, &s->best_links[s->space->groups[node.group].shape],
                                        batch_size(s, node.group), n, s->charges, limit_s);
-    enum tuner_choices_outcome outcome = tuner_table_least(s->space->arena, &node.rules->table, s->capacity_bytes, &least_s);
+    enum tuner_choices_outcome outcome =
+        tuner_table_least(s->space->arena, &node.rules->table, s->capacity_bytes, &least_s);
     double bound = cost_of(s, node.group, least_s) * (1 - slack);
     s->result->counts.programs++;
     node.kind = RULES_PROGRAM;
@@ -537,7 +567,11 @@ static void *more(struct base_arena *arena, void *old, int count, int *capacity,
     return larger;
 }
 
-struct finder { struct search *s; const struct node *cell; int64_t found; };
+struct finder {
+    struct search *s;
+    const struct node *cell;
+    int64_t found;
+};
 
 static void add_found(void *where, const int *digits, double step_s, double bytes, int64_t equals)
 {
@@ -552,8 +586,8 @@ static void add_found(void *where, const int *digits, double step_s, double byte
     group.rules = rules->count++;
     group.rule_set_count = equals;
     space->groups[space->group_count] = group;
-    push(s, (struct node){cost_of(s, f->cell->group, step_s) * (1 - slack), bytes * (1 - slack), FAMILY, space->group_count++,
-                          f->cell->microbatches, 0, NULL});
+    push(s, (struct node){cost_of(s, f->cell->group, step_s) * (1 - slack), bytes * (1 - slack), FAMILY,
+                          space->group_count++, f->cell->microbatches, 0, NULL});
     f->found += equals;
 }
 
@@ -562,7 +596,8 @@ static enum base_status open_rules(struct search *s, const struct node *node)
     struct finder finder = {s, node, 0};
     double limit_s = s->options->pareto ? (double)INFINITY : seconds_of_cost(s, node->group, best_threshold(s));
     tuner_rule_cell_visit(node->rules, limit_s, s->capacity_bytes, add_found, &finder);
-    s->result->counts.by_time += (s->rule_counts[node->group] - finder.found) * tuner_group_submesh_count(s->space, node->group);
+    s->result->counts.by_time +=
+        (s->rule_counts[node->group] - finder.found) * tuner_group_submesh_count(s->space, node->group);
     return BASE_OK;
 }
 
@@ -606,7 +641,8 @@ static enum base_status add_cells(struct search *s, bool unnamed)
         int shape = s->space->groups[first].shape;
         if (s->options->shape && shape != s->options->shape - 1) continue;
         if (!s->best_links[shape].axis_sizes[0]) BASE_TRY(place_shape(s, first));
-        for (int m = 0; m < tuner_group_microbatch_count(s->space, first); m++) BASE_TRY(add_cell_of(s, first, m, unnamed));
+        for (int m = 0; m < tuner_group_microbatch_count(s->space, first); m++)
+            BASE_TRY(add_cell_of(s, first, m, unnamed));
     }
     s->cells_are_complete = true;
     return BASE_OK;
@@ -616,12 +652,14 @@ static enum base_status add_cells(struct search *s, bool unnamed)
 
 static void report_progress(const struct search *s)
 {
-    if (s->options->progress) s->options->progress(s->options->progress_where, "plans predicted in full", s->result->counts.evaluated, 0);
+    if (s->options->progress)
+        s->options->progress(s->options->progress_where, "plans predicted in full", s->result->counts.evaluated, 0);
 }
 
 static void count_as_decided(struct search *s, const struct node *node)
 {
-    *(node->kind == PROGRAM || node->kind == RULES_PROGRAM ? &s->result->counts.by_program : &s->result->counts.by_time) += plans_of(s, node);
+    *(node->kind == PROGRAM || node->kind == RULES_PROGRAM ? &s->result->counts.by_program
+                                                           : &s->result->counts.by_time) += plans_of(s, node);
 }
 
 static enum base_status open_node(struct search *s, const struct node *node)
@@ -688,8 +726,9 @@ static void begin(struct search *s)
 {
     struct tuner_result *r = s->result;
     struct tuner_counts before_restart = r->counts;
-    r->counts = (struct tuner_counts){
-        .evaluated = before_restart.evaluated, .looked_at = before_restart.evaluated, .programs = before_restart.programs};
+    r->counts = (struct tuner_counts){.evaluated = before_restart.evaluated,
+                                      .looked_at = before_restart.evaluated,
+                                      .programs = before_restart.programs};
     r->plan_count = r->front_count = 0;
     r->has_nearest = r->has_unfit = false;
     s->heap_count = s->too_large_count = 0;
@@ -726,21 +765,32 @@ static void settle(struct search *s)
     }
     for (int g = 0; g < s->base_groups; g++)
         if (!s->options->shape || s->space->groups[g].shape == s->options->shape - 1)
-            all += tuner_group_plan_count(s->space, g) +
-                   s->rule_counts[g] * tuner_group_submesh_count(s->space, g) * tuner_group_microbatch_count(s->space, g);
-    c->open = s->stopped ? all - (c->evaluated - c->looked_at) - c->by_program - c->by_memory - c->by_time - c->by_sibling : 0;
+            all += tuner_group_plan_count(s->space, g) + s->rule_counts[g] * tuner_group_submesh_count(s->space, g) *
+                                                             tuner_group_microbatch_count(s->space, g);
+    c->open = s->stopped
+                  ? all - (c->evaluated - c->looked_at) - c->by_program - c->by_memory - c->by_time - c->by_sibling
+                  : 0;
     r->proven_optimal = !s->stopped;
     if (!s->stopped) return;
     double best = r->plan_count ? found_cost(s, &r->plans[0]) : INFINITY;
     r->gap_frac = !r->plan_count || !s->cells_are_complete ? 1 : least < best ? 1 - least / best : 0;
 }
 
-enum base_status tuner_search(struct tuner_space *space, const struct tuner_options *options, struct tuner_result *out, struct base_error *error)
+enum base_status tuner_search(struct tuner_space *space, const struct tuner_options *options, struct tuner_result *out,
+                              struct base_error *error)
 {
     struct tuner_result result = {.plan_count = 0};
-    struct search s = {.space = space, .options = options, .result = &result, .error = error, .charges = {true, true}, .use_bounds = !options->no_bounds};
-    if (!space->outlines) space->outlines = base_new(space->arena, const struct tuner_outline *, 2 * space->variant_count);
-    if (!space->placements) space->placements = base_new(space->arena, const struct sim_placement *, space->values[TUNER_SUBMESH].count + 1);
+    struct search s = {.space = space,
+                       .options = options,
+                       .result = &result,
+                       .error = error,
+                       .charges = {true, true},
+                       .use_bounds = !options->no_bounds};
+    if (!space->outlines)
+        space->outlines = base_new(space->arena, const struct tuner_outline *, 2 * space->variant_count);
+    if (!space->placements)
+        space->placements =
+            base_new(space->arena, const struct sim_placement *, space->values[TUNER_SUBMESH].count + 1);
     s.best_links = base_new(space->arena, struct sim_placement, space->shape_count);
     s.ruled = base_new(space->arena, struct tuner_ruled *, 2 * space->group_count);
     s.any = base_new(space->arena, struct tuner_ruled *, 2 * space->group_count);
@@ -752,7 +802,8 @@ enum base_status tuner_search(struct tuner_space *space, const struct tuner_opti
     result.plans = base_new(space->arena, struct tuner_found, options->top + 1);
     s.start_s = options->now_s ? options->now_s(options->where) : 0;
     enum base_status status;
-    do status = run_once(&s); while (status == BASE_OK && s.restart && !s.stopped);
+    do status = run_once(&s);
+    while (status == BASE_OK && s.restart && !s.stopped);
     tuner_choices_end();
     if (status != BASE_OK) return status;
     settle(&s);

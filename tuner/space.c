@@ -8,7 +8,10 @@
 
 enum { MOST_SUBMESHES = 1 << 16, MOST_GROUPS = 1 << 24, MOST_REFUSALS = 64, LARGEST_AUTO_SHARE = 16 };
 
-static const struct { enum sim_key key; const char *defaults[5], *beyond[5]; } dimensions[TUNER_DIMENSION_COUNT] = {
+static const struct {
+    enum sim_key key;
+    const char *defaults[5], *beyond[5];
+} dimensions[TUNER_DIMENSION_COUNT] = {
     [TUNER_OPTIMIZER] = {SIM_OPTIMIZER, {NULL}, {NULL}},
     [TUNER_DTYPE] = {SIM_DTYPE, {NULL}, {NULL}},
     [TUNER_ATTENTION] = {SIM_ATTENTION, {NULL}, {NULL}},
@@ -22,7 +25,9 @@ static const struct { enum sim_key key; const char *defaults[5], *beyond[5]; } d
 };
 
 /* The rule sets that T5X and the papers behind it have named. */
-static const char *const documented_rules[] = {"standard:1,1", "standard:1,2", "standard:2,1", "standard:2,2", "data_only", "zero3", "megatron", "optimus", "gshard"};
+static const char *const documented_rules[] = {"standard:1,1", "standard:1,2", "standard:2,1",
+                                               "standard:2,2", "data_only",    "zero3",
+                                               "megatron",     "optimus",      "gshard"};
 
 enum sim_key tuner_key(enum tuner_dimension dimension)
 {
@@ -46,7 +51,8 @@ static int named_count(const char *const *values)
 /* ---- the range of each dimension ---- */
 
 /* T5X offers rematerialisation for scanned models alone. */
-static struct tuner_values words(struct tuner_space *space, enum tuner_dimension d, const struct tuner_request *request, bool scanned)
+static struct tuner_values words(struct tuner_space *space, enum tuner_dimension d, const struct tuner_request *request,
+                                 bool scanned)
 {
     const char *const *values = request->beyond_t5x ? dimensions[d].beyond : dimensions[d].defaults;
     bool only_none = d == TUNER_REMAT && !scanned && !request->beyond_t5x;
@@ -99,14 +105,18 @@ void tuner_refuse(struct tuner_space *space, const char *message, int64_t plan_c
     int i = 0;
     while (i < space->refusal_count && strcmp(space->refusals[i].reason, reason) != 0) i++;
     if (i == MOST_REFUSALS) i = MOST_REFUSALS - 1;
-    if (i == space->refusal_count) space->refusals[space->refusal_count++] = (struct tuner_refusal){reason, base_copy(space->arena, message), 0};
+    if (i == space->refusal_count)
+        space->refusals[space->refusal_count++] = (struct tuner_refusal){reason, base_copy(space->arena, message), 0};
     space->refusals[i].plan_count += plan_count;
     space->refused_count += plan_count;
 }
 
 /* ---- submeshes ---- */
 
-struct submesh { const char *text; int data, model, order; };
+struct submesh {
+    const char *text;
+    int data, model, order;
+};
 
 static int by_shape(const void *a, const void *b)
 {
@@ -115,19 +125,21 @@ static int by_shape(const void *a, const void *b)
     return x->order < y->order ? -1 : x->order > y->order;
 }
 
-static enum base_status read_request(const char *text, bool by_partitions, struct topo_mesh_request *request, struct base_error *error)
+static enum base_status read_request(const char *text, bool by_partitions, struct topo_mesh_request *request,
+                                     struct base_error *error)
 {
     int64_t numbers[8];
     *request = (struct topo_mesh_request){.tile_by_host_if_needed = true};
     if (by_partitions) return base_parse_int(text, "num_partitions", 1, INT32_MAX, &request->num_partitions, error);
-    BASE_TRY(base_parse_ints(text, "model_parallel_submesh", INT32_MIN, INT32_MAX, 8, numbers, &request->submesh_count, error));
+    BASE_TRY(base_parse_ints(text, "model_parallel_submesh", INT32_MIN, INT32_MAX, 8, numbers, &request->submesh_count,
+                             error));
     for (int i = 0; i < request->submesh_count; i++) request->submesh[i] = (int)numbers[i];
     return BASE_OK;
 }
 
 /* Every tuple of divisors of the topology's dimensions, the last one fastest. */
-static enum base_status every_submesh(struct base_arena *arena, const struct topo_topology *topology, struct tuner_values *out,
-                                      struct base_error *error)
+static enum base_status every_submesh(struct base_arena *arena, const struct topo_topology *topology,
+                                      struct tuner_values *out, struct base_error *error)
 {
     int64_t at[4] = {1, 1, 1, 1};
     out->values = base_new(arena, const char *, MOST_SUBMESHES);
@@ -135,7 +147,8 @@ static enum base_status every_submesh(struct base_arena *arena, const struct top
         struct base_text text = {.arena = arena};
         for (int i = 0; i < topology->bounds_count; i++) base_putf(&text, "%s%lld", i ? "," : "", (long long)at[i]);
         if (out->count == MOST_SUBMESHES)
-            return base_fail(error, BASE_INPUT, "topology: %s has more than %d submeshes; a list in --model-parallel-submesh would do",
+            return base_fail(error, BASE_INPUT,
+                             "topology: %s has more than %d submeshes; a list in --model-parallel-submesh would do",
                              topology->name, MOST_SUBMESHES);
         out->values[out->count++] = text.data;
         int i = topology->bounds_count - 1;
@@ -149,8 +162,8 @@ static enum base_status every_submesh(struct base_arena *arena, const struct top
 }
 
 /* The submeshes that T5X accepts, those of one mesh shape together. */
-static enum base_status find_shapes(struct tuner_space *space, const struct topo_topology *topology, struct tuner_values given,
-                                    int64_t plans_each, struct base_error *error)
+static enum base_status find_shapes(struct tuner_space *space, const struct topo_topology *topology,
+                                    struct tuner_values given, int64_t plans_each, struct base_error *error)
 {
     struct submesh *accepted = base_new(space->arena, struct submesh, given.count);
     int count = 0;
@@ -159,7 +172,8 @@ static enum base_status find_shapes(struct tuner_space *space, const struct topo
         struct topo_mesh mesh;
         struct base_error why;
         BASE_TRY(read_request(given.values[i], space->by_partitions, &request, error));
-        if (topo_mesh_build(space->arena, topology, &request, true, &mesh, &why) != BASE_OK) tuner_refuse(space, why.text, plans_each);
+        if (topo_mesh_build(space->arena, topology, &request, true, &mesh, &why) != BASE_OK)
+            tuner_refuse(space, why.text, plans_each);
         else accepted[count++] = (struct submesh){given.values[i], mesh.shape[0], mesh.shape[1], i};
     }
     qsort(accepted, (size_t)count, sizeof *accepted, by_shape);
@@ -234,20 +248,23 @@ static enum base_status find_groups(struct tuner_space *space, struct base_error
     const struct tuner_values *batches = &space->values[TUNER_BATCH], *rules = &space->values[TUNER_RULES];
     double most = (double)space->variant_count * batches->count * space->shape_count * rules->count;
     if (most > MOST_GROUPS)
-        return base_fail(error, BASE_INPUT, "the space has %.0f groups of plans, and %d are the limit; fewer values would do", most,
+        return base_fail(error, BASE_INPUT,
+                         "the space has %.0f groups of plans, and %d are the limit; fewer values would do", most,
                          MOST_GROUPS);
     space->groups = base_new(space->arena, struct tuner_group, (int64_t)most + 1);
     for (int v = 0; v < space->variant_count; v++)
         for (int b = 0; b < batches->count; b++)
             for (int s = 0; s < space->shape_count; s++)
-                for (int r = 0; r < rules->count && space->microbatches[b].count > 0; r++) add_group(space, (struct tuner_group){v, b, s, r, 1});
+                for (int r = 0; r < rules->count && space->microbatches[b].count > 0; r++)
+                    add_group(space, (struct tuner_group){v, b, s, r, 1});
     return BASE_OK;
 }
 
 /* ---- microbatches ---- */
 
 /* Those given that divide the batch; the others are refused as often as they would have stood in the space. */
-static void take_microbatches(struct tuner_space *space, int batch, int64_t size, struct tuner_values given, int64_t plans_each)
+static void take_microbatches(struct tuner_space *space, int batch, int64_t size, struct tuner_values given,
+                              int64_t plans_each)
 {
     struct tuner_values *taken = &space->microbatches[batch];
     taken->values = base_new(space->arena, const char *, given.count);
@@ -256,29 +273,34 @@ static void take_microbatches(struct tuner_space *space, int batch, int64_t size
         if (size % (n > 1 ? n : 1) == 0) taken->values[taken->count++] = given.values[i];
         else
             tuner_refuse(space,
-                         base_print(space->arena, "num_microbatches: %lld does not divide batch_size %lld", (long long)n, (long long)size),
+                         base_print(space->arena, "num_microbatches: %lld does not divide batch_size %lld",
+                                    (long long)n, (long long)size),
                          plans_each);
     }
 }
 
-static enum base_status find_microbatches(struct tuner_space *space, struct tuner_values given, int64_t plans_each, struct base_error *error)
+static enum base_status find_microbatches(struct tuner_space *space, struct tuner_values given, int64_t plans_each,
+                                          struct base_error *error)
 {
     int64_t number;
     space->microbatches = base_new(space->arena, struct tuner_values, space->values[TUNER_BATCH].count);
-    for (int i = 0; i < given.count; i++) BASE_TRY(base_parse_int(given.values[i], "num_microbatches", 0, INT32_MAX, &number, error));
+    for (int i = 0; i < given.count; i++)
+        BASE_TRY(base_parse_int(given.values[i], "num_microbatches", 0, INT32_MAX, &number, error));
     for (int b = 0; b < space->values[TUNER_BATCH].count; b++) {
         int64_t size;
         BASE_TRY(base_parse_int(space->values[TUNER_BATCH].values[b], "batch_size", 1, INT32_MAX, &size, error));
         if (given.count) take_microbatches(space, b, size, given, plans_each);
         else space->microbatches[b] = divisors(space->arena, size);
-        if (space->microbatches[b].count >= space->values[TUNER_MICROBATCHES].count) space->values[TUNER_MICROBATCHES] = space->microbatches[b];
+        if (space->microbatches[b].count >= space->values[TUNER_MICROBATCHES].count)
+            space->values[TUNER_MICROBATCHES] = space->microbatches[b];
     }
     return BASE_OK;
 }
 
 /* ---- all of it ---- */
 
-/* What cannot be at all, whatever the topology, is an error of the input and no refusal: one device divides everything. */
+/* What cannot be at all, whatever the topology, is an error of the input and no refusal: one device divides everything.
+ */
 static enum base_status check_values(struct tuner_space *space, struct base_error *error)
 {
     for (int d = 0; d < TUNER_DIMENSION_COUNT; d++) {
@@ -302,7 +324,8 @@ static enum base_status refuse_all(const struct tuner_space *space, struct base_
     int most = 0;
     for (int i = 1; i < space->refusal_count; i++)
         if (space->refusals[i].plan_count > space->refusals[most].plan_count) most = i;
-    return base_fail(error, BASE_INPUT, "no plan of the space can be launched, and all %lld are refused: %s", (long long)space->refused_count,
+    return base_fail(error, BASE_INPUT, "no plan of the space can be launched, and all %lld are refused: %s",
+                     (long long)space->refused_count,
                      space->refusal_count ? space->refusals[most].example : "it is empty");
 }
 
@@ -314,28 +337,38 @@ static int64_t product_of_counts(const struct tuner_space *space, int first, int
     return product;
 }
 
-static void find_ranges(struct tuner_space *space, const struct tuner_request *request, const struct topo_topology *topology, bool scanned)
+static void find_ranges(struct tuner_space *space, const struct tuner_request *request,
+                        const struct topo_topology *topology, bool scanned)
 {
     for (int d = 0; d < TUNER_DIMENSION_COUNT; d++) {
         const char *own[] = {space->plan.values[dimensions[d].key]};
-        if (request->given[d].count) space->values[d] = copy_values(space->arena, request->given[d].values, request->given[d].count);
-        else if (d == TUNER_RULES) space->values[d] = copy_values(space->arena, documented_rules, BASE_COUNT(documented_rules));
-        else if (d == TUNER_BATCH && request->batch_auto) space->values[d] = auto_batches(space->arena, topology->device_count);
+        if (request->given[d].count)
+            space->values[d] = copy_values(space->arena, request->given[d].values, request->given[d].count);
+        else if (d == TUNER_RULES)
+            space->values[d] = copy_values(space->arena, documented_rules, BASE_COUNT(documented_rules));
+        else if (d == TUNER_BATCH && request->batch_auto)
+            space->values[d] = auto_batches(space->arena, topology->device_count);
         else if (d == TUNER_BATCH) space->values[d] = copy_values(space->arena, own, 1);
         else if (d < TUNER_BATCH) space->values[d] = words(space, (enum tuner_dimension)d, request, scanned);
     }
 }
 
-enum base_status tuner_space_build(struct base_arena *arena, struct sim_cache *cache, const struct tuner_request *request, struct tuner_space *out, struct base_error *error)
+enum base_status tuner_space_build(struct base_arena *arena, struct sim_cache *cache,
+                                   const struct tuner_request *request, struct tuner_space *out,
+                                   struct base_error *error)
 {
     struct model_config config;
     struct topo_topology topology;
     struct tuner_space *space = base_new(arena, struct tuner_space, 1);
     const char *const *plan = request->plan.values;
-    *space = (struct tuner_space){.arena = arena, .cache = cache, .plan = request->plan, .search_rules = request->search_rules};
+    *space = (struct tuner_space){
+        .arena = arena, .cache = cache, .plan = request->plan, .search_rules = request->search_rules};
     if (!plan[SIM_MODEL])
-        return base_fail(error, BASE_INPUT, "model: is missing; a zoo name such as t5_1_1_xxl, or one line such as decoder_only:emb_dim=…");
-    if (!plan[SIM_TOPOLOGY]) return base_fail(error, BASE_INPUT, "topology: is missing; an accelerator type such as v4-512, or h100:4x8");
+        return base_fail(
+            error, BASE_INPUT,
+            "model: is missing; a zoo name such as t5_1_1_xxl, or one line such as decoder_only:emb_dim=…");
+    if (!plan[SIM_TOPOLOGY])
+        return base_fail(error, BASE_INPUT, "topology: is missing; an accelerator type such as v4-512, or h100:4x8");
     BASE_TRY(model_config_parse(arena, plan[SIM_MODEL], &config, error));
     BASE_TRY(topo_parse(arena, plan[SIM_TOPOLOGY], &topology, error));
     space->refusals = base_new(arena, struct tuner_refusal, MOST_REFUSALS);
@@ -347,7 +380,8 @@ enum base_status tuner_space_build(struct base_arena *arena, struct sim_cache *c
     struct tuner_values submeshes = request->given[TUNER_SUBMESH];
     if (!submeshes.count) BASE_TRY(every_submesh(arena, &topology, &submeshes, error));
     int64_t others = product_of_counts(space, 0, TUNER_RULES);
-    BASE_TRY(find_microbatches(space, request->given[TUNER_MICROBATCHES], others / space->values[TUNER_BATCH].count * submeshes.count, error));
+    BASE_TRY(find_microbatches(space, request->given[TUNER_MICROBATCHES],
+                               others / space->values[TUNER_BATCH].count * submeshes.count, error));
     int64_t microbatches = 0;
     for (int b = 0; b < space->values[TUNER_BATCH].count; b++) microbatches += space->microbatches[b].count;
     BASE_TRY(find_shapes(space, &topology, submeshes, others / space->values[TUNER_BATCH].count * microbatches, error));

@@ -8,58 +8,84 @@
 
 /* ---- the space (space.c) ---- */
 
-/* Keys of a plan that may have several values, slowest first. Each pinned value or list takes the place of the default. */
+/* Keys of a plan that may have several values, slowest first. Each pinned value or list takes the place of the default.
+ */
 enum tuner_dimension {
-    TUNER_OPTIMIZER, TUNER_DTYPE, TUNER_ATTENTION, TUNER_REMAT, TUNER_PARTITIONING, TUNER_SEQUENCE, TUNER_BATCH, TUNER_SUBMESH, TUNER_RULES, TUNER_MICROBATCHES,
+    TUNER_OPTIMIZER,
+    TUNER_DTYPE,
+    TUNER_ATTENTION,
+    TUNER_REMAT,
+    TUNER_PARTITIONING,
+    TUNER_SEQUENCE,
+    TUNER_BATCH,
+    TUNER_SUBMESH,
+    TUNER_RULES,
+    TUNER_MICROBATCHES,
     TUNER_DIMENSION_COUNT
 };
 enum sim_key tuner_key(enum tuner_dimension dimension);
 
-struct tuner_values { const char **values; int count; };
+struct tuner_values {
+    const char **values;
+    int count;
+};
 
 struct tuner_request {
-    struct sim_plan_text plan;                            /* keys that do not vary */
-    struct tuner_values given[TUNER_DIMENSION_COUNT];     /* values that were given; none: the default range */
-    bool batch_auto;                                      /* the batch is searched, too */
-    bool beyond_t5x;                                      /* what T5X has no word for, too */
-    bool search_rules;                                    /* rule sets that nobody has named */
+    struct sim_plan_text plan;                        /* keys that do not vary */
+    struct tuner_values given[TUNER_DIMENSION_COUNT]; /* values that were given; none: the default range */
+    bool batch_auto;                                  /* the batch is searched, too */
+    bool beyond_t5x;                                  /* what T5X has no word for, too */
+    bool search_rules;                                /* rule sets that nobody has named */
 };
 
 /* Plans that T5X or JAX would refuse, by reason. */
-struct tuner_refusal { const char *reason, *example; int64_t plan_count; };
+struct tuner_refusal {
+    const char *reason, *example;
+    int64_t plan_count;
+};
 
 /* A shape of mesh: every submesh of one product gives the same one, with devices in another order. */
-struct tuner_shape { int data, model, first_submesh, submesh_count; };
+struct tuner_shape {
+    int data, model, first_submesh, submesh_count;
+};
 
 struct tuner_space {
     struct base_arena *arena;
     struct sim_cache *cache;
     struct sim_plan_text plan;
-    struct tuner_values values[TUNER_DIMENSION_COUNT];    /* TUNER_MICROBATCHES: those of the batch of largest count; see microbatches */
-    struct tuner_values *microbatches;                    /* by index of the batch */
-    struct tuner_shape *shapes;                           /* in order of the model axis; their submeshes stand together */
-    bool search_rules;                                    /* the search looks for rule sets without a name, and adds those that it meets */
-    int shape_count, variant_count;                       /* variants: choices of what stands before TUNER_BATCH */
-    bool by_partitions;                                   /* values of TUNER_SUBMESH are num_partitions */
-    const struct sim_placement **placements;              /* by submesh; owned by the arena */
-    struct tuner_group *groups;                           /* plans that T5X accepts, in order */
+    struct tuner_values
+        values[TUNER_DIMENSION_COUNT]; /* TUNER_MICROBATCHES: those of the batch of largest count; see microbatches */
+    struct tuner_values *microbatches; /* by index of the batch */
+    struct tuner_shape *shapes;        /* in order of the model axis; their submeshes stand together */
+    bool search_rules;                 /* the search looks for rule sets without a name, and adds those that it meets */
+    int shape_count, variant_count;    /* variants: choices of what stands before TUNER_BATCH */
+    bool by_partitions;                /* values of TUNER_SUBMESH are num_partitions */
+    const struct sim_placement **placements; /* by submesh; owned by the arena */
+    struct tuner_group *groups;              /* plans that T5X accepts, in order */
     int group_count;
     int64_t plan_count, refused_count;
     struct tuner_refusal *refusals;
     int refusal_count;
-    int named_rule_count;                                 /* the first ones of TUNER_RULES, which have names or were given */
-    const struct tuner_outline **outlines;                /* search.c: by variant, twice: without and with microbatches */
-    int64_t rule_set_count;                               /* rule sets that were looked at, equal ones counted each */
+    int named_rule_count;                  /* the first ones of TUNER_RULES, which have names or were given */
+    const struct tuner_outline **outlines; /* search.c: by variant, twice: without and with microbatches */
+    int64_t rule_set_count;                /* rule sets that were looked at, equal ones counted each */
 };
 
 /* Plans that differ in the order of their submesh and in microbatches alone. */
-struct tuner_group { int variant, batch, shape, rules; int64_t rule_set_count; };
+struct tuner_group {
+    int variant, batch, shape, rules;
+    int64_t rule_set_count;
+};
 
 /* One plan: a group, which of its submeshes (from 0), which number of microbatches. */
-struct tuner_plan { int group, submesh, microbatches; };
+struct tuner_plan {
+    int group, submesh, microbatches;
+};
 
 /* BASE_INPUT: a value that cannot be, or a space without a plan (with the reason that refused most). */
-enum base_status tuner_space_build(struct base_arena *arena, struct sim_cache *cache, const struct tuner_request *request, struct tuner_space *out, struct base_error *error);
+enum base_status tuner_space_build(struct base_arena *arena, struct sim_cache *cache,
+                                   const struct tuner_request *request, struct tuner_space *out,
+                                   struct base_error *error);
 struct sim_plan_text tuner_plan_text(const struct tuner_space *space, struct tuner_plan plan);
 int tuner_group_submesh_count(const struct tuner_space *space, int group);
 int tuner_group_microbatch_count(const struct tuner_space *space, int group);
@@ -72,57 +98,63 @@ const char *tuner_objective_name(enum tuner_objective objective);
 
 struct tuner_options {
     enum tuner_objective objective;
-    int top;                                /* plans that are ranked */
-    bool no_bounds;                         /* every plan is predicted in full */
-    int shape;                              /* index + 1 of the only shape of mesh that is looked at; 0: all */
-    bool pareto;                            /* tokens per second against peak memory */
-    double time_limit_s;                    /* 0: none */
-    int64_t prediction_limit;               /* full predictions after which the search ends with what it has; 0: none */
-    double (*now_s)(void *where);           /* NULL: there is no clock, and no limit */
-    bool (*stop)(void *where);              /* NULL, or true when the search shall end with what it has */
+    int top;                      /* plans that are ranked */
+    bool no_bounds;               /* every plan is predicted in full */
+    int shape;                    /* index + 1 of the only shape of mesh that is looked at; 0: all */
+    bool pareto;                  /* tokens per second against peak memory */
+    double time_limit_s;          /* 0: none */
+    int64_t prediction_limit;     /* full predictions after which the search ends with what it has; 0: none */
+    double (*now_s)(void *where); /* NULL: there is no clock, and no limit */
+    bool (*stop)(void *where);    /* NULL, or true when the search shall end with what it has */
     void *where;
     void (*progress)(void *where, const char *what, int64_t done, int64_t total);
     void *progress_where;
 };
 
-struct tuner_found { struct tuner_plan plan; struct sim_prediction prediction; };
+struct tuner_found {
+    struct tuner_plan plan;
+    struct sim_prediction prediction;
+};
 
 /* How many plans what decided. */
 struct tuner_counts {
-    int64_t evaluated;       /* predicted in full */
-    int64_t by_program;      /* an integer program's bound, for all rules at once */
-    int64_t by_time;         /* a bound on the time of the plan's own operations */
-    int64_t by_memory;       /* the state and what is kept do not fit */
-    int64_t by_sibling;      /* the same work on the same mesh: only the links differ, or it does not fit either */
-    int64_t open;            /* left when the time was up */
-    int64_t programs;        /* integer programs solved */
-    int64_t looked_at;       /* of those predicted in full: plans that something else had decided already */
+    int64_t evaluated;  /* predicted in full */
+    int64_t by_program; /* an integer program's bound, for all rules at once */
+    int64_t by_time;    /* a bound on the time of the plan's own operations */
+    int64_t by_memory;  /* the state and what is kept do not fit */
+    int64_t by_sibling; /* the same work on the same mesh: only the links differ, or it does not fit either */
+    int64_t open;       /* left when the time was up */
+    int64_t programs;   /* integer programs solved */
+    int64_t looked_at;  /* of those predicted in full: plans that something else had decided already */
 };
 
 struct tuner_result {
-    struct tuner_found *plans;      /* that fit, the best first; equal ones in the order of the space */
+    struct tuner_found *plans; /* that fit, the best first; equal ones in the order of the space */
     int plan_count;
-    struct tuner_found *front;      /* --pareto: the fastest first */
+    struct tuner_found *front; /* --pareto: the fastest first */
     int front_count;
-    struct tuner_found nearest;     /* if nothing fits: the plan whose peak is smallest */
+    struct tuner_found nearest; /* if nothing fits: the plan whose peak is smallest */
     bool has_nearest;
-    struct tuner_found unfit;       /* the fastest plan that was predicted, is faster than the best, and does not fit */
+    struct tuner_found unfit; /* the fastest plan that was predicted, is faster than the best, and does not fit */
     bool has_unfit;
     struct tuner_counts counts;
     bool proven_optimal;
-    double gap_frac;                /* the best cannot be worse than the optimum by more than this share; 0 when proven */
-    int bound_violations;           /* full predictions below a bound: that kind of bound was given up */
-    double wall_s;                  /* 0 without a clock */
+    double gap_frac;      /* the best cannot be worse than the optimum by more than this share; 0 when proven */
+    int bound_violations; /* full predictions below a bound: that kind of bound was given up */
+    double wall_s;        /* 0 without a clock */
 };
-enum base_status tuner_search(struct tuner_space *space, const struct tuner_options *options, struct tuner_result *out, struct base_error *error);
+enum base_status tuner_search(struct tuner_space *space, const struct tuner_options *options, struct tuner_result *out,
+                              struct base_error *error);
 /* Predicts one plan of the space in full; detail may be NULL. */
-enum base_status tuner_predict(const struct tuner_space *space, struct tuner_plan plan, struct sim_prediction *out, struct sim_detail *detail, struct base_error *error);
+enum base_status tuner_predict(const struct tuner_space *space, struct tuner_plan plan, struct sim_prediction *out,
+                               struct sim_detail *detail, struct base_error *error);
 
 /* ---- reasons (explain.c) ---- */
 
-/* An operation, or all collectives of one kind over one mesh axis: seconds a step in the better plan and in the other. */
+/* An operation, or all collectives of one kind over one mesh axis: seconds a step in the better plan and in the other.
+ */
 struct tuner_difference {
-    const char *name;           /* of the operation; of collectives, what the largest is for */
+    const char *name; /* of the operation; of collectives, what the largest is for */
     enum model_phase phase;
     bool communicates;
     enum sim_collective kind;
@@ -134,27 +166,45 @@ struct tuner_comparison {
     double step_s[2];
     struct tuner_difference *differences; /* the largest first */
     int count;
-    double hidden_s[2];         /* of the collectives: what goes on beside computation and costs nothing */
-    double other_s;             /* what the differences do not explain: layers that a compiler recomputes in part */
+    double hidden_s[2]; /* of the collectives: what goes on beside computation and costs nothing */
+    double other_s;     /* what the differences do not explain: layers that a compiler recomputes in part */
 };
-enum base_status tuner_compare(const struct tuner_space *space, struct tuner_plan better, struct tuner_plan worse, struct tuner_comparison *out, struct base_error *error);
+enum base_status tuner_compare(const struct tuner_space *space, struct tuner_plan better, struct tuner_plan worse,
+                               struct tuner_comparison *out, struct base_error *error);
 
 enum { TUNER_MOST_NEEDS = 3 };
-struct tuner_need { const char *resource; double factor; };
+struct tuner_need {
+    const char *resource;
+    double factor;
+};
 /* What would make the worse plan as fast: returns how many single resources could. */
-int tuner_needs(const struct sim_prediction *better, const struct sim_prediction *worse, struct tuner_need needs[TUNER_MOST_NEEDS]);
+int tuner_needs(const struct sim_prediction *better, const struct sim_prediction *worse,
+                struct tuner_need needs[TUNER_MOST_NEEDS]);
 
 /* The plan with one choice changed. */
-struct tuner_alternative { enum tuner_dimension dimension; const char *value; bool refused; struct sim_prediction prediction; };
-enum base_status tuner_sensitivity(const struct tuner_space *space, struct tuner_plan plan, struct tuner_alternative **out, int *count, struct base_error *error);
+struct tuner_alternative {
+    enum tuner_dimension dimension;
+    const char *value;
+    bool refused;
+    struct sim_prediction prediction;
+};
+enum base_status tuner_sensitivity(const struct tuner_space *space, struct tuner_plan plan,
+                                   struct tuner_alternative **out, int *count, struct base_error *error);
 
 /* The smallest topology of the same generation on which some plan fits; *out NULL: none of those that were tried. */
-enum base_status tuner_smallest_topology(struct base_arena *arena, struct sim_cache *cache, const struct tuner_request *request, const struct tuner_options *options, const char **out,
-                                         struct tuner_found *found, struct base_error *error);
+enum base_status tuner_smallest_topology(struct base_arena *arena, struct sim_cache *cache,
+                                         const struct tuner_request *request, const struct tuner_options *options,
+                                         const char **out, struct tuner_found *found, struct base_error *error);
 
 /* One size of the model axis: the fastest plan that fits there, or the one that comes nearest. */
-struct tuner_fit_row { struct tuner_shape shape; bool fits; struct tuner_found best; bool proven; };
+struct tuner_fit_row {
+    struct tuner_shape shape;
+    bool fits;
+    struct tuner_found best;
+    bool proven;
+};
 /* rows: room for one a shape. Ends three sizes after the smallest on which a plan fits. */
-enum base_status tuner_fit(struct tuner_space *space, const struct tuner_options *options, struct tuner_fit_row *rows, int *count, struct base_error *error);
+enum base_status tuner_fit(struct tuner_space *space, const struct tuner_options *options, struct tuner_fit_row *rows,
+                           int *count, struct base_error *error);
 
 #endif

@@ -1,5 +1,5 @@
-/* Runs a fuzz target without libFuzzer: first every file of its corpus as it is, then seeded mutations of them, the same on
- * every machine. fuzz_plan reads tests/fuzz/corpus/plan and tests/fuzz/plan.dict.
+/* Runs a fuzz target without libFuzzer: first every file of its corpus as it is, then seeded mutations of them, the
+ * same on every machine. fuzz_plan reads tests/fuzz/corpus/plan and tests/fuzz/plan.dict.
  *
  * usage: fuzz_NAME [--runs N] [--seconds S] [--seed N] [FILE…]
  *
@@ -20,7 +20,10 @@ extern const int fuzz_runs;
 
 enum { LARGEST_INPUT_BYTES = 16384, MOST_SEEDS = 4096, MOST_TOKENS = 512, LONGEST_TRY_S = 20 };
 
-struct seed { uint8_t *bytes; size_t size; };
+struct seed {
+    uint8_t *bytes;
+    size_t size;
+};
 
 struct driver {
     struct base_arena arena;
@@ -41,7 +44,9 @@ static void add_seed(struct driver *d, const char *path)
     struct base_error error;
     const char *text;
     size_t size;
-    if (d->seed_count == MOST_SEEDS || base_read_file(&d->arena, path, LARGEST_INPUT_BYTES - 1, &text, &size, &error) != BASE_OK) return;
+    if (d->seed_count == MOST_SEEDS ||
+        base_read_file(&d->arena, path, LARGEST_INPUT_BYTES - 1, &text, &size, &error) != BASE_OK)
+        return;
     d->seeds[d->seed_count++] = (struct seed){(uint8_t *)base_copy_bytes(&d->arena, text, size), size};
 }
 
@@ -69,7 +74,8 @@ static void read_tokens(struct driver *d, const char *path)
     const char *text;
     size_t size;
     if (base_read_file(&d->arena, path, 1 << 20, &text, &size, &error) != BASE_OK) return;
-    for (const char *line = text; *line && d->token_count < MOST_TOKENS; line += strcspn(line, "\n") + (line[strcspn(line, "\n")] == '\n')) {
+    for (const char *line = text; *line && d->token_count < MOST_TOKENS;
+         line += strcspn(line, "\n") + (line[strcspn(line, "\n")] == '\n')) {
         if (*line != '"') continue;
         struct base_text token = {.arena = &d->arena};
         for (const char *at = line + 1; *at && *at != '"' && *at != '\n'; at++) {
@@ -143,8 +149,33 @@ static size_t find_number(struct driver *d, size_t *length)
 
 static void replace_number(struct driver *d)
 {
-    static const char *const numbers[] = {"0", "1", "2", "3", "7", "8", "16", "64", "127", "1024", "4096", "65536", "1048576", "2147483647", "2147483648", "4294967296",
-                                          "9007199254740993", "9223372036854775807", "9223372036854775808", "-1", "1e300", "1e999", "0.5", "-0", "00", "NaN", ""};
+    static const char *const numbers[] = {"0",
+                                          "1",
+                                          "2",
+                                          "3",
+                                          "7",
+                                          "8",
+                                          "16",
+                                          "64",
+                                          "127",
+                                          "1024",
+                                          "4096",
+                                          "65536",
+                                          "1048576",
+                                          "2147483647",
+                                          "2147483648",
+                                          "4294967296",
+                                          "9007199254740993",
+                                          "9223372036854775807",
+                                          "9223372036854775808",
+                                          "-1",
+                                          "1e300",
+                                          "1e999",
+                                          "0.5",
+                                          "-0",
+                                          "00",
+                                          "NaN",
+                                          ""};
     size_t length, at = find_number(d, &length);
     const char *number = numbers[below(d, BASE_COUNT(numbers))];
     if (length) splice(d, at, length, (const uint8_t *)number, strlen(number));
@@ -159,7 +190,9 @@ static void cross(struct driver *d)
 
 static void mutate(struct driver *d)
 {
-    static void (*const ways[])(struct driver *) = {change_byte, insert_byte, remove_part, repeat_part, insert_token, insert_token, replace_number, replace_number, cross};
+    static void (*const ways[])(struct driver *) = {change_byte,    insert_byte,    remove_part,
+                                                    repeat_part,    insert_token,   insert_token,
+                                                    replace_number, replace_number, cross};
     for (size_t steps = 1 + below(d, 5); steps > 0; steps--) ways[below(d, BASE_COUNT(ways))](d);
 }
 
@@ -200,7 +233,11 @@ static const char *option(int *at, int count, char **arguments, const char *name
     return arguments[++*at];
 }
 
-struct wish { int64_t runs; double seconds; uint64_t seed; };
+struct wish {
+    int64_t runs;
+    double seconds;
+    uint64_t seed;
+};
 
 static struct wish read_arguments(struct driver *d, int count, char **arguments)
 {
@@ -218,7 +255,8 @@ static struct wish read_arguments(struct driver *d, int count, char **arguments)
 /* Returns how many inputs there were. */
 static int run(struct driver *d, int count, char **arguments)
 {
-    const char *slash = strrchr(arguments[0], '/'), *base = slash ? slash + 1 : arguments[0], *name = strncmp(base, "fuzz_", 5) ? base : base + 5;
+    const char *slash = strrchr(arguments[0], '/'), *base = slash ? slash + 1 : arguments[0],
+               *name = strncmp(base, "fuzz_", 5) ? base : base + 5;
     struct wish wish = read_arguments(d, count, arguments);
     int64_t done = 0;
     bool replay = d->seed_count > 0;
@@ -228,7 +266,8 @@ static int run(struct driver *d, int count, char **arguments)
     base_random_seed(&d->random, wish.seed);
     for (int i = 0; i < d->seed_count; i++) try(d, d->seeds[i].bytes, d->seeds[i].size);
     if (!replay && d->seed_count) done = try_mutations(d, wish.runs, wish.seconds);
-    printf("%d inputs and %lld mutations of them (seed %llu)\n", d->seed_count, (long long)done, (unsigned long long)wish.seed);
+    printf("%d inputs and %lld mutations of them (seed %llu)\n", d->seed_count, (long long)done,
+           (unsigned long long)wish.seed);
     return d->seed_count;
 }
 

@@ -1,6 +1,6 @@
-/* fuzz: what the fuzz targets share. A target is a source of its own with one FUZZ_TARGET(check, runs); libFuzzer calls it
- * (make fuzz), or driver.c does (make test). A check gets the input with a NUL behind it and an arena of its own; what
- * must hold is said with FUZZ_CHECK, and what cannot be accepted is left with return. */
+/* fuzz: what the fuzz targets share. A target is a source of its own with one FUZZ_TARGET(check, runs); libFuzzer calls
+ * it (make fuzz), or driver.c does (make test). A check gets the input with a NUL behind it and an arena of its own;
+ * what must hold is said with FUZZ_CHECK, and what cannot be accepted is left with return. */
 #ifndef FUZZ_H
 #define FUZZ_H
 
@@ -37,13 +37,13 @@ static inline int fuzz_run(const uint8_t *data, size_t size, fuzz_check *check)
 }
 
 /* runs: how many mutations `make test` tries, about a second's worth. */
-#define FUZZ_TARGET(check, runs)                                  \
-    extern const int fuzz_runs;                                   \
-    const int fuzz_runs = runs;                                   \
-    int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size); \
-    int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)  \
-    {                                                             \
-        return fuzz_run(data, size, check);                       \
+#define FUZZ_TARGET(check, runs)                                                                                       \
+    extern const int fuzz_runs;                                                                                        \
+    const int fuzz_runs = runs;                                                                                        \
+    int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);                                                      \
+    int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)                                                       \
+    {                                                                                                                  \
+        return fuzz_run(data, size, check);                                                                            \
     }
 
 static inline bool fuzz_same(const char *a, const char *b)
@@ -69,14 +69,16 @@ static inline const char *fuzz_file(const char *bytes, size_t length)
         descriptor = mkstemp(fuzz_file_path);
         atexit(fuzz_remove_file);
     }
-    FUZZ_CHECK(descriptor >= 0 && ftruncate(descriptor, 0) == 0 && pwrite(descriptor, bytes, length, 0) == (ssize_t)length);
+    FUZZ_CHECK(descriptor >= 0 && ftruncate(descriptor, 0) == 0 &&
+               pwrite(descriptor, bytes, length, 0) == (ssize_t)length);
     return fuzz_file_path;
 }
 
 /* ---- commands ---- */
 
 /* The document of a command, or NULL and the refusal in *error. A refusal has a message and is the input's fault. */
-static inline const char *fuzz_command(struct base_arena *arena, const char *name, int count, const char *const *arguments, struct base_error *error)
+static inline const char *fuzz_command(struct base_arena *arena, const char *name, int count,
+                                       const char *const *arguments, struct base_error *error)
 {
     struct commands_context context = {.arena = arena, .cache = sim_cache_new(arena)};
     struct base_text out = {.arena = arena};

@@ -15,7 +15,8 @@ static void put_string(struct base_text *out, const char *text)
 static void put_value(struct base_text *out, const struct model_gin_value *value);
 
 /* Children with their separators; a tuple of one has a comma behind it. */
-static void put_children(struct base_text *out, const struct model_gin_value *value, const char *open, const char *close)
+static void put_children(struct base_text *out, const struct model_gin_value *value, const char *open,
+                         const char *close)
 {
     int i = 0;
     base_put(out, open);
@@ -53,7 +54,8 @@ static const char *print(struct base_arena *arena, const struct model_gin *gin)
     struct base_text out = {.arena = arena};
     for (int i = 0; i < gin->binding_count; i++) {
         const struct model_gin_binding *b = &gin->bindings[i];
-        base_putf(&out, "%s%s%s%s%s=", b->scope, *b->scope ? "/" : "", b->configurable, *b->configurable ? "." : "", b->parameter);
+        base_putf(&out, "%s%s%s%s%s=", b->scope, *b->scope ? "/" : "", b->configurable, *b->configurable ? "." : "",
+                  b->parameter);
         put_value(&out, b->value);
         base_put(&out, "\n");
     }
@@ -89,10 +91,12 @@ static void check_model(struct base_arena *arena, struct model_gin *gin)
     bool same = rewritten && model_gin_model(rewritten, &again, &found, &error) == BASE_OK && found;
     if (!same) fprintf(stderr, "%s\n%s\n%s\n", model.text, error.text, written.data);
     FUZZ_CHECK(same);
-    FUZZ_CHECK(again.config.emb_dim == model.config.emb_dim && again.config.num_heads == model.config.num_heads && again.config.head_dim == model.config.head_dim
-               && again.config.mlp_dim == model.config.mlp_dim && again.config.vocab_size == model.config.vocab_size
-               && again.config.num_encoder_layers == model.config.num_encoder_layers && again.config.num_decoder_layers == model.config.num_decoder_layers
-               && again.config.logits_via_embedding == model.config.logits_via_embedding);
+    FUZZ_CHECK(again.config.emb_dim == model.config.emb_dim && again.config.num_heads == model.config.num_heads &&
+               again.config.head_dim == model.config.head_dim && again.config.mlp_dim == model.config.mlp_dim &&
+               again.config.vocab_size == model.config.vocab_size &&
+               again.config.num_encoder_layers == model.config.num_encoder_layers &&
+               again.config.num_decoder_layers == model.config.num_decoder_layers &&
+               again.config.logits_via_embedding == model.config.logits_via_embedding);
 }
 
 /* A plan that is found in it is found again in its JSON form. */

@@ -4,12 +4,13 @@
 static const char *one_line(struct base_arena *arena, const struct model_config *c)
 {
     struct base_text line = {.arena = arena};
-    base_putf(&line, "%s:emb_dim=%lld,num_heads=%lld,num_kv_heads=%lld,head_dim=%lld,mlp_dim=%lld,vocab_size=%lld", model_architecture(c),
-              (long long)c->emb_dim, (long long)c->num_heads, (long long)c->num_kv_heads, (long long)c->head_dim, (long long)c->mlp_dim,
-              (long long)c->vocab_size);
+    base_putf(&line, "%s:emb_dim=%lld,num_heads=%lld,num_kv_heads=%lld,head_dim=%lld,mlp_dim=%lld,vocab_size=%lld",
+              model_architecture(c), (long long)c->emb_dim, (long long)c->num_heads, (long long)c->num_kv_heads,
+              (long long)c->head_dim, (long long)c->mlp_dim, (long long)c->vocab_size);
     if (c->encoder) base_putf(&line, ",num_encoder_layers=%lld", (long long)c->num_encoder_layers);
     base_putf(&line, ",num_decoder_layers=%lld,mlp_activations=", (long long)c->num_decoder_layers);
-    for (int i = 0; i < c->mlp_activation_count; i++) base_putf(&line, "%s%s", i ? "+" : "", model_activation_name(c->mlp_activations[i]));
+    for (int i = 0; i < c->mlp_activation_count; i++)
+        base_putf(&line, "%s%s", i ? "+" : "", model_activation_name(c->mlp_activations[i]));
     base_putf(&line, ",logits_via_embedding=%d,float32_attention_logits=%d,parallel_block=%d", c->logits_via_embedding,
               c->float32_attention_logits, c->parallel_block);
     return line.data;
@@ -17,15 +18,22 @@ static const char *one_line(struct base_arena *arena, const struct model_config 
 
 static bool same_model(const struct model_config *a, const struct model_config *b)
 {
-    const int64_t sizes[][2] = {{a->emb_dim, b->emb_dim}, {a->num_heads, b->num_heads}, {a->num_kv_heads, b->num_kv_heads}, {a->head_dim, b->head_dim},
-                                {a->mlp_dim, b->mlp_dim}, {a->vocab_size, b->vocab_size}, {a->num_encoder_layers, b->num_encoder_layers},
-                                {a->num_decoder_layers, b->num_decoder_layers}, {a->mlp_activation_count, b->mlp_activation_count}};
+    const int64_t sizes[][2] = {{a->emb_dim, b->emb_dim},
+                                {a->num_heads, b->num_heads},
+                                {a->num_kv_heads, b->num_kv_heads},
+                                {a->head_dim, b->head_dim},
+                                {a->mlp_dim, b->mlp_dim},
+                                {a->vocab_size, b->vocab_size},
+                                {a->num_encoder_layers, b->num_encoder_layers},
+                                {a->num_decoder_layers, b->num_decoder_layers},
+                                {a->mlp_activation_count, b->mlp_activation_count}};
     for (int i = 0; i < BASE_COUNT(sizes); i++)
         if (sizes[i][0] != sizes[i][1]) return false;
     for (int i = 0; i < a->mlp_activation_count; i++)
         if (a->mlp_activations[i] != b->mlp_activations[i]) return false;
-    return a->family == b->family && a->scan_layers == b->scan_layers && a->encoder == b->encoder && a->logits_via_embedding == b->logits_via_embedding
-        && a->float32_attention_logits == b->float32_attention_logits && a->parallel_block == b->parallel_block;
+    return a->family == b->family && a->scan_layers == b->scan_layers && a->encoder == b->encoder &&
+           a->logits_via_embedding == b->logits_via_embedding &&
+           a->float32_attention_logits == b->float32_attention_logits && a->parallel_block == b->parallel_block;
 }
 
 static void check_parameters(struct base_arena *arena, const struct model_config *config)

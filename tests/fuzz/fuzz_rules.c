@@ -23,7 +23,8 @@ static const char *axes_of(struct base_arena *arena, const struct base_json *rul
 static const char *ask(struct base_arena *arena, const char *rules, const char *axes, const char *fallback)
 {
     struct base_error error;
-    const char *arguments[] = {base_print(arena, "--logical-axis-rules=%s", rules), "--json", base_print(arena, "--axes=%s", axes ? axes : ""),
+    const char *arguments[] = {base_print(arena, "--logical-axis-rules=%s", rules), "--json",
+                               base_print(arena, "--axes=%s", axes ? axes : ""),
                                base_print(arena, "--fallback=%s", fallback ? fallback : "")};
     const char *document = fuzz_command(arena, "rules", fallback ? 4 : axes ? 3 : 2, arguments, &error);
     return document ? document : base_copy(arena, error.text);

@@ -33,7 +33,8 @@ static struct topo_mesh_request request_of(const char *text, size_t length)
     return request;
 }
 
-static void check_mesh(struct base_arena *arena, const struct topo_topology *topology, const struct topo_mesh_request *request)
+static void check_mesh(struct base_arena *arena, const struct topo_topology *topology,
+                       const struct topo_mesh_request *request)
 {
     struct topo_mesh mesh;
     struct base_error error = {0};
