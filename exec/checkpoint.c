@@ -2,7 +2,7 @@
  * optimizer's state, float32, packed with gzip. What is written has a chunk for each part that devices hold, written by
  * the first of those that hold it; what is read may have any chunks, and each rank reads those that it has a part of.
  */
-#include "exec/machine.h"
+#include "exec/checkpoint.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,7 @@
  * lie behind each other wherever they stand make one dimension of the matrix; the rest, and the batch, are loops around
  * it. */
 #include "exec/gemm.h"
-#include "exec/machine.h"
+#include "exec/kernels.h"
 #include "exec/row.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
 /* The devices of a mesh that this process runs: their arenas, what stands in them at first, and the batch of a step. */
-#include "exec/machine.h"
+#include "exec/kernels.h"
 
 #include <string.h>
 
@@ -55,26 +55,6 @@ enum base_status exec_machine_begin(struct base_arena *arena, const struct sim_e
     for (int i = 0; i < 2 && m->transport; i++)
         m->buffers[i] = aligned(base_alloc(arena, EXEC_SEGMENT_BYTES + ALIGNMENT, 1));
     return BASE_OK;
-}
-
-void exec_set_initial_values(struct base_arena *arena, struct exec_machine *machine)
-{
-    struct exec_array *arrays;
-    int count;
-    struct base_arena scratch = {.exhausted = arena->exhausted};
-    exec_arrays(arena, machine, &arrays, &count);
-    for (int i = 0; i < count; i++) {
-        if (strncmp(arrays[i].path, "target.", strlen("target.")) != 0) continue; /* the optimizer starts from zeros */
-        struct exec_region region = exec_whole(&arrays[i]);
-        if (machine->transport) exec_part_region(machine, &arrays[i], machine->first_device, &region);
-        int64_t elements = 1;
-        for (int d = 0; d < arrays[i].rank; d++) elements *= region.extent[d];
-        base_arena_reset(&scratch);
-        float *values = base_new(&scratch, float, elements);
-        exec_initial_values(machine->plan, &arrays[i], &region, values);
-        exec_scatter(machine, &arrays[i], &region, values);
-    }
-    base_arena_free(&scratch);
 }
 
 static const char *feature_tensor(int feature, char buffer[80])

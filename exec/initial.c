@@ -1,7 +1,7 @@
 /* Initial values, as T5X's networks draw them: the embedding normal(0, 1); kernels by variance scaling over fan-in,
  * truncated normal for MLP and logits, normal for attention, the query divided by sqrt(head_dim); the relative position
  * table uniform over the average fan; norms 1. The numbers are our own: counted by seed, path and element. */
-#include "exec/machine.h"
+#include "exec/checkpoint.h"
 
 #include <math.h>
 #include <string.h>
@@ -116,4 +116,24 @@ void exec_initial_values(const struct sim_plan *plan, const struct exec_array *a
         }
         values[i] = draw(initializer, mix(key ^ (uint64_t)number));
     }
+}
+
+void exec_set_initial_values(struct base_arena *arena, struct exec_machine *machine)
+{
+    struct exec_array *arrays;
+    int count;
+    struct base_arena scratch = {.exhausted = arena->exhausted};
+    exec_arrays(arena, machine, &arrays, &count);
+    for (int i = 0; i < count; i++) {
+        if (strncmp(arrays[i].path, "target.", strlen("target.")) != 0) continue; /* the optimizer starts from zeros */
+        struct exec_region region = exec_whole(&arrays[i]);
+        if (machine->transport) exec_part_region(machine, &arrays[i], machine->first_device, &region);
+        int64_t elements = 1;
+        for (int d = 0; d < arrays[i].rank; d++) elements *= region.extent[d];
+        base_arena_reset(&scratch);
+        float *values = base_new(&scratch, float, elements);
+        exec_initial_values(machine->plan, &arrays[i], &region, values);
+        exec_scatter(machine, &arrays[i], &region, values);
+    }
+    base_arena_free(&scratch);
 }

@@ -1,5 +1,5 @@
 /* The interpreter: one step of the sharded program, operation after operation, each on every device before the next. */
-#include "exec/machine.h"
+#include "exec/kernels.h"
 #include "exec/row.h"
 
 #include <string.h>

@@ -1,5 +1,6 @@
 /* Contractions with a one-hot that nobody makes: rows of the other operand are looked up, or added up by row. Tokens
  * select rows of the embedding, distances select buckets of the relative position table. */
+#include "exec/kernels.h"
 #include "exec/row.h"
 
 #include <math.h>

@@ -76,79 +76,9 @@ double exec_seconds(const struct exec_machine *machine); /* monotonic: wall time
 /* devices.c: arenas of zeros, or why the program cannot be run; of out only processor_time and transport are read */
 enum base_status exec_machine_begin(struct base_arena *arena, const struct sim_executable *program,
                                     const struct sim_plan *plan, struct exec_machine *out, struct base_error *error);
-void exec_set_initial_values(struct base_arena *arena, struct exec_machine *machine);
 void exec_feed(struct exec_machine *machine,
                const struct exec_batch *batch); /* every device gets its part of the global batch */
 void exec_fed_rows(const struct exec_machine *machine, int64_t *first,
                    int64_t *end); /* rows of it that devices of this process get */
-
-/* interpreter.c: one step, from batches that stand in the arenas to updated parameters */
-enum base_status exec_check_program(struct exec_machine *machine);
-void exec_step(struct exec_machine *machine);
-/* kernels; each runs one kernel of the program on one device */
-void exec_rows(struct exec_machine *machine, int kernel, int device);                  /* row_kernels.c */
-void exec_reduction(struct exec_machine *machine, int kernel, int device);             /* row_kernels.c */
-void exec_contract(struct exec_machine *machine, const struct sim_op *op, int device); /* contract.c */
-void exec_lookup(struct exec_machine *machine, const struct sim_op *op, int device);   /* lookup.c */
-void exec_move(struct exec_machine *machine, const struct sim_op *op,
-               int device); /* movement.c: slices, repeated heads */
-bool exec_can_move(const struct exec_machine *machine, const struct sim_op *op, int device);
-void exec_communicate(struct exec_machine *machine, const struct sim_op *op); /* collectives.c: all devices at once */
-
-/* Counts the targets that have the largest logit, where the step evaluates (token_accuracy.c). */
-void exec_note_accuracy(struct exec_machine *machine, int kernel, int device);
-bool exec_can_communicate(struct exec_machine *machine,
-                          const struct sim_op *op); /* the group has all that each is to get */
-
-/* parameters and state in arenas, by the names of T5X's checkpoints (state.c) */
-struct exec_array {
-    const char *path; /* "target.encoder.layers_0.mlp.wi.kernel", "state.param_states.….v_row" */
-    int rank;
-    int64_t shape[MODEL_MAX_RANK];
-    int value;      /* of the tensor that holds it; -1: a placeholder that T5X writes */
-    int layers_dim; /* dimension of the array that counts layers; -1: it is one layer's */
-    int64_t layer;  /* the one that it is, where layers_dim is -1 and the tensor has several */
-};
-/* Every array of a checkpoint, in the order of their paths. */
-void exec_arrays(struct base_arena *arena, const struct exec_machine *machine, struct exec_array **out, int *count);
-/* A box of an array: a chunk, a device's part, or all of it. */
-struct exec_region {
-    int64_t origin[MODEL_MAX_RANK], extent[MODEL_MAX_RANK];
-};
-struct exec_region exec_whole(const struct exec_array *array);
-void exec_part_region(const struct exec_machine *machine, const struct exec_array *array, int device,
-                      struct exec_region *out); /* scanned: all layers */
-bool exec_has_part(const struct exec_machine *machine, const struct exec_array *array,
-                   const struct exec_region *region); /* a device of this process has */
-unsigned exec_array_axes(const struct exec_machine *machine,
-                         const struct exec_array *array); /* mesh axes that cut it */
-/* Copies between a region in row-major float32 and what devices hold of it: all of this process, or one. */
-void exec_scatter(const struct exec_machine *machine, const struct exec_array *array, const struct exec_region *region,
-                  float *values);
-void exec_gather(const struct exec_machine *machine, const struct exec_array *array, int device,
-                 const struct exec_region *region, float *values);
-
-/* initial.c: the values that a region of a parameter starts with, from seed, path and element alone */
-void exec_initial_values(const struct sim_plan *plan, const struct exec_array *array, const struct exec_region *region,
-                         float *values);
-
-/* checkpoint.c */
-/* Every rank writes what it has and no other rank before it. All return the same. */
-enum base_status exec_checkpoint_save(struct base_arena *arena, const struct exec_machine *machine,
-                                      const char *directory, int64_t step, struct base_error *error);
-/* Each rank for itself; the results may differ. */
-enum base_status exec_checkpoint_restore(struct base_arena *arena, struct exec_machine *machine, const char *path,
-                                         int64_t *step, struct base_error *error);
-/* Removes all but the newest `keep` checkpoints, as far as that is allowed. */
-void exec_checkpoint_forget(struct base_arena *arena, const char *directory, int64_t keep);
-/* The largest K of directory/checkpoint_K; -1 if there is none. */
-enum base_status exec_checkpoint_latest(struct base_arena *arena, const char *directory, int64_t *step,
-                                        struct base_error *error);
-
-/* gzip.c, the door to zlib */
-enum base_status exec_gunzip(const void *bytes, size_t length, void *out, size_t out_length, const char *path,
-                             struct base_error *error);
-enum base_status exec_gzip(struct base_arena *arena, const void *bytes, size_t length, const char **out,
-                           size_t *out_length, struct base_error *error);
 
 #endif

@@ -1,4 +1,5 @@
 /* Operations that only move elements: rows of a microbatch, heads that serve several queries, and their transposes. */
+#include "exec/kernels.h"
 #include "exec/row.h"
 
 #include <string.h>

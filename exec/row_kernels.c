@@ -1,5 +1,6 @@
 /* Runs the row kernels of the program: loops over all labels but the last, and for each row one operation after the
  * other. What only the kernel reads stays in the row's scratch; operands in bfloat16 are widened on the way in. */
+#include "exec/kernels.h"
 #include "exec/row.h"
 
 #include <math.h>

@@ -1,6 +1,7 @@
 /* A run: devices with their arenas, values to begin with, step after step, and what was measured. */
+#include "exec/checkpoint.h"
 #include "exec/gemm.h"
-#include "exec/machine.h"
+#include "exec/kernels.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* Parameters and optimizer state as a checkpoint names them, and their way between whole arrays and arenas. */
-#include "exec/machine.h"
+#include "exec/checkpoint.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* Token accuracy, as T5X's metrics have it: the weights of targets that have the largest logit, over all weights. The
  * program marks such targets; where the vocabulary is sharded, on the device that has the target. */
-#include "exec/machine.h"
+#include "exec/kernels.h"
 
 static const struct sim_op *find_loss(const struct sim_sharded *s)
 {

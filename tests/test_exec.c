@@ -1,8 +1,9 @@
 /* The executor: steps of the real T5X, sharded runs against whole ones, gradients against differences, memory and
  * collectives against what was predicted, checkpoints, batches, and the arithmetic below all that. */
+#include "exec/checkpoint.h"
 #include "exec/exec.h"
 #include "exec/gemm.h"
-#include "exec/machine.h"
+#include "exec/kernels.h"
 #include "exec/row.h"
 #include "exec/vector_math.h"
 #include "tests/test.h"

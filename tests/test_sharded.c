@@ -1,7 +1,8 @@
 /* Random programs in random shardings: what the devices of a mesh compute together is what one device computes (whole
  * models are in test_exec). */
+#include "exec/checkpoint.h"
 #include "exec/gemm.h"
-#include "exec/machine.h"
+#include "exec/kernels.h"
 #include "sim/passes.h"
 #include "tests/random_program.h"
 

@@ -1,0 +1,25 @@
+/* Private to exec/: one step of the program, and what runs a single operation of it on one device. */
+#ifndef EXEC_KERNELS_H
+#define EXEC_KERNELS_H
+
+#include "exec/machine.h"
+
+/* interpreter.c: one step, from batches that stand in the arenas to updated parameters */
+enum base_status exec_check_program(struct exec_machine *machine);
+void exec_step(struct exec_machine *machine);
+/* kernels; each runs one kernel of the program on one device */
+void exec_rows(struct exec_machine *machine, int kernel, int device);                  /* row_kernels.c */
+void exec_reduction(struct exec_machine *machine, int kernel, int device);             /* row_kernels.c */
+void exec_contract(struct exec_machine *machine, const struct sim_op *op, int device); /* contract.c */
+void exec_lookup(struct exec_machine *machine, const struct sim_op *op, int device);   /* lookup.c */
+void exec_move(struct exec_machine *machine, const struct sim_op *op,
+               int device); /* movement.c: slices, repeated heads */
+bool exec_can_move(const struct exec_machine *machine, const struct sim_op *op, int device);
+void exec_communicate(struct exec_machine *machine, const struct sim_op *op); /* collectives.c: all devices at once */
+
+/* Counts the targets that have the largest logit, where the step evaluates (token_accuracy.c). */
+void exec_note_accuracy(struct exec_machine *machine, int kernel, int device);
+bool exec_can_communicate(struct exec_machine *machine,
+                          const struct sim_op *op); /* the group has all that each is to get */
+
+#endif
