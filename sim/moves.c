@@ -86,20 +86,38 @@ bool sim_part_is_sharded_as(const struct sim_partitioner *p, int value, const un
     return !memcmp(p->out->values[value].spec, spec, (size_t)sim_part_rank_of(p, value));
 }
 
-/* Sums a partial value over its axes. Where the result wants one of them on a dimension, each device keeps its slice.
- */
+/* A sum over each contracted or reduced dimension, the last one first: over all axes of a dimension at once. */
+static int list_sums(const struct sim_partitioner *p, int value, unsigned *sums)
+{
+    const struct sim_value *v = &p->out->values[value];
+    const struct sim_op *op = &p->out->ops[v->definition];
+    unsigned left = v->partial;
+    int count = 0;
+    for (int i = op->label_count - 1; i >= 0; i--) {
+        unsigned axes = op->labels[i].axes & left;
+        if (!axes || strchr(op->op->output_labels, op->labels[i].letter)) continue;
+        sums[count++] = axes;
+        left &= ~axes;
+    }
+    return count;
+}
+
+/* Sums a partial value. Where the result wants an axis of the sum on a dimension, each device keeps its slice. */
 static int reduce(struct sim_partitioner *p, const struct model_op *why, int value, const unsigned char *to)
 {
-    for (unsigned axis = 1; axis < SIM_AXES; axis <<= 1) {
+    unsigned sums[SIM_MOST_LABELS];
+    int count = p->out->values[value].partial ? list_sums(p, value, sums) : 0;
+    for (int s = 0; s < count; s++) {
         const struct sim_value *v = &p->out->values[value];
-        if (!(v->partial & axis)) continue;
         unsigned char spec[MODEL_MAX_RANK];
         memcpy(spec, v->spec, sizeof spec);
-        int kept = -1, rank = sim_part_rank_of(p, value);
-        for (int i = 0; i < rank && to; i++)
-            if ((to[i] & axis) && slices(spec[i], spec[i] | axis)) kept = i;
-        if (kept >= 0) spec[kept] |= (unsigned char)axis;
-        value = communicate(p, why, SIM_ALL_REDUCE, (int)axis, value, spec, v->partial & ~axis);
+        for (unsigned axis = 1; axis < SIM_AXES; axis <<= 1) {
+            int kept = -1, rank = sim_part_rank_of(p, value);
+            for (int i = 0; i < rank && to && (sums[s] & axis); i++)
+                if ((to[i] & axis) && slices(spec[i], spec[i] | axis)) kept = i;
+            if (kept >= 0) spec[kept] |= (unsigned char)axis;
+        }
+        value = communicate(p, why, SIM_ALL_REDUCE, (int)sums[s], value, spec, v->partial & ~sums[s]);
     }
     return value;
 }

@@ -162,31 +162,32 @@ static bool is_linear(const struct sim_op *op)
     return passes || (op->op->kind == MODEL_MAP && op->op->function == MODEL_ADD);
 }
 
-/* Whether a value is a sum over data that may as well be taken later. */
-static bool may_wait(const struct rewrite *r, int value)
+/* The axes of a sum that may as well be taken later; 0: the value is none. */
+static unsigned may_wait(const struct rewrite *r, int value)
 {
     const struct sim_sharded *s = r->s;
-    if (all_reduce_of(r, value, SIM_DATA) >= 0) return true;
-    int at = s->values[value].definition;
-    if (at < 0 || r->use_counts[value] != 1 || !is_linear(&s->ops[at]) || s->values[value].partial) return false;
-    for (int i = 0; i < s->ops[at].input_count; i++)
-        if (s->values[s->ops[at].inputs[i]].loop != s->values[value].loop || !may_wait(r, s->ops[at].inputs[i]))
-            return false;
-    return true;
+    int reduced = all_reduce_of(r, value, 0), at = s->values[value].definition;
+    if (reduced >= 0) return s->values[value].partial ? 0 : (unsigned)s->ops[reduced].axes;
+    if (at < 0 || r->use_counts[value] != 1 || !is_linear(&s->ops[at]) || s->values[value].partial) return 0;
+    unsigned axes = may_wait(r, s->ops[at].inputs[0]);
+    for (int i = 0; i < s->ops[at].input_count && axes; i++)
+        if (s->values[s->ops[at].inputs[i]].loop != s->values[value].loop || may_wait(r, s->ops[at].inputs[i]) != axes)
+            axes = 0;
+    return axes;
 }
 
 /* Takes the all-reduces out of what makes a value; it is a partial sum then. Returns the value in its place. */
-static int make_wait(struct rewrite *r, int value)
+static int make_wait(struct rewrite *r, int value, unsigned axes)
 {
     struct sim_sharded *s = r->s;
-    int reduced = all_reduce_of(r, value, SIM_DATA);
+    int reduced = all_reduce_of(r, value, (int)axes);
     if (reduced >= 0) {
         remove_op(r, reduced);
         return s->ops[reduced].inputs[0];
     }
     struct sim_op *op = &s->ops[s->values[value].definition];
-    for (int i = 0; i < op->input_count; i++) op->inputs[i] = make_wait(r, op->inputs[i]);
-    s->values[value].partial = SIM_DATA;
+    for (int i = 0; i < op->input_count; i++) op->inputs[i] = make_wait(r, op->inputs[i], axes);
+    s->values[value].partial = (unsigned char)axes;
     return value;
 }
 
@@ -240,7 +241,7 @@ static void sum_accumulator(struct rewrite *r, int accumulator, int filled)
         bool serves =
             sum >= 0 && s->values[sum].loop == s->ops[i].loop && !memcmp(spec, s->values[sum].spec, sizeof spec);
         if (!serves) {
-            sum = insert_all_reduce(r, i, s->ops[i].op, SIM_DATA, accumulator);
+            sum = insert_all_reduce(r, i, s->ops[i].op, s->values[accumulator].partial, accumulator);
             cut(r, sum, spec);
         }
         for (int j = 0; j < s->ops[i].input_count; j++)
@@ -267,12 +268,12 @@ static void hold_twin(struct rewrite *r, int accumulator)
 }
 
 /* The accumulators of a stack's layers are one array: it waits as a whole, or not at all. */
-static bool waits_everywhere(const struct rewrite *r, int accumulator)
+static bool waits_everywhere(const struct rewrite *r, int accumulator, unsigned axes)
 {
     for (int i = 0; i < r->s->op_count; i++) {
         const struct sim_op *op = &r->s->ops[i];
         if (op->kind == SIM_COMPUTE && op->op->function == MODEL_ACCUMULATE && op->inputs[0] == accumulator &&
-            !may_wait(r, op->inputs[1]))
+            may_wait(r, op->inputs[1]) != axes)
             return false;
     }
     return true;
@@ -289,12 +290,13 @@ static void hoist(struct base_arena *arena, struct sim_sharded *s, bool twin)
             continue;
         int accumulator = op->inputs[0];
         bool again = s->values[accumulator].partial; /* another layer has decided */
-        if (!again && (is_cut(&s->values[accumulator], SIM_DATA) || !waits_everywhere(&r, accumulator) ||
+        unsigned axes = again ? s->values[accumulator].partial : may_wait(&r, op->inputs[1]);
+        if (!again && (!axes || is_cut(&s->values[accumulator], axes) || !waits_everywhere(&r, accumulator, axes) ||
                        !is_read_behind(s, accumulator, loop)))
             continue;
-        op->inputs[1] = make_wait(&r, op->inputs[1]);
+        op->inputs[1] = make_wait(&r, op->inputs[1], axes);
         if (again) continue;
-        s->values[accumulator].partial = SIM_DATA;
+        s->values[accumulator].partial = (unsigned char)axes;
         if (twin) hold_twin(&r, accumulator);
         sum_accumulator(&r, accumulator, loop);
     }
