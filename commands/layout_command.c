@@ -69,8 +69,8 @@ static void layout_json(const struct reading *reading, struct base_json_writer *
     commands_put_axes(writer, &reading->data_axis);
     base_json_key(writer, "mesh");
     base_json_open_inline(writer, '{');
-    for (int i = 0; i < reading->mesh.axis_count; i++)
-        base_json_member_int(writer, reading->mesh.axes[i], reading->mesh.shape[i]);
+    for (int i = 0; i < reading->mesh.axes.count; i++)
+        base_json_member_int(writer, reading->mesh.axes.names[i], reading->mesh.axes.sizes[i]);
     base_json_close(writer, '}');
     base_json_key(writer, "batch_size");
     if (layout->has_batch_size) base_json_put_int(writer, layout->batch_size);
@@ -105,8 +105,8 @@ static void layout_text(const struct reading *reading, struct base_text *out)
     const struct topo_data_layout *layout = &reading->layout;
     base_putf(out, "%s: %d device%s on %d host%s, mesh", reading->topology.name, reading->mesh.device_count,
               reading->mesh.device_count == 1 ? "" : "s", layout->process_count, layout->process_count == 1 ? "" : "s");
-    for (int i = 0; i < reading->mesh.axis_count; i++)
-        base_putf(out, "%s %s %d", i ? " x" : "", reading->mesh.axes[i], reading->mesh.shape[i]);
+    for (int i = 0; i < reading->mesh.axes.count; i++)
+        base_putf(out, "%s %s %d", i ? " x" : "", reading->mesh.axes.names[i], reading->mesh.axes.sizes[i]);
     base_putf(out, "\nthe batch is sharded over %s", joined_axes(out->arena, &reading->data_axis));
     if (layout->has_batch_size)
         base_putf(out, ": %lld sequences in %d shard%s of %lld", (long long)layout->batch_size, layout->num_shards,

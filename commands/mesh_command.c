@@ -49,9 +49,9 @@ static void mesh_json(const struct topo_mesh *mesh, struct base_json_writer *wri
     base_json_open(writer, '{');
     base_json_key(writer, "axes");
     base_json_open_inline(writer, '[');
-    for (int i = 0; i < mesh->axis_count; i++) base_json_put_string(writer, mesh->axes[i]);
+    for (int i = 0; i < mesh->axes.count; i++) base_json_put_string(writer, mesh->axes.names[i]);
     base_json_close(writer, ']');
-    commands_put_numbers(writer, "shape", mesh->shape, mesh->axis_count);
+    commands_put_numbers(writer, "shape", mesh->axes.sizes, mesh->axes.count);
     if (mesh->submesh_count) commands_put_numbers(writer, "model_parallel_submesh", mesh->submesh, mesh->submesh_count);
     base_json_key(writer, "order");
     base_json_put_string(writer, mesh->order);
@@ -85,12 +85,12 @@ enum { ROWS_SHOWN = 16, COLUMNS_SHOWN = 16 };
 
 static void mesh_rows(const struct topo_mesh *mesh, struct base_text *out)
 {
-    int columns = mesh->shape[mesh->axis_count - 1], rows = mesh->device_count / columns;
-    const char *row_name = mesh->axis_count == 3 ? "replica,data" : "data";
+    int columns = mesh->axes.sizes[mesh->axes.count - 1], rows = mesh->device_count / columns;
+    const char *row_name = mesh->axes.count == 3 ? "replica,data" : "data";
     for (int r = 0; r < rows && r < ROWS_SHOWN; r++) {
-        const char *label = mesh->axis_count == 3
-                                ? base_print(out->arena, "%s %d,%d", row_name, r / mesh->shape[1], r % mesh->shape[1])
-                                : base_print(out->arena, "%s %d", row_name, r);
+        const char *label = mesh->axes.count == 3 ? base_print(out->arena, "%s %d,%d", row_name,
+                                                               r / mesh->axes.sizes[1], r % mesh->axes.sizes[1])
+                                                  : base_print(out->arena, "%s %d", row_name, r);
         base_putf(out, "  %-16s", label);
         for (int c = 0; c < columns && c < COLUMNS_SHOWN; c++) {
             base_put(out, "  ");
@@ -112,7 +112,8 @@ static const char *coordinate_names(const struct topo_topology *topology, const 
 static void mesh_text(const struct topo_topology *topology, const struct topo_mesh *mesh, struct base_text *out)
 {
     base_putf(out, "%s: %d device%s\nmesh:", topology->name, mesh->device_count, mesh->device_count == 1 ? "" : "s");
-    for (int i = 0; i < mesh->axis_count; i++) base_putf(out, "%s %s %d", i ? " x" : "", mesh->axes[i], mesh->shape[i]);
+    for (int i = 0; i < mesh->axes.count; i++)
+        base_putf(out, "%s %s %d", i ? " x" : "", mesh->axes.names[i], mesh->axes.sizes[i]);
     base_put(out, "\n");
     if (mesh->submesh_count) {
         base_put(out, "model_parallel_submesh: ");

@@ -15,8 +15,8 @@ static enum base_status count_whole(const struct model_parameter *parameters, in
                                     const struct model_adafactor *adafactor, struct model_device_state *out,
                                     struct base_error *error)
 {
-    return model_device_state(parameters, count, &(struct model_rules){0}, &(struct model_mesh){0}, optimizer,
-                              adafactor, out, error);
+    return model_device_state(parameters, count, &(struct model_rules){0}, &(struct topo_axes){0}, optimizer, adafactor,
+                              out, error);
 }
 
 static enum base_status fill_zoo_row(struct base_arena *arena, struct zoo_row *row, struct base_error *error)

@@ -8,7 +8,7 @@
 struct inventory {
     struct model_config config;
     struct model_rules rules;
-    struct model_mesh mesh;
+    struct topo_axes mesh;
     bool has_mesh;
     const char *optimizer_name;
     enum model_optimizer optimizer;
@@ -64,8 +64,8 @@ static enum base_status count_whole(const struct model_parameter *parameters, in
                                     const struct model_adafactor *adafactor, struct model_device_state *out,
                                     struct base_error *error)
 {
-    return model_device_state(parameters, count, &(struct model_rules){0}, &(struct model_mesh){0}, optimizer,
-                              adafactor, out, error);
+    return model_device_state(parameters, count, &(struct model_rules){0}, &(struct topo_axes){0}, optimizer, adafactor,
+                              out, error);
 }
 
 static enum base_status take_inventory(struct commands_context *context, const struct base_arguments *arguments,
@@ -81,7 +81,7 @@ static enum base_status take_inventory(struct commands_context *context, const s
     BASE_TRY(model_config_parse(arena, model, &out->config, error));
     BASE_TRY(model_rules_parse(arena, rules ? rules : "standard", &out->rules, error));
     BASE_TRY(read_optimizer(arena, arguments, out, error));
-    if (mesh) BASE_TRY(model_mesh_parse(arena, mesh, &out->mesh, error));
+    if (mesh) BASE_TRY(topo_axes_parse(arena, mesh, "mesh", &out->mesh, error));
     BASE_TRY(read_parameters(context, arguments, out, error));
     BASE_TRY(count_whole(out->parameters, out->count, out->optimizer, &out->adafactor, &out->whole, error));
     if (!mesh) return BASE_OK;
@@ -240,9 +240,8 @@ static enum base_status write_inventory(const struct inventory *inventory, struc
     commands_table_write(&table, out);
     if (!inventory->has_mesh) return BASE_OK;
     base_put(out, "\nOn one device of ");
-    for (int i = 0; i < inventory->mesh.axis_count; i++)
-        base_putf(out, "%s%s %lld", i ? " x " : "", inventory->mesh.axes[i].name,
-                  (long long)inventory->mesh.axes[i].size);
+    for (int i = 0; i < inventory->mesh.count; i++)
+        base_putf(out, "%s%s %d", i ? " x " : "", inventory->mesh.names[i], inventory->mesh.sizes[i]);
     base_putf(out, ": %s parameters (%s bytes), %s elements of optimizer state (%s bytes)\n",
               commands_grouped(arena, device->parameter_count), commands_grouped(arena, device->parameter_bytes),
               commands_grouped(arena, device->optimizer_state_count),

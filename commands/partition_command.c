@@ -11,16 +11,16 @@ enum { LARGEST_EXTENT = 1 << 30, OPERANDS = 2 };
 static enum base_status read_mesh(struct commands_context *context, const char *text, struct sim_operation *o,
                                   struct base_error *error)
 {
-    struct model_mesh mesh;
+    struct topo_axes mesh;
     if (!text) return base_fail(error, BASE_USAGE, "--mesh is missing: as in --mesh data=2,model=4");
-    BASE_TRY(model_mesh_parse(context->arena, text, &mesh, error));
+    BASE_TRY(topo_axes_parse(context->arena, text, "mesh", &mesh, error));
     o->mesh[0] = o->mesh[1] = 1;
-    for (int i = 0; i < mesh.axis_count; i++) {
-        bool data = !strcmp(mesh.axes[i].name, "data"), model = !strcmp(mesh.axes[i].name, "model");
+    for (int i = 0; i < mesh.count; i++) {
+        bool data = !strcmp(mesh.names[i], "data"), model = !strcmp(mesh.names[i], "model");
         if (!data && !model)
             return base_fail(error, BASE_INPUT, "--mesh: the axis \"%.40s\" is unknown here; data and model are known",
-                             mesh.axes[i].name);
-        o->mesh[model] = (int)mesh.axes[i].size;
+                             mesh.names[i]);
+        o->mesh[model] = mesh.sizes[i];
     }
     return BASE_OK;
 }

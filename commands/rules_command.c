@@ -9,7 +9,7 @@ enum { MOST_DIMS = 64 };
 /* What was asked of a set of rules, and its answer. */
 struct resolution {
     struct model_rules rules;
-    struct model_mesh mesh;
+    struct topo_axes mesh;
     bool has_mesh, has_fallback;
     int rank, shape_rank;
     const char *names[MOST_DIMS];
@@ -98,7 +98,7 @@ static enum base_status parse_rules_arguments(struct base_arena *arena, const st
     out->has_mesh = mesh != NULL;
     out->has_fallback = fallback != NULL;
     if (axes) BASE_TRY(parse_names(arena, axes, out, error));
-    if (mesh) BASE_TRY(model_mesh_parse(arena, mesh, &out->mesh, error));
+    if (mesh) BASE_TRY(topo_axes_parse(arena, mesh, "mesh", &out->mesh, error));
     if (shape) BASE_TRY(parse_shape(shape, out, error));
     if (fallback) BASE_TRY(parse_fallback(fallback, &out->fallback, error));
     return BASE_OK;

@@ -130,7 +130,7 @@ static void put_default_meshes(struct base_arena *arena, const struct topo_topol
         } else {
             if (mesh.submesh_count)
                 commands_put_numbers(writer, "model_parallel_submesh", mesh.submesh, mesh.submesh_count);
-            commands_put_numbers(writer, "shape", mesh.shape, mesh.axis_count);
+            commands_put_numbers(writer, "shape", mesh.axes.sizes, mesh.axes.count);
         }
         base_json_close(writer, '}');
     }
@@ -189,7 +189,7 @@ static void topology_json(struct base_arena *arena, const struct facts *facts, s
     if (topology->kind == TOPO_TPU) base_json_member_string(writer, "core_rule", core_reason(arena, topology));
     if (facts->mesh) {
         commands_put_numbers(writer, "model_parallel_submesh", facts->mesh->submesh, facts->mesh->submesh_count);
-        commands_put_numbers(writer, "mesh_shape", facts->mesh->shape, facts->mesh->axis_count);
+        commands_put_numbers(writer, "mesh_shape", facts->mesh->axes.sizes, facts->mesh->axes.count);
     }
     put_default_meshes(arena, topology, writer);
     base_json_member_string(writer, "confidence", topology->chip.confidence);
@@ -289,7 +289,8 @@ static void text_default_meshes(const struct topo_topology *topology, struct bas
         }
         base_putf(out, "  %2d  ", partition_counts[i]);
         commands_join_numbers(out, mesh.submesh, mesh.submesh_count, ",");
-        base_putf(out, "%sdata %d x model %d\n", mesh.submesh_count ? "  " : "", mesh.shape[0], mesh.shape[1]);
+        base_putf(out, "%sdata %d x model %d\n", mesh.submesh_count ? "  " : "", mesh.axes.sizes[0],
+                  mesh.axes.sizes[1]);
     }
     if (refused.length) base_putf(out, "  refused: %s; the last because of %s\n", refused.data, refusal.text);
 }
@@ -306,7 +307,7 @@ static void topology_text(const struct facts *facts, struct base_text *out)
     if (facts->mesh) {
         base_put(out, "  submesh   ");
         commands_join_numbers(out, facts->mesh->submesh, facts->mesh->submesh_count, ",");
-        base_putf(out, ": mesh data %d x model %d\n", facts->mesh->shape[0], facts->mesh->shape[1]);
+        base_putf(out, ": mesh data %d x model %d\n", facts->mesh->axes.sizes[0], facts->mesh->axes.sizes[1]);
     }
     text_default_meshes(topology, out);
     base_putf(out, "\nsource: %s\nconfidence: %s\n", topology->chip.source, topology->chip.confidence);

@@ -4,10 +4,11 @@
 #define MODEL_H
 
 #include "base/base.h"
+#include "topo/topo.h"
 
 /* ---- axis rules (rules.c) ---- */
 
-enum { MODEL_MAX_RANK = 6, MODEL_MAX_MESH_AXES = 8 };
+enum { MODEL_MAX_RANK = 6, MODEL_MAX_MESH_AXES = TOPO_MOST_AXES };
 
 /* How JAX's UNCONSTRAINED is written, as a logical axis and in a rule. */
 #define MODEL_UNCONSTRAINED "__UNCONSTRAINED__"
@@ -556,23 +557,10 @@ void model_sizes(const struct model_config *config, int64_t batch, int64_t micro
 
 /* ---- what one device holds (sharding.c) ---- */
 
-/* A logical mesh: names and sizes of its axes. */
-struct model_mesh {
-    int axis_count;
-    struct {
-        const char *name;
-        int64_t size;
-    } axes[MODEL_MAX_MESH_AXES];
-};
-
-/* "data=4,model=2": names and sizes; the names live in the arena. */
-enum base_status model_mesh_parse(struct base_arena *arena, const char *text, struct model_mesh *out,
-                                  struct base_error *error);
-
 /* exact: JAX's demand on arguments and results of a step, that every dimension divides; BASE_INPUT names what does not.
  * Otherwise the last devices hold padding, as inside a step. axes may be NULL; they are for the message. An axis that
  * the mesh lacks, or that stands in spec twice, is BASE_INPUT. */
-enum base_status model_local_shape(const struct model_mesh *mesh, int rank, const int64_t *shape,
+enum base_status model_local_shape(const struct topo_axes *mesh, int rank, const int64_t *shape,
                                    const char *const *axes, const struct model_axes *spec, bool exact, int64_t *out,
                                    struct base_error *error);
 
@@ -584,7 +572,7 @@ struct model_device_state {
 /* The parameters, sharded exactly, and their optimizer state as T5X shards it: v_row and v_col replicated, the rest
  * like the parameter. adafactor is read for MODEL_ADAFACTOR alone. No rules and an empty mesh give the whole state. */
 enum base_status model_device_state(const struct model_parameter *parameters, int count,
-                                    const struct model_rules *rules, const struct model_mesh *mesh,
+                                    const struct model_rules *rules, const struct topo_axes *mesh,
                                     enum model_optimizer optimizer, const struct model_adafactor *adafactor,
                                     struct model_device_state *out, struct base_error *error);
 

@@ -3,43 +3,7 @@
 
 #include <string.h>
 
-enum { LARGEST_AXIS = 1 << 20, PARAMETER_BYTES = 4, STEP_BYTES = 4 };
-
-static int find_axis(const struct model_mesh *mesh, const char *name)
-{
-    for (int i = 0; name && i < mesh->axis_count; i++)
-        if (!strcmp(mesh->axes[i].name, name)) return i;
-    return -1;
-}
-
-enum base_status model_mesh_parse(struct base_arena *arena, const char *text, struct model_mesh *out,
-                                  struct base_error *error)
-{
-    struct model_mesh mesh = {0};
-    int64_t device_count = 1;
-    for (char *at = base_copy(arena, text), *next; at; at = next) {
-        next = strchr(at, ',');
-        if (next) *next++ = '\0';
-        char *equals = strchr(at, '=');
-        if (!equals || equals == at)
-            return base_fail(error, BASE_INPUT, "mesh: \"%.60s\" is no axis=size; as in data=4,model=2", at);
-        *equals = '\0';
-        if (mesh.axis_count == MODEL_MAX_MESH_AXES)
-            return base_fail(error, BASE_INPUT, "mesh: more than %d axes", MODEL_MAX_MESH_AXES);
-        if (find_axis(&mesh, at) >= 0)
-            return base_fail(error, BASE_INPUT, "mesh: the axis %.60s stands there twice; keep one", at);
-        int64_t size;
-        if (base_parse_int(equals + 1, at, 1, LARGEST_AXIS, &size, error) != BASE_OK)
-            return base_fail_in(error, "mesh");
-        mesh.axes[mesh.axis_count].name = at;
-        mesh.axes[mesh.axis_count++].size = size;
-        device_count *= size; /* at most 2^40 before the check */
-        if (device_count > LARGEST_AXIS)
-            return base_fail(error, BASE_INPUT, "mesh: more than %d devices", LARGEST_AXIS);
-    }
-    *out = mesh;
-    return BASE_OK;
-}
+enum { PARAMETER_BYTES = 4, STEP_BYTES = 4 };
 
 static enum base_status refuse_indivisible(int dim, const char *axis, int64_t size, int64_t factor,
                                            struct base_error *error)
@@ -53,34 +17,25 @@ static enum base_status refuse_indivisible(int dim, const char *axis, int64_t si
         dim, axis ? axis : "unnamed", (long long)size, (long long)factor, (long long)would_do, axis ? axis : "it");
 }
 
-static enum base_status unknown_axis(const struct model_mesh *mesh, const char *name, struct base_error *error)
-{
-    char list[MODEL_MAX_MESH_AXES * 64] = "none";
-    size_t used = 0;
-    for (int i = 0; i < mesh->axis_count; i++)
-        used += (size_t)snprintf(list + used, sizeof list - used, "%s%.60s", i ? ", " : "", mesh->axes[i].name);
-    return base_fail(error, BASE_INPUT, "the mesh axis %.60s is not found in the mesh, whose axes are: %s", name, list);
-}
-
 /* How many parts the mesh cuts a dimension into. taken has a bit per mesh axis. */
-static enum base_status find_factor(const struct model_mesh *mesh, const struct model_axes *axes, unsigned *taken,
+static enum base_status find_factor(const struct topo_axes *mesh, const struct model_axes *axes, unsigned *taken,
                                     int64_t *out, struct base_error *error)
 {
     int64_t factor = 1;
     for (int i = 0; i < axes->count; i++) {
-        int axis = find_axis(mesh, axes->names[i]);
+        int axis = topo_axis_named(mesh, axes->names[i]);
         const char *shown = axes->names[i] ? axes->names[i] : "None";
-        if (axis < 0) return unknown_axis(mesh, shown, error);
+        if (axis < 0) return topo_axis_unknown(mesh, shown, error);
         if (*taken >> axis & 1)
             return base_fail(error, BASE_INPUT, "the mesh axis %.60s shards one array twice; once would do", shown);
         *taken |= 1u << axis;
-        factor *= mesh->axes[axis].size;
+        factor *= mesh->sizes[axis];
     }
     *out = factor;
     return BASE_OK;
 }
 
-enum base_status model_local_shape(const struct model_mesh *mesh, int rank, const int64_t *shape,
+enum base_status model_local_shape(const struct topo_axes *mesh, int rank, const int64_t *shape,
                                    const char *const *axes, const struct model_axes *spec, bool exact, int64_t *out,
                                    struct base_error *error)
 {
@@ -132,7 +87,7 @@ static enum base_status add_state(const struct model_parameter *parameter, int64
 }
 
 static enum base_status add_parameter(const struct model_parameter *parameter, const struct model_rules *rules,
-                                      const struct model_mesh *mesh, enum model_optimizer optimizer,
+                                      const struct topo_axes *mesh, enum model_optimizer optimizer,
                                       const struct model_adafactor *adafactor, struct model_device_state *sum,
                                       struct base_error *error)
 {
@@ -161,7 +116,7 @@ static void add_up(struct model_device_state *sum, const struct model_device_sta
 }
 
 enum base_status model_device_state(const struct model_parameter *parameters, int count,
-                                    const struct model_rules *rules, const struct model_mesh *mesh,
+                                    const struct model_rules *rules, const struct topo_axes *mesh,
                                     enum model_optimizer optimizer, const struct model_adafactor *adafactor,
                                     struct model_device_state *out, struct base_error *error)
 {

@@ -15,7 +15,7 @@ static bool find_box(const struct topo_topology *topology, const struct topo_mes
         box[i] = i < mesh->submesh_count && i < topology->bounds_count ? mesh->submesh[i] : 1;
         size *= box[i];
     }
-    return mesh->submesh_count > 0 && size == mesh->shape[1] && box[3] == topology->bounds[3];
+    return mesh->submesh_count > 0 && size == mesh->axes.sizes[1] && box[3] == topology->bounds[3];
 }
 
 const struct plots_tiles *plots_tiles_find(struct base_arena *arena, const struct topo_topology *topology,
@@ -24,9 +24,9 @@ const struct plots_tiles *plots_tiles_find(struct base_arena *arena, const struc
     if (!mesh) return NULL;
     struct plots_tiles *tiles = base_new(arena, struct plots_tiles, 1);
     int *tile_of = base_new(arena, int, mesh->device_count), *place_of = base_new(arena, int, mesh->device_count);
-    bool *odd = base_new(arena, bool, mesh->shape[0]);
-    *tiles = (struct plots_tiles){.tile_count = mesh->shape[0],
-                                  .tile_size = mesh->shape[1],
+    bool *odd = base_new(arena, bool, mesh->axes.sizes[0]);
+    *tiles = (struct plots_tiles){.tile_count = mesh->axes.sizes[0],
+                                  .tile_size = mesh->axes.sizes[1],
                                   .tile_of = tile_of,
                                   .place_of = place_of,
                                   .odd = odd};

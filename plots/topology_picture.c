@@ -209,7 +209,7 @@ enum base_status plots_machine_lay_out(struct plots_canvas *canvas, const struct
 {
     struct plots_machine machine = {.canvas = canvas, .topology = request->topology, .mesh = request->mesh};
     BASE_TRY(check_size(request->topology, error));
-    if (request->mesh && (request->mesh->axis_count != 2 || request->topology->slice_count > 1))
+    if (request->mesh && (request->mesh->axes.count != 2 || request->topology->slice_count > 1))
         return base_fail(error, BASE_INPUT,
                          "%.60s: the groups of several slices are not drawn; without a mesh they are",
                          request->topology->name);

@@ -226,7 +226,7 @@ const char *plots_machine_subtitle(struct base_arena *arena, const struct plots_
     if (machine->mesh) {
         base_putf(&text, "Submesh (%s): mesh data %d × model %d. ",
                   plots_joined(arena, machine->mesh->submesh, machine->mesh->submesh_count, ", "),
-                  machine->mesh->shape[0], machine->mesh->shape[1]);
+                  machine->mesh->axes.sizes[0], machine->mesh->axes.sizes[1]);
     }
     put_counts(&text, topology);
     put_memory(&text, topology);

@@ -146,7 +146,7 @@ static void put_devices(const struct topo_topology *topology, const struct topo_
         put_numbers(places, count, out);
         base_put(out, "\n");
     }
-    base_putf(out, "mesh = Mesh(grid.reshape(%d, %d), ('data', 'model'))\n", mesh->shape[0], mesh->shape[1]);
+    base_putf(out, "mesh = Mesh(grid.reshape(%d, %d), ('data', 'model'))\n", mesh->axes.sizes[0], mesh->axes.sizes[1]);
 }
 
 /* ---- shardings ---- */
@@ -240,7 +240,7 @@ enum base_status reports_launch_jax(struct base_arena *arena, const struct sim_p
     (void)text;
     memcpy(request.submesh, plan->submesh, sizeof request.submesh);
     BASE_TRY(topo_mesh_build(arena, topology, &request, false, &mesh, error));
-    if (mesh.axis_count != 2)
+    if (mesh.axes.count != 2)
         return base_fail(error, BASE_INPUT,
                          "topology: %.60s: a mesh over several slices is not written as JAX; one slice would do",
                          plan->topology_text);

@@ -71,8 +71,8 @@ enum base_status sim_placement_build(struct base_arena *arena, const struct topo
         return base_fail(error, BASE_INPUT,
                          "topology: predictions over several slices are not modelled yet; slices=1 would do");
     BASE_TRY(topo_mesh_build(arena, topology, request, !has_torus(topology), &mesh, error));
-    p.axis_sizes[0] = mesh.shape[0];
-    p.axis_sizes[1] = mesh.shape[1];
+    p.axis_sizes[0] = mesh.axes.sizes[0];
+    p.axis_sizes[1] = mesh.axes.sizes[1];
     BASE_TRY(sim_profile_build(arena, topology, software, overrides, &p.profile, error));
     if (has_torus(topology)) place_on_torus(arena, &p, &mesh);
     else place_in_nodes(&p);

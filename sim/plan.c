@@ -609,8 +609,7 @@ static enum base_status judge_parameters(struct sim_cache *cache, const struct s
     const struct listed *own;
     struct model_device_state state;
     struct model_adafactor defaults = model_adafactor_defaults();
-    struct model_mesh mesh = {
-        .axis_count = 2, .axes = {{"data", plan->placement->axis_sizes[0]}, {"model", plan->placement->axis_sizes[1]}}};
+    struct topo_axes mesh = {2, {"data", "model"}, {plan->placement->axis_sizes[0], plan->placement->axis_sizes[1]}};
     BASE_TRY(list_parameters(cache, plan, &own, error));
     const struct model_parameter *given = plan->options.parameters ? plan->options.parameters : own->parameters;
     BASE_TRY(check_rule_axes(plan->rules, error));

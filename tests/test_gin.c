@@ -818,8 +818,8 @@ static void the_mesh_in_jax_is_that_of_t5x(struct base_arena *arena)
         request.num_partitions = plan.num_partitions;
         assert_ok(topo_mesh_build(arena, &plan.placement->topology, &request, false, &mesh, &error), &error);
         check_order(arena, script, &plan.placement->topology, &mesh);
-        assert_non_null(strstr(
-            script, base_print(arena, "grid.reshape(%d, %d), ('data', 'model'))", mesh.shape[0], mesh.shape[1])));
+        assert_non_null(strstr(script, base_print(arena, "grid.reshape(%d, %d), ('data', 'model'))", mesh.axes.sizes[0],
+                                                  mesh.axes.sizes[1])));
     }
     sim_cache_free(cache);
 }

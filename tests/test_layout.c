@@ -159,11 +159,11 @@ static int position_along(const struct topo_mesh *mesh, int device, const char *
     int position = 0;
     for (int i = 0; i < count; i++) {
         int weight = 1;
-        for (int axis = mesh->axis_count - 1; axis >= 0 && strcmp(mesh->axes[axis], axes[i]) != 0; axis--)
-            weight *= mesh->shape[axis];
+        for (int axis = mesh->axes.count - 1; axis >= 0 && strcmp(mesh->axes.names[axis], axes[i]) != 0; axis--)
+            weight *= mesh->axes.sizes[axis];
         int axis = 0;
-        while (strcmp(mesh->axes[axis], axes[i]) != 0) axis++;
-        position = position * mesh->shape[axis] + device / weight % mesh->shape[axis];
+        while (strcmp(mesh->axes.names[axis], axes[i]) != 0) axis++;
+        position = position * mesh->axes.sizes[axis] + device / weight % mesh->axes.sizes[axis];
     }
     return position;
 }
@@ -271,7 +271,7 @@ static void layouts_are_refused(struct base_arena *arena)
          {"replica"},
          1,
          0,
-         "mesh axis replica, which is not found in the mesh; data or model would do"},
+         "batch: the mesh axis replica is not found in the mesh, whose axes are: data, model"},
         {"v4:4x4x4", {2, 2, 1, 1}, 4, true, {NULL}, 1, 0, "mesh axis None"},
         {"v4:4x4x4", {2, 2, 1, 1}, 4, true, {"data", "data"}, 2, 0, "data twice"},
         {"v4:4x4x4",

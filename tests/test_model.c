@@ -279,7 +279,7 @@ static struct model_device_state whole_state(const struct model_parameter *param
 {
     struct model_device_state whole;
     struct base_error error;
-    assert_ok(model_device_state(parameters, count, &(struct model_rules){0}, &(struct model_mesh){0}, optimizer,
+    assert_ok(model_device_state(parameters, count, &(struct model_rules){0}, &(struct topo_axes){0}, optimizer,
                                  adafactor, &whole, &error),
               &error);
     return whole;
@@ -787,13 +787,13 @@ static void shards_are_those_of_t5x(struct base_arena *arena)
         const struct model_parameter *parameters;
         struct model_config config;
         struct model_rules rules;
-        struct model_mesh mesh;
+        struct topo_axes mesh;
         struct model_device_state device;
         int parameter_count;
         TEST_ROW("%s %s %s", item(c, 0)->string, item(c, 1)->string, item(c, 2)->string);
         assert_ok(model_config_parse(arena, item(c, 0)->string, &config, &error), &error);
         assert_ok(model_rules_parse(arena, item(c, 1)->string, &rules, &error), &error);
-        assert_ok(model_mesh_parse(arena, item(c, 2)->string, &mesh, &error), &error);
+        assert_ok(topo_axes_parse(arena, item(c, 2)->string, "mesh", &mesh, &error), &error);
         assert_ok(model_parameters(arena, &config, &parameters, &parameter_count, &error), &error);
         enum base_status status = model_device_state(parameters, parameter_count, &rules, &mesh, MODEL_ADAFACTOR,
                                                      &adafactor, &device, &error);
@@ -814,9 +814,9 @@ static void shards_inside_a_step_may_be_padded(struct base_arena *arena)
     struct model_axes spec[] = {
         {.count = 1, .names = {"data"}}, {.unconstrained = true}, {.count = 1, .names = {"model"}}};
     struct base_error error;
-    struct model_mesh mesh;
+    struct topo_axes mesh;
     int64_t local[3];
-    assert_ok(model_mesh_parse(arena, "data=2,model=4", &mesh, &error), &error);
+    assert_ok(topo_axes_parse(arena, "data=2,model=4", "mesh", &mesh, &error), &error);
     assert_ok(model_local_shape(&mesh, 3, shape, axes, spec, false, local, &error), &error);
     assert_int_equal(local[0], 15);
     assert_int_equal(local[1], 512);
@@ -841,12 +841,12 @@ static void shards_of_axes_that_the_mesh_lacks_are_refused(struct base_arena *ar
     };
     const struct model_parameter *parameters;
     struct model_config config;
-    struct model_mesh mesh;
+    struct topo_axes mesh;
     struct base_error error;
     int count;
     assert_ok(model_config_parse(arena, "t5_1_1_small", &config, &error), &error);
     assert_ok(model_parameters(arena, &config, &parameters, &count, &error), &error);
-    assert_ok(model_mesh_parse(arena, "data=2,model=2", &mesh, &error), &error);
+    assert_ok(topo_axes_parse(arena, "data=2,model=2", "mesh", &mesh, &error), &error);
     for (int i = 0; i < BASE_COUNT(rows); i++) {
         struct model_rules rules;
         struct model_device_state device = {.parameter_count = 77};
@@ -872,14 +872,16 @@ static void meshes_that_are_none_are_refused(struct base_arena *arena)
         {"data=2x", "whole number"},
         {"data=99999999999999999999", "out of range"},
         {"data=2,data=2", "twice"},
+        {"data+model=2", "cannot be the name"},
+        {"-=2", "cannot be the name"},
         {"data=1048576,model=2", "devices"},
         {"a=1,b=1,c=1,d=1,e=1,f=1,g=1,h=1,i=1", "more than 8"},
     };
     for (int i = 0; i < BASE_COUNT(rows); i++) {
         struct base_error error;
-        struct model_mesh mesh;
+        struct topo_axes mesh;
         TEST_ROW("%s", rows[i].text);
-        assert_fails(model_mesh_parse(arena, rows[i].text, &mesh, &error), BASE_INPUT, &error, rows[i].part);
+        assert_fails(topo_axes_parse(arena, rows[i].text, "mesh", &mesh, &error), BASE_INPUT, &error, rows[i].part);
         assert_true(!strncmp(error.text, "mesh: ", 6));
     }
 }

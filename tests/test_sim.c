@@ -558,14 +558,15 @@ static struct topo_ring_load brute_ring_loads(struct base_arena *arena, const st
                                               const struct topo_mesh *mesh, unsigned axes)
 {
     struct ring_router r = {.topology = t, .chips = t->bounds[0] * t->bounds[1] * t->bounds[2]};
-    int group_of[2] = {axes & 1 ? mesh->shape[0] : 1, axes & 2 ? mesh->shape[1] : 1}, size = group_of[0] * group_of[1];
+    int group_of[2] = {axes & 1 ? mesh->axes.sizes[0] : 1, axes & 2 ? mesh->axes.sizes[1] : 1},
+        size = group_of[0] * group_of[1];
     struct topo_ring_load load = {.group_size = size};
     r.flow = base_new(arena, double, r.chips *r.chips);
     for (int device = 0; size > 1 && device < mesh->device_count; device++) {
-        int row = device / mesh->shape[1], column = device % mesh->shape[1];
+        int row = device / mesh->axes.sizes[1], column = device % mesh->axes.sizes[1];
         int place = (axes & 1 ? row : 0) * group_of[1] + (axes & 2 ? column : 0), next = (place + 1) % size;
         int next_row = axes & 1 ? next / group_of[1] : row, next_column = axes & 2 ? next % group_of[1] : column;
-        send(&r, mesh->devices[device], mesh->devices[next_row * mesh->shape[1] + next_column], 1, 0);
+        send(&r, mesh->devices[device], mesh->devices[next_row * mesh->axes.sizes[1] + next_column], 1, 0);
     }
     double total = 0, by_dimension[3] = {0}, links[3] = {0};
     for (int a = 0; a < r.chips; a++)

@@ -174,9 +174,9 @@ static void check_answer(struct base_arena *arena, const struct topo_topology *t
 {
     struct base_text axes = {.arena = arena}, shape = {.arena = arena}, devices = {.arena = arena};
     char hex[65];
-    for (int i = 0; i < mesh->axis_count; i++) {
-        base_putf(&axes, "%s%s", i ? " " : "", mesh->axes[i]);
-        base_putf(&shape, "%s%d", i ? "x" : "", mesh->shape[i]);
+    for (int i = 0; i < mesh->axes.count; i++) {
+        base_putf(&axes, "%s%s", i ? " " : "", mesh->axes.names[i]);
+        base_putf(&shape, "%s%d", i ? "x" : "", mesh->axes.sizes[i]);
     }
     assert_string_equal(axes.data, base_csv_field(csv, base_csv_column(csv, "axes")));
     assert_string_equal(shape.data, base_csv_field(csv, base_csv_column(csv, "shape")));
@@ -257,8 +257,8 @@ static void check_each_device_once(struct base_arena *arena, const struct topo_t
                                    const struct topo_mesh *mesh)
 {
     bool *seen = base_new(arena, bool, topology->device_count);
-    assert_int_equal(mesh->shape[0] * mesh->shape[1], topology->device_count);
-    assert_int_equal(mesh->shape[1], submesh[0] * submesh[1] * submesh[2] * submesh[3]);
+    assert_int_equal(mesh->axes.sizes[0] * mesh->axes.sizes[1], topology->device_count);
+    assert_int_equal(mesh->axes.sizes[1], submesh[0] * submesh[1] * submesh[2] * submesh[3]);
     for (int n = 0; n < mesh->device_count; n++) {
         for (int i = 0; i < 4; i++) assert_true(mesh->devices[n][i] >= 0 && mesh->devices[n][i] < topology->bounds[i]);
         int number = device_number(topology, mesh->devices[n]);
@@ -279,8 +279,8 @@ static void check_boxes_and_lattices(struct base_arena *arena, const struct topo
 {
     (void)arena;
     for (int n = 0; n < mesh->device_count; n++) {
-        const int *device = mesh->devices[n], *row = mesh->devices[n / mesh->shape[1] * mesh->shape[1]],
-                  *column = mesh->devices[n % mesh->shape[1]];
+        const int *device = mesh->devices[n], *row = mesh->devices[n / mesh->axes.sizes[1] * mesh->axes.sizes[1]],
+                  *column = mesh->devices[n % mesh->axes.sizes[1]];
         for (int i = 0; i < topology->bounds_count; i++) {
             assert_int_equal(device[i] / submesh[i], row[i] / submesh[i]);
             assert_int_equal(device[i] % submesh[i], column[i] % submesh[i]);
@@ -306,7 +306,7 @@ static void check_host_rectangles(struct base_arena *arena, const struct topo_to
     struct rectangle *hosts = base_new(arena, struct rectangle, host_count);
     (void)submesh;
     for (int n = 0; n < mesh->device_count; n++) {
-        const int *d = mesh->devices[n], at[2] = {n / mesh->shape[1], n % mesh->shape[1]};
+        const int *d = mesh->devices[n], at[2] = {n / mesh->axes.sizes[1], n % mesh->axes.sizes[1]};
         struct rectangle *host = &hosts[d[0] / h[0] + b[0] / h[0] * (d[1] / h[1] + b[1] / h[1] * (d[2] / h[2]))];
         for (int i = 0; i < 2; i++) {
             if (!host->count || at[i] < host->low[i]) host->low[i] = at[i];
@@ -336,7 +336,7 @@ static int *group_of_devices(struct base_arena *arena, const struct topo_topolog
     for (int n = 0; n < mesh->device_count; n++) {
         int device[4];
         for (int i = 0; i < 4; i++) device[i] = mesh->devices[n][permutation[i]];
-        groups[device_number(topology, device)] = rows ? n / mesh->shape[1] : n % mesh->shape[1];
+        groups[device_number(topology, device)] = rows ? n / mesh->axes.sizes[1] : n % mesh->axes.sizes[1];
     }
     return groups;
 }
@@ -375,7 +375,7 @@ static void permuting_the_torus_with_the_submesh_changes_only_names(struct base_
         enum base_status status = build(arena, &given, m, &mesh, &error);
         assert_int_equal(build(arena, &turned, turned_m, &turned_mesh, &error), status);
         if (status != BASE_OK) continue;
-        assert_memory_equal(mesh.shape, turned_mesh.shape, sizeof mesh.shape);
+        assert_memory_equal(mesh.axes.sizes, turned_mesh.axes.sizes, sizeof mesh.axes.sizes);
         for (int rows = 0; rows < 2; rows++)
             check_same_partition(arena, group_of_devices(arena, &given, &mesh, rows, identity),
                                  group_of_devices(arena, &given, &turned_mesh, rows, back), given.device_count);
@@ -396,7 +396,7 @@ static void skipping_devices_changes_nothing_else_and_allocates_nothing(struct b
         assert_ok(topo_mesh_build(arena, &topology, &request, true, &shape_only, &error), &error);
         assert_int_equal(arena->allocation_count, before);
         assert_null(shape_only.devices);
-        assert_memory_equal(whole.shape, shape_only.shape, sizeof whole.shape);
+        assert_memory_equal(whole.axes.sizes, shape_only.axes.sizes, sizeof whole.axes.sizes);
         assert_memory_equal(whole.submesh, shape_only.submesh, sizeof whole.submesh);
     }
 }
@@ -412,7 +412,7 @@ static void local_tori_take_x_and_y(struct base_arena *arena)
     for (int i = 0; i < 4; i++) assert_memory_equal(mesh.devices[i], want[i], sizeof want[i]);
     request = (struct topo_mesh_request){.num_partitions = 4};
     assert_ok(topo_mesh_build(arena, &topology, &request, false, &mesh, &error), &error);
-    assert_int_equal(mesh.shape[1], 4);
+    assert_int_equal(mesh.axes.sizes[1], 4);
     for (int i = 0; i < 4; i++) assert_memory_equal(mesh.devices[i], want[i], sizeof want[i]);
 }
 
@@ -696,7 +696,40 @@ static void slices_agree_with_their_shapes(struct base_arena *arena)
     }
 }
 
+/* Groups over a set and over its complement partition the mesh, members in row-major order of the set's axes. */
+static void sets_of_axes_are_spelled_read_and_counted(struct base_arena *arena)
+{
+    struct topo_axes axes;
+    struct base_error error;
+    assert_ok(topo_axes_parse(arena, "data=2,fsdp=3,expert=1,tensor=4", "mesh", &axes, &error), &error);
+    for (unsigned set = 0; set <= topo_axes_all(&axes); set++) {
+        int seen[24] = {0}, size = topo_axes_product(&axes, set), last = -1;
+        unsigned others = topo_axes_all(&axes) & ~set, read = 99;
+        const char *spelled = topo_axes_spell(arena, &axes, set);
+        TEST_ROW("%s", spelled);
+        if (set) assert_ok(topo_axes_read(&axes, spelled, &read, &error), &error);
+        assert_int_equal(set ? read : set, set);
+        assert_int_equal(size * topo_axes_product(&axes, others), BASE_COUNT(seen));
+        for (int i = 0; i < BASE_COUNT(seen); i++)
+            seen[topo_axes_offset(&axes, set, i % size) + topo_axes_offset(&axes, others, i / size)]++;
+        for (int i = 0; i < BASE_COUNT(seen); i++) assert_int_equal(seen[i], 1);
+        for (int i = 0; i < size; last = topo_axes_offset(&axes, set, i++))
+            assert_true(topo_axes_offset(&axes, set, i) > last);
+    }
+    assert_string_equal(topo_axes_spell(arena, &axes, 0), "");
+    assert_string_equal(topo_axes_spell(arena, &axes, 10), "fsdp+tensor");
+    assert_string_equal(topo_axes_join(arena, &axes, 11, " and "), "data and fsdp and tensor");
+    unsigned set = 77;
+    static const char *const bad[] = {"", "+", "data+", "rows", "data+data", "data,fsdp"};
+    for (int i = 0; i < BASE_COUNT(bad); i++)
+        assert_fails(topo_axes_read(&axes, bad[i], &set, &error), BASE_INPUT, &error, "the mesh axis");
+    assert_int_equal(set, 77);
+    assert_ok(topo_axes_read(&axes, "tensor+data", &set, &error), &error);
+    assert_int_equal(set, 9);
+}
+
 static const struct test tests[] = {
+    TEST(sets_of_axes_are_spelled_read_and_counted),
     TEST(sha256_knows_the_standard_s_examples),
     TEST(meshes_equal_t5x_s),
     TEST(each_device_stands_in_a_mesh_once),

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-enum { AXES = 3 };
+enum { AXES = TOPO_MOST_AXES };
 
 /* The positions in the mesh that the devices of one process take. */
 struct box {
@@ -39,8 +39,8 @@ static struct box *find_boxes(struct base_arena *arena, const struct topo_topolo
     struct box *boxes = base_new(arena, struct box, process_count);
     for (int device = 0; device < mesh->device_count; device++) {
         struct box *box = &boxes[process_of(topology, mesh, device)];
-        for (int axis = mesh->axis_count - 1, rest = device; axis >= 0; rest /= mesh->shape[axis], axis--) {
-            int at = rest % mesh->shape[axis];
+        for (int axis = mesh->axes.count - 1, rest = device; axis >= 0; rest /= mesh->axes.sizes[axis], axis--) {
+            int at = rest % mesh->axes.sizes[axis];
             if (box->device_count == 0 || at < box->low[axis]) box->low[axis] = at;
             if (box->device_count == 0 || at > box->high[axis]) box->high[axis] = at;
         }
@@ -61,7 +61,7 @@ static enum base_status check_boxes(const struct topo_mesh *mesh, const struct b
         const struct box *box = &boxes[process];
         int64_t volume = 1;
         bool alike = true;
-        for (int axis = 0; axis < mesh->axis_count; axis++) {
+        for (int axis = 0; axis < mesh->axes.count; axis++) {
             volume *= extent(box, axis);
             alike = alike && extent(box, axis) == extent(&boxes[0], axis);
         }
@@ -89,13 +89,11 @@ static enum base_status find_axes(const struct topo_mesh *mesh, const char *cons
     unsigned taken = 0;
     for (int i = 0; i < count; i++) {
         const char *name = names[i] ? names[i] : "None";
-        int axis = 0;
-        while (axis < mesh->axis_count && strcmp(mesh->axes[axis], name) != 0) axis++;
-        if (axis == mesh->axis_count)
-            return base_fail(
-                error, BASE_INPUT,
-                "logical_axis_rules: batch goes to the mesh axis %.60s, which is not found in the mesh; %s", name,
-                mesh->axis_count == AXES ? "replica, data or model would do" : "data or model would do");
+        int axis = topo_axis_named(&mesh->axes, name);
+        if (axis < 0) {
+            topo_axis_unknown(&mesh->axes, name, error);
+            return base_fail_in(error, "logical_axis_rules: batch");
+        }
         if (taken >> axis & 1)
             return base_fail(error, BASE_INPUT,
                              "logical_axis_rules: batch goes to the mesh axis %.60s twice; once would do", name);
@@ -123,14 +121,14 @@ static int number_along(const struct topo_mesh *mesh, const struct box *box, con
 {
     int number = 0;
     for (int i = 0; i < count; i++)
-        number = number * (mesh->shape[axes[i]] / extent(box, axes[i])) + box->low[axes[i]] / extent(box, axes[i]);
+        number = number * (mesh->axes.sizes[axes[i]] / extent(box, axes[i])) + box->low[axes[i]] / extent(box, axes[i]);
     return number;
 }
 
 static int remaining_axes(const struct topo_mesh *mesh, const int *axes, int count, int rest[AXES])
 {
     int rest_count = 0;
-    for (int axis = 0; axis < mesh->axis_count; axis++) {
+    for (int axis = 0; axis < mesh->axes.count; axis++) {
         bool taken = false;
         for (int i = 0; i < count; i++) taken = taken || axes[i] == axis;
         if (!taken) rest[rest_count++] = axis;
@@ -165,8 +163,8 @@ enum base_status topo_data_layout_find(struct base_arena *arena, const struct to
     struct box *boxes = find_boxes(arena, topology, mesh, layout.process_count);
     BASE_TRY(check_boxes(mesh, boxes, layout.process_count, error));
     for (int i = 0; i < axis_count; i++) {
-        mesh_size *= mesh->shape[at[i]];
-        layout.num_shards *= mesh->shape[at[i]] / extent(&boxes[0], at[i]);
+        mesh_size *= mesh->axes.sizes[at[i]];
+        layout.num_shards *= mesh->axes.sizes[at[i]] / extent(&boxes[0], at[i]);
     }
     if (batch_size == 0) layout.batch_size = mesh_size;
     if (layout.batch_size % mesh_size != 0) return refuse_batch(layout.batch_size, mesh_size, "data mesh size", error);

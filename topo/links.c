@@ -49,16 +49,12 @@ static void route(struct router *r, const int *from, const int *to)
     }
 }
 
-/* Positions of the mesh's axes as a mixed radix; a group varies those in the set. */
-static void route_group(struct router *r, const struct topo_mesh *mesh, const int *strides, const int *sizes, int base)
+/* One group's ring: its members in the mesh's order, from the first, closed. */
+static void route_group(struct router *r, const struct topo_mesh *mesh, unsigned axes, int first, int size)
 {
-    int count = sizes[0] * sizes[1];
-    for (int i = 0; i < count; i++) {
-        int next = (i + 1) % count;
-        const int *from = mesh->devices[base + (i / sizes[1]) * strides[0] + (i % sizes[1]) * strides[1]];
-        const int *to = mesh->devices[base + (next / sizes[1]) * strides[0] + (next % sizes[1]) * strides[1]];
-        route(r, from, to);
-    }
+    for (int i = 0; i < size; i++)
+        route(r, mesh->devices[first + topo_axes_offset(&mesh->axes, axes, i)],
+              mesh->devices[first + topo_axes_offset(&mesh->axes, axes, (i + 1) % size)]);
 }
 
 /* Directed links of one dimension: two for each pair of neighbours. */
@@ -122,14 +118,14 @@ static int chip_count(const struct topo_topology *t)
 static int route_all(struct base_arena *arena, const struct topo_topology *topology, const struct topo_mesh *mesh,
                      unsigned axes, struct router *r, int *group_size)
 {
-    int data = mesh->shape[0], model = mesh->shape[1];
-    int sizes[2] = {axes & 1 ? data : 1, axes & 2 ? model : 1}, strides[2] = {model, 1};
+    unsigned others = topo_axes_all(&mesh->axes) & ~axes;
+    int group_count = topo_axes_product(&mesh->axes, others);
     *r = (struct router){.topology = topology,
                          .load = base_new(arena, double, chip_count(topology) * DIMENSIONS * DIRECTIONS)};
-    *group_size = sizes[0] * sizes[1];
-    for (int i = 0; i < data / sizes[0]; i++)
-        for (int j = 0; j < model / sizes[1]; j++) route_group(r, mesh, strides, sizes, i * model + j);
-    return data * model / *group_size;
+    *group_size = topo_axes_product(&mesh->axes, axes);
+    for (int i = 0; i < group_count; i++)
+        route_group(r, mesh, axes, topo_axes_offset(&mesh->axes, others, i), *group_size);
+    return group_count;
 }
 
 void topo_ring_loads(struct base_arena *arena, const struct topo_topology *topology, const struct topo_mesh *mesh,

@@ -217,8 +217,8 @@ static enum base_status cut(const struct tiling *tiling, struct topo_mesh *mesh,
                          "model_parallel_submesh %s: cannot reshape %d devices into groups of the product of its "
                          "numbers; one that divides %d would do",
                          tiling->shown, device_count, device_count);
-    mesh->shape[0] = (int)(device_count / product);
-    mesh->shape[1] = (int)product;
+    mesh->axes.sizes[0] = (int)(device_count / product);
+    mesh->axes.sizes[1] = (int)product;
     return BASE_OK;
 }
 
@@ -336,8 +336,8 @@ static enum base_status node_mesh(const struct topo_topology *topology, int64_t 
                          nodes, (long long)data_nodes, (long long)model_nodes, (long long)num_partitions,
                          (long long)model_nodes, nodes);
     int data_local = local / model_local;
-    mesh->shape[0] = (int)data_nodes * data_local;
-    mesh->shape[1] = (int)num_partitions;
+    mesh->axes.sizes[0] = (int)data_nodes * data_local;
+    mesh->axes.sizes[1] = (int)num_partitions;
     mesh->order = "node_by_node";
     if (one_node) {
         add_digit(order, 0, topology->bounds[0], 1);
@@ -354,8 +354,8 @@ static enum base_status node_mesh(const struct topo_topology *topology, int64_t 
 /* T5X ignores num_partitions on CPU hosts. */
 static void cpu_mesh(const struct topo_topology *topology, struct order *order, struct topo_mesh *mesh)
 {
-    mesh->shape[0] = topology->bounds[0];
-    mesh->shape[1] = topology->bounds[1];
+    mesh->axes.sizes[0] = topology->bounds[0];
+    mesh->axes.sizes[1] = topology->bounds[1];
     mesh->order = "process_by_process";
     add_digit(order, 0, topology->bounds[0], 1);
     add_digit(order, 1, topology->bounds[1], 1);
@@ -547,14 +547,13 @@ static enum base_status multislice_mesh(struct base_arena *arena, const struct t
     int owner[4] = {-1, -1, -1, -1};
     struct order order = {.count = 0};
     if (!ring) BASE_TRY(assign_torus(topology, ici, owner, error));
-    *mesh = (struct topo_mesh){.axis_count = 3,
-                               .axes = {"replica", "data", "model"},
+    *mesh = (struct topo_mesh){.axes = {3, {"replica", "data", "model"}, {0}},
                                .device_count = topology->device_count,
                                .coordinate_count = COORDINATES,
                                .order = ring ? "ring" : "torus"};
     int slice_weight = topology->slice_count, position_weight = topology->devices_per_slice;
     for (int axis = 0; axis < 3; axis++) {
-        mesh->shape[axis] = ici[axis] * dcn[axis];
+        mesh->axes.sizes[axis] = ici[axis] * dcn[axis];
         slice_weight /= dcn[axis];
         position_weight /= ici[axis];
         add_digit(&order, 0, dcn[axis], slice_weight);
@@ -573,8 +572,7 @@ enum base_status topo_mesh_build(struct base_arena *arena, const struct topo_top
                                  const struct topo_mesh_request *request, bool without_devices, struct topo_mesh *out,
                                  struct base_error *error)
 {
-    struct topo_mesh mesh = {.axis_count = 2,
-                             .axes = {"data", "model"},
+    struct topo_mesh mesh = {.axes = {2, {"data", "model"}, {0}},
                              .device_count = topology->device_count,
                              .coordinate_count = topology->bounds_count};
     struct order order = {.count = 0};

@@ -81,11 +81,44 @@ const struct topo_slice *topo_slices(int *count);
 /* Fills error with why the catalogue cannot be read; BASE_OK when it can. */
 enum base_status topo_catalogue_check(struct base_error *error);
 
+/* ---- named axes (mesh_axes.c) ---- */
+
+enum { TOPO_MOST_AXES = 8 };
+
+/* The axes of a logical mesh, the first slowest. Sets of them are bits: bit i is the axis i. */
+struct topo_axes {
+    int count;
+    const char *names[TOPO_MOST_AXES];
+    int sizes[TOPO_MOST_AXES]; /* devices along each, at least 1 */
+};
+
+/* "data=2,fsdp=4,tensor=2"; names live in the arena. what: the option or key, for errors. BASE_INPUT: no such list, a
+ * name twice, too many axes or devices. */
+enum base_status topo_axes_parse(struct base_arena *arena, const char *text, const char *what, struct topo_axes *out,
+                                 struct base_error *error);
+/* One more axis, after the others, faster. The name is kept, not copied. */
+enum base_status topo_axes_add(struct topo_axes *axes, const char *name, int64_t size, struct base_error *error);
+int topo_axis_named(const struct topo_axes *axes, const char *name); /* -1: the mesh has no such axis */
+/* The error that says so and lists the axes; returns BASE_INPUT. */
+enum base_status topo_axis_unknown(const struct topo_axes *axes, const char *name, struct base_error *error);
+unsigned topo_axes_all(const struct topo_axes *axes);              /* the set of all axes */
+int topo_axes_product(const struct topo_axes *axes, unsigned set); /* devices in a group of a set: 1 for none */
+/* Where in the mesh the n-th member of a group stands, counted from the group's first; of all axes together, groups and
+ * members are row-major. */
+int topo_axes_offset(const struct topo_axes *axes, unsigned set, int n);
+/* "data+model", in the mesh's order; "" for no axis. In the arena, or a constant. */
+const char *topo_axes_spell(struct base_arena *arena, const struct topo_axes *axes, unsigned set);
+/* The same with other words between: "data and model". */
+const char *topo_axes_join(struct base_arena *arena, const struct topo_axes *axes, unsigned set, const char *between);
+/* "data+model" in any order. BASE_INPUT: an axis that the mesh lacks, or twice. */
+enum base_status topo_axes_read(const struct topo_axes *axes, const char *text, unsigned *set,
+                                struct base_error *error);
+
+/* ---- meshes (mesh.c) ---- */
+
 /* Which devices stand where in a logical mesh. */
 struct topo_mesh {
-    int axis_count; /* 2, or 3 with "replica" */
-    const char *axes[3];
-    int shape[3];
+    struct topo_axes axes; /* T5X's data and model, with replica before them over several slices; or a user's own */
     int device_count;
     int coordinate_count;          /* 2 (process, local), 4 (x, y, z, c) or 5 (slice first) */
     int (*devices)[5];             /* row-major, last axis fastest; owned by the arena; NULL when skipped */
@@ -142,8 +175,7 @@ struct topo_ring_load {
     double mean_link;       /* averaged over the directed links of the dimensions that the groups span */
     int dimension_count;    /* how many dimensions that is */
 };
-/* axes: bit 0 the data axis, bit 1 the model axis. The mesh is [data, model] with its devices. TPU slices and tori of
- * ranks only. */
+/* axes: a set of the mesh's axes. The mesh has its devices. TPU slices and tori of ranks only. */
 void topo_ring_loads(struct base_arena *arena, const struct topo_topology *topology, const struct topo_mesh *mesh,
                      unsigned axes, struct topo_ring_load *out);
 /* The same for each link by itself, half of the bytes going round each way: of chip x + bounds[0] (y + bounds[1] z) the

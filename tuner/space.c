@@ -174,7 +174,7 @@ static enum base_status find_shapes(struct tuner_space *space, const struct topo
         BASE_TRY(read_request(given.values[i], space->by_partitions, &request, error));
         if (topo_mesh_build(space->arena, topology, &request, true, &mesh, &why) != BASE_OK)
             tuner_refuse(space, why.text, plans_each);
-        else accepted[count++] = (struct submesh){given.values[i], mesh.shape[0], mesh.shape[1], i};
+        else accepted[count++] = (struct submesh){given.values[i], mesh.axes.sizes[0], mesh.axes.sizes[1], i};
     }
     qsort(accepted, (size_t)count, sizeof *accepted, by_shape);
     space->values[TUNER_SUBMESH] = (struct tuner_values){base_new(space->arena, const char *, count + 1), count};

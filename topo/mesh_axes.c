@@ -1,0 +1,119 @@
+/* The named axes of a logical mesh, and sets of them: the one place where axes are spelled and read. */
+#include "topo/topo.h"
+
+#include <string.h>
+
+enum { LARGEST_AXIS = 1 << 20, LONGEST_NAME = 40 };
+
+int topo_axis_named(const struct topo_axes *axes, const char *name)
+{
+    for (int i = 0; name && i < axes->count; i++)
+        if (!strcmp(axes->names[i], name)) return i;
+    return -1;
+}
+
+int topo_axes_product(const struct topo_axes *axes, unsigned set)
+{
+    int product = 1;
+    for (int i = 0; i < axes->count; i++)
+        if (set >> i & 1u) product *= axes->sizes[i];
+    return product;
+}
+
+int topo_axes_offset(const struct topo_axes *axes, unsigned set, int n)
+{
+    int offset = 0, stride = 1;
+    for (int i = axes->count - 1; i >= 0; stride *= axes->sizes[i--]) {
+        if (!(set >> i & 1u)) continue;
+        offset += n % axes->sizes[i] * stride;
+        n /= axes->sizes[i];
+    }
+    return offset;
+}
+
+unsigned topo_axes_all(const struct topo_axes *axes)
+{
+    return (1u << axes->count) - 1u;
+}
+
+const char *topo_axes_join(struct base_arena *arena, const struct topo_axes *axes, unsigned set, const char *between)
+{
+    struct base_text text = {.arena = arena};
+    for (int i = 0; i < axes->count; i++)
+        if (set >> i & 1u) base_putf(&text, "%s%s", text.length ? between : "", axes->names[i]);
+    return text.length ? text.data : "";
+}
+
+const char *topo_axes_spell(struct base_arena *arena, const struct topo_axes *axes, unsigned set)
+{
+    return topo_axes_join(arena, axes, set, "+");
+}
+
+enum base_status topo_axis_unknown(const struct topo_axes *axes, const char *name, struct base_error *error)
+{
+    char list[TOPO_MOST_AXES * (LONGEST_NAME + 2) + 8] = "none";
+    size_t used = 0;
+    for (int i = 0; i < axes->count; i++)
+        used += (size_t)snprintf(list + used, sizeof list - used, "%s%.40s", i ? ", " : "", axes->names[i]);
+    return base_fail(error, BASE_INPUT, "the mesh axis %.60s is not found in the mesh, whose axes are: %s", name, list);
+}
+
+enum base_status topo_axes_read(const struct topo_axes *axes, const char *text, unsigned *set, struct base_error *error)
+{
+    unsigned found = 0;
+    for (const char *at = text, *end; at; at = *end ? end + 1 : NULL) {
+        char name[LONGEST_NAME + 1];
+        size_t length = strcspn(at, "+");
+        end = at + length;
+        snprintf(name, sizeof name, "%.*s", (int)(length < LONGEST_NAME ? length : LONGEST_NAME), at);
+        int axis = length <= LONGEST_NAME ? topo_axis_named(axes, name) : -1;
+        if (axis < 0) return topo_axis_unknown(axes, name, error);
+        if (found >> axis & 1u)
+            return base_fail(error, BASE_INPUT, "the mesh axis %s stands in \"%.80s\" twice; name it once", name, text);
+        found |= 1u << axis;
+    }
+    *set = found;
+    return BASE_OK;
+}
+
+/* A name that the separators of this file, of specs and of JSON leave whole. */
+static bool is_name(const char *name)
+{
+    size_t length = strlen(name);
+    return length > 0 && length <= LONGEST_NAME && strcmp(name, "-") != 0 && strcspn(name, "+,;= \"\\/") == length;
+}
+
+enum base_status topo_axes_add(struct topo_axes *axes, const char *name, int64_t size, struct base_error *error)
+{
+    int64_t device_count = (int64_t)topo_axes_product(axes, topo_axes_all(axes)) * size; /* at most 2^40 */
+    if (!is_name(name))
+        return base_fail(error, BASE_INPUT, "\"%.60s\" cannot be the name of an axis; use up to %d letters and digits",
+                         name, LONGEST_NAME);
+    if (axes->count == TOPO_MOST_AXES) return base_fail(error, BASE_INPUT, "more than %d axes", TOPO_MOST_AXES);
+    if (topo_axis_named(axes, name) >= 0)
+        return base_fail(error, BASE_INPUT, "the axis %.60s stands there twice; keep one", name);
+    if (device_count > LARGEST_AXIS) return base_fail(error, BASE_INPUT, "more than %d devices", LARGEST_AXIS);
+    axes->names[axes->count] = name;
+    axes->sizes[axes->count++] = (int)size;
+    return BASE_OK;
+}
+
+enum base_status topo_axes_parse(struct base_arena *arena, const char *text, const char *what, struct topo_axes *out,
+                                 struct base_error *error)
+{
+    struct topo_axes axes = {0};
+    for (char *at = base_copy(arena, text), *next; at; at = next) {
+        next = strchr(at, ',');
+        if (next) *next++ = '\0';
+        char *equals = strchr(at, '=');
+        int64_t size;
+        if (!equals || equals == at)
+            return base_fail(error, BASE_INPUT, "%s: \"%.60s\" is no axis=size; as in data=4,model=2", what, at);
+        *equals = '\0';
+        if (base_parse_int(equals + 1, at, 1, LARGEST_AXIS, &size, error) != BASE_OK ||
+            topo_axes_add(&axes, at, size, error) != BASE_OK)
+            return base_fail_in(error, "%s", what);
+    }
+    *out = axes;
+    return BASE_OK;
+}
