@@ -352,6 +352,13 @@ static int run_stack(struct builder *builder, const struct stack *stack, int x)
 
 /* ---- the whole model ---- */
 
+/* T5X shards features as its data axis says, along the batch alone, whatever rules say of the length. */
+static int shard_rows_alone(struct builder *builder, int tensor)
+{
+    builder->program->tensors[tensor].axes[1] = MODEL_NO_AXIS;
+    return tensor;
+}
+
 /* T5X slices rows of the global batch for each microbatch. */
 static int feature(struct builder *builder, const char *name, char length)
 {
@@ -359,11 +366,12 @@ static int feature(struct builder *builder, const char *name, char length)
     bool sliced = builder->options.microbatches;
     int given = model_builder_tensor(builder, base_print(builder->arena, "batch/%s", name), sliced ? whole : rows,
                                      MODEL_INT32, MODEL_INPUT, MODEL_ROLE_STATISTIC);
+    shard_rows_alone(builder, given);
     if (!sliced) return given;
     const char *equation = base_print(builder->arena, "%s->%s", whole, rows);
-    return constrained(builder,
-                       apply(builder, MODEL_SLICE, MODEL_NO_FUNCTION, base_print(builder->arena, "microbatch/%s", name),
-                             equation, NULL, MODEL_INT32, MODEL_ROLE_STATISTIC, given, -1, -1, -1));
+    int slice = apply(builder, MODEL_SLICE, MODEL_NO_FUNCTION, base_print(builder->arena, "microbatch/%s", name),
+                      equation, NULL, MODEL_INT32, MODEL_ROLE_STATISTIC, given, -1, -1, -1);
+    return constrained(builder, shard_rows_alone(builder, slice));
 }
 
 /* Each lookup casts the table for itself, as T5X's module does each time that it is called. */

@@ -37,12 +37,22 @@ static struct holdings count_state(const struct sim_pricing *p)
     return state;
 }
 
+/* Rows of the batch on one device: as every feature's first dimension is sharded. */
+static double rows_of_batch(const struct sim_pricing *p)
+{
+    for (int i = 0; i < p->list->persistent_count; i++) {
+        const struct sim_factors *elements = &p->list->shapes[p->list->persistent_shapes[i]].elements;
+        if (p->list->persistent_categories[i] == MODEL_INPUT) return p->local[elements->of[1]]; /* behind the layers */
+    }
+    return (double)p->plan->batch_size;
+}
+
 static double batch_bytes(const struct sim_pricing *p)
 {
     bool loss = p->plan->options.step != MODEL_STEP_FORWARD;
     int64_t tokens = (TARGET_FEATURES + loss) * p->plan->targets_length +
                      (p->plan->config->encoder ? INPUT_FEATURES * p->plan->inputs_length : 0);
-    return SCALAR_BYTES * (double)tokens * (double)base_ceil_div(p->plan->batch_size, p->shards[SIM_DATA]);
+    return SCALAR_BYTES * (double)tokens * rows_of_batch(p);
 }
 
 void sim_price_signature(const struct sim_pricing *p, struct sim_memory *out)
