@@ -184,6 +184,12 @@ static void enter(struct sim_graph *g, int instance, int tensor, int node)
 
 static void add_block(struct sim_graph *g, int block, int instance);
 
+static bool is_only_layer(const struct sim_graph *g, const struct model_op *loop)
+{
+    const int64_t *sizes = g->options->extents.sizes;
+    return !g->options->scanned && g->trips_of_block[loop->body] >= 0 && sizes && sizes[loop->trips] == 1;
+}
+
 static void add_scanned_loop(struct sim_graph *g, const struct model_op *loop, int instance)
 {
     for (int i = 0; i < loop->carry_count; i++) {
@@ -199,6 +205,16 @@ static void add_scanned_loop(struct sim_graph *g, const struct model_op *loop, i
         add_copy(g, g->read[sim_graph_slot(g, 0, c->out)], around, sim_graph_tensor_of(g, c->in)->rank);
         enter(g, instance, c->result, around);
     }
+}
+
+/* A stack of one layer that is no loop in XLA's program: what comes out of it has a sharding of its own. */
+static void add_only_layer(struct sim_graph *g, const struct model_op *loop)
+{
+    for (int i = 0; i < loop->carry_count; i++)
+        enter(g, 0, loop->carries[i].in, g->read[sim_graph_slot(g, 0, loop->carries[i].init)]);
+    add_block(g, loop->body, 0);
+    for (int i = 0; i < loop->carry_count; i++)
+        enter(g, 0, loop->carries[i].result, g->read[sim_graph_slot(g, 0, loop->carries[i].out)]);
 }
 
 static void add_layers(struct sim_graph *g, const struct model_op *loop)
@@ -221,6 +237,7 @@ static void add_block(struct sim_graph *g, int block, int instance)
     for (int i = 0; i < b->op_count; i++) {
         const struct model_op *op = &b->ops[i];
         if (op->kind == MODEL_LOOP && g->is_layer[op->body]) add_layers(g, op);
+        else if (op->kind == MODEL_LOOP && is_only_layer(g, op)) add_only_layer(g, op);
         else if (op->kind == MODEL_LOOP) add_scanned_loop(g, op, instance);
         else if (op->output_count) add_operation(g, op, instance, block);
     }

@@ -47,7 +47,8 @@ static void find_kept_copies(struct sim_partitioner *p, const struct model_op *s
 static enum base_status partition_loop(struct sim_partitioner *p, const struct model_op *source, enum model_size trips,
                                        int *carried)
 {
-    bool once = p->options->extents.sizes && p->options->extents.sizes[trips] == 1 && trips != source->trips;
+    bool once = p->options->extents.sizes && p->options->extents.sizes[trips] == 1 && !p->options->scanned &&
+                trips != MODEL_MICROBATCHES;
     for (int i = 0; i < source->carry_count; i++)
         carried[i] = exactly(p, source, carried[i], sim_part_computed_as(p, source->carries[i].in));
     struct sim_op *begin = sim_part_new_op(p, SIM_LOOP_BEGIN, source);
