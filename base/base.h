@@ -75,7 +75,8 @@ void base_put_bytes(struct base_text *text, const char *bytes, size_t length);
 void base_putf(struct base_text *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void base_put_double(struct base_text *text, double value); /* shortest form that reads back as the same double */
 void base_put_int(struct base_text *text, int64_t value);
-const char *base_bad_utf8(const char *bytes, size_t length); /* the first byte that is not UTF-8, or NULL */
+void base_put_python_string(struct base_text *text, const char *string); /* quoted, as Python and gin read it */
+const char *base_bad_utf8(const char *bytes, size_t length);             /* the first byte that is not UTF-8, or NULL */
 
 /* ---- numbers (number.c) ---- */
 

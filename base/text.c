@@ -74,3 +74,14 @@ void base_put_double(struct base_text *text, double value)
     }
     base_put(text, buffer);
 }
+
+void base_put_python_string(struct base_text *out, const char *text)
+{
+    base_put(out, "'");
+    for (const char *at = text; *at; at++) {
+        bool plain = (unsigned char)*at >= ' ' && *at != '\\' && *at != '\'';
+        if (plain) base_put_bytes(out, at, 1);
+        else base_putf(out, "\\x%02x", (unsigned)(unsigned char)*at);
+    }
+    base_put(out, "'");
+}

@@ -1,6 +1,7 @@
 /* `params`: every parameter of a model, its sharding, and its optimizer state. */
 #include "commands/commands.h"
 #include "commands/table.h"
+#include "model/gin/gin.h"
 
 #include <string.h>
 
@@ -78,7 +79,7 @@ static enum base_status take_inventory(struct commands_context *context, const s
         return base_fail(error, BASE_USAGE,
                          "--model is needed, as in --model t5_1_1_base; `meshwright models` lists them");
     out->has_mesh = mesh != NULL;
-    BASE_TRY(model_config_parse(arena, model, &out->config, error));
+    BASE_TRY(model_gin_config_parse(arena, model, &out->config, error));
     BASE_TRY(model_rules_parse(arena, rules ? rules : "standard", &out->rules, error));
     BASE_TRY(read_optimizer(arena, arguments, out, error));
     if (mesh) BASE_TRY(topo_axes_parse(arena, mesh, "mesh", &out->mesh, error));

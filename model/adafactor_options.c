@@ -214,9 +214,9 @@ static void put_rules(const struct model_adafactor *from, struct base_text *out)
     if (!from->logical_factor_rules || !from->factor_rules) return;
     for (int i = 0; i < from->factor_rule_count; i++) {
         base_put(out, i ? ", " : "{");
-        model_gin_put_quoted(out, from->factor_rules[i].logical);
+        base_put_python_string(out, from->factor_rules[i].logical);
         base_put(out, ": ");
-        model_gin_put_quoted(out, from->factor_rules[i].kind);
+        base_put_python_string(out, from->factor_rules[i].kind);
     }
     base_put(out, from->factor_rule_count ? "}" : "{}");
 }

@@ -334,7 +334,6 @@ static enum base_status parse_file(struct base_arena *arena, const char *path, s
     enum { LARGEST_BYTES = 1 << 20 };
     const char *text;
     size_t length;
-    if (model_gin_is_gin(path)) return model_gin_config(arena, path, out, error);
     BASE_TRY(base_read_file(arena, path, LARGEST_BYTES, &text, &length, error));
     const struct base_json *object;
     enum base_status status = base_json_parse(arena, text, length, &object, error);

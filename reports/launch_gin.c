@@ -102,7 +102,7 @@ static void put_axes(const struct model_axes *axes, struct base_text *out)
     if (axes->count > 1) base_put(out, "(");
     for (int i = 0; i < axes->count; i++) {
         if (i) base_put(out, ", ");
-        if (axes->names[i]) model_gin_put_quoted(out, axes->names[i]);
+        if (axes->names[i]) base_put_python_string(out, axes->names[i]);
         else base_put(out, "None");
     }
     if (axes->count > 1) base_put(out, ")");
@@ -138,7 +138,7 @@ static void put_rules(const struct sim_plan *plan, struct base_text *out)
     base_put(out, "[\n");
     for (int i = 0; i < plan->rules->count; i++) {
         base_put(out, "      (");
-        model_gin_put_quoted(out, plan->rules->rules[i].logical);
+        base_put_python_string(out, plan->rules->rules[i].logical);
         base_put(out, ", ");
         put_axes(&plan->rules->rules[i].value, out);
         base_put(out, "),\n");

@@ -153,7 +153,7 @@ static void put_devices(const struct topo_topology *topology, const struct topo_
 
 static void put_name(const char *name, struct base_text *out)
 {
-    if (name) model_gin_put_quoted(out, name);
+    if (name) base_put_python_string(out, name);
     else base_put(out, "None");
 }
 

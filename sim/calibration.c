@@ -1,6 +1,6 @@
 /* Calibration: which constants of a profile explain what was measured. At most four are fitted, each around what the
  * profile says already, so that few measurements move them only as far as they can tell. */
-#include "sim/fit.h"
+#include "sim/least_squares.h"
 
 #include <math.h>
 #include <stdlib.h>

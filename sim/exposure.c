@@ -1,7 +1,7 @@
 /* Where collectives are asynchronous: how long the device stands still for them. A clock goes through the step; a
  * started collective takes the links when those before it have left them, and a wait lasts until it has ended. Kernels
  * take as long as they do alone. */
-#include "sim/programs.h"
+#include "sim/priced_program.h"
 
 #include <math.h>
 

@@ -1,5 +1,5 @@
 /* Plans: from text to checked values. What a value means is T5X's; refusals say which key, what, and what would do. */
-#include "sim/cache.h"
+#include "sim/priced_program.h"
 
 #include <string.h>
 
@@ -370,7 +370,7 @@ static enum base_status find_config(struct sim_cache *cache, const char *text, s
     known = sim_cache_find(cache);
     if (!known) {
         known = base_new(&cache->arena, struct known_config, 1);
-        remember(cache, &known->answer, model_config_parse(&cache->arena, text, &known->config, error), error);
+        remember(cache, &known->answer, model_gin_config_parse(&cache->arena, text, &known->config, error), error);
         note_file(cache, text);
     }
     plan->config = &known->config;

@@ -1,7 +1,6 @@
 /* Answers what a plan costs: finds its program, has it priced, lets the compiler recompute what must be, and sums up.
  */
-#include "sim/programs.h"
-#include "sim/propagation.h"
+#include "sim/priced_program.h"
 
 #include <math.h>
 #include <string.h>

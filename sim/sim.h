@@ -4,12 +4,14 @@
 #define SIM_H
 
 #include "base/base.h"
+#include "model/gin/gin.h"
 #include "model/model.h"
+#include "sim/compile/compile.h"
+#include "sim/partition/partition.h"
 #include "topo/topo.h"
 
 /* ---- plan (plan.c) ---- */
 
-enum sim_optimizer_partitioning { SIM_REPLICATED, SIM_STATE_OVER_DATA, SIM_STATE_AND_GRADIENTS_OVER_DATA };
 enum sim_memory_kind { SIM_DEVICE, SIM_RESERVED, SIM_ALLOCATED };
 
 /* A plan in T5X's words, as text; "" or NULL is the default. One field a key of the contract, in its order. */
@@ -101,21 +103,6 @@ enum sim_constant {
     SIM_REMATERIALIZATION_MIN_BYTES,
     SIM_CONSTANT_COUNT
 };
-/* What a compiler does to the program, the first before the partitioner, the others behind it (passes.csv, in its
- * order). */
-enum sim_pass {
-    SIM_PASS_PROPAGATE_SHARDINGS,
-    SIM_PASS_HOIST_GRADIENT_ALL_REDUCE,
-    SIM_PASS_REWRITE_GRADIENT_ACCUMULATION,
-    SIM_PASS_CREATE_REDUCE_SCATTERS,
-    SIM_PASS_REASSOCIATE_ALL_REDUCE,
-    SIM_PASS_COMBINE_COLLECTIVES,
-    SIM_PASS_REMATERIALIZE,
-    SIM_PASS_OVERLAP_COLLECTIVES,
-    SIM_PASS_COUNT
-};
-const char *sim_pass_name(enum sim_pass pass);
-
 struct sim_profile {
     char name[64]; /* "tpu_v4" */
     double constants[SIM_CONSTANT_COUNT];
@@ -135,19 +122,7 @@ enum base_status sim_profile_check(const struct base_json *overrides,
 void sim_profile_put_passes(const struct base_json *overrides,
                             struct base_json_writer *w); /* the member "passes", if there is one */
 
-enum sim_collective {
-    SIM_ALL_REDUCE,
-    SIM_ALL_GATHER,
-    SIM_REDUCE_SCATTER,
-    SIM_ALL_TO_ALL,
-    SIM_COLLECTIVE_PERMUTE,
-    SIM_COLLECTIVE_COUNT
-};
-const char *sim_collective_name(enum sim_collective kind);
-
 /* ---- placement: a topology and a mesh on it, with the loads that its groups put on links ---- */
-
-enum { SIM_DATA = 1, SIM_TENSOR = 2 /* the "model" axis */, SIM_AXES = 4 /* sets of mesh axes */ };
 
 struct sim_placement {
     struct topo_topology topology;
@@ -168,132 +143,6 @@ bool sim_all_reduce_doubles(const struct sim_placement *placement, int axes, dou
 /* Seconds of one collective; bytes are one device's operand. What it costs with no bytes is its start. */
 double sim_collective_s(const struct sim_placement *placement, enum sim_collective kind, int axes, double bytes);
 
-
-/* ---- the sharded program: what one device does ----
- *
- * The one description of the work. sim/ prices it and exec/ runs it. It is flattened into one list of operations with
- * loops as brackets; sizes are symbols (enum model_size) that a plan fills in. */
-
-/* A tensor as it stands on the devices at one moment: a shard, a gathered copy, or a partial sum. */
-struct sim_value {
-    int tensor;
-    unsigned char spec[MODEL_MAX_RANK]; /* set of mesh axes over each dimension */
-    unsigned char partial;              /* axes over which it still has to be summed */
-    enum model_dtype dtype;
-    int shape;       /* index into shapes: values of one local shape, dtype and multiplicity */
-    int definition;  /* operation, or -1: there from the start or carried in by a loop */
-    int last_use;    /* operation */
-    bool stored;     /* exists in memory; else fused into its consumers */
-    bool persistent; /* parameters, state, accumulators, batch */
-    bool kept;       /* made in one loop and used outside it */
-    int loop;        /* innermost loop of its definition: its LOOP operation, or -1 */
-    int alias;       /* executable programs: the value whose bytes these are, or -1 */
-};
-
-/* A distinct local shape. What a plan's sizes make of it is worked out once. */
-struct sim_shape {
-    unsigned char rank, dims[MODEL_MAX_RANK], spec[MODEL_MAX_RANK];
-    unsigned char layers; /* enum model_size: how many of it stand in memory together */
-    enum model_dtype dtype;
-};
-
-enum sim_op_kind { SIM_COMPUTE, SIM_COMMUNICATE, SIM_LOOP_BEGIN, SIM_LOOP_END };
-
-/* A label of an operation: its size, and the axes that shard it. */
-struct sim_label {
-    char letter;
-    unsigned char size, axes;
-};
-enum { SIM_MOST_LABELS = 10 };
-
-struct sim_op {
-    enum sim_op_kind kind;
-    const struct model_op *op;
-    int input_count, inputs[MODEL_MAX_INPUTS], output_count, outputs[MODEL_MAX_OUTPUTS]; /* values */
-    enum sim_collective collective;
-    int axes;   /* of a collective */
-    int stack;  /* of a collective: enum model_size of how many layers' instances it moves as one array; MODEL_ONE */
-    int done;   /* of an asynchronous collective: the operation before which it is waited for; 0: it is at once */
-    int trips;  /* LOOP_*: enum model_size */
-    int match;  /* LOOP_*: the other bracket */
-    int loop;   /* innermost loop around it, or -1 */
-    int kernel; /* the kernel that does it, or -1 */
-    int label_count;
-    struct sim_label labels[SIM_MOST_LABELS];
-    /* MODEL_EINSUM: bits of labels that are batch, rows of the left operand, columns of the right, contracted */
-    unsigned batch_labels, row_labels, column_labels, contracted_labels;
-};
-
-/* Operations that run as one: reads and writes are counted once. */
-struct sim_kernel {
-    int op;                     /* names it; in executable programs its first operation */
-    int last;                   /* executable programs: its last operation */
-    int first_read, read_count; /* into reads: shapes */
-    int first_write, write_count;
-    int first_dot, dot_count; /* into dots: operations that are contractions */
-    int loop;
-    double traffic_scale;
-};
-
-struct sim_event {
-    int shape;
-    signed char sign;
-    int op;
-    enum model_category category;
-    int trips; /* LOOP brackets: sign 0 */
-    signed char bracket;
-};
-
-struct sim_sharded {
-    const struct model_program *program;
-    struct sim_value *values;
-    int value_count, value_capacity;
-    struct sim_shape *shapes;
-    int shape_count, shape_capacity;
-    int *shape_slots, shape_slot_count; /* partition.c: where a shape is found */
-    struct sim_op *ops;
-    int op_count, op_capacity;
-    struct sim_kernel *kernels;
-    int kernel_count;
-    int *reads, read_count, *writes, write_count, *dots, dot_count;
-    struct sim_event *events;
-    int event_count;
-    int persistent_shapes[512], persistent_count;
-    enum model_category persistent_categories[512];
-};
-
-/* ---- what the executor makes of it (rows.c) ---- */
-
-int sim_root(const struct sim_sharded *sharded, int value);                    /* the value whose bytes these are */
-bool sim_is_one_hot(const struct sim_sharded *sharded, int value);             /* one that is never made */
-bool sim_looks_up(const struct sim_sharded *sharded, const struct sim_op *op); /* a contraction with such a one */
-const char *
-sim_space(const struct model_op *op); /* the labels that an operation goes over: those of its largest operand */
-bool sim_is_row_operation(const struct model_op *op); /* elementwise, or a reduction along the last label alone */
-unsigned sim_label_axes(const struct sim_sharded *sharded, const struct sim_op *op,
-                        char letter); /* mesh axes over a label */
-int sim_label_size(const struct sim_sharded *sharded, const struct sim_op *op,
-                   char letter); /* enum model_size of a label */
-int64_t sim_label_extent(const struct sim_sharded *sharded, const struct sim_op *op, char letter, const int64_t *sizes,
-                         const int64_t shards[SIM_AXES]);
-
-/* ---- a device's arena (memory_map.c) ---- */
-
-/* Rows that no reduction needs whole are worked through in pieces; contractions of bfloat16 in tiles of float32. */
-enum { SIM_ROW_CHUNK = 2048, SIM_TILE = 256, SIM_TILE_DEPTH = 1024 };
-
-/* Bytes from the start of the arena; the same on every device. */
-struct sim_memory_map {
-    int64_t *offset_bytes;     /* per value; -1: not stored, or an alias */
-    int64_t *slice_bytes;      /* from one layer's instance to the next; 0: there is one */
-    unsigned char *slice_size; /* enum model_size that counts the instances */
-    int64_t scratch_offset_bytes, scratch_bytes, arena_bytes;
-    int64_t category_bytes[MODEL_CATEGORY_COUNT]; /* at the peak; together arena_bytes */
-    int peak_op;                                  /* -1: none */
-};
-/* sharded is an executable program; shards: devices in a group of each set of axes. */
-void sim_memory_map_build(struct base_arena *arena, const struct sim_sharded *sharded, const int64_t *sizes,
-                          const int64_t shards[SIM_AXES], struct sim_memory_map *out);
 
 /* ---- prediction (predict.c) ---- */
 
@@ -350,19 +199,6 @@ struct sim_detail {
     struct sim_timeline *timeline;
     struct base_arena *arena;
 };
-
-/* What questions share: models, topologies, programs, shardings, routes. Bounded: it forgets when it grows too large.
- */
-struct sim_cache;
-struct sim_cache *
-sim_cache_new(struct base_arena *arena); /* its head lives in the arena; what it remembers is its own */
-void sim_cache_free(struct sim_cache *cache);
-/* Constants that the user gives instead of the catalogue's; NULL takes them back. The document must live until then. */
-void sim_cache_override(struct sim_cache *cache, const struct base_json *overrides);
-const struct base_json *sim_cache_overrides(const struct sim_cache *cache); /* that document, or NULL */
-/* Another question of one process: the last one's constants are taken back, and what was read from files is forgotten.
- */
-void sim_cache_next_question(struct sim_cache *cache);
 
 enum base_status sim_plan_check(struct sim_cache *cache, struct base_arena *arena, const struct sim_plan_text *text,
                                 enum model_step step, bool as_partitioned, struct sim_plan *out,
@@ -444,34 +280,5 @@ struct sim_calibrate {
  * measurement whose plan is refused, or that is of another chip. The cache is left with start as its override. */
 enum base_status sim_calibrate(struct sim_cache *cache, struct base_arena *arena, const struct sim_calibrate *request,
                                struct sim_calibration *out, struct base_error *error);
-
-/* ---- one operation by itself (operation.c) ---- */
-
-enum { SIM_MOST_OPERATION_COLLECTIVES = 16 };
-
-/* lhs,rhs->out, or one operand to another sharding (equation "reshard"). Shardings are ordered: the major axis first.
- */
-struct sim_operation {
-    char letters[3][MODEL_MAX_RANK + 1];
-    int operand_count; /* 2, or 1 to reshard */
-    int rank[3];
-    int64_t shape[3][MODEL_MAX_RANK];
-    unsigned char axes[3][MODEL_MAX_RANK][2], axis_count[3][MODEL_MAX_RANK]; /* of the result: what is wanted */
-    bool free;                                                               /* nothing is wanted of the result */
-    enum model_dtype dtypes[3];
-    int mesh[2]; /* data, model */
-    /* answers */
-    int64_t local_shape[3][MODEL_MAX_RANK];
-    struct sim_operation_collective {
-        enum sim_collective kind;
-        int axes;
-        enum model_dtype dtype;
-        int64_t bytes;
-    } collectives[SIM_MOST_OPERATION_COLLECTIVES];
-    int collective_count;
-};
-/* Reads "ble,ef->blf"; every letter needs one extent. */
-enum base_status sim_operation_parse(const char *equation, struct sim_operation *out, struct base_error *error);
-enum base_status sim_operation_partition(struct sim_operation *operation, struct base_error *error);
 
 #endif

@@ -5,7 +5,7 @@
 #define RANDOM_PROGRAM_H
 
 #include "model/builder.h"
-#include "sim/propagation.h"
+#include "sim/partition/sharding_tiles.h"
 #include "tests/test.h"
 
 /* ---- recipes ---- */

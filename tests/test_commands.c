@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "commands/commands.h"
-#include "sim/cache.h"
+#include "sim/partition/memo.h"
 
 static char program[4096], program_folder[4096];
 

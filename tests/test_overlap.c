@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-#include "sim/programs.h"
+#include "sim/priced_program.h"
 
 /* ---- the clock ---- */
 

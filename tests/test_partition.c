@@ -5,8 +5,8 @@
  *
  * What differs today stands in xla_differs.txt. The test fails when a case that agreed differs, and when one on the
  * list agrees: `make differs-update` takes it off. The list only shrinks. */
-#include "sim/programs.h"
-#include "sim/propagation.h"
+#include "sim/partition/sharding_tiles.h"
+#include "sim/priced_program.h"
 #include "tests/rows.h"
 
 #include <stdlib.h>

@@ -1,8 +1,8 @@
-/* From every sharding to every other one (sim/reshard.c), on meshes of all relations: whatever way is taken, each step
- * does what its kind can, starts where the one before ended, and the last one ends at the target. */
+/* From every sharding to every other one (sim/partition/resharding.c), on meshes of all relations: whatever way is
+ * taken, each step does what its kind can, starts where the one before ended, and the last one ends at the target. */
 #include "tests/test.h"
 
-#include "sim/contraction.h"
+#include "sim/partition/sharding_tiles.h"
 
 #include <string.h>
 

@@ -3,7 +3,7 @@
 #include "exec/checkpoint.h"
 #include "exec/gemm.h"
 #include "exec/kernels.h"
-#include "sim/passes.h"
+#include "sim/compile/compile.h"
 #include "tests/random_program.h"
 
 /* ---- running it ---- */

@@ -4,8 +4,8 @@
 
 #include <stdlib.h>
 
-#include "sim/cache.h"
-#include "sim/propagation.h"
+#include "sim/partition/memo.h"
+#include "sim/partition/sharding_tiles.h"
 #include "sim/sim.h"
 
 #define SMALL "emb_dim=64,num_heads=4,head_dim=24,mlp_dim=96,vocab_size=512"
@@ -922,7 +922,7 @@ static void passes_are_older_than_the_software(struct base_arena *arena)
     struct base_error error;
     bool more = true;
     int count = 0;
-    assert_ok(base_csv_open(&csv, arena, "sim/passes.csv", &error), &error);
+    assert_ok(base_csv_open(&csv, arena, "sim/compile/passes.csv", &error), &error);
     for (assert_ok(base_csv_next(&csv, &more, &error), &error); more;
          assert_ok(base_csv_next(&csv, &more, &error), &error), count++) {
         assert_in_range(count, 0, SIM_PASS_COUNT - 1);

@@ -1,0 +1,490 @@
+/* Gin files as T5X writes them: imports, includes, macros, bindings one by one and in blocks. What a binding means is
+ * not known here; files that T5X ships and that are not at hand are stood in for by what this program knows of them. */
+#include "model/gin/gin_reader.h"
+
+#include <stdarg.h>
+#include <string.h>
+
+extern const char embedded_model_gin_gin_known_csv[];
+
+enum {
+    LARGEST_FILE_BYTES = 1 << 20,
+    LARGEST_SUM_BYTES = 8 << 20,
+    MOST_FILES = 200,
+    DEEPEST_INCLUDE = 16,
+    MOST_BINDINGS = 4096,
+    MOST_IMPORTS = 1024,
+    MOST_COMMENTS = 256,
+    LONGEST_PATH = 2048,
+    MOST_NOTES = 200,
+    LONGEST_MACRO_CHAIN = 32
+};
+
+/* ---- notes ---- */
+
+void model_gin_note(struct model_gin *gin, struct model_gin_place place, const char *format, ...)
+{
+    char message[700];
+    va_list arguments;
+    if (gin->note_count == MOST_NOTES) return;
+    va_start(arguments, format);
+    vsnprintf(message, sizeof message, format, arguments);
+    va_end(arguments);
+    bool last = gin->note_count == MOST_NOTES - 1;
+    gin->notes[gin->note_count++] =
+        last ? "and more that is not shown" : base_print(gin->arena, "%.300s:%d: %s", place.file, place.line, message);
+}
+
+/* ---- imports and comments ---- */
+
+const char *model_gin_expand(struct model_gin *gin, const char *name)
+{
+    size_t length = strcspn(name, ".");
+    for (int i = gin->import_count; i-- > 0;) {
+        const struct model_gin_import *import = &gin->imports[i];
+        if (strlen(import->name) != length || strncmp(import->name, name, length) != 0) continue;
+        return base_print(gin->arena, "%s%s", import->module, name + length);
+    }
+    return name;
+}
+
+static enum base_status add_import(struct model_gin_reader *reader, const char *name, const char *module,
+                                   struct base_error *error)
+{
+    struct model_gin *gin = reader->gin;
+    if (gin->import_count == MOST_IMPORTS) return model_gin_fail(reader, error, "more than %d imports", MOST_IMPORTS);
+    gin->imports[gin->import_count++] = (struct model_gin_import){name, module};
+    return BASE_OK;
+}
+
+static const char *trimmed(struct base_arena *arena, const char *start, const char *end)
+{
+    while (start < end && strchr(" \t\r", *start)) start++;
+    while (end > start && strchr(" \t\r", end[-1])) end--;
+    return base_copy_bytes(arena, start, (size_t)(end - start));
+}
+
+void model_gin_keep_comment(struct model_gin_reader *reader, const char *text, size_t length)
+{
+    static const char mark[] = "meshwright:";
+    struct model_gin *gin = reader->gin;
+    const char *end = text + length;
+    while (text < end && *text == ' ') text++;
+    if ((size_t)(end - text) < sizeof mark - 1 || strncmp(text, mark, sizeof mark - 1) != 0) return;
+    if (gin->comment_count == MOST_COMMENTS) {
+        model_gin_note(gin, reader->place, "more than %d comment lines of this kind; skipped", MOST_COMMENTS);
+        return;
+    }
+    text += sizeof mark - 1;
+    const char *equals = memchr(text, '=', (size_t)(end - text));
+    if (!equals) equals = end;
+    gin->comments[gin->comment_count++] =
+        (struct model_gin_comment){.key = trimmed(gin->arena, text, equals),
+                                   .value = equals < end ? trimmed(gin->arena, equals + 1, end) : "",
+                                   .place = reader->place};
+}
+
+/* ---- bindings ---- */
+
+/* One of the names may leave out the modules before it: network.T5Config is t5x.examples.t5.network.T5Config. */
+static bool same_configurable(const char *a, const char *b)
+{
+    size_t la = strlen(a), lb = strlen(b);
+    const char *longer = la > lb ? a : b, *shorter = la > lb ? b : a;
+    size_t lead = la > lb ? la - lb : lb - la;
+    if (strcmp(longer + lead, shorter) != 0) return false;
+    return lead == 0 || (*shorter && longer[lead - 1] == '.');
+}
+
+static bool scope_applies(const char *bound, const char *scope)
+{
+    size_t length = strlen(bound);
+    return !length || (!strncmp(bound, scope, length) && (scope[length] == '/' || !scope[length]));
+}
+
+const struct model_gin_binding *model_gin_find(struct model_gin *gin, const char *scope, const char *configurable,
+                                               const char *parameter)
+{
+    struct model_gin_binding *best = NULL;
+    for (int i = 0; i < gin->binding_count; i++) {
+        struct model_gin_binding *binding = &gin->bindings[i];
+        if (strcmp(binding->parameter, parameter) != 0 || !scope_applies(binding->scope, scope) ||
+            !same_configurable(binding->configurable, configurable))
+            continue;
+        if (!best || strlen(binding->scope) >= strlen(best->scope)) best = binding;
+    }
+    if (best) best->used = true;
+    return best;
+}
+
+static enum base_status add_binding(struct model_gin_reader *reader, struct model_gin_binding binding,
+                                    struct base_error *error)
+{
+    struct model_gin *gin = reader->gin;
+    if (gin->binding_count == MOST_BINDINGS)
+        return model_gin_fail(reader, error, "more than %d bindings", MOST_BINDINGS);
+    for (int i = 0; i < gin->binding_count; i++) {
+        struct model_gin_binding *other = &gin->bindings[i];
+        bool same = !strcmp(other->parameter, binding.parameter) && !strcmp(other->scope, binding.scope) &&
+                    same_configurable(other->configurable, binding.configurable);
+        other->overridden = other->overridden || same;
+    }
+    binding.known = reader->known;
+    gin->bindings[gin->binding_count++] = binding;
+    return BASE_OK;
+}
+
+const struct model_gin_value *model_gin_follow(struct model_gin *gin, const struct model_gin_value *value,
+                                               struct model_gin_place *place)
+{
+    for (int i = 0; value->kind == MODEL_GIN_MACRO; i++) {
+        if (!strcmp(value->text, "gin.REQUIRED")) return NULL;
+        const struct model_gin_binding *macro =
+            i < LONGEST_MACRO_CHAIN ? model_gin_find(gin, value->scope, "", value->text) : NULL;
+        if (!macro) {
+            model_gin_note(gin, *place,
+                           i < LONGEST_MACRO_CHAIN ? "%%%.80s is bound nowhere; skipped"
+                                                   : "%%%.80s leads to itself; skipped",
+                           value->text);
+            return NULL;
+        }
+        value = macro->value;
+        *place = macro->place;
+    }
+    return value;
+}
+
+const struct model_gin_value *model_gin_get(struct model_gin *gin, const char *scope, const char *configurable,
+                                            const char *parameter, struct model_gin_place *place)
+{
+    const struct model_gin_binding *binding = model_gin_find(gin, scope, configurable, parameter);
+    if (!binding) return NULL;
+    *place = binding->place;
+    return model_gin_follow(gin, binding->value, place);
+}
+
+/* ---- statements ---- */
+
+static bool starts_with_word(const char *at, const char *word)
+{
+    size_t length = strlen(word);
+    return !strncmp(at, word, length) &&
+           (at[length] == ' ' || at[length] == '\t' || at[length] == '\'' || at[length] == '"');
+}
+
+static enum base_status end_statement(struct model_gin_reader *reader, struct base_error *error)
+{
+    model_gin_skip(reader, false);
+    if (!*reader->at || *reader->at == '\n') return BASE_OK;
+    size_t length = strcspn(reader->at, "\r\n");
+    return model_gin_fail(reader, error, "\"%.*s\" stands behind the end of the statement; a line of its own would do",
+                          (int)(length < 40 ? length : 40), reader->at);
+}
+
+/* One word and the blanks behind it; false if another stands there. */
+static bool pass_word(struct model_gin_reader *reader, const char *word)
+{
+    if (!starts_with_word(reader->at, word)) return false;
+    reader->at += strlen(word);
+    model_gin_skip(reader, false);
+    return true;
+}
+
+static enum base_status read_plain_name(struct model_gin_reader *reader, const char **name, struct base_error *error)
+{
+    const char *scope;
+    BASE_TRY(model_gin_read_name(reader, &scope, name, error));
+    model_gin_skip(reader, false);
+    return *scope ? model_gin_fail(reader, error, "%.60s/%.60s: a scope cannot stand here", scope, *name) : BASE_OK;
+}
+
+/* import a.b.c: a stands for itself; import a.b as c: c stands for a.b. */
+static enum base_status read_import(struct model_gin_reader *reader, struct base_error *error)
+{
+    const char *module, *name;
+    pass_word(reader, "import");
+    BASE_TRY(read_plain_name(reader, &module, error));
+    if (!pass_word(reader, "as")) {
+        name = base_copy_bytes(reader->gin->arena, module, strcspn(module, "."));
+        return add_import(reader, name, name, error);
+    }
+    BASE_TRY(read_plain_name(reader, &name, error));
+    return add_import(reader, name, module, error);
+}
+
+/* from a import b [as c]: the last word stands for a.b. */
+static enum base_status read_from_import(struct model_gin_reader *reader, struct base_error *error)
+{
+    const char *module, *member, *name;
+    pass_word(reader, "from");
+    BASE_TRY(read_plain_name(reader, &module, error));
+    if (!pass_word(reader, "import"))
+        return model_gin_fail(reader, error, "from %.60s: \"import NAME\" is missing", module);
+    BASE_TRY(read_plain_name(reader, &member, error));
+    name = member;
+    if (pass_word(reader, "as")) BASE_TRY(read_plain_name(reader, &name, error));
+    return add_import(reader, name, base_print(reader->gin->arena, "%s.%s", module, member), error);
+}
+
+static enum base_status read_include(struct model_gin_reader *reader, struct base_error *error);
+
+/* "name = value" of a block, or a whole binding. */
+static enum base_status read_bound_value(struct model_gin_reader *reader, struct model_gin_binding binding,
+                                         struct base_error *error)
+{
+    model_gin_skip(reader, false);
+    if (*reader->at != '=') return model_gin_fail(reader, error, "'=' is missing behind %.80s", binding.parameter);
+    reader->at++;
+    BASE_TRY(model_gin_read_value(reader, &binding.value, error));
+    return add_binding(reader, binding, error);
+}
+
+/* How far a line is indented; *reader stands at its beginning and stays there. */
+static size_t indentation(const struct model_gin_reader *reader)
+{
+    return strspn(reader->at, " \t");
+}
+
+/* Passes empty lines and comments up to the beginning of a line that says something. */
+static void skip_empty_lines(struct model_gin_reader *reader)
+{
+    for (;;) {
+        const char *line = reader->at;
+        int number = reader->place.line;
+        model_gin_skip(reader, false);
+        if (*reader->at != '\n') {
+            if (reader->place.line == number && *reader->at) reader->at = line;
+            return;
+        }
+        model_gin_next_line(reader);
+    }
+}
+
+/* Behind "scope/module.name:": the indented lines that follow bind its parameters. */
+static enum base_status read_block(struct model_gin_reader *reader, const char *scope, const char *name,
+                                   struct base_error *error)
+{
+    struct base_arena *arena = reader->gin->arena;
+    struct model_gin_binding binding = {.scope = scope, .configurable = model_gin_expand(reader->gin, name)};
+    BASE_TRY(end_statement(reader, error));
+    skip_empty_lines(reader);
+    if (!indentation(reader))
+        return model_gin_fail(reader, error,
+                              "the block of %.80s is empty; indented lines such as \"  emb_dim = 512\" would do", name);
+    while (*reader->at && indentation(reader)) {
+        reader->at += indentation(reader);
+        binding.place = reader->place;
+        BASE_TRY(read_plain_name(reader, &binding.parameter, error));
+        if (strchr(binding.parameter, '.'))
+            return model_gin_fail(reader, error, "%.80s: in a block a parameter's name stands alone",
+                                  binding.parameter);
+        binding.name = base_print(arena, "%s%s%s.%s", scope, *scope ? "/" : "", name, binding.parameter);
+        BASE_TRY(read_bound_value(reader, binding, error));
+        BASE_TRY(end_statement(reader, error));
+        skip_empty_lines(reader);
+    }
+    return BASE_OK;
+}
+
+/* MACRO = value, scope/module.name.parameter = value, or the head of a block. */
+static enum base_status read_binding(struct model_gin_reader *reader, struct base_error *error)
+{
+    const char *scope, *name;
+    struct model_gin_place place = reader->place;
+    BASE_TRY(model_gin_read_name(reader, &scope, &name, error));
+    model_gin_skip(reader, false);
+    if (*reader->at == ':') {
+        reader->at++;
+        return read_block(reader, scope, name, error);
+    }
+    const char *dot = strrchr(name, '.'),
+               *written = base_print(reader->gin->arena, "%s%s%s", scope, *scope ? "/" : "", name);
+    if (dot) dot = strrchr(name = model_gin_expand(reader->gin, name), '.');
+    struct model_gin_binding binding = {.scope = scope,
+                                        .configurable =
+                                            dot ? base_copy_bytes(reader->gin->arena, name, (size_t)(dot - name)) : "",
+                                        .parameter = dot ? dot + 1 : name,
+                                        .name = written,
+                                        .place = place};
+    BASE_TRY(read_bound_value(reader, binding, error));
+    return end_statement(reader, error);
+}
+
+static enum base_status read_statement(struct model_gin_reader *reader, struct base_error *error)
+{
+    static const struct {
+        const char *word;
+        enum base_status (*read)(struct model_gin_reader *, struct base_error *);
+    } statements[] = {{"import", read_import}, {"from", read_from_import}, {"include", read_include}};
+    for (int i = 0; i < BASE_COUNT(statements); i++) {
+        if (!starts_with_word(reader->at, statements[i].word)) continue;
+        BASE_TRY(statements[i].read(reader, error));
+        return end_statement(reader, error);
+    }
+    return read_binding(reader, error);
+}
+
+static enum base_status read_statements(struct model_gin_reader *reader, struct base_error *error)
+{
+    for (skip_empty_lines(reader); *reader->at; skip_empty_lines(reader)) {
+        model_gin_skip(reader, false);
+        BASE_TRY(read_statement(reader, error));
+    }
+    return BASE_OK;
+}
+
+/* ---- files ---- */
+
+static enum base_status read_text(struct model_gin *gin, const char *text, struct model_gin_place place, bool known,
+                                  struct base_error *error)
+{
+    struct model_gin_reader reader = {.gin = gin, .at = text, .place = place, .known = known};
+    const char *bad = base_bad_utf8(text, strlen(text));
+    for (const char *at = text; bad && at < bad; at++) reader.place.line += *at == '\n';
+    if (bad) return model_gin_fail(&reader, error, "not UTF-8");
+    if (!strncmp(text, "\xEF\xBB\xBF", 3)) reader.at += 3;
+    return read_statements(&reader, error);
+}
+
+static enum base_status read_file(struct model_gin *gin, const char *path, struct base_error *error)
+{
+    const char *text;
+    size_t length;
+    BASE_TRY(base_read_file(gin->arena, path, LARGEST_FILE_BYTES, &text, &length, error));
+    if (strlen(text) != length) return base_fail(error, BASE_INPUT, "%.300s: holds a NUL; a gin file is text", path);
+    gin->read_bytes += length;
+    if (gin->read_bytes > LARGEST_SUM_BYTES)
+        return base_fail(error, BASE_INPUT, "%.300s: this and the files before it are more than %d bytes", path,
+                         LARGEST_SUM_BYTES);
+    return read_text(gin, text, (struct model_gin_place){path, 1}, false, error);
+}
+
+/* What is known of a file that T5X ships, as gin text: settings of its runs, or a model of the zoo. NULL: nothing. */
+static enum base_status known_text(struct model_gin *gin, const char *name, const char **out, struct base_error *error)
+{
+    struct base_csv csv;
+    struct base_text text = {.arena = gin->arena};
+    bool more = true;
+    if (base_csv_open_text(&csv, gin->arena, "gin_known.csv", embedded_model_gin_gin_known_csv, error) != BASE_OK)
+        return error->status = BASE_INTERNAL;
+    for (;;) {
+        if (base_csv_next(&csv, &more, error) != BASE_OK) return error->status = BASE_INTERNAL;
+        if (!more) break;
+        if (model_gin_same_file(name, base_csv_field(&csv, base_csv_column(&csv, "file"))))
+            base_putf(&text, "%s\n", base_csv_field(&csv, base_csv_column(&csv, "statement")));
+    }
+    base_csv_close(&csv);
+    if (!text.length) BASE_TRY(model_gin_put_zoo(gin->arena, name, &text, error));
+    *out = text.length ? text.data : NULL;
+    return BASE_OK;
+}
+
+/* The first that exists: as it stands, below each directory of the search path, beside the file that includes it. */
+static const char *locate(struct model_gin_reader *reader, const char *name)
+{
+    struct base_arena *arena = reader->gin->arena;
+    const char *at = reader->gin->search_path, *slash = strrchr(reader->place.file, '/');
+    if (base_is_file(name)) return name;
+    while (at && *at && *name != '/') {
+        size_t length = strcspn(at, ",");
+        const char *path = base_print(arena, "%.*s/%s", (int)(length < LONGEST_PATH ? length : LONGEST_PATH), at, name);
+        if (length && base_is_file(path)) return path;
+        at += length + (at[length] == ',');
+    }
+    if (!slash || *name == '/') return NULL;
+    const char *beside = base_print(arena, "%.*s/%s", (int)(slash - reader->place.file), reader->place.file, name);
+    return base_is_file(beside) ? beside : NULL;
+}
+
+bool model_gin_same_file(const char *a, const char *b)
+{
+    size_t la = strlen(a), lb = strlen(b);
+    const char *longer = la > lb ? a : b, *shorter = la > lb ? b : a;
+    size_t lead = la > lb ? la - lb : lb - la;
+    return *shorter && !strcmp(longer + lead, shorter) && (lead == 0 || longer[lead - 1] == '/');
+}
+
+static enum base_status include_known(struct model_gin_reader *reader, const char *name, struct base_error *error)
+{
+    const char *text;
+    BASE_TRY(known_text(reader->gin, name, &text, error));
+    if (!text) {
+        model_gin_note(reader->gin, reader->place,
+                       "include '%.200s': is not on the search path; skipped (--gin-search-path DIR says where it is)",
+                       name);
+        return BASE_OK;
+    }
+    if (!reader->known)
+        model_gin_note(reader->gin, reader->place,
+                       "include '%.200s': is not on the search path; what is known of it stands in", name);
+    return read_text(reader->gin, text, reader->place, true, error);
+}
+
+static enum base_status refuse_cycle(const struct model_gin_reader *reader, const char *path, struct base_error *error)
+{
+    const struct model_gin *gin = reader->gin;
+    if (gin->depth == DEEPEST_INCLUDE)
+        return model_gin_fail(reader, error, "include '%.200s': files include each other more than %d deep", path,
+                              DEEPEST_INCLUDE);
+    for (int i = 0; i < gin->depth; i++)
+        if (!strcmp(gin->stack[i], path))
+            return model_gin_fail(reader, error, "include '%.200s': the file includes itself", path);
+    return BASE_OK;
+}
+
+static enum base_status read_include(struct model_gin_reader *reader, struct base_error *error)
+{
+    const struct model_gin_value *value;
+    struct model_gin *gin = reader->gin;
+    reader->at += strlen("include");
+    BASE_TRY(model_gin_read_value(reader, &value, error));
+    if (value->kind != MODEL_GIN_STRING || !*value->text || strlen(value->text) > LONGEST_PATH)
+        return model_gin_fail(reader, error,
+                              "include needs the name of a file, as in include 't5x/configs/runs/pretrain.gin'");
+    if (gin->include_count == MOST_FILES)
+        return model_gin_fail(reader, error, "more than %d files are included", MOST_FILES);
+    const char *path = gin->without_files || reader->known ? NULL : locate(reader, value->text);
+    gin->includes[gin->include_count++] = (struct model_gin_include){value->text, reader->place};
+    BASE_TRY(refuse_cycle(reader, path ? path : value->text, error));
+    gin->stack[gin->depth++] = path ? path : value->text;
+    enum base_status status = path ? read_file(gin, path, error) : include_known(reader, value->text, error);
+    gin->depth--;
+    return status;
+}
+
+/* ---- the whole ---- */
+
+static struct model_gin *new_gin(struct base_arena *arena, const char *name)
+{
+    struct model_gin *gin = base_new(arena, struct model_gin, 1);
+    gin->arena = arena;
+    gin->name = name;
+    gin->bindings = base_new(arena, struct model_gin_binding, MOST_BINDINGS);
+    gin->imports = base_new(arena, struct model_gin_import, MOST_IMPORTS);
+    gin->comments = base_new(arena, struct model_gin_comment, MOST_COMMENTS);
+    gin->notes = base_new(arena, const char *, MOST_NOTES);
+    gin->includes = base_new(arena, struct model_gin_include, MOST_FILES);
+    gin->stack = base_new(arena, const char *, DEEPEST_INCLUDE);
+    return gin;
+}
+
+enum base_status model_gin_read(struct base_arena *arena, const char *path, const char *search_path,
+                                struct model_gin **out, struct base_error *error)
+{
+    struct model_gin *gin = new_gin(arena, path);
+    gin->search_path = search_path;
+    gin->stack[gin->depth++] = path;
+    BASE_TRY(read_file(gin, path, error));
+    *out = gin;
+    return BASE_OK;
+}
+
+enum base_status model_gin_parse(struct base_arena *arena, const char *name, const char *text, struct model_gin **out,
+                                 struct base_error *error)
+{
+    struct model_gin *gin = new_gin(arena, name);
+    gin->without_files = true;
+    BASE_TRY(read_text(gin, text, (struct model_gin_place){name, 1}, false, error));
+    *out = gin;
+    return BASE_OK;
+}

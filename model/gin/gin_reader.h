@@ -1,0 +1,35 @@
+/* What the files of the gin reader share: a place in a text, and what moves it on. */
+#ifndef MODEL_GIN_READER_H
+#define MODEL_GIN_READER_H
+
+#include "model/gin/gin.h"
+
+struct model_gin_reader {
+    struct model_gin *gin;
+    const char *at;               /* NUL-terminated */
+    struct model_gin_place place; /* of `at` */
+    bool known; /* not a file, but what this program knows of one: all of it stands where it was included */
+};
+
+/* BASE_INPUT with "FILE:LINE: " before the message. */
+enum base_status model_gin_fail(const struct model_gin_reader *reader, struct base_error *error, const char *format,
+                                ...) __attribute__((format(printf, 3, 4)));
+/* Passes blanks, joined lines and comments; inside brackets ends of lines, too. */
+void model_gin_skip(struct model_gin_reader *reader, bool in_brackets);
+void model_gin_next_line(struct model_gin_reader *reader); /* past the end of this one */
+/* "scope/module.name"; scope is "" if there is none. */
+enum base_status model_gin_read_name(struct model_gin_reader *reader, const char **scope, const char **name,
+                                     struct base_error *error);
+enum base_status model_gin_read_value(struct model_gin_reader *reader, const struct model_gin_value **out,
+                                      struct base_error *error);
+/* a.b.c with what was imported as a in its place. */
+const char *model_gin_expand(struct model_gin *gin, const char *name);
+/* A comment's text, from behind its '#': "meshwright: key = value" is kept. */
+void model_gin_keep_comment(struct model_gin_reader *reader, const char *text, size_t length);
+/* The model of the zoo whose gin file T5X keeps under that name, as gin text; nothing is put for any other. */
+enum base_status model_gin_put_zoo(struct base_arena *arena, const char *name, struct base_text *out,
+                                   struct base_error *error);
+/* One of the two paths ends with the other, whole folders at a time. */
+bool model_gin_same_file(const char *a, const char *b);
+
+#endif

@@ -1,0 +1,490 @@
+/* Where every stored value stands in a device's arena, worked out before the first step: persistent tensors first, then
+ * one region for what comes and goes, then the scratch of kernels.
+ *
+ * A value needs its place from the kernel that makes it to the last one that reads it; made outside a loop and read
+ * inside, until the loop ends. One that is made in a loop and read outside it (kept for the backward pass, or a
+ * gradient for the updates) has a place a layer, from the first loop's start to the second one's end. What goes round a
+ * loop stays where it is, if it can; an elementwise kernel or an all-reduce writes over an operand that ends with it.
+ * Places are given out largest first, each at the lowest offset that is free during its life. */
+#include "sim/compile/compile.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { ALIGNMENT_BYTES = 64 };
+
+/* A place: values that share it are joined by `joined`. */
+struct place {
+    int joined;       /* the place that this one is part of, or itself */
+    int birth, death; /* operations */
+    int64_t slice_bytes, slices;
+    int64_t offset_bytes;
+    enum model_category category;
+    bool used, stacked;
+};
+
+struct mapper {
+    struct base_arena *arena;
+    const struct sim_sharded *s;
+    const int64_t *sizes;
+    int64_t shards[SIM_AXES];
+    struct place *places; /* per value; that of its root counts */
+    int *tensor_value;    /* per persistent tensor: a value of it */
+    struct sim_memory_map *out;
+};
+
+static int64_t aligned(int64_t bytes)
+{
+    return (bytes + ALIGNMENT_BYTES - 1) / ALIGNMENT_BYTES * ALIGNMENT_BYTES;
+}
+
+static int64_t local_size(const struct mapper *l, int size, unsigned axes)
+{
+    return base_ceil_div(l->sizes[size], l->shards[axes]);
+}
+
+/* Sizes were bounded when the plan was read, but their product may be anything: it saturates. */
+static int64_t times(int64_t a, int64_t b)
+{
+    return a && b > INT64_MAX / 64 / a ? INT64_MAX / 64 : a * b;
+}
+
+static int64_t local_bytes(const struct mapper *l, int value)
+{
+    const struct sim_shape *shape = &l->s->shapes[l->s->values[value].shape];
+    int64_t bytes = model_dtype_bytes(l->s->values[value].dtype);
+    for (int d = 0; d < shape->rank; d++) bytes = times(bytes, local_size(l, shape->dims[d], shape->spec[d]));
+    return aligned(bytes);
+}
+
+static struct place *place_of(const struct mapper *l, int value)
+{
+    int at = sim_root(l->s, value);
+    while (l->places[at].joined != at) at = l->places[at].joined;
+    return &l->places[at];
+}
+
+/* ---- lives ---- */
+
+static bool encloses(const struct sim_sharded *s, int outer, int loop)
+{
+    while (loop != outer && loop >= 0) loop = s->ops[loop].loop;
+    return loop == outer;
+}
+
+/* The bracket of the outermost loop around `loop` that `home` is not in; `loop` is inside `home`, but not `home`
+ * itself. */
+static int loop_below(const struct sim_sharded *s, int home, int loop)
+{
+    while (s->ops[loop].loop != home) loop = s->ops[loop].loop;
+    return loop;
+}
+
+/* All of a kernel's operations run together, so an operand stays until the last of them. */
+static int time_of_use(const struct sim_sharded *s, int op)
+{
+    int kernel = s->ops[op].kernel;
+    return s->ops[op].kind == SIM_COMPUTE && kernel >= 0 ? s->kernels[kernel].last : op;
+}
+
+static int time_of_definition(const struct sim_sharded *s, const struct sim_value *value)
+{
+    if (value->definition < 0) return value->loop; /* carried in by that loop */
+    int kernel = s->ops[value->definition].kernel;
+    return s->ops[value->definition].kind == SIM_COMPUTE && kernel >= 0 ? s->kernels[kernel].op : value->definition;
+}
+
+static void begin_lives(struct mapper *l)
+{
+    const struct sim_sharded *s = l->s;
+    for (int v = 0; v < s->value_count; v++) {
+        const struct sim_value *value = &s->values[v];
+        struct place *place = &l->places[v];
+        const struct model_tensor *tensor = &s->program->tensors[value->tensor];
+        *place = (struct place){.joined = v,
+                                .slices = 1,
+                                .category = tensor->category == MODEL_GRADIENT ? MODEL_GRADIENT : MODEL_TEMPORARY};
+        place->used = value->stored && !value->persistent;
+        if (!place->used) continue;
+        place->birth = place->death = time_of_definition(s, value);
+        place->slice_bytes = local_bytes(l, v);
+    }
+}
+
+/* The value is read at an operation of a loop that its own loop does not enclose: one instance a layer is kept. */
+static void keep_stacked(struct mapper *l, struct place *place, int home, int reader_loop, int at)
+{
+    const struct sim_sharded *s = l->s;
+    int common = s->ops[home].loop;
+    while (!encloses(s, common, reader_loop)) common = s->ops[common].loop;
+    int first = loop_below(s, common, home),
+        death = reader_loop == common ? at : s->ops[loop_below(s, common, reader_loop)].match;
+    if (first < place->birth) place->birth = first;
+    if (death > place->death) place->death = death;
+    place->stacked = true;
+    place->slices = l->sizes[s->ops[home].trips];
+    if (place->category == MODEL_TEMPORARY) place->category = MODEL_ACTIVATION;
+}
+
+static void extend_life(struct mapper *l, int value, int op)
+{
+    const struct sim_sharded *s = l->s;
+    int root = sim_root(s, value), home = s->values[root].loop, at = time_of_use(s, op);
+    struct place *place = &l->places[root];
+    if (sim_is_one_hot(s, root)) {
+        const struct sim_op *made = &s->ops[s->values[root].definition];
+        for (int i = 0; i < made->input_count; i++) extend_life(l, made->inputs[i], op);
+        return;
+    }
+    if (!place->used) return;
+    int loop = s->ops[op].kind == SIM_LOOP_END ? s->ops[op].match : s->ops[op].loop;
+    if (!encloses(s, home, loop)) {
+        keep_stacked(l, place, home, loop, at);
+        return;
+    }
+    int death = loop == home ? at : s->ops[loop_below(s, home, loop)].match;
+    if (death > place->death) place->death = death;
+}
+
+static void extend_lives(struct mapper *l)
+{
+    const struct sim_sharded *s = l->s;
+    for (int i = 0; i < s->op_count; i++)
+        for (int j = 0; j < s->ops[i].input_count; j++) extend_life(l, s->ops[i].inputs[j], i);
+    /* What a loop carries is written again at the end of each iteration. */
+    for (int i = 0; i < s->op_count; i++)
+        for (int j = 0; s->ops[i].kind == SIM_LOOP_BEGIN && j < s->ops[i].output_count; j++) {
+            struct place *place = place_of(l, s->ops[i].outputs[j]);
+            if (place->used && place->death < s->ops[i].match) place->death = s->ops[i].match;
+        }
+}
+
+/* ---- sharing ---- */
+
+static bool alike(const struct place *a, const struct place *b)
+{
+    return a != b && a->used && b->used && !a->stacked && !b->stacked && a->slice_bytes == b->slice_bytes;
+}
+
+static void join(struct mapper *l, struct place *to, struct place *from)
+{
+    from->joined = (int)(to - l->places);
+    if (from->birth < to->birth) to->birth = from->birth;
+    if (from->death > to->death) to->death = from->death;
+    if (from->category != MODEL_TEMPORARY) to->category = from->category;
+}
+
+/* The last operation at which the value, under any of its names, is read. */
+static int last_read(const struct sim_sharded *s, int value)
+{
+    int root = sim_root(s, value), last = -1;
+    for (int i = 0; i < s->op_count; i++)
+        for (int j = 0; j < s->ops[i].input_count; j++)
+            if (sim_root(s, s->ops[i].inputs[j]) == root && time_of_use(s, i) > last) last = time_of_use(s, i);
+    return last;
+}
+
+/* A loop's carried value in, out and result are one place, and so is what it starts from, where lives permit. */
+static void join_carries(struct mapper *l)
+{
+    const struct sim_sharded *s = l->s;
+    for (int b = 0; b < s->op_count; b++) {
+        const struct sim_op *begin = &s->ops[b];
+        if (begin->kind != SIM_LOOP_BEGIN) continue;
+        const struct sim_op *end = &s->ops[begin->match];
+        for (int i = 0; i < begin->output_count; i++) {
+            int in = begin->outputs[i], out = sim_root(s, end->inputs[i]), init = sim_root(s, begin->inputs[i]);
+            bool made_inside =
+                s->values[out].loop == b && s->values[out].definition >= 0 && l->places[out].joined == out;
+            if (made_inside && alike(place_of(l, in), place_of(l, out)) && last_read(s, in) < l->places[out].birth)
+                join(l, place_of(l, in), place_of(l, out));
+            if (alike(place_of(l, in), place_of(l, end->outputs[i])))
+                join(l, place_of(l, in), place_of(l, end->outputs[i]));
+            if (alike(place_of(l, in), place_of(l, init)) && place_of(l, init)->death == b)
+                join(l, place_of(l, in), place_of(l, init));
+        }
+    }
+}
+
+static bool reads_later(const struct sim_sharded *s, int kernel, int after, int root)
+{
+    for (int i = after + 1; i <= s->kernels[kernel].last; i++)
+        for (int j = 0; s->ops[i].kernel == kernel && j < s->ops[i].input_count; j++)
+            if (sim_root(s, s->ops[i].inputs[j]) == root) return true;
+    return false;
+}
+
+/* The operand may be written over: it ends here, no other operation of the kernel reads it later, and every one that
+ * reads it reads it element by element. */
+static bool can_overwrite(const struct mapper *l, const struct sim_op *op, int at, int input)
+{
+    const struct sim_sharded *s = l->s;
+    int out = op->outputs[0], root = sim_root(s, op->inputs[input]);
+    const struct place *to = place_of(l, out), *from = place_of(l, root);
+    bool begins_here = to->birth >= (op->kind == SIM_COMMUNICATE ? at : s->kernels[op->kernel].op);
+    if (!begins_here || !alike(to, from) || s->values[root].shape != s->values[out].shape ||
+        s->values[root].loop != s->values[out].loop)
+        return false;
+    if (op->kind == SIM_COMMUNICATE) return op->collective == SIM_ALL_REDUCE && from->death == at;
+    if (op->op->kind != MODEL_MAP || strcmp(op->op->input_labels[input], op->op->output_labels) != 0) return false;
+    if (from->death != s->kernels[op->kernel].last || reads_later(s, op->kernel, at, root)) return false;
+    for (int i = 0; i < op->input_count; i++)
+        if (sim_root(s, op->inputs[i]) == root && strcmp(op->op->input_labels[i], op->op->output_labels) != 0)
+            return false;
+    return true;
+}
+
+static void join_in_place(struct mapper *l)
+{
+    const struct sim_sharded *s = l->s;
+    for (int i = 0; i < s->op_count; i++) {
+        const struct sim_op *op = &s->ops[i];
+        bool writes = op->kind == SIM_COMMUNICATE || (op->kind == SIM_COMPUTE && op->kernel >= 0);
+        if (!writes || op->output_count != 1 || !place_of(l, op->outputs[0])->used) continue;
+        for (int j = 0; j < op->input_count; j++) {
+            if (!can_overwrite(l, op, i, j)) continue;
+            join(l, place_of(l, op->inputs[j]), place_of(l, op->outputs[0]));
+            break;
+        }
+    }
+}
+
+/* ---- placing ---- */
+
+static int larger_first(const void *a, const void *b)
+{
+    const struct place *x = *(struct place *const *)a, *y = *(struct place *const *)b;
+    int64_t xb = x->slice_bytes * x->slices, yb = y->slice_bytes * y->slices;
+    if (xb != yb) return xb > yb ? -1 : 1;
+    if (x->birth != y->birth) return x->birth < y->birth ? -1 : 1;
+    return x < y ? -1 : x > y;
+}
+
+/* placed is sorted by offset. The lowest gap among those alive at the same time that takes the bytes. */
+static int64_t find_gap(struct place *const *placed, int count, const struct place *place)
+{
+    int64_t offset_bytes = 0, bytes = place->slice_bytes * place->slices;
+    for (int i = 0; i < count; i++) {
+        const struct place *other = placed[i];
+        if (other->death < place->birth || other->birth > place->death) continue;
+        if (other->offset_bytes >= offset_bytes + bytes) break;
+        int64_t end = other->offset_bytes + other->slice_bytes * other->slices;
+        if (end > offset_bytes) offset_bytes = end;
+    }
+    return offset_bytes;
+}
+
+static void insert(struct place **placed, int *count, struct place *place)
+{
+    int at = (*count)++;
+    for (; at > 0 && placed[at - 1]->offset_bytes > place->offset_bytes; at--) placed[at] = placed[at - 1];
+    placed[at] = place;
+}
+
+static int64_t put_places(struct mapper *l, int64_t start_bytes, struct place **sorted, int count)
+{
+    struct place **placed = base_new(l->arena, struct place *, count + 1);
+    int64_t top_bytes = 0;
+    int placed_count = 0;
+    for (int i = 0; i < count; i++) {
+        sorted[i]->offset_bytes = find_gap(placed, placed_count, sorted[i]);
+        insert(placed, &placed_count, sorted[i]);
+        int64_t end_bytes = sorted[i]->offset_bytes + sorted[i]->slice_bytes * sorted[i]->slices;
+        if (end_bytes > top_bytes) top_bytes = end_bytes;
+    }
+    for (int i = 0; i < count; i++) sorted[i]->offset_bytes += start_bytes;
+    return top_bytes;
+}
+
+/* The moment with the most bytes alive, and what they are; what lies between them counts as temporary. */
+static void find_peak(struct mapper *l, struct place *const *places, int count, int64_t region_bytes)
+{
+    struct sim_memory_map *out = l->out;
+    int64_t best_bytes = -1, at_best[MODEL_CATEGORY_COUNT] = {0};
+    out->peak_op = -1;
+    for (int op = 0; op < l->s->op_count; op++) {
+        int64_t bytes[MODEL_CATEGORY_COUNT] = {0}, total_bytes = 0;
+        for (int i = 0; i < count; i++) {
+            if (places[i]->birth > op || places[i]->death < op) continue;
+            bytes[places[i]->category] += places[i]->slice_bytes * places[i]->slices;
+            total_bytes += places[i]->slice_bytes * places[i]->slices;
+        }
+        if (total_bytes <= best_bytes) continue;
+        best_bytes = total_bytes;
+        out->peak_op = op;
+        memcpy(at_best, bytes, sizeof at_best);
+    }
+    for (int c = 0; c < MODEL_CATEGORY_COUNT; c++) out->category_bytes[c] += at_best[c];
+    out->category_bytes[MODEL_TEMPORARY] += region_bytes - (best_bytes > 0 ? best_bytes : 0) + out->scratch_bytes;
+}
+
+/* ---- persistent tensors ---- */
+
+static int64_t put_persistent(struct mapper *l)
+{
+    const struct sim_sharded *s = l->s;
+    int64_t at_bytes = 0;
+    for (int v = 0; v < s->value_count; v++) {
+        const struct sim_value *value = &s->values[v];
+        if (!value->persistent || value->alias >= 0) continue;
+        const struct model_tensor *tensor = &s->program->tensors[value->tensor];
+        int of = l->tensor_value[value->tensor];
+        if (of < 0) {
+            of = l->tensor_value[value->tensor] = v;
+            l->out->offset_bytes[v] = at_bytes;
+            l->out->slice_bytes[v] = local_bytes(l, v);
+            int64_t bytes = times(l->out->slice_bytes[v], l->sizes[tensor->layers]);
+            l->out->category_bytes[tensor->category] += bytes;
+            at_bytes += bytes;
+        }
+        l->out->offset_bytes[v] = l->out->offset_bytes[of];
+        l->out->slice_bytes[v] = l->out->slice_bytes[of];
+        l->out->slice_size[v] = (unsigned char)tensor->layers;
+    }
+    return at_bytes;
+}
+
+/* ---- scratch ---- */
+
+/* What a kernel's row may need: a row for each operand that has to be converted or spread, and for each result. */
+static int64_t row_scratch_bytes(const struct mapper *l, int k)
+{
+    const struct sim_sharded *s = l->s;
+    const struct sim_kernel *kernel = &s->kernels[k];
+    int64_t slots = 0, row = 1;
+    for (int i = kernel->op; i <= kernel->last; i++) {
+        const struct sim_op *op = &s->ops[i];
+        if (op->kernel != k) continue;
+        const char *space = sim_space(op->op);
+        slots += 1 + op->input_count + op->output_count;
+        for (const char *letter = space; *letter; letter++) {
+            int64_t size = sim_label_extent(s, op, *letter, l->sizes, l->shards);
+            bool last = !letter[1], whole = op->op->kind == MODEL_REDUCE;
+            if (last && size > row) row = size;
+            if (!last && !whole && row < SIM_ROW_CHUNK) row = SIM_ROW_CHUNK;
+        }
+    }
+    return times(slots, aligned(times(row, (int64_t)sizeof(float))));
+}
+
+/* Looking rows up needs nothing. Scattering sorts the tokens by row, and adds a row up. */
+static int64_t lookup_scratch_bytes(const struct mapper *l, const struct sim_op *op)
+{
+    int64_t counts = 1, row = 1;
+    for (int i = 0; i < op->label_count; i++) {
+        int64_t size = sim_label_extent(l->s, op, op->labels[i].letter, l->sizes, l->shards);
+        counts = size + 1 > INT64_MAX / 64 - counts ? INT64_MAX / 64 : counts + size + 1;
+        if (size > row) row = size;
+    }
+    int64_t tokens = 1;
+    for (int i = 0; i < op->label_count; i++)
+        if (op->contracted_labels & (1u << i))
+            tokens = times(tokens, sim_label_extent(l->s, op, op->labels[i].letter, l->sizes, l->shards));
+    return aligned(times(counts, 4)) + aligned(times(tokens, 4)) + aligned(times(row, 4));
+}
+
+static int64_t bounded_extent(const struct mapper *l, const struct sim_op *op, unsigned set, int64_t bound)
+{
+    int64_t extent = 1;
+    for (int i = 0; i < op->label_count; i++)
+        if (set & (1u << i))
+            extent = times(extent, sim_label_extent(l->s, op, op->labels[i].letter, l->sizes, l->shards));
+    return extent < bound ? extent : bound;
+}
+
+/* Contractions of bfloat16 go through tiles of float32. */
+static int64_t tile_scratch_bytes(const struct mapper *l, const struct sim_op *op)
+{
+    const struct sim_value *values = l->s->values;
+    bool wide = values[op->outputs[0]].dtype == MODEL_FLOAT32;
+    for (int i = 0; i < op->input_count; i++)
+        wide = wide && values[sim_root(l->s, op->inputs[i])].dtype == MODEL_FLOAT32;
+    if (wide) return 0;
+    int64_t rows = bounded_extent(l, op, op->row_labels, SIM_TILE),
+            columns = bounded_extent(l, op, op->column_labels, SIM_TILE);
+    int64_t depth = bounded_extent(l, op, op->contracted_labels, SIM_TILE_DEPTH);
+    return aligned(rows * depth * 4) + aligned(depth * columns * 4) + aligned(rows * columns * 4);
+}
+
+static int64_t scratch_bytes(const struct mapper *l)
+{
+    const struct sim_sharded *s = l->s;
+    int64_t most_bytes = 0;
+    for (int k = 0; k < s->kernel_count; k++) {
+        const struct sim_op *op = &s->ops[s->kernels[k].op];
+        bool dot = op->op->kind == MODEL_EINSUM;
+        int64_t bytes = !dot                  ? row_scratch_bytes(l, k)
+                        : sim_looks_up(s, op) ? lookup_scratch_bytes(l, op)
+                                              : tile_scratch_bytes(l, op);
+        if (bytes > most_bytes) most_bytes = bytes;
+    }
+    return most_bytes;
+}
+
+int64_t sim_label_extent(const struct sim_sharded *s, const struct sim_op *op, char letter, const int64_t *sizes,
+                         const int64_t shards[SIM_AXES])
+{
+    return base_ceil_div(sizes[sim_label_size(s, op, letter)], shards[sim_label_axes(s, op, letter)]);
+}
+
+int sim_label_size(const struct sim_sharded *s, const struct sim_op *op, char letter)
+{
+    for (int i = 0; i < op->input_count; i++) {
+        const char *at = strchr(op->op->input_labels[i], letter);
+        if (at) return s->program->tensors[s->values[op->inputs[i]].tensor].dims[at - op->op->input_labels[i]];
+    }
+    const char *at = strchr(op->op->output_labels, letter);
+    return at && op->output_count
+               ? s->program->tensors[s->values[op->outputs[0]].tensor].dims[at - op->op->output_labels]
+               : MODEL_ONE;
+}
+
+/* ---- all of it ---- */
+
+static int collect(struct mapper *l, struct place **sorted)
+{
+    int count = 0;
+    for (int v = 0; v < l->s->value_count; v++)
+        if (l->places[v].used && l->places[v].joined == v) sorted[count++] = &l->places[v];
+    qsort(sorted, (size_t)count, sizeof *sorted, larger_first);
+    return count;
+}
+
+static void publish(struct mapper *l)
+{
+    const struct sim_sharded *s = l->s;
+    for (int v = 0; v < s->value_count; v++) {
+        const struct place *place = place_of(l, v);
+        if (s->values[v].alias >= 0 || !l->places[v].used) continue;
+        l->out->offset_bytes[v] = place->offset_bytes;
+        l->out->slice_bytes[v] = place->stacked ? place->slice_bytes : 0;
+        if (place->stacked) l->out->slice_size[v] = (unsigned char)s->ops[s->values[v].loop].trips;
+    }
+}
+
+void sim_memory_map_build(struct base_arena *arena, const struct sim_sharded *sharded, const int64_t *sizes,
+                          const int64_t shards[SIM_AXES], struct sim_memory_map *out)
+{
+    struct mapper l = {.arena = arena, .s = sharded, .sizes = sizes, .out = out};
+    memcpy(l.shards, shards, sizeof l.shards);
+    memset(out, 0, sizeof *out);
+    out->offset_bytes = base_new(arena, int64_t, sharded->value_count);
+    out->slice_bytes = base_new(arena, int64_t, sharded->value_count);
+    out->slice_size = base_new(arena, unsigned char, sharded->value_count);
+    l.places = base_new(arena, struct place, sharded->value_count);
+    l.tensor_value = base_new(arena, int, sharded->program->tensor_count);
+    for (int v = 0; v < sharded->value_count; v++) out->offset_bytes[v] = -1;
+    for (int t = 0; t < sharded->program->tensor_count; t++) l.tensor_value[t] = -1;
+    begin_lives(&l);
+    extend_lives(&l);
+    join_carries(&l);
+    join_in_place(&l);
+    struct place **sorted = base_new(arena, struct place *, sharded->value_count + 1);
+    int count = collect(&l, sorted);
+    int64_t persistent_bytes = put_persistent(&l), region_bytes = put_places(&l, persistent_bytes, sorted, count);
+    out->scratch_bytes = scratch_bytes(&l);
+    out->scratch_offset_bytes = persistent_bytes + region_bytes;
+    out->arena_bytes = out->scratch_offset_bytes + out->scratch_bytes;
+    find_peak(&l, sorted, count, region_bytes);
+    publish(&l);
+}

@@ -1,0 +1,460 @@
+/* What a compiler makes of the sharded program after the partitioner. Each pass is a function from program to program;
+ * a software's row in software.csv names those that its compiler had, passes.csv says what they are and since when. */
+#include "sim/compile/compile.h"
+
+#include <string.h>
+
+/* A program under change: operations that go, and operations that come before others. Values keep their numbers. */
+struct rewrite {
+    struct base_arena *arena;
+    struct sim_sharded *s;
+    bool *removed; /* per operation */
+    struct insertion {
+        int before;
+        struct sim_op op;
+    } * insertions;
+    int insertion_count, insertion_capacity;
+    int *use_counts, *users; /* per value: how many operands it is, and the last operation that reads it */
+    bool changed;
+};
+
+static struct rewrite begin(struct base_arena *arena, struct sim_sharded *s)
+{
+    struct rewrite r = {.arena = arena, .s = s};
+    r.removed = base_new(arena, bool, s->op_count + 1);
+    r.use_counts = base_new(arena, int, s->value_count);
+    r.users = base_new(arena, int, s->value_count);
+    for (int i = 0; i < s->op_count; i++) {
+        for (int j = 0; j < s->ops[i].input_count; j++) {
+            r.use_counts[s->ops[i].inputs[j]]++;
+            r.users[s->ops[i].inputs[j]] = i;
+        }
+    }
+    return r;
+}
+
+static int copy_value(struct rewrite *r, int value)
+{
+    struct sim_sharded *s = r->s;
+    s->values = base_grown(r->arena, s->values, s->value_count, &s->value_capacity, sizeof *s->values);
+    s->values[s->value_count] = s->values[value];
+    return s->value_count++;
+}
+
+/* An all-reduce of a value, before an operation and in its loop. Returns the sum. */
+static int insert_all_reduce(struct rewrite *r, int before, const struct model_op *why, int axes, int value)
+{
+    struct sim_sharded *s = r->s;
+    int sum = copy_value(r, value);
+    s->values[sum].partial = (unsigned char)(s->values[value].partial & ~(unsigned)axes);
+    s->values[sum].persistent = false;
+    s->values[sum].loop = s->ops[before].loop;
+    s->values[sum].definition = -2 - r->insertion_count; /* until apply() knows where it stands */
+    r->insertions =
+        base_grown(r->arena, r->insertions, r->insertion_count, &r->insertion_capacity, sizeof *r->insertions);
+    struct insertion *insertion = &r->insertions[r->insertion_count++];
+    *insertion = (struct insertion){before,
+                                    {.kind = SIM_COMMUNICATE,
+                                     .op = why,
+                                     .collective = SIM_ALL_REDUCE,
+                                     .axes = axes,
+                                     .loop = s->ops[before].loop,
+                                     .kernel = -1}};
+    insertion->op.inputs[insertion->op.input_count++] = value;
+    insertion->op.outputs[insertion->op.output_count++] = sum;
+    r->changed = true;
+    return sum;
+}
+
+static void remove_op(struct rewrite *r, int op)
+{
+    r->removed[op] = true;
+    r->changed = true;
+}
+
+/* Removed operations and what they made are gone; insertions before one operation keep their order. moved says where
+ * each operation went, inserted where each insertion stands. */
+static void lay_out_operations(struct rewrite *r, int *moved, int *inserted)
+{
+    struct sim_sharded *s = r->s;
+    struct sim_op *ops = base_new(r->arena, struct sim_op, s->op_count + r->insertion_count);
+    int count = 0;
+    for (int i = 0; i < s->op_count; i++) {
+        for (int j = 0; j < r->insertion_count; j++) {
+            if (r->insertions[j].before != i) continue;
+            inserted[j] = count;
+            ops[count++] = r->insertions[j].op;
+        }
+        moved[i] = count;
+        if (!r->removed[i]) ops[count++] = s->ops[i];
+    }
+    for (int i = 0; i < count; i++) {
+        if (ops[i].loop >= 0) ops[i].loop = moved[ops[i].loop];
+        if (ops[i].kind == SIM_LOOP_BEGIN || ops[i].kind == SIM_LOOP_END) ops[i].match = moved[ops[i].match];
+    }
+    s->ops = ops;
+    s->op_count = s->op_capacity = count;
+}
+
+/* Drops the values of removed operations; renamed says what the others are called now. */
+static void lay_out_values(struct rewrite *r, const int *moved, const int *inserted, int *renamed)
+{
+    struct sim_sharded *s = r->s;
+    int count = 0;
+    for (int v = 0; v < s->value_count; v++) {
+        struct sim_value value = s->values[v];
+        if (value.definition >= 0 && r->removed[value.definition]) continue;
+        if (value.definition <= -2) value.definition = inserted[-2 - value.definition];
+        else if (value.definition >= 0) value.definition = moved[value.definition];
+        if (value.loop >= 0) value.loop = moved[value.loop];
+        renamed[v] = count;
+        s->values[count++] = value;
+    }
+    s->value_count = count;
+    for (int i = 0; i < s->op_count; i++) {
+        for (int j = 0; j < s->ops[i].input_count; j++) s->ops[i].inputs[j] = renamed[s->ops[i].inputs[j]];
+        for (int j = 0; j < s->ops[i].output_count; j++) s->ops[i].outputs[j] = renamed[s->ops[i].outputs[j]];
+    }
+}
+
+static void apply(struct rewrite *r)
+{
+    if (!r->changed) return;
+    int *moved = base_new(r->arena, int, r->s->op_count + 1),
+        *inserted = base_new(r->arena, int, r->insertion_count + 1),
+        *renamed = base_new(r->arena, int, r->s->value_count);
+    lay_out_operations(r, moved, inserted);
+    lay_out_values(r, moved, inserted, renamed);
+}
+
+static bool same_spec(const struct sim_value *a, const struct sim_value *b)
+{
+    return !memcmp(a->spec, b->spec, sizeof a->spec);
+}
+
+static bool is_cut(const struct sim_value *value, unsigned axes)
+{
+    for (int d = 0; d < MODEL_MAX_RANK; d++)
+        if (value->spec[d] & axes) return true;
+    return false;
+}
+
+/* The all-reduce over these axes that makes a value, if nobody else reads the value and every device gets the whole
+ * sum; else -1. */
+static int all_reduce_of(const struct rewrite *r, int value, int axes)
+{
+    const struct sim_sharded *s = r->s;
+    int at = s->values[value].definition;
+    if (at < 0 || r->use_counts[value] != 1 || s->values[value].persistent) return -1;
+    const struct sim_op *op = &s->ops[at];
+    bool plain = op->kind == SIM_COMMUNICATE && op->collective == SIM_ALL_REDUCE && (!axes || op->axes == axes);
+    return plain && same_spec(&s->values[op->inputs[0]], &s->values[value]) ? at : -1;
+}
+
+/* ---- hoist_gradient_all_reduce ---- */
+
+/* An operation that commutes with a sum over devices. */
+static bool is_linear(const struct sim_op *op)
+{
+    if (op->kind != SIM_COMPUTE) return false;
+    bool passes = (op->op->kind == MODEL_MAP && op->op->function == MODEL_CAST) ||
+                  (op->op->kind == MODEL_RESHAPE && op->op->function == MODEL_NO_FUNCTION);
+    return passes || (op->op->kind == MODEL_MAP && op->op->function == MODEL_ADD);
+}
+
+/* The axes of a sum that may as well be taken later; 0: the value is none. */
+static unsigned may_wait(const struct rewrite *r, int value)
+{
+    const struct sim_sharded *s = r->s;
+    int reduced = all_reduce_of(r, value, 0), at = s->values[value].definition;
+    if (reduced >= 0) return s->values[value].partial ? 0 : (unsigned)s->ops[reduced].axes;
+    if (at < 0 || r->use_counts[value] != 1 || !is_linear(&s->ops[at]) || s->values[value].partial) return 0;
+    unsigned axes = may_wait(r, s->ops[at].inputs[0]);
+    for (int i = 0; i < s->ops[at].input_count && axes; i++)
+        if (s->values[s->ops[at].inputs[i]].loop != s->values[value].loop || may_wait(r, s->ops[at].inputs[i]) != axes)
+            axes = 0;
+    return axes;
+}
+
+/* Takes the all-reduces out of what makes a value; it is a partial sum then. Returns the value in its place. */
+static int make_wait(struct rewrite *r, int value, unsigned axes)
+{
+    struct sim_sharded *s = r->s;
+    int reduced = all_reduce_of(r, value, (int)axes);
+    if (reduced >= 0) {
+        remove_op(r, reduced);
+        return s->ops[reduced].inputs[0];
+    }
+    struct sim_op *op = &s->ops[s->values[value].definition];
+    for (int i = 0; i < op->input_count; i++) op->inputs[i] = make_wait(r, op->inputs[i], axes);
+    s->values[value].partial = (unsigned char)axes;
+    return value;
+}
+
+static int outermost_loop(const struct sim_sharded *s, int loop)
+{
+    while (loop >= 0 && s->ops[loop].loop >= 0) loop = s->ops[loop].loop;
+    return loop;
+}
+
+static bool reads(const struct sim_op *op, int value)
+{
+    for (int i = 0; i < op->input_count; i++)
+        if (op->inputs[i] == value) return true;
+    return false;
+}
+
+/* How an update goes over its arrays: as the one that is cut most (ZeRO's state). What is whole is read in slices. */
+static void spec_of_update(const struct sim_sharded *s, const struct sim_op *op, int accumulator,
+                           unsigned char spec[MODEL_MAX_RANK])
+{
+    memcpy(spec, s->values[accumulator].spec, MODEL_MAX_RANK);
+    if (op->op->kind != MODEL_UPDATE) return;
+    int at = 0;
+    while (op->inputs[at] != accumulator) at++;
+    for (int i = 0; i < op->input_count; i++) {
+        bool alike = s->values[op->inputs[i]].persistent && !strcmp(op->op->input_labels[i], op->op->input_labels[at]);
+        for (int d = 0; alike && d < MODEL_MAX_RANK; d++) spec[d] |= s->values[op->inputs[i]].spec[d];
+    }
+}
+
+/* The same value, cut like that. */
+static void cut(struct rewrite *r, int value, const unsigned char spec[MODEL_MAX_RANK])
+{
+    struct sim_value *v = &r->s->values[value];
+    struct sim_shape shape = r->s->shapes[v->shape];
+    memcpy(v->spec, spec, sizeof v->spec);
+    memcpy(shape.spec, spec, sizeof shape.spec);
+    v->shape = sim_shape_of(r->arena, r->s, &shape);
+}
+
+/* Behind the loop that fills it, an accumulator is summed before it is first read; once in each loop that reads it. Of
+ * the sum each device keeps what the update there needs. */
+static void sum_accumulator(struct rewrite *r, int accumulator, int filled)
+{
+    struct sim_sharded *s = r->s;
+    int sum = -1;
+    for (int i = s->ops[filled].match + 1; i < s->op_count; i++) {
+        if (!reads(&s->ops[i], accumulator) || s->ops[i].kind != SIM_COMPUTE) continue;
+        unsigned char spec[MODEL_MAX_RANK];
+        spec_of_update(s, &s->ops[i], accumulator, spec);
+        bool serves =
+            sum >= 0 && s->values[sum].loop == s->ops[i].loop && !memcmp(spec, s->values[sum].spec, sizeof spec);
+        if (!serves) {
+            sum = insert_all_reduce(r, i, s->ops[i].op, s->values[accumulator].partial, accumulator);
+            cut(r, sum, spec);
+        }
+        for (int j = 0; j < s->ops[i].input_count; j++)
+            if (s->ops[i].inputs[j] == accumulator) s->ops[i].inputs[j] = sum;
+    }
+}
+
+static bool is_read_behind(const struct sim_sharded *s, int value, int loop)
+{
+    for (int i = s->ops[loop].match + 1; i < s->op_count; i++)
+        if (reads(&s->ops[i], value)) return true;
+    return false;
+}
+
+/* The pass adds up in a new buffer inside the loop and keeps the accumulator that the program had, to which it adds the
+ * reduced sum behind it. So there are two of it. */
+static void hold_twin(struct rewrite *r, int accumulator)
+{
+    struct sim_sharded *s = r->s;
+    const struct model_tensor *tensor = &s->program->tensors[s->values[accumulator].tensor];
+    if (s->persistent_count == BASE_COUNT(s->persistent_shapes)) return; /* the partitioner refuses so many */
+    s->persistent_shapes[s->persistent_count] = sim_stack_of(r->arena, s, s->values[accumulator].shape, tensor->layers);
+    s->persistent_categories[s->persistent_count++] = tensor->category;
+}
+
+/* The accumulators of a stack's layers are one array: it waits as a whole, or not at all. */
+static bool waits_everywhere(const struct rewrite *r, int accumulator, unsigned axes)
+{
+    for (int i = 0; i < r->s->op_count; i++) {
+        const struct sim_op *op = &r->s->ops[i];
+        if (op->kind == SIM_COMPUTE && op->op->function == MODEL_ACCUMULATE && op->inputs[0] == accumulator &&
+            may_wait(r, op->inputs[1]) != axes)
+            return false;
+    }
+    return true;
+}
+
+static void hoist(struct base_arena *arena, struct sim_sharded *s, bool twin)
+{
+    struct rewrite r = begin(arena, s);
+    for (int i = 0; i < s->op_count; i++) {
+        struct sim_op *op = &s->ops[i];
+        int loop = outermost_loop(s, op->loop);
+        if (op->kind != SIM_COMPUTE || op->op->function != MODEL_ACCUMULATE || loop < 0 ||
+            s->ops[loop].trips != MODEL_MICROBATCHES)
+            continue;
+        int accumulator = op->inputs[0];
+        bool again = s->values[accumulator].partial; /* another layer has decided */
+        unsigned axes = again ? s->values[accumulator].partial : may_wait(&r, op->inputs[1]);
+        if (!again && (!axes || is_cut(&s->values[accumulator], axes) || !waits_everywhere(&r, accumulator, axes) ||
+                       !is_read_behind(s, accumulator, loop)))
+            continue;
+        op->inputs[1] = make_wait(&r, op->inputs[1], axes);
+        if (again) continue;
+        s->values[accumulator].partial = (unsigned char)axes;
+        if (twin) hold_twin(&r, accumulator);
+        sum_accumulator(&r, accumulator, loop);
+    }
+    apply(&r);
+}
+
+static void hoist_gradient_all_reduce(struct base_arena *arena, struct sim_sharded *s)
+{
+    hoist(arena, s, true);
+}
+
+static void rewrite_gradient_accumulation(struct base_arena *arena, struct sim_sharded *s)
+{
+    hoist(arena, s, false);
+}
+
+/* ---- create_reduce_scatters ---- */
+
+static int dim_of(const char *labels, char letter)
+{
+    const char *at = letter ? strchr(labels, letter) : NULL;
+    return at ? (int)(at - labels) : -1;
+}
+
+/* What an operation that only passes a value on needs of its operand, so that its result is cut like that; false if a
+ * cut dimension is split or joined on the way. */
+static bool pull_back(const struct sim_sharded *s, const struct sim_op *op, const unsigned char spec[MODEL_MAX_RANK],
+                      unsigned char before[MODEL_MAX_RANK])
+{
+    const struct sim_value *operand = &s->values[op->inputs[0]], *result = &s->values[op->outputs[0]];
+    memcpy(before, operand->spec, MODEL_MAX_RANK);
+    for (int d = 0; op->op->output_labels[d]; d++) {
+        if (spec[d] == result->spec[d]) continue;
+        int from = dim_of(op->op->input_labels[0], op->op->output_labels[d]);
+        if (from < 0) return false;
+        before[from] |= spec[d];
+    }
+    return true;
+}
+
+/* Cuts a value whose only reader wants a slice of it, and what it is made of, back to the all-reduce; false, and
+ * nothing is cut, if there is none. */
+static bool cut_back(struct rewrite *r, int value, const unsigned char spec[MODEL_MAX_RANK])
+{
+    struct sim_sharded *s = r->s;
+    if (all_reduce_of(r, value, SIM_DATA) >= 0) {
+        cut(r, value, spec);
+        return true;
+    }
+    int at = s->values[value].definition;
+    unsigned char before[MODEL_MAX_RANK];
+    if (at < 0 || r->use_counts[value] != 1 || s->values[value].persistent || !is_linear(&s->ops[at]) ||
+        s->ops[at].input_count != 1)
+        return false;
+    if (s->values[s->ops[at].inputs[0]].loop != s->values[value].loop || !pull_back(s, &s->ops[at], spec, before) ||
+        !cut_back(r, s->ops[at].inputs[0], before))
+        return false;
+    cut(r, value, spec);
+    struct sim_op *op = &s->ops[at];
+    for (int i = 0; i < op->label_count; i++) {
+        int d = dim_of(op->op->output_labels, op->labels[i].letter);
+        if (d >= 0) op->labels[i].axes = spec[d];
+    }
+    return true;
+}
+
+static bool differs_only_in(const unsigned char *spec, const unsigned char *wider, unsigned axes)
+{
+    bool differs = false;
+    for (int d = 0; d < MODEL_MAX_RANK; d++) {
+        if (spec[d] & ~wider[d] & ~axes) return false;
+        differs = differs || spec[d] != wider[d];
+    }
+    return differs;
+}
+
+/* An update of ZeRO's state reads a slice of a gradient that was reduced whole: only the slice is reduced. */
+static void slice_gradients(struct base_arena *arena, struct sim_sharded *s)
+{
+    struct rewrite r = begin(arena, s);
+    for (int i = 0; i < s->op_count; i++) {
+        const struct sim_op *op = &s->ops[i];
+        if (op->kind != SIM_COMPUTE || op->op->kind != MODEL_UPDATE) continue;
+        for (int j = 0; j < op->input_count; j++) {
+            unsigned char spec[MODEL_MAX_RANK];
+            if (s->values[op->inputs[j]].persistent || s->values[op->inputs[j]].loop != op->loop) continue;
+            spec_of_update(s, op, op->inputs[j], spec);
+            if (differs_only_in(spec, s->values[op->inputs[j]].spec, SIM_DATA)) cut_back(&r, op->inputs[j], spec);
+        }
+    }
+}
+
+/* The partitioner writes "all-reduce, and keep a slice" as an all-reduce whose result is cut further than its operand.
+ */
+static void create_reduce_scatters(struct base_arena *arena, struct sim_sharded *s)
+{
+    slice_gradients(arena, s);
+    for (int i = 0; i < s->op_count; i++) {
+        struct sim_op *op = &s->ops[i];
+        if (op->kind != SIM_COMMUNICATE || op->collective != SIM_ALL_REDUCE) continue;
+        if (!same_spec(&s->values[op->inputs[0]], &s->values[op->outputs[0]])) op->collective = SIM_REDUCE_SCATTER;
+    }
+}
+
+/* ---- reassociate_all_reduce ---- */
+
+static bool reassociate(struct rewrite *r, int at)
+{
+    struct sim_sharded *s = r->s;
+    struct sim_op *op = &s->ops[at];
+    if (op->kind != SIM_COMPUTE || op->op->kind != MODEL_MAP || op->op->function != MODEL_ADD || op->input_count != 2 ||
+        at + 1 >= s->op_count)
+        return false;
+    int left = all_reduce_of(r, op->inputs[0], 0),
+        right = left < 0 ? -1 : all_reduce_of(r, op->inputs[1], s->ops[left].axes);
+    if (right < 0 || left == right || s->ops[left].loop != op->loop || s->ops[right].loop != op->loop) return false;
+    const struct sim_value *a = &s->values[s->ops[left].inputs[0]], *b = &s->values[s->ops[right].inputs[0]];
+    if (!same_spec(a, b) || a->dtype != b->dtype || a->partial != b->partial) return false;
+    int partial = op->outputs[0], sum = insert_all_reduce(r, at + 1, op->op, s->ops[left].axes, partial);
+    s->values[sum].loop = op->loop;
+    r->insertions[r->insertion_count - 1].op.loop = op->loop;
+    for (int i = at + 1; i < s->op_count; i++)
+        for (int j = 0; j < s->ops[i].input_count; j++)
+            if (s->ops[i].inputs[j] == partial) s->ops[i].inputs[j] = sum;
+    op->inputs[0] = s->ops[left].inputs[0];
+    op->inputs[1] = s->ops[right].inputs[0];
+    s->values[partial].partial = a->partial;
+    remove_op(r, left);
+    remove_op(r, right);
+    return true;
+}
+
+/* One sum at a time: the next may be a sum of this one. */
+static void reassociate_all_reduce(struct base_arena *arena, struct sim_sharded *s)
+{
+    for (int i = 0; i < s->op_count; i++) {
+        if (s->ops[i].kind != SIM_COMPUTE || s->ops[i].op->function != MODEL_ADD) continue;
+        struct rewrite r = begin(arena, s);
+        if (!reassociate(&r, i)) continue;
+        apply(&r);
+        i -= 2; /* two all-reduces before it are gone */
+    }
+}
+
+/* ---- all of them ---- */
+
+static const struct {
+    enum sim_pass pass;
+    void (*run)(struct base_arena *arena, struct sim_sharded *sharded);
+} rewrites[] = {
+    {SIM_PASS_REASSOCIATE_ALL_REDUCE, reassociate_all_reduce},
+    {SIM_PASS_HOIST_GRADIENT_ALL_REDUCE, hoist_gradient_all_reduce},
+    {SIM_PASS_REWRITE_GRADIENT_ACCUMULATION, rewrite_gradient_accumulation},
+    {SIM_PASS_CREATE_REDUCE_SCATTERS, create_reduce_scatters},
+};
+
+void sim_passes_run(struct base_arena *arena, unsigned passes, struct sim_sharded *sharded)
+{
+    for (int i = 0; i < BASE_COUNT(rewrites); i++)
+        if (passes & 1u << rewrites[i].pass) rewrites[i].run(arena, sharded);
+}

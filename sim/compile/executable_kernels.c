@@ -1,0 +1,275 @@
+/* Which values the executor stores, and which operations it runs as one kernel. It claims no more than it does:
+ * - a value that is another one's bytes under another name (a reshape, a cast to the dtype that it has) is an alias;
+ * - a one-hot that only contractions read is never made: they look rows up and scatter into them;
+ * - elementwise operations, and reductions along the last label, that follow each other over one index space run as one
+ *   kernel, row after row. What only such a kernel reads of itself stays in a row of scratch.
+ * Everything else is a kernel of its own, and its result is stored. */
+#include "sim/compile/compile.h"
+
+#include <string.h>
+
+struct rows {
+    struct base_arena *arena;
+    struct sim_sharded *s;
+    int *first, *count; /* per kernel: its first operation, and how many it has */
+    bool *outside;      /* per value: read by somebody who is not in the kernel that makes it */
+    bool *read;         /* per value: read by anybody */
+    bool *seen;         /* per value: counted among the reads of the kernel that is summed up */
+};
+
+enum { MOST_OPS_A_KERNEL = 8 };
+
+static const struct model_op *maker(const struct sim_sharded *s, int value)
+{
+    int definition = s->values[value].definition;
+    return definition >= 0 && s->ops[definition].kind == SIM_COMPUTE ? s->ops[definition].op : NULL;
+}
+
+int sim_root(const struct sim_sharded *s, int value)
+{
+    while (s->values[value].alias >= 0) value = s->values[value].alias;
+    return value;
+}
+
+bool sim_is_one_hot(const struct sim_sharded *s, int value)
+{
+    const struct model_op *op = maker(s, value);
+    return !s->values[value].stored && op && (op->function == MODEL_ONE_HOT || op->function == MODEL_RELPOS_ONE_HOT);
+}
+
+bool sim_looks_up(const struct sim_sharded *s, const struct sim_op *op)
+{
+    for (int i = 0; i < op->input_count; i++)
+        if (sim_is_one_hot(s, op->inputs[i])) return true;
+    return false;
+}
+
+const char *sim_space(const struct model_op *op)
+{
+    const char *space = op->output_labels;
+    for (int i = 0; i < op->input_count; i++)
+        if (strlen(op->input_labels[i]) > strlen(space)) space = op->input_labels[i];
+    return space;
+}
+
+unsigned sim_label_axes(const struct sim_sharded *s, const struct sim_op *op, char letter)
+{
+    for (int i = 0; i < op->label_count; i++)
+        if (op->labels[i].letter == letter) return op->labels[i].axes;
+    const char *labels = op->op->output_labels, *at = strchr(labels, letter);
+    return !op->label_count && op->output_count && at ? s->values[op->outputs[0]].spec[at - labels] : 0;
+}
+
+/* ---- aliases and one-hots ---- */
+
+static bool is_renaming(const struct sim_sharded *s, const struct sim_op *op)
+{
+    if (op->kind != SIM_COMPUTE) return false;
+    if (op->op->kind == MODEL_RESHAPE) return op->op->function == MODEL_NO_FUNCTION;
+    if (op->op->kind != MODEL_MAP || op->op->function != MODEL_CAST) return false;
+    const struct sim_value *in = &s->values[op->inputs[0]], *out = &s->values[op->outputs[0]];
+    return in->dtype == out->dtype && !memcmp(in->spec, out->spec, sizeof in->spec);
+}
+
+static void find_aliases(struct rows *r)
+{
+    struct sim_sharded *s = r->s;
+    for (int v = 0; v < s->value_count; v++) {
+        s->values[v].alias = -1;
+        s->values[v].stored = true;
+    }
+    for (int i = 0; i < s->op_count; i++) {
+        if (!is_renaming(s, &s->ops[i])) continue;
+        struct sim_value *out = &s->values[s->ops[i].outputs[0]];
+        out->alias = s->ops[i].inputs[0];
+        out->stored = false;
+    }
+}
+
+static bool makes_one_hot(const struct sim_op *op)
+{
+    return op->kind == SIM_COMPUTE && (op->op->function == MODEL_ONE_HOT || op->op->function == MODEL_RELPOS_ONE_HOT);
+}
+
+static void find_one_hots(struct rows *r)
+{
+    struct sim_sharded *s = r->s;
+    for (int i = 0; i < s->op_count; i++)
+        if (makes_one_hot(&s->ops[i])) s->values[s->ops[i].outputs[0]].stored = false;
+    for (int i = 0; i < s->op_count; i++) {
+        const struct sim_op *op = &s->ops[i];
+        bool contracts = op->kind == SIM_COMPUTE && op->op->kind == MODEL_EINSUM;
+        for (int j = 0; j < op->input_count && !contracts; j++)
+            s->values[op->inputs[j]].stored = s->values[op->inputs[j]].alias < 0;
+    }
+}
+
+/* ---- kernels ---- */
+
+bool sim_is_row_operation(const struct model_op *op)
+{
+    const char *space = sim_space(op);
+    size_t length = strlen(space);
+    if (op->kind == MODEL_MAP) return strlen(op->output_labels) == length;
+    return op->kind == MODEL_REDUCE && length > 0 && strlen(op->output_labels) == length - 1 &&
+           !strncmp(op->output_labels, space, length - 1);
+}
+
+/* Whole rows, or one number a row: what a kernel can hand on inside itself. */
+static bool is_by_row(const char *labels, const char *space)
+{
+    size_t length = strlen(space);
+    return !strcmp(labels, space) || (strlen(labels) == length - 1 && !strncmp(labels, space, length - 1));
+}
+
+static bool same_space(const struct sim_sharded *s, const struct sim_op *a, const struct sim_op *b)
+{
+    const char *space = sim_space(a->op);
+    if (strcmp(space, sim_space(b->op)) != 0 || a->loop != b->loop) return false;
+    for (const char *letter = space; *letter; letter++)
+        if (sim_label_axes(s, a, *letter) != sim_label_axes(s, b, *letter)) return false;
+    return true;
+}
+
+static bool can_join(const struct rows *r, int kernel, const struct sim_op *op)
+{
+    const struct sim_sharded *s = r->s;
+    const struct sim_op *first = &s->ops[r->first[kernel]];
+    if (!sim_is_row_operation(op->op) || !sim_is_row_operation(first->op)) return false;
+    if (r->count[kernel] == MOST_OPS_A_KERNEL || !same_space(s, first, op)) return false;
+    for (int i = 0; i < op->input_count; i++) {
+        int root = sim_root(s, op->inputs[i]), definition = s->values[root].definition;
+        bool inside = definition >= 0 && s->ops[definition].kernel == kernel;
+        if (inside && !is_by_row(op->op->input_labels[i], sim_space(op->op))) return false;
+    }
+    return true;
+}
+
+/* Operations follow each other in a kernel; only renamings and unmade one-hots may stand between. */
+static void find_kernels(struct rows *r)
+{
+    struct sim_sharded *s = r->s;
+    int open = -1;
+    s->kernels = base_new(r->arena, struct sim_kernel, s->op_count + 1);
+    r->first = base_new(r->arena, int, s->op_count + 1);
+    r->count = base_new(r->arena, int, s->op_count + 1);
+    for (int i = 0; i < s->op_count; i++) {
+        struct sim_op *op = &s->ops[i];
+        op->kernel = -1;
+        if (op->kind != SIM_COMPUTE) open = -1;
+        if (op->kind != SIM_COMPUTE || is_renaming(s, op) || sim_is_one_hot(s, op->outputs[0])) continue;
+        if (open < 0 || !can_join(r, open, op)) {
+            open = s->kernel_count++;
+            s->kernels[open] = (struct sim_kernel){.op = i, .loop = op->loop, .traffic_scale = 1};
+            r->first[open] = i;
+        }
+        op->kernel = open;
+        s->kernels[open].last = i;
+        r->count[open]++;
+    }
+}
+
+/* ---- what is stored ---- */
+
+static void note_reader(struct rows *r, int at, int value)
+{
+    const struct sim_sharded *s = r->s;
+    int root = sim_root(s, value), definition = s->values[root].definition;
+    const struct sim_op *reader = &s->ops[at];
+    r->read[root] = true;
+    bool inside = definition >= 0 && s->ops[definition].kind == SIM_COMPUTE && reader->kind == SIM_COMPUTE &&
+                  s->ops[definition].kernel == reader->kernel;
+    if (!inside) r->outside[root] = true;
+}
+
+static void note_uses(struct rows *r)
+{
+    struct sim_sharded *s = r->s;
+    for (int i = 0; i < s->op_count; i++) {
+        const struct sim_op *op = &s->ops[i];
+        for (int j = 0; j < op->input_count; j++) {
+            struct sim_value *value = &s->values[op->inputs[j]];
+            value->last_use = i;
+            value->kept = value->kept || (op->loop != value->loop && op->kind != SIM_LOOP_END && !value->persistent);
+            if (!is_renaming(s, op)) note_reader(r, i, op->inputs[j]);
+        }
+    }
+}
+
+/* A row of scratch holds it; whoever reads it is in its kernel. What nobody reads is a result. */
+static void find_stored(struct rows *r)
+{
+    struct sim_sharded *s = r->s;
+    for (int i = 0; i < s->op_count; i++) {
+        const struct sim_op *op = &s->ops[i];
+        if (op->kind != SIM_COMPUTE || op->kernel < 0 || r->count[op->kernel] < 2) continue;
+        int v = op->outputs[0];
+        if (!s->values[v].persistent && r->read[v] && !r->outside[v]) s->values[v].stored = false;
+    }
+}
+
+/* ---- what a kernel reads and writes, for its price ---- */
+
+struct sums {
+    int *reads, *writes, *dots, read_count, write_count, dot_count;
+};
+
+static void count_read(struct rows *r, struct sums *sums, int kernel, int value)
+{
+    struct sim_sharded *s = r->s;
+    int root = sim_root(s, value), definition = s->values[root].definition;
+    if (r->seen[root]) return;
+    r->seen[root] = true;
+    if (sim_is_one_hot(s, root)) { /* its tokens are read instead */
+        const struct sim_op *made = &s->ops[definition];
+        for (int i = 0; i < made->input_count; i++) count_read(r, sums, kernel, made->inputs[i]);
+        return;
+    }
+    bool inside = definition >= 0 && s->ops[definition].kind == SIM_COMPUTE && s->ops[definition].kernel == kernel;
+    if (!inside) sums->reads[sums->read_count++] = s->values[root].shape;
+}
+
+static void sum_up_kernel(struct rows *r, struct sums *sums, int k)
+{
+    struct sim_sharded *s = r->s;
+    struct sim_kernel *kernel = &s->kernels[k];
+    kernel->first_read = sums->read_count, kernel->first_write = sums->write_count, kernel->first_dot = sums->dot_count;
+    memset(r->seen, 0, (size_t)s->value_count * sizeof *r->seen);
+    for (int i = kernel->op; i <= kernel->last; i++) {
+        const struct sim_op *op = &s->ops[i];
+        if (op->kernel != k) continue;
+        for (int j = 0; j < op->input_count; j++) count_read(r, sums, k, op->inputs[j]);
+        for (int j = 0; j < op->output_count; j++)
+            if (s->values[op->outputs[j]].stored) sums->writes[sums->write_count++] = s->values[op->outputs[j]].shape;
+        if (op->op->kind == MODEL_EINSUM && !sim_looks_up(s, op)) sums->dots[sums->dot_count++] = i;
+    }
+    kernel->read_count = sums->read_count - kernel->first_read;
+    kernel->write_count = sums->write_count - kernel->first_write;
+    kernel->dot_count = sums->dot_count - kernel->first_dot;
+}
+
+static void sum_up(struct rows *r)
+{
+    struct sim_sharded *s = r->s;
+    struct sums sums = {.reads = base_new(r->arena, int, (s->op_count + 1) * MODEL_MAX_INPUTS),
+                        .writes = base_new(r->arena, int, (s->op_count + 1) * MODEL_MAX_OUTPUTS),
+                        .dots = base_new(r->arena, int, s->op_count + 1)};
+    for (int k = 0; k < s->kernel_count; k++) sum_up_kernel(r, &sums, k);
+    s->reads = sums.reads, s->read_count = sums.read_count;
+    s->writes = sums.writes, s->write_count = sums.write_count;
+    s->dots = sums.dots, s->dot_count = sums.dot_count;
+}
+
+void sim_fuse_rows(struct base_arena *arena, struct sim_sharded *sharded)
+{
+    struct rows r = {.arena = arena, .s = sharded};
+    r.outside = base_new(arena, bool, sharded->value_count);
+    r.read = base_new(arena, bool, sharded->value_count);
+    r.seen = base_new(arena, bool, sharded->value_count);
+    find_aliases(&r);
+    find_one_hots(&r);
+    find_kernels(&r);
+    note_uses(&r);
+    find_stored(&r);
+    sum_up(&r);
+}

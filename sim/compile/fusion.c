@@ -1,0 +1,343 @@
+/* Which values exist in memory, and which operations run as one kernel. The rules are XLA's in outline:
+ * - an elementwise result is not stored if its consumers can make it again as they read: it is kept for no backward
+ *   pass, crosses no loop, meets no collective, and at most one contraction reads it;
+ * - an elementwise operation that alone reads a contraction's result runs in that contraction's epilogue;
+ * - elementwise operations and reductions that read what an elementwise kernel has just made join it;
+ * - reshapes move nothing.
+ * Where contractions are calls of a library, neither what they read nor what they write is fused with them. */
+#include "sim/compile/compile.h"
+
+#include <string.h>
+
+struct fuser {
+    struct base_arena *arena;
+    struct sim_sharded *s;
+    bool library_dots;
+    int *consumers, *contractions,
+        *barriers; /* per value: how many read it, how many contractions, how many that need it stored */
+    int *seen;     /* per value: the last operation, plus one, whose kernel was found to read it */
+};
+
+static bool is_elementwise(const struct sim_op *op)
+{
+    return op->kind == SIM_COMPUTE && (op->op->kind == MODEL_MAP || op->op->kind == MODEL_REDUCE);
+}
+
+static bool generates(const struct sim_op *op)
+{
+    return op->op->function == MODEL_ONE_HOT || op->op->function == MODEL_RELPOS_ONE_HOT;
+}
+
+/* exp is worth storing when more than one consumer would have to repeat it. */
+static bool is_expensive(const struct sim_op *op)
+{
+    return op->op->function == MODEL_SOFTMAX || op->op->function == MODEL_LOSS_GRAD;
+}
+
+/* A reshape moves nothing: who reads its result reads its operand. Backwards, so that its readers are known. */
+static void count_reshape(struct fuser *f, const struct sim_op *op)
+{
+    int in = op->inputs[0], out = op->outputs[0];
+    f->consumers[in] += f->consumers[out];
+    f->contractions[in] += f->contractions[out];
+    f->barriers[in] += f->barriers[out];
+    f->s->values[in].kept = f->s->values[in].kept || f->s->values[out].kept;
+}
+
+static void count_consumers(struct fuser *f)
+{
+    for (int i = f->s->op_count - 1; i >= 0; i--) {
+        const struct sim_op *op = &f->s->ops[i];
+        for (int j = 0; j < op->input_count; j++) {
+            int v = op->inputs[j];
+            struct sim_value *value = &f->s->values[v];
+            bool same_loop = op->loop == value->loop, goes_round = op->kind == SIM_LOOP_END;
+            if (value->last_use < i) value->last_use = i;
+            value->kept = value->kept || (!same_loop && !goes_round && !value->persistent);
+            if (op->kind == SIM_COMPUTE && op->op->kind == MODEL_RESHAPE) {
+                count_reshape(f, op);
+                continue;
+            }
+            f->consumers[v]++;
+            f->contractions[v] += op->kind == SIM_COMPUTE && op->op->kind == MODEL_EINSUM;
+            f->barriers[v] += op->kind != SIM_COMPUTE || !same_loop || op->op->kind == MODEL_SLICE;
+        }
+    }
+}
+
+static bool in_one_group(const struct fuser *f, int value)
+{
+    const struct sim_op *made = &f->s->ops[f->s->values[value].definition];
+    if (made->kind != SIM_COMPUTE || !made->op->group) return false;
+    for (int i = f->s->values[value].definition + 1; i < f->s->op_count; i++)
+        for (int j = 0; j < f->s->ops[i].input_count; j++)
+            if (f->s->ops[i].inputs[j] == value &&
+                (f->s->ops[i].kind != SIM_COMPUTE || f->s->ops[i].op->group != made->op->group ||
+                 f->s->ops[i].loop != made->loop))
+                return false;
+    return true;
+}
+
+/* Inputs as large as the result: with two of them, reading the result twice is cheaper than making it twice. */
+static int whole_inputs(const struct fuser *f, const struct sim_op *op)
+{
+    int count = 0, rank = (int)strlen(op->op->output_labels);
+    for (int i = 0; i < op->input_count; i++)
+        count += f->s->program->tensors[f->s->values[op->inputs[i]].tensor].rank == rank;
+    return count;
+}
+
+static bool is_stored(const struct fuser *f, int v)
+{
+    const struct sim_value *value = &f->s->values[v];
+    if (value->persistent || value->definition < 0) return true;
+    const struct sim_op *made = &f->s->ops[value->definition];
+    if (made->kind != SIM_COMPUTE) return true;
+    if (in_one_group(f, v)) return false;
+    if (f->library_dots && f->contractions[v] && made->op->kind == MODEL_MAP) return true;
+    if (generates(made) || made->op->kind == MODEL_RESHAPE) return false;
+    if (made->op->kind != MODEL_MAP || made->op->function == MODEL_ZEROS) return true;
+    bool whole_gradient = f->consumers[v] == 0;
+    if (f->barriers[v] || whole_gradient) return true;
+    if (f->consumers[v] > 1 && (is_expensive(made) || whole_inputs(f, made) > 1)) return true;
+    return f->contractions[v] > 1 || (f->consumers[v] > 1 && f->contractions[v] > 0);
+}
+
+static bool is_contraction(const struct fuser *f, int op)
+{
+    return op >= 0 && f->s->ops[op].kind == SIM_COMPUTE && f->s->ops[op].op->kind == MODEL_EINSUM;
+}
+
+/* A contraction with one elementwise reader of the same shape: its raw result never reaches memory. The reader's own
+ * result is stored unless one more elementwise reader follows it (a gradient is cast, then added to its accumulator).
+ */
+static void find_epilogues(struct fuser *f)
+{
+    for (int i = 0; i < f->s->op_count; i++) {
+        const struct sim_op *op = &f->s->ops[i];
+        bool elementwise =
+            op->kind == SIM_COMPUTE && (op->op->kind == MODEL_MAP || op->op->function == MODEL_ACCUMULATE);
+        for (int j = 0; elementwise && j < op->input_count; j++) {
+            int v = op->inputs[j];
+            struct sim_value *value = &f->s->values[v];
+            if (!is_contraction(f, value->definition) || f->consumers[v] != 1 || op->loop != value->loop ||
+                strcmp(op->op->input_labels[j], op->op->output_labels) != 0)
+                continue;
+            value->stored = false;
+            bool elementwise_next = f->consumers[op->outputs[0]] == 1 && !f->contractions[op->outputs[0]];
+            if (op->op->kind == MODEL_MAP && !elementwise_next) f->s->values[op->outputs[0]].stored = true;
+            break;
+        }
+    }
+}
+
+/* ---- kernels ---- */
+
+static void push(struct fuser *f, int **list, int *count, int item)
+{
+    enum { FIRST = 8 };
+    /* Lists are bounded by the operands of all operations, repeated by fusion; they grow by doubling. */
+    if (!*count || (*count >= FIRST && (*count & (*count - 1)) == 0)) {
+        int *larger = base_new(f->arena, int, *count ? 2 * *count : FIRST);
+        if (*count) memcpy(larger, *list, (size_t)*count * sizeof **list);
+        *list = larger;
+    }
+    (*list)[(*count)++] = item;
+}
+
+/* A library's batched product steps through an operand with one stride for the whole batch: the batch's dimensions
+ * stand together, first. An operand of another order is copied into that one, a result out of it. */
+static bool is_copied(const struct sim_op *op, const char *labels)
+{
+    unsigned batch = 0;
+    for (int i = 0; i < op->label_count; i++) batch += op->batch_labels >> i & 1;
+    for (unsigned d = 0; d < batch; d++)
+        for (int i = 0; i < op->label_count; i++)
+            if (op->labels[i].letter == labels[d] && !(op->batch_labels >> i & 1)) return true;
+    return false;
+}
+
+/* What copies read and write beside the product's own reads and writes. */
+static void read_copies(struct fuser *f, const struct sim_op *op, struct sim_kernel *k)
+{
+    for (int i = 0; i <= op->input_count; i++) {
+        bool result = i == op->input_count;
+        if (!is_copied(op, result ? op->op->output_labels : op->op->input_labels[i])) continue;
+        for (int times = 0; times < 2; times++)
+            push(f, &f->s->reads, &f->s->read_count, f->s->values[result ? op->outputs[0] : op->inputs[i]].shape);
+        k->read_count += 2;
+    }
+}
+
+/* Everything that has to be read to compute an operation: stored inputs, and what fused inputs read in turn. The last
+ * use of a stored value moves to the kernel that reads it. */
+static void read_inputs(struct fuser *f, const struct sim_op *op, int at, int kernel, struct sim_kernel *k)
+{
+    if (op->kind == SIM_COMPUTE && op->op->kind == MODEL_EINSUM) {
+        push(f, &f->s->dots, &f->s->dot_count, (int)(op - f->s->ops));
+        k->dot_count++;
+        if (f->library_dots && !op->op->group) read_copies(f, op, k);
+    }
+    for (int i = 0; i < op->input_count; i++) {
+        int v = op->inputs[i];
+        struct sim_value *value = &f->s->values[v];
+        if (f->seen[v] == at + 1) continue;
+        f->seen[v] = at + 1;
+        if (!value->stored) {
+            read_inputs(f, &f->s->ops[value->definition], at, kernel, k);
+            continue;
+        }
+        if (value->last_use < at) value->last_use = at;
+        bool just_made = value->definition >= 0 && f->s->ops[value->definition].kernel == kernel &&
+                         f->s->ops[value->definition].kind == SIM_COMPUTE;
+        if (just_made) continue;
+        push(f, &f->s->reads, &f->s->read_count, value->shape);
+        k->read_count++;
+    }
+}
+
+static bool available_before(const struct fuser *f, const struct sim_op *op, int root, int kernel)
+{
+    for (int i = 0; i < op->input_count; i++) {
+        const struct sim_value *value = &f->s->values[op->inputs[i]];
+        if (value->definition < root) continue;
+        const struct sim_op *made = &f->s->ops[value->definition];
+        if (value->stored && made->kernel == kernel && made->op->kind == MODEL_MAP) continue;
+        if (!value->stored && made->kind == SIM_COMPUTE && made->op->kind == MODEL_MAP &&
+            available_before(f, made, root, kernel))
+            continue;
+        return false;
+    }
+    return true;
+}
+
+/* The operation goes over the elements of that input and no more. */
+static bool covers(const struct model_op *op, const char *labels)
+{
+    for (int i = 0; i < op->input_count; i++)
+        if (strlen(op->input_labels[i]) > strlen(labels)) return false;
+    return strlen(op->output_labels) <= strlen(labels);
+}
+
+/* The elementwise kernel that has just made what `reads` reads, or what is fused into that, if everything else that the
+ * operation reads was there before the kernel. */
+static int kernel_through(const struct fuser *f, const struct sim_op *op, const struct sim_op *reads)
+{
+    for (int i = 0; i < reads->input_count; i++) {
+        const struct sim_value *value = &f->s->values[reads->inputs[i]];
+        if (value->definition < 0 || value->loop != op->loop || !covers(op->op, reads->op->input_labels[i])) continue;
+        const struct sim_op *made = &f->s->ops[value->definition];
+        if (made->kind != SIM_COMPUTE || made->op->kind != MODEL_MAP) continue;
+        if (!value->stored) {
+            int through = kernel_through(f, op, made);
+            if (through >= 0) return through;
+            continue;
+        }
+        if (made->kernel < 0 || strlen(made->op->output_labels) != strlen(reads->op->input_labels[i])) continue;
+        const struct sim_kernel *kernel = &f->s->kernels[made->kernel];
+        if (kernel->dot_count == 0 && kernel->loop == op->loop && available_before(f, op, kernel->op, made->kernel))
+            return made->kernel;
+    }
+    return -1;
+}
+
+static int kernel_to_join(const struct fuser *f, const struct sim_op *op)
+{
+    return is_elementwise(op) ? kernel_through(f, op, op) : -1;
+}
+
+static bool runs(const struct fuser *f, const struct sim_op *op)
+{
+    if (op->kind != SIM_COMPUTE) return false;
+    if (op->output_count == 0) return true;
+    return f->s->values[op->outputs[0]].stored;
+}
+
+struct parts {
+    int *reads, read_count, *writes, write_count, *dots, dot_count;
+};
+
+static void append(int *list, int *count, const int *part, int part_count)
+{
+    if (part_count) memcpy(list + *count, part, (size_t)part_count * sizeof *list);
+    *count += part_count;
+}
+
+static void lay_out_parts(struct fuser *f, const struct parts *parts)
+{
+    struct sim_sharded *s = f->s;
+    struct parts all = {.read_count = 0};
+    for (int k = 0; k < s->kernel_count; k++) {
+        all.read_count += parts[k].read_count;
+        all.write_count += parts[k].write_count;
+        all.dot_count += parts[k].dot_count;
+    }
+    s->reads = base_new(f->arena, int, all.read_count);
+    s->writes = base_new(f->arena, int, all.write_count);
+    s->dots = base_new(f->arena, int, all.dot_count);
+    s->read_count = s->write_count = s->dot_count = 0;
+    for (int k = 0; k < s->kernel_count; k++) {
+        struct sim_kernel *kernel = &s->kernels[k];
+        kernel->first_read = s->read_count, kernel->read_count = parts[k].read_count;
+        kernel->first_write = s->write_count, kernel->write_count = parts[k].write_count;
+        kernel->first_dot = s->dot_count, kernel->dot_count = parts[k].dot_count;
+        append(s->reads, &s->read_count, parts[k].reads, parts[k].read_count);
+        append(s->writes, &s->write_count, parts[k].writes, parts[k].write_count);
+        append(s->dots, &s->dot_count, parts[k].dots, parts[k].dot_count);
+    }
+}
+
+/* Kernels are built one after the other, but one that is joined later gets its parts then; so parts are kept by kernel
+ * and laid out at the end. */
+static void build_kernels(struct fuser *f)
+{
+    struct sim_sharded *s = f->s;
+    struct parts *parts = base_new(f->arena, struct parts, s->op_count + 1);
+    s->kernels = base_new(f->arena, struct sim_kernel, s->op_count + 1);
+    for (int i = 0; i < s->op_count; i++) {
+        struct sim_op *op = &s->ops[i];
+        if (!runs(f, op)) continue;
+        int k = kernel_to_join(f, op);
+        if (k < 0) {
+            k = s->kernel_count++;
+            s->kernels[k] = (struct sim_kernel){.op = i, .loop = op->loop, .traffic_scale = 1};
+        }
+        op->kernel = k;
+        s->reads = parts[k].reads, s->read_count = parts[k].read_count, s->dots = parts[k].dots,
+        s->dot_count = parts[k].dot_count;
+        read_inputs(f, op, i, k, &s->kernels[k]);
+        parts[k].reads = s->reads, parts[k].read_count = s->read_count, parts[k].dots = s->dots,
+        parts[k].dot_count = s->dot_count;
+        for (int o = 0; o < op->output_count; o++)
+            push(f, &parts[k].writes, &parts[k].write_count, s->values[op->outputs[o]].shape);
+    }
+    lay_out_parts(f, parts);
+}
+
+/* Collectives and loop brackets read what fused values are made of, so that those live until then. */
+static void extend_lives(struct fuser *f)
+{
+    for (int i = 0; i < f->s->op_count; i++) {
+        const struct sim_op *op = &f->s->ops[i];
+        if (op->kind == SIM_COMPUTE) continue;
+        for (int j = 0; j < op->input_count; j++) {
+            struct sim_value *value = &f->s->values[op->inputs[j]];
+            while (!value->stored) value = &f->s->values[f->s->ops[value->definition].inputs[0]];
+            if (value->last_use < i) value->last_use = i;
+        }
+    }
+}
+
+void sim_fuse(struct base_arena *arena, struct sim_sharded *sharded, bool library_dots)
+{
+    struct fuser f = {.arena = arena, .s = sharded, .library_dots = library_dots};
+    f.consumers = base_new(arena, int, sharded->value_count);
+    f.contractions = base_new(arena, int, sharded->value_count);
+    f.barriers = base_new(arena, int, sharded->value_count);
+    f.seen = base_new(arena, int, sharded->value_count);
+    count_consumers(&f);
+    for (int v = 0; v < sharded->value_count; v++) sharded->values[v].stored = is_stored(&f, v);
+    if (!library_dots) find_epilogues(&f);
+    build_kernels(&f);
+    extend_lives(&f);
+}

@@ -1,0 +1,202 @@
+/* When every stored value comes to be and ceases, as a list of events in program order. A value lives from the
+ * operation that makes it to its last use; one made outside a loop and used inside lives until the loop has ended; one
+ * made in the forward loop for the backward loop lives from its iteration there to its iteration here (or, where layers
+ * are scanned, in a stacked array from the first loop's start to the second one's end). What goes round a loop changes
+ * hands and is not copied. Elementwise operations and all-reduces write over an operand that dies with them. */
+#include "sim/compile/compile.h"
+
+#include <string.h>
+
+/* Order of what happens at one operation. A loop's bracket comes after what is allocated before it. */
+enum moment { BEFORE, BRACKET, FREE_FIRST, ALLOCATE, FREE, MOMENT_COUNT };
+
+struct timed {
+    struct sim_event event;
+    enum moment moment;
+};
+
+struct tracker {
+    struct base_arena *arena;
+    struct sim_sharded *s;
+    struct timed *events;
+    int count;
+    int *carried_in, *carried_out; /* of each value: the loop operation that carries it; -1 if none */
+    bool scanned, unordered_remat;
+};
+
+static enum model_category category_of(const struct tracker *t, const struct sim_value *value)
+{
+    const struct model_tensor *tensor = &t->s->program->tensors[value->tensor];
+    if (tensor->category == MODEL_GRADIENT) return MODEL_GRADIENT;
+    bool weight = tensor->role == MODEL_ROLE_WEIGHT;
+    return value->kept && !weight && tensor->category == MODEL_ACTIVATION ? MODEL_ACTIVATION : MODEL_TEMPORARY;
+}
+
+static void add(struct tracker *t, int op, enum moment moment, int sign, const struct sim_value *value, int shape)
+{
+    struct timed *event = &t->events[t->count];
+    *event = (struct timed){{.shape = shape, .sign = (signed char)sign, .op = op, .category = category_of(t, value)},
+                            moment};
+    t->count++;
+}
+
+static bool encloses(const struct tracker *t, int outer, int loop)
+{
+    while (loop != outer && loop >= 0) loop = t->s->ops[loop].loop;
+    return loop == outer;
+}
+
+/* The operation after which a value of loop `home`, last used at `use`, can go. */
+static int release_point(const struct tracker *t, int home, int use)
+{
+    int loop = t->s->ops[use].loop;
+    if (!encloses(t, home, loop)) return use;
+    while (loop != home) {
+        use = t->s->ops[loop].match;
+        loop = t->s->ops[loop].loop;
+    }
+    return use;
+}
+
+static bool writes_in_place(const struct sim_op *op)
+{
+    if (op->kind == SIM_COMMUNICATE) return op->collective == SIM_ALL_REDUCE;
+    return op->kind == SIM_COMPUTE && (op->op->kind == MODEL_MAP || op->op->kind == MODEL_UPDATE);
+}
+
+static bool listed(const int *list, int count, int value)
+{
+    for (int i = 0; i < count; i++)
+        if (list[i] == value) return true;
+    return false;
+}
+
+/* Notes for each value which loop has it among what it carries: as begun with, and as ended with. */
+static void find_carried(struct tracker *t)
+{
+    for (int v = 0; v < t->s->value_count; v++) t->carried_in[v] = t->carried_out[v] = -1;
+    for (int i = 0; i < t->s->op_count; i++) {
+        const struct sim_op *op = &t->s->ops[i];
+        for (int c = 0; op->kind == SIM_LOOP_BEGIN && c < op->output_count; c++) t->carried_in[op->outputs[c]] = i;
+        for (int c = 0; op->kind == SIM_LOOP_END && c < op->input_count; c++) t->carried_out[op->inputs[c]] = i;
+    }
+}
+
+/* A stacked array of all layers' residuals. */
+static void track_stacked(struct tracker *t, const struct sim_value *value)
+{
+    int shape = sim_stack_of(t->arena, t->s, value->shape, t->s->ops[value->loop].trips),
+        user = t->s->ops[value->last_use].loop;
+    add(t, value->loop, BEFORE, +1, value, shape);
+    add(t, user >= 0 ? t->s->ops[user].match : value->last_use, FREE, -1, value, shape);
+}
+
+/* What comes round a loop was allocated before it, once more if what it comes from is still needed afterwards. */
+static void track_carried_in(struct tracker *t, int v)
+{
+    const struct sim_value *value = &t->s->values[v];
+    const struct sim_op *begin = &t->s->ops[t->carried_in[v]];
+    for (int i = 0; i < begin->output_count; i++)
+        if (begin->outputs[i] == v && t->s->values[begin->inputs[i]].last_use > t->carried_in[v])
+            add(t, t->carried_in[v], BEFORE, +1, value, value->shape);
+}
+
+static void track_free(struct tracker *t, const struct sim_value *value)
+{
+    int at = release_point(t, value->loop, value->last_use);
+    bool in_place = at == value->last_use && writes_in_place(&t->s->ops[at]);
+    const struct sim_op *op = &t->s->ops[at];
+    bool same_size = op->output_count && t->s->values[op->outputs[0]].shape == value->shape;
+    add(t, at, in_place && same_size ? FREE_FIRST : FREE, -1, value, value->shape);
+}
+
+/* True if the value's life ends by going on round a loop, or by becoming what goes round one. */
+static bool changes_hands(const struct tracker *t, int v)
+{
+    const struct sim_value *value = &t->s->values[v];
+    if (t->carried_out[v] >= 0) return true;
+    const struct sim_op *last = value->last_use >= 0 ? &t->s->ops[value->last_use] : NULL;
+    return last && last->kind == SIM_LOOP_BEGIN && listed(last->inputs, last->input_count, v);
+}
+
+/* Nothing keeps the compiler from making the next layer again before it is done with this one, so that two layers'
+ * worth of what the backward pass reads stands there. */
+static void track_second_layer(struct tracker *t, const struct sim_value *value)
+{
+    const struct sim_sharded *s = t->s;
+    if (value->loop < 0 || value->definition < 0 || value->last_use <= value->definition) return;
+    const struct sim_op *made = &s->ops[value->definition], *last = &s->ops[value->last_use];
+    if (made->kind != SIM_COMPUTE || !made->op->remade || (last->kind == SIM_COMPUTE && last->op->remade)) return;
+    add(t, value->loop, BEFORE, +1, value, value->shape);
+    add(t, s->ops[value->loop].match, FREE, -1, value, value->shape);
+}
+
+static void track(struct tracker *t, int v)
+{
+    const struct sim_value *value = &t->s->values[v];
+    if (!value->stored || value->persistent) return;
+    if (t->unordered_remat) track_second_layer(t, value);
+    int carried_in = t->carried_in[v];
+    bool outlives_loop =
+        value->loop >= 0 && value->last_use > t->s->ops[value->loop].match; /* the bracket itself is still inside */
+    if (carried_in >= 0) track_carried_in(t, v);
+    if (outlives_loop && t->scanned) {
+        track_stacked(t, value);
+        if (carried_in >= 0)
+            add(t, carried_in, FREE_FIRST, -1, value, value->shape); /* copied into the stack, from where it is read */
+        return;
+    }
+    bool result = value->definition >= 0 && t->s->ops[value->definition].kind == SIM_LOOP_END;
+    if (carried_in < 0 && !result) add(t, value->definition, ALLOCATE, +1, value, value->shape);
+    if (changes_hands(t, v)) return;
+    bool output =
+        t->s->program->tensors[value->tensor].category == MODEL_GRADIENT && value->last_use <= value->definition;
+    if (value->last_use > value->definition) track_free(t, value);
+    else if (!output) add(t, value->definition >= 0 ? value->definition : carried_in, FREE, -1, value, value->shape);
+}
+
+/* Stable: events of one moment keep the order in which they were found. */
+static void sort_by_time(struct tracker *t, struct sim_event *out)
+{
+    int slots = t->s->op_count * MOMENT_COUNT;
+    int *next = base_new(t->arena, int, slots + 1);
+    for (int i = 0; i < t->count; i++) next[t->events[i].event.op * MOMENT_COUNT + (int)t->events[i].moment + 1]++;
+    for (int i = 0; i < slots; i++) next[i + 1] += next[i];
+    for (int i = 0; i < t->count; i++)
+        out[next[t->events[i].event.op * MOMENT_COUNT + (int)t->events[i].moment]++] = t->events[i].event;
+}
+
+/* What goes round a loop is one thing to memory, whatever it is called before, inside and after. */
+static void share_fate(struct sim_sharded *s)
+{
+    for (int i = 0; i < s->op_count; i++) {
+        const struct sim_op *begin = &s->ops[i];
+        if (begin->kind != SIM_LOOP_BEGIN) continue;
+        const struct sim_op *end = &s->ops[begin->match];
+        for (int c = 0; c < begin->output_count; c++) {
+            bool kept = s->values[begin->outputs[c]].kept;
+            s->values[begin->inputs[c]].kept = s->values[end->inputs[c]].kept = s->values[end->outputs[c]].kept = kept;
+        }
+    }
+}
+
+void sim_liveness(struct base_arena *arena, struct sim_sharded *sharded, bool scanned, bool unordered_remat)
+{
+    share_fate(sharded);
+    struct tracker t = {.arena = arena, .s = sharded, .scanned = scanned, .unordered_remat = unordered_remat};
+    t.events = base_new(arena, struct timed, 5 * sharded->value_count + sharded->op_count);
+    t.carried_in = base_new(arena, int, sharded->value_count);
+    t.carried_out = base_new(arena, int, sharded->value_count);
+    find_carried(&t);
+    for (int v = 0; v < sharded->value_count; v++) track(&t, v);
+    for (int i = 0; i < sharded->op_count; i++) {
+        const struct sim_op *op = &sharded->ops[i];
+        if (op->kind != SIM_LOOP_BEGIN && op->kind != SIM_LOOP_END) continue;
+        t.events[t.count] =
+            (struct timed){{.op = i, .trips = op->trips, .bracket = op->kind == SIM_LOOP_BEGIN ? 1 : -1}, BRACKET};
+        t.count++;
+    }
+    sharded->events = base_new(arena, struct sim_event, t.count);
+    sharded->event_count = t.count;
+    sort_by_time(&t, sharded->events);
+}

@@ -1,0 +1,150 @@
+/* Contractions are few: layers repeat them, and so do optimizers, remat policies and models. One that was placed before
+ * is not placed again if all that its place depended on is the same: letters, dimensions, shardings, the choices by
+ * size, and how the mesh axes relate if that was asked. Choices may come out otherwise and lead to the same place, so
+ * that who wants to know whether a program would be another one asks its contractions again, not their choices. */
+#include "sim/partition/memo.h"
+#include "sim/partition/sharding_tiles.h"
+
+#include <string.h>
+
+struct question {
+    struct sim_contraction contraction;
+    struct sim_placed *answers;
+};
+
+struct sim_placed {
+    struct question *question;
+    struct sim_contraction answer;
+    const struct sim_placed *alike; /* the first with that answer */
+    unsigned mesh_relation;
+    bool compares_mesh;
+    int decision_count;
+    struct sim_decision *decisions;
+    struct sim_placed *next; /* of the same question, where choices come out otherwise */
+};
+
+static void begin_key(struct sim_cache *cache, const struct sim_extents *extents, const struct sim_contraction *c)
+{
+    const unsigned char split = (unsigned char)sim_mesh_axes(extents), result = (unsigned char)c->result;
+    sim_key_begin(cache, 'k');
+    sim_key_bytes(cache, &split, 1);
+    sim_key_bytes(cache, &result, 1);
+    for (int i = 0; i < BASE_COUNT(c->shapes); i++) {
+        const struct sim_shape *shape = &c->shapes[i];
+        const unsigned char dtype = (unsigned char)shape->dtype;
+        sim_key_text(cache, c->letters[i]);
+        sim_key_bytes(cache, shape->dims, shape->rank);
+        sim_key_bytes(cache, shape->spec, shape->rank);
+        sim_key_bytes(cache, &dtype, 1);
+    }
+}
+
+static struct question *find_question(struct sim_cache *cache, const struct sim_extents *extents,
+                                      const struct sim_contraction *c)
+{
+    begin_key(cache, extents, c);
+    struct question *question = sim_cache_find(cache);
+    if (question) return question;
+    question = base_new(&cache->arena, struct question, 1);
+    question->contraction = *c;
+    for (int i = 0; i < BASE_COUNT(c->letters); i++)
+        question->contraction.letters[i] = base_copy(&cache->arena, c->letters[i]);
+    sim_cache_store(cache, question);
+    return question;
+}
+
+static bool holds(const struct sim_placed *placed, const struct sim_extents *extents)
+{
+    const struct sim_extents unnoted = {extents->sizes, extents->mesh, NULL};
+    if (placed->compares_mesh && placed->mesh_relation != sim_mesh_relation(extents->mesh)) return false;
+    for (int i = 0; i < placed->decision_count; i++)
+        if (sim_decide(&unnoted, &placed->decisions[i]) != placed->decisions[i].larger) return false;
+    return placed->decision_count < SIM_MOST_DECISIONS;
+}
+
+static bool same_step(const struct sim_step *a, const struct sim_step *b, int rank)
+{
+    bool same = a->operand == b->operand && a->kind == b->kind && a->axes == b->axes && a->groups == b->groups &&
+                a->plain == b->plain;
+    return same && !memcmp(a->before.spec, b->before.spec, (size_t)rank) && !memcmp(a->after, b->after, (size_t)rank);
+}
+
+static bool same_answer(const struct sim_contraction *a, const struct sim_contraction *b)
+{
+    bool same = a->steps.count == b->steps.count && !memcmp(a->label, b->label, sizeof a->label);
+    for (int i = 0; i < BASE_COUNT(a->shapes); i++)
+        same = same && !memcmp(a->shapes[i].spec, b->shapes[i].spec, a->shapes[i].rank);
+    same = same && !memcmp(a->computed, b->computed, a->shapes[2].rank) &&
+           !memcmp(a->propagated, b->propagated, a->shapes[2].rank);
+    for (int i = 0; same && i < a->steps.count; i++)
+        same = same_step(&a->steps.steps[i], &b->steps.steps[i], a->shapes[a->steps.steps[i].operand].rank);
+    return same;
+}
+
+static const struct sim_placed *first_alike(const struct question *question, const struct sim_placed *placed)
+{
+    for (const struct sim_placed *other = question->answers; other; other = other->next)
+        if (same_answer(&other->answer, &placed->answer)) return other->alike;
+    return placed;
+}
+
+static const struct sim_placed *answer(struct sim_cache *cache, const struct sim_extents *extents,
+                                       struct question *question)
+{
+    struct sim_decisions log = {.count = 0};
+    struct sim_extents noted = {extents->sizes, extents->mesh, &log};
+    for (struct sim_placed *placed = question->answers; placed; placed = placed->next)
+        if (holds(placed, extents)) return placed;
+    struct sim_placed *placed = base_new(&cache->arena, struct sim_placed, 1);
+    placed->question = question;
+    placed->answer = question->contraction;
+    placed->mesh_relation = sim_mesh_relation(extents->mesh);
+    sim_contract(&noted, &placed->answer);
+    placed->compares_mesh = log.compares_mesh;
+    placed->decision_count = log.count;
+    placed->decisions = base_new(&cache->arena, struct sim_decision, log.count);
+    memcpy(placed->decisions, log.made, (size_t)log.count * sizeof *log.made);
+    placed->alike = first_alike(question, placed);
+    placed->next = question->answers;
+    question->answers = placed;
+    return placed;
+}
+
+static void note(struct sim_asked *asked, const struct sim_placed *placed)
+{
+    for (int i = 0; i < asked->count; i++)
+        if (asked->placed[i] == placed) return;
+    if (asked->count < SIM_MOST_ASKED) asked->placed[asked->count++] = placed;
+}
+
+void sim_contract_again(struct sim_cache *cache, const struct sim_extents *extents, struct sim_asked *asked,
+                        struct sim_contraction *c)
+{
+    const char *const letters[] = {c->letters[0], c->letters[1], c->letters[2]};
+    const struct sim_placed *placed = answer(cache, extents, find_question(cache, extents, c));
+    note(asked, placed);
+    *c = placed->answer;
+    memcpy(c->letters, letters, sizeof letters);
+}
+
+bool sim_ask_again(struct sim_cache *cache, const struct sim_extents *extents, const struct sim_asked *before,
+                   struct sim_asked *now)
+{
+    now->count = 0;
+    if (before->count == SIM_MOST_ASKED) return false; /* there may be more */
+    for (int i = 0; i < before->count; i++) {
+        const struct sim_placed *placed = answer(cache, extents, before->placed[i]->question);
+        if (placed->alike != before->placed[i]->alike) return false;
+        now->placed[now->count++] = placed;
+    }
+    return true;
+}
+
+void sim_note_asked(const struct sim_asked *asked, struct sim_decisions *log)
+{
+    for (int i = 0; i < asked->count; i++) {
+        const struct sim_placed *placed = asked->placed[i];
+        for (int d = 0; d < placed->decision_count; d++) sim_note_decision(log, &placed->decisions[d]);
+        log->compares_mesh = log->compares_mesh || placed->compares_mesh;
+    }
+}

@@ -1,0 +1,185 @@
+/* One contraction, from its letters to its steps: which operand XLA multiplies by which, where each label stands, what
+ * propagation makes of the result. contraction.c decides where it goes. */
+#include "sim/partition/contraction_groups.h"
+
+#include <string.h>
+
+/* ---- labels ---- */
+
+static int find(const struct dot *t, int of, char letter)
+{
+    return t->at[of][letter % SIM_LETTERS];
+}
+
+static void find_letters(struct dot *t)
+{
+    memset(t->at, -1, sizeof t->at);
+    for (int i = 0; i < ARRAYS; i++)
+        for (int d = 0; d < t->c->shapes[i].rank; d++) t->at[i][t->c->letters[i][d] % SIM_LETTERS] = (signed char)d;
+}
+
+/* Batch and contracted labels in the order of the alphabet, the others as their operand has them. */
+static void list_letters(struct dot *t, int left, char letters[ROLES][MODEL_MAX_RANK + 1])
+{
+    int counts[ROLES] = {0};
+    for (int i = LEFT; i <= RIGHT; i++) {
+        int operand = i == LEFT ? left : 1 - left;
+        for (const char *letter = t->c->letters[operand]; *letter; letter++) {
+            bool shared = find(t, 1 - operand, *letter) >= 0, kept = find(t, OUT, *letter) >= 0;
+            enum role role = shared ? kept ? BATCH : CONTRACTED : i == LEFT ? OF_LEFT : OF_RIGHT;
+            if (shared && i == RIGHT) continue;
+            int at = counts[role]++;
+            for (; shared && at > 0 && letters[role][at - 1] > *letter; at--) letters[role][at] = letters[role][at - 1];
+            letters[role][at] = *letter;
+        }
+    }
+    for (int role = 0; role < ROLES; role++) letters[role][counts[role]] = '\0';
+}
+
+/* The result's letters: batch labels, the left operand's, the right one's. Says whether it is written so. */
+static bool name_result(struct dot *t, char letters[ROLES][MODEL_MAX_RANK + 1])
+{
+    static const enum role order[] = {BATCH, OF_LEFT, OF_RIGHT};
+    int count = 0;
+    bool same = true;
+    for (int i = 0; i < BASE_COUNT(order); i++)
+        for (const char *letter = letters[order[i]]; *letter; letter++, count++) {
+            t->letters[OUT][count] = *letter;
+            same = same && t->c->letters[OUT][count] == *letter;
+        }
+    t->letters[OUT][count] = '\0';
+    return same;
+}
+
+/* jnp.einsum multiplies left by right if the result comes out as it is written, else right by left; gradients are not
+ * einsums. */
+static void read_labels(struct dot *t)
+{
+    char letters[ROLES][MODEL_MAX_RANK + 1];
+    int left = 0;
+    find_letters(t);
+    list_letters(t, left, letters);
+    if (!name_result(t, letters) && t->c->result != SIM_GRADIENT) {
+        list_letters(t, left = 1, letters);
+        name_result(t, letters);
+    }
+    t->operand[LEFT] = left, t->operand[RIGHT] = 1 - left;
+    for (int i = LEFT; i <= RIGHT; i++)
+        memcpy(t->letters[i], t->c->letters[t->operand[i]], (size_t)t->c->shapes[t->operand[i]].rank);
+    signed char at[ARRAYS][SIM_LETTERS];
+    memcpy(at[LEFT], t->at[t->operand[LEFT]], sizeof at[LEFT]);
+    memcpy(at[RIGHT], t->at[t->operand[RIGHT]], sizeof at[RIGHT]);
+    memset(at[OUT], -1, sizeof at[OUT]);
+    for (int d = 0; t->letters[OUT][d]; d++) at[OUT][t->letters[OUT][d] % SIM_LETTERS] = (signed char)d;
+    for (int role = 0; role < ROLES; role++)
+        for (const char *letter = letters[role]; *letter; letter++)
+            for (int i = 0; i < ARRAYS; i++) {
+                struct dims *dims = &t->dims[role][i];
+                if (at[i][*letter % SIM_LETTERS] >= 0) dims->at[dims->count++] = at[i][*letter % SIM_LETTERS];
+            }
+    for (int i = 0; i < ARRAYS; i++)
+        for (int d = 0; t->letters[i][d]; d++)
+            for (int j = 0; j < ARRAYS; j++) t->place[i][j][d] = at[j][t->letters[i][d] % SIM_LETTERS];
+}
+
+/* The result's dimensions as the contraction writes them. */
+static void reorder_result(const struct dot *t, const unsigned char *from, unsigned char *to)
+{
+    for (int d = 0; t->letters[OUT][d]; d++) to[find(t, OUT, t->letters[OUT][d])] = from[d];
+}
+
+static void reorder_steps(const struct dot *t)
+{
+    for (int i = 0; i < t->c->steps.count; i++) {
+        struct sim_step *step = &t->c->steps.steps[i], old = *step;
+        if (step->operand != OUT) continue;
+        reorder_result(t, old.before.dims, step->before.dims);
+        reorder_result(t, old.before.spec, step->before.spec);
+        reorder_result(t, old.after, step->after);
+    }
+}
+
+/* ---- propagation ---- */
+
+/* An operand's sharding of the labels that the result has. */
+static struct sim_layout seen_from(const struct dot *t, int operand, unsigned axes)
+{
+    struct sim_layout seen = {{0}};
+    for (int d = 0; d < t->c->shapes[OUT].rank; d++) {
+        int there = find(t, operand, t->c->letters[OUT][d]);
+        if (there >= 0) seen.of[d] = t->c->shapes[operand].spec[there] & (unsigned char)axes;
+    }
+    return seen;
+}
+
+/* Dimension by dimension one of them cuts it, or both alike; no axis twice. */
+static bool merge(const struct sim_layout *a, const struct sim_layout *b, int rank, struct sim_layout *out)
+{
+    unsigned taken = 0;
+    for (int d = 0; d < rank; d++) {
+        sim_order both = a->of[d] ? a->of[d] : b->of[d];
+        if ((b->of[d] && b->of[d] != both) || (taken & both)) return false;
+        taken |= both;
+        out->of[d] = both;
+    }
+    return true;
+}
+
+static void improve(struct sim_layout *result, const struct sim_layout *seen, int rank)
+{
+    struct sim_layout merged = {{0}};
+    bool refines = true, fits = merge(result, seen, rank, &merged);
+    for (int d = 0; d < rank; d++)
+        refines = refines && (!result->of[d] || result->of[d] == seen->of[d] ||
+                              (result->of[d] == SIM_DATA && seen->of[d] == SIM_BOTH));
+    if (refines) *result = *seen;
+    else if (fits) *result = merged;
+}
+
+/* What propagation makes of the result: what is wanted of it, refined by what the operands have, the larger one first.
+ */
+static void propagate(const struct sim_extents *extents, const struct dot *t, struct sim_layout *result, unsigned axes)
+{
+    int rank = t->c->shapes[OUT].rank;
+    struct sim_layout seen[2] = {seen_from(t, t->operand[LEFT], axes), seen_from(t, t->operand[RIGHT], axes)},
+                      both = {{0}};
+    int first = LEFT;
+    if (!merge(&seen[LEFT], &seen[RIGHT], rank, &both)) {
+        struct sim_shape whole[2] = {t->shapes[LEFT], t->shapes[RIGHT]};
+        whole[LEFT].dtype = whole[RIGHT].dtype = MODEL_FLOAT32; /* elements are compared, not bytes */
+        first = sim_is_larger(extents, &whole[RIGHT], &whole[LEFT]) ? RIGHT : LEFT;
+    }
+    improve(result, &seen[first], rank);
+    improve(result, &seen[RIGHT - first], rank);
+}
+
+void sim_contract(const struct sim_extents *extents, struct sim_contraction *c)
+{
+    struct dot t = {.extents = extents, .c = c};
+    struct part all = {.axes = sim_mesh_axes(extents)};
+    struct sim_layout wanted = {{0}}, natural;
+    int rank = c->shapes[OUT].rank;
+    c->steps.count = 0;
+    memset(c->label, 0, sizeof c->label);
+    memset(c->computed, 0, sizeof c->computed);
+    read_labels(&t);
+    for (int i = LEFT; i <= RIGHT; i++) {
+        t.shapes[i] = c->shapes[t.operand[i]];
+        for (int d = 0; d < t.shapes[i].rank; d++) all.tiles[i].of[d] = t.shapes[i].spec[d] & (unsigned char)all.axes;
+    }
+    t.shapes[OUT] = c->shapes[OUT];
+    for (int d = 0; d < rank; d++) t.shapes[OUT].dims[d] = c->shapes[OUT].dims[find(&t, OUT, t.letters[OUT][d])];
+    for (int i = 0; i < ARRAYS; i++) memset(t.shapes[i].spec, 0, sizeof t.shapes[i].spec);
+    for (int d = 0; d < rank && c->result != SIM_FREE; d++)
+        wanted.of[d] = c->shapes[OUT].spec[d] & (unsigned char)all.axes;
+    natural = wanted;
+    if (c->result == SIM_FREE || c->result == SIM_WANTED) propagate(extents, &t, &natural, all.axes);
+    for (int d = 0; d < rank; d++) all.tiles[OUT].of[d] = natural.of[find(&t, OUT, t.letters[OUT][d])];
+    sim_place_dot(&t, &all);
+    reorder_steps(&t);
+    if (c->result == SIM_WANTED) {
+        struct sim_array result = {extents, &c->steps, all.axes, OUT, c->shapes[OUT], {{0}}, natural};
+        sim_array_reshard(&result, &wanted);
+    }
+    sim_layout_spec(c->result == SIM_FREE ? &natural : &wanted, rank, c->propagated);
+}

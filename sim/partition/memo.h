@@ -1,0 +1,33 @@
+/* Private to sim/ and the rooms in it: a table from keys (any bytes) to what was worked out for them. */
+#ifndef SIM_MEMO_H
+#define SIM_MEMO_H
+
+#include "sim/partition/partition.h"
+
+struct sim_cache {
+    struct base_arena arena;
+    struct base_arena scratch; /* for what is needed until an entry is made */
+    struct cache_entry {
+        uint64_t hash;
+        const char *key;
+        size_t length;
+        void *value;
+    } * entries;
+    int capacity, count;
+    const struct base_json *overrides;
+    uint64_t overrides_hash; /* of its content; 0 without */
+    char key[4096];          /* under construction */
+    size_t key_length;
+    bool key_overflows; /* too long to be looked up: worked out anew each time */
+    bool read_files;    /* something in the table stands for a file as it was */
+};
+
+/* Empties the table when it has grown too large, and takes the caller's way out of memory. Before each question. */
+void sim_cache_begin(struct sim_cache *cache, struct base_arena *arena);
+void sim_key_begin(struct sim_cache *cache, char kind);
+void sim_key_text(struct sim_cache *cache, const char *text);
+void sim_key_bytes(struct sim_cache *cache, const void *bytes, size_t length);
+void *sim_cache_find(struct sim_cache *cache);              /* what stands under the key, or NULL */
+void sim_cache_store(struct sim_cache *cache, void *value); /* under the key that was last looked for */
+
+#endif

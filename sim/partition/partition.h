@@ -1,0 +1,317 @@
+/* sim/partition: what a partitioner makes of a program. Mesh axes, the sharded program that one device runs, and how it
+ * comes about: shardings spread from those that are given, and operations are split as XLA splits them. */
+#ifndef SIM_PARTITION_H
+#define SIM_PARTITION_H
+
+#include "base/base.h"
+#include "model/model.h"
+#include "topo/topo.h"
+
+/* ---- mesh axes and collectives ---- */
+
+enum { SIM_DATA = 1, SIM_TENSOR = 2 /* the "model" axis */, SIM_AXES = 4 /* sets of mesh axes */ };
+
+enum sim_collective {
+    SIM_ALL_REDUCE,
+    SIM_ALL_GATHER,
+    SIM_REDUCE_SCATTER,
+    SIM_ALL_TO_ALL,
+    SIM_COLLECTIVE_PERMUTE,
+    SIM_COLLECTIVE_COUNT
+};
+const char *sim_collective_name(enum sim_collective kind);
+
+/* ---- the sharded program: what one device does ----
+ *
+ * The one description of the work. sim/ prices it and exec/ runs it. It is flattened into one list of operations with
+ * loops as brackets; sizes are symbols (enum model_size) that a plan fills in. */
+
+/* A tensor as it stands on the devices at one moment: a shard, a gathered copy, or a partial sum. */
+struct sim_value {
+    int tensor;
+    unsigned char spec[MODEL_MAX_RANK]; /* set of mesh axes over each dimension */
+    unsigned char partial;              /* axes over which it still has to be summed */
+    enum model_dtype dtype;
+    int shape;       /* index into shapes: values of one local shape, dtype and multiplicity */
+    int definition;  /* operation, or -1: there from the start or carried in by a loop */
+    int last_use;    /* operation */
+    bool stored;     /* exists in memory; else fused into its consumers */
+    bool persistent; /* parameters, state, accumulators, batch */
+    bool kept;       /* made in one loop and used outside it */
+    int loop;        /* innermost loop of its definition: its LOOP operation, or -1 */
+    int alias;       /* executable programs: the value whose bytes these are, or -1 */
+};
+
+/* A distinct local shape. What a plan's sizes make of it is worked out once. */
+struct sim_shape {
+    unsigned char rank, dims[MODEL_MAX_RANK], spec[MODEL_MAX_RANK];
+    unsigned char layers; /* enum model_size: how many of it stand in memory together */
+    enum model_dtype dtype;
+};
+
+enum sim_op_kind { SIM_COMPUTE, SIM_COMMUNICATE, SIM_LOOP_BEGIN, SIM_LOOP_END };
+
+/* A label of an operation: its size, and the axes that shard it. */
+struct sim_label {
+    char letter;
+    unsigned char size, axes;
+};
+enum { SIM_MOST_LABELS = 10 };
+
+struct sim_op {
+    enum sim_op_kind kind;
+    const struct model_op *op;
+    int input_count, inputs[MODEL_MAX_INPUTS], output_count, outputs[MODEL_MAX_OUTPUTS]; /* values */
+    enum sim_collective collective;
+    int axes;   /* of a collective */
+    int stack;  /* of a collective: enum model_size of how many layers' instances it moves as one array; MODEL_ONE */
+    int done;   /* of an asynchronous collective: the operation before which it is waited for; 0: it is at once */
+    int trips;  /* LOOP_*: enum model_size */
+    int match;  /* LOOP_*: the other bracket */
+    int loop;   /* innermost loop around it, or -1 */
+    int kernel; /* the kernel that does it, or -1 */
+    int label_count;
+    struct sim_label labels[SIM_MOST_LABELS];
+    /* MODEL_EINSUM: bits of labels that are batch, rows of the left operand, columns of the right, contracted */
+    unsigned batch_labels, row_labels, column_labels, contracted_labels;
+};
+
+/* Operations that run as one: reads and writes are counted once. */
+struct sim_kernel {
+    int op;                     /* names it; in executable programs its first operation */
+    int last;                   /* executable programs: its last operation */
+    int first_read, read_count; /* into reads: shapes */
+    int first_write, write_count;
+    int first_dot, dot_count; /* into dots: operations that are contractions */
+    int loop;
+    double traffic_scale;
+};
+
+struct sim_event {
+    int shape;
+    signed char sign;
+    int op;
+    enum model_category category;
+    int trips; /* LOOP brackets: sign 0 */
+    signed char bracket;
+};
+
+struct sim_sharded {
+    const struct model_program *program;
+    struct sim_value *values;
+    int value_count, value_capacity;
+    struct sim_shape *shapes;
+    int shape_count, shape_capacity;
+    int *shape_slots, shape_slot_count; /* partition_program.c: where a shape is found */
+    struct sim_op *ops;
+    int op_count, op_capacity;
+    struct sim_kernel *kernels;
+    int kernel_count;
+    int *reads, read_count, *writes, write_count, *dots, dot_count;
+    struct sim_event *events;
+    int event_count;
+    int persistent_shapes[512], persistent_count;
+    enum model_category persistent_categories[512];
+};
+
+/* ---- how a program is sharded ---- */
+
+struct sim_cache;     /* memo.c */
+struct sim_causes;    /* below */
+struct sim_shardings; /* below */
+
+enum sim_optimizer_partitioning { SIM_REPLICATED, SIM_STATE_OVER_DATA, SIM_STATE_AND_GRADIENTS_OVER_DATA };
+
+enum { SIM_MOST_DECISIONS = 64 };
+
+/* A choice that depended on sizes: for other sizes it must come out the same, or the partitioning is done anew. Which
+ * shape is larger, each counted as often as its axes have devices. */
+struct sim_decision {
+    struct sim_shape left, right;
+    unsigned char left_times, right_times;
+    bool larger;
+};
+struct sim_decisions {
+    struct sim_decision made[SIM_MOST_DECISIONS];
+    int count;
+    bool compares_mesh; /* something depended on how the sizes of the mesh axes relate */
+};
+
+struct sim_extents {
+    const int64_t *sizes;            /* by enum model_size, or whatever the dims of shapes mean to the caller */
+    const int *mesh;                 /* data, model */
+    struct sim_decisions *decisions; /* filled; may be NULL */
+};
+bool sim_decide(const struct sim_extents *extents, const struct sim_decision *question); /* its answer is not read */
+unsigned sim_mesh_relation(const int *mesh); /* all that may be asked, in one word */
+
+/* Where a contraction went, and the choices that it depended on. */
+struct sim_placed;
+enum { SIM_MOST_ASKED = 256 };
+struct sim_asked {
+    const struct sim_placed *placed[SIM_MOST_ASKED];
+    int count;
+}; /* each contraction once */
+/* The same contractions for other sizes or another mesh: false if one comes out otherwise. */
+bool sim_ask_again(struct sim_cache *cache, const struct sim_extents *extents, const struct sim_asked *before,
+                   struct sim_asked *now);
+void sim_note_asked(const struct sim_asked *asked, struct sim_decisions *log); /* all choices that they depended on */
+
+/* What decides how a program is sharded, beside the program. */
+struct sim_sharding_options {
+    const struct model_rules *rules;
+    bool one[2]; /* the mesh axis has one device: nothing is sharded over it */
+    bool sequence_parallel;
+    enum sim_optimizer_partitioning optimizer_partitioning;
+    bool propagates;     /* only parameters, batch and constraints are given; else what every tensor's axes say */
+    bool scanned;        /* layers are one loop of the program, not each its own */
+    bool shares_gathers; /* layers are one computation: what is gathered for one serves the others and the backward
+                            pass, and lives that long */
+    bool executable;     /* for the executor to run */
+    struct sim_extents extents; /* for the choices that depend on sizes; they are noted there */
+    struct sim_causes *causes;  /* filled, unless it is NULL */
+    struct sim_cache *cache;    /* for contractions that were placed before; or NULL */
+    struct sim_asked *asked;    /* those of this program are noted here; where there is a cache */
+};
+
+/* partition_program.c */
+enum base_status sim_partition(struct base_arena *arena, const struct model_program *program,
+                               const struct sim_sharding_options *options, const struct sim_shardings *shardings,
+                               struct sim_sharded *out, struct base_error *error);
+int sim_shape_of(struct base_arena *arena, struct sim_sharded *sharded, const struct sim_shape *shape);
+int sim_stack_of(struct base_arena *arena, struct sim_sharded *sharded, int shape,
+                 int layers); /* so many of that shape (enum model_size) */
+
+/* A sharding in one word: two bits a dimension, the set of mesh axes over it (SIM_DATA, SIM_TENSOR). */
+typedef uint16_t sim_spec;
+
+enum { SIM_LATER_LAYERS, SIM_FIRST_LAYER, SIM_INSTANCES };
+
+/* Layers that are not scanned are a loop in the program, but the first of them may be sharded otherwise than the rest:
+ * what stands in a stack's body has two instances. Everything else has the first of them alone. */
+struct sim_shardings {
+    int tensor_count, spec_count;
+    sim_spec *specs;    /* all of the following, one after the other */
+    sim_spec *computed; /* [instance * tensor_count + tensor]: as its operation leaves it */
+    sim_spec *used;     /* as its users find it: a constraint may stand between */
+    sim_spec *stacked;  /* scanned loops: as the forward loop leaves it to the backward loop, all layers in one array */
+    sim_spec *kept;     /* and as the backward loop finds it there */
+    sim_spec *space;    /* of a reduction's result: the array that is reduced */
+    bool *is_layer;     /* by block: the body of a loop over layers, with two instances */
+    bool first_differs[MODEL_SIZE_COUNT]; /* by what counts the layers of a stack */
+};
+
+static inline unsigned sim_spec_of_dim(sim_spec spec, int dim)
+{
+    return (unsigned)(spec >> (2 * dim)) & 3u;
+}
+
+/* sharding_graph.c. What shardings spread over: of a program, and of options but for their rules and mesh, of whose
+ * sizes it asks only how many layers there are. */
+struct sim_graph;
+struct sim_graph *sim_graph_build(struct base_arena *arena, const struct model_program *program,
+                                  const struct sim_sharding_options *options);
+/* propagation.c. What is given: parameters, state, batch and constraints as the axis rules resolve their logical axes;
+ * without options->propagates every tensor but casts and reshapes of parameters. BASE_INPUT: rules that name an axis
+ * twice. */
+enum base_status sim_propagate(struct base_arena *arena, const struct sim_graph *graph,
+                               const struct sim_sharding_options *options, struct sim_shardings *out,
+                               struct base_error *error);
+
+/* The same in another arena. */
+struct sim_shardings sim_shardings_copy(struct base_arena *arena, const struct sim_shardings *shardings,
+                                        int block_count);
+
+
+/* program_text.c: with why each tensor is sharded as it is, unless why is NULL */
+struct sim_why {
+    const struct sim_causes *causes;
+    const struct model_rules *rules;
+};
+void sim_sharded_print(const struct sim_sharded *sharded, const int64_t *sizes, const struct sim_why *why,
+                       struct base_text *out);
+
+/* ---- why (reasons.c) ---- */
+
+enum sim_way {
+    SIM_BY_NOBODY,
+    SIM_BY_OPERAND,
+    SIM_BY_USER /* of its result */,
+    SIM_BY_OTHER /* operand of a contraction */
+};
+/* Whoever gave a node its sharding over one mesh axis last: across an operation, or (op NULL) a constraint, loop or
+ * stack. */
+struct sim_cause {
+    const struct model_op *op;
+    enum sim_way way;
+    int node;
+};
+
+/* Nodes are shardings: of tensors as they are computed, behind their constraints, of what is reduced (tensor_count for
+ * each of two instances), then of stacks and of their slices. */
+enum sim_node {
+    SIM_NODE_COMPUTED,
+    SIM_NODE_CONSTRAINED = 2,
+    SIM_NODE_SPACE = 4,
+    SIM_NODE_STACK = 6,
+    SIM_NODE_SLICE = 7
+};
+struct sim_causes {
+    struct sim_cause (*of_node)[2]; /* data, model */
+    const sim_spec *spec;           /* of nodes */
+    const int *computed, *read;     /* nodes by slot */
+    int *axes_of;                   /* by tensor: whose logical axes give it a sharding; -1: it is not given one */
+    const bool *is_layer;
+    int tensor_count;
+};
+/* "batch->data", "its user mlp/wo": nothing for what nobody shards. */
+void sim_put_reason(struct base_text *out, const struct model_program *program, const struct model_rules *rules,
+                    const struct sim_causes *causes, int instance, int tensor);
+/* The logical axes of a tensor's dimensions by name; NULL: none. */
+void sim_axis_names(const struct model_tensor *tensor, const char **names);
+
+/* ---- one operation by itself (single_operation.c) ---- */
+
+enum { SIM_MOST_OPERATION_COLLECTIVES = 16 };
+
+/* lhs,rhs->out, or one operand to another sharding (equation "reshard"). Shardings are ordered: the major axis first.
+ */
+struct sim_operation {
+    char letters[3][MODEL_MAX_RANK + 1];
+    int operand_count; /* 2, or 1 to reshard */
+    int rank[3];
+    int64_t shape[3][MODEL_MAX_RANK];
+    unsigned char axes[3][MODEL_MAX_RANK][2], axis_count[3][MODEL_MAX_RANK]; /* of the result: what is wanted */
+    bool free;                                                               /* nothing is wanted of the result */
+    enum model_dtype dtypes[3];
+    int mesh[2]; /* data, model */
+    /* answers */
+    int64_t local_shape[3][MODEL_MAX_RANK];
+    struct sim_operation_collective {
+        enum sim_collective kind;
+        int axes;
+        enum model_dtype dtype;
+        int64_t bytes;
+    } collectives[SIM_MOST_OPERATION_COLLECTIVES];
+    int collective_count;
+};
+/* Reads "ble,ef->blf"; every letter needs one extent. */
+enum base_status sim_operation_parse(const char *equation, struct sim_operation *out, struct base_error *error);
+enum base_status sim_operation_partition(struct sim_operation *operation, struct base_error *error);
+
+/* ---- memo (memo.c) ---- */
+
+/* What questions share: models, topologies, programs, shardings, routes. Bounded: it forgets when it grows too large.
+ */
+struct sim_cache;
+struct sim_cache *
+sim_cache_new(struct base_arena *arena); /* its head lives in the arena; what it remembers is its own */
+void sim_cache_free(struct sim_cache *cache);
+/* Constants that the user gives instead of the catalogue's; NULL takes them back. The document must live until then. */
+void sim_cache_override(struct sim_cache *cache, const struct base_json *overrides);
+const struct base_json *sim_cache_overrides(const struct sim_cache *cache); /* that document, or NULL */
+/* Another question of one process: the last one's constants are taken back, and what was read from files is forgotten.
+ */
+void sim_cache_next_question(struct sim_cache *cache);
+
+#endif

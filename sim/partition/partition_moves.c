@@ -1,0 +1,330 @@
+/* How values come to where operations need them: sums, gathers, moves between dimensions, slices; and what was moved
+ * once for one operation serves others. */
+#include "sim/partition/partitioner.h"
+
+#include <string.h>
+
+/* ---- collectives ---- */
+
+/* Layers that are not scanned share what they all need of a value from outside: it is made before their loop. */
+static bool belongs_outside(const struct sim_partitioner *p, int value)
+{
+    const struct sim_value *v = &p->out->values[value];
+    if (p->loop < 0 || p->options->scanned || !p->options->shares_gathers ||
+        sim_part_tensor_of(p, v->tensor)->layers != MODEL_ONE)
+        return false;
+    const struct sim_op *begin = &p->out->ops[p->loop];
+    return begin->trips != MODEL_MICROBATCHES && begin->op->phase != MODEL_OPTIMIZER && v->loop == begin->loop;
+}
+
+static void step_on(int *index, int from)
+{
+    if (*index >= from) ++*index;
+}
+
+/* The last operation goes before the loop that is being made. */
+static void move_outside(struct sim_partitioner *p)
+{
+    struct sim_sharded *out = p->out;
+    int to = p->loop, last = out->op_count - 1;
+    struct sim_op moved = out->ops[last];
+    for (int v = 0; v < out->value_count; v++) {
+        step_on(&out->values[v].definition, to);
+        step_on(&out->values[v].loop, to);
+    }
+    memmove(&out->ops[to + 1], &out->ops[to], (size_t)(last - to) * sizeof *out->ops);
+    for (int i = to + 1; i <= last; i++) {
+        step_on(&out->ops[i].loop, to);
+        step_on(&out->ops[i].match, to);
+    }
+    p->loop = to + 1;
+    moved.loop = out->ops[p->loop].loop;
+    out->ops[to] = moved;
+    out->values[moved.outputs[0]].definition = to;
+    out->values[moved.outputs[0]].loop = moved.loop;
+}
+
+static int communicate(struct sim_partitioner *p, const struct model_op *why, enum sim_collective kind, int axes,
+                       int value, const unsigned char *spec, unsigned partial)
+{
+    int result = sim_part_new_value(p, p->out->values[value].tensor, spec, partial);
+    p->out->values[result].dtype = p->out->values[value].dtype;
+    p->out->values[result].persistent = false;
+    struct sim_op *op = sim_part_new_op(p, SIM_COMMUNICATE, why);
+    op->collective = kind;
+    op->axes = axes;
+    op->inputs[op->input_count++] = value;
+    op->outputs[op->output_count++] = result;
+    p->out->values[result].definition = p->out->op_count - 1;
+    if (belongs_outside(p, value)) move_outside(p);
+    return result;
+}
+
+/* The data axis cuts a dimension first, the model axis within it. So a part over model alone is no part over both. */
+static bool slices(unsigned has, unsigned wanted)
+{
+    return !(has & ~wanted) && !(has == SIM_TENSOR && (wanted & SIM_DATA));
+}
+
+/* Where data has to leave a dimension from above model, or to come above it, model is gathered before. */
+static int clear_model(struct sim_partitioner *p, const struct model_op *why, int value, const unsigned char *to)
+{
+    for (int d = 0; d < sim_part_rank_of(p, value); d++) {
+        unsigned char spec[MODEL_MAX_RANK];
+        memcpy(spec, p->out->values[value].spec, sizeof spec);
+        bool leaves = spec[d] == (SIM_DATA | SIM_TENSOR) && !(to[d] & SIM_DATA),
+             comes = spec[d] == SIM_TENSOR && (to[d] & SIM_DATA);
+        if (!leaves && !comes) continue;
+        spec[d] = (unsigned char)(spec[d] & ~(unsigned)SIM_TENSOR);
+        value = communicate(p, why, SIM_ALL_GATHER, SIM_TENSOR, value, spec, p->out->values[value].partial);
+    }
+    return value;
+}
+
+bool sim_part_is_sharded_as(const struct sim_partitioner *p, int value, const unsigned char *spec)
+{
+    return !memcmp(p->out->values[value].spec, spec, (size_t)sim_part_rank_of(p, value));
+}
+
+/* A sum over each contracted or reduced dimension, the last one first: over all axes of a dimension at once. */
+static int list_sums(const struct sim_partitioner *p, int value, unsigned *sums)
+{
+    const struct sim_value *v = &p->out->values[value];
+    const struct sim_op *op = &p->out->ops[v->definition];
+    unsigned left = v->partial;
+    int count = 0;
+    for (int i = op->label_count - 1; i >= 0; i--) {
+        unsigned axes = op->labels[i].axes & left;
+        if (!axes || strchr(op->op->output_labels, op->labels[i].letter)) continue;
+        sums[count++] = axes;
+        left &= ~axes;
+    }
+    return count;
+}
+
+/* Sums a partial value. Where the result wants an axis of the sum on a dimension, each device keeps its slice. */
+static int reduce(struct sim_partitioner *p, const struct model_op *why, int value, const unsigned char *to)
+{
+    unsigned sums[SIM_MOST_LABELS];
+    int count = p->out->values[value].partial ? list_sums(p, value, sums) : 0;
+    for (int s = 0; s < count; s++) {
+        const struct sim_value *v = &p->out->values[value];
+        unsigned char spec[MODEL_MAX_RANK];
+        memcpy(spec, v->spec, sizeof spec);
+        for (unsigned axis = 1; axis < SIM_AXES; axis <<= 1) {
+            int kept = -1, rank = sim_part_rank_of(p, value);
+            for (int i = 0; i < rank && to && (sums[s] & axis); i++)
+                if ((to[i] & axis) && slices(spec[i], spec[i] | axis)) kept = i;
+            if (kept >= 0) spec[kept] |= (unsigned char)axis;
+        }
+        value = communicate(p, why, SIM_ALL_REDUCE, (int)sums[s], value, spec, v->partial & ~sums[s]);
+    }
+    return value;
+}
+
+/* Moves an axis between dimensions, or gathers it, until no dimension has an axis that `to` lacks there; the inner axis
+ * first. */
+static int reshard_axes(struct sim_partitioner *p, const struct model_op *why, int value, const unsigned char *to)
+{
+    for (unsigned axis = SIM_TENSOR; axis; axis >>= 1) {
+        int from_dim = -1, to_dim = -1, rank = sim_part_rank_of(p, value);
+        unsigned char spec[MODEL_MAX_RANK];
+        if (axis == SIM_DATA) value = clear_model(p, why, value, to);
+        memcpy(spec, p->out->values[value].spec, sizeof spec);
+        for (int i = 0; i < rank; i++) {
+            if (spec[i] & axis) from_dim = i;
+            if (to[i] & axis) to_dim = i;
+        }
+        if (from_dim < 0 || from_dim == to_dim) continue;
+        spec[from_dim] = (unsigned char)(spec[from_dim] & ~axis);
+        if (to_dim >= 0) spec[to_dim] |= (unsigned char)axis;
+        value = communicate(p, why, to_dim >= 0 ? SIM_ALL_TO_ALL : SIM_ALL_GATHER, (int)axis, value, spec,
+                            p->out->values[value].partial);
+    }
+    return value;
+}
+
+/* The value that the forward pass has of what is made again in the backward pass because that costs nothing; or the
+ * value itself. */
+static int original(const struct sim_partitioner *p, int value)
+{
+    int of = p->options->shares_gathers ? sim_part_tensor_of(p, p->out->values[value].tensor)->remade_of : -1;
+    return of < 0 || *sim_part_current(p, of) < 0 ? value : *sim_part_current(p, of);
+}
+
+/* exactly: not one that a slice of would do. */
+static int find_copy(const struct sim_partitioner *p, int from, const unsigned char *spec, unsigned group, bool exactly)
+{
+    int first = original(p, from), rank = sim_part_rank_of(p, from);
+    if (!p->has_copies[from % SIM_MOST_COPIES] && !p->has_copies[first % SIM_MOST_COPIES]) return -1;
+    for (int i = p->copy_count - 1; i >= 0; i--) {
+        if ((p->copies[i].from != from && p->copies[i].from != first) || p->copies[i].group != group) continue;
+        const struct sim_value *to = &p->out->values[p->copies[i].to];
+        bool serves = to->loop == p->loop || to->loop == p->twin ||
+                      sim_part_tensor_of(p, to->tensor)->layers == MODEL_ONE; /* else it is one layer's */
+        for (int d = 0; serves && d < rank; d++)
+            serves = exactly ? to->spec[d] == spec[d] : slices(to->spec[d], spec[d]);
+        if (serves) return p->copies[i].to;
+    }
+    return -1;
+}
+
+/* What was made before the loop serves behind it, too. */
+static void note_copy(struct sim_partitioner *p, struct sim_copy copy)
+{
+    if (p->copy_count == SIM_MOST_COPIES) return;
+    p->has_copies[copy.from % SIM_MOST_COPIES] = true;
+    bool outside = p->out->values[copy.to].loop != p->loop && p->loop >= 0;
+    int at = outside ? p->outer_copies++ : p->copy_count;
+    memmove(&p->copies[at + 1], &p->copies[at], (size_t)(p->copy_count - at) * sizeof copy);
+    p->copies[at] = copy;
+    p->copy_count++;
+}
+
+/* A copy of a slice. */
+int sim_part_cut(struct sim_partitioner *p, const struct model_op *why, int value, const unsigned char *spec)
+{
+    int tensor = p->out->values[value].tensor, result = sim_part_new_value(p, tensor, spec, 0);
+    const struct model_tensor *t = sim_part_tensor_of(p, tensor);
+    struct model_op *copy = base_new(p->arena, struct model_op, 1);
+    struct sim_op *op = sim_part_new_op(p, SIM_COMPUTE, copy);
+    *copy = (struct model_op){.kind = MODEL_MAP,
+                              .function = MODEL_CAST,
+                              .name = why->name,
+                              .phase = why->phase,
+                              .input_count = 1,
+                              .output_count = 1,
+                              .inputs = {tensor},
+                              .outputs = {tensor}};
+    memcpy(copy->input_labels[0], t->labels, sizeof copy->input_labels[0]);
+    memcpy(copy->output_labels, t->labels, sizeof copy->output_labels);
+    p->out->values[result].dtype = p->out->values[value].dtype;
+    p->out->values[result].persistent = false;
+    for (int d = 0; d < t->rank; d++)
+        op->labels[op->label_count++] = (struct sim_label){t->labels[d], t->dims[d], spec[d]};
+    op->inputs[op->input_count++] = value;
+    op->outputs[op->output_count++] = result;
+    p->out->values[result].definition = p->out->op_count - 1;
+    return result;
+}
+
+/* What a step cuts before it moves anything is cut for itself. */
+static int take_step(struct sim_partitioner *p, const struct model_op *why, const struct sim_step *step, int value)
+{
+    unsigned partial = p->out->values[value].partial;
+    if (step->kind == SIM_ALL_REDUCE) partial &= ~(unsigned)step->axes;
+    else if (!sim_part_is_sharded_as(p, value, step->before.spec))
+        value = sim_part_cut(p, why, value, step->before.spec);
+    return communicate(p, why, step->kind, step->axes, value, step->after, partial);
+}
+
+/* One operand's steps to a sharding, or the result's; shares: what others' steps have made serves. Where a step has a
+ * sharding that values of programs have not, sums are made and the axes go one by one. */
+int sim_part_take_steps(struct sim_partitioner *p, const struct model_op *why, int operand, int value,
+                        const struct sim_steps *steps, const unsigned char *to, bool shares)
+{
+    for (int i = 0; i < steps->count; i++)
+        if (steps->steps[i].operand == operand && !steps->steps[i].plain)
+            return reshard_axes(p, why, reduce(p, why, value, to), to);
+    for (int i = 0; i < steps->count; i++) {
+        const struct sim_step *step = &steps->steps[i];
+        bool only_parts =
+            step->kind == SIM_COLLECTIVE_PERMUTE && !memcmp(step->before.spec, step->after, sizeof step->after);
+        if (step->operand != operand || only_parts) continue;
+        int from = value, made = shares ? find_copy(p, from, step->after, step->groups, true) : -1;
+        value = made >= 0 ? made : take_step(p, why, step, from);
+        if (shares && made < 0) note_copy(p, (struct sim_copy){from, value, step->groups});
+    }
+    return value;
+}
+
+/* Until no dimension has an axis that `to` lacks there. What `to` has more is a local slice. */
+int sim_part_reshard(struct sim_partitioner *p, const struct model_op *why, int value, const unsigned char *to)
+{
+    if (sim_part_is_sharded_as(p, value, to)) return value;
+    const struct sim_value *v = &p->out->values[value];
+    struct sim_layout target = sim_layout_of(to, sim_part_rank_of(p, value));
+    struct sim_steps steps = {.count = 0};
+    struct sim_array array = {.extents = &p->options->extents,
+                              .steps = &steps,
+                              .axes = sim_mesh_axes(&p->options->extents),
+                              .shape = p->out->shapes[v->shape],
+                              .tiles = sim_layout_of(v->spec, sim_part_rank_of(p, value))};
+    sim_array_reshard(&array, &target);
+    return sim_part_take_steps(p, why, 0, value, &steps, to, false);
+}
+
+static bool serves_as(const struct sim_partitioner *p, int value, const unsigned char *spec)
+{
+    const struct sim_value *v = &p->out->values[value];
+    bool serves = !v->partial;
+    if (serves && sim_part_is_sharded_as(p, value, spec)) return true;
+    for (int i = 0; i < sim_part_rank_of(p, value); i++) serves = serves && slices(v->spec[i], spec[i]);
+    return serves;
+}
+
+/* A value as one operation needs it. */
+int sim_part_made_ready(struct sim_partitioner *p, const struct model_op *why, int value, const unsigned char *spec)
+{
+    if (serves_as(p, value, spec)) return value;
+    int copy = sim_part_reshard(p, why, reduce(p, why, value, spec), spec);
+    note_copy(p, (struct sim_copy){value, copy, 0});
+    return copy;
+}
+
+/* The same, made once however many ask. */
+int sim_part_ready(struct sim_partitioner *p, const struct model_op *why, int value, const unsigned char *spec)
+{
+    if (serves_as(p, value, spec)) return value;
+    int copy = find_copy(p, value, spec, 0, false);
+    return copy >= 0 ? copy : sim_part_made_ready(p, why, value, spec);
+}
+
+/* ---- what operations find ---- */
+
+/* How the operation that is being partitioned finds a tensor: what a forward loop left to the backward loop is stacked.
+ */
+const unsigned char *sim_part_found_as(const struct sim_partitioner *p, int tensor)
+{
+    int block = sim_part_tensor_of(p, tensor)->block;
+    return block >= 0 && block != p->block && !p->shardings->is_layer[block] ? p->kept[tensor]
+                                                                             : sim_part_used_as(p, tensor);
+}
+
+/* The collectives from an operation on move the arrays of all layers. */
+void sim_part_move_stacks(struct sim_partitioner *p, int first, int layers)
+{
+    for (int i = first; i < p->out->op_count; i++) {
+        p->out->ops[i].stack = layers;
+        sim_stack_of(p->arena, p->out, p->out->values[p->out->ops[i].inputs[0]].shape,
+                     layers); /* listed, so that it has a price */
+    }
+}
+
+/* Where the backward loop's slices are sharded otherwise than their stack, the stack is moved as a whole in every turn.
+ * Compilers take that out of the loop, since it is always the same; then it moves what moving each slice in its turn
+ * moves, and that is what plans are priced by and what runs. */
+static int slice_of(struct sim_partitioner *p, const struct model_op *why, int tensor, int value)
+{
+    int forward = p->out->values[value].loop, first;
+    value = sim_part_ready(p, why, value, p->stacked[tensor]);
+    first = p->out->op_count;
+    value = sim_part_ready(p, why, value, p->kept[tensor]);
+    if (p->options->shares_gathers && forward >= 0) sim_part_move_stacks(p, first, p->out->ops[forward].trips);
+    return value;
+}
+
+/* A tensor as its users find it: summed, and past its constraint. Whoever comes later, in the backward loop too, finds
+ * the sum. */
+int sim_part_settled(struct sim_partitioner *p, const struct model_op *why, int tensor)
+{
+    int value = *sim_part_current(p, tensor);
+    const struct sim_value *v = &p->out->values[value];
+    if (v->partial) {
+        bool own = v->loop == p->loop;
+        value = sim_part_ready(p, why, value, sim_part_computed_as(p, tensor));
+        if (own) *sim_part_current(p, tensor) = value;
+    }
+    return sim_part_found_as(p, tensor) == p->kept[tensor] ? slice_of(p, why, tensor, value)
+                                                           : sim_part_ready(p, why, value, sim_part_used_as(p, tensor));
+}

@@ -1,0 +1,332 @@
+/* How each operation but loops is partitioned: its labels get their axes, its operands move there, its result goes on.
+ */
+#include "sim/partition/partitioner.h"
+
+#include <string.h>
+
+/* ---- labels ---- */
+
+/* The labels of an operation under construction, where each letter stands among them, and which of them the operands
+ * and the result have: sets, a bit a label. */
+struct draft {
+    struct sim_label labels[SIM_MOST_LABELS];
+    int label_count;
+    unsigned in[MODEL_MAX_INPUTS], out;
+    signed char at[SIM_LETTERS];
+};
+
+static struct sim_label *find_label(struct draft *draft, char letter)
+{
+    return &draft->labels[draft->at[letter % SIM_LETTERS]];
+}
+
+static bool is_of_result(const struct draft *draft, char letter)
+{
+    return draft->out >> draft->at[letter % SIM_LETTERS] & 1;
+}
+
+static unsigned collect_labels(struct draft *draft, const char *letters, const struct model_tensor *tensor)
+{
+    unsigned set = 0;
+    for (int i = 0; letters[i]; i++) {
+        signed char *at = &draft->at[letters[i] % SIM_LETTERS];
+        if (*at < 0) {
+            *at = (signed char)draft->label_count;
+            draft->labels[draft->label_count++] = (struct sim_label){letters[i], tensor->dims[i], 0};
+        }
+        set |= 1u << *at;
+    }
+    return set;
+}
+
+static void begin_draft(struct draft *draft)
+{
+    draft->label_count = 0;
+    memset(draft->at, -1, sizeof draft->at);
+}
+
+static void take_labels(struct sim_op *op, const struct draft *draft)
+{
+    memcpy(op->labels, draft->labels, (size_t)draft->label_count * sizeof *op->labels);
+    op->label_count = draft->label_count;
+}
+
+static int dim_of(const char *letters, char letter)
+{
+    const char *at = strchr(letters, letter);
+    return at && letter ? (int)(at - letters) : -1;
+}
+
+static void spec_for(struct draft *draft, const char *letters, unsigned char *spec)
+{
+    memset(spec, 0, MODEL_MAX_RANK);
+    for (int i = 0; letters[i]; i++) spec[i] = find_label(draft, letters[i])->axes;
+}
+
+/* ---- elementwise operations, reductions, contractions ---- */
+
+static void einsum_roles(struct sim_op *op, const struct draft *draft)
+{
+    unsigned a = draft->in[0], b = draft->in[1];
+    op->contracted_labels = (a | b) & ~draft->out;
+    op->batch_labels = draft->out & a & b;
+    op->row_labels = draft->out & a & ~b;
+    op->column_labels = draft->out & ~a;
+}
+
+/* A cast to a wider type is done where its constraint wants it: what moves is the narrower operand. So is a slice. */
+static const unsigned char *done_as(const struct sim_partitioner *p, const struct model_op *source)
+{
+    int in = source->inputs[0], out = source->outputs[0];
+    bool widens =
+        source->kind == MODEL_MAP && source->function == MODEL_CAST &&
+        model_dtype_bytes(sim_part_tensor_of(p, out)->dtype) > model_dtype_bytes(sim_part_tensor_of(p, in)->dtype);
+    return widens || source->kind == MODEL_SLICE ? sim_part_used_as(p, out) : sim_part_computed_as(p, out);
+}
+
+/* The result as it was computed, then as propagation has it. A partial sum stays one until somebody uses it. */
+static void finish_output(struct sim_partitioner *p, const struct model_op *source, struct draft *draft, int op_index,
+                          unsigned partial, const struct sim_steps *steps)
+{
+    int tensor = source->outputs[0];
+    unsigned char spec[MODEL_MAX_RANK];
+    spec_for(draft, source->output_labels, spec);
+    int value = sim_part_new_value(p, tensor, spec, partial);
+    struct sim_op *op = &p->out->ops[op_index];
+    op->outputs[op->output_count++] = value;
+    p->out->values[value].definition = op_index;
+    if (steps) value = sim_part_take_steps(p, source, SIM_RESULT, value, steps, sim_part_computed_as(p, tensor), false);
+    else if (!partial) value = sim_part_reshard(p, source, value, done_as(p, source));
+    *sim_part_current(p, tensor) = value;
+}
+
+/* ---- contractions (contraction.c says where their axes go) ---- */
+
+/* The result is summed, and put into its sharding by more than that. Sums alone wait until somebody uses them. */
+static bool moves_result(const struct sim_contraction *c)
+{
+    for (int i = 0; i < c->steps.count; i++)
+        if (c->steps.steps[i].operand == SIM_RESULT && c->steps.steps[i].kind != SIM_ALL_REDUCE) return true;
+    return false;
+}
+
+/* Gives the operation's labels their axes and moves its operands; returns the axes of the partial sum. */
+static unsigned place_contraction(struct sim_partitioner *p, const struct model_op *source, int *inputs,
+                                  struct draft *draft, struct sim_contraction *contraction)
+{
+    struct sim_contraction c = {.letters = {source->input_labels[0], source->input_labels[1], source->output_labels},
+                                .result =
+                                    source->phase == MODEL_BACKWARD && !source->remade ? SIM_GRADIENT : SIM_PROPAGATED};
+    unsigned partial = 0;
+    for (int i = 0; i < 3; i++) {
+        int tensor = i < 2 ? source->inputs[i] : source->outputs[0];
+        const struct model_tensor *t = sim_part_tensor_of(p, tensor);
+        c.shapes[i] = (struct sim_shape){.rank = (unsigned char)t->rank, .layers = MODEL_ONE, .dtype = t->dtype};
+        memcpy(c.shapes[i].dims, t->dims, sizeof c.shapes[i].dims);
+        memcpy(c.shapes[i].spec, i < 2 ? sim_part_found_as(p, tensor) : sim_part_computed_as(p, tensor),
+               sizeof c.shapes[i].spec);
+    }
+    if (p->options->cache) sim_contract_again(p->options->cache, &p->options->extents, p->options->asked, &c);
+    else sim_contract(&p->options->extents, &c);
+    for (unsigned axis = 1; axis < SIM_AXES - 1; axis++) {
+        if (!c.label[axis]) continue;
+        find_label(draft, c.label[axis])->axes |= (unsigned char)axis;
+        if (!is_of_result(draft, c.label[axis])) partial |= axis;
+    }
+    for (int i = 0; i < 2; i++) {
+        unsigned char needed[MODEL_MAX_RANK];
+        spec_for(draft, source->input_labels[i], needed);
+        inputs[i] = sim_part_ready(p, source, sim_part_take_steps(p, source, i, inputs[i], &c.steps, needed, true),
+                                   needed); /* a part over model is none over both */
+    }
+    *contraction = c;
+    return partial;
+}
+
+/* Everything else is done as its result is sharded, a reduction as what it reduces. */
+static unsigned place_labels(struct sim_partitioner *p, const struct model_op *source, int *inputs, struct draft *draft)
+{
+    bool reduces = source->kind == MODEL_REDUCE;
+    const char *letters = reduces ? source->input_labels[0] : source->output_labels;
+    const unsigned char *spec = !reduces                  ? done_as(p, source)
+                                : source->input_count > 1 ? p->space[sim_part_slot_of(p, source->outputs[0])]
+                                                          : sim_part_found_as(p, source->inputs[0]);
+    unsigned partial = 0;
+    for (int d = 0; letters[d]; d++) {
+        find_label(draft, letters[d])->axes = spec[d];
+        if (reduces && !is_of_result(draft, letters[d])) partial |= spec[d];
+    }
+    for (int i = 0; i < source->input_count; i++) {
+        unsigned char own[MODEL_MAX_RANK];
+        spec_for(draft, source->input_labels[i], own);
+        /* What is broadcast comes to each user by a reshape of its own, and XLA knows copies by what they are made of.
+         */
+        bool broadcast = strlen(source->input_labels[i]) != strlen(letters) && !source->remade;
+        inputs[i] = (broadcast ? sim_part_made_ready : sim_part_ready)(p, source, inputs[i], own);
+    }
+    return partial;
+}
+
+static enum base_status partition_compute(struct sim_partitioner *p, const struct model_op *source)
+{
+    int inputs[MODEL_MAX_INPUTS], tensor = source->outputs[0];
+    for (int i = 0; i < source->input_count; i++) inputs[i] = sim_part_settled(p, source, source->inputs[i]);
+    struct draft draft;
+    begin_draft(&draft);
+    for (int i = 0; i < source->input_count; i++)
+        draft.in[i] = collect_labels(&draft, source->input_labels[i], sim_part_tensor_of(p, source->inputs[i]));
+    draft.out = collect_labels(&draft, source->output_labels, sim_part_tensor_of(p, tensor));
+    struct sim_contraction contraction;
+    const bool contracts = source->kind == MODEL_EINSUM;
+    unsigned partial = contracts ? place_contraction(p, source, inputs, &draft, &contraction)
+                                 : place_labels(p, source, inputs, &draft);
+    struct sim_op *op = sim_part_new_op(p, SIM_COMPUTE, source);
+    int index = p->out->op_count - 1;
+    take_labels(op, &draft);
+    op->input_count = source->input_count;
+    memcpy(op->inputs, inputs, (size_t)op->input_count * sizeof *op->inputs);
+    if (contracts) einsum_roles(op, &draft);
+    finish_output(p, source, &draft, index, partial,
+                  contracts && moves_result(&contraction) ? &contraction.steps : NULL);
+    return BASE_OK;
+}
+
+static unsigned reshaped_axes(const struct model_op *source, const unsigned char *spec, char letter)
+{
+    int dim = dim_of(source->input_labels[0], letter);
+    if (dim < 0) dim = dim_of(source->input_labels[0], sim_outer_letter(letter));
+    if (dim < 0 && letter == 'h') dim = dim_of(source->input_labels[0], 'g'); /* repeated heads */
+    if (dim < 0 && letter == 'g') dim = dim_of(source->input_labels[0], 'h');
+    return dim < 0 ? 0 : spec[dim];
+}
+
+/* The operand's sharding that makes the result's. */
+static void before_reshape(const struct model_op *source, const unsigned char *spec, unsigned char *out)
+{
+    memset(out, 0, MODEL_MAX_RANK);
+    for (int d = 0; source->output_labels[d]; d++)
+        for (int i = 0; source->input_labels[0][i]; i++) {
+            unsigned char one[MODEL_MAX_RANK] = {0};
+            one[i] = 1;
+            if (reshaped_axes(source, one, source->output_labels[d])) out[i] = spec[d];
+        }
+}
+
+/* Heads that do not divide by what cuts them. */
+static bool is_uneven(const struct sim_partitioner *p, int size, unsigned axes)
+{
+    struct sim_decision question;
+    memset(&question, 0, sizeof question);
+    question.left.rank = 1, question.left.dims[0] = (unsigned char)size, question.left.layers = MODEL_ONE;
+    question.right = question.left;
+    question.left.spec[0] = question.left_times = (unsigned char)axes;
+    return sim_decide(&p->options->extents, &question); /* all parts with their padding are more than the whole */
+}
+
+/* Parts of a joined dimension are whole heads only if heads divide; else it is gathered, and split or joined on every
+ * device. */
+static void gather_uneven_heads(const struct sim_partitioner *p, const struct model_op *source, unsigned char *needed)
+{
+    const struct model_tensor *in = sim_part_tensor_of(p, source->inputs[0]),
+                              *out = sim_part_tensor_of(p, source->outputs[0]);
+    for (int i = 0; source->input_labels[0][i]; i++) {
+        const char letter = source->input_labels[0][i];
+        unsigned axes = needed[i];
+        if (!axes || dim_of(source->output_labels, letter) >= 0) continue;
+        if (strchr("hg", letter) && is_uneven(p, in->dims[i], axes)) needed[i] = 0;
+        for (int d = 0; source->output_labels[d] && needed[i]; d++) {
+            const char made = source->output_labels[d];
+            bool of_it = strchr("hg", made) && dim_of(source->input_labels[0], made) < 0;
+            if (of_it && is_uneven(p, out->dims[d], axes)) needed[i] = 0;
+        }
+    }
+}
+
+static enum base_status partition_reshape(struct sim_partitioner *p, const struct model_op *source)
+{
+    int tensor = source->outputs[0];
+    const struct model_tensor *t = sim_part_tensor_of(p, tensor);
+    unsigned char needed[MODEL_MAX_RANK], spec[MODEL_MAX_RANK] = {0};
+    before_reshape(source, sim_part_computed_as(p, tensor), needed);
+    gather_uneven_heads(p, source, needed);
+    int input = sim_part_ready(p, source, sim_part_settled(p, source, source->inputs[0]), needed);
+    for (int i = 0; i < t->rank; i++)
+        spec[i] = (unsigned char)reshaped_axes(source, p->out->values[input].spec, source->output_labels[i]);
+    int value = sim_part_new_value(p, tensor, spec, 0);
+    struct sim_op *op = sim_part_new_op(p, SIM_COMPUTE, source);
+    op->inputs[op->input_count++] = input;
+    op->outputs[op->output_count++] = value;
+    p->out->values[value].definition = p->out->op_count - 1;
+    *sim_part_current(p, tensor) = sim_part_reshard(p, source, value, sim_part_computed_as(p, tensor));
+    return BASE_OK;
+}
+
+/* A parameter that is sharded less than its state is gathered when it is new (ZeRO-1). */
+static void gather_updated(struct sim_partitioner *p, const struct model_op *source, int slice, int stack)
+{
+    int first = p->out->op_count, whole = sim_part_reshard(p, source, slice, sim_part_used_as(p, source->inputs[0]));
+    p->out->values[whole].persistent = true;
+    sim_part_move_stacks(p, first, stack);
+}
+
+/* Scanned layers have one array of each parameter: it is gathered as a whole, behind the loop over its layers. */
+void sim_gather_updated_stacks(struct sim_partitioner *p, int begin)
+{
+    for (int i = begin + 1; i < p->out->ops[begin].match; i++) {
+        const struct sim_op *op = &p->out->ops[i];
+        if (op->kind != SIM_COMPUTE || op->op->kind != MODEL_UPDATE || p->out->values[op->outputs[0]].persistent)
+            continue;
+        gather_updated(p, op->op, op->outputs[0], p->out->ops[begin].trips);
+    }
+}
+
+/* Whole-array updates in place, computed as the state is sharded. */
+static enum base_status partition_update(struct sim_partitioner *p, const struct model_op *source)
+{
+    int inputs[MODEL_MAX_INPUTS];
+    unsigned char spec[MODEL_MAX_RANK] = {0};
+    const struct model_tensor *first = sim_part_tensor_of(p, source->inputs[0]);
+    for (int i = 0; i < source->input_count; i++) {
+        inputs[i] = *sim_part_current(p, source->inputs[i]);
+        bool same_shape = !strcmp(source->input_labels[i], source->input_labels[0]) &&
+                          sim_part_tensor_of(p, source->inputs[i])->block < 0;
+        for (int d = 0; same_shape && d < first->rank; d++) spec[d] |= sim_part_used_as(p, source->inputs[i])[d];
+    }
+    for (int i = 0; i < source->input_count; i++) {
+        bool same_shape = !strcmp(source->input_labels[i], source->input_labels[0]);
+        unsigned char own[MODEL_MAX_RANK];
+        memcpy(own, same_shape ? spec : sim_part_used_as(p, source->inputs[i]), sizeof own);
+        inputs[i] = sim_part_ready(p, source, inputs[i], own);
+    }
+    struct sim_op *op = sim_part_new_op(p, SIM_COMPUTE, source);
+    op->input_count = source->input_count;
+    memcpy(op->inputs, inputs, sizeof op->inputs);
+    op->output_count = source->output_count;
+    for (int i = 0; i < source->output_count; i++) op->outputs[i] = *sim_part_current(p, source->outputs[i]);
+    unsigned missing = 0;
+    for (int d = 0; d < first->rank; d++) missing |= (unsigned)(spec[d] & ~sim_part_used_as(p, source->inputs[0])[d]);
+    if (!missing || source->function == MODEL_ACCUMULATE) return BASE_OK;
+    int slice = sim_part_new_value(p, source->inputs[0], spec, 0);
+    p->out->values[slice].persistent = false;
+    p->out->values[slice].definition = p->out->op_count - 1;
+    p->out->ops[p->out->op_count - 1].outputs[0] = slice;
+    bool stacked = p->options->scanned && first->layers != MODEL_ONE;
+    if (!stacked) gather_updated(p, source, slice, MODEL_ONE);
+    return BASE_OK;
+}
+
+/* ---- all of them ---- */
+
+enum base_status sim_partition_operation(struct sim_partitioner *p, const struct model_op *source)
+{
+    switch (source->kind) {
+    case MODEL_RESHAPE: return partition_reshape(p, source);
+    case MODEL_UPDATE: return partition_update(p, source);
+    case MODEL_EINSUM:
+    case MODEL_MAP:
+    case MODEL_REDUCE:
+    case MODEL_SLICE: return partition_compute(p, source);
+    case MODEL_LOOP: break;
+    }
+    return base_fail(p->error, BASE_INTERNAL, "an operation of no kind");
+}

@@ -1,0 +1,226 @@
+/* From a program to what one device does. Propagation gives every tensor a sharding; here each operation is put where
+ * its result is: operands that are sharded otherwise are gathered or moved, those that are sharded less are sliced for
+ * nothing; a label that is contracted leaves a partial sum, which is reduced where it is first used. */
+#include "sim/partition/partitioner.h"
+
+#include <string.h>
+
+/* ---- blocks ---- */
+
+static enum base_status partition_block(struct sim_partitioner *p, int block);
+
+static void bind(struct sim_partitioner *p, int tensor, const unsigned char *spec)
+{
+    *sim_part_current(p, tensor) = sim_part_new_value(p, tensor, spec, 0);
+}
+
+/* A value in exactly this sharding, if need be by a copy of a slice. */
+static int exactly(struct sim_partitioner *p, const struct model_op *why, int value, const unsigned char *spec)
+{
+    value = sim_part_ready(p, why, value, spec);
+    return sim_part_is_sharded_as(p, value, spec) ? value : sim_part_cut(p, why, value, spec);
+}
+
+/* Layers that are not scanned are all one computation, in which what was gathered forward serves backward, too. */
+static void keep_copies(struct sim_partitioner *p, const struct model_op *source, int trips, int loop, int first)
+{
+    struct sim_kept_copies *kept = &p->forward[trips];
+    if (!p->options->shares_gathers || p->options->scanned || source->reversed || source->phase != MODEL_FORWARD ||
+        trips == MODEL_MICROBATCHES)
+        return;
+    *kept = (struct sim_kept_copies){loop, p->copy_count - first,
+                                     base_new(p->arena, struct sim_copy, p->copy_count - first + 1)};
+    memcpy(kept->copies, p->copies + first, (size_t)kept->count * sizeof *kept->copies);
+}
+
+static void find_kept_copies(struct sim_partitioner *p, const struct model_op *source, int trips)
+{
+    const struct sim_kept_copies *kept = &p->forward[trips];
+    p->twin = SIM_NO_TWIN;
+    if (!source->reversed || !kept->copies) return;
+    p->twin = kept->loop;
+    for (int i = 0; i < kept->count && p->copy_count < SIM_MOST_COPIES; i++)
+        p->copies[p->copy_count++] = kept->copies[i];
+}
+
+/* What goes round a loop has one sharding: at its start, inside and at its end; once round, it may end in another. */
+static enum base_status partition_loop(struct sim_partitioner *p, const struct model_op *source, enum model_size trips,
+                                       int *carried)
+{
+    bool once = p->options->extents.sizes && p->options->extents.sizes[trips] == 1 && !p->options->scanned &&
+                trips != MODEL_MICROBATCHES;
+    for (int i = 0; i < source->carry_count; i++)
+        carried[i] = exactly(p, source, carried[i], sim_part_computed_as(p, source->carries[i].in));
+    struct sim_op *begin = sim_part_new_op(p, SIM_LOOP_BEGIN, source);
+    int begin_index = p->out->op_count - 1, outer = p->loop, copies = p->outer_copies, ins[MODEL_MAX_CARRIES];
+    p->outer_copies = p->copy_count;
+    begin->trips = (int)trips;
+    for (int i = 0; i < source->carry_count; i++) begin->inputs[begin->input_count++] = carried[i];
+    p->loop = begin_index;
+    for (int i = 0; i < source->carry_count; i++) {
+        bind(p, source->carries[i].in, p->out->values[carried[i]].spec);
+        p->out->ops[begin_index].outputs[p->out->ops[begin_index].output_count++] =
+            *sim_part_current(p, source->carries[i].in);
+    }
+    find_kept_copies(p, source, trips);
+    BASE_TRY(partition_block(p, source->body));
+    begin_index = p->loop; /* something may have gone before it */
+    keep_copies(p, source, trips, begin_index, p->outer_copies);
+    for (int i = 0; i < source->carry_count; i++) {
+        int out = source->carries[i].out;
+        ins[i] = sim_part_settled(p, source, out);
+        if (!once) ins[i] = exactly(p, source, ins[i], sim_part_computed_as(p, source->carries[i].in));
+    }
+    struct sim_op *end = sim_part_new_op(p, SIM_LOOP_END, source);
+    end->trips = (int)trips;
+    end->match = begin_index;
+    end->loop = outer;
+    for (int i = 0; i < source->carry_count; i++) end->inputs[end->input_count++] = ins[i];
+    int end_index = p->out->op_count - 1;
+    p->out->ops[begin_index].match = end_index;
+    p->loop = outer;
+    p->copy_count = p->outer_copies;
+    p->outer_copies = copies;
+    p->twin = SIM_NO_TWIN;
+    for (int i = 0; i < source->carry_count; i++) {
+        carried[i] = sim_part_new_value(p, source->carries[i].result, p->out->values[ins[i]].spec, 0);
+        p->out->values[carried[i]].definition = end_index;
+        struct sim_op *closing = &p->out->ops[end_index];
+        closing->outputs[closing->output_count++] = carried[i];
+    }
+    if (p->options->scanned && source->phase == MODEL_OPTIMIZER) sim_gather_updated_stacks(p, begin_index);
+    return BASE_OK;
+}
+
+/* The layers of a stack: one loop, or the first layer by itself and a loop over the rest. */
+static enum base_status partition_layers(struct sim_partitioner *p, const struct model_op *source, int *carried)
+{
+    int order[SIM_INSTANCES] = {SIM_FIRST_LAYER, SIM_LATER_LAYERS};
+    if (source->reversed) order[0] = SIM_LATER_LAYERS, order[1] = SIM_FIRST_LAYER;
+    for (int turn = 0; turn < SIM_INSTANCES; turn++) {
+        p->instance = order[turn];
+        if (p->instance == SIM_LATER_LAYERS) {
+            BASE_TRY(partition_loop(p, source,
+                                    source->trips == MODEL_ENCODER_LAYERS ? MODEL_LATER_ENCODER_LAYERS
+                                                                          : MODEL_LATER_DECODER_LAYERS,
+                                    carried));
+            continue;
+        }
+        for (int i = 0; i < source->carry_count; i++)
+            *sim_part_current(p, source->carries[i].in) =
+                sim_part_ready(p, source, carried[i], sim_part_computed_as(p, source->carries[i].in));
+        BASE_TRY(partition_block(p, source->body));
+        for (int i = 0; i < source->carry_count; i++) carried[i] = sim_part_settled(p, source, source->carries[i].out);
+    }
+    p->instance = SIM_LATER_LAYERS;
+    return BASE_OK;
+}
+
+static enum base_status partition_repeated(struct sim_partitioner *p, const struct model_op *source)
+{
+    int carried[MODEL_MAX_CARRIES];
+    for (int i = 0; i < source->carry_count; i++) carried[i] = sim_part_settled(p, source, source->carries[i].init);
+    bool peeled = p->shardings->is_layer[source->body] && p->shardings->first_differs[source->trips];
+    BASE_TRY(peeled ? partition_layers(p, source, carried) : partition_loop(p, source, source->trips, carried));
+    for (int i = 0; i < source->carry_count; i++) *sim_part_current(p, source->carries[i].result) = carried[i];
+    return BASE_OK;
+}
+
+static bool is_used(const struct sim_partitioner *p, int value)
+{
+    for (int i = p->out->values[value].definition + 1; i < p->out->op_count; i++)
+        for (int j = 0; j < p->out->ops[i].input_count; j++)
+            if (p->out->ops[i].inputs[j] == value) return true;
+    return false;
+}
+
+/* What leaves a block without having been used in it (a loss, a metric, a gradient that nobody updates with) is summed
+ * and put into its sharding there. */
+static void finish_results(struct sim_partitioner *p, const struct model_block *block)
+{
+    for (int i = 0; i < block->op_count; i++) {
+        const struct model_op *op = &block->ops[i];
+        for (int o = 0; o < op->output_count; o++) {
+            int value = *sim_part_current(p, op->outputs[o]);
+            if (p->out->values[value].persistent || !p->out->values[value].partial || is_used(p, value)) continue;
+            *sim_part_current(p, op->outputs[o]) =
+                sim_part_ready(p, op, sim_part_ready(p, op, value, sim_part_computed_as(p, op->outputs[o])),
+                               sim_part_used_as(p, op->outputs[o]));
+        }
+    }
+}
+
+static enum base_status partition_block(struct sim_partitioner *p, int block)
+{
+    const struct model_block *b = &p->program->blocks[block];
+    int outer = p->block;
+    p->block = block;
+    for (int i = 0; i < b->op_count; i++)
+        BASE_TRY((b->ops[i].kind == MODEL_LOOP ? partition_repeated : sim_partition_operation)(p, &b->ops[i]));
+    finish_results(p, b);
+    p->block = outer;
+    return BASE_OK;
+}
+
+static enum base_status hold(struct sim_partitioner *p, int tensor)
+{
+    struct sim_sharded *out = p->out;
+    if (out->persistent_count == BASE_COUNT(out->persistent_shapes))
+        return base_fail(p->error, BASE_INTERNAL, "more than %d persistent tensors", out->persistent_count);
+    int shape = out->values[*sim_part_current(p, tensor)].shape, layers = p->program->tensors[tensor].layers;
+    out->persistent_shapes[out->persistent_count] = sim_stack_of(p->arena, out, shape, layers);
+    out->persistent_categories[out->persistent_count++] = p->program->tensors[tensor].category;
+    return BASE_OK;
+}
+
+static enum base_status bind_persistent(struct sim_partitioner *p)
+{
+    for (int i = 0; i < p->program->tensor_count; i++) {
+        if (p->program->tensors[i].block >= 0) continue;
+        bind(p, i, sim_part_used_as(p, i));
+        BASE_TRY(hold(p, i));
+    }
+    return BASE_OK;
+}
+
+/* Into what is all 0. */
+static void unpack(sim_spec spec, unsigned char *out)
+{
+    for (; spec; out++, spec >>= 2) *out = spec & 3u;
+}
+
+static void take_shardings(struct sim_partitioner *p)
+{
+    int tensors = p->program->tensor_count, slots = SIM_INSTANCES * tensors;
+    p->current = base_new(p->arena, int, slots);
+    p->computed = base_alloc(p->arena, (size_t)slots, sizeof *p->computed);
+    p->used = base_alloc(p->arena, (size_t)slots, sizeof *p->used);
+    p->space = base_alloc(p->arena, (size_t)slots, sizeof *p->space);
+    p->kept = base_alloc(p->arena, (size_t)tensors, sizeof *p->kept);
+    p->stacked = base_alloc(p->arena, (size_t)tensors, sizeof *p->stacked);
+    for (int i = 0; i < slots; i++) {
+        p->current[i] = -1;
+        unpack(p->shardings->computed[i], p->computed[i]);
+        unpack(p->shardings->used[i], p->used[i]);
+        unpack(p->shardings->space[i], p->space[i]);
+        if (i >= tensors) continue;
+        unpack(p->shardings->kept[i], p->kept[i]);
+        unpack(p->shardings->stacked[i], p->stacked[i]);
+    }
+}
+
+enum base_status sim_partition(struct base_arena *arena, const struct model_program *program,
+                               const struct sim_sharding_options *options, const struct sim_shardings *shardings,
+                               struct sim_sharded *out, struct base_error *error)
+{
+    struct sim_partitioner *p = base_new(arena, struct sim_partitioner, 1);
+    *p = (struct sim_partitioner){
+        .arena = arena, .program = program, .options = options, .shardings = shardings, .out = out, .error = error};
+    take_shardings(p);
+    memset(out, 0, sizeof *out);
+    out->program = program;
+    p->loop = -1;
+    p->twin = SIM_NO_TWIN;
+    BASE_TRY(bind_persistent(p));
+    return partition_block(p, 0);
+}

@@ -1,0 +1,103 @@
+/* Private to sim/partition/: what partition_program.c, operations and moves of values share while a program is
+ * partitioned. */
+#ifndef SIM_PARTITIONER_H
+#define SIM_PARTITIONER_H
+
+#include "sim/partition/sharding_tiles.h"
+
+enum { SIM_MOST_COPIES = 512, SIM_NO_TWIN = -2, SIM_RESULT = 2 /* of a contraction, beside its operands */ };
+
+struct sim_partitioner {
+    struct base_arena *arena;
+    const struct model_program *program;
+    const struct sim_sharding_options *options;
+    struct sim_sharded *out;
+    struct base_error *error;
+    const struct sim_shardings *shardings;
+    unsigned char (*computed)[MODEL_MAX_RANK], (*used)[MODEL_MAX_RANK], (*kept)[MODEL_MAX_RANK],
+        (*stacked)[MODEL_MAX_RANK], (*space)[MODEL_MAX_RANK]; /* the same, a byte a dimension, by slot */
+    int *current;                                             /* value of each tensor, or -1, by slot */
+    int instance;                                             /* of the layers that are being partitioned */
+    int block;
+    int loop;
+    struct sim_copy {
+        int from, to;
+        unsigned group;
+    } copies[SIM_MOST_COPIES];        /* resharded values that may serve again, for operations grouped alike */
+    bool has_copies[SIM_MOST_COPIES]; /* by value, modulo: some, now or before */
+    int copy_count, outer_copies;     /* of them from before the loop that is being made */
+    struct sim_kept_copies {
+        int loop, count;
+        struct sim_copy *copies;
+    } forward[MODEL_SIZE_COUNT]; /* of the loop over a stack's layers, by trips */
+    int twin; /* while a backward loop is partitioned: the forward loop of the same layers, or SIM_NO_TWIN */
+};
+
+static inline const struct model_tensor *sim_part_tensor_of(const struct sim_partitioner *p, int tensor)
+{
+    return &p->program->tensors[tensor];
+}
+
+/* ---- the sharding that propagation gave a tensor ---- */
+
+static inline int sim_part_slot_of(const struct sim_partitioner *p, int tensor)
+{
+    int block = sim_part_tensor_of(p, tensor)->block;
+    return block >= 0 && p->shardings->is_layer[block] ? p->instance * p->program->tensor_count + tensor : tensor;
+}
+
+static inline const unsigned char *sim_part_used_as(const struct sim_partitioner *p, int tensor)
+{
+    return p->used[sim_part_slot_of(p, tensor)];
+}
+
+static inline const unsigned char *sim_part_computed_as(const struct sim_partitioner *p, int tensor)
+{
+    return p->computed[sim_part_slot_of(p, tensor)];
+}
+
+static inline int *sim_part_current(const struct sim_partitioner *p, int tensor)
+{
+    return &p->current[sim_part_slot_of(p, tensor)];
+}
+
+static inline int sim_part_rank_of(const struct sim_partitioner *p, int value)
+{
+    return sim_part_tensor_of(p, p->out->values[value].tensor)->rank;
+}
+
+/* ---- partition_values.c ---- */
+
+/* A value of that sharding at the end of the list; an operation at the end of the program. The lists may move. */
+int sim_part_new_value(struct sim_partitioner *p, int tensor, const unsigned char *spec, unsigned partial);
+struct sim_op *sim_part_new_op(struct sim_partitioner *p, enum sim_op_kind kind, const struct model_op *source);
+
+/* ---- partition_moves.c: each returns the value that an operation may read ---- */
+
+bool sim_part_is_sharded_as(const struct sim_partitioner *p, int value, const unsigned char *spec);
+/* A copy of a slice. */
+int sim_part_cut(struct sim_partitioner *p, const struct model_op *why, int value, const unsigned char *spec);
+/* One operand's steps to a sharding, or the result's; shares: what others' steps have made serves. */
+int sim_part_take_steps(struct sim_partitioner *p, const struct model_op *why, int operand, int value,
+                        const struct sim_steps *steps, const unsigned char *to, bool shares);
+/* Until no dimension has an axis that `to` lacks there. What `to` has more is a local slice. */
+int sim_part_reshard(struct sim_partitioner *p, const struct model_op *why, int value, const unsigned char *to);
+/* A value as one operation needs it; the same, made once however many ask. */
+int sim_part_made_ready(struct sim_partitioner *p, const struct model_op *why, int value, const unsigned char *spec);
+int sim_part_ready(struct sim_partitioner *p, const struct model_op *why, int value, const unsigned char *spec);
+/* How the operation that is being partitioned finds a tensor: what a forward loop left to the backward loop is stacked.
+ */
+const unsigned char *sim_part_found_as(const struct sim_partitioner *p, int tensor);
+/* A tensor as its users find it: summed, and past its constraint. */
+int sim_part_settled(struct sim_partitioner *p, const struct model_op *why, int tensor);
+/* The collectives from an operation on move the arrays of all layers. */
+void sim_part_move_stacks(struct sim_partitioner *p, int first, int layers);
+
+/* ---- partition_operations.c ---- */
+
+/* One that is no loop. */
+enum base_status sim_partition_operation(struct sim_partitioner *p, const struct model_op *source);
+/* Scanned layers have one array of each parameter: it is gathered as a whole, behind the loop over its layers. */
+void sim_gather_updated_stacks(struct sim_partitioner *p, int begin);
+
+#endif

@@ -1,0 +1,508 @@
+/* How shardings spread from the few that are given (XLA's sharding_propagation.cc, July 2023). A program becomes a list
+ * of steps between nodes, a node a sharding. Sweeps forward and backward repeat until nothing changes, at four levels:
+ *   0  elementwise operations, reshapes, loops; nothing is merged, a better sharding takes a worse one's place
+ *   1  contractions and reductions; shardings that do not clash are merged
+ *   2  from a broadcast's result to what is broadcast
+ *   3  from what is broadcast to the result
+ * A sharding gives way only to one with more tiles that refines it.
+ * Of two that clash in a contraction's result the one that the next user has wins, else the larger operand's. */
+#include "sim/partition/sharding_graph.h"
+
+#include <string.h>
+
+enum { LEVELS = 4, MOST_ROUNDS = 64, WORD = 64, MEMO = 48 };
+
+/* ---- shardings ---- */
+
+static const sim_spec all_data = 0x5555, all_model = 0xaaaa;
+
+static unsigned axes_of(sim_spec spec)
+{
+    return (spec & all_data ? SIM_DATA : 0u) | (spec & all_model ? SIM_TENSOR : 0u);
+}
+
+static int64_t tiles_of(const struct sim_graph *g, sim_spec spec)
+{
+    return g->tiles[axes_of(spec)];
+}
+
+static bool at_most_one(unsigned bits)
+{
+    return !(bits & (bits - 1));
+}
+
+/* Dimensions that anything shards, both bits of each. */
+static unsigned sharded_dims(sim_spec spec)
+{
+    unsigned any = (spec | spec >> 1) & all_data;
+    return any | any << 1;
+}
+
+/* Both in one: each axis on one dimension, each dimension as one of them has it. */
+static bool merge(sim_spec a, sim_spec b, sim_spec *out)
+{
+    unsigned both = (unsigned)(a | b);
+    if (!at_most_one(both & all_data) || !at_most_one(both & all_model)) return false;
+    if (((unsigned)(a ^ b)) & sharded_dims(a) & sharded_dims(b)) return false;
+    *out = (sim_spec)both;
+    return true;
+}
+
+/* Every tile of a lies in one of b. The data axis cuts a dimension first, so one over model alone is not refined by
+ * both. */
+static bool refines(sim_spec a, sim_spec b)
+{
+    if (b & ~(unsigned)a) return false;
+    unsigned model_alone = (unsigned)((b & all_model) >> 1) & ~(unsigned)b & all_data;
+    return !(model_alone & a);
+}
+
+/* What `to` becomes when `from` is offered. */
+static sim_spec improved(const struct sim_graph *g, sim_spec from, sim_spec to)
+{
+    sim_spec merged;
+    if (!from || from == to) return to;
+    if (!to) return from;
+    bool partial = axes_of(from) != g->live && axes_of(to) != g->live;
+    if (g->level > 0 && partial && merge(from, to, &merged) && tiles_of(g, merged) > tiles_of(g, to)) return merged;
+    return tiles_of(g, from) > tiles_of(g, to) && refines(from, to) ? from : to;
+}
+
+static void mark(uint64_t *set, int step)
+{
+    set[step / WORD] |= UINT64_C(1) << (step % WORD);
+}
+
+/* Whoever reads a node, and whoever it is made of, has to look again. */
+static void note_change(struct sim_graph *g, int node)
+{
+    g->changed = true;
+    for (int u = g->first_use[node]; u < g->first_use[node + 1]; u++) {
+        const struct sim_graph_step *user = &g->steps[g->uses[u].step];
+        mark(g->forward, g->uses[u].step);
+        if (user->kind != SIM_CONTRACTION) continue;
+        int other = g->definition[g->ports[user->first_port + 1 - g->uses[u].port].node];
+        if (other >= 0) mark(g->backward, other);
+    }
+    if (g->definition[node] < 0) return;
+    const struct sim_graph_step *maker = &g->steps[g->definition[node]];
+    mark(g->backward, g->definition[node]);
+    for (int i = 0; i < maker->port_count; i++) {
+        int from = g->definition[g->ports[maker->first_port + i].node];
+        if (from >= 0) mark(g->backward, from);
+    }
+}
+
+/* An operand's sharding in the result's dimensions, and back. */
+static sim_spec carried(const struct sim_graph_port *port, sim_spec spec)
+{
+    sim_spec out = 0;
+    if (port->in_place) return spec;
+    for (int d = 0; spec; d++, spec >>= 2)
+        if (port->to[d] >= 0) out |= (sim_spec)((spec & 3u) << (2 * port->to[d]));
+    return out;
+}
+
+static sim_spec brought_back(const signed char *map, int rank, sim_spec spec)
+{
+    sim_spec out = 0;
+    for (int d = 0; d < rank && spec; d++)
+        if (map[d] >= 0) out |= (sim_spec)(sim_spec_of_dim(spec, map[d]) << (2 * d));
+    return out;
+}
+
+/* The neighbour in a step that has a node's sharding over a mesh axis (its bits of all dimensions). */
+static struct sim_cause cause_of(const struct sim_graph *g, int node, const struct sim_graph_step *step, sim_spec axis)
+{
+    const sim_spec now = g->spec[node] & axis;
+    for (int i = 0; i < step->port_count; i++) {
+        const struct sim_graph_port *port = &g->ports[step->first_port + i];
+        const int other = step->kind == SIM_CONTRACTION ? g->ports[step->first_port + 1 - i].node : -1;
+        if (step->out == node && (carried(port, g->spec[port->node]) & axis) == now)
+            return (struct sim_cause){step->op, SIM_BY_OPERAND, port->node};
+        if (port->node != node) continue;
+        if ((brought_back(port->to, port->rank, g->spec[step->out]) & axis) == now)
+            return (struct sim_cause){step->op, SIM_BY_USER, step->out};
+        if (other >= 0 && (brought_back(port->other, port->rank, g->spec[other]) & axis) == now)
+            return (struct sim_cause){step->op, SIM_BY_OTHER, other};
+    }
+    return (struct sim_cause){step->op, SIM_BY_NOBODY, node};
+}
+
+static void note_causes(struct sim_graph *g, int node, sim_spec before, const struct sim_graph_step *step)
+{
+    const sim_spec axes[2] = {all_data, all_model};
+    for (int i = 0; i < 2; i++)
+        if ((before ^ g->spec[node]) & axes[i]) g->causes[node][i] = cause_of(g, node, step, axes[i]);
+}
+
+static void give_way(struct sim_graph *g, int node, sim_spec better, int at)
+{
+    sim_spec before = g->spec[node];
+    g->spec[node] = better;
+    if (g->causes) note_causes(g, node, before, &g->steps[at]);
+    note_change(g, node);
+}
+
+/* At a step. */
+static void offer(struct sim_graph *g, int at, int node, sim_spec from)
+{
+    if (!from || from == g->spec[node] || g->fixed[node]) return; /* most offers */
+    sim_spec better = improved(g, from, g->spec[node]);
+    if (better != g->spec[node]) give_way(g, node, better, at);
+}
+
+/* ---- from operands ---- */
+
+static int use_count(const struct sim_graph *g, int node)
+{
+    return g->first_use[node + 1] - g->first_use[node];
+}
+
+static void elementwise_forward(struct sim_graph *g, int at)
+{
+    const struct sim_graph_step *step = &g->steps[at];
+    const struct sim_graph_port *ports = &g->ports[step->first_port];
+    int best = -1;
+    for (int i = 0; i < step->port_count; i++) {
+        if (!ports[i].whole && g->level < 3) continue;
+        sim_spec spec = g->spec[ports[i].node];
+        if (g->level > 0) offer(g, at, step->out, carried(&ports[i], spec));
+        else if (spec && (best < 0 || tiles_of(g, spec) > tiles_of(g, g->spec[ports[best].node]))) best = i;
+    }
+    if (best >= 0) offer(g, at, step->out, carried(&ports[best], g->spec[ports[best].node]));
+}
+
+static sim_spec from_user(const struct sim_graph *g, const struct sim_graph_use *use, int level);
+
+/* What the result's only user, or the first one with a sharding down a chain of only users, would have. */
+static sim_spec look_ahead(const struct sim_graph *g, int node)
+{
+    enum { LONGEST = 32 };
+    struct sim_graph_use chain[LONGEST];
+    int length = 0;
+    for (int at = node;;) {
+        if (use_count(g, at) != 1 || length == LONGEST) return 0;
+        chain[length] = g->uses[g->first_use[at]];
+        at = g->steps[chain[length++].step].out;
+        if (g->spec[at]) break;
+    }
+    struct sim_graph view = *g;
+    sim_spec found = 0;
+    int cleared[LONGEST], cleared_count = 0;
+    for (int i = length - 1; i >= 0; i--) {
+        found = from_user(&view, &chain[i], LEVELS);
+        if (!found || i == 0) break;
+        int out = g->steps[chain[i - 1].step].out;
+        cleared[cleared_count++] = out;
+        view.spec[out] = found;
+    }
+    while (cleared_count > 0) view.spec[cleared[--cleared_count]] = 0;
+    return found;
+}
+
+static struct sim_shape whole_shape(const struct sim_graph *g, int tensor)
+{
+    const struct model_tensor *t = sim_graph_tensor_of(g, tensor);
+    struct sim_shape shape;
+    memset(&shape, 0, sizeof shape);
+    shape.rank = (unsigned char)t->rank;
+    memcpy(shape.dims, t->dims, sizeof shape.dims);
+    shape.layers = MODEL_ONE;
+    shape.dtype = t->dtype;
+    return shape;
+}
+
+static void contraction_forward(struct sim_graph *g, int at)
+{
+    const struct sim_graph_step *step = &g->steps[at];
+    const struct sim_graph_port *ports = &g->ports[step->first_port];
+    sim_spec now = g->spec[step->out], offers[2], both[2];
+    for (int i = 0; i < 2; i++) offers[i] = improved(g, carried(&ports[i], g->spec[ports[i].node]), now);
+    if (offers[0] == now || offers[1] == now) {
+        offer(g, at, step->out, offers[0] == now ? offers[1] : offers[0]);
+        return;
+    }
+    for (int i = 0; i < 2; i++) both[i] = improved(g, offers[1 - i], offers[i]);
+    int first = 0;
+    if (both[0] != both[1]) {
+        sim_spec ahead = look_ahead(g, step->out);
+        bool leads[2];
+        for (int i = 0; i < 2; i++) leads[i] = ahead && refines(ahead, offers[i]);
+        struct sim_shape shapes[2] = {whole_shape(g, step->op->inputs[0]), whole_shape(g, step->op->inputs[1])};
+        if (leads[0] != leads[1]) first = leads[1];
+        else first = sim_is_larger(&g->options->extents, &shapes[1], &shapes[0]);
+    }
+    give_way(g, step->out, both[first], at);
+}
+
+static void step_forward(struct sim_graph *g, int at)
+{
+    const struct sim_graph_step *step = &g->steps[at];
+    const struct sim_graph_port *operand = &g->ports[step->first_port];
+    if (g->fixed[step->out] || (step->kind != SIM_ELEMENTWISE && g->level < 1)) return;
+    switch (step->kind) {
+    case SIM_ELEMENTWISE: elementwise_forward(g, at); break;
+    case SIM_CONTRACTION: contraction_forward(g, at); break;
+    case SIM_REDUCTION: offer(g, at, step->out, carried(operand, g->spec[operand->node])); break;
+    }
+}
+
+/* ---- from users ---- */
+
+/* An operand of a contraction is cut like the result; along what it has in common with the other operand, like that. */
+static sim_spec from_contraction(const struct sim_graph *g, const struct sim_graph_step *user, int at)
+{
+    const struct sim_graph_port *port = &g->ports[user->first_port + at], *other = &g->ports[user->first_port + 1 - at];
+    sim_spec result = brought_back(port->to, port->rank, g->spec[user->out]),
+             beside = brought_back(port->other, port->rank, g->spec[other->node]), merged;
+    if (!g->spec[user->out] || !beside) return result;
+    if (!result) return beside;
+    if (axes_of(result) != g->live && axes_of(beside) != g->live && merge(result, beside, &merged) &&
+        tiles_of(g, merged) > tiles_of(g, result))
+        return merged;
+    return tiles_of(g, beside) > tiles_of(g, result) ? beside : result;
+}
+
+static sim_spec from_user(const struct sim_graph *g, const struct sim_graph_use *use, int level)
+{
+    const struct sim_graph_step *user = &g->steps[use->step];
+    const struct sim_graph_port *port = &g->ports[user->first_port + use->port];
+    if (user->kind == SIM_CONTRACTION) return level < 1 ? 0 : from_contraction(g, user, use->port);
+    if ((user->kind == SIM_REDUCTION && level < 1) || (!port->whole && user->kind == SIM_ELEMENTWISE && level < 2))
+        return 0;
+    sim_spec spec = g->spec[user->out];
+    if (!port->in_place) return brought_back(port->to, port->rank, spec);
+    return (sim_spec)(spec & ((1u << 2 * port->rank) - 1));
+}
+
+static void step_backward(struct sim_graph *g, int at)
+{
+    int node = g->steps[at].out;
+    if (g->fixed[node]) return;
+    for (int u = g->first_use[node]; u < g->first_use[node + 1]; u++)
+        offer(g, g->uses[u].step, node, from_user(g, &g->uses[u], g->level));
+}
+
+/* ---- to a fixed point ---- */
+
+/* Once over all steps, in order: what is marked behind the sweep waits for the next one. */
+static void sweep_forward(struct sim_graph *g)
+{
+    for (int w = 0; w <= g->step_count / WORD; w++) {
+        uint64_t ahead = ~UINT64_C(0);
+        while (g->forward[w] & ahead) {
+            int bit = __builtin_ctzll(g->forward[w] & ahead);
+            g->forward[w] &= ~(UINT64_C(1) << bit);
+            ahead = ~UINT64_C(1) << bit;
+            step_forward(g, w * WORD + bit);
+        }
+    }
+}
+
+static void sweep_backward(struct sim_graph *g)
+{
+    for (int w = g->step_count / WORD; w >= 0; w--) {
+        uint64_t ahead = ~UINT64_C(0);
+        while (g->backward[w] & ahead) {
+            int bit = WORD - 1 - __builtin_clzll(g->backward[w] & ahead);
+            g->backward[w] &= ~(UINT64_C(1) << bit);
+            ahead = (UINT64_C(1) << bit) - 1;
+            step_backward(g, w * WORD + bit);
+        }
+    }
+}
+
+/* What a level allows that the one before did not. */
+static void open_level(struct sim_graph *g)
+{
+    for (int i = 0; i <= g->step_count / WORD && g->level < 2; i++) {
+        uint64_t all = i < g->step_count / WORD ? ~UINT64_C(0) : (UINT64_C(1) << (g->step_count % WORD)) - 1;
+        g->forward[i] |= all;
+        g->backward[i] |= all;
+    }
+    for (int i = 0; i < g->step_count && g->level >= 2; i++) {
+        const struct sim_graph_step *step = &g->steps[i];
+        for (int p = 0; p < step->port_count && step->kind == SIM_ELEMENTWISE; p++) {
+            const struct sim_graph_port *port = &g->ports[step->first_port + p];
+            if (port->whole) continue;
+            if (g->level == 3) mark(g->forward, i);
+            else if (g->definition[port->node] >= 0) mark(g->backward, g->definition[port->node]);
+        }
+    }
+}
+
+static void spread(struct sim_graph *g)
+{
+    for (g->level = 0; g->level < LEVELS; g->level++) {
+        open_level(g);
+        g->changed = true;
+        for (int round = 0; round < MOST_ROUNDS && g->changed; round++) {
+            g->changed = false;
+            sweep_forward(g);
+            sweep_backward(g);
+        }
+    }
+}
+
+/* ---- what is given ---- */
+
+static unsigned axis_bit(const char *name)
+{
+    return !strcmp(name, "data") ? SIM_DATA : !strcmp(name, "model") ? SIM_TENSOR : 0;
+}
+
+/* Scores have the length twice; no annotation could say that, and the second stays unsharded. */
+void sim_axis_names(const struct model_tensor *tensor, const char **names)
+{
+    for (int i = 0; i < tensor->rank; i++) {
+        names[i] = tensor->given_axes ? tensor->given_axes[i] : model_axis_name((enum model_axis)tensor->axes[i]);
+        for (int j = 0; j < i && names[i] && !tensor->given_axes; j++)
+            if (tensor->axes[j] == tensor->axes[i]) names[i] = NULL;
+    }
+}
+
+static enum base_status resolve_axes(const struct sim_graph *g, struct sim_graph_memo *memo)
+{
+    struct model_axes spec[MODEL_MAX_RANK];
+    BASE_TRY(model_resolve(g->options->rules, memo->names, memo->rank, MODEL_AXIS_IS_UNSHARDED, spec, NULL, g->error));
+    unsigned used = 0;
+    memo->spec = 0;
+    for (int i = 0; i < memo->rank; i++) {
+        unsigned axes = 0;
+        for (int j = 0; j < spec[i].count; j++) axes |= axis_bit(spec[i].names[j]);
+        used |= axes;
+        memo->spec |= (sim_spec)((axes & g->live) << (2 * i));
+    }
+    if (memo->stream && !(used & SIM_TENSOR)) memo->spec |= (sim_spec)((g->live & SIM_TENSOR) << 2);
+    return BASE_OK;
+}
+
+/* Tensors of the same logical axes are many. */
+static enum base_status resolve(struct sim_graph *g, const struct model_tensor *tensor, sim_spec *out)
+{
+    struct sim_graph_memo asked = {.rank = tensor->rank,
+                                   .stream = g->options->sequence_parallel && sim_is_residual_stream(tensor)};
+    sim_axis_names(tensor, asked.names);
+    for (int i = 0; i < g->memo_count; i++) {
+        const struct sim_graph_memo *memo = &g->memo[i];
+        bool same = memo->rank == asked.rank && memo->stream == asked.stream &&
+                    !memcmp(memo->names, asked.names, sizeof asked.names);
+        *out = memo->spec;
+        if (same) return BASE_OK;
+    }
+    BASE_TRY(resolve_axes(g, &asked));
+    *out = asked.spec;
+    if (g->memo_count < MEMO) g->memo[g->memo_count++] = asked;
+    return BASE_OK;
+}
+
+/* JAX demands that state divides evenly. */
+static bool divides(const struct sim_graph *g, int size)
+{
+    const struct sim_extents *extents = &g->options->extents;
+    return !extents->sizes || extents->sizes[size] % extents->mesh[0] == 0;
+}
+
+/* ZeRO: the first dimension that the data axis can still cut. */
+static sim_spec with_data_axis(const struct sim_graph *g, const struct model_tensor *tensor, sim_spec spec)
+{
+    if (spec & all_data) return spec;
+    for (int i = 0; i < tensor->rank; i++)
+        if (!sim_spec_of_dim(spec, i) && divides(g, tensor->dims[i]))
+            return (sim_spec)(spec | (g->live & SIM_DATA) << (2 * i));
+    return spec;
+}
+
+static enum base_status give(struct sim_graph *g, const struct sim_graph_given *given)
+{
+    const struct model_tensor *t = sim_graph_tensor_of(g, given->tensor);
+    sim_spec spec;
+    BASE_TRY(resolve(g, sim_graph_tensor_of(g, given->axes_of), &spec));
+    bool persistent = t->block < 0, state = persistent && t->category == MODEL_OPTIMIZER_STATE && t->like >= 0,
+         accumulated = persistent && t->category == MODEL_GRADIENT;
+    enum sim_optimizer_partitioning zero = g->options->optimizer_partitioning;
+    if ((state && zero != SIM_REPLICATED) || (accumulated && zero == SIM_STATE_AND_GRADIENTS_OVER_DATA))
+        spec = with_data_axis(g, t, spec);
+    for (int i = 0; i < SIM_INSTANCES; i++) g->spec[given->nodes[i]] = spec;
+    return BASE_OK;
+}
+
+/* ---- the answer ---- */
+
+static void place_parts(struct sim_shardings *s)
+{
+    int slots = SIM_INSTANCES * s->tensor_count;
+    s->computed = s->specs;
+    s->used = s->computed + slots;
+    s->space = s->used + slots;
+    s->kept = s->space + slots;
+    s->stacked = s->kept + s->tensor_count;
+}
+
+struct sim_shardings sim_shardings_copy(struct base_arena *arena, const struct sim_shardings *shardings,
+                                        int block_count)
+{
+    struct sim_shardings copy = *shardings;
+    copy.specs = base_new(arena, sim_spec, copy.spec_count);
+    memcpy(copy.specs, shardings->specs, (size_t)copy.spec_count * sizeof *copy.specs);
+    copy.is_layer = base_new(arena, bool, block_count);
+    memcpy(copy.is_layer, shardings->is_layer, (size_t)block_count * sizeof *copy.is_layer);
+    place_parts(&copy);
+    return copy;
+}
+
+static void write_out(const struct sim_graph *g, struct sim_shardings *out)
+{
+    int tensors = g->tensor_count, slots = SIM_INSTANCES * tensors;
+    *out =
+        (struct sim_shardings){.tensor_count = tensors, .spec_count = 3 * slots + 2 * tensors, .is_layer = g->is_layer};
+    out->specs = base_new(g->arena, sim_spec, out->spec_count);
+    place_parts(out);
+    for (int i = 0; i < slots; i++) {
+        out->computed[i] = g->spec[g->computed[i]];
+        out->used[i] = g->spec[g->read[i]];
+        out->space[i] = g->spec[2 * slots + i];
+    }
+    for (int t = 0; t < tensors; t++) {
+        int block = sim_graph_tensor_of(g, t)->block;
+        out->kept[t] = g->is_kept[t] ? g->spec[sim_kept_node(g, t)] : out->used[t];
+        out->stacked[t] = g->is_kept[t] ? g->spec[sim_stack_node(g, t)] : out->used[t];
+        if (block < 0 || !g->is_layer[block]) continue;
+        bool differs = out->used[t] != out->used[tensors + t] || out->computed[t] != out->computed[tensors + t] ||
+                       out->space[t] != out->space[tensors + t];
+        if (differs) out->first_differs[g->trips_of_block[block]] = true;
+    }
+}
+
+static void write_causes(const struct sim_graph *g, struct sim_causes *out)
+{
+    *out = (struct sim_causes){.of_node = g->causes, .spec = g->spec, .computed = g->computed, .read = g->read};
+    out->is_layer = g->is_layer;
+    out->tensor_count = g->tensor_count;
+    out->axes_of = base_new(g->arena, int, g->tensor_count);
+    for (int t = 0; t < g->tensor_count; t++) out->axes_of[t] = -1;
+    for (int i = 0; i < g->given_count; i++) out->axes_of[g->given[i].tensor] = g->given[i].axes_of;
+}
+
+enum base_status sim_propagate(struct base_arena *arena, const struct sim_graph *graph,
+                               const struct sim_sharding_options *options, struct sim_shardings *out,
+                               struct base_error *error)
+{
+    struct sim_graph g = *graph;
+    const int *mesh = options->extents.mesh;
+    g.arena = arena, g.options = options, g.error = error;
+    g.live = (options->one[0] ? 0u : SIM_DATA) | (options->one[1] ? 0u : SIM_TENSOR);
+    for (unsigned axes = 0; axes < SIM_AXES; axes++)
+        g.tiles[axes] = (axes & SIM_DATA && mesh ? mesh[0] : 1) * (int64_t)(axes & SIM_TENSOR && mesh ? mesh[1] : 1);
+    g.spec = base_new(arena, sim_spec, g.node_count);
+    g.memo = base_new(arena, struct sim_graph_memo, MEMO);
+    g.forward = base_new(arena, uint64_t, g.step_count / WORD + 1);
+    g.backward = base_new(arena, uint64_t, g.step_count / WORD + 1);
+    if (options->causes) g.causes = base_alloc(arena, (size_t)g.node_count, sizeof *g.causes);
+    for (int i = 0; i < g.given_count; i++) BASE_TRY(give(&g, &g.given[i]));
+    spread(&g);
+    write_out(&g, out);
+    if (options->causes) write_causes(&g, options->causes);
+    return BASE_OK;
+}

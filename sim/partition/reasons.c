@@ -1,0 +1,132 @@
+/* Why a tensor has the sharding that it has, in words: the axis rules that gave it, or the neighbour that it was taken
+ * from, over which operation. */
+#include "sim/partition/sharding_tiles.h"
+
+#include <string.h>
+
+enum { MOST_HOPS = 4 };
+
+struct question {
+    struct base_text *out;
+    const struct model_program *program;
+    const struct model_rules *rules;
+    const struct sim_causes *causes;
+    int tensor;
+};
+
+static int kind_of(const struct question *q, int node)
+{
+    return node / q->causes->tensor_count;
+}
+
+static int tensor_of(const struct question *q, int node)
+{
+    return node % q->causes->tensor_count;
+}
+
+/* What of a name is not said by the name of the tensor in question: "key/kernel" beside
+ * "decoder/layers/self_attention/key". */
+static void put_name(const struct question *q, const char *name)
+{
+    const char *own = q->program->tensors[q->tensor].name, *shown = name;
+    for (size_t i = 0; name[i] && name[i] == own[i]; i++)
+        if (name[i] == '/') shown = name + i + 1;
+    base_put(q->out, shown);
+}
+
+static const char *axes_text(unsigned axes)
+{
+    static const char *const names[SIM_AXES] = {"", "data", "model", "data+model"};
+    return names[axes];
+}
+
+static unsigned axes_by_rules(const struct model_axes *axes)
+{
+    unsigned set = 0;
+    for (int i = 0; i < axes->count; i++)
+        set |= !axes->names[i] ? 0 : !strcmp(axes->names[i], "data") ? SIM_DATA : SIM_TENSOR;
+    return set;
+}
+
+/* "batch->data, embed->model": dimensions that rules shard, and what is sharded although no rule says so. */
+static void put_rules(const struct question *q, sim_spec spec)
+{
+    const struct model_tensor *of = &q->program->tensors[q->causes->axes_of[q->tensor]];
+    const char *names[MODEL_MAX_RANK] = {NULL}, *comma = "";
+    struct model_axes given[MODEL_MAX_RANK];
+    struct base_error ignored; /* propagation has resolved them before */
+    bool persistent = q->program->tensors[q->tensor].block < 0;
+    sim_axis_names(of, names);
+    if (model_resolve(q->rules, names, of->rank, MODEL_AXIS_IS_UNSHARDED, given, NULL, &ignored) != BASE_OK) return;
+    for (int d = 0; d < of->rank; d++) {
+        unsigned has = sim_spec_of_dim(spec, d), by_rules = has & axes_by_rules(&given[d]), beside = has & ~by_rules;
+        if (by_rules) base_putf(q->out, "%s%s->%s", comma, names[d], axes_text(by_rules)), comma = ", ";
+        if (beside)
+            base_putf(q->out, "%s%s", comma, persistent ? "optimizer_partitioning" : "sequence_parallel"), comma = ", ";
+    }
+}
+
+/* A reduction of several operands takes from them by way of what it reduces. */
+static struct sim_cause cause_of(const struct question *q, int node, int axis)
+{
+    struct sim_cause cause = q->causes->of_node[node][axis];
+    for (int hop = 0; hop < MOST_HOPS && cause.way != SIM_BY_NOBODY; hop++) {
+        int kind = kind_of(q, cause.node);
+        if (kind < SIM_NODE_SPACE || kind >= SIM_NODE_STACK) break;
+        cause = q->causes->of_node[cause.node][axis];
+    }
+    return cause;
+}
+
+static void put_cause(const struct question *q, const struct sim_cause *cause)
+{
+    const char *name = q->program->tensors[tensor_of(q, cause->node)].name;
+    int kind = kind_of(q, cause->node);
+    if (cause->way == SIM_BY_NOBODY) return;
+    if (!cause->op && kind >= SIM_NODE_CONSTRAINED && kind < SIM_NODE_SPACE && tensor_of(q, cause->node) == q->tensor) {
+        base_put(q->out, "constraint ");
+        put_rules(q, q->causes->spec[cause->node]);
+        return;
+    }
+    if (cause->way == SIM_BY_USER && cause->op) base_put(q->out, "its user ");
+    put_name(q, name);
+    if (kind >= SIM_NODE_STACK) base_put(q->out, ", stacked over layers");
+    else if (!cause->op) base_put(q->out, ", round the loop");
+    if (cause->way == SIM_BY_OTHER) {
+        base_put(q->out, " beside it in ");
+        put_name(q, cause->op->name);
+    }
+}
+
+static bool same_cause(const struct sim_cause *a, const struct sim_cause *b)
+{
+    return a->op == b->op && a->way == b->way && a->node == b->node;
+}
+
+static void put_causes(const struct question *q, int node)
+{
+    sim_spec spec = q->causes->spec[node];
+    struct sim_cause causes[2] = {cause_of(q, node, 0), cause_of(q, node, 1)};
+    bool has[2] = {spec & 0x5555, spec & 0xaaaa}, apart = has[0] && has[1] && !same_cause(&causes[0], &causes[1]);
+    for (int axis = 0; axis < 2; axis++) {
+        if (!has[axis] || (axis && has[0] && !apart)) continue;
+        if (apart) base_putf(q->out, "%s%s: ", axis ? "; " : "", axes_text(1u << axis));
+        put_cause(q, &causes[axis]);
+    }
+}
+
+void sim_put_reason(struct base_text *out, const struct model_program *program, const struct model_rules *rules,
+                    const struct sim_causes *causes, int instance, int tensor)
+{
+    struct question q = {out, program, rules, causes, tensor};
+    int slot = instance * causes->tensor_count + tensor, node = causes->computed[slot], read = causes->read[slot];
+    bool given = causes->axes_of[tensor] >= 0;
+    if (!given || read != node) put_causes(&q, node);
+    if (!given || (read != node && causes->spec[read] == causes->spec[node])) return;
+    if (!causes->spec[read]) {
+        if (causes->spec[node]) base_put(out, "; then constraint, unsharded");
+        return;
+    }
+    base_putf(out, "%s%s ", read != node && causes->spec[node] ? "; then " : "", read != node ? "constraint" : "rules");
+    put_rules(&q, causes->spec[read]);
+}

@@ -1,0 +1,372 @@
+/* From one sharding to another, as XLA's SPMD partitioner goes. The first means that applies is taken:
+ * - tiles of the same shape change places: a permutation;
+ * - as many tiles of other shapes: all-to-alls, each of which takes the axes of one dimension to another;
+ * - devices that hold copies cut them; their pieces change places if they are not those of the target;
+ * - tiles are brought where those of one target tile stand side by side, and gathered;
+ * - two steps of these, if a pattern says which;
+ * - everything is gathered, and cut.
+ * Only whole mesh axes move: what would have to split one counts as not possible. */
+#include "sim/partition/sharding_tiles.h"
+
+#include <string.h>
+
+static bool is_equal(const struct sim_array *a, const struct sim_layout *to)
+{
+    return sim_layouts_equal(&a->tiles, to, a->shape.rank);
+}
+
+static unsigned used(const struct sim_array *a, const struct sim_layout *layout)
+{
+    return sim_layout_axes(layout, a->shape.rank);
+}
+
+/* Some axes cut it, others hold copies. */
+static bool is_partial(const struct sim_array *a, const struct sim_layout *layout)
+{
+    unsigned axes = used(a, layout);
+    return axes && axes != a->axes;
+}
+
+static bool has_data_above(const struct sim_array *a, const struct sim_layout *tiles)
+{
+    sim_order orders = 0;
+    for (int d = 0; d < a->shape.rank; d++) orders |= sim_join(a->outer.of[d], tiles->of[d]);
+    return !(orders & SIM_MODEL_ABOVE);
+}
+
+static void full_spec(const struct sim_array *a, unsigned char *spec)
+{
+    for (int d = 0; d < a->shape.rank; d++) spec[d] = (a->outer.of[d] | a->tiles.of[d]) & SIM_BOTH;
+}
+
+void sim_array_step(struct sim_array *a, enum sim_collective kind, unsigned axes, const struct sim_layout *after)
+{
+    struct sim_step step = {.operand = a->operand,
+                            .kind = kind,
+                            .axes = (int)axes,
+                            .before = a->shape,
+                            .groups = sim_mesh_axes(a->extents) & ~a->axes,
+                            .plain = has_data_above(a, &a->tiles) && has_data_above(a, after)};
+    full_spec(a, step.before.spec);
+    a->tiles = *after;
+    full_spec(a, step.after);
+    if (a->steps->count < SIM_MOST_STEPS) a->steps->steps[a->steps->count++] = step;
+}
+
+/* Parts of an axis move. */
+static void step_of_parts(struct sim_array *a, enum sim_collective kind, unsigned axes, const struct sim_layout *after)
+{
+    sim_array_step(a, kind, axes, after);
+    a->steps->steps[a->steps->count - 1].plain = false;
+}
+
+static void permute(struct sim_array *a, const struct sim_layout *to)
+{
+    if (!is_equal(a, to)) sim_array_step(a, SIM_COLLECTIVE_PERMUTE, SIM_BOTH, to);
+}
+
+static bool have_same_shape(const struct sim_array *a, const struct sim_layout *to)
+{
+    if (!used(a, to)) return false;
+    for (int d = 0; d < a->shape.rank; d++)
+        if (!sim_as_many(a->extents, a->tiles.of[d], to->of[d])) return false;
+    return true;
+}
+
+/* ---- all-to-all ---- */
+
+struct exchange {
+    signed char from[MODEL_MAX_RANK], to[MODEL_MAX_RANK];
+    int count;
+    bool splits;
+};
+
+/* The dimension that gives `taker` its tiles: one that has as many and shall have as many as `taker` has now, or else
+ * the last one. */
+static int find_giver(const struct sim_array *a, const sim_order *has, const struct sim_layout *to, int taker)
+{
+    int found = -1;
+    for (int d = 0; d < a->shape.rank; d++) {
+        if (!sim_as_many(a->extents, has[d], to->of[taker]) || sim_as_many(a->extents, to->of[d], has[d])) continue;
+        found = d;
+        if (has[taker] ? sim_as_many(a->extents, to->of[d], has[taker]) : to->of[d] != 0) return d;
+    }
+    return found;
+}
+
+/* Dimensions that differ swap their tiles in pairs, those with the fewest first, of these the last. */
+static bool plan_exchange(const struct sim_array *a, const struct sim_layout *to, struct exchange *out)
+{
+    sim_order has[MODEL_MAX_RANK];
+    unsigned before = used(a, &a->tiles), after = used(a, to);
+    memset(out, 0, sizeof *out);
+    if (!before || !after || !sim_as_many(a->extents, before, after)) return false;
+    memcpy(has, a->tiles.of, sizeof has);
+    for (int round = 0; round < MODEL_MAX_RANK; round++) {
+        int taker = -1;
+        for (int d = a->shape.rank - 1; d >= 0; d--)
+            if (!sim_as_many(a->extents, has[d], to->of[d]) && (taker < 0 || sim_fewer(a->extents, has[d], has[taker])))
+                taker = d;
+        if (taker < 0) return out->count > 0;
+        int giver = find_giver(a, has, to, taker);
+        if (giver < 0 || !sim_multiple(a->extents, has[giver], has[taker])) return false;
+        sim_order moved = has[taker];
+        out->splits = out->splits || moved;
+        out->from[out->count] = (signed char)giver;
+        out->to[out->count++] = (signed char)taker;
+        has[taker] = has[giver];
+        has[giver] = moved;
+    }
+    return false;
+}
+
+static void all_to_all(struct sim_array *a, const struct sim_layout *to, const struct exchange *plan)
+{
+    for (int i = 0; i < plan->count && !plan->splits; i++) {
+        struct sim_layout next = a->tiles;
+        next.of[plan->to[i]] = next.of[plan->from[i]];
+        next.of[plan->from[i]] = 0;
+        sim_array_step(a, SIM_ALL_TO_ALL, a->tiles.of[plan->from[i]] & SIM_BOTH, &next);
+    }
+    if (plan->splits) step_of_parts(a, SIM_ALL_TO_ALL, a->axes, to);
+    else permute(a, to);
+}
+
+bool sim_array_moves(const struct sim_array *a, const struct sim_layout *to)
+{
+    struct exchange plan;
+    return have_same_shape(a, to) || plan_exchange(a, to, &plan);
+}
+
+/* ---- cutting and gathering ---- */
+
+/* The tiles of `fine` cut those of `coarse`, by their numbers at least. */
+static bool refines_by_ways(const struct sim_array *a, const struct sim_layout *fine, const struct sim_layout *coarse)
+{
+    for (int d = 0; d < a->shape.rank; d++)
+        if (!sim_multiple(a->extents, fine->of[d], coarse->of[d])) return false;
+    return true;
+}
+
+static bool refines(const struct sim_array *a, const struct sim_layout *fine, const struct sim_layout *coarse)
+{
+    for (int d = 0; d < a->shape.rank; d++) {
+        sim_order f = fine->of[d], c = coarse->of[d], major = f & SIM_MODEL_ABOVE ? SIM_TENSOR : SIM_DATA;
+        if (c && c != f && (c != major || (f & SIM_BOTH) != SIM_BOTH)) return false;
+    }
+    return true;
+}
+
+/* The layout with as many tiles as `like`, that the idle axes of `coarse` make of it one after the other. */
+static bool refine(const struct sim_array *a, const struct sim_layout *coarse, const struct sim_layout *like,
+                   struct sim_layout *out)
+{
+    sim_order idle = (sim_order)(a->axes & ~used(a, coarse));
+    for (int d = 0; d < a->shape.rank; d++) {
+        sim_order more = like->of[d] & SIM_BOTH & (sim_order)~coarse->of[d];
+        if (coarse->of[d] & ~like->of[d] &
+            SIM_BOTH) { /* other axes: as many tiles as these, or parts of an axis more */
+            if (!sim_as_many(a->extents, coarse->of[d], like->of[d])) return false;
+            more = 0;
+        }
+        if (!sim_take(a->extents, &idle, more, &more)) return false;
+        out->of[d] = sim_join(coarse->of[d], more);
+    }
+    return true;
+}
+
+static bool cut_copies(struct sim_array *a, const struct sim_layout *to)
+{
+    struct sim_layout cut = *to;
+    if (!refines_by_ways(a, to, &a->tiles)) return false;
+    if (refines(a, to, &a->tiles)) {
+        a->tiles = *to;
+        return true;
+    }
+    if (refine(a, &a->tiles, to, &cut)) {
+        a->tiles = cut;
+        permute(a, to);
+        return true;
+    }
+    a->tiles = *to; /* the pieces have the target's shape, but stand elsewhere */
+    step_of_parts(a, SIM_COLLECTIVE_PERMUTE, SIM_BOTH, to);
+    return true;
+}
+
+/* Dimension by dimension, the last one first. */
+static void gather_beyond(struct sim_array *a, const struct sim_layout *to)
+{
+    for (int d = a->shape.rank - 1; d >= 0; d--) {
+        unsigned gone = a->tiles.of[d] & ~(unsigned)to->of[d] & SIM_BOTH;
+        struct sim_layout next = a->tiles;
+        next.of[d] = to->of[d];
+        if (gone) sim_array_step(a, SIM_ALL_GATHER, gone, &next);
+    }
+}
+
+static bool gather_tiles(struct sim_array *a, const struct sim_layout *to)
+{
+    struct sim_layout side_by_side = a->tiles;
+    if (!refines_by_ways(a, &a->tiles, to)) return false;
+    if (!refines(a, &a->tiles, to) && !refine(a, to, &a->tiles, &side_by_side)) return false;
+    permute(a, &side_by_side);
+    gather_beyond(a, to);
+    return true;
+}
+
+void sim_array_gather(struct sim_array *a)
+{
+    struct sim_layout whole = {{0}};
+    gather_beyond(a, &whole);
+}
+
+/* ---- in two steps ---- */
+
+static bool reshard(struct sim_array *a, const struct sim_layout *to, bool at_any_price);
+
+/* Copies along the last dimension's axes, everything else one dimension further on: with the devices in the same order.
+ */
+static bool is_shifted(const struct sim_array *a, const struct sim_layout *partial, const struct sim_layout *tiled)
+{
+    int rank = a->shape.rank;
+    if (used(a, tiled) != a->axes || !is_partial(a, partial) || partial->of[0]) return false;
+    if (sim_sequence(partial, rank, a->axes) != sim_sequence(tiled, rank, a->axes)) return false;
+    for (int d = 0; d + 1 < rank; d++)
+        if (!sim_as_many(a->extents, tiled->of[d], partial->of[d + 1])) return false;
+    return true;
+}
+
+static bool reshard_shifted(struct sim_array *a, const struct sim_layout *to)
+{
+    bool from_partial = is_partial(a, &a->tiles);
+    struct exchange plan;
+    if (!is_shifted(a, from_partial ? &a->tiles : to, from_partial ? to : &a->tiles)) return false;
+    struct sim_layout between = from_partial ? *to : a->tiles;
+    between.of[a->shape.rank - 1] = 0;
+    if (from_partial) {
+        if (!plan_exchange(a, &between, &plan)) return false;
+        all_to_all(a, &between, &plan);
+        return reshard(a, to, true);
+    }
+    if (!reshard(a, &between, true) || !plan_exchange(a, to, &plan)) return false;
+    all_to_all(a, to, &plan);
+    return true;
+}
+
+/* One dimension's axes go below those of another. */
+static bool merge(struct sim_array *a, const struct sim_layout *to, int into, int from)
+{
+    struct sim_layout next = a->tiles;
+    if (!next.of[from] || to->of[from] || !sim_as_many(a->extents, to->of[into], next.of[into] | next.of[from]))
+        return false;
+    next.of[into] = sim_join(next.of[into], next.of[from]);
+    next.of[from] = 0;
+    sim_array_step(a, SIM_ALL_TO_ALL, a->tiles.of[from] & SIM_BOTH, &next);
+    return reshard(a, to, false);
+}
+
+/* The minor axis of a dimension goes to another. */
+static bool unmerge(struct sim_array *a, const struct sim_layout *to, int from, int into)
+{
+    sim_order stays = to->of[from], moves = to->of[into], minor = a->tiles.of[from], major;
+    struct sim_layout next = a->tiles;
+    if (!stays || !moves || next.of[into] || !sim_as_many(a->extents, minor, stays | moves)) return false;
+    if (!sim_take(a->extents, &minor, stays, &major)) return false;
+    next.of[from] = major;
+    next.of[into] = minor;
+    sim_array_step(a, SIM_ALL_TO_ALL, minor & SIM_BOTH, &next);
+    return reshard(a, to, false);
+}
+
+static bool reshard_pairs(struct sim_array *a, const struct sim_layout *to,
+                          bool (*pair)(struct sim_array *, const struct sim_layout *, int, int))
+{
+    bool as_many_copies = sim_as_many(a->extents, used(a, &a->tiles), used(a, to));
+    for (int d = 0; d < a->shape.rank && as_many_copies; d++) {
+        for (int e = d - 1; e >= 0; e--)
+            if (pair(a, to, d, e)) return true;
+        for (int e = d + 1; e < a->shape.rank; e++)
+            if (pair(a, to, d, e)) return true;
+    }
+    return false;
+}
+
+/* A dimension is gathered so that there are as many copies as in the target; then the rest finds its way. */
+static bool gather_one_first(struct sim_array *a, const struct sim_layout *to)
+{
+    unsigned copies = a->axes & ~used(a, &a->tiles), wanted = a->axes & ~used(a, to);
+    for (int d = 0; d < a->shape.rank && is_partial(a, to); d++) {
+        struct sim_layout next = a->tiles;
+        next.of[d] = 0;
+        if (!a->tiles.of[d] || !sim_as_many(a->extents, a->tiles.of[d] | copies, wanted)) continue;
+        return reshard(a, &next, true) && reshard(a, to, false);
+    }
+    return false;
+}
+
+/* The copies are cut where the target is cut, too; then there are as many tiles as in the target. */
+static bool cut_one_first(struct sim_array *a, const struct sim_layout *to)
+{
+    sim_order idle = (sim_order)(a->axes & ~used(a, &a->tiles));
+    for (int d = 0; d < a->shape.rank && is_partial(a, &a->tiles) && !is_partial(a, to); d++) {
+        struct sim_layout next = a->tiles;
+        next.of[d] = idle;
+        if (a->tiles.of[d] || !to->of[d] || !sim_multiple(a->extents, to->of[d], idle)) continue;
+        return reshard(a, &next, true) && reshard(a, to, false);
+    }
+    return false;
+}
+
+/* ---- all together ---- */
+
+typedef bool means(struct sim_array *, const struct sim_layout *);
+
+/* If it fails, nothing was done. */
+static bool try(means *with, struct sim_array *a, const struct sim_layout *to)
+{
+    struct sim_layout before = a->tiles;
+    int count = a->steps->count;
+    if (with(a, to)) return true;
+    a->tiles = before;
+    a->steps->count = count;
+    return false;
+}
+
+static bool reshard_merging(struct sim_array *a, const struct sim_layout *to)
+{
+    return reshard_pairs(a, to, merge);
+}
+
+static bool reshard_unmerging(struct sim_array *a, const struct sim_layout *to)
+{
+    return reshard_pairs(a, to, unmerge);
+}
+
+static bool reshard(struct sim_array *a, const struct sim_layout *to, bool at_any_price)
+{
+    static means *const in_two_steps[] = {reshard_merging, reshard_unmerging, gather_one_first, cut_one_first};
+    struct exchange plan;
+    bool is_cut = used(a, &a->tiles) != 0, shall_be_cut = used(a, to) != 0;
+    if (have_same_shape(a, to) || is_equal(a, to)) {
+        permute(a, to);
+        return true;
+    }
+    if (plan_exchange(a, to, &plan)) {
+        all_to_all(a, to, &plan);
+        return true;
+    }
+    if (shall_be_cut && is_partial(a, &a->tiles) && (try(cut_copies, a, to) || try(reshard_shifted, a, to)))
+        return true;
+    if (is_cut && is_partial(a, to) && (try(gather_tiles, a, to) || try(reshard_shifted, a, to))) return true;
+    for (int i = 0; i < BASE_COUNT(in_two_steps) && is_cut && shall_be_cut; i++)
+        if (try(in_two_steps[i], a, to)) return true;
+    if (is_cut && shall_be_cut && !at_any_price) return false;
+    sim_array_gather(a);
+    a->tiles = *to;
+    return true;
+}
+
+void sim_array_reshard(struct sim_array *a, const struct sim_layout *to)
+{
+    reshard(a, to, true);
+}

@@ -1,0 +1,313 @@
+/* From a program to the graph that shardings spread over: every operation a step between the shardings of its operands
+ * and of its result, or several of them. */
+#include "sim/partition/sharding_graph.h"
+
+#include <string.h>
+
+/* ---- what is given ---- */
+
+/* Where a sharding is given: to a tensor as it is made, or behind it. */
+static void find_given(struct sim_graph *g, int tensor)
+{
+    const struct model_tensor *t = sim_graph_tensor_of(g, tensor),
+                              *like = t->like >= 0 ? sim_graph_tensor_of(g, t->like) : t;
+    bool persistent = t->block < 0, stream = g->options->sequence_parallel && sim_is_residual_stream(t),
+         annotated = !g->options->propagates && !t->from_producer && !like->from_producer,
+         as_made = persistent || stream || annotated;
+    if (!as_made && !t->constrained) return;
+    struct sim_graph_given *given = &g->given[g->given_count++];
+    given->tensor = tensor;
+    given->axes_of = t->like >= 0 && (persistent || like->given_axes) ? t->like : tensor;
+    for (int i = 0; i < SIM_INSTANCES; i++) {
+        int node = given->nodes[i] = as_made ? sim_graph_slot(g, i, tensor) : sim_constrained_node(g, i, tensor);
+        g->read[sim_graph_slot(g, i, tensor)] = node;
+        g->fixed[node] = true;
+    }
+}
+
+/* ---- steps ---- */
+
+static struct sim_graph_step *add_step(struct sim_graph *g, enum sim_graph_step_kind kind, int out,
+                                       const struct model_op *op)
+{
+    g->steps = base_grown(g->arena, g->steps, g->step_count, &g->step_capacity, sizeof *g->steps);
+    g->steps[g->step_count] = (struct sim_graph_step){.kind = kind, .out = out, .first_port = g->port_count, .op = op};
+    return &g->steps[g->step_count++];
+}
+
+static struct sim_graph_port *add_port(struct sim_graph *g, int node)
+{
+    g->ports = base_grown(g->arena, g->ports, g->port_count, &g->port_capacity, sizeof *g->ports);
+    g->steps[g->step_count - 1].port_count++;
+    struct sim_graph_port *port = &g->ports[g->port_count++];
+    *port = (struct sim_graph_port){.node = node};
+    return port;
+}
+
+static int dim_of(const char *letters, char letter)
+{
+    for (int i = 0; letters[i]; i++)
+        if (letters[i] == letter) return i;
+    return -1;
+}
+
+static void map_letters(const char *from, const char *to, signed char *map)
+{
+    for (int d = 0; from[d]; d++) map[d] = (signed char)dim_of(to, from[d]);
+}
+
+static void add_labelled(struct sim_graph *g, int node, const char *letters, const char *result)
+{
+    struct sim_graph_port *port = add_port(g, node);
+    port->rank = (int)strlen(letters);
+    map_letters(letters, result, port->to);
+    port->whole = true;
+    for (int d = 0; result[d]; d++) port->whole = port->whole && dim_of(letters, result[d]) >= 0;
+}
+
+static void add_copy(struct sim_graph *g, int from, int to, int rank)
+{
+    if (from == to) return;
+    add_step(g, SIM_ELEMENTWISE, to, NULL);
+    struct sim_graph_port *port = add_port(g, from);
+    port->rank = rank;
+    port->whole = true;
+    for (int d = 0; d < rank; d++) port->to[d] = (signed char)d;
+}
+
+/* The node where an operation of a block finds a tensor. Scanned: what the forward loop leaves to the backward loop is
+ * stacked, an array of its own, of which the backward loop takes slices. */
+static int reading(struct sim_graph *g, int instance, int block, int tensor)
+{
+    int home = sim_graph_tensor_of(g, tensor)->block;
+    if (home < 0) return tensor;
+    bool stacked =
+        g->options->scanned && home != block && g->trips_of_block[home] >= 0 && g->trips_of_block[block] >= 0;
+    if (!stacked) return g->read[sim_graph_slot(g, g->is_layer[home] ? instance : 0, tensor)];
+    if (!g->is_kept[tensor])
+        add_copy(g, sim_stack_node(g, tensor), sim_kept_node(g, tensor), sim_graph_tensor_of(g, tensor)->rank);
+    g->is_kept[tensor] = true;
+    return sim_kept_node(g, tensor);
+}
+
+/* What fills the stacks. It stands behind the loops that read them, so that in one sweep the readers look before it
+ * does: to a slice of the stack both sides come at once, and they may differ (XLA goes through its computations in that
+ * order). */
+static void add_stacks(struct sim_graph *g)
+{
+    for (int t = 0; t < g->tensor_count; t++) {
+        if (!g->is_kept[t]) continue;
+        add_copy(g, g->read[t], sim_stack_node(g, t), sim_graph_tensor_of(g, t)->rank);
+        g->steps[g->step_count - 1].kind = SIM_REDUCTION; /* an update in place: not at the first level */
+    }
+}
+
+char sim_outer_letter(char letter)
+{
+    static const char pairs[][2] = {{'j', 'h'}, {'i', 'g'}, {'h', 'j'}, {'g', 'i'}};
+    for (int i = 0; i < BASE_COUNT(pairs); i++)
+        if (pairs[i][0] == letter) return pairs[i][1];
+    return 0;
+}
+
+static void add_reshape(struct sim_graph *g, const struct model_op *op, int from, int to)
+{
+    const char *in = op->input_labels[0], *out = op->output_labels;
+    add_step(g, SIM_ELEMENTWISE, to, op);
+    struct sim_graph_port *port = add_port(g, from);
+    port->rank = (int)strlen(in);
+    port->whole = true;
+    for (int d = 0; in[d]; d++) {
+        int at = dim_of(out, in[d]);
+        if (at < 0) at = dim_of(out, sim_outer_letter(in[d]));
+        if (at < 0 && (in[d] == 'h' || in[d] == 'g')) at = dim_of(out, in[d] == 'h' ? 'g' : 'h');
+        port->to[d] = (signed char)at;
+    }
+}
+
+static void add_contraction(struct sim_graph *g, const struct model_op *op, const int *nodes, int out)
+{
+    add_step(g, SIM_CONTRACTION, out, op);
+    for (int i = 0; i < 2; i++) {
+        struct sim_graph_port *port = add_port(g, nodes[i]);
+        port->rank = (int)strlen(op->input_labels[i]);
+        map_letters(op->input_labels[i], op->output_labels, port->to);
+        map_letters(op->input_labels[i], op->input_labels[1 - i], port->other);
+    }
+}
+
+static void add_reduction(struct sim_graph *g, const struct model_op *op, const int *nodes, int out, int space)
+{
+    const char *letters = op->input_labels[0];
+    if (op->input_count > 1) {
+        add_step(g, SIM_ELEMENTWISE, space, op);
+        for (int i = 0; i < op->input_count; i++) add_labelled(g, nodes[i], op->input_labels[i], letters);
+    } else {
+        space = nodes[0];
+    }
+    add_step(g, SIM_REDUCTION, out, op);
+    add_labelled(g, space, letters, op->output_labels);
+}
+
+static void add_operation(struct sim_graph *g, const struct model_op *op, int instance, int block)
+{
+    int nodes[MODEL_MAX_INPUTS], tensor = op->outputs[0], out = g->computed[sim_graph_slot(g, instance, tensor)];
+    for (int i = 0; i < op->input_count; i++) nodes[i] = reading(g, instance, block, op->inputs[i]);
+    switch (op->kind) {
+    case MODEL_EINSUM: add_contraction(g, op, nodes, out); break;
+    case MODEL_REDUCE: add_reduction(g, op, nodes, out, sim_space_node(g, instance, tensor)); break;
+    case MODEL_RESHAPE: add_reshape(g, op, nodes[0], out); break;
+    case MODEL_MAP:
+        add_step(g, SIM_ELEMENTWISE, out, op);
+        for (int i = 0; i < op->input_count; i++) add_labelled(g, nodes[i], op->input_labels[i], op->output_labels);
+        break;
+    case MODEL_SLICE: /* a slice at a place that only the run knows; T5X constrains it */
+    case MODEL_UPDATE:
+    case MODEL_LOOP: break;
+    }
+    add_copy(g, out, g->read[sim_graph_slot(g, instance, tensor)], sim_graph_tensor_of(g, tensor)->rank);
+}
+
+/* A loop's carried value has one sharding. A constraint on it stands inside the body. */
+static void enter(struct sim_graph *g, int instance, int tensor, int node)
+{
+    int at = sim_graph_slot(g, instance, tensor), rank = sim_graph_tensor_of(g, tensor)->rank;
+    bool own = g->read[at] == g->computed[at];
+    if (g->fixed[g->computed[at]]) {
+        add_copy(g, node, g->computed[at], rank);
+        return;
+    }
+    g->computed[at] = node;
+    if (own) g->read[at] = node;
+    else add_copy(g, node, g->read[at], rank);
+}
+
+static void add_block(struct sim_graph *g, int block, int instance);
+
+static bool is_only_layer(const struct sim_graph *g, const struct model_op *loop)
+{
+    const int64_t *sizes = g->options->extents.sizes;
+    return !g->options->scanned && g->trips_of_block[loop->body] >= 0 && sizes && sizes[loop->trips] == 1;
+}
+
+static void add_scanned_loop(struct sim_graph *g, const struct model_op *loop, int instance)
+{
+    for (int i = 0; i < loop->carry_count; i++) {
+        const struct model_carry *c = &loop->carries[i];
+        int around = g->computed[sim_graph_slot(g, 0, c->in)];
+        add_copy(g, g->read[sim_graph_slot(g, instance, c->init)], around, sim_graph_tensor_of(g, c->in)->rank);
+        enter(g, 0, c->in, around);
+    }
+    add_block(g, loop->body, 0);
+    for (int i = 0; i < loop->carry_count; i++) {
+        const struct model_carry *c = &loop->carries[i];
+        int around = g->computed[sim_graph_slot(g, 0, c->in)];
+        add_copy(g, g->read[sim_graph_slot(g, 0, c->out)], around, sim_graph_tensor_of(g, c->in)->rank);
+        enter(g, instance, c->result, around);
+    }
+}
+
+/* A stack of one layer that is no loop in XLA's program: what comes out of it has a sharding of its own. */
+static void add_only_layer(struct sim_graph *g, const struct model_op *loop)
+{
+    for (int i = 0; i < loop->carry_count; i++)
+        enter(g, 0, loop->carries[i].in, g->read[sim_graph_slot(g, 0, loop->carries[i].init)]);
+    add_block(g, loop->body, 0);
+    for (int i = 0; i < loop->carry_count; i++)
+        enter(g, 0, loop->carries[i].result, g->read[sim_graph_slot(g, 0, loop->carries[i].out)]);
+}
+
+static void add_layers(struct sim_graph *g, const struct model_op *loop)
+{
+    int order[SIM_INSTANCES] = {SIM_FIRST_LAYER, SIM_LATER_LAYERS}, carried_from[MODEL_MAX_CARRIES];
+    if (loop->reversed) order[0] = SIM_LATER_LAYERS, order[1] = SIM_FIRST_LAYER;
+    for (int i = 0; i < loop->carry_count; i++) carried_from[i] = g->read[sim_graph_slot(g, 0, loop->carries[i].init)];
+    for (int turn = 0; turn < SIM_INSTANCES; turn++) {
+        for (int i = 0; i < loop->carry_count; i++) enter(g, order[turn], loop->carries[i].in, carried_from[i]);
+        add_block(g, loop->body, order[turn]);
+        for (int i = 0; i < loop->carry_count; i++)
+            carried_from[i] = g->read[sim_graph_slot(g, order[turn], loop->carries[i].out)];
+    }
+    for (int i = 0; i < loop->carry_count; i++) enter(g, 0, loop->carries[i].result, carried_from[i]);
+}
+
+static void add_block(struct sim_graph *g, int block, int instance)
+{
+    const struct model_block *b = &g->program->blocks[block];
+    for (int i = 0; i < b->op_count; i++) {
+        const struct model_op *op = &b->ops[i];
+        if (op->kind == MODEL_LOOP && g->is_layer[op->body]) add_layers(g, op);
+        else if (op->kind == MODEL_LOOP && is_only_layer(g, op)) add_only_layer(g, op);
+        else if (op->kind == MODEL_LOOP) add_scanned_loop(g, op, instance);
+        else if (op->output_count) add_operation(g, op, instance, block);
+    }
+}
+
+/* Which blocks are layers' bodies, and which of them stand twice. */
+static void find_layers(struct sim_graph *g)
+{
+    const struct model_program *program = g->program;
+    for (int b = 0; b < program->block_count; b++) g->trips_of_block[b] = -1;
+    for (int b = 0; b < program->block_count; b++) {
+        for (int i = 0; i < program->blocks[b].op_count; i++) {
+            const struct model_op *op = &program->blocks[b].ops[i];
+            bool layers = op->kind == MODEL_LOOP &&
+                          (op->trips == MODEL_ENCODER_LAYERS || op->trips == MODEL_DECODER_LAYERS) &&
+                          op->phase != MODEL_OPTIMIZER;
+            if (!layers) continue;
+            g->trips_of_block[op->body] = (int)op->trips;
+            g->is_layer[op->body] =
+                !g->options->scanned && g->options->extents.sizes && g->options->extents.sizes[op->trips] > 1;
+        }
+    }
+}
+
+/* ---- uses ---- */
+
+static void index_uses(struct sim_graph *g)
+{
+    for (int i = 0; i < g->port_count; i++) {
+        struct sim_graph_port *port = &g->ports[i];
+        port->in_place = true;
+        for (int d = 0; d < port->rank; d++) port->in_place = port->in_place && port->to[d] == d;
+    }
+    g->first_use = base_new(g->arena, int, g->node_count + 1);
+    g->uses = base_new(g->arena, struct sim_graph_use, g->port_count);
+    g->definition = base_new(g->arena, int, g->node_count);
+    for (int i = 0; i < g->node_count; i++) g->definition[i] = -1;
+    for (int i = 0; i < g->port_count; i++) g->first_use[g->ports[i].node + 1]++;
+    for (int i = 0; i < g->node_count; i++) g->first_use[i + 1] += g->first_use[i];
+    int *at = base_new(g->arena, int, g->node_count);
+    memcpy(at, g->first_use, (size_t)g->node_count * sizeof *at);
+    for (int s = 0; s < g->step_count; s++) {
+        g->definition[g->steps[s].out] = s;
+        const struct sim_graph_port *ports = &g->ports[g->steps[s].first_port];
+        for (int p = 0; p < g->steps[s].port_count; p++) g->uses[at[ports[p].node]++] = (struct sim_graph_use){s, p};
+    }
+}
+
+/* ---- all of it ---- */
+
+struct sim_graph *sim_graph_build(struct base_arena *arena, const struct model_program *program,
+                                  const struct sim_sharding_options *options)
+{
+    struct sim_graph *g = base_new(arena, struct sim_graph, 1);
+    *g = (struct sim_graph){
+        .arena = arena, .program = program, .options = options, .tensor_count = program->tensor_count};
+    g->node_count = (3 * SIM_INSTANCES + 2) * g->tensor_count;
+    g->given = base_new(arena, struct sim_graph_given, g->tensor_count);
+    g->fixed = base_new(arena, bool, g->node_count);
+    g->computed = base_new(arena, int, SIM_INSTANCES * g->tensor_count);
+    g->read = base_new(arena, int, SIM_INSTANCES * g->tensor_count);
+    g->is_layer = base_new(arena, bool, program->block_count);
+    g->is_kept = base_new(arena, bool, g->tensor_count);
+    g->trips_of_block = base_new(arena, int, program->block_count);
+    for (int i = 0; i < SIM_INSTANCES * g->tensor_count; i++) g->computed[i] = g->read[i] = i;
+    find_layers(g);
+    for (int t = 0; t < g->tensor_count; t++) find_given(g, t);
+    add_block(g, 0, 0);
+    add_stacks(g);
+    index_uses(g);
+    g->arena = NULL, g->options = NULL; /* each propagation has its own */
+    return g;
+}

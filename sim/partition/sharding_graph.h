@@ -1,0 +1,108 @@
+/* Private to sim/partition/: what shardings spread over. A program as steps between nodes, a node a sharding. */
+#ifndef SIM_GRAPH_H
+#define SIM_GRAPH_H
+
+#include "sim/partition/sharding_tiles.h"
+
+enum sim_graph_step_kind { SIM_ELEMENTWISE, SIM_CONTRACTION, SIM_REDUCTION };
+
+/* An operand of a step: where its dimensions are in the result, -1 nowhere. */
+struct sim_graph_port {
+    int node, rank;
+    signed char to[MODEL_MAX_RANK];    /* the result's dimension */
+    signed char other[MODEL_MAX_RANK]; /* SIM_CONTRACTION: the other operand's */
+    bool whole;                        /* SIM_ELEMENTWISE: has every dimension of the result; else it is broadcast */
+    bool in_place;                     /* its dimensions are the result's first ones, in order */
+};
+
+struct sim_graph_step {
+    enum sim_graph_step_kind kind;
+    int out, first_port, port_count;
+    const struct model_op *op;
+};
+struct sim_graph_use {
+    int step, port;
+};
+
+/* A tensor that is sharded as axis rules say: its own axes, or those of the tensor that it is like. */
+struct sim_graph_given {
+    int tensor, axes_of, nodes[SIM_INSTANCES];
+};
+
+/* Built once; then copied, with shardings, for each set of rules and mesh. */
+struct sim_graph {
+    struct base_arena *arena;
+    const struct model_program *program;
+    const struct sim_sharding_options *options;
+    struct base_error *error;
+    int tensor_count, node_count;
+    struct sim_graph_given *given;
+    int given_count;
+    bool *fixed;
+    int *computed, *read; /* [instance * tensors + tensor]: nodes */
+    bool *is_layer, *is_kept;
+    int *trips_of_block; /* enum model_size of the loop that a block is the body of; -1 */
+    struct sim_graph_step *steps;
+    int step_count, step_capacity;
+    struct sim_graph_port *ports;
+    int port_count, port_capacity;
+    int *definition; /* step of a node, -1 */
+    int *first_use;  /* [node], and the end behind the last */
+    struct sim_graph_use *uses;
+    /* of one propagation */
+    sim_spec *spec;
+    int64_t tiles[SIM_AXES];
+    unsigned live;                /* mesh axes of more than one device */
+    uint64_t *forward, *backward; /* a bit a step: to be looked at again */
+    struct sim_graph_memo {
+        const char *names[MODEL_MAX_RANK];
+        int rank;
+        bool stream;
+        sim_spec spec;
+    } * memo;
+    int memo_count;
+    int level;
+    bool changed;
+    struct sim_cause (*causes)[2]; /* per node and mesh axis, or NULL */
+};
+
+/* ---- nodes ---- */
+
+static inline int sim_graph_slot(const struct sim_graph *g, int instance, int tensor)
+{
+    return instance * g->tensor_count + tensor;
+}
+
+static inline int sim_constrained_node(const struct sim_graph *g, int instance, int tensor)
+{
+    return SIM_INSTANCES * g->tensor_count + sim_graph_slot(g, instance, tensor);
+}
+
+static inline int sim_space_node(const struct sim_graph *g, int instance, int tensor)
+{
+    return 2 * SIM_INSTANCES * g->tensor_count + sim_graph_slot(g, instance, tensor);
+}
+
+static inline int sim_stack_node(const struct sim_graph *g, int tensor)
+{
+    return 3 * SIM_INSTANCES * g->tensor_count + tensor;
+}
+
+static inline int sim_kept_node(const struct sim_graph *g, int tensor)
+{
+    return (3 * SIM_INSTANCES + 1) * g->tensor_count + tensor;
+}
+
+static inline const struct model_tensor *sim_graph_tensor_of(const struct sim_graph *g, int tensor)
+{
+    return &g->program->tensors[tensor];
+}
+
+/* What sequence parallelism cuts along the length. */
+static inline bool sim_is_residual_stream(const struct model_tensor *tensor)
+{
+    return tensor->rank == 3 && tensor->axes[0] == MODEL_AXIS_BATCH && tensor->axes[1] == MODEL_AXIS_LENGTH &&
+           tensor->axes[2] == MODEL_AXIS_EMBED && tensor->block >= 0;
+}
+
+#endif

@@ -1,0 +1,113 @@
+/* Private to sim/partition/: shardings as tiles, how a partitioner changes one into another, and how it places one
+ * contraction.
+ */
+#ifndef SIM_SHARDING_TILES_H
+#define SIM_SHARDING_TILES_H
+
+#include "sim/partition/partition.h"
+
+enum { SIM_MOST_STEPS = 16, SIM_LETTERS = 64 /* codes of letters differ modulo this */ };
+
+/* Bytes of the local shape; dimensions that do not divide are padded. */
+double sim_local_bytes(const struct sim_extents *extents, const struct sim_shape *shape);
+bool sim_is_larger(const struct sim_extents *extents, const struct sim_shape *left, const struct sim_shape *right);
+void sim_note_decision(struct sim_decisions *log, const struct sim_decision *made);
+
+/* ---- layouts (sharding_tiles.c) ---- */
+
+/* Axes in order, the major one first: none, one, or both; data is above model unless it is said. */
+enum { SIM_BOTH = SIM_DATA | SIM_TENSOR, SIM_MODEL_ABOVE = 4 };
+typedef unsigned char sim_order;
+
+/* An ordered sharding. */
+struct sim_layout {
+    sim_order of[MODEL_MAX_RANK];
+};
+struct sim_layout sim_layout_of(const unsigned char *spec, int rank); /* data above model */
+void sim_layout_spec(const struct sim_layout *layout, int rank, unsigned char *spec);
+bool sim_layouts_equal(const struct sim_layout *a, const struct sim_layout *b, int rank);
+/* The axes that shard some dimension. */
+unsigned sim_layout_axes(const struct sim_layout *layout, int rank);
+unsigned
+sim_mesh_axes(const struct sim_extents *extents); /* that have more than one device: no others stand in layouts here */
+sim_order sim_join(sim_order major, sim_order minor);
+
+/* A number of tiles is told by axes that make as many. Which mesh axis has more devices is asked, and that it was is
+ * noted, only where names do not tell. */
+int sim_ways(const struct sim_extents *extents, unsigned axes);
+bool sim_as_many(const struct sim_extents *extents, unsigned axes, unsigned others);
+bool sim_fewer(const struct sim_extents *extents, unsigned axes, unsigned others);
+bool sim_multiple(const struct sim_extents *extents, unsigned axes, unsigned of);
+void sim_note_mesh(const struct sim_extents *extents);
+/* Takes the major axes off a sequence, so many that they make as many tiles as some axes; false if one would have to be
+ * split. */
+bool sim_take(const struct sim_extents *extents, sim_order *sequence, unsigned as_many_as, sim_order *out);
+/* All axes of a group in the order in which a layout counts its devices: dimension after dimension, then those that
+ * hold copies. */
+sim_order sim_sequence(const struct sim_layout *layout, int rank, unsigned axes);
+
+/* ---- steps (resharding.c) ---- */
+
+/* One collective, on operand 0 or 1 or on the result (2). Steps are the same only if all of this is
+ * (contraction_memo.c). */
+struct sim_step {
+    int operand;
+    enum sim_collective kind;
+    int axes;
+    struct sim_shape before;             /* one device's operand */
+    unsigned char after[MODEL_MAX_RANK]; /* its sharding when the step is done */
+    unsigned groups;                     /* axes of the groups of devices within which it is done */
+    bool plain; /* before and after are shardings as programs have them: whole axes, data above model */
+};
+struct sim_steps {
+    struct sim_step steps[SIM_MOST_STEPS];
+    int count;
+};
+
+/* An array that is resharded among the devices of a group; `outer` is how the groups share it. */
+struct sim_array {
+    const struct sim_extents *extents;
+    struct sim_steps *steps; /* what is done is added here */
+    unsigned axes;           /* of the group */
+    int operand;
+    struct sim_shape shape; /* its spec is not read */
+    struct sim_layout outer, tiles;
+};
+void sim_array_step(struct sim_array *array, enum sim_collective kind, unsigned axes, const struct sim_layout *after);
+void sim_array_reshard(struct sim_array *array, const struct sim_layout *to);
+void sim_array_gather(struct sim_array *array);
+/* Whether all tiles change places, or are cut and joined anew, without anything being copied. */
+bool sim_array_moves(const struct sim_array *array, const struct sim_layout *to);
+
+/* ---- contractions (contraction.c) ---- */
+
+/* What is known of a result: nothing; what it shall be in the end; how propagation shards the operation itself; or
+ * that, of a gradient, which JAX multiplies as it is written, whereas jnp.einsum turns operands round for the sake of
+ * the result. */
+enum sim_result { SIM_FREE, SIM_WANTED, SIM_PROPAGATED, SIM_GRADIENT };
+
+/* lhs,rhs->out. letters[i][d] is the label of dimension d of operand i (2: the result), shapes hold dims, shardings and
+ * dtypes. */
+struct sim_contraction {
+    const char *letters[3];
+    struct sim_shape shapes[3];
+    enum sim_result result;
+    /* answers */
+    char label[SIM_AXES]; /* the label that mesh axis 1 (data), 2 (model) shards in the operation; 0: none */
+    unsigned char computed[MODEL_MAX_RANK];   /* the result as the operation leaves it, partial sums aside */
+    unsigned char propagated[MODEL_MAX_RANK]; /* the result's final sharding */
+    struct sim_steps steps;
+};
+void sim_contract(const struct sim_extents *extents, struct sim_contraction *contraction);
+
+/* ---- contractions that were placed before, in any program (contraction_memo.c) ---- */
+
+/* sim_contract, from the cache if it was asked before. Its choices are not noted in extents: `asked` tells them. */
+void sim_contract_again(struct sim_cache *cache, const struct sim_extents *extents, struct sim_asked *asked,
+                        struct sim_contraction *contraction);
+
+/* sharding_graph.c. Splitting j into h and d, joining them, repeating a group of heads: the outer letter carries the
+ * shards. 0: none does. */
+char sim_outer_letter(char letter);
+
+#endif

@@ -1,0 +1,465 @@
+/* A sharded program as flat lists. A step repeats the same few kernels, shapes and collectives again and again
+ * (forward, backward, each stack), and a table of plans prices the same program for many sizes; so each distinct thing
+ * is listed once, and the steps of the program point at it. */
+#include "sim/priced_program.h"
+
+#include <string.h>
+
+/* Where the items of a list are found, by hash: slots hold a number more than an index, 0 where nothing stands. */
+struct seen {
+    unsigned *hashes, mask;
+    int *slots;
+};
+
+struct maker {
+    struct base_arena *scratch;
+    const struct sim_sharded *s;
+    struct sim_price_list *out;
+    bool fp8;
+    int *dot_of;     /* per operation: its distinct contraction, or -1 */
+    int *repeats_of; /* per operation, as a loop: the distinct count of repetitions inside it */
+    int *kernel_of;  /* per kernel: the distinct one */
+    struct seen repeats_seen, dots_seen, kernels_seen, collectives_seen, products_seen, kept_seen;
+};
+
+static unsigned char factor(unsigned size, unsigned axes)
+{
+    return (unsigned char)(size * SIM_AXES + axes);
+}
+
+static void multiply(struct sim_factors *factors, unsigned size, unsigned axes)
+{
+    factors->of[factors->count++] = factor(size, axes);
+}
+
+/* FNV-1a, a word a step. */
+static unsigned hash_words(unsigned hash, const void *words, size_t size_bytes)
+{
+    for (size_t at = 0; at < size_bytes; at += sizeof(unsigned)) {
+        unsigned word;
+        memcpy(&word, (const char *)words + at, sizeof word);
+        hash = (hash ^ word) * 16777619u;
+    }
+    return hash;
+}
+
+static const unsigned hash_start = 2166136261u;
+
+static struct seen seen_new(struct base_arena *arena, int most)
+{
+    int slots = 16;
+    while (slots < 2 * most) slots *= 2;
+    return (struct seen){base_new(arena, unsigned, most), (unsigned)slots - 1, base_new(arena, int, slots)};
+}
+
+/* The next item with this hash, -1 when all have been looked at; then `at` is where it would stand. */
+static int next_seen(const struct seen *seen, unsigned hash, unsigned *at)
+{
+    for (;; ++*at) {
+        int item = seen->slots[*at & seen->mask] - 1;
+        if (item < 0 || seen->hashes[item] == hash) return item;
+    }
+}
+
+static void note_seen(struct seen *seen, unsigned hash, unsigned at, int item)
+{
+    seen->hashes[item] = hash;
+    seen->slots[at & seen->mask] = item + 1;
+}
+
+/* The place of an item in a list where each stands once. */
+static int distinct(void *list, struct seen *seen, int *count, const void *item, size_t size_bytes)
+{
+    char *items = list;
+    const unsigned hash = hash_words(hash_start, item, size_bytes);
+    unsigned at = hash;
+    for (int found; (found = next_seen(seen, hash, &at)) >= 0; at++)
+        if (!memcmp(items + (size_t)found * size_bytes, item, size_bytes)) return found;
+    memcpy(items + (size_t)*count * size_bytes, item, size_bytes);
+    note_seen(seen, hash, at, *count);
+    return (*count)++;
+}
+
+static void list_shapes(struct maker *m)
+{
+    m->out->shape_count = m->s->shape_count;
+    m->out->shapes = base_new(m->scratch, struct sim_price_shape, m->s->shape_count + 1);
+    for (int i = 0; i < m->s->shape_count; i++) {
+        const struct sim_shape *shape = &m->s->shapes[i];
+        struct sim_price_shape *listed = &m->out->shapes[i];
+        multiply(&listed->elements, shape->layers, 0);
+        for (int d = 0; d < shape->rank; d++) multiply(&listed->elements, shape->dims[d], shape->spec[d]);
+        listed->element_bytes = (double)model_dtype_bytes(shape->dtype);
+    }
+}
+
+/* ---- repetitions ---- */
+
+static int repeats_in(struct maker *m, int loop)
+{
+    struct sim_factors trips;
+    memset(&trips, 0, sizeof trips);
+    for (; loop >= 0; loop = m->s->ops[loop].loop) multiply(&trips, (unsigned)m->s->ops[loop].trips, 0);
+    return distinct(m->out->repeats, &m->repeats_seen, &m->out->repeat_count, &trips, sizeof trips);
+}
+
+/* Only loops and the outermost level are ever looked up, so a count for each is all there is. */
+static void list_repeats(struct maker *m)
+{
+    int loops = 1;
+    for (int i = 0; i < m->s->op_count; i++) loops += m->s->ops[i].kind == SIM_LOOP_BEGIN;
+    m->out->repeats = base_new(m->scratch, struct sim_factors, loops);
+    m->repeats_seen = seen_new(m->scratch, loops);
+    m->repeats_of = base_new(m->scratch, int, m->s->op_count + 1);
+    m->repeats_of[m->s->op_count] = repeats_in(m, -1);
+    for (int i = 0; i < m->s->op_count; i++)
+        if (m->s->ops[i].kind == SIM_LOOP_BEGIN) m->repeats_of[i] = repeats_in(m, i);
+}
+
+static int repeats_of(const struct maker *m, int loop)
+{
+    return m->repeats_of[loop >= 0 ? loop : m->s->op_count];
+}
+
+/* ---- contractions ---- */
+
+static struct sim_factors product_of(const struct sim_op *op, unsigned set, bool local)
+{
+    struct sim_factors product;
+    memset(&product, 0, sizeof product);
+    for (int i = 0; i < op->label_count; i++)
+        if (set & (1u << i)) multiply(&product, op->labels[i].size, local ? op->labels[i].axes : 0);
+    return product;
+}
+
+static bool is_of_weight(const struct maker *m, int value)
+{
+    const struct model_tensor *tensor = &m->s->program->tensors[m->s->values[value].tensor];
+    return tensor->role == MODEL_ROLE_WEIGHT || tensor->category == MODEL_GRADIENT;
+}
+
+/* Training in fp8 casts the operands of layers' projections, forward and backward; attention and float32 logits stay.
+ */
+static enum model_dtype units_dtype(const struct maker *m, const struct sim_op *op)
+{
+    enum model_dtype dtype = m->s->values[op->inputs[0]].dtype;
+    bool weight = is_of_weight(m, op->inputs[0]) || is_of_weight(m, op->inputs[1]) || is_of_weight(m, op->outputs[0]);
+    return m->fp8 && weight && dtype == MODEL_BFLOAT16 ? MODEL_FP8 : dtype;
+}
+
+static void list_dots(struct maker *m)
+{
+    int count = 0;
+    for (int i = 0; i < m->s->dot_count; i++) m->dot_of[m->s->dots[i]] = -2;
+    for (int i = 0; i < m->s->op_count; i++) count += m->dot_of[i] == -2;
+    m->out->dots = base_new(m->scratch, struct sim_price_dot, count + 1);
+    m->dots_seen = seen_new(m->scratch, count + 1);
+    for (int i = 0; i < m->s->op_count; i++) {
+        const struct sim_op *op = &m->s->ops[i];
+        if (m->dot_of[i] != -2) continue;
+        struct sim_price_dot dot;
+        memset(&dot, 0, sizeof dot); /* compared with its padding */
+        dot.batch = product_of(op, op->batch_labels, true), dot.rows = product_of(op, op->row_labels, true),
+        dot.columns = product_of(op, op->column_labels, true);
+        dot.contracted = product_of(op, op->contracted_labels, true), dot.dtype = units_dtype(m, op);
+        m->dot_of[i] = distinct(m->out->dots, &m->dots_seen, &m->out->dot_count, &dot, sizeof dot);
+    }
+}
+
+/* ---- kernels ---- */
+
+static bool same_list(const int *a, const int *b, int count)
+{
+    return !count || !memcmp(a, b, (size_t)count * sizeof *a);
+}
+
+static int distinct_kernel(struct maker *m, const struct sim_price_kernel *kernel)
+{
+    struct sim_price_list *out = m->out;
+    unsigned hash =
+        hash_words(hash_start, out->touched + kernel->first_shape, (size_t)kernel->shape_count * sizeof *out->touched);
+    hash = hash_words(hash, out->kernel_dots + kernel->first_dot, (size_t)kernel->dot_count * sizeof *out->kernel_dots);
+    unsigned at = hash;
+    for (int found; (found = next_seen(&m->kernels_seen, hash, &at)) >= 0; at++) {
+        const struct sim_price_kernel *other = &out->kernels[found];
+        if (other->shape_count != kernel->shape_count || other->dot_count != kernel->dot_count) continue;
+        if (!same_list(out->touched + other->first_shape, out->touched + kernel->first_shape, kernel->shape_count))
+            continue;
+        if (same_list(out->kernel_dots + other->first_dot, out->kernel_dots + kernel->first_dot, kernel->dot_count))
+            return found;
+    }
+    out->kernels[out->kernel_count] = *kernel;
+    note_seen(&m->kernels_seen, hash, at, out->kernel_count);
+    out->touched_count += kernel->shape_count;
+    out->kernel_dot_count += kernel->dot_count;
+    return out->kernel_count++;
+}
+
+/* Operands are cast to fp8 by a kernel of their own: read in two bytes, written in one and read in one, where the
+ * contraction alone would read two. */
+static void touch_casts(struct maker *m, const struct sim_op *op, struct sim_price_kernel *listed)
+{
+    if (units_dtype(m, op) != MODEL_FP8) return;
+    for (int i = 0; i < op->input_count; i++)
+        m->out->touched[listed->first_shape + listed->shape_count++] = m->s->values[op->inputs[i]].shape;
+}
+
+static void list_kernels(struct maker *m)
+{
+    const struct sim_sharded *s = m->s;
+    struct sim_price_list *out = m->out;
+    out->kernels = base_new(m->scratch, struct sim_price_kernel, s->kernel_count + 1);
+    m->kernels_seen = seen_new(m->scratch, s->kernel_count + 1);
+    out->touched = base_new(m->scratch, int, s->read_count + s->write_count + 2 * s->dot_count + 1);
+    out->kernel_dots = base_new(m->scratch, int, s->dot_count + 1);
+    for (int k = 0; k < s->kernel_count; k++) {
+        const struct sim_kernel *kernel = &s->kernels[k];
+        struct sim_price_kernel listed = {out->touched_count, 0, out->kernel_dot_count, kernel->dot_count};
+        for (int i = 0; i < kernel->read_count; i++)
+            out->touched[listed.first_shape + listed.shape_count++] = s->reads[kernel->first_read + i];
+        for (int i = 0; i < kernel->write_count; i++)
+            out->touched[listed.first_shape + listed.shape_count++] = s->writes[kernel->first_write + i];
+        for (int i = 0; i < kernel->dot_count; i++) touch_casts(m, &s->ops[s->dots[kernel->first_dot + i]], &listed);
+        for (int i = 0; i < kernel->dot_count; i++)
+            out->kernel_dots[listed.first_dot + i] = m->dot_of[s->dots[kernel->first_dot + i]];
+        m->kernel_of[k] = distinct_kernel(m, &listed);
+    }
+}
+
+/* ---- steps ---- */
+
+/* What one device gives: a value, or all layers' instances of it. */
+static int operand_shape(const struct maker *m, const struct sim_op *op)
+{
+    int one = m->s->values[op->inputs[0]].shape, i = 0;
+    if (op->stack == MODEL_ONE) return one;
+    struct sim_shape stack = m->s->shapes[one];
+    stack.layers = (unsigned char)op->stack;
+    while (memcmp(&m->s->shapes[i], &stack, sizeof stack) != 0) i++; /* the partitioner listed it */
+    return i;
+}
+
+static int collective_of(struct maker *m, const struct sim_op *op)
+{
+    const struct sim_value *value = &m->s->values[op->inputs[0]];
+    struct sim_price_collective collective;
+    memset(&collective, 0, sizeof collective);
+    collective.kind = op->collective, collective.axes = op->axes, collective.shape = operand_shape(m, op),
+    collective.dtype = value->dtype;
+    collective.gradient = m->s->program->tensors[value->tensor].category == MODEL_GRADIENT;
+    return distinct(m->out->collectives, &m->collectives_seen, &m->out->collective_count, &collective,
+                    sizeof collective);
+}
+
+static void add_step(struct sim_price_list *out, const struct sim_op *op, int what, int repeats)
+{
+    out->steps[out->step_count++] =
+        (struct sim_price_step){op->op->name, op->op->phase, op->kind == SIM_COMMUNICATE, what, repeats};
+}
+
+static void list_steps(struct maker *m)
+{
+    const struct sim_sharded *s = m->s;
+    struct sim_price_list *out = m->out;
+    out->steps = base_new(m->scratch, struct sim_price_step, s->op_count + 1);
+    out->collectives = base_new(m->scratch, struct sim_price_collective, s->op_count + 1);
+    out->needs = base_new(m->scratch, struct sim_price_need, s->op_count + 1);
+    out->products = base_new(m->scratch, struct sim_factors, s->op_count + 1);
+    m->collectives_seen = seen_new(m->scratch, s->op_count + 1);
+    m->products_seen = seen_new(m->scratch, s->op_count + 1);
+    for (int i = 0; i < s->op_count; i++) {
+        const struct sim_op *op = &s->ops[i];
+        int repeats = repeats_of(m, op->loop);
+        if (op->kind == SIM_COMMUNICATE) add_step(out, op, collective_of(m, op), repeats);
+        if (op->kind != SIM_COMPUTE) continue;
+        if (op->op->needed) {
+            struct sim_factors whole = product_of(op, ~0u, false);
+            int product = distinct(out->products, &m->products_seen, &out->product_count, &whole, sizeof whole);
+            out->needs[out->need_count++] = (struct sim_price_need){product, repeats};
+        }
+        if (op->kernel >= 0 && s->kernels[op->kernel].op == i) add_step(out, op, m->kernel_of[op->kernel], repeats);
+    }
+}
+
+/* ---- asynchronous collectives ---- */
+
+static void put_moment(struct maker *m, enum sim_moment_kind kind, int what)
+{
+    m->out->moments[m->out->moment_count++] = (struct sim_moment){kind, what};
+}
+
+/* Waits for all that has to be done before an operation, the first started first. */
+static void put_waits(struct maker *m, const int *start_of, int before)
+{
+    for (int i = 0; i < m->s->op_count; i++)
+        if (m->s->ops[i].kind == SIM_COMMUNICATE && m->s->ops[i].done == before)
+            put_moment(m, SIM_MOMENT_WAIT, start_of[i]);
+}
+
+static void list_moments(struct maker *m)
+{
+    const struct sim_sharded *s = m->s;
+    int *start_of = base_new(m->scratch, int, s->op_count + 1), starts = 0;
+    bool asynchronous = false, *waits = base_new(m->scratch, bool, s->op_count + 1);
+    for (int i = 0; i < s->op_count; i++) {
+        if (s->ops[i].kind != SIM_COMMUNICATE) continue;
+        start_of[i] = starts++;
+        waits[s->ops[i].done] = s->ops[i].done;
+        asynchronous = asynchronous || s->ops[i].done;
+    }
+    if (!asynchronous) return;
+    m->out->moments = base_new(m->scratch, struct sim_moment, 2 * s->op_count + 1);
+    for (int i = 0; i < s->op_count; i++) {
+        const struct sim_op *op = &s->ops[i];
+        if (waits[i]) put_waits(m, start_of, i);
+        if (op->kind == SIM_LOOP_BEGIN) put_moment(m, SIM_MOMENT_LOOP, op->trips);
+        if (op->kind == SIM_LOOP_END) put_moment(m, SIM_MOMENT_END, 0);
+        if (op->kind == SIM_COMMUNICATE) put_moment(m, SIM_MOMENT_START, collective_of(m, op));
+        if (op->kind == SIM_COMMUNICATE && !op->done) put_moment(m, SIM_MOMENT_WAIT, start_of[i]);
+        if (op->kind == SIM_COMPUTE && op->kernel >= 0 && s->kernels[op->kernel].op == i)
+            put_moment(m, SIM_MOMENT_WORK, m->kernel_of[op->kernel]);
+    }
+}
+
+/* ---- memory ---- */
+
+/* What comes to what is there already counts once more, and what goes once less. */
+static void merge_event(struct sim_price_list *out, int first, const struct sim_event *event)
+{
+    for (int i = first; i < out->event_count; i++) {
+        struct sim_price_event *listed = &out->events[i];
+        int count = listed->count + event->sign;
+        if (listed->shape != event->shape || listed->category != event->category || count < INT8_MIN ||
+            count > INT8_MAX)
+            continue;
+        listed->count = (signed char)count;
+        return;
+    }
+    out->events[out->event_count++] = (struct sim_price_event){
+        .shape = (short)event->shape, .count = event->sign, .category = (unsigned char)event->category};
+}
+
+/* Drops what cancelled out. */
+static void close_stretch(struct sim_price_list *out, int first)
+{
+    int kept = first;
+    for (int i = first; i < out->event_count; i++)
+        if (out->events[i].count) out->events[kept++] = out->events[i];
+    out->event_count = kept;
+}
+
+static void name_event(struct sim_price_event *listed, const struct sim_op *op, int trips)
+{
+    listed->name = op->op->name;
+    listed->phase = (unsigned char)op->op->phase;
+    listed->trips = (unsigned char)trips;
+}
+
+/* Memory can be at its peak only when something has come and nothing more does before something goes. In between nobody
+ * looks, so that what comes and goes there is added up. */
+static void list_events(struct maker *m)
+{
+    const struct sim_sharded *s = m->s;
+    struct sim_price_list *out = m->out;
+    int first = 0;
+    out->events = base_new(m->scratch, struct sim_price_event, s->event_count + 1);
+    for (int i = 0; i < s->event_count; i++) {
+        const struct sim_event *event = &s->events[i];
+        const struct sim_op *op = &s->ops[event->op];
+        bool may_peak = event->sign > 0 && (i + 1 == s->event_count || s->events[i + 1].sign <= 0);
+        if (!event->bracket) merge_event(out, first, event);
+        if (!event->bracket && !may_peak) continue;
+        close_stretch(out, first);
+        if (event->bracket) {
+            struct sim_price_event *listed = &out->events[out->event_count++];
+            *listed = (struct sim_price_event){.bracket = event->bracket};
+            name_event(listed, op, event->trips);
+        } else if (out->event_count > first) {
+            struct sim_price_event *listed = &out->events[out->event_count - 1];
+            listed->may_peak = true;
+            name_event(listed, op, op->loop >= 0 ? s->ops[op->loop].trips : MODEL_ONE);
+        }
+        first = out->event_count;
+    }
+    close_stretch(out, first);
+}
+
+static void list_persistent(struct maker *m)
+{
+    struct sim_price_list *out = m->out;
+    out->persistent_count = m->s->persistent_count;
+    out->persistent_shapes = base_new(m->scratch, int, out->persistent_count + 1);
+    out->persistent_categories = base_new(m->scratch, unsigned char, out->persistent_count + 1);
+    for (int i = 0; i < out->persistent_count; i++) {
+        out->persistent_shapes[i] = m->s->persistent_shapes[i];
+        out->persistent_categories[i] = (unsigned char)m->s->persistent_categories[i];
+    }
+}
+
+static void list_kept(struct maker *m)
+{
+    const struct sim_sharded *s = m->s;
+    struct sim_price_kept kept;
+    int count = 0;
+    for (int v = 0; v < s->value_count; v++) count += s->values[v].kept;
+    m->out->kept = base_new(m->scratch, struct sim_price_kept, count + 1);
+    m->kept_seen = seen_new(m->scratch, count + 1);
+    for (int v = 0; v < s->value_count; v++) {
+        if (!s->values[v].kept) continue;
+        memset(&kept, 0, sizeof kept);
+        kept.shape = (short)s->values[v].shape;
+        kept.role = (unsigned char)s->program->tensors[s->values[v].tensor].role;
+        distinct(m->out->kept, &m->kept_seen, &m->out->kept_count, &kept, sizeof kept);
+    }
+}
+
+/* How many there are of each was not known before; so they were listed in the scratch, and what is kept takes no more
+ * room than it needs. */
+static void *copied(struct base_arena *arena, const void *list, int count, size_t size_bytes)
+{
+    void *copy = base_alloc(arena, (size_t)count, size_bytes);
+    if (count) memcpy(copy, list, (size_t)count * size_bytes);
+    return copy;
+}
+
+static void keep_lists(struct base_arena *arena, struct sim_price_list *out)
+{
+    out->shapes = copied(arena, out->shapes, out->shape_count, sizeof *out->shapes);
+    out->dots = copied(arena, out->dots, out->dot_count, sizeof *out->dots);
+    out->kernels = copied(arena, out->kernels, out->kernel_count, sizeof *out->kernels);
+    out->collectives = copied(arena, out->collectives, out->collective_count, sizeof *out->collectives);
+    out->repeats = copied(arena, out->repeats, out->repeat_count, sizeof *out->repeats);
+    out->products = copied(arena, out->products, out->product_count, sizeof *out->products);
+    out->touched = copied(arena, out->touched, out->touched_count, sizeof *out->touched);
+    out->kernel_dots = copied(arena, out->kernel_dots, out->kernel_dot_count, sizeof *out->kernel_dots);
+    out->steps = copied(arena, out->steps, out->step_count, sizeof *out->steps);
+    out->moments = copied(arena, out->moments, out->moment_count, sizeof *out->moments);
+    out->needs = copied(arena, out->needs, out->need_count, sizeof *out->needs);
+    out->events = copied(arena, out->events, out->event_count, sizeof *out->events);
+    out->persistent_shapes =
+        copied(arena, out->persistent_shapes, out->persistent_count, sizeof *out->persistent_shapes);
+    out->persistent_categories =
+        copied(arena, out->persistent_categories, out->persistent_count, sizeof *out->persistent_categories);
+    out->kept = copied(arena, out->kept, out->kept_count, sizeof *out->kept);
+}
+
+void sim_price_list_make(struct base_arena *arena, struct base_arena *scratch, const struct sim_sharded *sharded,
+                         bool fp8, struct sim_price_list *out)
+{
+    struct maker m = {.scratch = scratch, .s = sharded, .fp8 = fp8, .out = out};
+    memset(out, 0, sizeof *out);
+    m.dot_of = base_new(scratch, int, sharded->op_count + 1);
+    m.kernel_of = base_new(scratch, int, sharded->kernel_count + 1);
+    const struct sim_op *last = sharded->op_count ? &sharded->ops[sharded->op_count - 1] : NULL;
+    out->result_shape = last && last->output_count ? sharded->values[last->outputs[0]].shape : -1;
+    list_shapes(&m);
+    list_repeats(&m);
+    list_dots(&m);
+    list_kernels(&m);
+    list_steps(&m);
+    list_moments(&m);
+    list_events(&m);
+    list_persistent(&m);
+    list_kept(&m);
+    keep_lists(arena, out);
+}

@@ -1,0 +1,154 @@
+/* Private to sim/: sharded programs. Each is made once for all plans that share it, and kept as the flat lists that a
+ * price is summed from. */
+#ifndef SIM_PRICED_PROGRAM_H
+#define SIM_PRICED_PROGRAM_H
+
+#include "sim/partition/memo.h"
+#include "sim/sim.h"
+
+enum { SIM_MOST_SHAPES = 1024, SIM_MOST_DISTINCT = 2048 /* kernels, contractions, collectives of a program */ };
+
+/* ---- the price list (price_list.c): the program with each distinct thing once, and without what no price needs ----
+ */
+
+/* A product of local sizes: `of` says which, as size * SIM_AXES + axes. */
+struct sim_factors {
+    unsigned char count, of[SIM_MOST_LABELS + 1];
+};
+
+struct sim_price_shape {
+    struct sim_factors elements;
+    double element_bytes;
+};
+struct sim_price_dot {
+    struct sim_factors batch, rows, columns, contracted;
+    enum model_dtype dtype; /* its units' */
+};
+struct sim_price_kernel {
+    int first_shape, shape_count, first_dot, dot_count;
+}; /* into touched: reads, then writes; into dots */
+struct sim_price_collective {
+    enum sim_collective kind;
+    int axes, shape;
+    enum model_dtype dtype;
+    bool gradient; /* waits for no other one */
+};
+
+/* One kernel or collective in the order of the program, by the name of its operation (which may be gone itself). */
+struct sim_price_step {
+    const char *name;
+    enum model_phase phase;
+    bool communicates;
+    int what, repeats; /* indices */
+};
+/* What happens one after the other where collectives are asynchronous: the same steps, with loops as brackets. */
+enum sim_moment_kind { SIM_MOMENT_WORK, SIM_MOMENT_START, SIM_MOMENT_WAIT, SIM_MOMENT_LOOP, SIM_MOMENT_END };
+struct sim_moment {
+    enum sim_moment_kind kind;
+    int what; /* kernel; collective; number of the start, in their order; enum model_size; - */
+};
+/* A contraction that the model needs, whole. */
+struct sim_price_need {
+    int product, repeats;
+};
+
+/* Memory that comes or goes (how many of a shape), or a loop that begins or ends (bracket). */
+struct sim_price_event {
+    const char *name; /* of the operation; NULL where nobody asks */
+    short shape;
+    signed char count, bracket;
+    unsigned char category, phase;
+    unsigned char
+        trips;     /* enum model_size: of the bracket, or of the innermost loop around the operation; MODEL_ONE: none */
+    bool may_peak; /* here memory may be at its peak; what the stretch before it brought and took is all counted */
+};
+
+struct sim_price_list {
+    struct sim_price_shape *shapes;
+    struct sim_price_dot *dots;
+    struct sim_price_kernel *kernels;
+    struct sim_price_collective *collectives;
+    struct sim_factors *repeats, *products;
+    int *touched, *kernel_dots;
+    struct sim_price_step *steps;
+    struct sim_moment *moments;
+    struct sim_price_need *needs;
+    struct sim_price_event *events;
+    int shape_count, dot_count, kernel_count, collective_count, repeat_count, product_count, touched_count,
+        kernel_dot_count, step_count, moment_count, need_count, event_count;
+    int *persistent_shapes, persistent_count;
+    unsigned char *persistent_categories;
+    struct sim_price_kept {
+        short shape;
+        unsigned char role;
+    } * kept; /* what stands in memory for the backward pass, of the roles that a compiler may drop */
+    int kept_count;
+    int result_shape; /* of what the last operation makes: a forward pass's logits; -1: nothing */
+};
+/* scratch is only needed until it returns; fp8: what meets a weight is contracted in it. */
+void sim_price_list_make(struct base_arena *arena, struct base_arena *scratch, const struct sim_sharded *sharded,
+                         bool fp8, struct sim_price_list *out);
+
+/* ---- plans (plan.c) ---- */
+
+/* sim_plan_check in the middle of a question: the cache forgets nothing, so that earlier plans stay good. */
+enum base_status sim_plan_check_another(struct sim_cache *cache, const struct sim_plan_text *text, enum model_step step,
+                                        bool as_partitioned, struct sim_plan *out, struct base_error *error);
+
+/* ---- programs (program_cache.c) ---- */
+
+struct sim_program {
+    struct sim_sharded *sharded; /* NULL unless somebody asked for it */
+    struct sim_price_list prices;
+    struct sim_decisions decisions; /* of its own; those of its contractions are theirs */
+    unsigned mesh_relation;         /* under which it was made */
+    struct sim_asked asked;
+    struct sim_program *next;
+};
+/* The program of a plan, under a remat policy; whole: with sharded. It belongs to the cache. */
+enum base_status sim_program_find(struct sim_cache *cache, const struct sim_plan *plan, enum model_remat remat,
+                                  unsigned dropped_roles, bool whole, const struct sim_program **out,
+                                  struct base_error *error);
+
+/* Why its tensors are sharded as they are: propagated once more, with notes, in an arena. */
+struct sim_causes; /* below */
+enum base_status sim_program_causes(struct sim_cache *cache, struct base_arena *arena, const struct sim_plan *plan,
+                                    struct sim_causes *out, struct base_error *error);
+
+/* ---- one pricing (pricing.c): a plan's sizes put into a list ---- */
+
+struct sim_holding {
+    double total_bytes, bytes[MODEL_CATEGORY_COUNT];
+};
+
+struct sim_pricing {
+    const struct sim_price_list *list;
+    const struct sim_plan *plan;
+    const struct sim_placement *placement;
+    int64_t sizes[MODEL_SIZE_COUNT];
+    int64_t shards[SIM_AXES];                  /* devices in a group of each set of axes */
+    double local[MODEL_SIZE_COUNT * SIM_AXES]; /* sizes cut by each set of axes */
+    double bytes[SIM_MOST_SHAPES];             /* of each shape of the list */
+    double totals_s[SIM_BOUND_COUNT], exposed_s /* of collectives */, needed_flop;
+    struct sim_holding peak; /* of what comes and goes */
+    const char *peak_name;   /* of the operation there; NULL: between steps */
+    enum model_phase peak_phase;
+    int peak_trips; /* enum model_size of the innermost loop around it; MODEL_ONE: none */
+};
+/* BASE_INPUT: sizes beyond what bytes are counted in. */
+enum base_status sim_pricing_begin(struct sim_pricing *p, const struct sim_plan *plan,
+                                   const struct sim_price_list *list, struct base_error *error);
+enum base_status sim_pricing_refuse(const struct sim_pricing *p, struct base_error *error); /* says that */
+void sim_price_time(struct sim_pricing *p, struct sim_detail *detail);
+void sim_price_memory(struct sim_pricing *p);
+
+/* exposure.c: seconds of collectives that no computation hides; per kernel and collective of the list, what one of it
+ * takes */
+double sim_exposed_s(const struct sim_pricing *p, const double *kernels_s, const double *collectives_s);
+void sim_price_signature(const struct sim_pricing *p,
+                         struct sim_memory *out); /* step_signature.c: argument_bytes and output_bytes */
+
+extern const double
+    sim_largest_bytes; /* byte counts are whole numbers in the answer; what is not below this is refused */
+
+#endif

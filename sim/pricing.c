@@ -1,0 +1,327 @@
+/* Prices a program for the sizes of a plan: shapes to bytes, kernels and collectives to seconds, events to the peak. */
+#include "sim/priced_program.h"
+
+#include <math.h>
+#include <stddef.h>
+#include <string.h>
+
+enum { MOST_DEPTH = 8, ROW_TILE = 8 };
+
+const double sim_largest_bytes = (double)(INT64_C(1) << 62);
+
+enum base_status sim_pricing_refuse(const struct sim_pricing *p, struct base_error *error)
+{
+    return base_fail(error, BASE_INPUT,
+                     "batch_size: %lld sequences of %s need more than 4 EiB on one device; a smaller batch, shorter "
+                     "lengths or a smaller model would do",
+                     (long long)p->plan->batch_size, p->plan->model_text);
+}
+
+static double product(const struct sim_pricing *p, const struct sim_factors *factors)
+{
+    double result = 1;
+    for (int i = 0; i < factors->count; i++) result *= p->local[factors->of[i]];
+    return result;
+}
+
+static enum base_status price_shapes(struct sim_pricing *p, struct base_error *error)
+{
+    for (int i = 0; i < p->list->shape_count; i++) {
+        const struct sim_price_shape *shape = &p->list->shapes[i];
+        p->bytes[i] = product(p, &shape->elements) * shape->element_bytes;
+        if (!(p->bytes[i] < sim_largest_bytes)) return sim_pricing_refuse(p, error);
+    }
+    return BASE_OK;
+}
+
+enum base_status sim_pricing_begin(struct sim_pricing *p, const struct sim_plan *plan,
+                                   const struct sim_price_list *list, struct base_error *error)
+{
+    const struct sim_placement *placement = plan->placement;
+    memset(p, 0, offsetof(struct sim_pricing, bytes));
+    memset(p->totals_s, 0, sizeof *p - offsetof(struct sim_pricing, totals_s));
+    p->list = list;
+    p->plan = plan;
+    p->placement = placement;
+    model_sizes(plan->config, plan->batch_size, plan->num_microbatches, plan->inputs_length, plan->targets_length,
+                p->sizes);
+    for (unsigned axes = 0; axes < SIM_AXES; axes++) {
+        int64_t shards = p->shards[axes] =
+            (axes & SIM_DATA ? placement->axis_sizes[0] : 1) * (axes & SIM_TENSOR ? placement->axis_sizes[1] : 1);
+        for (int size = 0; size < MODEL_SIZE_COUNT; size++)
+            p->local[size * SIM_AXES + (int)axes] =
+                (double)(shards == 1 ? p->sizes[size] : base_ceil_div(p->sizes[size], shards));
+    }
+    return price_shapes(p, error);
+}
+
+/* ---- time ---- */
+
+static double padded(double size, double tile)
+{
+    return tile > 1 ? ceil(size / tile) * tile : size;
+}
+
+/* Matrix units hold a tile of one operand and stream rows of the other: contraction and columns are padded to the
+ * unit's side, rows to the vector registers' eight. Which operand stays is the compiler's choice; it takes the cheaper.
+ */
+static double dot_flop(const struct sim_pricing *p, const struct sim_price_dot *dot)
+{
+    double batch = product(p, &dot->batch), rows = product(p, &dot->rows), columns = product(p, &dot->columns);
+    double unit = p->placement->profile.constants[SIM_MATRIX_UNIT_DIM],
+           contracted = padded(product(p, &dot->contracted), unit), tile = unit > 1 ? ROW_TILE : 1;
+    double one = padded(rows, tile) * padded(columns, unit), other = padded(rows, unit) * padded(columns, tile);
+    return 2 * batch * contracted * (one < other ? one : other);
+}
+
+/* Of the bfloat16 rate; a rate that no source gives is that one. */
+static double rate_frac(const struct sim_pricing *p, enum model_dtype dtype)
+{
+    const double *c = p->placement->profile.constants;
+    double frac = dtype == MODEL_FLOAT32 ? c[SIM_FLOAT32_FLOP_FRAC] : dtype == MODEL_FP8 ? c[SIM_FP8_FLOP_FRAC] : 1;
+    return frac > 0 ? frac : 1;
+}
+
+struct priced_kernel {
+    double busy_s, flop, bytes;
+    enum sim_bound bound;
+};
+
+static struct priced_kernel price_kernel(const struct sim_pricing *p, const struct sim_price_kernel *kernel,
+                                         const double *dots_flop)
+{
+    const double *c = p->placement->profile.constants;
+    struct priced_kernel priced = {0};
+    double rated_flop = 0;
+    for (int i = 0; i < kernel->dot_count; i++) {
+        int dot = p->list->kernel_dots[kernel->first_dot + i];
+        priced.flop += dots_flop[dot];
+        rated_flop += dots_flop[dot] / rate_frac(p, p->list->dots[dot].dtype);
+    }
+    for (int i = 0; i < kernel->shape_count; i++) priced.bytes += p->bytes[p->list->touched[kernel->first_shape + i]];
+    double compute_s = rated_flop / (c[SIM_FLOP_PER_S] * c[SIM_MATMUL_EFFICIENCY_FRAC]),
+           memory_s = priced.bytes / (c[SIM_HBM_BYTES_PER_S] * c[SIM_HBM_EFFICIENCY_FRAC]);
+    priced.bound = compute_s > memory_s ? SIM_BY_COMPUTE : SIM_BY_MEMORY;
+    priced.busy_s = compute_s > memory_s ? compute_s : memory_s;
+    return priced;
+}
+
+static void note_entry(struct sim_detail *detail, const struct sim_entry *entry)
+{
+    if (!detail || !detail->timeline) return;
+    detail->timeline->entries[detail->timeline->count++] = *entry;
+}
+
+static void note_collective(struct sim_detail *detail, const char *name, const struct sim_price_collective *c,
+                            int64_t count, double launches, double bytes, double time_s)
+{
+    if (!detail || !detail->collectives) return;
+    for (int i = 0; i <= detail->collective_count && i < SIM_MOST_COLLECTIVES; i++) {
+        struct sim_collective_row *row = &detail->collectives[i];
+        if (i == detail->collective_count) {
+            *row = (struct sim_collective_row){
+                .kind = c->kind, .axes = c->axes, .dtype = c->dtype, .bytes = (int64_t)bytes, .first_op = name};
+            detail->collective_count++;
+        }
+        if (row->kind != c->kind || row->axes != c->axes || row->dtype != c->dtype || row->bytes != (int64_t)bytes)
+            continue;
+        row->count += count;
+        row->launch_count += launches;
+        row->time_s += time_s * (double)count;
+        if (row->op_count < SIM_MOST_OPS_A_ROW) row->ops[row->op_count++] = name;
+        return;
+    }
+}
+
+/* What one of each distinct thing costs, for these sizes. */
+struct prices {
+    struct priced_kernel kernels[SIM_MOST_DISTINCT];
+    double collectives_s[SIM_MOST_DISTINCT], launched_frac[SIM_MOST_DISTINCT], dots_flop[SIM_MOST_DISTINCT],
+        repeats[SIM_MOST_DISTINCT];
+};
+
+static bool combine_alike(const struct sim_price_collective *a, const struct sim_price_collective *b)
+{
+    return a->gradient && b->gradient && a->kind == b->kind && a->axes == b->axes && a->dtype == b->dtype;
+}
+
+/* Which share of the collectives is started: reductions of gradients wait for nothing but their gradient, and those of
+ * one kind, group and dtype are put together up to so many bytes. */
+static void combine(const struct sim_pricing *p, double most_bytes, struct prices *prices)
+{
+    const struct sim_price_list *list = p->list;
+    double counts[SIM_MOST_DISTINCT] = {0};
+    for (int i = 0; i < list->step_count; i++)
+        if (list->steps[i].communicates) counts[list->steps[i].what] += prices->repeats[list->steps[i].repeats];
+    for (int i = 0; i < list->collective_count; i++) {
+        double count = 0, bytes = 0;
+        for (int j = 0; j < list->collective_count; j++) {
+            if (!combine_alike(&list->collectives[i], &list->collectives[j])) continue;
+            count += counts[j];
+            bytes += counts[j] * p->bytes[list->collectives[j].shape];
+        }
+        if (count > 0) prices->launched_frac[i] = fmin(1, ceil(bytes / most_bytes) / count);
+    }
+}
+
+static void price_collectives(const struct sim_pricing *p, struct prices *prices)
+{
+    const struct sim_price_list *list = p->list;
+    const double most_bytes = p->placement->profile.constants[SIM_COMBINE_BYTES];
+    bool combines = (p->placement->profile.passes & 1u << SIM_PASS_COMBINE_COLLECTIVES) && !p->plan->as_partitioned &&
+                    most_bytes > 0;
+    for (int i = 0; i < list->collective_count; i++) prices->launched_frac[i] = 1;
+    if (combines) combine(p, most_bytes, prices);
+    for (int i = 0; i < list->collective_count; i++) {
+        const struct sim_price_collective *c = &list->collectives[i];
+        prices->collectives_s[i] = sim_collective_s(p->placement, c->kind, c->axes, p->bytes[c->shape]);
+        if (prices->launched_frac[i] < 1)
+            prices->collectives_s[i] -=
+                (1 - prices->launched_frac[i]) * sim_collective_s(p->placement, c->kind, c->axes, 0);
+    }
+}
+
+static void price_distinct(const struct sim_pricing *p, struct prices *prices)
+{
+    const struct sim_price_list *list = p->list;
+    for (int i = 0; i < list->dot_count; i++) prices->dots_flop[i] = dot_flop(p, &list->dots[i]);
+    for (int i = 0; i < list->kernel_count; i++)
+        prices->kernels[i] = price_kernel(p, &list->kernels[i], prices->dots_flop);
+    for (int i = 0; i < list->repeat_count; i++) prices->repeats[i] = product(p, &list->repeats[i]);
+    price_collectives(p, prices);
+}
+
+static void note_communication(const struct sim_pricing *p, const struct sim_price_step *step,
+                               const struct prices *prices, struct sim_detail *detail)
+{
+    double time_s = prices->collectives_s[step->what], count = prices->repeats[step->repeats];
+    const struct sim_price_collective *collective = &p->list->collectives[step->what];
+    double bytes = p->bytes[collective->shape];
+    note_collective(detail, step->name, collective, (int64_t)count, count * prices->launched_frac[step->what], bytes,
+                    time_s);
+    note_entry(detail,
+               &(struct sim_entry){step->name, step->phase, SIM_BY_COMMUNICATION, (int64_t)count, time_s, 0, bytes});
+}
+
+static void note_compute(const struct sim_pricing *p, const struct sim_price_step *step, const struct prices *prices,
+                         struct sim_detail *detail)
+{
+    const struct priced_kernel *kernel = &prices->kernels[step->what];
+    double count = prices->repeats[step->repeats], latency_s = p->placement->profile.constants[SIM_KERNEL_LATENCY_S];
+    enum sim_bound bound = kernel->busy_s < latency_s ? SIM_BY_LATENCY : kernel->bound;
+    note_entry(detail, &(struct sim_entry){step->name, step->phase, bound, (int64_t)count, kernel->busy_s + latency_s,
+                                           kernel->flop, kernel->bytes});
+}
+
+/* Each sum in a variable of its own: a table plan after plan spends its time here. */
+static void sum_up(struct sim_pricing *p, const struct prices *prices)
+{
+    const double each_s = p->placement->profile.constants[SIM_KERNEL_LATENCY_S];
+    double compute_s = 0, memory_s = 0, communication_s = 0, latency_s = 0;
+    for (int i = 0; i < p->list->step_count; i++) {
+        const struct sim_price_step *step = &p->list->steps[i];
+        const double count = prices->repeats[step->repeats];
+        if (step->communicates) {
+            communication_s += prices->collectives_s[step->what] * count;
+            continue;
+        }
+        const struct priced_kernel *kernel = &prices->kernels[step->what];
+        const double busy_s = kernel->busy_s * count;
+        compute_s += kernel->bound == SIM_BY_COMPUTE ? busy_s : 0;
+        memory_s += kernel->bound == SIM_BY_COMPUTE ? 0 : busy_s;
+        latency_s += each_s * count;
+    }
+    p->totals_s[SIM_BY_COMPUTE] = compute_s, p->totals_s[SIM_BY_MEMORY] = memory_s;
+    p->totals_s[SIM_BY_COMMUNICATION] = communication_s, p->totals_s[SIM_BY_LATENCY] = latency_s;
+}
+
+static double needed_flop(const struct sim_pricing *p, const struct prices *prices)
+{
+    double flop[SIM_MOST_DISTINCT], sum = 0;
+    for (int i = 0; i < p->list->product_count; i++) flop[i] = 2 * product(p, &p->list->products[i]);
+    for (int i = 0; i < p->list->need_count; i++)
+        sum += flop[p->list->needs[i].product] * prices->repeats[p->list->needs[i].repeats];
+    return sum;
+}
+
+static double price_exposed(const struct sim_pricing *p, const struct prices *prices)
+{
+    double kernels_s[SIM_MOST_DISTINCT], latency_s = p->placement->profile.constants[SIM_KERNEL_LATENCY_S];
+    for (int i = 0; i < p->list->kernel_count; i++) kernels_s[i] = prices->kernels[i].busy_s + latency_s;
+    return sim_exposed_s(p, kernels_s, prices->collectives_s);
+}
+
+void sim_price_time(struct sim_pricing *p, struct sim_detail *detail)
+{
+    struct prices prices;
+    price_distinct(p, &prices);
+    sum_up(p, &prices);
+    for (int i = 0; i < p->list->step_count && detail; i++) {
+        const struct sim_price_step *step = &p->list->steps[i];
+        (step->communicates ? note_communication : note_compute)(p, step, &prices, detail);
+    }
+    p->exposed_s = p->list->moment_count ? price_exposed(p, &prices) : p->totals_s[SIM_BY_COMMUNICATION];
+    p->needed_flop = needed_flop(p, &prices);
+}
+
+/* ---- memory ---- */
+
+static void add_holding(struct sim_holding *to, const struct sim_holding *a, const struct sim_holding *b, double times)
+{
+    to->total_bytes += (a->total_bytes - b->total_bytes) * times;
+    for (int c = 0; c < MODEL_CATEGORY_COUNT; c++) to->bytes[c] += (a->bytes[c] - b->bytes[c]) * times;
+}
+
+/* A loop that is being walked: what there was when it began, and the most that there was in one iteration. */
+struct frame {
+    struct sim_holding at_begin, peak;
+    const struct sim_price_event *peak_event;
+};
+
+static void close_loop(struct frame *frame, double trips, struct sim_holding *now, struct frame *outer)
+{
+    struct sim_holding peak = frame->peak;
+    double left_bytes = now->total_bytes - frame->at_begin.total_bytes;
+    if (left_bytes > 0) add_holding(&peak, now, &frame->at_begin, trips - 1);
+    struct sim_holding after = *now;
+    add_holding(&after, now, &frame->at_begin, trips - 1);
+    *now = after;
+    if (peak.total_bytes <= outer->peak.total_bytes) return;
+    outer->peak = peak;
+    outer->peak_event = frame->peak_event;
+}
+
+/* A loop's iterations differ by a constant: what one leaves behind, or takes away. So the peak of the whole is that of
+ * the first or of the last one. */
+void sim_price_memory(struct sim_pricing *p)
+{
+    struct frame frames[MOST_DEPTH];
+    struct sim_holding now = {0};
+    double total_bytes = 0, peak_bytes = 0; /* now, and at the peak of the innermost loop */
+    int depth = 0;
+    frames[0] = (struct frame){.peak_event = NULL};
+    for (int i = 0; i < p->list->event_count; i++) {
+        const struct sim_price_event *event = &p->list->events[i];
+        if (event->bracket > 0) {
+            frames[++depth] = (struct frame){now, now, event};
+            peak_bytes = total_bytes;
+        } else if (event->bracket < 0) {
+            close_loop(&frames[depth], (double)p->sizes[event->trips], &now, &frames[depth - 1]);
+            total_bytes = now.total_bytes;
+            peak_bytes = frames[--depth].peak.total_bytes;
+        } else {
+            double bytes = event->count * p->bytes[event->shape];
+            now.bytes[event->category] += bytes;
+            now.total_bytes = total_bytes += bytes;
+            if (!event->may_peak || total_bytes <= peak_bytes) continue;
+            frames[depth].peak = now;
+            frames[depth].peak_event = event;
+            peak_bytes = total_bytes;
+        }
+    }
+    p->peak = frames[0].peak;
+    const struct sim_price_event *at = frames[0].peak_event;
+    p->peak_name = at ? at->name : NULL;
+    p->peak_phase = at ? (enum model_phase)at->phase : MODEL_FORWARD;
+    p->peak_trips = at ? at->trips : MODEL_ONE;
+}

@@ -1,0 +1,314 @@
+/* From a plan to its sharded program, in three steps, each taken once for all plans that share what it depends on:
+ * - a model's program is built once for all shardings of it;
+ * - shardings are propagated once for all plans that share model, rules, relation of the mesh axes and options;
+ * - a program is partitioned once for all plans whose tensors are sharded alike, whichever rules say so and on
+ * whichever mesh, and kept as its price list. Choices that depended on sizes are kept with the last two: for other
+ * sizes they serve if these come out the same, else another one is made and stands beside it. */
+#include "sim/priced_program.h"
+
+#include <string.h>
+
+/* Choices that led to a program. */
+struct way {
+    struct sim_decisions decisions;
+    unsigned mesh_relation;
+    struct sim_program *program;
+    struct way *next;
+};
+struct alike {
+    struct sim_shardings shardings;
+    struct sim_program *programs;
+    struct way *ways;
+    struct alike *next;
+};
+struct propagated {
+    struct sim_decisions decisions;
+    struct alike *alike;
+    struct propagated *next;
+};
+
+static bool decisions_hold(const struct sim_decisions *decisions, const struct sim_extents *extents)
+{
+    for (int i = 0; i < decisions->count; i++)
+        if (sim_decide(extents, &decisions->made[i]) != decisions->made[i].larger) return false;
+    return decisions->count < SIM_MOST_DECISIONS;
+}
+
+static struct model_options model_options_of(const struct sim_plan *plan, enum model_remat remat,
+                                             unsigned dropped_roles)
+{
+    struct model_options options;
+    memset(&options, 0, sizeof options); /* the key holds its padding, too */
+    options.step = plan->options.step, options.remat = remat, options.optimizer = plan->options.optimizer,
+    options.dtype = plan->options.dtype;
+    options.dropped_roles = dropped_roles, options.microbatches = plan->options.microbatches,
+    options.flash_attention = plan->options.flash_attention;
+    options.traits = plan->placement->profile.traits;
+    options.adafactor = plan->options.adafactor, options.parameters = plan->options.parameters,
+    options.parameter_count = plan->options.parameter_count;
+    return options;
+}
+
+static struct sim_sharding_options sharding_options_of(const struct sim_plan *plan)
+{
+    struct sim_sharding_options sharding;
+    memset(&sharding, 0, sizeof sharding);
+    for (int a = 0; a < 2; a++) sharding.one[a] = plan->placement->axis_sizes[a] == 1;
+    sharding.sequence_parallel = plan->sequence_parallel;
+    sharding.propagates = plan->placement->profile.passes & 1u << SIM_PASS_PROPAGATE_SHARDINGS;
+    sharding.scanned = plan->config->scan_layers;
+    sharding.shares_gathers =
+        plan->as_partitioned; /* else taken to be given up for memory: all gathered parameters would stay alive */
+    sharding.optimizer_partitioning = plan->optimizer_partitioning;
+    sharding.executable = plan->executable;
+    return sharding;
+}
+
+static const struct model_program *find_model_program(struct sim_cache *cache, const struct sim_plan *plan,
+                                                      const struct model_options *options)
+{
+    sim_key_begin(cache, 'b');
+    sim_key_text(cache, plan->model_text);
+    sim_key_bytes(cache, options, sizeof *options);
+    struct model_program *program = sim_cache_find(cache);
+    if (program) return program;
+    program = base_new(&cache->arena, struct model_program, 1);
+    model_program_build(&cache->arena, plan->config, options, program);
+    sim_cache_store(cache, program);
+    return program;
+}
+
+static unsigned passes_of(const struct sim_plan *plan)
+{
+    return plan->as_partitioned ? 0 : plan->placement->profile.passes;
+}
+
+/* What is stored, what runs together and when it dies: by what the executor does, or by what a compiler would. */
+static void lay_out(struct base_arena *arena, const struct sim_plan *plan, struct sim_sharded *sharded)
+{
+    if (plan->executable) {
+        sim_fuse_rows(arena, sharded);
+        return;
+    }
+    const unsigned traits = plan->placement->profile.traits;
+    sim_fuse(arena, sharded, traits >> MODEL_TRAIT_LIBRARY_DOTS & 1);
+    if (passes_of(plan) & 1u << SIM_PASS_OVERLAP_COLLECTIVES)
+        sim_overlap(arena, sharded, traits >> MODEL_TRAIT_LIBRARY_DOTS & 1);
+    sim_liveness(arena, sharded, plan->config->scan_layers, traits >> MODEL_TRAIT_UNORDERED_REMAT & 1);
+}
+
+/* The tables of partitioner, fusion and liveness are large and soon forgotten: unless they are asked for they stand in
+ * the scratch, whose pages are used again and again. */
+static enum base_status make(struct sim_cache *cache, const struct sim_plan *plan,
+                             const struct sim_sharding_options *options, const struct model_program *source,
+                             const struct sim_shardings *shardings, bool whole, struct sim_program *program,
+                             struct base_error *error)
+{
+    struct base_arena *arena = whole ? &cache->arena : &cache->scratch;
+    base_arena_reset(&cache->scratch);
+    struct sim_sharded *sharded = base_new(arena, struct sim_sharded, 1);
+    BASE_TRY(sim_partition(arena, source, options, shardings, sharded, error));
+    sim_passes_run(arena, passes_of(plan), sharded);
+    lay_out(arena, plan, sharded);
+    if (sharded->shape_count > SIM_MOST_SHAPES)
+        return base_fail(error, BASE_INTERNAL, "a program of more than %d local shapes", SIM_MOST_SHAPES);
+    if (sharded->op_count > SIM_MOST_DISTINCT)
+        return base_fail(error, BASE_INTERNAL, "a program of more than %d operations", SIM_MOST_DISTINCT);
+    sim_price_list_make(&cache->arena, &cache->scratch, sharded, plan->options.dtype == MODEL_FP8, &program->prices);
+    program->sharded = whole ? sharded : NULL;
+    return BASE_OK;
+}
+
+/* ---- propagated shardings ---- */
+
+/* One question about programs. */
+struct request {
+    struct sim_cache *cache;
+    const struct sim_plan *plan;
+    struct model_options options;
+    struct sim_sharding_options sharding; /* as keys hold them: without rules and extents */
+    struct sim_extents extents;
+};
+
+static void begin_key(const struct request *r)
+{
+    const struct sim_plan *plan = r->plan;
+    const int *mesh = plan->placement->axis_sizes;
+    const unsigned passes = passes_of(plan), relation = sim_mesh_relation(mesh);
+    sim_key_begin(r->cache, 's');
+    sim_key_text(r->cache, plan->model_text);
+    sim_key_text(r->cache, plan->rules_text);
+    sim_key_bytes(r->cache, &r->options, sizeof r->options);
+    sim_key_bytes(r->cache, &r->sharding, sizeof r->sharding);
+    sim_key_bytes(r->cache, &passes, sizeof passes);
+    sim_key_bytes(r->cache, &relation, sizeof relation);
+    if (r->sharding.optimizer_partitioning != SIM_REPLICATED)
+        sim_key_bytes(r->cache, mesh, sizeof plan->placement->axis_sizes); /* state must divide */
+}
+
+static uint64_t hash_specs(const struct sim_shardings *shardings)
+{
+    uint64_t hash = 14695981039346656037ULL; /* FNV-1a, a sharding a step */
+    for (int i = 0; i < shardings->spec_count; i++) hash = (hash ^ shardings->specs[i]) * 1099511628211ULL;
+    return hash;
+}
+
+/* The place of all plans with these shardings, a new one if there is none. */
+static struct alike *find_alike(const struct request *r, const struct model_program *source,
+                                const struct sim_shardings *shardings)
+{
+    struct sim_cache *cache = r->cache;
+    const unsigned passes = passes_of(r->plan);
+    const uint64_t hash = hash_specs(shardings);
+    sim_key_begin(cache, 'a');
+    sim_key_bytes(cache, &source, sizeof source);
+    sim_key_bytes(cache, &r->sharding, sizeof r->sharding);
+    sim_key_bytes(cache, &passes, sizeof passes);
+    sim_key_bytes(cache, &hash, sizeof hash);
+    struct alike *first = sim_cache_find(cache), *alike = first;
+    while (alike && memcmp(alike->shardings.specs, shardings->specs,
+                           (size_t)shardings->spec_count * sizeof *shardings->specs) != 0)
+        alike = alike->next;
+    if (alike) return alike;
+    alike = base_new(&cache->arena, struct alike, 1);
+    *alike =
+        (struct alike){.shardings = sim_shardings_copy(&cache->arena, shardings, source->block_count), .next = first};
+    sim_cache_store(cache, alike);
+    return alike;
+}
+
+static const struct sim_graph *find_graph(const struct request *r, const struct model_program *source)
+{
+    struct sim_cache *cache = r->cache;
+    const bool options[] = {r->sharding.propagates, r->sharding.scanned, r->sharding.sequence_parallel};
+    sim_key_begin(cache, 'g');
+    sim_key_bytes(cache, &source, sizeof source);
+    sim_key_bytes(cache, options, sizeof options);
+    struct sim_graph *graph = sim_cache_find(cache);
+    if (graph) return graph;
+    struct sim_sharding_options sharding = r->sharding;
+    sharding.extents = r->extents;
+    graph = sim_graph_build(&cache->arena, source, &sharding);
+    sim_cache_store(cache, graph);
+    return graph;
+}
+
+static enum base_status find_propagated(const struct request *r, struct alike **out, struct base_error *error)
+{
+    struct sim_cache *cache = r->cache;
+    begin_key(r);
+    struct propagated *first = sim_cache_find(cache), *found = first;
+    while (found && !decisions_hold(&found->decisions, &r->extents)) found = found->next;
+    if (!found) {
+        const struct model_program *source = find_model_program(cache, r->plan, &r->options);
+        const struct sim_graph *graph = find_graph(r, source);
+        struct sim_sharding_options options = r->sharding;
+        struct sim_shardings shardings;
+        found = base_new(&cache->arena, struct propagated, 1);
+        options.rules = r->plan->rules;
+        options.extents = r->extents;
+        options.extents.decisions = &found->decisions;
+        base_arena_reset(&cache->scratch);
+        BASE_TRY(sim_propagate(&cache->scratch, graph, &options, &shardings, error));
+        found->alike = find_alike(r, source, &shardings);
+        found->next = first;
+        begin_key(r);
+        sim_cache_store(cache, found);
+    }
+    *out = found->alike;
+    return BASE_OK;
+}
+
+/* ---- programs ---- */
+
+/* The same where the relation of the mesh axes is not known to be. */
+static bool hold_on_mesh(const struct sim_decisions *decisions, unsigned mesh_relation,
+                         const struct sim_extents *extents)
+{
+    bool same_mesh = !decisions->compares_mesh || mesh_relation == sim_mesh_relation(extents->mesh);
+    return same_mesh && decisions_hold(decisions, extents);
+}
+
+/* Notes the choices that lead to a program, so that whoever comes with sizes for which they come out alike finds it. */
+static void add_way(struct sim_cache *cache, const struct sim_extents *extents, const struct sim_asked *asked,
+                    const struct sim_decisions *own, struct alike *alike, struct sim_program *program)
+{
+    struct way *way = base_new(&cache->arena, struct way, 1);
+    way->decisions = *own;
+    sim_note_asked(asked, &way->decisions);
+    way->mesh_relation = sim_mesh_relation(extents->mesh);
+    way->program = program;
+    way->next = alike->ways;
+    alike->ways = way;
+}
+
+static struct sim_program *find_program(struct sim_cache *cache, const struct sim_extents *extents, struct alike *alike,
+                                        bool whole)
+{
+    struct sim_asked asked;
+    for (struct way *way = alike->ways; way; way = way->next)
+        if ((way->program->sharded || !whole) && hold_on_mesh(&way->decisions, way->mesh_relation, extents))
+            return way->program;
+    for (struct sim_program *program = alike->programs; program; program = program->next) {
+        bool may_serve =
+            (program->sharded || !whole) && hold_on_mesh(&program->decisions, program->mesh_relation, extents);
+        if (!may_serve || !sim_ask_again(cache, extents, &program->asked, &asked)) continue;
+        add_way(cache, extents, &asked, &program->decisions, alike, program);
+        return program;
+    }
+    return NULL;
+}
+
+static void begin_request(struct request *r, struct sim_cache *cache, const struct sim_plan *plan,
+                          enum model_remat remat, unsigned dropped_roles, int64_t *sizes)
+{
+    memset(r, 0, sizeof *r);
+    model_sizes(plan->config, plan->batch_size, plan->num_microbatches, plan->inputs_length, plan->targets_length,
+                sizes);
+    r->cache = cache, r->plan = plan, r->extents = (struct sim_extents){sizes, plan->placement->axis_sizes, NULL};
+    r->options = model_options_of(plan, remat, dropped_roles);
+    r->sharding = sharding_options_of(plan);
+}
+
+enum base_status sim_program_causes(struct sim_cache *cache, struct base_arena *arena, const struct sim_plan *plan,
+                                    struct sim_causes *out, struct base_error *error)
+{
+    int64_t sizes[MODEL_SIZE_COUNT];
+    struct request r;
+    begin_request(&r, cache, plan, plan->options.remat, 0, sizes);
+    struct sim_sharding_options options = r.sharding;
+    struct sim_shardings shardings;
+    options.rules = plan->rules;
+    options.extents = r.extents;
+    options.causes = out;
+    return sim_propagate(arena, find_graph(&r, find_model_program(cache, plan, &r.options)), &options, &shardings,
+                         error);
+}
+
+enum base_status sim_program_find(struct sim_cache *cache, const struct sim_plan *plan, enum model_remat remat,
+                                  unsigned dropped_roles, bool whole, const struct sim_program **out,
+                                  struct base_error *error)
+{
+    int64_t sizes[MODEL_SIZE_COUNT];
+    struct request r;
+    struct alike *alike;
+    begin_request(&r, cache, plan, remat, dropped_roles, sizes);
+    BASE_TRY(find_propagated(&r, &alike, error));
+    struct sim_program *program = find_program(cache, &r.extents, alike, whole);
+    if (!program) {
+        struct sim_sharding_options options = r.sharding;
+        program = base_new(&cache->arena, struct sim_program, 1);
+        program->mesh_relation = sim_mesh_relation(r.extents.mesh);
+        options.extents = r.extents;
+        options.extents.decisions = &program->decisions;
+        options.cache = cache;
+        options.asked = &program->asked;
+        BASE_TRY(make(cache, plan, &options, find_model_program(cache, plan, &r.options), &alike->shardings, whole,
+                      program, error));
+        add_way(cache, &r.extents, &program->asked, &program->decisions, alike, program);
+        program->next = alike->programs;
+        alike->programs = program;
+    }
+    *out = program;
+    return BASE_OK;
+}

@@ -1,0 +1,83 @@
+/* What a compiled step takes and returns, as JAX compiles it: the train state and the batch in, the new state and the
+ * metrics out. Bytes are one device's. Arguments that a step has no use for are dropped by jit: positions, loss weights
+ * where there is no loss, and the placeholders of T5X's Adafactor state. */
+#include "sim/priced_program.h"
+
+/* int32 or float32, and a pointer in the table of a tuple's members. */
+enum { SCALAR_BYTES = 4, POINTER_BYTES = 8 };
+
+/* Numbers that T5X's models give out as metrics, each a pair of total and count: accuracy, loss, z-loss, timings,
+ * tokens. Models with an encoder have two more kinds of tokens. */
+enum { METRICS_OF_DECODER = 30, METRICS_WITH_ENCODER = 34 };
+
+/* What jit keeps of a packed batch: tokens and segments of the inputs; inputs, targets, segments and weights of the
+ * targets. */
+enum { INPUT_FEATURES = 2, TARGET_FEATURES = 3 };
+
+enum { ADAFACTOR_ARRAYS = 4 }; /* of a parameter: v_row, v_col, v, m, placeholders where one has no use */
+
+static const int state_scalars[] = {
+    [MODEL_ADAFACTOR] = 1 /* the step */, [MODEL_ADAMW] = 2 /* the step, and optax's own count */, [MODEL_SGD] = 1};
+
+struct holdings {
+    double bytes[MODEL_CATEGORY_COUNT];
+    int64_t arrays[MODEL_CATEGORY_COUNT];
+};
+
+/* Layers of unscanned models are arrays of their own. */
+static struct holdings count_state(const struct sim_pricing *p)
+{
+    struct holdings state = {{0}, {0}};
+    for (int i = 0; i < p->list->persistent_count; i++) {
+        int shape = p->list->persistent_shapes[i], category = p->list->persistent_categories[i];
+        state.bytes[category] += p->bytes[shape];
+        state.arrays[category] +=
+            p->plan->config->scan_layers ? 1 : p->sizes[p->list->shapes[shape].elements.of[0] / SIM_AXES];
+    }
+    return state;
+}
+
+/* Rows of the batch on one device: as every feature's first dimension is sharded. */
+static double rows_of_batch(const struct sim_pricing *p)
+{
+    for (int i = 0; i < p->list->persistent_count; i++) {
+        const struct sim_factors *elements = &p->list->shapes[p->list->persistent_shapes[i]].elements;
+        if (p->list->persistent_categories[i] == MODEL_INPUT) return p->local[elements->of[1]]; /* behind the layers */
+    }
+    return (double)p->plan->batch_size;
+}
+
+static double batch_bytes(const struct sim_pricing *p)
+{
+    bool loss = p->plan->options.step != MODEL_STEP_FORWARD;
+    int64_t tokens = (TARGET_FEATURES + loss) * p->plan->targets_length +
+                     (p->plan->config->encoder ? INPUT_FEATURES * p->plan->inputs_length : 0);
+    return SCALAR_BYTES * (double)tokens * rows_of_batch(p);
+}
+
+void sim_price_signature(const struct sim_pricing *p, struct sim_memory *out)
+{
+    const struct holdings state = count_state(p);
+    const enum model_optimizer optimizer = p->plan->options.optimizer;
+    double parameters_bytes = state.bytes[MODEL_PARAMETER],
+           state_bytes = state.bytes[MODEL_OPTIMIZER_STATE] + SCALAR_BYTES * state_scalars[optimizer];
+    int64_t arrays = state.arrays[MODEL_PARAMETER],
+            state_arrays =
+                optimizer == MODEL_ADAFACTOR ? ADAFACTOR_ARRAYS * arrays : state.arrays[MODEL_OPTIMIZER_STATE],
+            metrics = p->plan->config->encoder ? METRICS_WITH_ENCODER : METRICS_OF_DECODER;
+    double placeholders_bytes = SCALAR_BYTES * (double)(state_arrays - state.arrays[MODEL_OPTIMIZER_STATE]),
+           metrics_bytes = (double)metrics * SCALAR_BYTES;
+    double in_bytes = parameters_bytes + batch_bytes(p), out_bytes = 0;
+    switch (p->plan->options.step) {
+    case MODEL_STEP_TRAIN:
+        in_bytes += state_bytes;
+        out_bytes = parameters_bytes + state_bytes + placeholders_bytes + metrics_bytes +
+                    POINTER_BYTES * (double)(arrays + state_arrays + state_scalars[optimizer] + metrics);
+        break;
+    case MODEL_STEP_GRADIENT: out_bytes = parameters_bytes + SCALAR_BYTES + POINTER_BYTES * (double)(arrays + 1); break;
+    case MODEL_STEP_FORWARD: out_bytes = p->list->result_shape >= 0 ? p->bytes[p->list->result_shape] : 0; break;
+    case MODEL_STEP_EVALUATE: out_bytes = metrics_bytes + POINTER_BYTES * (double)metrics; break;
+    }
+    out->argument_bytes = (int64_t)in_bytes;
+    out->output_bytes = (int64_t)out_bytes;
+}
