@@ -44,7 +44,7 @@ static void check_mesh(struct base_arena *arena, const struct topo_topology *top
         return;
     }
     int64_t product = 1;
-    for (int i = 0; i < mesh.axis_count; i++) product *= mesh.shape[i];
+    for (int i = 0; i < mesh.axes.count; i++) product *= mesh.axes.sizes[i];
     FUZZ_CHECK(product == mesh.device_count && mesh.device_count == topology->device_count);
     qsort(mesh.devices, (size_t)mesh.device_count, sizeof *mesh.devices, by_coordinates);
     for (int i = 1; i < mesh.device_count; i++) FUZZ_CHECK(by_coordinates(mesh.devices[i - 1], mesh.devices[i]) != 0);
