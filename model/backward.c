@@ -136,8 +136,11 @@ static int need(struct pass *pass, int tensor)
                        (builder->options.flash_attention ? KEEP(SOFTMAX) : 0); /* the kernel makes its scores again */
     bool kept = kept_roles[builder->options.remat] & ~dropped & (1u << wanted->role);
     bool carried = !producer_of(builder, tensor); /* the layer's input is there or nothing can be made */
-    if (!pass->loop || wanted->block != pass->forward_block || kept || carried || is_kept_operand(pass, tensor))
+    if (!pass->loop || wanted->block != pass->forward_block) return tensor;
+    if (kept || carried || is_kept_operand(pass, tensor)) {
+        builder->program->tensors[tensor].constrained_again = wanted->constrained && builder_recomputes(builder);
         return tensor;
+    }
     if (builder->clone[tensor] < 0) {
         int copy = remake(pass, tensor);
         builder->clone[tensor] = copy;

@@ -45,6 +45,12 @@ static inline bool builder_has(const struct builder *builder, enum model_trait t
     return builder->options.traits >> trait & 1;
 }
 
+/* JAX recomputes in the backward pass, not a compiler behind it. */
+static inline bool builder_recomputes(const struct builder *builder)
+{
+    return builder->options.remat != MODEL_REMAT_NONE && builder->options.remat != MODEL_REMAT_COMPILER;
+}
+
 /* program.c */
 int model_builder_block(struct builder *builder, const char *name, int parent);
 int model_builder_tensor(struct builder *builder, const char *name, const char *labels, enum model_dtype dtype,

@@ -291,8 +291,9 @@ struct model_tensor {
     enum model_dtype dtype;
     enum model_category category;
     enum model_role role;
-    int like;           /* sharded like this tensor (a gradient like its primal), or -1 */
-    bool constrained;   /* T5X asks for the sharding that its axes have; other activations get theirs by propagation */
+    int like;         /* sharded like this tensor (a gradient like its primal), or -1 */
+    bool constrained; /* T5X asks for the sharding that its axes have; other activations get theirs by propagation */
+    bool constrained_again; /* and asks again where the backward pass reads it: remat saves what stood before that */
     int remade_of;      /* the forward tensor that this one repeats in the backward pass, as elementwise tensors are by
                            whoever reads them; or -1 */
     bool from_producer; /* sharded as its producer's operand is (casts and reshapes of parameters) */

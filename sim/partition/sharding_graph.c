@@ -6,6 +6,15 @@
 
 /* ---- what is given ---- */
 
+/* The backward loop's slice of a stack is constrained like what was stacked. */
+static void find_given_again(struct sim_graph *g, const struct sim_graph_given *before)
+{
+    struct sim_graph_given *given = &g->given[g->given_count++];
+    *given = *before;
+    for (int i = 0; i < SIM_INSTANCES; i++) given->nodes[i] = sim_kept_node(g, given->tensor);
+    g->fixed[given->nodes[0]] = true;
+}
+
 /* Where a sharding is given: to a tensor as it is made, or behind it. */
 static void find_given(struct sim_graph *g, int tensor)
 {
@@ -23,6 +32,7 @@ static void find_given(struct sim_graph *g, int tensor)
         g->read[sim_graph_slot(g, i, tensor)] = node;
         g->fixed[node] = true;
     }
+    if (!as_made && t->constrained_again) find_given_again(g, given);
 }
 
 /* ---- steps ---- */
@@ -97,7 +107,8 @@ static void add_stacks(struct sim_graph *g)
 {
     for (int t = 0; t < g->tensor_count; t++) {
         if (!g->is_kept[t]) continue;
-        add_copy(g, g->read[t], sim_stack_node(g, t), sim_graph_tensor_of(g, t)->rank);
+        const struct model_tensor *tensor = sim_graph_tensor_of(g, t);
+        add_copy(g, tensor->constrained_again ? g->computed[t] : g->read[t], sim_stack_node(g, t), tensor->rank);
         g->steps[g->step_count - 1].kind = SIM_REDUCTION; /* an update in place: not at the first level */
     }
 }
@@ -295,7 +306,7 @@ struct sim_graph *sim_graph_build(struct base_arena *arena, const struct model_p
     *g = (struct sim_graph){
         .arena = arena, .program = program, .options = options, .tensor_count = program->tensor_count};
     g->node_count = (3 * SIM_INSTANCES + 2) * g->tensor_count;
-    g->given = base_new(arena, struct sim_graph_given, g->tensor_count);
+    g->given = base_new(arena, struct sim_graph_given, 2 * g->tensor_count);
     g->fixed = base_new(arena, bool, g->node_count);
     g->computed = base_new(arena, int, SIM_INSTANCES * g->tensor_count);
     g->read = base_new(arena, int, SIM_INSTANCES * g->tensor_count);
