@@ -60,7 +60,7 @@ static enum base_status read_row(struct base_arena *arena, const struct base_csv
         return base_fail(error, BASE_INPUT, "%s has %d fields; the header has %d", row.place, csv->field_count,
                          csv->column_count);
     for (int k = 0; k < SIM_KEY_COUNT; k++)
-        row.plan.values[k] = base_copy(arena, base_csv_field(csv, base_csv_column(csv, sim_key_names[k])));
+        row.plan.values[k] = base_copy(arena, base_csv_field(csv, base_csv_column(csv, sim_plan_keys[k].name)));
     if (read_step_s(csv, &row.plan, &row.step_s, error) != BASE_OK) return base_fail_in(error, "%s", row.place);
     return row.step_s > 0 ? add(arena, measured, row, error) : BASE_OK;
 }

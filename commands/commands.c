@@ -16,6 +16,35 @@ const struct commands_command *const *commands_all(int *count)
     return table;
 }
 
+/* ---- options ---- */
+
+static struct base_option key_option(struct base_arena *arena, const struct sim_plan_key *key)
+{
+    struct base_option option = key->option;
+    struct base_text words = {.arena = arena};
+    for (int i = 0; i < SIM_MOST_WORDS && key->words[i].name; i++)
+        base_putf(&words, "%s%s", i ? "|" : "", key->words[i].name);
+    if (!option.value) option.value = words.data;
+    if (!option.fallback) option.fallback = key->fallback;
+    return option;
+}
+
+const struct base_option *commands_options(struct base_arena *arena, const struct commands_command *command, int *count)
+{
+    struct base_option *options = base_new(arena, struct base_option, command->option_count + SIM_KEY_COUNT);
+    *count = 0;
+    for (int i = 0; i < command->option_count; i++) {
+        const struct base_option *row = &command->options[i];
+        for (int key = 0; key < SIM_KEY_COUNT && !row->help; key++) {
+            const char *name = sim_plan_keys[key].option.name;
+            if (name && (!row->name || !strcmp(row->name, name)))
+                options[(*count)++] = key_option(arena, &sim_plan_keys[key]);
+        }
+        if (row->help) options[(*count)++] = *row;
+    }
+    return options;
+}
+
 static void unknown_command(const char *name, struct base_error *error)
 {
     enum { MOST_NAMES = BASE_COUNT(table) + 16 };
@@ -71,8 +100,10 @@ enum base_status commands_execute(struct commands_context *context, const char *
         return BASE_OK;
     }
     struct base_arguments parsed;
-    BASE_TRY(base_arguments_parse(context->arena, command->options, command->option_count, command->positional_limit,
-                                  argument_count, arguments, &parsed, error));
+    int option_count;
+    const struct base_option *options = commands_options(context->arena, command, &option_count);
+    BASE_TRY(base_arguments_parse(context->arena, options, option_count, command->positional_limit, argument_count,
+                                  arguments, &parsed, error));
     context->json = context->json || base_argument(&parsed, "--json");
     if (context->cache) sim_cache_next_question(context->cache);
     enum base_status status = command->run(context, &parsed, out, error);

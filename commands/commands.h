@@ -37,7 +37,7 @@ struct commands_command {
     const char *usage;   /* "mesh --topology T …"; one line a form of the command */
     const char
         *examples; /* command lines, two at least; a test runs them, in a folder that holds a copy of examples/ */
-    const struct base_option *options;
+    const struct base_option *options; /* rows of COMMANDS_PLAN and COMMANDS_PLAN_KEY stand for others */
     int option_count;
     int positional_limit;
     /* For completion: what the first argument can be, separated by spaces, or "@topology" or "@model"; NULL: a file. */
@@ -52,6 +52,9 @@ extern const struct commands_command commands_mesh, commands_layout, commands_to
     commands_import, commands_export, commands_batch, commands_plot, commands_partition, commands_calibrate;
 
 const struct commands_command *const *commands_all(int *count);
+/* A command's options, those of a plan put in where its table asks for them. */
+const struct base_option *commands_options(struct base_arena *arena, const struct commands_command *command,
+                                           int *count);
 
 /* Parses the arguments after the command's name, runs it, and writes --out. Shared by the command line and `batch`.
  * BASE_NO_FIT comes with its document. */
@@ -97,14 +100,6 @@ enum base_status commands_bash_completion(struct base_text *out, struct base_err
 /* --params-axes-names-override: a JSON list, or the file that holds one. NULL where it is absent. */
 enum base_status commands_overrides_text(struct commands_context *context, const struct base_arguments *arguments,
                                          const char **out, struct base_error *error);
-/* The two options that change what is known of parameters. */
-#define COMMANDS_PARAMETERS                                                                                            \
-    {"--params-axes-names-override", "FILE.json",                                                                      \
-     "logical axes for parameters: a list of [pattern of paths, [axis, …] or null]", NULL},                            \
-    {                                                                                                                  \
-        "--adafactor", "OPTIONS", "as T5X's gin names them: factored=0,beta1=0.9,…, or a JSON object", "T5X's"         \
-    }
-
 /* A plan: the file that stands as the first argument, if there is one, and what the options of COMMANDS_PLAN say over
  * it. lengths_default is what --task-feature-lengths is when nothing says it, or NULL. BASE_USAGE: neither a file nor
  * all that a plan needs. */
@@ -113,28 +108,11 @@ enum base_status commands_plan_text(struct commands_context *context, const stru
 /* The same without that check: the command has defaults of its own. */
 enum base_status commands_plan_given(struct commands_context *context, const struct base_arguments *arguments,
                                      const char *lengths_default, struct sim_plan_text *out, struct base_error *error);
-#define COMMANDS_PLAN                                                                                                  \
-    {"--model", "MODEL", "zoo name, one line, @model.json, or @model.gin", NULL},                                      \
-        {"--topology", "T", "v4-512, v4:4x8x8, h100:16x8, local:4, …", NULL},                                          \
-        {"--model-parallel-submesh", "X,Y,Z,C", "the tile of one model group", NULL},                                  \
-        {"--num-partitions", "N", "or T5X's table of tiles", "1"},                                                     \
-        {"--logical-axis-rules", "standard:A,P|data_only|zero3|megatron|optimus|gshard|JSON",                          \
-         "which mesh axis shards a logical axis; JSON: a list of [logical axis, mesh axis]", "standard:1,1"},          \
-        {"--task-feature-lengths", "I,T", "lengths of inputs and targets; decoder-only models: T", NULL},              \
-        {"--batch-size", "B", "sequences in a global batch", NULL},                                                    \
-        {"--num-microbatches", "N", "0 and 1 are off", "0"},                                                           \
-        {"--optimizer", "adafactor|adamw|sgd", "what updates the parameters", "adafactor"},                            \
-        {"--learning-rate", "R", "constant", "1e-3"}, COMMANDS_PARAMETERS,                                             \
-        {"--remat-policy", "none|minimal|selective|full", "what the backward pass recomputes",                         \
-         "minimal for scanned models, else none"},                                                                     \
-        {"--dtype", "bfloat16|float32|float16|fp8", "what is computed in", "bfloat16; float32 on local topologies"},   \
-        {"--attention", "unfused|flash", "whether attention scores are materialised", "unfused"},                      \
-        {"--optimizer-partitioning", "none|data|data+gradients",                                                       \
-         "what is sharded over the data axis: optimizer state (ZeRO-1), gradients too (ZeRO-2)", "none"},              \
-        {"--sequence-parallel", "0|1", "shard the length between model-parallel parts", "0"},                          \
-        {"--software", "S", "training software of which time", "t5x"},                                                 \
-        {"--memory-kind", "device|reserved|allocated", "which memory peak_bytes is", "device"},                        \
-        {"--seed", "N", "initial values and data", "0"}, COMMANDS_GIN
+#define COMMANDS_PLAN_KEY(name)                                                                                        \
+    {                                                                                                                  \
+        name, NULL, NULL, NULL                                                                                         \
+    }                                                       /* as the table of a plan's keys has it (sim/plan_keys.c) */
+#define COMMANDS_PLAN COMMANDS_PLAN_KEY(NULL), COMMANDS_GIN /* those of all keys */
 
 /* The integers, at most limit, of an option "X,Y,Z"; none where the option is absent. */
 enum base_status commands_read_numbers(const struct base_arguments *arguments, const char *option, int limit, int *out,

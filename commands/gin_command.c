@@ -19,7 +19,7 @@ static void put_text(const struct sim_gin_plan *plan, struct base_text *out)
     for (int key = 0; key < SIM_KEY_COUNT; key++) {
         const char *value = plan->text.values[key];
         if (value)
-            base_putf(out, "%-24s %-*s  %s:%d\n", sim_key_names[key], widest, value, plan->places[key].file,
+            base_putf(out, "%-24s %-*s  %s:%d\n", sim_plan_keys[key].name, widest, value, plan->places[key].file,
                       plan->places[key].line);
     }
 }

@@ -117,7 +117,9 @@ void commands_help_on(const struct commands_command *command, struct base_text *
     base_put(out, "\n");
     put_wrapped(out, command->summary, 0, 0);
     base_put(out, "\n\noptions:\n");
-    for (int i = 0; i < command->option_count; i++) put_option(out, &command->options[i]);
+    int count;
+    const struct base_option *options = commands_options(out->arena, command, &count);
+    for (int i = 0; i < count; i++) put_option(out, &options[i]);
     if (command->examples) base_putf(out, "\nexamples:\n%s", command->examples);
 }
 
@@ -216,8 +218,10 @@ static void man_command(struct base_text *out, const struct commands_command *co
     put_paragraph(out, ".SS", base_print(out->arena, "meshwright %s", command->name));
     put_paragraph(out, ".PP", command->summary);
     man_verbatim(out, command->usage, "meshwright ");
-    for (int i = 0; i < command->option_count; i++)
-        if (!is_common(&command->options[i])) man_option(out, &command->options[i]);
+    int count;
+    const struct base_option *options = commands_options(out->arena, command, &count);
+    for (int i = 0; i < count; i++)
+        if (!is_common(&options[i])) man_option(out, &options[i]);
     if (!command->examples) return;
     base_put(out, ".PP\nExamples:\n");
     man_verbatim(out, command->examples, "    ");
@@ -310,12 +314,14 @@ static void put_cases(struct base_text *out, const struct commands_command *comm
 {
     const char *first =
         command->positional_limit ? command->first_words ? command->first_words(out->arena) : "@file" : "";
+    int count;
+    const struct base_option *options = commands_options(out->arena, command, &count);
     base_putf(out, "    %s:options)\n        words='", command->name);
-    for (int i = 0; i < command->option_count; i++) base_putf(out, "%s%s", i ? " " : "", command->options[i].name);
+    for (int i = 0; i < count; i++) base_putf(out, "%s%s", i ? " " : "", options[i].name);
     base_putf(out, "' ;;\n    %s:first) words='%s' ;;\n", command->name, first);
     if (command->positional_limit > 1) base_putf(out, "    %s:next) words='@file' ;;\n", command->name);
-    for (int i = 0; i < command->option_count; i++) {
-        const struct base_option *option = &command->options[i];
+    for (int i = 0; i < count; i++) {
+        const struct base_option *option = &options[i];
         if (!option->value) continue;
         base_putf(out, "    %s:%s) takes=1 words='%s' ;;\n", command->name, option->name,
                   words_for(out->arena, option));

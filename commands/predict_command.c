@@ -7,31 +7,6 @@
 
 enum { LARGEST_PLAN_BYTES = 1 << 20 };
 
-/* Options that are keys of a plan, in the order of enum sim_key. Lengths have one option for both. */
-static const struct {
-    const char *option;
-    enum sim_key key;
-} plan_options[] = {
-    {"--model", SIM_MODEL},
-    {"--topology", SIM_TOPOLOGY},
-    {"--model-parallel-submesh", SIM_SUBMESH},
-    {"--num-partitions", SIM_NUM_PARTITIONS},
-    {"--logical-axis-rules", SIM_RULES},
-    {"--optimizer-partitioning", SIM_OPTIMIZER_PARTITIONING},
-    {"--sequence-parallel", SIM_SEQUENCE_PARALLEL},
-    {"--batch-size", SIM_BATCH_SIZE},
-    {"--num-microbatches", SIM_NUM_MICROBATCHES},
-    {"--optimizer", SIM_OPTIMIZER},
-    {"--remat-policy", SIM_REMAT_POLICY},
-    {"--dtype", SIM_DTYPE},
-    {"--attention", SIM_ATTENTION},
-    {"--software", SIM_SOFTWARE},
-    {"--memory-kind", SIM_MEMORY_KIND},
-    {"--learning-rate", SIM_LEARNING_RATE},
-    {"--seed", SIM_SEED},
-    {"--adafactor", SIM_ADAFACTOR},
-};
-
 enum base_status commands_profile(struct commands_context *context, const struct base_arguments *arguments,
                                   struct base_error *error)
 {
@@ -64,19 +39,24 @@ static enum base_status read_lengths(struct base_arena *arena, const char *given
 static enum base_status check_given(const struct base_arguments *arguments, const struct sim_plan_text *plan,
                                     struct base_error *error)
 {
-    static const struct {
-        enum sim_key key;
-        const char *option, *example;
-    } required[] = {
-        {SIM_MODEL, "--model", "t5_1_1_xxl"},
-        {SIM_TOPOLOGY, "--topology", "v4-512"},
-        {SIM_BATCH_SIZE, "--batch-size", "128"},
-        {SIM_TARGETS_LENGTH, "--task-feature-lengths", "512,512"},
-    };
-    for (int i = 0; i < BASE_COUNT(required) && !arguments->positional_count; i++)
-        if (!plan->values[required[i].key])
-            return base_fail(error, BASE_USAGE, "%s is missing, as in %s %s; or a plan's file", required[i].option,
-                             required[i].option, required[i].example);
+    for (int key = 0; key < SIM_KEY_COUNT && !arguments->positional_count; key++) {
+        const struct sim_plan_key *row = &sim_plan_keys[key];
+        if (row->example && !plan->values[key])
+            return base_fail(error, BASE_USAGE, "%s is missing, as in %s %s; or a plan's file", row->option.name,
+                             row->option.name, row->example);
+    }
+    return BASE_OK;
+}
+
+static enum base_status take_option(struct commands_context *context, const struct base_arguments *arguments,
+                                    enum sim_key key, struct sim_plan_text *plan, struct base_error *error)
+{
+    const char *option = sim_plan_keys[key].option.name, *given = base_argument(arguments, option);
+    if (!given) return BASE_OK;
+    if (!*given) return base_fail(error, BASE_INPUT, "%s: is empty; leave it out for the default", option);
+    if (key == SIM_TARGETS_LENGTH) return read_lengths(context->arena, given, plan, error);
+    if (key == SIM_OVERRIDES) return commands_overrides_text(context, arguments, &plan->values[key], error);
+    plan->values[key] = given;
     return BASE_OK;
 }
 
@@ -88,20 +68,15 @@ enum base_status commands_plan_given(struct commands_context *context, const str
     if (arguments->positional_count)
         BASE_TRY(commands_read_plan(context, arguments->positional[0], base_argument(arguments, "--gin-search-path"),
                                     plan, error));
-    for (int i = 0; i < BASE_COUNT(plan_options); i++) {
-        const char *given = base_argument(arguments, plan_options[i].option);
-        if (given && !*given)
-            return base_fail(error, BASE_INPUT, "%s: is empty; leave it out for the default", plan_options[i].option);
-        if (given) plan->values[plan_options[i].key] = given;
-    }
+    for (int key = 0; key < SIM_KEY_COUNT; key++)
+        if (sim_plan_keys[key].option.name) BASE_TRY(take_option(context, arguments, (enum sim_key)key, plan, error));
     /* Of the two a submesh wins, as in T5X; one that only the file has must not win over the command line. */
     if (base_argument(arguments, "--num-partitions") && !base_argument(arguments, "--model-parallel-submesh"))
         plan->values[SIM_SUBMESH] = NULL;
-    const char *lengths = base_argument(arguments, "--task-feature-lengths"), *overrides;
-    BASE_TRY(commands_overrides_text(context, arguments, &overrides, error));
-    if (overrides) plan->values[SIM_OVERRIDES] = overrides;
-    if (!lengths && !plan->values[SIM_TARGETS_LENGTH]) lengths = lengths_default;
-    return lengths ? read_lengths(context->arena, lengths, plan, error) : BASE_OK;
+    bool open = !base_argument(arguments, sim_plan_keys[SIM_TARGETS_LENGTH].option.name);
+    if (open && lengths_default && !plan->values[SIM_TARGETS_LENGTH])
+        return read_lengths(context->arena, lengths_default, plan, error);
+    return BASE_OK;
 }
 
 enum base_status commands_plan_text(struct commands_context *context, const struct base_arguments *arguments,

@@ -32,7 +32,7 @@ static void put_request(const struct commands_context *context, const struct bas
     base_json_open(&w, '{');
     base_json_key(&w, "plan");
     base_json_open(&w, '{');
-    for (int i = 0; i < SIM_KEY_COUNT; i++) put_path(&w, sim_key_names[i], plan->values[i]);
+    for (int i = 0; i < SIM_KEY_COUNT; i++) put_path(&w, sim_plan_keys[i].name, plan->values[i]);
     base_json_close(&w, '}');
     base_json_member_int(&w, "steps", counts->steps);
     base_json_member_int(&w, "checkpoint_every", counts->checkpoint_every);

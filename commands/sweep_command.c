@@ -38,14 +38,14 @@ struct sweep {
 
 static enum base_status find_columns(struct sweep *s, struct base_error *error)
 {
-    static const enum sim_key required[] = {SIM_MODEL, SIM_TOPOLOGY, SIM_BATCH_SIZE, SIM_TARGETS_LENGTH};
-    for (int k = 0; k < SIM_KEY_COUNT; k++) s->key_columns[k] = base_csv_column(&s->csv, sim_key_names[k]);
-    for (int i = 0; i < BASE_COUNT(required); i++)
-        if (s->key_columns[required[i]] < 0)
+    for (int k = 0; k < SIM_KEY_COUNT; k++) {
+        s->key_columns[k] = base_csv_column(&s->csv, sim_plan_keys[k].name);
+        if (s->key_columns[k] < 0 && sim_plan_keys[k].example)
             return base_fail(
                 error, BASE_INPUT,
                 "%s: line 1: the column %s is missing; a sweep needs model, topology, batch_size and targets_length",
-                s->csv.path, sim_key_names[required[i]]);
+                s->csv.path, sim_plan_keys[k].name);
+    }
     s->id = base_csv_column(&s->csv, "id");
     for (int m = 0; m < MEASURED_COUNT; m++) s->measured[m] = base_csv_column(&s->csv, measured[m].column);
     for (int c = 0; c < s->csv.column_count && c < BASE_COUNT(s->copied); c++) {

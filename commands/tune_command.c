@@ -54,7 +54,7 @@ static enum base_status read_dimension(struct base_arena *arena, enum tuner_dime
         values[key] = NULL;
         return BASE_OK;
     }
-    BASE_TRY(split(arena, sim_key_names[key], text, key == SIM_SUBMESH || key == SIM_RULES ? ';' : ',',
+    BASE_TRY(split(arena, sim_plan_keys[key].name, text, key == SIM_SUBMESH || key == SIM_RULES ? ';' : ',',
                    &request->given[d], error));
     if (!partitions) values[key] = NULL;
     return BASE_OK;

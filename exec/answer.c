@@ -48,7 +48,7 @@ static enum base_status read_plan(struct base_arena *arena, struct sim_cache *ca
     const struct base_json *plan = base_json_get(document, "plan");
     struct sim_plan_text *text = base_new(arena, struct sim_plan_text, 1);
     if (!plan) return base_fail(error, BASE_INPUT, "plan: is missing");
-    for (int i = 0; i < SIM_KEY_COUNT; i++) BASE_TRY(read_text(plan, sim_key_names[i], &text->values[i], error));
+    for (int i = 0; i < SIM_KEY_COUNT; i++) BASE_TRY(read_text(plan, sim_plan_keys[i].name, &text->values[i], error));
     return sim_plan_check(cache, arena, text, evaluates ? MODEL_STEP_EVALUATE : MODEL_STEP_TRAIN, false, out, error);
 }
 

@@ -4,14 +4,9 @@
 
 #include "plots/canvas.h"
 
-/* How a column of the plan is shown: as a column of its own where rows differ in it, else as a word in the heading. */
-struct plots_plan_key {
-    const char *column;         /* of the table */
-    const char *heading;        /* over a column of labels */
-    const char *before, *after; /* around the value in running text */
-    bool number;                /* right-aligned */
-};
-extern const struct plots_plan_key plots_plan_keys[PLOTS_PLAN_KEY_COUNT];
+/* The keys of a plan that a chart shows beside model and topology: one as a column of its own where rows differ in it,
+ * else as words in the heading. In the order of importance to a reader; NULL behind the last. */
+const struct sim_plan_key *plots_plan_key(int place);
 
 struct plots_finding {
     int pair_count;           /* rows with a measured and a predicted step time */

@@ -16,7 +16,7 @@ static const struct plots_look hollow_dashed = {
     .colour = PLOTS_THROUGHPUT, .fill_frac = 0.04, .stroke_px = 1, .dashed = true};
 static const struct plots_look grid = {.colour = PLOTS_GRID, .stroke_px = 0.7};
 
-enum { ID_COLUMN = -1, MOST_COLUMNS = PLOTS_PLAN_KEY_COUNT + 1 };
+enum { ID_COLUMN = -1, MOST_COLUMNS = SIM_KEY_COUNT + 1 };
 
 struct column {
     int key;
@@ -30,7 +30,7 @@ struct section {
     int row_count;
     struct column columns[MOST_COLUMNS];
     int column_count;
-    bool constant[PLOTS_PLAN_KEY_COUNT]; /* every row says the same, and says something */
+    bool constant[SIM_KEY_COUNT]; /* every row says the same, and says something */
     double labels_width_px;
 };
 
@@ -67,7 +67,7 @@ static const char *cell(const struct plots_comparison_row *row, const struct col
 
 static const char *column_heading(const struct column *column)
 {
-    return column->key == ID_COLUMN ? "id" : plots_plan_keys[column->key].heading;
+    return column->key == ID_COLUMN ? "id" : plots_plan_key(column->key)->chart.heading;
 }
 
 static bool differs(const struct section *section, int key)
@@ -79,7 +79,8 @@ static bool differs(const struct section *section, int key)
 
 static void add_column(struct section *section, int key)
 {
-    struct column column = {.key = key, .number = key != ID_COLUMN && plots_plan_keys[key].number};
+    bool number = key != ID_COLUMN && plots_plan_key(key)->json == 1u << BASE_JSON_NUMBER;
+    struct column column = {.key = key, .number = number};
     column.width_px = plots_text_width(PLOTS_SMALL, column_heading(&column));
     for (int i = 0; i < section->row_count; i++)
         column.width_px = fmax(column.width_px, plots_text_width(PLOTS_LABEL, cell(section->rows[i], &column)));
@@ -122,8 +123,8 @@ static bool labels_are_distinct(struct base_arena *arena, const struct section *
 static void choose_columns(struct base_arena *arena, struct section *section)
 {
     enum { ALWAYS = 4 };
-    bool wanted[PLOTS_PLAN_KEY_COUNT];
-    for (int key = 0; key < PLOTS_PLAN_KEY_COUNT; key++) {
+    bool wanted[SIM_KEY_COUNT];
+    for (int key = 0; plots_plan_key(key); key++) {
         bool says = *section->rows[0]->plan[key] != '\0';
         wanted[key] = differs(section, key) || (key < ALWAYS && says);
         section->constant[key] = says && !wanted[key];
@@ -132,7 +133,7 @@ static void choose_columns(struct base_arena *arena, struct section *section)
         section->column_count = 0;
         section->labels_width_px = 0;
         if (with_id) add_column(section, ID_COLUMN);
-        for (int key = 0; key < PLOTS_PLAN_KEY_COUNT; key++)
+        for (int key = 0; plots_plan_key(key); key++)
             if (wanted[key]) add_column(section, key);
         if (section->column_count && labels_are_distinct(arena, section)) return;
     }
@@ -168,10 +169,10 @@ static const char *section_details(struct base_arena *arena, const struct sectio
 {
     struct base_text text = {.arena = arena};
     base_put(&text, model_rest);
-    for (int key = 0; key < PLOTS_PLAN_KEY_COUNT; key++) {
+    for (int key = 0; plots_plan_key(key); key++) {
         if (!section->constant[key]) continue;
-        base_putf(&text, "%s%s%s%s", text.length ? ", " : "", plots_plan_keys[key].before, section->rows[0]->plan[key],
-                  plots_plan_keys[key].after);
+        base_putf(&text, "%s%s%s%s", text.length ? ", " : "", plots_plan_key(key)->chart.before,
+                  section->rows[0]->plan[key], plots_plan_key(key)->chart.after);
     }
     return text.length ? text.data : "";
 }

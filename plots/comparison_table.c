@@ -7,24 +7,12 @@
 
 enum { MOST_ROWS = 20000 };
 
-const struct plots_plan_key plots_plan_keys[PLOTS_PLAN_KEY_COUNT] = {
-    /* column                  heading          before      after            number */
-    {"model_parallel_submesh", "submesh", "submesh ", "", false},
-    {"num_partitions", "partitions", "", " partitions", true},
-    {"batch_size", "batch", "batch ", "", true},
-    {"num_microbatches", "microbatches", "", " microbatches", true},
-    {"inputs_length", "inputs", "inputs ", "", true},
-    {"targets_length", "targets", "targets ", "", true},
-    {"logical_axis_rules", "rules", "rules ", "", false},
-    {"optimizer_partitioning", "state over", "optimizer state over ", "", false},
-    {"sequence_parallel", "sequence par.", "sequence_parallel ", "", true},
-    {"remat_policy", "remat", "remat ", "", false},
-    {"optimizer", "optimizer", "", "", false},
-    {"dtype", "dtype", "", "", false},
-    {"attention", "attention", "", " attention", false},
-    {"software", "software", "", "", false},
-    {"memory_kind", "memory kind", "memory ", "", false},
-};
+const struct sim_plan_key *plots_plan_key(int place)
+{
+    for (int key = 0; key < SIM_KEY_COUNT; key++)
+        if (sim_plan_keys[key].chart.place == place + 1) return &sim_plan_keys[key];
+    return NULL;
+}
 
 /* ---- columns ---- */
 
@@ -67,7 +55,7 @@ static const struct {
 };
 
 struct columns {
-    int numbers[NUMBER_COUNT], texts[TEXT_COUNT], plan[PLOTS_PLAN_KEY_COUNT];
+    int numbers[NUMBER_COUNT], texts[TEXT_COUNT], plan[SIM_KEY_COUNT];
 };
 
 static enum base_status find_columns(const struct base_csv *csv, struct columns *columns, struct base_error *error)
@@ -85,7 +73,7 @@ static enum base_status find_columns(const struct base_csv *csv, struct columns 
             return base_fail(error, BASE_INPUT, "%s: line 1: the column %s is missing; %s", csv->path,
                              number_columns[i].name, remedy);
     }
-    for (int i = 0; i < PLOTS_PLAN_KEY_COUNT; i++) columns->plan[i] = base_csv_column(csv, plots_plan_keys[i].column);
+    for (int i = 0; plots_plan_key(i); i++) columns->plan[i] = base_csv_column(csv, plots_plan_key(i)->name);
     if (columns->numbers[MEASURED_STEP] < 0 && columns->numbers[MEASURED_TOKENS] < 0 &&
         columns->numbers[MEASURED_OOM] < 0)
         return base_fail(
@@ -125,8 +113,8 @@ static double tokens_per_s(const struct plots_comparison_row *row, double step_s
 {
     double batch_size, targets_length;
     struct base_error ignored;
-    for (int i = 0; i < PLOTS_PLAN_KEY_COUNT; i++) {
-        const char *column = plots_plan_keys[i].column;
+    for (int i = 0; plots_plan_key(i); i++) {
+        const char *column = plots_plan_key(i)->name;
         double *out = !strcmp(column, "batch_size")       ? &batch_size
                       : !strcmp(column, "targets_length") ? &targets_length
                                                           : NULL;
@@ -167,7 +155,7 @@ static enum base_status read_row(const struct base_csv *csv, const struct column
         .measured_peak_memory_bytes = numbers[MEASURED_MEMORY],
         .predicted_peak_memory_bytes = numbers[PREDICTED_MEMORY],
     };
-    for (int i = 0; i < PLOTS_PLAN_KEY_COUNT; i++)
+    for (int i = 0; plots_plan_key(i); i++)
         row->plan[i] = plots_clean(csv->arena, base_csv_field(csv, columns->plan[i]));
     if (isnan(row->measured_tokens_per_s)) row->measured_tokens_per_s = tokens_per_s(row, row->measured_step_s);
     if (isnan(row->predicted_tokens_per_s)) row->predicted_tokens_per_s = tokens_per_s(row, row->predicted_step_s);

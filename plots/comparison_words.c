@@ -191,9 +191,9 @@ const char *plots_row_words(struct base_arena *arena, const struct plots_compari
 {
     struct base_text text = {.arena = arena};
     base_putf(&text, "%s: %s on %s", row->id, row->model, row->topology);
-    for (int i = 0; i < PLOTS_PLAN_KEY_COUNT; i++)
+    for (int i = 0; plots_plan_key(i); i++)
         if (*row->plan[i])
-            base_putf(&text, ", %s%s%s", plots_plan_keys[i].before, row->plan[i], plots_plan_keys[i].after);
+            base_putf(&text, ", %s%s%s", plots_plan_key(i)->chart.before, row->plan[i], plots_plan_key(i)->chart.after);
     put_side(&text, "measured", row->measured_tokens_per_s, row->measured_step_s, row->measured_peak_memory_bytes);
     put_side(&text, "predicted", row->predicted_tokens_per_s, row->predicted_step_s, row->predicted_peak_memory_bytes);
     double error_frac = plots_step_error_frac(row);

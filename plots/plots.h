@@ -4,6 +4,7 @@
 #ifndef PLOTS_H
 #define PLOTS_H
 
+#include "sim/sim.h"
 #include "topo/topo.h"
 
 /* ---- pictures ---- */
@@ -20,15 +21,13 @@ struct plots_picture {
 
 /* ---- comparison: how far are predictions from measurements, and are the out-of-memory verdicts right? ---- */
 
-/* The keys of a plan that a sweep's table holds beside model and topology, in the order of importance to a reader. */
-enum { PLOTS_PLAN_KEY_COUNT = 15 };
-
 enum plots_memory_verdict { PLOTS_MEMORY_UNKNOWN, PLOTS_MEMORY_FITS, PLOTS_MEMORY_EXCEEDED };
 
 /* A number that is not known is NAN. Strings belong to the arena of the request. */
 struct plots_comparison_row {
     const char *id, *model, *topology;
-    const char *plan[PLOTS_PLAN_KEY_COUNT]; /* as the table spells them; "" where the default is meant */
+    const char *plan[SIM_KEY_COUNT]; /* as the table spells them, in the order of plots_plan_key; "" where the default
+                                        is meant */
     double measured_step_s, predicted_step_s;
     double measured_tokens_per_s, predicted_tokens_per_s;
     double measured_peak_memory_bytes, predicted_peak_memory_bytes; /* of one device */

@@ -191,11 +191,6 @@ static enum base_status read_back(struct base_arena *arena, const struct base_te
     return BASE_OK;
 }
 
-static bool is_given(const struct sim_plan_text *text, int key)
-{
-    return text->values[key] && *text->values[key];
-}
-
 /* A model in a file of its own is said by the bindings, in the words of its sizes. */
 static bool is_model_file(const struct sim_plan_text *text, int key)
 {
@@ -205,12 +200,18 @@ static bool is_model_file(const struct sim_plan_text *text, int key)
 static enum base_status refuse_breaks(const struct sim_plan_text *text, struct base_error *error)
 {
     for (int key = 0; key < SIM_KEY_COUNT; key++)
-        for (const char *at = is_given(text, key) ? text->values[key] : ""; *at; at++)
+        for (const char *at = sim_key_is_given(text, key) ? text->values[key] : ""; *at; at++)
             if ((unsigned char)*at < ' ')
                 return base_fail(error, BASE_INPUT,
                                  "%s: holds a line break or another control character; one line of gin cannot say it",
-                                 sim_key_names[key]);
+                                 sim_plan_keys[key].name);
     return BASE_OK;
+}
+
+static void put_wish(struct base_text *out, const char *what, bool *any)
+{
+    base_putf(out, "%s%s", *any ? ", " : "\n# T5X lacks these, and trains without them: ", what);
+    *any = true;
 }
 
 /* What the plan asks for and no version of T5X does. */
@@ -228,34 +229,34 @@ static void put_warnings(const struct sim_plan *plan, struct base_text *out)
              (!config->scan_layers && plan->options.remat != MODEL_REMAT_NONE),
          "this remat_policy"},
         {plan->options.dtype == MODEL_FP8, "fp8"},
-        {plan->options.flash_attention, "flash attention"},
-        {plan->optimizer_partitioning != SIM_REPLICATED, "optimizer_partitioning"},
-        {plan->sequence_parallel, "sequence_parallel"},
     };
+    struct sim_plan_text filled = sim_plan_filled(out->arena, plan);
     bool any = false;
-    for (int i = 0; i < BASE_COUNT(wishes); i++) {
-        if (!wishes[i].asked) continue;
-        base_putf(out, "%s%s", any ? ", " : "\n# T5X lacks these, and trains without them: ", wishes[i].what);
-        any = true;
+    for (int i = 0; i < BASE_COUNT(wishes); i++)
+        if (wishes[i].asked) put_wish(out, wishes[i].what, &any);
+    for (int key = 0; key < SIM_KEY_COUNT; key++) {
+        const struct sim_plan_key *row = &sim_plan_keys[key];
+        if (row->t5x_lacks && filled.values[key] && strcmp(filled.values[key], row->fallback) != 0)
+            put_wish(out, row->t5x_lacks, &any);
     }
     if (any) base_put(out, "\n");
 }
 
 static void put_comments(const struct sim_plan_text *text, const struct sim_plan_text *said, struct base_text *out)
 {
-    /* Bound above although the plan does not say them, since what T5X's own files bind may be something else. */
-    static const int bound[] = {SIM_NUM_PARTITIONS, SIM_RULES, SIM_NUM_MICROBATCHES, SIM_OPTIMIZER,
-                                SIM_REMAT_POLICY,   SIM_DTYPE, SIM_LEARNING_RATE,    SIM_SEED};
     bool any = false;
     base_put(out, "\n# The rest of the plan; T5X passes over it, and meshwright import reads it.\n");
     for (int key = 0; key < SIM_KEY_COUNT; key++) {
-        bool is_said = !is_given(text, key) || (said->values[key] && !strcmp(text->values[key], said->values[key]));
+        bool is_said =
+            !sim_key_is_given(text, key) || (said->values[key] && !strcmp(text->values[key], said->values[key]));
         bool unreadable = key == SIM_MODEL && model_gin_is_gin(text->values[key]);
-        if (!is_said && !unreadable) base_putf(out, "# meshwright: %s = %s\n", sim_key_names[key], text->values[key]);
+        if (!is_said && !unreadable)
+            base_putf(out, "# meshwright: %s = %s\n", sim_plan_keys[key].name, text->values[key]);
     }
-    for (int i = 0; i < BASE_COUNT(bound); i++) {
-        if (is_given(text, bound[i])) continue;
-        base_putf(out, "%s%s", any ? ", " : "# meshwright: defaults = ", sim_key_names[bound[i]]);
+    /* Bound above although the plan does not say them, since what T5X's own files bind may be something else. */
+    for (int key = 0; key < SIM_KEY_COUNT; key++) {
+        if (!sim_plan_keys[key].gin_binds || sim_key_is_given(text, key)) continue;
+        base_putf(out, "%s%s", any ? ", " : "# meshwright: defaults = ", sim_plan_keys[key].name);
         any = true;
     }
     if (any) base_put(out, "\n");
@@ -265,12 +266,12 @@ static enum base_status check_whole(const struct sim_plan_text *text, const stru
                                     struct base_error *error)
 {
     for (int key = 0; key < SIM_KEY_COUNT; key++) {
-        const char *given = is_given(text, key) ? text->values[key] : "",
+        const char *given = sim_key_is_given(text, key) ? text->values[key] : "",
                    *got = back->values[key] ? back->values[key] : "";
         if (strcmp(given, got) != 0 && !is_model_file(text, key))
             return base_fail(error, BASE_INPUT,
                              "%s: %.200s would come back from gin as %.200s; another spelling would do",
-                             sim_key_names[key], *given ? given : "nothing", *got ? got : "nothing");
+                             sim_plan_keys[key].name, *given ? given : "nothing", *got ? got : "nothing");
     }
     return BASE_OK;
 }

@@ -12,68 +12,12 @@ static const char *axes_name(int axes)
 
 /* ---- JSON ---- */
 
-static const char *remat_name(enum model_remat remat)
-{
-    static const char *const names[] = {"none", "minimal", "selective", "full", "compiler"};
-    return names[remat];
-}
-
-static const char *optimizer_name(enum model_optimizer optimizer)
-{
-    static const char *const names[] = {[MODEL_ADAFACTOR] = "adafactor", [MODEL_ADAMW] = "adamw", [MODEL_SGD] = "sgd"};
-    return names[optimizer];
-}
-
-/* A value that a plan may give as JSON or in one line; nothing where it was left out. */
-static void put_words(struct base_json_writer *w, const char *key, const char *text)
-{
-    const struct base_json *value;
-    struct base_error none;
-    if (!*text) return;
-    base_json_key(w, key);
-    bool json = strchr("[{", *text) && base_json_parse(w->text->arena, text, strlen(text), &value, &none) == BASE_OK;
-    if (json) base_json_put_value(w, value);
-    else base_json_put_string(w, text);
-}
-
 /* The plan with its defaults filled in. */
 static void put_plan(struct base_json_writer *w, const struct sim_plan *plan)
 {
-    static const char *const partitionings[] = {"none", "data", "data+gradients"}, *const memory_kinds[] = {
-                                                                                       "", "reserved", "allocated"};
+    struct sim_plan_text filled = sim_plan_filled(w->text->arena, plan);
     base_json_key(w, "plan");
-    base_json_open(w, '{');
-    base_json_member_string(w, "model", plan->model_text);
-    base_json_member_string(w, "topology", plan->topology_text);
-    if (plan->submesh_count) {
-        base_json_key(w, "model_parallel_submesh");
-        base_json_open_inline(w, '[');
-        for (int i = 0; i < plan->submesh_count; i++) base_json_put_int(w, plan->submesh[i]);
-        base_json_close(w, ']');
-    } else {
-        base_json_member_int(w, "num_partitions", plan->num_partitions);
-    }
-    base_json_member_string(w, "logical_axis_rules", plan->rules_text);
-    put_words(w, "params_axes_names_override", plan->overrides_text);
-    base_json_key(w, "task_feature_lengths");
-    base_json_open_inline(w, '{');
-    if (plan->config->encoder) base_json_member_int(w, "inputs", plan->inputs_length);
-    base_json_member_int(w, "targets", plan->targets_length);
-    base_json_close(w, '}');
-    base_json_member_int(w, "batch_size", plan->batch_size);
-    base_json_member_int(w, "num_microbatches", plan->num_microbatches > 1 ? plan->num_microbatches : 0);
-    base_json_member_string(w, "optimizer", optimizer_name(plan->options.optimizer));
-    put_words(w, "adafactor", plan->adafactor_text);
-    base_json_member_string(w, "remat_policy", remat_name(plan->options.remat));
-    base_json_member_string(w, "dtype", model_dtype_name(plan->options.dtype));
-    base_json_member_string(w, "attention", plan->options.flash_attention ? "flash" : "unfused");
-    base_json_member_string(w, "optimizer_partitioning", partitionings[plan->optimizer_partitioning]);
-    base_json_member_int(w, "sequence_parallel", plan->sequence_parallel);
-    base_json_member_string(w, "software", plan->software);
-    put_words(w, "memory_kind", memory_kinds[plan->memory_kind]);
-    base_json_member_double(w, "learning_rate", plan->learning_rate);
-    base_json_member_int(w, "seed", plan->seed);
-    base_json_close(w, '}');
+    sim_plan_put_json(w->text->arena, &filled, w);
 }
 
 static void put_memory(struct base_json_writer *w, const struct sim_memory *m)

@@ -24,34 +24,12 @@ static struct tuner_shape shape_of(const struct tuner_space *space, struct tuner
 
 /* ---- the space as a table ---- */
 
-static const enum sim_key table_keys[] = {SIM_MODEL,
-                                          SIM_TOPOLOGY,
-                                          SIM_SUBMESH,
-                                          SIM_NUM_PARTITIONS,
-                                          SIM_RULES,
-                                          SIM_OPTIMIZER_PARTITIONING,
-                                          SIM_SEQUENCE_PARALLEL,
-                                          SIM_INPUTS_LENGTH,
-                                          SIM_TARGETS_LENGTH,
-                                          SIM_BATCH_SIZE,
-                                          SIM_NUM_MICROBATCHES,
-                                          SIM_OPTIMIZER,
-                                          SIM_REMAT_POLICY,
-                                          SIM_DTYPE,
-                                          SIM_ATTENTION,
-                                          SIM_SOFTWARE,
-                                          SIM_MEMORY_KIND,
-                                          SIM_LEARNING_RATE,
-                                          SIM_SEED,
-                                          SIM_OVERRIDES,
-                                          SIM_ADAFACTOR};
-
 static void put_row(const struct tuner_space *space, struct tuner_plan plan, int64_t id, struct base_text *line)
 {
     struct sim_plan_text text = tuner_plan_text(space, plan);
     base_putf(line, "%lld", (long long)id);
-    for (int k = 0; k < BASE_COUNT(table_keys); k++) {
-        const char *value = text.values[table_keys[k]];
+    for (int k = 0; k < SIM_KEY_COUNT; k++) {
+        const char *value = text.values[k];
         base_put(line, ",");
         if (value) base_put_csv(line, value);
     }
@@ -64,7 +42,7 @@ void reports_space_csv(const struct tuner_space *space, void (*put)(void *where,
     struct base_text line = {.arena = space->arena};
     int64_t id = 0;
     base_put(&line, "id");
-    for (int k = 0; k < BASE_COUNT(table_keys); k++) base_putf(&line, ",%s", sim_key_names[table_keys[k]]);
+    for (int k = 0; k < SIM_KEY_COUNT; k++) base_putf(&line, ",%s", sim_plan_keys[k].name);
     base_put(&line, "\n");
     for (int g = 0; g < space->group_count; g++)
         for (int s = 0; s < tuner_group_submesh_count(space, g); s++)
@@ -239,7 +217,7 @@ static void put_sensitivity(struct base_json_writer *w, const struct reports_tun
         enum sim_key key =
             a->dimension == TUNER_SUBMESH && r->space->by_partitions ? SIM_NUM_PARTITIONS : tuner_key(a->dimension);
         base_json_open_inline(w, '{');
-        base_json_member_string(w, "key", sim_key_names[key]);
+        base_json_member_string(w, "key", sim_plan_keys[key].name);
         base_json_member_string(w, "value", a->value);
         base_json_member_bool(w, "refused", a->refused);
         if (!a->refused) {
@@ -313,7 +291,7 @@ static void put_varying(const struct reports_tuned *r, struct tuner_plan plan, s
     struct sim_plan_text text = tuner_plan_text(r->space, plan);
     for (int d = 0; d < TUNER_SUBMESH; d++)
         if (varies(r->space, (enum tuner_dimension)d))
-            base_putf(out, ", %s %s", sim_key_names[tuner_key((enum tuner_dimension)d)],
+            base_putf(out, ", %s %s", sim_plan_keys[tuner_key((enum tuner_dimension)d)].name,
                       value_of(r->space, &text, (enum tuner_dimension)d));
 }
 
@@ -494,7 +472,7 @@ static void put_sensitivity_text(const struct reports_tuned *r, struct base_text
         for (int i; shown < SHOWN && (i = best_alternative(r, (enum tuner_dimension)d, done)) >= 0; shown++) {
             const struct tuner_alternative *a = &r->alternatives[i];
             done[i] = true;
-            base_putf(out, "    %-24s %-16s %+7.1f %%%s\n", shown ? "" : sim_key_names[key], a->value,
+            base_putf(out, "    %-24s %-16s %+7.1f %%%s\n", shown ? "" : sim_plan_keys[key].name, a->value,
                       100 * (a->prediction.tokens_per_s / best - 1), a->prediction.fits ? "" : ", but does not fit");
         }
     }

@@ -64,8 +64,8 @@ static enum base_status set_whole(struct draft *draft, enum sim_key key, const s
                                   struct model_gin_place place, int64_t low, struct base_error *error)
 {
     int64_t number;
-    if (is_open(draft, sim_key_names[key], value, place)) return BASE_OK;
-    BASE_TRY(read_whole(sim_key_names[key], value, place, low, &number, error));
+    if (is_open(draft, sim_plan_keys[key].name, value, place)) return BASE_OK;
+    BASE_TRY(read_whole(sim_plan_keys[key].name, value, place, low, &number, error));
     set(draft, key, base_print(draft->arena, "%lld", (long long)number), place);
     return BASE_OK;
 }
@@ -75,9 +75,9 @@ static enum base_status set_number(struct draft *draft, enum sim_key key, const 
 {
     double number;
     struct base_text text = {.arena = draft->arena};
-    if (is_open(draft, sim_key_names[key], value, place)) return BASE_OK;
-    if (value->kind != MODEL_GIN_NUMBER) return wrong_kind(sim_key_names[key], "a number", value, place, error);
-    if (base_parse_double(value->text, sim_key_names[key], 0, 1e6, &number, error) != BASE_OK)
+    if (is_open(draft, sim_plan_keys[key].name, value, place)) return BASE_OK;
+    if (value->kind != MODEL_GIN_NUMBER) return wrong_kind(sim_plan_keys[key].name, "a number", value, place, error);
+    if (base_parse_double(value->text, sim_plan_keys[key].name, 0, 1e6, &number, error) != BASE_OK)
         return base_fail_in(error, "%.300s:%d", place.file, place.line);
     base_put_double(&text, number);
     set(draft, key, text.data, place);
@@ -593,13 +593,6 @@ static enum base_status read_model(struct draft *draft, struct base_error *error
 
 /* ---- comment lines ---- */
 
-static int find_key(const char *name)
-{
-    for (int i = 0; i < SIM_KEY_COUNT; i++)
-        if (!strcmp(sim_key_names[i], name)) return i;
-    return -1;
-}
-
 /* "[4, 2, 2, 1]" and "(4,2,2,1)" as "4,2,2,1". */
 static const char *without_brackets(struct base_arena *arena, const char *text)
 {
@@ -632,29 +625,28 @@ static bool same_meaning(struct base_arena *arena, enum sim_key key, const char 
 /* What gin has no word for; then the comment says more than the binding, and not something else. */
 static bool only_in_comments(enum sim_key key, const char *value)
 {
-    static const struct {
-        enum sim_key key;
-        const char *value;
-    } words[] = {{SIM_REMAT_POLICY, "selective"}, {SIM_DTYPE, "fp8"}};
-    for (int i = 0; i < BASE_COUNT(words); i++)
-        if (words[i].key == key && !strcmp(words[i].value, value)) return true;
+    const struct sim_word *words = sim_plan_keys[key].words;
+    for (int i = 0; i < SIM_MOST_WORDS && words[i].name; i++)
+        if (!strcmp(words[i].name, value)) return words[i].beyond_gin;
     return false;
 }
 
 static enum base_status take_comment(struct draft *draft, const struct model_gin_comment *comment,
                                      const struct sim_plan_text *bound, struct base_error *error)
 {
-    int key = find_key(comment->key);
+    int key = sim_plan_key_named(comment->key);
     struct model_gin_place place = comment->place;
     if (key < 0) {
-        const char *nearest = base_nearest(comment->key, sim_key_names, SIM_KEY_COUNT);
+        const char *names[SIM_KEY_COUNT];
+        for (int i = 0; i < SIM_KEY_COUNT; i++) names[i] = sim_plan_keys[i].name;
+        const char *nearest = base_nearest(comment->key, names, SIM_KEY_COUNT);
         model_gin_note(draft->gin, place, "# meshwright: \"%.60s\" is no key of a plan%s%s%sskipped", comment->key,
                        nearest ? ": is " : "", nearest ? nearest : "", nearest ? " meant? " : "; ");
         return BASE_OK;
     }
     if (!*comment->value)
         return base_fail(error, BASE_INPUT, "%.300s:%d: # meshwright: %s has no value; %s = … is needed", place.file,
-                         place.line, sim_key_names[key], sim_key_names[key]);
+                         place.line, sim_plan_keys[key].name, sim_plan_keys[key].name);
     if (key == SIM_MODEL) return BASE_OK;
     const char *value = key == SIM_SUBMESH ? without_brackets(draft->arena, comment->value) : comment->value,
                *other = bound->values[key];
@@ -663,7 +655,7 @@ static enum base_status take_comment(struct draft *draft, const struct model_gin
     if (!agrees)
         return base_fail(error, BASE_INPUT,
                          "%.300s:%d: contradiction: %s is %.100s here, and %.100s by %.300s:%d; one of them has to go",
-                         place.file, place.line, sim_key_names[key], value, other, draft->plan.places[key].file,
+                         place.file, place.line, sim_plan_keys[key].name, value, other, draft->plan.places[key].file,
                          draft->plan.places[key].line);
     set(draft, (enum sim_key)key, value, place);
     return BASE_OK;
@@ -671,13 +663,9 @@ static enum base_status take_comment(struct draft *draft, const struct model_gin
 
 static const char *default_of(const struct draft *draft, enum sim_key key)
 {
-    static const char *const defaults[SIM_KEY_COUNT] = {
-        [SIM_NUM_PARTITIONS] = "1",    [SIM_RULES] = "standard:1,1",  [SIM_NUM_MICROBATCHES] = "0",
-        [SIM_OPTIMIZER] = "adafactor", [SIM_LEARNING_RATE] = "0.001", [SIM_SEED] = "0"};
     const char *topology = draft->plan.text.values[SIM_TOPOLOGY];
-    if (key == SIM_REMAT_POLICY) return draft->has_model && draft->model.config.scan_layers ? "minimal" : "none";
-    if (key == SIM_DTYPE) return topology && !strncmp(topology, "local", strlen("local")) ? "float32" : "bfloat16";
-    return defaults[key];
+    return sim_key_fallback(key, draft->has_model && draft->model.config.scan_layers,
+                            topology && !strncmp(topology, "local", strlen("local")));
 }
 
 /* "defaults = optimizer, dtype": bound because T5X's defaults are others, and not said by the plan as long as they are
@@ -687,7 +675,7 @@ static void drop_defaults(struct draft *draft, const char *list)
     for (const char *at = list; *at; at += strcspn(at, ",")) {
         at += strspn(at, ", \t");
         const char *name = base_copy_bytes(draft->arena, at, strcspn(at, ", \t"));
-        int key = find_key(name);
+        int key = sim_plan_key_named(name);
         const char *value = key < 0 ? NULL : draft->plan.text.values[key],
                    *fallback = key < 0 ? NULL : default_of(draft, (enum sim_key)key);
         if (value && fallback && same_meaning(draft->arena, (enum sim_key)key, value, fallback))

@@ -14,35 +14,81 @@
 
 enum sim_memory_kind { SIM_DEVICE, SIM_RESERVED, SIM_ALLOCATED };
 
-/* A plan in T5X's words, as text; "" or NULL is the default. One field a key of the contract, in its order. */
+/* A plan in T5X's words, as text; "" or NULL is the default. One field a key, in the order of documents and help. */
 enum sim_key {
     SIM_MODEL,
     SIM_TOPOLOGY,
     SIM_SUBMESH,
     SIM_NUM_PARTITIONS,
     SIM_RULES,
-    SIM_OPTIMIZER_PARTITIONING,
-    SIM_SEQUENCE_PARALLEL,
+    SIM_OVERRIDES,
     SIM_INPUTS_LENGTH,
     SIM_TARGETS_LENGTH,
     SIM_BATCH_SIZE,
     SIM_NUM_MICROBATCHES,
     SIM_OPTIMIZER,
+    SIM_ADAFACTOR,
     SIM_REMAT_POLICY,
     SIM_DTYPE,
     SIM_ATTENTION,
+    SIM_OPTIMIZER_PARTITIONING,
+    SIM_SEQUENCE_PARALLEL,
     SIM_SOFTWARE,
     SIM_MEMORY_KIND,
     SIM_LEARNING_RATE,
     SIM_SEED,
-    SIM_OVERRIDES,
-    SIM_ADAFACTOR,
     SIM_KEY_COUNT
 };
 struct sim_plan_text {
     const char *values[SIM_KEY_COUNT];
 };
-extern const char *const sim_key_names[SIM_KEY_COUNT]; /* "batch_size", … as in JSON and CSV */
+
+/* ---- keys of a plan (plan_keys.c) ----
+ *
+ * All that is known of a key stands in its row: documents, tables, comment lines of gin, options of commands, charts,
+ * and the value that a checked plan has of it, are read and written from here. */
+
+/* How a checked plan holds a key's value. */
+enum sim_key_type {
+    SIM_OF_TEXT,  /* const char * */
+    SIM_OF_WORD,  /* an enum, or a bool: the value of one of the row's words */
+    SIM_OF_WHOLE, /* int64_t, or a bool */
+    SIM_OF_REAL,  /* double */
+    SIM_OF_MESH   /* what the mesh is asked for by: read where the mesh is made */
+};
+struct sim_word {
+    const char *name;
+    int value;
+    bool beyond_gin; /* T5X's gin has no word for it */
+};
+enum { SIM_MOST_WORDS = 8 };
+struct sim_plan_key {
+    const char *name;    /* "batch_size": in JSON, tables and comments */
+    const char *feature; /* JSON has it under this name in task_feature_lengths; NULL: under its own */
+    unsigned json;       /* bits of enum base_json_kind that a document may give it as */
+    /* Its command-line option; name NULL: none of its own. value NULL: the words, joined; fallback NULL: as below. */
+    struct base_option option;
+    const char *example;           /* of a key that every plan needs; NULL: it may be left out */
+    const char *fallback;          /* what it is where a plan leaves it out; NULL: nothing, or what depends on others */
+    const char *fallback_scanned;  /* the same for scanned models, where that is another */
+    const char *fallback_on_local; /* and on local topologies */
+    bool default_unsaid;           /* a prediction's plan says it only where it is not the default */
+    bool gin_binds;                /* an exported run file always binds it: T5X's own files may bind something else */
+    const char *t5x_lacks;         /* how to name what no T5X does, where it is not the default; or NULL */
+    enum sim_key_type type;
+    size_t offset, size; /* of the value in struct sim_plan */
+    struct sim_word words[SIM_MOST_WORDS];
+    double low, high; /* of numbers */
+    struct {
+        int place; /* among the columns of a chart: the first is 1; 0: it is not shown */
+        const char *heading, *before, *after;
+    } chart;
+};
+extern const struct sim_plan_key sim_plan_keys[SIM_KEY_COUNT];
+int sim_plan_key_named(const char *name); /* -1: none */
+bool sim_key_is_given(const struct sim_plan_text *text, enum sim_key key);
+/* The key's default as a plan would say it; NULL: it has none. */
+const char *sim_key_fallback(enum sim_key key, bool is_scanned, bool is_local);
 
 /* Reads a plan document (task_feature_lengths is an object there). Unknown keys name the nearest. */
 enum base_status sim_plan_from_json(struct base_arena *arena, const struct base_json *document,
@@ -203,6 +249,8 @@ struct sim_detail {
 enum base_status sim_plan_check(struct sim_cache *cache, struct base_arena *arena, const struct sim_plan_text *text,
                                 enum model_step step, bool as_partitioned, struct sim_plan *out,
                                 struct base_error *error);
+/* The plan with its defaults filled in, as a document would say it. */
+struct sim_plan_text sim_plan_filled(struct base_arena *arena, const struct sim_plan *plan);
 /* Prices a checked plan. Allocates nothing on the way when what it needs is in the cache. */
 enum base_status sim_predict(struct sim_cache *cache, const struct sim_plan *plan, struct sim_prediction *out,
                              struct sim_detail *detail, struct base_error *error);

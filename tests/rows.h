@@ -13,7 +13,7 @@ static inline const char *row_field(const struct base_csv *csv, const char *colu
 static inline struct sim_plan_text row_plan(struct base_arena *arena, const struct base_csv *csv)
 {
     struct sim_plan_text text = {{0}};
-    for (int k = 0; k < SIM_KEY_COUNT; k++) text.values[k] = base_copy(arena, row_field(csv, sim_key_names[k]));
+    for (int k = 0; k < SIM_KEY_COUNT; k++) text.values[k] = base_copy(arena, row_field(csv, sim_plan_keys[k].name));
     return text;
 }
 

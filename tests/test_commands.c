@@ -83,8 +83,10 @@ static void every_help_is_complete_and_narrow(struct base_arena *arena)
         commands_help_on(all[i], &help);
         TEST_ROW("%s", all[i]->name);
         assert_non_null(strstr(help.data, base_print(arena, "usage: meshwright %s", all[i]->name)));
-        for (int j = 0; j < all[i]->option_count; j++) {
-            const struct base_option *option = &all[i]->options[j];
+        int option_count;
+        const struct base_option *options = commands_options(arena, all[i], &option_count);
+        for (int j = 0; j < option_count; j++) {
+            const struct base_option *option = &options[j];
             TEST_ROW("%s %s", all[i]->name, option->name);
             assert_non_null(strstr(help.data, base_print(arena, "\n  %s%s%s", option->name, option->value ? " " : "",
                                                          option->value ? option->value : "")));
@@ -104,17 +106,19 @@ static void every_option_table_is_well_formed(struct base_arena *arena)
 {
     int count;
     const struct commands_command *const *all = commands_all(&count);
-    for (int i = 0; i < count; i++)
-        for (int j = 0; j < all[i]->option_count; j++) {
-            const struct base_option *option = &all[i]->options[j];
+    for (int i = 0; i < count; i++) {
+        int option_count;
+        const struct base_option *options = commands_options(arena, all[i], &option_count);
+        for (int j = 0; j < option_count; j++) {
+            const struct base_option *option = &options[j];
             TEST_ROW("%s %s", all[i]->name, option->name);
             assert_memory_equal(option->name, "--", 2);
             assert_int_equal(strspn(option->name, "-abcdefghijklmnopqrstuvwxyz0123456789"), strlen(option->name));
             assert_true(!option->value || *option->value);
             assert_true(option->value || !option->fallback);
-            for (int k = 0; k < j; k++) assert_string_not_equal(option->name, all[i]->options[k].name);
+            for (int k = 0; k < j; k++) assert_string_not_equal(option->name, options[k].name);
         }
-    (void)arena;
+    }
 }
 
 /* Each example of each command does what it shows, one after the other in one folder. */
@@ -169,8 +173,10 @@ static void man_page_has_every_option_of_every_command(struct base_arena *arena)
         assert_non_null(start);
         const char *next = strstr(start + 1, "\n.S");
         const char *section = base_copy_bytes(arena, start, (size_t)(next - start));
-        for (int j = 0; j < all[i]->option_count; j++) {
-            const struct base_option *option = &all[i]->options[j];
+        int option_count;
+        const struct base_option *options = commands_options(arena, all[i], &option_count);
+        for (int j = 0; j < option_count; j++) {
+            const struct base_option *option = &options[j];
             bool shared = false;
             for (int k = 0; k < BASE_COUNT(common); k++) shared = shared || !strcmp(common[k].name, option->name);
             TEST_ROW("%s %s", all[i]->name, option->name);
@@ -246,11 +252,13 @@ static void bash_offers_every_option_of_every_command(struct base_arena *arena)
     struct base_text questions = {.arena = arena}, expected = {.arena = arena};
     for (int i = 0; i < count; i++) {
         const char *names[MOST_OPTIONS];
-        assert_true(all[i]->option_count <= MOST_OPTIONS);
-        for (int j = 0; j < all[i]->option_count; j++) names[j] = all[i]->options[j].name;
-        qsort(names, (size_t)all[i]->option_count, sizeof *names, by_text);
+        int option_count;
+        const struct base_option *options = commands_options(arena, all[i], &option_count);
+        assert_true(option_count <= MOST_OPTIONS);
+        for (int j = 0; j < option_count; j++) names[j] = options[j].name;
+        qsort(names, (size_t)option_count, sizeof *names, by_text);
         base_putf(&questions, "meshwright %s --\n", all[i]->name);
-        for (int j = 0; j < all[i]->option_count; j++) base_putf(&expected, "%s ", names[j]);
+        for (int j = 0; j < option_count; j++) base_putf(&expected, "%s ", names[j]);
         base_put(&expected, "\n");
     }
     assert_string_equal(ask_bash(arena, questions.data), expected.data);
@@ -289,9 +297,10 @@ static void bash_completes_commands_values_and_files(struct base_arena *arena)
 /* What a metavar lists is what the program takes: with everything else in order, no word of predict's is refused. */
 static void words_that_are_offered_are_accepted(struct base_arena *arena)
 {
-    const struct commands_command *predict = &commands_predict;
-    for (int i = 0; i < predict->option_count; i++) {
-        const struct base_option *option = &predict->options[i];
+    int option_count;
+    const struct base_option *options = commands_options(arena, &commands_predict, &option_count);
+    for (int i = 0; i < option_count; i++) {
+        const struct base_option *option = &options[i];
         for (const char *at = option->value && strchr(option->value, '|') ? option->value : ""; *at; at += *at == '|') {
             int length = (int)strcspn(at, "|"), status;
             const char *word = base_print(arena, "%.*s", length, at);

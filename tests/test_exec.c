@@ -477,7 +477,7 @@ static void report(struct base_arena *arena, const struct genome *genome, const 
     struct sim_plan_text plan = plan_of(arena, genome, false);
     print_error("%s\n", reason);
     for (int i = 0; i < SIM_KEY_COUNT; i++)
-        if (plan.values[i]) print_error("  %s %s\n", sim_key_names[i], plan.values[i]);
+        if (plan.values[i]) print_error("  %s %s\n", sim_plan_keys[i].name, plan.values[i]);
     if (is_as_partitioned(genome)) print_error("  as partitioned\n");
     fail();
 }

@@ -349,10 +349,10 @@ static const struct plan_row {
      "optimizer: a plan's is adafactor, adamw or sgd, and this is @t5x.optimizers.lamb; skipped"},
     {SMALL "from t5x import adafactor\nadafactor.Adafactor.beta1 = 0.9\nadafactor.Adafactor.decay_rate = "
            "0.8\nadafactor.Adafactor.factored = False\n",
-     "\"adafactor\":{\"factored\":false,\"beta1\":0.9}}", NULL},
+     "\"adafactor\":{\"factored\":false,\"beta1\":0.9},\"dtype\"", NULL},
     {SMALL "from t5x import adafactor\nadafactor.Adafactor.logical_factor_rules = {'embed': 'row', 'mlp': "
            "@adafactor.FactorDim.COLUMN, 'layers': None}\n",
-     "\"adafactor\":{\"logical_factor_rules\":{\"embed\":\"row\",\"mlp\":\"COLUMN\",\"layers\":null}}}", NULL},
+     "\"adafactor\":{\"logical_factor_rules\":{\"embed\":\"row\",\"mlp\":\"COLUMN\",\"layers\":null}},\"dtype\"", NULL},
     {SMALL "from t5x import adafactor\nadafactor.Adafactor.epsilon1 = [1]\n", STANDARD,
      "epsilon1: is a list, which a plan does not hold"},
     {SCANNED, "\"remat_policy\":\"minimal\",\"dtype\"", NULL},
@@ -501,8 +501,9 @@ static void a_house_of_files_becomes_a_plan(struct base_arena *arena)
                         "mlp_activations=silu+linear,logits_via_embedding=0\",\"topology\":\"v4-64\",\"model_parallel_"
                         "submesh\":[2,2,1,1],\"logical_axis_rules\":\"standard:2,2\","
                         "\"task_feature_lengths\":{\"inputs\":384,\"targets\":256},\"batch_size\":512,\"num_"
-                        "microbatches\":4,\"optimizer\":\"adafactor\",\"remat_policy\":\"full\","
-                        "\"dtype\":\"bfloat16\",\"seed\":17,\"adafactor\":{\"factored\":false,\"beta1\":0.9}}");
+                        "microbatches\":4,\"optimizer\":\"adafactor\","
+                        "\"adafactor\":{\"factored\":false,\"beta1\":0.9},\"remat_policy\":\"full\","
+                        "\"dtype\":\"bfloat16\",\"seed\":17}");
     assert_ok(model_gin_config_parse(arena, "@tests/data/gin/house/translate.gin", &config, &error), &error);
     assert_int_equal(config.emb_dim, 640);
     assert_int_equal(config.num_decoder_layers, 3);
@@ -561,7 +562,7 @@ static void check_comes_back(struct base_arena *arena, struct sim_cache *cache, 
     for (int key = 0; key < SIM_KEY_COUNT; key++) {
         const char *given = text->values[key] && *text->values[key] ? text->values[key] : "(none)",
                    *got = back.text.values[key] ? back.text.values[key] : "(none)";
-        if (strcmp(given, got) != 0) fail_msg("%s was %s and is %s", sim_key_names[key], given, got);
+        if (strcmp(given, got) != 0) fail_msg("%s was %s and is %s", sim_plan_keys[key].name, given, got);
     }
 }
 
@@ -644,7 +645,7 @@ static void the_example_table_comes_back(struct base_arena *arena)
         assert_ok(base_csv_next(&csv, &more, &error), &error);
         if (!more) break;
         for (int key = 0; key < SIM_KEY_COUNT; key++)
-            text.values[key] = base_copy(arena, base_csv_field(&csv, base_csv_column(&csv, sim_key_names[key])));
+            text.values[key] = base_copy(arena, base_csv_field(&csv, base_csv_column(&csv, sim_plan_keys[key].name)));
         TEST_ROW("line %lld", (long long)csv.line_number);
         check_comes_back(arena, cache, &text);
         rows++;

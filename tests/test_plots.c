@@ -64,7 +64,7 @@ static struct plots_comparison make_table(struct base_arena *arena, int count, b
                      : long_words ? word
                                   : "the reason",
         };
-        for (int key = 0; key < PLOTS_PLAN_KEY_COUNT; key++)
+        for (int key = 0; key < SIM_KEY_COUNT; key++)
             row->plan[key] = i / 12 == 1  ? ""
                              : long_words ? base_print(arena, "%s%d", word, i)
                                           : base_print(arena, "%d", key < 4 ? i : key);

@@ -25,7 +25,7 @@ static struct sim_plan_text plan_text(struct base_arena *arena, const char *word
         int key = 0;
         assert_non_null(value);
         *value = '\0';
-        while (key < SIM_KEY_COUNT && strcmp(sim_key_names[key], word) != 0) key++;
+        while (key < SIM_KEY_COUNT && strcmp(sim_plan_keys[key].name, word) != 0) key++;
         assert_in_range(key, 0, SIM_KEY_COUNT - 1);
         text.values[key] = value + 1;
     }
@@ -90,7 +90,7 @@ static void a_mistake_made_again_is_answered_alike_and_costs_no_memory(struct ba
     };
     struct sim_cache *cache = sim_cache_new(arena);
     for (int i = 0; i < BASE_COUNT(mistakes); i++) {
-        TEST_ROW("%s %s", sim_key_names[mistakes[i].key], mistakes[i].value);
+        TEST_ROW("%s %s", sim_plan_keys[mistakes[i].key].name, mistakes[i].value);
         struct sim_plan_text text = plan_text(arena, TINY_PLAN "topology=v4:2x2x2");
         struct sim_plan plan;
         struct base_error first, again;
@@ -1658,7 +1658,7 @@ static void plans_are_refused_with_what_would_do(struct base_arena *arena)
         memset(&plan, 7, sizeof plan);
         untouched = plan;
         text.values[rows[i].key] = rows[i].value;
-        TEST_ROW("%s: \"%s\"", sim_key_names[rows[i].key], rows[i].value);
+        TEST_ROW("%s: \"%s\"", sim_plan_keys[rows[i].key].name, rows[i].value);
         assert_fails(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, false, &plan, &error), BASE_INPUT, &error,
                      rows[i].part);
         assert_memory_equal(&plan, &untouched, sizeof plan);

@@ -505,7 +505,7 @@ static void spaces_are_refused_with_what_would_do(struct base_arena *arena)
         struct base_error error;
         struct tuner_space space;
         struct tuner_request request = request_of(arena, "t5_1_1_small", "v4-16", "16", "64", "64");
-        TEST_ROW("%s %s", sim_key_names[rows[i].key], rows[i].value);
+        TEST_ROW("%s %s", sim_plan_keys[rows[i].key].name, rows[i].value);
         request.plan.values[rows[i].key] = rows[i].value;
         assert_fails(tuner_space_build(arena, cache, &request, &space, &error), BASE_INPUT, &error, rows[i].part);
     }

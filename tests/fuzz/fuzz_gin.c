@@ -118,7 +118,7 @@ static void check_plan(struct base_arena *arena, struct model_gin *gin)
     }
     for (int k = 0; k < SIM_KEY_COUNT; k++)
         if (!fuzz_same(plan.text.values[k], again.values[k]))
-            fprintf(stderr, "%s: %s, %s\n%s\n", sim_key_names[k], plan.text.values[k], again.values[k], json.data);
+            fprintf(stderr, "%s: %s, %s\n%s\n", sim_plan_keys[k].name, plan.text.values[k], again.values[k], json.data);
     for (int k = 0; k < SIM_KEY_COUNT; k++) FUZZ_CHECK(fuzz_same(plan.text.values[k], again.values[k]));
 }
 

@@ -88,7 +88,8 @@ static void check_gin(struct base_arena *arena, const struct base_json *document
         for (int i = 0; i < BASE_COUNT(kept); i++) {
             const char *a = text.values[kept[i]], *b = again.text.values[kept[i]];
             if (a && *a && !fuzz_same(a, b))
-                fprintf(stderr, "%s: %s became %s\n%s\n", sim_key_names[kept[i]], a, b ? b : "nothing", gin_text.data);
+                fprintf(stderr, "%s: %s became %s\n%s\n", sim_plan_keys[kept[i]].name, a, b ? b : "nothing",
+                        gin_text.data);
             FUZZ_CHECK(!a || !*a || fuzz_same(a, b));
         }
     }

@@ -1,0 +1,339 @@
+/* The keys of a plan, one row each, and what goes by the rows alone: defaults, words and numbers read and written. */
+#include "sim/plan_keys.h"
+
+#include <stddef.h>
+#include <string.h>
+
+enum { LONGEST_LENGTH = 1 << 24, LARGEST_BATCH = 1 << 30 };
+
+enum {
+    TEXT = 1 << BASE_JSON_STRING,
+    NUMBER = 1 << BASE_JSON_NUMBER,
+    LIST = 1 << BASE_JSON_ARRAY,
+    OBJECT = 1 << BASE_JSON_OBJECT
+};
+
+#define FIELD(member) .offset = offsetof(struct sim_plan, member), .size = sizeof(((struct sim_plan *)0)->member)
+
+const struct sim_plan_key sim_plan_keys[SIM_KEY_COUNT] = {
+    [SIM_MODEL] = {.name = "model",
+                   .json = TEXT,
+                   .option = {"--model", "MODEL", "zoo name, one line, @model.json, or @model.gin", NULL},
+                   .example = "t5_1_1_xxl",
+                   .type = SIM_OF_TEXT,
+                   FIELD(model_text)},
+    [SIM_TOPOLOGY] = {.name = "topology",
+                      .json = TEXT,
+                      .option = {"--topology", "T", "v4-512, v4:4x8x8, h100:16x8, local:4, …", NULL},
+                      .example = "v4-512",
+                      .type = SIM_OF_TEXT,
+                      FIELD(topology_text)},
+    [SIM_SUBMESH] = {.name = "model_parallel_submesh",
+                     .json = LIST,
+                     .option = {"--model-parallel-submesh", "X,Y,Z,C", "the tile of one model group", NULL},
+                     .type = SIM_OF_MESH,
+                     .chart = {1, "submesh", "submesh ", ""}},
+    [SIM_NUM_PARTITIONS] = {.name = "num_partitions",
+                            .json = NUMBER,
+                            .option = {"--num-partitions", "N", "or T5X's table of tiles", NULL},
+                            .fallback = "1",
+                            .gin_binds = true,
+                            .type = SIM_OF_MESH,
+                            .chart = {2, "partitions", "", " partitions"}},
+    [SIM_RULES] = {.name = "logical_axis_rules",
+                   .json = TEXT | LIST,
+                   .option = {"--logical-axis-rules", "standard:A,P|data_only|zero3|megatron|optimus|gshard|JSON",
+                              "which mesh axis shards a logical axis; JSON: a list of [logical axis, mesh axis]", NULL},
+                   .fallback = "standard:1,1",
+                   .gin_binds = true,
+                   .type = SIM_OF_TEXT,
+                   FIELD(rules_text),
+                   .chart = {7, "rules", "rules ", ""}},
+    [SIM_OVERRIDES] = {.name = "params_axes_names_override",
+                       .json = LIST,
+                       .option = {"--params-axes-names-override", "FILE.json",
+                                  "logical axes for parameters: a list of [pattern of paths, [axis, …] or null]", NULL},
+                       .type = SIM_OF_TEXT,
+                       FIELD(overrides_text)},
+    [SIM_INPUTS_LENGTH] = {.name = "inputs_length",
+                           .feature = "inputs",
+                           .json = NUMBER,
+                           .fallback = "1",
+                           .type = SIM_OF_WHOLE,
+                           FIELD(inputs_length),
+                           .low = 1,
+                           .high = LONGEST_LENGTH,
+                           .chart = {5, "inputs", "inputs ", ""}},
+    [SIM_TARGETS_LENGTH] = {.name = "targets_length",
+                            .feature = "targets",
+                            .json = NUMBER,
+                            .option = {"--task-feature-lengths", "I,T",
+                                       "lengths of inputs and targets; decoder-only models: T", NULL},
+                            .example = "512,512",
+                            .type = SIM_OF_WHOLE,
+                            FIELD(targets_length),
+                            .low = 1,
+                            .high = LONGEST_LENGTH,
+                            .chart = {6, "targets", "targets ", ""}},
+    [SIM_BATCH_SIZE] = {.name = "batch_size",
+                        .json = NUMBER,
+                        .option = {"--batch-size", "B", "sequences in a global batch", NULL},
+                        .example = "128",
+                        .type = SIM_OF_WHOLE,
+                        FIELD(batch_size),
+                        .low = 1,
+                        .high = LARGEST_BATCH,
+                        .chart = {3, "batch", "batch ", ""}},
+    [SIM_NUM_MICROBATCHES] = {.name = "num_microbatches",
+                              .json = NUMBER,
+                              .option = {"--num-microbatches", "N", "0 and 1 are off", NULL},
+                              .fallback = "0",
+                              .gin_binds = true,
+                              .type = SIM_OF_WHOLE,
+                              FIELD(num_microbatches),
+                              .low = 0,
+                              .high = LARGEST_BATCH,
+                              .chart = {4, "microbatches", "", " microbatches"}},
+    [SIM_OPTIMIZER] = {.name = "optimizer",
+                       .json = TEXT,
+                       .option = {"--optimizer", NULL, "what updates the parameters", NULL},
+                       .fallback = "adafactor",
+                       .gin_binds = true,
+                       .type = SIM_OF_WORD,
+                       FIELD(options.optimizer),
+                       .words = {{"adafactor", MODEL_ADAFACTOR, false},
+                                 {"adamw", MODEL_ADAMW, false},
+                                 {"sgd", MODEL_SGD, false}},
+                       .chart = {11, "optimizer", "", ""}},
+    [SIM_ADAFACTOR] = {.name = "adafactor",
+                       .json = TEXT | OBJECT,
+                       .option = {"--adafactor", "OPTIONS",
+                                  "as T5X's gin names them: factored=0,beta1=0.9,…, or a JSON object", "T5X's"},
+                       .type = SIM_OF_TEXT,
+                       FIELD(adafactor_text)},
+    [SIM_REMAT_POLICY] = {.name = "remat_policy",
+                          .json = TEXT,
+                          .option = {"--remat-policy", NULL, "what the backward pass recomputes",
+                                     "minimal for scanned models, else none"},
+                          .fallback = "none",
+                          .fallback_scanned = "minimal",
+                          .gin_binds = true,
+                          .type = SIM_OF_WORD,
+                          FIELD(options.remat),
+                          .words = {{"none", MODEL_REMAT_NONE, false},
+                                    {"minimal", MODEL_REMAT_MINIMAL, false},
+                                    {"selective", MODEL_REMAT_SELECTIVE, true},
+                                    {"full", MODEL_REMAT_FULL, false}},
+                          .chart = {10, "remat", "remat ", ""}},
+    [SIM_DTYPE] = {.name = "dtype",
+                   .json = TEXT,
+                   .option = {"--dtype", NULL, "what is computed in", "bfloat16; float32 on local topologies"},
+                   .fallback = "bfloat16",
+                   .fallback_on_local = "float32",
+                   .gin_binds = true,
+                   .type = SIM_OF_WORD,
+                   FIELD(options.dtype),
+                   .words = {{"bfloat16", MODEL_BFLOAT16, false},
+                             {"float32", MODEL_FLOAT32, false},
+                             {"float16", MODEL_FLOAT16, false},
+                             {"fp8", MODEL_FP8, true}},
+                   .chart = {12, "dtype", "", ""}},
+    [SIM_ATTENTION] = {.name = "attention",
+                       .json = TEXT,
+                       .option = {"--attention", NULL, "whether attention scores are materialised", NULL},
+                       .fallback = "unfused",
+                       .t5x_lacks = "flash attention",
+                       .type = SIM_OF_WORD,
+                       FIELD(options.flash_attention),
+                       .words = {{"unfused", false, false}, {"flash", true, false}},
+                       .chart = {13, "attention", "", " attention"}},
+    [SIM_OPTIMIZER_PARTITIONING] = {.name = "optimizer_partitioning",
+                                    .json = TEXT,
+                                    .option = {"--optimizer-partitioning", NULL,
+                                               "what is sharded over the data axis: optimizer state (ZeRO-1), "
+                                               "gradients too (ZeRO-2)",
+                                               NULL},
+                                    .fallback = "none",
+                                    .t5x_lacks = "optimizer_partitioning",
+                                    .type = SIM_OF_WORD,
+                                    FIELD(optimizer_partitioning),
+                                    .words = {{"none", SIM_REPLICATED, false},
+                                              {"data", SIM_STATE_OVER_DATA, false},
+                                              {"data+gradients", SIM_STATE_AND_GRADIENTS_OVER_DATA, false}},
+                                    .chart = {8, "state over", "optimizer state over ", ""}},
+    [SIM_SEQUENCE_PARALLEL] = {.name = "sequence_parallel",
+                               .json = NUMBER,
+                               .option = {"--sequence-parallel", "0|1", "shard the length between model-parallel parts",
+                                          NULL},
+                               .fallback = "0",
+                               .t5x_lacks = "sequence_parallel",
+                               .type = SIM_OF_WHOLE,
+                               FIELD(sequence_parallel),
+                               .low = 0,
+                               .high = 1,
+                               .chart = {9, "sequence par.", "sequence_parallel ", ""}},
+    [SIM_SOFTWARE] = {.name = "software",
+                      .json = TEXT,
+                      .option = {"--software", "S", "training software of which time", NULL},
+                      .fallback = "t5x",
+                      .type = SIM_OF_TEXT,
+                      FIELD(software),
+                      .chart = {14, "software", "", ""}},
+    [SIM_MEMORY_KIND] = {.name = "memory_kind",
+                         .json = TEXT,
+                         .option = {"--memory-kind", NULL, "which memory peak_bytes is", NULL},
+                         .fallback = "device",
+                         .default_unsaid = true,
+                         .type = SIM_OF_WORD,
+                         FIELD(memory_kind),
+                         .words = {{"device", SIM_DEVICE, false},
+                                   {"reserved", SIM_RESERVED, false},
+                                   {"allocated", SIM_ALLOCATED, false}},
+                         .chart = {15, "memory kind", "memory ", ""}},
+    [SIM_LEARNING_RATE] = {.name = "learning_rate",
+                           .json = NUMBER,
+                           .option = {"--learning-rate", "R", "constant", NULL},
+                           .fallback = "1e-3",
+                           .gin_binds = true,
+                           .type = SIM_OF_REAL,
+                           FIELD(learning_rate),
+                           .low = 0,
+                           .high = 1e6},
+    [SIM_SEED] = {.name = "seed",
+                  .json = NUMBER,
+                  .option = {"--seed", "N", "initial values and data", NULL},
+                  .fallback = "0",
+                  .gin_binds = true,
+                  .type = SIM_OF_WHOLE,
+                  FIELD(seed),
+                  .low = 0,
+                  .high = 9007199254740992.0 /* 2^53: every whole number up to it is a double */},
+};
+
+int sim_plan_key_named(const char *name)
+{
+    for (int key = 0; key < SIM_KEY_COUNT; key++)
+        if (!strcmp(sim_plan_keys[key].name, name)) return key;
+    return -1;
+}
+
+bool sim_key_is_given(const struct sim_plan_text *text, enum sim_key key)
+{
+    return text->values[key] && *text->values[key];
+}
+
+const char *sim_key_fallback(enum sim_key key, bool is_scanned, bool is_local)
+{
+    const struct sim_plan_key *row = &sim_plan_keys[key];
+    if (is_scanned && row->fallback_scanned) return row->fallback_scanned;
+    return is_local && row->fallback_on_local ? row->fallback_on_local : row->fallback;
+}
+
+/* ---- the fields of a checked plan ---- */
+
+static void store(struct sim_plan *plan, const struct sim_plan_key *row, int64_t value)
+{
+    char *field = (char *)plan + row->offset;
+    bool truth = value != 0;
+    int word = (int)value;
+    if (row->size == sizeof value) memcpy(field, &value, sizeof value);
+    else if (row->size == sizeof word) memcpy(field, &word, sizeof word);
+    else memcpy(field, &truth, sizeof truth);
+}
+
+static int64_t load(const struct sim_plan *plan, const struct sim_plan_key *row)
+{
+    const char *field = (const char *)plan + row->offset;
+    bool truth;
+    int word;
+    int64_t value;
+    if (row->size == sizeof value) return memcpy(&value, field, sizeof value), value;
+    if (row->size == sizeof word) return memcpy(&word, field, sizeof word), word;
+    return memcpy(&truth, field, sizeof truth), truth;
+}
+
+static enum base_status read_word(const char *text, const struct sim_plan_key *row, struct sim_plan *plan,
+                                  struct base_error *error)
+{
+    const char *names[SIM_MOST_WORDS];
+    int count = 0, found;
+    while (count < SIM_MOST_WORDS && row->words[count].name) names[count] = row->words[count].name, count++;
+    BASE_TRY(base_parse_word(text, row->name, names, count, &found, error));
+    store(plan, row, row->words[found].value);
+    return BASE_OK;
+}
+
+static enum base_status read_value(const char *text, const struct sim_plan_key *row, struct sim_plan *plan,
+                                   struct base_error *error)
+{
+    int64_t whole;
+    double real;
+    if (row->type == SIM_OF_WORD) return read_word(text, row, plan, error);
+    if (row->type == SIM_OF_WHOLE) {
+        BASE_TRY(base_parse_int(text, row->name, (int64_t)row->low, (int64_t)row->high, &whole, error));
+        store(plan, row, whole);
+    }
+    if (row->type == SIM_OF_REAL) {
+        BASE_TRY(base_parse_double(text, row->name, row->low, row->high, &real, error));
+        memcpy((char *)plan + row->offset, &real, sizeof real);
+    }
+    return BASE_OK;
+}
+
+enum base_status sim_plan_read_values(const struct sim_plan_text *text, enum sim_key_type type, bool is_scanned,
+                                      bool is_local, struct sim_plan *plan, struct base_error *error)
+{
+    for (int key = 0; key < SIM_KEY_COUNT; key++) {
+        const char *value =
+            sim_key_is_given(text, key) ? text->values[key] : sim_key_fallback((enum sim_key)key, is_scanned, is_local);
+        if (value && sim_plan_keys[key].type == type) BASE_TRY(read_value(value, &sim_plan_keys[key], plan, error));
+    }
+    return BASE_OK;
+}
+
+/* ---- the plan as text again ---- */
+
+static const char *value_text(struct base_arena *arena, const struct sim_plan *plan, const struct sim_plan_key *row)
+{
+    struct base_text out = {.arena = arena};
+    const char *text = NULL;
+    double real;
+    switch (row->type) {
+    case SIM_OF_TEXT: return memcpy(&text, (const char *)plan + row->offset, sizeof text), text;
+    case SIM_OF_WORD:
+        for (int i = 0; i < SIM_MOST_WORDS && row->words[i].name; i++)
+            if (row->words[i].value == load(plan, row)) text = row->words[i].name;
+        return text;
+    case SIM_OF_WHOLE: return base_print(arena, "%lld", (long long)load(plan, row));
+    case SIM_OF_REAL:
+        memcpy(&real, (const char *)plan + row->offset, sizeof real);
+        base_put_double(&out, real);
+        return out.data;
+    case SIM_OF_MESH: return NULL;
+    }
+    return NULL;
+}
+
+static void fill_mesh(struct base_arena *arena, const struct sim_plan *plan, struct sim_plan_text *out)
+{
+    struct base_text submesh = {.arena = arena};
+    for (int i = 0; i < plan->submesh_count; i++) base_putf(&submesh, "%s%d", i ? "," : "", plan->submesh[i]);
+    out->values[SIM_SUBMESH] = submesh.data;
+    if (!plan->submesh_count)
+        out->values[SIM_NUM_PARTITIONS] = base_print(arena, "%lld", (long long)plan->num_partitions);
+}
+
+struct sim_plan_text sim_plan_filled(struct base_arena *arena, const struct sim_plan *plan)
+{
+    struct sim_plan_text out;
+    for (int key = 0; key < SIM_KEY_COUNT; key++) {
+        const struct sim_plan_key *row = &sim_plan_keys[key];
+        const char *value = value_text(arena, plan, row);
+        bool unsaid = row->default_unsaid && value && !strcmp(value, row->fallback);
+        out.values[key] = unsaid ? NULL : value;
+    }
+    fill_mesh(arena, plan, &out);
+    if (!plan->config->encoder) out.values[SIM_INPUTS_LENGTH] = NULL;
+    if (plan->num_microbatches <= 1) out.values[SIM_NUM_MICROBATCHES] = "0";
+    return out;
+}

@@ -1,0 +1,11 @@
+/* What plan.c asks of the table of keys. */
+#ifndef SIM_PLAN_KEYS_H
+#define SIM_PLAN_KEYS_H
+
+#include "sim/sim.h"
+
+/* Every key of one type, from the text or its default, into the plan. BASE_INPUT names the key. */
+enum base_status sim_plan_read_values(const struct sim_plan_text *text, enum sim_key_type type, bool is_scanned,
+                                      bool is_local, struct sim_plan *plan, struct base_error *error);
+
+#endif

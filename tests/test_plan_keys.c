@@ -1,0 +1,101 @@
+/* Tests of the table of a plan's keys: its rows are whole, and by them every plan comes back as it was. */
+#include "tests/test.h"
+
+#include "sim/sim.h"
+
+static void every_row_is_whole(struct base_arena *arena)
+{
+    int places = 0, shown = 0;
+    for (int key = 0; key < SIM_KEY_COUNT; key++) {
+        const struct sim_plan_key *row = &sim_plan_keys[key];
+        assert_non_null(row->name);
+        TEST_ROW("%s", row->name);
+        assert_int_equal(sim_plan_key_named(row->name), key);
+        assert_true(row->json != 0);
+        assert_true(row->option.name || row->feature);
+        assert_true(!row->option.name || strlen(row->option.help) > 0);
+        assert_true(!row->option.name || row->option.value || row->words[0].name);
+        assert_true((row->type == SIM_OF_MESH) == (row->size == 0));
+        assert_true((row->type == SIM_OF_WORD) == (row->words[0].name != NULL));
+        assert_true((row->type == SIM_OF_WHOLE || row->type == SIM_OF_REAL) == (row->high > row->low));
+        assert_true(!row->default_unsaid || row->fallback);
+        assert_true(!row->t5x_lacks || row->fallback);
+        assert_true(!row->example || row->option.name);
+        if (row->option.name && !row->feature) {
+            char *spelt = base_print(arena, "--%s", row->name);
+            for (char *at = spelt; *at; at++) *at = *at == '_' ? '-' : *at;
+            assert_string_equal(row->option.name, spelt);
+        }
+        shown += row->chart.place > 0;
+        places |= row->chart.place ? 1 << (row->chart.place - 1) : 0;
+    }
+    assert_int_equal(places, (1 << shown) - 1);
+}
+
+static struct sim_plan_text another_value(struct base_arena *arena, struct sim_plan_text text, enum sim_key key)
+{
+    const struct sim_plan_key *row = &sim_plan_keys[key];
+    if (row->type == SIM_OF_WORD) text.values[key] = row->words[1].name;
+    if (row->type == SIM_OF_WHOLE) text.values[key] = base_print(arena, "%d", row->high > 1 ? 8 : 1);
+    if (row->type == SIM_OF_REAL) text.values[key] = "0.25";
+    if (key == SIM_SUBMESH) text.values[key] = "2,2,1,1";
+    if (key == SIM_NUM_PARTITIONS) text.values[key] = "4";
+    if (key == SIM_RULES) text.values[key] = "[[\"batch\",\"data\"],[\"mlp\",\"model\"]]";
+    if (key == SIM_ADAFACTOR) text.values[key] = "{\"factored\":0}";
+    return text;
+}
+
+/* Any one key with a value that is not its default: what is said of the plan is read as the same plan again. */
+static void a_filled_plan_is_the_plan(struct base_arena *arena)
+{
+    const struct sim_plan_text start = {.values = {[SIM_MODEL] = "t5_1_1_base",
+                                                   [SIM_TOPOLOGY] = "v4:2x2x2",
+                                                   [SIM_INPUTS_LENGTH] = "64",
+                                                   [SIM_TARGETS_LENGTH] = "64",
+                                                   [SIM_BATCH_SIZE] = "16"}};
+    struct sim_cache *cache = sim_cache_new(arena);
+    for (int key = 0; key < SIM_KEY_COUNT; key++) {
+        struct sim_plan_text text = another_value(arena, start, (enum sim_key)key), read;
+        struct sim_plan plan, again;
+        struct base_error error;
+        struct base_text document = {.arena = arena};
+        struct base_json_writer writer = {.text = &document};
+        const struct base_json *json;
+        TEST_ROW("%s: %s", sim_plan_keys[key].name, text.values[key] ? text.values[key] : "");
+        assert_ok(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, false, &plan, &error), &error);
+        struct sim_plan_text filled = sim_plan_filled(arena, &plan);
+        if (text.values[key]) assert_string_equal(filled.values[key], text.values[key]);
+        sim_plan_put_json(arena, &filled, &writer);
+        assert_ok(base_json_parse(arena, document.data, document.length, &json, &error), &error);
+        assert_ok(sim_plan_from_json(arena, json, &read, &error), &error);
+        assert_ok(sim_plan_check(cache, arena, &read, MODEL_STEP_TRAIN, false, &again, &error), &error);
+        struct sim_plan_text filled_again = sim_plan_filled(arena, &again);
+        for (int k = 0; k < SIM_KEY_COUNT; k++) {
+            const char *a = filled.values[k], *b = filled_again.values[k];
+            TEST_ROW("%s changed: %s", sim_plan_keys[key].name, sim_plan_keys[k].name);
+            assert_string_equal(a && *a ? a : "nothing", b && *b ? b : "nothing");
+        }
+    }
+    sim_cache_free(cache);
+}
+
+static void defaults_depend_on_model_and_topology(struct base_arena *arena)
+{
+    (void)arena;
+    assert_string_equal(sim_key_fallback(SIM_REMAT_POLICY, false, false), "none");
+    assert_string_equal(sim_key_fallback(SIM_REMAT_POLICY, true, false), "minimal");
+    assert_string_equal(sim_key_fallback(SIM_DTYPE, true, false), "bfloat16");
+    assert_string_equal(sim_key_fallback(SIM_DTYPE, false, true), "float32");
+    assert_null(sim_key_fallback(SIM_BATCH_SIZE, true, true));
+}
+
+static const struct test tests[] = {
+    TEST(every_row_is_whole),
+    TEST(a_filled_plan_is_the_plan),
+    TEST(defaults_depend_on_model_and_topology),
+};
+
+int main(int argument_count, char **arguments)
+{
+    return test_main(tests, BASE_COUNT(tests), argument_count, arguments);
+}
