@@ -119,8 +119,8 @@ enum base_status commands_read_numbers(const struct base_arguments *arguments, c
                                        int *count, struct base_error *error);
 /* What COMMANDS_MESH asked for; nothing that divides the model is BASE_USAGE. */
 struct topo_mesh_request;
-enum base_status commands_mesh_request(const struct base_arguments *arguments, struct topo_mesh_request *request,
-                                       struct base_error *error);
+enum base_status commands_mesh_request(struct base_arena *arena, const struct base_arguments *arguments,
+                                       struct topo_mesh_request *request, struct base_error *error);
 /* The options that say which mesh on which devices. */
 #define COMMANDS_MESH                                                                                                  \
     {"--topology", "T", "what the devices are: v4-512, v4:4x8x8, a100-80g:32x8, local:4, …", NULL},                    \
@@ -129,6 +129,12 @@ enum base_status commands_mesh_request(const struct base_arguments *arguments, s
         {"--num-partitions", "N", "how many devices hold one copy, placed by T5X's table", NULL},                      \
         {"--ici-mesh-shape", "R,D,M", "replica, data and model inside a slice; with --dcn-mesh-shape", NULL},          \
         {"--dcn-mesh-shape", "R,D,M", "replica, data and model over slices", NULL},                                    \
+        {"--ici-mesh", "SIZES",                                                                                        \
+         "a mesh of named axes in JAX's device order, inside a slice or over all devices: data=2,fsdp=4,tensor=2",     \
+         NULL},                                                                                                        \
+        {"--dcn-mesh", "SIZES", "how many slices, or processes, along the axes of --ici-mesh: data=2", NULL},          \
+        {"--split-physical-axes", "0|1", "1 lets axes of --ici-mesh share a dimension of the torus", "0"},             \
+        {"--contiguous-submeshes", "0|1", "1 asks JAX for compact boxes of --ici-mesh's last axis", "0"},              \
     {                                                                                                                  \
         "--tile-by-host-if-needed", "0|1", "0 lists devices without regard to hosts", "1"                              \
     }

@@ -40,7 +40,7 @@ static enum base_status read_layout(struct base_arena *arena, const struct base_
     const char *topology = base_argument(arguments, "--topology"), *batch = base_argument(arguments, "--batch-size");
     int64_t batch_size = 0;
     if (!topology) return base_fail(error, BASE_USAGE, "--topology is missing: --topology v4-512 would do");
-    BASE_TRY(commands_mesh_request(arguments, &request, error));
+    BASE_TRY(commands_mesh_request(arena, arguments, &request, error));
     if (batch) BASE_TRY(base_parse_int(batch, "--batch-size", 1, LARGEST_BATCH, &batch_size, error));
     BASE_TRY(topo_parse(arena, topology, &out->topology, error));
     BASE_TRY(find_data_axis(arena, base_argument(arguments, "--logical-axis-rules"),
@@ -144,8 +144,8 @@ static const struct base_option options[] = {
 const struct commands_command commands_layout = {
     .name = "layout",
     .summary = "which part of a global batch each host reads, or why T5X refuses",
-    .usage = "layout --topology T (--model-parallel-submesh X,Y,Z,C | --num-partitions N | --ici-mesh-shape R,D,M "
-             "--dcn-mesh-shape R,D,M) [--batch-size B]",
+    .usage = "layout --topology T (--model-parallel-submesh X,Y,Z,C | --num-partitions N | --ici-mesh SIZES "
+             "[--dcn-mesh SIZES] | --ici-mesh-shape R,D,M --dcn-mesh-shape R,D,M) [--batch-size B]",
     .examples =
         "  meshwright layout --topology v3-32 --model-parallel-submesh 2,1,1,2 --batch-size 64\n"
         "  meshwright layout --topology v4:2x2x4@slices=2 --ici-mesh-shape 1,4,4 --dcn-mesh-shape 2,1,1 --json\n",

@@ -237,7 +237,8 @@ static void man_names(struct base_text *out)
          "(@topology.json). A suffix overrides: v5e:2x4@host=2x4."},
         {"MODEL", "a name that `meshwright models` lists, ARCHITECTURE:key=value,\xe2\x80\xa6 in one line, or a file "
                   "(@model.json)."},
-        {"RULES", "standard, standard:A,P, data_only, zero3, megatron, optimus, gshard, or a JSON list of [logical "
+        {"RULES", "standard, standard:A,P, data_only, zero3, megatron, optimus, gshard, maxtext (axes data, fsdp, "
+                  "tensor), or a JSON list of [logical "
                   "axis, mesh axis or null or list]."},
         {"PLAN", "a JSON object of T5X's own words: model, topology, model_parallel_submesh or num_partitions, "
                  "logical_axis_rules, "

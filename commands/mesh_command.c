@@ -1,4 +1,4 @@
-/* `mesh`: which device stands where in a T5X mesh. */
+/* `mesh`: which device stands where in a mesh of T5X, or of named axes as JAX orders it. */
 #include "commands/commands.h"
 #include "commands/table.h"
 #include "topo/topo.h"
@@ -18,12 +18,48 @@ enum base_status commands_read_numbers(const struct base_arguments *arguments, c
     return BASE_OK;
 }
 
-enum base_status commands_mesh_request(const struct base_arguments *arguments, struct topo_mesh_request *request,
-                                       struct base_error *error)
+static enum base_status read_flag(const struct base_arguments *arguments, const char *option, bool otherwise, bool *out,
+                                  struct base_error *error)
 {
-    const char *partitions = base_argument(arguments, "--num-partitions"),
-               *by_host = base_argument(arguments, "--tile-by-host-if-needed");
-    int64_t flag = 1;
+    const char *text = base_argument(arguments, option);
+    int64_t flag = otherwise;
+    if (text) BASE_TRY(base_parse_int(text, option, 0, 1, &flag, error));
+    *out = flag == 1;
+    return BASE_OK;
+}
+
+static const char *const named_options[] = {"--ici-mesh", "--dcn-mesh", "--split-physical-axes",
+                                            "--contiguous-submeshes"},
+                         *const t5x_options[] = {"--model-parallel-submesh", "--num-partitions", "--ici-mesh-shape",
+                                                 "--dcn-mesh-shape", "--tile-by-host-if-needed"};
+
+static enum base_status refuse_options(const struct base_arguments *arguments, const char *const *options, int count,
+                                       const char *why, struct base_error *error)
+{
+    for (int i = 0; i < count; i++)
+        if (base_argument(arguments, options[i]))
+            return base_fail(error, BASE_USAGE, "%s cannot be used: %s", options[i], why);
+    return BASE_OK;
+}
+
+static enum base_status read_named_mesh(struct base_arena *arena, const struct base_arguments *arguments,
+                                        struct topo_mesh_request *request, struct base_error *error)
+{
+    const char *dcn = base_argument(arguments, "--dcn-mesh");
+    BASE_TRY(refuse_options(arguments, t5x_options, BASE_COUNT(t5x_options), "--ici-mesh is the whole mesh", error));
+    BASE_TRY(topo_axes_parse(arena, base_argument(arguments, "--ici-mesh"), "--ici-mesh", &request->ici_mesh, error));
+    if (dcn) BASE_TRY(topo_axes_parse(arena, dcn, "--dcn-mesh", &request->dcn_mesh, error));
+    BASE_TRY(read_flag(arguments, "--split-physical-axes", false, &request->split_physical_axes, error));
+    return read_flag(arguments, "--contiguous-submeshes", false, &request->contiguous_submeshes, error);
+}
+
+enum base_status commands_mesh_request(struct base_arena *arena, const struct base_arguments *arguments,
+                                       struct topo_mesh_request *request, struct base_error *error)
+{
+    const char *partitions = base_argument(arguments, "--num-partitions");
+    if (base_argument(arguments, "--ici-mesh")) return read_named_mesh(arena, arguments, request, error);
+    BASE_TRY(
+        refuse_options(arguments, named_options + 1, BASE_COUNT(named_options) - 1, "--ici-mesh is missing", error));
     BASE_TRY(commands_read_numbers(arguments, "--model-parallel-submesh", BASE_COUNT(request->submesh),
                                    request->submesh, &request->submesh_count, error));
     BASE_TRY(commands_read_numbers(arguments, "--ici-mesh-shape", BASE_COUNT(request->ici), request->ici,
@@ -32,14 +68,13 @@ enum base_status commands_mesh_request(const struct base_arguments *arguments, s
                                    &request->dcn_count, error));
     if (partitions)
         BASE_TRY(base_parse_int(partitions, "--num-partitions", 0, INT32_MAX, &request->num_partitions, error));
-    if (by_host) BASE_TRY(base_parse_int(by_host, "--tile-by-host-if-needed", 0, 1, &flag, error));
-    request->tile_by_host_if_needed = flag == 1;
+    BASE_TRY(read_flag(arguments, "--tile-by-host-if-needed", true, &request->tile_by_host_if_needed, error));
     if (request->ici_count > 0 && request->dcn_count > 0) return BASE_OK;
     if (request->submesh_count > 0 || partitions) return BASE_OK;
     return base_fail(
         error, BASE_USAGE,
-        "what divides the model? --model-parallel-submesh X,Y,Z,C, --num-partitions N, or --ici-mesh-shape and "
-        "--dcn-mesh-shape are needed");
+        "the mesh is missing: --model-parallel-submesh X,Y,Z,C, --num-partitions N, --ici-mesh axis=size,… or "
+        "--ici-mesh-shape and --dcn-mesh-shape are needed");
 }
 
 /* ---- the answer ---- */
@@ -73,7 +108,10 @@ static const char *order_meaning(const char *order)
         {"node_by_node", "the model axis fills a node, then spans nodes"},
         {"process_by_process", "one row a process; T5X ignores num_partitions on CPU hosts"},
         {"torus", "each mesh axis takes whole dimensions of the torus"},
+        {"split_torus", "mesh axes share dimensions of the torus"},
+        {"contiguous", "whole dimensions of the torus, in compact boxes"},
         {"ring", "JAX's ring order of this slice"},
+        {"listed", "the devices as JAX lists them, process by process"},
     };
     for (int i = 0; i < BASE_COUNT(meanings); i++)
         if (!strcmp(meanings[i][0], order)) return meanings[i][1];
@@ -86,12 +124,16 @@ enum { ROWS_SHOWN = 16, COLUMNS_SHOWN = 16 };
 static void mesh_rows(const struct topo_mesh *mesh, struct base_text *out)
 {
     int columns = mesh->axes.sizes[mesh->axes.count - 1], rows = mesh->device_count / columns;
-    const char *row_name = mesh->axes.count == 3 ? "replica,data" : "data";
+    unsigned slower = topo_axes_all(&mesh->axes) >> 1;
+    const char *names = topo_axes_join(out->arena, &mesh->axes, slower, ",");
     for (int r = 0; r < rows && r < ROWS_SHOWN; r++) {
-        const char *label = mesh->axes.count == 3 ? base_print(out->arena, "%s %d,%d", row_name,
-                                                               r / mesh->axes.sizes[1], r % mesh->axes.sizes[1])
-                                                  : base_print(out->arena, "%s %d", row_name, r);
-        base_putf(out, "  %-16s", label);
+        struct base_text label = {.arena = out->arena};
+        int at[TOPO_MOST_AXES];
+        for (int i = mesh->axes.count - 2, rest = r; i >= 0; rest /= mesh->axes.sizes[i--])
+            at[i] = rest % mesh->axes.sizes[i];
+        base_putf(&label, "%s ", names);
+        commands_join_numbers(&label, at, mesh->axes.count - 1, ",");
+        base_putf(out, "  %-16s", label.data);
         for (int c = 0; c < columns && c < COLUMNS_SHOWN; c++) {
             base_put(out, "  ");
             commands_join_numbers(out, mesh->devices[r * columns + c], mesh->coordinate_count, ",");
@@ -120,8 +162,8 @@ static void mesh_text(const struct topo_topology *topology, const struct topo_me
         commands_join_numbers(out, mesh->submesh, mesh->submesh_count, ",");
         base_put(out, "\n");
     }
-    base_putf(out, "order: %s (%s)\n\ndevices (%s), one line a model group:\n", mesh->order, order_meaning(mesh->order),
-              coordinate_names(topology, mesh));
+    base_putf(out, "order: %s (%s)\n\ndevices (%s), one line a %s group:\n", mesh->order, order_meaning(mesh->order),
+              coordinate_names(topology, mesh), mesh->axes.names[mesh->axes.count - 1]);
     mesh_rows(mesh, out);
 }
 
@@ -133,7 +175,7 @@ static enum base_status mesh_run(struct commands_context *context, const struct 
     struct topo_mesh mesh;
     const char *name = base_argument(arguments, "--topology");
     if (!name) return base_fail(error, BASE_USAGE, "--topology is missing: --topology v4-512 would do");
-    BASE_TRY(commands_mesh_request(arguments, &request, error));
+    BASE_TRY(commands_mesh_request(context->arena, arguments, &request, error));
     BASE_TRY(topo_parse(context->arena, name, &topology, error));
     BASE_TRY(topo_mesh_build(context->arena, &topology, &request, false, &mesh, error));
     struct base_json_writer writer = {.text = out, .compact = context->compact};
@@ -149,10 +191,11 @@ static const struct base_option mesh_options[] = {
 
 const struct commands_command commands_mesh = {
     .name = "mesh",
-    .summary = "which device stands where in the mesh that T5X builds, or why T5X refuses",
-    .usage = "mesh --topology T (--model-parallel-submesh X,Y,Z,C | --num-partitions N | --ici-mesh-shape R,D,M "
-             "--dcn-mesh-shape R,D,M)",
+    .summary = "which device stands where in the mesh that T5X or JAX builds, or why it is refused",
+    .usage = "mesh --topology T (--model-parallel-submesh X,Y,Z,C | --num-partitions N | --ici-mesh SIZES [--dcn-mesh "
+             "SIZES] | --ici-mesh-shape R,D,M --dcn-mesh-shape R,D,M)",
     .examples = "  meshwright mesh --topology v4-512 --model-parallel-submesh 4,2,2,1\n"
+                "  meshwright mesh --topology v5e-256 --ici-mesh data=2,fsdp=8,tensor=16 --split-physical-axes 1\n"
                 "  meshwright mesh --topology v4:2x2x4@slices=2 --ici-mesh-shape 1,4,4 --dcn-mesh-shape 2,1,1 --json\n",
     .options = mesh_options,
     .option_count = BASE_COUNT(mesh_options),

@@ -170,12 +170,13 @@ static enum base_status run_rules(struct commands_context *context, const struct
 
 static const struct base_option rules_options[] = {
     {"--logical-axis-rules", "RULES",
-     "standard, standard:A,P, data_only, zero3, megatron, optimus, gshard, or a JSON list [[logical, mesh axis or "
+     "standard, standard:A,P, data_only, zero3, megatron, optimus, gshard, maxtext, or a JSON list [[logical, mesh "
+     "axis or "
      "null or list], …]",
      "standard:1,1"},
     {"--axes", "NAMES", "logical axes of an array, in order; null is one without a name",
      "the rules themselves are printed"},
-    {"--mesh", "SIZES", "mesh axes and sizes, as in data=4,model=2", NULL},
+    {"--mesh", "SIZES", "mesh axes and sizes, as in data=4,model=2 or data=2,fsdp=4,tensor=2", NULL},
     {"--shape", "SIZES", "sizes of the array's dimensions; with --mesh, gives the shape on one device", NULL},
     {"--fallback", "axis_is_unsharded|raise_error|no_constraint",
      "resolve a constraint, and do this where no rule applies", NULL},
@@ -187,7 +188,9 @@ const struct commands_command commands_rules = {
     .summary = "which mesh axes shard an array with these logical axes",
     .usage = "rules [--logical-axis-rules RULES] [--axes NAMES [--shape SIZES --mesh SIZES] [--fallback WHAT]]",
     .examples = "  meshwright rules --logical-axis-rules standard:2,1\n"
-                "  meshwright rules --axes batch,length,embed --shape 8,512,1024 --mesh data=4,model=2\n",
+                "  meshwright rules --axes batch,length,embed --shape 8,512,1024 --mesh data=4,model=2\n"
+                "  meshwright rules --logical-axis-rules maxtext --axes batch,length,embed --shape 16,512,1024 --mesh "
+                "data=2,fsdp=4,tensor=2\n",
     .options = rules_options,
     .option_count = BASE_COUNT(rules_options),
     .run = run_rules,

@@ -30,8 +30,8 @@ struct model_rules {
 };
 
 /* "standard", "standard:A,P" (activation and parameter partitioning dims), one of the documented sets data_only, zero3,
- * megatron, optimus, gshard, or a JSON list of [logical axis or null, mesh axis or null or list]. Named sets cost no
- * memory; the names of a JSON list live in the arena. */
+ * megatron, optimus, gshard, maxtext, or a JSON list of [logical axis or null, mesh axis or null or list]. Named sets
+ * cost no memory; the names of a JSON list live in the arena. */
 enum base_status model_rules_parse(struct base_arena *arena, const char *text, struct model_rules *out,
                                    struct base_error *error);
 

@@ -39,6 +39,18 @@ static const struct model_rule optimus[] = {MEGATRON, TO("embed", "model"), NONE
 static const struct model_rule gshard[] = {MEGATRON,   TO("embed", "model"), TO("embed", "data"),
                                            NONE("kv"), NONE("joined_kv"),    NEVER_SHARDED};
 
+/* MaxText's, for a mesh of data, fsdp and tensor (AI-Hypercomputer/maxtext base.yml, logical_axis_rules): weights have
+ * embed over fsdp; activations, whose batch has taken fsdp, have it over tensor. */
+static const struct model_rule maxtext[] = {{.logical = "batch", .value = {.count = 2, .names = {"data", "fsdp"}}},
+                                            TO("mlp", "tensor"),
+                                            TO("heads", "tensor"),
+                                            TO("joined_kv", "tensor"),
+                                            TO("vocab", "tensor"),
+                                            NONE("kv"),
+                                            TO("embed", "fsdp"),
+                                            TO("embed", "tensor"),
+                                            NEVER_SHARDED};
+
 #define SET(rules)                                                                                                     \
     {                                                                                                                  \
         rules, BASE_COUNT(rules)                                                                                       \
@@ -50,6 +62,7 @@ static const struct {
 } documented[] = {
     {"standard", SET(standard_1_1)}, {"data_only", SET(data_only)}, {"zero3", SET(zero3)},
     {"megatron", SET(megatron)},     {"optimus", SET(optimus)},     {"gshard", SET(gshard)},
+    {"maxtext", SET(maxtext)},
 };
 
 /* By activation and parameter partitioning dims, less one. */
@@ -81,8 +94,8 @@ static enum base_status unknown_set(const char *text, struct base_error *error)
     const char *nearest = base_nearest(text, names, BASE_COUNT(documented));
     return base_fail(
         error, BASE_INPUT,
-        "\"%.60s\" is no set of axis rules%s%s%sstandard, standard:A,P, data_only, zero3, megatron, optimus, gshard "
-        "or a JSON list [[\"batch\", \"data\"], …] would do",
+        "\"%.60s\" is no set of axis rules%s%s%sstandard, standard:A,P, data_only, zero3, megatron, optimus, gshard, "
+        "maxtext or a JSON list [[\"batch\", \"data\"], …] would do",
         text, nearest ? ": is " : "", nearest ? nearest : "", nearest ? " meant? " : "; ");
 }
 

@@ -190,7 +190,7 @@ static bool same_rules(const struct model_rules *a, const struct model_rules *b)
 static const char *name_rules(struct draft *draft, const char *list, const struct model_rules *rules)
 {
     static const char *const names[] = {"standard:1,1", "standard:1,2", "standard:2,1", "standard:2,2", "data_only",
-                                        "zero3",        "megatron",     "optimus",      "gshard"};
+                                        "zero3",        "megatron",     "optimus",      "gshard",       "maxtext"};
     for (int i = 0; i < BASE_COUNT(names); i++) {
         struct model_rules set_of_rules;
         struct base_error ignored;

@@ -858,6 +858,37 @@ static void shards_of_axes_that_the_mesh_lacks_are_refused(struct base_arena *ar
     }
 }
 
+/* Weights have embed over fsdp; activations, whose batch takes fsdp first, over tensor. */
+static void rules_of_maxtext_shard_weights_and_activations(struct base_arena *arena)
+{
+    static const struct {
+        const char *names[3];
+        int rank;
+        int64_t shape[3], local[3];
+    } rows[] = {
+        {{"embed", "mlp"}, 2, {64, 96}, {16, 48}},
+        {{"heads", "kv", "embed"}, 3, {8, 5, 64}, {4, 5, 16}},
+        {{"vocab", "embed"}, 2, {100, 64}, {50, 16}},
+        {{"batch", "length", "embed"}, 3, {24, 7, 64}, {3, 7, 32}},
+        {{"batch", "length", "mlp"}, 3, {24, 7, 96}, {3, 7, 48}},
+    };
+    struct base_error error;
+    struct model_rules rules;
+    struct topo_axes mesh;
+    assert_ok(model_rules_parse(arena, "maxtext", &rules, &error), &error);
+    assert_ok(topo_axes_parse(arena, "data=2,fsdp=4,tensor=2", "mesh", &mesh, &error), &error);
+    for (int i = 0; i < BASE_COUNT(rows); i++) {
+        struct model_axes spec[3];
+        int64_t local[3];
+        TEST_ROW("row %d", i);
+        assert_ok(model_resolve(&rules, rows[i].names, rows[i].rank, MODEL_AXIS_IS_UNSHARDED, spec, NULL, &error),
+                  &error);
+        assert_ok(model_local_shape(&mesh, rows[i].rank, rows[i].shape, rows[i].names, spec, true, local, &error),
+                  &error);
+        for (int d = 0; d < rows[i].rank; d++) assert_int_equal(local[d], rows[i].local[d]);
+    }
+}
+
 static void meshes_that_are_none_are_refused(struct base_arena *arena)
 {
     static const struct {
@@ -911,6 +942,7 @@ static const struct test tests[] = {
     TEST(shards_are_those_of_t5x),
     TEST(shards_inside_a_step_may_be_padded),
     TEST(shards_of_axes_that_the_mesh_lacks_are_refused),
+    TEST(rules_of_maxtext_shard_weights_and_activations),
     TEST(meshes_that_are_none_are_refused),
 };
 

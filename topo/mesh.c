@@ -1,68 +1,15 @@
-/* T5X's meshes: which device stands where. get_mesh, default_mesh with its table, the meshes of GPU and CPU hosts, and
- * the multislice mesh with JAX's device order inside a slice (t5x/partitioning.py, jax/_src/mesh_utils.py).
- *
- * Every order is the same thing here: a list of digits, slowest first. Counting through it in mixed radix gives the
- * devices row-major, and each digit adds its weight to one coordinate. */
-#include "topo/topo.h"
+/* T5X's meshes: which device stands where. get_mesh, default_mesh with its table, and the meshes of GPU and CPU hosts
+ * (t5x/partitioning.py). Meshes over several slices and of named axes go on to JAX's order (jax_mesh.c). */
+#include "topo/device_order.h"
 
 #include <string.h>
 
-enum { MOST_DIGITS = 24, COORDINATES = 5 };
-
-struct digit {
-    int coordinate, radix, weight;
-};
-struct order {
-    struct digit digits[MOST_DIGITS];
-    int count;
-};
-
-static void add_digit(struct order *order, int coordinate, int radix, int weight)
-{
-    if (radix > 1) order->digits[order->count++] = (struct digit){coordinate, radix, weight};
-}
-
-/* Writes devices[0 .. device_count-1]; coordinates that no digit touches stay 0. */
-static void enumerate(const struct order *order, int device_count, int (*devices)[COORDINATES])
-{
-    int at[MOST_DIGITS] = {0}, now[COORDINATES] = {0};
-    for (int n = 0; n < device_count; n++) {
-        memcpy(devices[n], now, sizeof now);
-        for (int d = order->count - 1; d >= 0; d--) {
-            const struct digit *digit = &order->digits[d];
-            now[digit->coordinate] += digit->weight;
-            if (++at[d] < digit->radix) break;
-            now[digit->coordinate] -= digit->radix * digit->weight;
-            at[d] = 0;
-        }
-    }
-}
-
-static void put_devices(struct base_arena *arena, const struct order *order, bool without_devices,
-                        struct topo_mesh *mesh)
-{
-    if (without_devices) return;
-    mesh->devices = base_alloc(arena, (size_t)mesh->device_count, sizeof *mesh->devices);
-    enumerate(order, mesh->device_count, mesh->devices);
-}
-
-/* "(4, 2, 2, 1)", as T5X writes a tuple. */
-enum { TUPLE = 128 };
-static const char *tuple(char buffer[TUPLE], const int *numbers, int count)
-{
-    size_t used = 0;
-    for (int i = 0; i < count; i++)
-        used += (size_t)snprintf(buffer + used, TUPLE - used, "%s%d", i ? ", " : "(", numbers[i]);
-    snprintf(buffer + used, TUPLE - used, count == 1 ? ",)" : count ? ")" : "()");
-    return buffer;
-}
-
 /* "1, 2, 4", the divisors of a dimension, cut at the end of the buffer. */
-static const char *divisors(char buffer[TUPLE], int of)
+static const char *divisors(char buffer[TOPO_TUPLE], int of)
 {
     size_t used = 0;
-    for (int i = 1; i <= of && used + 16 < TUPLE; i++)
-        if (of % i == 0) used += (size_t)snprintf(buffer + used, TUPLE - used, "%s%d", used ? ", " : "", i);
+    for (int i = 1; i <= of && used + 16 < TOPO_TUPLE; i++)
+        if (of % i == 0) used += (size_t)snprintf(buffer + used, TOPO_TUPLE - used, "%s%d", used ? ", " : "", i);
     return buffer;
 }
 
@@ -72,9 +19,9 @@ struct tiling {
     const struct topo_topology *topology;
     const int *submesh;
     int submesh_count;
-    int rank;          /* dimensions that tile: the shorter of the submesh and the device coordinates */
-    int host[4];       /* what T5X takes for one host's box */
-    char shown[TUPLE]; /* the submesh, for messages */
+    int rank;               /* dimensions that tile: the shorter of the submesh and the device coordinates */
+    int host[4];            /* what T5X takes for one host's box */
+    char shown[TOPO_TUPLE]; /* the submesh, for messages */
 };
 
 static const char *dimension_name(const struct topo_topology *topology, int i)
@@ -88,7 +35,7 @@ static const char *dimension_name(const struct topo_topology *topology, int i)
 static enum base_status not_a_factor(const struct tiling *tiling, int i, struct base_error *error)
 {
     const struct topo_topology *topology = tiling->topology;
-    char bounds[TUPLE], would[TUPLE];
+    char bounds[TOPO_TUPLE], would[TOPO_TUPLE];
     const int *m = tiling->submesh, *g = topology->bounds;
     bool megacore = i == 3 && g[3] == 1 && topology->chip.cores_per_chip == m[3];
     if (megacore)
@@ -97,13 +44,13 @@ static enum base_status not_a_factor(const struct tiling *tiling, int i, struct 
             "model_parallel_submesh %s: each dimension must be a factor of the corresponding dimension of the global "
             "device mesh %s; "
             "the %d cores of a %s chip are one JAX device, so that the last number is 1: (%d, %d, %d, 1) would do",
-            tiling->shown, tuple(bounds, g, 4), m[3], topology->chip.name, m[0], m[1], m[2]);
+            tiling->shown, topo_tuple(bounds, g, 4), m[3], topology->chip.name, m[0], m[1], m[2]);
     return base_fail(error, BASE_INPUT,
                      "model_parallel_submesh %s: each dimension must be a factor of the corresponding dimension of the "
                      "global device mesh %s; "
                      "%d does not divide %d along %s: %s would do",
-                     tiling->shown, tuple(bounds, g, topology->bounds_count), m[i], g[i], dimension_name(topology, i),
-                     divisors(would, g[i]));
+                     tiling->shown, topo_tuple(bounds, g, topology->bounds_count), m[i], g[i],
+                     dimension_name(topology, i), divisors(would, g[i]));
 }
 
 static enum base_status check_factors(const struct tiling *tiling, struct base_error *error)
@@ -145,7 +92,7 @@ static enum base_status check_cores(const struct tiling *tiling, struct base_err
 
 static enum base_status check_hosts(const struct tiling *tiling, struct base_error *error)
 {
-    char host[TUPLE];
+    char host[TOPO_TUPLE];
     for (int i = 0; i < tiling->rank; i++) {
         int m = tiling->submesh[i], l = tiling->host[i];
         if (m >= l ? m % l == 0 : l % m == 0) continue;
@@ -154,22 +101,22 @@ static enum base_status check_hosts(const struct tiling *tiling, struct base_err
                          "submesh must be either a factor "
                          "or a multiple of the corresponding dimension of the per-host submesh %s; %d and %d along %s "
                          "are neither; %d would do",
-                         tiling->shown, tuple(host, tiling->host, tiling->topology->bounds_count), m, l,
+                         tiling->shown, topo_tuple(host, tiling->host, tiling->topology->bounds_count), m, l,
                          dimension_name(tiling->topology, i), l);
     }
     return BASE_OK;
 }
 
 /* c = D·m + M in each dimension: the tiles in the order of the axes, then the places inside a tile. */
-static void tile_plainly(const struct tiling *tiling, const int *axes, struct order *order)
+static void tile_plainly(const struct tiling *tiling, const int *axes, struct topo_order *order)
 {
     const int *g = tiling->topology->bounds, *m = tiling->submesh;
-    for (int i = 0; i < tiling->rank; i++) add_digit(order, axes[i], g[axes[i]] / m[axes[i]], m[axes[i]]);
-    for (int i = 0; i < tiling->rank; i++) add_digit(order, axes[i], m[axes[i]], 1);
+    for (int i = 0; i < tiling->rank; i++) topo_order_add(order, axes[i], g[axes[i]] / m[axes[i]], m[axes[i]]);
+    for (int i = 0; i < tiling->rank; i++) topo_order_add(order, axes[i], m[axes[i]], 1);
 }
 
 /* c = ((DH·dd + DD)·mh + MH)·md + MD: hosts before the devices inside them, on the data axis and on the model axis. */
-static void tile_by_host(const struct tiling *tiling, struct order *order)
+static void tile_by_host(const struct tiling *tiling, struct topo_order *order)
 {
     int dh[4], dd[4], mh[4], md[4];
     for (int i = 0; i < tiling->rank; i++) {
@@ -179,15 +126,15 @@ static void tile_by_host(const struct tiling *tiling, struct order *order)
         mh[i] = m >= l ? m / l : 1;
         md[i] = m >= l ? l : m;
     }
-    for (int i = 0; i < tiling->rank; i++) add_digit(order, i, dh[i], dd[i] * mh[i] * md[i]);
-    for (int i = 0; i < tiling->rank; i++) add_digit(order, i, dd[i], mh[i] * md[i]);
-    for (int i = 0; i < tiling->rank; i++) add_digit(order, i, mh[i], md[i]);
-    for (int i = 0; i < tiling->rank; i++) add_digit(order, i, md[i], 1);
+    for (int i = 0; i < tiling->rank; i++) topo_order_add(order, i, dh[i], dd[i] * mh[i] * md[i]);
+    for (int i = 0; i < tiling->rank; i++) topo_order_add(order, i, dd[i], mh[i] * md[i]);
+    for (int i = 0; i < tiling->rank; i++) topo_order_add(order, i, mh[i], md[i]);
+    for (int i = 0; i < tiling->rank; i++) topo_order_add(order, i, md[i], 1);
 }
 
 static const int in_order[] = {0, 1, 2, 3};
 
-static enum base_status tile_slice(const struct tiling *tiling, bool by_host, struct order *order,
+static enum base_status tile_slice(const struct tiling *tiling, bool by_host, struct topo_order *order,
                                    struct topo_mesh *mesh, struct base_error *error)
 {
     const int *axes = in_order;
@@ -223,11 +170,11 @@ static enum base_status cut(const struct tiling *tiling, struct topo_mesh *mesh,
 }
 
 static enum base_status get_mesh(const struct topo_topology *topology, const int *submesh, int count, bool by_host,
-                                 struct order *order, struct topo_mesh *mesh, struct base_error *error)
+                                 struct topo_order *order, struct topo_mesh *mesh, struct base_error *error)
 {
     struct tiling tiling = {.topology = topology, .submesh = submesh, .submesh_count = count};
     bool slice = topology->bounds_count == 4;
-    tuple(tiling.shown, submesh, count);
+    topo_tuple(tiling.shown, submesh, count);
     tiling.rank = count < topology->bounds_count ? count : topology->bounds_count;
     /* Without coordinates T5X takes the whole world for one host, so that its tiles change nothing. */
     memcpy(tiling.host, slice ? topology->host : topology->bounds, sizeof tiling.host);
@@ -297,10 +244,10 @@ static const struct default_row *find_default(const struct topo_topology *topolo
 }
 
 static enum base_status default_slice_mesh(const struct topo_topology *topology,
-                                           const struct topo_mesh_request *request, struct order *order,
+                                           const struct topo_mesh_request *request, struct topo_order *order,
                                            struct topo_mesh *mesh, struct base_error *error)
 {
-    char bounds[TUPLE];
+    char bounds[TOPO_TUPLE];
     const struct default_row *row = find_default(topology, request->num_partitions);
     if (!row)
         return base_fail(
@@ -308,15 +255,15 @@ static enum base_status default_slice_mesh(const struct topo_topology *topology,
             "num_partitions: no default mesh for this configuration: T5X has one for 1, 2, 4, 8 and 16 partitions of "
             "TPU v2, v3 and v4. "
             "Platform: tpu. Device kind: %s. Num partitions: %lld. Bounds: %s. A model_parallel_submesh would do",
-            topology->chip.device_kind, (long long)request->num_partitions, tuple(bounds, topology->bounds, 4));
+            topology->chip.device_kind, (long long)request->num_partitions, topo_tuple(bounds, topology->bounds, 4));
     if (get_mesh(topology, row->submesh, 4, request->tile_by_host_if_needed, order, mesh, error) != BASE_OK)
         return base_fail_in(error, "num_partitions %lld", (long long)request->num_partitions);
     return BASE_OK;
 }
 
 /* The model axis fills a node first, then spans nodes. A local topology is one node, whatever its torus. */
-static enum base_status node_mesh(const struct topo_topology *topology, int64_t num_partitions, struct order *order,
-                                  struct topo_mesh *mesh, struct base_error *error)
+static enum base_status node_mesh(const struct topo_topology *topology, int64_t num_partitions,
+                                  struct topo_order *order, struct topo_mesh *mesh, struct base_error *error)
 {
     bool one_node = topology->kind == TOPO_LOCAL;
     int nodes = one_node ? 1 : topology->bounds[0], local = one_node ? topology->device_count : topology->bounds[1];
@@ -340,230 +287,80 @@ static enum base_status node_mesh(const struct topo_topology *topology, int64_t 
     mesh->axes.sizes[1] = (int)num_partitions;
     mesh->order = "node_by_node";
     if (one_node) {
-        add_digit(order, 0, topology->bounds[0], 1);
-        add_digit(order, 1, topology->bounds[1], 1);
+        topo_order_add(order, 0, topology->bounds[0], 1);
+        topo_order_add(order, 1, topology->bounds[1], 1);
         return BASE_OK;
     }
-    add_digit(order, 0, (int)data_nodes, (int)model_nodes);
-    add_digit(order, 1, data_local, model_local);
-    add_digit(order, 0, (int)model_nodes, 1);
-    add_digit(order, 1, model_local, 1);
+    topo_order_add(order, 0, (int)data_nodes, (int)model_nodes);
+    topo_order_add(order, 1, data_local, model_local);
+    topo_order_add(order, 0, (int)model_nodes, 1);
+    topo_order_add(order, 1, model_local, 1);
     return BASE_OK;
 }
 
 /* T5X ignores num_partitions on CPU hosts. */
-static void cpu_mesh(const struct topo_topology *topology, struct order *order, struct topo_mesh *mesh)
+static void cpu_mesh(const struct topo_topology *topology, struct topo_order *order, struct topo_mesh *mesh)
 {
     mesh->axes.sizes[0] = topology->bounds[0];
     mesh->axes.sizes[1] = topology->bounds[1];
     mesh->order = "process_by_process";
-    add_digit(order, 0, topology->bounds[0], 1);
-    add_digit(order, 1, topology->bounds[1], 1);
+    topo_order_add(order, 0, topology->bounds[0], 1);
+    topo_order_add(order, 1, topology->bounds[1], 1);
 }
 
-/* ---- multislice ---- */
+/* ---- several slices ---- */
 
-/* Orders in which JAX lists small slices so that neighbours in a mesh are neighbours on the wire. Inside each run of
- * `run` devices the position p takes the device order[p] of the run; NULL leaves the listing as it is. The devices are
- * listed host by host, or with x fastest over the whole slice. */
-enum ring_condition { ALWAYS, LAST_AXIS_IS_8, ONE_AXIS_HAS_ALL };
-struct ring {
-    const char *device_kind;
-    int x, y, z, device_limit;
-    enum ring_condition when;
-    bool by_host;
-    int run;
-    const int *order;
-};
-
-static const int tray_of_8_cores[] = {0, 1, 2, 3, 6, 7, 4, 5}, square_2x2[] = {0, 1, 3, 2},
-                 plane_2x4[] = {0, 1, 2, 3, 7, 6, 5, 4},
-                 plane_4x4[] = {0, 1, 2, 3, 7, 6, 5, 9, 10, 11, 15, 14, 13, 12, 8, 4},
-                 cube_2x2x2[] = {0, 1, 3, 2, 6, 7, 5, 4};
-
-static const struct ring rings[] = {
-    /* x, y, z and device_limit: 0 is any */
-    {"TPU v2", 2, 2, 1, 8, ALWAYS, true, 8, tray_of_8_cores},
-    {"TPU v2", 0, 0, 0, 0, LAST_AXIS_IS_8, true, 8, tray_of_8_cores},
-    {"TPU v2", 0, 0, 0, 0, ALWAYS, true, 1, NULL},
-    {"TPU v3", 2, 2, 1, 8, ALWAYS, true, 8, tray_of_8_cores},
-    {"TPU v3", 0, 0, 0, 0, LAST_AXIS_IS_8, true, 8, tray_of_8_cores},
-    {"TPU v3", 0, 0, 0, 0, ALWAYS, true, 1, NULL},
-    {"TPU v4 lite", 2, 2, 1, 0, ALWAYS, false, 4, square_2x2},
-    {"TPU v5 lite", 2, 2, 1, 0, ALWAYS, false, 4, square_2x2},
-    {"TPU v5 lite", 2, 4, 1, 0, ALWAYS, false, 8, plane_2x4},
-    {"TPU v5 lite", 4, 2, 1, 0, ALWAYS, false, 8, plane_2x4},
-    {"TPU v5 lite", 4, 4, 1, 0, ONE_AXIS_HAS_ALL, false, 16, plane_4x4},
-    {"TPU v6 lite", 2, 2, 1, 0, ALWAYS, false, 4, square_2x2},
-    {"TPU v6 lite", 2, 4, 1, 0, ALWAYS, false, 8, plane_2x4},
-    {"TPU v6 lite", 4, 2, 1, 0, ALWAYS, false, 8, plane_2x4},
-    {"TPU v6 lite", 4, 4, 1, 0, ONE_AXIS_HAS_ALL, false, 16, plane_4x4},
-    {"TPU v5p", 2, 2, 2, 8, ALWAYS, false, 8, cube_2x2x2},
-    {"TPU7x", 2, 2, 0, 32, ALWAYS, true, 8, tray_of_8_cores},
-};
-
-static bool ring_applies(const struct ring *ring, const struct topo_topology *topology, const int *ici)
-{
-    const int *b = topology->bounds;
-    if (strcmp(ring->device_kind, topology->chip.device_kind) != 0) return false;
-    if ((ring->x && ring->x != b[0]) || (ring->y && ring->y != b[1]) || (ring->z && ring->z != b[2])) return false;
-    if (ring->device_limit && topology->devices_per_slice > ring->device_limit) return false;
-    if (ring->when == LAST_AXIS_IS_8) return ici[2] == 8;
-    if (ring->when == ONE_AXIS_HAS_ALL)
-        return ici[0] == topology->devices_per_slice || ici[1] == topology->devices_per_slice ||
-               ici[2] == topology->devices_per_slice;
-    return topology->devices_per_slice % ring->run == 0;
-}
-
-static const struct ring *find_ring(const struct topo_topology *topology, const int *ici)
-{
-    for (int i = 0; i < BASE_COUNT(rings); i++)
-        if (ring_applies(&rings[i], topology, ici)) return &rings[i];
-    return NULL;
-}
-
-/* Turns n into x, y, z, c of a box, core fastest, then x. */
-static void unravel(int n, const int box[4], int place[4])
-{
-    static const int fastest_first[] = {3, 0, 1, 2};
-    for (int i = 0; i < 4; i++) {
-        int axis = fastest_first[i];
-        place[axis] = n % box[axis];
-        n /= box[axis];
-    }
-}
-
-/* Coordinates of the device at a position of JAX's list of a slice. */
-static void listed_device(const struct topo_topology *topology, bool by_host, int position, int place[4])
-{
-    const int *b = topology->bounds, *h = topology->host;
-    if (!by_host) {
-        unravel(position, b, place);
-        return;
-    }
-    int per_host = h[0] * h[1] * h[2] * h[3], hosts[4] = {b[0] / h[0], b[1] / h[1], b[2] / h[2], 1}, host[4];
-    unravel(position / per_host, hosts, host);
-    unravel(position % per_host, h, place);
-    for (int i = 0; i < 3; i++) place[i] += host[i] * h[i];
-}
-
-/* devices hold (slice, position in the mesh of a slice): the second becomes coordinates. */
-static void place_on_ring(const struct topo_topology *topology, const struct ring *ring, int device_count,
-                          int (*devices)[COORDINATES])
-{
-    for (int n = 0; n < device_count; n++) {
-        int position = devices[n][1];
-        if (ring->order) position = position / ring->run * ring->run + ring->order[position % ring->run];
-        listed_device(topology, ring->by_host, position, &devices[n][1]);
-    }
-}
-
-static bool is_product(const int *sizes, int rank, unsigned set, int members, int size)
-{
-    int64_t product = 1;
-    for (int i = 0; i < rank; i++) {
-        if (!(set >> (rank - 1 - i) & 1)) continue;
-        product *= sizes[i];
-        members--;
-    }
-    return members == 0 && product == size;
-}
-
-/* Of the free dimensions the first set whose sizes multiply to size: larger sets first, then in lexicographic order,
- * which is descending order when dimension 0 is the highest bit. 0: none. */
-static unsigned find_dimensions(const int *sizes, int rank, unsigned free_dims, int size)
-{
-    for (int members = rank; members >= 1; members--)
-        for (unsigned set = (1u << rank) - 1; set > 0; set--)
-            if ((set & free_dims) == set && is_product(sizes, rank, set, members, size)) return set;
-    return 0;
-}
-
-/* JAX's assignment of torus dimensions to mesh axes; the last axis, which communicates most, chooses first.
- * owner[i] is the axis that dimension i went to, or -1. */
-static enum base_status assign_torus(const struct topo_topology *topology, const int *ici, int owner[4],
-                                     struct base_error *error)
-{
-    const int *b = topology->bounds;
-    int rank = b[3] > 1 ? 4 : 3;
-    unsigned free_dims = (1u << rank) - 1;
-    char shown[TUPLE], bounds[TUPLE];
-    if (b[3] > 1 && strcmp(topology->chip.device_kind, "TPU7x") != 0)
-        return base_fail(error, BASE_INPUT,
-                         "ici_mesh_shape: JAX orders %s only with one device a chip; %s:%dx%dx%d would do",
-                         topology->chip.full_name, topology->chip.name, b[0], b[1], b[2]);
-    for (int axis = 2; axis >= 0; axis--) {
-        unsigned set = find_dimensions(b, rank, free_dims, ici[axis]);
-        if (!set && ici[axis] > 1)
-            return base_fail(error, BASE_INPUT,
-                             "ici_mesh_shape %s: failed to find an assignment for axis %d of size %d: each size must "
-                             "be the product of whole dimensions "
-                             "of the slice %s that no later axis has taken",
-                             tuple(shown, ici, 3), axis, ici[axis], tuple(bounds, b, rank));
-        for (int i = 0; i < rank; i++)
-            if (set >> (rank - 1 - i) & 1) owner[i] = axis;
-        free_dims &= ~set;
-    }
-    return BASE_OK;
-}
-
-static enum base_status check_multislice(const struct topo_topology *topology, const struct topo_mesh_request *request,
-                                         struct base_error *error)
-{
-    char shown[TUPLE];
-    if (topology->kind != TOPO_TPU)
-        return base_fail(error, BASE_INPUT,
-                         "ici_mesh_shape: only TPU slices have one; num_partitions or model_parallel_submesh would do");
-    if (request->ici_count != 3 || request->dcn_count != 3)
-        return base_fail(error, BASE_INPUT,
-                         "ici_mesh_shape and dcn_mesh_shape: three numbers each are needed, for replica, data and "
-                         "model, and there are %d and %d",
-                         request->ici_count, request->dcn_count);
-    int64_t slices = 1, devices = 1;
-    for (int i = 0; i < 3; i++) {
-        if (request->ici[i] < 1 || request->dcn[i] < 1)
-            return base_fail(error, BASE_INPUT, "ici_mesh_shape and dcn_mesh_shape: numbers from 1 on are needed");
-        slices = slices > INT32_MAX ? slices : slices * request->dcn[i];
-        devices = devices > INT32_MAX ? devices : devices * request->ici[i];
-    }
-    if (slices != topology->slice_count)
-        return base_fail(error, BASE_INPUT,
-                         "dcn_mesh_shape: the number of slices %d must equal the product of dcn_mesh_shape %s",
-                         topology->slice_count, tuple(shown, request->dcn, 3));
-    if (devices != topology->devices_per_slice)
-        return base_fail(error, BASE_INPUT,
-                         "ici_mesh_shape: the number of devices of a slice %d must equal the product of mesh_shape %s",
-                         topology->devices_per_slice, tuple(shown, request->ici, 3));
-    return BASE_OK;
-}
-
+/* T5X's ici_mesh_shape and dcn_mesh_shape: JAX's mesh of three axes. */
 static enum base_status multislice_mesh(struct base_arena *arena, const struct topo_topology *topology,
                                         const struct topo_mesh_request *request, bool without_devices,
                                         struct topo_mesh *mesh, struct base_error *error)
 {
-    BASE_TRY(check_multislice(topology, request, error));
-    const int *ici = request->ici, *dcn = request->dcn;
-    const struct ring *ring = find_ring(topology, ici);
-    int owner[4] = {-1, -1, -1, -1};
-    struct order order = {.count = 0};
-    if (!ring) BASE_TRY(assign_torus(topology, ici, owner, error));
-    *mesh = (struct topo_mesh){.axes = {3, {"replica", "data", "model"}, {0}},
-                               .device_count = topology->device_count,
-                               .coordinate_count = COORDINATES,
-                               .order = ring ? "ring" : "torus"};
-    int slice_weight = topology->slice_count, position_weight = topology->devices_per_slice;
-    for (int axis = 0; axis < 3; axis++) {
-        mesh->axes.sizes[axis] = ici[axis] * dcn[axis];
-        slice_weight /= dcn[axis];
-        position_weight /= ici[axis];
-        add_digit(&order, 0, dcn[axis], slice_weight);
-        if (ring) add_digit(&order, 1, ici[axis], position_weight);
-        for (int i = 0; i < 4; i++)
-            if (owner[i] == axis) add_digit(&order, 1 + i, topology->bounds[i], 1);
+    enum { AXES = 3 };
+    struct topo_jax_request jax = {.ici = {AXES, {"replica", "data", "model"}, {0}},
+                                   .has_dcn = true,
+                                   .names_slices = true,
+                                   .ici_name = "ici_mesh_shape",
+                                   .dcn_name = "dcn_mesh_shape"};
+    if (topology->kind != TOPO_TPU)
+        return base_fail(error, BASE_INPUT,
+                         "ici_mesh_shape: only TPU slices have one; num_partitions or model_parallel_submesh would do");
+    if (request->ici_count != AXES || request->dcn_count != AXES)
+        return base_fail(error, BASE_INPUT,
+                         "ici_mesh_shape and dcn_mesh_shape: three numbers each are needed, for replica, data and "
+                         "model, and there are %d and %d",
+                         request->ici_count, request->dcn_count);
+    for (int i = 0; i < AXES; i++)
+        if (request->ici[i] < 1 || request->dcn[i] < 1)
+            return base_fail(error, BASE_INPUT, "ici_mesh_shape and dcn_mesh_shape: numbers from 1 on are needed");
+    memcpy(jax.ici.sizes, request->ici, AXES * sizeof *request->ici);
+    memcpy(jax.dcn, request->dcn, AXES * sizeof *request->dcn);
+    return topo_jax_mesh(arena, topology, &jax, without_devices, mesh, error);
+}
+
+/* ---- named axes ---- */
+
+/* dcn_mesh may leave out axes that no slice boundary crosses. */
+static enum base_status named_mesh(struct base_arena *arena, const struct topo_topology *topology,
+                                   const struct topo_mesh_request *request, bool without_devices,
+                                   struct topo_mesh *mesh, struct base_error *error)
+{
+    const struct topo_axes *ici = &request->ici_mesh, *dcn = &request->dcn_mesh;
+    struct topo_jax_request jax = {.ici = *ici,
+                                   .has_dcn = dcn->count > 0,
+                                   .split_physical_axes = request->split_physical_axes,
+                                   .contiguous_submeshes = request->contiguous_submeshes,
+                                   .ici_name = "ici_mesh",
+                                   .dcn_name = "dcn_mesh"};
+    for (int i = 0; i < ici->count; i++) jax.dcn[i] = 1;
+    for (int i = 0; i < dcn->count; i++) {
+        int axis = topo_axis_named(ici, dcn->names[i]);
+        if (axis < 0) {
+            topo_axis_unknown(ici, dcn->names[i], error);
+            return base_fail_in(error, "dcn_mesh");
+        }
+        jax.dcn[axis] = dcn->sizes[i];
     }
-    put_devices(arena, &order, without_devices, mesh);
-    if (ring && mesh->devices) place_on_ring(topology, ring, mesh->device_count, mesh->devices);
-    return BASE_OK;
+    return topo_jax_mesh(arena, topology, &jax, without_devices, mesh, error);
 }
 
 /* ---- the door ---- */
@@ -575,7 +372,8 @@ enum base_status topo_mesh_build(struct base_arena *arena, const struct topo_top
     struct topo_mesh mesh = {.axes = {2, {"data", "model"}, {0}},
                              .device_count = topology->device_count,
                              .coordinate_count = topology->bounds_count};
-    struct order order = {.count = 0};
+    struct topo_order order = {.count = 0};
+    if (request->ici_mesh.count > 0) return named_mesh(arena, topology, request, without_devices, out, error);
     if (request->ici_count > 0 && request->dcn_count > 0)
         return multislice_mesh(arena, topology, request, without_devices, out, error);
     if (request->submesh_count > 0)
@@ -588,7 +386,7 @@ enum base_status topo_mesh_build(struct base_arena *arena, const struct topo_top
     else if (topology->kind == TOPO_CPU) cpu_mesh(topology, &order, &mesh);
     else if (topology->kind == TOPO_TPU) BASE_TRY(default_slice_mesh(topology, request, &order, &mesh, error));
     else BASE_TRY(node_mesh(topology, request->num_partitions, &order, &mesh, error));
-    put_devices(arena, &order, without_devices, &mesh);
+    if (!without_devices) topo_order_put(arena, &order, &mesh);
     *out = mesh;
     return BASE_OK;
 }

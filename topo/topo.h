@@ -123,17 +123,21 @@ struct topo_mesh {
     int coordinate_count;          /* 2 (process, local), 4 (x, y, z, c) or 5 (slice first) */
     int (*devices)[5];             /* row-major, last axis fastest; owned by the arena; NULL when skipped */
     int submesh[8], submesh_count; /* the model_parallel_submesh that was tiled, given or from T5X's table; 0: none */
-    const char *order;             /* how T5X ordered the devices: "host_tiled", "zmajor_yz", "row_major", … */
+    const char *order;             /* how T5X or JAX ordered the devices: "host_tiled", "zmajor_yz", "torus", … */
 };
 
 struct topo_mesh_request {
-    int submesh[8], submesh_count; /* model_parallel_submesh; count 0: not given */
-    int64_t num_partitions;        /* 0: not given */
-    int ici[4], ici_count, dcn[4], dcn_count;
-    bool tile_by_host_if_needed; /* T5X's default is true */
+    int submesh[8], submesh_count;            /* model_parallel_submesh; count 0: not given */
+    int64_t num_partitions;                   /* 0: not given */
+    int ici[4], ici_count, dcn[4], dcn_count; /* T5X's ici_mesh_shape, dcn_mesh_shape: replica, data, model */
+    bool tile_by_host_if_needed;              /* T5X's default is true */
+    /* A mesh of named axes in the device order of jax.experimental.mesh_utils; count 0: not given. Given, it is what
+     * counts. dcn_mesh: over slices, on GPUs and CPUs over processes; it names axes of ici_mesh. */
+    struct topo_axes ici_mesh, dcn_mesh;
+    bool split_physical_axes, contiguous_submeshes; /* of create_device_mesh */
 };
-/* T5X's default_mesh; refusals carry T5X's condition and are BASE_INPUT. devices may be skipped (shape only) when
- * without_devices is true: the planner asks for shapes by the thousand. */
+/* T5X's default_mesh, or JAX's mesh of named axes; refusals carry their condition and are BASE_INPUT. devices may be
+ * skipped (shape only) when without_devices is true: the planner asks for shapes by the thousand. */
 enum base_status topo_mesh_build(struct base_arena *arena, const struct topo_topology *topology,
                                  const struct topo_mesh_request *request, bool without_devices, struct topo_mesh *out,
                                  struct base_error *error);

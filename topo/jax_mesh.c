@@ -1,0 +1,331 @@
+/* JAX's own device order for a mesh of any named axes: create_device_mesh and create_hybrid_device_mesh of jax 0.8.2
+ * (jax/_src/mesh_utils.py). A granule, all devices or those of one slice or process, is ordered by what JAX has for its
+ * kind of device: a ring through a small tray, the list as it is, or torus dimensions for axes. Granules then stand
+ * side by side: the coordinate on an axis is the granule's times the granule's size, plus that inside it. */
+#include "topo/device_order.h"
+
+#include <string.h>
+
+/* What is being placed: how many granules there are, and what one is. */
+struct granules {
+    int count;
+    int device_count; /* of one */
+    int slice_count;  /* in one: more than 1 where no dcn mesh is given */
+};
+
+/* ---- rings through trays, and lists ---- */
+
+/* Orders in which JAX lists small slices so that neighbours in a mesh are neighbours on the wire. Inside each run of
+ * `run` devices the position p takes the device order[p] of the run; NULL leaves the listing as it is. The devices are
+ * listed slice by slice and host by host, or by coordinates with x fastest. */
+enum ring_condition { ALWAYS, LAST_AXIS_IS_8, ONE_AXIS_HAS_ALL };
+struct ring {
+    const char *device_kind;
+    int x, y, z; /* chips along each; 0: any */
+    int device_count, device_limit;
+    enum ring_condition when;
+    bool by_host;
+    int run;
+    const int *order;
+};
+
+static const int tray_of_8_cores[] = {0, 1, 2, 3, 6, 7, 4, 5}, square_2x2[] = {0, 1, 3, 2},
+                 plane_2x4[] = {0, 1, 2, 3, 7, 6, 5, 4},
+                 plane_4x4[] = {0, 1, 2, 3, 7, 6, 5, 9, 10, 11, 15, 14, 13, 12, 8, 4},
+                 cube_2x2x2[] = {0, 1, 3, 2, 6, 7, 5, 4};
+
+/* The first row that applies counts. */
+static const struct ring rings[] = {
+    {"TPU v2", 0, 0, 0, 8, 0, ALWAYS, true, 8, tray_of_8_cores},
+    {"TPU v2", 0, 0, 0, 0, 0, LAST_AXIS_IS_8, true, 8, tray_of_8_cores},
+    {"TPU v2", 0, 0, 0, 0, 0, ALWAYS, true, 1, NULL},
+    {"TPU v3", 0, 0, 0, 8, 0, ALWAYS, true, 8, tray_of_8_cores},
+    {"TPU v3", 0, 0, 0, 0, 0, LAST_AXIS_IS_8, true, 8, tray_of_8_cores},
+    {"TPU v3", 0, 0, 0, 0, 0, ALWAYS, true, 1, NULL},
+    {"TPU v4 lite", 0, 0, 0, 4, 0, ALWAYS, true, 4, square_2x2},
+    {"TPU v5 lite", 2, 2, 1, 0, 0, ALWAYS, false, 4, square_2x2},
+    {"TPU v5 lite", 0, 0, 0, 8, 0, ALWAYS, false, 8, plane_2x4},
+    {"TPU v5 lite", 4, 4, 1, 16, 0, ONE_AXIS_HAS_ALL, false, 16, plane_4x4},
+    {"TPU v6 lite", 2, 2, 1, 0, 0, ALWAYS, false, 4, square_2x2},
+    {"TPU v6 lite", 0, 0, 0, 8, 0, ALWAYS, false, 8, plane_2x4},
+    {"TPU v6 lite", 4, 4, 1, 16, 0, ONE_AXIS_HAS_ALL, false, 16, plane_4x4},
+    {"TPU v5p", 2, 2, 2, 0, 0, ALWAYS, false, 8, cube_2x2x2},
+    {"TPU7x", -2, -2, 0, 0, 32, ALWAYS, true, 8, tray_of_8_cores}, /* below 0: at most so many */
+};
+
+static bool fits_shape(int wanted, int chips)
+{
+    return wanted == 0 || wanted == chips || (wanted < 0 && chips <= -wanted);
+}
+
+static bool ring_applies(const struct ring *ring, const struct topo_topology *topology, const struct topo_axes *ici,
+                         int device_count)
+{
+    const int *b = topology->bounds;
+    bool has_all = false;
+    if (strcmp(ring->device_kind, topology->chip.device_kind) != 0) return false;
+    if (!fits_shape(ring->x, b[0]) || !fits_shape(ring->y, b[1]) || !fits_shape(ring->z, b[2])) return false;
+    if (ring->device_count && ring->device_count != device_count) return false;
+    if (ring->device_limit && (device_count > ring->device_limit || device_count % ring->run != 0)) return false;
+    for (int i = 0; i < ici->count; i++) has_all = has_all || ici->sizes[i] == device_count;
+    if (ring->when == ONE_AXIS_HAS_ALL) return has_all;
+    return ring->when == ALWAYS || ici->sizes[ici->count - 1] == 8;
+}
+
+static const struct ring *find_ring(const struct topo_topology *topology, const struct topo_axes *ici, int device_count)
+{
+    for (int i = 0; i < BASE_COUNT(rings); i++)
+        if (ring_applies(&rings[i], topology, ici, device_count)) return &rings[i];
+    return NULL;
+}
+
+/* A tray's order is for as many devices as it has, and JAX cannot reshape them where there are more. */
+static enum base_status check_ring(const struct topo_topology *topology, const struct ring *ring, int device_count,
+                                   struct base_error *error)
+{
+    if (!ring->order || device_count % ring->run != 0 || ring->by_host || device_count == ring->run) return BASE_OK;
+    return base_fail(error, BASE_INPUT,
+                     "JAX orders a tray of %s as %d devices and cannot reshape them to %d; give the slices a dcn mesh, "
+                     "or each chip one device",
+                     topology->chip.full_name, ring->run, device_count);
+}
+
+/* Turns n into x, y, z, c of a box, core fastest, then x. */
+static void unravel(int n, const int box[4], int place[4])
+{
+    static const int fastest_first[] = {3, 0, 1, 2};
+    for (int i = 0; i < 4; i++) {
+        int axis = fastest_first[i];
+        place[axis] = n % box[axis];
+        n /= box[axis];
+    }
+}
+
+/* Coordinates of the device at a position of JAX's list of one slice. */
+static void listed_in_slice(const struct topo_topology *topology, bool by_host, int position, int place[4])
+{
+    const int *b = topology->bounds, *h = topology->host;
+    if (!by_host) {
+        unravel(position, b, place);
+        return;
+    }
+    int per_host = h[0] * h[1] * h[2] * h[3], hosts[4] = {b[0] / h[0], b[1] / h[1], b[2] / h[2], 1}, host[4];
+    unravel(position / per_host, hosts, host);
+    unravel(position % per_host, h, place);
+    for (int i = 0; i < 3; i++) place[i] += host[i] * h[i];
+}
+
+/* devices hold (granule, position in its mesh): both become coordinates. Sorted by coordinates, the devices of several
+ * slices in one granule stand beside their like. */
+static void place_on_ring(const struct topo_topology *topology, const struct ring *ring, const struct granules *g,
+                          struct topo_mesh *mesh)
+{
+    for (int n = 0; n < mesh->device_count; n++) {
+        int *device = mesh->devices[n], position = device[1], each = topology->devices_per_slice;
+        if (ring->order) position = position / ring->run * ring->run + ring->order[position % ring->run];
+        int slice = ring->by_host ? position / each : position % g->slice_count;
+        device[0] = device[0] * g->slice_count + slice;
+        listed_in_slice(topology, ring->by_host, ring->by_host ? position % each : position / g->slice_count,
+                        &device[1]);
+    }
+}
+
+/* GPUs, CPUs and ranks: the list, process by process; a torus of ranks row by row. */
+static void place_on_nodes(const struct topo_topology *topology, const struct granules *g, struct topo_mesh *mesh)
+{
+    for (int n = 0; n < mesh->device_count; n++) {
+        int *device = mesh->devices[n], position = device[0] * g->device_count + device[1];
+        device[0] = position / topology->bounds[1];
+        device[1] = position % topology->bounds[1];
+    }
+}
+
+/* ---- the torus ---- */
+
+static enum base_status find_torus(const struct topo_topology *topology, const struct topo_jax_request *request,
+                                   const struct granules *g, struct topo_torus *torus, struct base_error *error)
+{
+    static const char *const core_axis[] = {"TPU7x", "TPU v5p"};
+    const int *b = topology->bounds;
+    bool cores = false;
+    for (int i = 0; i < BASE_COUNT(core_axis); i++) cores = cores || !strcmp(topology->chip.device_kind, core_axis[i]);
+    if (b[3] > 1 && !cores)
+        return base_fail(error, BASE_INPUT, "%s: JAX orders %s only with one device a chip; %s:%dx%dx%d would do",
+                         request->ici_name, topology->chip.full_name, topology->chip.name, b[0], b[1], b[2]);
+    if (g->slice_count > 1)
+        return base_fail(error, BASE_INPUT,
+                         "%s: the %d slices have the same coordinates, and JAX asserts that no two devices do; use a "
+                         "mesh over slices, too",
+                         request->ici_name, g->slice_count);
+    *torus = (struct topo_torus){.rank = b[3] > 1 ? 4 : 3, .coordinate = {0, 1, 2, 3}};
+    memcpy(torus->sizes, b, sizeof torus->sizes);
+    return BASE_OK;
+}
+
+/* JAX's table of slices whose models lie in compact boxes, by physical shape and the sizes of the axes that are not 1.
+ * Rows that say so swap y and z before dimensions are assigned. */
+static const struct contiguous {
+    int shape[3], axes[2];
+    bool swaps;
+} contiguous[] = {
+    {{2, 2, 1}, {2, 2}, false},    {{2, 2, 4}, {4, 4}, false},    {{4, 4, 4}, {16, 4}, true},
+    {{4, 8, 8}, {64, 4}, true},    {{4, 8, 8}, {4, 64}, true},    {{8, 8, 8}, {64, 8}, true},
+    {{8, 16, 16}, {256, 8}, true}, {{8, 16, 16}, {8, 256}, true},
+};
+
+static enum base_status make_contiguous(const struct topo_jax_request *request, struct topo_torus *torus,
+                                        struct base_error *error)
+{
+    int sizes[TOPO_MOST_AXES], count = 0;
+    char shown[TOPO_TUPLE], shape[TOPO_TUPLE];
+    const char *swapped = NULL;
+    for (int i = 0; i < request->ici.count; i++)
+        if (request->ici.sizes[i] > 1) sizes[count++] = request->ici.sizes[i];
+    for (int i = 0; i < BASE_COUNT(contiguous) && torus->rank == 3 && count == 2; i++) {
+        const struct contiguous *row = &contiguous[i];
+        if (memcmp(row->shape, torus->sizes, sizeof row->shape) || memcmp(row->axes, sizes, sizeof row->axes)) continue;
+        swapped = row->swaps ? "yes" : "no";
+    }
+    if (!swapped)
+        return base_fail(
+            error, BASE_INPUT,
+            "%s: create_device_mesh cannot create contiguous submeshes for mesh_shape %s and physical mesh "
+            "topology %s; JAX has them for axes 2 x 2 on 2x2, 4 x 4 on 2x2x4, 16 x 4 on 4x4x4, 64 x 4 and "
+            "4 x 64 on 4x8x8, 64 x 8 on 8x8x8, 256 x 8 and 8 x 256 on 8x16x16",
+            request->ici_name, topo_tuple(shown, request->ici.sizes, request->ici.count),
+            topo_tuple(shape, torus->sizes, torus->rank));
+    if (*swapped == 'n') return BASE_OK;
+    int y = torus->sizes[1];
+    torus->sizes[1] = torus->sizes[2];
+    torus->sizes[2] = y;
+    torus->coordinate[1] = 2;
+    torus->coordinate[2] = 1;
+    return BASE_OK;
+}
+
+static enum base_status assign(const struct topo_topology *topology, const struct topo_jax_request *request,
+                               const struct granules *g, struct topo_torus *torus, topo_assignment assignment,
+                               const char **order, struct base_error *error)
+{
+    BASE_TRY(find_torus(topology, request, g, torus, error));
+    if (request->contiguous_submeshes) BASE_TRY(make_contiguous(request, torus, error));
+    *order = request->contiguous_submeshes ? "contiguous" : "torus";
+    enum base_status status = topo_assign_whole(torus, &request->ici, assignment, error);
+    if (status == BASE_OK) return BASE_OK;
+    if (request->split_physical_axes) {
+        *order = "split_torus";
+        status = topo_assign_split(torus, &request->ici, assignment, error);
+    }
+    return status == BASE_OK ? BASE_OK : base_fail_in(error, "%s", request->ici_name);
+}
+
+/* The digits of one axis inside a granule: for each dimension that it has a part of, that part. Of a dimension that
+ * several axes share, the first axis counts the largest steps. */
+static void add_parts(const struct topo_torus *torus, const struct topo_axes *ici, const topo_assignment assignment,
+                      int axis, struct topo_order *order)
+{
+    for (int i = 0; i < torus->rank; i++) {
+        int weight = 1;
+        for (int later = axis + 1; later < ici->count; later++) weight *= assignment[i][later];
+        topo_order_add(order, 1 + torus->coordinate[i], assignment[i][axis], weight);
+    }
+}
+
+/* ---- the whole ---- */
+
+static enum base_status count_granules(const struct topo_topology *topology, const struct topo_jax_request *request,
+                                       struct granules *out, struct base_error *error)
+{
+    bool tpu = topology->kind == TOPO_TPU;
+    int available = tpu ? topology->slice_count : topology->kind == TOPO_LOCAL ? 1 : topology->bounds[0];
+    int64_t wanted = 1, devices = 1;
+    char shown[TOPO_TUPLE];
+    *out = (struct granules){.count = request->has_dcn ? available : 1, .slice_count = 1};
+    if (!request->has_dcn) out->slice_count = topology->slice_count;
+    out->device_count = topology->device_count / out->count;
+    for (int i = 0; i < request->ici.count; i++) {
+        wanted = wanted > INT32_MAX || !request->has_dcn ? wanted : wanted * request->dcn[i];
+        devices = devices > INT32_MAX ? devices : devices * request->ici.sizes[i];
+    }
+    if (wanted != out->count)
+        return base_fail(error, BASE_INPUT, "%s: the number of %s %d must equal the product of dcn_mesh_shape %s",
+                         request->dcn_name, tpu ? "slices" : "processes", out->count,
+                         topo_tuple(shown, request->dcn, request->ici.count));
+    if (devices != out->device_count)
+        return base_fail(error, BASE_INPUT, "%s: the number of devices%s %d must equal the product of mesh_shape %s",
+                         request->ici_name,
+                         !request->has_dcn ? ""
+                         : tpu             ? " of a slice"
+                                           : " of a process",
+                         out->device_count, topo_tuple(shown, request->ici.sizes, request->ici.count));
+    if (request->has_dcn && request->contiguous_submeshes)
+        return base_fail(error, BASE_INPUT,
+                         "contiguous_submeshes: create_hybrid_device_mesh does not take it; leave it out, or leave out "
+                         "%s",
+                         request->dcn_name);
+    return BASE_OK;
+}
+
+static void take_out_slices(struct topo_mesh *mesh)
+{
+    for (int n = 0; n < mesh->device_count; n++)
+        memmove(mesh->devices[n], mesh->devices[n] + 1, 4 * sizeof *mesh->devices[n]);
+}
+
+/* How one granule is ordered: by a ring or list, or by an assignment of torus dimensions; nodes have neither. */
+struct placing {
+    const struct ring *ring;
+    struct topo_torus torus; /* rank 0: none */
+    topo_assignment assignment;
+    const char *order;
+};
+
+static enum base_status find_placing(const struct topo_topology *topology, const struct topo_jax_request *request,
+                                     const struct granules *g, struct placing *out, struct base_error *error)
+{
+    *out = (struct placing){.order = "listed"};
+    if (topology->kind != TOPO_TPU) return BASE_OK;
+    out->ring = find_ring(topology, &request->ici, g->device_count);
+    if (!out->ring) return assign(topology, request, g, &out->torus, out->assignment, &out->order, error);
+    if (out->ring->order) out->order = "ring";
+    return check_ring(topology, out->ring, g->device_count, error);
+}
+
+static void count_through(const struct topo_jax_request *request, const struct granules *g,
+                          const struct placing *placing, struct topo_order *order)
+{
+    const struct topo_axes *ici = &request->ici;
+    int granule_weight = g->count, position_weight = g->device_count;
+    for (int axis = 0; axis < ici->count; axis++) {
+        int granules = request->has_dcn ? request->dcn[axis] : 1;
+        granule_weight /= granules;
+        position_weight /= ici->sizes[axis];
+        topo_order_add(order, 0, granules, granule_weight);
+        if (placing->torus.rank) add_parts(&placing->torus, ici, placing->assignment, axis, order);
+        else topo_order_add(order, 1, ici->sizes[axis], position_weight);
+    }
+}
+
+enum base_status topo_jax_mesh(struct base_arena *arena, const struct topo_topology *topology,
+                               const struct topo_jax_request *request, bool without_devices, struct topo_mesh *out,
+                               struct base_error *error)
+{
+    struct granules g;
+    struct placing placing;
+    struct topo_order order = {.count = 0};
+    BASE_TRY(count_granules(topology, request, &g, error));
+    BASE_TRY(find_placing(topology, request, &g, &placing, error));
+    bool tpu = topology->kind == TOPO_TPU, names_slices = tpu && (request->names_slices || topology->slice_count > 1);
+    *out = (struct topo_mesh){.axes = request->ici,
+                              .device_count = topology->device_count,
+                              .coordinate_count = topology->bounds_count + names_slices,
+                              .order = placing.order};
+    for (int axis = 0; axis < out->axes.count && request->has_dcn; axis++) out->axes.sizes[axis] *= request->dcn[axis];
+    if (without_devices) return BASE_OK;
+    count_through(request, &g, &placing, &order);
+    topo_order_put(arena, &order, out);
+    if (placing.ring) place_on_ring(topology, placing.ring, &g, out);
+    if (!tpu) place_on_nodes(topology, &g, out);
+    if (tpu && !names_slices) take_out_slices(out);
+    return BASE_OK;
+}

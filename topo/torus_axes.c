@@ -1,0 +1,161 @@
+/* Which part of which torus dimension an axis of a mesh gets: the assignment of jax/_src/mesh_utils.py, of whole
+ * dimensions and, where that fails and may, of parts. Both serve the last axis first and never take a choice back. */
+#include "topo/device_order.h"
+
+#include <string.h>
+
+/* ---- whole dimensions ---- */
+
+static bool is_product(const int *sizes, int rank, unsigned set, int members, int size)
+{
+    int64_t product = 1;
+    for (int i = 0; i < rank; i++) {
+        if (!(set >> (rank - 1 - i) & 1)) continue;
+        product *= sizes[i];
+        members--;
+    }
+    return members == 0 && product == size;
+}
+
+/* Of the free dimensions the first set whose sizes multiply to size: larger sets first, then in lexicographic order,
+ * which is descending order when dimension 0 is the highest bit. 0: none. */
+static unsigned find_dimensions(const int *sizes, int rank, unsigned free_dims, int size)
+{
+    for (int members = rank; members >= 1; members--)
+        for (unsigned set = (1u << rank) - 1; set > 0; set--)
+            if ((set & free_dims) == set && is_product(sizes, rank, set, members, size)) return set;
+    return 0;
+}
+
+static void start(const struct topo_torus *torus, const struct topo_axes *axes, topo_assignment assignment)
+{
+    for (int i = 0; i < torus->rank; i++)
+        for (int axis = 0; axis < axes->count; axis++) assignment[i][axis] = 1;
+}
+
+static enum base_status refuse_whole(const struct topo_torus *torus, const struct topo_axes *axes, int axis,
+                                     unsigned free_dims, struct base_error *error)
+{
+    char left[TOPO_TUPLE], all[TOPO_TUPLE];
+    int remaining[TOPO_TORUS_RANK];
+    for (int i = 0; i < torus->rank; i++) remaining[i] = free_dims >> (torus->rank - 1 - i) & 1 ? torus->sizes[i] : 0;
+    return base_fail(error, BASE_INPUT,
+                     "failed to find an assignment for axis %d (%.40s) of size %d: each size must be the product of "
+                     "whole dimensions of the slice %s that no later axis has taken, and %s remain; "
+                     "--split-physical-axes 1 lets axes share dimensions",
+                     axis, axes->names[axis], axes->sizes[axis], topo_tuple(all, torus->sizes, torus->rank),
+                     topo_tuple(left, remaining, torus->rank));
+}
+
+enum base_status topo_assign_whole(const struct topo_torus *torus, const struct topo_axes *axes,
+                                   topo_assignment assignment, struct base_error *error)
+{
+    unsigned free_dims = (1u << torus->rank) - 1;
+    start(torus, axes, assignment);
+    for (int axis = axes->count - 1; axis >= 0; axis--) {
+        unsigned set = find_dimensions(torus->sizes, torus->rank, free_dims, axes->sizes[axis]);
+        if (!set && axes->sizes[axis] > 1) return refuse_whole(torus, axes, axis, free_dims, error);
+        for (int i = 0; i < torus->rank; i++)
+            if (set >> (torus->rank - 1 - i) & 1) assignment[i][axis] = torus->sizes[i];
+        free_dims &= ~set;
+    }
+    return BASE_OK;
+}
+
+/* ---- parts of dimensions ---- */
+
+/* The product of the prime factors that JAX finds in a number. Its search ends at the square root plus one; a prime
+ * that is then left over is returned alone, and the others are lost: 10 gives 5, 44 gives 11. */
+static int found_factors(int number)
+{
+    int root = 1, rest = number;
+    while ((int64_t)(root + 1) * (root + 1) <= number) root++;
+    for (int p = 2; p <= root + 1; p++)
+        while (rest % p == 0) rest /= p;
+    return rest == 1 ? number : rest;
+}
+
+/* One way to write an axis over the dimensions, and what JAX judges it by, most important first. */
+struct choice {
+    int parts[TOPO_TORUS_RANK];
+    int64_t whole_size;  /* product of the parts that are whole dimensions */
+    int whole_count;     /* how many of them have more than one chip */
+    int64_t shared_size; /* product of the parts on dimensions that a later axis has a part of: more is preferred */
+};
+
+struct search {
+    const struct topo_torus *torus;
+    int taken[TOPO_TORUS_RANK];     /* what later axes have of each dimension */
+    int available[TOPO_TORUS_RANK]; /* what JAX finds in the rest */
+    struct choice best;
+    bool found;
+};
+
+static bool is_better(const struct choice *a, const struct choice *b, int rank)
+{
+    if (a->whole_size != b->whole_size) return a->whole_size > b->whole_size;
+    if (a->whole_count != b->whole_count) return a->whole_count > b->whole_count;
+    if (a->shared_size != b->shared_size) return a->shared_size > b->shared_size;
+    for (int i = 0; i < rank; i++)
+        if (a->parts[i] != b->parts[i]) return a->parts[i] > b->parts[i];
+    return false;
+}
+
+static void judge(struct search *search, const int *parts)
+{
+    struct choice choice = {.whole_size = 1, .shared_size = 1};
+    for (int i = 0; i < search->torus->rank; i++) {
+        bool whole = parts[i] == search->torus->sizes[i];
+        choice.parts[i] = parts[i];
+        if (whole) choice.whole_size *= parts[i];
+        if (whole && parts[i] > 1) choice.whole_count++;
+        if (search->taken[i] > 1) choice.shared_size *= parts[i];
+    }
+    if (search->found && !is_better(&choice, &search->best, search->torus->rank)) return;
+    search->best = choice;
+    search->found = true;
+}
+
+/* Every way to write `rest` as a product of one divisor of what is available in each dimension from `dimension` on. */
+static void try_parts(struct search *search, int *parts, int dimension, int rest)
+{
+    if (dimension == search->torus->rank) {
+        if (rest == 1) judge(search, parts);
+        return;
+    }
+    for (int part = 1; part <= rest && part <= search->available[dimension]; part++) {
+        if (search->available[dimension] % part != 0 || rest % part != 0) continue;
+        parts[dimension] = part;
+        try_parts(search, parts, dimension + 1, rest / part);
+    }
+}
+
+static bool split_axis(struct search *search, topo_assignment assignment, int axis, int size)
+{
+    const struct topo_torus *torus = search->torus;
+    int parts[TOPO_TORUS_RANK];
+    search->found = false;
+    for (int i = 0; i < torus->rank; i++) search->available[i] = found_factors(torus->sizes[i] / search->taken[i]);
+    try_parts(search, parts, 0, found_factors(size));
+    for (int i = 0; i < torus->rank && search->found; i++) {
+        assignment[i][axis] = search->best.parts[i];
+        search->taken[i] *= search->best.parts[i];
+    }
+    return search->found && found_factors(size) == size;
+}
+
+enum base_status topo_assign_split(const struct topo_torus *torus, const struct topo_axes *axes,
+                                   topo_assignment assignment, struct base_error *error)
+{
+    struct search search = {.torus = torus, .taken = {1, 1, 1, 1}};
+    char all[TOPO_TUPLE];
+    start(torus, axes, assignment);
+    for (int axis = axes->count - 1; axis >= 0; axis--)
+        if (!split_axis(&search, assignment, axis, axes->sizes[axis]))
+            return base_fail(error, BASE_INPUT,
+                             "JAX cannot split the slice %s for axis %d (%.40s) of size %d: of a number such as 10 or "
+                             "28 it finds the largest prime alone, so that the array cannot be reshaped; use powers "
+                             "of two",
+                             topo_tuple(all, torus->sizes, torus->rank), axis, axes->names[axis], axes->sizes[axis]);
+    return BASE_OK;
+}
