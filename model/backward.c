@@ -221,6 +221,7 @@ static int emit(struct pass *pass, const struct model_op *of, enum model_op_kind
     struct model_op *op = model_builder_op(builder, kind, function, name);
     for (int i = 0; i < count; i++) model_builder_input(builder, op, inputs[i], labels[i]);
     model_builder_output(builder, op, output, output_labels);
+    if (kind == MODEL_RESHAPE) model_builder_map_reshape(builder->program, op);
     op->needed = kind == MODEL_EINSUM && of->needed;
     op->group = of->group;
     return output;

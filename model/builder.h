@@ -51,6 +51,10 @@ static inline bool builder_recomputes(const struct builder *builder)
     return builder->options.remat != MODEL_REMAT_NONE && builder->options.remat != MODEL_REMAT_COMPILER;
 }
 
+/* dimensions.c: those of T5X's models; and what a reshape's dimensions have to do with each other, from its labels */
+void model_builder_dimensions(struct model_program *program);
+void model_builder_map_reshape(const struct model_program *program, struct model_op *op);
+
 /* program.c */
 int model_builder_block(struct builder *builder, const char *name, int parent);
 int model_builder_tensor(struct builder *builder, const char *name, const char *labels, enum model_dtype dtype,

@@ -252,6 +252,15 @@ enum model_axis {
 };
 const char *model_axis_name(enum model_axis axis);
 
+/* A kind of dimension that a program's tensors have, with the letter that stands for it in labels. A joined dimension
+ * is the product of two others, the outer one major; heads may repeat fewer heads. 0: none. */
+struct model_dimension {
+    char letter;
+    enum model_size size;
+    enum model_axis axis;
+    char outer, inner, repeats;
+};
+
 /* What a tensor is to memory. */
 enum model_category {
     MODEL_PARAMETER,
@@ -299,7 +308,7 @@ struct model_tensor {
     bool from_producer; /* sharded as its producer's operand is (casts and reshapes of parameters) */
     int block;          /* where it is made; persistent tensors: -1 */
     int layers;         /* enum model_size of how many of it exist (one a layer), or MODEL_ONE */
-    char labels[MODEL_MAX_RANK + 1]; /* one letter a dimension (program.c: model_labels) */
+    char labels[MODEL_MAX_RANK + 1]; /* one letter a dimension */
 };
 
 enum model_op_kind { MODEL_EINSUM, MODEL_MAP, MODEL_REDUCE, MODEL_RESHAPE, MODEL_SLICE, MODEL_UPDATE, MODEL_LOOP };
@@ -353,6 +362,15 @@ enum model_function {
  * second input), the sum of squares of all gradients. */
 const char *model_function_name(enum model_function function);
 
+/* What may be done with a function (functions.c). */
+enum model_property {
+    MODEL_IS_GENERATED = 1, /* of indices alone: made wherever it is read, never moved */
+    MODEL_IS_LINEAR = 2,    /* commutes with a sum over devices */
+    MODEL_IS_EXPENSIVE = 4, /* exponentials: stored, where more than one reader would have to repeat it */
+    MODEL_IS_CONSTANT = 8   /* reads nothing: an accumulator's start */
+};
+bool model_function_is(enum model_function function, enum model_property property);
+
 enum { MODEL_MAX_INPUTS = 8, MODEL_MAX_OUTPUTS = 4, MODEL_MAX_CARRIES = 4 };
 
 enum model_phase { MODEL_FORWARD, MODEL_BACKWARD, MODEL_OPTIMIZER };
@@ -368,7 +386,10 @@ struct model_op {
     int group;   /* operations of one number > 0 are one kernel (flash attention) */
     bool causal; /* of attention: no query sees a later key, and relative positions are one-sided */
     bool needed; /* counted in mfu_frac: a contraction that the model needs, not recomputed */
-    int body;    /* MODEL_LOOP: the block that it repeats */
+    /* MODEL_RESHAPE: for each dimension of the result the operand's dimension whose shards it keeps (itself, the joined
+     * dimension of which it is the outer part, or the other way round, the heads that it repeats), or -1 */
+    signed char reshaped_from[MODEL_MAX_RANK];
+    int body; /* MODEL_LOOP: the block that it repeats */
     enum model_size trips;
     bool remade;   /* makes again, for the backward pass, what the remat policy did not keep */
     bool reversed; /* a loop over layers that runs from the last to the first */
@@ -387,11 +408,17 @@ struct model_block {
 
 struct model_program {
     struct base_arena *arena;
+    const struct model_dimension *dimensions; /* those that its labels name (dimensions.c) */
+    int dimension_count;
     struct model_tensor *tensors;
     int tensor_count, tensor_capacity;
     struct model_block *blocks; /* [0] is the step */
     int block_count, block_capacity;
 };
+
+const struct model_dimension *model_dimension_of(const struct model_program *program, char letter); /* or NULL */
+/* Whether a label is a dimension of a parameter, or a part of it once it was split or joined. */
+bool model_is_part_of(const struct model_program *program, char of_parameter, char letter);
 
 enum model_step { MODEL_STEP_TRAIN, MODEL_STEP_GRADIENT, MODEL_STEP_FORWARD, MODEL_STEP_EVALUATE };
 enum model_remat {

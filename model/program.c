@@ -3,37 +3,6 @@
 
 #include <string.h>
 
-/* One letter a dimension. The letters of a length differ by what they count: a contraction of queries (l, t) with
- * keys (m, s) of one length needs two. */
-static const struct label {
-    char letter;
-    enum model_size size;
-    enum model_axis axis;
-} labels[] = {
-    {'B', MODEL_GLOBAL_BATCH, MODEL_AXIS_BATCH},
-    {'b', MODEL_BATCH, MODEL_AXIS_BATCH},
-    {'l', MODEL_INPUTS_LENGTH, MODEL_AXIS_LENGTH},
-    {'m', MODEL_INPUTS_LENGTH, MODEL_AXIS_LENGTH},
-    {'t', MODEL_TARGETS_LENGTH, MODEL_AXIS_LENGTH},
-    {'s', MODEL_TARGETS_LENGTH, MODEL_AXIS_LENGTH},
-    {'e', MODEL_EMBED, MODEL_AXIS_EMBED},
-    {'h', MODEL_HEADS, MODEL_AXIS_HEADS},
-    {'g', MODEL_KV_HEADS, MODEL_AXIS_HEADS},
-    {'d', MODEL_HEAD_DIM, MODEL_AXIS_KV},
-    {'j', MODEL_JOINED_KV, MODEL_AXIS_JOINED_KV},
-    {'i', MODEL_JOINED_KV_HEADS, MODEL_AXIS_JOINED_KV},
-    {'f', MODEL_MLP, MODEL_AXIS_MLP},
-    {'v', MODEL_VOCAB, MODEL_AXIS_VOCAB},
-    {'r', MODEL_RELPOS_BUCKETS, MODEL_AXIS_RELPOS_BUCKETS},
-};
-
-static const struct label *find_label(char letter)
-{
-    for (int i = 0; i < BASE_COUNT(labels); i++)
-        if (labels[i].letter == letter) return &labels[i];
-    return NULL;
-}
-
 const char *model_axis_name(enum model_axis axis)
 {
     static const char *const names[MODEL_AXIS_COUNT] = {NULL,        "batch", "length", "embed",          "heads", "kv",
@@ -57,52 +26,6 @@ int64_t model_dtype_bytes(enum model_dtype dtype)
 const char *model_dtype_name(enum model_dtype dtype)
 {
     return dtypes[dtype].name;
-}
-
-const char *model_function_name(enum model_function function)
-{
-    static const char *const names[MODEL_FUNCTION_COUNT] = {
-        [MODEL_NO_FUNCTION] = "",
-        [MODEL_CAST] = "cast",
-        [MODEL_ADD] = "add",
-        [MODEL_SCALE] = "scale",
-        [MODEL_ONE_HOT] = "one_hot",
-        [MODEL_RELPOS_ONE_HOT] = "relpos_one_hot",
-        [MODEL_MEAN_SQUARE] = "mean_square",
-        [MODEL_NORM] = "norm",
-        [MODEL_MULTIPLY] = "multiply",
-        [MODEL_NORM_GRAD_SCALE] = "norm_grad_scale",
-        [MODEL_NORM_GRAD] = "norm_grad",
-        [MODEL_ATTENTION_BIAS] = "attention_bias",
-        [MODEL_MAX] = "max",
-        [MODEL_SUM] = "sum",
-        [MODEL_SUM_EXP] = "sum_exp",
-        [MODEL_SOFTMAX] = "softmax",
-        [MODEL_PRODUCT_SUM] = "product_sum",
-        [MODEL_SOFTMAX_GRAD] = "softmax_grad",
-        [MODEL_GATE] = "gate",
-        [MODEL_GATE_GRAD_0] = "gate_grad_0",
-        [MODEL_GATE_GRAD_1] = "gate_grad_1",
-        [MODEL_PICK] = "pick",
-        [MODEL_LOSS] = "loss",
-        [MODEL_LOSS_GRAD] = "loss_grad",
-        [MODEL_ZEROS] = "zeros",
-        [MODEL_ACCUMULATE] = "accumulate",
-        [MODEL_SGD_UPDATE] = "sgd",
-        [MODEL_ADAMW_UPDATE] = "adamw",
-        [MODEL_SQUARE_MEAN] = "square_mean",
-        [MODEL_DECAY] = "decay",
-        [MODEL_SQUARE_DECAY] = "square_decay",
-        [MODEL_ADAFACTOR_UPDATE] = "adafactor",
-        [MODEL_RMS] = "rms",
-        [MODEL_MEAN] = "mean",
-        [MODEL_ARGMAX] = "argmax",
-        [MODEL_REPEAT] = "repeat",
-        [MODEL_REPEAT_GRAD] = "repeat_grad",
-        [MODEL_SQUARE_SUM] = "square_sum",
-        [MODEL_CLIP_BY_NORM] = "clip_by_norm",
-    };
-    return names[function];
 }
 
 const char *model_trait_name(enum model_trait trait)
@@ -155,9 +78,9 @@ int model_builder_tensor(struct builder *builder, const char *name, const char *
     tensor->rank = (int)strlen(letters);
     memcpy(tensor->labels, letters, strlen(letters) + 1);
     for (int i = 0; i < tensor->rank; i++) {
-        const struct label *label = find_label(letters[i]);
-        tensor->dims[i] = (unsigned char)label->size;
-        tensor->axes[i] = (unsigned char)label->axis;
+        const struct model_dimension *dimension = model_dimension_of(program, letters[i]);
+        tensor->dims[i] = (unsigned char)dimension->size;
+        tensor->axes[i] = (unsigned char)dimension->axis;
     }
     return program->tensor_count++;
 }
@@ -226,6 +149,7 @@ int model_builder_apply(struct builder *builder, enum model_op_kind kind, enum m
     next_term(equation, term);
     int output = model_builder_tensor(builder, op.name, declared ? declared : term, dtype, MODEL_ACTIVATION, role);
     model_builder_output(builder, &op, output, term);
+    if (kind == MODEL_RESHAPE) model_builder_map_reshape(builder->program, &op);
     *model_builder_op(builder, kind, function, op.name) = op;
     return output;
 }
@@ -236,6 +160,7 @@ void model_program_build(struct base_arena *arena, const struct model_config *co
 {
     memset(out, 0, sizeof *out);
     out->arena = arena;
+    model_builder_dimensions(out);
     struct builder builder = {.arena = arena,
                               .program = out,
                               .config = config,

@@ -421,6 +421,7 @@ static inline struct draft *new_draft(struct base_arena *arena, const struct rec
     d->arena = arena;
     d->recipe = recipe;
     d->program.arena = arena;
+    model_builder_dimensions(&d->program);
     d->builder = (struct builder){.arena = arena, .program = &d->program, .scope = "", .layers = MODEL_ONE};
     reseed(d, 1);
     choose_sizes(d);

@@ -232,16 +232,6 @@ static bool is_weight(const struct drafter *d, int tensor)
     return root->category == MODEL_PARAMETER && root->block < 0 && tensor_at(d, tensor)->category != MODEL_GRADIENT;
 }
 
-/* A joined dimension of a parameter is split: its outer part carries the shards, the inner one might. */
-static bool becomes(char of_root, char letter)
-{
-    static const char pairs[][2] = {{'j', 'h'}, {'j', 'd'}, {'i', 'g'}, {'i', 'd'},
-                                    {'h', 'j'}, {'g', 'i'}, {'h', 'g'}, {'g', 'h'}};
-    for (int i = 0; i < BASE_COUNT(pairs); i++)
-        if (pairs[i][0] == of_root && pairs[i][1] == letter) return true;
-    return of_root == letter;
-}
-
 /* Contractions that read the value, or any form of the parameter, in the same loop: they may share a copy. */
 static int count_sharers(const struct drafter *d, const struct sim_op *op, int value, int root)
 {
@@ -261,8 +251,7 @@ static bool is_generated(const struct drafter *d, int value)
     int definition = d->s->values[value].definition;
     const struct sim_op *made = definition >= 0 ? &d->s->ops[definition] : NULL;
     return made && made->kind == SIM_COMPUTE &&
-           (made->op->function == MODEL_ONE_HOT || made->op->function == MODEL_RELPOS_ONE_HOT ||
-            made->op->kind == MODEL_RESHAPE);
+           (model_function_is(made->op->function, MODEL_IS_GENERATED) || made->op->kind == MODEL_RESHAPE);
 }
 
 static void add_operand(struct drafter *d, struct tuner_outline_dot *dot, const struct sim_op *op, int input)
@@ -284,7 +273,8 @@ static void add_operand(struct drafter *d, struct tuner_outline_dot *dot, const 
         const char *letters = op->op->input_labels[input];
         operand->label_of_dim[dim][0] = operand->label_of_dim[dim][1] = -1;
         for (int i = 0; i < op->label_count && found < 2; i++) {
-            bool here = weight ? strchr(letters, op->labels[i].letter) && becomes(r->labels[dim], op->labels[i].letter)
+            bool here = weight ? strchr(letters, op->labels[i].letter) &&
+                                     model_is_part_of(d->s->program, r->labels[dim], op->labels[i].letter)
                                : letters[dim] == op->labels[i].letter;
             if (here) operand->label_of_dim[dim][found++] = i;
         }

@@ -157,9 +157,8 @@ static int all_reduce_of(const struct rewrite *r, int value, int axes)
 static bool is_linear(const struct sim_op *op)
 {
     if (op->kind != SIM_COMPUTE) return false;
-    bool passes = (op->op->kind == MODEL_MAP && op->op->function == MODEL_CAST) ||
-                  (op->op->kind == MODEL_RESHAPE && op->op->function == MODEL_NO_FUNCTION);
-    return passes || (op->op->kind == MODEL_MAP && op->op->function == MODEL_ADD);
+    bool renames = op->op->kind == MODEL_RESHAPE && op->op->function == MODEL_NO_FUNCTION;
+    return renames || (op->op->kind == MODEL_MAP && model_function_is(op->op->function, MODEL_IS_LINEAR));
 }
 
 /* The axes of a sum that may as well be taken later; 0: the value is none. */

@@ -34,7 +34,7 @@ int sim_root(const struct sim_sharded *s, int value)
 bool sim_is_one_hot(const struct sim_sharded *s, int value)
 {
     const struct model_op *op = maker(s, value);
-    return !s->values[value].stored && op && (op->function == MODEL_ONE_HOT || op->function == MODEL_RELPOS_ONE_HOT);
+    return !s->values[value].stored && op && model_function_is(op->function, MODEL_IS_GENERATED);
 }
 
 bool sim_looks_up(const struct sim_sharded *s, const struct sim_op *op)
@@ -88,7 +88,7 @@ static void find_aliases(struct rows *r)
 
 static bool makes_one_hot(const struct sim_op *op)
 {
-    return op->kind == SIM_COMPUTE && (op->op->function == MODEL_ONE_HOT || op->op->function == MODEL_RELPOS_ONE_HOT);
+    return op->kind == SIM_COMPUTE && model_function_is(op->op->function, MODEL_IS_GENERATED);
 }
 
 static void find_one_hots(struct rows *r)

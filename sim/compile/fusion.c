@@ -25,13 +25,13 @@ static bool is_elementwise(const struct sim_op *op)
 
 static bool generates(const struct sim_op *op)
 {
-    return op->op->function == MODEL_ONE_HOT || op->op->function == MODEL_RELPOS_ONE_HOT;
+    return model_function_is(op->op->function, MODEL_IS_GENERATED);
 }
 
 /* exp is worth storing when more than one consumer would have to repeat it. */
 static bool is_expensive(const struct sim_op *op)
 {
-    return op->op->function == MODEL_SOFTMAX || op->op->function == MODEL_LOSS_GRAD;
+    return model_function_is(op->op->function, MODEL_IS_EXPENSIVE);
 }
 
 /* A reshape moves nothing: who reads its result reads its operand. Backwards, so that its readers are known. */
@@ -96,7 +96,7 @@ static bool is_stored(const struct fuser *f, int v)
     if (in_one_group(f, v)) return false;
     if (f->library_dots && f->contractions[v] && made->op->kind == MODEL_MAP) return true;
     if (generates(made) || made->op->kind == MODEL_RESHAPE) return false;
-    if (made->op->kind != MODEL_MAP || made->op->function == MODEL_ZEROS) return true;
+    if (made->op->kind != MODEL_MAP || model_function_is(made->op->function, MODEL_IS_CONSTANT)) return true;
     bool whole_gradient = f->consumers[v] == 0;
     if (f->barriers[v] || whole_gradient) return true;
     if (f->consumers[v] > 1 && (is_expensive(made) || whole_inputs(f, made) > 1)) return true;

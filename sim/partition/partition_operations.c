@@ -51,12 +51,6 @@ static void take_labels(struct sim_op *op, const struct draft *draft)
     op->label_count = draft->label_count;
 }
 
-static int dim_of(const char *letters, char letter)
-{
-    const char *at = strchr(letters, letter);
-    return at && letter ? (int)(at - letters) : -1;
-}
-
 static void spec_for(struct draft *draft, const char *letters, unsigned char *spec)
 {
     memset(spec, 0, MODEL_MAX_RANK);
@@ -191,25 +185,12 @@ static enum base_status partition_compute(struct sim_partitioner *p, const struc
     return BASE_OK;
 }
 
-static unsigned reshaped_axes(const struct model_op *source, const unsigned char *spec, char letter)
-{
-    int dim = dim_of(source->input_labels[0], letter);
-    if (dim < 0) dim = dim_of(source->input_labels[0], sim_outer_letter(letter));
-    if (dim < 0 && letter == 'h') dim = dim_of(source->input_labels[0], 'g'); /* repeated heads */
-    if (dim < 0 && letter == 'g') dim = dim_of(source->input_labels[0], 'h');
-    return dim < 0 ? 0 : spec[dim];
-}
-
 /* The operand's sharding that makes the result's. */
 static void before_reshape(const struct model_op *source, const unsigned char *spec, unsigned char *out)
 {
     memset(out, 0, MODEL_MAX_RANK);
     for (int d = 0; source->output_labels[d]; d++)
-        for (int i = 0; source->input_labels[0][i]; i++) {
-            unsigned char one[MODEL_MAX_RANK] = {0};
-            one[i] = 1;
-            if (reshaped_axes(source, one, source->output_labels[d])) out[i] = spec[d];
-        }
+        if (source->reshaped_from[d] >= 0) out[source->reshaped_from[d]] = spec[d];
 }
 
 /* Heads that do not divide by what cuts them. */
@@ -223,22 +204,24 @@ static bool is_uneven(const struct sim_partitioner *p, int size, unsigned axes)
     return sim_decide(&p->options->extents, &question); /* all parts with their padding are more than the whole */
 }
 
+static bool is_joined(const struct sim_partitioner *p, char letter)
+{
+    return model_dimension_of(p->program, letter)->outer;
+}
+
 /* Parts of a joined dimension are whole heads only if heads divide; else it is gathered, and split or joined on every
  * device. */
 static void gather_uneven_heads(const struct sim_partitioner *p, const struct model_op *source, unsigned char *needed)
 {
     const struct model_tensor *in = sim_part_tensor_of(p, source->inputs[0]),
                               *out = sim_part_tensor_of(p, source->outputs[0]);
-    for (int i = 0; source->input_labels[0][i]; i++) {
-        const char letter = source->input_labels[0][i];
-        unsigned axes = needed[i];
-        if (!axes || dim_of(source->output_labels, letter) >= 0) continue;
-        if (strchr("hg", letter) && is_uneven(p, in->dims[i], axes)) needed[i] = 0;
-        for (int d = 0; source->output_labels[d] && needed[i]; d++) {
-            const char made = source->output_labels[d];
-            bool of_it = strchr("hg", made) && dim_of(source->input_labels[0], made) < 0;
-            if (of_it && is_uneven(p, out->dims[d], axes)) needed[i] = 0;
-        }
+    for (int d = 0; source->output_labels[d]; d++) {
+        const int i = source->reshaped_from[d];
+        const char made = source->output_labels[d], of = i < 0 ? made : source->input_labels[0][i];
+        if (made == of || !needed[i]) continue;
+        bool uneven = (!is_joined(p, of) && is_uneven(p, in->dims[i], needed[i])) ||
+                      (!is_joined(p, made) && is_uneven(p, out->dims[d], needed[i]));
+        if (uneven) needed[i] = 0;
     }
 }
 
@@ -251,7 +234,7 @@ static enum base_status partition_reshape(struct sim_partitioner *p, const struc
     gather_uneven_heads(p, source, needed);
     int input = sim_part_ready(p, source, sim_part_settled(p, source, source->inputs[0]), needed);
     for (int i = 0; i < t->rank; i++)
-        spec[i] = (unsigned char)reshaped_axes(source, p->out->values[input].spec, source->output_labels[i]);
+        spec[i] = source->reshaped_from[i] < 0 ? 0 : p->out->values[input].spec[source->reshaped_from[i]];
     int value = sim_part_new_value(p, tensor, spec, 0);
     struct sim_op *op = sim_part_new_op(p, SIM_COMPUTE, source);
     op->inputs[op->input_count++] = input;

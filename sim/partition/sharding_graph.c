@@ -113,27 +113,16 @@ static void add_stacks(struct sim_graph *g)
     }
 }
 
-char sim_outer_letter(char letter)
-{
-    static const char pairs[][2] = {{'j', 'h'}, {'i', 'g'}, {'h', 'j'}, {'g', 'i'}};
-    for (int i = 0; i < BASE_COUNT(pairs); i++)
-        if (pairs[i][0] == letter) return pairs[i][1];
-    return 0;
-}
-
 static void add_reshape(struct sim_graph *g, const struct model_op *op, int from, int to)
 {
-    const char *in = op->input_labels[0], *out = op->output_labels;
+    const char *in = op->input_labels[0];
     add_step(g, SIM_ELEMENTWISE, to, op);
     struct sim_graph_port *port = add_port(g, from);
     port->rank = (int)strlen(in);
     port->whole = true;
-    for (int d = 0; in[d]; d++) {
-        int at = dim_of(out, in[d]);
-        if (at < 0) at = dim_of(out, sim_outer_letter(in[d]));
-        if (at < 0 && (in[d] == 'h' || in[d] == 'g')) at = dim_of(out, in[d] == 'h' ? 'g' : 'h');
-        port->to[d] = (signed char)at;
-    }
+    memset(port->to, -1, sizeof port->to);
+    for (int d = 0; op->output_labels[d]; d++)
+        if (op->reshaped_from[d] >= 0) port->to[op->reshaped_from[d]] = (signed char)d;
 }
 
 static void add_contraction(struct sim_graph *g, const struct model_op *op, const int *nodes, int out)

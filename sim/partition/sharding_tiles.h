@@ -106,8 +106,4 @@ void sim_contract(const struct sim_extents *extents, struct sim_contraction *con
 void sim_contract_again(struct sim_cache *cache, const struct sim_extents *extents, struct sim_asked *asked,
                         struct sim_contraction *contraction);
 
-/* sharding_graph.c. Splitting j into h and d, joining them, repeating a group of heads: the outer letter carries the
- * shards. 0: none does. */
-char sim_outer_letter(char letter);
-
 #endif

@@ -1,0 +1,60 @@
+/* The dimensions that T5X's models have, and how those of a reshape's operand and result belong together. */
+#include "model/builder.h"
+
+#include <string.h>
+
+/* The letters of a length differ by what they count: a contraction of queries (l, t) with keys (m, s) of one length
+ * needs two. */
+static const struct model_dimension dimensions[] = {
+    {'B', MODEL_GLOBAL_BATCH, MODEL_AXIS_BATCH, 0, 0, 0},
+    {'b', MODEL_BATCH, MODEL_AXIS_BATCH, 0, 0, 0},
+    {'l', MODEL_INPUTS_LENGTH, MODEL_AXIS_LENGTH, 0, 0, 0},
+    {'m', MODEL_INPUTS_LENGTH, MODEL_AXIS_LENGTH, 0, 0, 0},
+    {'t', MODEL_TARGETS_LENGTH, MODEL_AXIS_LENGTH, 0, 0, 0},
+    {'s', MODEL_TARGETS_LENGTH, MODEL_AXIS_LENGTH, 0, 0, 0},
+    {'e', MODEL_EMBED, MODEL_AXIS_EMBED, 0, 0, 0},
+    {'h', MODEL_HEADS, MODEL_AXIS_HEADS, 0, 0, 'g'},
+    {'g', MODEL_KV_HEADS, MODEL_AXIS_HEADS, 0, 0, 0},
+    {'d', MODEL_HEAD_DIM, MODEL_AXIS_KV, 0, 0, 0},
+    {'j', MODEL_JOINED_KV, MODEL_AXIS_JOINED_KV, 'h', 'd', 0},
+    {'i', MODEL_JOINED_KV_HEADS, MODEL_AXIS_JOINED_KV, 'g', 'd', 0},
+    {'f', MODEL_MLP, MODEL_AXIS_MLP, 0, 0, 0},
+    {'v', MODEL_VOCAB, MODEL_AXIS_VOCAB, 0, 0, 0},
+    {'r', MODEL_RELPOS_BUCKETS, MODEL_AXIS_RELPOS_BUCKETS, 0, 0, 0},
+};
+
+void model_builder_dimensions(struct model_program *program)
+{
+    program->dimensions = dimensions;
+    program->dimension_count = BASE_COUNT(dimensions);
+}
+
+const struct model_dimension *model_dimension_of(const struct model_program *program, char letter)
+{
+    for (int i = 0; i < program->dimension_count; i++)
+        if (program->dimensions[i].letter == letter) return &program->dimensions[i];
+    return NULL;
+}
+
+/* One letter's dimension is the other's, its outer part, or what it repeats: shards of one are shards of the other. */
+static bool carries(const struct model_program *program, char letter, char other)
+{
+    const struct model_dimension *a = model_dimension_of(program, letter), *b = model_dimension_of(program, other);
+    return letter == other || a->outer == other || b->outer == letter || a->repeats == other || b->repeats == letter;
+}
+
+bool model_is_part_of(const struct model_program *program, char joined, char letter)
+{
+    return carries(program, joined, letter) || model_dimension_of(program, joined)->inner == letter;
+}
+
+void model_builder_map_reshape(const struct model_program *program, struct model_op *op)
+{
+    const char *from = op->input_labels[0], *to = op->output_labels;
+    for (int d = 0; to[d]; d++) {
+        const char *same = strchr(from, to[d]);
+        op->reshaped_from[d] = same ? (signed char)(same - from) : -1;
+        for (int i = 0; from[i] && op->reshaped_from[d] < 0; i++)
+            if (carries(program, from[i], to[d]) && !strchr(to, from[i])) op->reshaped_from[d] = (signed char)i;
+    }
+}
