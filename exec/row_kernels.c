@@ -126,7 +126,8 @@ static void bind_op(struct row_kernel *k, const struct sim_op *op, int device)
         const struct bound *inside = find_inside(k, op->inputs[i]);
         if (inside) r->in[i].slot = inside->slot, r->in[i].dtype = MODEL_FLOAT32;
         else bind_view(k, op->inputs[i], op->op->input_labels[i], device, &r->in[i]);
-        r->in[i].varies = has_row(k, op->op->input_labels[i]);
+        r->in[i].varies = has_row(k, op->op->input_labels[i]) && r->function->operands[i] == 'v';
+        if (!r->in[i].varies) r->in[i].stride = 0; /* a broadcast that stands in memory has its number n times */
         r->in[i].spread = r->function->operands[i] == 'v' && !r->in[i].varies;
         if (!inside) r->in[i].slot = new_slot(k);
     }

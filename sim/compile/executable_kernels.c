@@ -68,7 +68,8 @@ static bool is_renaming(const struct sim_sharded *s, const struct sim_op *op)
     if (op->op->kind == MODEL_RESHAPE) return op->op->function == MODEL_NO_FUNCTION;
     if (op->op->kind != MODEL_MAP || op->op->function != MODEL_CAST) return false;
     const struct sim_value *in = &s->values[op->inputs[0]], *out = &s->values[op->outputs[0]];
-    return in->dtype == out->dtype && !memcmp(in->spec, out->spec, sizeof in->spec);
+    return in->dtype == out->dtype && !memcmp(in->spec, out->spec, sizeof in->spec) &&
+           !strcmp(op->op->input_labels[0], op->op->output_labels);
 }
 
 static void find_aliases(struct rows *r)

@@ -137,9 +137,72 @@ static unsigned place_contraction(struct sim_partitioner *p, const struct model_
     return partial;
 }
 
-/* Everything else is done as its result is sharded, a reduction as what it reduces. */
-static unsigned place_labels(struct sim_partitioner *p, const struct model_op *source, int *inputs, struct draft *draft)
+/* ---- broadcasts ---- */
+
+/* XLA writes a broadcast as an operation of its own, and as it has one user it takes its operand's sharding where that
+ * makes more tiles than its user has, even if it has to move then. Sets what it would have. */
+static bool keeps_tiles(const struct sim_partitioner *p, const struct draft *draft, const char *letters, int value,
+                        const char *own_letters, unsigned char *kept)
 {
+    const struct sim_extents *extents = &p->options->extents;
+    const struct sim_label *labels = draft->labels;
+    unsigned taken = 0, used = 0;
+    bool clashes = false;
+    memset(kept, 0, MODEL_MAX_RANK);
+    for (int d = 0; letters[d]; d++) {
+        const char *own = strchr(own_letters, letters[d]);
+        unsigned wanted = labels[draft->at[letters[d] % SIM_LETTERS]].axes;
+        kept[d] = own ? p->out->values[value].spec[own - own_letters] : 0;
+        clashes = clashes || (kept[d] && wanted && kept[d] != wanted) || (taken & (kept[d] | wanted));
+        taken |= kept[d] | wanted;
+        used |= kept[d];
+    }
+    unsigned wanted = 0;
+    for (int i = 0; i < draft->label_count; i++) wanted |= labels[i].axes;
+    return clashes && sim_fewer(extents, wanted, used);
+}
+
+/* A value with all letters of an operation, of which it has some. */
+static int broadcast(struct sim_partitioner *p, const struct model_op *why, const char *own_letters, int value,
+                     int tensor, const char *letters, const unsigned char *spec)
+{
+    const struct model_tensor *t = sim_part_tensor_of(p, tensor);
+    struct model_op *copy = base_new(p->arena, struct model_op, 1);
+    *copy = (struct model_op){.kind = MODEL_MAP,
+                              .function = MODEL_CAST,
+                              .name = why->name,
+                              .phase = why->phase,
+                              .input_count = 1,
+                              .output_count = 1,
+                              .inputs = {p->out->values[value].tensor},
+                              .outputs = {tensor}};
+    memcpy(copy->input_labels[0], own_letters, sizeof copy->input_labels[0]);
+    memcpy(copy->output_labels, letters, sizeof copy->output_labels);
+    int result = sim_part_new_value(p, tensor, spec, 0);
+    sim_part_set_dtype(p, result, p->out->values[value].dtype);
+    struct sim_op *op = sim_part_new_op(p, SIM_COMPUTE, copy);
+    for (int d = 0; d < t->rank; d++)
+        op->labels[op->label_count++] = (struct sim_label){letters[d], t->dims[d], spec[d]};
+    op->inputs[op->input_count++] = value;
+    op->outputs[op->output_count++] = result;
+    p->out->values[result].definition = p->out->op_count - 1;
+    return result;
+}
+
+/* The operation reads a broadcast in place of one of its operands. */
+static const struct model_op *with_broadcast(struct sim_partitioner *p, const struct model_op *source, int input)
+{
+    struct model_op *copy = base_new(p->arena, struct model_op, 1);
+    *copy = *source;
+    memcpy(copy->input_labels[input], source->kind == MODEL_REDUCE ? source->input_labels[0] : source->output_labels,
+           sizeof copy->input_labels[input]);
+    return copy;
+}
+
+/* Everything else is done as its result is sharded, a reduction as what it reduces. */
+static unsigned place_labels(struct sim_partitioner *p, const struct model_op **at, int *inputs, struct draft *draft)
+{
+    const struct model_op *source = *at;
     bool reduces = source->kind == MODEL_REDUCE;
     const char *letters = reduces ? source->input_labels[0] : source->output_labels;
     const unsigned char *spec = !reduces                  ? done_as(p, source)
@@ -151,12 +214,18 @@ static unsigned place_labels(struct sim_partitioner *p, const struct model_op *s
         if (reduces && !is_of_result(draft, letters[d])) partial |= spec[d];
     }
     for (int i = 0; i < source->input_count; i++) {
-        unsigned char own[MODEL_MAX_RANK];
+        unsigned char own[MODEL_MAX_RANK], kept[MODEL_MAX_RANK];
         spec_for(draft, source->input_labels[i], own);
         /* What is broadcast comes to each user by a reshape of its own, and XLA knows copies by what they are made of.
          */
-        bool broadcast = strlen(source->input_labels[i]) != strlen(letters) && !source->remade;
-        inputs[i] = (broadcast ? sim_part_made_ready : sim_part_ready)(p, source, inputs[i], own);
+        bool is_broadcast = strlen(source->input_labels[i]) != strlen(letters) && !source->remade;
+        if (is_broadcast && keeps_tiles(p, draft, letters, inputs[i], source->input_labels[i], kept)) {
+            int tensor = reduces ? source->inputs[0] : source->outputs[0];
+            inputs[i] = broadcast(p, source, source->input_labels[i], inputs[i], tensor, letters, kept);
+            spec_for(draft, letters, own);
+            *at = with_broadcast(p, *at, i);
+        }
+        inputs[i] = (is_broadcast ? sim_part_made_ready : sim_part_ready)(p, source, inputs[i], own);
     }
     return partial;
 }
@@ -173,7 +242,7 @@ static enum base_status partition_compute(struct sim_partitioner *p, const struc
     struct sim_contraction contraction;
     const bool contracts = source->kind == MODEL_EINSUM;
     unsigned partial = contracts ? place_contraction(p, source, inputs, &draft, &contraction)
-                                 : place_labels(p, source, inputs, &draft);
+                                 : place_labels(p, &source, inputs, &draft);
     struct sim_op *op = sim_part_new_op(p, SIM_COMPUTE, source);
     int index = p->out->op_count - 1;
     take_labels(op, &draft);

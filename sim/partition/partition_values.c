@@ -67,6 +67,14 @@ int sim_part_new_value(struct sim_partitioner *p, int tensor, const unsigned cha
     return out->value_count++;
 }
 
+void sim_part_set_dtype(struct sim_partitioner *p, int value, enum model_dtype dtype)
+{
+    struct sim_value *v = &p->out->values[value];
+    struct sim_shape shape = p->out->shapes[v->shape];
+    v->dtype = shape.dtype = dtype;
+    v->shape = sim_shape_of(p->arena, p->out, &shape);
+}
+
 struct sim_op *sim_part_new_op(struct sim_partitioner *p, enum sim_op_kind kind, const struct model_op *source)
 {
     struct sim_sharded *out = p->out;

@@ -70,6 +70,7 @@ static inline int sim_part_rank_of(const struct sim_partitioner *p, int value)
 
 /* A value of that sharding at the end of the list; an operation at the end of the program. The lists may move. */
 int sim_part_new_value(struct sim_partitioner *p, int tensor, const unsigned char *spec, unsigned partial);
+void sim_part_set_dtype(struct sim_partitioner *p, int value, enum model_dtype dtype); /* other than its tensor's */
 struct sim_op *sim_part_new_op(struct sim_partitioner *p, enum sim_op_kind kind, const struct model_op *source);
 
 /* ---- partition_moves.c: each returns the value that an operation may read ---- */
