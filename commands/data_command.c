@@ -113,7 +113,7 @@ static enum base_status run_data(struct commands_context *context, const struct 
     BASE_TRY(commands_plan_given(context, arguments, NULL, &text, error));
     if (!text.values[SIM_TOPOLOGY]) text.values[SIM_TOPOLOGY] = "local:1"; /* a batch is the same on any */
     enum base_status status =
-        sim_plan_check(context->cache, context->arena, &text, MODEL_STEP_TRAIN, false, &plan, error);
+        sim_plan_check(context->cache, context->arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, error);
     if (status != BASE_OK)
         return arguments->positional_count ? base_fail_in(error, "%s", arguments->positional[0]) : status;
     if (plan.batch_size > INT32_MAX / (plan.targets_length + plan.inputs_length))

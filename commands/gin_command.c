@@ -85,7 +85,7 @@ static enum base_status run_export(struct commands_context *context, const struc
     if (!format) return base_fail(error, BASE_USAGE, "export: --format is missing; gin, jax or slurm would do");
     BASE_TRY(commands_read_plan(context, path, base_argument(arguments, "--gin-search-path"), &text, error));
     enum base_status status =
-        sim_plan_check(context->cache, context->arena, &text, MODEL_STEP_TRAIN, false, &plan, error);
+        sim_plan_check(context->cache, context->arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, error);
     if (status == BASE_OK) status = reports_launch(context->arena, format, &text, &plan, &launcher, error);
     if (status != BASE_OK) return status == BASE_USAGE ? status : base_fail_in(error, "%s", path);
     if (context->json) put_document(context, format, &launcher, out);

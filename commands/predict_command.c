@@ -166,8 +166,9 @@ static enum base_status run_predict(struct commands_context *context, const stru
     BASE_TRY(commands_profile(context, arguments, error));
     BASE_TRY(commands_plan_text(context, arguments, NULL, &text, error));
     BASE_TRY(read_step(arguments, &step, error));
-    enum base_status status = sim_plan_check(context->cache, context->arena, &text, step,
-                                             base_argument(arguments, "--as-partitioned") != NULL, &plan, error);
+    enum base_status status = sim_plan_check(
+        context->cache, context->arena, &text, step,
+        base_argument(arguments, "--as-partitioned") ? SIM_AS_PARTITIONED : SIM_AS_COMPILED, &plan, error);
     if (status != BASE_OK)
         return arguments->positional_count ? base_fail_in(error, "%s", arguments->positional[0]) : status;
     if (base_argument(arguments, "--program") && !context->json)

@@ -93,8 +93,7 @@ static enum base_status report_run(struct commands_context *context, const struc
     BASE_TRY(read_timeline(context->arena, run, &timeline, error));
     BASE_TRY(read_losses(context->arena, run, &steps, error));
     BASE_TRY(sim_plan_check(context->cache, context->arena, &text, evaluates ? MODEL_STEP_EVALUATE : MODEL_STEP_TRAIN,
-                            false, &plan, error));
-    plan.executable = true;
+                            SIM_AS_EXECUTED, &plan, error));
     struct sim_detail detail = {.timeline = &predicted_timeline, .arena = context->arena};
     BASE_TRY(sim_predict(context->cache, &plan, &predicted, &detail, error));
     measured = predicted;
@@ -123,7 +122,7 @@ static enum base_status report_plan(struct commands_context *context, const char
                                     base_new(context->arena, struct sim_collective_row, SIM_MOST_COLLECTIVES),
                                 .arena = context->arena};
     BASE_TRY(commands_read_plan(context, path, NULL, &text, error));
-    BASE_TRY(sim_plan_check(context->cache, context->arena, &text, MODEL_STEP_TRAIN, false, &plan, error));
+    BASE_TRY(sim_plan_check(context->cache, context->arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, error));
     BASE_TRY(sim_predict(context->cache, &plan, &predicted, &detail, error));
     struct reports_prediction report = {.plan = text,
                                         .checked = &plan,

@@ -217,10 +217,9 @@ static enum base_status run_run(struct commands_context *context, const struct b
     BASE_TRY(commands_plan_text(context, arguments, NULL, &text, error));
     enum base_status status =
         sim_plan_check(context->cache, context->arena, &text, counts.evaluates ? MODEL_STEP_EVALUATE : MODEL_STEP_TRAIN,
-                       false, &plan, error);
+                       SIM_AS_EXECUTED, &plan, error);
     if (status != BASE_OK)
         return arguments->positional_count ? base_fail_in(error, "%s", arguments->positional[0]) : status;
-    plan.executable = true;
     BASE_TRY(check_devices(arguments, &plan.placement->topology, error));
     struct sim_detail detail = {.collectives =
                                     base_new(context->arena, struct sim_collective_row, SIM_MOST_COLLECTIVES),

@@ -145,7 +145,8 @@ static void sweep_row(struct sweep *s, struct base_text *line)
         status = base_fail(&why, BASE_INPUT, "line %lld has %d fields; the header has %d",
                            (long long)s->csv.line_number, s->csv.field_count, s->csv.column_count);
     if (status == BASE_OK)
-        status = sim_plan_check(s->context->cache, &s->row_arena, &text, MODEL_STEP_TRAIN, false, &plan, &why);
+        status =
+            sim_plan_check(s->context->cache, &s->row_arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &why);
     if (status == BASE_OK) status = sim_predict(s->context->cache, &plan, &prediction, NULL, &why);
     put_row(s, &prediction, status == BASE_OK, why.text, line);
     note_accuracy(s, &text, &prediction, status == BASE_OK, why.text);

@@ -179,7 +179,7 @@ static enum base_status launch(struct commands_context *context, const struct tu
 {
     struct sim_plan plan;
     struct sim_plan_text text = tuner_plan_text(space, best);
-    BASE_TRY(sim_plan_check(context->cache, context->arena, &text, MODEL_STEP_TRAIN, false, &plan, error));
+    BASE_TRY(sim_plan_check(context->cache, context->arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, error));
     return reports_launch(context->arena, format, &text, &plan, out, error);
 }
 

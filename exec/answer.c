@@ -49,7 +49,8 @@ static enum base_status read_plan(struct base_arena *arena, struct sim_cache *ca
     struct sim_plan_text *text = base_new(arena, struct sim_plan_text, 1);
     if (!plan) return base_fail(error, BASE_INPUT, "plan: is missing");
     for (int i = 0; i < SIM_KEY_COUNT; i++) BASE_TRY(read_text(plan, sim_plan_keys[i].name, &text->values[i], error));
-    return sim_plan_check(cache, arena, text, evaluates ? MODEL_STEP_EVALUATE : MODEL_STEP_TRAIN, false, out, error);
+    return sim_plan_check(cache, arena, text, evaluates ? MODEL_STEP_EVALUATE : MODEL_STEP_TRAIN, SIM_AS_EXECUTED, out,
+                          error);
 }
 
 static void put_numbers(struct base_json_writer *w, const char *key, const double *numbers, int64_t count)

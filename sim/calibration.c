@@ -87,7 +87,8 @@ static enum base_status predict_one(struct calibrating *c, struct base_arena *ar
 {
     struct sim_plan plan;
     struct sim_prediction prediction;
-    BASE_TRY(sim_plan_check(c->cache, arena, &c->measurements[i].plan, MODEL_STEP_TRAIN, false, &plan, c->error));
+    BASE_TRY(
+        sim_plan_check(c->cache, arena, &c->measurements[i].plan, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, c->error));
     BASE_TRY(sim_predict(c->cache, &plan, &prediction, NULL, c->error));
     c->steps[i] = (struct sim_step){prediction.step_s, prediction.communication_s};
     return BASE_OK;
@@ -162,7 +163,8 @@ static enum base_status check_measurements(struct calibrating *c, struct base_ar
     for (int i = 0; i < c->count; i++) {
         const struct sim_measurement *m = &c->measurements[i];
         struct sim_plan plan;
-        enum base_status status = sim_plan_check(c->cache, arena, &m->plan, MODEL_STEP_TRAIN, false, &plan, c->error);
+        enum base_status status =
+            sim_plan_check(c->cache, arena, &m->plan, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, c->error);
         if (status != BASE_OK) return base_fail_in(c->error, "%s", m->place);
         const char *name = plan.placement->topology.chip.name;
         if (chip && strcmp(chip, name) != 0)

@@ -377,10 +377,25 @@ static enum base_status check_batch(const struct sim_plan *plan, struct base_err
         (long long)plan->batch_size, (long long)shards, (long long)upper, lower ? " or " : "", (long long)lower);
 }
 
-enum base_status sim_plan_check_another(struct sim_cache *cache, const struct sim_plan_text *text, enum model_step step,
-                                        bool as_partitioned, struct sim_plan *out, struct base_error *error)
+bool sim_is_executed(const struct sim_plan *plan)
 {
-    struct sim_plan plan = {.as_partitioned = as_partitioned};
+    return plan->form == SIM_AS_EXECUTED || plan->form == SIM_AS_PARTITIONED_AND_EXECUTED;
+}
+
+static bool runs_passes(const struct sim_plan *plan)
+{
+    return plan->form == SIM_AS_COMPILED || plan->form == SIM_AS_EXECUTED;
+}
+
+unsigned sim_passes_of(const struct sim_plan *plan)
+{
+    return runs_passes(plan) ? plan->placement->profile.passes : 0;
+}
+
+enum base_status sim_plan_check_another(struct sim_cache *cache, const struct sim_plan_text *text, enum model_step step,
+                                        enum sim_form form, struct sim_plan *out, struct base_error *error)
+{
+    struct sim_plan plan = {.form = form};
     BASE_TRY(find_config(cache, text->values[SIM_MODEL], &plan, error));
     BASE_TRY(find_placement(cache, text, &plan, error));
     BASE_TRY(find_rules(cache, text->values[SIM_RULES], &plan, error));
@@ -390,16 +405,17 @@ enum base_status sim_plan_check_another(struct sim_cache *cache, const struct si
     BASE_TRY(check_parameters(cache, &plan, error));
     BASE_TRY(check_batch(&plan, error));
     plan.options.step = step;
-    plan.executable = plan.placement->topology.kind == TOPO_LOCAL;
+    if (plan.placement->topology.kind == TOPO_LOCAL)
+        plan.form = runs_passes(&plan) ? SIM_AS_EXECUTED : SIM_AS_PARTITIONED_AND_EXECUTED;
     plan.options.microbatches = plan.num_microbatches > 1;
     *out = plan;
     return BASE_OK;
 }
 
 enum base_status sim_plan_check(struct sim_cache *cache, struct base_arena *arena, const struct sim_plan_text *text,
-                                enum model_step step, bool as_partitioned, struct sim_plan *out,
+                                enum model_step step, enum sim_form form, struct sim_plan *out,
                                 struct base_error *error)
 {
     sim_cache_begin(cache, arena);
-    return sim_plan_check_another(cache, text, step, as_partitioned, out, error);
+    return sim_plan_check_another(cache, text, step, form, out, error);
 }

@@ -2,6 +2,7 @@
  */
 #include "sim/priced_program.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -60,7 +61,7 @@ static enum base_status price(struct sim_cache *cache, struct sim_pricing *p, co
     out->communication_s = p->totals_s[SIM_BY_COMMUNICATION];
     out->time_s[SIM_BY_COMMUNICATION] = p->exposed_s;
     out->needed_flop = p->needed_flop;
-    if (p->plan->executable) {
+    if (sim_is_executed(p->plan)) {
         price_arena(program->sharded, find_memory_map(cache, p, program->sharded), p, out->persistent_bytes);
     } else {
         sim_price_memory(p);
@@ -156,13 +157,13 @@ static enum base_status rematerialize(struct sim_cache *cache, const struct sim_
 {
     double capacity_bytes = p->placement->profile.constants[SIM_CAPACITY_BYTES];
     bool trains = plan->options.step == MODEL_STEP_TRAIN || plan->options.step == MODEL_STEP_GRADIENT;
-    bool applies = (p->placement->profile.passes & 1u << SIM_PASS_REMATERIALIZE) && !plan->as_partitioned &&
-                   !plan->executable && plan->options.remat == MODEL_REMAT_NONE && trains &&
-                   !plan->options.flash_attention && !plan->config->scan_layers;
+    bool applies = (sim_passes_of(plan) & 1u << SIM_PASS_REMATERIALIZE) && !sim_is_executed(plan) &&
+                   plan->options.remat == MODEL_REMAT_NONE && trains && !plan->options.flash_attention &&
+                   !plan->config->scan_layers;
     unsigned dropped_roles = applies && priced->peak_bytes > capacity_bytes ? droppable_roles(p) : 0;
     if (!dropped_roles) return BASE_OK;
     const struct sim_program *program;
-    BASE_TRY(sim_program_find(cache, plan, MODEL_REMAT_COMPILER, dropped_roles, false, &program, error));
+    BASE_TRY(sim_program_find(cache, plan, MODEL_REMAT_COMPILER, dropped_roles, SIM_PRICES_ALONE, &program, error));
     struct sim_pricing q;
     struct priced all;
     BASE_TRY(sim_pricing_begin(&q, plan, &program->prices, error));
@@ -193,7 +194,8 @@ enum base_status sim_predict(struct sim_cache *cache, const struct sim_plan *pla
     struct priced priced;
     struct sim_prediction answer = {.profile = plan->placement->profile.name,
                                     .mesh = {plan->placement->axis_sizes[0], plan->placement->axis_sizes[1]}};
-    BASE_TRY(sim_program_find(cache, plan, plan->options.remat, 0, plan->executable, &program, error));
+    enum sim_extent extent = sim_is_executed(plan) ? SIM_WHOLE_PROGRAM : SIM_PRICES_ALONE;
+    BASE_TRY(sim_program_find(cache, plan, plan->options.remat, 0, extent, &program, error));
     BASE_TRY(sim_pricing_begin(&p, plan, &program->prices, error));
     begin_detail(detail, program);
     BASE_TRY(price(cache, &p, program, detail, &priced, error));
@@ -222,7 +224,7 @@ enum base_status sim_sharded_program(struct sim_cache *cache, const struct sim_p
                                      struct base_error *error)
 {
     const struct sim_program *program;
-    BASE_TRY(sim_program_find(cache, plan, plan->options.remat, 0, true, &program, error));
+    BASE_TRY(sim_program_find(cache, plan, plan->options.remat, 0, SIM_WHOLE_PROGRAM, &program, error));
     model_sizes(plan->config, plan->batch_size, plan->num_microbatches, plan->inputs_length, plan->targets_length,
                 sizes);
     *out = program->sharded;
@@ -232,12 +234,11 @@ enum base_status sim_sharded_program(struct sim_cache *cache, const struct sim_p
 enum base_status sim_executable_program(struct sim_cache *cache, struct base_arena *arena, const struct sim_plan *plan,
                                         struct sim_executable *out, struct base_error *error)
 {
-    struct sim_plan executable = *plan;
     const struct sim_program *program;
     struct sim_pricing p;
-    executable.executable = true;
-    BASE_TRY(sim_program_find(cache, &executable, plan->options.remat, 0, true, &program, error));
-    BASE_TRY(sim_pricing_begin(&p, &executable, &program->prices, error));
+    assert(sim_is_executed(plan));
+    BASE_TRY(sim_program_find(cache, plan, plan->options.remat, 0, SIM_WHOLE_PROGRAM, &program, error));
+    BASE_TRY(sim_pricing_begin(&p, plan, &program->prices, error));
     out->sharded = program->sharded;
     memcpy(out->sizes, p.sizes, sizeof out->sizes);
     memcpy(out->shards, p.shards, sizeof out->shards);

@@ -93,7 +93,7 @@ void sim_price_list_make(struct base_arena *arena, struct base_arena *scratch, c
 
 /* sim_plan_check in the middle of a question: the cache forgets nothing, so that earlier plans stay good. */
 enum base_status sim_plan_check_another(struct sim_cache *cache, const struct sim_plan_text *text, enum model_step step,
-                                        bool as_partitioned, struct sim_plan *out, struct base_error *error);
+                                        enum sim_form form, struct sim_plan *out, struct base_error *error);
 
 /* ---- programs (program_cache.c) ---- */
 
@@ -105,9 +105,10 @@ struct sim_program {
     struct sim_asked asked;
     struct sim_program *next;
 };
-/* The program of a plan, under a remat policy; whole: with sharded. It belongs to the cache. */
+enum sim_extent { SIM_PRICES_ALONE, SIM_WHOLE_PROGRAM /* with sharded */ };
+/* The program of a plan, under a remat policy. It belongs to the cache. */
 enum base_status sim_program_find(struct sim_cache *cache, const struct sim_plan *plan, enum model_remat remat,
-                                  unsigned dropped_roles, bool whole, const struct sim_program **out,
+                                  unsigned dropped_roles, enum sim_extent extent, const struct sim_program **out,
                                   struct base_error *error);
 
 /* Why its tensors are sharded as they are: propagated once more, with notes, in an arena. */

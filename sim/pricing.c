@@ -168,8 +168,7 @@ static void price_collectives(const struct sim_pricing *p, struct prices *prices
 {
     const struct sim_price_list *list = p->list;
     const double most_bytes = p->placement->profile.constants[SIM_COMBINE_BYTES];
-    bool combines = (p->placement->profile.passes & 1u << SIM_PASS_COMBINE_COLLECTIVES) && !p->plan->as_partitioned &&
-                    most_bytes > 0;
+    bool combines = (sim_passes_of(p->plan) & 1u << SIM_PASS_COMBINE_COLLECTIVES) && most_bytes > 0;
     for (int i = 0; i < list->collective_count; i++) prices->launched_frac[i] = 1;
     if (combines) combine(p, most_bytes, prices);
     for (int i = 0; i < list->collective_count; i++) {

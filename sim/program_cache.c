@@ -57,10 +57,10 @@ static struct sim_sharding_options sharding_options_of(const struct sim_plan *pl
     sharding.sequence_parallel = plan->sequence_parallel;
     sharding.propagates = plan->placement->profile.passes & 1u << SIM_PASS_PROPAGATE_SHARDINGS;
     sharding.scanned = plan->config->scan_layers;
-    sharding.shares_gathers =
-        plan->as_partitioned; /* else taken to be given up for memory: all gathered parameters would stay alive */
+    /* Else taken to be given up for memory: all gathered parameters would stay alive. */
+    sharding.shares_gathers = plan->form == SIM_AS_PARTITIONED || plan->form == SIM_AS_PARTITIONED_AND_EXECUTED;
     sharding.optimizer_partitioning = plan->optimizer_partitioning;
-    sharding.executable = plan->executable;
+    sharding.executable = sim_is_executed(plan);
     return sharding;
 }
 
@@ -78,21 +78,16 @@ static const struct model_program *find_model_program(struct sim_cache *cache, c
     return program;
 }
 
-static unsigned passes_of(const struct sim_plan *plan)
-{
-    return plan->as_partitioned ? 0 : plan->placement->profile.passes;
-}
-
 /* What is stored, what runs together and when it dies: by what the executor does, or by what a compiler would. */
 static void lay_out(struct base_arena *arena, const struct sim_plan *plan, struct sim_sharded *sharded)
 {
-    if (plan->executable) {
+    if (sim_is_executed(plan)) {
         sim_fuse_rows(arena, sharded);
         return;
     }
     const unsigned traits = plan->placement->profile.traits;
     sim_fuse(arena, sharded, traits >> MODEL_TRAIT_LIBRARY_DOTS & 1);
-    if (passes_of(plan) & 1u << SIM_PASS_OVERLAP_COLLECTIVES)
+    if (sim_passes_of(plan) & 1u << SIM_PASS_OVERLAP_COLLECTIVES)
         sim_overlap(arena, sharded, traits >> MODEL_TRAIT_LIBRARY_DOTS & 1);
     sim_liveness(arena, sharded, plan->config->scan_layers, traits >> MODEL_TRAIT_UNORDERED_REMAT & 1);
 }
@@ -101,21 +96,21 @@ static void lay_out(struct base_arena *arena, const struct sim_plan *plan, struc
  * the scratch, whose pages are used again and again. */
 static enum base_status make(struct sim_cache *cache, const struct sim_plan *plan,
                              const struct sim_sharding_options *options, const struct model_program *source,
-                             const struct sim_shardings *shardings, bool whole, struct sim_program *program,
+                             const struct sim_shardings *shardings, enum sim_extent extent, struct sim_program *program,
                              struct base_error *error)
 {
-    struct base_arena *arena = whole ? &cache->arena : &cache->scratch;
+    struct base_arena *arena = extent == SIM_WHOLE_PROGRAM ? &cache->arena : &cache->scratch;
     base_arena_reset(&cache->scratch);
     struct sim_sharded *sharded = base_new(arena, struct sim_sharded, 1);
     BASE_TRY(sim_partition(arena, source, options, shardings, sharded, error));
-    sim_passes_run(arena, passes_of(plan), sharded);
+    sim_passes_run(arena, sim_passes_of(plan), sharded);
     lay_out(arena, plan, sharded);
     if (sharded->shape_count > SIM_MOST_SHAPES)
         return base_fail(error, BASE_INTERNAL, "a program of more than %d local shapes", SIM_MOST_SHAPES);
     if (sharded->op_count > SIM_MOST_DISTINCT)
         return base_fail(error, BASE_INTERNAL, "a program of more than %d operations", SIM_MOST_DISTINCT);
     sim_price_list_make(&cache->arena, &cache->scratch, sharded, plan->options.dtype == MODEL_FP8, &program->prices);
-    program->sharded = whole ? sharded : NULL;
+    program->sharded = extent == SIM_WHOLE_PROGRAM ? sharded : NULL;
     return BASE_OK;
 }
 
@@ -134,7 +129,7 @@ static void begin_key(const struct request *r)
 {
     const struct sim_plan *plan = r->plan;
     const int *mesh = plan->placement->axis_sizes;
-    const unsigned passes = passes_of(plan), relation = sim_mesh_relation(mesh);
+    const unsigned passes = sim_passes_of(plan), relation = sim_mesh_relation(mesh);
     sim_key_begin(r->cache, 's');
     sim_key_text(r->cache, plan->model_text);
     sim_key_text(r->cache, plan->rules_text);
@@ -158,7 +153,7 @@ static struct alike *find_alike(const struct request *r, const struct model_prog
                                 const struct sim_shardings *shardings)
 {
     struct sim_cache *cache = r->cache;
-    const unsigned passes = passes_of(r->plan);
+    const unsigned passes = sim_passes_of(r->plan);
     const uint64_t hash = hash_specs(shardings);
     sim_key_begin(cache, 'a');
     sim_key_bytes(cache, &source, sizeof source);
@@ -242,16 +237,20 @@ static void add_way(struct sim_cache *cache, const struct sim_extents *extents, 
     alike->ways = way;
 }
 
+static bool holds(const struct sim_program *program, enum sim_extent extent)
+{
+    return program->sharded || extent == SIM_PRICES_ALONE;
+}
+
 static struct sim_program *find_program(struct sim_cache *cache, const struct sim_extents *extents, struct alike *alike,
-                                        bool whole)
+                                        enum sim_extent extent)
 {
     struct sim_asked asked;
     for (struct way *way = alike->ways; way; way = way->next)
-        if ((way->program->sharded || !whole) && hold_on_mesh(&way->decisions, way->mesh_relation, extents))
+        if (holds(way->program, extent) && hold_on_mesh(&way->decisions, way->mesh_relation, extents))
             return way->program;
     for (struct sim_program *program = alike->programs; program; program = program->next) {
-        bool may_serve =
-            (program->sharded || !whole) && hold_on_mesh(&program->decisions, program->mesh_relation, extents);
+        bool may_serve = holds(program, extent) && hold_on_mesh(&program->decisions, program->mesh_relation, extents);
         if (!may_serve || !sim_ask_again(cache, extents, &program->asked, &asked)) continue;
         add_way(cache, extents, &asked, &program->decisions, alike, program);
         return program;
@@ -286,7 +285,7 @@ enum base_status sim_program_causes(struct sim_cache *cache, struct base_arena *
 }
 
 enum base_status sim_program_find(struct sim_cache *cache, const struct sim_plan *plan, enum model_remat remat,
-                                  unsigned dropped_roles, bool whole, const struct sim_program **out,
+                                  unsigned dropped_roles, enum sim_extent extent, const struct sim_program **out,
                                   struct base_error *error)
 {
     int64_t sizes[MODEL_SIZE_COUNT];
@@ -294,7 +293,7 @@ enum base_status sim_program_find(struct sim_cache *cache, const struct sim_plan
     struct alike *alike;
     begin_request(&r, cache, plan, remat, dropped_roles, sizes);
     BASE_TRY(find_propagated(&r, &alike, error));
-    struct sim_program *program = find_program(cache, &r.extents, alike, whole);
+    struct sim_program *program = find_program(cache, &r.extents, alike, extent);
     if (!program) {
         struct sim_sharding_options options = r.sharding;
         program = base_new(&cache->arena, struct sim_program, 1);
@@ -303,7 +302,7 @@ enum base_status sim_program_find(struct sim_cache *cache, const struct sim_plan
         options.extents.decisions = &program->decisions;
         options.cache = cache;
         options.asked = &program->asked;
-        BASE_TRY(make(cache, plan, &options, find_model_program(cache, plan, &r.options), &alike->shardings, whole,
+        BASE_TRY(make(cache, plan, &options, find_model_program(cache, plan, &r.options), &alike->shardings, extent,
                       program, error));
         add_way(cache, &r.extents, &program->asked, &program->decisions, alike, program);
         program->next = alike->programs;

@@ -23,8 +23,7 @@ static void try_change(struct trial *t, struct sim_plan_text text, enum sim_key 
     struct base_error ignored;
     text.values[key] = value;
     if (*t->count == SIM_MOST_CHANGES) return;
-    if (sim_plan_check_another(t->cache, &text, t->plan->options.step, t->plan->as_partitioned, &plan, &ignored) !=
-        BASE_OK)
+    if (sim_plan_check_another(t->cache, &text, t->plan->options.step, t->plan->form, &plan, &ignored) != BASE_OK)
         return;
     if (sim_predict(t->cache, &plan, &prediction, NULL, &ignored) != BASE_OK || !prediction.fits) return;
     t->changes[(*t->count)++] = (struct sim_change){what, prediction};

@@ -13,6 +13,9 @@
 /* ---- plan (plan.c) ---- */
 
 enum sim_memory_kind { SIM_DEVICE, SIM_RESERVED, SIM_ALLOCATED };
+/* As what a plan's program is asked for: as its compiler leaves it, as the partitioner does, and each of the two as the
+ * executor runs it. On local topologies nobody but the executor runs anything. */
+enum sim_form { SIM_AS_COMPILED, SIM_AS_PARTITIONED, SIM_AS_EXECUTED, SIM_AS_PARTITIONED_AND_EXECUTED };
 
 /* A plan in T5X's words, as text; "" or NULL is the default. One field a key, in the order of documents and help. */
 enum sim_key {
@@ -119,8 +122,8 @@ struct sim_plan {
     struct model_options options;
     enum sim_optimizer_partitioning optimizer_partitioning;
     enum sim_memory_kind memory_kind;
-    bool sequence_parallel, as_partitioned;
-    bool executable; /* priced as the executor runs it: local topologies, and whatever is run */
+    bool sequence_parallel;
+    enum sim_form form;
     double learning_rate;
     int64_t seed;
 };
@@ -247,8 +250,10 @@ struct sim_detail {
 };
 
 enum base_status sim_plan_check(struct sim_cache *cache, struct base_arena *arena, const struct sim_plan_text *text,
-                                enum model_step step, bool as_partitioned, struct sim_plan *out,
+                                enum model_step step, enum sim_form form, struct sim_plan *out,
                                 struct base_error *error);
+bool sim_is_executed(const struct sim_plan *plan);
+unsigned sim_passes_of(const struct sim_plan *plan); /* bits of enum sim_pass: those that its program goes through */
 /* The plan with its defaults filled in, as a document would say it. */
 struct sim_plan_text sim_plan_filled(struct base_arena *arena, const struct sim_plan *plan);
 /* Prices a checked plan. Allocates nothing on the way when what it needs is in the cache. */
@@ -270,7 +275,7 @@ enum base_status sim_changes_that_fit(struct sim_cache *cache, struct base_arena
 enum base_status sim_sharded_program(struct sim_cache *cache, const struct sim_plan *plan,
                                      const struct sim_sharded **out, int64_t sizes[MODEL_SIZE_COUNT],
                                      struct base_error *error);
-/* The program as the executor runs it, and where its values stand. Same lifetime. */
+/* The program as the executor runs it, and where its values stand, of a plan that was asked for so. Same lifetime. */
 struct sim_executable {
     const struct sim_sharded *sharded;
     struct sim_memory_map map;

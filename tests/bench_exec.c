@@ -102,7 +102,7 @@ static enum base_status bench(struct base_arena *arena, struct sim_cache *cache,
     struct exec_request request = {.steps = STEPS, .processor_time = true};
     double step_s = 1e9, flop = 0;
     memcpy(text.values, reference, sizeof reference);
-    BASE_TRY(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, false, &plan, error));
+    BASE_TRY(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_EXECUTED, &plan, error));
     BASE_TRY(sim_executable_program(cache, arena, &plan, &program, error));
     BASE_TRY(exec_run(arena, cache, &plan, &request, &result, error));
     double products_s = products_of_step_s(arena, &program, &flop),

@@ -43,7 +43,7 @@ static void measure(struct base_arena *arena, struct sim_cache *cache, const cha
         struct sim_plan plan;
         struct sim_prediction prediction;
         out[i] = (struct sim_measurement){.plan = plan_of(i), .place = "measured", .communication_s = -1};
-        assert_ok(sim_plan_check(cache, arena, &out[i].plan, MODEL_STEP_TRAIN, false, &plan, error), error);
+        assert_ok(sim_plan_check(cache, arena, &out[i].plan, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, error), error);
         assert_ok(sim_predict(cache, &plan, &prediction, NULL, error), error);
         out[i].step_s = prediction.step_s * (1 + noise * cos(3.0 * i));
         if (i % 2) out[i].communication_s = prediction.communication_s;

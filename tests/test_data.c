@@ -28,7 +28,7 @@ static struct sim_plan plan_of(struct base_arena *arena, struct sim_cache *cache
     struct sim_plan plan;
     struct base_error error;
     if (model) text.values[SIM_MODEL] = model;
-    assert_ok(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, false, &plan, &error), &error);
+    assert_ok(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_EXECUTED, &plan, &error), &error);
     return plan;
 }
 
@@ -210,8 +210,8 @@ static struct exec_result run_of(struct base_arena *arena, const struct sim_plan
     struct sim_plan plan;
     struct base_error error;
     struct exec_result result;
-    assert_ok(sim_plan_check(cache, arena, text, request.evaluates ? MODEL_STEP_EVALUATE : MODEL_STEP_TRAIN, false,
-                             &plan, &error),
+    assert_ok(sim_plan_check(cache, arena, text, request.evaluates ? MODEL_STEP_EVALUATE : MODEL_STEP_TRAIN,
+                             SIM_AS_EXECUTED, &plan, &error),
               &error);
     assert_ok(exec_run(arena, cache, &plan, &request, &result, &error), &error);
     sim_cache_free(cache);

@@ -187,7 +187,7 @@ static void run_one(const struct sim_plan_text *text, const struct exec_request 
     out->status = BASE_INTERNAL;
     if (setjmp(exhausted)) return;
     struct sim_cache *cache = sim_cache_new(&arena);
-    out->status = sim_plan_check(cache, &arena, text, MODEL_STEP_TRAIN, false, &plan, &error);
+    out->status = sim_plan_check(cache, &arena, text, MODEL_STEP_TRAIN, SIM_AS_EXECUTED, &plan, &error);
     if (out->status == BASE_OK) out->status = exec_run(&arena, cache, &plan, request, &result, &error);
     if (out->status == BASE_OK) {
         out->first_step = result.first_step, out->step_count = result.step_count, out->arena_bytes = result.arena_bytes,

@@ -26,7 +26,7 @@ static struct sim_plan checked(struct base_arena *arena, struct sim_cache *cache
 {
     struct sim_plan plan;
     struct base_error error;
-    assert_ok(sim_plan_check(cache, arena, text, MODEL_STEP_TRAIN, false, &plan, &error), &error);
+    assert_ok(sim_plan_check(cache, arena, text, MODEL_STEP_TRAIN, SIM_AS_EXECUTED, &plan, &error), &error);
     return plan;
 }
 
@@ -271,15 +271,13 @@ static void clear_state(struct base_arena *arena, struct rig *rig)
     }
 }
 
-static enum base_status rig_begin_as(struct base_arena *arena, const struct sim_plan_text *text, bool as_partitioned,
+static enum base_status rig_begin_as(struct base_arena *arena, const struct sim_plan_text *text, enum sim_form form,
                                      struct rig *rig, struct base_error *error)
 {
     struct exec_batch batch;
     memset(rig, 0, sizeof *rig);
     rig->cache = sim_cache_new(arena);
-    enum base_status status =
-        sim_plan_check(rig->cache, arena, text, MODEL_STEP_TRAIN, as_partitioned, &rig->plan, error);
-    rig->plan.executable = true;
+    enum base_status status = sim_plan_check(rig->cache, arena, text, MODEL_STEP_TRAIN, form, &rig->plan, error);
     if (status == BASE_OK) status = sim_executable_program(rig->cache, arena, &rig->plan, &rig->program, error);
     if (status == BASE_OK) status = exec_machine_begin(arena, &rig->program, &rig->plan, &rig->machine, error);
     if (status != BASE_OK) return status;
@@ -299,7 +297,7 @@ static enum base_status rig_begin_as(struct base_arena *arena, const struct sim_
 static enum base_status rig_begin(struct base_arena *arena, const struct sim_plan_text *text, struct rig *rig,
                                   struct base_error *error)
 {
-    return rig_begin_as(arena, text, false, rig, error);
+    return rig_begin_as(arena, text, SIM_AS_EXECUTED, rig, error);
 }
 
 static float *whole_array(struct base_arena *arena, const struct rig *rig, int which)
@@ -426,7 +424,9 @@ static const char *why_it_fails(struct base_arena *arena, const struct genome *g
     bool wide = !strcmp(dtype, "float32"); /* else signs would show the dtype alone */
     if (!wide) sharded_text.values[SIM_OPTIMIZER] = whole_text.values[SIM_OPTIMIZER] = "sgd";
     const char *why = "";
-    if (rig_begin_as(arena, &sharded_text, is_as_partitioned(genome), &sharded, &error) == BASE_OK) {
+    if (rig_begin_as(arena, &sharded_text,
+                     is_as_partitioned(genome) ? SIM_AS_PARTITIONED_AND_EXECUTED : SIM_AS_EXECUTED, &sharded,
+                     &error) == BASE_OK) {
         why = rig_begin(arena, &whole_text, &whole, &error) == BASE_OK
                   ? compare_gradients(arena, &sharded, &whole, tolerance)
                   : error.text;

@@ -549,7 +549,7 @@ static const char *exported(struct base_arena *arena, struct sim_cache *cache, c
     struct sim_plan plan;
     struct base_error error;
     struct base_text out = {.arena = arena};
-    assert_ok(sim_plan_check(cache, arena, text, MODEL_STEP_TRAIN, false, &plan, &error), &error);
+    assert_ok(sim_plan_check(cache, arena, text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error), &error);
     assert_ok(reports_launch(arena, format, text, &plan, &out, &error), &error);
     return out.data;
 }
@@ -711,7 +711,7 @@ static void any_plan_that_stands_comes_back(struct base_arena *arena)
         struct sim_plan plan;
         struct base_error error;
         TEST_ROW("plan %d of model %s, rules %s", i, text.values[SIM_MODEL], text.values[SIM_RULES]);
-        if (sim_plan_check(cache, &own, &text, MODEL_STEP_TRAIN, false, &plan, &error) == BASE_OK) {
+        if (sim_plan_check(cache, &own, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error) == BASE_OK) {
             check_comes_back(&own, cache, &text);
             good++;
         }
@@ -730,7 +730,7 @@ static void what_gin_cannot_say_is_refused(struct base_arena *arena)
     struct sim_plan plan;
     struct base_error error;
     struct base_text out = {.arena = arena};
-    assert_ok(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, false, &plan, &error), &error);
+    assert_ok(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error), &error);
     text.values[SIM_BATCH_SIZE] = "+64";
     text.values[SIM_MEMORY_KIND] = "device\n# meshwright: seed = 1";
     assert_fails(reports_launch(arena, "gin", &text, &plan, &out, &error), BASE_INPUT, &error,
@@ -812,7 +812,7 @@ static void the_mesh_in_jax_is_that_of_t5x(struct base_arena *arena)
         text.values[SIM_RULES] = "data_only";
         text.values[SIM_BATCH_SIZE] = "55296";
         text.values[SIM_INPUTS_LENGTH] = text.values[SIM_TARGETS_LENGTH] = "16";
-        assert_ok(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, false, &plan, &error), &error);
+        assert_ok(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error), &error);
         const char *script = exported(arena, cache, "jax", &text);
         request.submesh_count = plan.submesh_count;
         memcpy(request.submesh, plan.submesh, sizeof request.submesh);

@@ -36,7 +36,7 @@ static struct analysed analyse(struct sim_cache *cache, struct base_arena *arena
              text.values[SIM_OPTIMIZER_PARTITIONING], text.values[SIM_REMAT_POLICY]);
     row.is_forward = row_step(csv) == MODEL_STEP_FORWARD;
     row.settled = !strcmp(rules, "standard:1,1") || !strcmp(rules, "megatron") || !strcmp(rules, "data_only");
-    assert_ok(sim_plan_check(cache, arena, &text, row_step(csv), true, &plan, &error), &error);
+    assert_ok(sim_plan_check(cache, arena, &text, row_step(csv), SIM_AS_PARTITIONED, &plan, &error), &error);
     assert_ok(sim_predict(cache, &plan, &prediction, NULL, &error), &error);
     row.memory = prediction.memory;
     return row;
@@ -148,7 +148,7 @@ static void peaks_are_those_of_alpa(struct base_arena *arena)
         bool oom = number_of(&csv, "measured_oom") > 0;
         TEST_ROW("%s on %s, %s partitions, %s", text.values[SIM_MODEL], text.values[SIM_TOPOLOGY],
                  text.values[SIM_NUM_PARTITIONS], text.values[SIM_RULES]);
-        assert_ok(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, false, &plan, &error), &error);
+        assert_ok(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error), &error);
         assert_ok(sim_predict(cache, &plan, &prediction, NULL, &error), &error);
         assert_int_equal(prediction.fits, !oom);
         verdicts++;

@@ -107,7 +107,7 @@ static struct sim_plan plan_of(struct base_arena *arena, struct sim_cache *cache
     struct base_error error;
     assert_ok(base_json_parse(arena, profile, strlen(profile), &document, &error), &error);
     sim_cache_override(cache, overlaps ? document : NULL);
-    assert_ok(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, false, &plan, &error), &error);
+    assert_ok(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error), &error);
     return plan;
 }
 
@@ -282,8 +282,8 @@ static void passes_are_chosen_by_name(struct base_arena *arena)
         struct sim_plan plan;
         assert_ok(base_json_parse(arena, rows[i].document, strlen(rows[i].document), &document, &error), &error);
         sim_cache_override(cache, document);
-        assert_fails(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, false, &plan, &error), BASE_INPUT, &error,
-                     rows[i].part);
+        assert_fails(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error), BASE_INPUT,
+                     &error, rows[i].part);
     }
     struct sim_plan plan = plan_of(arena, cache, &settings[0], true),
                     other = plan_of(arena, cache, &settings[0], false);

@@ -180,7 +180,7 @@ static const char *judge_step(struct base_arena *arena, const struct base_csv *c
     struct merged *merged = base_new(arena, struct merged, 1);
     struct base_error error;
     merged->arena = arena;
-    assert_ok(sim_plan_check(stage->cache, arena, &text, row_step(csv), true, &plan, &error), &error);
+    assert_ok(sim_plan_check(stage->cache, arena, &text, row_step(csv), SIM_AS_PARTITIONED, &plan, &error), &error);
     assert_ok(sim_predict(stage->cache, &plan, &prediction, &detail, &error), &error);
     expect(merged, row_field(csv, "collectives"));
     for (int i = 0; i < detail.collective_count; i++) {
@@ -314,7 +314,7 @@ static void every_sharding_has_a_reason(struct base_arena *arena)
         struct sim_plan_text text = row_plan(&own, &csv);
         struct sim_plan plan;
         TEST_ROW("%s", row_field(&csv, "case"));
-        assert_ok(sim_plan_check(cache, &own, &text, row_step(&csv), true, &plan, &error), &error);
+        assert_ok(sim_plan_check(cache, &own, &text, row_step(&csv), SIM_AS_PARTITIONED, &plan, &error), &error);
         check_reasons(cache, &own, &plan);
         base_arena_free(&own);
     }

@@ -62,13 +62,13 @@ static void a_filled_plan_is_the_plan(struct base_arena *arena)
         struct base_json_writer writer = {.text = &document};
         const struct base_json *json;
         TEST_ROW("%s: %s", sim_plan_keys[key].name, text.values[key] ? text.values[key] : "");
-        assert_ok(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, false, &plan, &error), &error);
+        assert_ok(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error), &error);
         struct sim_plan_text filled = sim_plan_filled(arena, &plan);
         if (text.values[key]) assert_string_equal(filled.values[key], text.values[key]);
         sim_plan_put_json(arena, &filled, &writer);
         assert_ok(base_json_parse(arena, document.data, document.length, &json, &error), &error);
         assert_ok(sim_plan_from_json(arena, json, &read, &error), &error);
-        assert_ok(sim_plan_check(cache, arena, &read, MODEL_STEP_TRAIN, false, &again, &error), &error);
+        assert_ok(sim_plan_check(cache, arena, &read, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &again, &error), &error);
         struct sim_plan_text filled_again = sim_plan_filled(arena, &again);
         for (int k = 0; k < SIM_KEY_COUNT; k++) {
             const char *a = filled.values[k], *b = filled_again.values[k];

@@ -26,7 +26,7 @@ static struct sim_plan plan_of(struct sim_cache *cache, struct base_arena *arena
                                             [SIM_REMAT_POLICY] = q.remat}};
     struct sim_plan plan;
     struct base_error error;
-    assert_ok(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, false, &plan, &error), &error);
+    assert_ok(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error), &error);
     return plan;
 }
 
@@ -211,7 +211,7 @@ static void contractions_from_the_cache_are_placed_as_by_themselves(struct base_
                                             [SIM_BATCH_SIZE] = "64"}};
     struct sim_plan plan;
     int compared = 0, changed = 0;
-    assert_ok(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, false, &plan, &error),
+    assert_ok(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error),
               &error); /* gives the cache a way out */
     for (int i = 0; i < BASE_COUNT(equations) * 16 * 16 * 16; i++) {
         const char *const *letters = equations[i / (16 * 16 * 16)];

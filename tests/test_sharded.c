@@ -43,7 +43,7 @@ static enum base_status begin(struct draft *d, struct sim_cache *cache, const in
     text.values[SIM_INPUTS_LENGTH] = text.values[SIM_TARGETS_LENGTH] = "4";
     text.values[SIM_TOPOLOGY] = base_print(d->arena, "local:%d", mesh[0] * mesh[1]);
     text.values[SIM_SUBMESH] = base_print(d->arena, "1,%d", mesh[1]);
-    BASE_TRY(sim_plan_check(cache, d->arena, &text, MODEL_STEP_TRAIN, false, plan, error));
+    BASE_TRY(sim_plan_check(cache, d->arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, plan, error));
     plan->learning_rate = 1; /* whole results */
     BASE_TRY(sim_propagate(d->arena, sim_graph_build(d->arena, &d->program, &options), &options, &shardings, error));
     BASE_TRY(sim_partition(d->arena, &d->program, &options, &shardings, &run->sharded, error));

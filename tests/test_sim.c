@@ -33,18 +33,18 @@ static struct sim_plan_text plan_text(struct base_arena *arena, const char *word
 }
 
 static struct sim_plan checked(struct sim_cache *cache, struct base_arena *arena, const struct sim_plan_text *text,
-                               enum model_step step, bool as_partitioned)
+                               enum model_step step, enum sim_form form)
 {
     struct sim_plan plan;
     struct base_error error;
-    assert_ok(sim_plan_check(cache, arena, text, step, as_partitioned, &plan, &error), &error);
+    assert_ok(sim_plan_check(cache, arena, text, step, form, &plan, &error), &error);
     return plan;
 }
 
 static struct sim_prediction predicted(struct sim_cache *cache, struct base_arena *arena,
                                        const struct sim_plan_text *text)
 {
-    struct sim_plan plan = checked(cache, arena, text, MODEL_STEP_TRAIN, false);
+    struct sim_plan plan = checked(cache, arena, text, MODEL_STEP_TRAIN, SIM_AS_COMPILED);
     struct sim_prediction prediction;
     struct base_error error;
     assert_ok(sim_predict(cache, &plan, &prediction, NULL, &error), &error);
@@ -95,9 +95,11 @@ static void a_mistake_made_again_is_answered_alike_and_costs_no_memory(struct ba
         struct sim_plan plan;
         struct base_error first, again;
         text.values[mistakes[i].key] = mistakes[i].value;
-        assert_int_equal(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, false, &plan, &first), BASE_INPUT);
+        assert_int_equal(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &first),
+                         BASE_INPUT);
         int64_t kept_bytes = cache->arena.allocated_bytes;
-        assert_int_equal(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, false, &plan, &again), BASE_INPUT);
+        assert_int_equal(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &again),
+                         BASE_INPUT);
         assert_string_equal(first.text, again.text);
         assert_int_equal(cache->arena.allocated_bytes, kept_bytes);
     }
@@ -111,10 +113,10 @@ static void a_refused_submesh_is_not_taken_for_one_that_was_accepted(struct base
     struct sim_plan_text text = plan_text(arena, TINY_PLAN "topology=h100:1x8 model_parallel_submesh=1,2");
     struct sim_plan plan;
     struct base_error error;
-    assert_ok(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, false, &plan, &error), &error);
+    assert_ok(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error), &error);
     text.values[SIM_SUBMESH] = "1,2,0";
-    assert_fails(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, false, &plan, &error), BASE_INPUT, &error,
-                 "model_parallel_submesh");
+    assert_fails(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error), BASE_INPUT,
+                 &error, "model_parallel_submesh");
     sim_cache_free(cache);
 }
 
@@ -454,7 +456,7 @@ static void memory_peak_is_that_of_the_walk(struct base_arena *arena)
     for (int i = 0; i < BASE_COUNT(memory_plans); i++) {
         TEST_ROW("%s", memory_plans[i]);
         struct sim_plan_text text = plan_text(arena, memory_plans[i]);
-        struct sim_plan plan = checked(cache, arena, &text, MODEL_STEP_TRAIN, false);
+        struct sim_plan plan = checked(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED);
         struct sim_prediction prediction;
         const struct sim_sharded *sharded;
         int64_t sizes[MODEL_SIZE_COUNT];
@@ -692,7 +694,7 @@ static void shards_have_the_shapes_that_rules_give(struct base_arena *arena)
     struct base_error error;
     for (int i = 0; i < BASE_COUNT(rows); i++) {
         struct sim_plan_text text = plan_text(arena, rows[i].words);
-        struct sim_plan plan = checked(cache, arena, &text, MODEL_STEP_TRAIN, true);
+        struct sim_plan plan = checked(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_PARTITIONED);
         const struct sim_sharded *sharded;
         int64_t sizes[MODEL_SIZE_COUNT];
         char shape[60] = "";
@@ -749,7 +751,7 @@ static void zero3_gathers_every_kernel(struct base_arena *arena)
         arena,
         "model=" SMALL_DECODER
         " topology=local:4 batch_size=16 targets_length=24 dtype=bfloat16 logical_axis_rules=zero3 optimizer=adamw");
-    struct sim_plan plan = checked(cache, arena, &text, MODEL_STEP_TRAIN, true);
+    struct sim_plan plan = checked(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_PARTITIONED);
     struct sim_prediction prediction;
     struct sim_detail detail = collectives_of(cache, arena, &plan, &prediction);
     int64_t kernels = count_of(&detail, "all_gather", "data", "bfloat16", 64 * 96 * 2 / 4);
@@ -789,8 +791,8 @@ static void zero1_gathers_each_array_once(struct base_arena *arena)
                        "optimizer_partitioning=data optimizer=%s num_microbatches=%s",
                        rows[i].model, rows[i].optimizer, rows[i].microbatches);
         struct sim_plan_text text = plan_text(arena, words);
-        for (int as_partitioned = 0; as_partitioned < 2; as_partitioned++) {
-            struct sim_plan plan = checked(cache, arena, &text, MODEL_STEP_TRAIN, as_partitioned);
+        for (int form = SIM_AS_COMPILED; form <= SIM_AS_PARTITIONED; form++) {
+            struct sim_plan plan = checked(cache, arena, &text, MODEL_STEP_TRAIN, (enum sim_form)form);
             struct sim_detail detail = collectives_of(cache, arena, &plan, &prediction);
             assert_int_equal(count_of(&detail, "all_gather", "data", "float32", SLICE), rows[i].of_one);
             assert_int_equal(count_of(&detail, "all_gather", "data", "float32", 3 * SLICE), rows[i].of_encoder);
@@ -819,7 +821,7 @@ static void new_stacks_live_until_they_are_gathered(struct base_arena *arena)
     struct sim_plan_text text =
         plan_text(arena, "model=" SMALL_SCALABLE " topology=v4:2x2x1 num_partitions=2 batch_size=16 inputs_length=48 "
                          "targets_length=24 optimizer_partitioning=data optimizer=adamw");
-    struct sim_plan plan = checked(cache, arena, &text, MODEL_STEP_TRAIN, false);
+    struct sim_plan plan = checked(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED);
     int64_t sizes[MODEL_SIZE_COUNT];
     const struct sim_sharded *s;
     struct base_error error;
@@ -862,7 +864,7 @@ static void uneven_heads_are_gathered(struct base_arena *arena)
                        "decoder_only:emb_dim=64,num_heads=%d,head_dim=16,mlp_dim=256,num_layers=2,vocab_size=256,"
                        "mlp_activations=relu,logits_via_embedding=1",
                        rows[i].heads);
-        struct sim_plan plan = checked(cache, arena, &text, MODEL_STEP_FORWARD, true);
+        struct sim_plan plan = checked(cache, arena, &text, MODEL_STEP_FORWARD, SIM_AS_PARTITIONED);
         struct sim_detail detail = collectives_of(cache, arena, &plan, &prediction);
         TEST_ROW("%d heads", rows[i].heads);
         assert_int_equal(count_of(&detail, "all_gather", "model", "bfloat16", 64 * joined / 4 * 2), rows[i].gathers);
@@ -878,9 +880,9 @@ static void gradients_leave_the_microbatch_loop(struct base_arena *arena)
         plan_text(arena, "model=" SMALL_T5 " topology=v4:2x2x1 num_partitions=2 batch_size=32 num_microbatches=8 "
                          "inputs_length=48 targets_length=24 optimizer=sgd");
     struct sim_prediction prediction;
-    struct sim_plan compiled = checked(cache, arena, &text, MODEL_STEP_TRAIN, false);
+    struct sim_plan compiled = checked(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED);
     struct sim_detail after = collectives_of(cache, arena, &compiled, &prediction);
-    struct sim_plan as_partitioned = checked(cache, arena, &text, MODEL_STEP_TRAIN, true);
+    struct sim_plan as_partitioned = checked(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_PARTITIONED);
     struct sim_detail before = collectives_of(cache, arena, &as_partitioned, &prediction);
     int64_t kernel =
         64 * 48; /* elements of a shard of wi_0, wi_1 and wo: five layers of three, besides others of that size */
@@ -903,7 +905,7 @@ static void sums_of_all_reduces_are_reduced_once(struct base_arena *arena)
         struct sim_plan_text text =
             plan_text(arena, "model=" SMALL_DECODER " num_partitions=2 batch_size=32 targets_length=24 optimizer=sgd");
         text.values[SIM_TOPOLOGY] = gpu ? "a100-80g:1x4" : "v4:2x2x1";
-        struct sim_plan plan = checked(cache, arena, &text, MODEL_STEP_TRAIN, false);
+        struct sim_plan plan = checked(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED);
         struct sim_detail detail = collectives_of(cache, arena, &plan, &prediction);
         counts[gpu] = 0;
         for (int i = 0; i < detail.collective_count; i++)
@@ -961,7 +963,7 @@ static void combined_gradients_share_their_start(struct base_arena *arena)
     for (int together = 0; together < 2; together++) {
         struct sim_cache *cache = sim_cache_new(arena);
         set_constants(cache, arena, together ? "\"combine_bytes\": 1e12" : "\"combine_bytes\": 0");
-        struct sim_plan plan = checked(cache, arena, &text, MODEL_STEP_TRAIN, false);
+        struct sim_plan plan = checked(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED);
         struct sim_detail detail = collectives_of(cache, arena, &plan, &prediction);
         starts[together] = 0;
         for (int i = 0; i < detail.collective_count; i++) starts[together] += detail.collectives[i].launch_count;
@@ -1023,7 +1025,7 @@ static struct sim_timeline timeline_of(struct sim_cache *cache, struct base_aren
     struct sim_timeline timeline = {0};
     struct base_error error;
     struct sim_plan_text text = plan_text(arena, words);
-    struct sim_plan plan = checked(cache, arena, &text, step, false);
+    struct sim_plan plan = checked(cache, arena, &text, step, SIM_AS_COMPILED);
     struct sim_detail detail = {.timeline = &timeline, .arena = arena};
     assert_ok(sim_predict(cache, &plan, prediction, &detail, &error), &error);
     return timeline;
@@ -1114,7 +1116,7 @@ static void collectives_cost_what_rings_do(struct base_arena *arena)
                 " topology=%s model_parallel_submesh=%s batch_size=64 targets_length=32 logical_axis_rules=data_only",
                 rows[i].topology, rows[i].submesh));
         text.values[SIM_TOPOLOGY] = rows[i].topology;
-        struct sim_plan plan = checked(cache, arena, &text, MODEL_STEP_TRAIN, false);
+        struct sim_plan plan = checked(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED);
         double n = plan.placement->loads[rows[i].axes].group_size,
                all_reduce = rows[i].all_reduce_per_byte * bytes / rate;
         assert_near(sim_collective_s(plan.placement, SIM_ALL_REDUCE, rows[i].axes, bytes), all_reduce, 1e-12);
@@ -1133,7 +1135,7 @@ static void small_collectives_cost_latency(struct base_arena *arena)
     struct sim_plan_text text =
         plan_text(arena, "model=" SMALL_DECODER " topology=v4:4x4x8 model_parallel_submesh=1,1,8,1 batch_size=64 "
                          "targets_length=32 logical_axis_rules=data_only");
-    struct sim_plan plan = checked(cache, arena, &text, MODEL_STEP_TRAIN, false);
+    struct sim_plan plan = checked(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED);
     assert_near(sim_collective_s(plan.placement, SIM_ALL_GATHER, SIM_TENSOR, 0), 5e-6 + 8 * 2e-6 / 2, 1e-12);
     assert_near(sim_collective_s(plan.placement, SIM_ALL_REDUCE, SIM_TENSOR, 0), 5e-6 + 2 * 8 * 2e-6 / 2, 1e-12);
     sim_cache_free(cache);
@@ -1216,7 +1218,7 @@ static void for_random_plans(struct base_arena *arena, uint64_t seed, int wanted
         struct sim_plan_text text = plan_text(&each, words);
         TEST_ROW("%s", words);
         sim_cache_override(cache, NULL);
-        if (sim_plan_check(cache, &each, &text, MODEL_STEP_TRAIN, false, &plan, &error) == BASE_OK) {
+        if (sim_plan_check(cache, &each, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error) == BASE_OK) {
             check(cache, &each, &text);
             accepted++;
         } else {
@@ -1244,7 +1246,7 @@ static void check_faster_parts(struct sim_cache *cache, struct base_arena *arena
         SIM_LINK_EFFICIENCY_FRAC};
     static const enum sim_constant latencies[] = {SIM_KERNEL_LATENCY_S, SIM_COLLECTIVE_LATENCY_S, SIM_HOP_LATENCY_S};
     double constants[SIM_CONSTANT_COUNT], now = predicted(cache, arena, text).step_s;
-    memcpy(constants, checked(cache, arena, text, MODEL_STEP_TRAIN, false).placement->profile.constants,
+    memcpy(constants, checked(cache, arena, text, MODEL_STEP_TRAIN, SIM_AS_COMPILED).placement->profile.constants,
            sizeof constants);
     for (int i = 0; i < BASE_COUNT(rates); i++) {
         const char *name = sim_constant_name(rates[i]);
@@ -1270,7 +1272,7 @@ static void check_sums(struct sim_cache *cache, struct base_arena *arena, const 
     struct sim_timeline timeline = {0};
     struct base_error error;
     struct sim_prediction p;
-    struct sim_plan plan = checked(cache, arena, text, MODEL_STEP_TRAIN, false);
+    struct sim_plan plan = checked(cache, arena, text, MODEL_STEP_TRAIN, SIM_AS_COMPILED);
     struct sim_detail detail = {.timeline = &timeline,
                                 .collectives = base_new(arena, struct sim_collective_row, SIM_MOST_COLLECTIVES),
                                 .arena = arena};
@@ -1304,7 +1306,7 @@ static uint64_t mix(uint64_t hash, uint64_t value)
 /* What the partitioner made of a plan, but for sizes. */
 static uint64_t program_of(struct sim_cache *cache, struct base_arena *arena, const struct sim_plan_text *text)
 {
-    struct sim_plan plan = checked(cache, arena, text, MODEL_STEP_TRAIN, false);
+    struct sim_plan plan = checked(cache, arena, text, MODEL_STEP_TRAIN, SIM_AS_COMPILED);
     const struct sim_sharded *s;
     int64_t sizes[MODEL_SIZE_COUNT];
     struct base_error error;
@@ -1443,7 +1445,7 @@ static void advice_leaves_the_plan_as_it_was(struct base_arena *arena)
     int count;
     struct sim_plan_text text = plan_text(
         arena, "model=t5_1_1_xl topology=v4:2x2x1 batch_size=64 inputs_length=512 targets_length=512 optimizer=adamw");
-    struct sim_plan plan = checked(cache, arena, &text, MODEL_STEP_TRAIN, false);
+    struct sim_plan plan = checked(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED);
     struct model_config config = *plan.config;
     assert_ok(sim_predict(cache, &plan, &before, NULL, &error), &error);
     assert_false(before.fits);
@@ -1476,7 +1478,7 @@ static void advice_fits(struct base_arena *arena)
     for (int i = 0; i < BASE_COUNT(rows); i++) {
         TEST_ROW("%s", rows[i].words);
         struct sim_plan_text text = plan_text(arena, rows[i].words);
-        struct sim_plan plan = checked(cache, arena, &text, MODEL_STEP_TRAIN, false);
+        struct sim_plan plan = checked(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED);
         assert_ok(sim_changes_that_fit(cache, arena, &text, &plan, changes, &count, &error), &error);
         assert_int_equal(count > 0, rows[i].any);
         for (int c = 0; c < count; c++) {
@@ -1590,7 +1592,7 @@ static void programs_do_not_grow_with_microbatches(struct base_arena *arena)
         struct sim_plan_text text =
             plan_text(arena, "model=" SMALL_T5 " topology=v4:2x2x1 batch_size=1024 inputs_length=48 targets_length=24");
         text.values[SIM_NUM_MICROBATCHES] = microbatches[i];
-        struct sim_plan plan = checked(cache, arena, &text, MODEL_STEP_TRAIN, false);
+        struct sim_plan plan = checked(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED);
         assert_ok(sim_sharded_program(cache, &plan, &sharded, sizes, &error), &error);
         if (i) assert_int_equal(sharded->op_count, op_count);
         op_count = sharded->op_count;
@@ -1659,8 +1661,8 @@ static void plans_are_refused_with_what_would_do(struct base_arena *arena)
         untouched = plan;
         text.values[rows[i].key] = rows[i].value;
         TEST_ROW("%s: \"%s\"", sim_plan_keys[rows[i].key].name, rows[i].value);
-        assert_fails(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, false, &plan, &error), BASE_INPUT, &error,
-                     rows[i].part);
+        assert_fails(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error), BASE_INPUT,
+                     &error, rows[i].part);
         assert_memory_equal(&plan, &untouched, sizeof plan);
     }
     sim_cache_free(cache);
@@ -1675,8 +1677,8 @@ static void refusals_are_quick(struct base_arena *arena)
     struct sim_plan_text text = plan_text(
         arena, "model=" SMALL_T5
                " topology=local:1 batch_size=536870909 num_microbatches=2 inputs_length=48 targets_length=24");
-    assert_fails(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, false, &plan, &error), BASE_INPUT, &error,
-                 "; 1, 536870909… would");
+    assert_fails(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error), BASE_INPUT,
+                 &error, "; 1, 536870909… would");
     sim_cache_free(cache);
 }
 
@@ -1688,7 +1690,7 @@ static void plans_beyond_all_memory_are_refused(struct base_arena *arena)
     struct sim_plan_text text = plan_text(arena, "model=decoder_only:emb_dim=262144,num_heads=1024,head_dim=1024,mlp_"
                                                  "dim=1048576,num_layers=1000,vocab_size=1000000 topology=v4-8 "
                                                  "batch_size=1073741824 targets_length=16777216");
-    struct sim_plan plan = checked(cache, arena, &text, MODEL_STEP_TRAIN, false);
+    struct sim_plan plan = checked(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED);
     assert_fails(sim_predict(cache, &plan, &prediction, NULL, &error), BASE_INPUT, &error,
                  "more than 4 EiB on one device");
     sim_cache_free(cache);
@@ -1718,8 +1720,8 @@ static void profiles_are_refused_with_what_would_do(struct base_arena *arena)
         TEST_ROW("%s", rows[i].document);
         assert_ok(base_json_parse(arena, rows[i].document, strlen(rows[i].document), &document, &error), &error);
         sim_cache_override(cache, document);
-        assert_fails(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, false, &plan, &error), BASE_INPUT, &error,
-                     rows[i].part);
+        assert_fails(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error), BASE_INPUT,
+                     &error, rows[i].part);
     }
     sim_cache_free(cache);
 }

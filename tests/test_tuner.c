@@ -309,7 +309,7 @@ static void check_bound(void *where, const struct tuner_space *space, struct tun
     struct tuner_ruled ruled;
     const struct tuner_outline *outline;
     struct sim_plan_text text = tuner_plan_text(space, plan);
-    assert_ok(sim_plan_check(space->cache, arena, &text, MODEL_STEP_TRAIN, false, &checked, &error), &error);
+    assert_ok(sim_plan_check(space->cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &checked, &error), &error);
     assert_ok(tuner_outline_build(arena, space->cache, &checked, checked.num_microbatches > 1, &outline, &error),
               &error);
     assert_ok(tuner_rule_classes(outline, checked.rules, &checked, &ruled, &error), &error);
@@ -375,7 +375,7 @@ static void bounds_of_rules_are_never_undercut(struct base_arena *arena)
             struct tuner_plan named = {group, 0,
                                        (int)base_random_below(&random, tuner_group_microbatch_count(&space, group))};
             struct sim_plan_text text = tuner_plan_text(&space, named);
-            assert_ok(sim_plan_check(cache, &own, &text, MODEL_STEP_TRAIN, false, &plan, &error), &error);
+            assert_ok(sim_plan_check(cache, &own, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error), &error);
             assert_ok(tuner_outline_build(&own, cache, &plan, plan.num_microbatches > 1, &outline, &error), &error);
             struct tuner_rule_space rules = tuner_rule_space_of(outline);
             for (int d = 0; d < rules.digit_count; d++)
@@ -383,7 +383,7 @@ static void bounds_of_rules_are_never_undercut(struct base_arena *arena)
             const char **slot = &space.values[TUNER_RULES].values[space.groups[group].rules], *name = *slot;
             *slot = tuner_rule_text(&own, &rules, digits);
             text = tuner_plan_text(&space, named);
-            if (sim_plan_check(cache, &own, &text, MODEL_STEP_TRAIN, false, &plan, &error) == BASE_OK) {
+            if (sim_plan_check(cache, &own, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error) == BASE_OK) {
                 assert_ok(sim_predict(cache, &plan, &prediction, NULL, &error), &error);
                 check_bound(&own, &space, named, &prediction);
                 predicted++;
@@ -424,7 +424,7 @@ static void rule_sets_come_apart(struct base_arena *arena)
     text.values[SIM_SUBMESH] = "1,2,1,1";
     text.values[SIM_BATCH_SIZE] = "16";
     text.values[SIM_INPUTS_LENGTH] = text.values[SIM_TARGETS_LENGTH] = "64";
-    assert_ok(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, false, &plan, &error), &error);
+    assert_ok(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error), &error);
     assert_ok(tuner_outline_build(arena, cache, &plan, false, &outline, &error), &error);
     struct tuner_rule_space rules = tuner_rule_space_of(outline);
     assert_int_equal(rules.count, 4 * 3 * 5 * 3 * 3 * 3 * 3 * 3 * 2 * 2 * 2);

@@ -459,7 +459,7 @@ static enum base_status draft(struct base_arena *arena, struct sim_cache *cache,
     struct model_config *config = base_new(arena, struct model_config, 1);
     *config = *plan->config;
     out->config = config;
-    out->executable = plan->executable;
+    out->executable = sim_is_executed(plan);
     out->inputs_length = plan->inputs_length;
     out->targets_length = plan->targets_length;
     return BASE_OK;

@@ -223,7 +223,7 @@ enum base_status tuner_predict(const struct tuner_space *space, struct tuner_pla
 {
     struct sim_plan checked;
     struct sim_plan_text text = tuner_plan_text(space, plan);
-    BASE_TRY(sim_plan_check(space->cache, space->arena, &text, MODEL_STEP_TRAIN, false, &checked, error));
+    BASE_TRY(sim_plan_check(space->cache, space->arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &checked, error));
     return sim_predict(space->cache, &checked, out, detail, error);
 }
 
@@ -264,7 +264,8 @@ static enum base_status place_submesh(struct search *s, int group, int submesh, 
     struct sim_plan plan;
     struct sim_plan_text text = tuner_plan_text(s->space, (struct tuner_plan){group, submesh, 0});
     if (*slot) return BASE_OK;
-    BASE_TRY(sim_plan_check(s->space->cache, s->space->arena, &text, MODEL_STEP_TRAIN, false, &plan, s->error));
+    BASE_TRY(
+        sim_plan_check(s->space->cache, s->space->arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, s->error));
     struct sim_placement *own = base_new(s->space->arena, struct sim_placement, 1);
     *own = *plan.placement;
     *slot = own;
@@ -333,7 +334,8 @@ static bool refuses(struct search *s, const struct node *node)
     struct sim_plan plan;
     struct base_error why;
     struct sim_plan_text text = tuner_plan_text(s->space, (struct tuner_plan){node->group, 0, node->microbatches});
-    if (sim_plan_check(s->space->cache, s->space->arena, &text, MODEL_STEP_TRAIN, false, &plan, &why) == BASE_OK)
+    if (sim_plan_check(s->space->cache, s->space->arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &why) ==
+        BASE_OK)
         return false;
     int64_t count = tuner_group_submesh_count(s->space, node->group) * s->space->groups[node->group].rule_set_count;
     tuner_refuse(s->space, why.text, count);
@@ -401,7 +403,8 @@ static enum base_status find_ruled(struct search *s, int group, bool microbatche
     if (!*slot) {
         struct sim_plan plan;
         struct sim_plan_text text = tuner_plan_text(s->space, (struct tuner_plan){group, 0, 0});
-        BASE_TRY(sim_plan_check(s->space->cache, s->space->arena, &text, MODEL_STEP_TRAIN, false, &plan, s->error));
+        BASE_TRY(sim_plan_check(s->space->cache, s->space->arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan,
+                                s->error));
         BASE_TRY(find_outline(s, variant, &plan, microbatches, outline));
         struct tuner_ruled *ruled = base_new(s->space->arena, struct tuner_ruled, 1);
         BASE_TRY(tuner_rule_classes(*outline, plan.rules, &plan, ruled, s->error));
@@ -503,7 +506,8 @@ static enum base_status find_coding(struct search *s, int first, bool microbatch
         const struct tuner_outline *outline;
         struct sim_plan plan;
         struct sim_plan_text text = tuner_plan_text(s->space, (struct tuner_plan){first, 0, 0});
-        BASE_TRY(sim_plan_check(s->space->cache, s->space->arena, &text, MODEL_STEP_TRAIN, false, &plan, s->error));
+        BASE_TRY(sim_plan_check(s->space->cache, s->space->arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan,
+                                s->error));
         BASE_TRY(find_outline(s, variant, &plan, microbatches, &outline));
         if (!s->rule_space.count) s->rule_space = tuner_rule_space_of(outline);
         BASE_TRY(tuner_code_rules(s->space->arena, &s->rule_space, outline, &plan, slot, s->error));

@@ -235,7 +235,7 @@ static void add_group(struct tuner_space *space, struct tuner_group group)
     space->groups[space->group_count] = group;
     int64_t plan_count = tuner_group_plan_count(space, space->group_count);
     struct sim_plan_text text = tuner_plan_text(space, (struct tuner_plan){space->group_count, 0, 0});
-    if (sim_plan_check(space->cache, space->arena, &text, MODEL_STEP_TRAIN, false, &plan, &why) != BASE_OK) {
+    if (sim_plan_check(space->cache, space->arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &why) != BASE_OK) {
         tuner_refuse(space, why.text, plan_count);
         return;
     }
@@ -313,7 +313,8 @@ static enum base_status check_values(struct tuner_space *space, struct base_erro
             text.values[dimensions[d].key] = space->values[d].values[i];
             text.values[SIM_TOPOLOGY] = "h100:1x1";
             text.values[SIM_SUBMESH] = text.values[SIM_NUM_PARTITIONS] = text.values[SIM_NUM_MICROBATCHES] = NULL;
-            BASE_TRY(sim_plan_check(space->cache, space->arena, &text, MODEL_STEP_TRAIN, false, &plan, error));
+            BASE_TRY(
+                sim_plan_check(space->cache, space->arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, error));
         }
     }
     return BASE_OK;

@@ -30,7 +30,8 @@ static const char *predict(struct base_arena *arena, struct sim_cache *cache, co
     struct sim_detail detail = {.collectives = base_new(arena, struct sim_collective_row, SIM_MOST_COLLECTIVES),
                                 .arena = arena};
     enum base_status status = sim_plan_from_json(arena, document, &text, &error);
-    if (status == BASE_OK) status = sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, false, &plan, &error);
+    if (status == BASE_OK)
+        status = sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error);
     if (status == BASE_OK) status = sim_predict(cache, &plan, &prediction, &detail, &error);
     *accepted = status == BASE_OK;
     if (status != BASE_OK) {
@@ -75,7 +76,7 @@ static void check_gin(struct base_arena *arena, const struct base_json *document
     struct model_gin *gin;
     struct sim_cache *cache = sim_cache_new(arena);
     FUZZ_CHECK(sim_plan_from_json(arena, document, &text, &error) == BASE_OK &&
-               sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, false, &plan, &error) == BASE_OK);
+               sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error) == BASE_OK);
     bool written = reports_launch(arena, "gin", &text, &plan, &gin_text, &error) == BASE_OK;
     FUZZ_CHECK(written || (error.status == BASE_INPUT && *error.text));
     if (written) {
@@ -84,7 +85,8 @@ static void check_gin(struct base_arena *arena, const struct base_json *document
         if (!read) fprintf(stderr, "%s\n%s\n", error.text, gin_text.data);
         FUZZ_CHECK(read);
         struct sim_plan same;
-        FUZZ_CHECK(sim_plan_check(cache, arena, &again.text, MODEL_STEP_TRAIN, false, &same, &error) == BASE_OK);
+        FUZZ_CHECK(sim_plan_check(cache, arena, &again.text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &same, &error) ==
+                   BASE_OK);
         for (int i = 0; i < BASE_COUNT(kept); i++) {
             const char *a = text.values[kept[i]], *b = again.text.values[kept[i]];
             if (a && *a && !fuzz_same(a, b))
