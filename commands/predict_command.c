@@ -60,6 +60,16 @@ static enum base_status take_option(struct commands_context *context, const stru
     return BASE_OK;
 }
 
+/* A mesh of named axes and T5X's contradict each other: what the command line gives takes the place of the file's. */
+static void forget_other_mesh(const struct base_arguments *arguments, struct sim_plan_text *plan)
+{
+    bool named = base_argument(arguments, "--ici-mesh") != NULL,
+         t5x = base_argument(arguments, "--num-partitions") || base_argument(arguments, "--model-parallel-submesh");
+    if (named && !t5x) plan->values[SIM_SUBMESH] = plan->values[SIM_NUM_PARTITIONS] = NULL;
+    if (t5x && !named)
+        for (int key = SIM_ICI_MESH; key <= SIM_CONTIGUOUS_SUBMESHES; key++) plan->values[key] = NULL;
+}
+
 /* A plan's file first, then what the options say over it. */
 enum base_status commands_plan_given(struct commands_context *context, const struct base_arguments *arguments,
                                      const char *lengths_default, struct sim_plan_text *plan, struct base_error *error)
@@ -73,6 +83,7 @@ enum base_status commands_plan_given(struct commands_context *context, const str
     /* Of the two a submesh wins, as in T5X; one that only the file has must not win over the command line. */
     if (base_argument(arguments, "--num-partitions") && !base_argument(arguments, "--model-parallel-submesh"))
         plan->values[SIM_SUBMESH] = NULL;
+    forget_other_mesh(arguments, plan);
     bool open = !base_argument(arguments, sim_plan_keys[SIM_TARGETS_LENGTH].option.name);
     if (open && lengths_default && !plan->values[SIM_TARGETS_LENGTH])
         return read_lengths(context->arena, lengths_default, plan, error);

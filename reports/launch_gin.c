@@ -153,8 +153,9 @@ static void put_partitioner(const struct sim_plan_text *text, const struct sim_p
     base_put(out,
              "\ntrain_script.train.partitioner = @partitioning.PjitPartitioner()\npartitioning.PjitPartitioner:\n");
     base_putf(out, "  num_partitions = %s\n  model_parallel_submesh = ", partitions && *partitions ? partitions : "1");
-    for (int i = 0; i < plan->submesh_count; i++) base_putf(out, "%s%d", i ? ", " : "(", plan->submesh[i]);
-    base_put(out, plan->submesh_count > 1 ? ")\n" : plan->submesh_count ? ",)\n" : "None\n");
+    for (int i = 0; i < plan->request.submesh_count; i++)
+        base_putf(out, "%s%d", i ? ", " : "(", plan->request.submesh[i]);
+    base_put(out, plan->request.submesh_count > 1 ? ")\n" : plan->request.submesh_count ? ",)\n" : "None\n");
     base_put(out, "  logical_axis_rules = ");
     put_rules(plan, out);
 }
@@ -236,7 +237,7 @@ static void put_warnings(const struct sim_plan *plan, struct base_text *out)
         if (wishes[i].asked) put_wish(out, wishes[i].what, &any);
     for (int key = 0; key < SIM_KEY_COUNT; key++) {
         const struct sim_plan_key *row = &sim_plan_keys[key];
-        if (row->t5x_lacks && filled.values[key] && strcmp(filled.values[key], row->fallback) != 0)
+        if (row->t5x_lacks && filled.values[key] && (!row->fallback || strcmp(filled.values[key], row->fallback) != 0))
             put_wish(out, row->t5x_lacks, &any);
     }
     if (any) base_put(out, "\n");

@@ -139,14 +139,19 @@ static void put_devices(const struct topo_topology *topology, const struct topo_
     if (!find_order(mesh, &order) || !cut(topology, &order, sizes, places, &count)) {
         put_list(topology, mesh, out);
     } else if (!is_in_order(places, count)) {
-        base_put(out, "# Each coordinate is cut into digits; listed in this order they count the ranks, data before "
-                      "model.\ngrid = grid.reshape");
+        base_putf(out,
+                  "# Each coordinate is cut into digits; listed in this order they count the ranks, %s.\n"
+                  "grid = grid.reshape",
+                  topo_axes_join(out->arena, &mesh->axes, topo_axes_all(&mesh->axes), " before "));
         put_numbers(sizes, count, out);
         base_put(out, ".transpose");
         put_numbers(places, count, out);
         base_put(out, "\n");
     }
-    base_putf(out, "mesh = Mesh(grid.reshape(%d, %d), ('data', 'model'))\n", mesh->axes.sizes[0], mesh->axes.sizes[1]);
+    base_put(out, "mesh = Mesh(grid.reshape");
+    put_numbers(mesh->axes.sizes, mesh->axes.count, out);
+    base_putf(out, ", ('%s'%s))\n", topo_axes_join(out->arena, &mesh->axes, topo_axes_all(&mesh->axes), "', '"),
+              mesh->axes.count == 1 ? "," : "");
 }
 
 /* ---- shardings ---- */
@@ -233,14 +238,11 @@ enum base_status reports_launch_jax(struct base_arena *arena, const struct sim_p
                                     const struct sim_plan *plan, struct base_text *out, struct base_error *error)
 {
     const struct topo_topology *topology = &plan->placement->topology;
-    struct topo_mesh_request request = {
-        .submesh_count = plan->submesh_count, .num_partitions = plan->num_partitions, .tile_by_host_if_needed = true};
     struct topo_mesh mesh;
     struct base_text title = {.arena = arena};
     (void)text;
-    memcpy(request.submesh, plan->submesh, sizeof request.submesh);
-    BASE_TRY(topo_mesh_build(arena, topology, &request, false, &mesh, error));
-    if (mesh.axes.count != 2)
+    BASE_TRY(topo_mesh_build(arena, topology, &plan->request, false, &mesh, error));
+    if (topology->slice_count > 1)
         return base_fail(error, BASE_INPUT,
                          "topology: %.60s: a mesh over several slices is not written as JAX; one slice would do",
                          plan->topology_text);
@@ -249,9 +251,9 @@ enum base_status reports_launch_jax(struct base_arena *arena, const struct sim_p
         if ((unsigned char)*at < ' ') *at = ' '; /* it stands in a comment */
     base_putf(
         out,
-        "# Mesh and shardings of %s, as T5X makes them; written by meshwright export.\nimport jax\nimport numpy as np\n"
+        "# Mesh and shardings of %s, as %s makes them; written by meshwright export.\nimport jax\nimport numpy as np\n"
         "from jax.sharding import Mesh, NamedSharding, PartitionSpec as P\n\ndevices = jax.devices()\n",
-        title.data);
+        title.data, plan->request.ici_mesh.count ? "JAX" : "T5X");
     base_putf(out, "assert len(devices) == %d, f'the plan is for %d devices, and {len(devices)} are here'\n",
               topology->device_count, topology->device_count);
     put_devices(topology, &mesh, out);

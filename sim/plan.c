@@ -178,12 +178,48 @@ static enum base_status find_overrides(struct sim_cache *cache, const char *text
     return say_again(&found->answer, error);
 }
 
-static enum base_status read_request(const struct sim_plan_text *text, struct topo_mesh_request *request,
-                                     struct base_error *error)
+static enum base_status read_flag(const struct sim_plan_text *text, enum sim_key key, bool *out,
+                                  struct base_error *error)
+{
+    int64_t flag;
+    if (!sim_key_is_given(text, key)) return BASE_OK;
+    BASE_TRY(base_parse_int(text->values[key], sim_plan_keys[key].name, 0, 1, &flag, error));
+    *out = flag == 1;
+    return BASE_OK;
+}
+
+/* A mesh of named axes; nothing else may say what the mesh is. */
+static enum base_status read_named_mesh(struct base_arena *arena, const struct sim_plan_text *text,
+                                        struct topo_mesh_request *request, struct base_error *error)
+{
+    static const enum sim_key others[] = {SIM_SUBMESH, SIM_NUM_PARTITIONS};
+    for (int i = 0; i < BASE_COUNT(others); i++)
+        if (sim_key_is_given(text, others[i]))
+            return base_fail(error, BASE_INPUT, "%s: contradicts ici_mesh, which is the whole mesh; keep one",
+                             sim_plan_keys[others[i]].name);
+    BASE_TRY(topo_axes_parse(arena, text->values[SIM_ICI_MESH], "ici_mesh", &request->ici_mesh, error));
+    if (sim_key_is_given(text, SIM_DCN_MESH))
+        BASE_TRY(topo_axes_parse(arena, text->values[SIM_DCN_MESH], "dcn_mesh", &request->dcn_mesh, error));
+    BASE_TRY(read_flag(text, SIM_SPLIT_PHYSICAL_AXES, &request->split_physical_axes, error));
+    BASE_TRY(read_flag(text, SIM_CONTIGUOUS_SUBMESHES, &request->contiguous_submeshes, error));
+    if (request->ici_mesh.count == 2 && topo_axis_named(&request->ici_mesh, "data") == 0 &&
+        topo_axis_named(&request->ici_mesh, "model") == 1)
+        return BASE_OK;
+    return base_fail(error, BASE_INPUT,
+                     "ici_mesh: predictions take the axes data and model in this order so far; use them");
+}
+
+static enum base_status read_request(struct base_arena *arena, const struct sim_plan_text *text,
+                                     struct topo_mesh_request *request, struct base_error *error)
 {
     *request = (struct topo_mesh_request){.tile_by_host_if_needed = true};
     const char *submesh = text->values[SIM_SUBMESH], *partitions = text->values[SIM_NUM_PARTITIONS];
     int64_t numbers[8];
+    if (sim_key_is_given(text, SIM_ICI_MESH)) return read_named_mesh(arena, text, request, error);
+    for (int key = SIM_ICI_MESH + 1; key <= SIM_CONTIGUOUS_SUBMESHES; key++)
+        if (sim_key_is_given(text, (enum sim_key)key) && strcmp(text->values[key], "0") != 0)
+            return base_fail(error, BASE_INPUT, "%s: goes with ici_mesh, which is missing; use ici_mesh, too",
+                             sim_plan_keys[key].name);
     if (submesh && *submesh) {
         BASE_TRY(base_parse_ints(submesh, "model_parallel_submesh", INT32_MIN, INT32_MAX, 8, numbers,
                                  &request->submesh_count, error));
@@ -195,45 +231,44 @@ static enum base_status read_request(const struct sim_plan_text *text, struct to
     return BASE_OK;
 }
 
-static enum base_status place(struct sim_cache *cache, const struct topo_mesh_request *request,
-                              const struct sim_plan *plan, struct sim_placement *out, struct base_error *error)
+struct known_placement {
+    struct answer answer;
+    struct topo_mesh_request request;
+    struct sim_placement placement;
+};
+
+static enum base_status place(struct sim_cache *cache, const struct sim_plan_text *text, const struct sim_plan *plan,
+                              struct known_placement *out, struct base_error *error)
 {
     struct topo_topology topology;
+    BASE_TRY(read_request(&cache->arena, text, &out->request, error));
     BASE_TRY(topo_parse(&cache->arena, plan->topology_text, &topology, error));
-    return sim_placement_build(&cache->arena, &topology, request, plan->software, cache->overrides, out, error);
+    return sim_placement_build(&cache->arena, &topology, &out->request, plan->software, cache->overrides,
+                               &out->placement, error);
 }
 
 static enum base_status find_placement(struct sim_cache *cache, const struct sim_plan_text *text, struct sim_plan *plan,
                                        struct base_error *error)
 {
-    struct known_placement {
-        struct answer answer;
-        struct sim_placement placement;
-    } * known;
     const char *topology_text = text->values[SIM_TOPOLOGY], *software = text->values[SIM_SOFTWARE];
-    struct topo_mesh_request request;
     if (!topology_text || !*topology_text)
         return base_fail(error, BASE_INPUT, "topology: is missing; an accelerator type such as v4-512, or h100:4x8");
     plan->topology_text = topology_text;
     plan->software = software && *software ? software : sim_plan_keys[SIM_SOFTWARE].fallback;
-    BASE_TRY(read_request(text, &request, error));
-    memcpy(plan->submesh, request.submesh, sizeof plan->submesh);
-    plan->submesh_count = request.submesh_count;
-    plan->num_partitions = request.num_partitions;
     sim_key_begin(cache, 'p');
     sim_key_text(cache, topology_text);
     sim_key_text(cache, plan->software);
-    sim_key_bytes(cache, request.submesh, sizeof request.submesh);
-    sim_key_bytes(cache, &request.submesh_count, sizeof request.submesh_count);
-    sim_key_bytes(cache, &request.num_partitions, sizeof request.num_partitions);
+    for (int key = 0; key < SIM_KEY_COUNT; key++)
+        if (sim_plan_keys[key].type == SIM_OF_MESH) sim_key_text(cache, text->values[key] ? text->values[key] : "");
     sim_key_bytes(cache, &cache->overrides_hash, sizeof cache->overrides_hash);
-    known = sim_cache_find(cache);
+    struct known_placement *known = sim_cache_find(cache);
     if (!known) {
         known = base_new(&cache->arena, struct known_placement, 1);
-        remember(cache, &known->answer, place(cache, &request, plan, &known->placement, error), error);
+        remember(cache, &known->answer, place(cache, text, plan, known, error), error);
         note_file(cache, topology_text);
     }
     plan->placement = &known->placement;
+    plan->request = known->request;
     return say_again(&known->answer, error);
 }
 

@@ -117,11 +117,24 @@ enum base_status sim_plan_from_json(struct base_arena *arena, const struct base_
     return BASE_OK;
 }
 
+static void put_axes(const struct topo_axes *axes, struct base_json_writer *writer)
+{
+    base_json_open_inline(writer, '{');
+    for (int i = 0; i < axes->count; i++) base_json_member_int(writer, axes->names[i], axes->sizes[i]);
+    base_json_close(writer, '}');
+}
+
 static void put_text(struct base_arena *arena, enum sim_key key, const char *text, struct base_json_writer *writer)
 {
     const struct base_json *document;
     struct base_error ignored;
     const char *json = key == SIM_SUBMESH ? base_print(arena, "[%s]", text) : text;
+    struct topo_axes axes;
+    if ((key == SIM_ICI_MESH || key == SIM_DCN_MESH) &&
+        topo_axes_parse(arena, text, sim_plan_keys[key].name, &axes, &ignored) == BASE_OK) {
+        put_axes(&axes, writer);
+        return;
+    }
     bool literal = (sim_plan_keys[key].json & NUMBER) ||
                    (sim_plan_keys[key].json & ~(unsigned)TEXT && (*json == '[' || *json == '{'));
     if (literal && base_json_parse(arena, json, strlen(json), &document, &ignored) == BASE_OK)

@@ -40,6 +40,29 @@ const struct sim_plan_key sim_plan_keys[SIM_KEY_COUNT] = {
                             .gin_binds = true,
                             .type = SIM_OF_MESH,
                             .chart = {2, "partitions", "", " partitions"}},
+    [SIM_ICI_MESH] = {.name = "ici_mesh",
+                      .json = OBJECT | TEXT,
+                      .option = {"--ici-mesh", "SIZES",
+                                 "or a mesh of named axes in JAX's device order: data=2,fsdp=4,tensor=2", NULL},
+                      .t5x_lacks = "ici_mesh",
+                      .type = SIM_OF_MESH,
+                      .chart = {16, "mesh", "mesh ", ""}},
+    [SIM_DCN_MESH] = {.name = "dcn_mesh",
+                      .json = OBJECT | TEXT,
+                      .option = {"--dcn-mesh", "SIZES", "slices, or processes, along the axes of --ici-mesh: data=2",
+                                 NULL},
+                      .type = SIM_OF_MESH,
+                      .chart = {17, "over slices", "over slices ", ""}},
+    [SIM_SPLIT_PHYSICAL_AXES] = {.name = "split_physical_axes",
+                                 .json = NUMBER,
+                                 .option = {"--split-physical-axes", "0|1",
+                                            "1 lets axes of --ici-mesh share a dimension of the torus", NULL},
+                                 .type = SIM_OF_MESH},
+    [SIM_CONTIGUOUS_SUBMESHES] = {.name = "contiguous_submeshes",
+                                  .json = NUMBER,
+                                  .option = {"--contiguous-submeshes", "0|1",
+                                             "1 asks JAX for compact boxes of the last axis of --ici-mesh", NULL},
+                                  .type = SIM_OF_MESH},
     [SIM_RULES] = {.name = "logical_axis_rules",
                    .json = TEXT | LIST,
                    .option = {"--logical-axis-rules",
@@ -317,11 +340,16 @@ static const char *value_text(struct base_arena *arena, const struct sim_plan *p
 
 static void fill_mesh(struct base_arena *arena, const struct sim_plan *plan, struct sim_plan_text *out)
 {
+    const struct topo_mesh_request *request = &plan->request;
     struct base_text submesh = {.arena = arena};
-    for (int i = 0; i < plan->submesh_count; i++) base_putf(&submesh, "%s%d", i ? "," : "", plan->submesh[i]);
+    for (int i = 0; i < request->submesh_count; i++) base_putf(&submesh, "%s%d", i ? "," : "", request->submesh[i]);
     out->values[SIM_SUBMESH] = submesh.data;
-    if (!plan->submesh_count)
-        out->values[SIM_NUM_PARTITIONS] = base_print(arena, "%lld", (long long)plan->num_partitions);
+    if (request->ici_mesh.count) out->values[SIM_ICI_MESH] = topo_axes_sizes(arena, &request->ici_mesh);
+    if (request->dcn_mesh.count) out->values[SIM_DCN_MESH] = topo_axes_sizes(arena, &request->dcn_mesh);
+    if (request->split_physical_axes) out->values[SIM_SPLIT_PHYSICAL_AXES] = "1";
+    if (request->contiguous_submeshes) out->values[SIM_CONTIGUOUS_SUBMESHES] = "1";
+    if (request->num_partitions)
+        out->values[SIM_NUM_PARTITIONS] = base_print(arena, "%lld", (long long)request->num_partitions);
 }
 
 struct sim_plan_text sim_plan_filled(struct base_arena *arena, const struct sim_plan *plan)

@@ -42,10 +42,10 @@ static void try_microbatches(struct trial *t, const struct sim_plan_text *text)
 
 static void try_submeshes(struct trial *t, const struct sim_plan_text *text)
 {
-    for (int dim = 0; dim < t->plan->submesh_count; dim++) {
+    for (int dim = 0; dim < t->plan->request.submesh_count; dim++) {
         struct base_text value = {.arena = t->arena};
-        for (int i = 0; i < t->plan->submesh_count; i++)
-            base_putf(&value, "%s%d", i ? "," : "", t->plan->submesh[i] * (i == dim ? 2 : 1));
+        for (int i = 0; i < t->plan->request.submesh_count; i++)
+            base_putf(&value, "%s%d", i ? "," : "", t->plan->request.submesh[i] * (i == dim ? 2 : 1));
         try_change(t, *text, SIM_SUBMESH, value.data, base_print(t->arena, "model_parallel_submesh %s", value.data));
     }
 }

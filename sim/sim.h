@@ -23,6 +23,10 @@ enum sim_key {
     SIM_TOPOLOGY,
     SIM_SUBMESH,
     SIM_NUM_PARTITIONS,
+    SIM_ICI_MESH,
+    SIM_DCN_MESH,
+    SIM_SPLIT_PHYSICAL_AXES,
+    SIM_CONTIGUOUS_SUBMESHES,
     SIM_RULES,
     SIM_OVERRIDES,
     SIM_INPUTS_LENGTH,
@@ -116,8 +120,7 @@ struct sim_plan {
     const struct model_config *config;
     const struct sim_placement *placement;
     const struct model_rules *rules;
-    int submesh[8], submesh_count;
-    int64_t num_partitions;
+    struct topo_mesh_request request; /* of the mesh; its flags stand in it alone */
     int64_t batch_size, num_microbatches /* at least 1 */, inputs_length, targets_length;
     struct model_options options;
     enum sim_optimizer_partitioning optimizer_partitioning;

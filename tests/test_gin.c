@@ -814,9 +814,9 @@ static void the_mesh_in_jax_is_that_of_t5x(struct base_arena *arena)
         text.values[SIM_INPUTS_LENGTH] = text.values[SIM_TARGETS_LENGTH] = "16";
         assert_ok(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error), &error);
         const char *script = exported(arena, cache, "jax", &text);
-        request.submesh_count = plan.submesh_count;
-        memcpy(request.submesh, plan.submesh, sizeof request.submesh);
-        request.num_partitions = plan.num_partitions;
+        request.submesh_count = plan.request.submesh_count;
+        memcpy(request.submesh, plan.request.submesh, sizeof request.submesh);
+        request.num_partitions = plan.request.num_partitions;
         assert_ok(topo_mesh_build(arena, &plan.placement->topology, &request, false, &mesh, &error), &error);
         check_order(arena, script, &plan.placement->topology, &mesh);
         assert_non_null(strstr(script, base_print(arena, "grid.reshape(%d, %d), ('data', 'model'))", mesh.axes.sizes[0],

@@ -19,7 +19,7 @@ static void every_row_is_whole(struct base_arena *arena)
         assert_true((row->type == SIM_OF_WORD) == (row->words[0].name != NULL));
         assert_true((row->type == SIM_OF_WHOLE || row->type == SIM_OF_REAL) == (row->high > row->low));
         assert_true(!row->default_unsaid || row->fallback);
-        assert_true(!row->t5x_lacks || row->fallback);
+        assert_true(!row->t5x_lacks || row->fallback || row->type == SIM_OF_MESH);
         assert_true(!row->example || row->option.name);
         if (row->option.name && !row->feature) {
             char *spelt = base_print(arena, "--%s", row->name);
@@ -40,6 +40,9 @@ static struct sim_plan_text another_value(struct base_arena *arena, struct sim_p
     if (row->type == SIM_OF_REAL) text.values[key] = "0.25";
     if (key == SIM_SUBMESH) text.values[key] = "2,2,1,1";
     if (key == SIM_NUM_PARTITIONS) text.values[key] = "4";
+    if (key >= SIM_ICI_MESH && key <= SIM_CONTIGUOUS_SUBMESHES) text.values[SIM_ICI_MESH] = "data=4,model=2";
+    if (key == SIM_DCN_MESH) text.values[key] = "data=1";
+    if (key == SIM_SPLIT_PHYSICAL_AXES) text.values[key] = "1";
     if (key == SIM_RULES) text.values[key] = "[[\"batch\",\"data\"],[\"mlp\",\"model\"]]";
     if (key == SIM_ADAFACTOR) text.values[key] = "{\"factored\":0}";
     return text;

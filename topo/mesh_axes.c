@@ -49,6 +49,13 @@ const char *topo_axes_spell(struct base_arena *arena, const struct topo_axes *ax
     return topo_axes_join(arena, axes, set, "+");
 }
 
+const char *topo_axes_sizes(struct base_arena *arena, const struct topo_axes *axes)
+{
+    struct base_text text = {.arena = arena};
+    for (int i = 0; i < axes->count; i++) base_putf(&text, "%s%s=%d", i ? "," : "", axes->names[i], axes->sizes[i]);
+    return text.length ? text.data : "";
+}
+
 enum base_status topo_axis_unknown(const struct topo_axes *axes, const char *name, struct base_error *error)
 {
     char list[TOPO_MOST_AXES * (LONGEST_NAME + 2) + 8] = "none";
@@ -98,11 +105,32 @@ enum base_status topo_axes_add(struct topo_axes *axes, const char *name, int64_t
     return BASE_OK;
 }
 
+static enum base_status add_members(const struct base_json *object, struct topo_axes *axes, struct base_error *error)
+{
+    for (const struct base_json *member = object->child; member; member = member->next) {
+        int64_t size;
+        BASE_TRY(base_json_int(member, member->key, 1, LARGEST_AXIS, &size, error));
+        BASE_TRY(topo_axes_add(axes, member->key, size, error));
+    }
+    if (axes->count > 0) return BASE_OK;
+    return base_fail(error, BASE_INPUT, "is an empty object; name an axis, as in {\"data\": 4, \"model\": 2}");
+}
+
+static enum base_status parse_object(struct base_arena *arena, const char *text, struct topo_axes *axes,
+                                     struct base_error *error)
+{
+    const struct base_json *object;
+    BASE_TRY(base_json_parse(arena, text, strlen(text), &object, error));
+    return add_members(object, axes, error);
+}
+
 enum base_status topo_axes_parse(struct base_arena *arena, const char *text, const char *what, struct topo_axes *out,
                                  struct base_error *error)
 {
     struct topo_axes axes = {0};
-    for (char *at = base_copy(arena, text), *next; at; at = next) {
+    bool is_object = *text == '{';
+    if (is_object && parse_object(arena, text, &axes, error) != BASE_OK) return base_fail_in(error, "%s", what);
+    for (char *at = is_object ? NULL : base_copy(arena, text), *next; at; at = next) {
         next = strchr(at, ',');
         if (next) *next++ = '\0';
         char *equals = strchr(at, '=');

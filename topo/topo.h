@@ -92,8 +92,8 @@ struct topo_axes {
     int sizes[TOPO_MOST_AXES]; /* devices along each, at least 1 */
 };
 
-/* "data=2,fsdp=4,tensor=2"; names live in the arena. what: the option or key, for errors. BASE_INPUT: no such list, a
- * name twice, too many axes or devices. */
+/* "data=2,fsdp=4,tensor=2", or the JSON object {"data": 2, "fsdp": 4}; names live in the arena. what: the option or
+ * key, for errors. BASE_INPUT: no such list, a name twice, too many axes or devices. */
 enum base_status topo_axes_parse(struct base_arena *arena, const char *text, const char *what, struct topo_axes *out,
                                  struct base_error *error);
 /* One more axis, after the others, faster. The name is kept, not copied. */
@@ -108,7 +108,9 @@ int topo_axes_product(const struct topo_axes *axes, unsigned set); /* devices in
 int topo_axes_offset(const struct topo_axes *axes, unsigned set, int n);
 /* "data+model", in the mesh's order; "" for no axis. In the arena, or a constant. */
 const char *topo_axes_spell(struct base_arena *arena, const struct topo_axes *axes, unsigned set);
-/* The same with other words between: "data and model". */
+/* "data=2,fsdp=4", as topo_axes_parse reads it. In the arena. */
+const char *topo_axes_sizes(struct base_arena *arena, const struct topo_axes *axes);
+/* The set with other words between: "data and model". */
 const char *topo_axes_join(struct base_arena *arena, const struct topo_axes *axes, unsigned set, const char *between);
 /* "data+model" in any order. BASE_INPUT: an axis that the mesh lacks, or twice. */
 enum base_status topo_axes_read(const struct topo_axes *axes, const char *text, unsigned *set,

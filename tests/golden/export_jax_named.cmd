@@ -1,0 +1,1 @@
+meshwright export named_mesh.json --format jax
