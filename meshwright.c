@@ -211,11 +211,12 @@ int main(int argument_count, char **argument_values)
     if (progress.shown) fputs("\r\033[K", stderr);
     base_output_abandon_all();
     if (context.launched_rank > 0) out.length = 0, *error.text = '\0'; /* rank 0 alone speaks */
-    if (status == BASE_OK || status == BASE_NO_FIT) {
+    if (status == BASE_OK || status == BASE_NO_FIT || context.answers) {
         enum base_status printed = print_bytes(out.length ? out.data : "", out.length, &error);
         if (printed != BASE_OK) status = printed;
     }
-    if (status != BASE_OK && status != BASE_NO_FIT && *error.text) say(error.text);
+    bool fails = status != BASE_OK && status != BASE_NO_FIT && status != BASE_STOPPED;
+    if (fails && *error.text) say(error.text);
     if (status == BASE_RUN && stop_signal) status = (enum base_status)(128 + stop_signal);
     sim_cache_free(context.cache);
     base_arena_free(&arena);

@@ -21,7 +21,15 @@
 
 /* ---- status and message (error.c) ---- */
 
-enum base_status { BASE_OK = 0, BASE_INTERNAL = 1, BASE_USAGE = 2, BASE_INPUT = 3, BASE_NO_FIT = 4, BASE_RUN = 5 };
+enum base_status {
+    BASE_OK = 0,
+    BASE_INTERNAL = 1,
+    BASE_USAGE = 2,
+    BASE_INPUT = 3,
+    BASE_NO_FIT = 4,
+    BASE_RUN = 5,
+    BASE_STOPPED = 6 /* by a signal, its work saved */
+};
 
 struct base_error {
     enum base_status status;
@@ -199,8 +207,12 @@ void base_put_csv(struct base_text *text, const char *field); /* quoted where it
 bool base_is_file(const char *path); /* a regular file: reading it ends */
 enum base_status base_read_file(struct base_arena *arena, const char *path, size_t limit_bytes, const char **text,
                                 size_t *length, struct base_error *error);
+/* The same of what lies on a disk alone: a pipe or a device, which could keep its reader waiting, is refused. */
+enum base_status base_read_stored_file(struct base_arena *arena, const char *path, size_t limit_bytes,
+                                       const char **text, size_t *length, struct base_error *error);
 
-/* An output file is written beside its place and renamed at the end; what is not committed leaves no trace. */
+/* An output file is written beside its place, with the permissions of what stood there, and renamed at the end; what is
+ * not committed leaves no trace, what is survives a power cut. */
 struct base_output {
     FILE *file;
     char path[3072], partial[3104];
@@ -211,12 +223,28 @@ void base_output_abandon(struct base_output *output);
 void base_output_abandon_all(void); /* at exit: removes every partial file */
 void base_output_unlink_all(void);  /* the same from a signal handler: calls nothing that is not async-signal-safe */
 enum base_status base_write_file(const char *path, const char *bytes, size_t length, struct base_error *error);
+/* Writes a file where none is, in place: for directories that are renamed as a whole. Its bytes are on the disk when
+ * this returns; its name is, once its directory is synchronised. */
+enum base_status base_write_new_file(const char *path, const char *bytes, size_t length, struct base_error *error);
 
 /* ---- directories (directory.c) ---- */
 
 enum base_status base_directory_make(const char *path, struct base_error *error); /* one that is there is as good */
+enum base_status base_directory_make_durable(const char *path, struct base_error *error); /* it survives a power cut */
 bool base_directory_exists(const char *path);
 enum base_status base_directory_rename(const char *from, const char *to, struct base_error *error);
+enum base_status base_directory_sync(const char *path, struct base_error *error); /* its names are on the disk */
+/* What holds a lock: a file in a directory, which the kernel unlocks when this process ends, however it does. The file
+ * names who holds it and stays. */
+struct base_lock {
+    int descriptor; /* -1: not held */
+};
+/* BASE_INPUT: another process holds it, and the message says which, or the file cannot be made. *supported false: this
+ * file system knows no locks. */
+enum base_status base_lock_take(struct base_lock *lock, const char *path, const char *who, bool *supported,
+                                struct base_error *error);
+void base_lock_release(struct base_lock *lock);
+void base_process_name(char *out, size_t size); /* "HOST-PID": no other process that runs has it */
 /* Names without "." and "..", sorted by their bytes. */
 enum base_status base_directory_list(struct base_arena *arena, const char *path, const char *const **names, int *count,
                                      struct base_error *error);
@@ -233,8 +261,9 @@ struct base_child {
     struct base_text *answer;                    /* what it prints is appended here */
     void (*line)(void *where, const char *line); /* gets each line of its stderr; NULL: its stderr is ours */
     void *where;
+    bool deaf; /* SIGTERM and SIGINT do not reach it, but its own children: for one that would end them at once */
 };
-/* Runs a program until it ends. Its exit code 0-5 is the status, without a message: what it printed says why. Another
+/* Runs a program until it ends. Its exit code 0-6 is the status, without a message: what it printed says why. Another
  * code or a signal is BASE_RUN, with one. It stands in a process group of its own and is asked to end if this program
  * dies. */
 enum base_status base_run_child(const struct base_child *child, struct base_error *error);

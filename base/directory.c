@@ -3,6 +3,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -28,6 +29,27 @@ enum base_status base_directory_rename(const char *from, const char *to, struct 
 {
     if (rename(from, to) == 0) return BASE_OK;
     return base_fail(error, BASE_INPUT, "%s: cannot be renamed to %s: %s", from, to, strerror(errno));
+}
+
+/* A file system that has nothing to synchronise says so with EINVAL. */
+enum base_status base_directory_sync(const char *path, struct base_error *error)
+{
+    int descriptor = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    bool good = descriptor >= 0 && (fsync(descriptor) == 0 || errno == EINVAL || errno == EROFS);
+    int why = errno;
+    if (descriptor >= 0) close(descriptor);
+    return good ? BASE_OK : base_fail(error, BASE_INPUT, "%s: cannot be written: %s", path, strerror(why));
+}
+
+enum base_status base_directory_make_durable(const char *path, struct base_error *error)
+{
+    char parent[4096];
+    size_t length = strlen(path);
+    BASE_TRY(base_directory_make(path, error));
+    while (length > 1 && path[length - 1] == '/') length--;
+    while (length > 0 && path[length - 1] != '/') length--;
+    snprintf(parent, sizeof parent, "%.*s", (int)length, path);
+    return base_directory_sync(length ? parent : ".", error);
 }
 
 static int by_name(const void *a, const void *b)

@@ -3,6 +3,7 @@
 #include "base/base.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -19,6 +20,26 @@ bool base_is_file(const char *path)
     return stat(path, &status) == 0 && S_ISREG(status.st_mode);
 }
 
+static enum base_status read_all(struct base_arena *arena, FILE *file, const char *path, size_t limit_bytes,
+                                 const char **text, size_t *length, struct base_error *error)
+{
+    struct base_text all = {.arena = arena};
+    char block[16384];
+    size_t got;
+    while ((got = fread(block, 1, sizeof block, file)) > 0 && all.length <= limit_bytes)
+        base_put_bytes(&all, block, got);
+    bool bad = ferror(file) != 0;
+    int why = errno;
+    fclose(file);
+    if (bad) return base_fail(error, BASE_INPUT, "%s: cannot be read: %s", path, strerror(why));
+    if (all.length > limit_bytes)
+        return base_fail(error, BASE_INPUT, "%s: is larger than %zu bytes", path, limit_bytes);
+    base_put(&all, "");
+    *text = all.data;
+    *length = all.length;
+    return BASE_OK;
+}
+
 enum base_status base_read_file(struct base_arena *arena, const char *path, size_t limit_bytes, const char **text,
                                 size_t *length, struct base_error *error)
 {
@@ -30,20 +51,25 @@ enum base_status base_read_file(struct base_arena *arena, const char *path, size
         fclose(file);
         return base_fail(error, BASE_INPUT, "%s: is a directory; a file is needed", path);
     }
-    struct base_text all = {.arena = arena};
-    char block[16384];
-    size_t got;
-    while ((got = fread(block, 1, sizeof block, file)) > 0 && all.length <= limit_bytes)
-        base_put_bytes(&all, block, got);
-    bool bad = ferror(file) != 0;
+    return read_all(arena, file, path, limit_bytes, text, length, error);
+}
+
+/* Without O_NONBLOCK, opening a pipe that nobody writes to would wait. */
+enum base_status base_read_stored_file(struct base_arena *arena, const char *path, size_t limit_bytes,
+                                       const char **text, size_t *length, struct base_error *error)
+{
+    struct stat status;
+    int descriptor = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    FILE *file = descriptor >= 0 ? fdopen(descriptor, "rb") : NULL;
+    if (!file) {
+        int why = errno;
+        if (descriptor >= 0) close(descriptor);
+        return base_fail(error, BASE_INPUT, "%s: cannot be read: %s", path, strerror(why));
+    }
+    if (fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode))
+        return read_all(arena, file, path, limit_bytes, text, length, error);
     fclose(file);
-    if (bad) return base_fail(error, BASE_INPUT, "%s: cannot be read: %s", path, strerror(errno));
-    if (all.length > limit_bytes)
-        return base_fail(error, BASE_INPUT, "%s: is larger than %zu bytes", path, limit_bytes);
-    base_put(&all, "");
-    *text = all.data;
-    *length = all.length;
-    return BASE_OK;
+    return base_fail(error, BASE_INPUT, "%s: is no regular file", path);
 }
 
 static void remember(const struct base_output *output)
@@ -74,6 +100,22 @@ static enum base_status find_place(struct base_output *output, const char *path,
     return BASE_OK;
 }
 
+/* A file that was not there, with the permissions of the one that it will replace; a name that somebody has taken, even
+ * by a link, is left alone. */
+static FILE *open_beside(struct base_output *output, const struct stat *target)
+{
+    enum { MOST_NAMES = 100 };
+    int descriptor = -1;
+    for (int i = 0; i < MOST_NAMES && descriptor < 0 && (i == 0 || errno == EEXIST); i++) {
+        snprintf(output->partial, sizeof output->partial, "%s.partial-%ld%s%.0d", output->path, (long)getpid(),
+                 i ? "-" : "", i);
+        descriptor = open(output->partial, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+    }
+    if (descriptor < 0) return *output->partial = '\0', NULL;
+    if (target && fchmod(descriptor, target->st_mode & 07777) != 0) errno = 0; /* another's file: as well as can be */
+    return fdopen(descriptor, "wb");
+}
+
 enum base_status base_output_open(struct base_output *output, const char *path, struct base_error *error)
 {
     struct stat status;
@@ -83,9 +125,8 @@ enum base_status base_output_open(struct base_output *output, const char *path, 
     if (exists && S_ISDIR(status.st_mode))
         return base_fail(error, BASE_INPUT, "%s: is a directory; a file is needed", path);
     /* A device or a pipe is written to: renaming onto /dev/null as root would replace it. */
-    if (!exists || S_ISREG(status.st_mode))
-        snprintf(output->partial, sizeof output->partial, "%s.partial-%ld", output->path, (long)getpid());
-    output->file = fopen(*output->partial ? output->partial : output->path, "wb");
+    if (!exists || S_ISREG(status.st_mode)) output->file = open_beside(output, exists ? &status : NULL);
+    else output->file = fopen(output->path, "wb");
     if (!output->file) return base_fail(error, BASE_INPUT, "%s: cannot be written: %s", path, strerror(errno));
     remember(output);
     return BASE_OK;
@@ -98,6 +139,17 @@ void base_output_abandon(struct base_output *output)
     fclose(output->file);
     output->file = NULL;
     if (*output->partial) unlink(output->partial);
+}
+
+/* The new name outlives a power cut; where a directory cannot be synchronised, it outlives this process at least. */
+static void sync_place(const char *path)
+{
+    char directory[sizeof((struct base_output *)0)->path];
+    struct base_error ignored;
+    const char *slash = strrchr(path, '/');
+    int length = slash ? (int)(slash - path) : 0;
+    snprintf(directory, sizeof directory, "%.*s", length, path);
+    base_directory_sync(slash ? (length ? directory : "/") : ".", &ignored);
 }
 
 enum base_status base_output_commit(struct base_output *output, struct base_error *error)
@@ -117,6 +169,7 @@ enum base_status base_output_commit(struct base_output *output, struct base_erro
         why = errno;
     }
     forget(file);
+    if (!bad && *output->partial) sync_place(output->path);
     if (!bad) return BASE_OK;
     if (*output->partial) unlink(output->partial);
     return base_fail(error, BASE_INPUT, "%s: cannot be written: %s", output->path, strerror(why));
@@ -142,4 +195,19 @@ enum base_status base_write_file(const char *path, const char *bytes, size_t len
     BASE_TRY(base_output_open(&output, path, error));
     fwrite(bytes, 1, length, output.file);
     return base_output_commit(&output, error);
+}
+
+enum base_status base_write_new_file(const char *path, const char *bytes, size_t length, struct base_error *error)
+{
+    int descriptor = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+    if (descriptor < 0) return base_fail(error, BASE_INPUT, "%s: cannot be written: %s", path, strerror(errno));
+    for (ssize_t put = 0; length > 0 && put >= 0; bytes += put, length -= (size_t)put) {
+        put = write(descriptor, bytes, length);
+        if (put < 0 && errno == EINTR) put = 0;
+        if (put < 0) break;
+    }
+    bool bad = length > 0 || fsync(descriptor) != 0;
+    int why = errno;
+    if (close(descriptor) != 0 && !bad) bad = true, why = errno;
+    return bad ? base_fail(error, BASE_INPUT, "%s: cannot be written: %s", path, strerror(why)) : BASE_OK;
 }

@@ -14,7 +14,7 @@
 enum { READ_END, WRITE_END, NOT_STARTED = 127, LONGEST_LINE = 2000 };
 
 /* A signal handler has no other way to it. */
-static volatile sig_atomic_t running_child, child_is_ready, asked_count; /* running_child 0: none */
+static volatile sig_atomic_t running_child, child_is_deaf, child_is_ready, asked_count; /* running_child 0: none */
 
 void base_child_is_ready(void)
 {
@@ -25,7 +25,8 @@ bool base_stop_child(void)
 {
     if (running_child <= 0) return false;
     asked_count++;
-    kill((pid_t)running_child, asked_count == 1 && child_is_ready ? SIGUSR1 : asked_count <= 2 ? SIGTERM : SIGKILL);
+    int end = asked_count > 2 ? SIGKILL : child_is_deaf ? SIGHUP : SIGTERM;
+    kill((pid_t)running_child, asked_count == 1 && child_is_ready ? SIGUSR1 : end);
     return true;
 }
 
@@ -80,8 +81,13 @@ static void become(const struct base_child *child, pid_t parent, struct pipes *p
         const char *const *given;
         char *const *taken;
     } list = {.given = child->arguments}; /* execvp does not write there */
+    sigset_t unheard;
+    sigemptyset(&unheard);
+    sigaddset(&unheard, SIGTERM);
+    sigaddset(&unheard, SIGINT);
+    if (child->deaf) sigprocmask(SIG_BLOCK, &unheard, NULL);
     setpgid(0, 0);
-    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    prctl(PR_SET_PDEATHSIG, child->deaf ? SIGHUP : SIGTERM);
     if (getppid() != parent) _exit(NOT_STARTED);
     dup2(p->in[READ_END], STDIN_FILENO);
     dup2(p->out[WRITE_END], STDOUT_FILENO);
@@ -159,7 +165,7 @@ static enum base_status verdict(const char *name, int status, struct base_error 
     int code = WEXITSTATUS(status);
     if (code == NOT_STARTED)
         return base_fail(error, BASE_RUN, "%s: cannot be started; `make deps` installs what is needed", name);
-    if (code > BASE_RUN) return base_fail(error, BASE_RUN, "%s: ended with the exit code %d", name, code);
+    if (code > BASE_STOPPED) return base_fail(error, BASE_RUN, "%s: ended with the exit code %d", name, code);
     error->text[0] = '\0';
     return error->status = (enum base_status)code;
 }
@@ -185,6 +191,7 @@ enum base_status base_run_child(const struct base_child *child, struct base_erro
         return base_fail(error, BASE_RUN, "%s: cannot be started: %s", name, strerror(errno));
     }
     child_is_ready = 0;
+    child_is_deaf = child->deaf;
     running_child = (sig_atomic_t)pid;
     converse(child, &p);
     close_pipes(&p);

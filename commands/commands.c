@@ -106,8 +106,12 @@ enum base_status commands_execute(struct commands_context *context, const char *
                                   arguments, &parsed, error));
     context->json = context->json || base_argument(&parsed, "--json");
     if (context->cache) sim_cache_next_question(context->cache);
+    struct base_error unwritten;
+    context->answers = false;
     enum base_status status = command->run(context, &parsed, out, error);
-    if (status != BASE_OK && status != BASE_NO_FIT) return status;
-    if (!command->writes_out) BASE_TRY(commands_write_out(&parsed, out, error));
-    return status;
+    if (status == BASE_OK || status == BASE_NO_FIT) context->answers = true;
+    if (!context->answers || command->writes_out) return status;
+    if (commands_write_out(&parsed, out, &unwritten) == BASE_OK) return status;
+    if (status == BASE_OK || status == BASE_NO_FIT || status == BASE_STOPPED) *error = unwritten;
+    return error->status;
 }

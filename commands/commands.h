@@ -13,6 +13,7 @@ struct commands_context {
                                  for commands that price nothing */
     bool json;                /* the document is JSON */
     bool compact;             /* JSON on one line (batch) */
+    bool answers;             /* set by a command: its document is worth showing although it failed */
     /* Where `batch` sends an answer at once, since the asker may wait for it. */
     enum base_status (*answer)(void *where, const char *bytes, size_t length, struct base_error *error);
     void *answer_where;

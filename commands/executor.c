@@ -124,22 +124,24 @@ static enum base_status start(struct commands_context *context, const struct com
                                .length = request->length,
                                .answer = answer,
                                .line = hear,
-                               .where = talk};
+                               .where = talk,
+                               .deaf = starts_ranks};
     return base_run_child(&child, error);
 }
 
-/* A checkpoint that was being written is of no use to anyone. */
-static void remove_partial(struct commands_context *context, const char *directory)
+/* A checkpoint that this run was writing is of no use to anyone. */
+static void remove_partial(struct commands_context *context, const struct commands_executor *executor)
 {
     const char *const *names;
+    const char *directory = executor->checkpoint, *own = base_print(context->arena, ".partial-%s", executor->owner);
     struct base_error ignored;
     int count;
     if (!directory || !base_directory_exists(directory) ||
         base_directory_list(context->arena, directory, &names, &count, &ignored) != BASE_OK)
         return;
     for (int i = 0; i < count; i++) {
-        const char *end = strstr(names[i], ".partial");
-        if (begins(names[i], "checkpoint_") && end && !end[strlen(".partial")])
+        const char *end = strstr(names[i], own);
+        if (begins(names[i], "checkpoint_") && end && !end[strlen(own)])
             base_directory_remove(context->arena, base_print(context->arena, "%s/%s", directory, names[i]));
     }
 }
@@ -167,7 +169,7 @@ enum base_status commands_ask_executor(struct commands_context *context, const s
     struct talk *talk = base_new(context->arena, struct talk, 1);
     *talk = (struct talk){.context = context};
     enum base_status status = start(context, executor, request, talk, answer, error);
-    if (status == BASE_OK) return BASE_OK;
-    if (context->launched_rank == 0) remove_partial(context, executor->checkpoint);
+    if (status == BASE_OK || status == BASE_STOPPED) return status;
+    if (context->launched_rank == 0) remove_partial(context, executor);
     return explain(talk, answer, status, error);
 }

@@ -9,10 +9,11 @@ struct commands_executor {
     int patience_s;         /* a rank without a sign of life for so long ends the run */
     const char *hostfile;   /* mpirun's; NULL: this machine */
     const char *checkpoint; /* directory in which a run that fails may leave something half written; NULL: none */
+    const char *owner;      /* in the names of that */
 };
 /* Hands the executor a request and takes its answer. While it runs, what it says of its steps becomes the context's
  * progress. BASE_RUN: it failed, and the message says which rank and why; another status and message are the executor's
- * own. */
+ * own. Whatever the status, an answer that begins with { is a result. */
 enum base_status commands_ask_executor(struct commands_context *context, const struct commands_executor *executor,
                                        const struct base_text *request, struct base_text *answer,
                                        struct base_error *error);

@@ -27,6 +27,7 @@ static const struct {
     {BASE_INPUT, "a value cannot be accepted, wherever it came from"},
     {BASE_NO_FIT, "the plan does not fit, or no plan fits"},
     {BASE_RUN, "the run failed"},
+    {BASE_STOPPED, "the run was stopped by a signal; with --checkpoint its work is saved"},
 };
 
 const struct base_option *commands_global(int *count)

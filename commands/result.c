@@ -73,10 +73,12 @@ enum base_status commands_read_result(struct base_arena *arena, const struct bas
     const struct base_json *document;
     if (base_json_parse(arena, answer->data ? answer->data : "", answer->length, &document, error) != BASE_OK)
         return base_fail(error, BASE_RUN, "meshwright-rank: did not answer with a result");
+    const struct base_json *failure = base_json_get(document, "error");
     *out = (struct commands_result){.contraction_s = number(document, "contraction_s"),
                                     .elementwise_s = number(document, "elementwise_s"),
-                                    .communication_s = number(document, "communication_s"),
-                                    .stopped = number(document, "stopped") != 0};
+                                    .communication_s = number(document, "communication_s")};
+    out->steps.stopped = number(document, "stopped") != 0;
+    out->steps.failure = failure ? failure->string : NULL;
     out->steps.rank_count = rank_count;
     out->steps.first_step = (int64_t)number(document, "first_step");
     out->steps.loss = numbers(arena, document, "loss", &out->steps.step_count);

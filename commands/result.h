@@ -13,7 +13,6 @@ struct commands_result {
     int row_count;
     struct sim_memory memory;
     double contraction_s, elementwise_s, communication_s; /* a step */
-    bool stopped;
 };
 /* BASE_RUN: the answer is no result. */
 enum base_status commands_read_result(struct base_arena *arena, const struct base_text *answer, int rank_count,

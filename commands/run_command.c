@@ -25,7 +25,8 @@ static void put_path(struct base_json_writer *w, const char *key, const char *pa
 }
 
 static void put_request(const struct commands_context *context, const struct base_arguments *arguments,
-                        const struct sim_plan_text *plan, const struct counts *counts, struct base_text *out)
+                        const struct sim_plan_text *plan, const struct counts *counts, const char *owner,
+                        struct base_text *out)
 {
     struct base_json_writer w = {.text = out, .compact = true};
     const struct base_json *profile = sim_cache_overrides(context->cache);
@@ -41,6 +42,7 @@ static void put_request(const struct commands_context *context, const struct bas
     put_path(&w, "data", base_argument(arguments, "--data"));
     put_path(&w, "restore", base_argument(arguments, "--restore"));
     put_path(&w, "checkpoint", base_argument(arguments, "--checkpoint"));
+    put_path(&w, "owner", owner);
     if (profile) {
         base_json_key(&w, "profile");
         base_json_put_value(&w, profile);
@@ -72,12 +74,7 @@ static enum base_status put_result(struct commands_context *context, const struc
     struct reports_measured steps = result->steps;
     const char *trace = base_argument(arguments, "--trace");
     commands_result_prediction(result, plan, predicted, &measured);
-    if (result->stopped) note_stop(context, &result->steps);
-    if (trace) {
-        struct base_text events = {.arena = context->arena};
-        reports_trace(predicted_timeline, &result->timeline, &events);
-        BASE_TRY(base_write_file(trace, events.data, events.length, error));
-    }
+    if (steps.stopped) note_stop(context, &steps);
     steps.timeline = &result->timeline;
     struct reports_prediction report = {.plan = *text,
                                         .checked = plan,
@@ -87,7 +84,14 @@ static enum base_status put_result(struct commands_context *context, const struc
                                         .measured = &steps};
     if (context->json) reports_prediction_json(&report, context->compact, out);
     else reports_run_text(&report, out);
-    return BASE_OK;
+    context->answers = true;
+    if (steps.failure) return base_fail(error, BASE_RUN, "%s", steps.failure);
+    if (trace) {
+        struct base_text events = {.arena = context->arena};
+        reports_trace(predicted_timeline, &result->timeline, &events);
+        BASE_TRY(base_write_file(trace, events.data, events.length, error));
+    }
+    return steps.stopped ? BASE_STOPPED : BASE_OK;
 }
 
 /* A plan that does not fit is not started; the answer is that of `predict`. */
@@ -144,9 +148,8 @@ static enum base_status read_executor(const struct base_arguments *arguments, st
     const char *timeout = base_argument(arguments, "--timeout");
     int64_t patience_s = PATIENCE_S;
     if (timeout) BASE_TRY(base_parse_int(timeout, "--timeout", 1, MOST_PATIENCE_S, &patience_s, error));
-    *out = (struct commands_executor){.patience_s = (int)patience_s,
-                                      .hostfile = base_argument(arguments, "--hostfile"),
-                                      .checkpoint = base_argument(arguments, "--checkpoint")};
+    *out =
+        (struct commands_executor){.patience_s = (int)patience_s, .hostfile = base_argument(arguments, "--hostfile")};
     if (out->hostfile && !base_is_file(out->hostfile))
         return base_fail(error, BASE_INPUT, "%s: is no file; --hostfile names one with a host a line", out->hostfile);
     return BASE_OK;
@@ -198,6 +201,33 @@ static enum base_status check_devices(const struct base_arguments *arguments, co
                      (long long)count, topology->device_count, topology->device_count);
 }
 
+/* What will be written when the run is through can be written. */
+static enum base_status check_outputs(const struct commands_context *context, const struct base_arguments *arguments,
+                                      struct base_error *error)
+{
+    static const char *const options[] = {"--out", "--trace"};
+    struct base_output output;
+    for (int i = 0; i < BASE_COUNT(options) && context->launched_rank == 0; i++) {
+        const char *path = base_argument(arguments, options[i]);
+        if (!path) continue;
+        BASE_TRY(base_output_open(&output, path, error));
+        base_output_abandon(&output);
+    }
+    return BASE_OK;
+}
+
+/* Names what this run leaves half written, and lets it be removed if the run fails; an evaluation writes nothing. */
+static const char *name_owner(struct commands_context *context, const struct base_arguments *arguments,
+                              const struct counts *counts, struct commands_executor *executor)
+{
+    enum { LONGEST = 160 };
+    char *owner = base_new(context->arena, char, LONGEST);
+    base_process_name(owner, LONGEST);
+    executor->owner = owner;
+    if (!counts->evaluates) executor->checkpoint = base_argument(arguments, "--checkpoint");
+    return owner;
+}
+
 /* ---- the command ---- */
 
 static enum base_status run_run(struct commands_context *context, const struct base_arguments *arguments,
@@ -227,11 +257,13 @@ static enum base_status run_run(struct commands_context *context, const struct b
                                 .arena = context->arena};
     BASE_TRY(sim_predict(context->cache, &plan, &predicted, &detail, error));
     if (!predicted.fits) return refuse(context, &text, &plan, &predicted, &detail, out, error);
-    put_request(context, arguments, &text, &counts, &request);
+    BASE_TRY(check_outputs(context, arguments, error));
+    put_request(context, arguments, &text, &counts, name_owner(context, arguments, &counts, &executor), &request);
     executor.rank_count = base_argument(arguments, "--in-process") ? 0 : plan.placement->topology.device_count;
-    BASE_TRY(commands_ask_executor(context, &executor, &request, &answer, error));
-    if (context->launched_rank > 0) return BASE_OK;
+    status = commands_ask_executor(context, &executor, &request, &answer, error);
+    if (context->launched_rank > 0 || !answer.length || *answer.data != '{') return status;
     BASE_TRY(commands_read_result(context->arena, &answer, executor.rank_count, counts.evaluates, &result, error));
+    if (status == BASE_RUN && !result.steps.failure) result.steps.failure = base_copy(context->arena, error->text);
     return put_result(context, arguments, &text, &plan, &predicted, &timeline, &result, out, error);
 }
 
@@ -248,7 +280,7 @@ static const struct base_option options[] = {
     {"--restore", "CHECKPOINT", "begin from there, if --checkpoint has nothing to go on from", "seeded initial values"},
     {"--checkpoint", "DIR", "go on from its last checkpoint, and leave checkpoint_K there", NULL},
     {"--checkpoint-every", "N", "a checkpoint after every N steps, too", "at the end alone"},
-    {"--keep", "N", "the newest N checkpoints stay, older ones go", "all stay"},
+    {"--keep", "N", "the N checkpoints that were written last stay, the others of runs here go", "all stay"},
     {"--memory-bytes", "N", "what a rank may use; a plan that needs more is refused", "the profile's capacity_bytes"},
     {"--timeout", "SECONDS", "a rank that shows no sign of life for so long ends the run", "10"},
     {"--hostfile", "FILE", "hosts for the ranks, as mpirun reads them", "this machine"},

@@ -38,6 +38,7 @@ static enum base_status read_request(const struct base_json *document, struct ex
     out->evaluates = evaluates != 0;
     BASE_TRY(read_text(document, "data", &out->data, error));
     BASE_TRY(read_text(document, "restore", &out->restore, error));
+    BASE_TRY(read_text(document, "owner", &out->owner, error));
     return read_text(document, "checkpoint", &out->checkpoint, error);
 }
 
@@ -113,10 +114,11 @@ static void put_timeline(struct base_json_writer *w, const struct sim_timeline *
     base_json_close(w, ']');
 }
 
-static void put_result(const struct exec_result *r, struct base_text *out)
+static void put_result(const struct exec_result *r, const char *failure, struct base_text *out)
 {
     struct base_json_writer w = {.text = out};
     base_json_open(&w, '{');
+    if (failure) base_json_member_string(&w, "error", failure);
     base_json_member_int(&w, "first_step", r->first_step);
     base_json_member_int(&w, "stopped", r->stopped);
     put_numbers(&w, "loss", r->loss, r->step_count);
@@ -138,15 +140,15 @@ static enum base_status answer(struct base_arena *arena, struct sim_cache *cache
 {
     const struct base_json *document;
     struct exec_request request = *way;
-    struct exec_result result;
+    struct exec_result result = {.step_count = 0};
     struct sim_plan plan;
     BASE_TRY(base_json_parse(arena, text, length, &document, error));
     BASE_TRY(read_request(document, &request, error));
     sim_cache_override(cache, base_json_get(document, "profile"));
     BASE_TRY(read_plan(arena, cache, document, request.evaluates, &plan, error));
-    BASE_TRY(exec_run(arena, cache, &plan, &request, &result, error));
-    put_result(&result, out);
-    return BASE_OK;
+    enum base_status status = exec_run(arena, cache, &plan, &request, &result, error);
+    if (status == BASE_OK || result.step_count) put_result(&result, status == BASE_OK ? NULL : error->text, out);
+    return status == BASE_OK && result.stopped ? BASE_STOPPED : status;
 }
 
 /* Rank 0 was given the request. */

@@ -38,23 +38,80 @@ void exec_initial_values(const struct sim_plan *plan, const struct exec_array *a
                          float *values);
 void exec_set_initial_values(struct base_arena *arena, struct exec_machine *machine); /* of all parameters */
 
-/* checkpoint.c */
-/* Every rank writes what it has and no other rank before it. All return the same. */
-enum base_status exec_checkpoint_save(struct base_arena *arena, const struct exec_machine *machine,
-                                      const char *directory, int64_t step, struct base_error *error);
-/* Each rank for itself; the results may differ. */
-enum base_status exec_checkpoint_restore(struct base_arena *arena, struct exec_machine *machine, const char *path,
-                                         int64_t *step, struct base_error *error);
-/* Removes all but the newest `keep` checkpoints, as far as that is allowed. */
-void exec_checkpoint_forget(struct base_arena *arena, const char *directory, int64_t keep);
-/* The largest K of directory/checkpoint_K; -1 if there is none. */
-enum base_status exec_checkpoint_latest(struct base_arena *arena, const char *directory, int64_t *step,
-                                        struct base_error *error);
+/* ---- checksums (checksum.c) ---- */
 
-/* gzip.c, the door to zlib */
-enum base_status exec_gunzip(const void *bytes, size_t length, void *out, size_t out_length, const char *path,
-                             struct base_error *error);
-enum base_status exec_gzip(struct base_arena *arena, const void *bytes, size_t length, const char **out,
-                           size_t *out_length, struct base_error *error);
+/* Of each array in all: the sum over its elements of a hash of path, number and bits, which no chunks and no mesh
+ * change. Collective; all ranks get the same. */
+void exec_checksums(struct base_arena *arena, const struct exec_machine *machine, const struct exec_array *arrays,
+                    int count, uint64_t *out);
+
+/* ---- manifests (manifest.c) ---- */
+
+/* What commits a checkpoint and says what it is: "manifest.json" beside the arrays. */
+struct exec_manifest {
+    int64_t save; /* it is the how many-th that was written into its directory, from 1 */
+    int64_t step, seed;
+    const char *path, *optimizer;
+    const struct base_json *model, *arrays;
+};
+/* *found false: there is none, as in what T5X writes. BASE_INPUT: it cannot be read. */
+enum base_status exec_manifest_read(struct base_arena *arena, const char *checkpoint, struct exec_manifest *out,
+                                    bool *found, struct base_error *error);
+enum base_status exec_manifest_write(struct base_arena *arena, const struct exec_machine *machine,
+                                     const char *checkpoint, int64_t save, int64_t step,
+                                     const struct exec_array *arrays, int count, const uint64_t *checksums,
+                                     struct base_error *error);
+/* BASE_INPUT: its model is not the plan's, or, where it counts, its optimizer or seed; names what differs. */
+enum base_status exec_manifest_check(struct base_arena *arena, const struct exec_manifest *manifest,
+                                     const struct sim_plan *plan, bool optimizer_counts, bool seed_counts,
+                                     struct base_error *error);
+/* BASE_INPUT: an array is not the one that it lists. A NULL checksum is not looked at. */
+enum base_status exec_manifest_check_array(const struct exec_manifest *manifest, const struct exec_array *array,
+                                           const uint64_t *checksum, struct base_error *error);
+
+/* ---- the directory of a run's checkpoints (checkpoint_home.c) ---- */
+
+struct exec_saved {
+    int64_t step, save;
+};
+struct exec_home {
+    const char *directory;
+    char owner[200];     /* in the names of what is half written; the same on all ranks */
+    int64_t latest_step; /* in the name of the checkpoint that was written last; -1: there is none */
+    struct base_lock lock;
+    struct exec_saved *saved; /* rank 0's: in the order in which they were written; save 0 has no manifest */
+    int saved_count, saved_capacity;
+};
+/* Of a run that writes: makes the directory, keeps others from writing there until this process ends, and removes what
+ * earlier runs left half written. Collective; all return the same. */
+enum base_status exec_home_open(struct base_arena *arena, const struct exec_request *request, struct exec_home *out,
+                                struct base_error *error);
+/* BASE_INPUT: a step that is to come has left a checkpoint already. */
+enum base_status exec_home_check(const struct exec_home *home, int64_t first_step, int64_t end_step,
+                                 struct base_error *error);
+int64_t exec_home_next_save(const struct exec_home *home);
+const char *exec_home_path(struct base_arena *arena, const struct exec_home *home, int64_t step);
+const char *exec_home_partial(struct base_arena *arena, const struct exec_home *home, int64_t step); /* while written */
+void exec_home_add(struct base_arena *arena, struct exec_home *home, int64_t step); /* it was written just now */
+/* Removes all but the `keep` that were written last, as far as that is allowed; never what has no manifest. */
+void exec_home_forget(struct base_arena *arena, struct exec_home *home, int64_t keep);
+void exec_home_close(struct exec_home *home);
+
+/* ---- saving and restoring (save.c, restore.c) ---- */
+
+/* Every rank writes what it has and no other rank before it. On BASE_OK the checkpoint survives a power cut.
+ * Collective; all return the same. */
+enum base_status exec_save(struct base_arena *arena, const struct exec_machine *machine, const struct exec_home *home,
+                           int64_t step, struct base_error *error);
+
+struct exec_restoring {
+    const char *path;
+    bool resumes;                   /* the run goes on where that was written: its seed is to be the same */
+    bool evaluates;                 /* parameters alone count */
+    void (*warn)(const char *text); /* what could not be checked. May be NULL */
+};
+/* *step: the one to go on with. Collective; all return the same. */
+enum base_status exec_restore(struct base_arena *arena, struct exec_machine *machine,
+                              const struct exec_restoring *restoring, int64_t *step, struct base_error *error);
 
 #endif

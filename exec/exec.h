@@ -21,6 +21,8 @@ struct exec_transport {
      * awaited. Messages of two ranks arrive in their order. Returns when both are done: what cannot be done ends the
      * process. */
     void (*exchange)(void *self, int to, const void *out, size_t out_bytes, int from, void *in, size_t in_bytes);
+    /* This rank begins or ends to read or write files, which may take its time: others wait for it. May be NULL. */
+    void (*storing)(void *self, bool on);
 };
 
 /* ---- a run (run.c) ---- */
@@ -38,7 +40,8 @@ struct exec_request {
     const char *restore;      /* a checkpoint to begin from, if `checkpoint` holds none; NULL: seeded initial values */
     const char *checkpoint;   /* directory that gets checkpoint_STEPS and is resumed from; NULL: none */
     int64_t checkpoint_every; /* steps; 0: at the end alone */
-    int64_t keep;             /* checkpoints that stay, the newest; 0: all */
+    int64_t keep;             /* checkpoints that stay, those that were written last; 0: all */
+    const char *owner;        /* in the names of what is half written; NULL: this process's name */
     const struct exec_transport *transport; /* NULL: all devices in this process */
     const volatile sig_atomic_t
         *stop;                      /* not 0 on any rank: the run ends after the step, with a checkpoint. May be NULL */
@@ -66,11 +69,13 @@ struct exec_result {
         timeline; /* in program order; time_s is of one run of it: mean of ranks, or all devices; count a step */
 };
 /* Runs a checked plan. BASE_INPUT: the plan, the data or a checkpoint cannot be run as they are; BASE_NO_FIT: the arena
- * is larger than a device's memory; BASE_RUN: it went wrong on the way. */
+ * is larger than a device's memory; BASE_RUN: it went wrong on the way, and if out->step_count is not 0, out holds what
+ * was measured until then. */
 enum base_status exec_run(struct base_arena *arena, struct sim_cache *cache, const struct sim_plan *plan,
                           const struct exec_request *request, struct exec_result *out, struct base_error *error);
 /* The same from one JSON document to another: what meshwright-rank reads and writes. Of `way`, transport, stop, warn
- * and progress count. With a transport, rank 0 alone is given the text; all ranks answer the same. */
+ * and progress count. With a transport, rank 0 alone is given the text; all ranks answer the same. BASE_STOPPED: it was
+ * stopped, and out says what it did; with BASE_RUN out may be what was measured until then, its "error" included. */
 enum base_status exec_answer(struct base_arena *arena, const struct exec_request *way, const char *text, size_t length,
                              struct base_text *out, struct base_error *error);
 

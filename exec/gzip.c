@@ -1,5 +1,5 @@
 /* The door to zlib: whole buffers in gzip's format. */
-#include "exec/checkpoint.h"
+#include "exec/zarr.h"
 
 #include <limits.h>
 #include <string.h>

@@ -6,9 +6,11 @@
 
 #include <signal.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <time.h>
 #include <unistd.h>
 
-enum { LARGEST_REQUEST_BYTES = 1 << 22, LONGEST_PATIENCE_S = 86400 };
+enum { LARGEST_REQUEST_BYTES = 1 << 22, LONGEST_PATIENCE_S = 86400, ONE_WISH_S = 2 };
 
 static struct exec_transport ranks;
 static bool has_ranks;
@@ -21,10 +23,15 @@ static enum base_status print_text(const char *bytes, size_t length, enum base_s
 
 static volatile sig_atomic_t stop;
 
-/* The first asks the run to end with its step; the second ends it at once. */
+/* The first asks the run to end with its step; a later one ends it at once. One wish may arrive by several ways: who
+ * ends a job sends SIGTERM to all of its processes, and some of these pass it on. */
 static void on_signal(int number)
 {
-    if (stop) {
+    static struct timespec asked_at;
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    if (!stop) asked_at = now;
+    else if (now.tv_sec - asked_at.tv_sec > ONE_WISH_S) {
         base_output_unlink_all();
         _exit(128 + number);
     }
@@ -123,6 +130,7 @@ int main(int argument_count, char **arguments)
     struct base_arena arena = {.exhausted = &exhausted};
     int64_t patience_s = 0;
     catch_signals();
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* even if it waits in the kernel: nobody is left to hear of it */
     has_ranks = argument_count == 3 && !strcmp(arguments[1], "--ranks") &&
                 base_parse_int(arguments[2], "--ranks", 1, LONGEST_PATIENCE_S, &patience_s, &error) == BASE_OK;
     if (has_ranks && join_ranks((int)patience_s, &error) != BASE_OK) return say_failed(error.text), BASE_RUN;
@@ -131,8 +139,8 @@ int main(int argument_count, char **arguments)
     enum base_status status = answer(&arena, &out, &error);
     base_output_abandon_all();
     if (ranks.rank == 0)
-        status = status == BASE_OK ? print_text(out.data, out.length, status)
-                                   : print_text(error.text, strnlen(error.text, sizeof error.text), status);
+        status = out.length ? print_text(out.data, out.length, status)
+                            : print_text(error.text, strnlen(error.text, sizeof error.text), status);
     base_arena_free(&arena);
     look_for_leaks();
     if (has_ranks) exec_comm_end();

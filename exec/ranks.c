@@ -19,6 +19,11 @@ void exec_swap(const struct exec_transport *transport, int to, const void *out, 
     transport->exchange(transport->self, to, out, (size_t)out_bytes, from, in, (size_t)in_bytes);
 }
 
+void exec_tell_storing(const struct exec_transport *transport, bool on)
+{
+    if (transport && transport->storing) transport->storing(transport->self, on);
+}
+
 /* Down a binomial tree from rank 0, in pieces that any transport takes. */
 void exec_broadcast(const struct exec_transport *t, void *bytes, int64_t count)
 {

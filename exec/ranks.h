@@ -15,6 +15,7 @@ void exec_broadcast(const struct exec_transport *transport, void *bytes, int64_t
 void exec_sum_numbers(const struct exec_transport *transport, double *values,
                       int count); /* at most EXEC_MOST_NUMBERS; all get the same bits */
 void exec_largest_numbers(const struct exec_transport *transport, double *values, int count);
+void exec_tell_storing(const struct exec_transport *transport, bool on); /* this rank reads or writes files */
 /* All return the same: BASE_OK if all are well, else what the lowest failing rank says, with its number before it. */
 enum base_status exec_agree(const struct exec_transport *transport, enum base_status status, struct base_error *error);
 

@@ -12,6 +12,7 @@ struct run {
     struct sim_executable program;
     const struct exec_request *request;
     struct exec_data data;
+    struct exec_home home;
     int64_t first_row, end_row; /* of a batch, that devices of this process are fed */
     struct exec_result *result;
     struct base_error *error;
@@ -52,17 +53,18 @@ static enum base_status check_plan(const struct sim_plan *plan, struct base_erro
 static enum base_status begin(struct run *run, int64_t *first_step)
 {
     const struct exec_request *request = run->request;
-    int64_t latest = -1;
+    const struct exec_home *home = &run->home;
+    struct exec_restoring restoring = {.path = request->restore,
+                                       .resumes = home->latest_step >= 0 && !request->evaluates,
+                                       .evaluates = request->evaluates,
+                                       .warn = request->warn};
+    enum base_status status = BASE_OK;
     *first_step = 0;
-    if (request->checkpoint) BASE_TRY(exec_checkpoint_latest(run->arena, request->checkpoint, &latest, run->error));
-    const char *path = latest >= 0
-                           ? base_print(run->arena, "%s/checkpoint_%lld", request->checkpoint, (long long)latest)
-                           : request->restore;
-    if (!path) return exec_set_initial_values(run->arena, &run->machine), BASE_OK;
-    BASE_TRY(exec_checkpoint_restore(run->arena, &run->machine, path, first_step, run->error));
-    if (request->warn && !request->evaluates && !base_directory_exists(base_print(run->arena, "%s/state.step", path)))
-        request->warn(base_print(run->arena, "%s: has no optimizer state; it starts afresh, at step 0", path));
-    return BASE_OK;
+    if (home->latest_step >= 0) restoring.path = exec_home_path(run->arena, home, home->latest_step);
+    if (restoring.path) BASE_TRY(exec_restore(run->arena, &run->machine, &restoring, first_step, run->error));
+    else exec_set_initial_values(run->arena, &run->machine);
+    if (!request->evaluates) status = exec_home_check(home, *first_step, request->steps, run->error);
+    return exec_agree(request->transport, status, run->error);
 }
 
 /* ---- a step ---- */
@@ -122,10 +124,11 @@ static void tell(const struct run *run, int64_t done, double passed_s)
 static enum base_status save(struct run *run, int64_t step)
 {
     const struct exec_request *request = run->request;
-    if (exec_checkpoint_save(run->arena, &run->machine, request->checkpoint, step, run->error) != BASE_OK)
+    bool first = exec_rank(request->transport) == 0;
+    if (exec_save(run->arena, &run->machine, &run->home, step, run->error) != BASE_OK)
         return run->error->status = BASE_RUN;
-    if (request->keep && exec_rank(request->transport) == 0)
-        exec_checkpoint_forget(run->arena, request->checkpoint, request->keep);
+    if (first) exec_home_add(run->arena, &run->home, step);
+    if (first && request->keep) exec_home_forget(run->arena, &run->home, request->keep);
     return BASE_OK;
 }
 
@@ -165,7 +168,7 @@ static void divide_by_steps(struct run *run)
     for (int i = 0; i < run->machine.collective_count; i++) {
         struct sim_collective_row *row = &run->machine.collectives[i];
         row->time_s /= count;
-        row->count /= out->step_count;
+        row->count /= (int64_t)count;
     }
 }
 
@@ -202,8 +205,7 @@ static void fill_memory(const struct run *run, const struct sim_plan *plan, stru
 }
 
 /* All that can fail before the first step. */
-static enum base_status prepare(struct run *run, struct sim_cache *cache, const struct sim_plan *plan,
-                                int64_t *first_step)
+static enum base_status prepare(struct run *run, struct sim_cache *cache, const struct sim_plan *plan)
 {
     const struct exec_request *request = run->request;
     struct base_error *error = run->error;
@@ -214,8 +216,6 @@ static enum base_status prepare(struct run *run, struct sim_cache *cache, const 
     BASE_TRY(exec_machine_begin(run->arena, &run->program, plan, &run->machine, error));
     BASE_TRY(exec_data_open(run->arena, plan, request->data, request->steps, request->evaluates, &run->data, error));
     exec_fed_rows(&run->machine, &run->first_row, &run->end_row);
-    BASE_TRY(begin(run, first_step));
-    if (request->evaluates) *first_step = 0; /* that of the checkpoint says nothing of the batches */
     return BASE_OK;
 }
 
@@ -237,28 +237,47 @@ static void agree_on_times(struct run *run)
     r->communication_s = parts[2] / t->rank_count;
 }
 
+static void fill_result(struct run *run, const struct sim_plan *plan)
+{
+    struct exec_result *result = run->result;
+    divide_by_steps(run);
+    agree_on_times(run);
+    result->arena_bytes = run->program.map.arena_bytes;
+    result->collectives = run->machine.collectives;
+    result->collective_count = run->machine.collective_count;
+    fill_timeline(run, &result->timeline);
+    fill_memory(run, plan, &result->memory);
+}
+
+/* What was measured until then is worth having, too, where a step or what follows it failed: all ranks fail alike. */
+static enum base_status run_and_measure(struct run *run, const struct sim_plan *plan)
+{
+    struct exec_result *result = run->result;
+    int64_t first_step = 0;
+    BASE_TRY(begin(run, &first_step));
+    if (!run->request->evaluates) result->first_step = first_step; /* it says nothing of batches that are held out */
+    int64_t steps = run->request->steps, count = steps > result->first_step ? steps - result->first_step : 0;
+    result->loss = base_new(run->arena, double, count);
+    result->gradient_norm = base_new(run->arena, double, count);
+    result->step_s = base_new(run->arena, double, count);
+    result->accuracy = base_new(run->arena, double, count);
+    result->weight = base_new(run->arena, double, count);
+    exec_gemm_begin();
+    enum base_status status = run_steps(run, result->first_step, count);
+    fill_result(run, plan);
+    return status;
+}
+
 enum base_status exec_run(struct base_arena *arena, struct sim_cache *cache, const struct sim_plan *plan,
                           const struct exec_request *request, struct exec_result *out, struct base_error *error)
 {
     struct exec_result result = {.first_step = 0};
     struct run *run = base_new(arena, struct run, 1);
     *run = (struct run){.arena = arena, .request = request, .result = &result, .error = error};
-    BASE_TRY(exec_agree(request->transport, prepare(run, cache, plan, &result.first_step), error));
-    int64_t count = request->steps > result.first_step ? request->steps - result.first_step : 0;
-    result.loss = base_new(arena, double, count);
-    result.gradient_norm = base_new(arena, double, count);
-    result.step_s = base_new(arena, double, count);
-    result.accuracy = base_new(arena, double, count);
-    result.weight = base_new(arena, double, count);
-    exec_gemm_begin();
-    BASE_TRY(run_steps(run, result.first_step, count));
-    divide_by_steps(run);
-    agree_on_times(run);
-    result.arena_bytes = run->program.map.arena_bytes;
-    result.collectives = run->machine.collectives;
-    result.collective_count = run->machine.collective_count;
-    fill_timeline(run, &result.timeline);
-    fill_memory(run, plan, &result.memory);
-    *out = result;
-    return BASE_OK;
+    BASE_TRY(exec_agree(request->transport, prepare(run, cache, plan), error));
+    BASE_TRY(exec_home_open(arena, request, &run->home, error));
+    enum base_status status = run_and_measure(run, plan);
+    exec_home_close(&run->home);
+    if (status == BASE_OK || result.step_count) *out = result;
+    return status;
 }

@@ -453,3 +453,25 @@ enum base_status model_config_parse(struct base_arena *arena, const char *text, 
     *out = found;
     return BASE_OK;
 }
+
+void model_config_put(const struct model_config *config, struct base_json_writer *w)
+{
+    const struct draft draft = {.config = *config};
+    base_json_open(w, '{');
+    base_json_member_string(w, "architecture", model_architecture(config));
+    for (int i = 0; i < KEY_COUNT; i++) {
+        const char *at = (const char *)&draft + keys[i].offset;
+        char text[80] = "";
+        if (i == NUM_LAYERS) continue; /* another word for the decoder's */
+        switch (keys[i].kind) {
+        case SIZE: base_json_member_int(w, keys[i].name, *(const int64_t *)(const void *)at); break;
+        case FLAG: base_json_member_bool(w, keys[i].name, *(const bool *)at); break;
+        case ACTIVATIONS:
+            for (int a = 0; a < config->mlp_activation_count; a++)
+                snprintf(text + strlen(text), sizeof text - strlen(text), "%s%s", a ? "+" : "",
+                         model_activation_name(config->mlp_activations[a]));
+            base_json_member_string(w, keys[i].name, text);
+        }
+    }
+    base_json_close(w, '}');
+}

@@ -77,6 +77,8 @@ enum base_status model_config_parse(struct base_arena *arena, const char *text, 
                                     struct base_error *error);
 /* Whether one key of the one-line form may have that value. */
 enum base_status model_config_check(const char *key, const char *value, struct base_error *error);
+/* Every key with its value, as an object; what a checkpoint's manifest says of its model. */
+void model_config_put(const struct model_config *config, struct base_json_writer *writer);
 const char *model_architecture(const struct model_config *config); /* "encoder_decoder", … */
 const char *model_activation_name(enum model_activation activation);
 

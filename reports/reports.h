@@ -15,6 +15,8 @@ struct reports_measured {
     const double *loss, *gradient_norm, *step_s;
     const double *accuracy, *weight;     /* of a run that evaluates; else NULL */
     const struct sim_timeline *timeline; /* may be NULL */
+    bool stopped;                        /* by a signal, before its last step */
+    const char *failure;                 /* why it ended before its end; NULL: it did not */
 };
 
 /* Loss and token accuracy of all batches, by weight; 0 of none. */

@@ -51,7 +51,7 @@ while :; do
     wait "$run" || status=$?
     echo "round $round on ${mesh%%|*}: exit $status $(tail -n 1 "$folder/said")" >&2
     case $status in
-    0) first=$(sed -n 's/^  "first_step": \([0-9]*\),*$/\1/p' "$folder/part.json")
+    0 | 6) first=$(sed -n 's/^  "first_step": \([0-9]*\),*$/\1/p' "$folder/part.json")
        losses "$folder/part.json" | awk -v first="$first" '{ print first + NR - 1, $1 }' >>"$folder/parts" ;;
     5) ;;
     *) cat "$folder/said" >&2; exit 1 ;;

@@ -6,6 +6,7 @@
 #include "exec/kernels.h"
 #include "exec/row.h"
 #include "exec/vector_math.h"
+#include "exec/zarr.h"
 #include "tests/test.h"
 
 #include <math.h>
@@ -760,6 +761,9 @@ static const struct damage {
      "{\"chunks\":[1099511627776],\"compressor\":null,\"dtype\":\"<f4\",\"shape\":[8],\"zarr_format\":2}",
      "larger than 2 GiB"},
     {"target.decoder.decoder_norm.scale", ".zarray",
+     "{\"chunks\":[500000],\"compressor\":{\"id\":\"gzip\"},\"dtype\":\"<f4\",\"shape\":[8],\"zarr_format\":2}",
+     "more than twice as large as the array, [8]"},
+    {"target.decoder.decoder_norm.scale", ".zarray",
      "{\"chunks\":[0],\"compressor\":null,\"dtype\":\"<f4\",\"shape\":[8],\"zarr_format\":2}",
      "chunks: 0 is out of range"},
     {"target.decoder.decoder_norm.scale", ".zarray",
@@ -767,6 +771,7 @@ static const struct damage {
     {"target.decoder.decoder_norm.scale", ".zarray", "{\"chunks\":[8]", ".zarray: "},
     {"target.decoder.decoder_norm.scale", "0", "", "scale/0: "},
     {"target.decoder.decoder_norm.scale", "0", "not gzip", "is not what gzip writes"},
+    {"state.step", NULL, NULL, "which step the checkpoint is of is not known"},
     {"state.step", ".zarray", "{\"chunks\":[2],\"compressor\":null,\"dtype\":\"<i4\",\"shape\":[2],\"zarr_format\":2}",
      "a single <i4 is expected"},
 };
@@ -795,6 +800,164 @@ static void damaged_checkpoints_are_refused(struct base_arena *arena)
     }
 }
 
+/* ---- manifests ---- */
+
+static const char *checkpoint_of(struct base_arena *arena, const struct sim_plan_text *text)
+{
+    const char *folder = new_folder(arena);
+    run_of(arena, text, &(struct exec_request){.steps = 1, .checkpoint = folder});
+    return folder;
+}
+
+static enum base_status go_on(struct base_arena *arena, const struct sim_plan_text *text,
+                              const struct exec_request *request, struct base_error *error)
+{
+    struct sim_cache *cache = sim_cache_new(arena);
+    struct sim_plan plan = checked(arena, cache, text);
+    struct exec_result result;
+    enum base_status status = exec_run(arena, cache, &plan, request, &result, error);
+    sim_cache_free(cache);
+    return status;
+}
+
+/* What a plan may not change on the way, and what it may. */
+static void a_manifest_holds_a_run_to_its_plan(struct base_arena *arena)
+{
+    static const struct {
+        enum sim_key key;
+        const char *value, *resumed, *restored; /* NULL: accepted */
+    } changes[] = {
+        {SIM_MODEL, "num_decoder_layers=1", "num_decoder_layers is 2 there and 1 in the plan",
+         "num_decoder_layers is 2 there and 1 in the plan"},
+        {SIM_MODEL, "mlp_activations=relu", "mlp_activations is gelu there and relu in the plan",
+         "mlp_activations is gelu there and relu in the plan"},
+        {SIM_OPTIMIZER, "sgd", "optimizer: is adamw there and sgd in the plan",
+         "optimizer: is adamw there and sgd in the plan"},
+        {SIM_SEED, "7", "seed: is 0 there and 7 in the plan", NULL},
+        {SIM_LEARNING_RATE, "1e-4", NULL, NULL},
+        {SIM_TOPOLOGY, "local:2", NULL, NULL},
+    };
+    static const char base[] = "decoder_only:emb_dim=8,num_heads=2,head_dim=4,mlp_dim=8,vocab_size=32";
+    struct sim_plan_text text = small_plan(arena, 0, "adamw");
+    text.values[SIM_MODEL] = base_print(arena, "%s,num_decoder_layers=2,mlp_activations=gelu", base);
+    const char *folder = checkpoint_of(arena, &text), *checkpoint = base_print(arena, "%s/checkpoint_1", folder);
+    for (int i = 0; i < BASE_COUNT(changes); i++) {
+        struct sim_plan_text other = text;
+        struct base_error error;
+        TEST_ROW("%s", changes[i].value);
+        other.values[changes[i].key] = changes[i].value;
+        if (changes[i].key == SIM_MODEL)
+            other.values[SIM_MODEL] = base_print(arena, "%s,%s,%s", base, changes[i].value,
+                                                 i ? "num_decoder_layers=2" : "mlp_activations=gelu");
+        struct exec_request resumed = {.steps = 1, .checkpoint = folder},
+                            restored = {.steps = 2, .restore = checkpoint};
+        if (changes[i].resumed)
+            assert_fails(go_on(arena, &other, &resumed, &error), BASE_INPUT, &error, changes[i].resumed);
+        else assert_ok(go_on(arena, &other, &resumed, &error), &error);
+        if (changes[i].restored)
+            assert_fails(go_on(arena, &other, &restored, &error), BASE_INPUT, &error, changes[i].restored);
+        else assert_ok(go_on(arena, &other, &restored, &error), &error);
+    }
+    base_directory_remove(arena, folder);
+}
+
+static void swap_arrays(struct base_arena *arena, const char *checkpoint, const char *one, const char *other)
+{
+    struct base_error error;
+    const char *a = base_print(arena, "%s/%s", checkpoint, one), *b = base_print(arena, "%s/%s", checkpoint, other),
+               *aside = base_print(arena, "%s/aside", checkpoint);
+    assert_ok(base_directory_rename(a, aside, &error), &error);
+    assert_ok(base_directory_rename(b, a, &error), &error);
+    assert_ok(base_directory_rename(aside, b, &error), &error);
+}
+
+/* One bit, in an array that another program has unpacked. */
+static void flip_bit(struct base_arena *arena, const char *checkpoint)
+{
+    static const char metadata[] =
+        "{\"chunks\":[8],\"compressor\":null,\"dtype\":\"<f4\",\"order\":\"C\",\"shape\":[8],\"zarr_format\":2}";
+    const char *array = base_print(arena, "%s/target.decoder.decoder_norm.scale", checkpoint), *packed;
+    struct base_error error;
+    size_t length;
+    float values[8];
+    assert_ok(base_read_file(arena, base_print(arena, "%s/0", array), 1 << 16, &packed, &length, &error), &error);
+    assert_ok(exec_gunzip(packed, length, values, sizeof values, "0", &error), &error);
+    ((unsigned char *)values)[13] ^= 1;
+    assert_ok(base_write_file(base_print(arena, "%s/.zarray", array), metadata, strlen(metadata), &error), &error);
+    assert_ok(base_write_file(base_print(arena, "%s/0", array), (const char *)values, sizeof values, &error), &error);
+}
+
+static void damage_that_reads_well_is_found(struct base_arena *arena)
+{
+    struct sim_plan_text text = small_plan(arena, 0, "adamw");
+    for (int damage = 0; damage < 3; damage++) {
+        const char *folder = new_folder(arena);
+        struct base_error error;
+        TEST_ROW("damage %d", damage);
+        run_of(arena, &text, &(struct exec_request){.steps = 2, .checkpoint = folder, .checkpoint_every = 1});
+        const char *last = base_print(arena, "%s/checkpoint_2", folder);
+        if (damage == 0)
+            swap_arrays(arena, last, "target.decoder.layers_0.self_attention.key.kernel",
+                        "target.decoder.layers_0.self_attention.value.kernel");
+        else if (damage == 1) flip_bit(arena, last);
+        else /* a stale chunk */
+            assert_ok(
+                base_directory_rename(base_print(arena, "%s/checkpoint_1/target.decoder.decoder_norm.scale", folder),
+                                      base_print(arena, "%s/stale", last), &error),
+                &error),
+                swap_arrays(arena, last, "stale", "target.decoder.decoder_norm.scale");
+        assert_fails(go_on(arena, &text, &(struct exec_request){.steps = 3, .checkpoint = folder}, &error), BASE_INPUT,
+                     &error, "holds other values than were saved");
+        base_directory_remove(arena, folder);
+    }
+}
+
+/* A number that is larger was not written later. */
+static void the_last_written_is_the_last(struct base_arena *arena)
+{
+    struct sim_plan_text text = small_plan(arena, 0, "sgd");
+    const char *folder = new_folder(arena);
+    struct base_error error;
+    run_of(arena, &text, &(struct exec_request){.steps = 1, .checkpoint = folder});
+    const char *own = base_print(arena, "%s/checkpoint_1", folder),
+               *later = base_print(arena, "%s/checkpoint_90", folder);
+    assert_ok(base_directory_rename(own, later, &error), &error); /* as T5X would have left it */
+    remove(base_print(arena, "%s/manifest.json", later));
+    base_directory_remove(arena, base_print(arena, "%s/state.step", later));
+    struct exec_result first = run_of(
+        arena, &text, &(struct exec_request){.steps = 3, .checkpoint = folder, .checkpoint_every = 1, .keep = 1});
+    assert_int_equal(first.step_count, 3);
+    assert_true(base_directory_exists(later)); /* nobody here wrote it */
+    assert_true(base_directory_exists(base_print(arena, "%s/checkpoint_3", folder)));
+    assert_false(base_directory_exists(base_print(arena, "%s/checkpoint_2", folder)));
+    struct exec_result rest = run_of(arena, &text, &(struct exec_request){.steps = 4, .checkpoint = folder});
+    assert_int_equal(rest.first_step, 3);
+    assert_fails(go_on(arena, &text, &(struct exec_request){.steps = 90, .checkpoint = folder}, &error), BASE_INPUT,
+                 &error, "checkpoint_90: is there already");
+    base_directory_remove(arena, folder);
+}
+
+static void one_run_writes_into_a_directory(struct base_arena *arena)
+{
+    struct sim_plan_text text = small_plan(arena, 0, "sgd");
+    const char *folder = checkpoint_of(arena, &text);
+    struct base_error error;
+    struct base_lock lock;
+    bool supported;
+    const char *half = base_print(arena, "%s/checkpoint_2.partial-other", folder);
+    assert_ok(base_lock_take(&lock, base_print(arena, "%s/.meshwright-lock", folder), "other-1", &supported, &error),
+              &error);
+    assert_true(supported);
+    assert_ok(base_directory_make(half, &error), &error);
+    assert_fails(go_on(arena, &text, &(struct exec_request){.steps = 2, .checkpoint = folder}, &error), BASE_INPUT,
+                 &error, "is held by other-1; two runs cannot write into one --checkpoint directory");
+    assert_true(base_directory_exists(half));
+    base_lock_release(&lock);
+    assert_ok(go_on(arena, &text, &(struct exec_request){.steps = 2, .checkpoint = folder}, &error), &error);
+    assert_false(base_directory_exists(half)); /* its writer is gone */
+    base_directory_remove(arena, folder);
+}
+
 /* Chunks that do not divide the shape, unpacked: what other programs write. */
 static void chunked_arrays_are_read(struct base_arena *arena)
 {
@@ -817,9 +980,12 @@ static void chunked_arrays_are_read(struct base_arena *arena)
     }
     struct rig rig;
     int64_t step;
+    struct exec_restoring restoring = {.path = base_print(arena, "%s/checkpoint_0", folder)};
     assert_ok(rig_begin(arena, &text, &rig, &error), &error);
-    assert_ok(exec_checkpoint_restore(arena, &rig.machine, base_print(arena, "%s/checkpoint_0", folder), &step, &error),
-              &error);
+    assert_fails(exec_restore(arena, &rig.machine, &restoring, &step, &error), BASE_INPUT, &error,
+                 "manifest.json: target.decoder.decoder_norm.scale: holds other values than were saved");
+    assert_int_equal(remove(base_print(arena, "%s/checkpoint_0/manifest.json", folder)), 0);
+    assert_ok(exec_restore(arena, &rig.machine, &restoring, &step, &error), &error);
     assert_int_equal(step, 1);
     for (int i = 0; i < rig.array_count; i++) {
         if (strcmp(rig.arrays[i].path, "target.decoder.decoder_norm.scale") != 0) continue;
@@ -1228,6 +1394,10 @@ static const struct test tests[] = {
     TEST(runs_resume_on_any_mesh),
     TEST(runs_repeat_themselves),
     TEST(damaged_checkpoints_are_refused),
+    TEST(a_manifest_holds_a_run_to_its_plan),
+    TEST(damage_that_reads_well_is_found),
+    TEST(the_last_written_is_the_last),
+    TEST(one_run_writes_into_a_directory),
     TEST(chunked_arrays_are_read),
     TEST(arrays_are_the_models_parameters),
     TEST(batches_that_do_not_fit_are_refused),

@@ -1,0 +1,206 @@
+/* The manifest of a checkpoint: which plan, model, optimizer, mesh and seed it is of, which step, and of each array
+ * shape, dtype and checksum. What was written by others has none. */
+#include "exec/checkpoint.h"
+#include "exec/zarr.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+enum { LARGEST_MANIFEST_BYTES = 1 << 26, VERSION = 1 };
+
+static const char file_name[] = "manifest.json";
+
+/* ---- reading ---- */
+
+static enum base_status need(const struct base_json *document, const char *key, enum base_json_kind kind,
+                             const struct base_json **out, struct base_error *error)
+{
+    *out = base_json_get(document, key);
+    if (!*out) return base_fail(error, BASE_INPUT, "%s: is missing", key);
+    if ((*out)->kind != kind) return base_fail(error, BASE_INPUT, "%s: is %s", key, base_json_kind_name((*out)->kind));
+    return BASE_OK;
+}
+
+static enum base_status need_int(const struct base_json *document, const char *key, int64_t low, int64_t high,
+                                 int64_t *out, struct base_error *error)
+{
+    const struct base_json *value;
+    BASE_TRY(need(document, key, BASE_JSON_NUMBER, &value, error));
+    return base_json_int(value, key, low, high, out, error);
+}
+
+static enum base_status read_document(const struct base_json *document, struct exec_manifest *out,
+                                      struct base_error *error)
+{
+    const int64_t largest = INT64_C(1) << 53; /* that JSON holds exactly */
+    int64_t version;
+    const struct base_json *optimizer;
+    BASE_TRY(need_int(document, "manifest", VERSION, VERSION, &version, error));
+    BASE_TRY(need_int(document, "save", 1, largest, &out->save, error));
+    BASE_TRY(need_int(document, "step", 0, INT32_MAX, &out->step, error));
+    BASE_TRY(need_int(document, "seed", -largest, largest, &out->seed, error));
+    BASE_TRY(need(document, "optimizer", BASE_JSON_STRING, &optimizer, error));
+    BASE_TRY(need(document, "model", BASE_JSON_OBJECT, &out->model, error));
+    BASE_TRY(need(document, "arrays", BASE_JSON_OBJECT, &out->arrays, error));
+    out->optimizer = optimizer->string;
+    return BASE_OK;
+}
+
+enum base_status exec_manifest_read(struct base_arena *arena, const char *checkpoint, struct exec_manifest *out,
+                                    bool *found, struct base_error *error)
+{
+    const char *path = base_print(arena, "%s/%s", checkpoint, file_name), *text;
+    const struct base_json *document;
+    size_t length;
+    *found = base_is_file(path);
+    if (!*found) return BASE_OK;
+    out->path = path;
+    BASE_TRY(base_read_stored_file(arena, path, LARGEST_MANIFEST_BYTES, &text, &length, error));
+    enum base_status status = base_json_parse(arena, text, length, &document, error);
+    if (status == BASE_OK) status = read_document(document, out, error);
+    return status == BASE_OK ? status : base_fail_in(error, "%s", path);
+}
+
+/* ---- what differs ---- */
+
+static const char *value_text(const struct base_json *value, char buffer[80])
+{
+    if (value->kind == BASE_JSON_STRING) snprintf(buffer, 80, "%s", value->string);
+    else if (value->kind == BASE_JSON_NUMBER) snprintf(buffer, 80, "%.17g", value->number);
+    else snprintf(buffer, 80, "%s", value->kind == BASE_JSON_TRUE ? "1" : "0");
+    return buffer;
+}
+
+/* A key that the manifest does not have yet says nothing; one that the plan's model does not have is of a later
+ * version.
+ */
+static enum base_status check_model(const struct exec_manifest *manifest, const struct base_json *model,
+                                    struct base_error *error)
+{
+    char is[80], was[80];
+    for (const struct base_json *key = manifest->model->child; key; key = key->next) {
+        const struct base_json *own = base_json_get(model, key->key);
+        if (own && !strcmp(value_text(own, is), value_text(key, was))) continue;
+        return base_fail(error, BASE_INPUT,
+                         "%s: model: %.60s is %s there and %s in the plan; use the plan's own "
+                         "checkpoint, or that model",
+                         manifest->path, key->key, value_text(key, was), own ? is : "unknown");
+    }
+    return BASE_OK;
+}
+
+static enum base_status compare_model(struct base_arena *arena, const struct exec_manifest *manifest,
+                                      const struct model_config *config, struct base_error *error)
+{
+    struct base_text text = {.arena = arena};
+    struct base_json_writer writer = {.text = &text, .compact = true};
+    const struct base_json *model;
+    model_config_put(config, &writer);
+    BASE_TRY(base_json_parse(arena, text.data, text.length, &model, error));
+    return check_model(manifest, model, error);
+}
+
+enum base_status exec_manifest_check(struct base_arena *arena, const struct exec_manifest *manifest,
+                                     const struct sim_plan *plan, bool optimizer_counts, bool seed_counts,
+                                     struct base_error *error)
+{
+    const char *optimizer = sim_plan_filled(arena, plan).values[SIM_OPTIMIZER];
+    BASE_TRY(compare_model(arena, manifest, plan->config, error));
+    if (optimizer_counts && strcmp(manifest->optimizer, optimizer) != 0)
+        return base_fail(error, BASE_INPUT,
+                         "%s: optimizer: is %.40s there and %s in the plan; its state is not the "
+                         "other's: use --optimizer %.40s",
+                         manifest->path, manifest->optimizer, optimizer, manifest->optimizer);
+    if (seed_counts && manifest->seed != plan->seed)
+        return base_fail(error, BASE_INPUT,
+                         "%s: seed: is %" PRId64 " there and %" PRId64 " in the plan; a run goes on "
+                         "with its own, --seed %" PRId64,
+                         manifest->path, manifest->seed, plan->seed, manifest->seed);
+    return BASE_OK;
+}
+
+static bool has_shape(const struct base_json *shape, const struct exec_array *array)
+{
+    int d = 0;
+    if (!shape || shape->kind != BASE_JSON_ARRAY || shape->count != array->rank) return false;
+    for (const struct base_json *size = shape->child; size; size = size->next)
+        if (size->kind != BASE_JSON_NUMBER || size->number != (double)array->shape[d++]) return false;
+    return true;
+}
+
+static bool is_text(const struct base_json *value, const char *text)
+{
+    return value && value->kind == BASE_JSON_STRING && !strcmp(value->string, text);
+}
+
+enum base_status exec_manifest_check_array(const struct exec_manifest *manifest, const struct exec_array *array,
+                                           const uint64_t *checksum, struct base_error *error)
+{
+    const struct base_json *entry = base_json_get(manifest->arrays, array->path);
+    char text[20];
+    if (!entry || entry->kind != BASE_JSON_OBJECT)
+        return base_fail(error, BASE_INPUT, "%s: %s: is not in it, but the plan's model has that parameter",
+                         manifest->path, array->path);
+    if (!has_shape(base_json_get(entry, "shape"), array) || !is_text(base_json_get(entry, "dtype"), "<f4"))
+        return base_fail(error, BASE_INPUT, "%s: %s: has another shape or dtype than the plan's model", manifest->path,
+                         array->path);
+    if (!checksum) return BASE_OK;
+    snprintf(text, sizeof text, "%016" PRIx64, *checksum);
+    if (is_text(base_json_get(entry, "checksum"), text)) return BASE_OK;
+    return base_fail(error, BASE_INPUT,
+                     "%s: %s: holds other values than were saved: it is damaged, or of another "
+                     "checkpoint",
+                     manifest->path, array->path);
+}
+
+/* ---- writing ---- */
+
+static void put_arrays(struct base_json_writer *w, const struct exec_array *arrays, int count,
+                       const uint64_t *checksums)
+{
+    base_json_key(w, "arrays");
+    base_json_open(w, '{');
+    for (int i = 0; i < count; i++) {
+        char checksum[20];
+        snprintf(checksum, sizeof checksum, "%016" PRIx64, checksums[i]);
+        base_json_key(w, arrays[i].path);
+        base_json_open_inline(w, '{');
+        base_json_key(w, "shape");
+        base_json_open_inline(w, '[');
+        for (int d = 0; d < arrays[i].rank; d++) base_json_put_int(w, arrays[i].shape[d]);
+        base_json_close(w, ']');
+        base_json_member_string(w, "dtype", "<f4");
+        base_json_member_string(w, "checksum", checksum);
+        base_json_close(w, '}');
+    }
+    base_json_close(w, '}');
+}
+
+enum base_status exec_manifest_write(struct base_arena *arena, const struct exec_machine *machine,
+                                     const char *checkpoint, int64_t save, int64_t step,
+                                     const struct exec_array *arrays, int count, const uint64_t *checksums,
+                                     struct base_error *error)
+{
+    struct base_text out = {.arena = arena};
+    struct base_json_writer w = {.text = &out};
+    struct sim_plan_text plan = sim_plan_filled(arena, machine->plan);
+    base_json_open(&w, '{');
+    base_json_member_int(&w, "manifest", VERSION);
+    base_json_member_int(&w, "save", save);
+    base_json_member_int(&w, "step", step);
+    base_json_key(&w, "plan");
+    sim_plan_put_json(arena, &plan, &w);
+    base_json_key(&w, "model");
+    model_config_put(machine->plan->config, &w);
+    base_json_member_string(&w, "optimizer", plan.values[SIM_OPTIMIZER]);
+    base_json_key(&w, "mesh");
+    base_json_open_inline(&w, '{');
+    base_json_member_int(&w, "data", machine->mesh[0]);
+    base_json_member_int(&w, "model", machine->mesh[1]);
+    base_json_close(&w, '}');
+    base_json_member_int(&w, "seed", machine->plan->seed);
+    put_arrays(&w, arrays, count, checksums);
+    base_json_close(&w, '}');
+    base_put(&out, "\n");
+    return base_write_new_file(base_print(arena, "%s/%s", checkpoint, file_name), out.data, out.length, error);
+}

@@ -1,0 +1,229 @@
+/* A checkpoint is read: what T5X or a run here wrote, in any chunks. Each rank reads those that it has a part of. What
+ * a manifest says is checked, of the plan and of every value. */
+#include "exec/checkpoint.h"
+#include "exec/zarr.h"
+
+#include <string.h>
+
+struct restoring {
+    struct base_arena *arena, *scratch;
+    struct exec_machine *machine;
+    const struct exec_restoring *how;
+    struct exec_manifest manifest;
+    bool has_manifest, has_state;
+    struct exec_array *arrays; /* those that are read, in the order of their paths */
+    int count;
+    struct base_error *error;
+};
+
+static const char *path_of(struct base_arena *arena, const struct restoring *r, const char *name)
+{
+    return base_print(arena, "%s/%s", r->how->path, name);
+}
+
+static bool is_state(const char *path)
+{
+    return !strncmp(path, "state.", strlen("state."));
+}
+
+/* ---- what is there ---- */
+
+static enum base_status check_array(const struct restoring *r, const char *path, const struct exec_array *array,
+                                    const struct exec_zarr *z)
+{
+    bool same = z->rank == array->rank && !memcmp(z->shape, array->shape, (size_t)z->rank * sizeof z->shape[0]);
+    if (!same)
+        return base_fail(r->error, BASE_INPUT, "%s: has shape %s where the plan's model has %s", path,
+                         exec_shape_text(r->scratch, z->shape, z->rank),
+                         exec_shape_text(r->scratch, array->shape, array->rank));
+    if (strcmp(z->dtype, "<f4") != 0)
+        return base_fail(r->error, BASE_INPUT, "%s: has dtype %s; <f4, little-endian float32, is expected", path,
+                         z->dtype);
+    return r->has_manifest ? exec_manifest_check_array(&r->manifest, array, NULL, r->error) : BASE_OK;
+}
+
+static enum base_status read_metadata(const struct restoring *r, const struct exec_array *array, struct exec_zarr *z)
+{
+    const char *path = path_of(r->arena, r, array->path);
+    base_arena_reset(r->scratch);
+    if (!base_directory_exists(path))
+        return base_fail(r->error, BASE_INPUT, "%s: is missing; the plan's model has that parameter of shape %s", path,
+                         exec_shape_text(r->scratch, array->shape, array->rank));
+    BASE_TRY(exec_zarr_read(r->scratch, path, z, r->error));
+    return check_array(r, path, array, z);
+}
+
+static bool is_read(const struct restoring *r, const char *path)
+{
+    for (int i = 0; i < r->count; i++)
+        if (!strcmp(r->arrays[i].path, path)) return true;
+    return false;
+}
+
+/* T5X writes a single number where an optimizer keeps nothing. */
+static bool is_placeholder(const struct restoring *r, const char *name)
+{
+    struct exec_zarr z;
+    struct base_error ignored;
+    return exec_zarr_read(r->scratch, path_of(r->scratch, r, name), &z, &ignored) == BASE_OK &&
+           exec_product(z.shape, z.rank) == 1;
+}
+
+/* An array too many says that the checkpoint is of another model or optimizer. */
+static enum base_status check_for_more(const struct restoring *r)
+{
+    const char *const *names;
+    int count;
+    BASE_TRY(base_directory_list(r->arena, r->how->path, &names, &count, r->error));
+    for (int i = 0; i < count; i++) {
+        bool state = !strncmp(names[i], "state.param_states.", strlen("state.param_states."));
+        if (!state && strncmp(names[i], "target.", strlen("target.")) != 0) continue;
+        if (is_read(r, names[i]) || (state && (r->how->evaluates || is_placeholder(r, names[i])))) continue;
+        return base_fail(r->error, BASE_INPUT, "%s: is in the checkpoint, but the plan's %s has no such array",
+                         path_of(r->arena, r, names[i]), state ? "optimizer" : "model");
+    }
+    return BASE_OK;
+}
+
+static bool any_state(const struct restoring *r)
+{
+    const char *const *names;
+    struct base_error ignored;
+    int count;
+    if (base_directory_list(r->arena, r->how->path, &names, &count, &ignored) != BASE_OK) return false;
+    for (int i = 0; i < count; i++)
+        if (is_state(names[i])) return true;
+    return false;
+}
+
+/* Which arrays are read: parameters, and all of the optimizer's state or nothing of it. */
+static enum base_status choose_arrays(struct restoring *r)
+{
+    int all, chosen = 0;
+    bool counts = base_directory_exists(path_of(r->arena, r, "state.step"));
+    r->has_state = counts || any_state(r);
+    if (r->has_state && !counts && !r->how->evaluates)
+        return base_fail(
+            r->error, BASE_INPUT,
+            "%s: is missing, but other state of the optimizer is there: which step the checkpoint is of is "
+            "not known; remove all of state.* to start at step 0 with fresh state",
+            path_of(r->arena, r, "state.step"));
+    exec_arrays(r->arena, r->machine, &r->arrays, &all);
+    for (int i = 0; i < all; i++)
+        if (r->has_state || !is_state(r->arrays[i].path)) r->arrays[chosen++] = r->arrays[i];
+    r->count = chosen;
+    return check_for_more(r);
+}
+
+/* ---- the manifest ---- */
+
+static enum base_status read_manifest(struct restoring *r)
+{
+    const struct exec_restoring *how = r->how;
+    BASE_TRY(exec_manifest_read(r->arena, how->path, &r->manifest, &r->has_manifest, r->error));
+    if (!r->has_manifest) return BASE_OK;
+    return exec_manifest_check(r->arena, &r->manifest, r->machine->plan, !how->evaluates, how->resumes, r->error);
+}
+
+static void warn_of_unchecked(const struct restoring *r)
+{
+    if (!r->how->warn || exec_rank(r->machine->transport) != 0) return;
+    if (!r->has_state && !r->how->evaluates)
+        r->how->warn(base_print(r->arena, "%s: has no optimizer state; it starts afresh, at step 0", r->how->path));
+    if (r->has_manifest) return;
+    r->how->warn(base_print(r->arena,
+                            "%s: has no manifest: names, shapes and dtypes of its arrays are the plan's; activations, "
+                            "optimizer and whether every value is as it was saved could not be checked",
+                            r->how->path));
+}
+
+/* ---- values ---- */
+
+static enum base_status read_step(const struct restoring *r, int64_t *step)
+{
+    struct exec_zarr z;
+    int32_t value;
+    const char *path = path_of(r->arena, r, "state.step");
+    *step = 0;
+    if (!base_directory_exists(path)) return BASE_OK;
+    BASE_TRY(exec_zarr_read(r->arena, path, &z, r->error));
+    if (z.rank != 0 || strcmp(z.dtype, "<i4") != 0)
+        return base_fail(r->error, BASE_INPUT, "%s: has %d dimensions and dtype %s; a single <i4 is expected", path,
+                         z.rank, z.dtype);
+    BASE_TRY(exec_zarr_read_chunk(r->arena, path, &z, NULL, &value, sizeof value, r->error));
+    if (value < 0) return base_fail(r->error, BASE_INPUT, "%s: the step is %d", path, (int)value);
+    if (r->has_manifest && value != r->manifest.step)
+        return base_fail(r->error, BASE_INPUT, "%s: the step is %d, but %lld in %s", path, (int)value,
+                         (long long)r->manifest.step, r->manifest.path);
+    *step = value;
+    return BASE_OK;
+}
+
+/* Chunks at the end reach beyond the array; that part is padding, which no device holds. */
+static enum base_status read_chunks(const struct restoring *r, const char *path, const struct exec_array *array,
+                                    const struct exec_zarr *z)
+{
+    int64_t index[MODEL_MAX_RANK] = {0};
+    size_t chunk_bytes = (size_t)exec_product(z->chunks, z->rank) * sizeof(float);
+    struct exec_region region = {.origin = {0}};
+    memcpy(region.extent, z->chunks, (size_t)z->rank * sizeof z->chunks[0]);
+    do {
+        for (int d = 0; d < z->rank; d++) region.origin[d] = index[d] * z->chunks[d];
+        if (!exec_has_part(r->machine, array, &region)) continue;
+        base_arena_reset(r->scratch);
+        float *chunk = base_alloc(r->scratch, chunk_bytes, 1);
+        BASE_TRY(exec_zarr_read_chunk(r->scratch, path, z, index, chunk, chunk_bytes, r->error));
+        exec_scatter(r->machine, array, &region, chunk);
+    } while (exec_zarr_next(z, index));
+    return BASE_OK;
+}
+
+/* Metadata first, so that a checkpoint that is not the plan's is refused before anything is read of it. */
+static enum base_status read_arrays(struct restoring *r, int64_t *step)
+{
+    struct exec_zarr z;
+    if (!base_directory_exists(r->how->path))
+        return base_fail(r->error, BASE_INPUT, "%s: is no checkpoint: there is no such directory", r->how->path);
+    BASE_TRY(read_manifest(r));
+    BASE_TRY(choose_arrays(r));
+    BASE_TRY(read_step(r, step));
+    for (int i = 0; i < r->count; i++) BASE_TRY(read_metadata(r, &r->arrays[i], &z));
+    for (int i = 0; i < r->count; i++) {
+        const char *path = path_of(r->arena, r, r->arrays[i].path);
+        BASE_TRY(read_metadata(r, &r->arrays[i], &z));
+        BASE_TRY(read_chunks(r, path, &r->arrays[i], &z));
+    }
+    return BASE_OK;
+}
+
+/* A file that one host sees and another does not would have ranks wait for each other. */
+static enum base_status verify(const struct restoring *r)
+{
+    uint64_t *checksums = base_new(r->arena, uint64_t, r->count);
+    double seen[1] = {r->has_manifest};
+    exec_largest_numbers(r->machine->transport, seen, 1);
+    if (seen[0] > 0 && !r->has_manifest) exec_checksums(r->arena, r->machine, r->arrays, r->count, checksums);
+    if (seen[0] > 0 && !r->has_manifest)
+        return base_fail(r->error, BASE_INPUT, "%s: has a manifest that this rank's host does not see", r->how->path);
+    if (!r->has_manifest) return BASE_OK;
+    exec_checksums(r->arena, r->machine, r->arrays, r->count, checksums);
+    for (int i = 0; i < r->count; i++)
+        BASE_TRY(exec_manifest_check_array(&r->manifest, &r->arrays[i], &checksums[i], r->error));
+    return BASE_OK;
+}
+
+enum base_status exec_restore(struct base_arena *arena, struct exec_machine *machine,
+                              const struct exec_restoring *restoring, int64_t *step, struct base_error *error)
+{
+    struct base_arena own = {.exhausted = arena->exhausted}, scratch = {.exhausted = arena->exhausted};
+    struct restoring r = {.arena = &own, .scratch = &scratch, .machine = machine, .how = restoring, .error = error};
+    exec_tell_storing(machine->transport, true);
+    enum base_status status = read_arrays(&r, step);
+    exec_tell_storing(machine->transport, false);
+    status = exec_agree(machine->transport, status, error);
+    if (status == BASE_OK) status = exec_agree(machine->transport, verify(&r), error);
+    if (status == BASE_OK) warn_of_unchecked(&r);
+    base_arena_free(&own);
+    base_arena_free(&scratch);
+    return status;
+}
