@@ -254,6 +254,7 @@ static enum base_status find_placement(struct sim_cache *cache, const struct sim
     if (!topology_text || !*topology_text)
         return base_fail(error, BASE_INPUT, "topology: is missing; an accelerator type such as v4-512, or h100:4x8");
     plan->topology_text = topology_text;
+    plan->compiler = sim_key_is_given(text, SIM_COMPILER) ? text->values[SIM_COMPILER] : "";
     plan->software = software && *software ? software : sim_plan_keys[SIM_SOFTWARE].fallback;
     sim_key_begin(cache, 'p');
     sim_key_text(cache, topology_text);
@@ -435,6 +436,7 @@ enum base_status sim_plan_check_another(struct sim_cache *cache, const struct si
     BASE_TRY(find_placement(cache, text, &plan, error));
     BASE_TRY(find_rules(cache, text->values[SIM_RULES], &plan, error));
     BASE_TRY(read_values(text, &plan, error));
+    BASE_TRY(sim_plan_read_compiler(&plan, error));
     BASE_TRY(find_adafactor(cache, text->values[SIM_ADAFACTOR], &plan, error));
     BASE_TRY(find_overrides(cache, text->values[SIM_OVERRIDES], &plan, error));
     BASE_TRY(check_parameters(cache, &plan, error));

@@ -8,4 +8,8 @@
 enum base_status sim_plan_read_values(const struct sim_plan_text *text, enum sim_key_type type, bool is_scanned,
                                       bool is_local, struct sim_plan *plan, struct base_error *error);
 
+/* compilers.c: what the plan's compiler means, when its keys and its placement are read. BASE_INPUT: it means nothing.
+ */
+enum base_status sim_plan_read_compiler(struct sim_plan *plan, struct base_error *error);
+
 #endif

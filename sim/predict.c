@@ -45,6 +45,32 @@ static void price_arena(const struct sim_sharded *sharded, const struct sim_memo
     p->peak.total_bytes = (double)map->arena_bytes - persistent_bytes[MODEL_INPUT];
 }
 
+/* ---- what XLA:TPU lays out ---- */
+
+/* Layers that are not scanned are no loops to XLA; what it makes of those is not modelled. */
+static bool lays_out(const struct sim_plan *plan)
+{
+    return plan->compiled && plan->config->scan_layers && !sim_is_executed(plan);
+}
+
+/* The buffers of the compiled step, in place of the walk over the events. Arguments count with what is not theirs of
+ * the results. */
+static void price_compiled(struct sim_cache *cache, const struct sim_sharded *sharded, struct sim_pricing *p)
+{
+    const struct sim_plan *plan = p->plan;
+    struct sim_compiled_options options = {p->sizes, p->shards, plan->config->scan_layers,
+                                           plan->options.remat == MODEL_REMAT_NONE};
+    struct sim_compiled_memory memory;
+    base_arena_reset(&cache->scratch);
+    sim_compiled_memory(&cache->scratch, sharded, &options, &memory);
+    const struct sim_op *at = memory.peak_op >= 0 ? &sharded->ops[memory.peak_op] : NULL;
+    p->peak.total_bytes = memory.peak_bytes;
+    memcpy(p->peak.bytes, memory.category_bytes, sizeof memory.category_bytes);
+    p->peak_name = at && at->op ? at->op->name : NULL;
+    p->peak_phase = at && at->op ? at->op->phase : MODEL_FORWARD;
+    p->peak_trips = at && at->loop >= 0 ? sharded->ops[at->loop].trips : MODEL_ONE;
+}
+
 /* ---- the answer ---- */
 
 struct priced {
@@ -64,12 +90,13 @@ static enum base_status price(struct sim_cache *cache, struct sim_pricing *p, co
     if (sim_is_executed(p->plan)) {
         price_arena(program->sharded, find_memory_map(cache, p, program->sharded), p, out->persistent_bytes);
     } else {
-        sim_price_memory(p);
+        if (lays_out(p->plan)) price_compiled(cache, program->sharded, p);
+        else sim_price_memory(p);
         price_persistent(p, out->persistent_bytes);
     }
     for (int c = 0; c < MODEL_CATEGORY_COUNT; c++) out->peak_bytes += out->persistent_bytes[c];
     const double *c = p->placement->profile.constants;
-    double fragments_bytes = floor(p->peak.total_bytes * c[SIM_FRAGMENTATION_FRAC]);
+    double fragments_bytes = lays_out(p->plan) ? 0 : floor(p->peak.total_bytes * c[SIM_FRAGMENTATION_FRAC]);
     out->peak_bytes += p->peak.total_bytes + fragments_bytes + c[SIM_RESERVED_BYTES];
     memcpy(out->categories_bytes, p->peak.bytes, sizeof out->categories_bytes);
     out->categories_bytes[MODEL_TEMPORARY] += fragments_bytes;
@@ -194,7 +221,7 @@ enum base_status sim_predict(struct sim_cache *cache, const struct sim_plan *pla
     struct priced priced;
     struct sim_prediction answer = {.profile = plan->placement->profile.name,
                                     .mesh = {plan->placement->axis_sizes[0], plan->placement->axis_sizes[1]}};
-    enum sim_extent extent = sim_is_executed(plan) ? SIM_WHOLE_PROGRAM : SIM_PRICES_ALONE;
+    enum sim_extent extent = sim_is_executed(plan) || lays_out(plan) ? SIM_WHOLE_PROGRAM : SIM_PRICES_ALONE;
     BASE_TRY(sim_program_find(cache, plan, plan->options.remat, 0, extent, &program, error));
     BASE_TRY(sim_pricing_begin(&p, plan, &program->prices, error));
     begin_detail(detail, program);

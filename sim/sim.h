@@ -12,7 +12,7 @@
 
 /* ---- plan (plan.c) ---- */
 
-enum sim_memory_kind { SIM_DEVICE, SIM_RESERVED, SIM_ALLOCATED };
+enum sim_memory_kind { SIM_DEVICE, SIM_RESERVED, SIM_ALLOCATED, SIM_COMPILED };
 /* As what a plan's program is asked for: as its compiler leaves it, as the partitioner does, and each of the two as the
  * executor runs it. On local topologies nobody but the executor runs anything. */
 enum sim_form { SIM_AS_COMPILED, SIM_AS_PARTITIONED, SIM_AS_EXECUTED, SIM_AS_PARTITIONED_AND_EXECUTED };
@@ -41,6 +41,7 @@ enum sim_key {
     SIM_OPTIMIZER_PARTITIONING,
     SIM_SEQUENCE_PARALLEL,
     SIM_SOFTWARE,
+    SIM_COMPILER,
     SIM_MEMORY_KIND,
     SIM_LEARNING_RATE,
     SIM_SEED,
@@ -116,7 +117,7 @@ enum base_status sim_plan_from_gin(struct model_gin *gin, struct sim_gin_plan *o
 /* The plan with every value checked and every default filled in. Pointers belong to the cache. */
 struct sim_plan {
     const char *model_text, *topology_text, *rules_text, *software;
-    const char *overrides_text, *adafactor_text; /* "" is the default */
+    const char *overrides_text, *adafactor_text, *compiler; /* "" is the default */
     const struct model_config *config;
     const struct sim_placement *placement;
     const struct model_rules *rules;
@@ -126,6 +127,7 @@ struct sim_plan {
     enum sim_optimizer_partitioning optimizer_partitioning;
     enum sim_memory_kind memory_kind;
     bool sequence_parallel;
+    bool compiled; /* memory is what XLA:TPU of today would lay out */
     enum sim_form form;
     double learning_rate;
     int64_t seed;

@@ -72,4 +72,21 @@ struct sim_memory_map {
 void sim_memory_map_build(struct base_arena *arena, const struct sim_sharded *sharded, const int64_t *sizes,
                           const int64_t shards[SIM_AXES], struct sim_memory_map *out);
 
+/* ---- memory as XLA:TPU lays it out (compiled_buffers.c) ---- */
+
+struct sim_compiled_options {
+    const int64_t *sizes;  /* by enum model_size */
+    const int64_t *shards; /* devices in a group of each set of axes */
+    bool scanned;          /* layers are while loops of the program */
+    bool keeps_all;        /* what autodiff keeps is kept: no remat policy */
+};
+struct sim_compiled_memory {
+    double peak_bytes;                           /* of all that comes and goes, arguments and accumulators aside */
+    double category_bytes[MODEL_CATEGORY_COUNT]; /* of these */
+    int peak_op;                                 /* -1: none */
+};
+/* sharded has been fused (sim_fuse). The arena holds the answer's working tables. */
+void sim_compiled_memory(struct base_arena *arena, const struct sim_sharded *sharded,
+                         const struct sim_compiled_options *options, struct sim_compiled_memory *out);
+
 #endif

@@ -1,0 +1,354 @@
+/* The memory of a step as XLA:TPU lays it out today: which arrays it allocates, how large they are in tiles, and from
+ * which operation to which they stand. Mechanisms, as the compiler's own dumps show them (libtpu 0.0.42):
+ * - a loop over layers is a while loop: what the backward loop reads of the forward loop is one stacked array of all
+ *   layers, whole from the first loop's start to the second one's end;
+ * - where autodiff's residuals cross such loops nothing can be fused away, so all that jax writes down is there
+ *   (residual_arrays);
+ * - casts of stacked weights are hoisted out of the loops: a copy in the compute dtype lives through both;
+ * - gradients of stacked weights are stacked in the loop that makes them, in the weights' dtype;
+ * - a fusion with several results writes over none of its operands. */
+#include "sim/compile/compile.h"
+
+#include <string.h>
+
+struct buffer {
+    int birth, death;               /* operations, both included */
+    double first_bytes, last_bytes; /* in the first and in the last iteration of loops over layers that are unrolled */
+    enum model_category category;
+};
+
+struct assigner {
+    const struct sim_sharded *s;
+    const struct sim_compiled_options *options;
+    struct buffer *buffers;
+    int count, capacity;
+    struct base_arena *arena;
+    int *carried_in, *carried_out; /* per value: the loop bracket that carries it, or -1 */
+};
+
+/* ---- tiles ---- */
+
+enum { LANES = 128, SUBLANES = 8 };
+
+static double round_up(double count, double tile)
+{
+    double tiles = (double)(int64_t)((count + tile - 1) / tile);
+    return tiles * tile;
+}
+
+static double local_extent(const struct assigner *a, int size, unsigned axes)
+{
+    return (double)base_ceil_div(a->options->sizes[size], a->options->shards[axes]);
+}
+
+/* The dimension that runs along the lanes: the last, unless it would fill less than a tile and another one fills whole
+ * tiles. Rows of a batch never do. */
+static int minor_dimension(const double *extents, int rank, const unsigned char *dims)
+{
+    int best = rank - 1;
+    if (extents[best] >= LANES) return best;
+    double least = round_up(extents[best], LANES) / extents[best];
+    for (int d = rank - 2; d >= 0; d--) {
+        bool batch = dims[d] == MODEL_BATCH || dims[d] == MODEL_GLOBAL_BATCH;
+        double waste = round_up(extents[d], LANES) / extents[d];
+        if (batch || waste >= least) continue;
+        best = d;
+        least = waste;
+    }
+    return best;
+}
+
+static double tiled_bytes(const double *extents, int rank, const unsigned char *dims, double element_bytes)
+{
+    if (rank == 0) return element_bytes;
+    if (rank == 1) return round_up(extents[0], extents[0] > LANES ? SUBLANES * LANES : LANES) * element_bytes;
+    int minor = minor_dimension(extents, rank, dims), second = minor == rank - 1 ? rank - 2 : rank - 1;
+    double bytes = element_bytes;
+    for (int d = 0; d < rank; d++)
+        bytes *= d == minor ? round_up(extents[d], LANES) : d == second ? round_up(extents[d], SUBLANES) : extents[d];
+    return bytes;
+}
+
+static double value_bytes(const struct assigner *a, const struct sim_value *value)
+{
+    const struct sim_shape *shape = &a->s->shapes[value->shape];
+    double extents[MODEL_MAX_RANK];
+    for (int d = 0; d < shape->rank; d++) extents[d] = local_extent(a, shape->dims[d], shape->spec[d]);
+    return tiled_bytes(extents, shape->rank, shape->dims, (double)model_dtype_bytes(value->dtype));
+}
+
+/* ---- loops ---- */
+
+static double trips(const struct assigner *a, int loop)
+{
+    return (double)a->options->sizes[a->s->ops[loop].trips];
+}
+
+static bool over_layers(const struct assigner *a, int loop)
+{
+    return loop >= 0 && a->s->ops[loop].trips != MODEL_MICROBATCHES;
+}
+
+static bool encloses(const struct assigner *a, int outer, int loop)
+{
+    while (loop != outer && loop >= 0) loop = a->s->ops[loop].loop;
+    return loop == outer;
+}
+
+/* The operation after which a value of loop `home`, last used at `use`, can go. */
+static int release_point(const struct assigner *a, int home, int use)
+{
+    int loop = a->s->ops[use].kind == SIM_LOOP_END ? a->s->ops[use].match : a->s->ops[use].loop;
+    if (!encloses(a, home, loop)) return use;
+    while (loop != home) {
+        use = a->s->ops[loop].match;
+        loop = a->s->ops[loop].loop;
+    }
+    return use;
+}
+
+/* ---- buffers ---- */
+
+static void add(struct assigner *a, int birth, int death, double first_bytes, double last_bytes,
+                enum model_category category)
+{
+    if (a->count == a->capacity) {
+        struct buffer *larger = base_new(a->arena, struct buffer, 2 * a->capacity + 64);
+        if (a->count) memcpy(larger, a->buffers, (size_t)a->count * sizeof *larger);
+        a->buffers = larger;
+        a->capacity = 2 * a->capacity + 64;
+    }
+    a->buffers[a->count++] = (struct buffer){birth, death, first_bytes, last_bytes, category};
+}
+
+/* One array for each layer, from the forward loop to the backward loop: whole at once where layers are scanned, else
+ * one more or less an iteration. */
+static void add_stack(struct assigner *a, int made_in, int used_until, double bytes, enum model_category category)
+{
+    const struct sim_op *made = &a->s->ops[made_in];
+    int user = a->s->ops[used_until].kind == SIM_LOOP_END ? a->s->ops[used_until].match : a->s->ops[used_until].loop;
+    int end = over_layers(a, user) ? a->s->ops[user].match : used_until;
+    double n = trips(a, made_in);
+    if (a->options->scanned || !over_layers(a, user)) {
+        add(a, a->options->scanned ? made_in : made_in + 1, end, a->options->scanned ? n * bytes : bytes, n * bytes,
+            category);
+        if (!a->options->scanned) add(a, made->match, end, (n - 1) * bytes, 0, category);
+        return;
+    }
+    add(a, made_in + 1, made->match, bytes, n * bytes, category);
+    add(a, made->match + 1, user, n * bytes, n * bytes, category);
+    add(a, user + 1, end, n * bytes, bytes, category);
+}
+
+static enum model_category category_of(const struct assigner *a, const struct sim_value *value, bool kept)
+{
+    const struct model_tensor *tensor = &a->s->program->tensors[value->tensor];
+    if (tensor->category == MODEL_GRADIENT) return MODEL_GRADIENT;
+    return kept && tensor->role != MODEL_ROLE_WEIGHT ? MODEL_ACTIVATION : MODEL_TEMPORARY;
+}
+
+/* ---- what jax writes down ---- */
+
+/* Arrays that autodiff keeps of an operation, beside its operands and its result, of the shape of its result: read off
+ * jax's linearisations, which XLA can neither fuse nor drop where they cross a loop. */
+static const struct residual_arrays {
+    enum model_function function;
+    int inputs; /* of which there are so many; 0: any */
+    int wide;   /* float32 */
+    int narrow; /* in the compute dtype */
+} residual_arrays[] = {
+    {MODEL_NORM, 0, 1, 1},    /* 2x of the square's derivative; the normalised rows before the scale */
+    {MODEL_SOFTMAX, 0, 0, 1}, /* its result for its own derivative, and for the product behind it */
+    {MODEL_GATE, 2, 0, 5},    /* of tanh's gelu: 3x^2, tanh, 1 - tanh, the cumulative share, and gelu(x) */
+};
+
+/* The forward pass's operations in a loop over layers whose residuals the backward loop reads. */
+static void add_residuals(struct assigner *a, int forward_begin, int backward_end)
+{
+    const struct sim_sharded *s = a->s;
+    for (int i = forward_begin; i < s->ops[forward_begin].match; i++) {
+        const struct sim_op *op = &s->ops[i];
+        if (op->kind != SIM_COMPUTE || op->op->phase != MODEL_FORWARD || op->output_count != 1) continue;
+        for (int r = 0; r < BASE_COUNT(residual_arrays); r++) {
+            const struct residual_arrays *row = &residual_arrays[r];
+            if (row->function != op->op->function || (row->inputs && row->inputs != op->input_count)) continue;
+            struct sim_value value = s->values[op->outputs[0]];
+            double narrow = value_bytes(a, &value);
+            value.dtype = MODEL_FLOAT32;
+            add_stack(a, forward_begin, backward_end, row->narrow * narrow + row->wide * value_bytes(a, &value),
+                      MODEL_ACTIVATION);
+        }
+    }
+}
+
+/* ---- stacked weights ---- */
+
+static int outermost(const struct assigner *a, int loop)
+{
+    while (a->s->ops[loop].loop >= 0) loop = a->s->ops[loop].loop;
+    return loop;
+}
+
+/* The loop over the same layers that runs backward, or -1. */
+static int backward_loop(const struct assigner *a, int forward)
+{
+    for (int i = a->s->ops[forward].match; i < a->s->op_count; i++)
+        if (a->s->ops[i].kind == SIM_LOOP_BEGIN && a->s->ops[i].trips == a->s->ops[forward].trips) return i;
+    return -1;
+}
+
+static bool is_weight_cast(const struct assigner *a, const struct sim_op *op)
+{
+    if (op->kind != SIM_COMPUTE || op->op->function != MODEL_CAST || op->op->phase != MODEL_FORWARD || op->op->remade)
+        return false;
+    const struct sim_value *from = &a->s->values[op->inputs[0]], *to = &a->s->values[op->outputs[0]];
+    return a->s->program->tensors[from->tensor].category == MODEL_PARAMETER && from->dtype != to->dtype;
+}
+
+static void add_weight_copies(struct assigner *a, int forward, int backward)
+{
+    const struct sim_sharded *s = a->s;
+    for (int i = forward; i < s->ops[forward].match; i++) {
+        if (!is_weight_cast(a, &s->ops[i])) continue;
+        double bytes = trips(a, forward) * value_bytes(a, &s->values[s->ops[i].outputs[0]]);
+        int from = outermost(a, forward), until = backward < 0 ? forward : backward;
+        bool microbatches = from != forward;
+        add(a, from, s->ops[microbatches ? from : until].match, bytes, bytes, MODEL_TEMPORARY);
+    }
+}
+
+/* Gradients of a stack's weights, in the weights' own dtype. */
+static void add_gradient_stacks(struct assigner *a, int forward, int backward)
+{
+    const struct sim_sharded *s = a->s;
+    for (int i = forward; i < s->ops[forward].match; i++) {
+        const struct sim_op *op = &s->ops[i];
+        if (op->kind != SIM_COMPUTE || op->op->phase != MODEL_FORWARD || op->op->remade) continue;
+        for (int j = 0; j < op->input_count; j++) {
+            const struct sim_value *value = &s->values[op->inputs[j]];
+            if (s->program->tensors[value->tensor].category != MODEL_PARAMETER) continue;
+            double bytes = trips(a, forward) * value_bytes(a, value);
+            add(a, backward, s->ops[backward].match, bytes, bytes, MODEL_GRADIENT);
+        }
+    }
+}
+
+static void add_stacks(struct assigner *a)
+{
+    const struct sim_sharded *s = a->s;
+    for (int i = 0; i < s->op_count; i++) {
+        if (s->ops[i].kind != SIM_LOOP_BEGIN || !over_layers(a, i)) continue;
+        bool backward_itself = false;
+        for (int j = 0; j < i; j++)
+            backward_itself =
+                backward_itself || (s->ops[j].kind == SIM_LOOP_BEGIN && s->ops[j].trips == s->ops[i].trips);
+        if (backward_itself) continue;
+        int backward = backward_loop(a, i);
+        add_weight_copies(a, i, backward);
+        if (backward < 0) continue;
+        add_gradient_stacks(a, i, backward);
+        if (a->options->keeps_all) add_residuals(a, i, s->ops[backward].match);
+    }
+}
+
+/* ---- values ---- */
+
+static void find_carried(struct assigner *a)
+{
+    for (int v = 0; v < a->s->value_count; v++) a->carried_in[v] = a->carried_out[v] = -1;
+    for (int i = 0; i < a->s->op_count; i++) {
+        const struct sim_op *op = &a->s->ops[i];
+        for (int c = 0; op->kind == SIM_LOOP_BEGIN && c < op->output_count; c++) a->carried_in[op->outputs[c]] = i;
+        for (int c = 0; op->kind == SIM_LOOP_END && c < op->input_count; c++) a->carried_out[op->inputs[c]] = i;
+    }
+}
+
+static bool is_stacked_gradient(const struct assigner *a, const struct sim_value *value)
+{
+    const struct model_tensor *tensor = &a->s->program->tensors[value->tensor];
+    return a->options->scanned && over_layers(a, value->loop) && tensor->category == MODEL_GRADIENT &&
+           value->dtype == MODEL_FLOAT32;
+}
+
+/* An elementwise kernel writes over an operand of its result's shape that ends with it. The softmax's derivative does
+ * not: it is one fusion with the sum for the bias behind it. */
+static bool is_overwritten(const struct assigner *a, const struct sim_value *value, int at)
+{
+    const struct sim_op *op = &a->s->ops[at];
+    if (op->kind == SIM_COMMUNICATE) return op->collective == SIM_ALL_REDUCE;
+    if (op->kind != SIM_COMPUTE || op->op->kind != MODEL_MAP || op->op->function == MODEL_SOFTMAX_GRAD) return false;
+    const struct sim_value *result = &a->s->values[op->outputs[0]];
+    return result->stored && result->shape == value->shape;
+}
+
+static void add_value(struct assigner *a, int v)
+{
+    const struct sim_sharded *s = a->s;
+    const struct sim_value *value = &s->values[v];
+    if (!value->stored || value->persistent || is_stacked_gradient(a, value)) return;
+    const struct sim_op *made = value->definition >= 0 ? &s->ops[value->definition] : NULL;
+    if (made && made->kind == SIM_COMPUTE && made->op->phase == MODEL_OPTIMIZER) return;
+    double bytes = value_bytes(a, value);
+    int loop = value->loop, carried = a->carried_in[v];
+    bool outlives = loop >= 0 && over_layers(a, loop) && value->last_use > s->ops[loop].match;
+    enum model_category category = category_of(a, value, value->kept);
+    if (outlives) add_stack(a, loop, value->last_use, bytes, category);
+    if (carried >= 0) add(a, carried, s->ops[carried].match, bytes, bytes, category);
+    if (carried >= 0 || outlives) return;
+    bool result = made && made->kind == SIM_LOOP_END;
+    int birth = value->definition, death = value->last_use > birth ? release_point(a, loop, value->last_use) : birth;
+    if (result) birth++;
+    if (death > birth && death == value->last_use && is_overwritten(a, value, death)) death--;
+    if (death >= birth) add(a, birth, death, bytes, bytes, category);
+}
+
+/* ---- the peak ---- */
+
+struct totals {
+    double *all, *categories[MODEL_CATEGORY_COUNT];
+};
+
+static double find_peak(const struct assigner *a, bool last, int *peak_op)
+{
+    double *change = base_new(a->arena, double, a->s->op_count + 2), now = 0, peak = 0;
+    *peak_op = -1;
+    for (int i = 0; i < a->count; i++) {
+        const struct buffer *b = &a->buffers[i];
+        double bytes = last ? b->last_bytes : b->first_bytes;
+        change[b->birth < 0 ? 0 : b->birth] += bytes;
+        change[b->death + 1] -= bytes;
+    }
+    for (int op = 0; op < a->s->op_count; op++) {
+        now += change[op];
+        if (now <= peak) continue;
+        peak = now;
+        *peak_op = op;
+    }
+    return peak;
+}
+
+static void sum_categories(const struct assigner *a, bool last, struct sim_compiled_memory *out)
+{
+    for (int c = 0; c < MODEL_CATEGORY_COUNT; c++) out->category_bytes[c] = 0;
+    for (int i = 0; i < a->count; i++) {
+        const struct buffer *b = &a->buffers[i];
+        if (b->birth > out->peak_op || b->death < out->peak_op) continue;
+        out->category_bytes[b->category] += last ? b->last_bytes : b->first_bytes;
+    }
+}
+
+void sim_compiled_memory(struct base_arena *arena, const struct sim_sharded *sharded,
+                         const struct sim_compiled_options *options, struct sim_compiled_memory *out)
+{
+    struct assigner a = {.s = sharded, .options = options, .arena = arena};
+    a.carried_in = base_new(arena, int, sharded->value_count + 1);
+    a.carried_out = base_new(arena, int, sharded->value_count + 1);
+    find_carried(&a);
+    if (options->scanned) add_stacks(&a);
+    for (int v = 0; v < sharded->value_count; v++) add_value(&a, v);
+    int first_op, last_op;
+    double first = find_peak(&a, false, &first_op), last = find_peak(&a, true, &last_op);
+    out->peak_bytes = first > last ? first : last;
+    out->peak_op = first > last ? first_op : last_op;
+    sum_categories(&a, last >= first, out);
+}

@@ -1,0 +1,50 @@
+/* Which compiler a plan means: XLA:TPU of a date, or a version of libtpu, the library that holds it. */
+#include "sim/plan_keys.h"
+
+#include <ctype.h>
+#include <string.h>
+
+/* In the order of their dates. libtpu 0.0.40 is of April 2026; memory as compiled is read off the dumps of 0.0.42.1. */
+static const struct compiler {
+    const char *since, *libtpu;
+    bool lays_out; /* sim_compiled_memory is its memory; else liveness in program order is */
+} compilers[] = {{"2019-06", NULL, false}, {"2026-06", "0.0.42", true}};
+
+static bool is_date(const char *text)
+{
+    static const char pattern[] = "0000-00-00";
+    size_t length = strlen(text);
+    if (length != 4 && length != 7 && length != 10) return false;
+    for (size_t i = 0; i < length; i++)
+        if (pattern[i] == '0' ? !isdigit((unsigned char)text[i]) : text[i] != pattern[i]) return false;
+    return true;
+}
+
+static const struct compiler *compiler_named(const char *text)
+{
+    const struct compiler *found = NULL;
+    for (int i = 0; i < BASE_COUNT(compilers); i++) {
+        const struct compiler *c = &compilers[i];
+        size_t length = c->libtpu ? strlen(c->libtpu) : 0;
+        bool version = length && !strncmp(text, c->libtpu, length) && (!text[length] || text[length] == '.');
+        if (version || !strcmp(text, "today") || (is_date(text) && strcmp(c->since, text) <= 0)) found = c;
+    }
+    return found;
+}
+
+enum base_status sim_plan_read_compiler(struct sim_plan *plan, struct base_error *error)
+{
+    bool tpu = plan->placement->topology.kind == TOPO_TPU;
+    plan->compiled = tpu && plan->memory_kind == SIM_COMPILED;
+    if (!plan->compiler || !*plan->compiler) return BASE_OK;
+    const struct compiler *found = compiler_named(plan->compiler);
+    if (!found)
+        return base_fail(error, BASE_INPUT,
+                         "compiler: \"%s\" is not known; today, a date from 2019-06 on or libtpu %s would do",
+                         plan->compiler, compilers[BASE_COUNT(compilers) - 1].libtpu);
+    if (!tpu && found->lays_out)
+        return base_fail(error, BASE_INPUT, "compiler: %s is a compiler for TPUs, and %s has none; leave it out",
+                         plan->compiler, plan->topology_text);
+    plan->compiled = tpu && found->lays_out;
+    return BASE_OK;
+}

@@ -1,0 +1,102 @@
+/* Tests of memory as compiled: tests/data/compiled_memory.csv has the bytes that XLA:TPU (libtpu of the column,
+ * compiled ahead of time for slices that nobody had) totals for a step of T5X, and whether it refused it. */
+#include "tests/rows.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+/* What must hold of all answers together: mean of the absolute errors, the share within 8 %, verdicts that are right,
+ * and how far under its limit a refused step may be said to fit. */
+static const double most_mean_frac = 0.04, within_frac = 0.08, least_within_frac = 0.9, least_right_frac = 0.97,
+                    tight_frac = 0.02;
+
+struct judged {
+    int count, within_count, right_count;
+    double error_frac_sum;
+};
+
+static double number_of(const struct base_csv *csv, const char *column)
+{
+    return strtod(row_field(csv, column), NULL);
+}
+
+static void judge(struct sim_cache *cache, struct base_arena *arena, const struct base_csv *csv, struct judged *judged)
+{
+    struct sim_plan_text text = row_plan(arena, csv);
+    struct sim_plan plan;
+    struct sim_prediction prediction;
+    struct base_error error;
+    assert_ok(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error), &error);
+    assert_ok(sim_predict(cache, &plan, &prediction, NULL, &error), &error);
+    double measured_bytes = number_of(csv, "measured_peak_memory_bytes"),
+           off_frac = fabs((double)prediction.memory.peak_bytes / measured_bytes - 1);
+    bool refused = number_of(csv, "measured_oom") == 1;
+    judged->count++;
+    judged->error_frac_sum += off_frac;
+    judged->within_count += off_frac <= within_frac;
+    judged->right_count += prediction.fits != refused;
+    double free_frac = 1 - (double)prediction.memory.peak_bytes /
+                               (double)(prediction.memory.capacity_bytes -
+                                        (int64_t)plan.placement->profile.constants[SIM_RESERVED_BYTES]);
+    if (refused && prediction.fits && free_frac > tight_frac)
+        fail_msg("%s is said to fit with %.1f %% to spare, and was refused", row_field(csv, "id"), 100 * free_frac);
+}
+
+static void compiled_peaks_are_what_the_compiler_says(struct base_arena *arena)
+{
+    struct sim_cache *cache = sim_cache_new(arena);
+    struct base_csv csv;
+    struct base_error error;
+    struct judged judged = {0};
+    bool more = true;
+    assert_ok(base_csv_open(&csv, arena, "tests/data/compiled_memory.csv", &error), &error);
+    for (assert_ok(base_csv_next(&csv, &more, &error), &error); more;
+         assert_ok(base_csv_next(&csv, &more, &error), &error))
+        judge(cache, arena, &csv, &judged);
+    base_csv_close(&csv);
+    sim_cache_free(cache);
+    assert_true(judged.count > 10);
+    double mean_frac = judged.error_frac_sum / judged.count;
+    if (mean_frac > most_mean_frac || judged.within_count < least_within_frac * judged.count ||
+        judged.right_count < least_right_frac * judged.count)
+        fail_msg("of %d compiled steps %d are within 8 %%, mean error %.1f %%, %d verdicts right", judged.count,
+                 judged.within_count, 100 * mean_frac, judged.right_count);
+}
+
+static void compilers_are_named_by_date_and_version(struct base_arena *arena)
+{
+    static const struct {
+        const char *compiler;
+        bool compiled;
+    } cases[] = {{"", false},          {"today", true},    {"2023-01", false}, {"2026-06", true},
+                 {"2027-01-31", true}, {"0.0.42.1", true}, {"0.0.42", true}};
+    struct sim_cache *cache = sim_cache_new(arena);
+    struct sim_plan_text text = {{0}};
+    struct sim_plan plan;
+    struct base_error error;
+    text.values[SIM_MODEL] = "scalable_t5_1_1_small", text.values[SIM_TOPOLOGY] = "v4-16";
+    text.values[SIM_BATCH_SIZE] = "64", text.values[SIM_INPUTS_LENGTH] = text.values[SIM_TARGETS_LENGTH] = "128";
+    for (int i = 0; i < BASE_COUNT(cases); i++) {
+        text.values[SIM_COMPILER] = cases[i].compiler;
+        assert_ok(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error), &error);
+        assert_int_equal(plan.compiled, cases[i].compiled);
+    }
+    static const char *const unknown[] = {"0.0.4", "0.0.421", "yesterday", "2018-01", "2023-1"};
+    for (int i = 0; i < BASE_COUNT(unknown); i++) {
+        text.values[SIM_COMPILER] = unknown[i];
+        assert_int_equal(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error),
+                         BASE_INPUT);
+        assert_non_null(strstr(error.text, "would do"));
+    }
+    sim_cache_free(cache);
+}
+
+static const struct test tests[] = {
+    TEST(compiled_peaks_are_what_the_compiler_says),
+    TEST(compilers_are_named_by_date_and_version),
+};
+
+int main(int argument_count, char **arguments)
+{
+    return test_main(tests, BASE_COUNT(tests), argument_count, arguments);
+}
