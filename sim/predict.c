@@ -58,8 +58,12 @@ static bool lays_out(const struct sim_plan *plan)
 static void price_compiled(struct sim_cache *cache, const struct sim_sharded *sharded, struct sim_pricing *p)
 {
     const struct sim_plan *plan = p->plan;
+    const double *c = p->placement->profile.constants;
+    double persistent_bytes[MODEL_CATEGORY_COUNT] = {0}, limit_bytes = c[SIM_CAPACITY_BYTES] - c[SIM_RESERVED_BYTES];
+    price_persistent(p, persistent_bytes);
+    for (int i = 0; i < MODEL_CATEGORY_COUNT; i++) limit_bytes -= persistent_bytes[i];
     struct sim_compiled_options options = {p->sizes, p->shards, plan->config->scan_layers,
-                                           plan->options.remat == MODEL_REMAT_NONE};
+                                           plan->options.remat == MODEL_REMAT_NONE, limit_bytes};
     struct sim_compiled_memory memory;
     base_arena_reset(&cache->scratch);
     sim_compiled_memory(&cache->scratch, sharded, &options, &memory);

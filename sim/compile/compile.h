@@ -79,6 +79,7 @@ struct sim_compiled_options {
     const int64_t *shards; /* devices in a group of each set of axes */
     bool scanned;          /* layers are while loops of the program */
     bool keeps_all;        /* what autodiff keeps is kept: no remat policy */
+    double limit_bytes;    /* what arguments and accumulators leave of the device */
 };
 struct sim_compiled_memory {
     double peak_bytes;                           /* of all that comes and goes, arguments and accumulators aside */

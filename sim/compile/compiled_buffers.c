@@ -24,6 +24,7 @@ struct assigner {
     int count, capacity;
     struct base_arena *arena;
     int *carried_in, *carried_out; /* per value: the loop bracket that carries it, or -1 */
+    bool late_products;
 };
 
 /* ---- tiles ---- */
@@ -211,9 +212,9 @@ static void add_weight_copies(struct assigner *a, int forward, int backward)
     for (int i = forward; i < s->ops[forward].match; i++) {
         if (!is_weight_cast(a, &s->ops[i])) continue;
         double bytes = trips(a, forward) * value_bytes(a, &s->values[s->ops[i].outputs[0]]);
-        int from = outermost(a, forward), until = backward < 0 ? forward : backward;
-        bool microbatches = from != forward;
-        add(a, from, s->ops[microbatches ? from : until].match, bytes, bytes, MODEL_TEMPORARY);
+        int around = outermost(a, forward), until = backward < 0 ? forward : backward;
+        add(a, forward, s->ops[until].match, bytes, bytes, MODEL_TEMPORARY);
+        if (around != forward) add(a, around, s->ops[around].match, bytes, bytes, MODEL_TEMPORARY);
     }
 }
 
@@ -281,12 +282,20 @@ static bool is_overwritten(const struct assigner *a, const struct sim_value *val
     return result->stored && result->shape == value->shape;
 }
 
+static int last_loop_end(const struct assigner *a)
+{
+    int end = a->s->op_count - 1;
+    while (end > 0 && a->s->ops[end].kind != SIM_LOOP_END) end--;
+    return end;
+}
+
 static void add_value(struct assigner *a, int v)
 {
     const struct sim_sharded *s = a->s;
     const struct sim_value *value = &s->values[v];
-    if (!value->stored || value->persistent || is_stacked_gradient(a, value)) return;
     const struct sim_op *made = value->definition >= 0 ? &s->ops[value->definition] : NULL;
+    bool counted = a->options->scanned && over_layers(a, value->loop) && made && is_weight_cast(a, made);
+    if (!value->stored || value->persistent || counted || is_stacked_gradient(a, value)) return;
     if (made && made->kind == SIM_COMPUTE && made->op->phase == MODEL_OPTIMIZER) return;
     double bytes = value_bytes(a, value);
     int loop = value->loop, carried = a->carried_in[v];
@@ -299,6 +308,8 @@ static void add_value(struct assigner *a, int v)
     int birth = value->definition, death = value->last_use > birth ? release_point(a, loop, value->last_use) : birth;
     if (result) birth++;
     if (death > birth && death == value->last_use && is_overwritten(a, value, death)) death--;
+    if (made && made->kind == SIM_COMPUTE && made->op->function == MODEL_LOSS_GRAD && a->late_products)
+        death = loop >= 0 ? s->ops[loop].match - 1 : last_loop_end(a);
     if (death >= birth) add(a, birth, death, bytes, bytes, category);
 }
 
@@ -337,6 +348,21 @@ static void sum_categories(const struct assigner *a, bool last, struct sim_compi
     }
 }
 
+static void assign(struct assigner *a, bool late_products, struct sim_compiled_memory *out)
+{
+    int first_op, last_op;
+    a->late_products = late_products;
+    a->count = 0;
+    if (a->options->scanned) add_stacks(a);
+    for (int v = 0; v < a->s->value_count; v++) add_value(a, v);
+    double first = find_peak(a, false, &first_op), last = find_peak(a, true, &last_op);
+    out->peak_bytes = first > last ? first : last;
+    out->peak_op = first > last ? first_op : last_op;
+    sum_categories(a, last >= first, out);
+}
+
+/* The gradient of the logits' weights waits until the backward pass is over, and the logits' own gradient with it: so
+ * the compiler orders them as long as the step fits that way. */
 void sim_compiled_memory(struct base_arena *arena, const struct sim_sharded *sharded,
                          const struct sim_compiled_options *options, struct sim_compiled_memory *out)
 {
@@ -344,11 +370,6 @@ void sim_compiled_memory(struct base_arena *arena, const struct sim_sharded *sha
     a.carried_in = base_new(arena, int, sharded->value_count + 1);
     a.carried_out = base_new(arena, int, sharded->value_count + 1);
     find_carried(&a);
-    if (options->scanned) add_stacks(&a);
-    for (int v = 0; v < sharded->value_count; v++) add_value(&a, v);
-    int first_op, last_op;
-    double first = find_peak(&a, false, &first_op), last = find_peak(&a, true, &last_op);
-    out->peak_bytes = first > last ? first : last;
-    out->peak_op = first > last ? first_op : last_op;
-    sum_categories(&a, last >= first, out);
+    assign(&a, true, out);
+    if (out->peak_bytes > options->limit_bytes) assign(&a, false, out);
 }
