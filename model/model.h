@@ -445,7 +445,7 @@ enum model_trait {
                                     runs backward */
     MODEL_TRAIT_COUNT
 };
-const char *model_trait_name(enum model_trait trait); /* as in sim/software.csv */
+const char *model_trait_name(enum model_trait trait); /* as in sim/compile/software.csv */
 
 /* All that shapes a program; what is not here is a size. */
 struct model_options {

@@ -78,18 +78,12 @@ static const struct model_program *find_model_program(struct sim_cache *cache, c
     return program;
 }
 
-/* What is stored, what runs together and when it dies: by what the executor does, or by what a compiler would. */
-static void lay_out(struct base_arena *arena, const struct sim_plan *plan, struct sim_sharded *sharded)
+static struct sim_compiler compiler_of(const struct sim_plan *plan)
 {
-    if (sim_is_executed(plan)) {
-        sim_fuse_rows(arena, sharded);
-        return;
-    }
-    const unsigned traits = plan->placement->profile.traits;
-    sim_fuse(arena, sharded, traits >> MODEL_TRAIT_LIBRARY_DOTS & 1);
-    if (sim_passes_of(plan) & 1u << SIM_PASS_OVERLAP_COLLECTIVES)
-        sim_overlap(arena, sharded, traits >> MODEL_TRAIT_LIBRARY_DOTS & 1);
-    sim_liveness(arena, sharded, plan->config->scan_layers, traits >> MODEL_TRAIT_UNORDERED_REMAT & 1);
+    return (struct sim_compiler){.target = sim_is_executed(plan) ? SIM_FOR_EXECUTOR : SIM_FOR_DEVICE,
+                                 .passes = sim_passes_of(plan),
+                                 .traits = plan->placement->profile.traits,
+                                 .is_scanned = plan->config->scan_layers};
 }
 
 /* The tables of partitioner, fusion and liveness are large and soon forgotten: unless they are asked for they stand in
@@ -103,8 +97,8 @@ static enum base_status make(struct sim_cache *cache, const struct sim_plan *pla
     base_arena_reset(&cache->scratch);
     struct sim_sharded *sharded = base_new(arena, struct sim_sharded, 1);
     BASE_TRY(sim_partition(arena, source, options, shardings, sharded, error));
-    sim_passes_run(arena, sim_passes_of(plan), sharded);
-    lay_out(arena, plan, sharded);
+    const struct sim_compiler compiler = compiler_of(plan);
+    sim_compile(arena, &compiler, sharded);
     if (sharded->shape_count > SIM_MOST_SHAPES)
         return base_fail(error, BASE_INTERNAL, "a program of more than %d local shapes", SIM_MOST_SHAPES);
     if (sharded->op_count > SIM_MOST_DISTINCT)

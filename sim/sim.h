@@ -163,7 +163,8 @@ struct sim_profile {
     const char *kinds[SIM_CONSTANT_COUNT]; /* "vendor", "measured", "assumed", "inferred", "given" */
     const char *sources[SIM_CONSTANT_COUNT];
     unsigned traits; /* bits of enum model_trait */
-    unsigned passes; /* bits of enum sim_pass: those of the software of that time on that platform (software.csv) */
+    unsigned passes; /* bits of enum sim_pass: those of the software of that time on that platform
+                        (sim/compile/software.csv) */
 };
 const char *sim_constant_name(enum sim_constant constant);
 /* The profile of a topology's chip under a software; overrides is a profile document ({"constants": {name: value},

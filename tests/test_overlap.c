@@ -254,7 +254,7 @@ static void no_software_of_the_table_has_it(struct base_arena *arena)
     struct base_csv csv;
     struct base_error error;
     bool more;
-    assert_ok(base_csv_open(&csv, arena, "sim/software.csv", &error), &error);
+    assert_ok(base_csv_open(&csv, arena, "sim/compile/software.csv", &error), &error);
     for (assert_ok(base_csv_next(&csv, &more, &error), &error); more;
          assert_ok(base_csv_next(&csv, &more, &error), &error))
         assert_null(

@@ -47,8 +47,8 @@ static enum base_status begin(struct draft *d, struct sim_cache *cache, const in
     plan->learning_rate = 1; /* whole results */
     BASE_TRY(sim_propagate(d->arena, sim_graph_build(d->arena, &d->program, &options), &options, &shardings, error));
     BASE_TRY(sim_partition(d->arena, &d->program, &options, &shardings, &run->sharded, error));
-    sim_passes_run(d->arena, passes[below(d, BASE_COUNT(passes))], &run->sharded);
-    sim_fuse_rows(d->arena, &run->sharded);
+    const struct sim_compiler compiler = {.target = SIM_FOR_EXECUTOR, .passes = passes[below(d, BASE_COUNT(passes))]};
+    sim_compile(d->arena, &compiler, &run->sharded);
     run->executable.sharded = &run->sharded;
     memcpy(run->executable.sizes, d->sizes, sizeof d->sizes);
     for (int axes = 0; axes < SIM_AXES; axes++)

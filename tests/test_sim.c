@@ -284,8 +284,7 @@ static double sketch_peak(struct sketch *s, bool scanned)
     assert_ok(sim_propagate(s->arena, sim_graph_build(s->arena, &s->program, &options), &options, &shardings, &error),
               &error);
     assert_ok(sim_partition(s->arena, &s->program, &options, &shardings, &sharded, &error), &error);
-    sim_fuse(s->arena, &sharded, false);
-    sim_liveness(s->arena, &sharded, scanned, false);
+    sim_compile(s->arena, &(struct sim_compiler){.is_scanned = scanned}, &sharded);
     struct walk walk = walk_step(s->arena, &sharded, sizes, mesh);
     assert_near(walk.total, 0, 0);
     return walk.peak;
@@ -935,7 +934,7 @@ static void passes_are_older_than_the_software(struct base_arena *arena)
     base_csv_close(&csv);
     assert_int_equal(count, SIM_PASS_COUNT);
     int passes = 0;
-    assert_ok(base_csv_open(&csv, arena, "sim/software.csv", &error), &error);
+    assert_ok(base_csv_open(&csv, arena, "sim/compile/software.csv", &error), &error);
     for (assert_ok(base_csv_next(&csv, &more, &error), &error); more;
          assert_ok(base_csv_next(&csv, &more, &error), &error)) {
         const char *names = base_csv_field(&csv, base_csv_column(&csv, "passes")),

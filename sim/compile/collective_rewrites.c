@@ -1,6 +1,6 @@
 /* What a compiler makes of the sharded program after the partitioner. Each pass is a function from program to program;
  * a software's row in software.csv names those that its compiler had, passes.csv says what they are and since when. */
-#include "sim/compile/compile.h"
+#include "sim/compile/passes.h"
 
 #include <string.h>
 
@@ -302,13 +302,16 @@ static void hoist(struct base_arena *arena, struct sim_sharded *s, bool twin)
     apply(&r);
 }
 
-static void hoist_gradient_all_reduce(struct base_arena *arena, struct sim_sharded *s)
+void sim_hoist_gradient_all_reduce(struct base_arena *arena, const struct sim_compiler *compiler, struct sim_sharded *s)
 {
+    (void)compiler;
     hoist(arena, s, true);
 }
 
-static void rewrite_gradient_accumulation(struct base_arena *arena, struct sim_sharded *s)
+void sim_rewrite_gradient_accumulation(struct base_arena *arena, const struct sim_compiler *compiler,
+                                       struct sim_sharded *s)
 {
+    (void)compiler;
     hoist(arena, s, false);
 }
 
@@ -390,8 +393,9 @@ static void slice_gradients(struct base_arena *arena, struct sim_sharded *s)
 
 /* The partitioner writes "all-reduce, and keep a slice" as an all-reduce whose result is cut further than its operand.
  */
-static void create_reduce_scatters(struct base_arena *arena, struct sim_sharded *s)
+void sim_create_reduce_scatters(struct base_arena *arena, const struct sim_compiler *compiler, struct sim_sharded *s)
 {
+    (void)compiler;
     slice_gradients(arena, s);
     for (int i = 0; i < s->op_count; i++) {
         struct sim_op *op = &s->ops[i];
@@ -429,8 +433,9 @@ static bool reassociate(struct rewrite *r, int at)
 }
 
 /* One sum at a time: the next may be a sum of this one. */
-static void reassociate_all_reduce(struct base_arena *arena, struct sim_sharded *s)
+void sim_reassociate_all_reduce(struct base_arena *arena, const struct sim_compiler *compiler, struct sim_sharded *s)
 {
+    (void)compiler;
     for (int i = 0; i < s->op_count; i++) {
         if (s->ops[i].kind != SIM_COMPUTE || s->ops[i].op->function != MODEL_ADD) continue;
         struct rewrite r = begin(arena, s);
@@ -438,22 +443,4 @@ static void reassociate_all_reduce(struct base_arena *arena, struct sim_sharded 
         apply(&r);
         i -= 2; /* two all-reduces before it are gone */
     }
-}
-
-/* ---- all of them ---- */
-
-static const struct {
-    enum sim_pass pass;
-    void (*run)(struct base_arena *arena, struct sim_sharded *sharded);
-} rewrites[] = {
-    {SIM_PASS_REASSOCIATE_ALL_REDUCE, reassociate_all_reduce},
-    {SIM_PASS_HOIST_GRADIENT_ALL_REDUCE, hoist_gradient_all_reduce},
-    {SIM_PASS_REWRITE_GRADIENT_ACCUMULATION, rewrite_gradient_accumulation},
-    {SIM_PASS_CREATE_REDUCE_SCATTERS, create_reduce_scatters},
-};
-
-void sim_passes_run(struct base_arena *arena, unsigned passes, struct sim_sharded *sharded)
-{
-    for (int i = 0; i < BASE_COUNT(rewrites); i++)
-        if (passes & 1u << rewrites[i].pass) rewrites[i].run(arena, sharded);
 }

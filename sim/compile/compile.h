@@ -7,37 +7,48 @@
 
 /* ---- passes ---- */
 
-/* What a compiler does to the program, the first before the partitioner, the others behind it (passes.csv, in its
- * order). */
+/* In the order in which they run (passes.c, passes.csv). */
 enum sim_pass {
     SIM_PASS_PROPAGATE_SHARDINGS,
+    SIM_PASS_REASSOCIATE_ALL_REDUCE,
     SIM_PASS_HOIST_GRADIENT_ALL_REDUCE,
     SIM_PASS_REWRITE_GRADIENT_ACCUMULATION,
     SIM_PASS_CREATE_REDUCE_SCATTERS,
-    SIM_PASS_REASSOCIATE_ALL_REDUCE,
     SIM_PASS_COMBINE_COLLECTIVES,
     SIM_PASS_REMATERIALIZE,
+    SIM_PASS_FUSE_KERNELS,
+    SIM_PASS_FUSE_ROWS,
     SIM_PASS_OVERLAP_COLLECTIVES,
+    SIM_PASS_TRACK_LIFETIMES,
     SIM_PASS_COUNT
 };
 const char *sim_pass_name(enum sim_pass pass);
+/* passes.c: the names of those that software may have or not; the others run for every compiler, or for the executor */
+int sim_pass_choices(const char *names[SIM_PASS_COUNT]);
+int sim_pass_named(const char *name, size_t length); /* one of those; -1: none is called so */
 
-/* collective_rewrites.c: runs those passes of the set (bits of enum sim_pass) that rewrite the program; the others
- * concern its price. */
-void sim_passes_run(struct base_arena *arena, unsigned passes, struct sim_sharded *sharded);
-/* latency_hiding.c: the last of them, when it is known what runs as one kernel: another order, and when collectives are
- * waited for */
-void sim_overlap(struct base_arena *arena, struct sim_sharded *sharded, bool library_dots);
+/* Who compiles, and what for. */
+enum sim_target { SIM_FOR_DEVICE, SIM_FOR_EXECUTOR };
+struct sim_compiler {
+    enum sim_target target;
+    unsigned passes; /* bits of enum sim_pass */
+    unsigned traits; /* bits of enum model_trait */
+    bool is_scanned; /* residuals of a loop over layers are stacked arrays */
+};
+/* passes.c: from what the partitioner emits to kernels and lifetimes, or to what the executor runs. */
+void sim_compile(struct base_arena *arena, const struct sim_compiler *compiler, struct sim_sharded *sharded);
 
-/* ---- kernels and liveness ---- */
+/* ---- training software (software.c) ---- */
 
-/* fusion.c: which values are stored, and what runs as one kernel; library_dots: contractions are calls of a library */
-void sim_fuse(struct base_arena *arena, struct sim_sharded *sharded, bool library_dots);
-/* executable_kernels.c: the same as the executor does it */
-void sim_fuse_rows(struct base_arena *arena, struct sim_sharded *sharded);
-/* liveness.c: allocations and frees in program order; scanned: residuals of a loop over layers are stacked arrays;
- * unordered_remat: as MODEL_TRAIT_UNORDERED_REMAT */
-void sim_liveness(struct base_arena *arena, struct sim_sharded *sharded, bool scanned, bool unordered_remat);
+struct sim_software {
+    unsigned passes, traits;           /* bits of enum sim_pass, of enum model_trait */
+    double combine_bytes, memory_frac; /* what collectives are combined up to, what its allocator gets of a device's
+                                          memory; -1: the row does not say */
+    const char *source;
+};
+/* BASE_INPUT names what is modelled on the platform ("tpu", "gpu", "cpu", "local"). */
+enum base_status sim_software_find(struct base_arena *arena, const char *platform, const char *software,
+                                   struct sim_software *out, struct base_error *error);
 
 /* ---- what the executor makes of it (executable_kernels.c) ---- */
 

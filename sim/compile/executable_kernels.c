@@ -4,7 +4,7 @@
  * - elementwise operations, and reductions along the last label, that follow each other over one index space run as one
  *   kernel, row after row. What only such a kernel reads of itself stays in a row of scratch.
  * Everything else is a kernel of its own, and its result is stored. */
-#include "sim/compile/compile.h"
+#include "sim/compile/passes.h"
 
 #include <string.h>
 
@@ -261,8 +261,9 @@ static void sum_up(struct rows *r)
     s->dots = sums.dots, s->dot_count = sums.dot_count;
 }
 
-void sim_fuse_rows(struct base_arena *arena, struct sim_sharded *sharded)
+void sim_fuse_rows(struct base_arena *arena, const struct sim_compiler *compiler, struct sim_sharded *sharded)
 {
+    (void)compiler;
     struct rows r = {.arena = arena, .s = sharded};
     r.outside = base_new(arena, bool, sharded->value_count);
     r.read = base_new(arena, bool, sharded->value_count);

@@ -5,7 +5,7 @@
  * - elementwise operations and reductions that read what an elementwise kernel has just made join it;
  * - reshapes move nothing.
  * Where contractions are calls of a library, neither what they read nor what they write is fused with them. */
-#include "sim/compile/compile.h"
+#include "sim/compile/passes.h"
 
 #include <string.h>
 
@@ -328,8 +328,9 @@ static void extend_lives(struct fuser *f)
     }
 }
 
-void sim_fuse(struct base_arena *arena, struct sim_sharded *sharded, bool library_dots)
+void sim_fuse_kernels(struct base_arena *arena, const struct sim_compiler *compiler, struct sim_sharded *sharded)
 {
+    bool library_dots = compiler->traits >> MODEL_TRAIT_LIBRARY_DOTS & 1;
     struct fuser f = {.arena = arena, .s = sharded, .library_dots = library_dots};
     f.consumers = base_new(arena, int, sharded->value_count);
     f.contractions = base_new(arena, int, sharded->value_count);

@@ -4,7 +4,7 @@
  * work has been put between them. One collective of a kind is on its way at a time. The costs are that scheduler's own,
  * the same for all sizes, so that the order is one of the program and not of a plan. What reads and writes memory is
  * fused before. */
-#include "sim/compile/compile.h"
+#include "sim/compile/passes.h"
 
 #include <math.h>
 #include <string.h>
@@ -509,9 +509,10 @@ static void renumber(struct scheduler *c)
     s->op_capacity = s->op_count;
 }
 
-void sim_overlap(struct base_arena *arena, struct sim_sharded *sharded, bool library_dots)
+void sim_overlap_collectives(struct base_arena *arena, const struct sim_compiler *compiler, struct sim_sharded *sharded)
 {
-    struct scheduler c = {.arena = arena, .s = sharded, .library_dots = library_dots};
+    struct scheduler c = {
+        .arena = arena, .s = sharded, .library_dots = compiler->traits >> MODEL_TRAIT_LIBRARY_DOTS & 1};
     c.node_of = base_new(arena, int, sharded->op_count + 1);
     c.seen = base_new(arena, int, sharded->op_count + 1);
     c.order = base_new(arena, int, sharded->op_count + 1);

@@ -3,7 +3,7 @@
  * made in the forward loop for the backward loop lives from its iteration there to its iteration here (or, where layers
  * are scanned, in a stacked array from the first loop's start to the second one's end). What goes round a loop changes
  * hands and is not copied. Elementwise operations and all-reduces write over an operand that dies with them. */
-#include "sim/compile/compile.h"
+#include "sim/compile/passes.h"
 
 #include <string.h>
 
@@ -180,10 +180,13 @@ static void share_fate(struct sim_sharded *s)
     }
 }
 
-void sim_liveness(struct base_arena *arena, struct sim_sharded *sharded, bool scanned, bool unordered_remat)
+void sim_track_lifetimes(struct base_arena *arena, const struct sim_compiler *compiler, struct sim_sharded *sharded)
 {
     share_fate(sharded);
-    struct tracker t = {.arena = arena, .s = sharded, .scanned = scanned, .unordered_remat = unordered_remat};
+    struct tracker t = {.arena = arena,
+                        .s = sharded,
+                        .scanned = compiler->is_scanned,
+                        .unordered_remat = compiler->traits >> MODEL_TRAIT_UNORDERED_REMAT & 1};
     t.events = base_new(arena, struct timed, 5 * sharded->value_count + sharded->op_count);
     t.carried_in = base_new(arena, int, sharded->value_count);
     t.carried_out = base_new(arena, int, sharded->value_count);

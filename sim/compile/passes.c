@@ -1,0 +1,83 @@
+/* What a compiler does with a sharded program, pass by pass, in the order of one table. A software's row (software.csv)
+ * chooses passes; passes.csv says what each is, since when, and who says so. */
+#include "sim/compile/passes.h"
+
+#include <string.h>
+
+/* Who has a pass run. */
+enum runner {
+    SOFTWARE, /* a software whose row names it; it takes the place of its stage's usual one */
+    COMPILER, /* every compiler, unless its software's row names another of that stage */
+    EXECUTOR  /* the executor */
+};
+
+static const struct {
+    const char *name;
+    enum sim_stage stage;
+    enum runner runner;
+    sim_pass_function *run; /* NULL: whoever partitions or prices asks for the pass */
+} table[SIM_PASS_COUNT] = {
+    [SIM_PASS_PROPAGATE_SHARDINGS] = {"propagate_shardings", SIM_STAGE_PARTITION, SOFTWARE, NULL},
+    [SIM_PASS_REASSOCIATE_ALL_REDUCE] = {"reassociate_all_reduce", SIM_STAGE_REWRITE, SOFTWARE,
+                                         sim_reassociate_all_reduce},
+    [SIM_PASS_HOIST_GRADIENT_ALL_REDUCE] = {"hoist_gradient_all_reduce", SIM_STAGE_REWRITE, SOFTWARE,
+                                            sim_hoist_gradient_all_reduce},
+    [SIM_PASS_REWRITE_GRADIENT_ACCUMULATION] = {"rewrite_gradient_accumulation", SIM_STAGE_REWRITE, SOFTWARE,
+                                                sim_rewrite_gradient_accumulation},
+    [SIM_PASS_CREATE_REDUCE_SCATTERS] = {"create_reduce_scatters", SIM_STAGE_REWRITE, SOFTWARE,
+                                         sim_create_reduce_scatters},
+    [SIM_PASS_COMBINE_COLLECTIVES] = {"combine_collectives", SIM_STAGE_PRICE, SOFTWARE, NULL},
+    [SIM_PASS_REMATERIALIZE] = {"rematerialize", SIM_STAGE_PRICE, SOFTWARE, NULL},
+    [SIM_PASS_FUSE_KERNELS] = {"fuse_kernels", SIM_STAGE_FUSE, COMPILER, sim_fuse_kernels},
+    [SIM_PASS_FUSE_ROWS] = {"fuse_rows", SIM_STAGE_FUSE, EXECUTOR, sim_fuse_rows},
+    [SIM_PASS_OVERLAP_COLLECTIVES] = {"overlap_collectives", SIM_STAGE_SCHEDULE, SOFTWARE, sim_overlap_collectives},
+    [SIM_PASS_TRACK_LIFETIMES] = {"track_lifetimes", SIM_STAGE_LIFETIMES, COMPILER, sim_track_lifetimes},
+};
+
+const char *sim_pass_name(enum sim_pass pass)
+{
+    return table[pass].name;
+}
+
+int sim_pass_named(const char *name, size_t length)
+{
+    for (int pass = 0; pass < SIM_PASS_COUNT; pass++)
+        if (table[pass].runner == SOFTWARE && !strncmp(table[pass].name, name, length) && !table[pass].name[length])
+            return pass;
+    return -1;
+}
+
+int sim_pass_choices(const char *names[SIM_PASS_COUNT])
+{
+    int count = 0;
+    for (int pass = 0; pass < SIM_PASS_COUNT; pass++)
+        if (table[pass].runner == SOFTWARE) names[count++] = table[pass].name;
+    return count;
+}
+
+static bool has(const struct sim_compiler *compiler, int pass)
+{
+    return compiler->passes >> pass & 1;
+}
+
+static bool has_one_of(const struct sim_compiler *compiler, enum sim_stage stage)
+{
+    for (int pass = 0; pass < SIM_PASS_COUNT; pass++)
+        if (table[pass].stage == stage && has(compiler, pass)) return true;
+    return false;
+}
+
+/* The executor runs what is rewritten, in its own way. */
+static bool runs(const struct sim_compiler *compiler, int pass)
+{
+    const enum runner runner = table[pass].runner;
+    if (compiler->target == SIM_FOR_EXECUTOR)
+        return runner == EXECUTOR || (table[pass].stage == SIM_STAGE_REWRITE && has(compiler, pass));
+    return has(compiler, pass) || (runner == COMPILER && !has_one_of(compiler, table[pass].stage));
+}
+
+void sim_compile(struct base_arena *arena, const struct sim_compiler *compiler, struct sim_sharded *sharded)
+{
+    for (int pass = 0; pass < SIM_PASS_COUNT; pass++)
+        if (table[pass].run && runs(compiler, pass)) table[pass].run(arena, compiler, sharded);
+}

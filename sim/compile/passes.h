@@ -1,0 +1,29 @@
+/* Passes of a compiler: private to sim/compile. A pass is a function here, its row in the table of passes.c and in
+ * passes.csv, and its name in the rows of the software that has it (software.csv). */
+#ifndef SIM_COMPILE_PASSES_H
+#define SIM_COMPILE_PASSES_H
+
+#include "sim/compile/compile.h"
+
+/* What a pass is a choice of. Several passes rewrite; of each other stage one runs at the most. */
+enum sim_stage {
+    SIM_STAGE_PARTITION, /* before the partitioner */
+    SIM_STAGE_REWRITE,   /* of the program that it emits */
+    SIM_STAGE_FUSE,      /* which values are stored, and what runs as one kernel */
+    SIM_STAGE_SCHEDULE,  /* another order, and when collectives are waited for */
+    SIM_STAGE_LIFETIMES, /* allocations and frees, in program order */
+    SIM_STAGE_PRICE      /* what sizes and rates decide */
+};
+
+typedef void sim_pass_function(struct base_arena *arena, const struct sim_compiler *compiler,
+                               struct sim_sharded *sharded);
+
+/* collective_rewrites.c */
+sim_pass_function sim_reassociate_all_reduce, sim_hoist_gradient_all_reduce, sim_rewrite_gradient_accumulation,
+    sim_create_reduce_scatters;
+sim_pass_function sim_fuse_kernels;        /* fusion.c */
+sim_pass_function sim_fuse_rows;           /* executable_kernels.c */
+sim_pass_function sim_overlap_collectives; /* latency_hiding.c: when it is known what runs as one kernel */
+sim_pass_function sim_track_lifetimes;     /* liveness.c */
+
+#endif

@@ -1,0 +1,93 @@
+/* Training software: which passes the compiler of a software of a date had on a platform, how the software writes a
+ * model down, and what it takes of a device's memory. One row each (software.csv). */
+#include "sim/compile/passes.h"
+
+#include <string.h>
+
+extern const char embedded_sim_compile_software_csv[];
+
+static int trait_named(const char *name, size_t length)
+{
+    for (int trait = 0; trait < MODEL_TRAIT_COUNT; trait++) {
+        const char *known = model_trait_name((enum model_trait)trait);
+        if (!strncmp(known, name, length) && !known[length]) return trait;
+    }
+    return -1;
+}
+
+/* "a b c" to bits. The table is ours: what is wrong with it is a mistake of ours. */
+static enum base_status read_set(const char *text, int (*named)(const char *name, size_t length), unsigned *out,
+                                 struct base_error *error)
+{
+    *out = 0;
+    for (const char *at = text; *at;) {
+        size_t length = strcspn(at, " ");
+        int word = named(at, length);
+        if (word < 0)
+            return base_fail(error, BASE_INTERNAL, "software.csv: \"%.*s\" is no pass and no trait", (int)length, at);
+        *out |= 1u << word;
+        at += length + strspn(at + length, " ");
+    }
+    return BASE_OK;
+}
+
+/* -1: the row does not say. */
+static enum base_status read_number(const struct base_csv *csv, const char *column, double *out,
+                                    struct base_error *error)
+{
+    const char *text = base_csv_field(csv, base_csv_column(csv, column));
+    *out = -1;
+    return *text ? base_parse_double(text, column, 0, 1e30, out, error) : BASE_OK;
+}
+
+static enum base_status read_row(struct base_arena *arena, const struct base_csv *csv, struct sim_software *out,
+                                 struct base_error *error)
+{
+    BASE_TRY(read_set(base_csv_field(csv, base_csv_column(csv, "passes")), sim_pass_named, &out->passes, error));
+    BASE_TRY(read_set(base_csv_field(csv, base_csv_column(csv, "traits")), trait_named, &out->traits, error));
+    BASE_TRY(read_number(csv, "combine_bytes", &out->combine_bytes, error));
+    BASE_TRY(read_number(csv, "memory_fraction", &out->memory_frac, error));
+    out->source = base_copy(arena, base_csv_field(csv, base_csv_column(csv, "source")));
+    return BASE_OK;
+}
+
+struct names {
+    const char *all[64], *modelled[64];
+    int count, modelled_count;
+    bool has_it; /* the one that is looked for, on some platform */
+};
+
+static enum base_status unknown(const char *software, const char *platform, const struct names *names,
+                                struct base_error *error)
+{
+    char modelled[160] = "";
+    for (int i = 0; i < names->modelled_count; i++) {
+        size_t used = strlen(modelled);
+        snprintf(modelled + used, sizeof modelled - used, "%s%s", i ? ", " : "", names->modelled[i]);
+    }
+    const char *nearest = base_nearest(software, names->all, names->count);
+    if (names->has_it)
+        return base_fail(error, BASE_INPUT, "software: %s is known by name, but not modelled on %s yet; %s would do",
+                         software, platform, modelled);
+    return base_fail(error, BASE_INPUT, "software: \"%.60s\" is unknown%s%s; %s would do", software,
+                     nearest ? ": is meant " : "", nearest ? nearest : "", modelled);
+}
+
+enum base_status sim_software_find(struct base_arena *arena, const char *platform, const char *software,
+                                   struct sim_software *out, struct base_error *error)
+{
+    struct names names = {.count = 0};
+    struct base_csv csv;
+    BASE_TRY(base_csv_open_text(&csv, arena, "software.csv", embedded_sim_compile_software_csv, error));
+    for (bool more = true;;) {
+        BASE_TRY(base_csv_next(&csv, &more, error));
+        if (!more) return unknown(software, platform, &names, error);
+        const char *name = base_copy(arena, base_csv_field(&csv, 0));
+        bool same = !strcmp(name, software),
+             here = !strcmp(base_csv_field(&csv, base_csv_column(&csv, "platform")), platform);
+        if (names.count < BASE_COUNT(names.all)) names.all[names.count++] = name;
+        if (here && names.modelled_count < BASE_COUNT(names.modelled)) names.modelled[names.modelled_count++] = name;
+        names.has_it = names.has_it || same;
+        if (same && here) return read_row(arena, &csv, out, error);
+    }
+}

@@ -1,0 +1,84 @@
+/* Tests of the table of passes (sim/compile/passes.c): which run for whom, and that rows of software name them. */
+#include "tests/test.h"
+
+#include "sim/sim.h"
+
+#define DECODER "decoder_only:emb_dim=64,num_heads=4,head_dim=16,mlp_dim=128,num_layers=2,vocab_size=256"
+
+static struct sim_plan plan_of(struct base_arena *arena, struct sim_cache *cache, const char *topology,
+                               const char *software, enum sim_form form)
+{
+    struct sim_plan_text text = {.values = {[SIM_MODEL] = DECODER,
+                                            [SIM_TOPOLOGY] = topology,
+                                            [SIM_SOFTWARE] = software,
+                                            [SIM_BATCH_SIZE] = "8",
+                                            [SIM_TARGETS_LENGTH] = "16"}};
+    struct sim_plan plan;
+    struct base_error error;
+    assert_ok(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, form, &plan, &error), &error);
+    return plan;
+}
+
+/* A pass that every compiler has is nobody's to choose, and neither is one of the executor's. */
+static void only_passes_of_software_are_chosen(struct base_arena *arena)
+{
+    const char *names[SIM_PASS_COUNT];
+    int count = sim_pass_choices(names);
+    assert_in_range(count, 1, SIM_PASS_COUNT - 3);
+    for (int i = 0; i < count; i++) {
+        TEST_ROW("%s", names[i]);
+        int pass = sim_pass_named(names[i], strlen(names[i]));
+        assert_in_range(pass, 0, SIM_PASS_COUNT - 1);
+        assert_string_equal(sim_pass_name((enum sim_pass)pass), names[i]);
+    }
+    assert_int_equal(sim_pass_named("fuse_kernels", strlen("fuse_kernels")), -1);
+    assert_int_equal(sim_pass_named("fuse_rows", strlen("fuse_rows")), -1);
+    assert_int_equal(sim_pass_named("", 0), -1);
+    (void)arena;
+}
+
+/* The form that is asked for decides which passes a program goes through, whatever its software has. */
+static void the_form_decides_what_runs(struct base_arena *arena)
+{
+    struct sim_cache *cache = sim_cache_new(arena);
+    struct sim_plan compiled = plan_of(arena, cache, "v4:2x2x2", "t5x", SIM_AS_COMPILED),
+                    partitioned = plan_of(arena, cache, "v4:2x2x2", "t5x", SIM_AS_PARTITIONED),
+                    local = plan_of(arena, cache, "local:2", "t5x", SIM_AS_COMPILED),
+                    local_partitioned = plan_of(arena, cache, "local:2", "t5x", SIM_AS_PARTITIONED);
+    assert_true(sim_passes_of(&compiled) >> SIM_PASS_REMATERIALIZE & 1);
+    assert_int_equal(sim_passes_of(&partitioned), 0);
+    assert_false(sim_is_executed(&compiled) || sim_is_executed(&partitioned));
+    assert_true(sim_is_executed(&local) && sim_is_executed(&local_partitioned));
+    assert_true(sim_passes_of(&local) != 0);
+    assert_int_equal(sim_passes_of(&local_partitioned), 0);
+    sim_cache_free(cache);
+}
+
+/* Two software of one platform differ by what their rows say. */
+static void a_row_chooses(struct base_arena *arena)
+{
+    struct sim_software t5x, alpa, unknown = {.passes = 77};
+    struct base_error error;
+    assert_ok(sim_software_find(arena, "gpu", "t5x", &t5x, &error), &error);
+    assert_ok(sim_software_find(arena, "gpu", "alpa", &alpa, &error), &error);
+    assert_true(t5x.passes >> SIM_PASS_HOIST_GRADIENT_ALL_REDUCE & 1);
+    assert_true(alpa.passes >> SIM_PASS_REWRITE_GRADIENT_ACCUMULATION & 1);
+    assert_false(alpa.passes >> SIM_PASS_HOIST_GRADIENT_ALL_REDUCE & 1);
+    assert_true(alpa.traits >> MODEL_TRAIT_UPDATES_LAST & 1);
+    assert_near(alpa.memory_frac, 0.9, 1e-12);
+    assert_true(t5x.memory_frac < 0);
+    assert_fails(sim_software_find(arena, "tpu", "alpa", &unknown, &error), BASE_INPUT, &error, "not modelled on tpu");
+    assert_fails(sim_software_find(arena, "tpu", "alpha", &unknown, &error), BASE_INPUT, &error, "alpa");
+    assert_int_equal(unknown.passes, 77);
+}
+
+static const struct test tests[] = {
+    TEST(only_passes_of_software_are_chosen),
+    TEST(the_form_decides_what_runs),
+    TEST(a_row_chooses),
+};
+
+int main(int argument_count, char **arguments)
+{
+    return test_main(tests, BASE_COUNT(tests), argument_count, arguments);
+}
