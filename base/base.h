@@ -33,7 +33,7 @@ enum base_status {
 
 struct base_error {
     enum base_status status;
-    char text[1200]; /* "place: what is wrong, and what would do"; cut, never overrun */
+    char text[1200]; /* "place: what is wrong; use what is right"; cut, never overrun */
 };
 
 /* Fills error with a formatted message and returns status, so that `return base_fail(...)` reads as one thought. */
@@ -108,7 +108,7 @@ char *base_format_count(char buffer[BASE_HUMANE], double count);
 
 /* Name in names that is closest to text, or NULL if none is near. */
 const char *base_nearest(const char *text, const char *const *names, int count);
-/* "what: "given" is unknown: is NEAREST meant? NAME, NAME or NAME would do" */
+/* "what: "given" is unknown; did you mean NEAREST? Use NAME, NAME or NAME" */
 enum base_status base_fail_unknown(struct base_error *error, enum base_status status, const char *what,
                                    const char *given, const char *const *names, int count);
 /* Which of the names the text is; otherwise that message, as BASE_INPUT. */

@@ -220,8 +220,8 @@ enum base_status base_json_int(const struct base_json *value, const char *what, 
     if (number != floor(number)) return base_fail(error, BASE_INPUT, "%s: %.15g is not a whole number", what, number);
     /* Doubles are exact up to 2^53; a larger one may already have been changed by reading it. */
     if (fabs(number) > 9007199254740992.0 || number < (double)low || number > (double)high)
-        return base_fail(error, BASE_INPUT, "%s: %.15g is out of range: from %" PRId64 " to %" PRId64 " would do", what,
-                         number, low, high);
+        return base_fail(error, BASE_INPUT, "%s: %.15g is out of range; use a number from %" PRId64 " to %" PRId64,
+                         what, number, low, high);
     *out = (int64_t)number;
     return BASE_OK;
 }

@@ -20,7 +20,7 @@ enum base_status base_parse_int(const char *text, const char *what, int64_t low,
     errno = 0;
     long long value = strtoll(text, NULL, 10);
     if (errno == ERANGE || value < low || value > high)
-        return base_fail(error, BASE_INPUT, "%s: %.*s is out of range: from %" PRId64 " to %" PRId64 " would do", what,
+        return base_fail(error, BASE_INPUT, "%s: %.*s is out of range; use a number from %" PRId64 " to %" PRId64, what,
                          SHOWN, text, low, high);
     *out = value;
     return BASE_OK;
@@ -35,8 +35,8 @@ enum base_status base_parse_double(const char *text, const char *what, double lo
     if (!plain || *end || end == text)
         return base_fail(error, BASE_INPUT, "%s: \"%.*s\" is not a number", what, SHOWN, text);
     if (!isfinite(value) || value < low || value > high)
-        return base_fail(error, BASE_INPUT, "%s: %.*s is out of range: from %g to %g would do", what, SHOWN, text, low,
-                         high);
+        return base_fail(error, BASE_INPUT, "%s: %.*s is out of range; use a number from %g to %g", what, SHOWN, text,
+                         low, high);
     *out = value;
     return BASE_OK;
 }
@@ -171,9 +171,9 @@ enum base_status base_fail_unknown(struct base_error *error, enum base_status st
                                  names[i]);
     const char *nearest = base_nearest(given, names, count);
     if (nearest)
-        return base_fail(error, status, "%s: \"%.*s\" is unknown: is %s meant? %s would do", what, SHOWN, given,
-                         nearest, all);
-    return base_fail(error, status, "%s: \"%.*s\" is unknown; %s would do", what, SHOWN, given, all);
+        return base_fail(error, status, "%s: \"%.*s\" is unknown; did you mean %s? Use %s", what, SHOWN, given, nearest,
+                         all);
+    return base_fail(error, status, "%s: \"%.*s\" is unknown; use %s", what, SHOWN, given, all);
 }
 
 enum base_status base_parse_word(const char *text, const char *what, const char *const *names, int count, int *out,

@@ -21,7 +21,8 @@ static enum base_status unknown_option(const struct base_option *options, int co
     snprintf(name, sizeof name, "%.*s", (int)strcspn(given, "="), given);
     for (int i = 0; i < count && i < MOST_OPTIONS; i++) names[i] = options[i].name;
     const char *nearest = base_nearest(name, names, count < MOST_OPTIONS ? count : MOST_OPTIONS);
-    if (nearest) return base_fail(error, BASE_USAGE, "unknown option %s: is %s meant? --help lists all", name, nearest);
+    if (nearest)
+        return base_fail(error, BASE_USAGE, "unknown option %s; did you mean %s? --help lists all", name, nearest);
     return base_fail(error, BASE_USAGE, "unknown option %s: --help lists all", name);
 }
 

@@ -18,7 +18,7 @@ static enum base_status add(struct base_arena *arena, struct measured *measured,
                             struct base_error *error)
 {
     if (measured->count == MOST_MEASUREMENTS)
-        return base_fail(error, BASE_INPUT, "%s: is one measurement too many; %d at most", row.place,
+        return base_fail(error, BASE_INPUT, "%s: is beyond the limit of %d measurements; leave some out", row.place,
                          MOST_MEASUREMENTS);
     if (measured->count == measured->capacity) {
         int capacity = measured->capacity ? 2 * measured->capacity : 64;

@@ -55,12 +55,12 @@ static void unknown_command(const char *name, struct base_error *error)
     for (int i = 0; i < count && known < MOST_NAMES; i++) {
         names[known++] = global[i].name;
         if (strcmp(name, global[i].name) != 0) continue;
-        base_fail(error, BASE_USAGE, "%s answers no question; a command's name comes first, as in mesh", name);
+        base_fail(error, BASE_USAGE, "%s is no command; a command's name comes first, as in mesh", name);
         return;
     }
     const char *nearest = base_nearest(name, names, known), *what = *name == '-' ? "option" : "command";
     if (nearest)
-        base_fail(error, BASE_USAGE, "unknown %s \"%.60s\": is %s meant? `meshwright --help` lists all", what, name,
+        base_fail(error, BASE_USAGE, "unknown %s \"%.60s\"; did you mean %s? `meshwright --help` lists all", what, name,
                   nearest);
     else base_fail(error, BASE_USAGE, "unknown %s \"%.60s\": `meshwright --help` lists all", what, name);
 }

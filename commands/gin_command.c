@@ -82,7 +82,7 @@ static enum base_status run_export(struct commands_context *context, const struc
     struct sim_plan plan;
     struct base_text launcher = {.arena = context->arena};
     if (!path) return base_fail(error, BASE_USAGE, "export: PLAN is missing: a JSON file, or a gin file");
-    if (!format) return base_fail(error, BASE_USAGE, "export: --format is missing; gin, jax or slurm would do");
+    if (!format) return base_fail(error, BASE_USAGE, "export: --format is missing; use gin, jax or slurm");
     BASE_TRY(commands_read_plan(context, path, base_argument(arguments, "--gin-search-path"), &text, error));
     enum base_status status =
         sim_plan_check(context->cache, context->arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, error);

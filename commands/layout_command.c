@@ -28,8 +28,7 @@ static enum base_status find_data_axis(struct base_arena *arena, const char *tex
     if (over_slices) rules = model_rules_over_slices(arena, &rules);
     BASE_TRY(model_resolve(&rules, batch, 1, MODEL_AXIS_IS_UNSHARDED, out, NULL, error));
     if (!out->unconstrained) return BASE_OK;
-    return base_fail(error, BASE_INPUT,
-                     "logical_axis_rules: batch goes to %s, which is no mesh axis; data or null would do",
+    return base_fail(error, BASE_INPUT, "logical_axis_rules: batch goes to %s, which is no mesh axis; use data or null",
                      MODEL_UNCONSTRAINED);
 }
 
@@ -39,7 +38,7 @@ static enum base_status read_layout(struct base_arena *arena, const struct base_
     struct topo_mesh_request request = {.submesh_count = 0};
     const char *topology = base_argument(arguments, "--topology"), *batch = base_argument(arguments, "--batch-size");
     int64_t batch_size = 0;
-    if (!topology) return base_fail(error, BASE_USAGE, "--topology is missing: --topology v4-512 would do");
+    if (!topology) return base_fail(error, BASE_USAGE, "--topology is missing; use --topology v4-512");
     BASE_TRY(commands_mesh_request(arena, arguments, &request, error));
     if (batch) BASE_TRY(base_parse_int(batch, "--batch-size", 1, LARGEST_BATCH, &batch_size, error));
     BASE_TRY(topo_parse(arena, topology, &out->topology, error));

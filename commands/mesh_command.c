@@ -174,7 +174,7 @@ static enum base_status mesh_run(struct commands_context *context, const struct 
     struct topo_mesh_request request = {.submesh_count = 0};
     struct topo_mesh mesh;
     const char *name = base_argument(arguments, "--topology");
-    if (!name) return base_fail(error, BASE_USAGE, "--topology is missing: --topology v4-512 would do");
+    if (!name) return base_fail(error, BASE_USAGE, "--topology is missing; use --topology v4-512");
     BASE_TRY(commands_mesh_request(context->arena, arguments, &request, error));
     BASE_TRY(topo_parse(context->arena, name, &topology, error));
     BASE_TRY(topo_mesh_build(context->arena, &topology, &request, false, &mesh, error));

@@ -55,7 +55,7 @@ static enum base_status read_optimizer(struct base_arena *arena, const struct ba
     if (!adafactor) return BASE_OK;
     if (out->optimizer != MODEL_ADAFACTOR)
         return base_fail(error, BASE_INPUT,
-                         "--adafactor has options, but the optimizer is %s; --optimizer adafactor would do",
+                         "--adafactor has options, but the optimizer is %s; use --optimizer adafactor",
                          out->optimizer_name);
     return model_adafactor_parse(arena, adafactor, &out->adafactor, error);
 }

@@ -67,9 +67,9 @@ static enum base_status read_axis(const char *name, const char *what, unsigned *
 {
     unsigned axis = !strcmp(name, "data") ? SIM_DATA : !strcmp(name, "model") ? SIM_TENSOR : 0;
     if (!axis)
-        return base_fail(error, BASE_INPUT, "%s: \"%.40s\" is no mesh axis; data, model, data+model and - would do",
-                         what, name);
-    if (*used & axis) return base_fail(error, BASE_INPUT, "%s: %s shards one array twice; once would do", what, name);
+        return base_fail(error, BASE_INPUT, "%s: \"%.40s\" is no mesh axis; use data, model, data+model and -", what,
+                         name);
+    if (*used & axis) return base_fail(error, BASE_INPUT, "%s: %s shards one array twice; name it once", what, name);
     *used |= axis;
     *out = (unsigned char)axis;
     return BASE_OK;
@@ -127,7 +127,7 @@ static enum base_status read_dtypes(struct commands_context *context, const char
         while (k < BASE_COUNT(known) && strcmp(model_dtype_name(known[k]), at) != 0) k++;
         if (k == BASE_COUNT(known))
             return base_fail(error, BASE_INPUT,
-                             "--dtypes: \"%.40s\" is unknown; float32, bfloat16, float16, fp8 and int32 would do", at);
+                             "--dtypes: \"%.40s\" is unknown; use float32, bfloat16, float16, fp8 and int32", at);
         o->dtypes[i] = known[k];
         at = next;
     }

@@ -155,7 +155,7 @@ static enum base_status format_of(const char *path, enum reports_format *out, st
     *out = REPORTS_TEXT;
     for (int i = 0; i < BASE_COUNT(formats) && path; i++)
         if (ends_in(path, formats[i].ending)) return *out = formats[i].format, BASE_OK;
-    return path ? base_fail(error, BASE_INPUT, "--out: %s: its name says no form; .html, .md or .txt would do", path)
+    return path ? base_fail(error, BASE_INPUT, "--out: %s: its name says no form; use .html, .md or .txt", path)
                 : BASE_OK;
 }
 

@@ -78,7 +78,7 @@ static enum base_status parse_shape(const char *text, struct resolution *out, st
     const int64_t largest = INT64_C(1) << 53;
     BASE_TRY(base_parse_ints(text, "--shape", 1, largest, MOST_DIMS, out->shape, &out->shape_rank, error));
     if (out->shape_rank != out->rank)
-        return base_fail(error, BASE_INPUT, "--shape: %d dimensions, but --axes names %d; one size for each would do",
+        return base_fail(error, BASE_INPUT, "--shape: %d dimensions, but --axes names %d; give one size for each",
                          out->shape_rank, out->rank);
     if (!out->has_mesh) return base_fail(error, BASE_USAGE, "--shape needs --mesh, as in --mesh data=4,model=2");
     return BASE_OK;

@@ -352,7 +352,7 @@ static enum base_status topology_run(struct commands_context *context, const str
     struct base_error no_picture;
     const char *path = base_argument(arguments, "--out");
     if (arguments->positional_count == 0)
-        return base_fail(error, BASE_USAGE, "a topology is missing: topology v4-512 would do");
+        return base_fail(error, BASE_USAGE, "a topology is missing; use topology v4-512");
     BASE_TRY(topo_parse(context->arena, arguments->positional[0], &topology, error));
     struct facts facts = find_facts(&topology);
     BASE_TRY(read_submesh(context->arena, arguments, &topology, &facts.mesh, error));

@@ -46,9 +46,10 @@ static enum base_status read_dimension(struct base_arena *arena, enum tuner_dime
     const char *text = values[key];
     if (!text) return BASE_OK;
     if (d == TUNER_SUBMESH && partitions && values[SIM_SUBMESH])
-        return base_fail(error, BASE_INPUT,
-                         "model_parallel_submesh and num_partitions contradict each other as limits of a search; one "
-                         "of them would do");
+        return base_fail(
+            error, BASE_INPUT,
+            "model_parallel_submesh and num_partitions contradict each other as limits of a search; use one "
+            "of them");
     if (d == TUNER_BATCH && !strcmp(text, "auto")) {
         request->batch_auto = true;
         values[key] = NULL;
@@ -105,7 +106,7 @@ static enum base_status read_options(struct commands_context *context, const str
     if (limit) BASE_TRY(base_parse_double(limit, "--time-limit", 0, 1e9, &options->time_limit_s, error));
     if (limit && !(options->time_limit_s > 0))
         return base_fail(error, BASE_INPUT,
-                         "--time-limit: 0 seconds find nothing; a number above 0 would do, or no limit");
+                         "--time-limit: 0 s leaves no time to search; use a number above 0, or leave it out");
     if (base_argument(arguments, "--search") && !limit) options->prediction_limit = MOST_RULE_PREDICTIONS;
     options->top = (int)number;
     options->objective = (enum tuner_objective)which;
@@ -252,7 +253,7 @@ static enum base_status run_tune(struct commands_context *context, const struct 
 static const struct base_option options[] = {
     {"--top", "K", "how many plans are ranked", "5"},
     {"--objective", "tokens_per_s|step_s|tokens_per_device_hour", "what is best", "tokens_per_s"},
-    {"--fit", NULL, "only: the smallest model axis on which the model fits, and what larger ones buy", NULL},
+    {"--fit", NULL, "show only the smallest model axis on which the model fits, and the speed of larger ones", NULL},
     {"--emit", "gin|jax|slurm", "print what launches the best plan instead", NULL},
     {"--pareto", NULL, "with the front of tokens per second against peak memory", NULL},
     {"--enumerate", "FILE.csv", "only write every plan of the space, as a table for sweep", NULL},

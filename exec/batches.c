@@ -137,8 +137,8 @@ static enum base_status read_file(struct base_arena *arena, const struct sim_pla
     int64_t lines = count_lines(text, text + length);
     if (lines < count)
         return base_fail(error, BASE_INPUT,
-                         "%s: has %lld batches, and %lld steps need one each; more lines or fewer --steps would do",
-                         path, (long long)lines, (long long)count);
+                         "%s: has %lld batches, and %lld steps need one each; use more lines or fewer --steps", path,
+                         (long long)lines, (long long)count);
     struct exec_batch *batches = base_new(arena, struct exec_batch, count);
     BASE_TRY(read_lines(arena, plan, path, text, length, count, batches, error));
     *out = batches;

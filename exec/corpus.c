@@ -72,7 +72,7 @@ static enum base_status find_segment_length(const struct sim_plan *plan, int64_t
     while (length >= 2 && !segment_fits(plan, length)) length--;
     if (length < 2)
         return base_fail(error, BASE_INPUT,
-                         "task_feature_lengths: %lld and %lld are too short for span corruption; 4 and 4 would do",
+                         "task_feature_lengths: %lld and %lld are too short for span corruption; use at least 4 and 4",
                          (long long)plan->inputs_length, (long long)plan->targets_length);
     *out = length;
     return BASE_OK;

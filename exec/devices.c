@@ -42,7 +42,7 @@ enum base_status exec_machine_begin(struct base_arena *arena, const struct sim_e
     m->end_device = m->transport ? m->transport->rank + 1 : m->device_count;
     if (m->transport && m->transport->rank_count != m->device_count)
         return base_fail(error, BASE_INPUT,
-                         "topology: has %d devices, but there are %d ranks; as many of one as of the other would do",
+                         "topology: has %d devices, but there are %d ranks; use as many ranks as devices",
                          m->device_count, m->transport->rank_count);
     BASE_TRY(check_size(m, plan, error));
     BASE_TRY(exec_check_program(m));

@@ -13,10 +13,9 @@ static bool runs_as(enum model_dtype dtype)
 
 static enum base_status refuse(const struct exec_machine *machine, const struct sim_op *op, const char *what)
 {
-    return base_fail(
-        machine->error, BASE_INPUT,
-        "%s: cannot be run on this mesh: %s; a mesh or axis rules that divide the dimensions evenly would do",
-        op->op->name, what);
+    return base_fail(machine->error, BASE_INPUT,
+                     "%s: cannot be run on this mesh: %s; use a mesh or axis rules that divide the dimensions evenly",
+                     op->op->name, what);
 }
 
 /* An operand holds at least the part that the operation does on the device. */

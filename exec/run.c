@@ -30,11 +30,11 @@ static enum base_status check_plan(const struct sim_plan *plan, struct base_erro
     const int64_t most_tokens = 1 << 24; /* token ids pass through float32 */
     bool runs = plan->options.dtype == MODEL_FLOAT32 || plan->options.dtype == MODEL_BFLOAT16;
     if (!runs)
-        return base_fail(error, BASE_INPUT, "dtype: %s cannot be run here; float32 and bfloat16 would do",
+        return base_fail(error, BASE_INPUT, "dtype: %s cannot be run here; use float32 and bfloat16",
                          model_dtype_name(plan->options.dtype));
     if (plan->options.flash_attention)
         return base_fail(error, BASE_INPUT,
-                         "attention: the executor has no fused kernel for flash attention; unfused would do");
+                         "attention: the executor has no fused kernel for flash attention; use unfused");
     if (!is_plain_adafactor(plan))
         return base_fail(
             error, BASE_INPUT,

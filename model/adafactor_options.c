@@ -140,9 +140,8 @@ static enum base_status read_rules(struct base_arena *arena, const struct base_j
     int count = 0;
     for (const struct base_json *member = object->child; member; member = member->next) {
         if (member->kind != BASE_JSON_STRING && member->kind != BASE_JSON_NULL)
-            return base_fail(error, BASE_INPUT,
-                             "logical_factor_rules.%.60s: is %s; row, column, batch or none would do", member->key,
-                             base_json_kind_name(member->kind));
+            return base_fail(error, BASE_INPUT, "logical_factor_rules.%.60s: is %s; use row, column, batch or none",
+                             member->key, base_json_kind_name(member->kind));
         rules[count++] = (struct model_factor_rule){member->key, member->string ? member->string : "none"};
     }
     out->logical_factor_rules = true;
@@ -162,7 +161,7 @@ static enum base_status read_member(struct base_arena *arena, const struct base_
     if (member->kind == BASE_JSON_STRING) return read_value(option, member->string, out, error);
     if (member->kind <= BASE_JSON_TRUE) return read_value(option, words[member->kind], out, error);
     if (member->kind != BASE_JSON_NUMBER)
-        return base_fail(error, BASE_INPUT, "%s: is %s; one value would do", option->name,
+        return base_fail(error, BASE_INPUT, "%s: is %s; give one value", option->name,
                          base_json_kind_name(member->kind));
     base_put_double(&number, member->number);
     return read_value(option, number.data, out, error);
@@ -174,7 +173,7 @@ static enum base_status read_object(struct base_arena *arena, const char *text, 
     const struct base_json *object;
     BASE_TRY(base_json_parse(arena, text, strlen(text), &object, error));
     if (object->kind != BASE_JSON_OBJECT)
-        return base_fail(error, BASE_INPUT, "is %s; an object of options would do", base_json_kind_name(object->kind));
+        return base_fail(error, BASE_INPUT, "is %s; use an object of options", base_json_kind_name(object->kind));
     for (const struct base_json *member = object->child; member; member = member->next)
         BASE_TRY(read_member(arena, member, out, error));
     return BASE_OK;

@@ -109,8 +109,9 @@ static enum base_status unknown_key(const char *name, struct base_error *error)
     char list[400];
     for (int i = 0; i < KEY_COUNT; i++) names[i] = keys[i].name;
     nearest = base_nearest(name, names, KEY_COUNT);
-    return base_fail(error, BASE_INPUT, "unknown key \"%.60s\"%s%s%sthe keys are %s", name, nearest ? ": is " : "",
-                     nearest ? nearest : "", nearest ? " meant? " : "; ", list_keys(list, sizeof list));
+    return base_fail(error, BASE_INPUT, "unknown key \"%.60s\"%s%s%sthe keys are %s", name,
+                     nearest ? "; did you mean " : "", nearest ? nearest : "", nearest ? "? " : "; ",
+                     list_keys(list, sizeof list));
 }
 
 static enum base_status unknown_activation(const char *name, size_t length, struct base_error *error)
@@ -132,7 +133,7 @@ static enum base_status set_activations(struct model_config *config, const char 
             if (strlen(activations[i].name) == length && !strncmp(activations[i].name, at, length)) found = i;
         if (found < 0) return unknown_activation(at, length, error);
         if (config->mlp_activation_count == MODEL_MAX_ACTIVATIONS)
-            return base_fail(error, BASE_INPUT, "mlp_activations: more than %d; one, or two joined by +, would do",
+            return base_fail(error, BASE_INPUT, "mlp_activations: more than %d; use one, or two joined by +",
                              MODEL_MAX_ACTIVATIONS);
         config->mlp_activations[config->mlp_activation_count++] = activations[found].activation;
         at += length;
@@ -170,7 +171,7 @@ static enum base_status settle_layers(struct draft *draft, struct base_error *er
     struct model_config *config = &draft->config;
     if (!config->encoder && has(draft, NUM_ENCODER_LAYERS))
         return base_fail(error, BASE_INPUT,
-                         "num_encoder_layers: a decoder-only model has no encoder; num_layers alone would do");
+                         "num_encoder_layers: a decoder-only model has no encoder; use num_layers alone");
     if (!has(draft, NUM_LAYERS)) return BASE_OK;
     if (has(draft, NUM_DECODER_LAYERS) && (!config->encoder || has(draft, NUM_ENCODER_LAYERS)))
         return base_fail(error, BASE_INPUT, "num_layers: the layers are given already; leave it out");
@@ -387,7 +388,7 @@ static enum base_status unknown_model(struct base_arena *arena, const char *text
         error, BASE_INPUT,
         "\"%.60s\" is no model of the zoo%s%s%s`meshwright models` lists them, and decoder_only:emb_dim=…, "
         "encoder_decoder:emb_dim=… or @FILE.json describes any other",
-        text, nearest ? ": is " : "", nearest ? nearest : "", nearest ? " meant? " : "; ");
+        text, nearest ? "; did you mean " : "", nearest ? nearest : "", nearest ? "? " : "; ");
 }
 
 /* Columns that are no keys say what the row is, not how large. */

@@ -62,8 +62,8 @@ static enum base_status kind_named(const char *name, enum factor_kind *out, stru
         *out = kinds[i].kind;
         return BASE_OK;
     }
-    return base_fail(error, BASE_INPUT,
-                     "logical_factor_rules: \"%.60s\" is unknown; row, column, batch or none would do", name);
+    return base_fail(error, BASE_INPUT, "logical_factor_rules: \"%.60s\" is unknown; use row, column, batch or none",
+                     name);
 }
 
 static enum base_status kind_of_axis(const struct model_adafactor *options, const char *axis, enum factor_kind *out,

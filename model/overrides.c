@@ -74,7 +74,7 @@ static enum base_status decide(const struct model_override *override, const char
     if (!override->keeps_own && override->rank != rank)
         return base_fail(error, BASE_INPUT,
                          "params_axes_names_override: \"%.100s\" gives %s %d axis names, which does not match param "
-                         "rank (%d); a list of %d would do",
+                         "rank (%d); use a list of %d",
                          override->text, path, override->rank, rank, rank);
     *out = override->keeps_own ? NULL : override;
     return BASE_OK;
@@ -172,8 +172,8 @@ enum base_status model_check_layers_alike(struct base_arena *arena, const struct
         if (model_is_like_first_layer(arena, parameters, count, &parameters[i])) continue;
         return base_fail(error, BASE_INPUT,
                          "params_axes_names_override: %s gets other axes than in the first layer, and a prediction "
-                         "takes the layers of a stack alike; "
-                         "a pattern that matches every layer, as layers_\\d+ does, would do",
+                         "takes the layers of a stack alike; use "
+                         "a pattern that matches every layer, as layers_\\d+ does,",
                          parameters[i].path);
     }
     return BASE_OK;

@@ -441,7 +441,7 @@ enum base_status model_pattern_matches(const struct model_pattern *pattern, cons
                              PCRE2_ANCHORED | PCRE2_ENDANCHORED, pattern->match, pattern->limits);
     if (result < 0 && result != PCRE2_ERROR_NOMATCH)
         return base_fail(error, BASE_INPUT,
-                         "\"%.100s\" takes too many steps on %.200s; fewer repetitions inside repetitions would do",
+                         "\"%.100s\" takes too many steps on %.200s; use fewer repetitions inside repetitions",
                          pattern->text, text);
     *out = result != PCRE2_ERROR_NOMATCH;
     return BASE_OK;

@@ -80,9 +80,8 @@ static enum base_status standard_rules(const char *dims_text, struct model_rules
                          dims_text);
     for (int i = 0; i < count; i++)
         if (dims[i] < 1 || dims[i] > 2)
-            return base_fail(error, BASE_INPUT,
-                             "standard:%.40s: %s_partitioning_dims %d is not supported; 1 or 2 would do", dims_text,
-                             i == 0 ? "activation" : "parameter", (int)dims[i]);
+            return base_fail(error, BASE_INPUT, "standard:%.40s: %s_partitioning_dims %d is not supported; use 1 or 2",
+                             dims_text, i == 0 ? "activation" : "parameter", (int)dims[i]);
     *out = standard[dims[0] - 1][dims[1] - 1];
     return BASE_OK;
 }
@@ -92,11 +91,11 @@ static enum base_status unknown_set(const char *text, struct base_error *error)
     const char *names[BASE_COUNT(documented)];
     for (int i = 0; i < BASE_COUNT(documented); i++) names[i] = documented[i].name;
     const char *nearest = base_nearest(text, names, BASE_COUNT(documented));
-    return base_fail(
-        error, BASE_INPUT,
-        "\"%.60s\" is no set of axis rules%s%s%sstandard, standard:A,P, data_only, zero3, megatron, optimus, gshard, "
-        "maxtext or a JSON list [[\"batch\", \"data\"], …] would do",
-        text, nearest ? ": is " : "", nearest ? nearest : "", nearest ? " meant? " : "; ");
+    return base_fail(error, BASE_INPUT,
+                     "\"%.60s\" is no set of axis rules%s%s%sUse standard, standard:A,P, data_only, zero3, megatron, "
+                     "optimus, gshard, "
+                     "maxtext or a JSON list [[\"batch\", \"data\"], …]",
+                     text, nearest ? "; did you mean " : "", nearest ? nearest : "", nearest ? "? " : ". ");
 }
 
 /* ---- rules as JSON ---- */

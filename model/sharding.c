@@ -13,7 +13,7 @@ static enum base_status refuse_indivisible(int dim, const char *axis, int64_t si
     return base_fail(
         error, BASE_INPUT,
         "dimension %d (%.60s) has %lld elements, which do not divide by %lld, the product of its mesh axes, as JAX "
-        "demands; %lld would do, or a rule that leaves %.60s unsharded",
+        "demands; use %lld, or a rule that leaves %.60s unsharded",
         dim, axis ? axis : "unnamed", (long long)size, (long long)factor, (long long)would_do, axis ? axis : "it");
 }
 
@@ -27,7 +27,7 @@ static enum base_status find_factor(const struct topo_axes *mesh, const struct m
         const char *shown = axes->names[i] ? axes->names[i] : "None";
         if (axis < 0) return topo_axis_unknown(mesh, shown, error);
         if (*taken >> axis & 1)
-            return base_fail(error, BASE_INPUT, "the mesh axis %.60s shards one array twice; once would do", shown);
+            return base_fail(error, BASE_INPUT, "the mesh axis %.60s shards one array twice; name it once", shown);
         *taken |= 1u << axis;
         factor *= mesh->sizes[axis];
     }
@@ -44,10 +44,9 @@ enum base_status model_local_shape(const struct topo_axes *mesh, int rank, const
         int64_t factor = 1;
         const char *axis = axes ? axes[i] : NULL;
         if (exact && spec[i].unconstrained)
-            return base_fail(
-                error, BASE_INPUT,
-                "dimension %d (%.60s) is %s, which JAX takes inside a step alone; a mesh axis or null would do", i,
-                axis ? axis : "unnamed", MODEL_UNCONSTRAINED);
+            return base_fail(error, BASE_INPUT,
+                             "dimension %d (%.60s) is %s, which JAX takes inside a step alone; use a mesh axis or null",
+                             i, axis ? axis : "unnamed", MODEL_UNCONSTRAINED);
         BASE_TRY(find_factor(mesh, &spec[i], &taken, &factor, error));
         if (exact && shape[i] % factor != 0) return refuse_indivisible(i, axis, shape[i], factor, error);
         out[i] = base_ceil_div(shape[i], factor);

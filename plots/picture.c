@@ -17,6 +17,5 @@ enum base_status plots_format_parse(const char *path, enum plots_format *out, st
         return BASE_OK;
     }
     return base_fail(error, BASE_INPUT,
-                     "--out: \"%.200s\" names no kind of picture; a name that ends in .svg, .pdf or .png would do",
-                     path);
+                     "--out: \"%.200s\" names no kind of picture; use a name that ends in .svg, .pdf or .png", path);
 }

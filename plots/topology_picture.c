@@ -182,14 +182,14 @@ static enum base_status check_size(const struct topo_topology *topology, struct 
 {
     if (topology->device_count > MOST_DEVICES)
         return base_fail(error, BASE_INPUT,
-                         "%.60s: a picture holds at most %d devices, and this has %d; a part of it would do",
-                         topology->name, MOST_DEVICES, topology->device_count);
+                         "%.60s: a picture holds at most %d devices, and this has %d; use a part of it", topology->name,
+                         MOST_DEVICES, topology->device_count);
     struct plots_view view = {.columns = 1};
     plots_view_axes(topology, &view);
     if (topology->chip.torus_rank > 0 && view.size[0] > LONGEST_LINE)
         return base_fail(
             error, BASE_INPUT,
-            "%.60s: a picture holds at most %d chips in a line, and this has %d along %c; a part of it would do",
+            "%.60s: a picture holds at most %d chips in a line, and this has %d along %c; use a part of it",
             topology->name, LONGEST_LINE, view.size[0], "xyz"[view.axis[0]]);
     return BASE_OK;
 }
@@ -221,7 +221,7 @@ enum base_status plots_machine_lay_out(struct plots_canvas *canvas, const struct
     y = request->topology->chip.torus_rank > 0 ? plots_torus(&machine, y) : plots_nodes(&machine, y);
     if (y > HIGHEST_PAGE_PX)
         return base_fail(error, BASE_INPUT,
-                         "%.60s: its picture would be %.0f px high, and at most %d are drawn; a part of it would do",
+                         "%.60s: its picture would be %.0f px high, and at most %d are drawn; use a part of it",
                          request->topology->name, y, HIGHEST_PAGE_PX);
     canvas->height_px = y + PLOTS_MARGIN_PX;
     return BASE_OK;

@@ -270,8 +270,7 @@ static enum base_status check_whole(const struct sim_plan_text *text, const stru
         const char *given = sim_key_is_given(text, key) ? text->values[key] : "",
                    *got = back->values[key] ? back->values[key] : "";
         if (strcmp(given, got) != 0 && !is_model_file(text, key))
-            return base_fail(error, BASE_INPUT,
-                             "%s: %.200s would come back from gin as %.200s; another spelling would do",
+            return base_fail(error, BASE_INPUT, "%s: %.200s would come back from gin as %.200s; use another spelling",
                              sim_plan_keys[key].name, *given ? given : "nothing", *got ? got : "nothing");
     }
     return BASE_OK;

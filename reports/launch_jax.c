@@ -244,7 +244,7 @@ enum base_status reports_launch_jax(struct base_arena *arena, const struct sim_p
     BASE_TRY(topo_mesh_build(arena, topology, &plan->request, false, &mesh, error));
     if (topology->slice_count > 1)
         return base_fail(error, BASE_INPUT,
-                         "topology: %.60s: a mesh over several slices is not written as JAX; one slice would do",
+                         "topology: %.60s: a mesh over several slices is not written as JAX; use one slice",
                          plan->topology_text);
     reports_launch_title(plan, &title);
     for (char *at = title.data; *at; at++)

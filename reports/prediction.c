@@ -321,7 +321,7 @@ static void put_largest_collectives(const struct reports_prediction *r, struct b
         if (which < 0) return;
         done[which] = true;
         const struct sim_collective_row *c = &r->collectives[which];
-        base_putf(out, "    %9s  %s over %s: %lld x %s %s, as for %s\n", base_format_seconds(time, c->time_s),
+        base_putf(out, "    %9s  %s over %s: %lld x %s %s, first in %s\n", base_format_seconds(time, c->time_s),
                   sim_collective_name(c->kind), axes_name(c->axes), (long long)c->count,
                   base_format_bytes(bytes, (double)c->bytes), model_dtype_name(c->dtype), c->first_op);
     }

@@ -426,7 +426,7 @@ static void put_why_text(const struct reports_tuned *r, struct base_text *out)
     }
     put_hidden_text(c, out);
     int count = tuner_needs(&r->result->plans[0].prediction, &r->result->plans[1].prediction, needs);
-    if (count) base_put(out, "    it would draw level with ");
+    if (count) base_put(out, "    it would be as fast with ");
     for (int i = 0; i < count; i++)
         base_putf(out, "%s%s %.3g times as fast",
                   i == 0           ? ""

@@ -279,8 +279,8 @@ static enum base_status read_dims(struct draft *draft, struct callee standard, c
     if (is_open(draft, parameter, value, place)) return BASE_OK;
     BASE_TRY(read_whole(parameter, value, place, 1, out, error));
     if (*out > 2)
-        return base_fail(error, BASE_INPUT, "%.300s:%d: %s: %lld is not supported; 1 or 2 would do", place.file,
-                         place.line, parameter, (long long)*out);
+        return base_fail(error, BASE_INPUT, "%.300s:%d: %s: %lld is not supported; use 1 or 2", place.file, place.line,
+                         parameter, (long long)*out);
     return BASE_OK;
 }
 
@@ -641,7 +641,7 @@ static enum base_status take_comment(struct draft *draft, const struct model_gin
         for (int i = 0; i < SIM_KEY_COUNT; i++) names[i] = sim_plan_keys[i].name;
         const char *nearest = base_nearest(comment->key, names, SIM_KEY_COUNT);
         model_gin_note(draft->gin, place, "# meshwright: \"%.60s\" is no key of a plan%s%s%sskipped", comment->key,
-                       nearest ? ": is " : "", nearest ? nearest : "", nearest ? " meant? " : "; ");
+                       nearest ? "; did you mean " : "", nearest ? nearest : "", nearest ? "? " : "; ");
         return BASE_OK;
     }
     if (!*comment->value)

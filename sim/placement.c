@@ -69,7 +69,7 @@ enum base_status sim_placement_build(struct base_arena *arena, const struct topo
     struct topo_mesh mesh;
     if (topology->slice_count > 1)
         return base_fail(error, BASE_INPUT,
-                         "topology: predictions over several slices are not modelled yet; slices=1 would do");
+                         "topology: predictions over several slices are not modelled yet; use slices=1");
     BASE_TRY(topo_mesh_build(arena, topology, request, !has_torus(topology), &mesh, error));
     p.axis_sizes[0] = mesh.axes.sizes[0];
     p.axis_sizes[1] = mesh.axes.sizes[1];
@@ -80,7 +80,7 @@ enum base_status sim_placement_build(struct base_arena *arena, const struct topo
     if (!alone && !(p.seconds_per_byte[SIM_DATA | SIM_TENSOR] > 0))
         return base_fail(
             error, BASE_INPUT,
-            "topology: no source gives the link rate of %s; a --profile with constants.link_bytes_per_s would do",
+            "topology: no source gives the link rate of %s; use a --profile with constants.link_bytes_per_s",
             topology->chip.name);
     *out = p;
     return BASE_OK;

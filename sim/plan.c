@@ -1,4 +1,5 @@
-/* Plans: from text to checked values. What a value means is T5X's; refusals say which key, what, and what would do. */
+/* Plans: from text to checked values. What a value means is T5X's; refusals say which key, what is wrong, and what to
+ * use. */
 #include "sim/plan_keys.h"
 #include "sim/priced_program.h"
 
@@ -130,7 +131,7 @@ static enum base_status find_adafactor(struct sim_cache *cache, const char *text
     if (!*plan->adafactor_text) return BASE_OK;
     if (plan->options.optimizer != MODEL_ADAFACTOR)
         return base_fail(error, BASE_INPUT,
-                         "adafactor: has options, but the optimizer is another; optimizer adafactor would do");
+                         "adafactor: has options, but the optimizer is another; use optimizer adafactor");
     sim_key_begin(cache, 'a');
     sim_key_text(cache, text);
     known = sim_cache_find(cache);
@@ -286,11 +287,12 @@ static enum base_status check_rule_axes(const struct model_rules *rules, struct 
         for (int j = 0; of_the_model && j < rule->value.count; j++) {
             const char *axis = rule->value.names[j];
             if (!axis)
-                return base_fail(error, BASE_INPUT,
-                                 "logical_axis_rules: %s goes to a list that holds null, which no mesh axis is; null "
-                                 "alone, or the list "
-                                 "without it, would do",
-                                 rule->logical);
+                return base_fail(
+                    error, BASE_INPUT,
+                    "logical_axis_rules: %s goes to a list that holds null, which no mesh axis is; use null "
+                    "alone, or the list "
+                    "without it",
+                    rule->logical);
             if (strcmp(axis, "data") != 0 && strcmp(axis, "model") != 0)
                 return base_fail(error, BASE_INPUT,
                                  "logical_axis_rules: %s goes to the mesh axis \"%.60s\", which is not found in the "
@@ -310,15 +312,15 @@ static enum base_status check_layers_dim(const struct sim_plan *plan, const stru
     if (!parameter->axes[dim] || strcmp(parameter->axes[dim], "layers") != 0)
         return base_fail(error, BASE_INPUT,
                          "params_axes_names_override: %s gets another name for its dimension of layers (%d), which a "
-                         "prediction must know; "
-                         "layers would do",
+                         "prediction must know; use "
+                         "layers",
                          parameter->path, dim);
     BASE_TRY(model_resolve(plan->rules, parameter->axes, parameter->rank, MODEL_AXIS_IS_UNSHARDED, spec, NULL, error));
     for (int i = 0; i < spec[dim].count; i++)
         if (plan->placement->axis_sizes[!strcmp(spec[dim].names[i], "model")] > 1)
             return base_fail(error, BASE_INPUT,
                              "logical_axis_rules: layers goes to the mesh axis %s, and a prediction has every layer on "
-                             "every device; null would do",
+                             "every device; use null",
                              spec[dim].names[i]);
     if (plan->options.optimizer != MODEL_ADAFACTOR || !plan->options.adafactor) return BASE_OK;
     BASE_TRY(
@@ -326,7 +328,7 @@ static enum base_status check_layers_dim(const struct sim_plan *plan, const stru
     if (!factoring.factored || (factoring.row_dims & factoring.column_dims & 1u << dim)) return BASE_OK;
     return base_fail(
         error, BASE_INPUT,
-        "adafactor: logical_factor_rules: a prediction updates layer by layer, and layers is averaged; batch would do");
+        "adafactor: logical_factor_rules: a prediction updates layer by layer, and layers is averaged; use batch");
 }
 
 static enum base_status check_layers(const struct sim_plan *plan, const struct model_parameter *own,
@@ -409,7 +411,7 @@ static enum base_status check_batch(const struct sim_plan *plan, struct base_err
     if (plan->batch_size % shards == 0) return BASE_OK;
     int64_t lower = plan->batch_size / shards * shards, upper = lower + shards;
     return base_fail(
-        error, BASE_INPUT, "batch_size: %lld must be divisible by the data mesh size %lld; %lld%s%.0lld would do",
+        error, BASE_INPUT, "batch_size: %lld must be divisible by the data mesh size %lld; use %lld%s%.0lld",
         (long long)plan->batch_size, (long long)shards, (long long)upper, lower ? " or " : "", (long long)lower);
 }
 

@@ -11,10 +11,11 @@ const double sim_largest_bytes = (double)(INT64_C(1) << 62);
 
 enum base_status sim_pricing_refuse(const struct sim_pricing *p, struct base_error *error)
 {
-    return base_fail(error, BASE_INPUT,
-                     "batch_size: %lld sequences of %s need more than 4 EiB on one device; a smaller batch, shorter "
-                     "lengths or a smaller model would do",
-                     (long long)p->plan->batch_size, p->plan->model_text);
+    return base_fail(
+        error, BASE_INPUT,
+        "batch_size: %lld sequences of %s need more than 4 EiB on one device; use a smaller batch, shorter "
+        "lengths or a smaller model",
+        (long long)p->plan->batch_size, p->plan->model_text);
 }
 
 static double product(const struct sim_pricing *p, const struct sim_factors *factors)

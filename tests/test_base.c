@@ -381,9 +381,9 @@ static void words_are_read_or_listed_with_the_nearest(struct base_arena *arena)
     assert_ok(base_parse_word("minimal", "remat_policy", names, BASE_COUNT(names), &found, &error), &error);
     assert_int_equal(found, 1);
     assert_fails(base_parse_word("minimol", "remat_policy", names, BASE_COUNT(names), &found, &error), BASE_INPUT,
-                 &error, "remat_policy: \"minimol\" is unknown: is minimal meant? none, minimal or full would do");
+                 &error, "remat_policy: \"minimol\" is unknown; did you mean minimal? Use none, minimal or full");
     assert_fails(base_parse_word("x1y2z3", "remat_policy", names, BASE_COUNT(names), &found, &error), BASE_INPUT,
-                 &error, "remat_policy: \"x1y2z3\" is unknown; none, minimal or full would do");
+                 &error, "remat_policy: \"x1y2z3\" is unknown; use none, minimal or full");
     assert_fails(base_parse_word("", "remat_policy", names, BASE_COUNT(names), &found, &error), BASE_INPUT, &error,
                  "\"\" is unknown");
     assert_int_equal(found, 1);
@@ -1056,8 +1056,8 @@ static void options_refuse_a_wrong_command_line(struct base_arena *arena)
 {
     static const struct {
         const char *words[5], *part;
-    } rows[] = {{{"--modle", "t5"}, "--modle: is --model meant?"},
-                {{"--batch-sise=8"}, "is --batch-size meant?"},
+    } rows[] = {{{"--modle", "t5"}, "--modle; did you mean --model?"},
+                {{"--batch-sise=8"}, "did you mean --batch-size?"},
                 {{"--something-else"}, "unknown option --something-else"},
                 {{"--model"}, "--model needs a value"},
                 {{"--model", "--json"}, "--model needs a value"},

@@ -1070,9 +1070,9 @@ static const struct {
     enum base_status status;
     const char *part;
 } bad_plans[] = {
-    {SIM_DTYPE, "float16", BASE_INPUT, "dtype: float16 cannot be run here; float32 and bfloat16 would do"},
+    {SIM_DTYPE, "float16", BASE_INPUT, "dtype: float16 cannot be run here; use float32 and bfloat16"},
     {SIM_DTYPE, "fp8", BASE_INPUT, "dtype: fp8 cannot be run here"},
-    {SIM_ATTENTION, "flash", BASE_INPUT, "unfused would do"},
+    {SIM_ATTENTION, "flash", BASE_INPUT, "use unfused"},
     {SIM_ADAFACTOR, "factored=0", BASE_INPUT, "T5X's defaults alone"},
     {SIM_BATCH_SIZE, "8388608", BASE_NO_FIT, "the plan does not fit: "},
 };

@@ -386,7 +386,7 @@ static const struct plan_row {
     {SMALL "# meshwright: topology = v4-8\n# meshwright: attention = flash\n",
      "{\"model\":\"t5_1_1_small\",\"topology\":\"v4-8\",\"num_partitions\":1,", NULL},
     {SMALL "# meshwright: topologie = v4-8\n", BASE,
-     "x.gin:3: # meshwright: \"topologie\" is no key of a plan: is topology meant?"},
+     "x.gin:3: # meshwright: \"topologie\" is no key of a plan; did you mean topology?"},
     {SMALL "# meshwright: batch_size = 128\n# meshwright: logical_axis_rules = standard\n",
      "\"logical_axis_rules\":\"standard\",\"batch_size\":128,", NULL},
     {SMALL "# meshwright: defaults = optimizer, num_partitions,batch_size , nothing\n",
@@ -472,7 +472,7 @@ static void what_cannot_be_is_refused_with_its_line(struct base_arena *arena)
         {SMALL PARTITIONER "logical_axis_rules = 'standard'\n", "x.gin:4: logical_axis_rules: pairs"},
         {SMALL PARTITIONER "logical_axis_rules = [('batch', 3)]\n", "x.gin:4: logical_axis_rules: pairs"},
         {SMALL "partitioning.standard_logical_axis_rules.parameter_partitioning_dims = 3\n",
-         "x.gin:3: parameter_partitioning_dims: 3 is not supported; 1 or 2 would do"},
+         "x.gin:3: parameter_partitioning_dims: 3 is not supported; use 1 or 2"},
         {SMALL "adafactor.Adafactor.beta1 = 7\n", "x.gin:3: adafactor: beta1: 7 is out of range"},
         {SMALL "utils.create_learning_rate_scheduler.factors = "
                "'constant'\nutils.create_learning_rate_scheduler.base_learning_rate = -1\n",

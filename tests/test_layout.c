@@ -281,8 +281,8 @@ static void layouts_are_refused(struct base_arena *arena)
          {"data"},
          1,
          24,
-         "(24) must be divisible by corresponding data mesh size (16); 16 or 32 would do"},
-        {"v4:4x4x4", {2, 2, 1, 1}, 4, true, {"data"}, 1, 3, "(16); 16 would do"},
+         "(24) must be divisible by corresponding data mesh size (16); use 16 or 32"},
+        {"v4:4x4x4", {2, 2, 1, 1}, 4, true, {"data"}, 1, 3, "(16); use 16"},
     };
     for (int i = 0; i < BASE_COUNT(rows); i++) {
         struct topo_topology topology;

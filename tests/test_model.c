@@ -826,7 +826,7 @@ static void shards_inside_a_step_may_be_padded(struct base_arena *arena)
     assert_fails(model_local_shape(&mesh, 2, shape + 1, axes + 1, spec + 1, true, local, &error), BASE_INPUT, &error,
                  "UNCONSTRAINED");
     assert_fails(model_local_shape(&mesh, 1, shape + 2, axes + 2, spec + 2, true, local, &error), BASE_INPUT, &error,
-                 "3 would do");
+                 "use 3");
 }
 
 static void shards_of_axes_that_the_mesh_lacks_are_refused(struct base_arena *arena)

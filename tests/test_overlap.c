@@ -268,7 +268,7 @@ static void passes_are_chosen_by_name(struct base_arena *arena)
         const char *document, *part;
     } rows[] = {
         {"{\"constants\": {}, \"passes\": [\"overlap_collectives\"]}", "passes: an object"},
-        {"{\"constants\": {}, \"passes\": {\"overlap_collective\": true}}", "is meant overlap_collectives"},
+        {"{\"constants\": {}, \"passes\": {\"overlap_collective\": true}}", "did you mean overlap_collectives"},
         {"{\"constants\": {}, \"passes\": {\"overlap_collectives\": 1}}", "passes.overlap_collectives: true or false"},
     };
     struct sim_cache *cache = sim_cache_new(arena);

@@ -339,9 +339,9 @@ static void plans_with_such_keys_are_refused(struct base_arena *arena)
          "{\"logical_factor_rules\":{\"layers\":\"row\",\"embed\":\"row\",\"mlp\":\"column\",\"heads\":\"column\","
          "\"kv\":\"column\",\"vocab\":\"column\","
          "\"relpos_buckets\":\"column\"}}",
-         "layers is averaged; batch would do"},
+         "layers is averaged; use batch"},
         {"scalable_t5_1_1_small", NULL, "logical_factor_rules=none", "needs logical_factor_rules"},
-        {"t5_1_1_small", NULL, "factord=0", "is factored meant?"},
+        {"t5_1_1_small", NULL, "factord=0", "did you mean factored?"},
     };
     struct sim_prediction prediction;
     struct base_error error;
@@ -403,7 +403,7 @@ static void options_are_refused(struct base_arena *arena)
         {"factored", "is no option=value"},
         {"factored=", "factored: "},
         {"factored=2", "factored: "},
-        {"beta=0.9", "is beta1 meant?"},
+        {"beta=0.9", "did you mean beta1?"},
         {"beta1=nan", "beta1: "},
         {"beta1=1.5", "beta1: "},
         {"beta1=-1", "beta1: "},

@@ -69,13 +69,13 @@ static enum base_status check_boxes(const struct topo_mesh *mesh, const struct b
             return base_fail(error, BASE_INPUT,
                              "layout: devices connected to a single host must form a contiguous subcube of the global "
                              "device mesh, and the %d devices of "
-                             "process %d do not; a mesh that tiles by hosts would do",
+                             "process %d do not; use a mesh that tiles by hosts",
                              box->device_count, process);
         if (!alike)
             return base_fail(error, BASE_INPUT,
                              "layout: process %d holds another box of the mesh than process 0, so that they count "
-                             "their shards differently; "
-                             "a mesh that tiles by hosts would do",
+                             "their shards differently; use "
+                             "a mesh that tiles by hosts",
                              process);
     }
     return BASE_OK;
@@ -96,7 +96,7 @@ static enum base_status find_axes(const struct topo_mesh *mesh, const char *cons
         }
         if (taken >> axis & 1)
             return base_fail(error, BASE_INPUT,
-                             "logical_axis_rules: batch goes to the mesh axis %.60s twice; once would do", name);
+                             "logical_axis_rules: batch goes to the mesh axis %.60s twice; name it once", name);
         taken |= 1u << axis;
         axes[i] = axis;
     }
@@ -108,12 +108,11 @@ static enum base_status refuse_batch(int64_t batch_size, int64_t divisor, const 
     int64_t lower = batch_size / divisor * divisor, upper = lower + divisor;
     if (lower == 0)
         return base_fail(error, BASE_INPUT,
-                         "batch_size: batch size (%lld) must be divisible by corresponding %s (%lld); %lld would do",
+                         "batch_size: batch size (%lld) must be divisible by corresponding %s (%lld); use %lld",
                          (long long)batch_size, what, (long long)divisor, (long long)upper);
-    return base_fail(
-        error, BASE_INPUT,
-        "batch_size: batch size (%lld) must be divisible by corresponding %s (%lld); %lld or %lld would do",
-        (long long)batch_size, what, (long long)divisor, (long long)lower, (long long)upper);
+    return base_fail(error, BASE_INPUT,
+                     "batch_size: batch size (%lld) must be divisible by corresponding %s (%lld); use %lld or %lld",
+                     (long long)batch_size, what, (long long)divisor, (long long)lower, (long long)upper);
 }
 
 /* The number of a process among those that differ along the axes, counted row-major, the first axis slowest. */

@@ -150,7 +150,7 @@ static enum base_status find_torus(const struct topo_topology *topology, const s
     bool cores = false;
     for (int i = 0; i < BASE_COUNT(core_axis); i++) cores = cores || !strcmp(topology->chip.device_kind, core_axis[i]);
     if (b[3] > 1 && !cores)
-        return base_fail(error, BASE_INPUT, "%s: JAX orders %s only with one device a chip; %s:%dx%dx%d would do",
+        return base_fail(error, BASE_INPUT, "%s: JAX orders %s only with one device a chip; use %s:%dx%dx%d",
                          request->ici_name, topology->chip.full_name, topology->chip.name, b[0], b[1], b[2]);
     if (g->slice_count > 1)
         return base_fail(error, BASE_INPUT,

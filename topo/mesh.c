@@ -42,13 +42,12 @@ static enum base_status not_a_factor(const struct tiling *tiling, int i, struct 
         return base_fail(
             error, BASE_INPUT,
             "model_parallel_submesh %s: each dimension must be a factor of the corresponding dimension of the global "
-            "device mesh %s; "
-            "the %d cores of a %s chip are one JAX device, so that the last number is 1: (%d, %d, %d, 1) would do",
+            "device mesh %s; the %d cores of a %s chip are one JAX device, so that the last number is 1: use "
+            "(%d, %d, %d, 1)",
             tiling->shown, topo_tuple(bounds, g, 4), m[3], topology->chip.name, m[0], m[1], m[2]);
     return base_fail(error, BASE_INPUT,
                      "model_parallel_submesh %s: each dimension must be a factor of the corresponding dimension of the "
-                     "global device mesh %s; "
-                     "%d does not divide %d along %s: %s would do",
+                     "global device mesh %s; %d does not divide %d along %s: use %s",
                      tiling->shown, topo_tuple(bounds, g, topology->bounds_count), m[i], g[i],
                      dimension_name(topology, i), divisors(would, g[i]));
 }
@@ -59,7 +58,7 @@ static enum base_status check_factors(const struct tiling *tiling, struct base_e
         if (tiling->submesh[i] < 1)
             return base_fail(
                 error, BASE_INPUT,
-                "model_parallel_submesh %s: T5X divides by each number, and %d is not positive; 1 or more would do",
+                "model_parallel_submesh %s: T5X divides by each number, and %d is not positive; use 1 or more",
                 tiling->shown, tiling->submesh[i]);
         if (tiling->topology->bounds[i] % tiling->submesh[i] != 0) return not_a_factor(tiling, i, error);
     }
@@ -85,8 +84,8 @@ static enum base_status check_cores(const struct tiling *tiling, struct base_err
     if (m[3] == g[3]) return BASE_OK;
     return base_fail(error, BASE_INPUT,
                      "model_parallel_submesh %s: spans whole dimensions, which T5X orders z-major, and then it must "
-                     "hold all cores of a chip: (%d, %d); "
-                     "(%d, %d, %d, %d) would do",
+                     "hold all cores of a chip: (%d, %d); use "
+                     "(%d, %d, %d, %d)",
                      tiling->shown, m[3], g[3], m[0], m[1], m[2], g[3]);
 }
 
@@ -100,7 +99,7 @@ static enum base_status check_hosts(const struct tiling *tiling, struct base_err
                          "model_parallel_submesh %s: to tile the mesh by hosts, each dimension of the model parallel "
                          "submesh must be either a factor "
                          "or a multiple of the corresponding dimension of the per-host submesh %s; %d and %d along %s "
-                         "are neither; %d would do",
+                         "are neither; use %d",
                          tiling->shown, topo_tuple(host, tiling->host, tiling->topology->bounds_count), m, l,
                          dimension_name(tiling->topology, i), l);
     }
@@ -162,7 +161,7 @@ static enum base_status cut(const struct tiling *tiling, struct topo_mesh *mesh,
     if (product < 1 || product > device_count || device_count % product != 0)
         return base_fail(error, BASE_INPUT,
                          "model_parallel_submesh %s: cannot reshape %d devices into groups of the product of its "
-                         "numbers; one that divides %d would do",
+                         "numbers; use one that divides %d",
                          tiling->shown, device_count, device_count);
     mesh->axes.sizes[0] = (int)(device_count / product);
     mesh->axes.sizes[1] = (int)product;
@@ -179,18 +178,17 @@ static enum base_status get_mesh(const struct topo_topology *topology, const int
     /* Without coordinates T5X takes the whole world for one host, so that its tiles change nothing. */
     memcpy(tiling.host, slice ? topology->host : topology->bounds, sizeof tiling.host);
     if (topology->slice_count > 1)
-        return base_fail(
-            error, BASE_INPUT,
-            "model_parallel_submesh %s: the %d slices have the same coordinates, and a submesh cannot tell them apart; "
-            "ici_mesh_shape and dcn_mesh_shape would do",
-            tiling.shown, topology->slice_count);
+        return base_fail(error, BASE_INPUT,
+                         "model_parallel_submesh %s: the %d slices have the same coordinates, and a submesh cannot "
+                         "tell them apart; use "
+                         "ici_mesh_shape and dcn_mesh_shape",
+                         tiling.shown, topology->slice_count);
     BASE_TRY(check_factors(&tiling, error));
     if (slice) BASE_TRY(tile_slice(&tiling, by_host, order, mesh, error));
     else if (count < 2)
-        return base_fail(
-            error, BASE_INPUT,
-            "model_parallel_submesh %s: one number cannot reshape the devices; two would do, for %s and %s",
-            tiling.shown, dimension_name(topology, 0), dimension_name(topology, 1));
+        return base_fail(error, BASE_INPUT,
+                         "model_parallel_submesh %s: one number cannot reshape the devices; use two, for %s and %s",
+                         tiling.shown, dimension_name(topology, 0), dimension_name(topology, 1));
     else {
         BASE_TRY(check_hosts(&tiling, error));
         mesh->order = "row_major";
@@ -254,7 +252,7 @@ static enum base_status default_slice_mesh(const struct topo_topology *topology,
             error, BASE_INPUT,
             "num_partitions: no default mesh for this configuration: T5X has one for 1, 2, 4, 8 and 16 partitions of "
             "TPU v2, v3 and v4. "
-            "Platform: tpu. Device kind: %s. Num partitions: %lld. Bounds: %s. A model_parallel_submesh would do",
+            "Platform: tpu. Device kind: %s. Num partitions: %lld. Bounds: %s. Use a model_parallel_submesh",
             topology->chip.device_kind, (long long)request->num_partitions, topo_tuple(bounds, topology->bounds, 4));
     if (get_mesh(topology, row->submesh, 4, request->tile_by_host_if_needed, order, mesh, error) != BASE_OK)
         return base_fail_in(error, "num_partitions %lld", (long long)request->num_partitions);
@@ -323,7 +321,7 @@ static enum base_status multislice_mesh(struct base_arena *arena, const struct t
                                    .dcn_name = "dcn_mesh_shape"};
     if (topology->kind != TOPO_TPU)
         return base_fail(error, BASE_INPUT,
-                         "ici_mesh_shape: only TPU slices have one; num_partitions or model_parallel_submesh would do");
+                         "ici_mesh_shape: only TPU slices have one; use num_partitions or model_parallel_submesh");
     if (request->ici_count != AXES || request->dcn_count != AXES)
         return base_fail(error, BASE_INPUT,
                          "ici_mesh_shape and dcn_mesh_shape: three numbers each are needed, for replica, data and "
@@ -380,9 +378,10 @@ enum base_status topo_mesh_build(struct base_arena *arena, const struct topo_top
         BASE_TRY(get_mesh(topology, request->submesh, request->submesh_count, request->tile_by_host_if_needed, &order,
                           &mesh, error));
     else if (request->num_partitions < 1)
-        return base_fail(error, BASE_INPUT,
-                         "num_partitions: at least one of num_partitions or model_parallel_submesh must be set; 1 or "
-                         "more partitions would do");
+        return base_fail(
+            error, BASE_INPUT,
+            "num_partitions: at least one of num_partitions or model_parallel_submesh must be set; use 1 or "
+            "more partitions");
     else if (topology->kind == TOPO_CPU) cpu_mesh(topology, &order, &mesh);
     else if (topology->kind == TOPO_TPU) BASE_TRY(default_slice_mesh(topology, request, &order, &mesh, error));
     else BASE_TRY(node_mesh(topology, request->num_partitions, &order, &mesh, error));

@@ -18,12 +18,12 @@ static enum base_status parse_box(const char *text, const char *what, int limit,
     int64_t numbers[4];
     size_t length = strlen(text);
     if (length == 0 || length >= sizeof list || strspn(text, "0123456789x") != length)
-        return base_fail(error, BASE_INPUT, "%s: \"%.40s\" is no shape; numbers joined by x would do, such as 4x8x8",
-                         what, text);
+        return base_fail(error, BASE_INPUT, "%s: \"%.40s\" is no shape; use numbers joined by x, such as 4x8x8", what,
+                         text);
     int found = 1;
     for (size_t i = 0; i < length; i++) found += text[i] == 'x';
     if (found > limit)
-        return base_fail(error, BASE_INPUT, "%s: %s has %d numbers; at most %d would do", what, text, found, limit);
+        return base_fail(error, BASE_INPUT, "%s: %s has %d numbers; use at most %d", what, text, found, limit);
     for (size_t i = 0; i <= length; i++) list[i] = text[i] == 'x' ? ',' : text[i];
     BASE_TRY(base_parse_ints(list, what, 1, LONGEST_DIM, limit, numbers, count, error));
     for (int i = 0; i < *count; i++) box[i] = (int)numbers[i];
@@ -60,14 +60,14 @@ static enum base_status tpu_shape(struct topo_topology *topology, const char *te
     BASE_TRY(parse_box(text, "shape", 4, numbers, &count, error));
     if (count == 1)
         return base_fail(error, BASE_INPUT,
-                         "a slice has two or three dimensions of chips, and \"%s\" is one; %s:%sx1 would do", text,
+                         "a slice has two or three dimensions of chips, and \"%s\" is one; use %s:%sx1", text,
                          chip->name, text);
     if (chip->torus_rank == 2 && numbers[2] != 1)
-        return base_fail(error, BASE_INPUT, "%s is a plane of chips: its third dimension is 1, not %d; %dx%d would do",
+        return base_fail(error, BASE_INPUT, "%s is a plane of chips: its third dimension is 1, not %d; use %dx%d",
                          chip->full_name, numbers[2], numbers[0], numbers[1]);
     if (numbers[3] > chip->cores_per_chip)
         return base_fail(error, BASE_INPUT,
-                         "the fourth number is how many cores of a chip JAX sees, and %s has %d; %dx%dx%d would do",
+                         "the fourth number is how many cores of a chip JAX sees, and %s has %d; use %dx%dx%d",
                          chip->full_name, chip->cores_per_chip, numbers[0], numbers[1], numbers[2]);
     set_slice(topology, numbers, numbers[3]);
     return BASE_OK;
@@ -141,11 +141,12 @@ static enum base_status unknown_name(const char *name, struct base_error *error)
     for (int i = 0; i < chip_count && count < MOST_NAMES; i++) names[count++] = chips[i].name;
     for (int i = 0; i < slice_count && count < MOST_NAMES; i++) names[count++] = slices[i].accelerator_type;
     const char *nearest = base_nearest(name, names, count);
-    return base_fail(error, BASE_INPUT,
-                     "unknown name%s%s%san accelerator type (v4-512), a generation and a shape (v4:4x8x8), GPU nodes "
-                     "(a100-80g:32x8) or ranks of "
-                     "this machine (local:4) would do",
-                     nearest ? ": is " : "; ", nearest ? nearest : "", nearest ? " meant? Or " : "");
+    return base_fail(
+        error, BASE_INPUT,
+        "unknown name%s%s%sUse an accelerator type (v4-512), a generation and a shape (v4:4x8x8), GPU nodes "
+        "(a100-80g:32x8) or ranks of "
+        "this machine (local:4)",
+        nearest ? "; did you mean " : "", nearest ? nearest : "", nearest ? "? " : ". ");
 }
 
 /* "v4-513": the chip is known and the size is not. Names the sizes around it. */
@@ -163,9 +164,9 @@ static enum base_status unknown_size(const struct topo_chip *chip, const char *d
         else if (!above) above = &slices[i];
     }
     if (!below && !above)
-        return base_fail(error, BASE_INPUT, "no accelerator type of %s is listed; a shape such as %s:2x2 would do",
+        return base_fail(error, BASE_INPUT, "no accelerator type of %s is listed; use a shape such as %s:2x2",
                          chip->full_name, chip->name);
-    return base_fail(error, BASE_INPUT, "no such accelerator type; %s%s%s would do, or a shape of chips such as %s:%s",
+    return base_fail(error, BASE_INPUT, "no such accelerator type; use %s%s%s, or a shape of chips such as %s:%s",
                      below ? below->accelerator_type : "", below && above ? " or " : "",
                      above ? above->accelerator_type : "", chip->name, chip->torus_rank == 2 ? "4x8" : "4x4x8");
 }
@@ -177,7 +178,7 @@ static enum base_status bare_name(struct topo_topology *topology, const char *na
     if (chip && !slice) {
         static const char *const examples[] = {
             [TOPO_TPU] = "2x2", [TOPO_GPU] = "1x8", [TOPO_CPU] = "4x2", [TOPO_LOCAL] = "4"};
-        return base_fail(error, BASE_INPUT, "names a chip, not how many; %s:%s would do", name, examples[chip->kind]);
+        return base_fail(error, BASE_INPUT, "names a chip, not how many; use %s:%s", name, examples[chip->kind]);
     }
     const char *dash = strrchr(name, '-');
     if (!slice && dash && dash[1] && strspn(dash + 1, "0123456789") == strlen(dash + 1))
@@ -201,10 +202,11 @@ static enum base_status refuse_twisted(const struct topo_topology *topology, str
         return base_fail(
             error, BASE_INPUT,
             "has no twisted form: those are n x n x 2n and n x 2n x 2n of three-dimensional tori, n at least 4");
-    return base_fail(error, BASE_INPUT,
-                     "a twisted torus, whose short dimensions close with a shift along the long ones, is not modelled; "
-                     "the same slice without the twist, %s:%dx%dx%d, would do",
-                     topology->chip.name, b[0], b[1], b[2]);
+    return base_fail(
+        error, BASE_INPUT,
+        "a twisted torus, whose short dimensions close with a shift along the long ones, is not modelled; use "
+        "the same slice without the twist, %s:%dx%dx%d",
+        topology->chip.name, b[0], b[1], b[2]);
 }
 
 /* NAME or NAME:SHAPE, with or without _twisted. */
@@ -270,8 +272,7 @@ static enum base_status set_wrap(struct topo_topology *topology, const char *val
     }
     if (!good)
         return base_fail(error, BASE_INPUT,
-                         "wrap: \"%.40s\" is not understood; dimensions joined by +, such as x+y, or none would do",
-                         value);
+                         "wrap: \"%.40s\" is not understood; use dimensions joined by +, such as x+y, or none", value);
     memcpy(topology->wrap, wrap, sizeof wrap);
     return BASE_OK;
 }
@@ -333,7 +334,7 @@ static enum base_status apply_overrides(struct topo_topology *topology, char *li
         next = comma ? comma + 1 : NULL;
         if (comma) *comma = '\0';
         if (!equals || (comma && equals > comma))
-            return base_fail(error, BASE_INPUT, "\"@%.40s\" has no value; @key=value,key=value would do", item);
+            return base_fail(error, BASE_INPUT, "\"@%.40s\" has no value; use @key=value,key=value", item);
         *equals = '\0';
         for (int i = 0; i < BASE_COUNT(overrides); i++) {
             if (strcmp(overrides[i].key, item) != 0) continue;
@@ -354,13 +355,13 @@ static enum base_status finish(struct topo_topology *topology, struct base_error
     for (int i = 0; i < 4 && devices <= MOST_DEVICES; i++) devices *= b[i];
     if (devices <= MOST_DEVICES) devices *= topology->slice_count;
     if (devices > MOST_DEVICES)
-        return base_fail(error, BASE_INPUT, "has more than %d devices; a smaller shape would do", MOST_DEVICES);
+        return base_fail(error, BASE_INPUT, "has more than %d devices; use a smaller shape", MOST_DEVICES);
     /* T5X asserts that the hosts tile the slice; a slice for which they do not is not one. */
     for (int i = 0; topology->kind == TOPO_TPU && i < 3; i++)
         if (b[i] % h[i] != 0)
             return base_fail(error, BASE_INPUT,
-                             "hosts of %dx%dx%d chips do not tile %dx%dx%d: %d is no multiple of %d along %c; "
-                             "another shape or @host=%dx%dx%d would do",
+                             "hosts of %dx%dx%d chips do not tile %dx%dx%d: %d is no multiple of %d along %c; use "
+                             "another shape or @host=%dx%dx%d",
                              h[0], h[1], h[2], b[0], b[1], b[2], b[i], h[i], "xyz"[i], i == 0 ? 1 : h[0],
                              i == 1 ? 1 : h[1], i == 2 ? 1 : h[2]);
     topology->device_count = (int)devices;
@@ -373,7 +374,7 @@ static enum base_status parse_words(const char *text, struct topo_topology *topo
 {
     char words[sizeof topology->name];
     if (!*text)
-        return base_fail(error, BASE_INPUT, "the name is empty; v4-512, v4:4x8x8, a100-80g:32x8 or local:4 would do");
+        return base_fail(error, BASE_INPUT, "the name is empty; use v4-512, v4:4x8x8, a100-80g:32x8 or local:4");
     if (strlen(text) >= sizeof words)
         return base_fail(error, BASE_INPUT, "is longer than %zu bytes; a file, @topology.json, takes more",
                          sizeof words - 1);

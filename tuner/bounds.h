@@ -123,8 +123,8 @@ enum base_status tuner_rule_class(const struct tuner_class *class, const struct 
                                   const struct sim_plan *plan, unsigned char *spec, struct base_error *error);
 enum base_status tuner_rule_classes(const struct tuner_outline *outline, const struct model_rules *rules,
                                     const struct sim_plan *plan, struct tuner_ruled *out, struct base_error *error);
-/* Below what no prediction of such a plan goes, whatever submesh of the placement's shape it has. placement: link rates
- * are the best of those submeshes. */
+/* A lower bound on every prediction of such a plan, whatever submesh of the placement's shape it has. placement: link
+ * rates are the best of those submeshes. */
 struct tuner_bound tuner_bound_of(const struct tuner_outline *outline, const struct tuner_ruled *ruled,
                                   const struct sim_placement *placement, int64_t batch, int64_t microbatches,
                                   struct tuner_charges charges);

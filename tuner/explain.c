@@ -94,7 +94,7 @@ enum base_status tuner_compare(const struct tuner_space *space, struct tuner_pla
 
 /* ---- what the slower plan would need ---- */
 
-/* By which factor a resource would have to be faster for the worse plan to draw level, if the better one did not gain.
+/* By which factor a resource would have to be faster for the worse plan to be as fast, if the better one did not gain.
  */
 int tuner_needs(const struct sim_prediction *better, const struct sim_prediction *worse,
                 struct tuner_need needs[TUNER_MOST_NEEDS])

@@ -22,7 +22,7 @@ struct tuner_table tuner_table_new(struct base_arena *arena, int context_count, 
 /* The least seconds of a choice that weighs no more than the limit: an integer program. Outcomes as in ilp.h. */
 enum tuner_choices_outcome tuner_table_least(struct base_arena *arena, const struct tuner_table *table,
                                              double limit_bytes, double *least_s);
-/* Below what no rule set goes whose classes are sharded within `any`. */
+/* A lower bound on every rule set whose classes are sharded by no more than `any`. */
 double tuner_relaxed_s(const struct tuner_outline *outline, const unsigned char (*any)[MODEL_MAX_RANK],
                        const struct sim_placement *placement, int64_t batch, int64_t microbatches,
                        struct tuner_charges charges);

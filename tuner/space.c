@@ -148,7 +148,7 @@ static enum base_status every_submesh(struct base_arena *arena, const struct top
         for (int i = 0; i < topology->bounds_count; i++) base_putf(&text, "%s%lld", i ? "," : "", (long long)at[i]);
         if (out->count == MOST_SUBMESHES)
             return base_fail(error, BASE_INPUT,
-                             "topology: %s has more than %d submeshes; a list in --model-parallel-submesh would do",
+                             "topology: %s has more than %d submeshes; list those to try in --model-parallel-submesh",
                              topology->name, MOST_SUBMESHES);
         out->values[out->count++] = text.data;
         int i = topology->bounds_count - 1;
@@ -249,7 +249,7 @@ static enum base_status find_groups(struct tuner_space *space, struct base_error
     double most = (double)space->variant_count * batches->count * space->shape_count * rules->count;
     if (most > MOST_GROUPS)
         return base_fail(error, BASE_INPUT,
-                         "the space has %.0f groups of plans, and %d are the limit; fewer values would do", most,
+                         "the space has %.0f groups of plans, and %d are the limit; use fewer values", most,
                          MOST_GROUPS);
     space->groups = base_new(space->arena, struct tuner_group, (int64_t)most + 1);
     for (int v = 0; v < space->variant_count; v++)

@@ -116,7 +116,7 @@ struct tuner_found {
     struct sim_prediction prediction;
 };
 
-/* How many plans what decided. */
+/* How many plans each step of the search ruled out or predicted. */
 struct tuner_counts {
     int64_t evaluated;  /* predicted in full */
     int64_t by_program; /* an integer program's bound, for all rules at once */

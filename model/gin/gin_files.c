@@ -177,7 +177,7 @@ static enum base_status end_statement(struct model_gin_reader *reader, struct ba
     model_gin_skip(reader, false);
     if (!*reader->at || *reader->at == '\n') return BASE_OK;
     size_t length = strcspn(reader->at, "\r\n");
-    return model_gin_fail(reader, error, "\"%.*s\" stands behind the end of the statement; a line of its own would do",
+    return model_gin_fail(reader, error, "\"%.*s\" stands behind the end of the statement; use a line of its own",
                           (int)(length < 40 ? length : 40), reader->at);
 }
 
@@ -270,7 +270,7 @@ static enum base_status read_block(struct model_gin_reader *reader, const char *
     skip_empty_lines(reader);
     if (!indentation(reader))
         return model_gin_fail(reader, error,
-                              "the block of %.80s is empty; indented lines such as \"  emb_dim = 512\" would do", name);
+                              "the block of %.80s is empty; use indented lines such as \"  emb_dim = 512\"", name);
     while (*reader->at && indentation(reader)) {
         reader->at += indentation(reader);
         binding.place = reader->place;

@@ -101,9 +101,9 @@ static const struct model_gin_value *guess_config(struct model_gin *gin, struct 
 static enum base_status refuse_network(const char *name, struct model_gin_place place, struct base_error *error)
 {
     return base_fail(error, BASE_INPUT,
-                     "%.300s:%d: \"%.120s\" is no network that is known; T5Config of t5x.examples.t5.network or "
+                     "%.300s:%d: \"%.120s\" is no network that is known; use T5Config of t5x.examples.t5.network or "
                      "t5x.examples.scalable_t5.network, "
-                     "or TransformerConfig of t5x.examples.decoder_only.network would do",
+                     "or TransformerConfig of t5x.examples.decoder_only.network",
                      place.file, place.line, name);
 }
 
@@ -128,7 +128,7 @@ static enum base_status check_class(const struct found *found, struct model_gin_
     const char *class = found->model ? last_part(found->model->text) : "";
     bool other = !strcmp(class, "EncoderDecoderModel") || !strcmp(class, "DecoderOnlyModel");
     if (!other || !strcmp(class, found->network->model)) return BASE_OK;
-    return base_fail(error, BASE_INPUT, "%.300s:%d: contradiction: %s takes no %s (%.300s:%d); models.%s would do",
+    return base_fail(error, BASE_INPUT, "%.300s:%d: contradiction: %s takes no %s (%.300s:%d); use models.%s",
                      place.file, place.line, class, found->config->text, found->place.file, found->place.line,
                      found->network->model);
 }
@@ -464,7 +464,7 @@ static enum base_status read_gin_file(struct base_arena *arena, const char *path
     if (!found)
         return base_fail(
             error, BASE_INPUT,
-            "%.300s: describes no model; MODEL, or bindings of network.T5Config or network.TransformerConfig would do",
+            "%.300s: describes no model; use MODEL, or bindings of network.T5Config or network.TransformerConfig",
             path);
     *out = model.config;
     return BASE_OK;

@@ -117,10 +117,11 @@ static enum base_status new_value(struct model_gin_reader *reader, enum model_gi
 static enum base_status refuse_value(const struct model_gin_reader *reader, struct base_error *error)
 {
     size_t length = strcspn(reader->at, "\r\n");
-    return model_gin_fail(reader, error,
-                          "no value begins with \"%.*s\"; a number, a string, None, True, False, a list, a tuple, a "
-                          "dict, @reference or %%MACRO would do",
-                          (int)(length < 30 ? length : 30), reader->at);
+    return model_gin_fail(
+        reader, error,
+        "no value begins with \"%.*s\"; use a number, a string, None, True, False, a list, a tuple, a "
+        "dict, @reference or %%MACRO",
+        (int)(length < 30 ? length : 30), reader->at);
 }
 
 /* Whole numbers become decimal digits, whatever their base. */

@@ -19,7 +19,7 @@ struct sim_cache {
     char key[4096];          /* under construction */
     size_t key_length;
     bool key_overflows; /* too long to be looked up: worked out anew each time */
-    bool read_files;    /* something in the table stands for a file as it was */
+    bool read_files;    /* an entry was read from a file, which may change until the next question */
 };
 
 /* Empties the table when it has grown too large, and takes the caller's way out of memory. Before each question. */

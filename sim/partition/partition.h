@@ -247,8 +247,9 @@ struct sim_cause {
     int node;
 };
 
-/* Nodes are shardings: of tensors as they are computed, behind their constraints, of what is reduced (tensor_count for
- * each of two instances), then of stacks and of their slices. */
+/* A node of the sharding graph is one array whose sharding is sought: a tensor as it is computed, the same behind its
+ * constraint, the array that a reduction reads (each tensor_count nodes for each of two instances of a layer), then
+ * stacks of all layers, and their slices. */
 enum sim_node {
     SIM_NODE_COMPUTED,
     SIM_NODE_CONSTRAINED = 2,

@@ -152,7 +152,7 @@ static int original(const struct sim_partitioner *p, int value)
     return of < 0 || *sim_part_current(p, of) < 0 ? value : *sim_part_current(p, of);
 }
 
-/* exactly: not one that a slice of would do. */
+/* Sharded exactly like that, not less: a slice would have to be taken. */
 static int find_copy(const struct sim_partitioner *p, int from, const unsigned char *spec, unsigned group, bool exactly)
 {
     int first = original(p, from), rank = sim_part_rank_of(p, from);
@@ -208,7 +208,7 @@ int sim_part_cut(struct sim_partitioner *p, const struct model_op *why, int valu
     return result;
 }
 
-/* What a step cuts before it moves anything is cut for itself. */
+/* A slice that a step takes before it moves anything is an operation of its own. */
 static int take_step(struct sim_partitioner *p, const struct model_op *why, const struct sim_step *step, int value)
 {
     unsigned partial = p->out->values[value].partial;

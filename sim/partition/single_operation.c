@@ -10,7 +10,7 @@ static enum base_status read_letters(const char *text, size_t length, char *out,
                                      struct base_error *error)
 {
     if (length < 1 || length > MODEL_MAX_RANK)
-        return base_fail(error, BASE_INPUT, "%s: has %zu dimensions; 1 to %d would do", what, length, MODEL_MAX_RANK);
+        return base_fail(error, BASE_INPUT, "%s: has %zu dimensions; use 1 to %d", what, length, MODEL_MAX_RANK);
     for (size_t i = 0; i < length; i++) {
         if (!islower((unsigned char)text[i]))
             return base_fail(error, BASE_INPUT, "%s: \"%c\" is no label; small letters are, as in ble,ef->blf", what,
@@ -74,7 +74,7 @@ static enum base_status check_bytes(const struct sim_operation *o, int operand, 
     double bytes = (double)model_dtype_bytes(o->dtypes[operand]);
     for (int d = 0; d < o->rank[operand]; d++) bytes *= (double)o->shape[operand][d];
     if (bytes <= largest_bytes) return BASE_OK;
-    return base_fail(error, BASE_INPUT, "the %s has %.3g bytes; up to %.3g would do",
+    return base_fail(error, BASE_INPUT, "the %s has %.3g bytes; use up to %.3g",
                      operand == 2 ? "result"
                      : operand    ? "second operand"
                                   : "first operand",
