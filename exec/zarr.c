@@ -59,10 +59,10 @@ static enum base_status read_layout(const struct base_json *document, struct exe
     out->separator = '.';
     if (separator && separator->kind == BASE_JSON_STRING) out->separator = separator->string[0];
     if (!strchr("./", out->separator) || !out->separator)
-        return base_fail(error, BASE_INPUT, "dimension_separator: \".\" or \"/\" would do");
+        return base_fail(error, BASE_INPUT, "dimension_separator: is neither \".\" nor \"/\"");
     out->packed = compressor && compressor->kind != BASE_JSON_NULL;
     if (out->packed && (!id || id->kind != BASE_JSON_STRING || strcmp(id->string, "gzip") != 0))
-        return base_fail(error, BASE_INPUT, "compressor: %.40s is not read; gzip or none would do",
+        return base_fail(error, BASE_INPUT, "compressor: %.40s is not read; use gzip or none",
                          id && id->string ? id->string : "one without a name");
     return BASE_OK;
 }

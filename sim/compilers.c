@@ -40,7 +40,7 @@ enum base_status sim_plan_read_compiler(struct sim_plan *plan, struct base_error
     const struct compiler *found = compiler_named(plan->compiler);
     if (!found)
         return base_fail(error, BASE_INPUT,
-                         "compiler: \"%s\" is not known; today, a date from 2019-06 on or libtpu %s would do",
+                         "compiler: \"%s\" is not known; use today, a date from 2019-06 on or libtpu %s",
                          plan->compiler, compilers[BASE_COUNT(compilers) - 1].libtpu);
     if (!tpu && found->lays_out)
         return base_fail(error, BASE_INPUT, "compiler: %s is a compiler for TPUs, and %s has none; leave it out",

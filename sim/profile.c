@@ -115,81 +115,6 @@ static enum base_status from_software(struct base_arena *arena, const struct top
     return BASE_OK;
 }
 
-<<<<<<< HEAD
-=======
-/* A number of the software's row, where it has one. */
-static enum base_status read_number(struct base_arena *arena, struct base_csv *csv, const char *column,
-                                    enum sim_constant which, struct sim_profile *profile, struct base_error *error)
-{
-    const char *text = base_csv_field(csv, base_csv_column(csv, column));
-    if (!*text) return BASE_OK;
-    BASE_TRY(base_parse_double(text, column, 0, 1e30, &profile->constants[which], error));
-    profile->kinds[which] = "vendor";
-    profile->sources[which] = base_copy(arena, base_csv_field(csv, base_csv_column(csv, "source")));
-    return BASE_OK;
-}
-
-static enum base_status read_software(struct base_arena *arena, struct base_csv *csv, struct sim_profile *profile,
-                                      struct base_error *error)
-{
-    double *c = profile->constants, platforms_bytes = c[SIM_RESERVED_BYTES];
-    c[SIM_RESERVED_BYTES] = -1;
-    BASE_TRY(read_set(base_csv_field(csv, base_csv_column(csv, "passes")), pass_name, SIM_PASS_COUNT, &profile->passes,
-                      error));
-    BASE_TRY(read_set(base_csv_field(csv, base_csv_column(csv, "traits")), trait_name, MODEL_TRAIT_COUNT,
-                      &profile->traits, error));
-    BASE_TRY(read_number(arena, csv, "combine_bytes", SIM_COMBINE_BYTES, profile, error));
-    BASE_TRY(read_number(arena, csv, "memory_fraction", SIM_RESERVED_BYTES, profile, error));
-    /* What a framework does not give its allocator is out of reach. */
-    c[SIM_RESERVED_BYTES] =
-        c[SIM_RESERVED_BYTES] < 0 ? platforms_bytes : floor(c[SIM_CAPACITY_BYTES] * (1 - c[SIM_RESERVED_BYTES]));
-    return BASE_OK;
-}
-
-struct software_names {
-    const char *all[64], *modelled[64];
-    int count, modelled_count;
-};
-
-static enum base_status unknown_software(const char *software, const char *platform, bool named,
-                                         const struct software_names *known, struct base_error *error)
-{
-    char modelled[160] = "";
-    for (int i = 0; i < known->modelled_count; i++) {
-        size_t used = strlen(modelled);
-        snprintf(modelled + used, sizeof modelled - used, "%s%s", i ? ", " : "", known->modelled[i]);
-    }
-    const char *nearest = base_nearest(software, known->all, known->count);
-    if (named)
-        return base_fail(error, BASE_INPUT, "software: %s is known by name, but not modelled on %s yet; use %s",
-                         software, platform, modelled);
-    return base_fail(error, BASE_INPUT, "software: \"%.60s\" is unknown%s%s%s use %s", software,
-                     nearest ? "; did you mean " : "", nearest ? nearest : "", nearest ? "?" : ";", modelled);
-}
-
-/* The row of the software on the platform. */
-static enum base_status from_software(struct base_arena *arena, const struct topo_topology *topology,
-                                      const char *software, struct sim_profile *profile, struct base_error *error)
-{
-    struct software_names known = {.count = 0};
-    const char *platform = platforms[topology->kind];
-    bool named = false;
-    struct base_csv csv;
-    BASE_TRY(base_csv_open_text(&csv, arena, "software.csv", embedded_sim_software_csv, error));
-    for (bool more = true;;) {
-        BASE_TRY(base_csv_next(&csv, &more, error));
-        if (!more) return unknown_software(software, platform, named, &known, error);
-        const char *name = base_copy(arena, base_csv_field(&csv, 0));
-        bool same = !strcmp(name, software),
-             here = !strcmp(base_csv_field(&csv, base_csv_column(&csv, "platform")), platform);
-        if (known.count < BASE_COUNT(known.all)) known.all[known.count++] = name;
-        if (here && known.modelled_count < BASE_COUNT(known.modelled)) known.modelled[known.modelled_count++] = name;
-        named = named || same;
-        if (same && here) return read_software(arena, &csv, profile, error);
-    }
-}
-
->>>>>>> aacdc4b (Messages say what to use and ask "did you mean"; comments that were riddles say what they mean)
 /* Bytes become whole numbers; rates are far below. What is divided by the smallest is still finite. */
 #define LARGEST_CONSTANT 1e18
 #define SMALLEST_CONSTANT 1e-18
@@ -203,21 +128,12 @@ static enum base_status passes_from_user(const struct base_json *given, struct s
             error, BASE_INPUT,
             "--profile: passes: an object of names and true or false is needed, as in {\"overlap_collectives\": true}");
     for (const struct base_json *p = given ? given->child : NULL; p; p = p->next) {
-<<<<<<< HEAD
         const char *passes[SIM_PASS_COUNT];
         int count = sim_pass_choices(passes), which = sim_pass_named(p->key, strlen(p->key));
         const char *nearest = base_nearest(p->key, passes, count);
         if (which < 0)
-            return base_fail(error, BASE_INPUT, "--profile: passes.%.60s: is unknown%s%s", p->key,
-                             nearest ? ": is meant " : "", nearest ? nearest : "");
-=======
-        int which = 0;
-        while (which < SIM_PASS_COUNT && strcmp(passes[which], p->key) != 0) which++;
-        const char *nearest = base_nearest(p->key, passes, SIM_PASS_COUNT);
-        if (which == SIM_PASS_COUNT)
             return base_fail(error, BASE_INPUT, "--profile: passes.%.60s: is unknown%s%s%s", p->key,
                              nearest ? "; did you mean " : "", nearest ? nearest : "", nearest ? "?" : "");
->>>>>>> aacdc4b (Messages say what to use and ask "did you mean"; comments that were riddles say what they mean)
         if (p->kind != BASE_JSON_TRUE && p->kind != BASE_JSON_FALSE)
             return base_fail(error, BASE_INPUT, "--profile: passes.%s: true or false is needed", p->key);
         profile->passes = p->kind == BASE_JSON_TRUE ? profile->passes | 1u << which : profile->passes & ~(1u << which);

@@ -67,10 +67,10 @@ static enum base_status unknown(const char *software, const char *platform, cons
     }
     const char *nearest = base_nearest(software, names->all, names->count);
     if (names->has_it)
-        return base_fail(error, BASE_INPUT, "software: %s is known by name, but not modelled on %s yet; %s would do",
+        return base_fail(error, BASE_INPUT, "software: %s is known by name, but not modelled on %s yet; use %s",
                          software, platform, modelled);
-    return base_fail(error, BASE_INPUT, "software: \"%.60s\" is unknown%s%s; %s would do", software,
-                     nearest ? ": is meant " : "", nearest ? nearest : "", modelled);
+    return base_fail(error, BASE_INPUT, "software: \"%.60s\" is unknown%s%s%s use %s", software,
+                     nearest ? "; did you mean " : "", nearest ? nearest : "", nearest ? "?" : ";", modelled);
 }
 
 enum base_status sim_software_find(struct base_arena *arena, const char *platform, const char *software,
