@@ -11,18 +11,8 @@ enum { LARGEST_EXTENT = 1 << 30, OPERANDS = 2 };
 static enum base_status read_mesh(struct commands_context *context, const char *text, struct sim_operation *o,
                                   struct base_error *error)
 {
-    struct topo_axes mesh;
     if (!text) return base_fail(error, BASE_USAGE, "--mesh is missing: as in --mesh data=2,model=4");
-    BASE_TRY(topo_axes_parse(context->arena, text, "mesh", &mesh, error));
-    o->mesh[0] = o->mesh[1] = 1;
-    for (int i = 0; i < mesh.count; i++) {
-        bool data = !strcmp(mesh.names[i], "data"), model = !strcmp(mesh.names[i], "model");
-        if (!data && !model)
-            return base_fail(error, BASE_INPUT, "--mesh: the axis \"%.40s\" is unknown here; data and model are known",
-                             mesh.names[i]);
-        o->mesh[model] = mesh.sizes[i];
-    }
-    return BASE_OK;
+    return topo_axes_parse(context->arena, text, "mesh", &o->mesh, error);
 }
 
 /* Cuts at a separator; returns what comes after it, or NULL at the end. */
@@ -62,15 +52,17 @@ static enum base_status read_shapes(struct commands_context *context, const char
     return at ? base_fail(error, BASE_INPUT, "--shapes: more than %d shapes", o->operand_count) : BASE_OK;
 }
 
-static enum base_status read_axis(const char *name, const char *what, unsigned *used, unsigned char *out,
-                                  struct base_error *error)
+static enum base_status read_axis(const struct topo_axes *mesh, const char *name, const char *what, unsigned *used,
+                                  unsigned char *out, struct base_error *error)
 {
-    unsigned axis = !strcmp(name, "data") ? SIM_DATA : !strcmp(name, "model") ? SIM_TENSOR : 0;
-    if (!axis)
-        return base_fail(error, BASE_INPUT, "%s: \"%.40s\" is no mesh axis; use data, model, data+model and -", what,
-                         name);
-    if (*used & axis) return base_fail(error, BASE_INPUT, "%s: %s shards one array twice; name it once", what, name);
-    *used |= axis;
+    int axis = topo_axis_named(mesh, name);
+    if (axis < 0) {
+        topo_axis_unknown(mesh, name, error);
+        return base_fail_in(error, "%s", what);
+    }
+    if (*used >> axis & 1u)
+        return base_fail(error, BASE_INPUT, "%s: %s shards one array twice; name it once", what, name);
+    *used |= 1u << axis;
     *out = (unsigned char)axis;
     return BASE_OK;
 }
@@ -90,9 +82,9 @@ static enum base_status read_spec(char *text, const char *what, struct sim_opera
         if (!strcmp(text, "-")) continue;
         for (char *name = text, *rest; name; name = rest) {
             rest = cut(name, '+');
-            if (o->axis_count[operand][d] == 2)
-                return base_fail(error, BASE_INPUT, "%s: more than two mesh axes over one dimension", what);
-            BASE_TRY(read_axis(name, what, &used, &o->axes[operand][d][o->axis_count[operand][d]++], error));
+            unsigned char *axis = &o->axes[operand][d][o->axis_count[operand][d]];
+            BASE_TRY(read_axis(&o->mesh, name, what, &used, axis, error));
+            o->axis_count[operand][d]++;
         }
     }
     return d == o->rank[operand]
@@ -137,20 +129,14 @@ static enum base_status read_dtypes(struct commands_context *context, const char
 
 /* ---- writing ---- */
 
-static const char *axes_name(int axes)
-{
-    static const char *const names[SIM_AXES] = {"", "data", "model", "data+model"};
-    return names[axes];
-}
-
 static void put_entry(struct base_json_writer *w, const struct sim_operation *o, int operand, int d)
 {
     int count = o->axis_count[operand][d];
     if (count == 0) base_json_put_null(w);
-    if (count == 1) base_json_put_string(w, axes_name(o->axes[operand][d][0]));
+    if (count == 1) base_json_put_string(w, o->mesh.names[o->axes[operand][d][0]]);
     if (count < 2) return;
     base_json_open_inline(w, '[');
-    for (int i = 0; i < count; i++) base_json_put_string(w, axes_name(o->axes[operand][d][i]));
+    for (int i = 0; i < count; i++) base_json_put_string(w, o->mesh.names[o->axes[operand][d][i]]);
     base_json_close(w, ']');
 }
 
@@ -202,7 +188,7 @@ static void put_json(const struct sim_operation *o, bool compact, struct base_te
         base_json_key(&w, "kind");
         base_json_put_string(&w, sim_collective_name(o->collectives[i].kind));
         base_json_key(&w, "mesh_axis");
-        base_json_put_string(&w, axes_name(o->collectives[i].axes));
+        base_json_put_string(&w, topo_axes_spell(out->arena, &o->mesh, o->collectives[i].axes));
         base_json_key(&w, "dtype");
         base_json_put_string(&w, model_dtype_name(o->collectives[i].dtype));
         base_json_key(&w, "count");
@@ -221,7 +207,7 @@ static void put_array(const struct sim_operation *o, int operand, struct base_te
     for (int d = 0; d < o->rank[operand]; d++) {
         base_putf(out, "%s%lld", d ? ", " : "", (long long)o->shape[operand][d]);
         for (int i = 0; i < o->axis_count[operand][d]; i++)
-            base_putf(out, "%s%s", i ? "+" : "/", axes_name(o->axes[operand][d][i]));
+            base_putf(out, "%s%s", i ? "+" : "/", o->mesh.names[o->axes[operand][d][i]]);
     }
     base_put(out, "], on one device [");
     for (int d = 0; d < o->rank[operand]; d++)
@@ -241,8 +227,8 @@ static void put_text(const struct sim_operation *o, struct base_text *out)
     if (!o->collective_count) base_put(out, "no collective: every device has what it needs\n");
     for (int i = 0; i < o->collective_count; i++)
         base_putf(out, "%d. %s over %s of %s %s\n", i + 1, sim_collective_name(o->collectives[i].kind),
-                  axes_name(o->collectives[i].axes), base_format_bytes(bytes, (double)o->collectives[i].bytes),
-                  model_dtype_name(o->collectives[i].dtype));
+                  topo_axes_spell(out->arena, &o->mesh, o->collectives[i].axes),
+                  base_format_bytes(bytes, (double)o->collectives[i].bytes), model_dtype_name(o->collectives[i].dtype));
 }
 
 static enum base_status run_partition(struct commands_context *context, const struct base_arguments *arguments,

@@ -28,7 +28,7 @@ static int read_collectives(const struct base_json *document, struct sim_collect
          item = item->next) {
         const struct base_json *first = base_json_get(item, "first_op");
         rows[count++] = (struct sim_collective_row){.kind = (enum sim_collective)number(item, "kind"),
-                                                    .axes = (int)number(item, "axes"),
+                                                    .axes = (unsigned)number(item, "axes"),
                                                     .dtype = (enum model_dtype)number(item, "dtype"),
                                                     .count = (int64_t)number(item, "count"),
                                                     .bytes = (int64_t)number(item, "bytes"),

@@ -81,11 +81,11 @@ void exec_copy_box(const struct exec_collective *c, const struct exec_box *box, 
 /* The devices that differ from this one in these axes only, in the order of the mesh. */
 int exec_group_of(const struct exec_machine *machine, int device, unsigned axes, int *members)
 {
-    int data = machine->mesh[0], model = machine->mesh[1], count = 0, own_data = device / model,
-        own_model = device % model;
-    for (int d = axes & SIM_DATA ? 0 : own_data; d < (axes & SIM_DATA ? data : own_data + 1); d++)
-        for (int m = axes & SIM_TENSOR ? 0 : own_model; m < (axes & SIM_TENSOR ? model : own_model + 1); m++)
-            members[count++] = d * model + m;
+    const int count = topo_axes_product(&machine->mesh, axes);
+    int first = device;
+    for (int axis = machine->mesh.count - 1, stride = 1; axis >= 0; stride *= machine->mesh.sizes[axis--])
+        if (axes >> axis & 1u) first -= exec_coordinate(machine, device, axis) * stride;
+    for (int n = 0; n < count; n++) members[n] = first + topo_axes_offset(&machine->mesh, axes, n);
     return count;
 }
 
@@ -211,8 +211,8 @@ static struct exec_collective describe(struct exec_machine *machine, const struc
     struct exec_collective c = {
         .machine = machine, .op = op, .from = &s->values[op->inputs[0]], .to = &s->values[op->outputs[0]]};
     c.tensor = &s->program->tensors[c.from->tensor];
-    c.reduced = (unsigned)op->axes & c.from->partial & ~(unsigned)c.to->partial;
-    c.copied = (unsigned)op->axes;
+    c.reduced = op->axes & c.from->partial & ~(unsigned)c.to->partial;
+    c.copied = op->axes;
     c.takes_maximum = is_maximum(s, op->inputs[0]);
     c.instances = machine->sizes[op->stack];
     c.from_stride = machine->map.slice_bytes[sim_root(s, op->inputs[0])] / model_dtype_bytes(c.from->dtype);

@@ -36,8 +36,8 @@ enum base_status exec_machine_begin(struct base_arena *arena, const struct sim_e
                                .transport = out->transport,
                                .error = error};
     memcpy(m->sizes, program->sizes, sizeof m->sizes);
-    for (int a = 0; a < 2; a++) m->mesh[a] = plan->placement->axis_sizes[a];
-    m->device_count = m->mesh[0] * m->mesh[1];
+    m->mesh = plan->placement->axes;
+    m->device_count = topo_axes_product(&m->mesh, topo_axes_all(&m->mesh));
     m->first_device = m->transport ? m->transport->rank : 0;
     m->end_device = m->transport ? m->transport->rank + 1 : m->device_count;
     if (m->transport && m->transport->rank_count != m->device_count)

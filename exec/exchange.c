@@ -313,7 +313,7 @@ static struct part whole(const struct exec_collective *c)
 static void sum_everywhere(const struct exec_collective *c, const struct group *g)
 {
     struct part p = whole(c);
-    bool doubles = sim_all_reduce_doubles(c->machine->plan->placement, (int)c->reduced, (double)(p.elements * p.bytes));
+    bool doubles = sim_all_reduce_doubles(c->machine->plan->placement, c->reduced, (double)(p.elements * p.bytes));
     int64_t segment = segment_elements(&p), slab = doubles ? segment : segment * g->count;
     for (int64_t first = 0; first < p.elements; first += slab) {
         int64_t n = at_most(p.elements - first, slab);

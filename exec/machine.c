@@ -11,24 +11,25 @@ double exec_seconds(const struct exec_machine *machine)
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-int exec_coordinate(const struct exec_machine *machine, int device, unsigned axis)
+int exec_coordinate(const struct exec_machine *machine, int device, int axis)
 {
-    return axis == SIM_DATA ? device / machine->mesh[1] : device % machine->mesh[1];
+    for (int faster = machine->mesh.count - 1; faster > axis; faster--) device /= machine->mesh.sizes[faster];
+    return device % machine->mesh.sizes[axis];
 }
 
 bool exec_is_first_of(const struct exec_machine *machine, int device, unsigned axes)
 {
-    for (unsigned axis = 1; axis < SIM_AXES; axis <<= 1)
-        if (!(axes & axis) && exec_coordinate(machine, device, axis) != 0) return false;
+    for (int axis = 0; axis < machine->mesh.count; axis++)
+        if (!(axes >> axis & 1u) && exec_coordinate(machine, device, axis) != 0) return false;
     return true;
 }
 
 struct exec_range exec_range_of(const struct exec_machine *machine, int device, int64_t size, unsigned axes)
 {
     int64_t start = 0, end = size, extent = size;
-    for (unsigned axis = 1; axis < SIM_AXES; axis <<= 1) {
-        if (!(axes & axis)) continue;
-        extent = base_ceil_div(extent, machine->mesh[axis == SIM_TENSOR]);
+    for (int axis = 0; axis < machine->mesh.count; axis++) {
+        if (!(axes >> axis & 1u)) continue;
+        extent = base_ceil_div(extent, machine->mesh.sizes[axis]);
         start += extent * exec_coordinate(machine, device, axis);
         if (end > start + extent) end = start + extent;
     }

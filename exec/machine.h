@@ -12,7 +12,7 @@ struct exec_machine {
     const struct sim_plan *plan;
     struct sim_memory_map map;
     int64_t sizes[MODEL_SIZE_COUNT];
-    int mesh[2]; /* data, model; device d stands at (d / model, d % model) */
+    struct topo_axes mesh; /* devices are numbered row-major */
     int device_count;
     int first_device, end_device;           /* those of this process: all, or the one that this rank is */
     const struct exec_transport *transport; /* to the other ranks; NULL: all devices are here */
@@ -37,7 +37,7 @@ struct exec_range {
 };
 /* The axes cut data first, then model within. */
 struct exec_range exec_range_of(const struct exec_machine *machine, int device, int64_t size, unsigned axes);
-int exec_coordinate(const struct exec_machine *machine, int device, unsigned axis);
+int exec_coordinate(const struct exec_machine *machine, int device, int axis);
 /* True on the first of the devices that hold the same part: those that differ in axes other than these. */
 bool exec_is_first_of(const struct exec_machine *machine, int device, unsigned axes);
 

@@ -195,8 +195,8 @@ enum base_status exec_manifest_write(struct base_arena *arena, const struct exec
     base_json_member_string(&w, "optimizer", plan.values[SIM_OPTIMIZER]);
     base_json_key(&w, "mesh");
     base_json_open_inline(&w, '{');
-    base_json_member_int(&w, "data", machine->mesh[0]);
-    base_json_member_int(&w, "model", machine->mesh[1]);
+    for (int i = 0; i < machine->mesh.count; i++)
+        base_json_member_int(&w, machine->mesh.names[i], machine->mesh.sizes[i]);
     base_json_close(&w, '}');
     base_json_member_int(&w, "seed", machine->plan->seed);
     put_arrays(&w, arrays, count, checksums);

@@ -150,15 +150,15 @@ void reports_beside_page(const struct reports_beside *b, enum reports_format for
     sum_parts(lines, count, parts);
     qsort(lines, (size_t)count, sizeof *lines, widest_first);
     reports_page_begin(&page, "A run beside its prediction");
-    reports_page_paragraph(
-        &page, base_print(arena, "%s on %s, mesh data %d x model %d, %s, profile %s", b->plan->model_text,
-                          b->plan->topology_text, b->run->mesh[0], b->run->mesh[1],
-                          b->measured->rank_count ? base_print(arena, "run on %d rank%s", b->measured->rank_count,
-                                                               b->measured->rank_count == 1 ? "" : "s")
-                                                  : "run in one process",
-                          b->predicted->profile));
+    reports_page_paragraph(&page, base_print(arena, "%s on %s, mesh %s, %s, profile %s", b->plan->model_text,
+                                             b->plan->topology_text, topo_axes_describe(arena, &b->run->mesh),
+                                             b->measured->rank_count
+                                                 ? base_print(arena, "run on %d rank%s", b->measured->rank_count,
+                                                              b->measured->rank_count == 1 ? "" : "s")
+                                                 : "run in one process",
+                                             b->predicted->profile));
     put_parts(arena, &page, parts, b);
-    if (!b->measured->rank_count && b->run->mesh[0] * b->run->mesh[1] > 1)
+    if (!b->measured->rank_count && topo_axes_product(&b->run->mesh, topo_axes_all(&b->run->mesh)) > 1)
         reports_page_paragraph(&page, "Measured is the time of all devices, one after the other in one process; "
                                       "predicted is that of devices at once.");
     put_differences(arena, &page, lines, count);

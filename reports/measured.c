@@ -50,8 +50,8 @@ void reports_run_text(const struct reports_prediction *r, struct base_text *out)
     const struct sim_prediction *p = r->prediction;
     char tokens[BASE_HUMANE], step[BASE_HUMANE], bytes[BASE_HUMANE];
     const char *ranks = m->rank_count == 1 ? "one rank" : base_print(out->arena, "%d ranks", m->rank_count);
-    base_putf(out, "%s on %s, mesh data %d x model %d, run here %s %s\n\n", r->checked->model_text,
-              r->checked->topology_text, p->mesh[0], p->mesh[1], m->rank_count ? "on" : "in",
+    base_putf(out, "%s on %s, mesh %s, run here %s %s\n\n", r->checked->model_text, r->checked->topology_text,
+              topo_axes_describe(out->arena, &p->mesh), m->rank_count ? "on" : "in",
               m->rank_count ? ranks : "one process");
     if (!m->step_count) {
         base_putf(out, "Nothing to do: %lld steps were done before.\n", (long long)m->first_step);
@@ -73,8 +73,8 @@ void reports_run_text(const struct reports_prediction *r, struct base_text *out)
               base_format_bytes(bytes, (double)p->memory.peak_bytes));
     for (int i = 0; i < r->collective_count; i++) {
         const struct sim_collective_row *c = &r->collectives[i];
-        static const char *const axes[SIM_AXES] = {"", "data", "model", "data+model"};
         base_putf(out, "    %5lld x %s over %s, %s %s\n", (long long)c->count, sim_collective_name(c->kind),
-                  axes[c->axes], base_format_bytes(bytes, (double)c->bytes), model_dtype_name(c->dtype));
+                  topo_axes_spell(out->arena, &p->mesh, c->axes), base_format_bytes(bytes, (double)c->bytes),
+                  model_dtype_name(c->dtype));
     }
 }

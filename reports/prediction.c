@@ -4,12 +4,6 @@
 #include <math.h>
 #include <string.h>
 
-static const char *axes_name(int axes)
-{
-    static const char *const names[SIM_AXES] = {"", "data", "model", "data+model"};
-    return names[axes];
-}
-
 /* ---- JSON ---- */
 
 /* The plan with its defaults filled in. */
@@ -67,7 +61,7 @@ static void put_collectives(struct base_json_writer *w, const struct reports_pre
         const struct sim_collective_row *c = &r->collectives[i];
         base_json_open_inline(w, '{');
         base_json_member_string(w, "kind", sim_collective_name(c->kind));
-        base_json_member_string(w, "mesh_axis", axes_name(c->axes));
+        base_json_member_string(w, "mesh_axis", topo_axes_spell(w->text->arena, &r->prediction->mesh, c->axes));
         base_json_member_string(w, "dtype", model_dtype_name(c->dtype));
         base_json_member_int(w, "count", c->count);
         base_json_member_int(w, "bytes", c->bytes);
@@ -171,8 +165,7 @@ static void put_answer(struct base_json_writer *w, const struct reports_predicti
     const struct sim_prediction *p = r->prediction;
     base_json_key(w, "mesh");
     base_json_open_inline(w, '{');
-    base_json_member_int(w, "data", p->mesh[0]);
-    base_json_member_int(w, "model", p->mesh[1]);
+    for (int i = 0; i < p->mesh.count; i++) base_json_member_int(w, p->mesh.names[i], p->mesh.sizes[i]);
     base_json_close(w, '}');
     base_json_member_string(w, "profile", p->profile);
     base_json_member_bool(w, "fits", p->fits);
@@ -194,16 +187,13 @@ static void put_answer(struct base_json_writer *w, const struct reports_predicti
     base_json_close(w, ']');
 }
 
-static void put_axes(struct base_json_writer *w, unsigned axes)
+static void put_axes(struct base_json_writer *w, const struct topo_axes *mesh, unsigned axes)
 {
+    const bool several = axes & (axes - 1);
     if (!axes) base_json_put_null(w);
-    else if (axes != (SIM_DATA | SIM_TENSOR)) base_json_put_string(w, axes == SIM_DATA ? "data" : "model");
-    else {
-        base_json_open_inline(w, '[');
-        base_json_put_string(w, "data");
-        base_json_put_string(w, "model");
-        base_json_close(w, ']');
-    }
+    if (several) base_json_open_inline(w, '[');
+    for (unsigned rest = axes; rest; rest &= rest - 1) base_json_put_string(w, mesh->names[__builtin_ctz(rest)]);
+    if (several) base_json_close(w, ']');
 }
 
 /* Every tensor's, with why it has it. */
@@ -217,7 +207,7 @@ static void put_shardings(struct base_json_writer *w, const struct reports_predi
         base_json_member_string(w, "tensor", s->tensor);
         base_json_key(w, "spec");
         base_json_open_inline(w, '[');
-        for (int d = 0; d < s->rank; d++) put_axes(w, s->spec[d]);
+        for (int d = 0; d < s->rank; d++) put_axes(w, &r->prediction->mesh, s->spec[d]);
         base_json_close(w, ']');
         if (s->first_layer) base_json_member_bool(w, "first_layer", true);
         base_json_member_string(w, "why", *s->why ? s->why : NULL);
@@ -281,7 +271,8 @@ static void put_verdict(const struct reports_prediction *r, struct base_text *ou
     else base_putf(out, "It does NOT fit: %s of %s on each device, %s too much.\n", peak, capacity, over);
     base_putf(out, "%s tokens/s (%s a step; %.4g tokens/s on each of %d devices, MFU %.1f %%)%s\n",
               base_format_count(tokens, p->tokens_per_s), base_format_seconds(step, p->step_s),
-              p->tokens_per_s_per_device, p->mesh[0] * p->mesh[1], 100 * p->mfu_frac, p->fits ? "" : ", if it fitted");
+              p->tokens_per_s_per_device, topo_axes_product(&p->mesh, topo_axes_all(&p->mesh)), 100 * p->mfu_frac,
+              p->fits ? "" : ", if it fitted");
 }
 
 static void put_bound(const struct reports_prediction *r, struct base_text *out)
@@ -322,8 +313,9 @@ static void put_largest_collectives(const struct reports_prediction *r, struct b
         done[which] = true;
         const struct sim_collective_row *c = &r->collectives[which];
         base_putf(out, "    %9s  %s over %s: %lld x %s %s, first in %s\n", base_format_seconds(time, c->time_s),
-                  sim_collective_name(c->kind), axes_name(c->axes), (long long)c->count,
-                  base_format_bytes(bytes, (double)c->bytes), model_dtype_name(c->dtype), c->first_op);
+                  sim_collective_name(c->kind), topo_axes_spell(out->arena, &r->prediction->mesh, c->axes),
+                  (long long)c->count, base_format_bytes(bytes, (double)c->bytes), model_dtype_name(c->dtype),
+                  c->first_op);
     }
 }
 
@@ -348,8 +340,8 @@ void reports_prediction_text(const struct reports_prediction *r, struct base_tex
         {"parameters", (double)m->parameter_bytes},  {"optimizer state", (double)m->optimizer_state_bytes},
         {"gradients", (double)m->gradient_bytes},    {"activations", (double)m->activation_bytes},
         {"temporaries", (double)m->temporary_bytes}, {"reserved", (double)m->reserved_bytes}};
-    base_putf(out, "%s on %s, mesh data %d x model %d, profile %s\n\n", r->checked->model_text,
-              r->checked->topology_text, p->mesh[0], p->mesh[1], p->profile);
+    base_putf(out, "%s on %s, mesh %s, profile %s\n\n", r->checked->model_text, r->checked->topology_text,
+              topo_axes_describe(out->arena, &p->mesh), p->profile);
     put_verdict(r, out);
     base_put(out, "\nTime of a step\n");
     put_bound(r, out);

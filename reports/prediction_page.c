@@ -27,7 +27,6 @@ static void put_parts(const struct page *page, const char *heading, const struct
 static void put_collectives(const struct page *page, const struct reports_prediction *r)
 {
     enum { COLUMNS = 6 };
-    static const char *const axes[SIM_AXES] = {"", "data", "model", "data+model"};
     struct base_arena *arena = page->out->arena;
     const char **cells = base_new(arena, const char *, (r->collective_count + 1) * COLUMNS),
                *header[COLUMNS] = {"collective", "over", "times", "bytes", "dtype", "time"};
@@ -36,7 +35,7 @@ static void put_collectives(const struct page *page, const struct reports_predic
     for (int i = 0; i < r->collective_count; i++) {
         const struct sim_collective_row *c = &r->collectives[i];
         const char *row[COLUMNS] = {sim_collective_name(c->kind),
-                                    axes[c->axes],
+                                    topo_axes_spell(arena, &r->prediction->mesh, c->axes),
                                     base_print(arena, "%lld", (long long)c->count),
                                     base_copy(arena, base_format_bytes(bytes, (double)c->bytes)),
                                     model_dtype_name(c->dtype),
@@ -90,8 +89,8 @@ void reports_prediction_page(const struct reports_prediction *r, enum reports_fo
     }
     reports_page_begin(&page, p->fits ? "The plan fits" : "The plan does not fit");
     reports_page_paragraph(&page,
-                           base_print(arena, "%s on %s, mesh data %d x model %d, profile %s", r->checked->model_text,
-                                      r->checked->topology_text, p->mesh[0], p->mesh[1], p->profile));
+                           base_print(arena, "%s on %s, mesh %s, profile %s", r->checked->model_text,
+                                      r->checked->topology_text, topo_axes_describe(arena, &p->mesh), p->profile));
     reports_page_paragraph(&page,
                            base_print(arena, "%s tokens/s, %s a step, MFU %.1f %%; %s of %s on each device.",
                                       base_format_count(tokens, p->tokens_per_s), base_format_seconds(step, p->step_s),

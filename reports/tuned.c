@@ -156,10 +156,9 @@ static const char *phase_name(enum model_phase phase)
     return names[phase];
 }
 
-static const char *axes_name(int axes)
+static const char *axes_name(const struct reports_tuned *r, unsigned axes)
 {
-    static const char *const names[SIM_AXES] = {"", "data", "model", "data+model"};
-    return names[axes];
+    return topo_axes_spell(r->arena, &r->plans[0].prediction->mesh, axes);
 }
 
 enum { SHOWN_DIFFERENCES = 12 };
@@ -184,7 +183,7 @@ static void put_why(struct base_json_writer *w, const struct reports_tuned *r)
         base_json_member_string(w, d->communicates ? "collective" : "operation",
                                 d->communicates ? sim_collective_name(d->kind) : d->name);
         base_json_member_string(w, d->communicates ? "mesh_axis" : "phase",
-                                d->communicates ? axes_name(d->axes) : phase_name(d->phase));
+                                d->communicates ? axes_name(r, d->axes) : phase_name(d->phase));
         if (d->communicates) base_json_member_string(w, "largest_for", d->name);
         base_json_member_double(w, "best_s", d->seconds[0]);
         base_json_member_double(w, "second_s", d->seconds[1]);
@@ -420,7 +419,7 @@ static void put_why_text(const struct reports_tuned *r, struct base_text *out)
         base_format_seconds(gap, fabs(d->seconds[1] - d->seconds[0]));
         base_putf(out, "    %s%-10s  %10s, not %10s: ", d->seconds[1] > d->seconds[0] ? "-" : "+", gap, best, second);
         if (d->communicates)
-            base_putf(out, "%s over %s, the largest for %s\n", sim_collective_name(d->kind), axes_name(d->axes),
+            base_putf(out, "%s over %s, the largest for %s\n", sim_collective_name(d->kind), axes_name(r, d->axes),
                       d->name);
         else base_putf(out, "%s, %s\n", d->name, phase_name(d->phase));
     }

@@ -10,6 +10,23 @@ const char *sim_collective_name(enum sim_collective kind)
     return names[kind];
 }
 
+static unsigned axis_named(const struct topo_axes *mesh, const char *name)
+{
+    int axis = topo_axis_named(mesh, name);
+    return axis < 0 ? 0 : 1u << axis;
+}
+
+unsigned sim_data_axis(const struct topo_axes *mesh)
+{
+    return axis_named(mesh, "data");
+}
+
+unsigned sim_model_axis(const struct topo_axes *mesh)
+{
+    unsigned model = axis_named(mesh, "model");
+    return model ? model : axis_named(mesh, "tensor");
+}
+
 /* ---- torus ---- */
 
 /* Rings over several dimensions keep all their links busy at once, but less well than one dimension's. The cost is the
@@ -20,13 +37,14 @@ static void place_on_torus(struct base_arena *arena, struct sim_placement *p, co
     const double *c = p->profile.constants;
     double one = c[SIM_LINK_EFFICIENCY_FRAC],
            several = c[SIM_MULTI_AXIS_LINK_EFFICIENCY_FRAC] < one ? c[SIM_MULTI_AXIS_LINK_EFFICIENCY_FRAC] : one;
-    for (unsigned axes = 1; axes < SIM_AXES; axes++) {
-        topo_ring_loads(arena, &p->topology, mesh, axes, &p->loads[axes]);
-        const struct topo_ring_load *load = &p->loads[axes];
+    for (unsigned axes = 1; axes <= topo_axes_all(&p->axes); axes++) {
+        struct sim_group *group = &p->groups[axes];
+        topo_ring_loads(arena, &p->topology, mesh, axes, &group->load);
+        const struct topo_ring_load *load = &group->load;
         double ring_share = load->group_size > 1 ? (load->group_size - 1.0) / load->group_size : 0;
         double rate = c[SIM_LINK_BYTES_PER_S] * (load->dimension_count > 1 ? several : one);
-        p->seconds_per_byte[axes] = rate > 0 ? ring_share * load->mean_link / rate : 0;
-        p->step_hops[axes] = load->hops;
+        group->seconds_per_byte = rate > 0 ? ring_share * load->mean_link / rate : 0;
+        group->step_hops = load->hops;
     }
 }
 
@@ -37,21 +55,25 @@ static void place_on_torus(struct base_arena *arena, struct sim_placement *p, co
 static void place_in_nodes(struct sim_placement *p)
 {
     const double *c = p->profile.constants;
-    int local = p->topology.bounds[1] > 0 ? p->topology.bounds[1] : 1, data = p->axis_sizes[0],
-        model = p->axis_sizes[1];
-    for (int axes = 1; axes < SIM_AXES; axes++) {
-        int size = (axes & SIM_DATA ? data : 1) * (axes & SIM_TENSOR ? model : 1),
-            stride = axes & SIM_TENSOR ? 1 : model;
-        int span = size * stride, members = span <= local ? size : stride >= local ? 1 : local / stride;
-        if (members < 1) members = 1;
+    int local = p->topology.bounds[1] > 0 ? p->topology.bounds[1] : 1;
+    for (unsigned axes = 1; axes <= topo_axes_all(&p->axes); axes++) {
+        int size = topo_axes_product(&p->axes, axes), members = 0;
+        bool within = true;
+        for (int n = 0; n < size; n++) {
+            int at = topo_axes_offset(&p->axes, axes, n);
+            members += at < local;
+            within = within && at < local;
+        }
         double rate = c[SIM_LINK_BYTES_PER_S] * c[SIM_LINK_EFFICIENCY_FRAC];
-        bool leaves = span > local && p->topology.kind == TOPO_GPU;
+        bool leaves = !within && p->topology.kind == TOPO_GPU;
         double across = c[SIM_NIC_BYTES_PER_S] * c[SIM_LINK_EFFICIENCY_FRAC] * members / local;
         if (leaves && (across < rate || rate <= 0)) rate = across;
-        int nodes = members > 0 ? (size + members - 1) / members : 1;
-        p->loads[axes] = (struct topo_ring_load){.group_size = size, .hops = size};
-        p->seconds_per_byte[axes] = rate > 0 && size > 1 ? (size - 1.0) / size / rate : 0;
-        p->step_hops[axes] = p->topology.kind == TOPO_GPU ? nodes : size;
+        int nodes = (size + members - 1) / members;
+        p->groups[axes] = (struct sim_group){
+            .load = {.group_size = size, .hops = size},
+            .seconds_per_byte = rate > 0 && size > 1 ? (size - 1.0) / size / rate : 0,
+            .step_hops = p->topology.kind == TOPO_GPU ? nodes : size,
+        };
     }
 }
 
@@ -71,13 +93,14 @@ enum base_status sim_placement_build(struct base_arena *arena, const struct topo
         return base_fail(error, BASE_INPUT,
                          "topology: predictions over several slices are not modelled yet; use slices=1");
     BASE_TRY(topo_mesh_build(arena, topology, request, !has_torus(topology), &mesh, error));
-    p.axis_sizes[0] = mesh.axes.sizes[0];
-    p.axis_sizes[1] = mesh.axes.sizes[1];
+    p.axes = mesh.axes;
+    p.axes_text = topo_axes_spell(arena, &p.axes, topo_axes_all(&p.axes));
+    p.groups = base_new(arena, struct sim_group, 1 << p.axes.count);
     BASE_TRY(sim_profile_build(arena, topology, software, overrides, &p.profile, error));
     if (has_torus(topology)) place_on_torus(arena, &p, &mesh);
     else place_in_nodes(&p);
-    bool alone = p.axis_sizes[0] * p.axis_sizes[1] == 1;
-    if (!alone && !(p.seconds_per_byte[SIM_DATA | SIM_TENSOR] > 0))
+    const unsigned all = topo_axes_all(&p.axes);
+    if (topo_axes_product(&p.axes, all) > 1 && !(p.groups[all].seconds_per_byte > 0))
         return base_fail(
             error, BASE_INPUT,
             "topology: no source gives the link rate of %s; use a --profile with constants.link_bytes_per_s",
@@ -87,13 +110,13 @@ enum base_status sim_placement_build(struct base_arena *arena, const struct topo
 }
 
 /* Steps of either, the bytes that each sends, and those that it adds up: read twice and written once. */
-bool sim_all_reduce_doubles(const struct sim_placement *placement, int axes, double bytes)
+bool sim_all_reduce_doubles(const struct sim_placement *placement, unsigned axes, double bytes)
 {
     const double *c = placement->profile.constants;
-    int size = placement->loads[axes].group_size, doublings = 0;
+    int size = placement->groups[axes].load.group_size, doublings = 0;
     if (size < 2 || has_torus(&placement->topology) || !(c[SIM_HBM_BYTES_PER_S] > 0)) return false;
     while (1 << doublings < size) doublings++;
-    double share = (size - 1.0) / size, byte_s = placement->seconds_per_byte[axes] / share,
+    double share = (size - 1.0) / size, byte_s = placement->groups[axes].seconds_per_byte / share,
            add_s = 3 / c[SIM_HBM_BYTES_PER_S];
     double ring_s = 2 * (size - 1) * c[SIM_HOP_LATENCY_S] + share * bytes * (2 * byte_s + add_s);
     return doublings * (c[SIM_HOP_LATENCY_S] + bytes * (byte_s + add_s)) < ring_s;
@@ -108,16 +131,16 @@ static int steps_of_tree(int nodes)
 
 /* Seconds that the steps between nodes take, one after the other: an all-reduce goes up and down a tree, as NCCL does
  * when it is small; the others go round a ring. */
-static double between_nodes_s(const struct sim_placement *placement, enum sim_collective kind, int axes)
+static double between_nodes_s(const struct sim_placement *placement, enum sim_collective kind, unsigned axes)
 {
-    int nodes = placement->step_hops[axes];
+    int nodes = placement->groups[axes].step_hops;
     return placement->profile.constants[SIM_HOP_LATENCY_S] *
            (kind == SIM_ALL_REDUCE ? 2 * steps_of_tree(nodes) : nodes - 1);
 }
 
 /* Passes round the ring, and how many bytes are gathered in one, as multiples of the operand and of the group. A ring
  * all-to-all moves a quarter of what an all-gather does (each byte goes a quarter of the way round). */
-double sim_collective_s(const struct sim_placement *placement, enum sim_collective kind, int axes, double bytes)
+double sim_collective_s(const struct sim_placement *placement, enum sim_collective kind, unsigned axes, double bytes)
 {
     static const struct {
         double passes, share;
@@ -128,12 +151,12 @@ double sim_collective_s(const struct sim_placement *placement, enum sim_collecti
                                       [SIM_ALL_TO_ALL] = {1, 0.25, true},
                                       [SIM_COLLECTIVE_PERMUTE] = {1, 1, false}};
     const double *c = placement->profile.constants;
-    int size = placement->loads[axes].group_size;
+    int size = placement->groups[axes].load.group_size;
     double gathered = shapes[kind].gathers ? bytes * size : bytes;
-    double moving_s = shapes[kind].passes * shapes[kind].share * gathered * placement->seconds_per_byte[axes];
+    double moving_s = shapes[kind].passes * shapes[kind].share * gathered * placement->groups[axes].seconds_per_byte;
     if (placement->topology.kind == TOPO_GPU)
         return c[SIM_COLLECTIVE_LATENCY_S] + between_nodes_s(placement, kind, axes) + moving_s;
-    double walking_s =
-        shapes[kind].passes * placement->step_hops[axes] * c[SIM_HOP_LATENCY_S] / 2; /* both ways round at once */
+    double walking_s = shapes[kind].passes * placement->groups[axes].step_hops * c[SIM_HOP_LATENCY_S] /
+                       2; /* both ways round at once */
     return c[SIM_COLLECTIVE_LATENCY_S] + (moving_s > walking_s ? moving_s : walking_s);
 }

@@ -202,12 +202,7 @@ static enum base_status read_named_mesh(struct base_arena *arena, const struct s
     if (sim_key_is_given(text, SIM_DCN_MESH))
         BASE_TRY(topo_axes_parse(arena, text->values[SIM_DCN_MESH], "dcn_mesh", &request->dcn_mesh, error));
     BASE_TRY(read_flag(text, SIM_SPLIT_PHYSICAL_AXES, &request->split_physical_axes, error));
-    BASE_TRY(read_flag(text, SIM_CONTIGUOUS_SUBMESHES, &request->contiguous_submeshes, error));
-    if (request->ici_mesh.count == 2 && topo_axis_named(&request->ici_mesh, "data") == 0 &&
-        topo_axis_named(&request->ici_mesh, "model") == 1)
-        return BASE_OK;
-    return base_fail(error, BASE_INPUT,
-                     "ici_mesh: predictions take the axes data and model in this order so far; use them");
+    return read_flag(text, SIM_CONTIGUOUS_SUBMESHES, &request->contiguous_submeshes, error);
 }
 
 static enum base_status read_request(struct base_arena *arena, const struct sim_plan_text *text,
@@ -276,7 +271,8 @@ static enum base_status find_placement(struct sim_cache *cache, const struct sim
 
 /* ---- what must divide ---- */
 
-static enum base_status check_rule_axes(const struct model_rules *rules, struct base_error *error)
+static enum base_status check_rule_axes(struct base_arena *arena, const struct topo_axes *mesh,
+                                        const struct model_rules *rules, struct base_error *error)
 {
     for (int i = 0; i < rules->count; i++) {
         const struct model_rule *rule = &rules->rules[i];
@@ -293,14 +289,21 @@ static enum base_status check_rule_axes(const struct model_rules *rules, struct 
                     "alone, or the list "
                     "without it",
                     rule->logical);
-            if (strcmp(axis, "data") != 0 && strcmp(axis, "model") != 0)
+            if (topo_axis_named(mesh, axis) < 0)
                 return base_fail(error, BASE_INPUT,
                                  "logical_axis_rules: %s goes to the mesh axis \"%.60s\", which is not found in the "
-                                 "mesh; its axes are data and model",
-                                 rule->logical, axis);
+                                 "mesh; its axes are %s",
+                                 rule->logical, axis, topo_axes_join(arena, mesh, topo_axes_all(mesh), " and "));
         }
     }
     return BASE_OK;
+}
+
+/* Rules that name another axis are refused. */
+static int64_t devices_along(const struct sim_placement *placement, const char *name)
+{
+    int axis = topo_axis_named(&placement->axes, name);
+    return axis < 0 ? 1 : placement->axes.sizes[axis];
 }
 
 /* A prediction repeats the layers of a stack, so that it can neither shard them nor average over them. */
@@ -317,7 +320,7 @@ static enum base_status check_layers_dim(const struct sim_plan *plan, const stru
                          parameter->path, dim);
     BASE_TRY(model_resolve(plan->rules, parameter->axes, parameter->rank, MODEL_AXIS_IS_UNSHARDED, spec, NULL, error));
     for (int i = 0; i < spec[dim].count; i++)
-        if (plan->placement->axis_sizes[!strcmp(spec[dim].names[i], "model")] > 1)
+        if (devices_along(plan->placement, spec[dim].names[i]) > 1)
             return base_fail(error, BASE_INPUT,
                              "logical_axis_rules: layers goes to the mesh axis %s, and a prediction has every layer on "
                              "every device; use null",
@@ -367,11 +370,10 @@ static enum base_status judge_parameters(struct sim_cache *cache, const struct s
     const struct listed *own;
     struct model_device_state state;
     struct model_adafactor defaults = model_adafactor_defaults();
-    struct topo_axes mesh = {2, {"data", "model"}, {plan->placement->axis_sizes[0], plan->placement->axis_sizes[1]}};
     BASE_TRY(list_parameters(cache, plan, &own, error));
     const struct model_parameter *given = plan->options.parameters ? plan->options.parameters : own->parameters;
-    BASE_TRY(check_rule_axes(plan->rules, error));
-    BASE_TRY(model_device_state(given, own->count, plan->rules, &mesh, plan->options.optimizer,
+    BASE_TRY(check_rule_axes(&cache->arena, &plan->placement->axes, plan->rules, error));
+    BASE_TRY(model_device_state(given, own->count, plan->rules, &plan->placement->axes, plan->options.optimizer,
                                 plan->options.adafactor ? plan->options.adafactor : &defaults, &state, error));
     return check_layers(plan, own->parameters, given, own->count, error);
 }
@@ -384,7 +386,8 @@ static void begin_verdict(struct sim_cache *cache, const struct sim_plan *plan)
     sim_key_text(cache, plan->overrides_text);
     sim_key_text(cache, plan->adafactor_text);
     sim_key_bytes(cache, &plan->options.optimizer, sizeof plan->options.optimizer);
-    sim_key_bytes(cache, plan->placement->axis_sizes, sizeof plan->placement->axis_sizes);
+    sim_key_text(cache, plan->placement->axes_text);
+    sim_key_bytes(cache, plan->placement->axes.sizes, sizeof plan->placement->axes.sizes);
 }
 
 /* JAX demands that parameters and optimizer state divide exactly; worked out once for a model, rules and mesh shape. */
@@ -407,7 +410,7 @@ static enum base_status check_batch(const struct sim_plan *plan, struct base_err
     const char *batch[] = {"batch"};
     struct model_axes spec;
     BASE_TRY(model_resolve(plan->rules, batch, 1, MODEL_AXIS_IS_UNSHARDED, &spec, NULL, error));
-    for (int i = 0; i < spec.count; i++) shards *= plan->placement->axis_sizes[!strcmp(spec.names[i], "model")];
+    for (int i = 0; i < spec.count; i++) shards *= devices_along(plan->placement, spec.names[i]);
     if (plan->batch_size % shards == 0) return BASE_OK;
     int64_t lower = plan->batch_size / shards * shards, upper = lower + shards;
     return base_fail(

@@ -20,11 +20,11 @@ static const struct sim_memory_map *find_memory_map(struct sim_cache *cache, con
     sim_key_begin(cache, 'l');
     sim_key_bytes(cache, &sharded, sizeof sharded);
     sim_key_bytes(cache, p->sizes, sizeof p->sizes);
-    sim_key_bytes(cache, p->shards, sizeof p->shards);
+    sim_key_bytes(cache, p->placement->axes.sizes, sizeof p->placement->axes.sizes);
     struct sim_memory_map *map = sim_cache_find(cache);
     if (map) return map;
     map = base_new(&cache->arena, struct sim_memory_map, 1);
-    sim_memory_map_build(&cache->arena, sharded, p->sizes, p->shards, map);
+    sim_memory_map_build(&cache->arena, sharded, p->sizes, &p->placement->axes, map);
     sim_cache_store(cache, map);
     return map;
 }
@@ -62,7 +62,7 @@ static void price_compiled(struct sim_cache *cache, const struct sim_sharded *sh
     double persistent_bytes[MODEL_CATEGORY_COUNT] = {0}, limit_bytes = c[SIM_CAPACITY_BYTES] - c[SIM_RESERVED_BYTES];
     price_persistent(p, persistent_bytes);
     for (int i = 0; i < MODEL_CATEGORY_COUNT; i++) limit_bytes -= persistent_bytes[i];
-    struct sim_compiled_options options = {p->sizes, p->shards, plan->config->scan_layers,
+    struct sim_compiled_options options = {p->sizes, &p->placement->axes, plan->config->scan_layers,
                                            plan->options.remat == MODEL_REMAT_NONE, limit_bytes};
     struct sim_compiled_memory memory;
     base_arena_reset(&cache->scratch);
@@ -223,8 +223,7 @@ enum base_status sim_predict(struct sim_cache *cache, const struct sim_plan *pla
     const struct sim_program *program;
     struct sim_pricing p;
     struct priced priced;
-    struct sim_prediction answer = {.profile = plan->placement->profile.name,
-                                    .mesh = {plan->placement->axis_sizes[0], plan->placement->axis_sizes[1]}};
+    struct sim_prediction answer = {.profile = plan->placement->profile.name, .mesh = plan->placement->axes};
     enum sim_extent extent = sim_is_executed(plan) || lays_out(plan) ? SIM_WHOLE_PROGRAM : SIM_PRICES_ALONE;
     BASE_TRY(sim_program_find(cache, plan, plan->options.remat, 0, extent, &program, error));
     BASE_TRY(sim_pricing_begin(&p, plan, &program->prices, error));
@@ -272,8 +271,8 @@ enum base_status sim_executable_program(struct sim_cache *cache, struct base_are
     BASE_TRY(sim_pricing_begin(&p, plan, &program->prices, error));
     out->sharded = program->sharded;
     memcpy(out->sizes, p.sizes, sizeof out->sizes);
-    memcpy(out->shards, p.shards, sizeof out->shards);
-    sim_memory_map_build(arena, program->sharded, out->sizes, out->shards, &out->map);
+    out->mesh = plan->placement->axes;
+    sim_memory_map_build(arena, program->sharded, out->sizes, &out->mesh, &out->map);
     return BASE_OK;
 }
 
@@ -321,6 +320,6 @@ enum base_status sim_program_print(struct sim_cache *cache, const struct sim_pla
     struct sim_why why = {&causes, plan->rules};
     BASE_TRY(sim_program_causes(cache, out->arena, plan, &causes, error));
     BASE_TRY(sim_sharded_program(cache, plan, &sharded, sizes, error));
-    sim_sharded_print(sharded, sizes, &why, out);
+    sim_sharded_print(sharded, &plan->placement->axes, sizes, &why, out);
     return BASE_OK;
 }

@@ -19,17 +19,23 @@ struct maker {
     int *dot_of;     /* per operation: its distinct contraction, or -1 */
     int *repeats_of; /* per operation, as a loop: the distinct count of repetitions inside it */
     int *kernel_of;  /* per kernel: the distinct one */
+    unsigned char (*number_of)[SIM_ALL_AXES + 1]; /* of a factor by size and axes, and 1 more; 0: not listed */
     struct seen repeats_seen, dots_seen, kernels_seen, collectives_seen, products_seen, kept_seen;
 };
 
-static unsigned char factor(unsigned size, unsigned axes)
+static unsigned char factor(const struct maker *m, unsigned size, unsigned axes)
 {
-    return (unsigned char)(size * SIM_AXES + axes);
+    unsigned char *number = &m->number_of[size][axes];
+    if (*number) return (unsigned char)(*number - 1);
+    int at = m->out->factor_count++;
+    if (at >= SIM_MOST_FACTORS - 1) return 0;
+    m->out->factors[at] = (struct sim_factor){(unsigned char)size, (unsigned char)axes};
+    return (unsigned char)((*number = (unsigned char)(at + 1)) - 1);
 }
 
-static void multiply(struct sim_factors *factors, unsigned size, unsigned axes)
+static void multiply(const struct maker *m, struct sim_factors *factors, unsigned size, unsigned axes)
 {
-    factors->of[factors->count++] = factor(size, axes);
+    factors->of[factors->count++] = factor(m, size, axes);
 }
 
 /* FNV-1a, a word a step. */
@@ -87,8 +93,8 @@ static void list_shapes(struct maker *m)
     for (int i = 0; i < m->s->shape_count; i++) {
         const struct sim_shape *shape = &m->s->shapes[i];
         struct sim_price_shape *listed = &m->out->shapes[i];
-        multiply(&listed->elements, shape->layers, 0);
-        for (int d = 0; d < shape->rank; d++) multiply(&listed->elements, shape->dims[d], shape->spec[d]);
+        multiply(m, &listed->elements, shape->layers, 0);
+        for (int d = 0; d < shape->rank; d++) multiply(m, &listed->elements, shape->dims[d], shape->spec[d]);
         listed->element_bytes = (double)model_dtype_bytes(shape->dtype);
     }
 }
@@ -99,7 +105,7 @@ static int repeats_in(struct maker *m, int loop)
 {
     struct sim_factors trips;
     memset(&trips, 0, sizeof trips);
-    for (; loop >= 0; loop = m->s->ops[loop].loop) multiply(&trips, (unsigned)m->s->ops[loop].trips, 0);
+    for (; loop >= 0; loop = m->s->ops[loop].loop) multiply(m, &trips, (unsigned)m->s->ops[loop].trips, 0);
     return distinct(m->out->repeats, &m->repeats_seen, &m->out->repeat_count, &trips, sizeof trips);
 }
 
@@ -123,12 +129,12 @@ static int repeats_of(const struct maker *m, int loop)
 
 /* ---- contractions ---- */
 
-static struct sim_factors product_of(const struct sim_op *op, unsigned set, bool local)
+static struct sim_factors product_of(const struct maker *m, const struct sim_op *op, unsigned set, bool local)
 {
     struct sim_factors product;
     memset(&product, 0, sizeof product);
     for (int i = 0; i < op->label_count; i++)
-        if (set & (1u << i)) multiply(&product, op->labels[i].size, local ? op->labels[i].axes : 0);
+        if (set & (1u << i)) multiply(m, &product, op->labels[i].size, local ? op->labels[i].axes : 0);
     return product;
 }
 
@@ -159,9 +165,9 @@ static void list_dots(struct maker *m)
         if (m->dot_of[i] != -2) continue;
         struct sim_price_dot dot;
         memset(&dot, 0, sizeof dot); /* compared with its padding */
-        dot.batch = product_of(op, op->batch_labels, true), dot.rows = product_of(op, op->row_labels, true),
-        dot.columns = product_of(op, op->column_labels, true);
-        dot.contracted = product_of(op, op->contracted_labels, true), dot.dtype = units_dtype(m, op);
+        dot.batch = product_of(m, op, op->batch_labels, true), dot.rows = product_of(m, op, op->row_labels, true),
+        dot.columns = product_of(m, op, op->column_labels, true);
+        dot.contracted = product_of(m, op, op->contracted_labels, true), dot.dtype = units_dtype(m, op);
         m->dot_of[i] = distinct(m->out->dots, &m->dots_seen, &m->out->dot_count, &dot, sizeof dot);
     }
 }
@@ -273,7 +279,7 @@ static void list_steps(struct maker *m)
         if (op->kind == SIM_COMMUNICATE) add_step(out, op, collective_of(m, op), repeats);
         if (op->kind != SIM_COMPUTE) continue;
         if (op->op->needed) {
-            struct sim_factors whole = product_of(op, ~0u, false);
+            struct sim_factors whole = product_of(m, op, ~0u, false);
             int product = distinct(out->products, &m->products_seen, &out->product_count, &whole, sizeof whole);
             out->needs[out->need_count++] = (struct sim_price_need){product, repeats};
         }
@@ -448,6 +454,8 @@ void sim_price_list_make(struct base_arena *arena, struct base_arena *scratch, c
 {
     struct maker m = {.scratch = scratch, .s = sharded, .fp8 = fp8, .out = out};
     memset(out, 0, sizeof *out);
+    out->factors = base_new(arena, struct sim_factor, SIM_MOST_FACTORS);
+    m.number_of = base_alloc(scratch, MODEL_SIZE_COUNT, sizeof *m.number_of);
     m.dot_of = base_new(scratch, int, sharded->op_count + 1);
     m.kernel_of = base_new(scratch, int, sharded->kernel_count + 1);
     const struct sim_op *last = sharded->op_count ? &sharded->ops[sharded->op_count - 1] : NULL;

@@ -6,12 +6,20 @@
 #include "sim/partition/memo.h"
 #include "sim/sim.h"
 
-enum { SIM_MOST_SHAPES = 1024, SIM_MOST_DISTINCT = 2048 /* kernels, contractions, collectives of a program */ };
+enum {
+    SIM_MOST_FACTORS = 256,
+    SIM_MOST_SHAPES = 1024,
+    SIM_MOST_DISTINCT = 2048 /* kernels, contractions, collectives of a program */
+};
 
 /* ---- the price list (price_list.c): the program with each distinct thing once, and without what no price needs ----
  */
 
-/* A product of local sizes: `of` says which, as size * SIM_AXES + axes. */
+/* A size, cut by mesh axes. */
+struct sim_factor {
+    unsigned char size, axes;
+};
+/* A product of such: `of` says which of the list's factors. */
 struct sim_factors {
     unsigned char count, of[SIM_MOST_LABELS + 1];
 };
@@ -29,7 +37,8 @@ struct sim_price_kernel {
 }; /* into touched: reads, then writes; into dots */
 struct sim_price_collective {
     enum sim_collective kind;
-    int axes, shape;
+    unsigned axes;
+    int shape;
     enum model_dtype dtype;
     bool gradient; /* waits for no other one */
 };
@@ -64,6 +73,8 @@ struct sim_price_event {
 };
 
 struct sim_price_list {
+    struct sim_factor *factors; /* each that the program has, once */
+    int factor_count;           /* more than SIM_MOST_FACTORS: there was no room for the others */
     struct sim_price_shape *shapes;
     struct sim_price_dot *dots;
     struct sim_price_kernel *kernels;
@@ -101,7 +112,7 @@ struct sim_program {
     struct sim_sharded *sharded; /* NULL unless somebody asked for it */
     struct sim_price_list prices;
     struct sim_decisions decisions; /* of its own; those of its contractions are theirs */
-    unsigned mesh_relation;         /* under which it was made */
+    uint64_t mesh_relation;         /* under which it was made */
     struct sim_asked asked;
     struct sim_program *next;
 };
@@ -127,9 +138,8 @@ struct sim_pricing {
     const struct sim_plan *plan;
     const struct sim_placement *placement;
     int64_t sizes[MODEL_SIZE_COUNT];
-    int64_t shards[SIM_AXES];                  /* devices in a group of each set of axes */
-    double local[MODEL_SIZE_COUNT * SIM_AXES]; /* sizes cut by each set of axes */
-    double bytes[SIM_MOST_SHAPES];             /* of each shape of the list */
+    double local[SIM_MOST_FACTORS]; /* the list's factors */
+    double bytes[SIM_MOST_SHAPES];  /* of each shape of the list */
     double totals_s[SIM_BOUND_COUNT], exposed_s /* of collectives */, needed_flop;
     struct sim_holding peak; /* of what comes and goes */
     const char *peak_name;   /* of the operation there; NULL: between steps */

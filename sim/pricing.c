@@ -46,12 +46,10 @@ enum base_status sim_pricing_begin(struct sim_pricing *p, const struct sim_plan 
     p->placement = placement;
     model_sizes(plan->config, plan->batch_size, plan->num_microbatches, plan->inputs_length, plan->targets_length,
                 p->sizes);
-    for (unsigned axes = 0; axes < SIM_AXES; axes++) {
-        int64_t shards = p->shards[axes] =
-            (axes & SIM_DATA ? placement->axis_sizes[0] : 1) * (axes & SIM_TENSOR ? placement->axis_sizes[1] : 1);
-        for (int size = 0; size < MODEL_SIZE_COUNT; size++)
-            p->local[size * SIM_AXES + (int)axes] =
-                (double)(shards == 1 ? p->sizes[size] : base_ceil_div(p->sizes[size], shards));
+    for (int i = 0; i < list->factor_count; i++) {
+        const struct sim_factor factor = list->factors[i];
+        const int64_t shards = factor.axes ? topo_axes_product(&placement->axes, factor.axes) : 1;
+        p->local[i] = (double)(shards == 1 ? p->sizes[factor.size] : base_ceil_div(p->sizes[factor.size], shards));
     }
     return price_shapes(p, error);
 }

@@ -11,7 +11,7 @@
 /* Choices that led to a program. */
 struct way {
     struct sim_decisions decisions;
-    unsigned mesh_relation;
+    uint64_t mesh_relation;
     struct sim_program *program;
     struct way *next;
 };
@@ -53,7 +53,10 @@ static struct sim_sharding_options sharding_options_of(const struct sim_plan *pl
 {
     struct sim_sharding_options sharding;
     memset(&sharding, 0, sizeof sharding);
-    for (int a = 0; a < 2; a++) sharding.one[a] = plan->placement->axis_sizes[a] == 1;
+    const struct topo_axes *mesh = &plan->placement->axes;
+    sharding.live = (unsigned char)sim_mesh_axes(&(struct sim_extents){.mesh = mesh});
+    sharding.data_axis = (unsigned char)sim_data_axis(mesh);
+    sharding.model_axis = (unsigned char)sim_model_axis(mesh);
     sharding.sequence_parallel = plan->sequence_parallel;
     sharding.propagates = plan->placement->profile.passes & 1u << SIM_PASS_PROPAGATE_SHARDINGS;
     sharding.scanned = plan->config->scan_layers;
@@ -104,6 +107,8 @@ static enum base_status make(struct sim_cache *cache, const struct sim_plan *pla
     if (sharded->op_count > SIM_MOST_DISTINCT)
         return base_fail(error, BASE_INTERNAL, "a program of more than %d operations", SIM_MOST_DISTINCT);
     sim_price_list_make(&cache->arena, &cache->scratch, sharded, plan->options.dtype == MODEL_FP8, &program->prices);
+    if (program->prices.factor_count >= SIM_MOST_FACTORS)
+        return base_fail(error, BASE_INTERNAL, "a program of more than %d local sizes", SIM_MOST_FACTORS - 1);
     program->sharded = extent == SIM_WHOLE_PROGRAM ? sharded : NULL;
     return BASE_OK;
 }
@@ -122,17 +127,19 @@ struct request {
 static void begin_key(const struct request *r)
 {
     const struct sim_plan *plan = r->plan;
-    const int *mesh = plan->placement->axis_sizes;
-    const unsigned passes = sim_passes_of(plan), relation = sim_mesh_relation(mesh);
+    const struct topo_axes *mesh = &plan->placement->axes;
+    const uint64_t relation = sim_mesh_relation(mesh);
+    const unsigned passes = sim_passes_of(plan);
     sim_key_begin(r->cache, 's');
     sim_key_text(r->cache, plan->model_text);
     sim_key_text(r->cache, plan->rules_text);
+    sim_key_text(r->cache, plan->placement->axes_text);
     sim_key_bytes(r->cache, &r->options, sizeof r->options);
     sim_key_bytes(r->cache, &r->sharding, sizeof r->sharding);
     sim_key_bytes(r->cache, &passes, sizeof passes);
     sim_key_bytes(r->cache, &relation, sizeof relation);
     if (r->sharding.optimizer_partitioning != SIM_REPLICATED)
-        sim_key_bytes(r->cache, mesh, sizeof plan->placement->axis_sizes); /* state must divide */
+        sim_key_bytes(r->cache, mesh->sizes, (size_t)mesh->count * sizeof *mesh->sizes); /* state must divide */
 }
 
 static uint64_t hash_specs(const struct sim_shardings *shardings)
@@ -211,7 +218,7 @@ static enum base_status find_propagated(const struct request *r, struct alike **
 /* ---- programs ---- */
 
 /* The same where the relation of the mesh axes is not known to be. */
-static bool hold_on_mesh(const struct sim_decisions *decisions, unsigned mesh_relation,
+static bool hold_on_mesh(const struct sim_decisions *decisions, uint64_t mesh_relation,
                          const struct sim_extents *extents)
 {
     bool same_mesh = !decisions->compares_mesh || mesh_relation == sim_mesh_relation(extents->mesh);
@@ -258,7 +265,7 @@ static void begin_request(struct request *r, struct sim_cache *cache, const stru
     memset(r, 0, sizeof *r);
     model_sizes(plan->config, plan->batch_size, plan->num_microbatches, plan->inputs_length, plan->targets_length,
                 sizes);
-    r->cache = cache, r->plan = plan, r->extents = (struct sim_extents){sizes, plan->placement->axis_sizes, NULL};
+    r->cache = cache, r->plan = plan, r->extents = (struct sim_extents){sizes, &plan->placement->axes, NULL};
     r->options = model_options_of(plan, remat, dropped_roles);
     r->sharding = sharding_options_of(plan);
 }

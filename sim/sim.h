@@ -181,22 +181,27 @@ void sim_profile_put_passes(const struct base_json *overrides,
 
 struct sim_placement {
     struct topo_topology topology;
-    int axis_sizes[2];                     /* data, model */
-    struct topo_ring_load loads[SIM_AXES]; /* by set of axes */
-    double seconds_per_byte[SIM_AXES];     /* of one pass round the ring: an all-gather of that many gathered bytes */
-    int step_hops[SIM_AXES]; /* links that one pass crosses one after the other, at least; on GPUs, nodes of the group
-                              */
+    struct topo_axes axes;
+    const char *axes_text; /* their names: "data+model" */
+    struct sim_group {     /* by set of axes: a collective's devices */
+        struct topo_ring_load load;
+        double seconds_per_byte; /* of one pass round the ring: an all-gather of that many gathered bytes */
+        int step_hops; /* links that one pass crosses one after the other, at least; on GPUs, nodes of the group */
+    } * groups;
     struct sim_profile profile;
 };
-/* placement.c */
+/* placement.c. The axis that T5X's ZeRO takes (data), and the one that sequence parallelism takes (model, or tensor),
+ * as sets; 0: the mesh has none. */
+unsigned sim_data_axis(const struct topo_axes *mesh);
+unsigned sim_model_axis(const struct topo_axes *mesh);
 enum base_status sim_placement_build(struct base_arena *arena, const struct topo_topology *topology,
                                      const struct topo_mesh_request *request, const char *software,
                                      const struct base_json *overrides, struct sim_placement *out,
                                      struct base_error *error);
 /* An all-reduce goes by recursive doubling where that takes less time than a ring: few bytes, no torus. */
-bool sim_all_reduce_doubles(const struct sim_placement *placement, int axes, double bytes);
+bool sim_all_reduce_doubles(const struct sim_placement *placement, unsigned axes, double bytes);
 /* Seconds of one collective; bytes are one device's operand. What it costs with no bytes is its start. */
-double sim_collective_s(const struct sim_placement *placement, enum sim_collective kind, int axes, double bytes);
+double sim_collective_s(const struct sim_placement *placement, enum sim_collective kind, unsigned axes, double bytes);
 
 
 /* ---- prediction (predict.c) ---- */
@@ -204,7 +209,7 @@ double sim_collective_s(const struct sim_placement *placement, enum sim_collecti
 enum { SIM_MOST_OPS_A_ROW = 48 };
 struct sim_collective_row {
     enum sim_collective kind;
-    int axes; /* set of mesh axes */
+    unsigned axes; /* set of mesh axes */
     enum model_dtype dtype;
     int64_t count, bytes;                /* a step; of one device's operand */
     double launch_count;                 /* of these, how many are started: the compiler may have combined them */
@@ -240,7 +245,7 @@ struct sim_memory {
 
 struct sim_prediction {
     const char *profile;
-    int mesh[2];
+    struct topo_axes mesh;
     bool fits;
     struct sim_memory memory;
     double step_s, compute_s, memory_bound_s, exposed_communication_s, overhead_s, communication_s;
@@ -285,7 +290,8 @@ enum base_status sim_sharded_program(struct sim_cache *cache, const struct sim_p
 struct sim_executable {
     const struct sim_sharded *sharded;
     struct sim_memory_map map;
-    int64_t sizes[MODEL_SIZE_COUNT], shards[SIM_AXES];
+    int64_t sizes[MODEL_SIZE_COUNT];
+    struct topo_axes mesh;
 };
 enum base_status sim_executable_program(struct sim_cache *cache, struct base_arena *arena, const struct sim_plan *plan,
                                         struct sim_executable *out, struct base_error *error);

@@ -32,7 +32,7 @@ static struct holdings count_state(const struct sim_pricing *p)
         int shape = p->list->persistent_shapes[i], category = p->list->persistent_categories[i];
         state.bytes[category] += p->bytes[shape];
         state.arrays[category] +=
-            p->plan->config->scan_layers ? 1 : p->sizes[p->list->shapes[shape].elements.of[0] / SIM_AXES];
+            p->plan->config->scan_layers ? 1 : p->sizes[p->list->factors[p->list->shapes[shape].elements.of[0]].size];
     }
     return state;
 }

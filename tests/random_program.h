@@ -10,6 +10,9 @@
 
 /* ---- recipes ---- */
 
+enum { MOST_AXES = 4 };
+static const char *const axis_names[MOST_AXES] = {"data", "model", "fsdp", "expert"};
+
 /* What a program is made from; one that fails is made simpler for as long as it fails. */
 struct recipe {
     uint64_t seed;
@@ -17,7 +20,7 @@ struct recipe {
     int loop_count;   /* 0, 1: a loop over layers behind the first half, 2: and a backward loop, which reads what the
                          first left */
     uint64_t dropped; /* bit i: the i-th sharding is not asked for */
-    int mesh[2];
+    int axis_count, mesh[MOST_AXES]; /* devices along each mesh axis */
 };
 
 enum { MOST_TENSORS = 256, MOST_ELEMENTS = 20000, MOST_LETTERS = 5 };
@@ -100,17 +103,30 @@ static void choose_sizes(struct draft *d)
 
 /* ---- shardings ---- */
 
-/* Names that say a mesh axis outright, and T5X's own, for whoever has no others, sharded at random. */
+static inline struct topo_axes mesh_of(const struct recipe *recipe)
+{
+    struct topo_axes mesh = {.count = recipe->axis_count};
+    for (int i = 0; i < mesh.count; i++) mesh.names[i] = axis_names[i], mesh.sizes[i] = recipe->mesh[i];
+    return mesh;
+}
+
+/* Names that say a set of mesh axes outright (S5), and T5X's own, for whoever has no others, sharded at random. */
 static inline struct model_rules choose_rules(struct draft *d)
 {
     static const char *const axes[] = {"batch", "length", "embed", "heads", "kv", "joined_kv", "mlp", "vocab"};
     struct base_text text = {.arena = d->arena};
     struct model_rules rules;
     struct base_error error;
-    base_put(&text, "[[\"D\",\"data\"],[\"M\",\"model\"],[\"X\",[\"data\",\"model\"]]");
+    const int count = d->recipe->axis_count;
+    for (int set = 1; set < 1 << count; set++) {
+        base_putf(&text, "%s[\"S%d\",[", set == 1 ? "[" : ",", set);
+        for (int a = 0, first = 1; a < count; a++)
+            if (set >> a & 1) base_putf(&text, "%s\"%s\"", first ? "" : ",", axis_names[a]), first = 0;
+        base_put(&text, "]]");
+    }
     for (int i = 0; i < BASE_COUNT(axes); i++) {
-        int64_t choice = below(d, 4);
-        if (choice < 2) base_putf(&text, ",[\"%s\",\"%s\"]", axes[i], choice ? "model" : "data");
+        int64_t choice = below(d, 2 * count);
+        if (choice < count) base_putf(&text, ",[\"%s\",\"%s\"]", axes[i], axis_names[choice]);
     }
     base_put(&text, "]");
     assert_ok(model_rules_parse(d->arena, text.data, &rules, &error), &error);
@@ -123,12 +139,15 @@ static void ask(struct draft *d, int tensor)
     struct model_tensor *t = &d->program.tensors[tensor];
     const char **names = base_new(d->arena, const char *, MODEL_MAX_RANK);
     bool persistent = t->block < 0, dropped = d->recipe->dropped >> d->asked_count++ % 64 & 1;
-    for (int axis = 0; axis < 2; axis++) {
+    const struct topo_axes mesh = mesh_of(d->recipe);
+    unsigned sets[MODEL_MAX_RANK] = {0};
+    for (int axis = 0; axis < mesh.count; axis++) {
         int dim = (int)below(d, t->rank + 1) - 1;
         if (dim < 0 || dropped) continue;
-        int64_t shards = d->recipe->mesh[axis] * (names[dim] ? d->recipe->mesh[0] : 1);
-        if (persistent && d->sizes[t->dims[dim]] % shards != 0) continue;
-        names[dim] = axis == 0 ? "D" : names[dim] ? "X" : "M";
+        unsigned set = sets[dim] | 1u << axis;
+        if (persistent && d->sizes[t->dims[dim]] % topo_axes_product(&mesh, set) != 0) continue;
+        sets[dim] = set;
+        names[dim] = base_print(d->arena, "S%u", set);
     }
     if (persistent || !dropped) t->given_axes = names;
     t->constrained = !persistent && !dropped;

@@ -196,7 +196,7 @@ static void run_one(const struct sim_plan_text *text, const struct exec_request 
         memcpy(out->gradient_norm, result.gradient_norm, (size_t)result.step_count * sizeof *result.loss);
         for (int i = 0; i < result.collective_count; i++) {
             const struct sim_collective_row *row = &result.collectives[i];
-            out->rows[i].kind = row->kind, out->rows[i].axes = row->axes, out->rows[i].dtype = row->dtype,
+            out->rows[i].kind = row->kind, out->rows[i].axes = (int)row->axes, out->rows[i].dtype = row->dtype,
             out->rows[i].count = row->count, out->rows[i].bytes = row->bytes;
         }
     } else {

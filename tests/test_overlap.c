@@ -1,5 +1,6 @@
 /* Tests of asynchronous collectives: the clock by hand, what must hold of every order, and that it is chosen by nobody
  * who does not ask for it. */
+#include "tests/meshes.h"
 #include "tests/test.h"
 
 #include <stdlib.h>
@@ -238,7 +239,7 @@ static void sums_go_on_beside_weight_gradients(struct base_arena *arena)
     assert_ok(sim_sharded_program(cache, &plan, &s, sizes, &error), &error);
     for (int i = 0; i < s->op_count; i++) {
         bool sum =
-            s->ops[i].kind == SIM_COMMUNICATE && s->ops[i].axes == SIM_TENSOR && s->ops[i].op->phase == MODEL_BACKWARD;
+            s->ops[i].kind == SIM_COMMUNICATE && s->ops[i].axes == T5X_MODEL && s->ops[i].op->phase == MODEL_BACKWARD;
         for (int j = i + 1; sum && j < s->ops[i].done; j++)
             beside += s->ops[j].kind == SIM_COMPUTE && s->ops[j].op->kind == MODEL_EINSUM &&
                       strstr(s->ops[j].op->name, "weight gradient");

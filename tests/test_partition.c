@@ -7,6 +7,7 @@
  * list agrees: `make differs-update` takes it off. The list only shrinks. */
 #include "sim/partition/sharding_tiles.h"
 #include "sim/priced_program.h"
+#include "tests/meshes.h"
 #include "tests/rows.h"
 
 #include <stdlib.h>
@@ -49,10 +50,10 @@ static void expect(struct merged *merged, const char *text)
     }
 }
 
-static void got(struct merged *merged, enum sim_collective kind, int axes, enum model_dtype dtype, int64_t bytes,
+static void got(struct merged *merged, enum sim_collective kind, unsigned axes, enum model_dtype dtype, int64_t bytes,
                 int64_t count)
 {
-    static const char *const names[SIM_AXES] = {"none", "data", "model", "data+model"};
+    static const char *const names[T5X_SETS] = {"none", "data", "model", "data+model"};
     const char *key = base_print(merged->arena, "%s/%s/%s/%lld", sim_collective_name(kind), names[axes],
                                  model_dtype_name(dtype), (long long)bytes);
     line_of(merged, key)->got += count;
@@ -104,7 +105,7 @@ static const char *read_spec(const char *text, struct sim_operation *o, int oper
     int d = 0;
     for (text++; *text != ']'; text++) {
         if (*text == ',') d++;
-        else if (*text != '-') o->axes[operand][d][o->axis_count[operand][d]++] = *text == 'd' ? SIM_DATA : SIM_TENSOR;
+        else if (*text != '-') o->axes[operand][d][o->axis_count[operand][d]++] = *text == 'm';
     }
     assert_int_equal(d + 1, o->rank[operand]);
     return text + 1;
@@ -125,7 +126,8 @@ static struct sim_operation operation_of(struct base_arena *arena, const struct 
     for (int i = 0; i < o.operand_count; i++) at = read_spec(at, &o, i);
     o.free = at[1] == 'f';
     if (!o.free) at = read_spec(at + 1, &o, 2);
-    assert_int_equal(sscanf(strrchr(at, '/'), "/%dx%d", &o.mesh[0], &o.mesh[1]), 2);
+    o.mesh = t5x_mesh(1, 1);
+    assert_int_equal(sscanf(strrchr(at, '/'), "/%dx%d", &o.mesh.sizes[0], &o.mesh.sizes[1]), 2);
     for (int i = 0; i < 3; i++)
         o.dtypes[i] = !strcmp(row_field(csv, "dtype"), "float32") ? MODEL_FLOAT32 : MODEL_BFLOAT16;
     return o;
@@ -137,8 +139,7 @@ static const char *spec_text(struct base_arena *arena, const struct sim_operatio
     for (int d = 0; d < o->rank[operand]; d++) {
         base_put(&text, d ? "," : "[");
         if (!o->axis_count[operand][d]) base_put(&text, "-");
-        for (int i = 0; i < o->axis_count[operand][d]; i++)
-            base_put(&text, o->axes[operand][d][i] == SIM_DATA ? "d" : "m");
+        for (int i = 0; i < o->axis_count[operand][d]; i++) base_put(&text, o->axes[operand][d][i] ? "m" : "d");
     }
     base_put(&text, "]");
     return text.data;
@@ -274,9 +275,11 @@ static void collectives_are_xlas(struct base_arena *arena)
 static bool is_grounded(const struct sim_causes *causes, int node, int axis)
 {
     for (int hops = 0; hops < 8 * causes->tensor_count; hops++) {
-        const struct sim_cause *cause = &causes->of_node[node][axis];
+        const struct sim_cause *cause = &causes->of_node[node * causes->mesh->count + axis];
         if (cause->way == SIM_BY_NOBODY) return causes->axes_of[node % causes->tensor_count] >= 0;
-        if (!(causes->spec[cause->node] & (axis ? 0xaaaa : 0x5555))) return true;
+        unsigned axes = 0;
+        for (int d = 0; d < MODEL_MAX_RANK; d++) axes |= sim_spec_of_dim(causes->spec[cause->node], d);
+        if (!(axes >> axis & 1)) return true;
         node = cause->node;
     }
     return false;

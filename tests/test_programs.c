@@ -1,5 +1,6 @@
 /* Tests of what plans share (sim/program_cache.c): a program that was made for one plan and serves another is the one
  * that the other would have got, and few are made. */
+#include "tests/meshes.h"
 #include "tests/test.h"
 
 #include "sim/partition/sharding_tiles.h"
@@ -163,8 +164,8 @@ static bool shard(int number, int rank, unsigned char *spec)
     int data = number % (rank + 1), model = number / (rank + 1);
     memset(spec, 0, MODEL_MAX_RANK);
     if (model > rank) return false;
-    if (data < rank) spec[data] |= SIM_DATA;
-    if (model < rank) spec[model] |= SIM_TENSOR;
+    if (data < rank) spec[data] |= T5X_DATA;
+    if (model < rank) spec[model] |= T5X_MODEL;
     return true;
 }
 
@@ -176,7 +177,7 @@ static struct sim_contraction contraction_of(const char *const letters[3], unsig
         c.shapes[i].layers = MODEL_ONE;
         c.shapes[i].dtype = MODEL_BFLOAT16;
         for (int d = 0; letters[i][d]; d++) c.shapes[i].dims[d] = (unsigned char)(MODEL_ONE + 1 + letters[i][d] - 'a');
-        memcpy(c.shapes[i].spec, specs[i], sizeof c.shapes[i].spec);
+        c.layouts[i] = sim_layout_of(specs[i], c.shapes[i].rank);
     }
     return c;
 }
@@ -199,7 +200,7 @@ static void assert_placed_alike(const struct sim_contraction *a, const struct si
 static void contractions_from_the_cache_are_placed_as_by_themselves(struct base_arena *arena)
 {
     static const char *const equations[][3] = {{"ac", "cb", "ab"}, {"ab", "ac", "bc"}, {"dab", "dcb", "dac"}};
-    static const int meshes[][2] = {{2, 4}, {4, 2}, {4, 4}};
+    const struct topo_axes meshes[] = {t5x_mesh(2, 4), t5x_mesh(4, 2), t5x_mesh(4, 4)};
     const int64_t sizes[][MODEL_SIZE_COUNT] = {{[MODEL_ONE] = 1, [MODEL_ONE + 1] = 16, 64, 256, 32},
                                                {[MODEL_ONE] = 1, [MODEL_ONE + 1] = 512, 64, 16, 8}};
     struct sim_cache *cache = sim_cache_new(arena);
@@ -222,10 +223,11 @@ static void contractions_from_the_cache_are_placed_as_by_themselves(struct base_
         struct sim_asked first = {.count = 0};
         struct sim_contraction before;
         for (int turn = 0; whole && turn < BASE_COUNT(meshes) * BASE_COUNT(sizes); turn++) {
-            struct sim_extents extents = {sizes[turn % BASE_COUNT(sizes)], meshes[turn / BASE_COUNT(sizes)], NULL};
+            struct sim_extents extents = {sizes[turn % BASE_COUNT(sizes)], &meshes[turn / BASE_COUNT(sizes)], NULL};
             struct sim_contraction own = contraction_of(letters, specs), found = own;
             struct sim_asked asked = {.count = 0}, again;
-            TEST_ROW("%s,%s->%s %d on %dx%d", letters[0], letters[1], letters[2], i, extents.mesh[0], extents.mesh[1]);
+            TEST_ROW("%s,%s->%s %d on %dx%d", letters[0], letters[1], letters[2], i, extents.mesh->sizes[0],
+                     extents.mesh->sizes[1]);
             sim_contract(&extents, &own);
             sim_contract_again(cache, &extents, &asked, &found);
             assert_placed_alike(&own, &found);

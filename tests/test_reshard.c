@@ -1,5 +1,6 @@
 /* From every sharding to every other one (sim/partition/resharding.c), on meshes of all relations: whatever way is
  * taken, each step does what its kind can, starts where the one before ended, and the last one ends at the target. */
+#include "tests/meshes.h"
 #include "tests/test.h"
 
 #include "sim/partition/sharding_tiles.h"
@@ -16,13 +17,14 @@ static int list_layouts(const struct sim_extents *extents, struct sim_layout *ou
 {
     int count = 0;
     unsigned axes = sim_mesh_axes(extents);
-    for (int data = 0; data <= (axes & SIM_DATA ? RANK : 0); data++)
-        for (int model = 0; model <= (axes & SIM_TENSOR ? RANK : 0); model++)
+    for (int data = 0; data <= (axes & T5X_DATA ? RANK : 0); data++)
+        for (int model = 0; model <= (axes & T5X_MODEL ? RANK : 0); model++)
             for (int above = 0; above <= (data && data == model); above++) {
                 struct sim_layout *layout = &out[count++];
                 memset(layout, 0, sizeof *layout);
-                if (data) layout->of[data - 1] = SIM_DATA;
-                if (model) layout->of[model - 1] |= (sim_order)(SIM_TENSOR | (above ? SIM_MODEL_ABOVE : 0));
+                if (data) layout->of[data - 1] = T5X_DATA;
+                if (model && above) layout->of[model - 1] = sim_join(T5X_MODEL, T5X_DATA);
+                else if (model) layout->of[model - 1] = sim_join(layout->of[model - 1], T5X_MODEL);
             }
     return count;
 }
@@ -79,7 +81,8 @@ static void every_sharding_becomes_every_other(struct base_arena *arena)
 {
     for (int m = 0; m < BASE_COUNT(meshes); m++) {
         struct sim_layout layouts[MOST_LAYOUTS];
-        struct sim_extents extents = {sizes, meshes[m], base_new(arena, struct sim_decisions, 1)};
+        struct topo_axes mesh = t5x_mesh(meshes[m][0], meshes[m][1]);
+        struct sim_extents extents = {sizes, &mesh, base_new(arena, struct sim_decisions, 1)};
         int count = list_layouts(&extents, layouts);
         for (int i = 0; i < count * count; i++) {
             struct sim_steps steps = {.count = 0};
@@ -108,7 +111,8 @@ static void what_only_cuts_moves_nothing(struct base_arena *arena)
 {
     (void)arena;
     for (int m = 0; m < BASE_COUNT(meshes); m++) {
-        struct sim_extents extents = {sizes, meshes[m], NULL};
+        struct topo_axes mesh = t5x_mesh(meshes[m][0], meshes[m][1]);
+        struct sim_extents extents = {sizes, &mesh, NULL};
         struct sim_steps steps = {.count = 0};
         unsigned axes = sim_mesh_axes(&extents);
         struct sim_layout to = {.of = {(sim_order)axes}};
@@ -116,7 +120,7 @@ static void what_only_cuts_moves_nothing(struct base_arena *arena)
                                   .steps = &steps,
                                   .axes = axes,
                                   .shape = {.rank = RANK, .dims = {1, 2, 3}, .dtype = MODEL_FLOAT32},
-                                  .tiles = {.of = {axes & SIM_DATA}}};
+                                  .tiles = {.of = {axes & T5X_DATA}}};
         sim_array_reshard(&array, &to);
         assert_int_equal(steps.count, 0);
     }
@@ -130,14 +134,15 @@ static void questions_about_the_mesh_are_noted(struct base_arena *arena)
         bool as_many[2] /* on 2 x 2, 2 x 4 */, noted;
     } cases[] = {
         {0, 0, {true, true}, false},
-        {SIM_DATA, SIM_DATA, {true, true}, false},
-        {SIM_DATA, 0, {false, false}, false},
-        {SIM_DATA, SIM_BOTH, {false, false}, false},
-        {SIM_DATA, SIM_TENSOR, {true, false}, true},
+        {T5X_DATA, T5X_DATA, {true, true}, false},
+        {T5X_DATA, 0, {false, false}, false},
+        {T5X_DATA, T5X_BOTH, {false, false}, false},
+        {T5X_DATA, T5X_MODEL, {true, false}, true},
     };
     for (int i = 0; i < BASE_COUNT(cases); i++)
         for (int m = 0; m < 2; m++) {
-            struct sim_extents extents = {sizes, meshes[m], base_new(arena, struct sim_decisions, 1)};
+            struct topo_axes mesh = t5x_mesh(meshes[m][0], meshes[m][1]);
+            struct sim_extents extents = {sizes, &mesh, base_new(arena, struct sim_decisions, 1)};
             TEST_ROW("%d", i);
             assert_int_equal(sim_as_many(&extents, cases[i].axes, cases[i].others), cases[i].as_many[m]);
             assert_int_equal(extents.decisions->compares_mesh, cases[i].noted);

@@ -14,9 +14,9 @@ struct run {
     struct exec_machine machine;
 };
 
-static struct sim_sharding_options options_of(struct draft *d, const int mesh[2])
+static struct sim_sharding_options options_of(struct draft *d, const struct topo_axes *mesh)
 {
-    struct sim_sharding_options options = {.executable = true, .one = {mesh[0] == 1, mesh[1] == 1}};
+    struct sim_sharding_options options = {.executable = true};
     struct model_rules *rules = base_new(d->arena, struct model_rules, 1);
     reseed(d, 3);
     *rules = choose_rules(d);
@@ -26,11 +26,12 @@ static struct sim_sharding_options options_of(struct draft *d, const int mesh[2]
     options.shares_gathers =
         chance(d, 50) && !options.scanned; /* whole stacks moved in every turn are counted and never run */
     options.extents = (struct sim_extents){d->sizes, mesh, base_new(d->arena, struct sim_decisions, 1)};
+    options.live = (unsigned char)sim_mesh_axes(&options.extents);
     return options;
 }
 
 /* On its mesh; the placement of a plan says which that is. */
-static enum base_status begin(struct draft *d, struct sim_cache *cache, const int mesh[2], struct run *run,
+static enum base_status begin(struct draft *d, struct sim_cache *cache, const struct topo_axes *mesh, struct run *run,
                               struct base_error *error)
 {
     static const unsigned passes[] = {0, 1u << SIM_PASS_CREATE_REDUCE_SCATTERS, 1u << SIM_PASS_REASSOCIATE_ALL_REDUCE,
@@ -41,19 +42,21 @@ static enum base_status begin(struct draft *d, struct sim_cache *cache, const in
     struct sim_plan_text text = {{[SIM_MODEL] = "t5_1_1_small", [SIM_RULES] = "data_only", [SIM_BATCH_SIZE] = "48"}};
     memset(run, 0, sizeof *run);
     text.values[SIM_INPUTS_LENGTH] = text.values[SIM_TARGETS_LENGTH] = "4";
-    text.values[SIM_TOPOLOGY] = base_print(d->arena, "local:%d", mesh[0] * mesh[1]);
-    text.values[SIM_SUBMESH] = base_print(d->arena, "1,%d", mesh[1]);
+    struct sim_placement *placement = base_new(d->arena, struct sim_placement, 1);
+    text.values[SIM_TOPOLOGY] = base_print(d->arena, "local:%d", topo_axes_product(mesh, topo_axes_all(mesh)));
     BASE_TRY(sim_plan_check(cache, d->arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, plan, error));
     plan->learning_rate = 1; /* whole results */
+    *placement = *plan->placement;
+    placement->axes = *mesh;
+    plan->placement = placement;
     BASE_TRY(sim_propagate(d->arena, sim_graph_build(d->arena, &d->program, &options), &options, &shardings, error));
     BASE_TRY(sim_partition(d->arena, &d->program, &options, &shardings, &run->sharded, error));
     const struct sim_compiler compiler = {.target = SIM_FOR_EXECUTOR, .passes = passes[below(d, BASE_COUNT(passes))]};
     sim_compile(d->arena, &compiler, &run->sharded);
     run->executable.sharded = &run->sharded;
     memcpy(run->executable.sizes, d->sizes, sizeof d->sizes);
-    for (int axes = 0; axes < SIM_AXES; axes++)
-        run->executable.shards[axes] = (axes & SIM_DATA ? mesh[0] : 1) * (axes & SIM_TENSOR ? mesh[1] : 1);
-    sim_memory_map_build(d->arena, &run->sharded, d->sizes, run->executable.shards, &run->executable.map);
+    run->executable.mesh = *mesh;
+    sim_memory_map_build(d->arena, &run->sharded, d->sizes, mesh, &run->executable.map);
     return exec_machine_begin(d->arena, &run->executable, plan, &run->machine, error);
 }
 
@@ -212,7 +215,7 @@ static bool is_uneven(const struct sim_executable *executable)
     for (int v = 0; v < s->value_count; v++) {
         const struct model_tensor *t = &s->program->tensors[s->values[v].tensor];
         for (int i = 0; i < t->rank; i++)
-            if (executable->sizes[t->dims[i]] % executable->shards[s->values[v].spec[i]]) return true;
+            if (executable->sizes[t->dims[i]] % topo_axes_product(&executable->mesh, s->values[v].spec[i])) return true;
     }
     return false;
 }
@@ -229,7 +232,7 @@ static void look(const struct draft *d, const struct run *run, struct seen *seen
         const struct sim_value *value = &run->sharded.values[v];
         kept = kept || value->kept;
         for (int i = 0; i < d->program.tensors[value->tensor].rank; i++)
-            both = both || value->spec[i] == (SIM_DATA | SIM_TENSOR);
+            both = both || (value->spec[i] & (value->spec[i] - 1));
     }
     seen->programs++;
     seen->uneven += is_uneven(&run->executable), seen->both += both, seen->kept += kept, seen->peeled += peeled;
@@ -238,14 +241,15 @@ static void look(const struct draft *d, const struct run *run, struct seen *seen
 /* What each operation reads, and where that is made. */
 static void put_operands(const struct draft *d, const struct sim_sharded *s, struct base_text *text)
 {
-    static const char *const names[SIM_AXES] = {"-", "d", "m", "dm"};
+    const struct topo_axes mesh = mesh_of(d->recipe);
     for (int i = 0; i < s->op_count; i++) {
         base_putf(text, "%3d %s reads", i, s->ops[i].op->name);
         for (int j = 0; j < s->ops[i].input_count; j++) {
             const struct sim_value *value = &s->values[s->ops[i].inputs[j]];
             const struct model_tensor *t = &d->program.tensors[value->tensor];
             base_putf(text, " %s[", t->name);
-            for (int k = 0; k < t->rank; k++) base_putf(text, "%s%s", k ? "," : "", names[value->spec[k]]);
+            for (int k = 0; k < t->rank; k++)
+                base_putf(text, "%s%s", k ? "," : "", topo_axes_spell(d->arena, &mesh, value->spec[k]));
             base_putf(text, "] of %d,", value->definition);
         }
         base_put(text, "\n");
@@ -256,16 +260,17 @@ static void put_operands(const struct draft *d, const struct sim_sharded *s, str
 static const char *why_it_fails(struct base_arena *arena, const struct recipe *recipe, struct seen *seen,
                                 struct base_text *text)
 {
-    static const int one[2] = {1, 1};
+    struct topo_axes mesh = mesh_of(recipe), one = mesh;
+    for (int i = 0; i < one.count; i++) one.sizes[i] = 1;
     struct draft *d = new_draft(arena, recipe);
     struct sim_cache *cache = sim_cache_new(arena);
     struct run *sharded = base_new(arena, struct run, 1), *whole = base_new(arena, struct run, 1);
     struct base_error error;
     const char *why = "";
     make_program(d);
-    enum base_status status = begin(d, cache, recipe->mesh, sharded, &error);
+    enum base_status status = begin(d, cache, &mesh, sharded, &error);
     if (status == BASE_OK) {
-        assert_ok(begin(d, cache, one, whole, &error), &error);
+        assert_ok(begin(d, cache, &one, whole, &error), &error);
         fill(sharded);
         fill(whole);
         exec_step(&sharded->machine);
@@ -276,8 +281,8 @@ static const char *why_it_fails(struct base_arena *arena, const struct recipe *r
         why = base_copy(arena, error.text);
     }
     if (text) {
-        base_putf(text, "mesh %d x %d\n", recipe->mesh[0], recipe->mesh[1]);
-        sim_sharded_print(&sharded->sharded, d->sizes, NULL, text);
+        base_putf(text, "mesh %s\n", topo_axes_describe(arena, &mesh));
+        sim_sharded_print(&sharded->sharded, &mesh, d->sizes, NULL, text);
         put_operands(d, &sharded->sharded, text);
     }
     sim_cache_free(cache);
@@ -299,7 +304,7 @@ static void shrink(const struct base_arena *arena, struct recipe *recipe, char r
 {
     for (bool smaller = true; smaller;) {
         smaller = false;
-        struct recipe tries[66 + 2];
+        struct recipe tries[66 + MOST_AXES];
         int count = 0;
         for (int i = 0; i < BASE_COUNT(tries); i++) {
             struct recipe simpler = *recipe;
@@ -320,12 +325,15 @@ static void shrink(const struct base_arena *arena, struct recipe *recipe, char r
 
 static struct recipe random_recipe(struct base_random *random, int number)
 {
-    static const int meshes[][2] = {{2, 2}, {2, 3}, {3, 2}, {4, 2}, {2, 4}, {1, 4},
-                                    {3, 1}, {1, 1}, {4, 1}, {1, 3}, {4, 3}};
+    static const int meshes[][MOST_AXES] = {{2, 2},    {2, 3},    {3, 2},       {4, 2},       {2, 4},
+                                            {1, 4},    {3, 1},    {1, 1},       {4, 1},       {1, 3},
+                                            {4, 3},    {4},       {2, 2, 2},    {2, 3, 2},    {2, 1, 3},
+                                            {4, 2, 2}, {2, 2, 3}, {2, 2, 2, 2}, {1, 2, 2, 2}, {3, 2, 1, 2}};
     struct recipe recipe = {.seed = (uint64_t)number};
     recipe.op_count = 2 + (int)base_random_below(random, 14);
     recipe.loop_count = (int)base_random_below(random, 3);
     memcpy(recipe.mesh, meshes[base_random_below(random, BASE_COUNT(meshes))], sizeof recipe.mesh);
+    while (recipe.axis_count < MOST_AXES && recipe.mesh[recipe.axis_count]) recipe.axis_count++;
     return recipe;
 }
 

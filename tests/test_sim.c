@@ -1,5 +1,6 @@
 /* Tests of sim/: liveness on programs that were worked out by hand, its peak against the step walked iteration by
  * iteration, ring loads against a router of their own, prices by hand, what must hold of every plan, and refusals. */
+#include "tests/meshes.h"
 #include "tests/test.h"
 
 #include <stdlib.h>
@@ -161,14 +162,14 @@ static void walk_events(struct walk *w, int from, int to)
 }
 
 static struct walk walk_step(struct base_arena *arena, const struct sim_sharded *sharded, const int64_t *sizes,
-                             const int mesh[2])
+                             const struct topo_axes *mesh)
 {
     double *bytes = base_new(arena, double, sharded->shape_count);
     for (int i = 0; i < sharded->shape_count; i++) {
         const struct sim_shape *shape = &sharded->shapes[i];
         bytes[i] = (double)sizes[shape->layers] * (double)model_dtype_bytes(shape->dtype);
         for (int d = 0; d < shape->rank; d++) {
-            int64_t shards = (shape->spec[d] & SIM_DATA ? mesh[0] : 1) * (shape->spec[d] & SIM_TENSOR ? mesh[1] : 1);
+            int64_t shards = topo_axes_product(mesh, shape->spec[d]);
             bytes[i] *= ceil((double)sizes[shape->dims[d]] / (double)shards);
         }
     }
@@ -272,7 +273,6 @@ static int repeat(struct sketch *s, int body, int init, int in, int out)
 
 static double sketch_peak(struct sketch *s, bool scanned)
 {
-    static const int mesh[2] = {1, 1};
     const int64_t sizes[MODEL_SIZE_COUNT] = {[MODEL_ONE] = 1,  [MODEL_BATCH] = 4,  [MODEL_EMBED] = 8,
                                              [MODEL_MLP] = 16, [MODEL_VOCAB] = 64, [MODEL_DECODER_LAYERS] = TRIPS};
     struct model_rules rules;
@@ -280,12 +280,13 @@ static double sketch_peak(struct sketch *s, bool scanned)
     struct sim_sharded sharded;
     struct base_error error;
     assert_ok(model_rules_parse(s->arena, "standard:1,1", &rules, &error), &error);
-    struct sim_sharding_options options = {.rules = &rules, .one = {true, true}};
+    const struct topo_axes mesh = t5x_mesh(1, 1);
+    struct sim_sharding_options options = {.rules = &rules, .extents = {.mesh = &mesh}};
     assert_ok(sim_propagate(s->arena, sim_graph_build(s->arena, &s->program, &options), &options, &shardings, &error),
               &error);
     assert_ok(sim_partition(s->arena, &s->program, &options, &shardings, &sharded, &error), &error);
     sim_compile(s->arena, &(struct sim_compiler){.is_scanned = scanned}, &sharded);
-    struct walk walk = walk_step(s->arena, &sharded, sizes, mesh);
+    struct walk walk = walk_step(s->arena, &sharded, sizes, &mesh);
     assert_near(walk.total, 0, 0);
     return walk.peak;
 }
@@ -461,7 +462,7 @@ static void memory_peak_is_that_of_the_walk(struct base_arena *arena)
         int64_t sizes[MODEL_SIZE_COUNT];
         assert_ok(sim_predict(cache, &plan, &prediction, NULL, &error), &error);
         assert_ok(sim_sharded_program(cache, &plan, &sharded, sizes, &error), &error);
-        struct walk walk = walk_step(arena, sharded, sizes, plan.placement->axis_sizes);
+        struct walk walk = walk_step(arena, sharded, sizes, &plan.placement->axes);
         double persistent = 0;
         for (int p = 0; p < sharded->persistent_count; p++) persistent += walk.bytes[sharded->persistent_shapes[p]];
         assert_near(walk.total, 0, 0);
@@ -630,7 +631,7 @@ static void rings_load_links_as_a_router_does(struct base_arena *arena)
         for (int n = 0; n < request.submesh_count; n++) request.submesh[n] = (int)numbers[n];
         assert_ok(topo_parse(arena, name, &topology, &error), &error);
         assert_ok(topo_mesh_build(arena, &topology, &request, false, &mesh, &error), &error);
-        for (unsigned axes = 1; axes < SIM_AXES; axes++) {
+        for (unsigned axes = 1; axes < T5X_SETS; axes++) {
             struct topo_ring_load load, expected = brute_ring_loads(arena, &topology, &mesh, axes);
             TEST_ROW("%s, axes %u", rows[i], axes);
             topo_ring_loads(arena, &topology, &mesh, axes, &load);
@@ -702,7 +703,7 @@ static void shards_have_the_shapes_that_rules_give(struct base_arena *arena)
         const struct sim_value *value = value_named(sharded, rows[i].tensor);
         const struct model_tensor *tensor = &sharded->program->tensors[value->tensor];
         for (int d = 0; d < tensor->rank; d++) {
-            int64_t shards = (value->spec[d] & SIM_DATA ? 2 : 1) * (value->spec[d] & SIM_TENSOR ? 4 : 1);
+            int64_t shards = (value->spec[d] & T5X_DATA ? 2 : 1) * (value->spec[d] & T5X_MODEL ? 4 : 1);
             snprintf(shape + strlen(shape), sizeof shape - strlen(shape), "%s%lld", d ? " " : "",
                      (long long)base_ceil_div(sizes[tensor->dims[d]], shards));
         }
@@ -721,9 +722,9 @@ static struct sim_detail collectives_of(struct sim_cache *cache, struct base_are
     return detail;
 }
 
-static const char *axes_name(int axes)
+static const char *axes_name(unsigned axes)
 {
-    static const char *const names[SIM_AXES] = {"", "data", "model", "data+model"};
+    static const char *const names[T5X_SETS] = {"", "data", "model", "data+model"};
     return names[axes];
 }
 
@@ -755,7 +756,7 @@ static void zero3_gathers_every_kernel(struct base_arena *arena)
     struct sim_detail detail = collectives_of(cache, arena, &plan, &prediction);
     int64_t kernels = count_of(&detail, "all_gather", "data", "bfloat16", 64 * 96 * 2 / 4);
     assert_in_range(kernels, 3 * 6, 2 * 3 * 6);
-    for (int i = 0; i < detail.collective_count; i++) assert_int_equal(detail.collectives[i].axes, SIM_DATA);
+    for (int i = 0; i < detail.collective_count; i++) assert_int_equal(detail.collectives[i].axes, T5X_DATA);
     sim_cache_free(cache);
 }
 
@@ -908,7 +909,7 @@ static void sums_of_all_reduces_are_reduced_once(struct base_arena *arena)
         struct sim_detail detail = collectives_of(cache, arena, &plan, &prediction);
         counts[gpu] = 0;
         for (int i = 0; i < detail.collective_count; i++)
-            if (detail.collectives[i].axes == SIM_TENSOR && detail.collectives[i].dtype == MODEL_BFLOAT16)
+            if (detail.collectives[i].axes == T5X_MODEL && detail.collectives[i].dtype == MODEL_BFLOAT16)
                 counts[gpu] += detail.collectives[i].count;
     }
     assert_int_equal(counts[0] - counts[1], 2 * 3);
@@ -967,7 +968,7 @@ static void combined_gradients_share_their_start(struct base_arena *arena)
         starts[together] = 0;
         for (int i = 0; i < detail.collective_count; i++) starts[together] += detail.collectives[i].launch_count;
         steps_s[together] = prediction.step_s;
-        start_s = sim_collective_s(plan.placement, SIM_ALL_REDUCE, SIM_DATA, 0);
+        start_s = sim_collective_s(plan.placement, SIM_ALL_REDUCE, T5X_DATA, 0);
         sim_cache_free(cache);
     }
     assert_true(starts[0] > starts[1] + 20);
@@ -1091,16 +1092,16 @@ static void collectives_cost_what_rings_do(struct base_arena *arena)
 {
     static const struct {
         const char *topology, *submesh;
-        int axes;
+        unsigned axes;
         double all_reduce_per_byte;
     } rows[] = {
-        {"v4:4x4x4", "4,1,1,1", SIM_TENSOR, 2 * 3.0 / 4 / 2},
-        {"v4:4x4x8", "1,1,8,1", SIM_TENSOR, 2 * 7.0 / 8 / 2},
-        {"v4:4x4x4@wrap=none", "4,1,1,1", SIM_TENSOR, 2 * 3.0 / 4},
-        {"v4:2x2x1", "2,1,1,1", SIM_TENSOR, 2 * 1.0 / 2},
-        {"v4:2x2x1", "2,1,1,1", SIM_DATA, 2 * 1.0 / 2},
-        {"local:4", "1,4", SIM_TENSOR, 2 * 3.0 / 4},
-        {"h100:1x8", "1,8", SIM_TENSOR, 2 * 7.0 / 8},
+        {"v4:4x4x4", "4,1,1,1", T5X_MODEL, 2 * 3.0 / 4 / 2},
+        {"v4:4x4x8", "1,1,8,1", T5X_MODEL, 2 * 7.0 / 8 / 2},
+        {"v4:4x4x4@wrap=none", "4,1,1,1", T5X_MODEL, 2 * 3.0 / 4},
+        {"v4:2x2x1", "2,1,1,1", T5X_MODEL, 2 * 1.0 / 2},
+        {"v4:2x2x1", "2,1,1,1", T5X_DATA, 2 * 1.0 / 2},
+        {"local:4", "1,4", T5X_MODEL, 2 * 3.0 / 4},
+        {"h100:1x8", "1,8", T5X_MODEL, 2 * 7.0 / 8},
     };
     const double bytes = 1e6, rate = 1e9;
     struct sim_cache *cache = sim_cache_new(arena);
@@ -1116,7 +1117,7 @@ static void collectives_cost_what_rings_do(struct base_arena *arena)
                 rows[i].topology, rows[i].submesh));
         text.values[SIM_TOPOLOGY] = rows[i].topology;
         struct sim_plan plan = checked(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED);
-        double n = plan.placement->loads[rows[i].axes].group_size,
+        double n = plan.placement->groups[rows[i].axes].load.group_size,
                all_reduce = rows[i].all_reduce_per_byte * bytes / rate;
         assert_near(sim_collective_s(plan.placement, SIM_ALL_REDUCE, rows[i].axes, bytes), all_reduce, 1e-12);
         assert_near(sim_collective_s(plan.placement, SIM_REDUCE_SCATTER, rows[i].axes, bytes), all_reduce / 2, 1e-12);
@@ -1135,8 +1136,8 @@ static void small_collectives_cost_latency(struct base_arena *arena)
         plan_text(arena, "model=" SMALL_DECODER " topology=v4:4x4x8 model_parallel_submesh=1,1,8,1 batch_size=64 "
                          "targets_length=32 logical_axis_rules=data_only");
     struct sim_plan plan = checked(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED);
-    assert_near(sim_collective_s(plan.placement, SIM_ALL_GATHER, SIM_TENSOR, 0), 5e-6 + 8 * 2e-6 / 2, 1e-12);
-    assert_near(sim_collective_s(plan.placement, SIM_ALL_REDUCE, SIM_TENSOR, 0), 5e-6 + 2 * 8 * 2e-6 / 2, 1e-12);
+    assert_near(sim_collective_s(plan.placement, SIM_ALL_GATHER, T5X_MODEL, 0), 5e-6 + 8 * 2e-6 / 2, 1e-12);
+    assert_near(sim_collective_s(plan.placement, SIM_ALL_REDUCE, T5X_MODEL, 0), 5e-6 + 2 * 8 * 2e-6 / 2, 1e-12);
     sim_cache_free(cache);
 }
 
@@ -1374,8 +1375,8 @@ static bool same_prediction(const struct sim_prediction *a, const struct sim_pre
     const double y[] = {b->step_s,     b->compute_s,       b->memory_bound_s, b->exposed_communication_s,
                         b->overhead_s, b->communication_s, b->tokens_per_s,   b->samples_per_s,
                         b->mfu_frac};
-    return !memcmp(x, y, sizeof x) && a->fits == b->fits && !memcmp(a->mesh, b->mesh, sizeof a->mesh) &&
-           a->memory.peak_bytes == b->memory.peak_bytes &&
+    return !memcmp(x, y, sizeof x) && a->fits == b->fits && a->mesh.sizes[0] == b->mesh.sizes[0] &&
+           a->mesh.sizes[1] == b->mesh.sizes[1] && a->memory.peak_bytes == b->memory.peak_bytes &&
            sum_of_categories(&a->memory) == sum_of_categories(&b->memory) &&
            a->memory.activation_bytes == b->memory.activation_bytes && !strcmp(a->memory.peak_at, b->memory.peak_at) &&
            !strcmp(a->profile, b->profile);
@@ -1572,8 +1573,8 @@ static void the_example_is_near_what_was_measured(struct base_arena *arena)
     assert_ok(base_json_parse(arena, json, length, &document, &error), &error);
     assert_ok(sim_plan_from_json(arena, document, &text, &error), &error);
     struct sim_prediction p = predicted(cache, arena, &text);
-    assert_int_equal(p.mesh[0], 16);
-    assert_int_equal(p.mesh[1], 16);
+    assert_int_equal(p.mesh.sizes[0], 16);
+    assert_int_equal(p.mesh.sizes[1], 16);
     assert_true(p.fits);
     assert_near(p.step_s, 1.507, 0.15);
     sim_cache_free(cache);

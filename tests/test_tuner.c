@@ -434,7 +434,7 @@ static void rule_sets_come_apart(struct base_arena *arena)
     struct tally tally = {(double)INFINITY, 0};
     double least_s;
     tuner_rule_cell_visit(cell, (double)INFINITY, 1e18, add_to_tally, &tally);
-    assert_int_equal(tally.count, tuner_count_rule_sets(coding, plan.placement->axis_sizes, 16));
+    assert_int_equal(tally.count, tuner_count_rule_sets(coding, &plan.placement->axes, 16));
     assert_int_equal(tuner_table_least(arena, &cell->table, 1e15, &least_s), TUNER_CHOSEN);
     assert_near(least_s, tally.least_s, 2e-5);
     assert_int_equal(tuner_table_least(arena, &cell->table, 1, &least_s), TUNER_NOTHING_WITHIN_LIMIT);

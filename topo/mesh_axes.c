@@ -44,6 +44,13 @@ const char *topo_axes_join(struct base_arena *arena, const struct topo_axes *axe
     return text.length ? text.data : "";
 }
 
+const char *topo_axes_describe(struct base_arena *arena, const struct topo_axes *axes)
+{
+    struct base_text text = {.arena = arena};
+    for (int i = 0; i < axes->count; i++) base_putf(&text, "%s%s %d", i ? " x " : "", axes->names[i], axes->sizes[i]);
+    return text.length ? text.data : "";
+}
+
 const char *topo_axes_spell(struct base_arena *arena, const struct topo_axes *axes, unsigned set)
 {
     return topo_axes_join(arena, axes, set, "+");

@@ -112,6 +112,8 @@ const char *topo_axes_spell(struct base_arena *arena, const struct topo_axes *ax
 const char *topo_axes_sizes(struct base_arena *arena, const struct topo_axes *axes);
 /* The set with other words between: "data and model". */
 const char *topo_axes_join(struct base_arena *arena, const struct topo_axes *axes, unsigned set, const char *between);
+/* "data 4 x model 2": what a mesh is, for people. In the arena. */
+const char *topo_axes_describe(struct base_arena *arena, const struct topo_axes *axes);
 /* "data+model" in any order. BASE_INPUT: an axis that the mesh lacks, or twice. */
 enum base_status topo_axes_read(const struct topo_axes *axes, const char *text, unsigned *set,
                                 struct base_error *error);

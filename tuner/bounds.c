@@ -14,7 +14,7 @@
 
 static unsigned axis_bit(const char *name)
 {
-    return !name ? 0 : !strcmp(name, "data") ? SIM_DATA : !strcmp(name, "model") ? SIM_TENSOR : 0;
+    return !name ? 0 : !strcmp(name, "data") ? TUNER_DATA : !strcmp(name, "model") ? TUNER_MODEL : 0;
 }
 
 /* The first dimension that the data axis can still cut; whether it divides that one or a later one, the bytes are as
@@ -23,9 +23,9 @@ static void add_data_axis(const struct tuner_class *class, unsigned char *spec)
 {
     unsigned used = 0;
     for (int i = 0; i < class->rank; i++) used |= spec[i];
-    for (int i = 0; i < class->rank && !(used & SIM_DATA); i++) {
+    for (int i = 0; i < class->rank && !(used & TUNER_DATA); i++) {
         if (spec[i]) continue;
-        spec[i] = SIM_DATA;
+        spec[i] = TUNER_DATA;
         return;
     }
 }
@@ -41,7 +41,7 @@ enum base_status tuner_rule_class(const struct tuner_class *class, const struct 
         for (int j = 0; j < axes[i].count; j++) spec[i] |= (unsigned char)axis_bit(axes[i].names[j]);
         used |= spec[i];
     }
-    if (plan->sequence_parallel && class->residual && !(used & SIM_TENSOR)) spec[1] |= SIM_TENSOR;
+    if (plan->sequence_parallel && class->residual && !(used & TUNER_MODEL)) spec[1] |= TUNER_MODEL;
     if (plan->optimizer_partitioning != SIM_REPLICATED && class->zero) add_data_axis(class, spec);
     return BASE_OK;
 }
@@ -138,7 +138,7 @@ static double repeats(const struct tuner_work *w, const unsigned char *trips, bo
 
 static double collective_s(const struct tuner_work *w, enum sim_collective kind, unsigned axes, double bytes)
 {
-    return sim_collective_s(w->placement, kind, (int)axes, bytes);
+    return sim_collective_s(w->placement, kind, axes, bytes);
 }
 
 /* Where the compiler starts reductions of gradients together, one is charged for its bytes alone, at the rate of very
@@ -153,12 +153,13 @@ static double gradient_s(const struct tuner_work *w, enum sim_collective kind, u
 
 /* Which label has the data axis and which the model axis; -1: none. */
 struct choice {
-    int label[SIM_AXES];
+    int label[TUNER_AXES];
 };
 
 static unsigned axes_of_label(const struct choice *choice, int label)
 {
-    return (choice->label[SIM_DATA] == label ? SIM_DATA : 0u) | (choice->label[SIM_TENSOR] == label ? SIM_TENSOR : 0u);
+    return (choice->label[TUNER_DATA] == label ? TUNER_DATA : 0u) |
+           (choice->label[TUNER_MODEL] == label ? TUNER_MODEL : 0u);
 }
 
 static bool class_has(const struct tuner_work *w, int class, unsigned axis)
@@ -174,7 +175,7 @@ static double reduction_s(const struct tuner_work *w, const struct tuner_outline
                           unsigned axis)
 {
     int label = choice->label[axis];
-    unsigned other = axis ^ (SIM_DATA | SIM_TENSOR);
+    unsigned other = axis ^ (TUNER_DATA | TUNER_MODEL);
     if (label < 0 || !dot->labels[label].contracted) return 0;
     double bytes = (double)model_dtype_bytes(w->o->shapes[dot->result_shape].dtype);
     for (int i = 0; i < dot->label_count; i++)
@@ -204,7 +205,7 @@ static double links_s(const struct tuner_work *w, const struct tuner_outline_dot
                       double each, double once)
 {
     double s = 0;
-    for (unsigned axis = 1; axis < SIM_AXES - 1; axis++) {
+    for (unsigned axis = 1; axis < TUNER_AXES - 1; axis++) {
         if (w->shards[axis] <= 1) continue;
         s += reduction_s(w, dot, choice, axis) * (dot->hoistable ? once : each);
         for (int i = 0; i < dot->operand_count; i++)
@@ -219,8 +220,8 @@ static double links_s(const struct tuner_work *w, const struct tuner_outline_dot
  * would cut cut by the idle one, if that has as many devices or a multiple. */
 static unsigned with_stand_in(const struct tuner_work *w, unsigned axes)
 {
-    unsigned idle = axes ^ (SIM_DATA | SIM_TENSOR);
-    bool one = axes == SIM_DATA || axes == SIM_TENSOR;
+    unsigned idle = axes ^ (TUNER_DATA | TUNER_MODEL);
+    bool one = axes == TUNER_DATA || axes == TUNER_MODEL;
     return one && fmod(w->shards[idle], w->shards[axes]) == 0 ? axes | idle : axes;
 }
 
@@ -235,7 +236,7 @@ static unsigned labels_with(const struct tuner_work *w, const struct tuner_outli
 
 static unsigned allowed_labels(const struct tuner_work *w, const struct tuner_outline_dot *dot, unsigned axis)
 {
-    unsigned own = labels_with(w, dot, axis), other = axis ^ (SIM_DATA | SIM_TENSOR);
+    unsigned own = labels_with(w, dot, axis), other = axis ^ (TUNER_DATA | TUNER_MODEL);
     bool stands_in = own == 1 && w->shards[axis] > 1 && (with_stand_in(w, other) & axis);
     return stands_in ? labels_with(w, dot, other) : own;
 }
@@ -265,7 +266,7 @@ static double dot_s(const struct tuner_work *w, const struct tuner_outline_dot *
     const double *c = w->placement->profile.constants;
     double fastest = c[SIM_FP8_FLOP_FRAC] > 1 ? c[SIM_FP8_FLOP_FRAC] : 1,
            rate = c[SIM_FLOP_PER_S] * c[SIM_MATMUL_EFFICIENCY_FRAC] * fastest, best_s = INFINITY;
-    unsigned data = allowed_labels(w, dot, SIM_DATA), model = allowed_labels(w, dot, SIM_TENSOR);
+    unsigned data = allowed_labels(w, dot, TUNER_DATA), model = allowed_labels(w, dot, TUNER_MODEL);
     for (int d = 0; data >> d; d++) {
         for (int m = 0; data >> d & 1 && model >> m; m++) {
             if (!(model >> m & 1)) continue;
@@ -401,9 +402,7 @@ void tuner_work_begin(struct tuner_work *w, const struct tuner_outline *outline,
     w->placement = placement;
     w->charges = charges;
     model_sizes(outline->config, batch, microbatches, outline->inputs_length, outline->targets_length, w->sizes);
-    for (unsigned axes = 0; axes < SIM_AXES; axes++)
-        w->shards[axes] =
-            (axes & SIM_DATA ? placement->axis_sizes[0] : 1.0) * (axes & SIM_TENSOR ? placement->axis_sizes[1] : 1.0);
+    for (unsigned axes = 0; axes < TUNER_AXES; axes++) w->shards[axes] = topo_axes_product(&placement->axes, axes);
     for (int s = 0; s < outline->shape_count; s++) size_shape(w, s);
     size_unannotated(w);
 }

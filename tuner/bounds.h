@@ -97,7 +97,7 @@ struct tuner_work {
     const struct sim_placement *placement;
     struct tuner_charges charges;
     int64_t sizes[MODEL_SIZE_COUNT];
-    double shards[SIM_AXES];
+    double shards[TUNER_AXES];
     double bytes[TUNER_MOST_SHAPES];         /* as the rules shard the tensors of a shape */
     unsigned axes[TUNER_MOST_SHAPES];        /* with these axes */
     unsigned axes_of_size[MODEL_SIZE_COUNT]; /* mesh axes that some tensor has over a dimension of that size */

@@ -15,7 +15,7 @@ struct record {
 };
 
 static struct tuner_difference *find_difference(struct record *record, const char *name, enum model_phase phase,
-                                                bool communicates, enum sim_collective kind, int axes)
+                                                bool communicates, enum sim_collective kind, unsigned axes)
 {
     for (int i = 0; i < record->count; i++) {
         struct tuner_difference *d = &record->differences[i];

@@ -433,7 +433,7 @@ static enum base_status draft(struct base_arena *arena, struct sim_cache *cache,
     struct sim_plan alone = *plan;
     struct drafter d = {.arena = arena, .out = out};
     *one = *plan->placement;
-    one->axis_sizes[0] = one->axis_sizes[1] = 1;
+    for (int i = 0; i < one->axes.count; i++) one->axes.sizes[i] = 1;
     alone.placement = one;
     alone.options.microbatches = microbatches;
     alone.num_microbatches = 1;

@@ -316,7 +316,7 @@ enum base_status tuner_code_rules(struct base_arena *arena, const struct tuner_r
 /* ---- what JAX accepts ---- */
 
 /* Parameters and their state divide; what optimizer partitioning shards is nobody's argument. */
-static bool divides(const struct tuner_coding *coding, int c, const int *digits, const int axis_sizes[2])
+static bool divides(const struct tuner_coding *coding, int c, const int *digits, const struct topo_axes *mesh)
 {
     const struct tuner_outline *o = coding->o;
     const unsigned char *spec = spec_under(coding, c, digits);
@@ -326,46 +326,44 @@ static bool divides(const struct tuner_coding *coding, int c, const int *digits,
     for (int i = 0; i < o->persistent_count; i++) {
         const struct sim_shape *shape = &o->shapes[o->persistent_shapes[i]];
         for (int d = 0; o->persistent_classes[i] == c && d < shape->rank; d++) {
-            int64_t shards =
-                (spec[d] & SIM_DATA ? axis_sizes[0] : 1) * (int64_t)(spec[d] & SIM_TENSOR ? axis_sizes[1] : 1);
-            if (sizes[shape->dims[d]] % shards) return false;
+            if (sizes[shape->dims[d]] % topo_axes_product(mesh, spec[d])) return false;
         }
     }
     return true;
 }
 
 static bool all_divide(const struct tuner_coding *coding, unsigned scope, bool within_context, const int *digits,
-                       const int axis_sizes[2])
+                       const struct topo_axes *mesh)
 {
     for (int c = 0; c < coding->o->class_count; c++) {
         unsigned own = coding->classes[c].scope;
         bool asked = within_context ? !(own & ~coding->context_scope) : own & scope;
-        if (asked && !divides(coding, c, digits, axis_sizes)) return false;
+        if (asked && !divides(coding, c, digits, mesh)) return false;
     }
     return true;
 }
 
-static bool batch_divides(const struct tuner_coding *coding, const int *digits, const int axis_sizes[2], int64_t batch)
+static bool batch_divides(const struct tuner_coding *coding, const int *digits, const struct topo_axes *mesh,
+                          int64_t batch)
 {
     int digit = digit_of(coding->space, "batch", false),
         takes = digit < 0 ? 0 : digits[digit]; /* 3: both, which are bits as in a spec */
-    return batch % ((takes & SIM_DATA ? axis_sizes[0] : 1) * (int64_t)(takes & SIM_TENSOR ? axis_sizes[1] : 1)) == 0;
+    return batch % topo_axes_product(mesh, (unsigned)takes) == 0;
 }
 
-int64_t tuner_count_rule_sets(const struct tuner_coding *coding, const int axis_sizes[2], int64_t batch)
+int64_t tuner_count_rule_sets(const struct tuner_coding *coding, const struct topo_axes *mesh, int64_t batch)
 {
     int64_t count = 0;
     for (int context = 0; context < coding->context_count; context++) {
         int digits[TUNER_MOST_DIGITS] = {0};
         int64_t product = 1;
         put_digits(coding->space, coding->context_scope, context, digits);
-        if (!batch_divides(coding, digits, axis_sizes, batch) || !all_divide(coding, 0, true, digits, axis_sizes))
-            continue;
+        if (!batch_divides(coding, digits, mesh, batch) || !all_divide(coding, 0, true, digits, mesh)) continue;
         for (int j = 0; j < coding->component_count; j++) {
             int64_t options = 0;
             for (int i = 0; i < coding->components[j].option_count; i++) {
                 put_digits(coding->space, coding->components[j].scope, i, digits);
-                options += all_divide(coding, coding->components[j].scope, false, digits, axis_sizes);
+                options += all_divide(coding, coding->components[j].scope, false, digits, mesh);
             }
             product *= options;
         }
@@ -394,7 +392,7 @@ struct pricer {
     struct view timed, weighed; /* weighed: of least memory, if there is one */
     double kept[TUNER_MOST_SHAPES];
     int digits[TUNER_MOST_DIGITS];
-    const int *axis_sizes;
+    const struct topo_axes *mesh;
 };
 
 /* Classes whose digits are all settled are sharded just so; the others as any choice of the rest shards them. */
@@ -475,7 +473,7 @@ static void price_component(struct pricer *p, struct tuner_rule_cell *cell, int 
         double *s = &cell->table.option_s[j][at], *bytes = &cell->table.option_bytes[j][at];
         put_digits(p->coding->space, component->scope, i, p->digits);
         *s = *bytes = INFINITY;
-        if (!all_divide(p->coding, component->scope, false, p->digits, p->axis_sizes)) continue;
+        if (!all_divide(p->coding, component->scope, false, p->digits, p->mesh)) continue;
         int alike = p->coding->alike[j][at];
         cell->equals[j][context * component->option_count + alike]++;
         if (alike != i) continue;
@@ -493,9 +491,7 @@ static void price_context(struct pricer *p, struct tuner_rule_cell *cell, int co
     memset(p->digits, 0, sizeof p->digits);
     put_digits(coding->space, coding->context_scope, context, p->digits);
     cell->table.context_s[context] = cell->table.context_bytes[context] = INFINITY;
-    if (!batch_divides(coding, p->digits, p->axis_sizes, batch) ||
-        !all_divide(coding, 0, true, p->digits, p->axis_sizes))
-        return;
+    if (!batch_divides(coding, p->digits, p->mesh, batch) || !all_divide(coding, 0, true, p->digits, p->mesh)) return;
     settle_both(p, coding->context_scope, 0);
     double own_s = kernels_s(p, 0, false);
     if (own_s + kernels_s(p, 0, true) >= limit_s) return;
@@ -527,7 +523,7 @@ struct tuner_rule_cell *tuner_rule_cell_price(struct base_arena *arena, const st
     cell->coding = coding;
     cell->table = tuner_table_new(arena, coding->context_count, coding->component_count, counts);
     p->coding = coding;
-    p->axis_sizes = placement->axis_sizes;
+    p->mesh = &placement->axes;
     open_view(&p->timed, coding, placement, batch, microbatches, charges);
     if (coding->least) open_view(&p->weighed, coding->least, placement, batch, microbatches, charges);
     if (charges.lifetimes && !coding->o->executable)

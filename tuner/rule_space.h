@@ -40,7 +40,7 @@ struct tuner_rule_cell {
     int *equals[TUNER_MOST_COMPONENTS]; /* by context and option: how many options are one; 0: it is another's */
 };
 /* How many rule sets JAX accepts on a mesh of that shape. */
-int64_t tuner_count_rule_sets(const struct tuner_coding *coding, const int axis_sizes[2], int64_t batch);
+int64_t tuner_count_rule_sets(const struct tuner_coding *coding, const struct topo_axes *mesh, int64_t batch);
 double tuner_rule_space_s(const struct tuner_coding *coding, const struct sim_placement *placement, int64_t batch,
                           int64_t microbatches, struct tuner_charges charges);
 /* Contexts that no rule set of less than limit_s has are closed. */

@@ -280,11 +280,15 @@ static enum base_status place_shape(struct search *s, int group)
     for (int i = 0; i < shape->submesh_count; i++) {
         BASE_TRY(place_submesh(s, group, i, &s->space->placements[shape->first_submesh + i]));
         const struct sim_placement *own = s->space->placements[shape->first_submesh + i];
-        if (i == 0) *best = *own;
-        for (int axes = 0; axes < SIM_AXES; axes++) {
-            if (own->seconds_per_byte[axes] < best->seconds_per_byte[axes])
-                best->seconds_per_byte[axes] = own->seconds_per_byte[axes];
-            if (own->step_hops[axes] < best->step_hops[axes]) best->step_hops[axes] = own->step_hops[axes];
+        if (i == 0) {
+            *best = *own;
+            best->groups = base_new(s->space->arena, struct sim_group, TUNER_AXES);
+            memcpy(best->groups, own->groups, TUNER_AXES * sizeof *best->groups);
+        }
+        for (int axes = 0; axes < TUNER_AXES; axes++) {
+            struct sim_group *least = &best->groups[axes];
+            least->seconds_per_byte = fmin(least->seconds_per_byte, own->groups[axes].seconds_per_byte);
+            if (own->groups[axes].step_hops < least->step_hops) least->step_hops = own->groups[axes].step_hops;
         }
     }
     s->capacity_bytes = best->profile.constants[SIM_CAPACITY_BYTES];
@@ -301,8 +305,8 @@ static int quickest_submesh(const struct search *s, const struct tuner_shape *sh
     double least = INFINITY;
     for (int i = 0; i < shape->submesh_count; i++) {
         const struct sim_placement *p = s->space->placements[shape->first_submesh + i];
-        double sum = p->seconds_per_byte[SIM_DATA] + p->seconds_per_byte[SIM_TENSOR] +
-                     p->seconds_per_byte[SIM_DATA | SIM_TENSOR];
+        double sum = 0;
+        for (int axes = 1; axes < TUNER_AXES; axes++) sum += p->groups[axes].seconds_per_byte;
         if (sum < least) least = sum, best = i;
     }
     return best;
@@ -525,7 +529,7 @@ static enum base_status add_rules(struct search *s, int first, int microbatches)
     const struct sim_placement *placement = &s->best_links[s->space->groups[first].shape];
     BASE_TRY(find_coding(s, first, n > 1, &coding));
     if (!s->rule_counts[first]) {
-        s->rule_counts[first] = tuner_count_rule_sets(coding, placement->axis_sizes, batch);
+        s->rule_counts[first] = tuner_count_rule_sets(coding, &placement->axes, batch);
         s->space->rule_set_count = s->space->named_rule_count + s->rule_space.count;
         int64_t each =
             (int64_t)tuner_group_submesh_count(s->space, first) * tuner_group_microbatch_count(s->space, first);
@@ -644,7 +648,7 @@ static enum base_status add_cells(struct search *s, bool unnamed)
         s->cell_end[first] = end_of_cell(s, first);
         int shape = s->space->groups[first].shape;
         if (s->options->shape && shape != s->options->shape - 1) continue;
-        if (!s->best_links[shape].axis_sizes[0]) BASE_TRY(place_shape(s, first));
+        if (!s->best_links[shape].axes.count) BASE_TRY(place_shape(s, first));
         for (int m = 0; m < tuner_group_microbatch_count(s->space, first); m++)
             BASE_TRY(add_cell_of(s, first, m, unnamed));
     }

@@ -6,6 +6,9 @@
 #include "base/base.h"
 #include "sim/sim.h"
 
+/* The space is of T5X's meshes: two axes, in this order. */
+enum { TUNER_DATA = 1, TUNER_MODEL = 2, TUNER_AXES = 4 /* sets of them */ };
+
 /* ---- the space (space.c) ---- */
 
 /* Keys of a plan that may have several values, slowest first. Each pinned value or list takes the place of the default.
@@ -158,7 +161,7 @@ struct tuner_difference {
     enum model_phase phase;
     bool communicates;
     enum sim_collective kind;
-    int axes;
+    unsigned axes;
     double seconds[2], largest_s;
 };
 struct tuner_comparison {

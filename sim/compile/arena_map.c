@@ -27,7 +27,7 @@ struct mapper {
     struct base_arena *arena;
     const struct sim_sharded *s;
     const int64_t *sizes;
-    int64_t shards[SIM_AXES];
+    const struct topo_axes *mesh;
     struct place *places; /* per value; that of its root counts */
     int *tensor_value;    /* per persistent tensor: a value of it */
     struct sim_memory_map *out;
@@ -40,7 +40,7 @@ static int64_t aligned(int64_t bytes)
 
 static int64_t local_size(const struct mapper *l, int size, unsigned axes)
 {
-    return base_ceil_div(l->sizes[size], l->shards[axes]);
+    return base_ceil_div(l->sizes[size], topo_axes_product(l->mesh, axes));
 }
 
 /* Sizes were bounded when the plan was read, but their product may be anything: it saturates. */
@@ -358,7 +358,7 @@ static int64_t row_scratch_bytes(const struct mapper *l, int k)
         const char *space = sim_space(op->op);
         slots += 1 + op->input_count + op->output_count;
         for (const char *letter = space; *letter; letter++) {
-            int64_t size = sim_label_extent(s, op, *letter, l->sizes, l->shards);
+            int64_t size = sim_label_extent(s, op, *letter, l->sizes, l->mesh);
             bool last = !letter[1], whole = op->op->kind == MODEL_REDUCE;
             if (last && size > row) row = size;
             if (!last && !whole && row < SIM_ROW_CHUNK) row = SIM_ROW_CHUNK;
@@ -372,14 +372,14 @@ static int64_t lookup_scratch_bytes(const struct mapper *l, const struct sim_op 
 {
     int64_t counts = 1, row = 1;
     for (int i = 0; i < op->label_count; i++) {
-        int64_t size = sim_label_extent(l->s, op, op->labels[i].letter, l->sizes, l->shards);
+        int64_t size = sim_label_extent(l->s, op, op->labels[i].letter, l->sizes, l->mesh);
         counts = size + 1 > INT64_MAX / 64 - counts ? INT64_MAX / 64 : counts + size + 1;
         if (size > row) row = size;
     }
     int64_t tokens = 1;
     for (int i = 0; i < op->label_count; i++)
         if (op->contracted_labels & (1u << i))
-            tokens = times(tokens, sim_label_extent(l->s, op, op->labels[i].letter, l->sizes, l->shards));
+            tokens = times(tokens, sim_label_extent(l->s, op, op->labels[i].letter, l->sizes, l->mesh));
     return aligned(times(counts, 4)) + aligned(times(tokens, 4)) + aligned(times(row, 4));
 }
 
@@ -388,7 +388,7 @@ static int64_t bounded_extent(const struct mapper *l, const struct sim_op *op, u
     int64_t extent = 1;
     for (int i = 0; i < op->label_count; i++)
         if (set & (1u << i))
-            extent = times(extent, sim_label_extent(l->s, op, op->labels[i].letter, l->sizes, l->shards));
+            extent = times(extent, sim_label_extent(l->s, op, op->labels[i].letter, l->sizes, l->mesh));
     return extent < bound ? extent : bound;
 }
 
@@ -422,9 +422,9 @@ static int64_t scratch_bytes(const struct mapper *l)
 }
 
 int64_t sim_label_extent(const struct sim_sharded *s, const struct sim_op *op, char letter, const int64_t *sizes,
-                         const int64_t shards[SIM_AXES])
+                         const struct topo_axes *mesh)
 {
-    return base_ceil_div(sizes[sim_label_size(s, op, letter)], shards[sim_label_axes(s, op, letter)]);
+    return base_ceil_div(sizes[sim_label_size(s, op, letter)], topo_axes_product(mesh, sim_label_axes(s, op, letter)));
 }
 
 int sim_label_size(const struct sim_sharded *s, const struct sim_op *op, char letter)
@@ -463,10 +463,9 @@ static void publish(struct mapper *l)
 }
 
 void sim_memory_map_build(struct base_arena *arena, const struct sim_sharded *sharded, const int64_t *sizes,
-                          const int64_t shards[SIM_AXES], struct sim_memory_map *out)
+                          const struct topo_axes *mesh, struct sim_memory_map *out)
 {
-    struct mapper l = {.arena = arena, .s = sharded, .sizes = sizes, .out = out};
-    memcpy(l.shards, shards, sizeof l.shards);
+    struct mapper l = {.arena = arena, .s = sharded, .sizes = sizes, .mesh = mesh, .out = out};
     memset(out, 0, sizeof *out);
     out->offset_bytes = base_new(arena, int64_t, sharded->value_count);
     out->slice_bytes = base_new(arena, int64_t, sharded->value_count);

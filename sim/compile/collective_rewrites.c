@@ -42,11 +42,11 @@ static int copy_value(struct rewrite *r, int value)
 }
 
 /* An all-reduce of a value, before an operation and in its loop. Returns the sum. */
-static int insert_all_reduce(struct rewrite *r, int before, const struct model_op *why, int axes, int value)
+static int insert_all_reduce(struct rewrite *r, int before, const struct model_op *why, unsigned axes, int value)
 {
     struct sim_sharded *s = r->s;
     int sum = copy_value(r, value);
-    s->values[sum].partial = (unsigned char)(s->values[value].partial & ~(unsigned)axes);
+    s->values[sum].partial = (unsigned char)(s->values[value].partial & ~axes);
     s->values[sum].persistent = false;
     s->values[sum].loop = s->ops[before].loop;
     s->values[sum].definition = -2 - r->insertion_count; /* until apply() knows where it stands */
@@ -141,7 +141,7 @@ static bool is_cut(const struct sim_value *value, unsigned axes)
 
 /* The all-reduce over these axes that makes a value, if nobody else reads the value and every device gets the whole
  * sum; else -1. */
-static int all_reduce_of(const struct rewrite *r, int value, int axes)
+static int all_reduce_of(const struct rewrite *r, int value, unsigned axes)
 {
     const struct sim_sharded *s = r->s;
     int at = s->values[value].definition;
@@ -166,7 +166,7 @@ static unsigned may_wait(const struct rewrite *r, int value)
 {
     const struct sim_sharded *s = r->s;
     int reduced = all_reduce_of(r, value, 0), at = s->values[value].definition;
-    if (reduced >= 0) return s->values[value].partial ? 0 : (unsigned)s->ops[reduced].axes;
+    if (reduced >= 0) return s->values[value].partial ? 0 : s->ops[reduced].axes;
     if (at < 0 || r->use_counts[value] != 1 || !is_linear(&s->ops[at]) || s->values[value].partial) return 0;
     unsigned axes = may_wait(r, s->ops[at].inputs[0]);
     for (int i = 0; i < s->ops[at].input_count && axes; i++)
@@ -179,7 +179,7 @@ static unsigned may_wait(const struct rewrite *r, int value)
 static int make_wait(struct rewrite *r, int value, unsigned axes)
 {
     struct sim_sharded *s = r->s;
-    int reduced = all_reduce_of(r, value, (int)axes);
+    int reduced = all_reduce_of(r, value, axes);
     if (reduced >= 0) {
         remove_op(r, reduced);
         return s->ops[reduced].inputs[0];
@@ -341,10 +341,10 @@ static bool pull_back(const struct sim_sharded *s, const struct sim_op *op, cons
 
 /* Cuts a value whose only reader wants a slice of it, and what it is made of, back to the all-reduce; false, and
  * nothing is cut, if there is none. */
-static bool cut_back(struct rewrite *r, int value, const unsigned char spec[MODEL_MAX_RANK])
+static bool cut_back(struct rewrite *r, int value, unsigned axes, const unsigned char spec[MODEL_MAX_RANK])
 {
     struct sim_sharded *s = r->s;
-    if (all_reduce_of(r, value, SIM_DATA) >= 0) {
+    if (all_reduce_of(r, value, axes) >= 0) {
         cut(r, value, spec);
         return true;
     }
@@ -354,7 +354,7 @@ static bool cut_back(struct rewrite *r, int value, const unsigned char spec[MODE
         s->ops[at].input_count != 1)
         return false;
     if (s->values[s->ops[at].inputs[0]].loop != s->values[value].loop || !pull_back(s, &s->ops[at], spec, before) ||
-        !cut_back(r, s->ops[at].inputs[0], before))
+        !cut_back(r, s->ops[at].inputs[0], axes, before))
         return false;
     cut(r, value, spec);
     struct sim_op *op = &s->ops[at];
@@ -365,14 +365,12 @@ static bool cut_back(struct rewrite *r, int value, const unsigned char spec[MODE
     return true;
 }
 
-static bool differs_only_in(const unsigned char *spec, const unsigned char *wider, unsigned axes)
+/* The axes that one sharding has more than another. */
+static unsigned more_axes(const unsigned char *spec, const unsigned char *wider)
 {
-    bool differs = false;
-    for (int d = 0; d < MODEL_MAX_RANK; d++) {
-        if (spec[d] & ~wider[d] & ~axes) return false;
-        differs = differs || spec[d] != wider[d];
-    }
-    return differs;
+    unsigned axes = 0;
+    for (int d = 0; d < MODEL_MAX_RANK; d++) axes |= (unsigned)(spec[d] & ~wider[d]);
+    return axes;
 }
 
 /* An update of ZeRO's state reads a slice of a gradient that was reduced whole: only the slice is reduced. */
@@ -386,7 +384,8 @@ static void slice_gradients(struct base_arena *arena, struct sim_sharded *s)
             unsigned char spec[MODEL_MAX_RANK];
             if (s->values[op->inputs[j]].persistent || s->values[op->inputs[j]].loop != op->loop) continue;
             spec_of_update(s, op, op->inputs[j], spec);
-            if (differs_only_in(spec, s->values[op->inputs[j]].spec, SIM_DATA)) cut_back(&r, op->inputs[j], spec);
+            unsigned axes = more_axes(spec, s->values[op->inputs[j]].spec);
+            if (axes) cut_back(&r, op->inputs[j], axes, spec);
         }
     }
 }

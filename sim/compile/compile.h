@@ -63,7 +63,7 @@ unsigned sim_label_axes(const struct sim_sharded *sharded, const struct sim_op *
 int sim_label_size(const struct sim_sharded *sharded, const struct sim_op *op,
                    char letter); /* enum model_size of a label */
 int64_t sim_label_extent(const struct sim_sharded *sharded, const struct sim_op *op, char letter, const int64_t *sizes,
-                         const int64_t shards[SIM_AXES]);
+                         const struct topo_axes *mesh);
 
 /* ---- a device's arena (arena_map.c) ---- */
 
@@ -79,18 +79,18 @@ struct sim_memory_map {
     int64_t category_bytes[MODEL_CATEGORY_COUNT]; /* at the peak; together arena_bytes */
     int peak_op;                                  /* -1: none */
 };
-/* sharded is an executable program; shards: devices in a group of each set of axes. */
+/* sharded is an executable program. */
 void sim_memory_map_build(struct base_arena *arena, const struct sim_sharded *sharded, const int64_t *sizes,
-                          const int64_t shards[SIM_AXES], struct sim_memory_map *out);
+                          const struct topo_axes *mesh, struct sim_memory_map *out);
 
 /* ---- memory as XLA:TPU lays it out (compiled_buffers.c) ---- */
 
 struct sim_compiled_options {
-    const int64_t *sizes;  /* by enum model_size */
-    const int64_t *shards; /* devices in a group of each set of axes */
-    bool scanned;          /* layers are while loops of the program */
-    bool keeps_all;        /* what autodiff keeps is kept: no remat policy */
-    double limit_bytes;    /* what arguments and accumulators leave of the device */
+    const int64_t *sizes; /* by enum model_size */
+    const struct topo_axes *mesh;
+    bool scanned;       /* layers are while loops of the program */
+    bool keeps_all;     /* what autodiff keeps is kept: no remat policy */
+    double limit_bytes; /* what arguments and accumulators leave of the device */
 };
 struct sim_compiled_memory {
     double peak_bytes;                           /* of all that comes and goes, arguments and accumulators aside */

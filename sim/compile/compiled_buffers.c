@@ -39,7 +39,7 @@ static double round_up(double count, double tile)
 
 static double local_extent(const struct assigner *a, int size, unsigned axes)
 {
-    return (double)base_ceil_div(a->options->sizes[size], a->options->shards[axes]);
+    return (double)base_ceil_div(a->options->sizes[size], topo_axes_product(a->options->mesh, axes));
 }
 
 /* The dimension that runs along the lanes: the last, unless it would fill less than a tile and another one fills whole

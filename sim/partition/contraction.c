@@ -40,7 +40,7 @@ static unsigned axes_of(const struct dot *t, const struct part *p, enum role rol
     const struct dims *dims = &t->dims[role][array];
     unsigned axes = 0;
     for (int i = 0; i < dims->count; i++) axes |= p->tiles[array].of[dims->at[i]];
-    return axes & SIM_BOTH;
+    return sim_set_of(axes);
 }
 
 static bool as_many(const struct dot *t, unsigned axes, unsigned others)
@@ -89,7 +89,7 @@ static bool contains(const struct dims *dims, int d)
 static bool regroup(const struct dot *t, const struct part *p, int array, const struct dims *dims, sim_order groups,
                     struct sim_layout *tiles)
 {
-    sim_order within = (sim_order)(p->axes & ~(unsigned)groups);
+    sim_order within = p->axes & ~groups;
     for (int d = 0; d < rank_of(t, array); d++)
         if (!contains(dims, d) && tiles->of[d] && !sim_take(t->extents, &within, tiles->of[d], &tiles->of[d]))
             return false;
@@ -123,16 +123,16 @@ static void go_outside(struct part *p, int array, const struct dims *dims)
 /* The dimensions that tell the given groups apart and do not cut within them; copies count as a last dimension. */
 static bool find_groups(const struct dot *t, const struct part *p, int array, sim_order groups, struct dims *out)
 {
-    unsigned within = p->axes & ~(unsigned)groups, found = 0;
+    unsigned within = p->axes & ~groups, found = 0;
     out->count = 0;
     if (!used(t, p, array)) return false;
     for (int d = 0; d <= rank_of(t, array); d++) {
-        unsigned axes = d < rank_of(t, array) ? p->tiles[array].of[d] & SIM_BOTH : copies(t, p, array);
+        unsigned axes = d < rank_of(t, array) ? sim_set_of(p->tiles[array].of[d]) : copies(t, p, array);
         if (!axes || (axes & within)) continue;
         out->at[out->count++] = (signed char)d;
         found |= axes;
     }
-    return found == (groups & SIM_BOTH);
+    return found == sim_set_of(groups);
 }
 
 /* ---- sizes ---- */
@@ -141,7 +141,7 @@ static struct sim_shape local_shape(const struct dot *t, const struct part *p, i
 {
     struct sim_shape shape = t->shapes[array];
     for (int d = 0; d < shape.rank; d++)
-        shape.spec[d] = (p->outer[array].of[d] | (of_group ? 0 : p->tiles[array].of[d])) & SIM_BOTH;
+        shape.spec[d] = (unsigned char)sim_set_of(p->outer[array].of[d] | (of_group ? 0 : p->tiles[array].of[d]));
     return shape;
 }
 
@@ -191,7 +191,7 @@ static void reshard_result(struct dot *t, const struct part *p, struct sim_layou
 
 static void sum(struct dot *t, unsigned axes, const struct sim_layout *after)
 {
-    struct part all = {.axes = SIM_BOTH};
+    struct part all = {.axes = sim_mesh_axes(t->extents)};
     all.tiles[OUT] = t->result;
     struct sim_array a = array_of(t, &all, OUT);
     sim_array_step(&a, SIM_ALL_REDUCE, axes, after);
@@ -206,7 +206,7 @@ static void reduce(struct dot *t, const struct reduction *r)
     for (int d = 0; d < rank_of(t, OUT); d++) cut.of[d] = sim_join(cut.of[d], r->cuts.of[d]);
     if (r->of_parts) t->result = cut;
     for (int d = r->rank - 1; d >= 0; d--) {
-        unsigned axes = r->sums.of[d] & SIM_BOTH;
+        unsigned axes = sim_set_of(r->sums.of[d]);
         if (!axes) continue;
         rest &= ~axes;
         sum(t, axes, rest ? &t->result : &cut);
@@ -221,14 +221,14 @@ static void multiply(struct dot *t, const struct part *p)
     for (int i = LEFT; i <= RIGHT; i++) {
         for (int d = 0; d < rank_of(t, i); d++) {
             sim_order all = sim_join(p->outer[i].of[d], p->tiles[i].of[d]);
-            for (unsigned axis = 1; axis <= SIM_TENSOR; axis++)
-                if (all & axis) t->c->label[axis] = t->letters[i][d];
+            for (unsigned rest = sim_set_of(all); rest; rest &= rest - 1)
+                t->c->label[__builtin_ctz(rest)] = t->letters[i][d];
             if (all && t->place[i][OUT][d] >= 0) t->result.of[t->place[i][OUT][d]] = all;
-            t->c->shapes[t->operand[i]].spec[d] = all & SIM_BOTH;
+            t->c->shapes[t->operand[i]].spec[d] = (unsigned char)sim_set_of(all);
         }
     }
     for (int d = 0; d < rank_of(t, OUT); d++)
-        t->c->computed[t->at[OUT][t->letters[OUT][d] % SIM_LETTERS]] = t->result.of[d] & SIM_BOTH;
+        t->c->computed[t->at[OUT][t->letters[OUT][d] % SIM_LETTERS]] = (unsigned char)sim_set_of(t->result.of[d]);
     for (int i = 0; i < t->reduction_count; i++) reduce(t, &t->reductions[i]);
 }
 
@@ -378,7 +378,7 @@ static bool reduce_tiles(const struct dot *t, const struct part *p, int operand,
         twice |= seen & tiles->of[d];
         seen |= tiles->of[d];
     }
-    if (!twice && (seen & SIM_BOTH) == p->axes) return true;
+    if (!sim_set_of(twice) && sim_set_of(seen) == p->axes) return true;
     sim_note_mesh(t->extents);
     count *= sim_ways(t->extents, idle);
     int ratio = count / devices;
@@ -421,7 +421,7 @@ static bool by_batch(struct dot *t, struct part p, bool strict)
              : !follow_batch(t, &p, LEFT, strict, groups) || !follow_batch(t, &p, RIGHT, strict, groups))
         return false;
     struct part inner = p;
-    inner.axes &= ~(unsigned)groups;
+    inner.axes &= ~groups;
     for (int i = 0; i < ARRAYS; i++) go_outside(&inner, i, &t->dims[BATCH][i]);
     sim_place_dot(t, &inner);
     reshard_result(t, &before, p.tiles[OUT]);
@@ -478,6 +478,14 @@ static bool choose_free(const struct dot *t, const struct part *p, int *operand,
     return (*operand == LEFT || (right && out_right)) && find_free(t, p, *operand, own, out);
 }
 
+/* The copies of an array make the groups: what cuts it is told by the axes within a group. */
+static void give_idle(const struct dot *t, const struct part *p, int array, sim_order groups, struct sim_layout *tiles)
+{
+    sim_order within = p->axes & ~groups;
+    for (int d = 0; d < rank_of(t, array) && copies(t, p, array) != sim_set_of(groups); d++)
+        if (tiles->of[d]) sim_take(t->extents, &within, tiles->of[d], &tiles->of[d]);
+}
+
 /* The other operand is whole within each group: its copies make the groups, or what cuts it there is gathered. */
 static void copy_to_groups(struct dot *t, struct part *p, int other, int operand, sim_order groups)
 {
@@ -488,9 +496,7 @@ static void copy_to_groups(struct dot *t, struct part *p, int other, int operand
     struct dims dims, none = {0};
     if (!used(t, p, other)) return;
     if (idle && as_many(t, idle, groups)) {
-        if (idle != (groups & SIM_BOTH))
-            for (int d = 0; d < rank_of(t, other); d++)
-                to.of[d] = to.of[d] ? (sim_order)(p->axes & ~(unsigned)groups) : 0;
+        give_idle(t, p, other, groups, &to);
         reshard(t, p, other, &to);
         return;
     }
@@ -524,7 +530,7 @@ static bool by_free(struct dot *t, struct part p, bool strict)
     if (strict && !equal(t, operand, &to, &p.tiles[operand])) return false;
     copy_to_groups(t, &p, RIGHT - operand, operand, groups);
     reshard(t, &p, operand, &to);
-    p.axes &= ~(unsigned)groups;
+    p.axes &= ~groups;
     go_outside(&p, operand, &own);
     go_outside(&p, OUT, &out);
     sim_place_dot(t, &p);
@@ -580,9 +586,7 @@ static struct dims choose_slices(const struct dot *t, struct part *p, sim_order 
     struct sim_layout to = p->tiles[OUT], whole = {{0}};
     unsigned idle = copies(t, p, OUT);
     if (idle && as_many(t, idle, groups)) {
-        if (idle != (groups & SIM_BOTH))
-            for (int d = 0; d < rank_of(t, OUT); d++)
-                to.of[d] = to.of[d] ? (sim_order)(p->axes & ~(unsigned)groups) : 0;
+        give_idle(t, p, OUT, groups, &to);
         p->tiles[OUT] = to;
         return none;
     }
@@ -635,7 +639,7 @@ static bool by_contracted(struct dot *t, struct part p, bool strict)
         for (int i = 0; i < slices.count; i++)
             r.sums.of[slices.at[i]] = r.cuts.of[slices.at[i]] = after.of[slices.at[i]];
     }
-    p.axes &= ~(unsigned)groups;
+    p.axes &= ~groups;
     for (int i = LEFT; i <= RIGHT; i++) go_outside(&p, i, &dims[i]);
     go_outside(&p, OUT, &slices);
     if (parts) place_parts(t, &p, &r);
@@ -646,7 +650,7 @@ static bool by_contracted(struct dot *t, struct part p, bool strict)
         struct part moved = before;
         moved.tiles[OUT] = after;
         struct sim_array a = array_of(t, &moved, OUT);
-        sim_array_step(&a, SIM_COLLECTIVE_PERMUTE, SIM_BOTH, &after);
+        sim_array_step(&a, SIM_COLLECTIVE_PERMUTE, before.axes, &after);
     }
     reshard_result(t, &before, after);
     return true;

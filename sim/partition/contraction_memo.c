@@ -16,7 +16,7 @@ struct sim_placed {
     struct question *question;
     struct sim_contraction answer;
     const struct sim_placed *alike; /* the first with that answer */
-    unsigned mesh_relation;
+    uint64_t mesh_relation;
     bool compares_mesh;
     int decision_count;
     struct sim_decision *decisions;
@@ -34,7 +34,7 @@ static void begin_key(struct sim_cache *cache, const struct sim_extents *extents
         const unsigned char dtype = (unsigned char)shape->dtype;
         sim_key_text(cache, c->letters[i]);
         sim_key_bytes(cache, shape->dims, shape->rank);
-        sim_key_bytes(cache, shape->spec, shape->rank);
+        sim_key_bytes(cache, c->layouts[i].of, shape->rank * sizeof *c->layouts[i].of);
         sim_key_bytes(cache, &dtype, 1);
     }
 }
@@ -75,7 +75,7 @@ static bool same_answer(const struct sim_contraction *a, const struct sim_contra
     for (int i = 0; i < BASE_COUNT(a->shapes); i++)
         same = same && !memcmp(a->shapes[i].spec, b->shapes[i].spec, a->shapes[i].rank);
     same = same && !memcmp(a->computed, b->computed, a->shapes[2].rank) &&
-           !memcmp(a->propagated, b->propagated, a->shapes[2].rank);
+           sim_layouts_equal(&a->propagated, &b->propagated, a->shapes[2].rank);
     for (int i = 0; same && i < a->steps.count; i++)
         same = same_step(&a->steps.steps[i], &b->steps.steps[i], a->shapes[a->steps.steps[i].operand].rank);
     return same;

@@ -107,7 +107,7 @@ static struct sim_layout seen_from(const struct dot *t, int operand, unsigned ax
     struct sim_layout seen = {{0}};
     for (int d = 0; d < t->c->shapes[OUT].rank; d++) {
         int there = find(t, operand, t->c->letters[OUT][d]);
-        if (there >= 0) seen.of[d] = t->c->shapes[operand].spec[there] & (unsigned char)axes;
+        if (there >= 0) seen.of[d] = sim_order_without(t->c->layouts[operand].of[there], ~axes);
     }
     return seen;
 }
@@ -118,7 +118,7 @@ static bool merge(const struct sim_layout *a, const struct sim_layout *b, int ra
     unsigned taken = 0;
     for (int d = 0; d < rank; d++) {
         sim_order both = a->of[d] ? a->of[d] : b->of[d];
-        if ((b->of[d] && b->of[d] != both) || (taken & both)) return false;
+        if ((b->of[d] && b->of[d] != both) || sim_set_of(taken & both)) return false;
         taken |= both;
         out->of[d] = both;
     }
@@ -129,9 +129,7 @@ static void improve(struct sim_layout *result, const struct sim_layout *seen, in
 {
     struct sim_layout merged = {{0}};
     bool refines = true, fits = merge(result, seen, rank, &merged);
-    for (int d = 0; d < rank; d++)
-        refines = refines && (!result->of[d] || result->of[d] == seen->of[d] ||
-                              (result->of[d] == SIM_DATA && seen->of[d] == SIM_BOTH));
+    for (int d = 0; d < rank; d++) refines = refines && sim_is_prefix(result->of[d], seen->of[d]);
     if (refines) *result = *seen;
     else if (fits) *result = merged;
 }
@@ -165,13 +163,14 @@ void sim_contract(const struct sim_extents *extents, struct sim_contraction *c)
     read_labels(&t);
     for (int i = LEFT; i <= RIGHT; i++) {
         t.shapes[i] = c->shapes[t.operand[i]];
-        for (int d = 0; d < t.shapes[i].rank; d++) all.tiles[i].of[d] = t.shapes[i].spec[d] & (unsigned char)all.axes;
+        for (int d = 0; d < t.shapes[i].rank; d++)
+            all.tiles[i].of[d] = sim_order_without(c->layouts[t.operand[i]].of[d], ~all.axes);
     }
     t.shapes[OUT] = c->shapes[OUT];
     for (int d = 0; d < rank; d++) t.shapes[OUT].dims[d] = c->shapes[OUT].dims[find(&t, OUT, t.letters[OUT][d])];
     for (int i = 0; i < ARRAYS; i++) memset(t.shapes[i].spec, 0, sizeof t.shapes[i].spec);
     for (int d = 0; d < rank && c->result != SIM_FREE; d++)
-        wanted.of[d] = c->shapes[OUT].spec[d] & (unsigned char)all.axes;
+        wanted.of[d] = sim_order_without(c->layouts[OUT].of[d], ~all.axes);
     natural = wanted;
     if (c->result == SIM_FREE || c->result == SIM_WANTED) propagate(extents, &t, &natural, all.axes);
     for (int d = 0; d < rank; d++) all.tiles[OUT].of[d] = natural.of[find(&t, OUT, t.letters[OUT][d])];
@@ -181,5 +180,5 @@ void sim_contract(const struct sim_extents *extents, struct sim_contraction *c)
         struct sim_array result = {extents, &c->steps, all.axes, OUT, c->shapes[OUT], {{0}}, natural};
         sim_array_reshard(&result, &wanted);
     }
-    sim_layout_spec(c->result == SIM_FREE ? &natural : &wanted, rank, c->propagated);
+    c->propagated = c->result == SIM_FREE ? natural : wanted;
 }

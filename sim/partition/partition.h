@@ -9,7 +9,8 @@
 
 /* ---- mesh axes and collectives ---- */
 
-enum { SIM_DATA = 1, SIM_TENSOR = 2 /* the "model" axis */, SIM_AXES = 4 /* sets of mesh axes */ };
+/* A set of mesh axes is a bit an axis, in the order of the mesh. */
+enum { SIM_MOST_AXES = 8, SIM_ALL_AXES = (1 << SIM_MOST_AXES) - 1 };
 
 enum sim_collective {
     SIM_ALL_REDUCE,
@@ -63,13 +64,13 @@ struct sim_op {
     const struct model_op *op;
     int input_count, inputs[MODEL_MAX_INPUTS], output_count, outputs[MODEL_MAX_OUTPUTS]; /* values */
     enum sim_collective collective;
-    int axes;   /* of a collective */
-    int stack;  /* of a collective: enum model_size of how many layers' instances it moves as one array; MODEL_ONE */
-    int done;   /* of an asynchronous collective: the operation before which it is waited for; 0: it is at once */
-    int trips;  /* LOOP_*: enum model_size */
-    int match;  /* LOOP_*: the other bracket */
-    int loop;   /* innermost loop around it, or -1 */
-    int kernel; /* the kernel that does it, or -1 */
+    unsigned axes; /* of a collective */
+    int stack;     /* of a collective: enum model_size of how many layers' instances it moves as one array; MODEL_ONE */
+    int done;      /* of an asynchronous collective: the operation before which it is waited for; 0: it is at once */
+    int trips;     /* LOOP_*: enum model_size */
+    int match;     /* LOOP_*: the other bracket */
+    int loop;      /* innermost loop around it, or -1 */
+    int kernel;    /* the kernel that does it, or -1 */
     int label_count;
     struct sim_label labels[SIM_MOST_LABELS];
     /* MODEL_EINSUM: bits of labels that are batch, rows of the left operand, columns of the right, contracted */
@@ -139,11 +140,13 @@ struct sim_decisions {
 
 struct sim_extents {
     const int64_t *sizes;            /* by enum model_size, or whatever the dims of shapes mean to the caller */
-    const int *mesh;                 /* data, model */
+    const struct topo_axes *mesh;    /* at most SIM_MOST_AXES of them */
     struct sim_decisions *decisions; /* filled; may be NULL */
 };
 bool sim_decide(const struct sim_extents *extents, const struct sim_decision *question); /* its answer is not read */
-unsigned sim_mesh_relation(const int *mesh); /* all that may be asked, in one word */
+uint64_t sim_mesh_relation(const struct topo_axes *mesh); /* all that may be asked, in one word */
+/* The axes that have more than one device: over no others anything is sharded. */
+unsigned sim_mesh_axes(const struct sim_extents *extents);
 
 /* Where a contraction went, and the choices that it depended on. */
 struct sim_placed;
@@ -160,7 +163,8 @@ void sim_note_asked(const struct sim_asked *asked, struct sim_decisions *log); /
 /* What decides how a program is sharded, beside the program. */
 struct sim_sharding_options {
     const struct model_rules *rules;
-    bool one[2]; /* the mesh axis has one device: nothing is sharded over it */
+    unsigned char live;                  /* mesh axes of more than one device: over no others anything is sharded */
+    unsigned char data_axis, model_axis; /* those that ZeRO and sequence parallelism take; 0: the mesh has none */
     bool sequence_parallel;
     enum sim_optimizer_partitioning optimizer_partitioning;
     bool propagates;     /* only parameters, batch and constraints are given; else what every tensor's axes say */
@@ -182,8 +186,8 @@ int sim_shape_of(struct base_arena *arena, struct sim_sharded *sharded, const st
 int sim_stack_of(struct base_arena *arena, struct sim_sharded *sharded, int shape,
                  int layers); /* so many of that shape (enum model_size) */
 
-/* A sharding in one word: two bits a dimension, the set of mesh axes over it (SIM_DATA, SIM_TENSOR). */
-typedef uint16_t sim_spec;
+/* A sharding in one word: a byte a dimension, the set of mesh axes over it. */
+typedef uint64_t sim_spec;
 
 enum { SIM_LATER_LAYERS, SIM_FIRST_LAYER, SIM_INSTANCES };
 
@@ -203,7 +207,7 @@ struct sim_shardings {
 
 static inline unsigned sim_spec_of_dim(sim_spec spec, int dim)
 {
-    return (unsigned)(spec >> (2 * dim)) & 3u;
+    return (unsigned)(spec >> (SIM_MOST_AXES * dim)) & SIM_ALL_AXES;
 }
 
 /* sharding_graph.c. What shardings spread over: of a program, and of options but for their rules and mesh, of whose
@@ -228,8 +232,8 @@ struct sim_why {
     const struct sim_causes *causes;
     const struct model_rules *rules;
 };
-void sim_sharded_print(const struct sim_sharded *sharded, const int64_t *sizes, const struct sim_why *why,
-                       struct base_text *out);
+void sim_sharded_print(const struct sim_sharded *sharded, const struct topo_axes *mesh, const int64_t *sizes,
+                       const struct sim_why *why, struct base_text *out);
 
 /* ---- why (reasons.c) ---- */
 
@@ -258,10 +262,11 @@ enum sim_node {
     SIM_NODE_SLICE = 7
 };
 struct sim_causes {
-    struct sim_cause (*of_node)[2]; /* data, model */
-    const sim_spec *spec;           /* of nodes */
-    const int *computed, *read;     /* nodes by slot */
-    int *axes_of;                   /* by tensor: whose logical axes give it a sharding; -1: it is not given one */
+    const struct topo_axes *mesh;
+    struct sim_cause *of_node;  /* [node * mesh->count + axis] */
+    const sim_spec *spec;       /* of nodes */
+    const int *computed, *read; /* nodes by slot */
+    int *axes_of;               /* by tensor: whose logical axes give it a sharding; -1: it is not given one */
     const bool *is_layer;
     int tensor_count;
 };
@@ -282,15 +287,16 @@ struct sim_operation {
     int operand_count; /* 2, or 1 to reshard */
     int rank[3];
     int64_t shape[3][MODEL_MAX_RANK];
-    unsigned char axes[3][MODEL_MAX_RANK][2], axis_count[3][MODEL_MAX_RANK]; /* of the result: what is wanted */
-    bool free;                                                               /* nothing is wanted of the result */
+    unsigned char axes[3][MODEL_MAX_RANK][SIM_MOST_AXES]; /* numbers in the mesh; of the result: what is wanted */
+    unsigned char axis_count[3][MODEL_MAX_RANK];
+    bool free; /* nothing is wanted of the result */
     enum model_dtype dtypes[3];
-    int mesh[2]; /* data, model */
+    struct topo_axes mesh;
     /* answers */
     int64_t local_shape[3][MODEL_MAX_RANK];
     struct sim_operation_collective {
         enum sim_collective kind;
-        int axes;
+        unsigned axes; /* set of mesh axes */
         enum model_dtype dtype;
         int64_t bytes;
     } collectives[SIM_MOST_OPERATION_COLLECTIVES];

@@ -44,7 +44,7 @@ static void move_outside(struct sim_partitioner *p)
     out->values[moved.outputs[0]].loop = moved.loop;
 }
 
-static int communicate(struct sim_partitioner *p, const struct model_op *why, enum sim_collective kind, int axes,
+static int communicate(struct sim_partitioner *p, const struct model_op *why, enum sim_collective kind, unsigned axes,
                        int value, const unsigned char *spec, unsigned partial)
 {
     int result = sim_part_new_value(p, p->out->values[value].tensor, spec, partial);
@@ -60,23 +60,17 @@ static int communicate(struct sim_partitioner *p, const struct model_op *why, en
     return result;
 }
 
-/* The data axis cuts a dimension first, the model axis within it. So a part over model alone is no part over both. */
-static bool slices(unsigned has, unsigned wanted)
-{
-    return !(has & ~wanted) && !(has == SIM_TENSOR && (wanted & SIM_DATA));
-}
-
-/* Where data has to leave a dimension from above model, or to come above it, model is gathered before. */
-static int clear_model(struct sim_partitioner *p, const struct model_op *why, int value, const unsigned char *to)
+/* Where an axis has to leave a dimension from above others, or to come above them, these are gathered before. */
+static int clear_minor(struct sim_partitioner *p, const struct model_op *why, int value, unsigned axis,
+                       const unsigned char *to)
 {
     for (int d = 0; d < sim_part_rank_of(p, value); d++) {
         unsigned char spec[MODEL_MAX_RANK];
         memcpy(spec, p->out->values[value].spec, sizeof spec);
-        bool leaves = spec[d] == (SIM_DATA | SIM_TENSOR) && !(to[d] & SIM_DATA),
-             comes = spec[d] == SIM_TENSOR && (to[d] & SIM_DATA);
-        if (!leaves && !comes) continue;
-        spec[d] = (unsigned char)(spec[d] & ~(unsigned)SIM_TENSOR);
-        value = communicate(p, why, SIM_ALL_GATHER, SIM_TENSOR, value, spec, p->out->values[value].partial);
+        unsigned minor = spec[d] & ~(axis | (axis - 1));
+        if (!minor || !((spec[d] ^ to[d]) & axis)) continue;
+        spec[d] = (unsigned char)(spec[d] & ~minor);
+        value = communicate(p, why, SIM_ALL_GATHER, minor, value, spec, p->out->values[value].partial);
     }
     return value;
 }
@@ -111,13 +105,13 @@ static int reduce(struct sim_partitioner *p, const struct model_op *why, int val
         const struct sim_value *v = &p->out->values[value];
         unsigned char spec[MODEL_MAX_RANK];
         memcpy(spec, v->spec, sizeof spec);
-        for (unsigned axis = 1; axis < SIM_AXES; axis <<= 1) {
+        for (unsigned axis = 1; axis <= sums[s]; axis <<= 1) {
             int kept = -1, rank = sim_part_rank_of(p, value);
             for (int i = 0; i < rank && to && (sums[s] & axis); i++)
-                if ((to[i] & axis) && slices(spec[i], spec[i] | axis)) kept = i;
+                if ((to[i] & axis) && sim_slices(spec[i], spec[i] | axis)) kept = i;
             if (kept >= 0) spec[kept] |= (unsigned char)axis;
         }
-        value = communicate(p, why, SIM_ALL_REDUCE, (int)sums[s], value, spec, v->partial & ~sums[s]);
+        value = communicate(p, why, SIM_ALL_REDUCE, sums[s], value, spec, v->partial & ~sums[s]);
     }
     return value;
 }
@@ -126,10 +120,10 @@ static int reduce(struct sim_partitioner *p, const struct model_op *why, int val
  * first. */
 static int reshard_axes(struct sim_partitioner *p, const struct model_op *why, int value, const unsigned char *to)
 {
-    for (unsigned axis = SIM_TENSOR; axis; axis >>= 1) {
+    for (unsigned axis = 1u << (SIM_MOST_AXES - 1); axis; axis >>= 1) {
         int from_dim = -1, to_dim = -1, rank = sim_part_rank_of(p, value);
         unsigned char spec[MODEL_MAX_RANK];
-        if (axis == SIM_DATA) value = clear_model(p, why, value, to);
+        value = clear_minor(p, why, value, axis, to);
         memcpy(spec, p->out->values[value].spec, sizeof spec);
         for (int i = 0; i < rank; i++) {
             if (spec[i] & axis) from_dim = i;
@@ -138,7 +132,7 @@ static int reshard_axes(struct sim_partitioner *p, const struct model_op *why, i
         if (from_dim < 0 || from_dim == to_dim) continue;
         spec[from_dim] = (unsigned char)(spec[from_dim] & ~axis);
         if (to_dim >= 0) spec[to_dim] |= (unsigned char)axis;
-        value = communicate(p, why, to_dim >= 0 ? SIM_ALL_TO_ALL : SIM_ALL_GATHER, (int)axis, value, spec,
+        value = communicate(p, why, to_dim >= 0 ? SIM_ALL_TO_ALL : SIM_ALL_GATHER, axis, value, spec,
                             p->out->values[value].partial);
     }
     return value;
@@ -163,7 +157,7 @@ static int find_copy(const struct sim_partitioner *p, int from, const unsigned c
         bool serves = to->loop == p->loop || to->loop == p->twin ||
                       sim_part_tensor_of(p, to->tensor)->layers == MODEL_ONE; /* else it is one layer's */
         for (int d = 0; serves && d < rank; d++)
-            serves = exactly ? to->spec[d] == spec[d] : slices(to->spec[d], spec[d]);
+            serves = exactly ? to->spec[d] == spec[d] : sim_slices(to->spec[d], spec[d]);
         if (serves) return p->copies[i].to;
     }
     return -1;
@@ -212,7 +206,7 @@ int sim_part_cut(struct sim_partitioner *p, const struct model_op *why, int valu
 static int take_step(struct sim_partitioner *p, const struct model_op *why, const struct sim_step *step, int value)
 {
     unsigned partial = p->out->values[value].partial;
-    if (step->kind == SIM_ALL_REDUCE) partial &= ~(unsigned)step->axes;
+    if (step->kind == SIM_ALL_REDUCE) partial &= ~step->axes;
     else if (!sim_part_is_sharded_as(p, value, step->before.spec))
         value = sim_part_cut(p, why, value, step->before.spec);
     return communicate(p, why, step->kind, step->axes, value, step->after, partial);
@@ -259,7 +253,7 @@ static bool serves_as(const struct sim_partitioner *p, int value, const unsigned
     const struct sim_value *v = &p->out->values[value];
     bool serves = !v->partial;
     if (serves && sim_part_is_sharded_as(p, value, spec)) return true;
-    for (int i = 0; i < sim_part_rank_of(p, value); i++) serves = serves && slices(v->spec[i], spec[i]);
+    for (int i = 0; i < sim_part_rank_of(p, value); i++) serves = serves && sim_slices(v->spec[i], spec[i]);
     return serves;
 }
 

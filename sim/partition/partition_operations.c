@@ -117,15 +117,14 @@ static unsigned place_contraction(struct sim_partitioner *p, const struct model_
         const struct model_tensor *t = sim_part_tensor_of(p, tensor);
         c.shapes[i] = (struct sim_shape){.rank = (unsigned char)t->rank, .layers = MODEL_ONE, .dtype = t->dtype};
         memcpy(c.shapes[i].dims, t->dims, sizeof c.shapes[i].dims);
-        memcpy(c.shapes[i].spec, i < 2 ? sim_part_found_as(p, tensor) : sim_part_computed_as(p, tensor),
-               sizeof c.shapes[i].spec);
+        c.layouts[i] = sim_layout_of(i < 2 ? sim_part_found_as(p, tensor) : sim_part_computed_as(p, tensor), t->rank);
     }
     if (p->options->cache) sim_contract_again(p->options->cache, &p->options->extents, p->options->asked, &c);
     else sim_contract(&p->options->extents, &c);
-    for (unsigned axis = 1; axis < SIM_AXES - 1; axis++) {
+    for (int axis = 0; axis < SIM_MOST_AXES; axis++) {
         if (!c.label[axis]) continue;
-        find_label(draft, c.label[axis])->axes |= (unsigned char)axis;
-        if (!is_of_result(draft, c.label[axis])) partial |= axis;
+        find_label(draft, c.label[axis])->axes |= (unsigned char)(1u << axis);
+        if (!is_of_result(draft, c.label[axis])) partial |= 1u << axis;
     }
     for (int i = 0; i < 2; i++) {
         unsigned char needed[MODEL_MAX_RANK];

@@ -186,7 +186,7 @@ static enum base_status bind_persistent(struct sim_partitioner *p)
 /* Into what is all 0. */
 static void unpack(sim_spec spec, unsigned char *out)
 {
-    for (; spec; out++, spec >>= 2) *out = spec & 3u;
+    for (; spec; out++, spec >>= SIM_MOST_AXES) *out = spec & SIM_ALL_AXES;
 }
 
 static void take_shardings(struct sim_partitioner *p)

@@ -5,10 +5,23 @@
 
 #include <string.h>
 
-static const char *axes_text(unsigned axes)
+struct printer {
+    struct base_text *out;
+    const struct sim_sharded *s;
+    const struct topo_axes *mesh;
+    const int64_t *sizes;
+    const struct sim_why *why; /* or NULL */
+};
+
+static const char *axes_text(const struct printer *p, unsigned axes)
 {
-    static const char *const names[SIM_AXES] = {"", "/data", "/model", "/data+model"};
-    return names[axes];
+    return topo_axes_spell(p->out->arena, p->mesh, axes);
+}
+
+/* 16/data */
+static void put_dim(const struct printer *p, int size, unsigned axes)
+{
+    base_putf(p->out, "%lld%s%s", (long long)p->sizes[size], axes ? "/" : "", axes_text(p, axes));
 }
 
 static void put_indent(struct base_text *out, int depth)
@@ -17,14 +30,17 @@ static void put_indent(struct base_text *out, int depth)
 }
 
 /* bfloat16[16/data, 512, 8/model]: global sizes, and what divides them. */
-static void put_value(struct base_text *out, const struct sim_sharded *s, int value, const int64_t *sizes)
+static void put_value(const struct printer *p, int value)
 {
-    const struct sim_value *v = &s->values[value];
-    const struct model_tensor *t = &s->program->tensors[v->tensor];
+    const struct sim_value *v = &p->s->values[value];
+    const struct model_tensor *t = &p->s->program->tensors[v->tensor];
+    struct base_text *out = p->out;
     base_putf(out, "%s[", model_dtype_name(v->dtype));
-    for (int d = 0; d < t->rank; d++)
-        base_putf(out, "%s%lld%s", d ? ", " : "", (long long)sizes[t->dims[d]], axes_text(v->spec[d]));
-    base_putf(out, "]%s%s", v->partial ? " partial over " : "", v->partial ? axes_text(v->partial) + 1 : "");
+    for (int d = 0; d < t->rank; d++) {
+        if (d) base_put(out, ", ");
+        put_dim(p, t->dims[d], v->spec[d]);
+    }
+    base_putf(out, "]%s%s", v->partial ? " partial over " : "", axes_text(p, v->partial));
 }
 
 /* Layers of two kinds: outside their loop stands the first one. */
@@ -38,10 +54,11 @@ static int instance_of(const struct sim_sharded *s, const struct sim_op *op, con
     return SIM_FIRST_LAYER;
 }
 
-static void put_why(struct base_text *out, const struct sim_sharded *s, const struct sim_op *op, const int64_t *sizes,
-                    const struct sim_why *why)
+static void put_why(const struct printer *p, const struct sim_op *op)
 {
-    struct base_text reason = {.arena = out->arena};
+    const struct sim_sharded *s = p->s;
+    const struct sim_why *why = p->why;
+    struct base_text *out = p->out, reason = {.arena = out->arena};
     if (!why || !op->output_count || op->op->kind == MODEL_UPDATE) return;
     int tensor = s->values[op->outputs[0]].tensor;
     int instance = instance_of(s, op, why->causes, tensor), slot = instance * why->causes->tensor_count + tensor;
@@ -54,61 +71,67 @@ static void put_why(struct base_text *out, const struct sim_sharded *s, const st
     sim_put_reason(&reason, s->program, why->rules, why->causes, instance, tensor);
     if (!reason.length) return;
     base_put(out, "  <- ");
-    for (int d = 0; d < t->rank && differs; d++)
-        base_putf(out, "%s%lld%s", d ? ", " : "[", (long long)sizes[t->dims[d]], axes_text(sim_spec_of_dim(spec, d)));
+    for (int d = 0; d < t->rank && differs; d++) {
+        base_put(out, d ? ", " : "[");
+        put_dim(p, t->dims[d], sim_spec_of_dim(spec, d));
+    }
     base_putf(out, "%s%s", differs ? "]: " : "", reason.data);
 }
 
-static void put_compute(struct base_text *out, const struct sim_sharded *s, const struct sim_op *op,
-                        const int64_t *sizes, const struct sim_why *why)
+static void put_compute(const struct printer *p, const struct sim_op *op)
 {
     static const char *const kinds[] = {
         [MODEL_EINSUM] = "einsum", [MODEL_MAP] = "map",       [MODEL_REDUCE] = "reduce", [MODEL_RESHAPE] = "reshape",
         [MODEL_SLICE] = "slice",   [MODEL_UPDATE] = "update", [MODEL_LOOP] = "loop"};
     const char *function = model_function_name(op->op->function);
+    const struct sim_sharded *s = p->s;
+    struct base_text *out = p->out;
     base_putf(out, "%s%s%s %s: ", kinds[op->op->kind], *function ? " " : "", function, op->op->name);
     for (int i = 0; i < op->input_count; i++) base_putf(out, "%s%s", i ? "," : "", op->op->input_labels[i]);
     base_putf(out, "->%s = ", op->op->output_labels);
     for (int i = 0; i < op->output_count; i++) {
         if (i) base_put(out, ", ");
-        put_value(out, s, op->outputs[i], sizes);
+        put_value(p, op->outputs[i]);
     }
     if (op->output_count && !s->values[op->outputs[0]].stored) base_put(out, "  (fused)");
     else if (op->output_count && s->values[op->outputs[0]].kept) base_put(out, "  (kept)");
-    put_why(out, s, op, sizes, why);
+    put_why(p, op);
     base_put(out, "\n");
 }
 
-static void put_communicate(struct base_text *out, const struct sim_sharded *s, const struct sim_op *op,
-                            const int64_t *sizes)
+static void put_communicate(const struct printer *p, const struct sim_op *op)
 {
+    struct base_text *out = p->out;
     if (op->done) base_put(out, "start ");
-    base_putf(out, "%s over %s for %s: ", sim_collective_name(op->collective), axes_text((unsigned)op->axes) + 1,
-              op->op->name);
+    base_putf(out, "%s over %s for %s: ", sim_collective_name(op->collective), axes_text(p, op->axes), op->op->name);
     for (int result = 0; result < 2; result++) {
         if (result) base_put(out, " = ");
-        if (op->stack != MODEL_ONE) base_putf(out, "%lld x ", (long long)sizes[op->stack]);
-        put_value(out, s, result ? op->outputs[0] : op->inputs[0], sizes);
+        if (op->stack != MODEL_ONE) base_putf(out, "%lld x ", (long long)p->sizes[op->stack]);
+        put_value(p, result ? op->outputs[0] : op->inputs[0]);
     }
     base_put(out, "\n");
 }
 
 /* The collectives that are waited for before an operation. */
-static void put_waits(struct base_text *out, const struct sim_sharded *s, int before, int depth)
+static void put_waits(const struct printer *p, int before, int depth)
 {
+    const struct sim_sharded *s = p->s;
+    struct base_text *out = p->out;
     for (int i = 0; i < s->op_count; i++) {
         const struct sim_op *op = &s->ops[i];
         if (op->kind != SIM_COMMUNICATE || op->done != before || !before) continue;
         put_indent(out, depth);
-        base_putf(out, "done %s over %s for %s\n", sim_collective_name(op->collective),
-                  axes_text((unsigned)op->axes) + 1, op->op->name);
+        base_putf(out, "done %s over %s for %s\n", sim_collective_name(op->collective), axes_text(p, op->axes),
+                  op->op->name);
     }
 }
 
 /* What is there before the step: parameters, state, batch. */
-static void put_arguments(struct base_text *out, const struct sim_sharded *s, const int64_t *sizes,
-                          const struct sim_why *why)
+static void put_arguments(const struct printer *p)
 {
+    const struct sim_sharded *s = p->s;
+    const struct sim_why *why = p->why;
+    struct base_text *out = p->out;
     static const char *const categories[MODEL_CATEGORY_COUNT] = {[MODEL_PARAMETER] = "parameter",
                                                                  [MODEL_OPTIMIZER_STATE] = "state",
                                                                  [MODEL_GRADIENT] = "accumulator",
@@ -119,31 +142,32 @@ static void put_arguments(struct base_text *out, const struct sim_sharded *s, co
         struct base_text reason = {.arena = out->arena};
         if (!value->persistent || value->definition >= 0 || !categories[t->category]) continue;
         base_putf(out, "%s %s: ", categories[t->category], t->name);
-        if (t->layers != MODEL_ONE) base_putf(out, "%lld x ", (long long)sizes[t->layers]);
-        put_value(out, s, v, sizes);
+        if (t->layers != MODEL_ONE) base_putf(out, "%lld x ", (long long)p->sizes[t->layers]);
+        put_value(p, v);
         base_put(&reason, "");
         sim_put_reason(&reason, s->program, why->rules, why->causes, 0, value->tensor);
         base_putf(out, "%s%s\n", reason.length ? "  <- " : "", reason.data);
     }
 }
 
-void sim_sharded_print(const struct sim_sharded *s, const int64_t *sizes, const struct sim_why *why,
-                       struct base_text *out)
+void sim_sharded_print(const struct sim_sharded *s, const struct topo_axes *mesh, const int64_t *sizes,
+                       const struct sim_why *why, struct base_text *out)
 {
+    const struct printer p = {out, s, mesh, sizes, why};
     int depth = 0;
-    if (why) put_arguments(out, s, sizes, why);
+    if (why) put_arguments(&p);
     for (int i = 0; i < s->op_count; i++) {
         const struct sim_op *op = &s->ops[i];
-        put_waits(out, s, i, depth);
+        put_waits(&p, i, depth);
         if (op->kind == SIM_LOOP_END) depth--;
         put_indent(out, depth);
         switch (op->kind) {
-        case SIM_COMPUTE: put_compute(out, s, op, sizes, why); break;
-        case SIM_COMMUNICATE: put_communicate(out, s, op, sizes); break;
+        case SIM_COMPUTE: put_compute(&p, op); break;
+        case SIM_COMMUNICATE: put_communicate(&p, op); break;
         case SIM_LOOP_BEGIN: base_putf(out, "repeat %lld x %s {\n", (long long)sizes[op->trips], op->op->name); break;
         case SIM_LOOP_END: base_put(out, "}\n"); break;
         }
         if (op->kind == SIM_LOOP_BEGIN) depth++;
     }
-    put_waits(out, s, s->op_count, depth);
+    put_waits(&p, s->op_count, depth);
 }

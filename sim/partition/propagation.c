@@ -14,11 +14,13 @@ enum { LEVELS = 4, MOST_ROUNDS = 64, WORD = 64, MEMO = 48 };
 
 /* ---- shardings ---- */
 
-static const sim_spec all_data = 0x5555, all_model = 0xaaaa;
+enum { DIM = SIM_MOST_AXES /* bits */ };
+static const sim_spec each_dim = 0x010101010101; /* the first axis over every dimension */
 
 static unsigned axes_of(sim_spec spec)
 {
-    return (spec & all_data ? SIM_DATA : 0u) | (spec & all_model ? SIM_TENSOR : 0u);
+    spec |= spec >> 3 * DIM;
+    return (unsigned)(spec | spec >> DIM | spec >> 2 * DIM) & SIM_ALL_AXES;
 }
 
 static int64_t tiles_of(const struct sim_graph *g, sim_spec spec)
@@ -26,35 +28,33 @@ static int64_t tiles_of(const struct sim_graph *g, sim_spec spec)
     return g->tiles[axes_of(spec)];
 }
 
-static bool at_most_one(unsigned bits)
+/* Dimensions that anything shards, all bits of each. */
+static sim_spec sharded_dims(sim_spec spec)
 {
-    return !(bits & (bits - 1));
-}
-
-/* Dimensions that anything shards, both bits of each. */
-static unsigned sharded_dims(sim_spec spec)
-{
-    unsigned any = (spec | spec >> 1) & all_data;
-    return any | any << 1;
+    const sim_spec low = each_dim * (SIM_ALL_AXES >> 1), any = ((spec & low) + low) | spec;
+    return (any >> (DIM - 1) & each_dim) * SIM_ALL_AXES;
 }
 
 /* Both in one: each axis on one dimension, each dimension as one of them has it. */
 static bool merge(sim_spec a, sim_spec b, sim_spec *out)
 {
-    unsigned both = (unsigned)(a | b);
-    if (!at_most_one(both & all_data) || !at_most_one(both & all_model)) return false;
-    if (((unsigned)(a ^ b)) & sharded_dims(a) & sharded_dims(b)) return false;
-    *out = (sim_spec)both;
+    const sim_spec both = a | b;
+    if (__builtin_popcountll(both) != __builtin_popcount(axes_of(both))) return false;
+    if ((a ^ b) & sharded_dims(a) & sharded_dims(b)) return false;
+    *out = both;
     return true;
 }
 
-/* Every tile of a lies in one of b. The data axis cuts a dimension first, so one over model alone is not refined by
- * both. */
+/* Every tile of a lies in one of b. The first axis of the mesh cuts a dimension first, so one over the second alone is
+ * not refined by both. */
 static bool refines(sim_spec a, sim_spec b)
 {
-    if (b & ~(unsigned)a) return false;
-    unsigned model_alone = (unsigned)((b & all_model) >> 1) & ~(unsigned)b & all_data;
-    return !(model_alone & a);
+    if (b & ~a) return false;
+    sim_spec more = a & ~b;
+    if (!(sharded_dims(more) & b)) return true;
+    for (; more; more >>= DIM, b >>= DIM)
+        if (!sim_slices((unsigned)b & SIM_ALL_AXES, (unsigned)(b | more) & SIM_ALL_AXES)) return false;
+    return true;
 }
 
 /* What `to` becomes when `from` is offered. */
@@ -63,7 +63,7 @@ static sim_spec improved(const struct sim_graph *g, sim_spec from, sim_spec to)
     sim_spec merged;
     if (!from || from == to) return to;
     if (!to) return from;
-    bool partial = axes_of(from) != g->live && axes_of(to) != g->live;
+    bool partial = axes_of(from) != g->options->live && axes_of(to) != g->options->live;
     if (g->level > 0 && partial && merge(from, to, &merged) && tiles_of(g, merged) > tiles_of(g, to)) return merged;
     return tiles_of(g, from) > tiles_of(g, to) && refines(from, to) ? from : to;
 }
@@ -98,8 +98,8 @@ static sim_spec carried(const struct sim_graph_port *port, sim_spec spec)
 {
     sim_spec out = 0;
     if (port->in_place) return spec;
-    for (int d = 0; spec; d++, spec >>= 2)
-        if (port->to[d] >= 0) out |= (sim_spec)((spec & 3u) << (2 * port->to[d]));
+    for (int d = 0; spec; d++, spec >>= DIM)
+        if (port->to[d] >= 0) out |= (spec & SIM_ALL_AXES) << (DIM * port->to[d]);
     return out;
 }
 
@@ -107,7 +107,7 @@ static sim_spec brought_back(const signed char *map, int rank, sim_spec spec)
 {
     sim_spec out = 0;
     for (int d = 0; d < rank && spec; d++)
-        if (map[d] >= 0) out |= (sim_spec)(sim_spec_of_dim(spec, map[d]) << (2 * d));
+        if (map[d] >= 0) out |= (sim_spec)sim_spec_of_dim(spec, map[d]) << (DIM * d);
     return out;
 }
 
@@ -131,9 +131,10 @@ static struct sim_cause cause_of(const struct sim_graph *g, int node, const stru
 
 static void note_causes(struct sim_graph *g, int node, sim_spec before, const struct sim_graph_step *step)
 {
-    const sim_spec axes[2] = {all_data, all_model};
-    for (int i = 0; i < 2; i++)
-        if ((before ^ g->spec[node]) & axes[i]) g->causes[node][i] = cause_of(g, node, step, axes[i]);
+    const int count = g->options->extents.mesh->count;
+    for (int i = 0; i < count; i++)
+        if ((before ^ g->spec[node]) & each_dim << i)
+            g->causes[node * count + i] = cause_of(g, node, step, each_dim << i);
 }
 
 static void give_way(struct sim_graph *g, int node, sim_spec better, int at)
@@ -258,7 +259,7 @@ static sim_spec from_contraction(const struct sim_graph *g, const struct sim_gra
              beside = brought_back(port->other, port->rank, g->spec[other->node]), merged;
     if (!g->spec[user->out] || !beside) return result;
     if (!result) return beside;
-    if (axes_of(result) != g->live && axes_of(beside) != g->live && merge(result, beside, &merged) &&
+    if (axes_of(result) != g->options->live && axes_of(beside) != g->options->live && merge(result, beside, &merged) &&
         tiles_of(g, merged) > tiles_of(g, result))
         return merged;
     return tiles_of(g, beside) > tiles_of(g, result) ? beside : result;
@@ -273,7 +274,7 @@ static sim_spec from_user(const struct sim_graph *g, const struct sim_graph_use 
         return 0;
     sim_spec spec = g->spec[user->out];
     if (!port->in_place) return brought_back(port->to, port->rank, spec);
-    return (sim_spec)(spec & ((1u << 2 * port->rank) - 1));
+    return spec & (((sim_spec)1 << DIM * port->rank) - 1);
 }
 
 static void step_backward(struct sim_graph *g, int at)
@@ -347,11 +348,6 @@ static void spread(struct sim_graph *g)
 
 /* ---- what is given ---- */
 
-static unsigned axis_bit(const char *name)
-{
-    return !strcmp(name, "data") ? SIM_DATA : !strcmp(name, "model") ? SIM_TENSOR : 0;
-}
-
 /* Scores have the length twice; no annotation could say that, and the second stays unsharded. */
 void sim_axis_names(const struct model_tensor *tensor, const char **names)
 {
@@ -370,11 +366,15 @@ static enum base_status resolve_axes(const struct sim_graph *g, struct sim_graph
     memo->spec = 0;
     for (int i = 0; i < memo->rank; i++) {
         unsigned axes = 0;
-        for (int j = 0; j < spec[i].count; j++) axes |= axis_bit(spec[i].names[j]);
+        for (int j = 0; j < spec[i].count; j++) {
+            int axis = topo_axis_named(g->options->extents.mesh, spec[i].names[j]);
+            axes |= axis < 0 ? 0 : 1u << axis;
+        }
         used |= axes;
-        memo->spec |= (sim_spec)((axes & g->live) << (2 * i));
+        memo->spec |= (sim_spec)(axes & g->options->live) << (DIM * i);
     }
-    if (memo->stream && !(used & SIM_TENSOR)) memo->spec |= (sim_spec)((g->live & SIM_TENSOR) << 2);
+    const unsigned model_axis = g->options->model_axis;
+    if (memo->stream && !(used & model_axis)) memo->spec |= (sim_spec)(g->options->live & model_axis) << DIM;
     return BASE_OK;
 }
 
@@ -401,16 +401,16 @@ static enum base_status resolve(struct sim_graph *g, const struct model_tensor *
 static bool divides(const struct sim_graph *g, int size)
 {
     const struct sim_extents *extents = &g->options->extents;
-    return !extents->sizes || extents->sizes[size] % extents->mesh[0] == 0;
+    return !extents->sizes || extents->sizes[size] % topo_axes_product(extents->mesh, g->options->data_axis) == 0;
 }
 
 /* ZeRO: the first dimension that the data axis can still cut. */
 static sim_spec with_data_axis(const struct sim_graph *g, const struct model_tensor *tensor, sim_spec spec)
 {
-    if (spec & all_data) return spec;
+    const unsigned data_axis = g->options->data_axis & g->options->live;
+    if (spec & each_dim * data_axis) return spec;
     for (int i = 0; i < tensor->rank; i++)
-        if (!sim_spec_of_dim(spec, i) && divides(g, tensor->dims[i]))
-            return (sim_spec)(spec | (g->live & SIM_DATA) << (2 * i));
+        if (!sim_spec_of_dim(spec, i) && divides(g, tensor->dims[i])) return spec | (sim_spec)data_axis << (DIM * i);
     return spec;
 }
 
@@ -477,7 +477,11 @@ static void write_out(const struct sim_graph *g, struct sim_shardings *out)
 
 static void write_causes(const struct sim_graph *g, struct sim_causes *out)
 {
-    *out = (struct sim_causes){.of_node = g->causes, .spec = g->spec, .computed = g->computed, .read = g->read};
+    *out = (struct sim_causes){.mesh = g->options->extents.mesh,
+                               .of_node = g->causes,
+                               .spec = g->spec,
+                               .computed = g->computed,
+                               .read = g->read};
     out->is_layer = g->is_layer;
     out->tensor_count = g->tensor_count;
     out->axes_of = base_new(g->arena, int, g->tensor_count);
@@ -485,21 +489,26 @@ static void write_causes(const struct sim_graph *g, struct sim_causes *out)
     for (int i = 0; i < g->given_count; i++) out->axes_of[g->given[i].tensor] = g->given[i].axes_of;
 }
 
+static const int64_t *count_tiles(struct base_arena *arena, const struct topo_axes *mesh)
+{
+    int64_t *tiles = base_new(arena, int64_t, 1 << mesh->count);
+    for (unsigned axes = 0; axes <= topo_axes_all(mesh); axes++) tiles[axes] = topo_axes_product(mesh, axes);
+    return tiles;
+}
+
 enum base_status sim_propagate(struct base_arena *arena, const struct sim_graph *graph,
                                const struct sim_sharding_options *options, struct sim_shardings *out,
                                struct base_error *error)
 {
     struct sim_graph g = *graph;
-    const int *mesh = options->extents.mesh;
+    const struct topo_axes *mesh = options->extents.mesh;
     g.arena = arena, g.options = options, g.error = error;
-    g.live = (options->one[0] ? 0u : SIM_DATA) | (options->one[1] ? 0u : SIM_TENSOR);
-    for (unsigned axes = 0; axes < SIM_AXES; axes++)
-        g.tiles[axes] = (axes & SIM_DATA && mesh ? mesh[0] : 1) * (int64_t)(axes & SIM_TENSOR && mesh ? mesh[1] : 1);
+    g.tiles = count_tiles(arena, mesh);
     g.spec = base_new(arena, sim_spec, g.node_count);
     g.memo = base_new(arena, struct sim_graph_memo, MEMO);
     g.forward = base_new(arena, uint64_t, g.step_count / WORD + 1);
     g.backward = base_new(arena, uint64_t, g.step_count / WORD + 1);
-    if (options->causes) g.causes = base_alloc(arena, (size_t)g.node_count, sizeof *g.causes);
+    if (options->causes) g.causes = base_new(arena, struct sim_cause, g.node_count * mesh->count);
     for (int i = 0; i < g.given_count; i++) BASE_TRY(give(&g, &g.given[i]));
     spread(&g);
     write_out(&g, out);

@@ -34,17 +34,18 @@ static void put_name(const struct question *q, const char *name)
     base_put(q->out, shown);
 }
 
-static const char *axes_text(unsigned axes)
+static const char *axes_text(const struct question *q, unsigned axes)
 {
-    static const char *const names[SIM_AXES] = {"", "data", "model", "data+model"};
-    return names[axes];
+    return topo_axes_spell(q->out->arena, q->causes->mesh, axes);
 }
 
-static unsigned axes_by_rules(const struct model_axes *axes)
+static unsigned axes_by_rules(const struct question *q, const struct model_axes *axes)
 {
     unsigned set = 0;
-    for (int i = 0; i < axes->count; i++)
-        set |= !axes->names[i] ? 0 : !strcmp(axes->names[i], "data") ? SIM_DATA : SIM_TENSOR;
+    for (int i = 0; i < axes->count; i++) {
+        int axis = topo_axis_named(q->causes->mesh, axes->names[i]);
+        set |= axis < 0 ? 0 : 1u << axis;
+    }
     return set;
 }
 
@@ -59,8 +60,8 @@ static void put_rules(const struct question *q, sim_spec spec)
     sim_axis_names(of, names);
     if (model_resolve(q->rules, names, of->rank, MODEL_AXIS_IS_UNSHARDED, given, NULL, &ignored) != BASE_OK) return;
     for (int d = 0; d < of->rank; d++) {
-        unsigned has = sim_spec_of_dim(spec, d), by_rules = has & axes_by_rules(&given[d]), beside = has & ~by_rules;
-        if (by_rules) base_putf(q->out, "%s%s->%s", comma, names[d], axes_text(by_rules)), comma = ", ";
+        unsigned has = sim_spec_of_dim(spec, d), by_rules = has & axes_by_rules(q, &given[d]), beside = has & ~by_rules;
+        if (by_rules) base_putf(q->out, "%s%s->%s", comma, names[d], axes_text(q, by_rules)), comma = ", ";
         if (beside)
             base_putf(q->out, "%s%s", comma, persistent ? "optimizer_partitioning" : "sequence_parallel"), comma = ", ";
     }
@@ -69,11 +70,12 @@ static void put_rules(const struct question *q, sim_spec spec)
 /* A reduction of several operands takes from them by way of what it reduces. */
 static struct sim_cause cause_of(const struct question *q, int node, int axis)
 {
-    struct sim_cause cause = q->causes->of_node[node][axis];
+    const int count = q->causes->mesh->count;
+    struct sim_cause cause = q->causes->of_node[node * count + axis];
     for (int hop = 0; hop < MOST_HOPS && cause.way != SIM_BY_NOBODY; hop++) {
         int kind = kind_of(q, cause.node);
         if (kind < SIM_NODE_SPACE || kind >= SIM_NODE_STACK) break;
-        cause = q->causes->of_node[cause.node][axis];
+        cause = q->causes->of_node[cause.node * count + axis];
     }
     return cause;
 }
@@ -105,13 +107,19 @@ static bool same_cause(const struct sim_cause *a, const struct sim_cause *b)
 
 static void put_causes(const struct question *q, int node)
 {
-    sim_spec spec = q->causes->spec[node];
-    struct sim_cause causes[2] = {cause_of(q, node, 0), cause_of(q, node, 1)};
-    bool has[2] = {spec & 0x5555, spec & 0xaaaa}, apart = has[0] && has[1] && !same_cause(&causes[0], &causes[1]);
-    for (int axis = 0; axis < 2; axis++) {
-        if (!has[axis] || (axis && has[0] && !apart)) continue;
-        if (apart) base_putf(q->out, "%s%s: ", axis ? "; " : "", axes_text(1u << axis));
-        put_cause(q, &causes[axis]);
+    unsigned axes = 0;
+    for (int d = 0; d < MODEL_MAX_RANK; d++) axes |= sim_spec_of_dim(q->causes->spec[node], d);
+    const unsigned all = axes;
+    while (axes) {
+        struct sim_cause cause = cause_of(q, node, __builtin_ctz(axes));
+        unsigned same = 0;
+        for (unsigned rest = axes; rest; rest &= rest - 1) {
+            struct sim_cause other = cause_of(q, node, __builtin_ctz(rest));
+            if (same_cause(&cause, &other)) same |= rest & ~(rest - 1);
+        }
+        if (same != all) base_putf(q->out, "%s%s: ", axes == all ? "" : "; ", axes_text(q, same));
+        put_cause(q, &cause);
+        axes &= ~same;
     }
 }
 

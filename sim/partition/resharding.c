@@ -27,26 +27,26 @@ static bool is_partial(const struct sim_array *a, const struct sim_layout *layou
     return axes && axes != a->axes;
 }
 
-static bool has_data_above(const struct sim_array *a, const struct sim_layout *tiles)
+static bool is_in_mesh_order(const struct sim_array *a, const struct sim_layout *tiles)
 {
     sim_order orders = 0;
     for (int d = 0; d < a->shape.rank; d++) orders |= sim_join(a->outer.of[d], tiles->of[d]);
-    return !(orders & SIM_MODEL_ABOVE);
+    return orders == sim_set_of(orders);
 }
 
 static void full_spec(const struct sim_array *a, unsigned char *spec)
 {
-    for (int d = 0; d < a->shape.rank; d++) spec[d] = (a->outer.of[d] | a->tiles.of[d]) & SIM_BOTH;
+    for (int d = 0; d < a->shape.rank; d++) spec[d] = (unsigned char)sim_set_of(a->outer.of[d] | a->tiles.of[d]);
 }
 
 void sim_array_step(struct sim_array *a, enum sim_collective kind, unsigned axes, const struct sim_layout *after)
 {
     struct sim_step step = {.operand = a->operand,
                             .kind = kind,
-                            .axes = (int)axes,
+                            .axes = axes,
                             .before = a->shape,
                             .groups = sim_mesh_axes(a->extents) & ~a->axes,
-                            .plain = has_data_above(a, &a->tiles) && has_data_above(a, after)};
+                            .plain = is_in_mesh_order(a, &a->tiles) && is_in_mesh_order(a, after)};
     full_spec(a, step.before.spec);
     a->tiles = *after;
     full_spec(a, step.after);
@@ -60,9 +60,32 @@ static void step_of_parts(struct sim_array *a, enum sim_collective kind, unsigne
     a->steps->steps[a->steps->count - 1].plain = false;
 }
 
+/* Devices from one index of an axis to the next, where they are counted in that order. */
+static int64_t stride_of(const struct sim_array *a, sim_order sequence, int axis)
+{
+    int64_t stride = 1;
+    for (int at = __builtin_popcount(sim_set_of(sequence)) - 1; sim_order_axis(sequence, at) != axis; at--)
+        stride *= sim_ways(a->extents, 1u << sim_order_axis(sequence, at));
+    return stride;
+}
+
+/* The axes along which devices that change places differ. */
+static unsigned permuted_axes(const struct sim_array *a, const struct sim_layout *to)
+{
+    sim_order before = sim_sequence(&a->tiles, a->shape.rank, a->axes),
+              after = sim_sequence(to, a->shape.rank, a->axes);
+    unsigned axes = 0;
+    if (__builtin_popcount(a->axes) == 2) return a->axes;
+    for (unsigned rest = a->axes; rest; rest &= rest - 1) {
+        int axis = __builtin_ctz(rest);
+        if (stride_of(a, before, axis) != stride_of(a, after, axis)) axes |= 1u << axis;
+    }
+    return axes ? axes : a->axes;
+}
+
 static void permute(struct sim_array *a, const struct sim_layout *to)
 {
-    if (!is_equal(a, to)) sim_array_step(a, SIM_COLLECTIVE_PERMUTE, SIM_BOTH, to);
+    if (!is_equal(a, to)) sim_array_step(a, SIM_COLLECTIVE_PERMUTE, permuted_axes(a, to), to);
 }
 
 static bool have_same_shape(const struct sim_array *a, const struct sim_layout *to)
@@ -126,7 +149,7 @@ static void all_to_all(struct sim_array *a, const struct sim_layout *to, const s
         struct sim_layout next = a->tiles;
         next.of[plan->to[i]] = next.of[plan->from[i]];
         next.of[plan->from[i]] = 0;
-        sim_array_step(a, SIM_ALL_TO_ALL, a->tiles.of[plan->from[i]] & SIM_BOTH, &next);
+        sim_array_step(a, SIM_ALL_TO_ALL, sim_set_of(a->tiles.of[plan->from[i]]), &next);
     }
     if (plan->splits) step_of_parts(a, SIM_ALL_TO_ALL, a->axes, to);
     else permute(a, to);
@@ -150,10 +173,8 @@ static bool refines_by_ways(const struct sim_array *a, const struct sim_layout *
 
 static bool refines(const struct sim_array *a, const struct sim_layout *fine, const struct sim_layout *coarse)
 {
-    for (int d = 0; d < a->shape.rank; d++) {
-        sim_order f = fine->of[d], c = coarse->of[d], major = f & SIM_MODEL_ABOVE ? SIM_TENSOR : SIM_DATA;
-        if (c && c != f && (c != major || (f & SIM_BOTH) != SIM_BOTH)) return false;
-    }
+    for (int d = 0; d < a->shape.rank; d++)
+        if (!sim_is_prefix(coarse->of[d], fine->of[d])) return false;
     return true;
 }
 
@@ -161,15 +182,10 @@ static bool refines(const struct sim_array *a, const struct sim_layout *fine, co
 static bool refine(const struct sim_array *a, const struct sim_layout *coarse, const struct sim_layout *like,
                    struct sim_layout *out)
 {
-    sim_order idle = (sim_order)(a->axes & ~used(a, coarse));
+    sim_order idle = a->axes & ~used(a, coarse), more;
     for (int d = 0; d < a->shape.rank; d++) {
-        sim_order more = like->of[d] & SIM_BOTH & (sim_order)~coarse->of[d];
-        if (coarse->of[d] & ~like->of[d] &
-            SIM_BOTH) { /* other axes: as many tiles as these, or parts of an axis more */
-            if (!sim_as_many(a->extents, coarse->of[d], like->of[d])) return false;
-            more = 0;
-        }
-        if (!sim_take(a->extents, &idle, more, &more)) return false;
+        if (sim_as_many(a->extents, coarse->of[d], like->of[d])) more = 0;
+        else if (!sim_take_beside(a->extents, &idle, coarse->of[d], like->of[d], &more)) return false;
         out->of[d] = sim_join(coarse->of[d], more);
     }
     return true;
@@ -189,7 +205,7 @@ static bool cut_copies(struct sim_array *a, const struct sim_layout *to)
         return true;
     }
     a->tiles = *to; /* the pieces have the target's shape, but stand elsewhere */
-    step_of_parts(a, SIM_COLLECTIVE_PERMUTE, SIM_BOTH, to);
+    step_of_parts(a, SIM_COLLECTIVE_PERMUTE, a->axes, to);
     return true;
 }
 
@@ -197,7 +213,7 @@ static bool cut_copies(struct sim_array *a, const struct sim_layout *to)
 static void gather_beyond(struct sim_array *a, const struct sim_layout *to)
 {
     for (int d = a->shape.rank - 1; d >= 0; d--) {
-        unsigned gone = a->tiles.of[d] & ~(unsigned)to->of[d] & SIM_BOTH;
+        unsigned gone = sim_set_of(a->tiles.of[d] & ~to->of[d]);
         struct sim_layout next = a->tiles;
         next.of[d] = to->of[d];
         if (gone) sim_array_step(a, SIM_ALL_GATHER, gone, &next);
@@ -261,7 +277,7 @@ static bool merge(struct sim_array *a, const struct sim_layout *to, int into, in
         return false;
     next.of[into] = sim_join(next.of[into], next.of[from]);
     next.of[from] = 0;
-    sim_array_step(a, SIM_ALL_TO_ALL, a->tiles.of[from] & SIM_BOTH, &next);
+    sim_array_step(a, SIM_ALL_TO_ALL, sim_set_of(a->tiles.of[from]), &next);
     return reshard(a, to, false);
 }
 
@@ -274,7 +290,7 @@ static bool unmerge(struct sim_array *a, const struct sim_layout *to, int from, 
     if (!sim_take(a->extents, &minor, stays, &major)) return false;
     next.of[from] = major;
     next.of[into] = minor;
-    sim_array_step(a, SIM_ALL_TO_ALL, minor & SIM_BOTH, &next);
+    sim_array_step(a, SIM_ALL_TO_ALL, sim_set_of(minor), &next);
     return reshard(a, to, false);
 }
 
@@ -307,7 +323,7 @@ static bool gather_one_first(struct sim_array *a, const struct sim_layout *to)
 /* The copies are cut where the target is cut, too; then there are as many tiles as in the target. */
 static bool cut_one_first(struct sim_array *a, const struct sim_layout *to)
 {
-    sim_order idle = (sim_order)(a->axes & ~used(a, &a->tiles));
+    sim_order idle = a->axes & ~used(a, &a->tiles);
     for (int d = 0; d < a->shape.rank && is_partial(a, &a->tiles) && !is_partial(a, to); d++) {
         struct sim_layout next = a->tiles;
         next.of[d] = idle;

@@ -51,8 +51,7 @@ struct sim_graph {
     struct sim_graph_use *uses;
     /* of one propagation */
     sim_spec *spec;
-    int64_t tiles[SIM_AXES];
-    unsigned live;                /* mesh axes of more than one device */
+    const int64_t *tiles;         /* by set of axes */
     uint64_t *forward, *backward; /* a bit a step: to be looked at again */
     struct sim_graph_memo {
         const char *names[MODEL_MAX_RANK];
@@ -63,7 +62,7 @@ struct sim_graph {
     int memo_count;
     int level;
     bool changed;
-    struct sim_cause (*causes)[2]; /* per node and mesh axis, or NULL */
+    struct sim_cause *causes; /* [node * axes of the mesh + axis], or NULL */
 };
 
 /* ---- nodes ---- */

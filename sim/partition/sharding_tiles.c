@@ -4,54 +4,132 @@
 
 #include <string.h>
 
+/* ---- orders of axes ---- */
+
+enum { NUMBER_BITS = 3, NUMBER_MASK = 7 };
+
+/* Axes one by one, the major one first. */
+struct sequence {
+    int count;
+    unsigned char axes[SIM_MOST_AXES];
+};
+
+static struct sequence unpacked(sim_order order)
+{
+    struct sequence s = {.count = 0};
+    const unsigned set = sim_set_of(order), numbers = order >> SIM_MOST_AXES;
+    for (unsigned rest = set; rest; rest &= rest - 1) {
+        int at = s.count++;
+        s.axes[at] =
+            (unsigned char)(numbers ? numbers >> (NUMBER_BITS * at) & NUMBER_MASK : (unsigned)__builtin_ctz(rest));
+    }
+    return s;
+}
+
+static sim_order packed(const struct sequence *s)
+{
+    unsigned set = 0, numbers = 0;
+    bool as_in_mesh = true;
+    for (int i = 0; i < s->count; i++) {
+        set |= 1u << s->axes[i];
+        numbers |= (unsigned)s->axes[i] << (NUMBER_BITS * i);
+        as_in_mesh = as_in_mesh && (!i || s->axes[i - 1] < s->axes[i]);
+    }
+    return as_in_mesh ? set : numbers << SIM_MOST_AXES | set;
+}
+
+/* Every axis of b stands behind all axes of a in the mesh. */
+static bool stands_behind(unsigned b, unsigned a)
+{
+    return !a || !b || a < (b & ~(b - 1));
+}
+
 sim_order sim_join(sim_order major, sim_order minor)
 {
-    return (sim_order)(major | minor | (major == SIM_TENSOR && minor == SIM_DATA ? SIM_MODEL_ABOVE : 0));
+    if (major <= SIM_ALL_AXES && minor <= SIM_ALL_AXES && stands_behind(minor, major)) return major | minor;
+    struct sequence s = unpacked(major), more = unpacked(minor);
+    for (int i = 0; i < more.count; i++)
+        if (!(sim_set_of(major) >> more.axes[i] & 1u)) s.axes[s.count++] = more.axes[i];
+    return packed(&s);
 }
+
+bool sim_is_prefix(sim_order prefix, sim_order order)
+{
+    if (prefix == order || !prefix) return true;
+    if (prefix & ~order & SIM_ALL_AXES) return false;
+    struct sequence p = unpacked(prefix), whole = unpacked(order);
+    return !memcmp(p.axes, whole.axes, (size_t)p.count);
+}
+
+sim_order sim_order_without(sim_order order, unsigned axes)
+{
+    struct sequence s = unpacked(order), kept = {.count = 0};
+    if (order <= SIM_ALL_AXES) return order & ~axes;
+    for (int i = 0; i < s.count; i++)
+        if (!(axes >> s.axes[i] & 1u)) kept.axes[kept.count++] = s.axes[i];
+    return packed(&kept);
+}
+
+int sim_order_axis(sim_order order, int at)
+{
+    return unpacked(order).axes[at];
+}
+
+/* ---- layouts ---- */
 
 struct sim_layout sim_layout_of(const unsigned char *spec, int rank)
 {
     struct sim_layout layout = {{0}};
-    memcpy(layout.of, spec, (size_t)rank);
+    for (int d = 0; d < rank; d++) layout.of[d] = spec[d];
     return layout;
 }
 
 void sim_layout_spec(const struct sim_layout *layout, int rank, unsigned char *spec)
 {
-    for (int d = 0; d < rank; d++) spec[d] = layout->of[d] & SIM_BOTH;
+    for (int d = 0; d < rank; d++) spec[d] = (unsigned char)sim_set_of(layout->of[d]);
 }
 
 bool sim_layouts_equal(const struct sim_layout *a, const struct sim_layout *b, int rank)
 {
-    return !memcmp(a->of, b->of, (size_t)rank);
+    return !memcmp(a->of, b->of, (size_t)rank * sizeof *a->of);
 }
 
 unsigned sim_layout_axes(const struct sim_layout *layout, int rank)
 {
     unsigned axes = 0;
     for (int d = 0; d < rank; d++) axes |= layout->of[d];
-    return axes & SIM_BOTH;
+    return sim_set_of(axes);
 }
 
 unsigned sim_mesh_axes(const struct sim_extents *extents)
 {
-    if (!extents->mesh) return SIM_BOTH; /* who has no mesh shards nothing */
-    return (extents->mesh[0] > 1 ? (unsigned)SIM_DATA : 0) | (extents->mesh[1] > 1 ? (unsigned)SIM_TENSOR : 0);
+    unsigned axes = 0;
+    if (!extents->mesh) return SIM_ALL_AXES; /* who has no mesh shards nothing */
+    for (int i = 0; i < extents->mesh->count; i++) axes |= (unsigned)(extents->mesh->sizes[i] > 1) << i;
+    return axes;
 }
 
 /* ---- numbers of tiles ---- */
 
 int sim_ways(const struct sim_extents *extents, unsigned axes)
 {
-    return (axes & SIM_DATA ? extents->mesh[0] : 1) * (axes & SIM_TENSOR ? extents->mesh[1] : 1);
+    int ways = 1;
+    for (unsigned rest = sim_set_of(axes); rest; rest &= rest - 1) ways *= extents->mesh->sizes[__builtin_ctz(rest)];
+    return ways;
 }
 
-unsigned sim_mesh_relation(const int *mesh)
+/* Of two axes what can be asked is little; of more, meshes are alike that have the same sizes. */
+uint64_t sim_mesh_relation(const struct topo_axes *mesh)
 {
-    const bool relation[] = {mesh[0] == mesh[1], mesh[0] > mesh[1], mesh[0] % mesh[1] == 0, mesh[1] % mesh[0] == 0};
-    unsigned bits = 0;
-    for (int i = 0; i < BASE_COUNT(relation); i++) bits |= (unsigned)relation[i] << i;
-    return bits;
+    uint64_t relation = 0;
+    if (mesh->count == 2) {
+        const int a = mesh->sizes[0], b = mesh->sizes[1];
+        const bool bits[] = {a == b, a > b, a % b == 0, b % a == 0};
+        for (int i = 0; i < BASE_COUNT(bits); i++) relation |= (uint64_t)bits[i] << i;
+        return relation;
+    }
+    for (int i = 0; i < mesh->count; i++) relation = (relation ^ (uint64_t)mesh->sizes[i]) * 0x9e3779b97f4a7c15u;
+    return relation;
 }
 
 void sim_note_mesh(const struct sim_extents *extents)
@@ -59,44 +137,63 @@ void sim_note_mesh(const struct sim_extents *extents)
     if (extents->decisions) extents->decisions->compares_mesh = true;
 }
 
-/* Some axes and more of them make more tiles; but data against model? */
+/* Some axes and more of them make more tiles; others have to be compared by their sizes. */
 static bool names_tell(const struct sim_extents *extents, unsigned axes, unsigned others)
 {
-    unsigned shared = axes & others & SIM_BOTH;
-    if (shared == (axes & SIM_BOTH) || shared == (others & SIM_BOTH)) return true;
+    unsigned shared = sim_set_of(axes & others);
+    if (shared == sim_set_of(axes) || shared == sim_set_of(others)) return true;
     sim_note_mesh(extents);
     return false;
 }
 
 bool sim_as_many(const struct sim_extents *extents, unsigned axes, unsigned others)
 {
-    if (names_tell(extents, axes, others)) return !((axes ^ others) & SIM_BOTH);
-    return extents->mesh[0] == extents->mesh[1];
+    if (names_tell(extents, axes, others)) return !sim_set_of(axes ^ others);
+    return sim_ways(extents, axes & ~others) == sim_ways(extents, others & ~axes);
 }
 
 bool sim_fewer(const struct sim_extents *extents, unsigned axes, unsigned others)
 {
-    if (names_tell(extents, axes, others)) return (others & ~axes & SIM_BOTH) != 0;
-    return sim_ways(extents, axes) < sim_ways(extents, others);
+    if (names_tell(extents, axes, others)) return sim_set_of(others & ~axes) != 0;
+    return sim_ways(extents, axes & ~others) < sim_ways(extents, others & ~axes);
 }
 
 bool sim_multiple(const struct sim_extents *extents, unsigned axes, unsigned of)
 {
-    if (names_tell(extents, axes, of)) return !(of & ~axes & SIM_BOTH);
-    return sim_ways(extents, axes) % sim_ways(extents, of) == 0;
+    if (names_tell(extents, axes, of)) return !sim_set_of(of & ~axes);
+    return sim_ways(extents, axes & ~of) % sim_ways(extents, of & ~axes) == 0;
+}
+
+bool sim_take_beside(const struct sim_extents *extents, sim_order *sequence, unsigned beside, unsigned as_many_as,
+                     sim_order *out)
+{
+    struct sequence whole = unpacked(*sequence), major = {.count = 0}, minor;
+    *out = 0;
+    if (!sim_set_of(as_many_as & ~beside) && !sim_set_of(beside & ~as_many_as)) return true;
+    for (; major.count < whole.count; major.count++) major.axes[major.count] = whole.axes[major.count];
+    for (int taken = 1; taken <= whole.count; taken++) {
+        major.count = taken;
+        sim_order some = packed(&major);
+        if (!sim_as_many(extents, some | beside, as_many_as)) continue;
+        minor.count = whole.count - taken;
+        memcpy(minor.axes, whole.axes + taken, (size_t)minor.count);
+        *out = some;
+        *sequence = packed(&minor);
+        return true;
+    }
+    *out = *sequence;
+    *sequence = 0;
+    return false;
 }
 
 bool sim_take(const struct sim_extents *extents, sim_order *sequence, unsigned as_many_as, sim_order *out)
 {
-    sim_order whole = *sequence, major = whole & SIM_MODEL_ABOVE ? SIM_TENSOR : whole & SIM_DATA ? SIM_DATA : whole;
-    *out = !as_many_as ? 0 : sim_as_many(extents, major, as_many_as) ? major : whole;
-    *sequence = *out == whole ? 0 : *out ? (sim_order)((whole & SIM_BOTH) ^ *out) : whole;
-    return sim_as_many(extents, *out, as_many_as);
+    return sim_take_beside(extents, sequence, 0, as_many_as, out);
 }
 
 sim_order sim_sequence(const struct sim_layout *layout, int rank, unsigned axes)
 {
     sim_order sequence = 0;
     for (int d = 0; d < rank; d++) sequence = sim_join(sequence, layout->of[d]);
-    return sim_join(sequence, (sim_order)(axes & ~(unsigned)sequence));
+    return sim_join(sequence, sim_set_of(axes) & ~sim_set_of(sequence));
 }

@@ -15,22 +15,37 @@ void sim_note_decision(struct sim_decisions *log, const struct sim_decision *mad
 
 /* ---- layouts (sharding_tiles.c) ---- */
 
-/* Axes in order, the major one first: none, one, or both; data is above model unless it is said. */
-enum { SIM_BOTH = SIM_DATA | SIM_TENSOR, SIM_MODEL_ABOVE = 4 };
-typedef unsigned char sim_order;
+/* The mesh axes over a dimension, the major one first. The low byte is the set of them; above it stand their numbers,
+ * three bits each, the major one lowest, or 0 if they are in the order of the mesh. So a set is such an order. */
+typedef uint32_t sim_order;
+
+static inline unsigned sim_set_of(sim_order order)
+{
+    return order & SIM_ALL_AXES;
+}
+
+sim_order sim_join(sim_order major, sim_order minor);  /* what both have counts once, as major */
+bool sim_is_prefix(sim_order prefix, sim_order order); /* the major axes of an order, or all, or none */
+sim_order sim_order_without(sim_order order, unsigned axes);
+int sim_order_axis(sim_order order, int at); /* its number in the mesh; at 0 the major one */
 
 /* An ordered sharding. */
 struct sim_layout {
     sim_order of[MODEL_MAX_RANK];
 };
-struct sim_layout sim_layout_of(const unsigned char *spec, int rank); /* data above model */
+struct sim_layout sim_layout_of(const unsigned char *spec, int rank); /* sets, in the order of the mesh */
 void sim_layout_spec(const struct sim_layout *layout, int rank, unsigned char *spec);
 bool sim_layouts_equal(const struct sim_layout *a, const struct sim_layout *b, int rank);
 /* The axes that shard some dimension. */
 unsigned sim_layout_axes(const struct sim_layout *layout, int rank);
-unsigned
-sim_mesh_axes(const struct sim_extents *extents); /* that have more than one device: no others stand in layouts here */
-sim_order sim_join(sim_order major, sim_order minor);
+
+/* A tile over axes lies in one over others, of one dimension, all in the order of the mesh: these are its major ones.
+ */
+static inline bool sim_slices(unsigned has, unsigned wanted)
+{
+    const unsigned more = wanted & ~has;
+    return !(has & ~wanted) && (!more || has < (more & ~(more - 1)));
+}
 
 /* A number of tiles is told by axes that make as many. Which mesh axis has more devices is asked, and that it was is
  * noted, only where names do not tell. */
@@ -42,6 +57,9 @@ void sim_note_mesh(const struct sim_extents *extents);
 /* Takes the major axes off a sequence, so many that they make as many tiles as some axes; false if one would have to be
  * split. */
 bool sim_take(const struct sim_extents *extents, sim_order *sequence, unsigned as_many_as, sim_order *out);
+/* The same, so many that they and some axes beside them make as many tiles. */
+bool sim_take_beside(const struct sim_extents *extents, sim_order *sequence, unsigned beside, unsigned as_many_as,
+                     sim_order *out);
 /* All axes of a group in the order in which a layout counts its devices: dimension after dimension, then those that
  * hold copies. */
 sim_order sim_sequence(const struct sim_layout *layout, int rank, unsigned axes);
@@ -53,11 +71,11 @@ sim_order sim_sequence(const struct sim_layout *layout, int rank, unsigned axes)
 struct sim_step {
     int operand;
     enum sim_collective kind;
-    int axes;
+    unsigned axes;
     struct sim_shape before;             /* one device's operand */
     unsigned char after[MODEL_MAX_RANK]; /* its sharding when the step is done */
     unsigned groups;                     /* axes of the groups of devices within which it is done */
-    bool plain; /* before and after are shardings as programs have them: whole axes, data above model */
+    bool plain; /* before and after are shardings as programs have them: whole axes, in the order of the mesh */
 };
 struct sim_steps {
     struct sim_step steps[SIM_MOST_STEPS];
@@ -86,16 +104,17 @@ bool sim_array_moves(const struct sim_array *array, const struct sim_layout *to)
  * the result. */
 enum sim_result { SIM_FREE, SIM_WANTED, SIM_PROPAGATED, SIM_GRADIENT };
 
-/* lhs,rhs->out. letters[i][d] is the label of dimension d of operand i (2: the result), shapes hold dims, shardings and
- * dtypes. */
+/* lhs,rhs->out. letters[i][d] is the label of dimension d of operand i (2: the result), shapes hold dims and dtypes,
+ * and in the answer the operands' shardings. */
 struct sim_contraction {
     const char *letters[3];
     struct sim_shape shapes[3];
+    struct sim_layout layouts[3];
     enum sim_result result;
     /* answers */
-    char label[SIM_AXES]; /* the label that mesh axis 1 (data), 2 (model) shards in the operation; 0: none */
-    unsigned char computed[MODEL_MAX_RANK];   /* the result as the operation leaves it, partial sums aside */
-    unsigned char propagated[MODEL_MAX_RANK]; /* the result's final sharding */
+    char label[SIM_MOST_AXES];              /* the label that each mesh axis shards in the operation; 0: none */
+    unsigned char computed[MODEL_MAX_RANK]; /* the result as the operation leaves it, partial sums aside */
+    struct sim_layout propagated;           /* the result's final sharding */
     struct sim_steps steps;
 };
 void sim_contract(const struct sim_extents *extents, struct sim_contraction *contraction);

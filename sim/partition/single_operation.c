@@ -88,8 +88,6 @@ static struct sim_shape shape_of(const struct sim_operation *o, int operand, con
     shape.rank = (unsigned char)o->rank[operand];
     shape.dtype = o->dtypes[operand];
     memcpy(shape.dims, dims, sizeof shape.dims);
-    for (int d = 0; d < shape.rank; d++)
-        for (int i = 0; i < o->axis_count[operand][d]; i++) shape.spec[d] |= o->axes[operand][d][i];
     return shape;
 }
 
@@ -102,22 +100,27 @@ static void note_steps(struct sim_operation *o, const struct sim_extents *extent
     }
 }
 
+static sim_order order_of(const struct sim_operation *o, int operand, int d)
+{
+    sim_order order = 0;
+    for (int i = 0; i < o->axis_count[operand][d]; i++) order = sim_join(order, 1u << o->axes[operand][d][i]);
+    return order;
+}
+
 static void note_local_shape(struct sim_operation *o, int operand)
 {
     for (int d = 0; d < o->rank[operand]; d++) {
-        int64_t shards = 1;
-        for (int i = 0; i < o->axis_count[operand][d]; i++) shards *= o->mesh[o->axes[operand][d][i] == SIM_TENSOR];
-        o->local_shape[operand][d] = base_ceil_div(o->shape[operand][d], shards);
+        o->local_shape[operand][d] =
+            base_ceil_div(o->shape[operand][d], topo_axes_product(&o->mesh, sim_set_of(order_of(o, operand, d))));
     }
 }
 
-static struct sim_layout layout_of(const struct sim_operation *o, int operand)
+/* Axes of one device cut nothing. */
+static struct sim_layout layout_of(const struct sim_operation *o, const struct sim_extents *extents, int operand)
 {
     struct sim_layout layout = {{0}};
     for (int d = 0; d < o->rank[operand]; d++)
-        for (int i = 0; i < o->axis_count[operand][d]; i++)
-            if (o->mesh[o->axes[operand][d][i] == SIM_TENSOR] > 1)
-                layout.of[d] = sim_join(layout.of[d], o->axes[operand][d][i]);
+        layout.of[d] = sim_order_without(order_of(o, operand, d), ~sim_mesh_axes(extents));
     return layout;
 }
 
@@ -129,14 +132,14 @@ static void partition_reshard(struct sim_operation *o)
         sizes[d + 1] = o->shape[2][d] = o->shape[0][d];
         dims[d] = (unsigned char)(d + 1);
     }
-    struct sim_extents extents = {sizes, o->mesh, NULL};
-    struct sim_layout to = layout_of(o, 2);
+    struct sim_extents extents = {sizes, &o->mesh, NULL};
+    struct sim_layout to = layout_of(o, &extents, 2);
     struct sim_steps steps = {.count = 0};
     struct sim_array array = {.extents = &extents,
                               .steps = &steps,
                               .axes = sim_mesh_axes(&extents),
                               .shape = shape_of(o, 0, dims),
-                              .tiles = layout_of(o, 0)};
+                              .tiles = layout_of(o, &extents, 0)};
     sim_array_reshard(&array, &to);
     note_steps(o, &extents, &steps);
 }
@@ -148,20 +151,22 @@ static enum base_status partition_contraction(struct sim_operation *o, struct ba
     sizes[0] = 1;
     BASE_TRY(collect_sizes(o, sizes, error));
     BASE_TRY(check_bytes(o, 2, error));
-    struct sim_extents extents = {sizes, o->mesh, NULL};
+    struct sim_extents extents = {sizes, &o->mesh, NULL};
     struct sim_contraction contraction = {.result = o->free ? SIM_FREE : SIM_WANTED};
     for (int i = 0; i < 3; i++) {
         unsigned char dims[MODEL_MAX_RANK] = {0};
         for (int d = 0; d < o->rank[i]; d++) dims[d] = (unsigned char)(1 + o->letters[i][d] - 'a');
         contraction.letters[i] = o->letters[i];
         contraction.shapes[i] = shape_of(o, i, dims);
+        contraction.layouts[i] = layout_of(o, &extents, i);
     }
     sim_contract(&extents, &contraction);
     note_steps(o, &extents, &contraction.steps);
-    if (!o->free) return BASE_OK;
-    for (int d = 0; d < o->rank[2]; d++)
-        for (unsigned axis = 1; axis <= SIM_TENSOR; axis++)
-            if (contraction.propagated[d] & axis) o->axes[2][d][o->axis_count[2][d]++] = (unsigned char)axis;
+    for (int d = 0; d < o->rank[2] && o->free; d++) {
+        const sim_order order = contraction.propagated.of[d];
+        o->axis_count[2][d] = (unsigned char)__builtin_popcount(sim_set_of(order));
+        for (int i = 0; i < o->axis_count[2][d]; i++) o->axes[2][d][i] = (unsigned char)sim_order_axis(order, i);
+    }
     return BASE_OK;
 }
 
