@@ -19,18 +19,6 @@ struct inventory {
     struct model_device_state whole, device;
 };
 
-enum { LARGEST_OVERRIDES_BYTES = 1 << 20 };
-
-enum base_status commands_overrides_text(struct commands_context *context, const struct base_arguments *arguments,
-                                         const char **out, struct base_error *error)
-{
-    const char *given = base_argument(arguments, "--params-axes-names-override");
-    size_t length;
-    *out = given;
-    if (!given || *given == '[') return BASE_OK;
-    return base_read_file(context->arena, given, LARGEST_OVERRIDES_BYTES, out, &length, error);
-}
-
 /* The model's parameters, with the axes that the user gives them. */
 static enum base_status read_parameters(struct commands_context *context, const struct base_arguments *arguments,
                                         struct inventory *out, struct base_error *error)

@@ -451,64 +451,6 @@ static void schedule(struct scheduler *c, int from, int to)
     list_as_it_stood(g); /* what nobody reads; all of it, if some order could not be found */
 }
 
-/* ---- everything that counts operations ---- */
-
-/* A value lives until the last operation that reads it, be it inside another one. */
-static void find_last_uses(struct sim_sharded *s)
-{
-    for (int v = 0; v < s->value_count; v++) s->values[v].last_use = -1;
-    for (int i = s->op_count - 1; i >= 0; i--) {
-        const struct sim_op *op = &s->ops[i];
-        int use = i;
-        for (int o = 0; o < op->output_count; o++) {
-            const struct sim_value *result = &s->values[op->outputs[o]];
-            if (op->kind == SIM_COMPUTE && !result->stored && result->last_use > use) use = result->last_use;
-        }
-        for (int j = 0; j < op->input_count; j++)
-            if (s->values[op->inputs[j]].last_use < use) s->values[op->inputs[j]].last_use = use;
-    }
-}
-
-/* What a collective reads stays until it is done, unless it is summed up where it stands. */
-static void keep_operands(struct sim_sharded *s)
-{
-    for (int i = 0; i < s->op_count; i++) {
-        if (s->ops[i].kind != SIM_COMMUNICATE || s->ops[i].collective == SIM_ALL_REDUCE) continue;
-        struct sim_value *operand = &s->values[s->ops[i].inputs[0]];
-        while (!operand->stored && operand->definition >= 0)
-            operand = &s->values[s->ops[operand->definition].inputs[0]];
-        if (operand->last_use < s->ops[i].done - 1) operand->last_use = s->ops[i].done - 1;
-    }
-}
-
-static void renumber(struct scheduler *c)
-{
-    struct sim_sharded *s = c->s;
-    struct sim_op *ops = base_new(c->arena, struct sim_op, s->op_count + 1);
-    int *moved = base_new(c->arena, int, s->op_count + 1);
-    for (int i = 0; i < s->op_count; i++) moved[c->order[i]] = i;
-    for (int i = 0; i < s->op_count; i++) {
-        struct sim_op *op = &ops[i];
-        *op = s->ops[c->order[i]];
-        op->done = c->done[c->order[i]];
-        if (op->loop >= 0) op->loop = moved[op->loop];
-        if (op->kind == SIM_LOOP_BEGIN || op->kind == SIM_LOOP_END) op->match = moved[op->match];
-    }
-    for (int v = 0; v < s->value_count; v++) {
-        struct sim_value *value = &s->values[v];
-        if (value->definition >= 0) value->definition = moved[value->definition];
-        if (value->loop >= 0) value->loop = moved[value->loop];
-    }
-    for (int k = 0; k < s->kernel_count; k++) {
-        struct sim_kernel *kernel = &s->kernels[k];
-        kernel->op = moved[kernel->op];
-        if (kernel->loop >= 0) kernel->loop = moved[kernel->loop];
-    }
-    for (int d = 0; d < s->dot_count; d++) s->dots[d] = moved[s->dots[d]];
-    s->ops = ops;
-    s->op_capacity = s->op_count;
-}
-
 void sim_overlap_collectives(struct base_arena *arena, const struct sim_compiler *compiler, struct sim_sharded *sharded)
 {
     struct scheduler c = {
@@ -519,7 +461,5 @@ void sim_overlap_collectives(struct base_arena *arena, const struct sim_compiler
     c.done = base_new(arena, int, sharded->op_count + 1);
     c.listed = base_new(arena, bool, sharded->op_count + 1);
     schedule(&c, 0, sharded->op_count);
-    renumber(&c);
-    find_last_uses(sharded);
-    keep_operands(sharded);
+    sim_reorder_operations(arena, sharded, c.order, c.done);
 }

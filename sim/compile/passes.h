@@ -26,4 +26,8 @@ sim_pass_function sim_fuse_rows;           /* executable_kernels.c */
 sim_pass_function sim_overlap_collectives; /* latency_hiding.c: when it is known what runs as one kernel */
 sim_pass_function sim_track_lifetimes;     /* liveness.c */
 
+/* operation_order.c. order: per place the operation that comes there; done: per operation, of an asynchronous
+ * collective the place before which it is waited for, or 0. */
+void sim_reorder_operations(struct base_arena *arena, struct sim_sharded *sharded, const int *order, const int *done);
+
 #endif

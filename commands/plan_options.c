@@ -1,0 +1,107 @@
+/* A plan as the command line gives it: a file's first, then what the options say over it. */
+#include "commands/commands.h"
+#include "sim/sim.h"
+
+#include <string.h>
+
+enum { LARGEST_PLAN_BYTES = 1 << 20, LARGEST_OVERRIDES_BYTES = 1 << 20 };
+
+enum base_status commands_overrides_text(struct commands_context *context, const struct base_arguments *arguments,
+                                         const char **out, struct base_error *error)
+{
+    const char *given = base_argument(arguments, "--params-axes-names-override");
+    size_t length;
+    *out = given;
+    if (!given || *given == '[') return BASE_OK;
+    return base_read_file(context->arena, given, LARGEST_OVERRIDES_BYTES, out, &length, error);
+}
+
+enum base_status commands_profile(struct commands_context *context, const struct base_arguments *arguments,
+                                  struct base_error *error)
+{
+    const char *path = base_argument(arguments, "--profile"), *text;
+    size_t length;
+    const struct base_json *document = NULL;
+    if (path) {
+        BASE_TRY(base_read_file(context->arena, path, LARGEST_PLAN_BYTES, &text, &length, error));
+        if (base_json_parse(context->arena, text, length, &document, error) != BASE_OK)
+            return base_fail_in(error, "%s", path);
+    }
+    BASE_TRY(sim_profile_check(document, error));
+    sim_cache_override(context->cache, document);
+    return BASE_OK;
+}
+
+/* "512,512", or one number: the targets of a decoder-only model. */
+static enum base_status read_lengths(struct base_arena *arena, const char *given, struct sim_plan_text *plan,
+                                     struct base_error *error)
+{
+    int64_t lengths[2];
+    int count;
+    BASE_TRY(base_parse_ints(given, "task_feature_lengths", 1, INT64_C(1) << 24, 2, lengths, &count, error));
+    if (count == 2) plan->values[SIM_INPUTS_LENGTH] = base_print(arena, "%lld", (long long)lengths[0]);
+    plan->values[SIM_TARGETS_LENGTH] = base_print(arena, "%lld", (long long)lengths[count - 1]);
+    return BASE_OK;
+}
+
+/* A command line that has no plan's file has to say these itself. */
+static enum base_status check_given(const struct base_arguments *arguments, const struct sim_plan_text *plan,
+                                    struct base_error *error)
+{
+    for (int key = 0; key < SIM_KEY_COUNT && !arguments->positional_count; key++) {
+        const struct sim_plan_key *row = &sim_plan_keys[key];
+        if (row->example && !plan->values[key])
+            return base_fail(error, BASE_USAGE, "%s is missing, as in %s %s; or a plan's file", row->option.name,
+                             row->option.name, row->example);
+    }
+    return BASE_OK;
+}
+
+static enum base_status take_option(struct commands_context *context, const struct base_arguments *arguments,
+                                    enum sim_key key, struct sim_plan_text *plan, struct base_error *error)
+{
+    const char *option = sim_plan_keys[key].option.name, *given = base_argument(arguments, option);
+    if (!given) return BASE_OK;
+    if (!*given) return base_fail(error, BASE_INPUT, "%s: is empty; leave it out for the default", option);
+    if (key == SIM_TARGETS_LENGTH) return read_lengths(context->arena, given, plan, error);
+    if (key == SIM_OVERRIDES) return commands_overrides_text(context, arguments, &plan->values[key], error);
+    plan->values[key] = given;
+    return BASE_OK;
+}
+
+/* A mesh of named axes and T5X's contradict each other: what the command line gives takes the place of the file's. */
+static void forget_other_mesh(const struct base_arguments *arguments, struct sim_plan_text *plan)
+{
+    bool named = base_argument(arguments, "--ici-mesh") != NULL,
+         t5x = base_argument(arguments, "--num-partitions") || base_argument(arguments, "--model-parallel-submesh");
+    if (named && !t5x) plan->values[SIM_SUBMESH] = plan->values[SIM_NUM_PARTITIONS] = NULL;
+    if (t5x && !named)
+        for (int key = SIM_ICI_MESH; key <= SIM_CONTIGUOUS_SUBMESHES; key++) plan->values[key] = NULL;
+}
+
+/* A plan's file first, then what the options say over it. */
+enum base_status commands_plan_given(struct commands_context *context, const struct base_arguments *arguments,
+                                     const char *lengths_default, struct sim_plan_text *plan, struct base_error *error)
+{
+    memset(plan, 0, sizeof *plan);
+    if (arguments->positional_count)
+        BASE_TRY(commands_read_plan(context, arguments->positional[0], base_argument(arguments, "--gin-search-path"),
+                                    plan, error));
+    for (int key = 0; key < SIM_KEY_COUNT; key++)
+        if (sim_plan_keys[key].option.name) BASE_TRY(take_option(context, arguments, (enum sim_key)key, plan, error));
+    /* Of the two a submesh wins, as in T5X; one that only the file has must not win over the command line. */
+    if (base_argument(arguments, "--num-partitions") && !base_argument(arguments, "--model-parallel-submesh"))
+        plan->values[SIM_SUBMESH] = NULL;
+    forget_other_mesh(arguments, plan);
+    bool open = !base_argument(arguments, sim_plan_keys[SIM_TARGETS_LENGTH].option.name);
+    if (open && lengths_default && !plan->values[SIM_TARGETS_LENGTH])
+        return read_lengths(context->arena, lengths_default, plan, error);
+    return BASE_OK;
+}
+
+enum base_status commands_plan_text(struct commands_context *context, const struct base_arguments *arguments,
+                                    const char *lengths_default, struct sim_plan_text *plan, struct base_error *error)
+{
+    BASE_TRY(commands_plan_given(context, arguments, lengths_default, plan, error));
+    return check_given(arguments, plan, error);
+}
