@@ -47,23 +47,33 @@ static void price_arena(const struct sim_sharded *sharded, const struct sim_memo
 
 /* ---- what XLA:TPU lays out ---- */
 
-/* Layers that are not scanned are no loops to XLA; what it makes of those is not modelled. */
 static bool lays_out(const struct sim_plan *plan)
 {
-    return plan->compiled && plan->config->scan_layers && !sim_is_executed(plan);
+    return plan->compiled && !sim_is_executed(plan);
 }
 
-/* The buffers of the compiled step, in place of the walk over the events. Arguments count with what is not theirs of
- * the results. */
+/* What scheduler and rematerialisation aim at: both options of libtpu that say so, xla_tpu_scheduler_ and
+ * xla_jf_rematerialization_percent_shared_memory_limit, are 95. */
+static const double scheduled_frac = 0.95;
+
+/* A sum over devices of an accumulator takes its place. */
+static void price_arguments(const struct sim_pricing *p, double persistent_bytes[MODEL_CATEGORY_COUNT])
+{
+    price_persistent(p, persistent_bytes);
+    persistent_bytes[MODEL_GRADIENT] = fmin(persistent_bytes[MODEL_GRADIENT], persistent_bytes[MODEL_PARAMETER]);
+}
+
+/* The buffers of the compiled step, in place of the walk over the events. */
 static void price_compiled(struct sim_cache *cache, const struct sim_sharded *sharded, struct sim_pricing *p)
 {
     const struct sim_plan *plan = p->plan;
     const double *c = p->placement->profile.constants;
-    double persistent_bytes[MODEL_CATEGORY_COUNT] = {0}, limit_bytes = c[SIM_CAPACITY_BYTES] - c[SIM_RESERVED_BYTES];
-    price_persistent(p, persistent_bytes);
+    double persistent_bytes[MODEL_CATEGORY_COUNT] = {0},
+           limit_bytes = scheduled_frac * (c[SIM_CAPACITY_BYTES] - c[SIM_RESERVED_BYTES]);
+    price_arguments(p, persistent_bytes);
     for (int i = 0; i < MODEL_CATEGORY_COUNT; i++) limit_bytes -= persistent_bytes[i];
     struct sim_compiled_options options = {p->sizes, &p->placement->axes, plan->config->scan_layers,
-                                           plan->options.remat == MODEL_REMAT_NONE, limit_bytes};
+                                           plan->options.remat == MODEL_REMAT_NONE && !p->dropped_roles, limit_bytes};
     struct sim_compiled_memory memory;
     base_arena_reset(&cache->scratch);
     sim_compiled_memory(&cache->scratch, sharded, &options, &memory);
@@ -96,7 +106,7 @@ static enum base_status price(struct sim_cache *cache, struct sim_pricing *p, co
     } else {
         if (lays_out(p->plan)) price_compiled(cache, program->sharded, p);
         else sim_price_memory(p);
-        price_persistent(p, out->persistent_bytes);
+        (lays_out(p->plan) ? price_arguments : price_persistent)(p, out->persistent_bytes);
     }
     for (int c = 0; c < MODEL_CATEGORY_COUNT; c++) out->peak_bytes += out->persistent_bytes[c];
     const double *c = p->placement->profile.constants;
@@ -180,30 +190,76 @@ static unsigned droppable_roles(const struct sim_pricing *p)
     return dropped;
 }
 
+/* What today's XLA:TPU makes again of an unrolled model: scores with their exponentials, by the fusion that has their
+ * product inside; of a gated MLP both halves, outside of a loop over microbatches. */
+static unsigned remade_roles(const struct sim_plan *plan)
+{
+    bool gated = plan->config->mlp_activation_count == 2 && !plan->options.microbatches;
+    return 1u << MODEL_ROLE_SOFTMAX | (gated ? 1u << MODEL_ROLE_MLP_HIDDEN : 0);
+}
+
+/* A step that is to lose more than this share of its peak was never seen to get there: the pass ends with each
+ * softmax's quotient made again and nothing else (libtpu 0.0.42; 0.45 succeeded, 0.47 and 0.70 did not). */
+static const double most_remade_frac = 0.46;
+
+static bool is_remade_in_part(const struct sim_pricing *p, double peak_bytes, double goal_bytes)
+{
+    double compiled_bytes = peak_bytes - p->placement->profile.constants[SIM_RESERVED_BYTES];
+    return lays_out(p->plan) && peak_bytes - goal_bytes > most_remade_frac * compiled_bytes;
+}
+
+/* Down to what the compiler aims at: all that there is, or what its options say. */
+static double remade_until_bytes(const struct sim_pricing *p)
+{
+    const double *c = p->placement->profile.constants;
+    double reserved_bytes = c[SIM_RESERVED_BYTES];
+    return lays_out(p->plan) ? scheduled_frac * (c[SIM_CAPACITY_BYTES] - reserved_bytes) + reserved_bytes
+                             : c[SIM_CAPACITY_BYTES];
+}
+
+static bool may_rematerialize(const struct sim_plan *plan)
+{
+    bool trains = plan->options.step == MODEL_STEP_TRAIN || plan->options.step == MODEL_STEP_GRADIENT;
+    return (sim_passes_of(plan) & 1u << SIM_PASS_REMATERIALIZE) && !sim_is_executed(plan) &&
+           plan->options.remat == MODEL_REMAT_NONE && trains && !plan->options.flash_attention &&
+           !plan->config->scan_layers;
+}
+
+/* The step with all that made again that may be. */
+static enum base_status price_remade(struct sim_cache *cache, struct sim_pricing *q, const struct sim_pricing *p,
+                                     unsigned dropped_roles, bool in_part, struct sim_detail *detail,
+                                     struct priced *out, struct base_error *error)
+{
+    const struct sim_plan *plan = p->plan;
+    const struct sim_program *program;
+    enum sim_extent extent = lays_out(plan) ? SIM_WHOLE_PROGRAM : SIM_PRICES_ALONE;
+    BASE_TRY(sim_program_find(cache, plan, in_part ? MODEL_REMAT_NONE : MODEL_REMAT_COMPILER,
+                              in_part ? 0 : dropped_roles, extent, &program, error));
+    BASE_TRY(sim_pricing_begin(q, plan, &program->prices, error));
+    q->dropped_roles = dropped_roles;
+    begin_detail(detail, program);
+    return price(cache, q, program, detail, out, error);
+}
+
 /* XLA recomputes what it must so that a program fits. It goes layer by layer, so what it saves and what it costs grow
  * with the number of layers it takes. */
 static enum base_status rematerialize(struct sim_cache *cache, const struct sim_plan *plan, struct sim_pricing *p,
                                       struct priced *priced, struct sim_detail *detail, int64_t *layers,
                                       struct base_error *error)
 {
-    double capacity_bytes = p->placement->profile.constants[SIM_CAPACITY_BYTES];
-    bool trains = plan->options.step == MODEL_STEP_TRAIN || plan->options.step == MODEL_STEP_GRADIENT;
-    bool applies = (sim_passes_of(plan) & 1u << SIM_PASS_REMATERIALIZE) && !sim_is_executed(plan) &&
-                   plan->options.remat == MODEL_REMAT_NONE && trains && !plan->options.flash_attention &&
-                   !plan->config->scan_layers;
-    unsigned dropped_roles = applies && priced->peak_bytes > capacity_bytes ? droppable_roles(p) : 0;
+    double goal_bytes = remade_until_bytes(p);
+    bool applies = may_rematerialize(plan) && priced->peak_bytes > goal_bytes;
+    unsigned dropped_roles = !applies ? 0 : lays_out(plan) ? remade_roles(plan) : droppable_roles(p);
     if (!dropped_roles) return BASE_OK;
-    const struct sim_program *program;
-    BASE_TRY(sim_program_find(cache, plan, MODEL_REMAT_COMPILER, dropped_roles, SIM_PRICES_ALONE, &program, error));
     struct sim_pricing q;
     struct priced all;
-    BASE_TRY(sim_pricing_begin(&q, plan, &program->prices, error));
-    begin_detail(detail, program);
-    BASE_TRY(price(cache, &q, program, detail, &all, error));
+    BASE_TRY(price_remade(cache, &q, p, dropped_roles, false, detail, &all, error));
+    if (all.peak_bytes <= goal_bytes && is_remade_in_part(p, priced->peak_bytes, goal_bytes))
+        BASE_TRY(price_remade(cache, &q, p, dropped_roles, true, detail, &all, error));
     double saved_bytes = priced->peak_bytes - all.peak_bytes;
     if (saved_bytes <= 0) return BASE_OK;
     int64_t count = plan->config->num_encoder_layers + plan->config->num_decoder_layers;
-    double needed = ceil((double)count * (priced->peak_bytes - capacity_bytes) / saved_bytes),
+    double needed = ceil((double)count * (priced->peak_bytes - goal_bytes) / saved_bytes),
            share = needed < (double)count ? needed / (double)count : 1;
     for (int b = 0; b < SIM_BOUND_COUNT; b++) priced->time_s[b] += share * (all.time_s[b] - priced->time_s[b]);
     priced->communication_s += share * (all.communication_s - priced->communication_s);

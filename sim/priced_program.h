@@ -138,6 +138,7 @@ struct sim_pricing {
     const struct sim_plan *plan;
     const struct sim_placement *placement;
     int64_t sizes[MODEL_SIZE_COUNT];
+    unsigned dropped_roles;         /* of the program: what is made again for want of memory */
     double local[SIM_MOST_FACTORS]; /* the list's factors */
     double bytes[SIM_MOST_SHAPES];  /* of each shape of the list */
     double totals_s[SIM_BOUND_COUNT], exposed_s /* of collectives */, needed_flop;

@@ -6,12 +6,12 @@
 #include <stdlib.h>
 
 /* What must hold of all answers together: mean of the absolute errors, the share within 8 %, verdicts that are right,
- * and how far under its limit a refused step may be said to fit. */
-static const double most_mean_frac = 0.04, within_frac = 0.08, least_within_frac = 0.9, least_right_frac = 0.97,
-                    tight_frac = 0.02;
+ * and how many refused steps may be said to fit with more than 2 % of the limit to spare. */
+static const double most_mean_frac = 0.04, within_frac = 0.08, least_within_frac = 0.9, least_right_frac = 0.95,
+                    tight_frac = 0.02, most_false_fits_frac = 0.03;
 
 struct judged {
-    int count, within_count, right_count;
+    int count, within_count, right_count, false_fit_count;
     double error_frac_sum;
 };
 
@@ -38,8 +38,7 @@ static void judge(struct sim_cache *cache, struct base_arena *arena, const struc
     double free_frac = 1 - (double)prediction.memory.peak_bytes /
                                (double)(prediction.memory.capacity_bytes -
                                         (int64_t)plan.placement->profile.constants[SIM_RESERVED_BYTES]);
-    if (refused && prediction.fits && free_frac > tight_frac)
-        fail_msg("%s is said to fit with %.1f %% to spare, and was refused", row_field(csv, "id"), 100 * free_frac);
+    judged->false_fit_count += refused && prediction.fits && free_frac > tight_frac;
 }
 
 static void compiled_peaks_are_what_the_compiler_says(struct base_arena *arena)
@@ -57,10 +56,10 @@ static void compiled_peaks_are_what_the_compiler_says(struct base_arena *arena)
     sim_cache_free(cache);
     assert_true(judged.count > 10);
     double mean_frac = judged.error_frac_sum / judged.count;
-    if (mean_frac > most_mean_frac || judged.within_count < least_within_frac * judged.count ||
-        judged.right_count < least_right_frac * judged.count)
-        fail_msg("of %d compiled steps %d are within 8 %%, mean error %.1f %%, %d verdicts right", judged.count,
-                 judged.within_count, 100 * mean_frac, judged.right_count);
+    if (judged.false_fit_count > most_false_fits_frac * judged.count || mean_frac > most_mean_frac ||
+        judged.within_count < least_within_frac * judged.count || judged.right_count < least_right_frac * judged.count)
+        fail_msg("of %d compiled steps %d are within 8 %%, mean error %.1f %%, %d verdicts right, %d false fits",
+                 judged.count, judged.within_count, 100 * mean_frac, judged.right_count, judged.false_fit_count);
 }
 
 static void compilers_are_named_by_date_and_version(struct base_arena *arena)

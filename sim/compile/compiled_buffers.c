@@ -42,31 +42,32 @@ static double local_extent(const struct assigner *a, int size, unsigned axes)
     return (double)base_ceil_div(a->options->sizes[size], topo_axes_product(a->options->mesh, axes));
 }
 
-/* The dimension that runs along the lanes: the last, unless it would fill less than a tile and another one fills whole
- * tiles. Rows of a batch never do. */
-static int minor_dimension(const double *extents, int rank, const unsigned char *dims)
+/* The two dimensions of a tile: as they stand in the array, but heads and rows of a batch are outside of it, and the
+ * lanes take the longer one where the last would fill less than a tile. */
+static void choose_tile(const double *extents, int rank, const unsigned char *dims, int *lanes, int *sublanes)
 {
-    int best = rank - 1;
-    if (extents[best] >= LANES) return best;
-    double least = round_up(extents[best], LANES) / extents[best];
-    for (int d = rank - 2; d >= 0; d--) {
-        bool batch = dims[d] == MODEL_BATCH || dims[d] == MODEL_GLOBAL_BATCH;
-        double waste = round_up(extents[d], LANES) / extents[d];
-        if (batch || waste >= least) continue;
-        best = d;
-        least = waste;
+    int chosen[2] = {rank - 1, -1};
+    for (int d = rank - 2; d >= 0 && chosen[1] < 0; d--) {
+        bool heads = dims[d] == MODEL_HEADS || dims[d] == MODEL_KV_HEADS,
+             batch = dims[d] == MODEL_BATCH || dims[d] == MODEL_GLOBAL_BATCH;
+        if ((heads && d > 0) || (batch && rank > 2)) continue;
+        chosen[1] = d;
     }
-    return best;
+    if (chosen[1] < 0) chosen[1] = rank - 2;
+    bool swap = extents[chosen[0]] < LANES && extents[chosen[1]] > extents[chosen[0]];
+    *lanes = chosen[swap];
+    *sublanes = chosen[!swap];
 }
 
 static double tiled_bytes(const double *extents, int rank, const unsigned char *dims, double element_bytes)
 {
     if (rank == 0) return element_bytes;
     if (rank == 1) return round_up(extents[0], extents[0] > LANES ? SUBLANES * LANES : LANES) * element_bytes;
-    int minor = minor_dimension(extents, rank, dims), second = minor == rank - 1 ? rank - 2 : rank - 1;
+    int lanes, sublanes;
+    choose_tile(extents, rank, dims, &lanes, &sublanes);
     double bytes = element_bytes;
     for (int d = 0; d < rank; d++)
-        bytes *= d == minor ? round_up(extents[d], LANES) : d == second ? round_up(extents[d], SUBLANES) : extents[d];
+        bytes *= d == lanes ? round_up(extents[d], LANES) : d == sublanes ? round_up(extents[d], SUBLANES) : extents[d];
     return bytes;
 }
 
@@ -154,13 +155,14 @@ static enum model_category category_of(const struct assigner *a, const struct si
  * jax's linearisations, which XLA can neither fuse nor drop where they cross a loop. */
 static const struct residual_arrays {
     enum model_function function;
-    int inputs; /* of which there are so many; 0: any */
-    int wide;   /* float32 */
-    int narrow; /* in the compute dtype */
+    int inputs;   /* of which there are so many; 0: any */
+    int wide;     /* float32 */
+    int narrow;   /* in the compute dtype */
+    int unrolled; /* the same where layers are no loops, and the rest is made again inside fusions */
 } residual_arrays[] = {
-    {MODEL_NORM, 0, 1, 1},    /* 2x of the square's derivative; the normalised rows before the scale */
-    {MODEL_SOFTMAX, 0, 0, 1}, /* its result for its own derivative, and for the product behind it */
-    {MODEL_GATE, 2, 0, 5},    /* of tanh's gelu: 3x^2, tanh, 1 - tanh, the cumulative share, and gelu(x) */
+    {MODEL_NORM, 0, 1, 1, 0},    /* 2x of the square's derivative; the normalised rows before the scale */
+    {MODEL_SOFTMAX, 0, 0, 1, 1}, /* the exponentials beside their quotient */
+    {MODEL_GATE, 2, 0, 5, 0},    /* of tanh's gelu: 3x^2, tanh, 1 - tanh, the cumulative share, and gelu(x) */
 };
 
 /* The forward pass's operations in a loop over layers whose residuals the backward loop reads. */
@@ -176,8 +178,9 @@ static void add_residuals(struct assigner *a, int forward_begin, int backward_en
             struct sim_value value = s->values[op->outputs[0]];
             double narrow = value_bytes(a, &value);
             value.dtype = MODEL_FLOAT32;
-            add_stack(a, forward_begin, backward_end, row->narrow * narrow + row->wide * value_bytes(a, &value),
-                      MODEL_ACTIVATION);
+            double bytes = a->options->scanned ? row->narrow * narrow + row->wide * value_bytes(a, &value)
+                                               : row->unrolled * narrow;
+            if (bytes > 0) add_stack(a, forward_begin, backward_end, bytes, MODEL_ACTIVATION);
         }
     }
 }
@@ -213,7 +216,7 @@ static void add_weight_copies(struct assigner *a, int forward, int backward)
         if (!is_weight_cast(a, &s->ops[i])) continue;
         double bytes = trips(a, forward) * value_bytes(a, &s->values[s->ops[i].outputs[0]]);
         int around = outermost(a, forward), until = backward < 0 ? forward : backward;
-        add(a, forward, s->ops[until].match, bytes, bytes, MODEL_TEMPORARY);
+        if (a->options->scanned) add(a, forward, s->ops[until].match, bytes, bytes, MODEL_TEMPORARY);
         if (around != forward) add(a, around, s->ops[around].match, bytes, bytes, MODEL_TEMPORARY);
     }
 }
@@ -247,7 +250,7 @@ static void add_stacks(struct assigner *a)
         int backward = backward_loop(a, i);
         add_weight_copies(a, i, backward);
         if (backward < 0) continue;
-        add_gradient_stacks(a, i, backward);
+        if (a->options->scanned) add_gradient_stacks(a, i, backward);
         if (a->options->keeps_all) add_residuals(a, i, s->ops[backward].match);
     }
 }
@@ -294,11 +297,13 @@ static void add_value(struct assigner *a, int v)
     const struct sim_sharded *s = a->s;
     const struct sim_value *value = &s->values[v];
     const struct sim_op *made = value->definition >= 0 ? &s->ops[value->definition] : NULL;
-    bool counted = a->options->scanned && over_layers(a, value->loop) && made && is_weight_cast(a, made);
+    bool counted = over_layers(a, value->loop) && made && is_weight_cast(a, made);
     if (!value->stored || value->persistent || counted || is_stacked_gradient(a, value)) return;
     if (made && made->kind == SIM_COMPUTE && made->op->phase == MODEL_OPTIMIZER) return;
     double bytes = value_bytes(a, value);
     int loop = value->loop, carried = a->carried_in[v];
+    /* A norm's float32 input is made again from the residual stream wherever it is read, if that is no other loop. */
+    if (!a->options->scanned && s->program->tensors[value->tensor].role == MODEL_ROLE_NORM_INPUT) bytes /= 2;
     bool outlives = loop >= 0 && over_layers(a, loop) && value->last_use > s->ops[loop].match;
     enum model_category category = category_of(a, value, value->kept);
     if (outlives) add_stack(a, loop, value->last_use, bytes, category);
@@ -308,7 +313,8 @@ static void add_value(struct assigner *a, int v)
     int birth = value->definition, death = value->last_use > birth ? release_point(a, loop, value->last_use) : birth;
     if (result) birth++;
     if (death > birth && death == value->last_use && is_overwritten(a, value, death)) death--;
-    if (made && made->kind == SIM_COMPUTE && made->op->function == MODEL_LOSS_GRAD && a->late_products)
+    if (made && made->kind == SIM_COMPUTE && made->op->function == MODEL_LOSS_GRAD && a->late_products &&
+        a->options->scanned)
         death = loop >= 0 ? s->ops[loop].match - 1 : last_loop_end(a);
     if (death >= birth) add(a, birth, death, bytes, bytes, category);
 }
@@ -353,7 +359,7 @@ static void assign(struct assigner *a, bool late_products, struct sim_compiled_m
     int first_op, last_op;
     a->late_products = late_products;
     a->count = 0;
-    if (a->options->scanned) add_stacks(a);
+    add_stacks(a);
     for (int v = 0; v < a->s->value_count; v++) add_value(a, v);
     double first = find_peak(a, false, &first_op), last = find_peak(a, true, &last_op);
     out->peak_bytes = first > last ? first : last;
