@@ -35,7 +35,7 @@ rank_paths         := $(patsubst -I%,-isystem %,$(shell pkg-config --cflags-only
 rank_sources       := exec/rank_main.c exec/comm.c
 
 sources := $(filter-out $(rank_sources),$(foreach room,$(rooms),$(sort $(wildcard $(room)/*.c))))
-data    := $(sort $(wildcard $(foreach room,$(rooms),$(room)/*.csv $(room)/*.json)))
+data    := $(sort $(wildcard $(foreach room,$(rooms),$(room)/*.csv $(room)/*.json $(room)/*.css $(room)/*.js)))
 objects := $(sources:%.c=$(BUILD)/%.o) $(data:%=$(BUILD)/%.o)
 tests   := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard tests/test_*.c)))
 fuzzers := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard tests/fuzz/fuzz_*.c)))
@@ -100,6 +100,10 @@ golden-update: $(BUILD)/meshwright $(BUILD)/meshwright-rank
 differs-update: $(BUILD)/tests/test_partition
 	@$(BUILD)/tests/test_partition --update
 
+## pages: a page of every kind of answer, opened by Chromium in twelve windows; pages and pictures stay in build/pages
+pages: all
+	@scripts/pages.sh $(BUILD)/meshwright $(BUILD)/pages
+
 ## deps: install the Debian packages that are missing
 deps:
 	@scripts/deps.sh
@@ -145,14 +149,20 @@ $(BUILD)/%.o: %.c Makefile
 	$(call say,compile $<)$(compile) -c -o $@ $<
 
 # A data file becomes `const char embedded_topo_chips_csv[]`, ended by a NUL: one binary is all that a user copies.
-$(BUILD)/%.csv.o $(BUILD)/%.json.o: scripts/embed.sh
+$(BUILD)/%.csv.o $(BUILD)/%.json.o $(BUILD)/%.css.o $(BUILD)/%.js.o: scripts/embed.sh
 $(BUILD)/%.csv.o: %.csv
 	@mkdir -p $(@D)
 	$(call say,embed $<)scripts/embed.sh $< | $(CC) -c -x assembler -o $@ -
 $(BUILD)/%.json.o: %.json
 	@mkdir -p $(@D)
 	$(call say,embed $<)scripts/embed.sh $< | $(CC) -c -x assembler -o $@ -
+$(BUILD)/%.css.o: %.css
+	@mkdir -p $(@D)
+	$(call say,embed $<)scripts/embed.sh $< | $(CC) -c -x assembler -o $@ -
+$(BUILD)/%.js.o: %.js
+	@mkdir -p $(@D)
+	$(call say,embed $<)scripts/embed.sh $< | $(CC) -c -x assembler -o $@ -
 
-.PHONY: all test demo tour asan fuzz layers lint bench lab soak golden-update differs-update deps install clean help
+.PHONY: all test demo tour asan fuzz layers lint bench lab soak golden-update pages differs-update deps install clean help
 .SECONDARY:
 -include $(sources:%.c=$(BUILD)/%.d) $(tests:%=%.d) $(BUILD)/tests/bench_exec.d $(fuzzers:%=%.d) $(BUILD)/tests/fuzz/driver.d $(BUILD)/meshwright.d $(rank_sources:%.c=$(BUILD)/%.d)

@@ -147,4 +147,5 @@ const struct commands_command commands_batch = {
     .options = options,
     .option_count = BASE_COUNT(options),
     .run = run_batch,
+    .endings = "jsonl json txt",
 };

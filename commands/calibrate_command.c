@@ -226,5 +226,6 @@ const struct commands_command commands_calibrate = {
     .option_count = BASE_COUNT(options),
     .positional_limit = 1000,
     .run = run_calibrate,
+    .endings = "json",
     .writes_out = true,
 };

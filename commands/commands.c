@@ -104,13 +104,15 @@ enum base_status commands_execute(struct commands_context *context, const char *
     const struct base_option *options = commands_options(context->arena, command, &option_count);
     BASE_TRY(base_arguments_parse(context->arena, options, option_count, command->positional_limit, argument_count,
                                   arguments, &parsed, error));
-    context->json = context->json || base_argument(&parsed, "--json");
+    BASE_TRY(commands_form(context, command, &parsed, error));
     if (context->cache) sim_cache_next_question(context->cache);
     struct base_error unwritten;
     context->answers = false;
     enum base_status status = command->run(context, &parsed, out, error);
     if (status == BASE_OK || status == BASE_NO_FIT) context->answers = true;
-    if (!context->answers || command->writes_out) return status;
+    if (!context->answers) return status;
+    if (context->page) BASE_TRY(commands_put_page(context, name, argument_count, arguments, out, error));
+    if (command->writes_out) return status;
     if (commands_write_out(&parsed, out, &unwritten) == BASE_OK) return status;
     if (status == BASE_OK || status == BASE_NO_FIT || status == BASE_STOPPED) *error = unwritten;
     return error->status;

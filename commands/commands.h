@@ -14,6 +14,7 @@ struct commands_context {
     bool json;                /* the document is JSON */
     bool compact;             /* JSON on one line (batch) */
     bool answers;             /* set by a command: its document is worth showing although it failed */
+    bool page;                /* the document becomes a page: JSON with all that a page shows */
     /* Where `batch` sends an answer at once, since the asker may wait for it. */
     enum base_status (*answer)(void *where, const char *bytes, size_t length, struct base_error *error);
     void *answer_where;
@@ -44,6 +45,7 @@ struct commands_command {
     /* For completion: what the first argument can be, separated by spaces, or "@topology" or "@model"; NULL: a file. */
     const char *(*first_words)(struct base_arena *arena);
     commands_run *run;
+    const char *endings; /* of names that --out may have: "json txt html"; NULL: json and txt. .html is a page */
     bool writes_out; /* the command itself writes what --out names (a table, a picture); else the document goes there */
 };
 
@@ -64,6 +66,21 @@ enum base_status commands_execute(struct commands_context *context, const char *
 /* Reads what --profile names into the cache; every command that prices has the option. */
 enum base_status commands_profile(struct commands_context *context, const struct base_arguments *arguments,
                                   struct base_error *error);
+
+/* ---- the form of a document (form.c, page.c) ---- */
+
+/* The ending of --out's name decides between text, JSON and a page (context->json, ->page); one that the command does
+ * not write is refused, and so is --json with another. A name without an ending is as asked for. */
+enum base_status commands_form(struct commands_context *context, const struct commands_command *command,
+                               const struct base_arguments *arguments, struct base_error *error);
+const char *commands_ending(const char *path);                /* "json" of "folder/a.json"; "" */
+bool commands_ends_in(const char *path, const char *endings); /* in one of "json txt" */
+/* BASE_INPUT for a path with another ending than those; NULL is none. */
+enum base_status commands_check_ending(struct base_arena *arena, const char *path, const char *endings,
+                                       struct base_error *error);
+/* Turns a JSON document into its page. */
+enum base_status commands_put_page(struct commands_context *context, const char *name, int argument_count,
+                                   const char *const *arguments, struct base_text *out, struct base_error *error);
 
 /* Writes the document to the file that --out names and empties it; without --out it stays. */
 enum base_status commands_write_out(const struct base_arguments *arguments, struct base_text *out,

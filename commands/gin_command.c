@@ -110,4 +110,5 @@ const struct commands_command commands_export = {
     .option_count = BASE_COUNT(export_options),
     .positional_limit = 1,
     .run = run_export,
+    .endings = "gin py sh slurm sbatch json txt",
 };

@@ -1,31 +1,87 @@
 /* `plot`: one chart of one file. */
-#include "commands/commands.h"
+#include "commands/plot_documents.h"
 #include "plots/plots.h"
 
 #include <string.h>
 
-typedef enum base_status draw_kind(struct base_arena *arena, const char *input, enum plots_format format,
-                                   struct plots_picture *out, struct base_error *error);
+/* What a chart is asked for with. */
+struct question {
+    struct commands_context *context;
+    const char *const *inputs;
+    int input_count;
+    enum plots_format format;
+};
 
-static enum base_status draw_comparison(struct base_arena *arena, const char *input, enum plots_format format,
-                                        struct plots_picture *out, struct base_error *error)
+typedef enum base_status draw_document(struct base_arena *arena, const struct plots_request *request,
+                                       struct plots_picture *out, struct base_error *error);
+
+static enum base_status draw_comparison(const struct question *q, struct plots_picture *out, struct base_error *error)
 {
     struct plots_comparison comparison;
-    BASE_TRY(plots_comparison_read(arena, input, &comparison, error));
-    return plots_comparison_draw(arena, &comparison, format, out, error);
+    BASE_TRY(plots_comparison_read(q->context->arena, q->inputs[0], &comparison, error));
+    return plots_comparison_draw(q->context->arena, &comparison, q->format, out, error);
 }
 
-/* A chart is a row here and a file in plots/. */
+static enum base_status draw_trust(const struct question *q, struct plots_picture *out, struct base_error *error)
+{
+    struct plots_comparison comparison;
+    BASE_TRY(plots_comparison_read(q->context->arena, q->inputs[0], &comparison, error));
+    enum base_status status = plots_trust(q->context->arena, &comparison, q->format, 0, out, error);
+    return status == BASE_OK ? status : base_fail_in(error, "%s", q->inputs[0]);
+}
+
+static enum base_status draw_pareto(const struct question *q, struct plots_picture *out, struct base_error *error)
+{
+    return plots_pareto(q->context->arena, q->inputs[0], q->format, out, error);
+}
+
+static enum base_status draw_sensitivity(const struct question *q, struct plots_picture *out, struct base_error *error)
+{
+    return plots_sensitivity(q->context->arena, q->inputs[0], q->format, out, error);
+}
+
+#define PLAN_OR_ANSWER "PLAN, or ANSWER.json of predict --detail"
+
+/* A chart is a row here and a file in plots/: either it reads its input itself, or it draws a document. */
 static const struct kind {
     const char *name, *input, *answers;
-    draw_kind *draw;
+    enum base_status (*read)(const struct question *question, struct plots_picture *out, struct base_error *error);
+    commands_make_document *document;
+    draw_document *draw;
+    int input_count;
 } kinds[] = {
     {"comparison", "RESULT.csv of sweep",
-     "how far are predictions from measurements, and are the out-of-memory verdicts right?", draw_comparison},
-    {"pareto", "TUNED.json of tune --pareto --json", "what does memory buy in speed?", plots_pareto},
+     "how far are predictions from measurements, and are the out-of-memory verdicts right?", draw_comparison, NULL,
+     NULL, 1},
+    {"trust", "RESULT.csv of sweep", "for which kinds of plan can predictions be trusted?", draw_trust, NULL, NULL, 1},
+    {"pareto", "TUNED.json of tune --pareto --json", "what does memory buy in speed?", draw_pareto, NULL, NULL, 1},
     {"sensitivity", "TUNED.json of tune --json",
-     "which choice of the best plan costs how much when it is changed alone?", plots_sensitivity},
+     "which choice of the best plan costs how much when it is changed alone?", draw_sensitivity, NULL, NULL, 1},
+    {"memory", PLAN_OR_ANSWER, "what does a device hold when, and where is the peak?", NULL, commands_answer_document,
+     plots_memory, 1},
+    {"time", PLAN_OR_ANSWER, "what bounds the step?", NULL, commands_answer_document, plots_time, 1},
+    {"operations", PLAN_OR_ANSWER, "which operations take the time?", NULL, commands_answer_document, plots_operations,
+     1},
+    {"roofline", PLAN_OR_ANSWER, "which operations are bound by memory, and how far below its roof is each?", NULL,
+     commands_answer_document, plots_roofline, 1},
+    {"batch", "PLAN", "how do batch and microbatches change the speed, and where does memory end?", NULL,
+     commands_batch_document, plots_batch, 1},
+    {"scaling", "PLAN", "what does a larger slice buy?", NULL, commands_scaling_document, plots_scaling, 1},
+    {"mesh", "PLAN, or MESH.json of mesh", "which device has which rank on each axis?", NULL, commands_mesh_document,
+     plots_mesh, 1},
+    {"difference", "PLAN PLAN, or answers", "what changes from one plan to the other?", NULL, commands_answer_document,
+     plots_difference, 2},
 };
+
+static enum base_status draw_kind(const struct kind *kind, const struct question *q, struct plots_picture *out,
+                                  struct base_error *error)
+{
+    struct plots_request request = {.path = q->inputs[0], .format = q->format};
+    if (kind->read) return kind->read(q, out, error);
+    BASE_TRY(kind->document(q->context, q->inputs[0], &request.document, error));
+    if (kind->input_count > 1) BASE_TRY(kind->document(q->context, q->inputs[1], &request.other, error));
+    return kind->draw(q->context->arena, &request, out, error);
+}
 
 static const char *list_kinds(struct base_arena *arena)
 {
@@ -88,13 +144,17 @@ static enum base_status run_plot(struct commands_context *context, const struct 
         return base_fail(error, BASE_USAGE, "plot: KIND and INPUT are missing; the kinds are: %s",
                          list_kinds(context->arena));
     BASE_TRY(find_kind(context->arena, arguments->positional[0], &kind, error));
-    if (arguments->positional_count < 2)
+    if (arguments->positional_count < 1 + kind->input_count)
         return base_fail(error, BASE_USAGE, "plot %s: INPUT is missing: %s", kind->name, kind->input);
+    if (arguments->positional_count > 1 + kind->input_count)
+        return base_fail(error, BASE_USAGE, "plot %s: \"%.60s\" is one input too many: %s", kind->name,
+                         arguments->positional[1 + kind->input_count], kind->input);
     if (!path)
         return base_fail(error, BASE_USAGE, "plot %s: --out is missing: --out FILE.svg, FILE.pdf or FILE.png",
                          kind->name);
     BASE_TRY(plots_format_parse(path, &format, error));
-    BASE_TRY(kind->draw(context->arena, arguments->positional[1], format, &picture, error));
+    struct question question = {context, arguments->positional + 1, arguments->positional_count - 1, format};
+    BASE_TRY(draw_kind(kind, &question, &picture, error));
     BASE_TRY(base_write_file(path, picture.bytes.data, picture.bytes.length, error));
     commands_put_picture(context, kind->name, path, &picture, out);
     return BASE_OK;
@@ -104,10 +164,11 @@ static const struct base_option options[] = {COMMANDS_COMMON};
 
 const struct commands_command commands_plot = {
     .name = "plot",
-    .summary = "draw a chart as SVG, PDF or PNG: comparison (predicted beside measured), pareto (speed against "
-               "memory), sensitivity (what each choice is worth)",
+    .summary = "draw a chart as SVG, PDF or PNG: of a plan (memory, time, operations, roofline, batch, scaling, mesh), "
+               "of two (difference), of a sweep (comparison, trust) or of a search (pareto, sensitivity)",
     .usage = "plot KIND INPUT --out FILE.svg|.pdf|.png",
-    .examples = "  meshwright sweep examples/tpu_v4_tuning.csv --out result.csv && meshwright plot comparison "
+    .examples = "  meshwright plot memory examples/t5_11b_v4_512.json --out memory.svg\n"
+                "  meshwright sweep examples/tpu_v4_tuning.csv --out result.csv && meshwright plot comparison "
                 "result.csv --out comparison.svg\n"
                 "  meshwright plot comparison result.csv --out comparison.png\n"
                 "  meshwright tune --model t5_1_1_large --topology v4:2x2x4 --batch-size 64 --task-feature-lengths "
@@ -116,8 +177,9 @@ const struct commands_command commands_plot = {
                 "512,114 --json --out tuned.json && meshwright plot sensitivity tuned.json --out sensitivity.svg\n",
     .options = options,
     .option_count = BASE_COUNT(options),
-    .positional_limit = 2,
+    .positional_limit = 3,
     .first_words = kind_words,
     .run = run_plot,
+    .endings = "svg pdf png",
     .writes_out = true,
 };

@@ -33,11 +33,15 @@ static enum base_status answer(struct commands_context *context, const struct ba
 {
     struct sim_prediction prediction;
     struct sim_timeline timeline = {0};
+    struct sim_memory_curve curve = {0};
+    bool detailed = context->page || base_argument(arguments, "--detail");
     struct sim_change changes[SIM_MOST_CHANGES];
     const char *trace = base_argument(arguments, "--trace");
     struct sim_detail detail = {.collectives =
                                     base_new(context->arena, struct sim_collective_row, SIM_MOST_COLLECTIVES),
-                                .timeline = trace ? &timeline : NULL,
+
+                                .timeline = trace || detailed ? &timeline : NULL,
+                                .curve = detailed ? &curve : NULL,
                                 .arena = context->arena};
     BASE_TRY(sim_predict(context->cache, plan, &prediction, &detail, error));
     struct reports_prediction report = {.plan = *text,
@@ -46,6 +50,7 @@ static enum base_status answer(struct commands_context *context, const struct ba
                                         .collectives = detail.collectives,
                                         .collective_count = detail.collective_count,
                                         .timeline = detail.timeline,
+                                        .curve = detail.curve,
                                         .changes = changes,
                                         .by_op = base_argument(arguments, "--collectives-by-op") != NULL};
     if (!prediction.fits)
@@ -100,6 +105,7 @@ static const struct base_option options[] = {
     {"--step", "train|gradient|forward|evaluate", "how much of the step", "train"},
     {"--as-partitioned", NULL, "without the compiler passes of the profile", NULL},
     {"--collectives-by-op", NULL, "with each collective the operations it comes from", NULL},
+    {"--detail", NULL, "with every operation, and what memory holds when; of the JSON document", NULL},
     {"--program", NULL, "print the sharded operations, and why each tensor is sharded as it is", NULL},
     {"--trace", "FILE", "write the step as a Chrome trace, which Perfetto reads", NULL},
     {"--profile", "FILE", "constants and compiler passes in place of the catalogue's", "the chip's own"},
@@ -118,4 +124,5 @@ const struct commands_command commands_predict = {
     .option_count = BASE_COUNT(options),
     .positional_limit = 1,
     .run = run_predict,
+    .endings = "json txt html",
 };

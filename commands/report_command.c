@@ -104,7 +104,7 @@ static enum base_status report_run(struct commands_context *context, const struc
                                     .predicted = &predicted,
                                     .measured = &steps,
                                     .predicted_timeline = &predicted_timeline};
-    if (context->json) reports_beside_json(&beside, context->compact, out);
+    if (context->json && format != REPORTS_HTML) reports_beside_json(&beside, context->compact, out);
     else reports_beside_page(&beside, format, out);
     return BASE_OK;
 }
@@ -118,8 +118,12 @@ static enum base_status report_plan(struct commands_context *context, const char
     struct sim_plan plan;
     struct sim_prediction predicted;
     struct sim_change changes[SIM_MOST_CHANGES];
+    struct sim_timeline timeline = {0};
+    struct sim_memory_curve curve = {0};
     struct sim_detail detail = {.collectives =
                                     base_new(context->arena, struct sim_collective_row, SIM_MOST_COLLECTIVES),
+                                .timeline = context->page ? &timeline : NULL,
+                                .curve = context->page ? &curve : NULL,
                                 .arena = context->arena};
     BASE_TRY(commands_read_plan(context, path, NULL, &text, error));
     BASE_TRY(sim_plan_check(context->cache, context->arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, error));
@@ -129,6 +133,8 @@ static enum base_status report_plan(struct commands_context *context, const char
                                         .prediction = &predicted,
                                         .collectives = detail.collectives,
                                         .collective_count = detail.collective_count,
+                                        .timeline = detail.timeline,
+                                        .curve = detail.curve,
                                         .changes = changes};
     if (!predicted.fits)
         BASE_TRY(
@@ -159,6 +165,19 @@ static enum base_status format_of(const char *path, enum reports_format *out, st
                 : BASE_OK;
 }
 
+/* A saved answer of predict or tune has a page as it is. */
+static bool is_answer(const struct base_json *document)
+{
+    return document->kind == BASE_JSON_OBJECT && !base_json_get(document, "loss") &&
+           (base_json_get(document, "time") || base_json_get(document, "search"));
+}
+
+static void put_answer(const struct commands_context *context, const struct base_json *document, struct base_text *out)
+{
+    struct base_json_writer writer = {.text = out, .compact = context->compact};
+    base_json_put_value(&writer, document);
+}
+
 static enum base_status run_report(struct commands_context *context, const struct base_arguments *arguments,
                                    struct base_text *out, struct base_error *error)
 {
@@ -170,14 +189,16 @@ static enum base_status run_report(struct commands_context *context, const struc
         return base_fail(error, BASE_USAGE,
                          "report needs what to report on: meshwright report RUN.json|PLAN.json --out REPORT.html");
     const char *path = arguments->positional[0];
-    if (!context->json) BASE_TRY(format_of(base_argument(arguments, "--out"), &format, error));
+    if (!context->json || context->page) BASE_TRY(format_of(base_argument(arguments, "--out"), &format, error));
     BASE_TRY(commands_profile(context, arguments, error));
     if (ends_in(path, ".gin")) return report_plan(context, path, format, out, error);
     BASE_TRY(base_read_file(context->arena, path, LARGEST_RUN_BYTES, &text, &length, error));
     if (base_json_parse(context->arena, text, length, &document, error) != BASE_OK)
         return base_fail_in(error, "%s", path);
+    if (context->page && is_answer(document)) return put_answer(context, document, out), BASE_OK;
     if (document->kind != BASE_JSON_OBJECT || !base_json_get(document, "loss"))
         return report_plan(context, path, format, out, error);
+    context->page = false; /* a run beside its prediction has a page of its own */
     return report_run(context, document, format, out, error) == BASE_OK ? BASE_OK : base_fail_in(error, "%s", path);
 }
 
@@ -198,4 +219,5 @@ const struct commands_command commands_report = {
     .option_count = BASE_COUNT(options),
     .positional_limit = 1,
     .run = run_report,
+    .endings = "html md txt json",
 };

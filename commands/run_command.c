@@ -299,4 +299,5 @@ const struct commands_command commands_run_plan = {
     .option_count = BASE_COUNT(options),
     .positional_limit = 1,
     .run = run_run,
+    .endings = "json txt html",
 };

@@ -214,5 +214,6 @@ const struct commands_command commands_sweep = {
     .option_count = BASE_COUNT(options),
     .positional_limit = 1,
     .run = run_sweep,
+    .endings = "csv",
     .writes_out = true,
 };

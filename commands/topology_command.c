@@ -359,7 +359,7 @@ static enum base_status topology_run(struct commands_context *context, const str
     if (path && plots_format_parse(path, &format, &no_picture) == BASE_OK)
         return draw_topology(context, &facts, path, format, out, error);
     struct base_json_writer writer = {.text = out, .compact = context->compact};
-    if (context->json) topology_json(context->arena, &facts, &writer);
+    if (context->json || commands_ends_in(path, "json")) topology_json(context->arena, &facts, &writer);
     else topology_text(&facts, out);
     return commands_write_out(arguments, out, error);
 }
@@ -387,5 +387,6 @@ const struct commands_command commands_topology = {
     .positional_limit = 1,
     .first_words = topology_words,
     .run = topology_run,
+    .endings = "svg pdf png json txt",
     .writes_out = true,
 };

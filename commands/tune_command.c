@@ -286,4 +286,5 @@ const struct commands_command commands_tune = {
     .option_count = BASE_COUNT(options),
     .positional_limit = 1,
     .run = run_tune,
+    .endings = "json txt gin py sh slurm",
 };

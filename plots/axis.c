@@ -76,6 +76,47 @@ double plots_axis_px(const struct plots_axis *axis, double value)
     return axis->from_px + frac * (axis->to_px - axis->from_px);
 }
 
+static const double gib = 1024.0 * 1024 * 1024;
+
+struct plots_axis plots_axis_of(enum plots_unit unit, double high, double from_px, double to_px, double spacing_px)
+{
+    double scale = unit == PLOTS_GIB ? gib : unit == PLOTS_PERCENT ? 0.01 : 1;
+    struct plots_axis axis = plots_axis_from_zero(high / scale, from_px, to_px, spacing_px);
+    axis.high *= scale;
+    for (int i = 0; i < axis.tick_count; i++) axis.ticks[i] *= scale;
+    return axis;
+}
+
+const char *plots_amount(struct base_arena *arena, enum plots_unit unit, double value)
+{
+    char buffer[BASE_HUMANE];
+    switch (unit) {
+    case PLOTS_GIB: return base_copy(arena, base_format_bytes(buffer, value));
+    case PLOTS_SECONDS: return base_copy(arena, base_format_seconds(buffer, value));
+    case PLOTS_PERCENT: return base_print(arena, "%.1f %%", 100 * value);
+    case PLOTS_FLOP_PER_S: return base_print(arena, "%sFLOP/s", base_format_count(buffer, value));
+    case PLOTS_NUMBER: return base_print(arena, "%.0f", value);
+    case PLOTS_COUNT: break;
+    }
+    return base_copy(arena, base_format_count(buffer, value));
+}
+
+const char *plots_tick_of(struct base_arena *arena, enum plots_unit unit, const struct plots_axis *axis, double value)
+{
+    static const struct {
+        double size;
+        const char *name;
+    } seconds[] = {{1, "s"}, {1e-3, "ms"}, {1e-6, "µs"}, {1e-9, "ns"}};
+    int i = 0;
+    if (unit == PLOTS_GIB) return base_print(arena, "%.4g GiB", value / gib);
+    if (unit == PLOTS_PERCENT) return base_print(arena, "%.4g %%", 100 * value);
+    if (unit == PLOTS_FLOP_PER_S) return base_print(arena, "%sFLOP/s", plots_tick_text(arena, value));
+    if (unit == PLOTS_NUMBER) return base_print(arena, "%.0f", value);
+    if (unit != PLOTS_SECONDS) return plots_tick_text(arena, value);
+    while (i < BASE_COUNT(seconds) - 1 && fmax(fabs(axis->high), fabs(axis->low)) < 2 * seconds[i].size) i++;
+    return base_print(arena, "%.4g %s", value / seconds[i].size, seconds[i].name);
+}
+
 const char *plots_tick_text(struct base_arena *arena, double value)
 {
     static const struct {

@@ -47,6 +47,11 @@ double plots_text_width(enum plots_style style, const char *text)
     return measure(style, text).x_advance;
 }
 
+double plots_width(const struct plots_canvas *canvas)
+{
+    return canvas->width_px > 0 ? canvas->width_px : PLOTS_PAGE_WIDTH_PX;
+}
+
 /* ---- marks ---- */
 
 static struct plots_mark *add_mark(struct plots_canvas *canvas, enum plots_mark_kind kind, struct plots_box box,
@@ -101,6 +106,32 @@ void plots_curve(struct plots_canvas *canvas, const struct plots_point points[4]
 {
     look.fill_frac = 0;
     memcpy(add_mark(canvas, PLOTS_CURVE, extent_of(points), look)->points, points, 4 * sizeof *points);
+}
+
+static void add_many(struct plots_canvas *canvas, enum plots_mark_kind kind, const struct plots_point *points,
+                     int count, struct plots_look look)
+{
+    if (count < 2) return;
+    struct plots_box box = {points[0].x, points[0].y, 0, 0};
+    for (int i = 1; i < count; i++) {
+        double right = fmax(box.x + box.width, points[i].x), bottom = fmax(box.y + box.height, points[i].y);
+        box.x = fmin(box.x, points[i].x), box.y = fmin(box.y, points[i].y);
+        box.width = right - box.x, box.height = bottom - box.y;
+    }
+    struct plots_mark *mark = add_mark(canvas, kind, box, look);
+    mark->many = points;
+    mark->many_count = count;
+}
+
+void plots_polygon(struct plots_canvas *canvas, const struct plots_point *points, int count, struct plots_look look)
+{
+    add_many(canvas, PLOTS_POLYGON, points, count, look);
+}
+
+void plots_polyline(struct plots_canvas *canvas, const struct plots_point *points, int count, struct plots_look look)
+{
+    look.fill_frac = 0;
+    add_many(canvas, PLOTS_POLYLINE, points, count, look);
 }
 
 struct plots_box plots_text(struct plots_canvas *canvas, double x, double y, enum plots_align align,
@@ -161,6 +192,11 @@ static void trace_path(cairo_t *cairo, const struct plots_mark *mark)
         cairo_move_to(cairo, points[0].x, points[0].y);
         cairo_curve_to(cairo, points[1].x, points[1].y, points[2].x, points[2].y, points[3].x, points[3].y);
         break;
+    case PLOTS_POLYGON:
+    case PLOTS_POLYLINE:
+        for (int i = 0; i < mark->many_count; i++) cairo_line_to(cairo, mark->many[i].x, mark->many[i].y);
+        if (mark->kind == PLOTS_POLYGON) cairo_close_path(cairo);
+        break;
     case PLOTS_TEXT: break;
     }
 }
@@ -184,7 +220,8 @@ static void render_area(cairo_t *cairo, const struct plots_mark *mark)
 static void render_text(cairo_t *cairo, const struct plots_mark *mark)
 {
     choose_font(cairo, mark->style);
-    set_colour(cairo, mark->look.colour, 1);
+    struct plots_rgb rgb = plots_text_rgb(mark->look.colour);
+    cairo_set_source_rgb(cairo, rgb.red, rgb.green, rgb.blue);
     cairo_move_to(cairo, mark->text_x, mark->baseline_y);
     cairo_show_text(cairo, mark->text);
 }
@@ -225,7 +262,7 @@ static cairo_status_t keep_bytes(void *closure, const unsigned char *data, unsig
 static cairo_surface_t *open_pdf(const struct plots_canvas *canvas, struct file_bytes *file)
 {
     cairo_surface_t *surface =
-        cairo_pdf_surface_create_for_stream(keep_bytes, file, PLOTS_PAGE_WIDTH_PX, ceil(canvas->height_px));
+        cairo_pdf_surface_create_for_stream(keep_bytes, file, plots_width(canvas), ceil(canvas->height_px));
     cairo_pdf_surface_set_metadata(surface, CAIRO_PDF_METADATA_TITLE, canvas->title);
     cairo_pdf_surface_set_metadata(surface, CAIRO_PDF_METADATA_SUBJECT, canvas->subtitle);
     /* Cairo would write the time of day; the same input is to give the same bytes. */
@@ -235,7 +272,7 @@ static cairo_surface_t *open_pdf(const struct plots_canvas *canvas, struct file_
 
 static cairo_surface_t *open_png(const struct plots_canvas *canvas)
 {
-    int width = (int)(png_scale * PLOTS_PAGE_WIDTH_PX), height = (int)(png_scale * ceil(canvas->height_px));
+    int width = (int)(png_scale * plots_width(canvas)), height = (int)(png_scale * ceil(canvas->height_px));
     cairo_surface_t *surface = cairo_image_surface_create(CAIRO_FORMAT_RGB24, width, height);
     cairo_surface_set_device_scale(surface, png_scale, png_scale);
     return surface;

@@ -58,13 +58,24 @@ struct plots_point {
     double x, y;
 }; /* px */
 
-enum plots_mark_kind { PLOTS_RECT, PLOTS_LINE, PLOTS_CIRCLE, PLOTS_TEXT, PLOTS_QUAD, PLOTS_CURVE };
+enum plots_mark_kind {
+    PLOTS_RECT,
+    PLOTS_LINE,
+    PLOTS_CIRCLE,
+    PLOTS_TEXT,
+    PLOTS_QUAD,
+    PLOTS_CURVE,
+    PLOTS_POLYGON,
+    PLOTS_POLYLINE
+};
 
 struct plots_mark {
     enum plots_mark_kind kind;
     struct plots_box box; /* extent; of a line: from (x, y) by (width, height), which may be negative */
     struct plots_point
         points[4]; /* of a quad its corners, of a curve its ends and between them the two points that bend it */
+    const struct plots_point *many; /* of a polygon or a polyline */
+    int many_count;
     struct plots_look look;
     const char *text;
     enum plots_style style;
@@ -80,7 +91,9 @@ struct plots_hover {
 struct plots_canvas {
     struct base_arena *arena;
     const char *title, *subtitle; /* for readers who cannot see the picture */
+    double width_px;              /* 0: PLOTS_PAGE_WIDTH_PX */
     double height_px;             /* set before rendering */
+    bool embedded;                /* for a page that says title and subtitle itself, in its own colours */
     struct plots_mark *marks;
     int mark_count, mark_capacity;
     struct plots_hover *hovers;
@@ -94,7 +107,10 @@ struct plots_rgb {
 }; /* 0 .. 1 */
 /* Mixed with paper rather than made transparent, so that a tint prints the same everywhere and hides the grid. */
 struct plots_rgb plots_rgb(enum plots_colour colour, double strength_frac);
-double plots_font_size(enum plots_style style); /* px */
+/* Words have a darker tone of a colour where the colour itself would be hard to read. */
+struct plots_rgb plots_text_rgb(enum plots_colour colour);
+const char *plots_colour_name(enum plots_colour colour); /* "memory-bound": of a page's CSS variables */
+double plots_font_size(enum plots_style style);          /* px */
 bool plots_font_is_bold(enum plots_style style);
 double plots_line_height(enum plots_style style); /* px from one line to the next */
 extern const double plots_dash_px, plots_dash_gap_px;
@@ -108,11 +124,16 @@ void plots_circle(struct plots_canvas *canvas, double x, double y, double radius
 void plots_quad(struct plots_canvas *canvas, const struct plots_point points[4], struct plots_look look);
 /* Bézier's cubic curve from points[0] to points[3]; never filled. */
 void plots_curve(struct plots_canvas *canvas, const struct plots_point points[4], struct plots_look look);
+/* A closed figure of many corners, or the line through them, which is never filled. The points are kept by reference.
+ */
+void plots_polygon(struct plots_canvas *canvas, const struct plots_point *points, int count, struct plots_look look);
+void plots_polyline(struct plots_canvas *canvas, const struct plots_point *points, int count, struct plots_look look);
 /* One line of text, its middle at y, and its left edge, centre or right edge at x. Returns the box that it covers. */
 struct plots_box plots_text(struct plots_canvas *canvas, double x, double y, enum plots_align align,
                             enum plots_style style, enum plots_colour colour, const char *text);
 void plots_hover(struct plots_canvas *canvas, struct plots_box box, const char *text);
 double plots_text_width(enum plots_style style, const char *text);
+double plots_width(const struct plots_canvas *canvas); /* px */
 /* PDF or PNG; SVG is written by plots_put_svg. */
 enum base_status plots_render(const struct plots_canvas *canvas, enum plots_format format, struct base_text *out,
                               struct base_error *error);
@@ -152,6 +173,74 @@ struct plots_axis plots_axis_logarithmic(double low, double high, double from_px
 double plots_axis_px(const struct plots_axis *axis, double value);
 /* "250 k": a round tick in humane units, without needless zeros. */
 const char *plots_tick_text(struct base_arena *arena, double value);
+
+/* What an axis counts; its ticks and the words beside them follow. */
+enum plots_unit {
+    PLOTS_COUNT,
+    PLOTS_NUMBER /* in full */,
+    PLOTS_GIB /* values in bytes */,
+    PLOTS_SECONDS,
+    PLOTS_PERCENT /* shares */,
+    PLOTS_FLOP_PER_S
+};
+/* "1.55 s", "29.71 GiB", "278.2 k", "12.5 %" */
+const char *plots_amount(struct base_arena *arena, enum plots_unit unit, double value);
+/* The same for a tick: without needless zeros. */
+const char *plots_tick_of(struct base_arena *arena, enum plots_unit unit, const struct plots_axis *axis, double value);
+/* From zero with ticks that are round in the unit. */
+struct plots_axis plots_axis_of(enum plots_unit unit, double high, double from_px, double to_px, double spacing_px);
+
+/* ---- frames (frame.c): the area of a chart between two axes ---- */
+
+struct plots_frame {
+    struct plots_axis x, y; /* y.from_px is the bottom */
+    enum plots_unit x_unit, y_unit;
+    const char *x_name, *y_name; /* written at the ends */
+};
+/* Grid, ticks, names. Ticks of a logarithmic axis that would touch are left out. */
+void plots_put_frame(struct plots_canvas *canvas, const struct plots_frame *frame);
+/* Words near a point, where they cover none of `taken`; false: there is no room. Appends to taken, which has room. */
+struct plots_taken {
+    struct plots_box *boxes;
+    int count;
+};
+bool plots_put_label(struct plots_canvas *canvas, const struct plots_frame *frame, struct plots_taken *taken, double x,
+                     double y, enum plots_style style, enum plots_colour colour, const char *words);
+
+/* ---- lines (lines.c): how one number grows with another ---- */
+
+struct plots_series_point {
+    double x, y;
+    bool fits;         /* else the dot is hollow, in the colour of alarm */
+    const char *words; /* for who points at it */
+};
+struct plots_series {
+    const char *name; /* written at its end */
+    const struct plots_series_point *points;
+    int count;
+    enum plots_colour colour;
+    bool dashed; /* a line to compare with: without dots */
+};
+void plots_put_series(struct plots_canvas *canvas, const struct plots_frame *frame, const struct plots_series *series,
+                      int count);
+
+/* ---- bars (bars.c): rows of a name, a bar, an amount ---- */
+
+struct plots_bar {
+    const char *label, *amount, *hover;
+    double value; /* below 0 it goes to the left */
+    struct plots_look look;
+};
+/* On wide pages the name stands left of the bar, on narrow ones above it. Bars begin at zero; `unit` says the ticks.
+ * Returns the bottom. */
+double plots_put_bars(struct plots_canvas *canvas, double y, const struct plots_bar *bars, int count,
+                      enum plots_unit unit, const char *axis_name);
+/* Coloured squares with their words, in as many lines as they need; returns the bottom. */
+struct plots_key {
+    const char *words;
+    struct plots_look look;
+};
+double plots_put_keys(struct plots_canvas *canvas, double y, const struct plots_key *keys, int count);
 
 /* ---- SVG (svg.c) ---- */
 

@@ -9,7 +9,9 @@
 
 /* ---- pictures ---- */
 
-enum plots_format { PLOTS_SVG, PLOTS_PDF, PLOTS_PNG };
+/* PLOTS_EMBEDDED: an SVG element of an HTML page, which says title and subtitle itself and gives the colours
+ * (plots_put_page_colours). */
+enum plots_format { PLOTS_SVG, PLOTS_PDF, PLOTS_PNG, PLOTS_EMBEDDED };
 /* By the ending of the file's name; BASE_INPUT for any other ending. */
 enum base_status plots_format_parse(const char *path, enum plots_format *out, struct base_error *error);
 
@@ -17,6 +19,17 @@ struct plots_picture {
     const char *title, *subtitle; /* the words that stand above the picture */
     int row_count;                /* rows of the input, all of which the picture shows */
     struct base_text bytes;       /* the file's contents */
+};
+
+/* The colours of all charts as CSS variables: of light pages, and of dark ones. */
+void plots_put_page_colours(struct base_text *out);
+
+/* A chart of an answer, a JSON document that a command wrote. */
+struct plots_request {
+    const char *path;                         /* of the document, for messages */
+    const struct base_json *document, *other; /* other: of two, the second; else NULL */
+    enum plots_format format;
+    double width_px; /* 0: 700 */
 };
 
 /* ---- comparison: how far are predictions from measurements, and are the out-of-memory verdicts right? ---- */
@@ -49,6 +62,11 @@ enum base_status plots_comparison_read(struct base_arena *arena, const char *pat
 enum base_status plots_comparison_draw(struct base_arena *arena, const struct plots_comparison *comparison,
                                        enum plots_format format, struct plots_picture *out, struct base_error *error);
 
+/* Errors of tokens per second by kind of plan; width_px 0: 700. BASE_INPUT: no row is measured and predicted. */
+enum base_status plots_trust(struct base_arena *arena, const struct plots_comparison *comparison,
+                             enum plots_format format, double width_px, struct plots_picture *out,
+                             struct base_error *error);
+
 /* ---- topology: what machine is it, and which devices work on one copy of a model? ---- */
 
 struct plots_topology {
@@ -60,6 +78,41 @@ struct plots_topology {
  * drawn once; row_count is their number. BASE_INPUT for more devices than a page can hold, or a longer line of them. */
 enum base_status plots_topology_draw(struct base_arena *arena, const struct plots_topology *request,
                                      enum plots_format format, struct plots_picture *out, struct base_error *error);
+
+/* ---- a prediction: what `predict --detail --json` wrote ---- */
+
+/* What one device holds over the step. */
+enum base_status plots_memory(struct base_arena *arena, const struct plots_request *request, struct plots_picture *out,
+                              struct base_error *error);
+/* The parts of the step's time; of a run, too. */
+enum base_status plots_time(struct base_arena *arena, const struct plots_request *request, struct plots_picture *out,
+                            struct base_error *error);
+/* Its operations, the thirty longest. */
+enum base_status plots_operations(struct base_arena *arena, const struct plots_request *request,
+                                  struct plots_picture *out, struct base_error *error);
+
+/* Its contractions under the roofs of the chip. */
+enum base_status plots_roofline(struct base_arena *arena, const struct plots_request *request,
+                                struct plots_picture *out, struct base_error *error);
+/* From document to other: time and memory by part. */
+enum base_status plots_difference(struct base_arena *arena, const struct plots_request *request,
+                                  struct plots_picture *out, struct base_error *error);
+
+/* ---- many predictions of one plan: {"plan", "mesh", "rows": [{"series", "batch_size", "device_count", "topology",
+ * "tokens_per_s", "peak_bytes", "capacity_bytes", "fits"}]} ---- */
+
+/* Tokens per second against the batch, a line a number of microbatches, and where memory ends. */
+enum base_status plots_batch(struct base_arena *arena, const struct plots_request *request, struct plots_picture *out,
+                             struct base_error *error);
+/* The same over slices of one generation. */
+enum base_status plots_scaling(struct base_arena *arena, const struct plots_request *request, struct plots_picture *out,
+                               struct base_error *error);
+
+/* ---- a mesh: what `mesh --json` wrote ---- */
+
+/* Which device has which rank on each axis. */
+enum base_status plots_mesh(struct base_arena *arena, const struct plots_request *request, struct plots_picture *out,
+                            struct base_error *error);
 
 /* ---- a search: what `tune --json` wrote ---- */
 

@@ -1,4 +1,4 @@
-/* Private to plots/: what a search wrote (`tune --json`), as far as pictures need it. */
+/* Private to plots/: what commands wrote as JSON, as far as pictures need it. */
 #ifndef PLOTS_SEARCH_DOCUMENT_H
 #define PLOTS_SEARCH_DOCUMENT_H
 
@@ -10,6 +10,11 @@ enum base_status plots_search_read(struct base_arena *arena, const char *path, c
 /* The member of that name and kind, or NULL. */
 const struct base_json *plots_member(const struct base_json *object, const char *key, enum base_json_kind kind);
 double plots_number(const struct base_json *object, const char *key); /* NAN if it is none */
+const char *plots_string(const struct base_json *object, const char *key, const char *fallback);
+/* "t5_1_0_11B on v4-512, data 16 x model 16, batch 896, …": what an answer is about, from its plan and mesh. */
+const char *plots_answer_words(struct base_arena *arena, const struct base_json *document);
+const char *plots_mesh_words(struct base_arena *arena, const struct base_json *mesh);
+struct plots_canvas plots_canvas_of(struct base_arena *arena, const struct plots_request *request);
 /* "2,2,1,1 · standard:2,2 · 4 microbatches" */
 const char *plots_plan_words(struct base_arena *arena, const struct base_json *plan);
 enum base_status plots_finish(struct plots_canvas *canvas, enum plots_format format, int row_count,

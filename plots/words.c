@@ -134,7 +134,7 @@ static double balanced_paragraph(struct plots_canvas *canvas, double y, enum plo
                                  enum plots_colour colour, const char *text)
 {
     enum { MOST_LINES = 3 };
-    double width_px = balanced_width(canvas->arena, style, text, PLOTS_PAGE_WIDTH_PX - 2 * PLOTS_MARGIN_PX, MOST_LINES);
+    double width_px = balanced_width(canvas->arena, style, text, plots_width(canvas) - 2 * PLOTS_MARGIN_PX, MOST_LINES);
     return plots_paragraph(canvas, PLOTS_MARGIN_PX, y, width_px, MOST_LINES, style, colour, text);
 }
 
@@ -142,6 +142,7 @@ double plots_heading(struct plots_canvas *canvas, const char *title, const char 
 {
     canvas->title = title;
     canvas->subtitle = subtitle;
+    if (canvas->embedded) return 4;
     double y = balanced_paragraph(canvas, PLOTS_MARGIN_PX, PLOTS_TITLE, PLOTS_INK, title);
     return balanced_paragraph(canvas, y + 4, PLOTS_SUBTITLE, PLOTS_MUTED, subtitle);
 }

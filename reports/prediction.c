@@ -110,6 +110,70 @@ static void put_steps(struct base_json_writer *w, const struct reports_measured 
     put_doubles(w, "step_s", m->step_s, m->step_count);
 }
 
+/* Of a prediction: every kernel and collective of the step. */
+static void put_operations(struct base_json_writer *w, const struct sim_timeline *timeline)
+{
+    static const char *const bounds[SIM_BOUND_COUNT] = {[SIM_BY_COMPUTE] = "compute",
+                                                        [SIM_BY_MEMORY] = "memory",
+                                                        [SIM_BY_COMMUNICATION] = "communication",
+                                                        [SIM_BY_LATENCY] = "latency"};
+    base_json_key(w, "timeline");
+    base_json_open(w, '[');
+    for (int i = 0; i < timeline->count; i++) {
+        const struct sim_entry *e = &timeline->entries[i];
+        base_json_open_inline(w, '{');
+        base_json_member_string(w, "name", e->name);
+        base_json_member_string(w, "phase", reports_phase_name(e->phase));
+        base_json_member_string(w, "bound", bounds[e->bound]);
+        base_json_member_int(w, "count", e->count);
+        base_json_member_double(w, "time_s", e->time_s);
+        base_json_member_double(w, "flop", e->flop);
+        base_json_member_double(w, "bytes", e->bytes);
+        base_json_close(w, '}');
+    }
+    base_json_close(w, ']');
+}
+
+static double curve_bytes(const struct sim_memory_point *point, int column, double reserved_bytes)
+{
+    const double *b = point->bytes;
+    const double columns[] = {b[MODEL_PARAMETER], b[MODEL_OPTIMIZER_STATE],
+                              b[MODEL_GRADIENT],  b[MODEL_ACTIVATION] + b[MODEL_INPUT],
+                              b[MODEL_TEMPORARY], reserved_bytes};
+    return columns[column];
+}
+
+/* What a device holds when, a column a kind of memory; the keys are those of `memory`. */
+static void put_curve(struct base_json_writer *w, const struct reports_prediction *r)
+{
+    static const char *const columns[] = {"parameter_bytes",  "optimizer_state_bytes", "gradient_bytes",
+                                          "activation_bytes", "temporary_bytes",       "reserved_bytes"};
+    const struct sim_memory_curve *curve = r->curve;
+    base_json_key(w, "memory_timeline");
+    base_json_open(w, '{');
+    base_json_key(w, "at_s");
+    base_json_open_inline(w, '[');
+    double end_s = 0, sum_s = 0;
+    for (int i = 0; r->timeline && i < r->timeline->count; i++)
+        sum_s += r->timeline->entries[i].time_s * (double)r->timeline->entries[i].count;
+    end_s = sum_s > 0 ? r->prediction->step_s / sum_s : 1; /* what is hidden behind other work takes no time */
+    for (int i = 0; i < curve->count; i++) base_json_put_double(w, end_s * curve->points[i].at_s);
+    base_json_close(w, ']');
+    for (int c = 0; c < BASE_COUNT(columns); c++) {
+        base_json_key(w, columns[c]);
+        base_json_open_inline(w, '[');
+        for (int i = 0; i < curve->count; i++)
+            base_json_put_int(w,
+                              (int64_t)curve_bytes(&curve->points[i], c, (double)r->prediction->memory.reserved_bytes));
+        base_json_close(w, ']');
+    }
+    base_json_key(w, "operation");
+    base_json_open_inline(w, '[');
+    for (int i = 0; i < curve->count; i++) base_json_put_string(w, curve->points[i].name);
+    base_json_close(w, ']');
+    base_json_close(w, '}');
+}
+
 /* What `report` sets beside a prediction. */
 static void put_timeline(struct base_json_writer *w, const struct sim_timeline *timeline)
 {
@@ -225,6 +289,8 @@ void reports_prediction_json(const struct reports_prediction *r, bool compact, s
     if (r->shardings) put_shardings(&w, r);
     if (!r->measured) put_passes(&w, r->checked);
     if (!r->measured) put_constants(&w, &r->checked->placement->profile);
+    if (!r->measured && r->curve) put_operations(&w, r->timeline);
+    if (!r->measured && r->curve && r->curve->count) put_curve(&w, r);
     base_json_close(&w, '}');
 }
 

@@ -31,8 +31,9 @@ struct reports_prediction {
     const struct sim_prediction *prediction;
     const struct sim_collective_row *collectives;
     int collective_count;
-    const struct sim_timeline *timeline; /* may be NULL */
-    const struct sim_change *changes;    /* what would make it fit; best first */
+    const struct sim_timeline *timeline;  /* may be NULL */
+    const struct sim_memory_curve *curve; /* may be NULL */
+    const struct sim_change *changes;     /* what would make it fit; best first */
     int change_count;
     bool by_op;                                  /* --collectives-by-op */
     const struct sim_tensor_sharding *shardings; /* --program; may be NULL */
@@ -55,6 +56,19 @@ struct reports_pair {
 };
 struct reports_pair *reports_join(struct base_arena *arena, const struct sim_timeline *measured,
                                   const struct sim_timeline *predicted);
+
+/* ---- an answer as an HTML page (answer_page.c) ---- */
+
+/* What predict, tune, sweep, run and compare say, to look at. Everything is taken from the document. */
+struct reports_answer {
+    const struct base_json *document; /* what the command gives as JSON, with --detail where it has that */
+    const char *command;              /* the command line, to be copied */
+    const char *gin;                  /* the plan as a gin file; NULL: it has none, for this reason, or nobody asked */
+    const char *no_gin;
+    const char *drawing, *drawing_title; /* an SVG element of the machine with the plan's groups; NULL: there is none */
+};
+enum base_status reports_answer_page(const struct reports_answer *answer, struct base_text *out,
+                                     struct base_error *error);
 
 /* ---- a search (tuned.c) ---- */
 

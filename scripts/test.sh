@@ -32,9 +32,15 @@ for test in "$@"; do
     failed=$((failed + bad))
 done
 
-# What the program prints: as the golden cases and as the README have it.
-for printed in golden README.md; do
-    case $printed in golden) scripts/golden.sh "$program" ;; *) scripts/readme.sh "$program" ;; esac >"$log" 2>&1 || true
+# What the program prints: as the golden cases and as the README have it; and its pages, as a browser shows them;
+# and the Python package over it.
+for printed in golden README.md pages python; do
+    case $printed in
+    golden) scripts/golden.sh "$program" ;;
+    pages) scripts/pages.sh "$program" ;;
+    python) scripts/python.sh "$program" ;;
+    *) scripts/readme.sh "$program" ;;
+    esac >"$log" 2>&1 || true
     cat "$log"
     good=$(sed -n "s/^$printed: *\([0-9]*\) passed, [0-9]* failed\$/\1/p" "$log")
     bad=$(sed -n "s/^$printed: *[0-9]* passed, \([0-9]*\) failed\$/\1/p" "$log")

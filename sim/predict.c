@@ -265,6 +265,11 @@ static enum base_status rematerialize(struct sim_cache *cache, const struct sim_
     priced->communication_s += share * (all.communication_s - priced->communication_s);
     for (int c = 0; c < MODEL_CATEGORY_COUNT; c++)
         priced->categories_bytes[c] += share * (all.categories_bytes[c] - priced->categories_bytes[c]);
+    if (detail && detail->curve) {
+        struct sim_memory_curve recomputed;
+        sim_price_curve(&q, detail->arena, &recomputed);
+        sim_curve_mix(detail->curve, &recomputed, share);
+    }
     priced->peak_bytes -= share * saved_bytes;
     p->peak_name = q.peak_name;
     p->peak_phase = q.peak_phase;
@@ -285,6 +290,8 @@ enum base_status sim_predict(struct sim_cache *cache, const struct sim_plan *pla
     BASE_TRY(sim_pricing_begin(&p, plan, &program->prices, error));
     begin_detail(detail, program);
     BASE_TRY(price(cache, &p, program, detail, &priced, error));
+    if (detail && detail->curve && sim_is_executed(plan)) detail->curve->count = 0;
+    if (detail && detail->curve && !sim_is_executed(plan)) sim_price_curve(&p, detail->arena, detail->curve);
     BASE_TRY(rematerialize(cache, plan, &p, &priced, detail, &answer.memory.rematerialized_layer_count, error));
     fill_memory(&p, &priced, &answer.memory);
     answer.fits = answer.memory.peak_bytes <= answer.memory.capacity_bytes;

@@ -20,6 +20,7 @@ struct maker {
     int *repeats_of; /* per operation, as a loop: the distinct count of repetitions inside it */
     int *kernel_of;  /* per kernel: the distinct one */
     unsigned char (*number_of)[SIM_ALL_AXES + 1]; /* of a factor by size and axes, and 1 more; 0: not listed */
+    int *steps_before;                            /* per operation: steps listed before it */
     struct seen repeats_seen, dots_seen, kernels_seen, collectives_seen, products_seen, kept_seen;
 };
 
@@ -273,8 +274,10 @@ static void list_steps(struct maker *m)
     out->products = base_new(m->scratch, struct sim_factors, s->op_count + 1);
     m->collectives_seen = seen_new(m->scratch, s->op_count + 1);
     m->products_seen = seen_new(m->scratch, s->op_count + 1);
+    m->steps_before = base_new(m->scratch, int, s->op_count + 1);
     for (int i = 0; i < s->op_count; i++) {
         const struct sim_op *op = &s->ops[i];
+        m->steps_before[i] = out->step_count;
         int repeats = repeats_of(m, op->loop);
         if (op->kind == SIM_COMMUNICATE) add_step(out, op, collective_of(m, op), repeats);
         if (op->kind != SIM_COMPUTE) continue;
@@ -354,8 +357,10 @@ static void close_stretch(struct sim_price_list *out, int first)
     out->event_count = kept;
 }
 
-static void name_event(struct sim_price_event *listed, const struct sim_op *op, int trips)
+static void name_event(const struct maker *m, struct sim_price_event *listed, const struct sim_op *op, int trips)
 {
+    int step = m->steps_before[op - m->s->ops];
+    listed->step = (short)(step < INT16_MAX ? step : INT16_MAX);
     listed->name = op->op->name;
     listed->phase = (unsigned char)op->op->phase;
     listed->trips = (unsigned char)trips;
@@ -379,11 +384,11 @@ static void list_events(struct maker *m)
         if (event->bracket) {
             struct sim_price_event *listed = &out->events[out->event_count++];
             *listed = (struct sim_price_event){.bracket = event->bracket};
-            name_event(listed, op, event->trips);
+            name_event(m, listed, op, event->trips);
         } else if (out->event_count > first) {
             struct sim_price_event *listed = &out->events[out->event_count - 1];
             listed->may_peak = true;
-            name_event(listed, op, op->loop >= 0 ? s->ops[op->loop].trips : MODEL_ONE);
+            name_event(m, listed, op, op->loop >= 0 ? s->ops[op->loop].trips : MODEL_ONE);
         }
         first = out->event_count;
     }

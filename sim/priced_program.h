@@ -64,7 +64,7 @@ struct sim_price_need {
 /* Memory that comes or goes (how many of a shape), or a loop that begins or ends (bracket). */
 struct sim_price_event {
     const char *name; /* of the operation; NULL where nobody asks */
-    short shape;
+    short shape, step /* of the list: what comes next; of may_peak and brackets */;
     signed char count, bracket;
     unsigned char category, phase;
     unsigned char
@@ -156,6 +156,13 @@ void sim_price_memory(struct sim_pricing *p);
 
 /* exposure.c: seconds of collectives that no computation hides; per kernel and collective of the list, what one of it
  * takes */
+/* memory_curve.c: what the step holds when. Walks through every iteration of every loop. */
+void sim_price_curve(const struct sim_pricing *p, struct base_arena *arena, struct sim_memory_curve *out);
+/* Both of one plan: a + share (b - a), at the same share of the step. */
+void sim_curve_mix(struct sim_memory_curve *a, const struct sim_memory_curve *b, double share);
+/* price.c: what each step of the list takes, once */
+void sim_price_steps(const struct sim_pricing *p, double *steps_s);
+
 double sim_exposed_s(const struct sim_pricing *p, const double *kernels_s, const double *collectives_s);
 void sim_price_signature(const struct sim_pricing *p,
                          struct sim_memory *out); /* step_signature.c: argument_bytes and output_bytes */

@@ -262,6 +262,18 @@ void sim_price_time(struct sim_pricing *p, struct sim_detail *detail)
     p->needed_flop = needed_flop(p, &prices);
 }
 
+void sim_price_steps(const struct sim_pricing *p, double *steps_s)
+{
+    struct prices prices;
+    price_distinct(p, &prices);
+    for (int i = 0; i < p->list->step_count; i++) {
+        const struct sim_price_step *step = &p->list->steps[i];
+        steps_s[i] = step->communicates
+                         ? prices.collectives_s[step->what]
+                         : prices.kernels[step->what].busy_s + p->placement->profile.constants[SIM_KERNEL_LATENCY_S];
+    }
+}
+
 /* ---- memory ---- */
 
 static void add_holding(struct sim_holding *to, const struct sim_holding *a, const struct sim_holding *b, double times)

@@ -252,12 +252,29 @@ struct sim_prediction {
     double tokens_per_s, samples_per_s, tokens_per_s_per_device, mfu_frac;
 };
 
+/* What one device holds from one moment of the step to the next, by what it is; a compiler's fragments are temporary.
+ */
+struct sim_memory_point {
+    double at_s;      /* from the start of the step */
+    const char *name; /* of the operation; NULL: between operations */
+    enum model_phase phase;
+    double bytes[MODEL_CATEGORY_COUNT];
+};
+/* The largest of each stretch of time, at most SIM_MOST_MEMORY_POINTS; none where the step is too long to be walked
+ * through (a million loop iterations), or runs in an arena that is laid out once (local topologies). */
+enum { SIM_MOST_MEMORY_POINTS = 480 };
+struct sim_memory_curve {
+    struct sim_memory_point *points;
+    int count;
+};
+
 /* Optional parts of an answer. NULL members are not made; a sweep makes none. */
 struct sim_detail {
     struct sim_collective_row *collectives; /* SIM_MOST_COLLECTIVES */
     int collective_count;
     struct sim_timeline *timeline;
-    struct base_arena *arena;
+    struct sim_memory_curve *curve;
+    struct base_arena *arena; /* of timeline and curve */
 };
 
 enum base_status sim_plan_check(struct sim_cache *cache, struct base_arena *arena, const struct sim_plan_text *text,

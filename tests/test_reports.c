@@ -62,9 +62,9 @@ static void pages_say_the_same_in_three_forms(struct base_arena *arena)
         [REPORTS_MARKDOWN] =
             "# a < b\n\n## Table\n\n| x\\|y | <i> |\n| --- | --: |\n| ä | & 10 |\n| cc | \"q\" |\n\nEnd.\n",
         [REPORTS_HTML] =
-            "<h2>Table</h2>\n<table>\n<tr><th>x|y</th><th class=\"r\">&lt;i&gt;</th></tr>\n<tr><td>ä</td><td "
-            "class=\"r\">&amp; 10</td></tr>\n<tr><td>cc</td><td "
-            "class=\"r\">&quot;q&quot;</td></tr>\n</table>\n<p>End.</p>\n</body>",
+            "<th scope=\"col\">x|y</th><th class=\"r\" scope=\"col\">&lt;i&gt;</th></tr>\n</thead><tbody>\n"
+            "<tr><td>ä</td><td class=\"r\">&amp; 10</td></tr>\n<tr><td>cc</td><td "
+            "class=\"r\">&quot;q&quot;</td></tr>\n</tbody></table></div>\n<p>End.</p>\n",
     };
     static const char *const cells[] = {"x|y", "<i>", "ä", "& 10", "cc", "\"q\""};
     for (int format = REPORTS_TEXT; format <= REPORTS_HTML; format++) {

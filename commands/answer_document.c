@@ -1,0 +1,101 @@
+/* A document as an HTML page, with what only a command can add: its own command line, the plan as gin, the machine. */
+#include "commands/commands.h"
+#include "plots/plots.h"
+#include "reports/reports.h"
+#include "sim/sim.h"
+
+#include <ctype.h>
+#include <string.h>
+
+/* ---- the command line ---- */
+
+static bool is_plain(const char *word)
+{
+    for (const char *c = word; *c; c++)
+        if (!isalnum((unsigned char)*c) && !strchr("-_./,:=@+", *c)) return false;
+    return *word != '\0';
+}
+
+/* As a shell reads it. */
+static void put_word(struct base_text *out, const char *word)
+{
+    if (is_plain(word)) {
+        base_put(out, word);
+        return;
+    }
+    base_put(out, "'");
+    for (; *word; word++) {
+        if (*word == '\'') base_put(out, "'\\''");
+        else base_put_bytes(out, word, 1);
+    }
+    base_put(out, "'");
+}
+
+/* Without --out FILE, which is this page. */
+static const char *command_line(struct base_arena *arena, const char *name, int count, const char *const *arguments)
+{
+    struct base_text text = {.arena = arena};
+    base_putf(&text, "meshwright %s", name);
+    for (int i = 0; i < count; i++) {
+        if (!strcmp(arguments[i], "--out")) i++;
+        else if (strncmp(arguments[i], "--out=", 6) != 0) {
+            base_put(&text, " ");
+            put_word(&text, arguments[i]);
+        }
+    }
+    return text.data;
+}
+
+/* ---- the plan ---- */
+
+/* The groups of the plan's mesh on its machine; nothing where they cannot be drawn. */
+static void draw_machine(struct commands_context *context, const struct sim_plan *plan, struct reports_answer *answer)
+{
+    struct topo_mesh mesh;
+    struct base_error none;
+    struct plots_picture picture;
+    const struct topo_topology *topology = &plan->placement->topology;
+    if (topo_mesh_build(context->arena, topology, &plan->request, false, &mesh, &none) != BASE_OK) return;
+    struct plots_topology drawn = {.topology = topology, .mesh = &mesh};
+    if (plots_topology_draw(context->arena, &drawn, PLOTS_EMBEDDED, &picture, &none) != BASE_OK) return;
+    answer->drawing = base_copy_bytes(context->arena, picture.bytes.data, picture.bytes.length);
+    answer->drawing_title = picture.title;
+}
+
+/* The plan of the answer, or of the best of a search. A plan that gin cannot say has a reason in its place. */
+static void add_plan(struct commands_context *context, struct reports_answer *answer)
+{
+    static const char *const keys[] = {"plan", "best"};
+    struct sim_plan_text text;
+    struct sim_plan plan;
+    struct base_error why = {0};
+    struct base_text gin = {.arena = context->arena};
+    const struct base_json *given = NULL;
+    for (int i = 0; i < BASE_COUNT(keys) && !given; i++) given = base_json_get(answer->document, keys[i]);
+    if (!given || given->kind != BASE_JSON_OBJECT) return;
+    enum base_status status = sim_plan_from_json(context->arena, given, &text, &why);
+    if (status == BASE_OK)
+        status = sim_plan_check(context->cache, context->arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &why);
+    if (status != BASE_OK) {
+        answer->no_gin = base_copy(context->arena, why.text);
+        return;
+    }
+    draw_machine(context, &plan, answer);
+    status = reports_launch(context->arena, "gin", &text, &plan, &gin, &why);
+    if (status == BASE_OK) answer->gin = gin.data;
+    else answer->no_gin = base_copy(context->arena, why.text);
+}
+
+enum base_status commands_put_page(struct commands_context *context, const char *name, int argument_count,
+                                   const char *const *arguments, struct base_text *out, struct base_error *error)
+{
+    const struct base_json *document;
+    struct base_text page = {.arena = out->arena};
+    BASE_TRY(base_json_parse(context->arena, out->data ? out->data : "", out->length, &document, error));
+    struct reports_answer answer = {.document = document,
+                                    .command = command_line(context->arena, name, argument_count, arguments)};
+    add_plan(context, &answer);
+    BASE_TRY(reports_answer_page(&answer, &page, error));
+    *out = page;
+    return BASE_OK;
+}

@@ -1,0 +1,243 @@
+/* The documents that charts of a plan are drawn from: an answer with its detail, its mesh, and many predictions of the
+ * plan with another batch or on another slice. */
+#include "commands/plot_documents.h"
+#include "sim/sim.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { LARGEST_DOCUMENT_BYTES = 64 << 20, MOST_SLICES = 8 };
+
+/* ---- an answer ---- */
+
+/* A command's document, asked as a user would. */
+static enum base_status ask(struct commands_context *context, const char *command, const char *const *words, int count,
+                            const struct base_json **out, struct base_error *error)
+{
+    struct base_text text = {.arena = context->arena};
+    struct commands_context inner = *context;
+    inner.json = inner.compact = true;
+    inner.page = false;
+    enum base_status status = commands_execute(&inner, command, count, words, &text, error);
+    if (status != BASE_OK && status != BASE_NO_FIT) return status;
+    return base_json_parse(context->arena, text.data, text.length, out, error);
+}
+
+static bool is_gin(const char *path)
+{
+    return commands_ends_in(path, "gin");
+}
+
+static enum base_status read_document(struct commands_context *context, const char *path, const struct base_json **out,
+                                      struct base_error *error)
+{
+    const char *text;
+    size_t length;
+    BASE_TRY(base_read_file(context->arena, path, LARGEST_DOCUMENT_BYTES, &text, &length, error));
+    if (base_json_parse(context->arena, text, length, out, error) != BASE_OK) return base_fail_in(error, "%s", path);
+    return BASE_OK;
+}
+
+enum base_status commands_saved_document(struct commands_context *context, const char *path,
+                                         const struct base_json **out, struct base_error *error)
+{
+    return read_document(context, path, out, error);
+}
+
+enum base_status commands_answer_document(struct commands_context *context, const char *path,
+                                          const struct base_json **out, struct base_error *error)
+{
+    if (!is_gin(path)) BASE_TRY(read_document(context, path, out, error));
+    if (!is_gin(path) && (*out)->kind == BASE_JSON_OBJECT && base_json_get(*out, "memory")) return BASE_OK;
+    const char *const words[] = {path, "--detail"};
+    return ask(context, "predict", words, BASE_COUNT(words), out, error);
+}
+
+/* ---- the mesh of a plan ---- */
+
+static void put_mesh(const struct topo_mesh *mesh, struct base_text *out)
+{
+    struct base_json_writer w = {.text = out, .compact = true};
+    base_json_open(&w, '{');
+    base_json_key(&w, "axes");
+    base_json_open(&w, '[');
+    for (int a = 0; a < mesh->axes.count; a++) base_json_put_string(&w, mesh->axes.names[a]);
+    base_json_close(&w, ']');
+    base_json_key(&w, "shape");
+    base_json_open(&w, '[');
+    for (int a = 0; a < mesh->axes.count; a++) base_json_put_int(&w, mesh->axes.sizes[a]);
+    base_json_close(&w, ']');
+    base_json_key(&w, "devices");
+    base_json_open(&w, '[');
+    for (int d = 0; d < mesh->device_count; d++) {
+        base_json_open(&w, '[');
+        for (int c = 0; c < mesh->coordinate_count; c++) base_json_put_int(&w, mesh->devices[d][c]);
+        base_json_close(&w, ']');
+    }
+    base_json_close(&w, ']');
+    base_json_close(&w, '}');
+}
+
+enum base_status commands_mesh_document(struct commands_context *context, const char *path,
+                                        const struct base_json **out, struct base_error *error)
+{
+    struct sim_plan_text text;
+    struct sim_plan plan;
+    struct topo_mesh mesh;
+    if (!is_gin(path)) BASE_TRY(read_document(context, path, out, error));
+    if (!is_gin(path) && (*out)->kind == BASE_JSON_OBJECT && base_json_get(*out, "devices")) return BASE_OK;
+    BASE_TRY(commands_read_plan(context, path, NULL, &text, error));
+    enum base_status status =
+        sim_plan_check(context->cache, context->arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, error);
+    if (status == BASE_OK)
+        status = topo_mesh_build(context->arena, &plan.placement->topology, &plan.request, false, &mesh, error);
+    if (status != BASE_OK) return base_fail_in(error, "%s", path);
+    struct base_text document = {.arena = context->arena};
+    put_mesh(&mesh, &document);
+    return base_json_parse(context->arena, document.data, document.length, out, error);
+}
+
+/* ---- many predictions ---- */
+
+struct grid {
+    struct commands_context *context;
+    struct sim_plan_text text;
+    struct base_json_writer w;
+    int row_count;
+};
+
+/* A row, unless the plan is one that T5X or JAX refuses. */
+static void add_row(struct grid *g, const char *series)
+{
+    struct sim_plan plan;
+    struct sim_prediction p;
+    struct base_error refused;
+    struct sim_cache *cache = g->context->cache;
+    if (sim_plan_check(cache, g->context->arena, &g->text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &refused) !=
+            BASE_OK ||
+        sim_predict(cache, &plan, &p, NULL, &refused) != BASE_OK)
+        return;
+    base_json_open(&g->w, '{');
+    base_json_member_string(&g->w, "series", series);
+    base_json_member_string(&g->w, "topology", plan.topology_text);
+    base_json_member_int(&g->w, "device_count", plan.placement->topology.device_count);
+    base_json_member_int(&g->w, "batch_size", plan.batch_size);
+    base_json_member_double(&g->w, "tokens_per_s", p.tokens_per_s);
+    base_json_member_int(&g->w, "peak_bytes", p.memory.peak_bytes);
+    base_json_member_int(&g->w, "capacity_bytes", p.memory.capacity_bytes);
+    base_json_member_bool(&g->w, "fits", p.fits);
+    base_json_close(&g->w, '}');
+    g->row_count++;
+}
+
+/* The plan as it is comes first: what the document is about, and where numbers start from. */
+static enum base_status begin_grid(struct grid *g, struct commands_context *context, const char *path,
+                                   struct base_text *text, struct sim_plan *plan, struct base_error *error)
+{
+    *g = (struct grid){.context = context, .w = {.text = text, .compact = true}};
+    BASE_TRY(commands_read_plan(context, path, NULL, &g->text, error));
+    if (sim_plan_check(context->cache, context->arena, &g->text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, plan, error) !=
+        BASE_OK)
+        return base_fail_in(error, "%s", path);
+    base_json_open(&g->w, '{');
+    base_json_key(&g->w, "plan");
+    sim_plan_put_json(context->arena, &g->text, &g->w);
+    base_json_key(&g->w, "rows");
+    base_json_open(&g->w, '[');
+    return BASE_OK;
+}
+
+static enum base_status end_grid(struct grid *g, const char *path, const struct base_json **out,
+                                 struct base_error *error)
+{
+    base_json_close(&g->w, ']');
+    base_json_close(&g->w, '}');
+    if (!g->row_count) return base_fail(error, BASE_INPUT, "%s: none of the plans around it can be launched", path);
+    return base_json_parse(g->context->arena, g->w.text->data, g->w.text->length, out, error);
+}
+
+enum base_status commands_batch_document(struct commands_context *context, const char *path,
+                                         const struct base_json **out, struct base_error *error)
+{
+    static const int microbatches[] = {1, 2, 4, 8, 16, 32};
+    struct base_text text = {.arena = context->arena};
+    struct sim_plan plan;
+    struct grid g;
+    BASE_TRY(begin_grid(&g, context, path, &text, &plan, error));
+    int64_t batch = plan.batch_size;
+    for (int halvings = 0; halvings < 4 && batch % 2 == 0; halvings++) batch /= 2;
+    for (int m = 0; m < BASE_COUNT(microbatches); m++)
+        for (int64_t b = batch, step = 0; step < 9; b *= 2, step++) {
+            g.text.values[SIM_BATCH_SIZE] = base_print(context->arena, "%lld", (long long)b);
+            g.text.values[SIM_NUM_MICROBATCHES] = base_print(context->arena, "%d", microbatches[m]);
+            add_row(&g,
+                    base_print(context->arena, "%d microbatch%s", microbatches[m], microbatches[m] == 1 ? "" : "es"));
+        }
+    return end_grid(&g, path, out, error);
+}
+
+static int by_devices(const void *a, const void *b)
+{
+    const struct topo_slice *const *x = a, *const *y = b;
+    return (*x)->device_count - (*y)->device_count;
+}
+
+/* Slices of the same chip, from an eighth of the plan's to eight times that; of GPUs so many nodes. */
+static int find_slices(struct commands_context *context, const struct topo_topology *now, const char **names,
+                       int *devices)
+{
+    int count, found = 0;
+    const struct topo_slice *slices = topo_slices(&count),
+                            **near = base_new(context->arena, const struct topo_slice *, count + 1);
+    for (int i = 0; i < count && now->kind == TOPO_TPU; i++) {
+        bool taken = strcmp(slices[i].chip, now->chip.name) != 0 || slices[i].device_count * 8 < now->device_count ||
+                     slices[i].device_count > 8 * now->device_count;
+        for (int j = 0; j < found; j++) taken = taken || near[j]->device_count == slices[i].device_count;
+        if (!taken) near[found++] = &slices[i];
+    }
+    qsort(near, (size_t)found, sizeof *near, by_devices);
+    int shown = 0;
+    for (int i = 0; i < found && shown < MOST_SLICES; i++) {
+        bool power = !(near[i]->device_count & (near[i]->device_count - 1)); /* the usual sizes */
+        if (power) names[shown] = near[i]->accelerator_type, devices[shown++] = near[i]->device_count;
+    }
+    for (int nodes = now->bounds[0] > 8 ? now->bounds[0] / 8 : 1;
+         now->kind == TOPO_GPU && nodes <= 8 * now->bounds[0] && shown < MOST_SLICES; nodes *= 2) {
+        names[shown] = base_print(context->arena, "%s:%dx%d", now->chip.name, nodes, now->bounds[1]);
+        devices[shown++] = nodes * now->bounds[1];
+    }
+    return shown;
+}
+
+enum base_status commands_scaling_document(struct commands_context *context, const char *path,
+                                           const struct base_json **out, struct base_error *error)
+{
+    static const char *const series[] = {"the same batch", "the same batch a device"};
+    struct base_text text = {.arena = context->arena};
+    struct sim_plan plan;
+    struct grid g;
+    const char *names[MOST_SLICES];
+    int devices[MOST_SLICES];
+    BASE_TRY(begin_grid(&g, context, path, &text, &plan, error));
+    struct topo_topology now = plan.placement->topology;
+    int count = find_slices(context, &now, names, devices);
+    const struct topo_mesh_request *mesh = &plan.request;
+    if (mesh->ici_mesh.count)
+        return base_fail(error, BASE_INPUT,
+                         "%s: ici_mesh: a mesh of given sizes has no larger or smaller slice; "
+                         "use num_partitions",
+                         path);
+    int64_t batch = plan.batch_size, partitions = mesh->submesh_count ? 1 : mesh->num_partitions;
+    for (int i = 0; i < mesh->submesh_count; i++) partitions *= mesh->submesh[i];
+    g.text.values[SIM_SUBMESH] =
+        NULL; /* a tile that fits one slice may not fit another; T5X's table has one for each */
+    g.text.values[SIM_NUM_PARTITIONS] = base_print(context->arena, "%lld", (long long)partitions);
+    for (int s = 0; s < BASE_COUNT(series); s++)
+        for (int i = 0; i < count; i++) {
+            int64_t scaled = s ? batch * devices[i] / now.device_count : batch;
+            g.text.values[SIM_TOPOLOGY] = names[i];
+            g.text.values[SIM_BATCH_SIZE] = base_print(context->arena, "%lld", (long long)(scaled ? scaled : 1));
+            add_row(&g, series[s]);
+        }
+    return end_grid(&g, path, out, error);
+}

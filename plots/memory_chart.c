@@ -1,0 +1,212 @@
+/* Memory over the step: what one device holds, by what it is, against its capacity. */
+#include "plots/search_document.h"
+
+#include <math.h>
+
+static const double left_px = 62, area_height_px = 250, narrow_px = 480, gap_px = 1.5;
+static const struct plots_look edge = {PLOTS_PAPER, 0, 0.6, false}, capacity_look = {PLOTS_ALARM, 0, 1.4, true},
+                               peak_look = {PLOTS_INK, 0, 1, true};
+
+/* From the bottom of the stack to its top; `input` is the batch, which the answer counts to the activations. */
+static const struct layer {
+    const char *key, *name;
+    enum plots_colour colour;
+    double fill_frac;
+} layers[] = {
+    {"reserved_bytes", "reserved", PLOTS_RESERVED, 0.55},
+    {"parameter_bytes", "parameters", PLOTS_PARAMETERS, 0.95},
+    {"optimizer_state_bytes", "optimizer state", PLOTS_OPTIMIZER_STATE, 0.75},
+    {"gradient_bytes", "gradients", PLOTS_GRADIENTS, 0.8},
+    {"activation_bytes", "activations", PLOTS_ACTIVATIONS, 0.6},
+    {"temporary_bytes", "temporaries", PLOTS_TEMPORARIES, 0.8},
+};
+enum { LAYERS = BASE_COUNT(layers), MOST_MOMENTS = 4096 };
+
+struct chart {
+    struct base_arena *arena;
+    int count;                    /* moments */
+    double *at_s, *bytes[LAYERS]; /* [moment] */
+    const char **names;           /* [moment] of operations */
+    double step_s, capacity_bytes, peak_bytes, highest_bytes;
+    int peak; /* moment */
+    struct plots_frame frame;
+};
+
+static enum base_status read_numbers(struct base_arena *arena, const struct base_json *from, const char *key, int count,
+                                     double *out, const char *path, struct base_error *error)
+{
+    const struct base_json *list = plots_member(from, key, BASE_JSON_ARRAY);
+    if (!list || list->count != count)
+        return base_fail(error, BASE_INPUT, "%s: memory_timeline.%s: a list of %d numbers is needed", path, key, count);
+    const struct base_json *item = list->child;
+    for (int i = 0; i < count; i++, item = item->next) out[i] = item->kind == BASE_JSON_NUMBER ? item->number : 0;
+    (void)arena;
+    return BASE_OK;
+}
+
+static enum base_status read_moments(const struct plots_request *r, struct chart *c, struct base_error *error)
+{
+    const struct base_json *line = plots_member(r->document, "memory_timeline", BASE_JSON_OBJECT),
+                           *at = plots_member(line, "at_s", BASE_JSON_ARRAY),
+                           *names = plots_member(line, "operation", BASE_JSON_ARRAY);
+    if (!at || at->count < 2 || at->count > MOST_MOMENTS || !names || names->count != at->count)
+        return base_fail(
+            error, BASE_INPUT,
+            "%s: holds no memory over the step; `meshwright predict PLAN --detail --json` writes it, where "
+            "the plan is for a pod slice or a cluster",
+            r->path);
+    c->count = at->count;
+    c->at_s = base_new(c->arena, double, c->count);
+    c->names = base_new(c->arena, const char *, c->count);
+    BASE_TRY(read_numbers(c->arena, line, "at_s", c->count, c->at_s, r->path, error));
+    const struct base_json *name = names->child;
+    for (int i = 0; i < c->count; i++, name = name->next)
+        c->names[i] = name->kind == BASE_JSON_STRING ? plots_clean(c->arena, name->string) : "between operations";
+    for (int k = 0; k < LAYERS; k++) {
+        c->bytes[k] = base_new(c->arena, double, c->count);
+        BASE_TRY(read_numbers(c->arena, line, layers[k].key, c->count, c->bytes[k], r->path, error));
+    }
+    return BASE_OK;
+}
+
+static double total_at(const struct chart *c, int moment, int layer_count)
+{
+    double sum = 0;
+    for (int k = 0; k < layer_count; k++) sum += c->bytes[k][moment];
+    return sum;
+}
+
+static enum base_status read_chart(const struct plots_request *r, struct chart *c, struct base_error *error)
+{
+    const struct base_json *memory = plots_member(r->document, "memory", BASE_JSON_OBJECT);
+    BASE_TRY(read_moments(r, c, error));
+    c->step_s = plots_number(plots_member(r->document, "time", BASE_JSON_OBJECT), "step_s");
+    c->capacity_bytes = plots_number(memory, "capacity_bytes");
+    c->peak_bytes = plots_number(memory, "peak_bytes");
+    if (!(c->step_s > 0) || !(c->capacity_bytes > 0) || !(c->peak_bytes > 0))
+        return base_fail(error, BASE_INPUT,
+                         "%s: time.step_s, memory.capacity_bytes and memory.peak_bytes above 0 are "
+                         "needed",
+                         r->path);
+    for (int i = 0; i < c->count; i++)
+        if (total_at(c, i, LAYERS) > total_at(c, c->peak, LAYERS)) c->peak = i;
+    c->highest_bytes = fmax(fmax(c->peak_bytes, c->capacity_bytes), total_at(c, c->peak, LAYERS));
+    return BASE_OK;
+}
+
+/* A layer's area: its top from left to right, what is below it back again. Moments closer than gap_px become one, the
+ * highest of them. */
+static void draw_layer(struct plots_canvas *canvas, const struct chart *c, int layer)
+{
+    struct plots_point *points = base_new(canvas->arena, struct plots_point, 4 * c->count + 4),
+                       *below = base_new(canvas->arena, struct plots_point, 2 * c->count + 2);
+    int count = 0, below_count = 0;
+    for (int i = 0, last = -1; i < c->count; last = i) {
+        int end = i, highest = i;
+        double from = plots_axis_px(&c->frame.x, last < 0 ? 0 : c->at_s[i]);
+        for (; end < c->count && (end == i || plots_axis_px(&c->frame.x, c->at_s[end]) < from + gap_px); end++)
+            if (total_at(c, end, LAYERS) > total_at(c, highest, LAYERS)) highest = end;
+        double to = plots_axis_px(&c->frame.x, end < c->count ? c->at_s[end] : c->step_s);
+        double top = plots_axis_px(&c->frame.y, total_at(c, highest, layer + 1)),
+               bottom = plots_axis_px(&c->frame.y, total_at(c, highest, layer));
+        points[count++] = (struct plots_point){from, top};
+        points[count++] = (struct plots_point){to, top};
+        below[below_count++] = (struct plots_point){from, bottom};
+        below[below_count++] = (struct plots_point){to, bottom};
+        i = end;
+    }
+    struct plots_point *line = base_new(canvas->arena, struct plots_point, count);
+    for (int i = 0; i < count; i++) line[i] = points[i];
+    for (int i = below_count - 1; i >= 0; i--) points[count++] = below[i];
+    plots_polygon(canvas, points, count,
+                  (struct plots_look){.colour = layers[layer].colour, .fill_frac = layers[layer].fill_frac});
+    plots_polyline(canvas, line, below_count, edge); /* neighbours stay apart in black and white */
+}
+
+static void draw_capacity(struct plots_canvas *canvas, const struct chart *c)
+{
+    double y = plots_axis_px(&c->frame.y, c->capacity_bytes);
+    plots_line(canvas, left_px, y, c->frame.x.to_px, y, capacity_look);
+    plots_text(canvas, c->frame.x.to_px, y - 9, PLOTS_RIGHT, PLOTS_SMALL, PLOTS_ALARM,
+               base_print(canvas->arena, "capacity %s", plots_amount(canvas->arena, PLOTS_GIB, c->capacity_bytes)));
+}
+
+static void draw_peak(struct plots_canvas *canvas, const struct chart *c)
+{
+    double x = plots_axis_px(&c->frame.x, c->at_s[c->peak]), top = c->frame.y.to_px;
+    plots_line(canvas, x, c->frame.y.from_px, x, top, peak_look);
+    plots_circle(canvas, x, plots_axis_px(&c->frame.y, total_at(c, c->peak, LAYERS)), 3,
+                 (struct plots_look){PLOTS_INK, 1, 0, false});
+}
+
+/* Readers who point are told what lives there. */
+static void draw_hovers(struct plots_canvas *canvas, const struct chart *c)
+{
+    enum { STRIPS = 60 };
+    const struct plots_axis *x = &c->frame.x;
+    double width = (x->to_px - x->from_px) / STRIPS;
+    for (int s = 0, i = 0; s < STRIPS; s++) {
+        int highest = -1;
+        double until_s = c->step_s * (s + 1) / STRIPS;
+        for (; i < c->count && c->at_s[i] < until_s; i++)
+            if (highest < 0 || total_at(c, i, LAYERS) > total_at(c, highest, LAYERS)) highest = i;
+        if (highest < 0) highest = i > 0 ? i - 1 : 0;
+        struct base_text words = {.arena = canvas->arena};
+        base_putf(&words, "%s into the step: %s", plots_amount(canvas->arena, PLOTS_SECONDS, c->at_s[highest]),
+                  plots_amount(canvas->arena, PLOTS_GIB, total_at(c, highest, LAYERS)));
+        base_putf(&words, "\n%s", c->names[highest]);
+        for (int k = LAYERS - 1; k >= 0; k--)
+            base_putf(&words, "\n%s %s", layers[k].name, plots_amount(canvas->arena, PLOTS_GIB, c->bytes[k][highest]));
+        plots_hover(
+            canvas,
+            (struct plots_box){x->from_px + s * width, c->frame.y.to_px, width, c->frame.y.from_px - c->frame.y.to_px},
+            words.data);
+    }
+}
+
+static double draw_keys(struct plots_canvas *canvas, const struct chart *c, double y)
+{
+    struct plots_key keys[LAYERS];
+    for (int k = 0; k < LAYERS; k++)
+        keys[k] = (struct plots_key){
+            base_print(canvas->arena, "%s %s", layers[LAYERS - 1 - k].name,
+                       plots_amount(canvas->arena, PLOTS_GIB, c->bytes[LAYERS - 1 - k][c->peak])),
+            {.colour = layers[LAYERS - 1 - k].colour, .fill_frac = layers[LAYERS - 1 - k].fill_frac}};
+    return plots_put_keys(canvas, y, keys, LAYERS);
+}
+
+static const char *title_of(const struct chart *c, bool fits)
+{
+    const char *peak = plots_amount(c->arena, PLOTS_GIB, c->peak_bytes),
+               *rest = plots_amount(c->arena, PLOTS_GIB, fabs(c->capacity_bytes - c->peak_bytes));
+    return base_print(c->arena, "Memory peaks at %s %.0f %% into the step: %s %s", peak,
+                      100 * c->at_s[c->peak] / c->step_s, rest, fits ? "stay free" : "too much");
+}
+
+enum base_status plots_memory(struct base_arena *arena, const struct plots_request *request, struct plots_picture *out,
+                              struct base_error *error)
+{
+    struct plots_canvas canvas = plots_canvas_of(arena, request);
+    struct chart c = {.arena = arena};
+    BASE_TRY(read_chart(request, &c, error));
+    double top = plots_heading(&canvas, title_of(&c, c.peak_bytes <= c.capacity_bytes),
+                               plots_answer_words(arena, request->document));
+    top = plots_paragraph(&canvas, PLOTS_MARGIN_PX, top + 6, plots_width(&canvas) - 2 * PLOTS_MARGIN_PX, 2, PLOTS_SMALL,
+                          PLOTS_INK, base_print(arena, "at the peak: %s", c.names[c.peak]));
+    top = draw_keys(&canvas, &c, top + 2) + 26;
+    c.frame = (struct plots_frame){
+        .x = plots_axis_of(PLOTS_SECONDS, c.step_s, left_px, plots_width(&canvas) - PLOTS_MARGIN_PX, 70),
+        .y = plots_axis_of(PLOTS_GIB, 1.06 * c.highest_bytes, top + area_height_px, top, 34),
+        .x_unit = PLOTS_SECONDS,
+        .y_unit = PLOTS_GIB,
+        .x_name = plots_width(&canvas) < narrow_px ? "time" : "time of the step, one operation after the other",
+        .y_name = "memory of one device"};
+    c.frame.x.high = c.step_s;
+    plots_put_frame(&canvas, &c.frame);
+    for (int k = 0; k < LAYERS; k++) draw_layer(&canvas, &c, k);
+    draw_capacity(&canvas, &c);
+    draw_peak(&canvas, &c);
+    draw_hovers(&canvas, &c);
+    canvas.height_px = top + area_height_px + 42;
+    return plots_finish(&canvas, request->format, c.count, out, error);
+}

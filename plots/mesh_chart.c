@@ -1,0 +1,153 @@
+/* The mesh on its devices: each device's rank on each axis, plane by plane. */
+#include "plots/search_document.h"
+
+#include <math.h>
+
+enum { MOST_DEVICES = 4096, MOST_AXES = 8, MOST_COORDINATES = 5 };
+static const double widest_cell_px = 21, gap_px = 14, words_px = 15;
+
+struct device {
+    int at[MOST_COORDINATES], ranks[MOST_AXES];
+};
+
+struct mesh {
+    const char *names[MOST_AXES];
+    int sizes[MOST_AXES], axis_count, coordinate_count, device_count, bounds[MOST_COORDINATES];
+    struct device *devices;
+};
+
+static enum base_status refuse(const struct plots_request *r, struct base_error *error)
+{
+    return base_fail(
+        error, BASE_INPUT,
+        "%s: axes, shape and devices of at most %d devices are needed, as `meshwright mesh … --json` writes "
+        "them",
+        r->path, MOST_DEVICES);
+}
+
+static enum base_status read_mesh(struct base_arena *arena, const struct plots_request *r, struct mesh *m,
+                                  struct base_error *error)
+{
+    const struct base_json *axes = plots_member(r->document, "axes", BASE_JSON_ARRAY),
+                           *shape = plots_member(r->document, "shape", BASE_JSON_ARRAY),
+                           *devices = plots_member(r->document, "devices", BASE_JSON_ARRAY);
+    if (!axes || !shape || !devices || axes->count != shape->count || axes->count < 1 || axes->count > MOST_AXES ||
+        devices->count < 1 || devices->count > MOST_DEVICES)
+        return refuse(r, error);
+    int64_t product = 1;
+    const struct base_json *axis = axes->child, *size = shape->child;
+    for (; axis; axis = axis->next, size = size->next) {
+        if (axis->kind != BASE_JSON_STRING || size->kind != BASE_JSON_NUMBER || !(size->number >= 1) ||
+            size->number > MOST_DEVICES)
+            return refuse(r, error);
+        m->names[m->axis_count] = plots_clean(arena, axis->string);
+        product *= m->sizes[m->axis_count++] = (int)size->number;
+        if (product > MOST_DEVICES) return refuse(r, error);
+    }
+    if (product != devices->count) return refuse(r, error);
+    m->devices = base_new(arena, struct device, devices->count);
+    for (const struct base_json *item = devices->child; item; item = item->next) {
+        struct device *d = &m->devices[m->device_count];
+        if (item->kind != BASE_JSON_ARRAY || item->count < 1 || item->count > MOST_COORDINATES) return refuse(r, error);
+        m->coordinate_count = item->count;
+        int c = 0, rest = m->device_count++;
+        for (const struct base_json *at = item->child; at; at = at->next, c++) {
+            if (at->kind != BASE_JSON_NUMBER || !(at->number >= 0) || at->number >= MOST_DEVICES)
+                return refuse(r, error);
+            d->at[c] = (int)at->number;
+            if (d->at[c] >= m->bounds[c]) m->bounds[c] = d->at[c] + 1;
+        }
+        for (int a = m->axis_count - 1; a >= 0; rest /= m->sizes[a--]) d->ranks[a] = rest % m->sizes[a];
+    }
+    for (int c = 0; c < MOST_COORDINATES; c++)
+        if (!m->bounds[c]) m->bounds[c] = 1;
+    return BASE_OK;
+}
+
+/* A plane holds two coordinates, those before the others of the largest extent; the rest count planes. Of nodes: one
+ * plane, a column a node. */
+struct view {
+    int across, down, planes, columns;
+    double cell_px;
+};
+
+static struct view find_view(const struct plots_canvas *canvas, const struct mesh *m)
+{
+    int first = m->coordinate_count == 5 ? 1 : 0;
+    struct view v = {.across = first, .down = first + (m->coordinate_count > 1)};
+    v.planes = 1;
+    for (int c = 0; c < m->coordinate_count; c++)
+        if (c != v.across && c != v.down) v.planes *= m->bounds[c];
+    double room = plots_width(canvas) - 2 * PLOTS_MARGIN_PX;
+    v.cell_px = fmin(widest_cell_px, (room - gap_px) / m->bounds[v.across]);
+    v.columns = (int)fmax(1, floor((room + gap_px) / (m->bounds[v.across] * v.cell_px + gap_px)));
+    return v;
+}
+
+static int plane_of(const struct mesh *m, const struct view *v, const struct device *d)
+{
+    int plane = 0;
+    for (int c = 0; c < m->coordinate_count; c++)
+        if (c != v->across && c != v->down) plane = plane * m->bounds[c] + d->at[c];
+    return plane;
+}
+
+static const char *device_words(struct base_arena *arena, const struct mesh *m, const struct device *d)
+{
+    struct base_text text = {.arena = arena};
+    base_put(&text, "device (");
+    for (int c = 0; c < m->coordinate_count; c++) base_putf(&text, "%s%d", c ? ", " : "", d->at[c]);
+    base_put(&text, ")");
+    for (int a = 0; a < m->axis_count; a++) base_putf(&text, "%s%s %d", a ? ", " : ": ", m->names[a], d->ranks[a]);
+    return text.data;
+}
+
+static double draw_axis(struct plots_canvas *canvas, const struct mesh *m, const struct view *v, int axis, double top)
+{
+    static const enum plots_colour colours[] = {PLOTS_COMMUNICATION_DATA, PLOTS_COMMUNICATION_MODEL, PLOTS_THROUGHPUT,
+                                                PLOTS_COMPUTE};
+    double width = m->bounds[v->across] * v->cell_px + gap_px,
+           height = m->bounds[v->down] * v->cell_px + gap_px + words_px;
+    plots_text(canvas, PLOTS_MARGIN_PX, top + 8, PLOTS_LEFT, PLOTS_HEADING, PLOTS_INK,
+               base_print(canvas->arena, "rank on %s, of %d", m->names[axis], m->sizes[axis]));
+    top += 22;
+    for (int p = 0; p < v->planes && v->planes > 1; p++)
+        plots_text(canvas, PLOTS_MARGIN_PX + p % v->columns * width, top + p / v->columns * height + 7, PLOTS_LEFT,
+                   PLOTS_SMALL, PLOTS_MUTED, base_print(canvas->arena, m->coordinate_count == 5 ? "%d" : "z = %d", p));
+    for (int i = 0; i < m->device_count; i++) {
+        const struct device *d = &m->devices[i];
+        int plane = plane_of(m, v, d);
+        struct plots_box box = {PLOTS_MARGIN_PX + plane % v->columns * width + d->at[v->across] * v->cell_px,
+                                top + plane / v->columns * height + words_px + d->at[v->down] * v->cell_px,
+                                v->cell_px - 1, v->cell_px - 1};
+        double strength = m->sizes[axis] > 1 ? 0.08 + 0.52 * d->ranks[axis] / (m->sizes[axis] - 1) : 0.08;
+        const char *rank = base_print(canvas->arena, "%d", d->ranks[axis]);
+        plots_rect(canvas, box, (struct plots_look){colours[axis % BASE_COUNT(colours)], strength, 0, false});
+        if (plots_text_width(PLOTS_SMALL, rank) < v->cell_px - 3)
+            plots_text(canvas, box.x + box.width / 2, box.y + box.height / 2, PLOTS_CENTRE, PLOTS_SMALL, PLOTS_INK,
+                       rank);
+        plots_hover(canvas, box, device_words(canvas->arena, m, d));
+    }
+    return top + ceil((double)v->planes / v->columns) * height + 6;
+}
+
+enum base_status plots_mesh(struct base_arena *arena, const struct plots_request *request, struct plots_picture *out,
+                            struct base_error *error)
+{
+    struct plots_canvas canvas = plots_canvas_of(arena, request);
+    struct mesh m = {.axis_count = 0};
+    BASE_TRY(read_mesh(arena, request, &m, error));
+    struct base_text title = {.arena = arena}, bounds = {.arena = arena};
+    for (int a = 0; a < m.axis_count; a++) base_putf(&title, "%s%s %d", a ? " × " : "", m.names[a], m.sizes[a]);
+    for (int c = 0; c < m.coordinate_count; c++) base_putf(&bounds, "%s%d", c ? "×" : "", m.bounds[c]);
+    struct view v = find_view(&canvas, &m);
+    double y =
+        plots_heading(&canvas,
+                      base_print(arena, "%s on %d devices: which device has which rank", title.data, m.device_count),
+                      base_print(arena, "devices %s; a square a device, darker with its rank", bounds.data)) +
+        12;
+    for (int a = 0; a < m.axis_count; a++)
+        if (m.sizes[a] > 1 || m.axis_count == 1) y = draw_axis(&canvas, &m, &v, a, y);
+    canvas.height_px = y + 6;
+    return plots_finish(&canvas, request->format, m.device_count, out, error);
+}

@@ -1,0 +1,125 @@
+/* How far predictions were from measurements, by kind of plan: whether one may rest on them. */
+#include "plots/search_document.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_GROUPS = 40 };
+static const double row_px = 20, dot_px = 3, narrow_px = 480;
+static const struct plots_look dot_look = {PLOTS_THROUGHPUT, 0.6, 0.8, false}, middle_look = {PLOTS_INK, 0, 2, false},
+                               grid = {PLOTS_GRID, 0, 1, false}, zero = {PLOTS_MUTED, 0, 1.2, false};
+
+struct group {
+    const char *name;
+    double *errors; /* predicted over measured tokens/s, less 1 */
+    int count;
+};
+
+static int ascending(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return x < y ? -1 : x > y;
+}
+
+static int worst_first(const void *a, const void *b)
+{
+    const struct group *x = a, *y = b;
+    double p = fabs(x->errors[x->count / 2]), q = fabs(y->errors[y->count / 2]);
+    if (p != q) return p > q ? -1 : 1;
+    return strcmp(x->name, y->name);
+}
+
+/* A quantile of sorted numbers. */
+static double quantile(const double *sorted, int count, double frac)
+{
+    return sorted[(int)fmin(floor(frac * count), count - 1)];
+}
+
+/* Rows of one model on one kind of machine under one software. */
+static const char *kind_of(struct base_arena *arena, const struct plots_comparison_row *row)
+{
+    size_t machine = strcspn(row->topology, ":-");
+    if (!strncmp(row->topology, "a100-", 5)) machine = strcspn(row->topology, ":");
+    return base_print(arena, "%.*s, %.60s", (int)machine, row->topology, row->model);
+}
+
+static int group_rows(struct base_arena *arena, const struct plots_comparison *c, struct group groups[MOST_GROUPS])
+{
+    int count = 0;
+    for (int i = 0; i < c->count; i++) {
+        double error = c->rows[i].predicted_tokens_per_s / c->rows[i].measured_tokens_per_s - 1;
+        int g = 0;
+        if (!isfinite(error)) continue;
+        const char *name = kind_of(arena, &c->rows[i]);
+        while (g < count && strcmp(groups[g].name, name) != 0) g++;
+        if (g == MOST_GROUPS) groups[--g].name = "others";
+        if (g == count) groups[count++] = (struct group){name, base_new(arena, double, c->count), 0};
+        groups[g].errors[groups[g].count++] = error;
+    }
+    for (int g = 0; g < count; g++) qsort(groups[g].errors, (size_t)groups[g].count, sizeof(double), ascending);
+    qsort(groups, (size_t)count, sizeof *groups, worst_first);
+    return count;
+}
+
+static void draw_group(struct plots_canvas *canvas, const struct group *g, const struct plots_axis *x, double label_px,
+                       bool narrow, double y)
+{
+    double dots_y = narrow ? y + 1.45 * row_px : y + row_px / 2;
+    const char *words = base_print(canvas->arena, "%s (%d)", g->name, g->count);
+    plots_text(
+        canvas, narrow ? PLOTS_MARGIN_PX : label_px, y + row_px / 2, narrow ? PLOTS_LEFT : PLOTS_RIGHT, PLOTS_SMALL,
+        PLOTS_INK,
+        plots_fit(canvas->arena, PLOTS_SMALL, words, narrow ? x->to_px - PLOTS_MARGIN_PX : label_px - PLOTS_MARGIN_PX));
+    plots_line(canvas, x->from_px, dots_y, x->to_px, dots_y, grid);
+    for (int i = 0; i < g->count; i++) plots_circle(canvas, plots_axis_px(x, g->errors[i]), dots_y, dot_px, dot_look);
+    double middle = plots_axis_px(x, g->errors[g->count / 2]);
+    plots_line(canvas, middle, dots_y - 7, middle, dots_y + 7, middle_look);
+    plots_hover(canvas,
+                (struct plots_box){PLOTS_MARGIN_PX, y, x->to_px - PLOTS_MARGIN_PX, narrow ? 2 * row_px : row_px},
+                base_print(canvas->arena, "%s: %d rows, median %+.1f %%, from %+.1f %% to %+.1f %%", g->name, g->count,
+                           100 * g->errors[g->count / 2], 100 * g->errors[0], 100 * g->errors[g->count - 1]));
+}
+
+enum base_status plots_trust(struct base_arena *arena, const struct plots_comparison *comparison,
+                             enum plots_format format, double width_px, struct plots_picture *out,
+                             struct base_error *error)
+{
+    struct plots_canvas canvas = {.arena = arena, .width_px = width_px, .embedded = format == PLOTS_EMBEDDED};
+    struct group groups[MOST_GROUPS];
+    int count = group_rows(arena, comparison, groups), rows = 0;
+    double *sizes = base_new(arena, double, comparison->count + 1), low = 0, high = 0, label_px = 0;
+    if (!count)
+        return base_fail(error, BASE_INPUT, "no row is both measured and predicted, so that there is nothing to draw");
+    for (int g = 0; g < count; g++) {
+        low = fmin(low, groups[g].errors[0]), high = fmax(high, groups[g].errors[groups[g].count - 1]);
+        label_px = fmax(label_px, plots_text_width(PLOTS_SMALL, groups[g].name) + 40);
+        for (int i = 0; i < groups[g].count; i++) sizes[rows++] = fabs(groups[g].errors[i]);
+    }
+    qsort(sizes, (size_t)rows, sizeof *sizes, ascending);
+    bool narrow = plots_width(&canvas) < narrow_px;
+    double top =
+        plots_heading(&canvas,
+                      base_print(arena, "Half of %d predictions are within %.1f %%, nine in ten within %.1f %%", rows,
+                                 100 * quantile(sizes, rows, 0.5), 100 * quantile(sizes, rows, 0.9)),
+                      "error of predicted tokens per second, by kind of plan; a dot a row, the stroke is the median") +
+        12;
+    label_px = PLOTS_MARGIN_PX + fmin(label_px, 0.4 * plots_width(&canvas));
+    double from = narrow ? PLOTS_MARGIN_PX + 8 : label_px + 10, to = plots_width(&canvas) - PLOTS_MARGIN_PX - 12,
+           pitch = narrow ? 2 * row_px : row_px, bottom = top + count * pitch;
+    double most = fmax(0.05, fmax(-low, high));
+    struct plots_axis x = plots_axis_of(PLOTS_PERCENT, most, from, to, 90);
+    int ticks = x.tick_count;
+    for (int i = 1; i < ticks && x.tick_count < PLOTS_MOST_TICKS; i++) x.ticks[x.tick_count++] = -x.ticks[i];
+    x.low = -most, x.high = most;
+    for (int i = 0; i < x.tick_count; i++) {
+        double px = plots_axis_px(&x, x.ticks[i]);
+        plots_line(&canvas, px, top, px, bottom, x.ticks[i] == 0 ? zero : grid);
+        plots_text(&canvas, px, bottom + 10, PLOTS_CENTRE, PLOTS_SMALL, PLOTS_MUTED,
+                   base_print(arena, x.ticks[i] == 0 ? "%.4g %%" : "%+.4g %%", 100 * x.ticks[i]));
+    }
+    for (int g = 0; g < count; g++) draw_group(&canvas, &groups[g], &x, label_px, narrow, top + g * pitch);
+    plots_text(&canvas, to, bottom + 27, PLOTS_RIGHT, PLOTS_LABEL, PLOTS_INK, "predicted too slow    |    too fast");
+    canvas.height_px = bottom + 40;
+    return plots_finish(&canvas, format, rows, out, error);
+}

@@ -1,0 +1,38 @@
+"""What is refused, as exceptions."""
+from __future__ import annotations
+
+
+class MeshwrightError(Exception):
+    """A question that was not answered.
+
+    exit: the program's exit code. message: all of it. place: the words before the first colon that are no sentence
+    ("plan.json", "batch_size"), or "" where the message names none.
+    """
+
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(message)
+        self.exit = code
+        self.message = message
+        head, colon, _ = message.partition(": ")
+        self.place = head if colon and " " not in head else ""
+
+
+class UsageError(MeshwrightError):
+    """The question itself: an unknown command, option, or a missing argument (exit 2)."""
+
+
+class InputError(MeshwrightError):
+    """A value that cannot be accepted (exit 3)."""
+
+
+class RunError(MeshwrightError):
+    """The run failed, or was stopped (exit 5 and 6)."""
+
+
+class InternalError(MeshwrightError):
+    """The program failed (exit 1), or went away."""
+
+
+def error_of(code: int, message: str) -> MeshwrightError:
+    kinds = {2: UsageError, 3: InputError, 5: RunError, 6: RunError}
+    return kinds.get(code, InternalError)(code, message)

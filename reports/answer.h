@@ -1,0 +1,29 @@
+/* Private to reports/: the pages of answers, each made from the JSON document that the command gives. */
+#ifndef REPORTS_ANSWER_H
+#define REPORTS_ANSWER_H
+
+#include "reports/html.h"
+#include "reports/reports.h"
+
+/* ---- reading a document (answer_page.c) ---- */
+
+const struct base_json *reports_member(const struct base_json *object, const char *key, enum base_json_kind kind);
+double reports_number(const struct base_json *object, const char *key);      /* NAN: there is none */
+const char *reports_string(const struct base_json *object, const char *key); /* "": there is none */
+
+/* ---- parts of a page (answer_parts.c) ---- */
+
+/* A fact with what stands below it ("": nothing). */
+void reports_put_fact(struct base_text *out, const char *name, const char *value, const char *note, bool bad);
+/* Title, what it is about, buttons that copy, the plan. */
+void reports_put_answer_head(struct base_text *out, const struct reports_answer *answer, const char *kicker,
+                             const char *title, const struct base_json *plan, const struct base_json *mesh);
+/* Where the constants are from, and what was passed over. */
+void reports_put_sources(struct base_text *out, const struct base_json *document);
+
+/* ---- pages ---- */
+
+enum base_status reports_prediction_html(const struct reports_answer *answer, struct base_text *out,
+                                         struct base_error *error);
+
+#endif

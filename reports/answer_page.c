@@ -1,0 +1,35 @@
+/* An answer as a page: which kind it is follows from what the document holds. */
+#include "reports/answer.h"
+
+#include <math.h>
+
+const struct base_json *reports_member(const struct base_json *object, const char *key, enum base_json_kind kind)
+{
+    const struct base_json *member = object && object->kind == BASE_JSON_OBJECT ? base_json_get(object, key) : NULL;
+    return member && member->kind == kind ? member : NULL;
+}
+
+double reports_number(const struct base_json *object, const char *key)
+{
+    const struct base_json *member = reports_member(object, key, BASE_JSON_NUMBER);
+    return member ? member->number : (double)NAN;
+}
+
+const char *reports_string(const struct base_json *object, const char *key)
+{
+    const struct base_json *member = reports_member(object, key, BASE_JSON_STRING);
+    return member ? member->string : "";
+}
+
+enum base_status reports_answer_page(const struct reports_answer *answer, struct base_text *out,
+                                     struct base_error *error)
+{
+    static const struct {
+        const char *member;
+        enum base_status (*put)(const struct reports_answer *answer, struct base_text *out, struct base_error *error);
+    } pages[] = {{"time", reports_prediction_html}};
+    for (int i = 0; i < BASE_COUNT(pages); i++)
+        if (reports_member(answer->document, pages[i].member, BASE_JSON_OBJECT))
+            return pages[i].put(answer, out, error);
+    return base_fail(error, BASE_INPUT, "no page shows this answer; use JSON or text");
+}

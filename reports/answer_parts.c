@@ -1,0 +1,139 @@
+/* What stands on every page of an answer: its title, the plan, the sources. */
+#include "reports/answer.h"
+
+#include <math.h>
+#include <string.h>
+
+void reports_put_fact(struct base_text *out, const char *name, const char *value, const char *note, bool bad)
+{
+    base_putf(out, "<div%s>", bad ? " class=\"bad\"" : "");
+    reports_html_element(out, "dt", name);
+    reports_html_element(out, "dd", value);
+    if (*note) reports_html_element(out, "dd class=\"note\"", note);
+    base_put(out, "</div>\n");
+}
+
+/* ---- the plan ---- */
+
+static void put_value(struct base_text *words, const struct base_json *value)
+{
+    const char *between = "";
+    switch (value->kind) {
+    case BASE_JSON_STRING: base_put(words, value->string); break;
+    case BASE_JSON_NUMBER: base_put_double(words, value->number); break;
+    case BASE_JSON_TRUE: base_put(words, "yes"); break;
+    case BASE_JSON_FALSE: base_put(words, "no"); break;
+    case BASE_JSON_NULL: base_put(words, "none"); break;
+    case BASE_JSON_ARRAY:
+    case BASE_JSON_OBJECT:
+        for (const struct base_json *item = value->child; item; item = item->next, between = ", ") {
+            base_put(words, between);
+            if (value->kind == BASE_JSON_OBJECT) base_putf(words, "%s ", item->key);
+            put_value(words, item);
+        }
+    }
+}
+
+static void put_members(struct base_text *out, const struct base_json *object)
+{
+    for (const struct base_json *item = object ? object->child : NULL; item; item = item->next) {
+        struct base_text words = {.arena = out->arena};
+        put_value(&words, item);
+        base_put(out, "<div>");
+        reports_html_element(out, "dt", item->key);
+        reports_html_element(out, "dd", words.data ? words.data : "");
+        base_put(out, "</div>\n");
+    }
+}
+
+static void put_copied(struct base_text *out, const char *id, const char *summary, const char *text)
+{
+    base_put(out, "<details>");
+    reports_html_element(out, "summary", summary);
+    base_putf(out, "<pre id=\"%s\">", id);
+    reports_html_text(out, text);
+    base_put(out, "</pre></details>\n");
+}
+
+static void put_tools(struct base_text *out, const struct reports_answer *answer)
+{
+    base_put(out, "<div class=\"tools\">");
+    if (answer->command) base_put(out, "<button type=\"button\" data-copy=\"command\" hidden>copy command</button>");
+    if (answer->gin) base_put(out, "<button type=\"button\" data-copy=\"gin\" hidden>copy gin</button>");
+    base_put(out, "</div>\n");
+    if (answer->command) put_copied(out, "command", "The command", answer->command);
+    if (answer->gin) put_copied(out, "gin", "The plan as T5X's gin", answer->gin);
+    else if (answer->no_gin)
+        reports_html_element(out, "p class=\"note\"", base_print(out->arena, "As gin: %s", answer->no_gin));
+}
+
+void reports_put_answer_head(struct base_text *out, const struct reports_answer *answer, const char *kicker,
+                             const char *title, const struct base_json *plan, const struct base_json *mesh)
+{
+    base_put(out, "<header>\n");
+    reports_html_element(out, "p class=\"kicker\"", kicker);
+    reports_html_element(out, "h1", title);
+    base_put(out, "<dl class=\"plan\">\n");
+    put_members(out, plan);
+    if (mesh) {
+        struct base_text words = {.arena = out->arena};
+        put_value(&words, mesh);
+        base_put(out, "<div><dt>mesh</dt>");
+        reports_html_element(out, "dd", words.data ? words.data : "");
+        base_put(out, "</div>\n");
+    }
+    base_put(out, "</dl>\n");
+    put_tools(out, answer);
+    base_put(out, "</header>\n");
+}
+
+/* ---- sources ---- */
+
+static void put_constants(struct base_text *out, const struct base_json *list)
+{
+    enum { COLUMNS = 4 };
+    static const char *const headings[COLUMNS] = {"constant", "value", "what it is", "source"};
+    const char **cells = base_new(out->arena, const char *, list->count *COLUMNS);
+    double *values = base_new(out->arena, double, list->count *COLUMNS);
+    int row = 0;
+    for (const struct base_json *item = list->child; item; item = item->next, row++) {
+        struct base_text number = {.arena = out->arena};
+        base_put_double(&number, reports_number(item, "value"));
+        const char *words[COLUMNS] = {reports_string(item, "name"), number.data, reports_string(item, "kind"),
+                                      reports_string(item, "source")};
+        for (int c = 0; c < COLUMNS; c++) cells[row * COLUMNS + c] = words[c], values[row * COLUMNS + c] = (double)NAN;
+        values[row * COLUMNS + 1] = reports_number(item, "value");
+    }
+    struct reports_html_table table = {.caption = "What the answer rests on",
+                                       .align = "lrlL",
+                                       .headings = headings,
+                                       .cells = cells,
+                                       .values = values,
+                                       .rows = row};
+    reports_html_table(out, &table);
+}
+
+void reports_put_sources(struct base_text *out, const struct base_json *document)
+{
+    const struct base_json *constants = reports_member(document, "constants", BASE_JSON_ARRAY),
+                           *confidence = base_json_get(document, "confidence"),
+                           *passes = reports_member(document, "passes", BASE_JSON_ARRAY);
+    base_put(out, "<section class=\"wide\">\n<h2>Sources and confidence</h2>\n");
+    if (confidence) {
+        struct base_text words = {.arena = out->arena};
+        put_value(&words, confidence);
+        reports_html_element(out, "p", words.data ? words.data : "");
+    }
+    reports_html_element(out, "p", base_print(out->arena, "Profile: %s.", reports_string(document, "profile")));
+    if (passes && passes->count) {
+        struct base_text words = {.arena = out->arena};
+        put_value(&words, passes);
+        reports_html_element(out, "p", base_print(out->arena, "Compiler passes: %s.", words.data));
+    }
+    if (constants && constants->count) {
+        base_put(out, "<details><summary>Every constant, with its source</summary>\n");
+        put_constants(out, constants);
+        base_put(out, "</details>\n");
+    }
+    base_put(out, "</section>\n");
+}

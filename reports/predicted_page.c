@@ -1,0 +1,225 @@
+/* The page of one prediction, or of a run: verdict, memory, time, collectives, remedies, sources. */
+#include "reports/answer.h"
+
+#include <math.h>
+
+/* ---- verdict ---- */
+
+static const char *bytes_words(struct base_arena *arena, double bytes)
+{
+    char buffer[BASE_HUMANE];
+    return base_copy(arena, base_format_bytes(buffer, bytes));
+}
+
+static const char *count_words(struct base_arena *arena, double count)
+{
+    char buffer[BASE_HUMANE];
+    return base_copy(arena, base_format_count(buffer, count));
+}
+
+static const char *seconds_words(struct base_arena *arena, double seconds)
+{
+    char buffer[BASE_HUMANE];
+    return base_copy(arena, base_format_seconds(buffer, seconds));
+}
+
+/* "90 %: 265 k to 291 k", or nothing. */
+static const char *interval_words(struct base_arena *arena, const struct base_json *object, const char *key,
+                                  const char *(*words)(struct base_arena *, double))
+{
+    const struct base_json *pair = reports_member(object, key, BASE_JSON_ARRAY);
+    if (!pair || pair->count != 2 || pair->child->kind != BASE_JSON_NUMBER ||
+        pair->child->next->kind != BASE_JSON_NUMBER)
+        return "";
+    return base_print(arena, "90 %%: %s to %s", words(arena, pair->child->number),
+                      words(arena, pair->child->next->number));
+}
+
+static void put_facts(struct base_text *out, const struct base_json *d, bool fits)
+{
+    struct base_arena *arena = out->arena;
+    const struct base_json *memory = reports_member(d, "memory", BASE_JSON_OBJECT),
+                           *time = reports_member(d, "time", BASE_JSON_OBJECT),
+                           *throughput = reports_member(d, "throughput", BASE_JSON_OBJECT);
+    double peak = reports_number(memory, "peak_bytes"), capacity = reports_number(memory, "capacity_bytes"),
+           odds = reports_number(d, "fits_probability_frac"), mfu = reports_number(throughput, "mfu_frac");
+    base_put(out, "<dl class=\"facts\">\n");
+    reports_put_fact(out, "target tokens/s", count_words(arena, reports_number(throughput, "tokens_per_s")),
+                     interval_words(arena, throughput, "tokens_per_s_interval", count_words), false);
+    reports_put_fact(out, "a step", seconds_words(arena, reports_number(time, "step_s")),
+                     base_print(arena, "%s target tokens/s on each device",
+                                count_words(arena, reports_number(throughput, "tokens_per_s_per_device"))),
+                     false);
+    reports_put_fact(out, "memory at the peak", bytes_words(arena, peak),
+                     base_print(arena, "of %s: %s %s. %s", bytes_words(arena, capacity),
+                                bytes_words(arena, fabs(capacity - peak)), fits ? "free" : "too much",
+                                interval_words(arena, memory, "peak_interval_bytes", bytes_words)),
+                     !fits);
+    if (isfinite(odds))
+        reports_put_fact(out, "it fits with probability", base_print(arena, "%.0f %%", 100 * odds), "", !fits);
+    if (isfinite(mfu))
+        reports_put_fact(out, "MFU", base_print(arena, "%.1f %%", 100 * mfu),
+                         "contractions that the model needs, over the chip's bfloat16 peak", false);
+    base_put(out, "</dl>\n");
+    double layers = reports_number(memory, "rematerialized_layer_count");
+    if (layers > 0)
+        reports_html_element(
+            out, "p", base_print(arena, "It relies on the compiler recomputing %.0f of the model's layers.", layers));
+}
+
+/* ---- memory ---- */
+
+/* Where nothing is known of its course, the peak by part. */
+static void put_peak(struct base_text *out, const struct base_json *d)
+{
+    static const struct {
+        const char *key, *name;
+    } parts[] = {{"parameter_bytes", "parameters"},  {"optimizer_state_bytes", "optimizer state"},
+                 {"gradient_bytes", "gradients"},    {"activation_bytes", "activations"},
+                 {"temporary_bytes", "temporaries"}, {"reserved_bytes", "reserved"},
+                 {"peak_bytes", "together"}};
+    enum { COLUMNS = 3, ROWS = BASE_COUNT(parts) };
+    static const char *const headings[COLUMNS] = {"at the peak", "memory", "of the capacity"};
+    const struct base_json *memory = reports_member(d, "memory", BASE_JSON_OBJECT);
+    const char *cells[ROWS * COLUMNS];
+    double values[ROWS * COLUMNS], capacity = reports_number(memory, "capacity_bytes");
+    for (int i = 0; i < ROWS; i++) {
+        double bytes = reports_number(memory, parts[i].key);
+        if (!(bytes >= 0)) bytes = 0;
+        cells[i * COLUMNS] = parts[i].name;
+        cells[i * COLUMNS + 1] = bytes_words(out->arena, bytes);
+        cells[i * COLUMNS + 2] = base_print(out->arena, "%.1f %%", 100 * bytes / capacity);
+        values[i * COLUMNS] = (double)NAN, values[i * COLUMNS + 1] = values[i * COLUMNS + 2] = bytes;
+    }
+    reports_html_element(out, "p", base_print(out->arena, "The peak is at %s.", reports_string(memory, "peak_at")));
+    struct reports_html_table table = {
+        .align = "lrr", .headings = headings, .cells = cells, .values = values, .rows = ROWS, .fixed = true};
+    reports_html_table(out, &table);
+}
+
+static enum base_status put_memory(struct base_text *out, const struct base_json *d, struct base_error *error)
+{
+    base_put(out, "<section>\n");
+    if (reports_member(d, "memory_timeline", BASE_JSON_OBJECT))
+        BASE_TRY(reports_html_chart(out, d, plots_memory, error));
+    else reports_html_element(out, "h2", "Memory");
+    put_peak(out, d);
+    base_put(out, "</section>\n");
+    return BASE_OK;
+}
+
+/* ---- time ---- */
+
+static enum base_status put_time(struct base_text *out, const struct base_json *d, struct base_error *error)
+{
+    base_put(out, "<section>\n");
+    BASE_TRY(reports_html_chart(out, d, plots_time, error));
+    base_put(out, "</section>\n");
+    const struct base_json *timeline = reports_member(d, "timeline", BASE_JSON_ARRAY);
+    if (!timeline || !timeline->count) return BASE_OK;
+    base_put(out, "<section>\n");
+    BASE_TRY(reports_html_chart(out, d, plots_operations, error));
+    base_put(out, "</section>\n");
+    return BASE_OK;
+}
+
+/* ---- collectives ---- */
+
+static void put_collectives(struct base_text *out, const struct base_json *list)
+{
+    enum { COLUMNS = 6 };
+    static const char *const headings[COLUMNS] = {"collective", "over", "times", "bytes", "dtype", "time a step"};
+    const char **cells = base_new(out->arena, const char *, list->count *COLUMNS + 1);
+    double *values = base_new(out->arena, double, list->count *COLUMNS + 1);
+    int row = 0;
+    for (const struct base_json *item = list->child; item; item = item->next, row++) {
+        double count = reports_number(item, "count"), bytes = reports_number(item, "bytes"),
+               time_s = reports_number(item, "time_s");
+        const char *words[COLUMNS] = {reports_string(item, "kind"),          reports_string(item, "mesh_axis"),
+                                      base_print(out->arena, "%.0f", count), bytes_words(out->arena, bytes),
+                                      reports_string(item, "dtype"),         seconds_words(out->arena, time_s)};
+        const double numbers[COLUMNS] = {(double)NAN, (double)NAN, count, bytes, (double)NAN, time_s};
+        for (int c = 0; c < COLUMNS; c++) cells[row * COLUMNS + c] = words[c], values[row * COLUMNS + c] = numbers[c];
+    }
+    struct reports_html_table table = {.caption = "Collectives of a step",
+                                       .align = "llrrlr",
+                                       .headings = headings,
+                                       .cells = cells,
+                                       .values = values,
+                                       .rows = row};
+    reports_html_table(out, &table);
+}
+
+static void put_network(struct base_text *out, const struct reports_answer *answer)
+{
+    const struct base_json *list = reports_member(answer->document, "collectives", BASE_JSON_ARRAY);
+    base_put(out, "<section>\n");
+    reports_html_element(out, "h2", answer->drawing ? answer->drawing_title : "Collectives");
+    if (answer->drawing)
+        base_putf(out, "<figure><div class=\"scrolls\" tabindex=\"0\">%s</div></figure>\n", answer->drawing);
+    if (list && list->count) put_collectives(out, list);
+    else reports_html_element(out, "p", "No collectives: nothing crosses a link.");
+    base_put(out, "</section>\n");
+}
+
+/* ---- remedies ---- */
+
+static void put_changes(struct base_text *out, const struct base_json *d)
+{
+    enum { COLUMNS = 3 };
+    static const char *const headings[COLUMNS] = {"change", "target tokens/s", "memory"};
+    const struct base_json *list = reports_member(d, "changes_that_fit", BASE_JSON_ARRAY);
+    if (!list) return;
+    base_put(out, "<section>\n<h2>What would make it fit</h2>\n");
+    const char **cells = base_new(out->arena, const char *, list->count *COLUMNS + 1);
+    double *values = base_new(out->arena, double, list->count *COLUMNS + 1);
+    int row = 0;
+    for (const struct base_json *item = list->child; item; item = item->next, row++) {
+        double tokens = reports_number(item, "tokens_per_s"), peak = reports_number(item, "peak_bytes");
+        cells[row * COLUMNS] = reports_string(item, "change");
+        cells[row * COLUMNS + 1] = count_words(out->arena, tokens);
+        cells[row * COLUMNS + 2] = bytes_words(out->arena, peak);
+        values[row * COLUMNS] = (double)NAN, values[row * COLUMNS + 1] = tokens, values[row * COLUMNS + 2] = peak;
+    }
+    struct reports_html_table table = {
+        .align = "Lrr", .headings = headings, .cells = cells, .values = values, .rows = row};
+    if (row) reports_html_table(out, &table);
+    else reports_html_element(out, "p", "No single change; a larger topology would.");
+    base_put(out, "</section>\n");
+}
+
+/* ---- the page ---- */
+
+enum base_status reports_prediction_html(const struct reports_answer *answer, struct base_text *out,
+                                         struct base_error *error)
+{
+    struct base_arena *arena = out->arena;
+    const struct base_json *d = answer->document, *plan = reports_member(d, "plan", BASE_JSON_OBJECT),
+                           *memory = reports_member(d, "memory", BASE_JSON_OBJECT);
+    bool fits = reports_member(d, "fits", BASE_JSON_TRUE) != NULL,
+         measured = reports_member(d, "loss", BASE_JSON_ARRAY) != NULL;
+    double peak = reports_number(memory, "peak_bytes"), capacity = reports_number(memory, "capacity_bytes");
+    const char *tokens =
+        count_words(arena, reports_number(reports_member(d, "throughput", BASE_JSON_OBJECT), "tokens_per_s"));
+    const char *what = base_print(arena, "%s on %s", reports_string(plan, "model"), reports_string(plan, "topology"));
+    if (!(capacity > 0) || !(peak >= 0))
+        return base_fail(error, BASE_INPUT, "memory.capacity_bytes and memory.peak_bytes are needed");
+    reports_html_begin(out, base_print(arena, "%s: %s", what, fits ? "it fits" : "it does not fit"));
+    const char *title =
+        measured ? base_print(arena, "Measured: %s tokens/s in %s of each device", tokens, bytes_words(arena, peak))
+        : fits   ? base_print(arena, "It fits: %s of %s, at %s tokens/s", bytes_words(arena, peak),
+                              bytes_words(arena, capacity), tokens)
+                 : base_print(arena, "It does not fit: %s of %s, %s too much", bytes_words(arena, peak),
+                              bytes_words(arena, capacity), bytes_words(arena, peak - capacity));
+    reports_put_answer_head(out, answer, what, title, plan, reports_member(d, "mesh", BASE_JSON_OBJECT));
+    put_facts(out, d, fits);
+    base_put(out, "<main>\n");
+    if (!fits) put_changes(out, d);
+    BASE_TRY(put_memory(out, d, error));
+    BASE_TRY(put_time(out, d, error));
+    put_network(out, answer);
+    reports_put_sources(out, d);
+    base_put(out, "</main>\n");
+    reports_html_end(out);
+    return BASE_OK;
+}

@@ -1,0 +1,66 @@
+#!/bin/sh
+# pages.sh PROGRAM [FOLDER]: makes a page of every kind of answer, and has Chromium open each as people would (tests/browser.py).
+# in three windows; with FOLDER in twelve, and the pages stay there with a picture of each. Without Chromium it says so and looks at nothing.
+set -eu
+program=$(realpath "$1")
+kept=${2:-}
+browser=$(realpath tests/browser.py)
+examples=$(realpath examples)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+[ -z "$kept" ] || { mkdir -p "$kept"; kept=$(realpath "$kept"); }
+cd "$work"
+cp -R "$examples" examples
+# A name that would be markup, a path and a script, if anybody let it.
+sed 's|"t5_1_0_11B",|"t5_1_0_11B", "params_axes_names_override": [["<script>alert(1)</script>\&\\"]]></style>", null]],|' \
+    examples/t5_11b_v4_512.json >hostile.json
+
+make_page() { # NAME ARGUMENT...
+    name=$1
+    shift
+    status=0
+    "$program" "$@" --out "$name.html" >/dev/null 2>"$name.err" || status=$?
+    case $status in 0 | 4) ;; *) echo "pages: $name: exit $status: $(cat "$name.err")" && failed=$((failed + 1)) ;; esac
+}
+
+passed=0
+failed=0
+make_page predict predict examples/t5_11b_v4_512.json
+make_page too_large predict examples/t5_11b_v4_512.json --model-parallel-submesh 2,2,2,1
+make_page hostile predict hostile.json
+make_page run run examples/tiny_local_4.json --in-process --steps 2
+"$program" run examples/tiny_local_4.json --in-process --steps 2 --out run.json >/dev/null
+make_page beside report run.json
+
+# All charts together, each as its SVG file.
+printf '<!DOCTYPE html><html lang="en"><meta charset="utf-8"><title>charts</title><body style="background:#fff">' >charts.html
+put_chart() { # KIND INPUT...
+    if "$program" plot "$@" --out chart.svg >/dev/null 2>chart.err; then
+        printf '<figure style="margin:8px 0;max-width:100%%;overflow-x:auto" class="scrolls" tabindex="0">' >>charts.html
+        tail -n +2 chart.svg >>charts.html
+        printf '</figure>' >>charts.html
+    else
+        echo "pages: plot $*: $(cat chart.err)"
+        failed=$((failed + 1))
+    fi
+}
+for kind in memory time operations roofline batch scaling mesh; do put_chart $kind examples/t5_11b_v4_512.json; done
+put_chart mesh examples/tiny_local_4.json
+sed 's/\[4, 2, 2, 1\]/[2, 2, 2, 1]/' examples/t5_11b_v4_512.json >half.json
+put_chart difference examples/t5_11b_v4_512.json half.json
+"$program" sweep examples/tpu_v4_tuning.csv --out result.csv >/dev/null
+put_chart trust result.csv
+put_chart comparison result.csv
+
+if command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null; then
+    for page in *.html; do
+        status=0
+        timeout 300 python3 "$browser" "$page" $(if [ -n "$kept" ]; then printf -- '--pictures %s' "$kept"; else printf -- --quick; fi) || status=$?
+        if [ "$status" -eq 0 ]; then passed=$((passed + 1)); else failed=$((failed + 1)); fi
+    done
+else
+    echo "pages: there is no Chromium here, so that no page was opened (apt-get install chromium)"
+fi
+[ -z "$kept" ] || cp -- *.html "$kept"
+printf '%-24s %d passed, %d failed\n' pages: "$passed" "$failed"
+[ "$failed" -eq 0 ]

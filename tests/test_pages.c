@@ -1,0 +1,235 @@
+/* Answers as pages and as JSON with their detail: what is drawn is what was answered. */
+#include "commands/commands.h"
+#include "sim/sim.h"
+#include "tests/test.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+/* The document of a command line; NULL where it fails. */
+static const struct base_json *ask(struct base_arena *arena, const char *command, const char *const *words,
+                                   struct base_error *error)
+{
+    struct base_text out = {.arena = arena};
+    struct commands_context context = {.arena = arena, .cache = sim_cache_new(arena), .json = true};
+    const struct base_json *document = NULL;
+    int count = 0;
+    while (words[count]) count++;
+    enum base_status status = commands_execute(&context, command, count, words, &out, error);
+    if ((status == BASE_OK || status == BASE_NO_FIT) && out.length)
+        assert_ok(base_json_parse(arena, out.data, out.length, &document, error), error);
+    sim_cache_free(context.cache);
+    return document;
+}
+
+static const char *page_of(struct base_arena *arena, const char *command, const char **words, int count)
+{
+    char folder[] = "/tmp/meshwright-page-XXXXXX";
+    struct base_error error = {0};
+    const char *text;
+    size_t length;
+    assert_non_null(mkdtemp(folder));
+    const char *path = base_print(arena, "%s/page.html", folder);
+    words[count] = "--out", words[count + 1] = path, words[count + 2] = NULL;
+    ask(arena, command, words, &error);
+    assert_string_equal(error.text, "");
+    assert_ok(base_read_file(arena, path, 1 << 26, &text, &length, &error), &error);
+    unlink(path);
+    rmdir(folder);
+    return text;
+}
+
+static double number(const struct base_json *object, const char *key)
+{
+    const struct base_json *value = base_json_get(object, key);
+    assert_non_null(value);
+    assert_int_equal(value->kind, BASE_JSON_NUMBER);
+    return value->number;
+}
+
+/* ---- memory over the step ---- */
+
+static const char *const kinds[] = {"parameter_bytes",  "optimizer_state_bytes", "gradient_bytes",
+                                    "activation_bytes", "temporary_bytes",       "reserved_bytes"};
+
+/* The course of memory is walked through moment by moment, the peak is found without that: they agree to the byte, in
+ * every part, where no layer is recomputed in part. */
+static void the_peak_of_the_course_is_the_peak(struct base_arena *arena)
+{
+    static const char *const cases[][8] = {
+        {"examples/t5_11b_v4_512.json"},
+        {"examples/t5_11b_v4_512.json", "--remat-policy", "full"},
+        {"examples/t5_11b_v4_512.json", "--num-microbatches", "28", "--optimizer", "adafactor"},
+        {"examples/t5_11b_v4_512.json", "--model", "scalable_t5_1_1_xxl", "--batch-size", "1024"},
+        {"examples/t5_11b_v4_512.json", "--topology", "a100-80g:32x8", "--num-partitions", "8", "--num-microbatches",
+         "1"},
+    };
+    for (int i = 0; i < BASE_COUNT(cases); i++) {
+        const char *words[12] = {"--detail"};
+        struct base_error error = {0};
+        for (int w = 0; w < 8 && cases[i][w]; w++) words[w + 1] = cases[i][w];
+        TEST_ROW("case %d", i);
+        const struct base_json *answer = ask(arena, "predict", words, &error);
+        assert_string_equal(error.text, "");
+        const struct base_json *memory = base_json_get(answer, "memory"),
+                               *course = base_json_get(answer, "memory_timeline");
+        assert_non_null(course);
+        int count = base_json_get(course, "at_s")->count;
+        double *total = base_new(arena, double, count), most = 0, last_s = 0;
+        assert_true(count > 20);
+        for (int k = 0; k < BASE_COUNT(kinds); k++) {
+            const struct base_json *item = base_json_get(course, kinds[k])->child;
+            for (int m = 0; m < count; m++, item = item->next) total[m] += item->number;
+        }
+        for (int m = 0; m < count; m++) most = fmax(most, total[m]);
+        if (number(memory, "rematerialized_layer_count") == 0)
+            assert_near(most, number(memory, "peak_bytes"), 1e-9); /* whole bytes of each part */
+        else assert_true(most <= 1.0001 * number(memory, "peak_bytes"));
+        for (const struct base_json *at = base_json_get(course, "at_s")->child; at; at = at->next) {
+            assert_true(at->number >= last_s);
+            last_s = at->number;
+        }
+        assert_true(last_s <= number(base_json_get(answer, "time"), "step_s") * (1 + 1e-9));
+    }
+}
+
+/* ---- operations ---- */
+
+static void operations_add_up_to_the_parts_of_the_step(struct base_arena *arena)
+{
+    const char *words[] = {"examples/t5_11b_v4_512.json", "--detail", NULL};
+    struct base_error error = {0};
+    const struct base_json *answer = ask(arena, "predict", words, &error), *time = base_json_get(answer, "time");
+    double links_s = 0, all_s = 0;
+    for (const struct base_json *o = base_json_get(answer, "timeline")->child; o; o = o->next) {
+        double time_s = number(o, "count") * number(o, "time_s");
+        all_s += time_s;
+        if (!strcmp(base_json_get(o, "bound")->string, "communication")) links_s += time_s;
+    }
+    assert_near(links_s, number(time, "communication_s"), 1e-9);
+    assert_near(all_s, number(time, "step_s"), 1e-9); /* nothing of this plan is hidden */
+}
+
+/* ---- pages ---- */
+
+static void pages_fetch_nothing_and_keep_names_as_text(struct base_arena *arena)
+{
+    const char *words[12] = {"examples/t5_11b_v4_512.json", "--params-axes-names-override",
+                             "[[\"<script>alert(1)</script><img onerror=x>\", null]]"};
+    const char *page = page_of(arena, "predict", words, 3);
+    assert_null(strstr(page, "<script>alert"));
+    assert_null(strstr(page, "<img"));
+    assert_null(strstr(page, "<link rel=\"stylesheet"));
+    assert_null(strstr(page, " src="));
+    assert_null(strstr(page, "url("));
+    assert_null(strstr(page, "@import"));
+    assert_non_null(strstr(page, "&lt;script&gt;alert(1)"));
+}
+
+static void the_same_question_gives_the_same_page(struct base_arena *arena)
+{
+    const char *words[12] = {"examples/t5_11b_v4_512.json"}, *again[12] = {"examples/t5_11b_v4_512.json"};
+    assert_string_equal(page_of(arena, "predict", words, 1), page_of(arena, "predict", again, 1));
+}
+
+/* An answer that was saved has the page that it would have had. */
+static void a_saved_answer_has_its_page(struct base_arena *arena)
+{
+    char folder[] = "/tmp/meshwright-answer-XXXXXX";
+    struct base_error error = {0};
+    assert_non_null(mkdtemp(folder));
+    const char *path = base_print(arena, "%s/answer.json", folder);
+    const char *words[] = {"examples/t5_11b_v4_512.json", "--detail", "--out", path, NULL};
+    ask(arena, "predict", words, &error);
+    assert_string_equal(error.text, "");
+    const char *given[8] = {path}, *page = page_of(arena, "report", given, 1);
+    unlink(path);
+    rmdir(folder);
+    assert_non_null(strstr(page, "<h1>It fits: 29."));
+    assert_non_null(strstr(page, "all_reduce"));
+}
+
+/* ---- charts ---- */
+
+static enum base_status draw(struct base_arena *arena, const char *kind, const char *input, const char *out,
+                             struct base_error *error)
+{
+    const char *words[] = {kind, input, "--out", out, strcmp(kind, "difference") ? NULL : input, NULL};
+    *error = (struct base_error){0};
+    return ask(arena, "plot", words, error) ? BASE_OK : BASE_INPUT;
+}
+
+static void charts_of_a_plan_are_drawn_in_every_form(struct base_arena *arena)
+{
+    static const char *const kinds_of_chart[] = {"memory", "time",    "operations", "roofline",
+                                                 "batch",  "scaling", "mesh",       "difference"},
+                             *const plans[] = {"examples/t5_11b_v4_512.json", "examples/wmt_two_way.gin"};
+    static const struct {
+        const char *ending, *beginning;
+    } forms[] = {{"svg", "<?xml"}, {"pdf", "%PDF-"}, {"png", "\x89PNG"}};
+    char folder[] = "/tmp/meshwright-charts-XXXXXX";
+    struct base_error error;
+    const char *text;
+    size_t length;
+    assert_non_null(mkdtemp(folder));
+    for (int k = 0; k < BASE_COUNT(kinds_of_chart); k++)
+        for (int p = 0; p < BASE_COUNT(plans); p++) {
+            const char *path = base_print(arena, "%s/a.%s", folder, forms[(k + p) % 3].ending);
+            TEST_ROW("%s of %s", kinds_of_chart[k], plans[p]);
+            draw(arena, kinds_of_chart[k], plans[p], path, &error);
+            assert_string_equal(error.text, "");
+            assert_ok(base_read_file(arena, path, 1 << 26, &text, &length, &error), &error);
+            assert_memory_equal(text, forms[(k + p) % 3].beginning, 4);
+            unlink(path);
+        }
+    assert_int_equal(rmdir(folder), 0);
+}
+
+/* What is no answer is refused with a place; nothing is written. */
+static void documents_that_are_no_answers_are_refused(struct base_arena *arena)
+{
+    static const struct {
+        const char *kind, *text, *said;
+    } cases[] = {
+        {"memory", "{\"memory\":{}}", "memory over the step"},
+        {"memory", "{\"memory\":{},\"memory_timeline\":{\"at_s\":[0,1],\"operation\":[1,2]}}", "reserved_bytes"},
+        {"time", "{\"memory\":{},\"time\":{\"step_s\":0}}", "step_s above 0"},
+        {"time", "{\"memory\":{},\"time\":{\"step_s\":1,\"compute_s\":-1}}", "compute_s"},
+        {"operations", "{\"memory\":{},\"timeline\":[]}", "no operations"},
+        {"operations", "{\"memory\":{},\"timeline\":[{\"name\":1}]}", "timeline[0]"},
+        {"roofline", "{\"memory\":{},\"timeline\":[{}]}", "flop_per_s"},
+        {"mesh", "{\"devices\":[[0]],\"axes\":[\"a\"],\"shape\":[2]}", "axes, shape and devices"},
+        {"mesh", "{\"devices\":[[-1]],\"axes\":[\"a\"],\"shape\":[1]}", "axes, shape and devices"},
+        {"mesh", "{\"devices\":[0],\"axes\":[\"a\"],\"shape\":[1]}", "axes, shape and devices"},
+        {"mesh", "{\"devices\":[[1e9]],\"axes\":[\"a\"],\"shape\":[1]}", "axes, shape and devices"},
+        {"batch", "{\"batch\":1}", "batch"},
+        {"scaling", "[]", "is "},
+    };
+    char folder[] = "/tmp/meshwright-refused-XXXXXX";
+    struct base_error error;
+    assert_non_null(mkdtemp(folder));
+    const char *input = base_print(arena, "%s/in.json", folder), *out = base_print(arena, "%s/out.svg", folder);
+    for (int i = 0; i < BASE_COUNT(cases); i++) {
+        TEST_ROW("%s: %s", cases[i].kind, cases[i].text);
+        assert_ok(base_write_file(input, cases[i].text, strlen(cases[i].text), &error), &error);
+        draw(arena, cases[i].kind, input, out, &error);
+        if (!strstr(error.text, cases[i].said)) fail_msg("said: %s", error.text);
+        assert_false(base_is_file(out));
+    }
+    unlink(input);
+    assert_int_equal(rmdir(folder), 0);
+}
+
+int main(int argument_count, char **arguments)
+{
+    static const struct test tests[] = {
+        TEST(the_peak_of_the_course_is_the_peak),
+        TEST(operations_add_up_to_the_parts_of_the_step),
+        TEST(pages_fetch_nothing_and_keep_names_as_text),
+        TEST(the_same_question_gives_the_same_page),
+        TEST(a_saved_answer_has_its_page),
+        TEST(charts_of_a_plan_are_drawn_in_every_form),
+        TEST(documents_that_are_no_answers_are_refused),
+    };
+    return test_main(tests, BASE_COUNT(tests), argument_count, arguments);
+}
