@@ -85,12 +85,20 @@ static bool contains(const struct dims *dims, int d)
     return false;
 }
 
-/* The layout with as many tiles that has the given groups of devices along some dimensions; false if there is none. */
-static bool regroup(const struct dot *t, const struct part *p, int array, const struct dims *dims, sim_order groups,
-                    struct sim_layout *tiles)
+/* The axes within groups of devices, in the order in which an array counts its devices. */
+static sim_order within_groups(const struct dot *t, const struct part *p, sim_order groups, int array)
 {
-    sim_order within = p->axes & ~groups;
-    for (int d = 0; d < rank_of(t, array); d++)
+    return sim_order_without(sim_sequence(&p->tiles[array], rank_of(t, array), p->axes), sim_set_of(groups));
+}
+
+/* The layout with as many tiles that has the given groups of devices along some dimensions; false if there is none. If
+ * it has others now, devices are counted within them as `like` counts them. */
+static bool regroup(const struct dot *t, const struct part *p, int array, const struct dims *dims, sim_order groups,
+                    int like, struct sim_layout *tiles)
+{
+    sim_order within = within_groups(t, p, groups, like);
+    const bool has_them = order_of(&p->tiles[array], dims) == groups;
+    for (int d = 0; d < rank_of(t, array) && !has_them; d++)
         if (!contains(dims, d) && tiles->of[d] && !sim_take(t->extents, &within, tiles->of[d], &tiles->of[d]))
             return false;
     for (int i = 0; i < dims->count; i++)
@@ -355,13 +363,17 @@ static bool settle_batch(struct dot *t, struct part *p, bool strict, sim_order *
     if (by[LEFT] != by[RIGHT]) {
         int moved = !strict && left_is_larger(t, p) ? RIGHT : LEFT;
         struct sim_layout to = p->tiles[moved];
-        if (strict || !regroup(t, p, moved, &t->dims[BATCH][moved], by[RIGHT - moved], &to)) return false;
+        if (strict || !regroup(t, p, moved, &t->dims[BATCH][moved], by[RIGHT - moved], RIGHT - moved, &to))
+            return false;
         by[moved] = by[RIGHT - moved];
         reshard(t, p, moved, &to);
     }
     *groups = by[LEFT];
-    count_like(&p->tiles[OUT], &t->dims[BATCH][OUT], &p->tiles[LEFT], &t->dims[BATCH][LEFT]);
-    return regroup(t, p, OUT, &t->dims[BATCH][OUT], *groups, &p->tiles[OUT]);
+    struct sim_layout out = p->tiles[OUT];
+    count_like(&out, &t->dims[BATCH][OUT], &p->tiles[LEFT], &t->dims[BATCH][LEFT]);
+    if (!regroup(t, p, OUT, &t->dims[BATCH][OUT], *groups, LEFT, &out)) return false;
+    p->tiles[OUT] = out;
+    return true;
 }
 
 /* An axis cuts two dimensions: that is too many tiles for the devices. Copies are given up, else what the operand has
@@ -402,7 +414,7 @@ static bool follow_batch(struct dot *t, struct part *p, int operand, bool strict
         p->tiles[operand] = to;
         return true;
     }
-    if (!reduce_tiles(t, p, operand, &to) || !regroup(t, p, operand, dims, groups, &to)) return false;
+    if (!reduce_tiles(t, p, operand, &to) || !regroup(t, p, operand, dims, groups, OUT, &to)) return false;
     if (strict && !equal(t, operand, &to, &p->tiles[operand])) return false;
     reshard(t, p, operand, &to);
     return true;
@@ -478,28 +490,33 @@ static bool choose_free(const struct dot *t, const struct part *p, int *operand,
     return (*operand == LEFT || (right && out_right)) && find_free(t, p, *operand, own, out);
 }
 
-/* The copies of an array make the groups: what cuts it is told by the axes within a group. */
-static void give_idle(const struct dot *t, const struct part *p, int array, sim_order groups, struct sim_layout *tiles)
+/* The copies of an array, of which there are as many as groups or a multiple, make the groups. If they do not yet,
+ * devices are counted within groups as `like` counts them; false if an axis would have to be split. */
+static bool give_idle(const struct dot *t, const struct part *p, int array, sim_order groups, int like,
+                      struct sim_layout *tiles)
 {
-    sim_order within = p->axes & ~groups;
-    for (int d = 0; d < rank_of(t, array) && copies(t, p, array) != sim_set_of(groups); d++)
-        if (tiles->of[d]) sim_take(t->extents, &within, tiles->of[d], &tiles->of[d]);
+    sim_order within = within_groups(t, p, groups, like);
+    if (!(sim_set_of(groups) & ~copies(t, p, array))) return true;
+    for (int d = 0; d < rank_of(t, array); d++)
+        if (tiles->of[d] && !sim_take(t->extents, &within, tiles->of[d], &tiles->of[d])) return false;
+    return true;
 }
 
 /* The other operand is whole within each group: its copies make the groups, or what cuts it there is gathered. */
-static void copy_to_groups(struct dot *t, struct part *p, int other, int operand, sim_order groups)
+static bool copy_to_groups(struct dot *t, struct part *p, int other, int operand, bool strict, sim_order groups)
 {
     unsigned contracted = axes_of(t, p, CONTRACTED, other);
     enum role role = other == LEFT ? OF_LEFT : OF_RIGHT;
     unsigned idle = copies(t, p, other), own = axes_of(t, p, role, other);
     struct sim_layout to = p->tiles[other];
     struct dims dims, none = {0};
-    if (!used(t, p, other)) return;
-    if (idle && as_many(t, idle, groups)) {
-        give_idle(t, p, other, groups, &to);
+    if (!used(t, p, other)) return true;
+    if (idle && sim_multiple(t->extents, idle, groups) && give_idle(t, p, other, groups, OUT, &to)) {
+        if (strict && !as_many(t, idle, groups) && !equal(t, other, &to, &p->tiles[other])) return false;
         reshard(t, p, other, &to);
-        return;
+        return true;
     }
+    to = p->tiles[other];
     if (!find_groups(t, p, other, groups, &dims)) {
         dims = none;
         if (as_many(t, contracted, groups) && as_many(t, own, axes_of(t, p, role, OUT)))
@@ -510,12 +527,13 @@ static void copy_to_groups(struct dot *t, struct part *p, int other, int operand
     if (dims.count && dims.at[dims.count - 1] == rank_of(t, other)) dims.count--; /* the copies */
     if (!dims.count) {
         gather(t, p, other);
-        return;
+        return true;
     }
-    if (!idle && regroup(t, p, other, &dims, groups, &to)) reshard(t, p, other, &to);
+    if (!idle && regroup(t, p, other, &dims, groups, OUT, &to)) reshard(t, p, other, &to);
     to = p->tiles[other];
     clear(&to, &dims);
     reshard(t, p, other, &to);
+    return true;
 }
 
 static bool by_free(struct dot *t, struct part p, bool strict)
@@ -526,9 +544,9 @@ static bool by_free(struct dot *t, struct part p, bool strict)
     sim_order groups = order_of(&p.tiles[OUT], &out);
     struct sim_layout to = p.tiles[operand];
     count_like(&to, &own, &p.tiles[OUT], &out);
-    if (!regroup(t, &p, operand, &own, groups, &to)) return false;
+    if (!regroup(t, &p, operand, &own, groups, OUT, &to)) return false;
     if (strict && !equal(t, operand, &to, &p.tiles[operand])) return false;
-    copy_to_groups(t, &p, RIGHT - operand, operand, groups);
+    if (!copy_to_groups(t, &p, RIGHT - operand, operand, strict, groups)) return false;
     reshard(t, &p, operand, &to);
     p.axes &= ~groups;
     go_outside(&p, operand, &own);
@@ -572,7 +590,7 @@ static bool settle_contracted(struct dot *t, struct part *p, const struct dims *
     int moved = left_is_larger(t, p) ? RIGHT : LEFT, other = RIGHT - moved;
     struct sim_layout to = p->tiles[moved];
     count_like(&to, &dims[moved], &p->tiles[other], &dims[other]);
-    if (!regroup(t, p, moved, &dims[moved], order_of(&p->tiles[other], &dims[other]), &to)) return false;
+    if (!regroup(t, p, moved, &dims[moved], order_of(&p->tiles[other], &dims[other]), other, &to)) return false;
     reshard(t, p, moved, &to);
     return true;
 }
@@ -585,11 +603,11 @@ static struct dims choose_slices(const struct dot *t, struct part *p, sim_order 
     struct dims dims = {0}, none = {0};
     struct sim_layout to = p->tiles[OUT], whole = {{0}};
     unsigned idle = copies(t, p, OUT);
-    if (idle && as_many(t, idle, groups)) {
-        give_idle(t, p, OUT, groups, &to);
+    if (idle && sim_multiple(t->extents, idle, groups) && give_idle(t, p, OUT, groups, LEFT, &to)) {
         p->tiles[OUT] = to;
         return none;
     }
+    to = p->tiles[OUT];
     if (find_groups(t, p, OUT, groups, &dims)) {
         bool with_copies = dims.at[dims.count - 1] == rank_of(t, OUT);
         if (with_copies) r->copies = idle;
@@ -599,7 +617,7 @@ static struct dims choose_slices(const struct dot *t, struct part *p, sim_order 
     for (int i = 0; i < BASE_COUNT(kept); i++) {
         if (!as_many(t, axes_of(t, p, kept[i], OUT), groups)) continue;
         dims = t->dims[kept[i]][OUT];
-        if (!regroup(t, p, OUT, &dims, groups, &to)) break;
+        if (!regroup(t, p, OUT, &dims, groups, LEFT, &to)) break;
         p->tiles[OUT] = to;
         return dims;
     }
@@ -607,12 +625,20 @@ static struct dims choose_slices(const struct dot *t, struct part *p, sim_order 
     return none;
 }
 
-/* The result is cut as the groups are, and more devices than there are groups hold copies of it: the pieces are made by
- * parts of them, which have them in other places. */
+/* More devices than there are groups hold copies of the result, and axes would have to be split to give each group its
+ * share of them: the pieces are made by parts, which have them in other places. */
 static bool makes_parts(const struct dot *t, const struct part *p, sim_order groups)
 {
     unsigned idle = copies(t, p, OUT);
-    return idle && !as_many(t, idle, groups) && sim_multiple(t->extents, idle, groups);
+    struct sim_layout to = p->tiles[OUT];
+    return idle && sim_multiple(t->extents, idle, groups) && !give_idle(t, p, OUT, groups, LEFT, &to);
+}
+
+static struct dims all_dims(const struct dot *t, int array)
+{
+    struct dims dims = {.count = rank_of(t, array)};
+    for (int d = 0; d < dims.count; d++) dims.at[d] = (signed char)d;
+    return dims;
 }
 
 static void place_parts(struct dot *t, struct part *p, struct reduction *r)
@@ -630,10 +656,13 @@ static bool by_contracted(struct dot *t, struct part p, bool strict)
     if (!find_contracted(t, &p, &dims[LEFT], &dims[RIGHT]) || !settle_contracted(t, &p, dims, strict)) return false;
     sim_order groups = order_of(&p.tiles[LEFT], &dims[LEFT]);
     struct reduction r = sum_of(&p, &dims[LEFT]);
-    bool parts = makes_parts(t, &p, groups);
-    struct dims slices = choose_slices(t, &p, groups, &r);
+    const bool parts = makes_parts(t, &p, groups);
+    const unsigned moved_axes = used(t, &p, OUT) | sim_set_of(within_groups(t, &p, groups, LEFT));
+    struct dims slices = parts ? all_dims(t, OUT) : choose_slices(t, &p, groups, &r);
     struct sim_layout after = p.tiles[OUT];
-    if (slices.count) {
+    if (parts) {
+        r.cuts = after;
+    } else if (slices.count) {
         memset(&r.sums, 0, sizeof r.sums);
         r.rank = rank_of(t, OUT);
         for (int i = 0; i < slices.count; i++)
@@ -650,7 +679,7 @@ static bool by_contracted(struct dot *t, struct part p, bool strict)
         struct part moved = before;
         moved.tiles[OUT] = after;
         struct sim_array a = array_of(t, &moved, OUT);
-        sim_array_step(&a, SIM_COLLECTIVE_PERMUTE, before.axes, &after);
+        sim_array_step(&a, SIM_COLLECTIVE_PERMUTE, moved_axes, &after);
     }
     reshard_result(t, &before, after);
     return true;

@@ -112,23 +112,10 @@ static struct sim_layout seen_from(const struct dot *t, int operand, unsigned ax
     return seen;
 }
 
-/* Dimension by dimension one of them cuts it, or both alike; no axis twice. */
-static bool merge(const struct sim_layout *a, const struct sim_layout *b, int rank, struct sim_layout *out)
-{
-    unsigned taken = 0;
-    for (int d = 0; d < rank; d++) {
-        sim_order both = a->of[d] ? a->of[d] : b->of[d];
-        if ((b->of[d] && b->of[d] != both) || sim_set_of(taken & both)) return false;
-        taken |= both;
-        out->of[d] = both;
-    }
-    return true;
-}
-
-static void improve(struct sim_layout *result, const struct sim_layout *seen, int rank)
+static void improve(struct sim_layout *result, const struct sim_layout *seen, int rank, unsigned axes)
 {
     struct sim_layout merged = {{0}};
-    bool refines = true, fits = merge(result, seen, rank, &merged);
+    bool refines = true, fits = sim_layouts_merge(result, seen, rank, axes, &merged);
     for (int d = 0; d < rank; d++) refines = refines && sim_is_prefix(result->of[d], seen->of[d]);
     if (refines) *result = *seen;
     else if (fits) *result = merged;
@@ -142,13 +129,13 @@ static void propagate(const struct sim_extents *extents, const struct dot *t, st
     struct sim_layout seen[2] = {seen_from(t, t->operand[LEFT], axes), seen_from(t, t->operand[RIGHT], axes)},
                       both = {{0}};
     int first = LEFT;
-    if (!merge(&seen[LEFT], &seen[RIGHT], rank, &both)) {
+    if (!sim_layouts_merge(&seen[LEFT], &seen[RIGHT], rank, axes, &both)) {
         struct sim_shape whole[2] = {t->shapes[LEFT], t->shapes[RIGHT]};
         whole[LEFT].dtype = whole[RIGHT].dtype = MODEL_FLOAT32; /* elements are compared, not bytes */
         first = sim_is_larger(extents, &whole[RIGHT], &whole[LEFT]) ? RIGHT : LEFT;
     }
-    improve(result, &seen[first], rank);
-    improve(result, &seen[RIGHT - first], rank);
+    improve(result, &seen[first], rank, axes);
+    improve(result, &seen[RIGHT - first], rank, axes);
 }
 
 void sim_contract(const struct sim_extents *extents, struct sim_contraction *c)

@@ -101,7 +101,6 @@ static bool have_same_shape(const struct sim_array *a, const struct sim_layout *
 struct exchange {
     signed char from[MODEL_MAX_RANK], to[MODEL_MAX_RANK];
     int count;
-    bool splits;
 };
 
 /* The dimension that gives `taker` its tiles: one that has as many and shall have as many as `taker` has now, or else
@@ -134,7 +133,6 @@ static bool plan_exchange(const struct sim_array *a, const struct sim_layout *to
         int giver = find_giver(a, has, to, taker);
         if (giver < 0 || !sim_multiple(a->extents, has[giver], has[taker])) return false;
         sim_order moved = has[taker];
-        out->splits = out->splits || moved;
         out->from[out->count] = (signed char)giver;
         out->to[out->count++] = (signed char)taker;
         has[taker] = has[giver];
@@ -143,16 +141,27 @@ static bool plan_exchange(const struct sim_array *a, const struct sim_layout *to
     return false;
 }
 
+/* The minor axes of one dimension go below those of another, so that they swap their numbers of tiles; false if an axis
+ * would have to be split. */
+static bool move_minor(struct sim_array *a, int from, int into, unsigned stays)
+{
+    struct sim_layout next = a->tiles;
+    sim_order minor = a->tiles.of[from], major;
+    if (!sim_take(a->extents, &minor, stays, &major)) return false;
+    next.of[from] = major;
+    next.of[into] = sim_join(next.of[into], minor);
+    sim_array_step(a, SIM_ALL_TO_ALL, sim_set_of(minor), &next);
+    return true;
+}
+
 static void all_to_all(struct sim_array *a, const struct sim_layout *to, const struct exchange *plan)
 {
-    for (int i = 0; i < plan->count && !plan->splits; i++) {
-        struct sim_layout next = a->tiles;
-        next.of[plan->to[i]] = next.of[plan->from[i]];
-        next.of[plan->from[i]] = 0;
-        sim_array_step(a, SIM_ALL_TO_ALL, sim_set_of(a->tiles.of[plan->from[i]]), &next);
+    for (int i = 0; i < plan->count; i++) {
+        if (move_minor(a, plan->from[i], plan->to[i], a->tiles.of[plan->to[i]])) continue;
+        step_of_parts(a, SIM_ALL_TO_ALL, a->axes, to);
+        return;
     }
-    if (plan->splits) step_of_parts(a, SIM_ALL_TO_ALL, a->axes, to);
-    else permute(a, to);
+    permute(a, to);
 }
 
 bool sim_array_moves(const struct sim_array *a, const struct sim_layout *to)
@@ -191,6 +200,20 @@ static bool refine(const struct sim_array *a, const struct sim_layout *coarse, c
     return true;
 }
 
+/* The axes that two layouts count their devices by first, and alike. */
+static unsigned shared_majors(const struct sim_array *a, const struct sim_layout *to)
+{
+    unsigned shared = 0;
+    for (int d = 0; d < a->shape.rank; d++) {
+        int here = __builtin_popcount(sim_set_of(a->tiles.of[d])), there = __builtin_popcount(sim_set_of(to->of[d]));
+        int at = 0;
+        for (; at < here && at < there && sim_order_axis(a->tiles.of[d], at) == sim_order_axis(to->of[d], at); at++)
+            shared |= 1u << sim_order_axis(to->of[d], at);
+        if (at < here || at < there) break;
+    }
+    return shared;
+}
+
 static bool cut_copies(struct sim_array *a, const struct sim_layout *to)
 {
     struct sim_layout cut = *to;
@@ -204,8 +227,9 @@ static bool cut_copies(struct sim_array *a, const struct sim_layout *to)
         permute(a, to);
         return true;
     }
+    const unsigned axes = a->axes & ~shared_majors(a, to);
     a->tiles = *to; /* the pieces have the target's shape, but stand elsewhere */
-    step_of_parts(a, SIM_COLLECTIVE_PERMUTE, a->axes, to);
+    step_of_parts(a, SIM_COLLECTIVE_PERMUTE, axes, to);
     return true;
 }
 
@@ -281,17 +305,14 @@ static bool merge(struct sim_array *a, const struct sim_layout *to, int into, in
     return reshard(a, to, false);
 }
 
-/* The minor axis of a dimension goes to another. */
+/* The minor axes of a dimension go to another, which has as many tiles then as it shall have. */
 static bool unmerge(struct sim_array *a, const struct sim_layout *to, int from, int into)
 {
-    sim_order stays = to->of[from], moves = to->of[into], minor = a->tiles.of[from], major;
-    struct sim_layout next = a->tiles;
-    if (!stays || !moves || next.of[into] || !sim_as_many(a->extents, minor, stays | moves)) return false;
+    sim_order stays = to->of[from], minor = a->tiles.of[from], major;
+    if (!stays || !to->of[into] || sim_as_many(a->extents, minor, stays)) return false;
     if (!sim_take(a->extents, &minor, stays, &major)) return false;
-    next.of[from] = major;
-    next.of[into] = minor;
-    sim_array_step(a, SIM_ALL_TO_ALL, sim_set_of(minor), &next);
-    return reshard(a, to, false);
+    if (!sim_as_many(a->extents, to->of[into], sim_join(a->tiles.of[into], minor))) return false;
+    return move_minor(a, from, into, stays) && reshard(a, to, false);
 }
 
 static bool reshard_pairs(struct sim_array *a, const struct sim_layout *to,
@@ -363,6 +384,8 @@ static bool reshard(struct sim_array *a, const struct sim_layout *to, bool at_an
     static means *const in_two_steps[] = {reshard_merging, reshard_unmerging, gather_one_first, cut_one_first};
     struct exchange plan;
     bool is_cut = used(a, &a->tiles) != 0, shall_be_cut = used(a, to) != 0;
+    struct sim_layout kept = {{0}};
+    for (int d = 0; d < a->shape.rank; d++) kept.of[d] = a->tiles.of[d] == to->of[d] ? to->of[d] : 0;
     if (have_same_shape(a, to) || is_equal(a, to)) {
         permute(a, to);
         return true;
@@ -377,7 +400,7 @@ static bool reshard(struct sim_array *a, const struct sim_layout *to, bool at_an
     for (int i = 0; i < BASE_COUNT(in_two_steps) && is_cut && shall_be_cut; i++)
         if (try(in_two_steps[i], a, to)) return true;
     if (is_cut && shall_be_cut && !at_any_price) return false;
-    sim_array_gather(a);
+    gather_beyond(a, &kept);
     a->tiles = *to;
     return true;
 }

@@ -94,6 +94,56 @@ bool sim_layouts_equal(const struct sim_layout *a, const struct sim_layout *b, i
     return !memcmp(a->of, b->of, (size_t)rank * sizeof *a->of);
 }
 
+/* A device is the coordinates along axes, of which two tell enough: bit i of it is the one along axis i, counted from
+ * the last, so that numbers are in the order of the mesh. Sets of axes are turned over likewise. */
+static unsigned turned(unsigned axes)
+{
+    unsigned out = 0;
+    for (unsigned rest = axes; rest; rest &= rest - 1) out |= 1u << (SIM_MOST_AXES - 1 - __builtin_ctz(rest));
+    return out;
+}
+
+/* The first device of a tile that is not taken: its coordinates along the axes of the tile are given. */
+static unsigned first_left(const bool *taken, unsigned all, unsigned axes, unsigned tile)
+{
+    unsigned device = 0;
+    while ((device & ~all) || (device & axes) != (tile & axes) || taken[device]) device++;
+    return device;
+}
+
+static bool has_devices(const struct sim_layout *a, const struct sim_layout *b, int rank, unsigned axes,
+                        sim_order merged)
+{
+    const unsigned all = turned(axes), of_a = turned(sim_layout_axes(a, rank)), of_b = turned(sim_layout_axes(b, rank));
+    const struct sequence s = unpacked(merged);
+    bool taken_a[SIM_ALL_AXES + 1] = {false}, taken_b[SIM_ALL_AXES + 1] = {false};
+    const int copies = 1 << (__builtin_popcount(axes) - s.count);
+    for (int i = 0; i < copies << s.count; i++) {
+        unsigned tile = 0;
+        for (int k = 0; k < s.count; k++)
+            if (i / copies >> (s.count - 1 - k) & 1) tile |= turned(1u << s.axes[k]);
+        unsigned in_a = first_left(taken_a, all, of_a, tile), in_b = first_left(taken_b, all, of_b, tile);
+        unsigned device = in_a > in_b ? in_a : in_b;
+        bool in_both = ((device ^ tile) & (of_a | of_b)) == 0 && !taken_a[device] && !taken_b[device];
+        if (!in_both) return false;
+        taken_a[device] = taken_b[device] = true;
+    }
+    return true;
+}
+
+bool sim_layouts_merge(const struct sim_layout *a, const struct sim_layout *b, int rank, unsigned axes,
+                       struct sim_layout *out)
+{
+    sim_order merged = 0;
+    for (int d = 0; d < rank; d++) {
+        sim_order both = a->of[d] ? a->of[d] : b->of[d];
+        if ((b->of[d] && b->of[d] != both) || sim_set_of(merged & both)) return false;
+        merged = sim_join(merged, both);
+        out->of[d] = both;
+    }
+    return __builtin_popcount(axes) < 3 || has_devices(a, b, rank, axes, merged);
+}
+
 unsigned sim_layout_axes(const struct sim_layout *layout, int rank)
 {
     unsigned axes = 0;

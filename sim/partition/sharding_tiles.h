@@ -35,6 +35,12 @@ struct sim_layout {
 };
 struct sim_layout sim_layout_of(const unsigned char *spec, int rank); /* sets, in the order of the mesh */
 void sim_layout_spec(const struct sim_layout *layout, int rank, unsigned char *spec);
+/* What XLA makes of two shardings of one array that do not clash: dimension by dimension what one of them has, or both.
+ * Devices are given to its tiles one by one, those that hold copies last, each the first that is left to both
+ * shardings' tiles: that may fail where some axes are idle (MergeShardingIfCompatible of July 2023), as if the axes
+ * were taken twice. axes: of the group. */
+bool sim_layouts_merge(const struct sim_layout *a, const struct sim_layout *b, int rank, unsigned axes,
+                       struct sim_layout *out);
 bool sim_layouts_equal(const struct sim_layout *a, const struct sim_layout *b, int rank);
 /* The axes that shard some dimension. */
 unsigned sim_layout_axes(const struct sim_layout *layout, int rank);
