@@ -43,7 +43,7 @@ EXEC_VECTORIZED void exec_row_softmax(struct exec_row *row)
 /* softmax, cotangent, sum of their product */
 EXEC_VECTORIZED void exec_row_softmax_grad(struct exec_row *row)
 {
-    const float *softmax = row->in[0], *cotangent = row->in[1], sum = row->in[2][0];
+    const float *cotangent = row->in[0], *softmax = row->in[1], sum = row->in[2][0];
     float *out = row->out[0];
     EXEC_INDEPENDENT
     for (int64_t i = 0; i < row->n; i++) out[i] = softmax[i] * (cotangent[i] - sum);

@@ -28,7 +28,7 @@ static const struct transpose {
     {MODEL_ATTENTION_BIAS, 3, MODEL_REDUCE, MODEL_SUM, "C", false, MODEL_NO_FUNCTION, "", 0},
     {MODEL_NORM, 0, MODEL_MAP, MODEL_NORM_GRAD, "P01S", true, MODEL_PRODUCT_SUM, "0P", 1},
     {MODEL_NORM, 2, MODEL_REDUCE, MODEL_NORM_GRAD_SCALE, "01C", false, MODEL_NO_FUNCTION, "", 0},
-    {MODEL_SOFTMAX, 0, MODEL_MAP, MODEL_SOFTMAX_GRAD, "OCS", false, MODEL_PRODUCT_SUM, "OC", 1},
+    {MODEL_SOFTMAX, 0, MODEL_MAP, MODEL_SOFTMAX_GRAD, "COS", false, MODEL_PRODUCT_SUM, "CO", 1},
     {MODEL_GATE, 0, MODEL_MAP, MODEL_GATE_GRAD_0, "C01", false, MODEL_NO_FUNCTION, "", 0},
     {MODEL_GATE, 1, MODEL_MAP, MODEL_GATE_GRAD_1, "C01", false, MODEL_NO_FUNCTION, "", 0},
 };
@@ -305,7 +305,7 @@ static void transpose_input(struct pass *pass, const struct model_op *op, const 
         builder_has(pass->builder, MODEL_TRAIT_SPLIT_SOFTMAX); /* scores in place of the exponentials: as many bytes */
     contribute(
         pass, target,
-        derive(pass, op, row->kind, row->function, split ? "OCS0" : row->operands, &made, row->input, " gradient"));
+        derive(pass, op, row->kind, row->function, split ? "COS0" : row->operands, &made, row->input, " gradient"));
 }
 
 static void transpose_reshape(struct pass *pass, const struct model_op *op, int cotangent)
