@@ -96,9 +96,29 @@ static int list_sums(const struct sim_partitioner *p, int value, unsigned *sums)
     return count;
 }
 
+/* As the contraction that made it found, or NULL. */
+static const struct sim_steps *pending_steps(const struct sim_partitioner *p, int value)
+{
+    for (int i = p->pending_count - 1; i >= 0; i--)
+        if (p->pending[i].value == value) return &p->pending[i].steps;
+    return NULL;
+}
+
+void sim_part_leave_sums(struct sim_partitioner *p, int value, const struct sim_steps *steps)
+{
+    for (int i = 0; i < steps->count; i++)
+        if (steps->steps[i].operand == SIM_RESULT && !steps->steps[i].plain) return;
+    p->pending = base_grown(p->arena, p->pending, p->pending_count, &p->pending_capacity, sizeof *p->pending);
+    p->pending[p->pending_count++] = (struct sim_pending){value, *steps};
+}
+
 /* Sums a partial value. Where the result wants an axis of the sum on a dimension, each device keeps its slice. */
 static int reduce(struct sim_partitioner *p, const struct model_op *why, int value, const unsigned char *to)
 {
+    const struct sim_value *partial = &p->out->values[value];
+    const struct sim_steps *steps = partial->partial ? pending_steps(p, value) : NULL;
+    if (steps && to && !memcmp(to, sim_part_computed_as(p, partial->tensor), (size_t)sim_part_rank_of(p, value)))
+        return sim_part_take_steps(p, why, SIM_RESULT, value, steps, to, false);
     unsigned sums[SIM_MOST_LABELS];
     int count = p->out->values[value].partial ? list_sums(p, value, sums) : 0;
     for (int s = 0; s < count; s++) {
@@ -150,7 +170,7 @@ static int original(const struct sim_partitioner *p, int value)
 static int find_copy(const struct sim_partitioner *p, int from, const unsigned char *spec, unsigned group, bool exactly)
 {
     int first = original(p, from), rank = sim_part_rank_of(p, from);
-    if (!p->has_copies[from % SIM_MOST_COPIES] && !p->has_copies[first % SIM_MOST_COPIES]) return -1;
+    if (!p->has_copies[from % SIM_COPY_SIGNS] && !p->has_copies[first % SIM_COPY_SIGNS]) return -1;
     for (int i = p->copy_count - 1; i >= 0; i--) {
         if ((p->copies[i].from != from && p->copies[i].from != first) || p->copies[i].group != group) continue;
         const struct sim_value *to = &p->out->values[p->copies[i].to];
@@ -166,8 +186,8 @@ static int find_copy(const struct sim_partitioner *p, int from, const unsigned c
 /* What was made before the loop serves behind it, too. */
 static void note_copy(struct sim_partitioner *p, struct sim_copy copy)
 {
-    if (p->copy_count == SIM_MOST_COPIES) return;
-    p->has_copies[copy.from % SIM_MOST_COPIES] = true;
+    p->copies = base_grown(p->arena, p->copies, p->copy_count, &p->copy_capacity, sizeof copy);
+    p->has_copies[copy.from % SIM_COPY_SIGNS] = true;
     bool outside = p->out->values[copy.to].loop != p->loop && p->loop >= 0;
     int at = outside ? p->outer_copies++ : p->copy_count;
     memmove(&p->copies[at + 1], &p->copies[at], (size_t)(p->copy_count - at) * sizeof copy);

@@ -78,9 +78,17 @@ static const unsigned char *done_as(const struct sim_partitioner *p, const struc
     return widens || source->kind == MODEL_SLICE ? sim_part_used_as(p, out) : sim_part_computed_as(p, out);
 }
 
+/* The result is summed, and put into its sharding by more than that. Sums alone wait until somebody uses them. */
+static bool moves_result(const struct sim_contraction *c)
+{
+    for (int i = 0; i < c->steps.count; i++)
+        if (c->steps.steps[i].operand == SIM_RESULT && c->steps.steps[i].kind != SIM_ALL_REDUCE) return true;
+    return false;
+}
+
 /* The result as it was computed, then as propagation has it. A partial sum stays one until somebody uses it. */
 static void finish_output(struct sim_partitioner *p, const struct model_op *source, struct draft *draft, int op_index,
-                          unsigned partial, const struct sim_steps *steps)
+                          unsigned partial, const struct sim_contraction *contraction)
 {
     int tensor = source->outputs[0];
     unsigned char spec[MODEL_MAX_RANK];
@@ -89,20 +97,15 @@ static void finish_output(struct sim_partitioner *p, const struct model_op *sour
     struct sim_op *op = &p->out->ops[op_index];
     op->outputs[op->output_count++] = value;
     p->out->values[value].definition = op_index;
-    if (steps) value = sim_part_take_steps(p, source, SIM_RESULT, value, steps, sim_part_computed_as(p, tensor), false);
+    if (contraction && moves_result(contraction))
+        value = sim_part_take_steps(p, source, SIM_RESULT, value, &contraction->steps, sim_part_computed_as(p, tensor),
+                                    false);
+    else if (contraction && partial) sim_part_leave_sums(p, value, &contraction->steps);
     else if (!partial) value = sim_part_reshard(p, source, value, done_as(p, source));
     *sim_part_current(p, tensor) = value;
 }
 
 /* ---- contractions (contraction.c says where their axes go) ---- */
-
-/* The result is summed, and put into its sharding by more than that. Sums alone wait until somebody uses them. */
-static bool moves_result(const struct sim_contraction *c)
-{
-    for (int i = 0; i < c->steps.count; i++)
-        if (c->steps.steps[i].operand == SIM_RESULT && c->steps.steps[i].kind != SIM_ALL_REDUCE) return true;
-    return false;
-}
 
 /* Gives the operation's labels their axes and moves its operands; returns the axes of the partial sum. */
 static unsigned place_contraction(struct sim_partitioner *p, const struct model_op *source, int *inputs,
@@ -248,8 +251,7 @@ static enum base_status partition_compute(struct sim_partitioner *p, const struc
     op->input_count = source->input_count;
     memcpy(op->inputs, inputs, (size_t)op->input_count * sizeof *op->inputs);
     if (contracts) einsum_roles(op, &draft);
-    finish_output(p, source, &draft, index, partial,
-                  contracts && moves_result(&contraction) ? &contraction.steps : NULL);
+    finish_output(p, source, &draft, index, partial, contracts ? &contraction : NULL);
     return BASE_OK;
 }
 

@@ -39,8 +39,10 @@ static void find_kept_copies(struct sim_partitioner *p, const struct model_op *s
     p->twin = SIM_NO_TWIN;
     if (!source->reversed || !kept->copies) return;
     p->twin = kept->loop;
-    for (int i = 0; i < kept->count && p->copy_count < SIM_MOST_COPIES; i++)
+    for (int i = 0; i < kept->count; i++) {
+        p->copies = base_grown(p->arena, p->copies, p->copy_count, &p->copy_capacity, sizeof *p->copies);
         p->copies[p->copy_count++] = kept->copies[i];
+    }
 }
 
 /* What goes round a loop has one sharding: at its start, inside and at its end; once round, it may end in another. */

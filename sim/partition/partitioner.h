@@ -5,7 +5,7 @@
 
 #include "sim/partition/sharding_tiles.h"
 
-enum { SIM_MOST_COPIES = 512, SIM_NO_TWIN = -2, SIM_RESULT = 2 /* of a contraction, beside its operands */ };
+enum { SIM_COPY_SIGNS = 512, SIM_NO_TWIN = -2, SIM_RESULT = 2 /* of a contraction, beside its operands */ };
 
 struct sim_partitioner {
     struct base_arena *arena;
@@ -23,9 +23,14 @@ struct sim_partitioner {
     struct sim_copy {
         int from, to;
         unsigned group;
-    } copies[SIM_MOST_COPIES];        /* resharded values that may serve again, for operations grouped alike */
-    bool has_copies[SIM_MOST_COPIES]; /* by value, modulo: some, now or before */
-    int copy_count, outer_copies;     /* of them from before the loop that is being made */
+    } * copies;                      /* resharded values that may serve again, for operations grouped alike */
+    bool has_copies[SIM_COPY_SIGNS]; /* by value, modulo: some, now or before */
+    int copy_count, copy_capacity, outer_copies; /* of them from before the loop that is being made */
+    struct sim_pending {
+        int value;
+        struct sim_steps steps;
+    } * pending; /* how contractions' partial sums are summed, by whoever uses them first */
+    int pending_count, pending_capacity;
     struct sim_kept_copies {
         int loop, count;
         struct sim_copy *copies;
@@ -81,6 +86,8 @@ int sim_part_cut(struct sim_partitioner *p, const struct model_op *why, int valu
 /* One operand's steps to a sharding, or the result's; shares: what others' steps have made serves. */
 int sim_part_take_steps(struct sim_partitioner *p, const struct model_op *why, int operand, int value,
                         const struct sim_steps *steps, const unsigned char *to, bool shares);
+/* Of a contraction, the steps that sum its result: taken when somebody uses it. */
+void sim_part_leave_sums(struct sim_partitioner *p, int value, const struct sim_steps *steps);
 /* Until no dimension has an axis that `to` lacks there. What `to` has more is a local slice. */
 int sim_part_reshard(struct sim_partitioner *p, const struct model_op *why, int value, const unsigned char *to);
 /* A value as one operation needs it; the same, made once however many ask. */
