@@ -37,8 +37,7 @@ static enum base_status answer(struct commands_context *context, const struct ba
     bool detailed = context->page || base_argument(arguments, "--detail");
     struct sim_change changes[SIM_MOST_CHANGES];
     const char *trace = base_argument(arguments, "--trace");
-    struct sim_detail detail = {.collectives =
-                                    base_new(context->arena, struct sim_collective_row, SIM_MOST_COLLECTIVES),
+    struct sim_detail detail = {.lists_collectives = true,
 
                                 .timeline = trace || detailed ? &timeline : NULL,
                                 .curve = detailed ? &curve : NULL,
@@ -47,8 +46,8 @@ static enum base_status answer(struct commands_context *context, const struct ba
     struct reports_prediction report = {.plan = *text,
                                         .checked = plan,
                                         .prediction = &prediction,
-                                        .collectives = detail.collectives,
-                                        .collective_count = detail.collective_count,
+                                        .collectives = detail.collectives.rows,
+                                        .collective_count = detail.collectives.count,
                                         .timeline = detail.timeline,
                                         .curve = detail.curve,
                                         .changes = changes,
@@ -71,10 +70,7 @@ static enum base_status print_program(struct commands_context *context, const st
 {
     struct sim_prediction prediction;
     struct sim_timeline timeline = {0};
-    struct sim_detail detail = {.collectives =
-                                    base_new(context->arena, struct sim_collective_row, SIM_MOST_COLLECTIVES),
-                                .timeline = &timeline,
-                                .arena = context->arena};
+    struct sim_detail detail = {.lists_collectives = true, .timeline = &timeline, .arena = context->arena};
     const char *trace = base_argument(arguments, "--trace");
     if (trace) BASE_TRY(sim_predict(context->cache, plan, &prediction, &detail, error));
     if (trace) BASE_TRY(write_trace(context, trace, &timeline, error));

@@ -120,8 +120,7 @@ static enum base_status report_plan(struct commands_context *context, const char
     struct sim_change changes[SIM_MOST_CHANGES];
     struct sim_timeline timeline = {0};
     struct sim_memory_curve curve = {0};
-    struct sim_detail detail = {.collectives =
-                                    base_new(context->arena, struct sim_collective_row, SIM_MOST_COLLECTIVES),
+    struct sim_detail detail = {.lists_collectives = true,
                                 .timeline = context->page ? &timeline : NULL,
                                 .curve = context->page ? &curve : NULL,
                                 .arena = context->arena};
@@ -131,8 +130,8 @@ static enum base_status report_plan(struct commands_context *context, const char
     struct reports_prediction report = {.plan = text,
                                         .checked = &plan,
                                         .prediction = &predicted,
-                                        .collectives = detail.collectives,
-                                        .collective_count = detail.collective_count,
+                                        .collectives = detail.collectives.rows,
+                                        .collective_count = detail.collectives.count,
                                         .timeline = detail.timeline,
                                         .curve = detail.curve,
                                         .changes = changes};

@@ -20,20 +20,20 @@ static const double *numbers(struct base_arena *arena, const struct base_json *d
     return values;
 }
 
-static int read_collectives(const struct base_json *document, struct sim_collective_row *rows)
+static int read_collectives(struct base_arena *arena, const struct base_json *document, struct sim_collective_row **out)
 {
     const struct base_json *list = base_json_get(document, "collectives");
     int count = 0;
-    for (const struct base_json *item = list ? list->child : NULL; item && count < SIM_MOST_COLLECTIVES;
-         item = item->next) {
+    *out = base_new(arena, struct sim_collective_row, list ? list->count : 0);
+    for (const struct base_json *item = list ? list->child : NULL; item; item = item->next) {
         const struct base_json *first = base_json_get(item, "first_op");
-        rows[count++] = (struct sim_collective_row){.kind = (enum sim_collective)number(item, "kind"),
-                                                    .axes = (unsigned)number(item, "axes"),
-                                                    .dtype = (enum model_dtype)number(item, "dtype"),
-                                                    .count = (int64_t)number(item, "count"),
-                                                    .bytes = (int64_t)number(item, "bytes"),
-                                                    .time_s = number(item, "time_s"),
-                                                    .first_op = first && first->string ? first->string : ""};
+        (*out)[count++] = (struct sim_collective_row){.kind = (enum sim_collective)number(item, "kind"),
+                                                      .axes = (unsigned)number(item, "axes"),
+                                                      .dtype = (enum model_dtype)number(item, "dtype"),
+                                                      .count = (int64_t)number(item, "count"),
+                                                      .bytes = (int64_t)number(item, "bytes"),
+                                                      .time_s = number(item, "time_s"),
+                                                      .first_op = first && first->string ? first->string : ""};
     }
     return count;
 }
@@ -88,8 +88,7 @@ enum base_status commands_read_result(struct base_arena *arena, const struct bas
         out->steps.accuracy = numbers(arena, document, "accuracy", &out->steps.step_count);
         out->steps.weight = numbers(arena, document, "weight", &out->steps.step_count);
     }
-    out->rows = base_new(arena, struct sim_collective_row, SIM_MOST_COLLECTIVES);
-    out->row_count = read_collectives(document, out->rows);
+    out->row_count = read_collectives(arena, document, &out->rows);
     read_memory(document, &out->memory);
     return read_timeline(arena, document, &out->timeline);
 }

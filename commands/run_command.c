@@ -103,8 +103,8 @@ static enum base_status refuse(struct commands_context *context, const struct si
     struct reports_prediction report = {.plan = *text,
                                         .checked = plan,
                                         .prediction = predicted,
-                                        .collectives = detail->collectives,
-                                        .collective_count = detail->collective_count,
+                                        .collectives = detail->collectives.rows,
+                                        .collective_count = detail->collectives.count,
                                         .changes = changes};
     BASE_TRY(sim_changes_that_fit(context->cache, context->arena, text, plan, changes, &report.change_count, error));
     if (context->json) reports_prediction_json(&report, context->compact, out);
@@ -251,10 +251,7 @@ static enum base_status run_run(struct commands_context *context, const struct b
     if (status != BASE_OK)
         return arguments->positional_count ? base_fail_in(error, "%s", arguments->positional[0]) : status;
     BASE_TRY(check_devices(arguments, &plan.placement->topology, error));
-    struct sim_detail detail = {.collectives =
-                                    base_new(context->arena, struct sim_collective_row, SIM_MOST_COLLECTIVES),
-                                .timeline = &timeline,
-                                .arena = context->arena};
+    struct sim_detail detail = {.lists_collectives = true, .timeline = &timeline, .arena = context->arena};
     BASE_TRY(sim_predict(context->cache, &plan, &predicted, &detail, error));
     if (!predicted.fits) return refuse(context, &text, &plan, &predicted, &detail, out, error);
     BASE_TRY(check_outputs(context, arguments, error));

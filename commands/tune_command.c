@@ -151,12 +151,12 @@ static enum base_status detail_plans(struct commands_context *context, const str
                                      struct base_error *error)
 {
     for (int i = 0; i < result->plan_count; i++) {
-        struct sim_detail detail = {.collectives =
-                                        base_new(context->arena, struct sim_collective_row, SIM_MOST_COLLECTIVES)};
+        struct sim_detail detail = {.lists_collectives = true, .arena = context->arena};
         struct sim_prediction *prediction = base_new(context->arena, struct sim_prediction, 1);
         BASE_TRY(tuner_predict(space, result->plans[i].plan, prediction, &detail, error));
-        plans[i] = (struct reports_prediction){
-            .prediction = prediction, .collectives = detail.collectives, .collective_count = detail.collective_count};
+        plans[i] = (struct reports_prediction){.prediction = prediction,
+                                               .collectives = detail.collectives.rows,
+                                               .collective_count = detail.collectives.count};
     }
     return BASE_OK;
 }

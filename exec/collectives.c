@@ -184,25 +184,14 @@ static int64_t operand_bytes(const struct exec_collective *c)
 
 static void note(const struct exec_collective *c, double time_s)
 {
-    struct exec_machine *machine = c->machine;
-    int64_t bytes = operand_bytes(c);
-    for (int i = 0; i <= machine->collective_count && i < SIM_MOST_COLLECTIVES; i++) {
-        struct sim_collective_row *row = &machine->collectives[i];
-        if (i == machine->collective_count) {
-            *row = (struct sim_collective_row){.kind = c->op->collective,
-                                               .axes = c->op->axes,
-                                               .dtype = c->from->dtype,
-                                               .bytes = bytes,
-                                               .first_op = c->op->op->name};
-            machine->collective_count++;
-        }
-        if (row->kind != c->op->collective || row->axes != c->op->axes || row->dtype != c->from->dtype ||
-            row->bytes != bytes)
-            continue;
-        row->count++;
-        row->time_s += time_s;
-        return;
-    }
+    const struct sim_collective_row like = {.kind = c->op->collective,
+                                            .axes = c->op->axes,
+                                            .dtype = c->from->dtype,
+                                            .bytes = operand_bytes(c),
+                                            .first_op = c->op->op->name};
+    struct sim_collective_row *row = sim_collective_row_of(c->machine->arena, &c->machine->collectives, &like);
+    row->count++;
+    row->time_s += time_s;
 }
 
 static struct exec_collective describe(struct exec_machine *machine, const struct sim_op *op)

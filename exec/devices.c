@@ -48,7 +48,7 @@ enum base_status exec_machine_begin(struct base_arena *arena, const struct sim_e
     BASE_TRY(exec_check_program(m));
     m->op_s = base_new(arena, double, m->s->op_count + 1);
     m->op_runs = base_new(arena, int64_t, m->s->op_count + 1);
-    m->collectives = base_new(arena, struct sim_collective_row, SIM_MOST_COLLECTIVES);
+    m->arena = arena;
     m->arenas = base_new(arena, char *, m->device_count);
     for (int d = m->first_device; d < m->end_device; d++)
         m->arenas[d] = aligned(base_alloc(arena, (size_t)m->map.arena_bytes + ALIGNMENT, 1));

@@ -23,8 +23,8 @@ struct exec_machine {
     /* what the step is measured by; reset at its start */
     double loss_sum, weight_sum, gradient_square_sum, right_sum;
     double contraction_s, elementwise_s, communication_s;
-    struct sim_collective_row *collectives; /* SIM_MOST_COLLECTIVES; counts of all steps */
-    int collective_count;
+    struct sim_collective_list collectives; /* counts of all steps */
+    struct base_arena *arena;               /* of the whole run */
     double *op_s; /* per operation, of all steps: collectives, and kernels at the one that names them */
     int64_t *op_runs;
     bool processor_time;

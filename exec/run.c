@@ -165,8 +165,8 @@ static void divide_by_steps(struct run *run)
     struct exec_result *out = run->result;
     double count = out->step_count ? (double)out->step_count : 1;
     out->contraction_s /= count, out->elementwise_s /= count, out->communication_s /= count;
-    for (int i = 0; i < run->machine.collective_count; i++) {
-        struct sim_collective_row *row = &run->machine.collectives[i];
+    for (int i = 0; i < run->machine.collectives.count; i++) {
+        struct sim_collective_row *row = &run->machine.collectives.rows[i];
         row->time_s /= count;
         row->count /= (int64_t)count;
     }
@@ -243,8 +243,8 @@ static void fill_result(struct run *run, const struct sim_plan *plan)
     divide_by_steps(run);
     agree_on_times(run);
     result->arena_bytes = run->program.map.arena_bytes;
-    result->collectives = run->machine.collectives;
-    result->collective_count = run->machine.collective_count;
+    result->collectives = run->machine.collectives.rows;
+    result->collective_count = run->machine.collectives.count;
     fill_timeline(run, &result->timeline);
     fill_memory(run, plan, &result->memory);
 }

@@ -366,7 +366,7 @@ static int largest_collective(const struct reports_prediction *r, const bool *do
 static void put_largest_collectives(const struct reports_prediction *r, struct base_text *out)
 {
     enum { SHOWN = 5 };
-    bool done[SIM_MOST_COLLECTIVES] = {false};
+    bool *done = base_new(out->arena, bool, r->collective_count);
     char time[BASE_HUMANE], bytes[BASE_HUMANE];
     if (!r->collective_count) {
         base_put(out, "\nNo collectives: nothing crosses a link.\n");

@@ -120,7 +120,7 @@ static enum base_status price(struct sim_cache *cache, struct sim_pricing *p, co
 static void begin_detail(struct sim_detail *detail, const struct sim_program *program)
 {
     if (!detail) return;
-    detail->collective_count = 0;
+    detail->collectives.count = 0;
     if (!detail->timeline) return;
     detail->timeline->entries = base_new(detail->arena, struct sim_entry, program->prices.step_count + 1);
     detail->timeline->count = 0;

@@ -111,25 +111,34 @@ static void note_entry(struct sim_detail *detail, const struct sim_entry *entry)
     detail->timeline->entries[detail->timeline->count++] = *entry;
 }
 
+struct sim_collective_row *sim_collective_row_of(struct base_arena *arena, struct sim_collective_list *list,
+                                                 const struct sim_collective_row *like)
+{
+    for (int i = 0; i < list->count; i++) {
+        struct sim_collective_row *row = &list->rows[i];
+        if (row->kind == like->kind && row->axes == like->axes && row->dtype == like->dtype &&
+            row->bytes == like->bytes)
+            return row;
+    }
+    list->rows = base_grown(arena, list->rows, list->count, &list->capacity, sizeof *list->rows);
+    struct sim_collective_row *row = &list->rows[list->count++], used = *row;
+    *row = *like;
+    row->ops = used.ops, row->op_capacity = used.op_capacity; /* of a list that is filled anew */
+    return row;
+}
+
 static void note_collective(struct sim_detail *detail, const char *name, const struct sim_price_collective *c,
                             int64_t count, double launches, double bytes, double time_s)
 {
-    if (!detail || !detail->collectives) return;
-    for (int i = 0; i <= detail->collective_count && i < SIM_MOST_COLLECTIVES; i++) {
-        struct sim_collective_row *row = &detail->collectives[i];
-        if (i == detail->collective_count) {
-            *row = (struct sim_collective_row){
-                .kind = c->kind, .axes = c->axes, .dtype = c->dtype, .bytes = (int64_t)bytes, .first_op = name};
-            detail->collective_count++;
-        }
-        if (row->kind != c->kind || row->axes != c->axes || row->dtype != c->dtype || row->bytes != (int64_t)bytes)
-            continue;
-        row->count += count;
-        row->launch_count += launches;
-        row->time_s += time_s * (double)count;
-        if (row->op_count < SIM_MOST_OPS_A_ROW) row->ops[row->op_count++] = name;
-        return;
-    }
+    if (!detail || !detail->lists_collectives) return;
+    const struct sim_collective_row like = {
+        .kind = c->kind, .axes = c->axes, .dtype = c->dtype, .bytes = (int64_t)bytes, .first_op = name};
+    struct sim_collective_row *row = sim_collective_row_of(detail->arena, &detail->collectives, &like);
+    row->count += count;
+    row->launch_count += launches;
+    row->time_s += time_s * (double)count;
+    row->ops = base_grown(detail->arena, row->ops, row->op_count, &row->op_capacity, sizeof *row->ops);
+    row->ops[row->op_count++] = name;
 }
 
 /* What one of each distinct thing costs, for these sizes. */

@@ -206,19 +206,25 @@ double sim_collective_s(const struct sim_placement *placement, enum sim_collecti
 
 /* ---- prediction (predict.c) ---- */
 
-enum { SIM_MOST_OPS_A_ROW = 48 };
 struct sim_collective_row {
     enum sim_collective kind;
     unsigned axes; /* set of mesh axes */
     enum model_dtype dtype;
-    int64_t count, bytes;                /* a step; of one device's operand */
-    double launch_count;                 /* of these, how many are started: the compiler may have combined them */
-    double time_s;                       /* of all of them */
-    const char *first_op;                /* name of the first operation that needs it */
-    const char *ops[SIM_MOST_OPS_A_ROW]; /* all of them, as far as there is room */
-    int op_count;
+    int64_t count, bytes; /* a step; of one device's operand */
+    double launch_count;  /* of these, how many are started: the compiler may have combined them */
+    double time_s;        /* of all of them */
+    const char *first_op; /* name of the first operation that needs it */
+    const char **ops;     /* all of them */
+    int op_count, op_capacity;
 };
-enum { SIM_MOST_COLLECTIVES = 192 };
+/* Rows that differ in kind, mesh axes, dtype or bytes. */
+struct sim_collective_list {
+    struct sim_collective_row *rows;
+    int count, capacity;
+};
+/* The row like that, a new one behind the others if there is none; it stands until the next one is asked for. */
+struct sim_collective_row *sim_collective_row_of(struct base_arena *arena, struct sim_collective_list *list,
+                                                 const struct sim_collective_row *like);
 
 enum sim_bound { SIM_BY_COMPUTE, SIM_BY_MEMORY, SIM_BY_COMMUNICATION, SIM_BY_LATENCY, SIM_BOUND_COUNT };
 
@@ -270,11 +276,11 @@ struct sim_memory_curve {
 
 /* Optional parts of an answer. NULL members are not made; a sweep makes none. */
 struct sim_detail {
-    struct sim_collective_row *collectives; /* SIM_MOST_COLLECTIVES */
-    int collective_count;
+    bool lists_collectives;
+    struct sim_collective_list collectives; /* in the arena */
     struct sim_timeline *timeline;
     struct sim_memory_curve *curve;
-    struct base_arena *arena; /* of timeline and curve */
+    struct base_arena *arena; /* of all of it */
 };
 
 enum base_status sim_plan_check(struct sim_cache *cache, struct base_arena *arena, const struct sim_plan_text *text,

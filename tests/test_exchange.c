@@ -163,6 +163,8 @@ static struct sim_plan_text plan_of(const struct setting *s)
     return text;
 }
 
+enum { MOST_ROWS = 192 };
+
 /* What a run gave; the collectives without their times. */
 struct outcome {
     enum base_status status;
@@ -173,7 +175,7 @@ struct outcome {
     struct {
         int kind, axes, dtype;
         int64_t count, bytes;
-    } rows[SIM_MOST_COLLECTIVES];
+    } rows[MOST_ROWS];
 };
 
 static void run_one(const struct sim_plan_text *text, const struct exec_request *request, struct outcome *out)
@@ -191,6 +193,7 @@ static void run_one(const struct sim_plan_text *text, const struct exec_request 
     if (out->status == BASE_OK) out->status = exec_run(&arena, cache, &plan, request, &result, &error);
     if (out->status == BASE_OK) {
         out->first_step = result.first_step, out->step_count = result.step_count, out->arena_bytes = result.arena_bytes,
+        assert_true(result.collective_count <= MOST_ROWS);
         out->row_count = result.collective_count;
         memcpy(out->loss, result.loss, (size_t)result.step_count * sizeof *result.loss);
         memcpy(out->gradient_norm, result.gradient_norm, (size_t)result.step_count * sizeof *result.loss);

@@ -389,8 +389,7 @@ static const char *compare_prediction(struct base_arena *arena, struct rig *rig)
 {
     struct sim_prediction prediction;
     struct base_error error;
-    struct sim_detail detail = {.collectives = base_new(arena, struct sim_collective_row, SIM_MOST_COLLECTIVES),
-                                .arena = arena};
+    struct sim_detail detail = {.lists_collectives = true, .arena = arena};
     const struct sim_memory *m = &prediction.memory;
     if (sim_predict(rig->cache, &rig->plan, &prediction, &detail, &error) != BASE_OK)
         return base_copy(arena, error.text);
@@ -401,15 +400,16 @@ static const char *compare_prediction(struct base_arena *arena, struct rig *rig)
                   m->temporary_bytes + m->reserved_bytes;
     if (sum != m->peak_bytes)
         return base_print(arena, "the categories add up to %lld of %lld", (long long)sum, (long long)m->peak_bytes);
-    if (detail.collective_count != rig->machine.collective_count)
-        return base_print(arena, "%d rows of collectives, predicted %d", rig->machine.collective_count,
-                          detail.collective_count);
-    for (int i = 0; i < detail.collective_count; i++) {
+    if (detail.collectives.count != rig->machine.collectives.count)
+        return base_print(arena, "%d rows of collectives, predicted %d", rig->machine.collectives.count,
+                          detail.collectives.count);
+    for (int i = 0; i < detail.collectives.count; i++) {
         bool found = false;
-        for (int j = 0; j < rig->machine.collective_count; j++)
-            found = found || same_row(&detail.collectives[i], &rig->machine.collectives[j]);
+        for (int j = 0; j < rig->machine.collectives.count; j++)
+            found = found || same_row(&detail.collectives.rows[i], &rig->machine.collectives.rows[j]);
         if (!found)
-            return base_print(arena, "a predicted collective of %s was not measured", detail.collectives[i].first_op);
+            return base_print(arena, "a predicted collective of %s was not measured",
+                              detail.collectives.rows[i].first_op);
     }
     return NULL;
 }

@@ -167,7 +167,6 @@ static const char *judge_operation(struct base_arena *arena, const struct base_c
 
 struct stage {
     struct sim_cache *cache;
-    struct sim_collective_row *rows;
 };
 
 /* Collectives that carry half a per cent of the step's collective bytes are XLA's, and all bytes together differ by
@@ -177,15 +176,15 @@ static const char *judge_step(struct base_arena *arena, const struct base_csv *c
     struct sim_plan_text text = row_plan(arena, csv);
     struct sim_plan plan;
     struct sim_prediction prediction;
-    struct sim_detail detail = {.collectives = stage->rows, .arena = arena};
+    struct sim_detail detail = {.lists_collectives = true, .arena = arena};
     struct merged *merged = base_new(arena, struct merged, 1);
     struct base_error error;
     merged->arena = arena;
     assert_ok(sim_plan_check(stage->cache, arena, &text, row_step(csv), SIM_AS_PARTITIONED, &plan, &error), &error);
     assert_ok(sim_predict(stage->cache, &plan, &prediction, &detail, &error), &error);
     expect(merged, row_field(csv, "collectives"));
-    for (int i = 0; i < detail.collective_count; i++) {
-        const struct sim_collective_row *row = &detail.collectives[i];
+    for (int i = 0; i < detail.collectives.count; i++) {
+        const struct sim_collective_row *row = &detail.collectives.rows[i];
         got(merged, row->kind, row->axes, row->dtype, row->bytes, row->count);
     }
     double ours = total_bytes(merged, false), theirs = total_bytes(merged, true);
@@ -247,7 +246,7 @@ static void judge_file(struct verdicts *v, const char *path, const struct stage 
 static struct verdicts judge_all(struct base_arena *arena)
 {
     struct verdicts v = verdicts_begin(arena);
-    struct stage stage = {sim_cache_new(arena), base_new(arena, struct sim_collective_row, SIM_MOST_COLLECTIVES)};
+    struct stage stage = {sim_cache_new(arena)};
     judge_file(&v, "tests/data/xla_operations.csv", NULL);
     judge_file(&v, "tests/data/xla_drawn.csv", NULL);
     judge_file(&v, "tests/data/xla_steps.csv", &stage);

@@ -716,8 +716,7 @@ static struct sim_detail collectives_of(struct sim_cache *cache, struct base_are
                                         struct sim_prediction *prediction)
 {
     struct base_error error;
-    struct sim_detail detail = {.collectives = base_new(arena, struct sim_collective_row, SIM_MOST_COLLECTIVES),
-                                .arena = arena};
+    struct sim_detail detail = {.lists_collectives = true, .arena = arena};
     assert_ok(sim_predict(cache, plan, prediction, &detail, &error), &error);
     return detail;
 }
@@ -732,8 +731,8 @@ static int64_t count_of(const struct sim_detail *detail, const char *kind, const
                         int64_t bytes)
 {
     int64_t count = 0;
-    for (int i = 0; i < detail->collective_count; i++) {
-        const struct sim_collective_row *row = &detail->collectives[i];
+    for (int i = 0; i < detail->collectives.count; i++) {
+        const struct sim_collective_row *row = &detail->collectives.rows[i];
         if (!strcmp(sim_collective_name(row->kind), kind) && !strcmp(axes_name(row->axes), axes) &&
             !strcmp(model_dtype_name(row->dtype), dtype) && row->bytes == bytes)
             count += row->count;
@@ -756,7 +755,7 @@ static void zero3_gathers_every_kernel(struct base_arena *arena)
     struct sim_detail detail = collectives_of(cache, arena, &plan, &prediction);
     int64_t kernels = count_of(&detail, "all_gather", "data", "bfloat16", 64 * 96 * 2 / 4);
     assert_in_range(kernels, 3 * 6, 2 * 3 * 6);
-    for (int i = 0; i < detail.collective_count; i++) assert_int_equal(detail.collectives[i].axes, T5X_DATA);
+    for (int i = 0; i < detail.collectives.count; i++) assert_int_equal(detail.collectives.rows[i].axes, T5X_DATA);
     sim_cache_free(cache);
 }
 
@@ -908,9 +907,9 @@ static void sums_of_all_reduces_are_reduced_once(struct base_arena *arena)
         struct sim_plan plan = checked(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED);
         struct sim_detail detail = collectives_of(cache, arena, &plan, &prediction);
         counts[gpu] = 0;
-        for (int i = 0; i < detail.collective_count; i++)
-            if (detail.collectives[i].axes == T5X_MODEL && detail.collectives[i].dtype == MODEL_BFLOAT16)
-                counts[gpu] += detail.collectives[i].count;
+        for (int i = 0; i < detail.collectives.count; i++)
+            if (detail.collectives.rows[i].axes == T5X_MODEL && detail.collectives.rows[i].dtype == MODEL_BFLOAT16)
+                counts[gpu] += detail.collectives.rows[i].count;
     }
     assert_int_equal(counts[0] - counts[1], 2 * 3);
     sim_cache_free(cache);
@@ -966,7 +965,7 @@ static void combined_gradients_share_their_start(struct base_arena *arena)
         struct sim_plan plan = checked(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED);
         struct sim_detail detail = collectives_of(cache, arena, &plan, &prediction);
         starts[together] = 0;
-        for (int i = 0; i < detail.collective_count; i++) starts[together] += detail.collectives[i].launch_count;
+        for (int i = 0; i < detail.collectives.count; i++) starts[together] += detail.collectives.rows[i].launch_count;
         steps_s[together] = prediction.step_s;
         start_s = sim_collective_s(plan.placement, SIM_ALL_REDUCE, T5X_DATA, 0);
         sim_cache_free(cache);
@@ -1273,9 +1272,7 @@ static void check_sums(struct sim_cache *cache, struct base_arena *arena, const 
     struct base_error error;
     struct sim_prediction p;
     struct sim_plan plan = checked(cache, arena, text, MODEL_STEP_TRAIN, SIM_AS_COMPILED);
-    struct sim_detail detail = {.timeline = &timeline,
-                                .collectives = base_new(arena, struct sim_collective_row, SIM_MOST_COLLECTIVES),
-                                .arena = arena};
+    struct sim_detail detail = {.timeline = &timeline, .lists_collectives = true, .arena = arena};
     assert_ok(sim_predict(cache, &plan, &p, &detail, &error), &error);
     assert_near(p.step_s, p.compute_s + p.memory_bound_s + p.exposed_communication_s + p.overhead_s, 1e-12);
     assert_true(p.step_s > 0 && p.compute_s >= 0 && p.memory_bound_s >= 0 && p.overhead_s >= 0);
@@ -1286,7 +1283,7 @@ static void check_sums(struct sim_cache *cache, struct base_arena *arena, const 
     double entries_s = 0, collectives_s = 0;
     for (int i = 0; i < timeline.count; i++)
         entries_s += timeline.entries[i].time_s * (double)timeline.entries[i].count;
-    for (int i = 0; i < detail.collective_count; i++) collectives_s += detail.collectives[i].time_s;
+    for (int i = 0; i < detail.collectives.count; i++) collectives_s += detail.collectives.rows[i].time_s;
     assert_near(entries_s, p.step_s, 1e-9);
     assert_near(collectives_s, p.communication_s, 1e-9);
 }

@@ -43,8 +43,7 @@ static enum base_status add_side(const struct tuner_space *space, struct tuner_p
                                  struct record *record, struct tuner_comparison *comparison, struct base_error *error)
 {
     struct sim_timeline timeline = {0};
-    struct sim_collective_row *rows = base_new(record->arena, struct sim_collective_row, SIM_MOST_COLLECTIVES);
-    struct sim_detail detail = {.collectives = rows, .timeline = &timeline, .arena = record->arena};
+    struct sim_detail detail = {.lists_collectives = true, .timeline = &timeline, .arena = record->arena};
     struct sim_prediction prediction;
     BASE_TRY(tuner_predict(space, plan, &prediction, &detail, error));
     for (int i = 0; i < timeline.count; i++) {
@@ -53,7 +52,8 @@ static enum base_status add_side(const struct tuner_space *space, struct tuner_p
         find_difference(record, e->name, e->phase, false, SIM_ALL_REDUCE, 0)->seconds[side] +=
             e->time_s * (double)e->count;
     }
-    for (int i = 0; i < detail.collective_count; i++) {
+    const struct sim_collective_row *rows = detail.collectives.rows;
+    for (int i = 0; i < detail.collectives.count; i++) {
         struct tuner_difference *d =
             find_difference(record, rows[i].first_op, MODEL_FORWARD, true, rows[i].kind, rows[i].axes);
         if (rows[i].time_s > d->largest_s) {

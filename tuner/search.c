@@ -47,7 +47,7 @@ struct search {
     int64_t heap_count, heap_capacity;
     struct node *too_large; /* families and cells whose memory bound is above the device's */
     int64_t too_large_count, too_large_capacity;
-    struct sim_collective_row *rows;
+    struct sim_collective_list rows; /* of the plan that was predicted last; its room is used again */
     struct tuner_charges charges;
     bool use_bounds, restart, stopped, cells_are_complete;
     double capacity_bytes, start_s;
@@ -316,12 +316,12 @@ static int quickest_submesh(const struct search *s, const struct tuner_shape *sh
 
 /* Seconds of the same collectives on another submesh. Where communication is hidden, what is left without it is the
  * bound. */
-static double sibling_s(const struct search *s, const struct sim_prediction *p, const struct sim_detail *detail,
+static double sibling_s(const struct sim_prediction *p, const struct sim_detail *detail,
                         const struct sim_placement *placement)
 {
     double known_s = 0, there_s = 0;
-    for (int i = 0; i < detail->collective_count; i++) {
-        const struct sim_collective_row *row = &s->rows[i];
+    for (int i = 0; i < detail->collectives.count; i++) {
+        const struct sim_collective_row *row = &detail->collectives.rows[i];
         known_s += row->time_s;
         double start_s = sim_collective_s(placement, row->kind, row->axes, 0),
                whole_s = sim_collective_s(placement, row->kind, row->axes, (double)row->bytes);
@@ -350,16 +350,17 @@ static bool refuses(struct search *s, const struct node *node)
 static enum base_status open_family(struct search *s, const struct node *node)
 {
     const struct tuner_shape *shape = &s->space->shapes[s->space->groups[node->group].shape];
-    struct sim_detail detail = {.collectives = s->rows};
+    struct sim_detail detail = {.lists_collectives = true, .collectives = s->rows, .arena = s->space->arena};
     struct tuner_found found;
     int first = quickest_submesh(s, shape);
     if (node->group >= s->base_groups && refuses(s, node)) return BASE_OK;
     BASE_TRY(evaluate(s, node, first, &detail, &found));
+    s->rows = detail.collectives;
     s->result->counts.by_sibling += shape->submesh_count * s->space->groups[node->group].rule_set_count - 1;
     if (!found.prediction.fits || s->restart) return BASE_OK;
     for (int i = 0; i < shape->submesh_count; i++) {
         if (i == first) continue;
-        double step_s = sibling_s(s, &found.prediction, &detail, s->space->placements[shape->first_submesh + i]);
+        double step_s = sibling_s(&found.prediction, &detail, s->space->placements[shape->first_submesh + i]);
         struct node sibling = {cost_of(s, node->group, step_s) * (1 - slack),
                                (double)found.prediction.memory.peak_bytes,
                                PLAN,
@@ -806,7 +807,6 @@ enum base_status tuner_search(struct tuner_space *space, const struct tuner_opti
     s.base_groups = space->group_count;
     s.codings = base_new(space->arena, const struct tuner_coding *, 2 * space->variant_count);
     s.rule_counts = base_new(space->arena, int64_t, space->group_count + 1);
-    s.rows = base_new(space->arena, struct sim_collective_row, SIM_MOST_COLLECTIVES);
     result.plans = base_new(space->arena, struct tuner_found, options->top + 1);
     s.start_s = options->now_s ? options->now_s(options->where) : 0;
     enum base_status status;

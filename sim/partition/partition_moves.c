@@ -106,31 +106,46 @@ static const struct sim_steps *pending_steps(const struct sim_partitioner *p, in
 
 void sim_part_leave_sums(struct sim_partitioner *p, int value, const struct sim_steps *steps)
 {
-    for (int i = 0; i < steps->count; i++)
-        if (steps->steps[i].operand == SIM_RESULT && !steps->steps[i].plain) return;
+    struct sim_steps sums = {.count = 0};
+    for (int i = 0; i < steps->count; i++) {
+        if (steps->steps[i].operand != SIM_RESULT) continue;
+        if (!steps->steps[i].plain) return;
+        sums.steps[sums.count++] = steps->steps[i];
+    }
+    if (!sums.count) return;
     p->pending = base_grown(p->arena, p->pending, p->pending_count, &p->pending_capacity, sizeof *p->pending);
-    p->pending[p->pending_count++] = (struct sim_pending){value, *steps};
+    p->pending[p->pending_count++] = (struct sim_pending){value, sums};
 }
 
-/* Sums a partial value. Where the result wants an axis of the sum on a dimension, each device keeps its slice. */
+/* Where the result wants an axis of a sum on a dimension, each device keeps its slice. */
+static void keep_slices(unsigned sum, const unsigned char *to, int rank, unsigned char *spec)
+{
+    for (unsigned axis = 1; axis <= sum; axis <<= 1) {
+        int kept = -1;
+        for (int i = 0; i < rank && (sum & axis); i++)
+            if ((to[i] & axis) && sim_slices(spec[i], spec[i] | axis)) kept = i;
+        if (kept >= 0) spec[kept] |= (unsigned char)axis;
+    }
+}
+
 static int reduce(struct sim_partitioner *p, const struct model_op *why, int value, const unsigned char *to)
 {
     const struct sim_value *partial = &p->out->values[value];
     const struct sim_steps *steps = partial->partial ? pending_steps(p, value) : NULL;
-    if (steps && to && !memcmp(to, sim_part_computed_as(p, partial->tensor), (size_t)sim_part_rank_of(p, value)))
-        return sim_part_take_steps(p, why, SIM_RESULT, value, steps, to, false);
+    int rank = sim_part_rank_of(p, value);
+    if (steps && to && !memcmp(to, sim_part_computed_as(p, partial->tensor), (size_t)rank)) {
+        struct sim_steps own = *steps;
+        struct sim_step *last = &own.steps[own.count - 1];
+        keep_slices(last->axes, to, rank, last->after);
+        return sim_part_take_steps(p, why, SIM_RESULT, value, &own, to, false);
+    }
     unsigned sums[SIM_MOST_LABELS];
     int count = p->out->values[value].partial ? list_sums(p, value, sums) : 0;
     for (int s = 0; s < count; s++) {
         const struct sim_value *v = &p->out->values[value];
         unsigned char spec[MODEL_MAX_RANK];
         memcpy(spec, v->spec, sizeof spec);
-        for (unsigned axis = 1; axis <= sums[s]; axis <<= 1) {
-            int kept = -1, rank = sim_part_rank_of(p, value);
-            for (int i = 0; i < rank && to && (sums[s] & axis); i++)
-                if ((to[i] & axis) && sim_slices(spec[i], spec[i] | axis)) kept = i;
-            if (kept >= 0) spec[kept] |= (unsigned char)axis;
-        }
+        if (to) keep_slices(sums[s], to, rank, spec);
         value = communicate(p, why, SIM_ALL_REDUCE, sums[s], value, spec, v->partial & ~sums[s]);
     }
     return value;

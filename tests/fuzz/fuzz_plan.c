@@ -27,8 +27,7 @@ static const char *predict(struct base_arena *arena, struct sim_cache *cache, co
     struct sim_change changes[SIM_MOST_CHANGES];
     struct base_error error = {0};
     struct base_text out = {.arena = arena};
-    struct sim_detail detail = {.collectives = base_new(arena, struct sim_collective_row, SIM_MOST_COLLECTIVES),
-                                .arena = arena};
+    struct sim_detail detail = {.lists_collectives = true, .arena = arena};
     enum base_status status = sim_plan_from_json(arena, document, &text, &error);
     if (status == BASE_OK)
         status = sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error);
@@ -43,8 +42,8 @@ static const char *predict(struct base_arena *arena, struct sim_cache *cache, co
     struct reports_prediction report = {.plan = text,
                                         .checked = &plan,
                                         .prediction = &prediction,
-                                        .collectives = detail.collectives,
-                                        .collective_count = detail.collective_count,
+                                        .collectives = detail.collectives.rows,
+                                        .collective_count = detail.collectives.count,
                                         .changes = changes};
     if (!prediction.fits)
         FUZZ_CHECK(sim_changes_that_fit(cache, arena, &text, &plan, changes, &report.change_count, &error) == BASE_OK);
