@@ -31,6 +31,13 @@ void exec_row_zeros(struct exec_row *row)
     memset(row->out[0], 0, (size_t)row->n * sizeof(float));
 }
 
+/* Elements of a whole row, on all devices together. */
+static int64_t row_length(const struct exec_row *row)
+{
+    const char *labels = row->op->output_labels;
+    return row->machine->sizes[model_dimension_of(row->machine->s->program, labels[strlen(labels) - 1])->size];
+}
+
 /* x, mean of squares, scale -> x / sqrt(mean + epsilon) * scale */
 EXEC_VECTORIZED void exec_row_norm(struct exec_row *row)
 {
@@ -44,7 +51,7 @@ EXEC_VECTORIZED void exec_row_norm(struct exec_row *row)
 EXEC_VECTORIZED void exec_row_norm_grad(struct exec_row *row)
 {
     const float *cotangent = row->in[0], *x = row->in[1], inverse = 1.0f / sqrtf(row->in[2][0] + norm_epsilon);
-    float width = (float)row->machine->sizes[MODEL_EMBED], pull = row->in[3][0] * inverse * inverse * inverse / width;
+    float width = (float)row_length(row), pull = row->in[3][0] * inverse * inverse * inverse / width;
     float *out = row->out[0];
     EXEC_INDEPENDENT
     for (int64_t i = 0; i < row->n; i++) out[i] = cotangent[i] * inverse - x[i] * pull;

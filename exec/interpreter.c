@@ -159,8 +159,8 @@ static void copy_value(const struct exec_machine *machine, int from, char *const
 static void set_index(struct exec_machine *machine, int size, int64_t index)
 {
     machine->index[size] = index;
-    if (size == MODEL_LATER_ENCODER_LAYERS) machine->index[MODEL_ENCODER_LAYERS] = index + 1;
-    if (size == MODEL_LATER_DECODER_LAYERS) machine->index[MODEL_DECODER_LAYERS] = index + 1;
+    enum model_size all = model_all_layers(machine->s->program, (enum model_size)size);
+    if (all != MODEL_ONE) machine->index[all] = index + 1;
 }
 
 static void hand_on(struct exec_machine *machine, const int *from, const int *to, int count, int size,

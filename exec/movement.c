@@ -87,6 +87,18 @@ static void add_group(const struct move *m, char head, int64_t group, int64_t gr
 }
 
 /* What the device has of the label that is sliced, repeated or added up covers what it is to make. */
+static int64_t whole_size(const struct exec_machine *machine, char letter)
+{
+    return machine->sizes[model_dimension_of(machine->s->program, letter)->size];
+}
+
+/* How many heads of one dimension one of the other stands for. */
+static int64_t heads_a_group(const struct exec_machine *machine, char from, char to)
+{
+    int64_t a = whole_size(machine, from), b = whole_size(machine, to);
+    return a > b ? a / b : b / a;
+}
+
 bool exec_can_move(const struct exec_machine *machine, const struct sim_op *op, int device)
 {
     struct move m;
@@ -95,9 +107,9 @@ bool exec_can_move(const struct exec_machine *machine, const struct sim_op *op, 
     char to = own_letter(op->op->output_labels, op->op->input_labels[0]),
          from = own_letter(op->op->input_labels[0], op->op->output_labels);
     const struct exec_range *result = exec_space_range(&m.space, to), *operand = exec_space_range(&m.space, from);
-    int64_t group_size = machine->sizes[MODEL_HEADS] / machine->sizes[MODEL_KV_HEADS], first = result->start,
+    int64_t group_size = heads_a_group(machine, from, to), first = result->start,
             last = result->start + result->valid - 1;
-    if (op->op->kind == MODEL_SLICE) return operand->valid == machine->sizes[MODEL_GLOBAL_BATCH];
+    if (op->op->kind == MODEL_SLICE) return operand->valid == whole_size(machine, from);
     bool adds = op->op->function == MODEL_REPEAT_GRAD;
     first = adds ? first * group_size : first / group_size;
     last = adds ? (last + 1) * group_size - 1 : last / group_size;
@@ -112,7 +124,7 @@ void exec_move(struct exec_machine *machine, const struct sim_op *op, int device
     bind_views(machine, op, device, &m);
     char to = own_letter(op->op->output_labels, op->op->input_labels[0]),
          from = own_letter(op->op->input_labels[0], op->op->output_labels);
-    int64_t group_size = machine->sizes[MODEL_HEADS] / machine->sizes[MODEL_KV_HEADS];
+    int64_t group_size = heads_a_group(machine, from, to);
     const struct exec_range *result = exec_space_range(&m.space, to), *operand = exec_space_range(&m.space, from);
     int at = (int)(strchr(op->op->output_labels, to) - op->op->output_labels);
     do {
@@ -123,7 +135,7 @@ void exec_move(struct exec_machine *machine, const struct sim_op *op, int device
         }
         /* Rows of this microbatch follow those of the one before; a head reads the key or value of its group. */
         int64_t source = op->op->kind == MODEL_SLICE
-                             ? machine->index[MODEL_MICROBATCHES] * machine->sizes[MODEL_BATCH] + global
+                             ? machine->index[MODEL_MICROBATCHES] * whole_size(machine, to) + global
                              : global / group_size;
         copy_element(&m, offset + (source - operand->start) * exec_stride(&m.from, from), result_offset(&m));
     } while (next_element(&m));

@@ -23,8 +23,13 @@ static const struct model_dimension dimensions[] = {
     {'r', MODEL_RELPOS_BUCKETS, MODEL_AXIS_RELPOS_BUCKETS, 0, 0, 0},
 };
 
+static const struct model_stack stacks[] = {{MODEL_ENCODER_LAYERS, MODEL_LATER_ENCODER_LAYERS},
+                                            {MODEL_DECODER_LAYERS, MODEL_LATER_DECODER_LAYERS}};
+
 void model_builder_dimensions(struct model_program *program)
 {
+    program->stacks = stacks;
+    program->stack_count = BASE_COUNT(stacks);
     program->dimensions = dimensions;
     program->dimension_count = BASE_COUNT(dimensions);
 }
@@ -34,6 +39,20 @@ const struct model_dimension *model_dimension_of(const struct model_program *pro
     for (int i = 0; i < program->dimension_count; i++)
         if (program->dimensions[i].letter == letter) return &program->dimensions[i];
     return NULL;
+}
+
+enum model_size model_later_layers(const struct model_program *program, enum model_size layers)
+{
+    for (int i = 0; i < program->stack_count; i++)
+        if (program->stacks[i].layers == layers) return program->stacks[i].later;
+    return MODEL_ONE;
+}
+
+enum model_size model_all_layers(const struct model_program *program, enum model_size later)
+{
+    for (int i = 0; i < program->stack_count; i++)
+        if (program->stacks[i].later == later) return program->stacks[i].layers;
+    return MODEL_ONE;
 }
 
 /* One letter's dimension is the other's, its outer part, or what it repeats: shards of one are shards of the other. */

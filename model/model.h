@@ -263,6 +263,12 @@ struct model_dimension {
     char outer, inner, repeats;
 };
 
+/* A stack of layers: the size that counts all of them, and the one that counts all but the first, which may be sharded
+ * by itself. */
+struct model_stack {
+    enum model_size layers, later;
+};
+
 /* What a tensor is to memory. */
 enum model_category {
     MODEL_PARAMETER,
@@ -412,6 +418,8 @@ struct model_program {
     struct base_arena *arena;
     const struct model_dimension *dimensions; /* those that its labels name (dimensions.c) */
     int dimension_count;
+    const struct model_stack *stacks; /* those that its loops repeat */
+    int stack_count;
     struct model_tensor *tensors;
     int tensor_count, tensor_capacity;
     struct model_block *blocks; /* [0] is the step */
@@ -419,6 +427,9 @@ struct model_program {
 };
 
 const struct model_dimension *model_dimension_of(const struct model_program *program, char letter); /* or NULL */
+/* The size that counts a stack's layers but the first; MODEL_ONE: no stack has that many layers. And the way back. */
+enum model_size model_later_layers(const struct model_program *program, enum model_size layers);
+enum model_size model_all_layers(const struct model_program *program, enum model_size later);
 /* Whether a label is a dimension of a parameter, or a part of it once it was split or joined. */
 bool model_is_part_of(const struct model_program *program, char of_parameter, char letter);
 

@@ -110,7 +110,7 @@ static void size_unannotated(struct tuner_work *w)
         double whole = (double)w->sizes[shape->layers], cut = whole;
         unsigned axes = 0, twice = 0;
         for (int i = 0; i < shape->rank; i++) {
-            unsigned own = w->axes_of_size[tuner_carrier(shape->dims[i])];
+            unsigned own = w->axes_of_size[w->o->carriers[shape->dims[i]]];
             whole *= (double)w->sizes[shape->dims[i]];
             cut *= local(w, shape->dims[i], own);
             twice |= axes & own;
@@ -230,7 +230,7 @@ static unsigned labels_with(const struct tuner_work *w, const struct tuner_outli
 {
     unsigned allowed = 1;
     for (int i = 0; i < dot->label_count; i++)
-        if (w->axes_of_size[tuner_carrier(dot->labels[i].size)] & axis) allowed |= 2u << i;
+        if (w->axes_of_size[w->o->carriers[dot->labels[i].size]] & axis) allowed |= 2u << i;
     return w->shards[axis] > 1 ? allowed : 1;
 }
 

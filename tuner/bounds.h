@@ -63,6 +63,8 @@ struct tuner_outline {
     int class_count;
     uint32_t sizes_of_class[TUNER_MOST_CLASSES][MODEL_MAX_RANK]; /* by dimension: bits of enum model_size, those that
                                                                     carry each other's shards as one */
+    unsigned char carriers[MODEL_SIZE_COUNT]; /* by enum model_size: heads and what they are joined to have one carrier
+                                                 of shards, and so have the two batches */
     struct sim_shape *shapes;
     uint64_t *shape_classes;   /* of the tensors that have a shape */
     uint64_t *shape_followers; /* of the parameters that a tensor of that shape is a reshaping of */
@@ -105,8 +107,6 @@ struct tuner_work {
     unsigned least_axes[TUNER_MOST_SHAPES];
 };
 
-int tuner_carrier(
-    int size); /* enum model_size; heads and what they are joined to are one, and so are the two batches */
 void tuner_work_begin(struct tuner_work *work, const struct tuner_outline *outline,
                       const unsigned char (*spec)[MODEL_MAX_RANK], const struct sim_placement *placement, int64_t batch,
                       int64_t microbatches, struct tuner_charges charges);

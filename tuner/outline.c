@@ -86,11 +86,25 @@ static enum base_status find_class(struct drafter *d, int tensor, struct base_er
     return BASE_OK;
 }
 
-int tuner_carrier(int size)
+/* A dimension that is part of another, or repeated into it, has that one's carrier. */
+static const struct model_dimension *carrier_of(const struct model_program *program, const struct model_dimension *d)
 {
-    bool heads = size == MODEL_HEADS || size == MODEL_KV_HEADS || size == MODEL_HEAD_DIM || size == MODEL_JOINED_KV ||
-                 size == MODEL_JOINED_KV_HEADS;
-    return heads ? MODEL_HEADS : size == MODEL_GLOBAL_BATCH ? MODEL_BATCH : size;
+    for (int i = 0; i < program->dimension_count; i++) {
+        const struct model_dimension *other = &program->dimensions[i];
+        if (other->repeats == d->letter) return other;
+        if (other->inner == d->letter) return carrier_of(program, model_dimension_of(program, other->outer));
+    }
+    return d->outer ? carrier_of(program, model_dimension_of(program, d->outer)) : d;
+}
+
+static void find_carriers(const struct model_program *program, unsigned char carriers[MODEL_SIZE_COUNT])
+{
+    for (int size = 0; size < MODEL_SIZE_COUNT; size++) carriers[size] = (unsigned char)size;
+    carriers[MODEL_GLOBAL_BATCH] = MODEL_BATCH;
+    for (int i = 0; i < program->dimension_count; i++) {
+        const struct model_dimension *d = &program->dimensions[i], *carrier = carrier_of(program, d);
+        if (carrier != d) carriers[d->size] = (unsigned char)carrier->size;
+    }
 }
 
 static void find_sizes(struct drafter *d)
@@ -99,7 +113,7 @@ static void find_sizes(struct drafter *d)
     for (int t = 0; t < program->tensor_count; t++) {
         const struct model_tensor *root = tensor_at(d, d->root[t]);
         for (int i = 0; i < root->rank; i++)
-            d->out->sizes_of_class[d->class_of[t]][i] |= UINT32_C(1) << tuner_carrier(root->dims[i]);
+            d->out->sizes_of_class[d->class_of[t]][i] |= UINT32_C(1) << d->out->carriers[root->dims[i]];
     }
 }
 
@@ -446,6 +460,7 @@ static enum base_status draft(struct base_arena *arena, struct sim_cache *cache,
     d.charged = base_new(arena, bool, d.s->op_count);
     d.narrow = base_new(arena, int, d.s->value_count);
     d.seen = base_new(arena, bool, d.s->value_count);
+    find_carriers(d.s->program, out->carriers);
     find_narrow(&d);
     find_roots(&d);
     for (int t = 0; t < tensors; t++) BASE_TRY(find_class(&d, t, error));

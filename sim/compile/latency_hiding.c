@@ -181,7 +181,7 @@ static unsigned arrays_of(const struct graph *g, int op, int tensor)
     if (s->program->tensors[tensor].layers == MODEL_ONE) return FIRST_ARRAY;
     for (int loop = s->ops[op].loop; loop >= g->from; loop = s->ops[loop].loop) {
         int trips = s->ops[loop].trips;
-        if (trips == MODEL_LATER_ENCODER_LAYERS || trips == MODEL_LATER_DECODER_LAYERS) return LATER_ARRAYS;
+        if (model_all_layers(s->program, (enum model_size)trips) != MODEL_ONE) return LATER_ARRAYS;
         if (trips != MODEL_MICROBATCHES) return FIRST_ARRAY | LATER_ARRAYS;
     }
     return s->ops[op].stack != MODEL_ONE ? FIRST_ARRAY | LATER_ARRAYS : FIRST_ARRAY;

@@ -102,10 +102,7 @@ static enum base_status partition_layers(struct sim_partitioner *p, const struct
     for (int turn = 0; turn < SIM_INSTANCES; turn++) {
         p->instance = order[turn];
         if (p->instance == SIM_LATER_LAYERS) {
-            BASE_TRY(partition_loop(p, source,
-                                    source->trips == MODEL_ENCODER_LAYERS ? MODEL_LATER_ENCODER_LAYERS
-                                                                          : MODEL_LATER_DECODER_LAYERS,
-                                    carried));
+            BASE_TRY(partition_loop(p, source, model_later_layers(p->program, source->trips), carried));
             continue;
         }
         for (int i = 0; i < source->carry_count; i++)

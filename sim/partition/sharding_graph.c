@@ -251,8 +251,7 @@ static void find_layers(struct sim_graph *g)
     for (int b = 0; b < program->block_count; b++) {
         for (int i = 0; i < program->blocks[b].op_count; i++) {
             const struct model_op *op = &program->blocks[b].ops[i];
-            bool layers = op->kind == MODEL_LOOP &&
-                          (op->trips == MODEL_ENCODER_LAYERS || op->trips == MODEL_DECODER_LAYERS) &&
+            bool layers = op->kind == MODEL_LOOP && model_later_layers(program, op->trips) != MODEL_ONE &&
                           op->phase != MODEL_OPTIMIZER;
             if (!layers) continue;
             g->trips_of_block[op->body] = (int)op->trips;
