@@ -35,7 +35,7 @@ rank_paths         := $(patsubst -I%,-isystem %,$(shell pkg-config --cflags-only
 rank_sources       := exec/rank_main.c exec/comm.c
 
 sources := $(filter-out $(rank_sources),$(foreach room,$(rooms),$(sort $(wildcard $(room)/*.c))))
-data    := $(sort $(wildcard $(foreach room,$(rooms),$(room)/*.csv $(room)/*.json $(room)/*.css $(room)/*.js)))
+data    := $(sort $(wildcard $(foreach room,$(rooms),$(room)/*.csv $(room)/*.json $(room)/*.css $(room)/*.js $(room)/*.py)))
 objects := $(sources:%.c=$(BUILD)/%.o) $(data:%=$(BUILD)/%.o)
 tests   := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard tests/test_*.c)))
 fuzzers := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard tests/fuzz/fuzz_*.c)))
@@ -49,6 +49,14 @@ all: $(BUILD)/meshwright $(BUILD)/meshwright-rank
 ## test: build, run every test and golden case, close with one line of counts
 test: $(BUILD)/meshwright $(BUILD)/meshwright-rank $(tests) $(fuzzers)
 	@scripts/test.sh $(BUILD)/meshwright $(tests) $(fuzzers)
+
+## aot-env: a Python environment under build/ that holds the TPU compiler (jax[tpu], 600 MB), for verify
+aot-env:
+	@python3 -m venv $(BUILD)/aot-env && $(BUILD)/aot-env/bin/pip install --quiet 'jax[tpu]'
+
+## test-aot: predictions against the real TPU compiler, in that environment (minutes)
+test-aot: $(BUILD)/meshwright
+	@scripts/test_aot.sh $(BUILD)/meshwright $(BUILD)/aot-env/bin/python
 
 ## demo: install what is missing, build, predict the example table and draw the comparison
 demo:
@@ -149,8 +157,11 @@ $(BUILD)/%.o: %.c Makefile
 	$(call say,compile $<)$(compile) -c -o $@ $<
 
 # A data file becomes `const char embedded_topo_chips_csv[]`, ended by a NUL: one binary is all that a user copies.
-$(BUILD)/%.csv.o $(BUILD)/%.json.o $(BUILD)/%.css.o $(BUILD)/%.js.o: scripts/embed.sh
+$(BUILD)/%.csv.o $(BUILD)/%.json.o $(BUILD)/%.css.o $(BUILD)/%.js.o $(BUILD)/%.py.o: scripts/embed.sh
 $(BUILD)/%.csv.o: %.csv
+	@mkdir -p $(@D)
+	$(call say,embed $<)scripts/embed.sh $< | $(CC) -c -x assembler -o $@ -
+$(BUILD)/%.py.o: %.py
 	@mkdir -p $(@D)
 	$(call say,embed $<)scripts/embed.sh $< | $(CC) -c -x assembler -o $@ -
 $(BUILD)/%.json.o: %.json
@@ -163,6 +174,6 @@ $(BUILD)/%.js.o: %.js
 	@mkdir -p $(@D)
 	$(call say,embed $<)scripts/embed.sh $< | $(CC) -c -x assembler -o $@ -
 
-.PHONY: all test demo tour asan fuzz layers lint bench lab soak golden-update pages differs-update deps install clean help
+.PHONY: all test aot-env test-aot demo tour asan fuzz layers lint bench lab soak golden-update pages differs-update deps install clean help
 .SECONDARY:
 -include $(sources:%.c=$(BUILD)/%.d) $(tests:%=%.d) $(BUILD)/tests/bench_exec.d $(fuzzers:%=%.d) $(BUILD)/tests/fuzz/driver.d $(BUILD)/meshwright.d $(rank_sources:%.c=$(BUILD)/%.d)

@@ -82,7 +82,7 @@ static enum base_status run_export(struct commands_context *context, const struc
     struct sim_plan plan;
     struct base_text launcher = {.arena = context->arena};
     if (!path) return base_fail(error, BASE_USAGE, "export: PLAN is missing: a JSON file, or a gin file");
-    if (!format) return base_fail(error, BASE_USAGE, "export: --format is missing; use gin, jax or slurm");
+    if (!format) return base_fail(error, BASE_USAGE, "export: --format is missing; use gin, jax, aot or slurm");
     BASE_TRY(commands_read_plan(context, path, base_argument(arguments, "--gin-search-path"), &text, error));
     enum base_status status =
         sim_plan_check(context->cache, context->arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, error);
@@ -94,16 +94,16 @@ static enum base_status run_export(struct commands_context *context, const struc
 }
 
 static const struct base_option export_options[] = {
-    {"--format", "gin|jax|slurm",
-     "a run file of T5X, a mesh with its shardings in plain JAX, or a job script for GPU nodes", NULL},
+    {"--format", "gin|jax|aot|slurm",
+     "a run file of T5X; mesh and shardings in plain JAX; the whole step for the TPU compiler; a job script", NULL},
     COMMANDS_GIN,
     COMMANDS_COMMON,
 };
 
 const struct commands_command commands_export = {
     .name = "export",
-    .summary = "write what launches a plan: T5X's gin, plain JAX, or a Slurm job",
-    .usage = "export PLAN --format gin|jax|slurm",
+    .summary = "write what launches a plan, or has the TPU compiler judge it: gin, JAX, a Slurm job",
+    .usage = "export PLAN --format gin|jax|aot|slurm",
     .examples = "  meshwright export examples/t5_11b_v4_512.json --format gin --out run.gin\n"
                 "  meshwright export examples/t5_11b_v4_512.json --format jax\n",
     .options = export_options,

@@ -12,5 +12,7 @@ enum base_status reports_launch_jax(struct base_arena *arena, const struct sim_p
                                     const struct sim_plan *plan, struct base_text *out, struct base_error *error);
 enum base_status reports_launch_slurm(struct base_arena *arena, const struct sim_plan_text *text,
                                       const struct sim_plan *plan, struct base_text *out, struct base_error *error);
+enum base_status reports_launch_aot(struct base_arena *arena, const struct sim_plan_text *text,
+                                    const struct sim_plan *plan, struct base_text *out, struct base_error *error);
 
 #endif

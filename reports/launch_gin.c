@@ -12,8 +12,9 @@ typedef enum base_status launcher(struct base_arena *arena, const struct sim_pla
 enum base_status reports_launch(struct base_arena *arena, const char *format, const struct sim_plan_text *text,
                                 const struct sim_plan *plan, struct base_text *out, struct base_error *error)
 {
-    static const char *const names[] = {"gin", "jax", "slurm"};
-    static launcher *const launchers[] = {reports_launch_gin, reports_launch_jax, reports_launch_slurm};
+    static const char *const names[] = {"gin", "jax", "aot", "slurm"};
+    static launcher *const launchers[] = {reports_launch_gin, reports_launch_jax, reports_launch_aot,
+                                          reports_launch_slurm};
     int which;
     if (base_parse_word(format, "--format", names, BASE_COUNT(names), &which, error) != BASE_OK)
         return error->status = BASE_USAGE;

@@ -1,0 +1,38 @@
+#!/bin/sh
+# test_aot.sh PROGRAM PYTHON: has the real TPU compiler judge a few plans (minutes), and demands that argument bytes agree
+# within 1 %, memory within 8 % and the verdicts.
+set -eu
+program=$1
+python=$2
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+[ -x "$python" ] || { echo "test-aot: $python is missing; \`make aot-env\` makes it" >&2; exit 1; }
+
+failed=0
+judge() {
+    name=$1
+    shift
+    code=0
+    "$program" verify "$@" --python "$python" --json >"$work/$name.json" || code=$?
+    case $code in 0 | 4) ;; *) echo "$name: verify failed ($code)"; failed=1; return ;; esac
+    "$python" - "$name" "$work/$name.json" <<'PYTHON' || failed=1
+import json, sys
+name, answer = sys.argv[1], json.load(open(sys.argv[2]))
+p, c = answer["predicted"], answer["compiled"]
+arguments = abs(p["argument_bytes"] / c["argument_bytes"] - 1)
+wrong = [what for what, bad in (("arguments", arguments > 0.01), ("memory", abs(answer["error_frac"]) > 0.08),
+                                ("verdict", p["fits"] != c["fits"])) if bad]
+print(f"{name}: memory {100 * answer['error_frac']:+.1f} %, {c['seconds']:.0f} s{': wrong: ' if wrong else ''}{', '.join(wrong)}")
+sys.exit(bool(wrong))
+PYTHON
+}
+
+judge scanned --model scalable_t5_1_1_base --topology v3-32 --model-parallel-submesh 1,1,1,1 --batch-size 512 \
+    --task-feature-lengths 512,114 --remat-policy none
+judge minimal --model scalable_t5_1_1_large --topology v4-16 --model-parallel-submesh 2,1,1,1 --batch-size 256 \
+    --task-feature-lengths 512,114 --num-microbatches 2
+judge refused --model scalable_t5_1_1_small --topology v2-8 --model-parallel-submesh 1,1,1,1 --batch-size 352 \
+    --task-feature-lengths 512,114 --remat-policy none
+judge decoder --model decoder_only_base --topology v5e-16 --model-parallel-submesh 2,1,1,1 --batch-size 64 \
+    --task-feature-lengths 512 --optimizer adamw
+exit $failed
