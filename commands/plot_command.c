@@ -30,16 +30,6 @@ static enum base_status draw_trust(const struct question *q, struct plots_pictur
     return status == BASE_OK ? status : base_fail_in(error, "%s", q->inputs[0]);
 }
 
-static enum base_status draw_pareto(const struct question *q, struct plots_picture *out, struct base_error *error)
-{
-    return plots_pareto(q->context->arena, q->inputs[0], q->format, out, error);
-}
-
-static enum base_status draw_sensitivity(const struct question *q, struct plots_picture *out, struct base_error *error)
-{
-    return plots_sensitivity(q->context->arena, q->inputs[0], q->format, out, error);
-}
-
 #define PLAN_OR_ANSWER "PLAN, or ANSWER.json of predict --detail"
 
 /* A chart is a row here and a file in plots/: either it reads its input itself, or it draws a document. */
@@ -54,9 +44,11 @@ static const struct kind {
      "how far are predictions from measurements, and are the out-of-memory verdicts right?", draw_comparison, NULL,
      NULL, 1},
     {"trust", "RESULT.csv of sweep", "for which kinds of plan can predictions be trusted?", draw_trust, NULL, NULL, 1},
-    {"pareto", "TUNED.json of tune --pareto --json", "what does memory buy in speed?", draw_pareto, NULL, NULL, 1},
+    {"pareto", "TUNED.json of tune --pareto --json", "what does memory buy in speed?", NULL, commands_saved_document,
+     plots_pareto, 1},
     {"sensitivity", "TUNED.json of tune --json",
-     "which choice of the best plan costs how much when it is changed alone?", draw_sensitivity, NULL, NULL, 1},
+     "which choice of the best plan costs how much when it is changed alone?", NULL, commands_saved_document,
+     plots_sensitivity, 1},
     {"memory", PLAN_OR_ANSWER, "what does a device hold when, and where is the peak?", NULL, commands_answer_document,
      plots_memory, 1},
     {"time", PLAN_OR_ANSWER, "what bounds the step?", NULL, commands_answer_document, plots_time, 1},

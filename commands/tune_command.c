@@ -207,13 +207,20 @@ static enum base_status answer(struct commands_context *context, const struct ba
     struct tuner_found smallest;
     const char *format = base_argument(arguments, "--emit");
     struct base_text launcher = {.arena = context->arena};
-    BASE_TRY(tuner_search(space, options, &result, error));
+    struct tuner_options watched = *options;
+    struct reports_looked *looked =
+        context->page || base_argument(arguments, "--detail") ? reports_looked_new(context->arena) : NULL;
+    watched.looked = looked ? reports_looked_add : NULL;
+    watched.looked_where = looked;
+    watched.pareto = options->pareto || looked;
+    BASE_TRY(tuner_search(space, &watched, &result, error));
     struct reports_prediction *plans = base_new(context->arena, struct reports_prediction, result.plan_count + 1);
     struct reports_tuned report = {.arena = context->arena,
                                    .space = space,
                                    .result = &result,
                                    .objective = options->objective,
                                    .plans = plans,
+                                   .looked = looked,
                                    .smallest_found = &smallest};
     BASE_TRY(detail_plans(context, space, &result, plans, error));
     BASE_TRY(explain(space, &result, &report, &why, error));
@@ -255,6 +262,7 @@ static const struct base_option options[] = {
     {"--objective", "tokens_per_s|step_s|tokens_per_device_hour", "what is best", "tokens_per_s"},
     {"--fit", NULL, "show only the smallest model axis on which the model fits, and the speed of larger ones", NULL},
     {"--emit", "gin|jax|slurm", "print what launches the best plan instead", NULL},
+    {"--detail", NULL, "with every plan that was looked at by itself; of the JSON document", NULL},
     {"--pareto", NULL, "with the front of tokens per second against peak memory", NULL},
     {"--enumerate", "FILE.csv", "only write every plan of the space, as a table for sweep", NULL},
     {"--beyond-t5x", NULL,
@@ -286,5 +294,5 @@ const struct commands_command commands_tune = {
     .option_count = BASE_COUNT(options),
     .positional_limit = 1,
     .run = run_tune,
-    .endings = "json txt gin py sh slurm",
+    .endings = "json txt html gin py sh slurm",
 };

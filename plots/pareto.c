@@ -1,56 +1,107 @@
-/* The front of a search: what memory buys in speed. */
+/* The front of a search: what memory buys in speed; behind it the plans that were looked at, where the answer has them.
+ */
 #include "plots/search_document.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
-static const double left_px = 74, right_px = 664, area_height_px = 330, dot_px = 4;
-static const struct plots_look grid = {PLOTS_GRID, 0, 1, false}, line = {PLOTS_THROUGHPUT, 0, 1.5, false},
-                               dot = {PLOTS_THROUGHPUT, 1, 0, false}, capacity_look = {PLOTS_ALARM, 0, 1.2, true};
+enum { MOST_LOOKED = 20000, SHOWN_LOOKED = 1500, ALL_LABELLED = 12 };
+static const double left_px = 62, area_height_px = 330, dot_px = 3.6, narrow_px = 480, tight_frac = 0.02;
+static const struct plots_look line = {PLOTS_THROUGHPUT, 0, 1.5, false}, dot = {PLOTS_THROUGHPUT, 1, 0, false},
+                               capacity_look = {PLOTS_ALARM, 0, 1.2, true}, fits_look = {PLOTS_COMPUTE, 0.6, 0, false},
+                               unfit_look = {PLOTS_ALARM, 0, 0.9, false}, ruled_look = {PLOTS_OVERHEAD, 0, 0.9, false},
+                               tight_look = {PLOTS_ALARM, 0.1, 0, false};
 
 struct point {
     const char *words;
     double tokens_per_s, peak_bytes, x, y;
 };
+struct looked {
+    double tokens_per_s, peak_bytes;
+    bool predicted;
+};
 
 struct front {
     struct point *points;
-    int count;
-    double capacity_bytes;
-    struct plots_axis memory, speed;
+    int count, modest; /* modest: the cheapest in memory that keeps nine tenths of the speed */
+    struct looked *looked;
+    int looked_count;
+    double capacity_bytes, most_tokens, most_bytes;
+    struct plots_frame frame;
 };
 
-/* Memory is drawn in GiB, so that its ticks are round. */
-static const double gib = 1024.0 * 1024 * 1024;
+/* ---- reading ---- */
 
-static enum base_status read_front(struct base_arena *arena, const char *path, const struct base_json *document,
-                                   struct front *front, struct base_error *error)
+/* Whether the plans of a front have more than one value of a key. */
+static bool varies(const struct base_json *list, const char *key)
 {
-    const struct base_json *list = plots_member(document, "pareto", BASE_JSON_ARRAY);
+    double first = NAN;
+    for (const struct base_json *item = list->child; item; item = item->next) {
+        double value = plots_number(plots_member(item, "plan", BASE_JSON_OBJECT), key);
+        if (item == list->child) first = value;
+        else if (value != first) return true;
+    }
+    return false;
+}
+
+static enum base_status read_front(struct base_arena *arena, const struct plots_request *r, struct front *front,
+                                   struct base_error *error)
+{
+    const struct base_json *list = plots_member(r->document, "pareto", BASE_JSON_ARRAY);
     if (!list || !list->count)
-        return base_fail(error, BASE_INPUT, "%s: holds no front; `tune --pareto --json --out FILE` writes one", path);
+        return base_fail(error, BASE_INPUT, "%s: holds no front; `tune --pareto --json --out FILE` writes one",
+                         r->path);
+    bool batches = varies(list, "batch_size");
     front->points = base_new(arena, struct point, list->count);
     for (const struct base_json *item = list->child; item; item = item->next) {
         struct point *p = &front->points[front->count++];
-        *p = (struct point){plots_plan_words(arena, plots_member(item, "plan", BASE_JSON_OBJECT)),
-                            plots_number(item, "tokens_per_s"), plots_number(item, "peak_bytes"), 0, 0};
+        const struct base_json *plan = plots_member(item, "plan", BASE_JSON_OBJECT);
+        const char *words = plots_plan_words(arena, plan);
+        if (batches) words = base_print(arena, "batch %.0f · %s", plots_number(plan, "batch_size"), words);
+        *p = (struct point){words, plots_number(item, "tokens_per_s"), plots_number(item, "peak_bytes"), 0, 0};
         front->capacity_bytes = plots_number(item, "capacity_bytes");
         if (!(p->tokens_per_s > 0) || !(p->peak_bytes > 0) || !(front->capacity_bytes > 0))
             return base_fail(error, BASE_INPUT,
-                             "%s: pareto[%d]: tokens_per_s, peak_bytes and capacity_bytes above 0 are needed", path,
+                             "%s: pareto[%d]: tokens_per_s, peak_bytes and capacity_bytes above 0 are needed", r->path,
                              front->count - 1);
+        front->most_tokens = fmax(front->most_tokens, p->tokens_per_s);
     }
+    for (int i = 0; i < front->count; i++)
+        if (front->points[i].tokens_per_s >= 0.9 * front->points[0].tokens_per_s &&
+            front->points[i].peak_bytes < front->points[front->modest].peak_bytes)
+            front->modest = i;
     return BASE_OK;
 }
 
-/* The cheapest in memory that keeps nine tenths of the speed. */
+/* Behind the front; an answer without them has none. */
+static void read_looked(struct base_arena *arena, const struct plots_request *r, struct front *front)
+{
+    const struct base_json *all = plots_member(r->document, "looked_at", BASE_JSON_OBJECT),
+                           *tokens = plots_member(all, "tokens_per_s", BASE_JSON_ARRAY),
+                           *peaks = plots_member(all, "peak_bytes", BASE_JSON_ARRAY),
+                           *how = plots_member(all, "decided_by", BASE_JSON_ARRAY);
+    if (!tokens || !peaks || !how || tokens->count != peaks->count || tokens->count != how->count ||
+        tokens->count > MOST_LOOKED)
+        return;
+    front->looked = base_new(arena, struct looked, tokens->count + 1);
+    const struct base_json *t = tokens->child, *p = peaks->child, *h = how->child;
+    for (; t; t = t->next, p = p->next, h = h->next) {
+        bool predicted = h->kind == BASE_JSON_STRING && !strcmp(h->string, "prediction");
+        if (t->kind != BASE_JSON_NUMBER || p->kind != BASE_JSON_NUMBER || !(t->number > 0) || !(p->number > 0))
+            continue;
+        front->looked[front->looked_count++] = (struct looked){t->number, p->number, predicted};
+        front->most_tokens = fmax(front->most_tokens, t->number);
+        if (predicted) front->most_bytes = fmax(front->most_bytes, p->number);
+    }
+}
+
+/* ---- drawing ---- */
+
 static const char *title_of(struct base_arena *arena, const struct front *f)
 {
     char tokens[BASE_HUMANE], peak[BASE_HUMANE], less[BASE_HUMANE];
-    const struct point *best = &f->points[0], *modest = best;
-    for (int i = 0; i < f->count; i++)
-        if (f->points[i].tokens_per_s >= 0.9 * best->tokens_per_s && f->points[i].peak_bytes < modest->peak_bytes)
-            modest = &f->points[i];
+    const struct point *best = &f->points[0], *modest = &f->points[f->modest];
     base_format_count(tokens, best->tokens_per_s);
     base_format_bytes(peak, best->peak_bytes);
     if (modest == best) return base_print(arena, "%s tokens/s take %s of each device", tokens, peak);
@@ -59,28 +110,35 @@ static const char *title_of(struct base_arena *arena, const struct front *f)
                       base_format_bytes(less, modest->peak_bytes));
 }
 
-static void draw_axes(struct plots_canvas *canvas, const struct front *f)
+static void draw_capacity(struct plots_canvas *canvas, const struct front *f)
 {
-    const struct plots_axis *x = &f->memory, *y = &f->speed;
-    for (int i = 0; i < x->tick_count; i++) {
-        double px = plots_axis_px(x, x->ticks[i]);
-        plots_line(canvas, px, y->from_px, px, y->to_px, grid);
-        plots_text(canvas, px, y->from_px + 10, PLOTS_CENTRE, PLOTS_SMALL, PLOTS_MUTED,
-                   base_print(canvas->arena, "%.4g GiB", x->ticks[i]));
-    }
-    for (int i = 0; i < y->tick_count; i++) {
-        double px = plots_axis_px(y, y->ticks[i]);
-        plots_line(canvas, x->from_px, px, x->to_px, px, grid);
-        plots_text(canvas, x->from_px - 6, px, PLOTS_RIGHT, PLOTS_SMALL, PLOTS_MUTED,
-                   plots_tick_text(canvas->arena, y->ticks[i]));
-    }
-    plots_text(canvas, x->to_px, y->from_px + 26, PLOTS_RIGHT, PLOTS_LABEL, PLOTS_INK, "peak memory of each device");
-    plots_text(canvas, PLOTS_MARGIN_PX, y->to_px - 14, PLOTS_LEFT, PLOTS_LABEL, PLOTS_INK, "tokens per second");
-    double capacity = plots_axis_px(x, f->capacity_bytes / gib);
+    const struct plots_axis *y = &f->frame.y;
+    double capacity = plots_axis_px(&f->frame.x, f->capacity_bytes);
     char text[BASE_HUMANE];
     plots_line(canvas, capacity, y->from_px, capacity, y->to_px - 6, capacity_look);
-    plots_text(canvas, capacity, y->to_px - 14, PLOTS_RIGHT, PLOTS_SMALL, PLOTS_ALARM,
-               base_print(canvas->arena, "capacity %s", base_format_bytes(text, f->capacity_bytes)));
+    plots_text(canvas, fmin(capacity, plots_width(canvas) - PLOTS_MARGIN_PX), y->to_px - 14, PLOTS_RIGHT, PLOTS_SMALL,
+               PLOTS_ALARM, base_print(canvas->arena, "capacity %s", base_format_bytes(text, f->capacity_bytes)));
+}
+
+/* The last share of memory, which a prediction's own error may take. */
+static void draw_tight(struct plots_canvas *canvas, const struct front *f)
+{
+    double from = plots_axis_px(&f->frame.x, (1 - tight_frac) * f->capacity_bytes),
+           to = plots_axis_px(&f->frame.x, f->capacity_bytes);
+    plots_rect(canvas, (struct plots_box){from, f->frame.y.to_px, to - from, f->frame.y.from_px - f->frame.y.to_px},
+               tight_look);
+}
+
+static void draw_looked(struct plots_canvas *canvas, const struct front *f)
+{
+    int stride = f->looked_count > SHOWN_LOOKED ? (int)ceil((double)f->looked_count / SHOWN_LOOKED) : 1;
+    for (int i = 0; i < f->looked_count; i += stride) {
+        const struct looked *l = &f->looked[i];
+        double x = plots_axis_px(&f->frame.x, l->peak_bytes), y = plots_axis_px(&f->frame.y, l->tokens_per_s);
+        if (x > f->frame.x.to_px) continue;
+        bool fits = l->peak_bytes <= f->capacity_bytes;
+        plots_circle(canvas, x, y, 2, !l->predicted ? ruled_look : fits ? fits_look : unfit_look);
+    }
 }
 
 static void draw_steps(struct plots_canvas *canvas, const struct front *f)
@@ -92,71 +150,77 @@ static void draw_steps(struct plots_canvas *canvas, const struct front *f)
     }
 }
 
-static bool overlap(struct plots_box a, struct plots_box b)
-{
-    return a.x < b.x + b.width && b.x < a.x + a.width && a.y < b.y + b.height && b.y < a.y + a.height;
-}
-
-/* Below the steps and to the right of the point, or left of it above; none where neither is free. */
+/* The points that the title names first; all of a short front. */
 static void label_points(struct plots_canvas *canvas, const struct front *f)
 {
-    struct plots_box *taken = base_new(canvas->arena, struct plots_box, 2 * f->count + 1);
-    int count = 0;
-    double capacity = plots_axis_px(&f->memory, f->capacity_bytes / gib);
+    struct plots_taken taken = {base_new(canvas->arena, struct plots_box, 2 * f->count + 4), 0};
     for (int i = 0; i < f->count; i++)
-        taken[count++] = (struct plots_box){f->points[i].x - dot_px, f->points[i].y - dot_px, 2 * dot_px, 2 * dot_px};
-    for (int i = 0; i < f->count; i++) {
-        const struct point *p = &f->points[i];
-        double width = plots_text_width(PLOTS_SMALL, p->words), height = plots_line_height(PLOTS_SMALL);
-        for (int left = 1; left >= 0; left--) {
-            double x = left ? p->x - 8 - width : p->x + 8, y = left ? p->y - 8 : p->y + 10;
-            struct plots_box box = {x, y - height / 2, width, height};
-            bool is_free = x >= left_px + 4 && x + width <= capacity - 3 && box.y > f->speed.to_px - 4 &&
-                           box.y + height < f->speed.from_px;
-            for (int j = 0; is_free && j < count; j++) is_free = j == i || !overlap(box, taken[j]);
-            if (!is_free) continue;
-            plots_text(canvas, x, y, PLOTS_LEFT, PLOTS_SMALL, PLOTS_INK, p->words);
-            taken[count++] = box;
-            break;
+        taken.boxes[taken.count++] =
+            (struct plots_box){f->points[i].x - dot_px, f->points[i].y - dot_px, 2 * dot_px, 2 * dot_px};
+    double room = plots_width(canvas) < narrow_px ? 200 : 330;
+    for (int pass = 0; pass < 2; pass++)
+        for (int i = 0; i < f->count; i++) {
+            bool named = i == 0 || i == f->modest;
+            if (named != (pass == 0) || (!named && f->count > ALL_LABELLED)) continue;
+            plots_put_label(canvas, &f->frame, &taken, f->points[i].x, f->points[i].y - 3,
+                            named ? PLOTS_STRONG : PLOTS_SMALL, PLOTS_INK,
+                            plots_fit(canvas->arena, named ? PLOTS_STRONG : PLOTS_SMALL, f->points[i].words, room));
         }
-    }
 }
 
 static void draw_points(struct plots_canvas *canvas, const struct front *f)
 {
     char tokens[BASE_HUMANE], peak[BASE_HUMANE];
+    double radius = f->count > 40 ? 0.6 * dot_px : dot_px;
     for (int i = 0; i < f->count; i++) {
         const struct point *p = &f->points[i];
-        plots_circle(canvas, p->x, p->y, dot_px, dot);
+        plots_circle(canvas, p->x, p->y, i == 0 || i == f->modest ? dot_px + 1 : radius, dot);
         plots_hover(canvas, (struct plots_box){p->x - 8, p->y - 8, 16, 16},
                     base_print(canvas->arena, "%s: %s tokens/s, %s", p->words,
                                base_format_count(tokens, p->tokens_per_s), base_format_bytes(peak, p->peak_bytes)));
     }
 }
 
-enum base_status plots_pareto(struct base_arena *arena, const char *path, enum plots_format format,
-                              struct plots_picture *out, struct base_error *error)
+static double draw_keys(struct plots_canvas *canvas, const struct front *f, double y)
 {
-    struct plots_canvas canvas = {.arena = arena};
-    const struct base_json *document;
+    const struct plots_key keys[] = {{"the front: faster than all that need less", dot},
+                                     {"predicted, fits", fits_look},
+                                     {"predicted, too large", unfit_look},
+                                     {"ruled out by a bound", ruled_look},
+                                     {"tight: the last 2 %", tight_look}};
+    return plots_put_keys(canvas, y + 6, keys, f->looked_count ? BASE_COUNT(keys) : 1);
+}
+
+enum base_status plots_pareto(struct base_arena *arena, const struct plots_request *request, struct plots_picture *out,
+                              struct base_error *error)
+{
+    struct plots_canvas canvas = plots_canvas_of(arena, request);
     struct front f = {.count = 0};
-    double most = 0;
-    BASE_TRY(plots_search_read(arena, path, &document, &canvas.subtitle, error));
-    BASE_TRY(read_front(arena, path, document, &f, error));
-    for (int i = 0; i < f.count; i++) most = fmax(most, f.points[i].tokens_per_s);
-    canvas.title = title_of(arena, &f);
-    canvas.subtitle = base_print(arena, "%s; each dot is faster than every plan that needs less", canvas.subtitle);
-    double top = plots_heading(&canvas, canvas.title, canvas.subtitle) + 34;
-    f.memory = plots_axis_from_zero(f.capacity_bytes / gib, left_px, right_px, 70);
-    f.speed = plots_axis_from_zero(most * 1.04, top + area_height_px, top, 34);
+    const char *subtitle;
+    BASE_TRY(plots_search_check(arena, request, &subtitle, error));
+    BASE_TRY(read_front(arena, request, &f, error));
+    read_looked(arena, request, &f);
+    double top = plots_heading(&canvas, title_of(arena, &f), subtitle);
+    top = draw_keys(&canvas, &f, top) + 30;
+    double right_px = plots_width(&canvas) - PLOTS_MARGIN_PX - 8,
+           high = fmin(fmax(f.most_bytes, 1.02 * f.capacity_bytes), 2 * f.capacity_bytes);
+    f.frame = (struct plots_frame){.x = plots_axis_of(PLOTS_GIB, high, left_px, right_px, 70),
+                                   .y = plots_axis_from_zero(f.most_tokens * 1.06, top + area_height_px, top, 34),
+                                   .x_unit = PLOTS_GIB,
+                                   .y_unit = PLOTS_COUNT,
+                                   .x_name = "peak memory of each device",
+                                   .y_name = "tokens/s"};
     for (int i = 0; i < f.count; i++) {
-        f.points[i].x = plots_axis_px(&f.memory, f.points[i].peak_bytes / gib);
-        f.points[i].y = plots_axis_px(&f.speed, f.points[i].tokens_per_s);
+        f.points[i].x = plots_axis_px(&f.frame.x, f.points[i].peak_bytes);
+        f.points[i].y = plots_axis_px(&f.frame.y, f.points[i].tokens_per_s);
     }
-    draw_axes(&canvas, &f);
+    draw_tight(&canvas, &f);
+    plots_put_frame(&canvas, &f.frame);
+    draw_capacity(&canvas, &f);
+    draw_looked(&canvas, &f);
     draw_steps(&canvas, &f);
     label_points(&canvas, &f);
     draw_points(&canvas, &f);
     canvas.height_px = top + area_height_px + 44;
-    return plots_finish(&canvas, format, f.count, out, error);
+    return plots_finish(&canvas, request->format, f.count, out, error);
 }

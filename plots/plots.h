@@ -116,11 +116,11 @@ enum base_status plots_mesh(struct base_arena *arena, const struct plots_request
 
 /* ---- a search: what `tune --json` wrote ---- */
 
-/* Tokens per second against peak memory: the front of `tune --pareto`. */
-enum base_status plots_pareto(struct base_arena *arena, const char *path, enum plots_format format,
-                              struct plots_picture *out, struct base_error *error);
+/* Tokens per second against peak memory: the front of `tune --pareto`, and what was looked at (--detail). */
+enum base_status plots_pareto(struct base_arena *arena, const struct plots_request *request, struct plots_picture *out,
+                              struct base_error *error);
 /* The best plan with one choice changed. */
-enum base_status plots_sensitivity(struct base_arena *arena, const char *path, enum plots_format format,
+enum base_status plots_sensitivity(struct base_arena *arena, const struct plots_request *request,
                                    struct plots_picture *out, struct base_error *error);
 
 #endif

@@ -4,8 +4,6 @@
 #include <math.h>
 #include <string.h>
 
-enum { LARGEST_DOCUMENT_BYTES = 64 << 20 };
-
 const struct base_json *plots_member(const struct base_json *object, const char *key, enum base_json_kind kind)
 {
     const struct base_json *member = object && object->kind == BASE_JSON_OBJECT ? base_json_get(object, key) : NULL;
@@ -91,27 +89,39 @@ struct plots_canvas plots_canvas_of(struct base_arena *arena, const struct plots
 
 /* ---- searches ---- */
 
-enum base_status plots_search_read(struct base_arena *arena, const char *path, const struct base_json **out,
-                                   const char **subtitle, struct base_error *error)
+/* "64 to 4096" of the plans that the answer lists, or the one that they share. */
+static const char *batch_words(struct base_arena *arena, const struct base_json *document)
 {
-    const char *text;
-    size_t length;
-    const struct base_json *document;
-    BASE_TRY(base_read_file(arena, path, LARGEST_DOCUMENT_BYTES, &text, &length, error));
-    if (base_json_parse(arena, text, length, &document, error) != BASE_OK) return base_fail_in(error, "%s", path);
-    const struct base_json *search = plots_member(document, "search", BASE_JSON_OBJECT),
-                           *best = plots_member(document, "best", BASE_JSON_OBJECT);
+    static const char *const lists[] = {"pareto", "plans"};
+    const struct base_json *best = plots_member(document, "best", BASE_JSON_OBJECT);
+    double low = plots_number(best, "batch_size"), high = low;
+    for (int l = 0; l < BASE_COUNT(lists); l++) {
+        const struct base_json *list = plots_member(document, lists[l], BASE_JSON_ARRAY);
+        for (const struct base_json *item = list ? list->child : NULL; item; item = item->next) {
+            double batch = plots_number(plots_member(item, "plan", BASE_JSON_OBJECT), "batch_size");
+            if (batch > 0) low = fmin(low, batch), high = fmax(high, batch);
+        }
+    }
+    if (low < high) return base_print(arena, "batches of %.0f to %.0f", low, high);
+    return base_print(arena, "batch %.0f", low);
+}
+
+enum base_status plots_search_check(struct base_arena *arena, const struct plots_request *request,
+                                    const char **subtitle, struct base_error *error)
+{
+    const struct base_json *search = plots_member(request->document, "search", BASE_JSON_OBJECT),
+                           *best = plots_member(request->document, "best", BASE_JSON_OBJECT);
     if (!search)
         return base_fail(error, BASE_INPUT,
-                         "%s: is no answer of a search; `meshwright tune … --json --out FILE` writes one", path);
+                         "%s: is no answer of a search; `meshwright tune … --json --out FILE` writes one",
+                         request->path);
     if (!best)
         return base_fail(error, BASE_INPUT, "%s: the search found no plan that fits, so that there is nothing to draw",
-                         path);
-    *subtitle = base_print(arena, "%s on %s, batch %.0f: %.0f plans searched",
-                           plots_clean(arena, plots_string(best, "model", "?")),
-                           plots_clean(arena, plots_string(best, "topology", "?")), plots_number(best, "batch_size"),
-                           plots_number(search, "space_count"));
-    *out = document;
+                         request->path);
+    *subtitle =
+        base_print(arena, "%s on %s, %s: %.0f plans searched", plots_clean(arena, plots_string(best, "model", "?")),
+                   plots_clean(arena, plots_string(best, "topology", "?")), batch_words(arena, request->document),
+                   plots_number(search, "space_count"));
     return BASE_OK;
 }
 

@@ -4,9 +4,10 @@
 
 #include "plots/canvas.h"
 
-/* The document, and what stands above every picture of it: model, topology, batch, how many plans. */
-enum base_status plots_search_read(struct base_arena *arena, const char *path, const struct base_json **out,
-                                   const char **subtitle, struct base_error *error);
+/* What stands above every picture of a search: model, topology, batch, how many plans. BASE_INPUT: it is none, or found
+ * nothing. */
+enum base_status plots_search_check(struct base_arena *arena, const struct plots_request *request,
+                                    const char **subtitle, struct base_error *error);
 /* The member of that name and kind, or NULL. */
 const struct base_json *plots_member(const struct base_json *object, const char *key, enum base_json_kind kind);
 double plots_number(const struct base_json *object, const char *key); /* NAN if it is none */

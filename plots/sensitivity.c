@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SHOWN_FITTING = 5, SHOWN_OTHERS = 2, MOST_CHANGES = 1024 };
-static const double label_px = 176, left_px = 184, right_px = 610, row_px = 18, bar_px = 11;
+enum { SHOWN_FITTING = 4, SHOWN_OTHERS = 2, MOST_CHANGES = 1024 };
+static const double row_px = 18, bar_px = 11, label_frac = 0.27, most_label_px = 176;
 static const struct plots_look grid = {PLOTS_GRID, 0, 1, false}, zero = {PLOTS_INK, 0, 1, false},
                                fitting = {PLOTS_THROUGHPUT, 1, 0, false}, unfit = {PLOTS_ALARM, 0, 1.2, false};
 
@@ -21,12 +21,14 @@ struct changes {
     struct change *list;
     int count;
     struct plots_axis axis;
+    double label_px;
 };
 
-static enum base_status read_changes(struct base_arena *arena, const char *path, const struct base_json *document,
-                                     struct changes *out, struct base_error *error)
+static enum base_status read_changes(struct base_arena *arena, const struct plots_request *r, struct changes *out,
+                                     struct base_error *error)
 {
-    const struct base_json *list = plots_member(document, "sensitivity", BASE_JSON_ARRAY);
+    const char *path = r->path;
+    const struct base_json *list = plots_member(r->document, "sensitivity", BASE_JSON_ARRAY);
     if (!list || !list->count || list->count > MOST_CHANGES)
         return base_fail(error, BASE_INPUT,
                          "%s: holds no sensitivity of 1 to %d changes; a search over more than one plan has one", path,
@@ -91,9 +93,10 @@ static void draw_change(struct plots_canvas *canvas, const struct changes *all, 
 {
     const struct plots_axis *axis = &all->axis;
     double from = plots_axis_px(axis, 0);
-    plots_text(canvas, label_px, y, PLOTS_RIGHT, PLOTS_LABEL, PLOTS_INK,
-               plots_fit(canvas->arena, PLOTS_LABEL, c->value, label_px - PLOTS_MARGIN_PX - 12));
-    plots_hover(canvas, (struct plots_box){PLOTS_MARGIN_PX, y - row_px / 2, 660, row_px},
+    plots_text(canvas, all->label_px, y, PLOTS_RIGHT, PLOTS_LABEL, PLOTS_INK,
+               plots_fit(canvas->arena, PLOTS_LABEL, c->value, all->label_px - PLOTS_MARGIN_PX));
+    plots_hover(canvas,
+                (struct plots_box){PLOTS_MARGIN_PX, y - row_px / 2, plots_width(canvas) - 2 * PLOTS_MARGIN_PX, row_px},
                 base_print(canvas->arena, "%s %s", c->key, c->value));
     if (c->refused) {
         plots_text(canvas, from - 6, y, PLOTS_RIGHT, PLOTS_SMALL, PLOTS_MUTED, "cannot be launched");
@@ -107,32 +110,64 @@ static void draw_change(struct plots_canvas *canvas, const struct changes *all, 
     plots_text(canvas, fmax(from, to) + 6, y, PLOTS_LEFT, PLOTS_SMALL, c->fits ? PLOTS_INK : PLOTS_ALARM, text);
 }
 
-/* The best that fit, and the fastest that do not. */
+/* Of each key the best that fit and the worst, and the fastest that do not fit. */
 static void choose_shown(struct changes *c)
 {
-    int fitting_count = 0, others = 0;
-    for (int i = 0; i < c->count; i++) {
-        if (i == 0 || strcmp(c->list[i].key, c->list[i - 1].key) != 0) fitting_count = others = 0;
-        bool fits = c->list[i].fits && !c->list[i].refused;
-        c->list[i].shown = fits ? fitting_count++ < SHOWN_FITTING : others++ < SHOWN_OTHERS;
+    for (int first = 0, end; first < c->count; first = end) {
+        int fitting_count = 0, others = 0, worst = -1;
+        for (end = first; end < c->count && !strcmp(c->list[end].key, c->list[first].key); end++) {
+            struct change *change = &c->list[end];
+            bool fits = change->fits && !change->refused;
+            change->shown = fits ? fitting_count++ < SHOWN_FITTING : others++ < SHOWN_OTHERS;
+            if (fits) worst = end; /* they are sorted */
+        }
+        if (worst >= 0) c->list[worst].shown = true;
     }
+}
+
+/* Of the values that are not drawn: how many, between what, and how many of them could not be used. */
+static const char *hidden_words(struct base_arena *arena, const struct changes *all, int first, int end)
+{
+    int fitting_count = 0, unfit_count = 0, refused = 0;
+    double high = -HUGE_VAL, low = HUGE_VAL;
+    for (int i = first; i < end; i++) {
+        const struct change *c = &all->list[i];
+        if (c->shown) continue;
+        refused += c->refused;
+        unfit_count += !c->refused && !c->fits;
+        if (c->refused || !c->fits) continue;
+        fitting_count++;
+        high = fmax(high, c->change_frac), low = fmin(low, c->change_frac);
+    }
+    struct base_text text = {.arena = arena};
+    const char *between = "and ";
+    base_put(&text, "");
+    if (fitting_count) {
+        base_putf(&text, "and %d from %+.1f %% to %+.1f %%", fitting_count, 100 * high, 100 * low);
+        between = ", ";
+    }
+    if (unfit_count) {
+        base_putf(&text, "%s%d that do%s not fit", between, unfit_count, unfit_count == 1 ? "es" : "");
+        between = ", ";
+    }
+    if (refused) base_putf(&text, "%s%d that cannot be launched", between, refused);
+    return text.data;
 }
 
 static double draw_key(struct plots_canvas *canvas, const struct changes *all, int first, int end, double y)
 {
-    int hidden = 0;
     plots_text(canvas, PLOTS_MARGIN_PX, y + row_px / 2, PLOTS_LEFT, PLOTS_STRONG, PLOTS_INK,
-               plots_fit(canvas->arena, PLOTS_STRONG, all->list[first].key, 400));
+               plots_fit(canvas->arena, PLOTS_STRONG, all->list[first].key, plots_width(canvas) - 2 * PLOTS_MARGIN_PX));
     y += row_px;
     for (int i = first; i < end; i++) {
-        hidden += !all->list[i].shown;
         if (!all->list[i].shown) continue;
         draw_change(canvas, all, &all->list[i], y + row_px / 2);
         y += row_px;
     }
-    if (hidden) {
-        plots_text(canvas, label_px, y + row_px / 2, PLOTS_RIGHT, PLOTS_SMALL, PLOTS_MUTED,
-                   base_print(canvas->arena, "and %d others", hidden));
+    const char *hidden = hidden_words(canvas->arena, all, first, end);
+    if (*hidden) {
+        plots_text(canvas, PLOTS_MARGIN_PX, y + row_px / 2, PLOTS_LEFT, PLOTS_SMALL, PLOTS_MUTED,
+                   plots_fit(canvas->arena, PLOTS_SMALL, hidden, plots_width(canvas) - 2 * PLOTS_MARGIN_PX));
         y += row_px;
     }
     return y + 8;
@@ -143,14 +178,16 @@ static void draw_axis(struct plots_canvas *canvas, const struct plots_axis *axis
     for (int i = 0; i <= 4; i++) {
         double value = axis->low * i / 4, px = plots_axis_px(axis, value);
         plots_line(canvas, px, top, px, bottom, i ? grid : zero);
-        plots_text(canvas, px, bottom + 9, PLOTS_CENTRE, PLOTS_SMALL, PLOTS_MUTED,
-                   i ? base_print(canvas->arena, "−%.3g %%", -100 * value) : "the best");
+        bool shown = i == 0 || i == 4 || fabs(axis->to_px - axis->from_px) > 200; /* there is room for all */
+        if (shown)
+            plots_text(canvas, px, bottom + 9, PLOTS_CENTRE, PLOTS_SMALL, PLOTS_MUTED,
+                       i ? base_print(canvas->arena, "−%.3g %%", -100 * value) : "the best");
     }
     plots_text(canvas, axis->to_px, bottom + 26, PLOTS_RIGHT, PLOTS_LABEL, PLOTS_INK, "change of tokens per second");
 }
 
 /* From the smallest round share of losses that holds all that are shown to what a plan that does not fit would gain. */
-static struct plots_axis scale(const struct changes *c)
+static struct plots_axis scale(const struct plots_canvas *canvas, const struct changes *c)
 {
     static const double rounds[] = {0.04, 0.1, 0.2, 0.4, 0.6, 0.8, 1};
     double low = 0, high = 0;
@@ -161,27 +198,30 @@ static struct plots_axis scale(const struct changes *c)
     }
     int i = 0;
     while (i < BASE_COUNT(rounds) - 1 && rounds[i] < -low) i++;
-    return (struct plots_axis){
-        .low = -rounds[i], .high = high, .from_px = left_px, .to_px = high > 0 ? right_px - 90 : right_px - 60};
+    double words_px = high > 0 ? 130 : 60; /* "+12.3 %, does not fit" */
+    return (struct plots_axis){.low = -rounds[i],
+                               .high = high,
+                               .from_px = c->label_px + 8,
+                               .to_px = plots_width(canvas) - PLOTS_MARGIN_PX - words_px};
 }
 
-enum base_status plots_sensitivity(struct base_arena *arena, const char *path, enum plots_format format,
+enum base_status plots_sensitivity(struct base_arena *arena, const struct plots_request *request,
                                    struct plots_picture *out, struct base_error *error)
 {
-    struct plots_canvas canvas = {.arena = arena};
-    const struct base_json *document;
+    struct plots_canvas canvas = plots_canvas_of(arena, request);
     struct changes c = {.count = 0};
-    BASE_TRY(plots_search_read(arena, path, &document, &canvas.subtitle, error));
-    BASE_TRY(read_changes(arena, path, document, &c, error));
+    BASE_TRY(plots_search_check(arena, request, &canvas.subtitle, error));
+    BASE_TRY(read_changes(arena, request, &c, error));
+    c.label_px = PLOTS_MARGIN_PX + fmin(most_label_px, label_frac * plots_width(&canvas));
     sort_changes(&c);
     choose_shown(&c);
-    c.axis = scale(&c);
+    c.axis = scale(&canvas, &c);
     canvas.title = title_of(arena, &c);
     canvas.subtitle = base_print(arena, "%s; the best is %s", canvas.subtitle,
-                                 plots_plan_words(arena, plots_member(document, "best", BASE_JSON_OBJECT)));
+                                 plots_plan_words(arena, plots_member(request->document, "best", BASE_JSON_OBJECT)));
     double top = plots_heading(&canvas, canvas.title, canvas.subtitle) + 4, bottom = top;
     for (int pass = 0; pass <= 1; pass++) { /* the height first: grid lines lie below the bars */
-        struct plots_canvas scratch = {.arena = arena};
+        struct plots_canvas scratch = plots_canvas_of(arena, request);
         double y = top;
         for (int first = 0, end; first < c.count; first = end) {
             for (end = first; end < c.count && !strcmp(c.list[end].key, c.list[first].key); end++) {
@@ -192,5 +232,5 @@ enum base_status plots_sensitivity(struct base_arena *arena, const char *path, e
         if (!pass) draw_axis(&canvas, &c.axis, top, bottom);
     }
     canvas.height_px = bottom + 44;
-    return plots_finish(&canvas, format, c.count, out, error);
+    return plots_finish(&canvas, request->format, c.count, out, error);
 }

@@ -21,8 +21,13 @@ void reports_put_answer_head(struct base_text *out, const struct reports_answer 
 /* Where the constants are from, and what was passed over. */
 void reports_put_sources(struct base_text *out, const struct base_json *document);
 
+/* A member's value in words: "4, 2, 2, 1"; "": there is none. */
+const char *reports_value_words(struct base_arena *arena, const struct base_json *object, const char *key);
+
 /* ---- pages ---- */
 
+enum base_status reports_tuned_html(const struct reports_answer *answer, struct base_text *out,
+                                    struct base_error *error);
 enum base_status reports_prediction_html(const struct reports_answer *answer, struct base_text *out,
                                          struct base_error *error);
 

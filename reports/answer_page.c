@@ -27,7 +27,7 @@ enum base_status reports_answer_page(const struct reports_answer *answer, struct
     static const struct {
         const char *member;
         enum base_status (*put)(const struct reports_answer *answer, struct base_text *out, struct base_error *error);
-    } pages[] = {{"time", reports_prediction_html}};
+    } pages[] = {{"time", reports_prediction_html}, {"search", reports_tuned_html}};
     for (int i = 0; i < BASE_COUNT(pages); i++)
         if (reports_member(answer->document, pages[i].member, BASE_JSON_OBJECT))
             return pages[i].put(answer, out, error);

@@ -34,6 +34,15 @@ static void put_value(struct base_text *words, const struct base_json *value)
     }
 }
 
+const char *reports_value_words(struct base_arena *arena, const struct base_json *object, const char *key)
+{
+    struct base_text words = {.arena = arena};
+    const struct base_json *value = object ? base_json_get(object, key) : NULL;
+    base_put(&words, "");
+    if (value) put_value(&words, value);
+    return words.data;
+}
+
 static void put_members(struct base_text *out, const struct base_json *object)
 {
     for (const struct base_json *item = object ? object->child : NULL; item; item = item->next) {

@@ -53,9 +53,10 @@ void reports_html_begin(struct base_text *out, const char *title)
     base_put(out, "</style>\n</head>\n<body>\n");
 }
 
-void reports_html_end(struct base_text *out)
+void reports_html_end(struct base_text *out, const char *more_script)
 {
     base_putf(out, "<script>\n%s</script>\n", embedded_reports_page_js);
+    if (*more_script) base_putf(out, "<script>\n%s</script>\n", more_script);
     base_put(out, "</body>\n</html>\n");
 }
 

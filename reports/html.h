@@ -11,7 +11,7 @@ void reports_html_text(struct base_text *out, const char *text);
 void reports_html_element(struct base_text *out, const char *what, const char *text);
 /* From <!DOCTYPE> to <body>, with colours, style and nothing that would be fetched; and back, with the script. */
 void reports_html_begin(struct base_text *out, const char *title);
-void reports_html_end(struct base_text *out);
+void reports_html_end(struct base_text *out, const char *more_script);
 
 /* A table with a heading a column. Of numbers `values` holds what is sorted by (NAN: the words are). */
 struct reports_html_table {

@@ -106,5 +106,5 @@ void reports_page_table(const struct page *page, const char *align, const char *
 
 void reports_page_end(const struct page *page)
 {
-    if (page->format == REPORTS_HTML) reports_html_end(page->out);
+    if (page->format == REPORTS_HTML) reports_html_end(page->out, "");
 }

@@ -220,6 +220,6 @@ enum base_status reports_prediction_html(const struct reports_answer *answer, st
     put_network(out, answer);
     reports_put_sources(out, d);
     base_put(out, "</main>\n");
-    reports_html_end(out);
+    reports_html_end(out, "");
     return BASE_OK;
 }

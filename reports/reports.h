@@ -72,6 +72,12 @@ enum base_status reports_answer_page(const struct reports_answer *answer, struct
 
 /* ---- a search (tuned.c) ---- */
 
+/* The plans that a search looked at by themselves: tuner_options.looked and its `where`. At most 20,000 are kept. */
+struct reports_looked *reports_looked_new(struct base_arena *arena);
+void reports_looked_add(void *where, const struct tuner_looked *plan);
+void reports_put_looked(struct base_json_writer *w, const struct reports_looked *looked,
+                        const struct tuner_space *space, int64_t capacity_bytes);
+
 struct reports_tuned {
     struct base_arena *arena;
     const struct tuner_space *space;
@@ -83,7 +89,8 @@ struct reports_tuned {
     int alternative_count;
     const char *smallest_topology; /* where nothing fits: the smallest one on which something does, or NULL */
     const struct tuner_found *smallest_found;
-    const char *launch_format, *launch; /* --emit, or NULL */
+    const char *launch_format, *launch;  /* --emit, or NULL */
+    const struct reports_looked *looked; /* --detail, or NULL */
 };
 void reports_tuned_json(const struct reports_tuned *report, bool compact, struct base_text *out);
 void reports_tuned_text(const struct reports_tuned *report, struct base_text *out);

@@ -280,6 +280,10 @@ void reports_tuned_json(const struct reports_tuned *r, bool compact, struct base
         base_json_close(&w, '}');
     }
     put_search(&w, r);
+    if (r->looked && r->result->plan_count)
+        reports_put_looked(&w, r->looked, r->space, r->result->plans[0].prediction.memory.capacity_bytes);
+    else if (r->looked && r->result->has_nearest)
+        reports_put_looked(&w, r->looked, r->space, r->result->nearest.prediction.memory.capacity_bytes);
     base_json_close(&w, '}');
 }
 

@@ -31,6 +31,9 @@ make_page hostile predict hostile.json
 make_page run run examples/tiny_local_4.json --in-process --steps 2
 "$program" run examples/tiny_local_4.json --in-process --steps 2 --out run.json >/dev/null
 make_page beside report run.json
+make_page tune tune --model t5_1_0_11B --topology v4-512 --batch-size 896 --optimizer adamw
+make_page nothing_fits tune --model t5_1_0_11B --topology v4-8 --batch-size 896 --optimizer adamw
+"$program" tune --model t5_1_0_11B --topology v4-512 --batch-size auto --optimizer adamw --detail --out tuned.json >/dev/null
 
 # All charts together, each as its SVG file.
 printf '<!DOCTYPE html><html lang="en"><meta charset="utf-8"><title>charts</title><body style="background:#fff">' >charts.html
@@ -49,6 +52,7 @@ put_chart mesh examples/tiny_local_4.json
 sed 's/\[4, 2, 2, 1\]/[2, 2, 2, 1]/' examples/t5_11b_v4_512.json >half.json
 put_chart difference examples/t5_11b_v4_512.json half.json
 "$program" sweep examples/tpu_v4_tuning.csv --out result.csv >/dev/null
+for kind in pareto sensitivity; do put_chart $kind tuned.json; done
 put_chart trust result.csv
 put_chart comparison result.csv
 

@@ -149,6 +149,38 @@ static void a_saved_answer_has_its_page(struct base_arena *arena)
     assert_non_null(strstr(page, "all_reduce"));
 }
 
+/* ---- searches ---- */
+
+/* What the page draws is what the search counted, and its fastest dot that fits is the best plan. */
+static void what_was_looked_at_is_what_was_counted(struct base_arena *arena)
+{
+    const char *words[] = {"--model", "t5_1_1_large",           "--topology", "v4:2x2x4", "--batch-size",
+                           "64,128",  "--task-feature-lengths", "512,114",    "--detail", NULL};
+    struct base_error error = {0};
+    const struct base_json *answer = ask(arena, "tune", words, &error);
+    assert_string_equal(error.text, "");
+    const struct base_json *looked = base_json_get(answer, "looked_at"), *search = base_json_get(answer, "search"),
+                           *tokens = base_json_get(looked, "tokens_per_s"),
+                           *peaks = base_json_get(looked, "peak_bytes"), *how = base_json_get(looked, "decided_by");
+    const struct base_json *best =
+        base_json_get(base_json_get(base_json_get(answer, "plans")->child, "prediction"), "throughput");
+    double fastest = 0, predicted = 0, capacity = number(looked, "capacity_bytes");
+    assert_int_equal(tokens->count, how->count);
+    const struct base_json *t = tokens->child, *p = peaks->child, *h = how->child;
+    for (; t; t = t->next, p = p->next, h = h->next) {
+        if (strcmp(h->string, "prediction") != 0) continue;
+        predicted++;
+        if (p->number <= capacity) fastest = fmax(fastest, t->number);
+    }
+    assert_near(predicted, number(base_json_get(search, "decided_by"), "full_prediction"), 0);
+    assert_near(fastest, number(best, "tokens_per_s"), 1e-4); /* written as whole tokens */
+    for (const struct base_json *c = base_json_get(looked, "columns")->child; c; c = c->next) {
+        assert_int_equal(base_json_get(c, "of")->count, tokens->count);
+        for (const struct base_json *of = base_json_get(c, "of")->child; of; of = of->next)
+            assert_true(of->number >= 0 && of->number < base_json_get(c, "values")->count);
+    }
+}
+
 /* ---- charts ---- */
 
 static enum base_status draw(struct base_arena *arena, const char *kind, const char *input, const char *out,
@@ -228,6 +260,7 @@ int main(int argument_count, char **arguments)
         TEST(pages_fetch_nothing_and_keep_names_as_text),
         TEST(the_same_question_gives_the_same_page),
         TEST(a_saved_answer_has_its_page),
+        TEST(what_was_looked_at_is_what_was_counted),
         TEST(charts_of_a_plan_are_drawn_in_every_form),
         TEST(documents_that_are_no_answers_are_refused),
     };

@@ -241,12 +241,21 @@ static void audit(struct search *s, const struct node *node, const struct tuner_
     else s->use_bounds = false;
 }
 
+static void show_predicted(const struct search *s, const struct tuner_found *found)
+{
+    const struct sim_prediction *p = &found->prediction;
+    if (s->options->looked)
+        s->options->looked(s->options->looked_where,
+                           &(struct tuner_looked){found->plan, p, p->step_s, (double)p->memory.peak_bytes, false});
+}
+
 static enum base_status evaluate(struct search *s, const struct node *node, int submesh, struct sim_detail *detail,
                                  struct tuner_found *found)
 {
     found->plan = (struct tuner_plan){node->group, submesh, node->microbatches};
     BASE_TRY(tuner_predict(s->space, found->plan, &found->prediction, detail, s->error));
     s->result->counts.evaluated++;
+    show_predicted(s, found);
     audit(s, node, found);
     if (!found->prediction.fits) {
         note_unfit(s, found);
@@ -761,6 +770,21 @@ static enum base_status run_once(struct search *s)
     return BASE_OK;
 }
 
+/* Families and plans that bounds alone decided; cells stand for too many plans to be shown. */
+static void show_ruled_out(const struct search *s, const struct node *nodes, int64_t count, bool by_memory)
+{
+    for (int64_t i = 0; i < count && s->options->looked; i++) {
+        const struct node *n = &nodes[i];
+        if (n->kind != FAMILY && n->kind != PLAN) continue;
+        s->options->looked(s->options->looked_where,
+                           &(struct tuner_looked){{n->group, n->kind == PLAN ? n->submesh : 0, n->microbatches},
+                                                  NULL,
+                                                  seconds_of_cost(s, n->group, n->bound),
+                                                  n->peak_bytes,
+                                                  by_memory});
+    }
+}
+
 /* What the heap still holds: decided by its bounds, or open where the time was up. */
 static void settle(struct search *s)
 {
@@ -810,11 +834,15 @@ enum base_status tuner_search(struct tuner_space *space, const struct tuner_opti
     result.plans = base_new(space->arena, struct tuner_found, options->top + 1);
     s.start_s = options->now_s ? options->now_s(options->where) : 0;
     enum base_status status;
-    do status = run_once(&s);
-    while (status == BASE_OK && s.restart && !s.stopped);
+    do {
+        if (options->looked) options->looked(options->looked_where, NULL);
+        status = run_once(&s);
+    } while (status == BASE_OK && s.restart && !s.stopped);
     tuner_choices_end();
     if (status != BASE_OK) return status;
     settle(&s);
+    if (!s.stopped) show_ruled_out(&s, s.heap, s.heap_count, false);
+    if (!s.stopped) show_ruled_out(&s, s.too_large, s.too_large_count, true);
     result.wall_s = options->now_s ? options->now_s(options->where) - s.start_s : 0;
     *out = result;
     return BASE_OK;

@@ -99,6 +99,14 @@ int64_t tuner_group_plan_count(const struct tuner_space *space, int group);
 enum tuner_objective { TUNER_TOKENS_PER_S, TUNER_STEP_S, TUNER_TOKENS_PER_DEVICE_HOUR, TUNER_OBJECTIVE_COUNT };
 const char *tuner_objective_name(enum tuner_objective objective);
 
+/* A plan that the search looked at by itself. */
+struct tuner_looked {
+    struct tuner_plan plan;
+    const struct sim_prediction *prediction; /* NULL: a bound decided it */
+    double step_s, peak_bytes;               /* of a bound: at least */
+    bool by_memory;                          /* of a bound: its memory; else its time */
+};
+
 struct tuner_options {
     enum tuner_objective objective;
     int top;                      /* plans that are ranked */
@@ -112,6 +120,9 @@ struct tuner_options {
     void *where;
     void (*progress)(void *where, const char *what, int64_t done, int64_t total);
     void *progress_where;
+    /* Each plan that was predicted in full or ruled out by itself, NULL: the search begins anew. NULL: nobody looks. */
+    void (*looked)(void *where, const struct tuner_looked *plan);
+    void *looked_where;
 };
 
 struct tuner_found {

@@ -1,0 +1,192 @@
+/* The space of a search to look around in: every plan that was looked at as a dot, filters, two plans side by side. */
+"use strict";
+(() => {
+  const data = JSON.parse(document.getElementById("looked").textContent);
+  const place = document.getElementById("explore");
+  const { make, show, hide } = window.meshwright;
+  const count = data.tokens_per_s.length;
+  const GiB = 2 ** 30;
+  const tokens = (n) => (n >= 1e6 ? (n / 1e6).toPrecision(4) + " M" : n >= 1e3 ? (n / 1e3).toPrecision(4) + " k" : n.toPrecision(4)) + " tokens/s";
+  const memory = (n) => (n / GiB).toFixed(2) + " GiB";
+  const value = (column, i) => column.values[column.of[i]];
+  const predicted = data.decided_by.map((how) => how === "prediction");
+  const fits = data.peak_bytes.map((bytes) => bytes <= data.capacity_bytes);
+  const words = (i) => data.columns.map((c) => `${c.key} ${value(c, i)}`).join("\n") + "\n" + (predicted[i]
+    ? `${tokens(data.tokens_per_s[i])}, ${memory(data.peak_bytes[i])}${fits[i] ? "" : ": does not fit"}`
+    : `ruled out by its ${data.decided_by[i]}: at most ${tokens(data.tokens_per_s[i])}, at least ${memory(data.peak_bytes[i])}`);
+
+  /* ---- filters: a group of boxes a key, and what decided ---- */
+  const chosen = data.columns.map((c) => new Set(c.values.keys()));
+  const kinds = { "fits": true, "too large": true, "ruled out": true };
+  const kind = (i) => (predicted[i] ? (fits[i] ? "fits" : "too large") : "ruled out");
+  const filters = make("div", "", { className: "filters" });
+  const box = (words, checked, changed) => {
+    const label = make("label"), input = make("input", "", { type: "checkbox", checked });
+    input.addEventListener("change", () => { changed(input.checked); draw(); });
+    label.append(input, words);
+    return label;
+  };
+  const group = (name, boxes) => {
+    const set = make("fieldset");
+    set.append(make("legend", name), ...boxes);
+    filters.append(set);
+  };
+  data.columns.forEach((column, c) => {
+    if (column.values.length < 2) return;
+    const boxes = column.values.map((words, v) => box(words === "" ? "(none)" : words.slice(0, 60), true,
+      (on) => (on ? chosen[c].add(v) : chosen[c].delete(v))));
+    const all = make("button", "none / all", { type: "button" });
+    all.addEventListener("click", () => {
+      const on = chosen[c].size === 0;
+      column.values.forEach((_, v) => (on ? chosen[c].add(v) : chosen[c].delete(v)));
+      boxes.forEach((b) => { b.querySelector("input").checked = on; });
+      draw();
+    });
+    group(column.key, [all, ...boxes]);
+  });
+  group("what it is", Object.keys(kinds).map((k) => box(k, true, (on) => { kinds[k] = on; })));
+  const passes = (i) => kinds[kind(i)] && data.columns.every((c, n) => chosen[n].has(c.of[i]));
+
+  /* ---- the dots ---- */
+  const canvas = make("canvas", "speed of each plan against its memory", { tabIndex: 0 });
+  canvas.setAttribute("role", "img");
+  canvas.setAttribute("aria-label", "speed of each plan against its memory; the table below lists the fastest");
+  const said = make("p", "", { className: "note" });
+  const list = make("div", "", { className: "table", tabIndex: 0 });
+  const pair = make("div", "", { className: "pair" });
+  let shown = [], picked = [null, null], scale = null;
+  const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+
+  const ticks = (high, most) => {
+    const raw = high / most, power = 10 ** Math.floor(Math.log10(raw));
+    const step = [1, 2, 5, 10].map((d) => d * power).find((s) => s >= raw);
+    return Array.from({ length: Math.floor(high / step + 1e-9) + 1 }, (_, i) => i * step);
+  };
+
+  const draw = () => {
+    const ratio = devicePixelRatio || 1, width = canvas.clientWidth, height = canvas.clientHeight;
+    if (!width) return;
+    canvas.width = width * ratio; canvas.height = height * ratio;
+    const g = canvas.getContext("2d");
+    g.scale(ratio, ratio);
+    shown = [];
+    for (let i = 0; i < count; i++) if (passes(i) && data.peak_bytes[i] > 0) shown.push(i);
+    const highest = shown.reduce((m, i) => Math.max(m, data.tokens_per_s[i]), 1) * 1.05;
+    const widest = Math.min(2 * data.capacity_bytes, Math.max(1.05 * data.capacity_bytes, ...shown.filter((i) => predicted[i]).slice(0, 5000).map((i) => data.peak_bytes[i])));
+    const left = 58, right = width - 12, top = 16, bottom = height - 40;
+    scale = { x: (b) => left + (right - left) * b / widest, y: (t) => bottom - (bottom - top) * t / highest };
+    g.font = "12px system-ui, sans-serif";
+    g.strokeStyle = css("--grid"); g.fillStyle = css("--muted"); g.lineWidth = 1;
+    g.textAlign = "center";
+    for (const t of ticks(widest / GiB, Math.max(3, width / 110))) {
+      const x = scale.x(t * GiB);
+      g.beginPath(); g.moveTo(x, top); g.lineTo(x, bottom); g.stroke();
+      g.fillText(t + " GiB", x, bottom + 16);
+    }
+    g.textAlign = "right";
+    for (const t of ticks(highest, 7)) {
+      const y = scale.y(t);
+      g.beginPath(); g.moveTo(left, y); g.lineTo(right, y); g.stroke();
+      g.fillText(t >= 1e6 ? t / 1e6 + " M" : t >= 1e3 ? t / 1e3 + " k" : t, left - 6, y + 4);
+    }
+    g.fillText("peak memory of each device", right, bottom + 34);
+    g.globalAlpha = 0.12; g.fillStyle = css("--alarm");
+    const from = scale.x(0.98 * data.capacity_bytes), to = scale.x(data.capacity_bytes);
+    g.fillRect(from, top, to - from, bottom - top);
+    g.globalAlpha = 1; g.strokeStyle = css("--alarm"); g.setLineDash([4, 3]);
+    g.beginPath(); g.moveTo(to, top); g.lineTo(to, bottom); g.stroke(); g.setLineDash([]);
+    const looks = { "ruled out": ["--overhead", false], "too large": ["--alarm", false], "fits": ["--compute", true] };
+    for (const k of ["ruled out", "too large", "fits"]) {
+      g.strokeStyle = g.fillStyle = css(looks[k][0]);
+      for (const i of shown) {
+        if (kind(i) !== k) continue;
+        g.beginPath(); g.arc(scale.x(data.peak_bytes[i]), scale.y(data.tokens_per_s[i]), 2.6, 0, 7);
+        looks[k][1] ? g.fill() : g.stroke();
+      }
+    }
+    const front = shown.filter((i) => predicted[i] && fits[i]).sort((a, b) => data.peak_bytes[a] - data.peak_bytes[b] || data.tokens_per_s[b] - data.tokens_per_s[a]);
+    g.strokeStyle = css("--throughput"); g.lineWidth = 2; g.beginPath();
+    let best = 0, begun = false;
+    for (const i of front) {
+      if (data.tokens_per_s[i] <= best) continue;
+      const x = scale.x(data.peak_bytes[i]);
+      begun ? g.lineTo(x, scale.y(best)) : g.moveTo(x, scale.y(data.tokens_per_s[i]));
+      begun = true; best = data.tokens_per_s[i];
+      g.lineTo(x, scale.y(best));
+    }
+    g.stroke();
+    g.strokeStyle = css("--ink"); g.fillStyle = css("--ink"); g.textAlign = "left";
+    picked.forEach((i, n) => {
+      if (i === null) return;
+      const x = scale.x(data.peak_bytes[i]), y = scale.y(data.tokens_per_s[i]);
+      g.beginPath(); g.arc(x, y, 6, 0, 7); g.stroke(); g.fillText("AB"[n], x + 9, y - 6);
+    });
+    const good = shown.filter((i) => predicted[i] && fits[i]).length;
+    said.textContent = `${shown.length} of ${count} plans that were looked at: ${good} fit. Point at a dot for its plan; a click picks it as A, with Shift as B.`;
+    rank();
+  };
+
+  /* ---- the fastest of what is shown, which the keyboard reaches, too ---- */
+  const pick = (n, i) => { picked[n] = picked[n] === i ? null : i; draw(); compare(); };
+  const rank = () => {
+    const rows = shown.filter((i) => predicted[i]).sort((a, b) => fits[b] - fits[a] || data.tokens_per_s[b] - data.tokens_per_s[a]).slice(0, 12);
+    const table = make("table"), head = make("tr");
+    for (const name of ["pick", "tokens/s", "memory", ...data.columns.map((c) => c.key)]) head.append(make("th", name));
+    table.append(head);
+    for (const i of rows) {
+      const row = make("tr"), cell = make("td");
+      ["A", "B"].forEach((name, n) => {
+        const button = make("button", name, { type: "button" });
+        button.setAttribute("aria-pressed", picked[n] === i);
+        button.setAttribute("aria-label", `pick as ${name}`);
+        button.addEventListener("click", () => pick(n, i));
+        cell.append(button, " ");
+      });
+      row.append(cell, make("td", tokens(data.tokens_per_s[i]).replace(" tokens/s", "")), make("td", memory(data.peak_bytes[i]) + (fits[i] ? "" : ", too large")),
+        ...data.columns.map((c) => make("td", value(c, i).slice(0, 60))));
+      table.append(row);
+    }
+    list.replaceChildren(table);
+  };
+  const compare = () => {
+    pair.replaceChildren();
+    if (picked.every((i) => i === null)) return;
+    const table = make("table"), head = make("tr");
+    for (const name of ["", "A", "B"]) head.append(make("th", name));
+    table.append(head);
+    const line = (name, of) => {
+      const row = make("tr"), cells = picked.map((i) => (i === null ? "" : of(i)));
+      row.append(make("th", name), ...cells.map((c) => make("td", c)));
+      if (cells[0] !== cells[1] && cells[0] && cells[1]) row.classList.add("bad");
+      table.append(row);
+    };
+    line("tokens/s", (i) => tokens(data.tokens_per_s[i]));
+    line("memory", (i) => memory(data.peak_bytes[i]));
+    for (const c of data.columns) line(c.key, (i) => value(c, i));
+    pair.append(table);
+  };
+
+  const nearest = (event) => {
+    if (!scale) return null;
+    const area = canvas.getBoundingClientRect(), x = event.clientX - area.left, y = event.clientY - area.top;
+    let best = null, least = 144;
+    for (const i of shown) {
+      const d = (scale.x(data.peak_bytes[i]) - x) ** 2 + (scale.y(data.tokens_per_s[i]) - y) ** 2;
+      if (d < least) { least = d; best = i; }
+    }
+    return best;
+  };
+  canvas.addEventListener("pointermove", (event) => {
+    const i = nearest(event);
+    if (i === null) hide(); else show(words(i), event.clientX, event.clientY);
+  });
+  canvas.addEventListener("pointerleave", hide);
+  canvas.addEventListener("click", (event) => { const i = nearest(event); if (i !== null) pick(event.shiftKey ? 1 : 0, i); });
+
+  place.querySelector(".still figure").hidden = true;
+  place.classList.add("explore");
+  place.append(filters, said, canvas, make("h3", "The fastest of these"), list, pair);
+  draw();
+  new ResizeObserver(draw).observe(canvas);
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
+})();

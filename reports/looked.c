@@ -1,0 +1,120 @@
+/* The plans that a search looked at, one by one, as columns: what its page draws. */
+#include "reports/reports.h"
+
+#include <math.h>
+#include <string.h>
+
+struct reports_looked {
+    struct base_arena *arena;
+    struct plan {
+        struct tuner_looked looked;
+        double tokens_per_s;
+        bool fits;
+    } * plans;
+    int count, capacity;
+    bool full;
+};
+enum { MOST_LOOKED = 20000 };
+
+struct reports_looked *reports_looked_new(struct base_arena *arena)
+{
+    struct reports_looked *looked = base_new(arena, struct reports_looked, 1);
+    looked->arena = arena;
+    return looked;
+}
+
+void reports_looked_add(void *where, const struct tuner_looked *plan)
+{
+    struct reports_looked *all = where;
+    if (!plan) all->count = 0;
+    if (!plan || all->count == MOST_LOOKED) return;
+    if (all->count == all->capacity) {
+        int capacity = all->capacity ? 2 * all->capacity : 512;
+        struct plan *grown = base_new(all->arena, struct plan, capacity);
+        if (all->count) memcpy(grown, all->plans, (size_t)all->count * sizeof *grown);
+        all->plans = grown, all->capacity = capacity;
+    }
+    const struct sim_prediction *p = plan->prediction;
+    all->plans[all->count++] = (struct plan){*plan, p ? p->tokens_per_s : 0, p && p->fits};
+    all->plans[all->count - 1].looked.prediction = NULL;
+}
+
+/* The index of a value in its column's list, which it joins if it is new. */
+static int index_of(const char **values, int *count, int limit, const char *value)
+{
+    for (int i = 0; i < *count; i++)
+        if (!strcmp(values[i], value)) return i;
+    if (*count == limit) return limit - 1;
+    values[*count] = value;
+    return (*count)++;
+}
+
+static void put_column(struct base_json_writer *w, const struct reports_looked *all, const struct tuner_space *space,
+                       enum sim_key key)
+{
+    enum { MOST_VALUES = 512 };
+    const char *values[MOST_VALUES];
+    int count = 0, *of = base_new(all->arena, int, all->count + 1);
+    for (int i = 0; i < all->count; i++) {
+        struct sim_plan_text text = tuner_plan_text(space, all->plans[i].looked.plan);
+        const char *value = text.values[key] ? text.values[key] : "";
+        of[i] = index_of(values, &count, MOST_VALUES, value);
+    }
+    base_json_open_inline(w, '{');
+    base_json_member_string(w, "key", sim_plan_keys[key].name);
+    base_json_key(w, "values");
+    base_json_open_inline(w, '[');
+    for (int i = 0; i < count; i++) base_json_put_string(w, values[i]);
+    base_json_close(w, ']');
+    base_json_key(w, "of");
+    base_json_open_inline(w, '[');
+    for (int i = 0; i < all->count; i++) base_json_put_int(w, of[i]);
+    base_json_close(w, ']');
+    base_json_close(w, '}');
+}
+
+static double tokens_of(const struct reports_looked *all, const struct tuner_space *space, int i)
+{
+    const struct plan *p = &all->plans[i];
+    if (p->tokens_per_s > 0 || !(p->looked.step_s > 0)) return p->tokens_per_s;
+    struct sim_plan_text text = tuner_plan_text(space, p->looked.plan);
+    struct base_error none;
+    double batch = 0, length = 0;
+    if (!text.values[SIM_BATCH_SIZE] || !text.values[SIM_TARGETS_LENGTH]) return 0;
+    base_parse_double(text.values[SIM_BATCH_SIZE], "", 0, 1e15, &batch, &none);
+    base_parse_double(text.values[SIM_TARGETS_LENGTH], "", 0, 1e15, &length, &none);
+    return batch * length / p->looked.step_s;
+}
+
+void reports_put_looked(struct base_json_writer *w, const struct reports_looked *all, const struct tuner_space *space,
+                        int64_t capacity_bytes)
+{
+    base_json_key(w, "looked_at");
+    base_json_open(w, '{');
+    base_json_member_int(w, "capacity_bytes", capacity_bytes);
+    base_json_key(w, "columns");
+    base_json_open(w, '[');
+    for (int d = 0; d < TUNER_DIMENSION_COUNT; d++) {
+        enum sim_key key =
+            d == TUNER_SUBMESH && space->by_partitions ? SIM_NUM_PARTITIONS : tuner_key((enum tuner_dimension)d);
+        if (space->values[d].count > 1 || d == TUNER_SUBMESH || d == TUNER_RULES || d == TUNER_MICROBATCHES)
+            put_column(w, all, space, key);
+    }
+    base_json_close(w, ']');
+    base_json_key(w, "tokens_per_s"); /* of a bound: at most */
+    base_json_open_inline(w, '[');
+    for (int i = 0; i < all->count; i++) base_json_put_double(w, round(tokens_of(all, space, i)));
+    base_json_close(w, ']');
+    base_json_key(w, "peak_bytes"); /* of a bound: at least; 0: nobody asked */
+    base_json_open_inline(w, '[');
+    for (int i = 0; i < all->count; i++) base_json_put_int(w, (int64_t)all->plans[i].looked.peak_bytes);
+    base_json_close(w, ']');
+    base_json_key(w, "decided_by");
+    base_json_open_inline(w, '[');
+    for (int i = 0; i < all->count; i++) {
+        const struct plan *p = &all->plans[i];
+        base_json_put_string(w, p->tokens_per_s > 0 ? "prediction" : p->looked.by_memory ? "memory" : "time");
+    }
+    base_json_close(w, ']');
+    base_json_close(w, '}');
+}

@@ -1,0 +1,270 @@
+/* The page of a search: the best plans, the space around them to look about in, why, and what was ruled out by what. */
+#include "reports/answer.h"
+
+#include <math.h>
+#include <string.h>
+
+extern const char embedded_reports_explore_js[];
+
+static const char *bytes_words(struct base_arena *arena, double bytes)
+{
+    char buffer[BASE_HUMANE];
+    return base_copy(arena, base_format_bytes(buffer, bytes));
+}
+
+static const char *count_words(struct base_arena *arena, double count)
+{
+    char buffer[BASE_HUMANE];
+    return base_copy(arena, base_format_count(buffer, count));
+}
+
+static const char *seconds_words(struct base_arena *arena, double seconds)
+{
+    char buffer[BASE_HUMANE];
+    return base_copy(arena, base_format_seconds(buffer, seconds));
+}
+
+/* ---- ranked plans ---- */
+
+/* Keys in which the ranked plans differ, and those that a reader looks for. */
+static int find_keys(const struct base_json *plans, const char **keys, int most)
+{
+    static const char *const always[] = {"model_parallel_submesh", "num_partitions", "logical_axis_rules",
+                                         "num_microbatches",       "batch_size",     "remat_policy",
+                                         "optimizer_partitioning"};
+    int count = 0;
+    for (int k = 0; k < BASE_COUNT(always) && count < most; k++)
+        for (const struct base_json *item = plans->child; item; item = item->next) {
+            const struct base_json *plan = reports_member(item, "plan", BASE_JSON_OBJECT);
+            if (!plan || !base_json_get(plan, always[k])) continue;
+            keys[count++] = always[k];
+            break;
+        }
+    return count;
+}
+
+static void put_ranked(struct base_text *out, const struct base_json *plans)
+{
+    enum { NUMBERS = 5, MOST_KEYS = 7, MOST = NUMBERS + MOST_KEYS };
+    const char *headings[MOST] = {"", "target tokens/s", "a step", "memory", "free"}, align[MOST + 1] = "rrrrrlllllll";
+    const char *keys[MOST_KEYS];
+    int key_count = find_keys(plans, keys, MOST_KEYS), columns = NUMBERS + key_count, row = 0;
+    char shape[MOST + 1];
+    memcpy(shape, align, sizeof shape);
+    shape[columns] = '\0';
+    for (int k = 0; k < key_count; k++) headings[NUMBERS + k] = keys[k];
+    const char **cells = base_new(out->arena, const char *, plans->count *columns + 1);
+    double *values = base_new(out->arena, double, plans->count *columns + 1);
+    for (const struct base_json *item = plans->child; item; item = item->next, row++) {
+        const struct base_json *plan = reports_member(item, "plan", BASE_JSON_OBJECT),
+                               *p = reports_member(item, "prediction", BASE_JSON_OBJECT),
+                               *memory = reports_member(p, "memory", BASE_JSON_OBJECT);
+        double tokens = reports_number(reports_member(p, "throughput", BASE_JSON_OBJECT), "tokens_per_s"),
+               step_s = reports_number(reports_member(p, "time", BASE_JSON_OBJECT), "step_s"),
+               peak = reports_number(memory, "peak_bytes"), left = reports_number(memory, "capacity_bytes") - peak;
+        const double numbers[NUMBERS] = {row + 1, tokens, step_s, peak, left};
+        const char *words[NUMBERS] = {base_print(out->arena, "%d.", row + 1), count_words(out->arena, tokens),
+                                      seconds_words(out->arena, step_s), bytes_words(out->arena, peak),
+                                      bytes_words(out->arena, left)};
+        for (int c = 0; c < columns; c++) {
+            cells[row * columns + c] =
+                c < NUMBERS ? words[c] : reports_value_words(out->arena, plan, keys[c - NUMBERS]);
+            values[row * columns + c] = c < NUMBERS ? numbers[c] : (double)NAN;
+        }
+    }
+    struct reports_html_table table = {.caption = "The best plans",
+                                       .align = shape,
+                                       .headings = headings,
+                                       .cells = cells,
+                                       .values = values,
+                                       .rows = row};
+    base_put(out, "<section class=\"wide\">\n");
+    reports_html_table(out, &table);
+    base_put(out, "</section>\n");
+}
+
+/* ---- the space ---- */
+
+/* Inside a script element no "<" may stand. */
+static void put_script_data(struct base_text *out, const struct base_json *value)
+{
+    struct base_text text = {.arena = out->arena};
+    struct base_json_writer w = {.text = &text, .compact = true};
+    base_json_put_value(&w, value);
+    base_put(out, "<script type=\"application/json\" id=\"looked\">");
+    for (size_t i = 0; i < text.length; i++) {
+        if (text.data[i] == '<') base_put(out, "\\u003c");
+        else base_put_bytes(out, text.data + i, 1);
+    }
+    base_put(out, "</script>\n");
+}
+
+static enum base_status put_space(struct base_text *out, const struct base_json *d, struct base_error *error)
+{
+    const struct base_json *looked = reports_member(d, "looked_at", BASE_JSON_OBJECT);
+    if (!reports_member(d, "pareto", BASE_JSON_ARRAY)) return BASE_OK;
+    base_put(out, "<section class=\"wide\" id=\"explore\">\n<div class=\"still\">");
+    BASE_TRY(reports_html_chart(out, d, plots_pareto, error));
+    base_put(out, "</div>\n");
+    if (looked) put_script_data(out, looked);
+    base_put(out, "</section>\n");
+    return BASE_OK;
+}
+
+/* ---- why, and what was ruled out ---- */
+
+static void put_why(struct base_text *out, const struct base_json *d)
+{
+    enum { COLUMNS = 4 };
+    static const char *const headings[COLUMNS] = {"what", "the best", "the second", "difference"};
+    const struct base_json *why = reports_member(d, "why_best_beats_second", BASE_JSON_OBJECT),
+                           *list = reports_member(why, "differences", BASE_JSON_ARRAY);
+    if (!list || !list->count) return;
+    const char **cells = base_new(out->arena, const char *, list->count *COLUMNS + 1);
+    double *values = base_new(out->arena, double, list->count *COLUMNS + 1);
+    int row = 0;
+    for (const struct base_json *item = list->child; item; item = item->next, row++) {
+        const char *collective = reports_string(item, "collective"), *operation = reports_string(item, "operation");
+        const char *name = *collective
+                               ? base_print(out->arena, "%s over %s, most of it for %s", collective,
+                                            reports_string(item, "mesh_axis"), reports_string(item, "largest_for"))
+                           : *operation ? base_print(out->arena, "%s, %s", operation, reports_string(item, "phase"))
+                                        : reports_string(item, "name");
+        double best = reports_number(item, "best_s"), second = reports_number(item, "second_s");
+        cells[row * COLUMNS] = name;
+        cells[row * COLUMNS + 1] = seconds_words(out->arena, best);
+        cells[row * COLUMNS + 2] = seconds_words(out->arena, second);
+        cells[row * COLUMNS + 3] =
+            base_print(out->arena, "%s%s", best < second ? "+" : "−", seconds_words(out->arena, fabs(second - best)));
+        values[row * COLUMNS] = (double)NAN, values[row * COLUMNS + 1] = best, values[row * COLUMNS + 2] = second,
+                     values[row * COLUMNS + 3] = second - best;
+    }
+    struct reports_html_table table = {
+        .align = "Lrrr", .headings = headings, .cells = cells, .values = values, .rows = row};
+    base_put(out, "<section>\n");
+    reports_html_element(out, "h2",
+                         base_print(out->arena, "Why the best beats the second, by %s a step",
+                                    seconds_words(out->arena, reports_number(why, "difference_s"))));
+    reports_html_table(out, &table);
+    base_put(out, "</section>\n");
+}
+
+static void put_decided(struct base_text *out, const struct base_json *search)
+{
+    enum { MOST = 64, COLUMNS = 2 };
+    static const char *const headings[COLUMNS] = {"decided by", "plans"}, *const reasons[COLUMNS] = {
+                                                                              "cannot be launched, such as", "plans"};
+    const struct base_json *by = reports_member(search, "decided_by", BASE_JSON_OBJECT),
+                           *refusals = reports_member(search, "refusals", BASE_JSON_ARRAY);
+    const char *cells[MOST * COLUMNS];
+    double values[MOST * COLUMNS];
+    int row = 0;
+    for (const struct base_json *item = by ? by->child : NULL; item && row < MOST; item = item->next) {
+        if (item->kind != BASE_JSON_NUMBER) continue;
+        cells[row * COLUMNS] = item->key, cells[row * COLUMNS + 1] = base_print(out->arena, "%.0f", item->number);
+        values[row * COLUMNS] = (double)NAN, values[row++ * COLUMNS + 1] = item->number;
+    }
+    struct reports_html_table table = {
+        .align = "lr", .headings = headings, .cells = cells, .values = values, .rows = row};
+    base_put(out, "<section>\n");
+    reports_html_element(out, "h2",
+                         base_print(out->arena, "What decided %.0f plans", reports_number(search, "space_count")));
+    reports_html_table(out, &table);
+    row = 0;
+    for (const struct base_json *item = refusals ? refusals->child : NULL; item && row < MOST;
+         item = item->next, row++) {
+        cells[row * COLUMNS] = reports_string(item, "example");
+        cells[row * COLUMNS + 1] = base_print(out->arena, "%.0f", reports_number(item, "plan_count"));
+        values[row * COLUMNS] = (double)NAN, values[row * COLUMNS + 1] = reports_number(item, "plan_count");
+    }
+    table =
+        (struct reports_html_table){.align = "Lr", .headings = reasons, .cells = cells, .values = values, .rows = row};
+    if (row) reports_html_table(out, &table);
+    base_put(out, "</section>\n");
+}
+
+static enum base_status put_sensitivity(struct base_text *out, const struct base_json *d, struct base_error *error)
+{
+    const struct base_json *list = reports_member(d, "sensitivity", BASE_JSON_ARRAY);
+    if (!list || !list->count) return BASE_OK;
+    base_put(out, "<section>\n");
+    BASE_TRY(reports_html_chart(out, d, plots_sensitivity, error));
+    base_put(out, "</section>\n");
+    return BASE_OK;
+}
+
+/* ---- the page ---- */
+
+static void put_facts(struct base_text *out, const struct base_json *d, const struct base_json *first)
+{
+    struct base_arena *arena = out->arena;
+    const struct base_json *search = reports_member(d, "search", BASE_JSON_OBJECT),
+                           *p = reports_member(first, "prediction", BASE_JSON_OBJECT),
+                           *memory = reports_member(p, "memory", BASE_JSON_OBJECT);
+    double peak = reports_number(memory, "peak_bytes"), capacity = reports_number(memory, "capacity_bytes");
+    base_put(out, "<dl class=\"facts\">\n");
+    if (p) {
+        reports_put_fact(
+            out, "target tokens/s",
+            count_words(arena, reports_number(reports_member(p, "throughput", BASE_JSON_OBJECT), "tokens_per_s")),
+            base_print(arena, "%s a step",
+                       seconds_words(arena, reports_number(reports_member(p, "time", BASE_JSON_OBJECT), "step_s"))),
+            false);
+        reports_put_fact(out, "memory at the peak", bytes_words(arena, peak),
+                         base_print(arena, "of %s: %s free%s", bytes_words(arena, capacity),
+                                    bytes_words(arena, capacity - peak),
+                                    peak > 0.98 * capacity ? ". That is tight" : ""),
+                         peak > 0.98 * capacity);
+    }
+    reports_put_fact(out, "plans", base_print(arena, "%.0f", reports_number(search, "space_count")),
+                     base_print(arena, "%.0f predicted in full", reports_number(search, "evaluated_count")), false);
+    reports_put_fact(out, "proof", reports_member(search, "proven_optimal", BASE_JSON_TRUE) ? "proven" : "not proven",
+                     reports_member(search, "proven_optimal", BASE_JSON_TRUE)
+                         ? "no plan of the space is better"
+                         : base_print(arena, "the best cannot be better by more than %.1f %%",
+                                      100 * reports_number(search, "gap_frac")),
+                     false);
+    base_put(out, "</dl>\n");
+}
+
+enum base_status reports_tuned_html(const struct reports_answer *answer, struct base_text *out,
+                                    struct base_error *error)
+{
+    const struct base_json *d = answer->document, *best = reports_member(d, "best", BASE_JSON_OBJECT),
+                           *plans = reports_member(d, "plans", BASE_JSON_ARRAY),
+                           *search = reports_member(d, "search", BASE_JSON_OBJECT),
+                           *nearest = reports_member(d, "nearest_miss", BASE_JSON_OBJECT);
+    const struct base_json *plan = best ? best : reports_member(nearest, "plan", BASE_JSON_OBJECT);
+    const char *what =
+        base_print(out->arena, "%s on %s", reports_string(plan, "model"), reports_string(plan, "topology"));
+    const char *title = "Nothing fits";
+    if (best) {
+        double tokens =
+            reports_number(reports_member(reports_member(plans ? plans->child : NULL, "prediction", BASE_JSON_OBJECT),
+                                          "throughput", BASE_JSON_OBJECT),
+                           "tokens_per_s");
+        title = base_print(out->arena, "The best of %.0f plans: %s tokens/s", reports_number(search, "space_count"),
+                           count_words(out->arena, tokens));
+    } else if (nearest) {
+        title = base_print(out->arena, "Nothing fits; the nearest misses by %s",
+                           bytes_words(out->arena, reports_number(nearest, "missing_bytes")));
+    }
+    reports_html_begin(out, base_print(out->arena, "%s: %s", what, title));
+    reports_put_answer_head(out, answer, what, title, plan, NULL);
+    put_facts(out, d, plans ? plans->child : NULL);
+    base_put(out, "<main>\n");
+    if (plans && plans->count) put_ranked(out, plans);
+    BASE_TRY(best ? put_space(out, d, error) : BASE_OK);
+    BASE_TRY(best ? put_sensitivity(out, d, error) : BASE_OK);
+    put_why(out, d);
+    if (answer->drawing) {
+        base_put(out, "<section>\n");
+        reports_html_element(out, "h2", answer->drawing_title);
+        base_putf(out, "<figure><div class=\"scrolls\" tabindex=\"0\">%s</div></figure>\n</section>\n",
+                  answer->drawing);
+    }
+    put_decided(out, search);
+    base_put(out, "</main>\n");
+    reports_html_end(out, best && reports_member(d, "looked_at", BASE_JSON_OBJECT) ? embedded_reports_explore_js : "");
+    return BASE_OK;
+}
