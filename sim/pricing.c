@@ -64,13 +64,20 @@ static double padded(double size, double tile)
 /* Matrix units hold a tile of one operand and stream rows of the other: contraction and columns are padded to the
  * unit's side, rows to the vector registers' eight. Which operand stays is the compiler's choice; it takes the cheaper.
  */
+double sim_product_flop(const struct sim_profile *profile, const struct sim_product *of)
+{
+    double unit = profile->constants[SIM_MATRIX_UNIT_DIM], contracted = padded(of->contracted, unit),
+           tile = unit > 1 ? ROW_TILE : 1;
+    double one = padded(of->rows, tile) * padded(of->columns, unit),
+           other = padded(of->rows, unit) * padded(of->columns, tile);
+    return 2 * of->batch * contracted * (one < other ? one : other);
+}
+
 static double dot_flop(const struct sim_pricing *p, const struct sim_price_dot *dot)
 {
-    double batch = product(p, &dot->batch), rows = product(p, &dot->rows), columns = product(p, &dot->columns);
-    double unit = p->placement->profile.constants[SIM_MATRIX_UNIT_DIM],
-           contracted = padded(product(p, &dot->contracted), unit), tile = unit > 1 ? ROW_TILE : 1;
-    double one = padded(rows, tile) * padded(columns, unit), other = padded(rows, unit) * padded(columns, tile);
-    return 2 * batch * contracted * (one < other ? one : other);
+    const struct sim_product of = {product(p, &dot->batch), product(p, &dot->rows), product(p, &dot->columns),
+                                   product(p, &dot->contracted)};
+    return sim_product_flop(&p->placement->profile, &of);
 }
 
 /* Of the bfloat16 rate; a rate that no source gives is that one. */
@@ -285,10 +292,12 @@ void sim_price_steps(const struct sim_pricing *p, double *steps_s)
 
 /* ---- memory ---- */
 
-static void add_holding(struct sim_holding *to, const struct sim_holding *a, const struct sim_holding *b, double times)
+static void add_growth(struct sim_holding *to, const struct sim_holding *at_begin,
+                       const struct sim_holding *after_first, double trips)
 {
-    to->total_bytes += (a->total_bytes - b->total_bytes) * times;
-    for (int c = 0; c < MODEL_CATEGORY_COUNT; c++) to->bytes[c] += (a->bytes[c] - b->bytes[c]) * times;
+    to->total_bytes += sim_growth_of_loop(at_begin->total_bytes, after_first->total_bytes, trips);
+    for (int c = 0; c < MODEL_CATEGORY_COUNT; c++)
+        to->bytes[c] += sim_growth_of_loop(at_begin->bytes[c], after_first->bytes[c], trips);
 }
 
 /* A loop that is being walked: what there was when it began, and the most that there was in one iteration. */
@@ -299,19 +308,16 @@ struct frame {
 
 static void close_loop(struct frame *frame, double trips, struct sim_holding *now, struct frame *outer)
 {
-    struct sim_holding peak = frame->peak;
-    double left_bytes = now->total_bytes - frame->at_begin.total_bytes;
-    if (left_bytes > 0) add_holding(&peak, now, &frame->at_begin, trips - 1);
-    struct sim_holding after = *now;
-    add_holding(&after, now, &frame->at_begin, trips - 1);
+    struct sim_holding peak = frame->peak, after = *now;
+    bool grows = now->total_bytes > frame->at_begin.total_bytes;
+    if (grows) add_growth(&peak, &frame->at_begin, now, trips);
+    add_growth(&after, &frame->at_begin, now, trips);
     *now = after;
     if (peak.total_bytes <= outer->peak.total_bytes) return;
     outer->peak = peak;
     outer->peak_event = frame->peak_event;
 }
 
-/* A loop's iterations differ by a constant: what one leaves behind, or takes away. So the peak of the whole is that of
- * the first or of the last one. */
 void sim_price_memory(struct sim_pricing *p)
 {
     struct frame frames[MOST_DEPTH];

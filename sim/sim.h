@@ -241,6 +241,21 @@ struct sim_timeline {
     int count;
 };
 
+/* ---- what bounds on predictions are made of, too (pricing.c) ---- */
+
+/* A contraction's local extents. */
+struct sim_product {
+    double batch, rows, columns, contracted;
+};
+/* What matrix units do for it, padding and all. */
+double sim_product_flop(const struct sim_profile *profile, const struct sim_product *product);
+/* A loop's iterations differ by a constant: what one leaves behind, or takes away. So much more is there behind the
+ * last one than behind the first, and at the peak of the last, if it is more at all. */
+static inline double sim_growth_of_loop(double at_begin, double after_first, double trips)
+{
+    return (trips - 1) * (after_first - at_begin);
+}
+
 struct sim_memory {
     int64_t capacity_bytes, peak_bytes, parameter_bytes, optimizer_state_bytes, gradient_bytes, activation_bytes,
         temporary_bytes, reserved_bytes;

@@ -42,7 +42,7 @@ enum base_status tuner_rule_class(const struct tuner_class *class, const struct 
         used |= spec[i];
     }
     if (plan->sequence_parallel && class->residual && !(used & TUNER_MODEL)) spec[1] |= TUNER_MODEL;
-    if (plan->optimizer_partitioning != SIM_REPLICATED && class->zero) add_data_axis(class, spec);
+    if (class->zero) add_data_axis(class, spec);
     return BASE_OK;
 }
 
@@ -241,22 +241,14 @@ static unsigned allowed_labels(const struct tuner_work *w, const struct tuner_ou
     return stands_in ? labels_with(w, dot, other) : own;
 }
 
-static double padded(double size, double tile)
-{
-    return tile > 1 ? ceil(size / tile) * tile : size;
-}
-
-/* With the tiles of matrix units, as the simulator pads them. */
 static double flop_of(const struct tuner_work *w, const struct tuner_outline_dot *dot, const struct choice *choice)
 {
-    enum { ROW_TILE = 8 };
-    double unit = w->placement->profile.constants[SIM_MATRIX_UNIT_DIM], tile = unit > 1 ? ROW_TILE : 1,
-           product[TUNER_ROLE_COUNT] = {1, 1, 1, 1};
+    double extent[TUNER_ROLE_COUNT] = {1, 1, 1, 1};
     for (int i = 0; i < dot->label_count; i++)
-        product[dot->labels[i].role] *= local(w, dot->labels[i].size, axes_of_label(choice, i));
-    double one = padded(product[TUNER_ROW_LABEL], tile) * padded(product[TUNER_COLUMN_LABEL], unit);
-    double other = padded(product[TUNER_ROW_LABEL], unit) * padded(product[TUNER_COLUMN_LABEL], tile);
-    return 2 * product[TUNER_BATCH_LABEL] * padded(product[TUNER_CONTRACTED_LABEL], unit) * (one < other ? one : other);
+        extent[dot->labels[i].role] *= local(w, dot->labels[i].size, axes_of_label(choice, i));
+    const struct sim_product product = {extent[TUNER_BATCH_LABEL], extent[TUNER_ROW_LABEL], extent[TUNER_COLUMN_LABEL],
+                                        extent[TUNER_CONTRACTED_LABEL]};
+    return sim_product_flop(&w->placement->profile, &product);
 }
 
 /* The contraction alone and the kernel's bytes, or its arithmetic with links, whichever choice is cheapest. */
@@ -316,8 +308,8 @@ static double peak_of_events(const struct tuner_work *w)
         if (event->bracket > 0) {
             levels[++depth] = (struct level){now, now};
         } else if (event->bracket < 0) {
-            double left = now - levels[depth].at_begin, more = ((double)w->sizes[event->trips] - 1) * left,
-                   peak = levels[depth].peak + (left > 0 ? more : 0);
+            double more = sim_growth_of_loop(levels[depth].at_begin, now, (double)w->sizes[event->trips]),
+                   peak = levels[depth].peak + (more > 0 ? more : 0);
             now += more;
             depth--;
             if (peak > levels[depth].peak) levels[depth].peak = peak;
@@ -369,7 +361,7 @@ void tuner_work_kept(const struct tuner_work *w, double most[TUNER_MOST_SHAPES])
             layers += event->trips != MODEL_MICROBATCHES;
         } else if (event->bracket < 0) {
             for (int j = 0; j < w->o->shape_count; j++)
-                now[j] += ((double)w->sizes[event->trips] - 1) * (now[j] - begin_of[depth][j]);
+                now[j] += sim_growth_of_loop(begin_of[depth][j], now[j], (double)w->sizes[event->trips]);
             depth--;
             layers -= event->trips != MODEL_MICROBATCHES;
         } else if (event->category != MODEL_TEMPORARY) {

@@ -15,6 +15,7 @@ struct drafter {
     bool *charged; /* of each operation: a contraction that a kernel has already */
     int *narrow;   /* by value: the shape of what is stored in its place where a collective reduces it first; or -1 */
     bool *seen;    /* by value */
+    enum sim_optimizer_partitioning partitioning;
 };
 
 static const struct model_tensor *tensor_at(const struct drafter *d, int tensor)
@@ -48,15 +49,9 @@ static struct tuner_class describe(const struct drafter *d, int tensor)
     struct tuner_class class;
     memset(&class, 0, sizeof class);
     class.rank = t->rank;
-    for (int i = 0; i < t->rank; i++) {
-        class.names[i] = t->given_axes ? t->given_axes[i] : model_axis_name((enum model_axis)t->axes[i]);
-        for (int j = 0; j < i && !t->given_axes; j++)
-            if (t->axes[j] == t->axes[i]) class.names[i] = NULL;
-    }
-    class.residual = t->rank == 3 && t->axes[0] == MODEL_AXIS_BATCH && t->axes[1] == MODEL_AXIS_LENGTH &&
-                     t->axes[2] == MODEL_AXIS_EMBED && t->block >= 0;
-    class.zero = (own->category == MODEL_OPTIMIZER_STATE && own->like >= 0) ||
-                 (own->category == MODEL_GRADIENT && own->block < 0);
+    sim_axis_names(t, class.names);
+    class.residual = sim_is_residual_stream(t);
+    class.zero = sim_is_shared_over_data(own, d->partitioning);
     return class;
 }
 
@@ -445,7 +440,7 @@ static enum base_status draft(struct base_arena *arena, struct sim_cache *cache,
     int64_t sizes[MODEL_SIZE_COUNT];
     struct sim_placement *one = base_new(arena, struct sim_placement, 1);
     struct sim_plan alone = *plan;
-    struct drafter d = {.arena = arena, .out = out};
+    struct drafter d = {.arena = arena, .out = out, .partitioning = plan->optimizer_partitioning};
     *one = *plan->placement;
     for (int i = 0; i < one->axes.count; i++) one->axes.sizes[i] = 1;
     alone.placement = one;

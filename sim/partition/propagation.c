@@ -397,6 +397,20 @@ static enum base_status resolve(struct sim_graph *g, const struct model_tensor *
     return BASE_OK;
 }
 
+bool sim_is_residual_stream(const struct model_tensor *tensor)
+{
+    return tensor->rank == 3 && tensor->axes[0] == MODEL_AXIS_BATCH && tensor->axes[1] == MODEL_AXIS_LENGTH &&
+           tensor->axes[2] == MODEL_AXIS_EMBED && tensor->block >= 0;
+}
+
+bool sim_is_shared_over_data(const struct model_tensor *tensor, enum sim_optimizer_partitioning partitioning)
+{
+    bool state = tensor->block < 0 && tensor->category == MODEL_OPTIMIZER_STATE && tensor->like >= 0,
+         accumulated = tensor->block < 0 && tensor->category == MODEL_GRADIENT;
+    return (state && partitioning != SIM_REPLICATED) ||
+           (accumulated && partitioning == SIM_STATE_AND_GRADIENTS_OVER_DATA);
+}
+
 /* JAX demands that state divides evenly. */
 static bool divides(const struct sim_graph *g, int size)
 {
@@ -419,11 +433,7 @@ static enum base_status give(struct sim_graph *g, const struct sim_graph_given *
     const struct model_tensor *t = sim_graph_tensor_of(g, given->tensor);
     sim_spec spec;
     BASE_TRY(resolve(g, sim_graph_tensor_of(g, given->axes_of), &spec));
-    bool persistent = t->block < 0, state = persistent && t->category == MODEL_OPTIMIZER_STATE && t->like >= 0,
-         accumulated = persistent && t->category == MODEL_GRADIENT;
-    enum sim_optimizer_partitioning zero = g->options->optimizer_partitioning;
-    if ((state && zero != SIM_REPLICATED) || (accumulated && zero == SIM_STATE_AND_GRADIENTS_OVER_DATA))
-        spec = with_data_axis(g, t, spec);
+    if (sim_is_shared_over_data(t, g->options->optimizer_partitioning)) spec = with_data_axis(g, t, spec);
     for (int i = 0; i < SIM_INSTANCES; i++) g->spec[given->nodes[i]] = spec;
     return BASE_OK;
 }

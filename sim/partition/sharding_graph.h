@@ -97,11 +97,4 @@ static inline const struct model_tensor *sim_graph_tensor_of(const struct sim_gr
     return &g->program->tensors[tensor];
 }
 
-/* What sequence parallelism cuts along the length. */
-static inline bool sim_is_residual_stream(const struct model_tensor *tensor)
-{
-    return tensor->rank == 3 && tensor->axes[0] == MODEL_AXIS_BATCH && tensor->axes[1] == MODEL_AXIS_LENGTH &&
-           tensor->axes[2] == MODEL_AXIS_EMBED && tensor->block >= 0;
-}
-
 #endif
