@@ -470,6 +470,32 @@ static void integer_programs_choose_within_the_limit(struct base_arena *arena)
     tuner_choices_end();
 }
 
+/* Costs that are weights, none of which adds up to the limit: branching has to look at nearly everything. It gives up
+ * after a number of steps, so that the bound is the same on a slow machine, and still is one. */
+static void integer_programs_give_up_by_count(struct base_arena *arena)
+{
+    enum { GROUPS = 40 };
+    double bounds[2], saved = 0;
+    for (int run = 0; run < 2; run++) {
+        struct tuner_choices *choices = tuner_choices_new(arena);
+        double whole = 0;
+        for (int g = 0; g < GROUPS; g++) {
+            int group = tuner_choices_group(choices);
+            double weight = 2 * (1000 + 37 * g % 101);
+            tuner_choices_set(choices, tuner_choices_option(choices, group), 0, weight);
+            tuner_choices_set(choices, tuner_choices_option(choices, group), weight, 0);
+            whole += weight;
+        }
+        saved = floor(whole / 4) * 2; /* an even number: a limit of one more is never met */
+        assert_int_equal(tuner_choices_solve(choices, saved + 1, &bounds[run]), TUNER_UNDECIDED);
+        assert_true(bounds[run] <= whole - saved);
+        assert_true(bounds[run] >= (whole - saved - 1) * (1 - 1e-4));
+        tuner_choices_free(choices);
+    }
+    assert_true(!memcmp(&bounds[0], &bounds[1], sizeof bounds[0]));
+    tuner_choices_end();
+}
+
 /* ---- the space ---- */
 
 static void space_holds_every_submesh_and_says_what_is_refused(struct base_arena *arena)
@@ -559,6 +585,7 @@ static const struct test tests[] = {
     TEST(bounds_of_rules_are_never_undercut),
     TEST(rule_sets_come_apart),
     TEST(integer_programs_choose_within_the_limit),
+    TEST(integer_programs_give_up_by_count),
     TEST(space_holds_every_submesh_and_says_what_is_refused),
     TEST(spaces_are_refused_with_what_would_do),
 };

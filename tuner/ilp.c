@@ -11,7 +11,8 @@
 /* Whole numbers are whole to GLPK within 1e-5 of a variable, rows within 1e-7: a bound gives way by as much. */
 static const double tolerance = 1e-5;
 
-enum { MOST_OPTIONS = 20000, MOST_MILLISECONDS = 100 };
+/* What it may take is counted, not timed: an answer must not depend on the machine's speed. */
+enum { MOST_OPTIONS = 20000, MOST_PIVOTS = 5000, MOST_NODES = 500 };
 
 struct option {
     int group;
@@ -46,13 +47,8 @@ int tuner_choices_group(struct tuner_choices *choices)
 
 int tuner_choices_option(struct tuner_choices *choices, int group)
 {
-    if (choices->option_count == choices->option_capacity) {
-        int capacity = choices->option_capacity ? 2 * choices->option_capacity : 64;
-        struct option *larger = base_new(choices->arena, struct option, capacity);
-        if (choices->option_count) memcpy(larger, choices->options, (size_t)choices->option_count * sizeof *larger);
-        choices->options = larger;
-        choices->option_capacity = capacity;
-    }
+    choices->options = base_grown(choices->arena, choices->options, choices->option_count, &choices->option_capacity,
+                                  sizeof *choices->options);
     choices->options[choices->option_count] = (struct option){group, 0, 0};
     return choices->option_count++;
 }
@@ -130,6 +126,7 @@ static bool is_usable(const struct tuner_choices *c, double weight_limit)
 /* The best bound that is left where branching was cut short. */
 struct watch {
     double bound;
+    int nodes;
 };
 
 static void watch_tree(glp_tree *tree, void *info)
@@ -138,6 +135,7 @@ static void watch_tree(glp_tree *tree, void *info)
     if (glp_ios_reason(tree) != GLP_ISELECT) return;
     int best = glp_ios_best_node(tree);
     if (best) watch->bound = glp_ios_node_bound(tree, best);
+    if (++watch->nodes > MOST_NODES) glp_ios_terminate(tree);
 }
 
 enum tuner_choices_outcome tuner_choices_solve(struct tuner_choices *c, double weight_limit, double *bound)
@@ -150,7 +148,7 @@ enum tuner_choices_outcome tuner_choices_solve(struct tuner_choices *c, double w
     glp_smcp simplex;
     glp_init_smcp(&simplex);
     simplex.msg_lev = GLP_MSG_OFF;
-    simplex.tm_lim = MOST_MILLISECONDS;
+    simplex.it_lim = MOST_PIVOTS;
     int failure = glp_simplex(c->program, &simplex);
     if (failure == GLP_EBADB || failure == GLP_ESING || failure == GLP_ECOND) {
         glp_std_basis(c->program); /* where the last one ended is no place to begin */
@@ -159,11 +157,10 @@ enum tuner_choices_outcome tuner_choices_solve(struct tuner_choices *c, double w
     if (failure) return TUNER_UNDECIDED;
     if (glp_get_status(c->program) == GLP_NOFEAS) return TUNER_NOTHING_WITHIN_LIMIT;
     if (glp_get_status(c->program) != GLP_OPT) return TUNER_UNDECIDED;
-    struct watch watch = {glp_get_obj_val(c->program)};
+    struct watch watch = {glp_get_obj_val(c->program), 0};
     glp_iocp branching;
     glp_init_iocp(&branching);
     branching.msg_lev = GLP_MSG_OFF;
-    branching.tm_lim = MOST_MILLISECONDS;
     branching.cb_func = watch_tree;
     branching.cb_info = &watch;
     int outcome = glp_intopt(c->program, &branching), status = glp_mip_status(c->program);
