@@ -172,14 +172,13 @@ static void leave_out_reserved(struct sim_memory *memory)
     memory->reserved_bytes = 0;
 }
 
-/* What XLA's own rematerialisation may drop of what "none" keeps. It takes the largest tensors first, none below a
- * size, and makes each again by one contraction from tensors that stay: attention weights (from queries and keys), the
- * MLP's hidden layer and the values (from the layer norm's input). Queries and keys stay, since the weights are made of
- * them. Inside the microbatch loop it is only seen to drop what needs no parameter: the attention weights. */
+/* What XLA's own rematerialisation may drop of what "none" keeps: it takes the largest tensors first, none below a
+ * size. Queries and keys stay, since attention weights are made of them. */
 static unsigned droppable_roles(const struct sim_pricing *p)
 {
-    unsigned candidates = 1u << MODEL_ROLE_SOFTMAX, dropped = 0;
-    if (!p->plan->options.microbatches) candidates |= 1u << MODEL_ROLE_MLP_HIDDEN | 1u << MODEL_ROLE_VALUE;
+    const struct sim_settings *settings = &p->placement->profile.settings;
+    unsigned dropped = 0, candidates = p->plan->options.microbatches ? settings->rematerialized_roles_in_loop
+                                                                     : settings->rematerialized_roles;
     for (int i = 0; i < p->list->kept_count; i++) {
         const struct sim_price_kept *kept = &p->list->kept[i];
         unsigned role = 1u << kept->role;

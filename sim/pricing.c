@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <string.h>
 
-enum { MOST_DEPTH = 8, ROW_TILE = 8 };
+enum { MOST_DEPTH = 8 };
 
 const double sim_largest_bytes = (double)(INT64_C(1) << 62);
 
@@ -62,12 +62,12 @@ static double padded(double size, double tile)
 }
 
 /* Matrix units hold a tile of one operand and stream rows of the other: contraction and columns are padded to the
- * unit's side, rows to the vector registers' eight. Which operand stays is the compiler's choice; it takes the cheaper.
+ * unit's side, rows to those of a vector register. Which operand stays is the compiler's choice; it takes the cheaper.
  */
 double sim_product_flop(const struct sim_profile *profile, const struct sim_product *of)
 {
     double unit = profile->constants[SIM_MATRIX_UNIT_DIM], contracted = padded(of->contracted, unit),
-           tile = unit > 1 ? ROW_TILE : 1;
+           tile = unit > 1 ? profile->constants[SIM_MATRIX_UNIT_ROWS] : 1;
     double one = padded(of->rows, tile) * padded(of->columns, unit),
            other = padded(of->rows, unit) * padded(of->columns, tile);
     return 2 * of->batch * contracted * (one < other ? one : other);

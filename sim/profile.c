@@ -13,6 +13,7 @@ static const char *const names[SIM_CONSTANT_COUNT] = {
     [SIM_LINK_BYTES_PER_S] = "link_bytes_per_s",
     [SIM_NIC_BYTES_PER_S] = "nic_bytes_per_s",
     [SIM_MATRIX_UNIT_DIM] = "matrix_unit_dim",
+    [SIM_MATRIX_UNIT_ROWS] = "matrix_unit_rows",
     [SIM_MATMUL_EFFICIENCY_FRAC] = "matmul_efficiency_frac",
     [SIM_HBM_EFFICIENCY_FRAC] = "hbm_efficiency_frac",
     [SIM_LINK_EFFICIENCY_FRAC] = "link_efficiency_frac",
@@ -204,6 +205,7 @@ enum base_status sim_profile_build(struct base_arena *arena, const struct topo_t
     from_chip(topology, out);
     BASE_TRY(from_platform(arena, topology, out, error));
     BASE_TRY(from_software(arena, topology, software, out, error));
+    BASE_TRY(sim_settings_read(arena, &out->settings, error));
     BASE_TRY(from_user(overrides, out, error));
     for (int i = 0; i < BASE_COUNT(needed); i++)
         if (!(out->constants[needed[i]] > 0))

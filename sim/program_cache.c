@@ -86,7 +86,8 @@ static struct sim_compiler compiler_of(const struct sim_plan *plan)
     return (struct sim_compiler){.target = sim_is_executed(plan) ? SIM_FOR_EXECUTOR : SIM_FOR_DEVICE,
                                  .passes = sim_passes_of(plan),
                                  .traits = plan->placement->profile.traits,
-                                 .is_scanned = plan->config->scan_layers};
+                                 .is_scanned = plan->config->scan_layers,
+                                 .settings = plan->placement->profile.settings};
 }
 
 /* The tables of partitioner, fusion and liveness are large and soon forgotten: unless they are asked for they stand in

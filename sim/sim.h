@@ -141,6 +141,7 @@ enum sim_constant {
     SIM_LINK_BYTES_PER_S,
     SIM_NIC_BYTES_PER_S,
     SIM_MATRIX_UNIT_DIM,
+    SIM_MATRIX_UNIT_ROWS,
     SIM_MATMUL_EFFICIENCY_FRAC,
     SIM_HBM_EFFICIENCY_FRAC,
     SIM_LINK_EFFICIENCY_FRAC,
@@ -162,6 +163,7 @@ struct sim_profile {
     double constants[SIM_CONSTANT_COUNT];
     const char *kinds[SIM_CONSTANT_COUNT]; /* "vendor", "measured", "assumed", "inferred", "given" */
     const char *sources[SIM_CONSTANT_COUNT];
+    struct sim_settings settings;
     unsigned traits; /* bits of enum model_trait */
     unsigned passes; /* bits of enum sim_pass: those of the software of that time on that platform
                         (sim/compile/software.csv) */

@@ -72,10 +72,24 @@ static void a_row_chooses(struct base_arena *arena)
     assert_int_equal(unknown.passes, 77);
 }
 
+/* Costs and roles are read from their table, whole. */
+static void settings_are_read(struct base_arena *arena)
+{
+    struct sim_settings settings = {.other_latency = -1};
+    struct base_error error;
+    assert_ok(sim_settings_read(arena, &settings, &error), &error);
+    assert_true(settings.rematerialized_roles & 1u << MODEL_ROLE_SOFTMAX);
+    assert_false(settings.rematerialized_roles & 1u << MODEL_ROLE_QUERY_KEY);
+    assert_int_equal(settings.rematerialized_roles_in_loop & ~settings.rematerialized_roles, 0);
+    assert_true(settings.collective_latency > settings.other_latency && settings.other_latency > 0);
+    assert_true(settings.dot_cost >= settings.kernel_cost && settings.kernel_cost >= settings.least_cost);
+}
+
 static const struct test tests[] = {
     TEST(only_passes_of_software_are_chosen),
     TEST(the_form_decides_what_runs),
     TEST(a_row_chooses),
+    TEST(settings_are_read),
 };
 
 int main(int argument_count, char **arguments)

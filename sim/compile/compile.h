@@ -27,6 +27,14 @@ const char *sim_pass_name(enum sim_pass pass);
 int sim_pass_choices(const char *names[SIM_PASS_COUNT]);
 int sim_pass_named(const char *name, size_t length); /* one of those; -1: none is called so */
 
+/* settings.c: what passes go by beside the program (pass_settings.csv), the same for all software */
+struct sim_settings {
+    unsigned rematerialized_roles, rematerialized_roles_in_loop; /* bits of enum model_role: what may be dropped, and
+                                                                    what inside the loop over microbatches */
+    double collective_latency, other_latency, dot_cost, kernel_cost, least_cost; /* of the scheduler, in its units */
+};
+enum base_status sim_settings_read(struct base_arena *arena, struct sim_settings *out, struct base_error *error);
+
 /* Who compiles, and what for. */
 enum sim_target { SIM_FOR_DEVICE, SIM_FOR_EXECUTOR };
 struct sim_compiler {
@@ -34,6 +42,7 @@ struct sim_compiler {
     unsigned passes; /* bits of enum sim_pass */
     unsigned traits; /* bits of enum model_trait */
     bool is_scanned; /* residuals of a loop over layers are stacked arrays */
+    struct sim_settings settings;
 };
 /* passes.c: from what the partitioner emits to kernels and lifetimes, or to what the executor runs. */
 void sim_compile(struct base_arena *arena, const struct sim_compiler *compiler, struct sim_sharded *sharded);

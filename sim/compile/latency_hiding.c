@@ -12,10 +12,6 @@
 enum role { WORK, START, WAIT };
 enum { FIRST_ARRAY = 1, LATER_ARRAYS = 2 };
 
-/* XLA's approximate estimator (latency_hiding_scheduler.h; gpu_hlo_schedule.cc for calls of a library), in units of its
- * own. */
-static const double collective_latency = 5000, other_latency = 1, dot_cost = 5000, kernel_cost = 1000, least_cost = 1;
-
 struct edge {
     int from, to, next_of_from, next_of_to;
     double latency;
@@ -36,6 +32,7 @@ struct scheduler {
     struct base_arena *arena;
     struct sim_sharded *s;
     bool library_dots;
+    struct sim_settings costs;
     int *node_of;            /* per operation: the node that makes its results; of a computation that is being listed */
     int *seen;               /* per operation: the last node that asked for it */
     int *order, order_count; /* operations as they come now */
@@ -94,7 +91,7 @@ static int add_loop(struct graph *g, int begin)
     unsigned kinds = 0;
     for (int i = begin; i <= ops[begin].match; i++)
         if (ops[i].kind == SIM_COMMUNICATE) kinds |= 1u << ops[i].collective;
-    int node = add_node(g, WORK, begin, least_cost, kinds);
+    int node = add_node(g, WORK, begin, g->scheduler->costs.least_cost, kinds);
     for (int i = begin; i <= ops[begin].match; i++) g->scheduler->node_of[i] = node;
     return ops[begin].match;
 }
@@ -102,8 +99,9 @@ static int add_loop(struct graph *g, int begin)
 static int add_collective(struct graph *g, int op)
 {
     unsigned kind = 1u << g->scheduler->s->ops[op].collective;
-    int start = add_node(g, START, op, least_cost, kind), wait = add_node(g, WAIT, op, least_cost, kind);
-    add_edge(g, start, wait, collective_latency);
+    int start = add_node(g, START, op, g->scheduler->costs.least_cost, kind),
+        wait = add_node(g, WAIT, op, g->scheduler->costs.least_cost, kind);
+    add_edge(g, start, wait, g->scheduler->costs.collective_latency);
     return wait;
 }
 
@@ -116,13 +114,14 @@ static void add_nodes(struct graph *g)
         if (op->kind == SIM_LOOP_BEGIN) {
             i = add_loop(g, i);
         } else if (op->kind == SIM_COMMUNICATE && i == s->op_count - 1) {
-            node_of[i] = add_node(g, WORK, i, least_cost, 0); /* the step's result stays its last operation */
+            node_of[i] = add_node(g, WORK, i, g->scheduler->costs.least_cost,
+                                  0); /* the step's result stays its last operation */
         } else if (op->kind == SIM_COMMUNICATE) {
             node_of[i] = add_collective(g, i);
         } else if (!is_inside_readers(op)) {
-            double cost = !s->kernels[op->kernel].dot_count ? kernel_cost
-                          : g->scheduler->library_dots      ? kernel_cost
-                                                            : dot_cost;
+            double cost = !s->kernels[op->kernel].dot_count ? g->scheduler->costs.kernel_cost
+                          : g->scheduler->library_dots      ? g->scheduler->costs.kernel_cost
+                                                            : g->scheduler->costs.dot_cost;
             if (!of_kernel[op->kernel]) of_kernel[op->kernel] = 1 + add_node(g, WORK, i, cost, 0);
             node_of[i] = of_kernel[op->kernel] - 1;
         }
@@ -143,7 +142,7 @@ static void need_inputs(struct graph *g, int node, const struct sim_op *op)
         int made = c->s->values[op->inputs[i]].definition;
         if (made < g->from || made >= g->to) continue;
         if (c->node_of[made] >= 0) {
-            add_edge(g, c->node_of[made], node, other_latency);
+            add_edge(g, c->node_of[made], node, g->scheduler->costs.other_latency);
         } else if (c->seen[made] != node) {
             c->seen[made] = node;
             add_reader(g, &g->inside[made - g->from], node);
@@ -160,15 +159,15 @@ static int first_of(const struct graph *g, int node)
 
 static void read_array(struct graph *g, int array, int node)
 {
-    add_edge(g, g->writer[array], node, other_latency);
+    add_edge(g, g->writer[array], node, g->scheduler->costs.other_latency);
     add_reader(g, &g->reader_of[array], node);
 }
 
 static void write_array(struct graph *g, int array, int node)
 {
-    add_edge(g, g->writer[array], first_of(g, node), other_latency);
+    add_edge(g, g->writer[array], first_of(g, node), g->scheduler->costs.other_latency);
     for (int r = g->reader_of[array]; r >= 0; r = g->readers[r].next)
-        add_edge(g, g->readers[r].node, first_of(g, node), other_latency);
+        add_edge(g, g->readers[r].node, first_of(g, node), g->scheduler->costs.other_latency);
     g->reader_of[array] = -1;
     g->writer[array] = node;
 }
@@ -221,7 +220,7 @@ static void put_result_last(struct graph *g)
 {
     int last = g->to == g->scheduler->s->op_count && g->to > 0 ? g->scheduler->node_of[g->to - 1] : -1;
     for (int n = 0; last >= 0 && n < g->node_count; n++)
-        if (!g->nodes[n].open_successors) add_edge(g, n, last, other_latency);
+        if (!g->nodes[n].open_successors) add_edge(g, n, last, g->scheduler->costs.other_latency);
 }
 
 static bool deepen(struct graph *g, int node)
@@ -453,8 +452,10 @@ static void schedule(struct scheduler *c, int from, int to)
 
 void sim_overlap_collectives(struct base_arena *arena, const struct sim_compiler *compiler, struct sim_sharded *sharded)
 {
-    struct scheduler c = {
-        .arena = arena, .s = sharded, .library_dots = compiler->traits >> MODEL_TRAIT_LIBRARY_DOTS & 1};
+    struct scheduler c = {.arena = arena,
+                          .s = sharded,
+                          .library_dots = compiler->traits >> MODEL_TRAIT_LIBRARY_DOTS & 1,
+                          .costs = compiler->settings};
     c.node_of = base_new(arena, int, sharded->op_count + 1);
     c.seen = base_new(arena, int, sharded->op_count + 1);
     c.order = base_new(arena, int, sharded->op_count + 1);

@@ -1,0 +1,79 @@
+/* What passes go by beside the program: costs, and which tensors they may take. One row each (pass_settings.csv). */
+#include "sim/compile/compile.h"
+
+#include <stddef.h>
+#include <string.h>
+
+extern const char embedded_sim_compile_pass_settings_csv[];
+
+enum type { NUMBER, ROLES };
+static const struct {
+    const char *pass, *setting;
+    enum type type;
+    size_t offset; /* in struct sim_settings */
+} table[] = {
+    {"rematerialize", "roles", ROLES, offsetof(struct sim_settings, rematerialized_roles)},
+    {"rematerialize", "roles_in_loop", ROLES, offsetof(struct sim_settings, rematerialized_roles_in_loop)},
+    {"overlap_collectives", "collective_latency", NUMBER, offsetof(struct sim_settings, collective_latency)},
+    {"overlap_collectives", "other_latency", NUMBER, offsetof(struct sim_settings, other_latency)},
+    {"overlap_collectives", "dot_cost", NUMBER, offsetof(struct sim_settings, dot_cost)},
+    {"overlap_collectives", "kernel_cost", NUMBER, offsetof(struct sim_settings, kernel_cost)},
+    {"overlap_collectives", "least_cost", NUMBER, offsetof(struct sim_settings, least_cost)},
+};
+
+static const struct {
+    const char *name;
+    enum model_role role;
+} roles[] = {{"query_key", MODEL_ROLE_QUERY_KEY},   {"value", MODEL_ROLE_VALUE},
+             {"softmax", MODEL_ROLE_SOFTMAX},       {"context", MODEL_ROLE_CONTEXT},
+             {"projection", MODEL_ROLE_PROJECTION}, {"mlp_hidden", MODEL_ROLE_MLP_HIDDEN}};
+
+/* "softmax value" to bits. */
+static enum base_status read_roles(const char *text, unsigned *out, struct base_error *error)
+{
+    unsigned set = 0;
+    for (const char *at = text; *at;) {
+        int length = (int)strcspn(at, " "), which = 0;
+        while (which < BASE_COUNT(roles) &&
+               (strncmp(roles[which].name, at, (size_t)length) != 0 || roles[which].name[length]))
+            which++;
+        if (which == BASE_COUNT(roles))
+            return base_fail(error, BASE_INTERNAL, "pass_settings.csv: \"%.*s\" is no role of a tensor", length, at);
+        set |= 1u << roles[which].role;
+        at += length + (int)strspn(at + length, " ");
+    }
+    *out = set;
+    return BASE_OK;
+}
+
+static enum base_status read_row(const struct base_csv *csv, struct sim_settings *out, unsigned *seen,
+                                 struct base_error *error)
+{
+    const char *pass = base_csv_field(csv, base_csv_column(csv, "pass")),
+               *setting = base_csv_field(csv, base_csv_column(csv, "setting")),
+               *value = base_csv_field(csv, base_csv_column(csv, "value"));
+    for (int i = 0; i < BASE_COUNT(table); i++) {
+        if (strcmp(table[i].pass, pass) != 0 || strcmp(table[i].setting, setting) != 0) continue;
+        void *field = (char *)out + table[i].offset;
+        *seen |= 1u << i;
+        if (table[i].type == ROLES) return read_roles(value, field, error);
+        return base_parse_double(value, setting, 0, 1e18, field, error);
+    }
+    return base_fail(error, BASE_INTERNAL, "pass_settings.csv: %s of %s is read by nobody", setting, pass);
+}
+
+/* The table is ours: what is wrong with it, or missing, is a mistake of ours. */
+enum base_status sim_settings_read(struct base_arena *arena, struct sim_settings *out, struct base_error *error)
+{
+    struct base_csv csv;
+    unsigned seen = 0;
+    BASE_TRY(base_csv_open_text(&csv, arena, "pass_settings.csv", embedded_sim_compile_pass_settings_csv, error));
+    for (bool more = true;;) {
+        BASE_TRY(base_csv_next(&csv, &more, error));
+        if (!more) break;
+        BASE_TRY(read_row(&csv, out, &seen, error));
+    }
+    return seen == (1u << BASE_COUNT(table)) - 1
+               ? BASE_OK
+               : base_fail(error, BASE_INTERNAL, "pass_settings.csv: a setting is missing");
+}
