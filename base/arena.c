@@ -108,8 +108,9 @@ void base_arena_free(struct base_arena *arena)
 void *base_grown(struct base_arena *arena, void *old, int count, int *capacity, size_t size_bytes)
 {
     if (count < *capacity) return old;
-    *capacity = *capacity ? 2 * *capacity : 64;
-    void *table = base_alloc(arena, (size_t)*capacity, size_bytes);
+    int larger = *capacity ? 2 * *capacity : 64;
+    void *table = base_alloc(arena, (size_t)larger, size_bytes); /* may jump: the table is the old one until then */
     if (count) memcpy(table, old, (size_t)count * size_bytes);
+    *capacity = larger;
     return table;
 }

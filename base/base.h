@@ -301,6 +301,22 @@ enum base_status base_arguments_parse(struct base_arena *arena, const struct bas
 const char *base_argument(const struct base_arguments *arguments,
                           const char *name); /* NULL if absent; asserts that the table has it */
 
+/* ---- hashes (hash.c) ---- */
+
+/* Of bytes, going on from another hash; FNV-1a's constants, a word a step. */
+#define BASE_HASH_START UINT64_C(14695981039346656037)
+uint64_t base_hash(uint64_t hash, const void *bytes, size_t size_bytes);
+
+/* Where the items of a list are found by hash; the list is the caller's. All zero is an empty one. */
+struct base_index {
+    uint64_t *hashes; /* by item */
+    int *slots;       /* a number more than an item; 0: nothing */
+    int slot_count, count;
+};
+/* The next item with this hash, -1 behind the last; *at begins as the hash, and goes up by one behind each. */
+int base_index_next(const struct base_index *index, uint64_t hash, unsigned *at);
+void base_index_add(struct base_arena *arena, struct base_index *index, uint64_t hash); /* the list's next item */
+
 /* ---- random numbers (random.c): PCG32, seeded, the same on every machine ---- */
 
 struct base_random {

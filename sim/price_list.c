@@ -5,12 +5,6 @@
 
 #include <string.h>
 
-/* Where the items of a list are found, by hash: slots hold a number more than an index, 0 where nothing stands. */
-struct seen {
-    unsigned *hashes, mask;
-    int *slots;
-};
-
 struct maker {
     struct base_arena *scratch;
     const struct sim_sharded *s;
@@ -21,7 +15,7 @@ struct maker {
     int *kernel_of;  /* per kernel: the distinct one */
     unsigned char (*number_of)[SIM_ALL_AXES + 1]; /* of a factor by size and axes, and 1 more; 0: not listed */
     int *steps_before;                            /* per operation: steps listed before it */
-    struct seen repeats_seen, dots_seen, kernels_seen, collectives_seen, products_seen, kept_seen;
+    struct base_index repeats_seen, dots_seen, kernels_seen, collectives_seen, products_seen, kept_seen;
 };
 
 static unsigned char factor(const struct maker *m, unsigned size, unsigned axes)
@@ -39,51 +33,17 @@ static void multiply(const struct maker *m, struct sim_factors *factors, unsigne
     factors->of[factors->count++] = factor(m, size, axes);
 }
 
-/* FNV-1a, a word a step. */
-static unsigned hash_words(unsigned hash, const void *words, size_t size_bytes)
-{
-    for (size_t at = 0; at < size_bytes; at += sizeof(unsigned)) {
-        unsigned word;
-        memcpy(&word, (const char *)words + at, sizeof word);
-        hash = (hash ^ word) * 16777619u;
-    }
-    return hash;
-}
-
-static const unsigned hash_start = 2166136261u;
-
-static struct seen seen_new(struct base_arena *arena, int most)
-{
-    int slots = 16;
-    while (slots < 2 * most) slots *= 2;
-    return (struct seen){base_new(arena, unsigned, most), (unsigned)slots - 1, base_new(arena, int, slots)};
-}
-
-/* The next item with this hash, -1 when all have been looked at; then `at` is where it would stand. */
-static int next_seen(const struct seen *seen, unsigned hash, unsigned *at)
-{
-    for (;; ++*at) {
-        int item = seen->slots[*at & seen->mask] - 1;
-        if (item < 0 || seen->hashes[item] == hash) return item;
-    }
-}
-
-static void note_seen(struct seen *seen, unsigned hash, unsigned at, int item)
-{
-    seen->hashes[item] = hash;
-    seen->slots[at & seen->mask] = item + 1;
-}
-
 /* The place of an item in a list where each stands once. */
-static int distinct(void *list, struct seen *seen, int *count, const void *item, size_t size_bytes)
+static int distinct(struct maker *m, void *list, struct base_index *seen, int *count, const void *item,
+                    size_t size_bytes)
 {
     char *items = list;
-    const unsigned hash = hash_words(hash_start, item, size_bytes);
-    unsigned at = hash;
-    for (int found; (found = next_seen(seen, hash, &at)) >= 0; at++)
+    const uint64_t hash = base_hash(BASE_HASH_START, item, size_bytes);
+    unsigned at = (unsigned)hash;
+    for (int found; (found = base_index_next(seen, hash, &at)) >= 0; at++)
         if (!memcmp(items + (size_t)found * size_bytes, item, size_bytes)) return found;
     memcpy(items + (size_t)*count * size_bytes, item, size_bytes);
-    note_seen(seen, hash, at, *count);
+    base_index_add(m->scratch, seen, hash);
     return (*count)++;
 }
 
@@ -107,7 +67,7 @@ static int repeats_in(struct maker *m, int loop)
     struct sim_factors trips;
     memset(&trips, 0, sizeof trips);
     for (; loop >= 0; loop = m->s->ops[loop].loop) multiply(m, &trips, (unsigned)m->s->ops[loop].trips, 0);
-    return distinct(m->out->repeats, &m->repeats_seen, &m->out->repeat_count, &trips, sizeof trips);
+    return distinct(m, m->out->repeats, &m->repeats_seen, &m->out->repeat_count, &trips, sizeof trips);
 }
 
 /* Only loops and the outermost level are ever looked up, so a count for each is all there is. */
@@ -116,7 +76,6 @@ static void list_repeats(struct maker *m)
     int loops = 1;
     for (int i = 0; i < m->s->op_count; i++) loops += m->s->ops[i].kind == SIM_LOOP_BEGIN;
     m->out->repeats = base_new(m->scratch, struct sim_factors, loops);
-    m->repeats_seen = seen_new(m->scratch, loops);
     m->repeats_of = base_new(m->scratch, int, m->s->op_count + 1);
     m->repeats_of[m->s->op_count] = repeats_in(m, -1);
     for (int i = 0; i < m->s->op_count; i++)
@@ -160,7 +119,6 @@ static void list_dots(struct maker *m)
     for (int i = 0; i < m->s->dot_count; i++) m->dot_of[m->s->dots[i]] = -2;
     for (int i = 0; i < m->s->op_count; i++) count += m->dot_of[i] == -2;
     m->out->dots = base_new(m->scratch, struct sim_price_dot, count + 1);
-    m->dots_seen = seen_new(m->scratch, count + 1);
     for (int i = 0; i < m->s->op_count; i++) {
         const struct sim_op *op = &m->s->ops[i];
         if (m->dot_of[i] != -2) continue;
@@ -169,7 +127,7 @@ static void list_dots(struct maker *m)
         dot.batch = product_of(m, op, op->batch_labels, true), dot.rows = product_of(m, op, op->row_labels, true),
         dot.columns = product_of(m, op, op->column_labels, true);
         dot.contracted = product_of(m, op, op->contracted_labels, true), dot.dtype = units_dtype(m, op);
-        m->dot_of[i] = distinct(m->out->dots, &m->dots_seen, &m->out->dot_count, &dot, sizeof dot);
+        m->dot_of[i] = distinct(m, m->out->dots, &m->dots_seen, &m->out->dot_count, &dot, sizeof dot);
     }
 }
 
@@ -183,11 +141,11 @@ static bool same_list(const int *a, const int *b, int count)
 static int distinct_kernel(struct maker *m, const struct sim_price_kernel *kernel)
 {
     struct sim_price_list *out = m->out;
-    unsigned hash =
-        hash_words(hash_start, out->touched + kernel->first_shape, (size_t)kernel->shape_count * sizeof *out->touched);
-    hash = hash_words(hash, out->kernel_dots + kernel->first_dot, (size_t)kernel->dot_count * sizeof *out->kernel_dots);
-    unsigned at = hash;
-    for (int found; (found = next_seen(&m->kernels_seen, hash, &at)) >= 0; at++) {
+    uint64_t hash = base_hash(BASE_HASH_START, out->touched + kernel->first_shape,
+                              (size_t)kernel->shape_count * sizeof *out->touched);
+    hash = base_hash(hash, out->kernel_dots + kernel->first_dot, (size_t)kernel->dot_count * sizeof *out->kernel_dots);
+    unsigned at = (unsigned)hash;
+    for (int found; (found = base_index_next(&m->kernels_seen, hash, &at)) >= 0; at++) {
         const struct sim_price_kernel *other = &out->kernels[found];
         if (other->shape_count != kernel->shape_count || other->dot_count != kernel->dot_count) continue;
         if (!same_list(out->touched + other->first_shape, out->touched + kernel->first_shape, kernel->shape_count))
@@ -196,7 +154,7 @@ static int distinct_kernel(struct maker *m, const struct sim_price_kernel *kerne
             return found;
     }
     out->kernels[out->kernel_count] = *kernel;
-    note_seen(&m->kernels_seen, hash, at, out->kernel_count);
+    base_index_add(m->scratch, &m->kernels_seen, hash);
     out->touched_count += kernel->shape_count;
     out->kernel_dot_count += kernel->dot_count;
     return out->kernel_count++;
@@ -216,7 +174,6 @@ static void list_kernels(struct maker *m)
     const struct sim_sharded *s = m->s;
     struct sim_price_list *out = m->out;
     out->kernels = base_new(m->scratch, struct sim_price_kernel, s->kernel_count + 1);
-    m->kernels_seen = seen_new(m->scratch, s->kernel_count + 1);
     out->touched = base_new(m->scratch, int, s->read_count + s->write_count + 2 * s->dot_count + 1);
     out->kernel_dots = base_new(m->scratch, int, s->dot_count + 1);
     for (int k = 0; k < s->kernel_count; k++) {
@@ -254,7 +211,7 @@ static int collective_of(struct maker *m, const struct sim_op *op)
     collective.kind = op->collective, collective.axes = op->axes, collective.shape = operand_shape(m, op),
     collective.dtype = value->dtype;
     collective.gradient = m->s->program->tensors[value->tensor].category == MODEL_GRADIENT;
-    return distinct(m->out->collectives, &m->collectives_seen, &m->out->collective_count, &collective,
+    return distinct(m, m->out->collectives, &m->collectives_seen, &m->out->collective_count, &collective,
                     sizeof collective);
 }
 
@@ -272,8 +229,6 @@ static void list_steps(struct maker *m)
     out->collectives = base_new(m->scratch, struct sim_price_collective, s->op_count + 1);
     out->needs = base_new(m->scratch, struct sim_price_need, s->op_count + 1);
     out->products = base_new(m->scratch, struct sim_factors, s->op_count + 1);
-    m->collectives_seen = seen_new(m->scratch, s->op_count + 1);
-    m->products_seen = seen_new(m->scratch, s->op_count + 1);
     m->steps_before = base_new(m->scratch, int, s->op_count + 1);
     for (int i = 0; i < s->op_count; i++) {
         const struct sim_op *op = &s->ops[i];
@@ -283,7 +238,7 @@ static void list_steps(struct maker *m)
         if (op->kind != SIM_COMPUTE) continue;
         if (op->op->needed) {
             struct sim_factors whole = product_of(m, op, ~0u, false);
-            int product = distinct(out->products, &m->products_seen, &out->product_count, &whole, sizeof whole);
+            int product = distinct(m, out->products, &m->products_seen, &out->product_count, &whole, sizeof whole);
             out->needs[out->need_count++] = (struct sim_price_need){product, repeats};
         }
         if (op->kernel >= 0 && s->kernels[op->kernel].op == i) add_step(out, op, m->kernel_of[op->kernel], repeats);
@@ -414,13 +369,12 @@ static void list_kept(struct maker *m)
     int count = 0;
     for (int v = 0; v < s->value_count; v++) count += s->values[v].kept;
     m->out->kept = base_new(m->scratch, struct sim_price_kept, count + 1);
-    m->kept_seen = seen_new(m->scratch, count + 1);
     for (int v = 0; v < s->value_count; v++) {
         if (!s->values[v].kept) continue;
         memset(&kept, 0, sizeof kept);
         kept.shape = (short)s->values[v].shape;
         kept.role = (unsigned char)s->program->tensors[s->values[v].tensor].role;
-        distinct(m->out->kept, &m->kept_seen, &m->out->kept_count, &kept, sizeof kept);
+        distinct(m, m->out->kept, &m->kept_seen, &m->out->kept_count, &kept, sizeof kept);
     }
 }
 

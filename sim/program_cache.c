@@ -145,9 +145,7 @@ static void begin_key(const struct request *r)
 
 static uint64_t hash_specs(const struct sim_shardings *shardings)
 {
-    uint64_t hash = 14695981039346656037ULL; /* FNV-1a, a sharding a step */
-    for (int i = 0; i < shardings->spec_count; i++) hash = (hash ^ shardings->specs[i]) * 1099511628211ULL;
-    return hash;
+    return base_hash(BASE_HASH_START, shardings->specs, (size_t)shardings->spec_count * sizeof *shardings->specs);
 }
 
 /* The place of all plans with these shardings, a new one if there is none. */

@@ -1135,6 +1135,43 @@ static void nearness_is_relative(struct base_arena *arena)
     assert_false(test_is_near(INFINITY, 1, 0.5));
 }
 
+/* ---- hashes ---- */
+
+/* Every bit of every byte matters, also to the low bits, by which slots are found. */
+static void hashes_see_every_bit(struct base_arena *arena)
+{
+    enum { LENGTH = 21, SLOTS = 1 << 12 };
+    unsigned char bytes[LENGTH] = {0};
+    int *seen = base_new(arena, int, SLOTS), shared = 0;
+    for (int i = -1; i < 8 * LENGTH; i++) {
+        if (i >= 0) bytes[i / 8] ^= (unsigned char)(1u << i % 8);
+        shared += seen[base_hash(BASE_HASH_START, bytes, LENGTH) % SLOTS]++ > 0;
+        if (i >= 0) bytes[i / 8] ^= (unsigned char)(1u << i % 8);
+    }
+    assert_in_range(shared, 0, 12); /* 169 by chance in 4096 slots: 3.4 */
+    assert_true(base_hash(BASE_HASH_START, bytes, 8) != base_hash(BASE_HASH_START, bytes, 9));
+}
+
+/* As many of one hash as of many: each is found, and nothing else is. */
+static void indexes_find_what_was_added(struct base_arena *arena)
+{
+    enum { COUNT = 1000 };
+    struct base_index index = {.count = 0};
+    unsigned at = 5;
+    assert_int_equal(base_index_next(&index, 5, &at), -1);
+    for (int i = 0; i < COUNT; i++) base_index_add(arena, &index, i % 2 ? 7 : (uint64_t)i * 0x9e3779b97f4a7c15u);
+    for (int i = 0; i < COUNT; i += 2) {
+        uint64_t hash = (uint64_t)i * 0x9e3779b97f4a7c15u;
+        at = (unsigned)hash;
+        assert_int_equal(base_index_next(&index, hash, &at), i);
+        at++;
+        assert_int_equal(base_index_next(&index, hash, &at), -1);
+    }
+    at = 7;
+    for (int i = 1; i < COUNT; i += 2, at++) assert_int_equal(base_index_next(&index, 7, &at), i);
+    assert_int_equal(base_index_next(&index, 7, &at), -1);
+}
+
 int main(int argument_count, char **arguments)
 {
     static const struct test tests[] = {
@@ -1184,6 +1221,8 @@ int main(int argument_count, char **arguments)
         TEST(random_is_the_same_for_the_same_seed),
         TEST(random_below_is_within_its_bound),
         TEST(nearness_is_relative),
+        TEST(hashes_see_every_bit),
+        TEST(indexes_find_what_was_added),
     };
     return test_main(tests, BASE_COUNT(tests), argument_count, arguments);
 }

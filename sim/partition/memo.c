@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-enum { LARGEST_CACHE_BYTES = 256 << 20, FIRST_ENTRIES = 256 };
+enum { LARGEST_CACHE_BYTES = 256 << 20 };
 
 struct sim_cache *sim_cache_new(struct base_arena *arena)
 {
@@ -17,38 +17,30 @@ void sim_cache_free(struct sim_cache *cache)
     base_arena_free(&cache->scratch);
 }
 
-/* FNV-1a. */
-static const uint64_t hash_start = 14695981039346656037ULL;
-
-static uint64_t hash_bytes(uint64_t hash, const void *bytes, size_t length)
-{
-    for (size_t i = 0; i < length; i++) hash = (hash ^ ((const unsigned char *)bytes)[i]) * 1099511628211ULL;
-    return hash;
-}
-
 /* Documents of one content have one hash, wherever they stand: the next one may stand where the last one stood. The
  * parser bounds the depth. */
 static uint64_t hash_document(uint64_t hash, const struct base_json *value)
 {
-    hash = hash_bytes(hash, &value->kind, sizeof value->kind);
-    if (value->key) hash = hash_bytes(hash, value->key, strlen(value->key) + 1);
-    if (value->string) hash = hash_bytes(hash, value->string, strlen(value->string) + 1);
-    hash = hash_bytes(hash, &value->number, sizeof value->number);
+    hash = base_hash(hash, &value->kind, sizeof value->kind);
+    if (value->key) hash = base_hash(hash, value->key, strlen(value->key) + 1);
+    if (value->string) hash = base_hash(hash, value->string, strlen(value->string) + 1);
+    hash = base_hash(hash, &value->number, sizeof value->number);
     for (const struct base_json *child = value->child; child; child = child->next) hash = hash_document(hash, child);
-    return hash_bytes(hash, &value->count, sizeof value->count);
+    return base_hash(hash, &value->count, sizeof value->count);
 }
 
 void sim_cache_override(struct sim_cache *cache, const struct base_json *overrides)
 {
     cache->overrides = overrides;
-    cache->overrides_hash = overrides ? hash_document(hash_start, overrides) : 0;
+    cache->overrides_hash = overrides ? hash_document(BASE_HASH_START, overrides) : 0;
 }
 
 static void forget(struct sim_cache *cache)
 {
     base_arena_reset(&cache->arena);
+    cache->index = (struct base_index){.count = 0};
     cache->entries = NULL;
-    cache->capacity = cache->count = 0;
+    cache->capacity = 0;
     cache->read_files = false;
 }
 
@@ -88,49 +80,40 @@ void sim_key_text(struct sim_cache *cache, const char *text)
 
 static uint64_t hash_key(const struct sim_cache *cache)
 {
-    return hash_bytes(hash_start, cache->key, cache->key_length);
+    return base_hash(BASE_HASH_START, cache->key, cache->key_length);
 }
 
-static struct cache_entry *slot_of(struct sim_cache *cache, uint64_t hash)
+static struct cache_entry *find_entry(const struct sim_cache *cache, uint64_t hash)
 {
-    for (int at = (int)(hash % (uint64_t)cache->capacity);; at = (at + 1) % cache->capacity) {
-        struct cache_entry *entry = &cache->entries[at];
-        bool same = entry->key && entry->hash == hash && entry->length == cache->key_length &&
-                    !memcmp(entry->key, cache->key, entry->length);
-        if (!entry->key || same) return entry;
+    unsigned at = (unsigned)hash;
+    for (int i; (i = base_index_next(&cache->index, hash, &at)) >= 0; at++) {
+        struct cache_entry *entry = &cache->entries[i];
+        if (entry->length == cache->key_length && !memcmp(entry->key, cache->key, entry->length)) return entry;
     }
+    return NULL;
 }
 
 void *sim_cache_find(struct sim_cache *cache)
 {
-    return cache->count && !cache->key_overflows ? slot_of(cache, hash_key(cache))->value : NULL;
+    const struct cache_entry *entry = cache->key_overflows ? NULL : find_entry(cache, hash_key(cache));
+    return entry ? entry->value : NULL;
 }
 
-static void enlarge(struct sim_cache *cache)
-{
-    struct cache_entry *old = cache->entries;
-    int old_capacity = cache->capacity, capacity = old_capacity ? 2 * old_capacity : FIRST_ENTRIES;
-    cache->entries =
-        base_new(&cache->arena, struct cache_entry, capacity); /* may jump: the table is whole until then */
-    cache->capacity = capacity;
-    for (int i = 0; i < old_capacity; i++) {
-        if (!old[i].key) continue;
-        int at = (int)(old[i].hash % (uint64_t)cache->capacity);
-        while (cache->entries[at].key) at = (at + 1) % cache->capacity;
-        cache->entries[at] = old[i];
-    }
-}
-
+/* Each allocation may jump: the index, which counts, comes last. */
 void sim_cache_store(struct sim_cache *cache, void *value)
 {
     if (cache->key_overflows) return;
-    if (2 * (cache->count + 1) > cache->capacity) enlarge(cache);
     uint64_t hash = hash_key(cache);
-    struct cache_entry *entry = slot_of(cache, hash);
-    char *key =
-        base_copy_bytes(&cache->arena, cache->key, cache->key_length); /* may jump, so nothing is counted before */
-    if (!entry->key) cache->count++;
-    *entry = (struct cache_entry){hash, key, cache->key_length, value};
+    struct cache_entry *entry = find_entry(cache, hash);
+    if (entry) {
+        entry->value = value;
+        return;
+    }
+    const char *key = base_copy_bytes(&cache->arena, cache->key, cache->key_length);
+    cache->entries =
+        base_grown(&cache->arena, cache->entries, cache->index.count, &cache->capacity, sizeof *cache->entries);
+    cache->entries[cache->index.count] = (struct cache_entry){key, cache->key_length, value};
+    base_index_add(&cache->arena, &cache->index, hash);
 }
 
 const struct base_json *sim_cache_overrides(const struct sim_cache *cache)

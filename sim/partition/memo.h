@@ -7,13 +7,13 @@
 struct sim_cache {
     struct base_arena arena;
     struct base_arena scratch; /* for what is needed until an entry is made */
+    struct base_index index;   /* of entries, by key */
     struct cache_entry {
-        uint64_t hash;
         const char *key;
         size_t length;
         void *value;
     } * entries;
-    int capacity, count;
+    int capacity;
     const struct base_json *overrides;
     uint64_t overrides_hash; /* of its content; 0 without */
     char key[4096];          /* under construction */

@@ -103,7 +103,7 @@ struct sim_sharded {
     int value_count, value_capacity;
     struct sim_shape *shapes;
     int shape_count, shape_capacity;
-    int *shape_slots, shape_slot_count; /* partition_program.c: where a shape is found */
+    struct base_index shape_index;
     struct sim_op *ops;
     int op_count, op_capacity;
     struct sim_kernel *kernels;

@@ -3,36 +3,17 @@
 
 #include <string.h>
 
-/* Where a shape stands in the table of its list: a number more than its index; else 0, where it would. */
-static int *slot_of_shape(const struct sim_sharded *sharded, const struct sim_shape *shape)
-{
-    uint32_t words[sizeof *shape / sizeof(uint32_t)], hash = 0;
-    memcpy(words, shape, sizeof words);
-    for (int i = 0; i < BASE_COUNT(words); i++)
-        hash = (hash ^ words[i]) * 0x9e3779b1u; /* the golden ratio's, as Knuth has it */
-    int mask = sharded->shape_slot_count - 1, at = (int)(hash >> 16) & mask;
-    while (sharded->shape_slots[at] &&
-           memcmp(&sharded->shapes[sharded->shape_slots[at] - 1], shape, sizeof *shape) != 0)
-        at = (at + 1) & mask;
-    return &sharded->shape_slots[at];
-}
-
-static void grow_shape_slots(struct base_arena *arena, struct sim_sharded *sharded)
-{
-    sharded->shape_slot_count = sharded->shape_slot_count ? 2 * sharded->shape_slot_count : 512;
-    sharded->shape_slots = base_new(arena, int, sharded->shape_slot_count);
-    for (int i = 0; i < sharded->shape_count; i++) *slot_of_shape(sharded, &sharded->shapes[i]) = i + 1;
-}
-
 int sim_shape_of(struct base_arena *arena, struct sim_sharded *sharded, const struct sim_shape *shape)
 {
-    if (2 * sharded->shape_count >= sharded->shape_slot_count) grow_shape_slots(arena, sharded);
-    int *slot = slot_of_shape(sharded, shape);
-    if (*slot) return *slot - 1;
+    const uint64_t hash = base_hash(BASE_HASH_START, shape, sizeof *shape);
+    unsigned at = (unsigned)hash;
+    for (int found; (found = base_index_next(&sharded->shape_index, hash, &at)) >= 0; at++)
+        if (!memcmp(&sharded->shapes[found], shape, sizeof *shape)) return found;
     sharded->shapes =
         base_grown(arena, sharded->shapes, sharded->shape_count, &sharded->shape_capacity, sizeof *sharded->shapes);
     sharded->shapes[sharded->shape_count] = *shape;
-    return (*slot = ++sharded->shape_count) - 1;
+    base_index_add(arena, &sharded->shape_index, hash);
+    return sharded->shape_count++;
 }
 
 int sim_stack_of(struct base_arena *arena, struct sim_sharded *sharded, int shape, int layers)
