@@ -29,6 +29,10 @@ unsigned sim_model_axis(const struct topo_axes *mesh)
 
 /* ---- torus ---- */
 
+/* On rings an all-to-all moves a quarter of what an all-gather of as much does: each byte goes a quarter of the way
+ * round. */
+static const double exchange_share = 0.25;
+
 /* Rings over several dimensions keep all their links busy at once, but less well than one dimension's. The cost is the
  * mean load of the links of the dimensions that the group spans: what is left of the busiest link's excess when the
  * bytes are cut into several rings. */
@@ -44,11 +48,21 @@ static void place_on_torus(struct base_arena *arena, struct sim_placement *p, co
         double ring_share = load->group_size > 1 ? (load->group_size - 1.0) / load->group_size : 0;
         double rate = c[SIM_LINK_BYTES_PER_S] * (load->dimension_count > 1 ? several : one);
         group->seconds_per_byte = rate > 0 ? ring_share * load->mean_link / rate : 0;
+        group->exchange_seconds_per_byte = exchange_share * load->group_size * group->seconds_per_byte;
         group->step_hops = load->hops;
     }
 }
 
 /* ---- GPU nodes and local ranks: devices in nodes, rings within and across ---- */
+
+/* Behind a switch each device of an all-to-all sends the others their parts at once, at its own rate; what leaves the
+ * node goes through the group's share of its network cards. */
+static double switched_s_per_byte(int size, int members, double fabric, double cards)
+{
+    double inside_s = fabric > 0 ? (size - 1.0) / size / fabric : 0,
+           outside_s = cards > 0 ? members * ((double)(size - members) / size) / cards : 0;
+    return inside_s > outside_s ? inside_s : outside_s;
+}
 
 /* A ring inside a node runs at the fabric's rate; one that leaves it shares the node's network cards with the other
  * groups that leave it too. */
@@ -67,11 +81,13 @@ static void place_in_nodes(struct sim_placement *p)
         double rate = c[SIM_LINK_BYTES_PER_S] * c[SIM_LINK_EFFICIENCY_FRAC];
         bool leaves = !within && p->topology.kind == TOPO_GPU;
         double across = c[SIM_NIC_BYTES_PER_S] * c[SIM_LINK_EFFICIENCY_FRAC] * members / local;
+        double exchange_s = switched_s_per_byte(size, members, rate, leaves ? across : 0);
         if (leaves && (across < rate || rate <= 0)) rate = across;
         int nodes = (size + members - 1) / members;
         p->groups[axes] = (struct sim_group){
             .load = {.group_size = size, .hops = size},
             .seconds_per_byte = rate > 0 && size > 1 ? (size - 1.0) / size / rate : 0,
+            .exchange_seconds_per_byte = exchange_s,
             .step_hops = p->topology.kind == TOPO_GPU ? nodes : size,
         };
     }
@@ -138,22 +154,23 @@ static double between_nodes_s(const struct sim_placement *placement, enum sim_co
            (kind == SIM_ALL_REDUCE ? 2 * steps_of_tree(nodes) : nodes - 1);
 }
 
-/* Passes round the ring, and how many bytes are gathered in one, as multiples of the operand and of the group. A ring
- * all-to-all moves a quarter of what an all-gather does (each byte goes a quarter of the way round). */
+/* Passes round the ring, and whether an operand of each device is gathered in one. */
 double sim_collective_s(const struct sim_placement *placement, enum sim_collective kind, unsigned axes, double bytes)
 {
     static const struct {
-        double passes, share;
+        double passes;
         bool gathers;
-    } shapes[SIM_COLLECTIVE_COUNT] = {[SIM_ALL_REDUCE] = {2, 1, false},
-                                      [SIM_ALL_GATHER] = {1, 1, true},
-                                      [SIM_REDUCE_SCATTER] = {1, 1, false},
-                                      [SIM_ALL_TO_ALL] = {1, 0.25, true},
-                                      [SIM_COLLECTIVE_PERMUTE] = {1, 1, false}};
+    } shapes[SIM_COLLECTIVE_COUNT] = {[SIM_ALL_REDUCE] = {2, false},
+                                      [SIM_ALL_GATHER] = {1, true},
+                                      [SIM_REDUCE_SCATTER] = {1, false},
+                                      [SIM_ALL_TO_ALL] = {1, false},
+                                      [SIM_COLLECTIVE_PERMUTE] = {1, false}};
     const double *c = placement->profile.constants;
     int size = placement->groups[axes].load.group_size;
     double gathered = shapes[kind].gathers ? bytes * size : bytes;
-    double moving_s = shapes[kind].passes * shapes[kind].share * gathered * placement->groups[axes].seconds_per_byte;
+    double moving_s = kind == SIM_ALL_TO_ALL
+                          ? bytes * placement->groups[axes].exchange_seconds_per_byte
+                          : shapes[kind].passes * gathered * placement->groups[axes].seconds_per_byte;
     if (placement->topology.kind == TOPO_GPU)
         return c[SIM_COLLECTIVE_LATENCY_S] + between_nodes_s(placement, kind, axes) + moving_s;
     double walking_s = shapes[kind].passes * placement->groups[axes].step_hops * c[SIM_HOP_LATENCY_S] /

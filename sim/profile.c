@@ -62,6 +62,16 @@ static void from_chip(const struct topo_topology *topology, struct sim_profile *
     }
 }
 
+/* A platform's measured share of the bfloat16 rate comes before what a vendor states of a chip. */
+static void from_chip_behind(const struct topo_topology *topology, struct sim_profile *profile)
+{
+    const struct topo_chip *chip = &topology->chip;
+    if (profile->constants[SIM_FP8_FLOP_FRAC] > 0 || !(chip->fp8_flop_per_s > 0 && chip->bf16_flop_per_s > 0)) return;
+    profile->constants[SIM_FP8_FLOP_FRAC] = chip->fp8_flop_per_s / chip->bf16_flop_per_s;
+    profile->kinds[SIM_FP8_FLOP_FRAC] = "vendor";
+    profile->sources[SIM_FP8_FLOP_FRAC] = chip->source;
+}
+
 static int find_constant(const char *name)
 {
     for (int i = 0; i < SIM_CONSTANT_COUNT; i++)
@@ -204,6 +214,7 @@ enum base_status sim_profile_build(struct base_arena *arena, const struct topo_t
     snprintf(out->name, sizeof out->name, "%s%s", prefixes[topology->kind], topology->chip.name);
     from_chip(topology, out);
     BASE_TRY(from_platform(arena, topology, out, error));
+    from_chip_behind(topology, out);
     BASE_TRY(from_software(arena, topology, software, out, error));
     BASE_TRY(sim_settings_read(arena, &out->settings, error));
     BASE_TRY(from_user(overrides, out, error));

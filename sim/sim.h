@@ -187,7 +187,8 @@ struct sim_placement {
     const char *axes_text; /* their names: "data+model" */
     struct sim_group {     /* by set of axes: a collective's devices */
         struct topo_ring_load load;
-        double seconds_per_byte; /* of one pass round the ring: an all-gather of that many gathered bytes */
+        double seconds_per_byte;          /* of one pass round the ring: an all-gather of that many gathered bytes */
+        double exchange_seconds_per_byte; /* of an all-to-all, by the bytes of one device's operand */
         int step_hops; /* links that one pass crosses one after the other, at least; on GPUs, nodes of the group */
     } * groups;
     struct sim_profile profile;

@@ -23,9 +23,8 @@ struct topo_chip {
     double xla_hbm_limit_bytes_per_device; /* what XLA lets a program use; 0 unknown */
     double xla_reserved_bytes_per_device;  /* what XLA keeps beside it */
     int mxu_dim;                           /* side of a matrix unit: 128 or 256; 0 on GPUs */
-    int mxus_per_core;
-    int link_count;                 /* ICI links of a chip; NVLink links of a GPU */
-    double link_oneway_bytes_per_s; /* usable, one direction, one link */
+    int link_count;                        /* ICI links of a chip; NVLink links of a GPU */
+    double link_oneway_bytes_per_s;        /* usable, one direction, one link */
     double link_nominal_bytes_per_s;
     double host_link_bytes_per_s; /* PCIe, one way */
     double dcn_bytes_per_s;       /* data-centre network, per chip */
@@ -34,9 +33,8 @@ struct topo_chip {
     double nic_bytes_per_s;
     double collective_latency_s; /* fixed cost of one collective */
     double collective_efficiency_frac, matmul_efficiency_frac, hbm_efficiency_frac;
-    int64_t vmem_bytes_per_core, cmem_bytes_per_chip; /* memory on the chip itself */
-    const char *fabric;                               /* what joins the chips, in words */
-    int torus_rank;                                   /* 2 or 3 on TPUs, 2 on local:AxB, else 0 */
+    const char *fabric; /* what joins the chips, in words */
+    int torus_rank;     /* 2 or 3 on TPUs, 2 on local:AxB, else 0 */
     int wrap_multiple,
         wrap_exact;     /* a dim wraps iff every dim is a multiple of the first, or the dim equals the second */
     int pod_chips;      /* the largest machine that was built; 0 unknown */

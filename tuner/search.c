@@ -297,6 +297,8 @@ static enum base_status place_shape(struct search *s, int group)
         for (int axes = 0; axes < TUNER_AXES; axes++) {
             struct sim_group *least = &best->groups[axes];
             least->seconds_per_byte = fmin(least->seconds_per_byte, own->groups[axes].seconds_per_byte);
+            least->exchange_seconds_per_byte =
+                fmin(least->exchange_seconds_per_byte, own->groups[axes].exchange_seconds_per_byte);
             if (own->groups[axes].step_hops < least->step_hops) least->step_hops = own->groups[axes].step_hops;
         }
     }

@@ -317,12 +317,6 @@ void sim_rewrite_gradient_accumulation(struct base_arena *arena, const struct si
 
 /* ---- create_reduce_scatters ---- */
 
-static int dim_of(const char *labels, char letter)
-{
-    const char *at = letter ? strchr(labels, letter) : NULL;
-    return at ? (int)(at - labels) : -1;
-}
-
 /* What an operation that only passes a value on needs of its operand, so that its result is cut like that; false if a
  * cut dimension is split or joined on the way. */
 static bool pull_back(const struct sim_sharded *s, const struct sim_op *op, const unsigned char spec[MODEL_MAX_RANK],
@@ -332,7 +326,7 @@ static bool pull_back(const struct sim_sharded *s, const struct sim_op *op, cons
     memcpy(before, operand->spec, MODEL_MAX_RANK);
     for (int d = 0; op->op->output_labels[d]; d++) {
         if (spec[d] == result->spec[d]) continue;
-        int from = dim_of(op->op->input_labels[0], op->op->output_labels[d]);
+        int from = sim_dim_labelled(op->op->input_labels[0], op->op->output_labels[d]);
         if (from < 0) return false;
         before[from] |= spec[d];
     }
@@ -359,7 +353,7 @@ static bool cut_back(struct rewrite *r, int value, unsigned axes, const unsigned
     cut(r, value, spec);
     struct sim_op *op = &s->ops[at];
     for (int i = 0; i < op->label_count; i++) {
-        int d = dim_of(op->op->output_labels, op->labels[i].letter);
+        int d = sim_dim_labelled(op->op->output_labels, op->labels[i].letter);
         if (d >= 0) op->labels[i].axes = spec[d];
     }
     return true;

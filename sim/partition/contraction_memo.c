@@ -7,20 +7,20 @@
 
 #include <string.h>
 
-struct question {
+struct known_contraction {
     struct sim_contraction contraction;
     struct sim_placed *answers;
 };
 
 struct sim_placed {
-    struct question *question;
+    struct known_contraction *known;
     struct sim_contraction answer;
     const struct sim_placed *alike; /* the first with that answer */
     uint64_t mesh_relation;
     bool compares_mesh;
     int decision_count;
     struct sim_decision *decisions;
-    struct sim_placed *next; /* of the same question, where choices come out otherwise */
+    struct sim_placed *next; /* of the same contraction, where choices come out otherwise */
 };
 
 static void begin_key(struct sim_cache *cache, const struct sim_extents *extents, const struct sim_contraction *c)
@@ -39,18 +39,18 @@ static void begin_key(struct sim_cache *cache, const struct sim_extents *extents
     }
 }
 
-static struct question *find_question(struct sim_cache *cache, const struct sim_extents *extents,
-                                      const struct sim_contraction *c)
+static struct known_contraction *find_known(struct sim_cache *cache, const struct sim_extents *extents,
+                                            const struct sim_contraction *c)
 {
     begin_key(cache, extents, c);
-    struct question *question = sim_cache_find(cache);
-    if (question) return question;
-    question = base_new(&cache->arena, struct question, 1);
-    question->contraction = *c;
+    struct known_contraction *known = sim_cache_find(cache);
+    if (known) return known;
+    known = base_new(&cache->arena, struct known_contraction, 1);
+    known->contraction = *c;
     for (int i = 0; i < BASE_COUNT(c->letters); i++)
-        question->contraction.letters[i] = base_copy(&cache->arena, c->letters[i]);
-    sim_cache_store(cache, question);
-    return question;
+        known->contraction.letters[i] = base_copy(&cache->arena, c->letters[i]);
+    sim_cache_store(cache, known);
+    return known;
 }
 
 static bool holds(const struct sim_placed *placed, const struct sim_extents *extents)
@@ -81,32 +81,32 @@ static bool same_answer(const struct sim_contraction *a, const struct sim_contra
     return same;
 }
 
-static const struct sim_placed *first_alike(const struct question *question, const struct sim_placed *placed)
+static const struct sim_placed *first_alike(const struct known_contraction *known, const struct sim_placed *placed)
 {
-    for (const struct sim_placed *other = question->answers; other; other = other->next)
+    for (const struct sim_placed *other = known->answers; other; other = other->next)
         if (same_answer(&other->answer, &placed->answer)) return other->alike;
     return placed;
 }
 
 static const struct sim_placed *answer(struct sim_cache *cache, const struct sim_extents *extents,
-                                       struct question *question)
+                                       struct known_contraction *known)
 {
     struct sim_decisions log = {.count = 0};
     struct sim_extents noted = {extents->sizes, extents->mesh, &log};
-    for (struct sim_placed *placed = question->answers; placed; placed = placed->next)
+    for (struct sim_placed *placed = known->answers; placed; placed = placed->next)
         if (holds(placed, extents)) return placed;
     struct sim_placed *placed = base_new(&cache->arena, struct sim_placed, 1);
-    placed->question = question;
-    placed->answer = question->contraction;
+    placed->known = known;
+    placed->answer = known->contraction;
     placed->mesh_relation = sim_mesh_relation(extents->mesh);
     sim_contract(&noted, &placed->answer);
     placed->compares_mesh = log.compares_mesh;
     placed->decision_count = log.count;
     placed->decisions = base_new(&cache->arena, struct sim_decision, log.count);
     memcpy(placed->decisions, log.made, (size_t)log.count * sizeof *log.made);
-    placed->alike = first_alike(question, placed);
-    placed->next = question->answers;
-    question->answers = placed;
+    placed->alike = first_alike(known, placed);
+    placed->next = known->answers;
+    known->answers = placed;
     return placed;
 }
 
@@ -121,7 +121,7 @@ void sim_contract_again(struct sim_cache *cache, const struct sim_extents *exten
                         struct sim_contraction *c)
 {
     const char *const letters[] = {c->letters[0], c->letters[1], c->letters[2]};
-    const struct sim_placed *placed = answer(cache, extents, find_question(cache, extents, c));
+    const struct sim_placed *placed = answer(cache, extents, find_known(cache, extents, c));
     note(asked, placed);
     *c = placed->answer;
     memcpy(c->letters, letters, sizeof letters);
@@ -133,7 +133,7 @@ bool sim_ask_again(struct sim_cache *cache, const struct sim_extents *extents, c
     now->count = 0;
     if (before->count == SIM_MOST_ASKED) return false; /* there may be more */
     for (int i = 0; i < before->count; i++) {
-        const struct sim_placed *placed = answer(cache, extents, before->placed[i]->question);
+        const struct sim_placed *placed = answer(cache, extents, before->placed[i]->known);
         if (placed->alike != before->placed[i]->alike) return false;
         now->placed[now->count++] = placed;
     }

@@ -115,6 +115,14 @@ struct sim_sharded {
     enum model_category persistent_categories[512];
 };
 
+/* Which dimension a letter stands for; -1: none. */
+static inline int sim_dim_labelled(const char *labels, char letter)
+{
+    for (int i = 0; labels[i]; i++)
+        if (labels[i] == letter) return i;
+    return -1;
+}
+
 /* ---- how a program is sharded ---- */
 
 struct sim_cache;     /* memo.c */

@@ -8,64 +8,64 @@
 
 /* The labels of an operation under construction, where each letter stands among them, and which of them the operands
  * and the result have: sets, a bit a label. */
-struct draft {
+struct labelled {
     struct sim_label labels[SIM_MOST_LABELS];
     int label_count;
     unsigned in[MODEL_MAX_INPUTS], out;
     signed char at[SIM_LETTERS];
 };
 
-static struct sim_label *find_label(struct draft *draft, char letter)
+static struct sim_label *find_label(struct labelled *labelled, char letter)
 {
-    return &draft->labels[draft->at[letter % SIM_LETTERS]];
+    return &labelled->labels[labelled->at[letter % SIM_LETTERS]];
 }
 
-static bool is_of_result(const struct draft *draft, char letter)
+static bool is_of_result(const struct labelled *labelled, char letter)
 {
-    return draft->out >> draft->at[letter % SIM_LETTERS] & 1;
+    return labelled->out >> labelled->at[letter % SIM_LETTERS] & 1;
 }
 
-static unsigned collect_labels(struct draft *draft, const char *letters, const struct model_tensor *tensor)
+static unsigned collect_labels(struct labelled *labelled, const char *letters, const struct model_tensor *tensor)
 {
     unsigned set = 0;
     for (int i = 0; letters[i]; i++) {
-        signed char *at = &draft->at[letters[i] % SIM_LETTERS];
+        signed char *at = &labelled->at[letters[i] % SIM_LETTERS];
         if (*at < 0) {
-            *at = (signed char)draft->label_count;
-            draft->labels[draft->label_count++] = (struct sim_label){letters[i], tensor->dims[i], 0};
+            *at = (signed char)labelled->label_count;
+            labelled->labels[labelled->label_count++] = (struct sim_label){letters[i], tensor->dims[i], 0};
         }
         set |= 1u << *at;
     }
     return set;
 }
 
-static void begin_draft(struct draft *draft)
+static void begin_labels(struct labelled *labelled)
 {
-    draft->label_count = 0;
-    memset(draft->at, -1, sizeof draft->at);
+    labelled->label_count = 0;
+    memset(labelled->at, -1, sizeof labelled->at);
 }
 
-static void take_labels(struct sim_op *op, const struct draft *draft)
+static void take_labels(struct sim_op *op, const struct labelled *labelled)
 {
-    memcpy(op->labels, draft->labels, (size_t)draft->label_count * sizeof *op->labels);
-    op->label_count = draft->label_count;
+    memcpy(op->labels, labelled->labels, (size_t)labelled->label_count * sizeof *op->labels);
+    op->label_count = labelled->label_count;
 }
 
-static void spec_for(struct draft *draft, const char *letters, unsigned char *spec)
+static void spec_for(struct labelled *labelled, const char *letters, unsigned char *spec)
 {
     memset(spec, 0, MODEL_MAX_RANK);
-    for (int i = 0; letters[i]; i++) spec[i] = find_label(draft, letters[i])->axes;
+    for (int i = 0; letters[i]; i++) spec[i] = find_label(labelled, letters[i])->axes;
 }
 
 /* ---- elementwise operations, reductions, contractions ---- */
 
-static void einsum_roles(struct sim_op *op, const struct draft *draft)
+static void einsum_roles(struct sim_op *op, const struct labelled *labelled)
 {
-    unsigned a = draft->in[0], b = draft->in[1];
-    op->contracted_labels = (a | b) & ~draft->out;
-    op->batch_labels = draft->out & a & b;
-    op->row_labels = draft->out & a & ~b;
-    op->column_labels = draft->out & ~a;
+    unsigned a = labelled->in[0], b = labelled->in[1];
+    op->contracted_labels = (a | b) & ~labelled->out;
+    op->batch_labels = labelled->out & a & b;
+    op->row_labels = labelled->out & a & ~b;
+    op->column_labels = labelled->out & ~a;
 }
 
 /* A cast to a wider type is done where its constraint wants it: what moves is the narrower operand. So is a slice. */
@@ -87,12 +87,12 @@ static bool moves_result(const struct sim_contraction *c)
 }
 
 /* The result as it was computed, then as propagation has it. A partial sum stays one until somebody uses it. */
-static void finish_output(struct sim_partitioner *p, const struct model_op *source, struct draft *draft, int op_index,
+static void finish_output(struct sim_partitioner *p, const struct model_op *source, struct labelled *labelled, int op_index,
                           unsigned partial, const struct sim_contraction *contraction)
 {
     int tensor = source->outputs[0];
     unsigned char spec[MODEL_MAX_RANK];
-    spec_for(draft, source->output_labels, spec);
+    spec_for(labelled, source->output_labels, spec);
     int value = sim_part_new_value(p, tensor, spec, partial);
     struct sim_op *op = &p->out->ops[op_index];
     op->outputs[op->output_count++] = value;
@@ -109,7 +109,7 @@ static void finish_output(struct sim_partitioner *p, const struct model_op *sour
 
 /* Gives the operation's labels their axes and moves its operands; returns the axes of the partial sum. */
 static unsigned place_contraction(struct sim_partitioner *p, const struct model_op *source, int *inputs,
-                                  struct draft *draft, struct sim_contraction *contraction)
+                                  struct labelled *labelled, struct sim_contraction *contraction)
 {
     struct sim_contraction c = {.letters = {source->input_labels[0], source->input_labels[1], source->output_labels},
                                 .result =
@@ -126,12 +126,12 @@ static unsigned place_contraction(struct sim_partitioner *p, const struct model_
     else sim_contract(&p->options->extents, &c);
     for (int axis = 0; axis < SIM_MOST_AXES; axis++) {
         if (!c.label[axis]) continue;
-        find_label(draft, c.label[axis])->axes |= (unsigned char)(1u << axis);
-        if (!is_of_result(draft, c.label[axis])) partial |= 1u << axis;
+        find_label(labelled, c.label[axis])->axes |= (unsigned char)(1u << axis);
+        if (!is_of_result(labelled, c.label[axis])) partial |= 1u << axis;
     }
     for (int i = 0; i < 2; i++) {
         unsigned char needed[MODEL_MAX_RANK];
-        spec_for(draft, source->input_labels[i], needed);
+        spec_for(labelled, source->input_labels[i], needed);
         inputs[i] = sim_part_ready(p, source, sim_part_take_steps(p, source, i, inputs[i], &c.steps, needed, true),
                                    needed); /* a part over model is none over both */
     }
@@ -143,24 +143,24 @@ static unsigned place_contraction(struct sim_partitioner *p, const struct model_
 
 /* XLA writes a broadcast as an operation of its own, and as it has one user it takes its operand's sharding where that
  * makes more tiles than its user has, even if it has to move then. Sets what it would have. */
-static bool keeps_tiles(const struct sim_partitioner *p, const struct draft *draft, const char *letters, int value,
+static bool keeps_tiles(const struct sim_partitioner *p, const struct labelled *labelled, const char *letters, int value,
                         const char *own_letters, unsigned char *kept)
 {
     const struct sim_extents *extents = &p->options->extents;
-    const struct sim_label *labels = draft->labels;
+    const struct sim_label *labels = labelled->labels;
     unsigned taken = 0, used = 0;
     bool clashes = false;
     memset(kept, 0, MODEL_MAX_RANK);
     for (int d = 0; letters[d]; d++) {
         const char *own = strchr(own_letters, letters[d]);
-        unsigned wanted = labels[draft->at[letters[d] % SIM_LETTERS]].axes;
+        unsigned wanted = labels[labelled->at[letters[d] % SIM_LETTERS]].axes;
         kept[d] = own ? p->out->values[value].spec[own - own_letters] : 0;
         clashes = clashes || (kept[d] && wanted && kept[d] != wanted) || (taken & (kept[d] | wanted));
         taken |= kept[d] | wanted;
         used |= kept[d];
     }
     unsigned wanted = 0;
-    for (int i = 0; i < draft->label_count; i++) wanted |= labels[i].axes;
+    for (int i = 0; i < labelled->label_count; i++) wanted |= labels[i].axes;
     return clashes && sim_fewer(extents, wanted, used);
 }
 
@@ -202,7 +202,7 @@ static const struct model_op *with_broadcast(struct sim_partitioner *p, const st
 }
 
 /* Everything else is done as its result is sharded, a reduction as what it reduces. */
-static unsigned place_labels(struct sim_partitioner *p, const struct model_op **at, int *inputs, struct draft *draft)
+static unsigned place_labels(struct sim_partitioner *p, const struct model_op **at, int *inputs, struct labelled *labelled)
 {
     const struct model_op *source = *at;
     bool reduces = source->kind == MODEL_REDUCE;
@@ -212,19 +212,19 @@ static unsigned place_labels(struct sim_partitioner *p, const struct model_op **
                                                           : sim_part_found_as(p, source->inputs[0]);
     unsigned partial = 0;
     for (int d = 0; letters[d]; d++) {
-        find_label(draft, letters[d])->axes = spec[d];
-        if (reduces && !is_of_result(draft, letters[d])) partial |= spec[d];
+        find_label(labelled, letters[d])->axes = spec[d];
+        if (reduces && !is_of_result(labelled, letters[d])) partial |= spec[d];
     }
     for (int i = 0; i < source->input_count; i++) {
         unsigned char own[MODEL_MAX_RANK], kept[MODEL_MAX_RANK];
-        spec_for(draft, source->input_labels[i], own);
+        spec_for(labelled, source->input_labels[i], own);
         /* What is broadcast comes to each user by a reshape of its own, and XLA knows copies by what they are made of.
          */
         bool is_broadcast = strlen(source->input_labels[i]) != strlen(letters) && !source->remade;
-        if (is_broadcast && keeps_tiles(p, draft, letters, inputs[i], source->input_labels[i], kept)) {
+        if (is_broadcast && keeps_tiles(p, labelled, letters, inputs[i], source->input_labels[i], kept)) {
             int tensor = reduces ? source->inputs[0] : source->outputs[0];
             inputs[i] = broadcast(p, source, source->input_labels[i], inputs[i], tensor, letters, kept);
-            spec_for(draft, letters, own);
+            spec_for(labelled, letters, own);
             *at = with_broadcast(p, *at, i);
         }
         inputs[i] = (is_broadcast ? sim_part_made_ready : sim_part_ready)(p, source, inputs[i], own);
@@ -236,22 +236,22 @@ static enum base_status partition_compute(struct sim_partitioner *p, const struc
 {
     int inputs[MODEL_MAX_INPUTS], tensor = source->outputs[0];
     for (int i = 0; i < source->input_count; i++) inputs[i] = sim_part_settled(p, source, source->inputs[i]);
-    struct draft draft;
-    begin_draft(&draft);
+    struct labelled labelled;
+    begin_labels(&labelled);
     for (int i = 0; i < source->input_count; i++)
-        draft.in[i] = collect_labels(&draft, source->input_labels[i], sim_part_tensor_of(p, source->inputs[i]));
-    draft.out = collect_labels(&draft, source->output_labels, sim_part_tensor_of(p, tensor));
+        labelled.in[i] = collect_labels(&labelled, source->input_labels[i], sim_part_tensor_of(p, source->inputs[i]));
+    labelled.out = collect_labels(&labelled, source->output_labels, sim_part_tensor_of(p, tensor));
     struct sim_contraction contraction;
     const bool contracts = source->kind == MODEL_EINSUM;
-    unsigned partial = contracts ? place_contraction(p, source, inputs, &draft, &contraction)
-                                 : place_labels(p, &source, inputs, &draft);
+    unsigned partial = contracts ? place_contraction(p, source, inputs, &labelled, &contraction)
+                                 : place_labels(p, &source, inputs, &labelled);
     struct sim_op *op = sim_part_new_op(p, SIM_COMPUTE, source);
     int index = p->out->op_count - 1;
-    take_labels(op, &draft);
+    take_labels(op, &labelled);
     op->input_count = source->input_count;
     memcpy(op->inputs, inputs, (size_t)op->input_count * sizeof *op->inputs);
-    if (contracts) einsum_roles(op, &draft);
-    finish_output(p, source, &draft, index, partial, contracts ? &contraction : NULL);
+    if (contracts) einsum_roles(op, &labelled);
+    finish_output(p, source, &labelled, index, partial, contracts ? &contraction : NULL);
     return BASE_OK;
 }
 

@@ -36,7 +36,7 @@ static sim_spec sharded_dims(sim_spec spec)
 }
 
 /* Both in one: each axis on one dimension, each dimension as one of them has it. */
-static bool merge(sim_spec a, sim_spec b, sim_spec *out)
+static bool merge_specs(sim_spec a, sim_spec b, sim_spec *out)
 {
     const sim_spec both = a | b;
     if (__builtin_popcountll(both) != __builtin_popcount(axes_of(both))) return false;
@@ -64,7 +64,8 @@ static sim_spec improved(const struct sim_graph *g, sim_spec from, sim_spec to)
     if (!from || from == to) return to;
     if (!to) return from;
     bool partial = axes_of(from) != g->options->live && axes_of(to) != g->options->live;
-    if (g->level > 0 && partial && merge(from, to, &merged) && tiles_of(g, merged) > tiles_of(g, to)) return merged;
+    if (g->level > 0 && partial && merge_specs(from, to, &merged) && tiles_of(g, merged) > tiles_of(g, to))
+        return merged;
     return tiles_of(g, from) > tiles_of(g, to) && refines(from, to) ? from : to;
 }
 
@@ -259,8 +260,8 @@ static sim_spec from_contraction(const struct sim_graph *g, const struct sim_gra
              beside = brought_back(port->other, port->rank, g->spec[other->node]), merged;
     if (!g->spec[user->out] || !beside) return result;
     if (!result) return beside;
-    if (axes_of(result) != g->options->live && axes_of(beside) != g->options->live && merge(result, beside, &merged) &&
-        tiles_of(g, merged) > tiles_of(g, result))
+    if (axes_of(result) != g->options->live && axes_of(beside) != g->options->live &&
+        merge_specs(result, beside, &merged) && tiles_of(g, merged) > tiles_of(g, result))
         return merged;
     return tiles_of(g, beside) > tiles_of(g, result) ? beside : result;
 }

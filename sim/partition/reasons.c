@@ -6,7 +6,7 @@
 
 enum { MOST_HOPS = 4 };
 
-struct question {
+struct explanation {
     struct base_text *out;
     const struct model_program *program;
     const struct model_rules *rules;
@@ -14,19 +14,19 @@ struct question {
     int tensor;
 };
 
-static int kind_of(const struct question *q, int node)
+static int kind_of(const struct explanation *q, int node)
 {
     return node / q->causes->tensor_count;
 }
 
-static int tensor_of(const struct question *q, int node)
+static int tensor_of(const struct explanation *q, int node)
 {
     return node % q->causes->tensor_count;
 }
 
 /* What of a name is not said by the name of the tensor in question: "key/kernel" beside
  * "decoder/layers/self_attention/key". */
-static void put_name(const struct question *q, const char *name)
+static void put_name(const struct explanation *q, const char *name)
 {
     const char *own = q->program->tensors[q->tensor].name, *shown = name;
     for (size_t i = 0; name[i] && name[i] == own[i]; i++)
@@ -34,12 +34,12 @@ static void put_name(const struct question *q, const char *name)
     base_put(q->out, shown);
 }
 
-static const char *axes_text(const struct question *q, unsigned axes)
+static const char *axes_text(const struct explanation *q, unsigned axes)
 {
     return topo_axes_spell(q->out->arena, q->causes->mesh, axes);
 }
 
-static unsigned axes_by_rules(const struct question *q, const struct model_axes *axes)
+static unsigned axes_by_rules(const struct explanation *q, const struct model_axes *axes)
 {
     unsigned set = 0;
     for (int i = 0; i < axes->count; i++) {
@@ -50,7 +50,7 @@ static unsigned axes_by_rules(const struct question *q, const struct model_axes 
 }
 
 /* "batch->data, embed->model": dimensions that rules shard, and what is sharded although no rule says so. */
-static void put_rules(const struct question *q, sim_spec spec)
+static void put_rules(const struct explanation *q, sim_spec spec)
 {
     const struct model_tensor *of = &q->program->tensors[q->causes->axes_of[q->tensor]];
     const char *names[MODEL_MAX_RANK] = {NULL}, *comma = "";
@@ -68,7 +68,7 @@ static void put_rules(const struct question *q, sim_spec spec)
 }
 
 /* A reduction of several operands takes from them by way of what it reduces. */
-static struct sim_cause cause_of(const struct question *q, int node, int axis)
+static struct sim_cause cause_of(const struct explanation *q, int node, int axis)
 {
     const int count = q->causes->mesh->count;
     struct sim_cause cause = q->causes->of_node[node * count + axis];
@@ -80,7 +80,7 @@ static struct sim_cause cause_of(const struct question *q, int node, int axis)
     return cause;
 }
 
-static void put_cause(const struct question *q, const struct sim_cause *cause)
+static void put_cause(const struct explanation *q, const struct sim_cause *cause)
 {
     const char *name = q->program->tensors[tensor_of(q, cause->node)].name;
     int kind = kind_of(q, cause->node);
@@ -105,7 +105,7 @@ static bool same_cause(const struct sim_cause *a, const struct sim_cause *b)
     return a->op == b->op && a->way == b->way && a->node == b->node;
 }
 
-static void put_causes(const struct question *q, int node)
+static void put_causes(const struct explanation *q, int node)
 {
     unsigned axes = 0;
     for (int d = 0; d < MODEL_MAX_RANK; d++) axes |= sim_spec_of_dim(q->causes->spec[node], d);
@@ -126,7 +126,7 @@ static void put_causes(const struct question *q, int node)
 void sim_put_reason(struct base_text *out, const struct model_program *program, const struct model_rules *rules,
                     const struct sim_causes *causes, int instance, int tensor)
 {
-    struct question q = {out, program, rules, causes, tensor};
+    struct explanation q = {out, program, rules, causes, tensor};
     int slot = instance * causes->tensor_count + tensor, node = causes->computed[slot], read = causes->read[slot];
     bool given = causes->axes_of[tensor] >= 0;
     if (!given || read != node) put_causes(&q, node);

@@ -294,7 +294,7 @@ static bool reshard_shifted(struct sim_array *a, const struct sim_layout *to)
 }
 
 /* One dimension's axes go below those of another. */
-static bool merge(struct sim_array *a, const struct sim_layout *to, int into, int from)
+static bool merge_dims(struct sim_array *a, const struct sim_layout *to, int into, int from)
 {
     struct sim_layout next = a->tiles;
     if (!next.of[from] || to->of[from] || !sim_as_many(a->extents, to->of[into], next.of[into] | next.of[from]))
@@ -371,7 +371,7 @@ static bool try(means *with, struct sim_array *a, const struct sim_layout *to)
 
 static bool reshard_merging(struct sim_array *a, const struct sim_layout *to)
 {
-    return reshard_pairs(a, to, merge);
+    return reshard_pairs(a, to, merge_dims);
 }
 
 static bool reshard_unmerging(struct sim_array *a, const struct sim_layout *to)

@@ -54,16 +54,9 @@ static struct sim_graph_port *add_port(struct sim_graph *g, int node)
     return port;
 }
 
-static int dim_of(const char *letters, char letter)
-{
-    for (int i = 0; letters[i]; i++)
-        if (letters[i] == letter) return i;
-    return -1;
-}
-
 static void map_letters(const char *from, const char *to, signed char *map)
 {
-    for (int d = 0; from[d]; d++) map[d] = (signed char)dim_of(to, from[d]);
+    for (int d = 0; from[d]; d++) map[d] = (signed char)sim_dim_labelled(to, from[d]);
 }
 
 static void add_labelled(struct sim_graph *g, int node, const char *letters, const char *result)
@@ -72,7 +65,7 @@ static void add_labelled(struct sim_graph *g, int node, const char *letters, con
     port->rank = (int)strlen(letters);
     map_letters(letters, result, port->to);
     port->whole = true;
-    for (int d = 0; result[d]; d++) port->whole = port->whole && dim_of(letters, result[d]) >= 0;
+    for (int d = 0; result[d]; d++) port->whole = port->whole && sim_dim_labelled(letters, result[d]) >= 0;
 }
 
 static void add_copy(struct sim_graph *g, int from, int to, int rank)
