@@ -17,9 +17,9 @@ int tuner_choices_option(struct tuner_choices *choices,
 void tuner_choices_need(struct tuner_choices *choices, int option, const int *any_of,
                         int count); /* taken only with one of these */
 void tuner_choices_set(struct tuner_choices *choices, int option, double cost, double weight);
-/* *bound: no choice within the limit costs less. Solved to the end unless it takes too many steps, which are counted and
- * not timed (TUNER_UNDECIDED, with the bound so far). A choice that was solved before is where the next search begins.
- * Costs and weights of any size. */
+/* *bound: no choice within the limit costs less. Solved to the end unless it takes too many steps, which are counted
+ * and not timed (TUNER_UNDECIDED, with the bound so far). A choice that was solved before is where the next search
+ * begins. Costs and weights of any size. */
 enum tuner_choices_outcome tuner_choices_solve(struct tuner_choices *choices, double weight_limit, double *bound);
 void tuner_choices_free(struct tuner_choices *choices); /* GLPK's memory is not the arena's */
 void tuner_choices_end(void);                           /* after the last one: what GLPK keeps for all of them */

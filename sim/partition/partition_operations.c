@@ -87,8 +87,8 @@ static bool moves_result(const struct sim_contraction *c)
 }
 
 /* The result as it was computed, then as propagation has it. A partial sum stays one until somebody uses it. */
-static void finish_output(struct sim_partitioner *p, const struct model_op *source, struct labelled *labelled, int op_index,
-                          unsigned partial, const struct sim_contraction *contraction)
+static void finish_output(struct sim_partitioner *p, const struct model_op *source, struct labelled *labelled,
+                          int op_index, unsigned partial, const struct sim_contraction *contraction)
 {
     int tensor = source->outputs[0];
     unsigned char spec[MODEL_MAX_RANK];
@@ -143,8 +143,8 @@ static unsigned place_contraction(struct sim_partitioner *p, const struct model_
 
 /* XLA writes a broadcast as an operation of its own, and as it has one user it takes its operand's sharding where that
  * makes more tiles than its user has, even if it has to move then. Sets what it would have. */
-static bool keeps_tiles(const struct sim_partitioner *p, const struct labelled *labelled, const char *letters, int value,
-                        const char *own_letters, unsigned char *kept)
+static bool keeps_tiles(const struct sim_partitioner *p, const struct labelled *labelled, const char *letters,
+                        int value, const char *own_letters, unsigned char *kept)
 {
     const struct sim_extents *extents = &p->options->extents;
     const struct sim_label *labels = labelled->labels;
@@ -202,7 +202,8 @@ static const struct model_op *with_broadcast(struct sim_partitioner *p, const st
 }
 
 /* Everything else is done as its result is sharded, a reduction as what it reduces. */
-static unsigned place_labels(struct sim_partitioner *p, const struct model_op **at, int *inputs, struct labelled *labelled)
+static unsigned place_labels(struct sim_partitioner *p, const struct model_op **at, int *inputs,
+                             struct labelled *labelled)
 {
     const struct model_op *source = *at;
     bool reduces = source->kind == MODEL_REDUCE;
