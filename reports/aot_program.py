@@ -476,17 +476,21 @@ def judge(folder, options):
     patience_s = 2.0
     log = os.open(os.path.join(folder, 'compiler.log'), os.O_RDWR | os.O_CREAT)
     began, assigned, ended = time.monotonic(), None, False
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     child = start_compiler(folder, log)
-    while not ended:
-        ended = os.waitpid(child, os.WNOHANG)[0] == child
-        now = time.monotonic()
-        assigned = assigned or (now if read_total(folder) else None)
-        enough = assigned and now - assigned > patience_s and not options.whole
-        if not ended and (enough or now - began > options.time_limit):
+    try:
+        while not ended:
+            ended = os.waitpid(child, os.WNOHANG)[0] == child
+            now = time.monotonic()
+            assigned = assigned or (now if read_total(folder) else None)
+            enough = assigned and now - assigned > patience_s and not options.whole
+            if enough or now - began > options.time_limit:
+                break
+            time.sleep(0.1)
+    finally:
+        if not ended:
             os.kill(child, signal.SIGKILL)
             os.waitpid(child, 0)
-            ended = True
-        time.sleep(0.1)
     words = open(os.path.join(folder, 'compiler.log'), errors='replace').read()
     refusal = first(r'(RESOURCE_EXHAUSTED: [^\n]*)', words)
     total = read_total(folder)
