@@ -7,8 +7,9 @@
 /* In the order of their dates. libtpu 0.0.40 is of April 2026; memory as compiled is read off the dumps of 0.0.42.1. */
 static const struct compiler {
     const char *since, *libtpu;
-    bool lays_out; /* sim_compiled_memory is its memory; else liveness in program order is */
-} compilers[] = {{"2019-06", NULL, false}, {"2026-06", "0.0.42", true}};
+    bool lays_out;   /* sim_compiled_memory is its memory; else liveness in program order is */
+    unsigned passes; /* bits of enum sim_pass that it runs beside those of the software's date */
+} compilers[] = {{"2019-06", NULL, false, 0}, {"2026-06", "0.0.42", true, 1u << SIM_PASS_REASSOCIATE_ALL_REDUCE}};
 
 static bool is_date(const char *text)
 {
@@ -35,7 +36,9 @@ static const struct compiler *compiler_named(const char *text)
 enum base_status sim_plan_read_compiler(struct sim_plan *plan, struct base_error *error)
 {
     bool tpu = plan->placement->topology.kind == TOPO_TPU;
+    const struct compiler *today = &compilers[BASE_COUNT(compilers) - 1];
     plan->compiled = tpu && plan->memory_kind == SIM_COMPILED;
+    if (plan->compiled) plan->compiler_passes = today->passes;
     if (!plan->compiler || !*plan->compiler) return BASE_OK;
     const struct compiler *found = compiler_named(plan->compiler);
     if (!found)
@@ -46,5 +49,6 @@ enum base_status sim_plan_read_compiler(struct sim_plan *plan, struct base_error
         return base_fail(error, BASE_INPUT, "compiler: %s is a compiler for TPUs, and %s has none; leave it out",
                          plan->compiler, plan->topology_text);
     plan->compiled = tpu && found->lays_out;
+    plan->compiler_passes = tpu ? found->passes : 0;
     return BASE_OK;
 }

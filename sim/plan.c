@@ -430,7 +430,7 @@ static bool runs_passes(const struct sim_plan *plan)
 
 unsigned sim_passes_of(const struct sim_plan *plan)
 {
-    return runs_passes(plan) ? plan->placement->profile.passes : 0;
+    return runs_passes(plan) ? plan->placement->profile.passes | plan->compiler_passes : 0;
 }
 
 enum base_status sim_plan_check_another(struct sim_cache *cache, const struct sim_plan_text *text, enum model_step step,

@@ -127,7 +127,8 @@ struct sim_plan {
     enum sim_optimizer_partitioning optimizer_partitioning;
     enum sim_memory_kind memory_kind;
     bool sequence_parallel;
-    bool compiled; /* memory is what XLA:TPU of today would lay out */
+    bool compiled;            /* memory is what XLA:TPU of today would lay out */
+    unsigned compiler_passes; /* bits of enum sim_pass: the compiler's, beside the software's */
     enum sim_form form;
     double learning_rate;
     int64_t seed;

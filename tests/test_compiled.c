@@ -79,6 +79,7 @@ static void compilers_are_named_by_date_and_version(struct base_arena *arena)
         text.values[SIM_COMPILER] = cases[i].compiler;
         assert_ok(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error), &error);
         assert_int_equal(plan.compiled, cases[i].compiled);
+        assert_int_equal(sim_passes_of(&plan) >> SIM_PASS_REASSOCIATE_ALL_REDUCE & 1, cases[i].compiled);
     }
     static const char *const unknown[] = {"0.0.4", "0.0.421", "yesterday", "2018-01", "2023-1"};
     for (int i = 0; i < BASE_COUNT(unknown); i++) {
