@@ -1,0 +1,1 @@
+meshwright verify t5_11b.json --python ./none
