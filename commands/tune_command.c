@@ -61,11 +61,24 @@ static enum base_status read_dimension(struct base_arena *arena, enum tuner_dime
     return BASE_OK;
 }
 
+/* The bounds of a search are proven for the memory of the software's own compiler. */
+static enum base_status refuse_compiler(const struct sim_plan_text *plan, struct base_error *error)
+{
+    const char *kind = plan->values[SIM_MEMORY_KIND];
+    if (!sim_key_is_given(plan, SIM_COMPILER) && (!kind || strcmp(kind, "compiled") != 0)) return BASE_OK;
+    return base_fail(
+        error, BASE_INPUT,
+        "%s: the bounds of a search hold for the software's own compiler; leave it out, and ask predict or "
+        "verify about the plans that are found",
+        sim_key_is_given(plan, SIM_COMPILER) ? "compiler" : "memory_kind");
+}
+
 static enum base_status read_request(struct commands_context *context, const struct base_arguments *arguments,
                                      struct tuner_request *request, struct base_error *error)
 {
     memset(request, 0, sizeof *request);
     BASE_TRY(commands_plan_text(context, arguments, DEFAULT_LENGTHS, &request->plan, error));
+    BASE_TRY(refuse_compiler(&request->plan, error));
     for (int d = 0; d < TUNER_DIMENSION_COUNT; d++)
         BASE_TRY(read_dimension(context->arena, (enum tuner_dimension)d, request, error));
     if (!request->given[TUNER_BATCH].count && !request->batch_auto)
