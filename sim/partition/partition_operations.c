@@ -144,7 +144,7 @@ static unsigned place_contraction(struct sim_partitioner *p, const struct model_
 /* XLA writes a broadcast as an operation of its own, and as it has one user it takes its operand's sharding where that
  * makes more tiles than its user has, even if it has to move then. Sets what it would have. */
 static bool keeps_tiles(const struct sim_partitioner *p, const struct labelled *labelled, const char *letters,
-                        int value, const char *own_letters, unsigned char *kept)
+                        const unsigned char *spec, const char *own_letters, unsigned char *kept)
 {
     const struct sim_extents *extents = &p->options->extents;
     const struct sim_label *labels = labelled->labels;
@@ -154,7 +154,7 @@ static bool keeps_tiles(const struct sim_partitioner *p, const struct labelled *
     for (int d = 0; letters[d]; d++) {
         const char *own = strchr(own_letters, letters[d]);
         unsigned wanted = labels[labelled->at[letters[d] % SIM_LETTERS]].axes;
-        kept[d] = own ? p->out->values[value].spec[own - own_letters] : 0;
+        kept[d] = own ? spec[own - own_letters] : 0;
         clashes = clashes || (kept[d] && wanted && kept[d] != wanted) || (taken & (kept[d] | wanted));
         taken |= kept[d] | wanted;
         used |= kept[d];
@@ -221,14 +221,16 @@ static unsigned place_labels(struct sim_partitioner *p, const struct model_op **
         spec_for(labelled, source->input_labels[i], own);
         /* What is broadcast comes to each user by a reshape of its own, and XLA knows copies by what they are made of.
          */
-        bool is_broadcast = strlen(source->input_labels[i]) != strlen(letters) && !source->remade;
-        if (is_broadcast && keeps_tiles(p, labelled, letters, inputs[i], source->input_labels[i], kept)) {
+        bool is_broadcast = strlen(source->input_labels[i]) != strlen(letters);
+        const unsigned char *found = sim_part_found_as(p, source->inputs[i]);
+        bool is_had = sim_part_tensor_of(p, source->outputs[0])->remade_of >= 0; /* from the forward pass, in XLA */
+        if (is_broadcast && !is_had && keeps_tiles(p, labelled, letters, found, source->input_labels[i], kept)) {
             int tensor = reduces ? source->inputs[0] : source->outputs[0];
             inputs[i] = broadcast(p, source, source->input_labels[i], inputs[i], tensor, letters, kept);
             spec_for(labelled, letters, own);
             *at = with_broadcast(p, *at, i);
         }
-        inputs[i] = (is_broadcast ? sim_part_made_ready : sim_part_ready)(p, source, inputs[i], own);
+        inputs[i] = (is_broadcast && !source->remade ? sim_part_made_ready : sim_part_ready)(p, source, inputs[i], own);
     }
     return partial;
 }
