@@ -258,7 +258,7 @@ static sim_spec from_contraction(const struct sim_graph *g, const struct sim_gra
     const struct sim_graph_port *port = &g->ports[user->first_port + at], *other = &g->ports[user->first_port + 1 - at];
     sim_spec result = brought_back(port->to, port->rank, g->spec[user->out]),
              beside = brought_back(port->other, port->rank, g->spec[other->node]), merged;
-    if (!g->spec[user->out] || !beside) return result;
+    if (!beside) return result;
     if (!result) return beside;
     if (axes_of(result) != g->options->live && axes_of(beside) != g->options->live &&
         merge_specs(result, beside, &merged) && tiles_of(g, merged) > tiles_of(g, result))
