@@ -128,13 +128,13 @@ void sim_put_reason(struct base_text *out, const struct model_program *program, 
 {
     struct explanation q = {out, program, rules, causes, tensor};
     int slot = instance * causes->tensor_count + tensor, node = causes->computed[slot], read = causes->read[slot];
-    bool given = causes->axes_of[tensor] >= 0;
+    bool given = causes->axes_of[tensor] >= 0, constrained = read != node || program->tensors[tensor].constrained;
     if (!given || read != node) put_causes(&q, node);
     if (!given || (read != node && causes->spec[read] == causes->spec[node])) return;
     if (!causes->spec[read]) {
         if (causes->spec[node]) base_put(out, "; then constraint, unsharded");
         return;
     }
-    base_putf(out, "%s%s ", read != node && causes->spec[node] ? "; then " : "", read != node ? "constraint" : "rules");
+    base_putf(out, "%s%s ", read != node && causes->spec[node] ? "; then " : "", constrained ? "constraint" : "rules");
     put_rules(&q, causes->spec[read]);
 }

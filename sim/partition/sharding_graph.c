@@ -15,6 +15,44 @@ static void find_given_again(struct sim_graph *g, const struct sim_graph_given *
     g->fixed[given->nodes[0]] = true;
 }
 
+/* Labels as a contraction of a by b has them: those of both first, then a's, then b's. */
+static bool is_written_as(const char *out, const char *a, const char *b)
+{
+    char natural[MODEL_MAX_RANK + 1] = "";
+    int count = 0, shared = 0;
+    for (const char *at = a; *at; at++) {
+        if (!strchr(b, *at) || !strchr(out, *at)) continue;
+        for (count = shared++; count > 0 && natural[count - 1] > *at; count--) natural[count] = natural[count - 1];
+        natural[count] = *at;
+    }
+    count = shared;
+    for (const char *at = a; *at; at++)
+        if (!strchr(b, *at)) natural[count++] = *at;
+    for (const char *at = b; *at; at++)
+        if (!strchr(a, *at)) natural[count++] = *at;
+    return !strncmp(natural, out, MODEL_MAX_RANK);
+}
+
+/* XLA transposes the result behind the contraction. jnp.einsum turns operands round to avoid that, gradients do not. */
+static bool is_transposed(const struct model_op *op)
+{
+    const char *left = op->input_labels[0], *right = op->input_labels[1], *out = op->output_labels;
+    bool turns = op->phase != MODEL_BACKWARD || op->remade;
+    return op->kind == MODEL_EINSUM && !is_written_as(out, left, right) && !(turns && is_written_as(out, right, left));
+}
+
+/* XLA gives a constraint's sharding to its operand, too: what is made, unless that is transposed or goes round a loop
+ * before. */
+static void find_constrained_behind(struct sim_graph *g)
+{
+    for (int b = 0; b < g->program->block_count; b++)
+        for (int i = 0; i < g->program->blocks[b].op_count; i++) {
+            const struct model_op *op = &g->program->blocks[b].ops[i];
+            if (is_transposed(op)) g->constrained_behind[op->outputs[0]] = true;
+            for (int c = 0; c < op->carry_count; c++) g->constrained_behind[op->carries[c].in] = true;
+        }
+}
+
 /* Where a sharding is given: to a tensor as it is made, or behind it. */
 static void find_given(struct sim_graph *g, int tensor)
 {
@@ -22,7 +60,7 @@ static void find_given(struct sim_graph *g, int tensor)
                               *like = t->like >= 0 ? sim_graph_tensor_of(g, t->like) : t;
     bool persistent = t->block < 0, stream = g->options->sequence_parallel && sim_is_residual_stream(t),
          annotated = !g->options->propagates && !t->from_producer && !like->from_producer,
-         as_made = persistent || stream || annotated;
+         as_made = persistent || stream || annotated || (t->constrained && !g->constrained_behind[tensor]);
     if (!as_made && !t->constrained) return;
     struct sim_graph_given *given = &g->given[g->given_count++];
     given->tensor = tensor;
@@ -32,7 +70,7 @@ static void find_given(struct sim_graph *g, int tensor)
         g->read[sim_graph_slot(g, i, tensor)] = node;
         g->fixed[node] = true;
     }
-    if (!as_made && t->constrained_again) find_given_again(g, given);
+    if (t->constrained_again) find_given_again(g, given);
 }
 
 /* ---- steps ---- */
@@ -293,9 +331,11 @@ struct sim_graph *sim_graph_build(struct base_arena *arena, const struct model_p
     g->read = base_new(arena, int, SIM_INSTANCES * g->tensor_count);
     g->is_layer = base_new(arena, bool, program->block_count);
     g->is_kept = base_new(arena, bool, g->tensor_count);
+    g->constrained_behind = base_new(arena, bool, g->tensor_count);
     g->trips_of_block = base_new(arena, int, program->block_count);
     for (int i = 0; i < SIM_INSTANCES * g->tensor_count; i++) g->computed[i] = g->read[i] = i;
     find_layers(g);
+    find_constrained_behind(g);
     for (int t = 0; t < g->tensor_count; t++) find_given(g, t);
     add_block(g, 0, 0);
     add_stacks(g);

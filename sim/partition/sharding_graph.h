@@ -40,7 +40,7 @@ struct sim_graph {
     int given_count;
     bool *fixed;
     int *computed, *read; /* [instance * tensors + tensor]: nodes */
-    bool *is_layer, *is_kept;
+    bool *is_layer, *is_kept, *constrained_behind;
     int *trips_of_block; /* enum model_size of the loop that a block is the body of; -1 */
     struct sim_graph_step *steps;
     int step_count, step_capacity;
