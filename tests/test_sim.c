@@ -843,14 +843,14 @@ static void new_stacks_live_until_they_are_gathered(struct base_arena *arena)
 }
 
 /* Six heads of sixteen, their joined dimension cut in four: a part is a head and a half, and no device could split it.
- * All four kernels are gathered over model, in whatever order plans are asked for; of eight heads only the last one is,
- * for its use. */
+ * All four kernels are gathered over model, in whatever order plans are asked for; of eight heads all but the last one,
+ * since no rule shards the heads that queries, keys and values are constrained to (XLA's numbers). */
 static void uneven_heads_are_gathered(struct base_arena *arena)
 {
     static const struct {
         int heads;
         int64_t gathers;
-    } rows[] = {{8, 2}, {6, 4 * 2}, {8, 2}};
+    } rows[] = {{8, 3 * 2}, {6, 4 * 2}, {8, 3 * 2}};
     struct sim_cache *cache = sim_cache_new(arena);
     struct sim_prediction prediction;
     for (int i = 0; i < BASE_COUNT(rows); i++) {

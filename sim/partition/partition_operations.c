@@ -284,8 +284,9 @@ static bool is_joined(const struct sim_partitioner *p, char letter)
 
 /* Parts of a joined dimension are whole heads only if heads divide; else it is gathered, and split or joined on every
  * device. */
-static void gather_uneven_heads(const struct sim_partitioner *p, const struct model_op *source, unsigned char *needed)
+static bool gather_uneven_heads(const struct sim_partitioner *p, const struct model_op *source, unsigned char *needed)
 {
+    bool gathered = false;
     const struct model_tensor *in = sim_part_tensor_of(p, source->inputs[0]),
                               *out = sim_part_tensor_of(p, source->outputs[0]);
     for (int d = 0; source->output_labels[d]; d++) {
@@ -294,8 +295,11 @@ static void gather_uneven_heads(const struct sim_partitioner *p, const struct mo
         if (made == of || !needed[i]) continue;
         bool uneven = (!is_joined(p, of) && is_uneven(p, in->dims[i], needed[i])) ||
                       (!is_joined(p, made) && is_uneven(p, out->dims[d], needed[i]));
-        if (uneven) needed[i] = 0;
+        if (!uneven) continue;
+        needed[i] = 0;
+        gathered = true;
     }
+    return gathered;
 }
 
 static enum base_status partition_reshape(struct sim_partitioner *p, const struct model_op *source)
@@ -304,10 +308,11 @@ static enum base_status partition_reshape(struct sim_partitioner *p, const struc
     const struct model_tensor *t = sim_part_tensor_of(p, tensor);
     unsigned char needed[MODEL_MAX_RANK], spec[MODEL_MAX_RANK] = {0};
     before_reshape(source, sim_part_computed_as(p, tensor), needed);
-    gather_uneven_heads(p, source, needed);
+    const bool gathered = gather_uneven_heads(p, source, needed);
     int input = sim_part_ready(p, source, sim_part_settled(p, source, source->inputs[0]), needed);
     for (int i = 0; i < t->rank; i++)
         spec[i] = source->reshaped_from[i] < 0 ? 0 : p->out->values[input].spec[source->reshaped_from[i]];
+    if (gathered) sim_part_found_unsharded(p, tensor, spec);
     int value = sim_part_new_value(p, tensor, spec, 0);
     struct sim_op *op = sim_part_new_op(p, SIM_COMPUTE, source);
     op->inputs[op->input_count++] = input;

@@ -5,6 +5,8 @@
 
 #include "sim/partition/sharding_tiles.h"
 
+#include <string.h>
+
 enum { SIM_COPY_SIGNS = 512, SIM_NO_TWIN = -2, SIM_RESULT = 2 /* of a contraction, beside its operands */ };
 
 struct sim_partitioner {
@@ -59,6 +61,14 @@ static inline const unsigned char *sim_part_used_as(const struct sim_partitioner
 static inline const unsigned char *sim_part_computed_as(const struct sim_partitioner *p, int tensor)
 {
     return p->computed[sim_part_slot_of(p, tensor)];
+}
+
+/* XLA shards no more of it than that. */
+static inline void sim_part_found_unsharded(struct sim_partitioner *p, int tensor, const unsigned char *spec)
+{
+    int slot = sim_part_slot_of(p, tensor);
+    memcpy(p->computed[slot], spec, MODEL_MAX_RANK);
+    memcpy(p->used[slot], spec, MODEL_MAX_RANK);
 }
 
 static inline int *sim_part_current(const struct sim_partitioner *p, int tensor)
