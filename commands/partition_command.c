@@ -12,7 +12,10 @@ static enum base_status read_mesh(struct commands_context *context, const char *
                                   struct base_error *error)
 {
     if (!text) return base_fail(error, BASE_USAGE, "--mesh is missing: as in --mesh data=2,model=4");
-    return topo_axes_parse(context->arena, text, "mesh", &o->mesh, error);
+    BASE_TRY(topo_axes_parse(context->arena, text, "mesh", &o->mesh, error));
+    if (o->mesh.count <= SIM_MOST_AXES) return BASE_OK;
+    return base_fail(error, BASE_INPUT, "--mesh: %d axes; name up to %d, those that shard something", o->mesh.count,
+                     SIM_MOST_AXES);
 }
 
 /* Cuts at a separator; returns what comes after it, or NULL at the end. */
@@ -256,7 +259,7 @@ static enum base_status run_partition(struct commands_context *context, const st
 }
 
 static const struct base_option options[] = {
-    {"--mesh", "data=D,model=M", "sizes of the mesh axes", NULL},
+    {"--mesh", "data=D,model=M", "names and sizes of the mesh axes, the first slowest: data=2,fsdp=4,tensor=2", NULL},
     {"--shapes", "SHAPES", "global shapes, as in '16,32,64;64,128'", NULL},
     {"--specs", "SPECS", "shardings, as in 'data,-,-;-,model'; data+model for both over one dimension", NULL},
     {"--output-spec", "SPEC", "what is wanted of the result", "what propagation makes of it"},

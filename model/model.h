@@ -8,7 +8,7 @@
 
 /* ---- axis rules (rules.c) ---- */
 
-enum { MODEL_MAX_RANK = 6, MODEL_MAX_MESH_AXES = TOPO_MOST_AXES };
+enum { MODEL_MAX_RANK = 6, MODEL_MAX_MESH_AXES = 8 };
 
 /* How JAX's UNCONSTRAINED is written, as a logical axis and in a rule. */
 #define MODEL_UNCONSTRAINED "__UNCONSTRAINED__"

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""oracle.py FOLDER [OUT]: makes tests/data/xla_operations.csv and xla_steps.csv from the dumps of XLA's SPMD partitioner in FOLDER.
+"""oracle.py FOLDER [OUT]: makes tests/data/xla_operations.csv, xla_axes.csv (one case in three) and xla_steps.csv from the dumps of XLA's SPMD
+partitioner in FOLDER.
 
 A dump is a JSON document with `cases`: operations by themselves (`primitives`) and steps of whole models (`forward`, `train`). What is kept of
 a case: the question, the sharding that propagation chose, the collectives merged by kind, axis, dtype and bytes (kind/axis/dtype/bytes*count,
@@ -36,16 +37,17 @@ def merged(case):
     return " ".join(f"{kind}/{axis}/{dtype}/{size}*{count}" for (kind, axis, dtype, size), count in largest)
 
 
-def operations(cases):
+def operations(cases, group):
     for c in cases:
         words = c["model"].split()
         known = words[0] == "reshard" or words[0] == "einsum" and "constraint" not in words
-        if c["group"] != "primitives" or not known or not settled(c):
+        if not c["id"].startswith(group + "/") or not known or not settled(c):
             continue
         wanted = "free" if c["output_constraint"] is None else spec(c["output_constraint"])
-        question = "".join(map(spec, c["operand_specs"])) + f">{wanted}/{c['mesh']['data']}x{c['mesh']['model']}"
+        mesh = "x".join(map(str, c["mesh"].values())) + ("" if list(c["mesh"]) == ["data", "model"] else ":" + ",".join(c["mesh"]))
+        question = "".join(map(spec, c["operand_specs"])) + f">{wanted}/{mesh}"
         name = c["id"].split("/")[1]
-        assert c["id"] == f"G0/{name}/{question}" and len(set(c["operand_dtypes"])) == 1, c["id"]
+        assert c["id"] == f"{group}/{name}/{question}" and len(set(c["operand_dtypes"])) == 1, c["id"]
         yield [f"{name}/{question}", words[1] if words[0] == "einsum" else "reshard", " ".join("x".join(map(str, s)) for s in c["operand_shapes"]),
                c["operand_dtypes"][0], spec(c["output_specs"][0]), merged(c)]
 
@@ -72,7 +74,8 @@ def main():
         sys.exit(__doc__)
     folder, out = sys.argv[1], sys.argv[2] if len(sys.argv) > 2 else "tests/data"
     cases = [c for name in sorted(os.listdir(folder)) if name.endswith(".json") for c in json.load(open(os.path.join(folder, name)))["cases"]]
-    write(os.path.join(out, "xla_operations.csv"), "case,operation,shapes,dtype,result,collectives", operations(cases))
+    write(os.path.join(out, "xla_operations.csv"), "case,operation,shapes,dtype,result,collectives", operations(cases, "G0"))
+    write(os.path.join(out, "xla_axes.csv"), "case,operation,shapes,dtype,result,collectives", list(operations(cases, "A3"))[::3])
     write(os.path.join(out, "xla_steps.csv"), "case,model,topology,model_parallel_submesh,logical_axis_rules,dtype,batch_size,inputs_length,targets_length,"
           "num_microbatches,optimizer,optimizer_partitioning,remat_policy,step,argument_bytes,output_bytes,temp_bytes,collectives", steps(cases))
 

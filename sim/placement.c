@@ -27,6 +27,33 @@ unsigned sim_model_axis(const struct topo_axes *mesh)
     return model ? model : axis_named(mesh, "tensor");
 }
 
+/* Sets are of the first few axes. A mesh of more has those first that more than one device stands along: its devices
+ * are in the same order then. */
+static struct topo_axes with_few_axes(const struct topo_axes *mesh)
+{
+    struct topo_axes out = {.count = 0};
+    if (mesh->count <= SIM_MOST_AXES) return *mesh;
+    for (int alone = 0; alone <= 1; alone++)
+        for (int i = 0; i < mesh->count; i++) {
+            if ((mesh->sizes[i] == 1) != alone) continue;
+            out.names[out.count] = mesh->names[i];
+            out.sizes[out.count++] = mesh->sizes[i];
+        }
+    return out;
+}
+
+static enum base_status check_axes(const struct topo_axes *axes, struct base_error *error)
+{
+    if (axes->count <= SIM_MOST_AXES || axes->sizes[SIM_MOST_AXES] == 1) return BASE_OK;
+    return base_fail(error, BASE_INPUT, "ici_mesh: more than %d axes have more than one device; join some",
+                     SIM_MOST_AXES);
+}
+
+static unsigned sets_of(const struct sim_placement *p)
+{
+    return topo_axes_all(&p->axes) & SIM_ALL_AXES;
+}
+
 /* ---- torus ---- */
 
 /* On rings an all-to-all moves a quarter of what an all-gather of as much does: each byte goes a quarter of the way
@@ -41,7 +68,7 @@ static void place_on_torus(struct base_arena *arena, struct sim_placement *p, co
     const double *c = p->profile.constants;
     double one = c[SIM_LINK_EFFICIENCY_FRAC],
            several = c[SIM_MULTI_AXIS_LINK_EFFICIENCY_FRAC] < one ? c[SIM_MULTI_AXIS_LINK_EFFICIENCY_FRAC] : one;
-    for (unsigned axes = 1; axes <= topo_axes_all(&p->axes); axes++) {
+    for (unsigned axes = 1; axes <= sets_of(p); axes++) {
         struct sim_group *group = &p->groups[axes];
         topo_ring_loads(arena, &p->topology, mesh, axes, &group->load);
         const struct topo_ring_load *load = &group->load;
@@ -70,7 +97,7 @@ static void place_in_nodes(struct sim_placement *p)
 {
     const double *c = p->profile.constants;
     int local = p->topology.bounds[1] > 0 ? p->topology.bounds[1] : 1;
-    for (unsigned axes = 1; axes <= topo_axes_all(&p->axes); axes++) {
+    for (unsigned axes = 1; axes <= sets_of(p); axes++) {
         int size = topo_axes_product(&p->axes, axes), members = 0;
         bool within = true;
         for (int n = 0; n < size; n++) {
@@ -109,13 +136,15 @@ enum base_status sim_placement_build(struct base_arena *arena, const struct topo
         return base_fail(error, BASE_INPUT,
                          "topology: predictions over several slices are not modelled yet; use slices=1");
     BASE_TRY(topo_mesh_build(arena, topology, request, !has_torus(topology), &mesh, error));
+    mesh.axes = with_few_axes(&mesh.axes);
     p.axes = mesh.axes;
+    BASE_TRY(check_axes(&p.axes, error));
     p.axes_text = topo_axes_spell(arena, &p.axes, topo_axes_all(&p.axes));
-    p.groups = base_new(arena, struct sim_group, 1 << p.axes.count);
+    p.groups = base_new(arena, struct sim_group, (int)sets_of(&p) + 1);
     BASE_TRY(sim_profile_build(arena, topology, software, overrides, &p.profile, error));
     if (has_torus(topology)) place_on_torus(arena, &p, &mesh);
     else place_in_nodes(&p);
-    const unsigned all = topo_axes_all(&p.axes);
+    const unsigned all = sets_of(&p);
     if (topo_axes_product(&p.axes, all) > 1 && !(p.groups[all].seconds_per_byte > 0))
         return base_fail(
             error, BASE_INPUT,

@@ -271,6 +271,25 @@ static enum base_status find_placement(struct sim_cache *cache, const struct sim
 
 /* ---- what must divide ---- */
 
+/* A prediction shards a dimension over several axes in the order of the mesh. */
+static enum base_status check_order(struct base_arena *arena, const struct topo_axes *mesh,
+                                    const struct model_rule *rule, struct base_error *error)
+{
+    unsigned set = 0;
+    bool in_order = true;
+    for (int i = 0; i < rule->value.count; i++) {
+        const int axis = topo_axis_named(mesh, rule->value.names[i]);
+        if (mesh->sizes[axis] == 1) continue;
+        in_order = in_order && !(set >> axis);
+        set |= 1u << axis;
+    }
+    if (in_order) return BASE_OK;
+    return base_fail(error, BASE_INPUT,
+                     "logical_axis_rules: %s goes to axes in another order than that of the mesh, which a prediction "
+                     "does not shard in; use [%s]",
+                     rule->logical, topo_axes_join(arena, mesh, set, ", "));
+}
+
 static enum base_status check_rule_axes(struct base_arena *arena, const struct topo_axes *mesh,
                                         const struct model_rules *rules, struct base_error *error)
 {
@@ -295,6 +314,7 @@ static enum base_status check_rule_axes(struct base_arena *arena, const struct t
                                  "mesh; its axes are %s",
                                  rule->logical, axis, topo_axes_join(arena, mesh, topo_axes_all(mesh), " and "));
         }
+        if (of_the_model) BASE_TRY(check_order(arena, mesh, rule, error));
     }
     return BASE_OK;
 }

@@ -35,14 +35,25 @@ static sim_spec sharded_dims(sim_spec spec)
     return (any >> (DIM - 1) & each_dim) * SIM_ALL_AXES;
 }
 
+/* XLA gives the tiles of both the devices of both, one by one, which may fail where an axis is idle. */
+static bool has_devices(const struct sim_graph *g, sim_spec a, sim_spec b)
+{
+    struct sim_layout layouts[2] = {{{0}}, {{0}}}, merged;
+    for (int d = 0; d < MODEL_MAX_RANK; d++) {
+        layouts[0].of[d] = sim_spec_of_dim(a, d);
+        layouts[1].of[d] = sim_spec_of_dim(b, d);
+    }
+    return sim_layouts_merge(&layouts[0], &layouts[1], MODEL_MAX_RANK, g->options->live, &merged);
+}
+
 /* Both in one: each axis on one dimension, each dimension as one of them has it. */
-static bool merge_specs(sim_spec a, sim_spec b, sim_spec *out)
+static bool merge_specs(const struct sim_graph *g, sim_spec a, sim_spec b, sim_spec *out)
 {
     const sim_spec both = a | b;
     if (__builtin_popcountll(both) != __builtin_popcount(axes_of(both))) return false;
     if ((a ^ b) & sharded_dims(a) & sharded_dims(b)) return false;
     *out = both;
-    return true;
+    return __builtin_popcount(g->options->live) < 3 || has_devices(g, a, b);
 }
 
 /* Every tile of a lies in one of b. The first axis of the mesh cuts a dimension first, so one over the second alone is
@@ -64,8 +75,7 @@ static sim_spec improved(const struct sim_graph *g, sim_spec from, sim_spec to)
     if (!from || from == to) return to;
     if (!to) return from;
     bool partial = axes_of(from) != g->options->live && axes_of(to) != g->options->live;
-    if (g->level > 0 && partial && merge_specs(from, to, &merged) && tiles_of(g, merged) > tiles_of(g, to))
-        return merged;
+    if (g->level > 0 && partial && merge_specs(g, from, to, &merged) && tiles_of(g, merged) > tiles_of(g, to)) return merged;
     return tiles_of(g, from) > tiles_of(g, to) && refines(from, to) ? from : to;
 }
 
@@ -261,7 +271,7 @@ static sim_spec from_contraction(const struct sim_graph *g, const struct sim_gra
     if (!beside) return result;
     if (!result) return beside;
     if (axes_of(result) != g->options->live && axes_of(beside) != g->options->live &&
-        merge_specs(result, beside, &merged) && tiles_of(g, merged) > tiles_of(g, result))
+        merge_specs(g, result, beside, &merged) && tiles_of(g, merged) > tiles_of(g, result))
         return merged;
     return tiles_of(g, beside) > tiles_of(g, result) ? beside : result;
 }
@@ -502,8 +512,9 @@ static void write_causes(const struct sim_graph *g, struct sim_causes *out)
 
 static const int64_t *count_tiles(struct base_arena *arena, const struct topo_axes *mesh)
 {
-    int64_t *tiles = base_new(arena, int64_t, 1 << mesh->count);
-    for (unsigned axes = 0; axes <= topo_axes_all(mesh); axes++) tiles[axes] = topo_axes_product(mesh, axes);
+    const unsigned all = topo_axes_all(mesh) & SIM_ALL_AXES;
+    int64_t *tiles = base_new(arena, int64_t, (int)all + 1);
+    for (unsigned axes = 0; axes <= all; axes++) tiles[axes] = topo_axes_product(mesh, axes);
     return tiles;
 }
 

@@ -94,12 +94,12 @@ bool sim_layouts_equal(const struct sim_layout *a, const struct sim_layout *b, i
     return !memcmp(a->of, b->of, (size_t)rank * sizeof *a->of);
 }
 
-/* A device is the coordinates along axes, of which two tell enough: bit i of it is the one along axis i, counted from
- * the last, so that numbers are in the order of the mesh. Sets of axes are turned over likewise. */
-static unsigned turned(unsigned axes)
+/* A device is the coordinates along axes, of which two tell enough: a bit an axis, that of the last axis lowest, so
+ * that numbers are in the order of the mesh. The bits of a set of axes. */
+static unsigned turned(unsigned axes, int last)
 {
     unsigned out = 0;
-    for (unsigned rest = axes; rest; rest &= rest - 1) out |= 1u << (SIM_MOST_AXES - 1 - __builtin_ctz(rest));
+    for (unsigned rest = axes; rest; rest &= rest - 1) out |= 1u << (last - __builtin_ctz(rest));
     return out;
 }
 
@@ -114,14 +114,16 @@ static unsigned first_left(const bool *taken, unsigned all, unsigned axes, unsig
 static bool has_devices(const struct sim_layout *a, const struct sim_layout *b, int rank, unsigned axes,
                         sim_order merged)
 {
-    const unsigned all = turned(axes), of_a = turned(sim_layout_axes(a, rank)), of_b = turned(sim_layout_axes(b, rank));
+    const int last = 31 - __builtin_clz(axes);
+    const unsigned all = turned(axes, last), of_a = turned(sim_layout_axes(a, rank), last),
+                   of_b = turned(sim_layout_axes(b, rank), last);
     const struct sequence s = unpacked(merged);
     bool taken_a[SIM_ALL_AXES + 1] = {false}, taken_b[SIM_ALL_AXES + 1] = {false};
     const int copies = 1 << (__builtin_popcount(axes) - s.count);
     for (int i = 0; i < copies << s.count; i++) {
         unsigned tile = 0;
         for (int k = 0; k < s.count; k++)
-            if (i / copies >> (s.count - 1 - k) & 1) tile |= turned(1u << s.axes[k]);
+            if (i / copies >> (s.count - 1 - k) & 1) tile |= turned(1u << s.axes[k], last);
         unsigned in_a = first_left(taken_a, all, of_a, tile), in_b = first_left(taken_b, all, of_b, tile);
         unsigned device = in_a > in_b ? in_a : in_b;
         bool in_both = ((device ^ tile) & (of_a | of_b)) == 0 && !taken_a[device] && !taken_b[device];
@@ -155,7 +157,8 @@ unsigned sim_mesh_axes(const struct sim_extents *extents)
 {
     unsigned axes = 0;
     if (!extents->mesh) return SIM_ALL_AXES; /* who has no mesh shards nothing */
-    for (int i = 0; i < extents->mesh->count; i++) axes |= (unsigned)(extents->mesh->sizes[i] > 1) << i;
+    for (int i = 0; i < extents->mesh->count && i < SIM_MOST_AXES; i++)
+        axes |= (unsigned)(extents->mesh->sizes[i] > 1) << i;
     return axes;
 }
 
