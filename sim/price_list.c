@@ -13,14 +13,15 @@ struct maker {
     int *dot_of;     /* per operation: its distinct contraction, or -1 */
     int *repeats_of; /* per operation, as a loop: the distinct count of repetitions inside it */
     int *kernel_of;  /* per kernel: the distinct one */
-    unsigned char (*number_of)[SIM_ALL_AXES + 1]; /* of a factor by size and axes, and 1 more; 0: not listed */
+    unsigned char *number_of; /* [size * sets + axes]: of a factor, and 1 more; 0: not listed */
+    unsigned sets;            /* of mesh axes that the program may have */
     int *steps_before;                            /* per operation: steps listed before it */
     struct base_index repeats_seen, dots_seen, kernels_seen, collectives_seen, products_seen, kept_seen;
 };
 
 static unsigned char factor(const struct maker *m, unsigned size, unsigned axes)
 {
-    unsigned char *number = &m->number_of[size][axes];
+    unsigned char *number = &m->number_of[size * m->sets + axes];
     if (*number) return (unsigned char)(*number - 1);
     int at = m->out->factor_count++;
     if (at >= SIM_MOST_FACTORS - 1) return 0;
@@ -378,6 +379,15 @@ static void list_kept(struct maker *m)
     }
 }
 
+/* All mesh axes that shard something. */
+static unsigned axes_of(const struct sim_sharded *s)
+{
+    unsigned axes = 0;
+    for (int i = 0; i < s->shape_count; i++)
+        for (int d = 0; d < s->shapes[i].rank; d++) axes |= s->shapes[i].spec[d];
+    return axes;
+}
+
 /* How many there are of each was not known before; so they were listed in the scratch, and what is kept takes no more
  * room than it needs. */
 static void *copied(struct base_arena *arena, const void *list, int count, size_t size_bytes)
@@ -414,7 +424,8 @@ void sim_price_list_make(struct base_arena *arena, struct base_arena *scratch, c
     struct maker m = {.scratch = scratch, .s = sharded, .fp8 = fp8, .out = out};
     memset(out, 0, sizeof *out);
     out->factors = base_new(arena, struct sim_factor, SIM_MOST_FACTORS);
-    m.number_of = base_alloc(scratch, MODEL_SIZE_COUNT, sizeof *m.number_of);
+    m.sets = axes_of(sharded) + 1;
+    m.number_of = base_new(scratch, unsigned char, MODEL_SIZE_COUNT * (int)m.sets);
     m.dot_of = base_new(scratch, int, sharded->op_count + 1);
     m.kernel_of = base_new(scratch, int, sharded->kernel_count + 1);
     const struct sim_op *last = sharded->op_count ? &sharded->ops[sharded->op_count - 1] : NULL;
