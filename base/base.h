@@ -173,6 +173,20 @@ void base_json_member_int(struct base_json_writer *writer, const char *key, int6
 void base_json_member_double(struct base_json_writer *writer, const char *key, double value);
 void base_json_member_bool(struct base_json_writer *writer, const char *key, bool value);
 
+/* Numbers of a struct that are members of an object: who writes it and who reads it go by one table. */
+enum base_number_type { BASE_INT /* int, unsigned or an enum */, BASE_INT64, BASE_DOUBLE };
+struct base_json_field {
+    const char *key;
+    enum base_number_type type;
+    size_t offset;
+};
+void base_json_put_fields(struct base_json_writer *writer, const struct base_json_field *fields, int count,
+                          const void *record);
+/* What the object does not have, or has as no number, is 0; object may be NULL. */
+void base_json_read_fields(const struct base_json *object, const struct base_json_field *fields, int count,
+                           void *record);
+double base_json_number(const struct base_json *object, const char *key); /* the same of one member */
+
 /* ---- CSV (csv.c): RFC 4180, a header line, one row in memory at a time ---- */
 
 struct base_csv {

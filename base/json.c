@@ -379,3 +379,50 @@ void base_json_member_bool(struct base_json_writer *writer, const char *key, boo
     base_json_key(writer, key);
     base_json_put_bool(writer, value);
 }
+
+/* ---- numbers of a struct ---- */
+
+double base_json_number(const struct base_json *object, const char *key)
+{
+    const struct base_json *value = object ? base_json_get(object, key) : NULL;
+    return value && value->kind == BASE_JSON_NUMBER ? value->number : 0;
+}
+
+void base_json_put_fields(struct base_json_writer *writer, const struct base_json_field *fields, int count,
+                          const void *record)
+{
+    for (int i = 0; i < count; i++) {
+        const void *field = (const char *)record + fields[i].offset;
+        int small = 0;
+        int64_t whole = 0;
+        double real = 0;
+        switch (fields[i].type) {
+        case BASE_INT:
+            memcpy(&small, field, sizeof small);
+            base_json_member_int(writer, fields[i].key, small);
+            break;
+        case BASE_INT64:
+            memcpy(&whole, field, sizeof whole);
+            base_json_member_int(writer, fields[i].key, whole);
+            break;
+        case BASE_DOUBLE:
+            memcpy(&real, field, sizeof real);
+            base_json_member_double(writer, fields[i].key, real);
+            break;
+        }
+    }
+}
+
+void base_json_read_fields(const struct base_json *object, const struct base_json_field *fields, int count,
+                           void *record)
+{
+    for (int i = 0; i < count; i++) {
+        void *field = (char *)record + fields[i].offset;
+        double real = base_json_number(object, fields[i].key);
+        int64_t whole = fabs(real) < 9e18 ? (int64_t)real : 0;
+        int small = fabs(real) <= INT32_MAX ? (int)real : 0;
+        if (fields[i].type == BASE_INT) memcpy(field, &small, sizeof small);
+        else if (fields[i].type == BASE_INT64) memcpy(field, &whole, sizeof whole);
+        else memcpy(field, &real, sizeof real);
+    }
+}

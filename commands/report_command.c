@@ -9,12 +9,6 @@ enum { LARGEST_RUN_BYTES = 64 << 20 };
 
 /* ---- what `run --json` wrote ---- */
 
-static double number(const struct base_json *object, const char *key)
-{
-    const struct base_json *value = object && object->kind == BASE_JSON_OBJECT ? base_json_get(object, key) : NULL;
-    return value && value->kind == BASE_JSON_NUMBER ? value->number : 0;
-}
-
 static enum base_status word(const struct base_json *entry, const char *key, const char *const *names, int count,
                              int *out, struct base_error *error)
 {
@@ -37,7 +31,7 @@ static enum base_status read_entry(const struct base_json *item, struct sim_entr
         return base_fail(error, BASE_INPUT, "timeline: name: a string is needed");
     BASE_TRY(word(item, "phase", phases, BASE_COUNT(phases), &phase, error));
     BASE_TRY(word(item, "kind", kinds, BASE_COUNT(kinds), &kind, error));
-    double count = number(item, "count"), time_s = number(item, "time_s");
+    double count = base_json_number(item, "count"), time_s = base_json_number(item, "time_s");
     if (!(count >= 0 && count <= LARGEST_COUNT) || !(time_s >= 0))
         return base_fail(error, BASE_INPUT, "timeline: %s: count and time_s are needed, none of them negative",
                          name->string);
@@ -73,8 +67,8 @@ static enum base_status read_losses(struct base_arena *arena, const struct base_
     for (const struct base_json *item = list->child; item; item = item->next)
         loss[out->step_count++] = item->kind == BASE_JSON_NUMBER ? item->number : 0;
     out->loss = loss;
-    out->first_step = (int64_t)number(run, "first_step");
-    out->rank_count = (int)number(run, "rank_count");
+    out->first_step = (int64_t)base_json_number(run, "first_step");
+    out->rank_count = (int)base_json_number(run, "rank_count");
     return BASE_OK;
 }
 
@@ -97,8 +91,8 @@ static enum base_status report_run(struct commands_context *context, const struc
     struct sim_detail detail = {.timeline = &predicted_timeline, .arena = context->arena};
     BASE_TRY(sim_predict(context->cache, &plan, &predicted, &detail, error));
     measured = predicted;
-    measured.step_s = number(base_json_get(run, "time"), "step_s");
-    measured.memory.peak_bytes = (int64_t)number(base_json_get(run, "memory"), "peak_bytes");
+    measured.step_s = base_json_number(base_json_get(run, "time"), "step_s");
+    measured.memory.peak_bytes = (int64_t)base_json_number(base_json_get(run, "memory"), "peak_bytes");
     struct reports_beside beside = {.plan = &plan,
                                     .run = &measured,
                                     .predicted = &predicted,

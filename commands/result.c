@@ -1,13 +1,8 @@
 /* What the executor answers, read back. */
 #include "commands/result.h"
+#include "exec/exec.h"
 
 #include <string.h>
-
-static double number(const struct base_json *document, const char *key)
-{
-    const struct base_json *value = document ? base_json_get(document, key) : NULL;
-    return value && value->kind == BASE_JSON_NUMBER ? value->number : 0;
-}
 
 static const double *numbers(struct base_arena *arena, const struct base_json *document, const char *key,
                              int64_t *count)
@@ -27,27 +22,11 @@ static int read_collectives(struct base_arena *arena, const struct base_json *do
     *out = base_new(arena, struct sim_collective_row, list ? list->count : 0);
     for (const struct base_json *item = list ? list->child : NULL; item; item = item->next) {
         const struct base_json *first = base_json_get(item, "first_op");
-        (*out)[count++] = (struct sim_collective_row){.kind = (enum sim_collective)number(item, "kind"),
-                                                      .axes = (unsigned)number(item, "axes"),
-                                                      .dtype = (enum model_dtype)number(item, "dtype"),
-                                                      .count = (int64_t)number(item, "count"),
-                                                      .bytes = (int64_t)number(item, "bytes"),
-                                                      .time_s = number(item, "time_s"),
-                                                      .first_op = first && first->string ? first->string : ""};
+        struct sim_collective_row *row = &(*out)[count++];
+        base_json_read_fields(item, exec_collective_fields, EXEC_COLLECTIVE_FIELD_COUNT, row);
+        row->first_op = first && first->string ? first->string : "";
     }
     return count;
-}
-
-static void read_memory(const struct base_json *document, struct sim_memory *out)
-{
-    const struct base_json *m = base_json_get(document, "memory");
-    *out = (struct sim_memory){.capacity_bytes = (int64_t)number(m, "capacity_bytes"),
-                               .peak_bytes = (int64_t)number(m, "peak_bytes"),
-                               .parameter_bytes = (int64_t)number(m, "parameter_bytes"),
-                               .optimizer_state_bytes = (int64_t)number(m, "optimizer_state_bytes"),
-                               .gradient_bytes = (int64_t)number(m, "gradient_bytes"),
-                               .activation_bytes = (int64_t)number(m, "activation_bytes"),
-                               .temporary_bytes = (int64_t)number(m, "temporary_bytes")};
 }
 
 static enum base_status read_timeline(struct base_arena *arena, const struct base_json *document,
@@ -58,11 +37,9 @@ static enum base_status read_timeline(struct base_arena *arena, const struct bas
     out->count = 0;
     for (const struct base_json *item = list ? list->child : NULL; item; item = item->next) {
         const struct base_json *name = base_json_get(item, "name");
-        out->entries[out->count++] = (struct sim_entry){.name = name && name->string ? name->string : "",
-                                                        .phase = (enum model_phase)number(item, "phase"),
-                                                        .bound = (enum sim_bound)number(item, "bound"),
-                                                        .count = (int64_t)number(item, "count"),
-                                                        .time_s = number(item, "time_s")};
+        struct sim_entry *entry = &out->entries[out->count++];
+        base_json_read_fields(item, exec_entry_fields, EXEC_ENTRY_FIELD_COUNT, entry);
+        entry->name = name && name->string ? name->string : "";
     }
     return BASE_OK;
 }
@@ -74,13 +51,13 @@ enum base_status commands_read_result(struct base_arena *arena, const struct bas
     if (base_json_parse(arena, answer->data ? answer->data : "", answer->length, &document, error) != BASE_OK)
         return base_fail(error, BASE_RUN, "meshwright-rank: did not answer with a result");
     const struct base_json *failure = base_json_get(document, "error");
-    *out = (struct commands_result){.contraction_s = number(document, "contraction_s"),
-                                    .elementwise_s = number(document, "elementwise_s"),
-                                    .communication_s = number(document, "communication_s")};
-    out->steps.stopped = number(document, "stopped") != 0;
+    *out = (struct commands_result){.contraction_s = base_json_number(document, "contraction_s"),
+                                    .elementwise_s = base_json_number(document, "elementwise_s"),
+                                    .communication_s = base_json_number(document, "communication_s")};
+    out->steps.stopped = base_json_number(document, "stopped") != 0;
     out->steps.failure = failure ? failure->string : NULL;
     out->steps.rank_count = rank_count;
-    out->steps.first_step = (int64_t)number(document, "first_step");
+    out->steps.first_step = (int64_t)base_json_number(document, "first_step");
     out->steps.loss = numbers(arena, document, "loss", &out->steps.step_count);
     out->steps.gradient_norm = numbers(arena, document, "gradient_norm", &out->steps.step_count);
     out->steps.step_s = numbers(arena, document, "step_s", &out->steps.step_count);
@@ -89,7 +66,7 @@ enum base_status commands_read_result(struct base_arena *arena, const struct bas
         out->steps.weight = numbers(arena, document, "weight", &out->steps.step_count);
     }
     out->row_count = read_collectives(arena, document, &out->rows);
-    read_memory(document, &out->memory);
+    base_json_read_fields(base_json_get(document, "memory"), sim_memory_fields, SIM_MEMORY_FIELD_COUNT, &out->memory);
     return read_timeline(arena, document, &out->timeline);
 }
 

@@ -66,17 +66,10 @@ static void put_memory(struct base_json_writer *w, const struct sim_memory *m)
 {
     base_json_key(w, "memory");
     base_json_open(w, '{');
-    base_json_member_int(w, "capacity_bytes", m->capacity_bytes);
-    base_json_member_int(w, "peak_bytes", m->peak_bytes);
-    base_json_member_int(w, "parameter_bytes", m->parameter_bytes);
-    base_json_member_int(w, "optimizer_state_bytes", m->optimizer_state_bytes);
-    base_json_member_int(w, "gradient_bytes", m->gradient_bytes);
-    base_json_member_int(w, "activation_bytes", m->activation_bytes);
-    base_json_member_int(w, "temporary_bytes", m->temporary_bytes);
+    base_json_put_fields(w, sim_memory_fields, SIM_MEMORY_FIELD_COUNT, m);
     base_json_close(w, '}');
 }
 
-/* Kinds, axes and dtypes as numbers of their enums: both programs are of one build. */
 static void put_collectives(struct base_json_writer *w, const struct exec_result *r)
 {
     base_json_key(w, "collectives");
@@ -84,12 +77,7 @@ static void put_collectives(struct base_json_writer *w, const struct exec_result
     for (int i = 0; i < r->collective_count; i++) {
         const struct sim_collective_row *c = &r->collectives[i];
         base_json_open_inline(w, '{');
-        base_json_member_int(w, "kind", c->kind);
-        base_json_member_int(w, "axes", c->axes);
-        base_json_member_int(w, "dtype", c->dtype);
-        base_json_member_int(w, "count", c->count);
-        base_json_member_int(w, "bytes", c->bytes);
-        base_json_member_double(w, "time_s", c->time_s);
+        base_json_put_fields(w, exec_collective_fields, EXEC_COLLECTIVE_FIELD_COUNT, c);
         base_json_key(w, "first_op");
         base_json_put_string(w, c->first_op);
         base_json_close(w, '}');
@@ -105,10 +93,7 @@ static void put_timeline(struct base_json_writer *w, const struct sim_timeline *
         const struct sim_entry *e = &timeline->entries[i];
         base_json_open_inline(w, '{');
         base_json_member_string(w, "name", e->name);
-        base_json_member_int(w, "phase", e->phase);
-        base_json_member_int(w, "bound", e->bound);
-        base_json_member_int(w, "count", e->count);
-        base_json_member_double(w, "time_s", e->time_s);
+        base_json_put_fields(w, exec_entry_fields, EXEC_ENTRY_FIELD_COUNT, e);
         base_json_close(w, '}');
     }
     base_json_close(w, ']');

@@ -79,6 +79,12 @@ enum base_status exec_run(struct base_arena *arena, struct sim_cache *cache, con
 enum base_status exec_answer(struct base_arena *arena, const struct exec_request *way, const char *text, size_t length,
                              struct base_text *out, struct base_error *error);
 
+/* Rows of its answer, written and read by one table. Kinds, axes, dtypes, phases and bounds are numbers of their enums:
+ * both programs are of one build. */
+enum { EXEC_COLLECTIVE_FIELD_COUNT = 6, EXEC_ENTRY_FIELD_COUNT = 4 };
+extern const struct base_json_field exec_collective_fields[EXEC_COLLECTIVE_FIELD_COUNT];
+extern const struct base_json_field exec_entry_fields[EXEC_ENTRY_FIELD_COUNT];
+
 /* ---- batches (batches.c) ---- */
 
 enum exec_feature {

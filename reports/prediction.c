@@ -18,14 +18,7 @@ static void put_memory(struct base_json_writer *w, const struct sim_memory *m)
 {
     base_json_key(w, "memory");
     base_json_open(w, '{');
-    base_json_member_int(w, "capacity_bytes", m->capacity_bytes);
-    base_json_member_int(w, "peak_bytes", m->peak_bytes);
-    base_json_member_int(w, "parameter_bytes", m->parameter_bytes);
-    base_json_member_int(w, "optimizer_state_bytes", m->optimizer_state_bytes);
-    base_json_member_int(w, "gradient_bytes", m->gradient_bytes);
-    base_json_member_int(w, "activation_bytes", m->activation_bytes);
-    base_json_member_int(w, "temporary_bytes", m->temporary_bytes);
-    base_json_member_int(w, "reserved_bytes", m->reserved_bytes);
+    base_json_put_fields(w, sim_memory_fields, SIM_MEMORY_FIELD_COUNT, m);
     base_json_member_string(w, "peak_at", m->peak_at);
     if (m->argument_bytes) base_json_member_int(w, "argument_bytes", m->argument_bytes);
     if (m->argument_bytes) base_json_member_int(w, "output_bytes", m->output_bytes);

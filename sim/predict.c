@@ -4,6 +4,7 @@
 
 #include <assert.h>
 #include <math.h>
+#include <stddef.h>
 #include <string.h>
 
 static void price_persistent(const struct sim_pricing *p, double categories_bytes[MODEL_CATEGORY_COUNT])
@@ -11,6 +12,17 @@ static void price_persistent(const struct sim_pricing *p, double categories_byte
     for (int i = 0; i < p->list->persistent_count; i++)
         categories_bytes[p->list->persistent_categories[i]] += p->bytes[p->list->persistent_shapes[i]];
 }
+
+const struct base_json_field sim_memory_fields[SIM_MEMORY_FIELD_COUNT] = {
+    {"capacity_bytes", BASE_INT64, offsetof(struct sim_memory, capacity_bytes)},
+    {"peak_bytes", BASE_INT64, offsetof(struct sim_memory, peak_bytes)},
+    {"parameter_bytes", BASE_INT64, offsetof(struct sim_memory, parameter_bytes)},
+    {"optimizer_state_bytes", BASE_INT64, offsetof(struct sim_memory, optimizer_state_bytes)},
+    {"gradient_bytes", BASE_INT64, offsetof(struct sim_memory, gradient_bytes)},
+    {"activation_bytes", BASE_INT64, offsetof(struct sim_memory, activation_bytes)},
+    {"temporary_bytes", BASE_INT64, offsetof(struct sim_memory, temporary_bytes)},
+    {"reserved_bytes", BASE_INT64, offsetof(struct sim_memory, reserved_bytes)},
+};
 
 /* ---- what the executor's arena holds ---- */
 

@@ -268,6 +268,10 @@ struct sim_memory {
     int64_t rematerialized_layer_count; /* layers that the compiler recomputes so that the plan fits */
 };
 
+/* Its numbers as a document has them, but for those that not every answer has. */
+enum { SIM_MEMORY_FIELD_COUNT = 8 };
+extern const struct base_json_field sim_memory_fields[SIM_MEMORY_FIELD_COUNT];
+
 struct sim_prediction {
     const char *profile;
     struct topo_axes mesh;

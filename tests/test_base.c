@@ -1135,6 +1135,43 @@ static void nearness_is_relative(struct base_arena *arena)
     assert_false(test_is_near(INFINITY, 1, 0.5));
 }
 
+/* ---- numbers of a struct ---- */
+
+static void fields_survive_the_round_trip(struct base_arena *arena)
+{
+    struct record {
+        int small;
+        int64_t whole;
+        double real;
+        int64_t absent, word;
+    };
+    static const struct base_json_field fields[] = {{"small", BASE_INT, offsetof(struct record, small)},
+                                                    {"whole", BASE_INT64, offsetof(struct record, whole)},
+                                                    {"real", BASE_DOUBLE, offsetof(struct record, real)}},
+                                        others[] = {{"absent", BASE_INT64, offsetof(struct record, absent)},
+                                                    {"word", BASE_INT64, offsetof(struct record, word)}};
+    const struct record from = {-7, INT64_C(1) << 52, 0.1, 5, 6};
+    struct record to = {.absent = 8, .word = 9};
+    struct base_text text = {.arena = arena};
+    struct base_json_writer writer = {.text = &text};
+    const struct base_json *document;
+    struct base_error error;
+    base_json_open(&writer, '{');
+    base_json_put_fields(&writer, fields, BASE_COUNT(fields), &from);
+    base_json_member_string(&writer, "word", "many");
+    base_json_close(&writer, '}');
+    assert_ok(base_json_parse(arena, text.data, text.length, &document, &error), &error);
+    base_json_read_fields(document, fields, BASE_COUNT(fields), &to);
+    assert_int_equal(to.small, from.small);
+    assert_int_equal(to.whole, from.whole);
+    assert_true(!memcmp(&to.real, &from.real, sizeof to.real));
+    assert_int_equal(to.absent + to.word, 8 + 9);
+    base_json_read_fields(document, others, BASE_COUNT(others), &to);
+    assert_int_equal(to.absent + to.word, 0);
+    base_json_read_fields(NULL, fields, BASE_COUNT(fields), &to);
+    assert_int_equal(to.whole, 0);
+}
+
 /* ---- hashes ---- */
 
 /* Every bit of every byte matters, also to the low bits, by which slots are found. */
@@ -1221,6 +1258,7 @@ int main(int argument_count, char **arguments)
         TEST(random_is_the_same_for_the_same_seed),
         TEST(random_below_is_within_its_bound),
         TEST(nearness_is_relative),
+        TEST(fields_survive_the_round_trip),
         TEST(hashes_see_every_bit),
         TEST(indexes_find_what_was_added),
     };
