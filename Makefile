@@ -32,7 +32,7 @@ executor_paths     := $(patsubst -I%,-isystem %,$(shell pkg-config --cflags-only
 # Open MPI is linked into it alone: libraries and tests talk to ranks through a struct of functions.
 rank_libraries     := $(shell pkg-config --libs ompi-c 2>/dev/null)
 rank_paths         := $(patsubst -I%,-isystem %,$(shell pkg-config --cflags-only-I ompi-c 2>/dev/null))
-rank_sources       := exec/rank_main.c exec/comm.c
+rank_sources       := exec/rank_main.c exec/comm.c exec/heartbeat.c
 
 sources := $(filter-out $(rank_sources),$(foreach room,$(rooms),$(sort $(wildcard $(room)/*.c))))
 data    := $(sort $(wildcard $(foreach room,$(rooms),$(room)/*.csv $(room)/*.json $(room)/*.css $(room)/*.js $(room)/*.py)))

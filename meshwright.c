@@ -170,15 +170,27 @@ static void hold_standard_streams(void)
             _exit(BASE_INTERNAL);
 }
 
-/* Ranks of an mpirun or srun have their number from it. */
+static int number_of(const char *name)
+{
+    const char *text = getenv(name);
+    return text ? atoi(text) : -1;
+}
+
+/* Ranks of an mpirun or srun have their number from it. Without PMIx they would not find each other, and each would be a
+ * run of its own. */
 static void find_launcher(struct commands_context *context)
 {
-    static const char *const names[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"};
-    for (int i = 0; i < BASE_COUNT(names) && !context->launched; i++) {
-        const char *rank = getenv(names[i]);
-        context->launched = rank != NULL;
-        context->launched_rank = rank ? atoi(rank) : 0;
+    static const char *const ranks[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK"};
+    int tasks = number_of("SLURM_STEP_NUM_TASKS") > 1 ? number_of("SLURM_STEP_NUM_TASKS") : number_of("PMI_SIZE");
+    for (int i = 0; i < BASE_COUNT(ranks) && !context->launched; i++) {
+        context->launched = getenv(ranks[i]) != NULL;
+        context->launched_rank = context->launched ? number_of(ranks[i]) : 0;
     }
+    if (context->launched || tasks <= 1) return;
+    context->launch_problem =
+        base_print(context->arena, "this is one of %d processes that were started without PMIx, so that they cannot "
+                                   "find each other and each would be a run of its own; start them by `srun --mpi=pmix`, "
+                                   "or one alone, which starts its ranks itself", tasks);
 }
 
 int main(int argument_count, char **argument_values)
@@ -210,7 +222,7 @@ int main(int argument_count, char **argument_values)
     enum base_status status = run(argument_count, (const char *const *)argument_values, &context, &out, &error);
     if (progress.shown) fputs("\r\033[K", stderr);
     base_output_abandon_all();
-    if (context.launched_rank > 0) out.length = 0, *error.text = '\0'; /* rank 0 alone speaks */
+    if (context.silent) out.length = 0, *error.text = '\0'; /* rank 0 speaks */
     if (status == BASE_OK || status == BASE_NO_FIT || context.answers) {
         enum base_status printed = print_bytes(out.length ? out.data : "", out.length, &error);
         if (printed != BASE_OK) status = printed;

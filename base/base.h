@@ -286,6 +286,9 @@ void base_child_is_ready(void);
 /* From a signal handler: asks the program that runs to end: in its own time if it is ready to, the second time at once,
  * then by force. False: none runs. Async-signal-safe. */
 bool base_stop_child(void);
+/* It said why it failed: what is left of it after a second is asked to end, and killed after two. */
+void base_child_is_failing(void);
+bool base_parent_is(const char *name); /* the process that started this one, by its short name */
 /* Path of a program in the folder of the one that is running. BASE_RUN: it is not there. */
 enum base_status base_find_beside(struct base_arena *arena, const char *name, const char **out,
                                   struct base_error *error);

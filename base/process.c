@@ -12,13 +12,32 @@
 #include <unistd.h>
 
 enum { READ_END, WRITE_END, NOT_STARTED = 127, LONGEST_LINE = 2000 };
+/* In tenths of a second, after its last word. */
+enum { TICK_MS = 100, TICKS_TO_END = 10, TICKS_TO_KILL = 20, TICKS_TO_LEAVE = 25 };
 
 /* A signal handler has no other way to it. */
-static volatile sig_atomic_t running_child, child_is_deaf, child_is_ready, asked_count; /* running_child 0: none */
+static volatile sig_atomic_t running_child, child_is_deaf, child_is_ready, child_is_failing,
+    asked_count; /* running_child 0: none */
 
 void base_child_is_ready(void)
 {
     child_is_ready = 1;
+}
+
+void base_child_is_failing(void)
+{
+    child_is_failing = 1;
+}
+
+bool base_parent_is(const char *name)
+{
+    char path[64], found[64];
+    snprintf(path, sizeof path, "/proc/%ld/comm", (long)getppid());
+    FILE *file = fopen(path, "r");
+    bool same = file && fgets(found, sizeof found, file) && strcspn(found, "\n") == strlen(name) &&
+                !strncmp(found, name, strlen(name));
+    if (file) fclose(file);
+    return same;
 }
 
 bool base_stop_child(void)
@@ -123,6 +142,17 @@ static bool has_ended(ssize_t got)
     return got == 0 || (got < 0 && errno != EINTR && errno != EAGAIN);
 }
 
+/* A program that said why it failed and does not end: false, it is not waited for any longer. It has a group of its own,
+ * with what it started. */
+static bool hurry(int *ticks)
+{
+    if (!child_is_failing) return true;
+    ++*ticks;
+    if (*ticks == TICKS_TO_END) kill((pid_t)running_child, child_is_deaf ? SIGHUP : SIGTERM);
+    if (*ticks == TICKS_TO_KILL) kill(-(pid_t)running_child, SIGKILL);
+    return *ticks < TICKS_TO_LEAVE;
+}
+
 /* Writes and reads by turns, so that neither side waits for the other for ever. Ends when the program has closed its
  * stdout and its stderr. */
 static void converse(const struct base_child *child, struct pipes *p)
@@ -131,14 +161,14 @@ static void converse(const struct base_child *child, struct pipes *p)
     size_t length = child->length;
     char block[16384];
     struct line line = {.length = 0};
+    int ticks = 0;
     while (p->out[READ_END] >= 0 || p->err[READ_END] >= 0) {
         struct pollfd ends[] = {{.fd = p->out[READ_END], .events = POLLIN},
                                 {.fd = p->err[READ_END], .events = POLLIN},
                                 {.fd = p->in[WRITE_END], .events = POLLOUT}};
-        if (poll(ends, BASE_COUNT(ends), -1) < 0) {
-            if (errno == EINTR) continue;
-            return;
-        }
+        int ready = poll(ends, BASE_COUNT(ends), TICK_MS);
+        if (ready < 0 && errno == EINTR) continue;
+        if (ready < 0 || (ready == 0 && !hurry(&ticks))) return;
         if (ends[0].revents) {
             ssize_t got = read(ends[0].fd, block, sizeof block);
             if (got > 0) base_put_bytes(child->answer, block, (size_t)got);
@@ -190,7 +220,7 @@ enum base_status base_run_child(const struct base_child *child, struct base_erro
         close_pipes(&p);
         return base_fail(error, BASE_RUN, "%s: cannot be started: %s", name, strerror(errno));
     }
-    child_is_ready = 0;
+    child_is_ready = child_is_failing = 0;
     child_is_deaf = child->deaf;
     running_child = (sig_atomic_t)pid;
     converse(child, &p);

@@ -25,8 +25,10 @@ struct commands_context {
     void *clock_where;
     void (*note)(void *where, const char *text); /* what was passed over in an input; NULL: nobody looks */
     void *note_where;
-    bool launched; /* an mpirun or srun started this process, as this rank: 0 alone speaks */
+    bool launched; /* an mpirun or srun started this process as this rank of several; what is no run does not care */
     int launched_rank;
+    const char *launch_problem; /* why ranks that were started so cannot find each other; NULL: they can */
+    bool silent;                /* set by a command: another rank speaks for this one */
     const volatile sig_atomic_t *stop_signal; /* the signal that asked a run to end; 0, or NULL: none */
 };
 

@@ -38,6 +38,13 @@ static void hear_step(struct talk *talk, const char *numbers)
     talk->context->progress(talk->context->progress_where, text, done, steps);
 }
 
+/* The first to fail is the one to name. */
+static void hear_failure(struct talk *talk, const char *why)
+{
+    base_child_is_failing();
+    if (!*talk->reason) snprintf(talk->reason, sizeof talk->reason, "%s", why);
+}
+
 /* "mpirun noticed that process rank 2 with PID 0 on node vm exited on signal 9 (Killed)." */
 static bool hear_death(struct talk *talk, const char *line)
 {
@@ -86,8 +93,7 @@ static void hear(void *where, const char *line)
     struct talk *talk = where;
     if (begins(line, "@step ")) hear_step(talk, line + strlen("@step "));
     else if (begins(line, "@warning ")) pass_on(talk, line + strlen("@warning "));
-    else if (begins(line, "@failed ") && !*talk->reason)
-        snprintf(talk->reason, sizeof talk->reason, "%s", line + strlen("@failed "));
+    else if (begins(line, "@failed ")) hear_failure(talk, line + strlen("@failed "));
     else if (!*talk->reason && (hear_death(talk, line) || hear_exit(talk, line))) return;
     else keep(talk, line);
 }

@@ -54,6 +54,7 @@ enum base_status commands_read_result(struct base_arena *arena, const struct bas
     *out = (struct commands_result){.contraction_s = base_json_number(document, "contraction_s"),
                                     .elementwise_s = base_json_number(document, "elementwise_s"),
                                     .communication_s = base_json_number(document, "communication_s")};
+    out->steps.hosts = base_json_get(document, "hosts");
     out->steps.stopped = base_json_number(document, "stopped") != 0;
     out->steps.failure = failure ? failure->string : NULL;
     out->steps.rank_count = rank_count;

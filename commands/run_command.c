@@ -228,6 +228,17 @@ static const char *name_owner(struct commands_context *context, const struct bas
     return owner;
 }
 
+/* A process that an mpirun or srun started is a rank of the run, unless it is to run all devices itself. */
+static enum base_status take_place(struct commands_context *context, const struct base_arguments *arguments,
+                                   struct base_error *error)
+{
+    if (base_argument(arguments, "--in-process")) context->launched = false;
+    else if (context->launch_problem) return base_fail(error, BASE_INPUT, "%s", context->launch_problem);
+    if (!context->launched) context->launched_rank = 0;
+    context->silent = context->launched_rank > 0;
+    return BASE_OK;
+}
+
 /* ---- the command ---- */
 
 static enum base_status run_run(struct commands_context *context, const struct base_arguments *arguments,
@@ -242,6 +253,7 @@ static enum base_status run_run(struct commands_context *context, const struct b
     struct commands_result result;
     struct counts counts;
     BASE_TRY(read_counts(arguments, &counts, error));
+    BASE_TRY(take_place(context, arguments, error));
     BASE_TRY(read_executor(arguments, &executor, error));
     BASE_TRY(override_profile(context, arguments, error));
     BASE_TRY(commands_plan_text(context, arguments, NULL, &text, error));

@@ -85,6 +85,20 @@ static void put_collectives(struct base_json_writer *w, const struct exec_result
     base_json_close(w, ']');
 }
 
+static void put_hosts(struct base_json_writer *w, const struct exec_result *r)
+{
+    base_json_key(w, "hosts");
+    base_json_open(w, '[');
+    for (int i = 0; i < r->host_count; i++) {
+        base_json_open_inline(w, '{');
+        base_json_member_string(w, "host", r->hosts[i].name);
+        base_json_member_string(w, "kernel", r->hosts[i].kernel);
+        base_json_member_int(w, "rank_count", r->hosts[i].rank_count);
+        base_json_close(w, '}');
+    }
+    base_json_close(w, ']');
+}
+
 static void put_timeline(struct base_json_writer *w, const struct sim_timeline *timeline)
 {
     base_json_key(w, "timeline");
@@ -114,6 +128,7 @@ static void put_result(const struct exec_result *r, const char *failure, struct 
     base_json_member_double(&w, "contraction_s", r->contraction_s);
     base_json_member_double(&w, "elementwise_s", r->elementwise_s);
     base_json_member_double(&w, "communication_s", r->communication_s);
+    put_hosts(&w, r);
     put_memory(&w, &r->memory);
     put_collectives(&w, r);
     put_timeline(&w, &r->timeline);

@@ -1,7 +1,7 @@
-/* The door to Open MPI. Ranks talk point to point alone: the algorithms are exchange.c's. A rank that waits looks at
- * the pulse of the one it waits for: every rank on a host counts, ten times a second, in memory that they share. */
-#define _DEFAULT_SOURCE /* setitimer */
+/* The door to Open MPI. Ranks talk point to point alone: the algorithms are exchange.c's. A rank that waits looks at the
+ * signs of life of all others: those of its host in memory that they share, those of other hosts as they were told. */
 #include "exec/comm.h"
+#include "exec/signs.h"
 
 #include <limits.h>
 #include <mpi.h>
@@ -9,35 +9,35 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/time.h>
+#include <time.h>
+#include <unistd.h>
 
-enum {
-    TAG = 1,
-    PULSES_A_SECOND = 10,
-    TESTS_BEFORE_YIELD = 64,
-    LONGEST_WAIT = 60 /* times the patience: alive, but never coming */
-};
+enum { TAG = 1, TESTS_BEFORE_YIELD = 64, ABORT_S = 1, DAEMON_S = 3 };
 
 struct comm {
     MPI_Comm world, host;
     MPI_Win window;
-    volatile int64_t **pulses; /* of each rank; NULL: on another host */
-    int rank, patience_s;
+    struct exec_signs signs;
+    struct exec_heart *heart;
+    struct exec_reach *reaches; /* of each rank */
+    int *local;                 /* ranks of this host */
+    int local_count;
+    pid_t daemon; /* mpirun's on another host than its own, which would outlive a link that is down; 0: none */
     void (*say)(const char *text);
+    void (*warn)(const char *text);
 };
 
-static struct comm only; /* MPI is one a process, and so is a timer */
+static struct comm only; /* MPI is one a process */
 
-static void on_timer(int number)
+static struct exec_sign *own_sign(void)
 {
-    (void)number;
-    ++*only.pulses[only.rank];
+    return &only.signs.of[only.signs.rank];
 }
 
 static void fail(struct comm *comm, const char *what)
 {
     char text[200];
-    snprintf(text, sizeof text, "rank %d: %s", comm->rank, what);
+    snprintf(text, sizeof text, "rank %d: %s", comm->signs.rank, what);
     comm->say(text);
     exec_comm_abort(BASE_RUN);
 }
@@ -49,49 +49,31 @@ static void check(struct comm *comm, int code, const char *what)
 
 /* ---- waiting ---- */
 
-/* Time is counted in own pulses: if all ranks are stopped for a while, or the machine sleeps, no one is to blame. */
-struct wait {
-    int64_t start, seen_at, seen;
-    int peer;
-};
-
-static struct wait begin_wait(const struct comm *comm, int peer)
+static void look_around(struct comm *comm, struct exec_wait *wait)
 {
-    int64_t now = *comm->pulses[comm->rank];
-    return (struct wait){now, now, comm->pulses[peer] ? *comm->pulses[peer] : 0, peer};
-}
-
-static void blame(struct comm *comm, int peer, const char *what, int64_t pulses)
-{
-    char text[160];
-    snprintf(text, sizeof text, "rank %d hangs: %s for %lld s while rank %d waits for it", peer, what,
-             (long long)(pulses / PULSES_A_SECOND), comm->rank);
+    char text[400];
+    enum exec_verdict verdict = exec_wait_look(&comm->signs, wait, text, sizeof text);
+    if (verdict == EXEC_IS_SLOW) comm->warn(text);
+    if (verdict != EXEC_FAILS) return;
     comm->say(text);
     exec_comm_abort(BASE_RUN);
-}
-
-static void watch(struct comm *comm, struct wait *wait)
-{
-    int64_t now = *comm->pulses[comm->rank], patience = (int64_t)comm->patience_s * PULSES_A_SECOND;
-    if (comm->pulses[wait->peer] && *comm->pulses[wait->peer] != wait->seen) {
-        wait->seen = *comm->pulses[wait->peer];
-        wait->seen_at = now;
-    }
-    if (comm->pulses[wait->peer] && now - wait->seen_at > patience)
-        blame(comm, wait->peer, "it shows no sign of life", now - wait->seen_at);
-    if (now - wait->start > LONGEST_WAIT * patience) blame(comm, wait->peer, "it sends nothing", now - wait->start);
 }
 
 static void finish(struct comm *comm, MPI_Request *requests, int count, int peer)
 {
     int done = 0;
-    struct wait wait = begin_wait(comm, peer);
+    struct exec_sign *own = own_sign();
+    struct exec_wait wait = exec_wait_begin(&comm->signs, peer);
     for (int tests = 0; !done; tests++) {
         check(comm, MPI_Testall(count, requests, &done, MPI_STATUSES_IGNORE), "a message was lost");
         if (done || tests % TESTS_BEFORE_YIELD) continue;
-        watch(comm, &wait);
+        if (tests == 0) atomic_store(&own->looks, 0), atomic_store(&own->waits_for, peer);
+        else atomic_fetch_add_explicit(&own->looks, TESTS_BEFORE_YIELD, memory_order_relaxed);
+        look_around(comm, &wait);
         sched_yield();
     }
+    atomic_store_explicit(&own->waits_for, -1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&own->messages, 1, memory_order_relaxed);
 }
 
 static void exchange(void *self, int to, const void *out, size_t out_bytes, int from, void *in, size_t in_bytes)
@@ -109,78 +91,123 @@ static void exchange(void *self, int to, const void *out, size_t out_bytes, int 
     if (count) finish(comm, requests, count, in_bytes ? from : to);
 }
 
-/* ---- beginning and end ---- */
-
-/* A counter of each rank of this host, in its own cache line, in memory that all of them see. */
-static enum base_status share_pulses(struct comm *comm, int rank_count, struct base_error *error)
+static void tell_storing(void *self, bool on)
 {
-    enum { LINE_BYTES = 64 };
-    int host_count, ok;
-    void *own;
-    MPI_Group world, host;
-    ok =
-        MPI_Comm_split_type(comm->world, MPI_COMM_TYPE_SHARED, comm->rank, MPI_INFO_NULL, &comm->host) == MPI_SUCCESS &&
-        MPI_Win_allocate_shared(LINE_BYTES, 1, MPI_INFO_NULL, comm->host, &own, &comm->window) == MPI_SUCCESS;
-    comm->pulses = calloc((size_t)rank_count, sizeof *comm->pulses);
-    if (!ok || !comm->pulses) return base_fail(error, BASE_RUN, "the ranks of this host cannot share memory");
-    MPI_Comm_size(comm->host, &host_count);
-    MPI_Comm_group(comm->world, &world);
-    MPI_Comm_group(comm->host, &host);
-    for (int i = 0; i < host_count; i++) {
-        MPI_Aint bytes;
-        int unit, rank;
-        void *at;
-        MPI_Group_translate_ranks(host, 1, &i, world, &rank);
-        MPI_Win_shared_query(comm->window, i, &bytes, &unit, &at);
-        comm->pulses[rank] = at;
-    }
-    MPI_Group_free(&world);
-    MPI_Group_free(&host);
-    *comm->pulses[comm->rank] = 0;
-    MPI_Barrier(comm->host);
-    return BASE_OK;
+    (void)self;
+    atomic_store(&own_sign()->storing, on);
 }
 
-static void set_timer(bool on)
+/* ---- beginning and end ---- */
+
+/* Signs of all ranks, in memory of the first rank of each host. */
+static bool share_signs(struct comm *comm)
 {
-    struct itimerval every = {{0, on ? 1000000 / PULSES_A_SECOND : 0}, {0, on ? 1000000 / PULSES_A_SECOND : 0}};
-    struct sigaction action = {.sa_handler = on ? on_timer : SIG_IGN, .sa_flags = SA_RESTART};
-    sigfillset(&action.sa_mask);
-    if (on) sigaction(SIGALRM, &action, NULL);
-    setitimer(ITIMER_REAL, &every, NULL);
-    if (!on) sigaction(SIGALRM, &action, NULL);
+    const int ranks = comm->signs.rank_count;
+    int host_rank, unit;
+    MPI_Aint bytes;
+    void *at;
+    MPI_Group world, host;
+    if (MPI_Comm_split_type(comm->world, MPI_COMM_TYPE_SHARED, comm->signs.rank, MPI_INFO_NULL, &comm->host) !=
+        MPI_SUCCESS)
+        return false;
+    MPI_Comm_rank(comm->host, &host_rank);
+    MPI_Comm_size(comm->host, &comm->local_count);
+    bytes = host_rank == 0 ? (MPI_Aint)((size_t)ranks * sizeof *comm->signs.of) : 0;
+    if (MPI_Win_allocate_shared(bytes, 1, MPI_INFO_NULL, comm->host, &at, &comm->window) != MPI_SUCCESS) return false;
+    MPI_Win_shared_query(comm->window, 0, &bytes, &unit, &at);
+    comm->signs.of = at;
+    for (int rank = 0; rank < ranks && host_rank == 0; rank++) {
+        memset(&comm->signs.of[rank], 0, sizeof comm->signs.of[rank]);
+        atomic_store(&comm->signs.of[rank].waits_for, -1);
+    }
+    comm->local = calloc((size_t)comm->local_count, sizeof *comm->local);
+    if (!comm->local) return false;
+    MPI_Comm_group(comm->world, &world);
+    MPI_Comm_group(comm->host, &host);
+    for (int i = 0; i < comm->local_count; i++) MPI_Group_translate_ranks(host, 1, &i, world, &comm->local[i]);
+    MPI_Group_free(&world);
+    MPI_Group_free(&host);
+    return MPI_Barrier(comm->host) == MPI_SUCCESS;
+}
+
+/* Each rank's host by name, and how the one that speaks for it is reached. */
+static bool meet_hosts(struct comm *comm)
+{
+    const size_t ranks = (size_t)comm->signs.rank_count;
+    char name[EXEC_HOST_NAME] = "";
+    char(*names)[EXEC_HOST_NAME] = calloc(ranks, sizeof *names);
+    struct exec_reach reach;
+    uint64_t key = ((uint64_t)getpid() << 32) ^ (uintptr_t)names;
+    comm->reaches = calloc(ranks, sizeof *comm->reaches);
+    comm->signs.seen = calloc(ranks, sizeof *comm->signs.seen);
+    if (!names || !comm->reaches || !comm->signs.seen) return false;
+    gethostname(name, sizeof name - 1);
+    comm->heart = exec_heart_open(comm->local[0] == comm->signs.rank, &reach);
+    comm->signs.hosts = (const char(*)[EXEC_HOST_NAME])names;
+    return MPI_Allgather(name, sizeof name, MPI_BYTE, names, sizeof name, MPI_BYTE, comm->world) == MPI_SUCCESS &&
+           MPI_Allgather(&reach, sizeof reach, MPI_BYTE, comm->reaches, sizeof reach, MPI_BYTE, comm->world) ==
+               MPI_SUCCESS &&
+           MPI_Bcast(&key, sizeof key, MPI_BYTE, 0, comm->world) == MPI_SUCCESS &&
+           exec_heart_start(comm->heart, &comm->signs, comm->reaches, key, comm->local, comm->local_count);
 }
 
 enum base_status exec_comm_begin(struct exec_transport *out, int patience_s, void (*say)(const char *text),
-                                 struct base_error *error)
+                                 void (*warn)(const char *text), struct base_error *error)
 {
-    *out = (struct exec_transport){.self = &only, .exchange = exchange};
+    *out = (struct exec_transport){.self = &only, .exchange = exchange, .storing = tell_storing};
     only.say = say;
-    only.patience_s = patience_s;
+    only.warn = warn;
+    only.signs.patience_pulses = (int64_t)patience_s * EXEC_PULSES_A_SECOND;
     if (MPI_Init(NULL, NULL) != MPI_SUCCESS) return base_fail(error, BASE_RUN, "MPI could not be started");
     if (MPI_Comm_dup(MPI_COMM_WORLD, &only.world) != MPI_SUCCESS)
         return base_fail(error, BASE_RUN, "MPI gave no communicator");
     MPI_Comm_set_errhandler(only.world, MPI_ERRORS_RETURN);
     MPI_Comm_rank(only.world, &out->rank);
     MPI_Comm_size(only.world, &out->rank_count);
-    only.rank = out->rank;
-    BASE_TRY(share_pulses(&only, out->rank_count, error));
-    set_timer(true);
+    only.signs.rank = out->rank;
+    only.signs.rank_count = out->rank_count;
+    only.daemon = base_parent_is("orted") ? getppid() : 0;
+    if (!share_signs(&only)) return base_fail(error, BASE_RUN, "the ranks of this host cannot share memory");
+    if (!meet_hosts(&only)) return base_fail(error, BASE_RUN, "the ranks cannot tell each other that they live");
     return BASE_OK;
 }
 
+static void on_abort_alarm(int number)
+{
+    (void)number;
+    _exit(BASE_RUN);
+}
+
+/* The daemon ends its ranks, and then waits for a word from mpirun that may never arrive. */
+static void outlive_daemon(void)
+{
+    if (only.daemon <= 1 || fork() != 0) return;
+    signal(SIGALRM, SIG_IGN);
+    setsid(); /* it is not one of the processes that the daemon ends */
+    nanosleep(&(struct timespec){DAEMON_S, 0}, NULL);
+    kill(only.daemon, SIGKILL);
+    _exit(0);
+}
+
+/* What MPI_Abort tells others may not reach them, nor come back: this process ends all the same. */
 void exec_comm_abort(enum base_status status)
 {
+    outlive_daemon();
+    signal(SIGALRM, on_abort_alarm);
+    alarm(ABORT_S);
     MPI_Abort(only.world, (int)status);
     abort();
 }
 
 void exec_comm_end(void)
 {
-    set_timer(false);
+    exec_heart_stop(only.heart);
     MPI_Win_free(&only.window);
     MPI_Comm_free(&only.host);
     MPI_Comm_free(&only.world);
-    free((void *)only.pulses);
+    free(only.local);
+    free(only.reaches);
+    free(only.signs.seen);
+    free((void *)(uintptr_t)only.signs.hosts);
     MPI_Finalize();
 }

@@ -51,6 +51,12 @@ struct exec_request {
     bool processor_time; /* measure what this process computes, not what passes: for benchmarks on a busy machine */
 };
 
+/* Ranks on one host that compute with the same kernels. */
+struct exec_host {
+    char name[64], kernel[64]; /* OpenBLAS's name of its kernels: what last bits depend on */
+    int rank_count;
+};
+
 /* What was measured. Arrays have step_count entries and live in the arena. */
 struct exec_result {
     int64_t first_step, step_count;
@@ -61,6 +67,8 @@ struct exec_result {
     double *weight;        /* sum of the step's weights */
     double *step_s;        /* of a step: of the slowest rank, or all devices one after the other */
     int64_t arena_bytes;   /* of each device */
+    const struct exec_host *hosts; /* rank 0's */
+    int host_count;
     struct sim_memory memory;
     double contraction_s, elementwise_s, communication_s; /* a step: mean of ranks, or all devices */
     const struct sim_collective_row *collectives;         /* of one device */

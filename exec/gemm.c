@@ -12,6 +12,11 @@ void exec_gemm_begin(void)
     openblas_set_num_threads(1);
 }
 
+const char *exec_gemm_kernel(void)
+{
+    return openblas_get_corename();
+}
+
 static bool is_transposed(const struct exec_matrix *m)
 {
     return m->column_stride != 1;

@@ -16,5 +16,6 @@ void exec_gemm(int64_t rows, int64_t columns, int64_t depth, struct exec_matrix 
                struct exec_matrix c, bool add);
 /* One thread, whatever the machine has. */
 void exec_gemm_begin(void);
+const char *exec_gemm_kernel(void); /* what products are computed with on this processor */
 
 #endif

@@ -118,7 +118,7 @@ static void look_for_leaks(void)
 static enum base_status join_ranks(int patience_s, struct base_error *error)
 {
     ignore_leaks(true);
-    enum base_status status = exec_comm_begin(&ranks, patience_s, say_failed, error);
+    enum base_status status = exec_comm_begin(&ranks, patience_s, say_failed, say_warning, error);
     ignore_leaks(false);
     return status;
 }

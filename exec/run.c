@@ -263,6 +263,7 @@ static enum base_status run_and_measure(struct run *run, const struct sim_plan *
     result->accuracy = base_new(run->arena, double, count);
     result->weight = base_new(run->arena, double, count);
     exec_gemm_begin();
+    exec_meet_hosts(run->arena, run->request, result);
     enum base_status status = run_steps(run, result->first_step, count);
     fill_result(run, plan);
     return status;

@@ -95,6 +95,7 @@ static void put_steps(struct base_json_writer *w, const struct reports_measured 
 {
     base_json_member_int(w, "rank_count", m->rank_count); /* 0: in one process */
     base_json_member_bool(w, "stopped", m->stopped);
+    if (m->hosts) base_json_key(w, "hosts"), base_json_put_value(w, m->hosts);
     if (m->failure) base_json_member_string(w, "error", m->failure);
     base_json_member_int(w, "first_step", m->first_step);
     put_doubles(w, "loss", m->loss, m->step_count);

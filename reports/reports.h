@@ -16,6 +16,7 @@ struct reports_measured {
     const double *accuracy, *weight;     /* of a run that evaluates; else NULL */
     const struct sim_timeline *timeline; /* may be NULL */
     bool stopped;                        /* by a signal, before its last step */
+    const struct base_json *hosts;       /* as the executor lists them; NULL: not known */
     const char *failure;                 /* why it ended before its end; NULL: it did not */
 };
 

@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -60,6 +61,7 @@ static struct run start(struct base_arena *arena, const char *words)
     struct run run = {.start_s = seconds()};
     run.pid = fork();
     if (run.pid != 0) return run;
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that fails leaves no run behind */
     int out = open(base_print(arena, "%s/out", folder), O_CREAT | O_TRUNC | O_WRONLY, 0600),
         err = open(base_print(arena, "%s/err", folder), O_CREAT | O_TRUNC | O_WRONLY, 0600);
     dup2(out, STDOUT_FILENO);
@@ -484,6 +486,30 @@ static void damaged_files_are_refused(struct base_arena *arena)
     assert_outcome(&o, 3, "bad.jsonl: line 1: decoder_input_tokens: is a number");
 }
 
+/* What a launcher left in the environment is a run's business alone; without PMIx its processes would be runs of their
+ * own. */
+static void launchers_are_recognised(struct base_arena *arena)
+{
+    setenv("PMIX_RANK", "1", 1);
+    setenv("OMPI_COMM_WORLD_RANK", "1", 1);
+    struct outcome mesh = finish(arena, start(arena, "mesh --topology v4-8 --num-partitions 2"));
+    struct outcome alone = run_whole(arena, "local:2", 1, "--in-process");
+    unsetenv("PMIX_RANK");
+    unsetenv("OMPI_COMM_WORLD_RANK");
+    assert_outcome(&mesh, 0, "data");
+    assert_outcome(&alone, 0, "run here");
+    setenv("SLURM_STEP_NUM_TASKS", "4", 1);
+    struct outcome none = run_whole(arena, "local:4", 1, "");
+    unsetenv("SLURM_STEP_NUM_TASKS");
+    assert_outcome(&none, 3, "one of 4 processes that were started without PMIx");
+    assert_non_null(strstr(none.err, "srun --mpi=pmix"));
+    assert_true(none.time_s < 10);
+    setenv("PMI_SIZE", "2", 1);
+    none = run_whole(arena, "local:2", 1, "");
+    unsetenv("PMI_SIZE");
+    assert_outcome(&none, 3, "one of 2 processes that were started without PMIx");
+}
+
 static void what_does_not_fit_is_not_started(struct base_arena *arena)
 {
     struct outcome o = run_whole(arena, "local:2", 1, "--memory-bytes 100000");
@@ -561,6 +587,7 @@ int main(int count, char **arguments)
         TEST(only_the_newest_checkpoints_stay),
         TEST(warnings_arrive_once),
         TEST(damaged_files_are_refused),
+        TEST(launchers_are_recognised),
         TEST(what_does_not_fit_is_not_started),
         TEST(it_takes_its_place_in_an_mpirun),
         TEST(what_was_measured_was_predicted),
