@@ -244,6 +244,9 @@ enum base_status base_write_new_file(const char *path, const char *bytes, size_t
 /* ---- directories (directory.c) ---- */
 
 enum base_status base_directory_make(const char *path, struct base_error *error); /* one that is there is as good */
+/* All of its file system is on the disk, what was removed too. Without a journal, a name that is still there after a power
+ * cut could else stand for what was made since in its place. */
+void base_directory_sync_system(const char *path);
 enum base_status base_directory_make_durable(const char *path, struct base_error *error); /* it survives a power cut */
 bool base_directory_exists(const char *path);
 enum base_status base_directory_rename(const char *from, const char *to, struct base_error *error);

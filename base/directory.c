@@ -1,4 +1,5 @@
 /* Directories: made, listed, renamed and removed with what is in them. */
+#define _GNU_SOURCE /* syncfs */
 #include "base/base.h"
 
 #include <dirent.h>
@@ -39,6 +40,14 @@ enum base_status base_directory_sync(const char *path, struct base_error *error)
     int why = errno;
     if (descriptor >= 0) close(descriptor);
     return good ? BASE_OK : base_fail(error, BASE_INPUT, "%s: cannot be written: %s", path, strerror(why));
+}
+
+void base_directory_sync_system(const char *path)
+{
+    int descriptor = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (descriptor < 0) return;
+    syncfs(descriptor);
+    close(descriptor);
 }
 
 enum base_status base_directory_make_durable(const char *path, struct base_error *error)

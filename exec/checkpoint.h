@@ -81,6 +81,7 @@ struct exec_home {
     struct base_lock lock;
     struct exec_saved *saved; /* rank 0's: in the order in which they were written; save 0 has no manifest */
     int saved_count, saved_capacity;
+    bool has_removed; /* something, of which nothing may be left on the disk when the next is written */
 };
 /* Of a run that writes: makes the directory, keeps others from writing there until this process ends, and removes what
  * earlier runs left half written. Collective; all return the same. */
@@ -101,7 +102,7 @@ void exec_home_close(struct exec_home *home);
 
 /* Every rank writes what it has and no other rank before it. On BASE_OK the checkpoint survives a power cut.
  * Collective; all return the same. */
-enum base_status exec_save(struct base_arena *arena, const struct exec_machine *machine, const struct exec_home *home,
+enum base_status exec_save(struct base_arena *arena, const struct exec_machine *machine, struct exec_home *home,
                            int64_t step, struct base_error *error);
 
 struct exec_restoring {

@@ -59,15 +59,17 @@ static enum base_status list(struct base_arena *arena, struct exec_home *home, s
 }
 
 /* Whoever left them does not run any more: it would hold the lock. */
-static void remove_partial(struct base_arena *arena, const char *directory)
+static void remove_partial(struct base_arena *arena, struct exec_home *home)
 {
     const char *const *names;
     struct base_error ignored; /* what cannot be listed stays */
     int count;
-    if (base_directory_list(arena, directory, &names, &count, &ignored) != BASE_OK) return;
-    for (int i = 0; i < count; i++)
-        if (!strncmp(names[i], prefix, strlen(prefix)) && strstr(names[i], partial_mark))
-            base_directory_remove(arena, base_print(arena, "%s/%s", directory, names[i]));
+    if (base_directory_list(arena, home->directory, &names, &count, &ignored) != BASE_OK) return;
+    for (int i = 0; i < count; i++) {
+        if (strncmp(names[i], prefix, strlen(prefix)) != 0 || !strstr(names[i], partial_mark)) continue;
+        base_directory_remove(arena, base_print(arena, "%s/%s", home->directory, names[i]));
+    }
+    home->has_removed = true; /* here, or by the run before */
 }
 
 static enum base_status occupy(struct base_arena *arena, const struct exec_request *request, struct exec_home *home,
@@ -80,7 +82,7 @@ static enum base_status occupy(struct base_arena *arena, const struct exec_reque
     if (status != BASE_OK)
         return base_fail(error, status, "%s; two runs cannot write into one --checkpoint directory",
                          base_copy(arena, error->text));
-    if (supported) remove_partial(arena, home->directory);
+    if (supported) remove_partial(arena, home);
     else if (request->warn)
         request->warn(base_print(arena, "%s: this file system knows no locks; see to it that no other run writes there",
                                  home->directory));
@@ -172,6 +174,7 @@ void exec_home_forget(struct base_arena *arena, struct exec_home *home, int64_t 
         bool stays = home->saved[i].save == 0 || i >= home->saved_count - keep;
         if (stays) home->saved[left++] = home->saved[i];
         else remove_checkpoint(arena, home, home->saved[i].step);
+        home->has_removed = home->has_removed || !stays;
     }
     home->saved_count = left;
 }

@@ -111,7 +111,7 @@ static enum base_status at_disk(const struct saving *s, enum base_status (*write
     return status;
 }
 
-enum base_status exec_save(struct base_arena *arena, const struct exec_machine *machine, const struct exec_home *home,
+enum base_status exec_save(struct base_arena *arena, const struct exec_machine *machine, struct exec_home *home,
                            int64_t step, struct base_error *error)
 {
     struct base_arena own = {.exhausted = arena->exhausted};
@@ -123,6 +123,9 @@ enum base_status exec_save(struct base_arena *arena, const struct exec_machine *
     exec_arrays(&own, machine, &arrays, &s.array_count);
     s.arrays = arrays;
     uint64_t *checksums = base_new(&own, uint64_t, s.array_count);
+    exec_tell_storing(ranks, true);
+    if (first && home->has_removed) base_directory_sync_system(home->directory);
+    home->has_removed = false;
     enum base_status status = exec_agree(ranks, first ? at_disk(&s, write_frames) : BASE_OK, error);
     if (status == BASE_OK) status = exec_agree(ranks, at_disk(&s, write_parts), error);
     if (status == BASE_OK) {

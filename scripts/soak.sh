@@ -1,12 +1,12 @@
 #!/bin/sh
 # soak.sh PROGRAM FOLDER: a long run that is ended again and again, by signals and by killed ranks, and resumed on another
 # mesh each time; its losses must be those of one that was left alone. SOAK_STEPS (200) steps, then the memory of ranks over
-# SOAK_LONG (2000) short steps, which must not grow.
+# SOAK_LONG (5000) short steps, which must not grow; then SOAK_CUTS (20) power cuts.
 set -eu
 program=$(realpath "$1")
 folder=$2
 steps=${SOAK_STEPS:-200}
-long=${SOAK_LONG:-2000}
+long=${SOAK_LONG:-5000}
 export LC_ALL=C
 rm -rf "$folder"
 mkdir -p "$folder"
@@ -67,15 +67,22 @@ awk 'NR == FNR { straight[NR - 1] = $1; next } { e = $2 / straight[$1] - 1; if (
 # shellcheck disable=SC2086
 "$program" run --model decoder_only:emb_dim=8,num_heads=2,head_dim=4,mlp_dim=8,num_layers=1,vocab_size=300 --task-feature-lengths 8 --batch-size 4 --topology local:2 --data "$data" --steps "$long" >/dev/null &
 run=$!
-sleep 2
 memory() { ranks_of "$run" | awk '$2 > most { most = $2 } END { print most + 0 }'; }
-early=$(memory)
+early=0
+while [ "$early" -eq 0 ] && kill -0 "$run" 2>/dev/null; do
+    sleep 1 # ranks have begun, and allocated what they need
+    early=$(memory)
+done
 late=$early
+samples=0
 while kill -0 "$run" 2>/dev/null; do
     now=$(memory)
-    [ "$now" -eq 0 ] || late=$now
+    [ "$now" -eq 0 ] || { late=$now; samples=$((samples + 1)); }
     sleep 0.2
 done
 wait "$run"
-echo "soak: ranks had $early KiB early and $late KiB late in $long steps"
+echo "soak: ranks had $early KiB early and $late KiB late in $long steps, by $samples samples"
+[ "$samples" -ge 10 ] || { echo "soak: that is no measurement; SOAK_LONG=$((10 * long)) gives more" >&2; exit 1; }
 [ "$late" -le $((early + early / 10 + 2048)) ]
+
+scripts/power_cut.sh "$program" "${SOAK_CUTS:-20}"

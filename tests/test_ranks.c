@@ -394,6 +394,47 @@ static void losses_outlive_a_failure_at_the_end(struct base_arena *arena)
     assert_non_null(strstr(o.out, "\"error\": "));
 }
 
+static bool shell(struct base_arena *arena, const char *format, const char *a, const char *b)
+{
+    return system(base_print(arena, format, a, b)) == 0;
+}
+
+/* A disk that stands still, as network disks do at times, ends nothing: the run waits, says so, and goes on. */
+static void a_disk_that_stalls_is_no_hang(struct base_arena *arena)
+{
+    pid_t ranks[MOST_PROCESSES];
+    struct base_error error;
+    const char *disk = base_print(arena, "%s/slow", folder), *image = base_print(arena, "%s/slow.img", folder);
+    assert_ok(base_directory_make(disk, &error), &error);
+    bool mounted = shell(arena, "truncate -s 32M %s && mkfs.ext4 -q -F %s", image, image) &&
+                   shell(arena, "mount -o loop %s %s 2>/dev/null", image, disk);
+    if (!mounted) {
+        print_message("left out: a disk of one's own, which needs root and loop devices\n");
+        skip();
+    }
+    struct run run = start(
+        arena, command(arena, "local:2", 1000000,
+                       base_print(arena, "--json --timeout 1 --checkpoint %s/run --checkpoint-every 1 --keep 1", disk)));
+    int count = wait_for_steps(arena, run, "slow/run", ranks);
+    assert_int_equal(count, 2);
+    assert_true(shell(arena, "fsfreeze -f %s%s", disk, ""));
+    for (double start_s = seconds(); seconds() - start_s < 4;) rest();
+    bool lives = waitpid(run.pid, NULL, WNOHANG) == 0;
+    assert_true(shell(arena, "fsfreeze -u %s%s", disk, ""));
+    assert_true(lives);
+    kill(run.pid, SIGTERM);
+    struct outcome o = finish(arena, run);
+    shell(arena, "umount %s%s", disk, "");
+    assert_outcome(&o, 6, "\"stopped\": true");
+    assert_non_null(strstr(o.err, "reads or writes files; is its disk slow, or full?"));
+}
+
+/* One cut on each kind of ext4; `make soak` makes twenty. */
+static void checkpoints_survive_power_cuts(struct base_arena *arena)
+{
+    assert_true(shell(arena, "scripts/power_cut.sh %s %s", program, "1"));
+}
+
 static void a_second_signal_ends_it_at_once(struct base_arena *arena)
 {
     pid_t ranks[MOST_PROCESSES];
@@ -581,6 +622,8 @@ int main(int count, char **arguments)
         TEST(two_runs_do_not_share_a_directory),
         TEST(a_pipe_for_a_chunk_is_refused),
         TEST(losses_outlive_a_failure_at_the_end),
+        TEST(a_disk_that_stalls_is_no_hang),
+        TEST(checkpoints_survive_power_cuts),
         TEST(a_second_signal_ends_it_at_once),
         TEST(ranks_do_not_outlive_the_run),
         TEST(a_full_disk_ends_the_run),
