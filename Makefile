@@ -28,6 +28,9 @@ link    = $(found_all)$(CC) $(CFLAGS) $(sanitizers) $(LDFLAGS) -Wl,--as-needed
 # The executor is a program of its own: only it loads these. Its loops are worth more vectorising than -O2 gives.
 executor_packages  := openblas zlib
 executor_libraries := $(shell pkg-config --libs $(executor_packages) 2>/dev/null)
+ifneq ($(executor_libraries),)
+executor_libraries += -ldnnl -lgomp
+endif
 executor_paths     := $(patsubst -I%,-isystem %,$(shell pkg-config --cflags-only-I $(executor_packages) 2>/dev/null))
 # Open MPI is linked into it alone: libraries and tests talk to ranks through a struct of functions.
 rank_libraries     := $(shell pkg-config --libs ompi-c 2>/dev/null)

@@ -4,6 +4,7 @@
  * it. */
 #include "exec/gemm.h"
 #include "exec/kernels.h"
+#include "exec/onednn.h"
 #include "exec/row.h"
 
 #include <string.h>
@@ -186,8 +187,14 @@ static void contract_wide(const struct contraction *c)
 struct tile {
     int64_t row, rows, column, columns;
 };
+/* Operands as float32, or, where the processor multiplies it, as the bfloat16 that they are: then they take half of the
+ * place, and the rest is the workspace of such products. */
 struct tiles {
     float *left, *right, *result;
+    struct exec_onednn *narrow; /* NULL: as float32 */
+    uint16_t *narrow_left, *narrow_right;
+    void *workspace;
+    size_t workspace_bytes;
 };
 
 static char *element(const struct contraction *c, int operand, int64_t offset)
@@ -213,11 +220,34 @@ static void store_tile(const struct contraction *c, int64_t offset, const struct
                    t->columns);
 }
 
+static void copy_tile(const struct contraction *c, int operand, int64_t offset, int64_t rows, int64_t row_stride,
+                      int64_t columns, int64_t column_stride, uint16_t *to)
+{
+    for (int64_t i = 0; i < rows; i++) {
+        const uint16_t *from = (const uint16_t *)(const void *)element(c, operand, offset + i * row_stride);
+        for (int64_t j = 0; j < columns; j++) to[i * columns + j] = from[j * column_stride];
+    }
+}
+
+/* False: it is left to float32. */
+static bool multiply_narrow(const struct contraction *c, const int64_t *offsets, const struct tile *t, int64_t depth,
+                            int64_t size, const struct tiles *tiles, bool add)
+{
+    if (!tiles->narrow) return false;
+    copy_tile(c, LEFT, offsets[LEFT] + t->row * c->strides[ROW][LEFT] + depth * c->strides[DEPTH][LEFT], t->rows,
+              c->strides[ROW][LEFT], size, c->strides[DEPTH][LEFT], tiles->narrow_left);
+    copy_tile(c, RIGHT, offsets[RIGHT] + depth * c->strides[DEPTH][RIGHT] + t->column * c->strides[COLUMN][RIGHT], size,
+              c->strides[DEPTH][RIGHT], t->columns, c->strides[COLUMN][RIGHT], tiles->narrow_right);
+    return exec_onednn_gemm(tiles->narrow, t->rows, t->columns, size, tiles->narrow_left, tiles->narrow_right,
+                            tiles->result, add, tiles->workspace, tiles->workspace_bytes);
+}
+
 static void multiply_tile(const struct contraction *c, const int64_t *offsets, const struct tile *t,
                           const struct tiles *tiles, bool add)
 {
     for (int64_t depth = 0; depth < c->extents[DEPTH]; depth += SIM_TILE_DEPTH) {
         int64_t size = c->extents[DEPTH] - depth < SIM_TILE_DEPTH ? c->extents[DEPTH] - depth : SIM_TILE_DEPTH;
+        if (multiply_narrow(c, offsets, t, depth, size, tiles, add || depth > 0)) continue;
         load_tile(c, LEFT, offsets[LEFT] + t->row * c->strides[ROW][LEFT] + depth * c->strides[DEPTH][LEFT], t->rows,
                   c->strides[ROW][LEFT], size, c->strides[DEPTH][LEFT], tiles->left);
         load_tile(c, RIGHT, offsets[RIGHT] + depth * c->strides[DEPTH][RIGHT] + t->column * c->strides[COLUMN][RIGHT],
@@ -243,17 +273,33 @@ static int64_t at_most(int64_t value, int64_t bound)
     return value < bound ? value : bound;
 }
 
+static struct tiles take_tiles(const struct exec_machine *machine, const struct contraction *c, int device,
+                               int64_t rows, int64_t columns, int64_t depth)
+{
+    enum { ALIGNMENT = 64 };
+    struct exec_scratch scratch = exec_scratch_of(machine, device);
+    struct tiles tiles = {.left = exec_scratch_take(&scratch, rows * depth * (int64_t)sizeof(float)),
+                          .right = exec_scratch_take(&scratch, depth * columns * (int64_t)sizeof(float)),
+                          .result = exec_scratch_take(&scratch, rows * columns * (int64_t)sizeof(float))};
+    if (c->views[LEFT].dtype != MODEL_BFLOAT16 || c->views[RIGHT].dtype != MODEL_BFLOAT16) return tiles;
+    tiles.narrow = machine->narrow;
+    tiles.narrow_left = (uint16_t *)(void *)tiles.left;
+    tiles.narrow_right = tiles.narrow_left + base_ceil_div(rows * depth, ALIGNMENT) * ALIGNMENT;
+    char *rest = (char *)(tiles.narrow_right + base_ceil_div(depth * columns, ALIGNMENT) * ALIGNMENT),
+         *end = (char *)tiles.result;
+    tiles.workspace = rest;
+    tiles.workspace_bytes = rest < end ? (size_t)(end - rest) : 0;
+    if (rest > end) tiles.narrow = NULL; /* too small to be worth it */
+    return tiles;
+}
+
 static void contract_narrow(const struct exec_machine *machine, const struct contraction *c, int device)
 {
-    struct exec_scratch scratch = exec_scratch_of(machine, device);
     int64_t index[EXEC_MOST_LETTERS] = {0}, offsets[OPERANDS] = {0}, rows = at_most(c->extents[ROW], SIM_TILE),
             columns = at_most(c->extents[COLUMN], SIM_TILE);
     int64_t depth = at_most(c->extents[DEPTH], SIM_TILE_DEPTH);
     if (is_empty(c, 0, c->free_count)) return;
-    struct tiles tiles;
-    tiles.left = exec_scratch_take(&scratch, rows * depth * (int64_t)sizeof(float));
-    tiles.right = exec_scratch_take(&scratch, depth * columns * (int64_t)sizeof(float));
-    tiles.result = exec_scratch_take(&scratch, rows * columns * (int64_t)sizeof(float));
+    struct tiles tiles = take_tiles(machine, c, device, rows, columns, depth);
     do {
         for (int64_t row = 0; row < c->extents[ROW]; row += SIM_TILE)
             for (int64_t column = 0; column < c->extents[COLUMN]; column += SIM_TILE) {

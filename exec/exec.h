@@ -53,7 +53,7 @@ struct exec_request {
 
 /* Ranks on one host that compute with the same kernels. */
 struct exec_host {
-    char name[64], kernel[64]; /* OpenBLAS's name of its kernels: what last bits depend on */
+    char name[64], kernel[64]; /* the libraries' names of their kernels: what last bits depend on */
     int rank_count;
 };
 

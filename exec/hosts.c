@@ -1,15 +1,14 @@
 /* Which hosts a run is on, and what each computes products with: where these differ, so do last bits. */
-#include "exec/gemm.h"
 #include "exec/ranks.h"
 
 #include <string.h>
 #include <unistd.h>
 
-static struct exec_host own_host(void)
+static struct exec_host own_host(const char *kernel)
 {
     struct exec_host host = {.rank_count = 1};
     if (gethostname(host.name, sizeof host.name - 1) != 0) snprintf(host.name, sizeof host.name, "unknown");
-    snprintf(host.kernel, sizeof host.kernel, "%s", exec_gemm_kernel());
+    snprintf(host.kernel, sizeof host.kernel, "%s", kernel);
     return host;
 }
 
@@ -35,10 +34,11 @@ static void warn_of_difference(struct base_arena *arena, const struct exec_host 
     }
 }
 
-void exec_meet_hosts(struct base_arena *arena, const struct exec_request *request, struct exec_result *out)
+void exec_meet_hosts(struct base_arena *arena, const struct exec_request *request, const char *kernel,
+                     struct exec_result *out)
 {
     const struct exec_transport *t = request->transport;
-    struct exec_host host = own_host();
+    struct exec_host host = own_host(kernel);
     int ranks = t ? t->rank_count : 1;
     if (exec_rank(t) != 0) {
         exec_swap(t, 0, &host, sizeof host, 0, NULL, 0);

@@ -28,6 +28,7 @@ struct exec_machine {
     double *op_s; /* per operation, of all steps: collectives, and kernels at the one that names them */
     int64_t *op_runs;
     bool processor_time;
+    struct exec_onednn *narrow; /* products of bfloat16 by instructions for it; NULL: through float32 */
     struct base_error *error;
 };
 

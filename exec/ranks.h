@@ -17,7 +17,8 @@ void exec_sum_numbers(const struct exec_transport *transport, double *values,
 void exec_largest_numbers(const struct exec_transport *transport, double *values, int count);
 void exec_tell_storing(const struct exec_transport *transport, bool on); /* this rank reads or writes files */
 /* Rank 0 learns which hosts there are, and warns where they compute with different kernels. Collective. */
-void exec_meet_hosts(struct base_arena *arena, const struct exec_request *request, struct exec_result *out);
+void exec_meet_hosts(struct base_arena *arena, const struct exec_request *request, const char *kernel,
+                     struct exec_result *out);
 /* All return the same: BASE_OK if all are well, else what the lowest failing rank says, with its number before it. */
 enum base_status exec_agree(const struct exec_transport *transport, enum base_status status, struct base_error *error);
 

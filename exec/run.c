@@ -2,6 +2,7 @@
 #include "exec/checkpoint.h"
 #include "exec/gemm.h"
 #include "exec/kernels.h"
+#include "exec/onednn.h"
 
 #include <math.h>
 #include <string.h>
@@ -249,6 +250,16 @@ static void fill_result(struct run *run, const struct sim_plan *plan)
     fill_memory(run, plan, &result->memory);
 }
 
+/* What computes them here, by name. */
+static const char *begin_products(struct run *run, const struct sim_plan *plan)
+{
+    struct exec_machine *m = &run->machine;
+    exec_gemm_begin();
+    if (plan->options.dtype == MODEL_BFLOAT16) m->narrow = exec_onednn_begin(run->arena, MODEL_BFLOAT16);
+    if (!m->narrow) return exec_gemm_kernel();
+    return base_print(run->arena, "%s, %s", exec_gemm_kernel(), exec_onednn_kernel(m->narrow));
+}
+
 /* What was measured until then is worth having, too, where a step or what follows it failed: all ranks fail alike. */
 static enum base_status run_and_measure(struct run *run, const struct sim_plan *plan)
 {
@@ -262,9 +273,10 @@ static enum base_status run_and_measure(struct run *run, const struct sim_plan *
     result->step_s = base_new(run->arena, double, count);
     result->accuracy = base_new(run->arena, double, count);
     result->weight = base_new(run->arena, double, count);
-    exec_gemm_begin();
-    exec_meet_hosts(run->arena, run->request, result);
+    const char *kernel = begin_products(run, plan);
+    exec_meet_hosts(run->arena, run->request, kernel, result);
     enum base_status status = run_steps(run, result->first_step, count);
+    exec_onednn_end(run->machine.narrow);
     fill_result(run, plan);
     return status;
 }

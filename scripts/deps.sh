@@ -14,6 +14,7 @@ libglpk-dev             tuner/ilp.c
 libcairo2-dev           plots/canvas.c
 fonts-dejavu-core       text in pictures
 libopenblas-dev         exec/gemm.c
+libdnnl-dev             exec/onednn.c
 zlib1g-dev              exec/gzip.c
 libopenmpi-dev          exec/comm.c
 openmpi-bin             mpirun, which starts the ranks of a run

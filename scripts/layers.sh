@@ -34,6 +34,7 @@ BEGIN {
     door["cairo.h"] = door["cairo-svg.h"] = door["cairo-pdf.h"] = door["cairo-png.h"] = "plots/canvas.c"
     door["glpk.h"] = "tuner/ilp.c"
     door["cblas.h"] = "exec/gemm.c"
+    door["oneapi/dnnl/dnnl.h"] = door["omp.h"] = "exec/onednn.c"
     door["zlib.h"] = "exec/gzip.c"
     door["mpi.h"] = "exec/comm.c"
     gsl_door = "sim/least_squares.c"

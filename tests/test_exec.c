@@ -4,6 +4,7 @@
 #include "exec/exec.h"
 #include "exec/gemm.h"
 #include "exec/kernels.h"
+#include "exec/onednn.h"
 #include "exec/row.h"
 #include "exec/vector_math.h"
 #include "exec/zarr.h"
@@ -676,6 +677,61 @@ static void gradients_are_those_of_differences(struct base_arena *arena)
         TEST_ROW("model %d", i);
         check_gradients(arena, &genomes[i]);
     }
+}
+
+/* ---- products by oneDNN ---- */
+
+static uint16_t narrowed(float value)
+{
+    uint16_t bits;
+    exec_narrow(&value, &bits, 1, 1);
+    return bits;
+}
+
+static void check_product(struct base_arena *arena, struct exec_onednn *products, bool narrow, int64_t rows,
+                          int64_t columns, int64_t depth, bool add)
+{
+    enum { WORKSPACE = 4 << 20, ALIGNMENT = 64 };
+    struct base_random random;
+    uint64_t count_a = (uint64_t)(rows * depth), count_b = (uint64_t)(depth * columns);
+    float *a = base_new(arena, float, count_a), *b = base_new(arena, float, count_b),
+          *c = base_new(arena, float, rows * columns), *expected = base_new(arena, float, rows * columns);
+    uint16_t *narrow_a = base_new(arena, uint16_t, count_a), *narrow_b = base_new(arena, uint16_t, count_b);
+    char *workspace = base_alloc(arena, WORKSPACE + ALIGNMENT, 1);
+    workspace += ALIGNMENT - (uintptr_t)workspace % ALIGNMENT;
+    base_random_seed(&random, 5);
+    /* Small whole numbers: products and sums are exact in both, so that the order of additions does not count. */
+    for (uint64_t i = 0; i < count_a; i++) narrow_a[i] = narrowed(a[i] = (float)base_random_below(&random, 17) - 8);
+    for (uint64_t i = 0; i < count_b; i++) narrow_b[i] = narrowed(b[i] = (float)base_random_below(&random, 17) - 8);
+    for (int64_t i = 0; i < rows * columns; i++) c[i] = expected[i] = (float)base_random_below(&random, 9);
+    exec_gemm(rows, columns, depth, (struct exec_matrix){a, depth, 1}, (struct exec_matrix){b, columns, 1},
+              (struct exec_matrix){expected, columns, 1}, add);
+    assert_true(exec_onednn_gemm(products, rows, columns, depth, narrow ? (const void *)narrow_a : a,
+                                 narrow ? (const void *)narrow_b : b, c, add, workspace, WORKSPACE));
+    for (int64_t i = 0; i < rows * columns; i++) assert_near((double)c[i], (double)expected[i], 0);
+}
+
+/* float32 everywhere, bfloat16 where the processor has it: one way through the library. */
+static void products_by_onednn_are_blas_products(struct base_arena *arena)
+{
+    static const int64_t shapes[][3] = {{1, 1, 1}, {3, 5, 7}, {64, 64, 64}, {256, 256, 1024}, {17, 256, 33}, {256, 1, 90}};
+    static const enum model_dtype dtypes[] = {MODEL_FLOAT32, MODEL_BFLOAT16};
+    for (int d = 0; d < BASE_COUNT(dtypes); d++) {
+        struct exec_onednn *products = exec_onednn_begin(arena, dtypes[d]);
+        if (!products) print_message("left out: products of bfloat16, which this processor does not have\n");
+        for (int i = 0; i < 4 * BASE_COUNT(shapes) && products; i++) {
+            const int64_t *shape = shapes[i % BASE_COUNT(shapes)];
+            TEST_ROW("dtype %d, shape %d", d, i % BASE_COUNT(shapes));
+            check_product(arena, products, dtypes[d] == MODEL_BFLOAT16, shape[0], shape[1], shape[2],
+                          i >= 2 * BASE_COUNT(shapes));
+        }
+        exec_onednn_end(products);
+    }
+    struct exec_onednn *products = exec_onednn_begin(arena, MODEL_FLOAT32);
+    float one[1] = {1};
+    assert_non_null(products);
+    assert_false(exec_onednn_gemm(products, 0, 1, 1, one, one, one, false, NULL, 0));
+    exec_onednn_end(products);
 }
 
 /* ---- checkpoints ---- */
@@ -1394,6 +1450,7 @@ static const struct test tests[] = {
     TEST(runs_resume_on_any_mesh),
     TEST(runs_repeat_themselves),
     TEST(damaged_checkpoints_are_refused),
+    TEST(products_by_onednn_are_blas_products),
     TEST(a_manifest_holds_a_run_to_its_plan),
     TEST(damage_that_reads_well_is_found),
     TEST(the_last_written_is_the_last),

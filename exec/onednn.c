@@ -1,0 +1,166 @@
+/* The door to oneDNN. A product of a shape is prepared once, with the matrices' places left open, and run again and again.
+ */
+#include "exec/onednn.h"
+
+#include <omp.h>
+#include <oneapi/dnnl/dnnl.h>
+#include <string.h>
+
+/* Shapes of tiles: full ones, and what is left over at the ends of each contraction of a model. */
+enum { MOST_SHAPES = 512, ARGUMENTS = 4 };
+
+struct product {
+    int64_t rows, columns, depth;
+    bool add, usable;
+    size_t workspace_bytes;
+    dnnl_primitive_t primitive;
+    dnnl_exec_arg_t arguments[ARGUMENTS]; /* a, b, c, workspace */
+};
+
+struct exec_onednn {
+    dnnl_engine_t engine;
+    dnnl_stream_t stream;
+    dnnl_data_type_t operands;
+    struct product products[MOST_SHAPES];
+    int count;
+};
+
+static bool has_instructions(enum model_dtype operands)
+{
+    dnnl_cpu_isa_t isa = dnnl_get_effective_cpu_isa();
+    return operands == MODEL_FLOAT32 || (isa & dnnl_cpu_isa_avx512_core_bf16) == dnnl_cpu_isa_avx512_core_bf16;
+}
+
+const char *exec_onednn_kernel(const struct exec_onednn *self)
+{
+    dnnl_cpu_isa_t isa = dnnl_get_effective_cpu_isa();
+    bool amx = (isa & dnnl_cpu_isa_avx512_core_amx) == dnnl_cpu_isa_avx512_core_amx;
+    return self->operands == dnnl_f32 ? "oneDNN float32" : amx ? "oneDNN amx_bf16" : "oneDNN avx512_bf16";
+}
+
+struct exec_onednn *exec_onednn_begin(struct base_arena *arena, enum model_dtype operands)
+{
+    if (!has_instructions(operands)) return NULL;
+    struct exec_onednn *self = base_new(arena, struct exec_onednn, 1);
+    omp_set_num_threads(1);
+    self->operands = operands == MODEL_BFLOAT16 ? dnnl_bf16 : dnnl_f32;
+    if (dnnl_engine_create(&self->engine, dnnl_cpu, 0) != dnnl_success) return NULL;
+    if (dnnl_stream_create(&self->stream, self->engine, dnnl_stream_default_flags) == dnnl_success) return self;
+    dnnl_engine_destroy(self->engine);
+    return NULL;
+}
+
+static void destroy(struct product *p)
+{
+    for (int i = 0; i < ARGUMENTS; i++)
+        if (p->arguments[i].memory) dnnl_memory_destroy(p->arguments[i].memory);
+    if (p->primitive) dnnl_primitive_destroy(p->primitive);
+}
+
+void exec_onednn_end(struct exec_onednn *self)
+{
+    for (int i = 0; self && i < self->count; i++) destroy(&self->products[i]);
+    if (!self) return;
+    dnnl_stream_destroy(self->stream);
+    dnnl_engine_destroy(self->engine);
+}
+
+/* ---- preparing ---- */
+
+static bool describe(dnnl_memory_desc_t *out, int64_t rows, int64_t columns, dnnl_data_type_t type)
+{
+    const dnnl_dims_t sizes = {rows, columns}, strides = {columns, 1};
+    return dnnl_memory_desc_init_by_strides(out, 2, sizes, type, strides) == dnnl_success;
+}
+
+/* The workspace is ours, and the old result is added where that is asked for. */
+static bool make_attributes(bool add, dnnl_primitive_attr_t *out)
+{
+    dnnl_post_ops_t after = NULL;
+    *out = NULL;
+    if (dnnl_primitive_attr_create(out) != dnnl_success) return false;
+    bool made = dnnl_primitive_attr_set_scratchpad_mode(*out, dnnl_scratchpad_mode_user) == dnnl_success;
+    if (made && add)
+        made = dnnl_post_ops_create(&after) == dnnl_success &&
+               dnnl_post_ops_append_sum(after, 1.0f) == dnnl_success &&
+               dnnl_primitive_attr_set_post_ops(*out, after) == dnnl_success;
+    if (after) dnnl_post_ops_destroy(after);
+    return made;
+}
+
+static bool make_memory(const struct exec_onednn *self, struct product *p, int argument, int kind,
+                        const dnnl_memory_desc_t *desc)
+{
+    p->arguments[argument].arg = kind;
+    return dnnl_memory_create(&p->arguments[argument].memory, desc, self->engine, DNNL_MEMORY_NONE) == dnnl_success;
+}
+
+static bool prepare(const struct exec_onednn *self, struct product *p, const_dnnl_primitive_desc_t desc,
+                    const dnnl_memory_desc_t matrices[3])
+{
+    static const int kinds[3] = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST};
+    const dnnl_memory_desc_t *workspace = dnnl_primitive_desc_query_md(desc, dnnl_query_scratchpad_md, 0);
+    bool made = workspace && dnnl_primitive_create(&p->primitive, desc) == dnnl_success;
+    for (int i = 0; i < 3 && made; i++) made = make_memory(self, p, i, kinds[i], &matrices[i]);
+    p->workspace_bytes = workspace ? dnnl_memory_desc_get_size(workspace) : 0;
+    return made && make_memory(self, p, 3, DNNL_ARG_SCRATCHPAD, workspace);
+}
+
+static bool make(const struct exec_onednn *self, struct product *p)
+{
+    dnnl_memory_desc_t matrices[3];
+    dnnl_matmul_desc_t matmul;
+    dnnl_primitive_desc_t desc = NULL;
+    dnnl_primitive_attr_t attributes = NULL;
+    bool made = describe(&matrices[0], p->rows, p->depth, self->operands) &&
+                describe(&matrices[1], p->depth, p->columns, self->operands) &&
+                describe(&matrices[2], p->rows, p->columns, dnnl_f32) &&
+                dnnl_matmul_desc_init(&matmul, &matrices[0], &matrices[1], NULL, &matrices[2]) == dnnl_success &&
+                make_attributes(p->add, &attributes) &&
+                dnnl_primitive_desc_create(&desc, &matmul, attributes, self->engine, NULL) == dnnl_success &&
+                prepare(self, p, desc, matrices);
+    if (desc) dnnl_primitive_desc_destroy(desc);
+    if (attributes) dnnl_primitive_attr_destroy(attributes);
+    return made;
+}
+
+/* The last one found moves to the front: a contraction asks for the same again and again. */
+static struct product *find(struct exec_onednn *self, int64_t rows, int64_t columns, int64_t depth, bool add)
+{
+    for (int i = 0; i < self->count; i++) {
+        struct product *p = &self->products[i], found = *p;
+        if (p->rows != rows || p->columns != columns || p->depth != depth || p->add != add) continue;
+        *p = self->products[0];
+        self->products[0] = found;
+        return &self->products[0];
+    }
+    if (self->count == MOST_SHAPES) return NULL;
+    struct product *p = &self->products[self->count++];
+    *p = (struct product){.rows = rows, .columns = columns, .depth = depth, .add = add};
+    p->usable = make(self, p);
+    return p;
+}
+
+/* ---- running ---- */
+
+static void *untyped(const void *bytes)
+{
+    union {
+        const void *given;
+        void *taken;
+    } place = {.given = bytes}; /* operands are only read */
+    return place.taken;
+}
+
+bool exec_onednn_gemm(struct exec_onednn *self, int64_t rows, int64_t columns, int64_t depth, const void *a,
+                      const void *b, float *c, bool add, void *workspace, size_t workspace_bytes)
+{
+    struct product *p = rows && columns && depth ? find(self, rows, columns, depth, add) : NULL;
+    if (!p || !p->usable || p->workspace_bytes > workspace_bytes) return false;
+    void *const places[ARGUMENTS] = {untyped(a), untyped(b), c, workspace};
+    for (int i = 0; i < ARGUMENTS; i++)
+        if (dnnl_memory_set_data_handle_v2(p->arguments[i].memory, places[i], self->stream) != dnnl_success)
+            return false;
+    return dnnl_primitive_execute(p->primitive, self->stream, ARGUMENTS, p->arguments) == dnnl_success &&
+           dnnl_stream_wait(self->stream) == dnnl_success;
+}
