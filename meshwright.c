@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -193,6 +194,18 @@ static void find_launcher(struct commands_context *context)
                                    "or one alone, which starts its ranks itself", tasks);
 }
 
+/* A stack that somebody made small grows again as far as that is allowed. False: not far enough. */
+static bool has_stack(void)
+{
+    const rlim_t least_bytes = 1 << 20, enough_bytes = 8 << 20;
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_STACK, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur >= enough_bytes)
+        return true;
+    limit.rlim_cur = limit.rlim_max == RLIM_INFINITY || limit.rlim_max > enough_bytes ? enough_bytes : limit.rlim_max;
+    setrlimit(RLIMIT_STACK, &limit);
+    return limit.rlim_cur >= least_bytes;
+}
+
 int main(int argument_count, char **argument_values)
 {
     static struct base_error error;
@@ -200,6 +213,7 @@ int main(int argument_count, char **argument_values)
     struct base_arena arena = {.exhausted = &exhausted};
     struct progress progress = {.start_s = seconds_now()};
     hold_standard_streams();
+    if (!has_stack()) return say("the stack is limited to less than 1 MiB; `ulimit -s 8192` raises it"), BASE_INTERNAL;
     catch_signals();
     if (setjmp(exhausted)) {
         base_output_abandon_all();

@@ -84,6 +84,8 @@ void base_putf(struct base_text *text, const char *format, ...) __attribute__((f
 void base_put_double(struct base_text *text, double value); /* shortest form that reads back as the same double */
 void base_put_int(struct base_text *text, int64_t value);
 void base_put_python_string(struct base_text *text, const char *string); /* quoted, as Python and gin read it */
+/* What a terminal would obey, in a text for people, becomes a question mark: controls but for new lines and tabs. */
+void base_text_disarm(struct base_text *text);
 const char *base_bad_utf8(const char *bytes, size_t length);             /* the first byte that is not UTF-8, or NULL */
 
 /* ---- numbers (number.c) ---- */
@@ -214,7 +216,8 @@ enum base_status base_csv_next(struct base_csv *csv, bool *more, struct base_err
 int base_csv_column(const struct base_csv *csv, const char *name);  /* -1 if absent */
 const char *base_csv_field(const struct base_csv *csv, int column); /* "" if absent */
 void base_csv_close(struct base_csv *csv);
-void base_put_csv(struct base_text *text, const char *field); /* quoted where it must be */
+/* Quoted where it must be; what a spreadsheet would run as a formula begins with an apostrophe. */
+void base_put_csv(struct base_text *text, const char *field);
 
 /* ---- files (file.c) ---- */
 
@@ -292,6 +295,7 @@ bool base_stop_child(void);
 /* It said why it failed: what is left of it after a second is asked to end, and killed after two. */
 void base_child_is_failing(void);
 bool base_parent_is(const char *name); /* the process that started this one, by its short name */
+bool base_may_map(size_t bytes); /* this process and its children may have that much address space (ulimit -v) */
 /* Path of a program in the folder of the one that is running. BASE_RUN: it is not there. */
 enum base_status base_find_beside(struct base_arena *arena, const char *name, const char **out,
                                   struct base_error *error);

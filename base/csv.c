@@ -177,8 +177,19 @@ void base_csv_close(struct base_csv *csv)
     csv->file = NULL;
 }
 
+/* A spreadsheet would take it for a formula and run it: what begins as one and is no number. */
+static bool is_formula(const char *field)
+{
+    char *end;
+    if (*field == '@') return strchr(field, '(') != NULL; /* else a file, as in @model.json */
+    if (!*field || !strchr("=+-", *field)) return false;
+    strtod(field, &end);
+    return end == field || *end != '\0';
+}
+
 void base_put_csv(struct base_text *text, const char *field)
 {
+    if (is_formula(field)) base_put(text, "'");
     if (!field[strcspn(field, ",\"\r\n")]) {
         base_put(text, field);
         return;

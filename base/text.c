@@ -85,3 +85,13 @@ void base_put_python_string(struct base_text *out, const char *text)
     }
     base_put(out, "'");
 }
+
+void base_text_disarm(struct base_text *text)
+{
+    for (size_t i = 0; i < text->length; i++) {
+        unsigned char byte = (unsigned char)text->data[i];
+        bool second = i > 0 && (unsigned char)text->data[i - 1] == 0xc2; /* U+0080 to U+009F obey terminals, too */
+        if ((byte < 0x20 && byte != '\n' && byte != '\t') || byte == 0x7f) text->data[i] = '?';
+        else if (second && byte >= 0x80 && byte < 0xa0) text->data[i - 1] = text->data[i] = '?';
+    }
+}

@@ -110,11 +110,12 @@ enum base_status commands_execute(struct commands_context *context, const char *
     struct base_error unwritten;
     context->answers = false;
     enum base_status status = command->run(context, &parsed, out, error);
-    if (status == BASE_OK || status == BASE_NO_FIT) context->answers = true;
-    if (!context->answers) return status;
+    bool done = status == BASE_OK || status == BASE_NO_FIT;
+    if (!done && !context->answers) return status;
     if (context->page) BASE_TRY(commands_put_page(context, name, argument_count, arguments, out, error));
+    if (!context->json) base_text_disarm(out);
     if (command->writes_out) return status;
     if (commands_write_out(&parsed, out, &unwritten) == BASE_OK) return status;
-    if (status == BASE_OK || status == BASE_NO_FIT || status == BASE_STOPPED) *error = unwritten;
+    if (done || status == BASE_STOPPED) *error = unwritten;
     return error->status;
 }

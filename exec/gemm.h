@@ -2,8 +2,7 @@
 #ifndef EXEC_GEMM_H
 #define EXEC_GEMM_H
 
-#include <stdbool.h>
-#include <stdint.h>
+#include "base/base.h"
 
 /* A float32 matrix by its strides, in elements; one of the two is 1 (or there is one row or column). */
 struct exec_matrix {
@@ -14,8 +13,8 @@ struct exec_matrix {
 /* c = a * b, or c += a * b: a is rows x depth, b is depth x columns. depth 0 gives zeros. */
 void exec_gemm(int64_t rows, int64_t columns, int64_t depth, struct exec_matrix a, struct exec_matrix b,
                struct exec_matrix c, bool add);
-/* One thread, whatever the machine has. */
-void exec_gemm_begin(void);
+/* One thread, whatever the machine has. BASE_RUN: this process may not have the memory that a product needs. */
+enum base_status exec_gemm_begin(struct base_error *error);
 const char *exec_gemm_kernel(void); /* what products are computed with on this processor */
 
 #endif

@@ -217,7 +217,7 @@ static enum base_status prepare(struct run *run, struct sim_cache *cache, const 
     BASE_TRY(exec_machine_begin(run->arena, &run->program, plan, &run->machine, error));
     BASE_TRY(exec_data_open(run->arena, plan, request->data, request->steps, request->evaluates, &run->data, error));
     exec_fed_rows(&run->machine, &run->first_row, &run->end_row);
-    return BASE_OK;
+    return exec_gemm_begin(error);
 }
 
 /* A step has taken what the slowest rank took; of its parts, the mean of ranks is given. */
@@ -254,7 +254,6 @@ static void fill_result(struct run *run, const struct sim_plan *plan)
 static const char *begin_products(struct run *run, const struct sim_plan *plan)
 {
     struct exec_machine *m = &run->machine;
-    exec_gemm_begin();
     if (plan->options.dtype == MODEL_BFLOAT16) m->narrow = exec_onednn_begin(run->arena, MODEL_BFLOAT16);
     if (!m->narrow) return exec_gemm_kernel();
     return base_print(run->arena, "%s, %s", exec_gemm_kernel(), exec_onednn_kernel(m->narrow));

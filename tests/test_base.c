@@ -841,6 +841,47 @@ static void csv_any_field_survives_the_round_trip(struct base_arena *arena)
     }
 }
 
+/* A spreadsheet gets no formula of whoever named a row; numbers and files stay what they are. */
+static void csv_cells_are_no_formulas(struct base_arena *arena)
+{
+    static const char *const cells[][2] = {{"=1+1", "'=1+1"},   {"-cmd|'x'!A1", "'-cmd|'x'!A1"}, {"+SUM(1)", "'+SUM(1)"},
+                                           {"@SUM(1)", "'@SUM(1)"}, {"-1.5e3", "-1.5e3"},         {"@model.json", "@model.json"},
+                                           {"-", "'-"},         {"a=b", "a=b"}};
+    for (int i = 0; i < BASE_COUNT(cells); i++) {
+        struct base_text text = {.arena = arena};
+        base_put_csv(&text, cells[i][0]);
+        assert_string_equal(text.data, cells[i][1]);
+    }
+}
+
+static void terminals_are_not_given_orders(struct base_arena *arena)
+{
+    struct base_text text = {.arena = arena};
+    base_put(&text, "a\x1b[2Jb\x7f\tc\n\xc2\x9b" "1m\xc3\xa9");
+    base_text_disarm(&text);
+    assert_string_equal(text.data, "a?[2Jb?\tc\n??1m\xc3\xa9");
+}
+
+/* What was there keeps its permissions, and a name that somebody has put in the way is left alone. */
+static void outputs_keep_permissions_and_follow_no_link(struct base_arena *arena)
+{
+    char folder[] = "/tmp/meshwright-base-XXXXXX";
+    struct base_error error;
+    struct stat status;
+    assert_non_null(mkdtemp(folder));
+    const char *path = base_print(arena, "%s/out", folder), *other = base_print(arena, "%s/other", folder),
+               *in_the_way = base_print(arena, "%s/out.partial-%ld", folder, (long)getpid());
+    assert_ok(base_write_file(path, "a", 1, &error), &error);
+    assert_int_equal(chmod(path, 0640), 0);
+    assert_int_equal(symlink(other, in_the_way), 0);
+    assert_ok(base_write_file(path, "b", 1, &error), &error);
+    assert_int_equal(stat(path, &status), 0);
+    assert_int_equal(status.st_mode & 0777, 0640);
+    assert_int_equal(access(other, F_OK), -1);
+    assert_fails(base_write_new_file(path, "c", 1, &error), BASE_INPUT, &error, "File exists");
+    base_directory_remove(arena, folder);
+}
+
 /* ---- files ---- */
 
 /* A fresh folder, the working directory while body runs; what is left in it is removed. */
@@ -1247,6 +1288,9 @@ int main(int argument_count, char **arguments)
         TEST(csv_columns_by_name),
         TEST(csv_memory_does_not_grow_with_rows),
         TEST(csv_any_field_survives_the_round_trip),
+        TEST(csv_cells_are_no_formulas),
+        TEST(terminals_are_not_given_orders),
+        TEST(outputs_keep_permissions_and_follow_no_link),
         TEST(output_files_appear_whole_or_not_at_all),
         TEST(output_files_are_all_removed_at_the_end),
         TEST(output_places_that_cannot_be_written),

@@ -1470,6 +1470,7 @@ static const struct test tests[] = {
 
 int main(int argument_count, char **arguments)
 {
-    exec_gemm_begin();
+    struct base_error no_memory;
+    if (exec_gemm_begin(&no_memory) != BASE_OK) return 1;
     return test_main(tests, BASE_COUNT(tests), argument_count, arguments);
 }
