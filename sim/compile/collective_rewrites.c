@@ -411,6 +411,8 @@ static bool reassociate(struct rewrite *r, int at)
     if (right < 0 || left == right || s->ops[left].loop != op->loop || s->ops[right].loop != op->loop) return false;
     const struct sim_value *a = &s->values[s->ops[left].inputs[0]], *b = &s->values[s->ops[right].inputs[0]];
     if (!same_spec(a, b) || a->dtype != b->dtype || a->partial != b->partial) return false;
+    /* A slice along the reduced axes would leave each device the partial sums of another part. */
+    if (is_cut(&s->values[op->outputs[0]], s->ops[left].axes)) return false;
     int partial = op->outputs[0], sum = insert_all_reduce(r, at + 1, op->op, s->ops[left].axes, partial);
     s->values[sum].loop = op->loop;
     r->insertions[r->insertion_count - 1].op.loop = op->loop;
