@@ -41,23 +41,24 @@ static enum base_status read_dimension(struct base_arena *arena, enum tuner_dime
                                        struct base_error *error)
 {
     const char **values = request->plan.values;
-    bool partitions = d == TUNER_SUBMESH && values[SIM_NUM_PARTITIONS];
-    enum sim_key key = partitions ? SIM_NUM_PARTITIONS : tuner_key(d);
+    enum sim_key key = d == TUNER_SUBMESH ? tuner_mesh_key(&request->plan) : tuner_key(d);
+    bool stays = d == TUNER_SUBMESH && key != SIM_SUBMESH; /* the space asks again which key it is */
     const char *text = values[key];
     if (!text) return BASE_OK;
-    if (d == TUNER_SUBMESH && partitions && values[SIM_SUBMESH])
-        return base_fail(
-            error, BASE_INPUT,
-            "model_parallel_submesh and num_partitions contradict each other as limits of a search; use one "
-            "of them");
+    for (int other = SIM_SUBMESH; stays && other <= SIM_ICI_MESH; other++)
+        if (other != (int)key && values[other])
+            return base_fail(error, BASE_INPUT,
+                             "%s and %s contradict each other as limits of a search; use one of them",
+                             sim_plan_keys[other].name, sim_plan_keys[key].name);
     if (d == TUNER_BATCH && !strcmp(text, "auto")) {
         request->batch_auto = true;
         values[key] = NULL;
         return BASE_OK;
     }
-    BASE_TRY(split(arena, sim_plan_keys[key].name, text, key == SIM_SUBMESH || key == SIM_RULES ? ';' : ',',
+    BASE_TRY(split(arena, sim_plan_keys[key].name, text,
+                   (d == TUNER_SUBMESH && key != SIM_NUM_PARTITIONS) || key == SIM_RULES ? ';' : ',',
                    &request->given[d], error));
-    if (!partitions) values[key] = NULL;
+    if (!stays) values[key] = NULL;
     return BASE_OK;
 }
 
@@ -266,6 +267,10 @@ static enum base_status run_tune(struct commands_context *context, const struct 
     if (format) BASE_TRY(base_parse_word(format, "--emit", formats, BASE_COUNT(formats), &which, error));
     BASE_TRY(tuner_space_build(context->arena, context->cache, &request, &space, error));
     if (table) return enumerate(context, &space, table, out, error);
+    if (base_argument(arguments, "--fit") && space.mesh_key == SIM_ICI_MESH)
+        return base_fail(
+            error, BASE_INPUT,
+            "--fit: asks how large T5X's model axis has to be, and ici_mesh has none; leave one of them out");
     if (base_argument(arguments, "--fit")) return fit(context, &space, &options, out, error);
     return answer(context, arguments, &request, &space, &options, out, error);
 }

@@ -13,7 +13,7 @@ static bool varies(const struct tuner_space *space, enum tuner_dimension d)
 
 static const char *value_of(const struct tuner_space *space, const struct sim_plan_text *text, enum tuner_dimension d)
 {
-    enum sim_key key = d == TUNER_SUBMESH && space->by_partitions ? SIM_NUM_PARTITIONS : tuner_key(d);
+    enum sim_key key = d == TUNER_SUBMESH ? space->mesh_key : tuner_key(d);
     return text->values[key] ? text->values[key] : "";
 }
 
@@ -213,8 +213,7 @@ static void put_sensitivity(struct base_json_writer *w, const struct reports_tun
     base_json_open(w, '[');
     for (int i = 0; i < r->alternative_count; i++) {
         const struct tuner_alternative *a = &r->alternatives[i];
-        enum sim_key key =
-            a->dimension == TUNER_SUBMESH && r->space->by_partitions ? SIM_NUM_PARTITIONS : tuner_key(a->dimension);
+        enum sim_key key = a->dimension == TUNER_SUBMESH ? r->space->mesh_key : tuner_key(a->dimension);
         base_json_open_inline(w, '{');
         base_json_member_string(w, "key", sim_plan_keys[key].name);
         base_json_member_string(w, "value", a->value);
@@ -302,11 +301,15 @@ static void put_plan_line(const struct reports_tuned *r, const struct tuner_foun
 {
     struct sim_plan_text text = tuner_plan_text(r->space, found->plan);
     struct tuner_shape shape = shape_of(r->space, found->plan);
-    base_putf(out, "%s %s (data %d x model %d), rules %s, %s microbatch%s",
-              r->space->by_partitions ? "num_partitions" : "submesh", value_of(r->space, &text, TUNER_SUBMESH),
-              shape.data, shape.model, value_of(r->space, &text, TUNER_RULES),
-              value_of(r->space, &text, TUNER_MICROBATCHES),
-              strcmp(value_of(r->space, &text, TUNER_MICROBATCHES), "1") ? "es" : "");
+    const char *mesh = topo_axes_describe(r->arena, &shape.axes),
+               *microbatches = value_of(r->space, &text, TUNER_MICROBATCHES);
+    if (r->space->mesh_key == SIM_ICI_MESH) base_putf(out, "mesh %s", mesh);
+    else
+        base_putf(out, "%s %s (%s)",
+                  r->space->mesh_key == SIM_SUBMESH ? "submesh" : sim_plan_keys[r->space->mesh_key].name,
+                  value_of(r->space, &text, TUNER_SUBMESH), mesh);
+    base_putf(out, ", rules %s, %s microbatch%s", value_of(r->space, &text, TUNER_RULES), microbatches,
+              strcmp(microbatches, "1") ? "es" : "");
     put_varying(r, found->plan, out);
 }
 
@@ -469,8 +472,7 @@ static void put_sensitivity_text(const struct reports_tuned *r, struct base_text
     double best = r->result->plans[0].prediction.tokens_per_s;
     base_put(out, "\nThe best with one choice changed\n");
     for (int d = 0; d < TUNER_DIMENSION_COUNT; d++) {
-        enum sim_key key =
-            d == TUNER_SUBMESH && r->space->by_partitions ? SIM_NUM_PARTITIONS : tuner_key((enum tuner_dimension)d);
+        enum sim_key key = d == TUNER_SUBMESH ? r->space->mesh_key : tuner_key((enum tuner_dimension)d);
         int shown = 0;
         for (int i; shown < SHOWN && (i = best_alternative(r, (enum tuner_dimension)d, done)) >= 0; shown++) {
             const struct tuner_alternative *a = &r->alternatives[i];
@@ -505,6 +507,12 @@ static int smallest_fit(const struct tuner_fit_row *rows, int count)
     return -1;
 }
 
+/* --fit asks of T5X's meshes alone, whose last axis is the model's. */
+static int model_axis(const struct tuner_fit_row *row)
+{
+    return row->shape.axes.sizes[row->shape.axes.count - 1];
+}
+
 void reports_fit_json(const struct reports_tuned *r, const struct tuner_fit_row *rows, int count, bool compact,
                       struct base_text *out)
 {
@@ -512,7 +520,7 @@ void reports_fit_json(const struct reports_tuned *r, const struct tuner_fit_row 
     int smallest = smallest_fit(rows, count);
     base_json_open(&w, '{');
     base_json_key(&w, "smallest_model_axis");
-    if (smallest >= 0) base_json_put_int(&w, rows[smallest].shape.model);
+    if (smallest >= 0) base_json_put_int(&w, model_axis(&rows[smallest]));
     else base_json_put_null(&w);
     base_json_key(&w, "sizes");
     base_json_open(&w, '[');
@@ -520,8 +528,8 @@ void reports_fit_json(const struct reports_tuned *r, const struct tuner_fit_row 
         const struct sim_prediction *p = &rows[i].best.prediction;
         struct sim_plan_text text = tuner_plan_text(r->space, rows[i].best.plan);
         base_json_open(&w, '{');
-        base_json_member_int(&w, "data", rows[i].shape.data);
-        base_json_member_int(&w, "model", rows[i].shape.model);
+        for (int a = 0; a < rows[i].shape.axes.count; a++)
+            base_json_member_int(&w, rows[i].shape.axes.names[a], rows[i].shape.axes.sizes[a]);
         base_json_member_bool(&w, "fits", rows[i].fits);
         base_json_member_bool(&w, "proven", rows[i].proven);
         base_json_key(&w, "plan");
@@ -541,12 +549,12 @@ void reports_fit_text(const struct reports_tuned *r, const struct tuner_fit_row 
     int smallest = smallest_fit(rows, count);
     const char *model = r->space->plan.values[SIM_MODEL], *topology = r->space->plan.values[SIM_TOPOLOGY];
     if (smallest >= 0)
-        base_putf(out, "%s fits on %s from %d devices a copy on.\n\n", model, topology, rows[smallest].shape.model);
+        base_putf(out, "%s fits on %s from %d devices a copy on.\n\n", model, topology, model_axis(&rows[smallest]));
     else base_putf(out, "%s does not fit on %s, however it is cut.\n\n", model, topology);
     base_putf(out, "    %-20s %12s  %s\n", "mesh", "tokens/s", "the fastest plan that fits there");
     for (int i = 0; i < count; i++) {
         const struct sim_prediction *p = &rows[i].best.prediction;
-        const char *mesh = base_print(r->arena, "%d x %d", rows[i].shape.data, rows[i].shape.model);
+        const char *mesh = base_print(r->arena, "%d x %d", rows[i].shape.axes.sizes[0], model_axis(&rows[i]));
         base_putf(out, "    %-20s %12s  ", mesh, rows[i].fits ? base_format_count(tokens, p->tokens_per_s) : "-");
         if (!rows[i].fits)
             base_putf(out, "%s too much: ",

@@ -205,8 +205,8 @@ static enum base_status read_named_mesh(struct base_arena *arena, const struct s
     return read_flag(text, SIM_CONTIGUOUS_SUBMESHES, &request->contiguous_submeshes, error);
 }
 
-static enum base_status read_request(struct base_arena *arena, const struct sim_plan_text *text,
-                                     struct topo_mesh_request *request, struct base_error *error)
+enum base_status sim_plan_mesh_request(struct base_arena *arena, const struct sim_plan_text *text,
+                                       struct topo_mesh_request *request, struct base_error *error)
 {
     *request = (struct topo_mesh_request){.tile_by_host_if_needed = true};
     const char *submesh = text->values[SIM_SUBMESH], *partitions = text->values[SIM_NUM_PARTITIONS];
@@ -237,7 +237,7 @@ static enum base_status place(struct sim_cache *cache, const struct sim_plan_tex
                               struct known_placement *out, struct base_error *error)
 {
     struct topo_topology topology;
-    BASE_TRY(read_request(&cache->arena, text, &out->request, error));
+    BASE_TRY(sim_plan_mesh_request(&cache->arena, text, &out->request, error));
     BASE_TRY(topo_parse(&cache->arena, plan->topology_text, &topology, error));
     return sim_placement_build(&cache->arena, &topology, &out->request, plan->software, cache->overrides,
                                &out->placement, error);

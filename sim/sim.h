@@ -134,6 +134,11 @@ struct sim_plan {
     int64_t seed;
 };
 
+/* What the mesh keys of a plan ask for, with their defaults; names live in the arena. BASE_INPUT: values that cannot
+ * be, and keys that contradict each other. */
+enum base_status sim_plan_mesh_request(struct base_arena *arena, const struct sim_plan_text *text,
+                                       struct topo_mesh_request *request, struct base_error *error);
+
 /* ---- profile (profile.c): every constant with its source ---- */
 
 enum sim_constant {

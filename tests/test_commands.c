@@ -310,8 +310,8 @@ static void words_that_are_offered_are_accepted(struct base_arena *arena)
             TEST_ROW("%s %s", option->name, word);
             run(arena, &status,
                 base_print(arena,
-                           "'%s' predict --model t5_1_1_small --topology v4:2x2x2 --batch-size 8 "
-                           "--task-feature-lengths 64,64 '%s' '%s' 2>&1",
+                           "'%s' predict --model t5_1_1_small --topology v4:2x2x1 --ici-mesh data=2,model=2 "
+                           "--batch-size 8 --task-feature-lengths 64,64 '%s' '%s' 2>&1",
                            program, option->name, word));
             assert_true(status == BASE_OK || status == BASE_NO_FIT);
         }

@@ -112,7 +112,10 @@ enum gene {
     HARDWARE,
     AS_PARTITIONED,
     OWN_RULES,
-    GENE_COUNT = OWN_RULES + 8
+    MESH = OWN_RULES + 8,
+    FSDP_AXIS,
+    EXPERT_AXIS,
+    GENE_COUNT
 };
 struct genome {
     int genes[GENE_COUNT];
@@ -142,9 +145,16 @@ static const char *const rules[] = {
     "[[\"batch\",\"data\"],[\"kv\",\"model\"],[\"vocab\",\"data\"],[\"embed\",\"data\"],[\"mlp\",\"model\"]]",
 };
 /* The rules of a plan's own: what of these is sharded, and over what, in this order. */
-static const char *const own_axes[GENE_COUNT - OWN_RULES] = {"batch", "vocab",     "embed", "mlp",
-                                                             "heads", "joined_kv", "kv",    "length"};
+static const char *const own_axes[MESH - OWN_RULES] = {"batch", "vocab",     "embed", "mlp",
+                                                       "heads", "joined_kv", "kv",    "length"};
 static const char *const own_values[] = {NULL, "\"data\"", "\"model\"", "[\"data\",\"model\"]"};
+/* The same on a mesh of named axes, and the meshes: T5X's own, then one axis, three, and four. */
+static const char *const named_values[][3] = {
+    {NULL},           {"data"},          {"model"},         {"fsdp"},           {"expert"},
+    {"data", "fsdp"}, {"fsdp", "model"}, {"model", "fsdp"}, {"expert", "data"}, {"data", "fsdp", "model"}};
+static const char *const meshes[][4] = {
+    {NULL}, {"fsdp"}, {"data", "fsdp", "model"}, {"data", "expert", "fsdp", "model"}};
+enum { MOST_DEVICES = 16 };
 static const char *const optimizers[] = {"sgd", "adamw", "adafactor"};
 static const char *const hardware[] = {"local:%d", "a100-80g:1x%d"}; /* compilers with other passes */
 
@@ -173,6 +183,9 @@ static const int limits[GENE_COUNT] = {
     [OPTIMIZER] = BASE_COUNT(optimizers),
     [HARDWARE] = BASE_COUNT(hardware),
     [AS_PARTITIONED] = 2,
+    [MESH] = BASE_COUNT(meshes),
+    [FSDP_AXIS] = BASE_COUNT(axes),
+    [EXPERT_AXIS] = BASE_COUNT(axes),
 };
 
 static const char *number(struct base_arena *arena, int value)
@@ -194,8 +207,44 @@ static const char *model_of(struct base_arena *arena, const int *g)
                       vocabs[g[VOCAB]], activations[g[ACTIVATIONS]], g[TIED], g[FAMILY] == 0 ? g[PARALLEL_BLOCK] : 0);
 }
 
+static struct topo_axes mesh_of(const int *g)
+{
+    static const struct {
+        const char *name;
+        enum gene gene;
+    } sizes[] = {{"data", DATA_AXIS}, {"model", MODEL_AXIS}, {"fsdp", FSDP_AXIS}, {"expert", EXPERT_AXIS}};
+    struct topo_axes mesh = {2, {"data", "model"}, {axes[g[DATA_AXIS]], axes[g[MODEL_AXIS]]}};
+    if (!g[MESH]) return mesh;
+    for (mesh.count = 0; mesh.count < 4 && meshes[g[MESH]][mesh.count]; mesh.count++)
+        for (int i = 0; i < BASE_COUNT(sizes); i++) {
+            if (strcmp(sizes[i].name, meshes[g[MESH]][mesh.count]) != 0) continue;
+            mesh.names[mesh.count] = sizes[i].name;
+            mesh.sizes[mesh.count] = axes[g[sizes[i].gene]];
+        }
+    return mesh;
+}
+
+/* Whatever axes the mesh has of a value's. */
+static const char *named_rules_of(struct base_arena *arena, const int *g)
+{
+    struct topo_axes mesh = mesh_of(g);
+    struct base_text text = {.arena = arena};
+    for (int i = 0; i < BASE_COUNT(own_axes); i++) {
+        int count = 0;
+        base_putf(&text, "%s[\"%s\",[", text.length ? "," : "[", own_axes[i]);
+        for (int j = 0; j < 3; j++) {
+            const char *name = named_values[g[OWN_RULES + i]][j];
+            if (name && topo_axis_named(&mesh, name) >= 0) base_putf(&text, "%s\"%s\"", count++ ? "," : "", name);
+        }
+        base_put(&text, "]]");
+    }
+    base_put(&text, "]");
+    return text.data;
+}
+
 static const char *rules_of(struct base_arena *arena, const int *g)
 {
+    if (g[MESH] && (g[MESH] == 1 || g[RULES] >= BASE_COUNT(rules))) return named_rules_of(arena, g);
     if (g[RULES] < BASE_COUNT(rules)) return rules[g[RULES]];
     struct base_text text = {.arena = arena};
     for (int i = 0; i < BASE_COUNT(own_axes); i++)
@@ -212,10 +261,12 @@ static struct sim_plan_text plan_of(struct base_arena *arena, const struct genom
 {
     const int *g = genome->genes;
     struct sim_plan_text plan = {{0}};
-    int devices = whole ? 1 : axes[g[DATA_AXIS]] * axes[g[MODEL_AXIS]];
+    struct topo_axes mesh = mesh_of(g);
+    int devices = whole ? 1 : topo_axes_product(&mesh, topo_axes_all(&mesh));
     plan.values[SIM_MODEL] = model_of(arena, g);
     plan.values[SIM_TOPOLOGY] = base_print(arena, hardware[whole ? 0 : g[HARDWARE]], devices);
-    plan.values[SIM_SUBMESH] = base_print(arena, "1,%d", whole ? 1 : axes[g[MODEL_AXIS]]);
+    if (whole || !g[MESH]) plan.values[SIM_SUBMESH] = base_print(arena, "1,%d", whole ? 1 : axes[g[MODEL_AXIS]]);
+    else plan.values[SIM_ICI_MESH] = topo_axes_sizes(arena, &mesh);
     plan.values[SIM_RULES] = whole ? rules[0] : rules_of(arena, g);
     plan.values[SIM_TARGETS_LENGTH] = number(arena, lengths[g[TARGETS]]);
     plan.values[SIM_INPUTS_LENGTH] = number(arena, lengths[g[INPUTS]]);
@@ -238,9 +289,26 @@ static bool is_as_partitioned(const struct genome *genome)
 
 static struct genome random_genome(struct base_random *random)
 {
-    struct genome genome;
-    for (int i = 0; i < GENE_COUNT; i++)
+    struct genome genome = {{0}};
+    for (int i = 0; i < MESH; i++)
         genome.genes[i] = (int)base_random_below(random, i < OWN_RULES ? limits[i] : BASE_COUNT(own_values));
+    return genome;
+}
+
+/* On a mesh of one to four named axes. */
+static struct genome random_named_genome(struct base_random *random)
+{
+    struct genome genome = random_genome(random);
+    struct topo_axes mesh;
+    for (int i = OWN_RULES; i < MESH; i++) genome.genes[i] = (int)base_random_below(random, BASE_COUNT(named_values));
+    genome.genes[MESH] = 1 + (int)base_random_below(random, BASE_COUNT(meshes) - 1);
+    do {
+        genome.genes[DATA_AXIS] = (int)base_random_below(random, BASE_COUNT(axes));
+        genome.genes[MODEL_AXIS] = (int)base_random_below(random, BASE_COUNT(axes));
+        genome.genes[FSDP_AXIS] = (int)base_random_below(random, BASE_COUNT(axes));
+        genome.genes[EXPERT_AXIS] = (int)base_random_below(random, BASE_COUNT(axes));
+        mesh = mesh_of(genome.genes);
+    } while (topo_axes_product(&mesh, topo_axes_all(&mesh)) > MOST_DEVICES);
     return genome;
 }
 
@@ -484,14 +552,15 @@ static void report(struct base_arena *arena, const struct genome *genome, const 
     fail();
 }
 
-static void run_random_plans(struct base_arena *arena, uint64_t seed, int wanted, const char *dtype, double tolerance)
+static void run_random_plans(struct base_arena *arena, struct genome (*draw)(struct base_random *), uint64_t seed,
+                             int wanted, const char *dtype, double tolerance)
 {
     enum { MOST_TRIES = 4000 };
     struct base_random random;
     int count = 0;
     base_random_seed(&random, seed);
     for (int i = 0; i < MOST_TRIES && count < wanted; i++) {
-        struct genome genome = random_genome(&random);
+        struct genome genome = draw(&random);
         char reason[400];
         bool runs;
         if (fails(arena, &genome, dtype, tolerance, reason, &runs)) {
@@ -505,12 +574,17 @@ static void run_random_plans(struct base_arena *arena, uint64_t seed, int wanted
 
 static void sharded_runs_equal_whole_ones(struct base_arena *arena)
 {
-    run_random_plans(arena, 1, 600, "float32", 5e-4);
+    run_random_plans(arena, random_genome, 1, 600, "float32", 5e-4);
 }
 
 static void sharded_bfloat16_runs_equal_whole_ones(struct base_arena *arena)
 {
-    run_random_plans(arena, 2, 200, "bfloat16", 0.3);
+    run_random_plans(arena, random_genome, 2, 200, "bfloat16", 0.3);
+}
+
+static void runs_on_named_meshes_equal_whole_ones(struct base_arena *arena)
+{
+    run_random_plans(arena, random_named_genome, 3, 300, "float32", 5e-4);
 }
 
 /* bfloat16 keeps eight bits; gradients through several layers keep fewer. */
@@ -1443,6 +1517,7 @@ static void values_stand_until_they_are_read(struct base_arena *arena)
 static const struct test tests[] = {
     TEST(steps_are_those_of_t5x),
     TEST(sharded_runs_equal_whole_ones),
+    TEST(runs_on_named_meshes_equal_whole_ones),
     TEST(sharded_bfloat16_runs_equal_whole_ones),
     TEST(bfloat16_stays_near),
     TEST(sharded_state_changes_no_parameter),

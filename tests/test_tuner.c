@@ -173,6 +173,75 @@ static void bounds_hold_where_collectives_are_hidden(struct base_arena *arena)
     }
 }
 
+/* Every shape of named axes, and sizes left open: the search finds what predicting every plan finds. */
+static void shapes_of_named_axes_are_searched(struct base_arena *arena)
+{
+    static const struct {
+        const char *model, *topology, *mesh, *dcn, *rules;
+        bool split, beyond;
+        int shape_count;
+    } rows[] = {
+        {"decoder_only:emb_dim=2048,num_heads=16,head_dim=128,mlp_dim=8192,num_layers=4,vocab_size=32128", "v5e-16",
+         "data,fsdp,tensor", NULL, NULL, true, true, 15},
+        {"scalable_decoder_only:emb_dim=1024,num_heads=8,head_dim=128,mlp_dim=4096,num_layers=4,vocab_size=4096",
+         "v4-32", "data=2,fsdp,tensor", NULL, "maxtext", true, false, 4},
+        {"t5_1_1_large", "h100:2x8", "data,fsdp,tensor", "data=2", NULL, false, false, 10},
+        {"t5_1_1_large", "v4-16", "tensor,data", NULL,
+         "[[\"batch\",[\"data\",\"tensor\"]],[\"embed\",\"data\"],[\"mlp\",\"tensor\"]]", true, false, 4},
+        {"decoder_only:emb_dim=512,num_heads=4,head_dim=64,mlp_dim=2048,num_layers=2,vocab_size=1024", "a100-80g:1x8",
+         "fsdp,expert,data,tensor", NULL, NULL, false, true, 20},
+    };
+    for (int i = 0; i < BASE_COUNT(rows); i++) {
+        struct base_error error;
+        struct tuner_space space;
+        struct tuner_result result;
+        struct brute brute = {0, 0, 0, 0};
+        struct sim_cache *cache = sim_cache_new(arena);
+        struct tuner_request request = request_of(arena, rows[i].model, rows[i].topology, "32", "64", "64");
+        TEST_ROW("%s on %s", rows[i].mesh, rows[i].topology);
+        request.plan.values[SIM_ICI_MESH] = rows[i].mesh;
+        request.plan.values[SIM_DCN_MESH] = rows[i].dcn;
+        request.plan.values[SIM_OPTIMIZER] = "adamw";
+        request.beyond_t5x = rows[i].beyond;
+        request.given[TUNER_SUBMESH] = given(arena, 1, rows[i].mesh);
+        request.given[TUNER_MICROBATCHES] = given(arena, 2, "1", "2");
+        if (rows[i].rules) request.given[TUNER_RULES] = given(arena, 1, rows[i].rules);
+        if (rows[i].split) request.plan.values[SIM_SPLIT_PHYSICAL_AXES] = "1";
+        assert_ok(tuner_space_build(arena, cache, &request, &space, &error), &error);
+        assert_int_equal(space.shape_count, rows[i].shape_count);
+        assert_ok(tuner_search(&space, &(struct tuner_options){.top = 3}, &result, &error), &error);
+        predict_all(&space, note_best, &brute);
+        assert_int_equal(result.bound_violations, 0);
+        assert_true(result.proven_optimal);
+        assert_near(result.plans[0].prediction.tokens_per_s, brute.best_tokens_per_s, 1e-9);
+        sim_cache_free(cache);
+    }
+}
+
+static void named_spaces_are_refused_with_the_place(struct base_arena *arena)
+{
+    static const struct {
+        const char *meshes[2], *part;
+    } rows[] = {
+        {{"data=3,fsdp", NULL}, "do not divide 16 devices"},
+        {{"data,data", NULL}, "twice"},
+        {{"data=4,fsdp=4", "fsdp=4,data=4"}, "the same axes in one order"},
+        {{"data=8,fsdp=8", NULL}, "must equal the product"},
+        {{"rows,columns", NULL}, "no named rule set goes by the mesh axes rows, columns alone"},
+    };
+    for (int i = 0; i < BASE_COUNT(rows); i++) {
+        struct base_error error;
+        struct tuner_space space;
+        struct sim_cache *cache = sim_cache_new(arena);
+        struct tuner_request request = request_of(arena, "t5_1_1_large", "a100-80g:2x8", "32", "64", "64");
+        TEST_ROW("%s", rows[i].meshes[0]);
+        request.plan.values[SIM_ICI_MESH] = rows[i].meshes[0];
+        request.given[TUNER_SUBMESH] = given(arena, rows[i].meshes[1] ? 2 : 1, rows[i].meshes[0], rows[i].meshes[1]);
+        assert_fails(tuner_space_build(arena, cache, &request, &space, &error), BASE_INPUT, &error, rows[i].part);
+        sim_cache_free(cache);
+    }
+}
+
 static void bounds_change_nothing(struct base_arena *arena)
 {
     struct base_error error;
@@ -275,7 +344,7 @@ static void the_measured_order_is_found(struct base_arena *arena)
 static void note_smallest(void *where, const struct tuner_space *space, struct tuner_plan plan,
                           const struct sim_prediction *prediction)
 {
-    int *smallest = where, model = space->shapes[space->groups[plan.group].shape].model;
+    int *smallest = where, model = space->shapes[space->groups[plan.group].shape].axes.sizes[1];
     if (prediction->fits && (!*smallest || model < *smallest)) *smallest = model;
 }
 
@@ -292,7 +361,7 @@ static void the_smallest_submesh_is_found(struct base_arena *arena)
     assert_ok(tuner_fit(&space, &(struct tuner_options){.top = 1}, rows, &count, &error), &error);
     predict_all(&space, note_smallest, &smallest);
     for (int i = count - 1; i >= 0; i--)
-        if (rows[i].fits) found = rows[i].shape.model;
+        if (rows[i].fits) found = rows[i].shape.axes.sizes[1];
     assert_int_equal(found, smallest);
     assert_true(smallest > 1 && !rows[0].fits); /* 41 GiB of float32 parameters, on devices of 32 GiB */
     sim_cache_free(cache);
@@ -509,7 +578,8 @@ static void space_holds_every_submesh_and_says_what_is_refused(struct base_arena
     assert_ok(tuner_space_build(arena, cache, &request, &space, &error), &error);
     assert_int_equal(space.values[TUNER_SUBMESH].count, 2 * 2 * 3);
     /* 20 sequences over data 16 and 8 are refused; data 4 holds 5 submeshes ((1,1,4), (1,2,2), (2,1,2), (2,2,1)), … */
-    for (int i = 0; i < space.group_count; i++) assert_int_equal(20 % space.shapes[space.groups[i].shape].data, 0);
+    for (int i = 0; i < space.group_count; i++)
+        assert_int_equal(20 % space.shapes[space.groups[i].shape].axes.sizes[0], 0);
     assert_int_equal(space.plan_count + space.refused_count, 12 * 2 * 3);
     assert_int_equal(space.refusals[0].plan_count, 12 * 2); /* 3 microbatches */
     sim_cache_free(cache);
@@ -575,6 +645,8 @@ static void unnamed_rules_are_sought_after_the_named(struct base_arena *arena)
 static const struct test tests[] = {
     TEST(unnamed_rules_are_sought_after_the_named),
     TEST(search_equals_brute_force),
+    TEST(shapes_of_named_axes_are_searched),
+    TEST(named_spaces_are_refused_with_the_place),
     TEST(bounds_change_nothing),
     TEST(bounds_hold_where_collectives_are_hidden),
     TEST(differences_add_up_to_the_difference),

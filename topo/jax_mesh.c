@@ -233,16 +233,21 @@ static void add_parts(const struct topo_torus *torus, const struct topo_axes *ic
 
 /* ---- the whole ---- */
 
+int topo_ici_device_count(const struct topo_topology *topology, bool has_dcn)
+{
+    if (!has_dcn || topology->kind == TOPO_LOCAL) return topology->device_count;
+    return topology->kind == TOPO_TPU ? topology->devices_per_slice : topology->bounds[1];
+}
+
 static enum base_status count_granules(const struct topo_topology *topology, const struct topo_jax_request *request,
                                        struct granules *out, struct base_error *error)
 {
     bool tpu = topology->kind == TOPO_TPU;
-    int available = tpu ? topology->slice_count : topology->kind == TOPO_LOCAL ? 1 : topology->bounds[0];
     int64_t wanted = 1, devices = 1;
     char shown[TOPO_TUPLE];
-    *out = (struct granules){.count = request->has_dcn ? available : 1, .slice_count = 1};
-    if (!request->has_dcn) out->slice_count = topology->slice_count;
-    out->device_count = topology->device_count / out->count;
+    *out = (struct granules){.device_count = topo_ici_device_count(topology, request->has_dcn),
+                             .slice_count = request->has_dcn ? 1 : topology->slice_count};
+    out->count = topology->device_count / out->device_count;
     for (int i = 0; i < request->ici.count; i++) {
         wanted = wanted > INT32_MAX || !request->has_dcn ? wanted : wanted * request->dcn[i];
         devices = devices > INT32_MAX ? devices : devices * request->ici.sizes[i];

@@ -144,6 +144,9 @@ enum base_status topo_mesh_build(struct base_arena *arena, const struct topo_top
                                  const struct topo_mesh_request *request, bool without_devices, struct topo_mesh *out,
                                  struct base_error *error);
 
+/* Devices that an ici_mesh is over: of a slice or process where a dcn_mesh is given, else all of them. */
+int topo_ici_device_count(const struct topo_topology *topology, bool has_dcn);
+
 /* ---- data layout (data_layout.c): which part of a global batch each host reads ---- */
 
 /* What one process (host) reads. Processes are numbered host by host, x fastest, slice by slice; on nodes in their

@@ -12,20 +12,22 @@
 
 /* ---- rules ---- */
 
-static unsigned axis_bit(const char *name)
+static unsigned axis_bit(const struct topo_axes *mesh, const char *name)
 {
-    return !name ? 0 : !strcmp(name, "data") ? TUNER_DATA : !strcmp(name, "model") ? TUNER_MODEL : 0;
+    int axis = topo_axis_named(mesh, name);
+    return axis < 0 ? 0 : 1u << axis;
 }
 
-/* The first dimension that the data axis can still cut; whether it divides that one or a later one, the bytes are as
- * few. */
-static void add_data_axis(const struct tuner_class *class, unsigned char *spec)
+/* The first dimension that the data axis can still cut, since no axis of several devices does; whether it divides that
+ * one or a later one, the bytes are as few. */
+static void add_data_axis(const struct tuner_class *class, const struct topo_axes *mesh, unsigned data,
+                          unsigned char *spec)
 {
     unsigned used = 0;
     for (int i = 0; i < class->rank; i++) used |= spec[i];
-    for (int i = 0; i < class->rank && !(used & TUNER_DATA); i++) {
-        if (spec[i]) continue;
-        spec[i] = TUNER_DATA;
+    for (int i = 0; i < class->rank && !(used & data); i++) {
+        if (topo_axes_product(mesh, spec[i]) > 1) continue;
+        spec[i] |= (unsigned char)data;
         return;
     }
 }
@@ -34,15 +36,16 @@ enum base_status tuner_rule_class(const struct tuner_class *class, const struct 
                                   const struct sim_plan *plan, unsigned char *spec, struct base_error *error)
 {
     struct model_axes axes[MODEL_MAX_RANK];
-    unsigned used = 0;
+    const struct topo_axes *mesh = &plan->placement->axes;
+    unsigned used = 0, model = sim_model_axis(mesh);
     memset(spec, 0, MODEL_MAX_RANK);
     BASE_TRY(model_resolve(rules, class->names, class->rank, MODEL_AXIS_IS_UNSHARDED, axes, NULL, error));
     for (int i = 0; i < class->rank; i++) {
-        for (int j = 0; j < axes[i].count; j++) spec[i] |= (unsigned char)axis_bit(axes[i].names[j]);
+        for (int j = 0; j < axes[i].count; j++) spec[i] |= (unsigned char)axis_bit(mesh, axes[i].names[j]);
         used |= spec[i];
     }
-    if (plan->sequence_parallel && class->residual && !(used & TUNER_MODEL)) spec[1] |= TUNER_MODEL;
-    if (class->zero) add_data_axis(class, spec);
+    if (plan->sequence_parallel && class->residual && !(used & model)) spec[1] |= (unsigned char)model;
+    if (class->zero) add_data_axis(class, mesh, sim_data_axis(mesh), spec);
     return BASE_OK;
 }
 
@@ -151,15 +154,17 @@ static double gradient_s(const struct tuner_work *w, enum sim_collective kind, u
                     : collective_s(w, kind, axes, bytes);
 }
 
-/* Which label has the data axis and which the model axis; -1: none. */
+/* Which label each mesh axis is over; -1: none. */
 struct choice {
-    int label[TUNER_AXES];
+    int axis_count, label[TOPO_MOST_AXES];
 };
 
 static unsigned axes_of_label(const struct choice *choice, int label)
 {
-    return (choice->label[TUNER_DATA] == label ? TUNER_DATA : 0u) |
-           (choice->label[TUNER_MODEL] == label ? TUNER_MODEL : 0u);
+    unsigned axes = 0;
+    for (int i = 0; i < choice->axis_count; i++)
+        if (choice->label[i] == label) axes |= 1u << i;
+    return axes;
 }
 
 static bool class_has(const struct tuner_work *w, int class, unsigned axis)
@@ -172,10 +177,10 @@ static bool class_has(const struct tuner_work *w, int class, unsigned axis)
 /* A label that is summed over and sharded leaves partial sums. Where the result is sharded over that axis itself, each
  * device needs its part alone; else all of it. */
 static double reduction_s(const struct tuner_work *w, const struct tuner_outline_dot *dot, const struct choice *choice,
-                          unsigned axis)
+                          int index)
 {
-    int label = choice->label[axis];
-    unsigned other = axis ^ (TUNER_DATA | TUNER_MODEL);
+    int label = choice->label[index];
+    unsigned axis = 1u << index, other = topo_axes_all(&w->placement->axes) ^ axis;
     if (label < 0 || !dot->labels[label].contracted) return 0;
     double bytes = (double)model_dtype_bytes(w->o->shapes[dot->result_shape].dtype);
     for (int i = 0; i < dot->label_count; i++)
@@ -187,9 +192,10 @@ static double reduction_s(const struct tuner_work *w, const struct tuner_outline
 
 /* An operand stands as the rules say; where the contraction has the axis elsewhere, it has to come over. */
 static double fetching_s(const struct tuner_work *w, const struct tuner_outline_operand *operand,
-                         const struct choice *choice, unsigned axis)
+                         const struct choice *choice, int index)
 {
-    int dim = -1, label = choice->label[axis];
+    int dim = -1, label = choice->label[index];
+    unsigned axis = 1u << index;
     if (!(w->exact >> operand->class & 1)) return 0;
     for (int i = 0; i < operand->rank; i++)
         if (w->spec[operand->class][i] & axis) dim = i;
@@ -205,8 +211,8 @@ static double links_s(const struct tuner_work *w, const struct tuner_outline_dot
                       double each, double once)
 {
     double s = 0;
-    for (unsigned axis = 1; axis < TUNER_AXES - 1; axis++) {
-        if (w->shards[axis] <= 1) continue;
+    for (int axis = 0; axis < w->placement->axes.count; axis++) {
+        if (w->placement->axes.sizes[axis] <= 1) continue;
         s += reduction_s(w, dot, choice, axis) * (dot->hoistable ? once : each);
         for (int i = 0; i < dot->operand_count; i++)
             s += fetching_s(w, &dot->operands[i], choice, axis) * (dot->operands[i].weight ? once : each);
@@ -216,12 +222,15 @@ static double links_s(const struct tuner_work *w, const struct tuner_outline_dot
 
 /* ---- kernels ---- */
 
-/* Axes, and one that idles beside them: where they are in each other's way, the partitioner may have what one of them
- * would cut cut by the idle one, if that has as many devices or a multiple. */
+/* Axes, and those that idle beside them: where the former are in each other's way, the partitioner may have what they
+ * would shard sharded by an idle one, if that has as many devices or a multiple. Of three axes or more an idle one may
+ * hold a part of the pieces, whatever its size. */
 static unsigned with_stand_in(const struct tuner_work *w, unsigned axes)
 {
-    unsigned idle = axes ^ (TUNER_DATA | TUNER_MODEL);
-    bool one = axes == TUNER_DATA || axes == TUNER_MODEL;
+    const struct topo_axes *mesh = &w->placement->axes;
+    unsigned idle = axes ^ topo_axes_all(mesh);
+    if (mesh->count > 2) return axes | idle;
+    bool one = axes && idle;
     return one && fmod(w->shards[idle], w->shards[axes]) == 0 ? axes | idle : axes;
 }
 
@@ -236,9 +245,10 @@ static unsigned labels_with(const struct tuner_work *w, const struct tuner_outli
 
 static unsigned allowed_labels(const struct tuner_work *w, const struct tuner_outline_dot *dot, unsigned axis)
 {
-    unsigned own = labels_with(w, dot, axis), other = axis ^ (TUNER_DATA | TUNER_MODEL);
-    bool stands_in = own == 1 && w->shards[axis] > 1 && (with_stand_in(w, other) & axis);
-    return stands_in ? labels_with(w, dot, other) : own;
+    unsigned own = labels_with(w, dot, axis), others = topo_axes_all(&w->placement->axes) ^ axis, allowed = 1;
+    if (own != 1 || w->shards[axis] <= 1 || !(with_stand_in(w, others) & axis)) return own;
+    for (unsigned rest = others; rest; rest &= rest - 1) allowed |= labels_with(w, dot, rest & -rest);
+    return allowed;
 }
 
 static double flop_of(const struct tuner_work *w, const struct tuner_outline_dot *dot, const struct choice *choice)
@@ -251,25 +261,56 @@ static double flop_of(const struct tuner_work *w, const struct tuner_outline_dot
     return sim_product_flop(&w->placement->profile, &product);
 }
 
+/* What a contraction takes, axis by axis: the labels that it may be over, and the cheapest choice so far. */
+struct dot_search {
+    const struct tuner_work *w;
+    const struct tuner_outline_dot *dot;
+    double rate, bytes_s, each, once, best_s;
+    unsigned allowed[TOPO_MOST_AXES];
+    struct choice choice;
+};
+
+static void price_choice(struct dot_search *search)
+{
+    const struct tuner_work *w = search->w;
+    double work_s = flop_of(w, search->dot, &search->choice) / search->rate;
+    double s = (work_s > search->bytes_s ? work_s : search->bytes_s) * search->each;
+    if (s < search->best_s && w->charges.links)
+        s += links_s(w, search->dot, &search->choice, search->each, search->once);
+    if (s < search->best_s) search->best_s = s;
+}
+
+static void try_labels(struct dot_search *search, int axis)
+{
+    if (axis == search->choice.axis_count) {
+        price_choice(search);
+        return;
+    }
+    for (int label = 0; search->allowed[axis] >> label; label++) {
+        if (!(search->allowed[axis] >> label & 1u)) continue;
+        search->choice.label[axis] = label - 1;
+        try_labels(search, axis + 1);
+    }
+}
+
 /* The contraction alone and the kernel's bytes, or its arithmetic with links, whichever choice is cheapest. */
 static double dot_s(const struct tuner_work *w, const struct tuner_outline_dot *dot, double bytes_s, double each,
                     double once)
 {
     const double *c = w->placement->profile.constants;
-    double fastest = c[SIM_FP8_FLOP_FRAC] > 1 ? c[SIM_FP8_FLOP_FRAC] : 1,
-           rate = c[SIM_FLOP_PER_S] * c[SIM_MATMUL_EFFICIENCY_FRAC] * fastest, best_s = INFINITY;
-    unsigned data = allowed_labels(w, dot, TUNER_DATA), model = allowed_labels(w, dot, TUNER_MODEL);
-    for (int d = 0; data >> d; d++) {
-        for (int m = 0; data >> d & 1 && model >> m; m++) {
-            if (!(model >> m & 1)) continue;
-            struct choice choice = {{-1, d - 1, m - 1, -1}};
-            double work_s = flop_of(w, dot, &choice) / rate;
-            double s = (work_s > bytes_s ? work_s : bytes_s) * each;
-            if (s < best_s && w->charges.links) s += links_s(w, dot, &choice, each, once);
-            if (s < best_s) best_s = s;
-        }
-    }
-    return best_s;
+    double fastest = c[SIM_FP8_FLOP_FRAC] > 1 ? c[SIM_FP8_FLOP_FRAC] : 1;
+    struct dot_search search = {.w = w,
+                                .dot = dot,
+                                .rate = c[SIM_FLOP_PER_S] * c[SIM_MATMUL_EFFICIENCY_FRAC] * fastest,
+                                .bytes_s = bytes_s,
+                                .each = each,
+                                .once = once,
+                                .best_s = INFINITY,
+                                .choice.axis_count = w->placement->axes.count};
+    for (int axis = 0; axis < search.choice.axis_count; axis++)
+        search.allowed[axis] = allowed_labels(w, dot, 1u << axis);
+    try_labels(&search, 0);
+    return search.best_s;
 }
 
 double tuner_work_kernel_s(const struct tuner_work *w, int index)
@@ -394,7 +435,8 @@ void tuner_work_begin(struct tuner_work *w, const struct tuner_outline *outline,
     w->placement = placement;
     w->charges = charges;
     model_sizes(outline->config, batch, microbatches, outline->inputs_length, outline->targets_length, w->sizes);
-    for (unsigned axes = 0; axes < TUNER_AXES; axes++) w->shards[axes] = topo_axes_product(&placement->axes, axes);
+    for (unsigned axes = 0; axes <= topo_axes_all(&placement->axes); axes++)
+        w->shards[axes] = topo_axes_product(&placement->axes, axes);
     for (int s = 0; s < outline->shape_count; s++) size_shape(w, s);
     size_unannotated(w);
 }

@@ -286,15 +286,16 @@ static enum base_status place_shape(struct search *s, int group)
 {
     const struct tuner_shape *shape = &s->space->shapes[s->space->groups[group].shape];
     struct sim_placement *best = &s->best_links[s->space->groups[group].shape];
+    unsigned all = topo_axes_all(&shape->axes);
     for (int i = 0; i < shape->submesh_count; i++) {
         BASE_TRY(place_submesh(s, group, i, &s->space->placements[shape->first_submesh + i]));
         const struct sim_placement *own = s->space->placements[shape->first_submesh + i];
         if (i == 0) {
             *best = *own;
-            best->groups = base_new(s->space->arena, struct sim_group, TUNER_AXES);
-            memcpy(best->groups, own->groups, TUNER_AXES * sizeof *best->groups);
+            best->groups = base_new(s->space->arena, struct sim_group, (int64_t)all + 1);
+            memcpy(best->groups, own->groups, (all + 1) * sizeof *best->groups);
         }
-        for (int axes = 0; axes < TUNER_AXES; axes++) {
+        for (unsigned axes = 0; axes <= all; axes++) {
             struct sim_group *least = &best->groups[axes];
             least->seconds_per_byte = fmin(least->seconds_per_byte, own->groups[axes].seconds_per_byte);
             least->exchange_seconds_per_byte =
@@ -303,6 +304,8 @@ static enum base_status place_shape(struct search *s, int group)
         }
     }
     s->capacity_bytes = best->profile.constants[SIM_CAPACITY_BYTES];
+    /* Of more axes several may move together in one collective, for less than one axis after the other. */
+    if (shape->axes.count > 2) s->charges.links = false;
     /* Collectives that go on beside computation may cost nothing, and when they do decides what is there at the same
      * time. */
     if (best->profile.passes >> SIM_PASS_OVERLAP_COLLECTIVES & 1) s->charges = (struct tuner_charges){false, false};
@@ -317,7 +320,7 @@ static int quickest_submesh(const struct search *s, const struct tuner_shape *sh
     for (int i = 0; i < shape->submesh_count; i++) {
         const struct sim_placement *p = s->space->placements[shape->first_submesh + i];
         double sum = 0;
-        for (int axes = 1; axes < TUNER_AXES; axes++) sum += p->groups[axes].seconds_per_byte;
+        for (unsigned axes = 1; axes <= topo_axes_all(&p->axes); axes++) sum += p->groups[axes].seconds_per_byte;
         if (sum < least) least = sum, best = i;
     }
     return best;

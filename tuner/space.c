@@ -24,10 +24,10 @@ static const struct {
     [TUNER_MICROBATCHES] = {SIM_NUM_MICROBATCHES, {NULL}, {NULL}},
 };
 
-/* The rule sets that T5X and the papers behind it have named. */
-static const char *const documented_rules[] = {"standard:1,1", "standard:1,2", "standard:2,1",
-                                               "standard:2,2", "data_only",    "zero3",
-                                               "megatron",     "optimus",      "gshard"};
+/* The rule sets that T5X, the papers behind it and MaxText have named. */
+static const char *const documented_rules[] = {"standard:1,1", "standard:1,2", "standard:2,1", "standard:2,2",
+                                               "data_only",    "zero3",        "megatron",     "optimus",
+                                               "gshard",       "maxtext"};
 
 enum sim_key tuner_key(enum tuner_dimension dimension)
 {
@@ -113,28 +113,38 @@ void tuner_refuse(struct tuner_space *space, const char *message, int64_t plan_c
 
 /* ---- submeshes ---- */
 
+enum sim_key tuner_mesh_key(const struct sim_plan_text *plan)
+{
+    if (plan->values[SIM_ICI_MESH]) return SIM_ICI_MESH;
+    return plan->values[SIM_NUM_PARTITIONS] ? SIM_NUM_PARTITIONS : SIM_SUBMESH;
+}
+
 struct submesh {
     const char *text;
-    int data, model, order;
+    struct topo_axes axes;
+    int order;
 };
+
+static int by_sizes(const struct topo_axes *x, const struct topo_axes *y)
+{
+    for (int i = x->count - 1; i >= 0; i--)
+        if (x->sizes[i] != y->sizes[i]) return x->sizes[i] < y->sizes[i] ? -1 : 1;
+    return 0;
+}
 
 static int by_shape(const void *a, const void *b)
 {
     const struct submesh *x = a, *y = b;
-    if (x->model != y->model) return x->model < y->model ? -1 : 1;
-    return x->order < y->order ? -1 : x->order > y->order;
+    int sizes = by_sizes(&x->axes, &y->axes);
+    return sizes ? sizes : x->order < y->order ? -1 : x->order > y->order;
 }
 
-static enum base_status read_request(const char *text, bool by_partitions, struct topo_mesh_request *request,
-                                     struct base_error *error)
+static enum base_status read_request(const struct tuner_space *space, const char *text,
+                                     struct topo_mesh_request *request, struct base_error *error)
 {
-    int64_t numbers[8];
-    *request = (struct topo_mesh_request){.tile_by_host_if_needed = true};
-    if (by_partitions) return base_parse_int(text, "num_partitions", 1, INT32_MAX, &request->num_partitions, error);
-    BASE_TRY(base_parse_ints(text, "model_parallel_submesh", INT32_MIN, INT32_MAX, 8, numbers, &request->submesh_count,
-                             error));
-    for (int i = 0; i < request->submesh_count; i++) request->submesh[i] = (int)numbers[i];
-    return BASE_OK;
+    struct sim_plan_text plan = space->plan;
+    plan.values[space->mesh_key] = text;
+    return sim_plan_mesh_request(space->arena, &plan, request, error);
 }
 
 /* Every tuple of divisors of the topology's dimensions, the last one fastest. */
@@ -161,28 +171,47 @@ static enum base_status every_submesh(struct base_arena *arena, const struct top
     }
 }
 
-/* The submeshes that T5X accepts, those of one mesh shape together. */
+/* One text a shape and order; of named axes all meshes have the same names, in one order. */
+static enum base_status accept(struct tuner_space *space, const struct topo_topology *topology, const char *text,
+                               int64_t plans_each, struct submesh *accepted, int *count, struct base_error *error)
+{
+    struct topo_mesh_request request;
+    struct topo_mesh mesh;
+    struct base_error why;
+    BASE_TRY(read_request(space, text, &request, error));
+    if (topo_mesh_build(space->arena, topology, &request, true, &mesh, &why) != BASE_OK) {
+        tuner_refuse(space, why.text, plans_each);
+        return BASE_OK;
+    }
+    for (int i = 0; *count && i < TOPO_MOST_AXES; i++) {
+        const struct topo_axes *first = &accepted[0].axes;
+        if (mesh.axes.count == first->count && (i >= first->count || !strcmp(mesh.axes.names[i], first->names[i])))
+            continue;
+        return base_fail(
+            error, BASE_INPUT,
+            "%s: meshes of one search have the same axes in one order; \"%.80s\" has others than the first",
+            sim_plan_keys[space->mesh_key].name, text);
+    }
+    accepted[*count] = (struct submesh){text, mesh.axes, *count};
+    ++*count;
+    return BASE_OK;
+}
+
+/* The meshes that T5X or JAX accept, those of one shape together. */
 static enum base_status find_shapes(struct tuner_space *space, const struct topo_topology *topology,
                                     struct tuner_values given, int64_t plans_each, struct base_error *error)
 {
     struct submesh *accepted = base_new(space->arena, struct submesh, given.count);
     int count = 0;
-    for (int i = 0; i < given.count; i++) {
-        struct topo_mesh_request request;
-        struct topo_mesh mesh;
-        struct base_error why;
-        BASE_TRY(read_request(given.values[i], space->by_partitions, &request, error));
-        if (topo_mesh_build(space->arena, topology, &request, true, &mesh, &why) != BASE_OK)
-            tuner_refuse(space, why.text, plans_each);
-        else accepted[count++] = (struct submesh){given.values[i], mesh.axes.sizes[0], mesh.axes.sizes[1], i};
-    }
+    for (int i = 0; i < given.count; i++)
+        BASE_TRY(accept(space, topology, given.values[i], plans_each, accepted, &count, error));
     qsort(accepted, (size_t)count, sizeof *accepted, by_shape);
     space->values[TUNER_SUBMESH] = (struct tuner_values){base_new(space->arena, const char *, count + 1), count};
     space->shapes = base_new(space->arena, struct tuner_shape, count + 1);
     for (int i = 0; i < count; i++) {
         space->values[TUNER_SUBMESH].values[i] = accepted[i].text;
-        if (i == 0 || accepted[i].model != accepted[i - 1].model)
-            space->shapes[space->shape_count++] = (struct tuner_shape){accepted[i].data, accepted[i].model, i, 0};
+        if (i == 0 || by_sizes(&accepted[i].axes, &accepted[i - 1].axes))
+            space->shapes[space->shape_count++] = (struct tuner_shape){accepted[i].axes, i, 0};
         space->shapes[space->shape_count - 1].submesh_count++;
     }
     return BASE_OK;
@@ -205,7 +234,7 @@ struct sim_plan_text tuner_plan_text(const struct tuner_space *space, struct tun
     const struct tuner_group *group = &space->groups[plan.group];
     put_variant(space, group->variant, &text);
     text.values[SIM_BATCH_SIZE] = space->values[TUNER_BATCH].values[group->batch];
-    text.values[space->by_partitions ? SIM_NUM_PARTITIONS : SIM_SUBMESH] =
+    text.values[space->mesh_key] =
         space->values[TUNER_SUBMESH].values[space->shapes[group->shape].first_submesh + plan.submesh];
     text.values[SIM_RULES] = space->values[TUNER_RULES].values[group->rules];
     text.values[SIM_NUM_MICROBATCHES] = space->microbatches[group->batch].values[plan.microbatches];
@@ -301,7 +330,7 @@ static enum base_status find_microbatches(struct tuner_space *space, struct tune
 
 /* What cannot be at all, whatever the topology, is an error of the input and no refusal: one device divides everything.
  */
-static enum base_status check_values(struct tuner_space *space, struct base_error *error)
+static enum base_status check_values(struct tuner_space *space, const char *on_one_device, struct base_error *error)
 {
     for (int d = 0; d < TUNER_DIMENSION_COUNT; d++) {
         if (d == TUNER_SUBMESH || d == TUNER_MICROBATCHES) continue;
@@ -310,9 +339,13 @@ static enum base_status check_values(struct tuner_space *space, struct base_erro
             struct sim_plan plan;
             put_variant(space, 0, &text);
             text.values[SIM_BATCH_SIZE] = space->values[TUNER_BATCH].values[0];
+            text.values[SIM_RULES] = space->values[TUNER_RULES].values[0]; /* the default names T5X's axes */
             text.values[dimensions[d].key] = space->values[d].values[i];
             text.values[SIM_TOPOLOGY] = "h100:1x1";
-            text.values[SIM_SUBMESH] = text.values[SIM_NUM_PARTITIONS] = text.values[SIM_NUM_MICROBATCHES] = NULL;
+            text.values[SIM_NUM_MICROBATCHES] = NULL;
+            for (int key = 0; key < SIM_KEY_COUNT; key++)
+                if (sim_plan_keys[key].type == SIM_OF_MESH) text.values[key] = NULL;
+            text.values[space->mesh_key] = on_one_device;
             BASE_TRY(
                 sim_plan_check(space->cache, space->arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, error));
         }
@@ -338,15 +371,37 @@ static int64_t product_of_counts(const struct tuner_space *space, int first, int
     return product;
 }
 
+static bool names_only(const struct model_rules *rules, const struct topo_axes *axes)
+{
+    for (int i = 0; i < rules->count; i++)
+        for (int j = 0; j < rules->rules[i].value.count; j++)
+            if (topo_axis_named(axes, rules->rules[i].value.names[j]) < 0) return false;
+    return true;
+}
+
+/* Of the named rule sets those that name no other axes than the mesh has. */
+static struct tuner_values rules_for(struct tuner_space *space, const struct topo_axes *axes)
+{
+    const char *names[BASE_COUNT(documented_rules)];
+    int count = 0;
+    for (int i = 0; i < BASE_COUNT(documented_rules); i++) {
+        struct model_rules rules;
+        struct base_error ignored;
+        if (model_rules_parse(space->arena, documented_rules[i], &rules, &ignored) == BASE_OK &&
+            names_only(&rules, axes))
+            names[count++] = documented_rules[i];
+    }
+    return copy_values(space->arena, names, count);
+}
+
 static void find_ranges(struct tuner_space *space, const struct tuner_request *request,
-                        const struct topo_topology *topology, bool scanned)
+                        const struct topo_topology *topology, const struct topo_axes *axes, bool scanned)
 {
     for (int d = 0; d < TUNER_DIMENSION_COUNT; d++) {
         const char *own[] = {space->plan.values[dimensions[d].key]};
         if (request->given[d].count)
             space->values[d] = copy_values(space->arena, request->given[d].values, request->given[d].count);
-        else if (d == TUNER_RULES)
-            space->values[d] = copy_values(space->arena, documented_rules, BASE_COUNT(documented_rules));
+        else if (d == TUNER_RULES) space->values[d] = rules_for(space, axes);
         else if (d == TUNER_BATCH && request->batch_auto)
             space->values[d] = auto_batches(space->arena, topology->device_count);
         else if (d == TUNER_BATCH) space->values[d] = copy_values(space->arena, own, 1);
@@ -373,13 +428,19 @@ enum base_status tuner_space_build(struct base_arena *arena, struct sim_cache *c
     BASE_TRY(model_gin_config_parse(arena, plan[SIM_MODEL], &config, error));
     BASE_TRY(topo_parse(arena, plan[SIM_TOPOLOGY], &topology, error));
     space->refusals = base_new(arena, struct tuner_refusal, MOST_REFUSALS);
-    space->by_partitions = plan[SIM_NUM_PARTITIONS] != NULL;
-    space->plan.values[SIM_NUM_PARTITIONS] = NULL;
-    find_ranges(space, request, &topology, config.scan_layers);
-    BASE_TRY(check_values(space, error));
-    space->variant_count = (int)product_of_counts(space, 0, TUNER_BATCH - 1);
+    struct topo_axes axes = {2, {"data", "model"}, {1, 1}};
     struct tuner_values submeshes = request->given[TUNER_SUBMESH];
-    if (!submeshes.count) BASE_TRY(every_submesh(arena, &topology, &submeshes, error));
+    space->mesh_key = tuner_mesh_key(&space->plan);
+    space->plan.values[space->mesh_key] = NULL;
+    if (space->mesh_key == SIM_ICI_MESH) BASE_TRY(tuner_named_meshes(space, &topology, &submeshes, &axes, error));
+    else if (!submeshes.count) BASE_TRY(every_submesh(arena, &topology, &submeshes, error));
+    find_ranges(space, request, &topology, &axes, config.scan_layers);
+    if (!space->values[TUNER_RULES].count)
+        return base_fail(error, BASE_INPUT,
+                         "logical_axis_rules: no named rule set goes by the mesh axes %s alone; give a list of rules",
+                         topo_axes_join(arena, &axes, topo_axes_all(&axes), ", "));
+    BASE_TRY(check_values(space, space->mesh_key == SIM_ICI_MESH ? topo_axes_sizes(arena, &axes) : NULL, error));
+    space->variant_count = (int)product_of_counts(space, 0, TUNER_BATCH - 1);
     int64_t others = product_of_counts(space, 0, TUNER_RULES);
     BASE_TRY(find_microbatches(space, request->given[TUNER_MICROBATCHES],
                                others / space->values[TUNER_BATCH].count * submeshes.count, error));

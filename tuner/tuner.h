@@ -6,9 +6,6 @@
 #include "base/base.h"
 #include "sim/sim.h"
 
-/* The space is of T5X's meshes: two axes, in this order. */
-enum { TUNER_DATA = 1, TUNER_MODEL = 2, TUNER_AXES = 4 /* sets of them */ };
-
 /* ---- the space (space.c) ---- */
 
 /* Keys of a plan that may have several values, slowest first. Each pinned value or list takes the place of the default.
@@ -26,7 +23,9 @@ enum tuner_dimension {
     TUNER_MICROBATCHES,
     TUNER_DIMENSION_COUNT
 };
-enum sim_key tuner_key(enum tuner_dimension dimension);
+enum sim_key tuner_key(enum tuner_dimension dimension); /* of TUNER_SUBMESH its usual one; see mesh_key */
+/* Which key says what the mesh is, where a plan has one of them: the submesh where it has none. */
+enum sim_key tuner_mesh_key(const struct sim_plan_text *plan);
 
 struct tuner_values {
     const char **values;
@@ -34,11 +33,13 @@ struct tuner_values {
 };
 
 struct tuner_request {
-    struct sim_plan_text plan;                        /* keys that do not vary */
-    struct tuner_values given[TUNER_DIMENSION_COUNT]; /* values that were given; none: the default range */
-    bool batch_auto;                                  /* the batch is searched, too */
-    bool beyond_t5x;                                  /* what T5X has no word for, too */
-    bool search_rules;                                /* rule sets that nobody has named */
+    struct sim_plan_text plan; /* keys that do not vary */
+    /* Values that were given; none: the default range. Of ici_mesh an axis without a size, as in data=1,fsdp,tensor,
+     * takes every size. */
+    struct tuner_values given[TUNER_DIMENSION_COUNT];
+    bool batch_auto;   /* the batch is searched, too */
+    bool beyond_t5x;   /* what T5X has no word for, too */
+    bool search_rules; /* rule sets that nobody has named */
 };
 
 /* Plans that T5X or JAX would refuse, by reason. */
@@ -49,7 +50,8 @@ struct tuner_refusal {
 
 /* A shape of mesh: every submesh of one product gives the same one, with devices in another order. */
 struct tuner_shape {
-    int data, model, first_submesh, submesh_count;
+    struct topo_axes axes; /* the same in all shapes of a space, but for their sizes */
+    int first_submesh, submesh_count;
 };
 
 struct tuner_space {
@@ -59,10 +61,10 @@ struct tuner_space {
     struct tuner_values
         values[TUNER_DIMENSION_COUNT]; /* TUNER_MICROBATCHES: those of the batch of largest count; see microbatches */
     struct tuner_values *microbatches; /* by index of the batch */
-    struct tuner_shape *shapes;        /* in order of the model axis; their submeshes stand together */
+    struct tuner_shape *shapes;        /* in order of the last axis; their submeshes stand together */
     bool search_rules;                 /* the search looks for rule sets without a name, and adds those that it meets */
     int shape_count, variant_count;    /* variants: choices of what stands before TUNER_BATCH */
-    bool by_partitions;                /* values of TUNER_SUBMESH are num_partitions */
+    enum sim_key mesh_key;             /* of the values of TUNER_SUBMESH: submeshes, num_partitions or ici_mesh */
     const struct sim_placement **placements; /* by submesh; owned by the arena */
     struct tuner_group *groups;              /* plans that T5X accepts, in order */
     int group_count;
