@@ -12,7 +12,8 @@ struct facts {
     const struct topo_slice *slice;                           /* the accelerator type of this shape, or NULL */
     int chip_count, core_count, host_count, devices_per_host; /* of all slices */
     int64_t link_count;           /* of the torus, both directions counted once; 0 without one */
-    const struct topo_mesh *mesh; /* what --submesh asked for, or NULL */
+    const struct topo_mesh *mesh; /* what --submesh or --ici-mesh asked for, or NULL */
+    unsigned axes;                /* of --mesh-axis; 0: not given */
 };
 
 static const struct topo_slice *slice_of_shape(const struct topo_topology *topology)
@@ -191,7 +192,8 @@ static void topology_json(struct base_arena *arena, const struct facts *facts, s
     put_rates(topology, writer);
     if (topology->kind == TOPO_TPU) base_json_member_string(writer, "core_rule", core_reason(arena, topology));
     if (facts->mesh) {
-        commands_put_numbers(writer, "model_parallel_submesh", facts->mesh->submesh, facts->mesh->submesh_count);
+        if (facts->mesh->submesh_count)
+            commands_put_numbers(writer, "model_parallel_submesh", facts->mesh->submesh, facts->mesh->submesh_count);
         commands_put_numbers(writer, "mesh_shape", facts->mesh->axes.sizes, facts->mesh->axes.count);
     }
     put_default_meshes(arena, topology, writer);
@@ -308,38 +310,43 @@ static void topology_text(const struct facts *facts, struct base_text *out)
         base_putf(out, "  note      a pod of %s has %d chips: no slice is this large\n", topology->chip.full_name,
                   topology->chip.pod_chips);
     if (facts->mesh) {
-        base_put(out, "  submesh   ");
+        base_put(out, facts->mesh->submesh_count ? "  submesh   " : "  ");
         commands_join_numbers(out, facts->mesh->submesh, facts->mesh->submesh_count, ",");
-        base_putf(out, ": mesh data %d x model %d\n", facts->mesh->axes.sizes[0], facts->mesh->axes.sizes[1]);
+        base_putf(out, "%s %s\n", facts->mesh->submesh_count ? ": mesh" : "mesh     ",
+                  topo_axes_describe(out->arena, &facts->mesh->axes));
     }
     text_default_meshes(topology, out);
     base_putf(out, "\nsource: %s\nconfidence: %s\n", topology->chip.source, topology->chip.confidence);
     if (facts->slice) base_putf(out, "source of the shape: %s (%s)\n", facts->slice->source, facts->slice->confidence);
 }
 
-/* --submesh: the mesh that T5X builds with it; NULL where it is absent. */
-static enum base_status read_submesh(struct base_arena *arena, const struct base_arguments *arguments,
-                                     const struct topo_topology *topology, const struct topo_mesh **out,
-                                     struct base_error *error)
+/* The mesh that T5X builds with --submesh, or JAX with --ici-mesh; NULL where both are absent. */
+static enum base_status read_mesh(struct base_arena *arena, const struct base_arguments *arguments,
+                                  const struct topo_topology *topology, struct facts *facts, struct base_error *error)
 {
     struct topo_mesh_request request = {.tile_by_host_if_needed = true};
+    const char *ici = base_argument(arguments, "--ici-mesh"), *axes = base_argument(arguments, "--mesh-axis");
     struct topo_mesh mesh;
     BASE_TRY(commands_read_numbers(arguments, "--submesh", BASE_COUNT(request.submesh), request.submesh,
                                    &request.submesh_count, error));
-    *out = NULL;
-    if (request.submesh_count == 0) return BASE_OK;
+    if (request.submesh_count > 0 && ici)
+        return base_fail(error, BASE_USAGE, "--submesh cannot be used: --ici-mesh is the whole mesh");
+    if (ici) BASE_TRY(topo_axes_parse(arena, ici, "--ici-mesh", &request.ici_mesh, error));
+    request.split_physical_axes = ici != NULL; /* a picture shows what a mesh of any shape would be */
+    if (request.submesh_count == 0 && !ici)
+        return axes ? base_fail(error, BASE_USAGE, "--mesh-axis needs a mesh: --submesh or --ici-mesh") : BASE_OK;
     BASE_TRY(topo_mesh_build(arena, topology, &request, false, &mesh, error));
     struct topo_mesh *kept = base_new(arena, struct topo_mesh, 1);
     *kept = mesh;
-    *out = kept;
-    return BASE_OK;
+    facts->mesh = kept;
+    return axes ? topo_axes_read(&kept->axes, axes, &facts->axes, error) : BASE_OK;
 }
 
 static enum base_status draw_topology(const struct commands_context *context, const struct facts *facts,
                                       const char *path, enum plots_format format, struct base_text *out,
                                       struct base_error *error)
 {
-    struct plots_topology request = {.topology = facts->topology, .mesh = facts->mesh};
+    struct plots_topology request = {.topology = facts->topology, .mesh = facts->mesh, .axes = facts->axes};
     struct plots_picture picture;
     BASE_TRY(plots_topology_draw(context->arena, &request, format, &picture, error));
     BASE_TRY(base_write_file(path, picture.bytes.data, picture.bytes.length, error));
@@ -358,7 +365,7 @@ static enum base_status topology_run(struct commands_context *context, const str
         return base_fail(error, BASE_USAGE, "a topology is missing; use topology v4-512");
     BASE_TRY(topo_parse(context->arena, arguments->positional[0], &topology, error));
     struct facts facts = find_facts(&topology);
-    BASE_TRY(read_submesh(context->arena, arguments, &topology, &facts.mesh, error));
+    BASE_TRY(read_mesh(context->arena, arguments, &topology, &facts, error));
     if (path && plots_format_parse(path, &format, &no_picture) == BASE_OK)
         return draw_topology(context, &facts, path, format, out, error);
     struct base_json_writer writer = {.text = out, .compact = context->compact};
@@ -376,15 +383,18 @@ static const char *topology_words(struct base_arena *arena)
 static const struct base_option topology_options[] = {
     {"--submesh", "X,Y,Z,C",
      "the box of devices that holds one copy of the model, coloured in a picture; [node,local] on GPUs", NULL},
+    {"--ici-mesh", "SIZES", "or a mesh of named axes, as JAX places it: data=2,fsdp=4,tensor=2", NULL},
+    {"--mesh-axis", "A[+B]", "whose groups a picture colours", "the mesh's last axis"},
     COMMANDS_COMMON,
 };
 
 const struct commands_command commands_topology = {
     .name = "topology",
     .summary = "what a TOPOLOGY is: chips, cores and JAX devices, hosts, wraps, links, default meshes; drawn, too",
-    .usage = "topology T [--submesh X,Y,Z,C] [--out FILE.svg|.pdf|.png]",
+    .usage = "topology T [--submesh X,Y,Z,C | --ici-mesh SIZES [--mesh-axis A]] [--out FILE.svg|.pdf|.png]",
     .examples = "  meshwright topology v5e:2x4@host=2x4 --json\n"
-                "  meshwright topology v4-512 --submesh 4,2,2,1 --out v4-512.svg\n",
+                "  meshwright topology v4-512 --submesh 4,2,2,1 --out v4-512.svg\n"
+                "  meshwright topology v4-128 --ici-mesh data=2,fsdp=8,tensor=4 --mesh-axis fsdp --out fsdp.svg\n",
     .options = topology_options,
     .option_count = BASE_COUNT(topology_options),
     .positional_limit = 1,

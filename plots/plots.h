@@ -71,7 +71,8 @@ enum base_status plots_trust(struct base_arena *arena, const struct plots_compar
 
 struct plots_topology {
     const struct topo_topology *topology;
-    const struct topo_mesh *mesh; /* [data, model] with its devices, whose model groups are coloured; NULL: none */
+    const struct topo_mesh *mesh; /* with its devices; NULL: none */
+    unsigned axes; /* the set of mesh axes whose groups are coloured; 0: the last axis, on T5X's meshes the model's */
 };
 
 /* A torus as planes of chips in their hosts, in perspective where there is room; GPUs in their nodes. Every device is

@@ -2,6 +2,7 @@
 #include "plots/torus.h"
 
 #include <math.h>
+#include <string.h>
 
 /* Beyond these, chips would be too small to see or the page too long to read. */
 enum { MOST_DEVICES = 32768, LONGEST_LINE = 128, HIGHEST_PAGE_PX = 12000 };
@@ -24,7 +25,10 @@ static const char *device_words(const struct plots_machine *machine, int slice, 
         plots_joined(text.arena, device, topology->bounds_count == 4 ? (topology->bounds[3] > 1 ? 4 : 3) : 2, ", "));
     if (machine->tiles) {
         int index = plots_device_index(topology, device);
-        base_putf(&text, ": data %d, model %d", machine->tiles->tile_of[index], machine->tiles->place_of[index]);
+        const struct plots_tiles *tiles = machine->tiles;
+        if (*tiles->across) base_putf(&text, ": %s %d, ", tiles->across, tiles->tile_of[index]);
+        else base_put(&text, ": ");
+        base_putf(&text, "%s %d", tiles->group, tiles->place_of[index]);
     }
     return text.data;
 }
@@ -97,7 +101,7 @@ static void key_groups(struct key *key, const struct plots_machine *machine)
     const struct plots_tiles *tiles = machine->tiles;
     const char *others =
         tiles->tile_count == 2 ? "the other one" : base_print(arena, "the other %d", tiles->tile_count - 1);
-    plots_rect(key->canvas, key_entry(key, base_print(arena, "a model group: %s", plots_group_words(arena, machine))),
+    plots_rect(key->canvas, key_entry(key, base_print(arena, "a %s group: %s", tiles->group, plots_group_words(arena, machine))),
                plots_tile_look(tiles, 0));
     if (tiles->tile_count == 2) plots_rect(key->canvas, key_entry(key, others), plots_tile_look(tiles, 1));
     if (tiles->tile_count > 2) {
@@ -108,7 +112,7 @@ static void key_groups(struct key *key, const struct plots_machine *machine)
     }
     if (tiles->tile_count == 1 || tiles->tile_size == 1) return;
     struct plots_box swatch =
-        key_entry(key, base_print(arena, "a data group: the first of each of the %d", tiles->tile_count));
+        key_entry(key, base_print(arena, "a %s group: the first of each of the %d", tiles->across, tiles->tile_count));
     plots_circle(key->canvas, swatch.x + swatch.width / 2, key->y, 4.5, plots_data_group_look);
 }
 
@@ -200,8 +204,17 @@ static void find_loads(struct plots_machine *machine)
     const struct topo_topology *topology = machine->topology;
     if (!machine->mesh || topology->chip.torus_rank == 0 || topology->slice_count > 1) return;
     int count = topology->bounds[0] * topology->bounds[1] * topology->bounds[2] * 3;
-    machine->loads = topo_link_loads(machine->canvas->arena, topology, machine->mesh, 2);
+    machine->loads = topo_link_loads(machine->canvas->arena, topology, machine->mesh, machine->axes);
     for (int i = 0; i < count; i++) machine->busiest_load = fmax(machine->busiest_load, machine->loads[i]);
+}
+
+/* Of named axes the last that has several devices. */
+static unsigned last_axis(const struct topo_axes *axes)
+{
+    int last = axes->count - 1;
+    bool t5x = axes->count == 2 && !strcmp(axes->names[last], "model");
+    while (!t5x && last > 0 && axes->sizes[last] == 1) last--;
+    return 1u << last;
 }
 
 enum base_status plots_machine_lay_out(struct plots_canvas *canvas, const struct plots_topology *request,
@@ -209,11 +222,13 @@ enum base_status plots_machine_lay_out(struct plots_canvas *canvas, const struct
 {
     struct plots_machine machine = {.canvas = canvas, .topology = request->topology, .mesh = request->mesh};
     BASE_TRY(check_size(request->topology, error));
-    if (request->mesh && (request->mesh->axes.count != 2 || request->topology->slice_count > 1))
+    unsigned axes = request->axes || !request->mesh ? request->axes : last_axis(&request->mesh->axes);
+    if (request->mesh && request->topology->slice_count > 1)
         return base_fail(error, BASE_INPUT,
                          "%.60s: the groups of several slices are not drawn; without a mesh they are",
                          request->topology->name);
-    machine.tiles = plots_tiles_find(canvas->arena, request->topology, request->mesh);
+    machine.axes = axes;
+    machine.tiles = plots_tiles_find(canvas->arena, request->topology, request->mesh, axes);
     find_loads(&machine);
     double y = plots_heading(canvas, plots_machine_title(canvas->arena, &machine),
                              plots_machine_subtitle(canvas->arena, &machine));

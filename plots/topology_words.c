@@ -111,16 +111,25 @@ static const char *node_title(struct base_arena *arena, const struct topo_topolo
 
 /* ---- with groups ---- */
 
+/* How many chips a group spans along each dimension; NULL: it is no such part of the machine. */
+static const int *group_extent(const struct plots_machine *machine)
+{
+    if (machine->mesh->submesh_count >= machine->topology->chip.torus_rank && machine->mesh->submesh_count > 0)
+        return machine->mesh->submesh;
+    return machine->tiles->boxed ? machine->tiles->box : NULL;
+}
+
 const char *plots_group_words(struct base_arena *arena, const struct plots_machine *machine)
 {
     const struct topo_topology *topology = machine->topology;
     const struct plots_tiles *tiles = machine->tiles;
     int cores = topology->bounds[3], rank = topology->chip.torus_rank;
-    if (rank == 0 || machine->mesh->submesh_count < rank || !(tiles->boxed || topology->kind == TOPO_TPU))
+    const int *extent = group_extent(machine);
+    if (rank == 0 || !extent || !(tiles->boxed || topology->kind == TOPO_TPU))
         return counted(arena, tiles->tile_size, plots_device_noun(topology));
     if (tiles->tile_size == 1) return topology->kind == TOPO_LOCAL ? "one rank" : cores > 1 ? "one core" : "one chip";
     if (tiles->boxed && tiles->tile_size == cores) return "one chip, both cores";
-    const char *box = plots_joined(arena, machine->mesh->submesh, rank, "×");
+    const char *box = plots_joined(arena, extent, rank, "×");
     if (topology->kind == TOPO_LOCAL) return base_print(arena, "%s ranks", box);
     if (cores == 1) return base_print(arena, "%s chips", box);
     return base_print(arena, tiles->boxed ? "%s chips with both cores" : "a core each of %s chips", box);
@@ -133,8 +142,9 @@ static const char *ring_words(struct base_arena *arena, const struct plots_machi
     const struct topo_topology *topology = machine->topology;
     unsigned sets[BASE_COUNT(names)] = {0};
     struct base_text text = {.arena = arena};
-    for (int i = 0; i < topology->chip.torus_rank && i < machine->mesh->submesh_count; i++) {
-        int m = machine->mesh->submesh[i];
+    const int *extent = group_extent(machine);
+    for (int i = 0; extent && i < topology->chip.torus_rank; i++) {
+        int m = extent[i];
         bool ring = m > 2 && m == topology->bounds[i] && topology->wrap[i];
         if (m > 1) sets[ring ? 0 : m > 2 ? 1 : 2] |= 1u << i;
     }
@@ -149,7 +159,10 @@ static const char *node_span_words(struct base_arena *arena, const struct plots_
     const struct topo_mesh *mesh = machine->mesh;
     int nodes = 1;
     if (machine->topology->kind == TOPO_LOCAL) return "";
-    for (int i = 1; i < machine->tiles->tile_size; i++) nodes += mesh->devices[i][0] != mesh->devices[i - 1][0];
+    for (int i = 1; i < machine->tiles->tile_size; i++) {
+        const int *before = mesh->devices[topo_axes_offset(&mesh->axes, machine->axes, i - 1)];
+        nodes += mesh->devices[topo_axes_offset(&mesh->axes, machine->axes, i)][0] != before[0];
+    }
     const char *box = machine->topology->kind == TOPO_CPU ? "process" : "node";
     return nodes == 1 ? base_print(arena, ", each inside one %s", box)
                       : base_print(arena, ", each over %s", counted(arena, nodes, box));
@@ -163,7 +176,7 @@ static const char *group_title(struct base_arena *arena, const struct plots_mach
                           counted(arena, tiles->tile_count, "device"));
     const char *how =
         machine->topology->chip.torus_rank > 0 ? ring_words(arena, machine) : node_span_words(arena, machine);
-    return base_print(arena, "%s in %s of %s%s", name, counted(arena, tiles->tile_count, "model group"),
+    return base_print(arena, "%s in %s of %s%s", name, counted(arena, tiles->tile_count, base_print(arena, "%s group", tiles->group)),
                       plots_group_words(arena, machine), how);
 }
 
@@ -224,9 +237,14 @@ const char *plots_machine_subtitle(struct base_arena *arena, const struct plots_
     const struct topo_topology *topology = machine->topology;
     struct base_text text = {.arena = arena};
     if (machine->mesh) {
-        base_putf(&text, "Submesh (%s): mesh data %d × model %d. ",
-                  plots_joined(arena, machine->mesh->submesh, machine->mesh->submesh_count, ", "),
-                  machine->mesh->axes.sizes[0], machine->mesh->axes.sizes[1]);
+        const struct topo_axes *axes = &machine->mesh->axes;
+        if (machine->mesh->submesh_count)
+            base_putf(&text, "Submesh (%s): mesh ",
+                      plots_joined(arena, machine->mesh->submesh, machine->mesh->submesh_count, ", "));
+        else base_put(&text, "Mesh ");
+        for (int i = 0; i < axes->count; i++)
+            base_putf(&text, "%s%s %d", i ? " × " : "", axes->names[i], axes->sizes[i]);
+        base_put(&text, ". ");
     }
     put_counts(&text, topology);
     put_memory(&text, topology);

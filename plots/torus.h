@@ -9,18 +9,19 @@
 
 /* Devices are numbered row-major over the topology's bounds, the last coordinate fastest. */
 struct plots_tiles {
-    int tile_count, tile_size; /* model groups, and devices of one */
-    const int *tile_of;        /* [device] its model group: the index on the data axis */
-    const int *place_of;       /* [device] its place in the group: the index on the model axis */
+    int tile_count, tile_size; /* groups, and devices of one */
+    const int *tile_of;        /* [device] its group: the index on the other axes */
+    const int *place_of;       /* [device] its place in the group: the index on the group's axes */
+    const char *group, *across; /* the two sets of axes by name: "model" and "data" */
     const bool *odd;           /* [tile] neighbours differ, so that two tints tell them apart */
     bool boxed;                /* a group is the box below, every core of its chips included */
     int box[4];
 };
 
 int plots_device_index(const struct topo_topology *topology, const int at[4]);
-/* The groups of a mesh [data, model] with its devices; NULL for NULL. In the arena. */
+/* The groups of a set of axes of a mesh with its devices; NULL for NULL. In the arena. */
 const struct plots_tiles *plots_tiles_find(struct base_arena *arena, const struct topo_topology *topology,
-                                           const struct topo_mesh *mesh);
+                                           const struct topo_mesh *mesh, unsigned axes);
 /* Of the area under a group: the first one stands out, the others alternate between two tints. */
 struct plots_look plots_tile_look(const struct plots_tiles *tiles, int tile);
 struct plots_look plots_tile_tint(bool odd); /* of those others */
@@ -31,8 +32,9 @@ struct plots_machine {
     struct plots_canvas *canvas;
     const struct topo_topology *topology;
     const struct topo_mesh *mesh;    /* NULL: no groups */
+    unsigned axes;                   /* whose groups they are */
     const struct plots_tiles *tiles; /* NULL: no groups */
-    const double *loads;             /* topo_link_loads of the model axis; NULL: no groups, or no torus */
+    const double *loads;             /* topo_link_loads of the groups; NULL: no groups, or no torus */
     double busiest_load;
 };
 

@@ -242,7 +242,7 @@ static void cores_of_two_groups_have_two_colours(struct base_arena *arena)
     struct drawing drawing;
     lay_out(arena, "v3-32", "2,1,1,1", &drawing);
     int first = 0, areas = 0;
-    struct plots_look stands_out = plots_tile_look(plots_tiles_find(arena, &drawing.topology, &drawing.mesh), 0);
+    struct plots_look stands_out = plots_tile_look(plots_tiles_find(arena, &drawing.topology, &drawing.mesh, 2), 0);
     for (int i = 0; i < drawing.canvas.mark_count; i++) {
         const struct plots_mark *mark = &drawing.canvas.marks[i];
         bool same = mark->look.colour == stands_out.colour && mark->look.fill_frac == stands_out.fill_frac;
@@ -257,7 +257,7 @@ static void neighbouring_groups_differ(struct base_arena *arena)
 {
     struct drawing drawing;
     ask(arena, "v4-512", "2,2,4,1", &drawing);
-    const struct plots_tiles *tiles = plots_tiles_find(arena, &drawing.topology, &drawing.mesh);
+    const struct plots_tiles *tiles = plots_tiles_find(arena, &drawing.topology, &drawing.mesh, 2);
     assert_true(tiles->boxed);
     for (int dimension = 0; dimension < 3; dimension++)
         for (int index = 0; index < drawing.topology.device_count; index++) {
