@@ -28,12 +28,20 @@ const char *plots_string(const struct base_json *object, const char *key, const 
     return member ? member->string : fallback;
 }
 
+static void put_axes(struct base_text *out, const struct base_json *mesh)
+{
+    for (const struct base_json *axis = mesh->child; axis; axis = axis->next)
+        base_putf(out, "%s%s %.0f", axis == mesh->child ? "" : " × ", axis->key, axis->number);
+}
+
 const char *plots_plan_words(struct base_arena *arena, const struct base_json *plan)
 {
     struct base_text text = {.arena = arena};
     const struct base_json *submesh = plots_member(plan, "model_parallel_submesh", BASE_JSON_ARRAY);
     double partitions = plots_number(plan, "num_partitions"), microbatches = plots_number(plan, "num_microbatches");
+    const struct base_json *mesh = plots_member(plan, "ici_mesh", BASE_JSON_OBJECT);
     if (submesh) put_list(&text, submesh);
+    else if (mesh) put_axes(&text, mesh);
     else if (!isnan(partitions)) base_putf(&text, "%.0f partitions", partitions);
     base_putf(&text, " · %s", plots_string(plan, "logical_axis_rules", "own rules"));
     if (microbatches > 1) base_putf(&text, " · %.0f microbatches", microbatches);

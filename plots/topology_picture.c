@@ -101,7 +101,8 @@ static void key_groups(struct key *key, const struct plots_machine *machine)
     const struct plots_tiles *tiles = machine->tiles;
     const char *others =
         tiles->tile_count == 2 ? "the other one" : base_print(arena, "the other %d", tiles->tile_count - 1);
-    plots_rect(key->canvas, key_entry(key, base_print(arena, "a %s group: %s", tiles->group, plots_group_words(arena, machine))),
+    plots_rect(key->canvas,
+               key_entry(key, base_print(arena, "a %s group: %s", tiles->group, plots_group_words(arena, machine))),
                plots_tile_look(tiles, 0));
     if (tiles->tile_count == 2) plots_rect(key->canvas, key_entry(key, others), plots_tile_look(tiles, 1));
     if (tiles->tile_count > 2) {
@@ -127,8 +128,8 @@ static void key_links(struct key *key, const struct plots_machine *machine)
                            : "link";
     bool loaded = machine->busiest_load > 0;
     struct plots_box swatch =
-        key_entry(key, loaded ? base_print(arena, "%s; width: how often rings of model groups pass it, at most %.3g",
-                                           rate, 2 * machine->busiest_load)
+        key_entry(key, loaded ? base_print(arena, "%s; width: how often rings of %s groups pass it, at most %.3g", rate,
+                                           machine->tiles->group, 2 * machine->busiest_load)
                               : rate);
     plots_line(key->canvas, swatch.x, key->y, swatch.x + swatch.width, key->y, plots_link_look);
     if (loaded)

@@ -176,7 +176,8 @@ static const char *group_title(struct base_arena *arena, const struct plots_mach
                           counted(arena, tiles->tile_count, "device"));
     const char *how =
         machine->topology->chip.torus_rank > 0 ? ring_words(arena, machine) : node_span_words(arena, machine);
-    return base_print(arena, "%s in %s of %s%s", name, counted(arena, tiles->tile_count, base_print(arena, "%s group", tiles->group)),
+    return base_print(arena, "%s in %s of %s%s", name,
+                      counted(arena, tiles->tile_count, base_print(arena, "%s group", tiles->group)),
                       plots_group_words(arena, machine), how);
 }
 

@@ -9,12 +9,12 @@
 
 /* Devices are numbered row-major over the topology's bounds, the last coordinate fastest. */
 struct plots_tiles {
-    int tile_count, tile_size; /* groups, and devices of one */
-    const int *tile_of;        /* [device] its group: the index on the other axes */
-    const int *place_of;       /* [device] its place in the group: the index on the group's axes */
+    int tile_count, tile_size;  /* groups, and devices of one */
+    const int *tile_of;         /* [device] its group: the index on the other axes */
+    const int *place_of;        /* [device] its place in the group: the index on the group's axes */
     const char *group, *across; /* the two sets of axes by name: "model" and "data" */
-    const bool *odd;           /* [tile] neighbours differ, so that two tints tell them apart */
-    bool boxed;                /* a group is the box below, every core of its chips included */
+    const bool *odd;            /* [tile] neighbours differ, so that two tints tell them apart */
+    bool boxed;                 /* a group is the box below, every core of its chips included */
     int box[4];
 };
 

@@ -91,9 +91,15 @@ static double switched_s_per_byte(int size, int members, double fabric, double c
     return inside_s > outside_s ? inside_s : outside_s;
 }
 
+/* Without a dcn_mesh the devices stand in the mesh node by node. */
+static int node_at(const struct topo_mesh *mesh, int local, int position)
+{
+    return mesh->devices ? mesh->devices[position][0] : position / local;
+}
+
 /* A ring inside a node runs at the fabric's rate; one that leaves it shares the node's network cards with the other
  * groups that leave it too. */
-static void place_in_nodes(struct sim_placement *p)
+static void place_in_nodes(struct sim_placement *p, const struct topo_mesh *mesh)
 {
     const double *c = p->profile.constants;
     int local = p->topology.bounds[1] > 0 ? p->topology.bounds[1] : 1;
@@ -101,9 +107,9 @@ static void place_in_nodes(struct sim_placement *p)
         int size = topo_axes_product(&p->axes, axes), members = 0;
         bool within = true;
         for (int n = 0; n < size; n++) {
-            int at = topo_axes_offset(&p->axes, axes, n);
-            members += at < local;
-            within = within && at < local;
+            bool here = node_at(mesh, local, topo_axes_offset(&p->axes, axes, n)) == node_at(mesh, local, 0);
+            members += here;
+            within = within && here;
         }
         double rate = c[SIM_LINK_BYTES_PER_S] * c[SIM_LINK_EFFICIENCY_FRAC];
         bool leaves = !within && p->topology.kind == TOPO_GPU;
@@ -135,7 +141,8 @@ enum base_status sim_placement_build(struct base_arena *arena, const struct topo
     if (topology->slice_count > 1)
         return base_fail(error, BASE_INPUT,
                          "topology: predictions over several slices are not modelled yet; use slices=1");
-    BASE_TRY(topo_mesh_build(arena, topology, request, !has_torus(topology), &mesh, error));
+    bool needs_devices = has_torus(topology) || request->dcn_mesh.count > 0;
+    BASE_TRY(topo_mesh_build(arena, topology, request, !needs_devices, &mesh, error));
     mesh.axes = with_few_axes(&mesh.axes);
     p.axes = mesh.axes;
     BASE_TRY(check_axes(&p.axes, error));
@@ -143,7 +150,7 @@ enum base_status sim_placement_build(struct base_arena *arena, const struct topo
     p.groups = base_new(arena, struct sim_group, (int)sets_of(&p) + 1);
     BASE_TRY(sim_profile_build(arena, topology, software, overrides, &p.profile, error));
     if (has_torus(topology)) place_on_torus(arena, &p, &mesh);
-    else place_in_nodes(&p);
+    else place_in_nodes(&p, &mesh);
     const unsigned all = sets_of(&p);
     if (topo_axes_product(&p.axes, all) > 1 && !(p.groups[all].seconds_per_byte > 0))
         return base_fail(

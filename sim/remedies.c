@@ -50,6 +50,20 @@ static void try_submeshes(struct trial *t, const struct sim_plan_text *text)
     }
 }
 
+/* Of a mesh of named axes: half as many devices along one axis, twice as many along another. */
+static void try_meshes(struct trial *t, const struct sim_plan_text *text)
+{
+    for (int from = 0; from < t->plan->request.ici_mesh.count; from++)
+        for (int to = 0; to < t->plan->request.ici_mesh.count; to++) {
+            struct topo_axes mesh = t->plan->request.ici_mesh;
+            if (to == from || mesh.sizes[from] % 2 != 0) continue;
+            mesh.sizes[from] /= 2;
+            mesh.sizes[to] *= 2;
+            const char *value = topo_axes_sizes(t->arena, &mesh);
+            try_change(t, *text, SIM_ICI_MESH, value, base_print(t->arena, "ici_mesh %s", value));
+        }
+}
+
 static int faster_first(const void *a, const void *b)
 {
     const struct sim_change *x = a, *y = b;
@@ -76,6 +90,7 @@ enum base_status sim_changes_that_fit(struct sim_cache *cache, struct base_arena
     for (int i = 0; i < BASE_COUNT(words); i++) try_change(&trial, *text, words[i].key, words[i].value, words[i].what);
     try_microbatches(&trial, text);
     try_submeshes(&trial, text);
+    try_meshes(&trial, text);
     qsort(changes, (size_t)*count, sizeof *changes, faster_first);
     return BASE_OK;
 }

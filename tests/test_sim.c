@@ -1755,7 +1755,32 @@ static void plan_documents_are_refused_with_what_would_do(struct base_arena *are
     }
 }
 
+/* Of a mesh over processes the axis that leaves the nodes pays for the network, whichever it is, and the other not. */
+static void axes_over_processes_pay_for_the_network(struct base_arena *arena)
+{
+    struct topo_topology topology;
+    struct sim_placement placements[2];
+    struct base_error error;
+    assert_ok(topo_parse(arena, "h100:2x8", &topology, &error), &error);
+    for (int i = 0; i < 2; i++) {
+        struct topo_mesh_request request = {.ici_mesh = {2, {"fsdp", "tensor"}, {i ? 2 : 4, i ? 4 : 2}},
+                                            .dcn_mesh = {1, {i ? "fsdp" : "tensor"}, {2}}};
+        assert_ok(sim_placement_build(arena, &topology, &request, "t5x", NULL, &placements[i], &error), &error);
+        assert_int_equal(placements[i].axes.sizes[0], 4);
+        assert_int_equal(placements[i].axes.sizes[1], 4);
+    }
+    for (int axis = 0; axis < 2; axis++) {
+        const struct sim_group *inside = &placements[axis].groups[1 << axis],
+                               *across = &placements[!axis].groups[1 << axis];
+        TEST_ROW("axis %d", axis);
+        assert_true(inside->seconds_per_byte < across->seconds_per_byte);
+    }
+    assert_near(placements[0].groups[1].seconds_per_byte, placements[1].groups[2].seconds_per_byte, 1e-12);
+    assert_near(placements[0].groups[2].seconds_per_byte, placements[1].groups[1].seconds_per_byte, 1e-12);
+}
+
 static const struct test tests[] = {
+    TEST(axes_over_processes_pay_for_the_network),
     TEST(a_mistake_made_again_is_answered_alike_and_costs_no_memory),
     TEST(a_refused_submesh_is_not_taken_for_one_that_was_accepted),
     TEST(liveness_of_a_chain),

@@ -269,6 +269,41 @@ static void neighbouring_groups_differ(struct base_arena *arena)
         }
 }
 
+/* Whatever the axes: every place of every group is one device, and boxes hold their groups alone. */
+static void groups_of_any_axes_share_out_the_devices(struct base_arena *arena)
+{
+    static const struct {
+        const char *topology, *mesh;
+    } cases[] = {{"v4-128", "data=2,fsdp=8,tensor=4"},
+                 {"v5e-16", "data=2,fsdp=2,expert=2,tensor=2"},
+                 {"v3-32", "data=4,fsdp=1,tensor=8"},
+                 {"h100:4x8", "data=4,fsdp=4,tensor=2"},
+                 {"local:2x4", "fsdp=8"}};
+    for (int i = 0; i < BASE_COUNT(cases); i++) {
+        struct topo_topology topology;
+        struct topo_mesh_request request = {.split_physical_axes = true};
+        struct topo_mesh mesh;
+        struct base_error error;
+        assert_ok(topo_parse(arena, cases[i].topology, &topology, &error), &error);
+        assert_ok(topo_axes_parse(arena, cases[i].mesh, "mesh", &request.ici_mesh, &error), &error);
+        assert_ok(topo_mesh_build(arena, &topology, &request, false, &mesh, &error), &error);
+        for (unsigned axes = 1; axes <= topo_axes_all(&mesh.axes); axes++) {
+            const struct plots_tiles *tiles = plots_tiles_find(arena, &topology, &mesh, axes);
+            bool *seen = base_new(arena, bool, topology.device_count);
+            int volume = tiles->box[0] * tiles->box[1] * tiles->box[2] * tiles->box[3];
+            TEST_ROW("%s %s, groups of %s", cases[i].topology, cases[i].mesh, tiles->group);
+            assert_int_equal(tiles->tile_size, topo_axes_product(&mesh.axes, axes));
+            assert_int_equal(tiles->tile_count * tiles->tile_size, topology.device_count);
+            for (int device = 0; device < topology.device_count; device++) {
+                int place = tiles->tile_of[device] * tiles->tile_size + tiles->place_of[device];
+                assert_false(seen[place]);
+                seen[place] = true;
+            }
+            if (tiles->boxed) assert_int_equal(volume, tiles->tile_size);
+        }
+    }
+}
+
 /* ---- links and wraps ---- */
 
 /* One hop is one ring edge over one link; the busiest link is the one that the summary knows. */
@@ -523,6 +558,7 @@ int main(int argument_count, char **arguments)
         TEST(the_first_group_stands_out),
         TEST(cores_of_two_groups_have_two_colours),
         TEST(neighbouring_groups_differ),
+        TEST(groups_of_any_axes_share_out_the_devices),
         TEST(loads_of_links_add_up),
         TEST(a_busy_link_is_wide),
         TEST(lines_that_close_have_arcs),
