@@ -95,8 +95,7 @@ void reports_put_looked(struct base_json_writer *w, const struct reports_looked 
     base_json_key(w, "columns");
     base_json_open(w, '[');
     for (int d = 0; d < TUNER_DIMENSION_COUNT; d++) {
-        enum sim_key key =
-            d == TUNER_SUBMESH && space->by_partitions ? SIM_NUM_PARTITIONS : tuner_key((enum tuner_dimension)d);
+        enum sim_key key = d == TUNER_SUBMESH ? space->mesh_key : tuner_key((enum tuner_dimension)d);
         if (space->values[d].count > 1 || d == TUNER_SUBMESH || d == TUNER_RULES || d == TUNER_MICROBATCHES)
             put_column(w, all, space, key);
     }
