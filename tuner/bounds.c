@@ -154,18 +154,11 @@ static double gradient_s(const struct tuner_work *w, enum sim_collective kind, u
                     : collective_s(w, kind, axes, bytes);
 }
 
-/* Which label each mesh axis is over; -1: none. */
+/* Which label each mesh axis is over, -1: none; and the same by label. */
 struct choice {
     int axis_count, label[TOPO_MOST_AXES];
+    unsigned axes[SIM_MOST_LABELS];
 };
-
-static unsigned axes_of_label(const struct choice *choice, int label)
-{
-    unsigned axes = 0;
-    for (int i = 0; i < choice->axis_count; i++)
-        if (choice->label[i] == label) axes |= 1u << i;
-    return axes;
-}
 
 static bool class_has(const struct tuner_work *w, int class, unsigned axis)
 {
@@ -184,7 +177,7 @@ static double reduction_s(const struct tuner_work *w, const struct tuner_outline
     if (label < 0 || !dot->labels[label].contracted) return 0;
     double bytes = (double)model_dtype_bytes(w->o->shapes[dot->result_shape].dtype);
     for (int i = 0; i < dot->label_count; i++)
-        if (dot->labels[i].in_result) bytes *= local(w, dot->labels[i].size, axes_of_label(choice, i) & other);
+        if (dot->labels[i].in_result) bytes *= local(w, dot->labels[i].size, choice->axes[i] & other);
     enum sim_collective kind =
         !dot->settled || class_has(w, dot->result_class, axis) ? SIM_REDUCE_SCATTER : SIM_ALL_REDUCE;
     return (dot->hoistable ? gradient_s : collective_s)(w, kind, axis, bytes) / dot->result_divisor;
@@ -255,7 +248,7 @@ static double flop_of(const struct tuner_work *w, const struct tuner_outline_dot
 {
     double extent[TUNER_ROLE_COUNT] = {1, 1, 1, 1};
     for (int i = 0; i < dot->label_count; i++)
-        extent[dot->labels[i].role] *= local(w, dot->labels[i].size, axes_of_label(choice, i));
+        extent[dot->labels[i].role] *= local(w, dot->labels[i].size, choice->axes[i]);
     const struct sim_product product = {extent[TUNER_BATCH_LABEL], extent[TUNER_ROW_LABEL], extent[TUNER_COLUMN_LABEL],
                                         extent[TUNER_CONTRACTED_LABEL]};
     return sim_product_flop(&w->placement->profile, &product);
@@ -289,7 +282,9 @@ static void try_labels(struct dot_search *search, int axis)
     for (int label = 0; search->allowed[axis] >> label; label++) {
         if (!(search->allowed[axis] >> label & 1u)) continue;
         search->choice.label[axis] = label - 1;
+        if (label) search->choice.axes[label - 1] |= 1u << axis;
         try_labels(search, axis + 1);
+        if (label) search->choice.axes[label - 1] &= ~(1u << axis);
     }
 }
 
