@@ -34,6 +34,7 @@ static struct sim_plan checked(struct base_arena *arena, struct sim_cache *cache
 
 /* ---- against the real T5X ---- */
 
+/* submesh: T5X's, or a mesh of named axes. */
 static const struct split {
     const char *topology, *submesh, *rules;
     int devices;
@@ -41,13 +42,16 @@ static const struct split {
     {"local:1", "1,1", "standard:1,1", 1}, {"local:4", "1,1", "standard:1,1", 4}, {"local:4", "1,4", "standard:1,1", 4},
     {"local:4", "1,2", "standard:2,2", 4}, {"local:4", "1,1", "zero3", 4},        {"local:4", "1,2", "megatron", 4},
     {"local:4", "1,2", "gshard", 4},       {"local:4", "1,2", "optimus", 4},
+    {"local:8", "data=2,fsdp=2,tensor=2", "maxtext", 8},
 };
 
 /* A microbatch has to have a sequence for each device, as T5X demands of its data. */
 static void split_plan(struct sim_plan_text *plan, const struct split *split)
 {
     plan->values[SIM_TOPOLOGY] = split->topology;
-    plan->values[SIM_SUBMESH] = split->submesh;
+    bool named = strchr(split->submesh, '=') != NULL;
+    plan->values[SIM_ICI_MESH] = named ? split->submesh : NULL;
+    plan->values[SIM_SUBMESH] = named ? NULL : split->submesh;
     plan->values[SIM_RULES] = split->rules;
     if (split->devices > 1) plan->values[SIM_NUM_MICROBATCHES] = "2";
 }
