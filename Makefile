@@ -3,6 +3,7 @@
 
 BUILD   ?= build
 PREFIX  ?= /usr/local
+OBJCOPY ?= objcopy
 DESTDIR ?=
 CFLAGS  ?= -O2
 LDFLAGS ?=
@@ -119,9 +120,10 @@ pages: all
 deps:
 	@scripts/deps.sh
 
-## install: put the two programs, man page and bash completion under $(DESTDIR)$(PREFIX)
-install: $(BUILD)/meshwright $(BUILD)/meshwright-rank
+## install: put programs, man page, completion, library, header and pkg-config file under $(DESTDIR)$(PREFIX)
+install: $(BUILD)/meshwright $(BUILD)/meshwright-rank $(BUILD)/library/libmeshwright.a
 	@scripts/install.sh $(BUILD)/meshwright "$(DESTDIR)$(PREFIX)"
+	@scripts/install_library.sh $(BUILD)/library/libmeshwright.a "$(DESTDIR)$(PREFIX)" "$(PREFIX)" "$(packages)"
 
 ## clean: remove everything that was built
 clean:
@@ -155,6 +157,11 @@ $(BUILD)/tests/fuzz/fuzz_%: $(BUILD)/tests/fuzz/fuzz_%.o $(fuzz_driver) $(BUILD)
 $(BUILD)/libmeshwright.a: $(objects)
 	$(quiet)rm -f $@ && $(AR) rcs $@ $^
 
+# What others link: one object, in which only the door's names are seen.
+$(BUILD)/library/libmeshwright.a: $(BUILD)/library/library.o $(BUILD)/libmeshwright.a
+	$(call say,link $@)$(LD) -r -o $(BUILD)/library/whole.o $^ && \
+	    $(OBJCOPY) --wildcard --keep-global-symbol='meshwright_*' $(BUILD)/library/whole.o && rm -f $@ && $(AR) rcs $@ $(BUILD)/library/whole.o
+
 $(BUILD)/%.o: %.c Makefile
 	@mkdir -p $(@D)
 	$(call say,compile $<)$(compile) -c -o $@ $<
@@ -179,4 +186,4 @@ $(BUILD)/%.js.o: %.js
 
 .PHONY: all test aot-env test-aot demo tour asan fuzz layers lint bench lab soak golden-update pages differs-update deps install clean help
 .SECONDARY:
--include $(sources:%.c=$(BUILD)/%.d) $(tests:%=%.d) $(BUILD)/tests/bench_exec.d $(fuzzers:%=%.d) $(BUILD)/tests/fuzz/driver.d $(BUILD)/meshwright.d $(rank_sources:%.c=$(BUILD)/%.d)
+-include $(sources:%.c=$(BUILD)/%.d) $(tests:%=%.d) $(BUILD)/tests/bench_exec.d $(fuzzers:%=%.d) $(BUILD)/tests/fuzz/driver.d $(BUILD)/meshwright.d $(BUILD)/library/library.d $(rank_sources:%.c=$(BUILD)/%.d)

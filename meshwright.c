@@ -1,4 +1,5 @@
 /* meshwright: the command line. The only place that prints, exits, and looks at the terminal. */
+#include "library/meshwright.h"
 #include "commands/commands.h"
 #include "sim/sim.h"
 
@@ -10,10 +11,6 @@
 #include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
-
-#ifndef MESHWRIGHT_VERSION
-#define MESHWRIGHT_VERSION "0.1.0"
-#endif
 
 /* A message may quote its input: what a terminal would obey becomes a question mark. */
 static void say(const char *what)

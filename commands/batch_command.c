@@ -67,22 +67,37 @@ static void put_answer(struct base_text *answer, enum base_status status, struct
     base_json_close(&writer, '}');
 }
 
-static enum base_status answer_line(const struct commands_context *outer, struct base_arena *arena,
-                                    const struct base_text *line, bool too_long, struct base_text *answer)
+static enum base_status answer_words(struct sim_cache *cache, struct base_arena *arena, int count,
+                                     const char *const *words, struct base_text *document, struct base_error *error)
+{
+    struct commands_context context = {.arena = arena, .cache = cache, .json = true, .compact = true};
+    if (count < 1)
+        return base_fail(error, BASE_USAGE, "a question has a command, as in [\"mesh\",\"--topology\",\"v4-8\"]");
+    if (!strcmp(words[0], "batch")) return base_fail(error, BASE_USAGE, "batch does not answer batch");
+    return commands_execute(&context, words[0], count - 1, words + 1, document, error);
+}
+
+enum base_status commands_answer(struct sim_cache *cache, struct base_arena *arena, int count, const char *const *words,
+                                 struct base_text *out)
 {
     struct base_error error = {0};
     struct base_text document = {.arena = arena};
-    struct commands_context context = {.arena = arena, .cache = outer->cache, .json = true, .compact = true};
+    enum base_status status = answer_words(cache, arena, count, words, &document, &error);
+    put_answer(out, status, &document, &error, arena);
+    return status;
+}
+
+static void answer_line(const struct commands_context *outer, struct base_arena *arena, const struct base_text *line,
+                        bool too_long, struct base_text *answer)
+{
+    struct base_error error = {0};
+    struct base_text document = {.arena = arena};
     const char **arguments = NULL;
     int count = 0;
     enum base_status status = too_long ? base_fail(&error, BASE_USAGE, "a question is at most 1 MiB long")
                                        : read_question(arena, line, &arguments, &count, &error);
-    if (status == BASE_OK && !strcmp(arguments[0], "batch"))
-        status = base_fail(&error, BASE_USAGE, "batch does not answer batch");
-    if (status == BASE_OK)
-        status = commands_execute(&context, arguments[0], count - 1, arguments + 1, &document, &error);
-    put_answer(answer, status, &document, &error, arena);
-    return status;
+    if (status == BASE_OK) commands_answer(outer->cache, arena, count, arguments, answer);
+    else put_answer(answer, status, &document, &error, arena);
 }
 
 static enum base_status answer_next(struct commands_context *context, struct base_arena *arena, bool *more,

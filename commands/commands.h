@@ -66,6 +66,9 @@ const struct base_option *commands_options(struct base_arena *arena, const struc
  * BASE_NO_FIT comes with its document. */
 enum base_status commands_execute(struct commands_context *context, const char *name, int argument_count,
                                   const char *const *arguments, struct base_text *out, struct base_error *error);
+/* One question of `batch`, as libmeshwright asks them, too: {"exit":…,"result":…} on a line. Returns that exit. */
+enum base_status commands_answer(struct sim_cache *cache, struct base_arena *arena, int count, const char *const *words,
+                                 struct base_text *out);
 /* Reads what --profile names into the cache; every command that prices has the option. */
 enum base_status commands_profile(struct commands_context *context, const struct base_arguments *arguments,
                                   struct base_error *error);

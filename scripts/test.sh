@@ -33,12 +33,13 @@ for test in "$@"; do
 done
 
 # What the program prints: as the golden cases and as the README have it; and its pages, as a browser shows them;
-# and the Python package over it.
-for printed in golden README.md pages python; do
+# the Python package over it, and the library in a program of its own.
+for printed in golden README.md pages python library; do
     case $printed in
     golden) scripts/golden.sh "$program" ;;
     pages) scripts/pages.sh "$program" ;;
     python) scripts/python.sh "$program" ;;
+    library) scripts/library.sh "$program" ;;
     *) scripts/readme.sh "$program" ;;
     esac >"$log" 2>&1 || true
     cat "$log"
