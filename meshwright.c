@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
@@ -83,6 +84,29 @@ static enum base_status print_bytes(const char *bytes, size_t length, struct bas
     bool printed = fwrite(bytes, 1, length, stdout) == length && fflush(stdout) == 0;
     if (!printed && errno == EPIPE) end_unread();
     return printed ? BASE_OK : base_fail(error, BASE_INPUT, "stdout: cannot be written: %s", strerror(errno));
+}
+
+/* Who looks at a terminal sees the document dressed; NO_COLOR (no-color.org) is heeded, and so is a dumb one. */
+static struct commands_terminal find_terminal(void)
+{
+    static const char *const names[] = {"LC_ALL", "LC_CTYPE", "LANG"};
+    const char *no_colour = getenv("NO_COLOR"), *kind = getenv("TERM"), *characters = NULL;
+    struct winsize window = {0};
+    struct commands_terminal terminal = {.colour = !(no_colour && *no_colour) && kind && strcmp(kind, "dumb") != 0};
+    for (int i = 0; i < BASE_COUNT(names) && !(characters && *characters); i++) characters = getenv(names[i]);
+    terminal.blocks = characters && (strstr(characters, "UTF-8") || strstr(characters, "utf8"));
+    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &window) == 0) terminal.columns = window.ws_col;
+    return terminal;
+}
+
+static enum base_status print_document(const struct base_text *document, bool json, struct base_error *error)
+{
+    struct base_text dressed = {.arena = document->arena};
+    if (json || !document->length || !isatty(STDOUT_FILENO))
+        return print_bytes(document->length ? document->data : "", document->length, error);
+    struct commands_terminal terminal = find_terminal();
+    commands_dress(document, &terminal, &dressed);
+    return print_bytes(dressed.data, dressed.length, error);
 }
 
 static enum base_status print_answer(void *where, const char *bytes, size_t length, struct base_error *error)
@@ -235,7 +259,7 @@ int main(int argument_count, char **argument_values)
     base_output_abandon_all();
     if (context.silent) out.length = 0, *error.text = '\0'; /* rank 0 speaks */
     if (status == BASE_OK || status == BASE_NO_FIT || context.answers) {
-        enum base_status printed = print_bytes(out.length ? out.data : "", out.length, &error);
+        enum base_status printed = print_document(&out, context.json, &error);
         if (printed != BASE_OK) status = printed;
     }
     bool fails = status != BASE_OK && status != BASE_NO_FIT && status != BASE_STOPPED;

@@ -96,6 +96,14 @@ struct plots_picture;
 void commands_put_picture(const struct commands_context *context, const char *kind, const char *path,
                           const struct plots_picture *picture, struct base_text *out);
 
+/* ---- a document on a terminal (terminal.c) ---- */
+
+struct commands_terminal {
+    int columns;         /* 0: as wide as it likes */
+    bool colour, blocks; /* blocks: it shows UTF-8 */
+};
+void commands_dress(const struct base_text *document, const struct commands_terminal *terminal, struct base_text *out);
+
 /* ---- plans in files (plan_file.c) ---- */
 
 struct sim_plan_text;

@@ -150,6 +150,7 @@ void reports_beside_page(const struct reports_beside *b, enum reports_format for
     sum_parts(lines, count, parts);
     qsort(lines, (size_t)count, sizeof *lines, widest_first);
     reports_page_begin(&page, "A run beside its prediction");
+    reports_page_paragraph(&page, reports_plan_words(arena, b->plan));
     reports_page_paragraph(&page, base_print(arena, "%s on %s, mesh %s, %s, profile %s", b->plan->model_text,
                                              b->plan->topology_text, topo_axes_describe(arena, &b->run->mesh),
                                              b->measured->rank_count

@@ -50,9 +50,9 @@ void reports_run_text(const struct reports_prediction *r, struct base_text *out)
     const struct sim_prediction *p = r->prediction;
     char tokens[BASE_HUMANE], step[BASE_HUMANE], bytes[BASE_HUMANE];
     const char *ranks = m->rank_count == 1 ? "one rank" : base_print(out->arena, "%d ranks", m->rank_count);
-    base_putf(out, "%s on %s, mesh %s, run here %s %s\n\n", r->checked->model_text, r->checked->topology_text,
+    base_putf(out, "%s on %s, mesh %s, run here %s %s\n%s\n\n", r->checked->model_text, r->checked->topology_text,
               topo_axes_describe(out->arena, &p->mesh), m->rank_count ? "on" : "in",
-              m->rank_count ? ranks : "one process");
+              m->rank_count ? ranks : "one process", reports_plan_words(out->arena, r->checked));
     if (!m->step_count) {
         base_putf(out, "Nothing to do: %lld steps were done before.\n", (long long)m->first_step);
         return;

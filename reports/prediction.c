@@ -400,8 +400,8 @@ void reports_prediction_text(const struct reports_prediction *r, struct base_tex
         {"parameters", (double)m->parameter_bytes},  {"optimizer state", (double)m->optimizer_state_bytes},
         {"gradients", (double)m->gradient_bytes},    {"activations", (double)m->activation_bytes},
         {"temporaries", (double)m->temporary_bytes}, {"reserved", (double)m->reserved_bytes}};
-    base_putf(out, "%s on %s, mesh %s, profile %s\n\n", r->checked->model_text, r->checked->topology_text,
-              topo_axes_describe(out->arena, &p->mesh), p->profile);
+    base_putf(out, "%s on %s, mesh %s, profile %s\n%s\n\n", r->checked->model_text, r->checked->topology_text,
+              topo_axes_describe(out->arena, &p->mesh), p->profile, reports_plan_words(out->arena, r->checked));
     put_verdict(r, out);
     base_put(out, "\nTime of a step\n");
     put_bound(r, out);

@@ -88,6 +88,7 @@ void reports_prediction_page(const struct reports_prediction *r, enum reports_fo
         return;
     }
     reports_page_begin(&page, p->fits ? "The plan fits" : "The plan does not fit");
+    reports_page_paragraph(&page, reports_plan_words(arena, r->checked));
     reports_page_paragraph(&page,
                            base_print(arena, "%s on %s, mesh %s, profile %s", r->checked->model_text,
                                       r->checked->topology_text, topo_axes_describe(arena, &p->mesh), p->profile));

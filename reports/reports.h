@@ -6,6 +6,11 @@
 #include "sim/sim.h"
 #include "tuner/tuner.h"
 
+/* ---- a plan in words (plan_words.c) ---- */
+
+/* "batch 896 in 4 microbatches, lengths 512 and 512, submesh 4,2,2,1, …": what every answer says of its plan. */
+const char *reports_plan_words(struct base_arena *arena, const struct sim_plan *plan);
+
 /* ---- one prediction (prediction.c) ---- */
 
 /* A run's steps; what it measured else stands where a prediction's figures stand. */

@@ -483,11 +483,30 @@ static void put_sensitivity_text(const struct reports_tuned *r, struct base_text
     }
 }
 
+/* What all plans of the space have in common. */
+static void put_shared(const struct tuner_space *space, struct base_text *out)
+{
+    struct sim_plan_text shared = space->plan;
+    const char *between = "all with ";
+    for (int d = 0; d < TUNER_DIMENSION_COUNT; d++)
+        if (space->values[d].count == 1) shared.values[tuner_key((enum tuner_dimension)d)] = space->values[d].values[0];
+    for (int k = 0; k < SIM_KEY_COUNT; k++) {
+        const char *usual = sim_plan_keys[k].fallback;
+        bool said = k == SIM_OPTIMIZER || k == SIM_DTYPE;
+        if (k == SIM_MODEL || k == SIM_TOPOLOGY || !sim_key_is_given(&shared, (enum sim_key)k)) continue;
+        if (usual && !strcmp(shared.values[k], usual) && !said) continue;
+        base_putf(out, "%s%s %s", between, sim_plan_keys[k].name, shared.values[k]);
+        between = ", ";
+    }
+    base_put(out, *between == ',' ? "\n\n" : "\n");
+}
+
 void reports_tuned_text(const struct reports_tuned *r, struct base_text *out)
 {
     const struct tuner_space *space = r->space;
-    base_putf(out, "%s on %s: %lld plans, %lld rule sets\n\n", space->plan.values[SIM_MODEL],
+    base_putf(out, "%s on %s: %lld plans, %lld rule sets\n", space->plan.values[SIM_MODEL],
               space->plan.values[SIM_TOPOLOGY], (long long)space->plan_count, (long long)space->rule_set_count);
+    put_shared(space, out);
     put_verdict(r, out);
     put_proof(r, out);
     if (r->result->plan_count) put_table(r, out);

@@ -149,6 +149,39 @@ static void every_example_runs(struct base_arena *arena)
     remove_folder(arena, folder);
 }
 
+/* ---- terminals ---- */
+
+static void a_terminal_sees_colour_blocks_and_lines_that_fit(struct base_arena *arena)
+{
+    static const struct {
+        struct commands_terminal terminal;
+        const char *document, *expected;
+    } cases[] = {
+        {{0, false, false}, "It fits: 1\n  a  5.0 %  ###\n", "It fits: 1\n  a  5.0 %  ###\n"},
+        {{0, false, true}, "  a  5.0 %  ##\n# no bar\n", "  a  5.0 %  \u2588\u2588\n# no bar\n"},
+        {{0, true, false}, "It does NOT fit: 2\nrest", "\033[1;31mIt does NOT fit: 2\033[0m\nrest"},
+        {{0, true, true}, "  x #\n", "  x \033[36m\u2588\033[0m\n"},
+        {{40, false, false},
+         "  one two three four five six seven eight nine ten\n",
+         "  one two three four five six seven\n      eight nine ten\n"},
+        {{40, false, false}, "  short\n\n", "  short\n\n"},
+        {{36, false, false},
+         "a share of the whole thing is 12.3 % and more\n",
+         "a share of the whole thing is 12.3 %\n    and more\n"},
+        {{20, false, false}, "too narrow a window is left as it is\n", "too narrow a window is left as it is\n"},
+        {{36, false, false},
+         "0123456789012345678901234567890123456789\n",
+         "012345678901234567890123456789012345\n    6789\n"},
+    };
+    for (int i = 0; i < BASE_COUNT(cases); i++) {
+        struct base_text document = {.arena = arena}, out = {.arena = arena};
+        TEST_ROW("case %d", i);
+        base_put(&document, cases[i].document);
+        commands_dress(&document, &cases[i].terminal, &out);
+        assert_string_equal(out.data, cases[i].expected);
+    }
+}
+
 /* ---- man page ---- */
 
 static const char *roff_name(struct base_arena *arena, const char *name)
@@ -587,6 +620,7 @@ int main(int argument_count, char **arguments)
         TEST(every_help_is_complete_and_narrow),
         TEST(every_option_table_is_well_formed),
         TEST(every_example_runs),
+        TEST(a_terminal_sees_colour_blocks_and_lines_that_fit),
         TEST(man_page_has_every_option_of_every_command),
         TEST(man_page_is_clean_roff),
         TEST(bash_offers_every_option_of_every_command),

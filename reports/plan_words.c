@@ -1,0 +1,56 @@
+/* A plan in a line or two of words, so that two saved answers can be told apart. */
+#include "reports/reports.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* What a reader looks for comes first and always; every other key follows where it is not as usual. */
+static bool is_told(enum sim_key key)
+{
+    static const enum sim_key told[] = {SIM_MODEL,         SIM_TOPOLOGY,       SIM_BATCH_SIZE,  SIM_NUM_MICROBATCHES,
+                                        SIM_INPUTS_LENGTH, SIM_TARGETS_LENGTH, SIM_SUBMESH,     SIM_NUM_PARTITIONS,
+                                        SIM_ICI_MESH,      SIM_DCN_MESH,       SIM_RULES,       SIM_OPTIMIZER,
+                                        SIM_DTYPE,         SIM_REMAT_POLICY,   SIM_MEMORY_KIND, SIM_SEED,
+                                        SIM_LEARNING_RATE};
+    for (int i = 0; i < BASE_COUNT(told); i++)
+        if (told[i] == key) return true;
+    return false;
+}
+
+static void put_mesh(const struct sim_plan_text *plan, struct base_text *out)
+{
+    static const struct {
+        enum sim_key key;
+        const char *before;
+    } ways[] = {{SIM_ICI_MESH, "mesh"}, {SIM_SUBMESH, "submesh"}, {SIM_NUM_PARTITIONS, "partitions"}};
+    for (int i = 0; i < BASE_COUNT(ways); i++) {
+        if (!sim_key_is_given(plan, ways[i].key)) continue;
+        base_putf(out, ", %s %s", ways[i].before, plan->values[ways[i].key]);
+        break;
+    }
+    if (sim_key_is_given(plan, SIM_DCN_MESH)) base_putf(out, " over slices %s", plan->values[SIM_DCN_MESH]);
+}
+
+const char *reports_plan_words(struct base_arena *arena, const struct sim_plan *checked)
+{
+    const struct sim_plan_text plan = sim_plan_filled(arena, checked);
+    const char *const *v = plan.values;
+    struct base_text out = {.arena = arena};
+    base_putf(&out, "batch %s", v[SIM_BATCH_SIZE]);
+    if (v[SIM_NUM_MICROBATCHES] && atoi(v[SIM_NUM_MICROBATCHES]) > 1)
+        base_putf(&out, " in %s microbatches", v[SIM_NUM_MICROBATCHES]);
+    if (sim_key_is_given(&plan, SIM_INPUTS_LENGTH))
+        base_putf(&out, ", lengths %s and %s", v[SIM_INPUTS_LENGTH], v[SIM_TARGETS_LENGTH]);
+    else base_putf(&out, ", length %s", v[SIM_TARGETS_LENGTH]);
+    put_mesh(&plan, &out);
+    base_putf(&out, ", rules %s", *v[SIM_RULES] == '[' ? "of its own" : v[SIM_RULES]);
+    base_putf(&out, ", %s, %s, remat %s", v[SIM_OPTIMIZER], v[SIM_DTYPE], v[SIM_REMAT_POLICY]);
+    bool local = checked->placement->topology.kind == TOPO_LOCAL;
+    for (int k = 0; k < SIM_KEY_COUNT; k++) {
+        const char *usual = sim_key_fallback((enum sim_key)k, checked->config->scan_layers, local);
+        if (is_told((enum sim_key)k) || !sim_key_is_given(&plan, (enum sim_key)k) || (usual && !strcmp(v[k], usual)))
+            continue;
+        base_putf(&out, ", %s %.80s", sim_plan_keys[k].name, v[k]);
+    }
+    return out.data;
+}
