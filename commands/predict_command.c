@@ -20,10 +20,11 @@ static enum base_status read_step(const struct base_arguments *arguments, enum m
 }
 
 static enum base_status write_trace(struct commands_context *context, const char *path,
-                                    const struct sim_timeline *timeline, struct base_error *error)
+                                    const struct sim_timeline *timeline, const struct sim_memory_curve *curve,
+                                    struct base_error *error)
 {
     struct base_text text = {.arena = context->arena};
-    reports_trace(timeline, NULL, &text);
+    reports_trace(timeline, NULL, curve, &text);
     return base_write_file(path, text.data, text.length, error);
 }
 
@@ -40,7 +41,7 @@ static enum base_status answer(struct commands_context *context, const struct ba
     struct sim_detail detail = {.lists_collectives = true,
 
                                 .timeline = trace || detailed ? &timeline : NULL,
-                                .curve = detailed ? &curve : NULL,
+                                .curve = trace || detailed ? &curve : NULL,
                                 .arena = context->arena};
     BASE_TRY(sim_predict(context->cache, plan, &prediction, &detail, error));
     struct reports_prediction report = {.plan = *text,
@@ -49,7 +50,7 @@ static enum base_status answer(struct commands_context *context, const struct ba
                                         .collectives = detail.collectives.rows,
                                         .collective_count = detail.collectives.count,
                                         .timeline = detail.timeline,
-                                        .curve = detail.curve,
+                                        .curve = detailed ? &curve : NULL,
                                         .changes = changes,
                                         .by_op = base_argument(arguments, "--collectives-by-op") != NULL};
     if (!prediction.fits)
@@ -58,7 +59,7 @@ static enum base_status answer(struct commands_context *context, const struct ba
     if (base_argument(arguments, "--program"))
         BASE_TRY(sim_program_shardings(context->cache, context->arena, plan, &report.shardings, &report.sharding_count,
                                        error));
-    if (trace) BASE_TRY(write_trace(context, trace, &timeline, error));
+    if (trace) BASE_TRY(write_trace(context, trace, &timeline, &curve, error));
     if (context->json) reports_prediction_json(&report, context->compact, out);
     else reports_prediction_text(&report, out);
     return prediction.fits ? BASE_OK : BASE_NO_FIT;
@@ -70,10 +71,11 @@ static enum base_status print_program(struct commands_context *context, const st
 {
     struct sim_prediction prediction;
     struct sim_timeline timeline = {0};
+    struct sim_memory_curve curve = {0};
     struct sim_detail detail = {.lists_collectives = true, .timeline = &timeline, .arena = context->arena};
     const char *trace = base_argument(arguments, "--trace");
     if (trace) BASE_TRY(sim_predict(context->cache, plan, &prediction, &detail, error));
-    if (trace) BASE_TRY(write_trace(context, trace, &timeline, error));
+    if (trace) BASE_TRY(write_trace(context, trace, &timeline, &curve, error));
     return sim_program_print(context->cache, plan, out, error);
 }
 

@@ -52,9 +52,11 @@ void reports_prediction_text(const struct reports_prediction *report, struct bas
 void reports_put_answer(struct base_json_writer *writer, const struct reports_prediction *report);
 /* A run as text: its steps, then time, memory and collectives as measured (run.c). */
 void reports_run_text(const struct reports_prediction *report, struct base_text *out);
-/* The step as a Chrome trace (Perfetto reads it): one line for kernels, one for collectives; with what was measured,
- * two processes of these (timelines.c). */
-void reports_trace(const struct sim_timeline *predicted, const struct sim_timeline *measured, struct base_text *out);
+/* The step as a Chrome trace, which Perfetto reads: tracks of computation and of links, operations inside their part of
+ * the model inside their phase; a process of them for what was predicted, and for what was measured (or NULL); and a
+ * counter of memory (NULL: none). timelines.c */
+void reports_trace(const struct sim_timeline *predicted, const struct sim_timeline *measured,
+                   const struct sim_memory_curve *curve, struct base_text *out);
 const char *reports_phase_name(enum model_phase phase);
 /* Each measured entry with its predicted one, or NULL; measured->count of them, in the arena. */
 struct reports_pair {

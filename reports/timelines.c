@@ -13,12 +13,20 @@ const char *reports_phase_name(enum model_phase phase)
 
 /* ---- traces ---- */
 
-static void name_track(struct base_json_writer *w, int process, const char *name)
+enum { COMPUTATION, LINKS }; /* tracks of a process */
+
+static void begin_event(struct base_json_writer *w, const char *name, const char *kind, int process, int track)
 {
     base_json_open_inline(w, '{');
-    base_json_member_string(w, "name", "process_name");
-    base_json_member_string(w, "ph", "M");
+    base_json_member_string(w, "name", name);
+    base_json_member_string(w, "ph", kind);
     base_json_member_int(w, "pid", process);
+    base_json_member_int(w, "tid", track);
+}
+
+static void put_name(struct base_json_writer *w, const char *what, int process, int track, const char *name)
+{
+    begin_event(w, what, "M", process, track);
     base_json_key(w, "args");
     base_json_open_inline(w, '{');
     base_json_member_string(w, "name", name);
@@ -26,45 +34,100 @@ static void name_track(struct base_json_writer *w, int process, const char *name
     base_json_close(w, '}');
 }
 
-/* Microseconds, as the format wants them. Repetitions of an entry stand as one event with its count. */
-static void put_track(struct base_json_writer *w, int process, const struct sim_timeline *timeline)
+static void put_span(struct base_json_writer *w, double from_s, double to_s)
 {
-    double now_s = 0;
-    for (int i = 0; i < timeline->count; i++) {
-        const struct sim_entry *e = &timeline->entries[i];
-        double length_s = e->time_s * (double)e->count;
-        base_json_open_inline(w, '{');
-        base_json_member_string(w, "name", e->name);
-        base_json_member_string(w, "cat", bounds[e->bound]);
-        base_json_member_string(w, "ph", "X");
-        base_json_member_int(w, "pid", process);
-        base_json_member_int(w, "tid", e->bound == SIM_BY_COMMUNICATION);
-        base_json_member_double(w, "ts", now_s * 1e6);
-        base_json_member_double(w, "dur", length_s * 1e6);
-        base_json_key(w, "args");
-        base_json_open_inline(w, '{');
-        base_json_member_string(w, "phase", phases[e->phase]);
-        base_json_member_int(w, "count", e->count);
-        base_json_member_double(w, "flop", e->flop);
-        base_json_member_double(w, "bytes", e->bytes);
+    base_json_member_double(w, "ts", from_s * 1e6); /* microseconds, as the format wants them */
+    base_json_member_double(w, "dur", (to_s - from_s) * 1e6);
+}
+
+/* Repetitions of an entry stand as one event with its count. */
+static void put_entry(struct base_json_writer *w, int process, const struct sim_entry *e, double from_s, double to_s)
+{
+    begin_event(w, e->name, "X", process, e->bound == SIM_BY_COMMUNICATION ? LINKS : COMPUTATION);
+    base_json_member_string(w, "cat", bounds[e->bound]);
+    put_span(w, from_s, to_s);
+    base_json_key(w, "args");
+    base_json_open_inline(w, '{');
+    base_json_member_string(w, "phase", phases[e->phase]);
+    base_json_member_int(w, "count", e->count);
+    base_json_member_double(w, "time_s", e->time_s);
+    base_json_member_double(w, "flop", e->flop);
+    base_json_member_double(w, "bytes", e->bytes);
+    base_json_close(w, '}');
+    base_json_close(w, '}');
+}
+
+/* How much of a name says to which part of the model an operation belongs: "encoder/layers" of
+ * "encoder/layers/mlp/wi", "decoder" of "decoder/logits_dense". */
+static size_t part_of(const char *name)
+{
+    const char *layers = strstr(name, "/layers");
+    return layers ? (size_t)(layers - name) + strlen("/layers") : strcspn(name, "/");
+}
+
+static bool is_one_part(const struct sim_entry *a, const struct sim_entry *b, bool phases_alone)
+{
+    size_t length = part_of(a->name);
+    if (a->phase != b->phase) return false;
+    return phases_alone || (part_of(b->name) == length && !memcmp(a->name, b->name, length));
+}
+
+/* Around the operations of a phase one event, and inside it one around those of a part of the model. */
+static void put_groups(struct base_json_writer *w, int process, const struct sim_timeline *timeline,
+                       const double *from_s, bool phases_alone)
+{
+    for (int first = 0, end; first < timeline->count; first = end) {
+        const struct sim_entry *e = &timeline->entries[first];
+        for (end = first; end < timeline->count && is_one_part(e, &timeline->entries[end], phases_alone); end++) {
+        }
+        const char *name = phases_alone ? phases[e->phase] : base_copy_bytes(w->text->arena, e->name, part_of(e->name));
+        begin_event(w, name, "X", process, COMPUTATION);
+        put_span(w, from_s[first], from_s[end]);
         base_json_close(w, '}');
-        base_json_close(w, '}');
-        now_s += length_s;
     }
 }
 
-void reports_trace(const struct sim_timeline *predicted, const struct sim_timeline *measured, struct base_text *out)
+static void put_process(struct base_json_writer *w, int process, const char *name, const struct sim_timeline *timeline)
+{
+    double *from_s = base_new(w->text->arena, double, timeline->count + 1);
+    for (int i = 0; i < timeline->count; i++)
+        from_s[i + 1] = from_s[i] + timeline->entries[i].time_s * (double)timeline->entries[i].count;
+    put_name(w, "process_name", process, COMPUTATION, name);
+    put_name(w, "thread_name", process, COMPUTATION, "computation");
+    put_name(w, "thread_name", process, LINKS, "links");
+    put_groups(w, process, timeline, from_s, true);
+    put_groups(w, process, timeline, from_s, false);
+    for (int i = 0; i < timeline->count; i++) put_entry(w, process, &timeline->entries[i], from_s[i], from_s[i + 1]);
+}
+
+/* A counter of its own process: it goes through every iteration of every loop, where the events above fold them. */
+static void put_memory(struct base_json_writer *w, int process, const struct sim_memory_curve *curve)
+{
+    static const char *const names[MODEL_CATEGORY_COUNT] = {
+        [MODEL_PARAMETER] = "parameters",   [MODEL_OPTIMIZER_STATE] = "optimizer state", [MODEL_GRADIENT] = "gradients",
+        [MODEL_ACTIVATION] = "activations", [MODEL_TEMPORARY] = "temporaries",           [MODEL_INPUT] = "batch"};
+    put_name(w, "process_name", process, COMPUTATION, "predicted memory, every iteration");
+    for (int i = 0; i < curve->count; i++) {
+        begin_event(w, "bytes of a device", "C", process, COMPUTATION);
+        base_json_member_double(w, "ts", curve->points[i].at_s * 1e6);
+        base_json_key(w, "args");
+        base_json_open_inline(w, '{');
+        for (int c = 0; c < MODEL_CATEGORY_COUNT; c++) base_json_member_double(w, names[c], curve->points[i].bytes[c]);
+        base_json_close(w, '}');
+        base_json_close(w, '}');
+    }
+}
+
+void reports_trace(const struct sim_timeline *predicted, const struct sim_timeline *measured,
+                   const struct sim_memory_curve *curve, struct base_text *out)
 {
     struct base_json_writer w = {.text = out};
     base_json_open(&w, '{');
     base_json_key(&w, "traceEvents");
     base_json_open(&w, '[');
-    if (measured) name_track(&w, 0, "predicted");
-    put_track(&w, 0, predicted);
-    if (measured) {
-        name_track(&w, 1, "measured");
-        put_track(&w, 1, measured);
-    }
+    put_process(&w, 0, "predicted", predicted);
+    if (measured) put_process(&w, 1, "measured", measured);
+    if (curve && curve->count) put_memory(&w, 2, curve);
     base_json_close(&w, ']');
     base_json_close(&w, '}');
 }

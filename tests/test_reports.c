@@ -33,23 +33,33 @@ static void traces_have_a_track_for_each(struct base_arena *arena)
     struct base_text text = {.arena = arena};
     const struct base_json *document;
     struct base_error error;
-    reports_trace(&p, &m, &text);
+    struct sim_memory_point points[] = {{.at_s = 0, .bytes = {[MODEL_PARAMETER] = 7}},
+                                        {.at_s = 1e-3, .bytes = {[MODEL_GRADIENT] = 9}}};
+    struct sim_memory_curve curve = {points, 2};
+    reports_trace(&p, &m, &curve, &text);
     assert_ok(base_json_parse(arena, text.data, text.length, &document, &error), &error);
     const struct base_json *event = base_json_get(document, "traceEvents")->child;
     static const struct {
-        const char *name;
-        double process, at, length;
-    } expected[] = {{"process_name", 0, -1, -1},
-                    {"a \"b\"", 0, 0, 2000},
-                    {"process_name", 1, -1, -1},
-                    {"a \"b\"", 1, 0, 4000},
-                    {"c", 1, 4000, 1000}};
+        const char *name, *kind;
+        double process, track, at, length;
+    } expected[] = {{"process_name", "M", 0, 0, -1, -1},       {"thread_name", "M", 0, 0, -1, -1},
+                    {"thread_name", "M", 0, 1, -1, -1},        {"forward", "X", 0, 0, 0, 2000},
+                    {"a \"b\"", "X", 0, 0, 0, 2000},           {"a \"b\"", "X", 0, 0, 0, 2000},
+                    {"process_name", "M", 1, 0, -1, -1},       {"thread_name", "M", 1, 0, -1, -1},
+                    {"thread_name", "M", 1, 1, -1, -1},        {"forward", "X", 1, 0, 0, 5000},
+                    {"a \"b\"", "X", 1, 0, 0, 4000},           {"c", "X", 1, 0, 4000, 1000},
+                    {"a \"b\"", "X", 1, 0, 0, 4000},           {"c", "X", 1, 1, 4000, 1000},
+                    {"process_name", "M", 2, 0, -1, -1},       {"bytes of a device", "C", 2, 0, 0, -1},
+                    {"bytes of a device", "C", 2, 0, 1000, -1}};
     for (int i = 0; i < BASE_COUNT(expected); i++, event = event->next) {
+        TEST_ROW("event %d", i);
+        assert_non_null(event);
         assert_string_equal(base_json_get(event, "name")->string, expected[i].name);
+        assert_string_equal(base_json_get(event, "ph")->string, expected[i].kind);
         assert_near(base_json_get(event, "pid")->number, expected[i].process, 0);
-        if (expected[i].at < 0) continue;
-        assert_near(base_json_get(event, "ts")->number, expected[i].at, 1e-12);
-        assert_near(base_json_get(event, "dur")->number, expected[i].length, 1e-12);
+        assert_near(base_json_get(event, "tid")->number, expected[i].track, 0);
+        if (expected[i].at >= 0) assert_near(base_json_get(event, "ts")->number, expected[i].at, 1e-12);
+        if (expected[i].length >= 0) assert_near(base_json_get(event, "dur")->number, expected[i].length, 1e-12);
     }
     assert_null(event);
 }
