@@ -112,6 +112,10 @@ golden-update: $(BUILD)/meshwright $(BUILD)/meshwright-rank
 differs-update: $(BUILD)/tests/test_partition
 	@$(BUILD)/tests/test_partition --update
 
+## pictures: the pictures of the README, as the commands draw them
+pictures: all
+	@scripts/pictures.sh $(BUILD)/meshwright docs
+
 ## pages: a page of every kind of answer, opened by Chromium in twelve windows; pages and pictures stay in build/pages
 pages: all
 	@scripts/pages.sh $(BUILD)/meshwright $(BUILD)/pages
@@ -184,6 +188,6 @@ $(BUILD)/%.js.o: %.js
 	@mkdir -p $(@D)
 	$(call say,embed $<)scripts/embed.sh $< | $(CC) -c -x assembler -o $@ -
 
-.PHONY: all test aot-env test-aot demo tour asan fuzz layers lint bench lab soak golden-update pages differs-update deps install clean help
+.PHONY: all test aot-env test-aot demo tour asan fuzz layers lint bench lab soak golden-update pages pictures differs-update deps install clean help
 .SECONDARY:
 -include $(sources:%.c=$(BUILD)/%.d) $(tests:%=%.d) $(BUILD)/tests/bench_exec.d $(fuzzers:%=%.d) $(BUILD)/tests/fuzz/driver.d $(BUILD)/meshwright.d $(BUILD)/library/library.d $(rank_sources:%.c=$(BUILD)/%.d)
