@@ -55,7 +55,7 @@ struct commands_command {
 extern const struct commands_command commands_mesh, commands_layout, commands_topology, commands_rules, commands_models,
     commands_params, commands_predict, commands_tune, commands_run_plan, commands_data, commands_report, commands_sweep,
     commands_import, commands_export, commands_batch, commands_plot, commands_partition, commands_calibrate,
-    commands_verify;
+    commands_verify, commands_collective;
 
 const struct commands_command *const *commands_all(int *count);
 /* A command's options, those of a plan put in where its table asks for them. */
@@ -72,6 +72,8 @@ enum base_status commands_answer(struct sim_cache *cache, struct base_arena *are
 /* Reads what --profile names into the cache; every command that prices has the option. */
 enum base_status commands_profile(struct commands_context *context, const struct base_arguments *arguments,
                                   struct base_error *error);
+/* And what --network says, over it; NULL: nothing. */
+enum base_status commands_network(struct commands_context *context, const char *network, struct base_error *error);
 
 /* ---- the form of a document (form.c, page.c) ---- */
 

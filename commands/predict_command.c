@@ -28,9 +28,43 @@ static enum base_status write_trace(struct commands_context *context, const char
     return base_write_file(path, text.data, text.length, error);
 }
 
+/* A simulated network beside the other price of the same plan on sound hardware, and beside that simulated. Asked
+ * before the plan itself, whose program lives until the next check. */
+struct other_networks {
+    double analytic_step_s, healthy_step_s;
+};
+
+static enum base_status price_otherwise(struct commands_context *context, struct sim_plan_text text,
+                                        enum model_step step, enum sim_form form, const char *network, double *step_s,
+                                        struct base_error *error)
+{
+    struct sim_plan plan;
+    struct sim_prediction prediction;
+    const struct base_json *kept = sim_cache_overrides(context->cache);
+    text.values[SIM_TOPOLOGY] = topo_without_failures(context->arena, text.values[SIM_TOPOLOGY]);
+    BASE_TRY(commands_network(context, network, error));
+    BASE_TRY(sim_plan_check(context->cache, context->arena, &text, step, form, &plan, error));
+    BASE_TRY(sim_predict(context->cache, &plan, &prediction, NULL, error));
+    sim_cache_override(context->cache, kept);
+    *step_s = prediction.step_s;
+    return BASE_OK;
+}
+
+static enum base_status find_others(struct commands_context *context, const struct sim_plan_text *text,
+                                    enum model_step step, enum sim_form form, struct other_networks *out,
+                                    struct base_error *error)
+{
+    struct sim_plan plan;
+    BASE_TRY(sim_plan_check(context->cache, context->arena, text, step, form, &plan, error));
+    bool fails = topo_has_failures(&plan.placement->topology);
+    if (!plan.placement->profile.simulated) return BASE_OK;
+    if (fails) BASE_TRY(price_otherwise(context, *text, step, form, "simulated", &out->healthy_step_s, error));
+    return price_otherwise(context, *text, step, form, "analytic", &out->analytic_step_s, error);
+}
+
 static enum base_status answer(struct commands_context *context, const struct base_arguments *arguments,
-                               const struct sim_plan_text *text, const struct sim_plan *plan, struct base_text *out,
-                               struct base_error *error)
+                               const struct sim_plan_text *text, const struct sim_plan *plan,
+                               const struct other_networks *others, struct base_text *out, struct base_error *error)
 {
     struct sim_prediction prediction;
     struct sim_timeline timeline = {0};
@@ -39,7 +73,6 @@ static enum base_status answer(struct commands_context *context, const struct ba
     struct sim_change changes[SIM_MOST_CHANGES];
     const char *trace = base_argument(arguments, "--trace");
     struct sim_detail detail = {.lists_collectives = true,
-
                                 .timeline = trace || detailed ? &timeline : NULL,
                                 .curve = trace || detailed ? &curve : NULL,
                                 .arena = context->arena};
@@ -52,6 +85,8 @@ static enum base_status answer(struct commands_context *context, const struct ba
                                         .timeline = detail.timeline,
                                         .curve = detailed ? &curve : NULL,
                                         .changes = changes,
+                                        .analytic_step_s = others->analytic_step_s,
+                                        .healthy_step_s = others->healthy_step_s,
                                         .by_op = base_argument(arguments, "--collectives-by-op") != NULL};
     if (!prediction.fits)
         BASE_TRY(
@@ -86,16 +121,18 @@ static enum base_status run_predict(struct commands_context *context, const stru
     struct sim_plan plan;
     enum model_step step;
     BASE_TRY(commands_profile(context, arguments, error));
+    BASE_TRY(commands_network(context, base_argument(arguments, "--network"), error));
     BASE_TRY(commands_plan_text(context, arguments, NULL, &text, error));
     BASE_TRY(read_step(arguments, &step, error));
-    enum base_status status = sim_plan_check(
-        context->cache, context->arena, &text, step,
-        base_argument(arguments, "--as-partitioned") ? SIM_AS_PARTITIONED : SIM_AS_COMPILED, &plan, error);
+    enum sim_form form = base_argument(arguments, "--as-partitioned") ? SIM_AS_PARTITIONED : SIM_AS_COMPILED;
+    struct other_networks others = {0};
+    enum base_status status = find_others(context, &text, step, form, &others, error);
+    if (status == BASE_OK) status = sim_plan_check(context->cache, context->arena, &text, step, form, &plan, error);
     if (status != BASE_OK)
         return arguments->positional_count ? base_fail_in(error, "%s", arguments->positional[0]) : status;
     if (base_argument(arguments, "--program") && !context->json)
         return print_program(context, arguments, &plan, out, error);
-    return answer(context, arguments, &text, &plan, out, error);
+    return answer(context, arguments, &text, &plan, &others, out, error);
 }
 
 static const struct base_option options[] = {
@@ -105,6 +142,8 @@ static const struct base_option options[] = {
     {"--collectives-by-op", NULL, "with each collective the operations it comes from", NULL},
     {"--detail", NULL, "with every operation, and what memory holds when; of the JSON document", NULL},
     {"--program", NULL, "print the sharded operations, and why each tensor is sharded as it is", NULL},
+    {"--network", "analytic|simulated",
+     "how collectives are priced: by loads of links, or every message over every link", "analytic"},
     {"--trace", "FILE", "write the step as a Chrome trace, which Perfetto reads", NULL},
     {"--profile", "FILE", "constants and compiler passes in place of the catalogue's", "the chip's own"},
     COMMANDS_COMMON,

@@ -147,6 +147,7 @@ static void put_torus(struct base_arena *arena, const struct facts *facts, struc
     base_json_open_inline(writer, '[');
     for (int i = 0; i < rank; i++) base_json_put_bool(writer, topology->wrap[i]);
     base_json_close(writer, ']');
+    base_json_member_bool(writer, "twisted", topology->twisted);
     base_json_member_string(writer, "wrap_reason", wrap_reason(arena, topology));
     base_json_member_int(writer, "torus_link_count", facts->link_count);
     commands_put_numbers(writer, "host_shape", topology->host, rank);
@@ -230,11 +231,21 @@ static void text_shape(const struct facts *facts, struct base_text *out)
     if (facts->slice)
         base_putf(out, "  type      %s: the number counts %s%s\n", facts->slice->accelerator_type,
                   chip->cores_per_chip == 1 ? "chips, which have one core" : "cores",
-                  facts->slice->twistable ? "; also sold as a twisted torus, which is not modelled" : "");
+                  facts->slice->twistable && !topology->twisted ? "; also sold as a twisted torus" : "");
     base_putf(out, "  cores     %s\n", core_reason(out->arena, topology));
     base_putf(out, "  hosts     %d of ", facts->host_count);
     commands_join_numbers(out, topology->host, 3, "x");
     base_putf(out, " chips, %d JAX devices each\n", facts->devices_per_host);
+}
+
+/* What the wraps of a twisted torus do besides closing a line. */
+static void text_twist(const struct topo_topology *topology, struct base_text *out)
+{
+    for (int d = 0; d < 3; d++)
+        for (int e = 0; e < 3; e++)
+            if (topology->twist[d][e])
+                base_putf(out, "  twist     a wrap of %c also leads %d chips along %c\n", "xyz"[d],
+                          topology -> twist[d][e], "xyz"[e]);
 }
 
 static void text_links(const struct facts *facts, struct base_text *out)
@@ -247,6 +258,7 @@ static void text_links(const struct facts *facts, struct base_text *out)
         for (int i = 0; i < chip->torus_rank; i++)
             if (topology->wrap[i]) base_putf(out, "%s%c", any ? ", " : "", "xyz"[i]), any = true;
         base_putf(out, "%s: %s\n", any ? "" : "none", wrap_reason(out->arena, topology));
+        text_twist(topology, out);
         base_putf(out, "  links     %lld between chips, up to %d a chip", (long long)facts->link_count,
                   chip->link_count ? chip->link_count : 2 * chip->torus_rank);
     } else if (chip->link_count) {

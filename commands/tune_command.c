@@ -105,9 +105,9 @@ static enum base_status read_options(struct commands_context *context, const str
                                      struct tuner_options *options, struct base_error *error)
 {
     const char *top = base_argument(arguments, "--top"), *objective = base_argument(arguments, "--objective"),
-               *limit = base_argument(arguments, "--time-limit");
+               *limit = base_argument(arguments, "--time-limit"), *verified = base_argument(arguments, "--verify");
     const char *names[TUNER_OBJECTIVE_COUNT];
-    int64_t number = 5;
+    int64_t number = 5, verified_count = 0;
     int which = TUNER_TOKENS_PER_S;
     *options = (struct tuner_options){.now_s = context->now_s,
                                       .stop = context->stop,
@@ -116,13 +116,15 @@ static enum base_status read_options(struct commands_context *context, const str
                                       .progress_where = context->progress_where};
     for (int i = 0; i < TUNER_OBJECTIVE_COUNT; i++) names[i] = tuner_objective_name((enum tuner_objective)i);
     if (top) BASE_TRY(base_parse_int(top, "--top", 1, MOST_TOP, &number, error));
+    if (verified) BASE_TRY(base_parse_int(verified, "--verify", 1, MOST_TOP, &verified_count, error));
     if (objective) BASE_TRY(base_parse_word(objective, "--objective", names, BASE_COUNT(names), &which, error));
     if (limit) BASE_TRY(base_parse_double(limit, "--time-limit", 0, 1e9, &options->time_limit_s, error));
     if (limit && !(options->time_limit_s > 0))
         return base_fail(error, BASE_INPUT,
                          "--time-limit: 0 s leaves no time to search; use a number above 0, or leave it out");
     if (base_argument(arguments, "--search") && !limit) options->prediction_limit = MOST_RULE_PREDICTIONS;
-    options->top = (int)number;
+    options->top = (int)(number > verified_count ? number : verified_count);
+    options->verified = (int)verified_count;
     options->objective = (enum tuner_objective)which;
     options->no_bounds = base_argument(arguments, "--no-bounds") != NULL;
     options->pareto = base_argument(arguments, "--pareto") != NULL;
@@ -212,6 +214,26 @@ static enum base_status explain(const struct tuner_space *space, const struct tu
     return BASE_OK;
 }
 
+/* --verify N: the first N once more, over simulated links. */
+static enum base_status verify(struct commands_context *context, const struct tuner_space *space,
+                               const struct tuner_result *result, int count, struct reports_tuned *report,
+                               struct base_error *error)
+{
+    const struct base_json *kept = sim_cache_overrides(context->cache);
+    double *step_s = base_new(context->arena, double, count + 1);
+    if (count > result->plan_count) count = result->plan_count;
+    BASE_TRY(commands_network(context, "simulated", error));
+    for (int i = 0; i < count; i++) {
+        struct sim_prediction prediction;
+        BASE_TRY(tuner_predict(space, result->plans[i].plan, &prediction, NULL, error));
+        step_s[i] = prediction.step_s;
+    }
+    sim_cache_override(context->cache, kept);
+    report->verified_step_s = step_s;
+    report->verified_count = count;
+    return BASE_OK;
+}
+
 static enum base_status answer(struct commands_context *context, const struct base_arguments *arguments,
                                const struct tuner_request *request, struct tuner_space *space,
                                const struct tuner_options *options, struct base_text *out, struct base_error *error)
@@ -238,6 +260,7 @@ static enum base_status answer(struct commands_context *context, const struct ba
                                    .smallest_found = &smallest};
     BASE_TRY(detail_plans(context, space, &result, plans, error));
     BASE_TRY(explain(space, &result, &report, &why, error));
+    if (options->verified) BASE_TRY(verify(context, space, &result, options->verified, &report, error));
     if (!result.plan_count && result.proven_optimal)
         BASE_TRY(tuner_smallest_topology(context->arena, context->cache, request, options, &report.smallest_topology,
                                          &smallest, error));
@@ -281,6 +304,8 @@ static const struct base_option options[] = {
     {"--fit", NULL, "show only the smallest model axis on which the model fits, and the speed of larger ones", NULL},
     {"--emit", "gin|jax|slurm", "print what launches the best plan instead", NULL},
     {"--detail", NULL, "with every plan that was looked at by itself; of the JSON document", NULL},
+    {"--verify", "N", "send the collectives of the best N plans link by link, and say whether their order stands",
+     NULL},
     {"--pareto", NULL, "with the front of tokens per second against peak memory", NULL},
     {"--enumerate", "FILE.csv", "only write every plan of the space, as a table for sweep", NULL},
     {"--beyond-t5x", NULL,

@@ -70,7 +70,9 @@ static const char *wrap_words(struct base_arena *arena, const struct topo_topolo
         else open |= 1u << i;
     }
     if (!closed && !open) return "";
-    if (!open) return base_print(arena, ": a torus, closed along %s", dimension_list(arena, closed));
+    if (!open)
+        return base_print(arena, ": a %storus, closed along %s", topology->twisted ? "twisted " : "",
+                          dimension_list(arena, closed));
     if (!closed) return base_print(arena, ": open along %s, no wraps", dimension_list(arena, open));
     return base_print(arena, ": closed along %s, open along %s", dimension_list(arena, closed),
                       dimension_list(arena, open));

@@ -46,6 +46,18 @@ static void put_time(struct base_json_writer *w, const struct sim_prediction *p)
     base_json_close(w, '}');
 }
 
+/* How collectives were priced, where it is not the usual way. */
+static void put_network(struct base_json_writer *w, const struct reports_prediction *r)
+{
+    if (!r->analytic_step_s) return;
+    base_json_key(w, "network");
+    base_json_open(w, '{');
+    base_json_member_string(w, "kind", "simulated");
+    base_json_member_double(w, "analytic_step_s", r->analytic_step_s);
+    if (r->healthy_step_s > 0) base_json_member_double(w, "step_without_failures_s", r->healthy_step_s);
+    base_json_close(w, '}');
+}
+
 static void put_collectives(struct base_json_writer *w, const struct reports_prediction *r)
 {
     base_json_key(w, "collectives");
@@ -230,6 +242,7 @@ static void put_answer(struct base_json_writer *w, const struct reports_predicti
     if (r->measured) put_steps(w, r->measured);
     put_memory(w, &p->memory);
     put_time(w, p);
+    put_network(w, r);
     put_collectives(w, r);
     if (r->measured && r->measured->timeline) put_timeline(w, r->measured->timeline);
     if (p->fits) return;
@@ -349,6 +362,19 @@ static void put_bound(const struct reports_prediction *r, struct base_text *out)
     put_bars(parts, BASE_COUNT(parts), p->step_s, base_format_seconds, out);
 }
 
+static void put_network_words(const struct reports_prediction *r, struct base_text *out)
+{
+    char other[BASE_HUMANE], cost[BASE_HUMANE];
+    double step_s = r->prediction->step_s;
+    if (!r->analytic_step_s) return;
+    base_putf(out, "    the network was simulated link by link; priced by loads alone a step takes %s (%+.1f %%)\n",
+              base_format_seconds(other, r->analytic_step_s), 100 * (r->analytic_step_s / step_s - 1));
+    if (r->healthy_step_s > 0)
+        base_putf(out, "    what is dead, slow or late costs %s a step (%+.1f %%): without it, %s\n",
+                  base_format_seconds(cost, step_s - r->healthy_step_s), 100 * (step_s / r->healthy_step_s - 1),
+                  base_format_seconds(other, r->healthy_step_s));
+}
+
 static int largest_collective(const struct reports_prediction *r, const bool *done)
 {
     int largest = -1;
@@ -405,6 +431,7 @@ void reports_prediction_text(const struct reports_prediction *r, struct base_tex
     put_verdict(r, out);
     base_put(out, "\nTime of a step\n");
     put_bound(r, out);
+    put_network_words(r, out);
     base_putf(out, "\nMemory at the peak (%s)\n", m->peak_at);
     put_bars(parts, BASE_COUNT(parts), (double)m->capacity_bytes, base_format_bytes, out);
     if (m->rematerialized_layer_count)

@@ -45,6 +45,9 @@ struct reports_prediction {
     const struct sim_tensor_sharding *shardings; /* --program; may be NULL */
     int sharding_count;
     const struct reports_measured *measured; /* NULL: it is a prediction */
+    /* of a network simulated link by link, the step otherwise priced, of a topology without failures; 0: not asked */
+    double analytic_step_s;
+    double healthy_step_s; /* simulated, without the failures that the topology has; 0: it has none */
 };
 void reports_prediction_json(const struct reports_prediction *report, bool compact, struct base_text *out);
 void reports_prediction_text(const struct reports_prediction *report, struct base_text *out);
@@ -99,7 +102,12 @@ struct reports_tuned {
     const struct tuner_found *smallest_found;
     const char *launch_format, *launch;  /* --emit, or NULL */
     const struct reports_looked *looked; /* --detail, or NULL */
+    const double *verified_step_s;       /* --verify: the first of the plans, their collectives sent link by link */
+    int verified_count;
 };
+/* Whether that leaves them in their order (verified.c). */
+void reports_put_verified(struct base_json_writer *writer, const struct reports_tuned *report);
+void reports_verified_text(const struct reports_tuned *report, struct base_text *out);
 void reports_tuned_json(const struct reports_tuned *report, bool compact, struct base_text *out);
 void reports_tuned_text(const struct reports_tuned *report, struct base_text *out);
 /* --fit: how large the model axis has to be. */

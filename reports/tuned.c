@@ -265,6 +265,7 @@ void reports_tuned_json(const struct reports_tuned *r, bool compact, struct base
     base_json_open(&w, '[');
     for (int i = 0; i < r->result->plan_count; i++) put_found(&w, r, &r->result->plans[i], &r->plans[i]);
     base_json_close(&w, ']');
+    if (r->verified_count) reports_put_verified(&w, r);
     if (r->result->front) put_front(&w, r);
     if (r->why) put_why(&w, r);
     if (r->result->plan_count && r->result->has_unfit) put_unfit(&w, r);
@@ -510,6 +511,7 @@ void reports_tuned_text(const struct reports_tuned *r, struct base_text *out)
     put_verdict(r, out);
     put_proof(r, out);
     if (r->result->plan_count) put_table(r, out);
+    if (r->verified_count) reports_verified_text(r, out);
     if (r->result->front) put_front_table(r, out);
     if (r->why) put_why_text(r, out);
     if (r->result->plan_count && r->result->has_unfit) put_unfit_text(r, out);

@@ -126,9 +126,32 @@ static void place_in_nodes(struct sim_placement *p, const struct topo_mesh *mesh
     }
 }
 
-static bool has_torus(const struct topo_topology *topology)
+/* ---- link by link ---- */
+
+/* A set without its axes of one device: its groups are the same. */
+static unsigned without_ones(const struct topo_axes *axes, unsigned set)
 {
-    return topology->kind == TOPO_TPU || topology->chip.torus_rank > 0;
+    for (int i = 0; i < axes->count; i++)
+        if (axes->sizes[i] == 1) set &= ~(1u << i);
+    return set;
+}
+
+static enum base_status send_over_links(struct base_arena *arena, struct sim_placement *p, const struct topo_mesh *mesh,
+                                        struct base_error *error)
+{
+    struct sim_network network;
+    BASE_TRY(sim_network_build(arena, &p->topology, &p->profile, &network, error));
+    for (unsigned axes = 0; axes <= topo_axes_all(&p->axes); axes++) {
+        struct sim_groups groups;
+        struct sim_wire *wires = base_new(arena, struct sim_wire, SIM_COLLECTIVE_COUNT);
+        unsigned same = without_ones(&p->axes, axes);
+        p->groups[axes].wires = same < axes ? p->groups[same].wires : wires;
+        if (same < axes) continue;
+        sim_groups_find(arena, &network, mesh, axes, &groups);
+        for (int kind = 0; kind < SIM_COLLECTIVE_COUNT; kind++)
+            BASE_TRY(sim_wire_build(arena, &network, &groups, (enum sim_collective)kind, &wires[kind], error));
+    }
+    return BASE_OK;
 }
 
 enum base_status sim_placement_build(struct base_arena *arena, const struct topo_topology *topology,
@@ -141,15 +164,15 @@ enum base_status sim_placement_build(struct base_arena *arena, const struct topo
     if (topology->slice_count > 1)
         return base_fail(error, BASE_INPUT,
                          "topology: predictions over several slices are not modelled yet; use slices=1");
-    bool needs_devices = has_torus(topology) || request->dcn_mesh.count > 0;
+    BASE_TRY(sim_profile_build(arena, topology, software, overrides, &p.profile, error));
+    bool needs_devices = topo_has_torus(topology) || request->dcn_mesh.count > 0 || p.profile.simulated;
     BASE_TRY(topo_mesh_build(arena, topology, request, !needs_devices, &mesh, error));
     mesh.axes = with_few_axes(&mesh.axes);
     p.axes = mesh.axes;
     BASE_TRY(check_axes(&p.axes, error));
     p.axes_text = topo_axes_spell(arena, &p.axes, topo_axes_all(&p.axes));
     p.groups = base_new(arena, struct sim_group, (int)sets_of(&p) + 1);
-    BASE_TRY(sim_profile_build(arena, topology, software, overrides, &p.profile, error));
-    if (has_torus(topology)) place_on_torus(arena, &p, &mesh);
+    if (topo_has_torus(topology)) place_on_torus(arena, &p, &mesh);
     else place_in_nodes(&p, &mesh);
     const unsigned all = sets_of(&p);
     if (topo_axes_product(&p.axes, all) > 1 && !(p.groups[all].seconds_per_byte > 0))
@@ -157,6 +180,7 @@ enum base_status sim_placement_build(struct base_arena *arena, const struct topo
             error, BASE_INPUT,
             "topology: no source gives the link rate of %s; use a --profile with constants.link_bytes_per_s",
             topology->chip.name);
+    if (p.profile.simulated) BASE_TRY(send_over_links(arena, &p, &mesh, error));
     *out = p;
     return BASE_OK;
 }
@@ -166,7 +190,7 @@ bool sim_all_reduce_doubles(const struct sim_placement *placement, unsigned axes
 {
     const double *c = placement->profile.constants;
     int size = placement->groups[axes].load.group_size, doublings = 0;
-    if (size < 2 || has_torus(&placement->topology) || !(c[SIM_HBM_BYTES_PER_S] > 0)) return false;
+    if (size < 2 || topo_has_torus(&placement->topology) || !(c[SIM_HBM_BYTES_PER_S] > 0)) return false;
     while (1 << doublings < size) doublings++;
     double share = (size - 1.0) / size, byte_s = placement->groups[axes].seconds_per_byte / share,
            add_s = 3 / c[SIM_HBM_BYTES_PER_S];
@@ -202,6 +226,7 @@ double sim_collective_s(const struct sim_placement *placement, enum sim_collecti
                                       [SIM_ALL_TO_ALL] = {1, false},
                                       [SIM_COLLECTIVE_PERMUTE] = {1, false}};
     const double *c = placement->profile.constants;
+    if (placement->groups[axes].wires) return sim_wire_s(&placement->groups[axes].wires[kind], bytes);
     int size = placement->groups[axes].load.group_size;
     double gathered = shapes[kind].gathers ? bytes * size : bytes;
     double moving_s = kind == SIM_ALL_TO_ALL
@@ -212,4 +237,11 @@ double sim_collective_s(const struct sim_placement *placement, enum sim_collecti
     double walking_s = shapes[kind].passes * placement->groups[axes].step_hops * c[SIM_HOP_LATENCY_S] /
                        2; /* both ways round at once */
     return c[SIM_COLLECTIVE_LATENCY_S] + (moving_s > walking_s ? moving_s : walking_s);
+}
+
+bool sim_price_is_exact(const struct sim_placement *placement, enum sim_collective kind, unsigned axes)
+{
+    const struct topo_ring_load *load = &placement->groups[axes].load;
+    return placement->topology.kind == TOPO_TPU && kind <= SIM_REDUCE_SCATTER && load->dimension_count == 1 &&
+           load->busiest_link - load->mean_link <= 1e-12 * load->mean_link;
 }

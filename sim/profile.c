@@ -152,6 +152,19 @@ static enum base_status passes_from_user(const struct base_json *given, struct s
     return BASE_OK;
 }
 
+static enum base_status network_from_user(const struct base_json *given, struct sim_profile *profile,
+                                          struct base_error *error)
+{
+    static const char *const words[] = {"analytic", "simulated"};
+    int which;
+    if (!given) return BASE_OK;
+    if (given->kind != BASE_JSON_STRING)
+        return base_fail(error, BASE_INPUT, "--profile: network: \"analytic\" or \"simulated\" is needed");
+    BASE_TRY(base_parse_word(given->string, "--profile: network", words, BASE_COUNT(words), &which, error));
+    profile->simulated = profile->simulated || which == 1;
+    return BASE_OK;
+}
+
 static enum base_status from_user(const struct base_json *overrides, struct sim_profile *profile,
                                   struct base_error *error)
 {
@@ -176,6 +189,7 @@ static enum base_status from_user(const struct base_json *overrides, struct sim_
         profile->kinds[which] = "given";
         profile->sources[which] = "the profile given";
     }
+    BASE_TRY(network_from_user(overrides ? base_json_get(overrides, "network") : NULL, profile, error));
     BASE_TRY(passes_from_user(overrides ? base_json_get(overrides, "passes") : NULL, profile, error));
     if (name && name->kind == BASE_JSON_STRING) snprintf(profile->name, sizeof profile->name, "%.60s", name->string);
     return BASE_OK;
@@ -184,7 +198,7 @@ static enum base_status from_user(const struct base_json *overrides, struct sim_
 /* Members beside these, as notes, are nobody's business; what is nearly one of them is a slip. */
 enum base_status sim_profile_check(const struct base_json *overrides, struct base_error *error)
 {
-    static const char *const members[] = {"name", "constants", "passes"};
+    static const char *const members[] = {"name", "constants", "passes", "network"};
     struct sim_profile unused;
     memset(&unused, 0, sizeof unused);
     for (const struct base_json *m = overrides && overrides->kind == BASE_JSON_OBJECT ? overrides->child : NULL; m;
@@ -213,6 +227,7 @@ enum base_status sim_profile_build(struct base_arena *arena, const struct topo_t
     memset(out, 0, sizeof *out);
     snprintf(out->name, sizeof out->name, "%s%s", prefixes[topology->kind], topology->chip.name);
     from_chip(topology, out);
+    out->simulated = topo_has_failures(topology); /* no other price knows of them */
     BASE_TRY(from_platform(arena, topology, out, error));
     from_chip_behind(topology, out);
     BASE_TRY(from_software(arena, topology, software, out, error));

@@ -7,6 +7,7 @@
 #include "model/gin/gin.h"
 #include "model/model.h"
 #include "sim/compile/compile.h"
+#include "sim/network/network.h"
 #include "sim/partition/partition.h"
 #include "topo/topo.h"
 
@@ -173,10 +174,12 @@ struct sim_profile {
     unsigned traits; /* bits of enum model_trait */
     unsigned passes; /* bits of enum sim_pass: those of the software of that time on that platform
                         (sim/compile/software.csv) */
+    bool simulated;  /* collectives are priced link by link: "network": "simulated" of the document, or failures */
 };
 const char *sim_constant_name(enum sim_constant constant);
 /* The profile of a topology's chip under a software; overrides is a profile document ({"constants": {name: value},
- * "passes": {name: true or false}}, the latter as far as they differ from the software's) or NULL. */
+ * "passes": {name: true or false}, "network": "analytic" or "simulated"}, passes as far as they differ from the
+ * software's) or NULL. */
 enum base_status sim_profile_build(struct base_arena *arena, const struct topo_topology *topology, const char *software,
                                    const struct base_json *overrides, struct sim_profile *out,
                                    struct base_error *error);
@@ -187,6 +190,19 @@ void sim_profile_put_passes(const struct base_json *overrides,
 
 /* ---- placement: a topology and a mesh on it, with the loads that its groups put on links ---- */
 
+/* What sending a collective link by link came to: of each algorithm, seconds a byte of the operand, and seconds of
+ * latency. Sharing is linear in bytes, so that this holds for any number of them. */
+enum { SIM_MOST_WIRES = 4 };
+struct sim_wire {
+    struct {
+        enum sim_algorithm algorithm;
+        double seconds_per_byte, walking_s;
+    } ways[SIM_MOST_WIRES];
+    int count;
+    double start_s;
+    bool store_and_forward;
+};
+
 struct sim_placement {
     struct topo_topology topology;
     struct topo_axes axes;
@@ -196,6 +212,7 @@ struct sim_placement {
         double seconds_per_byte;          /* of one pass round the ring: an all-gather of that many gathered bytes */
         double exchange_seconds_per_byte; /* of an all-to-all, by the bytes of one device's operand */
         int step_hops; /* links that one pass crosses one after the other, at least; on GPUs, nodes of the group */
+        const struct sim_wire *wires; /* by kind: what the links said; NULL: profile.simulated is not set */
     } * groups;
     struct sim_profile profile;
 };
@@ -211,7 +228,40 @@ enum base_status sim_placement_build(struct base_arena *arena, const struct topo
 bool sim_all_reduce_doubles(const struct sim_placement *placement, unsigned axes, double bytes);
 /* Seconds of one collective; bytes are one device's operand. What it costs with no bytes is its start. */
 double sim_collective_s(const struct sim_placement *placement, enum sim_collective kind, unsigned axes, double bytes);
+/* Whether that is what the links take, and no estimate: rings along one dimension of a torus that load all of its links
+ * alike. Where it is not, the mean load of links stands for what several rings at once make of uneven ones. */
+bool sim_price_is_exact(const struct sim_placement *placement, enum sim_collective kind, unsigned axes);
 
+
+/* ---- one collective, link by link (simulated.c) ---- */
+
+struct sim_network {
+    struct topo_network links;
+    struct sim_link_rates rates;
+};
+/* The links of a topology with what the profile says of them. BASE_INPUT: nothing says what one carries. */
+enum base_status sim_network_build(struct base_arena *arena, const struct topo_topology *topology,
+                                   const struct sim_profile *profile, struct sim_network *out,
+                                   struct base_error *error);
+/* All groups over a set of axes. The mesh has its devices. */
+void sim_groups_find(struct base_arena *arena, const struct sim_network *network, const struct topo_mesh *mesh,
+                     unsigned axes, struct sim_groups *out);
+
+struct sim_simulated {
+    enum sim_algorithm algorithm;
+    struct sim_traffic traffic;
+};
+/* By all algorithms that such hardware is known to run. */
+enum base_status sim_wire_build(struct base_arena *arena, const struct sim_network *network,
+                                const struct sim_groups *groups, enum sim_collective kind, struct sim_wire *out,
+                                struct base_error *error);
+/* The fastest of them. */
+double sim_wire_s(const struct sim_wire *wire, double bytes);
+/* SIM_ALGORITHM_COUNT: the one that takes least time, of those that such hardware runs. bytes: one device's operand.
+ * BASE_INPUT: the algorithm does not do that. */
+enum base_status sim_simulate(struct base_arena *arena, const struct sim_network *network,
+                              const struct sim_groups *groups, enum sim_collective kind, enum sim_algorithm algorithm,
+                              double bytes, struct sim_simulated *out, struct base_error *error);
 
 /* ---- prediction (predict.c) ---- */
 

@@ -564,17 +564,21 @@ static struct topo_ring_load brute_ring_loads(struct base_arena *arena, const st
         size = group_of[0] * group_of[1];
     struct topo_ring_load load = {.group_size = size};
     r.flow = base_new(arena, double, r.chips *r.chips);
+    struct ring_router back = r;
+    back.flow = base_new(arena, double, r.chips *r.chips);
     for (int device = 0; size > 1 && device < mesh->device_count; device++) {
         int row = device / mesh->axes.sizes[1], column = device % mesh->axes.sizes[1];
         int place = (axes & 1 ? row : 0) * group_of[1] + (axes & 2 ? column : 0), next = (place + 1) % size;
         int next_row = axes & 1 ? next / group_of[1] : row, next_column = axes & 2 ? next % group_of[1] : column;
-        send(&r, mesh->devices[device], mesh->devices[next_row * mesh->axes.sizes[1] + next_column], 1, 0);
+        const int *to = mesh->devices[next_row * mesh->axes.sizes[1] + next_column];
+        send(&r, mesh->devices[device], to, 1, 0);
+        send(&back, to, mesh->devices[device], 1, 0);
     }
     double total = 0, by_dimension[3] = {0}, links[3] = {0};
     for (int a = 0; a < r.chips; a++)
         for (int b = 0; b < r.chips; b++) {
             int d = link_dimension(t, a, b);
-            double flow = r.flow[a * r.chips + b], both = (flow + r.flow[b * r.chips + a]) / 2;
+            double flow = r.flow[a * r.chips + b], both = (flow + back.flow[a * r.chips + b]) / 2;
             if (d < 0) continue;
             links[d]++;
             by_dimension[d] += flow;

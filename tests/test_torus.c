@@ -306,7 +306,8 @@ static void groups_of_any_axes_share_out_the_devices(struct base_arena *arena)
 
 /* ---- links and wraps ---- */
 
-/* One hop is one ring edge over one link; the busiest link is the one that the summary knows. */
+/* One hop is one ring edge over one link. A link's two directions may be loaded differently where a ring turns corners:
+ * the one drawn is their mean, the summary's is the busier one. */
 static void loads_of_links_add_up(struct base_arena *arena)
 {
     static const struct {
@@ -330,7 +331,7 @@ static void loads_of_links_add_up(struct base_arena *arena)
                 busiest = fmax(busiest, loads[link]);
             }
             assert_near(sum, (double)whole.hops * drawing.topology.device_count / whole.group_size, 1e-12);
-            assert_near(busiest, whole.busiest_link, 1e-12);
+            assert_true(busiest <= whole.busiest_link + 1e-12 && 2 * busiest >= whole.busiest_link);
         }
 }
 

@@ -54,6 +54,12 @@ struct topo_slice {
     const char *confidence, *source;
 };
 
+/* A link of a torus that is down, both directions: of the chip, the one that leads up along a dimension. */
+enum { TOPO_MOST_DEAD_LINKS = 8 };
+struct topo_dead_link {
+    int at[3], dimension;
+};
+
 struct topo_topology {
     char name[128]; /* as given */
     enum topo_kind kind;
@@ -64,9 +70,19 @@ struct topo_topology {
     int host[4];           /* the box of one host, same axes */
     bool wrap[3];          /* torus dimensions that close */
     bool twisted;
+    int twist[3][3]; /* of a twisted torus: the wrap of the first dimension, upwards, also leads so far up the second */
     int slice_count; /* joined by the data-centre network */
     int devices_per_slice;
     int device_count;
+    /* switches and failures, which the network knows alone (network.c) */
+    int leaf_nodes;          /* nodes whose network cards hang on the same leaf switches; 0: all */
+    double oversubscription; /* of leaf switches towards the spine; 0: none */
+    struct topo_dead_link dead_links[TOPO_MOST_DEAD_LINKS];
+    int dead_link_count;
+    int slow_nic_node;    /* the node (host) whose first network card is slow */
+    double slow_nic_frac; /* of its rate; 0: none is slow */
+    int straggler_node;   /* the node (host) that comes late to every collective */
+    double straggler_s;   /* by so much; 0: none does */
 };
 
 /* A TOPOLOGY of the contract: accelerator type, generation:shape, GPU nodes, local:N, cpu:PxL, with @key=value,… */
@@ -172,6 +188,69 @@ enum base_status topo_data_layout_find(struct base_arena *arena, const struct to
                                        const struct topo_mesh *mesh, const char *const *axes, int axis_count,
                                        int64_t batch_size, struct topo_data_layout *out, struct base_error *error);
 
+/* ---- ways over a torus (routes.c) ---- */
+
+bool topo_closes(const struct topo_topology *topology, int dimension); /* its last chip has a link to its first */
+/* To the neighbour along a dimension, up (0) or down (1), over the wrap where the line ends. */
+void topo_step(const struct topo_topology *topology, int at[3], int dimension, int direction);
+
+/* The shortest ways between two chips, as signed steps along x, y and z; they are gone in that order. Messages take all
+ * of them in equal shares: there is more than one where half way round is as far either way, or where a twist makes two
+ * combinations of wraps equally long. */
+enum { TOPO_MOST_WAYS = 32 };
+struct topo_ways {
+    int count, length, steps[TOPO_MOST_WAYS][3];
+};
+void topo_shortest_ways(const struct topo_topology *topology, const int from[3], const int to[3],
+                        struct topo_ways *out);
+
+/* ---- the network, link by link (network.c) ---- */
+
+enum topo_link_kind { TOPO_LINK_ICI, TOPO_LINK_NVLINK, TOPO_LINK_NIC, TOPO_LINK_SPINE, TOPO_LINK_HOST, TOPO_LINK_DCN };
+enum { TOPO_LINK_KINDS = TOPO_LINK_DCN + 1 };
+
+/* One direction of a link. Nodes are numbered: those that devices stand at first (a chip for its cores, x fastest; a
+ * GPU, node by node), then hosts, switches, network cards. */
+struct topo_link {
+    int from, to;
+    enum topo_link_kind kind;
+    unsigned char dimension; /* ICI: along which */
+    bool down;               /* ICI: towards smaller coordinates */
+    bool dead;
+    double width; /* how many of its kind it is worth: a host's way out is one for each of its chips */
+};
+
+struct topo_network {
+    struct topo_topology topology;
+    struct base_arena *arena;
+    bool torus;
+    int device_nodes, node_count;
+    struct topo_link *links;
+    int link_count, link_capacity;
+    /* private to network.c: where links of each kind begin */
+    int *torus_links, *host_of;
+    int first_host_link, first_uplink, first_spine_link, cards, block;
+};
+bool topo_has_torus(const struct topo_topology *topology); /* a TPU slice, or a torus of ranks */
+/* Something of it is dead, slow, late or oversubscribed. */
+bool topo_has_failures(const struct topo_topology *topology);
+/* Its name without them; what a file says stays. In the arena. */
+const char *topo_without_failures(struct base_arena *arena, const char *name);
+void topo_network_build(struct base_arena *arena, const struct topo_topology *topology, struct topo_network *out);
+/* The node that a device of a mesh stands at. Cores of one chip share theirs: what they send each other crosses no
+ * link. */
+int topo_network_node(const struct topo_network *network, const int *device, int coordinate_count);
+void topo_network_place(const struct topo_network *network, int node, int *slice, int at[3]); /* of a chip of a torus */
+
+/* The ways of a message, in equal shares: links of path i stand from end[i-1] (0 for the first) to end[i]. Zeroed
+ * before its first use, then used again and again; its memory comes from the network's arena. */
+struct topo_paths {
+    int count, end[TOPO_MOST_WAYS], *links, capacity;
+};
+/* Between nodes of devices; no path where they are one. Ways over dead links are left out; where none is left, it is
+ * the shortest detour. False: there is no way. */
+bool topo_network_paths(const struct topo_network *network, int from, int to, struct topo_paths *paths);
+
 /* ---- links (links.c) ---- */
 
 /* How one ring collective of every group of a mesh axis loads the torus, all groups at once. A load is the number of
@@ -188,8 +267,8 @@ struct topo_ring_load {
 void topo_ring_loads(struct base_arena *arena, const struct topo_topology *topology, const struct topo_mesh *mesh,
                      unsigned axes, struct topo_ring_load *out);
 /* The same for each link by itself, half of the bytes going round each way: of chip x + bounds[0] (y + bounds[1] z) the
- * link that leads up along dimension d stands at 3 chip + d; from the last chip of a line that is the wrap. In the
- * arena. */
+ * link that leads up along dimension d stands at 3 chip + d, the mean of its two directions; from the last chip of a
+ * line that is the wrap. In the arena. */
 const double *topo_link_loads(struct base_arena *arena, const struct topo_topology *topology,
                               const struct topo_mesh *mesh, unsigned axes);
 

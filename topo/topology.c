@@ -1,5 +1,6 @@
 /* What a TOPOLOGY names: an accelerator type, a generation and a shape, GPU or CPU nodes, ranks of this machine, or a
  * file with the same words. */
+#include "topo/failures.h"
 #include "topo/topo.h"
 
 #include <string.h>
@@ -192,8 +193,9 @@ static enum base_status bare_name(struct topo_topology *topology, const char *na
     return BASE_OK;
 }
 
-/* Twisted tori exist as n x n x 2n and n x 2n x 2n with n at least 4 (Cloud TPU documentation, v4 and v5p). */
-static enum base_status refuse_twisted(const struct topo_topology *topology, struct base_error *error)
+/* Twisted tori exist as n x n x 2n and n x 2n x 2n with n at least 4 (Cloud TPU documentation, v4 and v5p). The wraps
+ * of dimensions of n chips also lead n chips along those of 2n. */
+static enum base_status twist(struct topo_topology *topology, struct base_error *error)
 {
     const int *b = topology->bounds, n = b[0];
     bool exists = topology->kind == TOPO_TPU && topology->chip.torus_rank == 3 && n >= 4 &&
@@ -202,11 +204,12 @@ static enum base_status refuse_twisted(const struct topo_topology *topology, str
         return base_fail(
             error, BASE_INPUT,
             "has no twisted form: those are n x n x 2n and n x 2n x 2n of three-dimensional tori, n at least 4");
-    return base_fail(
-        error, BASE_INPUT,
-        "a twisted torus, whose short dimensions close with a shift along the long ones, is not modelled; use "
-        "the same slice without the twist, %s:%dx%dx%d",
-        topology->chip.name, b[0], b[1], b[2]);
+    topology->twisted = true;
+    for (int d = 0; d < 3; d++) {
+        topology->wrap[d] = true;
+        for (int e = 0; e < 3; e++) topology->twist[d][e] = b[d] == n && b[e] == 2 * n ? n : 0;
+    }
+    return BASE_OK;
 }
 
 /* NAME or NAME:SHAPE, with or without _twisted. */
@@ -218,7 +221,7 @@ static enum base_status parse_name(struct topo_topology *topology, char *name, s
     char *colon = strchr(name, ':');
     if (!colon) {
         BASE_TRY(bare_name(topology, name, error));
-        return twisted ? refuse_twisted(topology, error) : BASE_OK;
+        return twisted ? twist(topology, error) : BASE_OK;
     }
     *colon = '\0';
     const struct topo_chip *chip = find_chip(name, strlen(name));
@@ -226,12 +229,12 @@ static enum base_status parse_name(struct topo_topology *topology, char *name, s
     topology->kind = chip->kind;
     topology->chip = *chip;
     BASE_TRY(parse_shape(topology, colon + 1, error));
-    return twisted ? refuse_twisted(topology, error) : BASE_OK;
+    return twisted ? twist(topology, error) : BASE_OK;
 }
 
 /* ---- @key=value ---- */
 
-enum value_type { HOST, WRAP, MEMORY, NUMBER, GBPS };
+enum value_type { HOST, WRAP, MEMORY, NUMBER, GBPS, RATIO, DEAD, SLOW, LATE };
 enum { ON_TPU = 1 << TOPO_TPU, ON_GPU = 1 << TOPO_GPU, ON_ALL = ON_TPU | ON_GPU | 1 << TOPO_CPU | 1 << TOPO_LOCAL };
 
 struct override {
@@ -252,6 +255,12 @@ static const struct override overrides[] = {
     {"dcn_gbps", GBPS, ON_TPU, offsetof(struct topo_topology, chip.dcn_bytes_per_s)},
     {"link_gbps", GBPS, ON_TPU | ON_GPU,
      offsetof(struct topo_topology, chip.link_oneway_bytes_per_s)}, /* usable, one direction */
+    /* what only the network link by link can price */
+    {"leaf_nodes", NUMBER, ON_GPU, offsetof(struct topo_topology, leaf_nodes)}, /* nodes that share leaf switches */
+    {"oversubscription", RATIO, ON_GPU, offsetof(struct topo_topology, oversubscription)}, /* of leaves to the spine */
+    {"dead_links", DEAD, ON_TPU, 0},        /* x:0.1.2+z:3.0.0, each up from a chip */
+    {"slow_nic", SLOW, ON_GPU | ON_TPU, 0}, /* NODE:SHARE, the first card of that node, or a host's way out */
+    {"straggler", LATE, ON_ALL, 0},         /* NODE:SECONDS that it comes late to each collective */
 };
 
 static enum base_status set_host(struct topo_topology *topology, const char *value, struct base_error *error)
@@ -318,6 +327,10 @@ static enum base_status apply_override(struct topo_topology *topology, const cha
         BASE_TRY(base_parse_int(value, key, 1, LONGEST_DIM, &whole, error));
         *(int *)field = (int)whole;
         return BASE_OK;
+    case RATIO: return base_parse_double(value, key, 1, 1e6, (double *)field, error);
+    case DEAD: return topo_read_dead_links(topology, value, error);
+    case SLOW: return topo_read_at_node(value, key, &topology->slow_nic_node, &topology->slow_nic_frac, error);
+    case LATE: return topo_read_at_node(value, key, &topology->straggler_node, &topology->straggler_s, error);
     case GBPS: break;
     }
     BASE_TRY(base_parse_double(value, key, 1e-3, 1e6, &gbps, error));
@@ -366,7 +379,7 @@ static enum base_status finish(struct topo_topology *topology, struct base_error
                              i == 1 ? 1 : h[1], i == 2 ? 1 : h[2]);
     topology->device_count = (int)devices;
     topology->devices_per_slice = (int)(devices / topology->slice_count);
-    return BASE_OK;
+    return topo_check_failures(topology, error);
 }
 
 /* NAME[:SHAPE][@key=value,…], all but finish(). */

@@ -275,6 +275,11 @@ static enum base_status place_submesh(struct search *s, int group, int submesh, 
     if (*slot) return BASE_OK;
     BASE_TRY(
         sim_plan_check(s->space->cache, s->space->arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, s->error));
+    if (plan.placement->profile.simulated)
+        return base_fail(s->error, BASE_INPUT,
+                         "network: a search goes by the analytic price, which knows of no dead, slow or late part of "
+                         "%s and of no simulated network; --verify N sends the best N plans link by link",
+                         plan.topology_text);
     struct sim_placement *own = base_new(s->space->arena, struct sim_placement, 1);
     *own = *plan.placement;
     *slot = own;

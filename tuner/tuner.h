@@ -112,6 +112,7 @@ struct tuner_looked {
 struct tuner_options {
     enum tuner_objective objective;
     int top;                      /* plans that are ranked */
+    int verified;                 /* of these, how many the caller will price over simulated links */
     bool no_bounds;               /* every plan is predicted in full */
     int shape;                    /* index + 1 of the only shape of mesh that is looked at; 0: all */
     bool pareto;                  /* tokens per second against peak memory */

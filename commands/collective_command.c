@@ -1,0 +1,240 @@
+/* `collective`: one collective of a mesh axis by itself, as a plan would pay for it. */
+#include "commands/commands.h"
+#include "commands/table.h"
+#include "sim/sim.h"
+
+#include <string.h>
+
+enum { LINKS_SHOWN = 8 };
+
+/* ---- the question ---- */
+
+struct question {
+    struct topo_topology topology;
+    struct topo_mesh mesh;
+    struct sim_placement placement;
+    struct sim_network network;
+    struct sim_groups groups;
+    enum sim_collective kind;
+    unsigned axes;
+    double bytes;
+    bool simulated;
+    struct sim_simulated sent; /* by the algorithm that was asked for, or the fastest */
+    double analytic_s;
+};
+
+static enum base_status read_kind(const char *text, enum sim_collective *out, struct base_error *error)
+{
+    const char *names[SIM_COLLECTIVE_COUNT];
+    int which;
+    if (!text) return base_fail(error, BASE_USAGE, "--kind is missing; use --kind all_reduce");
+    for (int i = 0; i < SIM_COLLECTIVE_COUNT; i++) names[i] = sim_collective_name((enum sim_collective)i);
+    BASE_TRY(base_parse_word(text, "--kind", names, SIM_COLLECTIVE_COUNT, &which, error));
+    *out = (enum sim_collective)which;
+    return BASE_OK;
+}
+
+static enum base_status read_algorithm(const char *text, enum sim_algorithm *out, struct base_error *error)
+{
+    const char *names[SIM_ALGORITHM_COUNT];
+    int which = SIM_ALGORITHM_COUNT;
+    for (int i = 0; i < SIM_ALGORITHM_COUNT; i++) names[i] = sim_algorithm_name((enum sim_algorithm)i);
+    if (text) BASE_TRY(base_parse_word(text, "--algorithm", names, SIM_ALGORITHM_COUNT, &which, error));
+    *out = (enum sim_algorithm)which;
+    return BASE_OK;
+}
+
+static enum base_status read_network(const char *text, bool *simulated, struct base_error *error)
+{
+    static const char *const names[] = {"analytic", "simulated"};
+    int which = 0;
+    if (text) BASE_TRY(base_parse_word(text, "--network", names, BASE_COUNT(names), &which, error));
+    *simulated = which == 1;
+    return BASE_OK;
+}
+
+static enum base_status place(struct commands_context *context, const struct base_arguments *arguments,
+                              struct question *q, struct base_error *error)
+{
+    struct topo_mesh_request request = {.submesh_count = 0};
+    const char *name = base_argument(arguments, "--topology");
+    if (!name) return base_fail(error, BASE_USAGE, "--topology is missing; use --topology v4-512");
+    BASE_TRY(commands_profile(context, arguments, error));
+    BASE_TRY(commands_mesh_request(context->arena, arguments, &request, error));
+    BASE_TRY(topo_parse(context->arena, name, &q->topology, error));
+    BASE_TRY(topo_mesh_build(context->arena, &q->topology, &request, false, &q->mesh, error));
+    BASE_TRY(sim_placement_build(context->arena, &q->topology, &request, "t5x", sim_cache_overrides(context->cache),
+                                 &q->placement, error));
+    return sim_network_build(context->arena, &q->topology, &q->placement.profile, &q->network, error);
+}
+
+static enum base_status ask(struct commands_context *context, const struct base_arguments *arguments,
+                            struct question *q, struct base_error *error)
+{
+    const char *axis = base_argument(arguments, "--mesh-axis"), *bytes = base_argument(arguments, "--bytes");
+    enum sim_algorithm algorithm;
+    int64_t count;
+    BASE_TRY(read_kind(base_argument(arguments, "--kind"), &q->kind, error));
+    BASE_TRY(read_algorithm(base_argument(arguments, "--algorithm"), &algorithm, error));
+    BASE_TRY(read_network(base_argument(arguments, "--network"), &q->simulated, error));
+    if (!axis) return base_fail(error, BASE_USAGE, "--mesh-axis is missing; use --mesh-axis model");
+    if (!bytes) return base_fail(error, BASE_USAGE, "--bytes is missing; use --bytes 16777216");
+    BASE_TRY(base_parse_int(bytes, "--bytes", 0, INT64_C(1) << 50, &count, error));
+    BASE_TRY(place(context, arguments, q, error));
+    BASE_TRY(topo_axes_read(&q->mesh.axes, axis, &q->axes, error));
+    q->bytes = (double)count;
+    sim_groups_find(context->arena, &q->network, &q->mesh, q->axes, &q->groups);
+    q->analytic_s = sim_collective_s(&q->placement, q->kind, q->axes, q->bytes);
+    return sim_simulate(context->arena, &q->network, &q->groups, q->kind, algorithm, q->bytes, &q->sent, error);
+}
+
+/* ---- the answer ---- */
+
+static double answer_s(const struct question *q)
+{
+    return q->simulated ? q->sent.traffic.time_s : q->analytic_s;
+}
+
+/* What a device has to send, whatever the algorithm, over the time: as NCCL's tests count it. */
+static double bus_bandwidth(const struct question *q)
+{
+    double n = q->groups.size, part = (n - 1) / n, time_s = answer_s(q);
+    const double carried[SIM_COLLECTIVE_COUNT] = {[SIM_ALL_REDUCE] = 2 * part * q->bytes,
+                                                  [SIM_ALL_GATHER] = part * n * q->bytes,
+                                                  [SIM_REDUCE_SCATTER] = part * q->bytes,
+                                                  [SIM_ALL_TO_ALL] = part * q->bytes,
+                                                  [SIM_COLLECTIVE_PERMUTE] = q->bytes};
+    return time_s > 0 ? carried[q->kind] / time_s : 0;
+}
+
+static const char *link_name(struct base_arena *arena, const struct topo_link *link)
+{
+    static const char *const names[TOPO_LINK_KINDS] = {[TOPO_LINK_NVLINK] = "NVLink",
+                                                       [TOPO_LINK_NIC] = "network card",
+                                                       [TOPO_LINK_SPINE] = "spine",
+                                                       [TOPO_LINK_HOST] = "host link",
+                                                       [TOPO_LINK_DCN] = "data-centre network"};
+    if (link->kind != TOPO_LINK_ICI) return names[link->kind];
+    return base_print(arena, "link %c%c", "xyz"[link->dimension], link -> down ? '-' : '+');
+}
+
+static const char *bound_by(struct base_arena *arena, const struct question *q)
+{
+    const struct sim_traffic *t = &q->sent.traffic;
+    double waiting_s = q->network.rates.start_s + t->walking_s;
+    if (t->busiest_link < 0 || t->time_s * t->busy_frac < waiting_s) return "latency";
+    return link_name(arena, &q->network.links.links[t->busiest_link]);
+}
+
+/* Where a link begins or ends: x, y, z of a chip (slice first, if there are several), or the number of the node. */
+static void put_end(const struct question *q, const char *key, int node, struct base_json_writer *w)
+{
+    const struct topo_network *n = &q->network.links;
+    int at[4] = {node}, count = 1;
+    if (n->torus && node < n->device_nodes) {
+        bool slices = q->topology.slice_count > 1;
+        int slice, chip[3];
+        topo_network_place(n, node, &slice, chip);
+        count = 3 + slices;
+        at[0] = slice;
+        memcpy(at + slices, chip, sizeof chip);
+    } else if (node < n->device_nodes) {
+        at[0] = node / q->topology.bounds[1];
+        at[1] = node % q->topology.bounds[1];
+        count = 2;
+    }
+    commands_put_numbers(w, key, at, count);
+}
+
+static void links_json(const struct question *q, struct base_json_writer *w)
+{
+    const struct topo_network *n = &q->network.links;
+    base_json_key(w, "links");
+    base_json_open(w, '[');
+    for (int i = 0; i < n->link_count; i++) {
+        if (!(q->sent.traffic.link_bytes[i] > 0)) continue;
+        base_json_open_inline(w, '{');
+        put_end(q, "from", n->links[i].from, w);
+        put_end(q, "to", n->links[i].to, w);
+        base_json_member_string(w, "kind", link_name(w->text->arena, &n->links[i]));
+        base_json_member_double(w, "bytes", q->sent.traffic.link_bytes[i]);
+        base_json_close(w, '}');
+    }
+    base_json_close(w, ']');
+}
+
+static void answer_json(const struct question *q, bool with_links, struct base_json_writer *w)
+{
+    base_json_open(w, '{');
+    base_json_member_double(w, "time_s", answer_s(q));
+    base_json_member_string(w, "network", q->simulated ? "simulated" : "analytic");
+    base_json_member_string(w, "algorithm", sim_algorithm_name(q->sent.algorithm));
+    base_json_member_double(w, "bus_bandwidth_bytes_per_s", bus_bandwidth(q));
+    base_json_member_string(w, "bound_by", bound_by(w->text->arena, q));
+    base_json_member_double(w, "analytic_s", q->analytic_s);
+    base_json_member_bool(w, "analytic_is_exact", sim_price_is_exact(&q->placement, q->kind, q->axes));
+    base_json_member_double(w, "simulated_s", q->sent.traffic.time_s);
+    base_json_member_int(w, "groups", q->groups.count);
+    base_json_member_int(w, "group_size", q->groups.size);
+    base_json_member_int(w, "messages", q->sent.traffic.message_count);
+    if (with_links) links_json(q, w);
+    base_json_close(w, '}');
+}
+
+static void answer_text(const struct question *q, const char *axes, struct base_text *out)
+{
+    char time[BASE_HUMANE], bytes[BASE_HUMANE], rate[BASE_HUMANE], other[BASE_HUMANE];
+    const struct sim_traffic *t = &q->sent.traffic;
+    base_putf(out, "%s over %s of %s, %d group%s of %d on %s\n", sim_collective_name(q->kind), axes,
+              base_format_bytes(bytes, q->bytes), q->groups.count, q->groups.count == 1 ? "" : "s", q->groups.size,
+              q->topology.name);
+    base_putf(out, "  time       %s, bus bandwidth %s/s (%s)\n", base_format_seconds(time, answer_s(q)),
+              base_format_bytes(rate, bus_bandwidth(q)), q->simulated ? "simulated" : "analytic");
+    bool exact = sim_price_is_exact(&q->placement, q->kind, q->axes);
+    base_putf(out, "  analytic   %s%s\n", base_format_seconds(other, q->analytic_s),
+              exact ? ", exact for rings along one dimension" : ", an estimate from the mean load of links");
+    base_putf(out, "  simulated  %s by %s: %lld messages, bound by %s", base_format_seconds(time, t->time_s),
+              sim_algorithm_name(q->sent.algorithm), (long long)t->message_count, bound_by(out->arena, q));
+    if (t->busiest_link >= 0) base_putf(out, "; the busiest link is busy %.0f %% of the time", 100 * t->busy_frac);
+    base_put(out, "\n");
+}
+
+static enum base_status collective_run(struct commands_context *context, const struct base_arguments *arguments,
+                                       struct base_text *out, struct base_error *error)
+{
+    struct question q = {.bytes = 0};
+    BASE_TRY(ask(context, arguments, &q, error));
+    struct base_json_writer writer = {.text = out, .compact = context->compact};
+    if (context->json) answer_json(&q, base_argument(arguments, "--links") != NULL, &writer);
+    else answer_text(&q, topo_axes_spell(context->arena, &q.mesh.axes, q.axes), out);
+    return BASE_OK;
+}
+
+static const struct base_option collective_options[] = {
+    COMMANDS_MESH,
+    {"--kind", "all_reduce|all_gather|reduce_scatter|all_to_all|collective_permute", "what the devices do together",
+     NULL},
+    {"--mesh-axis", "AXES", "the mesh axis whose groups do it, or several joined by +", NULL},
+    {"--bytes", "N", "one device's operand", NULL},
+    {"--network", "analytic|simulated", "by loads of links, or every message over every link", "analytic"},
+    {"--algorithm", "ALGORITHM",
+     "the schedule that is simulated: ring, ring_one_way, multi_ring, bucket, halving_doubling, doubling, tree, "
+     "direct, pairwise, dimension",
+     "the fastest that the hardware is known to run"},
+    {"--links", NULL, "list what each link carries (with --json)", NULL},
+    {"--profile", "FILE", "constants that replace the catalogue's", NULL},
+    COMMANDS_COMMON,
+};
+
+const struct commands_command commands_collective = {
+    .name = "collective",
+    .summary = "one collective by itself: its time, what bounds it, and what each link carries",
+    .usage = "collective --topology T (mesh as for a plan) --kind K --mesh-axis A[+B] --bytes N",
+    .examples = "  meshwright collective --topology v4-512 --model-parallel-submesh 4,2,2,1 --kind all_reduce "
+                "--mesh-axis model --bytes 14680064 --network simulated\n"
+                "  meshwright collective --topology v5e:4x4 --model-parallel-submesh 4,1,1,1 --kind all_gather "
+                "--mesh-axis data --bytes 1048576 --links --json\n",
+    .options = collective_options,
+    .option_count = BASE_COUNT(collective_options),
+    .run = collective_run,
+};

@@ -1,0 +1,176 @@
+/* Groups as boxes of a torus, line by line; rings that do not get into each other's way. */
+#include "sim/network/group_lines.h"
+
+#include <string.h>
+
+/* ---- boxes ---- */
+
+static void place_of(const struct topo_network *network, int node, int at[SIM_LINE_DIMENSIONS])
+{
+    topo_network_place(network, node, &at[3], at);
+}
+
+/* How many numbers a group's members have along a dimension, and which, in ascending order. */
+struct extent {
+    int count, *index; /* [value], -1 for one that no member has */
+};
+
+static int most_values(const struct topo_network *network, int dimension)
+{
+    return dimension == 3 ? network->topology.slice_count : network->topology.bounds[dimension];
+}
+
+static void find_extents(const struct topo_network *network, const int *nodes, int size,
+                         struct extent extents[SIM_LINE_DIMENSIONS])
+{
+    for (int d = 0; d < SIM_LINE_DIMENSIONS; d++)
+        for (int i = 0; i < most_values(network, d); i++) extents[d].index[i] = -1;
+    for (int i = 0; i < size; i++) {
+        int at[SIM_LINE_DIMENSIONS];
+        place_of(network, nodes[i], at);
+        for (int d = 0; d < SIM_LINE_DIMENSIONS; d++) extents[d].index[at[d]] = 0;
+    }
+    for (int d = 0; d < SIM_LINE_DIMENSIONS; d++) {
+        extents[d].count = 0;
+        for (int i = 0; i < most_values(network, d); i++)
+            if (extents[d].index[i] == 0) extents[d].index[i] = extents[d].count++;
+    }
+}
+
+/* Puts a group's members into the lines along a dimension: lines in the order of their other coordinates. False: two
+ * stand at one place. */
+static bool put_lines(const struct topo_network *network, const int *nodes, int size, const struct extent *extents,
+                      int dimension, int *lines)
+{
+    int n = extents[dimension].count;
+    for (int i = 0; i < size; i++) lines[i] = -1;
+    for (int i = 0; i < size; i++) {
+        int at[SIM_LINE_DIMENSIONS], line = 0;
+        place_of(network, nodes[i], at);
+        for (int d = 0; d < SIM_LINE_DIMENSIONS; d++)
+            if (d != dimension) line = line * extents[d].count + extents[d].index[at[d]];
+        int *place = &lines[line * n + extents[dimension].index[at[dimension]]];
+        if (*place >= 0) return false;
+        *place = nodes[i];
+    }
+    return true;
+}
+
+static void make_extents(const struct topo_network *network, struct extent extents[SIM_LINE_DIMENSIONS])
+{
+    for (int d = 0; d < SIM_LINE_DIMENSIONS; d++)
+        extents[d].index = base_new(network->arena, int, most_values(network, d));
+}
+
+static void make_lines(const struct topo_network *network, const struct sim_groups *groups, struct sim_boxes *out,
+                       int *nodes[SIM_LINE_DIMENSIONS])
+{
+    for (int d = 0; d < SIM_LINE_DIMENSIONS; d++) {
+        if (out->sizes[d] == 1) continue;
+        nodes[d] = base_new(network->arena, int, groups->count * groups->size);
+        out->lines[d] = (struct sim_groups){groups->count * groups->size / out->sizes[d], out->sizes[d], nodes[d]};
+    }
+}
+
+bool sim_boxes_find(const struct topo_network *network, const struct sim_groups *groups, struct sim_boxes *out)
+{
+    struct extent extents[SIM_LINE_DIMENSIONS];
+    int *lines[SIM_LINE_DIMENSIONS];
+    if (!network->torus) return false;
+    make_extents(network, extents);
+    for (int g = 0; g < groups->count; g++) {
+        const int *nodes = groups->nodes + g * groups->size;
+        int product = 1;
+        find_extents(network, nodes, groups->size, extents);
+        for (int d = 0; d < SIM_LINE_DIMENSIONS; d++) {
+            if (g > 0 && extents[d].count != out->sizes[d]) return false;
+            out->sizes[d] = extents[d].count;
+            product *= extents[d].count;
+        }
+        if (product != groups->size) return false;
+        if (g == 0) make_lines(network, groups, out, lines);
+        for (int d = 0; d < SIM_LINE_DIMENSIONS; d++)
+            if (out->sizes[d] > 1 && !put_lines(network, nodes, groups->size, extents, d, lines[d] + g * groups->size))
+                return false;
+    }
+    return true;
+}
+
+/* ---- rings over nodes ---- */
+
+/* How many of its members a group has on each node, one node's behind each other; 0 where it differs or is mixed. */
+static int members_of_node(const struct topo_network *network, const struct sim_groups *groups)
+{
+    int local = network->topology.bounds[1], members = 0;
+    for (int i = 0, run = 1; i < groups->count * groups->size; i++, run++) {
+        bool ends = (i + 1) % groups->size == 0 || groups->nodes[i + 1] / local != groups->nodes[i] / local;
+        if (!ends) continue;
+        if (members && run != members) return 0;
+        members = run;
+        run = 0;
+    }
+    return members;
+}
+
+/* Ring r comes into each node at its member r and goes round from there, so that each ring has a network card. */
+static int rings_over_nodes(const struct topo_network *network, const struct sim_groups *groups,
+                            struct sim_groups rings[SIM_MOST_RINGS])
+{
+    int members = members_of_node(network, groups), total = groups->count * groups->size;
+    if (members < 2 || members == groups->size || members > SIM_MOST_RINGS) return 0;
+    for (int r = 0; r < members; r++) {
+        int *nodes = base_new(network->arena, int, total);
+        for (int i = 0; i < total; i++) nodes[i] = groups->nodes[i / members * members + (i + r) % members];
+        rings[r] = (struct sim_groups){groups->count, groups->size, nodes};
+    }
+    return members;
+}
+
+/* ---- two Hamiltonian cycles of a square torus ---- */
+
+/* The first goes along each row all but one step, then up: row j from column n-j on. What is left, one step of each row
+ * and all but one of each column, is the second. */
+static void cycle_of_square(int n, bool second, int place, int *row, int *column)
+{
+    int line = place / n, step = place % n, at = (n - line + step) % n;
+    *row = second ? at : line;
+    *column = second ? line : at;
+}
+
+/* The two dimensions of a plane that closes both ways and is as long as wide; false: it is none. */
+static bool square_plane(const struct topo_network *network, const struct sim_boxes *boxes, int plane[2])
+{
+    int found = 0;
+    for (int d = 0; d < SIM_LINE_DIMENSIONS; d++) {
+        if (boxes->sizes[d] == 1) continue;
+        if (d == 3 || found == 2 || boxes->sizes[d] != network->topology.bounds[d]) return false;
+        if (!topo_closes(&network->topology, d)) return false;
+        plane[found++] = d;
+    }
+    return found == 2 && boxes->sizes[plane[0]] == boxes->sizes[plane[1]] && !network->topology.twisted;
+}
+
+static int cycles_of_square(const struct topo_network *network, const struct sim_groups *groups,
+                            struct sim_groups rings[SIM_MOST_RINGS])
+{
+    struct sim_boxes boxes;
+    int plane[2];
+    if (!sim_boxes_find(network, groups, &boxes) || !square_plane(network, &boxes, plane)) return 0;
+    int n = boxes.sizes[plane[0]];
+    for (int r = 0; r < 2; r++) {
+        int *nodes = base_new(network->arena, int, groups->count * groups->size);
+        for (int i = 0; i < groups->count * groups->size; i++) {
+            int row, column, group = i / groups->size;
+            cycle_of_square(n, r == 1, i % groups->size, &row, &column);
+            nodes[i] = boxes.lines[plane[0]].nodes[group * groups->size + row * n + column];
+        }
+        rings[r] = (struct sim_groups){groups->count, groups->size, nodes};
+    }
+    return 2;
+}
+
+int sim_disjoint_rings(const struct topo_network *network, const struct sim_groups *groups,
+                       struct sim_groups rings[SIM_MOST_RINGS])
+{
+    return (network->torus ? cycles_of_square : rings_over_nodes)(network, groups, rings);
+}

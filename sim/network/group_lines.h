@@ -1,0 +1,24 @@
+/* Private to sim/network: groups seen as boxes, and the rings that can be laid through them. */
+#ifndef SIM_GROUP_LINES_H
+#define SIM_GROUP_LINES_H
+
+#include "sim/network/network.h"
+
+enum { SIM_LINE_DIMENSIONS = 4 }; /* x, y, z; slices last */
+
+/* Groups whose members stand on a box (or on a lattice): every combination of some coordinates. */
+struct sim_boxes {
+    int sizes[SIM_LINE_DIMENSIONS]; /* members along each dimension; their product is the group's size */
+    struct sim_groups
+        lines[SIM_LINE_DIMENSIONS]; /* the lines along each, of all groups; where there is more than one */
+};
+/* False: a group is no such box, or they differ. Of a torus alone. */
+bool sim_boxes_find(const struct topo_network *network, const struct sim_groups *groups, struct sim_boxes *out);
+
+/* Rings through the same devices that share no link: of square boxes that close, two Hamiltonian cycles a plane; of
+ * GPU nodes, one for each device of a node, so that each leaves by another network card. Returns how many; 0: none. */
+enum { SIM_MOST_RINGS = 64 };
+int sim_disjoint_rings(const struct topo_network *network, const struct sim_groups *groups,
+                       struct sim_groups rings[SIM_MOST_RINGS]);
+
+#endif

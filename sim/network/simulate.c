@@ -1,0 +1,270 @@
+/* A schedule on a network, from event to event: a round's messages become flows, flows end, the last one of a round
+ * starts the chain's next. */
+#include "sim/network/network.h"
+#include "sim/network/sharing.h"
+
+#include <string.h>
+
+/* A chain of rounds, and the one that is under way. */
+struct chain {
+    int round;        /* into the schedule; round_count: done */
+    int under_way;    /* flows of that round */
+    double latency_s; /* of that round, where rounds wait for it */
+    double due_s;     /* when the next one starts */
+    double walking_s; /* latencies of all */
+};
+
+struct simulation {
+    const struct topo_network *network;
+    const struct sim_schedule *schedule;
+    const struct sim_link_rates *rates;
+    struct sim_sharing sharing;
+    struct topo_paths paths;
+    struct chain *chains;
+    double *link_bytes_per_s, *link_bytes, *link_weight; /* [link] */
+    double now_s, busiest_s;
+    int64_t message_count, event_count;
+    bool alike; /* messages of a round are alike, and it has the network for itself: only sums count */
+};
+
+/* ---- the messages of a round ---- */
+
+/* The place that one place of a group of n sends to; -1: none. A negative distance is the other way round. */
+static int receiver(enum sim_pattern pattern, int place, int distance, int n)
+{
+    switch (pattern) {
+    case SIM_SHIFT:
+    case SIM_BOTH_WAYS: return (place + distance + n) % n;
+    case SIM_SWAP: return (place ^ distance) < n ? place ^ distance : -1;
+    case SIM_FOLD: return (place & -place) == distance ? place - distance : -1;
+    case SIM_SPREAD: return place % (2 * distance) == 0 && place + distance < n ? place + distance : -1;
+    }
+    return -1;
+}
+
+static double path_latency(const struct simulation *s, int first, int end)
+{
+    double latency_s = 0;
+    for (int i = first; i < end; i++) latency_s += s->rates->latency_s[s->network->links[s->paths.links[i]].kind];
+    return latency_s;
+}
+
+static void put_flow(struct simulation *s, int chain, int first, int end, double share, double bytes)
+{
+    struct sim_sharing *sharing = &s->sharing;
+    sharing->flows = base_grown(sharing->arena, sharing->flows, sharing->flow_count, &sharing->flow_capacity,
+                                sizeof *sharing->flows);
+    sharing->flows[sharing->flow_count++] = (struct sim_flow){.chain = chain,
+                                                              .first_hop = sharing->hop_count,
+                                                              .hop_count = end - first,
+                                                              .weight = share,
+                                                              .left_bytes = bytes * share};
+    for (int i = first; i < end; i++) {
+        sharing->hops = base_grown(sharing->arena, sharing->hops, sharing->hop_count, &sharing->hop_capacity,
+                                   sizeof *sharing->hops);
+        sharing->hops[sharing->hop_count++] = s->paths.links[i];
+    }
+}
+
+static void tally(struct simulation *s, int link, double share, double bytes)
+{
+    s->link_weight[link] += share;
+    double busy_s = s->link_weight[link] * bytes / s->link_bytes_per_s[link];
+    if (busy_s > s->busiest_s) s->busiest_s = busy_s;
+}
+
+/* Sends a message over its ways; returns the latency of the longest. */
+static double send(struct simulation *s, int chain, double bytes)
+{
+    double longest_s = 0, share = s->paths.count ? 1.0 / s->paths.count : 0;
+    for (int p = 0, first = 0; p < s->paths.count; first = s->paths.end[p++]) {
+        int end = s->paths.end[p];
+        double latency_s = path_latency(s, first, end);
+        if (latency_s > longest_s) longest_s = latency_s;
+        for (int i = first; i < end; i++) s->link_bytes[s->paths.links[i]] += bytes * share;
+        if (!s->alike) put_flow(s, chain, first, end, share, bytes);
+        for (int i = first; i < end && s->alike; i++) tally(s, s->paths.links[i], share, bytes);
+    }
+    s->message_count++;
+    return longest_s;
+}
+
+/* ---- rounds ---- */
+
+/* What is passed on round after round goes over one message's way after the other: one step takes the mean of a
+ * group's, and the slowest group counts. */
+static enum base_status start_group(struct simulation *s, int chain, const struct sim_round *round, int group,
+                                    double *latency_s, struct base_error *error)
+{
+    int n = round->groups->size, count = 0;
+    const int *nodes = round->groups->nodes + (size_t)group * (size_t)n;
+    double sum_s = 0;
+    for (int distance = round->first; distance <= round->last; distance++)
+        for (int i = 0; i < (round->pattern == SIM_BOTH_WAYS ? 2 * n : n); i++) {
+            int place = i % n, to = receiver(round->pattern, place, i < n ? distance : -distance, n);
+            if (to < 0) continue;
+            if (!topo_network_paths(s->network, nodes[place], nodes[to], &s->paths))
+                return base_fail(error, BASE_INPUT,
+                                 "topology: the dead links leave no way between two devices; name fewer");
+            sum_s += send(s, chain, round->bytes);
+            count++;
+        }
+    double mean_s = count ? sum_s / count : 0;
+    if (mean_s > *latency_s) *latency_s = mean_s;
+    return BASE_OK;
+}
+
+static enum base_status start_round(struct simulation *s, int chain, struct base_error *error)
+{
+    struct chain *c = &s->chains[chain];
+    const struct sim_round *round = &s->schedule->rounds[c->round];
+    int before = s->sharing.flow_count;
+    double latency_s = 0;
+    for (int g = 0; g < round->groups->count; g++) BASE_TRY(start_group(s, chain, round, g, &latency_s, error));
+    c->under_way = s->alike ? 1 : s->sharing.flow_count - before;
+    c->walking_s += latency_s * round->steps;
+    c->latency_s = s->rates->store_and_forward ? latency_s * round->steps : 0;
+    c->due_s = s->now_s + c->latency_s; /* later, if it has bytes to carry */
+    return BASE_OK;
+}
+
+static int next_round(const struct simulation *s, int chain, int after)
+{
+    int round = after + 1;
+    while (round < s->schedule->round_count && s->schedule->rounds[round].chain != chain) round++;
+    return round;
+}
+
+/* Starts the next rounds of chains that have nothing under way. */
+static enum base_status start_what_is_due(struct simulation *s, struct base_error *error)
+{
+    for (int i = 0; i < s->schedule->chain_count; i++) {
+        struct chain *c = &s->chains[i];
+        while (c->under_way == 0 && c->round < s->schedule->round_count && c->due_s <= s->now_s) {
+            c->round = next_round(s, i, c->round);
+            if (c->round < s->schedule->round_count) BASE_TRY(start_round(s, i, error));
+        }
+    }
+    return BASE_OK;
+}
+
+static bool goes_on(const struct simulation *s)
+{
+    for (int i = 0; i < s->schedule->chain_count; i++)
+        if (s->chains[i].round < s->schedule->round_count) return true;
+    return false;
+}
+
+/* ---- events ---- */
+
+static const double rounding = 1e-12; /* what ends as near together as this, relatively, ends at once */
+
+/* Seconds until a flow ends, or a chain has waited long enough. */
+static double until_next(const struct simulation *s)
+{
+    double soonest_s = -1;
+    for (int f = 0; f < s->sharing.flow_count; f++) {
+        double left_s = s->sharing.flows[f].left_bytes / s->sharing.flows[f].rate_bytes_per_s;
+        if (soonest_s < 0 || left_s < soonest_s) soonest_s = left_s;
+    }
+    for (int i = 0; i < s->schedule->chain_count; i++) {
+        const struct chain *c = &s->chains[i];
+        bool waits = c->under_way == 0 && c->round < s->schedule->round_count;
+        if (waits && (soonest_s < 0 || c->due_s - s->now_s < soonest_s)) soonest_s = c->due_s - s->now_s;
+    }
+    return soonest_s > 0 ? soonest_s : 0;
+}
+
+static void end_flow(struct simulation *s, int chain)
+{
+    struct chain *c = &s->chains[chain];
+    if (--c->under_way == 0) c->due_s = s->now_s + c->latency_s;
+}
+
+static void to_next_event(struct simulation *s)
+{
+    sim_share(&s->sharing);
+    double time_s = until_next(s);
+    s->now_s += time_s;
+    for (int f = 0; f < s->sharing.flow_count; f++) {
+        struct sim_flow *flow = &s->sharing.flows[f];
+        bool ends = flow->left_bytes <= time_s * flow->rate_bytes_per_s * (1 + rounding);
+        flow->left_bytes = ends ? 0 : flow->left_bytes - time_s * flow->rate_bytes_per_s;
+        if (ends) end_flow(s, flow->chain);
+    }
+    sim_sharing_compact(&s->sharing);
+}
+
+/* Flows of one size that start at once all get at least what the fullest link gives each of its own, and those get no
+ * more: the last ones end when that link has carried all of its bytes. */
+static void to_end_of_round(struct simulation *s)
+{
+    bool carries = s->busiest_s > 0;
+    s->now_s += s->busiest_s;
+    s->busiest_s = 0;
+    for (int i = 0; i < s->schedule->chain_count; i++) {
+        struct chain *c = &s->chains[i];
+        if (c->under_way) end_flow(s, i);
+        else if (!carries && c->due_s > s->now_s) s->now_s = c->due_s;
+    }
+    memset(s->link_weight, 0, (size_t)s->network->link_count * sizeof *s->link_weight);
+}
+
+/* ---- the whole ---- */
+
+static bool rounds_are_alike(const struct sim_schedule *schedule)
+{
+    if (schedule->chain_count == 1) return true;
+    for (int i = 1; i < schedule->round_count; i++)
+        if (schedule->rounds[i].bytes != schedule->rounds[0].bytes) return false;
+    return schedule->round_count == schedule->chain_count;
+}
+
+static void begin(struct simulation *s, struct base_arena *arena)
+{
+    int links = s->network->link_count;
+    s->link_bytes_per_s = base_new(arena, double, links);
+    s->link_bytes = base_new(arena, double, links);
+    s->link_weight = base_new(arena, double, links);
+    s->chains = base_new(arena, struct chain, s->schedule->chain_count);
+    for (int i = 0; i < s->schedule->chain_count; i++) s->chains[i].round = -1;
+    for (int i = 0; i < links; i++)
+        s->link_bytes_per_s[i] = s->rates->bytes_per_s[s->network->links[i].kind] * s->network->links[i].width;
+    sim_sharing_begin(arena, s->link_bytes_per_s, links, &s->sharing);
+}
+
+static void answer(const struct simulation *s, struct sim_traffic *out)
+{
+    *out = (struct sim_traffic){.link_bytes = s->link_bytes,
+                                .busiest_link = -1,
+                                .message_count = s->message_count,
+                                .event_count = s->event_count,
+                                .moving_s = s->now_s};
+    for (int i = 0; i < s->schedule->chain_count; i++)
+        if (s->chains[i].walking_s > out->walking_s) out->walking_s = s->chains[i].walking_s;
+    double both_s = out->moving_s > out->walking_s ? out->moving_s : out->walking_s;
+    out->time_s = s->rates->start_s + (s->rates->store_and_forward ? s->now_s : both_s);
+    for (int i = 0; i < s->network->link_count; i++) {
+        double busy_s = s->link_bytes[i] > 0 ? s->link_bytes[i] / s->link_bytes_per_s[i] : 0;
+        if (busy_s / out->time_s <= out->busy_frac) continue;
+        out->busiest_link = i;
+        out->busy_frac = busy_s / out->time_s;
+    }
+}
+
+enum base_status sim_network_simulate(struct base_arena *arena, const struct topo_network *network,
+                                      const struct sim_schedule *schedule, const struct sim_link_rates *rates,
+                                      bool every_event, struct sim_traffic *out, struct base_error *error)
+{
+    struct simulation s = {.network = network, .schedule = schedule, .rates = rates};
+    s.alike = !every_event && rounds_are_alike(schedule);
+    begin(&s, arena);
+    for (;; s.event_count++) {
+        BASE_TRY(start_what_is_due(&s, error));
+        if (!goes_on(&s)) break;
+        if (s.alike) to_end_of_round(&s);
+        else to_next_event(&s);
+    }
+    answer(&s, out);
+    return BASE_OK;
+}

@@ -1,0 +1,440 @@
+/* The network, link by link: against sums that say what the fullest link takes, and against a router that moves one
+ * packet at a time. */
+#include "sim/sim.h"
+#include "tests/test.h"
+
+/* ---- drawing tori, meshes and orders ---- */
+
+struct scene {
+    struct topo_topology topology;
+    struct topo_mesh mesh;
+    struct sim_profile profile;
+    struct sim_network network;
+    struct topo_ring_load load;
+    struct sim_groups groups;
+};
+
+static void shuffle_devices(struct base_random *random, struct topo_mesh *mesh)
+{
+    for (int i = mesh->device_count - 1; i > 0; i--) {
+        int j = (int)base_random_below(random, i + 1), kept[5];
+        memcpy(kept, mesh->devices[i], sizeof kept);
+        memcpy(mesh->devices[i], mesh->devices[j], sizeof kept);
+        memcpy(mesh->devices[j], kept, sizeof kept);
+    }
+}
+
+static void set_scene(struct base_arena *arena, const char *name, int model, struct base_random *random,
+                      struct scene *out)
+{
+    struct base_error error;
+    struct topo_mesh_request request = {.submesh = {1, 1, 1, 1}, .submesh_count = 4, .tile_by_host_if_needed = true};
+    assert_ok(topo_parse(arena, name, &out->topology, &error), &error);
+    assert_ok(topo_mesh_build(arena, &out->topology, &request, false, &out->mesh, &error), &error);
+    out->mesh.axes.sizes[0] = out->mesh.device_count / model;
+    out->mesh.axes.sizes[1] = model;
+    if (random) shuffle_devices(random, &out->mesh);
+    assert_ok(sim_profile_build(arena, &out->topology, "t5x", NULL, &out->profile, &error), &error);
+    assert_ok(sim_network_build(arena, &out->topology, &out->profile, &out->network, &error), &error);
+    out->network.rates.start_s = 0;
+    memset(out->network.rates.latency_s, 0, sizeof out->network.rates.latency_s);
+    topo_ring_loads(arena, &out->topology, &out->mesh, 2, &out->load);
+    sim_groups_find(arena, &out->network, &out->mesh, 2, &out->groups);
+}
+
+static double simulate(struct base_arena *arena, const struct scene *scene, enum sim_collective kind,
+                       enum sim_algorithm algorithm, double bytes, bool every_event)
+{
+    struct base_error error;
+    struct sim_schedule schedule;
+    struct sim_traffic traffic;
+    assert_true(sim_schedule_build(&scene->network.links, &scene->groups, kind, algorithm, bytes, &schedule));
+    assert_ok(sim_network_simulate(arena, &scene->network.links, &schedule, &scene->network.rates, every_event,
+                                   &traffic, &error),
+              &error);
+    return traffic.time_s;
+}
+
+/* Boxes of 4 to 4,096 chips, open, closed and twisted. */
+static const char *draw_box(struct base_arena *arena, struct base_random *random, bool small)
+{
+    static const char *const wraps[] = {"none", "x", "y", "x+y", "x+z", "x+y+z"};
+    static const char *const twisted[] = {"v4:4x4x8_twisted", "v4:4x8x8_twisted", "v4:8x8x16_twisted"};
+    if (base_random_below(random, 6) == 0) return twisted[base_random_below(random, small ? 1 : 3)];
+    int most = small ? 2 : 4, sizes[3];
+    for (int d = 0; d < 3; d++) sizes[d] = 2 << base_random_below(random, most);
+    if (!small && sizes[0] * sizes[1] * sizes[2] == 512 && base_random_below(random, 2)) sizes[0] = 6;
+    return base_print(arena, "v4:%dx%dx%d@wrap=%s", sizes[0], sizes[1], sizes[2],
+                      wraps[base_random_below(random, BASE_COUNT(wraps))]);
+}
+
+static int draw_divisor(struct base_random *random, int number)
+{
+    int divisor;
+    do divisor = 1 + (int)base_random_below(random, number);
+    while (number % divisor || divisor == 1);
+    return divisor;
+}
+
+/* ---- the same by sums ---- */
+
+/* A ring takes what its fullest link takes, whatever the order: passes of (n - 1) / n of the bytes, half each way. */
+static void rings_take_what_the_fullest_link_takes(struct base_arena *arena)
+{
+    static const double passes[] = {[SIM_ALL_REDUCE] = 2, [SIM_ALL_GATHER] = 1, [SIM_REDUCE_SCATTER] = 1};
+    struct base_random random;
+    base_random_seed(&random, 21);
+    for (int i = 0; i < 60; i++) {
+        struct scene scene;
+        bool small = i % 3 != 0;
+        const char *box = draw_box(arena, &random, small);
+        struct topo_topology topology;
+        struct base_error error;
+        assert_ok(topo_parse(arena, box, &topology, &error), &error);
+        int model = draw_divisor(&random, topology.device_count);
+        TEST_ROW("%s, groups of %d", box, model);
+        set_scene(arena, box, model, &random, &scene);
+        for (enum sim_collective kind = SIM_ALL_REDUCE; kind <= SIM_REDUCE_SCATTER; kind++) {
+            double bytes = 1e6, gathered = kind == SIM_ALL_GATHER ? bytes * model : bytes;
+            double rate = scene.network.rates.bytes_per_s[TOPO_LINK_ICI], part = (model - 1.0) / model;
+            double expected_s = passes[kind] * part * gathered * scene.load.busiest_link / rate;
+            assert_near(simulate(arena, &scene, kind, SIM_ALGORITHM_RING, bytes, false), expected_s, 1e-9);
+            if (small) assert_near(simulate(arena, &scene, kind, SIM_ALGORITHM_RING, bytes, true), expected_s, 1e-9);
+            double one_way_s = passes[kind] * part * gathered * scene.load.busiest_one_way / rate;
+            assert_near(simulate(arena, &scene, kind, SIM_ALGORITHM_RING_ONE_WAY, bytes, small), one_way_s, 1e-9);
+        }
+        base_arena_reset(arena);
+    }
+}
+
+/* The plan's own price, with latencies, wherever it claims to be no estimate. */
+static void exact_prices_are_what_links_take(struct base_arena *arena)
+{
+    static const char *const topologies[] = {"v4-128",  "v4-512",      "v4:4x4x4@wrap=none",
+                                             "v5e-256", "v4:16x16x16", "v4:2x2x4"};
+    int claims = 0;
+    for (int i = 0; i < BASE_COUNT(topologies); i++)
+        for (int model = 2; model <= 64; model *= 2) {
+            struct base_error error;
+            struct topo_topology topology;
+            struct sim_placement placement;
+            struct topo_mesh_request request = {.num_partitions = model, .tile_by_host_if_needed = true};
+            struct topo_mesh mesh;
+            TEST_ROW("%s, %d partitions", topologies[i], model);
+            assert_ok(topo_parse(arena, topologies[i], &topology, &error), &error);
+            if (topo_mesh_build(arena, &topology, &request, false, &mesh, &error) != BASE_OK) continue;
+            assert_ok(sim_placement_build(arena, &topology, &request, "t5x", NULL, &placement, &error), &error);
+            struct sim_network network;
+            assert_ok(sim_network_build(arena, &topology, &placement.profile, &network, &error), &error);
+            for (unsigned axes = 1; axes < 4; axes++)
+                for (enum sim_collective kind = SIM_ALL_REDUCE; kind <= SIM_REDUCE_SCATTER; kind++)
+                    for (double bytes = 1024; bytes < 1e9; bytes *= 32) {
+                        struct sim_groups groups;
+                        struct sim_simulated sent;
+                        if (!sim_price_is_exact(&placement, kind, axes)) continue;
+                        sim_groups_find(arena, &network, &mesh, axes, &groups);
+                        assert_ok(
+                            sim_simulate(arena, &network, &groups, kind, SIM_ALGORITHM_RING, bytes, &sent, &error),
+                            &error);
+                        assert_near(sent.traffic.time_s, sim_collective_s(&placement, kind, axes, bytes), 1e-9);
+                        claims++;
+                    }
+            base_arena_reset(arena);
+        }
+    assert_in_range(claims, 60, 100000);
+}
+
+/* All algorithms that apply, on random boxes: sums of bytes say what shares worked out event by event say; and no
+ * device sends more than its links carry. */
+static void shortcuts_change_nothing(struct base_arena *arena)
+{
+    struct base_random random;
+    base_random_seed(&random, 8);
+    int applied[SIM_ALGORITHM_COUNT] = {0};
+    for (int i = 0; i < 40; i++) {
+        struct scene scene;
+        const char *box = i % 4 ? draw_box(arena, &random, true) : i % 8 ? "v5e:4x4@wrap=x+y" : "h100:3x4";
+        struct topo_topology topology;
+        struct base_error error;
+        assert_ok(topo_parse(arena, box, &topology, &error), &error);
+        int model = draw_divisor(&random, topology.device_count);
+        if (i % 4 == 0) model = topology.device_count;
+        TEST_ROW("%s, groups of %d", box, model);
+        set_scene(arena, box, model, i % 4 == 3 ? &random : NULL, &scene);
+        for (int kind = 0; kind < SIM_COLLECTIVE_COUNT; kind++)
+            for (int a = 0; a < SIM_ALGORITHM_COUNT; a++) {
+                enum sim_collective collective = (enum sim_collective)kind;
+                enum sim_algorithm algorithm = (enum sim_algorithm)a;
+                if (!sim_algorithm_applies(&scene.network.links, &scene.groups, collective, algorithm)) continue;
+                double short_s = simulate(arena, &scene, collective, algorithm, 1e6, false);
+                assert_near(short_s, simulate(arena, &scene, collective, algorithm, 1e6, true), 1e-9);
+                assert_near(2 * short_s, simulate(arena, &scene, collective, algorithm, 2e6, false), 1e-9);
+                applied[a]++;
+            }
+        base_arena_reset(arena);
+    }
+    for (int a = 0; a < SIM_ALGORITHM_COUNT; a++) {
+        TEST_ROW("%s", sim_algorithm_name((enum sim_algorithm)a));
+        assert_in_range(applied[a], 1, 10000);
+    }
+}
+
+/* Where every dimension closes, boxes as long as wide keep all links busy: twice as many as they have dimensions. */
+static void buckets_and_cycles_fill_a_torus(struct base_arena *arena)
+{
+    static const struct {
+        const char *topology;
+        enum sim_algorithm algorithm;
+        int dimensions;
+    } rows[] = {{"v5e:4x4@wrap=x+y", SIM_ALGORITHM_MULTI_RING, 2},
+                {"v5e:8x8@wrap=x+y", SIM_ALGORITHM_MULTI_RING, 2},
+                {"v5e-256", SIM_ALGORITHM_MULTI_RING, 2},
+                {"v5e-256", SIM_ALGORITHM_BUCKET, 2},
+                {"v4:4x4x4", SIM_ALGORITHM_BUCKET, 3},
+                {"v4:16x16x16", SIM_ALGORITHM_BUCKET, 3}};
+    for (int i = 0; i < BASE_COUNT(rows); i++) {
+        struct scene scene;
+        struct topo_topology topology;
+        struct base_error error;
+        TEST_ROW("%s by %s", rows[i].topology, sim_algorithm_name(rows[i].algorithm));
+        assert_ok(topo_parse(arena, rows[i].topology, &topology, &error), &error);
+        int n = topology.device_count;
+        set_scene(arena, rows[i].topology, n, NULL, &scene);
+        double rate = scene.network.rates.bytes_per_s[TOPO_LINK_ICI], bytes = 3e8;
+        double expected_s = 2 * (n - 1.0) / n * bytes / (2 * rows[i].dimensions * rate);
+        assert_near(simulate(arena, &scene, SIM_ALL_REDUCE, rows[i].algorithm, bytes, false), expected_s, 1e-9);
+        base_arena_reset(arena);
+    }
+}
+
+/* Gains of an all-to-all on a twisted torus as measured (Jouppi and others, ISCA 2023): 1.63 and 1.31. Links alone give
+ * 1.745 and 1.391; at 8 MiB a chip, what any collective takes to start weighs in. The sizes measured were not said. */
+static void twisted_tori_gain_what_was_published(struct base_arena *arena)
+{
+    static const struct {
+        const char *shape;
+        double gain, of_links;
+    } rows[] = {{"v4:4x4x8", 1.63, 96.0 / 55}, {"v4:4x8x8", 1.31, 32.0 / 23}};
+    for (int i = 0; i < BASE_COUNT(rows); i++) {
+        struct scene plain, twisted;
+        struct topo_topology topology;
+        struct base_error error;
+        const double bytes = 8 << 20;
+        TEST_ROW("%s", rows[i].shape);
+        assert_ok(topo_parse(arena, rows[i].shape, &topology, &error), &error);
+        set_scene(arena, rows[i].shape, topology.device_count, NULL, &plain);
+        set_scene(arena, base_print(arena, "%s_twisted", rows[i].shape), topology.device_count, NULL, &twisted);
+        double before_s = simulate(arena, &plain, SIM_ALL_TO_ALL, SIM_ALGORITHM_DIRECT, bytes, false),
+               after_s = simulate(arena, &twisted, SIM_ALL_TO_ALL, SIM_ALGORITHM_DIRECT, bytes, false);
+        assert_near(before_s / after_s, rows[i].of_links, 1e-9);
+        double start_s = plain.profile.constants[SIM_COLLECTIVE_LATENCY_S];
+        assert_near((start_s + before_s) / (start_s + after_s), rows[i].gain, 0.05);
+    }
+}
+
+/* ---- failures ---- */
+
+static double bytes_on_dead_links(const struct topo_network *network, const struct sim_traffic *traffic)
+{
+    double bytes = 0;
+    for (int i = 0; i < network->link_count; i++) bytes += network->links[i].dead ? traffic->link_bytes[i] : 0;
+    return bytes;
+}
+
+/* Traffic goes round a dead link, and pays for it; where none leads round it, that is said. */
+static void dead_links_are_routed_around(struct base_arena *arena)
+{
+    static const char *const rows[][2] = {{"v4:4x4x4", "x:0.0.0"},
+                                          {"v4:4x4x4", "x:0.0.0+x:1.0.0+y:0.0.0"},
+                                          {"v5e:4x4", "y:1.1"},
+                                          {"v4:4x4x8_twisted", "x:3.2.1"}};
+    for (int i = 0; i < BASE_COUNT(rows); i++) {
+        struct scene sound, broken;
+        struct sim_schedule schedule;
+        struct sim_traffic traffic;
+        struct base_error error;
+        TEST_ROW("%s without %s", rows[i][0], rows[i][1]);
+        set_scene(arena, rows[i][0], 4, NULL, &sound);
+        set_scene(arena, base_print(arena, "%s@dead_links=%s", rows[i][0], rows[i][1]), 4, NULL, &broken);
+        assert_true(sim_schedule_build(&broken.network.links, &broken.groups, SIM_ALL_TO_ALL, SIM_ALGORITHM_DIRECT, 1e6,
+                                       &schedule));
+        assert_ok(sim_network_simulate(arena, &broken.network.links, &schedule, &broken.network.rates, false, &traffic,
+                                       &error),
+                  &error);
+        assert_near(bytes_on_dead_links(&broken.network.links, &traffic), 0, 0);
+        for (enum sim_collective kind = SIM_ALL_REDUCE; kind <= SIM_REDUCE_SCATTER; kind++)
+            assert_true(simulate(arena, &broken, kind, SIM_ALGORITHM_RING, 1e6, false) >=
+                        simulate(arena, &sound, kind, SIM_ALGORITHM_RING, 1e6, false) * (1 - 1e-12));
+    }
+    struct scene cut;
+    struct sim_simulated sent;
+    struct base_error error;
+    set_scene(arena, "v4:2x2x1@dead_links=x:0.0.0+y:0.0.0", 4, NULL, &cut);
+    assert_fails(sim_simulate(arena, &cut.network, &cut.groups, SIM_ALL_REDUCE, SIM_ALGORITHM_RING, 1e6, &sent, &error),
+                 BASE_INPUT, &error, "leave no way");
+}
+
+/* A ring inside a node is what the plan's price says; over nodes it goes as fast as the slowest card lets it. */
+static void nodes_are_joined_by_their_cards(struct base_arena *arena)
+{
+    struct scene one, two, slow;
+    set_scene(arena, "h100:1x8", 8, NULL, &one);
+    double link = one.network.rates.bytes_per_s[TOPO_LINK_NVLINK], card = one.network.rates.bytes_per_s[TOPO_LINK_NIC];
+    assert_near(simulate(arena, &one, SIM_ALL_GATHER, SIM_ALGORITHM_RING, 1e6, true), 7e6 / (2 * link) * 2, 1e-9);
+    set_scene(arena, "h100:2x8", 16, NULL, &two);
+    assert_near(simulate(arena, &two, SIM_ALL_REDUCE, SIM_ALGORITHM_MULTI_RING, 8e8, false), 2 * 15.0 / 16 * 1e8 / card,
+                1e-9);
+    set_scene(arena, "h100:2x8@slow_nic=1:0.25", 16, NULL, &slow);
+    assert_near(simulate(arena, &slow, SIM_ALL_REDUCE, SIM_ALGORITHM_MULTI_RING, 8e8, false),
+                4 * 2 * 15.0 / 16 * 1e8 / card, 1e-9);
+}
+
+static void bad_failures_are_refused(struct base_arena *arena)
+{
+    static const char *const rows[][2] = {{"v4:4x4x4@dead_links=w:0.0.0", "is not understood"},
+                                          {"v4:4x4x4@dead_links=x:4.0.0", "no link leads"},
+                                          {"v5e:4x4@dead_links=x:3.0", "no link leads"},
+                                          {"v5e:4x4@dead_links=z:0.0.0", "no link leads"},
+                                          {"v4:4x4x4@dead_links=x:0.0.0+", "is not understood"},
+                                          {"v4:4x4x4@dead_links=x:0.0.0.0", "more than 3"},
+                                          {"h100:2x8@slow_nic=2:0.5", "counted from 0"},
+                                          {"h100:2x8@slow_nic=0:1.5", "no share"},
+                                          {"h100:2x8@straggler=0", "NODE:NUMBER"},
+                                          {"h100:2x8@dead_links=x:0.0.0", "unknown"}};
+    for (int i = 0; i < BASE_COUNT(rows); i++) {
+        struct topo_topology topology;
+        struct base_error error;
+        TEST_ROW("%s", rows[i][0]);
+        assert_fails(topo_parse(arena, rows[i][0], &topology, &error), BASE_INPUT, &error, rows[i][1]);
+    }
+}
+
+/* ---- one packet at a time ---- */
+
+enum { PACKETS = 96, MOST_STREAMS = 4096, MOST_HOPS = 24 };
+
+/* Packets of one message over one of its ways. */
+struct stream {
+    int step, place, ring; /* of a ring: the chain it belongs to, by group and direction */
+    int hop_count, hops[MOST_HOPS], ready[MOST_HOPS + 1], coming[MOST_HOPS + 1], total;
+};
+
+struct router {
+    struct stream streams[MOST_STREAMS];
+    int stream_count, turn[MOST_STREAMS];
+    bool taken[MOST_STREAMS];
+};
+
+/* All messages of one step of one place. */
+static void put_streams(struct base_arena *arena, struct router *r, const struct topo_network *network, int from,
+                        int to, struct stream like)
+{
+    struct topo_paths paths = {.count = 0};
+    (void)arena;
+    assert_true(topo_network_paths(network, from, to, &paths));
+    for (int p = 0, first = 0; p < paths.count; first = paths.end[p++]) {
+        struct stream *stream = &r->streams[r->stream_count++];
+        assert_in_range(r->stream_count, 1, MOST_STREAMS - 1);
+        *stream = like;
+        stream->hop_count = paths.end[p] - first;
+        memcpy(stream->hops, paths.links + first, (size_t)stream->hop_count * sizeof(int));
+        stream->total = PACKETS / paths.count;
+    }
+}
+
+/* A step's packets leave when the place has what it is to hand on, and has sent what came before. */
+static bool may_start(const struct router *r, const struct stream *stream, int size)
+{
+    for (int i = 0; i < r->stream_count; i++) {
+        const struct stream *other = &r->streams[i];
+        bool before = other->ring == stream->ring && other->step == stream->step - 1;
+        int sender = stream->ring % 2 ? (stream->place + 1) % size : (stream->place + size - 1) % size;
+        if (before && (other->place == stream->place || other->place == sender) &&
+            other->ready[other->hop_count] < other->total)
+            return false;
+    }
+    return true;
+}
+
+/* Each link carries one packet a tick, of the streams that have one in turns. Returns the ticks until all are there. */
+static int route_packets(struct router *r, int link_count, int size)
+{
+    int missing = 1, tick = 0;
+    for (int i = 0; i < r->stream_count; i++) r->streams[i].ready[0] = -1;
+    for (; missing; tick++) {
+        missing = 0;
+        for (int i = 0; i < r->stream_count; i++) {
+            struct stream *s = &r->streams[i];
+            if (s->ready[0] < 0 && may_start(r, s, size)) s->ready[0] = s->total;
+        }
+        for (int link = 0; link < link_count; link++)
+            for (int n = 0, sent = 0; n < r->stream_count && !sent; n++) {
+                int which = (r->turn[link] + n) % r->stream_count;
+                struct stream *s = &r->streams[which];
+                for (int h = 0; h < s->hop_count && !sent; h++) {
+                    if (s->hops[h] != link || s->ready[h] <= 0) continue;
+                    s->ready[h]--;
+                    s->coming[h + 1]++;
+                    r->turn[link] = which + 1;
+                    sent = 1;
+                }
+            }
+        for (int i = 0; i < r->stream_count; i++) {
+            struct stream *s = &r->streams[i];
+            for (int h = 1; h <= s->hop_count; h++) s->ready[h] += s->coming[h], s->coming[h] = 0;
+            missing += s->ready[s->hop_count] < s->total;
+        }
+    }
+    return tick;
+}
+
+static void packets_take_as_long_as_flows(struct base_arena *arena)
+{
+    static const struct {
+        const char *topology;
+        int model;
+    } rows[] = {{"v4:2x2x1", 4},         {"v5e:4x1@wrap=x,host=2x1", 4},
+                {"v5e:4x2@wrap=x", 8},   {"v5e:4x2@wrap=x", 4},
+                {"v4:2x2x2", 8},         {"v5e:2x4", 4},
+                {"v5e:4x4@wrap=x+y", 4}, {"v5e:3x3@wrap=x+y,host=1x1", 9},
+                {"v4:2x2x2", 2}};
+    struct base_random random;
+    base_random_seed(&random, 4);
+    for (int i = 0; i < 4 * BASE_COUNT(rows); i++) {
+        struct scene scene;
+        struct router *router = base_new(arena, struct router, 1);
+        const char *name = rows[i % BASE_COUNT(rows)].topology;
+        int n = rows[i % BASE_COUNT(rows)].model, steps = 2;
+        TEST_ROW("%s in groups of %d, order %d", name, n, i / BASE_COUNT(rows));
+        set_scene(arena, name, n, i < BASE_COUNT(rows) ? NULL : &random, &scene);
+        for (int g = 0; g < scene.groups.count; g++)
+            for (int way = 0; way < 2; way++)
+                for (int step = 0; step < steps; step++)
+                    for (int place = 0; place < n; place++) {
+                        const int *nodes = scene.groups.nodes + g * n;
+                        int to = way ? (place + n - 1) % n : (place + 1) % n;
+                        put_streams(arena, router, &scene.network.links, nodes[place], nodes[to],
+                                    (struct stream){.step = step, .place = place, .ring = 2 * g + way});
+                    }
+        int ticks = route_packets(router, scene.network.links.link_count, n);
+        double expected = steps * 2.0 * PACKETS * scene.load.busiest_link;
+        assert_in_range(ticks, (int)(0.999 * expected), (int)(1.06 * expected) + steps * 8);
+        base_arena_reset(arena);
+    }
+}
+
+int main(int argument_count, char **arguments)
+{
+    static const struct test tests[] = {
+        TEST(rings_take_what_the_fullest_link_takes),
+        TEST(exact_prices_are_what_links_take),
+        TEST(shortcuts_change_nothing),
+        TEST(buckets_and_cycles_fill_a_torus),
+        TEST(twisted_tori_gain_what_was_published),
+        TEST(dead_links_are_routed_around),
+        TEST(nodes_are_joined_by_their_cards),
+        TEST(bad_failures_are_refused),
+        TEST(packets_take_as_long_as_flows),
+    };
+    return test_main(tests, BASE_COUNT(tests), argument_count, arguments);
+}

@@ -1,0 +1,67 @@
+/* Ways from chip to chip on a torus: steps up or down x, then y, then z, the shorter way round a dimension that closes.
+ * Of a twisted torus, the wraps of the short dimensions also lead along the long ones, so that several combinations of
+ * wraps come into question; the shortest are taken, all of them. */
+#include "topo/topo.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* A dimension of two chips has one link between them, wrap or not. */
+bool topo_closes(const struct topo_topology *t, int dimension)
+{
+    return t->wrap[dimension] && t->bounds[dimension] > 2;
+}
+
+void topo_step(const struct topo_topology *t, int at[3], int dimension, int direction)
+{
+    int size = t->bounds[dimension], by = direction ? -1 : 1, next = at[dimension] + by;
+    bool crosses = next < 0 || next >= size;
+    at[dimension] = (next + size) % size;
+    for (int d = 0; crosses && d < 3; d++) {
+        int along = t->bounds[d];
+        at[d] = ((at[d] + by * t->twist[dimension][d]) % along + along) % along;
+    }
+}
+
+struct range {
+    int low, high;
+};
+
+/* Wraps, counted upwards, that a shortest way may cross: one, against the direction in which the other chip lies; where
+ * other wraps of a twisted torus lead along this dimension too, up to two either way. */
+static struct range likely_wraps(const struct topo_topology *t, int dimension, int apart)
+{
+    bool twisted_into = false;
+    if (!topo_closes(t, dimension)) return (struct range){0, 0};
+    for (int d = 0; d < 3; d++) twisted_into = twisted_into || t->twist[d][dimension];
+    if (twisted_into) return (struct range){-2, 2};
+    if (t->twisted) return (struct range){-1, 1};
+    return (struct range){apart > 0 ? -1 : 0, apart < 0 ? 1 : 0};
+}
+
+static void keep_if_shortest(struct topo_ways *ways, const int steps[3])
+{
+    int length = abs(steps[0]) + abs(steps[1]) + abs(steps[2]);
+    if (ways->count && length > ways->length) return;
+    if (!ways->count || length < ways->length) ways->count = 0;
+    ways->length = length;
+    if (ways->count < TOPO_MOST_WAYS) memcpy(ways->steps[ways->count++], steps, sizeof ways->steps[0]);
+}
+
+void topo_shortest_ways(const struct topo_topology *t, const int from[3], const int to[3], struct topo_ways *out)
+{
+    struct range x = likely_wraps(t, 0, to[0] - from[0]), y = likely_wraps(t, 1, to[1] - from[1]),
+                 z = likely_wraps(t, 2, to[2] - from[2]);
+    out->count = 0;
+    for (int i = x.low; i <= x.high; i++)
+        for (int j = y.low; j <= y.high; j++)
+            for (int k = z.low; k <= z.high; k++) {
+                const int wraps[3] = {i, j, k};
+                int steps[3];
+                for (int d = 0; d < 3; d++) {
+                    steps[d] = to[d] - from[d] + wraps[d] * t->bounds[d];
+                    for (int e = 0; e < d; e++) steps[d] -= wraps[e] * t->twist[e][d];
+                }
+                keep_if_shortest(out, steps);
+            }
+}
