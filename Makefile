@@ -98,6 +98,10 @@ bench: $(BUILD)/meshwright $(BUILD)/tests/bench_exec
 lab: all
 	@scripts/lab.sh $(BUILD)/meshwright $(BUILD)/lab
 
+## torus: as root, a torus of network namespaces with links of a given rate; plans predicted, then run there (minutes)
+torus: all
+	@scripts/torus.sh $(BUILD)/meshwright $(BUILD)/torus
+
 ## soak: a run that is killed and resumed on other meshes until it is through; memory of ranks over many steps (minutes)
 soak: all
 	@scripts/soak.sh $(BUILD)/meshwright $(BUILD)/soak
@@ -188,6 +192,6 @@ $(BUILD)/%.js.o: %.js
 	@mkdir -p $(@D)
 	$(call say,embed $<)scripts/embed.sh $< | $(CC) -c -x assembler -o $@ -
 
-.PHONY: all test aot-env test-aot demo tour asan fuzz layers lint bench lab soak golden-update pages pictures differs-update deps install clean help
+.PHONY: all test aot-env test-aot demo tour asan fuzz layers lint bench lab torus soak golden-update pages pictures differs-update deps install clean help
 .SECONDARY:
 -include $(sources:%.c=$(BUILD)/%.d) $(tests:%=%.d) $(BUILD)/tests/bench_exec.d $(fuzzers:%=%.d) $(BUILD)/tests/fuzz/driver.d $(BUILD)/meshwright.d $(BUILD)/library/library.d $(rank_sources:%.c=$(BUILD)/%.d)

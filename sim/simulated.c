@@ -74,6 +74,7 @@ static bool is_tried(const struct sim_network *network, const struct sim_groups 
                      enum sim_algorithm algorithm)
 {
     bool local = network->links.topology.kind == TOPO_LOCAL;
+    if (algorithm == SIM_ALGORITHM_DOUBLING && network->links.torus) return false; /* nor does the executor */
     if (algorithm == SIM_ALGORITHM_DIRECT && kind == SIM_ALL_TO_ALL && (groups->size > MOST_DIRECT || local))
         return false;
     return sim_algorithm_applies(&network->links, groups, kind, algorithm);

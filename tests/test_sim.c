@@ -527,7 +527,8 @@ static void send(struct ring_router *r, const int *from, const int *to, double s
     if (d == 3) return;
     int size = r->topology->bounds[d], up = (to[d] - at[d] + size) % size, down = (at[d] - to[d] + size) % size;
     int direction = forced ? forced : !r->topology->wrap[d] ? (to[d] > at[d] ? 1 : -1) : up < down ? 1 : -1;
-    if (!forced && r->topology->wrap[d] && up == down) {
+    if (up == down && r->topology->kind == TOPO_LOCAL) direction = 1; /* static routes */
+    else if (!forced && r->topology->wrap[d] && up == down) {
         send(r, from, to, share / 2, 1);
         send(r, from, to, share / 2, -1);
         return;

@@ -39,11 +39,12 @@ static struct range likely_wraps(const struct topo_topology *t, int dimension, i
     return (struct range){apart > 0 ? -1 : 0, apart < 0 ? 1 : 0};
 }
 
-static void keep_if_shortest(struct topo_ways *ways, const int steps[3])
+/* Ranks of one machine have static routes: of ways as long, the last to come, which goes up. */
+static void keep_if_shortest(const struct topo_topology *t, struct topo_ways *ways, const int steps[3])
 {
     int length = abs(steps[0]) + abs(steps[1]) + abs(steps[2]);
     if (ways->count && length > ways->length) return;
-    if (!ways->count || length < ways->length) ways->count = 0;
+    if (!ways->count || length < ways->length || t->kind == TOPO_LOCAL) ways->count = 0;
     ways->length = length;
     if (ways->count < TOPO_MOST_WAYS) memcpy(ways->steps[ways->count++], steps, sizeof ways->steps[0]);
 }
@@ -62,6 +63,6 @@ void topo_shortest_ways(const struct topo_topology *t, const int from[3], const 
                     steps[d] = to[d] - from[d] + wraps[d] * t->bounds[d];
                     for (int e = 0; e < d; e++) steps[d] -= wraps[e] * t->twist[e][d];
                 }
-                keep_if_shortest(out, steps);
+                keep_if_shortest(t, out, steps);
             }
 }

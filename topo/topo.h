@@ -196,7 +196,7 @@ void topo_step(const struct topo_topology *topology, int at[3], int dimension, i
 
 /* The shortest ways between two chips, as signed steps along x, y and z; they are gone in that order. Messages take all
  * of them in equal shares: there is more than one where half way round is as far either way, or where a twist makes two
- * combinations of wraps equally long. */
+ * combinations of wraps equally long. On a torus of ranks they go up then: its routes are static. */
 enum { TOPO_MOST_WAYS = 32 };
 struct topo_ways {
     int count, length, steps[TOPO_MOST_WAYS][3];
