@@ -73,6 +73,11 @@ struct plots_topology {
     const struct topo_topology *topology;
     const struct topo_mesh *mesh; /* with its devices; NULL: none */
     unsigned axes; /* the set of mesh axes whose groups are coloured; 0: the last axis, on T5X's meshes the model's */
+    /* Of a torus, what links carry in place of the mesh's rings: at 3 chip + dimension the one that leads up, the
+     * fuller of its two directions, 1 being busy all the time; and what it is that they carry, as title and subtitle.
+     * NULL: rings. */
+    const double *busy_frac;
+    const char *title, *subtitle;
 };
 
 /* A torus as planes of chips in their hosts, in perspective where there is room; GPUs in their nodes. Every device is

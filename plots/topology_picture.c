@@ -127,14 +127,14 @@ static void key_links(struct key *key, const struct plots_machine *machine)
                            ? base_print(arena, "link: %s each way", plots_rate(arena, chip->link_oneway_bytes_per_s))
                            : "link";
     bool loaded = machine->busiest_load > 0;
-    struct plots_box swatch =
-        key_entry(key, loaded ? base_print(arena, "%s; width: how often rings of %s groups pass it, at most %.3g", rate,
-                                           machine->tiles->group, 2 * machine->busiest_load)
-                              : rate);
+    const char *width = base_print(arena, "how often rings of %s groups pass it, at most %.3g", machine->tiles->group,
+                                   2 * machine->busiest_load);
+    if (machine->by_share) width = "share of the time that it is busy; red from 90 %, purple from 50 %, blue below";
+    struct plots_box swatch = key_entry(key, loaded ? base_print(arena, "%s; width: %s", rate, width) : rate);
     plots_line(key->canvas, swatch.x, key->y, swatch.x + swatch.width, key->y, plots_link_look);
     if (loaded)
         plots_line(key->canvas, swatch.x + swatch.width / 2, key->y, swatch.x + swatch.width, key->y,
-                   (struct plots_look){.colour = PLOTS_INK, .stroke_px = 3.4});
+                   (struct plots_look){.colour = machine->by_share ? PLOTS_ALARM : PLOTS_INK, .stroke_px = 3.4});
 }
 
 static void key_cores(struct key *key, const struct topo_topology *topology)
@@ -222,6 +222,7 @@ enum base_status plots_machine_lay_out(struct plots_canvas *canvas, const struct
                                        struct base_error *error)
 {
     struct plots_machine machine = {.canvas = canvas, .topology = request->topology, .mesh = request->mesh};
+    const char *title = request->title, *subtitle = request->subtitle;
     BASE_TRY(check_size(request->topology, error));
     unsigned axes = request->axes || !request->mesh ? request->axes : last_axis(&request->mesh->axes);
     if (request->mesh && request->topology->slice_count > 1)
@@ -230,9 +231,10 @@ enum base_status plots_machine_lay_out(struct plots_canvas *canvas, const struct
                          request->topology->name);
     machine.axes = axes;
     machine.tiles = plots_tiles_find(canvas->arena, request->topology, request->mesh, axes);
-    find_loads(&machine);
-    double y = plots_heading(canvas, plots_machine_title(canvas->arena, &machine),
-                             plots_machine_subtitle(canvas->arena, &machine));
+    if (request->busy_frac) machine.loads = request->busy_frac, machine.busiest_load = 1, machine.by_share = true;
+    else find_loads(&machine);
+    double y = plots_heading(canvas, title ? title : plots_machine_title(canvas->arena, &machine),
+                             subtitle ? subtitle : plots_machine_subtitle(canvas->arena, &machine));
     y = draw_key(&machine, y + 10) + 12;
     y = request->topology->chip.torus_rank > 0 ? plots_torus(&machine, y) : plots_nodes(&machine, y);
     if (y > HIGHEST_PAGE_PX)

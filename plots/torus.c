@@ -88,6 +88,12 @@ static void areas(const struct slice *s, int plane)
 
 /* ---- links ---- */
 
+/* Nearly always, half of the time or more, less. */
+static enum plots_colour share_colour(double busy_frac)
+{
+    return busy_frac >= 0.9 ? PLOTS_ALARM : busy_frac >= 0.5 ? PLOTS_COMMUNICATION_DATA : PLOTS_THROUGHPUT;
+}
+
 /* The load of the link that leads up from a chip, as a look; a machine without groups has one look for all. */
 static struct plots_look link_look(const struct slice *s, int along, int into, int plane, int dimension)
 {
@@ -101,7 +107,8 @@ static struct plots_look link_look(const struct slice *s, int along, int into, i
     if (!(load > 0))
         return plots_thinner((struct plots_look){.colour = PLOTS_OVERHEAD, .stroke_px = thinnest_px}, s->view);
     double width_frac = load / machine->busiest_load, room_frac = fmin(1, s->view->pitch_px / 20);
-    return (struct plots_look){.colour = PLOTS_INK, .stroke_px = fmax(1.1, width_frac * thickest_px * room_frac)};
+    return (struct plots_look){.colour = machine->by_share ? share_colour(load) : PLOTS_INK,
+                               .stroke_px = fmax(1.1, width_frac * thickest_px * room_frac)};
 }
 
 static bool same_look(struct plots_look a, struct plots_look b)

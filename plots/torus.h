@@ -36,6 +36,7 @@ struct plots_machine {
     const struct plots_tiles *tiles; /* NULL: no groups */
     const double *loads;             /* topo_link_loads of the groups; NULL: no groups, or no torus */
     double busiest_load;
+    bool by_share; /* loads are shares of time: coloured by them, too */
 };
 
 /* Puts the whole picture on a fresh canvas. BASE_INPUT as plots_topology_draw. */
