@@ -232,6 +232,28 @@ static void twisted_tori_gain_what_was_published(struct base_arena *arena)
     }
 }
 
+/* All-gathers of four chips of TPU7x, both cores of each at once, as measured (AI-Hypercomputer/
+ * accelerator-microbenchmarks@ecd4c82, Ironwood): bytes of one device's operand, and seconds. */
+static void ici_sweeps_are_met(struct base_arena *arena)
+{
+    static const double rows[][2] = {{262144, 21.915e-6},
+                                     {1048576, 48.700e-6},
+                                     {4194304, 155.437e-6},
+                                     {16777216, 575.991e-6},
+                                     {67108864, 2252.336e-6}};
+    struct scene scene;
+    set_scene(arena, "tpu7x:2x2x1", 4, NULL, &scene);
+    int nodes[8];
+    for (int i = 0; i < 8; i++) nodes[i] = i % 4; /* two groups, one of each core */
+    scene.groups = (struct sim_groups){2, 4, nodes};
+    double start_s = scene.profile.constants[SIM_COLLECTIVE_LATENCY_S];
+    for (int i = 0; i < BASE_COUNT(rows); i++) {
+        TEST_ROW("%.0f bytes", rows[i][0]);
+        double sent_s = simulate(arena, &scene, SIM_ALL_GATHER, SIM_ALGORITHM_BUCKET, rows[i][0], true);
+        assert_near(start_s + sent_s, rows[i][1], 0.02);
+    }
+}
+
 /* ---- failures ---- */
 
 static double bytes_on_dead_links(const struct topo_network *network, const struct sim_traffic *traffic)
@@ -431,6 +453,7 @@ int main(int argument_count, char **arguments)
         TEST(shortcuts_change_nothing),
         TEST(buckets_and_cycles_fill_a_torus),
         TEST(twisted_tori_gain_what_was_published),
+        TEST(ici_sweeps_are_met),
         TEST(dead_links_are_routed_around),
         TEST(nodes_are_joined_by_their_cards),
         TEST(bad_failures_are_refused),
