@@ -257,7 +257,9 @@ int main(int argument_count, char **argument_values)
     enum base_status status = run(argument_count, (const char *const *)argument_values, &context, &out, &error);
     if (progress.shown) fputs("\r\033[K", stderr);
     base_output_abandon_all();
-    if (context.silent) out.length = 0, *error.text = '\0'; /* rank 0 speaks */
+    /* Rank 0 speaks; but a rank that failed by itself may be the only one that is left to say why. */
+    if (context.silent) out.length = 0;
+    if (context.silent && status != BASE_RUN) *error.text = '\0';
     if (status == BASE_OK || status == BASE_NO_FIT || context.answers) {
         enum base_status printed = print_document(&out, context.json, &error);
         if (printed != BASE_OK) status = printed;

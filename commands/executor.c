@@ -166,6 +166,7 @@ static enum base_status explain(const struct talk *talk, const struct base_text 
     if (*talk->reason) return base_fail(error, status, "%s", talk->reason);
     struct base_error why = *error;
     base_fail(error, status, "%s", *why.text ? why.text : "meshwright-rank: ended without a word");
+    if (talk->context->launched) base_fail_in(error, "rank %d", talk->context->launched_rank);
     for (int i = 0; i < talk->kept_count; i++) {
         why = *error;
         base_fail(error, status, "%s%s%s", why.text, i ? "\n    " : "; it said\n    ", talk->kept[i]);
