@@ -198,8 +198,8 @@ static int number_of(const char *name)
     return text ? atoi(text) : -1;
 }
 
-/* Ranks of an mpirun or srun have their number from it. Without PMIx they would not find each other, and each would be a
- * run of its own. */
+/* Ranks of an mpirun or srun have their number from it. Without PMIx they would not find each other, and each would be
+ * a run of its own. */
 static void find_launcher(struct commands_context *context)
 {
     static const char *const ranks[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK"};
@@ -210,9 +210,11 @@ static void find_launcher(struct commands_context *context)
     }
     if (context->launched || tasks <= 1) return;
     context->launch_problem =
-        base_print(context->arena, "this is one of %d processes that were started without PMIx, so that they cannot "
-                                   "find each other and each would be a run of its own; start them by `srun --mpi=pmix`, "
-                                   "or one alone, which starts its ranks itself", tasks);
+        base_print(context->arena,
+                   "this is one of %d processes that were started without PMIx, so that they cannot "
+                   "find each other and each would be a run of its own; start them by `srun --mpi=pmix`, "
+                   "or one alone, which starts its ranks itself",
+                   tasks);
 }
 
 /* A stack that somebody made small grows again as far as that is allowed. False: not far enough. */

@@ -86,7 +86,7 @@ void base_put_int(struct base_text *text, int64_t value);
 void base_put_python_string(struct base_text *text, const char *string); /* quoted, as Python and gin read it */
 /* What a terminal would obey, in a text for people, becomes a question mark: controls but for new lines and tabs. */
 void base_text_disarm(struct base_text *text);
-const char *base_bad_utf8(const char *bytes, size_t length);             /* the first byte that is not UTF-8, or NULL */
+const char *base_bad_utf8(const char *bytes, size_t length); /* the first byte that is not UTF-8, or NULL */
 
 /* ---- numbers (number.c) ---- */
 
@@ -247,8 +247,8 @@ enum base_status base_write_new_file(const char *path, const char *bytes, size_t
 /* ---- directories (directory.c) ---- */
 
 enum base_status base_directory_make(const char *path, struct base_error *error); /* one that is there is as good */
-/* All of its file system is on the disk, what was removed too. Without a journal, a name that is still there after a power
- * cut could else stand for what was made since in its place. */
+/* All of its file system is on the disk, what was removed too. Without a journal, a name that is still there after a
+ * power cut could else stand for what was made since in its place. */
 void base_directory_sync_system(const char *path);
 enum base_status base_directory_make_durable(const char *path, struct base_error *error); /* it survives a power cut */
 bool base_directory_exists(const char *path);
@@ -295,7 +295,7 @@ bool base_stop_child(void);
 /* It said why it failed: what is left of it after a second is asked to end, and killed after two. */
 void base_child_is_failing(void);
 bool base_parent_is(const char *name); /* the process that started this one, by its short name */
-bool base_may_map(size_t bytes); /* this process and its children may have that much address space (ulimit -v) */
+bool base_may_map(size_t bytes);       /* this process and its children may have that much address space (ulimit -v) */
 /* Path of a program in the folder of the one that is running. BASE_RUN: it is not there. */
 enum base_status base_find_beside(struct base_arena *arena, const char *name, const char **out,
                                   struct base_error *error);

@@ -149,8 +149,8 @@ static bool has_ended(ssize_t got)
     return got == 0 || (got < 0 && errno != EINTR && errno != EAGAIN);
 }
 
-/* A program that said why it failed and does not end: false, it is not waited for any longer. It has a group of its own,
- * with what it started. */
+/* A program that said why it failed and does not end: false, it is not waited for any longer. It has a group of its
+ * own, with what it started. */
 static bool hurry(int *ticks)
 {
     if (!child_is_failing) return true;

@@ -7,7 +7,8 @@
 #include <string.h>
 
 enum { KEPT_LINES = 6, LONGEST_LINE = 240, MOST_NOTES = 8 };
-/* What the executor's libraries map when they are loaded, 128 MiB for OpenBLAS's buffer among it: that tries for ever. */
+/* What the executor's libraries map when they are loaded, 128 MiB for OpenBLAS's buffer among it: that tries for ever.
+ */
 enum { LEAST_ADDRESSES_BYTES = 320 << 20 };
 
 struct talk {
@@ -111,8 +112,9 @@ static enum base_status start(struct commands_context *context, const struct com
                       *patience = base_print(context->arena, "%d", executor->patience_s);
     BASE_TRY(base_find_beside(context->arena, "meshwright-rank", &path, error));
     if (!base_may_map(LEAST_ADDRESSES_BYTES))
-        return base_fail(error, BASE_RUN, "a rank needs 320 MiB of address space before its first step; `ulimit -v` "
-                                          "allows less");
+        return base_fail(error, BASE_RUN,
+                         "a rank needs 320 MiB of address space before its first step; `ulimit -v` "
+                         "allows less");
     /* Ranks share cores here: no binding, and a rank that waits lets others run. */
     const char *mpirun[MOST_ARGUMENTS] = {"mpirun",
                                           "--allow-run-as-root",

@@ -1,5 +1,6 @@
-/* The door to Open MPI. Ranks talk point to point alone: the algorithms are exchange.c's. A rank that waits looks at the
- * signs of life of all others: those of its host in memory that they share, those of other hosts as they were told. */
+/* The door to Open MPI. Ranks talk point to point alone: the algorithms are exchange.c's. A rank that waits looks at
+ * the signs of life of all others: those of its host in memory that they share, those of other hosts as they were told.
+ */
 #include "exec/comm.h"
 #include "exec/signs.h"
 

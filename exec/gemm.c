@@ -9,16 +9,17 @@
 
 enum { LARGEST = INT_MAX };
 
-/* OpenBLAS maps its buffer (BUFFER_SIZE of common_x86_64.h, 32 << 22 bytes) with the first product, and tries again for ever
- * where that is refused: so it is tried here, and then had. */
+/* OpenBLAS maps its buffer (BUFFER_SIZE of common_x86_64.h, 32 << 22 bytes) with the first product, and tries again for
+ * ever where that is refused: so it is tried here, and then had. */
 enum base_status exec_gemm_begin(struct base_error *error)
 {
     const size_t buffer_bytes = (size_t)32 << 22;
     float one[1] = {1}, product[1];
     void *place = mmap(NULL, buffer_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (place == MAP_FAILED)
-        return base_fail(error, BASE_RUN, "this process may not have the 128 MiB of address space that products of "
-                                          "matrices need: ulimit -v, or the memory that is left, is too small");
+        return base_fail(error, BASE_RUN,
+                         "this process may not have the 128 MiB of address space that products of "
+                         "matrices need: ulimit -v, or the memory that is left, is too small");
     munmap(place, buffer_bytes);
     openblas_set_num_threads(1);
     cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, 1, 1, 1, 1.0f, one, 1, one, 1, 0.0f, product, 1);

@@ -78,8 +78,7 @@ static void send_to(const struct exec_heart *heart, const struct exec_reach *rea
 {
     size_t length = offsetof(struct datagram, signs) + (size_t)datagram->count * sizeof datagram->signs[0];
     for (int i = 0; i < reach->address_count; i++) {
-        struct sockaddr_in to = {
-            .sin_family = AF_INET, .sin_port = reach->port, .sin_addr = {reach->addresses[i]}};
+        struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = reach->port, .sin_addr = {reach->addresses[i]}};
         /* What is lost is told again in a tenth of a second. */
         sendto(heart->socket, datagram, length, 0, (const struct sockaddr *)&to, sizeof to);
     }

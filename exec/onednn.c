@@ -1,4 +1,5 @@
-/* The door to oneDNN. A product of a shape is prepared once, with the matrices' places left open, and run again and again.
+/* The door to oneDNN. A product of a shape is prepared once, with the matrices' places left open, and run again and
+ * again.
  */
 #include "exec/onednn.h"
 
@@ -81,8 +82,7 @@ static bool make_attributes(bool add, dnnl_primitive_attr_t *out)
     if (dnnl_primitive_attr_create(out) != dnnl_success) return false;
     bool made = dnnl_primitive_attr_set_scratchpad_mode(*out, dnnl_scratchpad_mode_user) == dnnl_success;
     if (made && add)
-        made = dnnl_post_ops_create(&after) == dnnl_success &&
-               dnnl_post_ops_append_sum(after, 1.0f) == dnnl_success &&
+        made = dnnl_post_ops_create(&after) == dnnl_success && dnnl_post_ops_append_sum(after, 1.0f) == dnnl_success &&
                dnnl_primitive_attr_set_post_ops(*out, after) == dnnl_success;
     if (after) dnnl_post_ops_destroy(after);
     return made;

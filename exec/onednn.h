@@ -1,5 +1,5 @@
-/* Private to exec/: matrix products of narrow operands, accumulated in float32, where the processor has instructions for
- * them. */
+/* Private to exec/: matrix products of narrow operands, accumulated in float32, where the processor has instructions
+ * for them. */
 #ifndef EXEC_ONEDNN_H
 #define EXEC_ONEDNN_H
 
@@ -7,13 +7,13 @@
 #include "model/model.h"
 
 struct exec_onednn;
-/* Products of operands of that dtype: bfloat16, or float32, which every processor has and tests compare with. NULL: this
- * processor has no instructions for it (AVX-512 BF16 or AMX), or oneDNN cannot be started. */
+/* Products of operands of that dtype: bfloat16, or float32, which every processor has and tests compare with. NULL:
+ * this processor has no instructions for it (AVX-512 BF16 or AMX), or oneDNN cannot be started. */
 struct exec_onednn *exec_onednn_begin(struct base_arena *arena, enum model_dtype operands);
 void exec_onednn_end(struct exec_onednn *self);
 const char *exec_onednn_kernel(const struct exec_onednn *self); /* "amx_bf16", … */
-/* c = a * b, or c += a * b: dense row-major, a rows x depth, b depth x columns, c float32. False: nothing was done, since
- * it needs more than the workspace, 64-byte aligned. One thread; the same operands give the same bits. */
+/* c = a * b, or c += a * b: dense row-major, a rows x depth, b depth x columns, c float32. False: nothing was done,
+ * since it needs more than the workspace, 64-byte aligned. One thread; the same operands give the same bits. */
 bool exec_onednn_gemm(struct exec_onednn *self, int64_t rows, int64_t columns, int64_t depth, const void *a,
                       const void *b, float *c, bool add, void *workspace, size_t workspace_bytes);
 

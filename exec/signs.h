@@ -21,8 +21,8 @@ struct exec_sign {
 };
 
 struct exec_signs {
-    struct exec_sign *of; /* of each rank */
-    int rank, rank_count; /* this one, all */
+    struct exec_sign *of;                /* of each rank */
+    int rank, rank_count;                /* this one, all */
     const char (*hosts)[EXEC_HOST_NAME]; /* name of each rank's host */
     int64_t patience_pulses;
     int64_t *seen; /* of each rank: its pulse when the ranks that wait for each other were seen first */
@@ -57,8 +57,9 @@ struct exec_reach {
 struct exec_heart;
 /* A socket that others can reach, or a reach that nobody speaks from. */
 struct exec_heart *exec_heart_open(bool speaks, struct exec_reach *out);
-/* From now on this rank's pulse counts; the one that speaks sends the signs of its host, `local` of them, to every other
- * that speaks, and takes theirs. key: the run's own number. reaches: of each rank. False: there can be no thread. */
+/* From now on this rank's pulse counts; the one that speaks sends the signs of its host, `local` of them, to every
+ * other that speaks, and takes theirs. key: the run's own number. reaches: of each rank. False: there can be no thread.
+ */
 bool exec_heart_start(struct exec_heart *heart, const struct exec_signs *signs, const struct exec_reach *reaches,
                       uint64_t key, const int *local, int local_count);
 void exec_heart_stop(struct exec_heart *heart);

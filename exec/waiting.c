@@ -18,11 +18,8 @@ static int64_t now_of(const struct exec_signs *signs)
 struct exec_wait exec_wait_begin(const struct exec_signs *signs, int peer)
 {
     int64_t now = now_of(signs);
-    return (struct exec_wait){.peer = peer,
-                              .start = now,
-                              .seen = atomic_load(&signs->of[peer].pulse),
-                              .seen_at = now,
-                              .stuck_at = now};
+    return (struct exec_wait){
+        .peer = peer, .start = now, .seen = atomic_load(&signs->of[peer].pulse), .seen_at = now, .stuck_at = now};
 }
 
 static double seconds(int64_t pulses)

@@ -844,9 +844,14 @@ static void csv_any_field_survives_the_round_trip(struct base_arena *arena)
 /* A spreadsheet gets no formula of whoever named a row; numbers and files stay what they are. */
 static void csv_cells_are_no_formulas(struct base_arena *arena)
 {
-    static const char *const cells[][2] = {{"=1+1", "'=1+1"},   {"-cmd|'x'!A1", "'-cmd|'x'!A1"}, {"+SUM(1)", "'+SUM(1)"},
-                                           {"@SUM(1)", "'@SUM(1)"}, {"-1.5e3", "-1.5e3"},         {"@model.json", "@model.json"},
-                                           {"-", "'-"},         {"a=b", "a=b"}};
+    static const char *const cells[][2] = {{"=1+1", "'=1+1"},
+                                           {"-cmd|'x'!A1", "'-cmd|'x'!A1"},
+                                           {"+SUM(1)", "'+SUM(1)"},
+                                           {"@SUM(1)", "'@SUM(1)"},
+                                           {"-1.5e3", "-1.5e3"},
+                                           {"@model.json", "@model.json"},
+                                           {"-", "'-"},
+                                           {"a=b", "a=b"}};
     for (int i = 0; i < BASE_COUNT(cells); i++) {
         struct base_text text = {.arena = arena};
         base_put_csv(&text, cells[i][0]);
@@ -857,7 +862,8 @@ static void csv_cells_are_no_formulas(struct base_arena *arena)
 static void terminals_are_not_given_orders(struct base_arena *arena)
 {
     struct base_text text = {.arena = arena};
-    base_put(&text, "a\x1b[2Jb\x7f\tc\n\xc2\x9b" "1m\xc3\xa9");
+    base_put(&text, "a\x1b[2Jb\x7f\tc\n\xc2\x9b"
+                    "1m\xc3\xa9");
     base_text_disarm(&text);
     assert_string_equal(text.data, "a?[2Jb?\tc\n??1m\xc3\xa9");
 }

@@ -773,7 +773,7 @@ static void check_product(struct base_arena *arena, struct exec_onednn *products
     struct base_random random;
     uint64_t count_a = (uint64_t)(rows * depth), count_b = (uint64_t)(depth * columns);
     float *a = base_new(arena, float, count_a), *b = base_new(arena, float, count_b),
-          *c = base_new(arena, float, rows * columns), *expected = base_new(arena, float, rows * columns);
+          *c = base_new(arena, float, rows *columns), *expected = base_new(arena, float, rows *columns);
     uint16_t *narrow_a = base_new(arena, uint16_t, count_a), *narrow_b = base_new(arena, uint16_t, count_b);
     char *workspace = base_alloc(arena, WORKSPACE + ALIGNMENT, 1);
     workspace += ALIGNMENT - (uintptr_t)workspace % ALIGNMENT;
@@ -792,7 +792,8 @@ static void check_product(struct base_arena *arena, struct exec_onednn *products
 /* float32 everywhere, bfloat16 where the processor has it: one way through the library. */
 static void products_by_onednn_are_blas_products(struct base_arena *arena)
 {
-    static const int64_t shapes[][3] = {{1, 1, 1}, {3, 5, 7}, {64, 64, 64}, {256, 256, 1024}, {17, 256, 33}, {256, 1, 90}};
+    static const int64_t shapes[][3] = {{1, 1, 1},        {3, 5, 7},     {64, 64, 64},
+                                        {256, 256, 1024}, {17, 256, 33}, {256, 1, 90}};
     static const enum model_dtype dtypes[] = {MODEL_FLOAT32, MODEL_BFLOAT16};
     for (int d = 0; d < BASE_COUNT(dtypes); d++) {
         struct exec_onednn *products = exec_onednn_begin(arena, dtypes[d]);

@@ -76,12 +76,13 @@ static void hosts_down(struct base_arena *arena)
 static pid_t start(struct base_arena *arena, const char *more)
 {
     const char *a = host(arena, 'a');
-    const char *line = base_print(
-        arena,
-        "exec ip netns exec %s unshare --uts sh -c 'hostname %s; exec %s run --model decoder_only:emb_dim=32,num_heads=4,"
-        "head_dim=8,mlp_dim=64,num_layers=2,vocab_size=64 --topology local:4 --num-partitions 2 --task-feature-lengths 16 "
-        "--batch-size 16 --optimizer adamw --hostfile %s/hosts %s >%s/out 2>%s/err'",
-        a, a, program, folder, more, folder, folder);
+    const char *line = base_print(arena,
+                                  "exec ip netns exec %s unshare --uts sh -c 'hostname %s; exec %s run --model "
+                                  "decoder_only:emb_dim=32,num_heads=4,"
+                                  "head_dim=8,mlp_dim=64,num_layers=2,vocab_size=64 --topology local:4 "
+                                  "--num-partitions 2 --task-feature-lengths 16 "
+                                  "--batch-size 16 --optimizer adamw --hostfile %s/hosts %s >%s/out 2>%s/err'",
+                                  a, a, program, folder, more, folder, folder);
     pid_t pid = fork();
     if (pid != 0) return pid;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -153,8 +154,8 @@ static void wait_for_steps(struct base_arena *arena, pid_t pid)
 static pid_t start_long(struct base_arena *arena, const char *more)
 {
     base_directory_remove(arena, base_print(arena, "%s/run", folder));
-    pid_t pid = start(arena, base_print(arena, "--steps 1000000 --checkpoint %s/run --checkpoint-every 5 --keep 2 %s",
-                                        folder, more));
+    pid_t pid = start(
+        arena, base_print(arena, "--steps 1000000 --checkpoint %s/run --checkpoint-every 5 --keep 2 %s", folder, more));
     wait_for_steps(arena, pid);
     return pid;
 }
@@ -330,12 +331,9 @@ static void waits_end_for_the_right_reason(struct base_arena *arena)
 int main(int argument_count, char **arguments)
 {
     static const struct test tests[] = {
-        TEST(waits_end_for_the_right_reason),
-        TEST(two_hosts_give_the_losses_of_one),
-        TEST(a_link_that_is_down_ends_the_run),
-        TEST(a_stopped_rank_on_its_own_host_ends_the_run),
-        TEST(a_killed_launcher_takes_all_hosts_along),
-        TEST(hosts_that_differ_are_named),
+        TEST(waits_end_for_the_right_reason),          TEST(two_hosts_give_the_losses_of_one),
+        TEST(a_link_that_is_down_ends_the_run),        TEST(a_stopped_rank_on_its_own_host_ends_the_run),
+        TEST(a_killed_launcher_takes_all_hosts_along), TEST(hosts_that_differ_are_named),
     };
     jmp_buf exhausted;
     struct base_arena arena = {.exhausted = &exhausted};

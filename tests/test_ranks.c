@@ -412,9 +412,10 @@ static void a_disk_that_stalls_is_no_hang(struct base_arena *arena)
         print_message("left out: a disk of one's own, which needs root and loop devices\n");
         skip();
     }
-    struct run run = start(
-        arena, command(arena, "local:2", 1000000,
-                       base_print(arena, "--json --timeout 1 --checkpoint %s/run --checkpoint-every 1 --keep 1", disk)));
+    struct run run =
+        start(arena,
+              command(arena, "local:2", 1000000,
+                      base_print(arena, "--json --timeout 1 --checkpoint %s/run --checkpoint-every 1 --keep 1", disk)));
     int count = wait_for_steps(arena, run, "slow/run", ranks);
     assert_int_equal(count, 2);
     assert_true(shell(arena, "fsfreeze -f %s%s", disk, ""));
