@@ -1,5 +1,6 @@
 /* When a wait has failed: the other process is dead or stopped, its host is out of reach, or ranks wait for each other
  * and nothing arrives although all of them live. */
+#include "base/base.h"
 #include "exec/signs.h"
 
 #include <stdio.h>
@@ -38,7 +39,7 @@ static bool is_elsewhere(const struct exec_signs *signs, int rank)
  * Counts the looks of all of them. */
 static uint64_t follow(const struct exec_signs *signs, int64_t *looks, int *last)
 {
-    uint64_t sum = 1469598103934665603u; /* FNV-1a's */
+    uint64_t sum = BASE_HASH_START;
     *looks = INT64_MAX;
     int at = signs->rank;
     for (int steps = 0; steps <= signs->rank_count; steps++) {
@@ -47,8 +48,8 @@ static uint64_t follow(const struct exec_signs *signs, int64_t *looks, int *last
         int next = atomic_load(&sign->waits_for);
         if (next < 0 || next >= signs->rank_count || atomic_load(&sign->storing)) return 0;
         if (own < *looks) *looks = own;
-        sum = (sum ^ (uint64_t)at) * 1099511628211u;
-        sum = (sum ^ (uint64_t)atomic_load(&sign->messages)) * 1099511628211u;
+        const int64_t where[] = {at, atomic_load(&sign->messages)};
+        sum = base_hash(sum, where, sizeof where);
         *last = at;
         at = next;
     }
