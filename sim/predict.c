@@ -68,25 +68,20 @@ static bool lays_out(const struct sim_plan *plan)
  * xla_jf_rematerialization_percent_shared_memory_limit, are 95. */
 static const double scheduled_frac = 0.95;
 
-/* A sum over devices of an accumulator takes its place. */
-static void price_arguments(const struct sim_pricing *p, double persistent_bytes[MODEL_CATEGORY_COUNT])
-{
-    price_persistent(p, persistent_bytes);
-    persistent_bytes[MODEL_GRADIENT] = fmin(persistent_bytes[MODEL_GRADIENT], persistent_bytes[MODEL_PARAMETER]);
-}
-
-/* The buffers of the compiled step, in place of the walk over the events. */
-static void price_compiled(struct sim_cache *cache, const struct sim_sharded *sharded, struct sim_pricing *p)
+/* The buffers of the compiled step, in place of the walk over the events. A sum over devices of an accumulator takes
+ * its place. */
+static void price_compiled(struct sim_cache *cache, const struct sim_sharded *sharded, struct sim_pricing *p,
+                           double persistent_bytes[MODEL_CATEGORY_COUNT])
 {
     const struct sim_plan *plan = p->plan;
     const double *c = p->placement->profile.constants;
-    double persistent_bytes[MODEL_CATEGORY_COUNT] = {0},
-           limit_bytes = scheduled_frac * (c[SIM_CAPACITY_BYTES] - c[SIM_RESERVED_BYTES]);
-    price_arguments(p, persistent_bytes);
-    for (int i = 0; i < MODEL_CATEGORY_COUNT; i++) limit_bytes -= persistent_bytes[i];
     struct sim_compiled_options options = {p->sizes, &p->placement->axes, plan->config->scan_layers,
-                                           plan->options.remat == MODEL_REMAT_NONE && !p->dropped_roles, limit_bytes};
+                                           plan->options.remat == MODEL_REMAT_NONE && !p->dropped_roles,
+                                           scheduled_frac * (c[SIM_CAPACITY_BYTES] - c[SIM_RESERVED_BYTES])};
     struct sim_compiled_memory memory;
+    sim_compiled_persistent_bytes(sharded, &options, persistent_bytes);
+    persistent_bytes[MODEL_GRADIENT] = fmin(persistent_bytes[MODEL_GRADIENT], persistent_bytes[MODEL_PARAMETER]);
+    for (int i = 0; i < MODEL_CATEGORY_COUNT; i++) options.limit_bytes -= persistent_bytes[i];
     base_arena_reset(&cache->scratch);
     sim_compiled_memory(&cache->scratch, sharded, &options, &memory);
     const struct sim_op *at = memory.peak_op >= 0 ? &sharded->ops[memory.peak_op] : NULL;
@@ -115,10 +110,11 @@ static enum base_status price(struct sim_cache *cache, struct sim_pricing *p, co
     out->needed_flop = p->needed_flop;
     if (sim_is_executed(p->plan)) {
         price_arena(program->sharded, find_memory_map(cache, p, program->sharded), p, out->persistent_bytes);
+    } else if (lays_out(p->plan)) {
+        price_compiled(cache, program->sharded, p, out->persistent_bytes);
     } else {
-        if (lays_out(p->plan)) price_compiled(cache, program->sharded, p);
-        else sim_price_memory(p);
-        (lays_out(p->plan) ? price_arguments : price_persistent)(p, out->persistent_bytes);
+        sim_price_memory(p);
+        price_persistent(p, out->persistent_bytes);
     }
     for (int c = 0; c < MODEL_CATEGORY_COUNT; c++) out->peak_bytes += out->persistent_bytes[c];
     const double *c = p->placement->profile.constants;
@@ -173,6 +169,7 @@ static void fill_memory(const struct sim_pricing *p, const struct priced *priced
     out->temporary_bytes = (int64_t)there[MODEL_TEMPORARY];
     out->peak_bytes = (int64_t)priced->peak_bytes;
     sim_price_signature(p, out);
+    if (lays_out(p->plan) && p->plan->options.step == MODEL_STEP_TRAIN) sim_compiled_signature(p, always, out);
     name_peak(p, out->peak_at, sizeof out->peak_at);
 }
 

@@ -166,6 +166,9 @@ void sim_price_steps(const struct sim_pricing *p, double *steps_s);
 double sim_exposed_s(const struct sim_pricing *p, const double *kernels_s, const double *collectives_s);
 void sim_price_signature(const struct sim_pricing *p,
                          struct sim_memory *out); /* step_signature.c: argument_bytes and output_bytes */
+/* The same of a train step as XLA:TPU lays it out; always_bytes: what always stands there, in tiles. */
+void sim_compiled_signature(const struct sim_pricing *p, const double always_bytes[MODEL_CATEGORY_COUNT],
+                            struct sim_memory *out);
 
 extern const double
     sim_largest_bytes; /* byte counts are whole numbers in the answer; what is not below this is refused */

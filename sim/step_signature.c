@@ -3,6 +3,9 @@
  * where there is no loss, and the placeholders of T5X's Adafactor state. */
 #include "sim/priced_program.h"
 
+#include <math.h>
+#include <string.h>
+
 /* int32 or float32, and a pointer in the table of a tuple's members. */
 enum { SCALAR_BYTES = 4, POINTER_BYTES = 8 };
 
@@ -80,4 +83,39 @@ void sim_price_signature(const struct sim_pricing *p, struct sim_memory *out)
     }
     out->argument_bytes = (int64_t)in_bytes;
     out->output_bytes = (int64_t)out_bytes;
+}
+
+/* ---- as XLA:TPU lays it out ---- */
+
+enum { TABLE_ENTRY_BYTES = 4, ALLOCATION_BYTES = 512 };
+
+/* An array of one element is one tile: a row of 128, of which v2 and v3 take two at least. */
+static double smallest_array_bytes(const struct sim_pricing *p)
+{
+    const char *chip = p->placement->topology.chip.name;
+    return !strcmp(chip, "v2") || !strcmp(chip, "v3") ? 2 * ALLOCATION_BYTES : ALLOCATION_BYTES;
+}
+
+static double rounded_up(double bytes, double unit)
+{
+    return ceil(bytes / unit) * unit;
+}
+
+/* Results are the state again, the optimizer's placeholders and the metrics, and a table of where each of them stands.
+ */
+void sim_compiled_signature(const struct sim_pricing *p, const double always_bytes[MODEL_CATEGORY_COUNT],
+                            struct sim_memory *out)
+{
+    const struct holdings held = count_state(p);
+    const enum model_optimizer optimizer = p->plan->options.optimizer;
+    const double unit = smallest_array_bytes(p);
+    int64_t arrays = held.arrays[MODEL_PARAMETER], kept = held.arrays[MODEL_OPTIMIZER_STATE],
+            state_arrays = optimizer == MODEL_ADAFACTOR ? ADAFACTOR_ARRAYS * arrays : kept,
+            metrics = p->plan->config->encoder ? METRICS_WITH_ENCODER : METRICS_OF_DECODER;
+    double state_bytes =
+        always_bytes[MODEL_PARAMETER] + always_bytes[MODEL_OPTIMIZER_STATE] + unit * (double)state_scalars[optimizer];
+    double table_bytes = TABLE_ENTRY_BYTES * (double)(arrays + state_arrays + state_scalars[optimizer] + metrics);
+    out->argument_bytes = (int64_t)(state_bytes + always_bytes[MODEL_INPUT]);
+    out->output_bytes =
+        (int64_t)(state_bytes + unit * (double)(state_arrays - kept + metrics) + rounded_up(table_bytes, unit));
 }

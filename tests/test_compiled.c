@@ -11,13 +11,22 @@ static const double most_mean_frac = 0.04, within_frac = 0.08, least_within_frac
                     tight_frac = 0.02, most_false_fits_frac = 0.03;
 
 struct judged {
-    int count, within_count, right_count, false_fit_count;
+    int count, within_count, right_count, false_fit_count, signature_count, exact_count;
     double error_frac_sum;
 };
 
 static double number_of(const struct base_csv *csv, const char *column)
 {
     return strtod(row_field(csv, column), NULL);
+}
+
+/* Arrays whose dimensions hardly fill tiles stand in orders of the compiler's own; the others are exact. */
+static bool signature_is_exact(const struct base_csv *csv, const struct sim_memory *memory)
+{
+    double argument_bytes = number_of(csv, "argument_bytes"), output_bytes = number_of(csv, "output_bytes");
+    assert_near((double)memory->argument_bytes, argument_bytes, 0.015);
+    assert_near((double)memory->output_bytes, output_bytes, 0.015);
+    return (double)memory->argument_bytes == argument_bytes && (double)memory->output_bytes == output_bytes;
 }
 
 static void judge(struct sim_cache *cache, struct base_arena *arena, const struct base_csv *csv, struct judged *judged)
@@ -32,6 +41,10 @@ static void judge(struct sim_cache *cache, struct base_arena *arena, const struc
            off_frac = fabs((double)prediction.memory.peak_bytes / measured_bytes - 1);
     bool refused = number_of(csv, "measured_oom") == 1;
     judged->count++;
+    if (number_of(csv, "argument_bytes") > 0) {
+        judged->signature_count++;
+        judged->exact_count += signature_is_exact(csv, &prediction.memory);
+    }
     judged->error_frac_sum += off_frac;
     judged->within_count += off_frac <= within_frac;
     judged->right_count += prediction.fits != refused;
@@ -55,6 +68,7 @@ static void compiled_peaks_are_what_the_compiler_says(struct base_arena *arena)
     base_csv_close(&csv);
     sim_cache_free(cache);
     assert_true(judged.count > 10);
+    assert_true(3 * judged.exact_count >= judged.signature_count);
     double mean_frac = judged.error_frac_sum / judged.count;
     if (judged.false_fit_count > most_false_fits_frac * judged.count || mean_frac > most_mean_frac ||
         judged.within_count < least_within_frac * judged.count || judged.right_count < least_right_frac * judged.count)

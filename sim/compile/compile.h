@@ -106,6 +106,9 @@ struct sim_compiled_memory {
     double category_bytes[MODEL_CATEGORY_COUNT]; /* of these */
     int peak_op;                                 /* -1: none */
 };
+/* Bytes in tiles of what always stands there: parameters, state, accumulators, batch. */
+void sim_compiled_persistent_bytes(const struct sim_sharded *sharded, const struct sim_compiled_options *options,
+                                   double category_bytes[MODEL_CATEGORY_COUNT]);
 /* sharded has been fused (sim_fuse). The arena holds the answer's working tables. */
 void sim_compiled_memory(struct base_arena *arena, const struct sim_sharded *sharded,
                          const struct sim_compiled_options *options, struct sim_compiled_memory *out);

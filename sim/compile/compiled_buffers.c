@@ -42,8 +42,16 @@ static double local_extent(const struct assigner *a, int size, unsigned axes)
     return (double)base_ceil_div(a->options->sizes[size], topo_axes_product(a->options->mesh, axes));
 }
 
+/* A tile of fewer rows holds 1, 2 or 4 of them. */
+static double round_up_rows(double rows)
+{
+    double tile = 1;
+    while (tile < rows && tile < SUBLANES) tile *= 2;
+    return round_up(rows, tile);
+}
+
 /* The two dimensions of a tile: as they stand in the array, but heads and rows of a batch are outside of it, and the
- * lanes take the longer one where the last would fill less than a tile. */
+ * lanes take the longer one where the last would fill less than a tile; of a matrix, the one that wastes less. */
 static void choose_tile(const double *extents, int rank, const unsigned char *dims, int *lanes, int *sublanes)
 {
     int chosen[2] = {rank - 1, -1};
@@ -54,7 +62,9 @@ static void choose_tile(const double *extents, int rank, const unsigned char *di
         chosen[1] = d;
     }
     if (chosen[1] < 0) chosen[1] = rank - 2;
-    bool swap = extents[chosen[0]] < LANES && extents[chosen[1]] > extents[chosen[0]];
+    double waste = round_up(extents[chosen[0]], LANES) / extents[chosen[0]],
+           other = round_up(extents[chosen[1]], LANES) / extents[chosen[1]];
+    bool swap = rank == 2 ? other < waste : extents[chosen[0]] < LANES && extents[chosen[1]] > extents[chosen[0]];
     *lanes = chosen[swap];
     *sublanes = chosen[!swap];
 }
@@ -67,16 +77,20 @@ static double tiled_bytes(const double *extents, int rank, const unsigned char *
     choose_tile(extents, rank, dims, &lanes, &sublanes);
     double bytes = element_bytes;
     for (int d = 0; d < rank; d++)
-        bytes *= d == lanes ? round_up(extents[d], LANES) : d == sublanes ? round_up(extents[d], SUBLANES) : extents[d];
+        bytes *= d == lanes ? round_up(extents[d], LANES) : d == sublanes ? round_up_rows(extents[d]) : extents[d];
     return bytes;
+}
+
+static double shape_bytes(const struct assigner *a, const struct sim_shape *shape, enum model_dtype dtype)
+{
+    double extents[MODEL_MAX_RANK];
+    for (int d = 0; d < shape->rank; d++) extents[d] = local_extent(a, shape->dims[d], shape->spec[d]);
+    return tiled_bytes(extents, shape->rank, shape->dims, (double)model_dtype_bytes(dtype));
 }
 
 static double value_bytes(const struct assigner *a, const struct sim_value *value)
 {
-    const struct sim_shape *shape = &a->s->shapes[value->shape];
-    double extents[MODEL_MAX_RANK];
-    for (int d = 0; d < shape->rank; d++) extents[d] = local_extent(a, shape->dims[d], shape->spec[d]);
-    return tiled_bytes(extents, shape->rank, shape->dims, (double)model_dtype_bytes(value->dtype));
+    return shape_bytes(a, &a->s->shapes[value->shape], value->dtype);
 }
 
 /* ---- loops ---- */
@@ -384,4 +398,16 @@ void sim_compiled_memory(struct base_arena *arena, const struct sim_sharded *sha
     assign(&a, true, out);
     if (out->peak_bytes > options->limit_bytes || out->peak_bytes > (1 + most_waiting_frac) * least_bytes)
         assign(&a, false, out);
+}
+
+void sim_compiled_persistent_bytes(const struct sim_sharded *sharded, const struct sim_compiled_options *options,
+                                   double category_bytes[MODEL_CATEGORY_COUNT])
+{
+    const struct assigner a = {.s = sharded, .options = options};
+    for (int c = 0; c < MODEL_CATEGORY_COUNT; c++) category_bytes[c] = 0;
+    for (int i = 0; i < sharded->persistent_count; i++) {
+        const struct sim_shape *shape = &sharded->shapes[sharded->persistent_shapes[i]];
+        double layers = (double)options->sizes[shape->layers];
+        category_bytes[sharded->persistent_categories[i]] += layers * shape_bytes(&a, shape, shape->dtype);
+    }
 }
