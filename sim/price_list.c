@@ -10,12 +10,12 @@ struct maker {
     const struct sim_sharded *s;
     struct sim_price_list *out;
     bool fp8;
-    int *dot_of;     /* per operation: its distinct contraction, or -1 */
-    int *repeats_of; /* per operation, as a loop: the distinct count of repetitions inside it */
-    int *kernel_of;  /* per kernel: the distinct one */
+    int *dot_of;              /* per operation: its distinct contraction, or -1 */
+    int *repeats_of;          /* per operation, as a loop: the distinct count of repetitions inside it */
+    int *kernel_of;           /* per kernel: the distinct one */
     unsigned char *number_of; /* [size * sets + axes]: of a factor, and 1 more; 0: not listed */
     unsigned sets;            /* of mesh axes that the program may have */
-    int *steps_before;                            /* per operation: steps listed before it */
+    int *steps_before;        /* per operation: steps listed before it */
     struct base_index repeats_seen, dots_seen, kernels_seen, collectives_seen, products_seen, kept_seen;
 };
 
@@ -425,7 +425,7 @@ void sim_price_list_make(struct base_arena *arena, struct base_arena *scratch, c
     memset(out, 0, sizeof *out);
     out->factors = base_new(arena, struct sim_factor, SIM_MOST_FACTORS);
     m.sets = axes_of(sharded) + 1;
-    m.number_of = base_new(scratch, unsigned char, MODEL_SIZE_COUNT * (int)m.sets);
+    m.number_of = base_new(scratch, unsigned char, MODEL_SIZE_COUNT *(int)m.sets);
     m.dot_of = base_new(scratch, int, sharded->op_count + 1);
     m.kernel_of = base_new(scratch, int, sharded->kernel_count + 1);
     const struct sim_op *last = sharded->op_count ? &sharded->ops[sharded->op_count - 1] : NULL;

@@ -39,9 +39,14 @@ static const struct split {
     const char *topology, *submesh, *rules;
     int devices;
 } splits[] = {
-    {"local:1", "1,1", "standard:1,1", 1}, {"local:4", "1,1", "standard:1,1", 4}, {"local:4", "1,4", "standard:1,1", 4},
-    {"local:4", "1,2", "standard:2,2", 4}, {"local:4", "1,1", "zero3", 4},        {"local:4", "1,2", "megatron", 4},
-    {"local:4", "1,2", "gshard", 4},       {"local:4", "1,2", "optimus", 4},
+    {"local:1", "1,1", "standard:1,1", 1},
+    {"local:4", "1,1", "standard:1,1", 4},
+    {"local:4", "1,4", "standard:1,1", 4},
+    {"local:4", "1,2", "standard:2,2", 4},
+    {"local:4", "1,1", "zero3", 4},
+    {"local:4", "1,2", "megatron", 4},
+    {"local:4", "1,2", "gshard", 4},
+    {"local:4", "1,2", "optimus", 4},
     {"local:8", "data=2,fsdp=2,tensor=2", "maxtext", 8},
 };
 

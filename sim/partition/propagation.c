@@ -75,7 +75,8 @@ static sim_spec improved(const struct sim_graph *g, sim_spec from, sim_spec to)
     if (!from || from == to) return to;
     if (!to) return from;
     bool partial = axes_of(from) != g->options->live && axes_of(to) != g->options->live;
-    if (g->level > 0 && partial && merge_specs(g, from, to, &merged) && tiles_of(g, merged) > tiles_of(g, to)) return merged;
+    if (g->level > 0 && partial && merge_specs(g, from, to, &merged) && tiles_of(g, merged) > tiles_of(g, to))
+        return merged;
     return tiles_of(g, from) > tiles_of(g, to) && refines(from, to) ? from : to;
 }
 
