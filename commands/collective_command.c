@@ -4,6 +4,7 @@
 #include "plots/plots.h"
 #include "sim/sim.h"
 
+#include <math.h>
 #include <string.h>
 
 enum { LINKS_SHOWN = 8 };
@@ -21,7 +22,8 @@ struct question {
     double bytes;
     bool simulated;
     struct sim_simulated sent; /* by the algorithm that was asked for, or the fastest */
-    double analytic_s;
+    bool priced;
+    double analytic_s; /* if priced */
 };
 
 static enum base_status read_kind(const char *text, enum sim_collective *out, struct base_error *error)
@@ -64,8 +66,11 @@ static enum base_status place(struct commands_context *context, const struct bas
     BASE_TRY(commands_mesh_request(context->arena, arguments, &request, error));
     BASE_TRY(topo_parse(context->arena, name, &q->topology, error));
     BASE_TRY(topo_mesh_build(context->arena, &q->topology, &request, false, &q->mesh, error));
-    BASE_TRY(sim_placement_build(context->arena, &q->topology, &request, "t5x", sim_cache_overrides(context->cache),
-                                 &q->placement, error));
+    const struct base_json *overrides = sim_cache_overrides(context->cache);
+    q->priced = q->topology.slice_count == 1; /* no other price knows of the network between slices */
+    if (q->priced)
+        BASE_TRY(sim_placement_build(context->arena, &q->topology, &request, "t5x", overrides, &q->placement, error));
+    else BASE_TRY(sim_profile_build(context->arena, &q->topology, "t5x", overrides, &q->placement.profile, error));
     return sim_network_build(context->arena, &q->topology, &q->placement.profile, &q->network, error);
 }
 
@@ -85,7 +90,11 @@ static enum base_status ask(struct commands_context *context, const struct base_
     BASE_TRY(topo_axes_read(&q->mesh.axes, axis, &q->axes, error));
     q->bytes = (double)count;
     sim_groups_find(context->arena, &q->network, &q->mesh, q->axes, &q->groups);
-    q->analytic_s = sim_collective_s(&q->placement, q->kind, q->axes, q->bytes);
+    if (!q->priced && !q->simulated)
+        return base_fail(error, BASE_INPUT,
+                         "--network: collectives over several slices are simulated alone; use "
+                         "--network simulated");
+    if (q->priced) q->analytic_s = sim_collective_s(&q->placement, q->kind, q->axes, q->bytes);
     return sim_simulate(context->arena, &q->network, &q->groups, q->kind, algorithm, q->bytes, &q->sent, error);
 }
 
@@ -172,8 +181,8 @@ static void answer_json(const struct question *q, bool with_links, struct base_j
     base_json_member_string(w, "algorithm", sim_algorithm_name(q->sent.algorithm));
     base_json_member_double(w, "bus_bandwidth_bytes_per_s", bus_bandwidth(q));
     base_json_member_string(w, "bound_by", bound_by(w->text->arena, q));
-    base_json_member_double(w, "analytic_s", q->analytic_s);
-    base_json_member_bool(w, "analytic_is_exact", sim_price_is_exact(&q->placement, q->kind, q->axes));
+    base_json_member_double(w, "analytic_s", q->priced ? q->analytic_s : NAN);
+    if (q->priced) base_json_member_bool(w, "analytic_is_exact", sim_price_is_exact(&q->placement, q->kind, q->axes));
     base_json_member_double(w, "simulated_s", q->sent.traffic.time_s);
     base_json_member_int(w, "groups", q->groups.count);
     base_json_member_int(w, "group_size", q->groups.size);
@@ -191,9 +200,10 @@ static void answer_text(const struct question *q, const char *axes, struct base_
               q->topology.name);
     base_putf(out, "  time       %s, bus bandwidth %s/s (%s)\n", base_format_seconds(time, answer_s(q)),
               base_format_bytes(rate, bus_bandwidth(q)), q->simulated ? "simulated" : "analytic");
-    bool exact = sim_price_is_exact(&q->placement, q->kind, q->axes);
-    base_putf(out, "  analytic   %s%s\n", base_format_seconds(other, q->analytic_s),
-              exact ? ", exact for rings along one dimension" : ", an estimate from the mean load of links");
+    bool exact = q->priced && sim_price_is_exact(&q->placement, q->kind, q->axes);
+    if (q->priced)
+        base_putf(out, "  analytic   %s%s\n", base_format_seconds(other, q->analytic_s),
+                  exact ? ", exact for rings along one dimension" : ", an estimate from the mean load of links");
     base_putf(out, "  simulated  %s by %s: %lld messages, bound by %s", base_format_seconds(time, t->time_s),
               sim_algorithm_name(q->sent.algorithm), (long long)t->message_count, bound_by(out->arena, q));
     if (t->busiest_link >= 0) base_putf(out, "; the busiest link is busy %.0f %% of the time", 100 * t->busy_frac);
