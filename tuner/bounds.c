@@ -173,7 +173,7 @@ static double reduction_s(const struct tuner_work *w, const struct tuner_outline
                           int index)
 {
     int label = choice->label[index];
-    unsigned axis = 1u << index, other = topo_axes_all(&w->placement->axes) ^ axis;
+    unsigned axis = 1u << index, other = (topo_axes_all(&w->placement->axes) & SIM_ALL_AXES) ^ axis;
     if (label < 0 || !dot->labels[label].contracted) return 0;
     double bytes = (double)model_dtype_bytes(w->o->shapes[dot->result_shape].dtype);
     for (int i = 0; i < dot->label_count; i++)
@@ -238,7 +238,8 @@ static unsigned labels_with(const struct tuner_work *w, const struct tuner_outli
 
 static unsigned allowed_labels(const struct tuner_work *w, const struct tuner_outline_dot *dot, unsigned axis)
 {
-    unsigned own = labels_with(w, dot, axis), others = topo_axes_all(&w->placement->axes) ^ axis, allowed = 1;
+    unsigned own = labels_with(w, dot, axis), others = (topo_axes_all(&w->placement->axes) & SIM_ALL_AXES) ^ axis,
+             allowed = 1;
     if (own != 1 || w->shards[axis] <= 1 || !(with_stand_in(w, others) & axis)) return own;
     for (unsigned rest = others; rest; rest &= rest - 1) allowed |= labels_with(w, dot, rest & -rest);
     return allowed;
@@ -430,7 +431,7 @@ void tuner_work_begin(struct tuner_work *w, const struct tuner_outline *outline,
     w->placement = placement;
     w->charges = charges;
     model_sizes(outline->config, batch, microbatches, outline->inputs_length, outline->targets_length, w->sizes);
-    for (unsigned axes = 0; axes <= topo_axes_all(&placement->axes); axes++)
+    for (unsigned axes = 0; axes <= (topo_axes_all(&placement->axes) & SIM_ALL_AXES); axes++)
         w->shards[axes] = topo_axes_product(&placement->axes, axes);
     for (int s = 0; s < outline->shape_count; s++) size_shape(w, s);
     size_unannotated(w);

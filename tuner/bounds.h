@@ -99,7 +99,7 @@ struct tuner_work {
     const struct sim_placement *placement;
     struct tuner_charges charges;
     int64_t sizes[MODEL_SIZE_COUNT];
-    double shards[1 << TOPO_MOST_AXES];      /* devices in a group of each set of mesh axes */
+    double shards[SIM_ALL_AXES + 1];         /* devices in a group of each set of mesh axes */
     double bytes[TUNER_MOST_SHAPES];         /* as the rules shard the tensors of a shape */
     unsigned axes[TUNER_MOST_SHAPES];        /* with these axes */
     unsigned axes_of_size[MODEL_SIZE_COUNT]; /* mesh axes that some tensor has over a dimension of that size */
