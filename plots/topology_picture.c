@@ -127,9 +127,10 @@ static void key_links(struct key *key, const struct plots_machine *machine)
                            ? base_print(arena, "link: %s each way", plots_rate(arena, chip->link_oneway_bytes_per_s))
                            : "link";
     bool loaded = machine->busiest_load > 0;
-    const char *width = base_print(arena, "how often rings of %s groups pass it, at most %.3g", machine->tiles->group,
-                                   2 * machine->busiest_load);
-    if (machine->by_share) width = "share of the time that it is busy; red from 90 %, purple from 50 %, blue below";
+    const char *width = "share of the time that it is busy; red from 90 %, purple from 50 %, blue below";
+    if (loaded && !machine->by_share)
+        width = base_print(arena, "how often rings of %s groups pass it, at most %.3g", machine->tiles->group,
+                           2 * machine->busiest_load);
     struct plots_box swatch = key_entry(key, loaded ? base_print(arena, "%s; width: %s", rate, width) : rate);
     plots_line(key->canvas, swatch.x, key->y, swatch.x + swatch.width, key->y, plots_link_look);
     if (loaded)

@@ -433,7 +433,7 @@ static const struct hostile {
     {"$M topology v4:65536x1x1 --out x.svg", 3, "a picture holds at most"},
     {"$M layout --topology v4-8 --num-partitions 1 --batch-size 7 --out x", 3, "must be divisible"},
     {"$M partition 'a,b->ab' --mesh data=2 --shapes '1073741824;1073741824' --specs 'data;-'", 3,
-     "the result has 2.31e+18 bytes; up to 9.01e+15"},
+     "the result has 2.31e+18 bytes; use up to 9.01e+15"},
     {"$M pedict", 2, "did you mean predict?"},
     {"$M --hlep", 2, "did you mean --help?"},
     {"$M --version more", 2, "one argument too many"},
