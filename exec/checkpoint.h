@@ -26,7 +26,7 @@ void exec_part_region(const struct exec_machine *machine, const struct exec_arra
 bool exec_has_part(const struct exec_machine *machine, const struct exec_array *array,
                    const struct exec_region *region); /* a device of this process has */
 unsigned exec_array_axes(const struct exec_machine *machine,
-                         const struct exec_array *array); /* mesh axes that cut it */
+                         const struct exec_array *array); /* mesh axes that shard it */
 /* Copies between a region in row-major float32 and what devices hold of it: all of this process, or one. */
 void exec_scatter(const struct exec_machine *machine, const struct exec_array *array, const struct exec_region *region,
                   float *values);

@@ -40,7 +40,7 @@ static float normal(uint64_t bits)
     return sqrtf(-2.0f * logf(upper_uniform(bits))) * cosf(6.283185307179586f * lower_uniform(bits));
 }
 
-/* Within two standard deviations: one draw in twenty is made again. */
+/* Within two standard deviations: one draw in twenty is recomputed. */
 static float truncated_normal(uint64_t bits)
 {
     float x = normal(bits);

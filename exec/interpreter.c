@@ -45,7 +45,7 @@ static int64_t elements_of(const struct exec_machine *machine, int value, int de
     return elements;
 }
 
-/* A reshape moves nothing only if both sides hold the same elements: joined dimensions are not cut inside. */
+/* A reshape moves nothing only if both sides hold the same elements: joined dimensions are not split inside. */
 static bool is_same_part(const struct exec_machine *machine, const struct sim_op *op, int device)
 {
     return elements_of(machine, op->inputs[0], device, true) == elements_of(machine, op->outputs[0], device, true) &&
@@ -77,7 +77,7 @@ static enum base_status check_compute(const struct exec_machine *machine, const 
         bool renames = op->op->kind == MODEL_RESHAPE && op->op->function == MODEL_NO_FUNCTION,
              moves = op->op->kind == MODEL_SLICE || (op->op->kind == MODEL_RESHAPE && !renames);
         if (renames && !(is_same_part(machine, op, device) && divides_evenly(machine, op)))
-            return refuse(machine, op, "a joined dimension is cut inside a head");
+            return refuse(machine, op, "a joined dimension is split inside a head");
         if (moves && !exec_can_move(machine, op, device))
             return refuse(machine, op, "a device needs heads or sequences that it does not hold");
         if (renames || moves) continue;

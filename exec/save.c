@@ -61,7 +61,7 @@ static enum base_status write_part(const struct saving *s, struct base_arena *sc
     exec_part_region(s->machine, array, device, &region);
     for (int d = 0; d < array->rank; d++) {
         if (region.origin[d] % region.extent[d])
-            return base_fail(s->error, BASE_INTERNAL, "%s: is not cut evenly", array->path);
+            return base_fail(s->error, BASE_INTERNAL, "%s: is not sharded evenly", array->path);
         index[d] = region.origin[d] / region.extent[d];
         elements *= region.extent[d];
     }

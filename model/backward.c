@@ -1,5 +1,5 @@
 /* The backward pass: every forward operation transposed, last to first. A loop over layers becomes a loop from the last
- * layer to the first. What the remat policy does not keep is made again inside the backward loop, from what it keeps.
+ * layer to the first. What the remat policy does not save is recomputed inside the backward loop, from what it saves.
  */
 #include "model/builder.h"
 
@@ -33,7 +33,7 @@ static const struct transpose {
     {MODEL_GATE, 1, MODEL_MAP, MODEL_GATE_GRAD_1, "C01", false, MODEL_NO_FUNCTION, "", 0},
 };
 
-/* Bit r: tensors of role r are kept for the backward pass. "none" is what JAX's autodiff keeps; what is elementwise
+/* Bit r: tensors of role r are saved for the backward pass. "none" is what JAX's autodiff keeps; what is elementwise
  * from kept tensors is fused into its consumers. "minimal" is checkpoint_dots_with_no_batch_dims. */
 #define KEEP(role) (1u << MODEL_ROLE_##role)
 static const unsigned kept_roles[MODEL_REMAT_COUNT] = {
@@ -102,11 +102,11 @@ static int remake(struct pass *pass, int tensor)
     made->like = model_builder_get(builder, tensor)->like;
     made->from_producer = model_builder_get(builder, tensor)->from_producer;
     made->constrained = model_builder_get(builder, tensor)->constrained;
-    if (builder->options.remat == MODEL_REMAT_NONE && !builder->config->scan_layers) made->remade_of = tensor;
+    if (builder->options.remat == MODEL_REMAT_NONE && !builder->config->scan_layers) made->recomputed_of = tensor;
     op.outputs[0] = copy;
     op.phase = MODEL_BACKWARD;
     op.needed = false;
-    op.remade = true;
+    op.recomputed = true;
     *model_builder_op(builder, op.kind, op.function, op.name) = op;
     return copy;
 }
@@ -127,7 +127,7 @@ static bool is_kept_operand(const struct pass *pass, int tensor)
     return false;
 }
 
-/* A tensor as the backward pass can have it: kept, or made again. */
+/* A tensor as the backward pass can have it: saved, or recomputed. */
 static int need(struct pass *pass, int tensor)
 {
     struct builder *builder = pass->builder;

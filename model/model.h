@@ -311,8 +311,8 @@ struct model_tensor {
     int like;         /* sharded like this tensor (a gradient like its primal), or -1 */
     bool constrained; /* T5X asks for the sharding that its axes have; other activations get theirs by propagation */
     bool constrained_again; /* and asks again where the backward pass reads it: remat saves what stood before that */
-    int remade_of;      /* the forward tensor that this one repeats in the backward pass, as elementwise tensors are by
-                           whoever reads them; or -1 */
+    int recomputed_of;  /* the forward tensor that this one repeats in the backward pass, as elementwise tensors are by
+                       whoever reads them; or -1 */
     bool from_producer; /* sharded as its producer's operand is (casts and reshapes of parameters) */
     int block;          /* where it is made; persistent tensors: -1 */
     int layers;         /* enum model_size of how many of it exist (one a layer), or MODEL_ONE */
@@ -399,8 +399,8 @@ struct model_op {
     signed char reshaped_from[MODEL_MAX_RANK];
     int body; /* MODEL_LOOP: the block that it repeats */
     enum model_size trips;
-    bool remade;   /* makes again, for the backward pass, what the remat policy did not keep */
-    bool reversed; /* a loop over layers that runs from the last to the first */
+    bool recomputed; /* recomputes, for the backward pass, what the remat policy did not save */
+    bool reversed;   /* a loop over layers that runs from the last to the first */
     int carry_count;
     struct model_carry {
         int init, in, out, result;
@@ -449,10 +449,10 @@ enum model_trait {
                                     optimizer state */
     MODEL_TRAIT_HALF_STATISTICS, /* norms, logits and loss in the compute dtype */
     MODEL_TRAIT_SPLIT_SOFTMAX,   /* exponentials and their quotient are differentiated apart, so that both are kept */
-    MODEL_TRAIT_LIBRARY_DOTS, /* contractions are calls of a library: what they read was stored, and it is kept for the
+    MODEL_TRAIT_LIBRARY_DOTS, /* contractions are calls of a library: what they read was stored, and it is saved for the
                                  backward pass */
     MODEL_TRAIT_UPDATES_LAST, /* all gradients are reduced together, so that all are there before the first update */
-    MODEL_TRAIT_UNORDERED_REMAT, /* a layer is made again as soon as its input is there: while the layer behind it still
+    MODEL_TRAIT_UNORDERED_REMAT, /* a layer is recomputed as soon as its input is there: while the layer behind it still
                                     runs backward */
     MODEL_TRAIT_COUNT
 };
@@ -464,7 +464,7 @@ struct model_options {
     enum model_remat remat;
     enum model_optimizer optimizer;
     enum model_dtype dtype;
-    unsigned dropped_roles; /* MODEL_REMAT_COMPILER: bit r: what "none" keeps of role r is made again */
+    unsigned dropped_roles; /* MODEL_REMAT_COMPILER: bit r: what "none" saves of role r is recomputed */
     bool microbatches;      /* more than one: a loop with a float32 accumulator */
     bool flash_attention;
     unsigned traits;                         /* bits of enum model_trait */

@@ -571,7 +571,7 @@ void reports_fit_text(const struct reports_tuned *r, const struct tuner_fit_row 
     const char *model = r->space->plan.values[SIM_MODEL], *topology = r->space->plan.values[SIM_TOPOLOGY];
     if (smallest >= 0)
         base_putf(out, "%s fits on %s from %d devices a copy on.\n\n", model, topology, model_axis(&rows[smallest]));
-    else base_putf(out, "%s does not fit on %s, however it is cut.\n\n", model, topology);
+    else base_putf(out, "%s does not fit on %s, however it is partitioned.\n\n", model, topology);
     base_putf(out, "    %-20s %12s  %s\n", "mesh", "tokens/s", "the fastest plan that fits there");
     for (int i = 0; i < count; i++) {
         const struct sim_prediction *p = &rows[i].best.prediction;

@@ -27,28 +27,6 @@ unsigned sim_model_axis(const struct topo_axes *mesh)
     return model ? model : axis_named(mesh, "tensor");
 }
 
-/* Sets are of the first few axes. A mesh of more has those first that more than one device stands along: its devices
- * are in the same order then. */
-static struct topo_axes with_few_axes(const struct topo_axes *mesh)
-{
-    struct topo_axes out = {.count = 0};
-    if (mesh->count <= SIM_MOST_AXES) return *mesh;
-    for (int alone = 0; alone <= 1; alone++)
-        for (int i = 0; i < mesh->count; i++) {
-            if ((mesh->sizes[i] == 1) != alone) continue;
-            out.names[out.count] = mesh->names[i];
-            out.sizes[out.count++] = mesh->sizes[i];
-        }
-    return out;
-}
-
-static enum base_status check_axes(const struct topo_axes *axes, struct base_error *error)
-{
-    if (axes->count <= SIM_MOST_AXES || axes->sizes[SIM_MOST_AXES] == 1) return BASE_OK;
-    return base_fail(error, BASE_INPUT, "ici_mesh: more than %d axes have more than one device; join some",
-                     SIM_MOST_AXES);
-}
-
 static unsigned sets_of(const struct sim_placement *p)
 {
     return topo_axes_all(&p->axes) & SIM_ALL_AXES;
@@ -62,7 +40,7 @@ static const double exchange_share = 0.25;
 
 /* Rings over several dimensions keep all their links busy at once, but less well than one dimension's. The cost is the
  * mean load of the links of the dimensions that the group spans: what is left of the busiest link's excess when the
- * bytes are cut into several rings. */
+ * bytes are split into several rings. */
 static void place_on_torus(struct base_arena *arena, struct sim_placement *p, const struct topo_mesh *mesh)
 {
     const double *c = p->profile.constants;
@@ -167,9 +145,7 @@ enum base_status sim_placement_build(struct base_arena *arena, const struct topo
     BASE_TRY(sim_profile_build(arena, topology, software, overrides, &p.profile, error));
     bool needs_devices = topo_has_torus(topology) || request->dcn_mesh.count > 0 || p.profile.simulated;
     BASE_TRY(topo_mesh_build(arena, topology, request, !needs_devices, &mesh, error));
-    mesh.axes = with_few_axes(&mesh.axes);
     p.axes = mesh.axes;
-    BASE_TRY(check_axes(&p.axes, error));
     p.axes_text = topo_axes_spell(arena, &p.axes, topo_axes_all(&p.axes));
     p.groups = base_new(arena, struct sim_group, (int)sets_of(&p) + 1);
     if (topo_has_torus(topology)) place_on_torus(arena, &p, &mesh);

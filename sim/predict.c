@@ -198,7 +198,7 @@ static unsigned droppable_roles(const struct sim_pricing *p)
     return dropped;
 }
 
-/* What today's XLA:TPU makes again of an unrolled model: scores with their exponentials, by the fusion that has their
+/* What today's XLA:TPU recomputes of an unrolled model: scores with their exponentials, by the fusion that has their
  * product inside; of a gated MLP both halves, outside of a loop over microbatches. */
 static unsigned remade_roles(const struct sim_plan *plan)
 {
@@ -207,7 +207,7 @@ static unsigned remade_roles(const struct sim_plan *plan)
 }
 
 /* A step that is to lose more than this share of its peak was never seen to get there: the pass ends with each
- * softmax's quotient made again and nothing else (libtpu 0.0.42; 0.45 succeeded, 0.47 and 0.70 did not). */
+ * softmax's quotient recomputed and nothing else (libtpu 0.0.42; 0.45 succeeded, 0.47 and 0.70 did not). */
 static const double most_remade_frac = 0.46;
 
 static bool is_remade_in_part(const struct sim_pricing *p, double peak_bytes, double goal_bytes)
@@ -233,7 +233,7 @@ static bool may_rematerialize(const struct sim_plan *plan)
            !plan->config->scan_layers;
 }
 
-/* The step with all that made again that may be. */
+/* The step with all that recomputed that may be. */
 static enum base_status price_remade(struct sim_cache *cache, struct sim_pricing *q, const struct sim_pricing *p,
                                      unsigned dropped_roles, bool in_part, struct sim_detail *detail,
                                      struct priced *out, struct base_error *error)

@@ -15,7 +15,7 @@ enum {
 /* ---- the price list (price_list.c): the program with each distinct thing once, and without what no price needs ----
  */
 
-/* A size, cut by mesh axes. */
+/* A size, sharded by mesh axes. */
 struct sim_factor {
     unsigned char size, axes;
 };
@@ -138,7 +138,7 @@ struct sim_pricing {
     const struct sim_plan *plan;
     const struct sim_placement *placement;
     int64_t sizes[MODEL_SIZE_COUNT];
-    unsigned dropped_roles;         /* of the program: what is made again for want of memory */
+    unsigned dropped_roles;         /* of the program: what is recomputed for want of memory */
     double local[SIM_MOST_FACTORS]; /* the list's factors */
     double bytes[SIM_MOST_SHAPES];  /* of each shape of the list */
     double totals_s[SIM_BOUND_COUNT], exposed_s /* of collectives */, needed_flop;

@@ -526,7 +526,7 @@ static int check_transposes(const struct model_program *program)
     return expected;
 }
 
-/* Nothing is made again where all is kept, so the transposes are all that the backward pass contracts. */
+/* Nothing is recomputed where all is kept, so the transposes are all that the backward pass contracts. */
 static void program_transposes_every_contraction_once(struct base_arena *arena)
 {
     for (int m = 0; m < BASE_COUNT(architectures); m++)
@@ -542,7 +542,7 @@ static void program_transposes_every_contraction_once(struct base_arena *arena)
         }
 }
 
-/* Contractions of one encoder and one decoder layer that a policy makes again. The last one of a layer, wo, only feeds
+/* Contractions of one encoder and one decoder layer that a policy recomputes. The last one of a layer, wo, only feeds
  * the next layer's input, which is kept. */
 static void program_recomputes_what_the_policy_drops(struct base_arena *arena)
 {

@@ -18,8 +18,8 @@ static unsigned axis_bit(const struct topo_axes *mesh, const char *name)
     return axis < 0 ? 0 : 1u << axis;
 }
 
-/* The first dimension that the data axis can still cut, since no axis of several devices does; whether it divides that
- * one or a later one, the bytes are as few. */
+/* The first dimension that the data axis can still shard, since no axis of several devices does; whether it divides
+ * that one or a later one, the bytes are as few. */
 static void add_data_axis(const struct tuner_class *class, const struct topo_axes *mesh, unsigned data,
                           unsigned char *spec)
 {

@@ -2,7 +2,7 @@
  * one region for what comes and goes, then the scratch of kernels.
  *
  * A value needs its place from the kernel that makes it to the last one that reads it; made outside a loop and read
- * inside, until the loop ends. One that is made in a loop and read outside it (kept for the backward pass, or a
+ * inside, until the loop ends. One that is made in a loop and read outside it (saved for the backward pass, or a
  * gradient for the updates) has a place a layer, from the first loop's start to the second one's end. What goes round a
  * loop stays where it is, if it can; an elementwise kernel or an all-reduce writes over an operand that ends with it.
  * Places are given out largest first, each at the lowest offset that is free during its life. */

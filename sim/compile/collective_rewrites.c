@@ -203,7 +203,8 @@ static bool reads(const struct sim_op *op, int value)
     return false;
 }
 
-/* How an update goes over its arrays: as the one that is cut most (ZeRO's state). What is whole is read in slices. */
+/* How an update goes over its arrays: as the one that is sharded most (ZeRO's state). What is whole is read in slices.
+ */
 static void spec_of_update(const struct sim_sharded *s, const struct sim_op *op, int accumulator,
                            unsigned char spec[MODEL_MAX_RANK])
 {
@@ -217,7 +218,7 @@ static void spec_of_update(const struct sim_sharded *s, const struct sim_op *op,
     }
 }
 
-/* The same value, cut like that. */
+/* The same value, sharded like that. */
 static void cut(struct rewrite *r, int value, const unsigned char spec[MODEL_MAX_RANK])
 {
     struct sim_value *v = &r->s->values[value];
@@ -317,8 +318,8 @@ void sim_rewrite_gradient_accumulation(struct base_arena *arena, const struct si
 
 /* ---- create_reduce_scatters ---- */
 
-/* What an operation that only passes a value on needs of its operand, so that its result is cut like that; false if a
- * cut dimension is split or joined on the way. */
+/* What an operation that only passes a value on needs of its operand, so that its result is sharded like that; false if
+ * a sharded dimension is split or joined on the way. */
 static bool pull_back(const struct sim_sharded *s, const struct sim_op *op, const unsigned char spec[MODEL_MAX_RANK],
                       unsigned char before[MODEL_MAX_RANK])
 {
@@ -333,8 +334,8 @@ static bool pull_back(const struct sim_sharded *s, const struct sim_op *op, cons
     return true;
 }
 
-/* Cuts a value whose only reader wants a slice of it, and what it is made of, back to the all-reduce; false, and
- * nothing is cut, if there is none. */
+/* Shards a value whose only reader wants a slice of it, and what it is made of, back to the all-reduce; false, and
+ * nothing is sharded, if there is none. */
 static bool cut_back(struct rewrite *r, int value, unsigned axes, const unsigned char spec[MODEL_MAX_RANK])
 {
     struct sim_sharded *s = r->s;
@@ -384,7 +385,8 @@ static void slice_gradients(struct base_arena *arena, struct sim_sharded *s)
     }
 }
 
-/* The partitioner writes "all-reduce, and keep a slice" as an all-reduce whose result is cut further than its operand.
+/* The partitioner writes "all-reduce, and keep a slice" as an all-reduce whose result is sharded further than its
+ * operand.
  */
 void sim_create_reduce_scatters(struct base_arena *arena, const struct sim_compiler *compiler, struct sim_sharded *s)
 {

@@ -172,7 +172,7 @@ static const struct residual_arrays {
     int inputs;   /* of which there are so many; 0: any */
     int wide;     /* float32 */
     int narrow;   /* in the compute dtype */
-    int unrolled; /* the same where layers are no loops, and the rest is made again inside fusions */
+    int unrolled; /* the same where layers are no loops, and the rest is recomputed inside fusions */
 } residual_arrays[] = {
     {MODEL_NORM, 0, 1, 1, 0},    /* 2x of the square's derivative; the normalised rows before the scale */
     {MODEL_SOFTMAX, 0, 0, 1, 1}, /* the exponentials beside their quotient */
@@ -217,7 +217,8 @@ static int backward_loop(const struct assigner *a, int forward)
 
 static bool is_weight_cast(const struct assigner *a, const struct sim_op *op)
 {
-    if (op->kind != SIM_COMPUTE || op->op->function != MODEL_CAST || op->op->phase != MODEL_FORWARD || op->op->remade)
+    if (op->kind != SIM_COMPUTE || op->op->function != MODEL_CAST || op->op->phase != MODEL_FORWARD ||
+        op->op->recomputed)
         return false;
     const struct sim_value *from = &a->s->values[op->inputs[0]], *to = &a->s->values[op->outputs[0]];
     return a->s->program->tensors[from->tensor].category == MODEL_PARAMETER && from->dtype != to->dtype;
@@ -241,7 +242,7 @@ static void add_gradient_stacks(struct assigner *a, int forward, int backward)
     const struct sim_sharded *s = a->s;
     for (int i = forward; i < s->ops[forward].match; i++) {
         const struct sim_op *op = &s->ops[i];
-        if (op->kind != SIM_COMPUTE || op->op->phase != MODEL_FORWARD || op->op->remade) continue;
+        if (op->kind != SIM_COMPUTE || op->op->phase != MODEL_FORWARD || op->op->recomputed) continue;
         for (int j = 0; j < op->input_count; j++) {
             const struct sim_value *value = &s->values[op->inputs[j]];
             if (s->program->tensors[value->tensor].category != MODEL_PARAMETER) continue;
@@ -316,7 +317,7 @@ static void add_value(struct assigner *a, int v)
     if (made && made->kind == SIM_COMPUTE && made->op->phase == MODEL_OPTIMIZER) return;
     double bytes = value_bytes(a, value);
     int loop = value->loop, carried = a->carried_in[v];
-    /* A norm's float32 input is made again from the residual stream wherever it is read, if that is no other loop. */
+    /* A norm's float32 input is recomputed from the residual stream wherever it is read, if that is no other loop. */
     if (!a->options->scanned && s->program->tensors[value->tensor].role == MODEL_ROLE_NORM_INPUT) bytes /= 2;
     bool outlives = loop >= 0 && over_layers(a, loop) && value->last_use > s->ops[loop].match;
     enum model_category category = category_of(a, value, value->kept);

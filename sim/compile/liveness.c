@@ -126,7 +126,8 @@ static void track_second_layer(struct tracker *t, const struct sim_value *value)
     const struct sim_sharded *s = t->s;
     if (value->loop < 0 || value->definition < 0 || value->last_use <= value->definition) return;
     const struct sim_op *made = &s->ops[value->definition], *last = &s->ops[value->last_use];
-    if (made->kind != SIM_COMPUTE || !made->op->remade || (last->kind == SIM_COMPUTE && last->op->remade)) return;
+    if (made->kind != SIM_COMPUTE || !made->op->recomputed || (last->kind == SIM_COMPUTE && last->op->recomputed))
+        return;
     add(t, value->loop, BEFORE, +1, value, value->shape);
     add(t, s->ops[value->loop].match, FREE, -1, value, value->shape);
 }

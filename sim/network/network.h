@@ -2,10 +2,11 @@
  * to whom and after what; a simulation sends it over every link of its way, all groups of a mesh axis at once. What it
  * knows of a collective is its groups: ordered lists of devices.
  *
- * Sharing is max-min fair, flow by flow: links give each message that crosses them an equal part (a message that is cut
- * over several ways has as much in all as one that is not), and what a message cannot use, because another link of its
- * way is fuller, goes to the others. That is what routers with fair queues and messages much longer than a packet tend
- * to; packet by packet gives the same but for the last packets (test_network), at a thousand times the work. */
+ * Sharing is max-min fair, flow by flow: links give each message that crosses them an equal part (a message that is
+ * sharded over several ways has as much in all as one that is not), and what a message cannot use, because another link
+ * of its way is fuller, goes to the others. That is what routers with fair queues and messages much longer than a
+ * packet tend to; packet by packet gives the same but for the last packets (test_network), at a thousand times the
+ * work. */
 #ifndef SIM_NETWORK_H
 #define SIM_NETWORK_H
 

@@ -1,7 +1,7 @@
 /* Where a partitioner puts a contraction, as XLA's SPMD partitioner decides it. A contraction belongs to a group of
  * devices, at first to all of them, with a sharding for either operand and one that is wanted of the result. It is
  * 1. done at once if all shardings of the group agree on one kind of label (at_once);
- * 2. else cut into smaller groups by batch labels, by labels of the result that one operand and the result share, by
+ * 2. else split into smaller groups by batch labels, by labels of the result that one operand and the result share, by
  *    contracted labels that both operands share, or by the devices that hold copies; what the groups share is settled
  * so, the contraction within a group is the same question again;
  * 3. else done at once although operands have to be resharded for it, at last with everything gathered.
@@ -34,7 +34,7 @@ static unsigned copies(const struct dot *t, const struct part *p, int array)
     return is_partial(t, p, array) ? p->axes & ~used(t, p, array) : 0;
 }
 
-/* The axes by which labels of a role cut an array. */
+/* The axes by which labels of a role shard an array. */
 static unsigned axes_of(const struct dot *t, const struct part *p, enum role role, int array)
 {
     const struct dims *dims = &t->dims[role][array];
@@ -128,7 +128,7 @@ static void go_outside(struct part *p, int array, const struct dims *dims)
     }
 }
 
-/* The dimensions that tell the given groups apart and do not cut within them; copies count as a last dimension. */
+/* The dimensions that tell the given groups apart and do not shard within them; copies count as a last dimension. */
 static bool find_groups(const struct dot *t, const struct part *p, int array, sim_order groups, struct dims *out)
 {
     unsigned within = p->axes & ~groups, found = 0;
@@ -259,7 +259,7 @@ static bool multiply_and_sum(struct dot *t, const struct part *p)
     return true;
 }
 
-/* One operand is cut by batch labels as the result is: the other one follows, if need be or if it only moves. */
+/* One operand is sharded by batch labels as the result is: the other one follows, if need be or if it only moves. */
 static bool along_batch(struct dot *t, struct part *p, bool moves_only)
 {
     for (int i = LEFT; i <= RIGHT; i++) {
@@ -277,7 +277,7 @@ static bool along_batch(struct dot *t, struct part *p, bool moves_only)
     return false;
 }
 
-/* The result is cut by labels of one operand alone: that is cut so, the other one whole. */
+/* The result is sharded by labels of one operand alone: that is sharded so, the other one whole. */
 static bool along_free(struct dot *t, struct part *p, int operand, bool must_agree)
 {
     enum role role = operand == LEFT ? OF_LEFT : OF_RIGHT;
@@ -305,8 +305,8 @@ static bool along_contracted(struct dot *t, struct part *p)
     return multiply_and_sum(t, p);
 }
 
-/* Nobody has a use for anything but one operand's contracted labels: the other one is cut for them if that is larger
- * than the result. */
+/* Nobody has a use for anything but one operand's contracted labels: the other one is sharded for them if that is
+ * larger than the result. */
 static bool along_one_sided(struct dot *t, struct part *p)
 {
     struct sim_layout wanted;
@@ -376,7 +376,7 @@ static bool settle_batch(struct dot *t, struct part *p, bool strict, sim_order *
     return true;
 }
 
-/* An axis cuts two dimensions: that is too many tiles for the devices. Copies are given up, else what the operand has
+/* An axis shards two dimensions: that is too many tiles for the devices. Copies are given up, else what the operand has
  * alone, else what is contracted. */
 static bool reduce_tiles(const struct dot *t, const struct part *p, int operand, struct sim_layout *tiles)
 {
@@ -442,7 +442,7 @@ static bool by_batch(struct dot *t, struct part p, bool strict)
 
 /* ---- groups by labels that one operand and the result share ---- */
 
-/* Labels of one operand that cut it and the result alike: all together, or else some. */
+/* Labels of one operand that shard it and the result alike: all together, or else some. */
 static bool find_free(const struct dot *t, const struct part *p, int operand, struct dims *own, struct dims *out)
 {
     enum role role = operand == LEFT ? OF_LEFT : OF_RIGHT;
@@ -457,7 +457,7 @@ static bool find_free(const struct dot *t, const struct part *p, int operand, st
     return own->count > 0;
 }
 
-/* The operand is cut as the result is, and by nothing else: then it does not matter which groups are made first. */
+/* The operand is sharded as the result is, and by nothing else: then it does not matter which groups are made first. */
 static bool is_settled(const struct dot *t, const struct part *p, int operand)
 {
     for (int d = 0; d < rank_of(t, operand); d++) {
@@ -502,7 +502,7 @@ static bool give_idle(const struct dot *t, const struct part *p, int array, sim_
     return true;
 }
 
-/* The other operand is whole within each group: its copies make the groups, or what cuts it there is gathered. */
+/* The other operand is whole within each group: its copies make the groups, or what shards it there is gathered. */
 static bool copy_to_groups(struct dot *t, struct part *p, int other, int operand, bool strict, sim_order groups)
 {
     unsigned contracted = axes_of(t, p, CONTRACTED, other);
@@ -595,8 +595,8 @@ static bool settle_contracted(struct dot *t, struct part *p, const struct dims *
     return true;
 }
 
-/* The groups' sums become slices of the result: where it is cut as the groups are, or by as many tiles. Sets the
- * result's tiles as the groups leave them; returns the dimensions that are cut. */
+/* The groups' sums become slices of the result: where it is sharded as the groups are, or by as many tiles. Sets the
+ * result's tiles as the groups leave them; returns the dimensions that are sharded. */
 static struct dims choose_slices(const struct dot *t, struct part *p, sim_order groups, struct reduction *r)
 {
     static const enum role kept[] = {OF_LEFT, OF_RIGHT, BATCH};

@@ -13,8 +13,9 @@ struct dims {
     signed char at[MODEL_MAX_RANK + 1];
 };
 
-/* A sum over groups: of the axes of each contracted dimension; or of those that the result is cut by then. Where more
- * devices hold copies of the result than there are groups, some of these make each a part, so that parts are summed. */
+/* A sum over groups: of the axes of each contracted dimension; or of those that the result is sharded by then. Where
+ * more devices hold copies of the result than there are groups, some of these make each a part, so that parts are
+ * summed. */
 struct reduction {
     struct sim_layout sums;
     int rank;

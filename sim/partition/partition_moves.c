@@ -173,11 +173,11 @@ static int reshard_axes(struct sim_partitioner *p, const struct model_op *why, i
     return value;
 }
 
-/* The value that the forward pass has of what is made again in the backward pass because that costs nothing; or the
+/* The value that the forward pass has of what is recomputed in the backward pass because that costs nothing; or the
  * value itself. */
 static int original(const struct sim_partitioner *p, int value)
 {
-    int of = p->options->shares_gathers ? sim_part_tensor_of(p, p->out->values[value].tensor)->remade_of : -1;
+    int of = p->options->shares_gathers ? sim_part_tensor_of(p, p->out->values[value].tensor)->recomputed_of : -1;
     return of < 0 || *sim_part_current(p, of) < 0 ? value : *sim_part_current(p, of);
 }
 

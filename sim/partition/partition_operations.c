@@ -112,8 +112,8 @@ static unsigned place_contraction(struct sim_partitioner *p, const struct model_
                                   struct labelled *labelled, struct sim_contraction *contraction)
 {
     struct sim_contraction c = {.letters = {source->input_labels[0], source->input_labels[1], source->output_labels},
-                                .result =
-                                    source->phase == MODEL_BACKWARD && !source->remade ? SIM_GRADIENT : SIM_PROPAGATED};
+                                .result = source->phase == MODEL_BACKWARD && !source->recomputed ? SIM_GRADIENT
+                                                                                                 : SIM_PROPAGATED};
     unsigned partial = 0;
     for (int i = 0; i < 3; i++) {
         int tensor = i < 2 ? source->inputs[i] : source->outputs[0];
@@ -223,14 +223,15 @@ static unsigned place_labels(struct sim_partitioner *p, const struct model_op **
          */
         bool is_broadcast = strlen(source->input_labels[i]) != strlen(letters);
         const unsigned char *found = sim_part_found_as(p, source->inputs[i]);
-        bool is_had = sim_part_tensor_of(p, source->outputs[0])->remade_of >= 0; /* from the forward pass, in XLA */
+        bool is_had = sim_part_tensor_of(p, source->outputs[0])->recomputed_of >= 0; /* from the forward pass, in XLA */
         if (is_broadcast && !is_had && keeps_tiles(p, labelled, letters, found, source->input_labels[i], kept)) {
             int tensor = reduces ? source->inputs[0] : source->outputs[0];
             inputs[i] = broadcast(p, source, source->input_labels[i], inputs[i], tensor, letters, kept);
             spec_for(labelled, letters, own);
             *at = with_broadcast(p, *at, i);
         }
-        inputs[i] = (is_broadcast && !source->remade ? sim_part_made_ready : sim_part_ready)(p, source, inputs[i], own);
+        inputs[i] =
+            (is_broadcast && !source->recomputed ? sim_part_made_ready : sim_part_ready)(p, source, inputs[i], own);
     }
     return partial;
 }
@@ -266,7 +267,7 @@ static void before_reshape(const struct model_op *source, const unsigned char *s
         if (source->reshaped_from[d] >= 0) out[source->reshaped_from[d]] = spec[d];
 }
 
-/* Heads that do not divide by what cuts them. */
+/* Heads that do not divide by what shards them. */
 static bool is_uneven(const struct sim_partitioner *p, int size, unsigned axes)
 {
     struct sim_decision question;

@@ -94,7 +94,7 @@ static void put_compute(const struct printer *p, const struct sim_op *op)
         put_value(p, op->outputs[i]);
     }
     if (op->output_count && !s->values[op->outputs[0]].stored) base_put(out, "  (fused)");
-    else if (op->output_count && s->values[op->outputs[0]].kept) base_put(out, "  (kept)");
+    else if (op->output_count && s->values[op->outputs[0]].kept) base_put(out, "  (saved)");
     put_why(p, op);
     base_put(out, "\n");
 }

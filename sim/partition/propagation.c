@@ -56,8 +56,8 @@ static bool merge_specs(const struct sim_graph *g, sim_spec a, sim_spec b, sim_s
     return __builtin_popcount(g->options->live) < 3 || has_devices(g, a, b);
 }
 
-/* Every tile of a lies in one of b. The first axis of the mesh cuts a dimension first, so one over the second alone is
- * not refined by both. */
+/* Every tile of a lies in one of b. The first axis of the mesh shards a dimension first, so one over the second alone
+ * is not refined by both. */
 static bool refines(sim_spec a, sim_spec b)
 {
     if (b & ~a) return false;
@@ -263,7 +263,8 @@ static void step_forward(struct sim_graph *g, int at)
 
 /* ---- from users ---- */
 
-/* An operand of a contraction is cut like the result; along what it has in common with the other operand, like that. */
+/* An operand of a contraction is sharded like the result; along what it has in common with the other operand, like
+ * that. */
 static sim_spec from_contraction(const struct sim_graph *g, const struct sim_graph_step *user, int at)
 {
     const struct sim_graph_port *port = &g->ports[user->first_port + at], *other = &g->ports[user->first_port + 1 - at];
@@ -430,7 +431,7 @@ static bool divides(const struct sim_graph *g, int size)
     return !extents->sizes || extents->sizes[size] % topo_axes_product(extents->mesh, g->options->data_axis) == 0;
 }
 
-/* ZeRO: the first dimension that the data axis can still cut. */
+/* ZeRO: the first dimension that the data axis can still shard. */
 static sim_spec with_data_axis(const struct sim_graph *g, const struct model_tensor *tensor, sim_spec spec)
 {
     const unsigned data_axis = g->options->data_axis & g->options->live;

@@ -1,10 +1,10 @@
 /* From one sharding to another, as XLA's SPMD partitioner goes. The first means that applies is taken:
  * - tiles of the same shape change places: a permutation;
  * - as many tiles of other shapes: all-to-alls, each of which takes the axes of one dimension to another;
- * - devices that hold copies cut them; their pieces change places if they are not those of the target;
+ * - devices that hold copies shard them; their pieces change places if they are not those of the target;
  * - tiles are brought where those of one target tile stand side by side, and gathered;
  * - two steps of these, if a pattern says which;
- * - everything is gathered, and cut.
+ * - everything is gathered, and sliced.
  * Only whole mesh axes move: what would have to split one counts as not possible. */
 #include "sim/partition/sharding_tiles.h"
 
@@ -20,7 +20,7 @@ static unsigned used(const struct sim_array *a, const struct sim_layout *layout)
     return sim_layout_axes(layout, a->shape.rank);
 }
 
-/* Some axes cut it, others hold copies. */
+/* Some axes shard it, others hold copies. */
 static bool is_partial(const struct sim_array *a, const struct sim_layout *layout)
 {
     unsigned axes = used(a, layout);
@@ -341,7 +341,7 @@ static bool gather_one_first(struct sim_array *a, const struct sim_layout *to)
     return false;
 }
 
-/* The copies are cut where the target is cut, too; then there are as many tiles as in the target. */
+/* The copies are sharded where the target is sharded, too; then there are as many tiles as in the target. */
 static bool cut_one_first(struct sim_array *a, const struct sim_layout *to)
 {
     sim_order idle = a->axes & ~used(a, &a->tiles);

@@ -37,7 +37,7 @@ static bool is_written_as(const char *out, const char *a, const char *b)
 static bool is_transposed(const struct model_op *op)
 {
     const char *left = op->input_labels[0], *right = op->input_labels[1], *out = op->output_labels;
-    bool turns = op->phase != MODEL_BACKWARD || op->remade;
+    bool turns = op->phase != MODEL_BACKWARD || op->recomputed;
     return op->kind == MODEL_EINSUM && !is_written_as(out, left, right) && !(turns && is_written_as(out, right, left));
 }
 

@@ -1,4 +1,4 @@
-/* Shardings as tiles: which mesh axes cut which dimension, in which order. A group of devices is a set of axes, its
+/* Shardings as tiles: which mesh axes shard which dimension, in which order. A group of devices is a set of axes, its
  * devices differ in these; what is said of the whole mesh holds within a group, too. */
 #include "sim/partition/sharding_tiles.h"
 

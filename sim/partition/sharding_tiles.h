@@ -100,7 +100,7 @@ struct sim_array {
 void sim_array_step(struct sim_array *array, enum sim_collective kind, unsigned axes, const struct sim_layout *after);
 void sim_array_reshard(struct sim_array *array, const struct sim_layout *to);
 void sim_array_gather(struct sim_array *array);
-/* Whether all tiles change places, or are cut and joined anew, without anything being copied. */
+/* Whether all tiles change places, or are sharded and joined anew, without anything being copied. */
 bool sim_array_moves(const struct sim_array *array, const struct sim_layout *to);
 
 /* ---- contractions (contraction.c) ---- */

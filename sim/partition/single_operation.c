@@ -115,7 +115,7 @@ static void note_local_shape(struct sim_operation *o, int operand)
     }
 }
 
-/* Axes of one device cut nothing. */
+/* Axes of one device shard nothing. */
 static struct sim_layout layout_of(const struct sim_operation *o, const struct sim_extents *extents, int operand)
 {
     struct sim_layout layout = {{0}};
