@@ -44,7 +44,6 @@ enum model_outcome { MODEL_CONSTRAINT, MODEL_NOOP };
 enum base_status model_resolve(const struct model_rules *rules, const char *const *names, int rank,
                                enum model_fallback fallback, struct model_axes *spec, enum model_outcome *outcome,
                                struct base_error *error);
-
 /* The rules as T5X changes them for several slices: every rule for batch gives it to replica and data. */
 struct model_rules model_rules_over_slices(struct base_arena *arena, const struct model_rules *rules);
 
@@ -81,7 +80,6 @@ enum base_status model_config_check(const char *key, const char *value, struct b
 void model_config_put(const struct model_config *config, struct base_json_writer *writer);
 const char *model_architecture(const struct model_config *config); /* "encoder_decoder", … */
 const char *model_activation_name(enum model_activation activation);
-
 /* One row of zoo.csv; source is the gin file in T5X's repository that the sizes are of, about what the model is. */
 struct model_zoo_model {
     const char *name, *architecture, *source, *about;
@@ -162,7 +160,6 @@ const char *model_dtype_name(enum model_dtype dtype);
 
 enum model_optimizer { MODEL_ADAFACTOR, MODEL_ADAMW, MODEL_SGD };
 enum base_status model_optimizer_parse(const char *text, enum model_optimizer *out, struct base_error *error);
-
 /* One entry of Adafactor's logical_factor_rules: kind is row, column (col), batch or none (unfactorized), in any case.
  */
 struct model_factor_rule {
@@ -192,7 +189,6 @@ enum base_status model_adafactor_parse(struct base_arena *arena, const char *tex
 const char *model_adafactor_option(int index); /* "factored", …; NULL behind the last */
 /* The same as lines of a gin block; equal options give equal lines. */
 void model_adafactor_put_gin(const struct model_adafactor *from, struct base_text *out);
-
 /* How one parameter's second moment is kept. The reduced dimensions are those that v_row (v_col) lacks. */
 struct model_factoring {
     bool factored;
@@ -253,7 +249,6 @@ enum model_axis {
     MODEL_AXIS_COUNT
 };
 const char *model_axis_name(enum model_axis axis);
-
 /* A kind of dimension that a program's tensors have, with the letter that stands for it in labels. A joined dimension
  * is the product of two others, the outer one major; heads may repeat fewer heads. 0: none. */
 struct model_dimension {
@@ -369,7 +364,6 @@ enum model_function {
  * if beta1. It writes the parameter and m. MODEL_CLIP_BY_NORM scales a gradient by min(1, threshold / root of its
  * second input), the sum of squares of all gradients. */
 const char *model_function_name(enum model_function function);
-
 /* What may be done with a function (functions.c). */
 enum model_property {
     MODEL_IS_GENERATED = 1, /* of indices alone: made wherever it is read, never moved */

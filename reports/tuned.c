@@ -1,5 +1,5 @@
 /* What a search found: the plans in their order, what was decided by what, and which plans cannot be launched. */
-#include "reports/reports.h"
+#include "reports/tuned.h"
 
 #include <math.h>
 #include <string.h>
@@ -52,239 +52,6 @@ void reports_space_csv(const struct tuner_space *space, void (*put)(void *where,
                 put_row(space, (struct tuner_plan){g, s, m}, id++, &line);
             }
     put(where, line.data, line.length);
-}
-
-/* ---- JSON ---- */
-
-static void put_found(struct base_json_writer *w, const struct reports_tuned *r, const struct tuner_found *found,
-                      const struct reports_prediction *prediction)
-{
-    struct sim_plan_text text = tuner_plan_text(r->space, found->plan);
-    base_json_open(w, '{');
-    base_json_key(w, "plan");
-    sim_plan_put_json(r->arena, &text, w);
-    base_json_key(w, "prediction");
-    reports_put_answer(w, prediction);
-    base_json_close(w, '}');
-}
-
-static void put_counts(struct base_json_writer *w, const struct tuner_counts *c)
-{
-    base_json_key(w, "decided_by");
-    base_json_open(w, '{');
-    base_json_member_int(w, "full_prediction", c->evaluated);
-    base_json_member_int(w, "time_bound", c->by_time);
-    base_json_member_int(w, "memory_bound", c->by_memory);
-    base_json_member_int(w, "integer_program", c->by_program);
-    base_json_member_int(w, "prediction_of_a_sibling", c->by_sibling);
-    base_json_member_int(w, "nothing", c->open);
-    base_json_close(w, '}');
-}
-
-static void put_refusals(struct base_json_writer *w, const struct tuner_space *space)
-{
-    base_json_member_int(w, "refused_count", space->refused_count);
-    base_json_key(w, "refusals");
-    base_json_open(w, '[');
-    for (int i = 0; i < space->refusal_count; i++) {
-        base_json_open(w, '{');
-        base_json_member_int(w, "plan_count", space->refusals[i].plan_count);
-        base_json_member_string(w, "reason", space->refusals[i].reason);
-        base_json_member_string(w, "example", space->refusals[i].example);
-        base_json_close(w, '}');
-    }
-    base_json_close(w, ']');
-}
-
-static void put_search(struct base_json_writer *w, const struct reports_tuned *r)
-{
-    const struct tuner_result *result = r->result;
-    base_json_key(w, "search");
-    base_json_open(w, '{');
-    base_json_member_string(w, "objective", tuner_objective_name(r->objective));
-    base_json_member_int(w, "space_count", r->space->plan_count);
-    base_json_member_int(w, "rule_set_count", r->space->rule_set_count);
-    base_json_member_int(w, "evaluated_count", result->counts.evaluated);
-    base_json_member_bool(w, "proven_optimal", result->proven_optimal);
-    base_json_member_double(w, "gap_frac", result->gap_frac);
-    base_json_member_double(w, "wall_s", result->wall_s);
-    put_counts(w, &result->counts);
-    base_json_member_int(w, "integer_program_count", result->counts.programs);
-    base_json_member_int(w, "bound_violation_count", result->bound_violations);
-    put_refusals(w, r->space);
-    base_json_close(w, '}');
-}
-
-static void put_front(struct base_json_writer *w, const struct reports_tuned *r)
-{
-    base_json_key(w, "pareto");
-    base_json_open(w, '[');
-    for (int i = 0; i < r->result->front_count; i++) {
-        const struct tuner_found *f = &r->result->front[i];
-        struct sim_plan_text text = tuner_plan_text(r->space, f->plan);
-        base_json_open(w, '{');
-        base_json_key(w, "plan");
-        sim_plan_put_json(r->arena, &text, w);
-        base_json_member_double(w, "tokens_per_s", f->prediction.tokens_per_s);
-        base_json_member_double(w, "step_s", f->prediction.step_s);
-        base_json_member_int(w, "peak_bytes", f->prediction.memory.peak_bytes);
-        base_json_member_int(w, "capacity_bytes", f->prediction.memory.capacity_bytes);
-        base_json_close(w, '}');
-    }
-    base_json_close(w, ']');
-}
-
-static void put_nearest(struct base_json_writer *w, const struct reports_tuned *r)
-{
-    const struct tuner_found *nearest = &r->result->nearest;
-    struct sim_plan_text text = tuner_plan_text(r->space, nearest->plan);
-    base_json_key(w, "nearest_miss");
-    base_json_open(w, '{');
-    base_json_key(w, "plan");
-    sim_plan_put_json(r->arena, &text, w);
-    base_json_member_int(w, "peak_bytes", nearest->prediction.memory.peak_bytes);
-    base_json_member_int(w, "capacity_bytes", nearest->prediction.memory.capacity_bytes);
-    base_json_member_int(w, "missing_bytes",
-                         nearest->prediction.memory.peak_bytes - nearest->prediction.memory.capacity_bytes);
-    base_json_close(w, '}');
-}
-
-static const char *phase_name(enum model_phase phase)
-{
-    static const char *const names[] = {
-        [MODEL_FORWARD] = "forward", [MODEL_BACKWARD] = "backward", [MODEL_OPTIMIZER] = "optimizer"};
-    return names[phase];
-}
-
-static const char *axes_name(const struct reports_tuned *r, unsigned axes)
-{
-    return topo_axes_spell(r->arena, &r->plans[0].prediction->mesh, axes);
-}
-
-enum { SHOWN_DIFFERENCES = 12 };
-
-/* What is the same in both plans explains nothing. */
-static bool differs(const struct tuner_comparison *c, int i)
-{
-    return fabs(c->differences[i].seconds[1] - c->differences[i].seconds[0]) > 1e-6 * c->step_s[0];
-}
-
-static void put_why(struct base_json_writer *w, const struct reports_tuned *r)
-{
-    const struct tuner_comparison *c = r->why;
-    base_json_key(w, "why_best_beats_second");
-    base_json_open(w, '{');
-    base_json_member_double(w, "difference_s", c->step_s[1] - c->step_s[0]);
-    base_json_key(w, "differences");
-    base_json_open(w, '[');
-    for (int i = 0; i < c->count && i < SHOWN_DIFFERENCES && differs(c, i); i++) {
-        const struct tuner_difference *d = &c->differences[i];
-        base_json_open_inline(w, '{');
-        base_json_member_string(w, d->communicates ? "collective" : "operation",
-                                d->communicates ? sim_collective_name(d->kind) : d->name);
-        base_json_member_string(w, d->communicates ? "mesh_axis" : "phase",
-                                d->communicates ? axes_name(r, d->axes) : phase_name(d->phase));
-        if (d->communicates) base_json_member_string(w, "largest_for", d->name);
-        base_json_member_double(w, "best_s", d->seconds[0]);
-        base_json_member_double(w, "second_s", d->seconds[1]);
-        base_json_close(w, '}');
-    }
-    base_json_close(w, ']');
-    if (c->hidden_s[0] > 0) base_json_member_double(w, "best_hidden_s", c->hidden_s[0]);
-    if (c->hidden_s[1] > 0) base_json_member_double(w, "second_hidden_s", c->hidden_s[1]);
-    struct tuner_need needs[TUNER_MOST_NEEDS];
-    int count = tuner_needs(&r->result->plans[0].prediction, &r->result->plans[1].prediction, needs);
-    base_json_key(w, "second_draws_level_with");
-    base_json_open(w, '[');
-    for (int i = 0; i < count; i++) {
-        base_json_open_inline(w, '{');
-        base_json_member_string(w, "resource", needs[i].resource);
-        base_json_member_double(w, "faster_by_factor", needs[i].factor);
-        base_json_close(w, '}');
-    }
-    base_json_close(w, ']');
-    base_json_close(w, '}');
-}
-
-static void put_sensitivity(struct base_json_writer *w, const struct reports_tuned *r)
-{
-    double best = r->result->plans[0].prediction.tokens_per_s;
-    base_json_key(w, "sensitivity");
-    base_json_open(w, '[');
-    for (int i = 0; i < r->alternative_count; i++) {
-        const struct tuner_alternative *a = &r->alternatives[i];
-        enum sim_key key = a->dimension == TUNER_SUBMESH ? r->space->mesh_key : tuner_key(a->dimension);
-        base_json_open_inline(w, '{');
-        base_json_member_string(w, "key", sim_plan_keys[key].name);
-        base_json_member_string(w, "value", a->value);
-        base_json_member_bool(w, "refused", a->refused);
-        if (!a->refused) {
-            base_json_member_bool(w, "fits", a->prediction.fits);
-            base_json_member_double(w, "tokens_per_s", a->prediction.tokens_per_s);
-            base_json_member_double(w, "change_frac", a->prediction.tokens_per_s / best - 1);
-            base_json_member_int(w, "peak_bytes", a->prediction.memory.peak_bytes);
-        }
-        base_json_close(w, '}');
-    }
-    base_json_close(w, ']');
-}
-
-static void put_unfit(struct base_json_writer *w, const struct reports_tuned *r)
-{
-    const struct tuner_found *unfit = &r->result->unfit;
-    struct sim_plan_text text = tuner_plan_text(r->space, unfit->plan);
-    base_json_key(w, "faster_but_too_large");
-    base_json_open(w, '{');
-    base_json_key(w, "plan");
-    sim_plan_put_json(r->arena, &text, w);
-    base_json_member_double(w, "tokens_per_s", unfit->prediction.tokens_per_s);
-    base_json_member_int(w, "missing_bytes",
-                         unfit->prediction.memory.peak_bytes - unfit->prediction.memory.capacity_bytes);
-    base_json_close(w, '}');
-}
-
-static void put_smallest(struct base_json_writer *w, const struct reports_tuned *r)
-{
-    base_json_key(w, "smallest_topology_that_fits");
-    if (r->smallest_topology) base_json_put_string(w, r->smallest_topology);
-    else base_json_put_null(w);
-}
-
-void reports_tuned_json(const struct reports_tuned *r, bool compact, struct base_text *out)
-{
-    struct base_json_writer w = {.text = out, .compact = compact};
-    base_json_open(&w, '{');
-    base_json_key(&w, "best");
-    if (r->result->plan_count) {
-        struct sim_plan_text text = tuner_plan_text(r->space, r->result->plans[0].plan);
-        sim_plan_put_json(r->arena, &text, &w);
-    } else {
-        base_json_put_null(&w);
-    }
-    base_json_key(&w, "plans");
-    base_json_open(&w, '[');
-    for (int i = 0; i < r->result->plan_count; i++) put_found(&w, r, &r->result->plans[i], &r->plans[i]);
-    base_json_close(&w, ']');
-    if (r->verified_count) reports_put_verified(&w, r);
-    if (r->result->front) put_front(&w, r);
-    if (r->why) put_why(&w, r);
-    if (r->result->plan_count && r->result->has_unfit) put_unfit(&w, r);
-    if (r->alternatives) put_sensitivity(&w, r);
-    if (!r->result->plan_count && r->result->has_nearest) put_nearest(&w, r);
-    if (!r->result->plan_count) put_smallest(&w, r);
-    if (r->launch) {
-        base_json_key(&w, "launch");
-        base_json_open(&w, '{');
-        base_json_member_string(&w, "format", r->launch_format);
-        base_json_member_string(&w, "text", r->launch);
-        base_json_close(&w, '}');
-    }
-    put_search(&w, r);
-    if (r->looked && r->result->plan_count)
-        reports_put_looked(&w, r->looked, r->space, r->result->plans[0].prediction.memory.capacity_bytes);
-    else if (r->looked && r->result->has_nearest)
-        reports_put_looked(&w, r->looked, r->space, r->result->nearest.prediction.memory.capacity_bytes);
-    base_json_close(&w, '}');
 }
 
 /* ---- text ---- */
@@ -420,16 +187,16 @@ static void put_why_text(const struct reports_tuned *r, struct base_text *out)
     }
     base_putf(out, "\nWhy the best beats the second, by %s a step\n",
               base_format_seconds(gap, c->step_s[1] - c->step_s[0]));
-    for (int i = 0; i < c->count && i < SHOWN && differs(c, i); i++) {
+    for (int i = 0; i < c->count && i < SHOWN && reports_tuned_differs(c, i); i++) {
         const struct tuner_difference *d = &c->differences[i];
         base_format_seconds(best, d->seconds[0]);
         base_format_seconds(second, d->seconds[1]);
         base_format_seconds(gap, fabs(d->seconds[1] - d->seconds[0]));
         base_putf(out, "    %s%-10s  %10s, not %10s: ", d->seconds[1] > d->seconds[0] ? "-" : "+", gap, best, second);
         if (d->communicates)
-            base_putf(out, "%s over %s, the largest for %s\n", sim_collective_name(d->kind), axes_name(r, d->axes),
-                      d->name);
-        else base_putf(out, "%s, %s\n", d->name, phase_name(d->phase));
+            base_putf(out, "%s over %s, the largest for %s\n", sim_collective_name(d->kind),
+                      reports_tuned_axes_name(r, d->axes), d->name);
+        else base_putf(out, "%s, %s\n", d->name, reports_tuned_phase_name(d->phase));
     }
     put_hidden_text(c, out);
     int count = tuner_needs(&r->result->plans[0].prediction, &r->result->plans[1].prediction, needs);

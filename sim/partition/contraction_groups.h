@@ -48,4 +48,32 @@ struct part {
 /* contraction.c */
 void sim_place_dot(struct dot *dot, const struct part *part);
 
+/* ---- contraction.c, contraction_by_labels.c ---- */
+
+int sim_dot_rank_of(const struct dot *t, int array);
+unsigned sim_dot_used(const struct dot *t, const struct part *p, int array);
+unsigned sim_dot_copies(const struct dot *t, const struct part *p, int array);
+unsigned sim_dot_axes_of(const struct dot *t, const struct part *p, enum role role, int array);
+bool sim_dot_as_many(const struct dot *t, unsigned axes, unsigned others);
+sim_order sim_dot_order_of(const struct sim_layout *tiles, const struct dims *dims);
+bool sim_dot_equal(const struct dot *t, int array, const struct sim_layout *a, const struct sim_layout *b);
+sim_order sim_dot_within_groups(const struct dot *t, const struct part *p, sim_order groups, int array);
+bool sim_dot_regroup(const struct dot *t, const struct part *p, int array, const struct dims *dims, sim_order groups,
+                     int like, struct sim_layout *tiles);
+void sim_dot_count_like(struct sim_layout *tiles, const struct dims *dims, const struct sim_layout *like,
+                        const struct dims *there);
+void sim_dot_clear(struct sim_layout *tiles, const struct dims *dims);
+void sim_dot_go_outside(struct part *p, int array, const struct dims *dims);
+bool sim_dot_find_groups(const struct dot *t, const struct part *p, int array, sim_order groups, struct dims *out);
+struct sim_shape sim_dot_local_shape(const struct dot *t, const struct part *p, int array, bool of_group);
+bool sim_dot_left_is_larger(const struct dot *t, const struct part *p);
+struct sim_array sim_dot_array_of(struct dot *t, const struct part *p, int array);
+void sim_dot_reshard(struct dot *t, struct part *p, int array, const struct sim_layout *to);
+void sim_dot_gather(struct dot *t, struct part *p, int array);
+void sim_dot_reshard_result(struct dot *t, const struct part *p, struct sim_layout from);
+struct reduction sim_dot_sum_of(const struct part *p, const struct dims *dims);
+bool sim_dot_by_free(struct dot *t, struct part p, bool strict);
+bool sim_dot_by_contracted(struct dot *t, struct part p, bool strict);
+bool sim_dot_by_copies(struct dot *t, struct part p);
+
 #endif

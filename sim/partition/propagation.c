@@ -1,21 +1,16 @@
-/* How shardings spread from the few that are given (XLA's sharding_propagation.cc, July 2023). A program becomes a list
- * of steps between nodes, a node a sharding. Sweeps forward and backward repeat until nothing changes, at four levels:
- *   0  elementwise operations, reshapes, loops; nothing is merged, a better sharding takes a worse one's place
- *   1  contractions and reductions; shardings that do not clash are merged
- *   2  from a broadcast's result to what is broadcast
- *   3  from what is broadcast to the result
- * A sharding gives way only to one with more tiles that refines it.
+/* How shardings sim_spread_sharding from the few that are given (XLA's sharding_propagation.cc, July 2023). A program
+ * becomes a list of steps between nodes, a node a sharding. Sweeps forward and backward repeat until nothing changes,
+ * at four levels: 0  elementwise operations, reshapes, loops; nothing is merged, a better sharding takes a worse one's
+ * place 1  contractions and reductions; shardings that do not clash are merged 2  from a broadcast's result to what is
+ * broadcast 3  from what is broadcast to the result A sharding gives way only to one with more tiles that refines it.
  * Of two that clash in a contraction's result the one that the next user has wins, else the larger operand's. */
-#include "sim/partition/sharding_graph.h"
+#include "sim/partition/spread.h"
 
 #include <string.h>
 
-enum { LEVELS = 4, MOST_ROUNDS = 64, WORD = 64, MEMO = 48 };
 
 /* ---- shardings ---- */
 
-enum { DIM = SIM_MOST_AXES /* bits */ };
-static const sim_spec each_dim = 0x010101010101; /* the first axis over every dimension */
 
 static unsigned axes_of(sim_spec spec)
 {
@@ -346,7 +341,7 @@ static void open_level(struct sim_graph *g)
     }
 }
 
-static void spread(struct sim_graph *g)
+void sim_spread_sharding(struct sim_graph *g)
 {
     for (g->level = 0; g->level < LEVELS; g->level++) {
         open_level(g);
@@ -357,185 +352,4 @@ static void spread(struct sim_graph *g)
             sweep_backward(g);
         }
     }
-}
-
-/* ---- what is given ---- */
-
-/* Scores have the length twice; no annotation could say that, and the second stays unsharded. */
-void sim_axis_names(const struct model_tensor *tensor, const char **names)
-{
-    for (int i = 0; i < tensor->rank; i++) {
-        names[i] = tensor->given_axes ? tensor->given_axes[i] : model_axis_name((enum model_axis)tensor->axes[i]);
-        for (int j = 0; j < i && names[i] && !tensor->given_axes; j++)
-            if (tensor->axes[j] == tensor->axes[i]) names[i] = NULL;
-    }
-}
-
-static enum base_status resolve_axes(const struct sim_graph *g, struct sim_graph_memo *memo)
-{
-    struct model_axes spec[MODEL_MAX_RANK];
-    BASE_TRY(model_resolve(g->options->rules, memo->names, memo->rank, MODEL_AXIS_IS_UNSHARDED, spec, NULL, g->error));
-    unsigned used = 0;
-    memo->spec = 0;
-    for (int i = 0; i < memo->rank; i++) {
-        unsigned axes = 0;
-        for (int j = 0; j < spec[i].count; j++) {
-            int axis = topo_axis_named(g->options->extents.mesh, spec[i].names[j]);
-            axes |= axis < 0 ? 0 : 1u << axis;
-        }
-        used |= axes;
-        memo->spec |= (sim_spec)(axes & g->options->live) << (DIM * i);
-    }
-    const unsigned model_axis = g->options->model_axis;
-    if (memo->stream && !(used & model_axis)) memo->spec |= (sim_spec)(g->options->live & model_axis) << DIM;
-    return BASE_OK;
-}
-
-/* Tensors of the same logical axes are many. */
-static enum base_status resolve(struct sim_graph *g, const struct model_tensor *tensor, sim_spec *out)
-{
-    struct sim_graph_memo asked = {.rank = tensor->rank,
-                                   .stream = g->options->sequence_parallel && sim_is_residual_stream(tensor)};
-    sim_axis_names(tensor, asked.names);
-    for (int i = 0; i < g->memo_count; i++) {
-        const struct sim_graph_memo *memo = &g->memo[i];
-        bool same = memo->rank == asked.rank && memo->stream == asked.stream &&
-                    !memcmp(memo->names, asked.names, sizeof asked.names);
-        *out = memo->spec;
-        if (same) return BASE_OK;
-    }
-    BASE_TRY(resolve_axes(g, &asked));
-    *out = asked.spec;
-    if (g->memo_count < MEMO) g->memo[g->memo_count++] = asked;
-    return BASE_OK;
-}
-
-bool sim_is_residual_stream(const struct model_tensor *tensor)
-{
-    return tensor->rank == 3 && tensor->axes[0] == MODEL_AXIS_BATCH && tensor->axes[1] == MODEL_AXIS_LENGTH &&
-           tensor->axes[2] == MODEL_AXIS_EMBED && tensor->block >= 0;
-}
-
-bool sim_is_shared_over_data(const struct model_tensor *tensor, enum sim_optimizer_partitioning partitioning)
-{
-    bool state = tensor->block < 0 && tensor->category == MODEL_OPTIMIZER_STATE && tensor->like >= 0,
-         accumulated = tensor->block < 0 && tensor->category == MODEL_GRADIENT;
-    return (state && partitioning != SIM_REPLICATED) ||
-           (accumulated && partitioning == SIM_STATE_AND_GRADIENTS_OVER_DATA);
-}
-
-/* JAX demands that state divides evenly. */
-static bool divides(const struct sim_graph *g, int size)
-{
-    const struct sim_extents *extents = &g->options->extents;
-    return !extents->sizes || extents->sizes[size] % topo_axes_product(extents->mesh, g->options->data_axis) == 0;
-}
-
-/* ZeRO: the first dimension that the data axis can still shard. */
-static sim_spec with_data_axis(const struct sim_graph *g, const struct model_tensor *tensor, sim_spec spec)
-{
-    const unsigned data_axis = g->options->data_axis & g->options->live;
-    if (spec & each_dim * data_axis) return spec;
-    for (int i = 0; i < tensor->rank; i++)
-        if (!sim_spec_of_dim(spec, i) && divides(g, tensor->dims[i])) return spec | (sim_spec)data_axis << (DIM * i);
-    return spec;
-}
-
-static enum base_status give(struct sim_graph *g, const struct sim_graph_given *given)
-{
-    const struct model_tensor *t = sim_graph_tensor_of(g, given->tensor);
-    sim_spec spec;
-    BASE_TRY(resolve(g, sim_graph_tensor_of(g, given->axes_of), &spec));
-    if (sim_is_shared_over_data(t, g->options->optimizer_partitioning)) spec = with_data_axis(g, t, spec);
-    for (int i = 0; i < SIM_INSTANCES; i++) g->spec[given->nodes[i]] = spec;
-    return BASE_OK;
-}
-
-/* ---- the answer ---- */
-
-static void place_parts(struct sim_shardings *s)
-{
-    int slots = SIM_INSTANCES * s->tensor_count;
-    s->computed = s->specs;
-    s->used = s->computed + slots;
-    s->space = s->used + slots;
-    s->kept = s->space + slots;
-    s->stacked = s->kept + s->tensor_count;
-}
-
-struct sim_shardings sim_shardings_copy(struct base_arena *arena, const struct sim_shardings *shardings,
-                                        int block_count)
-{
-    struct sim_shardings copy = *shardings;
-    copy.specs = base_new(arena, sim_spec, copy.spec_count);
-    memcpy(copy.specs, shardings->specs, (size_t)copy.spec_count * sizeof *copy.specs);
-    copy.is_layer = base_new(arena, bool, block_count);
-    memcpy(copy.is_layer, shardings->is_layer, (size_t)block_count * sizeof *copy.is_layer);
-    place_parts(&copy);
-    return copy;
-}
-
-static void write_out(const struct sim_graph *g, struct sim_shardings *out)
-{
-    int tensors = g->tensor_count, slots = SIM_INSTANCES * tensors;
-    *out =
-        (struct sim_shardings){.tensor_count = tensors, .spec_count = 3 * slots + 2 * tensors, .is_layer = g->is_layer};
-    out->specs = base_new(g->arena, sim_spec, out->spec_count);
-    place_parts(out);
-    for (int i = 0; i < slots; i++) {
-        out->computed[i] = g->spec[g->computed[i]];
-        out->used[i] = g->spec[g->read[i]];
-        out->space[i] = g->spec[2 * slots + i];
-    }
-    for (int t = 0; t < tensors; t++) {
-        int block = sim_graph_tensor_of(g, t)->block;
-        out->kept[t] = g->is_kept[t] ? g->spec[sim_kept_node(g, t)] : out->used[t];
-        out->stacked[t] = g->is_kept[t] ? g->spec[sim_stack_node(g, t)] : out->used[t];
-        if (block < 0 || !g->is_layer[block]) continue;
-        bool differs = out->used[t] != out->used[tensors + t] || out->computed[t] != out->computed[tensors + t] ||
-                       out->space[t] != out->space[tensors + t];
-        if (differs) out->first_differs[g->trips_of_block[block]] = true;
-    }
-}
-
-static void write_causes(const struct sim_graph *g, struct sim_causes *out)
-{
-    *out = (struct sim_causes){.mesh = g->options->extents.mesh,
-                               .of_node = g->causes,
-                               .spec = g->spec,
-                               .computed = g->computed,
-                               .read = g->read};
-    out->is_layer = g->is_layer;
-    out->tensor_count = g->tensor_count;
-    out->axes_of = base_new(g->arena, int, g->tensor_count);
-    for (int t = 0; t < g->tensor_count; t++) out->axes_of[t] = -1;
-    for (int i = 0; i < g->given_count; i++) out->axes_of[g->given[i].tensor] = g->given[i].axes_of;
-}
-
-static const int64_t *count_tiles(struct base_arena *arena, const struct topo_axes *mesh)
-{
-    const unsigned all = topo_axes_all(mesh) & SIM_ALL_AXES;
-    int64_t *tiles = base_new(arena, int64_t, (int)all + 1);
-    for (unsigned axes = 0; axes <= all; axes++) tiles[axes] = topo_axes_product(mesh, axes);
-    return tiles;
-}
-
-enum base_status sim_propagate(struct base_arena *arena, const struct sim_graph *graph,
-                               const struct sim_sharding_options *options, struct sim_shardings *out,
-                               struct base_error *error)
-{
-    struct sim_graph g = *graph;
-    const struct topo_axes *mesh = options->extents.mesh;
-    g.arena = arena, g.options = options, g.error = error;
-    g.tiles = count_tiles(arena, mesh);
-    g.spec = base_new(arena, sim_spec, g.node_count);
-    g.memo = base_new(arena, struct sim_graph_memo, MEMO);
-    g.forward = base_new(arena, uint64_t, g.step_count / WORD + 1);
-    g.backward = base_new(arena, uint64_t, g.step_count / WORD + 1);
-    if (options->causes) g.causes = base_new(arena, struct sim_cause, g.node_count * mesh->count);
-    for (int i = 0; i < g.given_count; i++) BASE_TRY(give(&g, &g.given[i]));
-    spread(&g);
-    write_out(&g, out);
-    if (options->causes) write_causes(&g, options->causes);
-    return BASE_OK;
 }

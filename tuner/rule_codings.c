@@ -1,12 +1,11 @@
 /* The space of rule sets, and how it comes apart: given what batch, length and embed take, the axes of the MLP, of
  * attention and of the vocabulary share no operation, so that seconds and bytes of a rule set are sums over those
  * components. */
-#include "tuner/rule_space.h"
+#include "tuner/rule_coding.h"
 
 #include <math.h>
 #include <string.h>
 
-enum { MOST_RULES = 24 };
 
 /* ---- digits ---- */
 
@@ -120,28 +119,6 @@ const char *tuner_rule_text(struct base_arena *arena, const struct tuner_rule_sp
 
 /* ---- what rules make of classes ---- */
 
-struct coded_class {
-    unsigned scope; /* digits that matter to it */
-    int count;      /* product of their radices */
-    unsigned char (*spec)[MODEL_MAX_RANK];
-};
-
-struct component {
-    unsigned scope;
-    int option_count;
-};
-
-struct tuner_coding {
-    const struct tuner_rule_space *space;
-    const struct tuner_outline *o;
-    struct coded_class classes[TUNER_MOST_CLASSES];
-    unsigned char any[TUNER_MOST_CLASSES][MODEL_MAX_RANK];
-    unsigned context_scope, *kernel_scopes;
-    struct component components[TUNER_MOST_COMPONENTS];
-    int component_count, context_count;
-    int *alike[TUNER_MOST_COMPONENTS]; /* by context and option: the first option that shards every class so */
-    const struct tuner_coding *least;  /* of the outline of least memory, or NULL */
-};
 
 static bool class_has(const struct tuner_class *class, const char *axis)
 {
@@ -159,7 +136,7 @@ static unsigned scope_of(const struct tuner_rule_space *space, const struct tune
     return scope;
 }
 
-static int count_of(const struct tuner_rule_space *space, unsigned scope)
+int tuner_rules_count_of(const struct tuner_rule_space *space, unsigned scope)
 {
     int count = 1;
     for (int d = 0; d < space->digit_count; d++)
@@ -176,7 +153,7 @@ static int number_of(const struct tuner_rule_space *space, unsigned scope, const
     return number;
 }
 
-static void put_digits(const struct tuner_rule_space *space, unsigned scope, int number, int *digits)
+void tuner_rules_put_digits(const struct tuner_rule_space *space, unsigned scope, int number, int *digits)
 {
     for (int d = space->digit_count - 1; d >= 0; d--) {
         if (!(scope >> d & 1)) continue;
@@ -191,12 +168,12 @@ static enum base_status code_class(struct base_arena *arena, struct tuner_coding
     const struct tuner_rule_space *space = coding->space;
     struct coded_class *coded = &coding->classes[c];
     coded->scope = scope_of(space, &coding->o->classes[c]);
-    coded->count = count_of(space, coded->scope);
+    coded->count = tuner_rules_count_of(space, coded->scope);
     coded->spec = base_alloc(arena, (size_t)coded->count, sizeof *coded->spec);
     for (int i = 0; i < coded->count; i++) {
         int digits[TUNER_MOST_DIGITS] = {0};
         struct model_rule rules[MOST_RULES];
-        put_digits(space, coded->scope, i, digits);
+        tuner_rules_put_digits(space, coded->scope, i, digits);
         struct model_rules list = {rules, rules_of(space, digits, rules)};
         BASE_TRY(tuner_rule_class(&coding->o->classes[c], &list, plan, coded->spec[i], error));
         for (int d = 0; d < MODEL_MAX_RANK; d++) coding->any[c][d] |= coded->spec[i][d];
@@ -243,8 +220,8 @@ static enum base_status find_components(struct base_arena *arena, struct tuner_c
     }
     for (int d = 0; d < coding->space->digit_count; d++) BASE_TRY(add_scope(coding, 1u << d, error));
     for (int i = 0; i < coding->component_count; i++)
-        coding->components[i].option_count = count_of(coding->space, coding->components[i].scope);
-    coding->context_count = count_of(coding->space, coding->context_scope);
+        coding->components[i].option_count = tuner_rules_count_of(coding->space, coding->components[i].scope);
+    coding->context_count = tuner_rules_count_of(coding->space, coding->context_scope);
     return BASE_OK;
 }
 
@@ -260,7 +237,7 @@ static enum base_status code_outline(struct base_arena *arena, const struct tune
     return BASE_OK;
 }
 
-static const unsigned char *spec_under(const struct tuner_coding *coding, int c, const int *digits)
+const unsigned char *tuner_rules_spec_under(const struct tuner_coding *coding, int c, const int *digits)
 {
     return coding->classes[c].spec[number_of(coding->space, coding->classes[c].scope, digits)];
 }
@@ -272,11 +249,12 @@ static int find_alike(const struct tuner_coding *coding, unsigned scope, int opt
     memcpy(other, digits, sizeof other);
     for (int i = 0; i < option; i++) {
         bool alike = true;
-        put_digits(coding->space, scope, i, other);
+        tuner_rules_put_digits(coding->space, scope, i, other);
         for (const struct tuner_coding *of = coding; of && alike; of = of->least)
             for (int c = 0; alike && c < of->o->class_count; c++)
-                alike = !(of->classes[c].scope & scope) ||
-                        !memcmp(spec_under(of, c, digits), spec_under(of, c, other), MODEL_MAX_RANK);
+                alike =
+                    !(of->classes[c].scope & scope) || !memcmp(tuner_rules_spec_under(of, c, digits),
+                                                               tuner_rules_spec_under(of, c, other), MODEL_MAX_RANK);
         if (alike) return i;
     }
     return option;
@@ -290,8 +268,8 @@ static void find_all_alike(struct base_arena *arena, struct tuner_coding *coding
         for (int context = 0; context < coding->context_count; context++)
             for (int i = 0; i < count; i++) {
                 int digits[TUNER_MOST_DIGITS] = {0};
-                put_digits(coding->space, coding->context_scope, context, digits);
-                put_digits(coding->space, coding->components[j].scope, i, digits);
+                tuner_rules_put_digits(coding->space, coding->context_scope, context, digits);
+                tuner_rules_put_digits(coding->space, coding->components[j].scope, i, digits);
                 coding->alike[j][context * count + i] = find_alike(coding, coding->components[j].scope, i, digits);
             }
     }
@@ -319,7 +297,7 @@ enum base_status tuner_code_rules(struct base_arena *arena, const struct tuner_r
 static bool divides(const struct tuner_coding *coding, int c, const int *digits, const struct topo_axes *mesh)
 {
     const struct tuner_outline *o = coding->o;
-    const unsigned char *spec = spec_under(coding, c, digits);
+    const unsigned char *spec = tuner_rules_spec_under(coding, c, digits);
     int64_t sizes[MODEL_SIZE_COUNT];
     if (!o->classes[c].state || o->classes[c].zero) return true;
     model_sizes(o->config, 1, 1, o->inputs_length, o->targets_length, sizes);
@@ -332,8 +310,8 @@ static bool divides(const struct tuner_coding *coding, int c, const int *digits,
     return true;
 }
 
-static bool all_divide(const struct tuner_coding *coding, unsigned scope, bool within_context, const int *digits,
-                       const struct topo_axes *mesh)
+bool tuner_rules_all_divide(const struct tuner_coding *coding, unsigned scope, bool within_context, const int *digits,
+                            const struct topo_axes *mesh)
 {
     for (int c = 0; c < coding->o->class_count; c++) {
         unsigned own = coding->classes[c].scope;
@@ -343,8 +321,8 @@ static bool all_divide(const struct tuner_coding *coding, unsigned scope, bool w
     return true;
 }
 
-static bool batch_divides(const struct tuner_coding *coding, const int *digits, const struct topo_axes *mesh,
-                          int64_t batch)
+bool tuner_rules_batch_divides(const struct tuner_coding *coding, const int *digits, const struct topo_axes *mesh,
+                               int64_t batch)
 {
     int digit = digit_of(coding->space, "batch", false),
         takes = digit < 0 ? 0 : digits[digit]; /* 3: both, which are bits as in a spec */
@@ -357,179 +335,21 @@ int64_t tuner_count_rule_sets(const struct tuner_coding *coding, const struct to
     for (int context = 0; context < coding->context_count; context++) {
         int digits[TUNER_MOST_DIGITS] = {0};
         int64_t product = 1;
-        put_digits(coding->space, coding->context_scope, context, digits);
-        if (!batch_divides(coding, digits, mesh, batch) || !all_divide(coding, 0, true, digits, mesh)) continue;
+        tuner_rules_put_digits(coding->space, coding->context_scope, context, digits);
+        if (!tuner_rules_batch_divides(coding, digits, mesh, batch) ||
+            !tuner_rules_all_divide(coding, 0, true, digits, mesh))
+            continue;
         for (int j = 0; j < coding->component_count; j++) {
             int64_t options = 0;
             for (int i = 0; i < coding->components[j].option_count; i++) {
-                put_digits(coding->space, coding->components[j].scope, i, digits);
-                options += all_divide(coding, coding->components[j].scope, false, digits, mesh);
+                tuner_rules_put_digits(coding->space, coding->components[j].scope, i, digits);
+                options += tuner_rules_all_divide(coding, coding->components[j].scope, false, digits, mesh);
             }
             product *= options;
         }
         count += product;
     }
     return count;
-}
-
-/* ---- prices ---- */
-
-double tuner_rule_space_s(const struct tuner_coding *coding, const struct sim_placement *placement, int64_t batch,
-                          int64_t microbatches, struct tuner_charges charges)
-{
-    return tuner_relaxed_s(coding->o, coding->any, placement, batch, microbatches, charges);
-}
-
-/* One outline under digits of which some are settled. */
-struct view {
-    const struct tuner_coding *coding;
-    struct tuner_work work;
-    unsigned char spec[TUNER_MOST_CLASSES][MODEL_MAX_RANK];
-};
-
-struct pricer {
-    const struct tuner_coding *coding;
-    struct view timed, weighed; /* weighed: of least memory, if there is one */
-    double kept[TUNER_MOST_SHAPES];
-    int digits[TUNER_MOST_DIGITS];
-    const struct topo_axes *mesh;
-};
-
-/* Classes whose digits are all settled are sharded just so; the others as any choice of the rest shards them. */
-static void settle(struct view *v, unsigned settled, unsigned touched, const int *digits)
-{
-    const struct tuner_coding *coding = v->coding;
-    uint64_t changed = 0;
-    for (int c = 0; c < coding->o->class_count; c++) {
-        const struct coded_class *class = &coding->classes[c];
-        if (touched && !(class->scope & touched)) continue;
-        changed |= UINT64_C(1) << c;
-        unsigned open = class->scope & ~settled;
-        if (open) v->work.exact &= ~(UINT64_C(1) << c);
-        else v->work.exact |= UINT64_C(1) << c;
-        int all[TUNER_MOST_DIGITS], count = count_of(coding->space, open);
-        memcpy(all, digits, sizeof all);
-        memset(v->spec[c], 0, sizeof v->spec[c]);
-        for (int i = 0; i < count; i++) {
-            put_digits(coding->space, open, i, all);
-            const unsigned char *spec = spec_under(coding, c, all);
-            for (int d = 0; d < MODEL_MAX_RANK; d++) v->spec[c][d] |= spec[d];
-        }
-    }
-    tuner_work_size(&v->work, changed);
-}
-
-static void settle_both(struct pricer *p, unsigned settled, unsigned touched)
-{
-    settle(&p->timed, settled, touched, p->digits);
-    if (p->coding->least) settle(&p->weighed, settled, touched, p->digits);
-}
-
-/* Kernels of the context (scope 0), or of a component. */
-static double kernels_s(const struct pricer *p, unsigned scope, bool rest)
-{
-    const struct tuner_coding *coding = p->coding;
-    double s = 0;
-    for (int k = 0; k < coding->o->kernel_count; k++) {
-        unsigned own = coding->kernel_scopes[k] & ~coding->context_scope;
-        if (rest ? own != 0 : scope ? own & scope : !own) s += tuner_work_kernel_s(&p->timed.work, k);
-    }
-    return s;
-}
-
-static unsigned scope_of_shape(const struct tuner_coding *coding, int shape)
-{
-    uint64_t classes = coding->o->shape_classes[shape] | coding->o->shape_followers[shape];
-    unsigned scope = 0;
-    for (int c = 0; c < coding->o->class_count; c++)
-        if (classes >> c & 1) scope |= coding->classes[c].scope;
-    return scope;
-}
-
-/* State and what is kept of tensors of the context (scope 0), or of a component and no other. */
-static double bytes_of(const struct pricer *p, unsigned scope)
-{
-    const struct view *w = p->coding->least ? &p->weighed : &p->timed;
-    unsigned context = p->coding->context_scope;
-    uint64_t classes = 0;
-    double bytes = 0;
-    for (int c = 0; c < p->coding->o->class_count; c++) {
-        unsigned own = p->coding->classes[c].scope & ~context;
-        if (scope ? own & scope : !own) classes |= UINT64_C(1) << c;
-    }
-    for (int s = 0; s < w->coding->o->shape_count; s++) {
-        if (!(p->kept[s] > 0)) continue;
-        unsigned own = scope_of_shape(w->coding, s) & ~context;
-        if (scope ? own && !(own & ~scope) : !own) bytes += p->kept[s] * w->work.least_bytes[s];
-    }
-    return bytes + tuner_work_state_bytes(&p->timed.work, classes);
-}
-
-static void price_component(struct pricer *p, struct tuner_rule_cell *cell, int context, int j)
-{
-    const struct component *component = &p->coding->components[j];
-    for (int i = 0; i < component->option_count; i++) {
-        int at = context * component->option_count + i;
-        double *s = &cell->table.option_s[j][at], *bytes = &cell->table.option_bytes[j][at];
-        put_digits(p->coding->space, component->scope, i, p->digits);
-        *s = *bytes = INFINITY;
-        if (!all_divide(p->coding, component->scope, false, p->digits, p->mesh)) continue;
-        int alike = p->coding->alike[j][at];
-        cell->equals[j][context * component->option_count + alike]++;
-        if (alike != i) continue;
-        settle_both(p, p->coding->context_scope | component->scope, component->scope);
-        *s = kernels_s(p, component->scope, false);
-        *bytes = bytes_of(p, component->scope);
-    }
-    settle_both(p, p->coding->context_scope, component->scope);
-}
-
-static void price_context(struct pricer *p, struct tuner_rule_cell *cell, int context, int64_t batch, double limit_s)
-{
-    const struct tuner_coding *coding = p->coding;
-    const double *c = p->timed.work.placement->profile.constants;
-    memset(p->digits, 0, sizeof p->digits);
-    put_digits(coding->space, coding->context_scope, context, p->digits);
-    cell->table.context_s[context] = cell->table.context_bytes[context] = INFINITY;
-    if (!batch_divides(coding, p->digits, p->mesh, batch) || !all_divide(coding, 0, true, p->digits, p->mesh)) return;
-    settle_both(p, coding->context_scope, 0);
-    double own_s = kernels_s(p, 0, false);
-    if (own_s + kernels_s(p, 0, true) >= limit_s) return;
-    cell->table.context_s[context] = own_s;
-    cell->table.context_bytes[context] = bytes_of(p, 0) + c[SIM_RESERVED_BYTES];
-    for (int j = 0; j < coding->component_count; j++) price_component(p, cell, context, j);
-}
-
-static void open_view(struct view *v, const struct tuner_coding *coding, const struct sim_placement *placement,
-                      int64_t batch, int64_t microbatches, struct tuner_charges charges)
-{
-    v->coding = coding;
-    memcpy(v->spec, coding->any, sizeof v->spec);
-    tuner_work_begin(&v->work, coding->o, (const unsigned char(*)[MODEL_MAX_RANK])v->spec, placement, batch,
-                     microbatches, charges);
-}
-
-struct tuner_rule_cell *tuner_rule_cell_price(struct base_arena *arena, const struct tuner_coding *coding,
-                                              const struct sim_placement *placement, int64_t batch,
-                                              int64_t microbatches, struct tuner_charges charges, double limit_s)
-{
-    struct tuner_rule_cell *cell = base_new(arena, struct tuner_rule_cell, 1);
-    struct pricer *p = base_new(arena, struct pricer, 1);
-    int counts[TUNER_MOST_COMPONENTS] = {0};
-    for (int j = 0; j < coding->component_count; j++) {
-        counts[j] = coding->components[j].option_count;
-        cell->equals[j] = base_new(arena, int, (int64_t)coding->context_count *counts[j]);
-    }
-    cell->coding = coding;
-    cell->table = tuner_table_new(arena, coding->context_count, coding->component_count, counts);
-    p->coding = coding;
-    p->mesh = &placement->axes;
-    open_view(&p->timed, coding, placement, batch, microbatches, charges);
-    if (coding->least) open_view(&p->weighed, coding->least, placement, batch, microbatches, charges);
-    if (charges.lifetimes && !coding->o->executable)
-        tuner_work_kept(coding->least ? &p->weighed.work : &p->timed.work, p->kept);
-    for (int context = 0; context < coding->context_count; context++) price_context(p, cell, context, batch, limit_s);
-    return cell;
 }
 
 /* ---- one by one ---- */
@@ -554,7 +374,7 @@ static void visit_component(struct visitor *v, int j, double s, double bytes, in
     for (int i = 0; i < count; i++) {
         int at = v->context * count + i;
         if (!v->cell->equals[j][at]) continue;
-        put_digits(coding->space, coding->components[j].scope, i, v->digits);
+        tuner_rules_put_digits(coding->space, coding->components[j].scope, i, v->digits);
         visit_component(v, j + 1, s + v->cell->table.option_s[j][at], bytes + v->cell->table.option_bytes[j][at],
                         equals * v->cell->equals[j][at]);
     }
@@ -572,7 +392,7 @@ void tuner_rule_cell_visit(const struct tuner_rule_cell *cell, double limit_s, d
                             .visit = visit,
                             .where = where};
         if (!isfinite(cell->table.context_s[context])) continue;
-        put_digits(coding->space, coding->context_scope, context, v.digits);
+        tuner_rules_put_digits(coding->space, coding->context_scope, context, v.digits);
         for (int j = coding->component_count - 1; j >= 0; j--) {
             double least = INFINITY;
             for (int i = 0; i < coding->components[j].option_count; i++)

@@ -1,0 +1,167 @@
+/* Prices of rule sets, class by class. */
+#include "tuner/rule_coding.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- prices ---- */
+
+double tuner_rule_space_s(const struct tuner_coding *coding, const struct sim_placement *placement, int64_t batch,
+                          int64_t microbatches, struct tuner_charges charges)
+{
+    return tuner_relaxed_s(coding->o, coding->any, placement, batch, microbatches, charges);
+}
+
+/* One outline under digits of which some are settled. */
+struct view {
+    const struct tuner_coding *coding;
+    struct tuner_work work;
+    unsigned char spec[TUNER_MOST_CLASSES][MODEL_MAX_RANK];
+};
+
+struct pricer {
+    const struct tuner_coding *coding;
+    struct view timed, weighed; /* weighed: of least memory, if there is one */
+    double kept[TUNER_MOST_SHAPES];
+    int digits[TUNER_MOST_DIGITS];
+    const struct topo_axes *mesh;
+};
+
+/* Classes whose digits are all settled are sharded just so; the others as any choice of the rest shards them. */
+static void settle(struct view *v, unsigned settled, unsigned touched, const int *digits)
+{
+    const struct tuner_coding *coding = v->coding;
+    uint64_t changed = 0;
+    for (int c = 0; c < coding->o->class_count; c++) {
+        const struct coded_class *class = &coding->classes[c];
+        if (touched && !(class->scope & touched)) continue;
+        changed |= UINT64_C(1) << c;
+        unsigned open = class->scope & ~settled;
+        if (open) v->work.exact &= ~(UINT64_C(1) << c);
+        else v->work.exact |= UINT64_C(1) << c;
+        int all[TUNER_MOST_DIGITS], count = tuner_rules_count_of(coding->space, open);
+        memcpy(all, digits, sizeof all);
+        memset(v->spec[c], 0, sizeof v->spec[c]);
+        for (int i = 0; i < count; i++) {
+            tuner_rules_put_digits(coding->space, open, i, all);
+            const unsigned char *spec = tuner_rules_spec_under(coding, c, all);
+            for (int d = 0; d < MODEL_MAX_RANK; d++) v->spec[c][d] |= spec[d];
+        }
+    }
+    tuner_work_size(&v->work, changed);
+}
+
+static void settle_both(struct pricer *p, unsigned settled, unsigned touched)
+{
+    settle(&p->timed, settled, touched, p->digits);
+    if (p->coding->least) settle(&p->weighed, settled, touched, p->digits);
+}
+
+/* Kernels of the context (scope 0), or of a component. */
+static double kernels_s(const struct pricer *p, unsigned scope, bool rest)
+{
+    const struct tuner_coding *coding = p->coding;
+    double s = 0;
+    for (int k = 0; k < coding->o->kernel_count; k++) {
+        unsigned own = coding->kernel_scopes[k] & ~coding->context_scope;
+        if (rest ? own != 0 : scope ? own & scope : !own) s += tuner_work_kernel_s(&p->timed.work, k);
+    }
+    return s;
+}
+
+static unsigned scope_of_shape(const struct tuner_coding *coding, int shape)
+{
+    uint64_t classes = coding->o->shape_classes[shape] | coding->o->shape_followers[shape];
+    unsigned scope = 0;
+    for (int c = 0; c < coding->o->class_count; c++)
+        if (classes >> c & 1) scope |= coding->classes[c].scope;
+    return scope;
+}
+
+/* State and what is kept of tensors of the context (scope 0), or of a component and no other. */
+static double bytes_of(const struct pricer *p, unsigned scope)
+{
+    const struct view *w = p->coding->least ? &p->weighed : &p->timed;
+    unsigned context = p->coding->context_scope;
+    uint64_t classes = 0;
+    double bytes = 0;
+    for (int c = 0; c < p->coding->o->class_count; c++) {
+        unsigned own = p->coding->classes[c].scope & ~context;
+        if (scope ? own & scope : !own) classes |= UINT64_C(1) << c;
+    }
+    for (int s = 0; s < w->coding->o->shape_count; s++) {
+        if (!(p->kept[s] > 0)) continue;
+        unsigned own = scope_of_shape(w->coding, s) & ~context;
+        if (scope ? own && !(own & ~scope) : !own) bytes += p->kept[s] * w->work.least_bytes[s];
+    }
+    return bytes + tuner_work_state_bytes(&p->timed.work, classes);
+}
+
+static void price_component(struct pricer *p, struct tuner_rule_cell *cell, int context, int j)
+{
+    const struct component *component = &p->coding->components[j];
+    for (int i = 0; i < component->option_count; i++) {
+        int at = context * component->option_count + i;
+        double *s = &cell->table.option_s[j][at], *bytes = &cell->table.option_bytes[j][at];
+        tuner_rules_put_digits(p->coding->space, component->scope, i, p->digits);
+        *s = *bytes = INFINITY;
+        if (!tuner_rules_all_divide(p->coding, component->scope, false, p->digits, p->mesh)) continue;
+        int alike = p->coding->alike[j][at];
+        cell->equals[j][context * component->option_count + alike]++;
+        if (alike != i) continue;
+        settle_both(p, p->coding->context_scope | component->scope, component->scope);
+        *s = kernels_s(p, component->scope, false);
+        *bytes = bytes_of(p, component->scope);
+    }
+    settle_both(p, p->coding->context_scope, component->scope);
+}
+
+static void price_context(struct pricer *p, struct tuner_rule_cell *cell, int context, int64_t batch, double limit_s)
+{
+    const struct tuner_coding *coding = p->coding;
+    const double *c = p->timed.work.placement->profile.constants;
+    memset(p->digits, 0, sizeof p->digits);
+    tuner_rules_put_digits(coding->space, coding->context_scope, context, p->digits);
+    cell->table.context_s[context] = cell->table.context_bytes[context] = INFINITY;
+    if (!tuner_rules_batch_divides(coding, p->digits, p->mesh, batch) ||
+        !tuner_rules_all_divide(coding, 0, true, p->digits, p->mesh))
+        return;
+    settle_both(p, coding->context_scope, 0);
+    double own_s = kernels_s(p, 0, false);
+    if (own_s + kernels_s(p, 0, true) >= limit_s) return;
+    cell->table.context_s[context] = own_s;
+    cell->table.context_bytes[context] = bytes_of(p, 0) + c[SIM_RESERVED_BYTES];
+    for (int j = 0; j < coding->component_count; j++) price_component(p, cell, context, j);
+}
+
+static void open_view(struct view *v, const struct tuner_coding *coding, const struct sim_placement *placement,
+                      int64_t batch, int64_t microbatches, struct tuner_charges charges)
+{
+    v->coding = coding;
+    memcpy(v->spec, coding->any, sizeof v->spec);
+    tuner_work_begin(&v->work, coding->o, (const unsigned char(*)[MODEL_MAX_RANK])v->spec, placement, batch,
+                     microbatches, charges);
+}
+
+struct tuner_rule_cell *tuner_rule_cell_price(struct base_arena *arena, const struct tuner_coding *coding,
+                                              const struct sim_placement *placement, int64_t batch,
+                                              int64_t microbatches, struct tuner_charges charges, double limit_s)
+{
+    struct tuner_rule_cell *cell = base_new(arena, struct tuner_rule_cell, 1);
+    struct pricer *p = base_new(arena, struct pricer, 1);
+    int counts[TUNER_MOST_COMPONENTS] = {0};
+    for (int j = 0; j < coding->component_count; j++) {
+        counts[j] = coding->components[j].option_count;
+        cell->equals[j] = base_new(arena, int, (int64_t)coding->context_count *counts[j]);
+    }
+    cell->coding = coding;
+    cell->table = tuner_table_new(arena, coding->context_count, coding->component_count, counts);
+    p->coding = coding;
+    p->mesh = &placement->axes;
+    open_view(&p->timed, coding, placement, batch, microbatches, charges);
+    if (coding->least) open_view(&p->weighed, coding->least, placement, batch, microbatches, charges);
+    if (charges.lifetimes && !coding->o->executable)
+        tuner_work_kept(coding->least ? &p->weighed.work : &p->timed.work, p->kept);
+    for (int context = 0; context < coding->context_count; context++) price_context(p, cell, context, batch, limit_s);
+    return cell;
+}

@@ -1,0 +1,85 @@
+/* Private to tuner/: what search.c and search_rules.c share. */
+#ifndef TUNER_SEARCH_H
+#define TUNER_SEARCH_H
+
+#include "tuner/rule_space.h"
+#include "tuner/space.h"
+
+/* Rounding: two ways of adding up the same seconds. */
+static const double slack = 1e-9;
+
+/* What a node of the search stands for; each kind is opened into those after it. */
+enum kind {
+    CELL,    /* all rule sets on one mesh shape with one number of microbatches */
+    PROGRAM, /* the same, bounded by an integer program */
+    RULES,   /* the same two for the rule sets that nobody has named */
+    RULES_PROGRAM,
+    FAMILY,
+    PLAN /* one plan of a family, whose time is known but for rounding */
+};
+
+struct node {
+    double bound, peak_bytes;
+    enum kind kind;
+    int group /* of a cell its first */, microbatches, submesh /* of a plan */;
+    struct tuner_rule_cell *rules;
+};
+
+struct search {
+    struct tuner_space *space;
+    const struct tuner_options *options;
+    struct tuner_result *result;
+    struct base_error *error;
+    struct sim_placement *best_links; /* by shape: the best rate of any of its submeshes */
+    struct tuner_ruled **ruled;       /* by group, twice: without and with microbatches; NULL: not asked for yet */
+    struct tuner_ruled **any;         /* by first group of a cell, twice: all its rule sets together */
+    int *cell_end;                    /* by first group of a cell: the group behind it */
+    int base_groups;                  /* groups of named rule sets; those behind are of rule sets that were found */
+    struct tuner_rule_space rule_space;
+    const struct tuner_coding **codings; /* by variant, twice */
+    int64_t *rule_counts;                /* by first group of a cell: rule sets without a name that JAX accepts */
+    int rule_capacity, group_capacity;
+    struct node *heap;
+    int64_t heap_count, heap_capacity;
+    struct node *too_large; /* families and cells whose memory bound is above the device's */
+    int64_t too_large_count, too_large_capacity;
+    struct sim_collective_list rows; /* of the plan that was predicted last; its room is used again */
+    struct tuner_charges charges;
+    bool use_bounds, restart, stopped, cells_are_complete;
+    double capacity_bytes, start_s;
+};
+
+int64_t tuner_search_batch_size(const struct search *s, int group);
+int64_t tuner_search_microbatch_count(const struct search *s, int group, int microbatches);
+double tuner_search_cost_of(const struct search *s, int group, double step_s);
+void tuner_search_push(struct search *s, struct node node);
+void tuner_search_set_aside(struct search *s, struct node node);
+double tuner_search_best_threshold(const struct search *s);
+bool tuner_search_time_is_up(struct search *s);
+enum base_status tuner_search_place_shape(struct search *s, int group);
+enum base_status tuner_search_find_outline(struct search *s, int variant, const struct sim_plan *plan,
+                                           bool microbatches, const struct tuner_outline **out);
+int64_t tuner_search_plans_of(const struct search *s, const struct node *node);
+enum base_status tuner_search_add_cell(struct search *s, int first, int microbatches);
+enum base_status tuner_search_bound_family(struct search *s, int group, int microbatches, struct node *node);
+double tuner_search_seconds_of_cost(const struct search *s, int group, double cost);
+enum base_status tuner_search_bound_rules(struct search *s, struct node node);
+void *tuner_search_more(struct base_arena *arena, void *old, int count, int *capacity, size_t size);
+enum base_status tuner_search_open_rules(struct search *s, const struct node *node);
+enum base_status tuner_search_open_cell(struct search *s, const struct node *cell);
+enum base_status tuner_search_add_cells(struct search *s, bool unnamed);
+
+/* ---- search.c, search_plans.c ---- */
+
+double tuner_search_found_cost(const struct search *s, const struct tuner_found *found);
+void tuner_search_insert_plan(struct search *s, const struct tuner_found *found);
+void tuner_search_insert_front(struct search *s, const struct tuner_found *found);
+void tuner_search_note_unfit(struct search *s, const struct tuner_found *found);
+bool tuner_search_decided(const struct search *s, const struct node *node);
+enum base_status tuner_search_evaluate(struct search *s, const struct node *node, int submesh,
+                                       struct sim_detail *detail, struct tuner_found *found);
+enum base_status tuner_search_open_family(struct search *s, const struct node *node);
+enum base_status tuner_search_open_plan(struct search *s, const struct node *node);
+enum base_status tuner_search_open_every_plan(struct search *s, const struct node *node);
+
+#endif

@@ -1,0 +1,198 @@
+/* Full predictions of single plans, the placements that they share, and families of plans that differ in what no bound
+ * sees. */
+#include "tuner/search.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- full predictions ---- */
+
+enum base_status tuner_predict(const struct tuner_space *space, struct tuner_plan plan, struct sim_prediction *out,
+                               struct sim_detail *detail, struct base_error *error)
+{
+    struct sim_plan checked;
+    struct sim_plan_text text = tuner_plan_text(space, plan);
+    BASE_TRY(sim_plan_check(space->cache, space->arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &checked, error));
+    return sim_predict(space->cache, &checked, out, detail, error);
+}
+
+/* A bound that a full prediction undercuts was none: that kind is given up. */
+static void audit(struct search *s, const struct node *node, const struct tuner_found *found)
+{
+    if (!s->use_bounds) return;
+    bool time = tuner_search_found_cost(s, found) < node->bound * (1 - slack),
+         memory = (double)found->prediction.memory.peak_bytes < node->peak_bytes * (1 - slack) - 1;
+    if (!time && !memory) return;
+    s->result->bound_violations++;
+    s->restart = true;
+    if (time && s->charges.links) s->charges.links = false;
+    else if (memory && s->charges.lifetimes) s->charges.lifetimes = false;
+    else s->use_bounds = false;
+}
+
+static void show_predicted(const struct search *s, const struct tuner_found *found)
+{
+    const struct sim_prediction *p = &found->prediction;
+    if (s->options->looked)
+        s->options->looked(s->options->looked_where,
+                           &(struct tuner_looked){found->plan, p, p->step_s, (double)p->memory.peak_bytes, false});
+}
+
+enum base_status tuner_search_evaluate(struct search *s, const struct node *node, int submesh,
+                                       struct sim_detail *detail, struct tuner_found *found)
+{
+    found->plan = (struct tuner_plan){node->group, submesh, node->microbatches};
+    BASE_TRY(tuner_predict(s->space, found->plan, &found->prediction, detail, s->error));
+    s->result->counts.evaluated++;
+    show_predicted(s, found);
+    audit(s, node, found);
+    if (!found->prediction.fits) {
+        tuner_search_note_unfit(s, found);
+        return BASE_OK;
+    }
+    tuner_search_insert_plan(s, found);
+    if (s->options->pareto) tuner_search_insert_front(s, found);
+    return BASE_OK;
+}
+
+/* ---- placements ---- */
+
+static enum base_status place_submesh(struct search *s, int group, int submesh, const struct sim_placement **slot)
+{
+    struct sim_plan plan;
+    struct sim_plan_text text = tuner_plan_text(s->space, (struct tuner_plan){group, submesh, 0});
+    if (*slot) return BASE_OK;
+    BASE_TRY(
+        sim_plan_check(s->space->cache, s->space->arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, s->error));
+    if (plan.placement->profile.simulated)
+        return base_fail(s->error, BASE_INPUT,
+                         "network: a search goes by the analytic price, which knows of no dead, slow or late part of "
+                         "%s and of no simulated network; --verify N sends the best N plans link by link",
+                         plan.topology_text);
+    struct sim_placement *own = base_new(s->space->arena, struct sim_placement, 1);
+    *own = *plan.placement;
+    *slot = own;
+    return BASE_OK;
+}
+
+/* Rates of all submeshes of the shape; the group tells the plan. */
+enum base_status tuner_search_place_shape(struct search *s, int group)
+{
+    const struct tuner_shape *shape = &s->space->shapes[s->space->groups[group].shape];
+    struct sim_placement *best = &s->best_links[s->space->groups[group].shape];
+    unsigned all = topo_axes_all(&shape->axes);
+    for (int i = 0; i < shape->submesh_count; i++) {
+        BASE_TRY(place_submesh(s, group, i, &s->space->placements[shape->first_submesh + i]));
+        const struct sim_placement *own = s->space->placements[shape->first_submesh + i];
+        if (i == 0) {
+            *best = *own;
+            best->groups = base_new(s->space->arena, struct sim_group, (int64_t)all + 1);
+            memcpy(best->groups, own->groups, (all + 1) * sizeof *best->groups);
+        }
+        for (unsigned axes = 0; axes <= all; axes++) {
+            struct sim_group *least = &best->groups[axes];
+            least->seconds_per_byte = fmin(least->seconds_per_byte, own->groups[axes].seconds_per_byte);
+            least->exchange_seconds_per_byte =
+                fmin(least->exchange_seconds_per_byte, own->groups[axes].exchange_seconds_per_byte);
+            if (own->groups[axes].step_hops < least->step_hops) least->step_hops = own->groups[axes].step_hops;
+        }
+    }
+    s->capacity_bytes = best->profile.constants[SIM_CAPACITY_BYTES];
+    /* Of tuner_search_more axes several may move together in one collective, for less than one axis after the other. */
+    if (shape->axes.count > 2) s->charges.links = false;
+    /* Collectives that go on beside computation may cost nothing, and when they do decides what is there at the same
+     * time. */
+    if (best->profile.passes >> SIM_PASS_OVERLAP_COLLECTIVES & 1) s->charges = (struct tuner_charges){false, false};
+    return BASE_OK;
+}
+
+/* The submesh of the shape whose links are fastest, all axes together: a good guess at the family's best. */
+static int quickest_submesh(const struct search *s, const struct tuner_shape *shape)
+{
+    int best = 0;
+    double least = INFINITY;
+    for (int i = 0; i < shape->submesh_count; i++) {
+        const struct sim_placement *p = s->space->placements[shape->first_submesh + i];
+        double sum = 0;
+        for (unsigned axes = 1; axes <= topo_axes_all(&p->axes); axes++) sum += p->groups[axes].seconds_per_byte;
+        if (sum < least) least = sum, best = i;
+    }
+    return best;
+}
+
+/* ---- families ---- */
+
+/* Seconds of the same collectives on another submesh. Where communication is hidden, what is left without it is the
+ * bound. */
+static double sibling_s(const struct sim_prediction *p, const struct sim_detail *detail,
+                        const struct sim_placement *placement)
+{
+    double known_s = 0, there_s = 0;
+    for (int i = 0; i < detail->collectives.count; i++) {
+        const struct sim_collective_row *row = &detail->collectives.rows[i];
+        known_s += row->time_s;
+        double start_s = sim_collective_s(placement, row->kind, row->axes, 0),
+               whole_s = sim_collective_s(placement, row->kind, row->axes, (double)row->bytes);
+        there_s += (double)row->count * (whole_s - start_s) + row->launch_count * start_s;
+    }
+    bool all = fabs(known_s - p->exposed_communication_s) <= slack * p->step_s &&
+               fabs(p->communication_s - p->exposed_communication_s) <= slack * p->step_s;
+    return p->step_s - p->exposed_communication_s + (all ? there_s : 0);
+}
+
+/* Rule sets without a name are checked when they are met. */
+static bool refuses(struct search *s, const struct node *node)
+{
+    struct sim_plan plan;
+    struct base_error why;
+    struct sim_plan_text text = tuner_plan_text(s->space, (struct tuner_plan){node->group, 0, node->microbatches});
+    if (sim_plan_check(s->space->cache, s->space->arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &why) ==
+        BASE_OK)
+        return false;
+    int64_t count = tuner_group_submesh_count(s->space, node->group) * s->space->groups[node->group].rule_set_count;
+    tuner_refuse(s->space, why.text, count);
+    s->space->plan_count -= count;
+    return true;
+}
+
+enum base_status tuner_search_open_family(struct search *s, const struct node *node)
+{
+    const struct tuner_shape *shape = &s->space->shapes[s->space->groups[node->group].shape];
+    struct sim_detail detail = {.lists_collectives = true, .collectives = s->rows, .arena = s->space->arena};
+    struct tuner_found found;
+    int first = quickest_submesh(s, shape);
+    if (node->group >= s->base_groups && refuses(s, node)) return BASE_OK;
+    BASE_TRY(tuner_search_evaluate(s, node, first, &detail, &found));
+    s->rows = detail.collectives;
+    s->result->counts.by_sibling += shape->submesh_count * s->space->groups[node->group].rule_set_count - 1;
+    if (!found.prediction.fits || s->restart) return BASE_OK;
+    for (int i = 0; i < shape->submesh_count; i++) {
+        if (i == first) continue;
+        double step_s = sibling_s(&found.prediction, &detail, s->space->placements[shape->first_submesh + i]);
+        struct node sibling = {tuner_search_cost_of(s, node->group, step_s) * (1 - slack),
+                               (double)found.prediction.memory.peak_bytes,
+                               PLAN,
+                               node->group,
+                               node->microbatches,
+                               i,
+                               NULL};
+        if (!tuner_search_decided(s, &sibling)) tuner_search_push(s, sibling);
+    }
+    return BASE_OK;
+}
+
+enum base_status tuner_search_open_plan(struct search *s, const struct node *node)
+{
+    struct tuner_found found;
+    s->result->counts.by_sibling--;
+    return tuner_search_evaluate(s, node, node->submesh, NULL, &found);
+}
+
+enum base_status tuner_search_open_every_plan(struct search *s, const struct node *node)
+{
+    struct tuner_found found;
+    for (int i = 0; i < tuner_group_submesh_count(s->space, node->group); i++)
+        BASE_TRY(tuner_search_evaluate(s, node, i, NULL, &found));
+    return BASE_OK;
+}

@@ -1,0 +1,168 @@
+/* The search where rule sets have no names: cells of rule sets are bounded, opened and split. */
+#include "tuner/search.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- rule sets without a name ---- */
+
+static enum base_status find_coding(struct search *s, int first, bool microbatches, const struct tuner_coding **out)
+{
+    int variant = s->space->groups[first].variant;
+    const struct tuner_coding **slot = &s->codings[2 * variant + microbatches];
+    if (!*slot) {
+        const struct tuner_outline *outline;
+        struct sim_plan plan;
+        struct sim_plan_text text = tuner_plan_text(s->space, (struct tuner_plan){first, 0, 0});
+        BASE_TRY(sim_plan_check(s->space->cache, s->space->arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan,
+                                s->error));
+        BASE_TRY(tuner_search_find_outline(s, variant, &plan, microbatches, &outline));
+        if (!s->rule_space.count) s->rule_space = tuner_rule_space_of(outline);
+        BASE_TRY(tuner_code_rules(s->space->arena, &s->rule_space, outline, &plan, slot, s->error));
+    }
+    *out = *slot;
+    return BASE_OK;
+}
+
+/* Named and unnamed rule sets have nodes of their own; the first bound is that of any sharding that some rule set has.
+ */
+static enum base_status add_rules(struct search *s, int first, int microbatches)
+{
+    const struct tuner_coding *coding;
+    int64_t n = tuner_search_microbatch_count(s, first, microbatches), batch = tuner_search_batch_size(s, first);
+    const struct sim_placement *placement = &s->best_links[s->space->groups[first].shape];
+    BASE_TRY(find_coding(s, first, n > 1, &coding));
+    if (!s->rule_counts[first]) {
+        s->rule_counts[first] = tuner_count_rule_sets(coding, &placement->axes, batch);
+        s->space->rule_set_count = s->space->named_rule_count + s->rule_space.count;
+        int64_t each =
+            (int64_t)tuner_group_submesh_count(s->space, first) * tuner_group_microbatch_count(s->space, first);
+        s->space->plan_count += s->rule_counts[first] * each;
+        s->space->refused_count += (s->rule_space.count - s->rule_counts[first]) * each;
+    }
+    double bound_s = tuner_rule_space_s(coding, placement, batch, n, s->charges);
+    tuner_search_push(s, (struct node){tuner_search_cost_of(s, first, bound_s) * (1 - slack), 0, RULES, first,
+                                       microbatches, 0, NULL});
+    return BASE_OK;
+}
+
+double tuner_search_seconds_of_cost(const struct search *s, int group, double cost)
+{
+    return s->options->objective == TUNER_STEP_S ? cost : cost * (double)tuner_search_batch_size(s, group);
+}
+
+enum base_status tuner_search_bound_rules(struct search *s, struct node node)
+{
+    const struct tuner_coding *coding;
+    int64_t n = tuner_search_microbatch_count(s, node.group, node.microbatches);
+    double least_s;
+    BASE_TRY(find_coding(s, node.group, n > 1, &coding));
+    double limit_s = s->options->pareto ? (double)INFINITY
+                                        : tuner_search_seconds_of_cost(s, node.group, tuner_search_best_threshold(s));
+    node.rules = tuner_rule_cell_price(s->space->arena, coding, &s->best_links[s->space->groups[node.group].shape],
+                                       tuner_search_batch_size(s, node.group), n, s->charges, limit_s);
+    enum tuner_choices_outcome outcome =
+        tuner_table_least(s->space->arena, &node.rules->table, s->capacity_bytes, &least_s);
+    double bound = tuner_search_cost_of(s, node.group, least_s) * (1 - slack);
+    s->result->counts.programs++;
+    node.kind = RULES_PROGRAM;
+    if (bound > node.bound) node.bound = bound;
+    if (outcome == TUNER_NOTHING_WITHIN_LIMIT) s->result->counts.by_program += tuner_search_plans_of(s, &node);
+    else tuner_search_push(s, node);
+    return BASE_OK;
+}
+
+void *tuner_search_more(struct base_arena *arena, void *old, int count, int *capacity, size_t size)
+{
+    if (count < *capacity) return old;
+    *capacity = 2 * count + 64;
+    void *larger = base_alloc(arena, (size_t)*capacity, size);
+    if (count) memcpy(larger, old, (size_t)count * size);
+    return larger;
+}
+
+struct finder {
+    struct search *s;
+    const struct node *cell;
+    int64_t found;
+};
+
+static void add_found(void *where, const int *digits, double step_s, double bytes, int64_t equals)
+{
+    struct finder *f = where;
+    struct search *s = f->s;
+    struct tuner_space *space = s->space;
+    struct tuner_values *rules = &space->values[TUNER_RULES];
+    rules->values =
+        tuner_search_more(space->arena, rules->values, rules->count, &s->rule_capacity, sizeof *rules->values);
+    space->groups =
+        tuner_search_more(space->arena, space->groups, space->group_count, &s->group_capacity, sizeof *space->groups);
+    rules->values[rules->count] = tuner_rule_text(space->arena, &s->rule_space, digits);
+    struct tuner_group group = space->groups[f->cell->group];
+    group.rules = rules->count++;
+    group.rule_set_count = equals;
+    space->groups[space->group_count] = group;
+    tuner_search_push(s,
+                      (struct node){tuner_search_cost_of(s, f->cell->group, step_s) * (1 - slack), bytes * (1 - slack),
+                                    FAMILY, space->group_count++, f->cell->microbatches, 0, NULL});
+    f->found += equals;
+}
+
+enum base_status tuner_search_open_rules(struct search *s, const struct node *node)
+{
+    struct finder finder = {s, node, 0};
+    double limit_s = s->options->pareto ? (double)INFINITY
+                                        : tuner_search_seconds_of_cost(s, node->group, tuner_search_best_threshold(s));
+    tuner_rule_cell_visit(node->rules, limit_s, s->capacity_bytes, add_found, &finder);
+    s->result->counts.by_time +=
+        (s->rule_counts[node->group] - finder.found) * tuner_group_submesh_count(s->space, node->group);
+    return BASE_OK;
+}
+
+enum base_status tuner_search_open_cell(struct search *s, const struct node *cell)
+{
+    for (int group = cell->group; group < s->cell_end[cell->group]; group++) {
+        struct node node;
+        BASE_TRY(tuner_search_bound_family(s, group, cell->microbatches, &node));
+        if (node.peak_bytes > s->capacity_bytes) tuner_search_set_aside(s, node);
+        else tuner_search_push(s, node);
+    }
+    return BASE_OK;
+}
+
+/* Groups stand in the order of variant, batch and shape: those of one cell stand together. */
+static int end_of_cell(const struct search *s, int first)
+{
+    const struct tuner_group *a = &s->space->groups[first];
+    int end = first + 1;
+    for (; end < s->base_groups; end++) {
+        const struct tuner_group *b = &s->space->groups[end];
+        if (a->variant != b->variant || a->batch != b->batch || a->shape != b->shape) break;
+    }
+    return end;
+}
+
+static enum base_status add_cell_of(struct search *s, int first, int microbatches, bool unnamed)
+{
+    struct node cell = {.group = first, .microbatches = microbatches};
+    if (unnamed) return add_rules(s, first, microbatches);
+    return s->use_bounds ? tuner_search_add_cell(s, first, microbatches) : tuner_search_open_cell(s, &cell);
+}
+
+/* Cells of the named rule sets, or of those that nobody has named. */
+enum base_status tuner_search_add_cells(struct search *s, bool unnamed)
+{
+    s->cells_are_complete = false;
+    for (int first = 0; first < s->base_groups; first = s->cell_end[first]) {
+        if (tuner_search_time_is_up(s)) return BASE_OK;
+        s->cell_end[first] = end_of_cell(s, first);
+        int shape = s->space->groups[first].shape;
+        if (s->options->shape && shape != s->options->shape - 1) continue;
+        if (!s->best_links[shape].axes.count) BASE_TRY(tuner_search_place_shape(s, first));
+        for (int m = 0; m < tuner_group_microbatch_count(s->space, first); m++)
+            BASE_TRY(add_cell_of(s, first, m, unnamed));
+    }
+    s->cells_are_complete = true;
+    return BASE_OK;
+}
