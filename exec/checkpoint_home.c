@@ -54,7 +54,7 @@ static enum base_status list(struct base_arena *arena, struct exec_home *home, s
                          "%s; which checkpoint was written last is not known: remove that one, or "
                          "give it as --restore with a new --checkpoint",
                          base_copy(arena, error->text));
-    qsort(home->saved, (size_t)home->saved_count, sizeof *home->saved, in_order_of_writing);
+    if (home->saved_count > 0) qsort(home->saved, (size_t)home->saved_count, sizeof *home->saved, in_order_of_writing);
     return BASE_OK;
 }
 

@@ -30,7 +30,7 @@ static void keep_copies(struct sim_partitioner *p, const struct model_op *source
         return;
     *kept = (struct sim_kept_copies){loop, p->copy_count - first,
                                      base_new(p->arena, struct sim_copy, p->copy_count - first + 1)};
-    memcpy(kept->copies, p->copies + first, (size_t)kept->count * sizeof *kept->copies);
+    if (kept->count > 0) memcpy(kept->copies, p->copies + first, (size_t)kept->count * sizeof *kept->copies);
 }
 
 static void find_kept_copies(struct sim_partitioner *p, const struct model_op *source, int trips)
