@@ -27,16 +27,14 @@ struct range {
     int low, high;
 };
 
-/* Wraps, counted upwards, that a shortest way may cross: one, against the direction in which the other chip lies; where
- * other wraps of a twisted torus lead along this dimension too, up to two either way. */
-static struct range likely_wraps(const struct topo_topology *t, int dimension, int apart)
+/* Wraps, counted upwards, that a shortest way on a twisted torus may cross: one either way, and up to two where the
+ * wraps of other dimensions lead along this one. */
+static struct range likely_wraps(const struct topo_topology *t, int dimension)
 {
     bool twisted_into = false;
     if (!topo_closes(t, dimension)) return (struct range){0, 0};
     for (int d = 0; d < 3; d++) twisted_into = twisted_into || t->twist[d][dimension];
-    if (twisted_into) return (struct range){-2, 2};
-    if (t->twisted) return (struct range){-1, 1};
-    return (struct range){apart > 0 ? -1 : 0, apart < 0 ? 1 : 0};
+    return twisted_into ? (struct range){-2, 2} : (struct range){-1, 1};
 }
 
 /* Ranks of one machine have static routes: of ways as long, the last to come, which goes up. */
@@ -49,11 +47,9 @@ static void keep_if_shortest(const struct topo_topology *t, struct topo_ways *wa
     if (ways->count < TOPO_MOST_WAYS) memcpy(ways->steps[ways->count++], steps, sizeof ways->steps[0]);
 }
 
-void topo_shortest_ways(const struct topo_topology *t, const int from[3], const int to[3], struct topo_ways *out)
+static void twisted_ways(const struct topo_topology *t, const int from[3], const int to[3], struct topo_ways *out)
 {
-    struct range x = likely_wraps(t, 0, to[0] - from[0]), y = likely_wraps(t, 1, to[1] - from[1]),
-                 z = likely_wraps(t, 2, to[2] - from[2]);
-    out->count = 0;
+    struct range x = likely_wraps(t, 0), y = likely_wraps(t, 1), z = likely_wraps(t, 2);
     for (int i = x.low; i <= x.high; i++)
         for (int j = y.low; j <= y.high; j++)
             for (int k = z.low; k <= z.high; k++) {
@@ -65,4 +61,38 @@ void topo_shortest_ways(const struct topo_topology *t, const int from[3], const 
                 }
                 keep_if_shortest(t, out, steps);
             }
+}
+
+/* Steps along one dimension of a torus that is not twisted: down and up, if both ways round are as long. */
+struct shorter {
+    int count, steps[2];
+};
+
+static struct shorter shorter_way(const struct topo_topology *t, int dimension, int apart)
+{
+    if (apart == 0 || !topo_closes(t, dimension)) return (struct shorter){1, {apart}};
+    int up = apart > 0 ? apart : apart + t->bounds[dimension], down = up - t->bounds[dimension];
+    if (up != -down) return (struct shorter){1, {up < -down ? up : down}};
+    if (t->kind == TOPO_LOCAL) return (struct shorter){1, {up}};
+    return (struct shorter){2, {down, up}};
+}
+
+/* The dimensions do not ask each other. */
+static void straight_ways(const struct topo_topology *t, const int from[3], const int to[3], struct topo_ways *out)
+{
+    struct shorter along[3];
+    for (int d = 0; d < 3; d++) along[d] = shorter_way(t, d, to[d] - from[d]);
+    out->length = abs(along[0].steps[0]) + abs(along[1].steps[0]) + abs(along[2].steps[0]);
+    for (int i = 0; i < along[0].count; i++)
+        for (int j = 0; j < along[1].count; j++)
+            for (int k = 0; k < along[2].count; k++) {
+                int *steps = out->steps[out->count++];
+                steps[0] = along[0].steps[i], steps[1] = along[1].steps[j], steps[2] = along[2].steps[k];
+            }
+}
+
+void topo_shortest_ways(const struct topo_topology *t, const int from[3], const int to[3], struct topo_ways *out)
+{
+    out->count = 0;
+    (t->twisted ? twisted_ways : straight_ways)(t, from, to, out);
 }
