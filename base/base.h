@@ -350,4 +350,16 @@ void base_random_seed(struct base_random *random, uint64_t seed);
 uint32_t base_random_next(struct base_random *random);
 int64_t base_random_below(struct base_random *random, int64_t bound); /* 0 .. bound-1 */
 
+/* ---- JAX's generator (threefry.c): Threefry-2x32, the default implementation, bit for bit ---- */
+
+struct base_key {
+    uint32_t words[2];
+};
+struct base_key base_key_of_seed(int64_t seed);
+/* Number `at` of jax.random.split(key, count). */
+struct base_key base_key_split(const struct base_key *key, int64_t count, int64_t at);
+struct base_key base_key_fold_in(const struct base_key *key, uint32_t data);
+uint32_t base_key_bits(const struct base_key *key, int64_t count, int64_t at); /* number `at` of count in all */
+float base_gumbel(uint32_t bits); /* what jax.random.gumbel makes of them, to the last bit but for its logarithms */
+
 #endif

@@ -1,0 +1,1 @@
+meshwright random gumbel --key 0 --shape 4
