@@ -42,8 +42,10 @@ static enum base_status read_layout(struct base_arena *arena, const struct base_
     BASE_TRY(commands_mesh_request(arena, arguments, &request, error));
     if (batch) BASE_TRY(base_parse_int(batch, "--batch-size", 1, LARGEST_BATCH, &batch_size, error));
     BASE_TRY(topo_parse(arena, topology, &out->topology, error));
-    BASE_TRY(find_data_axis(arena, base_argument(arguments, "--logical-axis-rules"),
-                            request.ici_count > 0 && request.dcn_count > 0, &out->data_axis, error));
+    if (request.has_experts) out->data_axis = (struct model_axes){.count = 2, .names = {"expert", "data"}};
+    else
+        BASE_TRY(find_data_axis(arena, base_argument(arguments, "--logical-axis-rules"),
+                                request.ici_count > 0 && request.dcn_count > 0, &out->data_axis, error));
     BASE_TRY(topo_mesh_build(arena, &out->topology, &request, false, &out->mesh, error));
     return topo_data_layout_find(arena, &out->topology, &out->mesh, out->data_axis.names, out->data_axis.count,
                                  batch_size, &out->layout, error);

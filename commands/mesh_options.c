@@ -25,8 +25,9 @@ static enum base_status read_flag(const struct base_arguments *arguments, const 
 
 static const char *const named_options[] = {"--ici-mesh", "--dcn-mesh", "--split-physical-axes",
                                             "--contiguous-submeshes"},
-                         *const t5x_options[] = {"--model-parallel-submesh", "--num-partitions", "--ici-mesh-shape",
-                                                 "--dcn-mesh-shape", "--tile-by-host-if-needed"};
+                         *const t5x_options[] = {"--model-parallel-submesh", "--num-partitions",
+                                                 "--num-expert-partitions",  "--ici-mesh-shape",
+                                                 "--dcn-mesh-shape",         "--tile-by-host-if-needed"};
 
 static enum base_status refuse_options(const struct base_arguments *arguments, const char *const *options, int count,
                                        const char *why, struct base_error *error)
@@ -51,7 +52,8 @@ static enum base_status read_named_mesh(struct base_arena *arena, const struct b
 enum base_status commands_mesh_request(struct base_arena *arena, const struct base_arguments *arguments,
                                        struct topo_mesh_request *request, struct base_error *error)
 {
-    const char *partitions = base_argument(arguments, "--num-partitions");
+    const char *partitions = base_argument(arguments, "--num-partitions"),
+               *experts = base_argument(arguments, "--num-expert-partitions");
     if (base_argument(arguments, "--ici-mesh")) return read_named_mesh(arena, arguments, request, error);
     BASE_TRY(
         refuse_options(arguments, named_options + 1, BASE_COUNT(named_options) - 1, "--ici-mesh is missing", error));
@@ -63,6 +65,10 @@ enum base_status commands_mesh_request(struct base_arena *arena, const struct ba
                                    &request->dcn_count, error));
     if (partitions)
         BASE_TRY(base_parse_int(partitions, "--num-partitions", 0, INT32_MAX, &request->num_partitions, error));
+    request->has_experts = experts != NULL;
+    if (experts)
+        BASE_TRY(base_parse_int(experts, "--num-expert-partitions", INT32_MIN, INT32_MAX,
+                                &request->num_expert_partitions, error));
     BASE_TRY(read_flag(arguments, "--tile-by-host-if-needed", true, &request->tile_by_host_if_needed, error));
     if (request->ici_count > 0 && request->dcn_count > 0) return BASE_OK;
     if (request->submesh_count > 0 || partitions) return BASE_OK;

@@ -29,9 +29,9 @@ struct model_rules {
     int count;
 };
 
-/* "standard", "standard:A,P" (activation and parameter partitioning dims), one of the documented sets data_only, zero3,
- * megatron, optimus, gshard, maxtext, or a JSON list of [logical axis or null, mesh axis or null or list]. Named sets
- * cost no memory; the names of a JSON list live in the arena. */
+/* "standard", "standard:A,P" (activation and parameter partitioning dims), "standard_moe:A,P" (T5X's for experts), one
+ * of the documented sets data_only, zero3, megatron, optimus, gshard, maxtext, or a JSON list of [logical axis or null,
+ * mesh axis or null or list]. Named sets cost no memory; the names of a JSON list live in the arena. */
 enum base_status model_rules_parse(struct base_arena *arena, const char *text, struct model_rules *out,
                                    struct base_error *error);
 

@@ -51,6 +51,18 @@ static const struct model_rule maxtext[] = {{.logical = "batch", .value = {.coun
                                             TO("embed", "tensor"),
                                             NEVER_SHARDED};
 
+/* T5X's for experts (t5x/contrib/moe/partitioning.py): the standard set for parameters over one axis, with the batch
+ * over experts, then data. */
+#define MOE_BATCH                                                                                                      \
+    {                                                                                                                  \
+        .logical = "batch", .value = {.count = 2, .names = {"expert", "data"} }                                        \
+    }
+#define EXPERTS TO("expert", "expert"), TO("expert_mlp", "model"), TO("expert_replicas", "data"), NONE("unmodeled")
+static const struct model_rule moe_1_1[] = {MOE_BATCH, TO("vocab", "model"), NONE("embed"),
+                                            STANDARD,  NEVER_SHARDED,        EXPERTS};
+static const struct model_rule moe_2_1[] = {
+    MOE_BATCH, TO("vocab", "model"), STANDARD, TO("embed", "model"), NEVER_SHARDED, EXPERTS};
+
 #define SET(rules)                                                                                                     \
     {                                                                                                                  \
         rules, BASE_COUNT(rules)                                                                                       \
@@ -60,29 +72,57 @@ static const struct {
     const char *name;
     struct model_rules rules;
 } documented[] = {
-    {"standard", SET(standard_1_1)}, {"data_only", SET(data_only)}, {"zero3", SET(zero3)},
-    {"megatron", SET(megatron)},     {"optimus", SET(optimus)},     {"gshard", SET(gshard)},
-    {"maxtext", SET(maxtext)},
+    {"standard", SET(standard_1_1)}, {"data_only", SET(data_only)},  {"zero3", SET(zero3)},
+    {"megatron", SET(megatron)},     {"optimus", SET(optimus)},      {"gshard", SET(gshard)},
+    {"maxtext", SET(maxtext)},       {"standard_moe", SET(moe_2_1)},
 };
 
 /* By activation and parameter partitioning dims, less one. */
 static const struct model_rules standard[2][2] = {{SET(standard_1_1), SET(standard_1_2)},
                                                   {SET(standard_2_1), SET(standard_2_2)}};
 
-static enum base_status standard_rules(const char *dims_text, struct model_rules *out, struct base_error *error)
+static const struct model_rules standard_moe[2] = {SET(moe_1_1), SET(moe_2_1)};
+
+/* Activation and parameter partitioning dims of "standard:A,P". */
+static enum base_status read_dims(const char *set, const char *text, int64_t dims[2], struct base_error *error)
+{
+    int count;
+    BASE_TRY(base_parse_ints(text, set, INT32_MIN, INT32_MAX, 2, dims, &count, error));
+    if (count == 2) return BASE_OK;
+    return base_fail(error, BASE_INPUT, "%s:%.40s: activation and parameter partitioning dims are needed, as in %s:1,1",
+                     set, text, set);
+}
+
+static enum base_status check_dims(const char *set, const char *text, const int64_t dims[2], struct base_error *error)
+{
+    for (int i = 0; i < 2; i++)
+        if (dims[i] < 1 || dims[i] > 2)
+            return base_fail(error, BASE_INPUT, "%s:%.40s: %s_partitioning_dims %d is not supported; use 1 or 2", set,
+                             text, i == 0 ? "activation" : "parameter", (int)dims[i]);
+    return BASE_OK;
+}
+
+static enum base_status standard_rules(const char *text, struct model_rules *out, struct base_error *error)
 {
     int64_t dims[2];
-    int count;
-    BASE_TRY(base_parse_ints(dims_text, "standard", INT32_MIN, INT32_MAX, BASE_COUNT(dims), dims, &count, error));
-    if (count != 2)
-        return base_fail(error, BASE_INPUT,
-                         "standard:%.40s: activation and parameter partitioning dims are needed, as in standard:1,1",
-                         dims_text);
-    for (int i = 0; i < count; i++)
-        if (dims[i] < 1 || dims[i] > 2)
-            return base_fail(error, BASE_INPUT, "standard:%.40s: %s_partitioning_dims %d is not supported; use 1 or 2",
-                             dims_text, i == 0 ? "activation" : "parameter", (int)dims[i]);
+    BASE_TRY(read_dims("standard", text, dims, error));
+    BASE_TRY(check_dims("standard", text, dims, error));
     *out = standard[dims[0] - 1][dims[1] - 1];
+    return BASE_OK;
+}
+
+/* T5X means to warn of parameter dims 2, but raises what its logger returned, which no exception is. */
+static enum base_status standard_moe_rules(const char *text, struct model_rules *out, struct base_error *error)
+{
+    int64_t dims[2];
+    BASE_TRY(read_dims("standard_moe", text, dims, error));
+    if (dims[1] == 2)
+        return base_fail(error, BASE_INPUT,
+                         "standard_moe:%.40s: exceptions must derive from BaseException: T5X knows no "
+                         "parameter_partitioning_dims 2 for experts; use 1",
+                         text);
+    BASE_TRY(check_dims("standard_moe", text, dims, error));
+    *out = standard_moe[dims[0] - 1];
     return BASE_OK;
 }
 
@@ -92,9 +132,8 @@ static enum base_status unknown_set(const char *text, struct base_error *error)
     for (int i = 0; i < BASE_COUNT(documented); i++) names[i] = documented[i].name;
     const char *nearest = base_nearest(text, names, BASE_COUNT(documented));
     return base_fail(error, BASE_INPUT,
-                     "\"%.60s\" is no set of axis rules%s%s%sUse standard, standard:A,P, data_only, zero3, megatron, "
-                     "optimus, gshard, "
-                     "maxtext or a JSON list [[\"batch\", \"data\"], …]",
+                     "\"%.60s\" is no set of axis rules%s%s%sUse standard, standard:A,P, standard_moe:A,P, data_only, "
+                     "zero3, megatron, optimus, gshard, maxtext or a JSON list [[\"batch\", \"data\"], …]",
                      text, nearest ? "; did you mean " : "", nearest ? nearest : "", nearest ? "? " : ". ");
 }
 
@@ -185,7 +224,9 @@ enum base_status model_rules_parse(struct base_arena *arena, const char *text, s
         *out = documented[i].rules;
         return BASE_OK;
     }
-    status = strncmp(text, "standard:", 9) ? unknown_set(text, error) : standard_rules(text + 9, out, error);
+    if (!strncmp(text, "standard:", 9)) status = standard_rules(text + 9, out, error);
+    else if (!strncmp(text, "standard_moe:", 13)) status = standard_moe_rules(text + 13, out, error);
+    else status = unknown_set(text, error);
     return status == BASE_OK ? status : base_fail_in(error, "logical_axis_rules");
 }
 

@@ -361,6 +361,34 @@ static enum base_status named_mesh(struct base_arena *arena, const struct topo_t
     return topo_jax_mesh(arena, topology, &jax, without_devices, mesh, error);
 }
 
+/* ---- experts ---- */
+
+/* T5X's default_moe_mesh: the largest number of expert groups, from the wanted one down, that divides the data axis is
+ * cut off its fast end. The order of the devices stays. */
+static enum base_status cut_experts(const struct topo_mesh_request *request, struct topo_mesh *mesh,
+                                    struct base_error *error)
+{
+    const int data = mesh->axes.sizes[0], model = mesh->axes.sizes[1];
+    int64_t experts = request->num_expert_partitions;
+    if (experts < 1)
+        return base_fail(error, BASE_INPUT,
+                         "num_expert_partitions: T5X divides the data axis by %lld, and only numbers from 1 on can; "
+                         "use 1 or more",
+                         (long long)experts);
+    if (experts > data) experts = data;
+    while (data % experts != 0) experts--;
+    mesh->axes = (struct topo_axes){3, {"data", "expert", "model"}, {data / (int)experts, (int)experts, model}};
+    return BASE_OK;
+}
+
+static enum base_status refuse_experts(const char *mesh, struct base_error *error)
+{
+    return base_fail(error, BASE_INPUT,
+                     "num_expert_partitions: T5X cuts experts from the mesh of model_parallel_submesh or "
+                     "num_partitions, and %s is another; name an expert axis in ici_mesh instead",
+                     mesh);
+}
+
 /* ---- the door ---- */
 
 enum base_status topo_mesh_build(struct base_arena *arena, const struct topo_topology *topology,
@@ -371,6 +399,8 @@ enum base_status topo_mesh_build(struct base_arena *arena, const struct topo_top
                              .device_count = topology->device_count,
                              .coordinate_count = topology->bounds_count};
     struct topo_order order = {.count = 0};
+    if (request->has_experts && request->ici_mesh.count > 0) return refuse_experts("ici_mesh", error);
+    if (request->has_experts && request->ici_count > 0) return refuse_experts("ici_mesh_shape", error);
     if (request->ici_mesh.count > 0) return named_mesh(arena, topology, request, without_devices, out, error);
     if (request->ici_count > 0 && request->dcn_count > 0)
         return multislice_mesh(arena, topology, request, without_devices, out, error);
@@ -385,6 +415,7 @@ enum base_status topo_mesh_build(struct base_arena *arena, const struct topo_top
     else if (topology->kind == TOPO_CPU) cpu_mesh(topology, &order, &mesh);
     else if (topology->kind == TOPO_TPU) BASE_TRY(default_slice_mesh(topology, request, &order, &mesh, error));
     else BASE_TRY(node_mesh(topology, request->num_partitions, &order, &mesh, error));
+    if (request->has_experts) BASE_TRY(cut_experts(request, &mesh, error));
     if (!without_devices) topo_order_put(arena, &order, &mesh);
     *out = mesh;
     return BASE_OK;

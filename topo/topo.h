@@ -153,6 +153,10 @@ struct topo_mesh_request {
      * counts. dcn_mesh: over slices, on GPUs and CPUs over processes; it names axes of ici_mesh. */
     struct topo_axes ici_mesh, dcn_mesh;
     bool split_physical_axes, contiguous_submeshes; /* of create_device_mesh */
+    /* T5X's MoE partitioner (t5x/contrib/moe/partitioning.py): the mesh of a submesh or of num_partitions with its data
+     * axis cut into data and expert. As configured: it need not divide. */
+    bool has_experts;
+    int64_t num_expert_partitions;
 };
 /* T5X's default_mesh, or JAX's mesh of named axes; refusals carry their condition and are BASE_INPUT. devices may be
  * skipped (shape only) when without_devices is true: the planner asks for shapes by the thousand. */

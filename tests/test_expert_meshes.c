@@ -1,0 +1,164 @@
+/* Tests of T5X's meshes with an expert axis. tests/data/t5x_expert_meshes.csv holds what T5X's MoE partitioner
+ * (google-research/t5x@cc342d41, t5x/contrib/moe, run) answered: mesh shape, a hash of the device order, and for every
+ * process "process:shard", a star where it is the first of its replica set; "refused" where T5X raised. */
+#include "model/model.h"
+#include "tests/sha256.h"
+#include "tests/test.h"
+#include "topo/topo.h"
+
+#include <stdlib.h>
+
+static const char *field(const struct base_csv *csv, const char *name)
+{
+    int column = base_csv_column(csv, name);
+    assert_true(column >= 0);
+    return base_csv_field(csv, column);
+}
+
+static struct topo_mesh_request read_request(const struct base_csv *csv)
+{
+    struct base_error error;
+    struct topo_mesh_request request = {.tile_by_host_if_needed = true, .has_experts = true};
+    int64_t numbers[8];
+    const char *submesh = field(csv, "model_parallel_submesh"), *partitions = field(csv, "num_partitions");
+    request.num_expert_partitions = strtoll(field(csv, "num_expert_partitions"), NULL, 10);
+    request.num_partitions = *partitions ? strtoll(partitions, NULL, 10) : 0;
+    if (*submesh)
+        assert_ok(base_parse_ints(submesh, "submesh", 0, 1 << 20, 8, numbers, &request.submesh_count, &error), &error);
+    for (int i = 0; i < request.submesh_count; i++) request.submesh[i] = (int)numbers[i];
+    return request;
+}
+
+static void check_mesh(struct base_arena *arena, const struct topo_mesh *mesh, const struct base_csv *csv)
+{
+    struct base_text shape = {.arena = arena}, devices = {.arena = arena};
+    char hex[65];
+    for (int i = 0; i < mesh->axes.count; i++) base_putf(&shape, "%s%d", i ? "x" : "", mesh->axes.sizes[i]);
+    assert_string_equal(shape.data, field(csv, "shape"));
+    for (int n = 0; n < mesh->device_count; n++)
+        for (int i = 0; i < mesh->coordinate_count; i++)
+            base_putf(&devices, "%s%d", i ? "," : n ? ";" : "", mesh->devices[n][i]);
+    sha256(devices.data, devices.length, hex);
+    assert_string_equal(hex, field(csv, "sha256"));
+}
+
+static enum base_status check_layout(struct base_arena *arena, const struct topo_topology *topology,
+                                     const struct topo_mesh *mesh, const struct base_csv *csv, struct base_error *error)
+{
+    static const char *const axes[] = {"expert", "data"};
+    struct topo_data_layout layout;
+    struct base_text processes = {.arena = arena};
+    BASE_TRY(topo_data_layout_find(arena, topology, mesh, axes, 2, strtoll(field(csv, "batch_size"), NULL, 10), &layout,
+                                   error));
+    for (int i = 0; i < layout.process_count; i++)
+        base_putf(&processes, "%s%d:%d%s", i ? " " : "", i, layout.processes[i].shard_id,
+                  layout.processes[i].first_in_replica_set ? "*" : "");
+    assert_string_equal(processes.data, field(csv, "processes"));
+    assert_int_equal(layout.num_shards, strtoll(field(csv, "num_shards"), NULL, 10));
+    return BASE_OK;
+}
+
+static enum base_status check_row(struct base_arena *arena, const struct base_csv *csv, struct base_error *error)
+{
+    struct topo_topology topology;
+    struct topo_mesh mesh;
+    struct topo_mesh_request request = read_request(csv);
+    BASE_TRY(topo_parse(arena, field(csv, "topology"), &topology, error));
+    BASE_TRY(topo_mesh_build(arena, &topology, &request, false, &mesh, error));
+    if (!*field(csv, "sha256")) return check_layout(arena, &topology, &mesh, csv, error);
+    check_mesh(arena, &mesh, csv);
+    return BASE_OK;
+}
+
+static void expert_meshes_equal_t5x_s(struct base_arena *arena)
+{
+    struct base_csv csv;
+    struct base_error error;
+    int rows = 0, refused = 0;
+    assert_ok(base_csv_open(&csv, arena, "tests/data/t5x_expert_meshes.csv", &error), &error);
+    for (bool more;; rows++) {
+        assert_ok(base_csv_next(&csv, &more, &error), &error);
+        if (!more) break;
+        TEST_ROW("t5x_expert_meshes.csv line %lld: %s", (long long)csv.line_number, base_csv_field(&csv, 0));
+        enum base_status status = check_row(arena, &csv, &error);
+        if (*field(&csv, "refusal")) assert_fails(status, BASE_INPUT, &error, field(&csv, "refusal"));
+        else assert_ok(status, &error);
+        refused += *field(&csv, "refusal") != '\0';
+    }
+    base_csv_close(&csv);
+    assert_int_equal(rows, 122);
+    assert_int_equal(refused, 39);
+}
+
+/* Whatever is asked for, the expert axis divides the data axis, and the order of the devices is that without it. */
+static void experts_are_cut_from_data(struct base_arena *arena)
+{
+    struct base_error error;
+    struct topo_topology topology;
+    assert_ok(topo_parse(arena, "v4:4x4x8", &topology, &error), &error);
+    struct topo_mesh_request request = {.submesh = {2, 2, 1, 1}, .submesh_count = 4, .tile_by_host_if_needed = true};
+    struct topo_mesh plain, cut;
+    assert_ok(topo_mesh_build(arena, &topology, &request, false, &plain, &error), &error);
+    request.has_experts = true;
+    for (int64_t wanted = 1; wanted < 40; wanted++) {
+        request.num_expert_partitions = wanted;
+        assert_ok(topo_mesh_build(arena, &topology, &request, false, &cut, &error), &error);
+        assert_int_equal(cut.axes.sizes[0] * cut.axes.sizes[1], plain.axes.sizes[0]);
+        assert_true(cut.axes.sizes[1] <= wanted);
+        assert_true(plain.axes.sizes[0] % wanted != 0 || cut.axes.sizes[1] == wanted);
+        assert_memory_equal(plain.devices, cut.devices, sizeof *cut.devices * (size_t)cut.device_count);
+    }
+}
+
+static void other_meshes_have_no_expert_partitions(struct base_arena *arena)
+{
+    struct base_error error;
+    struct topo_topology topology;
+    struct topo_mesh mesh;
+    struct topo_mesh_request request = {
+        .ici_mesh = {1, {"data"}, {4}}, .has_experts = true, .num_expert_partitions = 2};
+    assert_ok(topo_parse(arena, "local:4", &topology, &error), &error);
+    assert_fails(topo_mesh_build(arena, &topology, &request, false, &mesh, &error), BASE_INPUT, &error, "ici_mesh");
+}
+
+/* The spec of expert kernels, batches and routers under T5X's two sets; parameter dims 2 end in T5X's own error. */
+static void expert_rules_are_those_of_t5x(struct base_arena *arena)
+{
+    static const struct {
+        const char *rules, *axes[3], *spec[3];
+    } rows[] = {
+        {"standard_moe:1,1", {"expert", "mlp_embed", "expert_mlp"}, {"expert", "", "model"}},
+        {"standard_moe:2,1", {"expert", "expert_mlp", "mlp_embed"}, {"expert", "model", ""}},
+        {"standard_moe:1,1", {"batch", "length", "embed"}, {"expert+data", "", ""}},
+        {"standard_moe:2,1", {"batch", "length", "embed"}, {"expert+data", "", "model"}},
+        {"standard_moe:2,1", {"expert", "expert_replicas", "unmodeled"}, {"expert", "data", ""}},
+        {"standard_moe", {"embed", "unmodeled", "length"}, {"model", "", ""}},
+    };
+    struct base_error error;
+    struct model_rules rules;
+    for (int r = 0; r < BASE_COUNT(rows); r++) {
+        struct model_axes spec[3];
+        assert_ok(model_rules_parse(arena, rows[r].rules, &rules, &error), &error);
+        assert_ok(model_resolve(&rules, rows[r].axes, 3, MODEL_AXIS_IS_UNSHARDED, spec, NULL, &error), &error);
+        for (int i = 0; i < 3; i++) {
+            struct base_text text = {.arena = arena};
+            base_put(&text, "");
+            for (int j = 0; j < spec[i].count; j++) base_putf(&text, "%s%s", j ? "+" : "", spec[i].names[j]);
+            assert_string_equal(text.length ? text.data : "", rows[r].spec[i]);
+        }
+    }
+    assert_fails(model_rules_parse(arena, "standard_moe:1,2", &rules, &error), BASE_INPUT, &error, "BaseException");
+    assert_fails(model_rules_parse(arena, "standard_moe:3,1", &rules, &error), BASE_INPUT, &error, "activation");
+}
+
+static const struct test tests[] = {
+    TEST(expert_meshes_equal_t5x_s),
+    TEST(experts_are_cut_from_data),
+    TEST(other_meshes_have_no_expert_partitions),
+    TEST(expert_rules_are_those_of_t5x),
+};
+
+int main(int argument_count, char **arguments)
+{
+    return test_main(tests, BASE_COUNT(tests), argument_count, arguments);
+}
