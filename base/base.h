@@ -219,6 +219,25 @@ void base_csv_close(struct base_csv *csv);
 /* Quoted where it must be; what a spreadsheet would run as a formula begins with an apostrophe. */
 void base_put_csv(struct base_text *text, const char *field);
 
+/* ---- tables that are part of the program (embedded_table.c) ---- */
+
+/* Name and text are given where the table is defined; the rest is filled at the first reading and constant from then
+ * on, for all threads, until the process ends. */
+struct base_table {
+    const char *name, *text; /* for messages; as embedded */
+    bool is_read;
+    enum base_status status;
+    struct base_error error;
+    struct base_arena arena;
+    struct base_csv header;
+    const char ***rows; /* [row][column], row_count of them */
+    int row_count;
+};
+enum base_status base_table_read(struct base_table *table, struct base_error *error);
+/* Of a table that was read. */
+int base_table_column(const struct base_table *table, const char *name);           /* -1 if absent */
+const char *base_table_field(const struct base_table *table, int row, int column); /* "" if absent */
+
 /* ---- files (file.c) ---- */
 
 bool base_is_file(const char *path); /* a regular file: reading it ends */

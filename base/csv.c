@@ -26,6 +26,20 @@ static void push(struct base_csv *csv, char byte)
     csv->buffer[csv->buffer_length++] = byte;
 }
 
+/* Of a text, what goes on as it began is taken in one piece; files and headers (which may open with a mark of their
+ * byte order) go byte by byte. */
+static void push_run(struct base_csv *csv, const char *ends)
+{
+    if (csv->file || !csv->names || csv->buffer_length > LONGEST_ROW_BYTES) return;
+    size_t length = strcspn(csv->text, ends), room = csv->buffer_capacity - csv->buffer_length,
+           rest = LONGEST_ROW_BYTES - csv->buffer_length;
+    if (length > rest) length = rest; /* the byte after it is one too many */
+    if (length > room) length = room; /* the byte after it makes room */
+    memcpy(csv->buffer + csv->buffer_length, csv->text, length);
+    csv->buffer_length += length;
+    csv->text += length;
+}
+
 static enum base_status bad_row(const struct base_csv *csv, struct base_error *error, const char *what)
 {
     return base_fail(error, BASE_INPUT, "%s: line %lld: %s", csv->path, (long long)csv->line_number, what);
@@ -60,6 +74,7 @@ static enum base_status read_record(struct base_csv *csv, int *fields, struct ba
         if (byte == '\n') csv->next_line_number++;
         if (state == QUOTED && byte != '"') {
             push(csv, (char)byte);
+            push_run(csv, "\"\n");
         } else if (state == QUOTED) {
             state = AFTER_QUOTE;
         } else if (byte == '\n' && any) {
@@ -84,6 +99,7 @@ static enum base_status read_record(struct base_csv *csv, int *fields, struct ba
             any = false;
         } else {
             push(csv, (char)byte);
+            push_run(csv, ",\"\n\r");
             state = PLAIN;
             any = true;
         }

@@ -70,7 +70,7 @@ static enum base_status place(struct commands_context *context, const struct bas
     q->priced = q->topology.slice_count == 1; /* no other price knows of the network between slices */
     if (q->priced)
         BASE_TRY(sim_placement_build(context->arena, &q->topology, &request, "t5x", overrides, &q->placement, error));
-    else BASE_TRY(sim_profile_build(context->arena, &q->topology, "t5x", overrides, &q->placement.profile, error));
+    else BASE_TRY(sim_profile_build(&q->topology, "t5x", overrides, &q->placement.profile, error));
     return sim_network_build(context->arena, &q->topology, &q->placement.profile, &q->network, error);
 }
 

@@ -142,7 +142,7 @@ enum base_status sim_placement_build(struct base_arena *arena, const struct topo
     if (topology->slice_count > 1)
         return base_fail(error, BASE_INPUT,
                          "topology: predictions over several slices are not modelled yet; use slices=1");
-    BASE_TRY(sim_profile_build(arena, topology, software, overrides, &p.profile, error));
+    BASE_TRY(sim_profile_build(topology, software, overrides, &p.profile, error));
     bool needs_devices = topo_has_torus(topology) || request->dcn_mesh.count > 0 || p.profile.simulated;
     BASE_TRY(topo_mesh_build(arena, topology, request, !needs_devices, &mesh, error));
     p.axes = mesh.axes;

@@ -83,25 +83,27 @@ static int find_constant(const char *name)
 static const char *const platforms[] = {
     [TOPO_TPU] = "tpu", [TOPO_GPU] = "gpu", [TOPO_CPU] = "cpu", [TOPO_LOCAL] = "local"};
 
+static struct base_table platform_constants = {.name = "constants.csv", .text = embedded_sim_constants_csv};
+
 /* The platform's constants fill what the catalogue leaves open. */
-static enum base_status from_platform(struct base_arena *arena, const struct topo_topology *topology,
-                                      struct sim_profile *profile, struct base_error *error)
+static enum base_status from_platform(const struct topo_topology *topology, struct sim_profile *profile,
+                                      struct base_error *error)
 {
-    struct base_csv csv;
-    BASE_TRY(base_csv_open_text(&csv, arena, "constants.csv", embedded_sim_constants_csv, error));
-    for (bool more = true;;) {
-        BASE_TRY(base_csv_next(&csv, &more, error));
-        if (!more) return BASE_OK;
-        int which = find_constant(base_csv_field(&csv, base_csv_column(&csv, "constant")));
-        if (strcmp(base_csv_field(&csv, base_csv_column(&csv, "platform")), platforms[topology->kind]) != 0 ||
-            which < 0)
-            continue;
-        if (profile->constants[which] > 0) continue;
-        BASE_TRY(base_parse_double(base_csv_field(&csv, base_csv_column(&csv, "value")), names[which], 0, 1e30,
+    BASE_TRY(base_table_read(&platform_constants, error));
+    int platform = base_table_column(&platform_constants, "platform"),
+        name = base_table_column(&platform_constants, "constant"),
+        value = base_table_column(&platform_constants, "value"), kind = base_table_column(&platform_constants, "kind"),
+        source = base_table_column(&platform_constants, "source");
+    for (int row = 0; row < platform_constants.row_count; row++) {
+        if (strcmp(base_table_field(&platform_constants, row, platform), platforms[topology->kind]) != 0) continue;
+        int which = find_constant(base_table_field(&platform_constants, row, name));
+        if (which < 0 || profile->constants[which] > 0) continue;
+        BASE_TRY(base_parse_double(base_table_field(&platform_constants, row, value), names[which], 0, 1e30,
                                    &profile->constants[which], error));
-        profile->kinds[which] = base_copy(arena, base_csv_field(&csv, base_csv_column(&csv, "kind")));
-        profile->sources[which] = base_copy(arena, base_csv_field(&csv, base_csv_column(&csv, "source")));
+        profile->kinds[which] = base_table_field(&platform_constants, row, kind);
+        profile->sources[which] = base_table_field(&platform_constants, row, source);
     }
+    return BASE_OK;
 }
 
 static void set(struct sim_profile *profile, enum sim_constant constant, double value, const char *source)
@@ -112,11 +114,11 @@ static void set(struct sim_profile *profile, enum sim_constant constant, double 
 }
 
 /* The row of the software on the platform. What a framework does not give its allocator is out of reach. */
-static enum base_status from_software(struct base_arena *arena, const struct topo_topology *topology, const char *name,
+static enum base_status from_software(const struct topo_topology *topology, const char *name,
                                       struct sim_profile *profile, struct base_error *error)
 {
     struct sim_software software;
-    BASE_TRY(sim_software_find(arena, platforms[topology->kind], name, &software, error));
+    BASE_TRY(sim_software_find(platforms[topology->kind], name, &software, error));
     profile->passes = software.passes;
     profile->traits = software.traits;
     if (software.combine_bytes >= 0) set(profile, SIM_COMBINE_BYTES, software.combine_bytes, software.source);
@@ -218,7 +220,7 @@ void sim_profile_put_passes(const struct base_json *overrides, struct base_json_
     base_json_put_value(w, given);
 }
 
-enum base_status sim_profile_build(struct base_arena *arena, const struct topo_topology *topology, const char *software,
+enum base_status sim_profile_build(const struct topo_topology *topology, const char *software,
                                    const struct base_json *overrides, struct sim_profile *out, struct base_error *error)
 {
     static const char *const prefixes[] = {[TOPO_TPU] = "tpu_", [TOPO_GPU] = "", [TOPO_CPU] = "", [TOPO_LOCAL] = ""};
@@ -228,10 +230,10 @@ enum base_status sim_profile_build(struct base_arena *arena, const struct topo_t
     snprintf(out->name, sizeof out->name, "%s%s", prefixes[topology->kind], topology->chip.name);
     from_chip(topology, out);
     out->simulated = topo_has_failures(topology); /* no other price knows of them */
-    BASE_TRY(from_platform(arena, topology, out, error));
+    BASE_TRY(from_platform(topology, out, error));
     from_chip_behind(topology, out);
-    BASE_TRY(from_software(arena, topology, software, out, error));
-    BASE_TRY(sim_settings_read(arena, &out->settings, error));
+    BASE_TRY(from_software(topology, software, out, error));
+    BASE_TRY(sim_settings_read(&out->settings, error));
     BASE_TRY(from_user(overrides, out, error));
     for (int i = 0; i < BASE_COUNT(needed); i++)
         if (!(out->constants[needed[i]] > 0))

@@ -180,7 +180,7 @@ const char *sim_constant_name(enum sim_constant constant);
 /* The profile of a topology's chip under a software; overrides is a profile document ({"constants": {name: value},
  * "passes": {name: true or false}, "network": "analytic" or "simulated"}, passes as far as they differ from the
  * software's) or NULL. */
-enum base_status sim_profile_build(struct base_arena *arena, const struct topo_topology *topology, const char *software,
+enum base_status sim_profile_build(const struct topo_topology *topology, const char *software,
                                    const struct base_json *overrides, struct sim_profile *out,
                                    struct base_error *error);
 enum base_status sim_profile_check(const struct base_json *overrides,

@@ -57,27 +57,29 @@ static void the_form_decides_what_runs(struct base_arena *arena)
 /* Two software of one platform differ by what their rows say. */
 static void a_row_chooses(struct base_arena *arena)
 {
+    (void)arena;
     struct sim_software t5x, alpa, unknown = {.passes = 77};
     struct base_error error;
-    assert_ok(sim_software_find(arena, "gpu", "t5x", &t5x, &error), &error);
-    assert_ok(sim_software_find(arena, "gpu", "alpa", &alpa, &error), &error);
+    assert_ok(sim_software_find("gpu", "t5x", &t5x, &error), &error);
+    assert_ok(sim_software_find("gpu", "alpa", &alpa, &error), &error);
     assert_true(t5x.passes >> SIM_PASS_HOIST_GRADIENT_ALL_REDUCE & 1);
     assert_true(alpa.passes >> SIM_PASS_REWRITE_GRADIENT_ACCUMULATION & 1);
     assert_false(alpa.passes >> SIM_PASS_HOIST_GRADIENT_ALL_REDUCE & 1);
     assert_true(alpa.traits >> MODEL_TRAIT_UPDATES_LAST & 1);
     assert_near(alpa.memory_frac, 0.9, 1e-12);
     assert_true(t5x.memory_frac < 0);
-    assert_fails(sim_software_find(arena, "tpu", "alpa", &unknown, &error), BASE_INPUT, &error, "not modelled on tpu");
-    assert_fails(sim_software_find(arena, "tpu", "alpha", &unknown, &error), BASE_INPUT, &error, "alpa");
+    assert_fails(sim_software_find("tpu", "alpa", &unknown, &error), BASE_INPUT, &error, "not modelled on tpu");
+    assert_fails(sim_software_find("tpu", "alpha", &unknown, &error), BASE_INPUT, &error, "alpa");
     assert_int_equal(unknown.passes, 77);
 }
 
 /* Costs and roles are read from their table, whole. */
 static void settings_are_read(struct base_arena *arena)
 {
+    (void)arena;
     struct sim_settings settings = {.other_latency = -1};
     struct base_error error;
-    assert_ok(sim_settings_read(arena, &settings, &error), &error);
+    assert_ok(sim_settings_read(&settings, &error), &error);
     assert_true(settings.rematerialized_roles & 1u << MODEL_ROLE_SOFTMAX);
     assert_false(settings.rematerialized_roles & 1u << MODEL_ROLE_QUERY_KEY);
     assert_int_equal(settings.rematerialized_roles_in_loop & ~settings.rematerialized_roles, 0);

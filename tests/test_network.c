@@ -34,7 +34,7 @@ static void set_scene(struct base_arena *arena, const char *name, int model, str
     out->mesh.axes.sizes[0] = out->mesh.device_count / model;
     out->mesh.axes.sizes[1] = model;
     if (random) shuffle_devices(random, &out->mesh);
-    assert_ok(sim_profile_build(arena, &out->topology, "t5x", NULL, &out->profile, &error), &error);
+    assert_ok(sim_profile_build(&out->topology, "t5x", NULL, &out->profile, &error), &error);
     assert_ok(sim_network_build(arena, &out->topology, &out->profile, &out->network, &error), &error);
     out->network.rates.start_s = 0;
     memset(out->network.rates.latency_s, 0, sizeof out->network.rates.latency_s);

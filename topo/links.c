@@ -20,29 +20,69 @@ static int chip_index(const struct topo_topology *t, const int *at)
     return at[0] + t->bounds[0] * (at[1] + t->bounds[1] * at[2]);
 }
 
-/* Adds an edge of a ring to the links it crosses; returns how many one way has. */
-static int route(const struct topo_topology *t, double *loads, const int *from, const int *to)
+/* Adds an edge of a ring to the links that its ways cross. */
+static void walk(const struct topo_topology *t, const struct topo_ways *ways, const int *from, double *loads)
 {
-    struct topo_ways ways;
-    topo_shortest_ways(t, from, to, &ways);
-    for (int w = 0; w < ways.count; w++) {
+    for (int w = 0; w < ways->count; w++) {
         int at[DIMENSIONS] = {from[0], from[1], from[2]};
         for (int d = 0; d < DIMENSIONS; d++)
-            for (int i = abs(ways.steps[w][d]), direction = ways.steps[w][d]<0; i> 0; i--) {
-                loads[(chip_index(t, at) * DIMENSIONS + d) * DIRECTIONS + direction] += 1.0 / ways.count;
+            for (int i = abs(ways->steps[w][d]), direction = ways->steps[w][d]<0; i> 0; i--) {
+                loads[(chip_index(t, at) * DIMENSIONS + d) * DIRECTIONS + direction] += 1.0 / ways->count;
                 topo_step(t, at, d, direction);
             }
     }
-    return ways.length;
+}
+
+/* The only dimension in which two chips differ; -1 if they differ in several, or in none. */
+static int only_dimension(const int *from, const int *to)
+{
+    int differing = 0, last = -1;
+    for (int d = 0; d < DIMENSIONS; d++)
+        if (from[d] != to[d]) differing++, last = d;
+    return differing == 1 ? last : -1;
+}
+
+/* Along a line that is not twisted the way back crosses the same links: both are added on one walk. */
+static void walk_line(struct router *r, const int *from, int dimension, int steps, double share)
+{
+    const int *bounds = r->topology->bounds;
+    int direction = steps < 0, size = bounds[dimension], place = from[dimension],
+        stride = DIMENSIONS * DIRECTIONS *
+                 (dimension == 0   ? 1
+                  : dimension == 1 ? bounds[0]
+                                   : bounds[0] * bounds[1]),
+        line = chip_index(r->topology, from) * DIMENSIONS * DIRECTIONS + dimension * DIRECTIONS - place * stride;
+    for (int i = abs(steps); i > 0; i--) {
+        int next = direction ? (place == 0 ? size : place) - 1 : (place == size - 1 ? 0 : place + 1);
+        r->load[line + place * stride + direction] += share;
+        r->backward[line + next * stride + !direction] += share;
+        place = next;
+    }
+}
+
+static void route(struct router *r, const int *from, const int *to)
+{
+    const struct topo_topology *t = r->topology;
+    int line = t->twisted || t->kind == TOPO_LOCAL ? -1 : only_dimension(from, to);
+    struct topo_ways ways;
+    topo_shortest_ways(t, from, to, &ways);
+    r->hops += ways.length;
+    if (line >= 0) {
+        for (int w = 0; w < ways.count; w++) walk_line(r, from, line, ways.steps[w][line], 1.0 / ways.count);
+        return;
+    }
+    walk(t, &ways, from, r->load);
+    topo_shortest_ways(t, to, from, &ways);
+    walk(t, &ways, to, r->backward);
 }
 
 static void route_group(struct router *r, const struct topo_mesh *mesh, unsigned axes, int base, int count)
 {
-    for (int i = 0; i < count; i++) {
-        const int *from = mesh->devices[base + topo_axes_offset(&mesh->axes, axes, i)];
-        const int *to = mesh->devices[base + topo_axes_offset(&mesh->axes, axes, (i + 1) % count)];
-        r->hops += route(r->topology, r->load, from, to);
-        route(r->topology, r->backward, to, from);
+    const int *first = mesh->devices[base], *from = first;
+    for (int i = 1; i <= count; i++) {
+        const int *to = i < count ? mesh->devices[base + topo_axes_offset(&mesh->axes, axes, i)] : first;
+        route(r, from, to);
+        from = to;
     }
 }
 

@@ -15,9 +15,13 @@ bool topo_closes(const struct topo_topology *t, int dimension)
 void topo_step(const struct topo_topology *t, int at[3], int dimension, int direction)
 {
     int size = t->bounds[dimension], by = direction ? -1 : 1, next = at[dimension] + by;
-    bool crosses = next < 0 || next >= size;
-    at[dimension] = (next + size) % size;
-    for (int d = 0; crosses && d < 3; d++) {
+    if (next >= 0 && next < size) {
+        at[dimension] = next;
+        return;
+    }
+    at[dimension] = next < 0 ? size - 1 : 0;
+    if (!t->twisted) return;
+    for (int d = 0; d < 3; d++) {
         int along = t->bounds[d];
         at[d] = ((at[d] + by * t->twist[dimension][d]) % along + along) % along;
     }

@@ -33,7 +33,7 @@ struct sim_settings {
                                                                     what inside the loop over microbatches */
     double collective_latency, other_latency, dot_cost, kernel_cost, least_cost; /* of the scheduler, in its units */
 };
-enum base_status sim_settings_read(struct base_arena *arena, struct sim_settings *out, struct base_error *error);
+enum base_status sim_settings_read(struct sim_settings *out, struct base_error *error);
 
 /* Who compiles, and what for. */
 enum sim_target { SIM_FOR_DEVICE, SIM_FOR_EXECUTOR };
@@ -56,8 +56,8 @@ struct sim_software {
     const char *source;
 };
 /* BASE_INPUT names what is modelled on the platform ("tpu", "gpu", "cpu", "local"). */
-enum base_status sim_software_find(struct base_arena *arena, const char *platform, const char *software,
-                                   struct sim_software *out, struct base_error *error);
+enum base_status sim_software_find(const char *platform, const char *software, struct sim_software *out,
+                                   struct base_error *error);
 
 /* ---- what the executor makes of it (executable_kernels.c) ---- */
 

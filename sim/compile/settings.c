@@ -46,12 +46,13 @@ static enum base_status read_roles(const char *text, unsigned *out, struct base_
     return BASE_OK;
 }
 
-static enum base_status read_row(const struct base_csv *csv, struct sim_settings *out, unsigned *seen,
-                                 struct base_error *error)
+static struct base_table settings = {.name = "pass_settings.csv", .text = embedded_sim_compile_pass_settings_csv};
+
+static enum base_status read_row(int row, struct sim_settings *out, unsigned *seen, struct base_error *error)
 {
-    const char *pass = base_csv_field(csv, base_csv_column(csv, "pass")),
-               *setting = base_csv_field(csv, base_csv_column(csv, "setting")),
-               *value = base_csv_field(csv, base_csv_column(csv, "value"));
+    const char *pass = base_table_field(&settings, row, base_table_column(&settings, "pass")),
+               *setting = base_table_field(&settings, row, base_table_column(&settings, "setting")),
+               *value = base_table_field(&settings, row, base_table_column(&settings, "value"));
     for (int i = 0; i < BASE_COUNT(table); i++) {
         if (strcmp(table[i].pass, pass) != 0 || strcmp(table[i].setting, setting) != 0) continue;
         void *field = (char *)out + table[i].offset;
@@ -63,16 +64,11 @@ static enum base_status read_row(const struct base_csv *csv, struct sim_settings
 }
 
 /* The table is ours: what is wrong with it, or missing, is a mistake of ours. */
-enum base_status sim_settings_read(struct base_arena *arena, struct sim_settings *out, struct base_error *error)
+enum base_status sim_settings_read(struct sim_settings *out, struct base_error *error)
 {
-    struct base_csv csv;
     unsigned seen = 0;
-    BASE_TRY(base_csv_open_text(&csv, arena, "pass_settings.csv", embedded_sim_compile_pass_settings_csv, error));
-    for (bool more = true;;) {
-        BASE_TRY(base_csv_next(&csv, &more, error));
-        if (!more) break;
-        BASE_TRY(read_row(&csv, out, &seen, error));
-    }
+    BASE_TRY(base_table_read(&settings, error));
+    for (int row = 0; row < settings.row_count; row++) BASE_TRY(read_row(row, out, &seen, error));
     return seen == (1u << BASE_COUNT(table)) - 1
                ? BASE_OK
                : base_fail(error, BASE_INTERNAL, "pass_settings.csv: a setting is missing");

@@ -31,23 +31,28 @@ static enum base_status read_set(const char *text, int (*named)(const char *name
     return BASE_OK;
 }
 
-/* -1: the row does not say. */
-static enum base_status read_number(const struct base_csv *csv, const char *column, double *out,
-                                    struct base_error *error)
+static struct base_table softwares = {.name = "software.csv", .text = embedded_sim_compile_software_csv};
+
+static const char *field(int row, const char *column)
 {
-    const char *text = base_csv_field(csv, base_csv_column(csv, column));
+    return base_table_field(&softwares, row, base_table_column(&softwares, column));
+}
+
+/* -1: the row does not say. */
+static enum base_status read_number(int row, const char *column, double *out, struct base_error *error)
+{
+    const char *text = field(row, column);
     *out = -1;
     return *text ? base_parse_double(text, column, 0, 1e30, out, error) : BASE_OK;
 }
 
-static enum base_status read_row(struct base_arena *arena, const struct base_csv *csv, struct sim_software *out,
-                                 struct base_error *error)
+static enum base_status read_row(int row, struct sim_software *out, struct base_error *error)
 {
-    BASE_TRY(read_set(base_csv_field(csv, base_csv_column(csv, "passes")), sim_pass_named, &out->passes, error));
-    BASE_TRY(read_set(base_csv_field(csv, base_csv_column(csv, "traits")), trait_named, &out->traits, error));
-    BASE_TRY(read_number(csv, "combine_bytes", &out->combine_bytes, error));
-    BASE_TRY(read_number(csv, "memory_fraction", &out->memory_frac, error));
-    out->source = base_copy(arena, base_csv_field(csv, base_csv_column(csv, "source")));
+    BASE_TRY(read_set(field(row, "passes"), sim_pass_named, &out->passes, error));
+    BASE_TRY(read_set(field(row, "traits"), trait_named, &out->traits, error));
+    BASE_TRY(read_number(row, "combine_bytes", &out->combine_bytes, error));
+    BASE_TRY(read_number(row, "memory_fraction", &out->memory_frac, error));
+    out->source = field(row, "source");
     return BASE_OK;
 }
 
@@ -73,21 +78,18 @@ static enum base_status unknown(const char *software, const char *platform, cons
                      nearest ? "; did you mean " : "", nearest ? nearest : "", nearest ? "?" : ";", modelled);
 }
 
-enum base_status sim_software_find(struct base_arena *arena, const char *platform, const char *software,
-                                   struct sim_software *out, struct base_error *error)
+enum base_status sim_software_find(const char *platform, const char *software, struct sim_software *out,
+                                   struct base_error *error)
 {
     struct names names = {.count = 0};
-    struct base_csv csv;
-    BASE_TRY(base_csv_open_text(&csv, arena, "software.csv", embedded_sim_compile_software_csv, error));
-    for (bool more = true;;) {
-        BASE_TRY(base_csv_next(&csv, &more, error));
-        if (!more) return unknown(software, platform, &names, error);
-        const char *name = base_copy(arena, base_csv_field(&csv, 0));
-        bool same = !strcmp(name, software),
-             here = !strcmp(base_csv_field(&csv, base_csv_column(&csv, "platform")), platform);
+    BASE_TRY(base_table_read(&softwares, error));
+    for (int row = 0; row < softwares.row_count; row++) {
+        const char *name = field(row, "software");
+        bool same = !strcmp(name, software), here = !strcmp(field(row, "platform"), platform);
+        if (same && here) return read_row(row, out, error);
         if (names.count < BASE_COUNT(names.all)) names.all[names.count++] = name;
         if (here && names.modelled_count < BASE_COUNT(names.modelled)) names.modelled[names.modelled_count++] = name;
         names.has_it = names.has_it || same;
-        if (same && here) return read_row(arena, &csv, out, error);
     }
+    return unknown(software, platform, &names, error);
 }
