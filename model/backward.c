@@ -29,6 +29,9 @@ static const struct transpose {
     {MODEL_NORM, 0, MODEL_MAP, MODEL_NORM_GRAD, "P01S", true, MODEL_PRODUCT_SUM, "0P", 1},
     {MODEL_NORM, 2, MODEL_REDUCE, MODEL_NORM_GRAD_SCALE, "01C", false, MODEL_NO_FUNCTION, "", 0},
     {MODEL_SOFTMAX, 0, MODEL_MAP, MODEL_SOFTMAX_GRAD, "COS", false, MODEL_PRODUCT_SUM, "CO", 1},
+    {MODEL_MULTIPLY, 0, MODEL_MAP, MODEL_MULTIPLY, "C1", false, MODEL_NO_FUNCTION, "", 0},
+    {MODEL_MULTIPLY, 1, MODEL_MAP, MODEL_MULTIPLY, "C0", false, MODEL_NO_FUNCTION, "", 0},
+    {MODEL_PACK, 0, MODEL_MAP, MODEL_REPLACE, "C0", false, MODEL_NO_FUNCTION, "", 0},
     {MODEL_GATE, 0, MODEL_MAP, MODEL_GATE_GRAD_0, "C01", false, MODEL_NO_FUNCTION, "", 0},
     {MODEL_GATE, 1, MODEL_MAP, MODEL_GATE_GRAD_1, "C01", false, MODEL_NO_FUNCTION, "", 0},
 };
@@ -224,6 +227,7 @@ static int emit(struct pass *pass, const struct model_op *of, enum model_op_kind
     if (kind == MODEL_RESHAPE) model_builder_map_reshape(builder->program, op);
     op->needed = kind == MODEL_EINSUM && of->needed;
     op->group = of->group;
+    op->lookup = of->lookup;
     return output;
 }
 

@@ -126,12 +126,20 @@ static int weight(struct builder *builder, const char *path, const char *joined,
 
 /* ---- layers ---- */
 
+/* Operations from this one on are one kernel. */
+static void group_from(struct builder *builder, int first)
+{
+    struct model_block *block = &builder->program->blocks[builder->block];
+    for (int i = first; i < block->op_count; i++) block->ops[i].group = first + 1;
+}
+
 /* T5's layer norm: no mean, no bias; statistics in float32. */
 static int norm(struct builder *builder, const char *name, int x, char length)
 {
     const char *rows = with_letters(builder, "bqe->bqe", length, length);
     enum model_dtype dtype = statistics_dtype(builder);
-    int wide = builder_has(builder, MODEL_TRAIT_HALF_STATISTICS)
+    int first = builder->program->blocks[builder->block].op_count;
+    int wide = builder_has(builder, MODEL_TRAIT_HALF_STATISTICS) || builder_has(builder, MODEL_TRAIT_HALF_NORMS)
                    ? x
                    : apply(builder, MODEL_MAP, MODEL_CAST, base_print(builder->arena, "%s float32", name), rows, NULL,
                            dtype, MODEL_ROLE_NORM_INPUT, x, -1, -1, -1);
@@ -139,8 +147,10 @@ static int norm(struct builder *builder, const char *name, int x, char length)
         apply(builder, MODEL_REDUCE, MODEL_MEAN_SQUARE, base_print(builder->arena, "%s mean_square", name),
               with_letters(builder, "bqe->bq", length, length), NULL, dtype, MODEL_ROLE_STATISTIC, wide, -1, -1, -1);
     int scale = weight(builder, base_print(builder->arena, "%s/scale", name), "e", "e");
-    return apply(builder, MODEL_MAP, MODEL_NORM, name, with_letters(builder, "bqe,bq,e->bqe", length, length), NULL,
-                 builder->dtype, MODEL_ROLE_FUSED, wide, mean_square, scale, -1);
+    int normed = apply(builder, MODEL_MAP, MODEL_NORM, name, with_letters(builder, "bqe,bq,e->bqe", length, length),
+                       NULL, builder->dtype, MODEL_ROLE_FUSED, wide, mean_square, scale, -1);
+    if (builder_has(builder, MODEL_TRAIT_KERNEL_GROUPS)) group_from(builder, first);
+    return normed;
 }
 
 static struct model_op *last_op(struct builder *builder)
@@ -221,6 +231,7 @@ static int attention_core(struct builder *builder, const struct attention *a, in
                           with_letters(builder, "bqhd,bkhd->bhqk", a->query, a->key), NULL, logits, MODEL_ROLE_SOFTMAX,
                           query, key);
     const char *bias_name = base_print(builder->arena, "%s/bias", scope);
+    int scored = builder->program->blocks[builder->block].op_count;
     int biased = a->relpos < 0 ? apply(builder, MODEL_MAP, MODEL_ATTENTION_BIAS, bias_name,
                                        with_letters(builder, "bhqk,bq,bk->bhqk", a->query, a->key), NULL, logits,
                                        MODEL_ROLE_SOFTMAX, scores, a->query_tokens, a->key_tokens, -1)
@@ -237,12 +248,23 @@ static int attention_core(struct builder *builder, const struct attention *a, in
     int weights = apply(builder, MODEL_MAP, MODEL_SOFTMAX, base_print(builder->arena, "%s/softmax", scope),
                         with_letters(builder, "bhqk,bhq,bhq->bhqk", a->query, a->key), NULL, builder->dtype,
                         MODEL_ROLE_SOFTMAX, biased, max, sum, -1);
+    if (builder_has(builder, MODEL_TRAIT_KERNEL_GROUPS)) group_from(builder, scored);
     int context = contract(builder, base_print(builder->arena, "%s/context", scope),
                            with_letters(builder, "bhqk,bkhd->bqhd", a->query, a->key), NULL, builder->dtype,
                            MODEL_ROLE_CONTEXT, weights, value);
-    struct model_block *block = &builder->program->blocks[builder->block];
-    for (int i = first; builder->options.flash_attention && i < block->op_count; i++) block->ops[i].group = first + 1;
+    if (builder->options.flash_attention) group_from(builder, first);
     return context;
+}
+
+static int packed(struct builder *builder, const struct attention *a, int tensor, enum model_role role)
+{
+    const char *name = base_print(builder->arena, "%s packed", model_builder_get(builder, tensor)->name),
+               *scope = builder->scope;
+    builder->scope = "";
+    int copy = apply(builder, MODEL_MAP, MODEL_PACK, name, with_letters(builder, "bkhd->bkhd", a->query, a->key), NULL,
+                     builder->dtype, role, tensor, -1, -1, -1);
+    builder->scope = scope;
+    return copy;
 }
 
 static int attention(struct builder *builder, const struct attention *a)
@@ -255,6 +277,10 @@ static int attention(struct builder *builder, const struct attention *a)
     constrained(builder, query);
     int key = key_or_value(builder, scope, "key", a->key_source, a->key_from, a->key, MODEL_ROLE_QUERY_KEY);
     int value = key_or_value(builder, scope, "value", a->key_source, a->key_from, a->key, MODEL_ROLE_VALUE);
+    if (builder_has(builder, MODEL_TRAIT_PACKED_KEYS_VALUES)) {
+        key = packed(builder, a, key, MODEL_ROLE_QUERY_KEY);
+        value = packed(builder, a, value, MODEL_ROLE_VALUE);
+    }
     int context = attention_core(builder, a, query, key, value);
     int out_kernel = weight(builder, base_print(builder->arena, "%s/out/kernel", scope), "je", "hde");
     return contract(builder, base_print(builder->arena, "%s/out", scope),
@@ -272,8 +298,17 @@ static int mlp(struct builder *builder, int x, char length)
         hidden[i] = contract(builder, name, in, NULL, builder->dtype, MODEL_ROLE_MLP_HIDDEN, x, kernel);
     }
     const char *gate = with_letters(builder, count == 1 ? "bqf->bqf" : "bqf,bqf->bqf", length, length);
-    int activated = apply(builder, MODEL_MAP, MODEL_GATE, "mlp/activation", gate, NULL, builder->dtype,
+    int activated;
+    if (count == 2 && builder_has(builder, MODEL_TRAIT_EAGER_GATE)) {
+        int act =
+            apply(builder, MODEL_MAP, MODEL_GATE, "mlp/activation", with_letters(builder, "bqf->bqf", length, length),
+                  NULL, builder->dtype, MODEL_ROLE_MLP_HIDDEN, hidden[0], -1, -1, -1);
+        activated = apply(builder, MODEL_MAP, MODEL_MULTIPLY, "mlp/product", gate, NULL, builder->dtype,
+                          MODEL_ROLE_FUSED, act, hidden[1], -1, -1);
+    } else {
+        activated = apply(builder, MODEL_MAP, MODEL_GATE, "mlp/activation", gate, NULL, builder->dtype,
                           MODEL_ROLE_FUSED, hidden[0], hidden[1], -1, -1);
+    }
     constrained(builder, activated);
     int kernel = weight(builder, "mlp/wo/kernel", "fe", "fe");
     return contract(builder, "mlp/wo", with_letters(builder, "bqf,fe->bqe", length, length), NULL, builder->dtype,
@@ -291,7 +326,9 @@ static int add(struct builder *builder, const char *name, int a, int b, char len
 static int layer(struct builder *builder, const struct stack *stack, int x)
 {
     bool decoder = stack->decoder, scanned = builder->config->scan_layers;
-    int relpos = scanned ? relative_position_bias(builder, stack->query, stack->key, decoder) : stack->relpos;
+    int relpos = scanned && !builder_has(builder, MODEL_TRAIT_OWN_POSITIONS)
+                     ? relative_position_bias(builder, stack->query, stack->key, decoder)
+                     : stack->relpos;
     struct attention self = {decoder ? "self_attention" : "attention",
                              -1,
                              -1,
@@ -381,33 +418,71 @@ static int embed(struct builder *builder, int master, int tokens, char length)
     int one_hot = apply(builder, MODEL_MAP, MODEL_ONE_HOT, "token_embedder/one_hot",
                         with_letters(builder, "bq->bqv", length, length), NULL, builder->dtype, MODEL_ROLE_FUSED,
                         tokens, -1, -1, -1);
-    return apply(builder, MODEL_EINSUM, MODEL_NO_FUNCTION, "token_embedder",
-                 with_letters(builder, "bqv,ve->bqe", length, length), NULL, builder->dtype, MODEL_ROLE_PROJECTION,
-                 one_hot, table, -1, -1);
+    int embedded = apply(builder, MODEL_EINSUM, MODEL_NO_FUNCTION, "token_embedder",
+                         with_letters(builder, "bqv,ve->bqe", length, length), NULL, builder->dtype,
+                         MODEL_ROLE_PROJECTION, one_hot, table, -1, -1);
+    last_op(builder)->lookup = builder_has(builder, MODEL_TRAIT_LOOKUP);
+    return embedded;
 }
 
 /* t5 and decoder_only share one table among a stack's layers; scanned layers have their own. */
 static int shared_relpos(struct builder *builder, char query, char key, bool causal)
 {
-    return builder->config->scan_layers ? -1 : relative_position_bias(builder, query, key, causal);
+    bool shared = !builder->config->scan_layers && !builder_has(builder, MODEL_TRAIT_OWN_POSITIONS);
+    return shared ? relative_position_bias(builder, query, key, causal) : -1;
 }
 
 /* float32, whatever the activations are. A tied table is the embedding's master, and its logits are divided by
  * sqrt(embed). */
 static int logits(struct builder *builder, int table, int y)
 {
-    enum model_dtype dtype = statistics_dtype(builder);
+    bool as_computed = builder_has(builder, MODEL_TRAIT_WIDE_LOSS);
+    enum model_dtype dtype = as_computed ? builder->dtype : statistics_dtype(builder);
     int wide = y;
     if (builder->dtype != dtype)
         wide = apply(builder, MODEL_MAP, MODEL_CAST, "logits input", "bte->bte", NULL, dtype, MODEL_ROLE_PROJECTION, y,
                      -1, -1, -1);
     if (!builder->config->logits_via_embedding) {
-        int kernel = parameter(builder, "logits_dense/kernel", "ev");
+        int kernel = as_computed ? weight(builder, "logits_dense/kernel", "ev", "ev")
+                                 : parameter(builder, "logits_dense/kernel", "ev");
         return contract(builder, "logits_dense", "bte,ev->btv", NULL, dtype, MODEL_ROLE_PROJECTION, wide, kernel);
     }
+    if (as_computed)
+        return contract(builder, "logits", "bte,ve->btv", NULL, dtype, MODEL_ROLE_PROJECTION, wide,
+                        compute_copy(builder, "logits/embedding", table));
     int scaled = apply(builder, MODEL_MAP, MODEL_SCALE, "logits scale", "bte->bte", NULL, dtype, MODEL_ROLE_PROJECTION,
                        wide, -1, -1, -1);
     return contract(builder, "logits", "bte,ve->btv", NULL, dtype, MODEL_ROLE_PROJECTION, scaled, table);
+}
+
+/* float32 as PyTorch software has it: a copy of the logits, another one without their maximum, whose memory takes the
+ * gradient; cast back, that takes the logits' place. */
+static void wide_loss(struct builder *builder, struct builder_forward *forward)
+{
+    const enum model_dtype dtype = MODEL_FLOAT32;
+    int wide = apply(builder, MODEL_MAP, MODEL_CAST, "loss/logits float32", "btv->btv", NULL, dtype,
+                     MODEL_ROLE_PROJECTION, forward->logits, -1, -1, -1);
+    int max = apply(builder, MODEL_REDUCE, MODEL_MAX, "loss/max", "btv->bt", NULL, dtype, MODEL_ROLE_STATISTIC, wide,
+                    -1, -1, -1);
+    int shifted = apply(builder, MODEL_MAP, MODEL_SHIFT, "loss/shifted", "btv,bt->btv", NULL, dtype,
+                        MODEL_ROLE_PROJECTION, wide, max, -1, -1);
+    int picked = apply(builder, MODEL_REDUCE, MODEL_PICK, "loss/target", "btv,bt->bt", NULL, dtype,
+                       MODEL_ROLE_STATISTIC, shifted, forward->targets, -1, -1);
+    int sum = apply(builder, MODEL_REDUCE, MODEL_SUM_EXP, "loss/sum", "btv,bt->bt", NULL, dtype, MODEL_ROLE_STATISTIC,
+                    shifted, max, -1, -1);
+    forward->loss = apply(builder, MODEL_REDUCE, MODEL_LOSS, "loss", "bt,bt,bt,bt->", NULL, dtype, MODEL_ROLE_STATISTIC,
+                          max, sum, picked, forward->weights);
+    int inputs[] = {shifted, max, sum, forward->targets, forward->weights};
+    int gradient =
+        model_builder_apply(builder, MODEL_MAP, MODEL_LOSS_GRAD, "loss/logits gradient float32", "btv,bt,bt,bt,bt->btv",
+                            NULL, dtype, MODEL_ROLE_PROJECTION, inputs, BASE_COUNT(inputs));
+    last_op(builder)->phase = MODEL_BACKWARD;
+    builder->program->tensors[gradient].like = forward->logits;
+    int half = apply(builder, MODEL_MAP, MODEL_REPLACE, "loss/logits gradient", "btv,btv->btv", NULL, builder->dtype,
+                     MODEL_ROLE_PROJECTION, gradient, forward->logits, -1, -1);
+    last_op(builder)->phase = MODEL_BACKWARD;
+    builder->program->tensors[half].like = forward->logits;
+    builder->cotangent[forward->logits] = half;
 }
 
 /* Sum of exponentials, the target's logit, loss with z_loss; and the accuracy that T5X's metrics report. */
@@ -463,6 +538,8 @@ struct builder_forward model_builder_forward_pass(struct builder *builder)
     builder->scope = "";
     if (!with_loss) return forward;
     forward.weights = feature(builder, "decoder_loss_weights", 't');
-    loss(builder, &forward);
+    if (builder_has(builder, MODEL_TRAIT_WIDE_LOSS) && builder->options.step != MODEL_STEP_EVALUATE)
+        wide_loss(builder, &forward);
+    else loss(builder, &forward);
     return forward;
 }

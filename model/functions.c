@@ -45,6 +45,9 @@ static const struct model_function_row {
     [MODEL_REPEAT_GRAD] = {"repeat_grad", 0},
     [MODEL_SQUARE_SUM] = {"square_sum", 0},
     [MODEL_CLIP_BY_NORM] = {"clip_by_norm", 0},
+    [MODEL_SHIFT] = {"shift", 0},
+    [MODEL_PACK] = {"pack", 0},
+    [MODEL_REPLACE] = {"replace", 0},
 };
 
 const char *model_function_name(enum model_function function)

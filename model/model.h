@@ -4,6 +4,7 @@
 #define MODEL_H
 
 #include "base/base.h"
+#include "model/traits.h"
 #include "topo/topo.h"
 
 /* ---- axis rules (rules.c) ---- */
@@ -357,12 +358,16 @@ enum model_function {
     MODEL_REPEAT_GRAD,
     MODEL_SQUARE_SUM,
     MODEL_CLIP_BY_NORM,
+    MODEL_SHIFT,
+    MODEL_PACK,
+    MODEL_REPLACE,
     MODEL_FUNCTION_COUNT
 };
 /* MODEL_ADAFACTOR_UPDATE reads, in this order: the parameter; the update's root mean square, unless clipping_threshold
  * is None; the parameter's, if multiply_by_parameter_scale; the gradient; v, or v_row, v_col and the mean of v_row; m,
  * if beta1. It writes the parameter and m. MODEL_CLIP_BY_NORM scales a gradient by min(1, threshold / root of its
- * second input), the sum of squares of all gradients. */
+ * second input), the sum of squares of all gradients. MODEL_SHIFT takes its second input away; MODEL_PACK copies;
+ * MODEL_REPLACE casts its first input into the memory of its second. */
 const char *model_function_name(enum model_function function);
 /* What may be done with a function (functions.c). */
 enum model_property {
@@ -386,6 +391,7 @@ struct model_op {
     int output_count, outputs[MODEL_MAX_OUTPUTS];
     char input_labels[MODEL_MAX_INPUTS][MODEL_MAX_RANK + 1], output_labels[MODEL_MAX_RANK + 1];
     int group;   /* operations of one number > 0 are one kernel (flash attention) */
+    bool lookup; /* a contraction with a one-hot that is an indexed read (or, backward, an indexed sum) */
     bool causal; /* of attention: no query sees a later key, and relative positions are one-sided */
     bool needed; /* counted in mfu_frac: a contraction that the model needs, not recomputed */
     /* MODEL_RESHAPE: for each dimension of the result the operand's dimension whose shards it keeps (itself, the joined
@@ -436,21 +442,6 @@ enum model_remat {
     MODEL_REMAT_COMPILER,
     MODEL_REMAT_COUNT
 };
-
-/* How a training software writes the model down, where it differs from T5X. Bits of model_options.traits. */
-enum model_trait {
-    MODEL_TRAIT_HALF_PARAMETERS, /* parameters, gradients and accumulators in the compute dtype; float32 masters are
-                                    optimizer state */
-    MODEL_TRAIT_HALF_STATISTICS, /* norms, logits and loss in the compute dtype */
-    MODEL_TRAIT_SPLIT_SOFTMAX,   /* exponentials and their quotient are differentiated apart, so that both are kept */
-    MODEL_TRAIT_LIBRARY_DOTS, /* contractions are calls of a library: what they read was stored, and it is saved for the
-                                 backward pass */
-    MODEL_TRAIT_UPDATES_LAST, /* all gradients are reduced together, so that all are there before the first update */
-    MODEL_TRAIT_UNORDERED_REMAT, /* a layer is recomputed as soon as its input is there: while the layer behind it still
-                                    runs backward */
-    MODEL_TRAIT_COUNT
-};
-const char *model_trait_name(enum model_trait trait); /* as in sim/compile/software.csv */
 
 /* All that shapes a program; what is not here is a size. */
 struct model_options {

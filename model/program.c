@@ -31,9 +31,23 @@ const char *model_dtype_name(enum model_dtype dtype)
 const char *model_trait_name(enum model_trait trait)
 {
     static const char *const names[MODEL_TRAIT_COUNT] = {
-        [MODEL_TRAIT_HALF_PARAMETERS] = "half_parameters", [MODEL_TRAIT_HALF_STATISTICS] = "half_statistics",
-        [MODEL_TRAIT_SPLIT_SOFTMAX] = "split_softmax",     [MODEL_TRAIT_LIBRARY_DOTS] = "library_dots",
-        [MODEL_TRAIT_UPDATES_LAST] = "updates_last",       [MODEL_TRAIT_UNORDERED_REMAT] = "unordered_remat",
+        [MODEL_TRAIT_HALF_PARAMETERS] = "half_parameters",
+        [MODEL_TRAIT_HALF_STATISTICS] = "half_statistics",
+        [MODEL_TRAIT_SPLIT_SOFTMAX] = "split_softmax",
+        [MODEL_TRAIT_LIBRARY_DOTS] = "library_dots",
+        [MODEL_TRAIT_UPDATES_LAST] = "updates_last",
+        [MODEL_TRAIT_UNORDERED_REMAT] = "unordered_remat",
+        [MODEL_TRAIT_ACCUMULATES] = "accumulates",
+        [MODEL_TRAIT_FLOAT32_GRADIENTS] = "float32_gradients",
+        [MODEL_TRAIT_HALF_NORMS] = "half_norms",
+        [MODEL_TRAIT_WIDE_LOSS] = "wide_loss",
+        [MODEL_TRAIT_EAGER_GATE] = "eager_gate",
+        [MODEL_TRAIT_PACKED_KEYS_VALUES] = "packed_keys_values",
+        [MODEL_TRAIT_OWN_POSITIONS] = "own_positions",
+        [MODEL_TRAIT_LOOKUP] = "lookup",
+        [MODEL_TRAIT_KERNEL_GROUPS] = "kernel_groups",
+        [MODEL_TRAIT_FUSED_ACCUMULATION] = "fused_accumulation",
+        [MODEL_TRAIT_CLIPS] = "clips",
     };
     return names[trait];
 }
@@ -171,7 +185,8 @@ void model_program_build(struct base_arena *arena, const struct model_config *co
     bool backward = options->step == MODEL_STEP_TRAIN || options->step == MODEL_STEP_GRADIENT;
     if (builder.dtype == MODEL_FP8) builder.dtype = MODEL_BFLOAT16; /* activations; the contractions run in fp8 */
     int step = model_builder_block(&builder, "step", -1);
-    builder.options.microbatches = options->microbatches && backward;
+    builder.options.microbatches =
+        (options->microbatches || options->traits >> MODEL_TRAIT_ACCUMULATES & 1) && backward;
     if (builder.options.microbatches) {
         int body = model_builder_block(&builder, "microbatches", step);
         struct model_op *loop = model_builder_op(&builder, MODEL_LOOP, MODEL_NO_FUNCTION, "microbatches");

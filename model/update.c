@@ -89,7 +89,8 @@ static void declare_accumulator(struct builder *builder, struct builder_paramete
 {
     const struct model_tensor *of = model_builder_get(builder, parameter->tensor);
     const char *name = base_print(builder->arena, "%s/accumulated gradient", of->name);
-    int accumulator = model_builder_tensor(builder, name, of->labels, of->dtype, MODEL_GRADIENT, MODEL_ROLE_WEIGHT);
+    enum model_dtype dtype = builder_has(builder, MODEL_TRAIT_FLOAT32_GRADIENTS) ? MODEL_FLOAT32 : of->dtype;
+    int accumulator = model_builder_tensor(builder, name, of->labels, dtype, MODEL_GRADIENT, MODEL_ROLE_WEIGHT);
     struct model_tensor *tensor = &builder->program->tensors[accumulator];
     tensor->block = -1;
     tensor->layers = (int)parameter->layers;
@@ -197,6 +198,7 @@ void model_builder_declare_state(struct builder *builder)
 /* The norm of all gradients must be known before any is used: they are all alive at once. */
 static bool clips_by_global_norm(const struct builder *builder)
 {
+    if (builder_has(builder, MODEL_TRAIT_CLIPS)) return true;
     return builder->options.optimizer == MODEL_ADAFACTOR && adafactor_of(builder).global_norm_clip_threshold > 0;
 }
 
@@ -298,7 +300,7 @@ static void clip_gradient(struct builder *builder, struct builder_parameter *par
     int inputs[] = {parameter->gradient, squares};
     int clipped =
         model_builder_apply(builder, MODEL_MAP, MODEL_CLIP_BY_NORM, base_print(builder->arena, "%s clipped", of->name),
-                            equation, NULL, MODEL_FLOAT32, MODEL_ROLE_FUSED, inputs, 2);
+                            equation, NULL, of->dtype, MODEL_ROLE_FUSED, inputs, 2);
     builder->program->tensors[clipped].like = parameter->tensor;
     parameter->gradient = clipped;
 }

@@ -4,7 +4,9 @@
  * - an elementwise operation that alone reads a contraction's result runs in that contraction's epilogue;
  * - elementwise operations and reductions that read what an elementwise kernel has just made join it;
  * - reshapes move nothing.
- * Where contractions are calls of a library, neither what they read nor what they write is fused with them. */
+ * Where contractions are calls of a library, neither what they read nor what they write is fused with them.
+ * Software that runs operation by operation (eager_kernels) stores every result, but what stays inside one of its own
+ * kernels; and a library's contraction may add its result to what is there. */
 #include "sim/compile/passes.h"
 
 #include <string.h>
@@ -12,10 +14,12 @@
 struct fuser {
     struct base_arena *arena;
     struct sim_sharded *s;
-    bool library_dots;
+    bool library_dots, eager, adds_up;
     int *consumers, *contractions,
         *barriers; /* per value: how many read it, how many contractions, how many that need it stored */
     int *seen;     /* per value: the last operation, plus one, whose kernel was found to read it */
+    int *read_by;  /* eager: per value, the last kernel, plus one, that reads it */
+    int *done_by;  /* eager: per contraction, the last kernel, plus one, that does it */
 };
 
 static bool is_elementwise(const struct sim_op *op)
@@ -94,6 +98,7 @@ static bool is_stored(const struct fuser *f, int v)
     const struct sim_op *made = &f->s->ops[value->definition];
     if (made->kind != SIM_COMPUTE) return true;
     if (in_one_group(f, v)) return false;
+    if (f->eager) return !generates(made) && made->op->kind != MODEL_RESHAPE;
     if (f->library_dots && f->contractions[v] && made->op->kind == MODEL_MAP) return true;
     if (generates(made) || made->op->kind == MODEL_RESHAPE) return false;
     if (made->op->kind != MODEL_MAP || model_function_is(made->op->function, MODEL_IS_CONSTANT)) return true;
@@ -128,6 +133,23 @@ static void find_epilogues(struct fuser *f)
             if (op->op->kind == MODEL_MAP && !elementwise_next) f->s->values[op->outputs[0]].stored = true;
             break;
         }
+    }
+}
+
+/* Contractions that are added to something in their own loop: to another one's result, or to a gradient's array. */
+static void find_sums(struct fuser *f)
+{
+    for (int i = 0; i < f->s->op_count; i++) {
+        const struct sim_op *op = &f->s->ops[i];
+        if (op->kind != SIM_COMPUTE) continue;
+        bool sum = op->op->kind == MODEL_MAP && op->op->function == MODEL_ADD,
+             accumulates = op->op->function == MODEL_ACCUMULATE && f->adds_up;
+        const struct sim_value *last = &f->s->values[op->inputs[op->input_count - 1]];
+        int v = op->input_count == 2
+                    ? op->inputs[sum && f->s->values[op->inputs[0]].definition > last->definition ? 0 : 1]
+                    : -1;
+        if (v < 0 || !(sum || accumulates) || !is_contraction(f, f->s->values[v].definition)) continue;
+        if (f->consumers[v] == 1 && op->loop == f->s->values[v].loop) f->s->values[v].stored = false;
     }
 }
 
@@ -173,7 +195,11 @@ static void read_copies(struct fuser *f, const struct sim_op *op, struct sim_ker
  * use of a stored value moves to the kernel that reads it. */
 static void read_inputs(struct fuser *f, const struct sim_op *op, int at, int kernel, struct sim_kernel *k)
 {
-    if (op->kind == SIM_COMPUTE && op->op->kind == MODEL_EINSUM) {
+    const bool lookup = op->kind == SIM_COMPUTE && op->op->lookup;
+    const int number = (int)(op - f->s->ops);
+    const bool done = f->eager && f->done_by[number] == kernel + 1;
+    f->done_by[number] = kernel + 1;
+    if (op->kind == SIM_COMPUTE && op->op->kind == MODEL_EINSUM && !lookup && !done) {
         push(f, &f->s->dots, &f->s->dot_count, (int)(op - f->s->ops));
         k->dot_count++;
         if (f->library_dots && !op->op->group) read_copies(f, op, k);
@@ -190,8 +216,10 @@ static void read_inputs(struct fuser *f, const struct sim_op *op, int at, int ke
         if (value->last_use < at) value->last_use = at;
         bool just_made = value->definition >= 0 && f->s->ops[value->definition].kernel == kernel &&
                          f->s->ops[value->definition].kind == SIM_COMPUTE;
-        if (just_made) continue;
-        push(f, &f->s->reads, &f->s->read_count, value->shape);
+        if (just_made || (f->eager && f->read_by[v] == kernel + 1)) continue;
+        f->read_by[v] = kernel + 1;
+        bool table = lookup && f->s->program->tensors[value->tensor].role == MODEL_ROLE_WEIGHT;
+        push(f, &f->s->reads, &f->s->read_count, table ? f->s->values[op->outputs[0]].shape : value->shape);
         k->read_count++;
     }
 }
@@ -241,8 +269,21 @@ static int kernel_through(const struct fuser *f, const struct sim_op *op, const 
     return -1;
 }
 
+/* The kernel of the same group, in the same loop and direction; contractions are kernels of their own. */
+static int kernel_of_group(const struct fuser *f, const struct sim_op *op)
+{
+    for (int i = (int)(op - f->s->ops) - 1; i >= 0 && op->op->group; i--) {
+        const struct sim_op *other = &f->s->ops[i];
+        if (other->kind == SIM_COMPUTE && other->op->group == op->op->group && other->loop == op->loop &&
+            other->op->phase == op->op->phase && other->kernel >= 0)
+            return other->kernel;
+    }
+    return -1;
+}
+
 static int kernel_to_join(const struct fuser *f, const struct sim_op *op)
 {
+    if (f->eager) return kernel_of_group(f, op);
     return is_elementwise(op) ? kernel_through(f, op, op) : -1;
 }
 
@@ -328,10 +369,16 @@ static void extend_lives(struct fuser *f)
     }
 }
 
-void sim_fuse_kernels(struct base_arena *arena, const struct sim_compiler *compiler, struct sim_sharded *sharded)
+static void fuse(struct base_arena *arena, const struct sim_compiler *compiler, struct sim_sharded *sharded, bool eager)
 {
     bool library_dots = compiler->traits >> MODEL_TRAIT_LIBRARY_DOTS & 1;
-    struct fuser f = {.arena = arena, .s = sharded, .library_dots = library_dots};
+    struct fuser f = {.arena = arena,
+                      .s = sharded,
+                      .library_dots = library_dots,
+                      .eager = eager,
+                      .adds_up = compiler->traits >> MODEL_TRAIT_FUSED_ACCUMULATION & 1};
+    f.read_by = base_new(arena, int, sharded->value_count);
+    f.done_by = base_new(arena, int, sharded->op_count + 1);
     f.consumers = base_new(arena, int, sharded->value_count);
     f.contractions = base_new(arena, int, sharded->value_count);
     f.barriers = base_new(arena, int, sharded->value_count);
@@ -339,6 +386,17 @@ void sim_fuse_kernels(struct base_arena *arena, const struct sim_compiler *compi
     count_consumers(&f);
     for (int v = 0; v < sharded->value_count; v++) sharded->values[v].stored = is_stored(&f, v);
     if (!library_dots) find_epilogues(&f);
+    if (eager) find_sums(&f);
     build_kernels(&f);
     extend_lives(&f);
+}
+
+void sim_fuse_kernels(struct base_arena *arena, const struct sim_compiler *compiler, struct sim_sharded *sharded)
+{
+    fuse(arena, compiler, sharded, false);
+}
+
+void sim_eager_kernels(struct base_arena *arena, const struct sim_compiler *compiler, struct sim_sharded *sharded)
+{
+    fuse(arena, compiler, sharded, true);
 }

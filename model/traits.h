@@ -1,0 +1,33 @@
+/* Part of model/model.h: how a training software writes the model down, where it differs from T5X. Bits of
+ * model_options.traits. */
+#ifndef MODEL_TRAITS_H
+#define MODEL_TRAITS_H
+
+enum model_trait {
+    MODEL_TRAIT_HALF_PARAMETERS, /* parameters, gradients and accumulators in the compute dtype; float32 masters are
+                                    optimizer state */
+    MODEL_TRAIT_HALF_STATISTICS, /* norms, logits and loss in the compute dtype */
+    MODEL_TRAIT_SPLIT_SOFTMAX,   /* exponentials and their quotient are differentiated apart, so that both are kept */
+    MODEL_TRAIT_LIBRARY_DOTS, /* contractions are calls of a library: what they read was stored, and it is saved for the
+                                 backward pass */
+    MODEL_TRAIT_UPDATES_LAST, /* all gradients are reduced together, so that all are there before the first update */
+    MODEL_TRAIT_UNORDERED_REMAT, /* a layer is recomputed as soon as its input is there: while the layer behind it still
+                                    runs backward */
+    MODEL_TRAIT_ACCUMULATES,     /* gradients add up in arrays that stay, even in a single microbatch */
+    MODEL_TRAIT_FLOAT32_GRADIENTS, /* these arrays are float32, whatever the parameters are */
+    MODEL_TRAIT_HALF_NORMS,        /* norms read and save their input in the compute dtype */
+    MODEL_TRAIT_WIDE_LOSS,         /* logits in the compute dtype, then two float32 copies: the cast and what is left of
+                                      it without its maximum; the gradient takes the second one's place */
+    MODEL_TRAIT_EAGER_GATE,        /* a gated MLP's activation and product are two operations */
+    MODEL_TRAIT_PACKED_KEYS_VALUES, /* keys and values are copied behind each other for the attention kernel, and what
+                                       they were copied from stays */
+    MODEL_TRAIT_OWN_POSITIONS,      /* T5's relative bias is not part of its models */
+    MODEL_TRAIT_LOOKUP,             /* embeddings are looked up, not multiplied with a one-hot */
+    MODEL_TRAIT_KERNEL_GROUPS,      /* a norm is one kernel, and so is a softmax with its scale and mask */
+    MODEL_TRAIT_FUSED_ACCUMULATION, /* a weight's gradient is added to its array by the contraction that makes it */
+    MODEL_TRAIT_CLIPS,              /* gradients are scaled by their norm before the update */
+    MODEL_TRAIT_COUNT
+};
+const char *model_trait_name(enum model_trait trait); /* as in sim/compile/software.csv */
+
+#endif
