@@ -8,7 +8,7 @@ DESTDIR ?=
 CFLAGS  ?= -O2
 LDFLAGS ?=
 
-rooms    := base topo model model/gin sim/partition sim/compile sim/network sim tuner exec plots reports commands
+rooms    := base topo model model/gin sim/partition sim/compile sim/network sim/pipeline sim tuner exec plots reports commands
 packages := libcjson libpcre2-8 gsl cairo cairo-svg cairo-pdf cairo-png
 
 # Contracted multiply-adds would make results differ between machines, so they are off whatever CFLAGS says.

@@ -79,6 +79,15 @@ struct builder_forward {
 };
 struct builder_forward model_builder_forward_pass(struct builder *builder);
 
+/* stage.c */
+static inline bool builder_has_part(const struct builder *builder, unsigned parts)
+{
+    return !builder->options.parts || (builder->options.parts & parts) != 0;
+}
+int model_builder_receive(struct builder *builder, const char *name, const char *labels);
+/* The next stage has a tensor: its gradient comes back. */
+void model_builder_send(struct builder *builder, int tensor);
+
 /* backward.c */
 void model_builder_backward_pass(struct builder *builder, const struct builder_forward *forward);
 

@@ -360,8 +360,15 @@ static int layer(struct builder *builder, const struct stack *stack, int x)
     return add(builder, "mlp residual", mlp(builder, normed, stack->query), x, stack->query);
 }
 
-/* A loop over the layers that carries the residual stream, then the stack's last norm. */
-static int run_stack(struct builder *builder, const struct stack *stack, int x)
+/* t5 and decoder_only share one table among a stack's layers; scanned layers have their own. */
+static int shared_relpos(struct builder *builder, char query, char key, bool causal)
+{
+    bool shared = !builder->config->scan_layers && !builder_has(builder, MODEL_TRAIT_OWN_POSITIONS);
+    return shared ? relative_position_bias(builder, query, key, causal) : -1;
+}
+
+/* A loop over the layers that carries the residual stream. */
+static int run_layers(struct builder *builder, const struct stack *stack, int x)
 {
     const char *labels = with_letters(builder, "bqe", stack->query, stack->key);
     int outer = builder->block,
@@ -384,7 +391,18 @@ static int run_stack(struct builder *builder, const struct stack *stack, int x)
     loop->trips = stack->layers;
     loop->carry_count = 1;
     loop->carries[0] = (struct model_carry){x, in, out, result};
-    return norm(builder, base_print(builder->arena, "%s_norm", stack->name), result, stack->query);
+    return result;
+}
+
+/* What a stage has of a stack: its layers, and the norm behind the last one. */
+static int run_stack(struct builder *builder, struct stack *stack, int x, unsigned layers, unsigned last_norm)
+{
+    if (builder_has_part(builder, layers)) {
+        stack->relpos = shared_relpos(builder, stack->query, stack->key, stack->decoder);
+        x = run_layers(builder, stack, x);
+    }
+    if (!builder_has_part(builder, last_norm)) return x;
+    return norm(builder, base_print(builder->arena, "%s_norm", stack->name), x, stack->query);
 }
 
 /* ---- the whole model ---- */
@@ -423,13 +441,6 @@ static int embed(struct builder *builder, int master, int tokens, char length)
                          MODEL_ROLE_PROJECTION, one_hot, table, -1, -1);
     last_op(builder)->lookup = builder_has(builder, MODEL_TRAIT_LOOKUP);
     return embedded;
-}
-
-/* t5 and decoder_only share one table among a stack's layers; scanned layers have their own. */
-static int shared_relpos(struct builder *builder, char query, char key, bool causal)
-{
-    bool shared = !builder->config->scan_layers && !builder_has(builder, MODEL_TRAIT_OWN_POSITIONS);
-    return shared ? relative_position_bias(builder, query, key, causal) : -1;
 }
 
 /* float32, whatever the activations are. A tied table is the embedding's master, and its logits are divided by
@@ -509,33 +520,65 @@ static void loss(struct builder *builder, struct builder_forward *forward)
     builder->cotangent[forward->logits] = gradient;
 }
 
+/* The table is where something is looked up in it, and where it gives the logits. */
+static bool has_table(const struct builder *builder)
+{
+    unsigned logits_part = builder->config->logits_via_embedding ? MODEL_PART_LOGITS : 0;
+    return builder_has_part(builder, MODEL_PART_ENCODER_EMBEDDING | MODEL_PART_EMBEDDING | logits_part);
+}
+
+static int encode(struct builder *builder, int table, int tokens)
+{
+    builder->scope = "encoder";
+    struct stack encoder = {"encoder", 'l', 'm', MODEL_ENCODER_LAYERS, false, tokens, -1, -1, -1};
+    int x = builder_has_part(builder, MODEL_PART_ENCODER_EMBEDDING) ? embed(builder, table, tokens, 'l')
+                                                                    : model_builder_receive(builder, "received", "ble");
+    return run_stack(builder, &encoder, x, MODEL_PART_ENCODER_LAYERS, MODEL_PART_ENCODER_NORM);
+}
+
+/* What a stage of the decoder has; what the stage behind it needs of the encoder goes on through it. */
+static int decode(struct builder *builder, struct stack *decoder, int table, int tokens)
+{
+    bool stream = builder_has_part(builder, MODEL_DECODER_PARTS & ~MODEL_PART_LOSS);
+    int x = builder_has_part(builder, MODEL_PART_EMBEDDING)
+                ? embed(builder, table, tokens, 't')
+                : model_builder_receive(builder, "received", stream ? "bte" : "btv");
+    x = run_stack(builder, decoder, x, MODEL_PART_LAYERS, MODEL_PART_FINAL_NORM);
+    if (builder_has_part(builder, MODEL_PART_LOGITS)) return logits(builder, table, x);
+    if (builder_has_part(builder, MODEL_PART_LOSS))
+        return in_dtype(builder, "logits", x, "btv->btv", statistics_dtype(builder));
+    if (decoder->encoded >= 0) model_builder_send(builder, decoder->encoded);
+    return x;
+}
+
 struct builder_forward model_builder_forward_pass(struct builder *builder)
 {
     const struct model_config *config = builder->config;
     struct builder_forward forward = {-1, -1, -1, -1};
+    bool embeds = builder_has_part(builder, MODEL_PART_EMBEDDING),
+         decodes = builder_has_part(builder, MODEL_DECODER_PARTS);
     int encoder_tokens = config->encoder ? feature(builder, "encoder_input_tokens", 'l') : -1;
-    int decoder_tokens = feature(builder, "decoder_input_tokens", 't');
+    int decoder_tokens = embeds ? feature(builder, "decoder_input_tokens", 't') : -1;
     builder->scope = config->encoder ? "" : "decoder";
-    int table = parameter(builder, "token_embedder/embedding", "ve");
+    int table = has_table(builder) ? parameter(builder, "token_embedder/embedding", "ve") : -1;
     struct stack decoder = {"decoder", 't', 's', MODEL_DECODER_LAYERS, true, -1, -1, -1, -1};
     bool with_loss = builder->options.step != MODEL_STEP_FORWARD;
     builder->scope = "";
-    forward.targets = feature(builder, "decoder_target_tokens", 't');
+    if (decodes) forward.targets = feature(builder, "decoder_target_tokens", 't');
     decoder.tokens = forward.targets;
-    if (config->encoder) {
-        builder->scope = "encoder";
-        struct stack encoder = {"encoder", 'l', 'm', MODEL_ENCODER_LAYERS, false, encoder_tokens, -1, -1, -1};
-        int x = embed(builder, table, encoder_tokens, 'l');
-        encoder.relpos = shared_relpos(builder, 'l', 'm', false);
-        decoder.encoded = run_stack(builder, &encoder, x);
-        decoder.encoded_tokens = encoder_tokens;
-    }
+    if (config->encoder && builder_has_part(builder, MODEL_ENCODER_PARTS))
+        decoder.encoded = encode(builder, table, encoder_tokens);
     builder->scope = "decoder";
-    int x = embed(builder, table, decoder_tokens, 't');
-    decoder.relpos = shared_relpos(builder, 't', 's', true);
-    int y = run_stack(builder, &decoder, x);
-    forward.logits = logits(builder, table, y);
+    if (config->encoder && decodes && decoder.encoded < 0)
+        decoder.encoded = model_builder_receive(builder, "encoded received", "ble");
+    decoder.encoded_tokens = encoder_tokens;
+    int made = decodes ? decode(builder, &decoder, table, decoder_tokens) : decoder.encoded;
     builder->scope = "";
+    if (!builder_has_part(builder, MODEL_PART_LOSS)) {
+        model_builder_send(builder, made);
+        return forward;
+    }
+    forward.logits = made;
     if (!with_loss) return forward;
     forward.weights = feature(builder, "decoder_loss_weights", 't');
     if (builder_has(builder, MODEL_TRAIT_WIDE_LOSS) && builder->options.step != MODEL_STEP_EVALUATE)

@@ -48,6 +48,7 @@ static const struct model_function_row {
     [MODEL_SHIFT] = {"shift", 0},
     [MODEL_PACK] = {"pack", 0},
     [MODEL_REPLACE] = {"replace", 0},
+    [MODEL_RECEIVE] = {"receive", MODEL_IS_CONSTANT},
 };
 
 const char *model_function_name(enum model_function function)

@@ -361,6 +361,7 @@ enum model_function {
     MODEL_SHIFT,
     MODEL_PACK,
     MODEL_REPLACE,
+    MODEL_RECEIVE, /* what another stage of a pipeline has sent */
     MODEL_FUNCTION_COUNT
 };
 /* MODEL_ADAFACTOR_UPDATE reads, in this order: the parameter; the update's root mean square, unless clipping_threshold
@@ -443,6 +444,22 @@ enum model_remat {
     MODEL_REMAT_COUNT
 };
 
+/* What one stage of a pipeline has of a model, in the order in which a microbatch passes it (stage.c). A stage without
+ * what comes before receives it, and the gradient of what it sends. */
+enum model_part {
+    MODEL_PART_ENCODER_EMBEDDING = 1,
+    MODEL_PART_ENCODER_LAYERS = 2,
+    MODEL_PART_ENCODER_NORM = 4,
+    MODEL_PART_EMBEDDING = 8, /* of the decoder's inputs */
+    MODEL_PART_LAYERS = 16,   /* of the decoder */
+    MODEL_PART_FINAL_NORM = 32,
+    MODEL_PART_LOGITS = 64,
+    MODEL_PART_LOSS = 128,
+    MODEL_ENCODER_PARTS = 7,
+    MODEL_DECODER_PARTS = 248,
+    MODEL_ALL_PARTS = 255
+};
+
 /* All that shapes a program; what is not here is a size. */
 struct model_options {
     enum model_step step;
@@ -453,6 +470,8 @@ struct model_options {
     bool microbatches;      /* more than one: a loop with a float32 accumulator */
     bool flash_attention;
     unsigned traits;                         /* bits of enum model_trait */
+    unsigned parts;                          /* bits of enum model_part; 0: all */
+    bool one_encoder_layer, one_layer;       /* a stage has a single one: it is its stack's first and last */
     const struct model_adafactor *adafactor; /* NULL: the defaults */
     const struct model_parameter
         *parameters; /* axes that take the place of the model's own (model_overrides_apply), layers alike; or NULL */

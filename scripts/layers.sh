@@ -19,7 +19,7 @@ awk '
 function fail(what) { print FILENAME ":" FNR ": " what }
 
 BEGIN {
-    split("base topo model model/gin sim/partition sim/compile sim/network sim tuner exec plots reports commands", rooms, " ")
+    split("base topo model model/gin sim/partition sim/compile sim/network sim/pipeline sim tuner exec plots reports commands", rooms, " ")
     for (i in rooms) order[rooms[i]] = i
     last = 100 # meshwright.c and tests may include any room
 
@@ -157,7 +157,7 @@ done | sort -u | tsort 2>&1 >/dev/null | sed -n 's/^tsort: \([^-].*\)$/\1:1: inc
     grep -v 'input contains a loop' >>"$violations" || true
 
 # Prefixes, from the symbols that other objects can see. A room inside a room has the prefix of the outer one.
-for room in base topo model model/gin sim/partition sim/compile sim/network sim tuner exec plots reports commands; do
+for room in base topo model model/gin sim/partition sim/compile sim/network sim/pipeline sim tuner exec plots reports commands; do
     [ -n "$build" ] && [ -d "$build/$room" ] || continue
     for object in "$build/$room"/*.o; do
         source=${object#"$build"/}

@@ -227,6 +227,43 @@ enum base_status sim_plan_mesh_request(struct base_arena *arena, const struct si
     return BASE_OK;
 }
 
+/* How many stages the devices are cut into, and over how many of them a sequence is. */
+static enum base_status read_cuts(const struct sim_plan_text *text, struct sim_plan *plan, struct base_error *error)
+{
+    plan->pipeline.stages = plan->context_parallel = 1;
+    if (sim_key_is_given(text, SIM_PIPELINE_STAGES))
+        BASE_TRY(base_parse_int(text->values[SIM_PIPELINE_STAGES], "pipeline_stages", 1, SIM_MOST_STAGES,
+                                &plan->pipeline.stages, error));
+    if (sim_key_is_given(text, SIM_CONTEXT_PARALLEL))
+        BASE_TRY(base_parse_int(text->values[SIM_CONTEXT_PARALLEL], "context_parallel", 1, 1 << 20,
+                                &plan->context_parallel, error));
+    if (plan->pipeline.stages > 1)
+        return base_fail(error, BASE_INPUT, "pipeline_stages: more than one is not modelled yet; use 1");
+    if (plan->context_parallel > 1)
+        return base_fail(error, BASE_INPUT, "context_parallel: more than one is not modelled yet; use 1");
+    return BASE_OK;
+}
+
+/* What the stages of a pipeline are asked for must go together, and there must be stages. */
+static enum base_status check_pipeline(const struct sim_plan_text *text, const struct sim_plan *plan,
+                                       struct base_error *error)
+{
+    static const enum sim_key of_stages[] = {SIM_VIRTUAL_STAGES, SIM_PIPELINE_SPLIT_RANK};
+    const struct sim_pipeline *pipeline = &plan->pipeline;
+    for (int i = 0; i < BASE_COUNT(of_stages) && pipeline->stages == 1; i++) {
+        const struct sim_plan_key *row = &sim_plan_keys[of_stages[i]];
+        if (sim_key_is_given(text, of_stages[i]) && strcmp(text->values[of_stages[i]], row->fallback) != 0)
+            return base_fail(error, BASE_INPUT, "%s: goes with pipeline_stages, of which there is 1; use more, or %s",
+                             row->name, row->fallback);
+    }
+    if (pipeline->chunks > 1 && pipeline->schedule != SIM_INTERLEAVED)
+        return base_fail(error, BASE_INPUT,
+                         "virtual_stages: %lld chunks a stage take turns in the interleaved schedule alone; use "
+                         "pipeline_schedule interleaved, or 1",
+                         (long long)pipeline->chunks);
+    return BASE_OK;
+}
+
 struct known_placement {
     struct answer answer;
     struct topo_mesh_request request;
@@ -458,9 +495,11 @@ enum base_status sim_plan_check_another(struct sim_cache *cache, const struct si
 {
     struct sim_plan plan = {.form = form};
     BASE_TRY(find_config(cache, text->values[SIM_MODEL], &plan, error));
+    BASE_TRY(read_cuts(text, &plan, error));
     BASE_TRY(find_placement(cache, text, &plan, error));
     BASE_TRY(find_rules(cache, text->values[SIM_RULES], &plan, error));
     BASE_TRY(read_values(text, &plan, error));
+    BASE_TRY(check_pipeline(text, &plan, error));
     BASE_TRY(sim_plan_read_compiler(&plan, error));
     BASE_TRY(find_adafactor(cache, text->values[SIM_ADAFACTOR], &plan, error));
     BASE_TRY(find_overrides(cache, text->values[SIM_OVERRIDES], &plan, error));

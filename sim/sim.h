@@ -9,6 +9,7 @@
 #include "sim/compile/compile.h"
 #include "sim/network/network.h"
 #include "sim/partition/partition.h"
+#include "sim/pipeline/pipeline.h"
 #include "topo/topo.h"
 
 /* ---- plan (plan.c) ---- */
@@ -41,9 +42,16 @@ enum sim_key {
     SIM_ATTENTION,
     SIM_OPTIMIZER_PARTITIONING,
     SIM_SEQUENCE_PARALLEL,
+    SIM_PIPELINE_STAGES,
+    SIM_VIRTUAL_STAGES,
+    SIM_PIPELINE_SCHEDULE,
+    SIM_PIPELINE_PARTITION,
+    SIM_PIPELINE_SPLIT_RANK,
+    SIM_CONTEXT_PARALLEL,
     SIM_SOFTWARE,
     SIM_COMPILER,
     SIM_MEMORY_KIND,
+    SIM_MEMORY_STAGE,
     SIM_LEARNING_RATE,
     SIM_SEED,
     SIM_KEY_COUNT
@@ -128,6 +136,9 @@ struct sim_plan {
     enum sim_optimizer_partitioning optimizer_partitioning;
     enum sim_memory_kind memory_kind;
     bool sequence_parallel;
+    struct sim_pipeline pipeline;
+    int64_t context_parallel; /* devices that a sequence is over */
+    bool first_stage_memory;  /* the memory that is reported is the first stage's; whether it fits goes by the worst */
     bool compiled;            /* memory is what XLA:TPU of today would lay out */
     unsigned compiler_passes; /* bits of enum sim_pass: the compiler's, beside the software's */
     enum sim_form form;

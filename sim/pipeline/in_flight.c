@@ -1,0 +1,33 @@
+/* How much a stage holds while it runs its schedule: what each microbatch keeps from its forward pass to its backward
+ * pass, and what the pass that runs needs beside. */
+#include "sim/pipeline/pipeline.h"
+
+void sim_stage_peak_find(const struct sim_timetable *timetable, int stage, const struct sim_pass_memory *memory,
+                         struct sim_stage_peak *out)
+{
+    int in_flight[SIM_MOST_CHUNKS] = {0};
+    double held = 0;
+    *out = (struct sim_stage_peak){.bytes = -1, .pass = -1};
+    for (int i = timetable->first[stage]; i < timetable->first[stage + 1]; i++) {
+        const struct sim_pass_of *pass = &timetable->passes[i];
+        const struct sim_pass_memory *m = &memory[pass->chunk * timetable->stages + stage];
+        if (pass->backward) in_flight[pass->chunk]--, held -= m->kept;
+        const double bytes = held + (pass->backward ? m->backward : m->forward);
+        if (bytes > out->bytes) {
+            out->bytes = bytes;
+            out->pass = i;
+            for (int c = 0; c < timetable->chunks; c++) out->in_flight[c] = in_flight[c];
+        }
+        if (!pass->backward) in_flight[pass->chunk]++, held += m->kept;
+    }
+}
+
+double sim_most_in_flight(const struct sim_timetable *timetable, int stage)
+{
+    int now = 0, most = 0;
+    for (int i = timetable->first[stage]; i < timetable->first[stage + 1]; i++) {
+        now += timetable->passes[i].backward ? -1 : 1;
+        most = now > most ? now : most;
+    }
+    return (double)most / timetable->chunks;
+}

@@ -1,0 +1,94 @@
+/* sim/pipeline: how a model's layers are cut into stages, in which order each stage runs its passes, how long that
+ * takes and how much of it is in flight at once. It knows of no program and no device: costs are given. */
+#ifndef SIM_PIPELINE_H
+#define SIM_PIPELINE_H
+
+#include "base/base.h"
+#include "model/model.h"
+
+enum { SIM_MOST_STAGES = 512, SIM_MOST_CHUNKS = 64, SIM_MOST_PIECES = 2048 /* chunks of all stages */ };
+
+/* 1F1B: Narayanan et al., PipeDream, and Megatron-LM. Interleaved: Narayanan et al., arXiv:2104.04473, 2.2. GPipe:
+ * arXiv:1811.06965. */
+enum sim_schedule_kind { SIM_ONE_FORWARD_ONE_BACKWARD, SIM_INTERLEAVED, SIM_GPIPE, SIM_SCHEDULE_KINDS };
+enum sim_cut { SIM_BY_LAYERS, SIM_BY_LAYERS_AND_EMBEDDINGS, SIM_BY_COMPUTE_COST, SIM_BY_TORCHTITAN, SIM_CUT_COUNT };
+
+/* What a plan says of its pipeline. */
+struct sim_pipeline {
+    int64_t stages, chunks; /* of layers on each stage: virtual stages */
+    enum sim_schedule_kind schedule;
+    enum sim_cut partition;
+    int64_t split_rank; /* first stage of the decoder behind an encoder; 0: half of the stages */
+};
+
+/* ---- stages (stages.c) ---- */
+
+/* What one chunk of one stage has of the model. A pipeline's pieces stand in the order in which a microbatch passes
+ * them: piece = chunk * stages + stage. */
+struct sim_piece {
+    unsigned parts; /* bits of enum model_part */
+    int64_t encoder_layers, decoder_layers;
+};
+/* Fills pieces[stages * chunks]. uneven: the software cuts layers that do not divide, the last stages getting fewer.
+ * BASE_INPUT names the key of what does not go. */
+enum base_status sim_cut_model(const struct model_config *config, const struct sim_pipeline *pipeline, bool uneven,
+                               struct sim_piece *pieces, struct base_error *error);
+
+/* ---- timetables (timetable.c) ---- */
+
+/* One microbatch goes through one chunk of one stage, one way. */
+struct sim_pass_of {
+    short stage, chunk;
+    int microbatch;
+    bool backward;
+};
+/* Each stage's passes in the order in which it runs them: those of stage i stand from first[i] to first[i + 1]. */
+struct sim_timetable {
+    int stages, chunks, microbatches;
+    int *first; /* stages + 1 */
+    struct sim_pass_of *passes;
+};
+/* Lists live in the arena. BASE_INPUT: such a schedule cannot be, or has too many passes. */
+enum base_status sim_timetable_make(struct base_arena *arena, const struct sim_pipeline *pipeline, int64_t microbatches,
+                                    struct sim_timetable *out, struct base_error *error);
+
+/* ---- time (pipeline_time.c) ---- */
+
+struct sim_pipeline_costs {
+    const double *forward_s, *backward_s; /* of one microbatch, by piece */
+    const double *send_s, *send_back_s;   /* from each piece to the next one, and the gradient back; by the first */
+    bool hidden;                          /* messages go while the sender computes on; else it waits for them */
+};
+struct sim_pipeline_time {
+    double *start_s, *end_s; /* of each pass of the schedule; without its message */
+    double *busy_s;          /* of each stage: its passes alone */
+    double *waited_s;        /* of each stage: for its own messages */
+    double total_s;          /* to the end of the last pass */
+};
+/* Each pass begins as soon as its stage is done with the one before and what it needs has come. BASE_INPUT: stages
+ * that wait for each other for ever, or passes that are missing. */
+enum base_status sim_pipeline_run(struct base_arena *arena, const struct sim_timetable *timetable,
+                                  const struct sim_pipeline_costs *costs, struct sim_pipeline_time *out,
+                                  struct base_error *error);
+
+/* ---- memory (in_flight.c) ---- */
+
+/* What a pass holds beside what other microbatches have left, by piece. */
+struct sim_pass_memory {
+    double kept;     /* from its forward pass to its backward pass */
+    double forward;  /* at the most during its forward pass, what it will keep included */
+    double backward; /* the same during its backward pass */
+};
+struct sim_stage_peak {
+    double bytes;
+    int pass;                       /* of the schedule */
+    int in_flight[SIM_MOST_CHUNKS]; /* microbatches whose forward pass is done there and whose backward pass is not,
+                                       without the one that runs */
+};
+/* At the most on one stage. memory: by piece. */
+void sim_stage_peak_find(const struct sim_timetable *timetable, int stage, const struct sim_pass_memory *memory,
+                         struct sim_stage_peak *out);
+/* The most microbatches that a stage holds at once, in chunks of 1/chunks each. */
+double sim_most_in_flight(const struct sim_timetable *timetable, int stage);
+
+#endif

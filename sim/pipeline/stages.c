@@ -1,0 +1,154 @@
+/* How training software cuts a model into pieces: runs of whole layers, with the embedding on the first and the head on
+ * the last. */
+#include "sim/pipeline/pipeline.h"
+
+#include <string.h>
+
+static int64_t smaller(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* What stands before and behind a decoder's layers. */
+enum { BEHIND = MODEL_PART_FINAL_NORM | MODEL_PART_LOGITS | MODEL_PART_LOSS };
+
+static enum base_status refuse_layers(const char *key, int64_t layers, const char *of, int64_t pieces,
+                                      struct base_error *error)
+{
+    return base_fail(error, BASE_INPUT, "%s: %lld %slayers do not divide by %lld %s; use a number that divides them",
+                     key, (long long)layers, of, (long long)pieces, pieces == 1 ? "stage" : "stages");
+}
+
+/* Layers of an even share each; where they do not divide, whole shares until there are none left. */
+static enum base_status cut_evenly(int64_t layers, int64_t pieces, bool uneven, const char *of, int64_t *counts,
+                                   struct base_error *error)
+{
+    const int64_t share = base_ceil_div(layers, pieces);
+    if (layers % pieces && (!uneven || share * (pieces - 1) >= layers))
+        return refuse_layers("pipeline_stages", layers, of, pieces, error);
+    for (int64_t i = 0; i < pieces; i++) {
+        counts[i] = smaller(share, layers);
+        layers -= counts[i];
+    }
+    return BASE_OK;
+}
+
+/* Embedding and head count as a layer each. */
+static enum base_status cut_with_embeddings(int64_t layers, int64_t pieces, bool uneven, int64_t *counts,
+                                            struct base_error *error)
+{
+    if (layers + 2 < pieces) return refuse_layers("pipeline_stages", layers, "", pieces, error);
+    BASE_TRY(cut_evenly(layers + 2, pieces, uneven, "(with embedding and head) ", counts, error));
+    counts[0]--;
+    counts[pieces - 1]--;
+    return BASE_OK;
+}
+
+/* As even as it goes: those behind the first have the remainder, and the last has what is left. */
+static enum base_status cut_torchtitan(int64_t layers, int64_t pieces, int64_t *counts, struct base_error *error)
+{
+    const int64_t share = layers / pieces;
+    int64_t more = layers % pieces;
+    if (!share) return refuse_layers("pipeline_stages", layers, "", pieces, error);
+    for (int64_t i = 0; i < pieces; i++) {
+        counts[i] = i > 0 && more > 0 ? share + 1 : share;
+        more -= counts[i] - share;
+    }
+    return BASE_OK;
+}
+
+/* Blocks in their order go to the present stage; then the next one is present if the costs so far are more than the
+ * present one's share. As huggingface/nanotron does (models/base.py), with its costs: 4 embed^2 + 3 embed mlp a layer,
+ * whatever the heads are, and embed vocab for the head; everything else costs nothing. */
+struct costs {
+    double sum, total;
+    int64_t stages, at;
+};
+
+static int64_t place_block(struct costs *c, double cost)
+{
+    const int64_t here = c->at;
+    c->sum += cost;
+    if (c->sum * (double)c->stages > c->total * (double)(c->at + 1) && c->at + 1 < c->stages) c->at++;
+    return here;
+}
+
+static void cut_by_cost(const struct model_config *config, int64_t stages, struct sim_piece *pieces)
+{
+    const double embed = (double)config->emb_dim, layer = 4 * embed * embed + 3 * embed * (double)config->mlp_dim,
+                 head = embed * (double)config->vocab_size;
+    struct costs c = {0, layer * (double)config->num_decoder_layers + head, stages, 0};
+    pieces[place_block(&c, 0)].parts |= MODEL_PART_EMBEDDING;
+    for (int64_t i = 0; i < config->num_decoder_layers; i++) pieces[place_block(&c, layer)].decoder_layers++;
+    pieces[place_block(&c, 0)].parts |= MODEL_PART_FINAL_NORM;
+    pieces[place_block(&c, head)].parts |= MODEL_PART_LOGITS;
+    pieces[place_block(&c, 0)].parts |= MODEL_PART_LOSS; /* the cast before it */
+}
+
+static enum base_status cut_decoder(const struct model_config *config, const struct sim_pipeline *pipeline, bool uneven,
+                                    struct sim_piece *pieces, struct base_error *error)
+{
+    const int64_t count = pipeline->stages * pipeline->chunks, layers = config->num_decoder_layers;
+    int64_t counts[SIM_MOST_PIECES];
+    if (pipeline->partition == SIM_BY_COMPUTE_COST) {
+        if (pipeline->chunks > 1)
+            return base_fail(error, BASE_INPUT,
+                             "pipeline_partition: compute_cost is nanotron's, which has one chunk a stage; use "
+                             "virtual_stages 1");
+        cut_by_cost(config, count, pieces);
+        return BASE_OK;
+    }
+    if (pipeline->partition == SIM_BY_TORCHTITAN) BASE_TRY(cut_torchtitan(layers, count, counts, error));
+    else if (pipeline->partition == SIM_BY_LAYERS) BASE_TRY(cut_evenly(layers, count, uneven, "", counts, error));
+    else BASE_TRY(cut_with_embeddings(layers, count, uneven, counts, error));
+    for (int64_t i = 0; i < count; i++) pieces[i].decoder_layers = counts[i];
+    pieces[0].parts |= MODEL_PART_EMBEDDING;
+    pieces[count - 1].parts |= BEHIND;
+    return BASE_OK;
+}
+
+/* Encoder and decoder have stages of their own; the decoder's inputs are embedded where it begins. */
+static enum base_status cut_encoder_decoder(const struct model_config *config, const struct sim_pipeline *pipeline,
+                                            bool uneven, struct sim_piece *pieces, struct base_error *error)
+{
+    const int64_t stages = pipeline->stages, split = pipeline->split_rank ? pipeline->split_rank : stages / 2;
+    int64_t counts[SIM_MOST_PIECES];
+    if (pipeline->chunks > 1 || pipeline->partition != SIM_BY_LAYERS)
+        return base_fail(error, BASE_INPUT, "%s: a model with an encoder is cut by layers, one chunk a stage; use %s",
+                         pipeline->chunks > 1 ? "virtual_stages" : "pipeline_partition",
+                         pipeline->chunks > 1 ? "1" : "layers");
+    if (split >= stages)
+        return base_fail(error, BASE_INPUT,
+                         "pipeline_split_rank: stage %lld begins the decoder, and there are %lld stages; use 1 to %lld",
+                         (long long)split, (long long)stages, (long long)stages - 1);
+    BASE_TRY(cut_evenly(config->num_encoder_layers, split, uneven, "encoder ", counts, error));
+    BASE_TRY(cut_evenly(config->num_decoder_layers, stages - split, uneven, "decoder ", counts + split, error));
+    for (int64_t i = 0; i < stages; i++) {
+        if (i < split) pieces[i].encoder_layers = counts[i];
+        else pieces[i].decoder_layers = counts[i];
+    }
+    pieces[0].parts |= MODEL_PART_ENCODER_EMBEDDING;
+    pieces[split - 1].parts |= MODEL_PART_ENCODER_NORM;
+    pieces[split].parts |= MODEL_PART_EMBEDDING;
+    pieces[stages - 1].parts |= BEHIND;
+    return BASE_OK;
+}
+
+enum base_status sim_cut_model(const struct model_config *config, const struct sim_pipeline *pipeline, bool uneven,
+                               struct sim_piece *pieces, struct base_error *error)
+{
+    const int64_t count = pipeline->stages * pipeline->chunks;
+    if (count > SIM_MOST_PIECES)
+        return base_fail(error, BASE_INPUT, "virtual_stages: %lld stages of %lld chunks are more than %d pieces",
+                         (long long)pipeline->stages, (long long)pipeline->chunks, SIM_MOST_PIECES);
+    if (pipeline->split_rank && !config->encoder)
+        return base_fail(error, BASE_INPUT, "pipeline_split_rank: %s has no encoder to be split from; leave it out",
+                         config->name);
+    memset(pieces, 0, (size_t)count * sizeof *pieces);
+    BASE_TRY((config->encoder ? cut_encoder_decoder : cut_decoder)(config, pipeline, uneven, pieces, error));
+    for (int64_t i = 0; i < count; i++) {
+        if (pieces[i].encoder_layers) pieces[i].parts |= MODEL_PART_ENCODER_LAYERS;
+        if (pieces[i].decoder_layers) pieces[i].parts |= MODEL_PART_LAYERS;
+    }
+    return BASE_OK;
+}

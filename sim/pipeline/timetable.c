@@ -1,0 +1,103 @@
+/* The order in which each stage runs its passes. A schedule is a function that lists one stage's; a new one is a row of
+ * the table. */
+#include "sim/pipeline/pipeline.h"
+
+#include <string.h>
+
+enum { MOST_PASSES = 1 << 23 };
+
+struct lister {
+    const struct sim_pipeline *pipeline;
+    int stage, microbatches;
+    struct sim_pass_of *passes;
+    int count;
+};
+
+static int smaller(int a, int b)
+{
+    return a < b ? a : b;
+}
+
+static void put(struct lister *l, int chunk, int microbatch, bool backward)
+{
+    l->passes[l->count++] = (struct sim_pass_of){(short)l->stage, (short)chunk, microbatch, backward};
+}
+
+/* As many forward passes as there are stages behind, then one backward pass after each forward pass. */
+static void list_1f1b(struct lister *l)
+{
+    const int ahead = smaller(l->microbatches, (int)l->pipeline->stages - 1 - l->stage);
+    for (int i = 0; i < ahead; i++) put(l, 0, i, false);
+    for (int i = 0; i < l->microbatches; i++) {
+        if (ahead + i < l->microbatches) put(l, 0, ahead + i, false);
+        put(l, 0, i, true);
+    }
+}
+
+static void list_gpipe(struct lister *l)
+{
+    for (int i = 0; i < l->microbatches; i++) put(l, 0, i, false);
+    for (int i = 0; i < l->microbatches; i++) put(l, 0, i, true);
+}
+
+/* The n-th pass of one way: as many microbatches as there are stages go through a chunk, then through the next one. */
+static void put_interleaved(struct lister *l, int n, bool backward)
+{
+    const int stages = (int)l->pipeline->stages, chunks = (int)l->pipeline->chunks, round = n / (stages * chunks),
+              chunk = n % (stages * chunks) / stages;
+    put(l, backward ? chunks - 1 - chunk : chunk, round * stages + n % stages, backward);
+}
+
+static void list_interleaved(struct lister *l)
+{
+    const int stages = (int)l->pipeline->stages, chunks = (int)l->pipeline->chunks, passes = l->microbatches * chunks;
+    const int ahead =
+        l->microbatches == stages ? passes : smaller(passes, 2 * (stages - 1 - l->stage) + (chunks - 1) * stages);
+    for (int i = 0; i < ahead; i++) put_interleaved(l, i, false);
+    for (int i = 0; i < passes; i++) {
+        if (ahead + i < passes) put_interleaved(l, ahead + i, false);
+        put_interleaved(l, i, true);
+    }
+}
+
+static void (*const listers[SIM_SCHEDULE_KINDS])(struct lister *l) = {
+    [SIM_ONE_FORWARD_ONE_BACKWARD] = list_1f1b, [SIM_INTERLEAVED] = list_interleaved, [SIM_GPIPE] = list_gpipe};
+
+static enum base_status check(const struct sim_pipeline *pipeline, int64_t microbatches, struct base_error *error)
+{
+    const int64_t stages = pipeline->stages, chunks = pipeline->chunks;
+    if (chunks > 1 && microbatches % stages != 0)
+        return base_fail(error, BASE_INPUT,
+                         "num_microbatches: the interleaved schedule goes round %lld stages, and %lld microbatches are "
+                         "no multiple of that; use %lld",
+                         (long long)stages, (long long)microbatches,
+                         (long long)base_ceil_div(microbatches, stages) * stages);
+    if (microbatches > MOST_PASSES / (2 * stages * chunks))
+        return base_fail(error, BASE_INPUT,
+                         "num_microbatches: %lld microbatches through %lld stages of %lld chunks are more passes than "
+                         "are counted; use fewer",
+                         (long long)microbatches, (long long)stages, (long long)chunks);
+    return BASE_OK;
+}
+
+enum base_status sim_timetable_make(struct base_arena *arena, const struct sim_pipeline *pipeline, int64_t microbatches,
+                                    struct sim_timetable *out, struct base_error *error)
+{
+    BASE_TRY(check(pipeline, microbatches, error));
+    const int stages = (int)pipeline->stages, chunks = (int)pipeline->chunks, each = 2 * (int)microbatches * chunks;
+    struct sim_timetable s = {stages, chunks, (int)microbatches, NULL, NULL};
+    const bool interleaved = pipeline->schedule == SIM_INTERLEAVED; /* of one chunk there is nothing to interleave */
+    const enum sim_schedule_kind kind = chunks > 1    ? SIM_INTERLEAVED
+                                        : interleaved ? SIM_ONE_FORWARD_ONE_BACKWARD
+                                                      : pipeline->schedule;
+    s.first = base_new(arena, int, stages + 1);
+    s.passes = base_new(arena, struct sim_pass_of, stages * each + 1);
+    for (int i = 0; i < stages; i++) {
+        struct lister l = {pipeline, i, s.microbatches, s.passes + i * each, 0};
+        s.first[i] = i * each;
+        listers[kind](&l);
+    }
+    s.first[stages] = stages * each;
+    *out = s;
+    return BASE_OK;
+}

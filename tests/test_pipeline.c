@@ -1,0 +1,246 @@
+/* Tests of pipelines: how models are cut, what schedules hold and how long they take. */
+#include "tests/test.h"
+
+#include "sim/sim.h"
+
+/* ---- timetables ---- */
+
+struct shape {
+    int stages, chunks, microbatches;
+    enum sim_schedule_kind kind;
+};
+static const struct shape shapes[] = {
+    {1, 1, 1, SIM_ONE_FORWARD_ONE_BACKWARD},
+    {4, 1, 1, SIM_ONE_FORWARD_ONE_BACKWARD},
+    {4, 1, 4, SIM_ONE_FORWARD_ONE_BACKWARD},
+    {4, 1, 13, SIM_ONE_FORWARD_ONE_BACKWARD},
+    {8, 1, 3, SIM_ONE_FORWARD_ONE_BACKWARD},
+    {4, 1, 8, SIM_GPIPE},
+    {1, 1, 5, SIM_GPIPE},
+    {4, 2, 4, SIM_INTERLEAVED},
+    {4, 3, 8, SIM_INTERLEAVED},
+    {2, 4, 12, SIM_INTERLEAVED},
+    {6, 1, 12, SIM_INTERLEAVED},
+};
+
+static struct sim_timetable timetable_of(struct base_arena *arena, const struct shape *shape)
+{
+    const struct sim_pipeline pipeline = {.stages = shape->stages, .chunks = shape->chunks, .schedule = shape->kind};
+    struct sim_timetable out;
+    struct base_error error;
+    assert_ok(sim_timetable_make(arena, &pipeline, shape->microbatches, &out, &error), &error);
+    return out;
+}
+
+/* Every piece costs the same, and messages nothing, unless said. */
+static struct sim_pipeline_time run(struct base_arena *arena, const struct sim_timetable *timetable, double forward_s,
+                                    double backward_s, double message_s, bool hidden)
+{
+    const int pieces = timetable->stages * timetable->chunks;
+    double *forward = base_new(arena, double, pieces), *backward = base_new(arena, double, pieces),
+           *messages = base_new(arena, double, pieces);
+    for (int i = 0; i < pieces; i++) forward[i] = forward_s, backward[i] = backward_s, messages[i] = message_s;
+    const struct sim_pipeline_costs costs = {forward, backward, messages, messages, hidden};
+    struct sim_pipeline_time out;
+    struct base_error error;
+    assert_ok(sim_pipeline_run(arena, timetable, &costs, &out, &error), &error);
+    return out;
+}
+
+static void every_pass_stands_once_and_can_run(struct base_arena *arena)
+{
+    for (int i = 0; i < BASE_COUNT(shapes); i++) {
+        const struct shape *s = &shapes[i];
+        TEST_ROW("%d stages of %d chunks, %d microbatches", s->stages, s->chunks, s->microbatches);
+        struct sim_timetable t = timetable_of(arena, s);
+        int *seen = base_new(arena, int, 2 * s->stages * s->chunks * s->microbatches);
+        for (int stage = 0; stage < s->stages; stage++)
+            for (int at = t.first[stage]; at < t.first[stage + 1]; at++) {
+                const struct sim_pass_of *p = &t.passes[at];
+                assert_int_equal(p->stage, stage);
+                seen[((p->backward * s->stages + stage) * s->chunks + p->chunk) * s->microbatches + p->microbatch]++;
+            }
+        for (int at = 0; at < 2 * s->stages * s->chunks * s->microbatches; at++) assert_int_equal(seen[at], 1);
+        struct sim_pipeline_time time = run(arena, &t, 1, 2, 0.125, false);
+        for (int stage = 0; stage < s->stages; stage++)
+            assert_near(time.busy_s[stage], 3.0 * s->microbatches * s->chunks, 1e-9);
+    }
+}
+
+/* (p-1)/m of what the microbatches take, divided by the chunks where they are interleaved. */
+static void bubble_is_as_derived(struct base_arena *arena)
+{
+    for (int i = 0; i < BASE_COUNT(shapes); i++) {
+        const struct shape *s = &shapes[i];
+        TEST_ROW("%d stages of %d chunks, %d microbatches", s->stages, s->chunks, s->microbatches);
+        struct sim_timetable t = timetable_of(arena, s);
+        struct sim_pipeline_time time = run(arena, &t, 1, 2, 0, false);
+        const double work_s = 3.0 * s->microbatches * s->chunks;
+        assert_near((time.total_s - work_s) / work_s, (s->stages - 1.0) / (s->microbatches * s->chunks), 1e-12);
+    }
+}
+
+/* Steady state: (m-1) (f+b+2c) on a stage that both sends and gets; fill and drain pass every boundary. */
+static void messages_that_are_waited_for(struct base_arena *arena)
+{
+    const struct shape shape = {4, 1, 16, SIM_ONE_FORWARD_ONE_BACKWARD};
+    struct sim_timetable t = timetable_of(arena, &shape);
+    const double c = 0.25, waited_s = run(arena, &t, 1, 2, c, false).total_s,
+                 hidden_s = run(arena, &t, 1, 2, c, true).total_s, none_s = run(arena, &t, 1, 2, 0, false).total_s;
+    assert_near(none_s, 19 * 3, 1e-12);
+    const double formula_s = 15 * (3 + 2 * c) + 4 * 3 + 2 * 3 * c; /* that counts the first stage's last one, too */
+    assert_true(waited_s <= formula_s && waited_s >= formula_s - c);
+    assert_true(hidden_s < waited_s && hidden_s > none_s);
+}
+
+static void in_flight_is_as_derived(struct base_arena *arena)
+{
+    for (int i = 0; i < BASE_COUNT(shapes); i++) {
+        const struct shape *s = &shapes[i];
+        TEST_ROW("%d stages of %d chunks, %d microbatches", s->stages, s->chunks, s->microbatches);
+        struct sim_timetable t = timetable_of(arena, s);
+        for (int stage = 0; stage < s->stages; stage++) {
+            double most = sim_most_in_flight(&t, stage), expected = s->microbatches;
+            if (s->chunks > 1 && s->microbatches > s->stages)
+                expected =
+                    fmin(expected, (2 * (s->stages - 1.0 - stage) + (s->chunks - 1.0) * s->stages + 1) / s->chunks);
+            else if (s->chunks == 1 && s->kind != SIM_GPIPE) expected = fmin(expected, s->stages - stage);
+            assert_near(most, expected, 1e-12);
+        }
+    }
+}
+
+/* By hand: two stages, three microbatches; the first stage holds two at the most. */
+static void peak_counts_what_others_left(struct base_arena *arena)
+{
+    const struct shape shape = {2, 1, 3, SIM_ONE_FORWARD_ONE_BACKWARD};
+    struct sim_timetable t = timetable_of(arena, &shape);
+    struct sim_pass_memory memory[2] = {{10, 11, 15}, {10, 30, 15}};
+    struct sim_stage_peak peak;
+    sim_stage_peak_find(&t, 0, memory, &peak);
+    assert_near(peak.bytes, 10 + 15, 0);
+    assert_int_equal(peak.in_flight[0], 1);
+    assert_true(t.passes[peak.pass].backward);
+    sim_stage_peak_find(&t, 1, memory, &peak);
+    assert_near(peak.bytes, 30, 0);
+    assert_int_equal(peak.in_flight[0], 0);
+}
+
+static void a_circle_is_refused(struct base_arena *arena)
+{
+    const struct shape shape = {2, 1, 2, SIM_ONE_FORWARD_ONE_BACKWARD};
+    struct sim_timetable t = timetable_of(arena, &shape);
+    struct sim_pass_of first = t.passes[t.first[1]];
+    t.passes[t.first[1]] = t.passes[t.first[1] + 1]; /* backward before forward */
+    t.passes[t.first[1] + 1] = first;
+    const double ones[] = {1, 1};
+    const struct sim_pipeline_costs costs = {ones, ones, ones, ones, false};
+    struct sim_pipeline_time out;
+    struct base_error error;
+    assert_int_equal(sim_pipeline_run(arena, &t, &costs, &out, &error), BASE_INPUT);
+}
+
+static void interleaving_goes_round_all_stages(struct base_arena *arena)
+{
+    const struct sim_pipeline pipeline = {.stages = 4, .chunks = 2, .schedule = SIM_INTERLEAVED};
+    struct sim_timetable out;
+    struct base_error error;
+    assert_int_equal(sim_timetable_make(arena, &pipeline, 6, &out, &error), BASE_INPUT);
+    assert_non_null(strstr(error.text, "use 8"));
+}
+
+/* ---- cuts ---- */
+
+static struct model_config config_of(struct base_arena *arena, const char *text)
+{
+    struct model_config config;
+    struct base_error error;
+    assert_ok(model_config_parse(arena, text, &config, &error), &error);
+    return config;
+}
+
+static const char *layers_of(struct base_arena *arena, const struct model_config *config,
+                             const struct sim_pipeline *pipeline, bool uneven)
+{
+    struct sim_piece pieces[SIM_MOST_PIECES];
+    struct base_error error;
+    struct base_text text = {.arena = arena};
+    if (sim_cut_model(config, pipeline, uneven, pieces, &error) != BASE_OK) return "refused";
+    for (int i = 0; i < pipeline->stages * pipeline->chunks; i++)
+        base_putf(&text, "%s%lld", i ? "," : "", (long long)(pieces[i].encoder_layers + pieces[i].decoder_layers));
+    return text.data;
+}
+
+#define DECODER(embed, mlp, layers, vocab)                                                                             \
+    "decoder_only:emb_dim=" #embed ",num_heads=32,head_dim=64,mlp_dim=" #mlp ",num_layers=" #layers                    \
+    ",vocab_size=" #vocab ",mlp_activations=silu+linear"
+
+/* huggingface/nanotron's sweep (Local Params of its rows), pytorch/torchtitan's 405B, BigScience's prequel. */
+static void models_are_cut_as_published(struct base_arena *arena)
+{
+    static const struct {
+        const char *model;
+        int stages, chunks;
+        enum sim_cut cut;
+        bool uneven;
+        const char *layers;
+    } rows[] = {
+        {DECODER(2048, 8192, 16, 131072), 2, 1, SIM_BY_COMPUTE_COST, false, "11,5"},
+        {DECODER(2048, 8192, 16, 131072), 4, 1, SIM_BY_COMPUTE_COST, false, "6,5,5,0"},
+        {DECODER(2048, 8192, 16, 131072), 8, 1, SIM_BY_COMPUTE_COST, false, "3,3,2,3,2,3,0,0"},
+        {DECODER(3072, 8192, 28, 131072), 2, 1, SIM_BY_COMPUTE_COST, false, "16,12"},
+        {DECODER(3072, 8192, 28, 131072), 4, 1, SIM_BY_COMPUTE_COST, false, "8,8,8,4"},
+        {DECODER(4096, 14336, 32, 131072), 8, 1, SIM_BY_COMPUTE_COST, false, "5,4,4,5,4,4,4,2"},
+        {DECODER(16384, 53248, 126, 128256), 8, 1, SIM_BY_TORCHTITAN, false, "15,16,16,16,16,16,16,15"},
+        {DECODER(16384, 53248, 126, 128256), 8, 8, SIM_BY_LAYERS_AND_EMBEDDINGS, false,
+         "1,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,"
+         "2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,1"},
+        {DECODER(14336, 57344, 70, 250880), 12, 1, SIM_BY_LAYERS_AND_EMBEDDINGS, false, "5,6,6,6,6,6,6,6,6,6,6,5"},
+        {DECODER(14336, 57344, 78, 250880), 12, 1, SIM_BY_LAYERS, true, "7,7,7,7,7,7,7,7,7,7,7,1"},
+        {DECODER(14336, 57344, 78, 250880), 12, 1, SIM_BY_LAYERS, false, "refused"},
+    };
+    for (int i = 0; i < BASE_COUNT(rows); i++) {
+        const struct sim_pipeline pipeline = {
+            .stages = rows[i].stages, .chunks = rows[i].chunks, .partition = rows[i].cut};
+        const struct model_config config = config_of(arena, rows[i].model);
+        TEST_ROW("%s on %d stages", rows[i].model, rows[i].stages);
+        assert_string_equal(layers_of(arena, &config, &pipeline, rows[i].uneven), rows[i].layers);
+    }
+}
+
+/* The head may stand on the stage before the loss. */
+static void parts_stand_once(struct base_arena *arena)
+{
+    const struct model_config config = config_of(arena, DECODER(2048, 8192, 16, 131072)),
+                              t5 = config_of(arena, "t5_1_1_small");
+    struct sim_piece pieces[SIM_MOST_PIECES];
+    struct base_error error;
+    struct sim_pipeline pipeline = {.stages = 8, .chunks = 1, .partition = SIM_BY_COMPUTE_COST};
+    assert_ok(sim_cut_model(&config, &pipeline, false, pieces, &error), &error);
+    assert_int_equal(pieces[0].parts, MODEL_PART_EMBEDDING | MODEL_PART_LAYERS);
+    assert_true(pieces[6].parts & MODEL_PART_LOGITS);
+    assert_int_equal(pieces[7].parts, MODEL_PART_LOSS);
+    pipeline = (struct sim_pipeline){.stages = 4, .chunks = 1};
+    assert_ok(sim_cut_model(&t5, &pipeline, false, pieces, &error), &error);
+    assert_int_equal(pieces[1].parts, MODEL_PART_ENCODER_LAYERS | MODEL_PART_ENCODER_NORM);
+    assert_int_equal(pieces[2].parts, MODEL_PART_EMBEDDING | MODEL_PART_LAYERS);
+    pipeline.split_rank = 4;
+    assert_int_equal(sim_cut_model(&t5, &pipeline, false, pieces, &error), BASE_INPUT);
+}
+
+static const struct test tests[] = {
+    TEST(every_pass_stands_once_and_can_run),
+    TEST(bubble_is_as_derived),
+    TEST(messages_that_are_waited_for),
+    TEST(in_flight_is_as_derived),
+    TEST(peak_counts_what_others_left),
+    TEST(a_circle_is_refused),
+    TEST(interleaving_goes_round_all_stages),
+    TEST(models_are_cut_as_published),
+    TEST(parts_stand_once),
+};
+
+int main(int argument_count, char **arguments)
+{
+    return test_main(tests, BASE_COUNT(tests), argument_count, arguments);
+}
