@@ -77,9 +77,12 @@ static enum base_status answer(struct commands_context *context, const struct ba
                                 .curve = trace || detailed ? &curve : NULL,
                                 .arena = context->arena};
     BASE_TRY(sim_predict(context->cache, plan, &prediction, &detail, error));
+    struct sim_confidence confidence;
+    BASE_TRY(sim_confidence_of(context->arena, plan, &prediction, &confidence, error));
     struct reports_prediction report = {.plan = *text,
                                         .checked = plan,
                                         .prediction = &prediction,
+                                        .confidence = &confidence,
                                         .collectives = detail.collectives.rows,
                                         .collective_count = detail.collectives.count,
                                         .timeline = detail.timeline,

@@ -121,9 +121,12 @@ static enum base_status report_plan(struct commands_context *context, const char
     BASE_TRY(commands_read_plan(context, path, NULL, &text, error));
     BASE_TRY(sim_plan_check(context->cache, context->arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, error));
     BASE_TRY(sim_predict(context->cache, &plan, &predicted, &detail, error));
+    struct sim_confidence confidence;
+    BASE_TRY(sim_confidence_of(context->arena, &plan, &predicted, &confidence, error));
     struct reports_prediction report = {.plan = text,
                                         .checked = &plan,
                                         .prediction = &predicted,
+                                        .confidence = &confidence,
                                         .collectives = detail.collectives.rows,
                                         .collective_count = detail.collectives.count,
                                         .timeline = detail.timeline,

@@ -7,10 +7,18 @@
 #include <string.h>
 #include <strings.h>
 
-enum { ADDED_COLUMNS = 5, PROGRESS_ROWS = 1000 };
+enum { ADDED_COLUMNS = 10, PROGRESS_ROWS = 1000 };
 
-static const char *const added[ADDED_COLUMNS] = {"predicted_step_s", "predicted_tokens_per_s",
-                                                 "predicted_peak_memory_bytes", "predicted_fits", "error"};
+static const char *const added[ADDED_COLUMNS] = {"predicted_step_s",
+                                                 "predicted_tokens_per_s",
+                                                 "predicted_peak_memory_bytes",
+                                                 "predicted_fits",
+                                                 "predicted_step_low_s",
+                                                 "predicted_step_high_s",
+                                                 "predicted_peak_low_bytes",
+                                                 "predicted_peak_high_bytes",
+                                                 "predicted_fits_probability_frac",
+                                                 "error"};
 
 /* What was measured of a row; plots/comparison_table.c reads the same columns within the same bounds. */
 enum measured { STEP, TOKENS, MEMORY, OUT_OF_MEMORY, MEASURED_COUNT };
@@ -110,14 +118,29 @@ static void note_accuracy(struct sweep *s, const struct sim_plan_text *plan, con
     reports_accuracy_add(&s->accuracy, &row);
 }
 
-static void put_row(struct sweep *s, const struct sim_prediction *prediction, bool predicted, const char *why,
-                    struct base_text *line)
+static void put_confidence(const struct sim_confidence *c, struct base_text *line)
+{
+    base_put_double(line, c->step_s.low);
+    base_put(line, ",");
+    base_put_double(line, c->step_s.high);
+    base_put(line, ",");
+    base_put_int(line, (int64_t)c->peak_bytes.low);
+    base_put(line, ",");
+    base_put_int(line, (int64_t)c->peak_bytes.high);
+    base_put(line, ",");
+    base_put_double(line, c->fits_probability_frac);
+    base_put(line, ",");
+}
+
+/* confidence: NULL where there is no prediction, for the reason why. */
+static void put_row(struct sweep *s, const struct sim_prediction *prediction, const struct sim_confidence *confidence,
+                    const char *why, struct base_text *line)
 {
     for (int i = 0; i < s->copied_count; i++) {
         if (i) base_put(line, ",");
         base_put_csv(line, base_csv_field(&s->csv, s->copied[i]));
     }
-    if (predicted) {
+    if (confidence) {
         base_put(line, ",");
         base_put_double(line, prediction->step_s);
         base_put(line, ",");
@@ -125,8 +148,9 @@ static void put_row(struct sweep *s, const struct sim_prediction *prediction, bo
         base_put(line, ",");
         base_put_int(line, prediction->memory.peak_bytes);
         base_put(line, prediction->fits ? ",1," : ",0,");
+        put_confidence(confidence, line);
     } else {
-        base_put(line, ",,,,,");
+        for (int i = 0; i < ADDED_COLUMNS; i++) base_put(line, ",");
         base_put_csv(line, why);
     }
     base_put(line, "\n");
@@ -138,6 +162,7 @@ static void sweep_row(struct sweep *s, struct base_text *line)
     struct sim_plan_text text;
     struct sim_plan plan;
     struct sim_prediction prediction;
+    struct sim_confidence confidence;
     struct base_error why = {0};
     for (int k = 0; k < SIM_KEY_COUNT; k++) text.values[k] = base_csv_field(&s->csv, s->key_columns[k]);
     enum base_status status = BASE_OK;
@@ -148,7 +173,8 @@ static void sweep_row(struct sweep *s, struct base_text *line)
         status =
             sim_plan_check(s->context->cache, &s->row_arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &why);
     if (status == BASE_OK) status = sim_predict(s->context->cache, &plan, &prediction, NULL, &why);
-    put_row(s, &prediction, status == BASE_OK, why.text, line);
+    if (status == BASE_OK) status = sim_confidence_of(&s->row_arena, &plan, &prediction, &confidence, &why);
+    put_row(s, &prediction, status == BASE_OK ? &confidence : NULL, why.text, line);
     note_accuracy(s, &text, &prediction, status == BASE_OK, why.text);
 }
 

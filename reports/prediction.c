@@ -14,7 +14,16 @@ static void put_plan(struct base_json_writer *w, const struct sim_plan *plan)
     sim_plan_put_json(w->text->arena, &filled, w);
 }
 
-static void put_memory(struct base_json_writer *w, const struct sim_memory *m)
+static void put_interval(struct base_json_writer *w, const char *key, const struct sim_interval *interval)
+{
+    base_json_key(w, key);
+    base_json_open_inline(w, '[');
+    base_json_put_double(w, interval->low);
+    base_json_put_double(w, interval->high);
+    base_json_close(w, ']');
+}
+
+static void put_memory(struct base_json_writer *w, const struct sim_memory *m, const struct sim_confidence *confidence)
 {
     base_json_key(w, "memory");
     base_json_open(w, '{');
@@ -23,10 +32,18 @@ static void put_memory(struct base_json_writer *w, const struct sim_memory *m)
     if (m->argument_bytes) base_json_member_int(w, "argument_bytes", m->argument_bytes);
     if (m->argument_bytes) base_json_member_int(w, "output_bytes", m->output_bytes);
     base_json_member_int(w, "rematerialized_layer_count", m->rematerialized_layer_count);
+    if (confidence) {
+        base_json_key(w, "peak_interval_bytes");
+        base_json_open_inline(w, '[');
+        base_json_put_int(w, (int64_t)confidence->peak_bytes.low);
+        base_json_put_int(w, (int64_t)confidence->peak_bytes.high);
+        base_json_close(w, ']');
+    }
     base_json_close(w, '}');
 }
 
-static void put_time(struct base_json_writer *w, const struct sim_prediction *p)
+static void put_time(struct base_json_writer *w, const struct sim_prediction *p,
+                     const struct sim_confidence *confidence)
 {
     base_json_key(w, "time");
     base_json_open(w, '{');
@@ -36,6 +53,7 @@ static void put_time(struct base_json_writer *w, const struct sim_prediction *p)
     base_json_member_double(w, "exposed_communication_s", p->exposed_communication_s);
     base_json_member_double(w, "overhead_s", p->overhead_s);
     base_json_member_double(w, "communication_s", p->communication_s);
+    if (confidence) put_interval(w, "step_interval_s", &confidence->step_s);
     base_json_close(w, '}');
     base_json_key(w, "throughput");
     base_json_open(w, '{');
@@ -43,6 +61,7 @@ static void put_time(struct base_json_writer *w, const struct sim_prediction *p)
     base_json_member_double(w, "samples_per_s", p->samples_per_s);
     base_json_member_double(w, "tokens_per_s_per_device", p->tokens_per_s_per_device);
     base_json_member_double(w, "mfu_frac", p->mfu_frac);
+    if (confidence) put_interval(w, "tokens_per_s_interval", &confidence->tokens_per_s);
     base_json_close(w, '}');
 }
 
@@ -239,9 +258,11 @@ static void put_answer(struct base_json_writer *w, const struct reports_predicti
     base_json_close(w, '}');
     base_json_member_string(w, "profile", p->profile);
     base_json_member_bool(w, "fits", p->fits);
+    if (r->confidence) base_json_member_double(w, "fits_probability_frac", r->confidence->fits_probability_frac);
+    if (r->confidence) base_json_member_string(w, "confidence", r->confidence->rests_on);
     if (r->measured) put_steps(w, r->measured);
-    put_memory(w, &p->memory);
-    put_time(w, p);
+    put_memory(w, &p->memory, r->confidence);
+    put_time(w, p, r->confidence);
     put_network(w, r);
     put_collectives(w, r);
     if (r->measured && r->measured->timeline) put_timeline(w, r->measured->timeline);
@@ -348,6 +369,17 @@ static void put_verdict(const struct reports_prediction *r, struct base_text *ou
               p->fits ? "" : ", if it fitted");
 }
 
+/* How far off that may be, and what says so. */
+static void put_confidence(const struct sim_confidence *c, struct base_text *out)
+{
+    char step[2][BASE_HUMANE], peak[2][BASE_HUMANE];
+    base_putf(out, "  with 90 %%: %s to %s a step", base_format_seconds(step[0], c->step_s.low),
+              base_format_seconds(step[1], c->step_s.high));
+    base_putf(out, ", %s to %s on each device; it fits with %.0f %%\n", base_format_bytes(peak[0], c->peak_bytes.low),
+              base_format_bytes(peak[1], c->peak_bytes.high), 100 * c->fits_probability_frac);
+    base_putf(out, "  (%s)\n", c->rests_on);
+}
+
 static void put_bound(const struct reports_prediction *r, struct base_text *out)
 {
     const struct sim_prediction *p = r->prediction;
@@ -429,6 +461,7 @@ void reports_prediction_text(const struct reports_prediction *r, struct base_tex
     base_putf(out, "%s on %s, mesh %s, profile %s\n%s\n\n", r->checked->model_text, r->checked->topology_text,
               topo_axes_describe(out->arena, &p->mesh), p->profile, reports_plan_words(out->arena, r->checked));
     put_verdict(r, out);
+    if (r->confidence) put_confidence(r->confidence, out);
     base_put(out, "\nTime of a step\n");
     put_bound(r, out);
     put_network_words(r, out);

@@ -45,6 +45,7 @@ struct reports_prediction {
     const struct sim_tensor_sharding *shardings; /* --program; may be NULL */
     int sharding_count;
     const struct reports_measured *measured; /* NULL: it is a prediction */
+    const struct sim_confidence *confidence; /* NULL: it was not asked for, or measured */
     /* of a network simulated link by link, the step otherwise priced, of a topology without failures; 0: not asked */
     double analytic_step_s;
     double healthy_step_s; /* simulated, without the failures that the topology has; 0: it has none */

@@ -85,6 +85,11 @@ static const char *const platforms[] = {
 
 static struct base_table platform_constants = {.name = "constants.csv", .text = embedded_sim_constants_csv};
 
+const char *sim_platform_name(enum topo_kind kind)
+{
+    return platforms[kind];
+}
+
 /* The platform's constants fill what the catalogue leaves open. */
 static enum base_status from_platform(const struct topo_topology *topology, struct sim_profile *profile,
                                       struct base_error *error)

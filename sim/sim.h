@@ -188,6 +188,7 @@ struct sim_profile {
     bool simulated;  /* collectives are priced link by link: "network": "simulated" of the document, or failures */
 };
 const char *sim_constant_name(enum sim_constant constant);
+const char *sim_platform_name(enum topo_kind kind); /* as tables call it: "tpu" */
 /* The profile of a topology's chip under a software; overrides is a profile document ({"constants": {name: value},
  * "passes": {name: true or false}, "network": "analytic" or "simulated"}, passes as far as they differ from the
  * software's) or NULL. */
@@ -382,6 +383,18 @@ struct sim_plan_text sim_plan_filled(struct base_arena *arena, const struct sim_
 /* Prices a checked plan. Allocates nothing on the way when what it needs is in the cache. */
 enum base_status sim_predict(struct sim_cache *cache, const struct sim_plan *plan, struct sim_prediction *out,
                              struct sim_detail *detail, struct base_error *error);
+/* How far a prediction may be off (confidence.c): between low and high with 90 %. */
+struct sim_interval {
+    double low, high;
+};
+struct sim_confidence {
+    struct sim_interval step_s, tokens_per_s, peak_bytes;
+    double fits_probability_frac;
+    const char *rests_on; /* "time: 22 rows of seed_tpu_v4; memory: …", or that no table covers such plans */
+};
+enum base_status sim_confidence_of(struct base_arena *arena, const struct sim_plan *plan,
+                                   const struct sim_prediction *prediction, struct sim_confidence *out,
+                                   struct base_error *error);
 /* One change of a plan that makes it fit. */
 struct sim_change {
     const char *what;

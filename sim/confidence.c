@@ -1,0 +1,128 @@
+/* How far a prediction may be off: as far as predictions of its kind were, on the tables of measurements whose
+ * residuals confidence.csv has (scripts/confidence.py writes it). A kind is a software on a platform; of a chip that
+ * none of its rows is about, and of a kind without rows, nobody can say more than how far kinds differ from each other.
+ */
+#include "sim/sim.h"
+
+#include <math.h>
+#include <string.h>
+
+extern const char embedded_sim_confidence_csv[];
+static struct base_table table = {.name = "confidence.csv", .text = embedded_sim_confidence_csv};
+
+static const double within_deviations = 1.6449; /* of a normal distribution, 90 % */
+
+/* The logarithm of measured over predicted, as a normal distribution. */
+struct residual {
+    double mean, deviation;
+    int row; /* -1: the table has none */
+};
+
+static const char *field(int row, const char *column)
+{
+    return base_table_field(&table, row, base_table_column(&table, column));
+}
+
+static enum base_status read_number(int row, const char *column, double *out, struct base_error *error)
+{
+    return base_parse_double(field(row, column), column, -1e9, 1e9, out, error);
+}
+
+/* A mean of few rows is not known better than its rows allow, and their spread is not either: the variance is that of
+ * Student's distribution. */
+static enum base_status read_residual(int row, struct residual *out, struct base_error *error)
+{
+    double count;
+    BASE_TRY(read_number(row, "rows", &count, error));
+    BASE_TRY(read_number(row, "mean_log", &out->mean, error));
+    BASE_TRY(read_number(row, "deviation_log", &out->deviation, error));
+    out->row = row;
+    out->deviation *= sqrt((1 + 1 / count) * (count > 3 ? (count - 1) / (count - 3) : 3));
+    return BASE_OK;
+}
+
+static int find_row(const char *platform, const char *software, const char *quantity)
+{
+    for (int row = 0; row < table.row_count; row++)
+        if (!strcmp(field(row, "platform"), platform) && !strcmp(field(row, "software"), software) &&
+            !strcmp(field(row, "quantity"), quantity))
+            return row;
+    return -1;
+}
+
+/* "v4 v5e" has v4. */
+static bool has_word(const char *words, const char *word)
+{
+    size_t length = strlen(word);
+    for (const char *at = words; *at; at += strcspn(at, " "), at += *at == ' ')
+        if (!strncmp(at, word, length) && (at[length] == ' ' || !at[length])) return true;
+    return false;
+}
+
+/* Of another chip the kind's own bias says nothing; what is left is the larger of the two spreads. */
+static enum base_status find_residual(const struct sim_plan *plan, const char *quantity, struct residual *out,
+                                      struct base_error *error)
+{
+    struct residual all;
+    const struct topo_topology *topology = &plan->placement->topology;
+    int row = find_row(sim_platform_name(topology->kind), plan->software, quantity),
+        pooled = find_row("*", "*", quantity);
+    if (pooled < 0) return base_fail(error, BASE_INTERNAL, "confidence.csv: no row is about every %s", quantity);
+    BASE_TRY(read_residual(pooled, &all, error));
+    *out = all;
+    out->row = -1;
+    if (row < 0) return BASE_OK;
+    BASE_TRY(read_residual(row, out, error));
+    if (has_word(field(row, "chips"), topology->chip.name)) return BASE_OK;
+    out->mean = 0;
+    out->deviation = fmax(out->deviation, all.deviation);
+    return BASE_OK;
+}
+
+static struct sim_interval around(double predicted, const struct residual *r)
+{
+    return (struct sim_interval){predicted * exp(r->mean - within_deviations * r->deviation),
+                                 predicted * exp(r->mean + within_deviations * r->deviation)};
+}
+
+static void put_source(struct base_text *out, const struct sim_plan *plan, const char *what, const struct residual *r)
+{
+    const struct topo_topology *topology = &plan->placement->topology;
+    if (r->row < 0) {
+        base_putf(out, "%s: uncalibrated, no table covers %s on %s", what, plan->software, topology->chip.name);
+        return;
+    }
+    base_putf(out, "%s: %s rows of %s", what, field(r->row, "rows"), field(r->row, "tables"));
+    if (!has_word(field(r->row, "chips"), topology->chip.name))
+        base_putf(out, ", none of them on %s", topology->chip.name);
+}
+
+enum base_status sim_confidence_of(struct base_arena *arena, const struct sim_plan *plan,
+                                   const struct sim_prediction *p, struct sim_confidence *out, struct base_error *error)
+{
+    struct residual step, peak;
+    struct base_text words = {.arena = arena};
+    const double capacity = (double)p->memory.capacity_bytes, bytes = (double)p->memory.peak_bytes;
+    bool is_exact = plan->placement->topology.kind == TOPO_LOCAL; /* the arena is laid out as it is run */
+    memset(out, 0, sizeof *out);
+    BASE_TRY(base_table_read(&table, error));
+    BASE_TRY(find_residual(plan, "step", &step, error));
+    BASE_TRY(find_residual(plan, plan->compiled ? "compiled_memory" : "memory", &peak, error));
+    out->step_s = around(p->step_s, &step);
+    out->tokens_per_s = (struct sim_interval){p->tokens_per_s * p->step_s / out->step_s.high,
+                                              p->tokens_per_s * p->step_s / out->step_s.low};
+    put_source(&words, plan, "time", &step);
+    if (is_exact) {
+        out->peak_bytes = (struct sim_interval){bytes, bytes};
+        out->fits_probability_frac = p->fits;
+        base_put(&words, "; memory: exact, the arena is laid out as it is run");
+    } else {
+        double room = bytes > 0 ? (log(capacity / bytes) - peak.mean) / peak.deviation : INFINITY;
+        out->peak_bytes = around(bytes, &peak);
+        out->fits_probability_frac = 0.5 * erfc(-room / sqrt(2));
+        base_put(&words, "; ");
+        put_source(&words, plan, "memory", &peak);
+    }
+    out->rests_on = words.data;
+    return BASE_OK;
+}
