@@ -124,6 +124,12 @@ pictures: all
 pages: all
 	@scripts/pages.sh $(BUILD)/meshwright $(BUILD)/pages
 
+## confidence: from tests/data/measured, how far predictions are off by software and platform (sim/confidence.csv)
+confidence: all
+	@python3 scripts/confidence.py $(BUILD)/meshwright
+	@$(MAKE) all
+	@python3 scripts/confidence.py $(BUILD)/meshwright --check
+
 ## deps: install the Debian packages that are missing
 deps:
 	@scripts/deps.sh
@@ -192,6 +198,6 @@ $(BUILD)/%.js.o: %.js
 	@mkdir -p $(@D)
 	$(call say,embed $<)scripts/embed.sh $< | $(CC) -c -x assembler -o $@ -
 
-.PHONY: all test aot-env test-aot demo tour asan fuzz layers lint bench lab torus soak golden-update pages pictures differs-update deps install clean help
+.PHONY: all test confidence aot-env test-aot demo tour asan fuzz layers lint bench lab torus soak golden-update pages pictures differs-update deps install clean help
 .SECONDARY:
 -include $(sources:%.c=$(BUILD)/%.d) $(tests:%=%.d) $(BUILD)/tests/bench_exec.d $(fuzzers:%=%.d) $(BUILD)/tests/fuzz/driver.d $(BUILD)/meshwright.d $(BUILD)/library/library.d $(rank_sources:%.c=$(BUILD)/%.d)

@@ -373,10 +373,11 @@ static void put_verdict(const struct reports_prediction *r, struct base_text *ou
 static void put_confidence(const struct sim_confidence *c, struct base_text *out)
 {
     char step[2][BASE_HUMANE], peak[2][BASE_HUMANE];
-    base_putf(out, "  with 90 %%: %s to %s a step", base_format_seconds(step[0], c->step_s.low),
+    base_putf(out, "  90 %% intervals: %s to %s a step", base_format_seconds(step[0], c->step_s.low),
               base_format_seconds(step[1], c->step_s.high));
-    base_putf(out, ", %s to %s on each device; it fits with %.0f %%\n", base_format_bytes(peak[0], c->peak_bytes.low),
-              base_format_bytes(peak[1], c->peak_bytes.high), 100 * c->fits_probability_frac);
+    base_putf(out, ", %s to %s on each device; it fits with a probability of %.0f %%\n",
+              base_format_bytes(peak[0], c->peak_bytes.low), base_format_bytes(peak[1], c->peak_bytes.high),
+              100 * c->fits_probability_frac);
     base_putf(out, "  (%s)\n", c->rests_on);
 }
 

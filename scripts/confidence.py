@@ -56,6 +56,8 @@ def residuals(program):
     for table in sorted(glob.glob("tests/data/measured/*.csv")):
         name = os.path.splitext(os.path.basename(table))[0]
         for row in predictions(program, table):
+            if (number(row.get("pipeline_stages")) or 1) > 1:
+                continue
             kind = platform(row["topology"]), row.get("software") or "t5x"
             pairs = [("step", measured_step_s(row), number(row["predicted_step_s"])),
                      ("compiled_memory" if row.get("memory_kind") == "compiled" else "memory",
@@ -82,7 +84,8 @@ def summarize(found):
         kinds[key[2]].append((mean, deviation))
         rows.append([key[0], key[1], " ".join(sorted({e[1] for e in entries})), key[2], len(entries),
                      f"{mean:.3f}", f"{deviation:.3f}", " ".join(sorted({e[2] for e in entries}))])
-    kinds["memory"] += kinds.get("compiled_memory", [])
+    kinds["memory"] += kinds["compiled_memory"]
+    kinds["compiled_memory"] = kinds["memory"]
     for quantity, each in sorted(kinds.items()):
         mean, between = moments([k[0] for k in each])
         inside = sum(k[1] ** 2 for k in each) / len(each)

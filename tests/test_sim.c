@@ -1784,7 +1784,40 @@ static void axes_over_processes_pay_for_the_network(struct base_arena *arena)
     assert_near(placements[0].groups[2].seconds_per_byte, placements[1].groups[1].seconds_per_byte, 1e-12);
 }
 
+/* ---- how far off a prediction may be ---- */
+
+static struct sim_confidence confidence_of(struct base_arena *arena, const char *words, struct sim_prediction *out)
+{
+    struct sim_cache *cache = sim_cache_new(arena);
+    struct sim_plan_text text = plan_text(arena, words);
+    struct sim_plan plan = checked(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED);
+    struct sim_confidence confidence;
+    struct base_error error;
+    assert_ok(sim_predict(cache, &plan, out, NULL, &error), &error);
+    assert_ok(sim_confidence_of(arena, &plan, out, &confidence, &error), &error);
+    sim_cache_free(cache);
+    return confidence;
+}
+
+/* Few rows, or none, make wide intervals; what is larger fits less likely; what we lay out ourselves is exact. */
+static void confidence_rests_on_what_was_measured(struct base_arena *arena)
+{
+    const char *words = "model=t5_1_1_xl batch_size=64 inputs_length=512 targets_length=512 num_partitions=2 topology=";
+    struct sim_prediction p, larger;
+    struct sim_confidence v4 = confidence_of(arena, base_print(arena, "%sv4:2x2x2", words), &p),
+                          v3 = confidence_of(arena, base_print(arena, "%sv3:2x2", words), &larger),
+                          cpu = confidence_of(arena, base_print(arena, "%slocal:4", words), &p);
+    assert_non_null(strstr(v4.rests_on, "seed_tpu_v4"));
+    assert_non_null(strstr(v3.rests_on, "none of them on v3"));
+    assert_non_null(strstr(cpu.rests_on, "uncalibrated"));
+    assert_true(v3.step_s.high / v3.step_s.low > v4.step_s.high / v4.step_s.low);
+    assert_true(v4.fits_probability_frac > v3.fits_probability_frac);
+    assert_true(cpu.peak_bytes.low >= (double)p.memory.peak_bytes &&
+                cpu.peak_bytes.high <= (double)p.memory.peak_bytes);
+}
+
 static const struct test tests[] = {
+    TEST(confidence_rests_on_what_was_measured),
     TEST(axes_over_processes_pay_for_the_network),
     TEST(a_mistake_made_again_is_answered_alike_and_costs_no_memory),
     TEST(a_refused_submesh_is_not_taken_for_one_that_was_accepted),
