@@ -142,28 +142,27 @@ static enum base_status put_inventory(struct base_json_writer *writer, const str
     return BASE_OK;
 }
 
-/* Layers of one stack are alike unless the user's axes say otherwise, so people see the first, and those that differ.
- */
+/* Layers of one stack are alike unless the user's axes say otherwise, so people see the first that has a parameter, and
+ * those that differ. */
 static bool is_shown(struct base_arena *arena, const struct inventory *inventory,
                      const struct model_parameter *parameter)
 {
-    const char *layer = strstr(parameter->path, "/layers_");
-    bool first = !layer || !strncmp(layer, "/layers_0/", 10);
-    return first || !model_is_like_first_layer(arena, inventory->parameters, inventory->count, parameter);
+    return model_of_first_layer(arena, inventory->parameters, inventory->count, parameter) == parameter ||
+           !model_is_like_first_layer(arena, inventory->parameters, inventory->count, parameter);
 }
 
 /* How many arrays a row stands for: with the first layer's, those of the layers like it. */
 static int64_t arrays_alike(struct base_arena *arena, const struct inventory *inventory,
                             const struct model_parameter *parameter)
 {
-    const char *layer = strstr(parameter->path, "/layers_0/");
+    const char *layer = strstr(parameter->path, "/layers_"), *own = layer ? strchr(layer + 1, '/') : NULL;
     int64_t alike = 0;
-    if (!layer) return 1;
+    if (!own || model_of_first_layer(arena, inventory->parameters, inventory->count, parameter) != parameter) return 1;
     for (int i = 0; i < inventory->count; i++) {
         const struct model_parameter *other = &inventory->parameters[i];
         const char *at = strstr(other->path, "/layers_"), *rest = at ? strchr(at + 1, '/') : NULL;
         bool same = rest && at - other->path == layer - parameter->path &&
-                    !strncmp(other->path, parameter->path, (size_t)(at - other->path)) && !strcmp(rest + 1, layer + 10);
+                    !strncmp(other->path, parameter->path, (size_t)(at - other->path)) && !strcmp(rest, own);
         alike += same && model_is_like_first_layer(arena, inventory->parameters, inventory->count, other);
     }
     return alike;
@@ -171,8 +170,8 @@ static int64_t arrays_alike(struct base_arena *arena, const struct inventory *in
 
 static const char *path_of_all_layers(struct base_arena *arena, const char *path)
 {
-    const char *layer = strstr(path, "/layers_0/");
-    return layer ? base_print(arena, "%.*s/layers_*/%s", (int)(layer - path), path, layer + 10) : path;
+    const char *layer = strstr(path, "/layers_"), *rest = layer ? strchr(layer + 1, '/') : NULL;
+    return rest ? base_print(arena, "%.*s/layers_*%s", (int)(layer - path), path, rest) : path;
 }
 
 static enum base_status state_text(struct base_arena *arena, const struct inventory *inventory,
@@ -203,7 +202,8 @@ static enum base_status write_parameter(struct commands_table *table, const stru
     BASE_TRY(state_text(arena, inventory, parameter, &state, error));
     for (int i = 0; i < parameter->rank; i++)
         base_putf(&names, "%s%s", i ? ", " : "", parameter->axes[i] ? parameter->axes[i] : "null");
-    commands_table_put(table, path_of_all_layers(arena, parameter->path));
+    bool is_first = model_of_first_layer(arena, inventory->parameters, inventory->count, parameter) == parameter;
+    commands_table_put(table, is_first ? path_of_all_layers(arena, parameter->path) : parameter->path);
     commands_table_put(table, base_print(arena, "%lld", (long long)arrays_alike(arena, inventory, parameter)));
     commands_table_put(table, commands_shape_text(arena, parameter->rank, parameter->shape));
     commands_table_put(table, names.data);

@@ -5,17 +5,19 @@
 #include <math.h>
 #include <string.h>
 
-extern const char embedded_model_zoo_csv[];
+extern const char embedded_model_zoo_csv[], embedded_model_expert_zoo_csv[];
+
+/* The tables of the zoo: dense models, and those with experts, whose columns are others. */
+static const char *const zoo_tables[] = {embedded_model_zoo_csv, embedded_model_expert_zoo_csv};
 
 static const struct architecture {
     const char *name;
     enum model_family family;
     bool scan_layers, encoder;
 } architectures[] = {
-    {"encoder_decoder", MODEL_T5, false, true},
-    {"scalable_encoder_decoder", MODEL_SCALABLE_T5, true, true},
-    {"decoder_only", MODEL_DECODER_ONLY, false, false},
-    {"scalable_decoder_only", MODEL_SCALABLE_T5, true, false},
+    {"encoder_decoder", MODEL_T5, false, true},         {"scalable_encoder_decoder", MODEL_SCALABLE_T5, true, true},
+    {"decoder_only", MODEL_DECODER_ONLY, false, false}, {"scalable_decoder_only", MODEL_SCALABLE_T5, true, false},
+    {"moe_encoder_decoder", MODEL_MOE_T5, false, true},
 };
 
 /* The names of flax.linen's functions, as T5X's gin files give them. */
@@ -43,11 +45,11 @@ const char *model_activation_name(enum model_activation activation)
 /* What was said so far; given has a bit per key. */
 struct draft {
     struct model_config config;
-    int64_t num_layers;
-    unsigned given;
+    int64_t num_layers, moe_every;
+    uint64_t given;
 };
 
-enum key_kind { SIZE, FLAG, ACTIVATIONS };
+enum key_kind { SIZE, COUNT /* may be 0 */, FLAG, REAL, ACTIVATIONS, ROUTER };
 
 enum key {
     EMB_DIM,
@@ -63,6 +65,22 @@ enum key {
     LOGITS_VIA_EMBEDDING,
     FLOAT32_ATTENTION_LOGITS,
     PARALLEL_BLOCK,
+    NUM_EXPERTS,
+    NUM_SELECTED_EXPERTS,
+    EXPERT_MLP_DIM,
+    NUM_ENCODER_SPARSE_LAYERS,
+    NUM_DECODER_SPARSE_LAYERS,
+    MOE_EVERY,
+    CAPACITY_FACTOR,
+    EVAL_CAPACITY_FACTOR,
+    MIN_EXPERT_CAPACITY,
+    GROUP_SIZE,
+    ROUTER_KIND,
+    BATCH_PRIORITIZED_ROUTING,
+    EXTRA_MLP,
+    IGNORE_PADDING_TOKENS,
+    AUX_LOSS_FACTOR,
+    ROUTER_Z_LOSS_FACTOR,
     KEY_COUNT
 };
 
@@ -88,6 +106,22 @@ static const struct {
     [LOGITS_VIA_EMBEDDING] = {"logits_via_embedding", FLAG, FIELD(logits_via_embedding), 1},
     [FLOAT32_ATTENTION_LOGITS] = {"float32_attention_logits", FLAG, FIELD(float32_attention_logits), 1},
     [PARALLEL_BLOCK] = {"parallel_block", FLAG, FIELD(parallel_block), 1},
+    [NUM_EXPERTS] = {"num_experts", SIZE, FIELD(experts.count), 1 << 14},
+    [NUM_SELECTED_EXPERTS] = {"num_selected_experts", SIZE, FIELD(experts.selected), 1 << 14},
+    [EXPERT_MLP_DIM] = {"expert_mlp_dim", SIZE, FIELD(experts.mlp_dim), 1 << 22},
+    [NUM_ENCODER_SPARSE_LAYERS] = {"num_encoder_sparse_layers", COUNT, FIELD(experts.encoder_sparse_layers), 1 << 12},
+    [NUM_DECODER_SPARSE_LAYERS] = {"num_decoder_sparse_layers", COUNT, FIELD(experts.decoder_sparse_layers), 1 << 12},
+    [MOE_EVERY] = {"moe_every", SIZE, offsetof(struct draft, moe_every), 1 << 12},
+    [CAPACITY_FACTOR] = {"capacity_factor", REAL, FIELD(experts.capacity_factor), 1 << 14},
+    [EVAL_CAPACITY_FACTOR] = {"eval_capacity_factor", REAL, FIELD(experts.eval_capacity_factor), 1 << 14},
+    [MIN_EXPERT_CAPACITY] = {"min_expert_capacity", SIZE, FIELD(experts.min_capacity), 1 << 24},
+    [GROUP_SIZE] = {"group_size", SIZE, FIELD(experts.group_size), 1 << 30},
+    [ROUTER_KIND] = {"router", ROUTER, FIELD(experts.router), 0},
+    [BATCH_PRIORITIZED_ROUTING] = {"batch_prioritized_routing", FLAG, FIELD(experts.batch_prioritized), 1},
+    [EXTRA_MLP] = {"extra_mlp", FLAG, FIELD(experts.extra_mlp), 1},
+    [IGNORE_PADDING_TOKENS] = {"ignore_padding_tokens", FLAG, FIELD(experts.ignore_padding), 1},
+    [AUX_LOSS_FACTOR] = {"aux_loss_factor", REAL, FIELD(experts.aux_loss_factor), 1 << 10},
+    [ROUTER_Z_LOSS_FACTOR] = {"router_z_loss_factor", REAL, FIELD(experts.router_z_loss_factor), 1 << 10},
 };
 
 static bool has(const struct draft *draft, enum key key)
@@ -106,7 +140,7 @@ static const char *list_keys(char *list, size_t size)
 static enum base_status unknown_key(const char *name, struct base_error *error)
 {
     const char *names[KEY_COUNT], *nearest;
-    char list[400];
+    char list[800];
     for (int i = 0; i < KEY_COUNT; i++) names[i] = keys[i].name;
     nearest = base_nearest(name, names, KEY_COUNT);
     return base_fail(error, BASE_INPUT, "unknown key \"%.60s\"%s%s%sthe keys are %s", name,
@@ -141,18 +175,32 @@ static enum base_status set_activations(struct model_config *config, const char 
     }
 }
 
+static enum base_status set_router(struct model_config *config, const char *text, struct base_error *error)
+{
+    const char *names[] = {model_router_name(MODEL_TOKENS_CHOOSE_MASKED),
+                           model_router_name(MODEL_TOKENS_CHOOSE_SCATTER),
+                           model_router_name(MODEL_EXPERTS_CHOOSE_MASKED)};
+    int found;
+    BASE_TRY(base_parse_word(text, "router", names, BASE_COUNT(names), &found, error));
+    config->experts.router = (enum model_router)found;
+    return BASE_OK;
+}
+
 static enum base_status set_key(struct draft *draft, const char *name, const char *value, struct base_error *error)
 {
     int key = 0;
     while (key < KEY_COUNT && strcmp(keys[key].name, name) != 0) key++;
     if (key == KEY_COUNT) return unknown_key(name, error);
     if (has(draft, (enum key)key)) return base_fail(error, BASE_INPUT, "%s: stands there twice; keep one", name);
-    draft->given |= 1u << key;
+    draft->given |= UINT64_C(1) << key;
     if (keys[key].kind == ACTIVATIONS) return set_activations(&draft->config, value, error);
+    if (keys[key].kind == ROUTER) return set_router(&draft->config, value, error);
     int64_t number;
-    BASE_TRY(base_parse_int(value, name, keys[key].kind == SIZE, keys[key].high, &number, error));
     char *field = (char *)draft + keys[key].offset;
-    if (keys[key].kind == SIZE) memcpy(field, &number, sizeof number);
+    if (keys[key].kind == REAL)
+        return base_parse_double(value, name, 0, (double)keys[key].high, (double *)(void *)field, error);
+    BASE_TRY(base_parse_int(value, name, keys[key].kind == SIZE, keys[key].high, &number, error));
+    if (keys[key].kind != FLAG) memcpy(field, &number, sizeof number);
     else memcpy(field, &(bool){number == 1}, sizeof(bool));
     return BASE_OK;
 }
@@ -209,6 +257,65 @@ static enum base_status refuse_kv_heads(const struct model_config *config, struc
                      (long long)config->num_kv_heads, (long long)config->num_heads, list);
 }
 
+/* Keys of experts, all behind NUM_EXPERTS. */
+static enum base_status refuse_dense(const struct draft *draft, struct base_error *error)
+{
+    for (int key = NUM_EXPERTS; key <= ROUTER_Z_LOSS_FACTOR; key++)
+        if (has(draft, (enum key)key))
+            return base_fail(error, BASE_INPUT, "%s: goes with num_experts of moe_encoder_decoder or decoder_only",
+                             keys[key].name);
+    return BASE_OK;
+}
+
+/* T5X's defaults; a decoder's experts take what is routed to them in the mean, k times a token. */
+static void fill_experts(struct draft *draft)
+{
+    struct model_experts *e = &draft->config.experts;
+    if (!has(draft, NUM_SELECTED_EXPERTS)) e->selected = 1;
+    if (!has(draft, EXPERT_MLP_DIM)) e->mlp_dim = draft->config.mlp_dim;
+    if (!has(draft, CAPACITY_FACTOR)) e->capacity_factor = draft->config.encoder ? 1.25 : (double)e->selected;
+    if (!has(draft, EVAL_CAPACITY_FACTOR)) e->eval_capacity_factor = e->capacity_factor;
+    if (!has(draft, MIN_EXPERT_CAPACITY)) e->min_capacity = 4;
+    if (!has(draft, GROUP_SIZE)) e->group_size = 4096;
+    if (!has(draft, AUX_LOSS_FACTOR)) e->aux_loss_factor = 0.01;
+    if (!draft->config.encoder)
+        e->decoder_sparse_layers = draft->config.num_decoder_layers / (draft->moe_every ? draft->moe_every : 1);
+}
+
+static enum base_status check_sparse_layers(const struct model_config *config, bool encoder, struct base_error *error)
+{
+    int64_t layers = encoder ? config->num_encoder_layers : config->num_decoder_layers,
+            sparse = model_sparse_layers(config, encoder);
+    if (sparse == 0 || layers % sparse == 0) return BASE_OK;
+    return base_fail(error, BASE_INPUT,
+                     "num_%s_sparse_layers: %lld does not divide the %lld layers of its stack, as T5X demands of mixed "
+                     "layers",
+                     encoder ? "encoder" : "decoder", (long long)sparse, (long long)layers);
+}
+
+static enum base_status finish_experts(struct draft *draft, struct base_error *error)
+{
+    const struct model_config *config = &draft->config;
+    bool is_moe = config->family == MODEL_MOE_T5, may = is_moe || config->family == MODEL_DECODER_ONLY;
+    if (!has(draft, NUM_EXPERTS) && is_moe)
+        return base_fail(error, BASE_INPUT, "num_experts: is missing, as in num_experts=8");
+    if (!may || !has(draft, NUM_EXPERTS)) return refuse_dense(draft, error);
+    if (is_moe && has(draft, MOE_EVERY))
+        return base_fail(error, BASE_INPUT,
+                         "moe_every: is for decoders; use num_encoder_sparse_layers and num_decoder_sparse_layers");
+    if (!is_moe && (has(draft, NUM_ENCODER_SPARSE_LAYERS) || has(draft, NUM_DECODER_SPARSE_LAYERS)))
+        return base_fail(error, BASE_INPUT, "num_decoder_sparse_layers: a decoder-only model says moe_every");
+    fill_experts(draft);
+    BASE_TRY(check_sparse_layers(config, true, error));
+    BASE_TRY(check_sparse_layers(config, false, error));
+    if (config->num_decoder_layers % (draft->moe_every ? draft->moe_every : 1) != 0)
+        return base_fail(error, BASE_INPUT, "moe_every: %lld does not divide the %lld layers",
+                         (long long)draft->moe_every, (long long)config->num_decoder_layers);
+    if (config->experts.selected <= config->experts.count) return BASE_OK;
+    return base_fail(error, BASE_INPUT, "num_selected_experts: %lld of %lld experts cannot be chosen; use fewer",
+                     (long long)config->experts.selected, (long long)config->experts.count);
+}
+
 static enum base_status finish(struct draft *draft, struct model_config *out, struct base_error *error)
 {
     struct model_config *config = &draft->config;
@@ -221,6 +328,7 @@ static enum base_status finish(struct draft *draft, struct model_config *out, st
         return base_fail(
             error, BASE_INPUT,
             "parallel_block: is known for decoder-only models alone; leave it out, or choose decoder_only");
+    BASE_TRY(finish_experts(draft, error));
     *out = *config;
     return BASE_OK;
 }
@@ -293,7 +401,7 @@ static const char *line_value(struct base_arena *arena, const struct base_json *
 {
     bool names = !strcmp(member->key, keys[MLP_ACTIVATIONS].name);
     switch (member->kind) {
-    case BASE_JSON_STRING: return names ? member->string : NULL;
+    case BASE_JSON_STRING: return names || !strcmp(member->key, keys[ROUTER_KIND].name) ? member->string : NULL;
     case BASE_JSON_ARRAY: return names ? join_strings(arena, member) : NULL;
     case BASE_JSON_FALSE: return names ? NULL : "0";
     case BASE_JSON_TRUE: return names ? NULL : "1";
@@ -351,19 +459,16 @@ static enum base_status broken_zoo(struct base_error *error)
     return BASE_INTERNAL;
 }
 
-enum base_status model_zoo(struct base_arena *arena, const struct model_zoo_model **out, int *count,
-                           struct base_error *error)
+static enum base_status add_table(struct base_arena *arena, const char *table, struct model_zoo_model *models,
+                                  int *count, struct base_error *error)
 {
     struct base_csv csv;
     bool more = true;
-    int capacity = 0, found = 0;
-    for (const char *at = embedded_model_zoo_csv; *at; at++) capacity += *at == '\n';
-    struct model_zoo_model *models = base_new(arena, struct model_zoo_model, capacity + 1);
-    if (base_csv_open_text(&csv, arena, "zoo.csv", embedded_model_zoo_csv, error) != BASE_OK) return broken_zoo(error);
+    if (base_csv_open_text(&csv, arena, "zoo.csv", table, error) != BASE_OK) return broken_zoo(error);
     for (;;) {
         if (base_csv_next(&csv, &more, error) != BASE_OK) return broken_zoo(error);
         if (!more) break;
-        models[found++] = (struct model_zoo_model){
+        models[(*count)++] = (struct model_zoo_model){
             .name = base_copy(arena, base_csv_field(&csv, base_csv_column(&csv, "name"))),
             .architecture = base_copy(arena, base_csv_field(&csv, base_csv_column(&csv, "architecture"))),
             .source = base_copy(arena, base_csv_field(&csv, base_csv_column(&csv, "source"))),
@@ -371,6 +476,17 @@ enum base_status model_zoo(struct base_arena *arena, const struct model_zoo_mode
         };
     }
     base_csv_close(&csv);
+    return BASE_OK;
+}
+
+enum base_status model_zoo(struct base_arena *arena, const struct model_zoo_model **out, int *count,
+                           struct base_error *error)
+{
+    int capacity = 0, found = 0;
+    for (int t = 0; t < BASE_COUNT(zoo_tables); t++)
+        for (const char *at = zoo_tables[t]; *at; at++) capacity += *at == '\n';
+    struct model_zoo_model *models = base_new(arena, struct model_zoo_model, capacity + 1);
+    for (int t = 0; t < BASE_COUNT(zoo_tables); t++) BASE_TRY(add_table(arena, zoo_tables[t], models, &found, error));
     *out = models;
     *count = found;
     return BASE_OK;
@@ -412,15 +528,14 @@ static enum base_status read_row(const struct base_csv *csv, struct model_config
 
 /* The table's header and the row of this name, or NULL: a plan names its model again and again, and a whole table would
  * be read each time. */
-static const char *cut_row(struct base_arena *arena, const char *name)
+static const char *cut_row(struct base_arena *arena, const char *table, const char *name)
 {
-    const char *header_end = strchr(embedded_model_zoo_csv, '\n');
-    size_t length = strlen(name), header_length = header_end ? (size_t)(header_end - embedded_model_zoo_csv) + 1 : 0;
+    const char *header_end = strchr(table, '\n');
+    size_t length = strlen(name), header_length = header_end ? (size_t)(header_end - table) + 1 : 0;
     if (strpbrk(name, ",\"\r\n")) return NULL;
-    for (const char *row = embedded_model_zoo_csv + header_length; *row; row += strcspn(row, "\n") + 1) {
+    for (const char *row = table + header_length; *row; row += strcspn(row, "\n") + 1) {
         if (strncmp(row, name, length) != 0 || row[length] != ',') continue;
-        return base_print(arena, "%.*s%.*s\n", (int)header_length, embedded_model_zoo_csv, (int)strcspn(row, "\n"),
-                          row);
+        return base_print(arena, "%.*s%.*s\n", (int)header_length, table, (int)strcspn(row, "\n"), row);
     }
     return NULL;
 }
@@ -430,7 +545,8 @@ static enum base_status find_in_zoo(struct base_arena *arena, const char *text, 
 {
     struct base_csv csv;
     bool more;
-    const char *row = cut_row(arena, text);
+    const char *row = NULL;
+    for (int t = 0; t < BASE_COUNT(zoo_tables) && !row; t++) row = cut_row(arena, zoo_tables[t], text);
     if (!row) return unknown_model(arena, text, error);
     bool read = base_csv_open_text(&csv, arena, "zoo.csv", row, error) == BASE_OK &&
                 base_csv_next(&csv, &more, error) == BASE_OK && read_row(&csv, out, error) == BASE_OK;
@@ -455,23 +571,39 @@ enum base_status model_config_parse(struct base_arena *arena, const char *text, 
     return BASE_OK;
 }
 
+static void put_activations(const struct model_config *config, const char *name, struct base_json_writer *w)
+{
+    char text[80] = "";
+    for (int a = 0; a < config->mlp_activation_count; a++)
+        snprintf(text + strlen(text), sizeof text - strlen(text), "%s%s", a ? "+" : "",
+                 model_activation_name(config->mlp_activations[a]));
+    base_json_member_string(w, name, text);
+}
+
+/* num_layers is another word for the decoder's. */
+static bool is_said(const struct draft *draft, int key)
+{
+    const struct model_config *config = &draft->config;
+    if (key == NUM_LAYERS || (key == MOE_EVERY && config->encoder)) return false;
+    if ((key == NUM_ENCODER_SPARSE_LAYERS || key == NUM_DECODER_SPARSE_LAYERS) && !config->encoder) return false;
+    return key < NUM_EXPERTS || key > ROUTER_Z_LOSS_FACTOR || config->experts.count > 0;
+}
+
 void model_config_put(const struct model_config *config, struct base_json_writer *w)
 {
-    const struct draft draft = {.config = *config};
+    const struct draft draft = {.config = *config, .moe_every = model_layers_per_block(config, false)};
     base_json_open(w, '{');
     base_json_member_string(w, "architecture", model_architecture(config));
     for (int i = 0; i < KEY_COUNT; i++) {
-        const char *at = (const char *)&draft + keys[i].offset;
-        char text[80] = "";
-        if (i == NUM_LAYERS) continue; /* another word for the decoder's */
+        const void *at = (const char *)&draft + keys[i].offset;
+        if (!is_said(&draft, i)) continue;
         switch (keys[i].kind) {
-        case SIZE: base_json_member_int(w, keys[i].name, *(const int64_t *)(const void *)at); break;
+        case SIZE:
+        case COUNT: base_json_member_int(w, keys[i].name, *(const int64_t *)at); break;
         case FLAG: base_json_member_bool(w, keys[i].name, *(const bool *)at); break;
-        case ACTIVATIONS:
-            for (int a = 0; a < config->mlp_activation_count; a++)
-                snprintf(text + strlen(text), sizeof text - strlen(text), "%s%s", a ? "+" : "",
-                         model_activation_name(config->mlp_activations[a]));
-            base_json_member_string(w, keys[i].name, text);
+        case REAL: base_json_member_double(w, keys[i].name, *(const double *)at); break;
+        case ROUTER: base_json_member_string(w, keys[i].name, model_router_name(config->experts.router)); break;
+        case ACTIVATIONS: put_activations(config, keys[i].name, w);
         }
     }
     base_json_close(w, '}');

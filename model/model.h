@@ -51,11 +51,23 @@ struct model_rules model_rules_over_slices(struct base_arena *arena, const struc
 /* ---- models (config.c, zoo.csv) ---- */
 
 /* The T5X example whose code the model is: t5, scalable_t5 (without an encoder: the same layers, decoder only),
- * decoder_only. */
-enum model_family { MODEL_T5, MODEL_SCALABLE_T5, MODEL_DECODER_ONLY };
+ * decoder_only; or Flaxformer's T5 with experts, which t5x/contrib/moe trains. */
+enum model_family { MODEL_T5, MODEL_SCALABLE_T5, MODEL_DECODER_ONLY, MODEL_MOE_T5 };
 
 enum model_activation { MODEL_LINEAR, MODEL_RELU, MODEL_GELU, MODEL_SILU };
 enum { MODEL_MAX_ACTIVATIONS = 2 };
+
+/* Who chooses: a token its experts, with masks or with indices; or an encoder's experts their tokens. */
+enum model_router { MODEL_TOKENS_CHOOSE_MASKED, MODEL_TOKENS_CHOOSE_SCATTER, MODEL_EXPERTS_CHOOSE_MASKED };
+
+/* Sparse layers (flaxformer/architectures/moe): of each stack the last one of every num_layers / sparse_layers. */
+struct model_experts {
+    int64_t count; /* num_experts; 0: every layer is dense */
+    int64_t selected, mlp_dim, encoder_sparse_layers, decoder_sparse_layers, group_size, min_capacity;
+    double capacity_factor, eval_capacity_factor, aux_loss_factor, router_z_loss_factor;
+    enum model_router router;
+    bool batch_prioritized /* the encoder's routing */, extra_mlp, ignore_padding;
+};
 
 struct model_config {
     char name[512]; /* as given: a zoo name or the inline text */
@@ -67,16 +79,25 @@ struct model_config {
     enum model_activation mlp_activations[MODEL_MAX_ACTIVATIONS];
     int mlp_activation_count;
     bool logits_via_embedding, float32_attention_logits, parallel_block;
+    struct model_experts experts;
 };
 
 /* MODEL of the contract: a zoo name, ARCHITECTURE:key=value,… with the architectures encoder_decoder,
- * scalable_encoder_decoder, decoder_only and scalable_decoder_only, or @FILE.json: one object of the same keys and
- * "architecture". What is not said is as in T5X's config: num_kv_heads = num_heads, mlp_activations = relu, flags off.
+ * scalable_encoder_decoder, decoder_only, scalable_decoder_only and moe_encoder_decoder, or @FILE.json: one object of
+ * the same keys and "architecture". What is not said is as in T5X's config: num_kv_heads = num_heads, mlp_activations =
+ * relu, flags off.
  */
 enum base_status model_config_parse(struct base_arena *arena, const char *text, struct model_config *out,
                                     struct base_error *error);
 /* Whether one key of the one-line form may have that value. */
 enum base_status model_config_check(const char *key, const char *value, struct base_error *error);
+/* experts.c: how many sparse layers a stack has, and how many layers one block of it, whose last is sparse; a stack
+ * without any is of blocks of one dense layer. */
+int64_t model_sparse_layers(const struct model_config *config, bool encoder);
+int64_t model_layers_per_block(const struct model_config *config, bool encoder);
+/* Whether the i-th layer of a stack has experts. */
+bool model_is_sparse(const struct model_config *config, bool encoder, int64_t layer);
+const char *model_router_name(enum model_router router);
 /* Every key with its value, as an object; what a checkpoint's manifest says of its model. */
 void model_config_put(const struct model_config *config, struct base_json_writer *writer);
 const char *model_architecture(const struct model_config *config); /* "encoder_decoder", … */
@@ -141,6 +162,10 @@ enum base_status model_overrides_find(const struct model_overrides *overrides, c
 enum base_status model_overrides_apply(struct base_arena *arena, const struct model_overrides *overrides,
                                        const struct model_parameter *parameters, int count,
                                        const struct model_parameter **out, struct base_error *error);
+/* The same parameter of the first layer that has it (sparse layers have others than dense ones), or the parameter
+ * itself where it is in no layer. */
+const struct model_parameter *model_of_first_layer(struct base_arena *arena, const struct model_parameter *parameters,
+                                                   int count, const struct model_parameter *parameter);
 /* Whether a parameter has the axes that it has in the first layer of its stack; true where it is in no layer. */
 bool model_is_like_first_layer(struct base_arena *arena, const struct model_parameter *parameters, int count,
                                const struct model_parameter *parameter);
@@ -498,8 +523,12 @@ struct model_device_state {
     int64_t parameter_count, parameter_bytes, optimizer_state_count, optimizer_state_bytes;
 };
 
-/* The parameters, sharded exactly, and their optimizer state as T5X shards it: v_row and v_col replicated, the rest
- * like the parameter. adafactor is read for MODEL_ADAFACTOR alone. No rules and an empty mesh give the whole state. */
+/* Whether T5X's MoE trainer and partitioner take a parameter for one of experts: by its path, unanchored. */
+bool model_is_of_experts(const char *path);
+
+/* The parameters, sharded exactly, and their optimizer state as T5X shards it: v_row and v_col replicated (over experts
+ * on a mesh that has that axis, if they are of experts), the rest like the parameter. adafactor is read for
+ * MODEL_ADAFACTOR alone. No rules and an empty mesh give the whole state. */
 enum base_status model_device_state(const struct model_parameter *parameters, int count,
                                     const struct model_rules *rules, const struct topo_axes *mesh,
                                     enum model_optimizer optimizer, const struct model_adafactor *adafactor,

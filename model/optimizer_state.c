@@ -50,6 +50,22 @@ static const struct model_factor_rule standard_rules[] = {
     {"layer_norm_scale", "none"},
 };
 
+/* What the gins of flaxformer/t5x/configs/moe add for experts: their kernels are factored each by itself. */
+static const struct model_factor_rule expert_rules[] = {
+    {"expert", "batch"},
+    {"expert_mlp", "column"},
+    {"mlp_embed", "row"},
+    {"unmodeled", "none"},
+};
+
+/* Only models of those gins have these axes. */
+static bool is_of_flaxformer(int rank, const char *const *axes)
+{
+    for (int i = 0; i < rank; i++)
+        if (axes[i] && (!strcmp(axes[i], "mlp_embed") || !strcmp(axes[i], "unmodeled"))) return true;
+    return false;
+}
+
 static enum base_status kind_named(const char *name, enum factor_kind *out, struct base_error *error)
 {
     static const struct {
@@ -66,13 +82,15 @@ static enum base_status kind_named(const char *name, enum factor_kind *out, stru
                      name);
 }
 
-static enum base_status kind_of_axis(const struct model_adafactor *options, const char *axis, enum factor_kind *out,
-                                     struct base_error *error)
+static enum base_status kind_of_axis(const struct model_adafactor *options, const char *axis, bool with_experts,
+                                     enum factor_kind *out, struct base_error *error)
 {
     const struct model_factor_rule *rules = options->factor_rules ? options->factor_rules : standard_rules;
     int count = options->factor_rules ? options->factor_rule_count : BASE_COUNT(standard_rules);
     for (int i = 0; axis && i < count; i++)
         if (!strcmp(rules[i].logical, axis)) return kind_named(rules[i].kind, out, error);
+    for (int i = 0; axis && with_experts && !options->factor_rules && i < BASE_COUNT(expert_rules); i++)
+        if (!strcmp(expert_rules[i].logical, axis)) return kind_named(expert_rules[i].kind, out, error);
     return base_fail(
         error, BASE_INPUT,
         "adafactor: the logical axis %.60s has no factor rule; name one of row, column, batch or none for it in "
@@ -91,7 +109,7 @@ static enum base_status find_kinds(const struct model_adafactor *options, int ra
     struct kinds kinds = {{0}};
     for (int i = 0; i < rank; i++) {
         enum factor_kind kind = UNFACTORED;
-        BASE_TRY(kind_of_axis(options, axes[i], &kind, error));
+        BASE_TRY(kind_of_axis(options, axes[i], is_of_flaxformer(rank, axes), &kind, error));
         kinds.dims[kind] |= 1u << i;
     }
     if (kinds.dims[ROW] && kinds.dims[COLUMN] && kinds.dims[UNFACTORED])

@@ -149,20 +149,23 @@ static bool same_axes(const struct model_parameter *a, const struct model_parame
     return same;
 }
 
-/* The same parameter of the first layer, or the parameter itself where it has no layers. */
-static const struct model_parameter *of_first_layer(struct base_arena *arena, const struct model_parameter *parameters,
-                                                    int count, const struct model_parameter *parameter)
+const struct model_parameter *model_of_first_layer(struct base_arena *arena, const struct model_parameter *parameters,
+                                                   int count, const struct model_parameter *parameter)
 {
     const char *layer = strstr(parameter->path, "/layers_"), *rest = layer ? strchr(layer + 1, '/') : NULL;
+    const struct model_parameter *found = NULL;
     if (!rest) return parameter;
-    return model_parameter_find(
-        parameters, count, base_print(arena, "%.*s/layers_0%s", (int)(layer - parameter->path), parameter->path, rest));
+    for (int i = 0; !found && i < count; i++)
+        found = model_parameter_find(
+            parameters, count,
+            base_print(arena, "%.*s/layers_%d%s", (int)(layer - parameter->path), parameter->path, i, rest));
+    return found ? found : parameter;
 }
 
 bool model_is_like_first_layer(struct base_arena *arena, const struct model_parameter *parameters, int count,
                                const struct model_parameter *parameter)
 {
-    return same_axes(of_first_layer(arena, parameters, count, parameter), parameter);
+    return same_axes(model_of_first_layer(arena, parameters, count, parameter), parameter);
 }
 
 enum base_status model_check_layers_alike(struct base_arena *arena, const struct model_parameter *parameters, int count,

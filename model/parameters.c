@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { RELPOS_BUCKETS = 32, MOST_DIMENSIONS = 3, MOST_PER_LAYER = 18, MOST_OUTSIDE_LAYERS = 8 };
+enum { RELPOS_BUCKETS = 32, MOST_DIMENSIONS = 3, MOST_PER_LAYER = 24, MOST_OUTSIDE_LAYERS = 8 };
 
 struct list {
     struct base_arena *arena;
@@ -74,18 +74,43 @@ static void add_attention(struct list *list, struct scope scope, const char *nam
     else add(list, scope, out, DIMENSIONS({"heads", config->num_heads}, kv, embed));
 }
 
-static void add_mlp(struct list *list, struct scope scope)
+/* Flaxformer names an MLP's width by itself, so that no rule for embed shards it. */
+static struct dimension mlp_width(const struct model_config *config)
 {
-    const struct model_config *config = list->config;
-    struct dimension embed = {"embed", config->emb_dim}, mlp = {"mlp", config->mlp_dim};
-    if (config->mlp_activation_count == 1) add(list, scope, "mlp/wi/kernel", DIMENSIONS(embed, mlp));
-    else
-        for (int i = 0; i < config->mlp_activation_count; i++)
-            add(list, scope, base_print(list->arena, "mlp/wi_%d/kernel", i), DIMENSIONS(embed, mlp));
-    add(list, scope, "mlp/wo/kernel", DIMENSIONS(mlp, embed));
+    return (struct dimension){config->family == MODEL_MOE_T5 ? "mlp_embed" : "embed", config->emb_dim};
 }
 
-static void add_layer(struct list *list, struct scope scope, bool encoder)
+static void add_mlp(struct list *list, struct scope scope, const char *name)
+{
+    const struct model_config *config = list->config;
+    struct dimension embed = mlp_width(config), mlp = {"mlp", config->mlp_dim};
+    for (int i = 0; i < config->mlp_activation_count; i++)
+        add(list, scope,
+            config->mlp_activation_count == 1 ? base_print(list->arena, "%s/wi/kernel", name)
+                                              : base_print(list->arena, "%s/wi_%d/kernel", name, i),
+            DIMENSIONS(embed, mlp));
+    add(list, scope, base_print(list->arena, "%s/wo/kernel", name), DIMENSIONS(mlp, embed));
+}
+
+static void add_experts(struct list *list, struct scope scope)
+{
+    const struct model_config *config = list->config;
+    struct dimension expert = {"expert", config->experts.count}, embed = {"mlp_embed", config->emb_dim},
+                     mlp = {"expert_mlp", config->experts.mlp_dim};
+    for (int i = 0; i < config->mlp_activation_count; i++)
+        add(list, scope,
+            config->mlp_activation_count == 1 ? "mlp/expert/wi/kernel"
+                                              : base_print(list->arena, "mlp/expert/wi_%d/kernel", i),
+            DIMENSIONS(expert, embed, mlp));
+    add(list, scope, "mlp/expert/wo/kernel", DIMENSIONS(expert, mlp, embed));
+    add(list, scope, "mlp/router/router_weights/w/kernel",
+        DIMENSIONS({"embed", config->emb_dim}, {"unmodeled", config->experts.count}));
+    if (!config->experts.extra_mlp) return;
+    add_norm(list, scope, "pre_extra_mlp_layer_norm");
+    add_mlp(list, scope, "extra_mlp");
+}
+
+static void add_layer(struct list *list, struct scope scope, bool encoder, bool sparse)
 {
     const struct model_config *config = list->config;
     if (config->family == MODEL_SCALABLE_T5) add_relpos(list, scope);
@@ -97,7 +122,8 @@ static void add_layer(struct list *list, struct scope scope, bool encoder)
     }
     if (!config->parallel_block)
         add_norm(list, scope, "pre_mlp_layer_norm"); /* a parallel block's one norm feeds both */
-    add_mlp(list, scope);
+    if (sparse) add_experts(list, scope);
+    else add_mlp(list, scope, "mlp");
 }
 
 static void add_stack(struct list *list, const char *name, int64_t layer_count, bool encoder)
@@ -105,10 +131,11 @@ static void add_stack(struct list *list, const char *name, int64_t layer_count, 
     struct scope stack = {name, 0};
     if (list->config->family != MODEL_SCALABLE_T5) add_relpos(list, stack);
     if (list->config->scan_layers)
-        add_layer(list, (struct scope){base_print(list->arena, "%s/%s", name, name), layer_count}, encoder);
+        add_layer(list, (struct scope){base_print(list->arena, "%s/%s", name, name), layer_count}, encoder, false);
     else
         for (int64_t i = 0; i < layer_count; i++)
-            add_layer(list, (struct scope){base_print(list->arena, "%s/layers_%d", name, (int)i), 0}, encoder);
+            add_layer(list, (struct scope){base_print(list->arena, "%s/layers_%d", name, (int)i), 0}, encoder,
+                      model_is_sparse(list->config, encoder, i));
     add_norm(list, stack, encoder ? "encoder_norm" : "decoder_norm");
 }
 

@@ -61,11 +61,24 @@ static int64_t product(const int64_t *shape, int rank)
     return result;
 }
 
+bool model_is_of_experts(const char *path)
+{
+    return strstr(path, "expert") != NULL;
+}
+
+/* T5X's MoE partitioner puts the mesh axis expert in front of the factored moments of kernels with experts. */
+static int expert_shards(const struct model_parameter *parameter, const struct topo_axes *mesh)
+{
+    int axis = topo_axis_named(mesh, "expert");
+    return axis >= 0 && model_is_of_experts(parameter->path) ? mesh->sizes[axis] : 1;
+}
+
 /* Adds the optimizer state on one device for a parameter of which it holds local_count. All of it is float32 but for
  * Adafactor's momentum. */
 static enum base_status add_state(const struct model_parameter *parameter, int64_t local_count,
-                                  enum model_optimizer optimizer, const struct model_adafactor *adafactor,
-                                  struct model_device_state *sum, struct base_error *error)
+                                  const struct topo_axes *mesh, enum model_optimizer optimizer,
+                                  const struct model_adafactor *adafactor, struct model_device_state *sum,
+                                  struct base_error *error)
 {
     struct model_factoring f;
     if (optimizer != MODEL_ADAFACTOR) {
@@ -75,8 +88,9 @@ static enum base_status add_state(const struct model_parameter *parameter, int64
         return BASE_OK;
     }
     BASE_TRY(model_factor(adafactor, parameter->rank, parameter->shape, parameter->axes, &f, error));
-    int64_t moment_count = product(f.v_row, f.v_row_rank) + product(f.v_col, f.v_col_rank) +
-                           (f.v_sharded ? local_count : product(f.v, f.v_rank));
+    int64_t factored_count = product(f.v_row, f.v_row_rank) + product(f.v_col, f.v_col_rank);
+    if (f.factored) factored_count /= expert_shards(parameter, mesh);
+    int64_t moment_count = factored_count + (f.v_sharded ? local_count : product(f.v, f.v_rank));
     int64_t momentum_count = f.m_sharded ? local_count : product(f.m, f.m_rank);
     int64_t momentum_bytes = adafactor->has_beta1 ? model_dtype_bytes(adafactor->dtype_momentum)
                                                   : PARAMETER_BYTES; /* a placeholder is float32 */
@@ -96,7 +110,7 @@ static enum base_status add_parameter(const struct model_parameter *parameter, c
     BASE_TRY(model_local_shape(mesh, parameter->rank, parameter->shape, parameter->axes, spec, true, local, error));
     int64_t local_count = product(local, parameter->rank);
     sum->parameter_count += local_count;
-    return add_state(parameter, local_count, optimizer, adafactor, sum, error);
+    return add_state(parameter, local_count, mesh, optimizer, adafactor, sum, error);
 }
 
 /* Layers repeat each other's parameters. */

@@ -96,7 +96,10 @@ static enum base_status find_config(struct sim_cache *cache, const char *text, s
     }
     plan->config = &known->config;
     plan->model_text = text;
-    return say_again(&known->answer, error);
+    BASE_TRY(say_again(&known->answer, error));
+    if (plan->config->experts.count > 0)
+        return base_fail(error, BASE_INPUT, "model: a prediction of experts is not modelled yet; use a dense model");
+    return BASE_OK;
 }
 
 static enum base_status find_rules(struct sim_cache *cache, const char *text, struct sim_plan *plan,

@@ -529,6 +529,7 @@ static void the_zoo_comes_back(struct base_arena *arena)
         bool any;
         TEST_ROW("%s", models[i].name);
         assert_ok(model_config_parse(arena, models[i].name, &config, &error), &error);
+        if (config.experts.count) continue;
         model_gin_put_model(&config, "bfloat16", "minimal", &text);
         assert_ok(model_gin_model(parsed(arena, text.data), &found, &any, &error), &error);
         assert_true(any);

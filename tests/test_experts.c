@@ -1,4 +1,4 @@
-/* Tests of T5X's meshes with an expert axis. tests/data/t5x_expert_meshes.csv holds what T5X's MoE partitioner
+/* Tests of T5X's experts: meshes, rules, parameters. tests/data/t5x_expert_meshes.csv holds what T5X's MoE partitioner
  * (google-research/t5x@cc342d41, t5x/contrib/moe, run) answered: mesh shape, a hash of the device order, and for every
  * process "process:shard", a star where it is the first of its replica set; "refused" where T5X raised. */
 #include "model/model.h"
@@ -151,7 +151,93 @@ static void expert_rules_are_those_of_t5x(struct base_arena *arena)
     assert_fails(model_rules_parse(arena, "standard_moe:3,1", &rules, &error), BASE_INPUT, &error, "activation");
 }
 
+/* ---- models ---- */
+
+static int64_t product(const int64_t *shape, int rank)
+{
+    int64_t result = 1;
+    for (int i = 0; i < rank; i++) result *= shape[i];
+    return result;
+}
+
+/* Counted by T5X's own initialisation of Flaxformer's gin files: all parameters, those of experts, and arrays. */
+static void expert_models_have_flaxformer_s_parameters(struct base_arena *arena)
+{
+    static const struct {
+        const char *name;
+        int64_t all, of_experts;
+        int arrays;
+    } rows[] = {
+        {"switch_base", 7415217408, 7247757312, 269},    {"switch_xxl", 394675073024, 386547056640, 582},
+        {"switch_c", 1571327875360, 1570347417600, 351}, {"st_moe_base", 700641024, 452984832, 312},
+        {"st_moe_32b", 269104613376, 241591910400, 618},
+    };
+    for (int r = 0; r < BASE_COUNT(rows); r++) {
+        struct model_config config;
+        struct base_error error;
+        const struct model_parameter *parameters;
+        int64_t all = 0, of_experts = 0;
+        int count;
+        TEST_ROW("%s", rows[r].name);
+        assert_ok(model_config_parse(arena, rows[r].name, &config, &error), &error);
+        assert_ok(model_parameters(arena, &config, &parameters, &count, &error), &error);
+        for (int i = 0; i < count; i++) {
+            int64_t size = product(parameters[i].shape, parameters[i].rank);
+            all += size;
+            if (model_is_of_experts(parameters[i].path)) of_experts += size;
+        }
+        assert_int_equal(all, rows[r].all);
+        assert_int_equal(of_experts, rows[r].of_experts);
+        assert_int_equal(count, rows[r].arrays);
+    }
+}
+
+/* Factored at any size, each expert by itself; the moments are sharded over experts alone. */
+static void expert_kernels_are_factored_one_by_one(struct base_arena *arena)
+{
+    const struct topo_axes mesh = {3, {"data", "expert", "model"}, {1, 4, 2}};
+    const struct model_adafactor adafactor = model_adafactor_defaults();
+    const struct model_parameter kernel = {
+        "encoder/layers_1/mlp/expert/wo/kernel", 3, {8, 16, 24}, {"expert", "expert_mlp", "mlp_embed"}};
+    struct model_factoring f;
+    struct model_device_state state;
+    struct model_rules rules;
+    struct base_error error;
+    assert_ok(model_factor(&adafactor, kernel.rank, kernel.shape, kernel.axes, &f, &error), &error);
+    assert_true(f.factored);
+    assert_int_equal(product(f.v_row, f.v_row_rank), 8 * 24);
+    assert_int_equal(product(f.v_col, f.v_col_rank), 8 * 16);
+    assert_ok(model_rules_parse(arena, "standard_moe:1,1", &rules, &error), &error);
+    assert_ok(model_device_state(&kernel, 1, &rules, &mesh, MODEL_ADAFACTOR, &adafactor, &state, &error), &error);
+    assert_int_equal(state.parameter_count, 8 * 16 * 24 / 8);
+    assert_int_equal(state.optimizer_state_count, 2 * 24 + 2 * 16 + 1 + 1);
+}
+
+static void expert_models_are_refused(struct base_arena *arena)
+{
+#define SIZES "vocab_size=96,emb_dim=32,num_heads=4,head_dim=8,mlp_dim=64,num_layers=6"
+    static const char *const rows[][2] = {
+        {"moe_encoder_decoder:" SIZES, "num_experts: is missing"},
+        {"moe_encoder_decoder:" SIZES ",num_experts=4,num_encoder_sparse_layers=4", "does not divide the 6 layers"},
+        {"moe_encoder_decoder:" SIZES ",num_experts=4,num_selected_experts=5", "cannot be chosen"},
+        {"moe_encoder_decoder:" SIZES ",num_experts=4,router=experts", "router"},
+        {"moe_encoder_decoder:" SIZES ",num_experts=4,moe_every=2", "moe_every: is for decoders"},
+        {"encoder_decoder:" SIZES ",num_experts=4", "goes with num_experts of"},
+        {"decoder_only:" SIZES ",group_size=64", "group_size: goes with num_experts"},
+        {"decoder_only:" SIZES ",num_experts=4,moe_every=4", "moe_every: 4 does not divide"},
+    };
+    for (int r = 0; r < BASE_COUNT(rows); r++) {
+        struct model_config config;
+        struct base_error error;
+        TEST_ROW("%s", rows[r][0]);
+        assert_fails(model_config_parse(arena, rows[r][0], &config, &error), BASE_INPUT, &error, rows[r][1]);
+    }
+}
+
 static const struct test tests[] = {
+    TEST(expert_models_have_flaxformer_s_parameters),
+    TEST(expert_kernels_are_factored_one_by_one),
+    TEST(expert_models_are_refused),
     TEST(expert_meshes_equal_t5x_s),
     TEST(experts_are_cut_from_data),
     TEST(other_meshes_have_no_expert_partitions),
