@@ -240,8 +240,6 @@ static enum base_status read_cuts(const struct sim_plan_text *text, struct sim_p
     if (sim_key_is_given(text, SIM_CONTEXT_PARALLEL))
         BASE_TRY(base_parse_int(text->values[SIM_CONTEXT_PARALLEL], "context_parallel", 1, 1 << 20,
                                 &plan->context_parallel, error));
-    if (plan->pipeline.stages > 1)
-        return base_fail(error, BASE_INPUT, "pipeline_stages: more than one is not modelled yet; use 1");
     if (plan->context_parallel > 1)
         return base_fail(error, BASE_INPUT, "context_parallel: more than one is not modelled yet; use 1");
     return BASE_OK;
@@ -276,11 +274,15 @@ struct known_placement {
 static enum base_status place(struct sim_cache *cache, const struct sim_plan_text *text, const struct sim_plan *plan,
                               struct known_placement *out, struct base_error *error)
 {
-    struct topo_topology topology;
+    struct topo_topology topology, stage;
     BASE_TRY(sim_plan_mesh_request(&cache->arena, text, &out->request, error));
     BASE_TRY(topo_parse(&cache->arena, plan->topology_text, &topology, error));
-    return sim_placement_build(&cache->arena, &topology, &out->request, plan->software, cache->overrides,
-                               &out->placement, error);
+    BASE_TRY(sim_stage_topology(&topology, plan->pipeline.stages, &stage, error));
+    BASE_TRY(sim_placement_build(&cache->arena, &stage, &out->request, plan->software, cache->overrides,
+                                 &out->placement, error));
+    out->placement.topology = topology;
+    out->placement.stage_devices = stage.device_count;
+    return BASE_OK;
 }
 
 static enum base_status find_placement(struct sim_cache *cache, const struct sim_plan_text *text, struct sim_plan *plan,

@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <string.h>
 
-static void price_persistent(const struct sim_pricing *p, double categories_bytes[MODEL_CATEGORY_COUNT])
+void sim_price_persistent(const struct sim_pricing *p, double categories_bytes[MODEL_CATEGORY_COUNT])
 {
     for (int i = 0; i < p->list->persistent_count; i++)
         categories_bytes[p->list->persistent_categories[i]] += p->bytes[p->list->persistent_shapes[i]];
@@ -94,13 +94,20 @@ static void price_compiled(struct sim_cache *cache, const struct sim_sharded *sh
 
 /* ---- the answer ---- */
 
-struct priced {
-    double time_s[SIM_BOUND_COUNT], communication_s /* what is hidden, too */, needed_flop;
-    double peak_bytes, persistent_bytes[MODEL_CATEGORY_COUNT], categories_bytes[MODEL_CATEGORY_COUNT];
-};
+enum base_status sim_price_device(const struct sim_pricing *p, struct sim_priced *out, struct base_error *error)
+{
+    out->peak_bytes = 0;
+    for (int c = 0; c < MODEL_CATEGORY_COUNT; c++) out->peak_bytes += out->persistent_bytes[c];
+    const double *c = p->placement->profile.constants;
+    double fragments_bytes = lays_out(p->plan) ? 0 : floor(p->peak.total_bytes * c[SIM_FRAGMENTATION_FRAC]);
+    out->peak_bytes += p->peak.total_bytes + fragments_bytes + c[SIM_RESERVED_BYTES];
+    memcpy(out->categories_bytes, p->peak.bytes, sizeof out->categories_bytes);
+    out->categories_bytes[MODEL_TEMPORARY] += fragments_bytes;
+    return out->peak_bytes < sim_largest_bytes ? BASE_OK : sim_pricing_refuse(p, error);
+}
 
 static enum base_status price(struct sim_cache *cache, struct sim_pricing *p, const struct sim_program *program,
-                              struct sim_detail *detail, struct priced *out, struct base_error *error)
+                              struct sim_detail *detail, struct sim_priced *out, struct base_error *error)
 {
     sim_price_time(p, detail);
     memset(out, 0, sizeof *out);
@@ -114,15 +121,9 @@ static enum base_status price(struct sim_cache *cache, struct sim_pricing *p, co
         price_compiled(cache, program->sharded, p, out->persistent_bytes);
     } else {
         sim_price_memory(p);
-        price_persistent(p, out->persistent_bytes);
+        sim_price_persistent(p, out->persistent_bytes);
     }
-    for (int c = 0; c < MODEL_CATEGORY_COUNT; c++) out->peak_bytes += out->persistent_bytes[c];
-    const double *c = p->placement->profile.constants;
-    double fragments_bytes = lays_out(p->plan) ? 0 : floor(p->peak.total_bytes * c[SIM_FRAGMENTATION_FRAC]);
-    out->peak_bytes += p->peak.total_bytes + fragments_bytes + c[SIM_RESERVED_BYTES];
-    memcpy(out->categories_bytes, p->peak.bytes, sizeof out->categories_bytes);
-    out->categories_bytes[MODEL_TEMPORARY] += fragments_bytes;
-    return out->peak_bytes < sim_largest_bytes ? BASE_OK : sim_pricing_refuse(p, error);
+    return sim_price_device(p, out, error);
 }
 
 static void begin_detail(struct sim_detail *detail, const struct sim_program *program)
@@ -134,7 +135,7 @@ static void begin_detail(struct sim_detail *detail, const struct sim_program *pr
     detail->timeline->count = 0;
 }
 
-static double total_s(const struct priced *priced)
+static double total_s(const struct sim_priced *priced)
 {
     double sum = 0;
     for (int b = 0; b < SIM_BOUND_COUNT; b++) sum += priced->time_s[b];
@@ -156,7 +157,7 @@ static void name_peak(const struct sim_pricing *p, char *out, size_t size)
                  layers + strlen("/layers/"), phase);
 }
 
-static void fill_memory(const struct sim_pricing *p, const struct priced *priced, struct sim_memory *out)
+static void fill_memory(const struct sim_pricing *p, const struct sim_priced *priced, struct sim_memory *out)
 {
     const double *c = p->placement->profile.constants, *there = priced->categories_bytes,
                  *always = priced->persistent_bytes;
@@ -236,7 +237,7 @@ static bool may_rematerialize(const struct sim_plan *plan)
 /* The step with all that recomputed that may be. */
 static enum base_status price_remade(struct sim_cache *cache, struct sim_pricing *q, const struct sim_pricing *p,
                                      unsigned dropped_roles, bool in_part, struct sim_detail *detail,
-                                     struct priced *out, struct base_error *error)
+                                     struct sim_priced *out, struct base_error *error)
 {
     const struct sim_plan *plan = p->plan;
     const struct sim_program *program;
@@ -252,7 +253,7 @@ static enum base_status price_remade(struct sim_cache *cache, struct sim_pricing
 /* XLA recomputes what it must so that a program fits. It goes layer by layer, so what it saves and what it costs grow
  * with the number of layers it takes. */
 static enum base_status rematerialize(struct sim_cache *cache, const struct sim_plan *plan, struct sim_pricing *p,
-                                      struct priced *priced, struct sim_detail *detail, int64_t *layers,
+                                      struct sim_priced *priced, struct sim_detail *detail, int64_t *layers,
                                       struct base_error *error)
 {
     double goal_bytes = remade_until_bytes(p);
@@ -260,7 +261,7 @@ static enum base_status rematerialize(struct sim_cache *cache, const struct sim_
     unsigned dropped_roles = !applies ? 0 : lays_out(plan) ? remade_roles(plan) : droppable_roles(p);
     if (!dropped_roles) return BASE_OK;
     struct sim_pricing q;
-    struct priced all;
+    struct sim_priced all;
     BASE_TRY(price_remade(cache, &q, p, dropped_roles, false, detail, &all, error));
     if (all.peak_bytes <= goal_bytes && is_remade_in_part(p, priced->peak_bytes, goal_bytes))
         BASE_TRY(price_remade(cache, &q, p, dropped_roles, true, detail, &all, error));
@@ -286,38 +287,65 @@ static enum base_status rematerialize(struct sim_cache *cache, const struct sim_
     return BASE_OK;
 }
 
+/* A plan of one stage. */
+static enum base_status price_whole(struct sim_cache *cache, const struct sim_plan *plan, struct sim_pricing *p,
+                                    struct sim_detail *detail, struct sim_priced *priced,
+                                    int64_t *rematerialized_layers, struct base_error *error)
+{
+    const struct sim_program *program;
+    enum sim_extent extent = sim_is_executed(plan) || lays_out(plan) ? SIM_WHOLE_PROGRAM : SIM_PRICES_ALONE;
+    BASE_TRY(sim_program_find(cache, plan, plan->options.remat, 0, extent, &program, error));
+    BASE_TRY(sim_pricing_begin(p, plan, &program->prices, error));
+    begin_detail(detail, program);
+    BASE_TRY(price(cache, p, program, detail, priced, error));
+    if (detail && detail->curve && sim_is_executed(plan)) detail->curve->count = 0;
+    if (detail && detail->curve && !sim_is_executed(plan)) sim_price_curve(p, detail->arena, detail->curve);
+    return rematerialize(cache, plan, p, priced, detail, rematerialized_layers, error);
+}
+
+static void fill_time(const struct sim_plan *plan, const struct sim_priced *priced, struct sim_prediction *answer)
+{
+    const double devices = (double)plan->placement->topology.device_count;
+    answer->compute_s = priced->time_s[SIM_BY_COMPUTE];
+    answer->memory_bound_s = priced->time_s[SIM_BY_MEMORY];
+    answer->exposed_communication_s = priced->time_s[SIM_BY_COMMUNICATION];
+    answer->communication_s = priced->communication_s;
+    answer->overhead_s = priced->time_s[SIM_BY_LATENCY];
+    answer->step_s = total_s(priced);
+    answer->samples_per_s = (double)plan->batch_size / answer->step_s;
+    answer->tokens_per_s = answer->samples_per_s * (double)plan->targets_length;
+    answer->tokens_per_s_per_device = answer->tokens_per_s / devices;
+    answer->mfu_frac =
+        priced->needed_flop / (devices * plan->placement->profile.constants[SIM_FLOP_PER_S] * answer->step_s);
+}
+
 enum base_status sim_predict(struct sim_cache *cache, const struct sim_plan *plan, struct sim_prediction *out,
                              struct sim_detail *detail, struct base_error *error)
 {
-    const struct sim_program *program;
     struct sim_pricing p;
-    struct priced priced;
+    struct sim_priced priced;
     struct sim_prediction answer = {.profile = plan->placement->profile.name, .mesh = plan->placement->axes};
-    enum sim_extent extent = sim_is_executed(plan) || lays_out(plan) ? SIM_WHOLE_PROGRAM : SIM_PRICES_ALONE;
-    BASE_TRY(sim_program_find(cache, plan, plan->options.remat, 0, extent, &program, error));
-    BASE_TRY(sim_pricing_begin(&p, plan, &program->prices, error));
-    begin_detail(detail, program);
-    BASE_TRY(price(cache, &p, program, detail, &priced, error));
-    if (detail && detail->curve && sim_is_executed(plan)) detail->curve->count = 0;
-    if (detail && detail->curve && !sim_is_executed(plan)) sim_price_curve(&p, detail->arena, detail->curve);
-    BASE_TRY(rematerialize(cache, plan, &p, &priced, detail, &answer.memory.rematerialized_layer_count, error));
+    if (plan->pipeline.stages > 1)
+        BASE_TRY(sim_price_pipeline(cache, plan, &p, detail, &priced, &answer.pipeline, error));
+    else BASE_TRY(price_whole(cache, plan, &p, detail, &priced, &answer.memory.rematerialized_layer_count, error));
     fill_memory(&p, &priced, &answer.memory);
     answer.fits = answer.memory.peak_bytes <= answer.memory.capacity_bytes;
+    if (answer.pipeline.stages) {
+        answer.fits = answer.pipeline.worst_peak_bytes <= answer.memory.capacity_bytes;
+        BASE_TRY(topo_axes_add(&answer.mesh, "stage", plan->pipeline.stages, error));
+    }
     if (plan->memory_kind != SIM_DEVICE) leave_out_reserved(&answer.memory);
-    answer.compute_s = priced.time_s[SIM_BY_COMPUTE];
-    answer.memory_bound_s = priced.time_s[SIM_BY_MEMORY];
-    answer.exposed_communication_s = priced.time_s[SIM_BY_COMMUNICATION];
-    answer.communication_s = priced.communication_s;
-    answer.overhead_s = priced.time_s[SIM_BY_LATENCY];
-    answer.step_s = total_s(&priced);
-    double devices = (double)plan->placement->topology.device_count;
-    answer.samples_per_s = (double)plan->batch_size / answer.step_s;
-    answer.tokens_per_s = answer.samples_per_s * (double)plan->targets_length;
-    answer.tokens_per_s_per_device = answer.tokens_per_s / devices;
-    answer.mfu_frac =
-        priced.needed_flop / (devices * plan->placement->profile.constants[SIM_FLOP_PER_S] * answer.step_s);
+    fill_time(plan, &priced, &answer);
     *out = answer;
     return BASE_OK;
+}
+
+/* A pipeline has a program for each piece of the model. */
+static enum base_status check_one_program(const struct sim_plan *plan, struct base_error *error)
+{
+    if (plan->pipeline.stages == 1 && plan->context_parallel == 1) return BASE_OK;
+    return base_fail(error, BASE_INPUT,
+                     "pipeline_stages: of a pipeline times and memory are predicted alone, and it is not run; use 1");
 }
 
 enum base_status sim_sharded_program(struct sim_cache *cache, const struct sim_plan *plan,
@@ -325,6 +353,7 @@ enum base_status sim_sharded_program(struct sim_cache *cache, const struct sim_p
                                      struct base_error *error)
 {
     const struct sim_program *program;
+    BASE_TRY(check_one_program(plan, error));
     BASE_TRY(sim_program_find(cache, plan, plan->options.remat, 0, SIM_WHOLE_PROGRAM, &program, error));
     model_sizes(plan->config, plan->batch_size, plan->num_microbatches, plan->inputs_length, plan->targets_length,
                 sizes);
@@ -338,6 +367,7 @@ enum base_status sim_executable_program(struct sim_cache *cache, struct base_are
     const struct sim_program *program;
     struct sim_pricing p;
     assert(sim_is_executed(plan));
+    BASE_TRY(check_one_program(plan, error));
     BASE_TRY(sim_program_find(cache, plan, plan->options.remat, 0, SIM_WHOLE_PROGRAM, &program, error));
     BASE_TRY(sim_pricing_begin(&p, plan, &program->prices, error));
     out->sharded = program->sharded;

@@ -15,7 +15,8 @@ struct maker {
     int *kernel_of;           /* per kernel: the distinct one */
     unsigned char *number_of; /* [size * sets + axes]: of a factor, and 1 more; 0: not listed */
     unsigned sets;            /* of mesh axes that the program may have */
-    int *steps_before;        /* per operation: steps listed before it */
+    int phase, first_of_phase[MODEL_OPTIMIZER + 1]; /* of events; and the first operation of each phase */
+    int *steps_before;                              /* per operation: steps listed before it */
     struct base_index repeats_seen, dots_seen, kernels_seen, collectives_seen, products_seen, kept_seen;
 };
 
@@ -322,6 +323,29 @@ static void name_event(const struct maker *m, struct sim_price_event *listed, co
     listed->trips = (unsigned char)trips;
 }
 
+/* Where the first event of the backward pass, and of the update behind it, stands; a stretch of events ends there. */
+static bool note_phase(struct maker *m, int op, int first)
+{
+    int *places[] = {NULL, &m->out->backward_event, &m->out->update_event}, before = m->phase;
+    while (m->phase < MODEL_OPTIMIZER && op >= m->first_of_phase[m->phase + 1]) {
+        if (m->phase == before) close_stretch(m->out, first);
+        *places[++m->phase] = m->out->event_count;
+    }
+    return m->phase != before;
+}
+
+static void find_phases(struct maker *m)
+{
+    const int count = m->s->op_count;
+    m->phase = MODEL_FORWARD;
+    m->first_of_phase[MODEL_BACKWARD] = m->first_of_phase[MODEL_OPTIMIZER] = count;
+    for (int i = count - 1; i >= 0; i--) {
+        const struct sim_op *op = &m->s->ops[i];
+        if (op->kind == SIM_COMPUTE && op->op->phase == MODEL_BACKWARD) m->first_of_phase[MODEL_BACKWARD] = i;
+        if (op->kind == SIM_LOOP_END && op->trips == MODEL_MICROBATCHES) m->first_of_phase[MODEL_OPTIMIZER] = i;
+    }
+}
+
 /* Memory can be at its peak only when something has come and nothing more does before something goes. In between nobody
  * looks, so that what comes and goes there is added up. */
 static void list_events(struct maker *m)
@@ -329,11 +353,14 @@ static void list_events(struct maker *m)
     const struct sim_sharded *s = m->s;
     struct sim_price_list *out = m->out;
     int first = 0;
+    find_phases(m);
+    out->backward_event = out->update_event = -1;
     out->events = base_new(m->scratch, struct sim_price_event, s->event_count + 1);
     for (int i = 0; i < s->event_count; i++) {
         const struct sim_event *event = &s->events[i];
         const struct sim_op *op = &s->ops[event->op];
         bool may_peak = event->sign > 0 && (i + 1 == s->event_count || s->events[i + 1].sign <= 0);
+        if (note_phase(m, event->op, first)) first = out->event_count;
         if (!event->bracket) merge_event(out, first, event);
         if (!event->bracket && !may_peak) continue;
         close_stretch(out, first);
@@ -360,6 +387,17 @@ static void list_persistent(struct maker *m)
     for (int i = 0; i < out->persistent_count; i++) {
         out->persistent_shapes[i] = m->s->persistent_shapes[i];
         out->persistent_categories[i] = (unsigned char)m->s->persistent_categories[i];
+    }
+}
+
+/* What other stages of a pipeline have sent. */
+static void list_received(struct maker *m)
+{
+    for (int i = 0; i < m->s->op_count; i++) {
+        const struct sim_op *op = &m->s->ops[i];
+        if (op->kind != SIM_COMPUTE || op->op->function != MODEL_RECEIVE) continue;
+        int way = op->op->phase == MODEL_BACKWARD, *count = &m->out->received_count[way];
+        m->out->received[way][(*count)++] = (short)m->s->values[op->outputs[0]].shape;
     }
 }
 
@@ -439,5 +477,6 @@ void sim_price_list_make(struct base_arena *arena, struct base_arena *scratch, c
     list_events(&m);
     list_persistent(&m);
     list_kept(&m);
+    list_received(&m);
     keep_lists(arena, out);
 }

@@ -7,6 +7,7 @@
 #include "sim/sim.h"
 
 enum {
+    SIM_MOST_RECEIVED = 4,
     SIM_MOST_FACTORS = 256,
     SIM_MOST_SHAPES = 1024,
     SIM_MOST_DISTINCT = 2048 /* kernels, contractions, collectives of a program */
@@ -94,6 +95,9 @@ struct sim_price_list {
         unsigned char role;
     } * kept; /* what stands in memory for the backward pass, of the roles that a compiler may drop */
     int kept_count;
+    int backward_event, update_event;     /* the first event of the backward pass, and the first behind it */
+    short received[2][SIM_MOST_RECEIVED]; /* shapes of what other stages send, forward and backward */
+    int received_count[2];
     int result_shape; /* of what the last operation makes: a forward pass's logits; -1: nothing */
 };
 /* scratch is only needed until it returns; fp8: what meets a weight is contracted in it. */
@@ -153,6 +157,21 @@ enum base_status sim_pricing_begin(struct sim_pricing *p, const struct sim_plan 
 enum base_status sim_pricing_refuse(const struct sim_pricing *p, struct base_error *error); /* says that */
 void sim_price_time(struct sim_pricing *p, struct sim_detail *detail);
 void sim_price_memory(struct sim_pricing *p);
+/* The same in parts, of a program with a loop over microbatches: what comes and goes at the most during one forward
+ * pass, during one backward pass, and behind the loop; and what stays from the one to the other. */
+struct sim_phase_peak {
+    struct sim_holding holding;
+    const char *name;
+    enum model_phase phase;
+    int trips;
+};
+struct sim_phase_memory {
+    struct sim_holding kept;
+    struct sim_phase_peak forward, backward, update;
+};
+void sim_price_phase_memory(struct sim_pricing *p, struct sim_phase_memory *out);
+/* What all steps of each phase take, one after the other. */
+void sim_price_phases(const struct sim_pricing *p, double phases_s[MODEL_OPTIMIZER + 1]);
 
 /* exposure.c: seconds of collectives that no computation hides; per kernel and collective of the list, what one of it
  * takes */
@@ -169,6 +188,22 @@ void sim_price_signature(const struct sim_pricing *p,
 /* The same of a train step as XLA:TPU lays it out; always_bytes: what always stands there, in tiles. */
 void sim_compiled_signature(const struct sim_pricing *p, const double always_bytes[MODEL_CATEGORY_COUNT],
                             struct sim_memory *out);
+
+/* ---- what a plan comes to (predict.c), before it is said ---- */
+
+struct sim_priced {
+    double time_s[SIM_BOUND_COUNT], communication_s /* what is hidden, too */, needed_flop;
+    double peak_bytes, persistent_bytes[MODEL_CATEGORY_COUNT], categories_bytes[MODEL_CATEGORY_COUNT];
+};
+/* Bytes of what always stands there are added to categories. */
+void sim_price_persistent(const struct sim_pricing *p, double categories_bytes[MODEL_CATEGORY_COUNT]);
+/* From p->peak and out->persistent_bytes to what the device holds. BASE_INPUT: more than is counted in. */
+enum base_status sim_price_device(const struct sim_pricing *p, struct sim_priced *out, struct base_error *error);
+
+/* pipeline_price.c: of a plan with stages. p is left as that of a piece of the stage whose memory is reported. */
+enum base_status sim_price_pipeline(struct sim_cache *cache, const struct sim_plan *plan, struct sim_pricing *p,
+                                    struct sim_detail *detail, struct sim_priced *out,
+                                    struct sim_pipeline_answer *answer, struct base_error *error);
 
 extern const double
     sim_largest_bytes; /* byte counts are whole numbers in the answer; what is not below this is refused */

@@ -290,6 +290,20 @@ void sim_price_steps(const struct sim_pricing *p, double *steps_s)
     }
 }
 
+void sim_price_phases(const struct sim_pricing *p, double phases_s[MODEL_OPTIMIZER + 1])
+{
+    struct prices prices;
+    const double latency_s = p->placement->profile.constants[SIM_KERNEL_LATENCY_S];
+    price_distinct(p, &prices);
+    for (int i = 0; i <= MODEL_OPTIMIZER; i++) phases_s[i] = 0;
+    for (int i = 0; i < p->list->step_count; i++) {
+        const struct sim_price_step *step = &p->list->steps[i];
+        const double once_s =
+            step->communicates ? prices.collectives_s[step->what] : prices.kernels[step->what].busy_s + latency_s;
+        phases_s[step->phase] += once_s * prices.repeats[step->repeats];
+    }
+}
+
 /* ---- memory ---- */
 
 static void add_growth(struct sim_holding *to, const struct sim_holding *at_begin,
@@ -318,7 +332,22 @@ static void close_loop(struct frame *frame, double trips, struct sim_holding *no
     outer->peak_event = frame->peak_event;
 }
 
-void sim_price_memory(struct sim_pricing *p)
+static struct sim_phase_peak phase_peak(const struct frame *frame)
+{
+    const struct sim_price_event *at = frame->peak_event;
+    return (struct sim_phase_peak){frame->peak, at ? at->name : NULL, at ? (enum model_phase)at->phase : MODEL_FORWARD,
+                                   at ? at->trips : MODEL_ONE};
+}
+
+/* From here on only what comes counts. */
+static void begin_again(struct frame *frame, const struct sim_holding *now)
+{
+    frame->peak = *now;
+    frame->peak_event = NULL;
+}
+
+/* phases: asked for them; or NULL. */
+static struct sim_phase_peak walk(const struct sim_pricing *p, struct sim_phase_memory *phases)
 {
     struct frame frames[MOST_DEPTH];
     struct sim_holding now = {0};
@@ -327,12 +356,21 @@ void sim_price_memory(struct sim_pricing *p)
     frames[0] = (struct frame){.peak_event = NULL};
     for (int i = 0; i < p->list->event_count; i++) {
         const struct sim_price_event *event = &p->list->events[i];
+        if (phases && i == p->list->backward_event) {
+            phases->forward = phase_peak(&frames[depth]);
+            phases->kept = now;
+            begin_again(&frames[depth], &now);
+            peak_bytes = total_bytes;
+        }
         if (event->bracket > 0) {
             frames[++depth] = (struct frame){now, now, event};
             peak_bytes = total_bytes;
         } else if (event->bracket < 0) {
+            const bool last = phases && event->trips == MODEL_MICROBATCHES;
+            if (last) phases->backward = phase_peak(&frames[depth]);
             close_loop(&frames[depth], (double)p->sizes[event->trips], &now, &frames[depth - 1]);
             total_bytes = now.total_bytes;
+            if (last) begin_again(&frames[depth - 1], &now);
             peak_bytes = frames[--depth].peak.total_bytes;
         } else {
             double bytes = event->count * p->bytes[event->shape];
@@ -344,9 +382,20 @@ void sim_price_memory(struct sim_pricing *p)
             peak_bytes = total_bytes;
         }
     }
-    p->peak = frames[0].peak;
-    const struct sim_price_event *at = frames[0].peak_event;
-    p->peak_name = at ? at->name : NULL;
-    p->peak_phase = at ? (enum model_phase)at->phase : MODEL_FORWARD;
-    p->peak_trips = at ? at->trips : MODEL_ONE;
+    return phase_peak(&frames[0]);
+}
+
+void sim_price_memory(struct sim_pricing *p)
+{
+    const struct sim_phase_peak peak = walk(p, NULL);
+    p->peak = peak.holding;
+    p->peak_name = peak.name;
+    p->peak_phase = peak.phase;
+    p->peak_trips = peak.trips;
+}
+
+void sim_price_phase_memory(struct sim_pricing *p, struct sim_phase_memory *out)
+{
+    memset(out, 0, sizeof *out);
+    out->update = walk(p, out);
 }

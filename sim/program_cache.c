@@ -44,6 +44,8 @@ static struct model_options model_options_of(const struct sim_plan *plan, enum m
     options.dropped_roles = dropped_roles, options.microbatches = plan->options.microbatches,
     options.flash_attention = plan->options.flash_attention;
     options.traits = plan->placement->profile.traits;
+    options.parts = plan->options.parts, options.one_encoder_layer = plan->options.one_encoder_layer,
+    options.one_layer = plan->options.one_layer;
     options.adafactor = plan->options.adafactor, options.parameters = plan->options.parameters,
     options.parameter_count = plan->options.parameter_count;
     return options;

@@ -227,7 +227,14 @@ struct sim_placement {
         const struct sim_wire *wires; /* by kind: what the links said; NULL: profile.simulated is not set */
     } * groups;
     struct sim_profile profile;
+    int stage_devices; /* of one stage of a pipeline: its mesh is over these, the whole topology's in a row */
 };
+/* stage_links.c: the devices of one of so many stages, as a topology of their own. BASE_INPUT: they cannot be cut so.
+ */
+enum base_status sim_stage_topology(const struct topo_topology *topology, int64_t stages, struct topo_topology *out,
+                                    struct base_error *error);
+/* Seconds that every device of a stage takes to send so many bytes to its like in another one, all at once. */
+double sim_stage_message_s(const struct sim_placement *placement, int from, int to, double bytes);
 /* placement.c. The axis that T5X's ZeRO takes (data), and the one that sequence parallelism takes (model, or tensor),
  * as sets; 0: the mesh has none. */
 unsigned sim_data_axis(const struct topo_axes *mesh);
@@ -339,7 +346,19 @@ struct sim_memory {
 enum { SIM_MEMORY_FIELD_COUNT = 8 };
 extern const struct base_json_field sim_memory_fields[SIM_MEMORY_FIELD_COUNT];
 
+/* Of a plan with pipeline stages. */
+struct sim_pipeline_answer {
+    int stages;         /* 0: there is no pipeline */
+    int slowest_stage;  /* the one that computes longest; the parts of the step's time are its */
+    int reported_stage; /* whose memory is reported */
+    double bubble_s;    /* of the step: the slowest stage waits, without its messages; part of overhead_s */
+    double message_s;   /* of the step: the slowest stage waits for its own messages; part of what is exposed */
+    double in_flight;   /* microbatches that the reported stage holds at the most, in whole stages */
+    int64_t worst_peak_bytes;
+};
+
 struct sim_prediction {
+    struct sim_pipeline_answer pipeline;
     const char *profile;
     struct topo_axes mesh;
     bool fits;

@@ -228,6 +228,75 @@ static void parts_stand_once(struct base_arena *arena)
     assert_int_equal(sim_cut_model(&t5, &pipeline, false, pieces, &error), BASE_INPUT);
 }
 
+/* ---- predictions ---- */
+
+static struct sim_prediction predict(struct base_arena *arena, const char *const (*given)[2], int count)
+{
+    struct sim_plan_text text = {.values = {[SIM_MODEL] = DECODER(2048, 8192, 16, 51200),
+                                            [SIM_TOPOLOGY] = "a100-80g:2x8",
+                                            [SIM_NUM_PARTITIONS] = "2",
+                                            [SIM_TARGETS_LENGTH] = "1024",
+                                            [SIM_BATCH_SIZE] = "64",
+                                            [SIM_NUM_MICROBATCHES] = "8",
+                                            [SIM_OPTIMIZER] = "adamw",
+                                            [SIM_SOFTWARE] = "megatron_deepspeed"}};
+    struct sim_cache *cache = sim_cache_new(arena);
+    struct sim_prediction out;
+    struct sim_plan plan;
+    struct base_error error;
+    for (int i = 0; i < count; i++) text.values[sim_plan_key_named(given[i][0])] = given[i][1];
+    assert_ok(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error), &error);
+    assert_ok(sim_predict(cache, &plan, &out, NULL, &error), &error);
+    sim_cache_free(cache);
+    return out;
+}
+
+static void one_stage_is_no_pipeline(struct base_arena *arena)
+{
+    static const char *const given[][2] = {
+        {"pipeline_stages", "1"}, {"virtual_stages", "1"}, {"pipeline_schedule", "gpipe"}, {"memory_stage", "first"}};
+    struct sim_prediction none = predict(arena, NULL, 0), one = predict(arena, given, BASE_COUNT(given));
+    assert_memory_equal(&none.memory, &one.memory, sizeof none.memory);
+    assert_true(none.step_s == one.step_s && none.compute_s == one.compute_s);
+    assert_int_equal(one.pipeline.stages, 0);
+}
+
+/* GPipe holds every microbatch, 1F1B as many as there are stages. */
+static void memory_grows_with_what_is_in_flight(struct base_arena *arena)
+{
+    static const char *const batches[] = {"32", "64", "128", "192"}, *const microbatches[] = {"4", "8", "16", "24"};
+    int64_t peaks[2][4];
+    for (int schedule = 0; schedule < 2; schedule++)
+        for (int i = 0; i < 4; i++) {
+            const char *const given[][2] = {{"pipeline_stages", "4"},
+                                            {"memory_stage", "first"},
+                                            {"pipeline_schedule", schedule ? "gpipe" : "1f1b"},
+                                            {"batch_size", batches[i]},
+                                            {"num_microbatches", microbatches[i]}};
+            peaks[schedule][i] = predict(arena, given, BASE_COUNT(given)).memory.peak_bytes;
+        }
+    /* The batch itself grows, too, by some kilobytes. */
+    const int64_t each = (peaks[1][2] - peaks[1][1]) / 8;
+    assert_true(each > (INT64_C(64) << 20));
+    assert_near((double)(peaks[1][3] - peaks[1][2]), 8.0 * (double)each, 1e6);
+    assert_near((double)(peaks[1][1] - peaks[1][0]), 4.0 * (double)each, 1e6);
+    assert_near((double)peaks[0][0], (double)peaks[1][0], 0);
+    for (int i = 1; i < 4; i++) assert_near((double)peaks[0][i], (double)peaks[0][0], 1e6);
+}
+
+/* The stages have all layers together: the same work, and a bubble. */
+static void stages_share_the_work(struct base_arena *arena)
+{
+    static const char *const four[][2] = {{"pipeline_stages", "4"}, {"num_microbatches", "32"}};
+    static const char *const whole[][2] = {{"topology", "a100-80g:1x4"}, {"num_microbatches", "32"}};
+    struct sim_prediction cut = predict(arena, four, 2), alone = predict(arena, whole, 2);
+    assert_near(cut.mfu_frac * cut.step_s * 16, alone.mfu_frac * alone.step_s * 4, 1e-9 * cut.mfu_frac * 16);
+    assert_true(cut.step_s > alone.step_s / 4);
+    assert_true(cut.pipeline.bubble_s > 0 && cut.pipeline.bubble_s < 0.3 * cut.step_s);
+    assert_near(cut.compute_s + cut.memory_bound_s + cut.exposed_communication_s + cut.overhead_s, cut.step_s, 1e-12);
+    assert_int_equal(cut.mesh.sizes[cut.mesh.count - 1], 4);
+}
+
 static const struct test tests[] = {
     TEST(every_pass_stands_once_and_can_run),
     TEST(bubble_is_as_derived),
@@ -238,6 +307,9 @@ static const struct test tests[] = {
     TEST(interleaving_goes_round_all_stages),
     TEST(models_are_cut_as_published),
     TEST(parts_stand_once),
+    TEST(one_stage_is_no_pipeline),
+    TEST(memory_grows_with_what_is_in_flight),
+    TEST(stages_share_the_work),
 };
 
 int main(int argument_count, char **arguments)

@@ -38,7 +38,9 @@ static struct sim_plan_text another_value(struct base_arena *arena, struct sim_p
     if (row->type == SIM_OF_WORD) text.values[key] = row->words[1].name;
     if (row->type == SIM_OF_WHOLE) text.values[key] = base_print(arena, "%d", row->high > 1 ? 8 : 1);
     if (row->type == SIM_OF_REAL) text.values[key] = "0.25";
-    if (key == SIM_VIRTUAL_STAGES || key == SIM_PIPELINE_SPLIT_RANK) text.values[key] = NULL; /* need stages */
+    bool staged = key == SIM_PIPELINE_STAGES || key == SIM_VIRTUAL_STAGES || key == SIM_PIPELINE_SPLIT_RANK;
+    if (staged) text.values[SIM_TOPOLOGY] = "a100-80g:2x8", text.values[SIM_PIPELINE_STAGES] = "2";
+    if (key == SIM_VIRTUAL_STAGES) text.values[SIM_PIPELINE_SCHEDULE] = "interleaved";
     if (key == SIM_SUBMESH) text.values[key] = "2,2,1,1";
     if (key == SIM_NUM_PARTITIONS) text.values[key] = "4";
     if (key >= SIM_ICI_MESH && key <= SIM_CONTIGUOUS_SUBMESHES) text.values[SIM_ICI_MESH] = "data=4,model=2";

@@ -21,6 +21,18 @@ struct sim_pipeline {
     int64_t split_rank; /* first stage of the decoder behind an encoder; 0: half of the stages */
 };
 
+/* ---- software (habits.c, pipelines.csv) ---- */
+
+struct sim_pipeline_habits {
+    bool uneven;         /* layers that do not divide are cut all the same */
+    bool cuts_messages;  /* each device of a model group sends its part, and the receivers gather them */
+    bool hides_messages; /* the sender computes on */
+    bool keeps_outputs;  /* what was sent stays until its gradient is there */
+};
+/* BASE_INPUT: the software has no pipelines. */
+enum base_status sim_pipeline_habits_find(const char *software, struct sim_pipeline_habits *out,
+                                          struct base_error *error);
+
 /* ---- stages (stages.c) ---- */
 
 /* What one chunk of one stage has of the model. A pipeline's pieces stand in the order in which a microbatch passes

@@ -1,0 +1,31 @@
+/* What each training software's pipelines do: rows of pipelines.csv. */
+#include "sim/pipeline/pipeline.h"
+
+#include <string.h>
+
+extern const char embedded_sim_pipeline_pipelines_csv[];
+
+static struct base_table rows = {.name = "pipelines.csv", .text = embedded_sim_pipeline_pipelines_csv};
+
+static bool flag(int row, const char *column)
+{
+    return *base_table_field(&rows, row, base_table_column(&rows, column)) == '1';
+}
+
+enum base_status sim_pipeline_habits_find(const char *software, struct sim_pipeline_habits *out,
+                                          struct base_error *error)
+{
+    BASE_TRY(base_table_read(&rows, error));
+    for (int row = 0; row < rows.row_count; row++) {
+        if (strcmp(base_table_field(&rows, row, 0), software) != 0) continue;
+        *out = (struct sim_pipeline_habits){.uneven = flag(row, "uneven_layers"),
+                                            .cuts_messages = flag(row, "cut_messages"),
+                                            .hides_messages = flag(row, "hidden_messages"),
+                                            .keeps_outputs = flag(row, "kept_outputs")};
+        return BASE_OK;
+    }
+    return base_fail(error, BASE_INPUT,
+                     "pipeline_stages: %s has no pipelines, or none that are modelled; use 1, or software megatron, "
+                     "megatron_deepspeed, nemo, nanotron, torchtitan or alpa",
+                     software);
+}
