@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-enum distribution { ONES, NORMAL, TRUNCATED_NORMAL, UNIFORM };
+enum distribution { ZEROS, ONES, NORMAL, TRUNCATED_NORMAL, UNIFORM };
 
 /* A step of splitmix64 (Steele, Lea, Flood, 2014): a bijection of 64 bits that leaves no visible pattern. */
 static uint64_t mix(uint64_t x)
@@ -72,6 +72,7 @@ static struct initializer initializer_of(const struct sim_plan *plan, const stru
     const double truncation = 0.87962566103423978; /* standard deviation of a normal cut at two */
     double embed = (double)c->emb_dim;
     if (ends_with(array->path, ".scale")) return (struct initializer){ONES, 1};
+    if (ends_with(array->path, ".bias")) return (struct initializer){ZEROS, 0};
     if (ends_with(array->path, ".embedding")) return (struct initializer){NORMAL, 1};
     if (ends_with(array->path, ".rel_embedding")) {
         double buckets = (double)array->shape[array->rank - 1], heads = fan_in(array) / buckets;
@@ -94,6 +95,7 @@ static float draw(struct initializer initializer, uint64_t bits)
     case NORMAL: return scale * normal(bits);
     case TRUNCATED_NORMAL: return scale * truncated_normal(bits);
     case UNIFORM: return scale * (2.0f * lower_uniform(bits) - 1.0f);
+    case ZEROS: return 0;
     case ONES: break;
     }
     return 1;

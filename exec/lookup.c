@@ -41,7 +41,7 @@ static void plan_lookup(const struct exec_machine *machine, const struct sim_op 
     l->one_hot = sim_is_one_hot(s, op->inputs[1]);
     l->other = 1 - l->one_hot;
     l->made = &s->ops[s->values[sim_root(s, op->inputs[l->one_hot])].definition];
-    bool tokens = l->made->op->function == MODEL_ONE_HOT;
+    bool tokens = l->made->op->function != MODEL_RELPOS_ONE_HOT; /* or positions, one after the other */
     const char *labels = op->op->input_labels[l->one_hot];
     size_t rank = strlen(labels);
     l->hot = tokens ? labels[rank - 1] : labels[0];
@@ -51,7 +51,8 @@ static void plan_lookup(const struct exec_machine *machine, const struct sim_op 
     for (size_t count = 0; *selected; selected++)
         if (*selected != l->hot) l->row[count++] = *selected;
     exec_space_of(machine, op, device, &l->space);
-    if (tokens) exec_view_of(machine, l->made->inputs[0], l->where, &l->space, device, &l->tokens);
+    if (l->made->op->function == MODEL_ONE_HOT)
+        exec_view_of(machine, l->made->inputs[0], l->where, &l->space, device, &l->tokens);
     exec_view_of(machine, op->inputs[l->other], op->op->input_labels[l->other], &l->space, device, &l->source);
     exec_view_of(machine, op->outputs[0], op->op->output_labels, &l->space, device, &l->result);
 }
@@ -100,7 +101,10 @@ static int64_t token_count(const struct lookup *l)
 static int64_t class_of(const struct lookup *l, int64_t position)
 {
     const struct exec_range *classes = exec_space_range(&l->space, l->hot);
-    int64_t token = ((const int32_t *)(const void *)l->tokens.at)[offset_of(l, &l->tokens, position)] - classes->start;
+    const int32_t *tokens = (const void *)l->tokens.at;
+    int64_t token = tokens ? tokens[offset_of(l, &l->tokens, position)]
+                           : exec_space_range(&l->space, l->where[0])->start + position;
+    token -= classes->start;
     return token >= 0 && token < classes->valid ? token : -1;
 }
 

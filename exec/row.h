@@ -12,6 +12,7 @@ struct exec_row {
     float *out[MODEL_MAX_OUTPUTS];
     int64_t start;             /* global index of the first element along the last label */
     int64_t first;             /* global index along the first label */
+    int64_t position;          /* global index along the length, where that is no last label */
     int64_t before;            /* global index along the label before it: the query of attention scores */
     const float *exponentials; /* of this row, if its sum has just made them; or NULL */
     double extra;              /* a second sum that a reduction makes on its way */
@@ -48,6 +49,8 @@ void exec_store(enum model_dtype dtype, const float *from, char *to, int64_t str
 /* elementwise.c */
 exec_row_run exec_row_copy, exec_row_add, exec_row_scale, exec_row_norm, exec_row_norm_grad, exec_row_gate,
     exec_row_gate_grad_0, exec_row_gate_grad_1, exec_row_zeros, exec_row_one_hot, exec_row_relpos_one_hot;
+/* positions.c */
+exec_row_run exec_row_center, exec_row_rotary, exec_row_rotary_grad, exec_row_position_one_hot;
 /* reductions.c */
 exec_row_run exec_row_square, exec_row_product, exec_row_norm_grad_scale, exec_row_mean_square_of_gradient;
 /* softmax.c */

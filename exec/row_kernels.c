@@ -44,6 +44,11 @@ static const struct exec_row_function functions[MODEL_FUNCTION_COUNT] = {
                    false}, /* of squares; the root is taken where it is used */
     [MODEL_MEAN] = {"v", exec_row_copy, EXEC_MEAN, false},
     [MODEL_ARGMAX] = {"vss", exec_row_argmax, EXEC_SUM, true},
+    [MODEL_CENTER] = {"vs", exec_row_center, EXEC_NONE, false},
+    [MODEL_BIAS] = {"vv", exec_row_add, EXEC_NONE, false},
+    [MODEL_ROTARY] = {"v", exec_row_rotary, EXEC_NONE, true},
+    [MODEL_ROTARY_GRAD] = {"v", exec_row_rotary_grad, EXEC_NONE, true},
+    [MODEL_POSITION_ONE_HOT] = {"", exec_row_position_one_hot, EXEC_NONE, true},
 };
 
 const struct exec_row_function *exec_row_function_of(enum model_function function)
@@ -274,6 +279,11 @@ static bool is_empty(const struct row_kernel *k, int outer_count)
     return false;
 }
 
+static bool is_length(const struct row_kernel *k, char letter)
+{
+    return model_dimension_of(k->machine->s->program, letter)->axis == MODEL_AXIS_LENGTH;
+}
+
 static void run_rows(struct row_kernel *k, bool in_pieces)
 {
     int outer_count = (int)strlen(k->outer);
@@ -282,6 +292,8 @@ static void run_rows(struct row_kernel *k, bool in_pieces)
     struct exec_row row = {.machine = k->machine};
     do {
         row.first = outer_count ? k->outer_start[0] + index[0] : 0;
+        for (int i = 0; i < outer_count; i++)
+            if (is_length(k, k->outer[i])) row.position = k->outer_start[i] + index[i];
         row.before = outer_count ? k->outer_start[outer_count - 1] + index[outer_count - 1] : 0;
         for (int64_t piece = 0; piece == 0 || piece < k->row_valid; piece += piece_size) {
             row.n = k->row_valid - piece < piece_size ? k->row_valid - piece : piece_size;
@@ -316,7 +328,7 @@ void exec_rows(struct exec_machine *machine, int kernel, int device)
     bool reduces = false;
     begin_kernel(&k, machine, &s->ops[parts->op], device, sim_space(s->ops[parts->op].op));
     for (int i = parts->op; i <= parts->last; i++)
-        reduces = reduces || (s->ops[i].kernel == kernel && s->ops[i].op->kind == MODEL_REDUCE);
+        reduces = reduces || (s->ops[i].kernel == kernel && sim_needs_whole_rows(s->ops[i].op));
     int64_t row = k.row_valid;
     k.slot_floats = reduces || row < SIM_ROW_CHUNK ? row : SIM_ROW_CHUNK;
     for (int i = 0; k.outer[i] && !reduces && k.slot_floats < SIM_ROW_CHUNK; i++) {

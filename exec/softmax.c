@@ -4,6 +4,16 @@
 
 static const float masked = -1e10f; /* T5X's mask; it swallows any score */
 
+/* Keys of this piece before the window of its query. Every window_every-th layer has none. */
+static int64_t first_seen(const struct exec_row *row, int64_t seen)
+{
+    const struct model_op *op = row->op;
+    const int64_t layer = row->machine->index[MODEL_DECODER_LAYERS] + 1;
+    if (!op->window || (op->window_every && layer % op->window_every == 0)) return 0;
+    int64_t before = row->before - op->window + 1 - row->start;
+    return before < 0 ? 0 : before < seen ? before : seen;
+}
+
 /* scores, the query's token, the keys' tokens, relative position bias or none. Token 0 is padding. */
 EXEC_VECTORIZED void exec_row_attention_bias(struct exec_row *row)
 {
@@ -12,8 +22,10 @@ EXEC_VECTORIZED void exec_row_attention_bias(struct exec_row *row)
     int64_t seen = row->op->causal ? row->before - row->start + 1 : row->n;
     if (seen > row->n || query == 0) seen = query == 0 ? 0 : row->n;
     if (seen < 0) seen = 0;
+    int64_t unseen = first_seen(row, seen);
+    for (int64_t i = 0; i < unseen; i++) out[i] = scores[i] + (masked + (relpos ? relpos[i] : 0.0f));
     EXEC_INDEPENDENT
-    for (int64_t i = 0; i < seen; i++)
+    for (int64_t i = unseen; i < seen; i++)
         out[i] = scores[i] + ((keys[i] == 0 ? masked : 0.0f) + (relpos ? relpos[i] : 0.0f));
     EXEC_INDEPENDENT
     for (int64_t i = seen; i < row->n; i++) out[i] = scores[i] + (masked + (relpos ? relpos[i] : 0.0f));

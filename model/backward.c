@@ -28,6 +28,10 @@ static const struct transpose {
     {MODEL_ATTENTION_BIAS, 3, MODEL_REDUCE, MODEL_SUM, "C", false, MODEL_NO_FUNCTION, "", 0},
     {MODEL_NORM, 0, MODEL_MAP, MODEL_NORM_GRAD, "P01S", true, MODEL_PRODUCT_SUM, "0P", 1},
     {MODEL_NORM, 2, MODEL_REDUCE, MODEL_NORM_GRAD_SCALE, "01C", false, MODEL_NO_FUNCTION, "", 0},
+    {MODEL_CENTER, 0, MODEL_MAP, MODEL_CENTER, "CS", false, MODEL_MEAN, "C", 1},
+    {MODEL_BIAS, 0, MODEL_MAP, MODEL_NO_FUNCTION, "C", false, MODEL_NO_FUNCTION, "", 0},
+    {MODEL_BIAS, 1, MODEL_REDUCE, MODEL_SUM, "C", false, MODEL_NO_FUNCTION, "", 0},
+    {MODEL_ROTARY, 0, MODEL_MAP, MODEL_ROTARY_GRAD, "C", false, MODEL_NO_FUNCTION, "", 0},
     {MODEL_SOFTMAX, 0, MODEL_MAP, MODEL_SOFTMAX_GRAD, "COS", false, MODEL_PRODUCT_SUM, "CO", 1},
     {MODEL_MULTIPLY, 0, MODEL_MAP, MODEL_MULTIPLY, "C1", false, MODEL_NO_FUNCTION, "", 0},
     {MODEL_MULTIPLY, 1, MODEL_MAP, MODEL_MULTIPLY, "C0", false, MODEL_NO_FUNCTION, "", 0},
@@ -71,7 +75,7 @@ static bool has_gradient(const struct builder *builder, int tensor)
 {
     if (model_builder_get(builder, tensor)->dtype == MODEL_INT32) return false;
     const struct model_op *made = producer_of(builder, tensor);
-    return !made || (made->function != MODEL_ONE_HOT && made->function != MODEL_RELPOS_ONE_HOT);
+    return !made || !model_function_is(made->function, MODEL_IS_GENERATED);
 }
 
 static void mark_cotangent(struct builder *builder, int cotangent, int primal)

@@ -73,11 +73,77 @@ int model_builder_apply(struct builder *builder, enum model_op_kind kind, enum m
                         const char *name, const char *equation, const char *declared, enum model_dtype dtype,
                         enum model_role role, const int *inputs, int input_count);
 
+/* One operation as model_builder_apply makes it, of the inputs up to the first that is -1. */
+static inline int builder_apply(struct builder *builder, enum model_op_kind kind, enum model_function function,
+                                const char *name, const char *equation, const char *declared, enum model_dtype dtype,
+                                enum model_role role, int a, int b, int c, int d)
+{
+    int inputs[4] = {a, b, c, d}, count = 0;
+    while (count < 4 && inputs[count] >= 0) count++;
+    return model_builder_apply(builder, kind, function, name, equation, declared, dtype, role, inputs, count);
+}
+
+/* Replaces the letters q and k of a pattern by a stack's. */
+static inline const char *builder_letters(struct builder *builder, const char *pattern, char query, char key)
+{
+    char *text = base_copy(builder->arena, pattern);
+    for (char *at = text; *at; at++) *at = *at == 'q' ? query : *at == 'k' ? key : *at;
+    return text;
+}
+
+/* Norms, logits and loss are in float32 in T5X, whatever the activations are. */
+static inline enum model_dtype builder_statistics_dtype(const struct builder *builder)
+{
+    return builder_has(builder, MODEL_TRAIT_HALF_STATISTICS) ? builder->dtype : MODEL_FLOAT32;
+}
+
+/* Operations from this one on are one kernel. */
+static inline void builder_group_from(struct builder *builder, int first)
+{
+    struct model_block *block = &builder->program->blocks[builder->block];
+    for (int i = first; i < block->op_count; i++) block->ops[i].group = first + 1;
+}
+
+static inline struct model_op *builder_last_op(struct builder *builder)
+{
+    struct model_block *block = &builder->program->blocks[builder->block];
+    return &block->ops[block->op_count - 1];
+}
+
+/* A contraction that every implementation of the model needs counts for MFU. */
+static inline int builder_contract(struct builder *builder, const char *name, const char *equation,
+                                   const char *declared, enum model_dtype dtype, enum model_role role, int a, int b)
+{
+    int out =
+        builder_apply(builder, MODEL_EINSUM, MODEL_NO_FUNCTION, name, equation, declared, dtype, role, a, b, -1, -1);
+    builder_last_op(builder)->needed = true;
+    return out;
+}
+
+/* weights.c. Declares a parameter of the layer (or model) that is being built. */
+int model_builder_parameter(struct builder *builder, const char *path, const char *labels);
+int model_builder_compute_copy(struct builder *builder, const char *path, int master); /* in the compute dtype */
+/* What contractions read of a parameter; joined dimensions are split as the network splits them. */
+int model_builder_weight(struct builder *builder, const char *path, const char *joined, const char *split);
+
+/* norms.c */
+int model_builder_norm(struct builder *builder, const char *name, int x, char length);
+/* Adds a bias whose labels are a part of x's, where the model has biases. */
+int model_builder_biased(struct builder *builder, const char *dense, int x, const char *labels, const char *joined,
+                         const char *split);
+/* Queries or keys as attention takes them: normed by head, then turned by their positions. */
+int model_builder_placed(struct builder *builder, const char *name, int x, const char *rows);
+
 /* forward.c */
 struct builder_forward {
     int logits, targets, weights, loss;
 };
 struct builder_forward model_builder_forward_pass(struct builder *builder);
+
+/* logits.c */
+int model_builder_logits(struct builder *builder, int table, int y);
+void model_builder_loss(struct builder *builder, struct builder_forward *forward);
+void model_builder_wide_loss(struct builder *builder, struct builder_forward *forward); /* as PyTorch software has it */
 
 /* stage.c */
 static inline bool builder_has_part(const struct builder *builder, unsigned parts)

@@ -5,11 +5,6 @@
 #include <math.h>
 #include <string.h>
 
-extern const char embedded_model_zoo_csv[], embedded_model_expert_zoo_csv[];
-
-/* The tables of the zoo: dense models, and those with experts, whose columns are others. */
-static const char *const zoo_tables[] = {embedded_model_zoo_csv, embedded_model_expert_zoo_csv};
-
 static const struct architecture {
     const char *name;
     enum model_family family;
@@ -40,6 +35,20 @@ const char *model_activation_name(enum model_activation activation)
     return activations[activation].name;
 }
 
+/* Words of keys, in the order of their enums. */
+static const char *const position_encodings[] = {"relative_bias", "rotary", "learned", "none"};
+static const char *const norms[] = {"rms", "layer"};
+
+const char *model_position_encoding_name(enum model_position_encoding encoding)
+{
+    return position_encodings[encoding];
+}
+
+const char *model_norm_name(enum model_norm norm)
+{
+    return norms[norm];
+}
+
 /* ---- keys ---- */
 
 /* What was said so far; given has a bit per key. */
@@ -49,7 +58,9 @@ struct draft {
     uint64_t given;
 };
 
-enum key_kind { SIZE, COUNT /* may be 0 */, FLAG, REAL, ACTIVATIONS, ROUTER };
+enum { GPT_POSITIONS = 2048 }; /* GPT-3's table (arXiv:2005.14165, 2.1), where a model does not say its own */
+
+enum key_kind { SIZE, COUNT /* may be 0 */, FLAG, REAL, WORD, ACTIVATIONS, ROUTER };
 
 enum key {
     EMB_DIM,
@@ -65,6 +76,13 @@ enum key {
     LOGITS_VIA_EMBEDDING,
     FLOAT32_ATTENTION_LOGITS,
     PARALLEL_BLOCK,
+    POSITION_ENCODING,
+    NORM,
+    BIASES,
+    QK_NORM,
+    SLIDING_WINDOW,
+    SLIDING_WINDOW_EVERY,
+    NUM_POSITIONS,
     NUM_EXPERTS,
     NUM_SELECTED_EXPERTS,
     EXPERT_MLP_DIM,
@@ -92,6 +110,7 @@ static const struct {
     enum key_kind kind;
     size_t offset;
     int64_t high;
+    const char *const *words; /* high of them */
 } keys[KEY_COUNT] = {
     [EMB_DIM] = {"emb_dim", SIZE, FIELD(emb_dim), 1 << 18},
     [NUM_HEADS] = {"num_heads", SIZE, FIELD(num_heads), 1 << 12},
@@ -106,6 +125,14 @@ static const struct {
     [LOGITS_VIA_EMBEDDING] = {"logits_via_embedding", FLAG, FIELD(logits_via_embedding), 1},
     [FLOAT32_ATTENTION_LOGITS] = {"float32_attention_logits", FLAG, FIELD(float32_attention_logits), 1},
     [PARALLEL_BLOCK] = {"parallel_block", FLAG, FIELD(parallel_block), 1},
+    [POSITION_ENCODING] = {"position_encoding", WORD, FIELD(position_encoding), BASE_COUNT(position_encodings),
+                           position_encodings},
+    [NORM] = {"norm", WORD, FIELD(norm), BASE_COUNT(norms), norms},
+    [BIASES] = {"biases", FLAG, FIELD(biases), 1},
+    [QK_NORM] = {"qk_norm", FLAG, FIELD(qk_norm), 1},
+    [SLIDING_WINDOW] = {"sliding_window", SIZE, FIELD(sliding_window), 1 << 24},
+    [SLIDING_WINDOW_EVERY] = {"sliding_window_every", SIZE, FIELD(sliding_window_every), 1 << 12},
+    [NUM_POSITIONS] = {"num_positions", SIZE, FIELD(num_positions), 1 << 24},
     [NUM_EXPERTS] = {"num_experts", SIZE, FIELD(experts.count), 1 << 14},
     [NUM_SELECTED_EXPERTS] = {"num_selected_experts", SIZE, FIELD(experts.selected), 1 << 14},
     [EXPERT_MLP_DIM] = {"expert_mlp_dim", SIZE, FIELD(experts.mlp_dim), 1 << 22},
@@ -140,7 +167,7 @@ static const char *list_keys(char *list, size_t size)
 static enum base_status unknown_key(const char *name, struct base_error *error)
 {
     const char *names[KEY_COUNT], *nearest;
-    char list[800];
+    char list[900];
     for (int i = 0; i < KEY_COUNT; i++) names[i] = keys[i].name;
     nearest = base_nearest(name, names, KEY_COUNT);
     return base_fail(error, BASE_INPUT, "unknown key \"%.60s\"%s%s%sthe keys are %s", name,
@@ -186,6 +213,17 @@ static enum base_status set_router(struct model_config *config, const char *text
     return BASE_OK;
 }
 
+static enum base_status set_word(struct draft *draft, int key, const char *value, struct base_error *error)
+{
+    const int count = (int)keys[key].high;
+    for (int i = 0; i < count; i++)
+        if (!strcmp(keys[key].words[i], value)) {
+            memcpy((char *)draft + keys[key].offset, &(int){i}, sizeof(int));
+            return BASE_OK;
+        }
+    return base_fail_unknown(error, BASE_INPUT, keys[key].name, value, keys[key].words, count);
+}
+
 static enum base_status set_key(struct draft *draft, const char *name, const char *value, struct base_error *error)
 {
     int key = 0;
@@ -195,6 +233,7 @@ static enum base_status set_key(struct draft *draft, const char *name, const cha
     draft->given |= UINT64_C(1) << key;
     if (keys[key].kind == ACTIVATIONS) return set_activations(&draft->config, value, error);
     if (keys[key].kind == ROUTER) return set_router(&draft->config, value, error);
+    if (keys[key].kind == WORD) return set_word(draft, key, value, error);
     int64_t number;
     char *field = (char *)draft + keys[key].offset;
     if (keys[key].kind == REAL)
@@ -316,6 +355,30 @@ static enum base_status finish_experts(struct draft *draft, struct base_error *e
                      (long long)config->experts.selected, (long long)config->experts.count);
 }
 
+static bool is_default(const struct draft *draft, enum key key)
+{
+    static const struct draft nothing;
+    const size_t size = keys[key].kind == SIZE ? sizeof(int64_t) : keys[key].kind == WORD ? sizeof(int) : sizeof(bool);
+    return !memcmp((const char *)draft + keys[key].offset, (const char *)&nothing + keys[key].offset, size);
+}
+
+/* What has no meaning without another key. */
+static enum base_status refuse_features(const struct draft *draft, struct base_error *error)
+{
+    const struct model_config *config = &draft->config;
+    if (config->position_encoding == MODEL_POSITION_ROTARY && config->head_dim % 2)
+        return base_fail(error, BASE_INPUT,
+                         "head_dim: %lld is odd, and rotary positions turn one half of a head against the other; use "
+                         "an even one",
+                         (long long)config->head_dim);
+    if (config->sliding_window_every && !config->sliding_window)
+        return base_fail(error, BASE_INPUT, "sliding_window_every: there is no sliding_window; give it, too");
+    if (config->num_positions && config->position_encoding != MODEL_POSITION_LEARNED)
+        return base_fail(error, BASE_INPUT,
+                         "num_positions: only learned positions have a table; use position_encoding=learned");
+    return BASE_OK;
+}
+
 static enum base_status finish(struct draft *draft, struct model_config *out, struct base_error *error)
 {
     struct model_config *config = &draft->config;
@@ -324,10 +387,14 @@ static enum base_status finish(struct draft *draft, struct model_config *out, st
     if (!has(draft, NUM_KV_HEADS)) config->num_kv_heads = config->num_heads;
     if (!has(draft, MLP_ACTIVATIONS)) BASE_TRY(set_activations(config, "relu", error));
     if (config->num_heads % config->num_kv_heads != 0) return refuse_kv_heads(config, error);
-    if (config->parallel_block && config->encoder)
-        return base_fail(
-            error, BASE_INPUT,
-            "parallel_block: is known for decoder-only models alone; leave it out, or choose decoder_only");
+    for (int key = PARALLEL_BLOCK; key <= NUM_POSITIONS && config->encoder; key++)
+        if (has(draft, (enum key)key) && !is_default(draft, (enum key)key))
+            return base_fail(error, BASE_INPUT,
+                             "%s: is known for decoder-only models alone; leave it out, or choose decoder_only",
+                             keys[key].name);
+    BASE_TRY(refuse_features(draft, error));
+    if (config->position_encoding == MODEL_POSITION_LEARNED && !config->num_positions)
+        config->num_positions = GPT_POSITIONS;
     BASE_TRY(finish_experts(draft, error));
     *out = *config;
     return BASE_OK;
@@ -399,7 +466,9 @@ static const char *join_strings(struct base_arena *arena, const struct base_json
 /* The value as the one-line grammar would say it, or NULL if it is of the wrong kind. */
 static const char *line_value(struct base_arena *arena, const struct base_json *member)
 {
-    bool names = !strcmp(member->key, keys[MLP_ACTIVATIONS].name);
+    bool names = false;
+    for (int i = 0; i < KEY_COUNT; i++)
+        names = names || ((keys[i].kind == ACTIVATIONS || keys[i].kind == WORD) && !strcmp(member->key, keys[i].name));
     switch (member->kind) {
     case BASE_JSON_STRING: return names || !strcmp(member->key, keys[ROUTER_KIND].name) ? member->string : NULL;
     case BASE_JSON_ARRAY: return names ? join_strings(arena, member) : NULL;
@@ -430,7 +499,8 @@ static enum base_status read_members(struct base_arena *arena, const struct base
         const char *value = line_value(arena, member);
         if (!value)
             return base_fail(error, BASE_INPUT,
-                             "%.60s: is %s; a number, true or false is needed, or the names of mlp_activations",
+                             "%.60s: is %s; a number, true or false is needed, or the words of mlp_activations, "
+                             "position_encoding and norm",
                              member->key, base_json_kind_name(member->kind));
         BASE_TRY(set_key(&draft, member->key, value, error));
     }
@@ -450,107 +520,12 @@ static enum base_status parse_file(struct base_arena *arena, const char *path, s
     return status == BASE_OK ? status : base_fail_in(error, "%.200s", path);
 }
 
-/* ---- the zoo ---- */
-
-/* The table is a part of the program: what is wrong with it is a mistake of ours. */
-static enum base_status broken_zoo(struct base_error *error)
+static enum base_status from_zoo(struct base_arena *arena, const char *name, struct model_config *out,
+                                 struct base_error *error)
 {
-    error->status = BASE_INTERNAL;
-    return BASE_INTERNAL;
-}
-
-static enum base_status add_table(struct base_arena *arena, const char *table, struct model_zoo_model *models,
-                                  int *count, struct base_error *error)
-{
-    struct base_csv csv;
-    bool more = true;
-    if (base_csv_open_text(&csv, arena, "zoo.csv", table, error) != BASE_OK) return broken_zoo(error);
-    for (;;) {
-        if (base_csv_next(&csv, &more, error) != BASE_OK) return broken_zoo(error);
-        if (!more) break;
-        models[(*count)++] = (struct model_zoo_model){
-            .name = base_copy(arena, base_csv_field(&csv, base_csv_column(&csv, "name"))),
-            .architecture = base_copy(arena, base_csv_field(&csv, base_csv_column(&csv, "architecture"))),
-            .source = base_copy(arena, base_csv_field(&csv, base_csv_column(&csv, "source"))),
-            .about = base_copy(arena, base_csv_field(&csv, base_csv_column(&csv, "about"))),
-        };
-    }
-    base_csv_close(&csv);
-    return BASE_OK;
-}
-
-enum base_status model_zoo(struct base_arena *arena, const struct model_zoo_model **out, int *count,
-                           struct base_error *error)
-{
-    int capacity = 0, found = 0;
-    for (int t = 0; t < BASE_COUNT(zoo_tables); t++)
-        for (const char *at = zoo_tables[t]; *at; at++) capacity += *at == '\n';
-    struct model_zoo_model *models = base_new(arena, struct model_zoo_model, capacity + 1);
-    for (int t = 0; t < BASE_COUNT(zoo_tables); t++) BASE_TRY(add_table(arena, zoo_tables[t], models, &found, error));
-    *out = models;
-    *count = found;
-    return BASE_OK;
-}
-
-static enum base_status unknown_model(struct base_arena *arena, const char *text, struct base_error *error)
-{
-    const struct model_zoo_model *models;
-    int count;
-    BASE_TRY(model_zoo(arena, &models, &count, error));
-    const char **names = base_new(arena, const char *, count);
-    for (int i = 0; i < count; i++) names[i] = models[i].name;
-    const char *nearest = base_nearest(text, names, count);
-    return base_fail(
-        error, BASE_INPUT,
-        "\"%.60s\" is no model of the zoo%s%s%s`meshwright models` lists them, and decoder_only:emb_dim=…, "
-        "encoder_decoder:emb_dim=… or @FILE.json describes any other",
-        text, nearest ? "; did you mean " : "", nearest ? nearest : "", nearest ? "? " : "; ");
-}
-
-/* Columns that are no keys say what the row is, not how large. */
-static bool is_label(const char *column)
-{
-    return !strcmp(column, "name") || !strcmp(column, "architecture") || !strcmp(column, "source") ||
-           !strcmp(column, "about");
-}
-
-static enum base_status read_row(const struct base_csv *csv, struct model_config *out, struct base_error *error)
-{
-    struct draft draft;
-    const char *architecture = base_csv_field(csv, base_csv_column(csv, "architecture"));
-    if (!begin(&draft, architecture, strlen(architecture)))
-        return unknown_architecture(architecture, strlen(architecture), error);
-    for (int i = 0; i < csv->column_count; i++)
-        if (!is_label(csv->names[i]) && *base_csv_field(csv, i))
-            BASE_TRY(set_key(&draft, csv->names[i], base_csv_field(csv, i), error));
-    return finish(&draft, out, error);
-}
-
-/* The table's header and the row of this name, or NULL: a plan names its model again and again, and a whole table would
- * be read each time. */
-static const char *cut_row(struct base_arena *arena, const char *table, const char *name)
-{
-    const char *header_end = strchr(table, '\n');
-    size_t length = strlen(name), header_length = header_end ? (size_t)(header_end - table) + 1 : 0;
-    if (strpbrk(name, ",\"\r\n")) return NULL;
-    for (const char *row = table + header_length; *row; row += strcspn(row, "\n") + 1) {
-        if (strncmp(row, name, length) != 0 || row[length] != ',') continue;
-        return base_print(arena, "%.*s%.*s\n", (int)header_length, table, (int)strcspn(row, "\n"), row);
-    }
-    return NULL;
-}
-
-static enum base_status find_in_zoo(struct base_arena *arena, const char *text, struct model_config *out,
-                                    struct base_error *error)
-{
-    struct base_csv csv;
-    bool more;
-    const char *row = NULL;
-    for (int t = 0; t < BASE_COUNT(zoo_tables) && !row; t++) row = cut_row(arena, zoo_tables[t], text);
-    if (!row) return unknown_model(arena, text, error);
-    bool read = base_csv_open_text(&csv, arena, "zoo.csv", row, error) == BASE_OK &&
-                base_csv_next(&csv, &more, error) == BASE_OK && read_row(&csv, out, error) == BASE_OK;
-    return read ? BASE_OK : broken_zoo(error);
+    const char *line;
+    BASE_TRY(model_zoo_line(arena, name, &line, error));
+    return parse_line(arena, line, strchr(line, ':'), out, error);
 }
 
 enum base_status model_config_parse(struct base_arena *arena, const char *text, struct model_config *out,
@@ -564,7 +539,7 @@ enum base_status model_config_parse(struct base_arena *arena, const char *text, 
             base_fail(error, BASE_INPUT, "longer than %d bytes; @FILE.json can hold it", (int)sizeof found.name - 1);
     else if (*text == '@') status = parse_file(arena, text + 1, &found, error);
     else if (colon) status = parse_line(arena, text, colon, &found, error);
-    else status = find_in_zoo(arena, text, &found, error);
+    else status = from_zoo(arena, text, &found, error);
     if (status != BASE_OK) return base_fail_in(error, "model");
     memcpy(found.name, text, strlen(text) + 1);
     *out = found;
@@ -586,6 +561,8 @@ static bool is_said(const struct draft *draft, int key)
     const struct model_config *config = &draft->config;
     if (key == NUM_LAYERS || (key == MOE_EVERY && config->encoder)) return false;
     if ((key == NUM_ENCODER_SPARSE_LAYERS || key == NUM_DECODER_SPARSE_LAYERS) && !config->encoder) return false;
+    if (key >= POSITION_ENCODING && key <= NUM_POSITIONS && is_default(draft, (enum key)key))
+        return false; /* T5X's models are described as ever */
     return key < NUM_EXPERTS || key > ROUTER_Z_LOSS_FACTOR || config->experts.count > 0;
 }
 
@@ -603,6 +580,7 @@ void model_config_put(const struct model_config *config, struct base_json_writer
         case FLAG: base_json_member_bool(w, keys[i].name, *(const bool *)at); break;
         case REAL: base_json_member_double(w, keys[i].name, *(const double *)at); break;
         case ROUTER: base_json_member_string(w, keys[i].name, model_router_name(config->experts.router)); break;
+        case WORD: base_json_member_string(w, keys[i].name, keys[i].words[*(const int *)at]); break;
         case ACTIVATIONS: put_activations(config, keys[i].name, w);
         }
     }

@@ -1,4 +1,5 @@
-/* The dimensions that T5X's models have, and how those of a reshape's operand and result belong together. */
+/* The dimensions that models have, T5X's and others, and how those of a reshape's operand and result belong together.
+ */
 #include "model/builder.h"
 
 #include <string.h>
@@ -21,6 +22,7 @@ static const struct model_dimension dimensions[] = {
     {'f', MODEL_MLP, MODEL_AXIS_MLP, 0, 0, 0},
     {'v', MODEL_VOCAB, MODEL_AXIS_VOCAB, 0, 0, 0},
     {'r', MODEL_RELPOS_BUCKETS, MODEL_AXIS_RELPOS_BUCKETS, 0, 0, 0},
+    {'p', MODEL_POSITIONS, MODEL_AXIS_VOCAB, 0, 0, 0},
 };
 
 static const struct model_stack stacks[] = {{MODEL_ENCODER_LAYERS, MODEL_LATER_ENCODER_LAYERS},

@@ -49,6 +49,11 @@ static const struct model_function_row {
     [MODEL_PACK] = {"pack", 0},
     [MODEL_REPLACE] = {"replace", 0},
     [MODEL_RECEIVE] = {"receive", MODEL_IS_CONSTANT},
+    [MODEL_CENTER] = {"center", 0},
+    [MODEL_BIAS] = {"bias", 0},
+    [MODEL_ROTARY] = {"rotary", MODEL_IS_OF_ROWS},
+    [MODEL_ROTARY_GRAD] = {"rotary_grad", MODEL_IS_OF_ROWS},
+    [MODEL_POSITION_ONE_HOT] = {"position_one_hot", MODEL_IS_GENERATED},
 };
 
 const char *model_function_name(enum model_function function)

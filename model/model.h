@@ -69,6 +69,15 @@ struct model_experts {
     bool batch_prioritized /* the encoder's routing */, extra_mlp, ignore_padding;
 };
 
+/* How a decoder knows where a token stands; the first is T5's. */
+enum model_position_encoding {
+    MODEL_POSITION_RELATIVE_BIAS,
+    MODEL_POSITION_ROTARY,  /* queries and keys are turned by their positions, halves of a head against each other */
+    MODEL_POSITION_LEARNED, /* a table of positions, added to the embeddings */
+    MODEL_POSITION_NONE
+};
+enum model_norm { MODEL_NORM_RMS, MODEL_NORM_LAYER /* with mean and bias */ };
+
 struct model_config {
     char name[512]; /* as given: a zoo name or the inline text */
     enum model_family family;
@@ -80,6 +89,12 @@ struct model_config {
     int mlp_activation_count;
     bool logits_via_embedding, float32_attention_logits, parallel_block;
     struct model_experts experts;
+    enum model_position_encoding position_encoding;
+    enum model_norm norm;
+    bool biases /* on every dense layer */, qk_norm;
+    int64_t sliding_window, sliding_window_every; /* all layers but each sliding_window_every-th see that many positions
+                                                     back, themselves included; 0: no window, no such layer */
+    int64_t num_positions;                        /* of the table of learned positions */
 };
 
 /* MODEL of the contract: a zoo name, ARCHITECTURE:key=value,… with the architectures encoder_decoder,
@@ -102,12 +117,17 @@ const char *model_router_name(enum model_router router);
 void model_config_put(const struct model_config *config, struct base_json_writer *writer);
 const char *model_architecture(const struct model_config *config); /* "encoder_decoder", … */
 const char *model_activation_name(enum model_activation activation);
-/* One row of zoo.csv; source is the gin file in T5X's repository that the sizes are of, about what the model is. */
+const char *model_position_encoding_name(enum model_position_encoding encoding);
+const char *model_norm_name(enum model_norm norm);
+/* One row of zoo.csv (zoo.c); source is the file that the sizes are of: T5X's gin file, or another project's; about
+ * what the model is. */
 struct model_zoo_model {
     const char *name, *architecture, *source, *about;
 };
 enum base_status model_zoo(struct base_arena *arena, const struct model_zoo_model **out, int *count,
                            struct base_error *error);
+/* A model of the zoo as one line of the same grammar; BASE_INPUT: the zoo has none of that name. */
+enum base_status model_zoo_line(struct base_arena *arena, const char *name, const char **out, struct base_error *error);
 
 /* ---- parameters (parameters.c) ---- */
 
@@ -251,6 +271,7 @@ enum model_size {
     MODEL_MLP,
     MODEL_VOCAB,
     MODEL_RELPOS_BUCKETS,
+    MODEL_POSITIONS,
     MODEL_ENCODER_LAYERS,
     MODEL_DECODER_LAYERS,
     MODEL_LATER_ENCODER_LAYERS /* all but the first */,
@@ -387,20 +408,29 @@ enum model_function {
     MODEL_PACK,
     MODEL_REPLACE,
     MODEL_RECEIVE, /* what another stage of a pipeline has sent */
+    MODEL_CENTER,
+    MODEL_BIAS,
+    MODEL_ROTARY,
+    MODEL_ROTARY_GRAD,
+    MODEL_POSITION_ONE_HOT,
     MODEL_FUNCTION_COUNT
 };
 /* MODEL_ADAFACTOR_UPDATE reads, in this order: the parameter; the update's root mean square, unless clipping_threshold
  * is None; the parameter's, if multiply_by_parameter_scale; the gradient; v, or v_row, v_col and the mean of v_row; m,
  * if beta1. It writes the parameter and m. MODEL_CLIP_BY_NORM scales a gradient by min(1, threshold / root of its
  * second input), the sum of squares of all gradients. MODEL_SHIFT takes its second input away; MODEL_PACK copies;
- * MODEL_REPLACE casts its first input into the memory of its second. */
+ * MODEL_REPLACE casts its first input into the memory of its second. MODEL_CENTER takes a row's mean away; MODEL_BIAS
+ * adds an operand of fewer dimensions. MODEL_ROTARY turns element i of a row's first half against element i of its
+ * second by the position along the length times 10000^(-2 i / row) radians (Su et al., arXiv:2104.09864),
+ * MODEL_ROTARY_GRAD back. */
 const char *model_function_name(enum model_function function);
 /* What may be done with a function (functions.c). */
 enum model_property {
     MODEL_IS_GENERATED = 1, /* of indices alone: made wherever it is read, never moved */
     MODEL_IS_LINEAR = 2,    /* commutes with a sum over devices */
     MODEL_IS_EXPENSIVE = 4, /* exponentials: stored, where more than one reader would have to repeat it */
-    MODEL_IS_CONSTANT = 8   /* reads nothing: an accumulator's start */
+    MODEL_IS_CONSTANT = 8,  /* reads nothing: an accumulator's start */
+    MODEL_IS_OF_ROWS = 16   /* each element comes of others of its row: the last dimension is never in parts */
 };
 bool model_function_is(enum model_function function, enum model_property property);
 
@@ -420,6 +450,7 @@ struct model_op {
     bool lookup; /* a contraction with a one-hot that is an indexed read (or, backward, an indexed sum) */
     bool causal; /* of attention: no query sees a later key, and relative positions are one-sided */
     bool needed; /* counted in mfu_frac: a contraction that the model needs, not recomputed */
+    int64_t window, window_every; /* of an attention's mask, as in the model's config; 0: none */
     /* MODEL_RESHAPE: for each dimension of the result the operand's dimension whose shards it keeps (itself, the joined
      * dimension of which it is the outer part, or the other way round, the heads that it repeats), or -1 */
     signed char reshaped_from[MODEL_MAX_RANK];

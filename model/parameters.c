@@ -1,11 +1,12 @@
 /* Every parameter of a model with its shape and logical axes, named and laid out as T5X's t5, scalable_t5 and
- * decoder_only examples create them. All are float32; there are no biases. */
+ * decoder_only examples create them; what other decoders have beside that is named as Flax names it. All are float32.
+ */
 #include "model/model.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { RELPOS_BUCKETS = 32, MOST_DIMENSIONS = 3, MOST_PER_LAYER = 24, MOST_OUTSIDE_LAYERS = 8 };
+enum { RELPOS_BUCKETS = 32, MOST_DIMENSIONS = 3, MOST_PER_LAYER = 32, MOST_OUTSIDE_LAYERS = 12 };
 
 struct list {
     struct base_arena *arena;
@@ -47,11 +48,21 @@ static void add(struct list *list, struct scope scope, const char *name,
 
 static void add_norm(struct list *list, struct scope scope, const char *name)
 {
-    add(list, scope, base_print(list->arena, "%s/scale", name), DIMENSIONS({"embed", list->config->emb_dim}));
+    struct dimension embed = {"embed", list->config->emb_dim};
+    add(list, scope, base_print(list->arena, "%s/scale", name), DIMENSIONS(embed));
+    if (list->config->norm == MODEL_NORM_LAYER)
+        add(list, scope, base_print(list->arena, "%s/bias", name), DIMENSIONS(embed));
+}
+
+static void add_bias(struct list *list, struct scope scope, const char *name,
+                     const struct dimension dimensions[MOST_DIMENSIONS])
+{
+    if (list->config->biases) add(list, scope, base_print(list->arena, "%s/bias", name), dimensions);
 }
 
 static void add_relpos(struct list *list, struct scope scope)
 {
+    if (list->config->position_encoding != MODEL_POSITION_RELATIVE_BIAS) return;
     add(list, scope, "relpos_bias/rel_embedding",
         DIMENSIONS({"heads", list->config->num_heads}, {"relpos_buckets", RELPOS_BUCKETS}));
 }
@@ -66,12 +77,17 @@ static void add_attention(struct list *list, struct scope scope, const char *nam
     for (int i = 0; i < BASE_COUNT(inputs); i++) {
         int64_t heads = i == 0 ? config->num_heads : config->num_kv_heads;
         const char *kernel = base_print(list->arena, "%s/%s/kernel", name, inputs[i]);
-        if (joined) add(list, scope, kernel, DIMENSIONS(embed, {"joined_kv", heads * config->head_dim}));
-        else add(list, scope, kernel, DIMENSIONS(embed, {"heads", heads}, kv));
+        const char *dense = base_print(list->arena, "%s/%s", name, inputs[i]);
+        struct dimension one = {"joined_kv", heads * config->head_dim}, own = {"heads", heads};
+        if (joined) add(list, scope, kernel, DIMENSIONS(embed, one));
+        else add(list, scope, kernel, DIMENSIONS(embed, own, kv));
+        add_bias(list, scope, dense, joined ? DIMENSIONS(one) : DIMENSIONS(own, kv));
+        if (config->qk_norm && i < 2) add(list, scope, base_print(list->arena, "%s_norm/scale", dense), DIMENSIONS(kv));
     }
     const char *out = base_print(list->arena, "%s/out/kernel", name);
     if (joined) add(list, scope, out, DIMENSIONS({"joined_kv", config->num_heads * config->head_dim}, embed));
     else add(list, scope, out, DIMENSIONS({"heads", config->num_heads}, kv, embed));
+    add_bias(list, scope, base_print(list->arena, "%s/out", name), DIMENSIONS(embed));
 }
 
 /* Flaxformer names an MLP's width by itself, so that no rule for embed shards it. */
@@ -84,12 +100,14 @@ static void add_mlp(struct list *list, struct scope scope, const char *name)
 {
     const struct model_config *config = list->config;
     struct dimension embed = mlp_width(config), mlp = {"mlp", config->mlp_dim};
-    for (int i = 0; i < config->mlp_activation_count; i++)
-        add(list, scope,
-            config->mlp_activation_count == 1 ? base_print(list->arena, "%s/wi/kernel", name)
-                                              : base_print(list->arena, "%s/wi_%d/kernel", name, i),
-            DIMENSIONS(embed, mlp));
+    for (int i = 0; i < config->mlp_activation_count; i++) {
+        const char *in = config->mlp_activation_count == 1 ? base_print(list->arena, "%s/wi", name)
+                                                           : base_print(list->arena, "%s/wi_%d", name, i);
+        add(list, scope, base_print(list->arena, "%s/kernel", in), DIMENSIONS(embed, mlp));
+        add_bias(list, scope, in, DIMENSIONS(mlp));
+    }
     add(list, scope, base_print(list->arena, "%s/wo/kernel", name), DIMENSIONS(mlp, embed));
+    add_bias(list, scope, base_print(list->arena, "%s/wo", name), DIMENSIONS(embed));
 }
 
 static void add_experts(struct list *list, struct scope scope)
@@ -157,7 +175,12 @@ enum base_status model_parameters(struct base_arena *arena, const struct model_c
         "embedding", DIMENSIONS(vocab, embed));
     if (config->encoder) add_stack(&list, "encoder", config->num_encoder_layers, true);
     add_stack(&list, "decoder", config->num_decoder_layers, false);
-    if (!config->logits_via_embedding) add(&list, decoder, "logits_dense/kernel", DIMENSIONS(embed, vocab));
+    if (config->position_encoding == MODEL_POSITION_LEARNED) /* an embedding like the tokens', as MaxText has it */
+        add(&list, decoder, "position_embedder/embedding", DIMENSIONS({"vocab", config->num_positions}, embed));
+    if (!config->logits_via_embedding) {
+        add(&list, decoder, "logits_dense/kernel", DIMENSIONS(embed, vocab));
+        add_bias(&list, decoder, "logits_dense", DIMENSIONS(vocab));
+    }
     qsort(list.parameters, (size_t)list.count, sizeof *list.parameters, by_path);
     *out = list.parameters;
     *count = list.count;

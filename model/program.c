@@ -223,6 +223,7 @@ void model_sizes(const struct model_config *config, int64_t batch, int64_t micro
                                               [MODEL_MLP] = config->mlp_dim,
                                               [MODEL_VOCAB] = config->vocab_size,
                                               [MODEL_RELPOS_BUCKETS] = RELPOS_BUCKETS,
+                                              [MODEL_POSITIONS] = config->num_positions,
                                               [MODEL_ENCODER_LAYERS] = config->num_encoder_layers,
                                               [MODEL_DECODER_LAYERS] = config->num_decoder_layers,
                                               [MODEL_LATER_ENCODER_LAYERS] =

@@ -226,6 +226,11 @@ static void put_warnings(const struct sim_plan *plan, struct base_text *out)
     } wishes[] = {
         {config->num_kv_heads != config->num_heads, "num_kv_heads"},
         {config->parallel_block, "parallel_block"},
+        {config->position_encoding != MODEL_POSITION_RELATIVE_BIAS, "this position_encoding"},
+        {config->norm != MODEL_NORM_RMS, "norm=layer"},
+        {config->biases, "biases"},
+        {config->qk_norm, "qk_norm"},
+        {config->sliding_window > 0, "sliding windows"},
         {config->scan_layers && !config->encoder, "a scanned decoder-only network (its module has to be added)"},
         {plan->options.remat == MODEL_REMAT_SELECTIVE ||
              (!config->scan_layers && plan->options.remat != MODEL_REMAT_NONE),

@@ -466,6 +466,16 @@ static enum base_status check_parameters(struct sim_cache *cache, const struct s
     return say_again(verdict, error);
 }
 
+static enum base_status check_lengths(const struct sim_plan *plan, struct base_error *error)
+{
+    const int64_t positions = plan->config->num_positions;
+    if (!positions || plan->targets_length <= positions) return BASE_OK;
+    return base_fail(error, BASE_INPUT,
+                     "task_feature_lengths.targets: %lld is more than the %lld positions of the model's table; use as "
+                     "many, or another num_positions",
+                     (long long)plan->targets_length, (long long)positions);
+}
+
 static enum base_status check_batch(const struct sim_plan *plan, struct base_error *error)
 {
     int64_t shards = 1;
@@ -509,6 +519,7 @@ enum base_status sim_plan_check_another(struct sim_cache *cache, const struct si
     BASE_TRY(find_adafactor(cache, text->values[SIM_ADAFACTOR], &plan, error));
     BASE_TRY(find_overrides(cache, text->values[SIM_OVERRIDES], &plan, error));
     BASE_TRY(check_parameters(cache, &plan, error));
+    BASE_TRY(check_lengths(&plan, error));
     BASE_TRY(check_batch(&plan, error));
     plan.options.step = step;
     if (plan.placement->topology.kind == TOPO_LOCAL)

@@ -124,6 +124,7 @@ enum gene {
     MESH = OWN_RULES + 8,
     FSDP_AXIS,
     EXPERT_AXIS,
+    FEATURES,
     GENE_COUNT
 };
 struct genome {
@@ -136,6 +137,14 @@ static const int heads[] = {2, 4, 6}, head_dims[] = {4, 2, 8, 3}, embeds[] = {8,
 static const char *const families[] = {"decoder_only", "encoder_decoder", "scalable_encoder_decoder",
                                        "scalable_decoder_only"},
                          *const activations[] = {"relu", "gelu", "gelu+linear", "silu+linear", "relu+silu"};
+/* Without a norm behind it a key's bias moves no softmax: its gradient is all rounding. */
+static const char *const features[] = {"",
+                                       ",position_encoding=none",
+                                       ",position_encoding=rotary",
+                                       ",position_encoding=learned,num_positions=9,biases=1,qk_norm=1",
+                                       ",norm=layer,biases=1,qk_norm=1",
+                                       ",position_encoding=rotary,qk_norm=1,norm=layer",
+                                       ",sliding_window=2,sliding_window_every=2"};
 static const char *const remats[] = {"none", "minimal", "selective", "full"}, *const partitionings[] = {
                                                                                   "none", "data", "data+gradients"};
 static const char *const rules[] = {
@@ -179,6 +188,7 @@ static const int limits[GENE_COUNT] = {
     [ACTIVATIONS] = BASE_COUNT(activations),
     [TIED] = 2,
     [PARALLEL_BLOCK] = 2,
+    [FEATURES] = BASE_COUNT(features),
     [TARGETS] = BASE_COUNT(lengths),
     [INPUTS] = BASE_COUNT(lengths),
     [BATCH] = BASE_COUNT(batches),
@@ -207,13 +217,16 @@ static const char *model_of(struct base_arena *arena, const int *g)
     bool encoder = g[FAMILY] == 1 || g[FAMILY] == 2;
     const char *depth = base_print(arena, encoder ? "num_encoder_layers=%d,num_decoder_layers=%d" : "num_layers=%d",
                                    1 + g[LAYERS], 1 + g[LAYERS]);
+    bool odd_heads = head_dims[g[HEAD_DIM]] % 2; /* which nobody can turn */
+    const char *more = encoder || (odd_heads && strstr(features[g[FEATURES]], "rotary")) ? "" : features[g[FEATURES]];
     return base_print(arena,
                       "%s:emb_dim=%d,num_heads=%d,num_kv_heads=%d,head_dim=%d,mlp_dim=%d,%s,vocab_size=%d,mlp_"
                       "activations=%s,logits_via_"
-                      "embedding=%d,parallel_block=%d",
+                      "embedding=%d,parallel_block=%d%s",
                       families[g[FAMILY]], embeds[g[EMBED]], heads[g[HEADS]],
                       g[GROUPS] ? heads[g[HEADS]] / 2 : heads[g[HEADS]], head_dims[g[HEAD_DIM]], mlps[g[MLP]], depth,
-                      vocabs[g[VOCAB]], activations[g[ACTIVATIONS]], g[TIED], g[FAMILY] == 0 ? g[PARALLEL_BLOCK] : 0);
+                      vocabs[g[VOCAB]], activations[g[ACTIVATIONS]], g[TIED], g[FAMILY] == 0 ? g[PARALLEL_BLOCK] : 0,
+                      more);
 }
 
 static struct topo_axes mesh_of(const int *g)
@@ -301,6 +314,8 @@ static struct genome random_genome(struct base_random *random)
     struct genome genome = {{0}};
     for (int i = 0; i < MESH; i++)
         genome.genes[i] = (int)base_random_below(random, i < OWN_RULES ? limits[i] : BASE_COUNT(own_values));
+    for (int i = 0; i < OWN_RULES; i++) genome.genes[FEATURES] += genome.genes[i]; /* so that no draw is another one */
+    genome.genes[FEATURES] %= limits[FEATURES];
     return genome;
 }
 
@@ -755,6 +770,12 @@ static void gradients_are_those_of_differences(struct base_arena *arena)
           [HEADS] = 1,
           [REMAT] = 3,
           [MICROBATCHES] = 1}},
+        {{[LAYERS] = 1, [ACTIVATIONS] = 3, [FEATURES] = 1}},
+        {{[LAYERS] = 1, [ACTIVATIONS] = 3, [GROUPS] = 1, [FEATURES] = 2, [REMAT] = 3}},
+        {{[FAMILY] = 3, [LAYERS] = 1, [ACTIVATIONS] = 1, [FEATURES] = 3}},
+        {{[LAYERS] = 1, [ACTIVATIONS] = 2, [FEATURES] = 4}},
+        {{[FAMILY] = 3, [LAYERS] = 1, [ACTIVATIONS] = 3, [GROUPS] = 1, [HEADS] = 1, [FEATURES] = 5, [REMAT] = 1}},
+        {{[LAYERS] = 1, [TARGETS] = 2, [ACTIVATIONS] = 1, [FEATURES] = 6}},
     };
     for (int i = 0; i < BASE_COUNT(genomes); i++) {
         TEST_ROW("model %d", i);

@@ -374,7 +374,19 @@ static int64_t closed_form(const struct model_config *c)
 {
     int64_t a = c->num_heads * c->head_dim, kv = c->num_kv_heads * c->head_dim;
     int64_t attention = 2 * c->emb_dim * (a + kv), mlp = (c->mlp_activation_count + 1) * c->emb_dim * c->mlp_dim;
-    int64_t relpos_count = c->scan_layers ? c->num_encoder_layers + c->num_decoder_layers : c->encoder ? 2 : 1;
+    const bool layer_norm = c->norm == MODEL_NORM_LAYER,
+               relative = c->position_encoding == MODEL_POSITION_RELATIVE_BIAS;
+    int64_t norms_a_layer = c->parallel_block ? 1 : 2;
+    int64_t biases =
+        !c->biases ? 0
+                   : c->num_decoder_layers * (a + 2 * kv + 2 * c->emb_dim + c->mlp_activation_count * c->mlp_dim) +
+                         (c->logits_via_embedding ? 0 : c->vocab_size);
+    int64_t more = biases + (c->qk_norm ? 2 * c->head_dim * c->num_decoder_layers : 0) + c->num_positions * c->emb_dim +
+                   (layer_norm ? c->emb_dim * (norms_a_layer * c->num_decoder_layers + 1) : 0);
+    int64_t relpos_count = !relative        ? 0
+                           : c->scan_layers ? c->num_encoder_layers + c->num_decoder_layers
+                           : c->encoder     ? 2
+                                            : 1;
     int64_t encoder = c->num_encoder_layers * (attention + mlp + 2 * c->emb_dim);
     int64_t decoder = c->num_decoder_layers * ((c->encoder ? 2 : 1) * attention + mlp +
                                                (c->encoder          ? 3
@@ -383,7 +395,7 @@ static int64_t closed_form(const struct model_config *c)
                                                    c->emb_dim);
     int64_t embeddings = c->vocab_size * c->emb_dim * (c->logits_via_embedding ? 1 : 2),
             last_norms = (c->encoder ? 2 : 1) * c->emb_dim;
-    return embeddings + encoder + decoder + last_norms + 32 * c->num_heads * relpos_count;
+    return more + embeddings + encoder + decoder + last_norms + 32 * c->num_heads * relpos_count;
 }
 
 static void parameter_counts_follow_the_closed_form(struct base_arena *arena)
@@ -398,6 +410,9 @@ static void parameter_counts_follow_the_closed_form(struct base_arena *arena)
         struct base_error error;
         struct model_config config;
         static const int bounds[] = {4, 4, 4, 300, 64, 500, 12, 1000, 3, 2, 2};
+        static const char *const features[] = {"", ",position_encoding=rotary,norm=layer",
+                                               ",position_encoding=none,qk_norm=1",
+                                               ",position_encoding=learned,biases=1,num_positions=77"};
         int count, drawn[BASE_COUNT(bounds)];
         for (int j = 0; j < BASE_COUNT(bounds); j++) drawn[j] = (int)base_random_below(&random, bounds[j]);
         const char *sizes = base_print(
@@ -405,8 +420,9 @@ static void parameter_counts_follow_the_closed_form(struct base_arena *arena)
             (1 + drawn[1]) * (1 + drawn[2]), 1 + drawn[1], 1 + drawn[3], 1 + drawn[4], 1 + drawn[5], 1 + drawn[6],
             1 + drawn[7]);
         const char *text =
-            base_print(arena, "%s:%s,mlp_activations=%s,logits_via_embedding=%d,parallel_block=%d",
-                       architectures[drawn[0]], sizes, activations[drawn[8]], drawn[9], drawn[0] < 2 ? 0 : drawn[10]);
+            base_print(arena, "%s:%s,mlp_activations=%s,logits_via_embedding=%d,parallel_block=%d%s",
+                       architectures[drawn[0]], sizes, activations[drawn[8]], drawn[9], drawn[0] < 2 ? 0 : drawn[10],
+                       drawn[0] < 2 || drawn[4] % 2 == 0 ? "" : features[i % BASE_COUNT(features)]);
         TEST_ROW("%s", text);
         assert_ok(model_config_parse(arena, text, &config, &error), &error);
         assert_ok(model_parameters(arena, &config, &parameters, &count, &error), &error);
@@ -505,20 +521,43 @@ static void parameters_of_scalable_t5_without_scan(struct base_arena *arena)
 
 /* ---- models ---- */
 
+/* As their papers and published checkpoints count them. */
+static void decoders_have_their_published_sizes(struct base_arena *arena)
+{
+    static const struct {
+        const char *name;
+        int64_t parameters;
+    } rows[] = {
+        {"llama2_7b", 6738415616},  {"llama2_13b", 13015864320},          {"llama2_70b", 68976648192},
+        {"llama3_8b", 8030261248},  {"llama3_70b", 70553706496},          {"llama3_405b", 405853388800},
+        {"mistral_7b", 7241732096}, {"gemma_7b", 786825216 + 7751248896}, {"gpt3_175b", 174604259328},
+    };
+    for (int i = 0; i < BASE_COUNT(rows); i++) {
+        const struct model_parameter *parameters;
+        struct base_error error;
+        struct model_config config;
+        int count;
+        TEST_ROW("%s", rows[i].name);
+        assert_ok(model_config_parse(arena, rows[i].name, &config, &error), &error);
+        assert_ok(model_parameters(arena, &config, &parameters, &count, &error), &error);
+        assert_int_equal(whole_state(parameters, count, MODEL_ADAMW, NULL).parameter_count, rows[i].parameters);
+    }
+}
+
 static void models_of_the_zoo_all_parse(struct base_arena *arena)
 {
     const struct model_zoo_model *models;
     struct base_error error;
     int count;
     assert_ok(model_zoo(arena, &models, &count, &error), &error);
-    assert_int_equal(count, 63);
+    assert_int_equal(count, 72);
     for (int i = 0; i < count; i++) {
         struct model_config config;
         TEST_ROW("%s", models[i].name);
         assert_ok(model_config_parse(arena, models[i].name, &config, &error), &error);
         assert_string_equal(config.name, models[i].name);
         assert_string_equal(model_architecture(&config), models[i].architecture);
-        assert_true(strstr(models[i].source, ".gin") || strstr(models[i].source, "config.json"));
+        assert_true(strlen(models[i].source) > 0);
         for (int j = 0; j < i; j++) assert_string_not_equal(models[i].name, models[j].name);
     }
 }
@@ -615,6 +654,14 @@ static void models_that_are_none_are_refused(struct base_arena *arena)
         {"decoder_only:" GOOD ",num_layers=2,mlp_activations=gleu", "\"gleu\" is unknown"},
         {"decoder_only:" GOOD ",num_layers=2,mlp_activations=gelu+linear+relu", "more than 2"},
         {"encoder_decoder:" GOOD ",num_layers=2,parallel_block=1", "decoder-only models alone"},
+        {"encoder_decoder:" GOOD ",num_layers=2,position_encoding=rotary", "decoder-only models alone"},
+        {"encoder_decoder:" GOOD ",num_layers=2,sliding_window=8", "decoder-only models alone"},
+        {"decoder_only:" GOOD ",num_layers=2,position_encoding=rotray", "\"rotray\" is unknown"},
+        {"decoder_only:" GOOD ",num_layers=2,norm=batch", "rms or layer"},
+        {"decoder_only:" GOOD ",num_layers=2,sliding_window_every=2", "there is no sliding_window"},
+        {"decoder_only:" GOOD ",num_layers=2,num_positions=8", "position_encoding=learned"},
+        {"decoder_only:emb_dim=8,num_heads=4,head_dim=3,mlp_dim=16,vocab_size=32,num_layers=2,position_encoding=rotary",
+         "head_dim: 3 is odd"},
         {"@no_such_file.json", "no_such_file.json"},
         {"@model.gin", "model.gin: cannot be read"},
         {"@tests/data/rules_standard.json", "architecture: missing"},
@@ -931,6 +978,7 @@ static const struct test tests[] = {
     TEST(parameters_beyond_t5x),
     TEST(parameters_of_scalable_t5_without_scan),
     TEST(models_of_the_zoo_all_parse),
+    TEST(decoders_have_their_published_sizes),
     TEST(models_on_one_line),
     TEST(models_in_json_are_those_on_one_line),
     TEST(models_that_are_none_are_refused),

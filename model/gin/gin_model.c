@@ -254,7 +254,10 @@ static bool same_size(const struct model_config *a, const struct model_config *b
 static bool same_model(const struct model_config *a, const struct model_config *b)
 {
     bool same = a->family == b->family && a->scan_layers == b->scan_layers && a->encoder == b->encoder &&
-                a->num_kv_heads == b->num_kv_heads && a->parallel_block == b->parallel_block;
+                a->num_kv_heads == b->num_kv_heads && a->parallel_block == b->parallel_block &&
+                a->position_encoding == b->position_encoding && a->norm == b->norm && a->biases == b->biases &&
+                a->qk_norm == b->qk_norm && a->sliding_window == b->sliding_window &&
+                a->sliding_window_every == b->sliding_window_every && a->num_positions == b->num_positions;
     for (int i = 0; same && i < BASE_COUNT(sizes); i++) same = same_size(a, b, &sizes[i]);
     return same;
 }

@@ -359,7 +359,7 @@ static int64_t row_scratch_bytes(const struct mapper *l, int k)
         slots += 1 + op->input_count + op->output_count;
         for (const char *letter = space; *letter; letter++) {
             int64_t size = sim_label_extent(s, op, *letter, l->sizes, l->mesh);
-            bool last = !letter[1], whole = op->op->kind == MODEL_REDUCE;
+            bool last = !letter[1], whole = sim_needs_whole_rows(op->op);
             if (last && size > row) row = size;
             if (!last && !whole && row < SIM_ROW_CHUNK) row = SIM_ROW_CHUNK;
         }

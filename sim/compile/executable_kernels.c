@@ -116,6 +116,11 @@ bool sim_is_row_operation(const struct model_op *op)
            !strncmp(op->output_labels, space, length - 1);
 }
 
+bool sim_needs_whole_rows(const struct model_op *op)
+{
+    return op->kind == MODEL_REDUCE || model_function_is(op->function, MODEL_IS_OF_ROWS);
+}
+
 /* Whole rows, or one number a row: what a kernel can hand on inside itself. */
 static bool is_by_row(const char *labels, const char *space)
 {

@@ -13,6 +13,11 @@ static const char *one_line(struct base_arena *arena, const struct model_config 
         base_putf(&line, "%s%s", i ? "+" : "", model_activation_name(c->mlp_activations[i]));
     base_putf(&line, ",logits_via_embedding=%d,float32_attention_logits=%d,parallel_block=%d", c->logits_via_embedding,
               c->float32_attention_logits, c->parallel_block);
+    base_putf(&line, ",position_encoding=%s,norm=%s,biases=%d,qk_norm=%d",
+              model_position_encoding_name(c->position_encoding), model_norm_name(c->norm), c->biases, c->qk_norm);
+    if (c->sliding_window) base_putf(&line, ",sliding_window=%lld", (long long)c->sliding_window);
+    if (c->sliding_window_every) base_putf(&line, ",sliding_window_every=%lld", (long long)c->sliding_window_every);
+    if (c->num_positions) base_putf(&line, ",num_positions=%lld", (long long)c->num_positions);
     return line.data;
 }
 
@@ -26,6 +31,13 @@ static bool same_model(const struct model_config *a, const struct model_config *
                                 {a->vocab_size, b->vocab_size},
                                 {a->num_encoder_layers, b->num_encoder_layers},
                                 {a->num_decoder_layers, b->num_decoder_layers},
+                                {a->sliding_window, b->sliding_window},
+                                {a->sliding_window_every, b->sliding_window_every},
+                                {a->num_positions, b->num_positions},
+                                {(int64_t)a->position_encoding, (int64_t)b->position_encoding},
+                                {(int64_t)a->norm, (int64_t)b->norm},
+                                {a->biases, b->biases},
+                                {a->qk_norm, b->qk_norm},
                                 {a->mlp_activation_count, b->mlp_activation_count}};
     for (int i = 0; i < BASE_COUNT(sizes); i++)
         if (sizes[i][0] != sizes[i][1]) return false;

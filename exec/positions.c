@@ -1,0 +1,40 @@
+/* What decoders beside T5 do with a row: take its mean away, turn it by its position, and mark the position itself. */
+#include "exec/row.h"
+
+#include <math.h>
+
+/* x, its mean */
+void exec_row_center(struct exec_row *row)
+{
+    for (int64_t i = 0; i < row->n; i++) row->out[0][i] = row->in[0][i] - row->in[1][0];
+}
+
+/* Halves against each other, each pair at a speed of its own. */
+static void turn(struct exec_row *row, double sign)
+{
+    static const double slowest = 10000;
+    const float *x = row->in[0];
+    const int64_t half = row->n / 2;
+    for (int64_t i = 0; i < half; i++) {
+        const double angle = sign * (double)row->position * pow(slowest, -(double)i / (double)half);
+        const float cosine = (float)cos(angle), sine = (float)sin(angle), first = x[i], second = x[i + half];
+        row->out[0][i] = first * cosine - second * sine;
+        row->out[0][i + half] = second * cosine + first * sine;
+    }
+}
+
+void exec_row_rotary(struct exec_row *row)
+{
+    turn(row, 1);
+}
+
+void exec_row_rotary_grad(struct exec_row *row)
+{
+    turn(row, -1);
+}
+
+/* [position, row of the table] */
+void exec_row_position_one_hot(struct exec_row *row)
+{
+    for (int64_t i = 0; i < row->n; i++) row->out[0][i] = row->start + i == row->before;
+}

@@ -1,0 +1,84 @@
+/* The head of a decoder: logits, the loss of a step, and the gradient that it begins with. */
+#include "model/builder.h"
+
+/* float32, whatever the activations are. A tied table is the embedding's master, and its logits are divided by
+ * sqrt(embed). */
+int model_builder_logits(struct builder *builder, int table, int y)
+{
+    bool as_computed = builder_has(builder, MODEL_TRAIT_WIDE_LOSS);
+    enum model_dtype dtype = as_computed ? builder->dtype : builder_statistics_dtype(builder);
+    int wide = y;
+    if (builder->dtype != dtype)
+        wide = builder_apply(builder, MODEL_MAP, MODEL_CAST, "logits input", "bte->bte", NULL, dtype,
+                             MODEL_ROLE_PROJECTION, y, -1, -1, -1);
+    if (!builder->config->logits_via_embedding) {
+        int kernel = as_computed ? model_builder_weight(builder, "logits_dense/kernel", "ev", "ev")
+                                 : model_builder_parameter(builder, "logits_dense/kernel", "ev");
+        int scores =
+            builder_contract(builder, "logits_dense", "bte,ev->btv", NULL, dtype, MODEL_ROLE_PROJECTION, wide, kernel);
+        if (!builder->config->biases) return scores;
+        int bias = model_builder_parameter(builder, "logits_dense/bias", "v");
+        return builder_apply(builder, MODEL_MAP, MODEL_BIAS, "logits_dense/bias", "btv,v->btv", NULL, dtype,
+                             MODEL_ROLE_PROJECTION, scores, bias, -1, -1);
+    }
+    if (as_computed)
+        return builder_contract(builder, "logits", "bte,ve->btv", NULL, dtype, MODEL_ROLE_PROJECTION, wide,
+                                model_builder_compute_copy(builder, "logits/embedding", table));
+    int scaled = builder_apply(builder, MODEL_MAP, MODEL_SCALE, "logits scale", "bte->bte", NULL, dtype,
+                               MODEL_ROLE_PROJECTION, wide, -1, -1, -1);
+    return builder_contract(builder, "logits", "bte,ve->btv", NULL, dtype, MODEL_ROLE_PROJECTION, scaled, table);
+}
+
+/* float32 as PyTorch software has it: a copy of the logits, another one without their maximum, whose memory takes the
+ * gradient; cast back, that takes the logits' place. */
+void model_builder_wide_loss(struct builder *builder, struct builder_forward *forward)
+{
+    const enum model_dtype dtype = MODEL_FLOAT32;
+    int wide = builder_apply(builder, MODEL_MAP, MODEL_CAST, "loss/logits float32", "btv->btv", NULL, dtype,
+                             MODEL_ROLE_PROJECTION, forward->logits, -1, -1, -1);
+    int max = builder_apply(builder, MODEL_REDUCE, MODEL_MAX, "loss/max", "btv->bt", NULL, dtype, MODEL_ROLE_STATISTIC,
+                            wide, -1, -1, -1);
+    int shifted = builder_apply(builder, MODEL_MAP, MODEL_SHIFT, "loss/shifted", "btv,bt->btv", NULL, dtype,
+                                MODEL_ROLE_PROJECTION, wide, max, -1, -1);
+    int picked = builder_apply(builder, MODEL_REDUCE, MODEL_PICK, "loss/target", "btv,bt->bt", NULL, dtype,
+                               MODEL_ROLE_STATISTIC, shifted, forward->targets, -1, -1);
+    int sum = builder_apply(builder, MODEL_REDUCE, MODEL_SUM_EXP, "loss/sum", "btv,bt->bt", NULL, dtype,
+                            MODEL_ROLE_STATISTIC, shifted, max, -1, -1);
+    forward->loss = builder_apply(builder, MODEL_REDUCE, MODEL_LOSS, "loss", "bt,bt,bt,bt->", NULL, dtype,
+                                  MODEL_ROLE_STATISTIC, max, sum, picked, forward->weights);
+    int inputs[] = {shifted, max, sum, forward->targets, forward->weights};
+    int gradient =
+        model_builder_apply(builder, MODEL_MAP, MODEL_LOSS_GRAD, "loss/logits gradient float32", "btv,bt,bt,bt,bt->btv",
+                            NULL, dtype, MODEL_ROLE_PROJECTION, inputs, BASE_COUNT(inputs));
+    builder_last_op(builder)->phase = MODEL_BACKWARD;
+    builder->program->tensors[gradient].like = forward->logits;
+    int half = builder_apply(builder, MODEL_MAP, MODEL_REPLACE, "loss/logits gradient", "btv,btv->btv", NULL,
+                             builder->dtype, MODEL_ROLE_PROJECTION, gradient, forward->logits, -1, -1);
+    builder_last_op(builder)->phase = MODEL_BACKWARD;
+    builder->program->tensors[half].like = forward->logits;
+    builder->cotangent[forward->logits] = half;
+}
+
+/* Sum of exponentials, the target's logit, loss with z_loss; and the accuracy that T5X's metrics report. */
+void model_builder_loss(struct builder *builder, struct builder_forward *forward)
+{
+    enum model_dtype dtype = builder_statistics_dtype(builder);
+    int max = builder_apply(builder, MODEL_REDUCE, MODEL_MAX, "loss/max", "btv->bt", NULL, dtype, MODEL_ROLE_STATISTIC,
+                            forward->logits, -1, -1, -1);
+    int sum = builder_apply(builder, MODEL_REDUCE, MODEL_SUM_EXP, "loss/sum", "btv,bt->bt", NULL, dtype,
+                            MODEL_ROLE_STATISTIC, forward->logits, max, -1, -1);
+    int picked = builder_apply(builder, MODEL_REDUCE, MODEL_PICK, "loss/target", "btv,bt->bt", NULL, dtype,
+                               MODEL_ROLE_STATISTIC, forward->logits, forward->targets, -1, -1);
+    builder_apply(builder, MODEL_REDUCE, MODEL_ARGMAX, "loss/accuracy", "btv,bt,bt->bt", NULL, dtype,
+                  MODEL_ROLE_STATISTIC, forward->logits, forward->targets, max, -1);
+    forward->loss = builder_apply(builder, MODEL_REDUCE, MODEL_LOSS, "loss", "bt,bt,bt,bt->", NULL, dtype,
+                                  MODEL_ROLE_STATISTIC, max, sum, picked, forward->weights);
+    if (builder->options.step == MODEL_STEP_EVALUATE) return;
+    int inputs[] = {forward->logits, max, sum, forward->targets, forward->weights};
+    int gradient =
+        model_builder_apply(builder, MODEL_MAP, MODEL_LOSS_GRAD, "loss/logits gradient", "btv,bt,bt,bt,bt->btv", NULL,
+                            dtype, MODEL_ROLE_PROJECTION, inputs, BASE_COUNT(inputs));
+    builder_last_op(builder)->phase = MODEL_BACKWARD;
+    builder->program->tensors[gradient].like = forward->logits;
+    builder->cotangent[forward->logits] = gradient;
+}

@@ -1,0 +1,84 @@
+/* Norms and biases, and what queries and keys are made of beside their projection. */
+#include "model/builder.h"
+
+#include <string.h>
+
+/* Adds a bias whose labels are a part of x's, where the model has biases. */
+int model_builder_biased(struct builder *builder, const char *dense, int x, const char *labels, const char *joined,
+                         const char *split)
+{
+    if (!builder->config->biases) return x;
+    int bias = model_builder_weight(builder, base_print(builder->arena, "%s/bias", dense), joined, split);
+    return builder_apply(builder, MODEL_MAP, MODEL_BIAS, base_print(builder->arena, "%s/bias", dense),
+                         base_print(builder->arena, "%s,%s->%s", labels, split, labels), NULL, builder->dtype,
+                         MODEL_ROLE_FUSED, x, bias, -1, -1);
+}
+
+/* x over the root of its mean square along the last label, times a scale of its own; statistics in float32. */
+static int over_root_mean_square(struct builder *builder, const char *name, int wide, const char *rows)
+{
+    size_t rank = strlen(rows);
+    const char *scale_labels = rows + rank - 1, *kept = base_print(builder->arena, "%.*s", (int)rank - 1, rows);
+    int mean_square =
+        builder_apply(builder, MODEL_REDUCE, MODEL_MEAN_SQUARE, base_print(builder->arena, "%s mean_square", name),
+                      base_print(builder->arena, "%s->%s", rows, kept), NULL, builder_statistics_dtype(builder),
+                      MODEL_ROLE_STATISTIC, wide, -1, -1, -1);
+    int scale = model_builder_weight(builder, base_print(builder->arena, "%s/scale", name), scale_labels, scale_labels);
+    return builder_apply(builder, MODEL_MAP, MODEL_NORM, name,
+                         base_print(builder->arena, "%s,%s,%s->%s", rows, kept, scale_labels, rows), NULL,
+                         builder->dtype, MODEL_ROLE_FUSED, wide, mean_square, scale, -1);
+}
+
+static int in_statistics_dtype(struct builder *builder, const char *name, int x, const char *rows, enum model_role role)
+{
+    if (builder_has(builder, MODEL_TRAIT_HALF_STATISTICS) || builder_has(builder, MODEL_TRAIT_HALF_NORMS)) return x;
+    return builder_apply(builder, MODEL_MAP, MODEL_CAST, base_print(builder->arena, "%s float32", name),
+                         base_print(builder->arena, "%s->%s", rows, rows), NULL, builder_statistics_dtype(builder),
+                         role, x, -1, -1, -1);
+}
+
+/* A layer norm takes the mean away first, and adds a bias. */
+static int centered(struct builder *builder, const char *name, int wide, const char *rows)
+{
+    const char *kept = base_print(builder->arena, "%.*s", (int)strlen(rows) - 1, rows);
+    int mean = builder_apply(builder, MODEL_REDUCE, MODEL_MEAN, base_print(builder->arena, "%s mean", name),
+                             base_print(builder->arena, "%s->%s", rows, kept), NULL, builder_statistics_dtype(builder),
+                             MODEL_ROLE_STATISTIC, wide, -1, -1, -1);
+    return builder_apply(builder, MODEL_MAP, MODEL_CENTER, base_print(builder->arena, "%s centered", name),
+                         base_print(builder->arena, "%s,%s->%s", rows, kept, rows), NULL,
+                         builder_statistics_dtype(builder), MODEL_ROLE_FUSED, wide, mean, -1, -1);
+}
+
+/* T5's has no mean and no bias. */
+int model_builder_norm(struct builder *builder, const char *name, int x, char length)
+{
+    const char *rows = builder_letters(builder, "bqe", length, length);
+    bool whole = builder->config->norm == MODEL_NORM_LAYER;
+    int first = builder->program->blocks[builder->block].op_count;
+    int wide = in_statistics_dtype(builder, name, x, rows, MODEL_ROLE_NORM_INPUT);
+    if (whole) wide = centered(builder, name, wide, rows);
+    int normed = over_root_mean_square(builder, name, wide, rows);
+    if (whole) {
+        int bias = model_builder_weight(builder, base_print(builder->arena, "%s/bias", name), "e", "e");
+        normed = builder_apply(builder, MODEL_MAP, MODEL_BIAS, base_print(builder->arena, "%s/bias", name),
+                               base_print(builder->arena, "%s,e->%s", rows, rows), NULL, builder->dtype,
+                               MODEL_ROLE_FUSED, normed, bias, -1, -1);
+    }
+    if (builder_has(builder, MODEL_TRAIT_KERNEL_GROUPS)) builder_group_from(builder, first);
+    return normed;
+}
+
+/* Queries or keys as attention takes them: normed by head, then turned by their positions. */
+int model_builder_placed(struct builder *builder, const char *name, int x, const char *rows)
+{
+    const struct model_config *config = builder->config;
+    if (config->qk_norm) {
+        const char *norm_name = base_print(builder->arena, "%s_norm", name);
+        int wide = in_statistics_dtype(builder, norm_name, x, rows, MODEL_ROLE_FUSED);
+        x = over_root_mean_square(builder, norm_name, wide, rows);
+    }
+    if (config->position_encoding != MODEL_POSITION_ROTARY) return x;
+    return builder_apply(builder, MODEL_MAP, MODEL_ROTARY, base_print(builder->arena, "%s rotary", name),
+                         base_print(builder->arena, "%s->%s", rows, rows), NULL, builder->dtype, MODEL_ROLE_FUSED, x,
+                         -1, -1, -1);
+}
