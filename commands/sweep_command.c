@@ -39,7 +39,7 @@ struct sweep {
     bool to_file;
     struct base_text *out; /* the table, where it goes to stdout */
     int key_columns[SIM_KEY_COUNT], copied[4096], copied_count;
-    int measured[MEASURED_COUNT], id;
+    int measured[MEASURED_COUNT], id, headroom;
     struct reports_accuracy accuracy;
     struct base_arena row_arena;
 };
@@ -55,6 +55,7 @@ static enum base_status find_columns(struct sweep *s, struct base_error *error)
                 s->csv.path, sim_plan_keys[k].name);
     }
     s->id = base_csv_column(&s->csv, "id");
+    s->headroom = base_csv_column(&s->csv, "headroom_frac");
     for (int m = 0; m < MEASURED_COUNT; m++) s->measured[m] = base_csv_column(&s->csv, measured[m].column);
     for (int c = 0; c < s->csv.column_count && c < BASE_COUNT(s->copied); c++) {
         bool ours = false;
@@ -134,7 +135,7 @@ static void put_confidence(const struct sim_confidence *c, struct base_text *lin
 
 /* confidence: NULL where there is no prediction, for the reason why. */
 static void put_row(struct sweep *s, const struct sim_prediction *prediction, const struct sim_confidence *confidence,
-                    const char *why, struct base_text *line)
+                    double headroom_frac, const char *why, struct base_text *line)
 {
     for (int i = 0; i < s->copied_count; i++) {
         if (i) base_put(line, ",");
@@ -147,13 +148,21 @@ static void put_row(struct sweep *s, const struct sim_prediction *prediction, co
         base_put_double(line, prediction->tokens_per_s);
         base_put(line, ",");
         base_put_int(line, prediction->memory.peak_bytes);
-        base_put(line, prediction->fits ? ",1," : ",0,");
+        base_put(line, sim_leaves_free(prediction, headroom_frac) ? ",1," : ",0,");
         put_confidence(confidence, line);
     } else {
         for (int i = 0; i < ADDED_COLUMNS; i++) base_put(line, ",");
         base_put_csv(line, why);
     }
     base_put(line, "\n");
+}
+
+/* A table that tune enumerated says what share of memory its plans have to leave free. */
+static enum base_status read_headroom(const struct sweep *s, double *out, struct base_error *error)
+{
+    const char *cell = base_csv_field(&s->csv, s->headroom);
+    *out = 0;
+    return *cell ? base_parse_double(cell, "headroom_frac", 0, 0.99, out, error) : BASE_OK;
 }
 
 /* One bad row never stops the rest: it says why it has no prediction. */
@@ -164,17 +173,19 @@ static void sweep_row(struct sweep *s, struct base_text *line)
     struct sim_prediction prediction;
     struct sim_confidence confidence;
     struct base_error why = {0};
+    double headroom_frac;
     for (int k = 0; k < SIM_KEY_COUNT; k++) text.values[k] = base_csv_field(&s->csv, s->key_columns[k]);
     enum base_status status = BASE_OK;
     if (s->csv.field_count != s->csv.column_count)
         status = base_fail(&why, BASE_INPUT, "line %lld has %d fields; the header has %d",
                            (long long)s->csv.line_number, s->csv.field_count, s->csv.column_count);
+    if (status == BASE_OK) status = read_headroom(s, &headroom_frac, &why);
     if (status == BASE_OK)
         status =
             sim_plan_check(s->context->cache, &s->row_arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &why);
     if (status == BASE_OK) status = sim_predict(s->context->cache, &plan, &prediction, NULL, &why);
     if (status == BASE_OK) status = sim_confidence_of(&s->row_arena, &plan, &prediction, &confidence, &why);
-    put_row(s, &prediction, status == BASE_OK ? &confidence : NULL, why.text, line);
+    put_row(s, &prediction, status == BASE_OK ? &confidence : NULL, headroom_frac, why.text, line);
     note_accuracy(s, &text, &prediction, status == BASE_OK, why.text);
 }
 

@@ -11,6 +11,8 @@
 enum { MOST_VALUES = 4096, MOST_TOP = 1000, MOST_RULE_PREDICTIONS = 20000 };
 
 #define DEFAULT_LENGTHS "512,512"
+/* Percent of a device's memory. */
+#define DEFAULT_HEADROOM "2"
 
 /* ---- the space that is asked for ---- */
 
@@ -101,11 +103,24 @@ static enum base_status read_request(struct commands_context *context, const str
 
 /* ---- how it is searched ---- */
 
+/* In percent, with or without the sign. */
+static enum base_status read_headroom(struct base_arena *arena, const char *given, double *out,
+                                      struct base_error *error)
+{
+    double percent;
+    size_t length = strlen(given);
+    if (length && given[length - 1] == '%') given = base_copy_bytes(arena, given, length - 1);
+    BASE_TRY(base_parse_double(given, "--headroom (in percent)", 0, 99, &percent, error));
+    *out = percent / 100;
+    return BASE_OK;
+}
+
 static enum base_status read_options(struct commands_context *context, const struct base_arguments *arguments,
                                      struct tuner_options *options, struct base_error *error)
 {
     const char *top = base_argument(arguments, "--top"), *objective = base_argument(arguments, "--objective"),
-               *limit = base_argument(arguments, "--time-limit"), *verified = base_argument(arguments, "--verify");
+               *limit = base_argument(arguments, "--time-limit"), *verified = base_argument(arguments, "--verify"),
+               *headroom = base_argument(arguments, "--headroom");
     const char *names[TUNER_OBJECTIVE_COUNT];
     int64_t number = 5, verified_count = 0;
     int which = TUNER_TOKENS_PER_S;
@@ -119,6 +134,7 @@ static enum base_status read_options(struct commands_context *context, const str
     if (verified) BASE_TRY(base_parse_int(verified, "--verify", 1, MOST_TOP, &verified_count, error));
     if (objective) BASE_TRY(base_parse_word(objective, "--objective", names, BASE_COUNT(names), &which, error));
     if (limit) BASE_TRY(base_parse_double(limit, "--time-limit", 0, 1e9, &options->time_limit_s, error));
+    BASE_TRY(read_headroom(context->arena, headroom ? headroom : DEFAULT_HEADROOM, &options->headroom_frac, error));
     if (limit && !(options->time_limit_s > 0))
         return base_fail(error, BASE_INPUT,
                          "--time-limit: 0 s leaves no time to search; use a number above 0, or leave it out");
@@ -138,12 +154,13 @@ static void put_to_file(void *where, const char *bytes, size_t length)
     fwrite(bytes, 1, length, where);
 }
 
-static enum base_status enumerate(struct commands_context *context, const struct tuner_space *space, const char *path,
-                                  struct base_text *out, struct base_error *error)
+static enum base_status enumerate(struct commands_context *context, const struct tuner_space *space,
+                                  double headroom_frac, const char *path, struct base_text *out,
+                                  struct base_error *error)
 {
     struct base_output output;
     BASE_TRY(base_output_open(&output, path, error));
-    reports_space_csv(space, put_to_file, output.file);
+    reports_space_csv(space, headroom_frac, put_to_file, output.file);
     BASE_TRY(base_output_commit(&output, error));
     if (!context->json) {
         base_putf(out, "%lld plans: %s\n%lld more are refused by T5X or JAX\n", (long long)space->plan_count, path,
@@ -181,7 +198,10 @@ static enum base_status fit(struct commands_context *context, struct tuner_space
                             const struct tuner_options *options, struct base_text *out, struct base_error *error)
 {
     struct tuner_fit_row *rows = base_new(context->arena, struct tuner_fit_row, space->shape_count);
-    struct reports_tuned report = {.arena = context->arena, .space = space, .objective = options->objective};
+    struct reports_tuned report = {.arena = context->arena,
+                                   .space = space,
+                                   .objective = options->objective,
+                                   .headroom_frac = options->headroom_frac};
     int count;
     BASE_TRY(tuner_fit(space, options, rows, &count, error));
     if (context->json) reports_fit_json(&report, rows, count, context->compact, out);
@@ -255,6 +275,7 @@ static enum base_status answer(struct commands_context *context, const struct ba
                                    .space = space,
                                    .result = &result,
                                    .objective = options->objective,
+                                   .headroom_frac = options->headroom_frac,
                                    .plans = plans,
                                    .looked = looked,
                                    .smallest_found = &smallest};
@@ -289,7 +310,7 @@ static enum base_status run_tune(struct commands_context *context, const struct 
     BASE_TRY(read_options(context, arguments, &options, error));
     if (format) BASE_TRY(base_parse_word(format, "--emit", formats, BASE_COUNT(formats), &which, error));
     BASE_TRY(tuner_space_build(context->arena, context->cache, &request, &space, error));
-    if (table) return enumerate(context, &space, table, out, error);
+    if (table) return enumerate(context, &space, options.headroom_frac, table, out, error);
     if (base_argument(arguments, "--fit") && space.mesh_key == SIM_ICI_MESH)
         return base_fail(
             error, BASE_INPUT,
@@ -301,6 +322,7 @@ static enum base_status run_tune(struct commands_context *context, const struct 
 static const struct base_option options[] = {
     {"--top", "K", "how many plans are ranked", "5"},
     {"--objective", "tokens_per_s|step_s|tokens_per_device_hour", "what is best", "tokens_per_s"},
+    {"--headroom", "P", "percent of a device's memory that stays free in every plan that is ranked", DEFAULT_HEADROOM},
     {"--fit", NULL, "show only the smallest model axis on which the model fits, and the speed of larger ones", NULL},
     {"--emit", "gin|jax|slurm", "print what launches the best plan instead", NULL},
     {"--detail", NULL, "with every plan that was looked at by itself; of the JSON document", NULL},

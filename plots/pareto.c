@@ -7,7 +7,7 @@
 #include <string.h>
 
 enum { MOST_LOOKED = 20000, SHOWN_LOOKED = 1500, ALL_LABELLED = 12 };
-static const double left_px = 62, area_height_px = 330, dot_px = 3.6, narrow_px = 480, tight_frac = 0.02;
+static const double left_px = 62, area_height_px = 330, dot_px = 3.6, narrow_px = 480;
 static const struct plots_look line = {PLOTS_THROUGHPUT, 0, 1.5, false}, dot = {PLOTS_THROUGHPUT, 1, 0, false},
                                capacity_look = {PLOTS_ALARM, 0, 1.2, true}, fits_look = {PLOTS_COMPUTE, 0.6, 0, false},
                                unfit_look = {PLOTS_ALARM, 0, 0.9, false}, ruled_look = {PLOTS_OVERHEAD, 0, 0.9, false},
@@ -27,7 +27,7 @@ struct front {
     int count, modest; /* modest: the cheapest in memory that keeps nine tenths of the speed */
     struct looked *looked;
     int looked_count;
-    double capacity_bytes, most_tokens, most_bytes;
+    double capacity_bytes, headroom_frac, most_tokens, most_bytes;
     struct plots_frame frame;
 };
 
@@ -53,6 +53,8 @@ static enum base_status read_front(struct base_arena *arena, const struct plots_
         return base_fail(error, BASE_INPUT, "%s: holds no front; `tune --pareto --json --out FILE` writes one",
                          r->path);
     bool batches = varies(list, "batch_size");
+    double headroom = plots_number(plots_member(r->document, "search", BASE_JSON_OBJECT), "headroom_frac");
+    front->headroom_frac = headroom > 0 && headroom < 1 ? headroom : 0;
     front->points = base_new(arena, struct point, list->count);
     for (const struct base_json *item = list->child; item; item = item->next) {
         struct point *p = &front->points[front->count++];
@@ -120,10 +122,10 @@ static void draw_capacity(struct plots_canvas *canvas, const struct front *f)
                PLOTS_ALARM, base_print(canvas->arena, "capacity %s", base_format_bytes(text, f->capacity_bytes)));
 }
 
-/* The last share of memory, which a prediction's own error may take. */
+/* The headroom of the search: the last share of memory, which a prediction's own error may take. */
 static void draw_tight(struct plots_canvas *canvas, const struct front *f)
 {
-    double from = plots_axis_px(&f->frame.x, (1 - tight_frac) * f->capacity_bytes),
+    double from = plots_axis_px(&f->frame.x, (1 - f->headroom_frac) * f->capacity_bytes),
            to = plots_axis_px(&f->frame.x, f->capacity_bytes);
     plots_rect(canvas, (struct plots_box){from, f->frame.y.to_px, to - from, f->frame.y.from_px - f->frame.y.to_px},
                tight_look);
@@ -183,11 +185,12 @@ static void draw_points(struct plots_canvas *canvas, const struct front *f)
 
 static double draw_keys(struct plots_canvas *canvas, const struct front *f, double y)
 {
-    const struct plots_key keys[] = {{"the front: faster than all that need less", dot},
-                                     {"predicted, fits", fits_look},
-                                     {"predicted, too large", unfit_look},
-                                     {"ruled out by a bound", ruled_look},
-                                     {"tight: the last 2 %", tight_look}};
+    const struct plots_key keys[] = {
+        {"the front: faster than all that need less", dot},
+        {"predicted, fits", fits_look},
+        {"predicted, too large", unfit_look},
+        {"ruled out by a bound", ruled_look},
+        {base_print(canvas->arena, "tight: the last %.3g %%", 100 * f->headroom_frac), tight_look}};
     return plots_put_keys(canvas, y + 6, keys, f->looked_count ? BASE_COUNT(keys) : 1);
 }
 

@@ -95,6 +95,7 @@ struct reports_tuned {
     const struct tuner_space *space;
     const struct tuner_result *result;
     enum tuner_objective objective;
+    double headroom_frac;                         /* of a device's memory, which the ranked plans leave free */
     const struct reports_prediction *plans;       /* of result->plans, with collectives */
     const struct tuner_comparison *why;           /* the best beside the second; or NULL */
     const struct tuner_alternative *alternatives; /* the best with one choice changed */
@@ -116,9 +117,9 @@ void reports_fit_json(const struct reports_tuned *report, const struct tuner_fit
                       struct base_text *out);
 void reports_fit_text(const struct reports_tuned *report, const struct tuner_fit_row *rows, int count,
                       struct base_text *out);
-/* Every plan of the space, one row of a sweep each. */
-void reports_space_csv(const struct tuner_space *space, void (*put)(void *where, const char *bytes, size_t length),
-                       void *where);
+/* Every plan of the space, one row of a sweep each, whose predicted_fits then asks for the headroom, too. */
+void reports_space_csv(const struct tuner_space *space, double headroom_frac,
+                       void (*put)(void *where, const char *bytes, size_t length), void *where);
 
 /* ---- a run beside its prediction (beside.c) ---- */
 

@@ -24,7 +24,8 @@ static struct tuner_shape shape_of(const struct tuner_space *space, struct tuner
 
 /* ---- the space as a table ---- */
 
-static void put_row(const struct tuner_space *space, struct tuner_plan plan, int64_t id, struct base_text *line)
+static void put_row(const struct tuner_space *space, struct tuner_plan plan, double headroom_frac, int64_t id,
+                    struct base_text *line)
 {
     struct sim_plan_text text = tuner_plan_text(space, plan);
     base_putf(line, "%lld", (long long)id);
@@ -33,23 +34,25 @@ static void put_row(const struct tuner_space *space, struct tuner_plan plan, int
         base_put(line, ",");
         if (value) base_put_csv(line, value);
     }
+    base_put(line, ",");
+    base_put_double(line, headroom_frac);
     base_put(line, "\n");
 }
 
-void reports_space_csv(const struct tuner_space *space, void (*put)(void *where, const char *bytes, size_t length),
-                       void *where)
+void reports_space_csv(const struct tuner_space *space, double headroom_frac,
+                       void (*put)(void *where, const char *bytes, size_t length), void *where)
 {
     struct base_text line = {.arena = space->arena};
     int64_t id = 0;
     base_put(&line, "id");
     for (int k = 0; k < SIM_KEY_COUNT; k++) base_putf(&line, ",%s", sim_plan_keys[k].name);
-    base_put(&line, "\n");
+    base_put(&line, ",headroom_frac\n");
     for (int g = 0; g < space->group_count; g++)
         for (int s = 0; s < tuner_group_submesh_count(space, g); s++)
             for (int m = 0; m < tuner_group_microbatch_count(space, g); m++) {
                 put(where, line.data, line.length);
                 line.length = 0;
-                put_row(space, (struct tuner_plan){g, s, m}, id++, &line);
+                put_row(space, (struct tuner_plan){g, s, m}, headroom_frac, id++, &line);
             }
     put(where, line.data, line.length);
 }
@@ -79,21 +82,48 @@ static void put_plan_line(const struct reports_tuned *r, const struct tuner_foun
     base_putf(out, ", rules %s, %s microbatch%s", value_of(r->space, &text, TUNER_RULES), microbatches,
               strcmp(microbatches, "1") ? "es" : "");
     put_varying(r, found->plan, out);
+    int64_t remade = found->prediction.memory.rematerialized_layer_count;
+    if (remade > 0)
+        base_putf(out, ", if the compiler recomputes %lld of %lld layers", (long long)remade,
+                  (long long)r->space->layer_count);
+}
+
+static void put_line_of_table(const struct reports_tuned *r, const char *rank, const struct tuner_found *f,
+                              struct base_text *out)
+{
+    char tokens[BASE_HUMANE], step[BASE_HUMANE], peak[BASE_HUMANE], left[BASE_HUMANE];
+    base_putf(out, "%5s %12s %10s %11s %11s  ", rank, base_format_count(tokens, f->prediction.tokens_per_s),
+              base_format_seconds(step, f->prediction.step_s),
+              base_format_bytes(peak, (double)f->prediction.memory.peak_bytes),
+              base_format_bytes(left, (double)f->prediction.free_bytes));
+    put_plan_line(r, f, out);
+    base_put(out, "\n");
 }
 
 static void put_table(const struct reports_tuned *r, struct base_text *out)
 {
-    char tokens[BASE_HUMANE], step[BASE_HUMANE], peak[BASE_HUMANE], left[BASE_HUMANE];
     base_putf(out, "\n      %12s %10s %11s %11s  plan\n", "tokens/s", "step", "peak", "free");
-    for (int i = 0; i < r->result->plan_count; i++) {
-        const struct tuner_found *f = &r->result->plans[i];
-        const struct sim_memory *m = &f->prediction.memory;
-        base_putf(out, "  %2d. %12s %10s %11s %11s  ", i + 1, base_format_count(tokens, f->prediction.tokens_per_s),
-                  base_format_seconds(step, f->prediction.step_s), base_format_bytes(peak, (double)m->peak_bytes),
-                  base_format_bytes(left, (double)(m->capacity_bytes - m->peak_bytes)));
-        put_plan_line(r, f, out);
-        base_put(out, "\n");
-    }
+    for (int i = 0; i < r->result->plan_count; i++)
+        put_line_of_table(r, base_print(r->arena, "%d.", i + 1), &r->result->plans[i], out);
+}
+
+static void put_tight(const struct reports_tuned *r, struct base_text *out)
+{
+    const struct tuner_result *result = r->result;
+    base_putf(out, "\n%s, but tight: under %.3g %% of a device's memory stays free (--headroom 0 ranks these, too)\n",
+              result->plan_count ? "Faster" : "They fit", 100 * r->headroom_frac);
+    for (int i = 0; i < result->tight_count; i++) put_line_of_table(r, "", &result->tight[i], out);
+}
+
+/* What is missing for the plan to be ranked: memory, or the headroom. */
+static void put_missing(const struct reports_tuned *r, const struct sim_prediction *p, struct base_text *out)
+{
+    char amount[BASE_HUMANE];
+    double headroom = r->headroom_frac * (double)p->memory.capacity_bytes, left = (double)p->free_bytes;
+    if (left < 0) base_putf(out, "%s too much", base_format_bytes(amount, -left));
+    else
+        base_putf(out, "it fits, but leaves %s less than the headroom of %.3g %%",
+                  base_format_bytes(amount, headroom - left), 100 * r->headroom_frac);
 }
 
 static void put_front_table(const struct reports_tuned *r, struct base_text *out)
@@ -115,7 +145,9 @@ static void put_proof(const struct reports_tuned *r, struct base_text *out)
     const struct tuner_counts *c = &result->counts;
     double all = (double)r->space->plan_count;
     if (result->proven_optimal && result->plan_count) base_put(out, "Proven: no plan of the space is better.\n");
-    else if (result->proven_optimal) base_put(out, "Proven: no plan of the space fits.\n");
+    else if (result->proven_optimal)
+        base_put(out, result->tight_count ? "Proven: no plan of the space leaves the headroom.\n"
+                                          : "Proven: no plan of the space fits.\n");
     else if (result->plan_count)
         base_putf(out, "Not proven: the search was ended before its end; the best plan is at most %.1f %% better.\n",
                   100 * result->gap_frac / (1 - result->gap_frac));
@@ -141,7 +173,7 @@ static void put_refused(const struct tuner_space *space, struct base_text *out)
 
 static void put_verdict(const struct reports_tuned *r, struct base_text *out)
 {
-    char peak[BASE_HUMANE], capacity[BASE_HUMANE], missing[BASE_HUMANE];
+    char peak[BASE_HUMANE], capacity[BASE_HUMANE];
     const struct tuner_result *result = r->result;
     if (result->plan_count) {
         base_put(out, "Best: ");
@@ -149,14 +181,16 @@ static void put_verdict(const struct reports_tuned *r, struct base_text *out)
         base_put(out, "\n");
         return;
     }
-    base_put(out, result->proven_optimal ? "Nothing fits.\n" : "Nothing that fits was found.\n");
+    if (result->tight_count) base_putf(out, "Nothing fits with %.3g %% to spare.\n", 100 * r->headroom_frac);
+    else base_put(out, result->proven_optimal ? "Nothing fits.\n" : "Nothing that fits was found.\n");
     if (!result->has_nearest) return;
     const struct sim_memory *m = &result->nearest.prediction.memory;
     base_put(out, "Nearest: ");
     put_plan_line(r, &result->nearest, out);
-    base_putf(out, "\n         needs %s of %s on each device, %s too much\n",
-              base_format_bytes(peak, (double)m->peak_bytes), base_format_bytes(capacity, (double)m->capacity_bytes),
-              base_format_bytes(missing, (double)(m->peak_bytes - m->capacity_bytes)));
+    base_putf(out, "\n         needs %s of %s on each device, ", base_format_bytes(peak, (double)m->peak_bytes),
+              base_format_bytes(capacity, (double)m->capacity_bytes));
+    put_missing(r, &result->nearest.prediction, out);
+    base_put(out, "\n");
     if (r->smallest_topology)
         base_putf(out, "Smallest of its generation on which a plan fits: %s\n", r->smallest_topology);
 }
@@ -217,7 +251,7 @@ static void put_unfit_text(const struct reports_tuned *r, struct base_text *out)
     if (unfit->tokens_per_s <= best->tokens_per_s) return;
     base_putf(out,
               "\n%.1f %% faster if each device had %s more: ", 100 * (unfit->tokens_per_s / best->tokens_per_s - 1),
-              base_format_bytes(missing, (double)(unfit->memory.peak_bytes - unfit->memory.capacity_bytes)));
+              base_format_bytes(missing, (double)-unfit->free_bytes));
     put_plan_line(r, &r->result->unfit, out);
     base_put(out, "\n");
 }
@@ -246,7 +280,10 @@ static void put_sensitivity_text(const struct reports_tuned *r, struct base_text
             const struct tuner_alternative *a = &r->alternatives[i];
             done[i] = true;
             base_putf(out, "    %-24s %-16s %+7.1f %%%s\n", shown ? "" : sim_plan_keys[key].name, a->value,
-                      100 * (a->prediction.tokens_per_s / best - 1), a->prediction.fits ? "" : ", but does not fit");
+                      100 * (a->prediction.tokens_per_s / best - 1),
+                      !a->prediction.fits                                 ? ", but does not fit"
+                      : sim_leaves_free(&a->prediction, r->headroom_frac) ? ""
+                                                                          : ", but tight");
         }
     }
 }
@@ -278,6 +315,7 @@ void reports_tuned_text(const struct reports_tuned *r, struct base_text *out)
     put_verdict(r, out);
     put_proof(r, out);
     if (r->result->plan_count) put_table(r, out);
+    if (r->result->tight_count) put_tight(r, out);
     if (r->verified_count) reports_verified_text(r, out);
     if (r->result->front) put_front_table(r, out);
     if (r->why) put_why_text(r, out);
@@ -318,13 +356,14 @@ void reports_fit_json(const struct reports_tuned *r, const struct tuner_fit_row 
         base_json_open(&w, '{');
         for (int a = 0; a < rows[i].shape.axes.count; a++)
             base_json_member_int(&w, rows[i].shape.axes.names[a], rows[i].shape.axes.sizes[a]);
-        base_json_member_bool(&w, "fits", rows[i].fits);
+        base_json_member_bool(&w, "fits", p->fits);
+        if (p->fits && !rows[i].fits) base_json_member_bool(&w, "tight", true);
         base_json_member_bool(&w, "proven", rows[i].proven);
         base_json_key(&w, "plan");
         sim_plan_put_json(r->arena, &text, &w);
-        if (rows[i].fits) base_json_member_double(&w, "tokens_per_s", p->tokens_per_s);
+        if (p->fits) base_json_member_double(&w, "tokens_per_s", p->tokens_per_s);
         base_json_member_int(&w, "peak_bytes", p->memory.peak_bytes);
-        base_json_member_int(&w, "free_bytes", p->memory.capacity_bytes - p->memory.peak_bytes);
+        base_json_member_int(&w, "free_bytes", p->free_bytes);
         base_json_close(&w, '}');
     }
     base_json_close(&w, ']');
@@ -333,20 +372,21 @@ void reports_fit_json(const struct reports_tuned *r, const struct tuner_fit_row 
 
 void reports_fit_text(const struct reports_tuned *r, const struct tuner_fit_row *rows, int count, struct base_text *out)
 {
-    char amount[BASE_HUMANE], tokens[BASE_HUMANE];
+    char tokens[BASE_HUMANE];
     int smallest = smallest_fit(rows, count);
     const char *model = r->space->plan.values[SIM_MODEL], *topology = r->space->plan.values[SIM_TOPOLOGY];
     if (smallest >= 0)
         base_putf(out, "%s fits on %s from %d devices a copy on.\n\n", model, topology, model_axis(&rows[smallest]));
-    else base_putf(out, "%s does not fit on %s, however it is partitioned.\n\n", model, topology);
+    else
+        base_putf(out, "%s does not fit on %s%s, however it is partitioned.\n\n", model, topology,
+                  r->headroom_frac > 0 ? base_print(r->arena, " with %.3g %% to spare", 100 * r->headroom_frac) : "");
     base_putf(out, "    %-20s %12s  %s\n", "mesh", "tokens/s", "the fastest plan that fits there");
     for (int i = 0; i < count; i++) {
         const struct sim_prediction *p = &rows[i].best.prediction;
         const char *mesh = base_print(r->arena, "%d x %d", rows[i].shape.axes.sizes[0], model_axis(&rows[i]));
-        base_putf(out, "    %-20s %12s  ", mesh, rows[i].fits ? base_format_count(tokens, p->tokens_per_s) : "-");
-        if (!rows[i].fits)
-            base_putf(out, "%s too much: ",
-                      base_format_bytes(amount, (double)(p->memory.peak_bytes - p->memory.capacity_bytes)));
+        base_putf(out, "    %-20s %12s  ", mesh, p->fits ? base_format_count(tokens, p->tokens_per_s) : "-");
+        if (!rows[i].fits) put_missing(r, p, out);
+        if (!rows[i].fits) base_put(out, ": ");
         put_plan_line(r, &rows[i].best, out);
         base_put(out, "\n");
     }

@@ -57,6 +57,7 @@ static void put_search(struct base_json_writer *w, const struct reports_tuned *r
     base_json_member_int(w, "evaluated_count", result->counts.evaluated);
     base_json_member_bool(w, "proven_optimal", result->proven_optimal);
     base_json_member_double(w, "gap_frac", result->gap_frac);
+    base_json_member_double(w, "headroom_frac", r->headroom_frac);
     base_json_member_double(w, "wall_s", result->wall_s);
     put_counts(w, &result->counts);
     base_json_member_int(w, "integer_program_count", result->counts.programs);
@@ -65,12 +66,13 @@ static void put_search(struct base_json_writer *w, const struct reports_tuned *r
     base_json_close(w, '}');
 }
 
-static void put_front(struct base_json_writer *w, const struct reports_tuned *r)
+static void put_list(struct base_json_writer *w, const struct reports_tuned *r, const char *key,
+                     const struct tuner_found *plans, int count)
 {
-    base_json_key(w, "pareto");
+    base_json_key(w, key);
     base_json_open(w, '[');
-    for (int i = 0; i < r->result->front_count; i++) {
-        const struct tuner_found *f = &r->result->front[i];
+    for (int i = 0; i < count; i++) {
+        const struct tuner_found *f = &plans[i];
         struct sim_plan_text text = tuner_plan_text(r->space, f->plan);
         base_json_open(w, '{');
         base_json_key(w, "plan");
@@ -79,6 +81,8 @@ static void put_front(struct base_json_writer *w, const struct reports_tuned *r)
         base_json_member_double(w, "step_s", f->prediction.step_s);
         base_json_member_int(w, "peak_bytes", f->prediction.memory.peak_bytes);
         base_json_member_int(w, "capacity_bytes", f->prediction.memory.capacity_bytes);
+        if (f->prediction.memory.rematerialized_layer_count)
+            base_json_member_int(w, "rematerialized_layer_count", f->prediction.memory.rematerialized_layer_count);
         base_json_close(w, '}');
     }
     base_json_close(w, ']');
@@ -94,8 +98,7 @@ static void put_nearest(struct base_json_writer *w, const struct reports_tuned *
     sim_plan_put_json(r->arena, &text, w);
     base_json_member_int(w, "peak_bytes", nearest->prediction.memory.peak_bytes);
     base_json_member_int(w, "capacity_bytes", nearest->prediction.memory.capacity_bytes);
-    base_json_member_int(w, "missing_bytes",
-                         nearest->prediction.memory.peak_bytes - nearest->prediction.memory.capacity_bytes);
+    base_json_member_int(w, "missing_bytes", nearest->prediction.fits ? 0 : -nearest->prediction.free_bytes);
     base_json_close(w, '}');
 }
 
@@ -170,6 +173,8 @@ static void put_sensitivity(struct base_json_writer *w, const struct reports_tun
         base_json_member_bool(w, "refused", a->refused);
         if (!a->refused) {
             base_json_member_bool(w, "fits", a->prediction.fits);
+            if (a->prediction.fits && !sim_leaves_free(&a->prediction, r->headroom_frac))
+                base_json_member_bool(w, "tight", true);
             base_json_member_double(w, "tokens_per_s", a->prediction.tokens_per_s);
             base_json_member_double(w, "change_frac", a->prediction.tokens_per_s / best - 1);
             base_json_member_int(w, "peak_bytes", a->prediction.memory.peak_bytes);
@@ -188,8 +193,7 @@ static void put_unfit(struct base_json_writer *w, const struct reports_tuned *r)
     base_json_key(w, "plan");
     sim_plan_put_json(r->arena, &text, w);
     base_json_member_double(w, "tokens_per_s", unfit->prediction.tokens_per_s);
-    base_json_member_int(w, "missing_bytes",
-                         unfit->prediction.memory.peak_bytes - unfit->prediction.memory.capacity_bytes);
+    base_json_member_int(w, "missing_bytes", -unfit->prediction.free_bytes);
     base_json_close(w, '}');
 }
 
@@ -216,7 +220,8 @@ void reports_tuned_json(const struct reports_tuned *r, bool compact, struct base
     for (int i = 0; i < r->result->plan_count; i++) put_found(&w, r, &r->result->plans[i], &r->plans[i]);
     base_json_close(&w, ']');
     if (r->verified_count) reports_put_verified(&w, r);
-    if (r->result->front) put_front(&w, r);
+    if (r->result->tight_count) put_list(&w, r, "tight", r->result->tight, r->result->tight_count);
+    if (r->result->front) put_list(&w, r, "pareto", r->result->front, r->result->front_count);
     if (r->why) put_why(&w, r);
     if (r->result->plan_count && r->result->has_unfit) put_unfit(&w, r);
     if (r->alternatives) put_sensitivity(&w, r);

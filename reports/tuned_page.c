@@ -66,6 +66,8 @@ static void put_ranked(struct base_text *out, const struct base_json *plans)
         const char *words[NUMBERS] = {base_print(out->arena, "%d.", row + 1), count_words(out->arena, tokens),
                                       seconds_words(out->arena, step_s), bytes_words(out->arena, peak),
                                       bytes_words(out->arena, left)};
+        double remade = reports_number(memory, "rematerialized_layer_count");
+        if (remade > 0) words[4] = base_print(out->arena, "%s, if %.0f layers are recomputed", words[4], remade);
         for (int c = 0; c < columns; c++) {
             cells[row * columns + c] =
                 c < NUMBERS ? words[c] : reports_value_words(out->arena, plan, keys[c - NUMBERS]);
@@ -79,6 +81,50 @@ static void put_ranked(struct base_text *out, const struct base_json *plans)
                                        .values = values,
                                        .rows = row};
     base_put(out, "<section class=\"wide\">\n");
+    reports_html_table(out, &table);
+    base_put(out, "</section>\n");
+}
+
+/* By the keys that the plans of a list have. */
+static const char *plan_words(struct base_arena *arena, const struct base_json *plan, const struct base_json *list)
+{
+    enum { MOST_KEYS = 7 };
+    const char *keys[MOST_KEYS];
+    struct base_text words = {.arena = arena};
+    int count = find_keys(list, keys, MOST_KEYS);
+    base_put(&words, "");
+    for (int k = 0; k < count; k++)
+        base_putf(&words, "%s%s %s", k ? ", " : "", keys[k], reports_value_words(arena, plan, keys[k]));
+    return words.data;
+}
+
+/* Faster plans that do not leave the headroom. */
+static void put_tight(struct base_text *out, const struct base_json *list, double headroom_frac)
+{
+    enum { COLUMNS = 4 };
+    static const char *const headings[COLUMNS] = {"plan", "target tokens/s", "memory", "free"};
+    const char **cells = base_new(out->arena, const char *, list->count *COLUMNS + 1);
+    double *values = base_new(out->arena, double, list->count *COLUMNS + 1);
+    int row = 0;
+    for (const struct base_json *item = list->child; item; item = item->next, row++) {
+        const struct base_json *plan = reports_member(item, "plan", BASE_JSON_OBJECT);
+        double peak = reports_number(item, "peak_bytes"), left = reports_number(item, "capacity_bytes") - peak,
+               tokens = reports_number(item, "tokens_per_s"),
+               remade = reports_number(item, "rematerialized_layer_count");
+        const char **at = &cells[row * COLUMNS];
+        at[0] = base_print(out->arena, "%s%s", plan_words(out->arena, plan, list),
+                           remade > 0 ? base_print(out->arena, " · if %.0f layers are recomputed", remade) : "");
+        at[1] = count_words(out->arena, tokens);
+        at[2] = bytes_words(out->arena, peak);
+        at[3] = bytes_words(out->arena, left);
+        memcpy(&values[row * COLUMNS], (double[COLUMNS]){NAN, tokens, peak, left}, COLUMNS * sizeof *values);
+    }
+    struct reports_html_table table = {
+        .align = "Lrrr", .headings = headings, .cells = cells, .values = values, .rows = row};
+    base_put(out, "<section class=\"wide\">\n");
+    reports_html_element(
+        out, "h2",
+        base_print(out->arena, "Faster, but tight: under %.3g %% of the memory stays free", 100 * headroom_frac));
     reports_html_table(out, &table);
     base_put(out, "</section>\n");
 }
@@ -233,7 +279,8 @@ enum base_status reports_tuned_html(const struct reports_answer *answer, struct 
     const struct base_json *d = answer->document, *best = reports_member(d, "best", BASE_JSON_OBJECT),
                            *plans = reports_member(d, "plans", BASE_JSON_ARRAY),
                            *search = reports_member(d, "search", BASE_JSON_OBJECT),
-                           *nearest = reports_member(d, "nearest_miss", BASE_JSON_OBJECT);
+                           *nearest = reports_member(d, "nearest_miss", BASE_JSON_OBJECT),
+                           *tight = reports_member(d, "tight", BASE_JSON_ARRAY);
     const struct base_json *plan = best ? best : reports_member(nearest, "plan", BASE_JSON_OBJECT);
     const char *what =
         base_print(out->arena, "%s on %s", reports_string(plan, "model"), reports_string(plan, "topology"));
@@ -254,6 +301,7 @@ enum base_status reports_tuned_html(const struct reports_answer *answer, struct 
     put_facts(out, d, plans ? plans->child : NULL);
     base_put(out, "<main>\n");
     if (plans && plans->count) put_ranked(out, plans);
+    if (tight && tight->count) put_tight(out, tight, reports_number(search, "headroom_frac"));
     BASE_TRY(best ? put_space(out, d, error) : BASE_OK);
     BASE_TRY(best ? put_sensitivity(out, d, error) : BASE_OK);
     put_why(out, d);

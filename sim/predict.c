@@ -329,15 +329,22 @@ enum base_status sim_predict(struct sim_cache *cache, const struct sim_plan *pla
         BASE_TRY(sim_price_pipeline(cache, plan, &p, detail, &priced, &answer.pipeline, error));
     else BASE_TRY(price_whole(cache, plan, &p, detail, &priced, &answer.memory.rematerialized_layer_count, error));
     fill_memory(&p, &priced, &answer.memory);
-    answer.fits = answer.memory.peak_bytes <= answer.memory.capacity_bytes;
+    answer.free_bytes = answer.memory.capacity_bytes - answer.memory.peak_bytes;
     if (answer.pipeline.stages) {
-        answer.fits = answer.pipeline.worst_peak_bytes <= answer.memory.capacity_bytes;
+        answer.free_bytes = answer.memory.capacity_bytes - answer.pipeline.worst_peak_bytes;
         BASE_TRY(topo_axes_add(&answer.mesh, "stage", plan->pipeline.stages, error));
     }
+    answer.fits = answer.free_bytes >= 0;
     if (plan->memory_kind != SIM_DEVICE) leave_out_reserved(&answer.memory);
     fill_time(plan, &priced, &answer);
     *out = answer;
     return BASE_OK;
+}
+
+bool sim_leaves_free(const struct sim_prediction *prediction, double headroom_frac)
+{
+    return prediction->fits &&
+           (double)prediction->free_bytes >= headroom_frac * (double)prediction->memory.capacity_bytes;
 }
 
 /* A pipeline has a program for each piece of the model. */

@@ -362,6 +362,7 @@ struct sim_prediction {
     const char *profile;
     struct topo_axes mesh;
     bool fits;
+    int64_t free_bytes; /* of a device, whatever memory_kind counts; below 0: what is missing */
     struct sim_memory memory;
     double step_s, compute_s, memory_bound_s, exposed_communication_s, overhead_s, communication_s;
     double tokens_per_s, samples_per_s, tokens_per_s_per_device, mfu_frac;
@@ -414,6 +415,9 @@ struct sim_confidence {
 enum base_status sim_confidence_of(struct base_arena *arena, const struct sim_plan *plan,
                                    const struct sim_prediction *prediction, struct sim_confidence *out,
                                    struct base_error *error);
+/* Whether it fits with that share of a device's memory left over. A plan that fits without is a tight one: what is
+ * known of memory is known to a few percent. */
+bool sim_leaves_free(const struct sim_prediction *prediction, double headroom_frac);
 /* One change of a plan that makes it fit. */
 struct sim_change {
     const char *what;

@@ -242,6 +242,59 @@ static void named_spaces_are_refused_with_the_place(struct base_arena *arena)
     }
 }
 
+/* ---- headroom ---- */
+
+struct headroom_brute {
+    double headroom_frac, best_tokens_per_s, tight_tokens_per_s;
+    int64_t tight_count;
+};
+
+static void note_headroom(void *where, const struct tuner_space *space, struct tuner_plan plan,
+                          const struct sim_prediction *prediction)
+{
+    struct headroom_brute *brute = where;
+    (void)space;
+    (void)plan;
+    if (!prediction->fits) return;
+    bool tight = !sim_leaves_free(prediction, brute->headroom_frac);
+    double *best = tight ? &brute->tight_tokens_per_s : &brute->best_tokens_per_s;
+    brute->tight_count += tight;
+    if (prediction->tokens_per_s > *best) *best = prediction->tokens_per_s;
+}
+
+/* The best with a share of memory free is the best of all that leave it; a faster one that does not is shown as tight.
+ */
+static void headroom_equals_brute_force(struct base_arena *arena)
+{
+    static const double shares[] = {0, 0.02, 0.3};
+    struct sim_cache *cache = sim_cache_new(arena);
+    int with_tight = 0;
+    for (int i = 0; i < BASE_COUNT(shares); i++) {
+        struct base_error error;
+        struct tuner_space space;
+        struct tuner_result result;
+        struct headroom_brute brute = {.headroom_frac = shares[i]};
+        struct tuner_request request = request_of(arena, "t5_1_0_11B", "v4-512", "896", "512", "512");
+        request.plan.values[SIM_OPTIMIZER] = "adamw";
+        request.given[TUNER_RULES] = given(arena, 2, "standard:2,1", "standard:1,1");
+        request.given[TUNER_MICROBATCHES] = given(arena, 4, "1", "2", "4", "7");
+        assert_ok(tuner_space_build(arena, cache, &request, &space, &error), &error);
+        assert_ok(tuner_search(&space, &(struct tuner_options){.top = 4, .headroom_frac = shares[i]}, &result, &error),
+                  &error);
+        predict_all(&space, note_headroom, &brute);
+        assert_near(result.plans[0].prediction.tokens_per_s, brute.best_tokens_per_s, 1e-9);
+        for (int p = 0; p < result.plan_count; p++)
+            assert_true(sim_leaves_free(&result.plans[p].prediction, shares[i]));
+        assert_int_equal(brute.tight_count > 0, shares[i] > 0);
+        bool faster = brute.tight_tokens_per_s > brute.best_tokens_per_s;
+        assert_int_equal(result.tight_count > 0, faster);
+        if (faster) assert_near(result.tight[0].prediction.tokens_per_s, brute.tight_tokens_per_s, 1e-9);
+        with_tight += faster;
+    }
+    assert_int_equal(with_tight, 2);
+    sim_cache_free(cache);
+}
+
 static void bounds_change_nothing(struct base_arena *arena)
 {
     struct base_error error;
@@ -647,6 +700,7 @@ static const struct test tests[] = {
     TEST(search_equals_brute_force),
     TEST(shapes_of_named_axes_are_searched),
     TEST(named_spaces_are_refused_with_the_place),
+    TEST(headroom_equals_brute_force),
     TEST(bounds_change_nothing),
     TEST(bounds_hold_where_collectives_are_hidden),
     TEST(differences_add_up_to_the_difference),

@@ -90,15 +90,15 @@ double tuner_search_found_cost(const struct search *s, const struct tuner_found 
     return tuner_search_cost_of(s, found->plan.group, found->prediction.step_s);
 }
 
-void tuner_search_insert_plan(struct search *s, const struct tuner_found *found)
+void tuner_search_insert_plan(const struct search *s, struct tuner_found *plans, int *count,
+                              const struct tuner_found *found)
 {
-    struct tuner_result *r = s->result;
-    int at = r->plan_count;
-    while (at > 0 && tuner_search_found_cost(s, &r->plans[at - 1]) > tuner_search_found_cost(s, found)) at--;
+    int at = *count;
+    while (at > 0 && tuner_search_found_cost(s, &plans[at - 1]) > tuner_search_found_cost(s, found)) at--;
     if (at == s->options->top) return;
-    if (r->plan_count < s->options->top) r->plan_count++;
-    for (int i = r->plan_count - 1; i > at; i--) r->plans[i] = r->plans[i - 1];
-    r->plans[at] = *found;
+    if (*count < s->options->top) ++*count;
+    for (int i = *count - 1; i > at; i--) plans[i] = plans[i - 1];
+    plans[at] = *found;
 }
 
 /* The front is kept in the order of time, and so in the reverse order of memory. */
@@ -129,13 +129,19 @@ void tuner_search_insert_front(struct search *s, const struct tuner_found *found
     r->front_count = kept + 1;
 }
 
-void tuner_search_note_unfit(struct search *s, const struct tuner_found *found)
+void tuner_search_note_nearest(struct search *s, const struct tuner_found *found)
 {
     struct tuner_result *r = s->result;
     if (!r->has_nearest || found->prediction.memory.peak_bytes < r->nearest.prediction.memory.peak_bytes)
         r->nearest = *found;
+    r->has_nearest = true;
+}
+
+void tuner_search_note_unfit(struct search *s, const struct tuner_found *found)
+{
+    struct tuner_result *r = s->result;
     if (!r->has_unfit || tuner_search_found_cost(s, found) < tuner_search_found_cost(s, &r->unfit)) r->unfit = *found;
-    r->has_nearest = r->has_unfit = true;
+    r->has_unfit = true;
 }
 
 /* No plan whose cost is this, or tuner_search_more, changes the answer. */
@@ -152,9 +158,20 @@ double tuner_search_best_threshold(const struct search *s)
     return s->result->plan_count ? tuner_search_found_cost(s, &s->result->plans[0]) * (1 - slack) : (double)INFINITY;
 }
 
+/* Tight plans are shown where they are faster than the best, as many as are ranked. */
+static double tight_threshold(const struct search *s)
+{
+    const struct tuner_result *r = s->result;
+    double best = tuner_search_best_threshold(s);
+    return r->tight_count == s->options->top
+               ? fmin(best, tuner_search_found_cost(s, &r->tight[r->tight_count - 1]) * (1 - slack))
+               : best;
+}
+
 bool tuner_search_decided(const struct search *s, const struct node *node)
 {
     if (!s->use_bounds) return false;
+    if (node->tight) return node->bound >= tight_threshold(s);
     if (!s->options->pareto && (node->kind == RULES || node->kind == RULES_PROGRAM || node->group >= s->base_groups))
         return node->bound >= tuner_search_best_threshold(s);
     if (s->options->pareto)
@@ -247,8 +264,8 @@ enum base_status tuner_search_add_cell(struct search *s, int first, int microbat
     BASE_TRY(find_any(s, first, n > 1, &outline, &any));
     double bound_s = tuner_relaxed_s(outline, any->spec, &s->best_links[s->space->groups[first].shape],
                                      tuner_search_batch_size(s, first), n, s->charges);
-    tuner_search_push(
-        s, (struct node){tuner_search_cost_of(s, first, bound_s) * (1 - slack), 0, CELL, first, microbatches, 0, NULL});
+    tuner_search_push(s, (struct node){tuner_search_cost_of(s, first, bound_s) * (1 - slack), 0, CELL, first,
+                                       microbatches, 0, NULL, false});
     return BASE_OK;
 }
 
@@ -257,7 +274,7 @@ enum base_status tuner_search_bound_family(struct search *s, int group, int micr
     int64_t n = tuner_search_microbatch_count(s, group, microbatches);
     const struct tuner_outline *outline;
     const struct tuner_ruled *ruled;
-    *node = (struct node){0, 0, FAMILY, group, microbatches, 0, NULL};
+    *node = (struct node){0, 0, FAMILY, group, microbatches, 0, NULL, false};
     if (!s->use_bounds) return BASE_OK;
     BASE_TRY(find_ruled(s, group, n > 1, &outline, &ruled));
     struct tuner_bound bound = tuner_bound_of(outline, ruled, &s->best_links[s->space->groups[group].shape],
@@ -278,7 +295,7 @@ static enum base_status bound_cell(struct search *s, struct node cell)
         table.context_s[group - cell.group] = node.bound;
         table.context_bytes[group - cell.group] = node.peak_bytes;
     }
-    enum tuner_choices_outcome outcome = tuner_table_least(s->space->arena, &table, s->capacity_bytes, &least);
+    enum tuner_choices_outcome outcome = tuner_table_least(s->space->arena, &table, s->limit_bytes, &least);
     s->result->counts.programs++;
     cell.kind = PROGRAM;
     if (least * (1 - slack) > cell.bound) cell.bound = least * (1 - slack);
@@ -370,7 +387,7 @@ static void begin(struct search *s)
     r->counts = (struct tuner_counts){.evaluated = before_restart.evaluated,
                                       .looked_at = before_restart.evaluated,
                                       .programs = before_restart.programs};
-    r->plan_count = r->front_count = 0;
+    r->plan_count = r->tight_count = r->front_count = 0;
     r->has_nearest = r->has_unfit = false;
     s->heap_count = s->too_large_count = 0;
     s->restart = false;
@@ -407,6 +424,14 @@ static void show_ruled_out(const struct search *s, const struct node *nodes, int
                                                   n->peak_bytes,
                                                   by_memory});
     }
+}
+
+/* Tight plans are shown where they are faster than the best, or nothing else fits. */
+static void drop_slow_tight(const struct search *s)
+{
+    struct tuner_result *r = s->result;
+    double best = tuner_search_best_threshold(s);
+    while (r->tight_count && tuner_search_found_cost(s, &r->tight[r->tight_count - 1]) >= best) r->tight_count--;
 }
 
 /* What the heap still holds: tuner_search_decided by its bounds, or open where the time was up. */
@@ -456,6 +481,7 @@ enum base_status tuner_search(struct tuner_space *space, const struct tuner_opti
     s.codings = base_new(space->arena, const struct tuner_coding *, 2 * space->variant_count);
     s.rule_counts = base_new(space->arena, int64_t, space->group_count + 1);
     result.plans = base_new(space->arena, struct tuner_found, options->top + 1);
+    result.tight = base_new(space->arena, struct tuner_found, options->top + 1);
     s.start_s = options->now_s ? options->now_s(options->where) : 0;
     enum base_status status;
     do {
@@ -465,6 +491,7 @@ enum base_status tuner_search(struct tuner_space *space, const struct tuner_opti
     tuner_choices_end();
     if (status != BASE_OK) return status;
     settle(&s);
+    drop_slow_tight(&s);
     if (!s.stopped) show_ruled_out(&s, s.heap, s.heap_count, false);
     if (!s.stopped) show_ruled_out(&s, s.too_large, s.too_large_count, true);
     result.wall_s = options->now_s ? options->now_s(options->where) - s.start_s : 0;

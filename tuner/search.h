@@ -23,6 +23,7 @@ struct node {
     enum kind kind;
     int group /* of a cell its first */, microbatches, submesh /* of a plan */;
     struct tuner_rule_cell *rules;
+    bool tight; /* of a plan: it fits, and will not be ranked */
 };
 
 struct search {
@@ -46,7 +47,8 @@ struct search {
     struct sim_collective_list rows; /* of the plan that was predicted last; its room is used again */
     struct tuner_charges charges;
     bool use_bounds, restart, stopped, cells_are_complete;
-    double capacity_bytes, start_s;
+    double limit_bytes; /* what a plan that is ranked may take of a device */
+    double start_s;
 };
 
 int64_t tuner_search_batch_size(const struct search *s, int group);
@@ -72,8 +74,11 @@ enum base_status tuner_search_add_cells(struct search *s, bool unnamed);
 /* ---- search.c, search_plans.c ---- */
 
 double tuner_search_found_cost(const struct search *s, const struct tuner_found *found);
-void tuner_search_insert_plan(struct search *s, const struct tuner_found *found);
+/* Among the best so many, by cost. */
+void tuner_search_insert_plan(const struct search *s, struct tuner_found *plans, int *count,
+                              const struct tuner_found *found);
 void tuner_search_insert_front(struct search *s, const struct tuner_found *found);
+void tuner_search_note_nearest(struct search *s, const struct tuner_found *found);
 void tuner_search_note_unfit(struct search *s, const struct tuner_found *found);
 bool tuner_search_decided(const struct search *s, const struct node *node);
 enum base_status tuner_search_evaluate(struct search *s, const struct node *node, int submesh,

@@ -47,12 +47,16 @@ enum base_status tuner_search_evaluate(struct search *s, const struct node *node
     s->result->counts.evaluated++;
     show_predicted(s, found);
     audit(s, node, found);
+    struct tuner_result *r = s->result;
+    bool ranks = sim_leaves_free(&found->prediction, s->options->headroom_frac);
+    if (!ranks) tuner_search_note_nearest(s, found);
     if (!found->prediction.fits) {
         tuner_search_note_unfit(s, found);
         return BASE_OK;
     }
-    tuner_search_insert_plan(s, found);
-    if (s->options->pareto) tuner_search_insert_front(s, found);
+    if (ranks) tuner_search_insert_plan(s, r->plans, &r->plan_count, found);
+    else tuner_search_insert_plan(s, r->tight, &r->tight_count, found);
+    if (s->options->pareto && ranks) tuner_search_insert_front(s, found);
     return BASE_OK;
 }
 
@@ -98,7 +102,7 @@ enum base_status tuner_search_place_shape(struct search *s, int group)
             if (own->groups[axes].step_hops < least->step_hops) least->step_hops = own->groups[axes].step_hops;
         }
     }
-    s->capacity_bytes = best->profile.constants[SIM_CAPACITY_BYTES];
+    s->limit_bytes = (1 - s->options->headroom_frac) * best->profile.constants[SIM_CAPACITY_BYTES];
     /* Of tuner_search_more axes several may move together in one collective, for less than one axis after the other. */
     if (shape->axes.count > 2) s->charges.links = false;
     /* Collectives that go on beside computation may cost nothing, and when they do decides what is there at the same
@@ -176,7 +180,8 @@ enum base_status tuner_search_open_family(struct search *s, const struct node *n
                                node->group,
                                node->microbatches,
                                i,
-                               NULL};
+                               NULL,
+                               !sim_leaves_free(&found.prediction, s->options->headroom_frac)};
         if (!tuner_search_decided(s, &sibling)) tuner_search_push(s, sibling);
     }
     return BASE_OK;

@@ -43,7 +43,7 @@ static enum base_status add_rules(struct search *s, int first, int microbatches)
     }
     double bound_s = tuner_rule_space_s(coding, placement, batch, n, s->charges);
     tuner_search_push(s, (struct node){tuner_search_cost_of(s, first, bound_s) * (1 - slack), 0, RULES, first,
-                                       microbatches, 0, NULL});
+                                       microbatches, 0, NULL, false});
     return BASE_OK;
 }
 
@@ -63,7 +63,7 @@ enum base_status tuner_search_bound_rules(struct search *s, struct node node)
     node.rules = tuner_rule_cell_price(s->space->arena, coding, &s->best_links[s->space->groups[node.group].shape],
                                        tuner_search_batch_size(s, node.group), n, s->charges, limit_s);
     enum tuner_choices_outcome outcome =
-        tuner_table_least(s->space->arena, &node.rules->table, s->capacity_bytes, &least_s);
+        tuner_table_least(s->space->arena, &node.rules->table, s->limit_bytes, &least_s);
     double bound = tuner_search_cost_of(s, node.group, least_s) * (1 - slack);
     s->result->counts.programs++;
     node.kind = RULES_PROGRAM;
@@ -105,7 +105,7 @@ static void add_found(void *where, const int *digits, double step_s, double byte
     space->groups[space->group_count] = group;
     tuner_search_push(s,
                       (struct node){tuner_search_cost_of(s, f->cell->group, step_s) * (1 - slack), bytes * (1 - slack),
-                                    FAMILY, space->group_count++, f->cell->microbatches, 0, NULL});
+                                    FAMILY, space->group_count++, f->cell->microbatches, 0, NULL, false});
     f->found += equals;
 }
 
@@ -114,7 +114,7 @@ enum base_status tuner_search_open_rules(struct search *s, const struct node *no
     struct finder finder = {s, node, 0};
     double limit_s = s->options->pareto ? (double)INFINITY
                                         : tuner_search_seconds_of_cost(s, node->group, tuner_search_best_threshold(s));
-    tuner_rule_cell_visit(node->rules, limit_s, s->capacity_bytes, add_found, &finder);
+    tuner_rule_cell_visit(node->rules, limit_s, s->limit_bytes, add_found, &finder);
     s->result->counts.by_time +=
         (s->rule_counts[node->group] - finder.found) * tuner_group_submesh_count(s->space, node->group);
     return BASE_OK;
@@ -125,7 +125,7 @@ enum base_status tuner_search_open_cell(struct search *s, const struct node *cel
     for (int group = cell->group; group < s->cell_end[cell->group]; group++) {
         struct node node;
         BASE_TRY(tuner_search_bound_family(s, group, cell->microbatches, &node));
-        if (node.peak_bytes > s->capacity_bytes) tuner_search_set_aside(s, node);
+        if (node.peak_bytes > s->limit_bytes) tuner_search_set_aside(s, node);
         else tuner_search_push(s, node);
     }
     return BASE_OK;

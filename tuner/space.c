@@ -427,6 +427,7 @@ enum base_status tuner_space_build(struct base_arena *arena, struct sim_cache *c
         return base_fail(error, BASE_INPUT, "topology: is missing; an accelerator type such as v4-512, or h100:4x8");
     BASE_TRY(model_gin_config_parse(arena, plan[SIM_MODEL], &config, error));
     BASE_TRY(topo_parse(arena, plan[SIM_TOPOLOGY], &topology, error));
+    space->layer_count = config.num_encoder_layers + config.num_decoder_layers;
     space->refusals = base_new(arena, struct tuner_refusal, MOST_REFUSALS);
     struct topo_axes axes = {2, {"data", "model"}, {1, 1}};
     struct tuner_values submeshes = request->given[TUNER_SUBMESH];

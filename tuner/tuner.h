@@ -64,6 +64,7 @@ struct tuner_space {
     struct tuner_shape *shapes;        /* in order of the last axis; their submeshes stand together */
     bool search_rules;                 /* the search looks for rule sets without a name, and adds those that it meets */
     int shape_count, variant_count;    /* variants: choices of what stands before TUNER_BATCH */
+    int64_t layer_count;               /* of the model */
     enum sim_key mesh_key;             /* of the values of TUNER_SUBMESH: submeshes, num_partitions or ici_mesh */
     const struct sim_placement **placements; /* by submesh; owned by the arena */
     struct tuner_group *groups;              /* plans that T5X accepts, in order */
@@ -113,6 +114,7 @@ struct tuner_options {
     enum tuner_objective objective;
     int top;                      /* plans that are ranked */
     int verified;                 /* of these, how many the caller will price over simulated links */
+    double headroom_frac;         /* of a device's memory stays free in every plan that is ranked */
     bool no_bounds;               /* every plan is predicted in full */
     int shape;                    /* index + 1 of the only shape of mesh that is looked at; 0: all */
     bool pareto;                  /* tokens per second against peak memory */
@@ -146,11 +148,13 @@ struct tuner_counts {
 };
 
 struct tuner_result {
-    struct tuner_found *plans; /* that fit, the best first; equal ones in the order of the space */
+    struct tuner_found *plans; /* that fit and leave the headroom, the best first; equal ones as in the space */
     int plan_count;
+    struct tuner_found *tight; /* faster ones that fit and do not leave it, as far as they were predicted; as many */
+    int tight_count;
     struct tuner_found *front; /* --pareto: the fastest first */
     int front_count;
-    struct tuner_found nearest; /* if nothing fits: the plan whose peak is smallest */
+    struct tuner_found nearest; /* if nothing is ranked: the plan whose peak is smallest; it may be a tight one */
     bool has_nearest;
     struct tuner_found unfit; /* the fastest plan that was predicted, is faster than the best, and does not fit */
     bool has_unfit;
