@@ -284,6 +284,7 @@ enum base_status base_lock_take(struct base_lock *lock, const char *path, const 
                                 struct base_error *error);
 void base_lock_release(struct base_lock *lock);
 void base_process_name(char *out, size_t size); /* "HOST-PID": no other process that runs has it */
+int64_t base_machine_memory_bytes(void);        /* of this machine, as installed; 0: it does not say */
 /* Names without "." and "..", sorted by their bytes. */
 enum base_status base_directory_list(struct base_arena *arena, const char *path, const char *const **names, int *count,
                                      struct base_error *error);

@@ -41,12 +41,28 @@ enum base_status base_parse_double(const char *text, const char *what, double lo
     return BASE_OK;
 }
 
+/* A tuple as Python writes it: what stands inside "(4, 2)" or "[4, 2]"; text itself if it is none. length: of it. */
+static const char *inside_brackets(const char *text, size_t *length)
+{
+    *length = strlen(text);
+    bool bracketed =
+        *length > 1 && ((text[0] == '(' && text[*length - 1] == ')') || (text[0] == '[' && text[*length - 1] == ']'));
+    if (!bracketed) return text;
+    *length -= 2;
+    return text + 1;
+}
+
 enum base_status base_parse_ints(const char *text, const char *what, int64_t low, int64_t high, int limit, int64_t *out,
                                  int *count, struct base_error *error)
 {
     int found = 0;
-    for (const char *at = text;; at++) {
+    size_t whole;
+    const char *end, *begin = inside_brackets(text, &whole);
+    end = begin + whole;
+    for (const char *at = begin;; at++) {
+        at += strspn(at, " ");
         size_t length = strcspn(at, ",");
+        if (length > (size_t)(end - at)) length = (size_t)(end - at);
         char item[SHOWN + 4];
         if (length > SHOWN) return base_fail(error, BASE_INPUT, "%s: \"%.*s\" is not a whole number", what, SHOWN, at);
         memcpy(item, at, length);
@@ -56,7 +72,7 @@ enum base_status base_parse_ints(const char *text, const char *what, int64_t low
         BASE_TRY(base_parse_int(item, what, low, high, &out[found], error));
         found++;
         at += length;
-        if (!*at) break;
+        if (at >= end) break;
     }
     *count = found;
     return BASE_OK;

@@ -6,10 +6,18 @@
 
 enum { MOST_OPTIONS = 96 };
 
+/* Short for an option of that name, where the command has none that is called so. */
+static const struct {
+    const char *given, *option;
+} short_names[] = {{"-h", "--help"}, {"--submesh", "--model-parallel-submesh"}};
+
 static int find_option(const struct base_option *options, int count, const char *name, size_t length)
 {
     for (int i = 0; i < count; i++)
         if (strlen(options[i].name) == length && !strncmp(options[i].name, name, length)) return i;
+    for (int i = 0; i < BASE_COUNT(short_names); i++)
+        if (strlen(short_names[i].given) == length && !strncmp(short_names[i].given, name, length))
+            return find_option(options, count, short_names[i].option, strlen(short_names[i].option));
     return -1;
 }
 
@@ -26,7 +34,7 @@ static enum base_status unknown_option(const struct base_option *options, int co
     return base_fail(error, BASE_USAGE, "unknown option %s: --help lists all", name);
 }
 
-/* "-h" is taken for an option that nobody knows, "-" and "-5" for arguments. */
+/* "-x" is taken for an option that nobody knows, "-" and "-5" for arguments. */
 static bool is_option(const char *given)
 {
     return given[0] == '-' && given[1] && !(given[1] >= '0' && given[1] <= '9');

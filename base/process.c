@@ -236,3 +236,9 @@ enum base_status base_run_child(const struct base_child *child, struct base_erro
     running_child = 0;
     return verdict(name, status, error);
 }
+
+int64_t base_machine_memory_bytes(void)
+{
+    long pages = sysconf(_SC_PHYS_PAGES), page_bytes = sysconf(_SC_PAGESIZE);
+    return pages > 0 && page_bytes > 0 ? (int64_t)pages * page_bytes : 0;
+}

@@ -5,11 +5,11 @@
 #include <string.h>
 
 static const struct commands_command *const table[] = {
-    &commands_predict,   &commands_tune,      &commands_run_plan,   &commands_data,   &commands_report,
-    &commands_calibrate, &commands_sweep,     &commands_verify,     &commands_import, &commands_export,
-    &commands_mesh,      &commands_layout,    &commands_topology,   &commands_rules,  &commands_models,
-    &commands_params,    &commands_partition, &commands_collective, &commands_random, &commands_plot,
-    &commands_batch,
+    &commands_predict,   &commands_tune,   &commands_run_plan,  &commands_data,       &commands_report,
+    &commands_calibrate, &commands_sweep,  &commands_verify,    &commands_import,     &commands_export,
+    &commands_mesh,      &commands_layout, &commands_topology,  &commands_topologies, &commands_rules,
+    &commands_models,    &commands_params, &commands_partition, &commands_collective, &commands_random,
+    &commands_plot,      &commands_batch,
 };
 
 const struct commands_command *const *commands_all(int *count)
@@ -78,7 +78,7 @@ static const struct commands_command *find_command(const char *name, struct base
 static bool asks_for_help(int count, const char *const *arguments)
 {
     for (int i = 0; i < count; i++)
-        if (!strcmp(arguments[i], "--help")) return true;
+        if (!strcmp(arguments[i], "--help") || !strcmp(arguments[i], "-h")) return true;
     return false;
 }
 

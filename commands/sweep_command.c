@@ -75,6 +75,13 @@ static void put_header(struct sweep *s, struct base_text *line)
     base_put(line, "\n");
 }
 
+/* People write OOM in place of the time that was not measured. */
+static bool says_oom(const struct sweep *s)
+{
+    return !strcasecmp(base_csv_field(&s->csv, s->measured[STEP]), "oom") ||
+           !strcasecmp(base_csv_field(&s->csv, s->measured[TOKENS]), "oom");
+}
+
 /* NaN where nothing was measured: tables of other programs write nothing, NaN or 0. What is no number is said at the
  * end. */
 static double read_measured(struct sweep *s, enum measured which)
@@ -82,7 +89,8 @@ static double read_measured(struct sweep *s, enum measured which)
     const char *cell = base_csv_field(&s->csv, s->measured[which]);
     double value = NAN;
     struct base_error why;
-    if (!*cell || !strcasecmp(cell, "nan") || s->csv.field_count != s->csv.column_count) return NAN;
+    if (!*cell || !strcasecmp(cell, "nan") || !strcasecmp(cell, "oom") || s->csv.field_count != s->csv.column_count)
+        return NAN;
     enum base_status status = base_parse_double(cell, measured[which].column, 0, measured[which].high, &value, &why);
     if (status == BASE_OK && which == OUT_OF_MEMORY && value > 0 && value < 1)
         status = base_fail(&why, BASE_INPUT, "%s: %.60s is neither 0 nor 1", measured[which].column, cell);
@@ -113,7 +121,7 @@ static void note_accuracy(struct sweep *s, const struct sim_plan_text *plan, con
     row.measured_step_s = isnan(step_s) ? step_tokens(plan) / tokens_per_s : step_s;
     row.measured_tokens_per_s = isnan(tokens_per_s) ? step_tokens(plan) / step_s : tokens_per_s;
     row.measured_peak_memory_bytes = read_measured(s, MEMORY);
-    row.measured_oom = isnan(oom) ? -1 : oom > 0;
+    row.measured_oom = says_oom(s) ? 1 : isnan(oom) ? -1 : oom > 0;
     if (predicted) row.prediction = *prediction;
     for (int k = 0; k < SIM_KEY_COUNT; k++) row.plan.values[k] = plan->values[k];
     reports_accuracy_add(&s->accuracy, &row);

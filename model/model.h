@@ -128,6 +128,9 @@ enum base_status model_zoo(struct base_arena *arena, const struct model_zoo_mode
                            struct base_error *error);
 /* A model of the zoo as one line of the same grammar; BASE_INPUT: the zoo has none of that name. */
 enum base_status model_zoo_line(struct base_arena *arena, const char *name, const char **out, struct base_error *error);
+/* The zoo's name of the model that is called text elsewhere ("t5-11b", "google/t5-v1_1-xxl"); NULL: none is
+ * (zoo_names.c). */
+const char *model_zoo_meant(const struct model_zoo_model *models, int count, const char *text);
 
 /* ---- parameters (parameters.c) ---- */
 

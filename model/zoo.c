@@ -100,12 +100,29 @@ static const char *cut_row(struct base_arena *arena, const char *table, const ch
     return NULL;
 }
 
+static const char *find_row(struct base_arena *arena, const char *name)
+{
+    const char *row = NULL;
+    for (int t = 0; t < BASE_COUNT(tables) && !row; t++) row = cut_row(arena, tables[t], name);
+    return row;
+}
+
+/* The row of the model that is meant by a name that is spelled otherwise; NULL: none is. */
+static const char *find_row_meant(struct base_arena *arena, const char *text, struct base_error *error)
+{
+    const struct model_zoo_model *models;
+    int count;
+    if (model_zoo(arena, &models, &count, error) != BASE_OK) return NULL;
+    const char *name = model_zoo_meant(models, count, text);
+    return name ? find_row(arena, name) : NULL;
+}
+
 enum base_status model_zoo_line(struct base_arena *arena, const char *name, const char **out, struct base_error *error)
 {
     struct base_csv csv;
     bool more;
-    const char *row = NULL;
-    for (int t = 0; t < BASE_COUNT(tables) && !row; t++) row = cut_row(arena, tables[t], name);
+    const char *row = find_row(arena, name);
+    if (!row) row = find_row_meant(arena, name, error);
     if (!row) return unknown_model(arena, name, error);
     if (base_csv_open_text(&csv, arena, "zoo.csv", row, error) != BASE_OK ||
         base_csv_next(&csv, &more, error) != BASE_OK)

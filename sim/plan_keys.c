@@ -351,13 +351,25 @@ static int64_t load(const struct sim_plan *plan, const struct sim_plan_key *row)
     return memcpy(&truth, field, sizeof truth), truth;
 }
 
+/* What people write for words of these keys. */
+static const char *word_meant(const char *text)
+{
+    static const struct {
+        const char *written, *meant;
+    } words[] = {
+        {"bf16", "bfloat16"}, {"fp32", "float32"}, {"f32", "float32"}, {"fp16", "float16"}, {"f16", "float16"}};
+    for (int i = 0; i < BASE_COUNT(words); i++)
+        if (!strcmp(text, words[i].written)) return words[i].meant;
+    return text;
+}
+
 static enum base_status read_word(const char *text, const struct sim_plan_key *row, struct sim_plan *plan,
                                   struct base_error *error)
 {
     const char *names[SIM_MOST_WORDS];
     int count = 0, found;
     while (count < SIM_MOST_WORDS && row->words[count].name) names[count] = row->words[count].name, count++;
-    BASE_TRY(base_parse_word(text, row->name, names, count, &found, error));
+    BASE_TRY(base_parse_word(word_meant(text), row->name, names, count, &found, error));
     store(plan, row, row->words[found].value);
     return BASE_OK;
 }

@@ -3,6 +3,7 @@
 #include "topo/failures.h"
 #include "topo/topo.h"
 
+#include <ctype.h>
 #include <string.h>
 
 enum { LONGEST_DIM = 1 << 16, MOST_DEVICES = 1 << 20, LARGEST_FILE_BYTES = 1 << 20, MOST_NAMES = 2048 };
@@ -150,6 +151,37 @@ static enum base_status unknown_name(const char *name, struct base_error *error)
         nearest ? "; did you mean " : "", nearest ? nearest : "", nearest ? "? " : ". ");
 }
 
+/* "a100" is the beginning of several chips' names: their memory differs, so nobody can guess which. */
+static enum base_status several_chips(const char *name, struct base_error *error)
+{
+    char known[200] = "";
+    int count;
+    const struct topo_chip *chips = topo_chips(&count);
+    size_t length = strlen(name);
+    for (int i = 0; i < count; i++)
+        if (!strncmp(chips[i].name, name, length) && chips[i].name[length] == '-') {
+            size_t used = strlen(known);
+            snprintf(known + used, sizeof known - used, "%s%s", used ? " or " : "", chips[i].name);
+        }
+    return *known ? base_fail(error, BASE_INPUT, "\"%.40s\" may be several chips; use %s", name, known)
+                  : unknown_name(name, error);
+}
+
+/* gcloud's and people's spellings of what the catalogue has: "v5litepod-16", "tpu_v4:2x2x2", "V4-512". */
+static void as_catalogued(char *name)
+{
+    static const struct {
+        const char *theirs, *ours;
+    } beginnings[] = {{"tpu_v", "v"}, {"tpu-v", "v"}, {"tpuv", "v"}, {"v5litepod", "v5e"}, {"v5lite", "v5e"}};
+    for (char *at = name; *at && *at != ':'; at++) *at = (char)tolower((unsigned char)*at);
+    for (int i = 0; i < BASE_COUNT(beginnings); i++) {
+        size_t theirs = strlen(beginnings[i].theirs), ours = strlen(beginnings[i].ours);
+        if (strncmp(name, beginnings[i].theirs, theirs) != 0) continue;
+        memcpy(name, beginnings[i].ours, ours);
+        memmove(name + ours, name + theirs, strlen(name + theirs) + 1);
+    }
+}
+
 /* "v4-513": the chip is known and the size is not. Names the sizes around it. */
 static enum base_status unknown_size(const struct topo_chip *chip, const char *digits, struct base_error *error)
 {
@@ -185,7 +217,7 @@ static enum base_status bare_name(struct topo_topology *topology, const char *na
     if (!slice && dash && dash[1] && strspn(dash + 1, "0123456789") == strlen(dash + 1))
         chip = find_chip(name, (size_t)(dash - name));
     if (!slice && chip && chip->kind == TOPO_TPU) return unknown_size(chip, dash + 1, error);
-    if (!slice || !chip) return unknown_name(name, error);
+    if (!slice || !chip) return several_chips(name, error);
     topology->kind = chip->kind;
     topology->chip = *chip;
     set_slice(topology, slice->shape, chip->jax_devices_per_chip);
@@ -215,6 +247,7 @@ static enum base_status twist(struct topo_topology *topology, struct base_error 
 /* NAME or NAME:SHAPE, with or without _twisted. */
 static enum base_status parse_name(struct topo_topology *topology, char *name, struct base_error *error)
 {
+    as_catalogued(name);
     size_t length = strlen(name), tail = strlen(TWISTED);
     bool twisted = length > tail && !strcmp(name + length - tail, TWISTED);
     if (twisted) name[length - tail] = '\0';
@@ -225,7 +258,7 @@ static enum base_status parse_name(struct topo_topology *topology, char *name, s
     }
     *colon = '\0';
     const struct topo_chip *chip = find_chip(name, strlen(name));
-    if (!chip) return unknown_name(name, error);
+    if (!chip) return several_chips(name, error);
     topology->kind = chip->kind;
     topology->chip = *chip;
     BASE_TRY(parse_shape(topology, colon + 1, error));

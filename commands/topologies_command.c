@@ -1,0 +1,128 @@
+/* `topologies`: the chips and accelerator types that are known by name. */
+#include "commands/commands.h"
+#include "commands/table.h"
+
+#include <string.h>
+
+/* The largest accelerator type of a chip; NULL: it has none. */
+static const struct topo_slice *largest_slice(const char *chip)
+{
+    int count;
+    const struct topo_slice *slices = topo_slices(&count), *largest = NULL;
+    for (int i = 0; i < count; i++)
+        if (!strcmp(slices[i].chip, chip) && (!largest || slices[i].chip_count > largest->chip_count))
+            largest = &slices[i];
+    return largest;
+}
+
+static void put_types(struct base_json_writer *w, const char *chip)
+{
+    int count;
+    const struct topo_slice *slices = topo_slices(&count);
+    base_json_key(w, "accelerator_types");
+    base_json_open(w, '[');
+    for (int i = 0; i < count; i++) {
+        if (strcmp(slices[i].chip, chip) != 0) continue;
+        base_json_open_inline(w, '{');
+        base_json_member_string(w, "accelerator_type", slices[i].accelerator_type);
+        base_json_key(w, "shape");
+        base_json_open_inline(w, '[');
+        for (int d = 0; d < 3; d++) base_json_put_int(w, slices[i].shape[d]);
+        base_json_close(w, ']');
+        base_json_member_int(w, "chips", slices[i].chip_count);
+        base_json_member_int(w, "hosts", slices[i].host_count);
+        base_json_close(w, '}');
+    }
+    base_json_close(w, ']');
+}
+
+static void put_json(struct base_json_writer *w, const struct topo_chip *chips, int count)
+{
+    base_json_open(w, '{');
+    base_json_key(w, "chips");
+    base_json_open(w, '[');
+    for (int i = 0; i < count; i++) {
+        base_json_open(w, '{');
+        base_json_member_string(w, "name", chips[i].name);
+        base_json_member_string(w, "full_name", chips[i].full_name);
+        base_json_member_int(w, "devices_per_chip", chips[i].jax_devices_per_chip);
+        base_json_member_int(w, "memory_bytes", chips[i].hbm_bytes);
+        base_json_member_double(w, "memory_bytes_per_s", chips[i].hbm_bytes_per_s);
+        base_json_member_double(w, "bfloat16_flop_per_s", chips[i].bf16_flop_per_s);
+        base_json_member_string(w, "fabric", chips[i].fabric);
+        base_json_member_int(w, "link_count", chips[i].link_count);
+        base_json_member_double(w, "link_bytes_per_s", chips[i].link_oneway_bytes_per_s);
+        put_types(w, chips[i].name);
+        base_json_close(w, '}');
+    }
+    base_json_close(w, ']');
+    base_json_close(w, '}');
+}
+
+static const char *amount(struct base_arena *arena, double value, double unit, const char *format)
+{
+    return value > 0 ? base_print(arena, format, value / unit) : "-";
+}
+
+/* How to name one: its largest accelerator type, or a shape. */
+static const char *largest_words(struct base_arena *arena, const struct topo_chip *chip)
+{
+    const struct topo_slice *slice = largest_slice(chip->name);
+    if (slice)
+        return base_print(arena, "%s (%dx%dx%d)", slice->accelerator_type, slice->shape[0], slice->shape[1],
+                          slice->shape[2]);
+    if (chip->kind == TOPO_TPU) return base_print(arena, "%s:2x2", chip->name);
+    if (chip->kind == TOPO_GPU || chip->kind == TOPO_CPU) return base_print(arena, "%s:NODESx8", chip->name);
+    return base_print(arena, "%s:RANKS", chip->name);
+}
+
+static void put_text(const struct topo_chip *chips, int count, struct base_text *out)
+{
+    static const char *const titles[] = {"name",         "what it is", "GiB",       "GB/s",
+                                         "bf16 TFLOP/s", "links",      "GB/s each", "largest, or how to name one"};
+    struct commands_table table = commands_table_new(out->arena, "llrrrrrl", count + 1);
+    for (int i = 0; i < BASE_COUNT(titles); i++) commands_table_put(&table, titles[i]);
+    for (int i = 0; i < count; i++) {
+        const struct topo_chip *c = &chips[i];
+        commands_table_put(&table, c->name);
+        commands_table_put(&table, c->full_name);
+        commands_table_put(&table, amount(out->arena, (double)c->hbm_bytes, 1073741824.0, "%.1f"));
+        commands_table_put(&table, amount(out->arena, c->hbm_bytes_per_s, 1e9, "%.0f"));
+        commands_table_put(&table, amount(out->arena, c->bf16_flop_per_s, 1e12, "%.0f"));
+        commands_table_put(&table, amount(out->arena, c->link_count, 1, "%.0f"));
+        commands_table_put(&table, amount(out->arena, c->link_oneway_bytes_per_s, 1e9, "%.0f"));
+        commands_table_put(&table, largest_words(out->arena, c));
+    }
+    commands_table_write(&table, out);
+    base_put(
+        out,
+        "\nA TPU slice is named by its accelerator type (v4-512) or its shape in chips (v4:4x8x8), GPUs by nodes and "
+        "GPUs a node\n(a100-80g:32x8), ranks of this machine by their number (local:4). `meshwright topology "
+        "NAME` says more of one.\nLinks are those of a chip; the rate is one link's, one way.\n");
+}
+
+static enum base_status run_topologies(struct commands_context *context, const struct base_arguments *arguments,
+                                       struct base_text *out, struct base_error *error)
+{
+    (void)arguments;
+    int count;
+    BASE_TRY(topo_catalogue_check(error));
+    const struct topo_chip *chips = topo_chips(&count);
+    struct base_json_writer writer = {.text = out, .compact = context->compact};
+    if (context->json) put_json(&writer, chips, count);
+    else put_text(chips, count, out);
+    return BASE_OK;
+}
+
+static const struct base_option topologies_options[] = {COMMANDS_COMMON};
+
+const struct commands_command commands_topologies = {
+    .name = "topologies",
+    .summary = "the chips and accelerator types that are known by name, with their memory and links",
+    .usage = "topologies",
+    .examples = "  meshwright topologies\n"
+                "  meshwright topologies --json\n",
+    .options = topologies_options,
+    .option_count = BASE_COUNT(topologies_options),
+    .run = run_topologies,
+};

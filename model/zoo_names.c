@@ -1,0 +1,48 @@
+/* How people spell the models of the zoo: "t5-11b", "T5X 11b", "google/t5-v1_1-xxl". Case, blanks, dashes, dots and
+ * underscores do not tell models apart; whose collection it is from is not part of the name. */
+#include "model/builder.h"
+
+#include <ctype.h>
+#include <string.h>
+
+enum { LONGEST_NAME = 96 };
+
+/* Names, folded, of models that are called otherwise elsewhere, before the size: Hugging Face's t5-11b is T5 1.0, and
+ * its t5-v1_1-xxl is T5 1.1. */
+static const struct {
+    const char *family, *ours;
+} families[] = {{"t5xv11", "t511"}, {"t5v11", "t511"}, {"t5x", "t510"}, {"t5", "t510"}};
+
+static void fold(const char *text, char folded[LONGEST_NAME])
+{
+    const char *slash = strrchr(text, '/');
+    int length = 0;
+    for (const char *at = slash ? slash + 1 : text; *at && length < LONGEST_NAME - 1; at++)
+        if (!strchr(" -_.", *at)) folded[length++] = (char)tolower((unsigned char)*at);
+    folded[length] = '\0';
+}
+
+/* The model of the zoo that is called so when both are folded; NULL: none. */
+static const char *find_folded(const struct model_zoo_model *models, int count, const char *wanted)
+{
+    for (int i = 0; i < count; i++) {
+        char folded[LONGEST_NAME];
+        fold(models[i].name, folded);
+        if (!strcmp(folded, wanted)) return models[i].name;
+    }
+    return NULL;
+}
+
+const char *model_zoo_meant(const struct model_zoo_model *models, int count, const char *text)
+{
+    char wanted[LONGEST_NAME], renamed[2 * LONGEST_NAME];
+    fold(text, wanted);
+    const char *found = find_folded(models, count, wanted);
+    for (int i = 0; !found && i < BASE_COUNT(families); i++) {
+        size_t length = strlen(families[i].family);
+        if (strncmp(wanted, families[i].family, length) != 0) continue;
+        snprintf(renamed, sizeof renamed, "%s%s", families[i].ours, wanted + length);
+        found = find_folded(models, count, renamed);
+    }
+    return found;
+}
