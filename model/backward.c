@@ -109,6 +109,7 @@ static int remake(struct pass *pass, int tensor)
     made->like = model_builder_get(builder, tensor)->like;
     made->from_producer = model_builder_get(builder, tensor)->from_producer;
     made->constrained = model_builder_get(builder, tensor)->constrained;
+    memcpy(made->axes, model_builder_get(builder, tensor)->axes, sizeof made->axes);
     if (builder->options.remat == MODEL_REMAT_NONE && !builder->config->scan_layers) made->recomputed_of = tensor;
     op.outputs[0] = copy;
     op.phase = MODEL_BACKWARD;
@@ -116,6 +117,12 @@ static int remake(struct pass *pass, int tensor)
     op.recomputed = true;
     *model_builder_op(builder, op.kind, op.function, op.name) = op;
     return copy;
+}
+
+/* A tensor as it is, only on other devices, too: it moves once more rather than being kept there. */
+static bool is_gathered(const struct model_op *made)
+{
+    return made->kind == MODEL_RESHAPE && !strcmp(made->input_labels[0], made->output_labels);
 }
 
 /* What a contraction reads is kept where the loop over the layers is the program's own (JAX's scan stacks what autodiff
@@ -126,7 +133,7 @@ static bool is_kept_operand(const struct pass *pass, int tensor)
     const struct model_block *block = &builder->program->blocks[pass->forward_block];
     if (!(builder->config->scan_layers || builder_has(builder, MODEL_TRAIT_LIBRARY_DOTS)) ||
         builder->options.remat != MODEL_REMAT_NONE || model_builder_get(builder, tensor)->role != MODEL_ROLE_FUSED ||
-        producer_of(builder, tensor)->input_count == 0)
+        producer_of(builder, tensor)->input_count == 0 || is_gathered(producer_of(builder, tensor)))
         return false;
     for (int i = 0; i < block->op_count; i++)
         for (int j = 0; block->ops[i].kind == MODEL_EINSUM && j < block->ops[i].input_count; j++)

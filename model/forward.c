@@ -44,6 +44,25 @@ static int relative_position_bias(struct builder *builder, char query, char key,
                          table, one_hot, -1, -1);
 }
 
+/* Every query reads all keys: they are on every device, whatever shards the queries. */
+static int unsharded_keys(struct builder *builder, int tensor)
+{
+    if (builder->options.gathers_keys) builder->program->tensors[tensor].axes[1] = MODEL_NO_AXIS;
+    return tensor;
+}
+
+/* Where sequences are sharded, their keys and values are gathered for each layer, and once more for its backward pass.
+ */
+static int gathered(struct builder *builder, const char *name, int tensor)
+{
+    const char *labels = model_builder_get(builder, tensor)->labels;
+    int whole =
+        builder_apply(builder, MODEL_RESHAPE, MODEL_NO_FUNCTION, base_print(builder->arena, "%s gathered", name),
+                      base_print(builder->arena, "%s->%s", labels, labels), NULL, builder->dtype, MODEL_ROLE_FUSED,
+                      tensor, -1, -1, -1);
+    return constrained(builder, unsharded_keys(builder, whole));
+}
+
 /* Keys or values; with fewer heads than the queries have, each serves a group of them. */
 static int key_or_value(struct builder *builder, const char *scope, const char *which, int source, char source_letter,
                         char key, enum model_role role)
@@ -58,10 +77,12 @@ static int key_or_value(struct builder *builder, const char *scope, const char *
         constrained(builder, builder_contract(builder, name, equation, declared, builder->dtype, role, source, kernel));
     projected = model_builder_biased(builder, name, projected, declared, grouped ? "i" : "j", grouped ? "gd" : "hd");
     if (role == MODEL_ROLE_QUERY_KEY) projected = model_builder_placed(builder, name, projected, declared);
+    if (builder->options.gathers_keys) projected = gathered(builder, name, projected);
     if (!grouped) return projected;
     const char *repeat = builder_letters(builder, "bkgd->bkhd", source_letter, key);
-    return builder_apply(builder, MODEL_RESHAPE, MODEL_REPEAT, base_print(builder->arena, "%s repeated", name), repeat,
-                         NULL, builder->dtype, MODEL_ROLE_FUSED, projected, -1, -1, -1);
+    return unsharded_keys(builder, builder_apply(builder, MODEL_RESHAPE, MODEL_REPEAT,
+                                                 base_print(builder->arena, "%s repeated", name), repeat, NULL,
+                                                 builder->dtype, MODEL_ROLE_FUSED, projected, -1, -1, -1));
 }
 
 struct attention {

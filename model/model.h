@@ -47,6 +47,9 @@ enum base_status model_resolve(const struct model_rules *rules, const char *cons
                                struct base_error *error);
 /* The rules as T5X changes them for several slices: every rule for batch gives it to replica and data. */
 struct model_rules model_rules_over_slices(struct base_arena *arena, const struct model_rules *rules);
+/* The rules for a mesh with a context axis beside data: the length goes to it, and what is sharded over data, but for
+ * the batch, over both. */
+struct model_rules model_rules_over_context(struct base_arena *arena, const struct model_rules *rules);
 
 /* ---- models (config.c, zoo.csv) ---- */
 
@@ -530,6 +533,7 @@ struct model_options {
     bool flash_attention;
     unsigned traits;                         /* bits of enum model_trait */
     unsigned parts;                          /* bits of enum model_part; 0: all */
+    bool gathers_keys;                       /* sequences are sharded, keys and values are not */
     bool one_encoder_layer, one_layer;       /* a stage has a single one: it is its stack's first and last */
     const struct model_adafactor *adafactor; /* NULL: the defaults */
     const struct model_parameter

@@ -341,3 +341,25 @@ enum base_status model_resolve(const struct model_rules *rules, const char *cons
     if (outcome) *outcome = dropped ? MODEL_NOOP : MODEL_CONSTRAINT;
     return BASE_OK;
 }
+
+static void add_context(struct model_axes *axes)
+{
+    for (int i = 0; i < axes->count; i++) {
+        if (!axes->names[i] || strcmp(axes->names[i], "data") != 0 || axes->count == MODEL_MAX_MESH_AXES) continue;
+        memmove(&axes->names[i + 2], &axes->names[i + 1], (size_t)(axes->count - i - 1) * sizeof *axes->names);
+        axes->names[i + 1] = "context";
+        axes->count++;
+        return;
+    }
+}
+
+struct model_rules model_rules_over_context(struct base_arena *arena, const struct model_rules *rules)
+{
+    struct model_rule *own = base_new(arena, struct model_rule, rules->count + 1);
+    own[0] = (struct model_rule){.logical = "length", .value = {.count = 1, .names = {"context"}}};
+    for (int i = 0; i < rules->count; i++) {
+        own[i + 1] = rules->rules[i];
+        if (!own[i + 1].logical || strcmp(own[i + 1].logical, "batch") != 0) add_context(&own[i + 1].value);
+    }
+    return (struct model_rules){own, rules->count + 1};
+}

@@ -18,7 +18,7 @@ static unsigned axis_named(const struct topo_axes *mesh, const char *name)
 
 unsigned sim_data_axis(const struct topo_axes *mesh)
 {
-    return axis_named(mesh, "data");
+    return axis_named(mesh, "data") | axis_named(mesh, "context");
 }
 
 unsigned sim_model_axis(const struct topo_axes *mesh)

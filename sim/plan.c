@@ -110,14 +110,17 @@ static enum base_status find_rules(struct sim_cache *cache, const char *text, st
         struct model_rules rules;
     } * known;
     plan->rules_text = text && *text ? text : sim_plan_keys[SIM_RULES].fallback;
+    const bool over_context = plan->context_parallel > 1;
     sim_key_begin(cache, 'r');
     sim_key_text(cache, plan->rules_text);
+    sim_key_bytes(cache, &over_context, sizeof over_context);
     known = sim_cache_find(cache);
     if (!known) {
         known = base_new(&cache->arena, struct known_rules, 1);
         remember(cache, &known->answer,
                  model_rules_parse(&cache->arena, base_copy(&cache->arena, plan->rules_text), &known->rules, error),
                  error);
+        if (over_context) known->rules = model_rules_over_context(&cache->arena, &known->rules);
     }
     plan->rules = &known->rules;
     return say_again(&known->answer, error);
@@ -240,8 +243,6 @@ static enum base_status read_cuts(const struct sim_plan_text *text, struct sim_p
     if (sim_key_is_given(text, SIM_CONTEXT_PARALLEL))
         BASE_TRY(base_parse_int(text->values[SIM_CONTEXT_PARALLEL], "context_parallel", 1, 1 << 20,
                                 &plan->context_parallel, error));
-    if (plan->context_parallel > 1)
-        return base_fail(error, BASE_INPUT, "context_parallel: more than one is not modelled yet; use 1");
     return BASE_OK;
 }
 
@@ -275,11 +276,13 @@ static enum base_status place(struct sim_cache *cache, const struct sim_plan_tex
                               struct known_placement *out, struct base_error *error)
 {
     struct topo_topology topology, stage;
+    struct topo_mesh_request request;
     BASE_TRY(sim_plan_mesh_request(&cache->arena, text, &out->request, error));
     BASE_TRY(topo_parse(&cache->arena, plan->topology_text, &topology, error));
     BASE_TRY(sim_stage_topology(&topology, plan->pipeline.stages, &stage, error));
-    BASE_TRY(sim_placement_build(&cache->arena, &stage, &out->request, plan->software, cache->overrides,
-                                 &out->placement, error));
+    BASE_TRY(sim_context_mesh(&stage, &out->request, plan->context_parallel, &request, error));
+    BASE_TRY(
+        sim_placement_build(&cache->arena, &stage, &request, plan->software, cache->overrides, &out->placement, error));
     out->placement.topology = topology;
     out->placement.stage_devices = stage.device_count;
     return BASE_OK;
@@ -525,6 +528,7 @@ enum base_status sim_plan_check_another(struct sim_cache *cache, const struct si
     if (plan.placement->topology.kind == TOPO_LOCAL)
         plan.form = runs_passes(&plan) ? SIM_AS_EXECUTED : SIM_AS_PARTITIONED_AND_EXECUTED;
     plan.options.microbatches = plan.num_microbatches > 1;
+    plan.options.gathers_keys = plan.context_parallel > 1;
     *out = plan;
     return BASE_OK;
 }

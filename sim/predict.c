@@ -350,7 +350,7 @@ bool sim_leaves_free(const struct sim_prediction *prediction, double headroom_fr
 /* A pipeline has a program for each piece of the model. */
 static enum base_status check_one_program(const struct sim_plan *plan, struct base_error *error)
 {
-    if (plan->pipeline.stages == 1 && plan->context_parallel == 1) return BASE_OK;
+    if (plan->pipeline.stages == 1) return BASE_OK;
     return base_fail(error, BASE_INPUT,
                      "pipeline_stages: of a pipeline times and memory are predicted alone, and it is not run; use 1");
 }

@@ -44,6 +44,7 @@ static struct model_options model_options_of(const struct sim_plan *plan, enum m
     options.dropped_roles = dropped_roles, options.microbatches = plan->options.microbatches,
     options.flash_attention = plan->options.flash_attention;
     options.traits = plan->placement->profile.traits;
+    options.gathers_keys = plan->options.gathers_keys;
     options.parts = plan->options.parts, options.one_encoder_layer = plan->options.one_encoder_layer,
     options.one_layer = plan->options.one_layer;
     options.adafactor = plan->options.adafactor, options.parameters = plan->options.parameters,
@@ -58,6 +59,7 @@ static struct sim_sharding_options sharding_options_of(const struct sim_plan *pl
     const struct topo_axes *mesh = &plan->placement->axes;
     sharding.live = (unsigned char)sim_mesh_axes(&(struct sim_extents){.mesh = mesh});
     sharding.data_axis = (unsigned char)sim_data_axis(mesh);
+    sharding.joins_gradients = plan->context_parallel > 1;
     sharding.model_axis = (unsigned char)sim_model_axis(mesh);
     sharding.sequence_parallel = plan->sequence_parallel;
     sharding.propagates = plan->placement->profile.passes & 1u << SIM_PASS_PROPAGATE_SHARDINGS;

@@ -233,9 +233,14 @@ struct sim_placement {
  */
 enum base_status sim_stage_topology(const struct topo_topology *topology, int64_t stages, struct topo_topology *out,
                                     struct base_error *error);
+/* The mesh that a plan with context_parallel asks for: T5X's, cut once more, between data and model: the order of ranks
+ * in Megatron-LM (core/parallel_state.py). BASE_INPUT: it cannot be cut so. */
+enum base_status sim_context_mesh(const struct topo_topology *stage, const struct topo_mesh_request *given,
+                                  int64_t context_parallel, struct topo_mesh_request *out, struct base_error *error);
 /* Seconds that every device of a stage takes to send so many bytes to its like in another one, all at once. */
 double sim_stage_message_s(const struct sim_placement *placement, int from, int to, double bytes);
-/* placement.c. The axis that T5X's ZeRO takes (data), and the one that sequence parallelism takes (model, or tensor),
+/* placement.c. The axis that T5X's ZeRO takes (data, and context where there is one, whose devices have the same
+ * parameters), and the one that sequence parallelism takes (model, or tensor),
  * as sets; 0: the mesh has none. */
 unsigned sim_data_axis(const struct topo_axes *mesh);
 unsigned sim_model_axis(const struct topo_axes *mesh);

@@ -32,6 +32,27 @@ enum base_status sim_stage_topology(const struct topo_topology *topology, int64_
     return BASE_OK;
 }
 
+enum base_status sim_context_mesh(const struct topo_topology *stage, const struct topo_mesh_request *given,
+                                  int64_t context_parallel, struct topo_mesh_request *out, struct base_error *error)
+{
+    *out = *given;
+    if (context_parallel == 1) return BASE_OK;
+    if (stage->kind == TOPO_TPU || topo_has_torus(stage) || !given->num_partitions || given->has_experts)
+        return base_fail(error, BASE_INPUT,
+                         "context_parallel: goes with num_partitions on nodes alone; use 1, or an ici_mesh that has an "
+                         "axis for the length, and rules that say so");
+    const int64_t model = given->num_partitions, data = stage->device_count / (model * context_parallel);
+    if (data < 1 || data * model * context_parallel != stage->device_count)
+        return base_fail(error, BASE_INPUT,
+                         "context_parallel: %lld times num_partitions %lld does not divide the %d devices%s; use a "
+                         "number that does",
+                         (long long)context_parallel, (long long)model, stage->device_count, " of a stage");
+    *out = (struct topo_mesh_request){.tile_by_host_if_needed = given->tile_by_host_if_needed};
+    BASE_TRY(topo_axes_add(&out->ici_mesh, "data", data, error));
+    BASE_TRY(topo_axes_add(&out->ici_mesh, "context", context_parallel, error));
+    return topo_axes_add(&out->ici_mesh, "model", model, error);
+}
+
 /* How many devices of the sender's node send out of it at the same time. */
 static int senders(const struct sim_placement *placement)
 {

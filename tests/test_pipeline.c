@@ -297,6 +297,24 @@ static void stages_share_the_work(struct base_arena *arena)
     assert_int_equal(cut.mesh.sizes[cut.mesh.count - 1], 4);
 }
 
+/* Keys and values are gathered for each layer, forward and backward; a sequence over one device is as it was. */
+static void sequences_are_sharded_over_context(struct base_arena *arena)
+{
+    static const char *const one[][2] = {{"context_parallel", "1"}};
+    static const char *const two[][2] = {{"context_parallel", "2"}, {"attention", "flash"}};
+    static const char *const flash[][2] = {{"attention", "flash"}};
+    struct sim_prediction none = predict(arena, NULL, 0), same = predict(arena, one, 1),
+                          whole = predict(arena, flash, 1), cut = predict(arena, two, 2);
+    assert_memory_equal(&none.memory, &same.memory, sizeof none.memory);
+    assert_true(none.step_s == same.step_s);
+    assert_int_equal(topo_axis_named(&cut.mesh, "context"), 1);
+    assert_int_equal(cut.memory.parameter_bytes, whole.memory.parameter_bytes);
+    assert_near(cut.mfu_frac * cut.step_s, whole.mfu_frac * whole.step_s, 1e-9);
+    assert_true(cut.communication_s > whole.communication_s);
+    assert_near((double)cut.memory.activation_bytes, (double)whole.memory.activation_bytes, /* dp halves, s halves */
+                0.02 * (double)whole.memory.activation_bytes);
+}
+
 static const struct test tests[] = {
     TEST(every_pass_stands_once_and_can_run),
     TEST(bubble_is_as_derived),
@@ -310,6 +328,7 @@ static const struct test tests[] = {
     TEST(one_stage_is_no_pipeline),
     TEST(memory_grows_with_what_is_in_flight),
     TEST(stages_share_the_work),
+    TEST(sequences_are_sharded_over_context),
 };
 
 int main(int argument_count, char **arguments)

@@ -40,6 +40,7 @@ static struct sim_plan_text another_value(struct base_arena *arena, struct sim_p
     if (row->type == SIM_OF_REAL) text.values[key] = "0.25";
     bool staged = key == SIM_PIPELINE_STAGES || key == SIM_VIRTUAL_STAGES || key == SIM_PIPELINE_SPLIT_RANK;
     if (staged) text.values[SIM_TOPOLOGY] = "a100-80g:2x8", text.values[SIM_PIPELINE_STAGES] = "2";
+    if (key == SIM_CONTEXT_PARALLEL) text.values[SIM_TOPOLOGY] = "a100-80g:2x8";
     if (key == SIM_VIRTUAL_STAGES) text.values[SIM_PIPELINE_SCHEDULE] = "interleaved";
     if (key == SIM_SUBMESH) text.values[key] = "2,2,1,1";
     if (key == SIM_NUM_PARTITIONS) text.values[key] = "4";

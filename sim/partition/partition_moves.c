@@ -80,6 +80,12 @@ bool sim_part_is_sharded_as(const struct sim_partitioner *p, int value, const un
     return !memcmp(p->out->values[value].spec, spec, (size_t)sim_part_rank_of(p, value));
 }
 
+/* Whether two sums are one: both are over what data is sharded by. */
+static bool joins(const struct sim_partitioner *p, unsigned one, unsigned other)
+{
+    return p->options->joins_gradients && !((one | other) & ~(unsigned)p->options->data_axis);
+}
+
 /* A sum over each contracted or reduced dimension, the last one first: over all axes of a dimension at once. */
 static int list_sums(const struct sim_partitioner *p, int value, unsigned *sums)
 {
@@ -90,7 +96,8 @@ static int list_sums(const struct sim_partitioner *p, int value, unsigned *sums)
     for (int i = op->label_count - 1; i >= 0; i--) {
         unsigned axes = op->labels[i].axes & left;
         if (!axes || strchr(op->op->output_labels, op->labels[i].letter)) continue;
-        sums[count++] = axes;
+        if (count && joins(p, sums[count - 1], axes)) sums[count - 1] |= axes;
+        else sums[count++] = axes;
         left &= ~axes;
     }
     return count;
@@ -110,7 +117,12 @@ void sim_part_leave_sums(struct sim_partitioner *p, int value, const struct sim_
     for (int i = 0; i < steps->count; i++) {
         if (steps->steps[i].operand != SIM_RESULT) continue;
         if (!steps->steps[i].plain) return;
-        sums.steps[sums.count++] = steps->steps[i];
+        struct sim_step *last = sums.count ? &sums.steps[sums.count - 1] : NULL;
+        const unsigned before = last ? last->axes : 0;
+        if (!last || !joins(p, before, steps->steps[i].axes)) last = &sums.steps[sums.count++];
+        const bool joined = before && joins(p, before, steps->steps[i].axes);
+        *last = steps->steps[i];
+        if (joined) last->axes |= before;
     }
     if (!sums.count) return;
     p->pending = base_grown(p->arena, p->pending, p->pending_count, &p->pending_capacity, sizeof *p->pending);

@@ -107,6 +107,15 @@ static void finish_output(struct sim_partitioner *p, const struct model_op *sour
 
 /* ---- contractions (contraction.c says where their axes go) ---- */
 
+/* Sequences that are sharded over context are sharded over the model axis, too, between the contractions alone: they
+ * are gathered over it before each, and its sums are scattered, as Megatron-LM does. */
+static void leave_model_axis(const struct sim_partitioner *p, int rank, unsigned char *spec)
+{
+    const unsigned model = p->options->joins_gradients ? p->options->model_axis : 0;
+    for (int d = 0; d < rank; d++)
+        if (spec[d] & ~model) spec[d] = (unsigned char)(spec[d] & ~model);
+}
+
 /* Gives the operation's labels their axes and moves its operands; returns the axes of the partial sum. */
 static unsigned place_contraction(struct sim_partitioner *p, const struct model_op *source, int *inputs,
                                   struct labelled *labelled, struct sim_contraction *contraction)
@@ -120,7 +129,11 @@ static unsigned place_contraction(struct sim_partitioner *p, const struct model_
         const struct model_tensor *t = sim_part_tensor_of(p, tensor);
         c.shapes[i] = (struct sim_shape){.rank = (unsigned char)t->rank, .layers = MODEL_ONE, .dtype = t->dtype};
         memcpy(c.shapes[i].dims, t->dims, sizeof c.shapes[i].dims);
-        c.layouts[i] = sim_layout_of(i < 2 ? sim_part_found_as(p, tensor) : sim_part_computed_as(p, tensor), t->rank);
+        unsigned char spec[MODEL_MAX_RANK] = {0};
+        memcpy(spec, i < 2 ? sim_part_found_as(p, tensor) : sim_part_computed_as(p, tensor), (size_t)t->rank);
+        leave_model_axis(p, t->rank, spec);
+        if (i < 2) inputs[i] = sim_part_ready(p, source, inputs[i], spec);
+        c.layouts[i] = sim_layout_of(spec, t->rank);
     }
     if (p->options->cache) sim_contract_again(p->options->cache, &p->options->extents, p->options->asked, &c);
     else sim_contract(&p->options->extents, &c);
