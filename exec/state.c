@@ -35,17 +35,12 @@ static const struct model_tensor *parameter_of(const struct exec_machine *machin
 /* "decoder/layers/mlp" is "decoder.layers_3.mlp", or where layers are scanned "decoder.decoder.mlp"; dots for slashes.
  */
 static const char *path_of(const struct list *list, const struct model_tensor *tensor, const char *prefix,
-                           int64_t layer)
+                           int64_t block)
 {
-    const char *name = tensor->name, *layers = tensor->layers == MODEL_ONE ? NULL : strstr(name, "/layers/");
-    char *path;
-    if (!layers) path = base_print(list->arena, "%s.%s", prefix, name);
-    else if (list->machine->plan->config->scan_layers)
-        path = base_print(list->arena, "%s.%.*s.%.*s.%s", prefix, (int)(layers - name), name, (int)(layers - name),
-                          name, layers + strlen("/layers/"));
-    else
-        path = base_print(list->arena, "%s.%.*s.layers_%lld.%s", prefix, (int)(layers - name), name, (long long)layer,
-                          layers + strlen("/layers/"));
+    const char *name = tensor->layers == MODEL_ONE
+                           ? tensor->name
+                           : model_layer_path(list->arena, list->machine->plan->config, tensor->name, block);
+    char *path = base_print(list->arena, "%s.%s", prefix, name);
     for (char *at = path; *at; at++) *at = *at == '/' ? '.' : *at;
     return path;
 }

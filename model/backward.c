@@ -36,6 +36,10 @@ static const struct transpose {
     {MODEL_MULTIPLY, 0, MODEL_MAP, MODEL_MULTIPLY, "C1", false, MODEL_NO_FUNCTION, "", 0},
     {MODEL_MULTIPLY, 1, MODEL_MAP, MODEL_MULTIPLY, "C0", false, MODEL_NO_FUNCTION, "", 0},
     {MODEL_PACK, 0, MODEL_MAP, MODEL_REPLACE, "C0", false, MODEL_NO_FUNCTION, "", 0},
+    {MODEL_MASK, 0, MODEL_MAP, MODEL_MASK, "C1", false, MODEL_NO_FUNCTION, "", 0},
+    {MODEL_WEIGH, 0, MODEL_REDUCE, MODEL_PRODUCT_SUM, "C1", false, MODEL_NO_FUNCTION, "", 0},
+    {MODEL_WITH_BALANCE, 0, MODEL_MAP, MODEL_BALANCE_GRAD, "C1", false, MODEL_NO_FUNCTION, "", 0},
+    {MODEL_WITH_ROUTER_Z_LOSS, 0, MODEL_MAP, MODEL_ROUTER_Z_LOSS_GRAD, "C012", false, MODEL_NO_FUNCTION, "", 0},
     {MODEL_GATE, 0, MODEL_MAP, MODEL_GATE_GRAD_0, "C01", false, MODEL_NO_FUNCTION, "", 0},
     {MODEL_GATE, 1, MODEL_MAP, MODEL_GATE_GRAD_1, "C01", false, MODEL_NO_FUNCTION, "", 0},
 };
@@ -75,13 +79,15 @@ static bool has_gradient(const struct builder *builder, int tensor)
 {
     if (model_builder_get(builder, tensor)->dtype == MODEL_INT32) return false;
     const struct model_op *made = producer_of(builder, tensor);
-    return !made || !model_function_is(made->function, MODEL_IS_GENERATED);
+    return !made || !(model_function_is(made->function, MODEL_IS_GENERATED) ||
+                      model_function_is(made->function, MODEL_IS_CHOICE));
 }
 
 static void mark_cotangent(struct builder *builder, int cotangent, int primal)
 {
     struct model_tensor *tensor = &builder->program->tensors[cotangent];
     const struct model_tensor *of = model_builder_get(builder, primal);
+    if (tensor->rank == of->rank) memcpy(tensor->axes, of->axes, sizeof tensor->axes);
     tensor->like = primal;
     bool parameter = of->category == MODEL_PARAMETER || of->role == MODEL_ROLE_WEIGHT;
     tensor->category = parameter ? MODEL_GRADIENT : MODEL_TEMPORARY;

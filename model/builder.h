@@ -4,7 +4,7 @@
 
 #include "model/model.h"
 
-enum { BUILDER_MOST_PARAMETERS = 96 };
+enum { BUILDER_MOST_PARAMETERS = 320 }; /* outside, and of a block of layers of each stack */
 
 /* A parameter of one layer (or of the model, layers = MODEL_ONE), with what the optimizer needs to know. */
 struct builder_parameter {
@@ -20,7 +20,8 @@ struct builder_parameter {
     int state[3];         /* adamw: mu, nu; adafactor: v_row, v_col or v, then m; -1 unused */
     bool factored;
     char row_labels[MODEL_MAX_RANK + 1], column_labels[MODEL_MAX_RANK + 1];
-    bool updated; /* its update stands in the program already */
+    char batch_labels[MODEL_MAX_RANK + 1]; /* of dimensions that are updated each by itself: experts */
+    bool updated;                          /* its update stands in the program already */
 };
 
 struct builder {
@@ -30,9 +31,11 @@ struct builder {
     struct model_options options;
     int block; /* operations go here */
     enum model_phase phase;
-    const char *scope;      /* prefix of names: "encoder" */
-    enum model_size layers; /* of the stack whose body is being built; MODEL_ONE outside */
-    enum model_dtype dtype; /* activations */
+    const char *scope;       /* prefix of names: "encoder" */
+    enum model_size layers;  /* of the stack whose body is being built; MODEL_ONE outside */
+    enum model_dtype dtype;  /* activations */
+    enum model_dtype stream; /* the residual stream: float32 where experts leave it so */
+    int mask;                /* of the stack's tokens, which every normed input is multiplied by; -1: none */
     struct builder_parameter parameters[BUILDER_MOST_PARAMETERS];
     int parameter_count;
     int *cotangent; /* of each tensor, -1 none; grows with the tensors */
@@ -133,6 +136,30 @@ int model_builder_biased(struct builder *builder, const char *dense, int x, cons
                          const char *split);
 /* Queries or keys as attention takes them: normed by head, then turned by their positions. */
 int model_builder_placed(struct builder *builder, const char *name, int x, const char *rows);
+
+/* T5X's network constrains an activation to the sharding of its logical axes. */
+static inline int builder_constrained(struct builder *builder, int tensor)
+{
+    builder->program->tensors[tensor].constrained = true;
+    return tensor;
+}
+
+/* The tensor itself, or a cast that its consumers make as they read. */
+static inline int builder_in_dtype(struct builder *builder, const char *name, int x, const char *equation,
+                                   enum model_dtype dtype)
+{
+    if (model_builder_get(builder, x)->dtype == dtype) return x;
+    return builder_apply(builder, MODEL_MAP, MODEL_CAST,
+                         base_print(builder->arena, "%s %s", name, model_dtype_name(dtype)), equation, NULL, dtype,
+                         MODEL_ROLE_FUSED, x, -1, -1, -1);
+}
+
+/* expert_layer.c: what takes the MLP's place in a sparse layer, and the mask of Flaxformer's tokens. */
+bool model_builder_is_flaxformer(const struct builder *builder); /* masks and constraints are Flaxformer's */
+/* Sets the mask and the residual stream's dtype of the layers that follow; tokens are those that the stack reads. */
+void model_builder_begin_stack(struct builder *builder, int tokens, char length, bool decoder);
+int model_builder_masked(struct builder *builder, const char *name, int x, char length);
+int model_builder_experts(struct builder *builder, int x, char length, bool decoder);
 
 /* forward.c */
 struct builder_forward {

@@ -23,6 +23,17 @@ static const struct model_dimension dimensions[] = {
     {'v', MODEL_VOCAB, MODEL_AXIS_VOCAB, 0, 0, 0},
     {'r', MODEL_RELPOS_BUCKETS, MODEL_AXIS_RELPOS_BUCKETS, 0, 0, 0},
     {'p', MODEL_POSITIONS, MODEL_AXIS_VOCAB, 0, 0, 0},
+    /* experts: groups of an encoder's and of a decoder's tokens take whole rows of the batch, or parts of them */
+    {'x', MODEL_EXPERTS, MODEL_AXIS_EXPERT, 0, 0, 0},
+    {'X', MODEL_EXPERTS, MODEL_AXIS_UNMODELED, 0, 0, 0}, /* of a router */
+    {'E', MODEL_EMBED, MODEL_AXIS_MLP_EMBED, 0, 0, 0},
+    {'F', MODEL_EXPERT_MLP, MODEL_AXIS_EXPERT_MLP, 0, 0, 0},
+    {'G', MODEL_ENCODER_GROUPS, MODEL_AXIS_BATCH, 'b', 0, 0},
+    {'T', MODEL_ENCODER_GROUP_TOKENS, MODEL_AXIS_LENGTH, 0, 0, 0},
+    {'C', MODEL_ENCODER_CAPACITY, MODEL_NO_AXIS, 0, 0, 0},
+    {'H', MODEL_DECODER_GROUPS, MODEL_AXIS_BATCH, 'b', 0, 0},
+    {'U', MODEL_DECODER_GROUP_TOKENS, MODEL_AXIS_LENGTH, 0, 0, 0},
+    {'D', MODEL_DECODER_CAPACITY, MODEL_NO_AXIS, 0, 0, 0},
 };
 
 static const struct model_stack stacks[] = {{MODEL_ENCODER_LAYERS, MODEL_LATER_ENCODER_LAYERS},

@@ -2,6 +2,8 @@
  * flaxformer/architectures/moe counts them (google/flaxformer@399ea3a8). */
 #include "model/model.h"
 
+#include <math.h>
+
 const char *model_router_name(enum model_router router)
 {
     static const char *const names[] = {"tokens_choose_masked", "tokens_choose_scatter", "experts_choose_masked"};
@@ -25,4 +27,69 @@ bool model_is_sparse(const struct model_config *config, bool encoder, int64_t la
 {
     int64_t block = model_layers_per_block(config, encoder);
     return model_sparse_layers(config, encoder) > 0 && layer % block == block - 1;
+}
+
+/* ---- groups ---- */
+
+int64_t model_expert_groups(int64_t token_count, int64_t group_size, int64_t partitions)
+{
+    int64_t groups = token_count / group_size;
+    for (groups = groups > partitions ? groups : partitions; groups < token_count; groups++)
+        if (token_count % groups == 0 && groups % partitions == 0) return groups;
+    return token_count % partitions == 0 && groups == token_count ? groups : 0;
+}
+
+/* Python's round: halves go to the even neighbour. The number of chosen experts does not count. */
+static int64_t capacity_of(const struct model_experts *experts, double factor, int64_t group_tokens)
+{
+    int64_t capacity = llrint(factor * (double)group_tokens / (double)experts->count);
+    return capacity > experts->min_capacity ? capacity : experts->min_capacity;
+}
+
+/* group_tokens and capacity follow the groups in enum model_size. */
+static enum base_status size_stack(const struct model_config *config, const struct model_expert_plan *plan,
+                                   bool encoder, int64_t *sizes, struct base_error *error)
+{
+    const struct model_experts *e = &config->experts;
+    int64_t rows = sizes[MODEL_BATCH], length = sizes[encoder ? MODEL_INPUTS_LENGTH : MODEL_TARGETS_LENGTH],
+            replicas = plan->device_count / (plan->expert_partitions * plan->model_partitions);
+    int64_t partitions = (replicas > 1 ? replicas : 1) * e->count, tokens = rows * length;
+    if (tokens % partitions != 0)
+        return base_fail(error, BASE_INPUT,
+                         "batch_size: %lld rows of %lld tokens at once do not divide by %lld, the replicas of the "
+                         "experts times the experts: Flaxformer pads them, which is not modelled; use a batch that "
+                         "divides",
+                         (long long)rows, (long long)length, (long long)partitions);
+    int64_t groups = model_expert_groups(tokens, e->group_size, partitions);
+    if (!groups)
+        return base_fail(error, BASE_INPUT, "model: group_size: %lld tokens have no viable number of groups of %lld",
+                         (long long)tokens, (long long)e->group_size);
+    int64_t *out = &sizes[encoder ? MODEL_ENCODER_GROUPS : MODEL_DECODER_GROUPS];
+    bool expert_choice = encoder && e->router == MODEL_EXPERTS_CHOOSE_MASKED;
+    out[0] = groups;
+    out[1] = tokens / groups;
+    out[2] = capacity_of(e, plan->evaluates ? e->eval_capacity_factor : e->capacity_factor, out[1]);
+    if (expert_choice && out[2] > out[1])
+        return base_fail(error, BASE_INPUT,
+                         "model: capacity_factor: an expert would choose %lld tokens of a group of %lld; top_k refuses",
+                         (long long)out[2], (long long)out[1]);
+    return BASE_OK;
+}
+
+enum base_status model_expert_sizes(const struct model_config *config, const struct model_expert_plan *plan,
+                                    int64_t *sizes, struct base_error *error)
+{
+    const int64_t experts = config->experts.count, partitions = plan->expert_partitions;
+    if (partitions > experts)
+        return base_fail(error, BASE_INPUT,
+                         "num_expert_partitions: %lld is more than the %lld experts; use at most as many",
+                         (long long)partitions, (long long)experts);
+    if (experts % partitions != 0)
+        return base_fail(error, BASE_INPUT,
+                         "num_expert_partitions: %lld experts cannot be reshaped into %lld parts; use a divisor",
+                         (long long)experts, (long long)partitions);
+    sizes[MODEL_EXPERT_PARTITIONS] = partitions;
+    if (model_sparse_layers(config, true)) BASE_TRY(size_stack(config, plan, true, sizes, error));
+    if (model_sparse_layers(config, false)) BASE_TRY(size_stack(config, plan, false, sizes, error));
+    return BASE_OK;
 }

@@ -16,17 +16,21 @@ struct stack {
     int relpos;                  /* bias of all layers, or -1 where every layer has its own */
 };
 
-/* T5X's network constrains this activation to the sharding of its logical axes. */
-static int constrained(struct builder *builder, int tensor)
-{
-    builder->program->tensors[tensor].constrained = true;
-    return tensor;
-}
-
-/* The scanned network does so with its residual stream and its norms; the others leave those to propagation. */
+/* The scanned network constrains its residual stream and its norms, Flaxformer what enters and leaves each sublayer;
+ * the others leave those to propagation. */
 static int constrained_if_scanned(struct builder *builder, int tensor)
 {
-    return builder->config->scan_layers ? constrained(builder, tensor) : tensor;
+    return builder->config->scan_layers ? builder_constrained(builder, tensor) : tensor;
+}
+
+static int constrained_if_flaxformer(struct builder *builder, int tensor)
+{
+    return model_builder_is_flaxformer(builder) ? builder_constrained(builder, tensor) : tensor;
+}
+
+static int constrained_as_input(struct builder *builder, int tensor)
+{
+    return constrained_if_flaxformer(builder, constrained_if_scanned(builder, tensor));
 }
 
 /* ---- layers ---- */
@@ -60,7 +64,7 @@ static int gathered(struct builder *builder, const char *name, int tensor)
         builder_apply(builder, MODEL_RESHAPE, MODEL_NO_FUNCTION, base_print(builder->arena, "%s gathered", name),
                       base_print(builder->arena, "%s->%s", labels, labels), NULL, builder->dtype, MODEL_ROLE_FUSED,
                       tensor, -1, -1, -1);
-    return constrained(builder, unsharded_keys(builder, whole));
+    return builder_constrained(builder, unsharded_keys(builder, whole));
 }
 
 /* Keys or values; with fewer heads than the queries have, each serves a group of them. */
@@ -73,8 +77,8 @@ static int key_or_value(struct builder *builder, const char *scope, const char *
     int kernel = model_builder_weight(builder, path, grouped ? "ei" : "ej", grouped ? "egd" : "ehd");
     const char *equation = builder_letters(builder, grouped ? "bqe,egd->bqgd" : "bqe,ehd->bqhd", source_letter, key);
     const char *declared = builder_letters(builder, grouped ? "bkgd" : "bkhd", source_letter, key);
-    int projected =
-        constrained(builder, builder_contract(builder, name, equation, declared, builder->dtype, role, source, kernel));
+    int projected = builder_constrained(
+        builder, builder_contract(builder, name, equation, declared, builder->dtype, role, source, kernel));
     projected = model_builder_biased(builder, name, projected, declared, grouped ? "i" : "j", grouped ? "gd" : "hd");
     if (role == MODEL_ROLE_QUERY_KEY) projected = model_builder_placed(builder, name, projected, declared);
     if (builder->options.gathers_keys) projected = gathered(builder, name, projected);
@@ -94,15 +98,6 @@ struct attention {
     bool causal;
 };
 
-/* The tensor itself, or a cast that its consumers make as they read. */
-static int in_dtype(struct builder *builder, const char *name, int x, const char *equation, enum model_dtype dtype)
-{
-    if (model_builder_get(builder, x)->dtype == dtype) return x;
-    return builder_apply(builder, MODEL_MAP, MODEL_CAST,
-                         base_print(builder->arena, "%s %s", name, model_dtype_name(dtype)), equation, NULL, dtype,
-                         MODEL_ROLE_FUSED, x, -1, -1, -1);
-}
-
 /* Scores, bias and mask, softmax over the keys, weighted sum of values. With flash attention the four are one kernel
  * and nothing between them is ever in memory. */
 static int attention_core(struct builder *builder, const struct attention *a, int query, int key, int value)
@@ -110,10 +105,10 @@ static int attention_core(struct builder *builder, const struct attention *a, in
     enum model_dtype logits = builder->config->float32_attention_logits ? MODEL_FLOAT32 : builder->dtype;
     const char *scope = a->name;
     int first = builder->program->blocks[builder->block].op_count;
-    query = in_dtype(builder, base_print(builder->arena, "%s/query", scope), query,
-                     builder_letters(builder, "bqhd->bqhd", a->query, a->key), logits);
-    key = in_dtype(builder, base_print(builder->arena, "%s/key", scope), key,
-                   builder_letters(builder, "bkhd->bkhd", a->query, a->key), logits);
+    query = builder_in_dtype(builder, base_print(builder->arena, "%s/query", scope), query,
+                             builder_letters(builder, "bqhd->bqhd", a->query, a->key), logits);
+    key = builder_in_dtype(builder, base_print(builder->arena, "%s/key", scope), key,
+                           builder_letters(builder, "bkhd->bkhd", a->query, a->key), logits);
     int scores = builder_contract(builder, base_print(builder->arena, "%s/scores", scope),
                                   builder_letters(builder, "bqhd,bkhd->bhqk", a->query, a->key), NULL, logits,
                                   MODEL_ROLE_SOFTMAX, query, key);
@@ -165,7 +160,7 @@ static int attention(struct builder *builder, const struct attention *a)
     int query = builder_contract(builder, base_print(builder->arena, "%s/query", scope),
                                  builder_letters(builder, "bqe,ehd->bqhd", a->query, a->key), NULL, builder->dtype,
                                  MODEL_ROLE_QUERY_KEY, a->query_source, query_kernel);
-    constrained(builder, query);
+    builder_constrained(builder, query);
     const char *rows = builder_letters(builder, "bqhd", a->query, a->key),
                *query_name = base_print(builder->arena, "%s/query", scope);
     query = model_builder_placed(builder, query_name, model_builder_biased(builder, query_name, query, rows, "j", "hd"),
@@ -181,17 +176,24 @@ static int attention(struct builder *builder, const struct attention *a)
     int out = builder_contract(builder, base_print(builder->arena, "%s/out", scope),
                                builder_letters(builder, "bqhd,hde->bqe", a->query, a->key), NULL, builder->dtype,
                                MODEL_ROLE_PROJECTION, context, out_kernel);
+    constrained_if_flaxformer(builder, out);
     return model_builder_biased(builder, base_print(builder->arena, "%s/out", scope), out,
                                 builder_letters(builder, "bqe", a->query, a->key), "e", "e");
 }
 
-static int mlp(struct builder *builder, int x, char length)
+/* Flaxformer names the width of its MLPs by itself, so that no rule for embed shards it. */
+static int mlp(struct builder *builder, const char *scope, int x, char length)
 {
+    const char *wide = model_builder_is_flaxformer(builder) ? "Ef" : "ef",
+               *narrow = model_builder_is_flaxformer(builder) ? "fE" : "fe",
+               *activation = base_print(builder->arena, "%s/activation", scope),
+               *out_name = base_print(builder->arena, "%s/wo", scope);
     int count = builder->config->mlp_activation_count, hidden[2] = {-1, -1};
     const char *in = builder_letters(builder, "bqe,ef->bqf", length, length);
     for (int i = 0; i < count; i++) {
-        const char *name = count == 1 ? "mlp/wi" : base_print(builder->arena, "mlp/wi_%d", i);
-        int kernel = model_builder_weight(builder, base_print(builder->arena, "%s/kernel", name), "ef", "ef");
+        const char *name =
+            count == 1 ? base_print(builder->arena, "%s/wi", scope) : base_print(builder->arena, "%s/wi_%d", scope, i);
+        int kernel = model_builder_weight(builder, base_print(builder->arena, "%s/kernel", name), wide, wide);
         hidden[i] = builder_contract(builder, name, in, NULL, builder->dtype, MODEL_ROLE_MLP_HIDDEN, x, kernel);
         hidden[i] =
             model_builder_biased(builder, name, hidden[i], builder_letters(builder, "bqf", length, length), "f", "f");
@@ -199,28 +201,43 @@ static int mlp(struct builder *builder, int x, char length)
     const char *gate = builder_letters(builder, count == 1 ? "bqf->bqf" : "bqf,bqf->bqf", length, length);
     int activated;
     if (count == 2 && builder_has(builder, MODEL_TRAIT_EAGER_GATE)) {
-        int act = builder_apply(builder, MODEL_MAP, MODEL_GATE, "mlp/activation",
+        int act = builder_apply(builder, MODEL_MAP, MODEL_GATE, activation,
                                 builder_letters(builder, "bqf->bqf", length, length), NULL, builder->dtype,
                                 MODEL_ROLE_MLP_HIDDEN, hidden[0], -1, -1, -1);
-        activated = builder_apply(builder, MODEL_MAP, MODEL_MULTIPLY, "mlp/product", gate, NULL, builder->dtype,
-                                  MODEL_ROLE_FUSED, act, hidden[1], -1, -1);
+        activated = builder_apply(builder, MODEL_MAP, MODEL_MULTIPLY, base_print(builder->arena, "%s/product", scope),
+                                  gate, NULL, builder->dtype, MODEL_ROLE_FUSED, act, hidden[1], -1, -1);
     } else {
-        activated = builder_apply(builder, MODEL_MAP, MODEL_GATE, "mlp/activation", gate, NULL, builder->dtype,
+        activated = builder_apply(builder, MODEL_MAP, MODEL_GATE, activation, gate, NULL, builder->dtype,
                                   MODEL_ROLE_FUSED, hidden[0], hidden[1], -1, -1);
     }
-    constrained(builder, activated);
-    int kernel = model_builder_weight(builder, "mlp/wo/kernel", "fe", "fe");
-    int out = builder_contract(builder, "mlp/wo", builder_letters(builder, "bqf,fe->bqe", length, length), NULL,
+    builder_constrained(builder, activated);
+    int kernel = model_builder_weight(builder, base_print(builder->arena, "%s/kernel", out_name), narrow, narrow);
+    int out = builder_contract(builder, out_name, builder_letters(builder, "bqf,fe->bqe", length, length), NULL,
                                builder->dtype, MODEL_ROLE_PROJECTION, activated, kernel);
-    return model_builder_biased(builder, "mlp/wo", out, builder_letters(builder, "bqe", length, length), "e", "e");
+    constrained_if_flaxformer(builder, out);
+    return model_builder_biased(builder, out_name, out, builder_letters(builder, "bqe", length, length), "e", "e");
 }
 
 static int add(struct builder *builder, const char *name, int a, int b, char length)
 {
+    a = builder_in_dtype(builder, base_print(builder->arena, "%s operand", name), a,
+                         builder_letters(builder, "bqe->bqe", length, length), builder->stream);
     int sum =
         builder_apply(builder, MODEL_MAP, MODEL_ADD, name, builder_letters(builder, "bqe,bqe->bqe", length, length),
-                      NULL, builder->dtype, MODEL_ROLE_PROJECTION, a, b, -1, -1);
+                      NULL, builder->stream, MODEL_ROLE_PROJECTION, a, b, -1, -1);
     return constrained_if_scanned(builder, sum);
+}
+
+/* The MLP of a dense layer, or experts with perhaps an MLP behind them. */
+static int feed_forward(struct builder *builder, const struct stack *stack, int x, bool sparse)
+{
+    char length = stack->query;
+    int normed = constrained_as_input(builder, model_builder_norm(builder, "pre_mlp_layer_norm", x, length));
+    if (!sparse) return add(builder, "mlp residual", mlp(builder, "mlp", normed, length), x, length);
+    x = add(builder, "mlp residual", model_builder_experts(builder, normed, length, stack->decoder), x, length);
+    if (!builder->config->experts.extra_mlp) return x;
+    normed = constrained_as_input(builder, model_builder_norm(builder, "pre_extra_mlp_layer_norm", x, length));
+    return add(builder, "extra_mlp residual", mlp(builder, "extra_mlp", normed, length), x, length);
 }
 
 /* -1: the model knows positions otherwise. */
@@ -232,7 +249,7 @@ static int own_relpos(struct builder *builder, char query, char key, bool causal
 }
 
 /* x + sublayer(model_builder_norm(x)), for each sublayer of the stack; a parallel block has one norm for both. */
-static int layer(struct builder *builder, const struct stack *stack, int x)
+static int layer(struct builder *builder, const struct stack *stack, int x, bool sparse)
 {
     bool decoder = stack->decoder, scanned = builder->config->scan_layers;
     int relpos = scanned ? own_relpos(builder, stack->query, stack->key, decoder) : stack->relpos;
@@ -246,32 +263,44 @@ static int layer(struct builder *builder, const struct stack *stack, int x)
                              stack->tokens,
                              relpos,
                              decoder};
-    int normed = constrained_if_scanned(
+    int normed = constrained_as_input(
         builder, model_builder_norm(builder, decoder ? "pre_self_attention_layer_norm" : "pre_attention_layer_norm", x,
                                     stack->query));
     self.query_source = self.key_source = normed;
     int out = attention(builder, &self);
     if (builder->config->parallel_block)
         return add(builder, "residual",
-                   add(builder, "parallel sum", out, mlp(builder, normed, stack->query), stack->query), x,
+                   add(builder, "parallel sum", out, mlp(builder, "mlp", normed, stack->query), stack->query), x,
                    stack->query);
     x = add(builder, "self_attention residual", out, x, stack->query);
     if (stack->encoded >= 0) {
-        normed = constrained_if_scanned(builder,
-                                        model_builder_norm(builder, "pre_cross_attention_layer_norm", x, stack->query));
+        normed = constrained_as_input(builder,
+                                      model_builder_norm(builder, "pre_cross_attention_layer_norm", x, stack->query));
         struct attention cross = {
             "encoder_decoder_attention", normed, stack->encoded, stack->query, 'l', 'm', stack->tokens,
             stack->encoded_tokens,       -1,     false};
         x = add(builder, "encoder_decoder_attention residual", attention(builder, &cross), x, stack->query);
     }
-    normed = constrained_if_scanned(builder, model_builder_norm(builder, "pre_mlp_layer_norm", x, stack->query));
-    return add(builder, "mlp residual", mlp(builder, normed, stack->query), x, stack->query);
+    return feed_forward(builder, stack, x, sparse);
 }
 
 /* t5 and decoder_only share one table among a stack's layers; scanned layers have their own. */
 static int shared_relpos(struct builder *builder, char query, char key, bool causal)
 {
     return builder->config->scan_layers ? -1 : own_relpos(builder, query, key, causal);
+}
+
+/* Layers that one turn of the loop does: one, or those up to the next one with experts. */
+static int block_of_layers(struct builder *builder, const struct stack *stack, int x)
+{
+    const char *scope = builder->scope;
+    int64_t count = model_layers_per_block(builder->config, !stack->decoder);
+    for (int64_t i = 0; i < count; i++) {
+        if (count > 1) builder->scope = base_print(builder->arena, "%s/subblock_%d", scope, (int)i);
+        x = layer(builder, stack, x, model_is_sparse(builder->config, !stack->decoder, i));
+    }
+    builder->scope = scope;
+    return x;
 }
 
 /* A loop over the layers that carries the residual stream. */
@@ -283,14 +312,14 @@ static int run_layers(struct builder *builder, const struct stack *stack, int x)
     builder->block = body;
     builder->layers = stack->layers;
     builder->scope = base_print(builder->arena, "%s/layers", stack->name);
-    int in = model_builder_tensor(builder, model_builder_name(builder, "input"), labels, builder->dtype,
+    int in = model_builder_tensor(builder, model_builder_name(builder, "input"), labels, builder->stream,
                                   MODEL_ACTIVATION, MODEL_ROLE_LAYER_INPUT);
     constrained_if_scanned(builder, in);
-    int out = layer(builder, stack, in);
+    int out = block_of_layers(builder, stack, in);
     builder->block = outer;
     builder->layers = MODEL_ONE;
     builder->scope = stack->name;
-    int result = model_builder_tensor(builder, model_builder_name(builder, "output"), labels, builder->dtype,
+    int result = model_builder_tensor(builder, model_builder_name(builder, "output"), labels, builder->stream,
                                       MODEL_ACTIVATION, MODEL_ROLE_LAYER_INPUT);
     struct model_op *loop =
         model_builder_op(builder, MODEL_LOOP, MODEL_NO_FUNCTION, builder->program->blocks[body].name);
@@ -334,7 +363,7 @@ static int feature(struct builder *builder, const char *name, char length)
     int slice =
         builder_apply(builder, MODEL_SLICE, MODEL_NO_FUNCTION, base_print(builder->arena, "microbatch/%s", name),
                       equation, NULL, MODEL_INT32, MODEL_ROLE_STATISTIC, given, -1, -1, -1);
-    return constrained(builder, shard_rows_alone(builder, slice));
+    return builder_constrained(builder, shard_rows_alone(builder, slice));
 }
 
 /* Each lookup casts the table for itself, as T5X's module does each time that it is called. */
@@ -348,7 +377,9 @@ static int embed(struct builder *builder, int master, int tokens, char length)
                                  builder_letters(builder, "bqv,ve->bqe", length, length), NULL, builder->dtype,
                                  MODEL_ROLE_PROJECTION, one_hot, table, -1, -1);
     builder_last_op(builder)->lookup = builder_has(builder, MODEL_TRAIT_LOOKUP);
-    return embedded;
+    constrained_if_flaxformer(builder, one_hot);
+    return builder_in_dtype(builder, "token_embedder", embedded, builder_letters(builder, "bqe->bqe", length, length),
+                            builder->stream);
 }
 
 /* The table's first rows, one a position, found by a one-hot as tokens are. */
@@ -374,6 +405,7 @@ static bool has_table(const struct builder *builder)
 static int encode(struct builder *builder, int table, int tokens)
 {
     builder->scope = "encoder";
+    model_builder_begin_stack(builder, tokens, 'l', false);
     struct stack encoder = {"encoder", 'l', 'm', MODEL_ENCODER_LAYERS, false, tokens, -1, -1, -1};
     int x = builder_has_part(builder, MODEL_PART_ENCODER_EMBEDDING) ? embed(builder, table, tokens, 'l')
                                                                     : model_builder_receive(builder, "received", "ble");
@@ -384,13 +416,14 @@ static int encode(struct builder *builder, int table, int tokens)
 static int decode(struct builder *builder, struct stack *decoder, int table, int tokens)
 {
     bool stream = builder_has_part(builder, MODEL_DECODER_PARTS & ~MODEL_PART_LOSS);
+    model_builder_begin_stack(builder, tokens, 't', true);
     int x = builder_has_part(builder, MODEL_PART_EMBEDDING)
                 ? add_learned_positions(builder, embed(builder, table, tokens, 't'))
                 : model_builder_receive(builder, "received", stream ? "bte" : "btv");
     x = run_stack(builder, decoder, x, MODEL_PART_LAYERS, MODEL_PART_FINAL_NORM);
     if (builder_has_part(builder, MODEL_PART_LOGITS)) return model_builder_logits(builder, table, x);
     if (builder_has_part(builder, MODEL_PART_LOSS))
-        return in_dtype(builder, "logits", x, "btv->btv", builder_statistics_dtype(builder));
+        return builder_in_dtype(builder, "logits", x, "btv->btv", builder_statistics_dtype(builder));
     if (decoder->encoded >= 0) model_builder_send(builder, decoder->encoded);
     return x;
 }

@@ -54,6 +54,21 @@ static const struct model_function_row {
     [MODEL_ROTARY] = {"rotary", MODEL_IS_OF_ROWS},
     [MODEL_ROTARY_GRAD] = {"rotary_grad", MODEL_IS_OF_ROWS},
     [MODEL_POSITION_ONE_HOT] = {"position_one_hot", MODEL_IS_GENERATED},
+    [MODEL_TOKEN_MASK] = {"token_mask", MODEL_IS_CHOICE},
+    [MODEL_SHIFTED_MASK] = {"shifted_mask", MODEL_IS_CHOICE | MODEL_IS_OF_ROWS},
+    [MODEL_MASK] = {"mask", 0},
+    [MODEL_CHOOSE] = {"choose", MODEL_IS_CHOICE | MODEL_IS_OF_ROWS},
+    [MODEL_ROUTE_TOKENS] = {"route_tokens", MODEL_IS_CHOICE},
+    [MODEL_ROUTE_FIRST] = {"route_first", MODEL_IS_CHOICE},
+    [MODEL_ROUTE_EXPERTS] = {"route_experts", MODEL_IS_CHOICE},
+    [MODEL_WEIGH] = {"weigh", 0},
+    [MODEL_WITH_BALANCE] = {"with_balance", 0},
+    [MODEL_BALANCE_GRAD] = {"balance_grad", 0},
+    [MODEL_BALANCE_LOSS] = {"balance_loss", 0},
+    [MODEL_WITH_ROUTER_Z_LOSS] = {"with_router_z_loss", 0},
+    [MODEL_ROUTER_Z_LOSS_GRAD] = {"router_z_loss_grad", 0},
+    [MODEL_ROUTER_Z_LOSS] = {"router_z_loss", 0},
+    [MODEL_EXPERT_SCALE] = {"expert_scale", 0},
 };
 
 const char *model_function_name(enum model_function function)

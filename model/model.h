@@ -198,6 +198,11 @@ bool model_is_like_first_layer(struct base_arena *arena, const struct model_para
 /* BASE_INPUT names a parameter that has not. */
 enum base_status model_check_layers_alike(struct base_arena *arena, const struct model_parameter *parameters, int count,
                                           struct base_error *error);
+/* A program has one tensor for all layers of a stack; here it has the path of one of them, or of the stacked array:
+ * "encoder/layers/mlp/wo/kernel" of block 3 is "encoder/layers_3/mlp/wo/kernel", and where blocks have two layers
+ * "encoder/layers/subblock_1/mlp/wo/kernel" is that of layers_7. */
+const char *model_layer_path(struct base_arena *arena, const struct model_config *config, const char *name,
+                             int64_t block);
 /* The parameter (of the first layer, or stacked) that a tensor of the program is: "encoder/layers/mlp/wo/kernel". NULL:
  * none. */
 const struct model_parameter *model_parameter_of_tensor(struct base_arena *arena, const struct model_config *config,
@@ -283,6 +288,16 @@ enum model_size {
     MODEL_LATER_ENCODER_LAYERS /* all but the first */,
     MODEL_LATER_DECODER_LAYERS,
     MODEL_MICROBATCHES,
+    MODEL_EXPERTS,
+    MODEL_EXPERT_MLP,
+    MODEL_ENCODER_GROUPS /* of tokens that are routed together */,
+    MODEL_ENCODER_GROUP_TOKENS,
+    MODEL_ENCODER_CAPACITY /* tokens of a group that one expert takes */,
+    MODEL_DECODER_GROUPS,
+    MODEL_DECODER_GROUP_TOKENS,
+    MODEL_DECODER_CAPACITY,
+    MODEL_SELECTED_EXPERTS,
+    MODEL_EXPERT_PARTITIONS /* as configured */,
     MODEL_SIZE_COUNT
 };
 
@@ -299,6 +314,11 @@ enum model_axis {
     MODEL_AXIS_VOCAB,
     MODEL_AXIS_RELPOS_BUCKETS,
     MODEL_AXIS_LAYERS,
+    MODEL_AXIS_MLP_EMBED,
+    MODEL_AXIS_EXPERT,
+    MODEL_AXIS_EXPERT_MLP,
+    MODEL_AXIS_EXPERT_REPLICAS,
+    MODEL_AXIS_UNMODELED,
     MODEL_AXIS_COUNT
 };
 const char *model_axis_name(enum model_axis axis);
@@ -419,6 +439,22 @@ enum model_function {
     MODEL_ROTARY,
     MODEL_ROTARY_GRAD,
     MODEL_POSITION_ONE_HOT,
+    /* experts (expert_layer.c) */
+    MODEL_TOKEN_MASK,    /* 1 where a token counts: an encoder's is not 0 */
+    MODEL_SHIFTED_MASK,  /* a decoder's is not 0, or the next one is not, or it is the first */
+    MODEL_MASK,          /* times a mask, which has no gradient */
+    MODEL_CHOOSE,        /* 1 for the most probable experts of a token */
+    MODEL_ROUTE_TOKENS,  /* probabilities to a place in an expert's buffer for each token: tokens choose */
+    MODEL_ROUTE_FIRST,   /* the same, the most certain tokens first */
+    MODEL_ROUTE_EXPERTS, /* experts choose */
+    MODEL_WEIGH,         /* a probability at each place */
+    MODEL_WITH_BALANCE,  /* probabilities, whose gradient has the balance loss's */
+    MODEL_BALANCE_GRAD,
+    MODEL_BALANCE_LOSS,
+    MODEL_WITH_ROUTER_Z_LOSS, /* logits, whose gradient has the router z-loss's */
+    MODEL_ROUTER_Z_LOSS_GRAD,
+    MODEL_ROUTER_Z_LOSS,
+    MODEL_EXPERT_SCALE, /* T5X's factor of the gradients of experts: num_expert_partitions */
     MODEL_FUNCTION_COUNT
 };
 /* MODEL_ADAFACTOR_UPDATE reads, in this order: the parameter; the update's root mean square, unless clipping_threshold
@@ -436,7 +472,8 @@ enum model_property {
     MODEL_IS_LINEAR = 2,    /* commutes with a sum over devices */
     MODEL_IS_EXPENSIVE = 4, /* exponentials: stored, where more than one reader would have to repeat it */
     MODEL_IS_CONSTANT = 8,  /* reads nothing: an accumulator's start */
-    MODEL_IS_OF_ROWS = 16   /* each element comes of others of its row: the last dimension is never in parts */
+    MODEL_IS_OF_ROWS = 16,  /* each element comes of others of its row: the last dimension is never in parts */
+    MODEL_IS_CHOICE = 32    /* has no gradient, though it reads what has one */
 };
 bool model_function_is(enum model_function function, enum model_property property);
 
@@ -546,6 +583,19 @@ void model_program_build(struct base_arena *arena, const struct model_config *co
 /* Fills sizes[MODEL_SIZE_COUNT]; batch, lengths and microbatches come from the plan. */
 void model_sizes(const struct model_config *config, int64_t batch, int64_t microbatches, int64_t inputs_length,
                  int64_t targets_length, int64_t *sizes);
+
+/* What experts see of a plan (experts.c). */
+struct model_expert_plan {
+    int64_t device_count, model_partitions /* devices of one copy of the dense model */, expert_partitions;
+    bool evaluates; /* the capacity is that without dropout */
+};
+/* Groups, tokens and capacities into sizes that model_sizes has filled. BASE_INPUT: what Flaxformer refuses, and
+ * batches that it would pad, which is not modelled. */
+enum base_status model_expert_sizes(const struct model_config *config, const struct model_expert_plan *plan,
+                                    int64_t *sizes, struct base_error *error);
+/* Flaxformer's groups of so many tokens, none of them padded: how many, 0 where there is no number. partitions: the
+ * replicas of the experts times the experts, which groups are divided among. */
+int64_t model_expert_groups(int64_t token_count, int64_t group_size, int64_t partitions);
 
 /* ---- what one device holds (sharding.c) ---- */
 

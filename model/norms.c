@@ -65,7 +65,7 @@ int model_builder_norm(struct builder *builder, const char *name, int x, char le
                                MODEL_ROLE_FUSED, normed, bias, -1, -1);
     }
     if (builder_has(builder, MODEL_TRAIT_KERNEL_GROUPS)) builder_group_from(builder, first);
-    return normed;
+    return builder->mask < 0 ? normed : model_builder_masked(builder, name, normed, length);
 }
 
 /* Queries or keys as attention takes them: normed by head, then turned by their positions. */

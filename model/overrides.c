@@ -1,6 +1,7 @@
 /* T5X's params_axes_names_override: logical axes that a user gives to parameters by patterns over their paths. */
 #include "model/model.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 enum { MOST_OVERRIDES = 256, MOST_AXES = 64 };
@@ -110,15 +111,20 @@ enum base_status model_overrides_apply(struct base_arena *arena, const struct mo
 
 /* ---- a program's parameters ---- */
 
-/* A program has one tensor for all layers of a stack; here it has the path of the first layer, or of the stacked array.
- */
-static const char *first_path(struct base_arena *arena, bool scanned, const char *name)
+const char *model_layer_path(struct base_arena *arena, const struct model_config *config, const char *name,
+                             int64_t block)
 {
-    const char *layers = strstr(name, "/layers/");
+    static const char subblock[] = "subblock_";
+    const char *layers = strstr(name, "/layers/"), *rest = layers ? layers + strlen("/layers/") : NULL;
     if (!layers) return name;
     int stack = (int)(layers - name);
-    if (scanned) return base_print(arena, "%.*s/%.*s/%s", stack, name, stack, name, layers + 8);
-    return base_print(arena, "%.*s/layers_0/%s", stack, name, layers + 8);
+    if (config->scan_layers) return base_print(arena, "%.*s/%.*s/%s", stack, name, stack, name, rest);
+    int64_t per_block = model_layers_per_block(config, !strncmp(name, "encoder/", 8)), layer = block * per_block;
+    if (per_block > 1 && !strncmp(rest, subblock, sizeof subblock - 1)) {
+        layer += strtoll(rest + sizeof subblock - 1, NULL, 10);
+        rest = strchr(rest, '/') + 1;
+    }
+    return base_print(arena, "%.*s/layers_%lld/%s", stack, name, (long long)layer, rest);
 }
 
 const struct model_parameter *model_parameter_find(const struct model_parameter *parameters, int count,
@@ -138,7 +144,7 @@ const struct model_parameter *model_parameter_of_tensor(struct base_arena *arena
                                                         const struct model_parameter *parameters, int count,
                                                         const char *name)
 {
-    return model_parameter_find(parameters, count, first_path(arena, config->scan_layers, name));
+    return model_parameter_find(parameters, count, model_layer_path(arena, config, name, 0));
 }
 
 static bool same_axes(const struct model_parameter *a, const struct model_parameter *b)

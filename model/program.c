@@ -5,8 +5,9 @@
 
 const char *model_axis_name(enum model_axis axis)
 {
-    static const char *const names[MODEL_AXIS_COUNT] = {NULL,        "batch", "length", "embed",          "heads", "kv",
-                                                        "joined_kv", "mlp",   "vocab",  "relpos_buckets", "layers"};
+    static const char *const names[MODEL_AXIS_COUNT] = {
+        NULL,    "batch",          "length", "embed",     "heads",  "kv",         "joined_kv",       "mlp",
+        "vocab", "relpos_buckets", "layers", "mlp_embed", "expert", "expert_mlp", "expert_replicas", "unmodeled"};
     return names[axis];
 }
 
@@ -180,7 +181,9 @@ void model_program_build(struct base_arena *arena, const struct model_config *co
                               .config = config,
                               .options = *options,
                               .scope = "",
+                              .mask = -1,
                               .dtype = options->dtype,
+                              .stream = options->dtype == MODEL_FP8 ? MODEL_BFLOAT16 : options->dtype,
                               .layers = MODEL_ONE};
     bool backward = options->step == MODEL_STEP_TRAIN || options->step == MODEL_STEP_GRADIENT;
     if (builder.dtype == MODEL_FP8) builder.dtype = MODEL_BFLOAT16; /* activations; the contractions run in fp8 */
@@ -208,6 +211,8 @@ void model_sizes(const struct model_config *config, int64_t batch, int64_t micro
                  int64_t targets_length, int64_t *sizes)
 {
     enum { RELPOS_BUCKETS = 32 }; /* T5's relative position buckets, in every example of T5X */
+    const int64_t encoder_blocks = config->num_encoder_layers / model_layers_per_block(config, true),
+                  decoder_blocks = config->num_decoder_layers / model_layers_per_block(config, false);
     int64_t heads = config->num_heads, kv_heads = config->num_kv_heads, head_dim = config->head_dim;
     const int64_t filled[MODEL_SIZE_COUNT] = {[MODEL_ONE] = 1,
                                               [MODEL_BATCH] = batch / microbatches,
@@ -224,11 +229,15 @@ void model_sizes(const struct model_config *config, int64_t batch, int64_t micro
                                               [MODEL_VOCAB] = config->vocab_size,
                                               [MODEL_RELPOS_BUCKETS] = RELPOS_BUCKETS,
                                               [MODEL_POSITIONS] = config->num_positions,
-                                              [MODEL_ENCODER_LAYERS] = config->num_encoder_layers,
-                                              [MODEL_DECODER_LAYERS] = config->num_decoder_layers,
+                                              [MODEL_ENCODER_LAYERS] = encoder_blocks,
+                                              [MODEL_DECODER_LAYERS] = decoder_blocks,
                                               [MODEL_LATER_ENCODER_LAYERS] =
-                                                  config->num_encoder_layers > 0 ? config->num_encoder_layers - 1 : 0,
-                                              [MODEL_LATER_DECODER_LAYERS] = config->num_decoder_layers - 1,
+                                                  encoder_blocks > 0 ? encoder_blocks - 1 : 0,
+                                              [MODEL_LATER_DECODER_LAYERS] = decoder_blocks - 1,
+                                              [MODEL_EXPERTS] = config->experts.count,
+                                              [MODEL_EXPERT_MLP] = config->experts.mlp_dim,
+                                              [MODEL_SELECTED_EXPERTS] = config->experts.selected,
+                                              [MODEL_EXPERT_PARTITIONS] = 1,
                                               [MODEL_MICROBATCHES] = microbatches};
     memcpy(sizes, filled, sizeof filled);
 }

@@ -59,8 +59,11 @@ static void declare_adafactor(struct builder *builder, struct builder_parameter 
     }
     letters_of(parameter, labels, factoring.row_dims, parameter->row_labels);
     letters_of(parameter, labels, factoring.column_dims, parameter->column_labels);
+    letters_of(parameter, labels, factoring.row_dims & factoring.column_dims, parameter->batch_labels);
     parameter->state[0] = state_tensor(builder, parameter, "v_row", parameter->row_labels, false);
     parameter->state[1] = state_tensor(builder, parameter, "v_col", parameter->column_labels, false);
+    for (int i = 0; i < 2 && builder->config->experts.count && model_is_of_experts(parameter->path); i++)
+        builder->program->tensors[parameter->state[i]].axes[0] = MODEL_AXIS_EXPERT;
 }
 
 static void declare_adamw(struct builder *builder, struct builder_parameter *parameter)
@@ -155,7 +158,7 @@ static void update_adafactor(struct builder *builder, const struct builder_param
               reduce(builder, MODEL_SQUARE_MEAN, "row mean", parameter->row_labels, &gradient, 1));
         decay(builder, MODEL_DECAY, second,
               reduce(builder, MODEL_SQUARE_MEAN, "column mean", parameter->column_labels, &gradient, 1));
-        mean = reduce(builder, MODEL_MEAN, "mean", "", &first, 1);
+        mean = reduce(builder, MODEL_MEAN, "mean", parameter->batch_labels, &first, 1);
     } else {
         decay(builder, MODEL_SQUARE_DECAY, first, gradient);
     }
@@ -163,9 +166,9 @@ static void update_adafactor(struct builder *builder, const struct builder_param
     int inputs[MODEL_MAX_INPUTS] = {parameter->tensor}, count = 1, momentum = parameter->state[2],
         outputs[3] = {parameter->tensor};
     if (options.clipping_threshold > 0)
-        inputs[count++] = reduce(builder, MODEL_RMS, "update rms", "", scale, scale_count);
+        inputs[count++] = reduce(builder, MODEL_RMS, "update rms", parameter->batch_labels, scale, scale_count);
     if (options.multiply_by_parameter_scale)
-        inputs[count++] = reduce(builder, MODEL_RMS, "rms", "", &parameter->tensor, 1);
+        inputs[count++] = reduce(builder, MODEL_RMS, "rms", parameter->batch_labels, &parameter->tensor, 1);
     for (int i = 0; i < scale_count; i++) inputs[count++] = scale[i];
     int output_count = 1;
     if (momentum >= 0) inputs[count++] = outputs[output_count++] = momentum;
@@ -202,10 +205,23 @@ static bool clips_by_global_norm(const struct builder *builder)
     return builder->options.optimizer == MODEL_ADAFACTOR && adafactor_of(builder).global_norm_clip_threshold > 0;
 }
 
+/* T5X's MoE trainer multiplies the gradients of experts before the optimizer sees them. */
+static void scale_gradient(struct builder *builder, struct builder_parameter *parameter)
+{
+    const struct model_tensor *of = model_builder_get(builder, parameter->gradient);
+    int scaled =
+        model_builder_apply(builder, MODEL_MAP, MODEL_EXPERT_SCALE, base_print(builder->arena, "%s scaled", of->name),
+                            base_print(builder->arena, "%s->%s", of->labels, of->labels), NULL, of->dtype,
+                            MODEL_ROLE_FUSED, &parameter->gradient, 1);
+    builder->program->tensors[scaled].like = parameter->tensor;
+    parameter->gradient = scaled;
+}
+
 static void update(struct builder *builder, struct builder_parameter *parameter)
 {
     enum model_phase phase = builder->phase;
     builder->phase = MODEL_OPTIMIZER;
+    if (builder->config->experts.count && model_is_of_experts(parameter->path)) scale_gradient(builder, parameter);
     optimizers[builder->options.optimizer].update(builder, parameter);
     parameter->updated = true;
     builder->phase = phase;

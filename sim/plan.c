@@ -97,8 +97,6 @@ static enum base_status find_config(struct sim_cache *cache, const char *text, s
     plan->config = &known->config;
     plan->model_text = text;
     BASE_TRY(say_again(&known->answer, error));
-    if (plan->config->experts.count > 0)
-        return base_fail(error, BASE_INPUT, "model: a prediction of experts is not modelled yet; use a dense model");
     return BASE_OK;
 }
 
@@ -215,7 +213,12 @@ enum base_status sim_plan_mesh_request(struct base_arena *arena, const struct si
                                        struct topo_mesh_request *request, struct base_error *error)
 {
     *request = (struct topo_mesh_request){.tile_by_host_if_needed = true};
-    const char *submesh = text->values[SIM_SUBMESH], *partitions = text->values[SIM_NUM_PARTITIONS];
+    const char *submesh = text->values[SIM_SUBMESH], *partitions = text->values[SIM_NUM_PARTITIONS],
+               *experts = text->values[SIM_NUM_EXPERT_PARTITIONS];
+    request->has_experts = experts && *experts;
+    if (request->has_experts)
+        BASE_TRY(base_parse_int(experts, "num_expert_partitions", INT32_MIN, INT32_MAX, &request->num_expert_partitions,
+                                error));
     int64_t numbers[8];
     if (sim_key_is_given(text, SIM_ICI_MESH)) return read_named_mesh(arena, text, request, error);
     for (int key = SIM_ICI_MESH + 1; key <= SIM_CONTIGUOUS_SUBMESHES; key++)
@@ -316,6 +319,52 @@ static enum base_status find_placement(struct sim_cache *cache, const struct sim
 
 /* ---- what must divide ---- */
 
+/* ---- experts ---- */
+
+/* Devices that hold one copy of the dense model, as the mesh was asked for. */
+static int64_t model_partitions_of(const struct sim_plan *plan)
+{
+    int64_t product = 1;
+    for (int i = 0; i < plan->request.submesh_count; i++) product *= plan->request.submesh[i];
+    if (plan->request.submesh_count) return product;
+    return plan->request.num_partitions ? plan->request.num_partitions : 1;
+}
+
+/* The sizes of a plan, experts included. */
+static enum base_status size_plan(const struct sim_plan *plan, int64_t *sizes, struct base_error *error)
+{
+    const struct model_expert_plan experts = {
+        .device_count = plan->placement->topology.device_count,
+        .model_partitions = model_partitions_of(plan),
+        .expert_partitions = plan->request.has_experts ? plan->request.num_expert_partitions : 1,
+        .evaluates = plan->options.step == MODEL_STEP_FORWARD || plan->options.step == MODEL_STEP_EVALUATE};
+    model_sizes(plan->config, plan->batch_size, plan->num_microbatches, plan->inputs_length, plan->targets_length,
+                sizes);
+    return plan->config->experts.count ? model_expert_sizes(plan->config, &experts, sizes, error) : BASE_OK;
+}
+
+static enum base_status check_experts(const struct sim_plan *plan, struct base_error *error)
+{
+    int64_t sizes[MODEL_SIZE_COUNT];
+    if (plan->config->experts.count) return size_plan(plan, sizes, error);
+    if (!plan->request.has_experts || plan->request.num_expert_partitions == 1) return BASE_OK;
+    return base_fail(error, BASE_INPUT,
+                     "num_expert_partitions: the model has no experts; leave it out, or use moe_encoder_decoder");
+}
+
+void sim_plan_sizes(const struct sim_plan *plan, int64_t *sizes)
+{
+    struct base_error ignored; /* a checked plan has sizes */
+    size_plan(plan, sizes, &ignored);
+}
+
+/* T5X's MoE partitioner gives rows to experts, then data: which rows a device has is nothing to a prediction. */
+static bool is_batch_over_experts(const struct model_rule *rule)
+{
+    return rule->logical && !strcmp(rule->logical, "batch") && rule->value.count == 2 &&
+           !strcmp(rule->value.names[0], "expert") && !strcmp(rule->value.names[1], "data");
+}
+
 /* A prediction shards a dimension over several axes in the order of the mesh. */
 static enum base_status check_order(struct base_arena *arena, const struct topo_axes *mesh,
                                     const struct model_rule *rule, struct base_error *error)
@@ -328,7 +377,7 @@ static enum base_status check_order(struct base_arena *arena, const struct topo_
         in_order = in_order && !(set >> axis);
         set |= 1u << axis;
     }
-    if (in_order) return BASE_OK;
+    if (in_order || is_batch_over_experts(rule)) return BASE_OK;
     return base_fail(error, BASE_INPUT,
                      "logical_axis_rules: %s goes to axes in another order than that of the mesh, which a prediction "
                      "does not shard in; use [%s]",
@@ -529,6 +578,7 @@ enum base_status sim_plan_check_another(struct sim_cache *cache, const struct si
         plan.form = runs_passes(&plan) ? SIM_AS_EXECUTED : SIM_AS_PARTITIONED_AND_EXECUTED;
     plan.options.microbatches = plan.num_microbatches > 1;
     plan.options.gathers_keys = plan.context_parallel > 1;
+    BASE_TRY(check_experts(&plan, error));
     *out = plan;
     return BASE_OK;
 }

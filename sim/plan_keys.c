@@ -63,10 +63,16 @@ const struct sim_plan_key sim_plan_keys[SIM_KEY_COUNT] = {
                                   .option = {"--contiguous-submeshes", "0|1",
                                              "1 asks JAX for compact boxes of the last axis of --ici-mesh", NULL},
                                   .type = SIM_OF_MESH},
+    [SIM_NUM_EXPERT_PARTITIONS] = {.name = "num_expert_partitions",
+                                   .json = NUMBER,
+                                   .option = {"--num-expert-partitions", "N",
+                                              "T5X's experts: cut the data axis into data and expert", NULL},
+                                   .type = SIM_OF_MESH,
+                                   .chart = {19, "expert partitions", "", " expert partitions"}},
     [SIM_RULES] = {.name = "logical_axis_rules",
                    .json = TEXT | LIST,
                    .option = {"--logical-axis-rules",
-                              "standard:A,P|data_only|zero3|megatron|optimus|gshard|maxtext|JSON",
+                              "standard:A,P|standard_moe:A,P|data_only|zero3|megatron|optimus|gshard|maxtext|JSON",
                               "which mesh axis shards a logical axis; JSON: a list of [logical axis, mesh axis]", NULL},
                    .fallback = "standard:1,1",
                    .gin_binds = true,
@@ -435,6 +441,8 @@ static void fill_mesh(struct base_arena *arena, const struct sim_plan *plan, str
     if (request->dcn_mesh.count) out->values[SIM_DCN_MESH] = topo_axes_sizes(arena, &request->dcn_mesh);
     if (request->split_physical_axes) out->values[SIM_SPLIT_PHYSICAL_AXES] = "1";
     if (request->contiguous_submeshes) out->values[SIM_CONTIGUOUS_SUBMESHES] = "1";
+    if (request->has_experts)
+        out->values[SIM_NUM_EXPERT_PARTITIONS] = base_print(arena, "%lld", (long long)request->num_expert_partitions);
     if (plan->pipeline.stages > 1)
         out->values[SIM_PIPELINE_STAGES] = base_print(arena, "%lld", (long long)plan->pipeline.stages);
     if (plan->context_parallel > 1)

@@ -362,8 +362,7 @@ enum base_status sim_sharded_program(struct sim_cache *cache, const struct sim_p
     const struct sim_program *program;
     BASE_TRY(check_one_program(plan, error));
     BASE_TRY(sim_program_find(cache, plan, plan->options.remat, 0, SIM_WHOLE_PROGRAM, &program, error));
-    model_sizes(plan->config, plan->batch_size, plan->num_microbatches, plan->inputs_length, plan->targets_length,
-                sizes);
+    sim_plan_sizes(plan, sizes);
     *out = program->sharded;
     return BASE_OK;
 }

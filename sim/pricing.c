@@ -44,8 +44,7 @@ enum base_status sim_pricing_begin(struct sim_pricing *p, const struct sim_plan 
     p->list = list;
     p->plan = plan;
     p->placement = placement;
-    model_sizes(plan->config, plan->batch_size, plan->num_microbatches, plan->inputs_length, plan->targets_length,
-                p->sizes);
+    sim_plan_sizes(plan, p->sizes);
     for (int i = 0; i < list->factor_count; i++) {
         const struct sim_factor factor = list->factors[i];
         const int64_t shards = factor.axes ? topo_axes_product(&placement->axes, factor.axes) : 1;

@@ -266,8 +266,7 @@ static void begin_request(struct request *r, struct sim_cache *cache, const stru
                           enum model_remat remat, unsigned dropped_roles, int64_t *sizes)
 {
     memset(r, 0, sizeof *r);
-    model_sizes(plan->config, plan->batch_size, plan->num_microbatches, plan->inputs_length, plan->targets_length,
-                sizes);
+    sim_plan_sizes(plan, sizes);
     r->cache = cache, r->plan = plan, r->extents = (struct sim_extents){sizes, &plan->placement->axes, NULL};
     r->options = model_options_of(plan, remat, dropped_roles);
     r->sharding = sharding_options_of(plan);

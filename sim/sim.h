@@ -29,6 +29,7 @@ enum sim_key {
     SIM_DCN_MESH,
     SIM_SPLIT_PHYSICAL_AXES,
     SIM_CONTIGUOUS_SUBMESHES,
+    SIM_NUM_EXPERT_PARTITIONS,
     SIM_RULES,
     SIM_OVERRIDES,
     SIM_INPUTS_LENGTH,
@@ -145,6 +146,9 @@ struct sim_plan {
     double learning_rate;
     int64_t seed;
 };
+
+/* Fills sizes[MODEL_SIZE_COUNT] for a checked plan. */
+void sim_plan_sizes(const struct sim_plan *plan, int64_t *sizes);
 
 /* What the mesh keys of a plan ask for, with their defaults; names live in the arena. BASE_INPUT: values that cannot
  * be, and keys that contradict each other. */

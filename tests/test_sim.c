@@ -1646,7 +1646,7 @@ static void plans_are_refused_with_what_would_do(struct base_arena *arena)
         {SIM_NUM_MICROBATCHES, "3", "num_microbatches: 3 does not divide batch_size 16; 1, 2, 4, 8, 16… would"},
         {SIM_OPTIMIZER, "adam", "adamw"},
         {SIM_REMAT_POLICY, "minimum", "minimal"},
-        {SIM_DTYPE, "bf16", "bfloat16"},
+        {SIM_DTYPE, "bfloat17", "bfloat16"},
         {SIM_ATTENTION, "fused", "unfused"},
         {SIM_SOFTWARE, "t5y", "t5x"},
         {SIM_MEMORY_KIND, "host", "reserved"},

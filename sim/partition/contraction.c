@@ -172,8 +172,9 @@ static bool has_more_elements(const struct dot *t, const struct part *p, int arr
 
 struct sim_array sim_dot_array_of(struct dot *t, const struct part *p, int array)
 {
-    return (struct sim_array){t->extents,       &t->c->steps,    p->axes,        array == OUT ? OUT : t->operand[array],
-                              t->shapes[array], p->outer[array], p->tiles[array]};
+    return (struct sim_array){
+        t->extents,       &t->c->steps,    p->axes,         array == OUT ? OUT : t->operand[array],
+        t->shapes[array], p->outer[array], p->tiles[array], p->apart};
 }
 
 void sim_dot_reshard(struct dot *t, struct part *p, int array, const struct sim_layout *to)
@@ -448,9 +449,18 @@ static bool by_batch(struct dot *t, struct part p, bool strict)
 
 /* ---- all together ---- */
 
-void sim_place_dot(struct dot *t, const struct part *p)
+/* A sum over devices of a group of devices. */
+static bool sums_within_groups(const struct dot *t, const struct part *p)
+{
+    return p->axes != sim_mesh_axes(t->extents) && sim_dot_axes_of(t, p, CONTRACTED, LEFT) &&
+           sim_dot_axes_of(t, p, CONTRACTED, RIGHT);
+}
+
+void sim_place_dot(struct dot *t, const struct part *part)
 {
     int steps = t->c->steps.count;
+    struct part own = *part, *p = &own;
+    if (sums_within_groups(t, p)) p->apart = SIM_SUMS_APART;
     for (int strict = 1; strict >= 0; strict--) {
         if (at_once(t, *p, false) || by_batch(t, *p, strict)) return;
         t->c->steps.count = steps; /* of what came to nothing */

@@ -41,7 +41,7 @@ struct dot {
 
 /* A contraction within groups of devices that differ in some axes; `outer` is how the groups share the arrays. */
 struct part {
-    unsigned axes;
+    unsigned axes, apart; /* SIM_SUMS_APART, or 0 */
     struct sim_layout outer[ARRAYS], tiles[ARRAYS];
 };
 

@@ -164,7 +164,7 @@ void sim_contract(const struct sim_extents *extents, struct sim_contraction *c)
     sim_place_dot(&t, &all);
     reorder_steps(&t);
     if (c->result == SIM_WANTED) {
-        struct sim_array result = {extents, &c->steps, all.axes, OUT, c->shapes[OUT], {{0}}, natural};
+        struct sim_array result = {extents, &c->steps, all.axes, OUT, c->shapes[OUT], {{0}}, natural, 0};
         sim_array_reshard(&result, &wanted);
     }
     c->propagated = c->result == SIM_FREE ? natural : wanted;

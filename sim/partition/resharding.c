@@ -45,7 +45,7 @@ void sim_array_step(struct sim_array *a, enum sim_collective kind, unsigned axes
                             .kind = kind,
                             .axes = axes,
                             .before = a->shape,
-                            .groups = sim_mesh_axes(a->extents) & ~a->axes,
+                            .groups = (sim_mesh_axes(a->extents) & ~a->axes) | a->apart,
                             .plain = is_in_mesh_order(a, &a->tiles) && is_in_mesh_order(a, after)};
     full_spec(a, step.before.spec);
     a->tiles = *after;

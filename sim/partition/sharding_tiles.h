@@ -80,9 +80,13 @@ struct sim_step {
     unsigned axes;
     struct sim_shape before;             /* one device's operand */
     unsigned char after[MODEL_MAX_RANK]; /* its sharding when the step is done */
-    unsigned groups;                     /* axes of the groups of devices within which it is done */
+    unsigned groups;                     /* axes of the groups of devices within which it is done, and SIM_SUMS_APART */
     bool plain; /* before and after are shardings as programs have them: whole axes, in the order of the mesh */
 };
+/* Among groups: those of a sum that was split within other groups. XLA remembers what it moves there by itself, so that
+ * no other contraction is served by it. */
+enum { SIM_SUMS_APART = 1 << SIM_MOST_AXES };
+
 struct sim_steps {
     struct sim_step steps[SIM_MOST_STEPS];
     int count;
@@ -96,6 +100,7 @@ struct sim_array {
     int operand;
     struct sim_shape shape; /* its spec is not read */
     struct sim_layout outer, tiles;
+    unsigned apart; /* SIM_SUMS_APART, or 0 */
 };
 void sim_array_step(struct sim_array *array, enum sim_collective kind, unsigned axes, const struct sim_layout *after);
 void sim_array_reshard(struct sim_array *array, const struct sim_layout *to);

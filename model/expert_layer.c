@@ -1,0 +1,221 @@
+/* A sparse layer: what takes the MLP's place, as flaxformer/architectures/moe/moe_layers.py computes it
+ * (google/flaxformer@399ea3a8), and the mask that Flaxformer multiplies every normed input by. Groups of tokens are
+ * routed by themselves; each expert has a buffer of some capacity a group; tokens move to the devices of their experts
+ * and back. */
+#include "model/builder.h"
+
+#include <string.h>
+
+/* Letters of a stack: its length, and the groups, tokens and places that its experts see. */
+struct letters {
+    char length, group, token, place;
+};
+
+static struct letters letters_of(char length, bool decoder)
+{
+    return decoder ? (struct letters){length, 'H', 'U', 'D'} : (struct letters){length, 'G', 'T', 'C'};
+}
+
+/* Replaces q, G, T and C of a pattern by the stack's letters. */
+static const char *spelled(struct builder *builder, const char *pattern, const struct letters *l)
+{
+    char *text = base_copy(builder->arena, pattern);
+    for (char *at = text; *at; at++)
+        *at = *at == 'q' ? l->length : *at == 'G' ? l->group : *at == 'T' ? l->token : *at == 'C' ? l->place : *at;
+    return text;
+}
+
+/* An operation of the layer under construction; inputs end at the first below 0. */
+static int apply(struct builder *builder, const struct letters *l, enum model_op_kind kind,
+                 enum model_function function, const char *name, const char *pattern, enum model_dtype dtype,
+                 enum model_role role, int a, int b, int c)
+{
+    int inputs[] = {a, b, c}, count = 0;
+    while (count < 3 && inputs[count] >= 0) count++;
+    return model_builder_apply(builder, kind, function, name, spelled(builder, pattern, l), NULL, dtype, role, inputs,
+                               count);
+}
+
+/* Flaxformer constrains a tensor to these logical axes. */
+static int constrained_to(struct builder *builder, int tensor, enum model_axis a, enum model_axis b, enum model_axis c,
+                          enum model_axis d)
+{
+    const enum model_axis axes[] = {a, b, c, d};
+    struct model_tensor *t = &builder->program->tensors[tensor];
+    for (int i = 0; i < t->rank; i++) t->axes[i] = (unsigned char)axes[i];
+    return builder_constrained(builder, tensor);
+}
+
+/* ---- masks ---- */
+
+bool model_builder_is_flaxformer(const struct builder *builder)
+{
+    return builder->config->family == MODEL_MOE_T5;
+}
+
+static bool tokens_choose(const struct builder *builder, bool decoder)
+{
+    return decoder || builder->config->experts.router != MODEL_EXPERTS_CHOOSE_MASKED;
+}
+
+/* Weights of a combination in float32 make a sparse layer's output float32, and with it all that it is added to. A
+ * stack that has one is taken to be so from its embedding on. */
+void model_builder_begin_stack(struct builder *builder, int tokens, char length, bool decoder)
+{
+    const struct letters l = letters_of(length, decoder);
+    bool widens = model_sparse_layers(builder->config, !decoder) > 0 && tokens_choose(builder, decoder);
+    builder->stream = widens ? MODEL_FLOAT32 : builder->dtype;
+    builder->mask = -1;
+    if (!model_builder_is_flaxformer(builder)) return;
+    builder->mask = apply(builder, &l, MODEL_MAP, decoder ? MODEL_SHIFTED_MASK : MODEL_TOKEN_MASK, "mask", "bq->bq",
+                          builder->dtype, MODEL_ROLE_STATISTIC, tokens, -1, -1);
+}
+
+int model_builder_masked(struct builder *builder, const char *name, int x, char length)
+{
+    const struct letters l = {.length = length};
+    return apply(builder, &l, MODEL_MAP, MODEL_MASK, base_print(builder->arena, "%s masked", name), "bqe,bq->bqe",
+                 builder->dtype, MODEL_ROLE_FUSED, x, builder->mask, -1);
+}
+
+/* ---- routing ---- */
+
+static bool has_losses(const struct builder *builder)
+{
+    return builder->options.step != MODEL_STEP_FORWARD;
+}
+
+/* float32, whatever the model's dtype is. */
+static int router_logits(struct builder *builder, const struct letters *l, int grouped)
+{
+    int kernel = model_builder_parameter(builder, "mlp/router/router_weights/w/kernel", "eX"),
+        wide = builder_in_dtype(builder, "mlp/router/input", grouped, spelled(builder, "GTe->GTe", l), MODEL_FLOAT32);
+    int logits = builder_contract(builder, "mlp/router/logits", spelled(builder, "GTe,ex->GTx", l), NULL, MODEL_FLOAT32,
+                                  MODEL_ROLE_PROJECTION, wide, kernel);
+    return constrained_to(builder, logits, MODEL_AXIS_BATCH, MODEL_AXIS_LENGTH, MODEL_AXIS_UNMODELED, MODEL_NO_AXIS);
+}
+
+/* The softmax over experts; a z-loss pulls its logits together. */
+static int probabilities(struct builder *builder, const struct letters *l, int logits)
+{
+    const enum model_role kept = MODEL_ROLE_STATISTIC;
+    int max = apply(builder, l, MODEL_REDUCE, MODEL_MAX, "mlp/router/max", "GTx->GT", MODEL_FLOAT32, kept, logits, -1,
+                    -1),
+        sum = apply(builder, l, MODEL_REDUCE, MODEL_SUM_EXP, "mlp/router/sum", "GTx,GT->GT", MODEL_FLOAT32, kept,
+                    logits, max, -1);
+    if (has_losses(builder) && builder->config->experts.router_z_loss_factor > 0) {
+        apply(builder, l, MODEL_REDUCE, MODEL_ROUTER_Z_LOSS, "mlp/router/z_loss", "GT,GT->", MODEL_FLOAT32, kept, max,
+              sum, -1);
+        logits = apply(builder, l, MODEL_MAP, MODEL_WITH_ROUTER_Z_LOSS, "mlp/router/regularized logits",
+                       "GTx,GT,GT->GTx", MODEL_FLOAT32, MODEL_ROLE_PROJECTION, logits, max, sum);
+    }
+    int softmax = apply(builder, l, MODEL_MAP, MODEL_SOFTMAX, "mlp/router/probabilities", "GTx,GT,GT->GTx",
+                        MODEL_FLOAT32, MODEL_ROLE_SOFTMAX, logits, max, sum);
+    return constrained_to(builder, softmax, MODEL_AXIS_BATCH, MODEL_AXIS_LENGTH, MODEL_AXIS_UNMODELED, MODEL_NO_AXIS);
+}
+
+/* The load balance loss: how many tokens of a group chose an expert, times how probable it was to them. */
+static int balanced(struct builder *builder, const struct letters *l, int softmax)
+{
+    const enum model_role kept = MODEL_ROLE_STATISTIC;
+    if (!has_losses(builder) || builder->config->experts.aux_loss_factor <= 0) return softmax;
+    int chosen = apply(builder, l, MODEL_MAP, MODEL_CHOOSE, "mlp/router/chosen", "GTx->GTx", MODEL_FLOAT32,
+                       MODEL_ROLE_FUSED, softmax, -1, -1),
+        load = apply(builder, l, MODEL_REDUCE, MODEL_MEAN, "mlp/router/load", "GTx->Gx", MODEL_FLOAT32, kept, chosen,
+                     -1, -1),
+        mean = apply(builder, l, MODEL_REDUCE, MODEL_MEAN, "mlp/router/mean probability", "GTx->Gx", MODEL_FLOAT32,
+                     kept, softmax, -1, -1);
+    apply(builder, l, MODEL_REDUCE, MODEL_BALANCE_LOSS, "mlp/router/balance_loss", "Gx,Gx->", MODEL_FLOAT32, kept, load,
+          mean, -1);
+    return apply(builder, l, MODEL_MAP, MODEL_WITH_BALANCE, "mlp/router/balanced probabilities", "GTx,Gx->GTx",
+                 MODEL_FLOAT32, MODEL_ROLE_SOFTMAX, softmax, load, -1);
+}
+
+static enum model_function routing(const struct builder *builder, bool decoder)
+{
+    if (!tokens_choose(builder, decoder)) return MODEL_ROUTE_EXPERTS;
+    return builder->config->experts.batch_prioritized && !decoder ? MODEL_ROUTE_FIRST : MODEL_ROUTE_TOKENS;
+}
+
+/* ---- experts ---- */
+
+/* Tokens of the groups of a device, to the devices of their experts: the groups stay over data alone. */
+static int to_experts(struct builder *builder, const struct letters *l, int dispatched)
+{
+    int sent = apply(builder, l, MODEL_MAP, MODEL_CAST, "mlp/expert/sent", "GxCe->xGCe", builder->dtype,
+                     MODEL_ROLE_PROJECTION, dispatched, -1, -1);
+    constrained_to(builder, sent, MODEL_AXIS_EXPERT, MODEL_AXIS_EXPERT_REPLICAS, MODEL_NO_AXIS, MODEL_AXIS_EMBED);
+    int inputs = apply(builder, l, MODEL_MAP, MODEL_CAST, "mlp/expert/input", "xGCe->xGCe", builder->dtype,
+                       MODEL_ROLE_PROJECTION, sent, -1, -1);
+    return constrained_to(builder, inputs, MODEL_AXIS_EXPERT, MODEL_AXIS_EXPERT_REPLICAS, MODEL_NO_AXIS,
+                          MODEL_AXIS_UNMODELED);
+}
+
+static int from_experts(struct builder *builder, const struct letters *l, int outputs)
+{
+    int back = apply(builder, l, MODEL_MAP, MODEL_CAST, "mlp/expert/output", "xGCe->xGCe", builder->dtype,
+                     MODEL_ROLE_PROJECTION, outputs, -1, -1);
+    constrained_to(builder, back, MODEL_AXIS_EXPERT, MODEL_AXIS_EXPERT_REPLICAS, MODEL_NO_AXIS, MODEL_AXIS_EMBED);
+    int returned = apply(builder, l, MODEL_MAP, MODEL_CAST, "mlp/expert/returned", "xGCe->GxCe", builder->dtype,
+                         MODEL_ROLE_PROJECTION, back, -1, -1);
+    return constrained_to(builder, returned, MODEL_AXIS_BATCH, MODEL_AXIS_UNMODELED, MODEL_AXIS_LENGTH,
+                          MODEL_AXIS_EMBED);
+}
+
+/* Each expert is an MLP of its own. */
+static int expert_mlps(struct builder *builder, const struct letters *l, int inputs)
+{
+    const struct model_config *config = builder->config;
+    int hidden[2] = {-1, -1}, count = config->mlp_activation_count;
+    for (int i = 0; i < count; i++) {
+        const char *name = count == 1 ? "mlp/expert/wi" : base_print(builder->arena, "mlp/expert/wi_%d", i);
+        int kernel = model_builder_weight(builder, base_print(builder->arena, "%s/kernel", name), "xEF", "xEF");
+        hidden[i] = builder_contract(builder, name, spelled(builder, "xGCe,xeF->xGCF", l), NULL, builder->dtype,
+                                     MODEL_ROLE_MLP_HIDDEN, inputs, kernel);
+        constrained_to(builder, hidden[i], MODEL_AXIS_EXPERT, MODEL_AXIS_EXPERT_REPLICAS, MODEL_NO_AXIS,
+                       MODEL_AXIS_MLP);
+    }
+    int activated =
+        apply(builder, l, MODEL_MAP, MODEL_GATE, "mlp/expert/activation", count == 1 ? "xGCF->xGCF" : "xGCF,xGCF->xGCF",
+              builder->dtype, MODEL_ROLE_FUSED, hidden[0], hidden[1], -1);
+    constrained_to(builder, activated, MODEL_AXIS_EXPERT, MODEL_AXIS_EXPERT_REPLICAS, MODEL_NO_AXIS, MODEL_AXIS_MLP);
+    int kernel = model_builder_weight(builder, "mlp/expert/wo/kernel", "xFE", "xFE");
+    int outputs = builder_contract(builder, "mlp/expert/wo", spelled(builder, "xGCF,xFe->xGCe", l), NULL,
+                                   builder->dtype, MODEL_ROLE_PROJECTION, activated, kernel);
+    return outputs;
+}
+
+/* ---- the layer ---- */
+
+/* Rows of tokens as groups; groups take whole rows, or rows whole groups. */
+static int grouped_tokens(struct builder *builder, const struct letters *l, int x)
+{
+    int grouped = apply(builder, l, MODEL_RESHAPE, MODEL_NO_FUNCTION, "mlp/grouped", "bqe->GTe", builder->dtype,
+                        MODEL_ROLE_PROJECTION, x, -1, -1);
+    return constrained_to(builder, grouped, MODEL_AXIS_BATCH, MODEL_AXIS_LENGTH, MODEL_AXIS_EMBED, MODEL_NO_AXIS);
+}
+
+int model_builder_experts(struct builder *builder, int x, char length, bool decoder)
+{
+    const struct letters letters = letters_of(length, decoder), *l = &letters;
+    bool tokens = tokens_choose(builder, decoder);
+    const enum model_dtype weights = tokens ? MODEL_FLOAT32 : builder->dtype;
+    int grouped = grouped_tokens(builder, l, x);
+    int softmax = probabilities(builder, l, router_logits(builder, l, grouped));
+    int places = apply(builder, l, MODEL_RESHAPE, routing(builder, decoder), "mlp/router/places", "GTx->GTxC",
+                       builder->dtype, MODEL_ROLE_SOFTMAX, softmax, -1, -1);
+    if (tokens) softmax = balanced(builder, l, softmax);
+    int gates = builder_in_dtype(builder, "mlp/router/gates", softmax, spelled(builder, "GTx->GTx", l), weights);
+    int combination = apply(builder, l, MODEL_MAP, MODEL_WEIGH, "mlp/router/combination", "GTx,GTxC->GTxC", weights,
+                            MODEL_ROLE_SOFTMAX, gates, places, -1);
+    int dispatched = builder_contract(builder, "mlp/dispatched", spelled(builder, "GTe,GTxC->GxCe", l), NULL,
+                                      builder->dtype, MODEL_ROLE_PROJECTION, grouped, places);
+    constrained_to(builder, dispatched, MODEL_AXIS_BATCH, MODEL_AXIS_UNMODELED, MODEL_AXIS_LENGTH, MODEL_AXIS_EMBED);
+    int outputs = from_experts(builder, l, expert_mlps(builder, l, to_experts(builder, l, dispatched)));
+    int wide = builder_in_dtype(builder, "mlp/expert/returned", outputs, spelled(builder, "GxCe->GxCe", l), weights);
+    int combined = builder_contract(builder, "mlp/combined", spelled(builder, "GxCe,GTxC->GTe", l), NULL, weights,
+                                    MODEL_ROLE_PROJECTION, wide, combination);
+    int rows = apply(builder, l, MODEL_RESHAPE, MODEL_NO_FUNCTION, "mlp/ungrouped", "GTe->bqe", weights,
+                     MODEL_ROLE_PROJECTION, combined, -1, -1);
+    return constrained_to(builder, rows, MODEL_AXIS_BATCH, MODEL_AXIS_LENGTH, MODEL_AXIS_EMBED, MODEL_NO_AXIS);
+}
