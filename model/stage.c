@@ -5,8 +5,7 @@
 static int received(struct builder *builder, const char *name, const char *labels, enum model_dtype dtype,
                     enum model_role role)
 {
-    int tensor = model_builder_apply(builder, MODEL_MAP, MODEL_RECEIVE, name,
-                                     base_print(builder->arena, "->%s", labels), NULL, dtype, role, NULL, 0);
+    int tensor = model_builder_apply(builder, MODEL_MAP, MODEL_RECEIVE, name, labels, NULL, dtype, role, NULL, 0);
     builder->program->tensors[tensor].constrained = true;
     return tensor;
 }

@@ -47,8 +47,7 @@ static double sum_of(const double parts[SIM_BOUND_COUNT])
 
 /* ---- pieces ---- */
 
-/* The piece as a plan of its own, over the stage's devices, of so many microbatches. */
-static void plan_of(const struct sim_plan *plan, const struct sim_piece *piece, int64_t microbatches,
+void sim_piece_plan(const struct sim_plan *plan, const struct sim_piece *piece, int64_t microbatches,
                     struct model_config *config, struct sim_plan *out)
 {
     *config = *plan->config;
@@ -98,10 +97,10 @@ static enum base_status price_piece(struct sim_cache *cache, const struct sim_pl
     struct sim_plan of_piece;
     struct sim_pricing one, two;
     const struct sim_program *program;
-    plan_of(plan, piece, 2, &config, &of_piece);
+    sim_piece_plan(plan, piece, 2, &config, &of_piece);
     BASE_TRY(sim_program_find(cache, &of_piece, plan->options.remat, 0, SIM_PRICES_ALONE, &program, error));
     BASE_TRY(sim_pricing_begin(&two, &of_piece, &program->prices, error));
-    plan_of(plan, piece, 1, &config, &of_piece);
+    sim_piece_plan(plan, piece, 1, &config, &of_piece);
     BASE_TRY(sim_pricing_begin(&one, &of_piece, &program->prices, error));
     memset(out, 0, sizeof *out);
     out->piece = *piece;
@@ -313,7 +312,7 @@ static enum base_status begin_pricing(const struct pipeline *l, int stage, struc
                                       struct sim_plan *of_piece, struct sim_pricing *p, struct base_error *error)
 {
     const struct sim_program *program;
-    plan_of(l->plan, &l->cut[stage], l->plan->num_microbatches, config, of_piece);
+    sim_piece_plan(l->plan, &l->cut[stage], l->plan->num_microbatches, config, of_piece);
     BASE_TRY(sim_program_find(l->cache, of_piece, l->plan->options.remat, 0, SIM_PRICES_ALONE, &program, error));
     return sim_pricing_begin(p, of_piece, &program->prices, error);
 }

@@ -418,15 +418,43 @@ enum base_status sim_program_shardings(struct sim_cache *cache, struct base_aren
     return BASE_OK;
 }
 
+static enum base_status print_program(struct sim_cache *cache, const struct sim_plan *plan, struct base_text *out,
+                                      struct base_error *error)
+{
+    const struct sim_program *program;
+    struct sim_causes causes;
+    struct sim_why why = {&causes, plan->rules};
+    int64_t sizes[MODEL_SIZE_COUNT];
+    BASE_TRY(sim_program_causes(cache, out->arena, plan, &causes, error));
+    BASE_TRY(sim_program_find(cache, plan, plan->options.remat, 0, SIM_WHOLE_PROGRAM, &program, error));
+    model_sizes(plan->config, plan->batch_size, plan->num_microbatches, plan->inputs_length, plan->targets_length,
+                sizes);
+    sim_sharded_print(program->sharded, &plan->placement->axes, sizes, &why, out);
+    return BASE_OK;
+}
+
+/* Each piece of a pipeline, but for those that are like the one before. */
+static enum base_status print_pieces(struct sim_cache *cache, const struct sim_plan *plan, struct base_text *out,
+                                     struct base_error *error)
+{
+    struct sim_piece pieces[SIM_MOST_PIECES];
+    struct sim_pipeline_habits habits;
+    struct model_config config;
+    struct sim_plan piece;
+    BASE_TRY(sim_pipeline_habits_find(plan->software, &habits, error));
+    BASE_TRY(sim_cut_model(plan->config, &plan->pipeline, habits.uneven, pieces, error));
+    for (int64_t i = 0; i < plan->pipeline.stages * plan->pipeline.chunks; i++) {
+        if (i && !memcmp(&pieces[i], &pieces[i - 1], sizeof pieces[i])) continue;
+        base_putf(out, "%sstage %lld, chunk %lld\n", i ? "\n" : "", (long long)(i % plan->pipeline.stages),
+                  (long long)(i / plan->pipeline.stages));
+        sim_piece_plan(plan, &pieces[i], plan->num_microbatches, &config, &piece);
+        BASE_TRY(print_program(cache, &piece, out, error));
+    }
+    return BASE_OK;
+}
+
 enum base_status sim_program_print(struct sim_cache *cache, const struct sim_plan *plan, struct base_text *out,
                                    struct base_error *error)
 {
-    const struct sim_sharded *sharded;
-    int64_t sizes[MODEL_SIZE_COUNT];
-    struct sim_causes causes;
-    struct sim_why why = {&causes, plan->rules};
-    BASE_TRY(sim_program_causes(cache, out->arena, plan, &causes, error));
-    BASE_TRY(sim_sharded_program(cache, plan, &sharded, sizes, error));
-    sim_sharded_print(sharded, &plan->placement->axes, sizes, &why, out);
-    return BASE_OK;
+    return (plan->pipeline.stages > 1 ? print_pieces : print_program)(cache, plan, out, error);
 }

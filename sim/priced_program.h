@@ -200,6 +200,10 @@ void sim_price_persistent(const struct sim_pricing *p, double categories_bytes[M
 /* From p->peak and out->persistent_bytes to what the device holds. BASE_INPUT: more than is counted in. */
 enum base_status sim_price_device(const struct sim_pricing *p, struct sim_priced *out, struct base_error *error);
 
+/* pipeline_price.c: a piece of the model as a plan of its own, over one stage's devices, of so many microbatches.
+ * config is filled and must outlive it. */
+void sim_piece_plan(const struct sim_plan *plan, const struct sim_piece *piece, int64_t microbatches,
+                    struct model_config *config, struct sim_plan *out);
 /* pipeline_price.c: of a plan with stages. p is left as that of a piece of the stage whose memory is reported. */
 enum base_status sim_price_pipeline(struct sim_cache *cache, const struct sim_plan *plan, struct sim_pricing *p,
                                     struct sim_detail *detail, struct sim_priced *out,

@@ -292,6 +292,7 @@ static void stages_share_the_work(struct base_arena *arena)
     struct sim_prediction cut = predict(arena, four, 2), alone = predict(arena, whole, 2);
     assert_near(cut.mfu_frac * cut.step_s * 16, alone.mfu_frac * alone.step_s * 4, 1e-9 * cut.mfu_frac * 16);
     assert_true(cut.step_s > alone.step_s / 4);
+    assert_true(cut.pipeline.message_s > 0 && cut.pipeline.message_s < 0.2 * cut.step_s);
     assert_true(cut.pipeline.bubble_s > 0 && cut.pipeline.bubble_s < 0.3 * cut.step_s);
     assert_near(cut.compute_s + cut.memory_bound_s + cut.exposed_communication_s + cut.overhead_s, cut.step_s, 1e-12);
     assert_int_equal(cut.mesh.sizes[cut.mesh.count - 1], 4);
