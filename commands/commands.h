@@ -110,6 +110,10 @@ void commands_dress(const struct base_text *document, const struct commands_term
 
 struct sim_plan_text;
 struct sim_gin_plan;
+struct sim_plan;
+/* BASE_INPUT: the format is a run file of T5X, and the plan's prediction rests on what T5X lacks (gin_command.c). */
+enum base_status commands_refuse_drops(struct base_arena *arena, const char *format, const struct sim_plan *plan,
+                                       struct base_error *error);
 /* A plan from JSON, or from gin if the name ends so; search_path is what --gin-search-path gave, or NULL. */
 enum base_status commands_read_plan(struct commands_context *context, const char *path, const char *search_path,
                                     struct sim_plan_text *out, struct base_error *error);

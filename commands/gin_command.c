@@ -73,6 +73,24 @@ static void put_document(const struct commands_context *context, const char *for
     base_json_close(&writer, '}');
 }
 
+enum base_status commands_refuse_drops(struct base_arena *arena, const char *format, const struct sim_plan *plan,
+                                       struct base_error *error)
+{
+    const char *lacks = sim_t5x_lacks(arena, plan, NULL);
+    bool is_t5x = !strcmp(plan->software, sim_plan_keys[SIM_SOFTWARE].fallback);
+    if (strcmp(format, "gin") != 0 && strcmp(format, "slurm") != 0) return BASE_OK;
+    if (!is_t5x)
+        return base_fail(error, BASE_INPUT,
+                         "software: the plan is predicted as %s trains it, and a run file of T5X is not that; export "
+                         "--drop writes it all the same",
+                         plan->software);
+    if (!lacks) return BASE_OK;
+    return base_fail(error, BASE_INPUT,
+                     "T5X lacks %s, which the prediction rests on, and would train without; leave it out of the plan, "
+                     "or export --drop writes the file all the same",
+                     lacks);
+}
+
 static enum base_status run_export(struct commands_context *context, const struct base_arguments *arguments,
                                    struct base_text *out, struct base_error *error)
 {
@@ -87,6 +105,8 @@ static enum base_status run_export(struct commands_context *context, const struc
     enum base_status status =
         sim_plan_check(context->cache, context->arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, error);
     if (status == BASE_OK) status = reports_launch(context->arena, format, &text, &plan, &launcher, error);
+    if (status == BASE_OK && !base_argument(arguments, "--drop"))
+        status = commands_refuse_drops(context->arena, format, &plan, error);
     if (status != BASE_OK) return status == BASE_USAGE ? status : base_fail_in(error, "%s", path);
     if (context->json) put_document(context, format, &launcher, out);
     else base_put_bytes(out, launcher.data, launcher.length);
@@ -96,6 +116,7 @@ static enum base_status run_export(struct commands_context *context, const struc
 static const struct base_option export_options[] = {
     {"--format", "gin|jax|aot|slurm",
      "a run file of T5X; mesh and shardings in plain JAX; the whole step for the TPU compiler; a job script", NULL},
+    {"--drop", NULL, "write a run file of T5X although T5X lacks something that the plan's prediction rests on", NULL},
     COMMANDS_GIN,
     COMMANDS_COMMON,
 };

@@ -217,7 +217,8 @@ static enum base_status launch(struct commands_context *context, const struct tu
     struct sim_plan plan;
     struct sim_plan_text text = tuner_plan_text(space, best);
     BASE_TRY(sim_plan_check(context->cache, context->arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, error));
-    return reports_launch(context->arena, format, &text, &plan, out, error);
+    BASE_TRY(reports_launch(context->arena, format, &text, &plan, out, error));
+    return commands_refuse_drops(context->arena, format, &plan, error);
 }
 
 /* Reasons cost predictions of their own. */
@@ -260,7 +261,7 @@ static enum base_status answer(struct commands_context *context, const struct ba
 {
     struct tuner_result result;
     struct tuner_comparison why;
-    struct tuner_found smallest;
+    struct tuner_wider wider[TUNER_MOST_WIDER];
     const char *format = base_argument(arguments, "--emit");
     struct base_text launcher = {.arena = context->arena};
     struct tuner_options watched = *options;
@@ -278,13 +279,13 @@ static enum base_status answer(struct commands_context *context, const struct ba
                                    .headroom_frac = options->headroom_frac,
                                    .plans = plans,
                                    .looked = looked,
-                                   .smallest_found = &smallest};
+                                   .wider = wider};
     BASE_TRY(detail_plans(context, space, &result, plans, error));
     BASE_TRY(explain(space, &result, &report, &why, error));
     if (options->verified) BASE_TRY(verify(context, space, &result, options->verified, &report, error));
     if (!result.plan_count && result.proven_optimal)
-        BASE_TRY(tuner_smallest_topology(context->arena, context->cache, request, options, &report.smallest_topology,
-                                         &smallest, error));
+        BASE_TRY(
+            tuner_wider_that_fit(context->arena, context->cache, request, options, wider, &report.wider_count, error));
     if (format && result.plan_count) {
         BASE_TRY(launch(context, space, format, result.plans[0].plan, &launcher, error));
         report.launch_format = format;

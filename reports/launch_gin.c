@@ -210,43 +210,10 @@ static enum base_status refuse_breaks(const struct sim_plan_text *text, struct b
     return BASE_OK;
 }
 
-static void put_wish(struct base_text *out, const char *what, bool *any)
-{
-    base_putf(out, "%s%s", *any ? ", " : "\n# T5X lacks these, and trains without them: ", what);
-    *any = true;
-}
-
-/* What the plan asks for and no version of T5X does. */
 static void put_warnings(const struct sim_plan *plan, struct base_text *out)
 {
-    const struct model_config *config = plan->config;
-    const struct {
-        bool asked;
-        const char *what;
-    } wishes[] = {
-        {config->num_kv_heads != config->num_heads, "num_kv_heads"},
-        {config->parallel_block, "parallel_block"},
-        {config->position_encoding != MODEL_POSITION_RELATIVE_BIAS, "this position_encoding"},
-        {config->norm != MODEL_NORM_RMS, "norm=layer"},
-        {config->biases, "biases"},
-        {config->qk_norm, "qk_norm"},
-        {config->sliding_window > 0, "sliding windows"},
-        {config->scan_layers && !config->encoder, "a scanned decoder-only network (its module has to be added)"},
-        {plan->options.remat == MODEL_REMAT_SELECTIVE ||
-             (!config->scan_layers && plan->options.remat != MODEL_REMAT_NONE),
-         "this remat_policy"},
-        {plan->options.dtype == MODEL_FP8, "fp8"},
-    };
-    struct sim_plan_text filled = sim_plan_filled(out->arena, plan);
-    bool any = false;
-    for (int i = 0; i < BASE_COUNT(wishes); i++)
-        if (wishes[i].asked) put_wish(out, wishes[i].what, &any);
-    for (int key = 0; key < SIM_KEY_COUNT; key++) {
-        const struct sim_plan_key *row = &sim_plan_keys[key];
-        if (row->t5x_lacks && filled.values[key] && (!row->fallback || strcmp(filled.values[key], row->fallback) != 0))
-            put_wish(out, row->t5x_lacks, &any);
-    }
-    if (any) base_put(out, "\n");
+    const char *lacks = sim_t5x_lacks(out->arena, plan, NULL);
+    if (lacks) base_putf(out, "\n# T5X lacks these, and trains without them: %s\n", lacks);
 }
 
 static void put_comments(const struct sim_plan_text *text, const struct sim_plan_text *said, struct base_text *out)

@@ -176,7 +176,10 @@ static void put_changes(struct base_text *out, const struct base_json *d)
     int row = 0;
     for (const struct base_json *item = list->child; item; item = item->next, row++) {
         double tokens = reports_number(item, "tokens_per_s"), peak = reports_number(item, "peak_bytes");
-        cells[row * COLUMNS] = reports_string(item, "change");
+        const char *lacks = reports_string(item, "t5x_lacks");
+        cells[row * COLUMNS] = base_print(out->arena, "%s%s%s%s", reports_string(item, "change"),
+                                          reports_member(item, "tight", BASE_JSON_TRUE) ? " (tight)" : "",
+                                          *lacks ? "; T5X lacks " : "", lacks);
         cells[row * COLUMNS + 1] = count_words(out->arena, tokens);
         cells[row * COLUMNS + 2] = bytes_words(out->arena, peak);
         values[row * COLUMNS] = (double)NAN, values[row * COLUMNS + 1] = tokens, values[row * COLUMNS + 2] = peak;
@@ -184,7 +187,7 @@ static void put_changes(struct base_text *out, const struct base_json *d)
     struct reports_html_table table = {
         .align = "Lrr", .headings = headings, .cells = cells, .values = values, .rows = row};
     if (row) reports_html_table(out, &table);
-    else reports_html_element(out, "p", "No single change; a larger topology would.");
+    else reports_html_element(out, "p", base_print(out->arena, "N%s.", reports_no_change + 1));
     base_put(out, "</section>\n");
 }
 

@@ -274,6 +274,8 @@ static void put_answer(struct base_json_writer *w, const struct reports_predicti
         base_json_member_string(w, "change", r->changes[i].what);
         base_json_member_double(w, "tokens_per_s", r->changes[i].prediction.tokens_per_s);
         base_json_member_int(w, "peak_bytes", r->changes[i].prediction.memory.peak_bytes);
+        if (r->changes[i].tight) base_json_member_bool(w, "tight", true);
+        if (r->changes[i].t5x_lacks) base_json_member_string(w, "t5x_lacks", r->changes[i].t5x_lacks);
         base_json_close(w, '}');
     }
     base_json_close(w, ']');
@@ -438,17 +440,33 @@ static void put_largest_collectives(const struct reports_prediction *r, struct b
     }
 }
 
-static void put_changes(const struct reports_prediction *r, struct base_text *out)
+const char reports_no_change[] =
+    "none of what was tried: microbatches, remat, the optimizer, its partitioning, rules and the mesh, one or two of "
+    "them at once, here and on larger topologies";
+
+static void put_change(const struct sim_change *c, int width, struct base_text *out)
 {
     char tokens[BASE_HUMANE], peak[BASE_HUMANE];
+    base_putf(out, "    %-*s %9s tokens/s, %s%s", width, c->what, base_format_count(tokens, c->prediction.tokens_per_s),
+              base_format_bytes(peak, (double)c->prediction.memory.peak_bytes), c->tight ? ", tight" : "");
+    if (c->prediction.memory.rematerialized_layer_count)
+        base_putf(out, ", if the compiler recomputes %lld layer%s",
+                  (long long)c->prediction.memory.rematerialized_layer_count,
+                  c->prediction.memory.rematerialized_layer_count > 1 ? "s" : "");
+    if (c->t5x_lacks) base_putf(out, "; T5X lacks %s", c->t5x_lacks);
+    base_put(out, "\n");
+}
+
+static void put_changes(const struct reports_prediction *r, struct base_text *out)
+{
+    int width = 36;
     base_put(out, "\nWhat would make it fit\n");
-    if (!r->change_count)
-        base_put(out, "    no single change of microbatches, remat, optimizer, its partitioning or the submesh: a "
-                      "larger topology would\n");
-    for (int i = 0; i < r->change_count; i++)
-        base_putf(out, "    %-36s %9s tokens/s, %s\n", r->changes[i].what,
-                  base_format_count(tokens, r->changes[i].prediction.tokens_per_s),
-                  base_format_bytes(peak, (double)r->changes[i].prediction.memory.peak_bytes));
+    if (!r->change_count) base_putf(out, "    %s\n", reports_no_change);
+    for (int i = 0; i < r->change_count; i++) {
+        int length = (int)strlen(r->changes[i].what);
+        if (length > width) width = length;
+    }
+    for (int i = 0; i < r->change_count; i++) put_change(&r->changes[i], width, out);
 }
 
 void reports_prediction_text(const struct reports_prediction *r, struct base_text *out)

@@ -47,6 +47,13 @@ static void put_collectives(const struct page *page, const struct reports_predic
     else reports_page_paragraph(page, "None: nothing crosses a link.");
 }
 
+static const char *change_words(struct base_arena *arena, const struct sim_change *c)
+{
+    const char *tight = c->tight ? " (tight)" : "";
+    return c->t5x_lacks ? base_print(arena, "%s%s; T5X lacks %s", c->what, tight, c->t5x_lacks)
+                        : base_print(arena, "%s%s", c->what, tight);
+}
+
 static void put_changes(const struct page *page, const struct reports_prediction *r)
 {
     enum { COLUMNS = 3 };
@@ -57,15 +64,14 @@ static void put_changes(const struct page *page, const struct reports_prediction
     memcpy(cells, header, sizeof header);
     for (int i = 0; i < r->change_count; i++) {
         const struct sim_prediction *p = &r->changes[i].prediction;
-        const char *row[COLUMNS] = {r->changes[i].what, base_copy(arena, base_format_count(tokens, p->tokens_per_s)),
+        const char *row[COLUMNS] = {change_words(arena, &r->changes[i]),
+                                    base_copy(arena, base_format_count(tokens, p->tokens_per_s)),
                                     base_copy(arena, base_format_bytes(bytes, (double)p->memory.peak_bytes))};
         memcpy(cells + (i + 1) * COLUMNS, row, sizeof row);
     }
     reports_page_heading(page, "What would make it fit");
     if (r->change_count) reports_page_table(page, "lrr", cells, r->change_count + 1);
-    else
-        reports_page_paragraph(page, "No single change of microbatches, remat, optimizer, its partitioning or the "
-                                     "submesh; a larger topology would.");
+    else reports_page_paragraph(page, base_print(arena, "N%s.", reports_no_change + 1));
 }
 
 void reports_prediction_page(const struct reports_prediction *r, enum reports_format format, struct base_text *out)

@@ -39,7 +39,7 @@ struct reports_prediction {
     int collective_count;
     const struct sim_timeline *timeline;  /* may be NULL */
     const struct sim_memory_curve *curve; /* may be NULL */
-    const struct sim_change *changes;     /* what would make it fit; best first */
+    const struct sim_change *changes;     /* what would make it fit; best first; see sim_changes_that_fit */
     int change_count;
     bool by_op;                                  /* --collectives-by-op */
     const struct sim_tensor_sharding *shardings; /* --program; may be NULL */
@@ -51,6 +51,7 @@ struct reports_prediction {
     double healthy_step_s; /* simulated, without the failures that the topology has; 0: it has none */
 };
 void reports_prediction_json(const struct reports_prediction *report, bool compact, struct base_text *out);
+extern const char reports_no_change[]; /* where there is no change: what was tried */
 void reports_prediction_text(const struct reports_prediction *report, struct base_text *out);
 /* The same document as a value, without the plan and without the constants. */
 void reports_put_answer(struct base_json_writer *writer, const struct reports_prediction *report);
@@ -100,8 +101,8 @@ struct reports_tuned {
     const struct tuner_comparison *why;           /* the best beside the second; or NULL */
     const struct tuner_alternative *alternatives; /* the best with one choice changed */
     int alternative_count;
-    const char *smallest_topology; /* where nothing fits: the smallest one on which something does, or NULL */
-    const struct tuner_found *smallest_found;
+    const struct tuner_wider *wider; /* where nothing fits: where something does */
+    int wider_count;
     const char *launch_format, *launch;  /* --emit, or NULL */
     const struct reports_looked *looked; /* --detail, or NULL */
     const double *verified_step_s;       /* --verify: the first of the plans, their collectives sent link by link */

@@ -171,6 +171,21 @@ static void put_refused(const struct tuner_space *space, struct base_text *out)
         base_putf(out, "    and for %d other reasons, which --json lists\n", space->refusal_count - SHOWN);
 }
 
+/* Where a plan does fit. */
+static void put_wider(const struct reports_tuned *r, struct base_text *out)
+{
+    char tokens[BASE_HUMANE], peak[BASE_HUMANE];
+    for (int i = 0; i < r->wider_count; i++) {
+        const struct tuner_wider *wider = &r->wider[i];
+        struct reports_tuned there = {.arena = r->arena, .space = wider->space};
+        base_putf(out, "Fits%s%s%s%s: ", wider->topology ? " on " : "", wider->topology ? wider->topology : "",
+                  wider->freed ? " without the limits on " : "", wider->freed ? wider->freed : "");
+        put_plan_line(&there, &wider->best, out);
+        base_putf(out, ", %s tokens/s, %s\n", base_format_count(tokens, wider->best.prediction.tokens_per_s),
+                  base_format_bytes(peak, (double)wider->best.prediction.memory.peak_bytes));
+    }
+}
+
 static void put_verdict(const struct reports_tuned *r, struct base_text *out)
 {
     char peak[BASE_HUMANE], capacity[BASE_HUMANE];
@@ -191,8 +206,7 @@ static void put_verdict(const struct reports_tuned *r, struct base_text *out)
               base_format_bytes(capacity, (double)m->capacity_bytes));
     put_missing(r, &result->nearest.prediction, out);
     base_put(out, "\n");
-    if (r->smallest_topology)
-        base_putf(out, "Smallest of its generation on which a plan fits: %s\n", r->smallest_topology);
+    put_wider(r, out);
 }
 
 /* ---- reasons ---- */
@@ -294,7 +308,9 @@ static void put_shared(const struct tuner_space *space, struct base_text *out)
     struct sim_plan_text shared = space->plan;
     const char *between = "all with ";
     for (int d = 0; d < TUNER_DIMENSION_COUNT; d++)
-        if (space->values[d].count == 1) shared.values[tuner_key((enum tuner_dimension)d)] = space->values[d].values[0];
+        if (space->values[d].count == 1)
+            shared.values[d == TUNER_SUBMESH ? space->mesh_key : tuner_key((enum tuner_dimension)d)] =
+                space->values[d].values[0];
     for (int k = 0; k < SIM_KEY_COUNT; k++) {
         const char *usual = sim_plan_keys[k].fallback;
         bool said = k == SIM_OPTIMIZER || k == SIM_DTYPE;

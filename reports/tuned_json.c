@@ -197,11 +197,29 @@ static void put_unfit(struct base_json_writer *w, const struct reports_tuned *r)
     base_json_close(w, '}');
 }
 
-static void put_smallest(struct base_json_writer *w, const struct reports_tuned *r)
+static void put_wider(struct base_json_writer *w, const struct reports_tuned *r)
 {
+    const char *topology = NULL;
+    for (int i = 0; i < r->wider_count; i++)
+        if (!r->wider[i].freed) topology = r->wider[i].topology;
     base_json_key(w, "smallest_topology_that_fits");
-    if (r->smallest_topology) base_json_put_string(w, r->smallest_topology);
+    if (topology) base_json_put_string(w, topology);
     else base_json_put_null(w);
+    base_json_key(w, "spaces_that_fit");
+    base_json_open(w, '[');
+    for (int i = 0; i < r->wider_count; i++) {
+        const struct tuner_wider *wider = &r->wider[i];
+        struct sim_plan_text text = tuner_plan_text(wider->space, wider->best.plan);
+        base_json_open(w, '{');
+        if (wider->freed) base_json_member_string(w, "freed", wider->freed);
+        if (wider->topology) base_json_member_string(w, "topology", wider->topology);
+        base_json_key(w, "plan");
+        sim_plan_put_json(r->arena, &text, w);
+        base_json_member_double(w, "tokens_per_s", wider->best.prediction.tokens_per_s);
+        base_json_member_int(w, "peak_bytes", wider->best.prediction.memory.peak_bytes);
+        base_json_close(w, '}');
+    }
+    base_json_close(w, ']');
 }
 
 void reports_tuned_json(const struct reports_tuned *r, bool compact, struct base_text *out)
@@ -226,7 +244,7 @@ void reports_tuned_json(const struct reports_tuned *r, bool compact, struct base
     if (r->result->plan_count && r->result->has_unfit) put_unfit(&w, r);
     if (r->alternatives) put_sensitivity(&w, r);
     if (!r->result->plan_count && r->result->has_nearest) put_nearest(&w, r);
-    if (!r->result->plan_count) put_smallest(&w, r);
+    if (!r->result->plan_count) put_wider(&w, r);
     if (r->launch) {
         base_json_key(&w, "launch");
         base_json_open(&w, '{');

@@ -1,57 +1,110 @@
-/* What would make a plan fit: every single change that a person would try, priced in full. */
+/* What would make a plan fit: the changes that a person would try, one, then two at once, then on larger topologies.
+ * Nothing is said to fit that was not predicted. */
 #include "sim/priced_program.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { LARGEST_FACTOR = 32 };
+enum { LARGEST_FACTOR = 32, MOST_ATOMS = 64, MOST_FOUND = 512, MOST_TOPOLOGIES = 8 };
+
+/* One change of one key. */
+struct atom {
+    enum sim_key key;
+    const char *value;
+};
 
 struct trial {
     struct sim_cache *cache;
     struct base_arena *arena;
     const struct sim_plan *plan;
-    struct sim_change *changes;
-    int *count;
+    const struct sim_plan_text *text;
+    const char *topology; /* that is tried instead of the plan's own, or NULL */
+    struct atom *atoms;
+    int atom_count;
+    struct sim_change *found;
+    int found_count;
 };
 
+static const char *words_of(const struct trial *t, const struct atom *const *changed, int count)
+{
+    struct base_text words = {.arena = t->arena};
+    if (t->topology) base_putf(&words, "topology %s", t->topology);
+    for (int i = 0; i < count; i++)
+        base_putf(&words, "%s%s %s", words.length ? ", " : "", sim_plan_keys[changed[i]->key].name, changed[i]->value);
+    return words.data;
+}
+
 /* Refused plans are no advice; only a plan that fits is kept. */
-static void try_change(struct trial *t, struct sim_plan_text text, enum sim_key key, const char *value,
-                       const char *what)
+static bool try_changes(struct trial *t, const struct atom *const *changed, int count)
 {
     struct sim_plan plan;
     struct sim_prediction prediction;
     struct base_error ignored;
-    text.values[key] = value;
-    if (*t->count == SIM_MOST_CHANGES) return;
+    struct sim_plan_text text = *t->text;
+    if (t->topology) text.values[SIM_TOPOLOGY] = t->topology;
+    for (int i = 0; i < count; i++) text.values[changed[i]->key] = changed[i]->value;
+    if (t->found_count == MOST_FOUND) return false;
     if (sim_plan_check_another(t->cache, &text, t->plan->options.step, t->plan->form, &plan, &ignored) != BASE_OK)
-        return;
-    if (sim_predict(t->cache, &plan, &prediction, NULL, &ignored) != BASE_OK || !prediction.fits) return;
-    t->changes[(*t->count)++] = (struct sim_change){what, prediction};
+        return false;
+    if (sim_predict(t->cache, &plan, &prediction, NULL, &ignored) != BASE_OK || !prediction.fits) return false;
+    bool is_t5x = !strcmp(plan.software, sim_plan_keys[SIM_SOFTWARE].fallback);
+    t->found[t->found_count++] =
+        (struct sim_change){words_of(t, changed, count), is_t5x ? sim_t5x_lacks(t->arena, &plan, t->plan) : NULL,
+                            !sim_leaves_free(&prediction, SIM_USUAL_HEADROOM_PERCENT / 100.0), prediction};
+    return true;
 }
 
-static void try_microbatches(struct trial *t, const struct sim_plan_text *text)
+/* The fewest microbatches that do, beside another change or alone. */
+static void try_microbatches(struct trial *t, const struct atom *beside)
 {
-    int before = *t->count;
     int64_t batch = t->plan->batch_size, now = t->plan->num_microbatches;
-    for (int64_t n = base_next_divisor(batch, now); n && n <= LARGEST_FACTOR * now && *t->count == before;
-         n = base_next_divisor(batch, n)) {
-        const char *value = base_print(t->arena, "%lld", (long long)n);
-        try_change(t, *text, SIM_NUM_MICROBATCHES, value, base_print(t->arena, "num_microbatches %s", value));
+    if (beside && beside->key == SIM_NUM_MICROBATCHES) return;
+    for (int64_t n = base_next_divisor(batch, now); n && n <= LARGEST_FACTOR * now; n = base_next_divisor(batch, n)) {
+        struct atom microbatches = {SIM_NUM_MICROBATCHES, base_print(t->arena, "%lld", (long long)n)};
+        const struct atom *both[] = {&microbatches, beside};
+        if (try_changes(t, both, beside ? 2 : 1)) return;
     }
 }
 
-static void try_submeshes(struct trial *t, const struct sim_plan_text *text)
+/* ---- the changes ---- */
+
+static void add(struct trial *t, enum sim_key key, const char *value)
 {
-    for (int dim = 0; dim < t->plan->request.submesh_count; dim++) {
+    const char *now = t->text->values[key];
+    if (t->atom_count < MOST_ATOMS && !(now && !strcmp(now, value)))
+        t->atoms[t->atom_count++] = (struct atom){key, value};
+}
+
+static void add_words(struct trial *t)
+{
+    static const struct atom words[] = {{SIM_REMAT_POLICY, "selective"},      {SIM_REMAT_POLICY, "minimal"},
+                                        {SIM_REMAT_POLICY, "full"},           {SIM_OPTIMIZER, "adafactor"},
+                                        {SIM_OPTIMIZER_PARTITIONING, "data"}, {SIM_RULES, "standard:2,1"},
+                                        {SIM_RULES, "standard:1,2"},          {SIM_RULES, "standard:2,2"}};
+    bool two_axes = !t->plan->request.ici_mesh.count;
+    for (int i = 0; i < BASE_COUNT(words); i++)
+        if (words[i].key != SIM_RULES || two_axes) add(t, words[i].key, words[i].value);
+}
+
+/* Twice as many devices along one dimension of the tile; as num_partitions all powers of two that are more. */
+static void add_tiles(struct trial *t)
+{
+    const struct topo_mesh_request *request = &t->plan->request;
+    for (int dim = 0; dim < request->submesh_count; dim++) {
         struct base_text value = {.arena = t->arena};
-        for (int i = 0; i < t->plan->request.submesh_count; i++)
-            base_putf(&value, "%s%d", i ? "," : "", t->plan->request.submesh[i] * (i == dim ? 2 : 1));
-        try_change(t, *text, SIM_SUBMESH, value.data, base_print(t->arena, "model_parallel_submesh %s", value.data));
+        for (int i = 0; i < request->submesh_count; i++)
+            base_putf(&value, "%s%d", i ? "," : "", request->submesh[i] * (i == dim ? 2 : 1));
+        add(t, SIM_SUBMESH, value.data);
     }
+    if (request->submesh_count || request->ici_mesh.count) return;
+    const struct topo_axes *axes = &t->plan->placement->axes;
+    int now = topo_axes_product(axes, sim_model_axis(axes)), most = t->plan->placement->topology.device_count;
+    for (int n = 2 * now; n <= most && n <= LARGEST_FACTOR * now; n *= 2)
+        add(t, SIM_NUM_PARTITIONS, base_print(t->arena, "%d", n));
 }
 
 /* Of a mesh of named axes: half as many devices along one axis, twice as many along another. */
-static void try_meshes(struct trial *t, const struct sim_plan_text *text)
+static void add_meshes(struct trial *t)
 {
     for (int from = 0; from < t->plan->request.ici_mesh.count; from++)
         for (int to = 0; to < t->plan->request.ici_mesh.count; to++) {
@@ -59,9 +112,39 @@ static void try_meshes(struct trial *t, const struct sim_plan_text *text)
             if (to == from || mesh.sizes[from] % 2 != 0) continue;
             mesh.sizes[from] /= 2;
             mesh.sizes[to] *= 2;
-            const char *value = topo_axes_sizes(t->arena, &mesh);
-            try_change(t, *text, SIM_ICI_MESH, value, base_print(t->arena, "ici_mesh %s", value));
+            add(t, SIM_ICI_MESH, topo_axes_sizes(t->arena, &mesh));
         }
+}
+
+/* ---- one, two, and elsewhere ---- */
+
+static void try_single(struct trial *t)
+{
+    for (int i = 0; i < t->atom_count; i++) try_changes(t, (const struct atom *[]){&t->atoms[i]}, 1);
+    try_microbatches(t, NULL);
+}
+
+static void try_pairs(struct trial *t)
+{
+    for (int i = 0; i < t->atom_count; i++) {
+        for (int j = i + 1; j < t->atom_count; j++)
+            if (t->atoms[i].key != t->atoms[j].key)
+                try_changes(t, (const struct atom *[]){&t->atoms[j], &t->atoms[i]}, 2);
+        try_microbatches(t, &t->atoms[i]);
+    }
+}
+
+static void try_larger(struct trial *t)
+{
+    const struct topo_topology *topology = &t->plan->placement->topology;
+    int devices = topology->device_count;
+    for (int i = 0; i < MOST_TOPOLOGIES && !t->found_count; i++) {
+        t->topology = topo_next_larger(t->arena, topology, &devices);
+        if (!t->topology) return;
+        try_changes(t, NULL, 0);
+        if (!t->found_count) try_single(t);
+        if (!t->found_count) try_pairs(t);
+    }
 }
 
 static int faster_first(const void *a, const void *b)
@@ -76,21 +159,18 @@ enum base_status sim_changes_that_fit(struct sim_cache *cache, struct base_arena
                                       const struct sim_plan_text *text, const struct sim_plan *plan,
                                       struct sim_change changes[SIM_MOST_CHANGES], int *count, struct base_error *error)
 {
-    static const struct {
-        enum sim_key key;
-        const char *value, *what;
-    } words[] = {{SIM_REMAT_POLICY, "selective", "remat_policy selective"},
-                 {SIM_REMAT_POLICY, "minimal", "remat_policy minimal"},
-                 {SIM_REMAT_POLICY, "full", "remat_policy full"},
-                 {SIM_OPTIMIZER, "adafactor", "optimizer adafactor"},
-                 {SIM_OPTIMIZER_PARTITIONING, "data", "optimizer_partitioning data"}};
-    struct trial trial = {cache, arena, plan, changes, count};
+    struct trial trial = {.cache = cache, .arena = arena, .plan = plan, .text = text};
     (void)error;
-    *count = 0;
-    for (int i = 0; i < BASE_COUNT(words); i++) try_change(&trial, *text, words[i].key, words[i].value, words[i].what);
-    try_microbatches(&trial, text);
-    try_submeshes(&trial, text);
-    try_meshes(&trial, text);
-    qsort(changes, (size_t)*count, sizeof *changes, faster_first);
+    trial.atoms = base_new(arena, struct atom, MOST_ATOMS);
+    trial.found = base_new(arena, struct sim_change, MOST_FOUND);
+    add_words(&trial);
+    add_tiles(&trial);
+    add_meshes(&trial);
+    try_single(&trial);
+    if (!trial.found_count) try_pairs(&trial);
+    if (!trial.found_count) try_larger(&trial);
+    qsort(trial.found, (size_t)trial.found_count, sizeof *trial.found, faster_first);
+    *count = trial.found_count < SIM_MOST_CHANGES ? trial.found_count : SIM_MOST_CHANGES;
+    memcpy(changes, trial.found, (size_t)*count * sizeof *changes);
     return BASE_OK;
 }

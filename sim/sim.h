@@ -427,13 +427,20 @@ enum base_status sim_confidence_of(struct base_arena *arena, const struct sim_pl
 /* Whether it fits with that share of a device's memory left over. A plan that fits without is a tight one: what is
  * known of memory is known to a few percent. */
 bool sim_leaves_free(const struct sim_prediction *prediction, double headroom_frac);
-/* One change of a plan that makes it fit. */
+/* What a plan asks for and T5X lacks, joined by ", ", but for what another plan (or NULL) asks for, too; NULL: nothing.
+ * t5x_lacks.c */
+const char *sim_t5x_lacks(struct base_arena *arena, const struct sim_plan *plan, const struct sim_plan *but_not);
+enum { SIM_USUAL_HEADROOM_PERCENT = 2 };
+/* Changes of a plan that together make it fit. */
 struct sim_change {
-    const char *what;
+    const char *what;      /* "optimizer_partitioning data, num_microbatches 4" */
+    const char *t5x_lacks; /* what of it T5X cannot do; NULL: nothing, or the plan is not T5X's anyway */
+    bool tight;            /* it leaves less than the usual headroom free */
     struct sim_prediction prediction;
 };
 enum { SIM_MOST_CHANGES = 16 };
-/* For a plan that does not fit: single changes with which it does, the fastest first. */
+/* For a plan that does not fit: single changes with which it does, the fastest first; where there is none, pairs of
+ * them; where there is none, either on the next larger topology on which one does. Each has been predicted. */
 enum base_status sim_changes_that_fit(struct sim_cache *cache, struct base_arena *arena,
                                       const struct sim_plan_text *text, const struct sim_plan *plan,
                                       struct sim_change changes[SIM_MOST_CHANGES], int *count,

@@ -1461,7 +1461,21 @@ static void advice_leaves_the_plan_as_it_was(struct base_arena *arena)
     sim_cache_free(cache);
 }
 
-/* Advice is what it says: single changes that fit, the fastest first; and a batch of a billion is no trouble. */
+/* The plan with the changes that a line of advice names: "topology v3-64, num_microbatches 32". */
+static struct sim_plan_text advised(struct base_arena *arena, struct sim_plan_text text, const char *what)
+{
+    for (const char *at = what; at;) {
+        const char *space = strchr(at, ' '), *end = strstr(at, ", ");
+        int key = sim_plan_key_named(base_copy_bytes(arena, at, (size_t)(space - at)));
+        assert_true(key >= 0);
+        text.values[key] = base_copy_bytes(arena, space + 1, end ? (size_t)(end - space - 1) : strlen(space + 1));
+        at = end ? end + 2 : NULL;
+    }
+    return text;
+}
+
+/* Advice is what it says: the plan so changed fits at that speed, the fastest first; where no single change does, two;
+ * what T5X lacks is said; and a batch of a billion is no trouble. */
 static void advice_fits(struct base_arena *arena)
 {
     struct sim_cache *cache = sim_cache_new(arena);
@@ -1471,13 +1485,20 @@ static void advice_fits(struct base_arena *arena)
     static const struct {
         const char *words;
         bool any;
+        int changes; /* at once */
+        bool larger;
     } rows[] = {
+        {"model=t5_1_1_xxl topology=a100-80g:4x8 num_partitions=1 batch_size=2304 inputs_length=512 targets_length=128 "
+         "optimizer=adamw",
+         true, 2, false},
+        {"model=t5_1_1_xxl topology=v3-8 batch_size=4096 inputs_length=512 targets_length=512 optimizer=adamw", true, 3,
+         true},
         {"model=t5_1_0_11B topology=v4-512 model_parallel_submesh=4,2,2,1 batch_size=448 inputs_length=512 "
          "targets_length=512 optimizer=adamw",
-         true},
+         true, 1, false},
         {"model=t5_1_1_base topology=v4:2x2x1 batch_size=1073741824 num_microbatches=1048576 inputs_length=512 "
          "targets_length=512",
-         false}, /* the tokens alone are too many */
+         false, 0, false}, /* the tokens alone are too many */
     };
     for (int i = 0; i < BASE_COUNT(rows); i++) {
         TEST_ROW("%s", rows[i].words);
@@ -1486,7 +1507,17 @@ static void advice_fits(struct base_arena *arena)
         assert_ok(sim_changes_that_fit(cache, arena, &text, &plan, changes, &count, &error), &error);
         assert_int_equal(count > 0, rows[i].any);
         for (int c = 0; c < count; c++) {
-            assert_true(changes[c].prediction.fits);
+            struct sim_plan_text changed = advised(arena, text, changes[c].what);
+            struct sim_prediction again = predicted(cache, arena, &changed);
+            int parts = 1;
+            for (const char *at = changes[c].what; (at = strstr(at, ", ")); at++) parts++;
+            assert_true(again.fits && changes[c].prediction.fits);
+            assert_near(again.tokens_per_s, changes[c].prediction.tokens_per_s, 1e-12);
+            assert_int_equal(changes[c].tight, again.free_bytes < 0.02 * (double)again.memory.capacity_bytes);
+            assert_int_equal(parts, rows[i].changes);
+            assert_int_equal(strstr(changes[c].what, "topology") != NULL, rows[i].larger);
+            bool beyond = strstr(changes[c].what, "optimizer_partitioning") || strstr(changes[c].what, "remat_policy");
+            assert_int_equal(changes[c].t5x_lacks != NULL, beyond);
             assert_true(!c || changes[c].prediction.tokens_per_s <= changes[c - 1].prediction.tokens_per_s);
         }
     }

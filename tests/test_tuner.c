@@ -323,6 +323,50 @@ static void bounds_change_nothing(struct base_arena *arena)
     sim_cache_free(cache);
 }
 
+/* ---- where nothing fits ---- */
+
+/* What is said to fit does: with the limits that are not said to be lifted, and with the headroom. */
+static void wider_spaces_fit_as_claimed(struct base_arena *arena)
+{
+    static const struct {
+        const char *model, *topology, *partitions, *rules;
+        bool freed, larger;
+    } rows[] = {{"t5_1_1_xxl", "a100-80g:4x8", "1", "standard:1,1", true, false},
+                {"t5_1_1_xxl", "a100-80g:4x8", NULL, NULL, true, true},
+                {"t5_1_1_xxl", "v4-8", NULL, "standard:2,2", false, true}};
+    for (int i = 0; i < BASE_COUNT(rows); i++) {
+        TEST_ROW("%s on %s", rows[i].model, rows[i].topology);
+        struct base_error error;
+        struct tuner_wider wider[TUNER_MOST_WIDER];
+        struct tuner_options options = {.top = 1, .headroom_frac = 0.02};
+        int count;
+        bool freed = false, larger = false;
+        struct sim_cache *cache = sim_cache_new(arena);
+        struct tuner_request request = request_of(arena, rows[i].model, rows[i].topology, "2304", "512", "128");
+        request.plan.values[SIM_OPTIMIZER] = "adamw";
+        request.plan.values[SIM_NUM_PARTITIONS] = rows[i].partitions;
+        if (rows[i].partitions) request.given[TUNER_SUBMESH] = given(arena, 1, rows[i].partitions);
+        if (rows[i].rules) request.given[TUNER_RULES] = given(arena, 1, rows[i].rules);
+        request.given[TUNER_MICROBATCHES] = given(arena, 2, "1", "2");
+        assert_ok(tuner_wider_that_fit(arena, cache, &request, &options, wider, &count, &error), &error);
+        for (int w = 0; w < count; w++) {
+            struct sim_prediction p;
+            struct sim_plan_text text = tuner_plan_text(wider[w].space, wider[w].best.plan);
+            assert_ok(tuner_predict(wider[w].space, wider[w].best.plan, &p, NULL, &error), &error);
+            assert_true(sim_leaves_free(&p, options.headroom_frac));
+            assert_string_equal(text.values[SIM_TOPOLOGY], wider[w].topology ? wider[w].topology : rows[i].topology);
+            if (!wider[w].freed && rows[i].partitions)
+                assert_string_equal(text.values[SIM_NUM_PARTITIONS], rows[i].partitions);
+            if (!wider[w].freed && rows[i].rules) assert_string_equal(text.values[SIM_RULES], rows[i].rules);
+            freed = freed || wider[w].freed;
+            larger = larger || wider[w].topology;
+        }
+        assert_int_equal(freed, rows[i].freed);
+        assert_int_equal(larger, rows[i].larger);
+        sim_cache_free(cache);
+    }
+}
+
 /* ---- reasons ---- */
 
 static void differences_add_up_to_the_difference(struct base_arena *arena)
@@ -702,6 +746,7 @@ static const struct test tests[] = {
     TEST(named_spaces_are_refused_with_the_place),
     TEST(headroom_equals_brute_force),
     TEST(bounds_change_nothing),
+    TEST(wider_spaces_fit_as_claimed),
     TEST(bounds_hold_where_collectives_are_hidden),
     TEST(differences_add_up_to_the_difference),
     TEST(alternatives_differ_in_one_choice),

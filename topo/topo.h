@@ -92,6 +92,9 @@ enum base_status topo_parse(struct base_arena *arena, const char *text, struct t
  * topo_parse reports. */
 const struct topo_chip *topo_chips(int *count);
 const struct topo_slice *topo_slices(int *count);
+/* The next size up of the same chips: of TPUs the accelerator type with the fewest devices above device_count, of GPUs
+ * twice as many nodes. The name lives in the arena or for ever; NULL: there is none. */
+const char *topo_next_larger(struct base_arena *arena, const struct topo_topology *topology, int *device_count);
 /* Fills error with why the catalogue cannot be read; BASE_OK when it can. */
 enum base_status topo_catalogue_check(struct base_error *error);
 

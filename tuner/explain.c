@@ -203,54 +203,6 @@ enum base_status tuner_sensitivity(const struct tuner_space *space, struct tuner
     return BASE_OK;
 }
 
-/* ---- the smallest machine ---- */
-
-enum base_status tuner_smallest_topology(struct base_arena *arena, struct sim_cache *cache,
-                                         const struct tuner_request *request, const struct tuner_options *options,
-                                         const char **out, struct tuner_found *found, struct base_error *error)
-{
-    enum { MOST_TRIED = 8 };
-    struct topo_topology now;
-    int count, tried = 0;
-    const struct topo_slice *slices = topo_slices(&count);
-    BASE_TRY(topo_parse(arena, request->plan.values[SIM_TOPOLOGY], &now, error));
-    *out = NULL;
-    for (int devices = now.device_count; tried < MOST_TRIED; tried++) {
-        const char *name = NULL;
-        int least = INT32_MAX;
-        for (int i = 0; i < count && now.kind == TOPO_TPU; i++)
-            if (!strcmp(slices[i].chip, now.chip.name) && slices[i].device_count > devices &&
-                slices[i].device_count < least) {
-                least = slices[i].device_count;
-                name = slices[i].accelerator_type;
-            }
-        if (now.kind == TOPO_GPU && devices < 1 << 14) {
-            least = 2 * devices;
-            name = base_print(arena, "%s:%dx%d", now.chip.name, least / now.bounds[1], now.bounds[1]);
-        }
-        if (!name) return BASE_OK;
-        devices = least;
-        struct tuner_request larger = *request;
-        struct tuner_space space;
-        struct tuner_result result;
-        struct base_error refused;
-        larger.plan.values[SIM_TOPOLOGY] = name;
-        larger.given[TUNER_SUBMESH] = (struct tuner_values){NULL, 0};
-        larger.plan.values[SIM_NUM_PARTITIONS] = NULL;
-        struct tuner_options any = *options;
-        any.top = 1;
-        any.pareto = false;
-        if (tuner_space_build(arena, cache, &larger, &space, &refused) != BASE_OK) continue;
-        BASE_TRY(tuner_search(&space, &any, &result, error));
-        if (result.plan_count) {
-            *out = name;
-            *found = result.plans[0];
-            return BASE_OK;
-        }
-    }
-    return BASE_OK;
-}
-
 /* ---- the first question: on how many devices does one copy of the model fit? ---- */
 
 enum base_status tuner_fit(struct tuner_space *space, const struct tuner_options *options, struct tuner_fit_row *rows,

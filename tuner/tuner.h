@@ -212,10 +212,18 @@ struct tuner_alternative {
 enum base_status tuner_sensitivity(const struct tuner_space *space, struct tuner_plan plan,
                                    struct tuner_alternative **out, int *count, struct base_error *error);
 
-/* The smallest topology of the same generation on which some plan fits; *out NULL: none of those that were tried. */
-enum base_status tuner_smallest_topology(struct base_arena *arena, struct sim_cache *cache,
-                                         const struct tuner_request *request, const struct tuner_options *options,
-                                         const char **out, struct tuner_found *found, struct base_error *error);
+/* Where nothing fits (wider.c): the least widening of the space in which a plan does, and the first larger topology of
+ * the same chips (topo_next_larger) on which one does without. Only if neither is: both together. */
+enum { TUNER_MOST_WIDER = 4 };
+struct tuner_wider {
+    const char *freed;    /* keys that were pinned and are searched: "num_partitions, logical_axis_rules"; or NULL */
+    const char *topology; /* instead of the request's; or NULL */
+    const struct tuner_space *space;
+    struct tuner_found best;
+};
+enum base_status tuner_wider_that_fit(struct base_arena *arena, struct sim_cache *cache,
+                                      const struct tuner_request *request, const struct tuner_options *options,
+                                      struct tuner_wider out[TUNER_MOST_WIDER], int *count, struct base_error *error);
 
 /* One size of the model axis: the fastest plan that fits there, or the one that comes nearest. */
 struct tuner_fit_row {

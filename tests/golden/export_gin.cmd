@@ -1,1 +1,1 @@
-meshwright export tile.json --format gin
+meshwright export tile.json --format gin --drop

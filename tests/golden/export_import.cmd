@@ -1,1 +1,1 @@
-meshwright export tile.json --format gin --out back.gin && meshwright import back.gin --json
+meshwright export tile.json --format gin --out back.gin --drop && meshwright import back.gin --json

@@ -1,1 +1,1 @@
-meshwright export named_mesh.json --format gin --out back.gin && meshwright import back.gin --json
+meshwright export named_mesh.json --format gin --out back.gin --drop && meshwright import back.gin --json

@@ -1,1 +1,1 @@
-meshwright export decoder.json --format slurm
+meshwright export decoder.json --format slurm --drop

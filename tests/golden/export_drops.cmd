@@ -1,0 +1,1 @@
+meshwright export tile.json --format gin --out run.gin
