@@ -245,6 +245,7 @@ static int emit(struct pass *pass, const struct model_op *of, enum model_op_kind
     op->needed = kind == MODEL_EINSUM && of->needed;
     op->group = of->group;
     op->lookup = of->lookup;
+    op->causal = of->causal && of->kind == MODEL_EINSUM;
     return output;
 }
 
@@ -403,6 +404,8 @@ static void transpose_loop(struct pass *outer, const struct model_op *op)
                                   MODEL_TEMPORARY, MODEL_ROLE_FUSED);
     mark_cotangent(builder, in, x->out);
     builder->cotangent[x->out] = in;
+    if (builder->options.remat == MODEL_REMAT_FULL && builder_has(builder, MODEL_TRAIT_REPLAYS_LAYERS))
+        need(&pass, x->out);
     transpose_block(&pass, forward_count);
     constrain_like(builder, builder->cotangent[x->in], x->in);
     builder->block = outer_block;

@@ -113,6 +113,7 @@ static int attention_core(struct builder *builder, const struct attention *a, in
                                   builder_letters(builder, "bqhd,bkhd->bhqk", a->query, a->key), NULL, logits,
                                   MODEL_ROLE_SOFTMAX, query, key);
     const char *bias_name = base_print(builder->arena, "%s/bias", scope);
+    const struct model_block *block = &builder->program->blocks[builder->block];
     int scored = builder->program->blocks[builder->block].op_count;
     int biased = a->relpos < 0
                      ? builder_apply(builder, MODEL_MAP, MODEL_ATTENTION_BIAS, bias_name,
@@ -138,6 +139,7 @@ static int attention_core(struct builder *builder, const struct attention *a, in
                                    builder_letters(builder, "bhqk,bkhd->bqhd", a->query, a->key), NULL, builder->dtype,
                                    MODEL_ROLE_CONTEXT, weights, value);
     if (builder->options.flash_attention) builder_group_from(builder, first);
+    for (int i = first; builder->options.flash_attention && i < block->op_count; i++) block->ops[i].causal = a->causal;
     return context;
 }
 
@@ -350,11 +352,11 @@ static int shard_rows_alone(struct builder *builder, int tensor)
     return tensor;
 }
 
-/* T5X slices rows of the global batch for each microbatch. */
+/* T5X slices rows of the global batch for each microbatch; others have each by itself. */
 static int feature(struct builder *builder, const char *name, char length)
 {
     char whole[] = {'B', length, 0}, rows[] = {'b', length, 0};
-    bool sliced = builder->options.microbatches;
+    bool sliced = builder->options.microbatches && !builder_has(builder, MODEL_TRAIT_ACCUMULATES);
     int given = model_builder_tensor(builder, base_print(builder->arena, "batch/%s", name), sliced ? whole : rows,
                                      MODEL_INT32, MODEL_INPUT, MODEL_ROLE_STATISTIC);
     shard_rows_alone(builder, given);

@@ -49,6 +49,7 @@ const char *model_trait_name(enum model_trait trait)
         [MODEL_TRAIT_KERNEL_GROUPS] = "kernel_groups",
         [MODEL_TRAIT_FUSED_ACCUMULATION] = "fused_accumulation",
         [MODEL_TRAIT_CLIPS] = "clips",
+        [MODEL_TRAIT_REPLAYS_LAYERS] = "replays_layers",
     };
     return names[trait];
 }

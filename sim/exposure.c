@@ -8,22 +8,34 @@
 struct clock {
     const struct sim_pricing *p;
     const double *kernels_s, *collectives_s;
-    double now_s, links_free_s, worked_s, end_s[SIM_MOST_DISTINCT];
+    double now_s, links_free_s, worked_s, beside_s /* on other streams, in this loop's iteration */,
+        end_s[SIM_MOST_DISTINCT];
     int starts;
 };
 
 static int run(struct clock *c, int at);
+
+/* Other streams carry as much in an iteration as it has on them, and it lasts until they are done. */
+static int iterate(struct clock *c, int at)
+{
+    double outer_s = c->beside_s, begin_s = c->now_s;
+    c->beside_s = 0;
+    int next = run(c, at);
+    c->now_s = fmax(c->now_s, begin_s + c->beside_s);
+    c->beside_s = outer_s;
+    return next;
+}
 
 /* What is started in a loop's body is waited for in it, so that all iterations but the first, which may find the links
  * taken, are alike. */
 static int run_loop(struct clock *c, int at)
 {
     double trips = (double)c->p->sizes[c->p->list->moments[at].what];
-    int starts = c->starts, next = run(c, at + 1);
+    int starts = c->starts, next = iterate(c, at + 1);
     if (trips < 2) return next;
     double second_s = c->now_s, worked_s = c->worked_s;
     c->starts = starts;
-    next = run(c, at + 1);
+    next = iterate(c, at + 1);
     c->now_s += (trips - 2) * (c->now_s - second_s);
     c->worked_s += (trips - 2) * (c->worked_s - worked_s);
     return next;
@@ -48,6 +60,7 @@ static int run(struct clock *c, int at)
             break;
         case SIM_MOMENT_START: start(c, c->collectives_s[moment->what]); break;
         case SIM_MOMENT_WAIT: c->now_s = fmax(c->now_s, c->end_s[moment->what]); break;
+        case SIM_MOMENT_BESIDE: c->beside_s += c->collectives_s[moment->what]; break;
         case SIM_MOMENT_LOOP: at = run_loop(c, at) - 1; break;
         case SIM_MOMENT_END: return at + 1;
         }
@@ -59,6 +72,6 @@ static int run(struct clock *c, int at)
 double sim_exposed_s(const struct sim_pricing *p, const double *kernels_s, const double *collectives_s)
 {
     struct clock c = {.p = p, .kernels_s = kernels_s, .collectives_s = collectives_s};
-    run(&c, 0);
+    iterate(&c, 0);
     return fmax(c.now_s, c.links_free_s) - c.worked_s;
 }

@@ -204,6 +204,8 @@ double sim_collective_s(const struct sim_placement *placement, enum sim_collecti
     const double *c = placement->profile.constants;
     if (placement->groups[axes].wires) return sim_wire_s(&placement->groups[axes].wires[kind], bytes);
     int size = placement->groups[axes].load.group_size;
+    if (placement->topology.kind == TOPO_GPU && c[SIM_LL_BYTES_PER_S] > 0 && kind <= SIM_REDUCE_SCATTER)
+        return sim_nccl_s(placement, kind, axes, bytes);
     double gathered = shapes[kind].gathers ? bytes * size : bytes;
     double moving_s = kind == SIM_ALL_TO_ALL
                           ? bytes * placement->groups[axes].exchange_seconds_per_byte

@@ -129,6 +129,7 @@ static void list_dots(struct maker *m)
         dot.batch = product_of(m, op, op->batch_labels, true), dot.rows = product_of(m, op, op->row_labels, true),
         dot.columns = product_of(m, op, op->column_labels, true);
         dot.contracted = product_of(m, op, op->contracted_labels, true), dot.dtype = units_dtype(m, op);
+        dot.attention = op->op->group > 0, dot.causal = op->op->causal;
         m->dot_of[i] = distinct(m, m->out->dots, &m->dots_seen, &m->out->dot_count, &dot, sizeof dot);
     }
 }
@@ -269,9 +270,9 @@ static void list_moments(struct maker *m)
     bool asynchronous = false, *waits = base_new(m->scratch, bool, s->op_count + 1);
     for (int i = 0; i < s->op_count; i++) {
         if (s->ops[i].kind != SIM_COMMUNICATE) continue;
-        start_of[i] = starts++;
+        start_of[i] = s->ops[i].beside ? -1 : starts++;
         waits[s->ops[i].done] = s->ops[i].done;
-        asynchronous = asynchronous || s->ops[i].done;
+        asynchronous = asynchronous || s->ops[i].done || s->ops[i].beside;
     }
     if (!asynchronous) return;
     m->out->moments = base_new(m->scratch, struct sim_moment, 2 * s->op_count + 1);
@@ -280,8 +281,9 @@ static void list_moments(struct maker *m)
         if (waits[i]) put_waits(m, start_of, i);
         if (op->kind == SIM_LOOP_BEGIN) put_moment(m, SIM_MOMENT_LOOP, op->trips);
         if (op->kind == SIM_LOOP_END) put_moment(m, SIM_MOMENT_END, 0);
-        if (op->kind == SIM_COMMUNICATE) put_moment(m, SIM_MOMENT_START, collective_of(m, op));
-        if (op->kind == SIM_COMMUNICATE && !op->done) put_moment(m, SIM_MOMENT_WAIT, start_of[i]);
+        if (op->kind == SIM_COMMUNICATE)
+            put_moment(m, op->beside ? SIM_MOMENT_BESIDE : SIM_MOMENT_START, collective_of(m, op));
+        if (op->kind == SIM_COMMUNICATE && !op->done && !op->beside) put_moment(m, SIM_MOMENT_WAIT, start_of[i]);
         if (op->kind == SIM_COMPUTE && op->kernel >= 0 && s->kernels[op->kernel].op == i)
             put_moment(m, SIM_MOMENT_WORK, m->kernel_of[op->kernel]);
     }

@@ -32,6 +32,7 @@ struct sim_price_shape {
 struct sim_price_dot {
     struct sim_factors batch, rows, columns, contracted;
     enum model_dtype dtype; /* its units' */
+    bool attention, causal; /* inside a flash attention kernel; one that skips later keys */
 };
 struct sim_price_kernel {
     int first_shape, shape_count, first_dot, dot_count;
@@ -52,7 +53,14 @@ struct sim_price_step {
     int what, repeats; /* indices */
 };
 /* What happens one after the other where collectives are asynchronous: the same steps, with loops as brackets. */
-enum sim_moment_kind { SIM_MOMENT_WORK, SIM_MOMENT_START, SIM_MOMENT_WAIT, SIM_MOMENT_LOOP, SIM_MOMENT_END };
+enum sim_moment_kind {
+    SIM_MOMENT_WORK,
+    SIM_MOMENT_START,
+    SIM_MOMENT_WAIT,
+    SIM_MOMENT_BESIDE, /* a collective on a stream of its own */
+    SIM_MOMENT_LOOP,
+    SIM_MOMENT_END
+};
 struct sim_moment {
     enum sim_moment_kind kind;
     int what; /* kernel; collective; number of the start, in their order; enum model_size; - */

@@ -79,6 +79,17 @@ static double dot_flop(const struct sim_pricing *p, const struct sim_price_dot *
     return sim_product_flop(&p->placement->profile, &of);
 }
 
+/* What rates divide: a GPU's tiles; inside an attention kernel, what is not skipped, at that kernel's own rate. */
+static double rated_flop(const struct sim_pricing *p, const struct sim_price_dot *dot, double flop)
+{
+    const struct sim_profile *profile = &p->placement->profile;
+    const double *c = profile->constants;
+    const struct sim_product of = {product(p, &dot->batch), product(p, &dot->rows), product(p, &dot->columns),
+                                   product(p, &dot->contracted)};
+    if (dot->attention && c[SIM_ATTENTION_EFFICIENCY_FRAC] > 0) return flop * sim_attention_share(profile, dot->causal);
+    return c[SIM_MULTIPROCESSORS] > 0 ? sim_tiled_product_flop(profile, &of) : flop;
+}
+
 /* Of the bfloat16 rate; a rate that no source gives is that one. */
 static double rate_frac(const struct sim_pricing *p, enum model_dtype dtype)
 {
@@ -93,18 +104,18 @@ struct priced_kernel {
 };
 
 static struct priced_kernel price_kernel(const struct sim_pricing *p, const struct sim_price_kernel *kernel,
-                                         const double *dots_flop)
+                                         const double *dots_flop, const double *dots_rated_flop)
 {
     const double *c = p->placement->profile.constants;
     struct priced_kernel priced = {0};
-    double rated_flop = 0;
+    double rated = 0;
     for (int i = 0; i < kernel->dot_count; i++) {
         int dot = p->list->kernel_dots[kernel->first_dot + i];
         priced.flop += dots_flop[dot];
-        rated_flop += dots_flop[dot] / rate_frac(p, p->list->dots[dot].dtype);
+        rated += dots_rated_flop[dot] / rate_frac(p, p->list->dots[dot].dtype);
     }
     for (int i = 0; i < kernel->shape_count; i++) priced.bytes += p->bytes[p->list->touched[kernel->first_shape + i]];
-    double compute_s = rated_flop / (c[SIM_FLOP_PER_S] * c[SIM_MATMUL_EFFICIENCY_FRAC]),
+    double compute_s = rated / (c[SIM_FLOP_PER_S] * c[SIM_MATMUL_EFFICIENCY_FRAC]),
            memory_s = priced.bytes / (c[SIM_HBM_BYTES_PER_S] * c[SIM_HBM_EFFICIENCY_FRAC]);
     priced.bound = compute_s > memory_s ? SIM_BY_COMPUTE : SIM_BY_MEMORY;
     priced.busy_s = compute_s > memory_s ? compute_s : memory_s;
@@ -150,8 +161,8 @@ static void note_collective(struct sim_detail *detail, const char *name, const s
 /* What one of each distinct thing costs, for these sizes. */
 struct prices {
     struct priced_kernel kernels[SIM_MOST_DISTINCT];
-    double collectives_s[SIM_MOST_DISTINCT], launched_frac[SIM_MOST_DISTINCT], dots_flop[SIM_MOST_DISTINCT],
-        repeats[SIM_MOST_DISTINCT];
+    double collectives_s[SIM_MOST_DISTINCT], launched_frac[SIM_MOST_DISTINCT], together_bytes[SIM_MOST_DISTINCT],
+        dots_flop[SIM_MOST_DISTINCT], dots_rated_flop[SIM_MOST_DISTINCT], repeats[SIM_MOST_DISTINCT];
 };
 
 static bool combine_alike(const struct sim_price_collective *a, const struct sim_price_collective *b)
@@ -175,7 +186,20 @@ static void combine(const struct sim_pricing *p, double most_bytes, struct price
             bytes += counts[j] * p->bytes[list->collectives[j].shape];
         }
         if (count > 0) prices->launched_frac[i] = fmin(1, ceil(bytes / most_bytes) / count);
+        prices->together_bytes[i] = fmin(bytes, most_bytes);
     }
+}
+
+/* Its share of a collective of all that is put together; where rings have no other cost than a start for each, a start
+ * less. */
+static double combined_s(const struct sim_pricing *p, const struct sim_price_collective *c, double launched_frac,
+                         double together_bytes)
+{
+    const double bytes = p->bytes[c->shape];
+    if (p->placement->profile.constants[SIM_LL_BYTES_PER_S] > 0 && together_bytes > bytes)
+        return sim_collective_s(p->placement, c->kind, c->axes, together_bytes) * bytes / together_bytes;
+    return sim_collective_s(p->placement, c->kind, c->axes, bytes) -
+           (1 - launched_frac) * sim_collective_s(p->placement, c->kind, c->axes, 0);
 }
 
 static void price_collectives(const struct sim_pricing *p, struct prices *prices)
@@ -187,19 +211,21 @@ static void price_collectives(const struct sim_pricing *p, struct prices *prices
     if (combines) combine(p, most_bytes, prices);
     for (int i = 0; i < list->collective_count; i++) {
         const struct sim_price_collective *c = &list->collectives[i];
-        prices->collectives_s[i] = sim_collective_s(p->placement, c->kind, c->axes, p->bytes[c->shape]);
-        if (prices->launched_frac[i] < 1)
-            prices->collectives_s[i] -=
-                (1 - prices->launched_frac[i]) * sim_collective_s(p->placement, c->kind, c->axes, 0);
+        prices->collectives_s[i] = prices->launched_frac[i] < 1
+                                       ? combined_s(p, c, prices->launched_frac[i], prices->together_bytes[i])
+                                       : sim_collective_s(p->placement, c->kind, c->axes, p->bytes[c->shape]);
     }
 }
 
 static void price_distinct(const struct sim_pricing *p, struct prices *prices)
 {
     const struct sim_price_list *list = p->list;
-    for (int i = 0; i < list->dot_count; i++) prices->dots_flop[i] = dot_flop(p, &list->dots[i]);
+    for (int i = 0; i < list->dot_count; i++) {
+        prices->dots_flop[i] = dot_flop(p, &list->dots[i]);
+        prices->dots_rated_flop[i] = rated_flop(p, &list->dots[i], prices->dots_flop[i]);
+    }
     for (int i = 0; i < list->kernel_count; i++)
-        prices->kernels[i] = price_kernel(p, &list->kernels[i], prices->dots_flop);
+        prices->kernels[i] = price_kernel(p, &list->kernels[i], prices->dots_flop, prices->dots_rated_flop);
     for (int i = 0; i < list->repeat_count; i++) prices->repeats[i] = product(p, &list->repeats[i]);
     price_collectives(p, prices);
 }
@@ -248,6 +274,25 @@ static void sum_up(struct sim_pricing *p, const struct prices *prices)
     p->totals_s[SIM_BY_COMMUNICATION] = communication_s, p->totals_s[SIM_BY_LATENCY] = latency_s;
 }
 
+/* The host starts kernels ahead of the device; where it takes longer than they do, the device waits for it. Optimizers
+ * are few kernels over many parameters, and the host is through with them at once. */
+static void wait_for_host(struct sim_pricing *p, const struct prices *prices)
+{
+    const double *c = p->placement->profile.constants;
+    double launches = 0, updates_s = 0, all_s = p->exposed_s;
+    if (!(c[SIM_HOST_LAUNCH_S] > 0)) return;
+    for (int i = 0; i < p->list->step_count; i++) {
+        const struct sim_price_step *step = &p->list->steps[i];
+        const double count = prices->repeats[step->repeats];
+        if (step->phase != MODEL_OPTIMIZER) launches += count;
+        else
+            updates_s += count * (step->communicates ? prices->collectives_s[step->what]
+                                                     : prices->kernels[step->what].busy_s + c[SIM_KERNEL_LATENCY_S]);
+    }
+    for (int b = 0; b < SIM_BOUND_COUNT; b++) all_s += b == SIM_BY_COMMUNICATION ? 0 : p->totals_s[b];
+    p->totals_s[SIM_BY_LATENCY] += fmax(0, launches * c[SIM_HOST_LAUNCH_S] - (all_s - updates_s)) + c[SIM_HOST_STEP_S];
+}
+
 static double needed_flop(const struct sim_pricing *p, const struct prices *prices)
 {
     double flop[SIM_MOST_DISTINCT], sum = 0;
@@ -274,6 +319,7 @@ void sim_price_time(struct sim_pricing *p, struct sim_detail *detail)
         (step->communicates ? note_communication : note_compute)(p, step, &prices, detail);
     }
     p->exposed_s = p->list->moment_count ? price_exposed(p, &prices) : p->totals_s[SIM_BY_COMMUNICATION];
+    wait_for_host(p, &prices);
     p->needed_flop = needed_flop(p, &prices);
 }
 

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-extern const char embedded_sim_constants_csv[];
+extern const char embedded_sim_constants_csv[], embedded_sim_gpu_constants_csv[];
 
 static const char *const names[SIM_CONSTANT_COUNT] = {
     [SIM_FLOP_PER_S] = "flop_per_s",
@@ -20,6 +20,12 @@ static const char *const names[SIM_CONSTANT_COUNT] = {
     [SIM_MULTI_AXIS_LINK_EFFICIENCY_FRAC] = "multi_axis_link_efficiency_frac",
     [SIM_FRAGMENTATION_FRAC] = "fragmentation_frac",
     [SIM_REMATERIALIZATION_MIN_BYTES] = "rematerialization_min_bytes",
+    [SIM_MULTIPROCESSORS] = "multiprocessors",
+    [SIM_ATTENTION_EFFICIENCY_FRAC] = "attention_efficiency_frac",
+    [SIM_NVLS_BYTES_PER_S] = "nvls_bytes_per_s",
+    [SIM_LL_BYTES_PER_S] = "ll_bytes_per_s",
+    [SIM_HOST_LAUNCH_S] = "host_launch_s",
+    [SIM_HOST_STEP_S] = "host_step_s",
     [SIM_KERNEL_LATENCY_S] = "kernel_latency_s",
     [SIM_COLLECTIVE_LATENCY_S] = "collective_latency_s",
     [SIM_HOP_LATENCY_S] = "hop_latency_s",
@@ -107,6 +113,32 @@ static enum base_status from_platform(const struct topo_topology *topology, stru
                                    &profile->constants[which], error));
         profile->kinds[which] = base_table_field(&platform_constants, row, kind);
         profile->sources[which] = base_table_field(&platform_constants, row, source);
+    }
+    return BASE_OK;
+}
+
+static struct base_table gpu_constants = {.name = "gpu_constants.csv", .text = embedded_sim_gpu_constants_csv};
+
+/* A GPU's own, and a software's on it: an empty cell stands for all; what comes later is more special. */
+static enum base_status from_gpu(const struct topo_topology *topology, const char *software,
+                                 struct sim_profile *profile, struct base_error *error)
+{
+    if (topology->kind != TOPO_GPU) return BASE_OK;
+    BASE_TRY(base_table_read(&gpu_constants, error));
+    int of_chip = base_table_column(&gpu_constants, "chip"),
+        of_software = base_table_column(&gpu_constants, "software"),
+        name = base_table_column(&gpu_constants, "constant"), value = base_table_column(&gpu_constants, "value"),
+        kind = base_table_column(&gpu_constants, "kind"), source = base_table_column(&gpu_constants, "source");
+    for (int row = 0; row < gpu_constants.row_count; row++) {
+        const char *chip = base_table_field(&gpu_constants, row, of_chip),
+                   *named = base_table_field(&gpu_constants, row, of_software);
+        int which = find_constant(base_table_field(&gpu_constants, row, name));
+        bool mine = !strncmp(chip, topology->chip.name, strlen(chip)) && (!*named || !strcmp(named, software));
+        if (!mine || which < 0) continue;
+        BASE_TRY(base_parse_double(base_table_field(&gpu_constants, row, value), names[which], 0, 1e30,
+                                   &profile->constants[which], error));
+        profile->kinds[which] = base_table_field(&gpu_constants, row, kind);
+        profile->sources[which] = base_table_field(&gpu_constants, row, source);
     }
     return BASE_OK;
 }
@@ -236,6 +268,7 @@ enum base_status sim_profile_build(const struct topo_topology *topology, const c
     from_chip(topology, out);
     out->simulated = topo_has_failures(topology); /* no other price knows of them */
     BASE_TRY(from_platform(topology, out, error));
+    BASE_TRY(from_gpu(topology, software, out, error));
     from_chip_behind(topology, out);
     BASE_TRY(from_software(topology, software, out, error));
     BASE_TRY(sim_settings_read(&out->settings, error));

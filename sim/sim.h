@@ -178,6 +178,12 @@ enum sim_constant {
     SIM_CAPACITY_BYTES,
     SIM_FRAGMENTATION_FRAC,
     SIM_REMATERIALIZATION_MIN_BYTES,
+    SIM_MULTIPROCESSORS /* of a GPU: a product's tiles are dealt out to them; 0: products have no tiles */,
+    SIM_ATTENTION_EFFICIENCY_FRAC /* of flop_per_s, for products inside a flash attention kernel; 0: as any product */,
+    SIM_NVLS_BYTES_PER_S /* bus bandwidth of all-reduces that the switch adds up; 0: it cannot */,
+    SIM_LL_BYTES_PER_S /* bus bandwidth of NCCL's protocol for few bytes, which sends a flag with each word */,
+    SIM_HOST_LAUNCH_S /* of the host, for each kernel and collective that it starts; it runs ahead of the device */,
+    SIM_HOST_STEP_S /* of the host, for each step */,
     SIM_CONSTANT_COUNT
 };
 struct sim_profile {
@@ -254,6 +260,8 @@ enum base_status sim_placement_build(struct base_arena *arena, const struct topo
                                      struct base_error *error);
 /* An all-reduce goes by recursive doubling where that takes less time than a ring: few bytes, no torus. */
 bool sim_all_reduce_doubles(const struct sim_placement *placement, unsigned axes, double bytes);
+/* nccl.c. Seconds of a collective on GPUs behind NVLink, as NCCL runs it. */
+double sim_nccl_s(const struct sim_placement *placement, enum sim_collective kind, unsigned axes, double bytes);
 /* Seconds of one collective; bytes are one device's operand. What it costs with no bytes is its start. */
 double sim_collective_s(const struct sim_placement *placement, enum sim_collective kind, unsigned axes, double bytes);
 /* Whether that is what the links take, and no estimate: rings along one dimension of a torus that load all of its links
@@ -336,6 +344,11 @@ struct sim_product {
 };
 /* What matrix units do for it, padding and all. */
 double sim_product_flop(const struct sim_profile *profile, const struct sim_product *product);
+/* gpu_products.c. What a flash attention kernel's rate makes of a product inside it; at least 0.
+ * causal: blocks behind the diagonal are skipped. */
+double sim_attention_share(const struct sim_profile *profile, bool causal);
+/* The same on a GPU: as many FLOP as its multiprocessors could do while they work through the tiles. */
+double sim_tiled_product_flop(const struct sim_profile *profile, const struct sim_product *product);
 /* A loop's iterations differ by a constant: what one leaves behind, or takes away. So much more is there behind the
  * last one than behind the first, and at the peak of the last, if it is more at all. */
 static inline double sim_growth_of_loop(double at_begin, double after_first, double trips)

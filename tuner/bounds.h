@@ -46,6 +46,7 @@ struct tuner_outline_dot {
     bool settled;                                   /* rules decide how the result is sharded, not propagation */
     bool hoistable;                                 /* a gradient of a parameter: reduced once a step at the least */
     uint64_t classes;                               /* of its operands and its result */
+    bool attention, causal;                         /* inside a flash attention kernel; one that skips later keys */
     int operand_count;
     struct tuner_outline_operand operands[2];
 };

@@ -295,6 +295,7 @@ static void draft_dot(struct drafter *d, const struct sim_op *op, struct tuner_o
     int out = op->op->outputs[0];
     memset(dot, 0, sizeof *dot);
     dot->label_count = op->label_count;
+    dot->attention = op->op->group > 0, dot->causal = op->op->causal;
     for (int i = 0; i < op->label_count; i++) {
         dot->labels[i].size = op->labels[i].size;
         dot->labels[i].contracted = op->contracted_labels >> i & 1;

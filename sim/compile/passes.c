@@ -29,6 +29,7 @@ static const struct {
     [SIM_PASS_JOIN_INPUT_GRADIENTS] = {"join_input_gradients", SIM_STAGE_REWRITE, SOFTWARE, sim_reassociate_all_reduce},
     [SIM_PASS_CREATE_REDUCE_SCATTERS] = {"create_reduce_scatters", SIM_STAGE_REWRITE, SOFTWARE,
                                          sim_create_reduce_scatters},
+    [SIM_PASS_PREFETCH_SHARDS] = {"prefetch_shards", SIM_STAGE_REWRITE, SOFTWARE, sim_prefetch_shards},
     [SIM_PASS_COMBINE_COLLECTIVES] = {"combine_collectives", SIM_STAGE_PRICE, SOFTWARE, NULL},
     [SIM_PASS_REMATERIALIZE] = {"rematerialize", SIM_STAGE_PRICE, SOFTWARE, NULL},
     [SIM_PASS_FUSE_KERNELS] = {"fuse_kernels", SIM_STAGE_FUSE, COMPILER, sim_fuse_kernels},

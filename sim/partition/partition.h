@@ -67,6 +67,7 @@ struct sim_op {
     unsigned axes; /* of a collective */
     int stack;     /* of a collective: enum model_size of how many layers' instances it moves as one array; MODEL_ONE */
     int done;      /* of an asynchronous collective: the operation before which it is waited for; 0: it is at once */
+    bool beside;   /* a collective on a stream of its own: it waits for, and is hidden by, all that its loop computes */
     int trips;     /* LOOP_*: enum model_size */
     int match;     /* LOOP_*: the other bracket */
     int loop;      /* innermost loop around it, or -1 */
