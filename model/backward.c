@@ -35,6 +35,7 @@ static const struct transpose {
     {MODEL_SOFTMAX, 0, MODEL_MAP, MODEL_SOFTMAX_GRAD, "COS", false, MODEL_PRODUCT_SUM, "CO", 1},
     {MODEL_MULTIPLY, 0, MODEL_MAP, MODEL_MULTIPLY, "C1", false, MODEL_NO_FUNCTION, "", 0},
     {MODEL_MULTIPLY, 1, MODEL_MAP, MODEL_MULTIPLY, "C0", false, MODEL_NO_FUNCTION, "", 0},
+    {MODEL_DROPOUT, 0, MODEL_MAP, MODEL_DROPOUT, "C1", false, MODEL_NO_FUNCTION, "", 0},
     {MODEL_PACK, 0, MODEL_MAP, MODEL_REPLACE, "C0", false, MODEL_NO_FUNCTION, "", 0},
     {MODEL_MASK, 0, MODEL_MAP, MODEL_MASK, "C1", false, MODEL_NO_FUNCTION, "", 0},
     {MODEL_WEIGH, 0, MODEL_REDUCE, MODEL_PRODUCT_SUM, "C1", false, MODEL_NO_FUNCTION, "", 0},
@@ -77,7 +78,9 @@ static const struct model_op *producer_of(const struct builder *builder, int ten
 
 static bool has_gradient(const struct builder *builder, int tensor)
 {
-    if (model_builder_get(builder, tensor)->dtype == MODEL_INT32) return false;
+    if (model_builder_get(builder, tensor)->dtype == MODEL_INT32 ||
+        model_builder_get(builder, tensor)->dtype == MODEL_BOOL)
+        return false;
     const struct model_op *made = producer_of(builder, tensor);
     return !made || !(model_function_is(made->function, MODEL_IS_GENERATED) ||
                       model_function_is(made->function, MODEL_IS_CHOICE));

@@ -38,8 +38,9 @@ struct builder {
     int mask;                /* of the stack's tokens, which every normed input is multiplied by; -1: none */
     struct builder_parameter parameters[BUILDER_MOST_PARAMETERS];
     int parameter_count;
-    int *cotangent; /* of each tensor, -1 none; grows with the tensors */
-    int *clone;     /* of each tensor, in the backward block under construction; -1 none */
+    int gradient_norm; /* sum of squares of all gradients, by which updates scale them; -1: they are not scaled there */
+    int *cotangent;    /* of each tensor, -1 none; grows with the tensors */
+    int *clone;        /* of each tensor, in the backward block under construction; -1 none */
     int cotangent_capacity;
 };
 
@@ -160,6 +161,9 @@ bool model_builder_is_flaxformer(const struct builder *builder); /* masks and co
 void model_builder_begin_stack(struct builder *builder, int tokens, char length, bool decoder);
 int model_builder_masked(struct builder *builder, const char *name, int x, char length);
 int model_builder_experts(struct builder *builder, int x, char length, bool decoder);
+
+/* dropout.c. What is left of a tensor; the tensor itself where the plan has no dropout. */
+int model_builder_dropout(struct builder *builder, const char *name, int x, const char *labels, enum model_role role);
 
 /* forward.c */
 struct builder_forward {

@@ -135,6 +135,10 @@ static int attention_core(struct builder *builder, const struct attention *a, in
                                 builder_letters(builder, "bhqk,bhq,bhq->bhqk", a->query, a->key), NULL, builder->dtype,
                                 MODEL_ROLE_SOFTMAX, biased, max, sum, -1);
     if (builder_has(builder, MODEL_TRAIT_KERNEL_GROUPS)) builder_group_from(builder, scored);
+    int softened = builder->program->blocks[builder->block].op_count;
+    weights = model_builder_dropout(builder, scope, weights, builder_letters(builder, "bhqk", a->query, a->key),
+                                    MODEL_ROLE_SOFTMAX);
+    if (builder_has(builder, MODEL_TRAIT_KERNEL_GROUPS)) builder_group_from(builder, softened);
     int context = builder_contract(builder, base_print(builder->arena, "%s/context", scope),
                                    builder_letters(builder, "bhqk,bkhd->bqhd", a->query, a->key), NULL, builder->dtype,
                                    MODEL_ROLE_CONTEXT, weights, value);
@@ -220,13 +224,18 @@ static int mlp(struct builder *builder, const char *scope, int x, char length)
     return model_builder_biased(builder, out_name, out, builder_letters(builder, "bqe", length, length), "e", "e");
 }
 
-static int add(struct builder *builder, const char *name, int a, int b, char length)
+/* A branch joins the residual stream. */
+static int add(struct builder *builder, const char *name, int branch, int stream, char length)
 {
-    a = builder_in_dtype(builder, base_print(builder->arena, "%s operand", name), a,
-                         builder_letters(builder, "bqe->bqe", length, length), builder->stream);
+    int first = builder->program->blocks[builder->block].op_count;
+    const char *rows = builder_letters(builder, "bqe->bqe", length, length);
+    branch = builder_in_dtype(builder, base_print(builder->arena, "%s operand", name), branch, rows, builder->stream);
+    int kept = model_builder_dropout(builder, name, branch, builder_letters(builder, "bqe", length, length),
+                                     MODEL_ROLE_PROJECTION);
     int sum =
         builder_apply(builder, MODEL_MAP, MODEL_ADD, name, builder_letters(builder, "bqe,bqe->bqe", length, length),
-                      NULL, builder->stream, MODEL_ROLE_PROJECTION, a, b, -1, -1);
+                      NULL, builder->stream, MODEL_ROLE_PROJECTION, kept, stream, -1, -1);
+    if (builder->options.dropout && builder_has(builder, MODEL_TRAIT_KERNEL_GROUPS)) builder_group_from(builder, first);
     return constrained_if_scanned(builder, sum);
 }
 
@@ -380,6 +389,8 @@ static int embed(struct builder *builder, int master, int tokens, char length)
                                  MODEL_ROLE_PROJECTION, one_hot, table, -1, -1);
     builder_last_op(builder)->lookup = builder_has(builder, MODEL_TRAIT_LOOKUP);
     constrained_if_flaxformer(builder, one_hot);
+    embedded = model_builder_dropout(builder, "token_embedder", embedded,
+                                     builder_letters(builder, "bqe", length, length), MODEL_ROLE_PROJECTION);
     return builder_in_dtype(builder, "token_embedder", embedded, builder_letters(builder, "bqe->bqe", length, length),
                             builder->stream);
 }

@@ -48,6 +48,8 @@ static const struct model_function_row {
     [MODEL_SHIFT] = {"shift", 0},
     [MODEL_PACK] = {"pack", 0},
     [MODEL_REPLACE] = {"replace", 0},
+    [MODEL_DROPOUT_MASK] = {"dropout_mask", 0},
+    [MODEL_DROPOUT] = {"dropout", MODEL_IS_LINEAR},
     [MODEL_RECEIVE] = {"receive", MODEL_IS_CONSTANT},
     [MODEL_CENTER] = {"center", 0},
     [MODEL_BIAS] = {"bias", 0},

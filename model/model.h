@@ -211,7 +211,7 @@ const struct model_parameter *model_parameter_of_tensor(struct base_arena *arena
 
 /* ---- optimizer state (optimizer_state.c) ---- */
 
-enum model_dtype { MODEL_FLOAT32, MODEL_BFLOAT16, MODEL_FLOAT16, MODEL_FP8, MODEL_INT32 };
+enum model_dtype { MODEL_FLOAT32, MODEL_BFLOAT16, MODEL_FLOAT16, MODEL_FP8, MODEL_INT32, MODEL_BOOL };
 int64_t model_dtype_bytes(enum model_dtype dtype);
 const char *model_dtype_name(enum model_dtype dtype);
 
@@ -455,6 +455,8 @@ enum model_function {
     MODEL_ROUTER_Z_LOSS_GRAD,
     MODEL_ROUTER_Z_LOSS,
     MODEL_EXPERT_SCALE, /* T5X's factor of the gradients of experts: num_expert_partitions */
+    MODEL_DROPOUT_MASK,
+    MODEL_DROPOUT,
     MODEL_FUNCTION_COUNT
 };
 /* MODEL_ADAFACTOR_UPDATE reads, in this order: the parameter; the update's root mean square, unless clipping_threshold
@@ -568,9 +570,10 @@ struct model_options {
     unsigned dropped_roles; /* MODEL_REMAT_COMPILER: bit r: what "none" saves of role r is recomputed */
     bool microbatches;      /* more than one: a loop with a float32 accumulator */
     bool flash_attention;
-    unsigned traits;                         /* bits of enum model_trait */
-    unsigned parts;                          /* bits of enum model_part; 0: all */
-    bool gathers_keys;                       /* sequences are sharded, keys and values are not */
+    bool dropout;      /* of embeddings, attention weights and of what is added to the residual stream */
+    unsigned traits;   /* bits of enum model_trait */
+    unsigned parts;    /* bits of enum model_part; 0: all */
+    bool gathers_keys; /* sequences are sharded, keys and values are not */
     bool one_encoder_layer, one_layer;       /* a stage has a single one: it is its stack's first and last */
     const struct model_adafactor *adafactor; /* NULL: the defaults */
     const struct model_parameter

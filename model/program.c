@@ -16,7 +16,7 @@ static const struct {
     int64_t bytes;
 } dtypes[] = {
     [MODEL_FLOAT32] = {"float32", 4}, [MODEL_BFLOAT16] = {"bfloat16", 2}, [MODEL_FLOAT16] = {"float16", 2},
-    [MODEL_FP8] = {"fp8", 1},         [MODEL_INT32] = {"int32", 4},
+    [MODEL_FP8] = {"fp8", 1},         [MODEL_INT32] = {"int32", 4},       [MODEL_BOOL] = {"bool", 1},
 };
 
 int64_t model_dtype_bytes(enum model_dtype dtype)
@@ -49,6 +49,7 @@ const char *model_trait_name(enum model_trait trait)
         [MODEL_TRAIT_KERNEL_GROUPS] = "kernel_groups",
         [MODEL_TRAIT_FUSED_ACCUMULATION] = "fused_accumulation",
         [MODEL_TRAIT_CLIPS] = "clips",
+        [MODEL_TRAIT_DROPS_OUT] = "drops_out",
         [MODEL_TRAIT_REPLAYS_LAYERS] = "replays_layers",
     };
     return names[trait];
@@ -185,7 +186,8 @@ void model_program_build(struct base_arena *arena, const struct model_config *co
                               .mask = -1,
                               .dtype = options->dtype,
                               .stream = options->dtype == MODEL_FP8 ? MODEL_BFLOAT16 : options->dtype,
-                              .layers = MODEL_ONE};
+                              .layers = MODEL_ONE,
+                              .gradient_norm = -1};
     bool backward = options->step == MODEL_STEP_TRAIN || options->step == MODEL_STEP_GRADIENT;
     if (builder.dtype == MODEL_FP8) builder.dtype = MODEL_BFLOAT16; /* activations; the contractions run in fp8 */
     int step = model_builder_block(&builder, "step", -1);

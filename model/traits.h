@@ -27,6 +27,7 @@ enum model_trait {
     MODEL_TRAIT_FUSED_ACCUMULATION, /* a weight's gradient is added to its array by the contraction that makes it */
     MODEL_TRAIT_CLIPS,              /* gradients are scaled by their norm before the update */
     MODEL_TRAIT_REPLAYS_LAYERS,     /* what is recomputed is a layer's whole forward pass, its last operations, too */
+    MODEL_TRAIT_DROPS_OUT,          /* there is dropout unless a plan says a rate of 0 */
     MODEL_TRAIT_COUNT
 };
 const char *model_trait_name(enum model_trait trait); /* as in sim/compile/software.csv */

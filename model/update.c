@@ -134,11 +134,12 @@ static void update_sgd(struct builder *builder, const struct builder_parameter *
 
 static void update_adamw(struct builder *builder, const struct builder_parameter *parameter)
 {
-    int inputs[] = {parameter->tensor, parameter->state[0], parameter->state[1], parameter->gradient,
-                    parameter->master},
+    int inputs[6] = {parameter->tensor, parameter->state[0], parameter->state[1], parameter->gradient}, count = 4,
         masters = parameter->master >= 0;
+    if (masters) inputs[count++] = parameter->master;
+    if (builder->gradient_norm >= 0) inputs[count++] = builder->gradient_norm;
     int outputs[] = {parameter->tensor, parameter->state[0], parameter->state[1], parameter->master};
-    in_place(builder, MODEL_ADAMW_UPDATE, "adamw", inputs, 4 + masters, outputs, 3 + masters);
+    in_place(builder, MODEL_ADAMW_UPDATE, "adamw", inputs, count, outputs, 3 + masters);
 }
 
 /* A running mean goes towards the second input: a mean of squares (decay), or a gradient that is squared on the way. */
@@ -362,6 +363,8 @@ void model_builder_updates(struct builder *builder)
     if (builder->options.step != MODEL_STEP_TRAIN) return;
     builder->phase = MODEL_OPTIMIZER;
     int squares = clips_by_global_norm(builder) ? sum_all_squares(builder) : -1;
+    if (builder_has(builder, MODEL_TRAIT_CLIPS) && builder->options.optimizer == MODEL_ADAMW)
+        builder->gradient_norm = squares, squares = -1;
     for (int s = 0; s < BASE_COUNT(stacks); s++) update_stack(builder, stacks[s].layers, stacks[s].update, squares);
     builder->phase = phase;
 }

@@ -542,6 +542,11 @@ static enum base_status check_batch(const struct sim_plan *plan, struct base_err
         (long long)plan->batch_size, (long long)shards, (long long)upper, lower ? " or " : "", (long long)lower);
 }
 
+bool sim_drops_out_unsaid(const struct sim_plan *plan)
+{
+    return plan->placement->profile.traits >> MODEL_TRAIT_DROPS_OUT & 1;
+}
+
 bool sim_is_executed(const struct sim_plan *plan)
 {
     return plan->form == SIM_AS_EXECUTED || plan->form == SIM_AS_PARTITIONED_AND_EXECUTED;
@@ -579,6 +584,11 @@ enum base_status sim_plan_check_another(struct sim_cache *cache, const struct si
     plan.options.microbatches = plan.num_microbatches > 1;
     plan.options.gathers_keys = plan.context_parallel > 1;
     BASE_TRY(check_experts(&plan, error));
+
+    plan.options.dropout =
+        sim_key_is_given(text, SIM_DROPOUT_RATE) ? plan.dropout_rate > 0 : sim_drops_out_unsaid(&plan);
+    if (plan.options.dropout && sim_is_executed(&plan))
+        return base_fail(error, BASE_INPUT, "dropout_rate: run draws no masks yet; use 0");
     *out = plan;
     return BASE_OK;
 }

@@ -177,6 +177,14 @@ const struct sim_plan_key sim_plan_keys[SIM_KEY_COUNT] = {
                        FIELD(options.flash_attention),
                        .words = {{"unfused", false, false}, {"flash", true, false}},
                        .chart = {13, "attention", "", " attention"}},
+    [SIM_DROPOUT_RATE] = {.name = "dropout_rate",
+                          .json = NUMBER,
+                          .option = {"--dropout-rate", "R", "share of elements that dropout sets to 0",
+                                     "the software's"},
+                          .type = SIM_OF_REAL,
+                          FIELD(dropout_rate),
+                          .low = 0,
+                          .high = 0.999},
     [SIM_OPTIMIZER_PARTITIONING] = {.name = "optimizer_partitioning",
                                     .json = TEXT,
                                     .option = {"--optimizer-partitioning", NULL,
@@ -461,6 +469,7 @@ struct sim_plan_text sim_plan_filled(struct base_arena *arena, const struct sim_
         out.values[key] = unsaid ? NULL : value;
     }
     fill_mesh(arena, plan, &out);
+    if (plan->options.dropout == sim_drops_out_unsaid(plan)) out.values[SIM_DROPOUT_RATE] = NULL;
     if (!plan->config->encoder) out.values[SIM_INPUTS_LENGTH] = NULL;
     if (plan->num_microbatches <= 1) out.values[SIM_NUM_MICROBATCHES] = "0";
     return out;

@@ -119,7 +119,8 @@ static enum base_status from_platform(const struct topo_topology *topology, stru
 
 static struct base_table gpu_constants = {.name = "gpu_constants.csv", .text = embedded_sim_gpu_constants_csv};
 
-/* A GPU's own, and a software's on it: an empty cell stands for all; what comes later is more special. */
+/* A GPU's own, and a software's on it: an empty cell stands for all; what comes later is more special. A value is the
+ * constant (is), or scales what it was (times). */
 static enum base_status from_gpu(const struct topo_topology *topology, const char *software,
                                  struct sim_profile *profile, struct base_error *error)
 {
@@ -127,16 +128,19 @@ static enum base_status from_gpu(const struct topo_topology *topology, const cha
     BASE_TRY(base_table_read(&gpu_constants, error));
     int of_chip = base_table_column(&gpu_constants, "chip"),
         of_software = base_table_column(&gpu_constants, "software"),
-        name = base_table_column(&gpu_constants, "constant"), value = base_table_column(&gpu_constants, "value"),
-        kind = base_table_column(&gpu_constants, "kind"), source = base_table_column(&gpu_constants, "source");
+        name = base_table_column(&gpu_constants, "constant"), how = base_table_column(&gpu_constants, "how"),
+        value = base_table_column(&gpu_constants, "value"), kind = base_table_column(&gpu_constants, "kind"),
+        source = base_table_column(&gpu_constants, "source");
     for (int row = 0; row < gpu_constants.row_count; row++) {
         const char *chip = base_table_field(&gpu_constants, row, of_chip),
                    *named = base_table_field(&gpu_constants, row, of_software);
         int which = find_constant(base_table_field(&gpu_constants, row, name));
         bool mine = !strncmp(chip, topology->chip.name, strlen(chip)) && (!*named || !strcmp(named, software));
         if (!mine || which < 0) continue;
+        const double before = profile->constants[which];
         BASE_TRY(base_parse_double(base_table_field(&gpu_constants, row, value), names[which], 0, 1e30,
                                    &profile->constants[which], error));
+        if (!strcmp(base_table_field(&gpu_constants, row, how), "times")) profile->constants[which] *= before;
         profile->kinds[which] = base_table_field(&gpu_constants, row, kind);
         profile->sources[which] = base_table_field(&gpu_constants, row, source);
     }

@@ -42,7 +42,7 @@ static struct model_options model_options_of(const struct sim_plan *plan, enum m
     options.step = plan->options.step, options.remat = remat, options.optimizer = plan->options.optimizer,
     options.dtype = plan->options.dtype;
     options.dropped_roles = dropped_roles, options.microbatches = plan->options.microbatches,
-    options.flash_attention = plan->options.flash_attention;
+    options.flash_attention = plan->options.flash_attention, options.dropout = plan->options.dropout;
     options.traits = plan->placement->profile.traits;
     options.gathers_keys = plan->options.gathers_keys;
     options.parts = plan->options.parts, options.one_encoder_layer = plan->options.one_encoder_layer,

@@ -41,6 +41,7 @@ enum sim_key {
     SIM_REMAT_POLICY,
     SIM_DTYPE,
     SIM_ATTENTION,
+    SIM_DROPOUT_RATE,
     SIM_OPTIMIZER_PARTITIONING,
     SIM_SEQUENCE_PARALLEL,
     SIM_PIPELINE_STAGES,
@@ -143,7 +144,7 @@ struct sim_plan {
     bool compiled;            /* memory is what XLA:TPU of today would lay out */
     unsigned compiler_passes; /* bits of enum sim_pass: the compiler's, beside the software's */
     enum sim_form form;
-    double learning_rate;
+    double learning_rate, dropout_rate;
     int64_t seed;
 };
 
@@ -418,6 +419,7 @@ struct sim_detail {
 enum base_status sim_plan_check(struct sim_cache *cache, struct base_arena *arena, const struct sim_plan_text *text,
                                 enum model_step step, enum sim_form form, struct sim_plan *out,
                                 struct base_error *error);
+bool sim_drops_out_unsaid(const struct sim_plan *plan); /* its software has dropout unless a plan says otherwise */
 bool sim_is_executed(const struct sim_plan *plan);
 unsigned sim_passes_of(const struct sim_plan *plan); /* bits of enum sim_pass: those that its program goes through */
 /* The plan with its defaults filled in, as a document would say it. */

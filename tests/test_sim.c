@@ -73,7 +73,8 @@ static void set_constants(struct sim_cache *cache, struct base_arena *arena, con
     "\"flop_per_s\": 1e12, \"matmul_efficiency_frac\": 1, \"hbm_bytes_per_s\": 1e11, \"hbm_efficiency_frac\": 1, "     \
     "\"link_bytes_per_s\": 1e9, \"link_efficiency_frac\": 1, \"multi_axis_link_efficiency_frac\": 1, "                 \
     "\"kernel_latency_s\": 0, "                                                                                        \
-    "\"collective_latency_s\": 0, \"hop_latency_s\": 0, \"reserved_bytes\": 0, \"fragmentation_frac\": 0, "            \
+    "\"collective_latency_s\": 0, \"hop_latency_s\": 0, \"ll_bytes_per_s\": 0, \"multiprocessors\": 0, "               \
+    "\"reserved_bytes\": 0, \"fragmentation_frac\": 0, "                                                               \
     "\"capacity_bytes\": 1e15"
 
 /* ---- what is kept from plan to plan ---- */

@@ -139,16 +139,22 @@ static bool is_cut(const struct sim_value *value, unsigned axes)
     return false;
 }
 
-/* The all-reduce over these axes that makes a value, if nobody else reads the value and every device gets the whole
- * sum; else -1. */
-static int all_reduce_of(const struct rewrite *r, int value, unsigned axes)
+/* The all-reduce over these axes that makes a value, if nobody else reads the value; else -1. */
+static int reduction_of(const struct rewrite *r, int value, unsigned axes)
 {
     const struct sim_sharded *s = r->s;
     int at = s->values[value].definition;
     if (at < 0 || r->use_counts[value] != 1 || s->values[value].persistent) return -1;
     const struct sim_op *op = &s->ops[at];
     bool plain = op->kind == SIM_COMMUNICATE && op->collective == SIM_ALL_REDUCE && (!axes || op->axes == axes);
-    return plain && same_spec(&s->values[op->inputs[0]], &s->values[value]) ? at : -1;
+    return plain ? at : -1;
+}
+
+/* The same, if every device gets the whole sum. */
+static int all_reduce_of(const struct rewrite *r, int value, unsigned axes)
+{
+    int at = reduction_of(r, value, axes);
+    return at >= 0 && same_spec(&r->s->values[r->s->ops[at].inputs[0]], &r->s->values[value]) ? at : -1;
 }
 
 /* ---- hoist_gradient_all_reduce ---- */
@@ -249,6 +255,35 @@ static void sum_accumulator(struct rewrite *r, int accumulator, int filled)
     }
 }
 
+/* Behind the loop that fills it, an accumulator is summed once, where it is first read; of the sum each device keeps
+ * what the update needs, and whoever reads it later reads that. */
+static void sum_at_boundary(struct rewrite *r, int accumulator, int filled)
+{
+    struct sim_sharded *s = r->s;
+    unsigned char spec[MODEL_MAX_RANK] = {0}, needed[MODEL_MAX_RANK];
+    int sum = -1, later = -1;
+    for (int i = s->ops[filled].match + 1; i < s->op_count; i++) {
+        if (!reads(&s->ops[i], accumulator) || s->ops[i].kind != SIM_COMPUTE) continue;
+        spec_of_update(s, &s->ops[i], accumulator, needed);
+        for (int d = 0; d < MODEL_MAX_RANK; d++) spec[d] |= needed[d];
+    }
+    for (int i = s->ops[filled].match + 1; i < s->op_count; i++) {
+        if (!reads(&s->ops[i], accumulator) || s->ops[i].kind != SIM_COMPUTE) continue;
+        if (sum < 0) {
+            sum = insert_all_reduce(r, i, s->ops[i].op, s->values[accumulator].partial, accumulator);
+            cut(r, sum, spec);
+        }
+        bool here = s->values[sum].loop == s->ops[i].loop;
+        if (!here && later < 0) {
+            later = copy_value(r, accumulator);
+            s->values[later].partial = 0;
+            cut(r, later, spec);
+        }
+        for (int j = 0; j < s->ops[i].input_count; j++)
+            if (s->ops[i].inputs[j] == accumulator) s->ops[i].inputs[j] = here ? sum : later;
+    }
+}
+
 static bool is_read_behind(const struct sim_sharded *s, int value, int loop)
 {
     for (int i = s->ops[loop].match + 1; i < s->op_count; i++)
@@ -279,7 +314,8 @@ static bool waits_everywhere(const struct rewrite *r, int accumulator, unsigned 
     return true;
 }
 
-static void hoist(struct base_arena *arena, struct sim_sharded *s, bool twin)
+static void hoist(struct base_arena *arena, struct sim_sharded *s, bool twin,
+                  void (*sum)(struct rewrite *r, int accumulator, int filled))
 {
     struct rewrite r = begin(arena, s);
     for (int i = 0; i < s->op_count; i++) {
@@ -298,7 +334,7 @@ static void hoist(struct base_arena *arena, struct sim_sharded *s, bool twin)
         if (again) continue;
         s->values[accumulator].partial = (unsigned char)axes;
         if (twin) hold_twin(&r, accumulator);
-        sum_accumulator(&r, accumulator, loop);
+        sum(&r, accumulator, loop);
     }
     apply(&r);
 }
@@ -306,14 +342,20 @@ static void hoist(struct base_arena *arena, struct sim_sharded *s, bool twin)
 void sim_hoist_gradient_all_reduce(struct base_arena *arena, const struct sim_compiler *compiler, struct sim_sharded *s)
 {
     (void)compiler;
-    hoist(arena, s, true);
+    hoist(arena, s, true, sum_accumulator);
 }
 
 void sim_rewrite_gradient_accumulation(struct base_arena *arena, const struct sim_compiler *compiler,
                                        struct sim_sharded *s)
 {
     (void)compiler;
-    hoist(arena, s, false);
+    hoist(arena, s, false, sum_accumulator);
+}
+
+void sim_reduce_at_boundary(struct base_arena *arena, const struct sim_compiler *compiler, struct sim_sharded *s)
+{
+    (void)compiler;
+    hoist(arena, s, false, sum_at_boundary);
 }
 
 /* ---- create_reduce_scatters ---- */
@@ -399,7 +441,41 @@ void sim_create_reduce_scatters(struct base_arena *arena, const struct sim_compi
     }
 }
 
+/* Sequence parallelism: of a sum of activations each device keeps its part of the length. */
+void sim_scatter_activations(struct base_arena *arena, const struct sim_compiler *compiler, struct sim_sharded *s)
+{
+    for (int i = 0; i < s->op_count; i++) {
+        struct sim_op *op = &s->ops[i];
+        if (op->kind != SIM_COMMUNICATE || op->collective != SIM_ALL_REDUCE) continue;
+        bool gradient = s->program->tensors[s->values[op->inputs[0]].tensor].category == MODEL_GRADIENT;
+        if (!gradient && !same_spec(&s->values[op->inputs[0]], &s->values[op->outputs[0]]))
+            op->collective = SIM_REDUCE_SCATTER;
+    }
+    (void)arena, (void)compiler;
+}
+
 /* ---- reassociate_all_reduce ---- */
+
+/* The sum takes the operands' sharding, and what is kept of it its own. */
+static int sum_later(struct rewrite *r, int at, unsigned axes, const struct sim_value *operand)
+{
+    struct sim_sharded *s = r->s;
+    struct sim_op *op = &s->ops[at];
+    const int partial = op->outputs[0];
+    unsigned char kept[MODEL_MAX_RANK], whole[MODEL_MAX_RANK];
+    memcpy(kept, s->values[partial].spec, sizeof kept);
+    memcpy(whole, operand->spec, sizeof whole);
+    cut(r, partial, whole);
+    for (int i = 0; i < op->label_count; i++) {
+        int d = sim_dim_labelled(op->op->output_labels, op->labels[i].letter);
+        if (d >= 0) op->labels[i].axes = whole[d];
+    }
+    int sum = insert_all_reduce(r, at + 1, op->op, axes, partial);
+    cut(r, sum, kept);
+    s->values[sum].loop = op->loop;
+    r->insertions[r->insertion_count - 1].op.loop = op->loop;
+    return sum;
+}
 
 static bool reassociate(struct rewrite *r, int at)
 {
@@ -408,22 +484,23 @@ static bool reassociate(struct rewrite *r, int at)
     if (op->kind != SIM_COMPUTE || op->op->kind != MODEL_MAP || op->op->function != MODEL_ADD || op->input_count != 2 ||
         at + 1 >= s->op_count)
         return false;
-    int left = all_reduce_of(r, op->inputs[0], 0),
-        right = left < 0 ? -1 : all_reduce_of(r, op->inputs[1], s->ops[left].axes);
+    int left = reduction_of(r, op->inputs[0], 0),
+        right = left < 0 ? -1 : reduction_of(r, op->inputs[1], s->ops[left].axes);
     if (right < 0 || left == right || s->ops[left].loop != op->loop || s->ops[right].loop != op->loop) return false;
-    const struct sim_value *a = &s->values[s->ops[left].inputs[0]], *b = &s->values[s->ops[right].inputs[0]];
+    const struct sim_value *a = &s->values[s->ops[left].inputs[0]], *b = &s->values[s->ops[right].inputs[0]],
+                           *out = &s->values[op->outputs[0]];
     if (!same_spec(a, b) || a->dtype != b->dtype || a->partial != b->partial) return false;
-    /* A slice along the reduced axes would leave each device the partial sums of another part. */
-    if (is_cut(&s->values[op->outputs[0]], s->ops[left].axes)) return false;
-    int partial = op->outputs[0], sum = insert_all_reduce(r, at + 1, op->op, s->ops[left].axes, partial);
-    s->values[sum].loop = op->loop;
-    r->insertions[r->insertion_count - 1].op.loop = op->loop;
+    /* A slice that one of the operands is not would leave each device the partial sums of another part. */
+    if (!same_spec(&s->values[op->inputs[0]], out) || !same_spec(&s->values[op->inputs[1]], out)) return false;
+    const unsigned axes = s->ops[left].axes;
+    const unsigned char still_partial = a->partial;
+    int partial = op->outputs[0], sum = sum_later(r, at, axes, a);
     for (int i = at + 1; i < s->op_count; i++)
         for (int j = 0; j < s->ops[i].input_count; j++)
             if (s->ops[i].inputs[j] == partial) s->ops[i].inputs[j] = sum;
     op->inputs[0] = s->ops[left].inputs[0];
     op->inputs[1] = s->ops[right].inputs[0];
-    s->values[partial].partial = a->partial;
+    s->values[partial].partial = still_partial;
     remove_op(r, left);
     remove_op(r, right);
     return true;

@@ -59,7 +59,8 @@ static void find_given(struct sim_graph *g, int tensor)
     const struct model_tensor *t = sim_graph_tensor_of(g, tensor),
                               *like = t->like >= 0 ? sim_graph_tensor_of(g, t->like) : t;
     bool persistent = t->block < 0, stream = g->options->sequence_parallel && sim_is_residual_stream(t),
-         annotated = !g->options->propagates && !t->from_producer && !like->from_producer,
+         of_rows = g->options->sequence_parallel && like->role == MODEL_ROLE_STATISTIC && like->rank == 2,
+         annotated = !g->options->propagates && !t->from_producer && !like->from_producer && !of_rows,
          as_made = persistent || stream || annotated || (t->constrained && !g->constrained_behind[tensor]);
     if (!as_made && !t->constrained) return;
     struct sim_graph_given *given = &g->given[g->given_count++];
