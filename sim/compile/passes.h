@@ -20,9 +20,8 @@ typedef void sim_pass_function(struct base_arena *arena, const struct sim_compil
 
 /* collective_rewrites.c */
 sim_pass_function sim_reassociate_all_reduce, sim_hoist_gradient_all_reduce, sim_rewrite_gradient_accumulation,
-    sim_create_reduce_scatters, sim_reduce_at_boundary,
-    sim_scatter_activations;
-sim_pass_function sim_prefetch_shards; /* streams.c */
+    sim_create_reduce_scatters, sim_reduce_at_boundary, sim_scatter_activations;
+sim_pass_function sim_prefetch_shards;                 /* streams.c */
 sim_pass_function sim_fuse_kernels, sim_eager_kernels; /* fusion.c */
 sim_pass_function sim_fuse_rows;                       /* executable_kernels.c */
 sim_pass_function sim_overlap_collectives;             /* latency_hiding.c: when it is known what runs as one kernel */
