@@ -56,6 +56,8 @@ static const struct kind {
      1},
     {"roofline", PLAN_OR_ANSWER, "which operations are bound by memory, and how far below its roof is each?", NULL,
      commands_answer_document, plots_roofline, 1},
+    {"schedule", PLAN_OR_ANSWER, "which stage of a pipeline runs which microbatch when, and where does it wait?", NULL,
+     commands_answer_document, plots_schedule, 1},
     {"batch", "PLAN", "how do batch and microbatches change the speed, and where does memory end?", NULL,
      commands_batch_document, plots_batch, 1},
     {"scaling", "PLAN", "what does a larger slice buy?", NULL, commands_scaling_document, plots_scaling, 1},
@@ -156,8 +158,10 @@ static const struct base_option options[] = {COMMANDS_COMMON};
 
 const struct commands_command commands_plot = {
     .name = "plot",
-    .summary = "draw a chart as SVG, PDF or PNG: of a plan (memory, time, operations, roofline, batch, scaling, mesh), "
-               "of two (difference), of a sweep (comparison, trust) or of a search (pareto, sensitivity)",
+    .summary =
+        "draw a chart as SVG, PDF or PNG: of a plan (memory, time, operations, roofline, schedule, batch, scaling, "
+        "mesh), "
+        "of two (difference), of a sweep (comparison, trust) or of a search (pareto, sensitivity)",
     .usage = "plot KIND INPUT --out FILE.svg|.pdf|.png",
     .examples = "  meshwright plot memory examples/t5_11b_v4_512.json --out memory.svg\n"
                 "  meshwright sweep examples/tpu_v4_tuning.csv --out result.csv && meshwright plot comparison "

@@ -21,10 +21,10 @@ static enum base_status read_step(const struct base_arguments *arguments, enum m
 
 static enum base_status write_trace(struct commands_context *context, const char *path,
                                     const struct sim_timeline *timeline, const struct sim_memory_curve *curve,
-                                    struct base_error *error)
+                                    const struct sim_passes *passes, struct base_error *error)
 {
     struct base_text text = {.arena = context->arena};
-    reports_trace(timeline, NULL, curve, &text);
+    reports_trace(timeline, NULL, curve, passes, &text);
     return base_write_file(path, text.data, text.length, error);
 }
 
@@ -69,12 +69,14 @@ static enum base_status answer(struct commands_context *context, const struct ba
     struct sim_prediction prediction;
     struct sim_timeline timeline = {0};
     struct sim_memory_curve curve = {0};
+    struct sim_passes passes = {.count = 0};
     bool detailed = context->page || base_argument(arguments, "--detail");
     struct sim_change changes[SIM_MOST_CHANGES];
     const char *trace = base_argument(arguments, "--trace");
     struct sim_detail detail = {.lists_collectives = true,
                                 .timeline = trace || detailed ? &timeline : NULL,
                                 .curve = trace || detailed ? &curve : NULL,
+                                .passes = trace || detailed ? &passes : NULL,
                                 .arena = context->arena};
     BASE_TRY(sim_predict(context->cache, plan, &prediction, &detail, error));
     struct sim_confidence confidence;
@@ -87,6 +89,7 @@ static enum base_status answer(struct commands_context *context, const struct ba
                                         .collective_count = detail.collectives.count,
                                         .timeline = detail.timeline,
                                         .curve = detailed ? &curve : NULL,
+                                        .passes = detailed ? &passes : NULL,
                                         .changes = changes,
                                         .analytic_step_s = others->analytic_step_s,
                                         .healthy_step_s = others->healthy_step_s,
@@ -97,7 +100,7 @@ static enum base_status answer(struct commands_context *context, const struct ba
     if (base_argument(arguments, "--program"))
         BASE_TRY(sim_program_shardings(context->cache, context->arena, plan, &report.shardings, &report.sharding_count,
                                        error));
-    if (trace) BASE_TRY(write_trace(context, trace, &timeline, &curve, error));
+    if (trace) BASE_TRY(write_trace(context, trace, &timeline, &curve, &passes, error));
     if (context->json) reports_prediction_json(&report, context->compact, out);
     else reports_prediction_text(&report, out);
     return prediction.fits ? BASE_OK : BASE_NO_FIT;
@@ -110,10 +113,12 @@ static enum base_status print_program(struct commands_context *context, const st
     struct sim_prediction prediction;
     struct sim_timeline timeline = {0};
     struct sim_memory_curve curve = {0};
-    struct sim_detail detail = {.lists_collectives = true, .timeline = &timeline, .arena = context->arena};
+    struct sim_passes passes = {.count = 0};
+    struct sim_detail detail = {
+        .lists_collectives = true, .timeline = &timeline, .passes = &passes, .arena = context->arena};
     const char *trace = base_argument(arguments, "--trace");
     if (trace) BASE_TRY(sim_predict(context->cache, plan, &prediction, &detail, error));
-    if (trace) BASE_TRY(write_trace(context, trace, &timeline, &curve, error));
+    if (trace) BASE_TRY(write_trace(context, trace, &timeline, &curve, &passes, error));
     return sim_program_print(context->cache, plan, out, error);
 }
 

@@ -88,7 +88,7 @@ static enum base_status put_result(struct commands_context *context, const struc
     if (steps.failure) return base_fail(error, BASE_RUN, "%s", steps.failure);
     if (trace) {
         struct base_text events = {.arena = context->arena};
-        reports_trace(predicted_timeline, &result->timeline, NULL, &events);
+        reports_trace(predicted_timeline, &result->timeline, NULL, NULL, &events);
         BASE_TRY(base_write_file(trace, events.data, events.length, error));
     }
     return steps.stopped ? BASE_STOPPED : BASE_OK;

@@ -97,6 +97,10 @@ enum base_status plots_time(struct base_arena *arena, const struct plots_request
 enum base_status plots_operations(struct base_arena *arena, const struct plots_request *request,
                                   struct plots_picture *out, struct base_error *error);
 
+/* A pipeline's schedule: stages down, time across. BASE_INPUT: the plan has one stage, or too many passes to be drawn.
+ */
+enum base_status plots_schedule(struct base_arena *arena, const struct plots_request *request,
+                                struct plots_picture *out, struct base_error *error);
 /* Its contractions under the roofs of the chip. */
 enum base_status plots_roofline(struct base_arena *arena, const struct plots_request *request,
                                 struct plots_picture *out, struct base_error *error);

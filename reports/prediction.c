@@ -319,6 +319,7 @@ void reports_prediction_json(const struct reports_prediction *r, bool compact, s
     if (r->shardings) put_shardings(&w, r);
     if (!r->measured) put_passes(&w, r->checked);
     if (!r->measured) put_constants(&w, &r->checked->placement->profile);
+    if (!r->measured) reports_put_pipeline(&w, r->prediction, r->passes);
     if (!r->measured && r->curve) put_operations(&w, r->timeline);
     if (!r->measured && r->curve && r->curve->count) put_curve(&w, r);
     base_json_close(&w, '}');

@@ -118,8 +118,30 @@ static void put_memory(struct base_json_writer *w, int process, const struct sim
     }
 }
 
+/* A track a stage. */
+static void put_passes(struct base_json_writer *w, int process, const struct sim_passes *passes)
+{
+    put_name(w, "process_name", process, COMPUTATION, "predicted pipeline");
+    for (int i = 0; i < passes->count; i++) {
+        const struct sim_pass_of *pass = &passes->passes[i];
+        const bool first = !i || passes->passes[i - 1].stage != pass->stage;
+        if (first)
+            put_name(w, "thread_name", process, pass->stage, base_print(w->text->arena, "stage %d", pass->stage));
+        begin_event(w, base_print(w->text->arena, "%s %d", pass->backward ? "backward" : "forward", pass->microbatch),
+                    "X", process, pass->stage);
+        base_json_member_string(w, "cat", pass->backward ? "backward" : "forward");
+        put_span(w, passes->start_s[i], passes->end_s[i]);
+        base_json_key(w, "args");
+        base_json_open_inline(w, '{');
+        base_json_member_int(w, "microbatch", pass->microbatch);
+        base_json_member_int(w, "chunk", pass->chunk);
+        base_json_close(w, '}');
+        base_json_close(w, '}');
+    }
+}
+
 void reports_trace(const struct sim_timeline *predicted, const struct sim_timeline *measured,
-                   const struct sim_memory_curve *curve, struct base_text *out)
+                   const struct sim_memory_curve *curve, const struct sim_passes *passes, struct base_text *out)
 {
     struct base_json_writer w = {.text = out};
     base_json_open(&w, '{');
@@ -128,6 +150,7 @@ void reports_trace(const struct sim_timeline *predicted, const struct sim_timeli
     put_process(&w, 0, "predicted", predicted);
     if (measured) put_process(&w, 1, "measured", measured);
     if (curve && curve->count) put_memory(&w, 2, curve);
+    if (passes && passes->count) put_passes(&w, 3, passes);
     base_json_close(&w, ']');
     base_json_close(&w, '}');
 }

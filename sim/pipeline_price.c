@@ -317,6 +317,21 @@ static enum base_status begin_pricing(const struct pipeline *l, int stage, struc
     return sim_pricing_begin(p, of_piece, &program->prices, error);
 }
 
+static const void *copied(struct base_arena *arena, const void *list, int count, size_t size_bytes)
+{
+    void *copy = base_alloc(arena, (size_t)count, size_bytes);
+    memcpy(copy, list, (size_t)count * size_bytes);
+    return copy;
+}
+
+static void list_passes(const struct pipeline *l, struct base_arena *arena, struct sim_passes *out)
+{
+    const int count = l->timetable.first[l->stages];
+    *out = (struct sim_passes){copied(arena, l->timetable.passes, count, sizeof *l->timetable.passes),
+                               copied(arena, l->time.start_s, count, sizeof(double)),
+                               copied(arena, l->time.end_s, count, sizeof(double)), count};
+}
+
 /* Collectives and operations of the slowest stage, chunk after chunk. */
 static enum base_status list_detail(const struct pipeline *l, int stage, struct sim_detail *detail,
                                     struct base_error *error)
@@ -336,6 +351,7 @@ static enum base_status list_detail(const struct pipeline *l, int stage, struct 
             *detail->timeline = (struct sim_timeline){base_new(detail->arena, struct sim_entry, capacity), 0};
     }
     if (detail->curve) detail->curve->count = 0;
+    if (detail->passes) list_passes(l, detail->arena, detail->passes);
     return BASE_OK;
 }
 
@@ -346,11 +362,9 @@ static enum base_status check(const struct sim_plan *plan, struct base_error *er
                          "pipeline_stages: of a pipeline the whole step is predicted; use --step train");
     if (sim_is_executed(plan))
         return base_fail(error, BASE_INPUT, "pipeline_stages: pipelines are not run yet; use 1, or a topology of GPUs");
-    if (plan->form == SIM_AS_PARTITIONED || plan->placement->profile.simulated || plan->config->scan_layers)
+    if (plan->form == SIM_AS_PARTITIONED || plan->placement->profile.simulated)
         return base_fail(error, BASE_INPUT, "pipeline_stages: %s is not modelled with more than one; use 1",
-                         plan->form == SIM_AS_PARTITIONED     ? "--as-partitioned"
-                         : plan->placement->profile.simulated ? "--network simulated"
-                                                              : "a model whose layers are scanned");
+                         plan->form == SIM_AS_PARTITIONED ? "--as-partitioned" : "--network simulated");
     return BASE_OK;
 }
 

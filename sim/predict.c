@@ -325,6 +325,7 @@ enum base_status sim_predict(struct sim_cache *cache, const struct sim_plan *pla
     struct sim_pricing p;
     struct sim_priced priced;
     struct sim_prediction answer = {.profile = plan->placement->profile.name, .mesh = plan->placement->axes};
+    if (detail && detail->passes) detail->passes->count = 0;
     if (plan->pipeline.stages > 1)
         BASE_TRY(sim_price_pipeline(cache, plan, &p, detail, &priced, &answer.pipeline, error));
     else BASE_TRY(price_whole(cache, plan, &p, detail, &priced, &answer.memory.rematerialized_layer_count, error));

@@ -407,13 +407,21 @@ struct sim_memory_curve {
     int count;
 };
 
+/* When each pass of a pipeline's schedule begins and ends; all microbatches, stage by stage. */
+struct sim_passes {
+    const struct sim_pass_of *passes;
+    const double *start_s, *end_s;
+    int count;
+};
+
 /* Optional parts of an answer. NULL members are not made; a sweep makes none. */
 struct sim_detail {
     bool lists_collectives;
     struct sim_collective_list collectives; /* in the arena */
     struct sim_timeline *timeline;
     struct sim_memory_curve *curve;
-    struct base_arena *arena; /* of all of it */
+    struct sim_passes *passes; /* count 0: there is no pipeline */
+    struct base_arena *arena;  /* of all of it */
 };
 
 enum base_status sim_plan_check(struct sim_cache *cache, struct base_arena *arena, const struct sim_plan_text *text,
