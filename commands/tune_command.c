@@ -230,7 +230,7 @@ static enum base_status explain(const struct tuner_space *space, const struct tu
     BASE_TRY(tuner_sensitivity(space, result->plans[0].plan, &alternatives, &report->alternative_count, error));
     report->alternatives = report->alternative_count ? alternatives : NULL;
     if (result->plan_count < 2) return BASE_OK;
-    BASE_TRY(tuner_compare(space, result->plans[0].plan, result->plans[1].plan, why, error));
+    BASE_TRY(tuner_compare(space, report->objective, result->plans[0].plan, result->plans[1].plan, why, error));
     report->why = why;
     return BASE_OK;
 }

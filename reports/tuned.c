@@ -129,7 +129,8 @@ static void put_missing(const struct reports_tuned *r, const struct sim_predicti
 static void put_front_table(const struct reports_tuned *r, struct base_text *out)
 {
     char tokens[BASE_HUMANE], peak[BASE_HUMANE];
-    base_put(out, "\nTokens per second against peak memory: each of these plans is faster than all that need less\n");
+    base_putf(out, "\nSpeed against peak memory: each of these plans %s than all that need no more\n",
+              r->objective == TUNER_STEP_S ? "takes less time a step" : "does more tokens/s");
     for (int i = 0; i < r->result->front_count; i++) {
         const struct tuner_found *f = &r->result->front[i];
         base_putf(out, "    %12s tokens/s %11s  ", base_format_count(tokens, f->prediction.tokens_per_s),
@@ -155,9 +156,15 @@ static void put_proof(const struct reports_tuned *r, struct base_text *out)
     base_putf(
         out,
         "Of %lld plans %lld were predicted in full (%.1f %%); bounds on time decided %lld, bounds on memory %lld, ",
-        (long long)r->space->plan_count, (long long)c->evaluated, 100 * (double)c->evaluated / all,
-        (long long)(c->by_time + c->by_program), (long long)c->by_memory);
-    base_putf(out, "a plan of the same mesh in another order %lld.\n", (long long)c->by_sibling);
+        (long long)r->space->plan_count, (long long)(c->evaluated - c->looked_at),
+        100 * (double)(c->evaluated - c->looked_at) / all, (long long)(c->by_time + c->by_program),
+        (long long)c->by_memory);
+    base_putf(out, "a plan of the same mesh in another order %lld", (long long)c->by_sibling);
+    if (c->open) base_putf(out, "; %lld are open", (long long)c->open);
+    base_put(out, ".\n");
+    if (c->looked_at)
+        base_putf(out, "%lld more were predicted before a bound was given up, and the search begun anew.\n",
+                  (long long)c->looked_at);
 }
 
 static void put_refused(const struct tuner_space *space, struct base_text *out)
@@ -167,8 +174,11 @@ static void put_refused(const struct tuner_space *space, struct base_text *out)
     base_putf(out, "\n%lld more cannot be launched:\n", (long long)space->refused_count);
     for (int i = 0; i < space->refusal_count && i < SHOWN; i++)
         base_putf(out, "    %8lld  such as %s\n", (long long)space->refusals[i].plan_count, space->refusals[i].example);
-    if (space->refusal_count > SHOWN)
-        base_putf(out, "    and for %d other reasons, which --json lists\n", space->refusal_count - SHOWN);
+    int64_t others = 0;
+    for (int i = SHOWN; i < space->refusal_count; i++) others += space->refusals[i].plan_count;
+    if (others)
+        base_putf(out, "    %8lld  for %d other reason%s, which --json lists\n", (long long)others,
+                  space->refusal_count - SHOWN, space->refusal_count - SHOWN > 1 ? "s" : "");
 }
 
 /* Where a plan does fit. */
@@ -194,6 +204,9 @@ static void put_verdict(const struct reports_tuned *r, struct base_text *out)
         base_put(out, "Best: ");
         put_plan_line(r, &result->plans[0], out);
         base_put(out, "\n");
+        const int batch = r->space->groups[result->plans[0].plan.group].batch;
+        if (r->space->batch_auto && batch == r->space->values[TUNER_BATCH].count - 1)
+            base_put(out, "That is the largest batch of the search; a larger one may be faster.\n");
         return;
     }
     if (result->tight_count) base_putf(out, "Nothing fits with %.3g %% to spare.\n", 100 * r->headroom_frac);
@@ -209,54 +222,7 @@ static void put_verdict(const struct reports_tuned *r, struct base_text *out)
     put_wider(r, out);
 }
 
-/* ---- reasons ---- */
-
-static void put_hidden_text(const struct tuner_comparison *c, struct base_text *out)
-{
-    char gap[BASE_HUMANE], best[BASE_HUMANE], second[BASE_HUMANE];
-    if (fabs(c->hidden_s[1] - c->hidden_s[0]) <= 1e-6 * c->step_s[0]) return;
-    base_format_seconds(best, c->hidden_s[0]);
-    base_format_seconds(second, c->hidden_s[1]);
-    base_format_seconds(gap, fabs(c->hidden_s[1] - c->hidden_s[0]));
-    const char *sign = c->hidden_s[0] > c->hidden_s[1] ? "-" : "+";
-    base_putf(out, "    %s%-10s  %10s, not %10s: of collectives is hidden behind computation\n", sign, gap, best,
-              second);
-}
-
-static void put_why_text(const struct reports_tuned *r, struct base_text *out)
-{
-    enum { SHOWN = 6 };
-    const struct tuner_comparison *c = r->why;
-    char gap[BASE_HUMANE], best[BASE_HUMANE], second[BASE_HUMANE];
-    struct tuner_need needs[TUNER_MOST_NEEDS];
-    if (c->step_s[1] <= c->step_s[0] * (1 + 1e-9)) {
-        base_put(out, "\nThe second takes the same time.\n");
-        return;
-    }
-    base_putf(out, "\nWhy the best beats the second, by %s a step\n",
-              base_format_seconds(gap, c->step_s[1] - c->step_s[0]));
-    for (int i = 0; i < c->count && i < SHOWN && reports_tuned_differs(c, i); i++) {
-        const struct tuner_difference *d = &c->differences[i];
-        base_format_seconds(best, d->seconds[0]);
-        base_format_seconds(second, d->seconds[1]);
-        base_format_seconds(gap, fabs(d->seconds[1] - d->seconds[0]));
-        base_putf(out, "    %s%-10s  %10s, not %10s: ", d->seconds[1] > d->seconds[0] ? "-" : "+", gap, best, second);
-        if (d->communicates)
-            base_putf(out, "%s over %s, the largest for %s\n", sim_collective_name(d->kind),
-                      reports_tuned_axes_name(r, d->axes), d->name);
-        else base_putf(out, "%s, %s\n", d->name, reports_tuned_phase_name(d->phase));
-    }
-    put_hidden_text(c, out);
-    int count = tuner_needs(&r->result->plans[0].prediction, &r->result->plans[1].prediction, needs);
-    if (count) base_put(out, "    it would be as fast with ");
-    for (int i = 0; i < count; i++)
-        base_putf(out, "%s%s %.3g times as fast",
-                  i == 0           ? ""
-                  : i == count - 1 ? " or "
-                                   : ", ",
-                  needs[i].resource, needs[i].factor);
-    if (count) base_put(out, "\n");
-}
+/* ---- what else there is ---- */
 
 static void put_unfit_text(const struct reports_tuned *r, struct base_text *out)
 {
@@ -302,6 +268,15 @@ static void put_sensitivity_text(const struct reports_tuned *r, struct base_text
     }
 }
 
+/* Where a search of the batch began and ended. */
+static void put_batches(const struct tuner_space *space, struct base_text *out)
+{
+    const struct tuner_values *batches = &space->values[TUNER_BATCH];
+    base_putf(out, "batch_size is one of");
+    for (int i = 0; i < batches->count; i++) base_putf(out, "%s %s", i ? "," : "", batches->values[i]);
+    base_put(out, "; --batch-size lists others\n");
+}
+
 /* What all plans of the space have in common. */
 static void put_shared(const struct tuner_space *space, struct base_text *out)
 {
@@ -319,7 +294,9 @@ static void put_shared(const struct tuner_space *space, struct base_text *out)
         base_putf(out, "%s%s %s", between, sim_plan_keys[k].name, shared.values[k]);
         between = ", ";
     }
-    base_put(out, *between == ',' ? "\n\n" : "\n");
+    base_put(out, *between == ',' ? "\n" : "");
+    if (space->batch_auto) put_batches(space, out);
+    base_put(out, "\n");
 }
 
 void reports_tuned_text(const struct reports_tuned *r, struct base_text *out)
@@ -334,7 +311,7 @@ void reports_tuned_text(const struct reports_tuned *r, struct base_text *out)
     if (r->result->tight_count) put_tight(r, out);
     if (r->verified_count) reports_verified_text(r, out);
     if (r->result->front) put_front_table(r, out);
-    if (r->why) put_why_text(r, out);
+    if (r->why) reports_tuned_why_text(r, out);
     if (r->result->plan_count && r->result->has_unfit) put_unfit_text(r, out);
     if (r->alternatives) put_sensitivity_text(r, out);
     put_refused(space, out);

@@ -1,13 +1,12 @@
-/* Private to reports/: what tuned.c and tuned_json.c share. */
+/* Private to reports/: what the texts and documents of a search share. */
 #ifndef REPORTS_TUNED_H
 #define REPORTS_TUNED_H
 
 #include "reports/reports.h"
 
-enum { SHOWN_DIFFERENCES = 12 };
-
-const char *reports_tuned_phase_name(enum model_phase phase);
 const char *reports_tuned_axes_name(const struct reports_tuned *r, unsigned axes);
-bool reports_tuned_differs(const struct tuner_comparison *c, int i);
+/* Why the best beats the second (tuned_why.c). */
+void reports_tuned_why_text(const struct reports_tuned *r, struct base_text *out);
+void reports_tuned_put_why(struct base_json_writer *w, const struct reports_tuned *r);
 
 #endif

@@ -22,7 +22,7 @@ static void put_counts(struct base_json_writer *w, const struct tuner_counts *c)
 {
     base_json_key(w, "decided_by");
     base_json_open(w, '{');
-    base_json_member_int(w, "full_prediction", c->evaluated);
+    base_json_member_int(w, "full_prediction", c->evaluated - c->looked_at);
     base_json_member_int(w, "time_bound", c->by_time);
     base_json_member_int(w, "memory_bound", c->by_memory);
     base_json_member_int(w, "integer_program", c->by_program);
@@ -102,61 +102,9 @@ static void put_nearest(struct base_json_writer *w, const struct reports_tuned *
     base_json_close(w, '}');
 }
 
-const char *reports_tuned_phase_name(enum model_phase phase)
-{
-    static const char *const names[] = {
-        [MODEL_FORWARD] = "forward", [MODEL_BACKWARD] = "backward", [MODEL_OPTIMIZER] = "optimizer"};
-    return names[phase];
-}
-
 const char *reports_tuned_axes_name(const struct reports_tuned *r, unsigned axes)
 {
     return topo_axes_spell(r->arena, &r->plans[0].prediction->mesh, axes);
-}
-
-
-/* What is the same in both plans explains nothing. */
-bool reports_tuned_differs(const struct tuner_comparison *c, int i)
-{
-    return fabs(c->differences[i].seconds[1] - c->differences[i].seconds[0]) > 1e-6 * c->step_s[0];
-}
-
-static void put_why(struct base_json_writer *w, const struct reports_tuned *r)
-{
-    const struct tuner_comparison *c = r->why;
-    base_json_key(w, "why_best_beats_second");
-    base_json_open(w, '{');
-    base_json_member_double(w, "difference_s", c->step_s[1] - c->step_s[0]);
-    base_json_key(w, "differences");
-    base_json_open(w, '[');
-    for (int i = 0; i < c->count && i < SHOWN_DIFFERENCES && reports_tuned_differs(c, i); i++) {
-        const struct tuner_difference *d = &c->differences[i];
-        base_json_open_inline(w, '{');
-        base_json_member_string(w, d->communicates ? "collective" : "operation",
-                                d->communicates ? sim_collective_name(d->kind) : d->name);
-        base_json_member_string(w, d->communicates ? "mesh_axis" : "phase",
-                                d->communicates ? reports_tuned_axes_name(r, d->axes)
-                                                : reports_tuned_phase_name(d->phase));
-        if (d->communicates) base_json_member_string(w, "largest_for", d->name);
-        base_json_member_double(w, "best_s", d->seconds[0]);
-        base_json_member_double(w, "second_s", d->seconds[1]);
-        base_json_close(w, '}');
-    }
-    base_json_close(w, ']');
-    if (c->hidden_s[0] > 0) base_json_member_double(w, "best_hidden_s", c->hidden_s[0]);
-    if (c->hidden_s[1] > 0) base_json_member_double(w, "second_hidden_s", c->hidden_s[1]);
-    struct tuner_need needs[TUNER_MOST_NEEDS];
-    int count = tuner_needs(&r->result->plans[0].prediction, &r->result->plans[1].prediction, needs);
-    base_json_key(w, "second_draws_level_with");
-    base_json_open(w, '[');
-    for (int i = 0; i < count; i++) {
-        base_json_open_inline(w, '{');
-        base_json_member_string(w, "resource", needs[i].resource);
-        base_json_member_double(w, "faster_by_factor", needs[i].factor);
-        base_json_close(w, '}');
-    }
-    base_json_close(w, ']');
-    base_json_close(w, '}');
 }
 
 static void put_sensitivity(struct base_json_writer *w, const struct reports_tuned *r)
@@ -240,7 +188,7 @@ void reports_tuned_json(const struct reports_tuned *r, bool compact, struct base
     if (r->verified_count) reports_put_verified(&w, r);
     if (r->result->tight_count) put_list(&w, r, "tight", r->result->tight, r->result->tight_count);
     if (r->result->front) put_list(&w, r, "pareto", r->result->front, r->result->front_count);
-    if (r->why) put_why(&w, r);
+    if (r->why) reports_tuned_put_why(&w, r);
     if (r->result->plan_count && r->result->has_unfit) put_unfit(&w, r);
     if (r->alternatives) put_sensitivity(&w, r);
     if (!r->result->plan_count && r->result->has_nearest) put_nearest(&w, r);

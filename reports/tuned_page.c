@@ -170,12 +170,11 @@ static void put_why(struct base_text *out, const struct base_json *d)
     double *values = base_new(out->arena, double, list->count *COLUMNS + 1);
     int row = 0;
     for (const struct base_json *item = list->child; item; item = item->next, row++) {
-        const char *collective = reports_string(item, "collective"), *operation = reports_string(item, "operation");
+        const char *collective = reports_string(item, "collective"), *part = reports_string(item, "part");
         const char *name = *collective
                                ? base_print(out->arena, "%s over %s, most of it for %s", collective,
                                             reports_string(item, "mesh_axis"), reports_string(item, "largest_for"))
-                           : *operation ? base_print(out->arena, "%s, %s", operation, reports_string(item, "phase"))
-                                        : reports_string(item, "name");
+                               : part;
         double best = reports_number(item, "best_s"), second = reports_number(item, "second_s");
         cells[row * COLUMNS] = name;
         cells[row * COLUMNS + 1] = seconds_words(out->arena, best);

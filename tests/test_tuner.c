@@ -93,6 +93,18 @@ static void predict_all(const struct tuner_space *space, visit_plan *visit, void
 
 /* ---- the search ---- */
 
+/* Every plan of a space is decided by one thing and counted there, and every refusal stands in the list. */
+static void assert_counts_add_up(const struct tuner_space *space, const struct tuner_result *result)
+{
+    const struct tuner_counts *c = &result->counts;
+    int64_t refused = 0;
+    assert_int_equal(c->evaluated - c->looked_at + c->by_program + c->by_time + c->by_memory + c->by_sibling + c->open,
+                     space->plan_count);
+    assert_true(c->looked_at >= 0 && c->by_memory >= 0 && c->by_sibling >= 0 && c->open >= 0);
+    for (int i = 0; i < space->refusal_count; i++) refused += space->refusals[i].plan_count;
+    assert_int_equal(refused, space->refused_count);
+}
+
 struct brute {
     double best_tokens_per_s;
     int64_t least_peak_bytes, fitting_count, count;
@@ -131,6 +143,7 @@ static void search_equals_brute_force(struct base_arena *arena)
             assert_int_equal(brute.count, space.plan_count);
             assert_true(result.proven_optimal);
             assert_int_equal(result.bound_violations, 0);
+            assert_counts_add_up(&space, &result);
             assert_int_equal(result.plan_count, brute.fitting_count < 3 ? brute.fitting_count : 3);
             if (brute.fitting_count)
                 assert_near(result.plans[0].prediction.tokens_per_s, brute.best_tokens_per_s, 1e-9);
@@ -167,8 +180,10 @@ static void bounds_hold_where_collectives_are_hidden(struct base_arena *arena)
         predict_all(&space, note_best, &brute);
         assert_int_equal(result.bound_violations, 0);
         assert_near(result.plans[0].prediction.tokens_per_s, brute.best_tokens_per_s, 1e-9);
-        assert_ok(tuner_compare(&space, result.plans[0].plan, result.plans[7].plan, &comparison, &error), &error);
-        assert_true(comparison.hidden_s[0] > 0 && fabs(comparison.other_s) < 1e-9 * comparison.step_s[1]);
+        assert_ok(
+            tuner_compare(&space, TUNER_TOKENS_PER_S, result.plans[0].plan, result.plans[7].plan, &comparison, &error),
+            &error);
+        assert_true(comparison.hidden_s[0] > 0 && fabs(comparison.left_s[1]) < 1e-9 * comparison.step_s[1]);
         sim_cache_free(cache);
     }
 }
@@ -295,6 +310,36 @@ static void headroom_equals_brute_force(struct base_arena *arena)
     sim_cache_free(cache);
 }
 
+/* Plans whose batches differ are compared for as many sequences; a batch that nobody limited says where it ended. */
+static void batches_are_compared_by_the_sequence(struct base_arena *arena)
+{
+    struct base_error error;
+    struct tuner_space space;
+    struct tuner_result result;
+    struct sim_cache *cache = sim_cache_new(arena);
+    struct tuner_request request = request_of(arena, "t5_1_1_large", "v4:2x2x2", "", "512", "114");
+    request.given[TUNER_BATCH].count = 0;
+    request.batch_auto = true;
+    assert_ok(tuner_space_build(arena, cache, &request, &space, &error), &error);
+    assert_true(space.batch_auto);
+    assert_string_equal(space.values[TUNER_BATCH].values[0], "8");
+    assert_string_equal(space.values[TUNER_BATCH].values[space.values[TUNER_BATCH].count - 1], "256");
+    assert_ok(tuner_search(&space, &(struct tuner_options){.top = 40}, &result, &error), &error);
+    assert_counts_add_up(&space, &result);
+    int with_other_batch = 0;
+    for (int i = 1; i < result.plan_count; i++) {
+        struct tuner_comparison c;
+        const struct sim_prediction *best = &result.plans[0].prediction, *other = &result.plans[i].prediction;
+        assert_ok(tuner_compare(&space, TUNER_TOKENS_PER_S, result.plans[0].plan, result.plans[i].plan, &c, &error),
+                  &error);
+        assert_near(c.step_s[1] / c.step_s[0], best->tokens_per_s / other->tokens_per_s, 1e-9);
+        assert_true(c.step_s[1] >= c.step_s[0] * (1 - 1e-9));
+        with_other_batch += c.sequences > 0;
+    }
+    assert_true(with_other_batch > 0);
+    sim_cache_free(cache);
+}
+
 static void bounds_change_nothing(struct base_arena *arena)
 {
     struct base_error error;
@@ -317,9 +362,8 @@ static void bounds_change_nothing(struct base_arena *arena)
         assert_near(with.front[i].prediction.step_s, without.front[i].prediction.step_s, 1e-9);
         assert_int_equal(with.front[i].prediction.memory.peak_bytes, without.front[i].prediction.memory.peak_bytes);
     }
-    int64_t decided = with.counts.evaluated + with.counts.by_time + with.counts.by_memory + with.counts.by_sibling +
-                      with.counts.by_program;
-    assert_int_equal(decided, space.plan_count);
+    assert_counts_add_up(&space, &with);
+    assert_counts_add_up(&space, &without);
     sim_cache_free(cache);
 }
 
@@ -382,10 +426,16 @@ static void differences_add_up_to_the_difference(struct base_arena *arena)
     assert_ok(tuner_search(&space, &(struct tuner_options){.top = 8}, &result, &error), &error);
     assert_int_equal(result.plan_count, 8);
     const struct tuner_found *best = &result.plans[0], *worse = &result.plans[7];
-    assert_ok(tuner_compare(&space, best->plan, worse->plan, &comparison, &error), &error);
+    assert_ok(tuner_compare(&space, TUNER_TOKENS_PER_S, best->plan, worse->plan, &comparison, &error), &error);
     assert_near(comparison.step_s[0], best->prediction.step_s, 1e-12);
-    assert_true(comparison.count > 0 && fabs(comparison.other_s) < 1e-9 * worse->prediction.step_s);
-    for (int i = 0; i < tuner_needs(&best->prediction, &worse->prediction, needs); i++)
+    for (int side = 0; side < 2; side++) {
+        double sum_s = comparison.left_s[side] - comparison.hidden_s[side];
+        for (int i = 0; i < comparison.count; i++) sum_s += comparison.differences[i].seconds[side];
+        assert_near(sum_s, comparison.step_s[side], 1e-12);
+        assert_true(fabs(comparison.left_s[side]) < 1e-9 * comparison.step_s[side]);
+    }
+    assert_true(comparison.count > 0 && comparison.count < 20); /* what a person would name, not operations */
+    for (int i = 0; i < tuner_needs(&best->prediction, &worse->prediction, 1, needs); i++)
         assert_true(needs[i].factor > 1);
     sim_cache_free(cache);
 }
@@ -729,6 +779,7 @@ static void unnamed_rules_are_sought_after_the_named(struct base_arena *arena)
     assert_ok(tuner_space_build(arena, cache, &request, &space, &error), &error);
     assert_ok(tuner_search(&space, &options, &named, &error), &error);
     assert_true(named.proven_optimal);
+    assert_counts_add_up(&space, &named);
     request.search_rules = true;
     patience = (struct patience){0, patience.asked + 8};
     assert_ok(tuner_space_build(arena, cache, &request, &space, &error), &error);
@@ -736,6 +787,8 @@ static void unnamed_rules_are_sought_after_the_named(struct base_arena *arena)
     assert_false(ended.proven_optimal);
     assert_int_equal(ended.plan_count, 1);
     assert_true(ended.plans[0].prediction.tokens_per_s >= named.plans[0].prediction.tokens_per_s);
+    assert_counts_add_up(&space, &ended);
+    assert_true(ended.counts.open > 0);
     sim_cache_free(cache);
 }
 
@@ -746,6 +799,7 @@ static const struct test tests[] = {
     TEST(named_spaces_are_refused_with_the_place),
     TEST(headroom_equals_brute_force),
     TEST(bounds_change_nothing),
+    TEST(batches_are_compared_by_the_sequence),
     TEST(wider_spaces_fit_as_claimed),
     TEST(bounds_hold_where_collectives_are_hidden),
     TEST(differences_add_up_to_the_difference),

@@ -8,62 +8,84 @@
 
 /* ---- why one plan beats another ---- */
 
+/* Where a compiler fuses, an operation's time goes to its neighbour; parts of the model keep theirs. The first that is
+ * found in an operation's name. */
+static const char *part_of(const struct sim_entry *entry)
+{
+    static const struct {
+        const char *word, *part;
+    } parts[] = {{"accumulated gradient", "gradient accumulation"},
+                 {"norm", "norms and residual sums"},
+                 {"expert", "experts"},
+                 {"router", "experts"},
+                 {"relpos", "attention"},
+                 {"attention", "attention"},
+                 {"mlp", "MLP"},
+                 {"logits", "logits and loss"},
+                 {"loss", "logits and loss"},
+                 {"embed", "embeddings"}};
+    if (entry->phase == MODEL_OPTIMIZER) return "optimizer";
+    for (int i = 0; i < BASE_COUNT(parts); i++)
+        if (strstr(entry->name, parts[i].word)) return parts[i].part;
+    return "the other operations";
+}
+
 struct record {
     struct tuner_difference *differences;
     int count, capacity;
     struct base_arena *arena;
 };
 
-static struct tuner_difference *find_difference(struct record *record, const char *name, enum model_phase phase,
-                                                bool communicates, enum sim_collective kind, unsigned axes)
+static struct tuner_difference *find_difference(struct record *record, const struct tuner_difference *like)
 {
     for (int i = 0; i < record->count; i++) {
         struct tuner_difference *d = &record->differences[i];
-        bool same = d->communicates == communicates &&
-                    (communicates ? d->kind == kind && d->axes == axes : d->phase == phase && !strcmp(d->name, name));
+        bool same =
+            d->communicates == like->communicates &&
+            (like->communicates ? d->kind == like->kind && d->axes == like->axes : !strcmp(d->name, like->name));
         if (same) return d;
     }
     if (record->count == record->capacity) {
-        int capacity = record->capacity ? 2 * record->capacity : 256;
+        int capacity = record->capacity ? 2 * record->capacity : 64;
         struct tuner_difference *larger = base_new(record->arena, struct tuner_difference, capacity);
         if (record->count) memcpy(larger, record->differences, (size_t)record->count * sizeof *larger);
         record->differences = larger;
         record->capacity = capacity;
     }
-    record->differences[record->count] = (struct tuner_difference){.name = base_copy(record->arena, name),
-                                                                   .phase = phase,
-                                                                   .communicates = communicates,
-                                                                   .kind = kind,
-                                                                   .axes = axes};
+    record->differences[record->count] = *like;
     return &record->differences[record->count++];
 }
 
-/* Operations by name and phase, collectives by kind and mesh axis; side 0 is the better plan. */
-static enum base_status add_side(const struct tuner_space *space, struct tuner_plan plan, int side,
+/* Side 0 is the better plan; scale: as many sequences as that one's step has. */
+static enum base_status add_side(const struct tuner_space *space, struct tuner_plan plan, int side, double scale,
                                  struct record *record, struct tuner_comparison *comparison, struct base_error *error)
 {
     struct sim_timeline timeline = {0};
     struct sim_detail detail = {.lists_collectives = true, .timeline = &timeline, .arena = record->arena};
     struct sim_prediction prediction;
+    double known_s = 0;
     BASE_TRY(tuner_predict(space, plan, &prediction, &detail, error));
     for (int i = 0; i < timeline.count; i++) {
         const struct sim_entry *e = &timeline.entries[i];
         if (e->bound == SIM_BY_COMMUNICATION) continue;
-        find_difference(record, e->name, e->phase, false, SIM_ALL_REDUCE, 0)->seconds[side] +=
-            e->time_s * (double)e->count;
+        double seconds = scale * e->time_s * (double)e->count;
+        find_difference(record, &(struct tuner_difference){.name = part_of(e)})->seconds[side] += seconds;
+        known_s += seconds;
     }
     const struct sim_collective_row *rows = detail.collectives.rows;
     for (int i = 0; i < detail.collectives.count; i++) {
-        struct tuner_difference *d =
-            find_difference(record, rows[i].first_op, MODEL_FORWARD, true, rows[i].kind, rows[i].axes);
-        if (rows[i].time_s > d->largest_s) {
+        struct tuner_difference *d = find_difference(
+            record, &(struct tuner_difference){.communicates = true, .kind = rows[i].kind, .axes = rows[i].axes});
+        if (!d->name || rows[i].time_s > d->largest_s) {
             d->largest_s = rows[i].time_s;
             d->name = base_copy(record->arena, rows[i].first_op);
         }
-        d->seconds[side] += rows[i].time_s;
+        d->seconds[side] += scale * rows[i].time_s;
+        known_s += scale * rows[i].time_s;
     }
-    comparison->step_s[side] = prediction.step_s;
-    comparison->hidden_s[side] = prediction.communication_s - prediction.exposed_communication_s;
+    comparison->step_s[side] = scale * prediction.step_s;
+    comparison->hidden_s[side] = scale * (prediction.communication_s - prediction.exposed_communication_s);
+    comparison->left_s[side] = comparison->step_s[side] + comparison->hidden_s[side] - known_s;
     return BASE_OK;
 }
 
@@ -75,19 +97,26 @@ static int larger_difference(const void *a, const void *b)
     return strcmp(x->name, y->name);
 }
 
-enum base_status tuner_compare(const struct tuner_space *space, struct tuner_plan better, struct tuner_plan worse,
-                               struct tuner_comparison *out, struct base_error *error)
+static int64_t batch_of(const struct tuner_space *space, struct tuner_plan plan)
+{
+    return strtoll(space->values[TUNER_BATCH].values[space->groups[plan.group].batch], NULL, 10);
+}
+
+enum base_status tuner_compare(const struct tuner_space *space, enum tuner_objective objective,
+                               struct tuner_plan better, struct tuner_plan worse, struct tuner_comparison *out,
+                               struct base_error *error)
 {
     struct record record = {.arena = space->arena};
     struct tuner_comparison comparison = {.better = better, .worse = worse};
-    BASE_TRY(add_side(space, better, 0, &record, &comparison, error));
-    BASE_TRY(add_side(space, worse, 1, &record, &comparison, error));
+    int64_t sequences[2] = {batch_of(space, better), batch_of(space, worse)};
+    bool scaled = objective != TUNER_STEP_S && sequences[0] != sequences[1];
+    double scale = scaled ? (double)sequences[0] / (double)sequences[1] : 1;
+    BASE_TRY(add_side(space, better, 0, 1, &record, &comparison, error));
+    BASE_TRY(add_side(space, worse, 1, scale, &record, &comparison, error));
     if (record.count) qsort(record.differences, (size_t)record.count, sizeof *record.differences, larger_difference);
     comparison.differences = record.differences;
     comparison.count = record.count;
-    comparison.other_s = comparison.step_s[1] - comparison.step_s[0] + comparison.hidden_s[1] - comparison.hidden_s[0];
-    for (int i = 0; i < record.count; i++)
-        comparison.other_s -= record.differences[i].seconds[1] - record.differences[i].seconds[0];
+    comparison.sequences = scaled ? sequences[0] : 0;
     *out = comparison;
     return BASE_OK;
 }
@@ -96,7 +125,7 @@ enum base_status tuner_compare(const struct tuner_space *space, struct tuner_pla
 
 /* By which factor a resource would have to be faster for the worse plan to be as fast, if the better one did not gain.
  */
-int tuner_needs(const struct sim_prediction *better, const struct sim_prediction *worse,
+int tuner_needs(const struct sim_prediction *better, const struct sim_prediction *worse, double scale,
                 struct tuner_need needs[TUNER_MOST_NEEDS])
 {
     const struct {
@@ -105,7 +134,7 @@ int tuner_needs(const struct sim_prediction *better, const struct sim_prediction
     } parts[TUNER_MOST_NEEDS] = {{"links", worse->exposed_communication_s},
                                  {"memory bandwidth", worse->memory_bound_s},
                                  {"matrix units", worse->compute_s}};
-    double gap_s = worse->step_s - better->step_s;
+    double gap_s = worse->step_s - better->step_s / scale;
     int count = 0;
     for (int i = 0; i < TUNER_MOST_NEEDS; i++)
         if (parts[i].s > gap_s && gap_s > 0)

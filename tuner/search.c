@@ -375,7 +375,7 @@ static enum base_status find_nearest(struct search *s)
         if (s->too_large[i].kind != FAMILY) continue;
         if (r->has_nearest && s->too_large[i].peak_bytes >= (double)r->nearest.prediction.memory.peak_bytes) break;
         BASE_TRY(tuner_search_evaluate(s, &s->too_large[i], 0, NULL, &found));
-        r->counts.looked_at++;
+        r->counts.by_memory--; /* it is predicted now */
     }
     return BASE_OK;
 }
@@ -404,9 +404,7 @@ static enum base_status run_once(struct search *s)
         BASE_TRY(tuner_search_add_cells(s, true));
         BASE_TRY(walk(s));
     }
-    for (int64_t i = 0; i < s->too_large_count; i++)
-        *(s->too_large[i].kind == PROGRAM ? &counts->by_program : &counts->by_memory) +=
-            tuner_search_plans_of(s, &s->too_large[i]);
+    for (int64_t i = 0; i < s->too_large_count; i++) counts->by_memory += tuner_search_plans_of(s, &s->too_large[i]);
     if (!s->result->plan_count && !s->restart) BASE_TRY(find_nearest(s));
     return BASE_OK;
 }

@@ -62,6 +62,19 @@ enum base_status tuner_search_evaluate(struct search *s, const struct node *node
 
 /* ---- placements ---- */
 
+/* A cache that has grown too large is emptied; what a search keeps is its own. */
+static const struct sim_placement *copy_placement(struct base_arena *arena, const struct sim_placement *placement)
+{
+    struct sim_placement *own = base_new(arena, struct sim_placement, 1);
+    int64_t sets = (int64_t)topo_axes_all(&placement->axes) + 1;
+    *own = *placement;
+    own->groups = base_new(arena, struct sim_group, sets);
+    memcpy(own->groups, placement->groups, (size_t)sets * sizeof *own->groups);
+    own->axes_text = base_copy(arena, placement->axes_text);
+    for (int i = 0; i < own->axes.count; i++) own->axes.names[i] = base_copy(arena, placement->axes.names[i]);
+    return own;
+}
+
 static enum base_status place_submesh(struct search *s, int group, int submesh, const struct sim_placement **slot)
 {
     struct sim_plan plan;
@@ -74,9 +87,7 @@ static enum base_status place_submesh(struct search *s, int group, int submesh, 
                          "network: a search goes by the analytic price, which knows of no dead, slow or late part of "
                          "%s and of no simulated network; --verify N sends the best N plans link by link",
                          plan.topology_text);
-    struct sim_placement *own = base_new(s->space->arena, struct sim_placement, 1);
-    *own = *plan.placement;
-    *slot = own;
+    *slot = copy_placement(s->space->arena, plan.placement);
     return BASE_OK;
 }
 

@@ -39,7 +39,10 @@ static enum base_status add_rules(struct search *s, int first, int microbatches)
         int64_t each =
             (int64_t)tuner_group_submesh_count(s->space, first) * tuner_group_microbatch_count(s->space, first);
         s->space->plan_count += s->rule_counts[first] * each;
-        s->space->refused_count += (s->rule_space.count - s->rule_counts[first]) * each;
+        tuner_refuse(s->space,
+                     "logical_axis_rules: rule sets without a name that shard a dimension by mesh axes that do not "
+                     "divide it, as JAX demands",
+                     (s->rule_space.count - s->rule_counts[first]) * each);
     }
     double bound_s = tuner_rule_space_s(coding, placement, batch, n, s->charges);
     tuner_search_push(s, (struct node){tuner_search_cost_of(s, first, bound_s) * (1 - slack), 0, RULES, first,
@@ -68,7 +71,7 @@ enum base_status tuner_search_bound_rules(struct search *s, struct node node)
     s->result->counts.programs++;
     node.kind = RULES_PROGRAM;
     if (bound > node.bound) node.bound = bound;
-    if (outcome == TUNER_NOTHING_WITHIN_LIMIT) s->result->counts.by_program += tuner_search_plans_of(s, &node);
+    if (outcome == TUNER_NOTHING_WITHIN_LIMIT) s->result->counts.by_memory += tuner_search_plans_of(s, &node);
     else tuner_search_push(s, node);
     return BASE_OK;
 }

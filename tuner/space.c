@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_SUBMESHES = 1 << 16, MOST_GROUPS = 1 << 24, MOST_REFUSALS = 64, LARGEST_AUTO_SHARE = 16 };
+enum { MOST_SUBMESHES = 1 << 16, MOST_GROUPS = 1 << 24, MOST_REFUSALS = 64, LARGEST_AUTO_SHARE = 32 };
 
 static const struct {
     enum sim_key key;
@@ -61,13 +61,17 @@ static struct tuner_values words(struct tuner_space *space, enum tuner_dimension
     return copy_values(space->arena, values, only_none ? 1 : named_count(values));
 }
 
-/* Powers of two up to 16 sequences a device: more would only put off the optimizer. */
+/* Powers of two and half as much again, up to 32 sequences a device. There is no natural end, since a larger batch
+ * always puts off the optimizer; the answer says where the search ended. */
 static struct tuner_values auto_batches(struct base_arena *arena, int device_count)
 {
     const char *texts[64];
     int count = 0;
-    for (int64_t batch = 8; batch <= (int64_t)LARGEST_AUTO_SHARE * device_count || count == 0; batch *= 2)
+    const int64_t most = (int64_t)LARGEST_AUTO_SHARE * device_count;
+    for (int64_t batch = 8; batch <= most || count == 0; batch *= 2) {
         texts[count++] = base_print(arena, "%lld", (long long)batch);
+        if (batch + batch / 2 <= most) texts[count++] = base_print(arena, "%lld", (long long)(batch + batch / 2));
+    }
     return copy_values(arena, texts, count);
 }
 
@@ -417,8 +421,11 @@ enum base_status tuner_space_build(struct base_arena *arena, struct sim_cache *c
     struct topo_topology topology;
     struct tuner_space *space = base_new(arena, struct tuner_space, 1);
     const char *const *plan = request->plan.values;
-    *space = (struct tuner_space){
-        .arena = arena, .cache = cache, .plan = request->plan, .search_rules = request->search_rules};
+    *space = (struct tuner_space){.arena = arena,
+                                  .cache = cache,
+                                  .plan = request->plan,
+                                  .search_rules = request->search_rules,
+                                  .batch_auto = request->batch_auto};
     if (!plan[SIM_MODEL])
         return base_fail(
             error, BASE_INPUT,

@@ -62,6 +62,7 @@ struct tuner_space {
         values[TUNER_DIMENSION_COUNT]; /* TUNER_MICROBATCHES: those of the batch of largest count; see microbatches */
     struct tuner_values *microbatches; /* by index of the batch */
     struct tuner_shape *shapes;        /* in order of the last axis; their submeshes stand together */
+    bool batch_auto;                   /* nobody has limited the batch: it ends where the space does */
     bool search_rules;                 /* the search looks for rule sets without a name, and adds those that it meets */
     int shape_count, variant_count;    /* variants: choices of what stands before TUNER_BATCH */
     int64_t layer_count;               /* of the model */
@@ -138,14 +139,15 @@ struct tuner_found {
 /* How many plans each step of the search ruled out or predicted. */
 struct tuner_counts {
     int64_t evaluated;  /* predicted in full */
-    int64_t by_program; /* an integer program's bound, for all rules at once */
+    int64_t by_program; /* an integer program's bound on time, for all rules at once */
     int64_t by_time;    /* a bound on the time of the plan's own operations */
     int64_t by_memory;  /* the state and what is kept do not fit */
     int64_t by_sibling; /* the same work on the same mesh: only the links differ, or it does not fit either */
     int64_t open;       /* left when the time was up */
     int64_t programs;   /* integer programs solved */
-    int64_t looked_at;  /* of those predicted in full: plans that something else had decided already */
+    int64_t looked_at;  /* of those predicted in full: again, since a bound was given up and the search began anew */
 };
+/* evaluated - looked_at and what stands between them add up to the plans of the space (programs are none). */
 
 struct tuner_result {
     struct tuner_found *plans; /* that fit and leave the headroom, the best first; equal ones as in the space */
@@ -172,34 +174,38 @@ enum base_status tuner_predict(const struct tuner_space *space, struct tuner_pla
 
 /* ---- reasons (explain.c) ---- */
 
-/* An operation, or all collectives of one kind over one mesh axis: seconds a step in the better plan and in the other.
- */
+/* What a person would name: a part of the model, or all collectives of one kind over one mesh axis. Seconds a step in
+ * the better plan and in the other. */
 struct tuner_difference {
-    const char *name; /* of the operation; of collectives, what the largest is for */
-    enum model_phase phase;
+    const char *name; /* "attention", "optimizer"; of collectives, what the largest is for */
     bool communicates;
     enum sim_collective kind;
     unsigned axes;
     double seconds[2], largest_s;
 };
+/* Of both plans the differences' seconds, less what is hidden, plus what is left, are the seconds of the step. Where
+ * the plans differ in batch and the objective is no step's time, the worse plan's are for as many sequences as the
+ * better one's step has. */
 struct tuner_comparison {
     struct tuner_plan better, worse;
     double step_s[2];
+    int64_t sequences;                    /* that the worse plan's seconds are for; 0: of its own step */
     struct tuner_difference *differences; /* the largest first */
     int count;
     double hidden_s[2]; /* of the collectives: what goes on beside computation and costs nothing */
-    double other_s;     /* what the differences do not explain: layers that a compiler recomputes in part */
+    double left_s[2];   /* what no operation has: layers that a compiler recomputes in part */
 };
-enum base_status tuner_compare(const struct tuner_space *space, struct tuner_plan better, struct tuner_plan worse,
-                               struct tuner_comparison *out, struct base_error *error);
+enum base_status tuner_compare(const struct tuner_space *space, enum tuner_objective objective,
+                               struct tuner_plan better, struct tuner_plan worse, struct tuner_comparison *out,
+                               struct base_error *error);
 
 enum { TUNER_MOST_NEEDS = 3 };
 struct tuner_need {
     const char *resource;
     double factor;
 };
-/* What would make the worse plan as fast: returns how many single resources could. */
-int tuner_needs(const struct sim_prediction *better, const struct sim_prediction *worse,
+/* What would make the worse plan as fast, its seconds scaled: returns how many single resources could. */
+int tuner_needs(const struct sim_prediction *better, const struct sim_prediction *worse, double scale,
                 struct tuner_need needs[TUNER_MOST_NEEDS]);
 
 /* The plan with one choice changed. */
