@@ -51,6 +51,21 @@ void exec_row_adamw(struct exec_row *row)
     adamw(row, (float)(1 / (1 - pow(0.9, t))), (float)(1 / (1 - pow(0.999, t))));
 }
 
+/* optax's: the sign of a mean that is nearer the gradient than the one that is kept. parameter, mu, gradient ->
+ * parameter, mu */
+EXEC_VECTORIZED void exec_row_lion(struct exec_row *row)
+{
+    const float b1 = 0.9f, b2 = 0.99f, weight_decay = 1e-3f, rate = learning_rate(row);
+    const float *parameter = row->in[0], *mu = row->in[1], *gradient = row->in[2];
+    float *out = row->out[0], *mu_out = row->out[1];
+    EXEC_INDEPENDENT
+    for (int64_t i = 0; i < row->n; i++) {
+        float g = gradient[i], mean = b1 * mu[i] + (1.0f - b1) * g, sign = (float)(mean > 0) - (float)(mean < 0);
+        mu_out[i] = b2 * mu[i] + (1.0f - b2) * g;
+        out[i] = parameter[i] - rate * (sign + weight_decay * parameter[i]);
+    }
+}
+
 /* ---- Adafactor ---- */
 
 /* d = 1 - (step + 1)^-0.8 */
@@ -126,6 +141,7 @@ static int gradient_operand(const struct model_op *op)
     switch (op->function) {
     case MODEL_SGD_UPDATE: return 1;
     case MODEL_ADAMW_UPDATE: return 3;
+    case MODEL_LION_UPDATE: return 2;
     case MODEL_ADAFACTOR_UPDATE: return 3;
     default: return -1;
     }

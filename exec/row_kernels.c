@@ -36,6 +36,7 @@ static const struct exec_row_function functions[MODEL_FUNCTION_COUNT] = {
     [MODEL_ACCUMULATE] = {"vv", exec_row_accumulate, EXEC_NONE, false},
     [MODEL_SGD_UPDATE] = {"vv", exec_row_sgd, EXEC_NONE, false},
     [MODEL_ADAMW_UPDATE] = {"vvvv", exec_row_adamw, EXEC_NONE, false},
+    [MODEL_LION_UPDATE] = {"vvv", exec_row_lion, EXEC_NONE, false},
     [MODEL_SQUARE_MEAN] = {"v", exec_row_mean_square_of_gradient, EXEC_MEAN, false},
     [MODEL_DECAY] = {"vv", exec_row_decay, EXEC_NONE, false},
     [MODEL_SQUARE_DECAY] = {"vv", exec_row_square_decay, EXEC_NONE, false},

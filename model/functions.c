@@ -34,6 +34,7 @@ static const struct model_function_row {
     [MODEL_ACCUMULATE] = {"accumulate", 0},
     [MODEL_SGD_UPDATE] = {"sgd", 0},
     [MODEL_ADAMW_UPDATE] = {"adamw", 0},
+    [MODEL_LION_UPDATE] = {"lion", 0},
     [MODEL_SQUARE_MEAN] = {"square_mean", 0},
     [MODEL_DECAY] = {"decay", 0},
     [MODEL_SQUARE_DECAY] = {"square_decay", 0},

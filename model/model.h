@@ -215,7 +215,11 @@ enum model_dtype { MODEL_FLOAT32, MODEL_BFLOAT16, MODEL_FLOAT16, MODEL_FP8, MODE
 int64_t model_dtype_bytes(enum model_dtype dtype);
 const char *model_dtype_name(enum model_dtype dtype);
 
-enum model_optimizer { MODEL_ADAFACTOR, MODEL_ADAMW, MODEL_SGD };
+enum model_optimizer { MODEL_ADAFACTOR, MODEL_ADAMW, MODEL_SGD, MODEL_LION, MODEL_OPTIMIZER_COUNT };
+const char *model_optimizer_name(enum model_optimizer optimizer);
+/* Arrays as large as the parameter that it keeps of each, by name; returns how many. Adafactor's are others. */
+enum { MODEL_MOST_MOMENTS = 2 };
+int model_optimizer_moments(enum model_optimizer optimizer, const char *const **names);
 enum base_status model_optimizer_parse(const char *text, enum model_optimizer *out, struct base_error *error);
 /* One entry of Adafactor's logical_factor_rules: kind is row, column (col), batch or none (unfactorized), in any case.
  */
@@ -419,6 +423,7 @@ enum model_function {
     MODEL_ACCUMULATE,
     MODEL_SGD_UPDATE,
     MODEL_ADAMW_UPDATE,
+    MODEL_LION_UPDATE,
     MODEL_SQUARE_MEAN,
     MODEL_DECAY,
     MODEL_SQUARE_DECAY,

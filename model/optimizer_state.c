@@ -5,10 +5,31 @@
 #include <string.h>
 #include <strings.h>
 
+static const struct {
+    const char *name, *moments[MODEL_MOST_MOMENTS];
+} optimizers[MODEL_OPTIMIZER_COUNT] = {[MODEL_ADAFACTOR] = {"adafactor", {0}},
+                                       [MODEL_ADAMW] = {"adamw", {"mu", "nu"}},
+                                       [MODEL_SGD] = {"sgd", {0}},
+                                       [MODEL_LION] = {"lion", {"mu"}}};
+
+const char *model_optimizer_name(enum model_optimizer optimizer)
+{
+    return optimizers[optimizer].name;
+}
+
+int model_optimizer_moments(enum model_optimizer optimizer, const char *const **names)
+{
+    int count = 0;
+    while (count < MODEL_MOST_MOMENTS && optimizers[optimizer].moments[count]) count++;
+    *names = optimizers[optimizer].moments;
+    return count;
+}
+
 enum base_status model_optimizer_parse(const char *text, enum model_optimizer *out, struct base_error *error)
 {
-    static const char *const names[] = {[MODEL_ADAFACTOR] = "adafactor", [MODEL_ADAMW] = "adamw", [MODEL_SGD] = "sgd"};
+    const char *names[MODEL_OPTIMIZER_COUNT];
     int optimizer;
+    for (int i = 0; i < MODEL_OPTIMIZER_COUNT; i++) names[i] = optimizers[i].name;
     BASE_TRY(base_parse_word(text, "optimizer", names, BASE_COUNT(names), &optimizer, error));
     *out = (enum model_optimizer)optimizer;
     return BASE_OK;

@@ -82,7 +82,8 @@ static enum base_status add_state(const struct model_parameter *parameter, int64
 {
     struct model_factoring f;
     if (optimizer != MODEL_ADAFACTOR) {
-        int64_t state_count = optimizer == MODEL_ADAMW ? 2 * local_count : 0;
+        const char *const *moments;
+        int64_t state_count = model_optimizer_moments(optimizer, &moments) * local_count;
         sum->optimizer_state_count += state_count;
         sum->optimizer_state_bytes += PARAMETER_BYTES * state_count;
         return BASE_OK;

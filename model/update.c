@@ -66,12 +66,13 @@ static void declare_adafactor(struct builder *builder, struct builder_parameter 
         builder->program->tensors[parameter->state[i]].axes[0] = MODEL_AXIS_EXPERT;
 }
 
-static void declare_adamw(struct builder *builder, struct builder_parameter *parameter)
+static void declare_moments(struct builder *builder, struct builder_parameter *parameter)
 {
     char labels[MODEL_MAX_RANK + 1];
+    const char *const *moments;
+    int count = model_optimizer_moments(builder->options.optimizer, &moments);
     memcpy(labels, model_builder_get(builder, parameter->tensor)->labels, sizeof labels);
-    parameter->state[0] = state_tensor(builder, parameter, "mu", labels, true);
-    parameter->state[1] = state_tensor(builder, parameter, "nu", labels, true);
+    for (int i = 0; i < count; i++) parameter->state[i] = state_tensor(builder, parameter, moments[i], labels, true);
 }
 
 /* Where parameters are not float32, the optimizer keeps them in it. */
@@ -81,11 +82,6 @@ static void declare_master(struct builder *builder, struct builder_parameter *pa
     memcpy(labels, model_builder_get(builder, parameter->tensor)->labels, sizeof labels);
     if (model_builder_get(builder, parameter->tensor)->dtype != MODEL_FLOAT32)
         parameter->master = state_tensor(builder, parameter, "master", labels, true);
-}
-
-static void declare_nothing(struct builder *builder, struct builder_parameter *parameter)
-{
-    (void)builder, (void)parameter;
 }
 
 static void declare_accumulator(struct builder *builder, struct builder_parameter *parameter)
@@ -142,6 +138,13 @@ static void update_adamw(struct builder *builder, const struct builder_parameter
     in_place(builder, MODEL_ADAMW_UPDATE, "adamw", inputs, count, outputs, 3 + masters);
 }
 
+static void update_lion(struct builder *builder, const struct builder_parameter *parameter)
+{
+    int inputs[] = {parameter->tensor, parameter->state[0], parameter->gradient, parameter->master},
+        outputs[] = {parameter->tensor, parameter->state[0], parameter->master}, masters = parameter->master >= 0;
+    in_place(builder, MODEL_LION_UPDATE, "lion", inputs, 3 + masters, outputs, 2 + masters);
+}
+
 /* A running mean goes towards the second input: a mean of squares (decay), or a gradient that is squared on the way. */
 static void decay(struct builder *builder, enum model_function function, int state, int towards)
 {
@@ -182,8 +185,9 @@ static const struct {
     void (*update)(struct builder *builder, const struct builder_parameter *parameter);
 } optimizers[] = {
     [MODEL_ADAFACTOR] = {declare_adafactor, update_adafactor},
-    [MODEL_ADAMW] = {declare_adamw, update_adamw},
-    [MODEL_SGD] = {declare_nothing, update_sgd},
+    [MODEL_ADAMW] = {declare_moments, update_adamw},
+    [MODEL_SGD] = {declare_moments, update_sgd},
+    [MODEL_LION] = {declare_moments, update_lion},
 };
 
 void model_builder_declare_state(struct builder *builder)

@@ -265,10 +265,19 @@ def build_step(mesh):
         updates = each(lambda u, p: -rate * (u + 1e-4 * p), updates, params)
         return (count, mu, nu), each(lambda p, u: (p + u).astype(p.dtype), params, updates)
 
+    def apply_lion(step, state, params, grads):
+        count, mu = state
+        each = jax.tree.map
+        signs = each(lambda g, m: jnp.sign((1 - 0.9) * g + 0.9 * m), grads, mu)
+        mu = each(lambda g, m: (1 - 0.99) * g + 0.99 * m, grads, mu)
+        updates = each(lambda u, p: -rate * (u + 1e-3 * p), signs, params)
+        return (count + 1, mu), each(lambda p, u: (p + u).astype(p.dtype), params, updates)
+
     def apply_sgd(step, state, params, grads):
         return state, jax.tree.map(lambda p, g: p - rate * g, params, grads)
 
-    apply = {'adafactor': apply_adafactor, 'adamw': apply_adamw, 'sgd': apply_sgd}[PLAN['optimizer']]
+    apply = {'adafactor': apply_adafactor, 'adamw': apply_adamw, 'lion': apply_lion,
+             'sgd': apply_sgd}[PLAN['optimizer']]
 
     def step(state, batch):
         count, optimizer, params = state
@@ -299,7 +308,8 @@ def arguments(mesh):
 
     params = {path: array(of['shape'], of['axes']) for path, of in PARAMETERS.items()}
     optimizer = {'adafactor': lambda: {path: adafactor_state(of) for path, of in PARAMETERS.items()},
-                 'adamw': lambda: (array((), (), jnp.int32), params, params), 'sgd': lambda: ()}[PLAN['optimizer']]()
+                 'adamw': lambda: (array((), (), jnp.int32), params, params),
+                 'lion': lambda: (array((), (), jnp.int32), params), 'sgd': lambda: ()}[PLAN['optimizer']]()
     lengths, rows = PLAN['task_feature_lengths'], PLAN['batch_size']
     features = {k: 'targets' for k in ('decoder_input_tokens', 'decoder_target_tokens', 'decoder_loss_weights')}
     if ENCODER:

@@ -159,8 +159,6 @@ static enum base_status put_parameters(const struct sim_plan *plan, struct base_
 
 static void put_numbers(const struct sim_plan *plan, struct base_json_writer *w)
 {
-    static const char *const optimizers[] = {
-        [MODEL_ADAFACTOR] = "adafactor", [MODEL_ADAMW] = "adamw", [MODEL_SGD] = "sgd"};
     const double *c = plan->placement->profile.constants;
     base_json_member_int(w, "batch_size", plan->batch_size);
     base_json_member_int(w, "num_microbatches", plan->num_microbatches);
@@ -169,7 +167,7 @@ static void put_numbers(const struct sim_plan *plan, struct base_json_writer *w)
     if (plan->config->encoder) base_json_member_int(w, "inputs", plan->inputs_length);
     base_json_member_int(w, "targets", plan->targets_length);
     base_json_close(w, '}');
-    base_json_member_string(w, "optimizer", optimizers[plan->options.optimizer]);
+    base_json_member_string(w, "optimizer", model_optimizer_name(plan->options.optimizer));
     base_json_member_double(w, "learning_rate", plan->learning_rate);
     base_json_member_string(w, "remat_policy",
                             plan->options.remat == MODEL_REMAT_NONE   ? "none"

@@ -79,7 +79,7 @@ static void put_data(const struct sim_plan_text *text, const struct sim_plan *pl
 static void put_optimizer(const struct sim_plan *plan, struct base_text *out)
 {
     struct model_adafactor defaults = model_adafactor_defaults();
-    const char *name = plan->options.optimizer == MODEL_SGD ? "sgd" : "adamw";
+    const char *name = model_optimizer_name(plan->options.optimizer);
     bool adafactor = plan->options.optimizer == MODEL_ADAFACTOR;
     if (adafactor) {
         base_put(out, "\nOPTIMIZER = @adafactor.Adafactor()\nadafactor.Adafactor:\n");

@@ -1,11 +1,14 @@
 """confidence.py PROGRAM [--check]: how far predictions are off on the tables of measurements in tests/data/measured, by
-software and platform, as sim/confidence.csv has it: mean and deviation of log(measured / predicted). Writes that file;
+software and platform, as sim/confidence.csv has it: mean and deviation of log(measured / predicted); of memory that
+nobody measured, where it is known what ran and what did not fit, the deviation under which a verdict less or more would
+be wrong than was. Writes that file;
 --check only says whether it is what the program's predictions give, and how often measurements of every second row lie
 within the 90 % intervals of the others."""
 import collections
 import csv
 import glob
 import io
+import json
 import math
 import os
 import re
@@ -50,6 +53,55 @@ def predictions(program, table):
             return list(csv.DictReader(file))
 
 
+def room(program, options, row):
+    """log(capacity / peak) of a row's plan; None where a compiler made it fit by recomputing, so that it is near the
+    edge by construction. options: what predict takes."""
+    arguments = [program, "predict", "--json", "--task-feature-lengths",
+                 ",".join(filter(None, [row["inputs_length"], row["targets_length"]]))]
+    for key, value in row.items():
+        if value and "--" + key.replace("_", "-") in options:
+            arguments += ["--" + key.replace("_", "-"), value]
+    memory = json.loads(subprocess.run(arguments, stdout=subprocess.PIPE, check=False).stdout)["memory"]
+    remade = memory.get("rematerialized_layer_count", 0) and memory["peak_bytes"] <= memory["capacity_bytes"]
+    return None if remade else math.log(memory["capacity_bytes"] / memory["peak_bytes"])
+
+
+def deviation_of_verdicts(rooms):
+    """rooms: (log(capacity / peak), whether it ran). The deviation of a normal error under which as many verdicts are
+    expected to be wrong as were, and 0.7 more: with none wrong, half of all such tables would have none."""
+    allowed = 0.7 + sum((space >= 0) != ran for space, ran in rooms)
+
+    def expected(deviation):
+        return sum(0.5 * math.erfc(abs(space) / deviation / math.sqrt(2)) for space, _ in rooms)
+
+    low, high = 1e-4, 10.0
+    for _ in range(60):
+        middle = math.sqrt(low * high)
+        low, high = (middle, high) if expected(middle) < allowed else (low, middle)
+    return low
+
+
+def verdicts(program, found):
+    """Of kinds whose memory nobody measured: [platform, software, chips, "memory", rows, 0, deviation, tables]."""
+    kinds = collections.defaultdict(list)
+    options = set(re.findall(r"--[a-z-]+", subprocess.run([program, "predict", "--help"], stdout=subprocess.PIPE,
+                                                          check=True).stdout.decode()))
+    for table in sorted(glob.glob("tests/data/measured/*.csv")):
+        name = os.path.splitext(os.path.basename(table))[0]
+        for row in predictions(program, table):
+            kind = platform(row["topology"]), row.get("software") or "t5x"
+            said = row.get("measured_oom") in ("0", "1") and row["predicted_step_s"]
+            if said and row.get("memory_kind") in (None, "", "device") and (*kind, "memory") not in found:
+                kinds[kind].append((row, chip(row["topology"]), name))
+    for kind, entries in sorted(kinds.items()):
+        rooms = [(room(program, options, row), row["measured_oom"] == "0") for row, _, _ in entries]
+        rooms = [entry for entry in rooms if entry[0] is not None]
+        if len(rooms) < 10:
+            continue  # too few to be near the edge
+        yield [*kind, " ".join(sorted({e[1] for e in entries})), "memory", len(rooms), "0.000",
+               f"{deviation_of_verdicts(rooms):.3f}", "verdicts of " + " ".join(sorted({e[2] for e in entries}))]
+
+
 def residuals(program):
     """(platform, software, quantity) -> [(log ratio, chip, table)], in the order of the tables."""
     found = collections.defaultdict(list)
@@ -74,8 +126,8 @@ def moments(values):
     return mean, math.sqrt(sum((v - mean) ** 2 for v in values) / max(len(values) - 1, 1))
 
 
-def summarize(found):
-    rows, kinds = [], collections.defaultdict(list)
+def summarize(program, found):
+    rows, kinds = list(verdicts(program, found)), collections.defaultdict(list)
     for key in sorted(found):
         entries = found[key]
         if len(entries) < 4:
@@ -89,9 +141,9 @@ def summarize(found):
     for quantity, each in sorted(kinds.items()):
         mean, between = moments([k[0] for k in each])
         inside = sum(k[1] ** 2 for k in each) / len(each)
-        rows.append(["*", "*", "", quantity, len(each), f"{mean:.3f}", f"{math.sqrt(between ** 2 + inside):.3f}",
-                     "every kind above"])
-    return rows
+        rows.append(["*", "*", "", quantity, len(each), "0.000",
+                     f"{math.sqrt(mean ** 2 + between ** 2 + inside):.3f}", "every kind above"])
+    return sorted(rows, key=lambda row: (row[0] == "*", row[:4]))
 
 
 def coverage(found):
@@ -114,7 +166,7 @@ def coverage(found):
 def main():
     found = residuals(sys.argv[1])
     text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows([COLUMNS] + summarize(found))
+    csv.writer(text, lineterminator="\n").writerows([COLUMNS] + summarize(sys.argv[1], found))
     if "--check" in sys.argv:
         coverage(found)
         stands = open(OUT).read() == text.getvalue()

@@ -30,6 +30,11 @@ static enum base_status read_number(int row, const char *column, double *out, st
 
 /* A mean of few rows is not known better than its rows allow, and their spread is not either: the variance is that of
  * Student's distribution. */
+static double widened(double deviation, double count)
+{
+    return deviation * sqrt((1 + 1 / count) * (count > 3 ? (count - 1) / (count - 3) : 3));
+}
+
 static enum base_status read_residual(int row, struct residual *out, struct base_error *error)
 {
     double count;
@@ -37,7 +42,7 @@ static enum base_status read_residual(int row, struct residual *out, struct base
     BASE_TRY(read_number(row, "mean_log", &out->mean, error));
     BASE_TRY(read_number(row, "deviation_log", &out->deviation, error));
     out->row = row;
-    out->deviation *= sqrt((1 + 1 / count) * (count > 3 ? (count - 1) / (count - 3) : 3));
+    out->deviation = widened(out->deviation, count);
     return BASE_OK;
 }
 
@@ -79,6 +84,18 @@ static enum base_status find_residual(const struct sim_plan *plan, const char *q
     return BASE_OK;
 }
 
+/* A profile that was calibrated knows how far off predictions were of measurements that were left out. Of a normal
+ * distribution the mean error is sqrt(2 / pi) deviations. */
+static bool find_calibrated(const struct sim_profile *profile, struct residual *out)
+{
+    double count = profile->calibrated.count;
+    if (count < 1) return false;
+    out->mean = 0;
+    out->row = -1;
+    out->deviation = widened(profile->calibrated.mean_error_frac * sqrt(3.14159265358979 / 2), count);
+    return true;
+}
+
 static struct sim_interval around(double predicted, const struct residual *r)
 {
     return (struct sim_interval){predicted * exp(r->mean - within_deviations * r->deviation),
@@ -92,7 +109,7 @@ static void put_source(struct base_text *out, const struct sim_plan *plan, const
         base_putf(out, "%s: uncalibrated, no table covers %s on %s", what, plan->software, topology->chip.name);
         return;
     }
-    base_putf(out, "%s: %s rows of %s", what, field(r->row, "rows"), field(r->row, "tables"));
+    base_putf(out, "%s: %s rows (%s)", what, field(r->row, "rows"), field(r->row, "tables"));
     if (!has_word(field(r->row, "chips"), topology->chip.name))
         base_putf(out, ", none of them on %s", topology->chip.name);
 }
@@ -106,12 +123,16 @@ enum base_status sim_confidence_of(struct base_arena *arena, const struct sim_pl
     bool is_exact = plan->placement->topology.kind == TOPO_LOCAL; /* the arena is laid out as it is run */
     memset(out, 0, sizeof *out);
     BASE_TRY(base_table_read(&table, error));
-    BASE_TRY(find_residual(plan, "step", &step, error));
+    bool calibrated = find_calibrated(&plan->placement->profile, &step);
+    if (!calibrated) BASE_TRY(find_residual(plan, "step", &step, error));
     BASE_TRY(find_residual(plan, plan->compiled ? "compiled_memory" : "memory", &peak, error));
     out->step_s = around(p->step_s, &step);
     out->tokens_per_s = (struct sim_interval){p->tokens_per_s * p->step_s / out->step_s.high,
                                               p->tokens_per_s * p->step_s / out->step_s.low};
-    put_source(&words, plan, "time", &step);
+    if (calibrated)
+        base_putf(&words, "time: %d measurements that the profile was calibrated on, each predicted from the others",
+                  plan->placement->profile.calibrated.count);
+    else put_source(&words, plan, "time", &step);
     if (is_exact) {
         out->peak_bytes = (struct sim_interval){bytes, bytes};
         out->fits_probability_frac = p->fits;

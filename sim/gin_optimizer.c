@@ -8,11 +8,9 @@
 static const struct {
     const char *name, *optimizer, *remark;
 } optimizers[] = {
-    {"Adafactor", "adafactor", NULL},
-    {"adafactor", "adafactor", "Optax's adafactor is taken for T5X's"},
-    {"adamw", "adamw", NULL},
-    {"adam", "adamw", "adam is taken for adamw, which keeps the same state"},
-    {"sgd", "sgd", NULL},
+    {"Adafactor", "adafactor", NULL}, {"adafactor", "adafactor", "Optax's adafactor is taken for T5X's"},
+    {"adamw", "adamw", NULL},         {"adam", "adamw", "adam is taken for adamw, which keeps the same state"},
+    {"lion", "lion", NULL},           {"sgd", "sgd", NULL},
 };
 
 static int find_optimizer(const struct model_gin_value *value)
@@ -169,8 +167,9 @@ enum base_status sim_gin_read_optimizer(struct sim_gin_draft *draft, struct base
     optimizer = look_into_chain(draft, optimizer, &place);
     int which = find_optimizer(optimizer);
     if (which < 0) {
-        model_gin_note(draft->gin, place, "optimizer: a plan's is adafactor, adamw or sgd, and this is @%.80s; skipped",
-                       optimizer->text);
+        /* another optimizer in its place would be another answer: the plan's check refuses it, unless another is given
+         */
+        sim_gin_set(draft, SIM_OPTIMIZER, sim_gin_last_part(optimizer->text), place);
         return read_rate(draft, optimizer, error);
     }
     if (optimizers[which].remark) model_gin_note(draft->gin, place, "optimizer: %s", optimizers[which].remark);

@@ -518,6 +518,15 @@ static enum base_status check_parameters(struct sim_cache *cache, const struct s
     return say_again(verdict, error);
 }
 
+/* Chips without such products would be priced at some rate that they do not have. */
+static enum base_status check_dtype(const struct sim_plan *plan, struct base_error *error)
+{
+    const struct topo_topology *topology = &plan->placement->topology;
+    bool has_chip = topology->kind == TOPO_TPU || topology->kind == TOPO_GPU;
+    if (plan->options.dtype != MODEL_FP8 || !has_chip || topology->chip.fp8_flop_per_s > 0) return BASE_OK;
+    return base_fail(error, BASE_INPUT, "dtype: %s has no products in fp8; use bfloat16", topology->chip.full_name);
+}
+
 static enum base_status check_lengths(const struct sim_plan *plan, struct base_error *error)
 {
     const int64_t positions = plan->config->num_positions;
@@ -576,6 +585,7 @@ enum base_status sim_plan_check_another(struct sim_cache *cache, const struct si
     BASE_TRY(find_adafactor(cache, text->values[SIM_ADAFACTOR], &plan, error));
     BASE_TRY(find_overrides(cache, text->values[SIM_OVERRIDES], &plan, error));
     BASE_TRY(check_parameters(cache, &plan, error));
+    BASE_TRY(check_dtype(&plan, error));
     BASE_TRY(check_lengths(&plan, error));
     BASE_TRY(check_batch(&plan, error));
     plan.options.step = step;

@@ -133,6 +133,7 @@ const struct sim_plan_key sim_plan_keys[SIM_KEY_COUNT] = {
                        FIELD(options.optimizer),
                        .words = {{"adafactor", MODEL_ADAFACTOR, false},
                                  {"adamw", MODEL_ADAMW, false},
+                                 {"lion", MODEL_LION, false},
                                  {"sgd", MODEL_SGD, false}},
                        .chart = {11, "optimizer", "", ""}},
     [SIM_ADAFACTOR] = {.name = "adafactor",

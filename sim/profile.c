@@ -208,6 +208,29 @@ static enum base_status network_from_user(const struct base_json *given, struct 
     return BASE_OK;
 }
 
+/* What was calibrated on one chip says nothing of another. */
+static enum base_status check_chip(const struct base_json *calibration, const struct sim_profile *profile,
+                                   struct base_error *error)
+{
+    const struct base_json *chip = calibration ? base_json_get(calibration, "chip") : NULL;
+    if (!chip || chip->kind != BASE_JSON_STRING || !*profile->name || !strcmp(chip->string, profile->name))
+        return BASE_OK;
+    return base_fail(error, BASE_INPUT,
+                     "--profile: was calibrated on %.60s, and this is %s; use measurements of %s, or leave the profile "
+                     "out",
+                     chip->string, profile->name, profile->name);
+}
+
+static void note_calibration(const struct base_json *calibration, struct sim_profile *profile)
+{
+    const struct base_json *rows = base_json_get(calibration, "measurements"),
+                           *left_out = base_json_get(calibration, "cross_validated");
+    profile->calibrated.mean_error_frac = base_json_number(left_out, "mean_error_frac");
+    for (const struct base_json *row = rows ? rows->child : NULL; row; row = row->next) profile->calibrated.count++;
+    if (!(profile->calibrated.mean_error_frac > 0 && profile->calibrated.mean_error_frac < 10))
+        profile->calibrated.count = 0;
+}
+
 static enum base_status from_user(const struct base_json *overrides, struct sim_profile *profile,
                                   struct base_error *error)
 {
@@ -217,6 +240,9 @@ static enum base_status from_user(const struct base_json *overrides, struct sim_
         return base_fail(error, BASE_INPUT,
                          "--profile: constants: an object of names and values is needed, as in {\"constants\": "
                          "{\"hbm_efficiency_frac\": 0.8}}");
+    const struct base_json *calibration = overrides ? base_json_get(overrides, "calibration") : NULL;
+    BASE_TRY(check_chip(calibration, profile, error));
+    if (calibration) note_calibration(calibration, profile);
     for (const struct base_json *c = constants ? constants->child : NULL; c; c = c->next) {
         int which = find_constant(c->key);
         const char *nearest = base_nearest(c->key, names, SIM_CONSTANT_COUNT);

@@ -196,7 +196,11 @@ struct sim_profile {
     unsigned traits; /* bits of enum model_trait */
     unsigned passes; /* bits of enum sim_pass: those of the software of that time on that platform
                         (sim/compile/software.csv) */
-    bool simulated;  /* collectives are priced link by link: "network": "simulated" of the document, or failures */
+    struct {
+        int count;              /* measurements that a given profile was calibrated on; 0: it was not */
+        double mean_error_frac; /* of predictions of those that were left out of it, in turn */
+    } calibrated;
+    bool simulated; /* collectives are priced link by link: "network": "simulated" of the document, or failures */
 };
 const char *sim_constant_name(enum sim_constant constant);
 const char *sim_platform_name(enum topo_kind kind); /* as tables call it: "tpu" */

@@ -19,8 +19,10 @@ enum { INPUT_FEATURES = 2, TARGET_FEATURES = 3 };
 
 enum { ADAFACTOR_ARRAYS = 4 }; /* of a parameter: v_row, v_col, v, m, placeholders where one has no use */
 
-static const int state_scalars[] = {
-    [MODEL_ADAFACTOR] = 1 /* the step */, [MODEL_ADAMW] = 2 /* the step, and optax's own count */, [MODEL_SGD] = 1};
+static const int state_scalars[] = {[MODEL_ADAFACTOR] = 1 /* the step */,
+                                    [MODEL_ADAMW] = 2 /* the step, and optax's own count */,
+                                    [MODEL_SGD] = 1,
+                                    [MODEL_LION] = 2};
 
 struct holdings {
     double bytes[MODEL_CATEGORY_COUNT];

@@ -173,7 +173,7 @@ static const char *const named_values[][3] = {
 static const char *const meshes[][4] = {
     {NULL}, {"fsdp"}, {"data", "fsdp", "model"}, {"data", "expert", "fsdp", "model"}};
 enum { MOST_DEVICES = 16 };
-static const char *const optimizers[] = {"sgd", "adamw", "adafactor"};
+static const char *const optimizers[] = {"sgd", "adamw", "adafactor", "lion"};
 static const char *const hardware[] = {"local:%d", "a100-80g:1x%d"}; /* compilers with other passes */
 
 static const int limits[GENE_COUNT] = {
@@ -893,6 +893,37 @@ static void runs_resume_on_any_mesh(struct base_arena *arena)
     }
 }
 
+/* The decoder's last scale after one step of an optimizer. */
+static void scale_after(struct base_arena *arena, const char *optimizer, const char *rate, float scale[8])
+{
+    const char *folder = new_folder(arena);
+    struct sim_plan_text plan = small_plan(arena, 0, optimizer);
+    struct exec_zarr array;
+    struct base_error error;
+    int64_t first[1] = {0};
+    plan.values[SIM_LEARNING_RATE] = rate;
+    run_of(arena, &plan, &(struct exec_request){.steps = 1, .checkpoint = folder});
+    const char *path = base_print(arena, "%s/checkpoint_1/target.decoder.decoder_norm.scale", folder);
+    assert_ok(exec_zarr_read(arena, path, &array, &error), &error);
+    assert_int_equal(array.shape[0], 8);
+    assert_ok(exec_zarr_read_chunk(arena, path, &array, first, scale, 8 * sizeof *scale, &error), &error);
+    base_directory_remove(arena, folder);
+}
+
+/* SGD's step shows the gradient; Lion's first goes the same length against the sign of each, and decays. */
+static void lion_goes_by_signs(struct base_arena *arena)
+{
+    float before[8], sgd[8], lion[8];
+    scale_after(arena, "sgd", "0", before);
+    scale_after(arena, "sgd", "1", sgd);
+    scale_after(arena, "lion", "0.25", lion);
+    for (int i = 0; i < 8; i++) {
+        float gradient = before[i] - sgd[i], sign = (float)(gradient > 0) - (float)(gradient < 0);
+        assert_true(gradient != 0);
+        assert_near(lion[i], before[i] - 0.25 * (sign + 1e-3 * before[i]), 1e-6);
+    }
+}
+
 /* The same run gives the same bits. */
 static void runs_repeat_themselves(struct base_arena *arena)
 {
@@ -1555,6 +1586,7 @@ static const struct test tests[] = {
     TEST(gradients_are_those_of_differences),
     TEST(runs_resume_on_any_mesh),
     TEST(runs_repeat_themselves),
+    TEST(lion_goes_by_signs),
     TEST(damaged_checkpoints_are_refused),
     TEST(products_by_onednn_are_blas_products),
     TEST(a_manifest_holds_a_run_to_its_plan),

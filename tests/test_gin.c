@@ -345,8 +345,8 @@ static const struct plan_row {
                  "@utils.create_learning_rate_scheduler()\nutils.create_learning_rate_scheduler.factors = 'constant'\n",
      "\"optimizer\":\"sgd\",\"dtype\":\"bfloat16\",\"learning_rate\":1}", NULL},
     {SMALL OPTAX "OPTIMIZER = @optimizers.adam()\n", "\"optimizer\":\"adamw\"", "adam is taken for adamw"},
-    {SMALL OPTAX "OPTIMIZER = @optimizers.lamb()\n", "\"batch_size\":128,\"dtype\"",
-     "optimizer: a plan's is adafactor, adamw or sgd, and this is @t5x.optimizers.lamb; skipped"},
+    {SMALL OPTAX "OPTIMIZER = @optimizers.lamb()\n", "\"optimizer\":\"lamb\"", NULL},
+    {SMALL OPTAX "OPTIMIZER = @optimizers.lion()\n", "\"optimizer\":\"lion\"", NULL},
     {SMALL "from t5x import adafactor\nadafactor.Adafactor.beta1 = 0.9\nadafactor.Adafactor.decay_rate = "
            "0.8\nadafactor.Adafactor.factored = False\n",
      "\"adafactor\":{\"factored\":false,\"beta1\":0.9},\"dtype\"", NULL},
@@ -588,7 +588,7 @@ static const char *const plans[] = {
     "{\"model\":\"t5_1_1_small\",\"topology\":\"v4:2x2x2\"," LENGTHS "}",
     "{\"model\":\"t5_1_1_small\",\"topology\":\"v4:2x2x2\",\"num_partitions\":2,\"model_parallel_submesh\":[1,1,2,1]"
     "," LENGTHS ",\"num_microbatches\":1}",
-    "{\"model\":\"scalable_t5_1_1_small\",\"topology\":\"v3-32\",\"num_partitions\":2,\"logical_axis_rules\":"
+    "{\"model\":\"scalable_t5_1_1_small\",\"topology\":\"h100:2x8\",\"num_partitions\":2,\"logical_axis_rules\":"
     "\"standard\"," LENGTHS ",\"remat_policy\":\"selective\",\"dtype\":\"fp8\"}",
     "{\"model\":\"scalable_umt5_xxl\",\"topology\":\"v4-512\",\"num_partitions\":8,\"logical_axis_rules\":\"standard:1,"
     "2\"," LENGTHS ",\"remat_policy\":\"full\",\"learning_rate\":0.01,\"seed\":42}",
@@ -678,7 +678,7 @@ static struct sim_plan_text any_plan(struct base_arena *arena, struct base_rando
         {SIM_INPUTS_LENGTH, {"64", "96"}},
         {SIM_TARGETS_LENGTH, {"32"}},
         {SIM_NUM_MICROBATCHES, {"", "0", "1", "2", "8"}},
-        {SIM_OPTIMIZER, {"", "adafactor", "adamw", "sgd"}},
+        {SIM_OPTIMIZER, {"", "adafactor", "adamw", "lion", "sgd"}},
         {SIM_REMAT_POLICY, {"", "none", "minimal", "selective", "full"}},
         {SIM_DTYPE, {"", "bfloat16", "float32", "float16"}},
         {SIM_ATTENTION, {"", "unfused", "flash"}},
