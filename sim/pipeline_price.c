@@ -135,8 +135,8 @@ static double message_s(const struct pipeline *l, int from, int to, double bytes
     const int parts = topo_axes_product(&placement->axes, model);
     const bool cut = l->habits.cuts_messages && parts > 1 && !l->plan->sequence_parallel;
     if (!(bytes > 0)) return 0;
-    if (!cut) return sim_stage_message_s(placement, from, to, bytes);
-    return sim_stage_message_s(placement, from, to, bytes / parts) +
+    if (!cut) return l->habits.message_latency_s + sim_stage_message_s(placement, from, to, bytes);
+    return l->habits.message_latency_s + sim_stage_message_s(placement, from, to, bytes / parts) +
            sim_collective_s(placement, SIM_ALL_GATHER, model, bytes / parts);
 }
 

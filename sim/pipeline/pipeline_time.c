@@ -9,6 +9,7 @@ struct runner {
     struct sim_pipeline_time *out;
     int pieces;
     double *arrived_s; /* [backward][piece][microbatch]: when what the pass needs is there; negative: not yet */
+    double *link_s;    /* [backward][piece]: when the last hidden message from there has gone */
     double *free_s;    /* by stage: done with what it ran so far */
     int *next;         /* by stage: the pass that it runs next */
 };
@@ -23,16 +24,18 @@ static double *arrival(const struct runner *r, int piece, int microbatch, bool b
 static void hand_on(struct runner *r, const struct sim_pass_of *pass, int piece, double end_s)
 {
     const bool last = piece + 1 == r->pieces;
-    double message_s = 0;
+    double message_s = 0, *link_s = &r->link_s[(pass->backward ? r->pieces : 0) + piece],
+           sent_s = r->costs->hidden && *link_s > end_s ? *link_s : end_s; /* one message after the other */
     if (!pass->backward && last) *arrival(r, piece, pass->microbatch, true) = end_s;
     if (!pass->backward && !last) {
         message_s = r->costs->send_s[piece];
-        *arrival(r, piece + 1, pass->microbatch, false) = end_s + message_s;
+        *arrival(r, piece + 1, pass->microbatch, false) = sent_s += message_s;
     }
     if (pass->backward && piece > 0) {
         message_s = r->costs->send_back_s[piece - 1];
-        *arrival(r, piece - 1, pass->microbatch, true) = end_s + message_s;
+        *arrival(r, piece - 1, pass->microbatch, true) = sent_s += message_s;
     }
+    *link_s = sent_s;
     const double waited_s = r->costs->hidden ? 0 : message_s;
     r->out->waited_s[pass->stage] += waited_s;
     r->free_s[pass->stage] = end_s + waited_s;
@@ -72,6 +75,7 @@ enum base_status sim_pipeline_run(struct base_arena *arena, const struct sim_tim
                                       .busy_s = base_new(arena, double, timetable->stages),
                                       .waited_s = base_new(arena, double, timetable->stages)};
     r.arrived_s = base_new(arena, double, 2 * r.pieces * timetable->microbatches + 1);
+    r.link_s = base_new(arena, double, 2 * r.pieces);
     r.free_s = base_new(arena, double, timetable->stages);
     r.next = base_new(arena, int, timetable->stages);
     for (int i = 0; i < 2 * r.pieces * timetable->microbatches; i++) r.arrived_s[i] = -1;
