@@ -75,7 +75,7 @@ static enum base_status check_compute(const struct exec_machine *machine, const 
     for (int device = machine->first_device; device < machine->end_device; device++) {
         struct exec_space space;
         bool renames = op->op->kind == MODEL_RESHAPE && op->op->function == MODEL_NO_FUNCTION,
-             moves = op->op->kind == MODEL_SLICE || (op->op->kind == MODEL_RESHAPE && !renames);
+             moves = op->op->kind == MODEL_SLICE || (op->op->kind == MODEL_RESHAPE && !renames && !sim_routes(op->op));
         if (renames && !(is_same_part(machine, op, device) && divides_evenly(machine, op)))
             return refuse(machine, op, "a joined dimension is split inside a head");
         if (moves && !exec_can_move(machine, op, device))
@@ -115,7 +115,10 @@ static void run_kernel(struct exec_machine *machine, int kernel, int device)
         else exec_contract(machine, op, device);
         return;
     case MODEL_SLICE:
-    case MODEL_RESHAPE: exec_move(machine, op, device); return;
+    case MODEL_RESHAPE:
+        if (sim_routes(op->op)) exec_route(machine, op, device);
+        else exec_move(machine, op, device);
+        return;
     case MODEL_REDUCE:
         if (sim_is_row_operation(op->op)) exec_rows(machine, kernel, device);
         else exec_reduction(machine, kernel, device);
@@ -211,6 +214,7 @@ static void run_range(struct exec_machine *machine, int from, int to)
 void exec_step(struct exec_machine *machine)
 {
     machine->loss_sum = machine->weight_sum = machine->gradient_square_sum = machine->right_sum = 0;
+    machine->router_loss_sum = 0;
     machine->contraction_s = machine->elementwise_s = machine->communication_s = 0;
     memset(machine->index, 0, sizeof machine->index);
     run_range(machine, 0, machine->s->op_count);

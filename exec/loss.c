@@ -1,9 +1,17 @@
-/* Cross entropy with z_loss, as T5X trains with it: per token logZ - logit of the target + 1e-4 logZ^2, times its
+/* Cross entropy with z_loss, as T5X trains with it: per token logZ - logit of the target + z_loss logZ^2, times its
  * weight. The gradient is of the sum over the global batch divided by batch size times targets length. */
 #include "exec/row.h"
 #include "exec/vector_math.h"
 
-static const float z_loss = 1e-4f;
+/* What the sum over tokens is divided by: a constant of the plan, or the number of the microbatch's tokens. */
+static float normalizing_factor(const struct exec_row *row, int tokens_at)
+{
+    const struct sim_plan *plan = row->machine->plan;
+    const int64_t *sizes = row->machine->sizes;
+    if (row->op->input_count > tokens_at) return row->in[tokens_at][0];
+    if (plan->loss_normalizing_factor > 0) return (float)plan->loss_normalizing_factor;
+    return (float)((double)sizes[MODEL_GLOBAL_BATCH] * (double)sizes[MODEL_TARGETS_LENGTH]);
+}
 
 /* logits, target */
 void exec_row_pick(struct exec_row *row)
@@ -21,23 +29,24 @@ void exec_row_argmax(struct exec_row *row)
     if (target >= 0 && target < row->n) row->out[0][target] = row->in[0][target] >= row->in[2][0];
 }
 
-/* maximum, sum of exponentials, the target's logit, weight; one token an element */
+/* maximum, sum of exponentials, the target's logit, weight, perhaps the number of tokens; one token an element */
 void exec_row_loss(struct exec_row *row)
 {
+    const float z_loss = (float)row->machine->plan->z_loss,
+                share = row->op->input_count > 4 ? 1 / normalizing_factor(row, 4) : 1;
     for (int64_t i = 0; i < row->n; i++) {
         float log_z = row->in[0][i] + logf(row->in[1][i]), weight = row->in[3][i];
-        row->out[0][i] = weight * (log_z - row->in[2][i] + z_loss * log_z * log_z);
+        row->out[0][i] = share * weight * (log_z - row->in[2][i] + z_loss * log_z * log_z);
         row->extra += (double)weight;
     }
 }
 
-/* logits, maximum, sum of exponentials, target, weight */
+/* logits, maximum, sum of exponentials, target, weight, perhaps the number of tokens */
 EXEC_VECTORIZED void exec_row_loss_grad(struct exec_row *row)
 {
-    const int64_t *sizes = row->machine->sizes;
-    const float *x = row->in[0], most = row->in[1][0], log_z = most + logf(row->in[2][0]);
-    float factor = (float)((double)sizes[MODEL_GLOBAL_BATCH] * (double)sizes[MODEL_TARGETS_LENGTH]),
-          scale = row->in[4][0] / factor;
+    const float *x = row->in[0], z_loss = (float)row->machine->plan->z_loss, most = row->in[1][0],
+                log_z = most + logf(row->in[2][0]);
+    float scale = row->in[4][0] / normalizing_factor(row, 5);
     float steep = scale * (1.0f + 2.0f * z_loss * log_z) / row->in[2][0], *out = row->out[0];
     int64_t target = (int64_t)row->in[3][0] - row->start;
     EXEC_INDEPENDENT

@@ -22,6 +22,7 @@ struct exec_machine {
     int64_t step;                           /* from 0 */
     /* what the step is measured by; reset at its start */
     double loss_sum, weight_sum, gradient_square_sum, right_sum;
+    double router_loss_sum; /* balance and z-losses of experts, times their factors */
     double contraction_s, elementwise_s, communication_s;
     struct sim_collective_list collectives; /* counts of all steps */
     struct base_arena *arena;               /* of the whole run */

@@ -164,6 +164,15 @@ static double squares_of(const struct exec_view *view, const struct exec_space *
     }
 }
 
+/* The norm is of gradients as they are before those of experts are scaled. */
+static double gradient_scale(const struct exec_machine *machine, int value)
+{
+    int definition = machine->s->values[value].definition;
+    bool scaled = definition >= 0 && machine->s->ops[definition].kind == SIM_COMPUTE &&
+                  machine->s->ops[definition].op->function == MODEL_EXPERT_SCALE;
+    return scaled ? (double)machine->sizes[MODEL_EXPERT_PARTITIONS] : 1;
+}
+
 void exec_note_gradient(struct exec_machine *machine, const struct sim_op *op, int device)
 {
     struct exec_space space;
@@ -173,5 +182,6 @@ void exec_note_gradient(struct exec_machine *machine, const struct sim_op *op, i
     exec_space_of(machine, op, device, &space);
     if (!exec_is_first_of(machine, device, space.axes)) return;
     exec_view_of(machine, op->inputs[which], op->op->input_labels[which], &space, device, &view);
-    machine->gradient_square_sum += squares_of(&view, &space);
+    double scale = gradient_scale(machine, op->inputs[which]);
+    machine->gradient_square_sum += squares_of(&view, &space) / (scale * scale);
 }

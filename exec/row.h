@@ -60,6 +60,9 @@ exec_row_run exec_row_pick, exec_row_loss, exec_row_loss_grad, exec_row_argmax;
 /* optimizers.c */
 exec_row_run exec_row_sgd, exec_row_adamw, exec_row_lion, exec_row_decay, exec_row_square_decay, exec_row_adafactor,
     exec_row_scaled_square, exec_row_accumulate;
+/* routing.c */
+exec_row_run exec_row_token_mask, exec_row_shifted_mask, exec_row_mask, exec_row_weigh, exec_row_expert_scale,
+    exec_row_balance_loss, exec_row_balance_grad, exec_row_router_z_loss, exec_row_router_z_loss_grad, exec_row_choose;
 /* Adds the squares of the gradient that an update is about to use, once for every part of it. */
 void exec_note_gradient(struct exec_machine *machine, const struct sim_op *op, int device);
 

@@ -30,8 +30,8 @@ static const struct exec_row_function functions[MODEL_FUNCTION_COUNT] = {
     [MODEL_GATE_GRAD_0] = {"vvv", exec_row_gate_grad_0, EXEC_NONE, false},
     [MODEL_GATE_GRAD_1] = {"vvv", exec_row_gate_grad_1, EXEC_NONE, false},
     [MODEL_PICK] = {"vs", exec_row_pick, EXEC_SUM, true},
-    [MODEL_LOSS] = {"vvvv", exec_row_loss, EXEC_SUM, false},
-    [MODEL_LOSS_GRAD] = {"vssss", exec_row_loss_grad, EXEC_NONE, true},
+    [MODEL_LOSS] = {"vvvvs", exec_row_loss, EXEC_SUM, false},
+    [MODEL_LOSS_GRAD] = {"vsssss", exec_row_loss_grad, EXEC_NONE, true},
     [MODEL_ZEROS] = {"", exec_row_zeros, EXEC_NONE, false},
     [MODEL_ACCUMULATE] = {"vv", exec_row_accumulate, EXEC_NONE, false},
     [MODEL_SGD_UPDATE] = {"vv", exec_row_sgd, EXEC_NONE, false},
@@ -50,6 +50,18 @@ static const struct exec_row_function functions[MODEL_FUNCTION_COUNT] = {
     [MODEL_ROTARY] = {"v", exec_row_rotary, EXEC_NONE, true},
     [MODEL_ROTARY_GRAD] = {"v", exec_row_rotary_grad, EXEC_NONE, true},
     [MODEL_POSITION_ONE_HOT] = {"", exec_row_position_one_hot, EXEC_NONE, true},
+    [MODEL_TOKEN_MASK] = {"v", exec_row_token_mask, EXEC_NONE, false},
+    [MODEL_SHIFTED_MASK] = {"v", exec_row_shifted_mask, EXEC_NONE, true},
+    [MODEL_MASK] = {"vs", exec_row_mask, EXEC_NONE, false},
+    [MODEL_CHOOSE] = {"v", exec_row_choose, EXEC_NONE, true},
+    [MODEL_WEIGH] = {"sv", exec_row_weigh, EXEC_NONE, false},
+    [MODEL_WITH_BALANCE] = {"vv", exec_row_copy, EXEC_NONE, false},
+    [MODEL_BALANCE_GRAD] = {"vv", exec_row_balance_grad, EXEC_NONE, false},
+    [MODEL_BALANCE_LOSS] = {"vv", exec_row_balance_loss, EXEC_SUM, false},
+    [MODEL_WITH_ROUTER_Z_LOSS] = {"vss", exec_row_copy, EXEC_NONE, false},
+    [MODEL_ROUTER_Z_LOSS_GRAD] = {"vvss", exec_row_router_z_loss_grad, EXEC_NONE, true},
+    [MODEL_ROUTER_Z_LOSS] = {"vv", exec_row_router_z_loss, EXEC_SUM, false},
+    [MODEL_EXPERT_SCALE] = {"v", exec_row_expert_scale, EXEC_NONE, false},
 };
 
 const struct exec_row_function *exec_row_function_of(enum model_function function)
@@ -409,7 +421,10 @@ void exec_reduction(struct exec_machine *machine, int kernel, int device)
         while (i >= 0 && ++index[i] == k.outer_valid[i]) index[i--] = 0;
         more = i >= 0;
     }
-    if (op->op->function != MODEL_LOSS || !exec_is_first_of(machine, device, k.space.axes)) return;
+    if (!exec_is_first_of(machine, device, k.space.axes)) return;
+    bool routes = op->op->function == MODEL_BALANCE_LOSS || op->op->function == MODEL_ROUTER_Z_LOSS;
+    if (routes) machine->router_loss_sum += (double)k.ops[0].out[0].slot[0];
+    if (op->op->function != MODEL_LOSS) return;
     machine->loss_sum += (double)k.ops[0].out[0].slot[0];
     machine->weight_sum += row.extra;
 }

@@ -73,10 +73,19 @@ static enum base_status begin(struct run *run, int64_t *first_step)
 /* Each rank has the sums of its own tokens and parameters, and may have been asked to stop. */
 static bool sum_step(struct exec_machine *m, bool stops)
 {
-    double sums[] = {m->loss_sum, m->weight_sum, m->gradient_square_sum, m->right_sum, stops};
+    double sums[] = {m->loss_sum, m->weight_sum, m->gradient_square_sum, m->right_sum, m->router_loss_sum, stops};
     exec_sum_numbers(m->transport, sums, BASE_COUNT(sums));
     m->loss_sum = sums[0], m->weight_sum = sums[1], m->gradient_square_sum = sums[2], m->right_sum = sums[3];
-    return sums[4] > 0;
+    m->router_loss_sum = sums[4];
+    return sums[5] > 0;
+}
+
+/* Divided by what the plan says, or per token. Divided by the tokens of each microbatch it is so already. */
+static double loss_of(const struct exec_machine *m)
+{
+    if (m->plan->options.normalizes_by_tokens) return m->loss_sum;
+    double factor = m->plan->loss_normalizing_factor > 0 ? m->plan->loss_normalizing_factor : m->weight_sum;
+    return factor > 0 ? m->loss_sum / factor : 0;
 }
 
 static enum base_status run_step(struct run *run, struct base_arena *scratch, int64_t step, int64_t at)
@@ -92,7 +101,7 @@ static enum base_status run_step(struct run *run, struct base_arena *scratch, in
     exec_step(m);
     out->step_s[at] = exec_seconds(m) - start_s;
     out->stopped = sum_step(m, run->request->stop && *run->request->stop);
-    out->loss[at] = m->weight_sum > 0 ? m->loss_sum / m->weight_sum : 0;
+    out->loss[at] = loss_of(m) + m->router_loss_sum;
     out->gradient_norm[at] = sqrt(m->gradient_square_sum);
     out->accuracy[at] = m->weight_sum > 0 ? m->right_sum / m->weight_sum : 0;
     out->weight[at] = m->weight_sum;

@@ -36,7 +36,7 @@ int64_t model_expert_groups(int64_t token_count, int64_t group_size, int64_t par
     int64_t groups = token_count / group_size;
     for (groups = groups > partitions ? groups : partitions; groups < token_count; groups++)
         if (token_count % groups == 0 && groups % partitions == 0) return groups;
-    return token_count % partitions == 0 && groups == token_count ? groups : 0;
+    return groups;
 }
 
 /* Python's round: halves go to the even neighbour. The number of chosen experts does not count. */
@@ -61,9 +61,6 @@ static enum base_status size_stack(const struct model_config *config, const stru
                          "divides",
                          (long long)rows, (long long)length, (long long)partitions);
     int64_t groups = model_expert_groups(tokens, e->group_size, partitions);
-    if (!groups)
-        return base_fail(error, BASE_INPUT, "model: group_size: %lld tokens have no viable number of groups of %lld",
-                         (long long)tokens, (long long)e->group_size);
     int64_t *out = &sizes[encoder ? MODEL_ENCODER_GROUPS : MODEL_DECODER_GROUPS];
     bool expert_choice = encoder && e->router == MODEL_EXPERTS_CHOOSE_MASKED;
     out[0] = groups;

@@ -71,13 +71,19 @@ void model_builder_loss(struct builder *builder, struct builder_forward *forward
                                MODEL_ROLE_STATISTIC, forward->logits, forward->targets, -1, -1);
     builder_apply(builder, MODEL_REDUCE, MODEL_ARGMAX, "loss/accuracy", "btv,bt,bt->bt", NULL, dtype,
                   MODEL_ROLE_STATISTIC, forward->logits, forward->targets, max, -1);
-    forward->loss = builder_apply(builder, MODEL_REDUCE, MODEL_LOSS, "loss", "bt,bt,bt,bt->", NULL, dtype,
-                                  MODEL_ROLE_STATISTIC, max, sum, picked, forward->weights);
+    bool by_tokens = builder->options.normalizes_by_tokens;
+    int tokens = by_tokens ? builder_apply(builder, MODEL_REDUCE, MODEL_SUM, "loss/tokens", "bt->", NULL, MODEL_FLOAT32,
+                                           MODEL_ROLE_STATISTIC, forward->weights, -1, -1, -1)
+                           : -1;
+    int summed[] = {max, sum, picked, forward->weights, tokens};
+    forward->loss =
+        model_builder_apply(builder, MODEL_REDUCE, MODEL_LOSS, "loss", by_tokens ? "bt,bt,bt,bt,->" : "bt,bt,bt,bt->",
+                            NULL, dtype, MODEL_ROLE_STATISTIC, summed, 4 + by_tokens);
     if (builder->options.step == MODEL_STEP_EVALUATE) return;
-    int inputs[] = {forward->logits, max, sum, forward->targets, forward->weights};
-    int gradient =
-        model_builder_apply(builder, MODEL_MAP, MODEL_LOSS_GRAD, "loss/logits gradient", "btv,bt,bt,bt,bt->btv", NULL,
-                            dtype, MODEL_ROLE_PROJECTION, inputs, BASE_COUNT(inputs));
+    int inputs[] = {forward->logits, max, sum, forward->targets, forward->weights, tokens};
+    int gradient = model_builder_apply(builder, MODEL_MAP, MODEL_LOSS_GRAD, "loss/logits gradient",
+                                       by_tokens ? "btv,bt,bt,bt,bt,->btv" : "btv,bt,bt,bt,bt->btv", NULL, dtype,
+                                       MODEL_ROLE_PROJECTION, inputs, 5 + by_tokens);
     builder_last_op(builder)->phase = MODEL_BACKWARD;
     builder->program->tensors[gradient].like = forward->logits;
     builder->cotangent[forward->logits] = gradient;

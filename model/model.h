@@ -575,10 +575,11 @@ struct model_options {
     unsigned dropped_roles; /* MODEL_REMAT_COMPILER: bit r: what "none" saves of role r is recomputed */
     bool microbatches;      /* more than one: a loop with a float32 accumulator */
     bool flash_attention;
-    bool dropout;      /* of embeddings, attention weights and of what is added to the residual stream */
-    unsigned traits;   /* bits of enum model_trait */
-    unsigned parts;    /* bits of enum model_part; 0: all */
-    bool gathers_keys; /* sequences are sharded, keys and values are not */
+    bool dropout;              /* of embeddings, attention weights and of what is added to the residual stream */
+    unsigned traits;           /* bits of enum model_trait */
+    unsigned parts;            /* bits of enum model_part; 0: all */
+    bool gathers_keys;         /* sequences are sharded, keys and values are not */
+    bool normalizes_by_tokens; /* the loss, by the number of a microbatch's tokens, not by a constant */
     bool one_encoder_layer, one_layer;       /* a stage has a single one: it is its stack's first and last */
     const struct model_adafactor *adafactor; /* NULL: the defaults */
     const struct model_parameter
@@ -601,8 +602,8 @@ struct model_expert_plan {
  * batches that it would pad, which is not modelled. */
 enum base_status model_expert_sizes(const struct model_config *config, const struct model_expert_plan *plan,
                                     int64_t *sizes, struct base_error *error);
-/* Flaxformer's groups of so many tokens, none of them padded: how many, 0 where there is no number. partitions: the
- * replicas of the experts times the experts, which groups are divided among. */
+/* Flaxformer's groups of tokens: how many, about of that size; at last each token is one. partitions: the replicas of
+ * the experts times the experts, which groups are divided among. */
 int64_t model_expert_groups(int64_t token_count, int64_t group_size, int64_t partitions);
 
 /* ---- what one device holds (sharding.c) ---- */

@@ -48,6 +48,18 @@ static enum base_status read_values(const struct sim_plan_text *text, struct sim
     return BASE_OK;
 }
 
+/* T5X's loss_normalizing_factor: a number, or what it calls the tokens of a batch. */
+static enum base_status read_normalizing_factor(const char *text, struct sim_plan *plan, struct base_error *error)
+{
+    plan->normalizing_text = text ? text : "";
+    plan->options.normalizes_by_tokens = !strcmp(plan->normalizing_text, "NUM_REAL_TARGET_TOKENS");
+    if (!*plan->normalizing_text || plan->options.normalizes_by_tokens) return BASE_OK;
+    BASE_TRY(base_parse_double(text, "loss_normalizing_factor", 0, 1e18, &plan->loss_normalizing_factor, error));
+    if (plan->loss_normalizing_factor > 0) return BASE_OK;
+    return base_fail(error, BASE_INPUT,
+                     "loss_normalizing_factor: is 0, and the loss is divided by it; use NUM_REAL_TARGET_TOKENS");
+}
+
 /* ---- what is looked up ---- */
 
 /* What was worked out under a key, or why it was refused: a table may make one mistake a million times. */
@@ -346,6 +358,8 @@ static enum base_status size_plan(const struct sim_plan *plan, int64_t *sizes, s
 static enum base_status check_experts(const struct sim_plan *plan, struct base_error *error)
 {
     int64_t sizes[MODEL_SIZE_COUNT];
+    if (plan->config->experts.ignore_padding)
+        return base_fail(error, BASE_INPUT, "model: ignore_padding_tokens: is not modelled; leave it out");
     if (plan->config->experts.count) return size_plan(plan, sizes, error);
     if (!plan->request.has_experts || plan->request.num_expert_partitions == 1) return BASE_OK;
     return base_fail(error, BASE_INPUT,
@@ -580,6 +594,7 @@ enum base_status sim_plan_check_another(struct sim_cache *cache, const struct si
     BASE_TRY(find_placement(cache, text, &plan, error));
     BASE_TRY(find_rules(cache, text->values[SIM_RULES], &plan, error));
     BASE_TRY(read_values(text, &plan, error));
+    BASE_TRY(read_normalizing_factor(text->values[SIM_LOSS_NORMALIZING_FACTOR], &plan, error));
     BASE_TRY(check_pipeline(text, &plan, error));
     BASE_TRY(sim_plan_read_compiler(&plan, error));
     BASE_TRY(find_adafactor(cache, text->values[SIM_ADAFACTOR], &plan, error));

@@ -55,6 +55,8 @@ enum sim_key {
     SIM_MEMORY_KIND,
     SIM_MEMORY_STAGE,
     SIM_LEARNING_RATE,
+    SIM_Z_LOSS,
+    SIM_LOSS_NORMALIZING_FACTOR,
     SIM_SEED,
     SIM_KEY_COUNT
 };
@@ -144,7 +146,9 @@ struct sim_plan {
     bool compiled;            /* memory is what XLA:TPU of today would lay out */
     unsigned compiler_passes; /* bits of enum sim_pass: the compiler's, beside the software's */
     enum sim_form form;
-    double learning_rate, dropout_rate;
+    double learning_rate, dropout_rate, z_loss;
+    const char *normalizing_text;
+    double loss_normalizing_factor; /* 0: batch times targets length, or options.normalizes_by_tokens */
     int64_t seed;
 };
 

@@ -406,6 +406,21 @@ static int64_t tile_scratch_bytes(const struct mapper *l, const struct sim_op *o
     return aligned(rows * depth * 4) + aligned(depth * columns * 4) + aligned(rows * columns * 4);
 }
 
+/* Of one group: the order of its tokens, their highest probabilities, how full each expert is, who chose whom. */
+static int64_t route_scratch_bytes(const struct mapper *l, const struct sim_op *op)
+{
+    const char *labels = op->op->output_labels;
+    int64_t tokens = sim_label_extent(l->s, op, labels[1], l->sizes, l->mesh),
+            experts = sim_label_extent(l->s, op, labels[2], l->sizes, l->mesh);
+    return aligned(times(tokens, 8)) + aligned(times(experts, 8)) + aligned(times(tokens, 4)) +
+           aligned(times(tokens, experts));
+}
+
+bool sim_routes(const struct model_op *op)
+{
+    return op->kind == MODEL_RESHAPE && model_function_is(op->function, MODEL_IS_CHOICE);
+}
+
 static int64_t scratch_bytes(const struct mapper *l)
 {
     const struct sim_sharded *s = l->s;
@@ -413,7 +428,8 @@ static int64_t scratch_bytes(const struct mapper *l)
     for (int k = 0; k < s->kernel_count; k++) {
         const struct sim_op *op = &s->ops[s->kernels[k].op];
         bool dot = op->op->kind == MODEL_EINSUM;
-        int64_t bytes = !dot                  ? row_scratch_bytes(l, k)
+        int64_t bytes = sim_routes(op->op)    ? route_scratch_bytes(l, op)
+                        : !dot                ? row_scratch_bytes(l, k)
                         : sim_looks_up(s, op) ? lookup_scratch_bytes(l, op)
                                               : tile_scratch_bytes(l, op);
         if (bytes > most_bytes) most_bytes = bytes;

@@ -66,8 +66,9 @@ enum base_status sim_software_find(const char *platform, const char *software, s
 
 /* ---- what the executor makes of it (executable_kernels.c) ---- */
 
-int sim_root(const struct sim_sharded *sharded, int value);                    /* the value whose bytes these are */
-bool sim_is_one_hot(const struct sim_sharded *sharded, int value);             /* one that is never made */
+bool sim_routes(const struct model_op *op);                        /* chooses experts for tokens: a kernel of its own */
+int sim_root(const struct sim_sharded *sharded, int value);        /* the value whose bytes these are */
+bool sim_is_one_hot(const struct sim_sharded *sharded, int value); /* one that is never made */
 bool sim_looks_up(const struct sim_sharded *sharded, const struct sim_op *op); /* a contraction with such a one */
 const char *
 sim_space(const struct model_op *op); /* the labels that an operation goes over: those of its largest operand */

@@ -1,0 +1,241 @@
+/* What experts add to the executor: masks, routing, and the two losses that keep routing in balance. Semantics:
+ * flaxformer/architectures/moe (google/flaxformer@399ea3a8), t5x/contrib/moe. */
+#include "exec/kernels.h"
+#include "exec/row.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- masks and factors ---- */
+
+/* tokens: 1 where one is not padding */
+void exec_row_token_mask(struct exec_row *row)
+{
+    for (int64_t i = 0; i < row->n; i++) row->out[0][i] = row->in[0][i] > 0;
+}
+
+/* A decoder's tokens are shifted: the first counts, and the one before a token. */
+void exec_row_shifted_mask(struct exec_row *row)
+{
+    const float *tokens = row->in[0];
+    for (int64_t i = 0; i < row->n; i++)
+        row->out[0][i] = tokens[i] > 0 || (i + 1 < row->n && tokens[i + 1] > 0) || row->start + i == 0;
+}
+
+/* x, mask of its row */
+void exec_row_mask(struct exec_row *row)
+{
+    const float *x = row->in[0], mask = row->in[1][0];
+    for (int64_t i = 0; i < row->n; i++) row->out[0][i] = x[i] * mask;
+}
+
+/* probability, places */
+void exec_row_weigh(struct exec_row *row)
+{
+    const float probability = row->in[0][0], *places = row->in[1];
+    for (int64_t i = 0; i < row->n; i++) row->out[0][i] = probability * places[i];
+}
+
+void exec_row_expert_scale(struct exec_row *row)
+{
+    const float factor = (float)row->machine->sizes[MODEL_EXPERT_PARTITIONS], *x = row->in[0];
+    for (int64_t i = 0; i < row->n; i++) row->out[0][i] = factor * x[i];
+}
+
+/* ---- losses ---- */
+
+static double size_of(const struct exec_machine *machine, char letter)
+{
+    return (double)machine->sizes[model_dimension_of(machine->s->program, letter)->size];
+}
+
+/* The mean over the model's sparse layers. */
+static double layer_share(const struct exec_machine *machine)
+{
+    const struct model_experts *e = &machine->plan->config->experts;
+    return 1 / (double)(e->encoder_sparse_layers + e->decoder_sparse_layers);
+}
+
+/* Squares of the experts over their mean over groups and experts: what the sum of products counts. */
+static double balance_factor(const struct exec_machine *machine, char group)
+{
+    double experts = (double)machine->plan->config->experts.count;
+    return machine->plan->config->experts.aux_loss_factor * layer_share(machine) * experts / size_of(machine, group);
+}
+
+static double z_loss_factor(const struct exec_machine *machine, const char *rows)
+{
+    return machine->plan->config->experts.router_z_loss_factor * layer_share(machine) / size_of(machine, rows[0]) /
+           size_of(machine, rows[1]);
+}
+
+/* share of a group's tokens, mean probability */
+void exec_row_balance_loss(struct exec_row *row)
+{
+    const float factor = (float)balance_factor(row->machine, row->op->input_labels[0][0]);
+    for (int64_t i = 0; i < row->n; i++) row->out[0][i] = factor * row->in[0][i] * row->in[1][i];
+}
+
+/* cotangent of probabilities, share of the group's tokens */
+void exec_row_balance_grad(struct exec_row *row)
+{
+    const char *labels = row->op->output_labels;
+    const float factor = (float)(balance_factor(row->machine, labels[0]) / size_of(row->machine, labels[1]));
+    for (int64_t i = 0; i < row->n; i++) row->out[0][i] = row->in[0][i] + factor * row->in[1][i];
+}
+
+/* maximum, sum of exponentials */
+void exec_row_router_z_loss(struct exec_row *row)
+{
+    const float factor = (float)z_loss_factor(row->machine, row->op->input_labels[0]);
+    for (int64_t i = 0; i < row->n; i++) {
+        float log_z = row->in[0][i] + logf(row->in[1][i]);
+        row->out[0][i] = factor * log_z * log_z;
+    }
+}
+
+/* cotangent of logits, logits, maximum, sum of exponentials */
+void exec_row_router_z_loss_grad(struct exec_row *row)
+{
+    const float most = row->in[2][0], sum = row->in[3][0], *x = row->in[1];
+    const float steep = 2 * (float)z_loss_factor(row->machine, row->op->output_labels) * (most + logf(sum)) / sum;
+    for (int64_t i = 0; i < row->n; i++) row->out[0][i] = row->in[0][i] + steep * expf(x[i] - most);
+}
+
+/* ---- routing ---- */
+
+/* The most probable expert of a token that is not taken yet, the lower one of equals. */
+static int64_t best_left(const float *probabilities, const unsigned char *taken, int64_t experts, int64_t stride)
+{
+    int64_t best = -1;
+    for (int64_t e = 0; e < experts; e++)
+        if (!taken[e] && (best < 0 || probabilities[e * stride] > probabilities[best * stride])) best = e;
+    return best;
+}
+
+/* probabilities of one token: 1 for each of the experts that it chooses */
+void exec_row_choose(struct exec_row *row)
+{
+    const int64_t selected = row->machine->sizes[MODEL_SELECTED_EXPERTS];
+    float *out = row->out[0];
+    memset(out, 0, (size_t)row->n * sizeof *out);
+    for (int64_t k = 0; k < selected && k < row->n; k++) {
+        int64_t best = -1;
+        for (int64_t e = 0; e < row->n; e++)
+            if (out[e] == 0 && (best < 0 || row->in[0][e] > row->in[0][best])) best = e;
+        out[best] = 1;
+    }
+}
+
+/* One group: probabilities [tokens, experts], places [tokens, experts, capacity], and room to work in. */
+struct group {
+    int64_t tokens, experts, capacity, selected;
+    const char *from;
+    char *to;
+    const struct exec_view *in, *out;
+    char token, expert, place;
+    int64_t *order, *filled;
+    float *highest; /* probability of each token */
+    unsigned char *taken;
+};
+
+static float probability(const struct group *g, int64_t token, int64_t expert)
+{
+    float value;
+    int64_t at = token * exec_stride(g->in, g->token) + expert * exec_stride(g->in, g->expert);
+    exec_load(g->in->dtype, g->from + at * model_dtype_bytes(g->in->dtype), 1, &value, 1);
+    return value;
+}
+
+static void put(const struct group *g, int64_t token, int64_t expert, int64_t place)
+{
+    const float one = 1;
+    int64_t at = token * exec_stride(g->out, g->token) + expert * exec_stride(g->out, g->expert) +
+                 place * exec_stride(g->out, g->place);
+    exec_store(g->out->dtype, &one, g->to + at * model_dtype_bytes(g->out->dtype), 1, 1);
+}
+
+static void find_highest(const struct group *g)
+{
+    for (int64_t t = 0; t < g->tokens; t++) {
+        g->highest[t] = probability(g, t, 0);
+        for (int64_t e = 1; e < g->experts; e++) g->highest[t] = fmaxf(g->highest[t], probability(g, t, e));
+    }
+}
+
+/* Tokens in their order, or by falling highest probability; equals stay in their order. */
+static void order_tokens(const struct group *g, bool most_certain_first)
+{
+    if (most_certain_first) find_highest(g);
+    for (int64_t t = 0; t < g->tokens; t++) {
+        int64_t at = t;
+        while (most_certain_first && at > 0 && g->highest[g->order[at - 1]] < g->highest[t]) {
+            g->order[at] = g->order[at - 1];
+            at--;
+        }
+        g->order[at] = t;
+    }
+}
+
+/* All first choices, then all second ones: a place is how many came before; beyond the capacity there is none. */
+static void tokens_choose(const struct group *g, bool most_certain_first)
+{
+    order_tokens(g, most_certain_first);
+    memset(g->filled, 0, (size_t)g->experts * sizeof *g->filled);
+    memset(g->taken, 0, (size_t)(g->tokens * g->experts));
+    for (int64_t k = 0; k < g->selected; k++)
+        for (int64_t i = 0; i < g->tokens; i++) {
+            int64_t t = g->order[i], stride = exec_stride(g->in, g->expert);
+            const float *row = (const float *)(const void *)g->from + t * exec_stride(g->in, g->token);
+            int64_t e = best_left(row, g->taken + t * g->experts, g->experts, stride), place = g->filled[e]++;
+            g->taken[t * g->experts + e] = 1;
+            if (place < g->capacity) put(g, t, e, place);
+        }
+}
+
+/* Each expert takes the tokens of its highest probabilities, the earlier of equals. */
+static void experts_choose(const struct group *g)
+{
+    for (int64_t e = 0; e < g->experts; e++) {
+        memset(g->taken, 0, (size_t)g->tokens);
+        const float *column = (const float *)(const void *)g->from + e * exec_stride(g->in, g->expert);
+        for (int64_t place = 0; place < g->capacity && place < g->tokens; place++) {
+            int64_t t = best_left(column, g->taken, g->tokens, exec_stride(g->in, g->token));
+            g->taken[t] = 1;
+            put(g, t, e, place);
+        }
+    }
+}
+
+/* Probabilities [group, token, expert] to places [group, token, expert, capacity]; groups are the device's own. */
+void exec_route(struct exec_machine *machine, const struct sim_op *op, int device)
+{
+    struct exec_space space;
+    struct exec_view in, out;
+    const char *labels = op->op->output_labels;
+    struct exec_scratch scratch = exec_scratch_of(machine, device);
+    exec_space_of(machine, op, device, &space);
+    exec_view_of(machine, op->inputs[0], op->op->input_labels[0], &space, device, &in);
+    exec_view_of(machine, op->outputs[0], labels, &space, device, &out);
+    struct group g = {.tokens = exec_space_range(&space, labels[1])->valid,
+                      .experts = exec_space_range(&space, labels[2])->valid,
+                      .capacity = exec_space_range(&space, labels[3])->valid,
+                      .selected = machine->sizes[MODEL_SELECTED_EXPERTS],
+                      .in = &in,
+                      .out = &out,
+                      .token = labels[1],
+                      .expert = labels[2],
+                      .place = labels[3]};
+    int64_t groups = exec_space_range(&space, labels[0])->valid, bytes = model_dtype_bytes(out.dtype);
+    g.order = exec_scratch_take(&scratch, g.tokens * (int64_t)sizeof *g.order);
+    g.filled = exec_scratch_take(&scratch, g.experts * (int64_t)sizeof *g.filled);
+    g.highest = exec_scratch_take(&scratch, g.tokens * (int64_t)sizeof *g.highest);
+    g.taken = exec_scratch_take(&scratch, g.tokens * g.experts);
+    for (int64_t i = 0; i < groups; i++) {
+        g.from = in.at + i * exec_stride(&in, labels[0]) * model_dtype_bytes(in.dtype);
+        g.to = out.at + i * exec_stride(&out, labels[0]) * bytes;
+        memset(g.to, 0, (size_t)(g.tokens * g.experts * g.capacity * bytes));
+        if (op->op->function == MODEL_ROUTE_EXPERTS) experts_choose(&g);
+        else tokens_choose(&g, op->op->function == MODEL_ROUTE_FIRST);
+    }
+}

@@ -1,0 +1,266 @@
+/* Experts as they run: steps of the real T5X with Flaxformer's layers, one expert against a dense layer, routing by
+ * hand, gradients against differences. */
+#include "exec/checkpoint.h"
+#include "exec/exec.h"
+#include "exec/kernels.h"
+#include "tests/test.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+static struct sim_plan_text read_plan(struct base_arena *arena, const char *name)
+{
+    struct sim_plan_text plan;
+    struct base_error error;
+    assert_ok(sim_plan_from_json(arena, test_read_json(arena, name), &plan, &error), &error);
+    return plan;
+}
+
+/* ---- against the real T5X ---- */
+
+static void steps_are_those_of_t5x(struct base_arena *arena)
+{
+    static const char *const cases[] = {"moe_top2_zloss", "moe_experts_choose"};
+    static const struct {
+        const char *topology, *submesh, *rules;
+    } splits[] = {
+        {"local:1", "1,1", "standard_moe:1,1"},
+        {"local:4", "1,1", "standard_moe:1,1"},
+        {"local:4", "1,2", "standard_moe:1,1"},
+        {"local:4", "1,2", "standard_moe:2,1"},
+    };
+    for (int i = 0; i < BASE_COUNT(cases) * BASE_COUNT(splits); i++) {
+        const char *name = cases[i / BASE_COUNT(splits)];
+        int s = i % BASE_COUNT(splits);
+        struct base_arena own = {.exhausted = arena->exhausted};
+        struct base_error error;
+        struct exec_result result;
+        struct sim_plan plan;
+        TEST_ROW("%s on %s, %s, %s", name, splits[s].topology, splits[s].submesh, splits[s].rules);
+        const struct base_json *expected = test_read_json(&own, base_print(&own, "numerics/%s/expected.json", name));
+        struct sim_plan_text text = read_plan(&own, base_print(&own, "numerics/%s/plan.json", name));
+        text.values[SIM_TOPOLOGY] = splits[s].topology;
+        text.values[SIM_SUBMESH] = splits[s].submesh;
+        text.values[SIM_RULES] = splits[s].rules;
+        struct sim_cache *cache = sim_cache_new(&own);
+        assert_ok(sim_plan_check(cache, &own, &text, MODEL_STEP_TRAIN, SIM_AS_EXECUTED, &plan, &error), &error);
+        struct exec_request request = {.steps = 4,
+                                       .data = base_print(&own, "tests/data/numerics/%s/batches.jsonl", name),
+                                       .restore = base_print(&own, "tests/data/numerics/%s/checkpoint_0", name)};
+        assert_ok(exec_run(&own, cache, &plan, &request, &result, &error), &error);
+        assert_int_equal(result.step_count, 4);
+        const struct base_json *loss = base_json_get(expected, "loss")->child,
+                               *norm = base_json_get(expected, "gradient_norm")->child;
+        for (int step = 0; step < 4; step++, loss = loss->next, norm = norm->next) {
+            assert_near(result.loss[step], loss->number, 1e-5);
+            assert_near(result.gradient_norm[step], norm->number, 1e-4);
+        }
+        sim_cache_free(cache);
+        base_arena_free(&own);
+    }
+}
+
+/* ---- machines ---- */
+
+struct rig {
+    struct sim_cache *cache;
+    struct sim_plan plan;
+    struct sim_executable program;
+    struct exec_machine machine;
+    struct exec_array *arrays;
+    int array_count;
+};
+
+#define SIZES                                                                                                          \
+    "moe_encoder_decoder:vocab_size=40,emb_dim=16,num_heads=2,head_dim=8,mlp_dim=24,num_layers=2,mlp_activations="     \
+    "gelu+linear,logits_via_embedding=0,num_experts=%d,num_encoder_sparse_layers=%d,num_decoder_sparse_layers=%d,"     \
+    "num_selected_experts=%d,capacity_factor=%g,group_size=8,router=%s,aux_loss_factor=%g,router_z_loss_factor=%g"
+
+static const char *model(struct base_arena *arena, int experts, int sparse, int selected, double capacity,
+                         const char *router, double aux)
+{
+    return base_print(arena, SIZES, experts, sparse, sparse, selected, capacity, router, aux, aux);
+}
+
+static struct sim_plan_text plan_of(struct base_arena *arena, const char *text)
+{
+    struct base_error error;
+    const char *document = base_print(
+        arena,
+        "{\"model\": \"%s\", \"topology\": \"local:1\", \"num_expert_partitions\": 1, \"batch_size\": 4, "
+        "\"logical_axis_rules\": \"standard_moe:1,1\", \"task_feature_lengths\": {\"inputs\": 8, \"targets\": 4}, "
+        "\"optimizer\": \"sgd\", \"learning_rate\": 1}",
+        text);
+    const struct base_json *json;
+    struct sim_plan_text plan;
+    assert_ok(base_json_parse(arena, document, strlen(document), &json, &error), &error);
+    assert_ok(sim_plan_from_json(arena, json, &plan, &error), &error);
+    return plan;
+}
+
+static void begin(struct base_arena *arena, const struct sim_plan_text *text, struct rig *rig)
+{
+    struct base_error error;
+    struct exec_batch batch;
+    struct exec_data data;
+    memset(rig, 0, sizeof *rig);
+    rig->cache = sim_cache_new(arena);
+    assert_ok(sim_plan_check(rig->cache, arena, text, MODEL_STEP_TRAIN, SIM_AS_EXECUTED, &rig->plan, &error), &error);
+    assert_ok(sim_executable_program(rig->cache, arena, &rig->plan, &rig->program, &error), &error);
+    assert_ok(exec_machine_begin(arena, &rig->program, &rig->plan, &rig->machine, &error), &error);
+    for (int d = 0; d < rig->machine.device_count; d++)
+        memset(rig->machine.arenas[d], 0xff, (size_t)rig->machine.map.arena_bytes);
+    exec_arrays(arena, &rig->machine, &rig->arrays, &rig->array_count);
+    exec_set_initial_values(arena, &rig->machine);
+    assert_ok(exec_data_open(arena, &rig->plan, NULL, 1, false, &data, &error), &error);
+    exec_data_batch(arena, &data, 0, 0, rig->plan.batch_size, &batch);
+    exec_feed(&rig->machine, &batch);
+}
+
+static int64_t elements_of(const struct exec_array *array)
+{
+    int64_t count = 1;
+    for (int d = 0; d < array->rank; d++) count *= array->shape[d];
+    return count;
+}
+
+static float *values_of(struct base_arena *arena, const struct rig *rig, int which)
+{
+    float *values = base_new(arena, float, elements_of(&rig->arrays[which]));
+    struct exec_region all = exec_whole(&rig->arrays[which]);
+    for (int device = 0; device < rig->machine.device_count; device++)
+        exec_gather(&rig->machine, &rig->arrays[which], device, &all, values);
+    return values;
+}
+
+/* ---- one expert is a dense layer ---- */
+
+static int dense_array_of(struct base_arena *arena, const struct rig *dense, const char *path)
+{
+    const char *expert = strstr(path, "mlp.expert.");
+    if (expert) path = base_print(arena, "%.*smlp.%s", (int)(expert - path), path, expert + strlen("mlp.expert."));
+    for (int i = 0; i < dense->array_count; i++)
+        if (!strcmp(dense->arrays[i].path, path)) return i;
+    return -1;
+}
+
+static void one_expert_equals_a_dense_layer(struct base_arena *arena)
+{
+    struct rig dense, expert;
+    struct sim_plan_text dense_text = plan_of(arena, model(arena, 1, 0, 1, 1, "tokens_choose_masked", 0)),
+                         expert_text = plan_of(arena, model(arena, 1, 2, 1, 1, "tokens_choose_masked", 0));
+    begin(arena, &dense_text, &dense);
+    begin(arena, &expert_text, &expert);
+    for (int i = 0; i < expert.array_count; i++) {
+        int of = dense_array_of(arena, &dense, expert.arrays[i].path);
+        if (of < 0 || strncmp(expert.arrays[i].path, "target.", 7) != 0) continue;
+        struct exec_region all = exec_whole(&expert.arrays[i]);
+        assert_int_equal(elements_of(&expert.arrays[i]), elements_of(&dense.arrays[of]));
+        exec_scatter(&expert.machine, &expert.arrays[i], &all, values_of(arena, &dense, of));
+    }
+    exec_step(&dense.machine);
+    exec_step(&expert.machine);
+    assert_near(expert.machine.loss_sum, dense.machine.loss_sum, 1e-6);
+    assert_near(sqrt(expert.machine.gradient_square_sum), sqrt(dense.machine.gradient_square_sum), 1e-6);
+    int compared = 0;
+    for (int i = 0; i < expert.array_count; i++) {
+        int of = dense_array_of(arena, &dense, expert.arrays[i].path);
+        if (of < 0) continue;
+        TEST_ROW("%s", expert.arrays[i].path);
+        const float *a = values_of(arena, &expert, i), *b = values_of(arena, &dense, of);
+        for (int64_t j = 0; j < elements_of(&dense.arrays[of]); j++) assert_true(fabsf(a[j] - b[j]) < 1e-5f);
+        compared++;
+    }
+    assert_true(compared >= 50);
+    sim_cache_free(dense.cache);
+    sim_cache_free(expert.cache);
+}
+
+/* ---- gradients against differences ---- */
+
+static double loss_of(struct rig *rig)
+{
+    double tokens = (double)rig->plan.batch_size * (double)rig->plan.targets_length;
+    exec_step(&rig->machine);
+    return rig->machine.loss_sum / tokens + rig->machine.router_loss_sum;
+}
+
+static void move(struct base_arena *arena, struct rig *rig, int which, const float *start, const float *direction,
+                 double step)
+{
+    struct exec_region all = exec_whole(&rig->arrays[which]);
+    float *moved = base_new(arena, float, elements_of(&rig->arrays[which]));
+    for (int64_t j = 0; j < elements_of(&rig->arrays[which]); j++) moved[j] = start[j] + (float)step * direction[j];
+    exec_scatter(&rig->machine, &rig->arrays[which], &all, moved);
+}
+
+/* Along its own direction the loss changes by the gradient's length. Every token keeps its experts on so short a way.
+ */
+static void check_gradients(struct base_arena *arena, const char *text, const char *only)
+{
+    struct rig stepped, rig;
+    struct sim_plan_text plan = plan_of(arena, text);
+    int checked = 0;
+    begin(arena, &plan, &stepped);
+    plan.values[SIM_LEARNING_RATE] = "0";
+    begin(arena, &plan, &rig);
+    exec_step(&stepped.machine);
+    for (int i = 0; i < rig.array_count; i++) {
+        if (strncmp(rig.arrays[i].path, "target.", 7) != 0 || !strstr(rig.arrays[i].path, only)) continue;
+        float *start = values_of(arena, &rig, i), *gradient = values_of(arena, &stepped, i);
+        double length = 0, step = 2e-3;
+        int64_t count = elements_of(&rig.arrays[i]);
+        for (int64_t j = 0; j < count; j++) {
+            gradient[j] = start[j] - gradient[j];
+            length += (double)gradient[j] * (double)gradient[j];
+        }
+        length = sqrt(length);
+        if (length < 1e-2) continue;
+        for (int64_t j = 0; j < count; j++) gradient[j] = (float)((double)gradient[j] / length);
+        move(arena, &rig, i, start, gradient, step);
+        double above = loss_of(&rig);
+        move(arena, &rig, i, start, gradient, -step);
+        double below = loss_of(&rig);
+        move(arena, &rig, i, start, gradient, 0);
+        TEST_ROW("%s in %s", rig.arrays[i].path, text);
+        assert_near((above - below) / (2 * step), length, 3e-2);
+        checked++;
+    }
+    assert_true(checked > 0);
+    sim_cache_free(stepped.cache);
+    sim_cache_free(rig.cache);
+}
+
+static void gradients_are_those_of_differences(struct base_arena *arena)
+{
+    check_gradients(arena, model(arena, 2, 1, 1, 2, "tokens_choose_masked", 0), "mlp.expert");
+    check_gradients(arena, model(arena, 4, 2, 2, 1.5, "tokens_choose_masked", 0.5), "mlp.router");
+    check_gradients(arena, model(arena, 4, 1, 2, 1, "experts_choose_masked", 0.5), "mlp.");
+}
+
+/* ---- groups ---- */
+
+static void groups_are_those_of_flaxformer(struct base_arena *arena)
+{
+    static const struct {
+        int64_t tokens, group_size, partitions, groups;
+    } rows[] = {{1536, 64, 8, 24}, {1536, 64, 32, 32}, {768, 64, 8, 16},   {4096, 4096, 8, 8},    {192, 32, 4, 8},
+                {192, 64, 4, 4},   {100, 30, 10, 10},  {96, 1000, 96, 96}, {65536, 1000, 64, 128}};
+    (void)arena;
+    for (int i = 0; i < BASE_COUNT(rows); i++) {
+        TEST_ROW("row %d", i);
+        assert_int_equal(model_expert_groups(rows[i].tokens, rows[i].group_size, rows[i].partitions), rows[i].groups);
+    }
+}
+
+static const struct test tests[] = {
+    TEST(steps_are_those_of_t5x),
+    TEST(one_expert_equals_a_dense_layer),
+    TEST(gradients_are_those_of_differences),
+    TEST(groups_are_those_of_flaxformer),
+};
+
+int main(int argument_count, char **arguments)
+{
+    return test_main(tests, BASE_COUNT(tests), argument_count, arguments);
+}
