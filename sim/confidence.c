@@ -124,8 +124,13 @@ enum base_status sim_confidence_of(struct base_arena *arena, const struct sim_pl
     memset(out, 0, sizeof *out);
     BASE_TRY(base_table_read(&table, error));
     bool calibrated = find_calibrated(&plan->placement->profile, &step);
-    if (!calibrated) BASE_TRY(find_residual(plan, "step", &step, error));
-    BASE_TRY(find_residual(plan, plan->compiled ? "compiled_memory" : "memory", &peak, error));
+    if (!calibrated) BASE_TRY(find_residual(plan, plan->pipeline.stages > 1 ? "pipelined_step" : "step", &step, error));
+    const bool pipelined = plan->pipeline.stages > 1;
+    BASE_TRY(find_residual(plan,
+                           plan->compiled ? "compiled_memory"
+                           : pipelined    ? "pipelined_memory"
+                                          : "memory",
+                           &peak, error));
     out->step_s = around(p->step_s, &step);
     out->tokens_per_s = (struct sim_interval){p->tokens_per_s * p->step_s / out->step_s.high,
                                               p->tokens_per_s * p->step_s / out->step_s.low};
