@@ -155,6 +155,11 @@ void exec_row_gate(struct exec_row *row)
         times_activation(which[0], row->in[0], NULL, row->out[0], row->n);
         return;
     }
+    if (row->out[0] == row->in[1]) { /* it takes the place of what it reads last otherwise */
+        times_activation(which[1], row->in[1], NULL, row->out[0], row->n);
+        times_activation(which[0], row->in[0], row->out[0], row->out[0], row->n);
+        return;
+    }
     bool linear = which[1] == MODEL_LINEAR; /* as in all of T5X's gated models: the second factor is taken as it is */
     times_activation(which[0], row->in[0], linear ? row->in[1] : NULL, row->out[0], row->n);
     if (!linear) times_activation(which[1], row->in[1], row->out[0], row->out[0], row->n);
@@ -164,6 +169,11 @@ void exec_row_gate(struct exec_row *row)
 void exec_row_gate_grad_0(struct exec_row *row)
 {
     const enum model_activation *which = activations_of(row);
+    if (row->op->input_count == 3 && row->out[0] == row->in[2]) {
+        times_activation(which[1], row->in[2], row->in[0], row->out[0], row->n);
+        times_derivative(which[0], row->in[1], row->out[0], row->out[0], row->n);
+        return;
+    }
     times_derivative(which[0], row->in[1], row->in[0], row->out[0], row->n);
     if (row->op->input_count == 3) times_activation(which[1], row->in[2], row->out[0], row->out[0], row->n);
 }
@@ -172,6 +182,12 @@ void exec_row_gate_grad_0(struct exec_row *row)
 void exec_row_gate_grad_1(struct exec_row *row)
 {
     const enum model_activation *which = activations_of(row);
+    if (row->out[0] == row->in[2]) {
+        if (which[1] != MODEL_LINEAR) times_derivative(which[1], row->in[2], row->in[0], row->out[0], row->n);
+        const float *factor = which[1] != MODEL_LINEAR ? row->out[0] : row->in[0];
+        times_activation(which[0], row->in[1], factor, row->out[0], row->n);
+        return;
+    }
     times_activation(which[0], row->in[1], row->in[0], row->out[0], row->n);
     if (which[1] != MODEL_LINEAR) times_derivative(which[1], row->in[2], row->out[0], row->out[0], row->n);
 }

@@ -55,6 +55,7 @@ static const unsigned kept_roles[MODEL_REMAT_COUNT] = {
     [MODEL_REMAT_SELECTIVE] = ~(KEEP(FUSED) | KEEP(SOFTMAX)),
     [MODEL_REMAT_FULL] = KEEP(LAYER_INPUT),
     [MODEL_REMAT_COMPILER] = ~KEEP(FUSED), /* less what the options drop */
+    [MODEL_REMAT_TENSORS] = 0,             /* go by name */
 };
 
 /* The forward block that is being transposed, and the sums that its backward loop carries for tensors outside it. */
@@ -158,10 +159,15 @@ static int need(struct pass *pass, int tensor)
     unsigned dropped = builder->options.dropped_roles |
                        (builder->options.flash_attention ? KEEP(SOFTMAX) : 0); /* the kernel makes its scores again */
     bool kept = kept_roles[builder->options.remat] & ~dropped & (1u << wanted->role);
+    const struct model_saved *saved = &builder->options.saved;
+    if (builder->options.remat == MODEL_REMAT_TENSORS && wanted->saved_as)
+        kept = (saved->device | saved->host) >> wanted->saved_as & 1;
     bool carried = !producer_of(builder, tensor); /* the layer's input is there or nothing can be made */
     if (!pass->loop || wanted->block != pass->forward_block) return tensor;
     if (kept || carried || is_kept_operand(pass, tensor)) {
         builder->program->tensors[tensor].constrained_again = wanted->constrained && builder_recomputes(builder);
+        builder->program->tensors[tensor].offloaded =
+            builder->options.remat == MODEL_REMAT_TENSORS && wanted->saved_as && saved->host >> wanted->saved_as & 1;
         return tensor;
     }
     if (builder->clone[tensor] < 0) {

@@ -124,6 +124,13 @@ static inline int builder_contract(struct builder *builder, const char *name, co
     return out;
 }
 
+/* What a remat policy by tensor calls it. */
+static inline int builder_saved_as(struct builder *builder, enum model_saved_name name, int tensor)
+{
+    builder->program->tensors[tensor].saved_as = (unsigned char)name;
+    return tensor;
+}
+
 /* weights.c. Declares a parameter of the layer (or model) that is being built. */
 int model_builder_parameter(struct builder *builder, const char *path, const char *labels);
 int model_builder_compute_copy(struct builder *builder, const char *path, int master); /* in the compute dtype */

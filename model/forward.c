@@ -79,6 +79,7 @@ static int key_or_value(struct builder *builder, const char *scope, const char *
     const char *declared = builder_letters(builder, grouped ? "bkgd" : "bkhd", source_letter, key);
     int projected = builder_constrained(
         builder, builder_contract(builder, name, equation, declared, builder->dtype, role, source, kernel));
+    builder_saved_as(builder, role == MODEL_ROLE_VALUE ? MODEL_SAVED_VALUE : MODEL_SAVED_KEY, projected);
     projected = model_builder_biased(builder, name, projected, declared, grouped ? "i" : "j", grouped ? "gd" : "hd");
     if (role == MODEL_ROLE_QUERY_KEY) projected = model_builder_placed(builder, name, projected, declared);
     if (builder->options.gathers_keys) projected = gathered(builder, name, projected);
@@ -144,7 +145,7 @@ static int attention_core(struct builder *builder, const struct attention *a, in
                                    MODEL_ROLE_CONTEXT, weights, value);
     if (builder->options.flash_attention) builder_group_from(builder, first);
     for (int i = first; builder->options.flash_attention && i < block->op_count; i++) block->ops[i].causal = a->causal;
-    return context;
+    return builder_saved_as(builder, MODEL_SAVED_CONTEXT, context);
 }
 
 static int packed(struct builder *builder, const struct attention *a, int tensor, enum model_role role)
@@ -166,7 +167,7 @@ static int attention(struct builder *builder, const struct attention *a)
     int query = builder_contract(builder, base_print(builder->arena, "%s/query", scope),
                                  builder_letters(builder, "bqe,ehd->bqhd", a->query, a->key), NULL, builder->dtype,
                                  MODEL_ROLE_QUERY_KEY, a->query_source, query_kernel);
-    builder_constrained(builder, query);
+    builder_constrained(builder, builder_saved_as(builder, MODEL_SAVED_QUERY, query));
     const char *rows = builder_letters(builder, "bqhd", a->query, a->key),
                *query_name = base_print(builder->arena, "%s/query", scope);
     query = model_builder_placed(builder, query_name, model_builder_biased(builder, query_name, query, rows, "j", "hd"),
@@ -183,6 +184,7 @@ static int attention(struct builder *builder, const struct attention *a)
                                builder_letters(builder, "bqhd,hde->bqe", a->query, a->key), NULL, builder->dtype,
                                MODEL_ROLE_PROJECTION, context, out_kernel);
     constrained_if_flaxformer(builder, out);
+    builder_saved_as(builder, MODEL_SAVED_OUT, out);
     return model_builder_biased(builder, base_print(builder->arena, "%s/out", scope), out,
                                 builder_letters(builder, "bqe", a->query, a->key), "e", "e");
 }
@@ -201,6 +203,7 @@ static int mlp(struct builder *builder, const char *scope, int x, char length)
             count == 1 ? base_print(builder->arena, "%s/wi", scope) : base_print(builder->arena, "%s/wi_%d", scope, i);
         int kernel = model_builder_weight(builder, base_print(builder->arena, "%s/kernel", name), wide, wide);
         hidden[i] = builder_contract(builder, name, in, NULL, builder->dtype, MODEL_ROLE_MLP_HIDDEN, x, kernel);
+        builder_saved_as(builder, i == 0 ? MODEL_SAVED_WI_0 : MODEL_SAVED_WI_1, hidden[i]);
         hidden[i] =
             model_builder_biased(builder, name, hidden[i], builder_letters(builder, "bqf", length, length), "f", "f");
     }
@@ -221,6 +224,7 @@ static int mlp(struct builder *builder, const char *scope, int x, char length)
     int out = builder_contract(builder, out_name, builder_letters(builder, "bqf,fe->bqe", length, length), NULL,
                                builder->dtype, MODEL_ROLE_PROJECTION, activated, kernel);
     constrained_if_flaxformer(builder, out);
+    builder_saved_as(builder, MODEL_SAVED_WO, out);
     return model_builder_biased(builder, out_name, out, builder_letters(builder, "bqe", length, length), "e", "e");
 }
 
@@ -325,7 +329,7 @@ static int run_layers(struct builder *builder, const struct stack *stack, int x)
     builder->scope = base_print(builder->arena, "%s/layers", stack->name);
     int in = model_builder_tensor(builder, model_builder_name(builder, "input"), labels, builder->stream,
                                   MODEL_ACTIVATION, MODEL_ROLE_LAYER_INPUT);
-    constrained_if_scanned(builder, in);
+    constrained_if_scanned(builder, builder_saved_as(builder, MODEL_SAVED_LAYER_INPUT, in));
     int out = block_of_layers(builder, stack, in);
     builder->block = outer;
     builder->layers = MODEL_ONE;

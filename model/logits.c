@@ -3,9 +3,9 @@
 
 /* float32, whatever the activations are. A tied table is the embedding's master, and its logits are divided by
  * sqrt(embed). */
-int model_builder_logits(struct builder *builder, int table, int y)
+static int scores_of(struct builder *builder, int table, int y)
 {
-    bool as_computed = builder_has(builder, MODEL_TRAIT_WIDE_LOSS);
+    bool as_computed = builder_has(builder, MODEL_TRAIT_WIDE_LOSS) || builder_has(builder, MODEL_TRAIT_HALF_LOGITS);
     enum model_dtype dtype = as_computed ? builder->dtype : builder_statistics_dtype(builder);
     int wide = y;
     if (builder->dtype != dtype)
@@ -27,6 +27,14 @@ int model_builder_logits(struct builder *builder, int table, int y)
     int scaled = builder_apply(builder, MODEL_MAP, MODEL_SCALE, "logits scale", "bte->bte", NULL, dtype,
                                MODEL_ROLE_PROJECTION, wide, -1, -1, -1);
     return builder_contract(builder, "logits", "bte,ve->btv", NULL, dtype, MODEL_ROLE_PROJECTION, scaled, table);
+}
+
+int model_builder_logits(struct builder *builder, int table, int y)
+{
+    const int scores = scores_of(builder, table, y);
+    if (!builder_has(builder, MODEL_TRAIT_HALF_LOGITS)) return scores;
+    return builder_apply(builder, MODEL_MAP, MODEL_CAST, "logits float32", "btv->btv", NULL,
+                         builder_statistics_dtype(builder), MODEL_ROLE_PROJECTION, scores, -1, -1, -1);
 }
 
 /* float32 as PyTorch software has it: a copy of the logits, another one without their maximum, whose memory takes the

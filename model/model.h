@@ -211,7 +211,8 @@ const struct model_parameter *model_parameter_of_tensor(struct base_arena *arena
 
 /* ---- optimizer state (optimizer_state.c) ---- */
 
-enum model_dtype { MODEL_FLOAT32, MODEL_BFLOAT16, MODEL_FLOAT16, MODEL_FP8, MODEL_INT32, MODEL_BOOL };
+enum model_dtype { MODEL_FLOAT32, MODEL_BFLOAT16, MODEL_FLOAT16, MODEL_FP8, MODEL_INT32, MODEL_BOOL, MODEL_INT8 };
+bool model_dtype_is_quantized(enum model_dtype dtype); /* of products alone: fp8, int8 */
 int64_t model_dtype_bytes(enum model_dtype dtype);
 const char *model_dtype_name(enum model_dtype dtype);
 
@@ -371,6 +372,27 @@ enum model_role {
     MODEL_ROLE_COUNT
 };
 
+/* What a remat policy by tensor may name. */
+enum model_saved_name {
+    MODEL_SAVED_NONE,
+    MODEL_SAVED_LAYER_INPUT,
+    MODEL_SAVED_QUERY,
+    MODEL_SAVED_KEY,
+    MODEL_SAVED_VALUE,
+    MODEL_SAVED_CONTEXT,
+    MODEL_SAVED_OUT,
+    MODEL_SAVED_WI_0,
+    MODEL_SAVED_WI_1,
+    MODEL_SAVED_WO
+};
+/* Sets of them: bit n is the name n. */
+struct model_saved {
+    unsigned device, host; /* saved in the device's memory; in the host's */
+};
+/* saved_names.c: "device:a+b;offload:c". BASE_INPUT names what is no such name; equal sets give equal texts. */
+enum base_status model_saved_parse(const char *text, struct model_saved *out, struct base_error *error);
+const char *model_saved_text(struct base_arena *arena, const struct model_saved *saved);
+
 struct model_tensor {
     const char *name; /* "decoder/self_attention/query" */
     int rank;
@@ -380,7 +402,9 @@ struct model_tensor {
     enum model_dtype dtype;
     enum model_category category;
     enum model_role role;
-    int like;         /* sharded like this tensor (a gradient like its primal), or -1 */
+    unsigned char saved_as; /* enum model_saved_name */
+    bool offloaded;         /* between forward and backward pass it stands in the host's memory */
+    int like;               /* sharded like this tensor (a gradient like its primal), or -1 */
     bool constrained; /* T5X asks for the sharding that its axes have; other activations get theirs by propagation */
     bool constrained_again; /* and asks again where the backward pass reads it: remat saves what stood before that */
     int recomputed_of;  /* the forward tensor that this one repeats in the backward pass, as elementwise tensors are by
@@ -547,6 +571,7 @@ enum model_remat {
     MODEL_REMAT_SELECTIVE,
     MODEL_REMAT_FULL,
     MODEL_REMAT_COMPILER,
+    MODEL_REMAT_TENSORS, /* what model_options.saved names */
     MODEL_REMAT_COUNT
 };
 
@@ -572,8 +597,9 @@ struct model_options {
     enum model_remat remat;
     enum model_optimizer optimizer;
     enum model_dtype dtype;
-    unsigned dropped_roles; /* MODEL_REMAT_COMPILER: bit r: what "none" saves of role r is recomputed */
-    bool microbatches;      /* more than one: a loop with a float32 accumulator */
+    struct model_saved saved; /* MODEL_REMAT_TENSORS */
+    unsigned dropped_roles;   /* MODEL_REMAT_COMPILER: bit r: what "none" saves of role r is recomputed */
+    bool microbatches;        /* more than one: a loop with a float32 accumulator */
     bool flash_attention;
     bool dropout;              /* of embeddings, attention weights and of what is added to the residual stream */
     unsigned traits;           /* bits of enum model_trait */

@@ -17,11 +17,17 @@ static const struct {
 } dtypes[] = {
     [MODEL_FLOAT32] = {"float32", 4}, [MODEL_BFLOAT16] = {"bfloat16", 2}, [MODEL_FLOAT16] = {"float16", 2},
     [MODEL_FP8] = {"fp8", 1},         [MODEL_INT32] = {"int32", 4},       [MODEL_BOOL] = {"bool", 1},
+    [MODEL_INT8] = {"int8", 1},
 };
 
 int64_t model_dtype_bytes(enum model_dtype dtype)
 {
     return dtypes[dtype].bytes;
+}
+
+bool model_dtype_is_quantized(enum model_dtype dtype)
+{
+    return dtype == MODEL_FP8 || dtype == MODEL_INT8;
 }
 
 const char *model_dtype_name(enum model_dtype dtype)
@@ -51,6 +57,8 @@ const char *model_trait_name(enum model_trait trait)
         [MODEL_TRAIT_CLIPS] = "clips",
         [MODEL_TRAIT_DROPS_OUT] = "drops_out",
         [MODEL_TRAIT_REPLAYS_LAYERS] = "replays_layers",
+        [MODEL_TRAIT_HALF_LOGITS] = "half_logits",
+        [MODEL_TRAIT_SPLITS_DIMENSIONS] = "splits_dimensions",
     };
     return names[trait];
 }
@@ -189,7 +197,7 @@ void model_program_build(struct base_arena *arena, const struct model_config *co
                               .layers = MODEL_ONE,
                               .gradient_norm = -1};
     bool backward = options->step == MODEL_STEP_TRAIN || options->step == MODEL_STEP_GRADIENT;
-    if (builder.dtype == MODEL_FP8) builder.dtype = MODEL_BFLOAT16; /* activations; the contractions run in fp8 */
+    if (model_dtype_is_quantized(builder.dtype)) builder.dtype = MODEL_BFLOAT16; /* activations */
     int step = model_builder_block(&builder, "step", -1);
     builder.options.microbatches =
         (options->microbatches || options->traits >> MODEL_TRAIT_ACCUMULATES & 1) && backward;

@@ -28,6 +28,8 @@ enum model_trait {
     MODEL_TRAIT_CLIPS,              /* gradients are scaled by their norm before the update */
     MODEL_TRAIT_REPLAYS_LAYERS,     /* what is recomputed is a layer's whole forward pass, its last operations, too */
     MODEL_TRAIT_DROPS_OUT,          /* there is dropout unless a plan says a rate of 0 */
+    MODEL_TRAIT_HALF_LOGITS,        /* logits are a product of the compute dtype, cast to float32 as they are made */
+    MODEL_TRAIT_SPLITS_DIMENSIONS,  /* its mesh shares dimensions of the torus where whole ones do not do */
     MODEL_TRAIT_COUNT
 };
 const char *model_trait_name(enum model_trait trait); /* as in sim/compile/software.csv */

@@ -10,7 +10,10 @@ struct clock {
     const double *kernels_s, *collectives_s;
     double now_s, links_free_s, worked_s, beside_s /* on other streams, in this loop's iteration */,
         end_s[SIM_MOST_DISTINCT];
-    int starts;
+    int starts, what_of[SIM_MOST_DISTINCT]; /* per start: its collective */
+    bool windowed;                          /* products and collectives go in pieces */
+    double pieces_end_s, pieces;            /* of a gather whose pieces the next product takes; 0: none */
+    double product_s;                       /* of the kernel just done, if it is one */
 };
 
 static int run(struct clock *c, int at);
@@ -41,10 +44,43 @@ static int run_loop(struct clock *c, int at)
     return next;
 }
 
-static void start(struct clock *c, double collective_s)
+static double devices_of(const struct clock *c, int what)
 {
-    c->links_free_s = fmax(c->now_s, c->links_free_s) + collective_s;
-    c->end_s[c->starts++] = c->links_free_s;
+    return c->p->placement->groups[c->p->list->collectives[what].axes].load.group_size;
+}
+
+/* The scatter of a product's pieces begins with the first of them. */
+static void start(struct clock *c, int what)
+{
+    const bool early = c->windowed && c->p->list->collectives[what].kind == SIM_REDUCE_SCATTER;
+    const double first_s = early ? c->now_s - c->product_s * (1 - 1 / devices_of(c, what)) : c->now_s;
+    c->links_free_s = fmax(first_s, c->links_free_s) + c->collectives_s[what];
+    c->what_of[c->starts] = what;
+    c->end_s[c->starts++] = fmax(c->links_free_s, c->now_s);
+}
+
+/* A product takes the pieces of a gather as they come: the last one is left when all have come. */
+static void wait(struct clock *c, int start)
+{
+    const int what = c->what_of[start];
+    if (!c->windowed || c->p->list->collectives[what].kind != SIM_ALL_GATHER) {
+        c->now_s = fmax(c->now_s, c->end_s[start]);
+        return;
+    }
+    c->pieces_end_s = fmax(c->pieces_end_s, c->end_s[start]);
+    c->pieces = devices_of(c, what);
+}
+
+static void work(struct clock *c, int kernel)
+{
+    const double kernel_s = c->kernels_s[kernel];
+    const bool product = c->windowed && c->p->list->kernels[kernel].dot_count > 0;
+    if (c->pieces_end_s > 0 && !product) c->now_s = fmax(c->now_s, c->pieces_end_s);
+    const double last_s = c->pieces_end_s > 0 && product ? c->pieces_end_s + kernel_s / c->pieces : 0;
+    c->now_s = fmax(c->now_s + kernel_s, last_s);
+    c->pieces_end_s = 0;
+    c->product_s = product ? kernel_s : 0;
+    c->worked_s += kernel_s;
 }
 
 /* Up to the end of a loop, or of the step; returns what stands behind it. */
@@ -54,12 +90,9 @@ static int run(struct clock *c, int at)
     while (at < list->moment_count) {
         const struct sim_moment *moment = &list->moments[at];
         switch (moment->kind) {
-        case SIM_MOMENT_WORK:
-            c->now_s += c->kernels_s[moment->what];
-            c->worked_s += c->kernels_s[moment->what];
-            break;
-        case SIM_MOMENT_START: start(c, c->collectives_s[moment->what]); break;
-        case SIM_MOMENT_WAIT: c->now_s = fmax(c->now_s, c->end_s[moment->what]); break;
+        case SIM_MOMENT_WORK: work(c, moment->what); break;
+        case SIM_MOMENT_START: start(c, moment->what); break;
+        case SIM_MOMENT_WAIT: wait(c, moment->what); break;
         case SIM_MOMENT_BESIDE: c->beside_s += c->collectives_s[moment->what]; break;
         case SIM_MOMENT_LOOP: at = run_loop(c, at) - 1; break;
         case SIM_MOMENT_END: return at + 1;
@@ -72,6 +105,7 @@ static int run(struct clock *c, int at)
 double sim_exposed_s(const struct sim_pricing *p, const double *kernels_s, const double *collectives_s)
 {
     struct clock c = {.p = p, .kernels_s = kernels_s, .collectives_s = collectives_s};
+    c.windowed = p->plan && sim_passes_of(p->plan) >> SIM_PASS_COLLECTIVE_MATMUL & 1;
     iterate(&c, 0);
-    return fmax(c.now_s, c.links_free_s) - c.worked_s;
+    return fmax(fmax(c.now_s, c.pieces_end_s), c.links_free_s) - c.worked_s;
 }

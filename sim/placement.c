@@ -58,6 +58,66 @@ static void place_on_torus(struct base_arena *arena, struct sim_placement *p, co
     }
 }
 
+/* ---- slices of a torus, joined by the data-centre network ---- */
+
+/* What one slice has of a mesh over several: the same axes, those that only slices are along with one device. */
+static enum base_status mesh_of_one_slice(struct base_arena *arena, const struct sim_placement *p,
+                                          const struct topo_mesh_request *request, struct topo_topology *slice,
+                                          struct topo_mesh *out, struct base_error *error)
+{
+    struct topo_mesh_request one = *request;
+    *slice = p->topology;
+    slice->slice_count = 1;
+    slice->device_count = slice->devices_per_slice;
+    one.dcn_mesh.count = one.dcn_count = 0;
+    return topo_mesh_build(arena, slice, &one, false, out, error);
+}
+
+/* The set of a slice's axes that have the names of these, and how many slices the group spans. */
+static unsigned inside_slice(const struct topo_axes *whole, const struct topo_axes *inside, unsigned axes, int *slices)
+{
+    unsigned set = 0;
+    for (int i = 0; i < whole->count; i++) {
+        if (!(axes >> i & 1)) continue;
+        const int same = topo_axis_named(inside, whole->names[i]);
+        if (same >= 0) set |= 1u << same;
+        *slices *= whole->sizes[i] / (same >= 0 ? inside->sizes[same] : 1);
+    }
+    return set;
+}
+
+/* A collective over slices is one inside each slice, on parts of which each chip goes on over its own share of the
+ * data-centre network: a reduction is scattered inside, summed across and gathered inside. What goes across is what is
+ * left when all of a group's chips of one slice have taken their part. */
+static enum base_status place_on_slices(struct base_arena *arena, struct sim_placement *p,
+                                        const struct topo_mesh_request *request, struct base_error *error)
+{
+    struct sim_placement one = *p;
+    struct topo_mesh mesh;
+    BASE_TRY(mesh_of_one_slice(arena, p, request, &one.topology, &mesh, error));
+    one.axes = mesh.axes;
+    one.groups = base_new(arena, struct sim_group, (int)sets_of(&one) + 1);
+    place_on_torus(arena, &one, &mesh);
+    const double *c = p->profile.constants, rate = c[SIM_DCN_BYTES_PER_S] * c[SIM_DCN_EFFICIENCY_FRAC];
+    if (!(rate > 0))
+        return base_fail(error, BASE_INPUT,
+                         "topology: no source gives the data-centre network's rate of a %s; use a --profile with "
+                         "constants.dcn_bytes_per_s",
+                         p->topology.chip.name);
+    for (unsigned axes = 1; axes <= sets_of(p); axes++) {
+        int slices = 1;
+        const unsigned inside = inside_slice(&p->axes, &mesh.axes, axes, &slices);
+        struct sim_group *group = &p->groups[axes];
+        *group = inside ? one.groups[inside] : (struct sim_group){.load = {.group_size = 1}};
+        const double across_s = (slices - 1.0) / slices / group->load.group_size / rate;
+        group->exchange_seconds_per_byte += (slices - 1.0) / slices / rate; /* nobody takes a part of it for others */
+        group->seconds_per_byte += across_s;
+        group->across_seconds_per_byte = across_s;
+        group->load.group_size *= slices;
+    }
+    return BASE_OK;
+}
+
 /* ---- GPU nodes and local ranks: devices in nodes, rings within and across ---- */
 
 /* Behind a switch each device of an all-to-all sends the others their parts at once, at its own rate; what leaves the
@@ -139,16 +199,22 @@ enum base_status sim_placement_build(struct base_arena *arena, const struct topo
 {
     struct sim_placement p = {.topology = *topology};
     struct topo_mesh mesh;
-    if (topology->slice_count > 1)
-        return base_fail(error, BASE_INPUT,
-                         "topology: predictions over several slices are not modelled yet; use slices=1");
     BASE_TRY(sim_profile_build(topology, software, overrides, &p.profile, error));
     bool needs_devices = topo_has_torus(topology) || request->dcn_mesh.count > 0 || p.profile.simulated;
-    BASE_TRY(topo_mesh_build(arena, topology, request, !needs_devices, &mesh, error));
+    struct topo_mesh_request split = *request;
+    enum base_status status = topo_mesh_build(arena, topology, request, !needs_devices, &mesh, error);
+    if (status == BASE_INPUT && request->ici_mesh.count && !request->split_physical_axes &&
+        (p.profile.traits >> MODEL_TRAIT_SPLITS_DIMENSIONS & 1)) {
+        split.split_physical_axes = p.splits_dimensions = true;
+        request = &split;
+        status = topo_mesh_build(arena, topology, request, !needs_devices, &mesh, error);
+    }
+    if (status != BASE_OK) return status;
     p.axes = mesh.axes;
     p.axes_text = topo_axes_spell(arena, &p.axes, topo_axes_all(&p.axes));
     p.groups = base_new(arena, struct sim_group, (int)sets_of(&p) + 1);
-    if (topo_has_torus(topology)) place_on_torus(arena, &p, &mesh);
+    if (topo_has_torus(topology) && topology->slice_count > 1) BASE_TRY(place_on_slices(arena, &p, request, error));
+    else if (topo_has_torus(topology)) place_on_torus(arena, &p, &mesh);
     else place_in_nodes(&p, &mesh);
     const unsigned all = sets_of(&p);
     if (topo_axes_product(&p.axes, all) > 1 && !(p.groups[all].seconds_per_byte > 0))

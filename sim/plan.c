@@ -298,6 +298,7 @@ static enum base_status place(struct sim_cache *cache, const struct sim_plan_tex
     BASE_TRY(sim_context_mesh(&stage, &out->request, plan->context_parallel, &request, error));
     BASE_TRY(
         sim_placement_build(&cache->arena, &stage, &request, plan->software, cache->overrides, &out->placement, error));
+    out->request.split_physical_axes = out->request.split_physical_axes || out->placement.splits_dimensions;
     out->placement.topology = topology;
     out->placement.stage_devices = stage.device_count;
     return BASE_OK;

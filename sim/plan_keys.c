@@ -144,7 +144,9 @@ const struct sim_plan_key sim_plan_keys[SIM_KEY_COUNT] = {
                        FIELD(adafactor_text)},
     [SIM_REMAT_POLICY] = {.name = "remat_policy",
                           .json = TEXT,
-                          .option = {"--remat-policy", NULL, "what the backward pass recomputes",
+                          .option = {"--remat-policy", "none|minimal|selective|full|device:A+B;offload:C+D",
+                                     "what the backward pass recomputes; by name: all but what is saved on the device "
+                                     "or the host",
                                      "minimal for scanned models, else none"},
                           .fallback = "none",
                           .fallback_scanned = "minimal",
@@ -154,7 +156,7 @@ const struct sim_plan_key sim_plan_keys[SIM_KEY_COUNT] = {
                           .words = {{"none", MODEL_REMAT_NONE, false},
                                     {"minimal", MODEL_REMAT_MINIMAL, false},
                                     {"selective", MODEL_REMAT_SELECTIVE, true},
-                                    {"full", MODEL_REMAT_FULL, false}},
+                                    {"full", MODEL_REMAT_FULL, false}}, /* or tensors by name */
                           .chart = {10, "remat", "remat ", ""}},
     [SIM_DTYPE] = {.name = "dtype",
                    .json = TEXT,
@@ -167,7 +169,8 @@ const struct sim_plan_key sim_plan_keys[SIM_KEY_COUNT] = {
                    .words = {{"bfloat16", MODEL_BFLOAT16, false},
                              {"float32", MODEL_FLOAT32, false},
                              {"float16", MODEL_FLOAT16, false},
-                             {"fp8", MODEL_FP8, true}},
+                             {"fp8", MODEL_FP8, true},
+                             {"int8", MODEL_INT8, true}},
                    .chart = {12, "dtype", "", ""}},
     [SIM_ATTENTION] = {.name = "attention",
                        .json = TEXT,
@@ -410,6 +413,10 @@ static enum base_status read_value(const char *text, const struct sim_plan_key *
 {
     int64_t whole;
     double real;
+    if (row == &sim_plan_keys[SIM_REMAT_POLICY] && strchr(text, ':')) {
+        plan->options.remat = MODEL_REMAT_TENSORS;
+        return model_saved_parse(text, &plan->options.saved, error);
+    }
     if (row->type == SIM_OF_WORD) return read_word(text, row, plan, error);
     if (row->type == SIM_OF_WHOLE) {
         BASE_TRY(base_parse_int(text, row->name, (int64_t)row->low, (int64_t)row->high, &whole, error));
@@ -443,6 +450,8 @@ static const char *value_text(struct base_arena *arena, const struct sim_plan *p
     switch (row->type) {
     case SIM_OF_TEXT: return memcpy(&text, (const char *)plan + row->offset, sizeof text), text;
     case SIM_OF_WORD:
+        if (row == &sim_plan_keys[SIM_REMAT_POLICY] && plan->options.remat == MODEL_REMAT_TENSORS)
+            return model_saved_text(arena, &plan->options.saved);
         for (int i = 0; i < SIM_MOST_WORDS && row->words[i].name; i++)
             if (row->words[i].value == load(plan, row)) text = row->words[i].name;
         return text;

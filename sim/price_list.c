@@ -9,7 +9,7 @@ struct maker {
     struct base_arena *scratch;
     const struct sim_sharded *s;
     struct sim_price_list *out;
-    bool fp8;
+    const struct sim_price_choices *choices;
     int *dot_of;              /* per operation: its distinct contraction, or -1 */
     int *repeats_of;          /* per operation, as a loop: the distinct count of repetitions inside it */
     int *kernel_of;           /* per kernel: the distinct one */
@@ -103,16 +103,20 @@ static struct sim_factors product_of(const struct maker *m, const struct sim_op 
 static bool is_of_weight(const struct maker *m, int value)
 {
     const struct model_tensor *tensor = &m->s->program->tensors[m->s->values[value].tensor];
-    return tensor->role == MODEL_ROLE_WEIGHT || tensor->category == MODEL_GRADIENT;
+    return tensor->role == MODEL_ROLE_WEIGHT || tensor->from_producer || tensor->category == MODEL_GRADIENT;
 }
 
-/* Training in fp8 casts the operands of layers' projections, forward and backward; attention and float32 logits stay.
+/* Training in fp8 or int8 casts the operands of layers' projections, forward and backward; attention and float32 logits
+ * stay.
  */
 static enum model_dtype units_dtype(const struct maker *m, const struct sim_op *op)
 {
     enum model_dtype dtype = m->s->values[op->inputs[0]].dtype;
     bool weight = is_of_weight(m, op->inputs[0]) || is_of_weight(m, op->inputs[1]) || is_of_weight(m, op->outputs[0]);
-    return m->fp8 && weight && dtype == MODEL_BFLOAT16 ? MODEL_FP8 : dtype;
+    bool in_layer = op->op->name && strstr(op->op->name, "layers/");
+    return model_dtype_is_quantized(m->choices->dtype) && weight && dtype == MODEL_BFLOAT16 && in_layer
+               ? m->choices->dtype
+               : dtype;
 }
 
 static void list_dots(struct maker *m)
@@ -150,7 +154,9 @@ static int distinct_kernel(struct maker *m, const struct sim_price_kernel *kerne
     unsigned at = (unsigned)hash;
     for (int found; (found = base_index_next(&m->kernels_seen, hash, &at)) >= 0; at++) {
         const struct sim_price_kernel *other = &out->kernels[found];
-        if (other->shape_count != kernel->shape_count || other->dot_count != kernel->dot_count) continue;
+        if (other->shape_count != kernel->shape_count || other->dot_count != kernel->dot_count ||
+            other->attention != kernel->attention || other->cast_count != kernel->cast_count)
+            continue;
         if (!same_list(out->touched + other->first_shape, out->touched + kernel->first_shape, kernel->shape_count))
             continue;
         if (same_list(out->kernel_dots + other->first_dot, out->kernel_dots + kernel->first_dot, kernel->dot_count))
@@ -163,13 +169,14 @@ static int distinct_kernel(struct maker *m, const struct sim_price_kernel *kerne
     return out->kernel_count++;
 }
 
-/* Operands are cast to fp8 by a kernel of their own: read in two bytes, written in one and read in one, where the
+/* Operands are cast by a kernel of their own: read in two bytes, written in one and read in one, where the
  * contraction alone would read two. */
 static void touch_casts(struct maker *m, const struct sim_op *op, struct sim_price_kernel *listed)
 {
-    if (units_dtype(m, op) != MODEL_FP8) return;
+    if (!m->choices->casts_apart || !model_dtype_is_quantized(units_dtype(m, op))) return;
     for (int i = 0; i < op->input_count; i++)
         m->out->touched[listed->first_shape + listed->shape_count++] = m->s->values[op->inputs[i]].shape;
+    if (m->choices->casts_before) listed->cast_count += op->input_count;
 }
 
 static void list_kernels(struct maker *m)
@@ -181,7 +188,8 @@ static void list_kernels(struct maker *m)
     out->kernel_dots = base_new(m->scratch, int, s->dot_count + 1);
     for (int k = 0; k < s->kernel_count; k++) {
         const struct sim_kernel *kernel = &s->kernels[k];
-        struct sim_price_kernel listed = {out->touched_count, 0, out->kernel_dot_count, kernel->dot_count};
+        struct sim_price_kernel listed = {
+            .first_shape = out->touched_count, .first_dot = out->kernel_dot_count, .dot_count = kernel->dot_count};
         for (int i = 0; i < kernel->read_count; i++)
             out->touched[listed.first_shape + listed.shape_count++] = s->reads[kernel->first_read + i];
         for (int i = 0; i < kernel->write_count; i++)
@@ -189,6 +197,7 @@ static void list_kernels(struct maker *m)
         for (int i = 0; i < kernel->dot_count; i++) touch_casts(m, &s->ops[s->dots[kernel->first_dot + i]], &listed);
         for (int i = 0; i < kernel->dot_count; i++)
             out->kernel_dots[listed.first_dot + i] = m->dot_of[s->dots[kernel->first_dot + i]];
+        if (m->choices->flash) sim_attention_of_kernel(s, kernel, &listed);
         m->kernel_of[k] = distinct_kernel(m, &listed);
     }
 }
@@ -456,12 +465,15 @@ static void keep_lists(struct base_arena *arena, struct sim_price_list *out)
     out->persistent_categories =
         copied(arena, out->persistent_categories, out->persistent_count, sizeof *out->persistent_categories);
     out->kept = copied(arena, out->kept, out->kept_count, sizeof *out->kept);
+    out->offloaded_shapes = copied(arena, out->offloaded_shapes, out->offloaded_count, sizeof *out->offloaded_shapes);
+    out->offloaded_repeats =
+        copied(arena, out->offloaded_repeats, out->offloaded_count, sizeof *out->offloaded_repeats);
 }
 
 void sim_price_list_make(struct base_arena *arena, struct base_arena *scratch, const struct sim_sharded *sharded,
-                         bool fp8, struct sim_price_list *out)
+                         const struct sim_price_choices *choices, struct sim_price_list *out)
 {
-    struct maker m = {.scratch = scratch, .s = sharded, .fp8 = fp8, .out = out};
+    struct maker m = {.scratch = scratch, .s = sharded, .choices = choices, .out = out};
     memset(out, 0, sizeof *out);
     out->factors = base_new(arena, struct sim_factor, SIM_MOST_FACTORS);
     m.sets = axes_of(sharded) + 1;
@@ -480,5 +492,6 @@ void sim_price_list_make(struct base_arena *arena, struct base_arena *scratch, c
     list_persistent(&m);
     list_kept(&m);
     list_received(&m);
+    sim_list_offloaded(scratch, sharded, m.repeats_of, out);
     keep_lists(arena, out);
 }

@@ -34,9 +34,15 @@ struct sim_price_dot {
     enum model_dtype dtype; /* its units' */
     bool attention, causal; /* inside a flash attention kernel; one that skips later keys */
 };
+/* An attention kernel goes over blocks of scores, and skips those that its mask leaves nothing of. */
+enum sim_attention_part { SIM_NO_ATTENTION, SIM_ATTENTION_FORWARD, SIM_ATTENTION_BACKWARD };
 struct sim_price_kernel {
-    int first_shape, shape_count, first_dot, dot_count;
-}; /* into touched: reads, then writes; into dots */
+    int first_shape, shape_count, first_dot, dot_count; /* into touched: reads, then writes; into dots */
+    int cast_count;                                     /* of the last shapes: cast before the products begin */
+    enum sim_attention_part attention;
+    bool causal;
+    int64_t window, window_every; /* of its mask */
+};
 struct sim_price_collective {
     enum sim_collective kind;
     unsigned axes;
@@ -96,6 +102,8 @@ struct sim_price_list {
     struct sim_price_event *events;
     int shape_count, dot_count, kernel_count, collective_count, repeat_count, product_count, touched_count,
         kernel_dot_count, step_count, moment_count, need_count, event_count;
+    int *offloaded_shapes, *offloaded_repeats,
+        offloaded_count; /* what waits in the host's memory for the backward pass */
     int *persistent_shapes, persistent_count;
     unsigned char *persistent_categories;
     struct sim_price_kept {
@@ -108,9 +116,15 @@ struct sim_price_list {
     int received_count[2];
     int result_shape; /* of what the last operation makes: a forward pass's logits; -1: nothing */
 };
-/* scratch is only needed until it returns; fp8: what meets a weight is contracted in it. */
+/* What a list goes by beside the program. dtype fp8 or int8: what meets a weight is contracted in it, and cast for that
+ * by kernels apart, if so; flash: groups with contractions are attention kernels. */
+struct sim_price_choices {
+    enum model_dtype dtype;
+    bool casts_apart, casts_before /* and the product waits for them */, flash;
+};
+/* scratch is only needed until it returns. */
 void sim_price_list_make(struct base_arena *arena, struct base_arena *scratch, const struct sim_sharded *sharded,
-                         bool fp8, struct sim_price_list *out);
+                         const struct sim_price_choices *choices, struct sim_price_list *out);
 
 /* ---- plans (plan.c) ---- */
 
@@ -165,6 +179,12 @@ enum base_status sim_pricing_begin(struct sim_pricing *p, const struct sim_plan 
 enum base_status sim_pricing_refuse(const struct sim_pricing *p, struct base_error *error); /* says that */
 void sim_price_time(struct sim_pricing *p, struct sim_detail *detail);
 void sim_price_memory(struct sim_pricing *p);
+double sim_product_of(const struct sim_pricing *p, const struct sim_factors *factors);
+/* offload.c; repeats_of_loop: per operation that begins a loop */
+void sim_list_offloaded(struct base_arena *scratch, const struct sim_sharded *sharded, const int *repeats_of_loop,
+                        struct sim_price_list *out);
+double sim_offloaded_bytes(const struct sim_pricing *p);        /* in the host's memory */
+double sim_waited_for_transfers_s(const struct sim_pricing *p); /* of the step */
 /* The same in parts, of a program with a loop over microbatches: what comes and goes at the most during one forward
  * pass, during one backward pass, and behind the loop; and what stays from the one to the other. */
 struct sim_phase_peak {
@@ -180,6 +200,13 @@ struct sim_phase_memory {
 void sim_price_phase_memory(struct sim_pricing *p, struct sim_phase_memory *out);
 /* What all steps of each phase take, one after the other. */
 void sim_price_phases(const struct sim_pricing *p, double phases_s[MODEL_OPTIMIZER + 1]);
+
+/* attention_kernels.c: whether a kernel is one of attention, which share of its scores it computes, and at which share
+ * of the device's rate; 0: no source says so, and it runs as plain products do */
+void sim_attention_of_kernel(const struct sim_sharded *sharded, const struct sim_kernel *kernel,
+                             struct sim_price_kernel *out);
+double sim_attention_frac(const struct sim_pricing *p, const struct sim_price_kernel *kernel);
+double sim_attention_rate_frac(const struct sim_pricing *p, enum sim_attention_part part);
 
 /* exposure.c: seconds of collectives that no computation hides; per kernel and collective of the list, what one of it
  * takes */

@@ -18,7 +18,7 @@ enum base_status sim_pricing_refuse(const struct sim_pricing *p, struct base_err
         (long long)p->plan->batch_size, p->plan->model_text);
 }
 
-static double product(const struct sim_pricing *p, const struct sim_factors *factors)
+double sim_product_of(const struct sim_pricing *p, const struct sim_factors *factors)
 {
     double result = 1;
     for (int i = 0; i < factors->count; i++) result *= p->local[factors->of[i]];
@@ -29,7 +29,7 @@ static enum base_status price_shapes(struct sim_pricing *p, struct base_error *e
 {
     for (int i = 0; i < p->list->shape_count; i++) {
         const struct sim_price_shape *shape = &p->list->shapes[i];
-        p->bytes[i] = product(p, &shape->elements) * shape->element_bytes;
+        p->bytes[i] = sim_product_of(p, &shape->elements) * shape->element_bytes;
         if (!(p->bytes[i] < sim_largest_bytes)) return sim_pricing_refuse(p, error);
     }
     return BASE_OK;
@@ -74,8 +74,8 @@ double sim_product_flop(const struct sim_profile *profile, const struct sim_prod
 
 static double dot_flop(const struct sim_pricing *p, const struct sim_price_dot *dot)
 {
-    const struct sim_product of = {product(p, &dot->batch), product(p, &dot->rows), product(p, &dot->columns),
-                                   product(p, &dot->contracted)};
+    const struct sim_product of = {sim_product_of(p, &dot->batch), sim_product_of(p, &dot->rows),
+                                   sim_product_of(p, &dot->columns), sim_product_of(p, &dot->contracted)};
     return sim_product_flop(&p->placement->profile, &of);
 }
 
@@ -84,8 +84,8 @@ static double rated_flop(const struct sim_pricing *p, const struct sim_price_dot
 {
     const struct sim_profile *profile = &p->placement->profile;
     const double *c = profile->constants;
-    const struct sim_product of = {product(p, &dot->batch), product(p, &dot->rows), product(p, &dot->columns),
-                                   product(p, &dot->contracted)};
+    const struct sim_product of = {sim_product_of(p, &dot->batch), sim_product_of(p, &dot->rows),
+                                   sim_product_of(p, &dot->columns), sim_product_of(p, &dot->contracted)};
     if (dot->attention && c[SIM_ATTENTION_EFFICIENCY_FRAC] > 0) return flop * sim_attention_share(profile, dot->causal);
     return c[SIM_MULTIPROCESSORS] > 0 ? sim_tiled_product_flop(profile, &of) : flop;
 }
@@ -94,7 +94,10 @@ static double rated_flop(const struct sim_pricing *p, const struct sim_price_dot
 static double rate_frac(const struct sim_pricing *p, enum model_dtype dtype)
 {
     const double *c = p->placement->profile.constants;
-    double frac = dtype == MODEL_FLOAT32 ? c[SIM_FLOAT32_FLOP_FRAC] : dtype == MODEL_FP8 ? c[SIM_FP8_FLOP_FRAC] : 1;
+    double frac = dtype == MODEL_FLOAT32 ? c[SIM_FLOAT32_FLOP_FRAC]
+                  : dtype == MODEL_FP8   ? c[SIM_FP8_FLOP_FRAC]
+                  : dtype == MODEL_INT8  ? c[SIM_INT8_FLOP_FRAC]
+                                         : 1;
     return frac > 0 ? frac : 1;
 }
 
@@ -102,6 +105,12 @@ struct priced_kernel {
     double busy_s, flop, bytes;
     enum sim_bound bound;
 };
+
+/* An operand is read for its largest element, and again to be cast; as many bytes are written and read. */
+static double scaled_s(double bytes, const double *c)
+{
+    return bytes > 0 ? 2 * bytes / (c[SIM_HBM_BYTES_PER_S] * c[SIM_HBM_EFFICIENCY_FRAC]) : 0;
+}
 
 static struct priced_kernel price_kernel(const struct sim_pricing *p, const struct sim_price_kernel *kernel,
                                          const double *dots_flop, const double *dots_rated_flop)
@@ -115,10 +124,18 @@ static struct priced_kernel price_kernel(const struct sim_pricing *p, const stru
         rated += dots_rated_flop[dot] / rate_frac(p, p->list->dots[dot].dtype);
     }
     for (int i = 0; i < kernel->shape_count; i++) priced.bytes += p->bytes[p->list->touched[kernel->first_shape + i]];
+    const double attention_rate = kernel->attention ? sim_attention_rate_frac(p, kernel->attention) : 0;
+    if (attention_rate > 0) {
+        priced.flop *= sim_attention_frac(p, kernel);
+        rated = priced.flop * c[SIM_MATMUL_EFFICIENCY_FRAC] / attention_rate;
+    }
     double compute_s = rated / (c[SIM_FLOP_PER_S] * c[SIM_MATMUL_EFFICIENCY_FRAC]),
            memory_s = priced.bytes / (c[SIM_HBM_BYTES_PER_S] * c[SIM_HBM_EFFICIENCY_FRAC]);
+    double before_bytes = 0;
+    for (int i = kernel->shape_count - kernel->cast_count; i < kernel->shape_count; i++)
+        before_bytes += p->bytes[p->list->touched[kernel->first_shape + i]];
     priced.bound = compute_s > memory_s ? SIM_BY_COMPUTE : SIM_BY_MEMORY;
-    priced.busy_s = compute_s > memory_s ? compute_s : memory_s;
+    priced.busy_s = (compute_s > memory_s ? compute_s : memory_s) + scaled_s(before_bytes, c);
     return priced;
 }
 
@@ -226,7 +243,7 @@ static void price_distinct(const struct sim_pricing *p, struct prices *prices)
     }
     for (int i = 0; i < list->kernel_count; i++)
         prices->kernels[i] = price_kernel(p, &list->kernels[i], prices->dots_flop, prices->dots_rated_flop);
-    for (int i = 0; i < list->repeat_count; i++) prices->repeats[i] = product(p, &list->repeats[i]);
+    for (int i = 0; i < list->repeat_count; i++) prices->repeats[i] = sim_product_of(p, &list->repeats[i]);
     price_collectives(p, prices);
 }
 
@@ -296,7 +313,7 @@ static void wait_for_host(struct sim_pricing *p, const struct prices *prices)
 static double needed_flop(const struct sim_pricing *p, const struct prices *prices)
 {
     double flop[SIM_MOST_DISTINCT], sum = 0;
-    for (int i = 0; i < p->list->product_count; i++) flop[i] = 2 * product(p, &p->list->products[i]);
+    for (int i = 0; i < p->list->product_count; i++) flop[i] = 2 * sim_product_of(p, &p->list->products[i]);
     for (int i = 0; i < p->list->need_count; i++)
         sum += flop[p->list->needs[i].product] * prices->repeats[p->list->needs[i].repeats];
     return sum;
@@ -321,6 +338,7 @@ void sim_price_time(struct sim_pricing *p, struct sim_detail *detail)
     p->exposed_s = p->list->moment_count ? price_exposed(p, &prices) : p->totals_s[SIM_BY_COMMUNICATION];
     wait_for_host(p, &prices);
     p->needed_flop = needed_flop(p, &prices);
+    p->totals_s[SIM_BY_MEMORY] += sim_waited_for_transfers_s(p);
 }
 
 void sim_price_steps(const struct sim_pricing *p, double *steps_s)

@@ -32,6 +32,14 @@ static const char *const names[SIM_CONSTANT_COUNT] = {
     [SIM_FLOAT32_FLOP_FRAC] = "float32_flop_frac",
     [SIM_FP8_FLOP_FRAC] = "fp8_flop_frac",
     [SIM_COMBINE_BYTES] = "combine_bytes",
+    [SIM_DCN_BYTES_PER_S] = "dcn_bytes_per_s",
+    [SIM_DCN_EFFICIENCY_FRAC] = "dcn_efficiency_frac",
+    [SIM_HOST_LINK_BYTES_PER_S] = "host_link_bytes_per_s",
+    [SIM_INT8_FLOP_FRAC] = "int8_flop_frac",
+    [SIM_ATTENTION_FORWARD_FRAC] = "attention_forward_frac",
+    [SIM_ATTENTION_BACKWARD_FRAC] = "attention_backward_frac",
+    [SIM_ATTENTION_BACKWARD_PRODUCTS] = "attention_backward_products",
+    [SIM_ATTENTION_BLOCK] = "attention_block",
     [SIM_RESERVED_BYTES] = "reserved_bytes",
     [SIM_CAPACITY_BYTES] = "capacity_bytes",
 };
@@ -53,6 +61,9 @@ static void from_chip(const struct topo_topology *topology, struct sim_profile *
     /* NCCL's figures are busbw over the nominal rate of all links of a GPU; a TPU's are a share of one usable link. */
     c[SIM_LINK_BYTES_PER_S] = gpu ? chip->link_nominal_bytes_per_s * (chip->link_count > 0 ? chip->link_count : 1)
                                   : chip->link_oneway_bytes_per_s;
+    c[SIM_DCN_BYTES_PER_S] = chip->dcn_bytes_per_s / devices;
+    c[SIM_HOST_LINK_BYTES_PER_S] = chip->host_link_bytes_per_s / devices;
+    c[SIM_INT8_FLOP_FRAC] = chip->bf16_flop_per_s > 0 ? chip->int8_op_per_s / chip->bf16_flop_per_s : 0;
     c[SIM_NIC_BYTES_PER_S] = chip->nic_bytes_per_s * chip->nics_per_node;
     c[SIM_MATRIX_UNIT_DIM] = chip->mxu_dim;
     c[SIM_MATMUL_EFFICIENCY_FRAC] = chip->matmul_efficiency_frac;
@@ -159,10 +170,14 @@ static enum base_status from_software(const struct topo_topology *topology, cons
                                       struct sim_profile *profile, struct base_error *error)
 {
     struct sim_software software;
-    BASE_TRY(sim_software_find(platforms[topology->kind], name, &software, error));
+    BASE_TRY(sim_software_find(platforms[topology->kind], topology->chip.name, name, &software, error));
     profile->passes = software.passes;
     profile->traits = software.traits;
     if (software.combine_bytes >= 0) set(profile, SIM_COMBINE_BYTES, software.combine_bytes, software.source);
+    if (software.attention_block > 0)
+        set(profile, SIM_ATTENTION_BLOCK, software.attention_block, software.attention_source);
+    if (software.attention_products > 0)
+        set(profile, SIM_ATTENTION_BACKWARD_PRODUCTS, software.attention_products, software.attention_source);
     if (software.memory_frac >= 0)
         set(profile, SIM_RESERVED_BYTES, floor(profile->constants[SIM_CAPACITY_BYTES] * (1 - software.memory_frac)),
             software.source);

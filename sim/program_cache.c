@@ -41,6 +41,7 @@ static struct model_options model_options_of(const struct sim_plan *plan, enum m
     memset(&options, 0, sizeof options); /* the key holds its padding, too */
     options.step = plan->options.step, options.remat = remat, options.optimizer = plan->options.optimizer,
     options.dtype = plan->options.dtype;
+    options.saved = plan->options.saved;
     options.dropped_roles = dropped_roles, options.microbatches = plan->options.microbatches,
     options.flash_attention = plan->options.flash_attention, options.dropout = plan->options.dropout;
     options.traits = plan->placement->profile.traits;
@@ -112,7 +113,14 @@ static enum base_status make(struct sim_cache *cache, const struct sim_plan *pla
         return base_fail(error, BASE_INTERNAL, "a program of more than %d local shapes", SIM_MOST_SHAPES);
     if (sharded->op_count > SIM_MOST_DISTINCT)
         return base_fail(error, BASE_INTERNAL, "a program of more than %d operations", SIM_MOST_DISTINCT);
-    sim_price_list_make(&cache->arena, &cache->scratch, sharded, plan->options.dtype == MODEL_FP8, &program->prices);
+    /* Libraries quantise operands by kernels of their own. XLA:TPU has a cast to fp8 in the fusions that make or read
+     * them, but AQT's int8 is scaled by an operand's largest element, which has to be known before. */
+    const bool library = compiler.traits >> MODEL_TRAIT_LIBRARY_DOTS & 1;
+    const struct sim_price_choices choices = {.dtype = plan->options.dtype,
+                                              .casts_apart = library || plan->options.dtype == MODEL_INT8,
+                                              .casts_before = plan->options.dtype == MODEL_INT8,
+                                              .flash = plan->options.flash_attention};
+    sim_price_list_make(&cache->arena, &cache->scratch, sharded, &choices, &program->prices);
     if (program->prices.factor_count >= SIM_MOST_FACTORS)
         return base_fail(error, BASE_INTERNAL, "a program of more than %d local sizes", SIM_MOST_FACTORS - 1);
     program->sharded = extent == SIM_WHOLE_PROGRAM ? sharded : NULL;

@@ -189,6 +189,14 @@ enum sim_constant {
     SIM_LL_BYTES_PER_S /* bus bandwidth of NCCL's protocol for few bytes, which sends a flag with each word */,
     SIM_HOST_LAUNCH_S /* of the host, for each kernel and collective that it starts; it runs ahead of the device */,
     SIM_HOST_STEP_S /* of the host, for each step */,
+    SIM_DCN_BYTES_PER_S /* of one device's share of the network between slices, one way */,
+    SIM_DCN_EFFICIENCY_FRAC,
+    SIM_HOST_LINK_BYTES_PER_S /* of one device to its host's memory, one way */,
+    SIM_INT8_FLOP_FRAC /* of flop_per_s, as the others */,
+    SIM_ATTENTION_FORWARD_FRAC /* of flop_per_s, what an attention kernel reaches; 0: what other products reach */,
+    SIM_ATTENTION_BACKWARD_FRAC,
+    SIM_ATTENTION_BACKWARD_PRODUCTS /* that its backward pass makes: 5 in one kernel, 7 in two */,
+    SIM_ATTENTION_BLOCK /* queries and keys of a block that the kernel takes or skips as a whole */,
     SIM_CONSTANT_COUNT
 };
 struct sim_profile {
@@ -241,12 +249,14 @@ struct sim_placement {
     struct sim_group {     /* by set of axes: a collective's devices */
         struct topo_ring_load load;
         double seconds_per_byte;          /* of one pass round the ring: an all-gather of that many gathered bytes */
+        double across_seconds_per_byte;   /* the part of it on the data-centre network between slices */
         double exchange_seconds_per_byte; /* of an all-to-all, by the bytes of one device's operand */
         int step_hops; /* links that one pass crosses one after the other, at least; on GPUs, nodes of the group */
         const struct sim_wire *wires; /* by kind: what the links said; NULL: profile.simulated is not set */
     } * groups;
     struct sim_profile profile;
-    int stage_devices; /* of one stage of a pipeline: its mesh is over these, the whole topology's in a row */
+    bool splits_dimensions; /* the software asked for that, since whole dimensions of the torus would not do */
+    int stage_devices;      /* of one stage of a pipeline: its mesh is over these, the whole topology's in a row */
 };
 /* stage_links.c: the devices of one of so many stages, as a topology of their own. BASE_INPUT: they cannot be cut so.
  */

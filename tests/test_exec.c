@@ -145,8 +145,9 @@ static const char *const features[] = {"",
                                        ",norm=layer,biases=1,qk_norm=1",
                                        ",position_encoding=rotary,qk_norm=1,norm=layer",
                                        ",sliding_window=2,sliding_window_every=2"};
-static const char *const remats[] = {"none", "minimal", "selective", "full"}, *const partitionings[] = {
-                                                                                  "none", "data", "data+gradients"};
+static const char *const remats[] = {"none", "minimal", "selective", "full",
+                                     "device:query_proj+mlpwi_0+out_proj;offload:decoder_layer_input"},
+                         *const partitionings[] = {"none", "data", "data+gradients"};
 static const char *const rules[] = {
     "standard:1,1",
     "standard:1,2",

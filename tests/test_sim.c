@@ -1651,7 +1651,7 @@ static void plans_are_refused_with_what_would_do(struct base_arena *arena)
         {SIM_MODEL, "decoder_only:emb_dim=64", "num_heads, head_dim, mlp_dim, vocab_size, num_layers missing"},
         {SIM_TOPOLOGY, "", "topology: is missing"},
         {SIM_TOPOLOGY, "v4-511", "v4-51"},
-        {SIM_TOPOLOGY, "v4:2x2x4@slices=2", "use slices=1"},
+        {SIM_TOPOLOGY, "v4:2x2x4@slices=2", "use ici_mesh_shape and dcn_mesh_shape"},
         {SIM_SUBMESH, "2,2", "submesh"},
         {SIM_SUBMESH, "3,1,1,1", "3"},
         {SIM_SUBMESH, "1,x,1,1", "model_parallel_submesh"},

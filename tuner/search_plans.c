@@ -118,7 +118,7 @@ enum base_status tuner_search_place_shape(struct search *s, int group)
     if (shape->axes.count > 2) s->charges.links = false;
     /* Collectives that go on beside computation may cost nothing, and when they do decides what is there at the same
      * time. */
-    if (best->profile.passes >> SIM_PASS_OVERLAP_COLLECTIVES & 1) s->charges = (struct tuner_charges){false, false};
+    if (sim_asynchronous_kinds(best->profile.passes)) s->charges = (struct tuner_charges){false, false};
     return BASE_OK;
 }
 

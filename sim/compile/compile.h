@@ -24,10 +24,15 @@ enum sim_pass {
     SIM_PASS_FUSE_ROWS,
     SIM_PASS_EAGER_KERNELS,
     SIM_PASS_OVERLAP_COLLECTIVES,
+    SIM_PASS_OVERLAP_ALL_GATHERS,
+    SIM_PASS_OVERLAP_GRADIENT_ALL_REDUCES,
+    SIM_PASS_COLLECTIVE_MATMUL,
     SIM_PASS_TRACK_LIFETIMES,
     SIM_PASS_COUNT
 };
 const char *sim_pass_name(enum sim_pass pass);
+/* latency_hiding.c: the collectives that may be on their way while others compute, as bits of enum sim_collective */
+unsigned sim_asynchronous_kinds(unsigned passes);
 /* passes.c: the names of those that software may have or not; the others run for every compiler, or for the executor */
 int sim_pass_choices(const char *names[SIM_PASS_COUNT]);
 int sim_pass_named(const char *name, size_t length); /* one of those; -1: none is called so */
@@ -58,11 +63,13 @@ struct sim_software {
     unsigned passes, traits;           /* bits of enum sim_pass, of enum model_trait */
     double combine_bytes, memory_frac; /* what collectives are combined up to, what its allocator gets of a device's
                                           memory; -1: the row does not say */
-    const char *source;
+    double attention_block, attention_products; /* of its attention kernel (attention.csv); -1: the same */
+    const char *source, *attention_source;
 };
-/* BASE_INPUT names what is modelled on the platform ("tpu", "gpu", "cpu", "local"). */
-enum base_status sim_software_find(const char *platform, const char *software, struct sim_software *out,
-                                   struct base_error *error);
+/* BASE_INPUT names what is modelled on the platform ("tpu", "gpu", "cpu", "local"). A row of one chip ("tpu:v6e": the
+ * software of that chip's time) comes before the platform's. */
+enum base_status sim_software_find(const char *platform, const char *chip, const char *software,
+                                   struct sim_software *out, struct base_error *error);
 
 /* ---- what the executor makes of it (executable_kernels.c) ---- */
 
@@ -80,6 +87,9 @@ int sim_label_size(const struct sim_sharded *sharded, const struct sim_op *op,
                    char letter); /* enum model_size of a label */
 int64_t sim_label_extent(const struct sim_sharded *sharded, const struct sim_op *op, char letter, const int64_t *sizes,
                          const struct topo_axes *mesh);
+
+/* liveness.c: a value that waits in the host's memory, from one loop over the layers to the other */
+bool sim_is_offloaded(const struct sim_sharded *sharded, int value);
 
 /* ---- a device's arena (arena_map.c) ---- */
 

@@ -108,6 +108,14 @@ static bool is_stored(const struct fuser *f, int v)
     return f->contractions[v] > 1 || (f->consumers[v] > 1 && f->contractions[v] > 0);
 }
 
+/* Read more than once, and as fast made again from what is narrower: that is what stands in memory. */
+static bool widens_for_many(const struct fuser *f, const struct sim_op *op)
+{
+    const struct sim_value *in = &f->s->values[op->inputs[0]], *out = &f->s->values[op->outputs[0]];
+    return op->op->function == MODEL_CAST && f->consumers[op->outputs[0]] > 1 && !f->barriers[op->outputs[0]] &&
+           !f->contractions[op->outputs[0]] && model_dtype_bytes(out->dtype) > model_dtype_bytes(in->dtype);
+}
+
 static bool is_contraction(const struct fuser *f, int op)
 {
     return op >= 0 && f->s->ops[op].kind == SIM_COMPUTE && f->s->ops[op].op->kind == MODEL_EINSUM;
@@ -126,11 +134,12 @@ static void find_epilogues(struct fuser *f)
             int v = op->inputs[j];
             struct sim_value *value = &f->s->values[v];
             if (!is_contraction(f, value->definition) || f->consumers[v] != 1 || op->loop != value->loop ||
-                strcmp(op->op->input_labels[j], op->op->output_labels) != 0)
+                widens_for_many(f, op) || strcmp(op->op->input_labels[j], op->op->output_labels) != 0)
                 continue;
             value->stored = false;
             bool elementwise_next = f->consumers[op->outputs[0]] == 1 && !f->contractions[op->outputs[0]];
-            if (op->op->kind == MODEL_MAP && !elementwise_next) f->s->values[op->outputs[0]].stored = true;
+            if (op->op->kind == MODEL_MAP && !elementwise_next && !in_one_group(f, op->outputs[0]))
+                f->s->values[op->outputs[0]].stored = true;
             break;
         }
     }

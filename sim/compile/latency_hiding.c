@@ -33,6 +33,7 @@ struct scheduler {
     struct sim_sharded *s;
     bool library_dots;
     struct sim_settings costs;
+    unsigned kinds;          /* of collectives that are asynchronous: bits of enum sim_collective */
     int *node_of;            /* per operation: the node that makes its results; of a computation that is being listed */
     int *seen;               /* per operation: the last node that asked for it */
     int *order, order_count; /* operations as they come now */
@@ -85,6 +86,14 @@ static int add_node(struct graph *g, enum role role, int op, double cost, unsign
     return g->node_count++;
 }
 
+/* What computes before a loop is not put behind it: all that it reads would stand there while the loop runs, and the
+ * scheduler goes by memory, too. */
+static void stay_before(struct graph *g, int loop)
+{
+    for (int n = 0; n < loop; n++)
+        if (g->nodes[n].role == WORK) add_edge(g, n, loop, g->scheduler->costs.other_latency);
+}
+
 static int add_loop(struct graph *g, int begin)
 {
     const struct sim_op *ops = g->scheduler->s->ops;
@@ -93,6 +102,7 @@ static int add_loop(struct graph *g, int begin)
         if (ops[i].kind == SIM_COMMUNICATE) kinds |= 1u << ops[i].collective;
     int node = add_node(g, WORK, begin, g->scheduler->costs.least_cost, kinds);
     for (int i = begin; i <= ops[begin].match; i++) g->scheduler->node_of[i] = node;
+    stay_before(g, node);
     return ops[begin].match;
 }
 
@@ -113,9 +123,10 @@ static void add_nodes(struct graph *g)
         const struct sim_op *op = &s->ops[i];
         if (op->kind == SIM_LOOP_BEGIN) {
             i = add_loop(g, i);
-        } else if (op->kind == SIM_COMMUNICATE && i == s->op_count - 1) {
+        } else if (op->kind == SIM_COMMUNICATE &&
+                   (i == s->op_count - 1 || !(g->scheduler->kinds >> op->collective & 1))) {
             node_of[i] = add_node(g, WORK, i, g->scheduler->costs.least_cost,
-                                  0); /* the step's result stays its last operation */
+                                  0); /* waited for at once; the step's result stays its last operation */
         } else if (op->kind == SIM_COMMUNICATE) {
             node_of[i] = add_collective(g, i);
         } else if (!is_inside_readers(op)) {
@@ -450,12 +461,27 @@ static void schedule(struct scheduler *c, int from, int to)
     list_as_it_stood(g); /* what nobody reads; all of it, if some order could not be found */
 }
 
+unsigned sim_asynchronous_kinds(unsigned passes)
+{
+    static const struct {
+        enum sim_pass pass;
+        unsigned kinds;
+    } rows[] = {{SIM_PASS_OVERLAP_COLLECTIVES, ~0u},
+                {SIM_PASS_OVERLAP_ALL_GATHERS, 1u << SIM_ALL_GATHER},
+                {SIM_PASS_OVERLAP_GRADIENT_ALL_REDUCES, 1u << SIM_ALL_REDUCE}};
+    unsigned kinds = 0;
+    for (int i = 0; i < BASE_COUNT(rows); i++)
+        if (passes >> rows[i].pass & 1) kinds |= rows[i].kinds;
+    return kinds;
+}
+
 void sim_overlap_collectives(struct base_arena *arena, const struct sim_compiler *compiler, struct sim_sharded *sharded)
 {
     struct scheduler c = {.arena = arena,
                           .s = sharded,
                           .library_dots = compiler->traits >> MODEL_TRAIT_LIBRARY_DOTS & 1,
-                          .costs = compiler->settings};
+                          .costs = compiler->settings,
+                          .kinds = sim_asynchronous_kinds(compiler->passes)};
     c.node_of = base_new(arena, int, sharded->op_count + 1);
     c.seen = base_new(arena, int, sharded->op_count + 1);
     c.order = base_new(arena, int, sharded->op_count + 1);

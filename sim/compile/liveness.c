@@ -91,6 +91,16 @@ static void track_stacked(struct tracker *t, const struct sim_value *value)
     add(t, user >= 0 ? t->s->ops[user].match : value->last_use, FREE, -1, value, shape);
 }
 
+/* What goes to the host's memory: two layers' worth of buffers, one on its way and one in use. */
+static void track_transfers(struct tracker *t, const struct sim_value *value)
+{
+    const int user = t->s->ops[value->last_use].loop, end = user >= 0 ? t->s->ops[user].match : value->last_use;
+    for (int i = 0; i < 2; i++) {
+        add(t, value->loop, BEFORE, +1, value, value->shape);
+        add(t, end, FREE, -1, value, value->shape);
+    }
+}
+
 /* What comes round a loop was allocated before it, once more if what it comes from is still needed afterwards. */
 static void track_carried_in(struct tracker *t, int v)
 {
@@ -132,6 +142,13 @@ static void track_second_layer(struct tracker *t, const struct sim_value *value)
     add(t, s->ops[value->loop].match, FREE, -1, value, value->shape);
 }
 
+bool sim_is_offloaded(const struct sim_sharded *s, int v)
+{
+    const struct sim_value *value = &s->values[v];
+    return s->program->tensors[value->tensor].offloaded && value->stored && !value->persistent && value->loop >= 0 &&
+           value->last_use > s->ops[value->loop].match;
+}
+
 static void track(struct tracker *t, int v)
 {
     const struct sim_value *value = &t->s->values[v];
@@ -140,9 +157,11 @@ static void track(struct tracker *t, int v)
     int carried_in = t->carried_in[v];
     bool outlives_loop =
         value->loop >= 0 && value->last_use > t->s->ops[value->loop].match; /* the bracket itself is still inside */
+    const bool offloaded = sim_is_offloaded(t->s, v);
     if (carried_in >= 0) track_carried_in(t, v);
-    if (outlives_loop && t->scanned) {
-        track_stacked(t, value);
+    if (outlives_loop && (t->scanned || offloaded)) {
+        if (offloaded) track_transfers(t, value);
+        else track_stacked(t, value);
         if (carried_in >= 0)
             add(t, carried_in, FREE_FIRST, -1, value, value->shape); /* copied into the stack, from where it is read */
         return;
@@ -188,7 +207,7 @@ void sim_track_lifetimes(struct base_arena *arena, const struct sim_compiler *co
                         .s = sharded,
                         .scanned = compiler->is_scanned,
                         .unordered_remat = compiler->traits >> MODEL_TRAIT_UNORDERED_REMAT & 1};
-    t.events = base_new(arena, struct timed, 5 * sharded->value_count + sharded->op_count);
+    t.events = base_new(arena, struct timed, 8 * sharded->value_count + sharded->op_count);
     t.carried_in = base_new(arena, int, sharded->value_count);
     t.carried_out = base_new(arena, int, sharded->value_count);
     find_carried(&t);

@@ -36,6 +36,9 @@ static const struct {
     [SIM_PASS_EAGER_KERNELS] = {"eager_kernels", SIM_STAGE_FUSE, SOFTWARE, sim_eager_kernels},
     [SIM_PASS_FUSE_ROWS] = {"fuse_rows", SIM_STAGE_FUSE, EXECUTOR, sim_fuse_rows},
     [SIM_PASS_OVERLAP_COLLECTIVES] = {"overlap_collectives", SIM_STAGE_SCHEDULE, SOFTWARE, sim_overlap_collectives},
+    [SIM_PASS_OVERLAP_ALL_GATHERS] = {"overlap_all_gathers", SIM_STAGE_SCHEDULE, SOFTWARE, sim_overlap_collectives},
+    [SIM_PASS_OVERLAP_GRADIENT_ALL_REDUCES] = {"overlap_gradient_all_reduces", SIM_STAGE_SCHEDULE, SOFTWARE, NULL},
+    [SIM_PASS_COLLECTIVE_MATMUL] = {"collective_matmul", SIM_STAGE_PRICE, SOFTWARE, NULL},
     [SIM_PASS_TRACK_LIFETIMES] = {"track_lifetimes", SIM_STAGE_LIFETIMES, COMPILER, sim_track_lifetimes},
 };
 

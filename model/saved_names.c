@@ -1,0 +1,87 @@
+/* Remat by tensor: "device:query_proj+key_proj;offload:decoder_layer_input". The names are MaxText's (checkpoint_name
+ * in its layers); what is not named is recomputed, and the layer's input is on the device. */
+#include "model/model.h"
+
+#include <string.h>
+
+#define BIT(name) (1u << MODEL_SAVED_##name)
+
+static const struct {
+    const char *name;
+    unsigned tensors;
+} names[] = {
+    {"decoder_layer_input", BIT(LAYER_INPUT)},
+    {"context", BIT(CONTEXT)},
+    {"qkv_proj", BIT(QUERY) | BIT(KEY) | BIT(VALUE)},
+    {"query_proj", BIT(QUERY)},
+    {"key_proj", BIT(KEY)},
+    {"value_proj", BIT(VALUE)},
+    {"out_proj", BIT(OUT)},
+    {"mlpwi", BIT(WI_0) | BIT(WI_1)},
+    {"mlpwi_0", BIT(WI_0)},
+    {"mlpwi_1", BIT(WI_1)},
+    {"mlpwo", BIT(WO)},
+};
+
+static enum base_status refuse_name(const char *text, size_t length, struct base_error *error)
+{
+    const char *known[BASE_COUNT(names)];
+    char given[64];
+    for (int i = 0; i < BASE_COUNT(names); i++) known[i] = names[i].name;
+    snprintf(given, sizeof given, "%.*s", (int)(length < 60 ? length : 60), text);
+    return base_fail_unknown(error, BASE_INPUT, "remat_policy", given, known, BASE_COUNT(names));
+}
+
+static enum base_status read_names(const char **at, unsigned *out, struct base_error *error)
+{
+    for (;;) {
+        size_t length = strcspn(*at, "+;");
+        unsigned found = 0;
+        for (int i = 0; i < BASE_COUNT(names); i++)
+            if (strlen(names[i].name) == length && !strncmp(names[i].name, *at, length)) found = names[i].tensors;
+        if (!found) return refuse_name(*at, length, error);
+        *out |= found;
+        *at += length;
+        if (**at != '+') return BASE_OK;
+        ++*at;
+    }
+}
+
+enum base_status model_saved_parse(const char *text, struct model_saved *out, struct base_error *error)
+{
+    struct model_saved saved = {0, 0};
+    for (const char *at = text; *at; at += *at == ';') {
+        bool device = !strncmp(at, "device:", 7), offload = !strncmp(at, "offload:", 8);
+        if (!device && !offload)
+            return base_fail(error, BASE_INPUT,
+                             "remat_policy: \"%.60s\" begins with neither device: nor offload:; as in "
+                             "device:query_proj+key_proj;offload:decoder_layer_input",
+                             at);
+        at += device ? 7 : 8;
+        BASE_TRY(read_names(&at, device ? &saved.device : &saved.host, error));
+    }
+    if (saved.device & saved.host)
+        return base_fail(error, BASE_INPUT,
+                         "remat_policy: \"%.60s\" names a tensor for the device and for the host; keep one", text);
+    *out = saved;
+    return BASE_OK;
+}
+
+static void put_names(const char *where, unsigned tensors, struct base_text *out)
+{
+    const char *joint = where;
+    for (int i = 0; i < BASE_COUNT(names); i++) {
+        bool one = (names[i].tensors & (names[i].tensors - 1)) == 0;
+        if (!one || !(names[i].tensors & tensors)) continue;
+        base_putf(out, "%s%s%s", joint == where && out->length ? ";" : "", joint, names[i].name);
+        joint = "+";
+    }
+}
+
+const char *model_saved_text(struct base_arena *arena, const struct model_saved *saved)
+{
+    struct base_text out = {.arena = arena};
+    put_names("device:", saved->device, &out);
+    put_names("offload:", saved->host, &out);
+    return out.data;
+}

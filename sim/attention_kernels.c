@@ -1,0 +1,73 @@
+/* Attention kernels (flash, splash): one for the forward pass, others for the backward pass. They go over blocks of
+ * scores, skip those of which the mask leaves nothing, and compute the others whole; their rate is that of published
+ * timings, not that of plain products. */
+#include "sim/priced_program.h"
+
+#include <math.h>
+#include <string.h>
+
+static const struct model_op *mask_of(const struct sim_sharded *s, int group)
+{
+    for (int i = 0; i < s->op_count; i++) {
+        const struct sim_op *op = &s->ops[i];
+        if (op->kind == SIM_COMPUTE && op->op->group == group && op->op->function == MODEL_ATTENTION_BIAS)
+            return op->op;
+    }
+    return NULL;
+}
+
+/* A kernel whose products are all those of one attention; what is fused into its last one may be more. */
+void sim_attention_of_kernel(const struct sim_sharded *s, const struct sim_kernel *kernel, struct sim_price_kernel *out)
+{
+    int group = 0;
+    bool forward = true;
+    for (int i = 0; i < kernel->dot_count; i++) {
+        const struct model_op *op = s->ops[s->dots[kernel->first_dot + i]].op;
+        if (!op->group) return;
+        group = op->group;
+        forward = forward && (op->phase == MODEL_FORWARD || op->recomputed);
+    }
+    const struct model_op *mask = group ? mask_of(s, group) : NULL;
+    if (!mask) return;
+    out->attention = forward ? SIM_ATTENTION_FORWARD : SIM_ATTENTION_BACKWARD;
+    out->causal = mask->causal;
+    out->window = mask->window;
+    out->window_every = mask->window_every;
+}
+
+/* Of the scores of one layer: those in blocks that hold any that the mask leaves. Rows of blocks see all blocks before
+ * their own and that one; with a window, as many as it touches. */
+static double blocks_frac(double length, double block, bool causal, double window)
+{
+    const double rows = ceil(length / block), seen = window > 0 ? ceil((window - 1) / block) + 1 : rows;
+    if (!causal) return 1;
+    double blocks = 0;
+    for (double row = 1; row <= rows; row++) blocks += fmin(row, seen);
+    return blocks / (rows * rows);
+}
+
+/* The share of layers that have the window. */
+static double windowed_frac(const struct sim_price_kernel *kernel, double layers)
+{
+    if (!kernel->window) return 0;
+    return kernel->window_every ? 1 - floor(layers / (double)kernel->window_every) / layers : 1;
+}
+
+double sim_attention_frac(const struct sim_pricing *p, const struct sim_price_kernel *kernel)
+{
+    const double length = (double)p->sizes[MODEL_TARGETS_LENGTH], layers = (double)p->sizes[MODEL_DECODER_LAYERS],
+                 block = fmin(fmax(p->placement->profile.constants[SIM_ATTENTION_BLOCK], 1), length);
+    const double windowed = windowed_frac(kernel, layers);
+    return windowed * blocks_frac(length, block, kernel->causal, (double)kernel->window) +
+           (1 - windowed) * blocks_frac(length, block, kernel->causal, 0);
+}
+
+/* The program makes scores and their gradient anew for each of the three gradients, 8 products. Published rates count
+ * the 5 that the backward pass needs of what two kernels make in 7. */
+double sim_attention_rate_frac(const struct sim_pricing *p, enum sim_attention_part part)
+{
+    static const double listed = 8, counted = 5, timed = 7;
+    const double *c = p->placement->profile.constants, made = c[SIM_ATTENTION_BACKWARD_PRODUCTS];
+    if (part == SIM_ATTENTION_FORWARD || !(made > 0)) return c[SIM_ATTENTION_FORWARD_FRAC];
+    return c[SIM_ATTENTION_BACKWARD_FRAC] * listed / counted * timed / made;
+}

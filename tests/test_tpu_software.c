@@ -1,0 +1,169 @@
+/* Tests of JAX software on TPUs: slices over the data-centre network, and how MaxText and its like write a model down.
+ */
+#include "sim/priced_program.h"
+#include "tests/test.h"
+
+#include <string.h>
+
+#define LLAMA                                                                                                          \
+    "scalable_decoder_only:emb_dim=1024,num_heads=8,head_dim=128,mlp_dim=4096,num_layers=4,vocab_size=4096,"           \
+    "mlp_activations=silu+linear,position_encoding=rotary"
+
+static struct sim_plan_text text_of(const char *topology, const char *ici_mesh, const char *dcn_mesh)
+{
+    return (struct sim_plan_text){.values = {[SIM_MODEL] = LLAMA,
+                                             [SIM_TOPOLOGY] = topology,
+                                             [SIM_ICI_MESH] = ici_mesh,
+                                             [SIM_DCN_MESH] = dcn_mesh,
+                                             [SIM_RULES] = "maxtext",
+                                             [SIM_SOFTWARE] = "maxtext",
+                                             [SIM_OPTIMIZER] = "adamw",
+                                             [SIM_ATTENTION] = "flash",
+                                             [SIM_REMAT_POLICY] = "full",
+                                             [SIM_BATCH_SIZE] = "2048",
+                                             [SIM_TARGETS_LENGTH] = "512"}};
+}
+
+static struct sim_plan checked(struct base_arena *arena, struct sim_cache *cache, const struct sim_plan_text *text)
+{
+    struct sim_plan plan;
+    struct base_error error;
+    assert_ok(sim_plan_check(cache, arena, text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error), &error);
+    return plan;
+}
+
+static struct sim_prediction predicted(struct base_arena *arena, struct sim_cache *cache,
+                                       const struct sim_plan_text *text)
+{
+    struct sim_plan plan = checked(arena, cache, text);
+    struct sim_prediction prediction;
+    struct base_error error;
+    assert_ok(sim_predict(cache, &plan, &prediction, NULL, &error), &error);
+    return prediction;
+}
+
+/* ---- slices ---- */
+
+/* Scattered inside a slice, summed across, gathered inside: what crosses is a part of it for each chip. */
+static void reductions_over_slices_are_hierarchical(struct base_arena *arena)
+{
+    const double bytes = 1 << 30;
+    struct sim_cache *cache = sim_cache_new(arena);
+    struct sim_plan_text text = text_of("v5e-256", "data=1,fsdp=256,tensor=1", NULL);
+    struct sim_plan one = checked(arena, cache, &text);
+    const double latency_s = one.placement->profile.constants[SIM_COLLECTIVE_LATENCY_S];
+    const double inside_s = sim_collective_s(one.placement, SIM_ALL_REDUCE, 1u << 1, bytes) - latency_s;
+    for (int slices = 2; slices <= 8; slices *= 2) {
+        text = text_of(base_print(arena, "v5e-256@slices=%d", slices), "data=1,fsdp=256,tensor=1",
+                       base_print(arena, "data=%d", slices));
+        struct sim_plan many = checked(arena, cache, &text);
+        const double *c = many.placement->profile.constants;
+        const double rate = c[SIM_DCN_BYTES_PER_S] * c[SIM_DCN_EFFICIENCY_FRAC], share = (slices - 1.0) / slices;
+        TEST_ROW("%d slices", slices);
+        assert_int_equal(many.placement->groups[3].load.group_size, 256 * slices);
+        assert_near(sim_collective_s(many.placement, SIM_ALL_REDUCE, 1u << 1, bytes) - latency_s, inside_s, 1e-12);
+        assert_near(sim_collective_s(many.placement, SIM_ALL_REDUCE, 3, bytes) - latency_s,
+                    inside_s + 2 * share * bytes / 256 / rate, 1e-9);
+        assert_near(sim_collective_s(many.placement, SIM_ALL_REDUCE, 1, bytes) - latency_s, 2 * share * bytes / rate,
+                    1e-9);
+    }
+    sim_cache_free(cache);
+}
+
+/* As many sequences a chip: what is added are gradients over the data-centre network. */
+static void more_slices_take_no_less_time(struct base_arena *arena)
+{
+    struct sim_cache *cache = sim_cache_new(arena);
+    double before_s = 0;
+    for (int slices = 1; slices <= 4; slices *= 2) {
+        struct sim_plan_text text =
+            text_of(slices == 1 ? "v5e-256" : base_print(arena, "v5e-256@slices=%d", slices),
+                    "data=1,fsdp=256,tensor=1", slices == 1 ? NULL : base_print(arena, "data=%d", slices));
+        text.values[SIM_BATCH_SIZE] = base_print(arena, "%d", 512 * slices);
+        const double step_s = predicted(arena, cache, &text).step_s;
+        assert_true(step_s > before_s);
+        before_s = step_s;
+    }
+    sim_cache_free(cache);
+}
+
+/* ---- remat by tensor ---- */
+
+/* What is saved takes memory of the device, what is offloaded the host's, and what is neither is recomputed. */
+static void saved_tensors_stand_where_they_are_told(struct base_arena *arena)
+{
+    static const char *const policies[] = {"full", "offload:mlpwi+mlpwo", "device:mlpwi+mlpwo"};
+    struct sim_cache *cache = sim_cache_new(arena);
+    struct sim_prediction p[BASE_COUNT(policies)];
+    for (int i = 0; i < BASE_COUNT(policies); i++) {
+        struct sim_plan_text text = text_of("v5e-16", "fsdp=16", NULL);
+        text.values[SIM_RULES] = "[[\"batch\",\"fsdp\"],[\"embed\",\"fsdp\"]]";
+        text.values[SIM_REMAT_POLICY] = policies[i];
+        p[i] = predicted(arena, cache, &text);
+    }
+    const double saved = 2.0 * 128 * 512 * 2 * 4096 * 4; /* bytes, tokens, both halves, layers; nobody needs mlpwo */
+    assert_near((double)(p[2].memory.activation_bytes - p[0].memory.activation_bytes), saved, 0.02);
+    assert_true(p[1].memory.activation_bytes < p[0].memory.activation_bytes + (int64_t)(0.6 * saved));
+    assert_true(p[2].compute_s < p[0].compute_s && p[1].compute_s == p[2].compute_s);
+    sim_cache_free(cache);
+}
+
+static void remat_by_tensor_is_written_as_it_is_read(struct base_arena *arena)
+{
+    static const char *const good[] = {"device:query_proj+key_proj", "offload:decoder_layer_input",
+                                       "device:context+out_proj;offload:mlpwi_0+mlpwo"};
+    static const struct {
+        const char *text, *part;
+    } bad[] = {{"device:", "is unknown"},
+               {"device:quary_proj", "query_proj"},
+               {"host:context", "begins with neither"},
+               {"device:context;offload:context", "keep one"},
+               {"device:context;", "context"}};
+    struct base_error error;
+    struct model_saved saved;
+    for (int i = 0; i < BASE_COUNT(good); i++) {
+        assert_ok(model_saved_parse(good[i], &saved, &error), &error);
+        assert_string_equal(model_saved_text(arena, &saved), good[i]);
+    }
+    for (int i = 0; i + 1 < BASE_COUNT(bad); i++) {
+        TEST_ROW("%s", bad[i].text);
+        assert_fails(model_saved_parse(bad[i].text, &saved, &error), BASE_INPUT, &error, bad[i].part);
+    }
+}
+
+/* ---- attention ---- */
+
+/* Half of the scores, and half of the blocks on the diagonal; of a window, what it touches. */
+static void masked_blocks_are_skipped(struct base_arena *arena)
+{
+    struct sim_cache *cache = sim_cache_new(arena);
+    struct sim_plan_text text = text_of("v5p-32", "data=1,fsdp=16,tensor=1", NULL);
+    text.values[SIM_TARGETS_LENGTH] = "8192";
+    struct sim_plan plan = checked(arena, cache, &text);
+    struct sim_pricing p = {.plan = &plan, .placement = plan.placement};
+    const double block = plan.placement->profile.constants[SIM_ATTENTION_BLOCK];
+    p.sizes[MODEL_TARGETS_LENGTH] = 8192;
+    p.sizes[MODEL_DECODER_LAYERS] = 4;
+    struct sim_price_kernel kernel = {.attention = SIM_ATTENTION_FORWARD};
+    assert_near(sim_attention_frac(&p, &kernel), 1, 1e-12);
+    kernel.causal = true;
+    assert_near(sim_attention_frac(&p, &kernel), 0.5 + block / (2 * 8192), 1e-12);
+    kernel.window = 1;
+    assert_near(sim_attention_frac(&p, &kernel), block / 8192, 1e-12);
+    kernel.window_every = 2; /* half of the layers see all */
+    assert_near(sim_attention_frac(&p, &kernel), (block / 8192 + 0.5 + block / (2 * 8192)) / 2, 1e-12);
+    sim_cache_free(cache);
+}
+
+static const struct test tests[] = {
+    TEST(saved_tensors_stand_where_they_are_told),
+    TEST(remat_by_tensor_is_written_as_it_is_read),
+    TEST(masked_blocks_are_skipped),
+    TEST(reductions_over_slices_are_hierarchical),
+    TEST(more_slices_take_no_less_time),
+};
+
+int main(int argc, char **argv)
+{
+    return test_main(tests, BASE_COUNT(tests), argc, argv);
+}
