@@ -152,6 +152,16 @@ enum base_status commands_plan_given(struct commands_context *context, const str
     }                                                       /* as the table of a plan's keys has it (sim/plan_keys.c) */
 #define COMMANDS_PLAN COMMANDS_PLAN_KEY(NULL), COMMANDS_GIN /* those of all keys */
 
+/* What --train-tokens and --device-hour-price say (training_options.c); zeros where they are absent. */
+struct reports_training;
+enum base_status commands_training(const struct base_arguments *arguments, struct reports_training *out,
+                                   struct base_error *error);
+#define COMMANDS_TRAINING                                                                                              \
+    {"--train-tokens", "N", "target tokens of the whole run, for its steps, time and device-hours", NULL},             \
+    {                                                                                                                  \
+        "--device-hour-price", "P", "of one JAX device, in any currency, for the run's price", NULL                    \
+    }
+
 /* The integers, at most limit, of an option "X,Y,Z"; none where the option is absent. */
 enum base_status commands_read_numbers(const struct base_arguments *arguments, const char *option, int limit, int *out,
                                        int *count, struct base_error *error);

@@ -64,7 +64,8 @@ static enum base_status find_others(struct commands_context *context, const stru
 
 static enum base_status answer(struct commands_context *context, const struct base_arguments *arguments,
                                const struct sim_plan_text *text, const struct sim_plan *plan,
-                               const struct other_networks *others, struct base_text *out, struct base_error *error)
+                               const struct other_networks *others, const struct reports_training *training,
+                               struct base_text *out, struct base_error *error)
 {
     struct sim_prediction prediction;
     struct sim_timeline timeline = {0};
@@ -85,6 +86,7 @@ static enum base_status answer(struct commands_context *context, const struct ba
                                         .checked = plan,
                                         .prediction = &prediction,
                                         .confidence = &confidence,
+                                        .training = *training,
                                         .collectives = detail.collectives.rows,
                                         .collective_count = detail.collectives.count,
                                         .timeline = detail.timeline,
@@ -122,16 +124,30 @@ static enum base_status print_program(struct commands_context *context, const st
     return sim_program_print(context->cache, plan, out, error);
 }
 
+static enum base_status read_training(const struct base_arguments *arguments, enum model_step step,
+                                      struct reports_training *out, struct base_error *error)
+{
+    BASE_TRY(commands_training(arguments, out, error));
+    if (out->device_hour_price > 0 && !(out->train_tokens > 0))
+        return base_fail(error, BASE_USAGE,
+                         "--device-hour-price: needs --train-tokens N, the target tokens of the run");
+    if (out->train_tokens > 0 && step != MODEL_STEP_TRAIN)
+        return base_fail(error, BASE_INPUT, "--train-tokens: a run is made of whole steps; leave --step out");
+    return BASE_OK;
+}
+
 static enum base_status run_predict(struct commands_context *context, const struct base_arguments *arguments,
                                     struct base_text *out, struct base_error *error)
 {
     struct sim_plan_text text;
     struct sim_plan plan;
     enum model_step step;
+    struct reports_training training;
     BASE_TRY(commands_profile(context, arguments, error));
     BASE_TRY(commands_network(context, base_argument(arguments, "--network"), error));
     BASE_TRY(commands_plan_text(context, arguments, NULL, &text, error));
     BASE_TRY(read_step(arguments, &step, error));
+    BASE_TRY(read_training(arguments, step, &training, error));
     enum sim_form form = base_argument(arguments, "--as-partitioned") ? SIM_AS_PARTITIONED : SIM_AS_COMPILED;
     struct other_networks others = {0};
     enum base_status status = find_others(context, &text, step, form, &others, error);
@@ -140,7 +156,7 @@ static enum base_status run_predict(struct commands_context *context, const stru
         return arguments->positional_count ? base_fail_in(error, "%s", arguments->positional[0]) : status;
     if (base_argument(arguments, "--program") && !context->json)
         return print_program(context, arguments, &plan, out, error);
-    return answer(context, arguments, &text, &plan, &others, out, error);
+    return answer(context, arguments, &text, &plan, &others, &training, out, error);
 }
 
 static const struct base_option options[] = {
@@ -153,6 +169,7 @@ static const struct base_option options[] = {
     {"--network", "analytic|simulated",
      "how collectives are priced: by loads of links, or every message over every link", "analytic"},
     {"--trace", "FILE", "write the step as a Chrome trace, which Perfetto reads", NULL},
+    COMMANDS_TRAINING,
     {"--profile", "FILE", "constants and compiler passes in place of the catalogue's", "the chip's own"},
     COMMANDS_COMMON,
 };

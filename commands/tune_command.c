@@ -11,6 +11,8 @@
 enum { MOST_VALUES = 4096, MOST_TOP = 1000, MOST_RULE_PREDICTIONS = 20000 };
 
 #define DEFAULT_LENGTHS "512,512"
+/* A price without a run is that of so many target tokens. */
+#define PRICED_TOKENS 1e9
 /* Percent of a device's memory. */
 #define DEFAULT_HEADROOM "2"
 
@@ -142,6 +144,8 @@ static enum base_status read_options(struct commands_context *context, const str
     options->top = (int)(number > verified_count ? number : verified_count);
     options->verified = (int)verified_count;
     options->objective = (enum tuner_objective)which;
+    if (which == TUNER_PRICE && !base_argument(arguments, "--device-hour-price"))
+        return base_fail(error, BASE_USAGE, "--objective price: needs --device-hour-price P; no price is made up");
     options->no_bounds = base_argument(arguments, "--no-bounds") != NULL;
     options->pareto = base_argument(arguments, "--pareto") != NULL;
     return BASE_OK;
@@ -257,7 +261,8 @@ static enum base_status verify(struct commands_context *context, const struct tu
 
 static enum base_status answer(struct commands_context *context, const struct base_arguments *arguments,
                                const struct tuner_request *request, struct tuner_space *space,
-                               const struct tuner_options *options, struct base_text *out, struct base_error *error)
+                               const struct tuner_options *options, const struct reports_training *training,
+                               struct base_text *out, struct base_error *error)
 {
     struct tuner_result result;
     struct tuner_comparison why;
@@ -277,10 +282,12 @@ static enum base_status answer(struct commands_context *context, const struct ba
                                    .result = &result,
                                    .objective = options->objective,
                                    .headroom_frac = options->headroom_frac,
+                                   .training = *training,
                                    .plans = plans,
                                    .looked = looked,
                                    .wider = wider};
     BASE_TRY(detail_plans(context, space, &result, plans, error));
+    for (int i = 0; i < result.plan_count; i++) plans[i].training = *training;
     BASE_TRY(explain(space, &result, &report, &why, error));
     if (options->verified) BASE_TRY(verify(context, space, &result, options->verified, &report, error));
     if (!result.plan_count && result.proven_optimal)
@@ -304,11 +311,14 @@ static enum base_status run_tune(struct commands_context *context, const struct 
     struct tuner_request request;
     struct tuner_options options;
     struct tuner_space space;
+    struct reports_training training;
     const char *table = base_argument(arguments, "--enumerate"), *format = base_argument(arguments, "--emit");
     int which;
     BASE_TRY(commands_profile(context, arguments, error));
     BASE_TRY(read_request(context, arguments, &request, error));
     BASE_TRY(read_options(context, arguments, &options, error));
+    BASE_TRY(commands_training(arguments, &training, error));
+    if (training.device_hour_price > 0 && !(training.train_tokens > 0)) training.train_tokens = PRICED_TOKENS;
     if (format) BASE_TRY(base_parse_word(format, "--emit", formats, BASE_COUNT(formats), &which, error));
     BASE_TRY(tuner_space_build(context->arena, context->cache, &request, &space, error));
     if (table) return enumerate(context, &space, options.headroom_frac, table, out, error);
@@ -317,12 +327,13 @@ static enum base_status run_tune(struct commands_context *context, const struct 
             error, BASE_INPUT,
             "--fit: asks how large T5X's model axis has to be, and ici_mesh has none; leave one of them out");
     if (base_argument(arguments, "--fit")) return fit(context, &space, &options, out, error);
-    return answer(context, arguments, &request, &space, &options, out, error);
+    return answer(context, arguments, &request, &space, &options, &training, out, error);
 }
 
 static const struct base_option options[] = {
     {"--top", "K", "how many plans are ranked", "5"},
-    {"--objective", "tokens_per_s|step_s|tokens_per_device_hour", "what is best", "tokens_per_s"},
+    {"--objective", "tokens_per_s|step_s|tokens_per_device_hour|price", "what is best", "tokens_per_s"},
+    COMMANDS_TRAINING,
     {"--headroom", "P", "percent of a device's memory that stays free in every plan that is ranked", DEFAULT_HEADROOM},
     {"--fit", NULL, "show only the smallest model axis on which the model fits, and the speed of larger ones", NULL},
     {"--emit", "gin|jax|slurm", "print what launches the best plan instead", NULL},

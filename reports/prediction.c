@@ -263,6 +263,7 @@ static void put_answer(struct base_json_writer *w, const struct reports_predicti
     if (r->measured) put_steps(w, r->measured);
     put_memory(w, &p->memory, r->confidence);
     put_time(w, p, r->confidence);
+    if (r->training.train_tokens > 0) reports_put_training(w, &r->training, p);
     put_network(w, r);
     put_collectives(w, r);
     if (r->measured && r->measured->timeline) put_timeline(w, r->measured->timeline);
@@ -482,6 +483,7 @@ void reports_prediction_text(const struct reports_prediction *r, struct base_tex
               topo_axes_describe(out->arena, &p->mesh), p->profile, reports_plan_words(out->arena, r->checked));
     put_verdict(r, out);
     if (r->confidence) put_confidence(r->confidence, out);
+    if (r->training.train_tokens > 0) reports_training_text(&r->training, p, out);
     base_put(out, "\nTime of a step\n");
     put_bound(r, out);
     put_network_words(r, out);

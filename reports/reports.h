@@ -11,6 +11,25 @@
 /* "batch 896 in 4 microbatches, lengths 512 and 512, submesh 4,2,2,1, …": what every answer says of its plan. */
 const char *reports_plan_words(struct base_arena *arena, const struct sim_plan *plan);
 
+/* ---- a training run as a whole (training.c) ---- */
+
+struct reports_training {
+    double train_tokens;      /* target tokens, as T5X counts them; 0: nobody asked */
+    double device_hour_price; /* of one JAX device, in the currency of whoever gives it; 0: not given, and none is made
+                                 up */
+};
+struct reports_run_length {
+    double steps, wall_s, device_hours, price;
+};
+struct reports_run_length reports_length_of_run(const struct reports_training *training,
+                                                const struct sim_prediction *prediction);
+/* The member "training" of a document. */
+void reports_put_training(struct base_json_writer *writer, const struct reports_training *training,
+                          const struct sim_prediction *prediction);
+void reports_training_text(const struct reports_training *training, const struct sim_prediction *prediction,
+                           struct base_text *out);
+const char *reports_wall_words(struct base_arena *arena, double wall_s); /* "41.6 days" */
+
 /* ---- one prediction (prediction.c) ---- */
 
 /* A run's steps; what it measured else stands where a prediction's figures stand. */
@@ -47,6 +66,7 @@ struct reports_prediction {
     int sharding_count;
     const struct reports_measured *measured; /* NULL: it is a prediction */
     const struct sim_confidence *confidence; /* NULL: it was not asked for, or measured */
+    struct reports_training training;        /* --train-tokens */
     /* of a network simulated link by link, the step otherwise priced, of a topology without failures; 0: not asked */
     double analytic_step_s;
     double healthy_step_s; /* simulated, without the failures that the topology has; 0: it has none */
@@ -101,6 +121,7 @@ struct reports_tuned {
     const struct tuner_result *result;
     enum tuner_objective objective;
     double headroom_frac;                         /* of a device's memory, which the ranked plans leave free */
+    struct reports_training training;             /* --train-tokens, --device-hour-price */
     const struct reports_prediction *plans;       /* of result->plans, with collectives */
     const struct tuner_comparison *why;           /* the best beside the second; or NULL */
     const struct tuner_alternative *alternatives; /* the best with one choice changed */

@@ -96,13 +96,17 @@ static void put_line_of_table(const struct reports_tuned *r, const char *rank, c
               base_format_seconds(step, f->prediction.step_s),
               base_format_bytes(peak, (double)f->prediction.memory.peak_bytes),
               base_format_bytes(left, (double)f->prediction.free_bytes));
+    if (r->training.device_hour_price > 0)
+        base_putf(out, "%12.2f  ", reports_length_of_run(&r->training, &f->prediction).price);
     put_plan_line(r, f, out);
     base_put(out, "\n");
 }
 
 static void put_table(const struct reports_tuned *r, struct base_text *out)
 {
-    base_putf(out, "\n      %12s %10s %11s %11s  plan\n", "tokens/s", "step", "peak", "free");
+    base_putf(out, "\n      %12s %10s %11s %11s  ", "tokens/s", "step", "peak", "free");
+    if (r->training.device_hour_price > 0) base_putf(out, "%12s  ", "price");
+    base_put(out, "plan\n");
     for (int i = 0; i < r->result->plan_count; i++)
         put_line_of_table(r, base_print(r->arena, "%d.", i + 1), &r->result->plans[i], out);
 }
@@ -307,6 +311,10 @@ void reports_tuned_text(const struct reports_tuned *r, struct base_text *out)
     put_shared(space, out);
     put_verdict(r, out);
     put_proof(r, out);
+    if (r->result->plan_count && r->training.train_tokens > 0) {
+        base_put(out, "By the best ");
+        reports_training_text(&r->training, &r->result->plans[0].prediction, out);
+    }
     if (r->result->plan_count) put_table(r, out);
     if (r->result->tight_count) put_tight(r, out);
     if (r->verified_count) reports_verified_text(r, out);

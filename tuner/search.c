@@ -12,7 +12,8 @@
 
 const char *tuner_objective_name(enum tuner_objective objective)
 {
-    static const char *const names[TUNER_OBJECTIVE_COUNT] = {"tokens_per_s", "step_s", "tokens_per_device_hour"};
+    static const char *const names[TUNER_OBJECTIVE_COUNT] = {"tokens_per_s", "step_s", "tokens_per_device_hour",
+                                                             "price"};
     return names[objective];
 }
 
@@ -27,7 +28,8 @@ int64_t tuner_search_microbatch_count(const struct search *s, int group, int mic
     return n > 1 ? n : 1;
 }
 
-/* What is made small: seconds a sequence, or seconds a step. Lengths and devices are the same for all plans. */
+/* What is made small: seconds a sequence, or seconds a step. Lengths, devices and their price are the same for all
+ * plans of a space, so that a token's price goes by the seconds, too. */
 double tuner_search_cost_of(const struct search *s, int group, double step_s)
 {
     return s->options->objective == TUNER_STEP_S ? step_s : step_s / (double)tuner_search_batch_size(s, group);

@@ -100,7 +100,13 @@ int64_t tuner_group_plan_count(const struct tuner_space *space, int group);
 
 /* ---- the search (search.c) ---- */
 
-enum tuner_objective { TUNER_TOKENS_PER_S, TUNER_STEP_S, TUNER_TOKENS_PER_DEVICE_HOUR, TUNER_OBJECTIVE_COUNT };
+enum tuner_objective {
+    TUNER_TOKENS_PER_S,
+    TUNER_STEP_S,
+    TUNER_TOKENS_PER_DEVICE_HOUR,
+    TUNER_PRICE,
+    TUNER_OBJECTIVE_COUNT
+};
 const char *tuner_objective_name(enum tuner_objective objective);
 
 /* A plan that the search looked at by itself. */
