@@ -50,6 +50,8 @@ struct model_rules model_rules_over_slices(struct base_arena *arena, const struc
 /* The rules for a mesh with a context axis beside data: the length goes to it, and what is sharded over data, but for
  * the batch, over both. */
 struct model_rules model_rules_over_context(struct base_arena *arena, const struct model_rules *rules);
+/* The rules with what Megatron-LM shards over the model axis, unless one of them names that axis. */
+struct model_rules model_rules_over_model(struct base_arena *arena, const struct model_rules *rules);
 
 /* ---- models (config.c, zoo.csv) ---- */
 

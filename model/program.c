@@ -59,6 +59,7 @@ const char *model_trait_name(enum model_trait trait)
         [MODEL_TRAIT_REPLAYS_LAYERS] = "replays_layers",
         [MODEL_TRAIT_HALF_LOGITS] = "half_logits",
         [MODEL_TRAIT_SPLITS_DIMENSIONS] = "splits_dimensions",
+        [MODEL_TRAIT_SHARDS_MODEL] = "shards_model",
     };
     return names[trait];
 }

@@ -363,3 +363,22 @@ struct model_rules model_rules_over_context(struct base_arena *arena, const stru
     }
     return (struct model_rules){own, rules->count + 1};
 }
+
+static bool names_model(const struct model_rules *rules)
+{
+    for (int i = 0; i < rules->count; i++)
+        for (int j = 0; j < rules->rules[i].value.count; j++)
+            if (rules->rules[i].value.names[j] && !strcmp(rules->rules[i].value.names[j], "model")) return true;
+    return false;
+}
+
+struct model_rules model_rules_over_model(struct base_arena *arena, const struct model_rules *rules)
+{
+    static const struct model_rule own[] = {TO("vocab", "model"), TO("mlp", "model"), TO("heads", "model"),
+                                            TO("joined_kv", "model")};
+    if (names_model(rules)) return *rules;
+    struct model_rule *all = base_new(arena, struct model_rule, rules->count + BASE_COUNT(own));
+    memcpy(all, own, sizeof own);
+    memcpy(all + BASE_COUNT(own), rules->rules, (size_t)rules->count * sizeof *all);
+    return (struct model_rules){all, rules->count + BASE_COUNT(own)};
+}

@@ -30,6 +30,8 @@ enum model_trait {
     MODEL_TRAIT_DROPS_OUT,          /* there is dropout unless a plan says a rate of 0 */
     MODEL_TRAIT_HALF_LOGITS,        /* logits are a product of the compute dtype, cast to float32 as they are made */
     MODEL_TRAIT_SPLITS_DIMENSIONS,  /* its mesh shares dimensions of the torus where whole ones do not do */
+    MODEL_TRAIT_SHARDS_MODEL,       /* where a mesh has a model axis that rules leave alone, layers are sharded over it:
+                                       tensor parallelism beside sharded parameters */
     MODEL_TRAIT_COUNT
 };
 const char *model_trait_name(enum model_trait trait); /* as in sim/compile/software.csv */

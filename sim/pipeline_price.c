@@ -160,8 +160,10 @@ static enum base_status run(struct pipeline *l, struct base_arena *arena, struct
         forward_s[i] = each_s * price->forward_frac;
         backward_s[i] = each_s - forward_s[i];
     }
+    /* Megatron core's overlap_p2p_comm, of the interleaved schedule alone; its time is that of fp8. */
+    const bool overlaps = l->habits.overlaps_interleaved && l->chunks > 1 && l->plan->options.dtype == MODEL_FP8;
     const struct sim_pipeline_costs costs = {forward_s, backward_s, l->send_s, l->send_back_s,
-                                             l->habits.hides_messages};
+                                             l->habits.hides_messages || overlaps};
     BASE_TRY(sim_timetable_make(arena, &l->plan->pipeline, l->plan->num_microbatches, &l->timetable, error));
     return sim_pipeline_run(arena, &l->timetable, &costs, &l->time, error);
 }

@@ -120,16 +120,21 @@ static enum base_status find_rules(struct sim_cache *cache, const char *text, st
         struct model_rules rules;
     } * known;
     plan->rules_text = text && *text ? text : sim_plan_keys[SIM_RULES].fallback;
-    const bool over_context = plan->context_parallel > 1;
+    const struct topo_axes *mesh = &plan->placement->axes;
+    const bool over_context = plan->context_parallel > 1,
+               over_model = (plan->placement->profile.traits >> MODEL_TRAIT_SHARDS_MODEL & 1) &&
+                            topo_axis_named(mesh, "model") >= 0 && topo_axes_product(mesh, sim_model_axis(mesh)) > 1;
     sim_key_begin(cache, 'r');
     sim_key_text(cache, plan->rules_text);
     sim_key_bytes(cache, &over_context, sizeof over_context);
+    sim_key_bytes(cache, &over_model, sizeof over_model);
     known = sim_cache_find(cache);
     if (!known) {
         known = base_new(&cache->arena, struct known_rules, 1);
         remember(cache, &known->answer,
                  model_rules_parse(&cache->arena, base_copy(&cache->arena, plan->rules_text), &known->rules, error),
                  error);
+        if (over_model) known->rules = model_rules_over_model(&cache->arena, &known->rules);
         if (over_context) known->rules = model_rules_over_context(&cache->arena, &known->rules);
     }
     plan->rules = &known->rules;
@@ -512,6 +517,7 @@ static void begin_verdict(struct sim_cache *cache, const struct sim_plan *plan)
     sim_key_begin(cache, 'd');
     sim_key_text(cache, plan->model_text);
     sim_key_text(cache, plan->rules_text);
+    sim_key_bytes(cache, &plan->placement->profile.traits, sizeof plan->placement->profile.traits);
     sim_key_text(cache, plan->overrides_text);
     sim_key_text(cache, plan->adafactor_text);
     sim_key_bytes(cache, &plan->options.optimizer, sizeof plan->options.optimizer);

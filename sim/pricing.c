@@ -326,6 +326,25 @@ static double price_exposed(const struct sim_pricing *p, const struct prices *pr
     return sim_exposed_s(p, kernels_s, prices->collectives_s);
 }
 
+/* Products in fp8 are cut into pieces, which gather what they read and scatter what they sum while the next one runs
+ * (Transformer Engine's user buffers, ring attention); so are the same in torchtitan's asynchronous tensor parallelism.
+ */
+static double hidden_by_engine(const struct sim_pricing *p, const struct prices *prices)
+{
+    const double exposed_frac = p->placement->profile.constants[SIM_ENGINE_EXPOSED_FRAC];
+    const unsigned data = 1u << topo_axis_named(&p->placement->axes, "data");
+    double sum_s = 0;
+    if (!(exposed_frac > 0) || p->plan->options.dtype != MODEL_FP8 || p->list->moment_count) return 0;
+    for (int i = 0; i < p->list->step_count; i++) {
+        const struct sim_price_step *step = &p->list->steps[i];
+        if (!step->communicates || step->phase == MODEL_OPTIMIZER) continue;
+        const struct sim_price_collective *c = &p->list->collectives[step->what];
+        if (!c->gradient && !(c->axes & data))
+            sum_s += prices->collectives_s[step->what] * prices->repeats[step->repeats];
+    }
+    return (1 - exposed_frac) * sum_s;
+}
+
 void sim_price_time(struct sim_pricing *p, struct sim_detail *detail)
 {
     struct prices prices;
@@ -336,6 +355,7 @@ void sim_price_time(struct sim_pricing *p, struct sim_detail *detail)
         (step->communicates ? note_communication : note_compute)(p, step, &prices, detail);
     }
     p->exposed_s = p->list->moment_count ? price_exposed(p, &prices) : p->totals_s[SIM_BY_COMMUNICATION];
+    p->exposed_s -= hidden_by_engine(p, &prices);
     wait_for_host(p, &prices);
     p->needed_flop = needed_flop(p, &prices);
     p->totals_s[SIM_BY_MEMORY] += sim_waited_for_transfers_s(p);

@@ -26,6 +26,7 @@ static const char *const names[SIM_CONSTANT_COUNT] = {
     [SIM_LL_BYTES_PER_S] = "ll_bytes_per_s",
     [SIM_HOST_LAUNCH_S] = "host_launch_s",
     [SIM_HOST_STEP_S] = "host_step_s",
+    [SIM_ENGINE_EXPOSED_FRAC] = "engine_exposed_frac",
     [SIM_KERNEL_LATENCY_S] = "kernel_latency_s",
     [SIM_COLLECTIVE_LATENCY_S] = "collective_latency_s",
     [SIM_HOP_LATENCY_S] = "hop_latency_s",

@@ -197,6 +197,7 @@ enum sim_constant {
     SIM_ATTENTION_BACKWARD_FRAC,
     SIM_ATTENTION_BACKWARD_PRODUCTS /* that its backward pass makes: 5 in one kernel, 7 in two */,
     SIM_ATTENTION_BLOCK /* queries and keys of a block that the kernel takes or skips as a whole */,
+    SIM_ENGINE_EXPOSED_FRAC /* of collectives of tensors and sequences, beside products of Transformer Engine in fp8 */,
     SIM_CONSTANT_COUNT
 };
 struct sim_profile {

@@ -318,6 +318,33 @@ static void sequences_are_sharded_over_context(struct base_arena *arena)
                 0.02 * (double)whole.memory.activation_bytes);
 }
 
+/* torchtitan's parameters are sharded over data by its rules, its layers over model by itself. */
+static void torchtitan_shards_layers_over_model(struct base_arena *arena)
+{
+    static const char *const one[][2] = {
+        {"software", "torchtitan"}, {"logical_axis_rules", "zero3"}, {"num_partitions", "1"}};
+    static const char *const two[][2] = {{"software", "torchtitan"}, {"logical_axis_rules", "zero3"}};
+    struct sim_prediction alone = predict(arena, one, 3), cut = predict(arena, two, 2);
+    assert_true(cut.compute_s < 1.1 * alone.compute_s);
+    assert_near((double)cut.memory.parameter_bytes, (double)alone.memory.parameter_bytes,
+                0.01 * (double)alone.memory.parameter_bytes);
+}
+
+/* Transformer Engine gathers and scatters behind its products in fp8. */
+static void products_in_fp8_hide_tensor_parallelism(struct base_arena *arena)
+{
+    static const char *const half[][2] = {
+        {"software", "megatron"}, {"topology", "h100:2x8"}, {"sequence_parallel", "1"}, {"attention", "flash"}};
+    static const char *const fp8[][2] = {{"software", "megatron"},
+                                         {"topology", "h100:2x8"},
+                                         {"sequence_parallel", "1"},
+                                         {"attention", "flash"},
+                                         {"dtype", "fp8"}};
+    struct sim_prediction exposed = predict(arena, half, 4), hidden = predict(arena, fp8, 5);
+    assert_true(hidden.exposed_communication_s < 0.6 * exposed.exposed_communication_s);
+    assert_true(hidden.communication_s > 0.9 * exposed.communication_s);
+}
+
 static const struct test tests[] = {
     TEST(every_pass_stands_once_and_can_run),
     TEST(bubble_is_as_derived),
@@ -332,6 +359,8 @@ static const struct test tests[] = {
     TEST(memory_grows_with_what_is_in_flight),
     TEST(stages_share_the_work),
     TEST(sequences_are_sharded_over_context),
+    TEST(torchtitan_shards_layers_over_model),
+    TEST(products_in_fp8_hide_tensor_parallelism),
 };
 
 int main(int argument_count, char **arguments)

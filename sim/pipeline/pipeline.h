@@ -24,11 +24,12 @@ struct sim_pipeline {
 /* ---- software (habits.c, pipelines.csv) ---- */
 
 struct sim_pipeline_habits {
-    bool uneven;              /* layers that do not divide are cut all the same */
-    bool cuts_messages;       /* each device of a model group sends its part, and the receivers gather them */
-    bool hides_messages;      /* the sender computes on */
-    bool keeps_outputs;       /* what was sent stays until its gradient is there */
-    double message_latency_s; /* of the host, for each message, beside what the link takes */
+    bool uneven;               /* layers that do not divide are cut all the same */
+    bool cuts_messages;        /* each device of a model group sends its part, and the receivers gather them */
+    bool hides_messages;       /* the sender computes on */
+    bool overlaps_interleaved; /* the same, of the interleaved schedule, since there is fp8 */
+    bool keeps_outputs;        /* what was sent stays until its gradient is there */
+    double message_latency_s;  /* of the host, for each message, beside what the link takes */
 };
 /* BASE_INPUT: the software has no pipelines. */
 enum base_status sim_pipeline_habits_find(const char *software, struct sim_pipeline_habits *out,
