@@ -1,5 +1,5 @@
 /* `predict`: one plan, with reasons. */
-#include "commands/commands.h"
+#include "commands/topology_list.h"
 #include "reports/reports.h"
 #include "sim/sim.h"
 
@@ -136,6 +136,50 @@ static enum base_status read_training(const struct base_arguments *arguments, en
     return BASE_OK;
 }
 
+/* ---- several topologies ---- */
+
+struct asked {
+    struct commands_context *context;
+    enum model_step step;
+    enum sim_form form;
+    const struct reports_training *training;
+};
+
+static enum base_status ask_topology(void *where, struct reports_choice *choice, struct base_error *error)
+{
+    struct asked *asked = where;
+    struct commands_context *context = asked->context;
+    struct sim_plan *plan = base_new(context->arena, struct sim_plan, 1);
+    struct sim_prediction *prediction = base_new(context->arena, struct sim_prediction, 1);
+    struct sim_confidence *confidence = base_new(context->arena, struct sim_confidence, 1);
+    struct sim_detail detail = {.lists_collectives = true, .arena = context->arena};
+    BASE_TRY(sim_plan_check(context->cache, context->arena, &choice->plan, asked->step, asked->form, plan, error));
+    BASE_TRY(sim_predict(context->cache, plan, prediction, &detail, error));
+    BASE_TRY(sim_confidence_of(context->arena, plan, prediction, confidence, error));
+    choice->words = base_print(context->arena, "mesh %s", topo_axes_describe(context->arena, &prediction->mesh));
+    choice->prediction = (struct reports_prediction){.plan = choice->plan,
+                                                     .prediction = prediction,
+                                                     .confidence = confidence,
+                                                     .training = *asked->training,
+                                                     .collectives = detail.collectives.rows,
+                                                     .collective_count = detail.collectives.count};
+    return BASE_OK;
+}
+
+static enum base_status ask_topologies(struct commands_context *context, const struct base_arguments *arguments,
+                                       const struct sim_plan_text *text, struct asked *asked, struct base_text *out,
+                                       struct base_error *error)
+{
+    static const char *const of_one[] = {"--program", "--trace", "--detail", "--collectives-by-op"};
+    struct reports_choice *choices;
+    int count;
+    for (int i = 0; i < BASE_COUNT(of_one); i++)
+        if (base_argument(arguments, of_one[i]))
+            return base_fail(error, BASE_INPUT, "%s: shows one plan; give one topology", of_one[i]);
+    BASE_TRY(commands_each_topology(context, text, ask_topology, asked, &choices, &count, error));
+    return commands_put_choices(context, choices, count, TUNER_TOKENS_PER_S, asked->training, out, error);
+}
+
 static enum base_status run_predict(struct commands_context *context, const struct base_arguments *arguments,
                                     struct base_text *out, struct base_error *error)
 {
@@ -149,6 +193,10 @@ static enum base_status run_predict(struct commands_context *context, const stru
     BASE_TRY(read_step(arguments, &step, error));
     BASE_TRY(read_training(arguments, step, &training, error));
     enum sim_form form = base_argument(arguments, "--as-partitioned") ? SIM_AS_PARTITIONED : SIM_AS_COMPILED;
+    if (commands_lists_topologies(&text)) {
+        struct asked asked = {context, step, form, &training};
+        return ask_topologies(context, arguments, &text, &asked, out, error);
+    }
     struct other_networks others = {0};
     enum base_status status = find_others(context, &text, step, form, &others, error);
     if (status == BASE_OK) status = sim_plan_check(context->cache, context->arena, &text, step, form, &plan, error);

@@ -147,9 +147,34 @@ void reports_fit_text(const struct reports_tuned *report, const struct tuner_fit
 void reports_space_csv(const struct tuner_space *space, double headroom_frac,
                        void (*put)(void *where, const char *bytes, size_t length), void *where);
 
-/* ---- a run beside its prediction (beside.c) ---- */
+/* ---- answers side by side (compared.c) ---- */
 
 enum reports_format { REPORTS_TEXT, REPORTS_MARKDOWN, REPORTS_HTML };
+/* "answers" of a document, each with its name. BASE_INPUT: there are not two. */
+enum base_status reports_compared(const struct base_json *document, enum reports_format format, struct base_text *out,
+                                  struct base_error *error);
+
+/* ---- one question asked of several topologies (choices.c) ---- */
+
+struct reports_choice {
+    const char *topology, *refused; /* refused: why there is no answer; or NULL */
+    struct sim_plan_text plan;
+    struct reports_prediction prediction;
+    const char *words;                    /* of the plan */
+    int64_t space_count, evaluated_count; /* of a search; else 0 */
+    bool proven, tight;                   /* tight: it fits without the headroom, and is not the best */
+};
+int reports_best_choice(const struct reports_choice *choices, int count, enum tuner_objective objective); /* -1: none */
+void reports_choices_text(const struct reports_choice *choices, int count, enum tuner_objective objective,
+                          const struct reports_training *training, struct base_text *out);
+void reports_choices_json(const struct reports_choice *choices, int count, enum tuner_objective objective, bool compact,
+                          struct base_text *out);
+/* "submesh 4,2,2,1 (data 16 x model 16), rules standard:2,1, …" (tuned.c) */
+void reports_put_found(struct base_arena *arena, const struct tuner_space *space, const struct tuner_found *found,
+                       struct base_text *out);
+
+/* ---- a run beside its prediction (beside.c) ---- */
+
 struct reports_beside {
     const struct sim_plan *plan;
     const struct sim_prediction *run, *predicted; /* run: what was measured, in that form */

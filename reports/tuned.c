@@ -88,6 +88,12 @@ static void put_plan_line(const struct reports_tuned *r, const struct tuner_foun
                   (long long)r->space->layer_count);
 }
 
+void reports_put_found(struct base_arena *arena, const struct tuner_space *space, const struct tuner_found *found,
+                       struct base_text *out)
+{
+    put_plan_line(&(struct reports_tuned){.arena = arena, .space = space}, found, out);
+}
+
 static void put_line_of_table(const struct reports_tuned *r, const char *rank, const struct tuner_found *f,
                               struct base_text *out)
 {

@@ -1,0 +1,50 @@
+/* `--topology 'v4-256;v4-512'`: predict and tune ask each, and lay the answers in one table. */
+#include "commands/topology_list.h"
+
+#include <string.h>
+
+enum { MOST_TOPOLOGIES = 64 };
+
+bool commands_lists_topologies(const struct sim_plan_text *plan)
+{
+    return plan->values[SIM_TOPOLOGY] && strchr(plan->values[SIM_TOPOLOGY], ';');
+}
+
+enum base_status commands_each_topology(struct commands_context *context, const struct sim_plan_text *plan,
+                                        commands_ask_topology *ask, void *where, struct reports_choice **out,
+                                        int *count, struct base_error *error)
+{
+    const char *at = plan->values[SIM_TOPOLOGY];
+    struct reports_choice *choices = base_new(context->arena, struct reports_choice, MOST_TOPOLOGIES);
+    for (*count = 0; at; ++*count) {
+        const char *end = strchr(at, ';');
+        struct reports_choice *choice = &choices[*count];
+        struct base_error why = {0};
+        if (!*at || at == end)
+            return base_fail(error, BASE_INPUT, "topology: has an empty value; values are separated by \";\"");
+        if (*count == MOST_TOPOLOGIES)
+            return base_fail(error, BASE_INPUT, "topology: has more than %d values", MOST_TOPOLOGIES);
+        choice->topology = end ? base_copy_bytes(context->arena, at, (size_t)(end - at)) : at;
+        choice->plan = *plan;
+        choice->plan.values[SIM_TOPOLOGY] = choice->topology;
+        enum base_status status = ask(where, choice, &why);
+        if (status != BASE_OK && status != BASE_INPUT) return *error = why, status;
+        if (status != BASE_OK) choice->refused = base_copy(context->arena, why.text);
+        at = end ? end + 1 : NULL;
+    }
+    *out = choices;
+    return BASE_OK;
+}
+
+enum base_status commands_put_choices(const struct commands_context *context, const struct reports_choice *choices,
+                                      int count, enum tuner_objective objective,
+                                      const struct reports_training *training, struct base_text *out,
+                                      struct base_error *error)
+{
+    int refused = 0;
+    while (refused < count && choices[refused].refused) refused++;
+    if (refused == count) return base_fail(error, BASE_INPUT, "%s", choices[0].refused);
+    if (context->json) reports_choices_json(choices, count, objective, context->compact, out);
+    else reports_choices_text(choices, count, objective, training, out);
+    return reports_best_choice(choices, count, objective) >= 0 ? BASE_OK : BASE_NO_FIT;
+}

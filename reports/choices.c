@@ -1,0 +1,151 @@
+/* One question asked of several topologies, as a table: what if it were another machine? */
+#include "reports/reports.h"
+
+#include <math.h>
+#include <string.h>
+
+/* What is made small. */
+static double cost_of(const struct reports_choice *c, enum tuner_objective objective)
+{
+    const struct sim_prediction *p = c->prediction.prediction;
+    if (objective == TUNER_STEP_S) return p->step_s;
+    return -(objective == TUNER_TOKENS_PER_S ? p->tokens_per_s : p->tokens_per_s_per_device);
+}
+
+static bool is_usable(const struct reports_choice *c)
+{
+    return !c->refused && c->prediction.prediction->fits && !c->tight;
+}
+
+/* Of those that are not done (NULL: of all). */
+static int best_of(const struct reports_choice *choices, int count, enum tuner_objective objective, const bool *done)
+{
+    int best = -1;
+    for (int i = 0; i < count; i++)
+        if (is_usable(&choices[i]) && !(done && done[i]) &&
+            (best < 0 || cost_of(&choices[i], objective) < cost_of(&choices[best], objective)))
+            best = i;
+    return best;
+}
+
+int reports_best_choice(const struct reports_choice *choices, int count, enum tuner_objective objective)
+{
+    return best_of(choices, count, objective, NULL);
+}
+
+/* ---- text ---- */
+
+static void put_row(const struct reports_choice *c, int width, struct base_text *out)
+{
+    char tokens[BASE_HUMANE], each[BASE_HUMANE], step[BASE_HUMANE], peak[BASE_HUMANE], left[BASE_HUMANE];
+    base_putf(out, "    %-*s", width, c->topology);
+    if (c->refused) {
+        base_putf(out, "  refused: %s\n", c->refused);
+        return;
+    }
+    const struct sim_prediction *p = c->prediction.prediction;
+    const struct reports_training *training = &c->prediction.training;
+    base_putf(out, " %8.0f %12s %12s %10s %11s %13s", round(p->tokens_per_s / p->tokens_per_s_per_device),
+              base_format_count(tokens, p->tokens_per_s), base_format_count(each, p->tokens_per_s_per_device),
+              base_format_seconds(step, p->step_s), base_format_bytes(peak, (double)p->memory.peak_bytes),
+              p->fits ? base_format_bytes(left, (double)p->free_bytes) : "does NOT fit");
+    if (training->train_tokens > 0) {
+        struct reports_run_length run = reports_length_of_run(training, p);
+        base_putf(out, " %12s", reports_wall_words(out->arena, run.wall_s));
+        if (training->device_hour_price > 0) base_putf(out, " %12.2f", run.price);
+    }
+    base_putf(out, "  %s\n", c->words);
+}
+
+void reports_choices_text(const struct reports_choice *choices, int count, enum tuner_objective objective,
+                          const struct reports_training *training, struct base_text *out)
+{
+    int width = 10, best = reports_best_choice(choices, count, objective);
+    for (int i = 0; i < count; i++)
+        if ((int)strlen(choices[i].topology) > width) width = (int)strlen(choices[i].topology);
+    base_putf(out, "    %-*s %8s %12s %12s %10s %11s %13s", width, "topology", "devices", "tokens/s", "a device",
+              "step", "peak", "free");
+    if (training->train_tokens > 0) base_putf(out, " %12s", "the run");
+    if (training->device_hour_price > 0) base_putf(out, " %12s", "price");
+    base_put(out, "  plan\n");
+    for (int i = 0; i < count; i++) put_row(&choices[i], width, out);
+    if (best >= 0) base_putf(out, "\nBest: %s, by %s\n", choices[best].topology, tuner_objective_name(objective));
+    else base_put(out, "\nNothing fits.\n");
+}
+
+/* ---- JSON ---- */
+
+static void put_choice(struct base_json_writer *w, const struct reports_choice *c)
+{
+    base_json_open(w, '{');
+    base_json_member_string(w, "topology", c->topology);
+    if (c->refused) base_json_member_string(w, "error", c->refused);
+    if (!c->refused) {
+        base_json_key(w, "plan");
+        sim_plan_put_json(w->text->arena, &c->plan, w);
+        base_json_key(w, "prediction");
+        reports_put_answer(w, &c->prediction);
+    }
+    if (c->space_count) {
+        base_json_member_int(w, "space_count", c->space_count);
+        base_json_member_int(w, "evaluated_count", c->evaluated_count);
+        base_json_member_bool(w, "proven_optimal", c->proven);
+    }
+    base_json_close(w, '}');
+}
+
+/* As of a search of one topology: the best first. */
+static void put_plans(struct base_json_writer *w, const struct reports_choice *choices, int count,
+                      enum tuner_objective objective)
+{
+    bool *done = base_new(w->text->arena, bool, count + 1);
+    base_json_key(w, "plans");
+    base_json_open(w, '[');
+    for (int i; (i = best_of(choices, count, objective, done)) >= 0; done[i] = true) {
+        base_json_open(w, '{');
+        base_json_key(w, "plan");
+        sim_plan_put_json(w->text->arena, &choices[i].plan, w);
+        base_json_key(w, "prediction");
+        reports_put_answer(w, &choices[i].prediction);
+        base_json_close(w, '}');
+    }
+    base_json_close(w, ']');
+}
+
+static void put_search(struct base_json_writer *w, const struct reports_choice *choices, int count,
+                       enum tuner_objective objective)
+{
+    int64_t space = 0, evaluated = 0;
+    bool proven = true;
+    for (int i = 0; i < count; i++) {
+        space += choices[i].space_count;
+        evaluated += choices[i].evaluated_count;
+        proven = proven && (choices[i].proven || !choices[i].space_count);
+    }
+    if (!space) return;
+    put_plans(w, choices, count, objective);
+    base_json_key(w, "search");
+    base_json_open(w, '{');
+    base_json_member_string(w, "objective", tuner_objective_name(objective));
+    base_json_member_int(w, "space_count", space);
+    base_json_member_int(w, "evaluated_count", evaluated);
+    base_json_member_bool(w, "proven_optimal", proven);
+    base_json_close(w, '}');
+}
+
+void reports_choices_json(const struct reports_choice *choices, int count, enum tuner_objective objective, bool compact,
+                          struct base_text *out)
+{
+    struct base_json_writer w = {.text = out, .compact = compact};
+    int best = reports_best_choice(choices, count, objective);
+    base_json_open(&w, '{');
+    base_json_key(&w, "best");
+    if (best >= 0) sim_plan_put_json(out->arena, &choices[best].plan, &w);
+    else base_json_put_null(&w);
+    base_json_key(&w, "topologies");
+    base_json_open(&w, '[');
+    for (int i = 0; i < count; i++) put_choice(&w, &choices[i]);
+    base_json_close(&w, ']');
+    put_search(&w, choices, count, objective);
+    base_json_close(&w, '}');
+}

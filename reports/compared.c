@@ -1,0 +1,181 @@
+/* Plans side by side: in which keys they differ, then speed, time and memory by part, and collectives. */
+#include "reports/answer.h"
+#include "reports/page.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { MOST_ANSWERS = REPORTS_MOST_COLUMNS - 2, MOST_ROWS = 256 };
+
+typedef char *write_amount(char buffer[BASE_HUMANE], double value);
+
+struct table {
+    struct base_arena *arena;
+    const struct base_json *answers[MOST_ANSWERS];
+    int count, rows;
+    const char *cells[MOST_ROWS * REPORTS_MOST_COLUMNS];
+};
+
+static void begin_table(struct table *t, const char *what)
+{
+    t->rows = 0;
+    t->cells[0] = what;
+    for (int i = 0; i < t->count; i++) t->cells[1 + i] = reports_string(t->answers[i], "name");
+    t->cells[1 + t->count] = t->count > 2 ? "last less first" : "second less first";
+    t->rows = 1;
+}
+
+static void put_table(const struct page *page, struct table *t, const char *heading)
+{
+    char align[REPORTS_MOST_COLUMNS + 1] = "lrrrrrrrrr";
+    align[t->count + 2] = '\0';
+    if (t->rows < 2) return;
+    reports_page_heading(page, heading);
+    reports_page_table(page, align, t->cells, t->rows);
+}
+
+static const char **next_row(struct table *t, const char *name)
+{
+    const char **row = t->cells + t->rows * (t->count + 2);
+    if (t->rows + 1 >= MOST_ROWS) return NULL;
+    t->rows++;
+    row[0] = name;
+    row[1 + t->count] = "";
+    return row;
+}
+
+static const char *amount(struct base_arena *arena, write_amount *words, double value)
+{
+    char buffer[BASE_HUMANE];
+    return base_copy(arena, words(buffer, value));
+}
+
+/* One number of every answer, and how far the last is from the first. */
+static void add_numbers(struct table *t, const char *name, const double *values, write_amount *words)
+{
+    const char **row = next_row(t, name);
+    double change = values[t->count - 1] - values[0];
+    if (!row) return;
+    for (int i = 0; i < t->count; i++) row[1 + i] = isfinite(values[i]) ? amount(t->arena, words, values[i]) : "";
+    if (!isfinite(change)) return;
+    const char *sign = change > 0 ? "+" : change < 0 ? "-" : "";
+    row[1 + t->count] =
+        change == 0 ? "the same" : base_print(t->arena, "%s%s", sign, amount(t->arena, words, fabs(change)));
+}
+
+static void add_member(struct table *t, const char *name, const char *object, const char *key, write_amount *words)
+{
+    double values[MOST_ANSWERS];
+    for (int i = 0; i < t->count; i++)
+        values[i] = reports_number(reports_member(t->answers[i], object, BASE_JSON_OBJECT), key);
+    add_numbers(t, name, values, words);
+}
+
+/* ---- keys ---- */
+
+static const char *key_words(const struct table *t, int answer, const char *key)
+{
+    return reports_value_words(t->arena, reports_member(t->answers[answer], "plan", BASE_JSON_OBJECT), key);
+}
+
+static bool is_new(const struct table *t, const char *key)
+{
+    for (int r = 1; r < t->rows; r++)
+        if (!strcmp(t->cells[r * (t->count + 2)], key)) return false;
+    return true;
+}
+
+static void add_keys(struct table *t)
+{
+    for (int a = 0; a < t->count; a++) {
+        const struct base_json *plan = reports_member(t->answers[a], "plan", BASE_JSON_OBJECT);
+        for (const struct base_json *item = plan ? plan->child : NULL; item; item = item->next) {
+            bool differs = false;
+            for (int i = 0; i < t->count; i++)
+                differs = differs || strcmp(key_words(t, i, item->key), key_words(t, a, item->key)) != 0;
+            const char **row = differs && is_new(t, item->key) ? next_row(t, item->key) : NULL;
+            for (int i = 0; row && i < t->count; i++) row[1 + i] = key_words(t, i, item->key);
+        }
+    }
+}
+
+/* ---- collectives ---- */
+
+/* Seconds of one kind over one mesh axis. */
+static double collective_s(const struct base_json *answer, const char *kind, const char *axis)
+{
+    const struct base_json *list = reports_member(answer, "collectives", BASE_JSON_ARRAY);
+    double sum_s = 0;
+    for (const struct base_json *item = list ? list->child : NULL; item; item = item->next)
+        if (!strcmp(reports_string(item, "kind"), kind) && !strcmp(reports_string(item, "mesh_axis"), axis))
+            sum_s += reports_number(item, "time_s");
+    return sum_s;
+}
+
+static void add_collectives(struct table *t)
+{
+    for (int a = 0; a < t->count; a++) {
+        const struct base_json *list = reports_member(t->answers[a], "collectives", BASE_JSON_ARRAY);
+        for (const struct base_json *item = list ? list->child : NULL; item; item = item->next) {
+            const char *kind = reports_string(item, "kind"), *axis = reports_string(item, "mesh_axis"),
+                       *name = base_print(t->arena, "%s over %s", kind, axis);
+            double values[MOST_ANSWERS];
+            if (!is_new(t, name)) continue;
+            for (int i = 0; i < t->count; i++) values[i] = collective_s(t->answers[i], kind, axis);
+            add_numbers(t, name, values, base_format_seconds);
+        }
+    }
+}
+
+/* ---- the page ---- */
+
+static void put_verdicts(const struct page *page, const struct table *t)
+{
+    for (int i = 0; i < t->count; i++) {
+        const struct base_json *a = t->answers[i], *plan = reports_member(a, "plan", BASE_JSON_OBJECT);
+        reports_page_paragraph(page,
+                               base_print(t->arena, "%s: %s on %s, mesh %s: %s", reports_string(a, "name"),
+                                          reports_string(plan, "model"), reports_string(plan, "topology"),
+                                          reports_value_words(t->arena, a, "mesh"),
+                                          reports_member(a, "fits", BASE_JSON_TRUE) ? "it fits" : "it does NOT fit"));
+    }
+}
+
+enum base_status reports_compared(const struct base_json *document, enum reports_format format, struct base_text *out,
+                                  struct base_error *error)
+{
+    struct page page = {format, out};
+    struct table *t = base_new(out->arena, struct table, 1);
+    const struct base_json *list = reports_member(document, "answers", BASE_JSON_ARRAY);
+    t->arena = out->arena;
+    for (const struct base_json *item = list ? list->child : NULL; item && t->count < MOST_ANSWERS; item = item->next)
+        t->answers[t->count++] = item;
+    if (t->count < 2) return base_fail(error, BASE_INPUT, "answers: two at least are needed");
+    reports_page_begin(&page, base_print(t->arena, "%d plans side by side", t->count));
+    put_verdicts(&page, t);
+    begin_table(t, "key");
+    add_keys(t);
+    put_table(&page, t, "Where the plans differ");
+    begin_table(t, "");
+    add_member(t, "target tokens/s", "throughput", "tokens_per_s", base_format_count);
+    add_member(t, "a step", "time", "step_s", base_format_seconds);
+    add_member(t, "matrix units", "time", "compute_s", base_format_seconds);
+    add_member(t, "memory bandwidth", "time", "memory_bound_s", base_format_seconds);
+    add_member(t, "links", "time", "exposed_communication_s", base_format_seconds);
+    add_member(t, "latency", "time", "overhead_s", base_format_seconds);
+    put_table(&page, t, "Time of a step");
+    begin_table(t, "");
+    add_member(t, "at the peak", "memory", "peak_bytes", base_format_bytes);
+    add_member(t, "parameters", "memory", "parameter_bytes", base_format_bytes);
+    add_member(t, "optimizer state", "memory", "optimizer_state_bytes", base_format_bytes);
+    add_member(t, "gradients", "memory", "gradient_bytes", base_format_bytes);
+    add_member(t, "activations", "memory", "activation_bytes", base_format_bytes);
+    add_member(t, "temporaries", "memory", "temporary_bytes", base_format_bytes);
+    add_member(t, "reserved", "memory", "reserved_bytes", base_format_bytes);
+    put_table(&page, t, "Memory of a device");
+    begin_table(t, "");
+    add_collectives(t);
+    put_table(&page, t, "Collectives of a step");
+    reports_page_end(&page);
+    return BASE_OK;
+}

@@ -1,0 +1,1 @@
+meshwright compare t5_11b.json
