@@ -72,8 +72,10 @@ const struct sim_plan_key sim_plan_keys[SIM_KEY_COUNT] = {
     [SIM_RULES] = {.name = "logical_axis_rules",
                    .json = TEXT | LIST,
                    .option = {"--logical-axis-rules",
-                              "standard:A,P|standard_moe:A,P|data_only|zero3|megatron|optimus|gshard|maxtext|JSON",
-                              "which mesh axis shards a logical axis; JSON: a list of [logical axis, mesh axis]", NULL},
+                              "standard:A,P|data_only|zero3|megatron|optimus|gshard|maxtext|JSON",
+                              "which mesh axis shards a logical axis; standard_moe:A,P with experts; JSON: a list of "
+                              "[logical axis, mesh axis]",
+                              NULL},
                    .fallback = "standard:1,1",
                    .gin_binds = true,
                    .type = SIM_OF_TEXT,

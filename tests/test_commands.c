@@ -305,9 +305,9 @@ static void bash_completes_commands_values_and_files(struct base_arena *arena)
         {"meshwright nothing --", ""},
         {"meshwright predict --dtype bf", "bfloat16 "},
         {"meshwright predict --dtype = bf", "bfloat16 "},
-        {"meshwright predict --dtype = ", "bfloat16 float16 float32 fp8 "},
+        {"meshwright predict --dtype = ", "bfloat16 float16 float32 fp8 int8 "},
         {"meshwright predict --dtype float32 --dty", ""},
-        {"meshwright predict --dtype float32 --optimizer ", "adafactor adamw sgd "},
+        {"meshwright predict --dtype float32 --optimizer ", "adafactor adamw lion sgd "},
         {"meshwright predict --topology v4-51", "v4-512 "},
         {"meshwright mesh --topology v5p-204", "v5p-2048 "},
         {"meshwright params --model scalable_t5_1_1_xx", "scalable_t5_1_1_xxl "},
@@ -343,7 +343,7 @@ static void words_that_are_offered_are_accepted(struct base_arena *arena)
             TEST_ROW("%s %s", option->name, word);
             run(arena, &status,
                 base_print(arena,
-                           "'%s' predict --model t5_1_1_small --topology v4:2x2x1 --ici-mesh data=2,model=2 "
+                           "'%s' predict --model t5_1_1_small --topology v5p:2x2x1 --ici-mesh data=2,model=2 "
                            "--batch-size 8 --task-feature-lengths 64,64 '%s' '%s' 2>&1",
                            program, option->name, word));
             assert_true(status == BASE_OK || status == BASE_NO_FIT);
