@@ -66,7 +66,7 @@ static double fan_in(const struct exec_array *array)
     return fan;
 }
 
-static struct initializer initializer_of(const struct sim_plan *plan, const struct exec_array *array)
+static struct initializer dense_initializer_of(const struct sim_plan *plan, const struct exec_array *array)
 {
     const struct model_config *c = plan->config;
     const double truncation = 0.87962566103423978; /* standard deviation of a normal cut at two */
@@ -84,8 +84,21 @@ static struct initializer initializer_of(const struct sim_plan *plan, const stru
         return (struct initializer){NORMAL, sqrt(1 / embed)};
     if (ends_with(array->path, ".out.kernel"))
         return (struct initializer){NORMAL, sqrt(1 / (double)(c->num_heads * c->head_dim))};
-    double fan = ends_with(array->path, ".wo.kernel") ? (double)c->mlp_dim : embed;
+    if (ends_with(array->path, ".router_weights.w.kernel")) return (struct initializer){NORMAL, 0.02};
+    bool expert = strstr(array->path, ".mlp.expert.") != NULL;
+    double hidden = (double)(expert ? c->experts.mlp_dim : c->mlp_dim),
+           fan = ends_with(array->path, ".wo.kernel") ? hidden : embed;
     return (struct initializer){TRUNCATED_NORMAL, sqrt(1 / fan) / truncation};
+}
+
+/* Flaxformer's models with experts draw all kernels but routers with a tenth of the variance (SCALE of their gins). */
+static struct initializer initializer_of(const struct sim_plan *plan, const struct exec_array *array)
+{
+    struct initializer initializer = dense_initializer_of(plan, array);
+    bool scaled = plan->config->family == MODEL_MOE_T5 && ends_with(array->path, ".kernel") &&
+                  !ends_with(array->path, ".router_weights.w.kernel");
+    if (scaled) initializer.scale *= sqrt(0.1);
+    return initializer;
 }
 
 static float draw(struct initializer initializer, uint64_t bits)

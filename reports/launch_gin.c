@@ -44,7 +44,7 @@ static enum base_status find_source(struct base_arena *arena, const char *name, 
     BASE_TRY(model_zoo(arena, &models, &count, error));
     *out = NULL;
     for (int i = 0; i < count; i++)
-        if (!strcmp(models[i].name, name)) *out = models[i].source;
+        if (!strcmp(models[i].name, name) && model_gin_is_gin(models[i].source)) *out = models[i].source;
     return BASE_OK;
 }
 
@@ -84,6 +84,10 @@ static void put_optimizer(const struct sim_plan *plan, struct base_text *out)
     if (adafactor) {
         base_put(out, "\nOPTIMIZER = @adafactor.Adafactor()\nadafactor.Adafactor:\n");
         model_adafactor_put_gin(plan->options.adafactor ? plan->options.adafactor : &defaults, out);
+        bool own_rules = plan->options.adafactor &&
+                         (plan->options.adafactor->factor_rules || !plan->options.adafactor->logical_factor_rules);
+        if (plan->config->experts.count && !own_rules)
+            base_put(out, "adafactor.Adafactor.logical_factor_rules = @adafactor_utils.logical_factor_rules()\n");
     } else {
         base_putf(out,
                   "\nOPTIMIZER = @optimizers.chain()\noptimizers.chain.transformations = "
@@ -124,12 +128,15 @@ static bool can_be_said(const struct model_rules *rules)
 static void put_rules(const struct sim_plan *plan, struct base_text *out)
 {
     const char *name = plan->rules_text;
-    bool standard = !strncmp(name, "standard", strlen("standard"));
-    const char *dims = strchr(name, ':');
+    bool standard = !strncmp(name, "standard", strlen("standard")), moe = !strncmp(name, "standard_moe", 12);
+    const char *dims = strchr(name, ':'), *module = moe ? "moe_partitioning" : "partitioning";
     if (standard) {
-        base_put(out, "@partitioning.standard_logical_axis_rules()\npartitioning.standard_logical_axis_rules:\n");
+        base_putf(out, "@%s.standard_logical_axis_rules()\n%s.standard_logical_axis_rules:\n", module, module);
         base_putf(out, "  activation_partitioning_dims = %c\n  parameter_partitioning_dims = %c\n",
-                  dims ? dims[1] : '1', dims ? dims[strlen(dims) - 1] : '1');
+                  dims  ? dims[1]
+                  : moe ? '2'
+                        : '1',
+                  dims ? dims[strlen(dims) - 1] : '1');
         return;
     }
     if (!can_be_said(plan->rules)) {
@@ -147,12 +154,32 @@ static void put_rules(const struct sim_plan *plan, struct base_text *out)
     base_put(out, "  ]\n");
 }
 
+/* The layers group their tokens by these, which nothing else tells them. */
+static void put_layer_partitions(const struct sim_plan *plan, struct base_text *out)
+{
+    int64_t model = plan->request.num_partitions ? plan->request.num_partitions : 1;
+    for (int i = 0; i < plan->request.submesh_count; i++) model *= plan->request.submesh[i];
+    base_putf(out,
+              "moe_layers.MoeLayer.num_expert_partitions = %lld\nmoe_layers.MoeLayer.num_model_partitions = %lld\n",
+              (long long)plan->request.num_expert_partitions, (long long)model);
+}
+
 static void put_partitioner(const struct sim_plan_text *text, const struct sim_plan *plan, struct base_text *out)
 {
     const char *microbatches = text->values[SIM_NUM_MICROBATCHES], *partitions = text->values[SIM_NUM_PARTITIONS];
-    base_putf(out, "\ntrainer.Trainer.num_microbatches = %s\n", microbatches && *microbatches ? microbatches : "None");
-    base_put(out,
-             "\ntrain_script.train.partitioner = @partitioning.PjitPartitioner()\npartitioning.PjitPartitioner:\n");
+    const char *class =
+        plan->request.has_experts ? "moe_partitioning.MoePjitPartitioner" : "partitioning.PjitPartitioner",
+               *trainer = plan->request.has_experts ? "moe_trainer.MoeTrainer" : "trainer.Trainer";
+    base_putf(out, "\n%s.num_microbatches = %s\n", trainer, microbatches && *microbatches ? microbatches : "None");
+    if (plan->request.has_experts)
+        base_putf(out,
+                  "train_script.train.trainer_cls = @%s\n%s.learning_rate_fn = "
+                  "@utils.create_learning_rate_scheduler()\n%s.num_expert_partitions = %lld\n",
+                  trainer, trainer, trainer, (long long)plan->request.num_expert_partitions);
+    if (plan->request.has_experts) put_layer_partitions(plan, out);
+    base_putf(out, "\ntrain_script.train.partitioner = @%s()\n%s:\n", class, class);
+    if (plan->request.has_experts)
+        base_putf(out, "  num_expert_partitions = %lld\n", (long long)plan->request.num_expert_partitions);
     base_putf(out, "  num_partitions = %s\n  model_parallel_submesh = ", partitions && *partitions ? partitions : "1");
     for (int i = 0; i < plan->request.submesh_count; i++)
         base_putf(out, "%s%d", i ? ", " : "(", plan->request.submesh[i]);
@@ -172,7 +199,13 @@ static enum base_status put_body(struct base_arena *arena, const struct sim_plan
                   "--gin.TRAIN_STEPS=…\n"
                   "from __gin__ import dynamic_registration\n\nimport __main__ as train_script\n");
     base_put(out, adafactor ? "from t5x import adafactor\n" : "import optax\nfrom t5x import optimizers\n");
-    base_put(out, "from t5x import partitioning\nfrom t5x import trainer\nfrom t5x import utils\n\n");
+    base_put(out, "from t5x import partitioning\nfrom t5x import trainer\nfrom t5x import utils\n");
+    if (plan->config->experts.count)
+        base_put(out, "from flaxformer.architectures.moe import moe_layers\n"
+                      "from t5x.contrib.moe import adafactor_utils\n"
+                      "from t5x.contrib.moe import partitioning as moe_partitioning\n"
+                      "from t5x.contrib.moe import trainer as moe_trainer\n");
+    base_put(out, "\n");
     BASE_TRY(put_model(arena, plan, out, error));
     put_data(text, plan, out);
     put_optimizer(plan, out);

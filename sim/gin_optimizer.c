@@ -82,7 +82,10 @@ static bool put_adafactor_value(struct sim_gin_draft *draft, const struct model_
         if (base_json_parse(draft->arena, value->text, strlen(value->text), &number, &ignored) != BASE_OK) return false;
         return base_json_put_value(writer, number), true;
     case MODEL_GIN_REFERENCE:
-        base_json_put_string(writer, !strcmp(sim_gin_last_part(value->text), "standard_logical_factor_rules")
+        /* those of t5x.contrib.moe.adafactor_utils are the standard ones and those of experts, as a model with experts
+         * has them anyway */
+        base_json_put_string(writer, !strcmp(sim_gin_last_part(value->text), "standard_logical_factor_rules") ||
+                                             !strcmp(sim_gin_last_part(value->text), "logical_factor_rules")
                                          ? "standard"
                                          : sim_gin_last_part(value->text));
         return true;

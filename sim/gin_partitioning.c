@@ -26,8 +26,9 @@ bool sim_gin_same_rules(const struct model_rules *a, const struct model_rules *b
 /* The name of a set that has these rules, or the list itself. */
 static const char *name_rules(struct sim_gin_draft *draft, const char *list, const struct model_rules *rules)
 {
-    static const char *const names[] = {"standard:1,1", "standard:1,2", "standard:2,1", "standard:2,2", "data_only",
-                                        "zero3",        "megatron",     "optimus",      "gshard",       "maxtext"};
+    static const char *const names[] = {"standard:1,1", "standard:1,2", "standard:2,1",     "standard:2,2",
+                                        "data_only",    "zero3",        "megatron",         "optimus",
+                                        "gshard",       "maxtext",      "standard_moe:1,1", "standard_moe:2,1"};
     for (int i = 0; i < BASE_COUNT(names); i++) {
         struct model_rules set_of_rules;
         struct base_error ignored;
@@ -108,11 +109,11 @@ static enum base_status set_rules(struct sim_gin_draft *draft, const struct mode
 }
 
 static enum base_status read_dims(struct sim_gin_draft *draft, struct sim_gin_callee standard, const char *parameter,
-                                  int64_t *out, struct base_error *error)
+                                  int64_t otherwise, int64_t *out, struct base_error *error)
 {
     struct model_gin_place place = {0};
     const struct model_gin_value *value = sim_gin_get(draft, standard, parameter, &place);
-    *out = 1;
+    *out = otherwise;
     if (sim_gin_is_open(draft, parameter, value, place)) return BASE_OK;
     BASE_TRY(sim_gin_read_whole(parameter, value, place, 1, out, error));
     if (*out > 2)
@@ -128,9 +129,11 @@ static enum base_status read_standard_rules(struct sim_gin_draft *draft, struct 
     int64_t activations, parameters;
     struct model_rules rules;
     struct model_gin_place more_place = place;
-    BASE_TRY(read_dims(draft, standard, "activation_partitioning_dims", &activations, error));
-    BASE_TRY(read_dims(draft, standard, "parameter_partitioning_dims", &parameters, error));
-    const char *name = base_print(draft->arena, "standard:%lld,%lld", (long long)activations, (long long)parameters);
+    const bool moe = strstr(standard.name, "moe") != NULL; /* t5x.contrib.moe's, which shards activations if not told */
+    BASE_TRY(read_dims(draft, standard, "activation_partitioning_dims", moe ? 2 : 1, &activations, error));
+    BASE_TRY(read_dims(draft, standard, "parameter_partitioning_dims", 1, &parameters, error));
+    const char *name = base_print(draft->arena, "%s:%lld,%lld", moe ? "standard_moe" : "standard",
+                                  (long long)activations, (long long)parameters);
     const struct model_gin_value *more = sim_gin_get(draft, standard, "additional_rules", &more_place);
     sim_gin_set(draft, SIM_RULES, name, place);
     if (sim_gin_is_open(draft, "additional_rules", more, more_place) || !more->count) return BASE_OK;
@@ -138,12 +141,31 @@ static enum base_status read_standard_rules(struct sim_gin_draft *draft, struct 
     return set_rules(draft, &rules, more, more_place, error);
 }
 
+static bool is_moe(struct sim_gin_callee partitioner)
+{
+    return !strcmp(sim_gin_last_part(partitioner.name), "MoePjitPartitioner");
+}
+
+/* num_experts is what older files of t5x.contrib.moe call it. */
+static enum base_status read_experts(struct sim_gin_draft *draft, struct sim_gin_callee partitioner,
+                                     struct base_error *error)
+{
+    struct model_gin_place place = {0};
+    const struct model_gin_value *experts = sim_gin_get(draft, partitioner, "num_expert_partitions", &place);
+    if (!is_moe(partitioner)) return BASE_OK;
+    if (!experts) experts = sim_gin_get(draft, partitioner, "num_experts", &place);
+    return sim_gin_set_whole(draft, SIM_NUM_EXPERT_PARTITIONS, experts, place, 1, error);
+}
+
 static enum base_status read_rules(struct sim_gin_draft *draft, struct sim_gin_callee partitioner,
                                    struct base_error *error)
 {
     struct model_gin_place place = {0};
     const struct model_gin_value *rules = sim_gin_get(draft, partitioner, "logical_axis_rules", &place);
-    if (!rules || rules->kind == MODEL_GIN_NONE) return BASE_OK;
+    bool open = !rules || rules->kind == MODEL_GIN_NONE;
+    if (open && is_moe(partitioner))
+        sim_gin_set(draft, SIM_RULES, "standard_moe:2,1", draft->plan.places[SIM_NUM_EXPERT_PARTITIONS]);
+    if (open) return BASE_OK;
     if (rules->kind != MODEL_GIN_REFERENCE) return set_rules(draft, NULL, rules, place, error);
     if (!strcmp(sim_gin_last_part(rules->text), "standard_logical_axis_rules"))
         return read_standard_rules(draft, (struct sim_gin_callee){rules->scope, rules->text}, place, error);
@@ -177,10 +199,8 @@ static enum base_status read_submesh(struct sim_gin_draft *draft, struct sim_gin
 
 static struct sim_gin_callee find_partitioner(struct sim_gin_draft *draft)
 {
-    static const char *const classes[] = {"PjitPartitioner", "ModelBasedPjitPartitioner"}, *const parameters[] = {
-                                                                                               "model_parallel_submesh",
-                                                                                               "num_partitions",
-                                                                                               "logical_axis_rules"};
+    static const char *const classes[] = {"MoePjitPartitioner", "PjitPartitioner", "ModelBasedPjitPartitioner"},
+                             *const parameters[] = {"model_parallel_submesh", "num_partitions", "logical_axis_rules"};
     struct sim_gin_callee callee = sim_gin_find_callee(draft, "partitioner", "", NULL);
     for (int i = 0; !callee.name && i < BASE_COUNT(classes); i++)
         for (int j = 0; j < BASE_COUNT(parameters); j++)
@@ -197,6 +217,7 @@ enum base_status sim_gin_read_partitioner(struct sim_gin_draft *draft, struct ba
     const struct model_gin_value *partitions = sim_gin_get(draft, partitioner, "num_partitions", &place);
     BASE_TRY(sim_gin_set_whole(draft, SIM_NUM_PARTITIONS, partitions, place, 1, error));
     BASE_TRY(read_submesh(draft, partitioner, error));
+    BASE_TRY(read_experts(draft, partitioner, error));
     if (!draft->plan.text.values[SIM_SUBMESH] || !draft->plan.text.values[SIM_NUM_PARTITIONS])
         return read_rules(draft, partitioner, error);
     if (strcmp(draft->plan.text.values[SIM_NUM_PARTITIONS], "1") != 0)

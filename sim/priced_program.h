@@ -10,7 +10,7 @@ enum {
     SIM_MOST_RECEIVED = 4,
     SIM_MOST_FACTORS = 256,
     SIM_MOST_SHAPES = 1024,
-    SIM_MOST_DISTINCT = 2048 /* kernels, contractions, collectives of a program */
+    SIM_MOST_DISTINCT = 4096 /* kernels, contractions, collectives of a program */
 };
 
 /* ---- the price list (price_list.c): the program with each distinct thing once, and without what no price needs ----

@@ -200,6 +200,7 @@ static void check_gradients(struct base_arena *arena, const char *text, const ch
 {
     struct rig stepped, rig;
     struct sim_plan_text plan = plan_of(arena, text);
+    const bool routes = strstr(only, "router") != NULL; /* a token that chooses otherwise makes the loss jump */
     int checked = 0;
     begin(arena, &plan, &stepped);
     plan.values[SIM_LEARNING_RATE] = "0";
@@ -208,14 +209,14 @@ static void check_gradients(struct base_arena *arena, const char *text, const ch
     for (int i = 0; i < rig.array_count; i++) {
         if (strncmp(rig.arrays[i].path, "target.", 7) != 0 || !strstr(rig.arrays[i].path, only)) continue;
         float *start = values_of(arena, &rig, i), *gradient = values_of(arena, &stepped, i);
-        double length = 0, step = 2e-3;
+        double length = 0, step = routes ? 5e-4 : 2e-2;
         int64_t count = elements_of(&rig.arrays[i]);
         for (int64_t j = 0; j < count; j++) {
             gradient[j] = start[j] - gradient[j];
             length += (double)gradient[j] * (double)gradient[j];
         }
         length = sqrt(length);
-        if (length < 1e-2) continue;
+        if (length < (routes ? 3e-2 : 3e-3)) continue; /* differences in float32 would not see it */
         for (int64_t j = 0; j < count; j++) gradient[j] = (float)((double)gradient[j] / length);
         move(arena, &rig, i, start, gradient, step);
         double above = loss_of(&rig);
@@ -235,7 +236,7 @@ static void gradients_are_those_of_differences(struct base_arena *arena)
 {
     check_gradients(arena, model(arena, 2, 1, 1, 2, "tokens_choose_masked", 0), "mlp.expert");
     check_gradients(arena, model(arena, 4, 2, 2, 1.5, "tokens_choose_masked", 0.5), "mlp.router");
-    check_gradients(arena, model(arena, 4, 1, 2, 1, "experts_choose_masked", 0.5), "mlp.");
+    check_gradients(arena, model(arena, 4, 1, 2, 1, "experts_choose_masked", 0.5), "mlp.expert");
 }
 
 /* ---- groups ---- */

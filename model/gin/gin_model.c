@@ -288,6 +288,28 @@ static enum base_status zoo_name(struct model_gin *gin, const struct model_confi
     return BASE_OK;
 }
 
+/* Experts are said by macros; a name of the zoo stands for all of them. */
+static enum base_status model_with_experts(struct model_gin *gin, struct model_gin_model *out, bool *any,
+                                           struct base_error *error)
+{
+    struct model_config config;
+    const struct model_zoo_model *models;
+    struct model_gin_place place = {0};
+    int count;
+    BASE_TRY(model_gin_read_experts(gin, &config, &place, any, error));
+    if (!*any) return BASE_OK;
+    BASE_TRY(model_zoo(gin->arena, &models, &count, error));
+    *out = (struct model_gin_model){.text = base_copy(gin->arena, config.name), .config = config, .place = place};
+    for (int i = 0; i < count; i++) {
+        struct model_config candidate;
+        if (strcmp(models[i].architecture, model_architecture(&config)) != 0) continue;
+        BASE_TRY(model_config_parse(gin->arena, models[i].name, &candidate, error));
+        memcpy(candidate.name, config.name, sizeof candidate.name);
+        if (!memcmp(&candidate, &config, sizeof config)) out->text = models[i].name;
+    }
+    return BASE_OK;
+}
+
 /* ---- the comment line that says the model ---- */
 
 static const struct model_gin_comment *model_comment(const struct model_gin *gin)
@@ -356,7 +378,9 @@ enum base_status model_gin_model(struct model_gin *gin, struct model_gin_model *
     bool described, commented;
     BASE_TRY(find(gin, &found, &described, error));
     BASE_TRY(model_of_comment(gin, &given, &commented, error));
+    if (!described) BASE_TRY(model_with_experts(gin, &model, &described, error));
     *any = described || commented;
+    if (model.text) return *out = commented ? given : model, BASE_OK;
     if (!described) return commented ? (*out = given, BASE_OK) : BASE_OK;
     BASE_TRY(read_sizes(gin, &found, said, error));
     model.text = one_line(gin->arena, found.network, said);
@@ -411,6 +435,7 @@ static void put_sizes(const struct model_config *config, const char *dtype, cons
 void model_gin_put_network(const struct model_config *config, const char *dtype, const char *remat_policy,
                            struct base_text *out)
 {
+    if (config->experts.count) return; /* Flaxformer's files say it all */
     const struct network *network = network_of(config);
     base_putf(out, "from %.*s import network\n\nnetwork.%s.dtype = '%s'\n",
               (int)(strlen(network->module) - strlen(".network")), network->module, network->config, dtype);
@@ -421,6 +446,8 @@ void model_gin_put_network(const struct model_config *config, const char *dtype,
 void model_gin_put_model(const struct model_config *config, const char *dtype, const char *remat_policy,
                          struct base_text *out)
 {
+    if (config->experts.count && config->encoder) model_gin_put_expert_model(config, out);
+    if (config->experts.count) return; /* T5X has no decoder with experts: the comment says it */
     const struct network *network = network_of(config);
     base_putf(out, "from t5x import models\nfrom %.*s import network\n\n",
               (int)(strlen(network->module) - strlen(".network")), network->module);
@@ -444,7 +471,8 @@ enum base_status model_gin_put_zoo(struct base_arena *arena, const char *name, s
     if (found == count) return BASE_OK;
     BASE_TRY(model_config_parse(arena, models[found].name, &config, error));
     base_put(out, "from t5x import adafactor\nOPTIMIZER = @adafactor.Adafactor()\n");
-    model_gin_put_model(&config, "bfloat16", "minimal", out); /* T5X's own files all say so */
+    if (config.experts.count) model_gin_put_experts(&config, out);
+    else model_gin_put_model(&config, "bfloat16", "minimal", out); /* T5X's own files all say so */
     return BASE_OK;
 }
 

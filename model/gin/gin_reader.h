@@ -29,6 +29,11 @@ void model_gin_keep_comment(struct model_gin_reader *reader, const char *text, s
 /* The model of the zoo whose gin file T5X keeps under that name, as gin text; nothing is put for any other. */
 enum base_status model_gin_put_zoo(struct base_arena *arena, const char *name, struct base_text *out,
                                    struct base_error *error);
+/* gin_experts.c: a model of Flaxformer with experts, by the macros of its files. *any is false where there is none. */
+enum base_status model_gin_read_experts(struct model_gin *gin, struct model_config *out, struct model_gin_place *place,
+                                        bool *any, struct base_error *error);
+void model_gin_put_experts(const struct model_config *config, struct base_text *out); /* its sizes alone */
+void model_gin_put_expert_model(const struct model_config *config, struct base_text *out);
 /* One of the two paths ends with the other, whole folders at a time. */
 bool model_gin_same_file(const char *a, const char *b);
 

@@ -1,0 +1,1 @@
+meshwright import switch_run.gin
