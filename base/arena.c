@@ -71,16 +71,44 @@ char *base_copy(struct base_arena *arena, const char *text)
     return base_copy_bytes(arena, text, strlen(text));
 }
 
+/* Names are put together from strings alone, thousands of times a plan: for formats of nothing but text and %s, how
+ * long the result is, written to text unless that is NULL; -1: the format has other conversions. */
+static int64_t join(const char *format, va_list arguments, char *text)
+{
+    int64_t length = 0;
+    for (const char *at = format; *at; at++) {
+        const char *piece = at;
+        size_t size = strcspn(at, "%");
+        if (*at == '%' && at[1] != 's') return -1;
+        if (*at == '%') {
+            piece = va_arg(arguments, const char *);
+            if (!piece) piece = "(null)"; /* as printf has it */
+            size = strlen(piece);
+            at++;
+        } else {
+            at += size - 1;
+        }
+        if (text) memcpy(text + length, piece, size);
+        length += (int64_t)size;
+    }
+    return length;
+}
+
 char *base_print(struct base_arena *arena, const char *format, ...)
 {
-    va_list first, second;
+    va_list first, second, third;
     va_start(first, format);
     va_copy(second, first);
-    int length = vsnprintf(NULL, 0, format, first);
-    va_end(first);
+    va_copy(third, first);
+    int64_t length = join(format, first, NULL);
+    bool is_joined = length >= 0;
+    if (!is_joined) length = vsnprintf(NULL, 0, format, second);
     char *text = base_alloc(arena, (size_t)(length < 0 ? 0 : length) + 1, 1);
-    if (length > 0) vsnprintf(text, (size_t)length + 1, format, second);
+    if (is_joined) join(format, third, text);
+    else if (length > 0) vsnprintf(text, (size_t)length + 1, format, third);
+    va_end(first);
     va_end(second);
+    va_end(third);
     return text;
 }
 
