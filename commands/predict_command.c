@@ -8,10 +8,10 @@
 static enum base_status read_step(const struct base_arguments *arguments, enum model_step *out,
                                   struct base_error *error)
 {
-    static const char *const names[] = {[MODEL_STEP_TRAIN] = "train",
-                                        [MODEL_STEP_GRADIENT] = "gradient",
-                                        [MODEL_STEP_FORWARD] = "forward",
-                                        [MODEL_STEP_EVALUATE] = "evaluate"};
+    static const char *const names[] = {
+        [MODEL_STEP_TRAIN] = "train",       [MODEL_STEP_GRADIENT] = "gradient", [MODEL_STEP_FORWARD] = "forward",
+        [MODEL_STEP_EVALUATE] = "evaluate", [MODEL_STEP_ENCODE] = "encode",     [MODEL_STEP_PREFILL] = "prefill",
+        [MODEL_STEP_DECODE] = "decode",     [MODEL_STEP_GENERATE] = "generate", [MODEL_STEP_SCORE] = "score"};
     const char *given = base_argument(arguments, "--step");
     int step = MODEL_STEP_TRAIN;
     if (given) BASE_TRY(base_parse_word(given, "--step", names, BASE_COUNT(names), &step, error));
@@ -209,7 +209,8 @@ static enum base_status run_predict(struct commands_context *context, const stru
 
 static const struct base_option options[] = {
     COMMANDS_PLAN,
-    {"--step", "train|gradient|forward|evaluate", "how much of the step", "train"},
+    {"--step", "train|gradient|forward|evaluate|encode|prefill|decode|generate|score",
+     "how much of the step; from encode on: of inference", "train"},
     {"--as-partitioned", NULL, "without the compiler passes of the profile", NULL},
     {"--collectives-by-op", NULL, "with each collective the operations it comes from", NULL},
     {"--detail", NULL, "with every operation, and what memory holds when; of the JSON document", NULL},

@@ -39,8 +39,12 @@ struct builder {
     struct builder_parameter parameters[BUILDER_MOST_PARAMETERS];
     int parameter_count;
     int gradient_norm; /* sum of squares of all gradients, by which updates scale them; -1: they are not scaled there */
-    int *cotangent;    /* of each tensor, -1 none; grows with the tensors */
-    int *clone;        /* of each tensor, in the backward block under construction; -1 none */
+    const char *letters_from, *letters_to; /* of equations, while a decode step is built; NULL: as they are */
+    const struct builder_cache *cache;     /* self-attention reads keys and values from there; or NULL */
+    int marks;                             /* tokens of prompts that see each other whole; -1: none do */
+    bool not_in_last, condition;           /* of the operations that are being added */
+    int *cotangent;                        /* of each tensor, -1 none; grows with the tensors */
+    int *clone;                            /* of each tensor, in the backward block under construction; -1 none */
     int cotangent_capacity;
 };
 
@@ -177,6 +181,63 @@ struct builder_forward {
     int logits, targets, weights, loss;
 };
 struct builder_forward model_builder_forward_pass(struct builder *builder);
+int model_builder_feature(struct builder *builder, const char *name, char length); /* "decoder_input_tokens" */
+int model_builder_table(struct builder *builder);                                  /* of embeddings */
+int model_builder_encode(struct builder *builder, int table, int tokens);
+int model_builder_relpos(struct builder *builder, char query, char key, bool causal); /* -1: each layer has its own */
+
+/* What a decoder's self-attention reads and writes while a sequence is made token by token, or prepared for that. */
+struct builder_cache {
+    bool fills;    /* a prompt is read whole: its keys and values go into the cache, attention is over themselves */
+    int index;     /* [rows] where the token stands; of prompts: how many tokens of each are kept */
+    int bias;      /* [rows, heads, keys] of the token; -1: each layer makes its own */
+    int positions; /* [rows] the row of the table of relative positions */
+};
+struct builder_decoder {
+    int tokens, mask;            /* fed; what masks the keys */
+    int encoded, encoded_tokens; /* -1 without an encoder */
+    int relpos;
+};
+int model_builder_decode(struct builder *builder, int table, const struct builder_decoder *decoder);
+
+/* decoding.c: the step of inference that the options say */
+void model_builder_inference(struct builder *builder);
+/* An operation of up to eight operands whose labels are those of their tensors. */
+int model_builder_of(struct builder *builder, enum model_op_kind kind, enum model_function function, const char *name,
+                     const char *labels, enum model_dtype dtype, const int *inputs, int count);
+
+/* What goes round the loop of decode steps. */
+enum { BUILDER_MOST_STATE = MODEL_MAX_CARRIES };
+struct builder_state {
+    int count, init[BUILDER_MOST_STATE], in[BUILDER_MOST_STATE], out[BUILDER_MOST_STATE], result[BUILDER_MOST_STATE];
+};
+/* A function of decoding, with what it needs to know of the prompts; -1: there is none. */
+struct builder_prompts {
+    int sequences /* [rows, columns] to begin with */, length /* [rows] tokens before the first that is decoded */;
+};
+/* sampling_loop.c, beams.c: the state that a loop begins with, one round of it (what decides whether there is one, the
+ * token that is fed, and what becomes of its logits), and the answer. */
+struct builder_decoder_function {
+    void (*begin)(struct builder *builder, const struct builder_prompts *prompts, struct builder_state *state);
+    void (*go_on)(struct builder *builder, const struct builder_prompts *prompts, const struct builder_state *state);
+    int (*fed)(struct builder *builder, const struct builder_prompts *prompts, const struct builder_state *state);
+    void (*advance)(struct builder *builder, const struct builder_prompts *prompts, struct builder_state *state,
+                    int logits);
+    void (*answer)(struct builder *builder, const struct builder_prompts *prompts, const struct builder_state *state,
+                   int *sequences, int *scores);
+};
+extern const struct builder_decoder_function model_builder_temperature_sample, model_builder_beam_search;
+/* decode_cache.c */
+int model_builder_cached(struct builder *builder, const char *name, int made, const char *labels);
+int model_builder_cache_bias(struct builder *builder, const char *name, int scores, int relpos, enum model_dtype dtype);
+int model_builder_position_bias(struct builder *builder, int relpos);
+void model_builder_gather_cache(struct builder *builder, int parents); /* each beam goes on with its parent's */
+
+/* sampling.c: from logits to the chosen token and its log-probability */
+struct builder_choice {
+    int token, log_prob;
+};
+struct builder_choice model_builder_sample(struct builder *builder, int logits);
 
 /* logits.c */
 int model_builder_logits(struct builder *builder, int table, int y);

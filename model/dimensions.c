@@ -34,6 +34,22 @@ static const struct model_dimension dimensions[] = {
     {'H', MODEL_DECODER_GROUPS, MODEL_AXIS_BATCH, 'b', 0, 0},
     {'U', MODEL_DECODER_GROUP_TOKENS, MODEL_AXIS_LENGTH, 0, 0, 0},
     {'D', MODEL_DECODER_CAPACITY, MODEL_NO_AXIS, 0, 0, 0},
+    /* of decoding: rows, a token each; the cache's length and the same counted as queries, neither of which T5X names;
+     * decodes of an example, columns of their sequences, candidates of a beam search and what is known of each */
+    {'N', MODEL_ROWS, MODEL_AXIS_BATCH, 0, 0, 'b'},
+    {'O', MODEL_ONE, MODEL_AXIS_LENGTH, 0, 0, 0},
+    {'S', MODEL_TARGETS_LENGTH, MODEL_NO_AXIS, 0, 0, 0},
+    {'P', MODEL_TARGETS_LENGTH, MODEL_NO_AXIS, 0, 0, 0},
+    {'K', MODEL_NUM_DECODES, MODEL_NO_AXIS, 0, 0, 0},
+    {'W', MODEL_DECODED_LENGTH, MODEL_NO_AXIS, 0, 0, 0},
+    {'Z', MODEL_CANDIDATES, MODEL_NO_AXIS, 0, 0, 0},
+    {'Y', MODEL_CANDIDATE_FIELDS, MODEL_NO_AXIS, 0, 0, 0},
+    {'V', MODEL_HALF_VOCAB, MODEL_NO_AXIS, 0, 0, 0},
+    /* of results that rules have no say in */
+    {'A', MODEL_ANSWER_LENGTH, MODEL_NO_AXIS, 0, 0, 0},
+    {'R', MODEL_GLOBAL_BATCH, MODEL_NO_AXIS, 0, 0, 0},
+    {'L', MODEL_INPUTS_LENGTH, MODEL_NO_AXIS, 0, 0, 0},
+    {'M', MODEL_EMBED, MODEL_NO_AXIS, 0, 0, 0},
 };
 
 static const struct model_stack stacks[] = {{MODEL_ENCODER_LAYERS, MODEL_LATER_ENCODER_LAYERS},
@@ -66,6 +82,13 @@ enum model_size model_all_layers(const struct model_program *program, enum model
     for (int i = 0; i < program->stack_count; i++)
         if (program->stacks[i].later == later) return program->stacks[i].layers;
     return MODEL_ONE;
+}
+
+enum model_size model_all_but_last(enum model_size layers)
+{
+    return layers == MODEL_DECODER_LAYERS         ? MODEL_LATER_DECODER_LAYERS
+           : layers == MODEL_LATER_DECODER_LAYERS ? MODEL_INNER_DECODER_LAYERS
+                                                  : layers;
 }
 
 /* One letter's dimension is the other's, its outer part, or what it repeats: shards of one are shards of the other. */

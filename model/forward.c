@@ -67,29 +67,6 @@ static int gathered(struct builder *builder, const char *name, int tensor)
     return builder_constrained(builder, unsharded_keys(builder, whole));
 }
 
-/* Keys or values; with fewer heads than the queries have, each serves a group of them. */
-static int key_or_value(struct builder *builder, const char *scope, const char *which, int source, char source_letter,
-                        char key, enum model_role role)
-{
-    bool grouped = builder->config->num_kv_heads != builder->config->num_heads;
-    const char *path = base_print(builder->arena, "%s/%s/kernel", scope, which),
-               *name = base_print(builder->arena, "%s/%s", scope, which);
-    int kernel = model_builder_weight(builder, path, grouped ? "ei" : "ej", grouped ? "egd" : "ehd");
-    const char *equation = builder_letters(builder, grouped ? "bqe,egd->bqgd" : "bqe,ehd->bqhd", source_letter, key);
-    const char *declared = builder_letters(builder, grouped ? "bkgd" : "bkhd", source_letter, key);
-    int projected = builder_constrained(
-        builder, builder_contract(builder, name, equation, declared, builder->dtype, role, source, kernel));
-    builder_saved_as(builder, role == MODEL_ROLE_VALUE ? MODEL_SAVED_VALUE : MODEL_SAVED_KEY, projected);
-    projected = model_builder_biased(builder, name, projected, declared, grouped ? "i" : "j", grouped ? "gd" : "hd");
-    if (role == MODEL_ROLE_QUERY_KEY) projected = model_builder_placed(builder, name, projected, declared);
-    if (builder->options.gathers_keys) projected = gathered(builder, name, projected);
-    if (!grouped) return projected;
-    const char *repeat = builder_letters(builder, "bkgd->bkhd", source_letter, key);
-    return unsharded_keys(builder, builder_apply(builder, MODEL_RESHAPE, MODEL_REPEAT,
-                                                 base_print(builder->arena, "%s repeated", name), repeat, NULL,
-                                                 builder->dtype, MODEL_ROLE_FUSED, projected, -1, -1, -1));
-}
-
 struct attention {
     const char *name;
     int query_source, key_source;
@@ -97,7 +74,72 @@ struct attention {
     int query_tokens, key_tokens; /* padding masks */
     int relpos;                   /* -1: none (cross attention) */
     bool causal;
+    bool to_itself; /* keys are of the sequence that the queries are of */
 };
+
+/* The attention of a sequence to itself that is prepared for decoding, or decoded token by token. */
+static bool fills_cache(const struct builder *builder, const struct attention *a)
+{
+    return builder->cache && a->to_itself && builder->cache->fills;
+}
+
+static bool reads_cache(const struct builder *builder, const struct attention *a)
+{
+    return builder->cache && a->to_itself && !builder->cache->fills;
+}
+
+/* Keys or values; with fewer heads than the queries have, each serves a group of them. In a cache the length is last.
+ */
+static int key_or_value(struct builder *builder, const struct attention *a, const char *which, enum model_role role)
+{
+    const bool reads = reads_cache(builder, a), grouped = builder->config->num_kv_heads != builder->config->num_heads;
+    const char from = a->key_from, to = reads ? a->query : a->key;
+    const char *path = base_print(builder->arena, "%s/%s/kernel", a->name, which),
+               *name = base_print(builder->arena, "%s/%s", a->name, which);
+    int kernel = model_builder_weight(builder, path, grouped ? "ei" : "ej", grouped ? "egd" : "ehd");
+    const char *equation = builder_letters(builder, grouped ? "bqe,egd->bqgd" : "bqe,ehd->bqhd", from, to);
+    const char *declared = builder_letters(builder, grouped ? "bkgd" : "bkhd", from, to);
+    int projected = builder_constrained(
+        builder, builder_contract(builder, name, equation, declared, builder->dtype, role, a->key_source, kernel));
+    builder_saved_as(builder, role == MODEL_ROLE_VALUE ? MODEL_SAVED_VALUE : MODEL_SAVED_KEY, projected);
+    projected = model_builder_biased(builder, name, projected, declared, grouped ? "i" : "j", grouped ? "gd" : "hd");
+    if (role == MODEL_ROLE_QUERY_KEY) projected = model_builder_placed(builder, name, projected, declared);
+    if (builder->options.gathers_keys) projected = gathered(builder, name, projected);
+    if (reads || fills_cache(builder, a)) {
+        const char *cached = base_print(builder->arena, "%s/cached_%s", a->name, which);
+        int cache = model_builder_cached(builder, cached, projected, grouped ? "bgdS" : "bhdS");
+        if (reads) projected = cache;
+    }
+    if (!grouped) return projected;
+    const char *repeat = reads ? "bgdS->bhdS" : builder_letters(builder, "bkgd->bkhd", from, to);
+    return unsharded_keys(builder, builder_apply(builder, MODEL_RESHAPE, MODEL_REPEAT,
+                                                 base_print(builder->arena, "%s repeated", name), repeat, NULL,
+                                                 builder->dtype, MODEL_ROLE_FUSED, projected, -1, -1, -1));
+}
+
+/* What is added to scores: T5's bias by distance, and a mask of what may not be seen. */
+static int attention_bias(struct builder *builder, const struct attention *a, int scores, enum model_dtype dtype)
+{
+    const char *name = base_print(builder->arena, "%s/bias", a->name);
+    if (reads_cache(builder, a)) return model_builder_cache_bias(builder, name, scores, a->relpos, dtype);
+    if (builder->letters_from) /* of a decoder, whose tokens are all there, to the encoder's */
+        return builder_apply(builder, MODEL_MAP, MODEL_KEY_BIAS, name,
+                             builder_letters(builder, "bhqk,bk->bhqk", a->query, a->key), NULL, dtype,
+                             MODEL_ROLE_SOFTMAX, scores, a->key_tokens, -1, -1);
+    int inputs[6] = {scores, a->query_tokens, a->key_tokens}, count = 3;
+    const bool marked = a->to_itself && a->causal && builder->marks >= 0;
+    if (marked) inputs[count++] = builder->marks, inputs[count++] = builder->marks;
+    if (a->relpos >= 0) inputs[count++] = a->relpos;
+    const char *equation =
+        base_print(builder->arena, "bhqk,bq,bk%s%s->bhqk", marked ? ",bq,bk" : "", a->relpos >= 0 ? ",hqk" : "");
+    int biased = model_builder_apply(builder, MODEL_MAP, marked ? MODEL_PREFIX_BIAS : MODEL_ATTENTION_BIAS, name,
+                                     builder_letters(builder, equation, a->query, a->key), NULL, dtype,
+                                     MODEL_ROLE_SOFTMAX, inputs, count);
+    builder_last_op(builder)->causal = a->causal;
+    if (a->causal) builder_last_op(builder)->window = builder->config->sliding_window;
+    if (a->causal) builder_last_op(builder)->window_every = builder->config->sliding_window_every;
+    return biased;
+}
 
 /* Scores, bias and mask, softmax over the keys, weighted sum of values. With flash attention the four are one kernel
  * and nothing between them is ever in memory. */
@@ -105,28 +147,21 @@ static int attention_core(struct builder *builder, const struct attention *a, in
 {
     enum model_dtype logits = builder->config->float32_attention_logits ? MODEL_FLOAT32 : builder->dtype;
     const char *scope = a->name;
+    const char *queries = builder_letters(builder, "bqhd", a->query, a->key),
+               *keys = builder_letters(builder, reads_cache(builder, a) ? "bhdk" : "bkhd", a->query, a->key),
+               *pairs = builder_letters(builder, "bhqk", a->query, a->key);
     int first = builder->program->blocks[builder->block].op_count;
     query = builder_in_dtype(builder, base_print(builder->arena, "%s/query", scope), query,
-                             builder_letters(builder, "bqhd->bqhd", a->query, a->key), logits);
+                             base_print(builder->arena, "%s->%s", queries, queries), logits);
     key = builder_in_dtype(builder, base_print(builder->arena, "%s/key", scope), key,
-                           builder_letters(builder, "bkhd->bkhd", a->query, a->key), logits);
+                           base_print(builder->arena, "%s->%s", keys, keys), logits);
     int scores = builder_contract(builder, base_print(builder->arena, "%s/scores", scope),
-                                  builder_letters(builder, "bqhd,bkhd->bhqk", a->query, a->key), NULL, logits,
+                                  base_print(builder->arena, "%s,%s->%s", queries, keys, pairs), NULL, logits,
                                   MODEL_ROLE_SOFTMAX, query, key);
-    const char *bias_name = base_print(builder->arena, "%s/bias", scope);
     const struct model_block *block = &builder->program->blocks[builder->block];
     int scored = builder->program->blocks[builder->block].op_count;
-    int biased = a->relpos < 0
-                     ? builder_apply(builder, MODEL_MAP, MODEL_ATTENTION_BIAS, bias_name,
-                                     builder_letters(builder, "bhqk,bq,bk->bhqk", a->query, a->key), NULL, logits,
-                                     MODEL_ROLE_SOFTMAX, scores, a->query_tokens, a->key_tokens, -1)
-                     : builder_apply(builder, MODEL_MAP, MODEL_ATTENTION_BIAS, bias_name,
-                                     builder_letters(builder, "bhqk,bq,bk,hqk->bhqk", a->query, a->key), NULL, logits,
-                                     MODEL_ROLE_SOFTMAX, scores, a->query_tokens, a->key_tokens, a->relpos);
+    int biased = attention_bias(builder, a, scores, logits);
     const char *over_keys = builder_letters(builder, "bhqk->bhq", a->query, a->key);
-    builder_last_op(builder)->causal = a->causal;
-    if (a->causal) builder_last_op(builder)->window = builder->config->sliding_window;
-    if (a->causal) builder_last_op(builder)->window_every = builder->config->sliding_window_every;
     int max = builder_apply(builder, MODEL_REDUCE, MODEL_MAX, base_print(builder->arena, "%s/softmax max", scope),
                             over_keys, NULL, logits, MODEL_ROLE_SOFTMAX, biased, -1, -1, -1);
     int sum = builder_apply(builder, MODEL_REDUCE, MODEL_SUM_EXP, base_print(builder->arena, "%s/softmax sum", scope),
@@ -141,7 +176,7 @@ static int attention_core(struct builder *builder, const struct attention *a, in
                                     MODEL_ROLE_SOFTMAX);
     if (builder_has(builder, MODEL_TRAIT_KERNEL_GROUPS)) builder_group_from(builder, softened);
     int context = builder_contract(builder, base_print(builder->arena, "%s/context", scope),
-                                   builder_letters(builder, "bhqk,bkhd->bqhd", a->query, a->key), NULL, builder->dtype,
+                                   base_print(builder->arena, "%s,%s->%s", pairs, keys, queries), NULL, builder->dtype,
                                    MODEL_ROLE_CONTEXT, weights, value);
     if (builder->options.flash_attention) builder_group_from(builder, first);
     for (int i = first; builder->options.flash_attention && i < block->op_count; i++) block->ops[i].causal = a->causal;
@@ -160,7 +195,7 @@ static int packed(struct builder *builder, const struct attention *a, int tensor
     return copy;
 }
 
-static int attention(struct builder *builder, const struct attention *a)
+static int query_of(struct builder *builder, const struct attention *a)
 {
     const char *scope = a->name;
     int query_kernel = model_builder_weight(builder, base_print(builder->arena, "%s/query/kernel", scope), "ej", "ehd");
@@ -170,10 +205,20 @@ static int attention(struct builder *builder, const struct attention *a)
     builder_constrained(builder, builder_saved_as(builder, MODEL_SAVED_QUERY, query));
     const char *rows = builder_letters(builder, "bqhd", a->query, a->key),
                *query_name = base_print(builder->arena, "%s/query", scope);
-    query = model_builder_placed(builder, query_name, model_builder_biased(builder, query_name, query, rows, "j", "hd"),
-                                 rows);
-    int key = key_or_value(builder, scope, "key", a->key_source, a->key_from, a->key, MODEL_ROLE_QUERY_KEY);
-    int value = key_or_value(builder, scope, "value", a->key_source, a->key_from, a->key, MODEL_ROLE_VALUE);
+    return model_builder_placed(builder, query_name, model_builder_biased(builder, query_name, query, rows, "j", "hd"),
+                                rows);
+}
+
+/* Of the last layer that reads a prompt, keys and values are all that is needed. */
+static int attention(struct builder *builder, const struct attention *a)
+{
+    const char *scope = a->name;
+    const bool fills = fills_cache(builder, a);
+    int query = fills ? -1 : query_of(builder, a);
+    int key = key_or_value(builder, a, "key", MODEL_ROLE_QUERY_KEY);
+    int value = key_or_value(builder, a, "value", MODEL_ROLE_VALUE);
+    builder->not_in_last = fills;
+    if (fills) query = query_of(builder, a);
     if (builder_has(builder, MODEL_TRAIT_PACKED_KEYS_VALUES)) {
         key = packed(builder, a, key, MODEL_ROLE_QUERY_KEY);
         value = packed(builder, a, value, MODEL_ROLE_VALUE);
@@ -263,11 +308,22 @@ static int own_relpos(struct builder *builder, char query, char key, bool causal
     return has ? relative_position_bias(builder, query, key, causal) : -1;
 }
 
+/* Of the one token that is decoded: a row of the table, which scanned layers have each of their own. */
+static int layer_position_bias(struct builder *builder)
+{
+    if (builder->cache->bias >= 0 || !builder->config->scan_layers) return builder->cache->bias;
+    int table = own_relpos(builder, 'P', 'S', true);
+    return table >= 0 ? model_builder_position_bias(builder, table) : -1;
+}
+
 /* x + sublayer(model_builder_norm(x)), for each sublayer of the stack; a parallel block has one norm for both. */
 static int layer(struct builder *builder, const struct stack *stack, int x, bool sparse)
 {
     bool decoder = stack->decoder, scanned = builder->config->scan_layers;
-    int relpos = scanned ? own_relpos(builder, stack->query, stack->key, decoder) : stack->relpos;
+    const bool decodes = decoder && builder->letters_from;
+    int relpos = decodes   ? layer_position_bias(builder)
+                 : scanned ? own_relpos(builder, stack->query, stack->key, decoder)
+                           : stack->relpos;
     struct attention self = {decoder ? "self_attention" : "attention",
                              -1,
                              -1,
@@ -277,7 +333,8 @@ static int layer(struct builder *builder, const struct stack *stack, int x, bool
                              stack->tokens,
                              stack->tokens,
                              relpos,
-                             decoder};
+                             decoder,
+                             true};
     int normed = constrained_as_input(
         builder, model_builder_norm(builder, decoder ? "pre_self_attention_layer_norm" : "pre_attention_layer_norm", x,
                                     stack->query));
@@ -293,7 +350,7 @@ static int layer(struct builder *builder, const struct stack *stack, int x, bool
                                       model_builder_norm(builder, "pre_cross_attention_layer_norm", x, stack->query));
         struct attention cross = {
             "encoder_decoder_attention", normed, stack->encoded, stack->query, 'l', 'm', stack->tokens,
-            stack->encoded_tokens,       -1,     false};
+            stack->encoded_tokens,       -1,     false,          false};
         x = add(builder, "encoder_decoder_attention residual", attention(builder, &cross), x, stack->query);
     }
     return feed_forward(builder, stack, x, sparse);
@@ -331,6 +388,7 @@ static int run_layers(struct builder *builder, const struct stack *stack, int x)
                                   MODEL_ACTIVATION, MODEL_ROLE_LAYER_INPUT);
     constrained_if_scanned(builder, builder_saved_as(builder, MODEL_SAVED_LAYER_INPUT, in));
     int out = block_of_layers(builder, stack, in);
+    builder->not_in_last = false;
     builder->block = outer;
     builder->layers = MODEL_ONE;
     builder->scope = stack->name;
@@ -349,10 +407,12 @@ static int run_layers(struct builder *builder, const struct stack *stack, int x)
 static int run_stack(struct builder *builder, struct stack *stack, int x, unsigned layers, unsigned last_norm)
 {
     if (builder_has_part(builder, layers)) {
-        stack->relpos = shared_relpos(builder, stack->query, stack->key, stack->decoder);
+        if (stack->relpos < 0 && (!stack->decoder || !builder->letters_from))
+            stack->relpos = shared_relpos(builder, stack->query, stack->key, stack->decoder);
         x = run_layers(builder, stack, x);
     }
-    if (!builder_has_part(builder, last_norm)) return x;
+    bool is_read = !builder->cache || !builder->cache->fills; /* of a prompt, only keys and values are */
+    if (!builder_has_part(builder, last_norm) || !is_read) return x;
     return model_builder_norm(builder, base_print(builder->arena, "%s_norm", stack->name), x, stack->query);
 }
 
@@ -404,6 +464,14 @@ static int add_learned_positions(struct builder *builder, int x)
 {
     if (builder->config->position_encoding != MODEL_POSITION_LEARNED) return x;
     int table = model_builder_weight(builder, "position_embedder/embedding", "pe", "pe");
+    if (builder->letters_from) { /* each row's own */
+        int hot = builder_apply(builder, MODEL_MAP, MODEL_ONE_HOT, "position_embedder/one_hot", "b->bp", NULL,
+                                builder->dtype, MODEL_ROLE_FUSED, builder->cache->index, -1, -1, -1);
+        int own = builder_apply(builder, MODEL_EINSUM, MODEL_NO_FUNCTION, "position_embedder", "bp,pe->be", NULL,
+                                builder->dtype, MODEL_ROLE_PROJECTION, hot, table, -1, -1);
+        return builder_apply(builder, MODEL_MAP, MODEL_BIAS, "position_embedder/add", "bte,be->bte", NULL,
+                             builder->dtype, MODEL_ROLE_PROJECTION, x, own, -1, -1);
+    }
     int one_hot = model_builder_apply(builder, MODEL_MAP, MODEL_POSITION_ONE_HOT, "position_embedder/one_hot", "tp",
                                       NULL, builder->dtype, MODEL_ROLE_FUSED, NULL, 0);
     int rows = builder_apply(builder, MODEL_EINSUM, MODEL_NO_FUNCTION, "position_embedder", "tp,pe->te", NULL,
@@ -444,6 +512,48 @@ static int decode(struct builder *builder, struct stack *decoder, int table, int
     if (decoder->encoded >= 0) model_builder_send(builder, decoder->encoded);
     return x;
 }
+
+/* ---- parts of it, for inference ---- */
+
+int model_builder_feature(struct builder *builder, const char *name, char length)
+{
+    return feature(builder, name, length);
+}
+
+int model_builder_table(struct builder *builder)
+{
+    const char *scope = builder->scope;
+    builder->scope = builder->config->encoder ? "" : "decoder";
+    int table = model_builder_parameter(builder, "token_embedder/embedding", "ve");
+    builder->scope = scope;
+    return table;
+}
+
+int model_builder_relpos(struct builder *builder, char query, char key, bool causal)
+{
+    return shared_relpos(builder, query, key, causal);
+}
+
+int model_builder_encode(struct builder *builder, int table, int tokens)
+{
+    int encoded = encode(builder, table, tokens);
+    builder->scope = "";
+    return encoded;
+}
+
+int model_builder_decode(struct builder *builder, int table, const struct builder_decoder *decoder)
+{
+    builder->scope = "decoder";
+    int x = add_learned_positions(builder, embed(builder, table, decoder->tokens, 't'));
+    struct stack stack = {
+        "decoder",      't', 's', MODEL_DECODER_LAYERS, true, decoder->mask, decoder->encoded, decoder->encoded_tokens,
+        decoder->relpos};
+    int y = run_stack(builder, &stack, x, MODEL_PART_LAYERS, MODEL_PART_FINAL_NORM);
+    builder->scope = "";
+    return y;
+}
+
+/* ---- the whole model ---- */
 
 struct builder_forward model_builder_forward_pass(struct builder *builder)
 {

@@ -1,6 +1,19 @@
 /* The head of a decoder: logits, the loss of a step, and the gradient that it begins with. */
 #include "model/builder.h"
 
+/* A parameter that was restored in less than the logits are computed in. */
+static int in_statistics_dtype(struct builder *builder, const char *path, int parameter)
+{
+    enum model_dtype dtype = builder_statistics_dtype(builder);
+    if (!model_infers(builder->options.step) || model_builder_get(builder, parameter)->dtype == dtype) return parameter;
+    const char *labels = model_builder_get(builder, parameter)->labels;
+    int wide = builder_apply(builder, MODEL_MAP, MODEL_CAST, base_print(builder->arena, "%s float32", path),
+                             base_print(builder->arena, "%s->%s", labels, labels), NULL, dtype, MODEL_ROLE_WEIGHT,
+                             parameter, -1, -1, -1);
+    builder->program->tensors[wide].from_producer = true;
+    return wide;
+}
+
 /* float32, whatever the activations are. A tied table is the embedding's master, and its logits are divided by
  * sqrt(embed). */
 static int scores_of(struct builder *builder, int table, int y)
@@ -13,11 +26,13 @@ static int scores_of(struct builder *builder, int table, int y)
                              MODEL_ROLE_PROJECTION, y, -1, -1, -1);
     if (!builder->config->logits_via_embedding) {
         int kernel = as_computed ? model_builder_weight(builder, "logits_dense/kernel", "ev", "ev")
-                                 : model_builder_parameter(builder, "logits_dense/kernel", "ev");
+                                 : in_statistics_dtype(builder, "logits_dense/kernel",
+                                                       model_builder_parameter(builder, "logits_dense/kernel", "ev"));
         int scores =
             builder_contract(builder, "logits_dense", "bte,ev->btv", NULL, dtype, MODEL_ROLE_PROJECTION, wide, kernel);
         if (!builder->config->biases) return scores;
-        int bias = model_builder_parameter(builder, "logits_dense/bias", "v");
+        int bias = in_statistics_dtype(builder, "logits_dense/bias",
+                                       model_builder_parameter(builder, "logits_dense/bias", "v"));
         return builder_apply(builder, MODEL_MAP, MODEL_BIAS, "logits_dense/bias", "btv,v->btv", NULL, dtype,
                              MODEL_ROLE_PROJECTION, scores, bias, -1, -1);
     }
@@ -26,6 +41,7 @@ static int scores_of(struct builder *builder, int table, int y)
                                 model_builder_compute_copy(builder, "logits/embedding", table));
     int scaled = builder_apply(builder, MODEL_MAP, MODEL_SCALE, "logits scale", "bte->bte", NULL, dtype,
                                MODEL_ROLE_PROJECTION, wide, -1, -1, -1);
+    table = in_statistics_dtype(builder, "token_embedder/embedding", table);
     return builder_contract(builder, "logits", "bte,ve->btv", NULL, dtype, MODEL_ROLE_PROJECTION, scaled, table);
 }
 

@@ -213,7 +213,16 @@ const struct model_parameter *model_parameter_of_tensor(struct base_arena *arena
 
 /* ---- optimizer state (optimizer_state.c) ---- */
 
-enum model_dtype { MODEL_FLOAT32, MODEL_BFLOAT16, MODEL_FLOAT16, MODEL_FP8, MODEL_INT32, MODEL_BOOL, MODEL_INT8 };
+enum model_dtype {
+    MODEL_FLOAT32,
+    MODEL_BFLOAT16,
+    MODEL_FLOAT16,
+    MODEL_FP8,
+    MODEL_INT32,
+    MODEL_BOOL,
+    MODEL_INT8,
+    MODEL_UINT32
+};
 bool model_dtype_is_quantized(enum model_dtype dtype); /* of products alone: fp8, int8 */
 int64_t model_dtype_bytes(enum model_dtype dtype);
 const char *model_dtype_name(enum model_dtype dtype);
@@ -305,6 +314,16 @@ enum model_size {
     MODEL_DECODER_CAPACITY,
     MODEL_SELECTED_EXPERTS,
     MODEL_EXPERT_PARTITIONS /* as configured */,
+    MODEL_ROWS /* of a decode step: sequences times what is decoded of each */,
+    MODEL_NUM_DECODES,
+    MODEL_CANDIDATES /* of a beam search: twice the beams */,
+    MODEL_CANDIDATE_FIELDS,
+    MODEL_DECODED_LENGTH /* columns that sequences have while they are decoded */,
+    MODEL_DECODE_STEPS /* at most */,
+    MODEL_BISECTIONS,
+    MODEL_INNER_DECODER_LAYERS /* all but the first and the last */,
+    MODEL_HALF_VOCAB,
+    MODEL_ANSWER_LENGTH,
     MODEL_SIZE_COUNT
 };
 
@@ -352,6 +371,7 @@ enum model_category {
     MODEL_ACTIVATION,
     MODEL_TEMPORARY,
     MODEL_INPUT,
+    MODEL_CACHE /* keys and values of what was decoded */,
     MODEL_CATEGORY_COUNT
 };
 
@@ -488,6 +508,62 @@ enum model_function {
     MODEL_EXPERT_SCALE, /* T5X's factor of the gradients of experts: num_expert_partitions */
     MODEL_DROPOUT_MASK,
     MODEL_DROPOUT,
+    /* of inference, whose state decoding.c lists */
+    MODEL_TOKEN_SCORE,
+    MODEL_PREFIX_BIAS,
+    MODEL_CACHE_FILL,
+    MODEL_CACHE_WRITE,
+    MODEL_CACHE_BIAS,
+    MODEL_KEY_BIAS,
+    MODEL_POSITION,
+    MODEL_TEMPER,
+    MODEL_COUNT_ABOVE,
+    MODEL_MASS_ABOVE,
+    MODEL_NEXT_COUNT_THRESHOLD,
+    MODEL_NEXT_MASS_THRESHOLD,
+    MODEL_KEEP_ABOVE,
+    MODEL_NOISE, /* its carries[0].in is a tensor of half the counters that JAX's generator cuts them into */
+    MODEL_ADD_NOISE,
+    MODEL_LARGEST,
+    MODEL_LARGEST_INDEX,
+    MODEL_CHOSEN,
+    MODEL_LOG_PROB,
+    MODEL_LOG_PROBS,
+    MODEL_CONTINUE,
+    MODEL_PROMPT_LENGTH,
+    MODEL_PROMPT_SEQUENCES,
+    MODEL_DECODE_LIMIT,
+    MODEL_STEP_INDEX,
+    MODEL_FED_TOKEN,
+    MODEL_NEXT_TOKEN,
+    MODEL_NEXT_SCORE,
+    MODEL_NEXT_SEQUENCES,
+    MODEL_NEXT_ENDED,
+    MODEL_NEXT_POSITION,
+    MODEL_RUNNING,
+    MODEL_BEAM_START,
+    MODEL_BEAM_NO_SCORES,
+    MODEL_BEAM_LOG_PROBS,
+    MODEL_BEAM_TOKEN,
+    MODEL_BEAM_CANDIDATES,
+    MODEL_BEAM_LIVE,
+    MODEL_BEAM_LIVE_LOG_PROBS,
+    MODEL_BEAM_LIVE_SEQUENCES,
+    MODEL_BEAM_PARENTS,
+    MODEL_BEAM_FINISHED,
+    MODEL_BEAM_FINISHED_SCORES,
+    MODEL_BEAM_FINISHED_FLAGS,
+    MODEL_BEAM_FINISHED_SEQUENCES,
+    MODEL_BEAM_STEPS_LEFT,
+    MODEL_BEAM_IMPROVES,
+    MODEL_BEAM_PROBABLE,
+    MODEL_BEAM_RESULT,
+    MODEL_BEAM_RESULT_SCORES,
+    MODEL_CACHE_GATHER,
+    MODEL_SORTED_DECODES,
+    MODEL_SORTED_SCORES,
+    MODEL_BEST_DECODE,
+    MODEL_BEST_SCORE,
     MODEL_FUNCTION_COUNT
 };
 /* MODEL_ADAFACTOR_UPDATE reads, in this order: the parameter; the update's root mean square, unless clipping_threshold
@@ -501,16 +577,19 @@ enum model_function {
 const char *model_function_name(enum model_function function);
 /* What may be done with a function (functions.c). */
 enum model_property {
-    MODEL_IS_GENERATED = 1, /* of indices alone: made wherever it is read, never moved */
-    MODEL_IS_LINEAR = 2,    /* commutes with a sum over devices */
-    MODEL_IS_EXPENSIVE = 4, /* exponentials: stored, where more than one reader would have to repeat it */
-    MODEL_IS_CONSTANT = 8,  /* reads nothing: an accumulator's start */
-    MODEL_IS_OF_ROWS = 16,  /* each element comes of others of its row: the last dimension is never in parts */
-    MODEL_IS_CHOICE = 32    /* has no gradient, though it reads what has one */
+    MODEL_IS_GENERATED = 1,   /* of indices alone: made wherever it is read, never moved */
+    MODEL_IS_LINEAR = 2,      /* commutes with a sum over devices */
+    MODEL_IS_EXPENSIVE = 4,   /* exponentials: stored, where more than one reader would have to repeat it */
+    MODEL_IS_CONSTANT = 8,    /* reads nothing: an accumulator's start */
+    MODEL_IS_OF_ROWS = 16,    /* each element comes of others of its row: the last dimension is never in parts */
+    MODEL_IS_CHOICE = 32,     /* has no gradient, though it reads what has one */
+    MODEL_IS_BY_EXAMPLE = 64, /* reads and writes all that belongs to one example of the batch, which is the first
+                                 dimension of each operand; no other dimension is sharded */
+    MODEL_IS_GATHERED = 128   /* a reduction whose parts are gathered, not summed: each device takes the largest */
 };
 bool model_function_is(enum model_function function, enum model_property property);
 
-enum { MODEL_MAX_INPUTS = 8, MODEL_MAX_OUTPUTS = 4, MODEL_MAX_CARRIES = 4 };
+enum { MODEL_MAX_INPUTS = 8, MODEL_MAX_OUTPUTS = 6, MODEL_MAX_CARRIES = 6 };
 
 enum model_phase { MODEL_FORWARD, MODEL_BACKWARD, MODEL_OPTIMIZER };
 
@@ -532,8 +611,10 @@ struct model_op {
     signed char reshaped_from[MODEL_MAX_RANK];
     int body; /* MODEL_LOOP: the block that it repeats */
     enum model_size trips;
-    bool recomputed; /* recomputes, for the backward pass, what the remat policy did not save */
-    bool reversed;   /* a loop over layers that runs from the last to the first */
+    bool recomputed;  /* recomputes, for the backward pass, what the remat policy did not save */
+    bool reversed;    /* a loop over layers that runs from the last to the first */
+    bool not_in_last; /* of a loop over layers: nobody reads what the last layer would make of it */
+    bool condition;   /* decides whether a loop goes on; what it computes is true for as long as it does */
     int carry_count;
     struct model_carry {
         int init, in, out, result;
@@ -563,10 +644,26 @@ const struct model_dimension *model_dimension_of(const struct model_program *pro
 /* The size that counts a stack's layers but the first; MODEL_ONE: no stack has that many layers. And the way back. */
 enum model_size model_later_layers(const struct model_program *program, enum model_size layers);
 enum model_size model_all_layers(const struct model_program *program, enum model_size later);
+/* How many times an operation with not_in_last runs in a loop of so many layers. */
+enum model_size model_all_but_last(enum model_size layers);
 /* Whether a label is a dimension of a parameter, or a part of it once it was split or joined. */
 bool model_is_part_of(const struct model_program *program, char of_parameter, char letter);
 
-enum model_step { MODEL_STEP_TRAIN, MODEL_STEP_GRADIENT, MODEL_STEP_FORWARD, MODEL_STEP_EVALUATE };
+enum model_step {
+    MODEL_STEP_TRAIN,
+    MODEL_STEP_GRADIENT,
+    MODEL_STEP_FORWARD,
+    MODEL_STEP_EVALUATE,
+    MODEL_STEP_ENCODE, /* from here on: inference */
+    MODEL_STEP_PREFILL,
+    MODEL_STEP_DECODE,
+    MODEL_STEP_GENERATE,
+    MODEL_STEP_SCORE
+};
+static inline bool model_infers(enum model_step step)
+{
+    return step >= MODEL_STEP_ENCODE;
+}
 enum model_remat {
     MODEL_REMAT_NONE,
     MODEL_REMAT_MINIMAL,
@@ -593,15 +690,32 @@ enum model_part {
     MODEL_ALL_PARTS = 255
 };
 
+/* ---- how answers are decoded (decoding.c): T5X's decoding functions ---- */
+
+enum model_decode_function { MODEL_TEMPERATURE_SAMPLE, MODEL_BEAM_SEARCH };
+/* What of it shapes the program; the numbers are a plan's. */
+struct model_decoding {
+    enum model_decode_function function;
+    bool several;       /* num_decodes is more than one */
+    bool draws;         /* some temperature is not 0: noise is added */
+    bool top_k, top_p;  /* what is drawn from is cut */
+    bool rescales;      /* log-probabilities are those of what is drawn from */
+    bool prompts;       /* the targets are prompts, fed token by token (models with an encoder) */
+    bool bidirectional; /* prompts of decoders see each other whole */
+    bool bounded;       /* beam search: min_log_prob is given */
+};
+
 /* All that shapes a program; what is not here is a size. */
 struct model_options {
     enum model_step step;
     enum model_remat remat;
     enum model_optimizer optimizer;
     enum model_dtype dtype;
-    struct model_saved saved; /* MODEL_REMAT_TENSORS */
-    unsigned dropped_roles;   /* MODEL_REMAT_COMPILER: bit r: what "none" saves of role r is recomputed */
-    bool microbatches;        /* more than one: a loop with a float32 accumulator */
+    enum model_dtype parameter_dtype; /* of inference: what parameters are restored as */
+    struct model_decoding decoding;   /* of MODEL_STEP_GENERATE */
+    struct model_saved saved;         /* MODEL_REMAT_TENSORS */
+    unsigned dropped_roles;           /* MODEL_REMAT_COMPILER: bit r: what "none" saves of role r is recomputed */
+    bool microbatches;                /* more than one: a loop with a float32 accumulator */
     bool flash_attention;
     bool dropout;              /* of embeddings, attention weights and of what is added to the residual stream */
     unsigned traits;           /* bits of enum model_trait */

@@ -17,7 +17,7 @@ static const struct {
 } dtypes[] = {
     [MODEL_FLOAT32] = {"float32", 4}, [MODEL_BFLOAT16] = {"bfloat16", 2}, [MODEL_FLOAT16] = {"float16", 2},
     [MODEL_FP8] = {"fp8", 1},         [MODEL_INT32] = {"int32", 4},       [MODEL_BOOL] = {"bool", 1},
-    [MODEL_INT8] = {"int8", 1},
+    [MODEL_INT8] = {"int8", 1},       [MODEL_UINT32] = {"uint32", 4},
 };
 
 int64_t model_dtype_bytes(enum model_dtype dtype)
@@ -84,15 +84,29 @@ static void grow_maps(struct builder *builder)
     for (int i = old; i < builder->cotangent_capacity; i++) builder->cotangent[i] = builder->clone[i] = -1;
 }
 
+/* A decode step is the decoder with other letters. */
+static const char *lettered(const struct builder *builder, const char *letters)
+{
+    if (!builder->letters_from || !letters) return letters;
+    char *text = base_copy(builder->arena, letters);
+    for (char *at = text; *at; at++) {
+        const char *from = strchr(builder->letters_from, *at);
+        if (from) *at = builder->letters_to[from - builder->letters_from];
+    }
+    return text;
+}
+
 int model_builder_tensor(struct builder *builder, const char *name, const char *letters, enum model_dtype dtype,
                          enum model_category category, enum model_role role)
 {
+    letters = lettered(builder, letters);
     struct model_program *program = builder->program;
     grow_maps(builder);
     program->tensors = base_grown(program->arena, program->tensors, program->tensor_count, &program->tensor_capacity,
                                   sizeof *program->tensors);
     struct model_tensor *tensor = &program->tensors[program->tensor_count];
-    bool persistent = category == MODEL_PARAMETER || category == MODEL_OPTIMIZER_STATE || category == MODEL_INPUT;
+    bool persistent = category == MODEL_PARAMETER || category == MODEL_OPTIMIZER_STATE || category == MODEL_INPUT ||
+                      category == MODEL_CACHE;
     *tensor = (struct model_tensor){.name = name,
                                     .dtype = dtype,
                                     .category = category,
@@ -120,6 +134,8 @@ struct model_op *model_builder_op(struct builder *builder, enum model_op_kind ki
     struct model_op *op = &block->ops[block->op_count++];
     *op = (struct model_op){
         .kind = kind, .function = function, .name = name, .phase = builder->phase, .trips = MODEL_ONE};
+    op->not_in_last = builder->not_in_last;
+    op->condition = builder->condition;
     return op;
 }
 
@@ -163,10 +179,13 @@ int model_builder_apply(struct builder *builder, enum model_op_kind kind, enum m
                         enum model_role role, const int *inputs, int input_count)
 {
     char term[MODEL_MAX_RANK + 1];
+    equation = lettered(builder, equation);
     struct model_op op = {.kind = kind,
                           .function = function,
                           .name = model_builder_name(builder, name),
                           .phase = builder->phase,
+                          .not_in_last = builder->not_in_last,
+                          .condition = builder->condition,
                           .trips = MODEL_ONE};
     for (int i = 0; i < input_count; i++) {
         equation = next_term(equation, term);
@@ -196,10 +215,15 @@ void model_program_build(struct base_arena *arena, const struct model_config *co
                               .dtype = options->dtype,
                               .stream = options->dtype == MODEL_FP8 ? MODEL_BFLOAT16 : options->dtype,
                               .layers = MODEL_ONE,
-                              .gradient_norm = -1};
+                              .gradient_norm = -1,
+                              .marks = -1};
     bool backward = options->step == MODEL_STEP_TRAIN || options->step == MODEL_STEP_GRADIENT;
     if (model_dtype_is_quantized(builder.dtype)) builder.dtype = MODEL_BFLOAT16; /* activations */
     int step = model_builder_block(&builder, "step", -1);
+    if (model_infers(options->step)) {
+        model_builder_inference(&builder);
+        return;
+    }
     builder.options.microbatches =
         (options->microbatches || options->traits >> MODEL_TRAIT_ACCUMULATES & 1) && backward;
     if (builder.options.microbatches) {
@@ -222,34 +246,45 @@ void model_program_build(struct base_arena *arena, const struct model_config *co
 void model_sizes(const struct model_config *config, int64_t batch, int64_t microbatches, int64_t inputs_length,
                  int64_t targets_length, int64_t *sizes)
 {
+    enum { CANDIDATE_FIELDS = 3 /* log-probability, beam, token */, BISECTIONS = 31 /* bits of a float32 but one */ };
     enum { RELPOS_BUCKETS = 32 }; /* T5's relative position buckets, in every example of T5X */
     const int64_t encoder_blocks = config->num_encoder_layers / model_layers_per_block(config, true),
                   decoder_blocks = config->num_decoder_layers / model_layers_per_block(config, false);
     int64_t heads = config->num_heads, kv_heads = config->num_kv_heads, head_dim = config->head_dim;
-    const int64_t filled[MODEL_SIZE_COUNT] = {[MODEL_ONE] = 1,
-                                              [MODEL_BATCH] = batch / microbatches,
-                                              [MODEL_GLOBAL_BATCH] = batch,
-                                              [MODEL_INPUTS_LENGTH] = inputs_length,
-                                              [MODEL_TARGETS_LENGTH] = targets_length,
-                                              [MODEL_EMBED] = config->emb_dim,
-                                              [MODEL_HEADS] = heads,
-                                              [MODEL_KV_HEADS] = kv_heads,
-                                              [MODEL_HEAD_DIM] = head_dim,
-                                              [MODEL_JOINED_KV] = heads * head_dim,
-                                              [MODEL_JOINED_KV_HEADS] = kv_heads * head_dim,
-                                              [MODEL_MLP] = config->mlp_dim,
-                                              [MODEL_VOCAB] = config->vocab_size,
-                                              [MODEL_RELPOS_BUCKETS] = RELPOS_BUCKETS,
-                                              [MODEL_POSITIONS] = config->num_positions,
-                                              [MODEL_ENCODER_LAYERS] = encoder_blocks,
-                                              [MODEL_DECODER_LAYERS] = decoder_blocks,
-                                              [MODEL_LATER_ENCODER_LAYERS] =
-                                                  encoder_blocks > 0 ? encoder_blocks - 1 : 0,
-                                              [MODEL_LATER_DECODER_LAYERS] = decoder_blocks - 1,
-                                              [MODEL_EXPERTS] = config->experts.count,
-                                              [MODEL_EXPERT_MLP] = config->experts.mlp_dim,
-                                              [MODEL_SELECTED_EXPERTS] = config->experts.selected,
-                                              [MODEL_EXPERT_PARTITIONS] = 1,
-                                              [MODEL_MICROBATCHES] = microbatches};
+    const int64_t filled[MODEL_SIZE_COUNT] = {
+        [MODEL_ONE] = 1,
+        [MODEL_BATCH] = batch / microbatches,
+        [MODEL_GLOBAL_BATCH] = batch,
+        [MODEL_INPUTS_LENGTH] = inputs_length,
+        [MODEL_TARGETS_LENGTH] = targets_length,
+        [MODEL_EMBED] = config->emb_dim,
+        [MODEL_HEADS] = heads,
+        [MODEL_KV_HEADS] = kv_heads,
+        [MODEL_HEAD_DIM] = head_dim,
+        [MODEL_JOINED_KV] = heads * head_dim,
+        [MODEL_JOINED_KV_HEADS] = kv_heads * head_dim,
+        [MODEL_MLP] = config->mlp_dim,
+        [MODEL_VOCAB] = config->vocab_size,
+        [MODEL_RELPOS_BUCKETS] = RELPOS_BUCKETS,
+        [MODEL_POSITIONS] = config->num_positions,
+        [MODEL_ENCODER_LAYERS] = encoder_blocks,
+        [MODEL_DECODER_LAYERS] = decoder_blocks,
+        [MODEL_LATER_ENCODER_LAYERS] = encoder_blocks > 0 ? encoder_blocks - 1 : 0,
+        [MODEL_LATER_DECODER_LAYERS] = decoder_blocks - 1,
+        [MODEL_EXPERTS] = config->experts.count,
+        [MODEL_EXPERT_MLP] = config->experts.mlp_dim,
+        [MODEL_SELECTED_EXPERTS] = config->experts.selected,
+        [MODEL_EXPERT_PARTITIONS] = 1,
+        [MODEL_ROWS] = batch,
+        [MODEL_NUM_DECODES] = 1,
+        [MODEL_CANDIDATES] = 2,
+        [MODEL_CANDIDATE_FIELDS] = CANDIDATE_FIELDS,
+        [MODEL_DECODED_LENGTH] = targets_length + 2,
+        [MODEL_DECODE_STEPS] = targets_length,
+        [MODEL_BISECTIONS] = BISECTIONS,
+        [MODEL_HALF_VOCAB] = (config->vocab_size + 1) / 2,
+        [MODEL_ANSWER_LENGTH] = targets_length,
+        [MODEL_INNER_DECODER_LAYERS] = decoder_blocks > 1 ? decoder_blocks - 2 : 0,
+        [MODEL_MICROBATCHES] = microbatches};
     memcpy(sizes, filled, sizeof filled);
 }

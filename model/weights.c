@@ -33,10 +33,27 @@ static void take_given_axes(struct builder *builder, struct builder_parameter *e
     tensor->given_axes = axes;
 }
 
+/* Inference restores parameters as it likes; training has float32, unless the software keeps a master beside them. */
+static enum model_dtype parameter_dtype(const struct builder *builder)
+{
+    if (model_infers(builder->options.step)) return builder->options.parameter_dtype;
+    return builder_has(builder, MODEL_TRAIT_HALF_PARAMETERS) ? builder->dtype : MODEL_FLOAT32;
+}
+
+/* The one of that name: prompts go through the same layers as what is decoded. -1: it is new. */
+static int declared_parameter(const struct builder *builder, const char *path)
+{
+    for (int i = 0; i < builder->parameter_count && model_infers(builder->options.step); i++)
+        if (!strcmp(builder->parameters[i].path, path)) return builder->parameters[i].tensor;
+    return -1;
+}
+
 /* Declares a parameter of the layer (or model) that is being built. */
 int model_builder_parameter(struct builder *builder, const char *path, const char *labels)
 {
-    enum model_dtype dtype = builder_has(builder, MODEL_TRAIT_HALF_PARAMETERS) ? builder->dtype : MODEL_FLOAT32;
+    enum model_dtype dtype = parameter_dtype(builder);
+    int declared = declared_parameter(builder, model_builder_name(builder, path));
+    if (declared >= 0) return declared;
     int tensor = model_builder_tensor(builder, model_builder_name(builder, path), labels, dtype, MODEL_PARAMETER,
                                       MODEL_ROLE_WEIGHT);
     struct builder_parameter *entry = &builder->parameters[builder->parameter_count++];

@@ -29,6 +29,7 @@ static void put_memory(struct base_json_writer *w, const struct sim_memory *m, c
     base_json_open(w, '{');
     base_json_put_fields(w, sim_memory_fields, SIM_MEMORY_FIELD_COUNT, m);
     base_json_member_string(w, "peak_at", m->peak_at);
+    if (m->cache_bytes) base_json_member_int(w, "cache_bytes", m->cache_bytes);
     if (m->argument_bytes) base_json_member_int(w, "argument_bytes", m->argument_bytes);
     if (m->argument_bytes) base_json_member_int(w, "output_bytes", m->output_bytes);
     base_json_member_int(w, "rematerialized_layer_count", m->rematerialized_layer_count);
@@ -63,6 +64,10 @@ static void put_time(struct base_json_writer *w, const struct sim_prediction *p,
     base_json_member_double(w, "mfu_frac", p->mfu_frac);
     if (confidence) put_interval(w, "tokens_per_s_interval", &confidence->tokens_per_s);
     base_json_close(w, '}');
+    if (!p->decode_steps) return;
+    base_json_member_double(w, "latency_s", p->latency_s);
+    base_json_member_double(w, "first_token_s", p->first_token_s);
+    base_json_member_int(w, "decode_steps", p->decode_steps);
 }
 
 /* How collectives were priced, where it is not the usual way. */
@@ -89,6 +94,7 @@ static void put_collectives(struct base_json_writer *w, const struct reports_pre
         base_json_member_string(w, "dtype", model_dtype_name(c->dtype));
         base_json_member_int(w, "count", c->count);
         base_json_member_int(w, "bytes", c->bytes);
+        if (model_infers(r->checked->options.step)) base_json_member_string(w, "where", sim_region_name(c->where));
         base_json_member_double(w, "time_s", c->time_s);
         if (r->by_op) {
             base_json_key(w, "operations");

@@ -376,6 +376,7 @@ void sim_plan_sizes(const struct sim_plan *plan, int64_t *sizes)
 {
     struct base_error ignored; /* a checked plan has sizes */
     size_plan(plan, sizes, &ignored);
+    sim_decoding_sizes(plan, sizes);
 }
 
 /* T5X's MoE partitioner gives rows to experts, then data: which rows a device has is nothing to a prediction. */
@@ -611,6 +612,7 @@ enum base_status sim_plan_check_another(struct sim_cache *cache, const struct si
     BASE_TRY(check_lengths(&plan, error));
     BASE_TRY(check_batch(&plan, error));
     plan.options.step = step;
+    BASE_TRY(sim_plan_read_decoding(&cache->arena, text, &plan, error));
     if (plan.placement->topology.kind == TOPO_LOCAL)
         plan.form = runs_passes(&plan) ? SIM_AS_EXECUTED : SIM_AS_PARTITIONED_AND_EXECUTED;
     plan.options.microbatches = plan.num_microbatches > 1;

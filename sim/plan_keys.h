@@ -12,4 +12,12 @@ enum base_status sim_plan_read_values(const struct sim_plan_text *text, enum sim
  */
 enum base_status sim_plan_read_compiler(struct sim_plan *plan, struct base_error *error);
 
+/* decoding.c: how answers are decoded, when all other keys and the step are read; nothing of it for a step that trains.
+ */
+enum base_status sim_plan_read_decoding(struct base_arena *arena, const struct sim_plan_text *text,
+                                        struct sim_plan *plan, struct base_error *error);
+
+/* The sizes that decoding gives a program, over those of the model; nothing where the step trains. */
+void sim_decoding_sizes(const struct sim_plan *plan, int64_t *sizes);
+
 #endif

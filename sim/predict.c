@@ -319,6 +319,33 @@ static void fill_time(const struct sim_plan *plan, const struct sim_priced *pric
         priced->needed_flop / (devices * plan->placement->profile.constants[SIM_FLOP_PER_S] * answer->step_s);
 }
 
+/* A whole answer is a pass over what is given, then decode steps: the times given are those of one of them. */
+static void answer_of_inference(const struct sim_pricing *p, const struct sim_priced *priced,
+                                struct sim_prediction *out)
+{
+    const struct sim_plan *plan = p->plan;
+    const bool generates = plan->options.step == MODEL_STEP_GENERATE, decodes = plan->options.step == MODEL_STEP_DECODE;
+    const double devices = (double)plan->placement->topology.device_count, whole_s = out->step_s;
+    double steps = generates ? (double)p->sizes[MODEL_DECODE_STEPS] : 1, loop_s = 0;
+    double tokens = (double)(plan->options.step == MODEL_STEP_ENCODE ? plan->inputs_length : plan->targets_length) *
+                    (double)plan->batch_size;
+    for (int b = 0; b < SIM_BOUND_COUNT; b++) loop_s += p->loop_s[b];
+    if (generates) {
+        out->compute_s = p->loop_s[SIM_BY_COMPUTE] / steps, out->memory_bound_s = p->loop_s[SIM_BY_MEMORY] / steps;
+        out->exposed_communication_s = out->communication_s = p->loop_s[SIM_BY_COMMUNICATION] / steps;
+        out->overhead_s = p->loop_s[SIM_BY_LATENCY] / steps;
+        out->step_s = loop_s / steps;
+    }
+    if (generates || decodes) tokens = (double)p->sizes[MODEL_ROWS] * steps;
+    out->decode_steps = (int64_t)steps;
+    out->latency_s = whole_s;
+    out->first_token_s = generates ? whole_s - loop_s + out->step_s : whole_s;
+    out->tokens_per_s = tokens / whole_s;
+    out->samples_per_s = (double)plan->batch_size / whole_s;
+    out->tokens_per_s_per_device = out->tokens_per_s / devices;
+    out->mfu_frac = priced->needed_flop / (devices * plan->placement->profile.constants[SIM_FLOP_PER_S] * whole_s);
+}
+
 enum base_status sim_predict(struct sim_cache *cache, const struct sim_plan *plan, struct sim_prediction *out,
                              struct sim_detail *detail, struct base_error *error)
 {
@@ -338,6 +365,7 @@ enum base_status sim_predict(struct sim_cache *cache, const struct sim_plan *pla
     answer.fits = answer.free_bytes >= 0;
     if (plan->memory_kind != SIM_DEVICE) leave_out_reserved(&answer.memory);
     fill_time(plan, &priced, &answer);
+    if (model_infers(plan->options.step)) answer_of_inference(&p, &priced, &answer);
     *out = answer;
     return BASE_OK;
 }

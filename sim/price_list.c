@@ -77,7 +77,7 @@ static void list_repeats(struct maker *m)
 {
     int loops = 1;
     for (int i = 0; i < m->s->op_count; i++) loops += m->s->ops[i].kind == SIM_LOOP_BEGIN;
-    m->out->repeats = base_new(m->scratch, struct sim_factors, loops);
+    m->out->repeats = base_new(m->scratch, struct sim_factors, 2 * loops);
     m->repeats_of = base_new(m->scratch, int, m->s->op_count + 1);
     m->repeats_of[m->s->op_count] = repeats_in(m, -1);
     for (int i = 0; i < m->s->op_count; i++)
@@ -87,6 +87,26 @@ static void list_repeats(struct maker *m)
 static int repeats_of(const struct maker *m, int loop)
 {
     return m->repeats_of[loop >= 0 ? loop : m->s->op_count];
+}
+
+/* The last layer of a loop may leave an operation out. */
+static int repeats_of_op(struct maker *m, const struct sim_op *op)
+{
+    if (!op->op || !op->op->not_in_last || op->loop < 0) return repeats_of(m, op->loop);
+    const struct sim_op *layers = &m->s->ops[op->loop];
+    struct sim_factors trips;
+    memset(&trips, 0, sizeof trips);
+    multiply(m, &trips, (unsigned)model_all_but_last((enum model_size)layers->trips), 0);
+    for (int loop = layers->loop; loop >= 0; loop = m->s->ops[loop].loop)
+        multiply(m, &trips, (unsigned)m->s->ops[loop].trips, 0);
+    return distinct(m, m->out->repeats, &m->repeats_seen, &m->out->repeat_count, &trips, sizeof trips);
+}
+
+static enum sim_region region_of(const struct maker *m, const struct sim_op *op)
+{
+    for (int loop = op->loop; loop >= 0; loop = m->s->ops[loop].loop)
+        if (m->s->ops[loop].trips == MODEL_DECODE_STEPS) return op->op->condition ? SIM_LOOP_CONDITION : SIM_LOOP_BODY;
+    return SIM_OUTSIDE;
 }
 
 /* ---- contractions ---- */
@@ -227,10 +247,12 @@ static int collective_of(struct maker *m, const struct sim_op *op)
                     sizeof collective);
 }
 
-static void add_step(struct sim_price_list *out, const struct sim_op *op, int what, int repeats)
+static void add_step(const struct maker *m, const struct sim_op *op, int what, int repeats)
 {
+    struct sim_price_list *out = m->out;
+    const unsigned char region = (unsigned char)region_of(m, op);
     out->steps[out->step_count++] =
-        (struct sim_price_step){op->op->name, op->op->phase, op->kind == SIM_COMMUNICATE, what, repeats};
+        (struct sim_price_step){op->op->name, op->op->phase, op->kind == SIM_COMMUNICATE, region, what, repeats};
 }
 
 static void list_steps(struct maker *m)
@@ -245,15 +267,15 @@ static void list_steps(struct maker *m)
     for (int i = 0; i < s->op_count; i++) {
         const struct sim_op *op = &s->ops[i];
         m->steps_before[i] = out->step_count;
-        int repeats = repeats_of(m, op->loop);
-        if (op->kind == SIM_COMMUNICATE) add_step(out, op, collective_of(m, op), repeats);
+        int repeats = repeats_of_op(m, op);
+        if (op->kind == SIM_COMMUNICATE) add_step(m, op, collective_of(m, op), repeats);
         if (op->kind != SIM_COMPUTE) continue;
         if (op->op->needed) {
             struct sim_factors whole = product_of(m, op, ~0u, false);
             int product = distinct(m, out->products, &m->products_seen, &out->product_count, &whole, sizeof whole);
             out->needs[out->need_count++] = (struct sim_price_need){product, repeats};
         }
-        if (op->kernel >= 0 && s->kernels[op->kernel].op == i) add_step(out, op, m->kernel_of[op->kernel], repeats);
+        if (op->kernel >= 0 && s->kernels[op->kernel].op == i) add_step(m, op, m->kernel_of[op->kernel], repeats);
     }
 }
 

@@ -56,7 +56,8 @@ struct sim_price_step {
     const char *name;
     enum model_phase phase;
     bool communicates;
-    int what, repeats; /* indices */
+    unsigned char region; /* enum sim_region */
+    int what, repeats;    /* indices */
 };
 /* What happens one after the other where collectives are asynchronous: the same steps, with loops as brackets. */
 enum sim_moment_kind {
@@ -168,8 +169,9 @@ struct sim_pricing {
     double local[SIM_MOST_FACTORS]; /* the list's factors */
     double bytes[SIM_MOST_SHAPES];  /* of each shape of the list */
     double totals_s[SIM_BOUND_COUNT], exposed_s /* of collectives */, needed_flop;
-    struct sim_holding peak; /* of what comes and goes */
-    const char *peak_name;   /* of the operation there; NULL: between steps */
+    double loop_s[SIM_BOUND_COUNT]; /* of these, in the loop of decode steps */
+    struct sim_holding peak;        /* of what comes and goes */
+    const char *peak_name;          /* of the operation there; NULL: between steps */
     enum model_phase peak_phase;
     int peak_trips; /* enum model_size of the innermost loop around it; MODEL_ONE: none */
 };

@@ -145,13 +145,19 @@ static void note_entry(struct sim_detail *detail, const struct sim_entry *entry)
     detail->timeline->entries[detail->timeline->count++] = *entry;
 }
 
+const char *sim_region_name(enum sim_region region)
+{
+    static const char *const names[SIM_REGION_COUNT] = {"outside", "loop_body", "loop_condition"};
+    return names[region];
+}
+
 struct sim_collective_row *sim_collective_row_of(struct base_arena *arena, struct sim_collective_list *list,
                                                  const struct sim_collective_row *like)
 {
     for (int i = 0; i < list->count; i++) {
         struct sim_collective_row *row = &list->rows[i];
         if (row->kind == like->kind && row->axes == like->axes && row->dtype == like->dtype &&
-            row->bytes == like->bytes)
+            row->bytes == like->bytes && row->where == like->where)
             return row;
     }
     list->rows = base_grown(arena, list->rows, list->count, &list->capacity, sizeof *list->rows);
@@ -161,18 +167,23 @@ struct sim_collective_row *sim_collective_row_of(struct base_arena *arena, struc
     return row;
 }
 
-static void note_collective(struct sim_detail *detail, const char *name, const struct sim_price_collective *c,
-                            int64_t count, double launches, double bytes, double time_s)
+static void note_collective(struct sim_detail *detail, const struct sim_price_step *step,
+                            const struct sim_price_collective *c, int64_t count, double launches, double bytes,
+                            double time_s)
 {
     if (!detail || !detail->lists_collectives) return;
-    const struct sim_collective_row like = {
-        .kind = c->kind, .axes = c->axes, .dtype = c->dtype, .bytes = (int64_t)bytes, .first_op = name};
+    const struct sim_collective_row like = {.kind = c->kind,
+                                            .where = step->region,
+                                            .axes = c->axes,
+                                            .dtype = c->dtype,
+                                            .bytes = (int64_t)bytes,
+                                            .first_op = step->name};
     struct sim_collective_row *row = sim_collective_row_of(detail->arena, &detail->collectives, &like);
     row->count += count;
     row->launch_count += launches;
     row->time_s += time_s * (double)count;
     row->ops = base_grown(detail->arena, row->ops, row->op_count, &row->op_capacity, sizeof *row->ops);
-    row->ops[row->op_count++] = name;
+    row->ops[row->op_count++] = step->name;
 }
 
 /* What one of each distinct thing costs, for these sizes. */
@@ -253,8 +264,8 @@ static void note_communication(const struct sim_pricing *p, const struct sim_pri
     double time_s = prices->collectives_s[step->what], count = prices->repeats[step->repeats];
     const struct sim_price_collective *collective = &p->list->collectives[step->what];
     double bytes = p->bytes[collective->shape];
-    note_collective(detail, step->name, collective, (int64_t)count, count * prices->launched_frac[step->what], bytes,
-                    time_s);
+    if (step->region != SIM_OUTSIDE) count /= (double)p->sizes[MODEL_DECODE_STEPS]; /* of one decode step */
+    note_collective(detail, step, collective, (int64_t)count, count * prices->launched_frac[step->what], bytes, time_s);
     note_entry(detail,
                &(struct sim_entry){step->name, step->phase, SIM_BY_COMMUNICATION, (int64_t)count, time_s, 0, bytes});
 }
@@ -310,6 +321,23 @@ static void wait_for_host(struct sim_pricing *p, const struct prices *prices)
     p->totals_s[SIM_BY_LATENCY] += fmax(0, launches * c[SIM_HOST_LAUNCH_S] - (all_s - updates_s)) + c[SIM_HOST_STEP_S];
 }
 
+/* The same of what stands in the loop of decode steps. */
+static void sum_up_loop(struct sim_pricing *p, const struct prices *prices)
+{
+    for (int i = 0; i < p->list->step_count; i++) {
+        const struct sim_price_step *step = &p->list->steps[i];
+        const double count = prices->repeats[step->repeats];
+        if (step->region == SIM_OUTSIDE) continue;
+        if (step->communicates) {
+            p->loop_s[SIM_BY_COMMUNICATION] += prices->collectives_s[step->what] * count;
+            continue;
+        }
+        const struct priced_kernel *kernel = &prices->kernels[step->what];
+        p->loop_s[kernel->bound == SIM_BY_COMPUTE ? SIM_BY_COMPUTE : SIM_BY_MEMORY] += kernel->busy_s * count;
+        p->loop_s[SIM_BY_LATENCY] += p->placement->profile.constants[SIM_KERNEL_LATENCY_S] * count;
+    }
+}
+
 static double needed_flop(const struct sim_pricing *p, const struct prices *prices)
 {
     double flop[SIM_MOST_DISTINCT], sum = 0;
@@ -350,6 +378,7 @@ void sim_price_time(struct sim_pricing *p, struct sim_detail *detail)
     struct prices prices;
     price_distinct(p, &prices);
     sum_up(p, &prices);
+    if (p->plan->options.step == MODEL_STEP_GENERATE) sum_up_loop(p, &prices);
     for (int i = 0; i < p->list->step_count && detail; i++) {
         const struct sim_price_step *step = &p->list->steps[i];
         (step->communicates ? note_communication : note_compute)(p, step, &prices, detail);

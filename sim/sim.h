@@ -58,6 +58,22 @@ enum sim_key {
     SIM_Z_LOSS,
     SIM_LOSS_NORMALIZING_FACTOR,
     SIM_SEED,
+    SIM_DECODE_FN, /* from here on: of inference */
+    SIM_NUM_DECODES,
+    SIM_TEMPERATURE,
+    SIM_TOPK,
+    SIM_TOPP,
+    SIM_ALPHA,
+    SIM_EOS_ID,
+    SIM_RESCALE_LOG_PROBS,
+    SIM_MAX_DECODE_LEN,
+    SIM_MAX_DECODE_STEP,
+    SIM_MIN_LOG_PROB,
+    SIM_MAX_DECODE_STEPS,
+    SIM_MAX_DECODE_STEPS_HARD_LIMIT,
+    SIM_PROMPT_WITH_TARGETS,
+    SIM_INPUTS_BIDIRECTIONAL_ATTENTION,
+    SIM_PARAMETER_DTYPE,
     SIM_KEY_COUNT
 };
 struct sim_plan_text {
@@ -127,6 +143,19 @@ struct sim_gin_plan {
 };
 enum base_status sim_plan_from_gin(struct model_gin *gin, struct sim_gin_plan *out, struct base_error *error);
 
+/* How answers are decoded, in T5X's words; 0 is T5X's None. */
+enum sim_decode_word { SIM_MODEL_DEFAULT, SIM_TEMPERATURE_SAMPLE, SIM_BEAM_SEARCH };
+struct sim_decoding {
+    enum sim_decode_word word;
+    enum model_decode_function function;
+    int64_t num_decodes, topk, eos_id, max_decode_len, max_decode_step, max_decode_steps, max_decode_steps_hard_limit;
+    double topp, alpha, min_log_prob;
+    const double *temperatures; /* one, or one an example */
+    int temperature_count;
+    bool rescale_log_probs, prompt_with_targets, inputs_bidirectional_attention;
+    enum model_dtype parameter_dtype; /* what parameters are restored as */
+};
+
 /* The plan with every value checked and every default filled in. Pointers belong to the cache. */
 struct sim_plan {
     const char *model_text, *topology_text, *rules_text, *software;
@@ -150,6 +179,8 @@ struct sim_plan {
     const char *normalizing_text;
     double loss_normalizing_factor; /* 0: batch times targets length, or options.normalizes_by_tokens */
     int64_t seed;
+    struct sim_decoding decoding; /* of steps of inference */
+    const char *temperature_text;
 };
 
 /* Fills sizes[MODEL_SIZE_COUNT] for a checked plan. */
@@ -321,9 +352,14 @@ enum base_status sim_simulate(struct base_arena *arena, const struct sim_network
 
 /* ---- prediction (predict.c) ---- */
 
+/* Where of a program that decodes: in the loop of decode steps, in its condition, or outside. */
+enum sim_region { SIM_OUTSIDE, SIM_LOOP_BODY, SIM_LOOP_CONDITION, SIM_REGION_COUNT };
+const char *sim_region_name(enum sim_region region);
+
 struct sim_collective_row {
     enum sim_collective kind;
-    unsigned axes; /* set of mesh axes */
+    enum sim_region where; /* counts of the loop are those of one decode step */
+    unsigned axes;         /* set of mesh axes */
     enum model_dtype dtype;
     int64_t count, bytes; /* a step; of one device's operand */
     double launch_count;  /* of these, how many are started: the compiler may have combined them */
@@ -379,6 +415,7 @@ static inline double sim_growth_of_loop(double at_begin, double after_first, dou
 struct sim_memory {
     int64_t capacity_bytes, peak_bytes, parameter_bytes, optimizer_state_bytes, gradient_bytes, activation_bytes,
         temporary_bytes, reserved_bytes;
+    int64_t cache_bytes;                  /* of inference: keys and values of what was decoded */
     int64_t argument_bytes, output_bytes; /* of the compiled step, as XLA's memory analysis counts them */
     char peak_at[160];
     int64_t rematerialized_layer_count; /* layers that the compiler recomputes so that the plan fits */
@@ -408,6 +445,9 @@ struct sim_prediction {
     struct sim_memory memory;
     double step_s, compute_s, memory_bound_s, exposed_communication_s, overhead_s, communication_s;
     double tokens_per_s, samples_per_s, tokens_per_s_per_device, mfu_frac;
+    double latency_s, first_token_s; /* of inference: of a whole answer, and until its first token; step_s is then of
+                                        one decode step */
+    int64_t decode_steps;
 };
 
 /* What one device holds from one moment of the step to the next, by what it is; a compiler's fragments are temporary.
@@ -442,6 +482,9 @@ struct sim_detail {
     struct sim_passes *passes; /* count 0: there is no pipeline */
     struct base_arena *arena;  /* of all of it */
 };
+
+/* plan_decoding.c: how many decode steps an answer takes at most */
+int64_t sim_decode_steps(const struct sim_plan *plan);
 
 enum base_status sim_plan_check(struct sim_cache *cache, struct base_arena *arena, const struct sim_plan_text *text,
                                 enum model_step step, enum sim_form form, struct sim_plan *out,

@@ -60,9 +60,23 @@ static double batch_bytes(const struct sim_pricing *p)
     return SCALAR_BYTES * (double)tokens * rows_of_batch(p);
 }
 
+/* Inference takes the parameters as they were restored, and the features that it reads. */
+static void price_inference(const struct sim_pricing *p, const struct holdings *state, struct sim_memory *out)
+{
+    bool carries = p->plan->options.step == MODEL_STEP_DECODE;
+    out->cache_bytes = (int64_t)state->bytes[MODEL_CACHE];
+    out->argument_bytes = (int64_t)(state->bytes[MODEL_PARAMETER] + state->bytes[MODEL_INPUT] +
+                                    (carries ? state->bytes[MODEL_CACHE] : 0));
+    out->output_bytes = p->list->result_shape >= 0 ? (int64_t)p->bytes[p->list->result_shape] : 0;
+}
+
 void sim_price_signature(const struct sim_pricing *p, struct sim_memory *out)
 {
     const struct holdings state = count_state(p);
+    if (model_infers(p->plan->options.step)) {
+        price_inference(p, &state, out);
+        return;
+    }
     const enum model_optimizer optimizer = p->plan->options.optimizer;
     double parameters_bytes = state.bytes[MODEL_PARAMETER],
            state_bytes = state.bytes[MODEL_OPTIMIZER_STATE] + SCALAR_BYTES * state_scalars[optimizer];
@@ -82,6 +96,7 @@ void sim_price_signature(const struct sim_pricing *p, struct sim_memory *out)
     case MODEL_STEP_GRADIENT: out_bytes = parameters_bytes + SCALAR_BYTES + POINTER_BYTES * (double)(arrays + 1); break;
     case MODEL_STEP_FORWARD: out_bytes = p->list->result_shape >= 0 ? p->bytes[p->list->result_shape] : 0; break;
     case MODEL_STEP_EVALUATE: out_bytes = metrics_bytes + POINTER_BYTES * (double)metrics; break;
+    default: break;
     }
     out->argument_bytes = (int64_t)in_bytes;
     out->output_bytes = (int64_t)out_bytes;

@@ -48,6 +48,14 @@ static struct sim_plan_text another_value(struct base_arena *arena, struct sim_p
     if (key == SIM_DCN_MESH) text.values[key] = "data=1";
     if (key == SIM_SPLIT_PHYSICAL_AXES) text.values[key] = "1";
     if (key == SIM_RULES) text.values[key] = "[[\"batch\",\"data\"],[\"mlp\",\"model\"]]";
+    if (key == SIM_TEMPERATURE) text.values[key] = "0.25";
+    if (key == SIM_RESCALE_LOG_PROBS) text.values[key] = "0";
+    if (key == SIM_MIN_LOG_PROB) text.values[key] = "-6";
+    if (key == SIM_TOPP) text.values[SIM_TOPK] = "0";
+    if (key == SIM_INPUTS_BIDIRECTIONAL_ATTENTION) {
+        text.values[SIM_MODEL] = "decoder_only_base";
+        text.values[SIM_INPUTS_LENGTH] = NULL;
+    }
     if (key == SIM_ADAFACTOR) text.values[key] = "{\"factored\":0}";
     return text;
 }
@@ -69,13 +77,14 @@ static void a_filled_plan_is_the_plan(struct base_arena *arena)
         struct base_json_writer writer = {.text = &document};
         const struct base_json *json;
         TEST_ROW("%s: %s", sim_plan_keys[key].name, text.values[key] ? text.values[key] : "");
-        assert_ok(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error), &error);
+        const enum model_step step = key >= SIM_DECODE_FN ? MODEL_STEP_GENERATE : MODEL_STEP_TRAIN;
+        assert_ok(sim_plan_check(cache, arena, &text, step, SIM_AS_COMPILED, &plan, &error), &error);
         struct sim_plan_text filled = sim_plan_filled(arena, &plan);
         if (text.values[key]) assert_string_equal(filled.values[key], text.values[key]);
         sim_plan_put_json(arena, &filled, &writer);
         assert_ok(base_json_parse(arena, document.data, document.length, &json, &error), &error);
         assert_ok(sim_plan_from_json(arena, json, &read, &error), &error);
-        assert_ok(sim_plan_check(cache, arena, &read, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &again, &error), &error);
+        assert_ok(sim_plan_check(cache, arena, &read, step, SIM_AS_COMPILED, &again, &error), &error);
         struct sim_plan_text filled_again = sim_plan_filled(arena, &again);
         for (int k = 0; k < SIM_KEY_COUNT; k++) {
             const char *a = filled.values[k], *b = filled_again.values[k];

@@ -6,6 +6,13 @@
 
 /* ---- collectives ---- */
 
+/* Whether a value was made in a loop or outside of it. */
+static bool is_around(const struct sim_partitioner *p, int loop, int of)
+{
+    while (of >= 0 && of != loop) of = p->out->ops[of].loop;
+    return of == loop;
+}
+
 /* Layers that are not scanned share what they all need of a value from outside: it is made before their loop. */
 static bool belongs_outside(const struct sim_partitioner *p, int value)
 {
@@ -14,7 +21,8 @@ static bool belongs_outside(const struct sim_partitioner *p, int value)
         sim_part_tensor_of(p, v->tensor)->layers != MODEL_ONE)
         return false;
     const struct sim_op *begin = &p->out->ops[p->loop];
-    return begin->trips != MODEL_MICROBATCHES && begin->op->phase != MODEL_OPTIMIZER && v->loop == begin->loop;
+    return begin->trips != MODEL_MICROBATCHES && begin->trips != MODEL_DECODE_STEPS &&
+           begin->op->phase != MODEL_OPTIMIZER && is_around(p, v->loop, begin->loop);
 }
 
 static void step_on(int *index, int from)
@@ -44,8 +52,8 @@ static void move_outside(struct sim_partitioner *p)
     out->values[moved.outputs[0]].loop = moved.loop;
 }
 
-static int communicate(struct sim_partitioner *p, const struct model_op *why, enum sim_collective kind, unsigned axes,
-                       int value, const unsigned char *spec, unsigned partial)
+int sim_part_communicate(struct sim_partitioner *p, const struct model_op *why, enum sim_collective kind, unsigned axes,
+                         int value, const unsigned char *spec, unsigned partial)
 {
     int result = sim_part_new_value(p, p->out->values[value].tensor, spec, partial);
     p->out->values[result].dtype = p->out->values[value].dtype;
@@ -70,7 +78,7 @@ static int clear_minor(struct sim_partitioner *p, const struct model_op *why, in
         unsigned minor = spec[d] & ~(axis | (axis - 1));
         if (!minor || !((spec[d] ^ to[d]) & axis)) continue;
         spec[d] = (unsigned char)(spec[d] & ~minor);
-        value = communicate(p, why, SIM_ALL_GATHER, minor, value, spec, p->out->values[value].partial);
+        value = sim_part_communicate(p, why, SIM_ALL_GATHER, minor, value, spec, p->out->values[value].partial);
     }
     return value;
 }
@@ -153,12 +161,14 @@ static int reduce(struct sim_partitioner *p, const struct model_op *why, int val
     }
     unsigned sums[SIM_MOST_LABELS];
     int count = p->out->values[value].partial ? list_sums(p, value, sums) : 0;
+    bool chooses = count && model_function_is(p->out->ops[partial->definition].op->function, MODEL_IS_GATHERED);
     for (int s = 0; s < count; s++) {
         const struct sim_value *v = &p->out->values[value];
         unsigned char spec[MODEL_MAX_RANK];
         memcpy(spec, v->spec, sizeof spec);
         if (to) keep_slices(sums[s], to, rank, spec);
-        value = communicate(p, why, SIM_ALL_REDUCE, sums[s], value, spec, v->partial & ~sums[s]);
+        value = sim_part_communicate(p, why, chooses ? SIM_ALL_GATHER : SIM_ALL_REDUCE, sums[s], value, spec,
+                                     v->partial & ~sums[s]);
     }
     return value;
 }
@@ -179,8 +189,8 @@ static int reshard_axes(struct sim_partitioner *p, const struct model_op *why, i
         if (from_dim < 0 || from_dim == to_dim) continue;
         spec[from_dim] = (unsigned char)(spec[from_dim] & ~axis);
         if (to_dim >= 0) spec[to_dim] |= (unsigned char)axis;
-        value = communicate(p, why, to_dim >= 0 ? SIM_ALL_TO_ALL : SIM_ALL_GATHER, axis, value, spec,
-                            p->out->values[value].partial);
+        value = sim_part_communicate(p, why, to_dim >= 0 ? SIM_ALL_TO_ALL : SIM_ALL_GATHER, axis, value, spec,
+                                     p->out->values[value].partial);
     }
     return value;
 }
@@ -198,7 +208,7 @@ static int find_copy(const struct sim_partitioner *p, int from, const unsigned c
 {
     int first = original(p, from), rank = sim_part_rank_of(p, from);
     if (!p->has_copies[from % SIM_COPY_SIGNS] && !p->has_copies[first % SIM_COPY_SIGNS]) return -1;
-    for (int i = p->copy_count - 1; i >= 0; i--) {
+    for (int i = p->copy_count - 1; i >= p->first_copy; i--) {
         if ((p->copies[i].from != from && p->copies[i].from != first) || p->copies[i].group != group) continue;
         const struct sim_value *to = &p->out->values[p->copies[i].to];
         bool serves = to->loop == p->loop || to->loop == p->twin ||
@@ -256,7 +266,7 @@ static int take_step(struct sim_partitioner *p, const struct model_op *why, cons
     if (step->kind == SIM_ALL_REDUCE) partial &= ~step->axes;
     else if (!sim_part_is_sharded_as(p, value, step->before.spec))
         value = sim_part_cut(p, why, value, step->before.spec);
-    return communicate(p, why, step->kind, step->axes, value, step->after, partial);
+    return sim_part_communicate(p, why, step->kind, step->axes, value, step->after, partial);
 }
 
 /* One operand's steps to a sharding, or the result's; shares: what others' steps have made serves. Where a step has a

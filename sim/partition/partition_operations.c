@@ -252,6 +252,7 @@ static unsigned place_labels(struct sim_partitioner *p, const struct model_op **
 
 static enum base_status partition_compute(struct sim_partitioner *p, const struct model_op *source)
 {
+    if (sim_partition_examples(p, source) || sim_partition_noise(p, source)) return BASE_OK;
     int inputs[MODEL_MAX_INPUTS], tensor = source->outputs[0];
     for (int i = 0; i < source->input_count; i++) inputs[i] = sim_part_settled(p, source, source->inputs[i]);
     struct labelled labelled;

@@ -50,12 +50,14 @@ static enum base_status partition_loop(struct sim_partitioner *p, const struct m
                                        int *carried)
 {
     bool once = p->options->extents.sizes && p->options->extents.sizes[trips] == 1 && !p->options->scanned &&
-                trips != MODEL_MICROBATCHES;
+                trips != MODEL_MICROBATCHES && trips != MODEL_DECODE_STEPS;
     for (int i = 0; i < source->carry_count; i++)
         carried[i] = exactly(p, source, carried[i], sim_part_computed_as(p, source->carries[i].in));
     struct sim_op *begin = sim_part_new_op(p, SIM_LOOP_BEGIN, source);
     int begin_index = p->out->op_count - 1, outer = p->loop, copies = p->outer_copies, ins[MODEL_MAX_CARRIES];
+    const int first_copy = p->first_copy;
     p->outer_copies = p->copy_count;
+    if (trips == MODEL_DECODE_STEPS) p->first_copy = p->copy_count;
     begin->trips = (int)trips;
     for (int i = 0; i < source->carry_count; i++) begin->inputs[begin->input_count++] = carried[i];
     p->loop = begin_index;
@@ -83,6 +85,7 @@ static enum base_status partition_loop(struct sim_partitioner *p, const struct m
     p->loop = outer;
     p->copy_count = p->outer_copies;
     p->outer_copies = copies;
+    p->first_copy = first_copy;
     p->twin = SIM_NO_TWIN;
     for (int i = 0; i < source->carry_count; i++) {
         carried[i] = sim_part_new_value(p, source->carries[i].result, p->out->values[ins[i]].spec, 0);

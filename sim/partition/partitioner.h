@@ -28,6 +28,7 @@ struct sim_partitioner {
     } * copies;                      /* resharded values that may serve again, for operations grouped alike */
     bool has_copies[SIM_COPY_SIGNS]; /* by value, modulo: some, now or before */
     int copy_count, copy_capacity, outer_copies; /* of them from before the loop that is being made */
+    int first_copy; /* those before it are of another computation: outside of the loop of decode steps */
     struct sim_pending {
         int value;
         struct sim_steps steps;
@@ -112,6 +113,15 @@ int sim_part_settled(struct sim_partitioner *p, const struct model_op *why, int 
 void sim_part_move_stacks(struct sim_partitioner *p, int first, int layers);
 
 /* ---- partition_operations.c ---- */
+
+/* partition_decoding.c: what is done example by example: all that an example has is brought to its device. Returns that
+ * the operation was such a one. */
+bool sim_partition_examples(struct sim_partitioner *p, const struct model_op *source);
+/* The noise that sampling adds, as XLA generates it. Returns that the operation makes it. */
+bool sim_partition_noise(struct sim_partitioner *p, const struct model_op *source);
+/* partition_moves.c */
+int sim_part_communicate(struct sim_partitioner *p, const struct model_op *why, enum sim_collective kind, unsigned axes,
+                         int value, const unsigned char *spec, unsigned partial);
 
 /* One that is no loop. */
 enum base_status sim_partition_operation(struct sim_partitioner *p, const struct model_op *source);

@@ -107,6 +107,15 @@ static void add_labelled(struct sim_graph *g, int node, const char *letters, con
     for (int d = 0; result[d]; d++) port->whole = port->whole && sim_dim_labelled(letters, result[d]) >= 0;
 }
 
+/* Only the examples, which come first, are the same dimension. */
+static void add_examples(struct sim_graph *g, int node, const char *letters)
+{
+    struct sim_graph_port *port = add_port(g, node);
+    port->rank = (int)strlen(letters);
+    port->whole = true;
+    for (int d = 0; d < port->rank; d++) port->to[d] = d ? -1 : 0;
+}
+
 static void add_copy(struct sim_graph *g, int from, int to, int rank)
 {
     if (from == to) return;
@@ -181,6 +190,17 @@ static void add_reduction(struct sim_graph *g, const struct model_op *op, const 
     add_labelled(g, space, letters, op->output_labels);
 }
 
+/* A one-hot of each beam's parent, contracted with the cache: examples are a batch of both. */
+static void add_gather(struct sim_graph *g, const struct model_op *op, const int *nodes, int out)
+{
+    add_step(g, SIM_CONTRACTION, out, op);
+    for (int i = 0; i < 2; i++) {
+        struct sim_graph_port *port = add_port(g, nodes[i]);
+        port->rank = (int)strlen(op->input_labels[i]);
+        for (int d = 0; d < port->rank; d++) port->to[d] = port->other[d] = d ? -1 : 0;
+    }
+}
+
 static void add_operation(struct sim_graph *g, const struct model_op *op, int instance, int block)
 {
     int nodes[MODEL_MAX_INPUTS], tensor = op->outputs[0], out = g->computed[sim_graph_slot(g, instance, tensor)];
@@ -191,10 +211,14 @@ static void add_operation(struct sim_graph *g, const struct model_op *op, int in
     case MODEL_RESHAPE: add_reshape(g, op, nodes[0], out); break;
     case MODEL_MAP:
         add_step(g, SIM_ELEMENTWISE, out, op);
-        for (int i = 0; i < op->input_count; i++) add_labelled(g, nodes[i], op->input_labels[i], op->output_labels);
+        for (int i = 0; i < op->input_count; i++)
+            if (model_function_is(op->function, MODEL_IS_BY_EXAMPLE)) add_examples(g, nodes[i], op->input_labels[i]);
+            else add_labelled(g, nodes[i], op->input_labels[i], op->output_labels);
+        break;
+    case MODEL_UPDATE:
+        if (op->function == MODEL_CACHE_GATHER) add_gather(g, op, nodes, out);
         break;
     case MODEL_SLICE: /* a slice at a place that only the run knows; T5X constrains it */
-    case MODEL_UPDATE:
     case MODEL_LOOP: break;
     }
     add_copy(g, out, g->read[sim_graph_slot(g, instance, tensor)], sim_graph_tensor_of(g, tensor)->rank);

@@ -1,0 +1,95 @@
+/* The cache of a decoder: keys and values of what was decoded, [rows, heads, head_dim, length] in the dtype of the
+ * model, all positions from the start. T5X writes a token by adding its one-hot, over the whole length. */
+#include "model/builder.h"
+
+#include <string.h>
+
+static const char *rows(const struct builder *builder)
+{
+    return builder->options.decoding.several ? "N" : "b";
+}
+
+/* The tensor of that name, or a new one of every layer of the stack. */
+static int cache_of(struct builder *builder, const char *name, const char *labels)
+{
+    const struct model_program *program = builder->program;
+    for (int t = 0; t < program->tensor_count; t++)
+        if (program->tensors[t].category == MODEL_CACHE && !strcmp(program->tensors[t].name, name)) return t;
+    char own[MODEL_MAX_RANK + 1];
+    snprintf(own, sizeof own, "%s%s", rows(builder), labels + 1);
+    return model_builder_tensor(builder, name, own, builder->dtype, MODEL_CACHE, MODEL_ROLE_QUERY_KEY);
+}
+
+static void update(struct builder *builder, enum model_function function, const char *name, int cache, int made,
+                   const char *made_labels, int index)
+{
+    struct model_op *op = model_builder_op(builder, MODEL_UPDATE, function, name);
+    model_builder_input(builder, op, cache, NULL);
+    model_builder_input(builder, op, made, made_labels);
+    model_builder_input(builder, op, index, NULL);
+    model_builder_output(builder, op, cache, NULL);
+}
+
+/* A row for each of what is decoded of a sequence. */
+static int repeated(struct builder *builder, const char *name, int made)
+{
+    const struct model_tensor *tensor = model_builder_get(builder, made);
+    if (!builder->options.decoding.several) return made;
+    const char *equation = base_print(builder->arena, "%s->N%s", tensor->labels, tensor->labels + 1);
+    return model_builder_apply(builder, MODEL_RESHAPE, MODEL_REPEAT, base_print(builder->arena, "%s repeated", name),
+                               equation, NULL, tensor->dtype, MODEL_ROLE_FUSED, &made, 1);
+}
+
+/* made: keys or values as they were projected, of one token or of a whole prompt. */
+int model_builder_cached(struct builder *builder, const char *name, int made, const char *labels)
+{
+    const struct builder_cache *c = builder->cache;
+    const char *path = model_builder_name(builder, name);
+    int cache = cache_of(builder, path, labels);
+    if (c->fills) made = repeated(builder, name, made);
+    const char *own = model_builder_get(builder, made)->labels,
+               *of_made = base_print(builder->arena, "%c%c%s", own[0], c->fills ? 'S' : own[1], own + 2);
+    update(builder, c->fills ? MODEL_CACHE_FILL : MODEL_CACHE_WRITE, path, cache, made, of_made, c->index);
+    return cache;
+}
+
+/* Keys behind the token's place are masked; nothing is padding. */
+int model_builder_cache_bias(struct builder *builder, const char *name, int scores, int relpos, enum model_dtype dtype)
+{
+    const int inputs[] = {scores, builder->cache->index, relpos};
+    int biased = model_builder_apply(builder, MODEL_MAP, MODEL_CACHE_BIAS, name,
+                                     relpos < 0 ? "bhtS,b->bhtS" : "bhtS,b,bhS->bhtS", NULL, dtype, MODEL_ROLE_SOFTMAX,
+                                     inputs, relpos < 0 ? 2 : 3);
+    builder_last_op(builder)->window = builder->config->sliding_window;
+    builder_last_op(builder)->window_every = builder->config->sliding_window_every;
+    return biased;
+}
+
+/* The row of the table [heads, length, length] where the token stands: none behind the last. */
+int model_builder_position_bias(struct builder *builder, int relpos)
+{
+    const int position = builder->cache->positions;
+    int one_hot = model_builder_apply(builder, MODEL_MAP, MODEL_ONE_HOT, "relpos_bias/position", "b->bP", NULL,
+                                      builder->dtype, MODEL_ROLE_FUSED, &position, 1);
+    const int inputs[] = {one_hot, relpos};
+    return model_builder_apply(builder, MODEL_EINSUM, MODEL_NO_FUNCTION, "relpos_bias/row", "bP,hPS->bhS", NULL,
+                               builder->dtype, MODEL_ROLE_RELPOS, inputs, 2);
+}
+
+void model_builder_gather_cache(struct builder *builder, int parents)
+{
+    int outer = builder->block, body = model_builder_block(builder, "decoder/cache", outer),
+        count = builder->program->tensor_count;
+    struct model_op *loop = model_builder_op(builder, MODEL_LOOP, MODEL_NO_FUNCTION, "decoder/cache");
+    loop->body = body;
+    loop->trips = MODEL_DECODER_LAYERS;
+    builder->block = body;
+    for (int t = 0; t < count; t++) {
+        if (builder->program->tensors[t].category != MODEL_CACHE) continue;
+        struct model_op *op = model_builder_op(builder, MODEL_UPDATE, MODEL_CACHE_GATHER, "decoder/cache gather");
+        model_builder_input(builder, op, t, NULL);
+        model_builder_input(builder, op, parents, NULL);
+        model_builder_output(builder, op, t, NULL);
+    }
+    builder->block = outer;
+}

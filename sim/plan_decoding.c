@@ -1,0 +1,131 @@
+/* How a plan's answers are decoded, and the sizes that this gives its program. */
+#include "sim/plan_keys.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const double least_temperature = 1e-4; /* T5X's: below it there is nothing to draw */
+
+/* Numbers, one for every example or one a row: "0.7", "0,0.5" or [0, 0.5]. */
+static enum base_status read_temperatures(struct base_arena *arena, const struct sim_plan *plan, const char *text,
+                                          struct sim_decoding *out, struct base_error *error)
+{
+    const double highest = 1e6;
+    size_t length = strlen(text);
+    bool list = *text == '[' && text[length - 1] == ']';
+    char *copy = base_copy_bytes(arena, text + list, length - 2 * (size_t)list), *rest = copy;
+    double *temperatures = base_new(arena, double, (int)length + 1);
+    int count = 0;
+    for (char *item = copy; rest; item = rest) {
+        rest = strchr(item, ',');
+        if (rest) *rest++ = '\0';
+        while (*item == ' ') item++;
+        BASE_TRY(base_parse_double(item, "temperature", 0, highest, &temperatures[count++], error));
+    }
+    if (count != 1 && count != plan->batch_size)
+        return base_fail(error, BASE_INPUT, "temperature: has %d numbers; use one, or one for each of %lld examples",
+                         count, (long long)plan->batch_size);
+    out->temperatures = temperatures;
+    out->temperature_count = count;
+    return BASE_OK;
+}
+
+static enum base_status check(const struct sim_plan *plan, const struct sim_decoding *d, struct base_error *error)
+{
+    if (d->function == MODEL_TEMPERATURE_SAMPLE && d->topk && d->topp > 0)
+        return base_fail(error, BASE_INPUT, "topp: T5X cuts by topk or by topp, not by both; use topk 0, or topp 0");
+    if (d->max_decode_steps > plan->targets_length)
+        return base_fail(error, BASE_INPUT,
+                         "max_decode_steps: %lld is more than the length of the targets; at most %lld",
+                         (long long)d->max_decode_steps, (long long)plan->targets_length);
+    if (d->prompt_with_targets && !plan->config->encoder)
+        return base_fail(error, BASE_INPUT,
+                         "prompt_with_targets: a decoder's prompts are its inputs anyway; leave it out");
+    if (d->inputs_bidirectional_attention && plan->config->encoder)
+        return base_fail(error, BASE_INPUT,
+                         "inputs_bidirectional_attention: is a decoder's; an encoder sees all inputs anyway");
+    return BASE_OK;
+}
+
+/* What a user gives, or an answer at its model's own decoding function. */
+static void resolve(const struct sim_plan *plan, struct sim_decoding *d)
+{
+    bool beams = d->word == SIM_BEAM_SEARCH || (d->word == SIM_MODEL_DEFAULT && plan->config->encoder);
+    d->function = beams ? MODEL_BEAM_SEARCH : MODEL_TEMPERATURE_SAMPLE;
+}
+
+static struct model_decoding shape_of(const struct sim_decoding *d)
+{
+    struct model_decoding shape;
+    memset(&shape, 0, sizeof shape); /* compared with its padding */
+    bool samples = d->function == MODEL_TEMPERATURE_SAMPLE;
+    shape.function = d->function;
+    shape.several = d->num_decodes > 1;
+    for (int i = 0; i < d->temperature_count; i++)
+        shape.draws = shape.draws || (samples && d->temperatures[i] > least_temperature);
+    shape.top_k = shape.draws && d->topk > 0;
+    shape.top_p = shape.draws && d->topp > 0;
+    shape.rescales = samples && d->rescale_log_probs;
+    shape.prompts = d->prompt_with_targets;
+    shape.bidirectional = d->inputs_bidirectional_attention;
+    shape.bounded = !samples && d->min_log_prob < 0;
+    return shape;
+}
+
+static bool is_given(const struct sim_plan_text *text, int key)
+{
+    return sim_key_is_given(text, (enum sim_key)key);
+}
+
+enum base_status sim_plan_read_decoding(struct base_arena *arena, const struct sim_plan_text *text,
+                                        struct sim_plan *plan, struct base_error *error)
+{
+    struct sim_decoding *d = &plan->decoding;
+    memset(&plan->options.decoding, 0, sizeof plan->options.decoding);
+    plan->temperature_text =
+        is_given(text, SIM_TEMPERATURE) ? text->values[SIM_TEMPERATURE] : sim_plan_keys[SIM_TEMPERATURE].fallback;
+    for (int key = SIM_DECODE_FN; key <= SIM_PARAMETER_DTYPE && !model_infers(plan->options.step); key++)
+        if (is_given(text, key))
+            return base_fail(error, BASE_INPUT, "%s: is of inference; leave it out of a step that trains",
+                             sim_plan_keys[key].name);
+    if (!model_infers(plan->options.step)) return BASE_OK;
+    BASE_TRY(read_temperatures(arena, plan, plan->temperature_text, d, error));
+    resolve(plan, d);
+    if (plan->config->encoder && plan->options.step == MODEL_STEP_PREFILL)
+        return base_fail(error, BASE_INPUT, "--step: models with an encoder have no prefill; use encode");
+    if (!plan->config->encoder && plan->options.step == MODEL_STEP_ENCODE)
+        return base_fail(error, BASE_INPUT, "--step: %s has no encoder; use prefill", plan->config->name);
+    plan->options.decoding = shape_of(d);
+    plan->options.parameter_dtype = d->parameter_dtype;
+    return check(plan, d, error);
+}
+
+/* ---- sizes ---- */
+
+int64_t sim_decode_steps(const struct sim_plan *plan)
+{
+    const struct sim_decoding *d = &plan->decoding;
+    int64_t most = plan->targets_length, asked = d->max_decode_steps;
+    if (d->function == MODEL_BEAM_SEARCH) {
+        if (d->max_decode_len > 0) most = d->max_decode_len;
+        return d->max_decode_step > 0 && d->max_decode_step < most ? d->max_decode_step : most;
+    }
+    if (asked > 0 && d->max_decode_steps_hard_limit > 0 && d->max_decode_steps_hard_limit < asked)
+        asked = d->max_decode_steps_hard_limit;
+    return asked > 0 && !d->prompt_with_targets && asked < most ? asked : most;
+}
+
+void sim_decoding_sizes(const struct sim_plan *plan, int64_t *sizes)
+{
+    const struct sim_decoding *d = &plan->decoding;
+    if (!model_infers(plan->options.step)) return;
+    bool beams = d->function == MODEL_BEAM_SEARCH;
+    int64_t longest = beams && d->max_decode_len > 0 ? d->max_decode_len : plan->targets_length;
+    sizes[MODEL_ROWS] = plan->batch_size * d->num_decodes;
+    sizes[MODEL_NUM_DECODES] = d->num_decodes;
+    sizes[MODEL_CANDIDATES] = 2 * d->num_decodes;
+    int64_t columns = longest > plan->targets_length ? longest : plan->targets_length;
+    sizes[MODEL_ANSWER_LENGTH] = longest;
+    sizes[MODEL_DECODED_LENGTH] = columns + (beams ? 1 : 2); /* a beam's begin with BOS, a sample's end in a spare */
+    sizes[MODEL_DECODE_STEPS] = sim_decode_steps(plan);
+}
