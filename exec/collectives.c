@@ -22,7 +22,9 @@ static bool is_maximum(const struct sim_sharded *s, int value)
         root = sim_root(s, s->ops[definition].inputs[0]);
         definition = s->values[root].definition;
     }
-    return definition >= 0 && s->ops[definition].kind == SIM_COMPUTE && s->ops[definition].op->function == MODEL_MAX;
+    if (definition < 0 || s->ops[definition].kind != SIM_COMPUTE) return false;
+    const enum model_function function = s->ops[definition].op->function;
+    return function == MODEL_MAX || model_function_is(function, MODEL_IS_GATHERED);
 }
 
 /* ---- regions ---- */
@@ -182,9 +184,18 @@ static int64_t operand_bytes(const struct exec_collective *c)
     return bytes;
 }
 
+static enum sim_region region_of(const struct exec_collective *c)
+{
+    const struct sim_sharded *s = c->machine->s;
+    for (int loop = c->op->loop; loop >= 0; loop = s->ops[loop].loop)
+        if (s->ops[loop].trips == MODEL_DECODE_STEPS) return c->op->op->condition ? SIM_LOOP_CONDITION : SIM_LOOP_BODY;
+    return SIM_OUTSIDE;
+}
+
 static void note(const struct exec_collective *c, double time_s)
 {
     const struct sim_collective_row like = {.kind = c->op->collective,
+                                            .where = region_of(c),
                                             .axes = c->op->axes,
                                             .dtype = c->from->dtype,
                                             .bytes = operand_bytes(c),

@@ -1,4 +1,5 @@
 /* The interpreter: one step of the sharded program, operation after operation, each on every device before the next. */
+#include "exec/examples.h"
 #include "exec/kernels.h"
 #include "exec/row.h"
 
@@ -8,7 +9,7 @@
 
 static bool runs_as(enum model_dtype dtype)
 {
-    return dtype == MODEL_FLOAT32 || dtype == MODEL_BFLOAT16 || dtype == MODEL_INT32;
+    return dtype == MODEL_FLOAT32 || dtype == MODEL_BFLOAT16 || dtype == MODEL_INT32 || dtype == MODEL_UINT32;
 }
 
 static enum base_status refuse(const struct exec_machine *machine, const struct sim_op *op, const char *what)
@@ -68,6 +69,7 @@ static bool divides_evenly(const struct exec_machine *machine, const struct sim_
 
 static enum base_status check_compute(const struct exec_machine *machine, const struct sim_op *op)
 {
+    if (exec_example_of(op->op->function) || op->op->function == MODEL_CACHE_GATHER) return BASE_OK;
     bool rows = op->op->kind == MODEL_MAP || op->op->kind == MODEL_REDUCE || op->op->kind == MODEL_UPDATE;
     if (rows && !exec_row_function_of(op->op->function))
         return base_fail(machine->error, BASE_INTERNAL, "%s: the executor has no function %s", op->op->name,
@@ -109,6 +111,10 @@ enum base_status exec_check_program(struct exec_machine *machine)
 static void run_kernel(struct exec_machine *machine, int kernel, int device)
 {
     const struct sim_op *op = &machine->s->ops[machine->s->kernels[kernel].op];
+    if (exec_example_of(op->op->function)) {
+        exec_examples(machine, op, device);
+        return;
+    }
     switch (op->op->kind) {
     case MODEL_EINSUM:
         if (sim_looks_up(machine->s, op)) exec_lookup(machine, op, device);
@@ -124,6 +130,10 @@ static void run_kernel(struct exec_machine *machine, int kernel, int device)
         else exec_reduction(machine, kernel, device);
         return;
     case MODEL_UPDATE:
+        if (op->op->function == MODEL_CACHE_GATHER) {
+            exec_gather_cache(machine, op, device);
+            return;
+        }
         exec_note_gradient(machine, op, device);
         exec_rows(machine, kernel, device);
         return;
@@ -141,6 +151,8 @@ static void compute(struct exec_machine *machine, int at)
         run_kernel(machine, op->kernel, device);
     for (int device = machine->first_device; device < machine->end_device; device++)
         exec_note_accuracy(machine, op->kernel, device);
+    for (int i = at; machine->watch && i <= machine->s->kernels[op->kernel].last; i++)
+        if (machine->s->ops[i].kernel == op->kernel) exec_note_watched(machine, &machine->s->ops[i]);
     double time_s = exec_seconds(machine) - start_s;
     *(op->op->kind == MODEL_EINSUM ? &machine->contraction_s : &machine->elementwise_s) += time_s;
     machine->op_s[at] += time_s;
@@ -148,13 +160,36 @@ static void compute(struct exec_machine *machine, int at)
 }
 
 /* What a loop carries from one place to another, where they are not one. */
+static size_t carried_bytes(const struct exec_machine *machine, int value, int device)
+{
+    return (size_t)(elements_of(machine, value, device, true) * model_dtype_bytes(machine->s->values[value].dtype));
+}
+
 static void copy_value(const struct exec_machine *machine, int from, char *const *source, int to)
 {
     for (int device = machine->first_device; device < machine->end_device; device++) {
         char *target = exec_address(machine, to, device);
-        size_t bytes =
-            (size_t)(elements_of(machine, from, device, true) * model_dtype_bytes(machine->s->values[from].dtype));
-        if (target != source[device]) memcpy(target, source[device], bytes);
+        if (target != source[device]) memcpy(target, source[device], carried_bytes(machine, from, device));
+    }
+}
+
+/* Where one thing goes to may be where another comes from: all are set aside first. */
+static void copy_values(struct exec_machine *machine, const int *from, const int *to, int count,
+                        char *sources[MODEL_MAX_CARRIES][EXEC_MOST_DEVICES])
+{
+    size_t bytes = 0;
+    for (int c = 0; c < count; c++) bytes += carried_bytes(machine, from[c], machine->first_device);
+    if (bytes > machine->aside_bytes) {
+        machine->aside = base_alloc(machine->arena, bytes, 1);
+        machine->aside_bytes = bytes;
+    }
+    for (int device = machine->first_device; device < machine->end_device; device++) {
+        char *at = machine->aside;
+        for (int c = 0; c < count; at += carried_bytes(machine, from[c], device), c++)
+            memcpy(at, sources[c][device], carried_bytes(machine, from[c], device));
+        at = machine->aside;
+        for (int c = 0; c < count; at += carried_bytes(machine, from[c], device), c++)
+            memcpy(exec_address(machine, to[c], device), at, carried_bytes(machine, from[c], device));
     }
 }
 
@@ -174,10 +209,19 @@ static void hand_on(struct exec_machine *machine, const int *from, const int *to
         for (int device = machine->first_device; device < machine->end_device; device++)
             sources[c][device] = exec_address(machine, from[c], device);
     set_index(machine, size, next_index);
-    for (int c = 0; c < count; c++) copy_value(machine, from[c], sources[c], to[c]);
+    if (count > 1) copy_values(machine, from, to, count, sources);
+    else if (count == 1) copy_value(machine, from[0], sources[0], to[0]);
 }
 
 static void run_range(struct exec_machine *machine, int from, int to);
+
+/* Each round draws with a key of its own. */
+static void take_key(struct exec_machine *machine)
+{
+    const struct base_key key = machine->key;
+    machine->round_key = base_key_split(&key, 2, 0);
+    machine->key = base_key_split(&key, 2, 1);
+}
 
 static void run_loop(struct exec_machine *machine, int at)
 {
@@ -186,7 +230,13 @@ static void run_loop(struct exec_machine *machine, int at)
     for (int64_t i = 0; i < count; i++) {
         int64_t index = begin->op->reversed ? count - 1 - i : i, next = begin->op->reversed ? index - 1 : index + 1;
         if (i == 0) hand_on(machine, begin->inputs, begin->outputs, begin->output_count, begin->trips, index);
+        if (begin->trips == MODEL_DECODE_STEPS) take_key(machine);
         run_range(machine, at + 1, begin->match);
+        if (machine->leaves) { /* before this round was begun */
+            hand_on(machine, begin->outputs, end->outputs, begin->output_count, begin->trips, index);
+            machine->leaves = false;
+            break;
+        }
         bool last = i + 1 == count;
         hand_on(machine, end->inputs, last ? end->outputs : begin->outputs, end->input_count, begin->trips,
                 last ? index : next);
@@ -196,18 +246,38 @@ static void run_loop(struct exec_machine *machine, int at)
         machine->index[begin->op->trips] = 0; /* the first layer stands outside the loop */
 }
 
+/* The last layer leaves out what nobody reads. */
+static bool is_left_out(const struct exec_machine *machine, const struct sim_op *op)
+{
+    return op->op && op->op->not_in_last &&
+           machine->index[MODEL_DECODER_LAYERS] + 1 == machine->sizes[MODEL_DECODER_LAYERS];
+}
+
+/* What decides whether a loop goes on has said no: the same on all devices. */
+static bool says_stop(const struct exec_machine *machine, const struct sim_op *op)
+{
+    if (op->kind != SIM_COMPUTE || op->op->function != MODEL_CONTINUE) return false;
+    return *(const int32_t *)(const void *)exec_address(machine, op->outputs[0], machine->first_device) == 0;
+}
+
 static void run_range(struct exec_machine *machine, int from, int to)
 {
-    for (int i = from; i < to; i++) {
-        switch (machine->s->ops[i].kind) {
+    for (int i = from; i < to && !machine->leaves; i++) {
+        const struct sim_op *op = &machine->s->ops[i];
+        if ((op->kind == SIM_COMPUTE || op->kind == SIM_COMMUNICATE) && is_left_out(machine, op)) continue;
+        switch (op->kind) {
         case SIM_COMPUTE: compute(machine, i); break;
-        case SIM_COMMUNICATE: exec_communicate(machine, &machine->s->ops[i]); break;
+        case SIM_COMMUNICATE:
+            exec_communicate(machine, op);
+            if (machine->watch) exec_note_watched(machine, op);
+            break;
         case SIM_LOOP_BEGIN:
             run_loop(machine, i);
             i = machine->s->ops[i].match;
             break;
         case SIM_LOOP_END: break;
         }
+        machine->leaves = machine->leaves || says_stop(machine, op);
     }
 }
 

@@ -108,17 +108,34 @@ static int64_t class_of(const struct lookup *l, int64_t position)
     return token >= 0 && token < classes->valid ? token : -1;
 }
 
+/* Rows in a view, one for each place of the row's outer labels. */
+static int64_t outer_offset(const struct lookup *l, const struct exec_view *view, int64_t at)
+{
+    int64_t offset = 0;
+    for (int i = (int)strlen(l->row) - 2; i >= 0; i--) {
+        int64_t valid = exec_space_range(&l->space, l->row[i])->valid;
+        offset += at % valid * exec_stride(view, l->row[i]);
+        at /= valid;
+    }
+    return offset;
+}
+
 static void gather_tokens(const struct lookup *l, struct exec_scratch scratch)
 {
-    int64_t count = token_count(l), width = exec_space_range(&l->space, l->row[0])->valid;
+    const size_t rank = strlen(l->row);
+    const char inner = l->row[rank - 1];
+    int64_t count = token_count(l), width = exec_space_range(&l->space, inner)->valid, outer = 1;
+    for (size_t i = 0; i + 1 < rank; i++) outer *= exec_space_range(&l->space, l->row[i])->valid;
     float *row = exec_scratch_take(&scratch, (width + 1) * (int64_t)sizeof(float));
     for (int64_t i = 0; i < count; i++) {
-        int64_t class = class_of(l, i);
-        if (class >= 0)
-            read_row(&l->source, class * exec_stride(&l->source, l->hot), exec_stride(&l->source, l->row[0]), row,
-                     width);
-        else memset(row, 0, (size_t)width * sizeof *row);
-        write_row(&l->result, offset_of(l, &l->result, i), exec_stride(&l->result, l->row[0]), row, width);
+        int64_t class = class_of(l, i), from = class * exec_stride(&l->source, l->hot),
+                to = offset_of(l, &l->result, i);
+        for (int64_t o = 0; o < outer; o++) {
+            if (class >= 0)
+                read_row(&l->source, from + outer_offset(l, &l->source, o), exec_stride(&l->source, inner), row, width);
+            else memset(row, 0, (size_t)width * sizeof *row);
+            write_row(&l->result, to + outer_offset(l, &l->result, o), exec_stride(&l->result, inner), row, width);
+        }
     }
 }
 

@@ -28,6 +28,11 @@ struct exec_machine {
     struct base_arena *arena;               /* of the whole run */
     double *op_s; /* per operation, of all steps: collectives, and kernels at the one that names them */
     int64_t *op_runs;
+    struct base_key key, round_key; /* of a decode loop: for the rounds to come, and of this one */
+    bool leaves;                    /* the decode loop ends here */
+    char *aside;                    /* for what a loop carries */
+    size_t aside_bytes;
+    struct exec_watch *watch; /* values that somebody wants to see; NULL: none */
     bool processor_time;
     struct exec_onednn *narrow; /* products of bfloat16 by instructions for it; NULL: through float32 */
     struct base_error *error;
@@ -82,5 +87,21 @@ void exec_feed(struct exec_machine *machine,
                const struct exec_batch *batch); /* every device gets its part of the global batch */
 void exec_fed_rows(const struct exec_machine *machine, int64_t *first,
                    int64_t *end); /* rows of it that devices of this process get */
+
+/* watch.c: what somebody wants to see of a run, whole: put together on rank 0 from what devices hold, each time that it
+ * is made. */
+enum { EXEC_MOST_WATCHED = 16 };
+struct exec_watch {
+    int count;
+    struct exec_watched {
+        int tensor;
+        void (*see)(void *where, const float *values, int64_t count); /* on rank 0; integers as they are */
+        void *where;
+    } watched[EXEC_MOST_WATCHED];
+};
+void exec_note_watched(struct exec_machine *machine, const struct sim_op *op); /* it has just run */
+int64_t exec_elements(const struct exec_machine *machine, int value);          /* of all devices */
+/* The whole array on rank 0: float32, or int32 as the same bits. */
+void exec_collect(struct exec_machine *machine, int value, float *out);
 
 #endif

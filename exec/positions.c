@@ -15,8 +15,9 @@ static void turn(struct exec_row *row, double sign)
     static const double slowest = 10000;
     const float *x = row->in[0];
     const int64_t half = row->n / 2;
+    const double position = row->op->input_count > 1 ? (double)row->in[1][0] : (double)row->position; /* of a token */
     for (int64_t i = 0; i < half; i++) {
-        const double angle = sign * (double)row->position * pow(slowest, -(double)i / (double)half);
+        const double angle = sign * position * pow(slowest, -(double)i / (double)half);
         const float cosine = (float)cos(angle), sine = (float)sin(angle), first = x[i], second = x[i + half];
         row->out[0][i] = first * cosine - second * sine;
         row->out[0][i + half] = second * cosine + first * sine;

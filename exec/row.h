@@ -57,6 +57,11 @@ exec_row_run exec_row_square, exec_row_product, exec_row_norm_grad_scale, exec_r
 exec_row_run exec_row_attention_bias, exec_row_exponentials, exec_row_softmax, exec_row_softmax_grad;
 /* loss.c */
 exec_row_run exec_row_pick, exec_row_loss, exec_row_loss_grad, exec_row_argmax;
+/* decode_rows.c */
+exec_row_run exec_row_cache_bias, exec_row_key_bias, exec_row_prefix_bias, exec_row_cache_fill, exec_row_cache_write,
+    exec_row_position, exec_row_temper, exec_row_count_above, exec_row_mass_above, exec_row_next_count_threshold,
+    exec_row_next_mass_threshold, exec_row_keep_above, exec_row_noise, exec_row_add_noise, exec_row_largest_index,
+    exec_row_chosen, exec_row_log_prob, exec_row_log_probs, exec_row_token_score, exec_row_continue;
 /* optimizers.c */
 exec_row_run exec_row_sgd, exec_row_adamw, exec_row_lion, exec_row_decay, exec_row_square_decay, exec_row_adafactor,
     exec_row_scaled_square, exec_row_accumulate;

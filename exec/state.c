@@ -1,5 +1,6 @@
 /* Parameters and optimizer state as a checkpoint names them, and their way between whole arrays and arenas. */
 #include "exec/checkpoint.h"
+#include "exec/row.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -169,14 +170,21 @@ static bool find_overlap(const struct exec_machine *machine, const struct exec_a
     return any && out->first_layer < out->end_layer;
 }
 
-static void copy_layer(const struct overlap *o, float *local, float *region, bool into_arena)
+static void copy_element(enum model_dtype dtype, char *local, float *region, bool into_arena)
 {
-    int64_t index[MODEL_MAX_RANK] = {0};
+    if (dtype == MODEL_BFLOAT16 && into_arena) exec_narrow(region, (uint16_t *)(void *)local, 1, 1);
+    else if (dtype == MODEL_BFLOAT16) exec_widen((const uint16_t *)(const void *)local, 1, region, 1);
+    else if (into_arena) memcpy(local, region, sizeof *region);
+    else memcpy(region, local, sizeof *region);
+}
+
+static void copy_layer(const struct overlap *o, enum model_dtype dtype, char *local, float *region, bool into_arena)
+{
+    int64_t index[MODEL_MAX_RANK] = {0}, bytes = model_dtype_bytes(dtype);
     for (;;) {
         int64_t from = o->local_offset, to = o->region_offset;
         for (int d = 0; d < o->rank; d++) from += index[d] * o->local_stride[d], to += index[d] * o->region_stride[d];
-        if (into_arena) local[from] = region[to];
-        else region[to] = local[from];
+        copy_element(dtype, local + from * bytes, region + to, into_arena);
         int d = o->rank - 1;
         while (d >= 0 && ++index[d] == o->count[d]) index[d--] = 0;
         if (d < 0) return;
@@ -199,8 +207,9 @@ static void copy_part(const struct exec_machine *machine, const struct exec_arra
     if (!find_overlap(machine, array, device, region, &overlap)) return;
     for (int64_t layer = overlap.first_layer; layer < overlap.end_layer; layer++) {
         at_layer.index[tensor_of(machine, array)->layers] = layer;
-        float *local = (float *)(void *)exec_address(&at_layer, array->value, device);
-        copy_layer(&overlap, local, values + (layer - overlap.first_layer) * overlap.layer_stride, into_arena);
+        char *local = exec_address(&at_layer, array->value, device);
+        copy_layer(&overlap, machine->s->values[array->value].dtype, local,
+                   values + (layer - overlap.first_layer) * overlap.layer_stride, into_arena);
     }
 }
 

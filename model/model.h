@@ -431,6 +431,8 @@ struct model_tensor {
     bool constrained_again; /* and asks again where the backward pass reads it: remat saves what stood before that */
     int recomputed_of;  /* the forward tensor that this one repeats in the backward pass, as elementwise tensors are by
                        whoever reads them; or -1 */
+    bool is_result;     /* of inference: somebody looks at it, whoever reads it beside
+                         */
     bool from_producer; /* sharded as its producer's operand is (casts and reshapes of parameters) */
     int block;          /* where it is made; persistent tensors: -1 */
     int layers;         /* enum model_size of how many of it exist (one a layer), or MODEL_ONE */

@@ -226,6 +226,7 @@ static bool can_overwrite(const struct mapper *l, const struct sim_op *op, int a
         s->values[root].loop != s->values[out].loop)
         return false;
     if (op->kind == SIM_COMMUNICATE) return op->collective == SIM_ALL_REDUCE && from->death == at;
+    if (model_function_is(op->op->function, MODEL_IS_BY_EXAMPLE)) return false;
     if (op->op->kind != MODEL_MAP || strcmp(op->op->input_labels[input], op->op->output_labels) != 0) return false;
     if (from->death != s->kernels[op->kernel].last || reads_later(s, op->kernel, at, root)) return false;
     for (int i = 0; i < op->input_count; i++)
@@ -421,6 +422,12 @@ bool sim_routes(const struct model_op *op)
     return op->kind == MODEL_RESHAPE && model_function_is(op->function, MODEL_IS_CHOICE);
 }
 
+/* Of one example's part of a cache, a copy; at most a device's whole part of a layer's. */
+static int64_t example_scratch_bytes(const struct mapper *l, const struct sim_op *op)
+{
+    return aligned(local_bytes(l, op->outputs[0]));
+}
+
 static int64_t scratch_bytes(const struct mapper *l)
 {
     const struct sim_sharded *s = l->s;
@@ -428,10 +435,11 @@ static int64_t scratch_bytes(const struct mapper *l)
     for (int k = 0; k < s->kernel_count; k++) {
         const struct sim_op *op = &s->ops[s->kernels[k].op];
         bool dot = op->op->kind == MODEL_EINSUM;
-        int64_t bytes = sim_routes(op->op)    ? route_scratch_bytes(l, op)
-                        : !dot                ? row_scratch_bytes(l, k)
-                        : sim_looks_up(s, op) ? lookup_scratch_bytes(l, op)
-                                              : tile_scratch_bytes(l, op);
+        int64_t bytes = sim_routes(op->op)                       ? route_scratch_bytes(l, op)
+                        : op->op->function == MODEL_CACHE_GATHER ? example_scratch_bytes(l, op)
+                        : !dot                                   ? row_scratch_bytes(l, k)
+                        : sim_looks_up(s, op)                    ? lookup_scratch_bytes(l, op)
+                                                                 : tile_scratch_bytes(l, op);
         if (bytes > most_bytes) most_bytes = bytes;
     }
     return most_bytes;

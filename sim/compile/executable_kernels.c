@@ -109,6 +109,7 @@ static void find_one_hots(struct rows *r)
 
 bool sim_is_row_operation(const struct model_op *op)
 {
+    if (model_function_is(op->function, MODEL_IS_BY_EXAMPLE)) return false;
     const char *space = sim_space(op);
     size_t length = strlen(space);
     if (op->kind == MODEL_MAP) return strlen(op->output_labels) == length;
@@ -142,6 +143,7 @@ static bool can_join(const struct rows *r, int kernel, const struct sim_op *op)
     const struct sim_sharded *s = r->s;
     const struct sim_op *first = &s->ops[r->first[kernel]];
     if (!sim_is_row_operation(op->op) || !sim_is_row_operation(first->op)) return false;
+    if (op->op->not_in_last != first->op->not_in_last) return false;
     if (r->count[kernel] == MOST_OPS_A_KERNEL || !same_space(s, first, op)) return false;
     for (int i = 0; i < op->input_count; i++) {
         int root = sim_root(s, op->inputs[i]), definition = s->values[root].definition;
@@ -210,7 +212,8 @@ static void find_stored(struct rows *r)
         const struct sim_op *op = &s->ops[i];
         if (op->kind != SIM_COMPUTE || op->kernel < 0 || r->count[op->kernel] < 2) continue;
         int v = op->outputs[0];
-        if (!s->values[v].persistent && r->read[v] && !r->outside[v]) s->values[v].stored = false;
+        bool is_result = s->program->tensors[s->values[v].tensor].is_result;
+        if (!s->values[v].persistent && r->read[v] && !r->outside[v] && !is_result) s->values[v].stored = false;
     }
 }
 

@@ -1,0 +1,109 @@
+/* Runs what is done example by example: finds what each operand holds of it, and hands that to the function. */
+#include "exec/examples.h"
+
+#include <string.h>
+
+static exec_example_run *const functions[MODEL_FUNCTION_COUNT] = {
+    [MODEL_PROMPT_LENGTH] = exec_prompt_length,
+    [MODEL_PROMPT_SEQUENCES] = exec_prompt_sequences,
+    [MODEL_DECODE_LIMIT] = exec_decode_limit,
+    [MODEL_STEP_INDEX] = exec_step_index,
+    [MODEL_FED_TOKEN] = exec_fed_token,
+    [MODEL_NEXT_TOKEN] = exec_next_token,
+    [MODEL_NEXT_SCORE] = exec_next_score,
+    [MODEL_NEXT_SEQUENCES] = exec_next_sequences,
+    [MODEL_NEXT_ENDED] = exec_next_ended,
+    [MODEL_NEXT_POSITION] = exec_next_position,
+    [MODEL_RUNNING] = exec_running,
+    [MODEL_SORTED_DECODES] = exec_sorted_decodes,
+    [MODEL_SORTED_SCORES] = exec_sorted_scores,
+    [MODEL_BEST_DECODE] = exec_best_decode,
+    [MODEL_BEST_SCORE] = exec_best_score,
+    [MODEL_BEAM_START] = exec_beam_start,
+    [MODEL_BEAM_NO_SCORES] = exec_beam_no_scores,
+    [MODEL_BEAM_LOG_PROBS] = exec_beam_log_probs,
+    [MODEL_BEAM_TOKEN] = exec_beam_token,
+    [MODEL_BEAM_CANDIDATES] = exec_beam_candidates,
+    [MODEL_BEAM_LIVE] = exec_beam_live,
+    [MODEL_BEAM_LIVE_LOG_PROBS] = exec_beam_live_log_probs,
+    [MODEL_BEAM_LIVE_SEQUENCES] = exec_beam_live_sequences,
+    [MODEL_BEAM_PARENTS] = exec_beam_parents,
+    [MODEL_BEAM_FINISHED] = exec_beam_finished,
+    [MODEL_BEAM_FINISHED_SCORES] = exec_beam_finished_scores,
+    [MODEL_BEAM_FINISHED_FLAGS] = exec_beam_finished_flags,
+    [MODEL_BEAM_FINISHED_SEQUENCES] = exec_beam_finished_sequences,
+    [MODEL_BEAM_STEPS_LEFT] = exec_beam_steps_left,
+    [MODEL_BEAM_IMPROVES] = exec_beam_improves,
+    [MODEL_BEAM_PROBABLE] = exec_beam_probable,
+    [MODEL_BEAM_RESULT] = exec_beam_result,
+    [MODEL_BEAM_RESULT_SCORES] = exec_beam_result_scores,
+};
+
+exec_example_run *exec_example_of(enum model_function function)
+{
+    return functions[function];
+}
+
+/* What a device has of a value: from which example on, and how many elements each has. */
+struct holding {
+    char *at;
+    int64_t first, end, elements, bytes;
+};
+
+static struct holding holding_of(const struct exec_machine *machine, int value, int device)
+{
+    const struct sim_value *v = &machine->s->values[value];
+    const struct model_tensor *tensor = &machine->s->program->tensors[v->tensor];
+    const int64_t examples = machine->sizes[MODEL_GLOBAL_BATCH], size = machine->sizes[tensor->dims[0]];
+    const struct exec_range range = exec_range_of(machine, device, size, v->spec[0]);
+    struct holding h = {
+        .at = exec_address(machine, value, device), .elements = size / examples, .bytes = model_dtype_bytes(v->dtype)};
+    h.first = range.start / h.elements, h.end = (range.start + range.valid) / h.elements;
+    for (int d = 1; d < tensor->rank; d++)
+        h.elements *= exec_range_of(machine, device, machine->sizes[tensor->dims[d]], v->spec[d]).extent;
+    return h;
+}
+
+static char *element_of(const struct holding *h, int64_t example)
+{
+    return h->at + (example - h->first) * h->elements * h->bytes;
+}
+
+void exec_examples(struct exec_machine *machine, const struct sim_op *op, int device)
+{
+    exec_example_run *run = exec_example_of(op->op->function);
+    struct holding out = holding_of(machine, op->outputs[0], device), in[MODEL_MAX_INPUTS];
+    struct exec_example e = {.machine = machine,
+                             .decoding = &machine->plan->decoding,
+                             .op = op->op,
+                             .decodes = machine->sizes[MODEL_NUM_DECODES],
+                             .columns = machine->sizes[MODEL_DECODED_LENGTH],
+                             .round = machine->index[MODEL_DECODE_STEPS],
+                             .input_count = op->input_count,
+                             .out_count = out.elements};
+    for (int i = 0; i < op->input_count; i++) {
+        in[i] = holding_of(machine, op->inputs[i], device);
+        e.in_count[i] = in[i].elements;
+    }
+    for (int64_t example = out.first; example < out.end; example++) {
+        for (int i = 0; i < op->input_count; i++) e.in[i] = element_of(&in[i], example);
+        e.out = element_of(&out, example);
+        run(&e);
+    }
+}
+
+/* cache, parents: each beam goes on with its parent's keys or values. */
+void exec_gather_cache(struct exec_machine *machine, const struct sim_op *op, int device)
+{
+    struct holding cache = holding_of(machine, op->outputs[0], device),
+                   parents = holding_of(machine, op->inputs[1], device);
+    const int64_t decodes = machine->sizes[MODEL_NUM_DECODES], row_bytes = cache.elements / decodes * cache.bytes;
+    struct exec_scratch scratch = exec_scratch_of(machine, device);
+    char *copy = exec_scratch_take(&scratch, cache.elements * cache.bytes);
+    for (int64_t example = cache.first; example < cache.end; example++) {
+        char *at = element_of(&cache, example);
+        const int32_t *of = (const int32_t *)(const void *)element_of(&parents, example);
+        memcpy(copy, at, (size_t)(cache.elements * cache.bytes));
+        for (int64_t k = 0; k < decodes; k++) memcpy(at + k * row_bytes, copy + of[k] * row_bytes, (size_t)row_bytes);
+    }
+}
