@@ -1,4 +1,5 @@
 /* A run from one JSON document to another: how the command line and the executor, two programs, talk to each other. */
+#include "exec/infer_answer.h"
 #include "exec/ranks.h"
 
 #include <string.h>
@@ -44,14 +45,13 @@ static enum base_status read_request(const struct base_json *document, struct ex
 
 /* A plan as text by key, just as the command line has read it. */
 static enum base_status read_plan(struct base_arena *arena, struct sim_cache *cache, const struct base_json *document,
-                                  bool evaluates, struct sim_plan *out, struct base_error *error)
+                                  enum model_step step, struct sim_plan *out, struct base_error *error)
 {
     const struct base_json *plan = base_json_get(document, "plan");
     struct sim_plan_text *text = base_new(arena, struct sim_plan_text, 1);
     if (!plan) return base_fail(error, BASE_INPUT, "plan: is missing");
     for (int i = 0; i < SIM_KEY_COUNT; i++) BASE_TRY(read_text(plan, sim_plan_keys[i].name, &text->values[i], error));
-    return sim_plan_check(cache, arena, text, evaluates ? MODEL_STEP_EVALUATE : MODEL_STEP_TRAIN, SIM_AS_EXECUTED, out,
-                          error);
+    return sim_plan_check(cache, arena, text, step, SIM_AS_EXECUTED, out, error);
 }
 
 static void put_numbers(struct base_json_writer *w, const char *key, const double *numbers, int64_t count)
@@ -135,6 +135,23 @@ static void put_result(const struct exec_result *r, const char *failure, struct 
     base_json_close(&w, '}');
 }
 
+/* "infer": whether targets are scored; else they are decoded. */
+static enum base_status infer(struct base_arena *arena, struct sim_cache *cache, const struct exec_request *way,
+                              const struct base_json *document, struct base_text *out, struct base_error *error)
+{
+    struct exec_infer_request request = {.transport = way->transport, .stop = way->stop, .warn = way->warn};
+    const char *mode = NULL;
+    struct sim_plan plan;
+    BASE_TRY(read_text(document, "infer", &mode, error));
+    BASE_TRY(read_text(document, "data", &request.data, error));
+    BASE_TRY(read_text(document, "restore", &request.restore, error));
+    BASE_TRY(read_text(document, "arrays", &request.arrays, error));
+    sim_cache_override(cache, base_json_get(document, "profile"));
+    BASE_TRY(read_plan(arena, cache, document, !strcmp(mode, "score") ? MODEL_STEP_SCORE : MODEL_STEP_GENERATE, &plan,
+                       error));
+    return exec_infer_answer(arena, cache, &plan, &request, out, error);
+}
+
 static enum base_status answer(struct base_arena *arena, struct sim_cache *cache, const struct exec_request *way,
                                const char *text, size_t length, struct base_text *out, struct base_error *error)
 {
@@ -143,9 +160,11 @@ static enum base_status answer(struct base_arena *arena, struct sim_cache *cache
     struct exec_result result = {.step_count = 0};
     struct sim_plan plan;
     BASE_TRY(base_json_parse(arena, text, length, &document, error));
+    if (base_json_get(document, "infer")) return infer(arena, cache, way, document, out, error);
     BASE_TRY(read_request(document, &request, error));
     sim_cache_override(cache, base_json_get(document, "profile"));
-    BASE_TRY(read_plan(arena, cache, document, request.evaluates, &plan, error));
+    BASE_TRY(
+        read_plan(arena, cache, document, request.evaluates ? MODEL_STEP_EVALUATE : MODEL_STEP_TRAIN, &plan, error));
     enum base_status status = exec_run(arena, cache, &plan, &request, &result, error);
     if (status == BASE_OK || result.step_count) put_result(&result, status == BASE_OK ? NULL : error->text, out);
     return status == BASE_OK && result.stopped ? BASE_STOPPED : status;

@@ -4,13 +4,28 @@
 #include <string.h>
 
 const char *const exec_feature_names[EXEC_FEATURE_COUNT] = {"encoder_input_tokens", "decoder_input_tokens",
-                                                            "decoder_target_tokens", "decoder_loss_weights"};
+                                                            "decoder_target_tokens", "decoder_loss_weights",
+                                                            "decoder_causal_attention"};
 
 static const size_t largest_file_bytes = (size_t)1 << 31;
 
 static bool has_feature(const struct sim_plan *plan, int feature)
 {
+    if (feature == EXEC_CAUSAL_ATTENTION) return model_infers(plan->options.step) && !plan->config->encoder;
     return feature != EXEC_ENCODER_INPUT || plan->config->encoder;
+}
+
+/* Inference reads what it has a use for: an encoder needs no targets, nor does a prompt need any. */
+static bool needs_feature(const struct sim_plan *plan, int feature)
+{
+    const bool scores = plan->options.step == MODEL_STEP_SCORE, encoder = plan->config->encoder;
+    if (!model_infers(plan->options.step)) return has_feature(plan, feature);
+    switch (feature) {
+    case EXEC_ENCODER_INPUT: return encoder;
+    case EXEC_DECODER_INPUT: return scores || !encoder || plan->decoding.prompt_with_targets;
+    case EXEC_CAUSAL_ATTENTION: return !encoder && (!scores || plan->decoding.inputs_bidirectional_attention);
+    default: return scores;
+    }
 }
 
 static int64_t length_of(const struct sim_plan *plan, int feature)
@@ -43,12 +58,15 @@ static enum base_status read_feature(struct base_arena *arena, const struct sim_
 {
     enum { LARGEST_WEIGHT = 1 << 24 };
     const char *name = exec_feature_names[feature];
-    int64_t length = length_of(plan, feature),
-            limit = feature == EXEC_LOSS_WEIGHTS ? LARGEST_WEIGHT : plan->config->vocab_size - 1;
+    int64_t length = length_of(plan, feature), limit = feature == EXEC_LOSS_WEIGHTS ? LARGEST_WEIGHT
+                                                       : feature == EXEC_CAUSAL_ATTENTION
+                                                           ? 1
+                                                           : plan->config->vocab_size - 1;
+    const bool fills = model_infers(plan->options.step) && rows->count > 0 && rows->count < plan->batch_size;
     if (rows->kind != BASE_JSON_ARRAY)
         return base_fail(error, BASE_INPUT, "%s: is %s; a list of %lld sequences is needed", name,
                          base_json_kind_name(rows->kind), (long long)plan->batch_size);
-    if (rows->count != plan->batch_size)
+    if (rows->count != plan->batch_size && !fills)
         return base_fail(error, BASE_INPUT, "%s: has %d sequences where the plan's batch_size is %lld", name,
                          rows->count, (long long)plan->batch_size);
     int32_t *tokens = base_new(arena, int32_t, plan->batch_size * length);
@@ -58,6 +76,7 @@ static enum base_status read_feature(struct base_arena *arena, const struct sim_
         snprintf(what, sizeof what, "%s[%lld]", name, (long long)at);
         BASE_TRY(read_row(row, length, limit, what, tokens + at * length, error));
     }
+    for (; at < plan->batch_size; at++) memcpy(tokens + at * length, tokens, (size_t)length * sizeof *tokens);
     *out = tokens;
     return BASE_OK;
 }
@@ -80,9 +99,13 @@ static enum base_status read_batch(struct base_arena *arena, const struct sim_pl
         if (feature == EXEC_FEATURE_COUNT || !has_feature(plan, feature))
             return base_fail(error, BASE_INPUT, "%.60s: is no feature of %s", member->key, plan->config->name);
         BASE_TRY(read_feature(arena, plan, member, feature, &out->tokens[feature], error));
+        if (out->rows && out->rows != member->count)
+            return base_fail(error, BASE_INPUT, "%.60s: has %d sequences, and another feature has %lld", member->key,
+                             member->count, (long long)out->rows);
+        out->rows = member->count;
     }
     for (int feature = 0; feature < EXEC_FEATURE_COUNT; feature++)
-        if (has_feature(plan, feature) && !out->tokens[feature])
+        if (needs_feature(plan, feature) && !out->tokens[feature])
             return base_fail(error, BASE_INPUT, "%s: is missing", exec_feature_names[feature]);
     return BASE_OK;
 }
@@ -142,6 +165,25 @@ static enum base_status read_file(struct base_arena *arena, const struct sim_pla
     struct exec_batch *batches = base_new(arena, struct exec_batch, count);
     BASE_TRY(read_lines(arena, plan, path, text, length, count, batches, error));
     *out = batches;
+    return BASE_OK;
+}
+
+enum base_status exec_inference_batches(struct base_arena *arena, const struct sim_plan *plan, const char *path,
+                                        struct exec_batch **out, int64_t *count, struct base_error *error)
+{
+    const char *text;
+    size_t length;
+    BASE_TRY(base_read_file(arena, path, largest_file_bytes, &text, &length, error));
+    const int64_t lines = count_lines(text, text + length);
+    if (!lines) return base_fail(error, BASE_INPUT, "%s: has no batch; one JSON object a line is needed", path);
+    struct exec_batch *batches = base_new(arena, struct exec_batch, lines);
+    BASE_TRY(read_lines(arena, plan, path, text, length, lines, batches, error));
+    for (int64_t i = 0; i + 1 < lines; i++)
+        if (batches[i].rows != plan->batch_size)
+            return base_fail(error, BASE_INPUT, "%s: line %lld: has %lld sequences; only the last batch may have fewer",
+                             path, (long long)i + 1, (long long)batches[i].rows);
+    *out = batches;
+    *count = lines;
     return BASE_OK;
 }
 
@@ -206,8 +248,9 @@ void exec_data_batch(struct base_arena *arena, const struct exec_data *data, int
         inputs[i] = i % length ? targets[i - 1] : 0; /* shifted right; the first is the start of a sequence */
         weights[i] = targets[i] != 0;
     }
-    *out = (struct exec_batch){{[EXEC_ENCODER_INPUT] = encoder,
-                                [EXEC_DECODER_INPUT] = inputs,
-                                [EXEC_DECODER_TARGET] = targets,
-                                [EXEC_LOSS_WEIGHTS] = weights}};
+    *out = (struct exec_batch){.rows = plan->batch_size,
+                               .tokens = {[EXEC_ENCODER_INPUT] = encoder,
+                                          [EXEC_DECODER_INPUT] = inputs,
+                                          [EXEC_DECODER_TARGET] = targets,
+                                          [EXEC_LOSS_WEIGHTS] = weights}};
 }

@@ -93,6 +93,35 @@ enum { EXEC_COLLECTIVE_FIELD_COUNT = 6, EXEC_ENTRY_FIELD_COUNT = 4 };
 extern const struct base_json_field exec_collective_fields[EXEC_COLLECTIVE_FIELD_COUNT];
 extern const struct base_json_field exec_entry_fields[EXEC_ENTRY_FIELD_COUNT];
 
+/* ---- inference (infer.c) ---- */
+
+struct exec_infer_request {
+    const char *data;    /* a .jsonl of batches */
+    const char *restore; /* a checkpoint; NULL: seeded initial values */
+    const char *arrays;  /* directory that gets encoder output, caches and logits as Zarr; NULL: none */
+    const struct exec_transport *transport; /* as of exec_request */
+    const volatile sig_atomic_t *stop;      /* ends after the batch; may be NULL */
+    void (*warn)(const char *text);         /* may be NULL */
+};
+/* Of all examples in their order. Arrays live in the arena, on rank 0. */
+struct exec_infer_result {
+    int64_t batch_count, example_count, decodes, length; /* decodes of each, tokens of each of them */
+    int32_t *tokens;                                     /* [example, decode, position]; NULL: scored alone */
+    float *scores;                                       /* [example, decode], or [example] */
+    float *token_scores;                                 /* [example, position]; NULL: decoded */
+    double *batch_s;
+    int64_t *rounds; /* decode steps of each batch */
+    bool stopped;
+    struct sim_memory memory;
+    double contraction_s, elementwise_s, communication_s; /* of all batches */
+    const struct sim_collective_row *collectives;         /* of one device, of all batches */
+    int collective_count;
+};
+/* Runs a checked plan whose step is MODEL_STEP_GENERATE or MODEL_STEP_SCORE. Errors are those of exec_run. */
+enum base_status exec_infer(struct base_arena *arena, struct sim_cache *cache, const struct sim_plan *plan,
+                            const struct exec_infer_request *request, struct exec_infer_result *out,
+                            struct base_error *error);
+
 /* ---- batches (batches.c) ---- */
 
 enum exec_feature {
@@ -100,12 +129,14 @@ enum exec_feature {
     EXEC_DECODER_INPUT,
     EXEC_DECODER_TARGET,
     EXEC_LOSS_WEIGHTS,
+    EXEC_CAUSAL_ATTENTION, /* of a decoder's inference: 1 where its prompt is */
     EXEC_FEATURE_COUNT
 };
 extern const char *const exec_feature_names[EXEC_FEATURE_COUNT]; /* "encoder_input_tokens", … */
 
 /* A global batch: [sequences, length] of each feature, row-major; NULL where the model has none. */
 struct exec_batch {
+    int64_t rows; /* of inference: those that were given; the rest are copies of the first */
     const int32_t *tokens[EXEC_FEATURE_COUNT];
 };
 /* Where batches come from: a .jsonl of batches, any other file as text, or, without a file, seeded random tokens. */
@@ -120,6 +151,10 @@ struct exec_data {
  * random tokens than those of training. */
 enum base_status exec_data_open(struct base_arena *arena, const struct sim_plan *plan, const char *path, int64_t count,
                                 bool held_out, struct exec_data *out, struct base_error *error);
+/* All batches of a .jsonl, for inference: the last may have fewer examples, and is filled up with copies of its first.
+ */
+enum base_status exec_inference_batches(struct base_arena *arena, const struct sim_plan *plan, const char *path,
+                                        struct exec_batch **out, int64_t *count, struct base_error *error);
 /* The batch of a step: what depends on nothing but the data, the plan's seed and the step. Of a text only these rows
  * are made. */
 void exec_data_batch(struct base_arena *arena, const struct exec_data *data, int64_t step, int64_t first_row,

@@ -216,8 +216,9 @@ static void hand_on(struct exec_machine *machine, const int *from, const int *to
 static void run_range(struct exec_machine *machine, int from, int to);
 
 /* Each round draws with a key of its own. */
-static void take_key(struct exec_machine *machine)
+static void begin_round(struct exec_machine *machine, int64_t round)
 {
+    if (round == 0 && machine->watch && machine->watch->loop_begins) machine->watch->loop_begins(machine->watch->where);
     const struct base_key key = machine->key;
     machine->round_key = base_key_split(&key, 2, 0);
     machine->key = base_key_split(&key, 2, 1);
@@ -230,13 +231,14 @@ static void run_loop(struct exec_machine *machine, int at)
     for (int64_t i = 0; i < count; i++) {
         int64_t index = begin->op->reversed ? count - 1 - i : i, next = begin->op->reversed ? index - 1 : index + 1;
         if (i == 0) hand_on(machine, begin->inputs, begin->outputs, begin->output_count, begin->trips, index);
-        if (begin->trips == MODEL_DECODE_STEPS) take_key(machine);
+        if (begin->trips == MODEL_DECODE_STEPS) begin_round(machine, i);
         run_range(machine, at + 1, begin->match);
         if (machine->leaves) { /* before this round was begun */
             hand_on(machine, begin->outputs, end->outputs, begin->output_count, begin->trips, index);
             machine->leaves = false;
             break;
         }
+        machine->rounds += begin->trips == MODEL_DECODE_STEPS;
         bool last = i + 1 == count;
         hand_on(machine, end->inputs, last ? end->outputs : begin->outputs, end->input_count, begin->trips,
                 last ? index : next);

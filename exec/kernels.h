@@ -4,6 +4,9 @@
 
 #include "exec/machine.h"
 
+/* run.c: BASE_INPUT names what of a plan does not run here */
+enum base_status exec_check_plan(const struct sim_plan *plan, struct base_error *error);
+
 /* interpreter.c: one step, from batches that stand in the arenas to updated parameters */
 enum base_status exec_check_program(struct exec_machine *machine);
 void exec_step(struct exec_machine *machine);

@@ -30,6 +30,7 @@ struct exec_machine {
     int64_t *op_runs;
     struct base_key key, round_key; /* of a decode loop: for the rounds to come, and of this one */
     bool leaves;                    /* the decode loop ends here */
+    int64_t rounds;                 /* of it, until now */
     char *aside;                    /* for what a loop carries */
     size_t aside_bytes;
     struct exec_watch *watch; /* values that somebody wants to see; NULL: none */
@@ -98,6 +99,8 @@ struct exec_watch {
         void (*see)(void *where, const float *values, int64_t count); /* on rank 0; integers as they are */
         void *where;
     } watched[EXEC_MOST_WATCHED];
+    void (*loop_begins)(void *where); /* the first decode step is about to be; may be NULL */
+    void *where;
 };
 void exec_note_watched(struct exec_machine *machine, const struct sim_op *op); /* it has just run */
 int64_t exec_elements(const struct exec_machine *machine, int value);          /* of all devices */

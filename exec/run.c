@@ -26,7 +26,7 @@ static bool is_plain_adafactor(const struct sim_plan *plan)
     return plan->options.optimizer != MODEL_ADAFACTOR || !plan->adafactor_text || !*plan->adafactor_text;
 }
 
-static enum base_status check_plan(const struct sim_plan *plan, struct base_error *error)
+enum base_status exec_check_plan(const struct sim_plan *plan, struct base_error *error)
 {
     const int64_t most_tokens = 1 << 24; /* token ids pass through float32 */
     bool runs = plan->options.dtype == MODEL_FLOAT32 || plan->options.dtype == MODEL_BFLOAT16;
@@ -219,7 +219,7 @@ static enum base_status prepare(struct run *run, struct sim_cache *cache, const 
 {
     const struct exec_request *request = run->request;
     struct base_error *error = run->error;
-    BASE_TRY(check_plan(plan, error));
+    BASE_TRY(exec_check_plan(plan, error));
     BASE_TRY(sim_executable_program(cache, run->arena, plan, &run->program, error));
     run->machine.processor_time = request->processor_time;
     run->machine.transport = request->transport;

@@ -194,6 +194,7 @@ static void give_answer(struct builder *builder, const struct builder_prompts *p
     int decodes = model_builder_of(builder, MODEL_MAP, MODEL_SORTED_DECODES, "decodes", "BKA", MODEL_INT32, inputs,
                                    prompts->length >= 0 ? 3 : 2);
     int sorted = model_builder_of(builder, MODEL_MAP, MODEL_SORTED_SCORES, "scores", "BK", MODEL_FLOAT32, &scores, 1);
+    builder->program->tensors[decodes].is_result = builder->program->tensors[sorted].is_result = true;
     int best = model_builder_of(builder, MODEL_MAP, MODEL_BEST_DECODE, "best decode", "BA", MODEL_INT32, &decodes, 1);
     int score = model_builder_of(builder, MODEL_MAP, MODEL_BEST_SCORE, "best score", "B", MODEL_FLOAT32, &sorted, 1);
     give_out(builder, "decodes out", best, "RA");
@@ -310,6 +311,7 @@ static void score(struct builder *builder)
     const int inputs[] = {picked, max, sum, weights};
     int each = model_builder_of(builder, MODEL_MAP, MODEL_TOKEN_SCORE, "token_scores", "bt", MODEL_FLOAT32, inputs, 4);
     int sums = model_builder_of(builder, MODEL_REDUCE, MODEL_SUM, "scores", "b", MODEL_FLOAT32, &each, 1);
+    builder->program->tensors[each].is_result = builder->program->tensors[sums].is_result = true;
     give_out(builder, "scores out", sums, "R");
 }
 

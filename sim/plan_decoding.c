@@ -96,7 +96,9 @@ enum base_status sim_plan_read_decoding(struct base_arena *arena, const struct s
     if (!plan->config->encoder && plan->options.step == MODEL_STEP_ENCODE)
         return base_fail(error, BASE_INPUT, "--step: %s has no encoder; use prefill", plan->config->name);
     plan->options.decoding = shape_of(d);
-    plan->options.parameter_dtype = d->parameter_dtype;
+    plan->options.parameter_dtype = d->parameter_dtype == SIM_AS_COMPUTED
+                                        ? plan->options.dtype == MODEL_FLOAT32 ? MODEL_FLOAT32 : MODEL_BFLOAT16
+                                        : (enum model_dtype)d->parameter_dtype;
     return check(plan, d, error);
 }
 

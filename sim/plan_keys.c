@@ -535,11 +535,13 @@ const struct sim_plan_key sim_plan_keys[SIM_KEY_COUNT] = {
             .name = "parameter_dtype",
             .json = TEXT,
             .option = {"--parameter-dtype", NULL, "what parameters are restored as for inference", NULL},
-            .fallback = "bfloat16",
+            .fallback = "as_computed",
             .default_unsaid = true,
             .type = SIM_OF_WORD,
             FIELD(decoding.parameter_dtype),
-            .words = {{"bfloat16", MODEL_BFLOAT16, false}, {"float32", MODEL_FLOAT32, false}},
+            .words = {{"as_computed", SIM_AS_COMPUTED, false},
+                      {"bfloat16", MODEL_BFLOAT16, false},
+                      {"float32", MODEL_FLOAT32, false}},
         },
 };
 

@@ -144,6 +144,8 @@ struct sim_gin_plan {
 enum base_status sim_plan_from_gin(struct model_gin *gin, struct sim_gin_plan *out, struct base_error *error);
 
 /* How answers are decoded, in T5X's words; 0 is T5X's None. */
+/* Parameters in the dtype of activations, where nothing else is said. */
+enum { SIM_AS_COMPUTED = -1 };
 enum sim_decode_word { SIM_MODEL_DEFAULT, SIM_TEMPERATURE_SAMPLE, SIM_BEAM_SEARCH };
 struct sim_decoding {
     enum sim_decode_word word;
@@ -153,7 +155,7 @@ struct sim_decoding {
     const double *temperatures; /* one, or one an example */
     int temperature_count;
     bool rescale_log_probs, prompt_with_targets, inputs_bidirectional_attention;
-    enum model_dtype parameter_dtype; /* what parameters are restored as */
+    int parameter_dtype; /* enum model_dtype that parameters are restored as, or SIM_AS_COMPUTED */
 };
 
 /* The plan with every value checked and every default filled in. Pointers belong to the cache. */

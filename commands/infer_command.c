@@ -1,0 +1,227 @@
+/* `infer`: answers of a model, decoded or scored as T5X's infer does it, by the executor on this machine. */
+#include "commands/executor.h"
+#include "exec/exec.h"
+#include "sim/sim.h"
+
+#include <string.h>
+
+enum mode { PREDICT, SCORE, PREDICT_WITH_AUX, MODE_COUNT };
+static const char *const modes[MODE_COUNT] = {"predict", "score", "predict_with_aux"};
+
+struct question {
+    enum mode mode;
+    struct sim_plan_text text;
+    struct sim_plan plan;
+    struct sim_prediction predicted;
+};
+
+/* ---- the request ---- */
+
+static void put_path(struct base_json_writer *w, const char *key, const char *path)
+{
+    if (path) base_json_member_string(w, key, path);
+}
+
+static void put_request(const struct commands_context *context, const struct base_arguments *arguments,
+                        const struct question *q, struct base_text *out)
+{
+    struct base_json_writer w = {.text = out, .compact = true};
+    const struct base_json *profile = sim_cache_overrides(context->cache);
+    base_json_open(&w, '{');
+    base_json_key(&w, "plan");
+    base_json_open(&w, '{');
+    for (int i = 0; i < SIM_KEY_COUNT; i++) put_path(&w, sim_plan_keys[i].name, q->text.values[i]);
+    base_json_close(&w, '}');
+    base_json_member_string(&w, "infer", modes[q->mode]);
+    put_path(&w, "data", base_argument(arguments, "--data"));
+    put_path(&w, "restore", base_argument(arguments, "--restore"));
+    put_path(&w, "arrays", base_argument(arguments, "--arrays"));
+    if (profile) {
+        base_json_key(&w, "profile");
+        base_json_put_value(&w, profile);
+    }
+    base_json_close(&w, '}');
+}
+
+static enum base_status check_devices(const struct base_arguments *arguments, const struct topo_topology *topology,
+                                      struct base_error *error)
+{
+    const char *ranks = base_argument(arguments, "--ranks");
+    int64_t count = topology->device_count;
+    if (topology->kind != TOPO_LOCAL && !ranks && !base_argument(arguments, "--in-process"))
+        return base_fail(error, BASE_INPUT, "topology: %s is not this machine; --ranks %d runs the plan's mesh here",
+                         topology->name, topology->device_count);
+    if (ranks) BASE_TRY(base_parse_int(ranks, "--ranks", 1, INT32_MAX, &count, error));
+    if (count == topology->device_count) return BASE_OK;
+    return base_fail(error, BASE_INPUT, "--ranks: %lld, but the plan is for %d devices; leave it out, or give %d",
+                     (long long)count, topology->device_count, topology->device_count);
+}
+
+static enum base_status ask(struct commands_context *context, const struct base_arguments *arguments,
+                            struct question *q, struct base_error *error)
+{
+    const char *mode = base_argument(arguments, "--mode");
+    int which = PREDICT;
+    if (mode) BASE_TRY(base_parse_word(mode, "--mode", modes, MODE_COUNT, &which, error));
+    q->mode = (enum mode)which;
+    if (!base_argument(arguments, "--data"))
+        return base_fail(error, BASE_USAGE, "--data is missing; use --data batches.jsonl, a batch a line");
+    BASE_TRY(commands_profile(context, arguments, error));
+    BASE_TRY(commands_plan_text(context, arguments, NULL, &q->text, error));
+    enum base_status status =
+        sim_plan_check(context->cache, context->arena, &q->text,
+                       q->mode == SCORE ? MODEL_STEP_SCORE : MODEL_STEP_GENERATE, SIM_AS_EXECUTED, &q->plan, error);
+    if (status != BASE_OK)
+        return arguments->positional_count ? base_fail_in(error, "%s", arguments->positional[0]) : status;
+    BASE_TRY(check_devices(arguments, &q->plan.placement->topology, error));
+    BASE_TRY(sim_predict(context->cache, &q->plan, &q->predicted, NULL, error));
+    if (q->predicted.fits) return BASE_OK;
+    return base_fail(error, BASE_NO_FIT, "the plan does not fit; `meshwright predict --step generate` says why");
+}
+
+/* ---- the answer ---- */
+
+static double sum_of(const struct base_json *list)
+{
+    double sum = 0;
+    for (const struct base_json *item = list ? list->child : NULL; item; item = item->next) sum += item->number;
+    return sum;
+}
+
+static void put_measured(const struct question *q, const struct base_json *result, struct base_json_writer *w)
+{
+    const double all_s = sum_of(base_json_get(result, "batch_s")), steps = base_json_number(result, "decode_steps");
+    const struct base_json *batches = base_json_get(result, "batch_s"), *scores = base_json_get(result, "scores");
+    const double count = batches && batches->count ? batches->count : 1, examples = scores ? scores->count : 0;
+    const double tokens = q->mode == SCORE ? examples * (double)q->plan.targets_length
+                                           : steps * (double)(q->plan.batch_size * q->plan.decoding.num_decodes);
+    base_json_key(w, "time");
+    base_json_open(w, '{');
+    base_json_member_double(w, "step_s", steps > 0 ? all_s / steps : all_s / count);
+    base_json_member_double(w, "contraction_s", base_json_number(result, "contraction_s"));
+    base_json_member_double(w, "elementwise_s", base_json_number(result, "elementwise_s"));
+    base_json_member_double(w, "communication_s", base_json_number(result, "communication_s"));
+    base_json_close(w, '}');
+    base_json_member_double(w, "latency_s", all_s / count);
+    base_json_member_int(w, "decode_steps", (int64_t)steps);
+    base_json_key(w, "throughput");
+    base_json_open(w, '{');
+    base_json_member_double(w, "tokens_per_s", all_s > 0 ? tokens / all_s : 0);
+    base_json_member_double(w, "samples_per_s", all_s > 0 ? examples / all_s : 0);
+    base_json_close(w, '}');
+}
+
+static void put_collectives(const struct question *q, const struct base_json *result, struct base_json_writer *w)
+{
+    const struct base_json *rows = base_json_get(result, "collectives");
+    base_json_key(w, "collectives");
+    base_json_open(w, '[');
+    for (const struct base_json *row = rows ? rows->child : NULL; row; row = row->next) {
+        struct sim_collective_row c = {.count = 0};
+        base_json_read_fields(row, exec_collective_fields, EXEC_COLLECTIVE_FIELD_COUNT, &c);
+        const struct base_json *where = base_json_get(row, "where");
+        base_json_open_inline(w, '{');
+        base_json_member_string(w, "kind", sim_collective_name(c.kind));
+        base_json_member_string(w, "mesh_axis", topo_axes_spell(w->text->arena, &q->plan.placement->axes, c.axes));
+        base_json_member_string(w, "dtype", model_dtype_name(c.dtype));
+        base_json_member_int(w, "count", c.count);
+        base_json_member_int(w, "bytes", c.bytes);
+        base_json_member_string(w, "where", where ? where->string : NULL);
+        base_json_member_double(w, "time_s", c.time_s);
+        base_json_close(w, '}');
+    }
+    base_json_close(w, ']');
+}
+
+static void put_member(struct base_json_writer *w, const struct base_json *result, const char *key)
+{
+    const struct base_json *value = base_json_get(result, key);
+    if (!value) return;
+    base_json_key(w, key);
+    base_json_put_value(w, value);
+}
+
+static void answer_json(struct commands_context *context, const struct question *q, const struct base_json *result,
+                        struct base_text *out)
+{
+    struct base_json_writer w = {.text = out, .compact = context->compact};
+    struct sim_plan_text filled = sim_plan_filled(context->arena, &q->plan);
+    base_json_open(&w, '{');
+    base_json_key(&w, "plan");
+    sim_plan_put_json(context->arena, &filled, &w);
+    base_json_member_string(&w, "mode", modes[q->mode]);
+    put_member(&w, result, "decodes");
+    put_member(&w, result, "scores");
+    put_member(&w, result, "token_scores");
+    put_member(&w, result, "stopped");
+    put_measured(q, result, &w);
+    put_member(&w, result, "memory");
+    put_collectives(q, result, &w);
+    base_json_close(&w, '}');
+}
+
+/* The best of each example, and its score. */
+static void answer_text(const struct question *q, const struct base_json *result, struct base_text *out)
+{
+    const struct base_json *decodes = base_json_get(result, "decodes"), *scores = base_json_get(result, "scores"),
+                           *decode = decodes ? decodes->child : NULL;
+    int64_t example = 0;
+    for (const struct base_json *score = scores ? scores->child : NULL; score; score = score->next, example++) {
+        const struct base_json *best_score = score->child, *best = decode ? decode->child : NULL;
+        while (best_score && best_score->next) best_score = best_score->next;
+        while (best && best->next) best = best->next;
+        base_putf(out, "%lld  %.6g ", (long long)example, best_score ? best_score->number : score->number);
+        for (const struct base_json *token = best ? best->child : NULL; token; token = token->next)
+            base_putf(out, " %lld", (long long)token->number);
+        base_put(out, "\n");
+        decode = decode ? decode->next : NULL;
+    }
+    char time[BASE_HUMANE];
+    base_putf(out, "%s of %lld example%s took %s\n", q->mode == SCORE ? "scoring" : "decoding", (long long)example,
+              example == 1 ? "" : "s", base_format_seconds(time, sum_of(base_json_get(result, "batch_s"))));
+}
+
+static enum base_status infer_run(struct commands_context *context, const struct base_arguments *arguments,
+                                  struct base_text *out, struct base_error *error)
+{
+    enum { PATIENCE_S = 10 };
+    struct question *q = base_new(context->arena, struct question, 1);
+    struct base_text request = {.arena = context->arena}, answer = {.arena = context->arena};
+    struct commands_executor executor = {.patience_s = PATIENCE_S};
+    const struct base_json *result;
+    BASE_TRY(ask(context, arguments, q, error));
+    put_request(context, arguments, q, &request);
+    executor.rank_count = base_argument(arguments, "--in-process") ? 0 : q->plan.placement->topology.device_count;
+    enum base_status status = commands_ask_executor(context, &executor, &request, &answer, error);
+    if (context->launched_rank > 0 || !answer.length || *answer.data != '{') return status;
+    BASE_TRY(base_json_parse(context->arena, answer.data, answer.length, &result, error));
+    if (context->json) answer_json(context, q, result, out);
+    else answer_text(q, result, out);
+    context->answers = true;
+    return status;
+}
+
+static const struct base_option options[] = {
+    COMMANDS_PLAN,
+    {"--mode", "predict|score|predict_with_aux", "decode answers; or score the targets that are given", "predict"},
+    {"--data", "FILE", "a .jsonl, a batch of examples a line; the last may have fewer than batch_size", NULL},
+    {"--restore", "CHECKPOINT", "parameters, as T5X or `run` wrote them", "seeded initial values"},
+    {"--ranks", "N", "must be the plan's number of devices; a plan for other hardware runs here if it is given",
+     "that number"},
+    {"--in-process", NULL, "all devices in one process, one after the other in lockstep, without MPI", NULL},
+    {"--arrays", "DIR", "keep encoder output, caches and each step's logits of the last batch there, as Zarr", NULL},
+    {"--profile", "FILE", "constants and compiler passes in place of the catalogue's", "the chip's own"},
+    COMMANDS_COMMON,
+};
+
+const struct commands_command commands_infer = {
+    .name = "infer",
+    .summary = "answers of a model, decoded or scored as T5X does it, on this machine",
+    .usage = "infer PLAN.json|PLAN.gin --data BATCHES.jsonl [--mode predict|score|predict_with_aux] [OPTIONS]",
+    .examples = "  meshwright infer examples/tiny_infer.json --data examples/tiny_infer.jsonl --in-process\n"
+                "  meshwright infer examples/tiny_infer.json --data examples/tiny_infer.jsonl --mode score --json\n",
+    .options = options,
+    .option_count = BASE_COUNT(options),
+    .positional_limit = 1,
+    .run = infer_run,
+};

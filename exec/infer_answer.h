@@ -1,0 +1,11 @@
+/* Private to exec/: inference as a document. */
+#ifndef EXEC_INFER_ANSWER_H
+#define EXEC_INFER_ANSWER_H
+
+#include "exec/exec.h"
+
+enum base_status exec_infer_answer(struct base_arena *arena, struct sim_cache *cache, const struct sim_plan *plan,
+                                   const struct exec_infer_request *request, struct base_text *out,
+                                   struct base_error *error);
+
+#endif
