@@ -251,6 +251,19 @@ static struct sim_holding kept_by(const struct pipeline *l, int piece)
     return kept;
 }
 
+/* Bytes a parameter that DeepSpeed holds for its update beside gradients and state: in float16 the flat gradient of
+ * this device's share and its float32 cast (runtime/fp16/fused_optimizer.py, 2 + 4); with its bfloat16 optimizer all
+ * float32 gradients, and what 7 rows of BigScience want beside (2.5; inferred). */
+static double flattened_bytes(const struct pipeline *l, const double persistent_bytes[MODEL_CATEGORY_COUNT])
+{
+    const struct topo_axes *mesh = &l->plan->placement->axes;
+    const double parameters = persistent_bytes[MODEL_PARAMETER] / (double)model_dtype_bytes(l->plan->options.dtype);
+    const bool sharded = l->plan->optimizer_partitioning != SIM_REPLICATED;
+    if (!l->habits.flattens_gradients) return 0;
+    if (l->plan->options.dtype == MODEL_BFLOAT16) return floor(6.5 * parameters);
+    return floor(6 * parameters / (sharded ? topo_axes_product(mesh, sim_data_axis(mesh)) : 1));
+}
+
 /* The most that comes and goes on a stage, into p->peak. */
 static void find_stage_peak(const struct pipeline *l, int stage, struct sim_pricing *p)
 {
@@ -288,6 +301,7 @@ static enum base_status price_stage(const struct pipeline *l, int stage, struct 
         for (int k = 0; k < MODEL_CATEGORY_COUNT; k++)
             out->persistent_bytes[k] += price_at(l, stage, c)->persistent_bytes[k];
     find_stage_peak(l, stage, p);
+    out->persistent_bytes[MODEL_GRADIENT] += flattened_bytes(l, out->persistent_bytes);
     return sim_price_device(p, out, error);
 }
 
