@@ -25,9 +25,9 @@ static const struct {
 };
 
 /* The rule sets that T5X, the papers behind it and MaxText have named. */
-static const char *const documented_rules[] = {"standard:1,1", "standard:1,2", "standard:2,1", "standard:2,2",
-                                               "data_only",    "zero3",        "megatron",     "optimus",
-                                               "gshard",       "maxtext"};
+static const char *const documented_rules[] = {"standard:1,1", "standard:1,2", "standard:2,1",     "standard:2,2",
+                                               "data_only",    "zero3",        "megatron",         "optimus",
+                                               "gshard",       "maxtext",      "standard_moe:1,1", "standard_moe:2,1"};
 
 enum sim_key tuner_key(enum tuner_dimension dimension)
 {
@@ -350,6 +350,7 @@ static enum base_status check_values(struct tuner_space *space, const char *on_o
             for (int key = 0; key < SIM_KEY_COUNT; key++)
                 if (sim_plan_keys[key].type == SIM_OF_MESH) text.values[key] = NULL;
             text.values[space->mesh_key] = on_one_device;
+            if (space->plan.values[SIM_NUM_EXPERT_PARTITIONS]) text.values[SIM_NUM_EXPERT_PARTITIONS] = "1";
             BASE_TRY(
                 sim_plan_check(space->cache, space->arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, error));
         }
@@ -437,6 +438,7 @@ enum base_status tuner_space_build(struct base_arena *arena, struct sim_cache *c
     space->layer_count = config.num_encoder_layers + config.num_decoder_layers;
     space->refusals = base_new(arena, struct tuner_refusal, MOST_REFUSALS);
     struct topo_axes axes = {2, {"data", "model"}, {1, 1}};
+    if (plan[SIM_NUM_EXPERT_PARTITIONS]) axes = (struct topo_axes){3, {"data", "expert", "model"}, {1, 1, 1}};
     struct tuner_values submeshes = request->given[TUNER_SUBMESH];
     space->mesh_key = tuner_mesh_key(&space->plan);
     space->plan.values[space->mesh_key] = NULL;
