@@ -103,16 +103,22 @@ static void put_process(struct base_json_writer *w, int process, const char *nam
 /* A counter of its own process: it goes through every iteration of every loop, where the events above fold them. */
 static void put_memory(struct base_json_writer *w, int process, const struct sim_memory_curve *curve)
 {
-    static const char *const names[MODEL_CATEGORY_COUNT] = {
-        [MODEL_PARAMETER] = "parameters",   [MODEL_OPTIMIZER_STATE] = "optimizer state", [MODEL_GRADIENT] = "gradients",
-        [MODEL_ACTIVATION] = "activations", [MODEL_TEMPORARY] = "temporaries",           [MODEL_INPUT] = "batch"};
+    static const char *const names[MODEL_CATEGORY_COUNT] = {[MODEL_PARAMETER] = "parameters",
+                                                            [MODEL_OPTIMIZER_STATE] = "optimizer state",
+                                                            [MODEL_GRADIENT] = "gradients",
+                                                            [MODEL_ACTIVATION] = "activations",
+                                                            [MODEL_TEMPORARY] = "temporaries",
+                                                            [MODEL_INPUT] = "batch",
+                                                            [MODEL_CACHE] = "cache"};
     put_name(w, "process_name", process, COMPUTATION, "predicted memory, every iteration");
     for (int i = 0; i < curve->count; i++) {
         begin_event(w, "bytes of a device", "C", process, COMPUTATION);
         base_json_member_double(w, "ts", curve->points[i].at_s * 1e6);
         base_json_key(w, "args");
         base_json_open_inline(w, '{');
-        for (int c = 0; c < MODEL_CATEGORY_COUNT; c++) base_json_member_double(w, names[c], curve->points[i].bytes[c]);
+        for (int c = 0; c < MODEL_CATEGORY_COUNT; c++)
+            if (c != MODEL_CACHE || curve->points[i].bytes[c] > 0) /* of inference alone */
+                base_json_member_double(w, names[c], curve->points[i].bytes[c]);
         base_json_close(w, '}');
         base_json_close(w, '}');
     }

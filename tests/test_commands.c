@@ -9,6 +9,7 @@
 
 #include "commands/commands.h"
 #include "sim/partition/memo.h"
+#include "sim/sim.h"
 
 static char program[4096], program_folder[4096];
 
@@ -341,11 +342,16 @@ static void words_that_are_offered_are_accepted(struct base_arena *arena)
             if (strpbrk(word, "ABCDEFGHIJKLMNOPQRSTUVWXYZ")) continue;
             if (!strcmp(word, "maxtext")) continue; /* for meshes with its axes: test_model */
             TEST_ROW("%s %s", option->name, word);
+            const bool decoder = !strcmp(word, "prefill") || !strcmp(option->name, "--inputs-bidirectional-attention");
+            bool infers = false;
+            for (int key = SIM_DECODE_FN; key <= SIM_PARAMETER_DTYPE; key++)
+                infers = infers || !strcmp(option->name, sim_plan_keys[key].option.name);
             run(arena, &status,
                 base_print(arena,
-                           "'%s' predict --model t5_1_1_small --topology v5p:2x2x1 --ici-mesh data=2,model=2 "
-                           "--batch-size 8 --task-feature-lengths 64,64 '%s' '%s' 2>&1",
-                           program, option->name, word));
+                           "'%s' predict --model %s --topology v5p:2x2x1 --ici-mesh data=2,model=2 "
+                           "--batch-size 8 --task-feature-lengths 64,64 '%s' '%s' %s 2>&1",
+                           program, decoder ? "decoder_only_base" : "t5_1_1_small", option->name, word,
+                           infers ? "--step generate" : ""));
             assert_true(status == BASE_OK || status == BASE_NO_FIT);
         }
     }

@@ -135,7 +135,8 @@ static void put_arguments(const struct printer *p)
     static const char *const categories[MODEL_CATEGORY_COUNT] = {[MODEL_PARAMETER] = "parameter",
                                                                  [MODEL_OPTIMIZER_STATE] = "state",
                                                                  [MODEL_GRADIENT] = "accumulator",
-                                                                 [MODEL_INPUT] = "batch"};
+                                                                 [MODEL_INPUT] = "batch",
+                                                                 [MODEL_CACHE] = "cache"};
     for (int v = 0; v < s->value_count; v++) {
         const struct sim_value *value = &s->values[v];
         const struct model_tensor *t = &s->program->tensors[value->tensor];
