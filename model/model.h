@@ -707,12 +707,17 @@ struct model_decoding {
     bool bounded;       /* beam search: min_log_prob is given */
 };
 
+/* Of Adam's first moment; the first: that of the parameters. */
+enum model_moment { MODEL_MOMENT_AS_WEIGHTS, MODEL_MOMENT_FLOAT32, MODEL_MOMENT_BFLOAT16 };
+
 /* All that shapes a program; what is not here is a size. */
 struct model_options {
     enum model_step step;
     enum model_remat remat;
     enum model_optimizer optimizer;
     enum model_dtype dtype;
+    enum model_dtype weight_dtype; /* of parameters, unless the software keeps float32 masters beside them */
+    enum model_moment moment_dtype;
     enum model_dtype parameter_dtype; /* of inference: what parameters are restored as */
     struct model_decoding decoding;   /* of MODEL_STEP_GENERATE */
     struct model_saved saved;         /* MODEL_REMAT_TENSORS */

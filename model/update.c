@@ -66,6 +66,18 @@ static void declare_adafactor(struct builder *builder, struct builder_parameter 
         builder->program->tensors[parameter->state[i]].axes[0] = MODEL_AXIS_EXPERT;
 }
 
+/* Moments are like the parameters that they are of; the first may be said apart. */
+static void set_moment_dtypes(struct builder *builder, const struct builder_parameter *parameter, int count)
+{
+    static const enum model_dtype said[] = {MODEL_FLOAT32, MODEL_FLOAT32, MODEL_BFLOAT16};
+    const struct model_options *options = &builder->options;
+    struct model_tensor *tensors = builder->program->tensors;
+    for (int i = 0; i < count; i++)
+        tensors[parameter->state[i]].dtype = i > 0 || options->moment_dtype == MODEL_MOMENT_AS_WEIGHTS
+                                                 ? options->weight_dtype
+                                                 : said[options->moment_dtype];
+}
+
 static void declare_moments(struct builder *builder, struct builder_parameter *parameter)
 {
     char labels[MODEL_MAX_RANK + 1];
@@ -73,6 +85,7 @@ static void declare_moments(struct builder *builder, struct builder_parameter *p
     int count = model_optimizer_moments(builder->options.optimizer, &moments);
     memcpy(labels, model_builder_get(builder, parameter->tensor)->labels, sizeof labels);
     for (int i = 0; i < count; i++) parameter->state[i] = state_tensor(builder, parameter, moments[i], labels, true);
+    if (!builder_has(builder, MODEL_TRAIT_HALF_PARAMETERS)) set_moment_dtypes(builder, parameter, count);
 }
 
 /* Where parameters are not float32, the optimizer keeps them in it. */
@@ -80,7 +93,8 @@ static void declare_master(struct builder *builder, struct builder_parameter *pa
 {
     char labels[MODEL_MAX_RANK + 1];
     memcpy(labels, model_builder_get(builder, parameter->tensor)->labels, sizeof labels);
-    if (model_builder_get(builder, parameter->tensor)->dtype != MODEL_FLOAT32)
+    if (builder_has(builder, MODEL_TRAIT_HALF_PARAMETERS) &&
+        model_builder_get(builder, parameter->tensor)->dtype != MODEL_FLOAT32)
         parameter->master = state_tensor(builder, parameter, "master", labels, true);
 }
 

@@ -37,7 +37,7 @@ static void take_given_axes(struct builder *builder, struct builder_parameter *e
 static enum model_dtype parameter_dtype(const struct builder *builder)
 {
     if (model_infers(builder->options.step)) return builder->options.parameter_dtype;
-    return builder_has(builder, MODEL_TRAIT_HALF_PARAMETERS) ? builder->dtype : MODEL_FLOAT32;
+    return builder_has(builder, MODEL_TRAIT_HALF_PARAMETERS) ? builder->dtype : builder->options.weight_dtype;
 }
 
 /* The one of that name: prompts go through the same layers as what is decoded. -1: it is new. */

@@ -33,6 +33,7 @@ static void put_memory(struct base_json_writer *w, const struct sim_memory *m, c
     if (m->argument_bytes) base_json_member_int(w, "argument_bytes", m->argument_bytes);
     if (m->argument_bytes) base_json_member_int(w, "output_bytes", m->output_bytes);
     base_json_member_int(w, "rematerialized_layer_count", m->rematerialized_layer_count);
+    if (m->host_bytes) base_json_member_int(w, "host_bytes", m->host_bytes);
     if (confidence) {
         base_json_key(w, "peak_interval_bytes");
         base_json_open_inline(w, '[');
@@ -495,6 +496,10 @@ void reports_prediction_text(const struct reports_prediction *r, struct base_tex
     put_network_words(r, out);
     base_putf(out, "\nMemory at the peak (%s)\n", m->peak_at);
     put_bars(parts, BASE_COUNT(parts), (double)m->capacity_bytes, base_format_bytes, out);
+    char offloaded[BASE_HUMANE];
+    if (m->host_bytes)
+        base_putf(out, "    in the host's memory     %s for each device, until the backward pass\n",
+                  base_format_bytes(offloaded, (double)m->host_bytes));
     if (m->rematerialized_layer_count)
         base_putf(out, "    the compiler recomputes %lld of the model's layers%s\n",
                   (long long)m->rematerialized_layer_count,

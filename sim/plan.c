@@ -549,6 +549,25 @@ static enum base_status check_dtype(const struct sim_plan *plan, struct base_err
     return base_fail(error, BASE_INPUT, "dtype: %s has no products in fp8; use bfloat16", topology->chip.full_name);
 }
 
+/* What is stored otherwise than in float32 is priced alone; moments are Adam's. */
+static enum base_status check_stored(const struct sim_plan *plan, struct base_error *error)
+{
+    const bool other = plan->options.weight_dtype != MODEL_FLOAT32, moments = plan->options.moment_dtype;
+    if (moments && plan->options.optimizer != MODEL_ADAMW)
+        return base_fail(error, BASE_INPUT,
+                         "moment_dtype: is of Adam's first moment; use optimizer adamw, or leave it out");
+    if (other && plan->placement->profile.traits >> MODEL_TRAIT_HALF_PARAMETERS & 1)
+        return base_fail(error, BASE_INPUT,
+                         "weight_dtype: %s keeps its parameters in dtype and float32 masters beside them; leave it out",
+                         plan->software);
+    if ((other || plan->options.moment_dtype == MODEL_MOMENT_BFLOAT16) && plan->placement->topology.kind == TOPO_LOCAL)
+        return base_fail(
+            error, BASE_INPUT,
+            "%s: parameters and moments of float32 alone are run here; leave it out, or predict for another topology",
+            other ? "weight_dtype" : "moment_dtype");
+    return BASE_OK;
+}
+
 static enum base_status check_lengths(const struct sim_plan *plan, struct base_error *error)
 {
     const int64_t positions = plan->config->num_positions;
@@ -609,6 +628,7 @@ enum base_status sim_plan_check_another(struct sim_cache *cache, const struct si
     BASE_TRY(find_overrides(cache, text->values[SIM_OVERRIDES], &plan, error));
     BASE_TRY(check_parameters(cache, &plan, error));
     BASE_TRY(check_dtype(&plan, error));
+    BASE_TRY(check_stored(&plan, error));
     BASE_TRY(check_lengths(&plan, error));
     BASE_TRY(check_batch(&plan, error));
     plan.options.step = step;

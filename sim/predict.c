@@ -170,6 +170,7 @@ static void fill_memory(const struct sim_pricing *p, const struct sim_priced *pr
     out->temporary_bytes = (int64_t)there[MODEL_TEMPORARY];
     out->peak_bytes = (int64_t)priced->peak_bytes;
     sim_price_signature(p, out);
+    out->host_bytes = (int64_t)sim_offloaded_bytes(p);
     if (lays_out(p->plan) && p->plan->options.step == MODEL_STEP_TRAIN) sim_compiled_signature(p, always, out);
     name_peak(p, out->peak_at, sizeof out->peak_at);
 }

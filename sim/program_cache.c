@@ -44,6 +44,7 @@ static struct model_options model_options_of(const struct sim_plan *plan, enum m
     options.saved = plan->options.saved;
     options.parameter_dtype = plan->options.parameter_dtype;
     memcpy(&options.decoding, &plan->options.decoding, sizeof options.decoding);
+    options.weight_dtype = plan->options.weight_dtype, options.moment_dtype = plan->options.moment_dtype;
     options.dropped_roles = dropped_roles, options.microbatches = plan->options.microbatches,
     options.flash_attention = plan->options.flash_attention, options.dropout = plan->options.dropout;
     options.traits = plan->placement->profile.traits;

@@ -40,6 +40,8 @@ enum sim_key {
     SIM_ADAFACTOR,
     SIM_REMAT_POLICY,
     SIM_DTYPE,
+    SIM_WEIGHT_DTYPE,
+    SIM_MOMENT_DTYPE,
     SIM_ATTENTION,
     SIM_DROPOUT_RATE,
     SIM_OPTIMIZER_PARTITIONING,
@@ -420,6 +422,7 @@ struct sim_memory {
     int64_t cache_bytes;                  /* of inference: keys and values of what was decoded */
     int64_t argument_bytes, output_bytes; /* of the compiled step, as XLA's memory analysis counts them */
     char peak_at[160];
+    int64_t host_bytes;                 /* of the host's memory, for one device: what a remat policy offloads */
     int64_t rematerialized_layer_count; /* layers that the compiler recomputes so that the plan fits */
 };
 

@@ -784,6 +784,158 @@ static void gradients_are_those_of_differences(struct base_arena *arena)
     }
 }
 
+/* ---- a Llama, computed here ---- */
+
+enum {
+    L_EMBED = 8,
+    L_HEADS = 4,
+    L_KV = 2,
+    L_HEAD = 4,
+    L_MLP = 12,
+    L_LAYERS = 2,
+    L_VOCAB = 12,
+    L_LENGTH = 5,
+    L_BATCH = 3
+};
+
+static const float *named_array(struct base_arena *arena, const struct rig *rig, const char *path)
+{
+    for (int i = 0; i < rig->array_count; i++)
+        if (!strcmp(rig->arrays[i].path, path)) return whole_array(arena, rig, i);
+    fail_msg("no array is called %s", path);
+    return NULL;
+}
+
+static void times_matrix(const double *x, const float *matrix, int from, int to, double *out)
+{
+    for (int j = 0; j < to; j++) {
+        out[j] = 0;
+        for (int i = 0; i < from; i++) out[j] += x[i] * (double)matrix[i * to + j];
+    }
+}
+
+static void llama_norm(const double *x, const float *scale, double *out)
+{
+    double squares = 0;
+    for (int i = 0; i < L_EMBED; i++) squares += x[i] * x[i];
+    for (int i = 0; i < L_EMBED; i++) out[i] = x[i] / sqrt(squares / L_EMBED + 1e-6) * (double)scale[i];
+}
+
+/* As complex numbers whose real parts are the first half of a head. */
+static void llama_turn(double *x, int count, int position)
+{
+    for (int h = 0; h < count; h++)
+        for (int i = 0; i < L_HEAD / 2; i++) {
+            double *re = &x[h * L_HEAD + i], *im = re + L_HEAD / 2, was = *re,
+                   angle = position / pow(10000, 2.0 * i / L_HEAD);
+            *re = was * cos(angle) - *im * sin(angle);
+            *im = *im * cos(angle) + was * sin(angle);
+        }
+}
+
+struct llama_layer {
+    const float *attention_norm, *q, *k, *v, *out, *mlp_norm, *wi_0, *wi_1, *wo;
+};
+
+/* One sequence through one layer, in place; a token 0 is padding, which no query sees, and which sees all alike. */
+static void llama_apply(const struct llama_layer *w, const int32_t *targets, double x[L_LENGTH][L_EMBED])
+{
+    double q[L_LENGTH][L_HEADS * L_HEAD], k[L_LENGTH][L_KV * L_HEAD], v[L_LENGTH][L_KV * L_HEAD], normed[L_EMBED];
+    for (int t = 0; t < L_LENGTH; t++) {
+        llama_norm(x[t], w->attention_norm, normed);
+        times_matrix(normed, w->q, L_EMBED, L_HEADS * L_HEAD, q[t]);
+        times_matrix(normed, w->k, L_EMBED, L_KV * L_HEAD, k[t]);
+        times_matrix(normed, w->v, L_EMBED, L_KV * L_HEAD, v[t]);
+        llama_turn(q[t], L_HEADS, t);
+        llama_turn(k[t], L_KV, t);
+    }
+    for (int t = 0; t < L_LENGTH; t++) {
+        double context[L_HEADS * L_HEAD] = {0}, added[L_EMBED], hidden[L_MLP], gate[L_MLP];
+        for (int h = 0; h < L_HEADS; h++) {
+            double weights[L_LENGTH], sum = 0;
+            const int of = h / (L_HEADS / L_KV) * L_HEAD;
+            for (int s = 0; s < L_LENGTH; s++) {
+                double score = s <= t && targets[t] && targets[s] ? 0 : -1e10;
+                for (int i = 0; i < L_HEAD; i++) score += q[t][h * L_HEAD + i] * k[s][of + i];
+                sum += weights[s] = exp(targets[t] ? score : 0); /* all masked: as one */
+            }
+            for (int s = 0; s < L_LENGTH; s++)
+                for (int i = 0; i < L_HEAD; i++) context[h * L_HEAD + i] += weights[s] / sum * v[s][of + i];
+        }
+        times_matrix(context, w->out, L_HEADS * L_HEAD, L_EMBED, added);
+        for (int i = 0; i < L_EMBED; i++) x[t][i] += added[i];
+        llama_norm(x[t], w->mlp_norm, normed);
+        times_matrix(normed, w->wi_0, L_EMBED, L_MLP, gate);
+        times_matrix(normed, w->wi_1, L_EMBED, L_MLP, hidden);
+        for (int i = 0; i < L_MLP; i++) hidden[i] *= gate[i] / (1 + exp(-gate[i]));
+        times_matrix(hidden, w->wo, L_MLP, L_EMBED, added);
+        for (int i = 0; i < L_EMBED; i++) x[t][i] += added[i];
+    }
+}
+
+static double llama_loss(struct base_arena *arena, const struct rig *rig, const struct exec_batch *batch)
+{
+    const char *const layer = "target.decoder.layers_%d.%s";
+    const float *table = named_array(arena, rig, "target.decoder.token_embedder.embedding"),
+                *last = named_array(arena, rig, "target.decoder.decoder_norm.scale"),
+                *head = named_array(arena, rig, "target.decoder.logits_dense.kernel");
+    double loss = 0;
+    for (int b = 0; b < L_BATCH; b++) {
+        const int32_t *in = batch->tokens[EXEC_DECODER_INPUT] + b * L_LENGTH,
+                      *targets = batch->tokens[EXEC_DECODER_TARGET] + b * L_LENGTH,
+                      *counts = batch->tokens[EXEC_LOSS_WEIGHTS] + b * L_LENGTH;
+        double x[L_LENGTH][L_EMBED], normed[L_EMBED], logits[L_VOCAB];
+        for (int t = 0; t < L_LENGTH; t++)
+            for (int i = 0; i < L_EMBED; i++) x[t][i] = (double)table[in[t] * L_EMBED + i];
+        for (int l = 0; l < L_LAYERS; l++) {
+            static const char *const names[] = {"pre_self_attention_layer_norm.scale",
+                                                "self_attention.query.kernel",
+                                                "self_attention.key.kernel",
+                                                "self_attention.value.kernel",
+                                                "self_attention.out.kernel",
+                                                "pre_mlp_layer_norm.scale",
+                                                "mlp.wi_0.kernel",
+                                                "mlp.wi_1.kernel",
+                                                "mlp.wo.kernel"};
+            const float *w[BASE_COUNT(names)];
+            for (int n = 0; n < BASE_COUNT(names); n++)
+                w[n] = named_array(arena, rig, base_print(arena, layer, l, names[n]));
+            llama_apply(&(struct llama_layer){w[0], w[1], w[2], w[3], w[4], w[5], w[6], w[7], w[8]}, targets, x);
+        }
+        for (int t = 0; t < L_LENGTH; t++) {
+            double sum = 0;
+            llama_norm(x[t], last, normed);
+            times_matrix(normed, head, L_EMBED, L_VOCAB, logits);
+            for (int i = 0; i < L_VOCAB; i++) sum += exp(logits[i]);
+            loss += counts[t] * (log(sum) - logits[targets[t]] + 1e-4 * log(sum) * log(sum));
+        }
+    }
+    return loss;
+}
+
+static void a_llama_is_what_its_paper_says(struct base_arena *arena)
+{
+    const char *model = base_print(arena,
+                                   "decoder_only:emb_dim=%d,num_heads=%d,num_kv_heads=%d,head_dim=%d,mlp_dim=%d,num_"
+                                   "layers=%d,vocab_size=%d,mlp_activations=silu+linear,position_encoding=rotary",
+                                   L_EMBED, L_HEADS, L_KV, L_HEAD, L_MLP, L_LAYERS, L_VOCAB);
+    struct sim_plan_text text = {.values = {[SIM_MODEL] = model,
+                                            [SIM_TOPOLOGY] = "local:1",
+                                            [SIM_BATCH_SIZE] = number(arena, L_BATCH),
+                                            [SIM_TARGETS_LENGTH] = number(arena, L_LENGTH),
+                                            [SIM_OPTIMIZER] = "sgd",
+                                            [SIM_LEARNING_RATE] = "0"}};
+    struct base_error error;
+    struct rig rig;
+    struct exec_data data;
+    struct exec_batch batch;
+    assert_ok(rig_begin(arena, &text, &rig, &error), &error);
+    assert_ok(exec_data_open(arena, &rig.plan, NULL, 1, false, &data, &error), &error);
+    exec_data_batch(arena, &data, 0, 0, L_BATCH, &batch);
+    assert_near(loss_of(&rig), llama_loss(arena, &rig, &batch), 1e-5);
+    sim_cache_free(rig.cache);
+}
+
 /* ---- products by oneDNN ---- */
 
 static uint16_t narrowed(float value)
@@ -1585,6 +1737,7 @@ static const struct test tests[] = {
     TEST(bfloat16_stays_near),
     TEST(sharded_state_changes_no_parameter),
     TEST(gradients_are_those_of_differences),
+    TEST(a_llama_is_what_its_paper_says),
     TEST(runs_resume_on_any_mesh),
     TEST(runs_repeat_themselves),
     TEST(lion_goes_by_signs),

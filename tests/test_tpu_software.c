@@ -131,6 +131,37 @@ static void remat_by_tensor_is_written_as_it_is_read(struct base_arena *arena)
     }
 }
 
+/* ---- what is stored ---- */
+
+/* Bytes a parameter: float32 and two moments; a smaller first moment; all of bfloat16. */
+static void state_is_stored_as_told(struct base_arena *arena)
+{
+    static const struct {
+        const char *weights, *moment;
+        double bytes;
+    } rows[] = {{NULL, NULL, 12}, {NULL, "bfloat16", 10}, {"bfloat16", NULL, 6}, {"bfloat16", "float32", 8}};
+    struct sim_cache *cache = sim_cache_new(arena);
+    struct base_error error;
+    struct sim_plan plan;
+    double first = 0;
+    for (int i = 0; i < BASE_COUNT(rows); i++) {
+        struct sim_plan_text text = text_of("v5e-16", "data=1,fsdp=16,tensor=1", NULL);
+        text.values[SIM_WEIGHT_DTYPE] = rows[i].weights;
+        text.values[SIM_MOMENT_DTYPE] = rows[i].moment;
+        const struct sim_memory memory = predicted(arena, cache, &text).memory;
+        const double bytes = (double)(memory.parameter_bytes + memory.optimizer_state_bytes);
+        if (i == 0) first = bytes / rows[0].bytes;
+        TEST_ROW("%d", i);
+        assert_near(bytes / first, rows[i].bytes, 1e-3);
+    }
+    struct sim_plan_text text = text_of("v5e-16", "data=1,fsdp=16,tensor=1", NULL);
+    text.values[SIM_OPTIMIZER] = "adafactor";
+    text.values[SIM_MOMENT_DTYPE] = "bfloat16";
+    assert_fails(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error), BASE_INPUT,
+                 &error, "use optimizer adamw");
+    sim_cache_free(cache);
+}
+
 /* ---- attention ---- */
 
 /* Half of the scores, and half of the blocks on the diagonal; of a window, what it touches. */
@@ -158,6 +189,7 @@ static void masked_blocks_are_skipped(struct base_arena *arena)
 static const struct test tests[] = {
     TEST(saved_tensors_stand_where_they_are_told),
     TEST(remat_by_tensor_is_written_as_it_is_read),
+    TEST(state_is_stored_as_told),
     TEST(masked_blocks_are_skipped),
     TEST(reductions_over_slices_are_hierarchical),
     TEST(more_slices_take_no_less_time),

@@ -347,6 +347,7 @@ static enum base_status check_values(struct tuner_space *space, const char *on_o
             text.values[dimensions[d].key] = space->values[d].values[i];
             text.values[SIM_TOPOLOGY] = "h100:1x1";
             text.values[SIM_NUM_MICROBATCHES] = NULL;
+            text.values[SIM_SOFTWARE] = NULL; /* it may not run there; that of the plan is asked on its own topology */
             for (int key = 0; key < SIM_KEY_COUNT; key++)
                 if (sim_plan_keys[key].type == SIM_OF_MESH) text.values[key] = NULL;
             text.values[space->mesh_key] = on_one_device;
