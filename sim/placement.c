@@ -135,6 +135,13 @@ static int node_at(const struct topo_mesh *mesh, int local, int position)
     return mesh->devices ? mesh->devices[position][0] : position / local;
 }
 
+/* NVLinks between two GPUs of a hybrid cube mesh: one to most neighbours, two to the fourth, which is across the cube.
+ */
+static int pair_links(int distance)
+{
+    return distance == 4 ? 2 : 1;
+}
+
 /* A ring inside a node runs at the fabric's rate; one that leaves it shares the node's network cards with the other
  * groups that leave it too. */
 static void place_in_nodes(struct sim_placement *p, const struct topo_mesh *mesh)
@@ -150,6 +157,9 @@ static void place_in_nodes(struct sim_placement *p, const struct topo_mesh *mesh
             within = within && here;
         }
         double rate = c[SIM_LINK_BYTES_PER_S] * c[SIM_LINK_EFFICIENCY_FRAC];
+        if (size == 2 && within && c[SIM_PAIR_BYTES_PER_S] > 0)
+            rate =
+                c[SIM_PAIR_BYTES_PER_S] * pair_links(topo_axes_offset(&p->axes, axes, 1)) * c[SIM_LINK_EFFICIENCY_FRAC];
         bool leaves = !within && p->topology.kind == TOPO_GPU;
         double across = c[SIM_NIC_BYTES_PER_S] * c[SIM_LINK_EFFICIENCY_FRAC] * members / local;
         double exchange_s = switched_s_per_byte(size, members, rate, leaves ? across : 0);
@@ -192,6 +202,16 @@ static enum base_status send_over_links(struct base_arena *arena, struct sim_pla
     return BASE_OK;
 }
 
+/* What NCCL takes of a device's memory, beside the context that is reserved already. */
+static void join_communicators(struct sim_placement *p)
+{
+    double *c = p->profile.constants;
+    const unsigned model = sim_model_axis(&p->axes);
+    bool tensor = model && topo_axes_product(&p->axes, model) > 1;
+    c[SIM_RESERVED_BYTES] +=
+        c[SIM_COMMUNICATOR_BYTES] * (c[SIM_COMMUNICATORS] + (tensor ? c[SIM_TENSOR_COMMUNICATORS] : 0));
+}
+
 enum base_status sim_placement_build(struct base_arena *arena, const struct topo_topology *topology,
                                      const struct topo_mesh_request *request, const char *software,
                                      const struct base_json *overrides, struct sim_placement *out,
@@ -216,6 +236,7 @@ enum base_status sim_placement_build(struct base_arena *arena, const struct topo
     if (topo_has_torus(topology) && topology->slice_count > 1) BASE_TRY(place_on_slices(arena, &p, request, error));
     else if (topo_has_torus(topology)) place_on_torus(arena, &p, &mesh);
     else place_in_nodes(&p, &mesh);
+    join_communicators(&p);
     const unsigned all = sets_of(&p);
     if (topo_axes_product(&p.axes, all) > 1 && !(p.groups[all].seconds_per_byte > 0))
         return base_fail(

@@ -121,6 +121,8 @@ static enum base_status price(struct sim_cache *cache, struct sim_pricing *p, co
         price_compiled(cache, program->sharded, p, out->persistent_bytes);
     } else {
         sim_price_memory(p);
+        const double held_bytes = sim_torch_held_bytes(p);
+        p->peak.total_bytes += held_bytes, p->peak.bytes[MODEL_TEMPORARY] += held_bytes;
         sim_price_persistent(p, out->persistent_bytes);
     }
     return sim_price_device(p, out, error);

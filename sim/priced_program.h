@@ -168,7 +168,8 @@ struct sim_pricing {
     unsigned dropped_roles;         /* of the program: what is recomputed for want of memory */
     double local[SIM_MOST_FACTORS]; /* the list's factors */
     double bytes[SIM_MOST_SHAPES];  /* of each shape of the list */
-    double totals_s[SIM_BOUND_COUNT], exposed_s /* of collectives */, needed_flop;
+    double totals_s[SIM_BOUND_COUNT], exposed_s /* of collectives */, needed_flop,
+        ahead_frac /* of the device's time by which the host is ahead of it */;
     double loop_s[SIM_BOUND_COUNT]; /* of these, in the loop of decode steps */
     struct sim_holding peak;        /* of what comes and goes */
     const char *peak_name;          /* of the operation there; NULL: between steps */
@@ -187,6 +188,8 @@ void sim_list_offloaded(struct base_arena *scratch, const struct sim_sharded *sh
                         struct sim_price_list *out);
 double sim_offloaded_bytes(const struct sim_pricing *p);        /* in the host's memory */
 double sim_waited_for_transfers_s(const struct sim_pricing *p); /* of the step */
+/* torch_memory.c: what PyTorch's allocator holds beside it; after sim_price_time */
+double sim_torch_held_bytes(const struct sim_pricing *p);
 /* The same in parts, of a program with a loop over microbatches: what comes and goes at the most during one forward
  * pass, during one backward pass, and behind the loop; and what stays from the one to the other. */
 struct sim_phase_peak {

@@ -318,7 +318,9 @@ static void wait_for_host(struct sim_pricing *p, const struct prices *prices)
                                                      : prices->kernels[step->what].busy_s + c[SIM_KERNEL_LATENCY_S]);
     }
     for (int b = 0; b < SIM_BOUND_COUNT; b++) all_s += b == SIM_BY_COMMUNICATION ? 0 : p->totals_s[b];
-    p->totals_s[SIM_BY_LATENCY] += fmax(0, launches * c[SIM_HOST_LAUNCH_S] - (all_s - updates_s)) + c[SIM_HOST_STEP_S];
+    const double host_s = launches * c[SIM_HOST_LAUNCH_S], device_s = all_s - updates_s;
+    p->totals_s[SIM_BY_LATENCY] += fmax(0, host_s - device_s) + c[SIM_HOST_STEP_S];
+    p->ahead_frac = host_s < device_s ? 1 - host_s / device_s : 0;
 }
 
 /* The same of what stands in the loop of decode steps. */

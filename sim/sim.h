@@ -233,6 +233,13 @@ enum sim_constant {
     SIM_ATTENTION_BACKWARD_PRODUCTS /* that its backward pass makes: 5 in one kernel, 7 in two */,
     SIM_ATTENTION_BLOCK /* queries and keys of a block that the kernel takes or skips as a whole */,
     SIM_ENGINE_EXPOSED_FRAC /* of collectives of tensors and sequences, beside products of Transformer Engine in fp8 */,
+    SIM_PAIR_BYTES_PER_S /* between two GPUs alone, where no switch joins all: one link of several */,
+    SIM_COMMUNICATOR_BYTES /* of device memory, for each group of devices that NCCL joins */,
+    SIM_COMMUNICATORS /* groups that a device is in, with and */,
+    SIM_TENSOR_COMMUNICATORS /* beside these with tensor parallelism */,
+    SIM_BUCKETS_FRAC /* of half gradients that data parallelism copies before it sums them, unless state is sharded */,
+    SIM_SPLIT_BLOCKS_FRAC /* of a second block as the largest, which the allocator cuts up between microbatches */,
+    SIM_HELD_FRAC /* of what row-parallel products leave to a stream: blocks that wait for the device */,
     SIM_CONSTANT_COUNT
 };
 struct sim_profile {

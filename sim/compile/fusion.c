@@ -200,13 +200,19 @@ static void read_copies(struct fuser *f, const struct sim_op *op, struct sim_ker
     }
 }
 
+/* It does each of its operations, and reads each operand, once for all that it makes. */
+static bool shares_kernel(const struct fuser *f, const struct sim_op *op)
+{
+    return f->eager || (f->library_dots && op->kind == SIM_COMPUTE && op->op->group);
+}
+
 /* Everything that has to be read to compute an operation: stored inputs, and what fused inputs read in turn. The last
  * use of a stored value moves to the kernel that reads it. */
 static void read_inputs(struct fuser *f, const struct sim_op *op, int at, int kernel, struct sim_kernel *k)
 {
     const bool lookup = op->kind == SIM_COMPUTE && op->op->lookup;
     const int number = (int)(op - f->s->ops);
-    const bool done = f->eager && f->done_by[number] == kernel + 1;
+    const bool done = shares_kernel(f, op) && f->done_by[number] == kernel + 1;
     f->done_by[number] = kernel + 1;
     if (op->kind == SIM_COMPUTE && op->op->kind == MODEL_EINSUM && !lookup && !done) {
         push(f, &f->s->dots, &f->s->dot_count, (int)(op - f->s->ops));
@@ -225,7 +231,7 @@ static void read_inputs(struct fuser *f, const struct sim_op *op, int at, int ke
         if (value->last_use < at) value->last_use = at;
         bool just_made = value->definition >= 0 && f->s->ops[value->definition].kernel == kernel &&
                          f->s->ops[value->definition].kind == SIM_COMPUTE;
-        if (just_made || (f->eager && f->read_by[v] == kernel + 1)) continue;
+        if (just_made || (shares_kernel(f, op) && f->read_by[v] == kernel + 1)) continue;
         f->read_by[v] = kernel + 1;
         bool table = lookup && f->s->program->tensors[value->tensor].role == MODEL_ROLE_WEIGHT;
         push(f, &f->s->reads, &f->s->read_count, table ? f->s->values[op->outputs[0]].shape : value->shape);
@@ -292,7 +298,7 @@ static int kernel_of_group(const struct fuser *f, const struct sim_op *op)
 
 static int kernel_to_join(const struct fuser *f, const struct sim_op *op)
 {
-    if (f->eager) return kernel_of_group(f, op);
+    if (shares_kernel(f, op)) return kernel_of_group(f, op);
     return is_elementwise(op) ? kernel_through(f, op, op) : -1;
 }
 

@@ -1,0 +1,62 @@
+/* What PyTorch's allocator holds beside what is alive: copies of gradients in buckets, blocks that were cut up, and
+ * blocks that a stream has not let go of yet. */
+#include "sim/priced_program.h"
+
+#include <math.h>
+
+static double largest_bytes(const struct sim_pricing *p)
+{
+    double largest = 0;
+    for (int i = 0; i < p->list->event_count; i++)
+        if (!p->list->events[i].bracket) largest = fmax(largest, p->bytes[p->list->events[i].shape]);
+    return largest;
+}
+
+/* Half gradients of this device, as DistributedDataParallel copies them into its buckets. */
+static double bucket_bytes(const struct sim_pricing *p)
+{
+    double parameters = 0;
+    for (int i = 0; i < p->list->persistent_count; i++)
+        if (p->list->persistent_categories[i] == MODEL_PARAMETER) parameters += p->bytes[p->list->persistent_shapes[i]];
+    return parameters;
+}
+
+/* Parameters that sharded updates are gathered into, in a buffer of their own, unless a freed block has room for it. */
+static double gathered_bytes(const struct sim_pricing *p)
+{
+    double gathered = bucket_bytes(p);
+    return gathered > largest_bytes(p) ? gathered : 0;
+}
+
+/* Outputs of row-parallel products in the forward pass: a freed block that a collective has read is used again only
+ * when the device has passed the collective, and the host runs ahead of it, by as much as it is faster. */
+static double held_bytes(const struct sim_pricing *p)
+{
+    double bytes = 0;
+    for (int i = 0; i < p->list->step_count; i++) {
+        const struct sim_price_step *step = &p->list->steps[i];
+        if (!step->communicates || step->phase != MODEL_FORWARD) continue;
+        const struct sim_price_collective *c = &p->list->collectives[step->what];
+        if (c->kind != SIM_REDUCE_SCATTER || c->gradient) continue;
+        double repeats = 1;
+        const struct sim_factors *factors = &p->list->repeats[step->repeats];
+        for (int f = 0; f < factors->count; f++) repeats *= p->local[factors->of[f]];
+        bytes += repeats / (double)p->sizes[MODEL_MICROBATCHES] * p->bytes[c->shape];
+    }
+    return bytes * p->ahead_frac;
+}
+
+double sim_torch_held_bytes(const struct sim_pricing *p)
+{
+    const double *c = p->placement->profile.constants;
+    const unsigned data = sim_data_axis(&p->placement->axes);
+    const bool sums = data && topo_axes_product(&p->placement->axes, data) > 1,
+               buckets = sums && p->plan->optimizer_partitioning == SIM_REPLICATED;
+    double bytes = 0;
+    if (c[SIM_BUCKETS_FRAC] > 0 && buckets) bytes += c[SIM_BUCKETS_FRAC] * bucket_bytes(p);
+    if (c[SIM_BUCKETS_FRAC] > 0 && sums && !buckets) bytes += c[SIM_BUCKETS_FRAC] * gathered_bytes(p);
+    if (c[SIM_SPLIT_BLOCKS_FRAC] > 0 && !buckets && p->plan->num_microbatches > 1)
+        bytes += c[SIM_SPLIT_BLOCKS_FRAC] * largest_bytes(p);
+    if (c[SIM_HELD_FRAC] > 0) bytes += c[SIM_HELD_FRAC] * held_bytes(p);
+    return floor(bytes);
+}
