@@ -161,7 +161,8 @@ static void place_in_nodes(struct sim_placement *p, const struct topo_mesh *mesh
             rate =
                 c[SIM_PAIR_BYTES_PER_S] * pair_links(topo_axes_offset(&p->axes, axes, 1)) * c[SIM_LINK_EFFICIENCY_FRAC];
         bool leaves = !within && p->topology.kind == TOPO_GPU;
-        double across = c[SIM_NIC_BYTES_PER_S] * c[SIM_LINK_EFFICIENCY_FRAC] * members / local;
+        const double cards = c[SIM_NIC_EFFICIENCY_FRAC] > 0 ? c[SIM_NIC_EFFICIENCY_FRAC] : c[SIM_LINK_EFFICIENCY_FRAC];
+        double across = c[SIM_NIC_BYTES_PER_S] * cards * members / local;
         double exchange_s = switched_s_per_byte(size, members, rate, leaves ? across : 0);
         if (leaves && (across < rate || rate <= 0)) rate = across;
         int nodes = (size + members - 1) / members;

@@ -27,6 +27,7 @@ static const char *const names[SIM_CONSTANT_COUNT] = {
     [SIM_HOST_LAUNCH_S] = "host_launch_s",
     [SIM_HOST_STEP_S] = "host_step_s",
     [SIM_ENGINE_EXPOSED_FRAC] = "engine_exposed_frac",
+    [SIM_NIC_EFFICIENCY_FRAC] = "nic_efficiency_frac",
     [SIM_PAIR_BYTES_PER_S] = "pair_bytes_per_s",
     [SIM_COMMUNICATOR_BYTES] = "communicator_bytes",
     [SIM_COMMUNICATORS] = "communicators",

@@ -233,6 +233,7 @@ enum sim_constant {
     SIM_ATTENTION_BACKWARD_PRODUCTS /* that its backward pass makes: 5 in one kernel, 7 in two */,
     SIM_ATTENTION_BLOCK /* queries and keys of a block that the kernel takes or skips as a whole */,
     SIM_ENGINE_EXPOSED_FRAC /* of collectives of tensors and sequences, beside products of Transformer Engine in fp8 */,
+    SIM_NIC_EFFICIENCY_FRAC /* of nic_bytes_per_s; 0: as of links */,
     SIM_PAIR_BYTES_PER_S /* between two GPUs alone, where no switch joins all: one link of several */,
     SIM_COMMUNICATOR_BYTES /* of device memory, for each group of devices that NCCL joins */,
     SIM_COMMUNICATORS /* groups that a device is in, with and */,
