@@ -151,6 +151,31 @@ static bool is_kept_operand(const struct pass *pass, int tensor)
     return false;
 }
 
+static bool is_product_with_weight(const struct builder *builder, const struct model_op *op)
+{
+    return op->kind == MODEL_EINSUM && op->input_count == 2 &&
+           model_builder_get(builder, op->inputs[1])->role == MODEL_ROLE_WEIGHT;
+}
+
+/* The first of a layer's products with weights, the third, and so on; and what attention gives. */
+static bool is_every_second(const struct pass *pass, int tensor)
+{
+    const struct builder *builder = pass->builder;
+    const struct model_block *block = &builder->program->blocks[pass->forward_block];
+    if (model_builder_get(builder, tensor)->role == MODEL_ROLE_CONTEXT) return true;
+    for (int i = 0, products = 0; i < block->op_count; i++) {
+        if (!is_product_with_weight(builder, &block->ops[i])) continue;
+        if (block->ops[i].outputs[0] == tensor) return products % 2 == 0;
+        products++;
+    }
+    return false;
+}
+
+static bool keeps_every_second(const struct builder *builder)
+{
+    return builder->options.remat == MODEL_REMAT_SELECTIVE && builder_has(builder, MODEL_TRAIT_EVERY_SECOND);
+}
+
 /* A tensor as the backward pass can have it: saved, or recomputed. */
 static int need(struct pass *pass, int tensor)
 {
@@ -162,6 +187,7 @@ static int need(struct pass *pass, int tensor)
     const struct model_saved *saved = &builder->options.saved;
     if (builder->options.remat == MODEL_REMAT_TENSORS && wanted->saved_as)
         kept = (saved->device | saved->host) >> wanted->saved_as & 1;
+    if (keeps_every_second(builder)) kept = wanted->role == MODEL_ROLE_LAYER_INPUT || is_every_second(pass, tensor);
     bool carried = !producer_of(builder, tensor); /* the layer's input is there or nothing can be made */
     if (!pass->loop || wanted->block != pass->forward_block) return tensor;
     if (kept || carried || is_kept_operand(pass, tensor)) {
@@ -413,8 +439,8 @@ static void transpose_loop(struct pass *outer, const struct model_op *op)
                                   MODEL_TEMPORARY, MODEL_ROLE_FUSED);
     mark_cotangent(builder, in, x->out);
     builder->cotangent[x->out] = in;
-    if (builder->options.remat == MODEL_REMAT_FULL && builder_has(builder, MODEL_TRAIT_REPLAYS_LAYERS))
-        need(&pass, x->out);
+    bool replays = builder->options.remat == MODEL_REMAT_FULL && builder_has(builder, MODEL_TRAIT_REPLAYS_LAYERS);
+    if (replays || keeps_every_second(builder)) need(&pass, x->out);
     transpose_block(&pass, forward_count);
     constrain_like(builder, builder->cotangent[x->in], x->in);
     builder->block = outer_block;

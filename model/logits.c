@@ -51,6 +51,15 @@ int model_builder_logits(struct builder *builder, int table, int y)
     if (!builder_has(builder, MODEL_TRAIT_HALF_LOGITS)) return scores;
     return builder_apply(builder, MODEL_MAP, MODEL_CAST, "logits float32", "btv->btv", NULL,
                          builder_statistics_dtype(builder), MODEL_ROLE_PROJECTION, scores, -1, -1, -1);
+/* Zeros with one number a token, where the target is; -1: the software makes no such array. */
+static int target_gradient(struct builder *builder, const struct builder_forward *forward)
+{
+    if (!builder_has(builder, MODEL_TRAIT_EAGER_LOSS)) return -1;
+    int gradient = model_builder_apply(builder, MODEL_MAP, MODEL_ZEROS, "loss/target gradient", "btv", NULL,
+                                       MODEL_FLOAT32, MODEL_ROLE_PROJECTION, NULL, 0);
+    builder_last_op(builder)->phase = MODEL_BACKWARD;
+    builder->program->tensors[gradient].like = forward->logits;
+    return gradient;
 }
 
 /* float32 as PyTorch software has it: a copy of the logits, another one without their maximum, whose memory takes the
@@ -70,11 +79,13 @@ void model_builder_wide_loss(struct builder *builder, struct builder_forward *fo
                             MODEL_ROLE_STATISTIC, shifted, max, -1, -1);
     forward->loss = builder_apply(builder, MODEL_REDUCE, MODEL_LOSS, "loss", "bt,bt,bt,bt->", NULL, dtype,
                                   MODEL_ROLE_STATISTIC, max, sum, picked, forward->weights);
-    int inputs[] = {shifted, max, sum, forward->targets, forward->weights};
-    int gradient =
-        model_builder_apply(builder, MODEL_MAP, MODEL_LOSS_GRAD, "loss/logits gradient float32", "btv,bt,bt,bt,bt->btv",
-                            NULL, dtype, MODEL_ROLE_PROJECTION, inputs, BASE_COUNT(inputs));
+    int inputs[6] = {shifted, max, sum, forward->targets, forward->weights}, eager = target_gradient(builder, forward);
+    if (eager >= 0) inputs[5] = eager;
+    int gradient = model_builder_apply(builder, MODEL_MAP, MODEL_LOSS_GRAD, "loss/logits gradient float32",
+                                       eager < 0 ? "btv,bt,bt,bt,bt->btv" : "btv,bt,bt,bt,bt,btv->btv", NULL, dtype,
+                                       MODEL_ROLE_PROJECTION, inputs, eager < 0 ? 5 : 6);
     builder_last_op(builder)->phase = MODEL_BACKWARD;
+    builder_last_op(builder)->apart = eager >= 0;
     builder->program->tensors[gradient].like = forward->logits;
     int half = builder_apply(builder, MODEL_MAP, MODEL_REPLACE, "loss/logits gradient", "btv,btv->btv", NULL,
                              builder->dtype, MODEL_ROLE_PROJECTION, gradient, forward->logits, -1, -1);

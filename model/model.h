@@ -604,6 +604,7 @@ struct model_op {
     int output_count, outputs[MODEL_MAX_OUTPUTS];
     char input_labels[MODEL_MAX_INPUTS][MODEL_MAX_RANK + 1], output_labels[MODEL_MAX_RANK + 1];
     int group;   /* operations of one number > 0 are one kernel (flash attention) */
+    bool apart;  /* writes over none of its operands, though they end with it */
     bool lookup; /* a contraction with a one-hot that is an indexed read (or, backward, an indexed sum) */
     bool causal; /* of attention: no query sees a later key, and relative positions are one-sided */
     bool needed; /* counted in mfu_frac: a contraction that the model needs, not recomputed */

@@ -56,6 +56,8 @@ const char *model_trait_name(enum model_trait trait)
         [MODEL_TRAIT_FUSED_ACCUMULATION] = "fused_accumulation",
         [MODEL_TRAIT_CLIPS] = "clips",
         [MODEL_TRAIT_DROPS_OUT] = "drops_out",
+        [MODEL_TRAIT_EVERY_SECOND] = "every_second",
+        [MODEL_TRAIT_EAGER_LOSS] = "eager_loss",
         [MODEL_TRAIT_REPLAYS_LAYERS] = "replays_layers",
         [MODEL_TRAIT_HALF_LOGITS] = "half_logits",
         [MODEL_TRAIT_SPLITS_DIMENSIONS] = "splits_dimensions",

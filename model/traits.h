@@ -32,6 +32,9 @@ enum model_trait {
     MODEL_TRAIT_SPLITS_DIMENSIONS,  /* its mesh shares dimensions of the torus where whole ones do not do */
     MODEL_TRAIT_SHARDS_MODEL,       /* where a mesh has a model axis that rules leave alone, layers are sharded over it:
                                        tensor parallelism beside sharded parameters */
+    MODEL_TRAIT_EVERY_SECOND, /* a selective remat policy keeps every second product with a weight, from the first, and
+                                 what attention gives; all else is replayed */
+    MODEL_TRAIT_EAGER_LOSS,   /* the target's gradient is an array of its own, and so is that of the logits */
     MODEL_TRAIT_COUNT
 };
 const char *model_trait_name(enum model_trait trait); /* as in sim/compile/software.csv */

@@ -7,7 +7,8 @@
 /* Tiles of the library, and the share of the large ones' rate that smaller ones reach: each element that is loaded is
  * used less often. NVIDIA's guide to matrix multiplication orders them so; the shares are assumed. */
 static const struct {
-    double rows, columns, rate;
+    int rows, columns;
+    double rate;
 } tiles[] = {{256, 128, 1},   {128, 256, 1},   {192, 128, 0.98}, {128, 192, 0.98}, {128, 128, 0.97},
              {256, 64, 0.92}, {64, 256, 0.92}, {128, 96, 0.93},  {96, 128, 0.93},  {128, 64, 0.88},
              {64, 128, 0.88}, {96, 64, 0.8},   {64, 64, 0.75},   {32, 64, 0.5}};
@@ -18,12 +19,18 @@ static const double tile_start = 80;
 /* A tile's elements of the result are added up in float32, once for each part of the contraction. */
 static const int most_parts = 8;
 
-static double in_tiles(double multiprocessors, const struct sim_product *of, int tile, int parts)
+/* Tiles of several waves are not cut along the contraction: there is work for all multiprocessors. */
+static double in_tiles(double multiprocessors, const struct sim_product *of, int tile)
 {
-    double blocks = of->batch * ceil(of->rows / tiles[tile].rows) * ceil(of->columns / tiles[tile].columns) * parts,
-           waves = ceil(blocks / multiprocessors),
-           steps = ceil(of->contracted / parts) + tile_start * (parts > 1 ? 2 : 1);
-    return 2 * waves * multiprocessors * tiles[tile].rows * tiles[tile].columns * steps / tiles[tile].rate;
+    const int64_t rows = (int64_t)of->rows, columns = (int64_t)of->columns, width = tiles[tile].columns;
+    const double blocks = of->batch * (double)(base_ceil_div(rows, tiles[tile].rows) * base_ceil_div(columns, width));
+    double least = INFINITY;
+    for (int parts = 1; parts <= most_parts && (parts == 1 || blocks * parts < 4 * multiprocessors); parts *= 2) {
+        const double waves = ceil(blocks * parts / multiprocessors),
+                     steps = of->contracted / parts + tile_start * (parts > 1 ? 2 : 1), work = waves * steps;
+        least = work < least ? work : least;
+    }
+    return 2 * least * multiprocessors * tiles[tile].rows * (double)width / tiles[tile].rate;
 }
 
 /* A causal kernel skips the blocks behind the diagonal: half of all. */
@@ -40,8 +47,9 @@ double sim_tiled_product_flop(const struct sim_profile *profile, const struct si
 {
     const double multiprocessors = profile->constants[SIM_MULTIPROCESSORS];
     double least = INFINITY;
-    for (int tile = 0; tile < BASE_COUNT(tiles); tile++)
-        for (int parts = 1; parts <= most_parts; parts *= 2)
-            least = fmin(least, in_tiles(multiprocessors, of, tile, parts));
+    for (int tile = 0; tile < BASE_COUNT(tiles); tile++) {
+        const double flop = in_tiles(multiprocessors, of, tile);
+        least = flop < least ? flop : least;
+    }
     return least;
 }

@@ -352,10 +352,28 @@ void sim_rewrite_gradient_accumulation(struct base_arena *arena, const struct si
     hoist(arena, s, false, sum_accumulator);
 }
 
+/* Squares of all gradients are added up on each device first: of the sums of single ones, those in loops go. */
+static void sum_norm_once(struct base_arena *arena, struct sim_sharded *s)
+{
+    struct rewrite r = begin(arena, s);
+    for (int i = 0; i < s->op_count; i++) {
+        const struct sim_op *op = &s->ops[i];
+        const bool sum = op->kind == SIM_COMMUNICATE && op->collective == SIM_ALL_REDUCE && op->loop >= 0 &&
+                         op->op->phase == MODEL_OPTIMIZER;
+        if (!sum || s->program->tensors[s->values[op->inputs[0]].tensor].rank > 0) continue;
+        for (int j = i + 1; j < s->op_count; j++)
+            for (int k = 0; k < s->ops[j].input_count; k++)
+                if (s->ops[j].inputs[k] == op->outputs[0]) s->ops[j].inputs[k] = op->inputs[0];
+        remove_op(&r, i);
+    }
+    apply(&r);
+}
+
 void sim_reduce_at_boundary(struct base_arena *arena, const struct sim_compiler *compiler, struct sim_sharded *s)
 {
     (void)compiler;
     hoist(arena, s, false, sum_at_boundary);
+    sum_norm_once(arena, s);
 }
 
 /* ---- create_reduce_scatters ---- */

@@ -61,7 +61,7 @@ static int release_point(const struct tracker *t, int home, int use)
 static bool writes_in_place(const struct sim_op *op)
 {
     if (op->kind == SIM_COMMUNICATE) return op->collective == SIM_ALL_REDUCE;
-    bool kept = op->op->function == MODEL_SHIFT; /* whoever made the logits still holds them */
+    bool kept = op->op->function == MODEL_SHIFT || op->op->apart; /* whoever made the logits still holds them */
     return op->kind == SIM_COMPUTE && !kept && (op->op->kind == MODEL_MAP || op->op->kind == MODEL_UPDATE);
 }
 
