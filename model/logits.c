@@ -51,6 +51,8 @@ int model_builder_logits(struct builder *builder, int table, int y)
     if (!builder_has(builder, MODEL_TRAIT_HALF_LOGITS)) return scores;
     return builder_apply(builder, MODEL_MAP, MODEL_CAST, "logits float32", "btv->btv", NULL,
                          builder_statistics_dtype(builder), MODEL_ROLE_PROJECTION, scores, -1, -1, -1);
+}
+
 /* Zeros with one number a token, where the target is; -1: the software makes no such array. */
 static int target_gradient(struct builder *builder, const struct builder_forward *forward)
 {
