@@ -46,6 +46,12 @@ static double held_bytes(const struct sim_pricing *p)
     return bytes * p->ahead_frac;
 }
 
+double sim_torch_ahead_bytes(const struct sim_pricing *p)
+{
+    const double held_frac = p->placement->profile.constants[SIM_HELD_FRAC];
+    return held_frac > 0 ? floor(held_frac * held_bytes(p)) : 0;
+}
+
 double sim_torch_held_bytes(const struct sim_pricing *p)
 {
     const double *c = p->placement->profile.constants;
