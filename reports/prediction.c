@@ -95,7 +95,8 @@ static void put_collectives(struct base_json_writer *w, const struct reports_pre
         base_json_member_string(w, "dtype", model_dtype_name(c->dtype));
         base_json_member_int(w, "count", c->count);
         base_json_member_int(w, "bytes", c->bytes);
-        if (model_infers(r->checked->options.step)) base_json_member_string(w, "where", sim_region_name(c->where));
+        if (r->checked && model_infers(r->checked->options.step))
+            base_json_member_string(w, "where", sim_region_name(c->where));
         base_json_member_double(w, "time_s", c->time_s);
         if (r->by_op) {
             base_json_key(w, "operations");
