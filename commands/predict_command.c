@@ -96,6 +96,11 @@ static enum base_status answer(struct commands_context *context, const struct ba
                                         .analytic_step_s = others->analytic_step_s,
                                         .healthy_step_s = others->healthy_step_s,
                                         .by_op = base_argument(arguments, "--collectives-by-op") != NULL};
+    struct sim_checkpoint checkpoint;
+    if (plan->options.step == MODEL_STEP_TRAIN) {
+        BASE_TRY(sim_checkpoint_of(context->arena, plan, &checkpoint, error));
+        report.checkpoint = &checkpoint;
+    }
     if (!prediction.fits)
         BASE_TRY(
             sim_changes_that_fit(context->cache, context->arena, text, plan, changes, &report.change_count, error));

@@ -271,6 +271,8 @@ static void put_answer(struct base_json_writer *w, const struct reports_predicti
     if (r->measured) put_steps(w, r->measured);
     put_memory(w, &p->memory, r->confidence);
     put_time(w, p, r->confidence);
+    if (!r->measured && p->hardware_flop > 0 && !p->decode_steps) reports_put_totals(w, p);
+    if (r->checkpoint) reports_put_checkpoint(w, r->checkpoint);
     if (r->training.train_tokens > 0) reports_put_training(w, &r->training, p);
     put_network(w, r);
     put_collectives(w, r);
@@ -491,6 +493,8 @@ void reports_prediction_text(const struct reports_prediction *r, struct base_tex
               topo_axes_describe(out->arena, &p->mesh), p->profile, reports_plan_words(out->arena, r->checked));
     put_verdict(r, out);
     if (r->confidence) put_confidence(r->confidence, out);
+    if (p->hardware_flop > 0 && !p->decode_steps) reports_totals_text(p, out);
+    if (r->checkpoint) reports_checkpoint_text(r->checkpoint, out);
     if (r->training.train_tokens > 0) reports_training_text(&r->training, p, out);
     base_put(out, "\nTime of a step\n");
     put_bound(r, out);

@@ -30,6 +30,13 @@ void reports_training_text(const struct reports_training *training, const struct
                            struct base_text *out);
 const char *reports_wall_words(struct base_arena *arena, double wall_s); /* "41.6 days" */
 
+/* ---- totals of a step, and its checkpoint (totals.c) ---- */
+
+void reports_put_totals(struct base_json_writer *writer, const struct sim_prediction *prediction);
+void reports_totals_text(const struct sim_prediction *prediction, struct base_text *out);
+void reports_put_checkpoint(struct base_json_writer *writer, const struct sim_checkpoint *checkpoint);
+void reports_checkpoint_text(const struct sim_checkpoint *checkpoint, struct base_text *out);
+
 /* ---- one prediction (prediction.c) ---- */
 
 /* A run's steps; what it measured else stands where a prediction's figures stand. */
@@ -67,6 +74,7 @@ struct reports_prediction {
     const struct reports_measured *measured; /* NULL: it is a prediction */
     const struct sim_confidence *confidence; /* NULL: it was not asked for, or measured */
     struct reports_training training;        /* --train-tokens */
+    const struct sim_checkpoint *checkpoint; /* NULL: nobody asked */
     /* of a network simulated link by link, the step otherwise priced, of a topology without failures; 0: not asked */
     double analytic_step_s;
     double healthy_step_s; /* simulated, without the failures that the topology has; 0: it has none */

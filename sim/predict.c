@@ -115,6 +115,7 @@ static enum base_status price(struct sim_cache *cache, struct sim_pricing *p, co
     out->communication_s = p->totals_s[SIM_BY_COMMUNICATION];
     out->time_s[SIM_BY_COMMUNICATION] = p->exposed_s;
     out->needed_flop = p->needed_flop;
+    out->work_flop = p->work_flop, out->work_bytes = p->work_bytes;
     if (sim_is_executed(p->plan)) {
         price_arena(program->sharded, find_memory_map(cache, p, program->sharded), p, out->persistent_bytes);
     } else if (lays_out(p->plan)) {
@@ -275,6 +276,8 @@ static enum base_status rematerialize(struct sim_cache *cache, const struct sim_
            share = needed < (double)count ? needed / (double)count : 1;
     for (int b = 0; b < SIM_BOUND_COUNT; b++) priced->time_s[b] += share * (all.time_s[b] - priced->time_s[b]);
     priced->communication_s += share * (all.communication_s - priced->communication_s);
+    priced->work_flop += share * (all.work_flop - priced->work_flop);
+    priced->work_bytes += share * (all.work_bytes - priced->work_bytes);
     for (int c = 0; c < MODEL_CATEGORY_COUNT; c++)
         priced->categories_bytes[c] += share * (all.categories_bytes[c] - priced->categories_bytes[c]);
     if (detail && detail->curve) {
@@ -318,6 +321,9 @@ static void fill_time(const struct sim_plan *plan, const struct sim_priced *pric
     answer->samples_per_s = (double)plan->batch_size / answer->step_s;
     answer->tokens_per_s = answer->samples_per_s * (double)plan->targets_length;
     answer->tokens_per_s_per_device = answer->tokens_per_s / devices;
+    answer->model_flop = priced->needed_flop;
+    answer->hardware_flop = devices * priced->work_flop;
+    answer->accessed_bytes = devices * priced->work_bytes;
     answer->mfu_frac =
         priced->needed_flop / (devices * plan->placement->profile.constants[SIM_FLOP_PER_S] * answer->step_s);
 }

@@ -173,6 +173,7 @@ struct sim_pricing {
     double loop_s[SIM_BOUND_COUNT]; /* of these, in the loop of decode steps */
     struct sim_holding peak;        /* of what comes and goes */
     const char *peak_name;          /* of the operation there; NULL: between steps */
+    double work_flop, work_bytes;   /* of one device's kernels; 0 where no detail is asked for */
     enum model_phase peak_phase;
     int peak_trips; /* enum model_size of the innermost loop around it; MODEL_ONE: none */
 };
@@ -235,6 +236,7 @@ void sim_compiled_signature(const struct sim_pricing *p, const double always_byt
 
 struct sim_priced {
     double time_s[SIM_BOUND_COUNT], communication_s /* what is hidden, too */, needed_flop;
+    double work_flop, work_bytes; /* as of struct sim_pricing */
     double peak_bytes, persistent_bytes[MODEL_CATEGORY_COUNT], categories_bytes[MODEL_CATEGORY_COUNT];
 };
 /* Bytes of what always stands there are added to categories. */

@@ -375,12 +375,26 @@ static double hidden_by_engine(const struct sim_pricing *p, const struct prices 
     return (1 - exposed_frac) * sum_s;
 }
 
+/* What one device computes, padding and recomputation included, and what of its memory it reads and writes. */
+static void add_work(struct sim_pricing *p, const struct prices *prices)
+{
+    for (int i = 0; i < p->list->step_count; i++) {
+        const struct sim_price_step *step = &p->list->steps[i];
+        if (step->communicates) continue;
+        const double count = prices->repeats[step->repeats];
+        p->work_flop += count * prices->kernels[step->what].flop;
+        p->work_bytes += count * prices->kernels[step->what].bytes;
+    }
+}
+
 void sim_price_time(struct sim_pricing *p, struct sim_detail *detail)
 {
     struct prices prices;
     price_distinct(p, &prices);
     sum_up(p, &prices);
     if (p->plan->options.step == MODEL_STEP_GENERATE) sum_up_loop(p, &prices);
+    p->work_flop = p->work_bytes = 0;
+    if (detail) add_work(p, &prices);
     for (int i = 0; i < p->list->step_count && detail; i++) {
         const struct sim_price_step *step = &p->list->steps[i];
         (step->communicates ? note_communication : note_compute)(p, step, &prices, detail);

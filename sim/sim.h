@@ -461,6 +461,9 @@ struct sim_prediction {
     double latency_s, first_token_s; /* of inference: of a whole answer, and until its first token; step_s is then of
                                         one decode step */
     int64_t decode_steps;
+    /* Of a step on all devices: what the model needs; what kernels do, with recomputation and padding; what of memory
+     * they read and write. The last two are 0 where no detail was asked for, and of pipelines. */
+    double model_flop, hardware_flop, accessed_bytes;
 };
 
 /* What one device holds from one moment of the step to the next, by what it is; a compiler's fragments are temporary.
@@ -521,6 +524,16 @@ struct sim_confidence {
 };
 enum base_status sim_confidence_of(struct base_arena *arena, const struct sim_plan *plan,
                                    const struct sim_prediction *prediction, struct sim_confidence *out,
+                                   struct base_error *error);
+/* The training state as T5X saves it, float32 arrays in Zarr: all of it, and at best how long that takes
+ * (state_size.c). Each shard is written once, by the host that has it, and no faster than its cards send; 0: their rate
+ * is not known.
+ */
+struct sim_checkpoint {
+    int64_t bytes;
+    double save_s;
+};
+enum base_status sim_checkpoint_of(struct base_arena *arena, const struct sim_plan *plan, struct sim_checkpoint *out,
                                    struct base_error *error);
 /* Whether it fits with that share of a device's memory left over. A plan that fits without is a tight one: what is
  * known of memory is known to a few percent. */

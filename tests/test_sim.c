@@ -1525,6 +1525,36 @@ static void advice_fits(struct base_arena *arena)
     sim_cache_free(cache);
 }
 
+/* Recomputation is work of the hardware and none of the model; a checkpoint is the whole state in float32. */
+static void totals_and_checkpoints(struct base_arena *arena)
+{
+    static const char *const policies[] = {"none", "full"};
+    struct sim_cache *cache = sim_cache_new(arena);
+    double hardware_flop[2], model_flop[2];
+    for (int i = 0; i < BASE_COUNT(policies); i++) {
+        struct base_error error;
+        struct sim_prediction p;
+        struct sim_detail detail = {.lists_collectives = true, .arena = arena};
+        struct sim_checkpoint checkpoint;
+        struct sim_plan_text text =
+            plan_text(arena, "model=t5_1_0_11B topology=v4-512 model_parallel_submesh=4,2,2,1 batch_size=896 "
+                             "num_microbatches=4 inputs_length=512 targets_length=512 optimizer=adamw");
+        text.values[SIM_REMAT_POLICY] = policies[i];
+        struct sim_plan plan = checked(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED);
+        assert_ok(sim_predict(cache, &plan, &p, &detail, &error), &error);
+        hardware_flop[i] = p.hardware_flop, model_flop[i] = p.model_flop;
+        assert_near(p.model_flop, p.mfu_frac * p.step_s * 256 * 275e12, 1e-9);
+        assert_true(p.accessed_bytes > 0);
+        assert_ok(sim_checkpoint_of(arena, &plan, &checkpoint, &error), &error);
+        assert_int_equal(checkpoint.bytes, 3 * 4 * INT64_C(11307321344) + 4); /* weights, two moments, the step */
+        assert_true(checkpoint.save_s > 1.3 && checkpoint.save_s < 1.5);      /* 8.5 GB a device at 6.25 GB/s */
+    }
+    assert_near(model_flop[0], model_flop[1], 1e-12);
+    assert_true(hardware_flop[0] > model_flop[0] && hardware_flop[0] < 1.05 * model_flop[0]);
+    assert_true(hardware_flop[1] > 1.2 * model_flop[1] && hardware_flop[1] < 1.4 * model_flop[1]);
+    sim_cache_free(cache);
+}
+
 /* The table survives an allocation that fails while it grows. */
 static void cache_is_whole_after_memory_ran_out(struct base_arena *arena)
 {
@@ -1887,6 +1917,7 @@ static const struct test tests[] = {
     TEST(constants_are_told_apart_by_content),
     TEST(advice_leaves_the_plan_as_it_was),
     TEST(advice_fits),
+    TEST(totals_and_checkpoints),
     TEST(cache_is_whole_after_memory_ran_out),
     TEST(turning_the_torus_changes_nothing),
     TEST(the_example_is_near_what_was_measured),

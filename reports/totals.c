@@ -1,0 +1,46 @@
+/* What a step computes in all, and what saving the training state takes. */
+#include "reports/reports.h"
+
+static const char written[] =
+    "Zarr arrays of float32, each shard once by the host that has it, as fast as its cards send; "
+    "storage may be slower";
+
+void reports_put_totals(struct base_json_writer *w, const struct sim_prediction *p)
+{
+    base_json_key(w, "totals");
+    base_json_open_inline(w, '{');
+    base_json_member_double(w, "model_flop", p->model_flop);
+    base_json_member_double(w, "hardware_flop", p->hardware_flop);
+    if (p->accessed_bytes > 0)
+        base_json_member_double(w, "arithmetic_intensity_flop_per_byte", p->hardware_flop / p->accessed_bytes);
+    base_json_close(w, '}');
+}
+
+void reports_totals_text(const struct sim_prediction *p, struct base_text *out)
+{
+    char model[BASE_HUMANE], hardware[BASE_HUMANE];
+    base_putf(out, "%sFLOP a step for the model, %sFLOP with recomputation and padding",
+              base_format_count(model, p->model_flop), base_format_count(hardware, p->hardware_flop));
+    if (p->accessed_bytes > 0) base_putf(out, "; %.0f FLOP a byte of memory", p->hardware_flop / p->accessed_bytes);
+    base_put(out, "\n");
+}
+
+void reports_put_checkpoint(struct base_json_writer *w, const struct sim_checkpoint *c)
+{
+    base_json_key(w, "checkpoint");
+    base_json_open_inline(w, '{');
+    base_json_member_int(w, "bytes", c->bytes);
+    if (c->save_s > 0) base_json_member_double(w, "save_s", c->save_s);
+    base_json_member_string(w, "written", written);
+    base_json_close(w, '}');
+}
+
+void reports_checkpoint_text(const struct sim_checkpoint *c, struct base_text *out)
+{
+    char bytes[BASE_HUMANE], seconds[BASE_HUMANE];
+    base_putf(out, "A checkpoint has %s", base_format_bytes(bytes, (double)c->bytes));
+    if (c->save_s > 0)
+        base_putf(out, " and takes %s at best, written by the hosts that hold it",
+                  base_format_seconds(seconds, c->save_s));
+    base_put(out, "\n");
+}
