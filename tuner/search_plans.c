@@ -138,18 +138,28 @@ static int quickest_submesh(const struct search *s, const struct tuner_shape *sh
 
 /* ---- families ---- */
 
-/* Seconds of the same collectives on another submesh. Where communication is hidden, what is left without it is the
- * bound. */
+/* Seconds that each byte adds to a collective of so many. */
+static double byte_s(const struct sim_placement *placement, const struct sim_collective_row *row, double bytes)
+{
+    double start_s = sim_collective_s(placement, row->kind, row->axes, 0);
+    return bytes > 0 ? (sim_collective_s(placement, row->kind, row->axes, bytes) - start_s) / bytes : 0;
+}
+
+/* Seconds of the same collectives on another submesh, at least: compilers start several together, and on GPUs many
+ * bytes travel faster than as many pieces, so a byte costs what it would in the collective itself, or in one of all
+ * bytes. Where communication is hidden, what is left without it is the bound. */
 static double sibling_s(const struct sim_prediction *p, const struct sim_detail *detail,
                         const struct sim_placement *placement)
 {
-    double known_s = 0, there_s = 0;
+    double known_s = 0, there_s = 0, all_bytes = 0;
+    for (int i = 0; i < detail->collectives.count; i++)
+        all_bytes += (double)detail->collectives.rows[i].count * (double)detail->collectives.rows[i].bytes;
     for (int i = 0; i < detail->collectives.count; i++) {
         const struct sim_collective_row *row = &detail->collectives.rows[i];
+        double alone_s = byte_s(placement, row, (double)row->bytes), together_s = byte_s(placement, row, all_bytes);
         known_s += row->time_s;
-        double start_s = sim_collective_s(placement, row->kind, row->axes, 0),
-               whole_s = sim_collective_s(placement, row->kind, row->axes, (double)row->bytes);
-        there_s += (double)row->count * (whole_s - start_s) + row->launch_count * start_s;
+        there_s += (double)row->count * (double)row->bytes * fmin(alone_s, together_s) +
+                   row->launch_count * sim_collective_s(placement, row->kind, row->axes, 0);
     }
     bool all = fabs(known_s - p->exposed_communication_s) <= slack * p->step_s &&
                fabs(p->communication_s - p->exposed_communication_s) <= slack * p->step_s;
