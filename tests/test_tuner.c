@@ -156,6 +156,21 @@ static void search_equals_brute_force(struct base_arena *arena)
     assert_true(with_fit >= 8 && without_fit >= 1);
 }
 
+/* Where a byte is cheaper in a large message, what is known of one submesh still bounds its siblings. */
+static void siblings_are_bounded_on_gpus(struct base_arena *arena)
+{
+    struct tuner_space space;
+    struct tuner_result result;
+    struct base_error error;
+    struct sim_cache *cache = sim_cache_new(arena);
+    struct tuner_request request = request_of(arena, "t5_1_1_xxl", "a100-80g:4x8", "256", "512", "114");
+    assert_ok(tuner_space_build(arena, cache, &request, &space, &error), &error);
+    assert_ok(tuner_search(&space, &(struct tuner_options){.top = 5, .headroom_frac = 0.02}, &result, &error), &error);
+    assert_int_equal(result.bound_violations, 0);
+    assert_true(result.counts.evaluated * 4 < space.plan_count);
+    sim_cache_free(cache);
+}
+
 /* Where computation hides collectives, no bound counts on them. */
 static void bounds_hold_where_collectives_are_hidden(struct base_arena *arena)
 {
@@ -801,6 +816,7 @@ static const struct test tests[] = {
     TEST(bounds_change_nothing),
     TEST(batches_are_compared_by_the_sequence),
     TEST(wider_spaces_fit_as_claimed),
+    TEST(siblings_are_bounded_on_gpus),
     TEST(bounds_hold_where_collectives_are_hidden),
     TEST(differences_add_up_to_the_difference),
     TEST(alternatives_differ_in_one_choice),
