@@ -48,9 +48,12 @@ static enum base_status read_residual(int row, struct residual *out, struct base
 
 static int find_row(const char *platform, const char *software, const char *quantity)
 {
+    const int of_quantity = base_table_column(&table, "quantity"), of_software = base_table_column(&table, "software"),
+              of_platform = base_table_column(&table, "platform");
     for (int row = 0; row < table.row_count; row++)
-        if (!strcmp(field(row, "platform"), platform) && !strcmp(field(row, "software"), software) &&
-            !strcmp(field(row, "quantity"), quantity))
+        if (!strcmp(base_table_field(&table, row, of_quantity), quantity) &&
+            !strcmp(base_table_field(&table, row, of_software), software) &&
+            !strcmp(base_table_field(&table, row, of_platform), platform))
             return row;
     return -1;
 }
