@@ -362,7 +362,8 @@ static double price_exposed(const struct sim_pricing *p, const struct prices *pr
 static double hidden_by_engine(const struct sim_pricing *p, const struct prices *prices)
 {
     const double exposed_frac = p->placement->profile.constants[SIM_ENGINE_EXPOSED_FRAC];
-    const unsigned data = 1u << topo_axis_named(&p->placement->axes, "data");
+    const int data_axis = topo_axis_named(&p->placement->axes, "data");
+    const unsigned data = data_axis < 0 ? 0 : 1u << data_axis;
     double sum_s = 0;
     if (!(exposed_frac > 0) || p->plan->options.dtype != MODEL_FP8 || p->list->moment_count) return 0;
     for (int i = 0; i < p->list->step_count; i++) {

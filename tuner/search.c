@@ -371,7 +371,7 @@ static enum base_status find_nearest(struct search *s)
             tuner_search_set_aside(s, node);
         }
     }
-    qsort(s->too_large, (size_t)s->too_large_count, sizeof *s->too_large, by_peak);
+    if (s->too_large_count > 1) qsort(s->too_large, (size_t)s->too_large_count, sizeof *s->too_large, by_peak);
     for (int64_t i = 0; i < s->too_large_count && !tuner_search_time_is_up(s) && !s->restart; i++) {
         struct tuner_found found;
         if (s->too_large[i].kind != FAMILY) continue;

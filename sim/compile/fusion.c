@@ -151,13 +151,11 @@ static void find_sums(struct fuser *f)
 {
     for (int i = 0; i < f->s->op_count; i++) {
         const struct sim_op *op = &f->s->ops[i];
-        if (op->kind != SIM_COMPUTE) continue;
+        if (op->kind != SIM_COMPUTE || op->input_count != 2) continue;
         bool sum = op->op->kind == MODEL_MAP && op->op->function == MODEL_ADD,
              accumulates = op->op->function == MODEL_ACCUMULATE && f->adds_up;
-        const struct sim_value *last = &f->s->values[op->inputs[op->input_count - 1]];
-        int v = op->input_count == 2
-                    ? op->inputs[sum && f->s->values[op->inputs[0]].definition > last->definition ? 0 : 1]
-                    : -1;
+        const struct sim_value *first = &f->s->values[op->inputs[0]], *last = &f->s->values[op->inputs[1]];
+        int v = op->inputs[sum && first->definition > last->definition ? 0 : 1];
         if (v < 0 || !(sum || accumulates) || !is_contraction(f, f->s->values[v].definition)) continue;
         if (f->consumers[v] == 1 && op->loop == f->s->values[v].loop) f->s->values[v].stored = false;
     }
