@@ -101,6 +101,11 @@ static enum base_status answer(struct commands_context *context, const struct ba
         BASE_TRY(sim_checkpoint_of(context->arena, plan, &checkpoint, error));
         report.checkpoint = &checkpoint;
     }
+    struct sim_serving serving;
+    if (model_infers(plan->options.step)) {
+        BASE_TRY(sim_serving_of(context->cache, plan, &prediction, &serving, error));
+        report.serving = &serving;
+    }
     if (!prediction.fits)
         BASE_TRY(
             sim_changes_that_fit(context->cache, context->arena, text, plan, changes, &report.change_count, error));

@@ -7,11 +7,11 @@
 /* What a reader looks for comes first and always; every other key follows where it is not as usual. */
 static bool is_told(enum sim_key key)
 {
-    static const enum sim_key told[] = {SIM_MODEL,         SIM_TOPOLOGY,       SIM_BATCH_SIZE,  SIM_NUM_MICROBATCHES,
-                                        SIM_INPUTS_LENGTH, SIM_TARGETS_LENGTH, SIM_SUBMESH,     SIM_NUM_PARTITIONS,
-                                        SIM_ICI_MESH,      SIM_DCN_MESH,       SIM_RULES,       SIM_OPTIMIZER,
-                                        SIM_DTYPE,         SIM_REMAT_POLICY,   SIM_MEMORY_KIND, SIM_SEED,
-                                        SIM_LEARNING_RATE};
+    static const enum sim_key told[] = {SIM_MODEL,         SIM_TOPOLOGY,       SIM_BATCH_SIZE,     SIM_NUM_MICROBATCHES,
+                                        SIM_INPUTS_LENGTH, SIM_TARGETS_LENGTH, SIM_SUBMESH,        SIM_NUM_PARTITIONS,
+                                        SIM_ICI_MESH,      SIM_DCN_MESH,       SIM_RULES,          SIM_OPTIMIZER,
+                                        SIM_DTYPE,         SIM_REMAT_POLICY,   SIM_MEMORY_KIND,    SIM_SEED,
+                                        SIM_LEARNING_RATE, SIM_DECODE_FN,      SIM_PARAMETER_DTYPE};
     for (int i = 0; i < BASE_COUNT(told); i++)
         if (told[i] == key) return true;
     return false;
@@ -31,11 +31,23 @@ static void put_mesh(const struct sim_plan_text *plan, struct base_text *out)
     if (sim_key_is_given(plan, SIM_DCN_MESH)) base_putf(out, " over slices %s", plan->values[SIM_DCN_MESH]);
 }
 
+/* What parameters and activations are in, and how tokens are chosen where they are. */
+static void put_decoding(const struct sim_plan *plan, const char *dtype, struct base_text *out)
+{
+    const char *parameters = model_dtype_name(plan->options.parameter_dtype);
+    base_putf(out, ", %s", dtype);
+    if (strcmp(parameters, dtype) != 0) base_putf(out, " with %s parameters", parameters);
+    if (plan->options.step == MODEL_STEP_GENERATE)
+        base_put(out, plan->decoding.function == MODEL_BEAM_SEARCH ? ", beam_search" : ", temperature_sample");
+}
+
 const char *reports_plan_words(struct base_arena *arena, const struct sim_plan *checked)
 {
     const struct sim_plan_text plan = sim_plan_filled(arena, checked);
     const char *const *v = plan.values;
     struct base_text out = {.arena = arena};
+    const bool infers = model_infers(checked->options.step);
+    if (infers) base_putf(&out, "%s, ", reports_step_name(checked->options.step));
     base_putf(&out, "batch %s", v[SIM_BATCH_SIZE]);
     if (v[SIM_NUM_MICROBATCHES] && atoi(v[SIM_NUM_MICROBATCHES]) > 1)
         base_putf(&out, " in %s microbatches", v[SIM_NUM_MICROBATCHES]);
@@ -44,7 +56,8 @@ const char *reports_plan_words(struct base_arena *arena, const struct sim_plan *
     else base_putf(&out, ", length %s", v[SIM_TARGETS_LENGTH]);
     put_mesh(&plan, &out);
     base_putf(&out, ", rules %s", *v[SIM_RULES] == '[' ? "of its own" : v[SIM_RULES]);
-    base_putf(&out, ", %s, %s, remat %s", v[SIM_OPTIMIZER], v[SIM_DTYPE], v[SIM_REMAT_POLICY]);
+    if (infers) put_decoding(checked, v[SIM_DTYPE], &out);
+    else base_putf(&out, ", %s, %s, remat %s", v[SIM_OPTIMIZER], v[SIM_DTYPE], v[SIM_REMAT_POLICY]);
     bool local = checked->placement->topology.kind == TOPO_LOCAL;
     for (int k = 0; k < SIM_KEY_COUNT; k++) {
         const char *usual = sim_key_fallback((enum sim_key)k, checked->config->scan_layers, local);

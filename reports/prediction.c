@@ -65,10 +65,6 @@ static void put_time(struct base_json_writer *w, const struct sim_prediction *p,
     base_json_member_double(w, "mfu_frac", p->mfu_frac);
     if (confidence) put_interval(w, "tokens_per_s_interval", &confidence->tokens_per_s);
     base_json_close(w, '}');
-    if (!p->decode_steps) return;
-    base_json_member_double(w, "latency_s", p->latency_s);
-    base_json_member_double(w, "first_token_s", p->first_token_s);
-    base_json_member_int(w, "decode_steps", p->decode_steps);
 }
 
 /* How collectives were priced, where it is not the usual way. */
@@ -271,6 +267,7 @@ static void put_answer(struct base_json_writer *w, const struct reports_predicti
     if (r->measured) put_steps(w, r->measured);
     put_memory(w, &p->memory, r->confidence);
     put_time(w, p, r->confidence);
+    if (p->decode_steps) reports_put_served(w, r);
     if (!r->measured && p->hardware_flop > 0 && !p->decode_steps) reports_put_totals(w, p);
     if (r->checkpoint) reports_put_checkpoint(w, r->checkpoint);
     if (r->training.train_tokens > 0) reports_put_training(w, &r->training, p);
@@ -347,14 +344,8 @@ void reports_put_answer(struct base_json_writer *w, const struct reports_predict
 
 enum { BAR_WIDTH = 40 };
 
-struct part {
-    const char *name;
-    double size;
-};
-
-/* A line a part: name, amount, share, and a bar of that share. */
-static void put_bars(const struct part *parts, int count, double whole, char *(*format)(char *, double),
-                     struct base_text *out)
+void reports_put_bars(const struct reports_part *parts, int count, double whole, char *(*format)(char *, double),
+                      struct base_text *out)
 {
     char amount[BASE_HUMANE];
     for (int i = 0; i < count; i++) {
@@ -398,15 +389,15 @@ static void put_confidence(const struct sim_confidence *c, struct base_text *out
 static void put_bound(const struct reports_prediction *r, struct base_text *out)
 {
     const struct sim_prediction *p = r->prediction;
-    const struct part parts[] = {{"matrix units", p->compute_s},
-                                 {"memory bandwidth", p->memory_bound_s},
-                                 {"links", p->exposed_communication_s},
-                                 {"latency", p->overhead_s}};
+    const struct reports_part parts[] = {{"matrix units", p->compute_s},
+                                         {"memory bandwidth", p->memory_bound_s},
+                                         {"links", p->exposed_communication_s},
+                                         {"latency", p->overhead_s}};
     int most = 0;
     for (int i = 1; i < BASE_COUNT(parts); i++)
         if (parts[i].size > parts[most].size) most = i;
     base_putf(out, "  bound by %s, %.0f %% of the step\n", parts[most].name, 100 * parts[most].size / p->step_s);
-    put_bars(parts, BASE_COUNT(parts), p->step_s, base_format_seconds, out);
+    reports_put_bars(parts, BASE_COUNT(parts), p->step_s, base_format_seconds, out);
 }
 
 static void put_network_words(const struct reports_prediction *r, struct base_text *out)
@@ -481,26 +472,32 @@ static void put_changes(const struct reports_prediction *r, struct base_text *ou
     for (int i = 0; i < r->change_count; i++) put_change(&r->changes[i], width, out);
 }
 
-void reports_prediction_text(const struct reports_prediction *r, struct base_text *out)
+static void put_parts(const struct reports_prediction *r, struct base_text *out)
 {
-    const struct sim_prediction *p = r->prediction;
-    const struct sim_memory *m = &p->memory;
-    const struct part parts[] = {
+    const struct sim_memory *m = &r->prediction->memory;
+    const struct reports_part parts[] = {
         {"parameters", (double)m->parameter_bytes},  {"optimizer state", (double)m->optimizer_state_bytes},
         {"gradients", (double)m->gradient_bytes},    {"activations", (double)m->activation_bytes},
         {"temporaries", (double)m->temporary_bytes}, {"reserved", (double)m->reserved_bytes}};
-    base_putf(out, "%s on %s, mesh %s, profile %s\n%s\n\n", r->checked->model_text, r->checked->topology_text,
-              topo_axes_describe(out->arena, &p->mesh), p->profile, reports_plan_words(out->arena, r->checked));
-    put_verdict(r, out);
-    if (r->confidence) put_confidence(r->confidence, out);
-    if (p->hardware_flop > 0 && !p->decode_steps) reports_totals_text(p, out);
-    if (r->checkpoint) reports_checkpoint_text(r->checkpoint, out);
-    if (r->training.train_tokens > 0) reports_training_text(&r->training, p, out);
     base_put(out, "\nTime of a step\n");
     put_bound(r, out);
     put_network_words(r, out);
     base_putf(out, "\nMemory at the peak (%s)\n", m->peak_at);
-    put_bars(parts, BASE_COUNT(parts), (double)m->capacity_bytes, base_format_bytes, out);
+    reports_put_bars(parts, BASE_COUNT(parts), (double)m->capacity_bytes, base_format_bytes, out);
+}
+
+void reports_prediction_text(const struct reports_prediction *r, struct base_text *out)
+{
+    const struct sim_prediction *p = r->prediction;
+    const struct sim_memory *m = &p->memory;
+    base_putf(out, "%s on %s, mesh %s, profile %s\n%s\n\n", r->checked->model_text, r->checked->topology_text,
+              topo_axes_describe(out->arena, &p->mesh), p->profile, reports_plan_words(out->arena, r->checked));
+    (r->serving ? reports_served_verdict : put_verdict)(r, out);
+    if (r->confidence) put_confidence(r->confidence, out);
+    if (p->hardware_flop > 0 && !p->decode_steps) reports_totals_text(p, out);
+    if (r->checkpoint) reports_checkpoint_text(r->checkpoint, out);
+    if (r->training.train_tokens > 0) reports_training_text(&r->training, p, out);
+    (r->serving ? reports_served_time : put_parts)(r, out);
     char offloaded[BASE_HUMANE];
     if (m->host_bytes)
         base_putf(out, "    in the host's memory     %s for each device, until the backward pass\n",

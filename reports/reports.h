@@ -37,7 +37,26 @@ void reports_totals_text(const struct sim_prediction *prediction, struct base_te
 void reports_put_checkpoint(struct base_json_writer *writer, const struct sim_checkpoint *checkpoint);
 void reports_checkpoint_text(const struct sim_checkpoint *checkpoint, struct base_text *out);
 
+/* ---- inference (served.c) ---- */
+
+/* "generate" and the like, as --step has them. */
+const char *reports_step_name(enum model_step step);
+/* Whether it fits, how long a token and an answer take, and the bars of time: in place of a training step's. */
+struct reports_prediction;
+void reports_served_verdict(const struct reports_prediction *report, struct base_text *out);
+void reports_served_time(const struct reports_prediction *report, struct base_text *out);
+/* The members "latency_s", "first_token_s", "decode_steps" and "inference". */
+void reports_put_served(struct base_json_writer *writer, const struct reports_prediction *report);
+
 /* ---- one prediction (prediction.c) ---- */
+
+/* A line a part: name, amount, share of the whole, and a bar of that share. */
+struct reports_part {
+    const char *name;
+    double size;
+};
+void reports_put_bars(const struct reports_part *parts, int count, double whole, char *(*format)(char *, double),
+                      struct base_text *out);
 
 /* A run's steps; what it measured else stands where a prediction's figures stand. */
 struct reports_measured {
@@ -75,6 +94,7 @@ struct reports_prediction {
     const struct sim_confidence *confidence; /* NULL: it was not asked for, or measured */
     struct reports_training training;        /* --train-tokens */
     const struct sim_checkpoint *checkpoint; /* NULL: nobody asked */
+    const struct sim_serving *serving;       /* of steps of inference; else NULL */
     /* of a network simulated link by link, the step otherwise priced, of a topology without failures; 0: not asked */
     double analytic_step_s;
     double healthy_step_s; /* simulated, without the failures that the topology has; 0: it has none */

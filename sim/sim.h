@@ -513,6 +513,27 @@ struct sim_plan_text sim_plan_filled(struct base_arena *arena, const struct sim_
 /* Prices a checked plan. Allocates nothing on the way when what it needs is in the cache. */
 enum base_status sim_predict(struct sim_cache *cache, const struct sim_plan *plan, struct sim_prediction *out,
                              struct sim_detail *detail, struct base_error *error);
+/* What bounds a step of inference (serving.c). Seconds are those of prediction->step_s; the first three add up to its
+ * memory_bound_s. Where kernels are bound by matrix units their weights are read meanwhile, and less than the whole is
+ * left for them. */
+enum sim_served_by {
+    SIM_SERVED_BY_WEIGHTS,
+    SIM_SERVED_BY_CACHE,
+    SIM_SERVED_BY_MEMORY /* activations */,
+    SIM_SERVED_BY_COMPUTE,
+    SIM_SERVED_BY_LINKS,
+    SIM_SERVED_BY_LATENCY,
+    SIM_SERVED_BY_COUNT
+};
+struct sim_serving {
+    int64_t rows, weight_bytes;   /* answers that a step goes on with; of one device, what a step reads */
+    double cache_bytes_per_token; /* of one device, for all its rows; 0: the step has no cache */
+    double weights_s, cache_s, other_memory_s;
+    enum sim_served_by bound_by;
+};
+enum base_status sim_serving_of(struct sim_cache *cache, const struct sim_plan *plan,
+                                const struct sim_prediction *prediction, struct sim_serving *out,
+                                struct base_error *error);
 /* How far a prediction may be off (confidence.c): between low and high with 90 %. */
 struct sim_interval {
     double low, high;

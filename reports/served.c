@@ -1,0 +1,113 @@
+/* A step of inference for people, and the members that only it has in a document: what a token and an answer take, what
+ * bounds a step, and what of memory the cache takes. */
+#include "reports/reports.h"
+
+#include <math.h>
+
+const char *reports_step_name(enum model_step step)
+{
+    static const char *const names[] = {
+        [MODEL_STEP_TRAIN] = "train",       [MODEL_STEP_GRADIENT] = "gradient", [MODEL_STEP_FORWARD] = "forward",
+        [MODEL_STEP_EVALUATE] = "evaluate", [MODEL_STEP_ENCODE] = "encode",     [MODEL_STEP_PREFILL] = "prefill",
+        [MODEL_STEP_DECODE] = "decode",     [MODEL_STEP_GENERATE] = "generate", [MODEL_STEP_SCORE] = "score"};
+    return names[step];
+}
+
+static const char *const bounds[SIM_SERVED_BY_COUNT] = {
+    [SIM_SERVED_BY_WEIGHTS] = "weights",      [SIM_SERVED_BY_CACHE] = "cache", [SIM_SERVED_BY_MEMORY] = "memory",
+    [SIM_SERVED_BY_COMPUTE] = "matrix units", [SIM_SERVED_BY_LINKS] = "links", [SIM_SERVED_BY_LATENCY] = "latency"};
+
+static bool decodes(const struct reports_prediction *r)
+{
+    return r->checked->options.step == MODEL_STEP_GENERATE || r->checked->options.step == MODEL_STEP_DECODE;
+}
+
+/* What a whole answer takes, or one token of each of its rows, or a pass. */
+static void put_latency(const struct reports_prediction *r, struct base_text *out)
+{
+    const struct sim_prediction *p = r->prediction;
+    char first[BASE_HUMANE], token[BASE_HUMANE], all[BASE_HUMANE];
+    base_format_seconds(token, p->step_s), base_format_seconds(all, p->latency_s);
+    if (r->checked->options.step == MODEL_STEP_GENERATE)
+        base_putf(out, "First token after %s, then %s a token: an answer of %lld tokens takes %s%s\n",
+                  base_format_seconds(first, p->first_token_s), token, (long long)p->decode_steps, all,
+                  p->fits ? "" : ", if it fitted");
+    else if (decodes(r))
+        base_putf(out, "A token takes %s, for each of %lld rows%s\n", token, (long long)r->serving->rows,
+                  p->fits ? "" : ", if it fitted");
+    else base_putf(out, "A batch takes %s%s\n", all, p->fits ? "" : ", if it fitted");
+}
+
+void reports_served_verdict(const struct reports_prediction *r, struct base_text *out)
+{
+    const struct sim_prediction *p = r->prediction;
+    char peak[BASE_HUMANE], capacity[BASE_HUMANE], over[BASE_HUMANE], tokens[BASE_HUMANE];
+    base_format_bytes(peak, (double)p->memory.peak_bytes);
+    base_format_bytes(capacity, (double)p->memory.capacity_bytes);
+    base_format_bytes(over, fabs((double)(p->memory.capacity_bytes - p->memory.peak_bytes)));
+    base_putf(out, "It %s: %s of %s on each device, %s %s.\n", p->fits ? "fits" : "does NOT fit", peak, capacity, over,
+              p->fits ? "free" : "too much");
+    put_latency(r, out);
+    base_putf(out, "%s tokens/s (%.4g on each of %d devices, MFU %.1f %%)%s\n",
+              base_format_count(tokens, p->tokens_per_s), p->tokens_per_s_per_device,
+              topo_axes_product(&p->mesh, topo_axes_all(&p->mesh)), 100 * p->mfu_frac, p->fits ? "" : ", if it fitted");
+}
+
+/* How many more answers, or tokens of each, the memory that is left would take in. */
+static void put_room(const struct reports_prediction *r, struct base_text *out)
+{
+    const struct sim_serving *s = r->serving;
+    const struct sim_memory *m = &r->prediction->memory;
+    char each[BASE_HUMANE];
+    if (!(s->cache_bytes_per_token > 0) || !m->cache_bytes) return;
+    const double row_bytes = (double)m->cache_bytes / (double)s->rows;
+    base_putf(out, "    of the cache a row takes %s on each device", base_format_bytes(each, row_bytes));
+    if (r->prediction->fits && row_bytes > 0)
+        base_putf(out, "; %.0f more rows' would fit", floor((double)r->prediction->free_bytes / row_bytes));
+    base_put(out, "\n");
+}
+
+void reports_served_time(const struct reports_prediction *r, struct base_text *out)
+{
+    const struct sim_prediction *p = r->prediction;
+    const struct sim_serving *s = r->serving;
+    const struct sim_memory *m = &p->memory;
+    const struct reports_part time[] = {{"reading weights", s->weights_s},     {"cache", s->cache_s},
+                                        {"other memory", s->other_memory_s},   {"matrix units", p->compute_s},
+                                        {"links", p->exposed_communication_s}, {"latency", p->overhead_s}};
+    const struct reports_part memory[] = {{"parameters", (double)m->parameter_bytes},
+                                          {"cache", (double)m->cache_bytes},
+                                          {"activations", (double)m->activation_bytes},
+                                          {"temporaries", (double)m->temporary_bytes},
+                                          {"reserved", (double)m->reserved_bytes}};
+    const double bound_s[SIM_SERVED_BY_COUNT] = {
+        s->weights_s, s->cache_s, s->other_memory_s, p->compute_s, p->exposed_communication_s, p->overhead_s};
+    base_putf(out, "\nTime of a %s\n  bound by %s, %.0f %% of it\n", decodes(r) ? "decode step" : "batch",
+              bounds[s->bound_by], 100 * bound_s[s->bound_by] / p->step_s);
+    reports_put_bars(time, BASE_COUNT(time), p->step_s, base_format_seconds, out);
+    base_putf(out, "\nMemory at the peak (%s)\n", m->peak_at);
+    reports_put_bars(memory, BASE_COUNT(memory), (double)m->capacity_bytes, base_format_bytes, out);
+    put_room(r, out);
+}
+
+void reports_put_served(struct base_json_writer *w, const struct reports_prediction *r)
+{
+    const struct sim_prediction *p = r->prediction;
+    const struct sim_serving *s = r->serving;
+    base_json_member_double(w, "latency_s", p->latency_s);
+    base_json_member_double(w, "first_token_s", p->first_token_s);
+    base_json_member_int(w, "decode_steps", p->decode_steps);
+    if (!s) return;
+    base_json_key(w, "inference");
+    base_json_open_inline(w, '{');
+    base_json_member_string(w, "step", reports_step_name(r->checked->options.step));
+    base_json_member_int(w, "rows", s->rows);
+    if (decodes(r)) base_json_member_double(w, "token_s", p->step_s);
+    base_json_member_string(w, "bound_by", bounds[s->bound_by]);
+    base_json_member_double(w, "weights_s", s->weights_s);
+    base_json_member_double(w, "cache_s", s->cache_s);
+    base_json_member_double(w, "other_memory_s", s->other_memory_s);
+    base_json_member_int(w, "weight_bytes", s->weight_bytes);
+    base_json_member_double(w, "cache_bytes_per_token", s->cache_bytes_per_token);
+    base_json_close(w, '}');
+}
