@@ -92,6 +92,24 @@ enum base_status commands_write_out(const struct base_arguments *arguments, stru
     return BASE_OK;
 }
 
+/* NULL, too, where the command has no such option. */
+static const char *option_given(const struct base_arguments *arguments, const char *name)
+{
+    for (int i = 0; i < arguments->option_count; i++)
+        if (!strcmp(arguments->options[i].name, name)) return arguments->values[i];
+    return NULL;
+}
+
+static void begin(struct commands_context *context, const struct base_arguments *arguments)
+{
+    context->gin_search_path = option_given(arguments, "--gin-search-path");
+    context->lists_notes = option_given(arguments, "--notes") != NULL;
+    context->answers = false;
+    context->warning_count = 0;
+    context->warnings = NULL;
+    if (context->cache) sim_cache_next_question(context->cache);
+}
+
 enum base_status commands_execute(struct commands_context *context, const char *name, int argument_count,
                                   const char *const *arguments, struct base_text *out, struct base_error *error)
 {
@@ -107,12 +125,13 @@ enum base_status commands_execute(struct commands_context *context, const char *
     BASE_TRY(base_arguments_parse(context->arena, options, option_count, command->positional_limit, argument_count,
                                   arguments, &parsed, error));
     BASE_TRY(commands_form(context, command, &parsed, error));
-    if (context->cache) sim_cache_next_question(context->cache);
+    begin(context, &parsed);
     struct base_error unwritten;
-    context->answers = false;
     enum base_status status = command->run(context, &parsed, out, error);
     bool done = status == BASE_OK || status == BASE_NO_FIT;
-    if (!done && !context->answers) return status;
+    bool answers = done || context->answers;
+    commands_put_warnings(context, command, answers ? out : &(struct base_text){.arena = context->arena});
+    if (!answers) return status;
     if (context->page) BASE_TRY(commands_put_page(context, name, argument_count, arguments, out, error));
     if (!context->json) base_text_disarm(out);
     if (command->writes_out) return status;

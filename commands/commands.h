@@ -25,6 +25,10 @@ struct commands_context {
     void *clock_where;
     void (*note)(void *where, const char *text); /* what was passed over in an input; NULL: nobody looks */
     void *note_where;
+    const char *gin_search_path; /* --gin-search-path of this command, or NULL */
+    bool lists_notes;            /* its --notes */
+    const char **warnings;       /* of this command, for its answer (warnings.c) */
+    int warning_count;
     bool launched; /* an mpirun or srun started this process as this rank of several; what is no run does not care */
     int launched_rank;
     const char *launch_problem; /* why ranks that were started so cannot find each other; NULL: they can */
@@ -48,6 +52,7 @@ struct commands_command {
     const char *(*first_words)(struct base_arena *arena);
     commands_run *run;
     const char *endings; /* of names that --out may have: "json txt html"; NULL: json and txt. .html is a page */
+    bool warns;          /* its document has a place for warnings: a text, or an object that is no plan */
     bool writes_out; /* the command itself writes what --out names (a table, a picture); else the document goes there */
 };
 
@@ -115,18 +120,35 @@ struct sim_plan;
 /* BASE_INPUT: the format is a run file of T5X, and the plan's prediction rests on what T5X lacks (gin_command.c). */
 enum base_status commands_refuse_drops(struct base_arena *arena, const char *format, const struct sim_plan *plan,
                                        struct base_error *error);
-/* A plan from JSON, or from gin if the name ends so; search_path is what --gin-search-path gave, or NULL. */
-enum base_status commands_read_plan(struct commands_context *context, const char *path, const char *search_path,
-                                    struct sim_plan_text *out, struct base_error *error);
+/* A plan from JSON, or from gin if the name ends so, read as the options of COMMANDS_GIN say. */
+enum base_status commands_read_plan(struct commands_context *context, const char *path, struct sim_plan_text *out,
+                                    struct base_error *error);
 /* The same of gin, with the places; what it holds beside a plan is noted. */
-enum base_status commands_read_gin(struct commands_context *context, const char *path, const char *search_path,
-                                   struct sim_gin_plan *out, struct base_error *error);
-void commands_note(const struct commands_context *context, const char *text);
+enum base_status commands_read_gin(struct commands_context *context, const char *path, struct sim_gin_plan *out,
+                                   struct base_error *error);
 #define COMMANDS_GIN                                                                                                   \
+    {"--gin-search-path", "DIR", "where included gin files are; several directories are joined by commas",             \
+     "here, and beside the file"},                                                                                     \
     {                                                                                                                  \
-        "--gin-search-path", "DIR", "where included gin files are; several directories are joined by commas",          \
-            "here, and beside the file"                                                                                \
+        "--notes", NULL, "list what a gin file says and no plan holds, line by line", NULL                             \
     }
+
+/* ---- what an answer's reader has to know of its input (warnings.c) ---- */
+
+struct model_gin;
+/* What the answer does otherwise than it was asked: stands in the answer itself, once. */
+void commands_warn(struct commands_context *context, const char *text);
+/* What was passed over and changes no answer. */
+void commands_note(const struct commands_context *context, const char *text);
+/* Both of a gin file; all: every note by itself. */
+void commands_note_gin(struct commands_context *context, const struct model_gin *gin, bool all);
+struct model_config;
+/* What a plan leaves out of what was asked. */
+void commands_warn_of_plan(struct commands_context *context, const struct sim_plan_text *text,
+                           const struct model_config *config);
+/* Puts the warnings into the document; where it has no place for them they are notes. */
+void commands_put_warnings(struct commands_context *context, const struct commands_command *command,
+                           struct base_text *out);
 
 /* ---- what the tables say (manual.c) ---- */
 

@@ -78,7 +78,7 @@ static enum base_status run_compare(struct commands_context *context, const stru
                             error);
 }
 
-static const struct base_option options[] = {COMMANDS_COMMON};
+static const struct base_option options[] = {COMMANDS_GIN, COMMANDS_COMMON};
 
 const struct commands_command commands_compare = {
     .name = "compare",
@@ -89,6 +89,7 @@ const struct commands_command commands_compare = {
     .options = options,
     .option_count = BASE_COUNT(options),
     .positional_limit = MOST_PLANS,
+    .warns = true,
     .run = run_compare,
     .endings = "json txt md",
 };

@@ -29,8 +29,7 @@ static enum base_status run_import(struct commands_context *context, const struc
 {
     struct sim_gin_plan plan;
     if (!arguments->positional_count) return base_fail(error, BASE_USAGE, "import: FILE.gin is missing");
-    BASE_TRY(commands_read_gin(context, arguments->positional[0], base_argument(arguments, "--gin-search-path"), &plan,
-                               error));
+    BASE_TRY(commands_read_gin(context, arguments->positional[0], &plan, error));
     if (!context->json) {
         put_text(&plan, out);
         if (!plan.text.values[SIM_TOPOLOGY])
@@ -101,7 +100,7 @@ static enum base_status run_export(struct commands_context *context, const struc
     struct base_text launcher = {.arena = context->arena};
     if (!path) return base_fail(error, BASE_USAGE, "export: PLAN is missing: a JSON file, or a gin file");
     if (!format) return base_fail(error, BASE_USAGE, "export: --format is missing; use gin, jax, aot or slurm");
-    BASE_TRY(commands_read_plan(context, path, base_argument(arguments, "--gin-search-path"), &text, error));
+    BASE_TRY(commands_read_plan(context, path, &text, error));
     enum base_status status =
         sim_plan_check(context->cache, context->arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, error);
     if (status == BASE_OK) status = reports_launch(context->arena, format, &text, &plan, &launcher, error);

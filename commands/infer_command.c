@@ -223,5 +223,6 @@ const struct commands_command commands_infer = {
     .options = options,
     .option_count = BASE_COUNT(options),
     .positional_limit = 1,
+    .warns = true,
     .run = infer_run,
 };

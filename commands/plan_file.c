@@ -18,28 +18,23 @@ static enum base_status read_json(struct base_arena *arena, const char *path, st
     return status == BASE_OK ? BASE_OK : base_fail_in(error, "%s", path);
 }
 
-void commands_note(const struct commands_context *context, const char *text)
-{
-    if (context->note) context->note(context->note_where, text);
-}
-
-enum base_status commands_read_gin(struct commands_context *context, const char *path, const char *search_path,
-                                   struct sim_gin_plan *out, struct base_error *error)
+enum base_status commands_read_gin(struct commands_context *context, const char *path, struct sim_gin_plan *out,
+                                   struct base_error *error)
 {
     struct model_gin *gin;
-    BASE_TRY(model_gin_read(context->arena, path, search_path, &gin, error));
+    BASE_TRY(model_gin_read(context->arena, path, context->gin_search_path, &gin, error));
     enum base_status status = sim_plan_from_gin(gin, out, error);
     /* On an error, too: what was passed over is often why. */
-    for (int i = 0; i < gin->note_count; i++) commands_note(context, gin->notes[i]);
+    commands_note_gin(context, gin, context->lists_notes);
     return status;
 }
 
-enum base_status commands_read_plan(struct commands_context *context, const char *path, const char *search_path,
-                                    struct sim_plan_text *out, struct base_error *error)
+enum base_status commands_read_plan(struct commands_context *context, const char *path, struct sim_plan_text *out,
+                                    struct base_error *error)
 {
     struct sim_gin_plan plan;
     if (!model_gin_is_gin(path)) return read_json(context->arena, path, out, error);
-    BASE_TRY(commands_read_gin(context, path, search_path, &plan, error));
+    BASE_TRY(commands_read_gin(context, path, &plan, error));
     *out = plan.text;
     return BASE_OK;
 }

@@ -84,9 +84,7 @@ enum base_status commands_plan_given(struct commands_context *context, const str
                                      const char *lengths_default, struct sim_plan_text *plan, struct base_error *error)
 {
     memset(plan, 0, sizeof *plan);
-    if (arguments->positional_count)
-        BASE_TRY(commands_read_plan(context, arguments->positional[0], base_argument(arguments, "--gin-search-path"),
-                                    plan, error));
+    if (arguments->positional_count) BASE_TRY(commands_read_plan(context, arguments->positional[0], plan, error));
     for (int key = 0; key < SIM_KEY_COUNT; key++)
         if (sim_plan_keys[key].option.name) BASE_TRY(take_option(context, arguments, (enum sim_key)key, plan, error));
     /* Of the two a submesh wins, as in T5X; one that only the file has must not win over the command line. */

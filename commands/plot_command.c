@@ -154,7 +154,7 @@ static enum base_status run_plot(struct commands_context *context, const struct 
     return BASE_OK;
 }
 
-static const struct base_option options[] = {COMMANDS_COMMON};
+static const struct base_option options[] = {COMMANDS_GIN, COMMANDS_COMMON};
 
 const struct commands_command commands_plot = {
     .name = "plot",
@@ -175,6 +175,7 @@ const struct commands_command commands_plot = {
     .option_count = BASE_COUNT(options),
     .positional_limit = 3,
     .first_words = kind_words,
+    .warns = true,
     .run = run_plot,
     .endings = "svg pdf png",
     .writes_out = true,

@@ -86,7 +86,7 @@ enum base_status commands_mesh_document(struct commands_context *context, const 
     struct topo_mesh mesh;
     if (!is_gin(path)) BASE_TRY(read_document(context, path, out, error));
     if (!is_gin(path) && (*out)->kind == BASE_JSON_OBJECT && base_json_get(*out, "devices")) return BASE_OK;
-    BASE_TRY(commands_read_plan(context, path, NULL, &text, error));
+    BASE_TRY(commands_read_plan(context, path, &text, error));
     enum base_status status =
         sim_plan_check(context->cache, context->arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, error);
     if (status == BASE_OK)
@@ -135,7 +135,7 @@ static enum base_status begin_grid(struct grid *g, struct commands_context *cont
                                    struct base_text *text, struct sim_plan *plan, struct base_error *error)
 {
     *g = (struct grid){.context = context, .w = {.text = text, .compact = true}};
-    BASE_TRY(commands_read_plan(context, path, NULL, &g->text, error));
+    BASE_TRY(commands_read_plan(context, path, &g->text, error));
     if (sim_plan_check(context->cache, context->arena, &g->text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, plan, error) !=
         BASE_OK)
         return base_fail_in(error, "%s", path);

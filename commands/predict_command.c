@@ -164,6 +164,7 @@ static enum base_status ask_topology(void *where, struct reports_choice *choice,
     struct sim_confidence *confidence = base_new(context->arena, struct sim_confidence, 1);
     struct sim_detail detail = {.lists_collectives = true, .arena = context->arena};
     BASE_TRY(sim_plan_check(context->cache, context->arena, &choice->plan, asked->step, asked->form, plan, error));
+    commands_warn_of_plan(context, &choice->plan, plan->config);
     BASE_TRY(sim_predict(context->cache, plan, prediction, &detail, error));
     BASE_TRY(sim_confidence_of(context->arena, plan, prediction, confidence, error));
     choice->words = base_print(context->arena, "mesh %s", topo_axes_describe(context->arena, &prediction->mesh));
@@ -212,6 +213,7 @@ static enum base_status run_predict(struct commands_context *context, const stru
     if (status == BASE_OK) status = sim_plan_check(context->cache, context->arena, &text, step, form, &plan, error);
     if (status != BASE_OK)
         return arguments->positional_count ? base_fail_in(error, "%s", arguments->positional[0]) : status;
+    commands_warn_of_plan(context, &text, plan.config);
     if (base_argument(arguments, "--program") && !context->json)
         return print_program(context, arguments, &plan, out, error);
     return answer(context, arguments, &text, &plan, &others, &training, out, error);
@@ -244,6 +246,7 @@ const struct commands_command commands_predict = {
     .options = options,
     .option_count = BASE_COUNT(options),
     .positional_limit = 1,
+    .warns = true,
     .run = run_predict,
     .endings = "json txt html",
 };

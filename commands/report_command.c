@@ -118,8 +118,9 @@ static enum base_status report_plan(struct commands_context *context, const char
                                 .timeline = context->page ? &timeline : NULL,
                                 .curve = context->page ? &curve : NULL,
                                 .arena = context->arena};
-    BASE_TRY(commands_read_plan(context, path, NULL, &text, error));
+    BASE_TRY(commands_read_plan(context, path, &text, error));
     BASE_TRY(sim_plan_check(context->cache, context->arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, error));
+    commands_warn_of_plan(context, &text, plan.config);
     BASE_TRY(sim_predict(context->cache, &plan, &predicted, &detail, error));
     struct sim_confidence confidence;
     BASE_TRY(sim_confidence_of(context->arena, &plan, &predicted, &confidence, error));
@@ -199,6 +200,7 @@ static enum base_status run_report(struct commands_context *context, const struc
 }
 
 static const struct base_option options[] = {
+    COMMANDS_GIN,
     {"--profile", "FILE", "predict with these constants and compiler passes", "the chip's own"},
     {"--json", NULL, "one JSON document on stdout, nothing else there", NULL},
     {"--out", "FILE.html|FILE.md|FILE.txt", "write the page to FILE (beside it, then renamed)", NULL},
@@ -214,6 +216,7 @@ const struct commands_command commands_report = {
     .options = options,
     .option_count = BASE_COUNT(options),
     .positional_limit = 1,
+    .warns = true,
     .run = run_report,
     .endings = "html md txt json",
 };

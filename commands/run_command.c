@@ -281,6 +281,7 @@ static enum base_status run_run(struct commands_context *context, const struct b
                        SIM_AS_EXECUTED, &plan, error);
     if (status != BASE_OK)
         return arguments->positional_count ? base_fail_in(error, "%s", arguments->positional[0]) : status;
+    commands_warn_of_plan(context, &text, plan.config);
     BASE_TRY(check_devices(arguments, &plan.placement->topology, error));
     struct sim_detail detail = {.lists_collectives = true, .timeline = &timeline, .arena = context->arena};
     BASE_TRY(sim_predict(context->cache, &plan, &predicted, &detail, error));
@@ -327,6 +328,7 @@ const struct commands_command commands_run_plan = {
     .options = options,
     .option_count = BASE_COUNT(options),
     .positional_limit = 1,
+    .warns = true,
     .run = run_run,
     .endings = "json txt html",
 };

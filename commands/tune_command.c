@@ -384,6 +384,10 @@ static enum base_status run_tune(struct commands_context *context, const struct 
         return ask_topologies(context, arguments, &asked, out, error);
     }
     BASE_TRY(tuner_space_build(context->arena, context->cache, &request, &space, error));
+    struct model_config config;
+    BASE_TRY(model_gin_config_parse(context->arena, request.plan.values[SIM_MODEL], &config, error));
+    if (arguments->positional_count || base_argument(arguments, "--task-feature-lengths"))
+        commands_warn_of_plan(context, &request.plan, &config);
     if (table) return enumerate(context, &space, options.headroom_frac, table, out, error);
     if (base_argument(arguments, "--fit") && space.mesh_key == SIM_ICI_MESH)
         return base_fail(
@@ -433,6 +437,7 @@ const struct commands_command commands_tune = {
     .options = options,
     .option_count = BASE_COUNT(options),
     .positional_limit = 1,
+    .warns = true,
     .run = run_tune,
     .endings = "json txt html gin py sh slurm",
 };

@@ -246,5 +246,6 @@ const struct commands_command commands_verify = {
     .options = options,
     .option_count = BASE_COUNT(options),
     .positional_limit = 1,
+    .warns = true,
     .run = run_verify,
 };

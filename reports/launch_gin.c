@@ -68,9 +68,11 @@ static void put_data(const struct sim_plan_text *text, const struct sim_plan *pl
 {
     const char *inputs = text->values[SIM_INPUTS_LENGTH], *seed = text->values[SIM_SEED];
     base_put(out, "\nTASK_FEATURE_LENGTHS = {");
-    if (inputs && *inputs) base_putf(out, "'inputs': %lld, ", (long long)plan->inputs_length);
-    base_putf(out, "'targets': %lld}\nBATCH_SIZE = %lld\nDROPOUT_RATE = 0.0\n", (long long)plan->targets_length,
+    if (inputs && *inputs && plan->config->encoder) base_putf(out, "'inputs': %lld, ", (long long)plan->inputs_length);
+    base_putf(out, "'targets': %lld}\nBATCH_SIZE = %lld\nDROPOUT_RATE = ", (long long)plan->targets_length,
               (long long)plan->batch_size);
+    base_put_double(out, plan->options.dropout ? plan->dropout_rate : 0);
+    base_put(out, plan->options.dropout ? "\n" : ".0\n");
     if (seed && *seed) base_putf(out, "RANDOM_SEED = %lld\n", (long long)plan->seed);
     base_put(out, "train/utils.DatasetConfig.batch_size = %BATCH_SIZE\ntrain_eval/utils.DatasetConfig.batch_size = "
                   "%BATCH_SIZE\n");

@@ -45,7 +45,12 @@ const struct model_gin_value *sim_gin_get_or_macro(struct sim_gin_draft *draft, 
 /* Closes what is JSON inside a plan; a document would end its line. */
 void sim_gin_close_value(struct base_json_writer *writer, char bracket);
 
-/* ---- the parts of a run (gin_partitioning.c, gin_optimizer.c) ---- */
+/* ---- the parts of a run (gin_data.c, gin_partitioning.c, gin_optimizer.c) ---- */
+
+/* BASE_INPUT: the file is for a script that trains nothing. */
+enum base_status sim_gin_check_script(struct sim_gin_draft *draft, struct base_error *error);
+enum base_status sim_gin_read_dataset(struct sim_gin_draft *draft, struct base_error *error);
+enum base_status sim_gin_read_trainer(struct sim_gin_draft *draft, struct base_error *error);
 
 enum base_status sim_gin_read_partitioner(struct sim_gin_draft *draft, struct base_error *error);
 bool sim_gin_same_rules(const struct model_rules *a, const struct model_rules *b);

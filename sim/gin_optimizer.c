@@ -31,7 +31,8 @@ look_into_chain(struct sim_gin_draft *draft, const struct model_gin_value *optim
     for (const struct model_gin_value *item = list && list->child ? list->child : NULL; item; item = item->next) {
         if (find_optimizer(item) >= 0) found = item;
         else if (item->kind == MODEL_GIN_REFERENCE)
-            model_gin_note(draft->gin, *place, "@%.80s: no plan holds it; skipped", item->text);
+            model_gin_warn(draft->gin, *place, "@%.80s: no plan holds it, and it is left out beside the optimizer",
+                           item->text);
     }
     return found;
 }
@@ -175,7 +176,7 @@ enum base_status sim_gin_read_optimizer(struct sim_gin_draft *draft, struct base
         sim_gin_set(draft, SIM_OPTIMIZER, sim_gin_last_part(optimizer->text), place);
         return read_rate(draft, optimizer, error);
     }
-    if (optimizers[which].remark) model_gin_note(draft->gin, place, "optimizer: %s", optimizers[which].remark);
+    if (optimizers[which].remark) model_gin_warn(draft->gin, place, "optimizer: %s", optimizers[which].remark);
     sim_gin_set(draft, SIM_OPTIMIZER, optimizers[which].optimizer, place);
     if (!strcmp(optimizers[which].name, "Adafactor")) BASE_TRY(read_adafactor(draft, optimizer, error));
     return read_rate(draft, optimizer, error);

@@ -157,6 +157,14 @@ static enum base_status read_experts(struct sim_gin_draft *draft, struct sim_gin
     return sim_gin_set_whole(draft, SIM_NUM_EXPERT_PARTITIONS, experts, place, 1, error);
 }
 
+static bool says_rules(const struct model_gin *gin)
+{
+    bool says = false;
+    for (int i = 0; i < gin->comment_count; i++)
+        says = says || !strcmp(gin->comments[i].key, sim_plan_keys[SIM_RULES].name);
+    return says;
+}
+
 static enum base_status read_rules(struct sim_gin_draft *draft, struct sim_gin_callee partitioner,
                                    struct base_error *error)
 {
@@ -169,10 +177,11 @@ static enum base_status read_rules(struct sim_gin_draft *draft, struct sim_gin_c
     if (rules->kind != MODEL_GIN_REFERENCE) return set_rules(draft, NULL, rules, place, error);
     if (!strcmp(sim_gin_last_part(rules->text), "standard_logical_axis_rules"))
         return read_standard_rules(draft, (struct sim_gin_callee){rules->scope, rules->text}, place, error);
-    model_gin_note(draft->gin, place,
-                   "logical_axis_rules: @%.100s makes them when the run starts; the plan keeps the standard ones",
-                   rules->text);
-    return BASE_OK;
+    if (says_rules(draft->gin)) return BASE_OK;
+    return base_fail(error, BASE_INPUT,
+                     "%.300s:%d: logical_axis_rules: @%.100s makes them when the run starts; a line \"# meshwright: "
+                     "logical_axis_rules = …\" in the file would say them",
+                     place.file, place.line, rules->text);
 }
 
 /* ---- partitioner ---- */

@@ -4,54 +4,6 @@
 
 #include <string.h>
 
-/* ---- data set and trainer ---- */
-
-static enum base_status read_length(struct sim_gin_draft *draft, const struct model_gin_value *feature,
-                                    struct model_gin_place place, struct base_error *error)
-{
-    const struct model_gin_value *length = model_gin_follow(draft->gin, feature->next, &place);
-    bool inputs = feature->kind == MODEL_GIN_STRING && !strcmp(feature->text, "inputs"),
-         targets = feature->kind == MODEL_GIN_STRING && !strcmp(feature->text, "targets");
-    if (inputs || targets)
-        return sim_gin_set_whole(draft, inputs ? SIM_INPUTS_LENGTH : SIM_TARGETS_LENGTH, length, place, 1, error);
-    model_gin_note(draft->gin, place, "task_feature_lengths: %.60s is no feature of these models; skipped",
-                   feature->text ? feature->text : sim_gin_kind_name(feature->kind));
-    return BASE_OK;
-}
-
-static enum base_status read_dataset(struct sim_gin_draft *draft, struct base_error *error)
-{
-    struct model_gin_place place = {0};
-    struct sim_gin_callee dataset = sim_gin_find_callee(draft, "train_dataset_cfg", "train", "DatasetConfig");
-    BASE_TRY(sim_gin_set_whole(draft, SIM_BATCH_SIZE,
-                               sim_gin_get_or_macro(draft, dataset, "batch_size", "BATCH_SIZE", &place), place, 1,
-                               error));
-    const struct model_gin_value *lengths =
-        sim_gin_get_or_macro(draft, dataset, "task_feature_lengths", "TASK_FEATURE_LENGTHS", &place);
-    if (sim_gin_is_open(draft, "task_feature_lengths", lengths, place)) return BASE_OK;
-    if (lengths->kind != MODEL_GIN_DICT)
-        return sim_gin_wrong_kind("task_feature_lengths", "a dict, as in {'inputs': 512, 'targets': 512},", lengths,
-                                  place, error);
-    for (const struct model_gin_value *feature = lengths->child; feature; feature = feature->next->next)
-        BASE_TRY(read_length(draft, feature, place, error));
-    if (draft->has_model && !draft->model.config.encoder && draft->plan.text.values[SIM_INPUTS_LENGTH])
-        model_gin_note(draft->gin, place,
-                       "inputs: a plan's length of a decoder-only model is that of targets alone; a prefix language "
-                       "model trains on inputs "
-                       "and targets joined");
-    return BASE_OK;
-}
-
-static enum base_status read_trainer(struct sim_gin_draft *draft, struct base_error *error)
-{
-    struct model_gin_place place = {0};
-    struct sim_gin_callee trainer = sim_gin_find_callee(draft, "trainer_cls", "", "Trainer"), train = {"", "train"};
-    BASE_TRY(sim_gin_set_whole(draft, SIM_NUM_MICROBATCHES, sim_gin_get(draft, trainer, "num_microbatches", &place),
-                               place, 0, error));
-    return sim_gin_set_whole(draft, SIM_SEED, sim_gin_get_or_macro(draft, train, "random_seed", "RANDOM_SEED", &place),
-                             place, 0, error);
-}
-
 /* ---- model ---- */
 
 /* 'bfloat16', or @jax.numpy.bfloat16. */
@@ -66,9 +18,8 @@ static enum base_status read_dtype(struct sim_gin_draft *draft, struct sim_gin_c
     if (!value) model_gin_note(draft->gin, place, "dtype is not bound; T5X takes float32");
     for (int i = 0; i < BASE_COUNT(dtypes); i++)
         if (!strcmp(dtypes[i], name)) return sim_gin_set(draft, SIM_DTYPE, dtypes[i], place), BASE_OK;
-    model_gin_note(draft->gin, place, "dtype: a plan's is bfloat16, float32 or float16, and this is %.60s; skipped",
-                   name);
-    return BASE_OK;
+    return base_fail(error, BASE_INPUT, "%.300s:%d: dtype: a plan's is bfloat16, float32 or float16, and this is %.60s",
+                     place.file, place.line, name);
 }
 
 /* Scanned models: whatever T5X does not know recomputes everything. */
@@ -87,6 +38,21 @@ static enum base_status read_remat(struct sim_gin_draft *draft, struct sim_gin_c
     return BASE_OK;
 }
 
+/* gin stops at a parameter that the class has not. */
+static enum base_status refuse_scan(struct sim_gin_draft *draft, struct sim_gin_callee config, struct base_error *error)
+{
+    static const char *const names[] = {"scan_layers", "remat_policy"};
+    struct model_gin_place place = {0};
+    for (int i = 0; i < BASE_COUNT(names); i++)
+        if (sim_gin_get(draft, config, names[i], &place))
+            return base_fail(
+                error, BASE_INPUT,
+                "%.300s:%d: %s: %.120s has no such parameter, and gin would refuse it; import network from "
+                "t5x.examples.scalable_t5",
+                place.file, place.line, names[i], config.name);
+    return BASE_OK;
+}
+
 static enum base_status read_model(struct sim_gin_draft *draft, struct base_error *error)
 {
     struct model_gin_place place = {0};
@@ -96,10 +62,10 @@ static enum base_status read_model(struct sim_gin_draft *draft, struct base_erro
     if (!draft->model.network_config) return BASE_OK;
     struct sim_gin_callee config = {draft->model.network_config->scope, draft->model.network_config->text};
     BASE_TRY(read_dtype(draft, config, error));
-    if (!draft->model.config.scan_layers) return BASE_OK;
+    if (!draft->model.config.scan_layers) return refuse_scan(draft, config, error);
     const struct model_gin_value *scan = sim_gin_get(draft, config, "scan_layers", &place);
     if (scan && scan->kind == MODEL_GIN_BOOL && *scan->text == 'F')
-        model_gin_note(draft->gin, place, "scan_layers: a plan's scalable models are scanned; skipped");
+        model_gin_warn(draft->gin, place, "scan_layers: a plan's scalable models are scanned, and this one is not");
     return read_remat(draft, config, error);
 }
 
@@ -223,7 +189,8 @@ static void note_skipped(struct model_gin *gin)
 enum base_status sim_plan_from_gin(struct model_gin *gin, struct sim_gin_plan *out, struct base_error *error)
 {
     static enum base_status (*const readers[])(struct sim_gin_draft *, struct base_error *) = {
-        read_model, read_dataset, read_trainer, sim_gin_read_partitioner, sim_gin_read_optimizer, take_comments};
+        sim_gin_check_script,   read_model,   sim_gin_read_dataset, sim_gin_read_trainer, sim_gin_read_partitioner,
+        sim_gin_read_optimizer, take_comments};
     struct sim_gin_draft draft = {.gin = gin, .arena = gin->arena};
     bool any = false;
     for (int i = 0; i < BASE_COUNT(readers); i++) BASE_TRY(readers[i](&draft, error));

@@ -41,6 +41,7 @@ static const char *notes_of(struct base_arena *arena, const struct model_gin *gi
     struct base_text text = {.arena = arena};
     base_put(&text, "");
     for (int i = 0; i < gin->note_count; i++) base_putf(&text, "%s\n", gin->notes[i]);
+    for (int i = 0; i < gin->warning_count; i++) base_putf(&text, "warning: %s\n", gin->warnings[i]);
     return text.data;
 }
 
@@ -258,7 +259,8 @@ static void includes_are_searched(struct base_arena *arena)
     assert_ok(model_gin_parse(arena, "x.gin", "include 'models/translator.gin'\nA = 1\n", &gin, &error), &error);
     assert_null(model_gin_find(gin, "", "T5Config", "emb_dim")); /* no file is opened for a text */
     assert_non_null(
-        strstr(notes_of(arena, gin), "x.gin:1: include 'models/translator.gin': is not on the search path; skipped"));
+        strstr(notes_of(arena, gin),
+               "x.gin:1: include 'models/translator.gin': is not on the search path, and what it binds is missing"));
     assert_ok(model_gin_read(arena, "tests/data/gin/elsewhere.gin", "nowhere,tests/data/gin/house", &gin, &error),
               &error);
     assert_string_equal(model_gin_get(gin, "", "T5Config", "emb_dim", &place)->text, "640");
@@ -311,7 +313,7 @@ static const struct plan_row {
     {SMALL PARTITIONER "model_parallel_submesh = (4, 2, 1, 1)\n", "\"model_parallel_submesh\":[4,2,1,1],\"logical",
      NULL},
     {SMALL "include 't5x/examples/x.gin'\n" PARTITIONER "model_parallel_submesh = ()\n", "\"num_partitions\":1,",
-     "x.gin:3: include 't5x/examples/x.gin': is not on the search path; skipped"},
+     "warning: x.gin:3: include 't5x/examples/x.gin': is not on the search path"},
     {SMALL PARTITIONER "num_partitions = 4\n" PARTITIONER "model_parallel_submesh = [2, 1, 1, 2]\n",
      "\"model_parallel_submesh\":[2,1,1,2],\"logical", "T5X goes by that; skipped"},
     {"partitioning.ModelBasedPjitPartitioner.num_partitions = 8\n", "{\"num_partitions\":8}", NULL},
@@ -326,8 +328,8 @@ static const struct plan_row {
     {SMALL PARTITIONER "logical_axis_rules = [('batch', 'data'), ('embed', 'model')]\n",
      "\"logical_axis_rules\":[[\"batch\",\"data\"],[\"embed\",\"model\"]],", NULL},
     {SMALL PARTITIONER "logical_axis_rules = None\n", "\"num_partitions\":1,\"batch_size\"", NULL},
-    {SMALL PARTITIONER "logical_axis_rules = @tasks.rules()\n", "\"num_partitions\":1,\"batch_size\"",
-     "logical_axis_rules: @tasks.rules makes them when the run starts"},
+    {SMALL PARTITIONER "logical_axis_rules = @tasks.rules()\n# meshwright: logical_axis_rules = zero3\n",
+     "\"logical_axis_rules\":\"zero3\"", NULL},
     {SMALL PARTITIONER
      "logical_axis_rules = "
      "(('batch','data'),('mlp','model'),('heads','model'),('vocab','model'),('embed',None),('kv',None),('joined_kv',"
@@ -362,10 +364,9 @@ static const struct plan_row {
      "\"remat_policy\":\"none\",\"dtype\"", NULL},
     {SCANNED "T5Config.remat_policy = 'most'\n", "\"remat_policy\":\"full\",\"dtype\"", "T5X does not know 'most'"},
     {SCANNED "T5Config.scan_layers = False\n", "\"scalable_t5_1_1_small\"",
-     "scan_layers: a plan's scalable models are scanned"},
+     "warning: x.gin:3: scan_layers: a plan's scalable models are scanned"},
     {SMALL "T5Config.dtype = 'float32'\n", "\"dtype\":\"float32\"}", NULL},
     {SMALL "T5Config.dtype = @jax.numpy.float16\n", "\"dtype\":\"float16\"}", NULL},
-    {SMALL "T5Config.dtype = 'int4'\n", "\"optimizer\":\"adafactor\"}", "dtype: a plan's is"},
     {SMALL "T5Config.num_heads = 8\n",
      "{\"model\":\"encoder_decoder:vocab_size=32128,emb_dim=512,num_heads=8,head_dim=64,mlp_dim=1024,num_encoder_"
      "layers=8,num_decoder_layers=8,"
@@ -380,7 +381,7 @@ static const struct plan_row {
      "\"decoder_only:vocab_size=7,emb_dim=512,num_heads=8,head_dim=64,mlp_dim=2048,num_layers=6,",
      "is imported nowhere; it is taken for t5x.examples.decoder_only"},
     {"include 't5x/examples/decoder_only/models/base.gin'\n" RUN "TASK_FEATURE_LENGTHS = {'inputs': 5, 'targets': 6}\n",
-     "{\"model\":\"decoder_only_base\",", "that of targets alone"},
+     "{\"model\":\"decoder_only_base\",", "inputs and targets joined, 5 and 6: the plan's length is 11"},
     {"from t5x.contrib.gpu.t5 import network\nnetwork.T5Config.vocab_size = 7\n",
      "{\"model\":\"encoder_decoder:vocab_size=7,", "looks embeddings up"},
     {SMALL "# meshwright: topology = v4-8\n# meshwright: attention = flash\n",
@@ -403,7 +404,19 @@ static const struct plan_row {
     {SMALL "# meshwright: model = @tests/data/model_gqa.json\n", "{\"model\":\"t5_1_1_small\"",
      "model = @tests/data/model_gqa.json: is not at hand"},
     {"# meshwright: model_parallel_submesh = [2, 1, 1, 1]\n", "{\"model_parallel_submesh\":[2,1,1,1]}", NULL},
-    {SMALL "DROPOUT_RATE = 0.1\nseqio.Evaluator:\n  logger_cls = [@seqio.TensorBoardLogger]\n", BASE,
+    {SMALL "DROPOUT_RATE = 0.1\n", "\"dropout_rate\":0.1", NULL},
+    {SMALL "DROPOUT_RATE = 0.0\n", BASE, NULL},
+    {SMALL "from t5x.examples.t5 import network\nnetwork.T5Config.dropout_rate = 0.25\n", "\"dropout_rate\":0.25",
+     NULL},
+    {SMALL
+     "TASK_FEATURE_LENGTHS = {'decoder_target_tokens': 626, 'decoder_positions': 626, 'encoder_input_tokens': 512, "
+     "'targets': 620}\n",
+     "\"task_feature_lengths\":{\"inputs\":512,\"targets\":620}", NULL},
+    {SMALL "TASK_FEATURE_LENGTHS = {'inputs': 7, 'targets': 8, 'pictures': 9}\n",
+     "\"task_feature_lengths\":{\"inputs\":7,\"targets\":8}", "warning: x.gin:3: task_feature_lengths: pictures is no"},
+    {SMALL "from t5x import models\nmodels.EncoderDecoderModel.loss_normalizing_factor = 233_472\n",
+     "\"loss_normalizing_factor\":233472", NULL},
+    {SMALL "DROPOUT_RATE = 0.0\nseqio.Evaluator:\n  logger_cls = [@seqio.TensorBoardLogger]\n", BASE,
      "x.gin:5: seqio.Evaluator.logger_cls: no part of a plan; skipped"},
     {SMALL "TASK_FEATURE_LENGTHS = @tasks.lengths()\n", BASE,
      "task_feature_lengths: @tasks.lengths makes it when the run starts"},
@@ -473,6 +486,13 @@ static void what_cannot_be_is_refused_with_its_line(struct base_arena *arena)
         {SMALL PARTITIONER "logical_axis_rules = [('batch', 3)]\n", "x.gin:4: logical_axis_rules: pairs"},
         {SMALL "partitioning.standard_logical_axis_rules.parameter_partitioning_dims = 3\n",
          "x.gin:3: parameter_partitioning_dims: 3 is not supported; use 1 or 2"},
+        {SMALL PARTITIONER "logical_axis_rules = @tasks.rules()\n",
+         "x.gin:4: logical_axis_rules: @tasks.rules makes them when the run starts; a line"},
+        {SMALL "T5Config.dtype = 'int4'\n", "x.gin:3: dtype: a plan's is"},
+        {SMALL "T5Config.scan_layers = True\n", "x.gin:3: scan_layers: t5x.examples.t5.network.T5Config has no such"},
+        {"include 't5x/examples/t5/t5_1_1/small.gin'\nexport_lib.save.model = %MODEL\n",
+         "x.gin:2: the file exports a model for serving"},
+        {"eval_script.evaluate.dataset_cfg = @utils.DatasetConfig()\n", "x.gin:1: the file evaluates a checkpoint"},
         {SMALL "adafactor.Adafactor.beta1 = 7\n", "x.gin:3: adafactor: beta1: 7 is out of range"},
         {SMALL "utils.create_learning_rate_scheduler.factors = "
                "'constant'\nutils.create_learning_rate_scheduler.base_learning_rate = -1\n",
@@ -503,7 +523,7 @@ static void a_house_of_files_becomes_a_plan(struct base_arena *arena)
                         "\"task_feature_lengths\":{\"inputs\":384,\"targets\":256},\"batch_size\":512,\"num_"
                         "microbatches\":4,\"optimizer\":\"adafactor\","
                         "\"adafactor\":{\"factored\":false,\"beta1\":0.9},\"remat_policy\":\"full\","
-                        "\"dtype\":\"bfloat16\",\"seed\":17}");
+                        "\"dtype\":\"bfloat16\",\"dropout_rate\":0.1,\"seed\":17}");
     assert_ok(model_gin_config_parse(arena, "@tests/data/gin/house/translate.gin", &config, &error), &error);
     assert_int_equal(config.emb_dim, 640);
     assert_int_equal(config.num_decoder_layers, 3);

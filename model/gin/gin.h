@@ -65,8 +65,10 @@ struct model_gin {
     struct model_gin_import *imports;
     struct model_gin_include *includes;
     int binding_count, comment_count, import_count, include_count, value_count;
-    const char **notes; /* "FILE:LINE: what was skipped, and why" */
+    const char **notes; /* "FILE:LINE: what was skipped, and why": no plan holds it, and no answer changes by it */
     int note_count;
+    const char **warnings; /* the same of what the plan holds otherwise, so that an answer may be another */
+    int warning_count;
     const char *name;        /* of the file or text, for messages */
     const char *search_path; /* directories joined by commas, or NULL */
     bool without_files;      /* includes are those that are known */
@@ -84,7 +86,10 @@ enum base_status model_gin_read(struct base_arena *arena, const char *path, cons
 /* The same of a text; no file is opened. */
 enum base_status model_gin_parse(struct base_arena *arena, const char *name, const char *text, struct model_gin **out,
                                  struct base_error *error);
+enum { MODEL_GIN_MOST_NOTES = 200, MODEL_GIN_MOST_WARNINGS = 50 };
 void model_gin_note(struct model_gin *gin, struct model_gin_place place, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+void model_gin_warn(struct model_gin *gin, struct model_gin_place place, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 /* The binding that a configurable called in that scope sees, or NULL. Modules before its name may be left out. */
 const struct model_gin_binding *model_gin_find(struct model_gin *gin, const char *scope, const char *configurable,

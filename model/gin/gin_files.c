@@ -2,7 +2,6 @@
  * not known here; files that T5X ships and that are not at hand are stood in for by what this program knows of them. */
 #include "model/gin/gin_reader.h"
 
-#include <stdarg.h>
 #include <string.h>
 
 extern const char embedded_model_gin_gin_known_csv[];
@@ -16,24 +15,8 @@ enum {
     MOST_IMPORTS = 1024,
     MOST_COMMENTS = 256,
     LONGEST_PATH = 2048,
-    MOST_NOTES = 200,
     LONGEST_MACRO_CHAIN = 32
 };
-
-/* ---- notes ---- */
-
-void model_gin_note(struct model_gin *gin, struct model_gin_place place, const char *format, ...)
-{
-    char message[700];
-    va_list arguments;
-    if (gin->note_count == MOST_NOTES) return;
-    va_start(arguments, format);
-    vsnprintf(message, sizeof message, format, arguments);
-    va_end(arguments);
-    bool last = gin->note_count == MOST_NOTES - 1;
-    gin->notes[gin->note_count++] =
-        last ? "and more that is not shown" : base_print(gin->arena, "%.300s:%d: %s", place.file, place.line, message);
-}
 
 /* ---- imports and comments ---- */
 
@@ -364,14 +347,17 @@ static enum base_status known_text(struct model_gin *gin, const char *name, cons
 {
     struct base_csv csv;
     struct base_text text = {.arena = gin->arena};
+    const char *first = NULL;
     bool more = true;
     if (base_csv_open_text(&csv, gin->arena, "gin_known.csv", embedded_model_gin_gin_known_csv, error) != BASE_OK)
         return error->status = BASE_INTERNAL;
     for (;;) {
         if (base_csv_next(&csv, &more, error) != BASE_OK) return error->status = BASE_INTERNAL;
         if (!more) break;
-        if (model_gin_same_file(name, base_csv_field(&csv, base_csv_column(&csv, "file"))))
-            base_putf(&text, "%s\n", base_csv_field(&csv, base_csv_column(&csv, "statement")));
+        const char *file = base_csv_field(&csv, base_csv_column(&csv, "file"));
+        if (first ? strcmp(first, file) != 0 : !model_gin_same_file(name, file)) continue;
+        if (!first) first = base_copy(gin->arena, file); /* a name cut short may be the end of several files' */
+        base_putf(&text, "%s\n", base_csv_field(&csv, base_csv_column(&csv, "statement")));
     }
     base_csv_close(&csv);
     if (!text.length) BASE_TRY(model_gin_put_zoo(gin->arena, name, &text, error));
@@ -409,8 +395,9 @@ static enum base_status include_known(struct model_gin_reader *reader, const cha
     const char *text;
     BASE_TRY(known_text(reader->gin, name, &text, error));
     if (!text) {
-        model_gin_note(reader->gin, reader->place,
-                       "include '%.200s': is not on the search path; skipped (--gin-search-path DIR says where it is)",
+        model_gin_warn(reader->gin, reader->place,
+                       "include '%.200s': is not on the search path, and what it binds is missing here "
+                       "(--gin-search-path DIR says where it is)",
                        name);
         return BASE_OK;
     }
@@ -462,7 +449,8 @@ static struct model_gin *new_gin(struct base_arena *arena, const char *name)
     gin->bindings = base_new(arena, struct model_gin_binding, MOST_BINDINGS);
     gin->imports = base_new(arena, struct model_gin_import, MOST_IMPORTS);
     gin->comments = base_new(arena, struct model_gin_comment, MOST_COMMENTS);
-    gin->notes = base_new(arena, const char *, MOST_NOTES);
+    gin->notes = base_new(arena, const char *, MODEL_GIN_MOST_NOTES);
+    gin->warnings = base_new(arena, const char *, MODEL_GIN_MOST_WARNINGS);
     gin->includes = base_new(arena, struct model_gin_include, MOST_FILES);
     gin->stack = base_new(arena, const char *, DEEPEST_INCLUDE);
     return gin;

@@ -118,7 +118,7 @@ static enum base_status find_network(struct model_gin *gin, struct found *found,
         if (same && !strcmp(network->config, class)) found->network = network;
     }
     if (!found->network) return refuse_network(name, found->place, error);
-    if (found->network->remark) model_gin_note(gin, found->place, "%.120s: %s", name, found->network->remark);
+    if (found->network->remark) model_gin_warn(gin, found->place, "%.120s: %s", name, found->network->remark);
     return BASE_OK;
 }
 

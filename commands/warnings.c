@@ -1,0 +1,73 @@
+/* What an answer's reader has to know of its input: warnings stand in the answer itself, at its head; notes of what was
+ * passed over are one line beside it, or all of them where --notes asks. */
+#include "commands/commands.h"
+#include "sim/sim.h"
+
+#include <string.h>
+
+void commands_warn(struct commands_context *context, const char *text)
+{
+    enum { MOST_WARNINGS = 64 };
+    if (!context->warnings) context->warnings = base_new(context->arena, const char *, MOST_WARNINGS);
+    for (int i = 0; i < context->warning_count; i++)
+        if (!strcmp(context->warnings[i], text)) return;
+    if (context->warning_count < MOST_WARNINGS) context->warnings[context->warning_count++] = text;
+}
+
+void commands_note(const struct commands_context *context, const char *text)
+{
+    if (context->note) context->note(context->note_where, text);
+}
+
+void commands_note_gin(struct commands_context *context, const struct model_gin *gin, bool all)
+{
+    for (int i = 0; i < gin->warning_count; i++) commands_warn(context, gin->warnings[i]);
+    for (int i = 0; i < gin->note_count && (all || gin->note_count == 1); i++) commands_note(context, gin->notes[i]);
+    if (all || gin->note_count < 2) return;
+    commands_note(context, base_print(context->arena,
+                                      "%.300s: %d notes of what no plan holds or T5X's defaults say, none of which "
+                                      "changes an answer; --notes lists them",
+                                      gin->name, gin->note_count));
+}
+
+void commands_warn_of_plan(struct commands_context *context, const struct sim_plan_text *text,
+                           const struct model_config *config)
+{
+    const char *inputs = text->values[SIM_INPUTS_LENGTH];
+    if (config->encoder || !inputs || !*inputs) return;
+    commands_warn(context, base_print(context->arena,
+                                      "inputs_length %.20s is left out: %.80s has no encoder, and its sequences are of "
+                                      "%.20s targets; give the length of inputs and targets joined as one number",
+                                      inputs, text->values[SIM_MODEL], text->values[SIM_TARGETS_LENGTH]));
+}
+
+/* At the head of a text, or as the first member of an object. */
+static void put_before(const struct commands_context *context, struct base_text *out)
+{
+    struct base_text whole = {.arena = out->arena};
+    struct base_json_writer list = {.text = &whole, .compact = true};
+    bool object = context->json && out->length && *out->data == '{', spread = object && out->data[1] == '\n';
+    if (object) base_putf(&whole, spread ? "{\n  \"warnings\": " : "{\"warnings\":");
+    if (object) base_json_open(&list, '[');
+    for (int i = 0; i < context->warning_count; i++) {
+        if (object) base_json_put_string(&list, context->warnings[i]);
+        else base_putf(&whole, "Warning: %s\n", context->warnings[i]);
+    }
+    if (object) base_json_close(&list, ']');
+    while (object && whole.data[whole.length - 1] == '\n') whole.data[--whole.length] = '\0';
+    if (object) base_put(&whole, ",");
+    size_t skipped = object ? 1 : 0;
+    base_put_bytes(&whole, out->data + skipped, out->length - skipped);
+    *out = whole;
+}
+
+void commands_put_warnings(struct commands_context *context, const struct commands_command *command,
+                           struct base_text *out)
+{
+    bool inside = command->warns && out->length && *out->data != '<' && (!context->json || *out->data == '{');
+    if (!context->warning_count) return;
+    if (inside) put_before(context, out);
+    for (int i = 0; i < context->warning_count && !inside; i++)
+        commands_note(context, base_print(context->arena, "warning: %s", context->warnings[i]));
+    context->warning_count = 0;
+}

@@ -1,0 +1,1 @@
+meshwright import prefix_lm.gin --notes

@@ -1,0 +1,1 @@
+meshwright predict prefix_lm.gin | head -n 6

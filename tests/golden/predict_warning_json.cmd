@@ -1,0 +1,1 @@
+meshwright predict prefix_lm.gin --json | head -n 5
