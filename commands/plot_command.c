@@ -46,6 +46,8 @@ static const struct kind {
     {"trust", "RESULT.csv of sweep", "for which kinds of plan can predictions be trusted?", draw_trust, NULL, NULL, 1},
     {"pareto", "TUNED.json of tune --pareto --json", "what does memory buy in speed?", NULL, commands_saved_document,
      plots_pareto, 1},
+    {"latency", "TUNED.json of tune --objective latency_s --json", "what do more tokens a second cost in latency?",
+     NULL, commands_saved_document, plots_latency, 1},
     {"sensitivity", "TUNED.json of tune --json",
      "which choice of the best plan costs how much when it is changed alone?", NULL, commands_saved_document,
      plots_sensitivity, 1},
@@ -161,7 +163,7 @@ const struct commands_command commands_plot = {
     .summary =
         "draw a chart as SVG, PDF or PNG: of a plan (memory, time, operations, roofline, schedule, batch, scaling, "
         "mesh), "
-        "of two (difference), of a sweep (comparison, trust) or of a search (pareto, sensitivity)",
+        "of two (difference), of a sweep (comparison, trust) or of a search (pareto, latency, sensitivity)",
     .usage = "plot KIND INPUT --out FILE.svg|.pdf|.png",
     .examples = "  meshwright plot memory examples/t5_11b_v4_512.json --out memory.svg\n"
                 "  meshwright sweep examples/tpu_v4_tuning.csv --out result.csv && meshwright plot comparison "

@@ -1,5 +1,6 @@
 /* `tune`: the best plan of a space, with proof. */
 #include "commands/topology_list.h"
+#include "commands/tune.h"
 #include "reports/reports.h"
 #include "tuner/tuner.h"
 
@@ -18,9 +19,8 @@ enum { MOST_VALUES = 4096, MOST_TOP = 1000, MOST_RULE_PREDICTIONS = 20000 };
 
 /* ---- the space that is asked for ---- */
 
-/* Cuts a list at its separator, but not inside JSON. */
-static enum base_status split(struct base_arena *arena, const char *option, const char *text, char separator,
-                              struct tuner_values *out, struct base_error *error)
+enum base_status commands_tune_values(struct base_arena *arena, const char *option, const char *text, char separator,
+                                      struct tuner_values *out, struct base_error *error)
 {
     *out = (struct tuner_values){base_new(arena, const char *, MOST_VALUES), 0};
     for (const char *at = text;;) {
@@ -59,9 +59,9 @@ static enum base_status read_dimension(struct base_arena *arena, enum tuner_dime
         values[key] = NULL;
         return BASE_OK;
     }
-    BASE_TRY(split(arena, sim_plan_keys[key].name, text,
-                   (d == TUNER_SUBMESH && key != SIM_NUM_PARTITIONS) || key == SIM_RULES ? ';' : ',',
-                   &request->given[d], error));
+    BASE_TRY(commands_tune_values(arena, sim_plan_keys[key].name, text,
+                                  (d == TUNER_SUBMESH && key != SIM_NUM_PARTITIONS) || key == SIM_RULES ? ';' : ',',
+                                  &request->given[d], error));
     if (!stays) values[key] = NULL;
     return BASE_OK;
 }
@@ -105,11 +105,11 @@ static enum base_status read_request(struct commands_context *context, const str
 
 /* ---- how it is searched ---- */
 
-/* In percent, with or without the sign. */
-static enum base_status read_headroom(struct base_arena *arena, const char *given, double *out,
-                                      struct base_error *error)
+enum base_status commands_tune_headroom(struct base_arena *arena, const char *given, double *out,
+                                        struct base_error *error)
 {
     double percent;
+    if (!given) given = DEFAULT_HEADROOM;
     size_t length = strlen(given);
     if (length && given[length - 1] == '%') given = base_copy_bytes(arena, given, length - 1);
     BASE_TRY(base_parse_double(given, "--headroom (in percent)", 0, 99, &percent, error));
@@ -136,7 +136,7 @@ static enum base_status read_options(struct commands_context *context, const str
     if (verified) BASE_TRY(base_parse_int(verified, "--verify", 1, MOST_TOP, &verified_count, error));
     if (objective) BASE_TRY(base_parse_word(objective, "--objective", names, BASE_COUNT(names), &which, error));
     if (limit) BASE_TRY(base_parse_double(limit, "--time-limit", 0, 1e9, &options->time_limit_s, error));
-    BASE_TRY(read_headroom(context->arena, headroom ? headroom : DEFAULT_HEADROOM, &options->headroom_frac, error));
+    BASE_TRY(commands_tune_headroom(context->arena, headroom, &options->headroom_frac, error));
     if (limit && !(options->time_limit_s > 0))
         return base_fail(error, BASE_INPUT,
                          "--time-limit: 0 s leaves no time to search; use a number above 0, or leave it out");
@@ -375,6 +375,8 @@ static enum base_status run_tune(struct commands_context *context, const struct 
     int which;
     BASE_TRY(commands_profile(context, arguments, error));
     BASE_TRY(read_request(context, arguments, &request, error));
+    if (commands_tunes_serving(arguments, &request.plan))
+        return commands_tune_serving(context, arguments, &request, out, error);
     BASE_TRY(read_options(context, arguments, &options, error));
     BASE_TRY(commands_training(arguments, &training, error));
     if (training.device_hour_price > 0 && !(training.train_tokens > 0)) training.train_tokens = PRICED_TOKENS;
@@ -399,7 +401,9 @@ static enum base_status run_tune(struct commands_context *context, const struct 
 
 static const struct base_option options[] = {
     {"--top", "K", "how many plans are ranked", "5"},
-    {"--objective", "tokens_per_s|step_s|tokens_per_device_hour|price", "what is best", "tokens_per_s"},
+    {"--objective", "tokens_per_s|step_s|tokens_per_device_hour|price|latency_s",
+     "what is best; latency_s: of inference", "tokens_per_s"},
+    COMMANDS_TUNE_SERVING,
     COMMANDS_TRAINING,
     {"--headroom", "P", "percent of a device's memory that stays free in every plan that is ranked", DEFAULT_HEADROOM},
     {"--fit", NULL, "show only the smallest model axis on which the model fits, and the speed of larger ones", NULL},

@@ -34,9 +34,11 @@ static void take_given_axes(struct builder *builder, struct builder_parameter *e
 }
 
 /* Inference restores parameters as it likes; training has float32, unless the software keeps a master beside them. */
-static enum model_dtype parameter_dtype(const struct builder *builder)
+static enum model_dtype parameter_dtype(const struct builder *builder, const char *labels)
 {
-    if (model_infers(builder->options.step)) return builder->options.parameter_dtype;
+    const enum model_dtype restored = builder->options.parameter_dtype;
+    if (model_infers(builder->options.step)) /* scales and biases are too few to be quantised */
+        return restored == MODEL_INT8 && strlen(labels) < 2 ? MODEL_BFLOAT16 : restored;
     return builder_has(builder, MODEL_TRAIT_HALF_PARAMETERS) ? builder->dtype : builder->options.weight_dtype;
 }
 
@@ -51,7 +53,7 @@ static int declared_parameter(const struct builder *builder, const char *path)
 /* Declares a parameter of the layer (or model) that is being built. */
 int model_builder_parameter(struct builder *builder, const char *path, const char *labels)
 {
-    enum model_dtype dtype = parameter_dtype(builder);
+    enum model_dtype dtype = parameter_dtype(builder, labels);
     int declared = declared_parameter(builder, model_builder_name(builder, path));
     if (declared >= 0) return declared;
     int tensor = model_builder_tensor(builder, model_builder_name(builder, path), labels, dtype, MODEL_PARAMETER,

@@ -129,6 +129,9 @@ enum base_status plots_mesh(struct base_arena *arena, const struct plots_request
 /* Tokens per second against peak memory: the front of `tune --pareto`, and what was looked at (--detail). */
 enum base_status plots_pareto(struct base_arena *arena, const struct plots_request *request, struct plots_picture *out,
                               struct base_error *error);
+/* The front of latency against tokens of a search of plans of inference. */
+enum base_status plots_latency(struct base_arena *arena, const struct plots_request *request, struct plots_picture *out,
+                               struct base_error *error);
 /* The best plan with one choice changed. */
 enum base_status plots_sensitivity(struct base_arena *arena, const struct plots_request *request,
                                    struct plots_picture *out, struct base_error *error);

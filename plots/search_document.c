@@ -100,7 +100,7 @@ struct plots_canvas plots_canvas_of(struct base_arena *arena, const struct plots
 /* "64 to 4096" of the plans that the answer lists, or the one that they share. */
 static const char *batch_words(struct base_arena *arena, const struct base_json *document)
 {
-    static const char *const lists[] = {"pareto", "plans"};
+    static const char *const lists[] = {"pareto", "latency_front", "plans"};
     const struct base_json *best = plots_member(document, "best", BASE_JSON_OBJECT);
     double low = plots_number(best, "batch_size"), high = low;
     for (int l = 0; l < BASE_COUNT(lists); l++) {

@@ -135,6 +135,17 @@ struct reports_answer {
 enum base_status reports_answer_page(const struct reports_answer *answer, struct base_text *out,
                                      struct base_error *error);
 
+/* ---- a search of plans of inference (served_tuned.c) ---- */
+
+struct reports_served {
+    struct base_arena *arena;
+    const struct tuner_serving_request *request;
+    const struct tuner_serving_result *result;
+    const struct reports_prediction *plans; /* of result->plans, with collectives */
+};
+void reports_served_json(const struct reports_served *report, bool compact, struct base_text *out);
+void reports_served_text(const struct reports_served *report, struct base_text *out);
+
 /* ---- a search (tuned.c) ---- */
 
 /* The plans that a search looked at by themselves: tuner_options.looked and its `where`. At most 20,000 are kept. */

@@ -554,14 +554,16 @@ const struct sim_plan_key sim_plan_keys[SIM_KEY_COUNT] = {
         {
             .name = "parameter_dtype",
             .json = TEXT,
-            .option = {"--parameter-dtype", NULL, "what parameters are restored as for inference", NULL},
+            .option = {"--parameter-dtype", NULL,
+                       "what parameters are restored as for inference; int8: kernels and embeddings, beyond T5X", NULL},
             .fallback = "as_computed",
             .default_unsaid = true,
             .type = SIM_OF_WORD,
             FIELD(decoding.parameter_dtype),
             .words = {{"as_computed", SIM_AS_COMPUTED, false},
                       {"bfloat16", MODEL_BFLOAT16, false},
-                      {"float32", MODEL_FLOAT32, false}},
+                      {"float32", MODEL_FLOAT32, false},
+                      {"int8", MODEL_INT8, true}},
         },
 };
 

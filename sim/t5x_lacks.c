@@ -26,6 +26,7 @@ static int add_model(const struct sim_plan *plan, const char **out)
              plan->options.remat != MODEL_REMAT_SELECTIVE,
          "remat of a model that is not scanned"},
         {plan->options.dtype == MODEL_FP8, "fp8"},
+        {model_infers(plan->options.step) && plan->options.parameter_dtype == MODEL_INT8, "parameter_dtype int8"},
     };
     int count = 0;
     for (int i = 0; i < BASE_COUNT(wishes); i++)

@@ -1,8 +1,9 @@
 /* Tests of plans of inference: what a step's time and memory are made of, for whoever serves a model. */
-#include "sim/sim.h"
 #include "tests/test.h"
+#include "tuner/tuner.h"
 
 #include <assert.h>
+#include <math.h>
 
 #define DECODER                                                                                                        \
     "decoder_only:emb_dim=1024,num_heads=8,head_dim=128,mlp_dim=4096,num_layers=6,vocab_size=4096,"                    \
@@ -96,7 +97,122 @@ static void rows_are_decodes(struct base_arena *arena)
     assert_near(s.prediction.tokens_per_s, 32.0 * 64 / s.prediction.latency_s, 1e-9);
 }
 
+/* ---- weights in int8 ---- */
+
+/* Kernels and embeddings are read in a byte each; scales of norms stay. */
+static void int8_weights_are_half_of_bfloat16(struct base_arena *arena)
+{
+    struct sim_plan_text text = text_of(DECODER, "8", "64");
+    const struct served half = serve(arena, &text, MODEL_STEP_DECODE);
+    text.values[SIM_PARAMETER_DTYPE] = "int8";
+    const struct served quarter = serve(arena, &text, MODEL_STEP_DECODE);
+    const double norms_bytes = 2.0 * 1024 * (2 * 6 + 1); /* two a layer and the last, in bfloat16 either way */
+    assert_near((double)quarter.serving.weight_bytes - norms_bytes,
+                ((double)half.serving.weight_bytes - norms_bytes) / 2, 1e-12);
+    assert(quarter.serving.weights_s < 0.51 * half.serving.weights_s);
+    assert(quarter.prediction.memory.cache_bytes == half.prediction.memory.cache_bytes);
+}
+
+static void int8_weights_are_not_run(struct base_arena *arena)
+{
+    struct sim_cache *cache = sim_cache_new(arena);
+    struct sim_plan_text text = text_of(DECODER, "8", "64");
+    struct sim_plan plan;
+    struct base_error error;
+    text.values[SIM_PARAMETER_DTYPE] = "int8";
+    assert_fails(sim_plan_check(cache, arena, &text, MODEL_STEP_GENERATE, SIM_AS_EXECUTED, &plan, &error), BASE_INPUT,
+                 &error, "predicted, not run");
+    sim_cache_free(cache);
+}
+
+/* ---- searches ---- */
+
+static struct tuner_serving_result search(struct base_arena *arena, struct sim_cache *cache,
+                                          struct tuner_serving_request request)
+{
+    struct tuner_serving_result result;
+    struct base_error error;
+    static const char *batches[] = {"8", "16", "64"}, *rules[] = {"standard:1,1", "standard:1,2", "data_only"},
+                      *decodes[] = {"1", "3"};
+    request.space.plan = text_of("t5_1_1_base", NULL, "32");
+    request.space.plan.values[SIM_SUBMESH] = NULL;
+    request.space.given[TUNER_BATCH] = (struct tuner_values){batches, 3};
+    request.space.given[TUNER_RULES] = (struct tuner_values){rules, 3};
+    request.num_decodes = (struct tuner_values){decodes, 2};
+    request.step = MODEL_STEP_GENERATE;
+    request.top = 100000;
+    assert_ok(tuner_serve(arena, cache, &request, &result, &error), &error);
+    return result;
+}
+
+/* Every plan that T5X accepts, asked for one by one. */
+static void searches_of_inference_equal_brute_force(struct base_arena *arena)
+{
+    static const char *const batches[] = {"8", "16", "64"},
+                             *const rules[] = {"standard:1,1", "standard:1,2", "data_only"},
+                             *const decodes[] = {"1", "3"};
+    struct sim_cache *cache = sim_cache_new(arena);
+    const double most_s = 0.06;
+    struct tuner_serving_result r =
+        search(arena, cache, (struct tuner_serving_request){.objective = TUNER_THROUGHPUT, .most_latency_s = most_s});
+    double most = 0, soonest_s = INFINITY;
+    int64_t count = 0, within = 0;
+    for (int at = 0; at < 8 * 3 * 3 * 2; at++) {
+        struct sim_plan_text text = text_of("t5_1_1_base", batches[at / 8 % 3], "32");
+        struct sim_plan plan;
+        struct sim_prediction p;
+        struct base_error error;
+        text.values[SIM_SUBMESH] = base_print(arena, "%d,%d,%d,1", 1 + (at & 1), 1 + (at >> 1 & 1), 1 + (at >> 2 & 1));
+        text.values[SIM_RULES] = rules[at / 24 % 3];
+        text.values[SIM_NUM_DECODES] = decodes[at / 72];
+        if (sim_plan_check(cache, arena, &text, MODEL_STEP_GENERATE, SIM_AS_COMPILED, &plan, &error) != BASE_OK)
+            continue;
+        assert_ok(sim_predict(cache, &plan, &p, NULL, &error), &error);
+        assert(p.fits);
+        count++;
+        soonest_s = fmin(soonest_s, p.latency_s);
+        if (p.latency_s > most_s) continue;
+        within++;
+        most = fmax(most, p.tokens_per_s);
+    }
+    assert(within > 0 && within < count && r.plan_count_of_space == count && r.plan_count == within);
+    assert_near(r.plans[0].tokens_per_s, most, 1e-12);
+    assert_near(r.front[0].latency_s, soonest_s, 1e-12);
+    for (int i = 0; i < r.plan_count; i++) assert(r.plans[i].latency_s <= most_s);
+    sim_cache_free(cache);
+}
+
+/* No plan answers sooner than a point of the front and gives as many tokens. */
+static void fronts_are_not_beaten(struct base_arena *arena)
+{
+    struct sim_cache *cache = sim_cache_new(arena);
+    const struct tuner_serving_result r =
+        search(arena, cache, (struct tuner_serving_request){.objective = TUNER_LATENCY});
+    assert(r.front_count > 1 && r.plan_count == r.fitting_count);
+    assert_near(r.plans[0].latency_s, r.front[0].latency_s, 1e-12);
+    for (int i = 0; i < r.front_count; i++)
+        for (int64_t j = 0; j < r.fitting_count; j++)
+            assert(r.fitting[j].latency_s >= r.front[i].latency_s ||
+                   r.fitting[j].tokens_per_s < r.front[i].tokens_per_s);
+    sim_cache_free(cache);
+}
+
+/* Nothing within the bounds is no plan at all, and the front is still there. */
+static void bounds_may_leave_nothing(struct base_arena *arena)
+{
+    struct sim_cache *cache = sim_cache_new(arena);
+    const struct tuner_serving_result r =
+        search(arena, cache, (struct tuner_serving_request){.objective = TUNER_LATENCY, .least_tokens_per_s = 1e12});
+    assert(!r.plan_count && r.front_count && r.out_of_bounds_count == r.fitting_count);
+    sim_cache_free(cache);
+}
+
 static const struct test tests[] = {
+    TEST(int8_weights_are_half_of_bfloat16),
+    TEST(int8_weights_are_not_run),
+    TEST(searches_of_inference_equal_brute_force),
+    TEST(fronts_are_not_beaten),
+    TEST(bounds_may_leave_nothing),
     TEST(parts_of_a_step_of_inference_add_up),
     TEST(caches_grow_with_rows_and_length_and_weights_do_not),
     TEST(decode_steps_do_not_read_the_encoder),

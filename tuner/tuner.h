@@ -248,4 +248,50 @@ struct tuner_fit_row {
 enum base_status tuner_fit(struct tuner_space *space, const struct tuner_options *options, struct tuner_fit_row *rows,
                            int *count, struct base_error *error);
 
+/* ---- plans of inference (serving.c) ---- */
+
+/* Latency: of a whole answer, or of the step by itself that is asked for. */
+enum tuner_serving_objective { TUNER_LATENCY, TUNER_THROUGHPUT };
+struct tuner_serving_request {
+    struct tuner_request space; /* its plan has the keys of inference, too; what training alone has does not vary */
+    struct tuner_values num_decodes, parameter_dtypes; /* none: the plan's; beyond T5X int8, too */
+    enum model_step step;
+    enum tuner_serving_objective objective;
+    double most_latency_s, least_tokens_per_s; /* 0: no bound */
+    double headroom_frac;                      /* of a device's memory stays free in every plan that is ranked */
+    int top;
+    double (*now_s)(void *where); /* NULL: there is no clock */
+    void *where;
+};
+
+/* A plan, by what is chosen in it, and what was predicted of it. */
+struct tuner_served {
+    int group, submesh, num_decodes, parameter_dtype;
+    int64_t place, rows; /* in the space; answers that a step goes on with */
+    double latency_s, first_token_s, step_s, tokens_per_s, peak_bytes, free_bytes;
+};
+
+struct tuner_serving_result {
+    const struct tuner_space *space;
+    struct sim_plan_text plan; /* of the request: its keys of inference */
+    struct tuner_values num_decodes, parameter_dtypes;
+    struct tuner_served *plans; /* that fit and are within the bounds, the best first */
+    int plan_count;
+    struct tuner_served *front; /* that fit: each gives more tokens than all that answer sooner; the soonest first */
+    int front_count;
+    struct tuner_served *fitting;
+    int64_t fitting_count, unfit_count, out_of_bounds_count;
+    int64_t plan_count_of_space; /* all of them were predicted: the best is proven */
+    int64_t refused_count;       /* beside what the space refused: decoding that cannot be */
+    const char *refusal;         /* the first of these; or NULL */
+    struct tuner_served nearest; /* the smallest peak */
+    bool has_nearest;
+    double wall_s; /* 0 without a clock */
+};
+/* BASE_INPUT: a space without a plan. All belongs to the arena. */
+enum base_status tuner_serve(struct base_arena *arena, struct sim_cache *cache,
+                             const struct tuner_serving_request *request, struct tuner_serving_result *out,
+                             struct base_error *error);
+struct sim_plan_text tuner_served_text(const struct tuner_serving_result *result, const struct tuner_served *plan);
+
 #endif

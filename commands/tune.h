@@ -1,0 +1,30 @@
+/* Private to commands/: what tune shares between searches of training and of inference. */
+#ifndef COMMANDS_TUNE_H
+#define COMMANDS_TUNE_H
+
+#include "commands/commands.h"
+#include "tuner/tuner.h"
+
+/* Cuts a list at its separator, but not inside JSON. BASE_INPUT: an empty value, or too many. */
+enum base_status commands_tune_values(struct base_arena *arena, const char *option, const char *text, char separator,
+                                      struct tuner_values *out, struct base_error *error);
+/* In percent, with or without the sign; NULL: the default. */
+enum base_status commands_tune_headroom(struct base_arena *arena, const char *given, double *out,
+                                        struct base_error *error);
+
+/* tune_serving.c: whether a search is one of inference, and its answer. */
+bool commands_tunes_serving(const struct base_arguments *arguments, const struct sim_plan_text *plan);
+enum base_status commands_tune_serving(struct commands_context *context, const struct base_arguments *arguments,
+                                       const struct tuner_request *request, struct base_text *out,
+                                       struct base_error *error);
+
+/* Their options. */
+#define COMMANDS_TUNE_SERVING                                                                                          \
+    {"--step", "encode|prefill|decode|generate|score",                                                                 \
+     "plans of inference: of which step; generate, a whole answer, where latency or decoding is asked for", NULL},     \
+        {"--max-latency-s", "S", "of inference: plans that take longer are out", NULL},                                \
+    {                                                                                                                  \
+        "--min-tokens-per-s", "R", "of inference: plans that give fewer tokens are out", NULL                          \
+    }
+
+#endif
