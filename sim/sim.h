@@ -513,9 +513,9 @@ struct sim_plan_text sim_plan_filled(struct base_arena *arena, const struct sim_
 /* Prices a checked plan. Allocates nothing on the way when what it needs is in the cache. */
 enum base_status sim_predict(struct sim_cache *cache, const struct sim_plan *plan, struct sim_prediction *out,
                              struct sim_detail *detail, struct base_error *error);
-/* What bounds a step of inference (served_step.c). Seconds are those of prediction->step_s; the first three add up to its
- * memory_bound_s. Where kernels are bound by matrix units their weights are read meanwhile, and less than the whole is
- * left for them. */
+/* What bounds a step of inference (served_step.c). Seconds are those of prediction->step_s; the first three add up to
+ * its memory_bound_s. Where kernels are bound by matrix units their weights are read meanwhile, and less than the whole
+ * is left for them. */
 enum sim_served_by {
     SIM_SERVED_BY_WEIGHTS,
     SIM_SERVED_BY_CACHE,
