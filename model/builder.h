@@ -175,6 +175,9 @@ int model_builder_experts(struct builder *builder, int x, char length, bool deco
 
 /* dropout.c. What is left of a tensor; the tensor itself where the plan has no dropout. */
 int model_builder_dropout(struct builder *builder, const char *name, int x, const char *labels, enum model_role role);
+/* The same where only JAX's software has it: inside an MLP, and behind the last norm of a stack. */
+int model_builder_inner_dropout(struct builder *builder, const char *name, int x, const char *labels);
+int model_builder_last_dropout(struct builder *builder, const char *name, int x, const char *labels, bool encoder);
 
 /* forward.c */
 struct builder_forward {

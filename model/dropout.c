@@ -1,8 +1,15 @@
 /* Dropout: a mask of one byte an element, made where it is applied and kept for the backward pass, and what it leaves.
- */
+ * JAX's software draws one mask for all positions of a sequence (T5X's broadcast_dims=(-2,), MaxText's, Flaxformer's;
+ * t5x/examples/t5/network.py) but at the encoder's end, and what it leaves is elementwise and fused into who reads it;
+ * PyTorch's draws a mask of every element, and its result is an array. */
 #include "model/builder.h"
 
 #include <string.h>
+
+static bool draws_every_element(const struct builder *builder)
+{
+    return builder_has(builder, MODEL_TRAIT_DROPS_OUT) || builder_has(builder, MODEL_TRAIT_KERNEL_GROUPS);
+}
 
 static int mask_of(struct builder *builder, const char *name, const char *labels, enum model_role role)
 {
@@ -10,12 +17,34 @@ static int mask_of(struct builder *builder, const char *name, const char *labels
     return model_builder_apply(builder, MODEL_MAP, MODEL_DROPOUT_MASK, title, labels, NULL, MODEL_BOOL, role, NULL, 0);
 }
 
-int model_builder_dropout(struct builder *builder, const char *name, int x, const char *labels, enum model_role role)
+static int drop(struct builder *builder, const char *name, int x, const char *labels, const char *drawn,
+                enum model_role mask_role, enum model_role role)
 {
-    if (!builder->options.dropout) return x;
-    int inputs[] = {x, mask_of(builder, name, labels, role)};
+    int inputs[] = {x, mask_of(builder, name, drawn, mask_role)};
     const struct model_tensor *of = model_builder_get(builder, x);
     return model_builder_apply(builder, MODEL_MAP, MODEL_DROPOUT, base_print(builder->arena, "%s dropout", name),
-                               base_print(builder->arena, "%s,%s->%s", labels, labels, labels), NULL, of->dtype, role,
+                               base_print(builder->arena, "%s,%s->%s", labels, drawn, labels), NULL, of->dtype, role,
                                inputs, BASE_COUNT(inputs));
+}
+
+int model_builder_dropout(struct builder *builder, const char *name, int x, const char *labels, enum model_role role)
+{
+    size_t rank = strlen(labels);
+    if (!builder->options.dropout) return x;
+    if (draws_every_element(builder)) return drop(builder, name, x, labels, labels, role, role);
+    const char *drawn = base_print(builder->arena, "%.*s%s", (int)rank - 2, labels, labels + rank - 1);
+    return drop(builder, name, x, labels, drawn, role, MODEL_ROLE_FUSED);
+}
+
+int model_builder_inner_dropout(struct builder *builder, const char *name, int x, const char *labels)
+{
+    if (draws_every_element(builder)) return x;
+    return model_builder_dropout(builder, name, x, labels, MODEL_ROLE_MLP_HIDDEN);
+}
+
+int model_builder_last_dropout(struct builder *builder, const char *name, int x, const char *labels, bool encoder)
+{
+    if (!builder->options.dropout || draws_every_element(builder)) return x;
+    if (!encoder) return model_builder_dropout(builder, name, x, labels, MODEL_ROLE_PROJECTION);
+    return drop(builder, name, x, labels, labels, MODEL_ROLE_PROJECTION, MODEL_ROLE_FUSED);
 }

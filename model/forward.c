@@ -264,6 +264,8 @@ static int mlp(struct builder *builder, const char *scope, int x, char length)
         activated = builder_apply(builder, MODEL_MAP, MODEL_GATE, activation, gate, NULL, builder->dtype,
                                   MODEL_ROLE_FUSED, hidden[0], hidden[1], -1, -1);
     }
+    activated =
+        model_builder_inner_dropout(builder, activation, activated, builder_letters(builder, "bqf", length, length));
     builder_constrained(builder, activated);
     int kernel = model_builder_weight(builder, base_print(builder->arena, "%s/kernel", out_name), narrow, narrow);
     int out = builder_contract(builder, out_name, builder_letters(builder, "bqf,fe->bqe", length, length), NULL,
@@ -413,7 +415,9 @@ static int run_stack(struct builder *builder, struct stack *stack, int x, unsign
     }
     bool is_read = !builder->cache || !builder->cache->fills; /* of a prompt, only keys and values are */
     if (!builder_has_part(builder, last_norm) || !is_read) return x;
-    return model_builder_norm(builder, base_print(builder->arena, "%s_norm", stack->name), x, stack->query);
+    const char *last = base_print(builder->arena, "%s_norm", stack->name);
+    return model_builder_last_dropout(builder, last, model_builder_norm(builder, last, x, stack->query),
+                                      builder_letters(builder, "bqe", stack->query, stack->query), !stack->decoder);
 }
 
 /* ---- the whole model ---- */
