@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A search of rule sets ends after so many full predictions, some seconds, whatever the machine: the answer is the
+/* A search of rule sets ends after so many full predictions, a minute or less, whatever the machine: the answer is the
  * same. */
-enum { MOST_VALUES = 4096, MOST_TOP = 1000, MOST_RULE_PREDICTIONS = 20000 };
+enum { MOST_VALUES = 4096, MOST_TOP = 1000, MOST_RULE_PREDICTIONS = 200000 };
 
 #define DEFAULT_LENGTHS "512,512"
 /* A price without a run is that of so many target tokens. */
@@ -147,6 +147,7 @@ static enum base_status read_options(struct commands_context *context, const str
     if (which == TUNER_PRICE && !base_argument(arguments, "--device-hour-price"))
         return base_fail(error, BASE_USAGE, "--objective price: needs --device-hour-price P; no price is made up");
     options->no_bounds = base_argument(arguments, "--no-bounds") != NULL;
+    options->no_integer_program = base_argument(arguments, "--no-integer-program") != NULL;
     options->pareto = base_argument(arguments, "--pareto") != NULL;
     return BASE_OK;
 }
@@ -416,11 +417,12 @@ static const struct base_option options[] = {
     {"--beyond-t5x", NULL,
      "also what T5X has no word for: remat of unscanned models, optimizer partitioning, sequence parallelism", NULL},
     {"--search", "rules",
-     "also rule sets that nobody has named: what each logical axis takes, in which order; without --time-limit 20000 "
+     "also rule sets that nobody has named: what each logical axis takes, in which order; without --time-limit 200000 "
      "full predictions at most",
      NULL},
     {"--time-limit", "S", "seconds; then the best so far, with its gap", NULL},
     {"--no-bounds", NULL, "predict every plan in full", NULL},
+    {"--no-integer-program", NULL, "leave the search to bounds of single plans: the answer is the same", NULL},
     {"--profile", "FILE", "constants and compiler passes in place of the catalogue's", "the chip's own"},
     COMMANDS_PLAN,
     COMMANDS_COMMON,

@@ -8,9 +8,16 @@
 
 #include <string.h>
 
+/* As many as were made. */
+struct kept_decisions {
+    const struct sim_decision *made;
+    int count;
+    bool compares_mesh;
+};
+
 /* Choices that led to a program. */
 struct way {
-    struct sim_decisions decisions;
+    struct kept_decisions decisions;
     uint64_t mesh_relation;
     struct sim_program *program;
     struct way *next;
@@ -22,12 +29,24 @@ struct alike {
     struct alike *next;
 };
 struct propagated {
-    struct sim_decisions decisions;
+    struct kept_decisions decisions;
     struct alike *alike;
     struct propagated *next;
 };
 
-static bool decisions_hold(const struct sim_decisions *decisions, const struct sim_extents *extents)
+static struct kept_decisions keep(struct base_arena *arena, const struct sim_decisions *log)
+{
+    struct sim_decision *made = base_new(arena, struct sim_decision, log->count + 1);
+    memcpy(made, log->made, (size_t)log->count * sizeof *made);
+    return (struct kept_decisions){made, log->count, log->compares_mesh};
+}
+
+static struct kept_decisions those_of(const struct sim_program *program)
+{
+    return (struct kept_decisions){program->decisions.made, program->decisions.count, program->decisions.compares_mesh};
+}
+
+static bool decisions_hold(const struct kept_decisions *decisions, const struct sim_extents *extents)
 {
     for (int i = 0; i < decisions->count; i++)
         if (sim_decide(extents, &decisions->made[i]) != decisions->made[i].larger) return false;
@@ -215,12 +234,14 @@ static enum base_status find_propagated(const struct request *r, struct alike **
         const struct sim_graph *graph = find_graph(r, source);
         struct sim_sharding_options options = r->sharding;
         struct sim_shardings shardings;
+        struct sim_decisions log = {.count = 0};
         found = base_new(&cache->arena, struct propagated, 1);
         options.rules = r->plan->rules;
         options.extents = r->extents;
-        options.extents.decisions = &found->decisions;
+        options.extents.decisions = &log;
         base_arena_reset(&cache->scratch);
         BASE_TRY(sim_propagate(&cache->scratch, graph, &options, &shardings, error));
+        found->decisions = keep(&cache->arena, &log);
         found->alike = find_alike(r, source, &shardings);
         found->next = first;
         begin_key(r);
@@ -233,7 +254,7 @@ static enum base_status find_propagated(const struct request *r, struct alike **
 /* ---- programs ---- */
 
 /* The same where the relation of the mesh axes is not known to be. */
-static bool hold_on_mesh(const struct sim_decisions *decisions, uint64_t mesh_relation,
+static bool hold_on_mesh(const struct kept_decisions *decisions, uint64_t mesh_relation,
                          const struct sim_extents *extents)
 {
     bool same_mesh = !decisions->compares_mesh || mesh_relation == sim_mesh_relation(extents->mesh);
@@ -245,8 +266,9 @@ static void add_way(struct sim_cache *cache, const struct sim_extents *extents, 
                     const struct sim_decisions *own, struct alike *alike, struct sim_program *program)
 {
     struct way *way = base_new(&cache->arena, struct way, 1);
-    way->decisions = *own;
-    sim_note_asked(asked, &way->decisions);
+    struct sim_decisions log = *own;
+    sim_note_asked(asked, &log);
+    way->decisions = keep(&cache->arena, &log);
     way->mesh_relation = sim_mesh_relation(extents->mesh);
     way->program = program;
     way->next = alike->ways;
@@ -266,7 +288,8 @@ static struct sim_program *find_program(struct sim_cache *cache, const struct si
         if (holds(way->program, extent) && hold_on_mesh(&way->decisions, way->mesh_relation, extents))
             return way->program;
     for (struct sim_program *program = alike->programs; program; program = program->next) {
-        bool may_serve = holds(program, extent) && hold_on_mesh(&program->decisions, program->mesh_relation, extents);
+        const struct kept_decisions own = those_of(program);
+        bool may_serve = holds(program, extent) && hold_on_mesh(&own, program->mesh_relation, extents);
         if (!may_serve || !sim_ask_again(cache, extents, &program->asked, &asked)) continue;
         add_way(cache, extents, &asked, &program->decisions, alike, program);
         return program;

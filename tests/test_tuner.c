@@ -382,6 +382,32 @@ static void bounds_change_nothing(struct base_arena *arena)
     sim_cache_free(cache);
 }
 
+/* What integer programs decide, bounds of single plans decide, too: later, and alike. */
+static void integer_programs_change_no_answer(struct base_arena *arena)
+{
+    struct base_error error;
+    struct tuner_result with, without;
+    struct sim_cache *cache = sim_cache_new(arena);
+    for (int rules = 0; rules <= 1; rules++) {
+        struct tuner_space spaces[2];
+        struct tuner_request request = request_of(arena, "t5_1_1_small", "v4:2x2x1", "16", "64", "64");
+        request.search_rules = rules;
+        for (int i = 0; i < 2; i++) assert_ok(tuner_space_build(arena, cache, &request, &spaces[i], &error), &error);
+        assert_ok(tuner_search(&spaces[0], &(struct tuner_options){.top = 1}, &with, &error), &error);
+        assert_ok(
+            tuner_search(&spaces[1], &(struct tuner_options){.top = 1, .no_integer_program = true}, &without, &error),
+            &error);
+        assert_true(with.proven_optimal && without.proven_optimal);
+        assert_true(with.counts.programs > 0);
+        assert_int_equal(without.counts.programs, 0);
+        assert_near(with.plans[0].prediction.step_s, without.plans[0].prediction.step_s, 1e-12);
+        assert_int_equal(spaces[0].plan_count, spaces[1].plan_count);
+        assert_counts_add_up(&spaces[0], &with);
+        assert_counts_add_up(&spaces[1], &without);
+    }
+    sim_cache_free(cache);
+}
+
 /* ---- where nothing fits ---- */
 
 /* What is said to fit does: with the limits that are not said to be lifted, and with the headroom. */
@@ -814,6 +840,7 @@ static const struct test tests[] = {
     TEST(named_spaces_are_refused_with_the_place),
     TEST(headroom_equals_brute_force),
     TEST(bounds_change_nothing),
+    TEST(integer_programs_change_no_answer),
     TEST(batches_are_compared_by_the_sequence),
     TEST(wider_spaces_fit_as_claimed),
     TEST(siblings_are_bounded_on_gpus),

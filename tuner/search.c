@@ -10,6 +10,9 @@
 #include <string.h>
 
 
+/* Rule sets share programs over cells, and a search comes back to them: 15,000 programs of T5 XL take 1 GiB. */
+static const int64_t searched_cache_bytes = (int64_t)2 << 30;
+
 const char *tuner_objective_name(enum tuner_objective objective)
 {
     static const char *const names[TUNER_OBJECTIVE_COUNT] = {"tokens_per_s", "step_s", "tokens_per_device_hour",
@@ -289,6 +292,7 @@ enum base_status tuner_search_bound_family(struct search *s, int group, int micr
 /* The bound of an integer program in place of the first one: a rule set whose weight is within the device's memory. */
 static enum base_status bound_cell(struct search *s, struct node cell)
 {
+    if (s->options->no_integer_program) return cell.kind = PROGRAM, tuner_search_push(s, cell), BASE_OK;
     struct tuner_table table = tuner_table_new(s->space->arena, s->cell_end[cell.group] - cell.group, 0, NULL);
     double least;
     for (int group = cell.group; group < s->cell_end[cell.group]; group++) {
@@ -484,10 +488,12 @@ enum base_status tuner_search(struct tuner_space *space, const struct tuner_opti
     result.tight = base_new(space->arena, struct tuner_found, options->top + 1);
     s.start_s = options->now_s ? options->now_s(options->where) : 0;
     enum base_status status;
+    if (space->search_rules) sim_cache_hold(space->cache, searched_cache_bytes);
     do {
         if (options->looked) options->looked(options->looked_where, NULL);
         status = run_once(&s);
     } while (status == BASE_OK && s.restart && !s.stopped);
+    sim_cache_hold(space->cache, 0);
     tuner_choices_end();
     if (status != BASE_OK) return status;
     settle(&s);

@@ -65,11 +65,12 @@ enum base_status tuner_search_bound_rules(struct search *s, struct node node)
                                         : tuner_search_seconds_of_cost(s, node.group, tuner_search_best_threshold(s));
     node.rules = tuner_rule_cell_price(s->space->arena, coding, &s->best_links[s->space->groups[node.group].shape],
                                        tuner_search_batch_size(s, node.group), n, s->charges, limit_s);
+    node.kind = RULES_PROGRAM;
+    if (s->options->no_integer_program) return tuner_search_push(s, node), BASE_OK;
     enum tuner_choices_outcome outcome =
         tuner_table_least(s->space->arena, &node.rules->table, s->limit_bytes, &least_s);
     double bound = tuner_search_cost_of(s, node.group, least_s) * (1 - slack);
     s->result->counts.programs++;
-    node.kind = RULES_PROGRAM;
     if (bound > node.bound) node.bound = bound;
     if (outcome == TUNER_NOTHING_WITHIN_LIMIT) s->result->counts.by_memory += tuner_search_plans_of(s, &node);
     else tuner_search_push(s, node);

@@ -123,6 +123,7 @@ struct tuner_options {
     int verified;                 /* of these, how many the caller will price over simulated links */
     double headroom_frac;         /* of a device's memory stays free in every plan that is ranked */
     bool no_bounds;               /* every plan is predicted in full */
+    bool no_integer_program;      /* bounds of single plans and cells decide alone: what the programs are worth */
     int shape;                    /* index + 1 of the only shape of mesh that is looked at; 0: all */
     bool pareto;                  /* tokens per second against peak memory */
     double time_limit_s;          /* 0: none */

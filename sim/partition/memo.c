@@ -50,10 +50,16 @@ void sim_cache_next_question(struct sim_cache *cache)
     if (cache->read_files) forget(cache);
 }
 
+void sim_cache_hold(struct sim_cache *cache, int64_t most_bytes)
+{
+    cache->held_bytes = most_bytes;
+}
+
 void sim_cache_begin(struct sim_cache *cache, struct base_arena *arena)
 {
     cache->arena.exhausted = cache->scratch.exhausted = arena->exhausted;
-    if (cache->arena.allocated_bytes >= LARGEST_CACHE_BYTES) forget(cache);
+    const int64_t most = cache->held_bytes ? cache->held_bytes : LARGEST_CACHE_BYTES;
+    if ((int64_t)cache->arena.allocated_bytes >= most) forget(cache);
 }
 
 void sim_key_bytes(struct sim_cache *cache, const void *bytes, size_t length)

@@ -14,6 +14,7 @@ struct sim_cache {
         void *value;
     } * entries;
     int capacity;
+    int64_t held_bytes; /* after so many it is emptied; 0: the usual limit */
     const struct base_json *overrides;
     uint64_t overrides_hash; /* of its content; 0 without */
     char key[4096];          /* under construction */

@@ -333,5 +333,7 @@ const struct base_json *sim_cache_overrides(const struct sim_cache *cache); /* t
 /* Another question of one process: the last one's constants are taken back, and what was read from files is forgotten.
  */
 void sim_cache_next_question(struct sim_cache *cache);
+/* Emptied after so many bytes instead of the usual number (0: as usual): a search comes back to its programs. */
+void sim_cache_hold(struct sim_cache *cache, int64_t most_bytes);
 
 #endif
