@@ -36,8 +36,8 @@ static void hear_step(struct talk *talk, const char *numbers)
     double loss = strtod(at, &at), tokens_per_s = strtod(at, &at), left_s = strtod(at, &at);
     base_child_is_ready();
     if (!talk->context->progress || done == 0) return;
-    snprintf(text, sizeof text, "loss %.4f, %s tokens/s, %s left; step", loss, base_format_count(tokens, tokens_per_s),
-             base_format_seconds(left, left_s));
+    snprintf(text, sizeof text, "loss %.4f, %s target tokens/s, %s left; step", loss,
+             base_format_count(tokens, tokens_per_s), base_format_seconds(left, left_s));
     talk->context->progress(talk->context->progress_where, text, done, steps);
 }
 

@@ -326,7 +326,7 @@ static double draw_key(const struct place *place, double y)
         struct plots_box box = plots_text(canvas, x + 28, middle, PLOTS_LEFT, PLOTS_LABEL, PLOTS_INK, entries[i].text);
         x = box.x + box.width + 16;
     }
-    plots_text(canvas, x, middle, PLOTS_LEFT, PLOTS_LABEL, PLOTS_INK, "tokens/s");
+    plots_text(canvas, x, middle, PLOTS_LEFT, PLOTS_LABEL, PLOTS_INK, "target tokens/s");
     return y + 26;
 }
 

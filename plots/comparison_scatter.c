@@ -49,7 +49,7 @@ static struct point *find_points(struct base_arena *arena, const struct plots_co
 
 struct area {
     struct plots_axis speed, error;
-}; /* x: measured tokens/s; y: predicted over measured step time */
+}; /* x: measured target tokens/s; y: predicted over measured step time */
 
 /* The logarithm of the ratio treats twice and half as equally wrong, and keeps an outlier from flattening the rest. */
 static struct area scale_area(struct point *points, int count, double top)
@@ -232,7 +232,8 @@ static double draw_area(struct plots_canvas *canvas, const struct plots_comparis
     struct area area = scale_area(points, count, y + 22);
     draw_grid(canvas, &area);
     draw_points(canvas, &area, points, count);
-    plots_text(canvas, right_px, area.error.from_px + 26, PLOTS_RIGHT, PLOTS_SMALL, PLOTS_MUTED, "measured tokens/s");
+    plots_text(canvas, right_px, area.error.from_px + 26, PLOTS_RIGHT, PLOTS_SMALL, PLOTS_MUTED,
+               "measured target tokens/s");
     return area.error.from_px + 36;
 }
 

@@ -179,7 +179,7 @@ static void put_side(struct base_text *text, const char *side, double tokens_per
     const char *separator = " ";
     base_putf(text, "\n%s:", side);
     if (!isnan(tokens_per_s))
-        base_putf(text, "%s%s tokens/s", separator, base_format_count(buffer, tokens_per_s)), separator = ", ";
+        base_putf(text, "%s%s target tokens/s", separator, base_format_count(buffer, tokens_per_s)), separator = ", ";
     if (!isnan(step_s))
         base_putf(text, "%s%s a step", separator, base_format_seconds(buffer, step_s)), separator = ", ";
     if (!isnan(memory_bytes))

@@ -49,7 +49,7 @@ static enum base_status read_rows(struct base_arena *arena, const struct plots_r
         struct plots_series_point *p = &((struct plots_series_point *)s->points)[s->count++];
         *p = (struct plots_series_point){
             at, tokens, fits,
-            base_print(arena, "%s%s%.0f%s, %s: %s tokens/s, %s of %s%s", plots_string(item, "topology", ""),
+            base_print(arena, "%s%s%.0f%s, %s: %s target tokens/s, %s of %s%s", plots_string(item, "topology", ""),
                        *plots_string(item, "topology", "") ? ", batch " : "batch ", plots_number(item, "batch_size"),
                        "", s->name, plots_amount(arena, PLOTS_COUNT, tokens),
                        plots_amount(arena, PLOTS_GIB, plots_number(item, "peak_bytes")),
@@ -111,7 +111,7 @@ enum base_status plots_batch(struct base_arena *arena, const struct plots_reques
         for (int i = 0; i < g.series[s].count; i++)
             if (g.series[s].points[i].fits) largest = fmax(largest, g.series[s].points[i].x);
     if (g.best_series >= 0)
-        title = base_print(arena, "Batch %.0f with %s is the fastest that fits: %s tokens/s; %s", g.best.x,
+        title = base_print(arena, "Batch %.0f with %s is the fastest that fits: %s target tokens/s; %s", g.best.x,
                            g.series[g.best_series].name, plots_amount(arena, PLOTS_COUNT, g.best.y),
                            largest < g.high_x ? base_print(arena, "beyond %.0f memory ends", largest)
                                               : "all of them fit in some way");
@@ -130,8 +130,9 @@ enum base_status plots_scaling(struct base_arena *arena, const struct plots_requ
         const struct plots_series_point *first = NULL, *last = NULL;
         for (int i = 0; i < s->count; i++)
             if (s->points[i].fits) first = first ? first : &s->points[i], last = &s->points[i];
-        title = base_print(arena, "From %.0f to %.0f devices, %s: %.3g times the devices, %.3g times the tokens/s",
-                           first->x, last->x, s->name, last->x / first->x, last->y / first->y);
+        title =
+            base_print(arena, "From %.0f to %.0f devices, %s: %.3g times the devices, %.3g times the target tokens/s",
+                       first->x, last->x, s->name, last->x / first->x, last->y / first->y);
     }
     return draw(&canvas, request, &g, title, "devices", out, error);
 }

@@ -106,8 +106,8 @@ static const char *title_of(struct base_arena *arena, const struct front *f)
     const struct point *best = &f->points[0], *modest = &f->points[f->modest];
     base_format_count(tokens, best->tokens_per_s);
     base_format_bytes(peak, best->peak_bytes);
-    if (modest == best) return base_print(arena, "%s tokens/s take %s of each device", tokens, peak);
-    return base_print(arena, "%s tokens/s take %s of each device; %.0f %% less speed, only %s", tokens, peak,
+    if (modest == best) return base_print(arena, "%s target tokens/s take %s of each device", tokens, peak);
+    return base_print(arena, "%s target tokens/s take %s of each device; %.0f %% less speed, only %s", tokens, peak,
                       100 * (1 - modest->tokens_per_s / best->tokens_per_s),
                       base_format_bytes(less, modest->peak_bytes));
 }
@@ -178,7 +178,7 @@ static void draw_points(struct plots_canvas *canvas, const struct front *f)
         const struct point *p = &f->points[i];
         plots_circle(canvas, p->x, p->y, i == 0 || i == f->modest ? dot_px + 1 : radius, dot);
         plots_hover(canvas, (struct plots_box){p->x - 8, p->y - 8, 16, 16},
-                    base_print(canvas->arena, "%s: %s tokens/s, %s", p->words,
+                    base_print(canvas->arena, "%s: %s target tokens/s, %s", p->words,
                                base_format_count(tokens, p->tokens_per_s), base_format_bytes(peak, p->peak_bytes)));
     }
 }
@@ -212,7 +212,7 @@ enum base_status plots_pareto(struct base_arena *arena, const struct plots_reque
                                    .x_unit = PLOTS_GIB,
                                    .y_unit = PLOTS_COUNT,
                                    .x_name = "peak memory of each device",
-                                   .y_name = "tokens/s"};
+                                   .y_name = "target tokens/s"};
     for (int i = 0; i < f.count; i++) {
         f.points[i].x = plots_axis_px(&f.frame.x, f.points[i].peak_bytes);
         f.points[i].y = plots_axis_px(&f.frame.y, f.points[i].tokens_per_s);

@@ -88,8 +88,8 @@ void reports_accuracy_unread(struct reports_accuracy *a, int64_t line_number, co
         snprintf(a->first_unread, sizeof a->first_unread, "line %lld: %.160s", (long long)line_number, why);
 }
 
-/* Kendall's rank correlation of predicted and measured tokens/s within groups: pairs in the same order less pairs in
- * the other, over all. */
+/* Kendall's rank correlation of predicted and measured target tokens/s within groups: pairs in the same order less
+ * pairs in the other, over all. */
 static double pair_order(const struct reports_accuracy *a, int64_t *pairs)
 {
     int64_t same = 0, other = 0;
@@ -102,7 +102,7 @@ static double pair_order(const struct reports_accuracy *a, int64_t *pairs)
             double measured = x->measured_tokens_per_s - y->measured_tokens_per_s,
                    predicted = x->prediction.tokens_per_s - y->prediction.tokens_per_s;
             if (!isfinite(measured) || measured == 0)
-                continue; /* one of them has no measured tokens/s, or they are equal */
+                continue; /* one of them has no measured target tokens/s, or they are equal */
             if (measured * predicted > 0) same++;
             else other++;
         }
@@ -192,9 +192,10 @@ void reports_accuracy_text(const struct reports_accuracy *a, const char *path, s
         put_groups(a, out);
     }
     if (pairs)
-        base_putf(out,
-                  "  order: rank correlation (Kendall) of tokens/s %.2f over %lld pairs of one model and topology\n",
-                  order, (long long)pairs);
+        base_putf(
+            out,
+            "  order: rank correlation (Kendall) of target tokens/s %.2f over %lld pairs of one model and topology\n",
+            order, (long long)pairs);
     if (a->memory_count)
         base_putf(out, "  peak memory: mean absolute error %.1f %% over %lld rows\n",
                   100 * a->memory_error_sum / (double)a->memory_count, (long long)a->memory_count);

@@ -45,7 +45,7 @@ static void put_row(const struct reports_choice *c, int width, struct base_text 
     }
     const struct sim_prediction *p = c->prediction.prediction;
     const struct reports_training *training = &c->prediction.training;
-    base_putf(out, " %8.0f %12s %12s %10s %11s %13s", round(p->tokens_per_s / p->tokens_per_s_per_device),
+    base_putf(out, " %8.0f %15s %12s %10s %11s %13s", round(p->tokens_per_s / p->tokens_per_s_per_device),
               base_format_count(tokens, p->tokens_per_s), base_format_count(each, p->tokens_per_s_per_device),
               base_format_seconds(step, p->step_s), base_format_bytes(peak, (double)p->memory.peak_bytes),
               p->fits ? base_format_bytes(left, (double)p->free_bytes) : "does NOT fit");
@@ -63,7 +63,7 @@ void reports_choices_text(const struct reports_choice *choices, int count, enum 
     int width = 10, best = reports_best_choice(choices, count, objective);
     for (int i = 0; i < count; i++)
         if ((int)strlen(choices[i].topology) > width) width = (int)strlen(choices[i].topology);
-    base_putf(out, "    %-*s %8s %12s %12s %10s %11s %13s", width, "topology", "devices", "tokens/s", "a device",
+    base_putf(out, "    %-*s %8s %15s %12s %10s %11s %13s", width, "topology", "devices", "target tokens/s", "a device",
               "step", "peak", "free");
     if (training->train_tokens > 0) base_putf(out, " %12s", "the run");
     if (training->device_hour_price > 0) base_putf(out, " %12s", "price");

@@ -6,7 +6,7 @@
   const { make, show, hide } = window.meshwright;
   const count = data.tokens_per_s.length;
   const GiB = 2 ** 30;
-  const tokens = (n) => (n >= 1e6 ? (n / 1e6).toPrecision(4) + " M" : n >= 1e3 ? (n / 1e3).toPrecision(4) + " k" : n.toPrecision(4)) + " tokens/s";
+  const tokens = (n) => (n >= 1e6 ? (n / 1e6).toPrecision(4) + " M" : n >= 1e3 ? (n / 1e3).toPrecision(4) + " k" : n.toPrecision(4)) + " target tokens/s";
   const memory = (n) => (n / GiB).toFixed(2) + " GiB";
   const value = (column, i) => column.values[column.of[i]];
   const predicted = data.decided_by.map((how) => how === "prediction");
@@ -131,7 +131,7 @@
   const rank = () => {
     const rows = shown.filter((i) => predicted[i]).sort((a, b) => fits[b] - fits[a] || data.tokens_per_s[b] - data.tokens_per_s[a]).slice(0, 12);
     const table = make("table"), head = make("tr");
-    for (const name of ["pick", "tokens/s", "memory", ...data.columns.map((c) => c.key)]) head.append(make("th", name));
+    for (const name of ["pick", "target tokens/s", "memory", ...data.columns.map((c) => c.key)]) head.append(make("th", name));
     table.append(head);
     for (const i of rows) {
       const row = make("tr"), cell = make("td");
@@ -142,7 +142,7 @@
         button.addEventListener("click", () => pick(n, i));
         cell.append(button, " ");
       });
-      row.append(cell, make("td", tokens(data.tokens_per_s[i]).replace(" tokens/s", "")), make("td", memory(data.peak_bytes[i]) + (fits[i] ? "" : ", too large")),
+      row.append(cell, make("td", tokens(data.tokens_per_s[i]).replace(" target tokens/s", "")), make("td", memory(data.peak_bytes[i]) + (fits[i] ? "" : ", too large")),
         ...data.columns.map((c) => make("td", value(c, i).slice(0, 60))));
       table.append(row);
     }
@@ -160,7 +160,7 @@
       if (cells[0] !== cells[1] && cells[0] && cells[1]) row.classList.add("bad");
       table.append(row);
     };
-    line("tokens/s", (i) => tokens(data.tokens_per_s[i]));
+    line("target tokens/s", (i) => tokens(data.tokens_per_s[i]));
     line("memory", (i) => memory(data.peak_bytes[i]));
     for (const c of data.columns) line(c.key, (i) => value(c, i));
     pair.append(table);

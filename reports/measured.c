@@ -48,7 +48,7 @@ void reports_run_text(const struct reports_prediction *r, struct base_text *out)
 {
     const struct reports_measured *m = r->measured;
     const struct sim_prediction *p = r->prediction;
-    char tokens[BASE_HUMANE], step[BASE_HUMANE], bytes[BASE_HUMANE];
+    char step[BASE_HUMANE], bytes[BASE_HUMANE];
     const char *ranks = m->rank_count == 1 ? "one rank" : base_print(out->arena, "%d ranks", m->rank_count);
     base_putf(out, "%s on %s, mesh %s, run here %s %s\n%s\n\n", r->checked->model_text, r->checked->topology_text,
               topo_axes_describe(out->arena, &p->mesh), m->rank_count ? "on" : "in",
@@ -63,7 +63,7 @@ void reports_run_text(const struct reports_prediction *r, struct base_text *out)
         base_putf(out, "\nloss %.6f and token accuracy %.2f %% over %.0f targets\n", all.loss, 100 * all.accuracy,
                   all.weight);
     }
-    base_putf(out, "\n%s tokens/s, %s a step%s\n", base_format_count(tokens, p->tokens_per_s),
+    base_putf(out, "\n%s, %s a step%s\n", reports_tokens_words(out->arena, r->checked, p),
               base_format_seconds(step, p->step_s), m->rank_count ? "" : ", all devices one after the other");
     put_share("contractions", p->compute_s, p->step_s, out);
     put_share("elementwise", p->memory_bound_s, p->step_s, out);

@@ -46,9 +46,13 @@ static void put_facts(struct base_text *out, const struct base_json *d, bool fit
     base_put(out, "<dl class=\"facts\">\n");
     reports_put_fact(out, "target tokens/s", count_words(arena, reports_number(throughput, "tokens_per_s")),
                      interval_words(arena, throughput, "tokens_per_s_interval", count_words), false);
+    double all = reports_number(throughput, "all_tokens_per_s");
+    bool differ = all > 1.000001 * reports_number(throughput, "tokens_per_s");
     reports_put_fact(out, "a step", seconds_words(arena, reports_number(time, "step_s")),
-                     base_print(arena, "%s target tokens/s on each device",
-                                count_words(arena, reports_number(throughput, "tokens_per_s_per_device"))),
+                     base_print(arena, "%s target tokens/s on each device%s%s%s",
+                                count_words(arena, reports_number(throughput, "tokens_per_s_per_device")),
+                                differ ? "; with inputs " : "", differ ? count_words(arena, all) : "",
+                                differ ? " tokens/s in all" : ""),
                      false);
     reports_put_fact(out, "memory at the peak", bytes_words(arena, peak),
                      base_print(arena, "of %s: %s %s. %s", bytes_words(arena, capacity),
@@ -208,12 +212,12 @@ enum base_status reports_prediction_html(const struct reports_answer *answer, st
     if (!(capacity > 0) || !(peak >= 0))
         return base_fail(error, BASE_INPUT, "memory.capacity_bytes and memory.peak_bytes are needed");
     reports_html_begin(out, base_print(arena, "%s: %s", what, fits ? "it fits" : "it does not fit"));
-    const char *title =
-        measured ? base_print(arena, "Measured: %s tokens/s in %s of each device", tokens, bytes_words(arena, peak))
-        : fits   ? base_print(arena, "It fits: %s of %s, at %s tokens/s", bytes_words(arena, peak),
-                              bytes_words(arena, capacity), tokens)
-                 : base_print(arena, "It does not fit: %s of %s, %s too much", bytes_words(arena, peak),
-                              bytes_words(arena, capacity), bytes_words(arena, peak - capacity));
+    const char *title = measured ? base_print(arena, "Measured: %s target tokens/s in %s of each device", tokens,
+                                              bytes_words(arena, peak))
+                        : fits ? base_print(arena, "It fits: %s of %s, at %s target tokens/s", bytes_words(arena, peak),
+                                            bytes_words(arena, capacity), tokens)
+                               : base_print(arena, "It does not fit: %s of %s, %s too much", bytes_words(arena, peak),
+                                            bytes_words(arena, capacity), bytes_words(arena, peak - capacity));
     reports_put_answer_head(out, answer, what, title, plan, reports_member(d, "mesh", BASE_JSON_OBJECT));
     put_facts(out, d, fits);
     base_put(out, "<main>\n");

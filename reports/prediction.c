@@ -44,7 +44,7 @@ static void put_memory(struct base_json_writer *w, const struct sim_memory *m, c
     base_json_close(w, '}');
 }
 
-static void put_time(struct base_json_writer *w, const struct sim_prediction *p,
+static void put_time(struct base_json_writer *w, const struct sim_plan *plan, const struct sim_prediction *p,
                      const struct sim_confidence *confidence)
 {
     base_json_key(w, "time");
@@ -61,6 +61,8 @@ static void put_time(struct base_json_writer *w, const struct sim_prediction *p,
     base_json_open(w, '{');
     base_json_member_double(w, "tokens_per_s", p->tokens_per_s);
     base_json_member_double(w, "samples_per_s", p->samples_per_s);
+    if (plan && !model_infers(plan->options.step))
+        base_json_member_double(w, "all_tokens_per_s", reports_all_tokens_per_s(plan, p));
     base_json_member_double(w, "tokens_per_s_per_device", p->tokens_per_s_per_device);
     base_json_member_double(w, "mfu_frac", p->mfu_frac);
     if (confidence) put_interval(w, "tokens_per_s_interval", &confidence->tokens_per_s);
@@ -266,7 +268,7 @@ static void put_answer(struct base_json_writer *w, const struct reports_predicti
     if (r->confidence) base_json_member_string(w, "confidence", r->confidence->rests_on);
     if (r->measured) put_steps(w, r->measured);
     put_memory(w, &p->memory, r->confidence);
-    put_time(w, p, r->confidence);
+    put_time(w, r->checked, p, r->confidence);
     if (p->decode_steps) reports_put_served(w, r);
     if (!r->measured && p->hardware_flop > 0 && !p->decode_steps) reports_put_totals(w, p);
     if (r->checkpoint) reports_put_checkpoint(w, r->checkpoint);
@@ -361,17 +363,17 @@ void reports_put_bars(const struct reports_part *parts, int count, double whole,
 static void put_verdict(const struct reports_prediction *r, struct base_text *out)
 {
     const struct sim_prediction *p = r->prediction;
-    char peak[BASE_HUMANE], capacity[BASE_HUMANE], over[BASE_HUMANE], tokens[BASE_HUMANE], step[BASE_HUMANE];
+    char peak[BASE_HUMANE], capacity[BASE_HUMANE], over[BASE_HUMANE], step[BASE_HUMANE], each[BASE_HUMANE];
     base_format_bytes(peak, (double)p->memory.peak_bytes);
     base_format_bytes(capacity, (double)p->memory.capacity_bytes);
     double difference = (double)(p->memory.capacity_bytes - p->memory.peak_bytes);
     base_format_bytes(over, fabs(difference));
     if (p->fits) base_putf(out, "It fits: %s of %s on each device, %s free.\n", peak, capacity, over);
     else base_putf(out, "It does NOT fit: %s of %s on each device, %s too much.\n", peak, capacity, over);
-    base_putf(out, "%s tokens/s (%s a step; %.4g tokens/s on each of %d devices, MFU %.1f %%)%s\n",
-              base_format_count(tokens, p->tokens_per_s), base_format_seconds(step, p->step_s),
-              p->tokens_per_s_per_device, topo_axes_product(&p->mesh, topo_axes_all(&p->mesh)), 100 * p->mfu_frac,
-              p->fits ? "" : ", if it fitted");
+    base_putf(out, "%s (%s a step; %s on each of %d devices, MFU %.1f %%)%s\n",
+              reports_tokens_words(out->arena, r->checked, p), base_format_seconds(step, p->step_s),
+              base_format_count(each, p->tokens_per_s_per_device), topo_axes_product(&p->mesh, topo_axes_all(&p->mesh)),
+              100 * p->mfu_frac, p->fits ? "" : ", if it fitted");
 }
 
 /* How far off that may be, and what says so. */
@@ -450,7 +452,8 @@ const char reports_no_change[] =
 static void put_change(const struct sim_change *c, int width, struct base_text *out)
 {
     char tokens[BASE_HUMANE], peak[BASE_HUMANE];
-    base_putf(out, "    %-*s %9s tokens/s, %s%s", width, c->what, base_format_count(tokens, c->prediction.tokens_per_s),
+    base_putf(out, "    %-*s %9s target tokens/s, %s%s", width, c->what,
+              base_format_count(tokens, c->prediction.tokens_per_s),
               base_format_bytes(peak, (double)c->prediction.memory.peak_bytes), c->tight ? ", tight" : "");
     if (c->prediction.memory.rematerialized_layer_count)
         base_putf(out, ", if the compiler recomputes %lld layer%s",

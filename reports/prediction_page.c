@@ -59,7 +59,7 @@ static void put_changes(const struct page *page, const struct reports_prediction
     enum { COLUMNS = 3 };
     struct base_arena *arena = page->out->arena;
     const char **cells = base_new(arena, const char *, (r->change_count + 1) * COLUMNS),
-               *header[COLUMNS] = {"change", "tokens/s", "memory"};
+               *header[COLUMNS] = {"change", "target tokens/s", "memory"};
     char tokens[BASE_HUMANE], bytes[BASE_HUMANE];
     memcpy(cells, header, sizeof header);
     for (int i = 0; i < r->change_count; i++) {
@@ -99,7 +99,7 @@ void reports_prediction_page(const struct reports_prediction *r, enum reports_fo
                            base_print(arena, "%s on %s, mesh %s, profile %s", r->checked->model_text,
                                       r->checked->topology_text, topo_axes_describe(arena, &p->mesh), p->profile));
     reports_page_paragraph(&page,
-                           base_print(arena, "%s tokens/s, %s a step, MFU %.1f %%; %s of %s on each device.",
+                           base_print(arena, "%s target tokens/s, %s a step, MFU %.1f %%; %s of %s on each device.",
                                       base_format_count(tokens, p->tokens_per_s), base_format_seconds(step, p->step_s),
                                       100 * p->mfu_frac, base_format_bytes(peak, (double)m->peak_bytes),
                                       base_format_bytes(capacity, (double)m->capacity_bytes)));

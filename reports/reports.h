@@ -32,6 +32,12 @@ const char *reports_wall_words(struct base_arena *arena, double wall_s); /* "41.
 
 /* ---- totals of a step, and its checkpoint (totals.c) ---- */
 
+/* tokens_per_s of a prediction counts targets alone, as T5X does; these count the encoder's inputs, too. */
+double reports_all_tokens_per_s(const struct sim_plan *plan, const struct sim_prediction *prediction);
+/* "278.2 k target tokens/s, 556.4 k with inputs"; plan may be NULL: targets alone. */
+const char *reports_tokens_words(struct base_arena *arena, const struct sim_plan *plan,
+                                 const struct sim_prediction *prediction);
+
 void reports_put_totals(struct base_json_writer *writer, const struct sim_prediction *prediction);
 void reports_totals_text(const struct sim_prediction *prediction, struct base_text *out);
 void reports_put_checkpoint(struct base_json_writer *writer, const struct sim_checkpoint *checkpoint);

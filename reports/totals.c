@@ -5,6 +5,21 @@ static const char written[] =
     "Zarr arrays of float32, each shard once by the host that has it, as fast as its cards send; "
     "storage may be slower";
 
+double reports_all_tokens_per_s(const struct sim_plan *plan, const struct sim_prediction *p)
+{
+    int64_t inputs = plan->config->encoder ? plan->inputs_length : 0;
+    return p->samples_per_s * (double)(inputs + plan->targets_length);
+}
+
+const char *reports_tokens_words(struct base_arena *arena, const struct sim_plan *plan, const struct sim_prediction *p)
+{
+    char targets[BASE_HUMANE], all[BASE_HUMANE];
+    base_format_count(targets, p->tokens_per_s);
+    if (!plan || !plan->config->encoder) return base_print(arena, "%s target tokens/s", targets);
+    return base_print(arena, "%s target tokens/s, %s with inputs", targets,
+                      base_format_count(all, reports_all_tokens_per_s(plan, p)));
+}
+
 void reports_put_totals(struct base_json_writer *w, const struct sim_prediction *p)
 {
     base_json_key(w, "totals");

@@ -98,7 +98,7 @@ static void put_line_of_table(const struct reports_tuned *r, const char *rank, c
                               struct base_text *out)
 {
     char tokens[BASE_HUMANE], step[BASE_HUMANE], peak[BASE_HUMANE], left[BASE_HUMANE];
-    base_putf(out, "%5s %12s %10s %11s %11s  ", rank, base_format_count(tokens, f->prediction.tokens_per_s),
+    base_putf(out, "%5s %15s %10s %11s %11s  ", rank, base_format_count(tokens, f->prediction.tokens_per_s),
               base_format_seconds(step, f->prediction.step_s),
               base_format_bytes(peak, (double)f->prediction.memory.peak_bytes),
               base_format_bytes(left, (double)f->prediction.free_bytes));
@@ -110,7 +110,7 @@ static void put_line_of_table(const struct reports_tuned *r, const char *rank, c
 
 static void put_table(const struct reports_tuned *r, struct base_text *out)
 {
-    base_putf(out, "\n      %12s %10s %11s %11s  ", "tokens/s", "step", "peak", "free");
+    base_putf(out, "\n      %15s %10s %11s %11s  ", "target tokens/s", "step", "peak", "free");
     if (r->training.device_hour_price > 0) base_putf(out, "%12s  ", "price");
     base_put(out, "plan\n");
     for (int i = 0; i < r->result->plan_count; i++)
@@ -140,10 +140,10 @@ static void put_front_table(const struct reports_tuned *r, struct base_text *out
 {
     char tokens[BASE_HUMANE], peak[BASE_HUMANE];
     base_putf(out, "\nSpeed against peak memory: each of these plans %s than all that need no more\n",
-              r->objective == TUNER_STEP_S ? "takes less time a step" : "does more tokens/s");
+              r->objective == TUNER_STEP_S ? "takes less time a step" : "does more target tokens/s");
     for (int i = 0; i < r->result->front_count; i++) {
         const struct tuner_found *f = &r->result->front[i];
-        base_putf(out, "    %12s tokens/s %11s  ", base_format_count(tokens, f->prediction.tokens_per_s),
+        base_putf(out, "    %12s target tokens/s %11s  ", base_format_count(tokens, f->prediction.tokens_per_s),
                   base_format_bytes(peak, (double)f->prediction.memory.peak_bytes));
         put_plan_line(r, f, out);
         base_put(out, "\n");
@@ -201,7 +201,7 @@ static void put_wider(const struct reports_tuned *r, struct base_text *out)
         base_putf(out, "Fits%s%s%s%s: ", wider->topology ? " on " : "", wider->topology ? wider->topology : "",
                   wider->freed ? " without the limits on " : "", wider->freed ? wider->freed : "");
         put_plan_line(&there, &wider->best, out);
-        base_putf(out, ", %s tokens/s, %s\n", base_format_count(tokens, wider->best.prediction.tokens_per_s),
+        base_putf(out, ", %s target tokens/s, %s\n", base_format_count(tokens, wider->best.prediction.tokens_per_s),
                   base_format_bytes(peak, (double)wider->best.prediction.memory.peak_bytes));
     }
 }
@@ -387,11 +387,11 @@ void reports_fit_text(const struct reports_tuned *r, const struct tuner_fit_row 
     else
         base_putf(out, "%s does not fit on %s%s, however it is partitioned.\n\n", model, topology,
                   r->headroom_frac > 0 ? base_print(r->arena, " with %.3g %% to spare", 100 * r->headroom_frac) : "");
-    base_putf(out, "    %-20s %12s  %s\n", "mesh", "tokens/s", "the fastest plan that fits there");
+    base_putf(out, "    %-20s %15s  %s\n", "mesh", "target tokens/s", "the fastest plan that fits there");
     for (int i = 0; i < count; i++) {
         const struct sim_prediction *p = &rows[i].best.prediction;
         const char *mesh = base_print(r->arena, "%d x %d", rows[i].shape.axes.sizes[0], model_axis(&rows[i]));
-        base_putf(out, "    %-20s %12s  ", mesh, p->fits ? base_format_count(tokens, p->tokens_per_s) : "-");
+        base_putf(out, "    %-20s %15s  ", mesh, p->fits ? base_format_count(tokens, p->tokens_per_s) : "-");
         if (!rows[i].fits) put_missing(r, p, out);
         if (!rows[i].fits) base_put(out, ": ");
         put_plan_line(r, &rows[i].best, out);

@@ -289,8 +289,8 @@ enum base_status reports_tuned_html(const struct reports_answer *answer, struct 
             reports_number(reports_member(reports_member(plans ? plans->child : NULL, "prediction", BASE_JSON_OBJECT),
                                           "throughput", BASE_JSON_OBJECT),
                            "tokens_per_s");
-        title = base_print(out->arena, "The best of %.0f plans: %s tokens/s", reports_number(search, "space_count"),
-                           count_words(out->arena, tokens));
+        title = base_print(out->arena, "The best of %.0f plans: %s target tokens/s",
+                           reports_number(search, "space_count"), count_words(out->arena, tokens));
     } else if (nearest) {
         title = base_print(out->arena, "Nothing fits; the nearest misses by %s",
                            bytes_words(out->arena, reports_number(nearest, "missing_bytes")));
