@@ -71,11 +71,13 @@ static void add_plan(struct commands_context *context, struct reports_answer *an
     struct base_error why = {0};
     struct base_text gin = {.arena = context->arena};
     const struct base_json *given = NULL;
+    enum model_step step = MODEL_STEP_TRAIN;
     for (int i = 0; i < BASE_COUNT(keys) && !given; i++) given = base_json_get(answer->document, keys[i]);
     if (!given || given->kind != BASE_JSON_OBJECT) return;
     enum base_status status = sim_plan_from_json(context->arena, given, &text, &why);
+    if (status == BASE_OK) status = sim_plan_step(&text, &step, &why);
     if (status == BASE_OK)
-        status = sim_plan_check(context->cache, context->arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &why);
+        status = sim_plan_check(context->cache, context->arena, &text, step, SIM_AS_COMPILED, &plan, &why);
     if (status != BASE_OK) {
         answer->no_gin = base_copy(context->arena, why.text);
         return;

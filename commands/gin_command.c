@@ -101,8 +101,10 @@ static enum base_status run_export(struct commands_context *context, const struc
     if (!path) return base_fail(error, BASE_USAGE, "export: PLAN is missing: a JSON file, or a gin file");
     if (!format) return base_fail(error, BASE_USAGE, "export: --format is missing; use gin, jax, aot or slurm");
     BASE_TRY(commands_read_plan(context, path, &text, error));
+    enum model_step step;
+    BASE_TRY(sim_plan_step(&text, &step, error));
     enum base_status status =
-        sim_plan_check(context->cache, context->arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, error);
+        sim_plan_check(context->cache, context->arena, &text, step, SIM_AS_COMPILED, &plan, error);
     if (status == BASE_OK) status = reports_launch(context->arena, format, &text, &plan, &launcher, error);
     if (status == BASE_OK && !base_argument(arguments, "--drop"))
         status = commands_refuse_drops(context->arena, format, &plan, error);

@@ -62,12 +62,16 @@ static enum base_status ask(struct commands_context *context, const struct base_
 {
     const char *mode = base_argument(arguments, "--mode");
     int which = PREDICT;
+    enum model_step step;
     if (mode) BASE_TRY(base_parse_word(mode, "--mode", modes, MODE_COUNT, &which, error));
     q->mode = (enum mode)which;
     if (!base_argument(arguments, "--data"))
         return base_fail(error, BASE_USAGE, "--data is missing; use --data batches.jsonl, a batch a line");
     BASE_TRY(commands_profile(context, arguments, error));
     BASE_TRY(commands_plan_text(context, arguments, NULL, &q->text, error));
+    BASE_TRY(sim_plan_step(&q->text, &step, error));
+    if (!mode && step == MODEL_STEP_SCORE) q->mode = SCORE;
+    q->text.values[SIM_STEP] = NULL;
     enum base_status status =
         sim_plan_check(context->cache, context->arena, &q->text,
                        q->mode == SCORE ? MODEL_STEP_SCORE : MODEL_STEP_GENERATE, SIM_AS_EXECUTED, &q->plan, error);

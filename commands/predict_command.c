@@ -5,17 +5,20 @@
 
 #include <string.h>
 
-static enum base_status read_step(const struct base_arguments *arguments, enum model_step *out,
-                                  struct base_error *error)
+/* As the option says, or else the plan. */
+static enum base_status read_step(const struct base_arguments *arguments, struct sim_plan_text *text,
+                                  enum model_step *out, struct base_error *error)
 {
     static const char *const names[] = {
         [MODEL_STEP_TRAIN] = "train",       [MODEL_STEP_GRADIENT] = "gradient", [MODEL_STEP_FORWARD] = "forward",
         [MODEL_STEP_EVALUATE] = "evaluate", [MODEL_STEP_ENCODE] = "encode",     [MODEL_STEP_PREFILL] = "prefill",
         [MODEL_STEP_DECODE] = "decode",     [MODEL_STEP_GENERATE] = "generate", [MODEL_STEP_SCORE] = "score"};
     const char *given = base_argument(arguments, "--step");
-    int step = MODEL_STEP_TRAIN;
-    if (given) BASE_TRY(base_parse_word(given, "--step", names, BASE_COUNT(names), &step, error));
+    int step;
+    if (!given) return sim_plan_step(text, out, error);
+    BASE_TRY(base_parse_word(given, "--step", names, BASE_COUNT(names), &step, error));
     *out = (enum model_step)step;
+    text->values[SIM_STEP] = NULL;
     return BASE_OK;
 }
 
@@ -201,7 +204,7 @@ static enum base_status run_predict(struct commands_context *context, const stru
     BASE_TRY(commands_profile(context, arguments, error));
     BASE_TRY(commands_network(context, base_argument(arguments, "--network"), error));
     BASE_TRY(commands_plan_text(context, arguments, NULL, &text, error));
-    BASE_TRY(read_step(arguments, &step, error));
+    BASE_TRY(read_step(arguments, &text, &step, error));
     BASE_TRY(read_training(arguments, step, &training, error));
     enum sim_form form = base_argument(arguments, "--as-partitioned") ? SIM_AS_PARTITIONED : SIM_AS_COMPILED;
     if (commands_lists_topologies(&text)) {
@@ -222,7 +225,7 @@ static enum base_status run_predict(struct commands_context *context, const stru
 static const struct base_option options[] = {
     COMMANDS_PLAN,
     {"--step", "train|gradient|forward|evaluate|encode|prefill|decode|generate|score",
-     "how much of the step; from encode on: of inference", "train"},
+     "how much of the step; from encode on: of inference", "the plan's, or train"},
     {"--as-partitioned", NULL, "without the compiler passes of the profile", NULL},
     {"--collectives-by-op", NULL, "with each collective the operations it comes from", NULL},
     {"--detail", NULL, "with every operation, and what memory holds when; of the JSON document", NULL},

@@ -182,15 +182,16 @@ static void sweep_row(struct sweep *s, struct base_text *line)
     struct sim_confidence confidence;
     struct base_error why = {0};
     double headroom_frac;
+    enum model_step step;
     for (int k = 0; k < SIM_KEY_COUNT; k++) text.values[k] = base_csv_field(&s->csv, s->key_columns[k]);
     enum base_status status = BASE_OK;
     if (s->csv.field_count != s->csv.column_count)
         status = base_fail(&why, BASE_INPUT, "line %lld has %d fields; the header has %d",
                            (long long)s->csv.line_number, s->csv.field_count, s->csv.column_count);
     if (status == BASE_OK) status = read_headroom(s, &headroom_frac, &why);
+    if (status == BASE_OK) status = sim_plan_step(&text, &step, &why);
     if (status == BASE_OK)
-        status =
-            sim_plan_check(s->context->cache, &s->row_arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &why);
+        status = sim_plan_check(s->context->cache, &s->row_arena, &text, step, SIM_AS_COMPILED, &plan, &why);
     if (status == BASE_OK) status = sim_predict(s->context->cache, &plan, &prediction, NULL, &why);
     if (status == BASE_OK) status = sim_confidence_of(&s->row_arena, &plan, &prediction, &confidence, &why);
     put_row(s, &prediction, status == BASE_OK ? &confidence : NULL, headroom_frac, why.text, line);

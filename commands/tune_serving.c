@@ -15,7 +15,7 @@ bool commands_tunes_serving(const struct base_arguments *arguments, const struct
         if (base_argument(arguments, asked[i])) return true;
     for (int key = SIM_DECODE_FN; key <= SIM_PARAMETER_DTYPE; key++)
         if (sim_key_is_given(plan, (enum sim_key)key)) return true;
-    return objective && !strcmp(objective, objectives[TUNER_LATENCY]);
+    return sim_key_is_given(plan, SIM_STEP) || (objective && !strcmp(objective, objectives[TUNER_LATENCY]));
 }
 
 static enum base_status read_bound(const struct base_arguments *arguments, const char *option, double *out,
@@ -64,6 +64,7 @@ static enum base_status read_request(struct commands_context *context, const str
     int64_t count = 5;
     *out = (struct tuner_serving_request){.space = *space, .now_s = context->now_s, .where = context->clock_where};
     BASE_TRY(refuse_others(arguments, error));
+    if (!step && sim_key_is_given(&space->plan, SIM_STEP)) step = space->plan.values[SIM_STEP];
     if (step) BASE_TRY(base_parse_word(step, "--step", steps, BASE_COUNT(steps), &which_step, error));
     if (objective)
         BASE_TRY(base_parse_word(objective, "--objective", objectives, BASE_COUNT(objectives), &which, error));

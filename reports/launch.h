@@ -15,4 +15,7 @@ enum base_status reports_launch_slurm(struct base_arena *arena, const struct sim
 enum base_status reports_launch_aot(struct base_arena *arena, const struct sim_plan_text *text,
                                     const struct sim_plan *plan, struct base_text *out, struct base_error *error);
 
+/* launch_infer.c: of a plan of inference, what infer.py is told beside model and partitioner. */
+void reports_launch_put_infer(const struct sim_plan_text *text, const struct sim_plan *plan, struct base_text *out);
+
 #endif

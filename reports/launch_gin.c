@@ -55,7 +55,7 @@ static enum base_status put_model(struct base_arena *arena, const struct sim_pla
     const char *dtype = plan->options.dtype == MODEL_FP8 ? "bfloat16" : model_dtype_name(plan->options.dtype);
     BASE_TRY(find_source(arena, plan->model_text, &source, error));
     if (source) base_putf(out, "include '%s'\n", source);
-    base_put(out, "include 't5x/configs/runs/pretrain.gin'\n\n");
+    base_putf(out, "include 't5x/configs/runs/%s.gin'\n\n", model_infers(plan->options.step) ? "infer" : "pretrain");
     if (source) model_gin_put_network(plan->config, dtype, remat, out);
     else base_put(out, "VOCABULARY = %gin.REQUIRED  # a seqio vocabulary of at most vocab_size tokens\n");
     if (!source) model_gin_put_model(plan->config, dtype, remat, out);
@@ -73,6 +73,10 @@ static void put_data(const struct sim_plan_text *text, const struct sim_plan *pl
               (long long)plan->batch_size);
     base_put_double(out, plan->options.dropout ? plan->dropout_rate : 0);
     base_put(out, plan->options.dropout ? "\n" : ".0\n");
+    if (model_infers(plan->options.step)) {
+        base_put(out, "utils.DatasetConfig.batch_size = %BATCH_SIZE\n");
+        return;
+    }
     if (seed && *seed) base_putf(out, "RANDOM_SEED = %lld\n", (long long)plan->seed);
     base_put(out, "train/utils.DatasetConfig.batch_size = %BATCH_SIZE\ntrain_eval/utils.DatasetConfig.batch_size = "
                   "%BATCH_SIZE\n");
@@ -172,14 +176,17 @@ static void put_partitioner(const struct sim_plan_text *text, const struct sim_p
     const char *class =
         plan->request.has_experts ? "moe_partitioning.MoePjitPartitioner" : "partitioning.PjitPartitioner",
                *trainer = plan->request.has_experts ? "moe_trainer.MoeTrainer" : "trainer.Trainer";
-    base_putf(out, "\n%s.num_microbatches = %s\n", trainer, microbatches && *microbatches ? microbatches : "None");
-    if (plan->request.has_experts)
+    const bool infers = model_infers(plan->options.step);
+    if (!infers)
+        base_putf(out, "\n%s.num_microbatches = %s\n", trainer, microbatches && *microbatches ? microbatches : "None");
+    if (plan->request.has_experts && !infers)
         base_putf(out,
                   "train_script.train.trainer_cls = @%s\n%s.learning_rate_fn = "
                   "@utils.create_learning_rate_scheduler()\n%s.num_expert_partitions = %lld\n",
                   trainer, trainer, trainer, (long long)plan->request.num_expert_partitions);
     if (plan->request.has_experts) put_layer_partitions(plan, out);
-    base_putf(out, "\ntrain_script.train.partitioner = @%s()\n%s:\n", class, class);
+    base_putf(out, "\n%s.partitioner = @%s()\n%s:\n", infers ? "infer_script.infer" : "train_script.train", class,
+              class);
     if (plan->request.has_experts)
         base_putf(out, "  num_expert_partitions = %lld\n", (long long)plan->request.num_expert_partitions);
     base_putf(out, "  num_partitions = %s\n  model_parallel_submesh = ", partitions && *partitions ? partitions : "1");
@@ -190,10 +197,34 @@ static void put_partitioner(const struct sim_plan_text *text, const struct sim_p
     put_rules(plan, out);
 }
 
+static enum base_status put_inference(struct base_arena *arena, const struct sim_plan_text *text,
+                                      const struct sim_plan *plan, struct base_text *out, struct base_error *error)
+{
+    const enum model_step step = plan->options.step;
+    if (step != MODEL_STEP_GENERATE && step != MODEL_STEP_SCORE)
+        return base_fail(error, BASE_INPUT, "step: T5X's infer.py predicts or scores; use generate or score, not %s",
+                         reports_step_name(step));
+    base_put(out, "# ");
+    reports_launch_title(plan, out);
+    base_put(
+        out,
+        ": a run file of T5X's infer.py, written by meshwright export\n"
+        "#   python3 -m t5x.infer --gin_file=FILE --gin.CHECKPOINT_PATH='\"…\"' "
+        "--gin.INFER_OUTPUT_DIR='\"…\"' --gin.MIXTURE_OR_TASK_NAME='\"…\"'\n"
+        "from __gin__ import dynamic_registration\n\nimport __main__ as infer_script\n"
+        "from t5x import decoding\nfrom t5x import models\nfrom t5x import partitioning\nfrom t5x import utils\n\n");
+    BASE_TRY(put_model(arena, plan, out, error));
+    put_data(text, plan, out);
+    reports_launch_put_infer(text, plan, out);
+    put_partitioner(text, plan, out);
+    return BASE_OK;
+}
+
 static enum base_status put_body(struct base_arena *arena, const struct sim_plan_text *text,
                                  const struct sim_plan *plan, struct base_text *out, struct base_error *error)
 {
     bool adafactor = plan->options.optimizer == MODEL_ADAFACTOR;
+    if (model_infers(plan->options.step)) return put_inference(arena, text, plan, out, error);
     base_put(out, "# ");
     reports_launch_title(plan, out);
     base_put(out, ": a run file of T5X, written by meshwright export\n"
@@ -264,7 +295,8 @@ static void put_comments(const struct sim_plan_text *text, const struct sim_plan
     }
     /* Bound above although the plan does not say them, since what T5X's own files bind may be something else. */
     for (int key = 0; key < SIM_KEY_COUNT; key++) {
-        if (!sim_plan_keys[key].gin_binds || sim_key_is_given(text, key)) continue;
+        const bool bound = !sim_key_is_given(text, SIM_STEP) || sim_key_is_given(said, (enum sim_key)key);
+        if (!sim_plan_keys[key].gin_binds || sim_key_is_given(text, key) || !bound) continue;
         base_putf(out, "%s%s", any ? ", " : "# meshwright: defaults = ", sim_plan_keys[key].name);
         any = true;
     }

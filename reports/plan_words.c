@@ -7,11 +7,11 @@
 /* What a reader looks for comes first and always; every other key follows where it is not as usual. */
 static bool is_told(enum sim_key key)
 {
-    static const enum sim_key told[] = {SIM_MODEL,         SIM_TOPOLOGY,       SIM_BATCH_SIZE,     SIM_NUM_MICROBATCHES,
-                                        SIM_INPUTS_LENGTH, SIM_TARGETS_LENGTH, SIM_SUBMESH,        SIM_NUM_PARTITIONS,
-                                        SIM_ICI_MESH,      SIM_DCN_MESH,       SIM_RULES,          SIM_OPTIMIZER,
-                                        SIM_DTYPE,         SIM_REMAT_POLICY,   SIM_MEMORY_KIND,    SIM_SEED,
-                                        SIM_LEARNING_RATE, SIM_DECODE_FN,      SIM_PARAMETER_DTYPE};
+    static const enum sim_key told[] = {SIM_MODEL,         SIM_TOPOLOGY,       SIM_BATCH_SIZE,  SIM_NUM_MICROBATCHES,
+                                        SIM_INPUTS_LENGTH, SIM_TARGETS_LENGTH, SIM_SUBMESH,     SIM_NUM_PARTITIONS,
+                                        SIM_ICI_MESH,      SIM_DCN_MESH,       SIM_RULES,       SIM_OPTIMIZER,
+                                        SIM_DTYPE,         SIM_REMAT_POLICY,   SIM_MEMORY_KIND, SIM_SEED,
+                                        SIM_LEARNING_RATE, SIM_DECODE_FN,      SIM_STEP,        SIM_PARAMETER_DTYPE};
     for (int i = 0; i < BASE_COUNT(told); i++)
         if (told[i] == key) return true;
     return false;

@@ -14,10 +14,6 @@ static const struct {
 } scripts[] = {
     {"save", "model", "exports a model for serving", "give its run file of training, or of infer.py"},
     {"save", "create_preprocessor_fn", "exports a model for serving", "give its run file of training, or of infer.py"},
-    {"evaluate", "dataset_cfg", "evaluates a checkpoint",
-     "give its run file of training, with --step evaluate for the forward pass and the loss"},
-    {"evaluate", "inference_evaluator_cls", "evaluates a checkpoint",
-     "give its run file of training, with --step evaluate for the forward pass and the loss"},
 };
 
 enum base_status sim_gin_check_script(struct sim_gin_draft *draft, struct base_error *error)
@@ -85,7 +81,9 @@ static void join_lengths(struct sim_gin_draft *draft, struct model_gin_place pla
 enum base_status sim_gin_read_dataset(struct sim_gin_draft *draft, struct base_error *error)
 {
     struct model_gin_place place = {0};
-    struct sim_gin_callee dataset = sim_gin_find_callee(draft, "train_dataset_cfg", "train", "DatasetConfig");
+    struct sim_gin_callee dataset = sim_gin_infers(draft)
+                                        ? sim_gin_find_callee(draft, "dataset_cfg", "", "DatasetConfig")
+                                        : sim_gin_find_callee(draft, "train_dataset_cfg", "train", "DatasetConfig");
     BASE_TRY(sim_gin_set_whole(draft, SIM_BATCH_SIZE,
                                sim_gin_get_or_macro(draft, dataset, "batch_size", "BATCH_SIZE", &place), place, 1,
                                error));

@@ -79,7 +79,7 @@ struct sim_gin_callee sim_gin_find_callee(struct sim_gin_draft *draft, const cha
                                           const char *name)
 {
     struct model_gin_place place = {0};
-    const struct model_gin_value *value = model_gin_get(draft->gin, "", "train", parameter, &place);
+    const struct model_gin_value *value = model_gin_get(draft->gin, "", draft->script, parameter, &place);
     if (!value || value->kind != MODEL_GIN_REFERENCE) return (struct sim_gin_callee){scope, name};
     return (struct sim_gin_callee){value->scope, value->text};
 }

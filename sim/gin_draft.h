@@ -11,6 +11,7 @@ struct sim_gin_draft {
     struct sim_gin_plan plan;
     struct model_gin_model model;
     bool has_model;
+    const char *script; /* whose parameters say what is called: train, infer or evaluate */
 };
 
 /* Who is called: a reference that train() is bound to, or the class that T5X's own run files bind. */
@@ -55,6 +56,10 @@ enum base_status sim_gin_read_trainer(struct sim_gin_draft *draft, struct base_e
 enum base_status sim_gin_read_partitioner(struct sim_gin_draft *draft, struct base_error *error);
 bool sim_gin_same_rules(const struct model_rules *a, const struct model_rules *b);
 enum base_status sim_gin_read_optimizer(struct sim_gin_draft *draft, struct base_error *error);
+/* gin_inference.c: whether the file is of train.py, infer.py or eval.py; what of the two latter is decoded, and how. */
+enum base_status sim_gin_find_script(struct sim_gin_draft *draft, struct base_error *error);
+bool sim_gin_infers(const struct sim_gin_draft *draft);
+enum base_status sim_gin_read_inference(struct sim_gin_draft *draft, struct base_error *error);
 /* Options of Adafactor in one spelling, so that two texts can be compared; NULL: they are none. */
 const char *sim_gin_canonical_adafactor(struct base_arena *arena, const char *text, struct base_error *error);
 

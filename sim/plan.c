@@ -631,7 +631,7 @@ enum base_status sim_plan_check_another(struct sim_cache *cache, const struct si
     BASE_TRY(check_stored(&plan, error));
     BASE_TRY(check_lengths(&plan, error));
     BASE_TRY(check_batch(&plan, error));
-    plan.options.step = step;
+    BASE_TRY(sim_plan_take_step(text, step, &plan, error));
     BASE_TRY(sim_plan_read_decoding(&cache->arena, text, &plan, error));
     if (plan.placement->topology.kind == TOPO_LOCAL)
         plan.form = runs_passes(&plan) ? SIM_AS_EXECUTED : SIM_AS_PARTITIONED_AND_EXECUTED;

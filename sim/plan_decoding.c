@@ -105,6 +105,34 @@ enum base_status sim_plan_read_decoding(struct base_arena *arena, const struct s
     return check(plan, d, error);
 }
 
+/* ---- what a plan is of ---- */
+
+enum base_status sim_plan_step(const struct sim_plan_text *text, enum model_step *out, struct base_error *error)
+{
+    const struct sim_word *words = sim_plan_keys[SIM_STEP].words;
+    const char *names[SIM_MOST_WORDS];
+    int count = 0, which;
+    while (count < SIM_MOST_WORDS && words[count].name) names[count] = words[count].name, count++;
+    *out = MODEL_STEP_TRAIN;
+    if (!is_given(text, SIM_STEP)) return BASE_OK;
+    BASE_TRY(base_parse_word(text->values[SIM_STEP], "step", names, count, &which, error));
+    *out = (enum model_step)words[which].value;
+    return BASE_OK;
+}
+
+enum base_status sim_plan_take_step(const struct sim_plan_text *text, enum model_step step, struct sim_plan *plan,
+                                    struct base_error *error)
+{
+    enum model_step said = step;
+    if (is_given(text, SIM_STEP)) BASE_TRY(sim_plan_step(text, &said, error));
+    plan->options.step = step;
+    if (said == step) return BASE_OK;
+    return base_fail(error, BASE_INPUT,
+                     "step: the plan is of %s, and is asked for something else; ask predict, tune or infer, or leave "
+                     "step out of it",
+                     text->values[SIM_STEP]);
+}
+
 /* ---- sizes ---- */
 
 int64_t sim_decode_steps(const struct sim_plan *plan)

@@ -60,6 +60,7 @@ enum sim_key {
     SIM_Z_LOSS,
     SIM_LOSS_NORMALIZING_FACTOR,
     SIM_SEED,
+    SIM_STEP,      /* what the plan is of: training, or a step of inference */
     SIM_DECODE_FN, /* from here on: of inference */
     SIM_NUM_DECODES,
     SIM_TEMPERATURE,
@@ -499,9 +500,13 @@ struct sim_detail {
     struct base_arena *arena;  /* of all of it */
 };
 
+/* plan_decoding.c. What a plan's text says that it is of: training, unless it says something else. BASE_INPUT: no such
+ * step. */
+enum base_status sim_plan_step(const struct sim_plan_text *text, enum model_step *out, struct base_error *error);
 /* plan_decoding.c: how many decode steps an answer takes at most */
 int64_t sim_decode_steps(const struct sim_plan *plan);
 
+/* BASE_INPUT: a value that cannot be, or a step that is not the one that the text says, if it says one. */
 enum base_status sim_plan_check(struct sim_cache *cache, struct base_arena *arena, const struct sim_plan_text *text,
                                 enum model_step step, enum sim_form form, struct sim_plan *out,
                                 struct base_error *error);

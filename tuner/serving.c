@@ -48,14 +48,14 @@ static enum base_status build_space(struct base_arena *arena, struct sim_cache *
     pin(arena, &space, TUNER_PARTITIONING, "none");
     pin(arena, &space, TUNER_SEQUENCE, "0");
     pin(arena, &space, TUNER_MICROBATCHES, "0");
-    for (int key = SIM_DECODE_FN; key <= SIM_PARAMETER_DTYPE; key++) space.plan.values[key] = NULL;
+    for (int key = SIM_STEP; key <= SIM_PARAMETER_DTYPE; key++) space.plan.values[key] = NULL;
     return tuner_space_build(arena, cache, &space, out, error);
 }
 
 static struct sim_plan_text text_of(const struct tuner_serving_result *r, const struct tuner_served *plan)
 {
     struct sim_plan_text text = tuner_plan_text(r->space, (struct tuner_plan){plan->group, plan->submesh, 0});
-    for (int key = SIM_DECODE_FN; key <= SIM_PARAMETER_DTYPE; key++) text.values[key] = r->plan.values[key];
+    for (int key = SIM_STEP; key <= SIM_PARAMETER_DTYPE; key++) text.values[key] = r->plan.values[key];
     text.values[SIM_NUM_DECODES] = r->num_decodes.values[plan->num_decodes];
     text.values[SIM_PARAMETER_DTYPE] = r->parameter_dtypes.values[plan->parameter_dtype];
     return text;
@@ -189,6 +189,9 @@ enum base_status tuner_serve(struct base_arena *arena, struct sim_cache *cache,
     const double start_s = request->now_s ? request->now_s(request->where) : 0;
     BASE_TRY(build_space(arena, cache, request, space, error));
     *r = (struct tuner_serving_result){.space = space, .plan = request->space.plan};
+    for (int i = 0; i < SIM_MOST_WORDS && sim_plan_keys[SIM_STEP].words[i].name; i++)
+        if (sim_plan_keys[SIM_STEP].words[i].value == (int)request->step)
+            r->plan.values[SIM_STEP] = sim_plan_keys[SIM_STEP].words[i].name;
     r->num_decodes = values_of(arena, &request->num_decodes, NULL, NULL);
     r->parameter_dtypes = values_of(arena, &request->parameter_dtypes, NULL, request->space.beyond_t5x ? "int8" : NULL);
     const double count = (double)space->plan_count * r->num_decodes.count * r->parameter_dtypes.count;

@@ -471,6 +471,9 @@ enum base_status model_gin_put_zoo(struct base_arena *arena, const char *name, s
     if (found == count) return BASE_OK;
     BASE_TRY(model_config_parse(arena, models[found].name, &config, error));
     base_put(out, "from t5x import adafactor\nOPTIMIZER = @adafactor.Adafactor()\n");
+    if (!config.encoder) /* decoder_only/models/base.gin, which the others include */
+        base_put(out, "from t5x import decoding\ndecoding.temperature_sample.temperature = 1.0\n"
+                      "decoding.temperature_sample.topk = 40\n");
     if (config.experts.count) model_gin_put_experts(&config, out);
     else model_gin_put_model(&config, "bfloat16", "minimal", out); /* T5X's own files all say so */
     return BASE_OK;

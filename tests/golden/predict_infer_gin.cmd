@@ -1,0 +1,1 @@
+meshwright predict infer.gin | head -n 7

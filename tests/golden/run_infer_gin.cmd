@@ -1,0 +1,1 @@
+meshwright run infer.gin --steps 1 --in-process
