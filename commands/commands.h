@@ -167,6 +167,9 @@ enum base_status commands_overrides_text(struct commands_context *context, const
 enum base_status commands_plan_text(struct commands_context *context, const struct base_arguments *arguments,
                                     const char *lengths_default, struct sim_plan_text *out, struct base_error *error);
 /* The same without that check: the command has defaults of its own. */
+/* What the options of COMMANDS_PLAN say, over what the plan has. */
+enum base_status commands_plan_options(struct commands_context *context, const struct base_arguments *arguments,
+                                       struct sim_plan_text *plan, struct base_error *error);
 enum base_status commands_plan_given(struct commands_context *context, const struct base_arguments *arguments,
                                      const char *lengths_default, struct sim_plan_text *out, struct base_error *error);
 #define COMMANDS_PLAN_KEY(name)                                                                                        \

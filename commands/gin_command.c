@@ -7,6 +7,18 @@
 
 /* ---- import ---- */
 
+/* Over what the file says, with its place. */
+static enum base_status take_options(struct commands_context *context, const struct base_arguments *arguments,
+                                     struct sim_gin_plan *plan, struct base_error *error)
+{
+    struct sim_plan_text before = plan->text;
+    BASE_TRY(commands_plan_options(context, arguments, &plan->text, error));
+    for (int key = 0; key < SIM_KEY_COUNT; key++)
+        if (plan->text.values[key] != before.values[key])
+            plan->places[key] = (struct model_gin_place){"the command line", 0};
+    return BASE_OK;
+}
+
 /* A line a key: what it is, and where that stands. */
 static void put_text(const struct sim_gin_plan *plan, struct base_text *out)
 {
@@ -18,9 +30,9 @@ static void put_text(const struct sim_gin_plan *plan, struct base_text *out)
     }
     for (int key = 0; key < SIM_KEY_COUNT; key++) {
         const char *value = plan->text.values[key];
-        if (value)
-            base_putf(out, "%-24s %-*s  %s:%d\n", sim_plan_keys[key].name, widest, value, plan->places[key].file,
-                      plan->places[key].line);
+        if (!value) continue;
+        base_putf(out, "%-24s %-*s  %s", sim_plan_keys[key].name, widest, value, plan->places[key].file);
+        base_putf(out, plan->places[key].line ? ":%d\n" : "\n", plan->places[key].line);
     }
 }
 
@@ -30,6 +42,7 @@ static enum base_status run_import(struct commands_context *context, const struc
     struct sim_gin_plan plan;
     if (!arguments->positional_count) return base_fail(error, BASE_USAGE, "import: FILE.gin is missing");
     BASE_TRY(commands_read_gin(context, arguments->positional[0], &plan, error));
+    BASE_TRY(take_options(context, arguments, &plan, error));
     if (!context->json) {
         put_text(&plan, out);
         if (!plan.text.values[SIM_TOPOLOGY])
@@ -44,12 +57,12 @@ static enum base_status run_import(struct commands_context *context, const struc
     return BASE_OK;
 }
 
-static const struct base_option import_options[] = {COMMANDS_GIN, COMMANDS_COMMON};
+static const struct base_option import_options[] = {COMMANDS_PLAN, COMMANDS_COMMON};
 
 const struct commands_command commands_import = {
     .name = "import",
     .summary = "read a plan from a gin file of T5X: model, lengths, batch, partitioner and rules, optimizer",
-    .usage = "import FILE.gin [--gin-search-path DIR]",
+    .usage = "import FILE.gin [--gin-search-path DIR] [--topology T] [OPTIONS]",
     .examples = "  meshwright import examples/wmt_two_way.gin\n"
                 "  meshwright import examples/wmt_two_way.gin --json --out plan.json\n",
     .options = import_options,

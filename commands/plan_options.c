@@ -16,17 +16,37 @@ enum base_status commands_overrides_text(struct commands_context *context, const
     return base_read_file(context->arena, given, LARGEST_OVERRIDES_BYTES, out, &length, error);
 }
 
+/* "tpu_v4", as answers name the profile that a chip has by itself. */
+static const char *own_profile(struct base_arena *arena, const char *name)
+{
+    int count;
+    const struct topo_chip *chips = topo_chips(&count);
+    const char *chip = !strncmp(name, "tpu_", strlen("tpu_")) ? name + strlen("tpu_") : name;
+    for (int i = 0; i < count; i++)
+        if (!strcmp(chips[i].name, chip))
+            return base_print(arena, "{\"constants\": {}, \"calibration\": {\"chip\": \"%s\"}}", name);
+    return NULL;
+}
+
+static enum base_status read_profile(struct commands_context *context, const char *path, const struct base_json **out,
+                                     struct base_error *error)
+{
+    const char *text = base_is_file(path) ? NULL : own_profile(context->arena, path);
+    size_t length = text ? strlen(text) : 0;
+    if (!text && !base_is_file(path) && !strpbrk(path, "./"))
+        return base_fail(error, BASE_INPUT,
+                         "--profile: %.60s is neither a file nor a chip's own profile, as in tpu_v4 or h100", path);
+    if (!text) BASE_TRY(base_read_file(context->arena, path, LARGEST_PLAN_BYTES, &text, &length, error));
+    return base_json_parse(context->arena, text, length, out, error) == BASE_OK ? BASE_OK
+                                                                                : base_fail_in(error, "%s", path);
+}
+
 enum base_status commands_profile(struct commands_context *context, const struct base_arguments *arguments,
                                   struct base_error *error)
 {
-    const char *path = base_argument(arguments, "--profile"), *text;
-    size_t length;
+    const char *path = base_argument(arguments, "--profile");
     const struct base_json *document = NULL;
-    if (path) {
-        BASE_TRY(base_read_file(context->arena, path, LARGEST_PLAN_BYTES, &text, &length, error));
-        if (base_json_parse(context->arena, text, length, &document, error) != BASE_OK)
-            return base_fail_in(error, "%s", path);
-    }
+    if (path) BASE_TRY(read_profile(context, path, &document, error));
     BASE_TRY(sim_profile_check(document, error));
     sim_cache_override(context->cache, document);
     return BASE_OK;
@@ -79,18 +99,25 @@ static void forget_other_mesh(const struct base_arguments *arguments, struct sim
         for (int key = SIM_ICI_MESH; key <= SIM_CONTIGUOUS_SUBMESHES; key++) plan->values[key] = NULL;
 }
 
-/* A plan's file first, then what the options say over it. */
-enum base_status commands_plan_given(struct commands_context *context, const struct base_arguments *arguments,
-                                     const char *lengths_default, struct sim_plan_text *plan, struct base_error *error)
+enum base_status commands_plan_options(struct commands_context *context, const struct base_arguments *arguments,
+                                       struct sim_plan_text *plan, struct base_error *error)
 {
-    memset(plan, 0, sizeof *plan);
-    if (arguments->positional_count) BASE_TRY(commands_read_plan(context, arguments->positional[0], plan, error));
     for (int key = 0; key < SIM_KEY_COUNT; key++)
         if (sim_plan_keys[key].option.name) BASE_TRY(take_option(context, arguments, (enum sim_key)key, plan, error));
     /* Of the two a submesh wins, as in T5X; one that only the file has must not win over the command line. */
     if (base_argument(arguments, "--num-partitions") && !base_argument(arguments, "--model-parallel-submesh"))
         plan->values[SIM_SUBMESH] = NULL;
     forget_other_mesh(arguments, plan);
+    return BASE_OK;
+}
+
+/* A plan's file first, then what the options say over it. */
+enum base_status commands_plan_given(struct commands_context *context, const struct base_arguments *arguments,
+                                     const char *lengths_default, struct sim_plan_text *plan, struct base_error *error)
+{
+    memset(plan, 0, sizeof *plan);
+    if (arguments->positional_count) BASE_TRY(commands_read_plan(context, arguments->positional[0], plan, error));
+    BASE_TRY(commands_plan_options(context, arguments, plan, error));
     bool open = !base_argument(arguments, sim_plan_keys[SIM_TARGETS_LENGTH].option.name);
     if (open && lengths_default && !plan->values[SIM_TARGETS_LENGTH])
         return read_lengths(context->arena, lengths_default, plan, error);

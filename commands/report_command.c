@@ -72,6 +72,18 @@ static enum base_status read_losses(struct base_arena *arena, const struct base_
     return BASE_OK;
 }
 
+/* What one process does for all devices takes their times together; memory is that of one device, as it is measured. */
+static void run_one_after_the_other(const struct sim_plan *plan, struct sim_prediction *predicted,
+                                    struct sim_timeline *timeline)
+{
+    const double devices = plan->placement->topology.device_count;
+    double *const times[] = {&predicted->step_s,         &predicted->compute_s,
+                             &predicted->memory_bound_s, &predicted->exposed_communication_s,
+                             &predicted->overhead_s,     &predicted->communication_s};
+    for (int i = 0; i < BASE_COUNT(times); i++) *times[i] *= devices;
+    for (int i = 0; i < timeline->count; i++) timeline->entries[i].time_s *= devices;
+}
+
 static enum base_status report_run(struct commands_context *context, const struct base_json *run,
                                    enum reports_format format, struct base_text *out, struct base_error *error)
 {
@@ -91,6 +103,7 @@ static enum base_status report_run(struct commands_context *context, const struc
     struct sim_detail detail = {.timeline = &predicted_timeline, .arena = context->arena};
     BASE_TRY(sim_predict(context->cache, &plan, &predicted, &detail, error));
     measured = predicted;
+    if (!steps.rank_count) run_one_after_the_other(&plan, &predicted, &predicted_timeline);
     measured.step_s = base_json_number(base_json_get(run, "time"), "step_s");
     measured.memory.peak_bytes = (int64_t)base_json_number(base_json_get(run, "memory"), "peak_bytes");
     struct reports_beside beside = {.plan = &plan,
@@ -105,10 +118,9 @@ static enum base_status report_run(struct commands_context *context, const struc
 
 /* ---- a plan ---- */
 
-static enum base_status report_plan(struct commands_context *context, const char *path, enum reports_format format,
-                                    struct base_text *out, struct base_error *error)
+static enum base_status report_plan(struct commands_context *context, struct sim_plan_text text,
+                                    enum reports_format format, struct base_text *out, struct base_error *error)
 {
-    struct sim_plan_text text;
     struct sim_plan plan;
     struct sim_prediction predicted;
     struct sim_change changes[SIM_MOST_CHANGES];
@@ -118,7 +130,6 @@ static enum base_status report_plan(struct commands_context *context, const char
                                 .timeline = context->page ? &timeline : NULL,
                                 .curve = context->page ? &curve : NULL,
                                 .arena = context->arena};
-    BASE_TRY(commands_read_plan(context, path, &text, error));
     BASE_TRY(sim_plan_check(context->cache, context->arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, error));
     commands_warn_of_plan(context, &text, plan.config);
     BASE_TRY(sim_predict(context->cache, &plan, &predicted, &detail, error));
@@ -138,7 +149,7 @@ static enum base_status report_plan(struct commands_context *context, const char
             sim_changes_that_fit(context->cache, context->arena, &text, &plan, changes, &report.change_count, error));
     if (context->json) reports_prediction_json(&report, context->compact, out);
     else reports_prediction_page(&report, format, out);
-    return BASE_OK;
+    return predicted.fits ? BASE_OK : BASE_NO_FIT;
 }
 
 /* ---- the command ---- */
@@ -169,10 +180,22 @@ static bool is_answer(const struct base_json *document)
            (base_json_get(document, "time") || base_json_get(document, "search"));
 }
 
-static void put_answer(const struct commands_context *context, const struct base_json *document, struct base_text *out)
+static enum base_status put_answer(const struct commands_context *context, const struct base_json *document,
+                                   struct base_text *out)
 {
     struct base_json_writer writer = {.text = out, .compact = context->compact};
+    const struct base_json *fits = base_json_get(document, "fits");
     base_json_put_value(&writer, document);
+    return fits && fits->kind == BASE_JSON_FALSE ? BASE_NO_FIT : BASE_OK;
+}
+
+/* A plan's file; of a saved answer its plan, or the best. */
+static enum base_status read_plan(struct commands_context *context, const char *path, const struct base_json *document,
+                                  struct sim_plan_text *out, struct base_error *error)
+{
+    const struct base_json *plan = base_json_get(document, base_json_get(document, "plan") ? "plan" : "best");
+    if (!is_answer(document) || !plan) return commands_read_plan(context, path, out, error);
+    return sim_plan_from_json(context->arena, plan, out, error) == BASE_OK ? BASE_OK : base_fail_in(error, "%s", path);
 }
 
 static enum base_status run_report(struct commands_context *context, const struct base_arguments *arguments,
@@ -188,13 +211,19 @@ static enum base_status run_report(struct commands_context *context, const struc
     const char *path = arguments->positional[0];
     if (!context->json || context->page) BASE_TRY(format_of(base_argument(arguments, "--out"), &format, error));
     BASE_TRY(commands_profile(context, arguments, error));
-    if (ends_in(path, ".gin")) return report_plan(context, path, format, out, error);
+    struct sim_plan_text plan;
+    if (ends_in(path, ".gin")) {
+        BASE_TRY(commands_read_plan(context, path, &plan, error));
+        return report_plan(context, plan, format, out, error);
+    }
     BASE_TRY(base_read_file(context->arena, path, LARGEST_RUN_BYTES, &text, &length, error));
     if (base_json_parse(context->arena, text, length, &document, error) != BASE_OK)
         return base_fail_in(error, "%s", path);
-    if (context->page && is_answer(document)) return put_answer(context, document, out), BASE_OK;
-    if (document->kind != BASE_JSON_OBJECT || !base_json_get(document, "loss"))
-        return report_plan(context, path, format, out, error);
+    if (context->page && is_answer(document)) return put_answer(context, document, out);
+    if (document->kind != BASE_JSON_OBJECT || !base_json_get(document, "loss")) {
+        BASE_TRY(read_plan(context, path, document, &plan, error));
+        return report_plan(context, plan, format, out, error);
+    }
     context->page = false; /* a run beside its prediction has a page of its own */
     return report_run(context, document, format, out, error) == BASE_OK ? BASE_OK : base_fail_in(error, "%s", path);
 }

@@ -87,6 +87,10 @@ struct exec_home {
  * earlier runs left half written. Collective; all return the same. */
 enum base_status exec_home_open(struct base_arena *arena, const struct exec_request *request, struct exec_home *out,
                                 struct base_error *error);
+/* What --restore means: a checkpoint, or of a folder of checkpoints the one that was written last. NULL stays NULL.
+ * Collective. */
+enum base_status exec_home_latest(struct base_arena *arena, const struct exec_transport *ranks, const char *path,
+                                  const char **out, struct base_error *error);
 /* BASE_INPUT: a step that is to come has left a checkpoint already. */
 enum base_status exec_home_check(const struct exec_home *home, int64_t first_step, int64_t end_step,
                                  struct base_error *error);

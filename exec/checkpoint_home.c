@@ -112,6 +112,21 @@ static enum base_status open_first(struct base_arena *arena, const struct exec_r
     return BASE_OK;
 }
 
+enum base_status exec_home_latest(struct base_arena *arena, const struct exec_transport *ranks, const char *path,
+                                  const char **out, struct base_error *error)
+{
+    struct exec_home home = {.directory = path, .latest_step = -1};
+    enum base_status status = BASE_OK;
+    *out = path;
+    if (!path) return BASE_OK;
+    if (exec_rank(ranks) == 0) status = list(arena, &home, error);
+    if (home.saved_count) home.latest_step = home.saved[home.saved_count - 1].step;
+    BASE_TRY(exec_agree(ranks, status, error));
+    exec_broadcast(ranks, &home.latest_step, sizeof home.latest_step);
+    if (home.latest_step >= 0) *out = exec_home_path(arena, &home, home.latest_step);
+    return BASE_OK;
+}
+
 enum base_status exec_home_open(struct base_arena *arena, const struct exec_request *request, struct exec_home *out,
                                 struct base_error *error)
 {

@@ -91,6 +91,7 @@ static enum base_status take_parameters(struct infer *r)
     const struct exec_infer_request *request = r->request;
     struct exec_restoring restoring = {.path = request->restore, .evaluates = true, .warn = request->warn};
     int64_t step = 0;
+    BASE_TRY(exec_home_latest(r->arena, request->transport, request->restore, &restoring.path, r->error));
     if (request->restore) return exec_restore(r->arena, &r->machine, &restoring, &step, r->error);
     exec_set_initial_values(r->arena, &r->machine);
     return BASE_OK;

@@ -123,12 +123,33 @@ static enum base_status join_ranks(int patience_s, struct base_error *error)
     return status;
 }
 
+static const char help[] =
+    "meshwright-rank: the executor. `meshwright run` and `meshwright infer` start it and speak for it.\n\n"
+    "  meshwright-rank                    reads a request (JSON) on stdin, runs all devices in this process\n"
+    "  meshwright-rank --ranks PATIENCE   is one of the ranks that mpirun or srun started; rank 0 reads the\n"
+    "                                     request; a rank that is silent for PATIENCE seconds ends the run\n"
+    "  meshwright-rank --help             this text\n\n"
+    "A plan is run by `meshwright run PLAN.json --steps K`, over hosts with --hostfile FILE.\n";
+
+/* What is said to somebody who starts it by hand; -1: it was started to run. */
+static int talk(int argument_count, char **arguments)
+{
+    bool asked = argument_count == 2 && (!strcmp(arguments[1], "--help") || !strcmp(arguments[1], "-h"));
+    if (asked) return (int)print_text(help, sizeof help - 1, BASE_OK);
+    if (argument_count == 1 && !isatty(STDIN_FILENO)) return -1;
+    if (argument_count == 3 && !strcmp(arguments[1], "--ranks")) return -1;
+    fputs(help, stderr);
+    return BASE_USAGE;
+}
+
 int main(int argument_count, char **arguments)
 {
     static struct base_error error;
     jmp_buf exhausted;
     struct base_arena arena = {.exhausted = &exhausted};
     int64_t patience_s = 0;
+    int said = talk(argument_count, arguments);
+    if (said >= 0) return said;
     catch_signals();
     prctl(PR_SET_PDEATHSIG, SIGKILL); /* even if it waits in the kernel: nobody is left to hear of it */
     has_ranks = argument_count == 3 && !strcmp(arguments[1], "--ranks") &&

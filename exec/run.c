@@ -61,6 +61,8 @@ static enum base_status begin(struct run *run, int64_t *first_step)
                                        .warn = request->warn};
     enum base_status status = BASE_OK;
     *first_step = 0;
+    if (home->latest_step < 0)
+        BASE_TRY(exec_home_latest(run->arena, request->transport, request->restore, &restoring.path, run->error));
     if (home->latest_step >= 0) restoring.path = exec_home_path(run->arena, home, home->latest_step);
     if (restoring.path) BASE_TRY(exec_restore(run->arena, &run->machine, &restoring, first_step, run->error));
     else exec_set_initial_values(run->arena, &run->machine);

@@ -160,8 +160,7 @@ void reports_beside_page(const struct reports_beside *b, enum reports_format for
                                              b->predicted->profile));
     put_parts(arena, &page, parts, b);
     if (!b->measured->rank_count && topo_axes_product(&b->run->mesh, topo_axes_all(&b->run->mesh)) > 1)
-        reports_page_paragraph(&page, "Measured is the time of all devices, one after the other in one process; "
-                                      "predicted is that of devices at once.");
+        reports_page_paragraph(&page, "Both are the times of all devices, one after the other in one process.");
     put_differences(arena, &page, lines, count);
     reports_page_heading(&page, "Memory of a device");
     base_format_bytes(bytes, (double)b->run->memory.peak_bytes);

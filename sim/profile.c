@@ -240,8 +240,7 @@ static enum base_status check_chip(const struct base_json *calibration, const st
     if (!chip || chip->kind != BASE_JSON_STRING || !*profile->name || !strcmp(chip->string, profile->name))
         return BASE_OK;
     return base_fail(error, BASE_INPUT,
-                     "--profile: was calibrated on %.60s, and this is %s; use measurements of %s, or leave the profile "
-                     "out",
+                     "--profile: is of %.60s, and this is %s; use measurements of %s, or leave the profile out",
                      chip->string, profile->name, profile->name);
 }
 

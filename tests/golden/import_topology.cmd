@@ -1,0 +1,1 @@
+meshwright import wmt.gin --topology v4-16

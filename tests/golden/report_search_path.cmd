@@ -1,0 +1,1 @@
+meshwright report elsewhere.gin --gin-search-path house | head -n 4
