@@ -75,6 +75,10 @@ enum base_status plots_schedule(struct base_arena *arena, const struct plots_req
                       base_print(arena, "A bubble of %.1f %%: so long the slowest of %d stages waits for the others",
                                  step_s > 0 ? 100 * bubble_s / step_s : 0, stages),
                       plots_answer_words(arena, request->document));
+    const struct plots_key keys[] = {{"forward", {.colour = PLOTS_COMPUTE, .fill_frac = 0.85}},
+                                     {c.chunks > 1 ? "backward; each chunk of layers has a tint" : "backward",
+                                      {.colour = PLOTS_COMMUNICATION_MODEL, .fill_frac = 0.85}}};
+    c.top = plots_put_keys(&canvas, c.top + 6, keys, BASE_COUNT(keys)) + 8;
     c.axis = plots_axis_of(PLOTS_SECONDS, end_s > 0 ? end_s : 1, PLOTS_MARGIN_PX + label_px,
                            plots_width(&canvas) - PLOTS_MARGIN_PX, 90);
     const struct plots_frame frame = {.x = c.axis,

@@ -63,6 +63,17 @@ const char *plots_mesh_words(struct base_arena *arena, const struct base_json *m
 }
 
 /* Of the plan what a reader tells two answers apart by; what is as usual is left out. */
+/* A model that is written out is one word, longer than any line: how it begins says which it is. */
+static const char *model_words(struct base_arena *arena, const char *model)
+{
+    enum { LONGEST = 48 };
+    const char *clean = plots_clean(arena, model);
+    size_t length = LONGEST;
+    if (strlen(clean) <= LONGEST || !strchr(clean, ',')) return clean;
+    while (length > 0 && clean[length] != ',') length--;
+    return length ? base_print(arena, "%s,…", base_copy_bytes(arena, clean, length)) : clean;
+}
+
 const char *plots_answer_words(struct base_arena *arena, const struct base_json *document)
 {
     static const struct {
@@ -75,7 +86,7 @@ const char *plots_answer_words(struct base_arena *arena, const struct base_json 
                  {"software", "t5x", ""}};
     const struct base_json *plan = plots_member(document, "plan", BASE_JSON_OBJECT);
     struct base_text text = {.arena = arena};
-    base_putf(&text, "%s on %s", plots_clean(arena, plots_string(plan, "model", "?")),
+    base_putf(&text, "%s on %s", model_words(arena, plots_string(plan, "model", "?")),
               plots_clean(arena, plots_string(plan, "topology", "?")));
     const char *mesh = plots_mesh_words(arena, plots_member(document, "mesh", BASE_JSON_OBJECT));
     if (*mesh) base_putf(&text, ", mesh %s", mesh);
