@@ -46,7 +46,8 @@ static void grow(struct base_arena *arena, size_t need_bytes)
     use_chunk(arena, chunk);
 }
 
-void *base_alloc(struct base_arena *arena, size_t count, size_t size_bytes)
+/* Not cleared. */
+static char *reserve(struct base_arena *arena, size_t count, size_t size_bytes)
 {
     arena->allocation_count++;
     if (arena->allocation_count == arena->fail_after_count) exhausted(arena);
@@ -56,7 +57,12 @@ void *base_alloc(struct base_arena *arena, size_t count, size_t size_bytes)
     char *result = arena->at;
     arena->at += need;
     arena->allocated_bytes += (int64_t)need;
-    return memset(result, 0, need);
+    return result;
+}
+
+void *base_alloc(struct base_arena *arena, size_t count, size_t size_bytes)
+{
+    return memset(reserve(arena, count, size_bytes), 0, count * size_bytes);
 }
 
 char *base_copy_bytes(struct base_arena *arena, const char *bytes, size_t length)
@@ -137,8 +143,10 @@ void *base_grown(struct base_arena *arena, void *old, int count, int *capacity, 
 {
     if (count < *capacity) return old;
     int larger = *capacity ? 2 * *capacity : 64;
-    void *table = base_alloc(arena, (size_t)larger, size_bytes); /* may jump: the table is the old one until then */
-    if (count) memcpy(table, old, (size_t)count * size_bytes);
+    char *table = reserve(arena, (size_t)larger, size_bytes); /* may jump: the table is the old one until then */
+    const size_t used_bytes = (size_t)count * size_bytes;
+    if (count) memcpy(table, old, used_bytes);
+    memset(table + used_bytes, 0, (size_t)larger * size_bytes - used_bytes);
     *capacity = larger;
     return table;
 }

@@ -83,8 +83,7 @@ static enum base_status answer(struct commands_context *context, const struct ba
                                 .passes = trace || detailed ? &passes : NULL,
                                 .arena = context->arena};
     BASE_TRY(sim_predict(context->cache, plan, &prediction, &detail, error));
-    struct sim_confidence confidence;
-    BASE_TRY(sim_confidence_of(context->arena, plan, &prediction, &confidence, error));
+    struct sim_confidence confidence = sim_confidence_of(context->arena, plan, &prediction);
     struct reports_prediction report = {.plan = *text,
                                         .checked = plan,
                                         .prediction = &prediction,
@@ -169,7 +168,7 @@ static enum base_status ask_topology(void *where, struct reports_choice *choice,
     BASE_TRY(sim_plan_check(context->cache, context->arena, &choice->plan, asked->step, asked->form, plan, error));
     commands_warn_of_plan(context, &choice->plan, plan->config);
     BASE_TRY(sim_predict(context->cache, plan, prediction, &detail, error));
-    BASE_TRY(sim_confidence_of(context->arena, plan, prediction, confidence, error));
+    *confidence = sim_confidence_of(context->arena, plan, prediction);
     choice->words = base_print(context->arena, "mesh %s", topo_axes_describe(context->arena, &prediction->mesh));
     choice->prediction = (struct reports_prediction){.plan = choice->plan,
                                                      .prediction = prediction,

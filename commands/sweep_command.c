@@ -193,7 +193,7 @@ static void sweep_row(struct sweep *s, struct base_text *line)
     if (status == BASE_OK)
         status = sim_plan_check(s->context->cache, &s->row_arena, &text, step, SIM_AS_COMPILED, &plan, &why);
     if (status == BASE_OK) status = sim_predict(s->context->cache, &plan, &prediction, NULL, &why);
-    if (status == BASE_OK) status = sim_confidence_of(&s->row_arena, &plan, &prediction, &confidence, &why);
+    if (status == BASE_OK) confidence = sim_confidence_of(NULL, &plan, &prediction);
     put_row(s, &prediction, status == BASE_OK ? &confidence : NULL, headroom_frac, why.text, line);
     note_accuracy(s, &text, &prediction, status == BASE_OK, why.text);
 }

@@ -12,12 +12,6 @@ static struct base_table table = {.name = "confidence.csv", .text = embedded_sim
 
 static const double within_deviations = 1.6449; /* of a normal distribution, 90 % */
 
-/* The logarithm of measured over predicted, as a normal distribution. */
-struct residual {
-    double mean, deviation;
-    int row; /* -1: the table has none */
-};
-
 static const char *field(int row, const char *column)
 {
     return base_table_field(&table, row, base_table_column(&table, column));
@@ -35,7 +29,7 @@ static double widened(double deviation, double count)
     return deviation * sqrt((1 + 1 / count) * (count > 3 ? (count - 1) / (count - 3) : 3));
 }
 
-static enum base_status read_residual(int row, struct residual *out, struct base_error *error)
+static enum base_status read_residual(int row, struct sim_residual *out, struct base_error *error)
 {
     double count;
     BASE_TRY(read_number(row, "rows", &count, error));
@@ -68,13 +62,11 @@ static bool has_word(const char *words, const char *word)
 }
 
 /* Of another chip the kind's own bias says nothing; what is left is the larger of the two spreads. */
-static enum base_status find_residual(const struct sim_plan *plan, const char *quantity, struct residual *out,
-                                      struct base_error *error)
+static enum base_status find_residual(const struct topo_topology *topology, const char *software, const char *quantity,
+                                      struct sim_residual *out, struct base_error *error)
 {
-    struct residual all;
-    const struct topo_topology *topology = &plan->placement->topology;
-    int row = find_row(sim_platform_name(topology->kind), plan->software, quantity),
-        pooled = find_row("*", "*", quantity);
+    struct sim_residual all;
+    int row = find_row(sim_platform_name(topology->kind), software, quantity), pooled = find_row("*", "*", quantity);
     if (pooled < 0) return base_fail(error, BASE_INTERNAL, "confidence.csv: no row is about every %s", quantity);
     BASE_TRY(read_residual(pooled, &all, error));
     *out = all;
@@ -87,9 +79,23 @@ static enum base_status find_residual(const struct sim_plan *plan, const char *q
     return BASE_OK;
 }
 
+enum base_status sim_residuals_find(const struct topo_topology *topology, const char *software,
+                                    struct sim_residual *residuals, struct base_error *error)
+{
+    static const char *const quantities[SIM_RESIDUAL_COUNT] = {[SIM_OF_STEP] = "step",
+                                                               [SIM_OF_PIPELINED_STEP] = "pipelined_step",
+                                                               [SIM_OF_MEMORY] = "memory",
+                                                               [SIM_OF_PIPELINED_MEMORY] = "pipelined_memory",
+                                                               [SIM_OF_COMPILED_MEMORY] = "compiled_memory"};
+    BASE_TRY(base_table_read(&table, error));
+    for (int i = 0; i < SIM_RESIDUAL_COUNT; i++)
+        BASE_TRY(find_residual(topology, software, quantities[i], &residuals[i], error));
+    return BASE_OK;
+}
+
 /* A profile that was calibrated knows how far off predictions were of measurements that were left out. Of a normal
  * distribution the mean error is sqrt(2 / pi) deviations. */
-static bool find_calibrated(const struct sim_profile *profile, struct residual *out)
+static bool find_calibrated(const struct sim_profile *profile, struct sim_residual *out)
 {
     double count = profile->calibrated.count;
     if (count < 1) return false;
@@ -99,13 +105,14 @@ static bool find_calibrated(const struct sim_profile *profile, struct residual *
     return true;
 }
 
-static struct sim_interval around(double predicted, const struct residual *r)
+static struct sim_interval around(double predicted, const struct sim_residual *r)
 {
     return (struct sim_interval){predicted * exp(r->mean - within_deviations * r->deviation),
                                  predicted * exp(r->mean + within_deviations * r->deviation)};
 }
 
-static void put_source(struct base_text *out, const struct sim_plan *plan, const char *what, const struct residual *r)
+static void put_source(struct base_text *out, const struct sim_plan *plan, const char *what,
+                       const struct sim_residual *r)
 {
     const struct topo_topology *topology = &plan->placement->topology;
     if (r->row < 0) {
@@ -117,41 +124,58 @@ static void put_source(struct base_text *out, const struct sim_plan *plan, const
         base_putf(out, ", none of them on %s", topology->chip.name);
 }
 
-enum base_status sim_confidence_of(struct base_arena *arena, const struct sim_plan *plan,
-                                   const struct sim_prediction *p, struct sim_confidence *out, struct base_error *error)
+/* What says how far off the plan's step time may be. */
+static bool find_step(const struct sim_plan *plan, struct sim_residual *out)
 {
-    struct residual step, peak;
+    if (find_calibrated(&plan->placement->profile, out)) return true;
+    *out = plan->placement->residuals[plan->pipeline.stages > 1 ? SIM_OF_PIPELINED_STEP : SIM_OF_STEP];
+    return false;
+}
+
+static struct sim_residual memory_of(const struct sim_plan *plan)
+{
+    return plan->placement->residuals[plan->compiled              ? SIM_OF_COMPILED_MEMORY
+                                      : plan->pipeline.stages > 1 ? SIM_OF_PIPELINED_MEMORY
+                                                                  : SIM_OF_MEMORY];
+}
+
+static bool is_laid_out_as_run(const struct sim_plan *plan)
+{
+    return plan->placement->topology.kind == TOPO_LOCAL;
+}
+
+static const char *rests_on(struct base_arena *arena, const struct sim_plan *plan)
+{
     struct base_text words = {.arena = arena};
-    const double capacity = (double)p->memory.capacity_bytes, bytes = (double)p->memory.peak_bytes;
-    bool is_exact = plan->placement->topology.kind == TOPO_LOCAL; /* the arena is laid out as it is run */
-    memset(out, 0, sizeof *out);
-    BASE_TRY(base_table_read(&table, error));
-    bool calibrated = find_calibrated(&plan->placement->profile, &step);
-    if (!calibrated) BASE_TRY(find_residual(plan, plan->pipeline.stages > 1 ? "pipelined_step" : "step", &step, error));
-    const bool pipelined = plan->pipeline.stages > 1;
-    BASE_TRY(find_residual(plan,
-                           plan->compiled ? "compiled_memory"
-                           : pipelined    ? "pipelined_memory"
-                                          : "memory",
-                           &peak, error));
-    out->step_s = around(p->step_s, &step);
-    out->tokens_per_s = (struct sim_interval){p->tokens_per_s * p->step_s / out->step_s.high,
-                                              p->tokens_per_s * p->step_s / out->step_s.low};
-    if (calibrated)
+    struct sim_residual step, peak = memory_of(plan);
+    if (find_step(plan, &step))
         base_putf(&words, "time: %d measurements that the profile was calibrated on, each predicted from the others",
                   plan->placement->profile.calibrated.count);
     else put_source(&words, plan, "time", &step);
-    if (is_exact) {
-        out->peak_bytes = (struct sim_interval){bytes, bytes};
-        out->fits_probability_frac = p->fits;
-        base_put(&words, "; memory: exact, the arena is laid out as it is run");
+    base_put(&words, "; ");
+    if (is_laid_out_as_run(plan)) base_put(&words, "memory: exact, the arena is laid out as it is run");
+    else put_source(&words, plan, "memory", &peak);
+    return words.data;
+}
+
+struct sim_confidence sim_confidence_of(struct base_arena *arena, const struct sim_plan *plan,
+                                        const struct sim_prediction *p)
+{
+    struct sim_residual step, peak = memory_of(plan);
+    const double capacity = (double)p->memory.capacity_bytes, bytes = (double)p->memory.peak_bytes;
+    struct sim_confidence out = {0};
+    find_step(plan, &step);
+    out.step_s = around(p->step_s, &step);
+    out.tokens_per_s = (struct sim_interval){p->tokens_per_s * p->step_s / out.step_s.high,
+                                             p->tokens_per_s * p->step_s / out.step_s.low};
+    if (is_laid_out_as_run(plan)) {
+        out.peak_bytes = (struct sim_interval){bytes, bytes};
+        out.fits_probability_frac = p->fits;
     } else {
         double room = bytes > 0 ? (log(capacity / bytes) - peak.mean) / peak.deviation : INFINITY;
-        out->peak_bytes = around(bytes, &peak);
-        out->fits_probability_frac = 0.5 * erfc(-room / sqrt(2));
-        base_put(&words, "; ");
-        put_source(&words, plan, "memory", &peak);
+        out.peak_bytes = around(bytes, &peak);
+        out.fits_probability_frac = 0.5 * erfc(-room / sqrt(2));
     }
-    out->rests_on = words.data;
-    return BASE_OK;
+    if (arena) out.rests_on = rests_on(arena, plan);
+    return out;
 }

@@ -35,13 +35,12 @@ static enum base_status check_required(const struct sim_plan_text *text, const s
     return BASE_OK;
 }
 
-static enum base_status read_values(const struct sim_plan_text *text, struct sim_plan *plan, struct base_error *error)
+static enum base_status read_values(struct sim_cache *cache, const struct sim_plan_text *text, struct sim_plan *plan,
+                                    struct base_error *error)
 {
-    static const enum sim_key_type types[] = {SIM_OF_WORD, SIM_OF_WHOLE, SIM_OF_REAL};
     bool is_scanned = plan->config->scan_layers, is_local = plan->placement->topology.kind == TOPO_LOCAL;
     BASE_TRY(check_required(text, plan, error));
-    for (int i = 0; i < BASE_COUNT(types); i++)
-        BASE_TRY(sim_plan_read_values(text, types[i], is_scanned, is_local, plan, error));
+    BASE_TRY(sim_plan_read_values(cache, text, is_scanned, is_local, plan, error));
     if (plan->num_microbatches < 1) plan->num_microbatches = 1;
     if (plan->batch_size % plan->num_microbatches)
         return refuse_microbatches(plan->batch_size, plan->num_microbatches, error);
@@ -306,7 +305,7 @@ static enum base_status place(struct sim_cache *cache, const struct sim_plan_tex
     out->request.split_physical_axes = out->request.split_physical_axes || out->placement.splits_dimensions;
     out->placement.topology = topology;
     out->placement.stage_devices = stage.device_count;
-    return BASE_OK;
+    return sim_residuals_find(&topology, plan->software, out->placement.residuals, error);
 }
 
 static enum base_status find_placement(struct sim_cache *cache, const struct sim_plan_text *text, struct sim_plan *plan,
@@ -620,7 +619,7 @@ enum base_status sim_plan_check_another(struct sim_cache *cache, const struct si
     BASE_TRY(read_cuts(text, &plan, error));
     BASE_TRY(find_placement(cache, text, &plan, error));
     BASE_TRY(find_rules(cache, text->values[SIM_RULES], &plan, error));
-    BASE_TRY(read_values(text, &plan, error));
+    BASE_TRY(read_values(cache, text, &plan, error));
     BASE_TRY(read_normalizing_factor(text->values[SIM_LOSS_NORMALIZING_FACTOR], &plan, error));
     BASE_TRY(check_pipeline(text, &plan, error));
     BASE_TRY(sim_plan_read_compiler(&plan, error));

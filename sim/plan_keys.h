@@ -4,8 +4,9 @@
 
 #include "sim/sim.h"
 
-/* Every key of one type, from the text or its default, into the plan. BASE_INPUT names the key. */
-enum base_status sim_plan_read_values(const struct sim_plan_text *text, enum sim_key_type type, bool is_scanned,
+/* Every key that is a word or a number, from the text or its default, into the plan: words first, then whole numbers,
+ * so that of several mistakes the first of these is named. BASE_INPUT names the key. */
+enum base_status sim_plan_read_values(struct sim_cache *cache, const struct sim_plan_text *text, bool is_scanned,
                                       bool is_local, struct sim_plan *plan, struct base_error *error);
 
 /* compilers.c: what the plan's compiler means, when its keys and its placement are read. BASE_INPUT: it means nothing.

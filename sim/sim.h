@@ -83,7 +83,7 @@ struct sim_plan_text {
     const char *values[SIM_KEY_COUNT];
 };
 
-/* ---- keys of a plan (plan_keys.c) ----
+/* ---- keys of a plan (plan_key_table.c) ----
  *
  * All that is known of a key stands in its row: documents, tables, comment lines of gin, options of commands, charts,
  * and the value that a checked plan has of it, are read and written from here. */
@@ -287,6 +287,24 @@ struct sim_wire {
     bool store_and_forward;
 };
 
+/* How far off predictions of a kind were (confidence.c): the logarithm of measured over predicted, as a normal
+ * distribution. */
+struct sim_residual {
+    double mean, deviation;
+    int row; /* of confidence.csv; -1: it has none about such plans */
+};
+enum sim_residual_kind {
+    SIM_OF_STEP,
+    SIM_OF_PIPELINED_STEP,
+    SIM_OF_MEMORY,
+    SIM_OF_PIPELINED_MEMORY,
+    SIM_OF_COMPILED_MEMORY,
+    SIM_RESIDUAL_COUNT
+};
+/* Fills residuals[SIM_RESIDUAL_COUNT]. BASE_INTERNAL: the table is broken. */
+enum base_status sim_residuals_find(const struct topo_topology *topology, const char *software,
+                                    struct sim_residual *residuals, struct base_error *error);
+
 struct sim_placement {
     struct topo_topology topology;
     struct topo_axes axes;
@@ -302,6 +320,7 @@ struct sim_placement {
     struct sim_profile profile;
     bool splits_dimensions; /* the software asked for that, since whole dimensions of the torus would not do */
     int stage_devices;      /* of one stage of a pipeline: its mesh is over these, the whole topology's in a row */
+    struct sim_residual residuals[SIM_RESIDUAL_COUNT];
 };
 /* stage_links.c: the devices of one of so many stages, as a topology of their own. BASE_INPUT: they cannot be cut so.
  */
@@ -546,11 +565,11 @@ struct sim_interval {
 struct sim_confidence {
     struct sim_interval step_s, tokens_per_s, peak_bytes;
     double fits_probability_frac;
-    const char *rests_on; /* "time: 22 rows of seed_tpu_v4; memory: …", or that no table covers such plans */
+    const char *rests_on; /* "time: 22 rows of seed_tpu_v4; memory: …", or that no table covers such plans; or NULL */
 };
-enum base_status sim_confidence_of(struct base_arena *arena, const struct sim_plan *plan,
-                                   const struct sim_prediction *prediction, struct sim_confidence *out,
-                                   struct base_error *error);
+/* The arena is rests_on's; NULL: nobody wants the words. */
+struct sim_confidence sim_confidence_of(struct base_arena *arena, const struct sim_plan *plan,
+                                        const struct sim_prediction *prediction);
 /* The training state as T5X saves it, float32 arrays in Zarr: all of it, and at best how long that takes
  * (state_size.c). Each shard is written once, by the host that has it, and no faster than its cards send; 0: their rate
  * is not known.

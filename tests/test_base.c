@@ -219,6 +219,28 @@ static double any_double(struct base_random *random)
     }
 }
 
+/* The fewest of 15 to 17 digits that read back, tried one after the other. */
+static void text_writes_doubles_as_short_as_they_read_back(struct base_arena *arena)
+{
+    struct base_random random;
+    base_random_seed(&random, 5);
+    for (int i = 0; i < 20000; i++) {
+        double value = any_double(&random);
+        if (i % 2)
+            value = (double)base_random_below(&random, 1000000007) / (double)(1 + base_random_below(&random, 9999));
+        if (i % 7 == 0) value *= 1e-310; /* numbers that are not normal have fewer bits */
+        char want[40];
+        for (int digits = 15; digits <= 17; digits++) {
+            snprintf(want, sizeof want, "%.*g", digits, value);
+            if (strtod(want, NULL) == value) break;
+        }
+        struct base_text text = {.arena = arena};
+        base_put_double(&text, value);
+        assert_true(strtod(text.data, NULL) == value);
+        if (fabs(value) > 9e15 || value != (double)(int64_t)value) assert_string_equal(text.data, want);
+    }
+}
+
 /* ---- numbers ---- */
 
 static void numbers_whole_within_bounds(struct base_arena *arena)
@@ -1286,6 +1308,7 @@ int main(int argument_count, char **arguments)
         TEST(text_is_terminated_once_anything_was_put_even_nothing),
         TEST(text_writes_whole_numbers),
         TEST(text_writes_doubles_short_and_exact),
+        TEST(text_writes_doubles_as_short_as_they_read_back),
         TEST(numbers_whole_within_bounds),
         TEST(numbers_real_within_bounds),
         TEST(numbers_in_a_list),

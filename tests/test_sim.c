@@ -1854,10 +1854,9 @@ static struct sim_confidence confidence_of(struct base_arena *arena, const char 
     struct sim_cache *cache = sim_cache_new(arena);
     struct sim_plan_text text = plan_text(arena, words);
     struct sim_plan plan = checked(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED);
-    struct sim_confidence confidence;
     struct base_error error;
     assert_ok(sim_predict(cache, &plan, out, NULL, &error), &error);
-    assert_ok(sim_confidence_of(arena, &plan, out, &confidence, &error), &error);
+    struct sim_confidence confidence = sim_confidence_of(arena, &plan, out);
     sim_cache_free(cache);
     return confidence;
 }
