@@ -46,8 +46,7 @@ static void grow(struct base_arena *arena, size_t need_bytes)
     use_chunk(arena, chunk);
 }
 
-/* Not cleared. */
-static char *reserve(struct base_arena *arena, size_t count, size_t size_bytes)
+void *base_reserve(struct base_arena *arena, size_t count, size_t size_bytes)
 {
     arena->allocation_count++;
     if (arena->allocation_count == arena->fail_after_count) exhausted(arena);
@@ -62,7 +61,7 @@ static char *reserve(struct base_arena *arena, size_t count, size_t size_bytes)
 
 void *base_alloc(struct base_arena *arena, size_t count, size_t size_bytes)
 {
-    return memset(reserve(arena, count, size_bytes), 0, count * size_bytes);
+    return memset(base_reserve(arena, count, size_bytes), 0, count * size_bytes);
 }
 
 char *base_copy_bytes(struct base_arena *arena, const char *bytes, size_t length)
@@ -143,7 +142,7 @@ void *base_grown(struct base_arena *arena, void *old, int count, int *capacity, 
 {
     if (count < *capacity) return old;
     int larger = *capacity ? 2 * *capacity : 64;
-    char *table = reserve(arena, (size_t)larger, size_bytes); /* may jump: the table is the old one until then */
+    char *table = base_reserve(arena, (size_t)larger, size_bytes); /* may jump: the table is the old one until then */
     const size_t used_bytes = (size_t)count * size_bytes;
     if (count) memcpy(table, old, used_bytes);
     memset(table + used_bytes, 0, (size_t)larger * size_bytes - used_bytes);

@@ -61,6 +61,8 @@ struct base_arena {
 };
 
 void *base_alloc(struct base_arena *arena, size_t count, size_t size_bytes); /* zeroed, 16-byte aligned */
+void *base_reserve(struct base_arena *arena, size_t count,
+                   size_t size_bytes); /* not zeroed: for what is written whole */
 /* A table with room for one more than count: the old one, or a copy twice as large; an empty one has room for 64. */
 void *base_grown(struct base_arena *arena, void *old, int count, int *capacity, size_t size_bytes);
 #define base_new(arena, type, count) ((type *)base_alloc((arena), (size_t)(count), sizeof(type)))

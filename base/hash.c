@@ -16,9 +16,15 @@ uint64_t base_hash(uint64_t hash, const void *bytes, size_t size_bytes)
 {
     const char *at = bytes;
     uint64_t word;
+    uint32_t half;
     for (; size_bytes >= sizeof word; at += sizeof word, size_bytes -= sizeof word) {
         memcpy(&word, at, sizeof word);
         hash = take_word(hash, word);
+    }
+    if (size_bytes >= sizeof half) {
+        memcpy(&half, at, sizeof half);
+        hash = take_word(hash, half);
+        at += sizeof half, size_bytes -= sizeof half;
     }
     for (; size_bytes > 0; at++, size_bytes--) hash = take_word(hash, (unsigned char)*at);
     return hash;

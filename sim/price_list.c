@@ -463,7 +463,7 @@ static unsigned axes_of(const struct sim_sharded *s)
  * room than it needs. */
 static void *copied(struct base_arena *arena, const void *list, int count, size_t size_bytes)
 {
-    void *copy = base_alloc(arena, (size_t)count, size_bytes);
+    void *copy = base_reserve(arena, (size_t)count, size_bytes);
     if (count) memcpy(copy, list, (size_t)count * size_bytes);
     return copy;
 }

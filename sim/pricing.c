@@ -72,22 +72,13 @@ double sim_product_flop(const struct sim_profile *profile, const struct sim_prod
     return 2 * of->batch * contracted * (one < other ? one : other);
 }
 
-static double dot_flop(const struct sim_pricing *p, const struct sim_price_dot *dot)
-{
-    const struct sim_product of = {sim_product_of(p, &dot->batch), sim_product_of(p, &dot->rows),
-                                   sim_product_of(p, &dot->columns), sim_product_of(p, &dot->contracted)};
-    return sim_product_flop(&p->placement->profile, &of);
-}
-
 /* What rates divide: a GPU's tiles; inside an attention kernel, what is not skipped, at that kernel's own rate. */
-static double rated_flop(const struct sim_pricing *p, const struct sim_price_dot *dot, double flop)
+static double rated_flop(const struct sim_profile *profile, const struct sim_price_dot *dot,
+                         const struct sim_product *of, double flop)
 {
-    const struct sim_profile *profile = &p->placement->profile;
     const double *c = profile->constants;
-    const struct sim_product of = {sim_product_of(p, &dot->batch), sim_product_of(p, &dot->rows),
-                                   sim_product_of(p, &dot->columns), sim_product_of(p, &dot->contracted)};
     if (dot->attention && c[SIM_ATTENTION_EFFICIENCY_FRAC] > 0) return flop * sim_attention_share(profile, dot->causal);
-    return c[SIM_MULTIPROCESSORS] > 0 ? sim_tiled_product_flop(profile, &of) : flop;
+    return c[SIM_MULTIPROCESSORS] > 0 ? sim_tiled_product_flop(profile, of) : flop;
 }
 
 /* Of the bfloat16 rate; a rate that no source gives is that one. */
@@ -116,6 +107,7 @@ static struct priced_kernel price_kernel(const struct sim_pricing *p, const stru
                                          const double *dots_flop, const double *dots_rated_flop)
 {
     const double *c = p->placement->profile.constants;
+    const int *touched = p->list->touched + kernel->first_shape;
     struct priced_kernel priced = {0};
     double rated = 0;
     for (int i = 0; i < kernel->dot_count; i++) {
@@ -123,7 +115,7 @@ static struct priced_kernel price_kernel(const struct sim_pricing *p, const stru
         priced.flop += dots_flop[dot];
         rated += dots_rated_flop[dot] / rate_frac(p, p->list->dots[dot].dtype);
     }
-    for (int i = 0; i < kernel->shape_count; i++) priced.bytes += p->bytes[p->list->touched[kernel->first_shape + i]];
+    for (int i = 0; i < kernel->shape_count; i++) priced.bytes += p->bytes[touched[i]];
     const double attention_rate = kernel->attention ? sim_attention_rate_frac(p, kernel->attention) : 0;
     if (attention_rate > 0) {
         priced.flop *= sim_attention_frac(p, kernel);
@@ -133,7 +125,7 @@ static struct priced_kernel price_kernel(const struct sim_pricing *p, const stru
            memory_s = priced.bytes / (c[SIM_HBM_BYTES_PER_S] * c[SIM_HBM_EFFICIENCY_FRAC]);
     double before_bytes = 0;
     for (int i = kernel->shape_count - kernel->cast_count; i < kernel->shape_count; i++)
-        before_bytes += p->bytes[p->list->touched[kernel->first_shape + i]];
+        before_bytes += p->bytes[touched[i]];
     priced.bound = compute_s > memory_s ? SIM_BY_COMPUTE : SIM_BY_MEMORY;
     priced.busy_s = (compute_s > memory_s ? compute_s : memory_s) + scaled_s(before_bytes, c);
     return priced;
@@ -248,9 +240,13 @@ static void price_collectives(const struct sim_pricing *p, struct prices *prices
 static void price_distinct(const struct sim_pricing *p, struct prices *prices)
 {
     const struct sim_price_list *list = p->list;
+    const struct sim_profile *profile = &p->placement->profile;
     for (int i = 0; i < list->dot_count; i++) {
-        prices->dots_flop[i] = dot_flop(p, &list->dots[i]);
-        prices->dots_rated_flop[i] = rated_flop(p, &list->dots[i], prices->dots_flop[i]);
+        const struct sim_price_dot *dot = &list->dots[i];
+        const struct sim_product of = {sim_product_of(p, &dot->batch), sim_product_of(p, &dot->rows),
+                                       sim_product_of(p, &dot->columns), sim_product_of(p, &dot->contracted)};
+        prices->dots_flop[i] = sim_product_flop(profile, &of);
+        prices->dots_rated_flop[i] = rated_flop(profile, dot, &of, prices->dots_flop[i]);
     }
     for (int i = 0; i < list->kernel_count; i++)
         prices->kernels[i] = price_kernel(p, &list->kernels[i], prices->dots_flop, prices->dots_rated_flop);
@@ -475,40 +471,48 @@ static void begin_again(struct frame *frame, const struct sim_holding *now)
     frame->peak_event = NULL;
 }
 
-/* phases: asked for them; or NULL. */
+/* phases: asked for them; or NULL. The total stands in a variable of its own, and in now where somebody reads it: a
+ * table plan after plan spends its time here. */
 static struct sim_phase_peak walk(const struct sim_pricing *p, struct sim_phase_memory *phases)
 {
+    const struct sim_price_event *events = p->list->events;
+    const int count = p->list->event_count, backward = phases ? p->list->backward_event : -1;
+    const double *bytes_of = p->bytes;
     struct frame frames[MOST_DEPTH];
     struct sim_holding now = {0};
     double total_bytes = 0, peak_bytes = 0; /* now, and at the peak of the innermost loop */
     int depth = 0;
     frames[0] = (struct frame){.peak_event = NULL};
-    for (int i = 0; i < p->list->event_count; i++) {
-        const struct sim_price_event *event = &p->list->events[i];
-        if (phases && i == p->list->backward_event) {
+    for (int i = 0; i < count; i++) {
+        const struct sim_price_event *event = &events[i];
+        if (i == backward) {
+            now.total_bytes = total_bytes;
             phases->forward = phase_peak(&frames[depth]);
             phases->kept = now;
             begin_again(&frames[depth], &now);
             peak_bytes = total_bytes;
         }
+        if (event->bracket == 0) {
+            const double bytes = event->count * bytes_of[event->shape];
+            now.bytes[event->category] += bytes;
+            total_bytes += bytes;
+            if (!event->may_peak || total_bytes <= peak_bytes) continue;
+            now.total_bytes = peak_bytes = total_bytes;
+            frames[depth].peak = now;
+            frames[depth].peak_event = event;
+            continue;
+        }
+        now.total_bytes = total_bytes;
         if (event->bracket > 0) {
             frames[++depth] = (struct frame){now, now, event};
             peak_bytes = total_bytes;
-        } else if (event->bracket < 0) {
+        } else {
             const bool last = phases && event->trips == MODEL_MICROBATCHES;
             if (last) phases->backward = phase_peak(&frames[depth]);
             close_loop(&frames[depth], (double)p->sizes[event->trips], &now, &frames[depth - 1]);
             total_bytes = now.total_bytes;
             if (last) begin_again(&frames[depth - 1], &now);
             peak_bytes = frames[--depth].peak.total_bytes;
-        } else {
-            double bytes = event->count * p->bytes[event->shape];
-            now.bytes[event->category] += bytes;
-            now.total_bytes = total_bytes += bytes;
-            if (!event->may_peak || total_bytes <= peak_bytes) continue;
-            frames[depth].peak = now;
-            frames[depth].peak_event = event;
-            peak_bytes = total_bytes;
         }
     }
     return phase_peak(&frames[0]);

@@ -77,7 +77,7 @@ static void remove_op(struct rewrite *r, int op)
 static void lay_out_operations(struct rewrite *r, int *moved, int *inserted)
 {
     struct sim_sharded *s = r->s;
-    struct sim_op *ops = base_new(r->arena, struct sim_op, s->op_count + r->insertion_count);
+    struct sim_op *ops = base_reserve(r->arena, (size_t)(s->op_count + r->insertion_count), sizeof *ops);
     int count = 0;
     for (int i = 0; i < s->op_count; i++) {
         for (int j = 0; j < r->insertion_count; j++) {

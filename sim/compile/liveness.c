@@ -208,7 +208,7 @@ void sim_track_lifetimes(struct base_arena *arena, const struct sim_compiler *co
                         .s = sharded,
                         .scanned = compiler->is_scanned,
                         .unordered_remat = compiler->traits >> MODEL_TRAIT_UNORDERED_REMAT & 1};
-    t.events = base_new(arena, struct timed, 8 * sharded->value_count + sharded->op_count);
+    t.events = base_reserve(arena, 8 * (size_t)sharded->value_count + (size_t)sharded->op_count, sizeof *t.events);
     t.carried_in = base_new(arena, int, sharded->value_count);
     t.carried_out = base_new(arena, int, sharded->value_count);
     find_carried(&t);

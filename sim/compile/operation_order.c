@@ -31,7 +31,7 @@ static void keep_operands(struct sim_sharded *s)
 
 static void renumber(struct base_arena *arena, struct sim_sharded *s, const int *order, const int *done)
 {
-    struct sim_op *ops = base_new(arena, struct sim_op, s->op_count + 1);
+    struct sim_op *ops = base_reserve(arena, (size_t)s->op_count + 1, sizeof *ops);
     int *moved = base_new(arena, int, s->op_count + 1);
     for (int i = 0; i < s->op_count; i++) moved[order[i]] = i;
     for (int i = 0; i < s->op_count; i++) {
