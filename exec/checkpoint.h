@@ -21,6 +21,8 @@ struct exec_region {
     int64_t origin[MODEL_MAX_RANK], extent[MODEL_MAX_RANK];
 };
 struct exec_region exec_whole(const struct exec_array *array);
+/* Of a region, those of the scanned layers that the machine's piece of the model has. */
+void exec_own_layers(const struct exec_machine *machine, const struct exec_array *array, struct exec_region *region);
 void exec_part_region(const struct exec_machine *machine, const struct exec_array *array, int device,
                       struct exec_region *out); /* scanned: all layers */
 bool exec_has_part(const struct exec_machine *machine, const struct exec_array *array,

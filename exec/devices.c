@@ -34,6 +34,9 @@ enum base_status exec_machine_begin(struct base_arena *arena, const struct sim_e
                                .map = program->map,
                                .processor_time = out->processor_time,
                                .transport = out->transport,
+                               .stages = out->stages,
+                               .piece = out->piece,
+                               .arenas = out->arenas,
                                .error = error};
     memcpy(m->sizes, program->sizes, sizeof m->sizes);
     m->mesh = plan->placement->axes;
@@ -49,8 +52,9 @@ enum base_status exec_machine_begin(struct base_arena *arena, const struct sim_e
     m->op_s = base_new(arena, double, m->s->op_count + 1);
     m->op_runs = base_new(arena, int64_t, m->s->op_count + 1);
     m->arena = arena;
-    m->arenas = base_new(arena, char *, m->device_count);
-    for (int d = m->first_device; d < m->end_device; d++)
+    const bool shares = m->arenas != NULL;
+    if (!shares) m->arenas = base_new(arena, char *, m->device_count);
+    for (int d = m->first_device; d < m->end_device && !shares; d++)
         m->arenas[d] = aligned(base_alloc(arena, (size_t)m->map.arena_bytes + ALIGNMENT, 1));
     for (int i = 0; i < 2 && m->transport; i++)
         m->buffers[i] = aligned(base_alloc(arena, EXEC_SEGMENT_BYTES + ALIGNMENT, 1));
@@ -77,7 +81,6 @@ static int feature_of(const struct exec_machine *m, int v)
 
 void exec_fed_rows(const struct exec_machine *m, int64_t *first, int64_t *end)
 {
-    *first = m->plan->batch_size, *end = 0;
     for (int v = 0; v < m->s->value_count; v++)
         for (int device = m->first_device; device < m->end_device && feature_of(m, v) < EXEC_FEATURE_COUNT; device++) {
             struct exec_range rows = exec_range_of(m, device, m->plan->batch_size, m->s->values[v].spec[0]);

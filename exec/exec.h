@@ -73,8 +73,10 @@ struct exec_result {
     double contraction_s, elementwise_s, communication_s; /* a step: mean of ranks, or all devices */
     const struct sim_collective_row *collectives;         /* of one device */
     int collective_count;
-    struct sim_timeline
-        timeline; /* in program order; time_s is of one run of it: mean of ranks, or all devices; count a step */
+    struct sim_timeline timeline; /* of one stage, if there are some; in program order; time_s is of one run of it: mean
+                                     of ranks, or all devices; count a step */
+    struct sim_passes passes;     /* of the last step of a pipeline; the mean of a stage's ranks */
+    const int64_t *stage_bytes;   /* arena of each device, by stage; NULL: there is no pipeline */
 };
 /* Runs a checked plan. BASE_INPUT: the plan, the data or a checkpoint cannot be run as they are; BASE_NO_FIT: the arena
  * is larger than a device's memory; BASE_RUN: it went wrong on the way, and if out->step_count is not 0, out holds what

@@ -142,6 +142,7 @@ void exec_set_initial_values(struct base_arena *arena, struct exec_machine *mach
     for (int i = 0; i < count; i++) {
         if (strncmp(arrays[i].path, "target.", strlen("target.")) != 0) continue; /* the optimizer starts from zeros */
         struct exec_region region = exec_whole(&arrays[i]);
+        exec_own_layers(machine, &arrays[i], &region);
         if (machine->transport) exec_part_region(machine, &arrays[i], machine->first_device, &region);
         int64_t elements = 1;
         for (int d = 0; d < arrays[i].rank; d++) elements *= region.extent[d];

@@ -69,7 +69,8 @@ static bool divides_evenly(const struct exec_machine *machine, const struct sim_
 
 static enum base_status check_compute(const struct exec_machine *machine, const struct sim_op *op)
 {
-    if (exec_example_of(op->op->function) || op->op->function == MODEL_CACHE_GATHER) return BASE_OK;
+    const enum model_function function = op->op->function;
+    if (exec_example_of(function) || function == MODEL_CACHE_GATHER || function == MODEL_RECEIVE) return BASE_OK;
     bool rows = op->op->kind == MODEL_MAP || op->op->kind == MODEL_REDUCE || op->op->kind == MODEL_UPDATE;
     if (rows && !exec_row_function_of(op->op->function))
         return base_fail(machine->error, BASE_INTERNAL, "%s: the executor has no function %s", op->op->name,
@@ -213,8 +214,6 @@ static void hand_on(struct exec_machine *machine, const int *from, const int *to
     else if (count == 1) copy_value(machine, from[0], sources[0], to[0]);
 }
 
-static void run_range(struct exec_machine *machine, int from, int to);
-
 /* Each round draws with a key of its own. */
 static void begin_round(struct exec_machine *machine, int64_t round)
 {
@@ -232,7 +231,7 @@ static void run_loop(struct exec_machine *machine, int at)
         int64_t index = begin->op->reversed ? count - 1 - i : i, next = begin->op->reversed ? index - 1 : index + 1;
         if (i == 0) hand_on(machine, begin->inputs, begin->outputs, begin->output_count, begin->trips, index);
         if (begin->trips == MODEL_DECODE_STEPS) begin_round(machine, i);
-        run_range(machine, at + 1, begin->match);
+        exec_run_range(machine, at + 1, begin->match);
         if (machine->leaves) { /* before this round was begun */
             hand_on(machine, begin->outputs, end->outputs, begin->output_count, begin->trips, index);
             machine->leaves = false;
@@ -262,13 +261,16 @@ static bool says_stop(const struct exec_machine *machine, const struct sim_op *o
     return *(const int32_t *)(const void *)exec_address(machine, op->outputs[0], machine->first_device) == 0;
 }
 
-static void run_range(struct exec_machine *machine, int from, int to)
+void exec_run_range(struct exec_machine *machine, int from, int to)
 {
     for (int i = from; i < to && !machine->leaves; i++) {
         const struct sim_op *op = &machine->s->ops[i];
         if ((op->kind == SIM_COMPUTE || op->kind == SIM_COMMUNICATE) && is_left_out(machine, op)) continue;
         switch (op->kind) {
-        case SIM_COMPUTE: compute(machine, i); break;
+        case SIM_COMPUTE:
+            if (op->op->function == MODEL_RECEIVE) exec_receive(machine, op);
+            else compute(machine, i);
+            break;
         case SIM_COMMUNICATE:
             exec_communicate(machine, op);
             if (machine->watch) exec_note_watched(machine, op);
@@ -283,11 +285,16 @@ static void run_range(struct exec_machine *machine, int from, int to)
     }
 }
 
-void exec_step(struct exec_machine *machine)
+void exec_begin_step(struct exec_machine *machine)
 {
     machine->loss_sum = machine->weight_sum = machine->gradient_square_sum = machine->right_sum = 0;
     machine->router_loss_sum = 0;
     machine->contraction_s = machine->elementwise_s = machine->communication_s = 0;
     memset(machine->index, 0, sizeof machine->index);
-    run_range(machine, 0, machine->s->op_count);
+}
+
+void exec_step(struct exec_machine *machine)
+{
+    exec_begin_step(machine);
+    exec_run_range(machine, 0, machine->s->op_count);
 }

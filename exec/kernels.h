@@ -10,6 +10,10 @@ enum base_status exec_check_plan(const struct sim_plan *plan, struct base_error 
 /* interpreter.c: one step, from batches that stand in the arenas to updated parameters */
 enum base_status exec_check_program(struct exec_machine *machine);
 void exec_step(struct exec_machine *machine);
+void exec_begin_step(struct exec_machine *machine);                  /* nothing is summed yet, no loop runs */
+void exec_run_range(struct exec_machine *machine, int from, int to); /* operations; whole loops */
+/* stage_machines.c: what the machine's neighbour has sent, into its place */
+void exec_receive(struct exec_machine *machine, const struct sim_op *op);
 /* kernels; each runs one kernel of the program on one device */
 void exec_rows(struct exec_machine *machine, int kernel, int device);                  /* row_kernels.c */
 void exec_reduction(struct exec_machine *machine, int kernel, int device);             /* row_kernels.c */

@@ -36,13 +36,24 @@ struct exec_range exec_range_of(const struct exec_machine *machine, int device, 
     return (struct exec_range){start, end > start ? end - start : 0, extent};
 }
 
+void exec_add_sums(struct exec_machine *to, const struct exec_machine *from)
+{
+    to->loss_sum += from->loss_sum, to->weight_sum += from->weight_sum;
+    to->gradient_square_sum += from->gradient_square_sum, to->right_sum += from->right_sum;
+    to->router_loss_sum += from->router_loss_sum;
+    to->contraction_s += from->contraction_s, to->elementwise_s += from->elementwise_s;
+    to->communication_s += from->communication_s;
+}
+
 /* ---- addresses ---- */
 
 char *exec_address(const struct exec_machine *machine, int value, int device)
 {
     int root = sim_root(machine->s, value);
     int64_t layer = machine->map.slice_bytes[root] ? machine->index[machine->map.slice_size[root]] : 0;
-    return machine->arenas[device] + machine->map.offset_bytes[root] + layer * machine->map.slice_bytes[root];
+    char *at = machine->arenas[device] + machine->map.offset_bytes[root] + layer * machine->map.slice_bytes[root];
+    bool in_flight = machine->piece && machine->piece->lifetime[root] == SIM_LIVES_IN_FLIGHT;
+    return in_flight ? at + machine->slot * machine->piece->flight_bytes : at;
 }
 
 struct exec_scratch exec_scratch_of(const struct exec_machine *machine, int device)

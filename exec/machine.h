@@ -11,6 +11,10 @@ struct exec_machine {
     const struct sim_sharded *s;
     const struct sim_plan *plan;
     struct sim_memory_map map;
+    struct exec_stages *stages;               /* that it is of; NULL: it runs the whole model */
+    const struct sim_executable_piece *piece; /* what it runs of the model then */
+    int slot;                                 /* and where the running microbatch's values stand that are in flight */
+    bool *counted_elsewhere; /* by tensor: gradients that another machine adds to the norm; NULL: none */
     int64_t sizes[MODEL_SIZE_COUNT];
     struct topo_axes mesh; /* devices are numbered row-major */
     int device_count;
@@ -79,15 +83,17 @@ struct exec_scratch {
 struct exec_scratch exec_scratch_of(const struct exec_machine *machine, int device);
 void *exec_scratch_take(struct exec_scratch *scratch, int64_t bytes);
 
+void exec_add_sums(struct exec_machine *to, const struct exec_machine *from); /* what a step is measured by */
 double exec_seconds(const struct exec_machine *machine); /* monotonic: wall time, or this process's own */
 
-/* devices.c: arenas of zeros, or why the program cannot be run; of out only processor_time and transport are read */
+/* devices.c: arenas of zeros, or why the program cannot be run; of out only processor_time, transport, stages, piece
+ * and arenas (of another chunk of the stage, or NULL) are read */
 enum base_status exec_machine_begin(struct base_arena *arena, const struct sim_executable *program,
                                     const struct sim_plan *plan, struct exec_machine *out, struct base_error *error);
 void exec_feed(struct exec_machine *machine,
                const struct exec_batch *batch); /* every device gets its part of the global batch */
-void exec_fed_rows(const struct exec_machine *machine, int64_t *first,
-                   int64_t *end); /* rows of it that devices of this process get */
+/* Widens [first, end) to the rows of it that devices of this process get. */
+void exec_fed_rows(const struct exec_machine *machine, int64_t *first, int64_t *end);
 
 /* watch.c: what somebody wants to see of a run, whole: put together on rank 0 from what devices hold, each time that it
  * is made. */

@@ -179,6 +179,7 @@ void exec_note_gradient(struct exec_machine *machine, const struct sim_op *op, i
     struct exec_view view;
     int which = gradient_operand(op->op);
     if (which < 0) return;
+    if (machine->counted_elsewhere && machine->counted_elsewhere[machine->s->values[op->inputs[0]].tensor]) return;
     exec_space_of(machine, op, device, &space);
     if (!exec_is_first_of(machine, device, space.axes)) return;
     exec_view_of(machine, op->inputs[which], op->op->input_labels[which], &space, device, &view);

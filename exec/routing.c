@@ -2,6 +2,7 @@
  * flaxformer/architectures/moe (google/flaxformer@399ea3a8), t5x/contrib/moe. */
 #include "exec/kernels.h"
 #include "exec/row.h"
+#include "exec/stage_machines.h"
 
 #include <math.h>
 #include <string.h>
@@ -52,7 +53,8 @@ static double size_of(const struct exec_machine *machine, char letter)
 /* The mean over the model's sparse layers. */
 static double layer_share(const struct exec_machine *machine)
 {
-    const struct model_experts *e = &machine->plan->config->experts;
+    const struct sim_plan *plan = machine->stages ? machine->stages->plan : machine->plan;
+    const struct model_experts *e = &plan->config->experts;
     return 1 / (double)(e->encoder_sparse_layers + e->decoder_sparse_layers);
 }
 

@@ -3,14 +3,18 @@
 #include "exec/gemm.h"
 #include "exec/kernels.h"
 #include "exec/onednn.h"
+#include "exec/stage_machines.h"
 
 #include <math.h>
 #include <string.h>
 
 struct run {
     struct base_arena *arena;
-    struct exec_machine machine;
+    struct exec_machine **machines; /* of this process: one, or one for each of its pieces of a pipeline */
+    int machine_count;
+    struct exec_stages *stages; /* NULL: the plan has none */
     struct sim_executable program;
+    struct sim_collective_list collectives; /* of one device, of a step */
     const struct exec_request *request;
     struct exec_data data;
     struct exec_home home;
@@ -64,8 +68,9 @@ static enum base_status begin(struct run *run, int64_t *first_step)
     if (home->latest_step < 0)
         BASE_TRY(exec_home_latest(run->arena, request->transport, request->restore, &restoring.path, run->error));
     if (home->latest_step >= 0) restoring.path = exec_home_path(run->arena, home, home->latest_step);
-    if (restoring.path) BASE_TRY(exec_restore(run->arena, &run->machine, &restoring, first_step, run->error));
-    else exec_set_initial_values(run->arena, &run->machine);
+    if (restoring.path) BASE_TRY(exec_restore(run->arena, run->machines[0], &restoring, first_step, run->error));
+    for (int i = 0; i < run->machine_count && !restoring.path; i++)
+        exec_set_initial_values(run->arena, run->machines[i]);
     if (!request->evaluates) status = exec_home_check(home, *first_step, request->steps, run->error);
     return exec_agree(request->transport, status, run->error);
 }
@@ -73,10 +78,12 @@ static enum base_status begin(struct run *run, int64_t *first_step)
 /* ---- a step ---- */
 
 /* Each rank has the sums of its own tokens and parameters, and may have been asked to stop. */
-static bool sum_step(struct exec_machine *m, bool stops)
+static bool sum_step(const struct run *run, bool stops)
 {
+    struct exec_machine *m = run->machines[0];
+    for (int i = 1; i < run->machine_count; i++) exec_add_sums(m, run->machines[i]);
     double sums[] = {m->loss_sum, m->weight_sum, m->gradient_square_sum, m->right_sum, m->router_loss_sum, stops};
-    exec_sum_numbers(m->transport, sums, BASE_COUNT(sums));
+    exec_sum_numbers(run->request->transport, sums, BASE_COUNT(sums));
     m->loss_sum = sums[0], m->weight_sum = sums[1], m->gradient_square_sum = sums[2], m->right_sum = sums[3];
     m->router_loss_sum = sums[4];
     return sums[5] > 0;
@@ -92,17 +99,20 @@ static double loss_of(const struct exec_machine *m)
 
 static enum base_status run_step(struct run *run, struct base_arena *scratch, int64_t step, int64_t at)
 {
-    struct exec_machine *m = &run->machine;
+    struct exec_machine *m = run->machines[0];
     struct exec_result *out = run->result;
     struct exec_batch batch;
     base_arena_reset(scratch);
     exec_data_batch(scratch, &run->data, step, run->first_row, run->end_row, &batch);
-    m->step = step;
-    exec_feed(m, &batch);
+    for (int i = 0; i < run->machine_count; i++) {
+        run->machines[i]->step = step;
+        exec_feed(run->machines[i], &batch);
+    }
     double start_s = exec_seconds(m);
-    exec_step(m);
+    if (run->stages) exec_stages_step(run->stages);
+    else exec_step(m);
     out->step_s[at] = exec_seconds(m) - start_s;
-    out->stopped = sum_step(m, run->request->stop && *run->request->stop);
+    out->stopped = sum_step(run, run->request->stop && *run->request->stop);
     out->loss[at] = loss_of(m) + m->router_loss_sum;
     out->gradient_norm[at] = sqrt(m->gradient_square_sum);
     out->accuracy[at] = m->weight_sum > 0 ? m->right_sum / m->weight_sum : 0;
@@ -124,7 +134,7 @@ static void tell(const struct run *run, int64_t done, double passed_s)
     const struct exec_result *out = run->result;
     if (!request->progress || exec_rank(request->transport) != 0) return;
     double step_s = done ? passed_s / (double)done : 0,
-           tokens = (double)run->machine.plan->batch_size * (double)run->machine.plan->targets_length;
+           tokens = (double)run->machines[0]->plan->batch_size * (double)run->machines[0]->plan->targets_length;
     int64_t all = out->first_step + done;
     request->progress(&(struct exec_progress){.done = all,
                                               .steps = request->steps,
@@ -137,7 +147,7 @@ static enum base_status save(struct run *run, int64_t step)
 {
     const struct exec_request *request = run->request;
     bool first = exec_rank(request->transport) == 0;
-    if (exec_save(run->arena, &run->machine, &run->home, step, run->error) != BASE_OK)
+    if (exec_save(run->arena, run->machines[0], &run->home, step, run->error) != BASE_OK)
         return run->error->status = BASE_RUN;
     if (first) exec_home_add(run->arena, &run->home, step);
     if (first && request->keep) exec_home_forget(run->arena, &run->home, request->keep);
@@ -156,7 +166,7 @@ static enum base_status run_steps(struct run *run, int64_t first_step, int64_t c
     struct exec_result *out = run->result;
     enum base_status status = BASE_OK;
     struct base_arena scratch = {.exhausted = run->arena->exhausted};
-    double start_s = exec_seconds(&run->machine);
+    double start_s = exec_seconds(run->machines[0]);
     tell(run, 0, 0);
     for (int64_t i = 0; i < count && status == BASE_OK && !out->stopped; i++) {
         status = run_step(run, &scratch, first_step + i, i);
@@ -164,7 +174,7 @@ static enum base_status run_steps(struct run *run, int64_t first_step, int64_t c
         out->step_count = i + 1;
         if (is_time_to_save(run->request, first_step + i + 1, i + 1 == count || out->stopped))
             status = save(run, first_step + i + 1);
-        tell(run, i + 1, exec_seconds(&run->machine) - start_s);
+        tell(run, i + 1, exec_seconds(run->machines[0]) - start_s);
     }
     out->stopped = out->stopped && out->step_count < count;
     base_arena_free(&scratch);
@@ -177,19 +187,17 @@ static void divide_by_steps(struct run *run)
     struct exec_result *out = run->result;
     double count = out->step_count ? (double)out->step_count : 1;
     out->contraction_s /= count, out->elementwise_s /= count, out->communication_s /= count;
-    for (int i = 0; i < run->machine.collectives.count; i++) {
-        struct sim_collective_row *row = &run->machine.collectives.rows[i];
+    for (int i = 0; i < run->collectives.count; i++) {
+        struct sim_collective_row *row = &run->collectives.rows[i];
         row->time_s /= count;
         row->count /= (int64_t)count;
     }
 }
 
 /* Kernels and collectives in program order, as a prediction lists them. */
-static void fill_timeline(struct run *run, struct sim_timeline *out)
+static void add_entries(const struct run *run, const struct exec_machine *m, struct sim_timeline *out)
 {
-    const struct exec_machine *m = &run->machine;
     int64_t steps = run->result->step_count;
-    out->entries = base_new(run->arena, struct sim_entry, m->s->op_count + 1);
     for (int i = 0; i < m->s->op_count && steps; i++) {
         const struct sim_op *op = &m->s->ops[i];
         if (!m->op_runs[i]) continue;
@@ -204,16 +212,62 @@ static void fill_timeline(struct run *run, struct sim_timeline *out)
     }
 }
 
+/* What one device did: that of the model's machine, or of those of one stage. */
+static void list_operations(struct run *run, struct exec_machine *const *machines, int count)
+{
+    struct sim_timeline *out = &run->result->timeline;
+    int capacity = 1;
+    for (int i = 0; i < count; i++) capacity += machines[i]->s->op_count;
+    *out = (struct sim_timeline){base_new(run->arena, struct sim_entry, capacity), 0};
+    for (int i = 0; i < count; i++) {
+        add_entries(run, machines[i], out);
+        for (int k = 0; k < machines[i]->collectives.count; k++) {
+            const struct sim_collective_row *from = &machines[i]->collectives.rows[k];
+            struct sim_collective_row like = *from, *row;
+            like.count = 0, like.time_s = 0;
+            row = sim_collective_row_of(run->arena, &run->collectives, &like);
+            row->count += from->count;
+            row->time_s += from->time_s;
+        }
+    }
+}
+
 static void fill_memory(const struct run *run, const struct sim_plan *plan, struct sim_memory *out)
 {
-    const int64_t *bytes = run->program.map.category_bytes;
+    const struct sim_executable_stage *stage = run->stages ? exec_worst_stage(run->stages) : NULL;
+    const int64_t *bytes = stage ? stage->category_bytes : run->program.map.category_bytes;
     *out = (struct sim_memory){.capacity_bytes = (int64_t)plan->placement->profile.constants[SIM_CAPACITY_BYTES],
-                               .peak_bytes = run->program.map.arena_bytes};
+                               .peak_bytes = stage ? stage->arena_bytes : run->program.map.arena_bytes};
     out->parameter_bytes = bytes[MODEL_PARAMETER];
     out->optimizer_state_bytes = bytes[MODEL_OPTIMIZER_STATE];
     out->gradient_bytes = bytes[MODEL_GRADIENT];
     out->activation_bytes = bytes[MODEL_ACTIVATION] + bytes[MODEL_INPUT];
     out->temporary_bytes = bytes[MODEL_TEMPORARY];
+}
+
+static enum base_status begin_machine(struct run *run, struct sim_cache *cache, const struct sim_plan *plan)
+{
+    BASE_TRY(sim_executable_program(cache, run->arena, plan, &run->program, run->error));
+    run->machines = base_new(run->arena, struct exec_machine *, run->machine_count = 1);
+    run->machines[0] = base_new(run->arena, struct exec_machine, 1);
+    run->machines[0]->processor_time = run->request->processor_time;
+    run->machines[0]->transport = run->request->transport;
+    return exec_machine_begin(run->arena, &run->program, plan, run->machines[0], run->error);
+}
+
+static enum base_status begin_stages(struct run *run, struct sim_cache *cache, const struct sim_plan *plan)
+{
+    const struct exec_request *request = run->request;
+    if (request->checkpoint || request->restore)
+        return base_fail(
+            run->error, BASE_INPUT,
+            "pipeline_stages: checkpoints of pipelines are neither written nor read; leave %s out, or use 1",
+            request->checkpoint ? "--checkpoint" : "--restore");
+    run->stages = base_new(run->arena, struct exec_stages, 1);
+    run->stages->transport = request->transport;
+    BASE_TRY(exec_stages_begin(run->arena, cache, plan, request->processor_time, run->stages, run->error));
+    run->machines = exec_own_machines(run->arena, run->stages, &run->machine_count);
+    return BASE_OK;
 }
 
 /* All that can fail before the first step. */
@@ -222,13 +276,22 @@ static enum base_status prepare(struct run *run, struct sim_cache *cache, const 
     const struct exec_request *request = run->request;
     struct base_error *error = run->error;
     BASE_TRY(exec_check_plan(plan, error));
-    BASE_TRY(sim_executable_program(cache, run->arena, plan, &run->program, error));
-    run->machine.processor_time = request->processor_time;
-    run->machine.transport = request->transport;
-    BASE_TRY(exec_machine_begin(run->arena, &run->program, plan, &run->machine, error));
+    BASE_TRY((plan->pipeline.stages > 1 ? begin_stages : begin_machine)(run, cache, plan));
     BASE_TRY(exec_data_open(run->arena, plan, request->data, request->steps, request->evaluates, &run->data, error));
-    exec_fed_rows(&run->machine, &run->first_row, &run->end_row);
+    run->first_row = plan->batch_size;
+    for (int i = 0; i < run->machine_count; i++) exec_fed_rows(run->machines[i], &run->first_row, &run->end_row);
     return exec_gemm_begin(error);
+}
+
+/* The mean of all ranks that run the same program. */
+static void agree_on_operations(struct exec_machine *m)
+{
+    if (exec_is_alone(m->transport)) return;
+    for (int i = 0; i < m->s->op_count; i += EXEC_MOST_NUMBERS) {
+        int count = m->s->op_count - i < EXEC_MOST_NUMBERS ? m->s->op_count - i : EXEC_MOST_NUMBERS;
+        exec_sum_numbers(m->transport, m->op_s + i, count);
+        for (int j = i; j < i + count; j++) m->op_s[j] /= m->transport->rank_count;
+    }
 }
 
 /* A step has taken what the slowest rank took; of its parts, the mean of ranks is given. */
@@ -240,11 +303,6 @@ static void agree_on_times(struct run *run)
     if (exec_is_alone(t)) return;
     for (int64_t i = 0; i < r->step_count; i++) exec_largest_numbers(t, &r->step_s[i], 1);
     exec_sum_numbers(t, parts, BASE_COUNT(parts));
-    for (int i = 0; i < run->machine.s->op_count; i += EXEC_MOST_NUMBERS) {
-        int count = run->machine.s->op_count - i < EXEC_MOST_NUMBERS ? run->machine.s->op_count - i : EXEC_MOST_NUMBERS;
-        exec_sum_numbers(t, run->machine.op_s + i, count);
-        for (int j = i; j < i + count; j++) run->machine.op_s[j] /= t->rank_count;
-    }
     r->contraction_s = parts[0] / t->rank_count, r->elementwise_s = parts[1] / t->rank_count,
     r->communication_s = parts[2] / t->rank_count;
 }
@@ -252,20 +310,26 @@ static void agree_on_times(struct run *run)
 static void fill_result(struct run *run, const struct sim_plan *plan)
 {
     struct exec_result *result = run->result;
+    struct exec_machine **reported = run->machines;
+    int count = 1;
+    for (int i = 0; i < run->machine_count; i++) agree_on_operations(run->machines[i]);
+    if (run->stages) reported = exec_reported_machines(run->arena, run->stages, &count);
+    list_operations(run, reported, count);
     divide_by_steps(run);
     agree_on_times(run);
-    result->arena_bytes = run->program.map.arena_bytes;
-    result->collectives = run->machine.collectives.rows;
-    result->collective_count = run->machine.collectives.count;
-    fill_timeline(run, &result->timeline);
     fill_memory(run, plan, &result->memory);
+    result->arena_bytes = result->memory.peak_bytes;
+    result->collectives = run->collectives.rows;
+    result->collective_count = run->collectives.count;
+    if (run->stages) exec_list_passes(run->stages, &result->passes);
 }
 
 /* What computes them here, by name. */
 static const char *begin_products(struct run *run, const struct sim_plan *plan)
 {
-    struct exec_machine *m = &run->machine;
+    struct exec_machine *m = run->machines[0];
     if (plan->options.dtype == MODEL_BFLOAT16) m->narrow = exec_onednn_begin(run->arena, MODEL_BFLOAT16);
+    for (int i = 1; i < run->machine_count; i++) run->machines[i]->narrow = m->narrow;
     if (!m->narrow) return exec_gemm_kernel();
     return base_print(run->arena, "%s, %s", exec_gemm_kernel(), exec_onednn_kernel(m->narrow));
 }
@@ -286,7 +350,7 @@ static enum base_status run_and_measure(struct run *run, const struct sim_plan *
     const char *kernel = begin_products(run, plan);
     exec_meet_hosts(run->arena, run->request, kernel, result);
     enum base_status status = run_steps(run, result->first_step, count);
-    exec_onednn_end(run->machine.narrow);
+    exec_onednn_end(run->machines[0]->narrow);
     fill_result(run, plan);
     return status;
 }

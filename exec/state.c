@@ -1,6 +1,7 @@
 /* Parameters and optimizer state as a checkpoint names them, and their way between whole arrays and arenas. */
 #include "exec/checkpoint.h"
 #include "exec/row.h"
+#include "exec/stage_machines.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -46,13 +47,33 @@ static const char *path_of(const struct list *list, const struct model_tensor *t
     return path;
 }
 
+/* Of a tensor's layers (or runs of layers, where some have experts), the first that the machine's piece of the model
+ * has. */
+static int64_t first_layer(const struct exec_machine *machine, const struct model_tensor *tensor)
+{
+    const struct sim_executable_piece *piece = machine->piece;
+    const bool encoder = tensor->layers == MODEL_ENCODER_LAYERS;
+    if (!piece || (!encoder && tensor->layers != MODEL_DECODER_LAYERS)) return 0;
+    return (encoder ? piece->first_encoder_layer : piece->first_decoder_layer) /
+           model_layers_per_block(machine->stages->plan->config, encoder);
+}
+
+/* Of the whole model, whatever the machine has of it. */
+static int64_t layers_of_model(const struct exec_machine *machine, const struct model_tensor *tensor)
+{
+    if (!machine->piece) return machine->sizes[tensor->layers];
+    return tensor->layers == MODEL_ENCODER_LAYERS   ? machine->stages->plan->config->num_encoder_layers
+           : tensor->layers == MODEL_DECODER_LAYERS ? machine->stages->plan->config->num_decoder_layers
+                                                    : machine->sizes[tensor->layers];
+}
+
 static void add_array(struct list *list, int tensor_index, int64_t layer, int64_t layer_count)
 {
     const struct exec_machine *machine = list->machine;
     const struct model_tensor *tensor = &machine->s->program->tensors[tensor_index];
     bool state = tensor->category == MODEL_OPTIMIZER_STATE;
     struct exec_array *array = &list->arrays[list->count++];
-    array->path = path_of(list, tensor, state ? "state.param_states" : "target", layer);
+    array->path = path_of(list, tensor, state ? "state.param_states" : "target", first_layer(machine, tensor) + layer);
     array->value = value_of_tensor(machine, tensor_index);
     array->layer = layer;
     array->layers_dim = -1;
@@ -84,7 +105,7 @@ void exec_arrays(struct base_arena *arena, const struct exec_machine *machine, s
         const struct model_tensor *tensor = &program->tensors[t];
         int64_t layers = machine->sizes[tensor->layers];
         if (tensor->category != MODEL_PARAMETER && tensor->category != MODEL_OPTIMIZER_STATE) continue;
-        if (tensor->layers != MODEL_ONE && scanned) add_array(&list, t, 0, layers);
+        if (tensor->layers != MODEL_ONE && scanned) add_array(&list, t, 0, layers_of_model(machine, tensor));
         else
             for (int64_t layer = 0; layer < layers; layer++) add_array(&list, t, layer, 0);
     }
@@ -106,12 +127,19 @@ static const struct model_tensor *tensor_of(const struct exec_machine *machine, 
     return &machine->s->program->tensors[machine->s->values[array->value].tensor];
 }
 
+void exec_own_layers(const struct exec_machine *machine, const struct exec_array *array, struct exec_region *region)
+{
+    if (array->layers_dim < 0) return;
+    region->origin[array->layers_dim] = first_layer(machine, tensor_of(machine, array));
+    region->extent[array->layers_dim] = machine->sizes[tensor_of(machine, array)->layers];
+}
+
 void exec_part_region(const struct exec_machine *machine, const struct exec_array *array, int device,
                       struct exec_region *out)
 {
     const struct model_tensor *tensor = tensor_of(machine, array);
     memset(out, 0, sizeof *out);
-    if (array->layers_dim >= 0) out->extent[array->layers_dim] = array->shape[array->layers_dim];
+    exec_own_layers(machine, array, out);
     for (int d = 0; d < tensor->rank; d++) {
         struct exec_range range =
             exec_range_of(machine, device, machine->sizes[tensor->dims[d]], machine->s->values[array->value].spec[d]);
@@ -148,10 +176,12 @@ static bool find_overlap(const struct exec_machine *machine, const struct exec_a
     for (int d = array->rank - 1; d >= 0; d--) strides[d] = strides[d + 1] * region->extent[d];
     *out = (struct overlap){.rank = tensor->rank, .first_layer = array->layer, .end_layer = array->layer + 1};
     if (array->layers_dim >= 0) {
-        int64_t origin = region->origin[array->layers_dim];
-        out->first_layer = origin;
-        out->end_layer = smaller(origin + region->extent[array->layers_dim], array->shape[array->layers_dim]);
+        int64_t origin = region->origin[array->layers_dim], own = first_layer(machine, tensor);
+        out->first_layer = larger(origin, own);
+        out->end_layer = smaller(origin + region->extent[array->layers_dim], own + machine->sizes[tensor->layers]);
         out->layer_stride = strides[array->layers_dim + 1];
+        out->region_offset = (out->first_layer - origin) * out->layer_stride;
+        out->first_layer -= own, out->end_layer -= own;
     }
     for (int d = tensor->rank - 1; d >= 0; d--) {
         struct exec_range range =

@@ -64,6 +64,7 @@ struct pass {
     int forward_block;
     bool loop;
     int outer[MODEL_MAX_CARRIES], outer_in[MODEL_MAX_CARRIES], outer_count;
+    int outer_given[MODEL_MAX_CARRIES]; /* what came before the loop; -1: nothing */
 };
 
 static const struct model_op *producer_of(const struct builder *builder, int tensor)
@@ -232,6 +233,7 @@ static void open_outer_sum(struct pass *pass, int tensor)
                                   MODEL_TEMPORARY, MODEL_ROLE_FUSED);
     mark_cotangent(builder, in, tensor);
     pass->outer[pass->outer_count] = tensor;
+    pass->outer_given[pass->outer_count] = builder->cotangent[tensor];
     pass->outer_in[pass->outer_count++] = in;
     builder->cotangent[tensor] = in;
 }
@@ -455,8 +457,8 @@ static void transpose_loop(struct pass *outer, const struct model_op *op)
     loop.carries[loop.carry_count++] = cotangent_carry(builder, given, in, builder->cotangent[x->in], x->in);
     for (int i = 0; i < pass.outer_count; i++) {
         int tensor = pass.outer[i], out = builder->cotangent[tensor];
-        loop.carries[loop.carry_count++] =
-            cotangent_carry(builder, zeros_like(builder, tensor), pass.outer_in[i], out, tensor);
+        int begun = pass.outer_given[i] >= 0 ? pass.outer_given[i] : zeros_like(builder, tensor);
+        loop.carries[loop.carry_count++] = cotangent_carry(builder, begun, pass.outer_in[i], out, tensor);
         builder->cotangent[tensor] = -1;
     }
     *model_builder_op(builder, MODEL_LOOP, MODEL_NO_FUNCTION, loop.name) = loop;

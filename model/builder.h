@@ -4,6 +4,7 @@
 
 #include "model/model.h"
 
+enum { BUILDER_MOST_RECEIVED = 2 /* the stream, and what an encoder has made */ };
 enum { BUILDER_MOST_PARAMETERS = 320 }; /* outside, and of a block of layers of each stack */
 
 /* A parameter of one layer (or of the model, layers = MODEL_ONE), with what the optimizer needs to know. */
@@ -43,8 +44,10 @@ struct builder {
     const struct builder_cache *cache;     /* self-attention reads keys and values from there; or NULL */
     int marks;                             /* tokens of prompts that see each other whole; -1: none do */
     bool not_in_last, condition;           /* of the operations that are being added */
-    int *cotangent;                        /* of each tensor, -1 none; grows with the tensors */
-    int *clone;                            /* of each tensor, in the backward block under construction; -1 none */
+    int received[BUILDER_MOST_RECEIVED];   /* from the stage before */
+    int received_count;
+    int *cotangent; /* of each tensor, -1 none; grows with the tensors */
+    int *clone;     /* of each tensor, in the backward block under construction; -1 none */
     int cotangent_capacity;
 };
 
@@ -252,9 +255,11 @@ static inline bool builder_has_part(const struct builder *builder, unsigned part
 {
     return !builder->options.parts || (builder->options.parts & parts) != 0;
 }
-int model_builder_receive(struct builder *builder, const char *name, const char *labels);
-/* The next stage has a tensor: its gradient comes back. */
-void model_builder_send(struct builder *builder, int tensor);
+int model_builder_receive(struct builder *builder, const char *name, const char *labels, enum model_dtype dtype);
+/* The next stage has these tensors: their gradients come back. */
+void model_builder_send(struct builder *builder, const int *tensors, int count);
+/* Gradients of what was received go back, in the same order. Behind the backward pass. */
+void model_builder_send_back(struct builder *builder);
 
 /* backward.c */
 void model_builder_backward_pass(struct builder *builder, const struct builder_forward *forward);

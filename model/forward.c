@@ -496,8 +496,9 @@ static int encode(struct builder *builder, int table, int tokens)
     builder->scope = "encoder";
     model_builder_begin_stack(builder, tokens, 'l', false);
     struct stack encoder = {"encoder", 'l', 'm', MODEL_ENCODER_LAYERS, false, tokens, -1, -1, -1};
-    int x = builder_has_part(builder, MODEL_PART_ENCODER_EMBEDDING) ? embed(builder, table, tokens, 'l')
-                                                                    : model_builder_receive(builder, "received", "ble");
+    int x = builder_has_part(builder, MODEL_PART_ENCODER_EMBEDDING)
+                ? embed(builder, table, tokens, 'l')
+                : model_builder_receive(builder, "received", "ble", builder->stream);
     return run_stack(builder, &encoder, x, MODEL_PART_ENCODER_LAYERS, MODEL_PART_ENCODER_NORM);
 }
 
@@ -508,12 +509,12 @@ static int decode(struct builder *builder, struct stack *decoder, int table, int
     model_builder_begin_stack(builder, tokens, 't', true);
     int x = builder_has_part(builder, MODEL_PART_EMBEDDING)
                 ? add_learned_positions(builder, embed(builder, table, tokens, 't'))
-                : model_builder_receive(builder, "received", stream ? "bte" : "btv");
+                : model_builder_receive(builder, "received", stream ? "bte" : "btv",
+                                        stream ? builder->stream : builder->dtype);
     x = run_stack(builder, decoder, x, MODEL_PART_LAYERS, MODEL_PART_FINAL_NORM);
     if (builder_has_part(builder, MODEL_PART_LOGITS)) return model_builder_logits(builder, table, x);
     if (builder_has_part(builder, MODEL_PART_LOSS))
         return builder_in_dtype(builder, "logits", x, "btv->btv", builder_statistics_dtype(builder));
-    if (decoder->encoded >= 0) model_builder_send(builder, decoder->encoded);
     return x;
 }
 
@@ -566,7 +567,8 @@ struct builder_forward model_builder_forward_pass(struct builder *builder)
     bool embeds = builder_has_part(builder, MODEL_PART_EMBEDDING),
          decodes = builder_has_part(builder, MODEL_DECODER_PARTS);
     int encoder_tokens = config->encoder ? feature(builder, "encoder_input_tokens", 'l') : -1;
-    int decoder_tokens = embeds ? feature(builder, "decoder_input_tokens", 't') : -1;
+    bool reads_tokens = embeds || (decodes && model_builder_is_flaxformer(builder)); /* its mask is of them */
+    int decoder_tokens = reads_tokens ? feature(builder, "decoder_input_tokens", 't') : -1;
     builder->scope = config->encoder ? "" : "decoder";
     int table = has_table(builder) ? model_builder_parameter(builder, "token_embedder/embedding", "ve") : -1;
     struct stack decoder = {"decoder", 't', 's', MODEL_DECODER_LAYERS, true, -1, -1, -1, -1};
@@ -578,12 +580,13 @@ struct builder_forward model_builder_forward_pass(struct builder *builder)
         decoder.encoded = encode(builder, table, encoder_tokens);
     builder->scope = "decoder";
     if (config->encoder && decodes && decoder.encoded < 0)
-        decoder.encoded = model_builder_receive(builder, "encoded received", "ble");
+        decoder.encoded = model_builder_receive(builder, "encoded received", "ble", builder->dtype);
     decoder.encoded_tokens = encoder_tokens;
     int made = decodes ? decode(builder, &decoder, table, decoder_tokens) : decoder.encoded;
     builder->scope = "";
     if (!builder_has_part(builder, MODEL_PART_LOSS)) {
-        model_builder_send(builder, made);
+        const bool goes_on = decodes && !builder_has_part(builder, MODEL_PART_LOGITS); /* what the encoder made, too */
+        model_builder_send(builder, (int[]){made, decoder.encoded}, 1 + (goes_on && decoder.encoded >= 0));
         return forward;
     }
     forward.logits = made;

@@ -52,6 +52,7 @@ static const struct model_function_row {
     [MODEL_DROPOUT_MASK] = {"dropout_mask", 0},
     [MODEL_DROPOUT] = {"dropout", MODEL_IS_LINEAR},
     [MODEL_RECEIVE] = {"receive", MODEL_IS_CONSTANT},
+    [MODEL_SEND] = {"send", 0},
     [MODEL_CENTER] = {"center", 0},
     [MODEL_BIAS] = {"bias", 0},
     [MODEL_ROTARY] = {"rotary", MODEL_IS_OF_ROWS},

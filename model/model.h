@@ -487,6 +487,7 @@ enum model_function {
     MODEL_PACK,
     MODEL_REPLACE,
     MODEL_RECEIVE, /* what another stage of a pipeline has sent */
+    MODEL_SEND,    /* as it is, for another stage to receive */
     MODEL_CENTER,
     MODEL_BIAS,
     MODEL_ROTARY,
@@ -728,6 +729,7 @@ struct model_options {
     bool dropout;              /* of embeddings, attention weights and of what is added to the residual stream */
     unsigned traits;           /* bits of enum model_trait */
     unsigned parts;            /* bits of enum model_part; 0: all */
+    bool sends;                /* what goes to other stages is said by operations: somebody runs them */
     bool gathers_keys;         /* sequences are sharded, keys and values are not */
     bool normalizes_by_tokens; /* the loss, by the number of a microbatch's tokens, not by a constant */
     bool one_encoder_layer, one_layer;       /* a stage has a single one: it is its stack's first and last */

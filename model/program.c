@@ -240,6 +240,7 @@ void model_program_build(struct base_arena *arena, const struct model_config *co
     model_builder_declare_state(&builder);
     builder.phase = MODEL_BACKWARD;
     model_builder_backward_pass(&builder, &forward);
+    model_builder_send_back(&builder);
     builder.block = step;
     builder.phase = MODEL_OPTIMIZER;
     model_builder_updates(&builder);

@@ -1,5 +1,5 @@
 /* What a stage of a pipeline has to do with its neighbours: tensors that come from the one before, and gradients that
- * come back from the one behind. */
+ * come back from the one behind. Messages of one pass go, and come, in the order of their operations. */
 #include "model/builder.h"
 
 static int received(struct builder *builder, const char *name, const char *labels, enum model_dtype dtype,
@@ -10,21 +10,52 @@ static int received(struct builder *builder, const char *name, const char *label
     return tensor;
 }
 
-int model_builder_receive(struct builder *builder, const char *name, const char *labels)
+int model_builder_receive(struct builder *builder, const char *name, const char *labels, enum model_dtype dtype)
 {
-    return received(builder, name, labels, builder->dtype, MODEL_ROLE_LAYER_INPUT);
+    int tensor = received(builder, name, labels, dtype, MODEL_ROLE_LAYER_INPUT);
+    builder->received[builder->received_count++] = tensor;
+    return tensor;
 }
 
-void model_builder_send(struct builder *builder, int tensor)
+/* Sharded as it will be received. */
+static void put_send(struct builder *builder, int tensor)
 {
-    if (builder->options.step != MODEL_STEP_TRAIN && builder->options.step != MODEL_STEP_GRADIENT) return;
-    const struct model_tensor *sent = model_builder_get(builder, tensor);
-    const char *name = base_print(builder->arena, "%s gradient received", sent->name), *scope = builder->scope;
-    builder->phase = MODEL_BACKWARD;
+    const struct model_tensor *of = model_builder_get(builder, tensor);
+    const char *labels = of->labels, *scope = builder->scope,
+               *equation = base_print(builder->arena, "%s->%s", labels, labels),
+               *name = base_print(builder->arena, "%s sent", of->name);
+    if (!builder->options.sends) return;
     builder->scope = "";
-    int gradient = received(builder, name, sent->labels, sent->dtype, MODEL_ROLE_FUSED);
-    builder->phase = MODEL_FORWARD;
+    int sent = model_builder_apply(builder, MODEL_MAP, MODEL_SEND, name, equation, NULL, of->dtype, MODEL_ROLE_FUSED,
+                                   &tensor, 1);
     builder->scope = scope;
+    builder->program->tensors[sent].category = MODEL_TEMPORARY;
+    builder->program->tensors[sent].constrained = true;
+}
+
+static void receive_gradient(struct builder *builder, int tensor)
+{
+    const struct model_tensor *sent = model_builder_get(builder, tensor);
+    const char *name = base_print(builder->arena, "%s gradient received", sent->name);
+    int gradient = received(builder, name, sent->labels, sent->dtype, MODEL_ROLE_FUSED);
     builder->program->tensors[gradient].category = MODEL_TEMPORARY;
     builder->cotangent[tensor] = gradient;
+}
+
+void model_builder_send(struct builder *builder, const int *tensors, int count)
+{
+    const char *scope = builder->scope;
+    for (int i = count - 1; i >= 0; i--) put_send(builder, tensors[i]);
+    if (builder->options.step != MODEL_STEP_TRAIN && builder->options.step != MODEL_STEP_GRADIENT) return;
+    builder->phase = MODEL_BACKWARD;
+    builder->scope = "";
+    for (int i = count - 1; i >= 0; i--) receive_gradient(builder, tensors[i]);
+    builder->phase = MODEL_FORWARD;
+    builder->scope = scope;
+}
+
+void model_builder_send_back(struct builder *builder)
+{
+    for (int i = 0; i < builder->received_count && builder->options.sends; i++)
+        put_send(builder, builder->cotangent[builder->received[i]]);
 }

@@ -33,6 +33,7 @@ struct pipeline {
     double send_s[SIM_MOST_PIECES], send_back_s[SIM_MOST_PIECES]; /* from each to the next, and the gradient back */
     struct sim_timetable timetable;
     struct sim_pipeline_time time;
+    struct sim_executable_pipeline executable; /* of a plan that the executor runs; else stages are 0 */
 };
 
 static const struct piece_price *price_at(const struct pipeline *l, int stage, int chunk)
@@ -53,14 +54,17 @@ void sim_piece_plan(const struct sim_plan *plan, const struct sim_piece *piece, 
                     struct model_config *config, struct sim_plan *out)
 {
     *config = *plan->config;
+    config->experts.encoder_sparse_layers = piece->encoder_layers / model_layers_per_block(plan->config, true);
+    config->experts.decoder_sparse_layers = piece->decoder_layers / model_layers_per_block(plan->config, false);
     config->num_encoder_layers = piece->encoder_layers;
     config->num_decoder_layers = piece->decoder_layers;
     *out = *plan;
     out->config = config;
     out->options.parts = piece->parts;
-    out->options.one_encoder_layer = piece->encoder_layers == 1;
-    out->options.one_layer = piece->decoder_layers == 1;
+    out->options.one_encoder_layer = piece->encoder_layers == model_layers_per_block(plan->config, true);
+    out->options.one_layer = piece->decoder_layers == model_layers_per_block(plan->config, false);
     out->options.microbatches = true;
+    out->options.sends = sim_is_executed(plan);
     out->batch_size = plan->batch_size / plan->num_microbatches * microbatches;
     out->num_microbatches = microbatches;
 }
@@ -312,6 +316,10 @@ static void find_stage_peak(const struct pipeline *l, int stage, struct sim_pric
 static enum base_status price_stage(const struct pipeline *l, int stage, struct sim_pricing *p, struct sim_priced *out,
                                     struct base_error *error)
 {
+    if (l->executable.stages) {
+        sim_price_stage_arena(&l->executable, stage, p, out->persistent_bytes);
+        return sim_price_device(p, out, error);
+    }
     memset(out->persistent_bytes, 0, sizeof out->persistent_bytes);
     for (int c = 0; c < l->chunks; c++)
         for (int k = 0; k < MODEL_CATEGORY_COUNT; k++)
@@ -397,8 +405,6 @@ static enum base_status check(const struct sim_plan *plan, struct base_error *er
     if (plan->options.step != MODEL_STEP_TRAIN)
         return base_fail(error, BASE_INPUT,
                          "pipeline_stages: of a pipeline the whole step is predicted; use --step train");
-    if (sim_is_executed(plan))
-        return base_fail(error, BASE_INPUT, "pipeline_stages: pipelines are not run yet; use 1, or a topology of GPUs");
     if (plan->form == SIM_AS_PARTITIONED || plan->placement->profile.simulated)
         return base_fail(error, BASE_INPUT, "pipeline_stages: %s is not modelled with more than one; use 1",
                          plan->form == SIM_AS_PARTITIONED ? "--as-partitioned" : "--network simulated");
@@ -414,6 +420,7 @@ static enum base_status price(struct pipeline *l, struct base_arena *arena, stru
     const struct sim_plan *plan = l->plan;
     BASE_TRY(check(plan, error));
     BASE_TRY(sim_pipeline_habits_find(plan->software, &l->habits, error));
+    if (sim_is_executed(plan)) BASE_TRY(sim_executable_pipeline(l->cache, arena, plan, &l->executable, error));
     BASE_TRY(sim_cut_model(plan->config, &plan->pipeline, l->habits.uneven, l->cut, error));
     l->stages = (int)plan->pipeline.stages, l->chunks = (int)plan->pipeline.chunks, l->pieces = l->stages * l->chunks;
     BASE_TRY(price_pieces(l, error));

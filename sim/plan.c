@@ -351,7 +351,7 @@ static int64_t model_partitions_of(const struct sim_plan *plan)
 static enum base_status size_plan(const struct sim_plan *plan, int64_t *sizes, struct base_error *error)
 {
     const struct model_expert_plan experts = {
-        .device_count = plan->placement->topology.device_count,
+        .device_count = plan->placement->stage_devices,
         .model_partitions = model_partitions_of(plan),
         .expert_partitions = plan->request.has_experts ? plan->request.num_expert_partitions : 1,
         .evaluates = plan->options.step == MODEL_STEP_FORWARD || plan->options.step == MODEL_STEP_EVALUATE};

@@ -248,6 +248,9 @@ enum base_status sim_price_device(const struct sim_pricing *p, struct sim_priced
  * config is filled and must outlive it. */
 void sim_piece_plan(const struct sim_plan *plan, const struct sim_piece *piece, int64_t microbatches,
                     struct model_config *config, struct sim_plan *out);
+/* executable_stages.c: a stage's arena as it is laid out, into p->peak. */
+void sim_price_stage_arena(const struct sim_executable_pipeline *pipeline, int stage, struct sim_pricing *p,
+                           double persistent_bytes[MODEL_CATEGORY_COUNT]);
 /* pipeline_price.c: of a plan with stages. p is left as that of a piece of the stage whose memory is reported. */
 enum base_status sim_price_pipeline(struct sim_cache *cache, const struct sim_plan *plan, struct sim_pricing *p,
                                     struct sim_detail *detail, struct sim_priced *out,

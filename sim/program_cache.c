@@ -69,8 +69,8 @@ static struct model_options model_options_of(const struct sim_plan *plan, enum m
     options.traits = plan->placement->profile.traits;
     options.gathers_keys = plan->options.gathers_keys;
     options.normalizes_by_tokens = plan->options.normalizes_by_tokens;
-    options.parts = plan->options.parts, options.one_encoder_layer = plan->options.one_encoder_layer,
-    options.one_layer = plan->options.one_layer;
+    options.parts = plan->options.parts, options.sends = plan->options.sends;
+    options.one_encoder_layer = plan->options.one_encoder_layer, options.one_layer = plan->options.one_layer;
     options.adafactor = plan->options.adafactor, options.parameters = plan->options.parameters,
     options.parameter_count = plan->options.parameter_count;
     return options;

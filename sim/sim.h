@@ -615,6 +615,32 @@ struct sim_executable {
 };
 enum base_status sim_executable_program(struct sim_cache *cache, struct base_arena *arena, const struct sim_plan *plan,
                                         struct sim_executable *out, struct base_error *error);
+/* The same of a plan with stages (executable_stages.c): each piece of the model is a plan and a program of its own, and
+ * the chunks of a stage share its devices' arenas. Same lifetime. */
+struct sim_executable_piece {
+    struct sim_piece cut;
+    struct model_config config;
+    struct sim_plan plan;
+    struct sim_executable program; /* its map is the stage's */
+    struct sim_pass_bounds bounds;
+    int64_t first_encoder_layer, first_decoder_layer; /* of the model's */
+    const unsigned char *lifetime;                    /* enum sim_lifetime of each value's place */
+    int64_t flight_bytes;                             /* from the place of one microbatch in flight to the next */
+    const int *slots;                                 /* by microbatch: which of these places is its */
+};
+struct sim_executable_stage {
+    int64_t arena_bytes, category_bytes[MODEL_CATEGORY_COUNT];
+    int peak_chunk; /* where in its program the most comes and goes says the map's peak_op */
+};
+struct sim_executable_pipeline {
+    int stages, chunks;
+    struct sim_executable_piece *pieces; /* chunk * stages + stage */
+    struct sim_executable_stage *of_stage;
+    struct sim_timetable timetable;
+    struct sim_event_order order;
+};
+enum base_status sim_executable_pipeline(struct sim_cache *cache, struct base_arena *arena, const struct sim_plan *plan,
+                                         struct sim_executable_pipeline *out, struct base_error *error);
 /* The sharded program as text, for `predict --program`. */
 enum base_status sim_program_print(struct sim_cache *cache, const struct sim_plan *plan, struct base_text *out,
                                    struct base_error *error);

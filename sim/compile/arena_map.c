@@ -21,6 +21,7 @@ struct place {
     int64_t offset_bytes;
     enum model_category category;
     bool used, stacked;
+    bool alone; /* a message: nothing else is ever there */
 };
 
 struct mapper {
@@ -107,6 +108,7 @@ static void begin_lives(struct mapper *l)
         place->used = value->stored && !value->persistent;
         if (!place->used) continue;
         place->birth = place->death = time_of_definition(s, value);
+        place->alone = sim_is_message(s, value);
         place->slice_bytes = local_bytes(l, v);
     }
 }
@@ -163,7 +165,8 @@ static void extend_lives(struct mapper *l)
 
 static bool alike(const struct place *a, const struct place *b)
 {
-    return a != b && a->used && b->used && !a->stacked && !b->stacked && a->slice_bytes == b->slice_bytes;
+    return a != b && a->used && b->used && !a->stacked && !b->stacked && !a->alone && !b->alone &&
+           a->slice_bytes == b->slice_bytes;
 }
 
 static void join(struct mapper *l, struct place *to, struct place *from)
@@ -465,6 +468,15 @@ int sim_label_size(const struct sim_sharded *s, const struct sim_op *op, char le
 
 /* ---- all of it ---- */
 
+static enum sim_lifetime lifetime_of(const struct sim_pass_bounds *b, const struct place *place)
+{
+    const bool before = place->birth < b->loop;
+    const bool behind = place->death > b->end;
+    if (place->alone || (before && place->death >= b->loop) || (behind && place->birth <= b->end)) return SIM_LIVES_ON;
+    if (before || behind) return SIM_LIVES_IN_PASS;
+    return place->birth < b->backward && place->death >= b->backward ? SIM_LIVES_IN_FLIGHT : SIM_LIVES_IN_PASS;
+}
+
 static int collect(struct mapper *l, struct place **sorted)
 {
     int count = 0;
@@ -472,6 +484,16 @@ static int collect(struct mapper *l, struct place **sorted)
         if (l->places[v].used && l->places[v].joined == v) sorted[count++] = &l->places[v];
     qsort(sorted, (size_t)count, sizeof *sorted, larger_first);
     return count;
+}
+
+/* Places of one lifetime, to the front. */
+static int collect_of(struct mapper *l, const struct sim_pass_bounds *bounds, enum sim_lifetime lifetime,
+                      struct place **sorted)
+{
+    int count = collect(l, sorted), kept = 0;
+    for (int i = 0; i < count; i++)
+        if (lifetime_of(bounds, sorted[i]) == lifetime) sorted[kept++] = sorted[i];
+    return kept;
 }
 
 static void publish(struct mapper *l)
@@ -486,22 +508,29 @@ static void publish(struct mapper *l)
     }
 }
 
+static void begin(struct mapper *l)
+{
+    struct sim_memory_map *out = l->out;
+    const struct sim_sharded *s = l->s;
+    memset(out, 0, sizeof *out);
+    out->offset_bytes = base_new(l->arena, int64_t, s->value_count);
+    out->slice_bytes = base_new(l->arena, int64_t, s->value_count);
+    out->slice_size = base_new(l->arena, unsigned char, s->value_count);
+    l->places = base_new(l->arena, struct place, s->value_count);
+    l->tensor_value = base_new(l->arena, int, s->program->tensor_count);
+    for (int v = 0; v < s->value_count; v++) out->offset_bytes[v] = -1;
+    for (int t = 0; t < s->program->tensor_count; t++) l->tensor_value[t] = -1;
+    begin_lives(l);
+    extend_lives(l);
+    join_carries(l);
+    join_in_place(l);
+}
+
 void sim_memory_map_build(struct base_arena *arena, const struct sim_sharded *sharded, const int64_t *sizes,
                           const struct topo_axes *mesh, struct sim_memory_map *out)
 {
     struct mapper l = {.arena = arena, .s = sharded, .sizes = sizes, .mesh = mesh, .out = out};
-    memset(out, 0, sizeof *out);
-    out->offset_bytes = base_new(arena, int64_t, sharded->value_count);
-    out->slice_bytes = base_new(arena, int64_t, sharded->value_count);
-    out->slice_size = base_new(arena, unsigned char, sharded->value_count);
-    l.places = base_new(arena, struct place, sharded->value_count);
-    l.tensor_value = base_new(arena, int, sharded->program->tensor_count);
-    for (int v = 0; v < sharded->value_count; v++) out->offset_bytes[v] = -1;
-    for (int t = 0; t < sharded->program->tensor_count; t++) l.tensor_value[t] = -1;
-    begin_lives(&l);
-    extend_lives(&l);
-    join_carries(&l);
-    join_in_place(&l);
+    begin(&l);
     struct place **sorted = base_new(arena, struct place *, sharded->value_count + 1);
     int count = collect(&l, sorted);
     int64_t persistent_bytes = put_persistent(&l), region_bytes = put_places(&l, persistent_bytes, sorted, count);
@@ -510,4 +539,43 @@ void sim_memory_map_build(struct base_arena *arena, const struct sim_sharded *sh
     out->arena_bytes = out->scratch_offset_bytes + out->scratch_bytes;
     find_peak(&l, sorted, count, region_bytes);
     publish(&l);
+}
+
+/* ---- a piece of a pipeline ---- */
+
+static void put_lifetime(struct mapper *l, const struct sim_pass_bounds *bounds, enum sim_lifetime lifetime,
+                         struct sim_piece_map *out)
+{
+    struct place **sorted = base_new(l->arena, struct place *, l->s->value_count + 1);
+    int count = collect_of(l, bounds, lifetime, sorted);
+    if (lifetime == SIM_LIVES_IN_PASS) {
+        out->bytes[lifetime] = put_places(l, 0, sorted, count);
+        find_peak(l, sorted, count, out->bytes[lifetime]);
+        return;
+    }
+    for (int i = 0; i < count; i++) {
+        const int64_t bytes = sorted[i]->slice_bytes * sorted[i]->slices;
+        sorted[i]->offset_bytes = out->bytes[lifetime];
+        out->bytes[lifetime] += bytes;
+        out->category_bytes[lifetime][sorted[i]->category] += bytes;
+    }
+}
+
+void sim_piece_map_build(struct base_arena *arena, const struct sim_sharded *sharded, const int64_t *sizes,
+                         const struct topo_axes *mesh, const struct sim_pass_bounds *bounds, struct sim_piece_map *out)
+{
+    struct mapper l = {.arena = arena, .s = sharded, .sizes = sizes, .mesh = mesh, .out = &out->map};
+    memset(out, 0, sizeof *out);
+    begin(&l);
+    out->lifetime = base_new(arena, unsigned char, sharded->value_count);
+    out->bytes[SIM_LIVES_ALWAYS] = put_persistent(&l);
+    memcpy(out->category_bytes[SIM_LIVES_ALWAYS], out->map.category_bytes, sizeof out->map.category_bytes);
+    memset(out->map.category_bytes, 0, sizeof out->map.category_bytes);
+    for (int lifetime = SIM_LIVES_ON; lifetime < SIM_LIFETIME_COUNT; lifetime++)
+        put_lifetime(&l, bounds, (enum sim_lifetime)lifetime, out);
+    memcpy(out->category_bytes[SIM_LIVES_IN_PASS], out->map.category_bytes, sizeof out->map.category_bytes);
+    out->map.scratch_bytes = scratch_bytes(&l);
+    publish(&l);
+    for (int v = 0; v < sharded->value_count; v++)
+        if (l.places[v].used) out->lifetime[v] = (unsigned char)lifetime_of(bounds, place_of(&l, v));
 }

@@ -109,6 +109,30 @@ struct sim_memory_map {
 void sim_memory_map_build(struct base_arena *arena, const struct sim_sharded *sharded, const int64_t *sizes,
                           const struct topo_axes *mesh, struct sim_memory_map *out);
 
+/* ---- a piece of a pipeline ---- */
+
+/* Operations of its program: the loop over microbatches and its end, and the first one of the backward pass. Those
+ * behind the loop update parameters. */
+struct sim_pass_bounds {
+    int loop, backward, end;
+};
+/* pass_bounds.c. BASE_INTERNAL: the loop carries something from one microbatch to the next. */
+enum base_status sim_pass_bounds_find(const struct sim_sharded *sharded, struct sim_pass_bounds *out,
+                                      struct base_error *error);
+bool sim_is_message(const struct sim_sharded *sharded, const struct sim_value *value); /* that is to be sent */
+
+/* How long a value needs its place: as long as the run; from one step's begin to its end, messages among it, which wait
+ * there for their receivers; from a microbatch's forward pass to its backward pass; or within one pass. */
+enum sim_lifetime { SIM_LIVES_ALWAYS, SIM_LIVES_ON, SIM_LIVES_IN_FLIGHT, SIM_LIVES_IN_PASS, SIM_LIFETIME_COUNT };
+struct sim_piece_map {
+    struct sim_memory_map map; /* offsets from the start of each lifetime's region; arena_bytes 0 */
+    unsigned char *lifetime;   /* of each value's place */
+    int64_t bytes[SIM_LIFETIME_COUNT], category_bytes[SIM_LIFETIME_COUNT][MODEL_CATEGORY_COUNT];
+};
+/* sharded is the executable program of a piece. Of what lives in flight: one microbatch's. */
+void sim_piece_map_build(struct base_arena *arena, const struct sim_sharded *sharded, const int64_t *sizes,
+                         const struct topo_axes *mesh, const struct sim_pass_bounds *bounds, struct sim_piece_map *out);
+
 /* ---- memory as XLA:TPU lays it out (compiled_buffers.c) ---- */
 
 struct sim_compiled_options {

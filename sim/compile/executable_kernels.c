@@ -138,12 +138,18 @@ static bool same_space(const struct sim_sharded *s, const struct sim_op *a, cons
     return true;
 }
 
+/* What comes from another stage comes at once, not by rows. */
+static bool is_received(const struct sim_op *op)
+{
+    return op->op->function == MODEL_RECEIVE;
+}
+
 static bool can_join(const struct rows *r, int kernel, const struct sim_op *op)
 {
     const struct sim_sharded *s = r->s;
     const struct sim_op *first = &s->ops[r->first[kernel]];
     if (!sim_is_row_operation(op->op) || !sim_is_row_operation(first->op)) return false;
-    if (op->op->not_in_last != first->op->not_in_last) return false;
+    if (op->op->not_in_last != first->op->not_in_last || is_received(op) || is_received(first)) return false;
     if (r->count[kernel] == MOST_OPS_A_KERNEL || !same_space(s, first, op)) return false;
     for (int i = 0; i < op->input_count; i++) {
         int root = sim_root(s, op->inputs[i]), definition = s->values[root].definition;

@@ -31,3 +31,29 @@ double sim_most_in_flight(const struct sim_timetable *timetable, int stage)
     }
     return (double)most / timetable->chunks;
 }
+
+static int first_free(const int *slots, const bool *held, int microbatches)
+{
+    for (int slot = 0;; slot++) {
+        bool taken = false;
+        for (int i = 0; i < microbatches; i++) taken = taken || (held[i] && slots[i] == slot);
+        if (!taken) return slot;
+    }
+}
+
+int sim_slots_assign(struct base_arena *arena, const struct sim_timetable *timetable, int stage, int chunk, int *slots)
+{
+    bool *held = base_new(arena, bool, timetable->microbatches);
+    int count = 0;
+    for (int i = timetable->first[stage]; i < timetable->first[stage + 1]; i++) {
+        const struct sim_pass_of *pass = &timetable->passes[i];
+        if (pass->chunk != chunk) continue;
+        held[pass->microbatch] = !pass->backward;
+        if (pass->backward) continue;
+        held[pass->microbatch] = false;
+        slots[pass->microbatch] = first_free(slots, held, timetable->microbatches);
+        held[pass->microbatch] = true;
+        if (slots[pass->microbatch] >= count) count = slots[pass->microbatch] + 1;
+    }
+    return count;
+}

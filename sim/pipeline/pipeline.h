@@ -67,6 +67,24 @@ struct sim_timetable {
 enum base_status sim_timetable_make(struct base_arena *arena, const struct sim_pipeline *pipeline, int64_t microbatches,
                                     struct sim_timetable *out, struct base_error *error);
 
+/* ---- one order for all stages (event_order.c) ---- */
+
+/* A pass, or the message that it has made on its way to the piece that needs it. */
+struct sim_event_of {
+    struct sim_pass_of pass;
+    bool is_message;
+};
+struct sim_event_order {
+    struct sim_event_of *events;
+    int count;
+};
+/* An order in which all passes can run one after the other, each message just before the pass that needs it. A piece
+ * has room for one message each way, so that it runs no further pass that way before that one is gone. Stages that each
+ * take their own events in this order, and wait for each other at messages, never wait for ever. BASE_INPUT: there is
+ * none. */
+enum base_status sim_event_order_make(struct base_arena *arena, const struct sim_timetable *timetable,
+                                      struct sim_event_order *out, struct base_error *error);
+
 /* ---- time (pipeline_time.c) ---- */
 
 struct sim_pipeline_costs {
@@ -103,6 +121,9 @@ struct sim_stage_peak {
 /* At the most on one stage. memory: by piece. */
 void sim_stage_peak_find(const struct sim_timetable *timetable, int stage, const struct sim_pass_memory *memory,
                          struct sim_stage_peak *out);
+/* Places for what a microbatch keeps from its forward pass to its backward pass on one piece, each used again as soon
+ * as it is free: slots[microbatch] of piece chunk * stages + stage. Returns how many there are. */
+int sim_slots_assign(struct base_arena *arena, const struct sim_timetable *timetable, int stage, int chunk, int *slots);
 /* The most microbatches that a stage holds at once, in chunks of 1/chunks each. */
 double sim_most_in_flight(const struct sim_timetable *timetable, int stage);
 

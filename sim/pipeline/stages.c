@@ -134,6 +134,22 @@ static enum base_status cut_encoder_decoder(const struct model_config *config, c
     return BASE_OK;
 }
 
+/* Layers whose last is one of experts stay together. */
+static enum base_status check_blocks(const struct model_config *config, const struct sim_piece *piece,
+                                     struct base_error *error)
+{
+    const int64_t encoder = model_layers_per_block(config, true), decoder = model_layers_per_block(config, false);
+    const bool cuts = piece->encoder_layers % encoder != 0;
+    const int64_t layers = cuts ? piece->encoder_layers : piece->decoder_layers;
+    if (!cuts && piece->decoder_layers % decoder == 0) return BASE_OK;
+    return base_fail(
+        error, BASE_INPUT,
+        "pipeline_stages: a stage would have %lld layer%s, and one in %lld has experts; use stages of whole "
+        "runs of %lld",
+        (long long)layers, layers == 1 ? "" : "s", (long long)(cuts ? encoder : decoder),
+        (long long)(cuts ? encoder : decoder));
+}
+
 enum base_status sim_cut_model(const struct model_config *config, const struct sim_pipeline *pipeline, bool uneven,
                                struct sim_piece *pieces, struct base_error *error)
 {
@@ -149,6 +165,7 @@ enum base_status sim_cut_model(const struct model_config *config, const struct s
     for (int64_t i = 0; i < count; i++) {
         if (pieces[i].encoder_layers) pieces[i].parts |= MODEL_PART_ENCODER_LAYERS;
         if (pieces[i].decoder_layers) pieces[i].parts |= MODEL_PART_LAYERS;
+        BASE_TRY(check_blocks(config, &pieces[i], error));
     }
     return BASE_OK;
 }

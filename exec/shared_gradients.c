@@ -1,0 +1,149 @@
+/* Gradients of parameters that several pieces of a pipeline have: summed piece after piece on the first that has it,
+ * and handed back, so that all of them take the same step. */
+#include "exec/row.h"
+#include "exec/stage_machines.h"
+
+#include <string.h>
+
+enum { PIECE = 1024 };
+
+/* Where the piece adds up the gradient of that name; -1: it has none. */
+static int accumulator_of(const struct sim_sharded *s, const char *name)
+{
+    for (int i = 0; i < s->op_count; i++) {
+        const struct sim_op *op = &s->ops[i];
+        if (op->kind != SIM_COMPUTE || op->op->function != MODEL_ACCUMULATE) continue;
+        const struct model_tensor *tensor = &s->program->tensors[s->values[op->outputs[0]].tensor];
+        if (tensor->layers == MODEL_ONE && !strcmp(tensor->name, name)) return op->outputs[0];
+    }
+    return -1;
+}
+
+static bool is_known(const struct exec_stages *stages, const char *name)
+{
+    for (int i = 0; i < stages->shared_count; i++)
+        if (!strcmp(stages->shared[i].name, name)) return true;
+    return false;
+}
+
+static bool alike(const struct sim_value *a, const struct sim_value *b)
+{
+    return a->partial == b->partial && a->dtype == b->dtype && !memcmp(a->spec, b->spec, sizeof a->spec);
+}
+
+static enum base_status add_shared(struct exec_stages *stages, const char *name, struct base_error *error)
+{
+    struct exec_shared *shared = &stages->shared[stages->shared_count];
+    *shared = (struct exec_shared){.name = name};
+    for (int i = 0; i < exec_piece_count(stages); i++) {
+        const struct sim_sharded *s = stages->machines[i].s;
+        const int value = accumulator_of(s, name);
+        if (value < 0) continue;
+        const struct sim_value *first =
+            shared->piece_count ? &stages->machines[shared->pieces[0]].s->values[shared->values[0]] : NULL;
+        if (first && !alike(first, &s->values[value]))
+            return base_fail(error, BASE_INPUT,
+                             "%s: stages shard what they share in different ways; use other logical_axis_rules", name);
+        shared->pieces[shared->piece_count] = i;
+        shared->values[shared->piece_count++] = value;
+    }
+    stages->shared_count += shared->piece_count > 1;
+    return BASE_OK;
+}
+
+/* "…/kernel/accumulated gradient" is of "…/kernel". */
+static void count_elsewhere(struct base_arena *arena, struct exec_stages *stages, const struct exec_shared *shared,
+                            int at)
+{
+    struct exec_machine *m = &stages->machines[shared->pieces[at]];
+    const size_t length = strlen(shared->name) - strlen(strrchr(shared->name, '/'));
+    if (!m->counted_elsewhere) m->counted_elsewhere = base_new(arena, bool, m->s->program->tensor_count);
+    for (int t = 0; t < m->s->program->tensor_count; t++) {
+        const struct model_tensor *tensor = &m->s->program->tensors[t];
+        if (tensor->category == MODEL_PARAMETER && strlen(tensor->name) == length &&
+            !strncmp(tensor->name, shared->name, length))
+            m->counted_elsewhere[t] = true;
+    }
+}
+
+enum base_status exec_shared_find(struct base_arena *arena, struct exec_stages *stages, struct base_error *error)
+{
+    enum { MOST_SHARED = 16 };
+    stages->shared = base_new(arena, struct exec_shared, MOST_SHARED + 1);
+    stages->buffer = base_alloc(arena, EXEC_SEGMENT_BYTES, 1);
+    for (int i = 0; i < exec_piece_count(stages); i++) {
+        const struct model_program *program = stages->machines[i].s->program;
+        for (int t = 0; t < program->tensor_count; t++) {
+            const struct model_tensor *tensor = &program->tensors[t];
+            if (tensor->category != MODEL_GRADIENT || tensor->layers != MODEL_ONE || is_known(stages, tensor->name) ||
+                accumulator_of(stages->machines[i].s, tensor->name) < 0)
+                continue;
+            if (stages->shared_count == MOST_SHARED)
+                return base_fail(error, BASE_INTERNAL, "stages share more than %d parameters", MOST_SHARED);
+            BASE_TRY(add_shared(stages, tensor->name, error));
+        }
+    }
+    for (int i = 0; i < stages->shared_count; i++)
+        for (int k = 1; k < stages->shared[i].piece_count; k++) count_elsewhere(arena, stages, &stages->shared[i], k);
+    return BASE_OK;
+}
+
+/* ---- summing ---- */
+
+static int64_t elements_of(const struct exec_machine *m, int value)
+{
+    const struct sim_value *v = &m->s->values[value];
+    const struct model_tensor *tensor = &m->s->program->tensors[v->tensor];
+    int64_t elements = 1;
+    for (int d = 0; d < tensor->rank; d++)
+        elements *= exec_range_of(m, m->first_device, m->sizes[tensor->dims[d]], v->spec[d]).extent;
+    return elements;
+}
+
+static void add(enum model_dtype dtype, char *sum, const char *part, int64_t n)
+{
+    const int64_t bytes = model_dtype_bytes(dtype);
+    float wide[PIECE], other[PIECE];
+    for (int64_t at = 0; at < n; at += PIECE) {
+        const int64_t count = n - at < PIECE ? n - at : PIECE;
+        exec_load(dtype, sum + at * bytes, 1, wide, count);
+        exec_load(dtype, part + at * bytes, 1, other, count);
+        for (int64_t i = 0; i < count; i++) wide[i] += other[i];
+        exec_store(dtype, wide, sum + at * bytes, 1, count);
+    }
+}
+
+/* Between the k-th piece that has it and the first: its part goes there, or the sum comes back. */
+static void move(struct exec_stages *stages, const struct exec_shared *shared, int k, bool back)
+{
+    const int home = shared->pieces[0], away = shared->pieces[k], home_stage = home % stages->program.stages,
+              away_stage = away % stages->program.stages;
+    const bool at_home = exec_is_own_piece(stages, home), is_away = exec_is_own_piece(stages, away);
+    if (!at_home && !is_away) return;
+    struct exec_machine *m = &stages->machines[at_home ? home : away];
+    const enum model_dtype dtype = m->s->values[shared->values[at_home ? 0 : k]].dtype;
+    const int64_t count = elements_of(m, shared->values[at_home ? 0 : k]), bytes = model_dtype_bytes(dtype);
+    for (int device = m->first_device; device < m->end_device; device++) {
+        char *first = at_home ? exec_address(&stages->machines[home], shared->values[0], device) : NULL,
+             *other = is_away ? exec_address(&stages->machines[away], shared->values[k], device) : NULL;
+        const int peer = (at_home ? away_stage : home_stage) * stages->device_count + device;
+        for (int64_t at = 0; at < count; at += EXEC_SEGMENT_BYTES / bytes) {
+            const int64_t n = count - at < EXEC_SEGMENT_BYTES / bytes ? count - at : EXEC_SEGMENT_BYTES / bytes;
+            char *here = (at_home ? first : other) + at * bytes;
+            if (at_home && is_away && back) memcpy(other + at * bytes, here, (size_t)(n * bytes));
+            else if (at_home && is_away) add(dtype, here, other + at * bytes, n);
+            else if (at_home == back) exec_swap(stages->transport, peer, here, n * bytes, peer, NULL, 0);
+            else exec_swap(stages->transport, peer, NULL, 0, peer, at_home ? stages->buffer : here, n * bytes);
+            if (at_home && !is_away && !back) add(dtype, here, stages->buffer, n);
+        }
+    }
+}
+
+void exec_shared_sum(struct exec_stages *stages)
+{
+    for (int i = 0; i < stages->shared_count; i++) {
+        const struct exec_shared *shared = &stages->shared[i];
+        for (int k = 1; k < shared->piece_count; k++) move(stages, shared, k, false);
+        for (int k = 1; k < shared->piece_count; k++) move(stages, shared, k, true);
+    }
+}

@@ -1,0 +1,120 @@
+/* One order for the passes and messages of all stages: who interprets a pipeline takes its own events in it. */
+#include "sim/pipeline/pipeline.h"
+
+/* Backward passes take about twice as long: what the order goes by, nothing else. */
+static const double forward_s = 1, backward_s = 2;
+
+struct orderer {
+    const struct sim_timetable *timetable;
+    struct sim_event_order *out;
+    int pieces;
+    int *waiting;    /* [backward][piece]: the microbatch whose message waits there to be taken; -1: none */
+    double *ready_s; /* [backward][piece]: since when it waits, or since when there is room */
+    bool *through;   /* by microbatch: it has passed the last piece forward */
+    double *done_s;  /* and when */
+    double *free_s;  /* by stage */
+    int *next;       /* by stage: its next pass */
+};
+
+static int piece_of(const struct orderer *o, const struct sim_pass_of *pass)
+{
+    return pass->chunk * o->timetable->stages + pass->stage;
+}
+
+/* Where its message comes from, where its own goes to: places of `waiting`; -1: there is none. */
+static int taken_from(const struct orderer *o, const struct sim_pass_of *pass)
+{
+    const int piece = piece_of(o, pass);
+    if (pass->backward) return piece + 1 < o->pieces ? o->pieces + piece + 1 : -1;
+    return piece - 1;
+}
+
+static int left_at(const struct orderer *o, const struct sim_pass_of *pass)
+{
+    const int piece = piece_of(o, pass);
+    if (pass->backward) return piece ? o->pieces + piece : -1;
+    return piece + 1 < o->pieces ? piece : -1;
+}
+
+static double larger(double a, double b)
+{
+    return a > b ? a : b;
+}
+
+/* When the pass can begin; negative: not yet. */
+static double start_of(const struct orderer *o, const struct sim_pass_of *pass)
+{
+    const int from = taken_from(o, pass), to = left_at(o, pass);
+    double start_s = o->free_s[pass->stage];
+    if (from >= 0 && o->waiting[from] != pass->microbatch) return -1;
+    if (to >= 0 && o->waiting[to] >= 0) return -1;
+    if (from >= 0) start_s = larger(start_s, o->ready_s[from]);
+    if (to >= 0) start_s = larger(start_s, o->ready_s[to]);
+    if (from >= 0 || !pass->backward) return start_s;
+    return o->through[pass->microbatch] ? larger(start_s, o->done_s[pass->microbatch]) : -1;
+}
+
+static void put(struct orderer *o, const struct sim_pass_of *pass, bool is_message)
+{
+    o->out->events[o->out->count++] = (struct sim_event_of){*pass, is_message};
+}
+
+static void run_pass(struct orderer *o, const struct sim_pass_of *pass, double start_s)
+{
+    const int from = taken_from(o, pass), to = left_at(o, pass), piece = piece_of(o, pass);
+    const double end_s = start_s + (pass->backward ? backward_s : forward_s);
+    if (from >= 0) {
+        const int sender = from % o->pieces;
+        const struct sim_pass_of sent = {(short)(sender % o->timetable->stages), (short)(sender / o->timetable->stages),
+                                         pass->microbatch, pass->backward};
+        put(o, &sent, true);
+        o->waiting[from] = -1;
+        o->ready_s[from] = start_s;
+    }
+    put(o, pass, false);
+    if (to >= 0) o->waiting[to] = pass->microbatch, o->ready_s[to] = end_s;
+    if (!pass->backward && piece + 1 == o->pieces)
+        o->through[pass->microbatch] = true, o->done_s[pass->microbatch] = end_s;
+    o->free_s[pass->stage] = end_s;
+    o->next[pass->stage]++;
+}
+
+/* Runs the pass that can begin first; false: none can. */
+static bool advance(struct orderer *o)
+{
+    const struct sim_timetable *t = o->timetable;
+    double best_s = -1;
+    int best = -1;
+    for (int i = 0; i < t->stages; i++) {
+        if (o->next[i] == t->first[i + 1]) continue;
+        const double start_s = start_of(o, &t->passes[o->next[i]]);
+        if (start_s >= 0 && (best < 0 || start_s < best_s)) best = i, best_s = start_s;
+    }
+    if (best >= 0) run_pass(o, &t->passes[o->next[best]], best_s);
+    return best >= 0;
+}
+
+enum base_status sim_event_order_make(struct base_arena *arena, const struct sim_timetable *timetable,
+                                      struct sim_event_order *out, struct base_error *error)
+{
+    const int stages = timetable->stages, passes = timetable->first[stages], pieces = stages * timetable->chunks;
+    *out = (struct sim_event_order){base_new(arena, struct sim_event_of, 2 * passes + 1), 0};
+    struct orderer o = {.timetable = timetable, .out = out, .pieces = pieces};
+    o.waiting = base_new(arena, int, 2 * pieces);
+    o.ready_s = base_new(arena, double, 2 * pieces);
+    o.through = base_new(arena, bool, timetable->microbatches);
+    o.done_s = base_new(arena, double, timetable->microbatches);
+    o.free_s = base_new(arena, double, stages);
+    o.next = base_new(arena, int, stages);
+    for (int i = 0; i < 2 * pieces; i++) o.waiting[i] = -1;
+    for (int i = 0; i < stages; i++) o.next[i] = timetable->first[i];
+    while (advance(&o)) continue;
+    for (int i = 0; i < stages; i++)
+        if (o.next[i] < timetable->first[i + 1])
+            return base_fail(
+                error, BASE_INPUT,
+                "pipeline_schedule: with room for one message each way, stage %d waits for ever before its "
+                "pass number %d; use another schedule, or more microbatches",
+                i, o.next[i] - timetable->first[i]);
+    return BASE_OK;
+}

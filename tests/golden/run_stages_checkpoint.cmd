@@ -1,0 +1,1 @@
+meshwright run --model decoder_only:emb_dim=24,num_heads=6,head_dim=4,mlp_dim=48,num_layers=4,vocab_size=96,mlp_activations=relu,logits_via_embedding=1 --topology local:2 --num-partitions 1 --pipeline-stages 2 --num-microbatches 2 --batch-size 8 --task-feature-lengths 16 --dtype float32 --steps 1 --in-process --checkpoint kept

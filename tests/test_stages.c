@@ -1,0 +1,329 @@
+/* Tests of pipelines that run: what their stages lose together is what one device loses, whatever the cut and the
+ * schedule, in the memory that was predicted; between processes as in one. */
+#define _DEFAULT_SOURCE /* MAP_ANONYMOUS */
+#include "tests/sockets.h"
+
+#include <math.h>
+
+enum { STEPS = 3 };
+
+#define DECODER                                                                                                        \
+    "decoder_only:emb_dim=24,num_heads=6,head_dim=4,mlp_dim=48,num_layers=4,vocab_size=96,mlp_activations=relu,"       \
+    "logits_via_embedding=1"
+#define SCANNED                                                                                                        \
+    "scalable_decoder_only:emb_dim=24,num_heads=6,head_dim=4,mlp_dim=48,num_layers=5,vocab_size=48,mlp_activations="   \
+    "gelu+linear,logits_via_embedding=0"
+#define BOTH                                                                                                           \
+    "encoder_decoder:emb_dim=24,num_heads=6,head_dim=4,mlp_dim=36,num_encoder_layers=2,num_decoder_layers=4,vocab_"    \
+    "size=48,mlp_activations=gelu+linear,logits_via_embedding=0"
+
+#define EXPERTS                                                                                                        \
+    "moe_encoder_decoder:emb_dim=24,num_heads=6,head_dim=4,mlp_dim=36,num_encoder_layers=4,num_decoder_layers=4,"      \
+    "vocab_"                                                                                                           \
+    "size=48,mlp_activations=gelu+linear,logits_via_embedding=0,num_experts=4,num_selected_experts=1,expert_mlp_dim="  \
+    "48,num_encoder_sparse_layers=2,num_decoder_sparse_layers=2,group_size=8"
+#define DECODER_EXPERTS                                                                                                \
+    "decoder_only:emb_dim=24,num_heads=6,head_dim=4,mlp_dim=48,num_layers=4,vocab_size=96,mlp_activations=gelu,"       \
+    "logits_via_embedding=1,num_experts=4,num_selected_experts=2,expert_mlp_dim=48,moe_every=2"
+
+struct setting {
+    const char *model, *topology, *partitions, *stages, *chunks, *schedule, *microbatches, *optimizer, *dtype, *remat,
+        *optimizer_partitioning;
+};
+static const struct setting settings[] = {
+    {DECODER, "local:2", "1", "2", "1", "1f1b", "4", "adamw", "float32", "none", "none"},
+    {DECODER, "local:2", "1", "2", "1", "gpipe", "4", "adamw", "float32", "none", "none"},
+    {DECODER, "local:4", "1", "4", "1", "1f1b", "2", "sgd", "float32", "none", "none"},
+    {DECODER, "local:2", "1", "2", "2", "interleaved", "4", "adafactor", "float32", "none", "none"},
+    {DECODER, "local:4", "2", "2", "1", "1f1b", "4", "adamw", "float32", "minimal", "none"},
+    {DECODER, "local:8", "2", "2", "2", "interleaved", "2", "adamw", "float32", "full", "data"},
+    {DECODER, "local:6", "1", "2", "1", "1f1b", "2", "adamw", "bfloat16", "none", "data+gradients"},
+    {SCANNED, "local:3", "1", "3", "1", "1f1b", "3", "adafactor", "float32", "full", "none"},
+    {SCANNED, "local:4", "2", "2", "1", "gpipe", "1", "adamw", "float32", "none", "none"},
+    {BOTH, "local:2", "1", "2", "1", "1f1b", "4", "adafactor", "float32", "none", "none"},
+    {BOTH, "local:4", "1", "4", "1", "1f1b", "4", "adamw", "float32", "none", "none"},
+    {BOTH, "local:8", "2", "4", "1", "gpipe", "3", "adafactor", "float32", "minimal", "none"},
+    {EXPERTS, "local:4", "1", "4", "1", "1f1b", "3", "adamw", "float32", "none", "none"},
+    {DECODER_EXPERTS, "local:2", "1", "2", "1", "1f1b", "3", "adafactor", "float32", "none", "none"},
+};
+
+static struct sim_plan_text plan_of(const struct setting *s)
+{
+    return (struct sim_plan_text){.values = {[SIM_MODEL] = s->model,
+                                             [SIM_TOPOLOGY] = s->topology,
+                                             [SIM_NUM_PARTITIONS] = s->partitions,
+                                             [SIM_PIPELINE_STAGES] = s->stages,
+                                             [SIM_VIRTUAL_STAGES] = s->chunks,
+                                             [SIM_PIPELINE_SCHEDULE] = s->schedule,
+                                             [SIM_NUM_MICROBATCHES] = s->microbatches,
+                                             [SIM_OPTIMIZER] = s->optimizer,
+                                             [SIM_DTYPE] = s->dtype,
+                                             [SIM_REMAT_POLICY] = s->remat,
+                                             [SIM_OPTIMIZER_PARTITIONING] = s->optimizer_partitioning,
+                                             [SIM_INPUTS_LENGTH] = "10",
+                                             [SIM_TARGETS_LENGTH] = "14",
+                                             [SIM_BATCH_SIZE] = "36",
+                                             [SIM_LEARNING_RATE] = "1e-3"}};
+}
+
+/* The same, on one device. */
+static struct sim_plan_text alone(const struct setting *s)
+{
+    struct sim_plan_text text = plan_of(s);
+    text.values[SIM_TOPOLOGY] = "local:1";
+    text.values[SIM_NUM_PARTITIONS] = text.values[SIM_PIPELINE_STAGES] = text.values[SIM_VIRTUAL_STAGES] = "1";
+    text.values[SIM_OPTIMIZER_PARTITIONING] = "none";
+    return text;
+}
+
+struct outcome {
+    enum base_status status;
+    char message[300];
+    double loss[STEPS], gradient_norm[STEPS];
+    int64_t arena_bytes, predicted_bytes;
+    int collective_count, predicted_count, pass_count;
+    int64_t collectives, predicted; /* how many there are of all kinds */
+    double last_end_s;
+};
+
+static int64_t count_of(const struct sim_collective_row *rows, int count)
+{
+    int64_t sum = 0;
+    for (int i = 0; i < count; i++) sum += rows[i].count * (rows[i].bytes + 1);
+    return sum;
+}
+
+static enum base_status run_and_predict(struct base_arena *arena, struct sim_cache *cache,
+                                        const struct sim_plan_text *text, const struct exec_request *request,
+                                        struct outcome *out, struct base_error *error)
+{
+    struct exec_result result;
+    struct sim_plan plan;
+    struct sim_prediction predicted;
+    struct sim_detail detail = {.lists_collectives = true, .arena = arena};
+    BASE_TRY(sim_plan_check(cache, arena, text, MODEL_STEP_TRAIN, SIM_AS_EXECUTED, &plan, error));
+    BASE_TRY(exec_run(arena, cache, &plan, request, &result, error));
+    BASE_TRY(sim_predict(cache, &plan, &predicted, &detail, error));
+    memcpy(out->loss, result.loss, sizeof out->loss);
+    memcpy(out->gradient_norm, result.gradient_norm, sizeof out->gradient_norm);
+    out->arena_bytes = result.memory.peak_bytes, out->predicted_bytes = predicted.memory.peak_bytes;
+    out->collective_count = result.collective_count, out->predicted_count = detail.collectives.count;
+    out->collectives = count_of(result.collectives, result.collective_count);
+    out->predicted = count_of(detail.collectives.rows, detail.collectives.count);
+    out->pass_count = result.passes.count;
+    for (int i = 0; i < result.passes.count; i++) out->last_end_s = fmax(out->last_end_s, result.passes.end_s[i]);
+    return BASE_OK;
+}
+
+static void run_one(const struct sim_plan_text *text, const struct exec_request *request, struct outcome *out)
+{
+    jmp_buf exhausted;
+    struct base_arena arena = {.exhausted = &exhausted};
+    struct base_error error = {.status = BASE_OK};
+    memset(out, 0, sizeof *out);
+    out->status = BASE_INTERNAL;
+    if (setjmp(exhausted)) return;
+    struct sim_cache *cache = sim_cache_new(&arena);
+    out->status = run_and_predict(&arena, cache, text, request, out, &error);
+    snprintf(out->message, sizeof out->message, "%.299s", error.text);
+    sim_cache_free(cache);
+    base_arena_free(&arena);
+}
+
+static void check_losses(const struct outcome *o, const struct outcome *reference, double tolerance)
+{
+    if (o->status != BASE_OK) fail_msg("%s", o->message);
+    for (int i = 0; i < STEPS; i++) {
+        assert_near(o->loss[i] / reference->loss[i], 1, tolerance);
+        assert_near(o->gradient_norm[i] / reference->gradient_norm[i], 1, 10 * tolerance);
+    }
+}
+
+static const struct exec_request in_process = {.steps = STEPS};
+
+static void stages_lose_what_one_device_does(struct base_arena *arena)
+{
+    (void)arena;
+    for (int i = 0; i < BASE_COUNT(settings); i++) {
+        const struct setting *s = &settings[i];
+        const struct sim_plan_text text = plan_of(s), one = alone(s);
+        struct outcome outcome, reference;
+        TEST_ROW("row %d: %s, %s stages, %s", i, s->topology, s->stages, s->schedule);
+        run_one(&one, &in_process, &reference);
+        if (reference.status != BASE_OK) fail_msg("%s", reference.message);
+        run_one(&text, &in_process, &outcome);
+        check_losses(&outcome, &reference, strcmp(s->dtype, "float32") ? 1e-2 : 1e-6);
+        assert_int_equal(outcome.arena_bytes, outcome.predicted_bytes);
+        assert_int_equal(outcome.collective_count, outcome.predicted_count);
+        assert_int_equal(outcome.collectives, outcome.predicted);
+        assert_int_equal(outcome.pass_count, 2 * atoi(s->stages) * atoi(s->chunks) * atoi(s->microbatches));
+    }
+}
+
+/* No schedule changes who adds what to what. */
+static void schedules_lose_the_same_bits(struct base_arena *arena)
+{
+    (void)arena;
+    struct sim_plan_text text = plan_of(&settings[0]);
+    struct outcome one, other;
+    run_one(&text, &in_process, &one);
+    text.values[SIM_PIPELINE_SCHEDULE] = "gpipe";
+    run_one(&text, &in_process, &other);
+    assert_memory_equal(one.loss, other.loss, sizeof one.loss);
+    assert_true(other.arena_bytes > one.arena_bytes); /* all microbatches are in flight at once */
+}
+
+/* ---- between ranks ---- */
+
+struct job {
+    struct sim_plan_text text;
+    struct outcome outcomes[MOST_RANKS];
+};
+
+static void run_job(const struct exec_transport *transport, void *shared)
+{
+    struct job *job = shared;
+    run_one(&job->text, &(struct exec_request){.steps = STEPS, .transport = transport},
+            &job->outcomes[transport->rank]);
+}
+
+static void ranks_are_stages(struct base_arena *arena)
+{
+    (void)arena;
+    struct job *job = shared_memory(sizeof *job);
+    for (int i = 0; i < BASE_COUNT(settings); i++) {
+        const struct setting *s = &settings[i];
+        const int ranks = atoi(strchr(s->topology, ':') + 1);
+        struct outcome reference;
+        TEST_ROW("row %d: %s, %s stages, %s", i, s->topology, s->stages, s->schedule);
+        *job = (struct job){.text = plan_of(s)};
+        run_one(&job->text, &in_process, &reference);
+        assert_int_equal(run_ranks(ranks, run_job, job), 0);
+        for (int r = 0; r < ranks; r++) {
+            const struct outcome *o = &job->outcomes[r];
+            check_losses(o, &reference, strcmp(s->dtype, "float32") ? 1e-2 : 1e-6);
+            assert_memory_equal(o->loss, job->outcomes[0].loss, sizeof o->loss);
+            assert_int_equal(o->arena_bytes, reference.arena_bytes);
+            assert_int_equal(o->collectives, reference.collectives);
+            assert_int_equal(o->pass_count, reference.pass_count);
+            assert_true(o->last_end_s > 0);
+        }
+    }
+    munmap(job, sizeof *job);
+}
+
+static void what_stages_cannot_do_is_refused(struct base_arena *arena)
+{
+    static const struct exec_request kept = {.steps = 1, .checkpoint = "/nonexistent/run"};
+    struct sim_plan_text text = plan_of(&settings[0]);
+    struct outcome outcome;
+    (void)arena;
+    run_one(&text, &kept, &outcome);
+    assert_int_equal(outcome.status, BASE_INPUT);
+    assert_non_null(strstr(outcome.message, "--checkpoint"));
+    text.values[SIM_PIPELINE_STAGES] = "3";
+    run_one(&text, &in_process, &outcome);
+    assert_int_equal(outcome.status, BASE_INPUT);
+    text = plan_of(&settings[0]); /* a layer with experts, and the one before it, are not parted */
+    text.values[SIM_MODEL] = DECODER_EXPERTS;
+    text.values[SIM_NUM_MICROBATCHES] = "3";
+    text.values[SIM_TOPOLOGY] = "local:4";
+    text.values[SIM_PIPELINE_STAGES] = "4";
+    run_one(&text, &in_process, &outcome);
+    assert_int_equal(outcome.status, BASE_INPUT);
+    assert_non_null(strstr(outcome.message, "whole runs of 2"));
+}
+
+/* ---- the order of events ---- */
+
+struct room {
+    int waiting[2 * SIM_MOST_PIECES]; /* by piece and way: the microbatch whose message waits there; -1: none */
+};
+
+/* Messages go when there is something to go, passes run when what they need has just come and there is room. */
+static void check_order(const struct sim_timetable *t, const struct sim_event_order *order)
+{
+    const int pieces = t->stages * t->chunks;
+    struct room room;
+    int passes = 0, microbatch[2 * SIM_MOST_PIECES];
+    for (int i = 0; i < 2 * pieces; i++) room.waiting[i] = microbatch[i] = -1;
+    for (int i = 0; i < order->count; i++) {
+        const struct sim_pass_of *pass = &order->events[i].pass;
+        const int piece = pass->chunk * t->stages + pass->stage, at = pass->backward * pieces + piece,
+                  to = at + (pass->backward ? -1 : 1);
+        if (order->events[i].is_message) {
+            assert_int_equal(room.waiting[at], pass->microbatch);
+            room.waiting[at] = -1;
+            microbatch[to] = pass->microbatch;
+            continue;
+        }
+        passes++;
+        const bool begins = piece == (pass->backward ? pieces - 1 : 0),
+                   ends = piece == (pass->backward ? 0 : pieces - 1);
+        if (!begins) assert_int_equal(microbatch[at], pass->microbatch);
+        if (!ends) assert_int_equal(room.waiting[at], -1);
+        if (!ends) room.waiting[at] = pass->microbatch;
+    }
+    assert_int_equal(passes, t->first[t->stages]);
+    for (int i = 0; i < 2 * pieces; i++) assert_int_equal(room.waiting[i], -1);
+}
+
+static void every_schedule_has_an_order(struct base_arena *arena)
+{
+    for (int stages = 2; stages <= 8; stages++)
+        for (int chunks = 1; chunks <= 4; chunks++)
+            for (int kind = 0; kind < SIM_SCHEDULE_KINDS; kind++)
+                for (int rounds = 1; rounds <= 3; rounds++) {
+                    const struct sim_pipeline pipeline = {
+                        .stages = stages, .chunks = chunks, .schedule = (enum sim_schedule_kind)kind};
+                    struct sim_timetable timetable;
+                    struct sim_event_order order;
+                    struct base_error error = {.status = BASE_OK};
+                    if (chunks > 1 && kind != SIM_INTERLEAVED) continue;
+                    TEST_ROW("%d stages, %d chunks, schedule %d, %d rounds", stages, chunks, kind, rounds);
+                    assert_ok(sim_timetable_make(arena, &pipeline, rounds * stages, &timetable, &error), &error);
+                    assert_ok(sim_event_order_make(arena, &timetable, &order, &error), &error);
+                    check_order(&timetable, &order);
+                }
+}
+
+/* As many places as are in flight at the most, and none for two at once. */
+static void places_are_used_again(struct base_arena *arena)
+{
+    enum { MICROBATCHES = 12, STAGES = 4 };
+    for (int kind = 0; kind < SIM_SCHEDULE_KINDS; kind++) {
+        const int chunks = kind == SIM_INTERLEAVED ? 3 : 1;
+        const struct sim_pipeline pipeline = {
+            .stages = STAGES, .chunks = chunks, .schedule = (enum sim_schedule_kind)kind};
+        struct sim_timetable t;
+        struct base_error error = {.status = BASE_OK};
+        int slots[MICROBATCHES];
+        assert_ok(sim_timetable_make(arena, &pipeline, MICROBATCHES, &t, &error), &error);
+        for (int stage = 0; stage < STAGES; stage++) {
+            int count = 0, owner[MICROBATCHES];
+            for (int c = 0; c < chunks; c++) {
+                const int own = sim_slots_assign(arena, &t, stage, c, slots);
+                count += own;
+                for (int i = 0; i < MICROBATCHES; i++) owner[i] = -1;
+                for (int i = t.first[stage]; i < t.first[stage + 1]; i++) {
+                    const struct sim_pass_of *pass = &t.passes[i];
+                    int *place = &owner[slots[pass->microbatch]];
+                    if (pass->chunk != c) continue;
+                    assert_int_equal(*place, pass->backward ? pass->microbatch : -1);
+                    *place = pass->backward ? -1 : pass->microbatch;
+                }
+            }
+            if (chunks == 1) assert_near(count, sim_most_in_flight(&t, stage), 0);
+            else assert_true(count >= sim_most_in_flight(&t, stage) * chunks);
+        }
+    }
+}
+
+int main(int count, char **arguments)
+{
+    static const struct test tests[] = {
+        TEST(every_schedule_has_an_order),  TEST(places_are_used_again), TEST(stages_lose_what_one_device_does),
+        TEST(schedules_lose_the_same_bits), TEST(ranks_are_stages),      TEST(what_stages_cannot_do_is_refused),
+    };
+    return test_main(tests, BASE_COUNT(tests), count, arguments);
+}
