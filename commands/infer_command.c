@@ -1,5 +1,5 @@
 /* `infer`: answers of a model, decoded or scored as T5X's infer does it, by the executor on this machine. */
-#include "commands/executor.h"
+#include "commands/infer_chunks.h"
 #include "exec/exec.h"
 #include "sim/sim.h"
 
@@ -23,7 +23,7 @@ static void put_path(struct base_json_writer *w, const char *key, const char *pa
 }
 
 static void put_request(const struct commands_context *context, const struct base_arguments *arguments,
-                        const struct question *q, struct base_text *out)
+                        const struct question *q, int64_t first_batch, int64_t batch_limit, struct base_text *out)
 {
     struct base_json_writer w = {.text = out, .compact = true};
     const struct base_json *profile = sim_cache_overrides(context->cache);
@@ -36,6 +36,8 @@ static void put_request(const struct commands_context *context, const struct bas
     put_path(&w, "data", base_argument(arguments, "--data"));
     put_path(&w, "restore", base_argument(arguments, "--restore"));
     put_path(&w, "arrays", base_argument(arguments, "--arrays"));
+    if (first_batch) base_json_member_int(&w, "first_batch", first_batch);
+    if (batch_limit) base_json_member_int(&w, "batch_limit", batch_limit);
     if (profile) {
         base_json_key(&w, "profile");
         base_json_put_value(&w, profile);
@@ -66,7 +68,9 @@ static enum base_status ask(struct commands_context *context, const struct base_
     if (mode) BASE_TRY(base_parse_word(mode, "--mode", modes, MODE_COUNT, &which, error));
     q->mode = (enum mode)which;
     if (!base_argument(arguments, "--data"))
-        return base_fail(error, BASE_USAGE, "--data is missing; use --data batches.jsonl, a batch a line");
+        return base_fail(
+            error, BASE_USAGE,
+            "--data is missing; use --data batches.jsonl, a batch a line, or a text with an example a line");
     BASE_TRY(commands_profile(context, arguments, error));
     BASE_TRY(commands_plan_text(context, arguments, NULL, &q->text, error));
     BASE_TRY(sim_plan_step(&q->text, &step, error));
@@ -185,6 +189,52 @@ static void answer_text(const struct question *q, const struct base_json *result
               example == 1 ? "" : "s", base_format_seconds(time, sum_of(base_json_get(result, "batch_s"))));
 }
 
+/* ---- chunks ---- */
+
+struct asked {
+    struct commands_context *context;
+    const struct base_arguments *arguments;
+    const struct question *q;
+};
+
+static void put_chunk_request(void *where, int64_t first_batch, int64_t batch_count, struct base_text *out)
+{
+    const struct asked *asked = where;
+    put_request(asked->context, asked->arguments, asked->q, first_batch, batch_count, out);
+}
+
+/* What is asked for, and the bytes of the data. */
+static enum base_status find_identity(struct asked *asked, uint64_t *out, struct base_error *error)
+{
+    const size_t largest_file_bytes = (size_t)1 << 31;
+    struct base_text request = {.arena = asked->context->arena};
+    const char *data;
+    size_t length;
+    put_chunk_request(asked, 0, 0, &request);
+    BASE_TRY(base_read_file(request.arena, base_argument(asked->arguments, "--data"), largest_file_bytes, &data,
+                            &length, error));
+    *out = base_hash(base_hash(BASE_HASH_START, request.data, request.length), data, length);
+    return BASE_OK;
+}
+
+static enum base_status run_chunks(struct asked *asked, const struct commands_executor *executor,
+                                   const struct base_json **result, struct base_error *error)
+{
+    enum { USUAL_PERIOD = 100, LARGEST_PERIOD = 1 << 30 };
+    const char *period = base_argument(asked->arguments, "--checkpoint-period");
+    struct commands_chunks chunks = {.directory = base_argument(asked->arguments, "--output-dir"),
+                                     .period = USUAL_PERIOD,
+                                     .put_request = put_chunk_request,
+                                     .where = asked};
+    if (period) BASE_TRY(base_parse_int(period, "--checkpoint-period", 1, LARGEST_PERIOD, &chunks.period, error));
+    if (base_argument(asked->arguments, "--arrays"))
+        return base_fail(error, BASE_INPUT, "--arrays: are of one run; leave --output-dir out");
+    if (asked->context->launched)
+        return base_fail(error, BASE_INPUT, "--output-dir: starts the ranks of each chunk; run it without srun");
+    BASE_TRY(find_identity(asked, &chunks.identity, error));
+    return commands_infer_chunks(asked->context, executor, &chunks, result, error);
+}
+
 static enum base_status infer_run(struct commands_context *context, const struct base_arguments *arguments,
                                   struct base_text *out, struct base_error *error)
 {
@@ -192,13 +242,22 @@ static enum base_status infer_run(struct commands_context *context, const struct
     struct question *q = base_new(context->arena, struct question, 1);
     struct base_text request = {.arena = context->arena}, answer = {.arena = context->arena};
     struct commands_executor executor = {.patience_s = PATIENCE_S};
-    const struct base_json *result;
+    const struct base_json *result = NULL;
+    enum base_status status;
     BASE_TRY(ask(context, arguments, q, error));
-    put_request(context, arguments, q, &request);
     executor.rank_count = base_argument(arguments, "--in-process") ? 0 : q->plan.placement->topology.device_count;
-    enum base_status status = commands_ask_executor(context, &executor, &request, &answer, error);
-    if (context->launched_rank > 0 || !answer.length || *answer.data != '{') return status;
-    BASE_TRY(base_json_parse(context->arena, answer.data, answer.length, &result, error));
+    if (base_argument(arguments, "--output-dir")) {
+        struct asked asked = {context, arguments, q};
+        status = run_chunks(&asked, &executor, &result, error);
+        if (!result) return status;
+    } else {
+        if (base_argument(arguments, "--checkpoint-period"))
+            return base_fail(error, BASE_USAGE, "--checkpoint-period: is of --output-dir DIR");
+        put_request(context, arguments, q, 0, 0, &request);
+        status = commands_ask_executor(context, &executor, &request, &answer, error);
+        if (context->launched_rank > 0 || !answer.length || *answer.data != '{') return status;
+        BASE_TRY(base_json_parse(context->arena, answer.data, answer.length, &result, error));
+    }
     if (context->json) answer_json(context, q, result, out);
     else answer_text(q, result, out);
     context->answers = true;
@@ -208,7 +267,12 @@ static enum base_status infer_run(struct commands_context *context, const struct
 static const struct base_option options[] = {
     COMMANDS_PLAN,
     {"--mode", "predict|score|predict_with_aux", "decode answers; or score the targets that are given", "predict"},
-    {"--data", "FILE", "a .jsonl, a batch of examples a line; the last may have fewer than batch_size", NULL},
+    {"--data", "FILE",
+     "a .jsonl, a batch of examples a line; the last may have fewer than batch_size. Else a text, an example a line, "
+     "with targets behind a tab",
+     NULL},
+    {"--output-dir", "DIR", "write chunk after chunk there, and go on behind those that are there", NULL},
+    {"--checkpoint-period", "N", "batches of a chunk", "100"},
     {"--restore", "CHECKPOINT", "parameters, as T5X or `run` wrote them", "seeded initial values"},
     {"--ranks", "N", "must be the plan's number of devices; a plan for other hardware runs here if it is given",
      "that number"},
@@ -221,7 +285,7 @@ static const struct base_option options[] = {
 const struct commands_command commands_infer = {
     .name = "infer",
     .summary = "answers of a model, decoded or scored as T5X does it, on this machine",
-    .usage = "infer PLAN.json|PLAN.gin --data BATCHES.jsonl [--mode predict|score|predict_with_aux] [OPTIONS]",
+    .usage = "infer PLAN.json|PLAN.gin --data BATCHES.jsonl|TEXT [--mode predict|score|predict_with_aux] [OPTIONS]",
     .examples = "  meshwright infer examples/tiny_infer.json --data examples/tiny_infer.jsonl --in-process\n"
                 "  meshwright infer examples/tiny_infer.json --data examples/tiny_infer.jsonl --mode score --json\n",
     .options = options,

@@ -146,6 +146,8 @@ static enum base_status infer(struct base_arena *arena, struct sim_cache *cache,
     BASE_TRY(read_text(document, "data", &request.data, error));
     BASE_TRY(read_text(document, "restore", &request.restore, error));
     BASE_TRY(read_text(document, "arrays", &request.arrays, error));
+    BASE_TRY(read_count(document, "first_batch", &request.first_batch, error));
+    BASE_TRY(read_count(document, "batch_limit", &request.batch_limit, error));
     sim_cache_override(cache, base_json_get(document, "profile"));
     BASE_TRY(read_plan(arena, cache, document, !strcmp(mode, "score") ? MODEL_STEP_SCORE : MODEL_STEP_GENERATE, &plan,
                        error));

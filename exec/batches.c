@@ -1,5 +1,6 @@
 /* What a step is fed: batches from a file, one JSON object a line; rows of a text; or seeded random tokens. */
 #include "exec/corpus.h"
+#include "exec/texts.h"
 
 #include <string.h>
 
@@ -110,6 +111,12 @@ static enum base_status read_batch(struct base_arena *arena, const struct sim_pl
     return BASE_OK;
 }
 
+static bool ends_in(const char *text, const char *end)
+{
+    size_t length = strlen(text), tail = strlen(end);
+    return length >= tail && !strcmp(text + length - tail, end);
+}
+
 static size_t line_length(const char *at, const char *end)
 {
     const char *newline = memchr(at, '\n', (size_t)(end - at));
@@ -174,6 +181,7 @@ enum base_status exec_inference_batches(struct base_arena *arena, const struct s
     const char *text;
     size_t length;
     BASE_TRY(base_read_file(arena, path, largest_file_bytes, &text, &length, error));
+    if (!ends_in(path, ".jsonl")) return exec_inference_texts(arena, plan, path, text, length, out, count, error);
     const int64_t lines = count_lines(text, text + length);
     if (!lines) return base_fail(error, BASE_INPUT, "%s: has no batch; one JSON object a line is needed", path);
     struct exec_batch *batches = base_new(arena, struct exec_batch, lines);
@@ -207,12 +215,6 @@ static void random_batch(const struct exec_data *data, int64_t step, int32_t *in
 }
 
 /* ---- batches ---- */
-
-static bool ends_in(const char *text, const char *end)
-{
-    size_t length = strlen(text), tail = strlen(end);
-    return length >= tail && !strcmp(text + length - tail, end);
-}
 
 enum base_status exec_data_open(struct base_arena *arena, const struct sim_plan *plan, const char *path, int64_t count,
                                 bool held_out, struct exec_data *out, struct base_error *error)

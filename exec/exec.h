@@ -98,9 +98,10 @@ extern const struct base_json_field exec_entry_fields[EXEC_ENTRY_FIELD_COUNT];
 /* ---- inference (infer.c) ---- */
 
 struct exec_infer_request {
-    const char *data;    /* a .jsonl of batches */
-    const char *restore; /* a checkpoint; NULL: seeded initial values */
-    const char *arrays;  /* directory that gets encoder output, caches and logits as Zarr; NULL: none */
+    const char *data;                 /* a .jsonl of batches, or a text of examples */
+    const char *restore;              /* a checkpoint; NULL: seeded initial values */
+    int64_t first_batch, batch_limit; /* of the data; 0: from the first, all of them */
+    const char *arrays;               /* directory that gets encoder output, caches and logits as Zarr; NULL: none */
     const struct exec_transport *transport; /* as of exec_request */
     const volatile sig_atomic_t *stop;      /* ends after the batch; may be NULL */
     void (*warn)(const char *text);         /* may be NULL */
@@ -108,6 +109,7 @@ struct exec_infer_request {
 /* Of all examples in their order. Arrays live in the arena, on rank 0. */
 struct exec_infer_result {
     int64_t batch_count, example_count, decodes, length; /* decodes of each, tokens of each of them */
+    int64_t batch_total;                                 /* of the data, whatever of it was run */
     int32_t *tokens;                                     /* [example, decode, position]; NULL: scored alone */
     float *scores;                                       /* [example, decode], or [example] */
     float *token_scores;                                 /* [example, position]; NULL: decoded */
@@ -153,8 +155,8 @@ struct exec_data {
  * random tokens than those of training. */
 enum base_status exec_data_open(struct base_arena *arena, const struct sim_plan *plan, const char *path, int64_t count,
                                 bool held_out, struct exec_data *out, struct base_error *error);
-/* All batches of a .jsonl, for inference: the last may have fewer examples, and is filled up with copies of its first.
- */
+/* All batches of a .jsonl, or of a text with an example a line, for inference: the last may have fewer examples, and is
+ * filled up with copies of its first. */
 enum base_status exec_inference_batches(struct base_arena *arena, const struct sim_plan *plan, const char *path,
                                         struct exec_batch **out, int64_t *count, struct base_error *error);
 /* The batch of a step: what depends on nothing but the data, the plan's seed and the step. Of a text only these rows

@@ -74,6 +74,19 @@ static void make_room(struct infer *r, int64_t batches)
     out->rounds = base_new(r->arena, int64_t, batches);
 }
 
+/* Of all batches those that are asked for. */
+static enum base_status take_range(struct infer *r, int64_t *batches)
+{
+    const int64_t first = r->request->first_batch, limit = r->request->batch_limit, total = *batches;
+    if (first >= total)
+        return base_fail(r->error, BASE_INPUT, "%s: has %lld batches, and batch %lld is asked for", r->request->data,
+                         (long long)total, (long long)first);
+    r->batches += first;
+    *batches = limit && limit < total - first ? limit : total - first;
+    r->result->batch_total = total;
+    return BASE_OK;
+}
+
 static enum base_status prepare(struct infer *r, struct sim_cache *cache, int64_t *batches)
 {
     const struct exec_infer_request *request = r->request;
@@ -83,6 +96,7 @@ static enum base_status prepare(struct infer *r, struct sim_cache *cache, int64_
     BASE_TRY(exec_machine_begin(r->arena, &r->program, r->plan, &r->machine, r->error));
     if (!request->data) return base_fail(r->error, BASE_USAGE, "--data: is missing; a .jsonl with a batch a line");
     BASE_TRY(exec_inference_batches(r->arena, r->plan, request->data, &r->batches, batches, r->error));
+    BASE_TRY(take_range(r, batches));
     return exec_gemm_begin(r->error);
 }
 
@@ -124,7 +138,7 @@ static bool run_batch(struct infer *r, int64_t b)
     struct exec_machine *m = &r->machine;
     struct exec_infer_result *out = r->result;
     clear_caches(m);
-    m->key = key_of(r->plan, b);
+    m->key = key_of(r->plan, r->request->first_batch + b);
     m->rounds = 0;
     exec_feed(m, &r->batches[b]);
     double start_s = exec_seconds(m);

@@ -72,6 +72,7 @@ static void put_result(const struct exec_infer_result *r, struct base_text *out)
     base_json_member_bool(&w, "stopped", r->stopped);
     base_json_key(&w, "batch_s");
     put_list(&w, r->batch_s, r->batch_count);
+    base_json_member_int(&w, "batch_total", r->batch_total);
     base_json_member_int(&w, "decode_steps", rounds);
     base_json_member_double(&w, "contraction_s", r->contraction_s);
     base_json_member_double(&w, "elementwise_s", r->elementwise_s);

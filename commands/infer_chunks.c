@@ -1,0 +1,174 @@
+/* A chunk is a file of its own in the output directory, written when its batches are done and named by its number; a
+ * job that starts again runs those that are missing. Files are renamed when they are whole, so that a chunk is there or
+ * it is not. */
+#include "commands/infer_chunks.h"
+
+#include "exec/exec.h"
+
+#include <string.h>
+
+enum { MOST_CHUNKS = 100000, LARGEST_CHUNK_BYTES = 1 << 30 };
+
+struct part {
+    const struct base_json *result;
+};
+
+static const char *path_of(struct base_arena *arena, const struct commands_chunks *chunks, int chunk)
+{
+    return base_print(arena, "%s/chunk-%05d.json", chunks->directory, chunk);
+}
+
+static const char *identity_of(struct base_arena *arena, const struct commands_chunks *chunks)
+{
+    return base_print(arena, "%016llx", (unsigned long long)chunks->identity);
+}
+
+static enum base_status parse(struct base_arena *arena, const struct base_text *text, const struct base_json **out,
+                              struct base_error *error)
+{
+    return base_json_parse(arena, text->data ? text->data : "", text->length, out, error);
+}
+
+/* One that is there. */
+static enum base_status read_chunk(struct commands_context *context, const struct commands_chunks *chunks,
+                                   const char *path, const struct base_json **out, struct base_error *error)
+{
+    const struct base_json *document;
+    const char *text;
+    size_t length;
+    BASE_TRY(base_read_file(context->arena, path, LARGEST_CHUNK_BYTES, &text, &length, error));
+    if (base_json_parse(context->arena, text, length, &document, error) != BASE_OK)
+        return base_fail_in(error, "%s", path);
+    const struct base_json *identity = base_json_get(document, "identity"), *period = base_json_get(document, "period"),
+                           *result = base_json_get(document, "result");
+    const bool same = identity && identity->kind == BASE_JSON_STRING &&
+                      !strcmp(identity->string, identity_of(context->arena, chunks)) && period &&
+                      base_json_number(document, "period") == (double)chunks->period;
+    if (!same || !result || result->kind != BASE_JSON_OBJECT)
+        return base_fail(error, BASE_INPUT,
+                         "%s: is a chunk of another plan, mode, data, checkpoint or period; use a directory of its own",
+                         path);
+    *out = result;
+    return BASE_OK;
+}
+
+static enum base_status write_chunk(struct commands_context *context, const struct commands_chunks *chunks,
+                                    const char *path, const struct base_json *result, struct base_error *error)
+{
+    struct base_text text = {.arena = context->arena};
+    struct base_json_writer w = {.text = &text, .compact = true};
+    base_json_open(&w, '{');
+    base_json_member_string(&w, "identity", identity_of(context->arena, chunks));
+    base_json_member_int(&w, "period", chunks->period);
+    base_json_key(&w, "result");
+    base_json_put_value(&w, result);
+    base_json_close(&w, '}');
+    BASE_TRY(base_write_file(path, text.data, text.length, error));
+    return base_directory_sync(chunks->directory, error);
+}
+
+static enum base_status run_chunk(struct commands_context *context, const struct commands_executor *executor,
+                                  const struct commands_chunks *chunks, int chunk, const char *path,
+                                  const struct base_json **out, struct base_error *error)
+{
+    struct base_text request = {.arena = context->arena}, answer = {.arena = context->arena};
+    chunks->put_request(chunks->where, chunk * chunks->period, chunks->period, &request);
+    BASE_TRY(commands_ask_executor(context, executor, &request, &answer, error));
+    BASE_TRY(parse(context->arena, &answer, out, error));
+    return write_chunk(context, chunks, path, *out, error);
+}
+
+/* ---- all of them as one ---- */
+
+static void join_lists(struct base_json_writer *w, const struct part *parts, int count, const char *key)
+{
+    if (!base_json_get(parts[0].result, key)) return;
+    base_json_key(w, key);
+    base_json_open_inline(w, '[');
+    for (int i = 0; i < count; i++) {
+        const struct base_json *list = base_json_get(parts[i].result, key);
+        for (const struct base_json *item = list ? list->child : NULL; item; item = item->next)
+            base_json_put_value(w, item);
+    }
+    base_json_close(w, ']');
+}
+
+static void join_sums(struct base_json_writer *w, const struct part *parts, int count)
+{
+    static const char *const keys[] = {"decode_steps", "contraction_s", "elementwise_s", "communication_s"};
+    for (int k = 0; k < BASE_COUNT(keys); k++) {
+        double sum = 0;
+        for (int i = 0; i < count; i++) sum += base_json_number(parts[i].result, keys[k]);
+        base_json_member_double(w, keys[k], sum);
+    }
+}
+
+/* Every chunk runs one program: its rows are the same, and come in one order. */
+static void join_collectives(struct base_json_writer *w, const struct part *parts, int count)
+{
+    const struct base_json *rows = base_json_get(parts[0].result, "collectives");
+    base_json_key(w, "collectives");
+    base_json_open_inline(w, '[');
+    int at = 0;
+    for (const struct base_json *row = rows ? rows->child : NULL; row; row = row->next, at++) {
+        struct sim_collective_row sum = {.count = 0};
+        base_json_read_fields(row, exec_collective_fields, EXEC_COLLECTIVE_FIELD_COUNT, &sum);
+        for (int i = 1; i < count; i++) {
+            const struct base_json *others = base_json_get(parts[i].result, "collectives"),
+                                   *other = others ? others->child : NULL;
+            struct sim_collective_row one = {.count = 0};
+            for (int skip = 0; other && skip < at; skip++) other = other->next;
+            if (other) base_json_read_fields(other, exec_collective_fields, EXEC_COLLECTIVE_FIELD_COUNT, &one);
+            sum.count += one.count, sum.time_s += one.time_s;
+        }
+        const struct base_json *where = base_json_get(row, "where"), *first = base_json_get(row, "first_op");
+        base_json_open_inline(w, '{');
+        base_json_put_fields(w, exec_collective_fields, EXEC_COLLECTIVE_FIELD_COUNT, &sum);
+        base_json_member_string(w, "where", where ? where->string : NULL);
+        base_json_member_string(w, "first_op", first ? first->string : NULL);
+        base_json_close(w, '}');
+    }
+    base_json_close(w, ']');
+}
+
+static enum base_status join(struct commands_context *context, const struct part *parts, int count, bool stopped,
+                             const struct base_json **out, struct base_error *error)
+{
+    static const char *const lists[] = {"decodes", "scores", "token_scores", "batch_s"};
+    struct base_text text = {.arena = context->arena};
+    struct base_json_writer w = {.text = &text, .compact = true};
+    const struct base_json *memory = count ? base_json_get(parts[0].result, "memory") : NULL;
+    base_json_open(&w, '{');
+    for (int i = 0; i < BASE_COUNT(lists) && count; i++) join_lists(&w, parts, count, lists[i]);
+    base_json_member_bool(&w, "stopped", stopped);
+    if (count) join_sums(&w, parts, count);
+    if (memory) base_json_key(&w, "memory"), base_json_put_value(&w, memory);
+    if (count) join_collectives(&w, parts, count);
+    base_json_close(&w, '}');
+    return parse(context->arena, &text, out, error);
+}
+
+enum base_status commands_infer_chunks(struct commands_context *context, const struct commands_executor *executor,
+                                       const struct commands_chunks *chunks, const struct base_json **out,
+                                       struct base_error *error)
+{
+    struct part *parts = base_new(context->arena, struct part, MOST_CHUNKS);
+    int count = 0;
+    BASE_TRY(base_directory_make(chunks->directory, error));
+    for (bool more = true; more; count++) {
+        const char *path = path_of(context->arena, chunks, count);
+        if (count == MOST_CHUNKS)
+            return base_fail(error, BASE_INPUT, "%s: more than %d chunks; use a larger --checkpoint-period",
+                             chunks->directory, MOST_CHUNKS);
+        enum base_status status = base_is_file(path)
+                                      ? read_chunk(context, chunks, path, &parts[count].result, error)
+                                      : run_chunk(context, executor, chunks, count, path, &parts[count].result, error);
+        if (status == BASE_STOPPED) {
+            BASE_TRY(join(context, parts, count, true, out, error));
+            return BASE_STOPPED;
+        }
+        if (status != BASE_OK) return status;
+        more = (double)(count + 1) * (double)chunks->period < base_json_number(parts[count].result, "batch_total");
+    }
+    return join(context, parts, count, false, out, error);
+}

@@ -1,0 +1,21 @@
+/* Private to commands/: inference chunk by chunk, so that a job that ends goes on where it was. */
+#ifndef COMMANDS_INFER_CHUNKS_H
+#define COMMANDS_INFER_CHUNKS_H
+
+#include "commands/executor.h"
+
+struct commands_chunks {
+    const char *directory;
+    int64_t period;    /* batches of a chunk: T5X's checkpoint_period */
+    uint64_t identity; /* of plan, data and parameters: what other chunks of the directory are of, too */
+    /* The request for so many batches from the first on. */
+    void (*put_request)(void *where, int64_t first_batch, int64_t batch_count, struct base_text *out);
+    void *where;
+};
+/* The result of all chunks, those that are there and those that are run now, as one. BASE_STOPPED: it was stopped, and
+ * out holds what is done. BASE_INPUT: a chunk that is there is of something else. */
+enum base_status commands_infer_chunks(struct commands_context *context, const struct commands_executor *executor,
+                                       const struct commands_chunks *chunks, const struct base_json **out,
+                                       struct base_error *error);
+
+#endif
