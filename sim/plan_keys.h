@@ -13,12 +13,13 @@ enum base_status sim_plan_read_values(struct sim_cache *cache, const struct sim_
  */
 enum base_status sim_plan_read_compiler(struct sim_plan *plan, struct base_error *error);
 
-/* decoding.c: how answers are decoded, when all other keys and the step are read; nothing of it for a step that trains.
+/* plan_decoding.c: how answers are decoded, when all other keys and the step are read; nothing of it for a step that
+ * trains.
  */
 enum base_status sim_plan_read_decoding(struct base_arena *arena, const struct sim_plan_text *text,
                                         struct sim_plan *plan, struct base_error *error);
 
-/* plan_decoding.c: the step that is asked for, which the text, if it says one, says, too. */
+/* The step that is asked for, which the text, if it says one, says, too. */
 enum base_status sim_plan_take_step(const struct sim_plan_text *text, enum model_step step, struct sim_plan *plan,
                                     struct base_error *error);
 

@@ -1,0 +1,155 @@
+/* What a plan must keep to beyond each key's own range: parameters, state and rows that the mesh divides, rules in the
+ * mesh's order, dtypes that its chip multiplies in. */
+#include "sim/plan_parts.h"
+
+#include <string.h>
+
+/* T5X's MoE partitioner gives rows to experts, then data: which rows a device has is nothing to a prediction. */
+static bool is_batch_over_experts(const struct model_rule *rule)
+{
+    return rule->logical && !strcmp(rule->logical, "batch") && rule->value.count == 2 &&
+           !strcmp(rule->value.names[0], "expert") && !strcmp(rule->value.names[1], "data");
+}
+
+/* A prediction shards a dimension over several axes in the order of the mesh. */
+static enum base_status check_order(struct base_arena *arena, const struct topo_axes *mesh,
+                                    const struct model_rule *rule, struct base_error *error)
+{
+    unsigned set = 0;
+    bool in_order = true;
+    for (int i = 0; i < rule->value.count; i++) {
+        const int axis = topo_axis_named(mesh, rule->value.names[i]);
+        if (mesh->sizes[axis] == 1) continue;
+        in_order = in_order && !(set >> axis);
+        set |= 1u << axis;
+    }
+    if (in_order || is_batch_over_experts(rule)) return BASE_OK;
+    return base_fail(error, BASE_INPUT,
+                     "logical_axis_rules: %s goes to axes in another order than that of the mesh, which a prediction "
+                     "does not shard in; use [%s]",
+                     rule->logical, topo_axes_join(arena, mesh, set, ", "));
+}
+
+enum base_status sim_plan_check_rule_axes(struct base_arena *arena, const struct topo_axes *mesh,
+                                          const struct model_rules *rules, struct base_error *error)
+{
+    for (int i = 0; i < rules->count; i++) {
+        const struct model_rule *rule = &rules->rules[i];
+        bool of_the_model = false;
+        for (int a = 1; a < MODEL_AXIS_COUNT; a++)
+            of_the_model =
+                of_the_model || (rule->logical && !strcmp(rule->logical, model_axis_name((enum model_axis)a)));
+        for (int j = 0; of_the_model && j < rule->value.count; j++) {
+            const char *axis = rule->value.names[j];
+            if (!axis)
+                return base_fail(
+                    error, BASE_INPUT,
+                    "logical_axis_rules: %s goes to a list that holds null, which no mesh axis is; use null "
+                    "alone, or the list "
+                    "without it",
+                    rule->logical);
+            if (topo_axis_named(mesh, axis) < 0)
+                return base_fail(error, BASE_INPUT,
+                                 "logical_axis_rules: %s goes to the mesh axis \"%.60s\", which is not found in the "
+                                 "mesh; its axes are %s",
+                                 rule->logical, axis, topo_axes_join(arena, mesh, topo_axes_all(mesh), " and "));
+        }
+        if (of_the_model) BASE_TRY(check_order(arena, mesh, rule, error));
+    }
+    return BASE_OK;
+}
+
+/* Rules that name another axis are refused. */
+static int64_t devices_along(const struct sim_placement *placement, const char *name)
+{
+    int axis = topo_axis_named(&placement->axes, name);
+    return axis < 0 ? 1 : placement->axes.sizes[axis];
+}
+
+/* A prediction repeats the layers of a stack, so that it can neither shard them nor average over them. */
+static enum base_status check_layers_dim(const struct sim_plan *plan, const struct model_parameter *parameter, int dim,
+                                         struct base_error *error)
+{
+    struct model_axes spec[MODEL_MAX_RANK];
+    struct model_factoring factoring;
+    if (!parameter->axes[dim] || strcmp(parameter->axes[dim], "layers") != 0)
+        return base_fail(error, BASE_INPUT,
+                         "params_axes_names_override: %s gets another name for its dimension of layers (%d), which a "
+                         "prediction must know; use "
+                         "layers",
+                         parameter->path, dim);
+    BASE_TRY(model_resolve(plan->rules, parameter->axes, parameter->rank, MODEL_AXIS_IS_UNSHARDED, spec, NULL, error));
+    for (int i = 0; i < spec[dim].count; i++)
+        if (devices_along(plan->placement, spec[dim].names[i]) > 1)
+            return base_fail(error, BASE_INPUT,
+                             "logical_axis_rules: layers goes to the mesh axis %s, and a prediction has every layer on "
+                             "every device; use null",
+                             spec[dim].names[i]);
+    if (plan->options.optimizer != MODEL_ADAFACTOR || !plan->options.adafactor) return BASE_OK;
+    BASE_TRY(
+        model_factor(plan->options.adafactor, parameter->rank, parameter->shape, parameter->axes, &factoring, error));
+    if (!factoring.factored || (factoring.row_dims & factoring.column_dims & 1u << dim)) return BASE_OK;
+    return base_fail(
+        error, BASE_INPUT,
+        "adafactor: logical_factor_rules: a prediction updates layer by layer, and layers is averaged; use batch");
+}
+
+enum base_status sim_plan_check_layers(const struct sim_plan *plan, const struct model_parameter *own,
+                                       const struct model_parameter *given, int count, struct base_error *error)
+{
+    for (int i = 0; i < count; i++)
+        for (int dim = 0; dim < own[i].rank; dim++)
+            if (!strcmp(own[i].axes[dim], "layers")) BASE_TRY(check_layers_dim(plan, &given[i], dim, error));
+    return BASE_OK;
+}
+
+enum base_status sim_plan_check_dtype(const struct sim_plan *plan, struct base_error *error)
+{
+    const struct topo_topology *topology = &plan->placement->topology;
+    bool has_chip = topology->kind == TOPO_TPU || topology->kind == TOPO_GPU;
+    if (plan->options.dtype != MODEL_FP8 || !has_chip || topology->chip.fp8_flop_per_s > 0) return BASE_OK;
+    return base_fail(error, BASE_INPUT, "dtype: %s has no products in fp8; use bfloat16", topology->chip.full_name);
+}
+
+/* What is stored otherwise than in float32 is priced alone; moments are Adam's. */
+enum base_status sim_plan_check_stored(const struct sim_plan *plan, struct base_error *error)
+{
+    const bool other = plan->options.weight_dtype != MODEL_FLOAT32, moments = plan->options.moment_dtype;
+    if (moments && plan->options.optimizer != MODEL_ADAMW)
+        return base_fail(error, BASE_INPUT,
+                         "moment_dtype: is of Adam's first moment; use optimizer adamw, or leave it out");
+    if (other && plan->placement->profile.traits >> MODEL_TRAIT_HALF_PARAMETERS & 1)
+        return base_fail(error, BASE_INPUT,
+                         "weight_dtype: %s keeps its parameters in dtype and float32 masters beside them; leave it out",
+                         plan->software);
+    if ((other || plan->options.moment_dtype == MODEL_MOMENT_BFLOAT16) && plan->placement->topology.kind == TOPO_LOCAL)
+        return base_fail(
+            error, BASE_INPUT,
+            "%s: parameters and moments of float32 alone are run here; leave it out, or predict for another topology",
+            other ? "weight_dtype" : "moment_dtype");
+    return BASE_OK;
+}
+
+enum base_status sim_plan_check_lengths(const struct sim_plan *plan, struct base_error *error)
+{
+    const int64_t positions = plan->config->num_positions;
+    if (!positions || plan->targets_length <= positions) return BASE_OK;
+    return base_fail(error, BASE_INPUT,
+                     "task_feature_lengths.targets: %lld is more than the %lld positions of the model's table; use as "
+                     "many, or another num_positions",
+                     (long long)plan->targets_length, (long long)positions);
+}
+
+enum base_status sim_plan_check_batch(const struct sim_plan *plan, struct base_error *error)
+{
+    int64_t shards = 1;
+    const char *batch[] = {"batch"};
+    struct model_axes spec;
+    BASE_TRY(model_resolve(plan->rules, batch, 1, MODEL_AXIS_IS_UNSHARDED, &spec, NULL, error));
+    for (int i = 0; i < spec.count; i++) shards *= devices_along(plan->placement, spec.names[i]);
+    if (plan->batch_size % shards == 0) return BASE_OK;
+    int64_t lower = plan->batch_size / shards * shards, upper = lower + shards;
+    return base_fail(
+        error, BASE_INPUT, "batch_size: %lld must be divisible by the data mesh size %lld; use %lld%s%.0lld",
+        (long long)plan->batch_size, (long long)shards, (long long)upper, lower ? " or " : "", (long long)lower);
+}

@@ -1,0 +1,253 @@
+/* What a plan's texts name, looked up: model, rules, placement, Adafactor's options, overridden axes. Each is worked
+ * out once and kept in the cache, and so is why it was refused. */
+#include "sim/plan_parts.h"
+#include "sim/priced_program.h"
+
+/* What was worked out under a key, or why it was refused: a table may make one mistake a million times. */
+struct answer {
+    enum base_status status;
+    const char *why;
+};
+
+static void remember(struct sim_cache *cache, struct answer *answer, enum base_status status,
+                     const struct base_error *error)
+{
+    answer->status = status;
+    answer->why = status == BASE_OK ? NULL : base_copy(&cache->arena, error->text);
+    sim_cache_store(cache, answer);
+}
+
+static enum base_status say_again(const struct answer *answer, struct base_error *error)
+{
+    return answer->status == BASE_OK ? BASE_OK : base_fail(error, answer->status, "%s", answer->why);
+}
+
+/* What stands in a file is another thing when the next question is asked. */
+static void note_file(struct sim_cache *cache, const char *text)
+{
+    cache->read_files = cache->read_files || *text == '@';
+}
+
+enum base_status sim_plan_find_config(struct sim_cache *cache, const char *text, struct sim_plan *plan,
+                                      struct base_error *error)
+{
+    struct known_config {
+        struct answer answer;
+        struct model_config config;
+    } * known;
+    if (!text || !*text)
+        return base_fail(
+            error, BASE_INPUT,
+            "model: is missing; a zoo name such as t5_1_1_xxl, or one line such as decoder_only:emb_dim=…");
+    sim_key_begin(cache, 'm');
+    sim_key_text(cache, text);
+    known = sim_cache_find(cache);
+    if (!known) {
+        known = base_new(&cache->arena, struct known_config, 1);
+        remember(cache, &known->answer, model_gin_config_parse(&cache->arena, text, &known->config, error), error);
+        note_file(cache, text);
+    }
+    plan->config = &known->config;
+    plan->model_text = text;
+    BASE_TRY(say_again(&known->answer, error));
+    return BASE_OK;
+}
+
+enum base_status sim_plan_find_rules(struct sim_cache *cache, const char *text, struct sim_plan *plan,
+                                     struct base_error *error)
+{
+    struct known_rules {
+        struct answer answer;
+        struct model_rules rules;
+    } * known;
+    plan->rules_text = text && *text ? text : sim_plan_keys[SIM_RULES].fallback;
+    const struct topo_axes *mesh = &plan->placement->axes;
+    const bool over_context = plan->context_parallel > 1,
+               over_model = (plan->placement->profile.traits >> MODEL_TRAIT_SHARDS_MODEL & 1) &&
+                            topo_axis_named(mesh, "model") >= 0 && topo_axes_product(mesh, sim_model_axis(mesh)) > 1;
+    sim_key_begin(cache, 'r');
+    sim_key_text(cache, plan->rules_text);
+    sim_key_bytes(cache, &over_context, sizeof over_context);
+    sim_key_bytes(cache, &over_model, sizeof over_model);
+    known = sim_cache_find(cache);
+    if (!known) {
+        known = base_new(&cache->arena, struct known_rules, 1);
+        remember(cache, &known->answer,
+                 model_rules_parse(&cache->arena, base_copy(&cache->arena, plan->rules_text), &known->rules, error),
+                 error);
+        if (over_model) known->rules = model_rules_over_model(&cache->arena, &known->rules);
+        if (over_context) known->rules = model_rules_over_context(&cache->arena, &known->rules);
+    }
+    plan->rules = &known->rules;
+    return say_again(&known->answer, error);
+}
+
+enum base_status sim_plan_find_adafactor(struct sim_cache *cache, const char *text, struct sim_plan *plan,
+                                         struct base_error *error)
+{
+    struct known_adafactor {
+        struct answer answer;
+        struct model_adafactor options;
+    } * known;
+    plan->adafactor_text = text ? text : "";
+    if (!*plan->adafactor_text) return BASE_OK;
+    if (plan->options.optimizer != MODEL_ADAFACTOR)
+        return base_fail(error, BASE_INPUT,
+                         "adafactor: has options, but the optimizer is another; use optimizer adafactor");
+    sim_key_begin(cache, 'a');
+    sim_key_text(cache, text);
+    known = sim_cache_find(cache);
+    if (!known) {
+        known = base_new(&cache->arena, struct known_adafactor, 1);
+        remember(cache, &known->answer, model_adafactor_parse(&cache->arena, text, &known->options, error), error);
+    }
+    plan->options.adafactor = &known->options;
+    return say_again(&known->answer, error);
+}
+
+/* The model's parameters with the axes that the user gives them. */
+struct overridden {
+    struct answer answer;
+    const struct model_parameter *parameters;
+    int count;
+};
+
+static enum base_status override_parameters(struct base_arena *arena, const struct sim_plan *plan, const char *text,
+                                            struct overridden *out, struct base_error *error)
+{
+    struct model_overrides overrides;
+    BASE_TRY(model_overrides_parse(arena, text, &overrides, error));
+    BASE_TRY(model_parameters(arena, plan->config, &out->parameters, &out->count, error));
+    BASE_TRY(model_overrides_apply(arena, &overrides, out->parameters, out->count, &out->parameters, error));
+    return model_check_layers_alike(arena, out->parameters, out->count, error);
+}
+
+enum base_status sim_plan_find_overrides(struct sim_cache *cache, const char *text, struct sim_plan *plan,
+                                         struct base_error *error)
+{
+    plan->overrides_text = text ? text : "";
+    if (!*plan->overrides_text) return BASE_OK;
+    sim_key_begin(cache, 'o');
+    sim_key_text(cache, plan->model_text);
+    sim_key_text(cache, text);
+    struct overridden *found = sim_cache_find(cache);
+    if (!found) {
+        found = base_new(&cache->arena, struct overridden, 1);
+        remember(cache, &found->answer,
+                 override_parameters(&cache->arena, plan, base_copy(&cache->arena, text), found, error), error);
+    }
+    plan->options.parameters = found->parameters;
+    plan->options.parameter_count = found->count;
+    return say_again(&found->answer, error);
+}
+
+struct known_placement {
+    struct answer answer;
+    struct topo_mesh_request request;
+    struct sim_placement placement;
+};
+
+static enum base_status place(struct sim_cache *cache, const struct sim_plan_text *text, const struct sim_plan *plan,
+                              struct known_placement *out, struct base_error *error)
+{
+    struct topo_topology topology, stage;
+    struct topo_mesh_request request;
+    BASE_TRY(sim_plan_mesh_request(&cache->arena, text, &out->request, error));
+    BASE_TRY(topo_parse(&cache->arena, plan->topology_text, &topology, error));
+    BASE_TRY(sim_stage_topology(&topology, plan->pipeline.stages, &stage, error));
+    BASE_TRY(sim_context_mesh(&stage, &out->request, plan->context_parallel, &request, error));
+    BASE_TRY(
+        sim_placement_build(&cache->arena, &stage, &request, plan->software, cache->overrides, &out->placement, error));
+    out->request.split_physical_axes = out->request.split_physical_axes || out->placement.splits_dimensions;
+    out->placement.topology = topology;
+    out->placement.stage_devices = stage.device_count;
+    return sim_residuals_find(&topology, plan->software, out->placement.residuals, error);
+}
+
+enum base_status sim_plan_find_placement(struct sim_cache *cache, const struct sim_plan_text *text,
+                                         struct sim_plan *plan, struct base_error *error)
+{
+    const char *topology_text = text->values[SIM_TOPOLOGY], *software = text->values[SIM_SOFTWARE];
+    if (!topology_text || !*topology_text)
+        return base_fail(error, BASE_INPUT, "topology: is missing; an accelerator type such as v4-512, or h100:4x8");
+    plan->topology_text = topology_text;
+    plan->compiler = sim_key_is_given(text, SIM_COMPILER) ? text->values[SIM_COMPILER] : "";
+    plan->software = software && *software ? software : sim_plan_keys[SIM_SOFTWARE].fallback;
+    sim_key_begin(cache, 'p');
+    sim_key_text(cache, topology_text);
+    sim_key_text(cache, plan->software);
+    for (int key = 0; key < SIM_KEY_COUNT; key++)
+        if (sim_plan_keys[key].type == SIM_OF_MESH) sim_key_text(cache, text->values[key] ? text->values[key] : "");
+    sim_key_bytes(cache, &cache->overrides_hash, sizeof cache->overrides_hash);
+    struct known_placement *known = sim_cache_find(cache);
+    if (!known) {
+        known = base_new(&cache->arena, struct known_placement, 1);
+        remember(cache, &known->answer, place(cache, text, plan, known, error), error);
+        note_file(cache, topology_text);
+    }
+    plan->placement = &known->placement;
+    plan->request = known->request;
+    return say_again(&known->answer, error);
+}
+
+/* The model's own, with the axes that it names. */
+struct listed {
+    struct answer answer;
+    const struct model_parameter *parameters;
+    int count;
+};
+
+static enum base_status list_parameters(struct sim_cache *cache, const struct sim_plan *plan, const struct listed **out,
+                                        struct base_error *error)
+{
+    sim_key_begin(cache, 'q');
+    sim_key_text(cache, plan->model_text);
+    struct listed *listed = sim_cache_find(cache);
+    if (!listed) {
+        listed = base_new(&cache->arena, struct listed, 1);
+        remember(cache, &listed->answer,
+                 model_parameters(&cache->arena, plan->config, &listed->parameters, &listed->count, error), error);
+    }
+    *out = listed;
+    return say_again(&listed->answer, error);
+}
+
+static enum base_status judge_parameters(struct sim_cache *cache, const struct sim_plan *plan, struct base_error *error)
+{
+    const struct listed *own;
+    struct model_device_state state;
+    struct model_adafactor defaults = model_adafactor_defaults();
+    BASE_TRY(list_parameters(cache, plan, &own, error));
+    const struct model_parameter *given = plan->options.parameters ? plan->options.parameters : own->parameters;
+    BASE_TRY(sim_plan_check_rule_axes(&cache->arena, &plan->placement->axes, plan->rules, error));
+    BASE_TRY(model_device_state(given, own->count, plan->rules, &plan->placement->axes, plan->options.optimizer,
+                                plan->options.adafactor ? plan->options.adafactor : &defaults, &state, error));
+    return sim_plan_check_layers(plan, own->parameters, given, own->count, error);
+}
+
+static void begin_verdict(struct sim_cache *cache, const struct sim_plan *plan)
+{
+    sim_key_begin(cache, 'd');
+    sim_key_text(cache, plan->model_text);
+    sim_key_text(cache, plan->rules_text);
+    sim_key_bytes(cache, &plan->placement->profile.traits, sizeof plan->placement->profile.traits);
+    sim_key_text(cache, plan->overrides_text);
+    sim_key_text(cache, plan->adafactor_text);
+    sim_key_bytes(cache, &plan->options.optimizer, sizeof plan->options.optimizer);
+    sim_key_text(cache, plan->placement->axes_text);
+    sim_key_bytes(cache, plan->placement->axes.sizes, sizeof plan->placement->axes.sizes);
+}
+
+enum base_status sim_plan_check_parameters(struct sim_cache *cache, const struct sim_plan *plan,
+                                           struct base_error *error)
+{
+    begin_verdict(cache, plan);
+    struct answer *verdict = sim_cache_find(cache);
+    if (!verdict) {
+        verdict = base_new(&cache->arena, struct answer, 1);
+        enum base_status status = judge_parameters(cache, plan, error);
+        begin_verdict(cache, plan);
+        remember(cache, verdict, status, error);
+    }
+    return say_again(verdict, error);
+}
