@@ -90,7 +90,7 @@ enum base_status commands_refuse_drops(struct base_arena *arena, const char *for
 {
     const char *lacks = sim_t5x_lacks(arena, plan, NULL);
     bool is_t5x = !strcmp(plan->software, sim_plan_keys[SIM_SOFTWARE].fallback);
-    if (strcmp(format, "gin") != 0 && strcmp(format, "slurm") != 0) return BASE_OK;
+    if (!strcmp(format, "jax") || !strcmp(format, "aot")) return BASE_OK;
     if (!is_t5x)
         return base_fail(error, BASE_INPUT,
                          "software: the plan is predicted as %s trains it, and a run file of T5X is not that; export "
@@ -107,19 +107,20 @@ static enum base_status run_export(struct commands_context *context, const struc
                                    struct base_text *out, struct base_error *error)
 {
     const char *path = arguments->positional_count ? arguments->positional[0] : NULL,
-               *format = base_argument(arguments, "--format");
+               *format = base_argument(arguments, "--format"), *command = base_argument(arguments, "--command");
     struct sim_plan_text text;
     struct sim_plan plan;
     struct base_text launcher = {.arena = context->arena};
     if (!path) return base_fail(error, BASE_USAGE, "export: PLAN is missing: a JSON file, or a gin file");
-    if (!format) return base_fail(error, BASE_USAGE, "export: --format is missing; use gin, jax, aot or slurm");
+    if (!format) return base_fail(error, BASE_USAGE, "export: --format is missing; use gin, jax, aot, slurm or gcloud");
     BASE_TRY(commands_read_plan(context, path, &text, error));
     enum model_step step;
     BASE_TRY(sim_plan_step(&text, &step, error));
     enum base_status status =
         sim_plan_check(context->cache, context->arena, &text, step, SIM_AS_COMPILED, &plan, error);
-    if (status == BASE_OK) status = reports_launch(context->arena, format, &text, &plan, &launcher, error);
-    if (status == BASE_OK && !base_argument(arguments, "--drop"))
+    if (status == BASE_OK)
+        status = reports_launch_command(context->arena, format, &text, &plan, command, &launcher, error);
+    if (status == BASE_OK && !base_argument(arguments, "--drop") && !command)
         status = commands_refuse_drops(context->arena, format, &plan, error);
     if (status != BASE_OK) return status == BASE_USAGE ? status : base_fail_in(error, "%s", path);
     if (context->json) put_document(context, format, &launcher, out);
@@ -128,8 +129,11 @@ static enum base_status run_export(struct commands_context *context, const struc
 }
 
 static const struct base_option export_options[] = {
-    {"--format", "gin|jax|aot|slurm",
-     "a run file of T5X; mesh and shardings in plain JAX; the whole step for the TPU compiler; a job script", NULL},
+    {"--format", "gin|jax|aot|slurm|gcloud",
+     "a run file of T5X; mesh and shardings in plain JAX; the whole step for the TPU compiler; a job script for GPU "
+     "nodes; one for TPU VMs",
+     NULL},
+    {"--command", "COMMAND", "what a job runs in T5X's place; it finds the plan as JSON in $PLAN_FILE", "T5X"},
     {"--drop", NULL, "write a run file of T5X although T5X lacks something that the plan's prediction rests on", NULL},
     COMMANDS_GIN,
     COMMANDS_COMMON,
@@ -137,8 +141,8 @@ static const struct base_option export_options[] = {
 
 const struct commands_command commands_export = {
     .name = "export",
-    .summary = "write what launches a plan, or has the TPU compiler judge it: gin, JAX, a Slurm job",
-    .usage = "export PLAN --format gin|jax|aot|slurm",
+    .summary = "write what launches a plan, or has the TPU compiler judge it: gin, JAX, a Slurm job, TPU VMs",
+    .usage = "export PLAN --format gin|jax|aot|slurm|gcloud [--command COMMAND]",
     .examples = "  meshwright export examples/t5_11b_v4_512.json --format gin --out run.gin\n"
                 "  meshwright export examples/t5_11b_v4_512.json --format jax\n",
     .options = export_options,

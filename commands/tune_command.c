@@ -367,7 +367,7 @@ static enum base_status ask_topologies(struct commands_context *context, const s
 static enum base_status run_tune(struct commands_context *context, const struct base_arguments *arguments,
                                  struct base_text *out, struct base_error *error)
 {
-    static const char *const formats[] = {"gin", "jax", "slurm"};
+    static const char *const formats[] = {"gin", "jax", "slurm", "gcloud"};
     struct tuner_request request;
     struct tuner_options options;
     struct tuner_space space;
@@ -408,7 +408,7 @@ static const struct base_option options[] = {
     COMMANDS_TRAINING,
     {"--headroom", "P", "percent of a device's memory that stays free in every plan that is ranked", DEFAULT_HEADROOM},
     {"--fit", NULL, "show only the smallest model axis on which the model fits, and the speed of larger ones", NULL},
-    {"--emit", "gin|jax|slurm", "print what launches the best plan instead", NULL},
+    {"--emit", "gin|jax|slurm|gcloud", "print what launches the best plan instead", NULL},
     {"--detail", NULL, "with every plan that was looked at by itself; of the JSON document", NULL},
     {"--verify", "N", "send the collectives of the best N plans link by link, and say whether their order stands",
      NULL},

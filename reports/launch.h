@@ -10,8 +10,18 @@ enum base_status reports_launch_gin(struct base_arena *arena, const struct sim_p
                                     const struct sim_plan *plan, struct base_text *out, struct base_error *error);
 enum base_status reports_launch_jax(struct base_arena *arena, const struct sim_plan_text *text,
                                     const struct sim_plan *plan, struct base_text *out, struct base_error *error);
+/* Jobs: command is one line that finds the plan (JSON) in $PLAN_FILE; NULL: T5X, whose run file is there. */
 enum base_status reports_launch_slurm(struct base_arena *arena, const struct sim_plan_text *text,
-                                      const struct sim_plan *plan, struct base_text *out, struct base_error *error);
+                                      const struct sim_plan *plan, const char *command, struct base_text *out,
+                                      struct base_error *error);
+enum base_status reports_launch_gcloud(struct base_arena *arena, const struct sim_plan_text *text,
+                                       const struct sim_plan *plan, const char *command, struct base_text *out,
+                                       struct base_error *error);
+/* What a job has in $PLAN_FILE. */
+enum base_status reports_launch_put_file(struct base_arena *arena, const struct sim_plan_text *text,
+                                         const struct sim_plan *plan, const char *command, struct base_text *out,
+                                         struct base_error *error);
+extern const char reports_t5x_command[];
 enum base_status reports_launch_aot(struct base_arena *arena, const struct sim_plan_text *text,
                                     const struct sim_plan *plan, struct base_text *out, struct base_error *error);
 

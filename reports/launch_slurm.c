@@ -1,4 +1,5 @@
-/* A plan as a Slurm job: one task a GPU node, as T5X counts processes, with the run file inside. */
+/* A plan as a Slurm job: one task a GPU node, as T5X counts processes, with the plan inside. What a job runs is T5X, or
+ * any command, which finds the plan in $PLAN_FILE. */
 #include "reports/launch.h"
 
 #include <string.h>
@@ -16,18 +17,43 @@ static void put_job_name(const struct sim_plan *plan, struct base_text *out)
     }
 }
 
-enum base_status reports_launch_slurm(struct base_arena *arena, const struct sim_plan_text *text,
-                                      const struct sim_plan *plan, struct base_text *out, struct base_error *error)
+const char reports_t5x_command[] =
+    "python3 -m t5x.train --gin_file=\"$PLAN_FILE\" --gin.MODEL_DIR=\"\\\"$MODEL_DIR\\\"\" "
+    "--gin.MIXTURE_OR_TASK_NAME=\"\\\"$MIXTURE_OR_TASK_NAME\\\"\" --gin.TRAIN_STEPS=\"$TRAIN_STEPS\"";
+
+enum base_status reports_launch_put_file(struct base_arena *arena, const struct sim_plan_text *text,
+                                         const struct sim_plan *plan, const char *command, struct base_text *out,
+                                         struct base_error *error)
 {
-    static const char end[] = "END_OF_RUN_FILE";
+    struct base_json_writer writer = {.text = out};
+    for (const char *c = command; c && *c; c++)
+        if ((unsigned char)*c < ' ' || *c == 127)
+            return base_fail(error, BASE_INPUT, "--command: is one line, without control characters");
+    if (!command && model_infers(plan->options.step))
+        return base_fail(error, BASE_INPUT,
+                         "step: a job is of t5x.train; --command 'python3 -m t5x.infer …' says what runs inference");
+    if (!command) return reports_launch_gin(arena, text, plan, out, error);
+    sim_plan_put_json(arena, text, &writer);
+    return BASE_OK;
+}
+
+/* Where processes find each other, as jax.distributed and T5X take it. */
+static const char several[] = " --multiprocess_gpu --coordinator_address=\"$COORDINATOR_ADDRESS\" "
+                              "--process_count=\"$SLURM_NTASKS\" --process_index=\"$SLURM_PROCID\"";
+
+enum base_status reports_launch_slurm(struct base_arena *arena, const struct sim_plan_text *text,
+                                      const struct sim_plan *plan, const char *command, struct base_text *out,
+                                      struct base_error *error)
+{
+    static const char end[] = "END_OF_PLAN_FILE", end_of_command[] = "END_OF_COMMAND";
     const struct topo_topology *topology = &plan->placement->topology;
-    struct base_text gin = {.arena = arena};
+    struct base_text file = {.arena = arena};
     if (topology->kind != TOPO_GPU)
         return base_fail(error, BASE_INPUT,
-                         "topology: %.60s has no GPU nodes, which a Slurm job starts; h100:4x8 has, and --format gin "
-                         "or jax takes any",
+                         "topology: %.60s has no GPU nodes, which a Slurm job starts; h100:4x8 has, --format gcloud "
+                         "takes TPU VMs, and gin or jax any",
                          plan->topology_text);
-    BASE_TRY(reports_launch_gin(arena, text, plan, &gin, error));
+    BASE_TRY(reports_launch_put_file(arena, text, plan, command, &file, error));
     int nodes = topology->bounds[0], gpus = topology->bounds[1];
     base_put(out, "#!/bin/bash\n#SBATCH --job-name=");
     put_job_name(plan, out);
@@ -36,19 +62,20 @@ enum base_status reports_launch_slurm(struct base_arena *arena, const struct sim
         "\n#SBATCH --nodes=%d\n#SBATCH --ntasks-per-node=1\n#SBATCH --gpus-per-node=%d\n#SBATCH --exclusive\n#SBATCH "
         "--output=%%x-%%j.log\n",
         nodes, gpus);
-    base_put(out, "# The job needs three answers: sbatch --export=ALL,MODEL_DIR=…,MIXTURE_OR_TASK_NAME=…,TRAIN_STEPS=… "
-                  "THIS_FILE\nset -euo pipefail\n"
-                  ": \"${MODEL_DIR:?}\" \"${MIXTURE_OR_TASK_NAME:?}\" \"${TRAIN_STEPS:?}\"\n\n"
-                  "run_file=$PWD/run-$SLURM_JOB_ID.gin  # a folder that all nodes see\n");
-    base_putf(out, "cat >\"$run_file\" <<'%s'\n%s%s\n\n", end, gin.data, end);
-    base_put(out,
-             "address=$(scontrol show hostnames \"$SLURM_JOB_NODELIST\" | head -n 1):12345\nexport run_file address\n"
-             "srun --kill-on-bad-exit=1 bash -c 'exec python3 -m t5x.train --gin_file=\"$run_file\" \\\n"
-             "  --gin.MODEL_DIR=\"\\\"$MODEL_DIR\\\"\" --gin.MIXTURE_OR_TASK_NAME=\"\\\"$MIXTURE_OR_TASK_NAME\\\"\" "
-             "--gin.TRAIN_STEPS=\"$TRAIN_STEPS\" \\\n");
-    base_put(out, nodes > 1
-                      ? "  --multiprocess_gpu --coordinator_address=\"$address\" --process_count=\"$SLURM_NTASKS\" "
-                        "--process_index=\"$SLURM_PROCID\"'\n"
-                      : "  --alsologtostderr'\n");
+    if (!command)
+        base_put(out, "# The job needs three answers: sbatch --export=ALL,MODEL_DIR=…,MIXTURE_OR_TASK_NAME=…,"
+                      "TRAIN_STEPS=… THIS_FILE\n");
+    base_put(out, "set -euo pipefail\n");
+    if (!command) base_put(out, ": \"${MODEL_DIR:?}\" \"${MIXTURE_OR_TASK_NAME:?}\" \"${TRAIN_STEPS:?}\"\n");
+    base_putf(out, "\nPLAN_FILE=$PWD/run-$SLURM_JOB_ID.%s  # a folder that all nodes see\n", command ? "json" : "gin");
+    base_putf(out, "cat >\"$PLAN_FILE\" <<'%s'\n%s%s\n\n", end, file.data, end);
+    base_put(out, "COORDINATOR_ADDRESS=$(scontrol show hostnames \"$SLURM_JOB_NODELIST\" | head -n 1):12345\n"
+                  "export PLAN_FILE COORDINATOR_ADDRESS\n");
+    base_putf(out, "command=$(cat <<'%s'\nexec %s%s\n%s\n)\n", end_of_command, command ? command : reports_t5x_command,
+              command     ? ""
+              : nodes > 1 ? several
+                          : " --alsologtostderr",
+              end_of_command);
+    base_put(out, "srun --kill-on-bad-exit=1 bash -c \"$command\"\n");
     return BASE_OK;
 }

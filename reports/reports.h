@@ -285,10 +285,14 @@ void reports_calibration_text(const struct reports_calibration *report, const ch
 /* ---- what launches a plan (launch_gin.c, launch_jax.c, launch_slurm.c) ---- */
 
 /* gin: a run file of T5X, which model_gin_read and sim_plan_from_gin turn into the same plan again; what gin has no
- * word for stands in comment lines. jax: the mesh and the shardings in plain JAX. slurm: a job script for GPU nodes
- * that holds the run file. text is the plan as given, plan the same checked. BASE_USAGE: an unknown format; BASE_INPUT:
- * a plan that the format cannot say. */
+ * word for stands in comment lines. jax: the mesh and the shardings in plain JAX. slurm: a job script for GPU nodes,
+ * gcloud: one for TPU VMs, that hold the run file. text is the plan as given, plan the same checked. BASE_USAGE: an
+ * unknown format; BASE_INPUT: a plan that the format cannot say. */
 enum base_status reports_launch(struct base_arena *arena, const char *format, const struct sim_plan_text *text,
                                 const struct sim_plan *plan, struct base_text *out, struct base_error *error);
+/* The same with what a job runs in T5X's place: one line, which finds the plan as JSON in $PLAN_FILE; NULL: T5X. */
+enum base_status reports_launch_command(struct base_arena *arena, const char *format, const struct sim_plan_text *text,
+                                        const struct sim_plan *plan, const char *command, struct base_text *out,
+                                        struct base_error *error);
 
 #endif

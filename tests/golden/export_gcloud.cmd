@@ -1,0 +1,1 @@
+meshwright export t5_11b.json --format gcloud | grep -v '^#'

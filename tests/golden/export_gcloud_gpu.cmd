@@ -1,0 +1,1 @@
+meshwright export decoder.json --format gcloud
