@@ -27,7 +27,7 @@ static enum base_status write_trace(struct commands_context *context, const char
                                     const struct sim_passes *passes, struct base_error *error)
 {
     struct base_text text = {.arena = context->arena};
-    reports_trace(timeline, NULL, curve, passes, &text);
+    reports_trace(timeline, NULL, curve, passes, NULL, &text);
     return base_write_file(path, text.data, text.length, error);
 }
 

@@ -44,6 +44,18 @@ static enum base_status read_timeline(struct base_arena *arena, const struct bas
     return BASE_OK;
 }
 
+static void read_passes(struct base_arena *arena, const struct base_json *document, struct sim_passes *out)
+{
+    int64_t count, ends, stages;
+    *out = (struct sim_passes){.start_s = numbers(arena, document, "pass_start_s", &count)};
+    out->end_s = numbers(arena, document, "pass_end_s", &ends);
+    const double *bytes = numbers(arena, document, "stage_bytes", &stages);
+    int64_t *whole = base_new(arena, int64_t, stages);
+    for (int64_t i = 0; i < stages; i++) whole[i] = (int64_t)bytes[i];
+    out->count = ends == count ? (int)count : 0;
+    out->stage_bytes = whole, out->stage_count = (int)stages;
+}
+
 enum base_status commands_read_result(struct base_arena *arena, const struct base_text *answer, int rank_count,
                                       bool evaluates, struct commands_result *out, struct base_error *error)
 {
@@ -68,6 +80,7 @@ enum base_status commands_read_result(struct base_arena *arena, const struct bas
     }
     out->row_count = read_collectives(arena, document, &out->rows);
     base_json_read_fields(base_json_get(document, "memory"), sim_memory_fields, SIM_MEMORY_FIELD_COUNT, &out->memory);
+    read_passes(arena, document, &out->passes);
     return read_timeline(arena, document, &out->timeline);
 }
 

@@ -9,6 +9,7 @@
 struct commands_result {
     struct reports_measured steps; /* without its timeline */
     struct sim_timeline timeline;
+    struct sim_passes passes; /* of a pipeline; which passes they are says the prediction */
     struct sim_collective_row *rows;
     int row_count;
     struct sim_memory memory;

@@ -66,9 +66,8 @@ static void note_stop(const struct commands_context *context, const struct repor
 
 static enum base_status put_result(struct commands_context *context, const struct base_arguments *arguments,
                                    const struct sim_plan_text *text, const struct sim_plan *plan,
-                                   const struct sim_prediction *predicted,
-                                   const struct sim_timeline *predicted_timeline, const struct commands_result *result,
-                                   struct base_text *out, struct base_error *error)
+                                   const struct sim_prediction *predicted, const struct sim_detail *detail,
+                                   struct commands_result *result, struct base_text *out, struct base_error *error)
 {
     struct sim_prediction measured;
     struct reports_measured steps = result->steps;
@@ -76,9 +75,12 @@ static enum base_status put_result(struct commands_context *context, const struc
     commands_result_prediction(result, plan, predicted, &measured);
     if (steps.stopped) note_stop(context, &steps);
     steps.timeline = &result->timeline;
+    if (result->passes.count == detail->passes->count) result->passes.passes = detail->passes->passes;
+    else result->passes.count = 0;
     struct reports_prediction report = {.plan = *text,
                                         .checked = plan,
                                         .prediction = &measured,
+                                        .passes = result->passes.count ? &result->passes : NULL,
                                         .collectives = result->rows,
                                         .collective_count = result->row_count,
                                         .measured = &steps};
@@ -88,7 +90,7 @@ static enum base_status put_result(struct commands_context *context, const struc
     if (steps.failure) return base_fail(error, BASE_RUN, "%s", steps.failure);
     if (trace) {
         struct base_text events = {.arena = context->arena};
-        reports_trace(predicted_timeline, &result->timeline, NULL, NULL, &events);
+        reports_trace(detail->timeline, &result->timeline, NULL, detail->passes, report.passes, &events);
         BASE_TRY(base_write_file(trace, events.data, events.length, error));
     }
     return steps.stopped ? BASE_STOPPED : BASE_OK;
@@ -283,7 +285,9 @@ static enum base_status run_run(struct commands_context *context, const struct b
         return arguments->positional_count ? base_fail_in(error, "%s", arguments->positional[0]) : status;
     commands_warn_of_plan(context, &text, plan.config);
     BASE_TRY(check_devices(arguments, &plan.placement->topology, error));
-    struct sim_detail detail = {.lists_collectives = true, .timeline = &timeline, .arena = context->arena};
+    struct sim_passes passes = {.count = 0};
+    struct sim_detail detail = {
+        .lists_collectives = true, .timeline = &timeline, .passes = &passes, .arena = context->arena};
     BASE_TRY(sim_predict(context->cache, &plan, &predicted, &detail, error));
     if (!predicted.fits) return refuse(context, &text, &plan, &predicted, &detail, out, error);
     BASE_TRY(check_memory(context, arguments, &plan, &predicted, error));
@@ -294,7 +298,7 @@ static enum base_status run_run(struct commands_context *context, const struct b
     if (context->launched_rank > 0 || !answer.length || *answer.data != '{') return status;
     BASE_TRY(commands_read_result(context->arena, &answer, executor.rank_count, counts.evaluates, &result, error));
     if (status == BASE_RUN && !result.steps.failure) result.steps.failure = base_copy(context->arena, error->text);
-    return put_result(context, arguments, &text, &plan, &predicted, &timeline, &result, out, error);
+    return put_result(context, arguments, &text, &plan, &predicted, &detail, &result, out, error);
 }
 
 static const struct base_option options[] = {

@@ -113,6 +113,18 @@ static void put_timeline(struct base_json_writer *w, const struct sim_timeline *
     base_json_close(w, ']');
 }
 
+/* In the order of the timetable, which both programs make alike. */
+static void put_passes(struct base_json_writer *w, const struct sim_passes *passes)
+{
+    if (!passes->count) return;
+    put_numbers(w, "pass_start_s", passes->start_s, passes->count);
+    put_numbers(w, "pass_end_s", passes->end_s, passes->count);
+    base_json_key(w, "stage_bytes");
+    base_json_open_inline(w, '[');
+    for (int i = 0; i < passes->stage_count; i++) base_json_put_int(w, passes->stage_bytes[i]);
+    base_json_close(w, ']');
+}
+
 static void put_result(const struct exec_result *r, const char *failure, struct base_text *out)
 {
     struct base_json_writer w = {.text = out};
@@ -132,6 +144,7 @@ static void put_result(const struct exec_result *r, const char *failure, struct 
     put_memory(&w, &r->memory);
     put_collectives(&w, r);
     put_timeline(&w, &r->timeline);
+    put_passes(&w, &r->passes);
     base_json_close(&w, '}');
 }
 

@@ -76,7 +76,6 @@ struct exec_result {
     struct sim_timeline timeline; /* of one stage, if there are some; in program order; time_s is of one run of it: mean
                                      of ranks, or all devices; count a step */
     struct sim_passes passes;     /* of the last step of a pipeline; the mean of a stage's ranks */
-    const int64_t *stage_bytes;   /* arena of each device, by stage; NULL: there is no pipeline */
 };
 /* Runs a checked plan. BASE_INPUT: the plan, the data or a checkpoint cannot be run as they are; BASE_NO_FIT: the arena
  * is larger than a device's memory; BASE_RUN: it went wrong on the way, and if out->step_count is not 0, out holds what

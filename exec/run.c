@@ -321,7 +321,7 @@ static void fill_result(struct run *run, const struct sim_plan *plan)
     result->arena_bytes = result->memory.peak_bytes;
     result->collectives = run->collectives.rows;
     result->collective_count = run->collectives.count;
-    if (run->stages) exec_list_passes(run->stages, &result->passes);
+    if (run->stages) exec_list_passes(run->arena, run->stages, &result->passes);
 }
 
 /* What computes them here, by name. */

@@ -146,6 +146,7 @@ void exec_receive(struct exec_machine *m, const struct sim_op *op)
         for (int d = 0; d < m->device_count; d++)
             memcpy(exec_address(m, value, d), exec_address(sender, sent, d), (size_t)bytes);
     }
+    stages->start_s[stages->running] = exec_seconds(m) - stages->step_start_s; /* it has waited for that until now */
     m->communication_s += exec_seconds(m) - start_s;
     m->op_s[op - m->s->ops] += exec_seconds(m) - start_s;
     m->op_runs[op - m->s->ops]++;
@@ -210,6 +211,7 @@ static void run_pass(struct exec_stages *stages, const struct sim_pass_of *pass,
     const struct sim_pass_bounds *b = &m->piece->bounds;
     m->index[MODEL_MICROBATCHES] = pass->microbatch;
     m->slot = m->piece->slots[pass->microbatch];
+    stages->running = at;
     stages->start_s[at] = exec_seconds(m) - stages->step_start_s;
     if (pass->backward) exec_run_range(m, b->backward, b->end);
     else exec_run_range(m, b->loop + 1, b->backward);

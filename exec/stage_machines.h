@@ -18,6 +18,7 @@ struct exec_stages {
     struct exec_shared *shared;             /* parameters that several pieces have */
     int shared_count;
     double step_start_s, *start_s, *end_s; /* of each pass of the timetable, in the last step */
+    int running;                           /* pass */
     int reported_stage;                    /* whose operations and collectives stand for all */
 };
 
@@ -44,7 +45,7 @@ void exec_shared_sum(struct exec_stages *stages);
 
 /* The chunks of the reported stage, with what its first rank has measured of operations and collectives. */
 struct exec_machine **exec_reported_machines(struct base_arena *arena, struct exec_stages *stages, int *count);
-void exec_list_passes(struct exec_stages *stages, struct sim_passes *out);
+void exec_list_passes(struct base_arena *arena, struct exec_stages *stages, struct sim_passes *out);
 const struct sim_executable_stage *exec_worst_stage(const struct exec_stages *stages); /* or the first, if it counts */
 
 #endif

@@ -83,13 +83,15 @@ static void agree_on_passes(const struct exec_stages *stages, double *at_s, int 
     }
 }
 
-void exec_list_passes(struct exec_stages *stages, struct sim_passes *out)
+void exec_list_passes(struct base_arena *arena, struct exec_stages *stages, struct sim_passes *out)
 {
+    int64_t *bytes = base_new(arena, int64_t, stages->program.stages);
     const struct sim_timetable *timetable = &stages->program.timetable;
     const int count = timetable->first[timetable->stages];
     agree_on_passes(stages, stages->start_s, count);
     agree_on_passes(stages, stages->end_s, count);
-    *out = (struct sim_passes){timetable->passes, stages->start_s, stages->end_s, count};
+    for (int i = 0; i < stages->program.stages; i++) bytes[i] = stages->program.of_stage[i].arena_bytes;
+    *out = (struct sim_passes){timetable->passes, stages->start_s, stages->end_s, count, bytes, stages->program.stages};
 }
 
 const struct sim_executable_stage *exec_worst_stage(const struct exec_stages *stages)

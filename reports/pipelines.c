@@ -21,6 +21,14 @@ static void put_passes(struct base_json_writer *w, const struct sim_passes *pass
     base_json_close(w, ']');
 }
 
+static void put_stage_bytes(struct base_json_writer *w, const struct sim_passes *passes)
+{
+    base_json_key(w, "stage_peak_bytes");
+    base_json_open_inline(w, '[');
+    for (int i = 0; i < passes->stage_count; i++) base_json_put_int(w, passes->stage_bytes[i]);
+    base_json_close(w, ']');
+}
+
 void reports_put_pipeline(struct base_json_writer *w, const struct sim_prediction *prediction,
                           const struct sim_passes *passes)
 {
@@ -36,6 +44,32 @@ void reports_put_pipeline(struct base_json_writer *w, const struct sim_predictio
     base_json_member_double(w, "in_flight", p->in_flight);
     base_json_member_int(w, "worst_peak_bytes", p->worst_peak_bytes);
     if (passes) base_json_member_int(w, "pass_count", passes->count);
+    if (passes) put_stage_bytes(w, passes);
     if (passes) put_passes(w, passes);
+    base_json_close(w, '}');
+}
+
+/* The busiest stage's time without a pass, until the last pass ends. */
+static double bubble_s(const struct sim_passes *passes)
+{
+    double busy_s[SIM_MOST_STAGES] = {0}, most_s = 0, end_s = 0;
+    for (int i = 0; i < passes->count; i++) {
+        double *busy = &busy_s[passes->passes[i].stage];
+        *busy += passes->end_s[i] - passes->start_s[i];
+        if (*busy > most_s) most_s = *busy;
+        if (passes->end_s[i] > end_s) end_s = passes->end_s[i];
+    }
+    return end_s - most_s;
+}
+
+void reports_put_run_of_pipeline(struct base_json_writer *w, const struct sim_passes *passes)
+{
+    base_json_key(w, "pipeline");
+    base_json_open(w, '{');
+    base_json_member_int(w, "stages", passes->stage_count);
+    base_json_member_double(w, "bubble_s", bubble_s(passes));
+    base_json_member_int(w, "pass_count", passes->count);
+    put_stage_bytes(w, passes);
+    put_passes(w, passes);
     base_json_close(w, '}');
 }

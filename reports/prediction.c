@@ -330,6 +330,7 @@ void reports_prediction_json(const struct reports_prediction *r, bool compact, s
     if (!r->measured) put_passes(&w, r->checked);
     if (!r->measured) put_constants(&w, &r->checked->placement->profile);
     if (!r->measured) reports_put_pipeline(&w, r->prediction, r->passes);
+    else if (r->passes) reports_put_run_of_pipeline(&w, r->passes);
     if (!r->measured && r->curve) put_operations(&w, r->timeline);
     if (!r->measured && r->curve && r->curve->count) put_curve(&w, r);
     base_json_close(&w, '}');

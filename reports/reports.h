@@ -114,12 +114,15 @@ void reports_put_answer(struct base_json_writer *writer, const struct reports_pr
 void reports_run_text(const struct reports_prediction *report, struct base_text *out);
 /* The step as a Chrome trace, which Perfetto reads: tracks of computation and of links, operations inside their part of
  * the model inside their phase; a process of them for what was predicted, and for what was measured (or NULL); a
- * counter of memory (NULL: none); and a track a stage of a pipeline's passes (NULL: none). timelines.c */
+ * counter of memory (NULL: none); and a track a stage of a pipeline's passes, as predicted and as measured (NULL:
+ * none). timelines.c */
 void reports_trace(const struct sim_timeline *predicted, const struct sim_timeline *measured,
-                   const struct sim_memory_curve *curve, const struct sim_passes *passes, struct base_text *out);
+                   const struct sim_memory_curve *curve, const struct sim_passes *predicted_passes,
+                   const struct sim_passes *measured_passes, struct base_text *out);
 /* A pipeline's schedule as a list of passes, in a document (pipelines.c). */
 void reports_put_pipeline(struct base_json_writer *w, const struct sim_prediction *prediction,
                           const struct sim_passes *passes);
+void reports_put_run_of_pipeline(struct base_json_writer *w, const struct sim_passes *passes); /* as measured */
 const char *reports_phase_name(enum model_phase phase);
 /* Each measured entry with its predicted one, or NULL; measured->count of them, in the arena. */
 struct reports_pair {

@@ -125,9 +125,9 @@ static void put_memory(struct base_json_writer *w, int process, const struct sim
 }
 
 /* A track a stage. */
-static void put_passes(struct base_json_writer *w, int process, const struct sim_passes *passes)
+static void put_passes(struct base_json_writer *w, int process, const char *name, const struct sim_passes *passes)
 {
-    put_name(w, "process_name", process, COMPUTATION, "predicted pipeline");
+    put_name(w, "process_name", process, COMPUTATION, name);
     for (int i = 0; i < passes->count; i++) {
         const struct sim_pass_of *pass = &passes->passes[i];
         const bool first = !i || passes->passes[i - 1].stage != pass->stage;
@@ -147,7 +147,8 @@ static void put_passes(struct base_json_writer *w, int process, const struct sim
 }
 
 void reports_trace(const struct sim_timeline *predicted, const struct sim_timeline *measured,
-                   const struct sim_memory_curve *curve, const struct sim_passes *passes, struct base_text *out)
+                   const struct sim_memory_curve *curve, const struct sim_passes *predicted_passes,
+                   const struct sim_passes *measured_passes, struct base_text *out)
 {
     struct base_json_writer w = {.text = out};
     base_json_open(&w, '{');
@@ -156,7 +157,8 @@ void reports_trace(const struct sim_timeline *predicted, const struct sim_timeli
     put_process(&w, 0, "predicted", predicted);
     if (measured) put_process(&w, 1, "measured", measured);
     if (curve && curve->count) put_memory(&w, 2, curve);
-    if (passes && passes->count) put_passes(&w, 3, passes);
+    if (predicted_passes && predicted_passes->count) put_passes(&w, 3, "predicted pipeline", predicted_passes);
+    if (measured_passes && measured_passes->count) put_passes(&w, 4, "measured pipeline", measured_passes);
     base_json_close(&w, ']');
     base_json_close(&w, '}');
 }

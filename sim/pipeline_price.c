@@ -33,6 +33,7 @@ struct pipeline {
     double send_s[SIM_MOST_PIECES], send_back_s[SIM_MOST_PIECES]; /* from each to the next, and the gradient back */
     struct sim_timetable timetable;
     struct sim_pipeline_time time;
+    int64_t *stage_bytes;                      /* of each stage: at the most on a device */
     struct sim_executable_pipeline executable; /* of a plan that the executor runs; else stages are 0 */
 };
 
@@ -342,6 +343,7 @@ static enum base_status price_memory(const struct pipeline *l, struct sim_pricin
     int worst = 0;
     for (int i = 0; i < l->stages; i++) {
         BASE_TRY(price_stage(l, i, p, out, error));
+        l->stage_bytes[i] = (int64_t)out->peak_bytes;
         if (out->peak_bytes > worst_bytes) worst_bytes = out->peak_bytes, worst = i;
     }
     answer->worst_peak_bytes = (int64_t)worst_bytes;
@@ -374,7 +376,10 @@ static void list_passes(const struct pipeline *l, struct base_arena *arena, stru
     const int count = l->timetable.first[l->stages];
     *out = (struct sim_passes){copied(arena, l->timetable.passes, count, sizeof *l->timetable.passes),
                                copied(arena, l->time.start_s, count, sizeof(double)),
-                               copied(arena, l->time.end_s, count, sizeof(double)), count};
+                               copied(arena, l->time.end_s, count, sizeof(double)),
+                               count,
+                               copied(arena, l->stage_bytes, l->stages, sizeof *l->stage_bytes),
+                               l->stages};
 }
 
 /* Collectives and operations of the slowest stage, chunk after chunk. */
@@ -423,6 +428,7 @@ static enum base_status price(struct pipeline *l, struct base_arena *arena, stru
     if (sim_is_executed(plan)) BASE_TRY(sim_executable_pipeline(l->cache, arena, plan, &l->executable, error));
     BASE_TRY(sim_cut_model(plan->config, &plan->pipeline, l->habits.uneven, l->cut, error));
     l->stages = (int)plan->pipeline.stages, l->chunks = (int)plan->pipeline.chunks, l->pieces = l->stages * l->chunks;
+    l->stage_bytes = base_new(arena, int64_t, l->stages);
     BASE_TRY(price_pieces(l, error));
     price_messages(l);
     BASE_TRY(run(l, arena, error));

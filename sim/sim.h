@@ -507,6 +507,8 @@ struct sim_passes {
     const struct sim_pass_of *passes;
     const double *start_s, *end_s;
     int count;
+    const int64_t *stage_bytes; /* by stage: at the most on one of its devices */
+    int stage_count;
 };
 
 /* Optional parts of an answer. NULL members are not made; a sweep makes none. */

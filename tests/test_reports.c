@@ -36,7 +36,7 @@ static void traces_have_a_track_for_each(struct base_arena *arena)
     struct sim_memory_point points[] = {{.at_s = 0, .bytes = {[MODEL_PARAMETER] = 7}},
                                         {.at_s = 1e-3, .bytes = {[MODEL_GRADIENT] = 9}}};
     struct sim_memory_curve curve = {points, 2};
-    reports_trace(&p, &m, &curve, NULL, &text);
+    reports_trace(&p, &m, &curve, NULL, NULL, &text);
     assert_ok(base_json_parse(arena, text.data, text.length, &document, &error), &error);
     const struct base_json *event = base_json_get(document, "traceEvents")->child;
     static const struct {

@@ -84,6 +84,7 @@ struct outcome {
     int collective_count, predicted_count, pass_count;
     int64_t collectives, predicted; /* how many there are of all kinds */
     double last_end_s;
+    int64_t stage_bytes[8], predicted_stage_bytes[8];
 };
 
 static int64_t count_of(const struct sim_collective_row *rows, int count)
@@ -100,7 +101,8 @@ static enum base_status run_and_predict(struct base_arena *arena, struct sim_cac
     struct exec_result result;
     struct sim_plan plan;
     struct sim_prediction predicted;
-    struct sim_detail detail = {.lists_collectives = true, .arena = arena};
+    struct sim_passes passes;
+    struct sim_detail detail = {.lists_collectives = true, .passes = &passes, .arena = arena};
     BASE_TRY(sim_plan_check(cache, arena, text, MODEL_STEP_TRAIN, SIM_AS_EXECUTED, &plan, error));
     BASE_TRY(exec_run(arena, cache, &plan, request, &result, error));
     BASE_TRY(sim_predict(cache, &plan, &predicted, &detail, error));
@@ -111,6 +113,8 @@ static enum base_status run_and_predict(struct base_arena *arena, struct sim_cac
     out->collectives = count_of(result.collectives, result.collective_count);
     out->predicted = count_of(detail.collectives.rows, detail.collectives.count);
     out->pass_count = result.passes.count;
+    for (int i = 0; i < result.passes.stage_count; i++) out->stage_bytes[i] = result.passes.stage_bytes[i];
+    for (int i = 0; passes.count && i < passes.stage_count; i++) out->predicted_stage_bytes[i] = passes.stage_bytes[i];
     for (int i = 0; i < result.passes.count; i++) out->last_end_s = fmax(out->last_end_s, result.passes.end_s[i]);
     return BASE_OK;
 }
@@ -154,6 +158,8 @@ static void stages_lose_what_one_device_does(struct base_arena *arena)
         run_one(&text, &in_process, &outcome);
         check_losses(&outcome, &reference, strcmp(s->dtype, "float32") ? 1e-2 : 1e-6);
         assert_int_equal(outcome.arena_bytes, outcome.predicted_bytes);
+        assert_memory_equal(outcome.stage_bytes, outcome.predicted_stage_bytes, sizeof outcome.stage_bytes);
+        assert_true(outcome.stage_bytes[atoi(s->stages) - 1] > 0);
         assert_int_equal(outcome.collective_count, outcome.predicted_count);
         assert_int_equal(outcome.collectives, outcome.predicted);
         assert_int_equal(outcome.pass_count, 2 * atoi(s->stages) * atoi(s->chunks) * atoi(s->microbatches));
