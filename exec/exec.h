@@ -104,6 +104,7 @@ struct exec_infer_request {
     const struct exec_transport *transport; /* as of exec_request */
     const volatile sig_atomic_t *stop;      /* ends after the batch; may be NULL */
     void (*warn)(const char *text);         /* may be NULL */
+    bool processor_time;                    /* batch_s is this process's own; as of exec_request */
 };
 /* Of all examples in their order. Arrays live in the arena, on rank 0. */
 struct exec_infer_result {

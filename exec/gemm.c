@@ -51,6 +51,23 @@ static void clear(int64_t rows, int64_t columns, struct exec_matrix c)
         for (int64_t j = 0; j < columns; j++) c.at[i * c.row_stride + j * c.column_stride] = 0;
 }
 
+/* A matrix and a vector: each element is used once, and packing them, as a product of matrices does, would read and
+ * write what there is to read three times. */
+static void multiply_vector(int64_t count, int64_t depth, const struct exec_matrix *m, const float *vector,
+                            int64_t vector_stride, float *result, int64_t result_stride, bool add)
+{
+    const bool along = m->column_stride == 1; /* depth x count: a row is an element of the vector's */
+    const int64_t stride = along ? m->row_stride : m->column_stride, length = along ? count : depth;
+    cblas_sgemv(CblasRowMajor, along ? CblasTrans : CblasNoTrans, (blasint)(along ? depth : count), (blasint)length,
+                1.0f, m->at, (blasint)(stride > length ? stride : length), vector, (blasint)vector_stride,
+                add ? 1.0f : 0.0f, result, (blasint)result_stride);
+}
+
+static bool is_vector(int64_t columns, const struct exec_matrix *b)
+{
+    return columns > 1 && (b->column_stride == 1 || b->row_stride == 1);
+}
+
 void exec_gemm(int64_t rows, int64_t columns, int64_t depth, struct exec_matrix a, struct exec_matrix b,
                struct exec_matrix c, bool add)
 {
@@ -66,6 +83,10 @@ void exec_gemm(int64_t rows, int64_t columns, int64_t depth, struct exec_matrix 
         return;
     }
     if (columns == 1) c.column_stride = 1;
+    if (rows == 1 && is_vector(columns, &b)) {
+        multiply_vector(columns, depth, &b, a.at, a.column_stride, c.at, 1, add);
+        return;
+    }
     CBLAS_TRANSPOSE ta = is_transposed(&a) ? CblasTrans : CblasNoTrans,
                     tb = is_transposed(&b) ? CblasTrans : CblasNoTrans;
     cblas_sgemm(CblasRowMajor, ta, tb, (blasint)rows, (blasint)columns, (blasint)depth, 1.0f, a.at,

@@ -93,6 +93,7 @@ static enum base_status prepare(struct infer *r, struct sim_cache *cache, int64_
     BASE_TRY(exec_check_plan(r->plan, r->error));
     BASE_TRY(sim_executable_program(cache, r->arena, r->plan, &r->program, r->error));
     r->machine.transport = request->transport;
+    r->machine.processor_time = request->processor_time;
     BASE_TRY(exec_machine_begin(r->arena, &r->program, r->plan, &r->machine, r->error));
     if (!request->data) return base_fail(r->error, BASE_USAGE, "--data: is missing; a .jsonl with a batch a line");
     BASE_TRY(exec_inference_batches(r->arena, r->plan, request->data, &r->batches, batches, r->error));

@@ -119,6 +119,59 @@ static enum base_status bench(struct base_arena *arena, struct sim_cache *cache,
     return BASE_OK;
 }
 
+/* ---- decoding ---- */
+
+#define TALKER                                                                                                         \
+    "decoder_only:emb_dim=512,num_heads=8,head_dim=64,mlp_dim=2048,num_layers=8,vocab_size=8192,mlp_activations=gelu," \
+    "logits_via_embedding=1"
+enum { DECODED = 64, PASSES = 5 };
+
+/* The fastest of a few searches of as many bytes for one that is not there, which reads them all as fast as there is.
+ */
+static double reading_s(struct base_arena *arena, int64_t bytes)
+{
+    char *memory = base_new(arena, char, bytes);
+    double best_s = 1e9;
+    memset(memory, 1, (size_t)bytes);
+    for (int pass = 0; pass < PASSES; pass++) {
+        const double start_s = seconds_now();
+        if (memchr(memory, pass + 2, (size_t)bytes)) printf("a byte was found\n");
+        const double time_s = seconds_now() - start_s;
+        if (time_s < best_s) best_s = time_s;
+    }
+    return best_s;
+}
+
+/* Greedy decoding of one answer, beside the time that its weights alone take to be read once a token. */
+static enum base_status bench_decoding(struct base_arena *arena, struct sim_cache *cache, struct base_error *error)
+{
+    static const char path[] = "build/bench_prompt.txt";
+    struct sim_plan_text text = {.values = {[SIM_MODEL] = TALKER,
+                                            [SIM_TOPOLOGY] = "local:1",
+                                            [SIM_TARGETS_LENGTH] = "64",
+                                            [SIM_BATCH_SIZE] = "1",
+                                            [SIM_TEMPERATURE] = "0",
+                                            [SIM_EOS_ID] = "-1"}};
+    struct sim_plan plan;
+    struct exec_infer_result result;
+    const struct exec_infer_request request = {.data = path, .processor_time = true};
+    double token_s = 1e9;
+    BASE_TRY(base_write_file(path, "a\n", 2, error));
+    BASE_TRY(sim_plan_check(cache, arena, &text, MODEL_STEP_GENERATE, SIM_AS_EXECUTED, &plan, error));
+    for (int i = 0; i < STEPS; i++) {
+        BASE_TRY(exec_infer(arena, cache, &plan, &request, &result, error));
+        const double this_s = result.batch_s[0] / (double)result.rounds[0];
+        if (this_s < token_s) token_s = this_s;
+    }
+    const double weights_s = reading_s(arena, result.memory.parameter_bytes);
+    printf(
+        "decoding: %s\n  %.2f ms of a CPU a token, greedily (the best of %d answers); reading its %.0f MB of weights "
+        "alone would take %.2f ms: %.0f %% of that speed\n",
+        TALKER, 1e3 * token_s, STEPS, 1e-6 * (double)result.memory.parameter_bytes, 1e3 * weights_s,
+        100 * weights_s / token_s);
+    return BASE_OK;
+}
+
 int main(void)
 {
     jmp_buf exhausted;
@@ -127,6 +180,7 @@ int main(void)
     if (setjmp(exhausted)) return 1;
     struct sim_cache *cache = sim_cache_new(&arena);
     enum base_status status = bench(&arena, cache, &error);
+    if (status == BASE_OK) status = bench_decoding(&arena, cache, &error);
     if (status != BASE_OK) fprintf(stderr, "%s\n", error.text);
     sim_cache_free(cache);
     base_arena_free(&arena);
