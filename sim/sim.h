@@ -534,6 +534,7 @@ enum base_status sim_plan_check(struct sim_cache *cache, struct base_arena *aren
 bool sim_drops_out_unsaid(const struct sim_plan *plan); /* its software has dropout unless a plan says otherwise */
 bool sim_is_executed(const struct sim_plan *plan);
 unsigned sim_passes_of(const struct sim_plan *plan); /* bits of enum sim_pass: those that its program goes through */
+bool sim_hides_collectives(const struct sim_plan *plan); /* some may run beside what computes */
 /* The plan with its defaults filled in, as a document would say it. */
 struct sim_plan_text sim_plan_filled(struct base_arena *arena, const struct sim_plan *plan);
 /* Prices a checked plan. Allocates nothing on the way when what it needs is in the cache. */

@@ -248,6 +248,47 @@ static void shapes_of_named_axes_are_searched(struct base_arena *arena)
     }
 }
 
+/* Of the software that trains on GPUs what it can be told is searched, and nothing else. */
+static void spaces_are_those_of_the_software(struct base_arena *arena)
+{
+    static const struct {
+        const char *software;
+        enum sim_key mesh_key;
+        int meshes, rules, remat, partitioning, sequence;
+    } rows[] = {{"megatron", SIM_NUM_PARTITIONS, 4, 1, 3, 2, 2},
+                {"megatron_deepspeed", SIM_NUM_PARTITIONS, 4, 1, 2, 2, 1},
+                {"nemo", SIM_NUM_PARTITIONS, 4, 1, 3, 2, 2},
+                {"nanotron", SIM_NUM_PARTITIONS, 4, 1, 2, 2, 2},
+                {"fsdp", SIM_NUM_PARTITIONS, 1, 2, 2, 2, 1},
+                {"torchtitan", SIM_NUM_PARTITIONS, 4, 1, 3, 1, 2},
+                {"alpa", SIM_SUBMESH, 6, 2, 2, 2, 1},
+                {"t5x", SIM_SUBMESH, 6, 9, 1, 1, 1}};
+    for (int i = 0; i < BASE_COUNT(rows); i++) {
+        struct base_error error;
+        struct tuner_space space;
+        struct tuner_result result;
+        struct brute brute = {0, 0, 0, 0};
+        struct sim_cache *cache = sim_cache_new(arena);
+        struct tuner_request request = request_of(arena, models[2], "h100:2x4", "16", NULL, "512");
+        TEST_ROW("%s", rows[i].software);
+        request.plan.values[SIM_SOFTWARE] = rows[i].software;
+        request.plan.values[SIM_OPTIMIZER] = "adamw";
+        request.given[TUNER_MICROBATCHES] = given(arena, 2, "1", "2");
+        assert_ok(tuner_space_build(arena, cache, &request, &space, &error), &error);
+        assert_int_equal(space.mesh_key, rows[i].mesh_key);
+        assert_int_equal(space.values[TUNER_SUBMESH].count, rows[i].meshes);
+        assert_int_equal(space.values[TUNER_RULES].count, rows[i].rules);
+        assert_int_equal(space.values[TUNER_REMAT].count, rows[i].remat);
+        assert_int_equal(space.values[TUNER_PARTITIONING].count, rows[i].partitioning);
+        assert_int_equal(space.values[TUNER_SEQUENCE].count, rows[i].sequence);
+        assert_ok(tuner_search(&space, &(struct tuner_options){.top = 3}, &result, &error), &error);
+        predict_all(&space, note_best, &brute);
+        assert_true(result.proven_optimal && result.bound_violations == 0);
+        assert_near(result.plan_count ? result.plans[0].prediction.tokens_per_s : 0, brute.best_tokens_per_s, 1e-9);
+        sim_cache_free(cache);
+    }
+}
+
 static void named_spaces_are_refused_with_the_place(struct base_arena *arena)
 {
     static const struct {
@@ -837,6 +878,7 @@ static const struct test tests[] = {
     TEST(unnamed_rules_are_sought_after_the_named),
     TEST(search_equals_brute_force),
     TEST(shapes_of_named_axes_are_searched),
+    TEST(spaces_are_those_of_the_software),
     TEST(named_spaces_are_refused_with_the_place),
     TEST(headroom_equals_brute_force),
     TEST(bounds_change_nothing),

@@ -431,6 +431,7 @@ void tuner_work_begin(struct tuner_work *w, const struct tuner_outline *outline,
     w->exact = UINT64_MAX;
     w->placement = placement;
     w->charges = charges;
+    w->charges.links = charges.links && !outline->hides_collectives;
     model_sizes(outline->config, batch, microbatches, outline->inputs_length, outline->targets_length, w->sizes);
     for (unsigned axes = 0; axes <= (topo_axes_all(&placement->axes) & SIM_ALL_AXES); axes++)
         w->shards[axes] = topo_axes_product(&placement->axes, axes);

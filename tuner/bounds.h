@@ -77,7 +77,7 @@ struct tuner_outline {
     struct sim_event *events;
     int event_count;
     int *persistent_shapes, *persistent_classes, persistent_count;
-    bool executable;
+    bool executable, hides_collectives /* behind what computes: links cannot be charged */;
     const struct tuner_outline *least_memory; /* what the compiler may fall back on; NULL: this one */
     const struct model_config *config;        /* owned by the arena */
     int64_t inputs_length, targets_length;

@@ -471,6 +471,7 @@ static enum base_status draft(struct base_arena *arena, struct sim_cache *cache,
     *config = *plan->config;
     out->config = config;
     out->executable = sim_is_executed(plan);
+    out->hides_collectives = sim_hides_collectives(plan);
     out->inputs_length = plan->inputs_length;
     out->targets_length = plan->targets_length;
     return BASE_OK;

@@ -8,21 +8,16 @@
 
 enum { MOST_SUBMESHES = 1 << 16, MOST_GROUPS = 1 << 24, MOST_REFUSALS = 64, LARGEST_AUTO_SHARE = 32 };
 
-static const struct {
-    enum sim_key key;
-    const char *defaults[5], *beyond[5];
-} dimensions[TUNER_DIMENSION_COUNT] = {
-    [TUNER_OPTIMIZER] = {SIM_OPTIMIZER, {NULL}, {NULL}},
-    [TUNER_DTYPE] = {SIM_DTYPE, {NULL}, {NULL}},
-    [TUNER_ATTENTION] = {SIM_ATTENTION, {NULL}, {NULL}},
-    [TUNER_REMAT] = {SIM_REMAT_POLICY, {"none", "minimal", "full"}, {"none", "minimal", "selective", "full"}},
-    [TUNER_PARTITIONING] = {SIM_OPTIMIZER_PARTITIONING, {"none"}, {"none", "data", "data+gradients"}},
-    [TUNER_SEQUENCE] = {SIM_SEQUENCE_PARALLEL, {"0"}, {"0", "1"}},
-    [TUNER_BATCH] = {SIM_BATCH_SIZE, {NULL}, {NULL}},
-    [TUNER_SUBMESH] = {SIM_SUBMESH, {NULL}, {NULL}},
-    [TUNER_RULES] = {SIM_RULES, {NULL}, {NULL}},
-    [TUNER_MICROBATCHES] = {SIM_NUM_MICROBATCHES, {NULL}, {NULL}},
-};
+static const enum sim_key keys[TUNER_DIMENSION_COUNT] = {[TUNER_OPTIMIZER] = SIM_OPTIMIZER,
+                                                         [TUNER_DTYPE] = SIM_DTYPE,
+                                                         [TUNER_ATTENTION] = SIM_ATTENTION,
+                                                         [TUNER_REMAT] = SIM_REMAT_POLICY,
+                                                         [TUNER_PARTITIONING] = SIM_OPTIMIZER_PARTITIONING,
+                                                         [TUNER_SEQUENCE] = SIM_SEQUENCE_PARALLEL,
+                                                         [TUNER_BATCH] = SIM_BATCH_SIZE,
+                                                         [TUNER_SUBMESH] = SIM_SUBMESH,
+                                                         [TUNER_RULES] = SIM_RULES,
+                                                         [TUNER_MICROBATCHES] = SIM_NUM_MICROBATCHES};
 
 /* The rule sets that T5X, the papers behind it and MaxText have named. */
 static const char *const documented_rules[] = {"standard:1,1", "standard:1,2", "standard:2,1",     "standard:2,2",
@@ -31,7 +26,7 @@ static const char *const documented_rules[] = {"standard:1,1", "standard:1,2", "
 
 enum sim_key tuner_key(enum tuner_dimension dimension)
 {
-    return dimensions[dimension].key;
+    return keys[dimension];
 }
 
 static struct tuner_values copy_values(struct base_arena *arena, const char *const *values, int count)
@@ -41,24 +36,17 @@ static struct tuner_values copy_values(struct base_arena *arena, const char *con
     return copy;
 }
 
-static int named_count(const char *const *values)
-{
-    int count = 0;
-    while (count < 5 && values[count]) count++;
-    return count > 0 ? count : 1;
-}
-
 /* ---- the range of each dimension ---- */
 
 /* T5X offers rematerialisation for scanned models alone. */
 static struct tuner_values words(struct tuner_space *space, enum tuner_dimension d, const struct tuner_request *request,
-                                 bool scanned)
+                                 const struct tuner_choices *choices, bool scanned)
 {
-    const char *const *values = request->beyond_t5x ? dimensions[d].beyond : dimensions[d].defaults;
-    bool only_none = d == TUNER_REMAT && !scanned && !request->beyond_t5x;
-    const char *own[] = {space->plan.values[dimensions[d].key]};
-    if (own[0] && *own[0]) return copy_values(space->arena, own, 1);
-    return copy_values(space->arena, values, only_none ? 1 : named_count(values));
+    const char *own[] = {space->plan.values[keys[d]]};
+    bool only_none = d == TUNER_REMAT && choices->is_t5x && !scanned && !request->beyond_t5x;
+    struct tuner_values values = choices->words[d];
+    if (values.count && only_none) values.count = 1;
+    return values.count && !(own[0] && *own[0]) ? values : copy_values(space->arena, own, 1);
 }
 
 /* Powers of two and half as much again, up to 32 sequences a device. There is no natural end, since a larger batch
@@ -175,6 +163,19 @@ static enum base_status every_submesh(struct base_arena *arena, const struct top
     }
 }
 
+/* What the software can be told of its mesh: any submesh, or so many consecutive ranks. */
+static enum base_status every_mesh(struct tuner_space *space, const struct tuner_choices *choices,
+                                   const struct topo_topology *topology, struct tuner_values *out,
+                                   struct base_error *error)
+{
+    static const char *one[] = {"1"};
+    if (choices->mesh == TUNER_ANY_SUBMESH) return every_submesh(space->arena, topology, out, error);
+    space->mesh_key = SIM_NUM_PARTITIONS;
+    *out = choices->mesh == TUNER_NO_MODEL_AXIS ? copy_values(space->arena, one, 1)
+                                                : divisors(space->arena, topology->device_count);
+    return BASE_OK;
+}
+
 /* One text a shape and order; of named axes all meshes have the same names, in one order. */
 static enum base_status accept(struct tuner_space *space, const struct topo_topology *topology, const char *text,
                                int64_t plans_each, struct submesh *accepted, int *count, struct base_error *error)
@@ -227,7 +228,7 @@ static void put_variant(const struct tuner_space *space, int variant, struct sim
 {
     for (int d = TUNER_BATCH - 1; d >= 0; d--) {
         const struct tuner_values *values = &space->values[d];
-        text->values[dimensions[d].key] = values->values[variant % values->count];
+        text->values[keys[d]] = values->values[variant % values->count];
         variant /= values->count;
     }
 }
@@ -344,7 +345,7 @@ static enum base_status check_values(struct tuner_space *space, const char *on_o
             put_variant(space, 0, &text);
             text.values[SIM_BATCH_SIZE] = space->values[TUNER_BATCH].values[0];
             text.values[SIM_RULES] = space->values[TUNER_RULES].values[0]; /* the default names T5X's axes */
-            text.values[dimensions[d].key] = space->values[d].values[i];
+            text.values[keys[d]] = space->values[d].values[i];
             text.values[SIM_TOPOLOGY] = "h100:1x1";
             text.values[SIM_NUM_MICROBATCHES] = NULL;
             text.values[SIM_SOFTWARE] = NULL; /* it may not run there; that of the plan is asked on its own topology */
@@ -386,32 +387,34 @@ static bool names_only(const struct model_rules *rules, const struct topo_axes *
 }
 
 /* Of the named rule sets those that name no other axes than the mesh has. */
-static struct tuner_values rules_for(struct tuner_space *space, const struct topo_axes *axes)
+static struct tuner_values rules_for(struct tuner_space *space, struct tuner_values named, const struct topo_axes *axes)
 {
-    const char *names[BASE_COUNT(documented_rules)];
-    int count = 0;
-    for (int i = 0; i < BASE_COUNT(documented_rules); i++) {
+    struct tuner_values fitting = {base_new(space->arena, const char *, named.count), 0};
+    for (int i = 0; i < named.count; i++) {
         struct model_rules rules;
         struct base_error ignored;
-        if (model_rules_parse(space->arena, documented_rules[i], &rules, &ignored) == BASE_OK &&
-            names_only(&rules, axes))
-            names[count++] = documented_rules[i];
+        if (model_rules_parse(space->arena, named.values[i], &rules, &ignored) == BASE_OK && names_only(&rules, axes))
+            fitting.values[fitting.count++] = named.values[i];
     }
-    return copy_values(space->arena, names, count);
+    return fitting;
 }
 
 static void find_ranges(struct tuner_space *space, const struct tuner_request *request,
-                        const struct topo_topology *topology, const struct topo_axes *axes, bool scanned)
+                        const struct tuner_choices *choices, const struct topo_topology *topology,
+                        const struct topo_axes *axes, bool scanned)
 {
+    struct tuner_values named = choices->rules;
+    if (!named.count || space->mesh_key == SIM_ICI_MESH)
+        named = copy_values(space->arena, documented_rules, BASE_COUNT(documented_rules));
     for (int d = 0; d < TUNER_DIMENSION_COUNT; d++) {
-        const char *own[] = {space->plan.values[dimensions[d].key]};
+        const char *own[] = {space->plan.values[keys[d]]};
         if (request->given[d].count)
             space->values[d] = copy_values(space->arena, request->given[d].values, request->given[d].count);
-        else if (d == TUNER_RULES) space->values[d] = rules_for(space, axes);
+        else if (d == TUNER_RULES) space->values[d] = rules_for(space, named, axes);
         else if (d == TUNER_BATCH && request->batch_auto)
             space->values[d] = auto_batches(space->arena, topology->device_count);
         else if (d == TUNER_BATCH) space->values[d] = copy_values(space->arena, own, 1);
-        else if (d < TUNER_BATCH) space->values[d] = words(space, (enum tuner_dimension)d, request, scanned);
+        else if (d < TUNER_BATCH) space->values[d] = words(space, (enum tuner_dimension)d, request, choices, scanned);
     }
 }
 
@@ -421,6 +424,7 @@ enum base_status tuner_space_build(struct base_arena *arena, struct sim_cache *c
 {
     struct model_config config;
     struct topo_topology topology;
+    struct tuner_choices choices = {0};
     struct tuner_space *space = base_new(arena, struct tuner_space, 1);
     const char *const *plan = request->plan.values;
     *space = (struct tuner_space){.arena = arena,
@@ -436,6 +440,7 @@ enum base_status tuner_space_build(struct base_arena *arena, struct sim_cache *c
         return base_fail(error, BASE_INPUT, "topology: is missing; an accelerator type such as v4-512, or h100:4x8");
     BASE_TRY(model_gin_config_parse(arena, plan[SIM_MODEL], &config, error));
     BASE_TRY(topo_parse(arena, plan[SIM_TOPOLOGY], &topology, error));
+    BASE_TRY(tuner_choices_find(arena, request, &choices, error));
     space->layer_count = config.num_encoder_layers + config.num_decoder_layers;
     space->refusals = base_new(arena, struct tuner_refusal, MOST_REFUSALS);
     struct topo_axes axes = {2, {"data", "model"}, {1, 1}};
@@ -444,8 +449,8 @@ enum base_status tuner_space_build(struct base_arena *arena, struct sim_cache *c
     space->mesh_key = tuner_mesh_key(&space->plan);
     space->plan.values[space->mesh_key] = NULL;
     if (space->mesh_key == SIM_ICI_MESH) BASE_TRY(tuner_named_meshes(space, &topology, &submeshes, &axes, error));
-    else if (!submeshes.count) BASE_TRY(every_submesh(arena, &topology, &submeshes, error));
-    find_ranges(space, request, &topology, &axes, config.scan_layers);
+    else if (!submeshes.count) BASE_TRY(every_mesh(space, &choices, &topology, &submeshes, error));
+    find_ranges(space, request, &choices, &topology, &axes, config.scan_layers);
     if (!space->values[TUNER_RULES].count)
         return base_fail(error, BASE_INPUT,
                          "logical_axis_rules: no named rule set goes by the mesh axes %s alone; give a list of rules",

@@ -1,0 +1,51 @@
+/* What a search varies where nobody says: what the plan's software can be told, a row each of software_choices.csv. */
+#include "tuner/space.h"
+
+#include <string.h>
+
+extern const char embedded_tuner_software_choices_csv[];
+static struct base_table table = {.name = "software_choices.csv", .text = embedded_tuner_software_choices_csv};
+
+static const char *field(int row, const char *column)
+{
+    return base_table_field(&table, row, base_table_column(&table, column));
+}
+
+/* The last row that is about it: what stands beyond comes behind what is usual. -1: none. */
+static int find_row(const char *software, bool beyond)
+{
+    int found = -1;
+    for (int row = 0; row < table.row_count; row++)
+        if (!strcmp(field(row, "software"), software) && (beyond || !strcmp(field(row, "scope"), "usual"))) found = row;
+    return found;
+}
+
+static struct tuner_values split(struct base_arena *arena, const char *words)
+{
+    struct tuner_values values = {base_new(arena, const char *, (int64_t)strlen(words) + 1), 0};
+    for (size_t length; *words; words += length + (words[length] == ' ')) {
+        length = strcspn(words, " ");
+        values.values[values.count++] = base_copy_bytes(arena, words, length);
+    }
+    return values;
+}
+
+enum base_status tuner_choices_find(struct base_arena *arena, const struct tuner_request *request,
+                                    struct tuner_choices *out, struct base_error *error)
+{
+    static const char *const meshes[] = {"submesh", "num_partitions", "one"};
+    const char *software = request->plan.values[SIM_SOFTWARE];
+    int mesh;
+    BASE_TRY(base_table_read(&table, error));
+    int row = find_row(software && *software ? software : "t5x", request->beyond_t5x);
+    out->is_t5x = row < 0 || !strcmp(field(row, "software"), "t5x");
+    if (row < 0) row = find_row("t5x", request->beyond_t5x);
+    if (row < 0) return base_fail(error, BASE_INTERNAL, "software_choices.csv: no row is about t5x");
+    BASE_TRY(base_parse_word(field(row, "mesh"), "mesh", meshes, BASE_COUNT(meshes), &mesh, error));
+    out->mesh = (enum tuner_choices_mesh)mesh;
+    out->rules = split(arena, field(row, "logical_axis_rules"));
+    out->words[TUNER_REMAT] = split(arena, field(row, "remat_policy"));
+    out->words[TUNER_PARTITIONING] = split(arena, field(row, "optimizer_partitioning"));
+    out->words[TUNER_SEQUENCE] = split(arena, field(row, "sequence_parallel"));
+    return BASE_OK;
+}
