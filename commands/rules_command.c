@@ -17,6 +17,7 @@ struct resolution {
     struct model_axes spec[MOST_DIMS];
     enum model_fallback fallback;
     enum model_outcome outcome;
+    const char *why[MOST_DIMS];
 };
 
 static void put_rules(struct base_json_writer *writer, const struct model_rules *rules)
@@ -110,7 +111,67 @@ static enum base_status resolve(struct resolution *r, struct base_error *error)
     BASE_TRY(
         model_resolve(&r->rules, r->names, r->rank, r->fallback, r->spec, r->has_fallback ? &r->outcome : NULL, error));
     if (!r->has_mesh) return BASE_OK;
-    return model_local_shape(&r->mesh, r->rank, r->shape, r->names, r->spec, false, r->local_shape, error);
+    /* A constraint inside a step pads what does not divide; an array that enters or leaves a step has to divide. */
+    return model_local_shape(&r->mesh, r->rank, r->shape, r->names, r->spec, r->shape_rank && !r->has_fallback,
+                             r->local_shape, error);
+}
+
+/* ---- why ---- */
+
+static bool is_it(const struct model_axes *a, const struct model_axes *b)
+{
+    bool same = a->count == b->count && a->unconstrained == b->unconstrained;
+    for (int i = 0; same && i < a->count; i++)
+        same = a->names[i] && b->names[i] ? !strcmp(a->names[i], b->names[i]) : a->names[i] == b->names[i];
+    return same;
+}
+
+/* Which dimension has the mesh axes already that a rule would give another; -1: none. */
+static int taken_by(const struct resolution *r, const struct model_axes *wanted, int but_not)
+{
+    for (int d = 0; d < r->rank; d++)
+        for (int i = 0; i < r->spec[d].count && d != but_not; i++)
+            for (int j = 0; j < wanted->count; j++)
+                if (wanted->names[j] && r->spec[d].names[i] && !strcmp(wanted->names[j], r->spec[d].names[i])) return d;
+    return -1;
+}
+
+/* "rule 4, embed->model; not rule 2, embed->data: batch has it" */
+static const char *explain(struct base_arena *arena, const struct resolution *r, int dim)
+{
+    struct base_text passed = {.arena = arena};
+    const char *name = r->names[dim];
+    base_put(&passed, "");
+    if (!name) return "has no name";
+    for (int i = 0, known = 0; i <= r->rules.count; i++) {
+        const struct model_rule *rule = &r->rules.rules[i < r->rules.count ? i : 0];
+        if (i == r->rules.count)
+            return known ? base_print(arena, "no rule is left%s", passed.data) : "no rule knows it";
+        if (!rule->logical || strcmp(rule->logical, name) != 0) continue;
+        known++;
+        const char *says = base_print(arena, "rule %d, %s->%s", i + 1, name, commands_axes_text(arena, &rule->value));
+        if (is_it(&rule->value, &r->spec[dim])) return base_print(arena, "%s%s", says, passed.data);
+        int other = taken_by(r, &rule->value, dim);
+        base_putf(&passed, "; not %s%s%s%s", says, other < 0 ? "" : ": ", other < 0 ? "" : r->names[other],
+                  other < 0 ? "" : " has it");
+    }
+    return "";
+}
+
+static void explain_all(struct commands_context *context, struct resolution *r)
+{
+    for (int i = 0; i < r->rank; i++) {
+        r->why[i] = explain(context->arena, r, i);
+        if (!r->names[i] || strcmp(r->why[i], "no rule knows it") != 0) continue;
+        const char *known[MOST_DIMS * 4], *nearest;
+        int count = 0;
+        for (int k = 0; k < r->rules.count && count < BASE_COUNT(known); k++)
+            if (r->rules.rules[k].logical) known[count++] = r->rules.rules[k].logical;
+        nearest = base_nearest(r->names[i], known, count);
+        commands_warn(context,
+                      base_print(context->arena, "no rule knows the axis %.60s, which stays whole%s%s%s", r->names[i],
+                                 nearest ? "; did you mean " : "", nearest ? nearest : "", nearest ? "?" : ""));
+    }
 }
 
 static void put_resolution(struct base_json_writer *writer, const struct resolution *r)
@@ -126,6 +187,10 @@ static void put_resolution(struct base_json_writer *writer, const struct resolut
         }
         base_json_close(writer, ']');
     }
+    base_json_key(writer, "why");
+    base_json_open_inline(writer, '[');
+    for (int i = 0; i < r->rank; i++) base_json_put_string(writer, r->why[i]);
+    base_json_close(writer, ']');
     if (r->has_fallback)
         base_json_member_string(writer, "outcome", r->outcome == MODEL_CONSTRAINT ? "constraint" : "noop");
     base_json_close(writer, '}');
@@ -133,19 +198,22 @@ static void put_resolution(struct base_json_writer *writer, const struct resolut
 
 static void write_resolution(const struct resolution *r, struct base_text *out)
 {
-    struct commands_table table = commands_table_new(out->arena, r->shape_rank ? "llrr" : "ll", r->rank + 1);
+    struct commands_table table = commands_table_new(out->arena, r->shape_rank ? "llrrl" : "lll", r->rank + 1);
     commands_table_put(&table, "logical axis");
     commands_table_put(&table, "mesh axis");
     if (r->shape_rank) {
         commands_table_put(&table, "size");
         commands_table_put(&table, "on one device");
     }
+    commands_table_put(&table, "because");
     for (int i = 0; i < r->rank; i++) {
         commands_table_put(&table, r->names[i] ? r->names[i] : "null");
         commands_table_put(&table, commands_axes_text(out->arena, &r->spec[i]));
-        if (!r->shape_rank) continue;
-        commands_table_put(&table, commands_grouped(out->arena, r->shape[i]));
-        commands_table_put(&table, r->spec[i].unconstrained ? "any" : commands_grouped(out->arena, r->local_shape[i]));
+        if (r->shape_rank) commands_table_put(&table, commands_grouped(out->arena, r->shape[i]));
+        if (r->shape_rank)
+            commands_table_put(&table,
+                               r->spec[i].unconstrained ? "any" : commands_grouped(out->arena, r->local_shape[i]));
+        commands_table_put(&table, r->why[i]);
     }
     commands_table_write(&table, out);
     if (r->has_fallback && r->outcome == MODEL_NOOP) base_put(out, "no-op: no constraint is made\n");
@@ -163,6 +231,7 @@ static enum base_status run_rules(struct commands_context *context, const struct
         return BASE_OK;
     }
     BASE_TRY(resolve(r, error));
+    explain_all(context, r);
     if (context->json) put_resolution(&writer, r);
     else write_resolution(r, out);
     return BASE_OK;
@@ -186,7 +255,8 @@ static const struct base_option rules_options[] = {
 
 const struct commands_command commands_rules = {
     .name = "rules",
-    .summary = "which mesh axes shard an array with these logical axes",
+    .summary =
+        "which mesh axes shard an array with these logical axes, by which rules, and which rules were passed over",
     .usage = "rules [--logical-axis-rules RULES] [--axes NAMES [--shape SIZES --mesh SIZES] [--fallback WHAT]]",
     .examples = "  meshwright rules --logical-axis-rules standard:2,1\n"
                 "  meshwright rules --axes batch,length,embed --shape 8,512,1024 --mesh data=4,model=2\n"
@@ -194,5 +264,6 @@ const struct commands_command commands_rules = {
                 "data=2,fsdp=4,tensor=2\n",
     .options = rules_options,
     .option_count = BASE_COUNT(rules_options),
+    .warns = true,
     .run = run_rules,
 };

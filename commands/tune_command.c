@@ -41,6 +41,19 @@ enum base_status commands_tune_values(struct base_arena *arena, const char *opti
     }
 }
 
+/* "auto" takes a key of the plan's file back, and of the keys that say a mesh all. */
+static void unpin(struct sim_plan_text *plan)
+{
+    for (int key = SIM_SUBMESH; key <= SIM_ICI_MESH; key++) {
+        if (!plan->values[key] || strcmp(plan->values[key], "auto") != 0) continue;
+        plan->values[SIM_SUBMESH] = plan->values[SIM_NUM_PARTITIONS] = plan->values[SIM_ICI_MESH] = NULL;
+    }
+    for (int d = 0; d < TUNER_DIMENSION_COUNT; d++) {
+        const char **value = &plan->values[tuner_key((enum tuner_dimension)d)];
+        if (d != TUNER_BATCH && *value && !strcmp(*value, "auto")) *value = NULL;
+    }
+}
+
 static enum base_status read_dimension(struct base_arena *arena, enum tuner_dimension d, struct tuner_request *request,
                                        struct base_error *error)
 {
@@ -83,6 +96,7 @@ static enum base_status read_request(struct commands_context *context, const str
 {
     memset(request, 0, sizeof *request);
     BASE_TRY(commands_plan_text(context, arguments, DEFAULT_LENGTHS, &request->plan, error));
+    unpin(&request->plan);
     BASE_TRY(refuse_compiler(&request->plan, error));
     for (int d = 0; d < TUNER_DIMENSION_COUNT; d++)
         BASE_TRY(read_dimension(context->arena, (enum tuner_dimension)d, request, error));

@@ -14,6 +14,14 @@ static void put_start(struct base_json_writer *w, const struct reports_calibrati
     }
 }
 
+/* A share of what hardware does at most cannot come out much nearer to 1: then it stands for something else, too. */
+static bool is_at_limit(const struct sim_calibrated *k)
+{
+    const double near_one = 0.97;
+    const char *name = sim_constant_name(k->constant), *end = strstr(name, "_efficiency_frac");
+    return end && k->after >= near_one;
+}
+
 static void put_fitted(struct base_json_writer *w, const struct sim_calibration *c)
 {
     base_json_key(w, "fitted");
@@ -25,6 +33,7 @@ static void put_fitted(struct base_json_writer *w, const struct sim_calibration 
         base_json_member_double(w, "value", c->constants[i].after);
         base_json_member_double(w, "low_95", c->constants[i].low);
         base_json_member_double(w, "high_95", c->constants[i].high);
+        if (is_at_limit(&c->constants[i])) base_json_member_bool(w, "at_physical_limit", true);
         base_json_close(w, '}');
     }
     base_json_close(w, ']');
@@ -87,6 +96,20 @@ void reports_calibration_json(const struct reports_calibration *report, bool com
     base_json_close(&w, '}');
 }
 
+static void text_limits(const struct sim_calibration *c, struct base_text *out)
+{
+    for (int i = 0; i < c->constant_count; i++) {
+        const struct sim_calibrated *k = &c->constants[i];
+        if (!is_at_limit(k)) continue;
+        base_putf(
+            out,
+            "\n%s is at its physical limit: %.1f %% of what the hardware can do at most. No program gets that; the "
+            "fit makes up\nwith it for time that something else loses. Measure steps that differ in it before "
+            "trusting other plans.\n",
+            sim_constant_name(k->constant), 100 * k->after);
+    }
+}
+
 /* Wide enough for every name of a constant. */
 static void text_constants(const struct sim_calibration *c, struct base_text *out)
 {
@@ -109,6 +132,7 @@ void reports_calibration_text(const struct reports_calibration *report, const ch
     base_putf(out, "%s: %d constant%s fitted to %d measured steps\n\n", name_of(report), c->constant_count,
               c->constant_count == 1 ? "" : "s", report->measurement_count);
     text_constants(c, out);
+    text_limits(c, out);
     base_put(out, "\nerror of step time\n");
     text_error("before", c->before, out);
     text_error("after, on what it was fitted to", c->after, out);

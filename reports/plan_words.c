@@ -55,7 +55,7 @@ const char *reports_plan_words(struct base_arena *arena, const struct sim_plan *
         base_putf(&out, ", lengths %s and %s", v[SIM_INPUTS_LENGTH], v[SIM_TARGETS_LENGTH]);
     else base_putf(&out, ", length %s", v[SIM_TARGETS_LENGTH]);
     put_mesh(&plan, &out);
-    base_putf(&out, ", rules %s", *v[SIM_RULES] == '[' ? "of its own" : v[SIM_RULES]);
+    base_putf(&out, ", rules %s", reports_rule_words(arena, v[SIM_RULES]));
     if (infers) put_decoding(checked, v[SIM_DTYPE], &out);
     else base_putf(&out, ", %s, %s, remat %s", v[SIM_OPTIMIZER], v[SIM_DTYPE], v[SIM_REMAT_POLICY]);
     bool local = checked->placement->topology.kind == TOPO_LOCAL;

@@ -271,7 +271,7 @@ static void put_answer(struct base_json_writer *w, const struct reports_predicti
     put_time(w, r->checked, p, r->confidence);
     if (p->decode_steps) reports_put_served(w, r);
     if (!r->measured && p->hardware_flop > 0 && !p->decode_steps) reports_put_totals(w, p);
-    if (r->checkpoint) reports_put_checkpoint(w, r->checkpoint);
+    if (r->checkpoint) reports_put_checkpoint(w, r->checkpoint, p->memory.host_bytes);
     if (r->training.train_tokens > 0) reports_put_training(w, &r->training, p);
     put_network(w, r);
     put_collectives(w, r);
@@ -499,7 +499,7 @@ void reports_prediction_text(const struct reports_prediction *r, struct base_tex
     (r->serving ? reports_served_verdict : put_verdict)(r, out);
     if (r->confidence) put_confidence(r->confidence, out);
     if (p->hardware_flop > 0 && !p->decode_steps) reports_totals_text(p, out);
-    if (r->checkpoint) reports_checkpoint_text(r->checkpoint, out);
+    if (r->checkpoint) reports_checkpoint_text(r->checkpoint, m->host_bytes, out);
     if (r->training.train_tokens > 0) reports_training_text(&r->training, p, out);
     (r->serving ? reports_served_time : put_parts)(r, out);
     char offloaded[BASE_HUMANE];

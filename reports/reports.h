@@ -11,6 +11,12 @@
 /* "batch 896 in 4 microbatches, lengths 512 and 512, submesh 4,2,2,1, …": what every answer says of its plan. */
 const char *reports_plan_words(struct base_arena *arena, const struct sim_plan *plan);
 
+/* ---- rules in words (rule_words.c) ---- */
+
+/* "megatron but vocab->data, batch->data+model": of a JSON list the documented set that comes nearest, with what is
+ * otherwise; a name stays. What logical axes a set never shards need not be said. */
+const char *reports_rule_words(struct base_arena *arena, const char *rules);
+
 /* ---- a training run as a whole (training.c) ---- */
 
 struct reports_training {
@@ -40,8 +46,10 @@ const char *reports_tokens_words(struct base_arena *arena, const struct sim_plan
 
 void reports_put_totals(struct base_json_writer *writer, const struct sim_prediction *prediction);
 void reports_totals_text(const struct sim_prediction *prediction, struct base_text *out);
-void reports_put_checkpoint(struct base_json_writer *writer, const struct sim_checkpoint *checkpoint);
-void reports_checkpoint_text(const struct sim_checkpoint *checkpoint, struct base_text *out);
+/* offloaded_bytes: in the host's memory for each device */
+void reports_put_checkpoint(struct base_json_writer *writer, const struct sim_checkpoint *checkpoint,
+                            int64_t offloaded_bytes);
+void reports_checkpoint_text(const struct sim_checkpoint *checkpoint, int64_t offloaded_bytes, struct base_text *out);
 
 /* ---- inference (served.c) ---- */
 

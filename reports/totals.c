@@ -40,7 +40,7 @@ void reports_totals_text(const struct sim_prediction *p, struct base_text *out)
     base_put(out, "\n");
 }
 
-void reports_put_checkpoint(struct base_json_writer *w, const struct sim_checkpoint *c)
+void reports_put_checkpoint(struct base_json_writer *w, const struct sim_checkpoint *c, int64_t offloaded_bytes)
 {
     base_json_key(w, "checkpoint");
     base_json_open_inline(w, '{');
@@ -48,14 +48,26 @@ void reports_put_checkpoint(struct base_json_writer *w, const struct sim_checkpo
     if (c->save_s > 0) base_json_member_double(w, "save_s", c->save_s);
     base_json_member_string(w, "written", written);
     base_json_close(w, '}');
+    base_json_key(w, "host");
+    base_json_open_inline(w, '{');
+    base_json_member_int(w, "input_bytes", c->host_input_bytes);
+    base_json_member_int(w, "checkpoint_bytes", c->host_bytes);
+    base_json_member_int(w, "offload_bytes", offloaded_bytes * c->devices_per_host);
+    base_json_close(w, '}');
 }
 
-void reports_checkpoint_text(const struct sim_checkpoint *c, struct base_text *out)
+void reports_checkpoint_text(const struct sim_checkpoint *c, int64_t offloaded_bytes, struct base_text *out)
 {
-    char bytes[BASE_HUMANE], seconds[BASE_HUMANE];
+    char bytes[BASE_HUMANE], held[BASE_HUMANE], seconds[BASE_HUMANE];
     base_putf(out, "A checkpoint has %s", base_format_bytes(bytes, (double)c->bytes));
     if (c->save_s > 0)
         base_putf(out, " and takes %s at best, written by the hosts that hold it",
                   base_format_seconds(seconds, c->save_s));
+    base_put(out, "\n");
+    base_putf(out, "A host reads %s of each batch and holds %s of a checkpoint while it writes it",
+              base_format_bytes(bytes, (double)c->host_input_bytes), base_format_bytes(held, (double)c->host_bytes));
+    if (offloaded_bytes)
+        base_putf(out, ", and %s that its devices wait for",
+                  base_format_bytes(bytes, (double)offloaded_bytes * c->devices_per_host));
     base_put(out, "\n");
 }

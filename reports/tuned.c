@@ -79,8 +79,8 @@ static void put_plan_line(const struct reports_tuned *r, const struct tuner_foun
         base_putf(out, "%s %s (%s)",
                   r->space->mesh_key == SIM_SUBMESH ? "submesh" : sim_plan_keys[r->space->mesh_key].name,
                   value_of(r->space, &text, TUNER_SUBMESH), mesh);
-    base_putf(out, ", rules %s, %s microbatch%s", value_of(r->space, &text, TUNER_RULES), microbatches,
-              strcmp(microbatches, "1") ? "es" : "");
+    base_putf(out, ", rules %s, %s microbatch%s", reports_rule_words(r->arena, value_of(r->space, &text, TUNER_RULES)),
+              microbatches, strcmp(microbatches, "1") ? "es" : "");
     put_varying(r, found->plan, out);
     int64_t remade = found->prediction.memory.rematerialized_layer_count;
     if (remade > 0)
@@ -108,13 +108,43 @@ static void put_line_of_table(const struct reports_tuned *r, const char *rank, c
     base_put(out, "\n");
 }
 
+/* To the simulator they are one plan: the same time, memory, mesh and microbatches, whatever the rules are called. */
+static bool is_alike(const struct reports_tuned *r, const struct tuner_found *a, const struct tuner_found *b)
+{
+    struct sim_plan_text x = tuner_plan_text(r->space, a->plan), y = tuner_plan_text(r->space, b->plan);
+    const double s = a->prediction.step_s;
+    bool alike = fabs(s - b->prediction.step_s) <= 1e-12 * s &&
+                 a->prediction.memory.peak_bytes == b->prediction.memory.peak_bytes;
+    for (int key = 0; alike && key < SIM_KEY_COUNT; key++) {
+        const char *p = x.values[key] ? x.values[key] : "", *q = y.values[key] ? y.values[key] : "";
+        alike = key == SIM_RULES || !strcmp(p, q);
+    }
+    return alike;
+}
+
+/* Plans that are alike are one line. */
+static void put_lines(const struct reports_tuned *r, const struct tuner_found *plans, int count, bool ranked,
+                      struct base_text *out)
+{
+    for (int i = 0, last; i < count; i = last + 1) {
+        for (last = i; last + 1 < count && is_alike(r, &plans[i], &plans[last + 1]);) last++;
+        put_line_of_table(r, ranked ? base_print(r->arena, "%d.", i + 1) : "", &plans[i], out);
+        for (int other = i + 1; other <= last; other++) {
+            struct sim_plan_text text = tuner_plan_text(r->space, plans[other].plan);
+            base_putf(out, "%5s %s%s%s", other == i + 1 ? ranked ? base_print(r->arena, "to %d.", last + 1) : "" : "",
+                      other == i + 1 ? "the same by other rules: " : "", other > i + 1 ? "   or " : "",
+                      reports_rule_words(r->arena, value_of(r->space, &text, TUNER_RULES)));
+            base_put(out, "\n");
+        }
+    }
+}
+
 static void put_table(const struct reports_tuned *r, struct base_text *out)
 {
     base_putf(out, "\n      %15s %10s %11s %11s  ", "target tokens/s", "step", "peak", "free");
     if (r->training.device_hour_price > 0) base_putf(out, "%12s  ", "price");
     base_put(out, "plan\n");
-    for (int i = 0; i < r->result->plan_count; i++)
-        put_line_of_table(r, base_print(r->arena, "%d.", i + 1), &r->result->plans[i], out);
+    put_lines(r, r->result->plans, r->result->plan_count, true, out);
 }
 
 static void put_tight(const struct reports_tuned *r, struct base_text *out)
@@ -122,7 +152,7 @@ static void put_tight(const struct reports_tuned *r, struct base_text *out)
     const struct tuner_result *result = r->result;
     base_putf(out, "\n%s, but tight: under %.3g %% of a device's memory stays free (--headroom 0 ranks these, too)\n",
               result->plan_count ? "Faster" : "They fit", 100 * r->headroom_frac);
-    for (int i = 0; i < result->tight_count; i++) put_line_of_table(r, "", &result->tight[i], out);
+    put_lines(r, result->tight, result->tight_count, false, out);
 }
 
 /* What is missing for the plan to be ranked: memory, or the headroom. */

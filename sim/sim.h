@@ -580,6 +580,9 @@ struct sim_confidence sim_confidence_of(struct base_arena *arena, const struct s
 struct sim_checkpoint {
     int64_t bytes;
     double save_s;
+    int64_t host_bytes;       /* what a host holds of it while it is written: its devices' shards */
+    int64_t host_input_bytes; /* what a host reads of one batch: int32 arrays as T5X packs them */
+    int devices_per_host;
 };
 enum base_status sim_checkpoint_of(struct base_arena *arena, const struct sim_plan *plan, struct sim_checkpoint *out,
                                    struct base_error *error);
