@@ -15,8 +15,7 @@ struct maker {
     int *kernel_of;           /* per kernel: the distinct one */
     unsigned char *number_of; /* [size * sets + axes]: of a factor, and 1 more; 0: not listed */
     unsigned sets;            /* of mesh axes that the program may have */
-    int phase, first_of_phase[MODEL_OPTIMIZER + 1]; /* of events; and the first operation of each phase */
-    int *steps_before;                              /* per operation: steps listed before it */
+    int *steps_before;        /* per operation: steps listed before it */
     struct base_index repeats_seen, dots_seen, kernels_seen, collectives_seen, products_seen, kept_seen;
 };
 
@@ -320,96 +319,7 @@ static void list_moments(struct maker *m)
     }
 }
 
-/* ---- memory ---- */
-
-/* What comes to what is there already counts once more, and what goes once less. */
-static void merge_event(struct sim_price_list *out, int first, const struct sim_event *event)
-{
-    for (int i = first; i < out->event_count; i++) {
-        struct sim_price_event *listed = &out->events[i];
-        int count = listed->count + event->sign;
-        if (listed->shape != event->shape || listed->category != event->category || count < INT8_MIN ||
-            count > INT8_MAX)
-            continue;
-        listed->count = (signed char)count;
-        return;
-    }
-    out->events[out->event_count++] = (struct sim_price_event){
-        .shape = (short)event->shape, .count = event->sign, .category = (unsigned char)event->category};
-}
-
-/* Drops what cancelled out. */
-static void close_stretch(struct sim_price_list *out, int first)
-{
-    int kept = first;
-    for (int i = first; i < out->event_count; i++)
-        if (out->events[i].count) out->events[kept++] = out->events[i];
-    out->event_count = kept;
-}
-
-static void name_event(const struct maker *m, struct sim_price_event *listed, const struct sim_op *op, int trips)
-{
-    int step = m->steps_before[op - m->s->ops];
-    listed->step = (short)(step < INT16_MAX ? step : INT16_MAX);
-    listed->name = op->op->name;
-    listed->phase = (unsigned char)op->op->phase;
-    listed->trips = (unsigned char)trips;
-}
-
-/* Where the first event of the backward pass, and of the update behind it, stands; a stretch of events ends there. */
-static bool note_phase(struct maker *m, int op, int first)
-{
-    int *places[] = {NULL, &m->out->backward_event, &m->out->update_event}, before = m->phase;
-    while (m->phase < MODEL_OPTIMIZER && op >= m->first_of_phase[m->phase + 1]) {
-        if (m->phase == before) close_stretch(m->out, first);
-        *places[++m->phase] = m->out->event_count;
-    }
-    return m->phase != before;
-}
-
-static void find_phases(struct maker *m)
-{
-    const int count = m->s->op_count;
-    m->phase = MODEL_FORWARD;
-    m->first_of_phase[MODEL_BACKWARD] = m->first_of_phase[MODEL_OPTIMIZER] = count;
-    for (int i = count - 1; i >= 0; i--) {
-        const struct sim_op *op = &m->s->ops[i];
-        if (op->kind == SIM_COMPUTE && op->op->phase == MODEL_BACKWARD) m->first_of_phase[MODEL_BACKWARD] = i;
-        if (op->kind == SIM_LOOP_END && op->trips == MODEL_MICROBATCHES) m->first_of_phase[MODEL_OPTIMIZER] = i;
-    }
-}
-
-/* Memory can be at its peak only when something has come and nothing more does before something goes. In between nobody
- * looks, so that what comes and goes there is added up. */
-static void list_events(struct maker *m)
-{
-    const struct sim_sharded *s = m->s;
-    struct sim_price_list *out = m->out;
-    int first = 0;
-    find_phases(m);
-    out->backward_event = out->update_event = -1;
-    out->events = base_new(m->scratch, struct sim_price_event, s->event_count + 1);
-    for (int i = 0; i < s->event_count; i++) {
-        const struct sim_event *event = &s->events[i];
-        const struct sim_op *op = &s->ops[event->op];
-        bool may_peak = event->sign > 0 && (i + 1 == s->event_count || s->events[i + 1].sign <= 0);
-        if (note_phase(m, event->op, first)) first = out->event_count;
-        if (!event->bracket) merge_event(out, first, event);
-        if (!event->bracket && !may_peak) continue;
-        close_stretch(out, first);
-        if (event->bracket) {
-            struct sim_price_event *listed = &out->events[out->event_count++];
-            *listed = (struct sim_price_event){.bracket = event->bracket};
-            name_event(m, listed, op, event->trips);
-        } else if (out->event_count > first) {
-            struct sim_price_event *listed = &out->events[out->event_count - 1];
-            listed->may_peak = true;
-            name_event(m, listed, op, op->loop >= 0 ? s->ops[op->loop].trips : MODEL_ONE);
-        }
-        first = out->event_count;
-    }
-    close_stretch(out, first);
-}
+/* ---- what stands in memory, and what is sent ---- */
 
 static void list_persistent(struct maker *m)
 {
@@ -510,7 +420,7 @@ void sim_price_list_make(struct base_arena *arena, struct base_arena *scratch, c
     list_kernels(&m);
     list_steps(&m);
     list_moments(&m);
-    list_events(&m);
+    sim_list_events(scratch, sharded, m.steps_before, out);
     list_persistent(&m);
     list_kept(&m);
     list_received(&m);

@@ -154,7 +154,7 @@ struct sim_causes; /* below */
 enum base_status sim_program_causes(struct sim_cache *cache, struct base_arena *arena, const struct sim_plan *plan,
                                     struct sim_causes *out, struct base_error *error);
 
-/* ---- one pricing (pricing.c): a plan's sizes put into a list ---- */
+/* ---- one pricing (pricing.c, price_memory.c): a plan's sizes put into a list ---- */
 
 struct sim_holding {
     double total_bytes, bytes[MODEL_CATEGORY_COUNT];
@@ -182,8 +182,11 @@ enum base_status sim_pricing_begin(struct sim_pricing *p, const struct sim_plan 
                                    const struct sim_price_list *list, struct base_error *error);
 enum base_status sim_pricing_refuse(const struct sim_pricing *p, struct base_error *error); /* says that */
 void sim_price_time(struct sim_pricing *p, struct sim_detail *detail);
-void sim_price_memory(struct sim_pricing *p);
+void sim_price_memory(struct sim_pricing *p); /* price_memory.c: the peak */
 double sim_product_of(const struct sim_pricing *p, const struct sim_factors *factors);
+/* price_events.c: what memory does; steps_before: per operation, steps of the list that come before it */
+void sim_list_events(struct base_arena *scratch, const struct sim_sharded *sharded, const int *steps_before,
+                     struct sim_price_list *out);
 /* offload.c; repeats_of_loop: per operation that begins a loop */
 void sim_list_offloaded(struct base_arena *scratch, const struct sim_sharded *sharded, const int *repeats_of_loop,
                         struct sim_price_list *out);
@@ -222,7 +225,7 @@ double sim_attention_rate_frac(const struct sim_pricing *p, enum sim_attention_p
 void sim_price_curve(const struct sim_pricing *p, struct base_arena *arena, struct sim_memory_curve *out);
 /* Both of one plan: a + share (b - a), at the same share of the step. */
 void sim_curve_mix(struct sim_memory_curve *a, const struct sim_memory_curve *b, double share);
-/* price.c: what each step of the list takes, once */
+/* pricing.c: what each step of the list takes, once */
 void sim_price_steps(const struct sim_pricing *p, double *steps_s);
 
 double sim_exposed_s(const struct sim_pricing *p, const double *kernels_s, const double *collectives_s);

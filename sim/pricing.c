@@ -1,11 +1,9 @@
-/* Prices a program for the sizes of a plan: shapes to bytes, kernels and collectives to seconds, events to the peak. */
+/* Prices a program for the sizes of a plan: shapes to bytes, kernels and collectives to seconds. */
 #include "sim/priced_program.h"
 
 #include <math.h>
 #include <stddef.h>
 #include <string.h>
-
-enum { MOST_DEPTH = 8 };
 
 const double sim_largest_bytes = (double)(INT64_C(1) << 62);
 
@@ -427,108 +425,4 @@ void sim_price_phases(const struct sim_pricing *p, double phases_s[MODEL_OPTIMIZ
             step->communicates ? prices.collectives_s[step->what] : prices.kernels[step->what].busy_s + latency_s;
         phases_s[step->phase] += once_s * prices.repeats[step->repeats];
     }
-}
-
-/* ---- memory ---- */
-
-static void add_growth(struct sim_holding *to, const struct sim_holding *at_begin,
-                       const struct sim_holding *after_first, double trips)
-{
-    to->total_bytes += sim_growth_of_loop(at_begin->total_bytes, after_first->total_bytes, trips);
-    for (int c = 0; c < MODEL_CATEGORY_COUNT; c++)
-        to->bytes[c] += sim_growth_of_loop(at_begin->bytes[c], after_first->bytes[c], trips);
-}
-
-/* A loop that is being walked: what there was when it began, and the most that there was in one iteration. */
-struct frame {
-    struct sim_holding at_begin, peak;
-    const struct sim_price_event *peak_event;
-};
-
-static void close_loop(struct frame *frame, double trips, struct sim_holding *now, struct frame *outer)
-{
-    struct sim_holding peak = frame->peak, after = *now;
-    bool grows = now->total_bytes > frame->at_begin.total_bytes;
-    if (grows) add_growth(&peak, &frame->at_begin, now, trips);
-    add_growth(&after, &frame->at_begin, now, trips);
-    *now = after;
-    if (peak.total_bytes <= outer->peak.total_bytes) return;
-    outer->peak = peak;
-    outer->peak_event = frame->peak_event;
-}
-
-static struct sim_phase_peak phase_peak(const struct frame *frame)
-{
-    const struct sim_price_event *at = frame->peak_event;
-    return (struct sim_phase_peak){frame->peak, at ? at->name : NULL, at ? (enum model_phase)at->phase : MODEL_FORWARD,
-                                   at ? at->trips : MODEL_ONE};
-}
-
-/* From here on only what comes counts. */
-static void begin_again(struct frame *frame, const struct sim_holding *now)
-{
-    frame->peak = *now;
-    frame->peak_event = NULL;
-}
-
-/* phases: asked for them; or NULL. The total stands in a variable of its own, and in now where somebody reads it: a
- * table plan after plan spends its time here. */
-static struct sim_phase_peak walk(const struct sim_pricing *p, struct sim_phase_memory *phases)
-{
-    const struct sim_price_event *events = p->list->events;
-    const int count = p->list->event_count, backward = phases ? p->list->backward_event : -1;
-    const double *bytes_of = p->bytes;
-    struct frame frames[MOST_DEPTH];
-    struct sim_holding now = {0};
-    double total_bytes = 0, peak_bytes = 0; /* now, and at the peak of the innermost loop */
-    int depth = 0;
-    frames[0] = (struct frame){.peak_event = NULL};
-    for (int i = 0; i < count; i++) {
-        const struct sim_price_event *event = &events[i];
-        if (i == backward) {
-            now.total_bytes = total_bytes;
-            phases->forward = phase_peak(&frames[depth]);
-            phases->kept = now;
-            begin_again(&frames[depth], &now);
-            peak_bytes = total_bytes;
-        }
-        if (event->bracket == 0) {
-            const double bytes = event->count * bytes_of[event->shape];
-            now.bytes[event->category] += bytes;
-            total_bytes += bytes;
-            if (!event->may_peak || total_bytes <= peak_bytes) continue;
-            now.total_bytes = peak_bytes = total_bytes;
-            frames[depth].peak = now;
-            frames[depth].peak_event = event;
-            continue;
-        }
-        now.total_bytes = total_bytes;
-        if (event->bracket > 0) {
-            frames[++depth] = (struct frame){now, now, event};
-            peak_bytes = total_bytes;
-        } else {
-            const bool last = phases && event->trips == MODEL_MICROBATCHES;
-            if (last) phases->backward = phase_peak(&frames[depth]);
-            close_loop(&frames[depth], (double)p->sizes[event->trips], &now, &frames[depth - 1]);
-            total_bytes = now.total_bytes;
-            if (last) begin_again(&frames[depth - 1], &now);
-            peak_bytes = frames[--depth].peak.total_bytes;
-        }
-    }
-    return phase_peak(&frames[0]);
-}
-
-void sim_price_memory(struct sim_pricing *p)
-{
-    const struct sim_phase_peak peak = walk(p, NULL);
-    p->peak = peak.holding;
-    p->peak_name = peak.name;
-    p->peak_phase = peak.phase;
-    p->peak_trips = peak.trips;
-}
-
-void sim_price_phase_memory(struct sim_pricing *p, struct sim_phase_memory *out)
-{
-    memset(out, 0, sizeof *out);
-    out->update = walk(p, out);
 }
