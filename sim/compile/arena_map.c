@@ -6,12 +6,10 @@
  * gradient for the updates) has a place a layer, from the first loop's start to the second one's end. What goes round a
  * loop stays where it is, if it can; an elementwise kernel or an all-reduce writes over an operand that ends with it.
  * Places are given out largest first, each at the lowest offset that is free during its life. */
-#include "sim/compile/compile.h"
+#include "sim/compile/local_sizes.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-enum { ALIGNMENT_BYTES = 64 };
 
 /* A place: values that share it are joined by `joined`. */
 struct place {
@@ -27,36 +25,11 @@ struct place {
 struct mapper {
     struct base_arena *arena;
     const struct sim_sharded *s;
-    const int64_t *sizes;
-    const struct topo_axes *mesh;
-    struct place *places; /* per value; that of its root counts */
-    int *tensor_value;    /* per persistent tensor: a value of it */
+    struct sim_local local; /* the same program, with its sizes */
+    struct place *places;   /* per value; that of its root counts */
+    int *tensor_value;      /* per persistent tensor: a value of it */
     struct sim_memory_map *out;
 };
-
-static int64_t aligned(int64_t bytes)
-{
-    return (bytes + ALIGNMENT_BYTES - 1) / ALIGNMENT_BYTES * ALIGNMENT_BYTES;
-}
-
-static int64_t local_size(const struct mapper *l, int size, unsigned axes)
-{
-    return base_ceil_div(l->sizes[size], topo_axes_product(l->mesh, axes));
-}
-
-/* Sizes were bounded when the plan was read, but their product may be anything: it saturates. */
-static int64_t times(int64_t a, int64_t b)
-{
-    return a && b > INT64_MAX / 64 / a ? INT64_MAX / 64 : a * b;
-}
-
-static int64_t local_bytes(const struct mapper *l, int value)
-{
-    const struct sim_shape *shape = &l->s->shapes[l->s->values[value].shape];
-    int64_t bytes = model_dtype_bytes(l->s->values[value].dtype);
-    for (int d = 0; d < shape->rank; d++) bytes = times(bytes, local_size(l, shape->dims[d], shape->spec[d]));
-    return aligned(bytes);
-}
 
 static struct place *place_of(const struct mapper *l, int value)
 {
@@ -109,7 +82,7 @@ static void begin_lives(struct mapper *l)
         if (!place->used) continue;
         place->birth = place->death = time_of_definition(s, value);
         place->alone = sim_is_message(s, value);
-        place->slice_bytes = local_bytes(l, v);
+        place->slice_bytes = sim_slice_bytes(&l->local, v);
     }
 }
 
@@ -124,7 +97,7 @@ static void keep_stacked(struct mapper *l, struct place *place, int home, int re
     if (first < place->birth) place->birth = first;
     if (death > place->death) place->death = death;
     place->stacked = true;
-    place->slices = l->sizes[s->ops[home].trips];
+    place->slices = l->local.sizes[s->ops[home].trips];
     if (place->category == MODEL_TEMPORARY) place->category = MODEL_ACTIVATION;
 }
 
@@ -336,8 +309,8 @@ static int64_t put_persistent(struct mapper *l)
         if (of < 0) {
             of = l->tensor_value[value->tensor] = v;
             l->out->offset_bytes[v] = at_bytes;
-            l->out->slice_bytes[v] = local_bytes(l, v);
-            int64_t bytes = times(l->out->slice_bytes[v], l->sizes[tensor->layers]);
+            l->out->slice_bytes[v] = sim_slice_bytes(&l->local, v);
+            int64_t bytes = sim_times(l->out->slice_bytes[v], l->local.sizes[tensor->layers]);
             l->out->category_bytes[tensor->category] += bytes;
             at_bytes += bytes;
         }
@@ -346,124 +319,6 @@ static int64_t put_persistent(struct mapper *l)
         l->out->slice_size[v] = (unsigned char)tensor->layers;
     }
     return at_bytes;
-}
-
-/* ---- scratch ---- */
-
-/* What a kernel's row may need: a row for each operand that has to be converted or spread, and for each result. */
-static int64_t row_scratch_bytes(const struct mapper *l, int k)
-{
-    const struct sim_sharded *s = l->s;
-    const struct sim_kernel *kernel = &s->kernels[k];
-    int64_t slots = 0, row = 1;
-    for (int i = kernel->op; i <= kernel->last; i++) {
-        const struct sim_op *op = &s->ops[i];
-        if (op->kernel != k) continue;
-        const char *space = sim_space(op->op);
-        slots += 1 + op->input_count + op->output_count;
-        for (const char *letter = space; *letter; letter++) {
-            int64_t size = sim_label_extent(s, op, *letter, l->sizes, l->mesh);
-            bool last = !letter[1], whole = sim_needs_whole_rows(op->op);
-            if (last && size > row) row = size;
-            if (!last && !whole && row < SIM_ROW_CHUNK) row = SIM_ROW_CHUNK;
-        }
-    }
-    return times(slots, aligned(times(row, (int64_t)sizeof(float))));
-}
-
-/* Looking rows up needs nothing. Scattering sorts the tokens by row, and adds a row up. */
-static int64_t lookup_scratch_bytes(const struct mapper *l, const struct sim_op *op)
-{
-    int64_t counts = 1, row = 1;
-    for (int i = 0; i < op->label_count; i++) {
-        int64_t size = sim_label_extent(l->s, op, op->labels[i].letter, l->sizes, l->mesh);
-        counts = size + 1 > INT64_MAX / 64 - counts ? INT64_MAX / 64 : counts + size + 1;
-        if (size > row) row = size;
-    }
-    int64_t tokens = 1;
-    for (int i = 0; i < op->label_count; i++)
-        if (op->contracted_labels & (1u << i))
-            tokens = times(tokens, sim_label_extent(l->s, op, op->labels[i].letter, l->sizes, l->mesh));
-    return aligned(times(counts, 4)) + aligned(times(tokens, 4)) + aligned(times(row, 4));
-}
-
-static int64_t bounded_extent(const struct mapper *l, const struct sim_op *op, unsigned set, int64_t bound)
-{
-    int64_t extent = 1;
-    for (int i = 0; i < op->label_count; i++)
-        if (set & (1u << i))
-            extent = times(extent, sim_label_extent(l->s, op, op->labels[i].letter, l->sizes, l->mesh));
-    return extent < bound ? extent : bound;
-}
-
-/* Contractions of bfloat16 go through tiles of float32. */
-static int64_t tile_scratch_bytes(const struct mapper *l, const struct sim_op *op)
-{
-    const struct sim_value *values = l->s->values;
-    bool wide = values[op->outputs[0]].dtype == MODEL_FLOAT32;
-    for (int i = 0; i < op->input_count; i++)
-        wide = wide && values[sim_root(l->s, op->inputs[i])].dtype == MODEL_FLOAT32;
-    if (wide) return 0;
-    int64_t rows = bounded_extent(l, op, op->row_labels, SIM_TILE),
-            columns = bounded_extent(l, op, op->column_labels, SIM_TILE);
-    int64_t depth = bounded_extent(l, op, op->contracted_labels, SIM_TILE_DEPTH);
-    return aligned(rows * depth * 4) + aligned(depth * columns * 4) + aligned(rows * columns * 4);
-}
-
-/* Of one group: the order of its tokens, their highest probabilities, how full each expert is, who chose whom. */
-static int64_t route_scratch_bytes(const struct mapper *l, const struct sim_op *op)
-{
-    const char *labels = op->op->output_labels;
-    int64_t tokens = sim_label_extent(l->s, op, labels[1], l->sizes, l->mesh),
-            experts = sim_label_extent(l->s, op, labels[2], l->sizes, l->mesh);
-    return aligned(times(tokens, 8)) + aligned(times(experts, 8)) + aligned(times(tokens, 4)) +
-           aligned(times(tokens, experts));
-}
-
-bool sim_routes(const struct model_op *op)
-{
-    return op->kind == MODEL_RESHAPE && model_function_is(op->function, MODEL_IS_CHOICE);
-}
-
-/* Of one example's part of a cache, a copy; at most a device's whole part of a layer's. */
-static int64_t example_scratch_bytes(const struct mapper *l, const struct sim_op *op)
-{
-    return aligned(local_bytes(l, op->outputs[0]));
-}
-
-static int64_t scratch_bytes(const struct mapper *l)
-{
-    const struct sim_sharded *s = l->s;
-    int64_t most_bytes = 0;
-    for (int k = 0; k < s->kernel_count; k++) {
-        const struct sim_op *op = &s->ops[s->kernels[k].op];
-        bool dot = op->op->kind == MODEL_EINSUM;
-        int64_t bytes = sim_routes(op->op)                       ? route_scratch_bytes(l, op)
-                        : op->op->function == MODEL_CACHE_GATHER ? example_scratch_bytes(l, op)
-                        : !dot                                   ? row_scratch_bytes(l, k)
-                        : sim_looks_up(s, op)                    ? lookup_scratch_bytes(l, op)
-                                                                 : tile_scratch_bytes(l, op);
-        if (bytes > most_bytes) most_bytes = bytes;
-    }
-    return most_bytes;
-}
-
-int64_t sim_label_extent(const struct sim_sharded *s, const struct sim_op *op, char letter, const int64_t *sizes,
-                         const struct topo_axes *mesh)
-{
-    return base_ceil_div(sizes[sim_label_size(s, op, letter)], topo_axes_product(mesh, sim_label_axes(s, op, letter)));
-}
-
-int sim_label_size(const struct sim_sharded *s, const struct sim_op *op, char letter)
-{
-    for (int i = 0; i < op->input_count; i++) {
-        const char *at = strchr(op->op->input_labels[i], letter);
-        if (at) return s->program->tensors[s->values[op->inputs[i]].tensor].dims[at - op->op->input_labels[i]];
-    }
-    const char *at = strchr(op->op->output_labels, letter);
-    return at && op->output_count
-               ? s->program->tensors[s->values[op->outputs[0]].tensor].dims[at - op->op->output_labels]
-               : MODEL_ONE;
 }
 
 /* ---- all of it ---- */
@@ -529,12 +384,12 @@ static void begin(struct mapper *l)
 void sim_memory_map_build(struct base_arena *arena, const struct sim_sharded *sharded, const int64_t *sizes,
                           const struct topo_axes *mesh, struct sim_memory_map *out)
 {
-    struct mapper l = {.arena = arena, .s = sharded, .sizes = sizes, .mesh = mesh, .out = out};
+    struct mapper l = {.arena = arena, .s = sharded, .local = {sharded, sizes, mesh}, .out = out};
     begin(&l);
     struct place **sorted = base_new(arena, struct place *, sharded->value_count + 1);
     int count = collect(&l, sorted);
     int64_t persistent_bytes = put_persistent(&l), region_bytes = put_places(&l, persistent_bytes, sorted, count);
-    out->scratch_bytes = scratch_bytes(&l);
+    out->scratch_bytes = sim_scratch_bytes(&l.local);
     out->scratch_offset_bytes = persistent_bytes + region_bytes;
     out->arena_bytes = out->scratch_offset_bytes + out->scratch_bytes;
     find_peak(&l, sorted, count, region_bytes);
@@ -564,7 +419,7 @@ static void put_lifetime(struct mapper *l, const struct sim_pass_bounds *bounds,
 void sim_piece_map_build(struct base_arena *arena, const struct sim_sharded *sharded, const int64_t *sizes,
                          const struct topo_axes *mesh, const struct sim_pass_bounds *bounds, struct sim_piece_map *out)
 {
-    struct mapper l = {.arena = arena, .s = sharded, .sizes = sizes, .mesh = mesh, .out = &out->map};
+    struct mapper l = {.arena = arena, .s = sharded, .local = {sharded, sizes, mesh}, .out = &out->map};
     memset(out, 0, sizeof *out);
     begin(&l);
     out->lifetime = base_new(arena, unsigned char, sharded->value_count);
@@ -574,7 +429,7 @@ void sim_piece_map_build(struct base_arena *arena, const struct sim_sharded *sha
     for (int lifetime = SIM_LIVES_ON; lifetime < SIM_LIFETIME_COUNT; lifetime++)
         put_lifetime(&l, bounds, (enum sim_lifetime)lifetime, out);
     memcpy(out->category_bytes[SIM_LIVES_IN_PASS], out->map.category_bytes, sizeof out->map.category_bytes);
-    out->map.scratch_bytes = scratch_bytes(&l);
+    out->map.scratch_bytes = sim_scratch_bytes(&l.local);
     publish(&l);
     for (int v = 0; v < sharded->value_count; v++)
         if (l.places[v].used) out->lifetime[v] = (unsigned char)lifetime_of(bounds, place_of(&l, v));

@@ -1,160 +1,16 @@
-/* What a compiler makes of the sharded program after the partitioner. Each pass is a function from program to program;
- * a software's row in software.csv names those that its compiler had, passes.csv says what they are and since when. */
+/* What compilers make of the partitioner's collectives: all-reduces that wait, that become reduce-scatters, that are
+ * taken of fewer values. Each pass is a function from program to program; a software's row in software.csv names those
+ * that its compiler had, passes.csv says what they are and since when. */
 #include "sim/compile/passes.h"
+#include "sim/compile/rewriting.h"
 
 #include <string.h>
-
-/* A program under change: operations that go, and operations that come before others. Values keep their numbers. */
-struct rewrite {
-    struct base_arena *arena;
-    struct sim_sharded *s;
-    bool *removed; /* per operation */
-    struct insertion {
-        int before;
-        struct sim_op op;
-    } * insertions;
-    int insertion_count, insertion_capacity;
-    int *use_counts, *users; /* per value: how many operands it is, and the last operation that reads it */
-    bool changed;
-};
-
-static struct rewrite begin(struct base_arena *arena, struct sim_sharded *s)
-{
-    struct rewrite r = {.arena = arena, .s = s};
-    r.removed = base_new(arena, bool, s->op_count + 1);
-    r.use_counts = base_new(arena, int, s->value_count);
-    r.users = base_new(arena, int, s->value_count);
-    for (int i = 0; i < s->op_count; i++) {
-        for (int j = 0; j < s->ops[i].input_count; j++) {
-            r.use_counts[s->ops[i].inputs[j]]++;
-            r.users[s->ops[i].inputs[j]] = i;
-        }
-    }
-    return r;
-}
-
-static int copy_value(struct rewrite *r, int value)
-{
-    struct sim_sharded *s = r->s;
-    s->values = base_grown(r->arena, s->values, s->value_count, &s->value_capacity, sizeof *s->values);
-    s->values[s->value_count] = s->values[value];
-    return s->value_count++;
-}
-
-/* An all-reduce of a value, before an operation and in its loop. Returns the sum. */
-static int insert_all_reduce(struct rewrite *r, int before, const struct model_op *why, unsigned axes, int value)
-{
-    struct sim_sharded *s = r->s;
-    int sum = copy_value(r, value);
-    s->values[sum].partial = (unsigned char)(s->values[value].partial & ~axes);
-    s->values[sum].persistent = false;
-    s->values[sum].loop = s->ops[before].loop;
-    s->values[sum].definition = -2 - r->insertion_count; /* until apply() knows where it stands */
-    r->insertions =
-        base_grown(r->arena, r->insertions, r->insertion_count, &r->insertion_capacity, sizeof *r->insertions);
-    struct insertion *insertion = &r->insertions[r->insertion_count++];
-    *insertion = (struct insertion){before,
-                                    {.kind = SIM_COMMUNICATE,
-                                     .op = why,
-                                     .collective = SIM_ALL_REDUCE,
-                                     .axes = axes,
-                                     .loop = s->ops[before].loop,
-                                     .kernel = -1}};
-    insertion->op.inputs[insertion->op.input_count++] = value;
-    insertion->op.outputs[insertion->op.output_count++] = sum;
-    r->changed = true;
-    return sum;
-}
-
-static void remove_op(struct rewrite *r, int op)
-{
-    r->removed[op] = true;
-    r->changed = true;
-}
-
-/* Removed operations and what they made are gone; insertions before one operation keep their order. moved says where
- * each operation went, inserted where each insertion stands. */
-static void lay_out_operations(struct rewrite *r, int *moved, int *inserted)
-{
-    struct sim_sharded *s = r->s;
-    struct sim_op *ops = base_reserve(r->arena, (size_t)(s->op_count + r->insertion_count), sizeof *ops);
-    int count = 0;
-    for (int i = 0; i < s->op_count; i++) {
-        for (int j = 0; j < r->insertion_count; j++) {
-            if (r->insertions[j].before != i) continue;
-            inserted[j] = count;
-            ops[count++] = r->insertions[j].op;
-        }
-        moved[i] = count;
-        if (!r->removed[i]) ops[count++] = s->ops[i];
-    }
-    for (int i = 0; i < count; i++) {
-        if (ops[i].loop >= 0) ops[i].loop = moved[ops[i].loop];
-        if (ops[i].kind == SIM_LOOP_BEGIN || ops[i].kind == SIM_LOOP_END) ops[i].match = moved[ops[i].match];
-    }
-    s->ops = ops;
-    s->op_count = s->op_capacity = count;
-}
-
-/* Drops the values of removed operations; renamed says what the others are called now. */
-static void lay_out_values(struct rewrite *r, const int *moved, const int *inserted, int *renamed)
-{
-    struct sim_sharded *s = r->s;
-    int count = 0;
-    for (int v = 0; v < s->value_count; v++) {
-        struct sim_value value = s->values[v];
-        if (value.definition >= 0 && r->removed[value.definition]) continue;
-        if (value.definition <= -2) value.definition = inserted[-2 - value.definition];
-        else if (value.definition >= 0) value.definition = moved[value.definition];
-        if (value.loop >= 0) value.loop = moved[value.loop];
-        renamed[v] = count;
-        s->values[count++] = value;
-    }
-    s->value_count = count;
-    for (int i = 0; i < s->op_count; i++) {
-        for (int j = 0; j < s->ops[i].input_count; j++) s->ops[i].inputs[j] = renamed[s->ops[i].inputs[j]];
-        for (int j = 0; j < s->ops[i].output_count; j++) s->ops[i].outputs[j] = renamed[s->ops[i].outputs[j]];
-    }
-}
-
-static void apply(struct rewrite *r)
-{
-    if (!r->changed) return;
-    int *moved = base_new(r->arena, int, r->s->op_count + 1),
-        *inserted = base_new(r->arena, int, r->insertion_count + 1),
-        *renamed = base_new(r->arena, int, r->s->value_count);
-    lay_out_operations(r, moved, inserted);
-    lay_out_values(r, moved, inserted, renamed);
-}
-
-static bool same_spec(const struct sim_value *a, const struct sim_value *b)
-{
-    return !memcmp(a->spec, b->spec, sizeof a->spec);
-}
 
 static bool is_cut(const struct sim_value *value, unsigned axes)
 {
     for (int d = 0; d < MODEL_MAX_RANK; d++)
         if (value->spec[d] & axes) return true;
     return false;
-}
-
-/* The all-reduce over these axes that makes a value, if nobody else reads the value; else -1. */
-static int reduction_of(const struct rewrite *r, int value, unsigned axes)
-{
-    const struct sim_sharded *s = r->s;
-    int at = s->values[value].definition;
-    if (at < 0 || r->use_counts[value] != 1 || s->values[value].persistent) return -1;
-    const struct sim_op *op = &s->ops[at];
-    bool plain = op->kind == SIM_COMMUNICATE && op->collective == SIM_ALL_REDUCE && (!axes || op->axes == axes);
-    return plain ? at : -1;
-}
-
-/* The same, if every device gets the whole sum. */
-static int all_reduce_of(const struct rewrite *r, int value, unsigned axes)
-{
-    int at = reduction_of(r, value, axes);
-    return at >= 0 && same_spec(&r->s->values[r->s->ops[at].inputs[0]], &r->s->values[value]) ? at : -1;
 }
 
 /* ---- hoist_gradient_all_reduce ---- */
@@ -168,10 +24,10 @@ static bool is_linear(const struct sim_op *op)
 }
 
 /* The axes of a sum that may as well be taken later; 0: the value is none. */
-static unsigned may_wait(const struct rewrite *r, int value)
+static unsigned may_wait(const struct sim_rewriting *r, int value)
 {
     const struct sim_sharded *s = r->s;
-    int reduced = all_reduce_of(r, value, 0), at = s->values[value].definition;
+    int reduced = sim_all_reduce_of(r, value, 0), at = s->values[value].definition;
     if (reduced >= 0) return s->values[value].partial ? 0 : s->ops[reduced].axes;
     if (at < 0 || r->use_counts[value] != 1 || !is_linear(&s->ops[at]) || s->values[value].partial) return 0;
     unsigned axes = may_wait(r, s->ops[at].inputs[0]);
@@ -182,12 +38,12 @@ static unsigned may_wait(const struct rewrite *r, int value)
 }
 
 /* Takes the all-reduces out of what makes a value; it is a partial sum then. Returns the value in its place. */
-static int make_wait(struct rewrite *r, int value, unsigned axes)
+static int make_wait(struct sim_rewriting *r, int value, unsigned axes)
 {
     struct sim_sharded *s = r->s;
-    int reduced = all_reduce_of(r, value, axes);
+    int reduced = sim_all_reduce_of(r, value, axes);
     if (reduced >= 0) {
-        remove_op(r, reduced);
+        sim_rewriting_remove(r, reduced);
         return s->ops[reduced].inputs[0];
     }
     struct sim_op *op = &s->ops[s->values[value].definition];
@@ -225,7 +81,7 @@ static void spec_of_update(const struct sim_sharded *s, const struct sim_op *op,
 }
 
 /* The same value, sharded like that. */
-static void cut(struct rewrite *r, int value, const unsigned char spec[MODEL_MAX_RANK])
+static void cut(struct sim_rewriting *r, int value, const unsigned char spec[MODEL_MAX_RANK])
 {
     struct sim_value *v = &r->s->values[value];
     struct sim_shape shape = r->s->shapes[v->shape];
@@ -236,7 +92,7 @@ static void cut(struct rewrite *r, int value, const unsigned char spec[MODEL_MAX
 
 /* Behind the loop that fills it, an accumulator is summed before it is first read; once in each loop that reads it. Of
  * the sum each device keeps what the update there needs. */
-static void sum_accumulator(struct rewrite *r, int accumulator, int filled)
+static void sum_accumulator(struct sim_rewriting *r, int accumulator, int filled)
 {
     struct sim_sharded *s = r->s;
     int sum = -1;
@@ -247,7 +103,7 @@ static void sum_accumulator(struct rewrite *r, int accumulator, int filled)
         bool serves =
             sum >= 0 && s->values[sum].loop == s->ops[i].loop && !memcmp(spec, s->values[sum].spec, sizeof spec);
         if (!serves) {
-            sum = insert_all_reduce(r, i, s->ops[i].op, s->values[accumulator].partial, accumulator);
+            sum = sim_rewriting_insert_all_reduce(r, i, s->ops[i].op, s->values[accumulator].partial, accumulator);
             cut(r, sum, spec);
         }
         for (int j = 0; j < s->ops[i].input_count; j++)
@@ -257,7 +113,7 @@ static void sum_accumulator(struct rewrite *r, int accumulator, int filled)
 
 /* Behind the loop that fills it, an accumulator is summed once, where it is first read; of the sum each device keeps
  * what the update needs, and whoever reads it later reads that. */
-static void sum_at_boundary(struct rewrite *r, int accumulator, int filled)
+static void sum_at_boundary(struct sim_rewriting *r, int accumulator, int filled)
 {
     struct sim_sharded *s = r->s;
     unsigned char spec[MODEL_MAX_RANK] = {0}, needed[MODEL_MAX_RANK];
@@ -270,12 +126,12 @@ static void sum_at_boundary(struct rewrite *r, int accumulator, int filled)
     for (int i = s->ops[filled].match + 1; i < s->op_count; i++) {
         if (!reads(&s->ops[i], accumulator) || s->ops[i].kind != SIM_COMPUTE) continue;
         if (sum < 0) {
-            sum = insert_all_reduce(r, i, s->ops[i].op, s->values[accumulator].partial, accumulator);
+            sum = sim_rewriting_insert_all_reduce(r, i, s->ops[i].op, s->values[accumulator].partial, accumulator);
             cut(r, sum, spec);
         }
         bool here = s->values[sum].loop == s->ops[i].loop;
         if (!here && later < 0) {
-            later = copy_value(r, accumulator);
+            later = sim_rewriting_copy(r, accumulator);
             s->values[later].partial = 0;
             cut(r, later, spec);
         }
@@ -293,7 +149,7 @@ static bool is_read_behind(const struct sim_sharded *s, int value, int loop)
 
 /* The pass adds up in a new buffer inside the loop and keeps the accumulator that the program had, to which it adds the
  * reduced sum behind it. So there are two of it. */
-static void hold_twin(struct rewrite *r, int accumulator)
+static void hold_twin(struct sim_rewriting *r, int accumulator)
 {
     struct sim_sharded *s = r->s;
     const struct model_tensor *tensor = &s->program->tensors[s->values[accumulator].tensor];
@@ -303,7 +159,7 @@ static void hold_twin(struct rewrite *r, int accumulator)
 }
 
 /* The accumulators of a stack's layers are one array: it waits as a whole, or not at all. */
-static bool waits_everywhere(const struct rewrite *r, int accumulator, unsigned axes)
+static bool waits_everywhere(const struct sim_rewriting *r, int accumulator, unsigned axes)
 {
     for (int i = 0; i < r->s->op_count; i++) {
         const struct sim_op *op = &r->s->ops[i];
@@ -315,9 +171,9 @@ static bool waits_everywhere(const struct rewrite *r, int accumulator, unsigned 
 }
 
 static void hoist(struct base_arena *arena, struct sim_sharded *s, bool twin,
-                  void (*sum)(struct rewrite *r, int accumulator, int filled))
+                  void (*sum)(struct sim_rewriting *r, int accumulator, int filled))
 {
-    struct rewrite r = begin(arena, s);
+    struct sim_rewriting r = sim_rewriting_begin(arena, s);
     for (int i = 0; i < s->op_count; i++) {
         struct sim_op *op = &s->ops[i];
         int loop = outermost_loop(s, op->loop);
@@ -336,7 +192,7 @@ static void hoist(struct base_arena *arena, struct sim_sharded *s, bool twin,
         if (twin) hold_twin(&r, accumulator);
         sum(&r, accumulator, loop);
     }
-    apply(&r);
+    sim_rewriting_apply(&r);
 }
 
 void sim_hoist_gradient_all_reduce(struct base_arena *arena, const struct sim_compiler *compiler, struct sim_sharded *s)
@@ -355,7 +211,7 @@ void sim_rewrite_gradient_accumulation(struct base_arena *arena, const struct si
 /* Squares of all gradients are added up on each device first: of the sums of single ones, those in loops go. */
 static void sum_norm_once(struct base_arena *arena, struct sim_sharded *s)
 {
-    struct rewrite r = begin(arena, s);
+    struct sim_rewriting r = sim_rewriting_begin(arena, s);
     for (int i = 0; i < s->op_count; i++) {
         const struct sim_op *op = &s->ops[i];
         const bool sum = op->kind == SIM_COMMUNICATE && op->collective == SIM_ALL_REDUCE && op->loop >= 0 &&
@@ -364,9 +220,9 @@ static void sum_norm_once(struct base_arena *arena, struct sim_sharded *s)
         for (int j = i + 1; j < s->op_count; j++)
             for (int k = 0; k < s->ops[j].input_count; k++)
                 if (s->ops[j].inputs[k] == op->outputs[0]) s->ops[j].inputs[k] = op->inputs[0];
-        remove_op(&r, i);
+        sim_rewriting_remove(&r, i);
     }
-    apply(&r);
+    sim_rewriting_apply(&r);
 }
 
 void sim_reduce_at_boundary(struct base_arena *arena, const struct sim_compiler *compiler, struct sim_sharded *s)
@@ -396,10 +252,10 @@ static bool pull_back(const struct sim_sharded *s, const struct sim_op *op, cons
 
 /* Shards a value whose only reader wants a slice of it, and what it is made of, back to the all-reduce; false, and
  * nothing is sharded, if there is none. */
-static bool cut_back(struct rewrite *r, int value, unsigned axes, const unsigned char spec[MODEL_MAX_RANK])
+static bool cut_back(struct sim_rewriting *r, int value, unsigned axes, const unsigned char spec[MODEL_MAX_RANK])
 {
     struct sim_sharded *s = r->s;
-    if (all_reduce_of(r, value, axes) >= 0) {
+    if (sim_all_reduce_of(r, value, axes) >= 0) {
         cut(r, value, spec);
         return true;
     }
@@ -431,7 +287,7 @@ static unsigned more_axes(const unsigned char *spec, const unsigned char *wider)
 /* An update of ZeRO's state reads a slice of a gradient that was reduced whole: only the slice is reduced. */
 static void slice_gradients(struct base_arena *arena, struct sim_sharded *s)
 {
-    struct rewrite r = begin(arena, s);
+    struct sim_rewriting r = sim_rewriting_begin(arena, s);
     for (int i = 0; i < s->op_count; i++) {
         const struct sim_op *op = &s->ops[i];
         if (op->kind != SIM_COMPUTE || op->op->kind != MODEL_UPDATE) continue;
@@ -455,7 +311,7 @@ void sim_create_reduce_scatters(struct base_arena *arena, const struct sim_compi
     for (int i = 0; i < s->op_count; i++) {
         struct sim_op *op = &s->ops[i];
         if (op->kind != SIM_COMMUNICATE || op->collective != SIM_ALL_REDUCE) continue;
-        if (!same_spec(&s->values[op->inputs[0]], &s->values[op->outputs[0]])) op->collective = SIM_REDUCE_SCATTER;
+        if (!sim_same_spec(&s->values[op->inputs[0]], &s->values[op->outputs[0]])) op->collective = SIM_REDUCE_SCATTER;
     }
 }
 
@@ -466,7 +322,7 @@ void sim_scatter_activations(struct base_arena *arena, const struct sim_compiler
         struct sim_op *op = &s->ops[i];
         if (op->kind != SIM_COMMUNICATE || op->collective != SIM_ALL_REDUCE) continue;
         bool gradient = s->program->tensors[s->values[op->inputs[0]].tensor].category == MODEL_GRADIENT;
-        if (!gradient && !same_spec(&s->values[op->inputs[0]], &s->values[op->outputs[0]]))
+        if (!gradient && !sim_same_spec(&s->values[op->inputs[0]], &s->values[op->outputs[0]]))
             op->collective = SIM_REDUCE_SCATTER;
     }
     (void)arena, (void)compiler;
@@ -475,7 +331,7 @@ void sim_scatter_activations(struct base_arena *arena, const struct sim_compiler
 /* ---- reassociate_all_reduce ---- */
 
 /* The sum takes the operands' sharding, and what is kept of it its own. */
-static int sum_later(struct rewrite *r, int at, unsigned axes, const struct sim_value *operand)
+static int sum_later(struct sim_rewriting *r, int at, unsigned axes, const struct sim_value *operand)
 {
     struct sim_sharded *s = r->s;
     struct sim_op *op = &s->ops[at];
@@ -488,28 +344,28 @@ static int sum_later(struct rewrite *r, int at, unsigned axes, const struct sim_
         int d = sim_dim_labelled(op->op->output_labels, op->labels[i].letter);
         if (d >= 0) op->labels[i].axes = whole[d];
     }
-    int sum = insert_all_reduce(r, at + 1, op->op, axes, partial);
+    int sum = sim_rewriting_insert_all_reduce(r, at + 1, op->op, axes, partial);
     cut(r, sum, kept);
     s->values[sum].loop = op->loop;
     r->insertions[r->insertion_count - 1].op.loop = op->loop;
     return sum;
 }
 
-static bool reassociate(struct rewrite *r, int at)
+static bool reassociate(struct sim_rewriting *r, int at)
 {
     struct sim_sharded *s = r->s;
     struct sim_op *op = &s->ops[at];
     if (op->kind != SIM_COMPUTE || op->op->kind != MODEL_MAP || op->op->function != MODEL_ADD || op->input_count != 2 ||
         at + 1 >= s->op_count)
         return false;
-    int left = reduction_of(r, op->inputs[0], 0),
-        right = left < 0 ? -1 : reduction_of(r, op->inputs[1], s->ops[left].axes);
+    int left = sim_reduction_of(r, op->inputs[0], 0),
+        right = left < 0 ? -1 : sim_reduction_of(r, op->inputs[1], s->ops[left].axes);
     if (right < 0 || left == right || s->ops[left].loop != op->loop || s->ops[right].loop != op->loop) return false;
     const struct sim_value *a = &s->values[s->ops[left].inputs[0]], *b = &s->values[s->ops[right].inputs[0]],
                            *out = &s->values[op->outputs[0]];
-    if (!same_spec(a, b) || a->dtype != b->dtype || a->partial != b->partial) return false;
+    if (!sim_same_spec(a, b) || a->dtype != b->dtype || a->partial != b->partial) return false;
     /* A slice that one of the operands is not would leave each device the partial sums of another part. */
-    if (!same_spec(&s->values[op->inputs[0]], out) || !same_spec(&s->values[op->inputs[1]], out)) return false;
+    if (!sim_same_spec(&s->values[op->inputs[0]], out) || !sim_same_spec(&s->values[op->inputs[1]], out)) return false;
     const unsigned axes = s->ops[left].axes;
     const unsigned char still_partial = a->partial;
     int partial = op->outputs[0], sum = sum_later(r, at, axes, a);
@@ -519,8 +375,8 @@ static bool reassociate(struct rewrite *r, int at)
     op->inputs[0] = s->ops[left].inputs[0];
     op->inputs[1] = s->ops[right].inputs[0];
     s->values[partial].partial = still_partial;
-    remove_op(r, left);
-    remove_op(r, right);
+    sim_rewriting_remove(r, left);
+    sim_rewriting_remove(r, right);
     return true;
 }
 
@@ -530,9 +386,9 @@ void sim_reassociate_all_reduce(struct base_arena *arena, const struct sim_compi
     (void)compiler;
     for (int i = 0; i < s->op_count; i++) {
         if (s->ops[i].kind != SIM_COMPUTE || s->ops[i].op->function != MODEL_ADD) continue;
-        struct rewrite r = begin(arena, s);
+        struct sim_rewriting r = sim_rewriting_begin(arena, s);
         if (!reassociate(&r, i)) continue;
-        apply(&r);
+        sim_rewriting_apply(&r);
         i -= 2; /* two all-reduces before it are gone */
     }
 }

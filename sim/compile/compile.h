@@ -91,7 +91,7 @@ int64_t sim_label_extent(const struct sim_sharded *sharded, const struct sim_op 
 /* liveness.c: a value that waits in the host's memory, from one loop over the layers to the other */
 bool sim_is_offloaded(const struct sim_sharded *sharded, int value);
 
-/* ---- a device's arena (arena_map.c) ---- */
+/* ---- a device's arena (arena_map.c; scratch: kernel_scratch.c) ---- */
 
 /* Rows that no reduction needs whole are worked through in pieces; contractions of bfloat16 in tiles of float32. */
 enum { SIM_ROW_CHUNK = 2048, SIM_TILE = 256, SIM_TILE_DEPTH = 1024 };

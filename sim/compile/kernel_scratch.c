@@ -1,0 +1,133 @@
+/* Bytes of one device: of a value, of a label's part, and of the scratch that the widest kernel of a program needs. */
+#include "sim/compile/local_sizes.h"
+
+#include <string.h>
+
+static int64_t local_size(const struct sim_local *l, int size, unsigned axes)
+{
+    return base_ceil_div(l->sizes[size], topo_axes_product(l->mesh, axes));
+}
+
+int64_t sim_slice_bytes(const struct sim_local *l, int value)
+{
+    const struct sim_shape *shape = &l->s->shapes[l->s->values[value].shape];
+    int64_t bytes = model_dtype_bytes(l->s->values[value].dtype);
+    for (int d = 0; d < shape->rank; d++) bytes = sim_times(bytes, local_size(l, shape->dims[d], shape->spec[d]));
+    return sim_aligned(bytes);
+}
+
+/* What a kernel's row may need: a row for each operand that has to be converted or spread, and for each result. */
+static int64_t row_scratch_bytes(const struct sim_local *l, int k)
+{
+    const struct sim_sharded *s = l->s;
+    const struct sim_kernel *kernel = &s->kernels[k];
+    int64_t slots = 0, row = 1;
+    for (int i = kernel->op; i <= kernel->last; i++) {
+        const struct sim_op *op = &s->ops[i];
+        if (op->kernel != k) continue;
+        const char *space = sim_space(op->op);
+        slots += 1 + op->input_count + op->output_count;
+        for (const char *letter = space; *letter; letter++) {
+            int64_t size = sim_label_extent(s, op, *letter, l->sizes, l->mesh);
+            bool last = !letter[1], whole = sim_needs_whole_rows(op->op);
+            if (last && size > row) row = size;
+            if (!last && !whole && row < SIM_ROW_CHUNK) row = SIM_ROW_CHUNK;
+        }
+    }
+    return sim_times(slots, sim_aligned(sim_times(row, (int64_t)sizeof(float))));
+}
+
+/* Looking rows up needs nothing. Scattering sorts the tokens by row, and adds a row up. */
+static int64_t lookup_scratch_bytes(const struct sim_local *l, const struct sim_op *op)
+{
+    int64_t counts = 1, row = 1;
+    for (int i = 0; i < op->label_count; i++) {
+        int64_t size = sim_label_extent(l->s, op, op->labels[i].letter, l->sizes, l->mesh);
+        counts = size + 1 > INT64_MAX / 64 - counts ? INT64_MAX / 64 : counts + size + 1;
+        if (size > row) row = size;
+    }
+    int64_t tokens = 1;
+    for (int i = 0; i < op->label_count; i++)
+        if (op->contracted_labels & (1u << i))
+            tokens = sim_times(tokens, sim_label_extent(l->s, op, op->labels[i].letter, l->sizes, l->mesh));
+    return sim_aligned(sim_times(counts, 4)) + sim_aligned(sim_times(tokens, 4)) + sim_aligned(sim_times(row, 4));
+}
+
+static int64_t bounded_extent(const struct sim_local *l, const struct sim_op *op, unsigned set, int64_t bound)
+{
+    int64_t extent = 1;
+    for (int i = 0; i < op->label_count; i++)
+        if (set & (1u << i))
+            extent = sim_times(extent, sim_label_extent(l->s, op, op->labels[i].letter, l->sizes, l->mesh));
+    return extent < bound ? extent : bound;
+}
+
+/* Contractions of bfloat16 go through tiles of float32. */
+static int64_t tile_scratch_bytes(const struct sim_local *l, const struct sim_op *op)
+{
+    const struct sim_value *values = l->s->values;
+    bool wide = values[op->outputs[0]].dtype == MODEL_FLOAT32;
+    for (int i = 0; i < op->input_count; i++)
+        wide = wide && values[sim_root(l->s, op->inputs[i])].dtype == MODEL_FLOAT32;
+    if (wide) return 0;
+    int64_t rows = bounded_extent(l, op, op->row_labels, SIM_TILE),
+            columns = bounded_extent(l, op, op->column_labels, SIM_TILE);
+    int64_t depth = bounded_extent(l, op, op->contracted_labels, SIM_TILE_DEPTH);
+    return sim_aligned(rows * depth * 4) + sim_aligned(depth * columns * 4) + sim_aligned(rows * columns * 4);
+}
+
+/* Of one group: the order of its tokens, their highest probabilities, how full each expert is, who chose whom. */
+static int64_t route_scratch_bytes(const struct sim_local *l, const struct sim_op *op)
+{
+    const char *labels = op->op->output_labels;
+    int64_t tokens = sim_label_extent(l->s, op, labels[1], l->sizes, l->mesh),
+            experts = sim_label_extent(l->s, op, labels[2], l->sizes, l->mesh);
+    return sim_aligned(sim_times(tokens, 8)) + sim_aligned(sim_times(experts, 8)) + sim_aligned(sim_times(tokens, 4)) +
+           sim_aligned(sim_times(tokens, experts));
+}
+
+bool sim_routes(const struct model_op *op)
+{
+    return op->kind == MODEL_RESHAPE && model_function_is(op->function, MODEL_IS_CHOICE);
+}
+
+/* Of one example's part of a cache, a copy; at most a device's whole part of a layer's. */
+static int64_t example_scratch_bytes(const struct sim_local *l, const struct sim_op *op)
+{
+    return sim_aligned(sim_slice_bytes(l, op->outputs[0]));
+}
+
+int64_t sim_scratch_bytes(const struct sim_local *l)
+{
+    const struct sim_sharded *s = l->s;
+    int64_t most_bytes = 0;
+    for (int k = 0; k < s->kernel_count; k++) {
+        const struct sim_op *op = &s->ops[s->kernels[k].op];
+        bool dot = op->op->kind == MODEL_EINSUM;
+        int64_t bytes = sim_routes(op->op)                       ? route_scratch_bytes(l, op)
+                        : op->op->function == MODEL_CACHE_GATHER ? example_scratch_bytes(l, op)
+                        : !dot                                   ? row_scratch_bytes(l, k)
+                        : sim_looks_up(s, op)                    ? lookup_scratch_bytes(l, op)
+                                                                 : tile_scratch_bytes(l, op);
+        if (bytes > most_bytes) most_bytes = bytes;
+    }
+    return most_bytes;
+}
+
+int64_t sim_label_extent(const struct sim_sharded *s, const struct sim_op *op, char letter, const int64_t *sizes,
+                         const struct topo_axes *mesh)
+{
+    return base_ceil_div(sizes[sim_label_size(s, op, letter)], topo_axes_product(mesh, sim_label_axes(s, op, letter)));
+}
+
+int sim_label_size(const struct sim_sharded *s, const struct sim_op *op, char letter)
+{
+    for (int i = 0; i < op->input_count; i++) {
+        const char *at = strchr(op->op->input_labels[i], letter);
+        if (at) return s->program->tensors[s->values[op->inputs[i]].tensor].dims[at - op->op->input_labels[i]];
+    }
+    const char *at = strchr(op->op->output_labels, letter);
+    return at && op->output_count
+               ? s->program->tensors[s->values[op->outputs[0]].tensor].dims[at - op->op->output_labels]
+               : MODEL_ONE;
+}

@@ -1,0 +1,135 @@
+/* Changes of a sharded program by a pass: operations that are removed, all-reduces that are inserted, and the program
+ * laid out anew when all of them are known. */
+#include "sim/compile/rewriting.h"
+
+#include <string.h>
+
+struct sim_rewriting sim_rewriting_begin(struct base_arena *arena, struct sim_sharded *s)
+{
+    struct sim_rewriting r = {.arena = arena, .s = s};
+    r.removed = base_new(arena, bool, s->op_count + 1);
+    r.use_counts = base_new(arena, int, s->value_count);
+    r.users = base_new(arena, int, s->value_count);
+    for (int i = 0; i < s->op_count; i++) {
+        for (int j = 0; j < s->ops[i].input_count; j++) {
+            r.use_counts[s->ops[i].inputs[j]]++;
+            r.users[s->ops[i].inputs[j]] = i;
+        }
+    }
+    return r;
+}
+
+int sim_rewriting_copy(struct sim_rewriting *r, int value)
+{
+    struct sim_sharded *s = r->s;
+    s->values = base_grown(r->arena, s->values, s->value_count, &s->value_capacity, sizeof *s->values);
+    s->values[s->value_count] = s->values[value];
+    return s->value_count++;
+}
+
+int sim_rewriting_insert_all_reduce(struct sim_rewriting *r, int before, const struct model_op *why, unsigned axes,
+                                    int value)
+{
+    struct sim_sharded *s = r->s;
+    int sum = sim_rewriting_copy(r, value);
+    s->values[sum].partial = (unsigned char)(s->values[value].partial & ~axes);
+    s->values[sum].persistent = false;
+    s->values[sum].loop = s->ops[before].loop;
+    s->values[sum].definition = -2 - r->insertion_count; /* until sim_rewriting_apply() knows where it stands */
+    r->insertions =
+        base_grown(r->arena, r->insertions, r->insertion_count, &r->insertion_capacity, sizeof *r->insertions);
+    struct sim_insertion *insertion = &r->insertions[r->insertion_count++];
+    *insertion = (struct sim_insertion){before,
+                                        {.kind = SIM_COMMUNICATE,
+                                         .op = why,
+                                         .collective = SIM_ALL_REDUCE,
+                                         .axes = axes,
+                                         .loop = s->ops[before].loop,
+                                         .kernel = -1}};
+    insertion->op.inputs[insertion->op.input_count++] = value;
+    insertion->op.outputs[insertion->op.output_count++] = sum;
+    r->changed = true;
+    return sum;
+}
+
+void sim_rewriting_remove(struct sim_rewriting *r, int op)
+{
+    r->removed[op] = true;
+    r->changed = true;
+}
+
+/* Removed operations and what they made are gone; insertions before one operation keep their order. moved says where
+ * each operation went, inserted where each insertion stands. */
+static void lay_out_operations(struct sim_rewriting *r, int *moved, int *inserted)
+{
+    struct sim_sharded *s = r->s;
+    struct sim_op *ops = base_reserve(r->arena, (size_t)(s->op_count + r->insertion_count), sizeof *ops);
+    int count = 0;
+    for (int i = 0; i < s->op_count; i++) {
+        for (int j = 0; j < r->insertion_count; j++) {
+            if (r->insertions[j].before != i) continue;
+            inserted[j] = count;
+            ops[count++] = r->insertions[j].op;
+        }
+        moved[i] = count;
+        if (!r->removed[i]) ops[count++] = s->ops[i];
+    }
+    for (int i = 0; i < count; i++) {
+        if (ops[i].loop >= 0) ops[i].loop = moved[ops[i].loop];
+        if (ops[i].kind == SIM_LOOP_BEGIN || ops[i].kind == SIM_LOOP_END) ops[i].match = moved[ops[i].match];
+    }
+    s->ops = ops;
+    s->op_count = s->op_capacity = count;
+}
+
+/* Drops the values of removed operations; renamed says what the others are called now. */
+static void lay_out_values(struct sim_rewriting *r, const int *moved, const int *inserted, int *renamed)
+{
+    struct sim_sharded *s = r->s;
+    int count = 0;
+    for (int v = 0; v < s->value_count; v++) {
+        struct sim_value value = s->values[v];
+        if (value.definition >= 0 && r->removed[value.definition]) continue;
+        if (value.definition <= -2) value.definition = inserted[-2 - value.definition];
+        else if (value.definition >= 0) value.definition = moved[value.definition];
+        if (value.loop >= 0) value.loop = moved[value.loop];
+        renamed[v] = count;
+        s->values[count++] = value;
+    }
+    s->value_count = count;
+    for (int i = 0; i < s->op_count; i++) {
+        for (int j = 0; j < s->ops[i].input_count; j++) s->ops[i].inputs[j] = renamed[s->ops[i].inputs[j]];
+        for (int j = 0; j < s->ops[i].output_count; j++) s->ops[i].outputs[j] = renamed[s->ops[i].outputs[j]];
+    }
+}
+
+void sim_rewriting_apply(struct sim_rewriting *r)
+{
+    if (!r->changed) return;
+    int *moved = base_new(r->arena, int, r->s->op_count + 1),
+        *inserted = base_new(r->arena, int, r->insertion_count + 1),
+        *renamed = base_new(r->arena, int, r->s->value_count);
+    lay_out_operations(r, moved, inserted);
+    lay_out_values(r, moved, inserted, renamed);
+}
+
+bool sim_same_spec(const struct sim_value *a, const struct sim_value *b)
+{
+    return !memcmp(a->spec, b->spec, sizeof a->spec);
+}
+
+int sim_reduction_of(const struct sim_rewriting *r, int value, unsigned axes)
+{
+    const struct sim_sharded *s = r->s;
+    int at = s->values[value].definition;
+    if (at < 0 || r->use_counts[value] != 1 || s->values[value].persistent) return -1;
+    const struct sim_op *op = &s->ops[at];
+    bool plain = op->kind == SIM_COMMUNICATE && op->collective == SIM_ALL_REDUCE && (!axes || op->axes == axes);
+    return plain ? at : -1;
+}
+
+int sim_all_reduce_of(const struct sim_rewriting *r, int value, unsigned axes)
+{
+    int at = sim_reduction_of(r, value, axes);
+    return at >= 0 && sim_same_spec(&r->s->values[r->s->ops[at].inputs[0]], &r->s->values[value]) ? at : -1;
+}
