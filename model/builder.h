@@ -171,6 +171,12 @@ static inline int builder_in_dtype(struct builder *builder, const char *name, in
 
 /* expert_layer.c: what takes the MLP's place in a sparse layer, and the mask of Flaxformer's tokens. */
 bool model_builder_is_flaxformer(const struct builder *builder); /* masks and constraints are Flaxformer's */
+
+/* Flaxformer constrains what enters and leaves each sublayer; others leave that to propagation. */
+static inline int builder_constrained_if_flaxformer(struct builder *builder, int tensor)
+{
+    return model_builder_is_flaxformer(builder) ? builder_constrained(builder, tensor) : tensor;
+}
 /* Sets the mask and the residual stream's dtype of the layers that follow; tokens are those that the stack reads. */
 void model_builder_begin_stack(struct builder *builder, int tokens, char length, bool decoder);
 int model_builder_masked(struct builder *builder, const char *name, int x, char length);

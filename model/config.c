@@ -1,6 +1,6 @@
-/* What a model is: the zoo, the one-line grammar and the JSON form. All three become key=value pairs, read by one
- * table. */
-#include "model/model.h"
+/* What a model is: the zoo, the one-line grammar and the JSON form. All three become key=value pairs, read by the
+ * table of config_keys.c, and are then checked as one whole. */
+#include "model/config_keys.h"
 
 #include <math.h>
 #include <string.h>
@@ -15,13 +15,6 @@ static const struct architecture {
     {"moe_encoder_decoder", MODEL_MOE_T5, false, true},
 };
 
-/* The names of flax.linen's functions, as T5X's gin files give them. */
-static const struct {
-    const char *name;
-    enum model_activation activation;
-} activations[] = {
-    {"linear", MODEL_LINEAR}, {"relu", MODEL_RELU}, {"gelu", MODEL_GELU}, {"silu", MODEL_SILU}, {"swish", MODEL_SILU}};
-
 const char *model_architecture(const struct model_config *config)
 {
     for (int i = 0; i < BASE_COUNT(architectures); i++)
@@ -30,230 +23,12 @@ const char *model_architecture(const struct model_config *config)
     return "unknown";
 }
 
-const char *model_activation_name(enum model_activation activation)
-{
-    return activations[activation].name;
-}
-
-/* Words of keys, in the order of their enums. */
-static const char *const position_encodings[] = {"relative_bias", "rotary", "learned", "none"};
-static const char *const norms[] = {"rms", "layer"};
-
-const char *model_position_encoding_name(enum model_position_encoding encoding)
-{
-    return position_encodings[encoding];
-}
-
-const char *model_norm_name(enum model_norm norm)
-{
-    return norms[norm];
-}
-
-/* ---- keys ---- */
-
-/* What was said so far; given has a bit per key. */
-struct draft {
-    struct model_config config;
-    int64_t num_layers, moe_every;
-    uint64_t given;
-};
-
 enum { GPT_POSITIONS = 2048 }; /* GPT-3's table (arXiv:2005.14165, 2.1), where a model does not say its own */
-
-enum key_kind { SIZE, COUNT /* may be 0 */, FLAG, REAL, WORD, ACTIVATIONS, ROUTER };
-
-enum key {
-    EMB_DIM,
-    NUM_HEADS,
-    NUM_KV_HEADS,
-    HEAD_DIM,
-    MLP_DIM,
-    VOCAB_SIZE,
-    NUM_LAYERS,
-    NUM_ENCODER_LAYERS,
-    NUM_DECODER_LAYERS,
-    MLP_ACTIVATIONS,
-    LOGITS_VIA_EMBEDDING,
-    FLOAT32_ATTENTION_LOGITS,
-    PARALLEL_BLOCK,
-    POSITION_ENCODING,
-    NORM,
-    BIASES,
-    QK_NORM,
-    SLIDING_WINDOW,
-    SLIDING_WINDOW_EVERY,
-    NUM_POSITIONS,
-    NUM_EXPERTS,
-    NUM_SELECTED_EXPERTS,
-    EXPERT_MLP_DIM,
-    NUM_ENCODER_SPARSE_LAYERS,
-    NUM_DECODER_SPARSE_LAYERS,
-    MOE_EVERY,
-    CAPACITY_FACTOR,
-    EVAL_CAPACITY_FACTOR,
-    MIN_EXPERT_CAPACITY,
-    GROUP_SIZE,
-    ROUTER_KIND,
-    BATCH_PRIORITIZED_ROUTING,
-    EXTRA_MLP,
-    IGNORE_PADDING_TOKENS,
-    AUX_LOSS_FACTOR,
-    ROUTER_Z_LOSS_FACTOR,
-    KEY_COUNT
-};
-
-#define FIELD(name) offsetof(struct draft, config.name)
-
-/* Bounds far above any model that was trained, so low that no count of parameters or bytes overflows 64 bits. */
-static const struct {
-    const char *name;
-    enum key_kind kind;
-    size_t offset;
-    int64_t high;
-    const char *const *words; /* high of them */
-} keys[KEY_COUNT] = {
-    [EMB_DIM] = {"emb_dim", SIZE, FIELD(emb_dim), 1 << 18},
-    [NUM_HEADS] = {"num_heads", SIZE, FIELD(num_heads), 1 << 12},
-    [NUM_KV_HEADS] = {"num_kv_heads", SIZE, FIELD(num_kv_heads), 1 << 12},
-    [HEAD_DIM] = {"head_dim", SIZE, FIELD(head_dim), 1 << 12},
-    [MLP_DIM] = {"mlp_dim", SIZE, FIELD(mlp_dim), 1 << 22},
-    [VOCAB_SIZE] = {"vocab_size", SIZE, FIELD(vocab_size), 1 << 26},
-    [NUM_LAYERS] = {"num_layers", SIZE, offsetof(struct draft, num_layers), 1 << 12},
-    [NUM_ENCODER_LAYERS] = {"num_encoder_layers", SIZE, FIELD(num_encoder_layers), 1 << 12},
-    [NUM_DECODER_LAYERS] = {"num_decoder_layers", SIZE, FIELD(num_decoder_layers), 1 << 12},
-    [MLP_ACTIVATIONS] = {"mlp_activations", ACTIVATIONS, 0, 0},
-    [LOGITS_VIA_EMBEDDING] = {"logits_via_embedding", FLAG, FIELD(logits_via_embedding), 1},
-    [FLOAT32_ATTENTION_LOGITS] = {"float32_attention_logits", FLAG, FIELD(float32_attention_logits), 1},
-    [PARALLEL_BLOCK] = {"parallel_block", FLAG, FIELD(parallel_block), 1},
-    [POSITION_ENCODING] = {"position_encoding", WORD, FIELD(position_encoding), BASE_COUNT(position_encodings),
-                           position_encodings},
-    [NORM] = {"norm", WORD, FIELD(norm), BASE_COUNT(norms), norms},
-    [BIASES] = {"biases", FLAG, FIELD(biases), 1},
-    [QK_NORM] = {"qk_norm", FLAG, FIELD(qk_norm), 1},
-    [SLIDING_WINDOW] = {"sliding_window", SIZE, FIELD(sliding_window), 1 << 24},
-    [SLIDING_WINDOW_EVERY] = {"sliding_window_every", SIZE, FIELD(sliding_window_every), 1 << 12},
-    [NUM_POSITIONS] = {"num_positions", SIZE, FIELD(num_positions), 1 << 24},
-    [NUM_EXPERTS] = {"num_experts", SIZE, FIELD(experts.count), 1 << 14},
-    [NUM_SELECTED_EXPERTS] = {"num_selected_experts", SIZE, FIELD(experts.selected), 1 << 14},
-    [EXPERT_MLP_DIM] = {"expert_mlp_dim", SIZE, FIELD(experts.mlp_dim), 1 << 22},
-    [NUM_ENCODER_SPARSE_LAYERS] = {"num_encoder_sparse_layers", COUNT, FIELD(experts.encoder_sparse_layers), 1 << 12},
-    [NUM_DECODER_SPARSE_LAYERS] = {"num_decoder_sparse_layers", COUNT, FIELD(experts.decoder_sparse_layers), 1 << 12},
-    [MOE_EVERY] = {"moe_every", SIZE, offsetof(struct draft, moe_every), 1 << 12},
-    [CAPACITY_FACTOR] = {"capacity_factor", REAL, FIELD(experts.capacity_factor), 1 << 14},
-    [EVAL_CAPACITY_FACTOR] = {"eval_capacity_factor", REAL, FIELD(experts.eval_capacity_factor), 1 << 14},
-    [MIN_EXPERT_CAPACITY] = {"min_expert_capacity", SIZE, FIELD(experts.min_capacity), 1 << 24},
-    [GROUP_SIZE] = {"group_size", SIZE, FIELD(experts.group_size), 1 << 30},
-    [ROUTER_KIND] = {"router", ROUTER, FIELD(experts.router), 0},
-    [BATCH_PRIORITIZED_ROUTING] = {"batch_prioritized_routing", FLAG, FIELD(experts.batch_prioritized), 1},
-    [EXTRA_MLP] = {"extra_mlp", FLAG, FIELD(experts.extra_mlp), 1},
-    [IGNORE_PADDING_TOKENS] = {"ignore_padding_tokens", FLAG, FIELD(experts.ignore_padding), 1},
-    [AUX_LOSS_FACTOR] = {"aux_loss_factor", REAL, FIELD(experts.aux_loss_factor), 1 << 10},
-    [ROUTER_Z_LOSS_FACTOR] = {"router_z_loss_factor", REAL, FIELD(experts.router_z_loss_factor), 1 << 10},
-};
-
-static bool has(const struct draft *draft, enum key key)
-{
-    return draft->given >> key & 1;
-}
-
-static const char *list_keys(char *list, size_t size)
-{
-    size_t used = 0;
-    for (int i = 0; i < KEY_COUNT; i++)
-        used += (size_t)snprintf(list + used, size - used, "%s%s", i ? ", " : "", keys[i].name);
-    return list;
-}
-
-static enum base_status unknown_key(const char *name, struct base_error *error)
-{
-    const char *names[KEY_COUNT], *nearest;
-    char list[900];
-    for (int i = 0; i < KEY_COUNT; i++) names[i] = keys[i].name;
-    nearest = base_nearest(name, names, KEY_COUNT);
-    return base_fail(error, BASE_INPUT, "unknown key \"%.60s\"%s%s%sthe keys are %s", name,
-                     nearest ? "; did you mean " : "", nearest ? nearest : "", nearest ? "? " : "; ",
-                     list_keys(list, sizeof list));
-}
-
-static enum base_status unknown_activation(const char *name, size_t length, struct base_error *error)
-{
-    const char *names[BASE_COUNT(activations)];
-    char given[64];
-    for (int i = 0; i < BASE_COUNT(activations); i++) names[i] = activations[i].name;
-    snprintf(given, sizeof given, "%.*s", (int)(length < 60 ? length : 60), name);
-    return base_fail_unknown(error, BASE_INPUT, "mlp_activations", given, names, BASE_COUNT(activations));
-}
-
-static enum base_status set_activations(struct model_config *config, const char *text, struct base_error *error)
-{
-    config->mlp_activation_count = 0;
-    for (const char *at = text;; at++) {
-        size_t length = strcspn(at, "+");
-        int found = -1;
-        for (int i = 0; i < BASE_COUNT(activations); i++)
-            if (strlen(activations[i].name) == length && !strncmp(activations[i].name, at, length)) found = i;
-        if (found < 0) return unknown_activation(at, length, error);
-        if (config->mlp_activation_count == MODEL_MAX_ACTIVATIONS)
-            return base_fail(error, BASE_INPUT, "mlp_activations: more than %d; use one, or two joined by +",
-                             MODEL_MAX_ACTIVATIONS);
-        config->mlp_activations[config->mlp_activation_count++] = activations[found].activation;
-        at += length;
-        if (!*at) return BASE_OK;
-    }
-}
-
-static enum base_status set_router(struct model_config *config, const char *text, struct base_error *error)
-{
-    const char *names[] = {model_router_name(MODEL_TOKENS_CHOOSE_MASKED),
-                           model_router_name(MODEL_TOKENS_CHOOSE_SCATTER),
-                           model_router_name(MODEL_EXPERTS_CHOOSE_MASKED)};
-    int found;
-    BASE_TRY(base_parse_word(text, "router", names, BASE_COUNT(names), &found, error));
-    config->experts.router = (enum model_router)found;
-    return BASE_OK;
-}
-
-static enum base_status set_word(struct draft *draft, int key, const char *value, struct base_error *error)
-{
-    const int count = (int)keys[key].high;
-    for (int i = 0; i < count; i++)
-        if (!strcmp(keys[key].words[i], value)) {
-            memcpy((char *)draft + keys[key].offset, &(int){i}, sizeof(int));
-            return BASE_OK;
-        }
-    return base_fail_unknown(error, BASE_INPUT, keys[key].name, value, keys[key].words, count);
-}
-
-static enum base_status set_key(struct draft *draft, const char *name, const char *value, struct base_error *error)
-{
-    int key = 0;
-    while (key < KEY_COUNT && strcmp(keys[key].name, name) != 0) key++;
-    if (key == KEY_COUNT) return unknown_key(name, error);
-    if (has(draft, (enum key)key)) return base_fail(error, BASE_INPUT, "%s: stands there twice; keep one", name);
-    draft->given |= UINT64_C(1) << key;
-    if (keys[key].kind == ACTIVATIONS) return set_activations(&draft->config, value, error);
-    if (keys[key].kind == ROUTER) return set_router(&draft->config, value, error);
-    if (keys[key].kind == WORD) return set_word(draft, key, value, error);
-    int64_t number;
-    char *field = (char *)draft + keys[key].offset;
-    if (keys[key].kind == REAL)
-        return base_parse_double(value, name, 0, (double)keys[key].high, (double *)(void *)field, error);
-    BASE_TRY(base_parse_int(value, name, keys[key].kind == SIZE, keys[key].high, &number, error));
-    if (keys[key].kind != FLAG) memcpy(field, &number, sizeof number);
-    else memcpy(field, &(bool){number == 1}, sizeof(bool));
-    return BASE_OK;
-}
-
-enum base_status model_config_check(const char *key, const char *value, struct base_error *error)
-{
-    struct draft draft = {.given = 0};
-    return set_key(&draft, key, value, error);
-}
 
 /* ---- a whole model ---- */
 
 /* num_layers stands for the layers of every stack that is not given its own. */
-static enum base_status settle_layers(struct draft *draft, struct base_error *error)
+static enum base_status settle_layers(struct model_draft *draft, struct base_error *error)
 {
     struct model_config *config = &draft->config;
     if (!config->encoder && has(draft, NUM_ENCODER_LAYERS))
@@ -267,7 +42,7 @@ static enum base_status settle_layers(struct draft *draft, struct base_error *er
     return BASE_OK;
 }
 
-static enum base_status refuse_missing(const struct draft *draft, struct base_error *error)
+static enum base_status refuse_missing(const struct model_draft *draft, struct base_error *error)
 {
     static const enum key sizes[] = {EMB_DIM, NUM_HEADS, HEAD_DIM, MLP_DIM, VOCAB_SIZE};
     const struct model_config *config = &draft->config;
@@ -275,7 +50,8 @@ static enum base_status refuse_missing(const struct draft *draft, struct base_er
     size_t used = 0;
     for (int i = 0; i < BASE_COUNT(sizes); i++)
         if (!has(draft, sizes[i]))
-            used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", used ? ", " : "", keys[sizes[i]].name);
+            used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", used ? ", " : "",
+                                     model_config_keys[sizes[i]].name);
     if (!config->num_decoder_layers || (config->encoder && !config->num_encoder_layers))
         used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", used ? ", " : "",
                                  config->encoder ? "num_encoder_layers and num_decoder_layers (or num_layers)"
@@ -297,17 +73,17 @@ static enum base_status refuse_kv_heads(const struct model_config *config, struc
 }
 
 /* Keys of experts, all behind NUM_EXPERTS. */
-static enum base_status refuse_dense(const struct draft *draft, struct base_error *error)
+static enum base_status refuse_dense(const struct model_draft *draft, struct base_error *error)
 {
     for (int key = NUM_EXPERTS; key <= ROUTER_Z_LOSS_FACTOR; key++)
         if (has(draft, (enum key)key))
             return base_fail(error, BASE_INPUT, "%s: goes with num_experts of moe_encoder_decoder or decoder_only",
-                             keys[key].name);
+                             model_config_keys[key].name);
     return BASE_OK;
 }
 
 /* T5X's defaults; a decoder's experts take what is routed to them in the mean, k times a token. */
-static void fill_experts(struct draft *draft)
+static void fill_experts(struct model_draft *draft)
 {
     struct model_experts *e = &draft->config.experts;
     if (!has(draft, NUM_SELECTED_EXPERTS)) e->selected = 1;
@@ -332,7 +108,7 @@ static enum base_status check_sparse_layers(const struct model_config *config, b
                      encoder ? "encoder" : "decoder", (long long)sparse, (long long)layers);
 }
 
-static enum base_status finish_experts(struct draft *draft, struct base_error *error)
+static enum base_status finish_experts(struct model_draft *draft, struct base_error *error)
 {
     const struct model_config *config = &draft->config;
     bool is_moe = config->family == MODEL_MOE_T5, may = is_moe || config->family == MODEL_DECODER_ONLY;
@@ -355,15 +131,8 @@ static enum base_status finish_experts(struct draft *draft, struct base_error *e
                      (long long)config->experts.selected, (long long)config->experts.count);
 }
 
-static bool is_default(const struct draft *draft, enum key key)
-{
-    static const struct draft nothing;
-    const size_t size = keys[key].kind == SIZE ? sizeof(int64_t) : keys[key].kind == WORD ? sizeof(int) : sizeof(bool);
-    return !memcmp((const char *)draft + keys[key].offset, (const char *)&nothing + keys[key].offset, size);
-}
-
 /* What has no meaning without another key. */
-static enum base_status refuse_features(const struct draft *draft, struct base_error *error)
+static enum base_status refuse_features(const struct model_draft *draft, struct base_error *error)
 {
     const struct model_config *config = &draft->config;
     if (config->position_encoding == MODEL_POSITION_ROTARY && config->head_dim % 2)
@@ -379,19 +148,19 @@ static enum base_status refuse_features(const struct draft *draft, struct base_e
     return BASE_OK;
 }
 
-static enum base_status finish(struct draft *draft, struct model_config *out, struct base_error *error)
+static enum base_status finish(struct model_draft *draft, struct model_config *out, struct base_error *error)
 {
     struct model_config *config = &draft->config;
     BASE_TRY(settle_layers(draft, error));
     BASE_TRY(refuse_missing(draft, error));
     if (!has(draft, NUM_KV_HEADS)) config->num_kv_heads = config->num_heads;
-    if (!has(draft, MLP_ACTIVATIONS)) BASE_TRY(set_activations(config, "relu", error));
+    if (!has(draft, MLP_ACTIVATIONS)) BASE_TRY(model_config_set_activations(config, "relu", error));
     if (config->num_heads % config->num_kv_heads != 0) return refuse_kv_heads(config, error);
     for (int key = PARALLEL_BLOCK; key <= NUM_POSITIONS && config->encoder; key++)
-        if (has(draft, (enum key)key) && !is_default(draft, (enum key)key))
+        if (has(draft, (enum key)key) && !model_config_is_default(draft, (enum key)key))
             return base_fail(error, BASE_INPUT,
                              "%s: is known for decoder-only models alone; leave it out, or choose decoder_only",
-                             keys[key].name);
+                             model_config_keys[key].name);
     BASE_TRY(refuse_features(draft, error));
     if (config->position_encoding == MODEL_POSITION_LEARNED && !config->num_positions)
         config->num_positions = GPT_POSITIONS;
@@ -401,14 +170,14 @@ static enum base_status finish(struct draft *draft, struct model_config *out, st
 }
 
 /* False if no architecture has this name. */
-static bool begin(struct draft *draft, const char *name, size_t length)
+static bool begin(struct model_draft *draft, const char *name, size_t length)
 {
     for (int i = 0; i < BASE_COUNT(architectures); i++) {
         const struct architecture *architecture = &architectures[i];
         if (strlen(architecture->name) != length || strncmp(architecture->name, name, length) != 0) continue;
-        *draft = (struct draft){.config = {.family = architecture->family,
-                                           .scan_layers = architecture->scan_layers,
-                                           .encoder = architecture->encoder}};
+        *draft = (struct model_draft){.config = {.family = architecture->family,
+                                                 .scan_layers = architecture->scan_layers,
+                                                 .encoder = architecture->encoder}};
         return true;
     }
     return false;
@@ -425,7 +194,7 @@ static enum base_status unknown_architecture(const char *name, size_t length, st
 
 /* ---- one line: ARCHITECTURE:key=value,… ---- */
 
-static enum base_status read_pairs(struct base_arena *arena, const char *pairs, struct draft *draft,
+static enum base_status read_pairs(struct base_arena *arena, const char *pairs, struct model_draft *draft,
                                    struct base_error *error)
 {
     char *text = base_copy(arena, pairs);
@@ -436,7 +205,7 @@ static enum base_status read_pairs(struct base_arena *arena, const char *pairs, 
         if (!equals)
             return base_fail(error, BASE_INPUT, "\"%.60s\" is no key=value; as in emb_dim=512,num_heads=8", text);
         *equals = '\0';
-        BASE_TRY(set_key(draft, text, equals + 1, error));
+        BASE_TRY(model_config_set_key(draft, text, equals + 1, error));
         text = next;
     }
     return BASE_OK;
@@ -445,7 +214,7 @@ static enum base_status read_pairs(struct base_arena *arena, const char *pairs, 
 static enum base_status parse_line(struct base_arena *arena, const char *text, const char *colon,
                                    struct model_config *out, struct base_error *error)
 {
-    struct draft draft;
+    struct model_draft draft;
     size_t length = (size_t)(colon - text);
     if (!begin(&draft, text, length)) return unknown_architecture(text, length, error);
     enum base_status status = read_pairs(arena, colon + 1, &draft, error);
@@ -468,9 +237,11 @@ static const char *line_value(struct base_arena *arena, const struct base_json *
 {
     bool names = false;
     for (int i = 0; i < KEY_COUNT; i++)
-        names = names || ((keys[i].kind == ACTIVATIONS || keys[i].kind == WORD) && !strcmp(member->key, keys[i].name));
+        names = names || ((model_config_keys[i].kind == ACTIVATIONS || model_config_keys[i].kind == WORD) &&
+                          !strcmp(member->key, model_config_keys[i].name));
     switch (member->kind) {
-    case BASE_JSON_STRING: return names || !strcmp(member->key, keys[ROUTER_KIND].name) ? member->string : NULL;
+    case BASE_JSON_STRING:
+        return names || !strcmp(member->key, model_config_keys[ROUTER_KIND].name) ? member->string : NULL;
     case BASE_JSON_ARRAY: return names ? join_strings(arena, member) : NULL;
     case BASE_JSON_FALSE: return names ? NULL : "0";
     case BASE_JSON_TRUE: return names ? NULL : "1";
@@ -491,7 +262,7 @@ static enum base_status read_members(struct base_arena *arena, const struct base
     const struct base_json *name = base_json_get(object, "architecture");
     if (!name || name->kind != BASE_JSON_STRING)
         return base_fail(error, BASE_INPUT, "architecture: missing; as in \"architecture\": \"decoder_only\"");
-    struct draft draft;
+    struct model_draft draft;
     if (!begin(&draft, name->string, strlen(name->string)))
         return unknown_architecture(name->string, strlen(name->string), error);
     for (const struct base_json *member = object->child; member; member = member->next) {
@@ -502,7 +273,7 @@ static enum base_status read_members(struct base_arena *arena, const struct base
                              "%.60s: is %s; a number, true or false is needed, or the words of mlp_activations, "
                              "position_encoding and norm",
                              member->key, base_json_kind_name(member->kind));
-        BASE_TRY(set_key(&draft, member->key, value, error));
+        BASE_TRY(model_config_set_key(&draft, member->key, value, error));
     }
     return finish(&draft, out, error);
 }
@@ -556,32 +327,36 @@ static void put_activations(const struct model_config *config, const char *name,
 }
 
 /* num_layers is another word for the decoder's. */
-static bool is_said(const struct draft *draft, int key)
+static bool is_said(const struct model_draft *draft, int key)
 {
     const struct model_config *config = &draft->config;
     if (key == NUM_LAYERS || (key == MOE_EVERY && config->encoder)) return false;
     if ((key == NUM_ENCODER_SPARSE_LAYERS || key == NUM_DECODER_SPARSE_LAYERS) && !config->encoder) return false;
-    if (key >= POSITION_ENCODING && key <= NUM_POSITIONS && is_default(draft, (enum key)key))
+    if (key >= POSITION_ENCODING && key <= NUM_POSITIONS && model_config_is_default(draft, (enum key)key))
         return false; /* T5X's models are described as ever */
     return key < NUM_EXPERTS || key > ROUTER_Z_LOSS_FACTOR || config->experts.count > 0;
 }
 
 void model_config_put(const struct model_config *config, struct base_json_writer *w)
 {
-    const struct draft draft = {.config = *config, .moe_every = model_layers_per_block(config, false)};
+    const struct model_draft draft = {.config = *config, .moe_every = model_layers_per_block(config, false)};
     base_json_open(w, '{');
     base_json_member_string(w, "architecture", model_architecture(config));
     for (int i = 0; i < KEY_COUNT; i++) {
-        const void *at = (const char *)&draft + keys[i].offset;
+        const void *at = (const char *)&draft + model_config_keys[i].offset;
         if (!is_said(&draft, i)) continue;
-        switch (keys[i].kind) {
+        switch (model_config_keys[i].kind) {
         case SIZE:
-        case COUNT: base_json_member_int(w, keys[i].name, *(const int64_t *)at); break;
-        case FLAG: base_json_member_bool(w, keys[i].name, *(const bool *)at); break;
-        case REAL: base_json_member_double(w, keys[i].name, *(const double *)at); break;
-        case ROUTER: base_json_member_string(w, keys[i].name, model_router_name(config->experts.router)); break;
-        case WORD: base_json_member_string(w, keys[i].name, keys[i].words[*(const int *)at]); break;
-        case ACTIVATIONS: put_activations(config, keys[i].name, w);
+        case COUNT: base_json_member_int(w, model_config_keys[i].name, *(const int64_t *)at); break;
+        case FLAG: base_json_member_bool(w, model_config_keys[i].name, *(const bool *)at); break;
+        case REAL: base_json_member_double(w, model_config_keys[i].name, *(const double *)at); break;
+        case ROUTER:
+            base_json_member_string(w, model_config_keys[i].name, model_router_name(config->experts.router));
+            break;
+        case WORD:
+            base_json_member_string(w, model_config_keys[i].name, model_config_keys[i].words[*(const int *)at]);
+            break;
+        case ACTIVATIONS: put_activations(config, model_config_keys[i].name, w);
         }
     }
     base_json_close(w, '}');

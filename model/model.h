@@ -53,7 +53,7 @@ struct model_rules model_rules_over_context(struct base_arena *arena, const stru
 /* The rules with what Megatron-LM shards over the model axis, unless one of them names that axis. */
 struct model_rules model_rules_over_model(struct base_arena *arena, const struct model_rules *rules);
 
-/* ---- models (config.c, zoo.csv) ---- */
+/* ---- models (config.c, config_keys.c, zoo.csv) ---- */
 
 /* The T5X example whose code the model is: t5, scalable_t5 (without an encoder: the same layers, decoder only),
  * decoder_only; or Flaxformer's T5 with experts, which t5x/contrib/moe trains. */

@@ -101,7 +101,7 @@ const struct model_gin_value *model_gin_follow(struct model_gin *gin, const stru
 const struct model_gin_value *model_gin_get(struct model_gin *gin, const char *scope, const char *configurable,
                                             const char *parameter, struct model_gin_place *place);
 
-/* ---- models in gin (gin_model.c) ---- */
+/* ---- models in gin (gin_model.c; gin_config.c: files) ---- */
 
 struct model_gin_model {
     const char *text; /* a zoo name or one line, as model_config_parse reads it */

@@ -1,0 +1,181 @@
+/* Attention as T5X's networks have it: queries, keys and values, scores with their bias and mask, softmax, and the
+ * projection out; of whole sequences, and of a token that is decoded over a cache. */
+#include "model/attention.h"
+
+/* Every query reads all keys: they are on every device, whatever shards the queries. */
+static int unsharded_keys(struct builder *builder, int tensor)
+{
+    if (builder->options.gathers_keys) builder->program->tensors[tensor].axes[1] = MODEL_NO_AXIS;
+    return tensor;
+}
+
+/* Where sequences are sharded, their keys and values are gathered for each layer, and once more for its backward pass.
+ */
+static int gathered(struct builder *builder, const char *name, int tensor)
+{
+    const char *labels = model_builder_get(builder, tensor)->labels;
+    int whole =
+        builder_apply(builder, MODEL_RESHAPE, MODEL_NO_FUNCTION, base_print(builder->arena, "%s gathered", name),
+                      base_print(builder->arena, "%s->%s", labels, labels), NULL, builder->dtype, MODEL_ROLE_FUSED,
+                      tensor, -1, -1, -1);
+    return builder_constrained(builder, unsharded_keys(builder, whole));
+}
+
+/* The attention of a sequence to itself that is prepared for decoding, or decoded token by token. */
+static bool fills_cache(const struct builder *builder, const struct builder_attention *a)
+{
+    return builder->cache && a->to_itself && builder->cache->fills;
+}
+
+static bool reads_cache(const struct builder *builder, const struct builder_attention *a)
+{
+    return builder->cache && a->to_itself && !builder->cache->fills;
+}
+
+/* Keys or values; with fewer heads than the queries have, each serves a group of them. In a cache the length is last.
+ */
+static int key_or_value(struct builder *builder, const struct builder_attention *a, const char *which,
+                        enum model_role role)
+{
+    const bool reads = reads_cache(builder, a), grouped = builder->config->num_kv_heads != builder->config->num_heads;
+    const char from = a->key_from, to = reads ? a->query : a->key;
+    const char *path = base_print(builder->arena, "%s/%s/kernel", a->name, which),
+               *name = base_print(builder->arena, "%s/%s", a->name, which);
+    int kernel = model_builder_weight(builder, path, grouped ? "ei" : "ej", grouped ? "egd" : "ehd");
+    const char *equation = builder_letters(builder, grouped ? "bqe,egd->bqgd" : "bqe,ehd->bqhd", from, to);
+    const char *declared = builder_letters(builder, grouped ? "bkgd" : "bkhd", from, to);
+    int projected = builder_constrained(
+        builder, builder_contract(builder, name, equation, declared, builder->dtype, role, a->key_source, kernel));
+    builder_saved_as(builder, role == MODEL_ROLE_VALUE ? MODEL_SAVED_VALUE : MODEL_SAVED_KEY, projected);
+    projected = model_builder_biased(builder, name, projected, declared, grouped ? "i" : "j", grouped ? "gd" : "hd");
+    if (role == MODEL_ROLE_QUERY_KEY) projected = model_builder_placed(builder, name, projected, declared);
+    if (builder->options.gathers_keys) projected = gathered(builder, name, projected);
+    if (reads || fills_cache(builder, a)) {
+        const char *cached = base_print(builder->arena, "%s/cached_%s", a->name, which);
+        int cache = model_builder_cached(builder, cached, projected, grouped ? "bgdS" : "bhdS");
+        if (reads) projected = cache;
+    }
+    if (!grouped) return projected;
+    const char *repeat = reads ? "bgdS->bhdS" : builder_letters(builder, "bkgd->bkhd", from, to);
+    return unsharded_keys(builder, builder_apply(builder, MODEL_RESHAPE, MODEL_REPEAT,
+                                                 base_print(builder->arena, "%s repeated", name), repeat, NULL,
+                                                 builder->dtype, MODEL_ROLE_FUSED, projected, -1, -1, -1));
+}
+
+/* What is added to scores: T5's bias by distance, and a mask of what may not be seen. */
+static int attention_bias(struct builder *builder, const struct builder_attention *a, int scores,
+                          enum model_dtype dtype)
+{
+    const char *name = base_print(builder->arena, "%s/bias", a->name);
+    if (reads_cache(builder, a)) return model_builder_cache_bias(builder, name, scores, a->relpos, dtype);
+    if (builder->letters_from) /* of a decoder, whose tokens are all there, to the encoder's */
+        return builder_apply(builder, MODEL_MAP, MODEL_KEY_BIAS, name,
+                             builder_letters(builder, "bhqk,bk->bhqk", a->query, a->key), NULL, dtype,
+                             MODEL_ROLE_SOFTMAX, scores, a->key_tokens, -1, -1);
+    int inputs[6] = {scores, a->query_tokens, a->key_tokens}, count = 3;
+    const bool marked = a->to_itself && a->causal && builder->marks >= 0;
+    if (marked) inputs[count++] = builder->marks, inputs[count++] = builder->marks;
+    if (a->relpos >= 0) inputs[count++] = a->relpos;
+    const char *equation =
+        base_print(builder->arena, "bhqk,bq,bk%s%s->bhqk", marked ? ",bq,bk" : "", a->relpos >= 0 ? ",hqk" : "");
+    int biased = model_builder_apply(builder, MODEL_MAP, marked ? MODEL_PREFIX_BIAS : MODEL_ATTENTION_BIAS, name,
+                                     builder_letters(builder, equation, a->query, a->key), NULL, dtype,
+                                     MODEL_ROLE_SOFTMAX, inputs, count);
+    builder_last_op(builder)->causal = a->causal;
+    if (a->causal) builder_last_op(builder)->window = builder->config->sliding_window;
+    if (a->causal) builder_last_op(builder)->window_every = builder->config->sliding_window_every;
+    return biased;
+}
+
+/* Scores, bias and mask, softmax over the keys, weighted sum of values. With flash attention the four are one kernel
+ * and nothing between them is ever in memory. */
+static int attention_core(struct builder *builder, const struct builder_attention *a, int query, int key, int value)
+{
+    enum model_dtype logits = builder->config->float32_attention_logits ? MODEL_FLOAT32 : builder->dtype;
+    const char *scope = a->name;
+    const char *queries = builder_letters(builder, "bqhd", a->query, a->key),
+               *keys = builder_letters(builder, reads_cache(builder, a) ? "bhdk" : "bkhd", a->query, a->key),
+               *pairs = builder_letters(builder, "bhqk", a->query, a->key);
+    int first = builder->program->blocks[builder->block].op_count;
+    query = builder_in_dtype(builder, base_print(builder->arena, "%s/query", scope), query,
+                             base_print(builder->arena, "%s->%s", queries, queries), logits);
+    key = builder_in_dtype(builder, base_print(builder->arena, "%s/key", scope), key,
+                           base_print(builder->arena, "%s->%s", keys, keys), logits);
+    int scores = builder_contract(builder, base_print(builder->arena, "%s/scores", scope),
+                                  base_print(builder->arena, "%s,%s->%s", queries, keys, pairs), NULL, logits,
+                                  MODEL_ROLE_SOFTMAX, query, key);
+    const struct model_block *block = &builder->program->blocks[builder->block];
+    int scored = builder->program->blocks[builder->block].op_count;
+    int biased = attention_bias(builder, a, scores, logits);
+    const char *over_keys = builder_letters(builder, "bhqk->bhq", a->query, a->key);
+    int max = builder_apply(builder, MODEL_REDUCE, MODEL_MAX, base_print(builder->arena, "%s/softmax max", scope),
+                            over_keys, NULL, logits, MODEL_ROLE_SOFTMAX, biased, -1, -1, -1);
+    int sum = builder_apply(builder, MODEL_REDUCE, MODEL_SUM_EXP, base_print(builder->arena, "%s/softmax sum", scope),
+                            builder_letters(builder, "bhqk,bhq->bhq", a->query, a->key), NULL, logits,
+                            MODEL_ROLE_SOFTMAX, biased, max, -1, -1);
+    int weights = builder_apply(builder, MODEL_MAP, MODEL_SOFTMAX, base_print(builder->arena, "%s/softmax", scope),
+                                builder_letters(builder, "bhqk,bhq,bhq->bhqk", a->query, a->key), NULL, builder->dtype,
+                                MODEL_ROLE_SOFTMAX, biased, max, sum, -1);
+    if (builder_has(builder, MODEL_TRAIT_KERNEL_GROUPS)) builder_group_from(builder, scored);
+    int softened = builder->program->blocks[builder->block].op_count;
+    weights = model_builder_dropout(builder, scope, weights, builder_letters(builder, "bhqk", a->query, a->key),
+                                    MODEL_ROLE_SOFTMAX);
+    if (builder_has(builder, MODEL_TRAIT_KERNEL_GROUPS)) builder_group_from(builder, softened);
+    int context = builder_contract(builder, base_print(builder->arena, "%s/context", scope),
+                                   base_print(builder->arena, "%s,%s->%s", pairs, keys, queries), NULL, builder->dtype,
+                                   MODEL_ROLE_CONTEXT, weights, value);
+    if (builder->options.flash_attention) builder_group_from(builder, first);
+    for (int i = first; builder->options.flash_attention && i < block->op_count; i++) block->ops[i].causal = a->causal;
+    return builder_saved_as(builder, MODEL_SAVED_CONTEXT, context);
+}
+
+static int packed(struct builder *builder, const struct builder_attention *a, int tensor, enum model_role role)
+{
+    const char *name = base_print(builder->arena, "%s packed", model_builder_get(builder, tensor)->name),
+               *scope = builder->scope;
+    builder->scope = "";
+    int copy =
+        builder_apply(builder, MODEL_MAP, MODEL_PACK, name, builder_letters(builder, "bkhd->bkhd", a->query, a->key),
+                      NULL, builder->dtype, role, tensor, -1, -1, -1);
+    builder->scope = scope;
+    return copy;
+}
+
+static int query_of(struct builder *builder, const struct builder_attention *a)
+{
+    const char *scope = a->name;
+    int query_kernel = model_builder_weight(builder, base_print(builder->arena, "%s/query/kernel", scope), "ej", "ehd");
+    int query = builder_contract(builder, base_print(builder->arena, "%s/query", scope),
+                                 builder_letters(builder, "bqe,ehd->bqhd", a->query, a->key), NULL, builder->dtype,
+                                 MODEL_ROLE_QUERY_KEY, a->query_source, query_kernel);
+    builder_constrained(builder, builder_saved_as(builder, MODEL_SAVED_QUERY, query));
+    const char *rows = builder_letters(builder, "bqhd", a->query, a->key),
+               *query_name = base_print(builder->arena, "%s/query", scope);
+    return model_builder_placed(builder, query_name, model_builder_biased(builder, query_name, query, rows, "j", "hd"),
+                                rows);
+}
+
+/* Of the last layer that reads a prompt, keys and values are all that is needed. */
+int model_builder_attention(struct builder *builder, const struct builder_attention *a)
+{
+    const char *scope = a->name;
+    const bool fills = fills_cache(builder, a);
+    int query = fills ? -1 : query_of(builder, a);
+    int key = key_or_value(builder, a, "key", MODEL_ROLE_QUERY_KEY);
+    int value = key_or_value(builder, a, "value", MODEL_ROLE_VALUE);
+    builder->not_in_last = fills;
+    if (fills) query = query_of(builder, a);
+    if (builder_has(builder, MODEL_TRAIT_PACKED_KEYS_VALUES)) {
+        key = packed(builder, a, key, MODEL_ROLE_QUERY_KEY);
+        value = packed(builder, a, value, MODEL_ROLE_VALUE);
+    }
+    int context = attention_core(builder, a, query, key, value);
+    int out_kernel = model_builder_weight(builder, base_print(builder->arena, "%s/out/kernel", scope), "je", "hde");
+    int out = builder_contract(builder, base_print(builder->arena, "%s/out", scope),
+                               builder_letters(builder, "bqhd,hde->bqe", a->query, a->key), NULL, builder->dtype,
+                               MODEL_ROLE_PROJECTION, context, out_kernel);
+    builder_constrained_if_flaxformer(builder, out);
+    builder_saved_as(builder, MODEL_SAVED_OUT, out);
+    return model_builder_biased(builder, base_print(builder->arena, "%s/out", scope), out,
+                                builder_letters(builder, "bqe", a->query, a->key), "e", "e");
+}

@@ -1,0 +1,78 @@
+/* Private to model/: the keys of a model's description, and what was said of one so far. */
+#ifndef MODEL_CONFIG_KEYS_H
+#define MODEL_CONFIG_KEYS_H
+
+#include "model/model.h"
+
+/* What was said so far; given has a bit per key. */
+struct model_draft {
+    struct model_config config;
+    int64_t num_layers, moe_every;
+    uint64_t given;
+};
+
+enum key_kind { SIZE, COUNT /* may be 0 */, FLAG, REAL, WORD, ACTIVATIONS, ROUTER };
+
+enum key {
+    EMB_DIM,
+    NUM_HEADS,
+    NUM_KV_HEADS,
+    HEAD_DIM,
+    MLP_DIM,
+    VOCAB_SIZE,
+    NUM_LAYERS,
+    NUM_ENCODER_LAYERS,
+    NUM_DECODER_LAYERS,
+    MLP_ACTIVATIONS,
+    LOGITS_VIA_EMBEDDING,
+    FLOAT32_ATTENTION_LOGITS,
+    PARALLEL_BLOCK,
+    POSITION_ENCODING,
+    NORM,
+    BIASES,
+    QK_NORM,
+    SLIDING_WINDOW,
+    SLIDING_WINDOW_EVERY,
+    NUM_POSITIONS,
+    NUM_EXPERTS,
+    NUM_SELECTED_EXPERTS,
+    EXPERT_MLP_DIM,
+    NUM_ENCODER_SPARSE_LAYERS,
+    NUM_DECODER_SPARSE_LAYERS,
+    MOE_EVERY,
+    CAPACITY_FACTOR,
+    EVAL_CAPACITY_FACTOR,
+    MIN_EXPERT_CAPACITY,
+    GROUP_SIZE,
+    ROUTER_KIND,
+    BATCH_PRIORITIZED_ROUTING,
+    EXTRA_MLP,
+    IGNORE_PADDING_TOKENS,
+    AUX_LOSS_FACTOR,
+    ROUTER_Z_LOSS_FACTOR,
+    KEY_COUNT
+};
+
+/* Bounds far above any model that was trained, so low that no count of parameters or bytes overflows 64 bits. */
+struct model_config_key {
+    const char *name;
+    enum key_kind kind;
+    size_t offset; /* in struct model_draft */
+    int64_t high;
+    const char *const *words; /* high of them */
+};
+extern const struct model_config_key model_config_keys[KEY_COUNT];
+
+static inline bool has(const struct model_draft *draft, enum key key)
+{
+    return draft->given >> key & 1;
+}
+
+/* BASE_INPUT: there is no such key, it was given before, or it takes no such value. */
+enum base_status model_config_set_key(struct model_draft *draft, const char *name, const char *value,
+                                      struct base_error *error);
+/* Names joined by +. */
+enum base_status model_config_set_activations(struct model_config *config, const char *text, struct base_error *error);
+bool model_config_is_default(const struct model_draft *draft, enum key key);
+
+#endif
