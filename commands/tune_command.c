@@ -91,6 +91,21 @@ static enum base_status refuse_compiler(const struct sim_plan_text *plan, struct
         sim_key_is_given(plan, SIM_COMPILER) ? "compiler" : "memory_kind");
 }
 
+/* "rules", "remat", or both. */
+static enum base_status read_searches(struct base_arena *arena, const char *given, struct tuner_request *request,
+                                      struct base_error *error)
+{
+    static const char *const searches[] = {"rules", "remat"};
+    bool *const asked[] = {&request->search_rules, &request->search_saved};
+    struct tuner_values values = {NULL, 0};
+    if (given) BASE_TRY(commands_tune_values(arena, "--search", given, ',', &values, error));
+    for (int i = 0, which; i < values.count; i++) {
+        BASE_TRY(base_parse_word(values.values[i], "--search", searches, BASE_COUNT(searches), &which, error));
+        *asked[which] = true;
+    }
+    return BASE_OK;
+}
+
 static enum base_status read_request(struct commands_context *context, const struct base_arguments *arguments,
                                      struct tuner_request *request, struct base_error *error)
 {
@@ -103,16 +118,17 @@ static enum base_status read_request(struct commands_context *context, const str
     if (!request->given[TUNER_BATCH].count && !request->batch_auto)
         return base_fail(error, BASE_INPUT,
                          "batch_size: is missing; sequences in one global batch, as in 128, or auto");
-    static const char *const searches[] = {"rules"};
     const char *search = base_argument(arguments, "--search");
-    int which;
-    if (search) BASE_TRY(base_parse_word(search, "--search", searches, BASE_COUNT(searches), &which, error));
-    request->search_rules = search != NULL;
+    BASE_TRY(read_searches(context->arena, search, request, error));
+    if (request->search_saved && base_argument(arguments, "--pareto"))
+        return base_fail(error, BASE_INPUT,
+                         "--pareto: of remat by tensor the fastest policy that fits is sought alone; leave out one of "
+                         "--search remat and --pareto");
     if (search && base_argument(arguments, "--no-bounds"))
         return base_fail(error, BASE_INPUT,
-                         "--no-bounds: the rule sets of --search rules are too many to be predicted one by one");
+                         "--no-bounds: the plans of --search %s are too many to be predicted one by one", search);
     if (search && base_argument(arguments, "--enumerate"))
-        return base_fail(error, BASE_INPUT, "--enumerate: the rule sets of --search rules are too many for a table");
+        return base_fail(error, BASE_INPUT, "--enumerate: the plans of --search %s are too many for a table", search);
     request->beyond_t5x = base_argument(arguments, "--beyond-t5x") != NULL;
     return BASE_OK;
 }
@@ -289,7 +305,7 @@ static enum base_status answer(struct commands_context *context, const struct ba
         context->page || base_argument(arguments, "--detail") ? reports_looked_new(context->arena) : NULL;
     watched.looked = looked ? reports_looked_add : NULL;
     watched.looked_where = looked;
-    watched.pareto = options->pareto || looked;
+    watched.pareto = options->pareto || (looked && !request->search_saved);
     BASE_TRY(tuner_search(space, &watched, &result, error));
     struct reports_prediction *plans = base_new(context->arena, struct reports_prediction, result.plan_count + 1);
     struct reports_tuned report = {.arena = context->arena,
@@ -430,9 +446,10 @@ static const struct base_option options[] = {
     {"--enumerate", "FILE.csv", "only write every plan of the space, as a table for sweep", NULL},
     {"--beyond-t5x", NULL,
      "also what T5X has no word for: remat of unscanned models, optimizer partitioning, sequence parallelism", NULL},
-    {"--search", "rules",
-     "also rule sets that nobody has named: what each logical axis takes, in which order; without --time-limit 200000 "
-     "full predictions at most",
+    {"--search", "rules|remat|rules,remat",
+     "also rule sets that nobody has named: what each logical axis takes, in which order; and remat by tensor: which "
+     "are "
+     "kept, offloaded or recomputed. Without --time-limit 200000 full predictions at most",
      NULL},
     {"--time-limit", "S", "seconds; then the best so far, with its gap", NULL},
     {"--no-bounds", NULL, "predict every plan in full", NULL},

@@ -52,7 +52,7 @@ void reports_space_csv(const struct tuner_space *space, double headroom_frac,
             for (int m = 0; m < tuner_group_microbatch_count(space, g); m++) {
                 put(where, line.data, line.length);
                 line.length = 0;
-                put_row(space, (struct tuner_plan){g, s, m}, headroom_frac, id++, &line);
+                put_row(space, (struct tuner_plan){g, s, m, 0}, headroom_frac, id++, &line);
             }
     put(where, line.data, line.length);
 }

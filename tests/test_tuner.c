@@ -85,7 +85,7 @@ static void predict_all(const struct tuner_space *space, visit_plan *visit, void
         for (int s = 0; s < tuner_group_submesh_count(space, g); s++)
             for (int m = 0; m < tuner_group_microbatch_count(space, g); m++) {
                 struct sim_prediction prediction;
-                struct tuner_plan plan = {g, s, m};
+                struct tuner_plan plan = {g, s, m, 0};
                 assert_ok(tuner_predict(space, plan, &prediction, NULL, &error), &error);
                 visit(where, space, plan, &prediction);
             }
@@ -449,6 +449,103 @@ static void integer_programs_change_no_answer(struct base_arena *arena)
     sim_cache_free(cache);
 }
 
+/* ---- remat by tensor ---- */
+
+/* The best of every policy by tensor that leaves the headroom, and of "none". */
+static double best_of_all_policies(struct base_arena *arena, struct sim_cache *cache, const struct tuner_space *space,
+                                   double headroom_frac)
+{
+    double best = 0;
+    for (int64_t i = 0; i <= space->saved.plan_count; i++) {
+        struct base_error error;
+        struct sim_plan plan;
+        struct sim_prediction prediction;
+        struct sim_plan_text text = tuner_plan_text(space, (struct tuner_plan){0, 0, 0, 0});
+        const unsigned input = 1u << MODEL_SAVED_LAYER_INPUT;
+        struct model_saved policy = {i & 1 ? input : 0, i & 1 ? 0 : input};
+        int64_t left = i / 2;
+        for (unsigned rest = space->saved.names; rest; rest &= rest - 1, left /= 3) {
+            if (left % 3 == 1) policy.device |= rest & -rest;
+            if (left % 3 == 2) policy.host |= rest & -rest;
+        }
+        text.values[SIM_REMAT_POLICY] = i < space->saved.plan_count ? model_saved_text(arena, &policy) : "none";
+        assert_ok(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error), &error);
+        assert_ok(sim_predict(cache, &plan, &prediction, NULL, &error), &error);
+        if (sim_leaves_free(&prediction, headroom_frac) && prediction.tokens_per_s > best)
+            best = prediction.tokens_per_s;
+    }
+    return best;
+}
+
+/* The integer program finds what predicting each policy finds, with a handful of predictions in full: without its
+ * limit, its tolls or its cuts it needs many more, or ends elsewhere. */
+static void remat_by_tensor_equals_brute_force(struct base_arena *arena)
+{
+#define WIDE "emb_dim=4096,num_heads=32,head_dim=128,mlp_dim=16384,vocab_size=32128,mlp_activations=gelu"
+    static const struct {
+        const char *model, *topology, *submesh, *batch, *microbatches, *rules;
+        int most_predicted;
+    } rows[] = {
+        {"scalable_decoder_only:num_layers=24," WIDE, "v4-8", "2,1,1,1", "16", "1", "standard:1,2", 12},
+        {"scalable_decoder_only:num_layers=24," WIDE, "v4-8", "2,2,1,1", "32", "1", "standard:2,2", 40},
+        {"decoder_only:num_layers=24," WIDE, "v4-8", "2,1,1,1", "16", "1", "standard:1,2", 6},
+        {"scalable_decoder_only:num_layers=8," WIDE, "v4-8", "2,1,1,1", "16", "2", "megatron", 4},
+    };
+    for (int i = 0; i < BASE_COUNT(rows); i++) {
+        struct base_error error;
+        struct tuner_space space;
+        struct tuner_result result;
+        struct sim_cache *cache = sim_cache_new(arena);
+        struct tuner_request request =
+            request_of(arena, rows[i].model, rows[i].topology, rows[i].batch, "2048", "2048");
+        TEST_ROW("%s on %s", rows[i].model, rows[i].submesh);
+        request.search_saved = true;
+        request.plan.values[SIM_OPTIMIZER] = "adamw";
+        request.given[TUNER_SUBMESH] = given(arena, 1, rows[i].submesh);
+        request.given[TUNER_RULES] = given(arena, 1, rows[i].rules);
+        request.given[TUNER_MICROBATCHES] = given(arena, 1, rows[i].microbatches);
+        assert_ok(tuner_space_build(arena, cache, &request, &space, &error), &error);
+        assert_int_equal(space.plan_count, 4375);
+        assert_ok(tuner_search(&space, &(struct tuner_options){.top = 1, .headroom_frac = 0.02}, &result, &error),
+                  &error);
+        assert_true(result.proven_optimal);
+        assert_int_equal(result.bound_violations, 0);
+        assert_counts_add_up(&space, &result);
+        assert_true(result.counts.evaluated <= rows[i].most_predicted);
+        assert_true(result.counts.programs > 0);
+        assert_near(result.plans[0].prediction.tokens_per_s, best_of_all_policies(arena, cache, &space, 0.02), 1e-9);
+        sim_cache_free(cache);
+    }
+#undef WIDE
+}
+
+/* A toll is paid for what is used above the free part; a cut takes a choice away; what binds has its price. */
+static void integer_programs_have_tolls_and_cuts(struct base_arena *arena)
+{
+    static const double used[] = {0, 3, 0, 2};
+    struct tuner_choices *choices = tuner_choices_new(arena);
+    double bound;
+    for (int group = 0; group < 2; group++) {
+        int g = tuner_choices_group(choices), costly = tuner_choices_option(choices, g),
+            tolled = tuner_choices_option(choices, g);
+        tuner_choices_set(choices, costly, 2.5, 0);
+        tuner_choices_set(choices, tolled, 0.1, 1);
+    }
+    tuner_choices_toll(choices, used, 1);
+    assert_int_equal(tuner_choices_solve(choices, 2, &bound), TUNER_CHOSEN); /* 2.5 + 0.1 + (2 - 1) */
+    assert_near(bound, 3.6, 1e-4);
+    assert_true(tuner_choices_is_taken(choices, 3) && !tuner_choices_is_taken(choices, 1));
+    const int taken[] = {0, 3};
+    tuner_choices_at_most(choices, taken, 2, 1);
+    assert_int_equal(tuner_choices_solve(choices, 2, &bound), TUNER_CHOSEN); /* 0.1 + 0.1 + (5 - 1) */
+    assert_near(bound, 4.2, 1e-4);
+    assert_int_equal(tuner_choices_solve(choices, 1.5, &bound), TUNER_CHOSEN);
+    assert_near(bound, 2.5 + 0.1 + 2, 1e-4);
+    assert_true(tuner_choices_unit_worth(choices) >= 0);
+    tuner_choices_free(choices);
+    tuner_choices_end();
+}
+
 /* ---- where nothing fits ---- */
 
 /* What is said to fit does: with the limits that are not said to be lifted, and with the headroom. */
@@ -641,7 +738,7 @@ static void no_bound_is_above_the_simulator(struct base_arena *arena)
             struct sim_prediction prediction;
             int group = (int)base_random_below(&random, space.group_count);
             struct tuner_plan plan = {group, (int)base_random_below(&random, tuner_group_submesh_count(&space, group)),
-                                      (int)base_random_below(&random, tuner_group_microbatch_count(&space, group))};
+                                      (int)base_random_below(&random, tuner_group_microbatch_count(&space, group)), 0};
             assert_ok(tuner_predict(&space, plan, &prediction, NULL, &error), &error);
             check_bound(&own, &space, plan, &prediction);
         }
@@ -671,7 +768,7 @@ static void bounds_of_rules_are_never_undercut(struct base_arena *arena)
             const struct tuner_outline *outline;
             int digits[TUNER_MOST_DIGITS] = {0}, group = (int)base_random_below(&random, space.group_count);
             struct tuner_plan named = {group, 0,
-                                       (int)base_random_below(&random, tuner_group_microbatch_count(&space, group))};
+                                       (int)base_random_below(&random, tuner_group_microbatch_count(&space, group)), 0};
             struct sim_plan_text text = tuner_plan_text(&space, named);
             assert_ok(sim_plan_check(cache, &own, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error), &error);
             assert_ok(tuner_outline_build(&own, cache, &plan, plan.num_microbatches > 1, &outline, &error), &error);
@@ -883,6 +980,8 @@ static const struct test tests[] = {
     TEST(headroom_equals_brute_force),
     TEST(bounds_change_nothing),
     TEST(integer_programs_change_no_answer),
+    TEST(remat_by_tensor_equals_brute_force),
+    TEST(integer_programs_have_tolls_and_cuts),
     TEST(batches_are_compared_by_the_sequence),
     TEST(wider_spaces_fit_as_claimed),
     TEST(siblings_are_bounded_on_gpus),

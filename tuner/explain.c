@@ -179,8 +179,9 @@ static struct tuner_plan with_value(const struct tuner_space *space, struct tune
     const char *microbatches = space->microbatches[group.batch].values[plan.microbatches];
     if (d < TUNER_BATCH) {
         int stride = stride_of(space, d), now = group.variant / stride % space->values[d].count;
-        *same = now == value;
+        *same = now == value && !(d == TUNER_REMAT && plan.saved);
         group.variant += (value - now) * stride;
+        if (d == TUNER_REMAT) other.saved = 0;
     } else if (d == TUNER_BATCH) {
         *same = group.batch == value;
         group.batch = value;

@@ -3,6 +3,7 @@
  * Coefficients are scaled to about one, since its tolerances are absolute. */
 #include "tuner/ilp.h"
 
+#include <assert.h>
 #include <glpk.h>
 #include <math.h>
 #include <stdlib.h>
@@ -28,6 +29,13 @@ struct tuner_choices {
         struct need *next;
     } * needs;
     int need_count;
+    struct cut {
+        int *options, count, most;
+        struct cut *next;
+    } * cuts;
+    int cut_count, toll_count;
+    const double *tolls[TUNER_MOST_TOLLS];
+    double free[TUNER_MOST_TOLLS], unit_worth;
     glp_prob *program;   /* made when it is first solved */
     int *columns, *rows; /* scratch of one row */
     double *values;
@@ -68,17 +76,72 @@ void tuner_choices_set(struct tuner_choices *choices, int option, double cost, d
     choices->options[option].weight = weight;
 }
 
-/* Rows: one a group, one a need, and the limit, which stands last. GLPK counts from 1. */
+void tuner_choices_toll(struct tuner_choices *choices, const double *used, double free)
+{
+    assert(choices->toll_count < TUNER_MOST_TOLLS && !choices->program);
+    choices->tolls[choices->toll_count] = used;
+    choices->free[choices->toll_count++] = free;
+}
+
+/* The program has one row more, and is made anew. */
+void tuner_choices_at_most(struct tuner_choices *choices, const int *options, int count, int most)
+{
+    struct cut *cut = base_new(choices->arena, struct cut, 1);
+    *cut = (struct cut){base_new(choices->arena, int, count + 1), count, most, choices->cuts};
+    for (int i = 0; i < count; i++) cut->options[i] = options[i];
+    choices->cuts = cut;
+    choices->cut_count++;
+    tuner_choices_free(choices);
+}
+
+bool tuner_choices_is_taken(const struct tuner_choices *choices, int option)
+{
+    return glp_mip_col_val(choices->program, option + 1) > 0.5;
+}
+
+double tuner_choices_unit_worth(const struct tuner_choices *choices)
+{
+    return choices->unit_worth;
+}
+
+static int row_count(const struct tuner_choices *c)
+{
+    return c->group_count + c->need_count + c->toll_count + c->cut_count + 1;
+}
+
+static void put_tolls(struct tuner_choices *c, int row)
+{
+    for (int t = 0; t < c->toll_count; t++, row++) {
+        int length = 1;
+        glp_set_col_bnds(c->program, c->option_count + t + 1, GLP_LO, 0, 0);
+        c->columns[1] = c->option_count + t + 1, c->values[1] = -1;
+        for (int i = 0; i < c->option_count; i++)
+            if (c->tolls[t][i] > 0) c->columns[++length] = i + 1, c->values[length] = c->tolls[t][i];
+        glp_set_row_bnds(c->program, row, GLP_UP, 0, c->free[t]);
+        glp_set_mat_row(c->program, row, length, c->columns, c->values);
+    }
+}
+
+static void put_cuts(struct tuner_choices *c, int row)
+{
+    for (const struct cut *cut = c->cuts; cut; cut = cut->next, row++) {
+        for (int i = 0; i < cut->count; i++) c->columns[i + 1] = cut->options[i] + 1, c->values[i + 1] = 1;
+        glp_set_row_bnds(c->program, row, GLP_UP, 0, cut->most);
+        glp_set_mat_row(c->program, row, cut->count, c->columns, c->values);
+    }
+}
+
+/* Rows: one a group, one a need, one a toll, one a cut, and the limit, which stands last. GLPK counts from 1. */
 static void make_program(struct tuner_choices *c)
 {
     glp_term_out(GLP_OFF);
     c->program = glp_create_prob();
-    c->columns = base_new(c->arena, int, c->option_count + 2);
-    c->values = base_new(c->arena, double, c->option_count + 2);
+    c->columns = base_new(c->arena, int, c->option_count + 3);
+    c->values = base_new(c->arena, double, c->option_count + 3);
     glp_set_obj_dir(c->program, GLP_MIN);
-    glp_add_cols(c->program, c->option_count);
+    glp_add_cols(c->program, c->option_count + c->toll_count);
     for (int i = 0; i < c->option_count; i++) glp_set_col_kind(c->program, i + 1, GLP_BV);
-    glp_add_rows(c->program, c->group_count + c->need_count + 1);
+    glp_add_rows(c->program, row_count(c));
     for (int g = 0; g < c->group_count; g++) {
         int length = 0;
         for (int i = 0; i < c->option_count; i++)
@@ -94,15 +157,18 @@ static void make_program(struct tuner_choices *c)
         glp_set_row_bnds(c->program, ++row, GLP_UP, 0, 0);
         glp_set_mat_row(c->program, row, length, c->columns, c->values);
     }
+    put_tolls(c, c->group_count + c->need_count + 1);
+    put_cuts(c, c->group_count + c->need_count + c->toll_count + 1);
 }
 
 /* Weights as parts of the limit, costs as parts of the largest. */
 static double put_coefficients(struct tuner_choices *c, double weight_limit)
 {
-    int row = c->group_count + c->need_count + 1, length = 0;
+    int row = row_count(c), length = 0;
     double largest = 0;
     for (int i = 0; i < c->option_count; i++) largest = fmax(largest, fabs(c->options[i].cost));
     if (!(largest > 0)) largest = 1;
+    for (int t = 0; t < c->toll_count; t++) glp_set_obj_coef(c->program, c->option_count + t + 1, 1 / largest);
     for (int i = 0; i < c->option_count; i++) {
         glp_set_obj_coef(c->program, i + 1, c->options[i].cost / largest);
         if (c->options[i].weight > 0)
@@ -157,6 +223,7 @@ enum tuner_choices_outcome tuner_choices_solve(struct tuner_choices *c, double w
     if (failure) return TUNER_UNDECIDED;
     if (glp_get_status(c->program) == GLP_NOFEAS) return TUNER_NOTHING_WITHIN_LIMIT;
     if (glp_get_status(c->program) != GLP_OPT) return TUNER_UNDECIDED;
+    c->unit_worth = -glp_get_row_dual(c->program, row_count(c)) * scale / weight_limit;
     struct watch watch = {glp_get_obj_val(c->program), 0};
     glp_iocp branching;
     glp_init_iocp(&branching);
@@ -166,7 +233,8 @@ enum tuner_choices_outcome tuner_choices_solve(struct tuner_choices *c, double w
     int outcome = glp_intopt(c->program, &branching), status = glp_mip_status(c->program);
     if (outcome == 0 && status == GLP_NOFEAS) return TUNER_NOTHING_WITHIN_LIMIT;
     bool solved = outcome == 0 && status == GLP_OPT;
-    *bound = (solved ? glp_mip_obj_val(c->program) : watch.bound) * scale * (1 - tolerance);
+    double value = (solved ? glp_mip_obj_val(c->program) : watch.bound) * scale;
+    *bound = value - fabs(value) * tolerance;
     return solved ? TUNER_CHOSEN : TUNER_UNDECIDED;
 }
 

@@ -38,56 +38,6 @@ double tuner_search_cost_of(const struct search *s, int group, double step_s)
     return s->options->objective == TUNER_STEP_S ? step_s : step_s / (double)tuner_search_batch_size(s, group);
 }
 
-/* ---- the heap: least bound first, then in the order of the space ---- */
-
-static bool before(const struct node *a, const struct node *b)
-{
-    if (a->bound != b->bound) return a->bound < b->bound;
-    if (a->kind != b->kind) return a->kind > b->kind;
-    if (a->group != b->group) return a->group < b->group;
-    if (a->microbatches != b->microbatches) return a->microbatches < b->microbatches;
-    return a->submesh < b->submesh;
-}
-
-static struct node *grown(struct search *s, struct node *nodes, int64_t count, int64_t *capacity)
-{
-    if (count < *capacity) return nodes;
-    *capacity = *capacity ? 2 * *capacity : 1024;
-    struct node *larger = base_new(s->space->arena, struct node, *capacity);
-    if (count) memcpy(larger, nodes, (size_t)count * sizeof *larger);
-    return larger;
-}
-
-void tuner_search_push(struct search *s, struct node node)
-{
-    s->heap = grown(s, s->heap, s->heap_count, &s->heap_capacity);
-    int64_t at = s->heap_count++;
-    for (; at > 0 && before(&node, &s->heap[(at - 1) / 2]); at = (at - 1) / 2) s->heap[at] = s->heap[(at - 1) / 2];
-    s->heap[at] = node;
-}
-
-void tuner_search_set_aside(struct search *s, struct node node)
-{
-    s->too_large = grown(s, s->too_large, s->too_large_count, &s->too_large_capacity);
-    s->too_large[s->too_large_count++] = node;
-}
-
-static struct node pop(struct search *s)
-{
-    struct node top = s->heap[0], last = s->heap[--s->heap_count];
-    int64_t at = 0;
-    for (;;) {
-        int64_t child = 2 * at + 1;
-        if (child >= s->heap_count) break;
-        if (child + 1 < s->heap_count && before(&s->heap[child + 1], &s->heap[child])) child++;
-        if (!before(&s->heap[child], &last)) break;
-        s->heap[at] = s->heap[child];
-        at = child;
-    }
-    if (s->heap_count) s->heap[at] = last;
-    return top;
-}
-
 /* ---- what was found ---- */
 
 double tuner_search_found_cost(const struct search *s, const struct tuner_found *found)
@@ -177,7 +127,9 @@ bool tuner_search_decided(const struct search *s, const struct node *node)
 {
     if (!s->use_bounds) return false;
     if (node->tight) return node->bound >= tight_threshold(s);
-    if (!s->options->pareto && (node->kind == RULES || node->kind == RULES_PROGRAM || node->group >= s->base_groups))
+    bool one_of_many = tuner_variant_is_saved(s->space, s->space->groups[node->group].variant);
+    if (!s->options->pareto &&
+        (one_of_many || node->kind == RULES || node->kind == RULES_PROGRAM || node->group >= s->base_groups))
         return node->bound >= tuner_search_best_threshold(s);
     if (s->options->pareto)
         return dominated(s, node->bound * (1 + slack), node->peak_bytes * (1 + slack)) && node->bound >= threshold(s);
@@ -214,7 +166,7 @@ static enum base_status find_ruled(struct search *s, int group, bool microbatche
     int variant = s->space->groups[group].variant;
     if (!*slot) {
         struct sim_plan plan;
-        struct sim_plan_text text = tuner_plan_text(s->space, (struct tuner_plan){group, 0, 0});
+        struct sim_plan_text text = tuner_plan_text(s->space, (struct tuner_plan){group, 0, 0, 0});
         BASE_TRY(sim_plan_check(s->space->cache, s->space->arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan,
                                 s->error));
         BASE_TRY(tuner_search_find_outline(s, variant, &plan, microbatches, outline));
@@ -230,10 +182,11 @@ static enum base_status find_ruled(struct search *s, int group, bool microbatche
 /* How many plans a node stands for, as far as none of them is counted yet. */
 int64_t tuner_search_plans_of(const struct search *s, const struct node *node)
 {
-    int submeshes = tuner_group_submesh_count(s->space, node->group);
+    int64_t submeshes = (int64_t)tuner_group_submesh_count(s->space, node->group) *
+                        tuner_variant_plan_count(s->space, s->space->groups[node->group].variant);
     switch (node->kind) {
     case CELL:
-    case PROGRAM: return (int64_t)(s->cell_end[node->group] - node->group) * submeshes;
+    case PROGRAM: return (s->cell_end[node->group] - node->group) * submeshes;
     case RULES:
     case RULES_PROGRAM: return s->rule_counts[node->group] * submeshes;
     case FAMILY: return s->space->groups[node->group].rule_set_count * submeshes;
@@ -270,8 +223,16 @@ enum base_status tuner_search_add_cell(struct search *s, int first, int microbat
     double bound_s = tuner_relaxed_s(outline, any->spec, &s->best_links[s->space->groups[first].shape],
                                      tuner_search_batch_size(s, first), n, s->charges);
     tuner_search_push(s, (struct node){tuner_search_cost_of(s, first, bound_s) * (1 - slack), 0, CELL, first,
-                                       microbatches, 0, NULL, false});
+                                       microbatches, 0, NULL, false, 0});
     return BASE_OK;
+}
+
+/* One plan stands for many that keep less of the forward pass: only the state is certain. */
+struct tuner_charges tuner_search_charges(const struct search *s, int variant)
+{
+    struct tuner_charges charges = s->charges;
+    if (tuner_variant_is_saved(s->space, variant)) charges.lifetimes = false;
+    return charges;
 }
 
 enum base_status tuner_search_bound_family(struct search *s, int group, int microbatches, struct node *node)
@@ -279,11 +240,12 @@ enum base_status tuner_search_bound_family(struct search *s, int group, int micr
     int64_t n = tuner_search_microbatch_count(s, group, microbatches);
     const struct tuner_outline *outline;
     const struct tuner_ruled *ruled;
-    *node = (struct node){0, 0, FAMILY, group, microbatches, 0, NULL, false};
+    *node = (struct node){0, 0, FAMILY, group, microbatches, 0, NULL, false, 0};
     if (!s->use_bounds) return BASE_OK;
     BASE_TRY(find_ruled(s, group, n > 1, &outline, &ruled));
-    struct tuner_bound bound = tuner_bound_of(outline, ruled, &s->best_links[s->space->groups[group].shape],
-                                              tuner_search_batch_size(s, group), n, s->charges);
+    struct tuner_bound bound =
+        tuner_bound_of(outline, ruled, &s->best_links[s->space->groups[group].shape], tuner_search_batch_size(s, group),
+                       n, tuner_search_charges(s, s->space->groups[group].variant));
     node->bound = tuner_search_cost_of(s, group, bound.step_s) * (1 - slack);
     node->peak_bytes = bound.peak_bytes * (1 - slack);
     return BASE_OK;
@@ -341,7 +303,7 @@ static enum base_status open_node(struct search *s, const struct node *node)
 static enum base_status walk(struct search *s)
 {
     while (s->heap_count && !s->restart && !tuner_search_time_is_up(s)) {
-        struct node node = pop(s);
+        struct node node = tuner_search_pop(s);
         if (tuner_search_decided(s, &node)) {
             /* Without a front all that is left is tuner_search_decided by the same token, but that named plans are
              * ranked, too. */
@@ -359,7 +321,7 @@ static int by_peak(const void *a, const void *b)
 {
     const struct node *x = a, *y = b;
     if (x->peak_bytes != y->peak_bytes) return x->peak_bytes < y->peak_bytes ? -1 : 1;
-    return before(x, y) ? -1 : before(y, x);
+    return tuner_search_before(x, y) ? -1 : tuner_search_before(y, x);
 }
 
 /* Nothing fits: which plan comes nearest? Cells that an integer program found too large are looked into before. */
@@ -421,12 +383,13 @@ static void show_ruled_out(const struct search *s, const struct node *nodes, int
     for (int64_t i = 0; i < count && s->options->looked; i++) {
         const struct node *n = &nodes[i];
         if (n->kind != FAMILY && n->kind != PLAN) continue;
-        s->options->looked(s->options->looked_where,
-                           &(struct tuner_looked){{n->group, n->kind == PLAN ? n->submesh : 0, n->microbatches},
-                                                  NULL,
-                                                  tuner_search_seconds_of_cost(s, n->group, n->bound),
-                                                  n->peak_bytes,
-                                                  by_memory});
+        s->options->looked(
+            s->options->looked_where,
+            &(struct tuner_looked){{n->group, n->kind == PLAN ? n->submesh : 0, n->microbatches, n->saved},
+                                   NULL,
+                                   tuner_search_seconds_of_cost(s, n->group, n->bound),
+                                   n->peak_bytes,
+                                   by_memory});
     }
 }
 
@@ -451,13 +414,13 @@ static void settle(struct search *s)
     }
     for (int g = 0; g < s->base_groups; g++)
         if (!s->options->shape || s->space->groups[g].shape == s->options->shape - 1)
-            all += tuner_group_plan_count(s->space, g) + s->rule_counts[g] * tuner_group_submesh_count(s->space, g) *
-                                                             tuner_group_microbatch_count(s->space, g);
+            all += (1 + s->rule_counts[g]) * tuner_group_plan_count(s->space, g);
     c->open = s->stopped
                   ? all - (c->evaluated - c->looked_at) - c->by_program - c->by_memory - c->by_time - c->by_sibling
                   : 0;
-    r->proven_optimal = !s->stopped;
-    if (!s->stopped) return;
+    if (s->least_open < least) least = s->least_open;
+    r->proven_optimal = !s->stopped && !s->broken && !isfinite(s->least_open);
+    if (r->proven_optimal) return;
     double best = r->plan_count ? tuner_search_found_cost(s, &r->plans[0]) : INFINITY;
     r->gap_frac = !r->plan_count || !s->cells_are_complete ? 1 : least < best ? 1 - least / best : 0;
 }
@@ -471,6 +434,7 @@ enum base_status tuner_search(struct tuner_space *space, const struct tuner_opti
                        .result = &result,
                        .error = error,
                        .charges = {true, true},
+                       .least_open = INFINITY,
                        .use_bounds = !options->no_bounds};
     if (!space->outlines)
         space->outlines = base_new(space->arena, const struct tuner_outline *, 2 * space->variant_count);

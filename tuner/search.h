@@ -24,6 +24,7 @@ struct node {
     int group /* of a cell its first */, microbatches, submesh /* of a plan */;
     struct tuner_rule_cell *rules;
     bool tight; /* of a plan: it fits, and will not be ranked */
+    int saved;  /* as of struct tuner_plan */
 };
 
 struct search {
@@ -46,6 +47,8 @@ struct search {
     int64_t too_large_count, too_large_capacity;
     struct sim_collective_list rows; /* of the plan that was predicted last; its room is used again */
     struct tuner_charges charges;
+    double least_open; /* bound of what was given up; INFINITY: nothing was */
+    bool broken;       /* a policy that recomputes more was faster */
     bool use_bounds, restart, stopped, cells_are_complete;
     double limit_bytes; /* what a plan that is ranked may take of a device */
     double start_s;
@@ -54,6 +57,8 @@ struct search {
 int64_t tuner_search_batch_size(const struct search *s, int group);
 int64_t tuner_search_microbatch_count(const struct search *s, int group, int microbatches);
 double tuner_search_cost_of(const struct search *s, int group, double step_s);
+bool tuner_search_before(const struct node *a, const struct node *b);
+struct node tuner_search_pop(struct search *s);
 void tuner_search_push(struct search *s, struct node node);
 void tuner_search_set_aside(struct search *s, struct node node);
 double tuner_search_best_threshold(const struct search *s);
@@ -71,7 +76,15 @@ enum base_status tuner_search_open_rules(struct search *s, const struct node *no
 enum base_status tuner_search_open_cell(struct search *s, const struct node *cell);
 enum base_status tuner_search_add_cells(struct search *s, bool unnamed);
 
+struct tuner_charges tuner_search_charges(const struct search *s, int variant);
+/* saved_choice.c: of a family whose plan keeps all tensors and does not fit, which to keep */
+enum base_status tuner_search_choose_saved(struct search *s, const struct node *node, int first);
+
 /* ---- search.c, search_plans.c ---- */
+
+/* The other orders of a plan's submesh, as far as they may be better. */
+void tuner_search_push_siblings(struct search *s, const struct node *node, int first, const struct tuner_found *found,
+                                const struct sim_detail *detail);
 
 double tuner_search_found_cost(const struct search *s, const struct tuner_found *found);
 /* Among the best so many, by cost. */

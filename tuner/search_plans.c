@@ -42,7 +42,7 @@ static void show_predicted(const struct search *s, const struct tuner_found *fou
 enum base_status tuner_search_evaluate(struct search *s, const struct node *node, int submesh,
                                        struct sim_detail *detail, struct tuner_found *found)
 {
-    found->plan = (struct tuner_plan){node->group, submesh, node->microbatches};
+    found->plan = (struct tuner_plan){node->group, submesh, node->microbatches, node->saved};
     BASE_TRY(tuner_predict(s->space, found->plan, &found->prediction, detail, s->error));
     s->result->counts.evaluated++;
     show_predicted(s, found);
@@ -78,7 +78,7 @@ static const struct sim_placement *copy_placement(struct base_arena *arena, cons
 static enum base_status place_submesh(struct search *s, int group, int submesh, const struct sim_placement **slot)
 {
     struct sim_plan plan;
-    struct sim_plan_text text = tuner_plan_text(s->space, (struct tuner_plan){group, submesh, 0});
+    struct sim_plan_text text = tuner_plan_text(s->space, (struct tuner_plan){group, submesh, 0, 0});
     if (*slot) return BASE_OK;
     BASE_TRY(
         sim_plan_check(s->space->cache, s->space->arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, s->error));
@@ -171,14 +171,34 @@ static bool refuses(struct search *s, const struct node *node)
 {
     struct sim_plan plan;
     struct base_error why;
-    struct sim_plan_text text = tuner_plan_text(s->space, (struct tuner_plan){node->group, 0, node->microbatches});
+    struct sim_plan_text text = tuner_plan_text(s->space, (struct tuner_plan){node->group, 0, node->microbatches, 0});
     if (sim_plan_check(s->space->cache, s->space->arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &why) ==
         BASE_OK)
         return false;
-    int64_t count = tuner_group_submesh_count(s->space, node->group) * s->space->groups[node->group].rule_set_count;
+    int64_t count = tuner_search_plans_of(s, node);
     tuner_refuse(s->space, why.text, count);
     s->space->plan_count -= count;
     return true;
+}
+
+void tuner_search_push_siblings(struct search *s, const struct node *node, int first, const struct tuner_found *found,
+                                const struct sim_detail *detail)
+{
+    const struct tuner_shape *shape = &s->space->shapes[s->space->groups[node->group].shape];
+    for (int i = 0; i < shape->submesh_count && !s->restart; i++) {
+        if (i == first) continue;
+        double step_s = sibling_s(&found->prediction, detail, s->space->placements[shape->first_submesh + i]);
+        struct node sibling = {tuner_search_cost_of(s, node->group, step_s) * (1 - slack),
+                               (double)found->prediction.memory.peak_bytes,
+                               PLAN,
+                               node->group,
+                               node->microbatches,
+                               i,
+                               NULL,
+                               !sim_leaves_free(&found->prediction, s->options->headroom_frac),
+                               node->saved};
+        if (!tuner_search_decided(s, &sibling)) tuner_search_push(s, sibling);
+    }
 }
 
 enum base_status tuner_search_open_family(struct search *s, const struct node *node)
@@ -190,22 +210,14 @@ enum base_status tuner_search_open_family(struct search *s, const struct node *n
     if (node->group >= s->base_groups && refuses(s, node)) return BASE_OK;
     BASE_TRY(tuner_search_evaluate(s, node, first, &detail, &found));
     s->rows = detail.collectives;
-    s->result->counts.by_sibling += shape->submesh_count * s->space->groups[node->group].rule_set_count - 1;
-    if (!found.prediction.fits || s->restart) return BASE_OK;
-    for (int i = 0; i < shape->submesh_count; i++) {
-        if (i == first) continue;
-        double step_s = sibling_s(&found.prediction, &detail, s->space->placements[shape->first_submesh + i]);
-        struct node sibling = {tuner_search_cost_of(s, node->group, step_s) * (1 - slack),
-                               (double)found.prediction.memory.peak_bytes,
-                               PLAN,
-                               node->group,
-                               node->microbatches,
-                               i,
-                               NULL,
-                               !sim_leaves_free(&found.prediction, s->options->headroom_frac)};
-        if (!tuner_search_decided(s, &sibling)) tuner_search_push(s, sibling);
-    }
-    return BASE_OK;
+    bool saved = tuner_variant_is_saved(s->space, s->space->groups[node->group].variant);
+    int64_t orders = shape->submesh_count * s->space->groups[node->group].rule_set_count;
+    s->result->counts.by_sibling += orders - 1;
+    s->result->counts.by_program += tuner_search_plans_of(s, node) - orders;
+    bool fits = sim_leaves_free(&found.prediction, s->options->headroom_frac);
+    if (s->restart) return BASE_OK;
+    if (found.prediction.fits) tuner_search_push_siblings(s, node, first, &found, &detail);
+    return saved && !fits ? tuner_search_choose_saved(s, node, first) : BASE_OK;
 }
 
 enum base_status tuner_search_open_plan(struct search *s, const struct node *node)

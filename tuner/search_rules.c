@@ -14,7 +14,7 @@ static enum base_status find_coding(struct search *s, int first, bool microbatch
     if (!*slot) {
         const struct tuner_outline *outline;
         struct sim_plan plan;
-        struct sim_plan_text text = tuner_plan_text(s->space, (struct tuner_plan){first, 0, 0});
+        struct sim_plan_text text = tuner_plan_text(s->space, (struct tuner_plan){first, 0, 0, 0});
         BASE_TRY(sim_plan_check(s->space->cache, s->space->arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan,
                                 s->error));
         BASE_TRY(tuner_search_find_outline(s, variant, &plan, microbatches, &outline));
@@ -36,8 +36,7 @@ static enum base_status add_rules(struct search *s, int first, int microbatches)
     if (!s->rule_counts[first]) {
         s->rule_counts[first] = tuner_count_rule_sets(coding, &placement->axes, batch);
         s->space->rule_set_count = s->space->named_rule_count + s->rule_space.count;
-        int64_t each =
-            (int64_t)tuner_group_submesh_count(s->space, first) * tuner_group_microbatch_count(s->space, first);
+        int64_t each = tuner_group_plan_count(s->space, first);
         s->space->plan_count += s->rule_counts[first] * each;
         tuner_refuse(s->space,
                      "logical_axis_rules: rule sets without a name that shard a dimension by mesh axes that do not "
@@ -46,7 +45,7 @@ static enum base_status add_rules(struct search *s, int first, int microbatches)
     }
     double bound_s = tuner_rule_space_s(coding, placement, batch, n, s->charges);
     tuner_search_push(s, (struct node){tuner_search_cost_of(s, first, bound_s) * (1 - slack), 0, RULES, first,
-                                       microbatches, 0, NULL, false});
+                                       microbatches, 0, NULL, false, 0});
     return BASE_OK;
 }
 
@@ -64,7 +63,8 @@ enum base_status tuner_search_bound_rules(struct search *s, struct node node)
     double limit_s = s->options->pareto ? (double)INFINITY
                                         : tuner_search_seconds_of_cost(s, node.group, tuner_search_best_threshold(s));
     node.rules = tuner_rule_cell_price(s->space->arena, coding, &s->best_links[s->space->groups[node.group].shape],
-                                       tuner_search_batch_size(s, node.group), n, s->charges, limit_s);
+                                       tuner_search_batch_size(s, node.group), n,
+                                       tuner_search_charges(s, s->space->groups[node.group].variant), limit_s);
     node.kind = RULES_PROGRAM;
     if (s->options->no_integer_program) return tuner_search_push(s, node), BASE_OK;
     enum tuner_choices_outcome outcome =
@@ -109,7 +109,7 @@ static void add_found(void *where, const int *digits, double step_s, double byte
     space->groups[space->group_count] = group;
     tuner_search_push(s,
                       (struct node){tuner_search_cost_of(s, f->cell->group, step_s) * (1 - slack), bytes * (1 - slack),
-                                    FAMILY, space->group_count++, f->cell->microbatches, 0, NULL, false});
+                                    FAMILY, space->group_count++, f->cell->microbatches, 0, NULL, false, 0});
     f->found += equals;
 }
 
@@ -119,8 +119,9 @@ enum base_status tuner_search_open_rules(struct search *s, const struct node *no
     double limit_s = s->options->pareto ? (double)INFINITY
                                         : tuner_search_seconds_of_cost(s, node->group, tuner_search_best_threshold(s));
     tuner_rule_cell_visit(node->rules, limit_s, s->limit_bytes, add_found, &finder);
-    s->result->counts.by_time +=
-        (s->rule_counts[node->group] - finder.found) * tuner_group_submesh_count(s->space, node->group);
+    s->result->counts.by_time += (s->rule_counts[node->group] - finder.found) *
+                                 tuner_group_submesh_count(s->space, node->group) *
+                                 tuner_variant_plan_count(s->space, s->space->groups[node->group].variant);
     return BASE_OK;
 }
 

@@ -54,7 +54,7 @@ static enum base_status build_space(struct base_arena *arena, struct sim_cache *
 
 static struct sim_plan_text text_of(const struct tuner_serving_result *r, const struct tuner_served *plan)
 {
-    struct sim_plan_text text = tuner_plan_text(r->space, (struct tuner_plan){plan->group, plan->submesh, 0});
+    struct sim_plan_text text = tuner_plan_text(r->space, (struct tuner_plan){plan->group, plan->submesh, 0, 0});
     for (int key = SIM_STEP; key <= SIM_PARAMETER_DTYPE; key++) text.values[key] = r->plan.values[key];
     text.values[SIM_NUM_DECODES] = r->num_decodes.values[plan->num_decodes];
     text.values[SIM_PARAMETER_DTYPE] = r->parameter_dtypes.values[plan->parameter_dtype];

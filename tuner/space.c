@@ -45,6 +45,9 @@ static struct tuner_values words(struct tuner_space *space, enum tuner_dimension
     const char *own[] = {space->plan.values[keys[d]]};
     bool only_none = d == TUNER_REMAT && choices->is_t5x && !scanned && !request->beyond_t5x;
     struct tuner_values values = choices->words[d];
+    static const char *const unnamed[] = {"none", "selective"}; /* minimal and full are policies by tensor, too */
+    if (d == TUNER_REMAT && request->search_saved && !(own[0] && *own[0]))
+        return copy_values(space->arena, unnamed, request->beyond_t5x ? 2 : 1);
     if (values.count && only_none) values.count = 1;
     return values.count && !(own[0] && *own[0]) ? values : copy_values(space->arena, own, 1);
 }
@@ -243,6 +246,7 @@ struct sim_plan_text tuner_plan_text(const struct tuner_space *space, struct tun
         space->values[TUNER_SUBMESH].values[space->shapes[group->shape].first_submesh + plan.submesh];
     text.values[SIM_RULES] = space->values[TUNER_RULES].values[group->rules];
     text.values[SIM_NUM_MICROBATCHES] = space->microbatches[group->batch].values[plan.microbatches];
+    if (plan.saved) text.values[SIM_REMAT_POLICY] = space->saved.found[plan.saved];
     return text;
 }
 
@@ -258,7 +262,8 @@ int tuner_group_microbatch_count(const struct tuner_space *space, int group)
 
 int64_t tuner_group_plan_count(const struct tuner_space *space, int group)
 {
-    return (int64_t)tuner_group_submesh_count(space, group) * tuner_group_microbatch_count(space, group);
+    return (int64_t)tuner_group_submesh_count(space, group) * tuner_group_microbatch_count(space, group) *
+           tuner_variant_plan_count(space, space->groups[group].variant);
 }
 
 /* A group is accepted as its first plan is. What fails is counted as often as it has plans. */
@@ -268,7 +273,7 @@ static void add_group(struct tuner_space *space, struct tuner_group group)
     struct base_error why;
     space->groups[space->group_count] = group;
     int64_t plan_count = tuner_group_plan_count(space, space->group_count);
-    struct sim_plan_text text = tuner_plan_text(space, (struct tuner_plan){space->group_count, 0, 0});
+    struct sim_plan_text text = tuner_plan_text(space, (struct tuner_plan){space->group_count, 0, 0, 0});
     if (sim_plan_check(space->cache, space->arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &why) != BASE_OK) {
         tuner_refuse(space, why.text, plan_count);
         return;
@@ -451,6 +456,7 @@ enum base_status tuner_space_build(struct base_arena *arena, struct sim_cache *c
     if (space->mesh_key == SIM_ICI_MESH) BASE_TRY(tuner_named_meshes(space, &topology, &submeshes, &axes, error));
     else if (!submeshes.count) BASE_TRY(every_mesh(space, &choices, &topology, &submeshes, error));
     find_ranges(space, request, &choices, &topology, &axes, config.scan_layers);
+    if (request->search_saved) BASE_TRY(tuner_saved_open(space, &config, error));
     if (!space->values[TUNER_RULES].count)
         return base_fail(error, BASE_INPUT,
                          "logical_axis_rules: no named rule set goes by the mesh axes %s alone; give a list of rules",

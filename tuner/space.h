@@ -25,6 +25,12 @@ struct tuner_choices {
 enum base_status tuner_choices_find(struct base_arena *arena, const struct tuner_request *request,
                                     struct tuner_choices *out, struct base_error *error);
 
+
+/* Remat by tensor (saved_space.c): adds the value that stands for it to those of TUNER_REMAT. */
+enum base_status tuner_saved_open(struct tuner_space *space, const struct model_config *config,
+                                  struct base_error *error);
+unsigned tuner_saved_useful(const struct tuner_saved_space *saved); /* names that it may save time to keep */
+int tuner_saved_found(struct tuner_space *space, const struct model_saved *policy); /* its number in a plan */
 void tuner_refuse(struct tuner_space *space, const char *message, int64_t plan_count);
 
 #endif

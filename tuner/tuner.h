@@ -40,6 +40,7 @@ struct tuner_request {
     bool batch_auto;   /* the batch is searched, too */
     bool beyond_t5x;   /* what T5X has no word for, too */
     bool search_rules; /* rule sets that nobody has named */
+    bool search_saved; /* remat by tensor */
 };
 
 /* Plans that T5X or JAX would refuse, by reason. */
@@ -54,6 +55,24 @@ struct tuner_shape {
     int first_submesh, submesh_count;
 };
 
+/* Remat by tensor (saved_space.c, saved_choice.c): each tensor that a policy may name is kept in the device's memory,
+ * in the host's, or recomputed. One value of TUNER_REMAT stands for all of them: that which recomputes least and
+ * offloads nothing. Where its plan fits, no other policy is better; else an integer program with cuts chooses.
+ * - Exact: what a pattern of recomputation takes in attention, and in the MLP (each is a prediction of its own, and
+ *   they add up: a layer's second half needs the first one's result whatever is kept), and what each tensor weighs.
+ * - Relaxed, so that the optimum of the program is a bound: links are the best of any order of the submesh, memory is
+ *   state and kept tensors without what comes and goes, transfers hide behind a backward pass that recomputes all.
+ * - Claimed: to recompute more is never faster (checked on each pattern that is priced; if it fails, nothing is said to
+ *   be proven), and to keep more in the device's memory never takes less of it (held against brute force in the tests).
+ * A plan that fits is within rounding of its bound, or is cut off alone and the program is solved again. */
+struct tuner_saved_space {
+    int value;          /* of TUNER_REMAT: its index + 1; 0: remat by tensor is not searched */
+    unsigned names;     /* bits of enum model_saved_name that the model has, but the layer's input */
+    int64_t plan_count; /* of one group, submesh and number of microbatches */
+    const char **found; /* policies that the search met, from 1 on */
+    int found_count, found_capacity;
+};
+
 struct tuner_space {
     struct base_arena *arena;
     struct sim_cache *cache;
@@ -64,9 +83,10 @@ struct tuner_space {
     struct tuner_shape *shapes;        /* in order of the last axis; their submeshes stand together */
     bool batch_auto;                   /* nobody has limited the batch: it ends where the space does */
     bool search_rules;                 /* the search looks for rule sets without a name, and adds those that it meets */
-    int shape_count, variant_count;    /* variants: choices of what stands before TUNER_BATCH */
-    int64_t layer_count;               /* of the model */
-    enum sim_key mesh_key;             /* of the values of TUNER_SUBMESH: submeshes, num_partitions or ici_mesh */
+    struct tuner_saved_space saved;
+    int shape_count, variant_count;          /* variants: choices of what stands before TUNER_BATCH */
+    int64_t layer_count;                     /* of the model */
+    enum sim_key mesh_key;                   /* of the values of TUNER_SUBMESH: submeshes, num_partitions or ici_mesh */
     const struct sim_placement **placements; /* by submesh; owned by the arena */
     struct tuner_group *groups;              /* plans that T5X accepts, in order */
     int group_count;
@@ -84,9 +104,10 @@ struct tuner_group {
     int64_t rule_set_count;
 };
 
-/* One plan: a group, which of its submeshes (from 0), which number of microbatches. */
+/* One plan: a group, which of its submeshes (from 0), which number of microbatches; saved: 0, or one of those that a
+ * search of remat by tensor found, in place of the variant's remat_policy. */
 struct tuner_plan {
-    int group, submesh, microbatches;
+    int group, submesh, microbatches, saved;
 };
 
 /* BASE_INPUT: a value that cannot be, or a space without a plan (with the reason that refused most). */
@@ -96,6 +117,8 @@ enum base_status tuner_space_build(struct base_arena *arena, struct sim_cache *c
 struct sim_plan_text tuner_plan_text(const struct tuner_space *space, struct tuner_plan plan);
 int tuner_group_submesh_count(const struct tuner_space *space, int group);
 int tuner_group_microbatch_count(const struct tuner_space *space, int group);
+bool tuner_variant_is_saved(const struct tuner_space *space, int variant);      /* it stands for remat by tensor */
+int64_t tuner_variant_plan_count(const struct tuner_space *space, int variant); /* plans that one plan of it is for */
 int64_t tuner_group_plan_count(const struct tuner_space *space, int group);
 
 /* ---- the search (search.c) ---- */
@@ -152,6 +175,7 @@ struct tuner_counts {
     int64_t by_sibling; /* the same work on the same mesh: only the links differ, or it does not fit either */
     int64_t open;       /* left when the time was up */
     int64_t programs;   /* integer programs solved */
+    int64_t priced;     /* predictions that only gave coefficients */
     int64_t looked_at;  /* of those predicted in full: again, since a bound was given up and the search began anew */
 };
 /* evaluated - looked_at and what stands between them add up to the plans of the space (programs are none). */
