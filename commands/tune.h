@@ -3,6 +3,7 @@
 #define COMMANDS_TUNE_H
 
 #include "commands/commands.h"
+#include "reports/reports.h"
 #include "tuner/tuner.h"
 
 /* Cuts a list at its separator, but not inside JSON. BASE_INPUT: an empty value, or too many. */
@@ -11,6 +12,18 @@ enum base_status commands_tune_values(struct base_arena *arena, const char *opti
 /* In percent, with or without the sign; NULL: the default. */
 enum base_status commands_tune_headroom(struct base_arena *arena, const char *given, double *out,
                                         struct base_error *error);
+
+enum base_status commands_tune_percent(struct base_arena *arena, const char *given, const char *what, double least,
+                                       double most, double *out, struct base_error *error);
+
+/* tune_uncertain.c. --risk: a chance that a plan does not fit is a share of memory that its prediction leaves free. */
+enum base_status commands_tune_take_risk(struct commands_context *context, const struct base_arguments *arguments,
+                                         const struct tuner_space *space, struct tuner_options *options,
+                                         struct base_error *error);
+/* What the best plan is sure to do (--risk), and which runs would tell whether it is the best (--experiments). */
+enum base_status commands_tune_add_uncertain(struct commands_context *context, const struct base_arguments *arguments,
+                                             const struct tuner_space *space, const struct tuner_result *result,
+                                             struct reports_tuned *report, struct base_error *error);
 
 /* tune_serving.c: whether a search is one of inference, and its answer. */
 bool commands_tunes_serving(const struct base_arguments *arguments, const struct sim_plan_text *plan);

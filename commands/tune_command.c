@@ -135,16 +135,21 @@ static enum base_status read_request(struct commands_context *context, const str
 
 /* ---- how it is searched ---- */
 
+enum base_status commands_tune_percent(struct base_arena *arena, const char *given, const char *what, double least,
+                                       double most, double *out, struct base_error *error)
+{
+    double percent;
+    size_t length = strlen(given);
+    if (length && given[length - 1] == '%') given = base_copy_bytes(arena, given, length - 1);
+    BASE_TRY(base_parse_double(given, what, least, most, &percent, error));
+    *out = percent / 100;
+    return BASE_OK;
+}
+
 enum base_status commands_tune_headroom(struct base_arena *arena, const char *given, double *out,
                                         struct base_error *error)
 {
-    double percent;
-    if (!given) given = DEFAULT_HEADROOM;
-    size_t length = strlen(given);
-    if (length && given[length - 1] == '%') given = base_copy_bytes(arena, given, length - 1);
-    BASE_TRY(base_parse_double(given, "--headroom (in percent)", 0, 99, &percent, error));
-    *out = percent / 100;
-    return BASE_OK;
+    return commands_tune_percent(arena, given ? given : DEFAULT_HEADROOM, "--headroom (in percent)", 0, 99, out, error);
 }
 
 static enum base_status read_options(struct commands_context *context, const struct base_arguments *arguments,
@@ -313,6 +318,7 @@ static enum base_status answer(struct commands_context *context, const struct ba
                                    .result = &result,
                                    .objective = options->objective,
                                    .headroom_frac = options->headroom_frac,
+                                   .risk_frac = options->risk_frac,
                                    .training = *training,
                                    .plans = plans,
                                    .looked = looked,
@@ -320,6 +326,7 @@ static enum base_status answer(struct commands_context *context, const struct ba
     BASE_TRY(detail_plans(context, space, &result, plans, error));
     for (int i = 0; i < result.plan_count; i++) plans[i].training = *training;
     BASE_TRY(explain(space, &result, &report, &why, error));
+    BASE_TRY(commands_tune_add_uncertain(context, arguments, space, &result, &report, error));
     if (options->verified) BASE_TRY(verify(context, space, &result, options->verified, &report, error));
     if (!result.plan_count && result.proven_optimal)
         BASE_TRY(
@@ -384,7 +391,8 @@ static enum base_status ask_topology(void *where, struct reports_choice *choice,
 static enum base_status ask_topologies(struct commands_context *context, const struct base_arguments *arguments,
                                        struct asked *asked, struct base_text *out, struct base_error *error)
 {
-    static const char *const of_one[] = {"--fit", "--emit", "--detail", "--verify", "--pareto", "--enumerate"};
+    static const char *const of_one[] = {"--fit",    "--emit",      "--detail", "--verify",
+                                         "--pareto", "--enumerate", "--risk",   "--experiments"};
     struct reports_choice *choices;
     int count;
     for (int i = 0; i < BASE_COUNT(of_one); i++)
@@ -417,6 +425,7 @@ static enum base_status run_tune(struct commands_context *context, const struct 
         return ask_topologies(context, arguments, &asked, out, error);
     }
     BASE_TRY(tuner_space_build(context->arena, context->cache, &request, &space, error));
+    BASE_TRY(commands_tune_take_risk(context, arguments, &space, &options, error));
     struct model_config config;
     BASE_TRY(model_gin_config_parse(context->arena, request.plan.values[SIM_MODEL], &config, error));
     if (arguments->positional_count || base_argument(arguments, "--task-feature-lengths"))
@@ -437,6 +446,9 @@ static const struct base_option options[] = {
     COMMANDS_TUNE_SERVING,
     COMMANDS_TRAINING,
     {"--headroom", "P", "percent of a device's memory that stays free in every plan that is ranked", DEFAULT_HEADROOM},
+    {"--risk", "P", "percent: a plan is ranked if it fits with a probability of at least the rest; sets the headroom",
+     NULL},
+    {"--experiments", "N", "name the runs whose results would settle the choice, the one that tells most first", NULL},
     {"--fit", NULL, "show only the smallest model axis on which the model fits, and the speed of larger ones", NULL},
     {"--emit", "gin|jax|slurm|gcloud", "print what launches the best plan instead", NULL},
     {"--detail", NULL, "with every plan that was looked at by itself; of the JSON document", NULL},

@@ -188,6 +188,10 @@ struct reports_tuned {
     const struct reports_looked *looked; /* --detail, or NULL */
     const double *verified_step_s;       /* --verify: the first of the plans, their collectives sent link by link */
     int verified_count;
+    double risk_frac;                           /* --risk */
+    const struct sim_confidence *guarantee;     /* of the best, with --risk; or NULL */
+    const struct tuner_experiment *experiments; /* --experiments, or NULL */
+    int experiment_count;
 };
 /* Whether that leaves them in their order (verified.c). */
 void reports_put_verified(struct base_json_writer *writer, const struct reports_tuned *report);

@@ -9,4 +9,8 @@ const char *reports_tuned_axes_name(const struct reports_tuned *r, unsigned axes
 void reports_tuned_why_text(const struct reports_tuned *r, struct base_text *out);
 void reports_tuned_put_why(struct base_json_writer *w, const struct reports_tuned *r);
 
+/* Risk, experiments and the worth of memory, as far as they were asked for (uncertain.c). */
+void reports_put_uncertain(struct base_json_writer *w, const struct reports_tuned *r);
+void reports_uncertain_text(const struct reports_tuned *r, struct base_text *out);
+
 #endif

@@ -186,6 +186,7 @@ void reports_tuned_json(const struct reports_tuned *r, bool compact, struct base
     for (int i = 0; i < r->result->plan_count; i++) put_found(&w, r, &r->result->plans[i], &r->plans[i]);
     base_json_close(&w, ']');
     if (r->verified_count) reports_put_verified(&w, r);
+    reports_put_uncertain(&w, r);
     if (r->result->tight_count) put_list(&w, r, "tight", r->result->tight, r->result->tight_count);
     if (r->result->front) put_list(&w, r, "pareto", r->result->front, r->result->front_count);
     if (r->why) reports_tuned_put_why(&w, r);

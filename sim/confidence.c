@@ -179,3 +179,15 @@ struct sim_confidence sim_confidence_of(struct base_arena *arena, const struct s
     if (arena) out.rests_on = rests_on(arena, plan);
     return out;
 }
+
+/* Halved until it is known: the share falls with the probability. */
+double sim_peak_frac_at_risk(const struct sim_plan *plan, double risk_frac)
+{
+    const struct sim_residual peak = memory_of(plan);
+    double low = 1e-6, high = 1e6;
+    for (int i = 0; i < 100; i++) {
+        double middle = sqrt(low * high), room = (-log(middle) - peak.mean) / peak.deviation;
+        *(0.5 * erfc(-room / sqrt(2)) >= 1 - risk_frac ? &low : &high) = middle;
+    }
+    return is_laid_out_as_run(plan) ? 1 : low;
+}

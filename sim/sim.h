@@ -573,6 +573,8 @@ struct sim_confidence {
 /* The arena is rests_on's; NULL: nobody wants the words. */
 struct sim_confidence sim_confidence_of(struct base_arena *arena, const struct sim_plan *plan,
                                         const struct sim_prediction *prediction);
+/* The share of a device's memory that a predicted peak may be for it to fit with a probability of 1 - risk. */
+double sim_peak_frac_at_risk(const struct sim_plan *plan, double risk_frac);
 /* The training state as T5X saves it, float32 arrays in Zarr: all of it, and at best how long that takes
  * (state_size.c). Each shard is written once, by the host that has it, and no faster than its cards send; 0: their rate
  * is not known.

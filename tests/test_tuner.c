@@ -546,6 +546,64 @@ static void integer_programs_have_tolls_and_cuts(struct base_arena *arena)
     tuner_choices_end();
 }
 
+/* ---- what nobody can know ---- */
+
+/* A plan whose predicted peak is the share that a risk allows fits with just that probability. */
+static void a_risk_is_a_share_of_memory(struct base_arena *arena)
+{
+    static const double risks[] = {0.001, 0.05, 0.1, 0.5};
+    struct base_error error;
+    struct sim_plan plan;
+    struct sim_prediction prediction;
+    struct sim_cache *cache = sim_cache_new(arena);
+    struct tuner_request request = request_of(arena, "t5_1_1_large", "v4:2x2x2", "32", "128", "128");
+    request.plan.values[SIM_BATCH_SIZE] = "32";
+    request.plan.values[SIM_SUBMESH] = "2,1,1,1";
+    double last = 0;
+    assert_ok(sim_plan_check(cache, arena, &request.plan, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error), &error);
+    assert_ok(sim_predict(cache, &plan, &prediction, NULL, &error), &error);
+    for (int i = 0; i < BASE_COUNT(risks); i++) {
+        struct sim_confidence confidence;
+        double share;
+        share = sim_peak_frac_at_risk(&plan, risks[i]);
+        prediction.memory.peak_bytes = (int64_t)(share * (double)prediction.memory.capacity_bytes);
+        confidence = sim_confidence_of(NULL, &plan, &prediction);
+        assert_near(confidence.fits_probability_frac, 1 - risks[i], 1e-6);
+        assert_true(share > last);
+        last = share;
+    }
+    sim_cache_free(cache);
+}
+
+/* Each run is worth something beside those before it; where one plan alone can be chosen, none is. */
+static void runs_are_worth_what_they_may_change(struct base_arena *arena)
+{
+    struct base_error error;
+    struct tuner_space space;
+    struct tuner_result result;
+    struct tuner_experiment runs[4];
+    int count;
+    struct sim_cache *cache = sim_cache_new(arena);
+    struct tuner_request request = request_of(arena, "t5_1_0_11B", "v4-512", "896", "512", "512");
+    request.plan.values[SIM_OPTIMIZER] = "adamw";
+    request.given[TUNER_RULES] = given(arena, 1, "standard:2,1");
+    assert_ok(tuner_space_build(arena, cache, &request, &space, &error), &error);
+    assert_ok(tuner_search(&space, &(struct tuner_options){.top = 5, .headroom_frac = 0.02}, &result, &error), &error);
+    assert_ok(tuner_experiments(&space, &result, 4, runs, &count, &error), &error);
+    assert_int_equal(count, 4);
+    for (int i = 0; i < count; i++) {
+        assert_true(runs[i].gain_frac > (i ? runs[i - 1].gain_frac : 0));
+        assert_true(runs[i].fits_probability_frac > 0 && runs[i].fits_probability_frac <= 1);
+    }
+    /* A run that is sure to fit, of a plan that is sure to be slower, tells less than one that may be faster. */
+    assert_true(runs[0].found.prediction.tokens_per_s >= result.plans[0].prediction.tokens_per_s);
+    result.plan_count = 1;
+    result.tight_count = result.has_unfit = 0;
+    assert_ok(tuner_experiments(&space, &result, 4, runs, &count, &error), &error);
+    assert_int_equal(count, 0);
+    sim_cache_free(cache);
+}
+
 /* ---- where nothing fits ---- */
 
 /* What is said to fit does: with the limits that are not said to be lifted, and with the headroom. */
@@ -982,6 +1040,8 @@ static const struct test tests[] = {
     TEST(integer_programs_change_no_answer),
     TEST(remat_by_tensor_equals_brute_force),
     TEST(integer_programs_have_tolls_and_cuts),
+    TEST(a_risk_is_a_share_of_memory),
+    TEST(runs_are_worth_what_they_may_change),
     TEST(batches_are_compared_by_the_sequence),
     TEST(wider_spaces_fit_as_claimed),
     TEST(siblings_are_bounded_on_gpus),

@@ -197,6 +197,9 @@ static enum base_status try_choice(struct chooser *c, int first, double bound_s,
     s->rows = detail.collectives;
     s->result->counts.by_program--;
     bool fits = sim_leaves_free(&found.prediction, s->options->headroom_frac);
+    const struct tuner_plan *best = &s->result->plans[0].plan;
+    if (fits && best->group == chosen.group && best->saved == chosen.saved && best->microbatches == chosen.microbatches)
+        s->result->memory_worth_s_per_byte = tuner_choices_unit_worth(c->choices);
     if (found.prediction.fits) tuner_search_push_siblings(s, &chosen, first, &found, &detail);
     *done = s->restart || (fits && found.prediction.step_s <= bound_s * (1 + 1e-6));
     if (!*done) cut_off(c, options, !fits);

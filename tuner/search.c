@@ -356,6 +356,7 @@ static void begin(struct search *s)
                                       .looked_at = before_restart.evaluated,
                                       .programs = before_restart.programs};
     r->plan_count = r->tight_count = r->front_count = 0;
+    r->memory_worth_s_per_byte = 0;
     r->has_nearest = r->has_unfit = false;
     s->heap_count = s->too_large_count = 0;
     s->restart = false;

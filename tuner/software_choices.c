@@ -30,8 +30,8 @@ static struct tuner_values split(struct base_arena *arena, const char *words)
     return values;
 }
 
-enum base_status tuner_choices_find(struct base_arena *arena, const struct tuner_request *request,
-                                    struct tuner_choices *out, struct base_error *error)
+enum base_status tuner_software_find(struct base_arena *arena, const struct tuner_request *request,
+                                    struct tuner_software *out, struct base_error *error)
 {
     static const char *const meshes[] = {"submesh", "num_partitions", "one"};
     const char *software = request->plan.values[SIM_SOFTWARE];
@@ -42,7 +42,7 @@ enum base_status tuner_choices_find(struct base_arena *arena, const struct tuner
     if (row < 0) row = find_row("t5x", request->beyond_t5x);
     if (row < 0) return base_fail(error, BASE_INTERNAL, "software_choices.csv: no row is about t5x");
     BASE_TRY(base_parse_word(field(row, "mesh"), "mesh", meshes, BASE_COUNT(meshes), &mesh, error));
-    out->mesh = (enum tuner_choices_mesh)mesh;
+    out->mesh = (enum tuner_software_mesh)mesh;
     out->rules = split(arena, field(row, "logical_axis_rules"));
     out->words[TUNER_REMAT] = split(arena, field(row, "remat_policy"));
     out->words[TUNER_PARTITIONING] = split(arena, field(row, "optimizer_partitioning"));

@@ -40,7 +40,7 @@ static struct tuner_values copy_values(struct base_arena *arena, const char *con
 
 /* T5X offers rematerialisation for scanned models alone. */
 static struct tuner_values words(struct tuner_space *space, enum tuner_dimension d, const struct tuner_request *request,
-                                 const struct tuner_choices *choices, bool scanned)
+                                 const struct tuner_software *choices, bool scanned)
 {
     const char *own[] = {space->plan.values[keys[d]]};
     bool only_none = d == TUNER_REMAT && choices->is_t5x && !scanned && !request->beyond_t5x;
@@ -167,7 +167,7 @@ static enum base_status every_submesh(struct base_arena *arena, const struct top
 }
 
 /* What the software can be told of its mesh: any submesh, or so many consecutive ranks. */
-static enum base_status every_mesh(struct tuner_space *space, const struct tuner_choices *choices,
+static enum base_status every_mesh(struct tuner_space *space, const struct tuner_software *choices,
                                    const struct topo_topology *topology, struct tuner_values *out,
                                    struct base_error *error)
 {
@@ -405,7 +405,7 @@ static struct tuner_values rules_for(struct tuner_space *space, struct tuner_val
 }
 
 static void find_ranges(struct tuner_space *space, const struct tuner_request *request,
-                        const struct tuner_choices *choices, const struct topo_topology *topology,
+                        const struct tuner_software *choices, const struct topo_topology *topology,
                         const struct topo_axes *axes, bool scanned)
 {
     struct tuner_values named = choices->rules;
@@ -429,7 +429,7 @@ enum base_status tuner_space_build(struct base_arena *arena, struct sim_cache *c
 {
     struct model_config config;
     struct topo_topology topology;
-    struct tuner_choices choices = {0};
+    struct tuner_software choices = {0};
     struct tuner_space *space = base_new(arena, struct tuner_space, 1);
     const char *const *plan = request->plan.values;
     *space = (struct tuner_space){.arena = arena,
@@ -445,7 +445,7 @@ enum base_status tuner_space_build(struct base_arena *arena, struct sim_cache *c
         return base_fail(error, BASE_INPUT, "topology: is missing; an accelerator type such as v4-512, or h100:4x8");
     BASE_TRY(model_gin_config_parse(arena, plan[SIM_MODEL], &config, error));
     BASE_TRY(topo_parse(arena, plan[SIM_TOPOLOGY], &topology, error));
-    BASE_TRY(tuner_choices_find(arena, request, &choices, error));
+    BASE_TRY(tuner_software_find(arena, request, &choices, error));
     space->layer_count = config.num_encoder_layers + config.num_decoder_layers;
     space->refusals = base_new(arena, struct tuner_refusal, MOST_REFUSALS);
     struct topo_axes axes = {2, {"data", "model"}, {1, 1}};

@@ -10,20 +10,20 @@ enum base_status tuner_named_meshes(struct tuner_space *space, const struct topo
                                     struct tuner_values *meshes, struct topo_axes *axes, struct base_error *error);
 
 /* What the plan's software can be told (software_choices.c). */
-enum tuner_choices_mesh {
+enum tuner_software_mesh {
     TUNER_ANY_SUBMESH,
     TUNER_CONSECUTIVE_RANKS /* num_partitions of them */,
     TUNER_NO_MODEL_AXIS
 };
-struct tuner_choices {
+struct tuner_software {
     bool is_t5x; /* or searched as T5X is, for want of a row */
-    enum tuner_choices_mesh mesh;
+    enum tuner_software_mesh mesh;
     struct tuner_values rules;                        /* none: the documented ones */
     struct tuner_values words[TUNER_DIMENSION_COUNT]; /* none: the plan's own value, or its default */
 };
 /* BASE_INTERNAL: the table is broken. */
-enum base_status tuner_choices_find(struct base_arena *arena, const struct tuner_request *request,
-                                    struct tuner_choices *out, struct base_error *error);
+enum base_status tuner_software_find(struct base_arena *arena, const struct tuner_request *request,
+                                    struct tuner_software *out, struct base_error *error);
 
 
 /* Remat by tensor (saved_space.c): adds the value that stands for it to those of TUNER_REMAT. */

@@ -145,6 +145,7 @@ struct tuner_options {
     int top;                      /* plans that are ranked */
     int verified;                 /* of these, how many the caller will price over simulated links */
     double headroom_frac;         /* of a device's memory stays free in every plan that is ranked */
+    double risk_frac;             /* that the headroom stands for; 0: it was given */
     bool no_bounds;               /* every plan is predicted in full */
     bool no_integer_program;      /* bounds of single plans and cells decide alone: what the programs are worth */
     int shape;                    /* index + 1 of the only shape of mesh that is looked at; 0: all */
@@ -192,6 +193,7 @@ struct tuner_result {
     struct tuner_found unfit; /* the fastest plan that was predicted, is faster than the best, and does not fit */
     bool has_unfit;
     struct tuner_counts counts;
+    double memory_worth_s_per_byte; /* what one more byte would save a step, by the integer program of the best plan */
     bool proven_optimal;
     double gap_frac;      /* the best cannot be worse than the optimum by more than this share; 0 when proven */
     int bound_violations; /* full predictions below a bound: that kind of bound was given up */
@@ -235,6 +237,16 @@ struct tuner_need {
     const char *resource;
     double factor;
 };
+/* Runs whose results would settle most what to choose, the one that tells most first (experiments.c): of the plans that
+ * a search ranked, of those that are tight, and of the fastest that is too large. out: room for `wanted`. */
+struct tuner_experiment {
+    struct tuner_found found;
+    double fits_probability_frac;
+    double gain_frac; /* by which the choice is faster on average after this run and those before it */
+};
+enum base_status tuner_experiments(const struct tuner_space *space, const struct tuner_result *result, int wanted,
+                                   struct tuner_experiment *out, int *count, struct base_error *error);
+
 /* What would make the worse plan as fast, its seconds scaled: returns how many single resources could. */
 int tuner_needs(const struct sim_prediction *better, const struct sim_prediction *worse, double scale,
                 struct tuner_need needs[TUNER_MOST_NEEDS]);

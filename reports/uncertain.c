@@ -1,0 +1,74 @@
+/* What a search says of what it cannot know: what the best plan is sure to do at the user's risk, which runs would
+ * settle the choice, and what memory is worth. */
+#include "reports/tuned.h"
+
+#include <string.h>
+
+static void put_experiments(struct base_json_writer *w, const struct reports_tuned *r)
+{
+    base_json_key(w, "experiments");
+    base_json_open(w, '[');
+    for (int i = 0; i < r->experiment_count; i++) {
+        const struct tuner_experiment *e = &r->experiments[i];
+        struct sim_plan_text text = tuner_plan_text(r->space, e->found.plan);
+        base_json_open(w, '{');
+        base_json_key(w, "plan");
+        sim_plan_put_json(r->arena, &text, w);
+        base_json_member_double(w, "tokens_per_s", e->found.prediction.tokens_per_s);
+        base_json_member_double(w, "fits_probability_frac", e->fits_probability_frac);
+        base_json_member_double(w, "gain_frac", e->gain_frac);
+        base_json_close(w, '}');
+    }
+    base_json_close(w, ']');
+}
+
+void reports_put_uncertain(struct base_json_writer *w, const struct reports_tuned *r)
+{
+    if (r->guarantee) {
+        base_json_key(w, "risk");
+        base_json_open(w, '{');
+        base_json_member_double(w, "risk_frac", r->risk_frac);
+        base_json_member_double(w, "headroom_frac", r->headroom_frac);
+        base_json_member_double(w, "fits_probability_frac", r->guarantee->fits_probability_frac);
+        base_json_member_double(w, "guaranteed_tokens_per_s", r->guarantee->tokens_per_s.low);
+        base_json_member_string(w, "rests_on", r->guarantee->rests_on);
+        base_json_close(w, '}');
+    }
+    if (r->experiments) put_experiments(w, r);
+    if (r->result->memory_worth_s_per_byte > 0)
+        base_json_member_double(w, "memory_worth_s_per_gib", r->result->memory_worth_s_per_byte * 0x1p30);
+}
+
+static void experiments_text(const struct reports_tuned *r, struct base_text *out)
+{
+    char tokens[BASE_HUMANE];
+    if (!r->experiment_count) {
+        base_put(out, "\nNo run would change which plan to choose.\n");
+        return;
+    }
+    base_put(out, "\nTry first\n");
+    for (int i = 0; i < r->experiment_count; i++) {
+        const struct tuner_experiment *e = &r->experiments[i];
+        base_putf(out, "  %2d.  %10s target tokens/s, fits with %.0f %%; %s worth %.1f %%: ", i + 1,
+                  base_format_count(tokens, e->found.prediction.tokens_per_s), 100 * e->fits_probability_frac,
+                  i ? "with those before" : "this run is", 100 * e->gain_frac);
+        reports_put_found(r->arena, r->space, &e->found, out);
+        base_put(out, "\n");
+    }
+    base_put(out, "    worth: by how much the plan chosen afterwards is faster on average than the one chosen now\n");
+}
+
+void reports_uncertain_text(const struct reports_tuned *r, struct base_text *out)
+{
+    char tokens[BASE_HUMANE], worth[BASE_HUMANE];
+    if (r->guarantee)
+        base_putf(out,
+                  "\nAt a risk of %.3g %%: the best fits with a probability of %.1f %%, and has at least %s target "
+                  "tokens/s with 95 %%\n    (%s)\n",
+                  100 * r->risk_frac, 100 * r->guarantee->fits_probability_frac,
+                  base_format_count(tokens, r->guarantee->tokens_per_s.low), r->guarantee->rests_on);
+    if (r->result->memory_worth_s_per_byte > 0)
+        base_putf(out, "\nOne GiB more on each device would save about %s a step: less would be recomputed or moved.\n",
+                  base_format_seconds(worth, r->result->memory_worth_s_per_byte * 0x1p30));
+    if (r->experiments) experiments_text(r, out);
+}
