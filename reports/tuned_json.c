@@ -61,6 +61,7 @@ static void put_search(struct base_json_writer *w, const struct reports_tuned *r
     base_json_member_double(w, "wall_s", result->wall_s);
     put_counts(w, &result->counts);
     base_json_member_int(w, "integer_program_count", result->counts.programs);
+    base_json_member_int(w, "coefficient_prediction_count", result->counts.priced);
     base_json_member_int(w, "bound_violation_count", result->bound_violations);
     put_refusals(w, r->space);
     base_json_close(w, '}');

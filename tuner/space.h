@@ -23,7 +23,7 @@ struct tuner_software {
 };
 /* BASE_INTERNAL: the table is broken. */
 enum base_status tuner_software_find(struct base_arena *arena, const struct tuner_request *request,
-                                    struct tuner_software *out, struct base_error *error);
+                                     struct tuner_software *out, struct base_error *error);
 
 
 /* Remat by tensor (saved_space.c): adds the value that stands for it to those of TUNER_REMAT. */
