@@ -71,3 +71,13 @@ double sim_attention_rate_frac(const struct sim_pricing *p, enum sim_attention_p
     if (part == SIM_ATTENTION_FORWARD || !(made > 0)) return c[SIM_ATTENTION_FORWARD_FRAC];
     return c[SIM_ATTENTION_BACKWARD_FRAC] * listed / counted * timed / made;
 }
+
+/* A block in a kernel's memory has whole vector registers, 128 lanes wide on every TPU (jax-ml/scaling-book tpus.md),
+ * so that heads of 64 take as long as heads of 128: as they do in the compiler's own estimates of such products. */
+double sim_attention_product_flop(const struct sim_profile *profile, const struct sim_product *of)
+{
+    static const double lanes = 128;
+    const struct sim_product whole = {of->batch, lanes * ceil(of->rows / lanes), lanes * ceil(of->columns / lanes),
+                                      lanes * ceil(of->contracted / lanes)};
+    return sim_product_flop(profile, &whole);
+}

@@ -218,6 +218,7 @@ void sim_attention_of_kernel(const struct sim_sharded *sharded, const struct sim
                              struct sim_price_kernel *out);
 double sim_attention_frac(const struct sim_pricing *p, const struct sim_price_kernel *kernel);
 double sim_attention_rate_frac(const struct sim_pricing *p, enum sim_attention_part part);
+double sim_attention_product_flop(const struct sim_profile *profile, const struct sim_product *of);
 
 /* exposure.c: seconds of collectives that no computation hides; per kernel and collective of the list, what one of it
  * takes */

@@ -239,11 +239,13 @@ static void price_distinct(const struct sim_pricing *p, struct prices *prices)
 {
     const struct sim_price_list *list = p->list;
     const struct sim_profile *profile = &p->placement->profile;
+    const bool in_kernels = p->plan->options.flash_attention && profile->constants[SIM_ATTENTION_FORWARD_FRAC] > 0;
     for (int i = 0; i < list->dot_count; i++) {
         const struct sim_price_dot *dot = &list->dots[i];
         const struct sim_product of = {sim_product_of(p, &dot->batch), sim_product_of(p, &dot->rows),
                                        sim_product_of(p, &dot->columns), sim_product_of(p, &dot->contracted)};
-        prices->dots_flop[i] = sim_product_flop(profile, &of);
+        prices->dots_flop[i] =
+            in_kernels && dot->attention ? sim_attention_product_flop(profile, &of) : sim_product_flop(profile, &of);
         prices->dots_rated_flop[i] = rated_flop(profile, dot, &of, prices->dots_flop[i]);
     }
     for (int i = 0; i < list->kernel_count; i++)
