@@ -176,6 +176,8 @@ void base_json_member_string(struct base_json_writer *writer, const char *key, c
 void base_json_member_int(struct base_json_writer *writer, const char *key, int64_t value);
 void base_json_member_double(struct base_json_writer *writer, const char *key, double value);
 void base_json_member_bool(struct base_json_writer *writer, const char *key, bool value);
+void base_json_member_doubles(struct base_json_writer *writer, const char *key, const double *values,
+                              int64_t count); /* an array on one line */
 
 /* Numbers of a struct that are members of an object: who writes it and who reads it go by one table. */
 enum base_number_type { BASE_INT /* int, unsigned or an enum */, BASE_INT64, BASE_DOUBLE };

@@ -374,6 +374,14 @@ void base_json_member_double(struct base_json_writer *writer, const char *key, d
     base_json_put_double(writer, value);
 }
 
+void base_json_member_doubles(struct base_json_writer *writer, const char *key, const double *values, int64_t count)
+{
+    base_json_key(writer, key);
+    base_json_open_inline(writer, '[');
+    for (int64_t i = 0; i < count; i++) base_json_put_double(writer, values[i]);
+    base_json_close(writer, ']');
+}
+
 void base_json_member_bool(struct base_json_writer *writer, const char *key, bool value)
 {
     base_json_key(writer, key);

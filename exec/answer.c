@@ -54,35 +54,12 @@ static enum base_status read_plan(struct base_arena *arena, struct sim_cache *ca
     return sim_plan_check(cache, arena, text, step, SIM_AS_EXECUTED, out, error);
 }
 
-static void put_numbers(struct base_json_writer *w, const char *key, const double *numbers, int64_t count)
-{
-    base_json_key(w, key);
-    base_json_open_inline(w, '[');
-    for (int64_t i = 0; i < count; i++) base_json_put_double(w, numbers[i]);
-    base_json_close(w, ']');
-}
-
 static void put_memory(struct base_json_writer *w, const struct sim_memory *m)
 {
     base_json_key(w, "memory");
     base_json_open(w, '{');
     base_json_put_fields(w, sim_memory_fields, SIM_MEMORY_FIELD_COUNT, m);
     base_json_close(w, '}');
-}
-
-static void put_collectives(struct base_json_writer *w, const struct exec_result *r)
-{
-    base_json_key(w, "collectives");
-    base_json_open(w, '[');
-    for (int i = 0; i < r->collective_count; i++) {
-        const struct sim_collective_row *c = &r->collectives[i];
-        base_json_open_inline(w, '{');
-        base_json_put_fields(w, exec_collective_fields, EXEC_COLLECTIVE_FIELD_COUNT, c);
-        base_json_key(w, "first_op");
-        base_json_put_string(w, c->first_op);
-        base_json_close(w, '}');
-    }
-    base_json_close(w, ']');
 }
 
 static void put_hosts(struct base_json_writer *w, const struct exec_result *r)
@@ -117,8 +94,8 @@ static void put_timeline(struct base_json_writer *w, const struct sim_timeline *
 static void put_passes(struct base_json_writer *w, const struct sim_passes *passes)
 {
     if (!passes->count) return;
-    put_numbers(w, "pass_start_s", passes->start_s, passes->count);
-    put_numbers(w, "pass_end_s", passes->end_s, passes->count);
+    base_json_member_doubles(w, "pass_start_s", passes->start_s, passes->count);
+    base_json_member_doubles(w, "pass_end_s", passes->end_s, passes->count);
     base_json_key(w, "stage_bytes");
     base_json_open_inline(w, '[');
     for (int i = 0; i < passes->stage_count; i++) base_json_put_int(w, passes->stage_bytes[i]);
@@ -132,17 +109,17 @@ static void put_result(const struct exec_result *r, const char *failure, struct 
     if (failure) base_json_member_string(&w, "error", failure);
     base_json_member_int(&w, "first_step", r->first_step);
     base_json_member_int(&w, "stopped", r->stopped);
-    put_numbers(&w, "loss", r->loss, r->step_count);
-    put_numbers(&w, "gradient_norm", r->gradient_norm, r->step_count);
-    put_numbers(&w, "accuracy", r->accuracy, r->step_count);
-    put_numbers(&w, "weight", r->weight, r->step_count);
-    put_numbers(&w, "step_s", r->step_s, r->step_count);
+    base_json_member_doubles(&w, "loss", r->loss, r->step_count);
+    base_json_member_doubles(&w, "gradient_norm", r->gradient_norm, r->step_count);
+    base_json_member_doubles(&w, "accuracy", r->accuracy, r->step_count);
+    base_json_member_doubles(&w, "weight", r->weight, r->step_count);
+    base_json_member_doubles(&w, "step_s", r->step_s, r->step_count);
     base_json_member_double(&w, "contraction_s", r->contraction_s);
     base_json_member_double(&w, "elementwise_s", r->elementwise_s);
     base_json_member_double(&w, "communication_s", r->communication_s);
     put_hosts(&w, r);
     put_memory(&w, &r->memory);
-    put_collectives(&w, r);
+    exec_put_collectives(&w, r->collectives, r->collective_count, EXEC_WITHOUT_REGIONS);
     put_timeline(&w, &r->timeline);
     put_passes(&w, &r->passes);
     base_json_close(&w, '}');

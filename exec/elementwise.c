@@ -90,40 +90,21 @@ static inline float derivative(enum model_activation activation, float x)
 }
 
 /* One loop an activation, so that each is compiled for itself. */
+#define WITH_ACTIVATION(which, statement)                                                                              \
+    case which: {                                                                                                      \
+        const enum model_activation A = which;                                                                         \
+        EXEC_INDEPENDENT for (int64_t i = 0; i < n; i++)                                                               \
+        {                                                                                                              \
+            statement;                                                                                                 \
+        }                                                                                                              \
+        break;                                                                                                         \
+    }
 #define EACH_ACTIVATION(which, statement)                                                                              \
     switch (which) {                                                                                                   \
-    case MODEL_LINEAR: {                                                                                               \
-        const enum model_activation A = MODEL_LINEAR;                                                                  \
-        EXEC_INDEPENDENT for (int64_t i = 0; i < n; i++)                                                               \
-        {                                                                                                              \
-            statement;                                                                                                 \
-        }                                                                                                              \
-        break;                                                                                                         \
-    }                                                                                                                  \
-    case MODEL_RELU: {                                                                                                 \
-        const enum model_activation A = MODEL_RELU;                                                                    \
-        EXEC_INDEPENDENT for (int64_t i = 0; i < n; i++)                                                               \
-        {                                                                                                              \
-            statement;                                                                                                 \
-        }                                                                                                              \
-        break;                                                                                                         \
-    }                                                                                                                  \
-    case MODEL_GELU: {                                                                                                 \
-        const enum model_activation A = MODEL_GELU;                                                                    \
-        EXEC_INDEPENDENT for (int64_t i = 0; i < n; i++)                                                               \
-        {                                                                                                              \
-            statement;                                                                                                 \
-        }                                                                                                              \
-        break;                                                                                                         \
-    }                                                                                                                  \
-    case MODEL_SILU: {                                                                                                 \
-        const enum model_activation A = MODEL_SILU;                                                                    \
-        EXEC_INDEPENDENT for (int64_t i = 0; i < n; i++)                                                               \
-        {                                                                                                              \
-            statement;                                                                                                 \
-        }                                                                                                              \
-        break;                                                                                                         \
-    }                                                                                                                  \
+        WITH_ACTIVATION(MODEL_LINEAR, statement)                                                                       \
+        WITH_ACTIVATION(MODEL_RELU, statement)                                                                         \
+        WITH_ACTIVATION(MODEL_GELU, statement)                                                                         \
+        WITH_ACTIVATION(MODEL_SILU, statement)                                                                         \
     }
 
 static EXEC_VECTORIZED void times_activation(enum model_activation which, const float *x, const float *factor,

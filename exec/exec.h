@@ -93,6 +93,10 @@ enum base_status exec_answer(struct base_arena *arena, const struct exec_request
 enum { EXEC_COLLECTIVE_FIELD_COUNT = 6, EXEC_ENTRY_FIELD_COUNT = 4 };
 extern const struct base_json_field exec_collective_fields[EXEC_COLLECTIVE_FIELD_COUNT];
 extern const struct base_json_field exec_entry_fields[EXEC_ENTRY_FIELD_COUNT];
+/* The member "collectives"; with the region that each stands in, where the program decodes. */
+enum exec_regions { EXEC_WITHOUT_REGIONS, EXEC_WITH_REGIONS };
+void exec_put_collectives(struct base_json_writer *w, const struct sim_collective_row *rows, int count,
+                          enum exec_regions regions);
 
 /* ---- inference (infer.c) ---- */
 

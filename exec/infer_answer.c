@@ -1,13 +1,6 @@
 /* Inference from one JSON document to another: what meshwright-rank reads and writes for `infer`. */
 #include "exec/infer_answer.h"
 
-static void put_list(struct base_json_writer *w, const double *numbers, int64_t count)
-{
-    base_json_open_inline(w, '[');
-    for (int64_t i = 0; i < count; i++) base_json_put_double(w, numbers[i]);
-    base_json_close(w, ']');
-}
-
 static void put_reals(struct base_json_writer *w, const float *values, int64_t count)
 {
     base_json_open_inline(w, '[');
@@ -41,21 +34,6 @@ static void put_rows(struct base_json_writer *w, const char *key, const float *v
     base_json_close(w, ']');
 }
 
-static void put_collectives(struct base_json_writer *w, const struct exec_infer_result *r)
-{
-    base_json_key(w, "collectives");
-    base_json_open(w, '[');
-    for (int i = 0; i < r->collective_count; i++) {
-        const struct sim_collective_row *c = &r->collectives[i];
-        base_json_open_inline(w, '{');
-        base_json_put_fields(w, exec_collective_fields, EXEC_COLLECTIVE_FIELD_COUNT, c);
-        base_json_member_string(w, "where", sim_region_name(c->where));
-        base_json_member_string(w, "first_op", c->first_op);
-        base_json_close(w, '}');
-    }
-    base_json_close(w, ']');
-}
-
 static void put_result(const struct exec_infer_result *r, struct base_text *out)
 {
     struct base_json_writer w = {.text = out};
@@ -70,8 +48,7 @@ static void put_result(const struct exec_infer_result *r, struct base_text *out)
         put_rows(&w, "token_scores", r->token_scores, r->example_count, r->length);
     }
     base_json_member_bool(&w, "stopped", r->stopped);
-    base_json_key(&w, "batch_s");
-    put_list(&w, r->batch_s, r->batch_count);
+    base_json_member_doubles(&w, "batch_s", r->batch_s, r->batch_count);
     base_json_member_int(&w, "batch_total", r->batch_total);
     base_json_member_int(&w, "decode_steps", rounds);
     base_json_member_double(&w, "contraction_s", r->contraction_s);
@@ -82,7 +59,7 @@ static void put_result(const struct exec_infer_result *r, struct base_text *out)
     base_json_put_fields(&w, sim_memory_fields, SIM_MEMORY_FIELD_COUNT, &r->memory);
     base_json_member_int(&w, "cache_bytes", r->memory.cache_bytes);
     base_json_close(&w, '}');
-    put_collectives(&w, r);
+    exec_put_collectives(&w, r->collectives, r->collective_count, EXEC_WITH_REGIONS);
     base_json_close(&w, '}');
 }
 

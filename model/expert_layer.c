@@ -139,27 +139,33 @@ static enum model_function routing(const struct builder *builder, bool decoder)
 
 /* ---- experts ---- */
 
+/* A copy, constrained to other axes: what moves it between devices. */
+static int moved(struct builder *builder, const struct letters *l, const char *name, const char *pattern, int tensor,
+                 const enum model_axis axes[4])
+{
+    int copy =
+        apply(builder, l, MODEL_MAP, MODEL_CAST, name, pattern, builder->dtype, MODEL_ROLE_PROJECTION, tensor, -1, -1);
+    return constrained_to(builder, copy, axes[0], axes[1], axes[2], axes[3]);
+}
+
+static const enum model_axis at_experts[] = {MODEL_AXIS_EXPERT, MODEL_AXIS_EXPERT_REPLICAS, MODEL_NO_AXIS,
+                                             MODEL_AXIS_EMBED},
+                             at_experts_whole[] = {MODEL_AXIS_EXPERT, MODEL_AXIS_EXPERT_REPLICAS, MODEL_NO_AXIS,
+                                                   MODEL_AXIS_UNMODELED},
+                             at_groups[] = {MODEL_AXIS_BATCH, MODEL_AXIS_UNMODELED, MODEL_AXIS_LENGTH,
+                                            MODEL_AXIS_EMBED};
+
 /* Tokens of the groups of a device, to the devices of their experts: the groups stay over data alone. */
 static int to_experts(struct builder *builder, const struct letters *l, int dispatched)
 {
-    int sent = apply(builder, l, MODEL_MAP, MODEL_CAST, "mlp/expert/sent", "GxCe->xGCe", builder->dtype,
-                     MODEL_ROLE_PROJECTION, dispatched, -1, -1);
-    constrained_to(builder, sent, MODEL_AXIS_EXPERT, MODEL_AXIS_EXPERT_REPLICAS, MODEL_NO_AXIS, MODEL_AXIS_EMBED);
-    int inputs = apply(builder, l, MODEL_MAP, MODEL_CAST, "mlp/expert/input", "xGCe->xGCe", builder->dtype,
-                       MODEL_ROLE_PROJECTION, sent, -1, -1);
-    return constrained_to(builder, inputs, MODEL_AXIS_EXPERT, MODEL_AXIS_EXPERT_REPLICAS, MODEL_NO_AXIS,
-                          MODEL_AXIS_UNMODELED);
+    int sent = moved(builder, l, "mlp/expert/sent", "GxCe->xGCe", dispatched, at_experts);
+    return moved(builder, l, "mlp/expert/input", "xGCe->xGCe", sent, at_experts_whole);
 }
 
 static int from_experts(struct builder *builder, const struct letters *l, int outputs)
 {
-    int back = apply(builder, l, MODEL_MAP, MODEL_CAST, "mlp/expert/output", "xGCe->xGCe", builder->dtype,
-                     MODEL_ROLE_PROJECTION, outputs, -1, -1);
-    constrained_to(builder, back, MODEL_AXIS_EXPERT, MODEL_AXIS_EXPERT_REPLICAS, MODEL_NO_AXIS, MODEL_AXIS_EMBED);
-    int returned = apply(builder, l, MODEL_MAP, MODEL_CAST, "mlp/expert/returned", "xGCe->GxCe", builder->dtype,
-                         MODEL_ROLE_PROJECTION, back, -1, -1);
-    return constrained_to(builder, returned, MODEL_AXIS_BATCH, MODEL_AXIS_UNMODELED, MODEL_AXIS_LENGTH,
-                          MODEL_AXIS_EMBED);
+    int back = moved(builder, l, "mlp/expert/output", "xGCe->xGCe", outputs, at_experts);
+    return moved(builder, l, "mlp/expert/returned", "xGCe->GxCe", back, at_groups);
 }
 
 /* Each expert is an MLP of its own. */

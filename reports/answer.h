@@ -21,6 +21,10 @@ void reports_put_answer_head(struct base_text *out, const struct reports_answer 
 /* Where the constants are from, and what was passed over. */
 void reports_put_sources(struct base_text *out, const struct base_json *document);
 
+/* A number in words, copied into the arena: "1.5 GiB", "290 k", "12.3 ms". */
+const char *reports_bytes_words(struct base_arena *arena, double bytes);
+const char *reports_count_words(struct base_arena *arena, double count);
+const char *reports_seconds_words(struct base_arena *arena, double seconds);
 /* A member's value in words: "4, 2, 2, 1"; "": there is none. */
 const char *reports_value_words(struct base_arena *arena, const struct base_json *object, const char *key);
 

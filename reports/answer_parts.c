@@ -4,6 +4,24 @@
 #include <math.h>
 #include <string.h>
 
+const char *reports_bytes_words(struct base_arena *arena, double bytes)
+{
+    char buffer[BASE_HUMANE];
+    return base_copy(arena, base_format_bytes(buffer, bytes));
+}
+
+const char *reports_count_words(struct base_arena *arena, double count)
+{
+    char buffer[BASE_HUMANE];
+    return base_copy(arena, base_format_count(buffer, count));
+}
+
+const char *reports_seconds_words(struct base_arena *arena, double seconds)
+{
+    char buffer[BASE_HUMANE];
+    return base_copy(arena, base_format_seconds(buffer, seconds));
+}
+
 void reports_put_fact(struct base_text *out, const char *name, const char *value, const char *note, bool bad)
 {
     base_putf(out, "<div%s>", bad ? " class=\"bad\"" : "");

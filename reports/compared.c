@@ -63,14 +63,6 @@ static void add_numbers(struct table *t, const char *name, const double *values,
         change == 0 ? "the same" : base_print(t->arena, "%s%s", sign, amount(t->arena, words, fabs(change)));
 }
 
-static void add_member(struct table *t, const char *name, const char *object, const char *key, write_amount *words)
-{
-    double values[MOST_ANSWERS];
-    for (int i = 0; i < t->count; i++)
-        values[i] = reports_number(reports_member(t->answers[i], object, BASE_JSON_OBJECT), key);
-    add_numbers(t, name, values, words);
-}
-
 /* ---- keys ---- */
 
 static const char *key_words(const struct table *t, int answer, const char *key)
@@ -127,6 +119,39 @@ static void add_collectives(struct table *t)
     }
 }
 
+/* ---- numbers ---- */
+
+struct row {
+    const char *name, *part, *key; /* a member of a part of the answer */
+    write_amount *words;
+};
+static const struct row time_rows[] = {{"target tokens/s", "throughput", "tokens_per_s", base_format_count},
+                                       {"a step", "time", "step_s", base_format_seconds},
+                                       {"matrix units", "time", "compute_s", base_format_seconds},
+                                       {"memory bandwidth", "time", "memory_bound_s", base_format_seconds},
+                                       {"links", "time", "exposed_communication_s", base_format_seconds},
+                                       {"latency", "time", "overhead_s", base_format_seconds}};
+static const struct row memory_rows[] = {{"at the peak", "memory", "peak_bytes", base_format_bytes},
+                                         {"parameters", "memory", "parameter_bytes", base_format_bytes},
+                                         {"optimizer state", "memory", "optimizer_state_bytes", base_format_bytes},
+                                         {"gradients", "memory", "gradient_bytes", base_format_bytes},
+                                         {"activations", "memory", "activation_bytes", base_format_bytes},
+                                         {"temporaries", "memory", "temporary_bytes", base_format_bytes},
+                                         {"reserved", "memory", "reserved_bytes", base_format_bytes}};
+
+static void put_members(const struct page *page, struct table *t, const char *heading, const struct row *rows,
+                        int count)
+{
+    double values[MOST_ANSWERS];
+    begin_table(t, "");
+    for (int r = 0; r < count; r++) {
+        for (int i = 0; i < t->count; i++)
+            values[i] = reports_number(reports_member(t->answers[i], rows[r].part, BASE_JSON_OBJECT), rows[r].key);
+        add_numbers(t, rows[r].name, values, rows[r].words);
+    }
+    put_table(page, t, heading);
+}
+
 /* ---- the page ---- */
 
 static void put_verdicts(const struct page *page, const struct table *t)
@@ -156,23 +181,8 @@ enum base_status reports_compared(const struct base_json *document, enum reports
     begin_table(t, "key");
     add_keys(t);
     put_table(&page, t, "Where the plans differ");
-    begin_table(t, "");
-    add_member(t, "target tokens/s", "throughput", "tokens_per_s", base_format_count);
-    add_member(t, "a step", "time", "step_s", base_format_seconds);
-    add_member(t, "matrix units", "time", "compute_s", base_format_seconds);
-    add_member(t, "memory bandwidth", "time", "memory_bound_s", base_format_seconds);
-    add_member(t, "links", "time", "exposed_communication_s", base_format_seconds);
-    add_member(t, "latency", "time", "overhead_s", base_format_seconds);
-    put_table(&page, t, "Time of a step");
-    begin_table(t, "");
-    add_member(t, "at the peak", "memory", "peak_bytes", base_format_bytes);
-    add_member(t, "parameters", "memory", "parameter_bytes", base_format_bytes);
-    add_member(t, "optimizer state", "memory", "optimizer_state_bytes", base_format_bytes);
-    add_member(t, "gradients", "memory", "gradient_bytes", base_format_bytes);
-    add_member(t, "activations", "memory", "activation_bytes", base_format_bytes);
-    add_member(t, "temporaries", "memory", "temporary_bytes", base_format_bytes);
-    add_member(t, "reserved", "memory", "reserved_bytes", base_format_bytes);
-    put_table(&page, t, "Memory of a device");
+    put_members(&page, t, "Time of a step", time_rows, BASE_COUNT(time_rows));
+    put_members(&page, t, "Memory of a device", memory_rows, BASE_COUNT(memory_rows));
     begin_table(t, "");
     add_collectives(t);
     put_table(&page, t, "Collectives of a step");

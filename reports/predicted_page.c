@@ -5,24 +5,6 @@
 
 /* ---- verdict ---- */
 
-static const char *bytes_words(struct base_arena *arena, double bytes)
-{
-    char buffer[BASE_HUMANE];
-    return base_copy(arena, base_format_bytes(buffer, bytes));
-}
-
-static const char *count_words(struct base_arena *arena, double count)
-{
-    char buffer[BASE_HUMANE];
-    return base_copy(arena, base_format_count(buffer, count));
-}
-
-static const char *seconds_words(struct base_arena *arena, double seconds)
-{
-    char buffer[BASE_HUMANE];
-    return base_copy(arena, base_format_seconds(buffer, seconds));
-}
-
 /* "90 %: 265 k to 291 k", or nothing. */
 static const char *interval_words(struct base_arena *arena, const struct base_json *object, const char *key,
                                   const char *(*words)(struct base_arena *, double))
@@ -44,20 +26,20 @@ static void put_facts(struct base_text *out, const struct base_json *d, bool fit
     double peak = reports_number(memory, "peak_bytes"), capacity = reports_number(memory, "capacity_bytes"),
            odds = reports_number(d, "fits_probability_frac"), mfu = reports_number(throughput, "mfu_frac");
     base_put(out, "<dl class=\"facts\">\n");
-    reports_put_fact(out, "target tokens/s", count_words(arena, reports_number(throughput, "tokens_per_s")),
-                     interval_words(arena, throughput, "tokens_per_s_interval", count_words), false);
+    reports_put_fact(out, "target tokens/s", reports_count_words(arena, reports_number(throughput, "tokens_per_s")),
+                     interval_words(arena, throughput, "tokens_per_s_interval", reports_count_words), false);
     double all = reports_number(throughput, "all_tokens_per_s");
     bool differ = all > 1.000001 * reports_number(throughput, "tokens_per_s");
-    reports_put_fact(out, "a step", seconds_words(arena, reports_number(time, "step_s")),
+    reports_put_fact(out, "a step", reports_seconds_words(arena, reports_number(time, "step_s")),
                      base_print(arena, "%s target tokens/s on each device%s%s%s",
-                                count_words(arena, reports_number(throughput, "tokens_per_s_per_device")),
-                                differ ? "; with inputs " : "", differ ? count_words(arena, all) : "",
+                                reports_count_words(arena, reports_number(throughput, "tokens_per_s_per_device")),
+                                differ ? "; with inputs " : "", differ ? reports_count_words(arena, all) : "",
                                 differ ? " tokens/s in all" : ""),
                      false);
-    reports_put_fact(out, "memory at the peak", bytes_words(arena, peak),
-                     base_print(arena, "of %s: %s %s. %s", bytes_words(arena, capacity),
-                                bytes_words(arena, fabs(capacity - peak)), fits ? "free" : "too much",
-                                interval_words(arena, memory, "peak_interval_bytes", bytes_words)),
+    reports_put_fact(out, "memory at the peak", reports_bytes_words(arena, peak),
+                     base_print(arena, "of %s: %s %s. %s", reports_bytes_words(arena, capacity),
+                                reports_bytes_words(arena, fabs(capacity - peak)), fits ? "free" : "too much",
+                                interval_words(arena, memory, "peak_interval_bytes", reports_bytes_words)),
                      !fits);
     if (isfinite(odds))
         reports_put_fact(out, "it fits with probability", base_print(arena, "%.0f %%", 100 * odds), "", !fits);
@@ -91,7 +73,7 @@ static void put_peak(struct base_text *out, const struct base_json *d)
         double bytes = reports_number(memory, parts[i].key);
         if (!(bytes >= 0)) bytes = 0;
         cells[i * COLUMNS] = parts[i].name;
-        cells[i * COLUMNS + 1] = bytes_words(out->arena, bytes);
+        cells[i * COLUMNS + 1] = reports_bytes_words(out->arena, bytes);
         cells[i * COLUMNS + 2] = base_print(out->arena, "%.1f %%", 100 * bytes / capacity);
         values[i * COLUMNS] = (double)NAN, values[i * COLUMNS + 1] = values[i * COLUMNS + 2] = bytes;
     }
@@ -140,8 +122,8 @@ static void put_collectives(struct base_text *out, const struct base_json *list)
         double count = reports_number(item, "count"), bytes = reports_number(item, "bytes"),
                time_s = reports_number(item, "time_s");
         const char *words[COLUMNS] = {reports_string(item, "kind"),          reports_string(item, "mesh_axis"),
-                                      base_print(out->arena, "%.0f", count), bytes_words(out->arena, bytes),
-                                      reports_string(item, "dtype"),         seconds_words(out->arena, time_s)};
+                                      base_print(out->arena, "%.0f", count), reports_bytes_words(out->arena, bytes),
+                                      reports_string(item, "dtype"),         reports_seconds_words(out->arena, time_s)};
         const double numbers[COLUMNS] = {(double)NAN, (double)NAN, count, bytes, (double)NAN, time_s};
         for (int c = 0; c < COLUMNS; c++) cells[row * COLUMNS + c] = words[c], values[row * COLUMNS + c] = numbers[c];
     }
@@ -184,8 +166,8 @@ static void put_changes(struct base_text *out, const struct base_json *d)
         cells[row * COLUMNS] = base_print(out->arena, "%s%s%s%s", reports_string(item, "change"),
                                           reports_member(item, "tight", BASE_JSON_TRUE) ? " (tight)" : "",
                                           *lacks ? "; T5X lacks " : "", lacks);
-        cells[row * COLUMNS + 1] = count_words(out->arena, tokens);
-        cells[row * COLUMNS + 2] = bytes_words(out->arena, peak);
+        cells[row * COLUMNS + 1] = reports_count_words(out->arena, tokens);
+        cells[row * COLUMNS + 2] = reports_bytes_words(out->arena, peak);
         values[row * COLUMNS] = (double)NAN, values[row * COLUMNS + 1] = tokens, values[row * COLUMNS + 2] = peak;
     }
     struct reports_html_table table = {
@@ -207,17 +189,18 @@ enum base_status reports_prediction_html(const struct reports_answer *answer, st
          measured = reports_member(d, "loss", BASE_JSON_ARRAY) != NULL;
     double peak = reports_number(memory, "peak_bytes"), capacity = reports_number(memory, "capacity_bytes");
     const char *tokens =
-        count_words(arena, reports_number(reports_member(d, "throughput", BASE_JSON_OBJECT), "tokens_per_s"));
+        reports_count_words(arena, reports_number(reports_member(d, "throughput", BASE_JSON_OBJECT), "tokens_per_s"));
     const char *what = base_print(arena, "%s on %s", reports_string(plan, "model"), reports_string(plan, "topology"));
     if (!(capacity > 0) || !(peak >= 0))
         return base_fail(error, BASE_INPUT, "memory.capacity_bytes and memory.peak_bytes are needed");
     reports_html_begin(out, base_print(arena, "%s: %s", what, fits ? "it fits" : "it does not fit"));
-    const char *title = measured ? base_print(arena, "Measured: %s target tokens/s in %s of each device", tokens,
-                                              bytes_words(arena, peak))
-                        : fits ? base_print(arena, "It fits: %s of %s, at %s target tokens/s", bytes_words(arena, peak),
-                                            bytes_words(arena, capacity), tokens)
-                               : base_print(arena, "It does not fit: %s of %s, %s too much", bytes_words(arena, peak),
-                                            bytes_words(arena, capacity), bytes_words(arena, peak - capacity));
+    const char *title =
+        measured ? base_print(arena, "Measured: %s target tokens/s in %s of each device", tokens,
+                              reports_bytes_words(arena, peak))
+        : fits   ? base_print(arena, "It fits: %s of %s, at %s target tokens/s", reports_bytes_words(arena, peak),
+                              reports_bytes_words(arena, capacity), tokens)
+                 : base_print(arena, "It does not fit: %s of %s, %s too much", reports_bytes_words(arena, peak),
+                              reports_bytes_words(arena, capacity), reports_bytes_words(arena, peak - capacity));
     reports_put_answer_head(out, answer, what, title, plan, reports_member(d, "mesh", BASE_JSON_OBJECT));
     put_facts(out, d, fits);
     base_put(out, "<main>\n");

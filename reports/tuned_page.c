@@ -6,24 +6,6 @@
 
 extern const char embedded_reports_explore_js[];
 
-static const char *bytes_words(struct base_arena *arena, double bytes)
-{
-    char buffer[BASE_HUMANE];
-    return base_copy(arena, base_format_bytes(buffer, bytes));
-}
-
-static const char *count_words(struct base_arena *arena, double count)
-{
-    char buffer[BASE_HUMANE];
-    return base_copy(arena, base_format_count(buffer, count));
-}
-
-static const char *seconds_words(struct base_arena *arena, double seconds)
-{
-    char buffer[BASE_HUMANE];
-    return base_copy(arena, base_format_seconds(buffer, seconds));
-}
-
 /* ---- ranked plans ---- */
 
 /* Keys in which the ranked plans differ, and those that a reader looks for. */
@@ -63,9 +45,9 @@ static void put_ranked(struct base_text *out, const struct base_json *plans)
                step_s = reports_number(reports_member(p, "time", BASE_JSON_OBJECT), "step_s"),
                peak = reports_number(memory, "peak_bytes"), left = reports_number(memory, "capacity_bytes") - peak;
         const double numbers[NUMBERS] = {row + 1, tokens, step_s, peak, left};
-        const char *words[NUMBERS] = {base_print(out->arena, "%d.", row + 1), count_words(out->arena, tokens),
-                                      seconds_words(out->arena, step_s), bytes_words(out->arena, peak),
-                                      bytes_words(out->arena, left)};
+        const char *words[NUMBERS] = {base_print(out->arena, "%d.", row + 1), reports_count_words(out->arena, tokens),
+                                      reports_seconds_words(out->arena, step_s), reports_bytes_words(out->arena, peak),
+                                      reports_bytes_words(out->arena, left)};
         double remade = reports_number(memory, "rematerialized_layer_count");
         if (remade > 0) words[4] = base_print(out->arena, "%s, if %.0f layers are recomputed", words[4], remade);
         for (int c = 0; c < columns; c++) {
@@ -114,9 +96,9 @@ static void put_tight(struct base_text *out, const struct base_json *list, doubl
         const char **at = &cells[row * COLUMNS];
         at[0] = base_print(out->arena, "%s%s", plan_words(out->arena, plan, list),
                            remade > 0 ? base_print(out->arena, " · if %.0f layers are recomputed", remade) : "");
-        at[1] = count_words(out->arena, tokens);
-        at[2] = bytes_words(out->arena, peak);
-        at[3] = bytes_words(out->arena, left);
+        at[1] = reports_count_words(out->arena, tokens);
+        at[2] = reports_bytes_words(out->arena, peak);
+        at[3] = reports_bytes_words(out->arena, left);
         memcpy(&values[row * COLUMNS], (double[COLUMNS]){NAN, tokens, peak, left}, COLUMNS * sizeof *values);
     }
     struct reports_html_table table = {
@@ -177,10 +159,10 @@ static void put_why(struct base_text *out, const struct base_json *d)
                                : part;
         double best = reports_number(item, "best_s"), second = reports_number(item, "second_s");
         cells[row * COLUMNS] = name;
-        cells[row * COLUMNS + 1] = seconds_words(out->arena, best);
-        cells[row * COLUMNS + 2] = seconds_words(out->arena, second);
-        cells[row * COLUMNS + 3] =
-            base_print(out->arena, "%s%s", best < second ? "+" : "−", seconds_words(out->arena, fabs(second - best)));
+        cells[row * COLUMNS + 1] = reports_seconds_words(out->arena, best);
+        cells[row * COLUMNS + 2] = reports_seconds_words(out->arena, second);
+        cells[row * COLUMNS + 3] = base_print(out->arena, "%s%s", best < second ? "+" : "−",
+                                              reports_seconds_words(out->arena, fabs(second - best)));
         values[row * COLUMNS] = (double)NAN, values[row * COLUMNS + 1] = best, values[row * COLUMNS + 2] = second,
                      values[row * COLUMNS + 3] = second - best;
     }
@@ -189,7 +171,7 @@ static void put_why(struct base_text *out, const struct base_json *d)
     base_put(out, "<section>\n");
     reports_html_element(out, "h2",
                          base_print(out->arena, "Why the best beats the second, by %s a step",
-                                    seconds_words(out->arena, reports_number(why, "difference_s"))));
+                                    reports_seconds_words(out->arena, reports_number(why, "difference_s"))));
     reports_html_table(out, &table);
     base_put(out, "</section>\n");
 }
@@ -249,15 +231,16 @@ static void put_facts(struct base_text *out, const struct base_json *d, const st
     double peak = reports_number(memory, "peak_bytes"), capacity = reports_number(memory, "capacity_bytes");
     base_put(out, "<dl class=\"facts\">\n");
     if (p) {
-        reports_put_fact(
-            out, "target tokens/s",
-            count_words(arena, reports_number(reports_member(p, "throughput", BASE_JSON_OBJECT), "tokens_per_s")),
-            base_print(arena, "%s a step",
-                       seconds_words(arena, reports_number(reports_member(p, "time", BASE_JSON_OBJECT), "step_s"))),
-            false);
-        reports_put_fact(out, "memory at the peak", bytes_words(arena, peak),
-                         base_print(arena, "of %s: %s free%s", bytes_words(arena, capacity),
-                                    bytes_words(arena, capacity - peak),
+        reports_put_fact(out, "target tokens/s",
+                         reports_count_words(
+                             arena, reports_number(reports_member(p, "throughput", BASE_JSON_OBJECT), "tokens_per_s")),
+                         base_print(arena, "%s a step",
+                                    reports_seconds_words(
+                                        arena, reports_number(reports_member(p, "time", BASE_JSON_OBJECT), "step_s"))),
+                         false);
+        reports_put_fact(out, "memory at the peak", reports_bytes_words(arena, peak),
+                         base_print(arena, "of %s: %s free%s", reports_bytes_words(arena, capacity),
+                                    reports_bytes_words(arena, capacity - peak),
                                     peak > 0.98 * capacity ? ". That is tight" : ""),
                          peak > 0.98 * capacity);
     }
@@ -290,10 +273,10 @@ enum base_status reports_tuned_html(const struct reports_answer *answer, struct 
                                           "throughput", BASE_JSON_OBJECT),
                            "tokens_per_s");
         title = base_print(out->arena, "The best of %.0f plans: %s target tokens/s",
-                           reports_number(search, "space_count"), count_words(out->arena, tokens));
+                           reports_number(search, "space_count"), reports_count_words(out->arena, tokens));
     } else if (nearest) {
         title = base_print(out->arena, "Nothing fits; the nearest misses by %s",
-                           bytes_words(out->arena, reports_number(nearest, "missing_bytes")));
+                           reports_bytes_words(out->arena, reports_number(nearest, "missing_bytes")));
     }
     reports_html_begin(out, base_print(out->arena, "%s: %s", what, title));
     reports_put_answer_head(out, answer, what, title, plan, NULL);

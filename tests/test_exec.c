@@ -8,21 +8,13 @@
 #include "exec/row.h"
 #include "exec/vector_math.h"
 #include "exec/zarr.h"
-#include "tests/test.h"
+#include "tests/numerics.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 /* ---- plans ---- */
-
-static struct sim_plan_text read_plan(struct base_arena *arena, const char *name)
-{
-    struct sim_plan_text plan;
-    struct base_error error;
-    assert_ok(sim_plan_from_json(arena, test_read_json(arena, name), &plan, &error), &error);
-    return plan;
-}
 
 static struct sim_plan checked(struct base_arena *arena, struct sim_cache *cache, const struct sim_plan_text *text)
 {
@@ -68,26 +60,10 @@ static void steps_are_those_of_t5x(struct base_arena *arena)
         const char *name = cases[i / BASE_COUNT(splits)];
         const struct split *split = &splits[i % BASE_COUNT(splits)];
         struct base_arena own = {.exhausted = arena->exhausted};
-        struct base_error error;
-        struct exec_result result;
         TEST_ROW("%s on %s, %s, %s", name, split->topology, split->submesh, split->rules);
-        const struct base_json *expected = test_read_json(&own, base_print(&own, "numerics/%s/expected.json", name));
-        struct sim_plan_text text = read_plan(&own, base_print(&own, "numerics/%s/plan.json", name));
+        struct sim_plan_text text = test_numerics_plan(&own, name);
         split_plan(&text, split);
-        struct sim_cache *cache = sim_cache_new(&own);
-        struct sim_plan plan = checked(&own, cache, &text);
-        struct exec_request request = {.steps = 4,
-                                       .data = base_print(&own, "tests/data/numerics/%s/batches.jsonl", name),
-                                       .restore = base_print(&own, "tests/data/numerics/%s/checkpoint_0", name)};
-        assert_ok(exec_run(&own, cache, &plan, &request, &result, &error), &error);
-        assert_int_equal(result.step_count, 4);
-        const struct base_json *loss = base_json_get(expected, "loss")->child,
-                               *norm = base_json_get(expected, "gradient_norm")->child;
-        for (int step = 0; step < 4; step++, loss = loss->next, norm = norm->next) {
-            assert_near(result.loss[step], loss->number, 1e-5);
-            assert_near(result.gradient_norm[step], norm->number, 1e-4);
-        }
-        sim_cache_free(cache);
+        test_steps_are_those_of_t5x(&own, name, &text);
         base_arena_free(&own);
     }
 }
