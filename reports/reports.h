@@ -62,7 +62,7 @@ void reports_served_time(const struct reports_prediction *report, struct base_te
 /* The members "latency_s", "first_token_s", "decode_steps" and "inference". */
 void reports_put_served(struct base_json_writer *writer, const struct reports_prediction *report);
 
-/* ---- one prediction (prediction.c) ---- */
+/* ---- one prediction (prediction.c: text, prediction_json.c: the document) ---- */
 
 /* A line a part: name, amount, share of the whole, and a bar of that share. */
 struct reports_part {

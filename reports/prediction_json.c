@@ -1,0 +1,323 @@
+/* One prediction, or one run, as the document of the contract: what scripts read. */
+#include "reports/reports.h"
+
+/* The plan with its defaults filled in. */
+static void put_plan(struct base_json_writer *w, const struct sim_plan *plan)
+{
+    struct sim_plan_text filled = sim_plan_filled(w->text->arena, plan);
+    base_json_key(w, "plan");
+    sim_plan_put_json(w->text->arena, &filled, w);
+}
+
+static void put_interval(struct base_json_writer *w, const char *key, const struct sim_interval *interval)
+{
+    base_json_member_doubles(w, key, (const double[]){interval->low, interval->high}, 2);
+}
+
+static void put_memory(struct base_json_writer *w, const struct sim_memory *m, const struct sim_confidence *confidence)
+{
+    base_json_key(w, "memory");
+    base_json_open(w, '{');
+    base_json_put_fields(w, sim_memory_fields, SIM_MEMORY_FIELD_COUNT, m);
+    base_json_member_string(w, "peak_at", m->peak_at);
+    if (m->cache_bytes) base_json_member_int(w, "cache_bytes", m->cache_bytes);
+    if (m->argument_bytes) base_json_member_int(w, "argument_bytes", m->argument_bytes);
+    if (m->argument_bytes) base_json_member_int(w, "output_bytes", m->output_bytes);
+    base_json_member_int(w, "rematerialized_layer_count", m->rematerialized_layer_count);
+    if (m->host_bytes) base_json_member_int(w, "host_bytes", m->host_bytes);
+    if (confidence) {
+        base_json_key(w, "peak_interval_bytes");
+        base_json_open_inline(w, '[');
+        base_json_put_int(w, (int64_t)confidence->peak_bytes.low);
+        base_json_put_int(w, (int64_t)confidence->peak_bytes.high);
+        base_json_close(w, ']');
+    }
+    base_json_close(w, '}');
+}
+
+static void put_time(struct base_json_writer *w, const struct sim_plan *plan, const struct sim_prediction *p,
+                     const struct sim_confidence *confidence)
+{
+    base_json_key(w, "time");
+    base_json_open(w, '{');
+    base_json_member_double(w, "step_s", p->step_s);
+    base_json_member_double(w, "compute_s", p->compute_s);
+    base_json_member_double(w, "memory_bound_s", p->memory_bound_s);
+    base_json_member_double(w, "exposed_communication_s", p->exposed_communication_s);
+    base_json_member_double(w, "overhead_s", p->overhead_s);
+    base_json_member_double(w, "communication_s", p->communication_s);
+    if (confidence) put_interval(w, "step_interval_s", &confidence->step_s);
+    base_json_close(w, '}');
+    base_json_key(w, "throughput");
+    base_json_open(w, '{');
+    base_json_member_double(w, "tokens_per_s", p->tokens_per_s);
+    base_json_member_double(w, "samples_per_s", p->samples_per_s);
+    if (plan && !model_infers(plan->options.step))
+        base_json_member_double(w, "all_tokens_per_s", reports_all_tokens_per_s(plan, p));
+    base_json_member_double(w, "tokens_per_s_per_device", p->tokens_per_s_per_device);
+    base_json_member_double(w, "mfu_frac", p->mfu_frac);
+    if (confidence) put_interval(w, "tokens_per_s_interval", &confidence->tokens_per_s);
+    base_json_close(w, '}');
+}
+
+/* How collectives were priced, where it is not the usual way. */
+static void put_network(struct base_json_writer *w, const struct reports_prediction *r)
+{
+    if (!r->analytic_step_s) return;
+    base_json_key(w, "network");
+    base_json_open(w, '{');
+    base_json_member_string(w, "kind", "simulated");
+    base_json_member_double(w, "analytic_step_s", r->analytic_step_s);
+    if (r->healthy_step_s > 0) base_json_member_double(w, "step_without_failures_s", r->healthy_step_s);
+    base_json_close(w, '}');
+}
+
+static void put_collectives(struct base_json_writer *w, const struct reports_prediction *r)
+{
+    base_json_key(w, "collectives");
+    base_json_open(w, '[');
+    for (int i = 0; i < r->collective_count; i++) {
+        const struct sim_collective_row *c = &r->collectives[i];
+        base_json_open_inline(w, '{');
+        base_json_member_string(w, "kind", sim_collective_name(c->kind));
+        base_json_member_string(w, "mesh_axis", topo_axes_spell(w->text->arena, &r->prediction->mesh, c->axes));
+        base_json_member_string(w, "dtype", model_dtype_name(c->dtype));
+        base_json_member_int(w, "count", c->count);
+        base_json_member_int(w, "bytes", c->bytes);
+        if (r->checked && model_infers(r->checked->options.step))
+            base_json_member_string(w, "where", sim_region_name(c->where));
+        base_json_member_double(w, "time_s", c->time_s);
+        if (r->by_op) {
+            base_json_key(w, "operations");
+            base_json_open_inline(w, '[');
+            for (int o = 0; o < c->op_count; o++) base_json_put_string(w, c->ops[o]);
+            base_json_close(w, ']');
+        }
+        base_json_close(w, '}');
+    }
+    base_json_close(w, ']');
+}
+
+/* Over all batches: means by weight, as T5X's metrics have them. */
+static void put_evaluation(struct base_json_writer *w, const struct reports_measured *m)
+{
+    struct reports_evaluation all = reports_evaluate(m);
+    base_json_member_doubles(w, "accuracy", m->accuracy, m->step_count);
+    base_json_key(w, "evaluation");
+    base_json_open(w, '{');
+    base_json_member_double(w, "loss", all.loss);
+    base_json_member_double(w, "accuracy", all.accuracy);
+    base_json_member_double(w, "weight", all.weight);
+    base_json_close(w, '}');
+}
+
+static void put_steps(struct base_json_writer *w, const struct reports_measured *m)
+{
+    base_json_member_int(w, "rank_count", m->rank_count); /* 0: in one process */
+    base_json_member_bool(w, "stopped", m->stopped);
+    if (m->hosts) base_json_key(w, "hosts"), base_json_put_value(w, m->hosts);
+    if (m->failure) base_json_member_string(w, "error", m->failure);
+    base_json_member_int(w, "first_step", m->first_step);
+    base_json_member_doubles(w, "loss", m->loss, m->step_count);
+    if (m->accuracy) put_evaluation(w, m);
+    else base_json_member_doubles(w, "gradient_norm", m->gradient_norm, m->step_count);
+    base_json_member_doubles(w, "step_s", m->step_s, m->step_count);
+}
+
+enum entry_detail { WITHOUT_WORK, WITH_WORK /* flop and bytes */ };
+
+/* Every kernel and collective of the step: of a prediction with what bounds each and with its work, of a run as what
+ * `report` sets beside a prediction. */
+static void put_timeline(struct base_json_writer *w, const struct sim_timeline *timeline, const char *key,
+                         const char *const words[SIM_BOUND_COUNT], enum entry_detail detail)
+{
+    base_json_key(w, "timeline");
+    base_json_open(w, '[');
+    for (int i = 0; i < timeline->count; i++) {
+        const struct sim_entry *e = &timeline->entries[i];
+        base_json_open_inline(w, '{');
+        base_json_member_string(w, "name", e->name);
+        base_json_member_string(w, "phase", reports_phase_name(e->phase));
+        base_json_member_string(w, key, words[e->bound]);
+        base_json_member_int(w, "count", e->count);
+        base_json_member_double(w, "time_s", e->time_s);
+        if (detail == WITH_WORK) base_json_member_double(w, "flop", e->flop);
+        if (detail == WITH_WORK) base_json_member_double(w, "bytes", e->bytes);
+        base_json_close(w, '}');
+    }
+    base_json_close(w, ']');
+}
+
+static void put_predicted_timeline(struct base_json_writer *w, const struct sim_timeline *timeline)
+{
+    static const char *const bounds[SIM_BOUND_COUNT] = {[SIM_BY_COMPUTE] = "compute",
+                                                        [SIM_BY_MEMORY] = "memory",
+                                                        [SIM_BY_COMMUNICATION] = "communication",
+                                                        [SIM_BY_LATENCY] = "latency"};
+    put_timeline(w, timeline, "bound", bounds, WITH_WORK);
+}
+
+static void put_measured_timeline(struct base_json_writer *w, const struct sim_timeline *timeline)
+{
+    static const char *const kinds[SIM_BOUND_COUNT] = {[SIM_BY_COMPUTE] = "contraction",
+                                                       [SIM_BY_MEMORY] = "elementwise",
+                                                       [SIM_BY_COMMUNICATION] = "collective",
+                                                       [SIM_BY_LATENCY] = "elementwise"};
+    put_timeline(w, timeline, "kind", kinds, WITHOUT_WORK);
+}
+
+static double curve_bytes(const struct sim_memory_point *point, int column, double reserved_bytes)
+{
+    const double *b = point->bytes;
+    const double columns[] = {b[MODEL_PARAMETER], b[MODEL_OPTIMIZER_STATE],
+                              b[MODEL_GRADIENT],  b[MODEL_ACTIVATION] + b[MODEL_INPUT],
+                              b[MODEL_TEMPORARY], reserved_bytes};
+    return columns[column];
+}
+
+/* What a device holds when, a column a kind of memory; the keys are those of `memory`. */
+static void put_curve(struct base_json_writer *w, const struct reports_prediction *r)
+{
+    static const char *const columns[] = {"parameter_bytes",  "optimizer_state_bytes", "gradient_bytes",
+                                          "activation_bytes", "temporary_bytes",       "reserved_bytes"};
+    const struct sim_memory_curve *curve = r->curve;
+    base_json_key(w, "memory_timeline");
+    base_json_open(w, '{');
+    base_json_key(w, "at_s");
+    base_json_open_inline(w, '[');
+    double end_s = 0, sum_s = 0;
+    for (int i = 0; r->timeline && i < r->timeline->count; i++)
+        sum_s += r->timeline->entries[i].time_s * (double)r->timeline->entries[i].count;
+    end_s = sum_s > 0 ? r->prediction->step_s / sum_s : 1; /* what is hidden behind other work takes no time */
+    for (int i = 0; i < curve->count; i++) base_json_put_double(w, end_s * curve->points[i].at_s);
+    base_json_close(w, ']');
+    for (int c = 0; c < BASE_COUNT(columns); c++) {
+        base_json_key(w, columns[c]);
+        base_json_open_inline(w, '[');
+        for (int i = 0; i < curve->count; i++)
+            base_json_put_int(w,
+                              (int64_t)curve_bytes(&curve->points[i], c, (double)r->prediction->memory.reserved_bytes));
+        base_json_close(w, ']');
+    }
+    base_json_key(w, "operation");
+    base_json_open_inline(w, '[');
+    for (int i = 0; i < curve->count; i++) base_json_put_string(w, curve->points[i].name);
+    base_json_close(w, ']');
+    base_json_close(w, '}');
+}
+
+/* Which kinds of source the result rests on, so that nobody takes an assumption for a measurement. */
+static void put_constants(struct base_json_writer *w, const struct sim_profile *profile)
+{
+    base_json_key(w, "constants");
+    base_json_open(w, '[');
+    for (int i = 0; i < SIM_CONSTANT_COUNT; i++) {
+        if (!profile->kinds[i]) continue;
+        base_json_open_inline(w, '{');
+        base_json_member_string(w, "name", sim_constant_name((enum sim_constant)i));
+        base_json_member_double(w, "value", profile->constants[i]);
+        base_json_member_string(w, "kind", profile->kinds[i]);
+        base_json_member_string(w, "source", profile->sources[i]);
+        base_json_close(w, '}');
+    }
+    base_json_close(w, ']');
+}
+
+/* What the compiler of that software does behind the partitioner. */
+static void put_passes(struct base_json_writer *w, const struct sim_plan *plan)
+{
+    base_json_key(w, "passes");
+    base_json_open_inline(w, '[');
+    for (int i = 0; i < SIM_PASS_COUNT; i++)
+        if (sim_passes_of(plan) & 1u << i) base_json_put_string(w, sim_pass_name((enum sim_pass)i));
+    base_json_close(w, ']');
+}
+
+/* What follows the plan in its document. */
+static void put_answer(struct base_json_writer *w, const struct reports_prediction *r)
+{
+    const struct sim_prediction *p = r->prediction;
+    base_json_key(w, "mesh");
+    base_json_open_inline(w, '{');
+    for (int i = 0; i < p->mesh.count; i++) base_json_member_int(w, p->mesh.names[i], p->mesh.sizes[i]);
+    base_json_close(w, '}');
+    base_json_member_string(w, "profile", p->profile);
+    base_json_member_bool(w, "fits", p->fits);
+    if (r->confidence) base_json_member_double(w, "fits_probability_frac", r->confidence->fits_probability_frac);
+    if (r->confidence) base_json_member_string(w, "confidence", r->confidence->rests_on);
+    if (r->measured) put_steps(w, r->measured);
+    put_memory(w, &p->memory, r->confidence);
+    put_time(w, r->checked, p, r->confidence);
+    if (p->decode_steps) reports_put_served(w, r);
+    if (!r->measured && p->hardware_flop > 0 && !p->decode_steps) reports_put_totals(w, p);
+    if (r->checkpoint) reports_put_checkpoint(w, r->checkpoint, p->memory.host_bytes);
+    if (r->training.train_tokens > 0) reports_put_training(w, &r->training, p);
+    put_network(w, r);
+    put_collectives(w, r);
+    if (r->measured && r->measured->timeline) put_measured_timeline(w, r->measured->timeline);
+    if (p->fits) return;
+    base_json_key(w, "changes_that_fit");
+    base_json_open(w, '[');
+    for (int i = 0; i < r->change_count; i++) {
+        base_json_open_inline(w, '{');
+        base_json_member_string(w, "change", r->changes[i].what);
+        base_json_member_double(w, "tokens_per_s", r->changes[i].prediction.tokens_per_s);
+        base_json_member_int(w, "peak_bytes", r->changes[i].prediction.memory.peak_bytes);
+        if (r->changes[i].tight) base_json_member_bool(w, "tight", true);
+        if (r->changes[i].t5x_lacks) base_json_member_string(w, "t5x_lacks", r->changes[i].t5x_lacks);
+        base_json_close(w, '}');
+    }
+    base_json_close(w, ']');
+}
+
+static void put_axes(struct base_json_writer *w, const struct topo_axes *mesh, unsigned axes)
+{
+    const bool several = axes & (axes - 1);
+    if (!axes) base_json_put_null(w);
+    if (several) base_json_open_inline(w, '[');
+    for (unsigned rest = axes; rest; rest &= rest - 1) base_json_put_string(w, mesh->names[__builtin_ctz(rest)]);
+    if (several) base_json_close(w, ']');
+}
+
+/* Every tensor's, with why it has it. */
+static void put_shardings(struct base_json_writer *w, const struct reports_prediction *r)
+{
+    base_json_key(w, "shardings");
+    base_json_open(w, '[');
+    for (int i = 0; i < r->sharding_count; i++) {
+        const struct sim_tensor_sharding *s = &r->shardings[i];
+        base_json_open_inline(w, '{');
+        base_json_member_string(w, "tensor", s->tensor);
+        base_json_key(w, "spec");
+        base_json_open_inline(w, '[');
+        for (int d = 0; d < s->rank; d++) put_axes(w, &r->prediction->mesh, s->spec[d]);
+        base_json_close(w, ']');
+        if (s->first_layer) base_json_member_bool(w, "first_layer", true);
+        base_json_member_string(w, "why", *s->why ? s->why : NULL);
+        base_json_close(w, '}');
+    }
+    base_json_close(w, ']');
+}
+
+void reports_prediction_json(const struct reports_prediction *r, bool compact, struct base_text *out)
+{
+    struct base_json_writer w = {.text = out, .compact = compact};
+    base_json_open(&w, '{');
+    put_plan(&w, r->checked);
+    put_answer(&w, r);
+    if (r->shardings) put_shardings(&w, r);
+    if (!r->measured) put_passes(&w, r->checked);
+    if (!r->measured) put_constants(&w, &r->checked->placement->profile);
+    if (!r->measured) reports_put_pipeline(&w, r->prediction, r->passes);
+    else if (r->passes) reports_put_run_of_pipeline(&w, r->passes);
+    if (!r->measured && r->curve) put_predicted_timeline(&w, r->timeline);
+    if (!r->measured && r->curve && r->curve->count) put_curve(&w, r);
+    base_json_close(&w, '}');
+}
+
+void reports_put_answer(struct base_json_writer *w, const struct reports_prediction *r)
+{
+    base_json_open(w, '{');
+    put_answer(w, r);
+    base_json_close(w, '}');
+}
