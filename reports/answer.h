@@ -32,6 +32,8 @@ const char *reports_value_words(struct base_arena *arena, const struct base_json
 
 enum base_status reports_tuned_html(const struct reports_answer *answer, struct base_text *out,
                                     struct base_error *error);
+/* What the reader has to know of the input, at the head of a page. */
+void reports_put_warnings(struct base_text *out, const struct base_json *document);
 enum base_status reports_prediction_html(const struct reports_answer *answer, struct base_text *out,
                                          struct base_error *error);
 

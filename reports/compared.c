@@ -1,5 +1,6 @@
 /* Plans side by side: in which keys they differ, then speed, time and memory by part, and collectives. */
 #include "reports/answer.h"
+#include "reports/html.h"
 #include "reports/page.h"
 
 #include <math.h>
@@ -178,6 +179,8 @@ enum base_status reports_compared(const struct base_json *document, enum reports
     if (t->count < 2) return base_fail(error, BASE_INPUT, "answers: two at least are needed");
     reports_page_begin(&page, base_print(t->arena, "%d plans side by side", t->count));
     put_verdicts(&page, t);
+    for (int i = 1; i < t->count && format == REPORTS_HTML; i++)
+        BASE_TRY(reports_html_chart_of_two(out, plots_difference, t->answers[0], t->answers[i], error));
     begin_table(t, "key");
     add_keys(t);
     put_table(&page, t, "Where the plans differ");

@@ -105,9 +105,15 @@ void reports_html_table(struct base_text *out, const struct reports_html_table *
 enum base_status reports_html_chart(struct base_text *out, const struct base_json *document, reports_draw *draw,
                                     struct base_error *error)
 {
+    return reports_html_chart_of_two(out, draw, document, NULL, error);
+}
+
+enum base_status reports_html_chart_of_two(struct base_text *out, reports_draw *draw, const struct base_json *document,
+                                           const struct base_json *other, struct base_error *error)
+{
     struct plots_picture roomy, narrow;
     struct plots_request request = {
-        .path = "the answer", .document = document, .format = PLOTS_EMBEDDED, .width_px = roomy_px};
+        .path = "the answer", .document = document, .other = other, .format = PLOTS_EMBEDDED, .width_px = roomy_px};
     BASE_TRY(draw(out->arena, &request, &roomy, error));
     request.width_px = narrow_px;
     BASE_TRY(draw(out->arena, &request, &narrow, error));

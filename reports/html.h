@@ -30,5 +30,8 @@ typedef enum base_status reports_draw(struct base_arena *arena, const struct plo
                                       struct plots_picture *out, struct base_error *error);
 enum base_status reports_html_chart(struct base_text *out, const struct base_json *document, reports_draw *draw,
                                     struct base_error *error);
+/* The same from one document to another. */
+enum base_status reports_html_chart_of_two(struct base_text *out, reports_draw *draw, const struct base_json *document,
+                                           const struct base_json *other, struct base_error *error);
 
 #endif

@@ -204,6 +204,7 @@ enum base_status reports_prediction_html(const struct reports_answer *answer, st
     reports_put_answer_head(out, answer, what, title, plan, reports_member(d, "mesh", BASE_JSON_OBJECT));
     put_facts(out, d, fits);
     base_put(out, "<main>\n");
+    reports_put_warnings(out, d);
     if (!fits) put_changes(out, d);
     BASE_TRY(put_memory(out, d, error));
     BASE_TRY(put_time(out, d, error));

@@ -282,6 +282,7 @@ enum base_status reports_tuned_html(const struct reports_answer *answer, struct 
     reports_put_answer_head(out, answer, what, title, plan, NULL);
     put_facts(out, d, plans ? plans->child : NULL);
     base_put(out, "<main>\n");
+    reports_put_warnings(out, d);
     if (plans && plans->count) put_ranked(out, plans);
     if (tight && tight->count) put_tight(out, tight, reports_number(search, "headroom_frac"));
     BASE_TRY(best ? put_space(out, d, error) : BASE_OK);

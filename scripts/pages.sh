@@ -28,6 +28,10 @@ failed=0
 make_page predict predict examples/t5_11b_v4_512.json
 make_page too_large predict examples/t5_11b_v4_512.json --model-parallel-submesh 2,2,2,1
 make_page hostile predict hostile.json
+make_page compare compare examples/t5_11b_v4_512.json hostile.json examples/wmt_two_way.gin
+printf "include 't5x/examples/decoder_only/models/base.gin'\n# meshwright: topology = v4-8\n# meshwright: batch_size = 64\n%s\n" \
+    "TASK_FEATURE_LENGTHS = {'inputs': 256, 'targets': 256}" >warned.gin
+make_page warned predict warned.gin
 make_page run run examples/tiny_local_4.json --in-process --steps 2
 "$program" run examples/tiny_local_4.json --in-process --steps 2 --out run.json >/dev/null
 make_page beside report run.json
