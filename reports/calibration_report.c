@@ -22,6 +22,24 @@ static bool is_at_limit(const struct sim_calibrated *k)
     return end && k->after >= near_one;
 }
 
+static void put_untold(struct base_json_writer *w, const struct sim_calibration *c)
+{
+    base_json_key(w, "hardly_told");
+    base_json_open_inline(w, '[');
+    for (int i = 0; i < c->untold_count; i++) base_json_put_string(w, sim_constant_name(c->untold[i]));
+    base_json_close(w, ']');
+    base_json_key(w, "not_told_apart");
+    base_json_open(w, '[');
+    for (int i = 0; i < c->confounded_count; i++) {
+        base_json_open_inline(w, '{');
+        base_json_member_string(w, "constant", sim_constant_name(c->confounded[i].one));
+        base_json_member_string(w, "other", sim_constant_name(c->confounded[i].other));
+        base_json_member_double(w, "correlation", c->confounded[i].correlation);
+        base_json_close(w, '}');
+    }
+    base_json_close(w, ']');
+}
+
 static void put_fitted(struct base_json_writer *w, const struct sim_calibration *c)
 {
     base_json_key(w, "fitted");
@@ -87,6 +105,7 @@ void reports_calibration_json(const struct reports_calibration *report, bool com
     base_json_open(&w, '{');
     base_json_member_string(&w, "chip", c->chip);
     put_fitted(&w, c);
+    put_untold(&w, c);
     put_error(&w, "before", c->before);
     put_error(&w, "after", c->after);
     put_error(&w, "cross_validated", c->cross_validated);
@@ -113,12 +132,26 @@ static void text_limits(const struct sim_calibration *c, struct base_text *out)
 /* Wide enough for every name of a constant. */
 static void text_constants(const struct sim_calibration *c, struct base_text *out)
 {
-    base_putf(out, "  %-24s %10s %10s  %s\n", "constant", "before", "fitted", "95 % of what it may be");
+    base_putf(out, "  %-32s %10s %10s  %s\n", "constant", "before", "fitted", "95 % of what it may be");
     for (int i = 0; i < c->constant_count; i++) {
         const struct sim_calibrated *k = &c->constants[i];
-        base_putf(out, "  %-24s %10.4g %10.4g  %.4g to %.4g\n", sim_constant_name(k->constant), k->before, k->after,
+        base_putf(out, "  %-32s %10.4g %10.4g  %.4g to %.4g\n", sim_constant_name(k->constant), k->before, k->after,
                   k->low, k->high);
     }
+}
+
+/* What no number should be read from. */
+static void text_untold(const struct sim_calibration *c, struct base_text *out)
+{
+    for (int i = 0; i < c->untold_count; i++)
+        base_putf(out, "%s%s", i ? ", " : "\nThese steps hardly tell ", sim_constant_name(c->untold[i]));
+    if (c->untold_count)
+        base_put(out, ", which stay as uncertain as they were:\nmeasure plans that they bind before reading anything "
+                      "into them.\n");
+    for (int i = 0; i < c->confounded_count; i++)
+        base_putf(out, "\nThese steps do not tell %s from %s (correlation %.2f): one may stand for the other.\n",
+                  sim_constant_name(c->confounded[i].one), sim_constant_name(c->confounded[i].other),
+                  c->confounded[i].correlation);
 }
 
 static void text_error(const char *what, struct sim_calibration_error error, struct base_text *out)
@@ -133,6 +166,7 @@ void reports_calibration_text(const struct reports_calibration *report, const ch
               c->constant_count == 1 ? "" : "s", report->measurement_count);
     text_constants(c, out);
     text_limits(c, out);
+    text_untold(c, out);
     base_put(out, "\nerror of step time\n");
     text_error("before", c->before, out);
     text_error("after, on what it was fitted to", c->after, out);

@@ -1,5 +1,6 @@
-/* Calibration: which constants of a profile explain what was measured. At most four are fitted, each around what the
- * profile says already, so that few measurements move them only as far as they can tell. */
+/* Calibration: which constants of a profile explain what was measured. Each is fitted around what the profile
+ * says already, so that few measurements move them only as far as they can tell; those of which they tell nothing stay.
+ */
 #include "sim/least_squares.h"
 
 #include <math.h>
@@ -9,15 +10,20 @@
 /* What is fitted: a rate where the catalogue has only another machine's, else the share of a stated rate that is
  * reached. */
 static const enum sim_constant of_rates[SIM_MOST_CALIBRATED] = {SIM_FLOP_PER_S, SIM_HBM_BYTES_PER_S,
-                                                                SIM_LINK_BYTES_PER_S, SIM_KERNEL_LATENCY_S};
+                                                                SIM_LINK_BYTES_PER_S, SIM_KERNEL_LATENCY_S,
+                                                                SIM_MULTI_AXIS_LINK_EFFICIENCY_FRAC};
 static const enum sim_constant of_shares[SIM_MOST_CALIBRATED] = {SIM_MATMUL_EFFICIENCY_FRAC, SIM_HBM_EFFICIENCY_FRAC,
-                                                                 SIM_LINK_EFFICIENCY_FRAC, SIM_COLLECTIVE_LATENCY_S};
+                                                                 SIM_LINK_EFFICIENCY_FRAC, SIM_COLLECTIVE_LATENCY_S,
+                                                                 SIM_MULTI_AXIS_LINK_EFFICIENCY_FRAC};
 
 /* A step measured twice differs by a few per cent; so does a prediction from the truth at its best. */
 static const double step_deviation = 0.05;
 
-/* A constant of which a factor of two moves no step by so much cannot be told from them. */
-static const double least_influence = 1e-3;
+/* A constant of which a tenth moves no step by so much cannot be told from them. */
+static const double least_influence = 1e-4;
+
+/* Nor can one that is nearly as uncertain as it was, and two that would go up and down together. */
+static const double most_untold = 0.9, most_correlated = 0.9;
 
 struct calibrating {
     struct sim_cache *cache;
@@ -180,18 +186,19 @@ static enum base_status check_measurements(struct calibrating *c, struct base_ar
     return BASE_OK;
 }
 
-/* How far a constant that is twice as good moves the predictions: the largest logarithm of a ratio. */
+/* How far a constant that is a tenth worse moves the predictions: the largest logarithm of a ratio. A tenth, since more
+ * would make one link's share less than that of several, which it bounds. */
 static bool influence(struct calibrating *c, struct base_arena *arena, enum sim_constant constant, double *out)
 {
     static const double as_it_is[SIM_MOST_CALIBRATED] = {0};
-    const double halved[SIM_MOST_CALIBRATED] = {-log(2)};
+    const double less[SIM_MOST_CALIBRATED] = {log(0.9)};
     double *before_s = base_new(arena, double, c->count);
     c->constants[0] = constant;
     c->before[0] = c->profile.constants[constant];
     c->constant_count = 1;
     bool good = predict_all(c, as_it_is);
     for (int i = 0; i < c->count; i++) before_s[i] = c->steps[i].step_s;
-    good = good && predict_all(c, halved);
+    good = good && predict_all(c, less);
     *out = 0;
     for (int i = 0; good && i < c->count; i++) *out = fmax(*out, fabs(log(c->steps[i].step_s / before_s[i])));
     return good;
@@ -272,6 +279,22 @@ static void note_constants(const struct calibrating *c, const struct sim_fit *fi
     out->constant_count = c->constant_count;
 }
 
+/* Constants of which the fit knows hardly more than was known before. */
+static void note_untold(const struct calibrating *c, const struct sim_fit *fitted, struct sim_calibration *out)
+{
+    for (int k = 0; k < c->constant_count; k++)
+        if (fitted->deviations[k] > most_untold * c->deviations[k]) out->untold[out->untold_count++] = c->constants[k];
+}
+
+static void note_confounded(const struct calibrating *c, const struct sim_fit *fitted, struct sim_calibration *out)
+{
+    for (int i = 0; i < c->constant_count; i++)
+        for (int j = i + 1; j < c->constant_count; j++)
+            if (fabs(fitted->correlations[i][j]) > most_correlated)
+                out->confounded[out->confounded_count++] =
+                    (struct sim_confounded){c->constants[i], c->constants[j], fitted->correlations[i][j]};
+}
+
 static enum base_status calibrate(struct calibrating *c, struct base_arena *arena, struct sim_calibration *out)
 {
     enum { MOST_FOLDS = 10 };
@@ -285,7 +308,9 @@ static enum base_status calibrate(struct calibrating *c, struct base_arena *aren
             c->error, BASE_INPUT,
             "calibrate: no constant moves these predictions by as much as a thousandth; longer steps would tell more");
     BASE_TRY(fit(c, NULL, &fitted));
+    note_untold(c, &fitted, out);
     note_constants(c, &fitted, out);
+    note_confounded(c, &fitted, out);
     out->predicted_before_s = base_new(arena, double, c->count);
     out->predicted_after_s = base_new(arena, double, c->count);
     out->cross_validated_s = base_new(arena, double, c->count);

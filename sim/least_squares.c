@@ -102,6 +102,10 @@ static void take(const struct sim_fit_problem *problem, struct workspace *w, str
     parameters_of(w->start, out->parameters);
     for (int i = 0; i < problem->parameter_count; i++)
         out->deviations[i] = sqrt(gsl_matrix_get(w->covariance, (size_t)i, (size_t)i));
+    for (int i = 0; i < problem->parameter_count; i++)
+        for (int j = 0; j < problem->parameter_count; j++)
+            out->correlations[i][j] =
+                gsl_matrix_get(w->covariance, (size_t)i, (size_t)j) / (out->deviations[i] * out->deviations[j]);
 }
 
 enum base_status sim_fit_solve(const struct sim_fit_problem *problem, struct sim_fit *out, struct base_error *error)

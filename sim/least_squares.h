@@ -15,9 +15,10 @@ struct sim_fit_problem {
     void *where;
 };
 
-/* A minimum, and the standard deviation of each parameter there. */
+/* A minimum, the standard deviation of each parameter there, and how they go together. */
 struct sim_fit {
-    double parameters[SIM_MOST_CALIBRATED], deviations[SIM_MOST_CALIBRATED];
+    double parameters[SIM_MOST_CALIBRATED], deviations[SIM_MOST_CALIBRATED],
+        correlations[SIM_MOST_CALIBRATED][SIM_MOST_CALIBRATED];
 };
 
 /* Outliers lose weight by Huber's function. BASE_INTERNAL: no memory, or residuals ended the fit. */

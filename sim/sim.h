@@ -666,7 +666,7 @@ enum base_status sim_program_shardings(struct sim_cache *cache, struct base_aren
 
 /* ---- calibration (calibration.c): which constants explain what was measured ---- */
 
-enum { SIM_MOST_CALIBRATED = 4 };
+enum { SIM_MOST_CALIBRATED = 5 };
 struct sim_measurement {
     struct sim_plan_text plan;
     const char *place; /* "runs.csv: line 7": for messages */
@@ -677,6 +677,11 @@ struct sim_calibrated {
     enum sim_constant constant;
     double before, after, low, high; /* 95 % of its distribution */
 };
+/* Two that the measurements do not tell apart: the correlation of their logarithms. */
+struct sim_confounded {
+    enum sim_constant one, other;
+    double correlation;
+};
 struct sim_calibration_error {
     double mean_frac, median_frac;
 }; /* of |predicted / measured - 1| of step times */
@@ -684,6 +689,9 @@ struct sim_calibration {
     char chip[64];
     struct sim_calibrated constants[SIM_MOST_CALIBRATED];
     int constant_count, fold_count;
+    enum sim_constant untold[SIM_MOST_CALIBRATED]; /* move predictions, but are as uncertain as before */
+    struct sim_confounded confounded[SIM_MOST_CALIBRATED * (SIM_MOST_CALIBRATED - 1) / 2];
+    int untold_count, confounded_count;
     struct sim_calibration_error before, after, cross_validated;
     double *predicted_before_s, *predicted_after_s,
         *cross_validated_s; /* per measurement; the last by a fit without it */
@@ -695,7 +703,7 @@ struct sim_calibrate {
     void (*progress)(void *where, const char *what, int64_t done, int64_t total); /* or NULL */
     void *progress_where;
 };
-/* Robust least squares around the constants that are there; at most four move. Deterministic. BASE_INPUT names the
+/* Robust least squares around the constants that are there; at most five move. Deterministic. BASE_INPUT names the
  * measurement whose plan is refused, or that is of another chip. The cache is left with start as its override. */
 enum base_status sim_calibrate(struct sim_cache *cache, struct base_arena *arena, const struct sim_calibrate *request,
                                struct sim_calibration *out, struct base_error *error);

@@ -104,6 +104,45 @@ static void an_outlier_counts_for_little(struct base_arena *arena)
     sim_cache_free(cache);
 }
 
+/* Tiles of a torus span several dimensions: it is their links' share that is off, and no other is blamed for it. */
+static void shares_of_several_dimensions_are_found(struct base_arena *arena)
+{
+    static const char truth_of_tpu[] = "{\"constants\": {\"multi_axis_link_efficiency_frac\": 0.45}}";
+    static const char *const submeshes[] = {"4,2,2,1", "2,2,1,1", "2,4,1,1", "2,2,2,1"};
+    struct base_error error;
+    struct sim_cache *cache = sim_cache_new(arena);
+    struct sim_measurement measurements[PLANS];
+    const struct base_json *document;
+    assert_ok(base_json_parse(arena, truth_of_tpu, strlen(truth_of_tpu), &document, &error), &error);
+    sim_cache_override(cache, document);
+    for (int i = 0; i < PLANS; i++) {
+        struct sim_plan plan;
+        struct sim_prediction prediction;
+        struct sim_plan_text text = {.values = {[SIM_MODEL] = "t5_1_0_11B",
+                                                [SIM_TOPOLOGY] = "v4-512",
+                                                [SIM_SUBMESH] = submeshes[i % 4],
+                                                [SIM_INPUTS_LENGTH] = i / 4 % 2 ? "256" : "512",
+                                                [SIM_TARGETS_LENGTH] = i / 4 % 2 ? "256" : "512",
+                                                [SIM_BATCH_SIZE] = i / 8 ? "1024" : "512"}};
+        measurements[i] = (struct sim_measurement){.plan = text, .place = "measured", .communication_s = -1};
+        assert_ok(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error), &error);
+        assert_ok(sim_predict(cache, &plan, &prediction, NULL, &error), &error);
+        measurements[i].step_s = prediction.step_s;
+    }
+    sim_cache_override(cache, NULL);
+    struct sim_calibration answer = calibrated(arena, cache, measurements, &error);
+    bool found = false;
+    for (int i = 0; i < answer.constant_count; i++) {
+        const struct sim_calibrated *k = &answer.constants[i];
+        const bool off = k->constant == SIM_MULTI_AXIS_LINK_EFFICIENCY_FRAC;
+        assert_int_not_equal(k->constant, SIM_LINK_EFFICIENCY_FRAC); /* nothing here is bound by one dimension's */
+        assert_near(k->after, off ? 0.45 : k->before, 0.08);
+        found = found || (off && k->low < 0.45 && 0.45 < k->high);
+    }
+    assert_true(found && answer.untold_count > 0);
+    sim_cache_free(cache);
+}
+
 /* Where nothing can be told, what was known stays; and what comes out is the same each time. */
 static void what_cannot_be_told_stays(struct base_arena *arena)
 {
@@ -149,10 +188,8 @@ static void bad_measurements_are_refused(struct base_arena *arena)
 }
 
 static const struct test tests[] = {
-    TEST(hidden_constants_are_found),
-    TEST(an_outlier_counts_for_little),
-    TEST(what_cannot_be_told_stays),
-    TEST(bad_measurements_are_refused),
+    TEST(hidden_constants_are_found), TEST(an_outlier_counts_for_little), TEST(shares_of_several_dimensions_are_found),
+    TEST(what_cannot_be_told_stays),  TEST(bad_measurements_are_refused),
 };
 
 int main(int argument_count, char **arguments)

@@ -753,6 +753,8 @@ static void gradients_are_those_of_differences(struct base_arena *arena)
         {{[LAYERS] = 1, [ACTIVATIONS] = 2, [FEATURES] = 4}},
         {{[FAMILY] = 3, [LAYERS] = 1, [ACTIVATIONS] = 3, [GROUPS] = 1, [HEADS] = 1, [FEATURES] = 5, [REMAT] = 1}},
         {{[LAYERS] = 1, [TARGETS] = 2, [ACTIVATIONS] = 1, [FEATURES] = 6}},
+        {{[LAYERS] = 1, [ACTIVATIONS] = 3, [GROUPS] = 1, [FEATURES] = 2, [REMAT] = 4}},
+        {{[FAMILY] = 3, [LAYERS] = 1, [ACTIVATIONS] = 3, [TIED] = 1, [REMAT] = 4, [MICROBATCHES] = 1}},
     };
     for (int i = 0; i < BASE_COUNT(genomes); i++) {
         TEST_ROW("model %d", i);
