@@ -25,6 +25,12 @@ enum base_status commands_tune_add_uncertain(struct commands_context *context, c
                                              const struct tuner_space *space, const struct tuner_result *result,
                                              struct reports_tuned *report, struct base_error *error);
 
+/* tune_stages.c: whether a search is one of plans with stages, and its answer. */
+bool commands_tunes_stages(const struct sim_plan_text *plan);
+enum base_status commands_tune_stages(struct commands_context *context, const struct base_arguments *arguments,
+                                      const struct sim_plan_text *plan, struct base_text *out,
+                                      struct base_error *error);
+
 /* tune_serving.c: whether a search is one of inference, and its answer. */
 bool commands_tunes_serving(const struct base_arguments *arguments, const struct sim_plan_text *plan);
 enum base_status commands_tune_serving(struct commands_context *context, const struct base_arguments *arguments,

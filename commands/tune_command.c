@@ -413,6 +413,9 @@ static enum base_status run_tune(struct commands_context *context, const struct 
     const char *table = base_argument(arguments, "--enumerate"), *format = base_argument(arguments, "--emit");
     int which;
     BASE_TRY(commands_profile(context, arguments, error));
+    struct sim_plan_text plan;
+    BASE_TRY(commands_plan_text(context, arguments, DEFAULT_LENGTHS, &plan, error));
+    if (commands_tunes_stages(&plan)) return commands_tune_stages(context, arguments, &plan, out, error);
     BASE_TRY(read_request(context, arguments, &request, error));
     if (commands_tunes_serving(arguments, &request.plan))
         return commands_tune_serving(context, arguments, &request, out, error);
@@ -477,6 +480,7 @@ const struct commands_command commands_tune = {
         "the best plan for a model on a topology, with proof; what is given is fixed, or searched over its values",
     .usage = "tune --model M --topology T --batch-size B|auto [--task-feature-lengths " DEFAULT_LENGTHS "] [OPTIONS]\n"
              "tune PLAN.json [OPTIONS]\n"
+             "tune … --software megatron --pipeline-stages auto|P,P,…\n"
              "tune … --num-microbatches 1,2,4,8 --model-parallel-submesh '4,2,2,1;2,4,2,1' --logical-axis-rules "
              "'standard:1,1;zero3'",
     .examples = "  meshwright tune --model t5_1_0_11B --topology v4-512 --batch-size 896 --task-feature-lengths "

@@ -248,6 +248,19 @@ void reports_prediction_page(const struct reports_prediction *report, enum repor
 void reports_beside_page(const struct reports_beside *beside, enum reports_format format, struct base_text *out);
 void reports_beside_json(const struct reports_beside *beside, bool compact, struct base_text *out);
 
+/* ---- plans with stages (staged_tuned.c) ---- */
+
+struct reports_staged {
+    struct base_arena *arena;
+    const struct tuner_stages_request *request;
+    const struct tuner_stages_result *result;
+    const struct reports_prediction *plans; /* of the best ones, in full */
+};
+void reports_staged_text(const struct reports_staged *staged, struct base_text *out);
+void reports_staged_json(const struct reports_staged *staged, bool compact, struct base_text *out);
+/* Every plan of the space, a row for sweep each. */
+void reports_staged_csv(const struct tuner_stages_result *space, double headroom_frac, struct base_text *out);
+
 /* ---- accuracy of a sweep (accuracy.c) ---- */
 
 struct reports_row {

@@ -1,171 +1,19 @@
-/* Prices a plan whose model is cut into stages. Each piece is a program of its own, made and priced as any other; a
- * timetable then says what runs when and what is held meanwhile. Pieces that are alike are priced once. */
-#include "sim/priced_program.h"
+/* Prices a plan whose model is cut into stages: a timetable says what of its pieces runs when and what is held
+ * meanwhile.
+ */
+#include "sim/piece_prices.h"
 
 #include <math.h>
 #include <string.h>
 
-enum { MOST_PRICES = 64 };
-
-/* One piece, by the microbatch and once a step. */
-struct piece_price {
-    struct sim_piece piece;
-    double each_s[SIM_BOUND_COUNT], once_s[SIM_BOUND_COUNT]; /* what is exposed of collectives */
-    double each_communication_s, once_communication_s;       /* all of it */
-    double forward_frac;                                     /* of what a microbatch takes */
-    double each_flop;                                        /* that the model needs */
-    struct sim_phase_memory memory;
-    double persistent_bytes[MODEL_CATEGORY_COUNT];
-    double held_bytes;                     /* by the allocator, beside what is alive */
-    double ahead_bytes;                    /* of that, what each microbatch in flight holds some of */
-    double received_bytes, gradient_bytes; /* of one microbatch, from the piece before and from the one behind */
-};
-
-struct pipeline {
-    struct sim_cache *cache;
-    const struct sim_plan *plan;
-    struct sim_pipeline_habits habits;
-    int stages, chunks, pieces;
-    struct sim_piece cut[SIM_MOST_PIECES];
-    struct piece_price *prices; /* of those that differ */
-    int price_count;
-    short price_of[SIM_MOST_PIECES];
-    double send_s[SIM_MOST_PIECES], send_back_s[SIM_MOST_PIECES]; /* from each to the next, and the gradient back */
-    struct sim_timetable timetable;
-    struct sim_pipeline_time time;
-    int64_t *stage_bytes;                      /* of each stage: at the most on a device */
-    struct sim_executable_pipeline executable; /* of a plan that the executor runs; else stages are 0 */
-};
-
-static const struct piece_price *price_at(const struct pipeline *l, int stage, int chunk)
-{
-    return &l->prices[l->price_of[chunk * l->stages + stage]];
-}
-
-static double sum_of(const double parts[SIM_BOUND_COUNT])
-{
-    double sum = 0;
-    for (int i = 0; i < SIM_BOUND_COUNT; i++) sum += parts[i];
-    return sum;
-}
-
-/* ---- pieces ---- */
-
-void sim_piece_plan(const struct sim_plan *plan, const struct sim_piece *piece, int64_t microbatches,
-                    struct model_config *config, struct sim_plan *out)
-{
-    *config = *plan->config;
-    config->experts.encoder_sparse_layers = piece->encoder_layers / model_layers_per_block(plan->config, true);
-    config->experts.decoder_sparse_layers = piece->decoder_layers / model_layers_per_block(plan->config, false);
-    config->num_encoder_layers = piece->encoder_layers;
-    config->num_decoder_layers = piece->decoder_layers;
-    *out = *plan;
-    out->config = config;
-    out->options.parts = piece->parts;
-    out->options.one_encoder_layer = piece->encoder_layers == model_layers_per_block(plan->config, true);
-    out->options.one_layer = piece->decoder_layers == model_layers_per_block(plan->config, false);
-    out->options.microbatches = true;
-    out->options.sends = sim_is_executed(plan);
-    out->batch_size = plan->batch_size / plan->num_microbatches * microbatches;
-    out->num_microbatches = microbatches;
-}
-
-static double received_bytes(const struct sim_pricing *p, int way)
-{
-    double bytes = 0;
-    for (int i = 0; i < p->list->received_count[way]; i++) bytes += p->bytes[p->list->received[way][i]];
-    return bytes;
-}
-
-/* What one microbatch takes is what a second one adds. */
-static void price_time(struct sim_pricing *one, struct sim_pricing *two, struct piece_price *out)
-{
-    double phases_s[MODEL_OPTIMIZER + 1];
-    sim_price_time(one, NULL);
-    sim_price_time(two, NULL);
-    for (int b = 0; b < SIM_BOUND_COUNT; b++) {
-        const double first = b == SIM_BY_COMMUNICATION ? one->exposed_s : one->totals_s[b],
-                     both = b == SIM_BY_COMMUNICATION ? two->exposed_s : two->totals_s[b];
-        out->each_s[b] = both - first;
-        out->once_s[b] = fmax(0, first - out->each_s[b]);
-    }
-    out->each_communication_s = two->totals_s[SIM_BY_COMMUNICATION] - one->totals_s[SIM_BY_COMMUNICATION];
-    out->once_communication_s = fmax(0, one->totals_s[SIM_BY_COMMUNICATION] - out->each_communication_s);
-    out->each_flop = two->needed_flop - one->needed_flop;
-    sim_price_phases(one, phases_s);
-    const double both_s = phases_s[MODEL_FORWARD] + phases_s[MODEL_BACKWARD];
-    out->forward_frac = both_s > 0 ? phases_s[MODEL_FORWARD] / both_s : 0;
-}
-
-static enum base_status price_piece(struct sim_cache *cache, const struct sim_plan *plan, const struct sim_piece *piece,
-                                    struct piece_price *out, struct base_error *error)
-{
-    struct model_config config;
-    struct sim_plan of_piece;
-    struct sim_pricing one, two;
-    const struct sim_program *program;
-    sim_piece_plan(plan, piece, 2, &config, &of_piece);
-    BASE_TRY(sim_program_find(cache, &of_piece, plan->options.remat, 0, SIM_PRICES_ALONE, &program, error));
-    BASE_TRY(sim_pricing_begin(&two, &of_piece, &program->prices, error));
-    sim_piece_plan(plan, piece, 1, &config, &of_piece);
-    BASE_TRY(sim_pricing_begin(&one, &of_piece, &program->prices, error));
-    memset(out, 0, sizeof *out);
-    out->piece = *piece;
-    price_time(&one, &two, out);
-    sim_price_phase_memory(&one, &out->memory);
-    sim_price_persistent(&one, out->persistent_bytes);
-    out->held_bytes = sim_torch_held_bytes(&two);
-    out->ahead_bytes = sim_torch_ahead_bytes(&two);
-    out->received_bytes = received_bytes(&one, 0);
-    out->gradient_bytes = received_bytes(&one, 1);
-    return BASE_OK;
-}
-
-static enum base_status price_pieces(struct pipeline *l, struct base_error *error)
-{
-    for (int i = 0; i < l->pieces; i++) {
-        int found = 0;
-        while (found < l->price_count && memcmp(&l->prices[found].piece, &l->cut[i], sizeof l->cut[i]) != 0) found++;
-        l->price_of[i] = (short)found;
-        if (found < l->price_count) continue;
-        if (found == MOST_PRICES)
-            return base_fail(error, BASE_INTERNAL, "a pipeline of more than %d pieces that differ", MOST_PRICES);
-        BASE_TRY(price_piece(l->cache, l->plan, &l->cut[i], &l->prices[l->price_count++], error));
-    }
-    return BASE_OK;
-}
-
-/* ---- messages ---- */
-
-static double message_s(const struct pipeline *l, int from, int to, double bytes)
-{
-    const struct sim_placement *placement = l->plan->placement;
-    const unsigned model = sim_model_axis(&placement->axes);
-    const int parts = topo_axes_product(&placement->axes, model);
-    const bool cut = l->habits.cuts_messages && parts > 1 && !l->plan->sequence_parallel;
-    if (!(bytes > 0)) return 0;
-    if (!cut) return l->habits.message_latency_s + sim_stage_message_s(placement, from, to, bytes);
-    return l->habits.message_latency_s + sim_stage_message_s(placement, from, to, bytes / parts) +
-           sim_collective_s(placement, SIM_ALL_GATHER, model, bytes / parts);
-}
-
-static void price_messages(struct pipeline *l)
-{
-    for (int i = 0; i + 1 < l->pieces; i++) {
-        const int from = i % l->stages, to = (i + 1) % l->stages;
-        l->send_s[i] = message_s(l, from, to, l->prices[l->price_of[i + 1]].received_bytes);
-        l->send_back_s[i] = message_s(l, to, from, l->prices[l->price_of[i]].gradient_bytes);
-    }
-}
-
 /* ---- time ---- */
 
-static enum base_status run(struct pipeline *l, struct base_arena *arena, struct base_error *error)
+static enum base_status run(struct sim_pipeline_prices *l, struct base_arena *arena, struct base_error *error)
 {
     double *forward_s = base_new(arena, double, l->pieces), *backward_s = base_new(arena, double, l->pieces);
     for (int i = 0; i < l->pieces; i++) {
-        const struct piece_price *price = &l->prices[l->price_of[i]];
-        const double each_s = sum_of(price->each_s);
+        const struct sim_piece_price *price = &l->prices[l->price_of[i]];
+        const double each_s = sim_sum_of_bounds(price->each_s);
         forward_s[i] = each_s * price->forward_frac;
         backward_s[i] = each_s - forward_s[i];
     }
@@ -177,15 +25,15 @@ static enum base_status run(struct pipeline *l, struct base_arena *arena, struct
     return sim_pipeline_run(arena, &l->timetable, &costs, &l->time, error);
 }
 
-static double once_s(const struct pipeline *l, int stage, enum sim_bound bound)
+double sim_pipeline_once_s(const struct sim_pipeline_prices *l, int stage, enum sim_bound bound)
 {
     double sum = 0;
-    for (int c = 0; c < l->chunks; c++) sum += price_at(l, stage, c)->once_s[bound];
+    for (int c = 0; c < l->chunks; c++) sum += sim_piece_price_at(l, stage, c)->once_s[bound];
     return sum;
 }
 
 /* A table that embeds on one stage and gives the logits on another: the sum of both gradients, which nothing hides. */
-static double tied_gradient_s(const struct pipeline *l)
+double sim_pipeline_tied_s(const struct sim_pipeline_prices *l)
 {
     const struct sim_plan *plan = l->plan;
     const struct sim_placement *placement = plan->placement;
@@ -205,35 +53,36 @@ static double tied_gradient_s(const struct pipeline *l)
 }
 
 /* Stage by stage gradients are reduced as soon as the last backward pass is through; then all update. */
-static void total_time(struct pipeline *l, int stage, struct sim_priced *out, struct sim_pipeline_answer *answer)
+static void total_time(struct sim_pipeline_prices *l, int stage, struct sim_priced *out,
+                       struct sim_pipeline_answer *answer)
 {
-    const double m = (double)l->plan->num_microbatches, tied_s = tied_gradient_s(l);
+    const double m = (double)l->plan->num_microbatches, tied_s = sim_pipeline_tied_s(l);
     double reduced_s = 0, updating_s = 0;
     for (int i = 0; i < l->stages; i++) {
         const double end_s = l->time.end_s[l->timetable.first[i + 1] - 1],
-                     update_s =
-                         once_s(l, i, SIM_BY_COMPUTE) + once_s(l, i, SIM_BY_MEMORY) + once_s(l, i, SIM_BY_LATENCY);
-        reduced_s = fmax(reduced_s, end_s + once_s(l, i, SIM_BY_COMMUNICATION));
+                     update_s = sim_pipeline_once_s(l, i, SIM_BY_COMPUTE) + sim_pipeline_once_s(l, i, SIM_BY_MEMORY) +
+                                sim_pipeline_once_s(l, i, SIM_BY_LATENCY);
+        reduced_s = fmax(reduced_s, end_s + sim_pipeline_once_s(l, i, SIM_BY_COMMUNICATION));
         updating_s = fmax(updating_s, update_s);
     }
     const double total_s = reduced_s + tied_s + updating_s;
     for (int b = 0; b < SIM_BOUND_COUNT; b++) {
-        out->time_s[b] = once_s(l, stage, (enum sim_bound)b);
-        for (int c = 0; c < l->chunks; c++) out->time_s[b] += m * price_at(l, stage, c)->each_s[b];
+        out->time_s[b] = sim_pipeline_once_s(l, stage, (enum sim_bound)b);
+        for (int c = 0; c < l->chunks; c++) out->time_s[b] += m * sim_piece_price_at(l, stage, c)->each_s[b];
     }
     out->communication_s = tied_s;
     for (int c = 0; c < l->chunks; c++)
-        out->communication_s +=
-            m * price_at(l, stage, c)->each_communication_s + price_at(l, stage, c)->once_communication_s;
+        out->communication_s += m * sim_piece_price_at(l, stage, c)->each_communication_s +
+                                sim_piece_price_at(l, stage, c)->once_communication_s;
     answer->message_s = l->time.waited_s[stage] + tied_s;
     out->time_s[SIM_BY_COMMUNICATION] += answer->message_s;
     out->communication_s += l->time.waited_s[stage];
-    answer->bubble_s = fmax(0, total_s - sum_of(out->time_s));
+    answer->bubble_s = fmax(0, total_s - sim_sum_of_bounds(out->time_s));
     out->time_s[SIM_BY_LATENCY] += answer->bubble_s;
     for (int i = 0; i < l->pieces; i++) out->needed_flop += m * l->prices[l->price_of[i]].each_flop;
 }
 
-static int slowest_stage(const struct pipeline *l)
+static int slowest_stage(const struct sim_pipeline_prices *l)
 {
     int slowest = 0;
     for (int i = 1; i < l->stages; i++)
@@ -250,7 +99,7 @@ static void add_holding(struct sim_holding *to, const struct sim_holding *of, do
 }
 
 /* What a microbatch leaves behind on a piece; its output, too, where the software does not free it. */
-static struct sim_holding kept_by(const struct pipeline *l, int piece)
+static struct sim_holding kept_by(const struct sim_pipeline_prices *l, int piece)
 {
     struct sim_holding kept = l->prices[l->price_of[piece]].memory.kept;
     const double output_bytes =
@@ -263,7 +112,7 @@ static struct sim_holding kept_by(const struct pipeline *l, int piece)
 /* Bytes a parameter that DeepSpeed holds for its update beside gradients and state: in float16 the flat gradient of
  * this device's share and its float32 cast (runtime/fp16/fused_optimizer.py, 2 + 4); with its bfloat16 optimizer all
  * float32 gradients, and what 7 rows of BigScience want beside (2.5; inferred). */
-static double flattened_bytes(const struct pipeline *l, const double persistent_bytes[MODEL_CATEGORY_COUNT])
+static double flattened_bytes(const struct sim_pipeline_prices *l, const double persistent_bytes[MODEL_CATEGORY_COUNT])
 {
     const struct topo_axes *mesh = &l->plan->placement->axes;
     const double parameters = persistent_bytes[MODEL_PARAMETER] / (double)model_dtype_bytes(l->plan->options.dtype);
@@ -279,7 +128,7 @@ static double flattened_bytes(const struct pipeline *l, const double persistent_
 static const double held_in_flight_frac = 0.3;
 
 /* The most that comes and goes on a stage, into p->peak. */
-static void find_stage_peak(const struct pipeline *l, int stage, struct sim_pricing *p)
+static void find_stage_peak(const struct sim_pipeline_prices *l, int stage, struct sim_pricing *p)
 {
     struct sim_pass_memory passes[SIM_MOST_PIECES];
     struct sim_stage_peak peak;
@@ -291,18 +140,18 @@ static void find_stage_peak(const struct pipeline *l, int stage, struct sim_pric
     }
     sim_stage_peak_find(&l->timetable, stage, passes, &peak);
     const struct sim_pass_of *pass = &l->timetable.passes[peak.pass];
-    const struct sim_phase_memory *running = &price_at(l, stage, pass->chunk)->memory;
+    const struct sim_phase_memory *running = &sim_piece_price_at(l, stage, pass->chunk)->memory;
     struct sim_phase_peak at = pass->backward ? running->backward : running->forward;
     for (int c = 0; c < l->chunks; c++) {
         const struct sim_holding kept = kept_by(l, c * l->stages + stage);
         add_holding(&at.holding, &kept, peak.in_flight[c]);
     }
     for (int c = 0; c < l->chunks; c++) {
-        const struct sim_phase_peak *update = &price_at(l, stage, c)->memory.update;
+        const struct sim_phase_peak *update = &sim_piece_price_at(l, stage, c)->memory.update;
         if (update->holding.total_bytes > at.holding.total_bytes) at = *update;
     }
     for (int c = 0; c < l->chunks; c++) {
-        const struct piece_price *price = price_at(l, stage, c);
+        const struct sim_piece_price *price = sim_piece_price_at(l, stage, c);
         const double held_bytes =
             price->held_bytes + floor(held_in_flight_frac * peak.in_flight[c] * price->ahead_bytes);
         at.holding.total_bytes += held_bytes;
@@ -314,8 +163,8 @@ static void find_stage_peak(const struct pipeline *l, int stage, struct sim_pric
     p->peak_trips = MODEL_ONE;
 }
 
-static enum base_status price_stage(const struct pipeline *l, int stage, struct sim_pricing *p, struct sim_priced *out,
-                                    struct base_error *error)
+enum base_status sim_pipeline_price_stage(const struct sim_pipeline_prices *l, int stage, struct sim_pricing *p,
+                                          struct sim_priced *out, struct base_error *error)
 {
     if (l->executable.stages) {
         sim_price_stage_arena(&l->executable, stage, p, out->persistent_bytes);
@@ -324,7 +173,7 @@ static enum base_status price_stage(const struct pipeline *l, int stage, struct 
     memset(out->persistent_bytes, 0, sizeof out->persistent_bytes);
     for (int c = 0; c < l->chunks; c++)
         for (int k = 0; k < MODEL_CATEGORY_COUNT; k++)
-            out->persistent_bytes[k] += price_at(l, stage, c)->persistent_bytes[k];
+            out->persistent_bytes[k] += sim_piece_price_at(l, stage, c)->persistent_bytes[k];
     find_stage_peak(l, stage, p);
     double flat_bytes = flattened_bytes(l, out->persistent_bytes);
     BASE_TRY(sim_price_device(p, out, error));
@@ -336,27 +185,27 @@ static enum base_status price_stage(const struct pipeline *l, int stage, struct 
 }
 
 /* The worst stage decides whether the plan fits; it is reported, unless the first one is asked for. */
-static enum base_status price_memory(const struct pipeline *l, struct sim_pricing *p, struct sim_priced *out,
+static enum base_status price_memory(const struct sim_pipeline_prices *l, struct sim_pricing *p, struct sim_priced *out,
                                      struct sim_pipeline_answer *answer, struct base_error *error)
 {
     double worst_bytes = -1;
     int worst = 0;
     for (int i = 0; i < l->stages; i++) {
-        BASE_TRY(price_stage(l, i, p, out, error));
+        BASE_TRY(sim_pipeline_price_stage(l, i, p, out, error));
         l->stage_bytes[i] = (int64_t)out->peak_bytes;
         if (out->peak_bytes > worst_bytes) worst_bytes = out->peak_bytes, worst = i;
     }
     answer->worst_peak_bytes = (int64_t)worst_bytes;
     answer->reported_stage = l->plan->first_stage_memory ? 0 : worst;
     answer->in_flight = sim_most_in_flight(&l->timetable, answer->reported_stage);
-    return price_stage(l, answer->reported_stage, p, out, error);
+    return sim_pipeline_price_stage(l, answer->reported_stage, p, out, error);
 }
 
 /* ---- all of it ---- */
 
 /* What p stands for beside its peak: the first piece of the reported stage. */
-static enum base_status begin_pricing(const struct pipeline *l, int stage, struct model_config *config,
-                                      struct sim_plan *of_piece, struct sim_pricing *p, struct base_error *error)
+enum base_status sim_pipeline_begin_pricing(const struct sim_pipeline_prices *l, int stage, struct model_config *config,
+                                            struct sim_plan *of_piece, struct sim_pricing *p, struct base_error *error)
 {
     const struct sim_program *program;
     sim_piece_plan(l->plan, &l->cut[stage], l->plan->num_microbatches, config, of_piece);
@@ -371,7 +220,7 @@ static const void *copied(struct base_arena *arena, const void *list, int count,
     return copy;
 }
 
-static void list_passes(const struct pipeline *l, struct base_arena *arena, struct sim_passes *out)
+static void list_passes(const struct sim_pipeline_prices *l, struct base_arena *arena, struct sim_passes *out)
 {
     const int count = l->timetable.first[l->stages];
     *out = (struct sim_passes){copied(arena, l->timetable.passes, count, sizeof *l->timetable.passes),
@@ -383,7 +232,7 @@ static void list_passes(const struct pipeline *l, struct base_arena *arena, stru
 }
 
 /* Collectives and operations of the slowest stage, chunk after chunk. */
-static enum base_status list_detail(const struct pipeline *l, int stage, struct sim_detail *detail,
+static enum base_status list_detail(const struct sim_pipeline_prices *l, int stage, struct sim_detail *detail,
                                     struct base_error *error)
 {
     struct model_config config;
@@ -392,7 +241,7 @@ static enum base_status list_detail(const struct pipeline *l, int stage, struct 
     int capacity = 1;
     for (int pass = 0; pass < 2; pass++) {
         for (int c = 0; c < l->chunks; c++) {
-            BASE_TRY(begin_pricing(l, c * l->stages + stage, &config, &of_piece, &p, error));
+            BASE_TRY(sim_pipeline_begin_pricing(l, c * l->stages + stage, &config, &of_piece, &p, error));
             capacity += p.list->step_count;
             if (pass) sim_price_time(&p, detail);
         }
@@ -405,7 +254,7 @@ static enum base_status list_detail(const struct pipeline *l, int stage, struct 
     return BASE_OK;
 }
 
-static enum base_status check(const struct sim_plan *plan, struct base_error *error)
+enum base_status sim_pipeline_check(const struct sim_plan *plan, struct base_error *error)
 {
     if (plan->options.step != MODEL_STEP_TRAIN)
         return base_fail(error, BASE_INPUT,
@@ -416,25 +265,25 @@ static enum base_status check(const struct sim_plan *plan, struct base_error *er
     return BASE_OK;
 }
 
-static enum base_status price(struct pipeline *l, struct base_arena *arena, struct sim_pricing *p,
+static enum base_status price(struct sim_pipeline_prices *l, struct base_arena *arena, struct sim_pricing *p,
                               struct sim_detail *detail, struct sim_priced *out, struct sim_pipeline_answer *answer,
                               struct base_error *error)
 {
     struct model_config config;
     struct sim_plan of_piece;
     const struct sim_plan *plan = l->plan;
-    BASE_TRY(check(plan, error));
+    BASE_TRY(sim_pipeline_check(plan, error));
     BASE_TRY(sim_pipeline_habits_find(plan->software, &l->habits, error));
     if (sim_is_executed(plan)) BASE_TRY(sim_executable_pipeline(l->cache, arena, plan, &l->executable, error));
     BASE_TRY(sim_cut_model(plan->config, &plan->pipeline, l->habits.uneven, l->cut, error));
     l->stages = (int)plan->pipeline.stages, l->chunks = (int)plan->pipeline.chunks, l->pieces = l->stages * l->chunks;
     l->stage_bytes = base_new(arena, int64_t, l->stages);
-    BASE_TRY(price_pieces(l, error));
-    price_messages(l);
+    BASE_TRY(sim_pipeline_price_pieces(l, error));
+    sim_pipeline_price_messages(l);
     BASE_TRY(run(l, arena, error));
     answer->stages = l->stages;
     answer->slowest_stage = slowest_stage(l);
-    BASE_TRY(begin_pricing(l, 0, &config, &of_piece, p, error));
+    BASE_TRY(sim_pipeline_begin_pricing(l, 0, &config, &of_piece, p, error));
     BASE_TRY(price_memory(l, p, out, answer, error));
     total_time(l, answer->slowest_stage, out, answer);
     if (detail) BASE_TRY(list_detail(l, answer->slowest_stage, detail, error));
@@ -447,8 +296,8 @@ enum base_status sim_price_pipeline(struct sim_cache *cache, const struct sim_pl
                                     struct sim_pipeline_answer *answer, struct base_error *error)
 {
     struct base_arena arena = {.exhausted = cache->scratch.exhausted};
-    struct piece_price prices[MOST_PRICES];
-    struct pipeline l = {.cache = cache, .plan = plan, .prices = prices};
+    struct sim_piece_price prices[SIM_MOST_PIECE_PRICES];
+    struct sim_pipeline_prices l = {.cache = cache, .plan = plan, .prices = prices};
     memset(out, 0, sizeof *out);
     enum base_status status = price(&l, &arena, p, detail, out, answer, error);
     base_arena_free(&arena);

@@ -561,6 +561,13 @@ struct sim_serving {
 enum base_status sim_serving_of(struct sim_cache *cache, const struct sim_plan *plan,
                                 const struct sim_prediction *prediction, struct sim_serving *out,
                                 struct base_error *error);
+/* What no prediction of a plan with stages undercuts, without its timetable (pipeline_bound.c). */
+struct sim_pipeline_least {
+    double step_s;
+    double free_bytes; /* of a device: at the most */
+};
+enum base_status sim_pipeline_least_of(struct sim_cache *cache, const struct sim_plan *plan,
+                                       struct sim_pipeline_least *out, struct base_error *error);
 /* How far a prediction may be off (confidence.c): between low and high with 90 %. */
 struct sim_interval {
     double low, high;

@@ -331,4 +331,67 @@ enum base_status tuner_serve(struct base_arena *arena, struct sim_cache *cache,
                              struct base_error *error);
 struct sim_plan_text tuner_served_text(const struct tuner_serving_result *result, const struct tuner_served *plan);
 
+/* ---- plans with stages (stage_search.c) ---- */
+
+/* Keys that vary, slowest first. */
+enum tuner_staged {
+    TUNER_STAGED_BATCH,
+    TUNER_STAGED_OPTIMIZER,
+    TUNER_STAGED_DTYPE,
+    TUNER_STAGED_ATTENTION,
+    TUNER_STAGED_RULES,
+    TUNER_STAGED_REMAT,
+    TUNER_STAGED_PARTITIONING,
+    TUNER_STAGED_SEQUENCE,
+    TUNER_STAGED_CONTEXT,
+    TUNER_STAGED_PARTITIONS,
+    TUNER_STAGED_STAGES,
+    TUNER_STAGED_CHUNKS,
+    TUNER_STAGED_MICROBATCHES,
+    TUNER_STAGED_COUNT
+};
+enum sim_key tuner_staged_key(enum tuner_staged dimension);
+
+struct tuner_stages_request {
+    struct sim_plan_text plan;                     /* keys that do not vary */
+    struct tuner_values given[TUNER_STAGED_COUNT]; /* none: the default range */
+    double headroom_frac;
+    int top;
+    bool no_bounds;               /* every plan is predicted in full */
+    double (*now_s)(void *where); /* NULL: there is no clock */
+    void *where;
+};
+/* A plan by its values' numbers; what is known of it. */
+struct tuner_staged_plan {
+    unsigned char value[TUNER_STAGED_COUNT];
+    int place;              /* in the space */
+    double least_s, step_s; /* of a sequence: a bound, and as predicted */
+    double free_bytes;      /* at the most; of one that was predicted: as it is */
+};
+struct tuner_stages_result {
+    struct sim_plan_text plan;
+    struct tuner_values values[TUNER_STAGED_COUNT];
+    struct tuner_staged_plan *space; /* those that the software would start */
+    int plan_count;
+    struct tuner_staged_plan *best; /* the best first; equal ones as in the space */
+    int best_count;
+    struct tuner_staged_plan nearest; /* if none fits: the one with the largest bound on free memory */
+    int64_t refused_count;
+    const char *refusal;                                     /* the first of them: why */
+    int64_t evaluated_count, by_time_count, by_memory_count; /* together plan_count */
+    int bound_violations;                                    /* full predictions below their bound, which must not be */
+    double wall_s;
+};
+struct sim_plan_text tuner_staged_text(const struct tuner_stages_result *result, const struct tuner_staged_plan *plan);
+/* All plans of the space, without bounds and predictions. BASE_INPUT: a value that cannot be, too large a space, or a
+ * space without a plan. */
+enum base_status tuner_stages_space(struct base_arena *arena, struct sim_cache *cache,
+                                    const struct tuner_stages_request *request, struct tuner_stages_result *out,
+                                    struct base_error *error);
+/* Every plan has a bound on its time and its memory (sim_pipeline_least_of); in the order of these bounds plans are
+ * predicted in full until no other can be better. */
+enum base_status tuner_stages_search(struct base_arena *arena, struct sim_cache *cache,
+                                     const struct tuner_stages_request *request, struct tuner_stages_result *out,
+                                     struct base_error *error);
+
 #endif

@@ -67,6 +67,11 @@ struct sim_timetable {
 enum base_status sim_timetable_make(struct base_arena *arena, const struct sim_pipeline *pipeline, int64_t microbatches,
                                     struct sim_timetable *out, struct base_error *error);
 
+/* The same of one stage alone: other stages have no passes. */
+enum base_status sim_timetable_of_stage(struct base_arena *arena, const struct sim_pipeline *pipeline,
+                                        int64_t microbatches, int stage, struct sim_timetable *out,
+                                        struct base_error *error);
+
 /* ---- one order for all stages (event_order.c) ---- */
 
 /* A pass, or the message that it has made on its way to the piece that needs it. */

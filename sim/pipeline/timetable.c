@@ -80,8 +80,9 @@ static enum base_status check(const struct sim_pipeline *pipeline, int64_t micro
     return BASE_OK;
 }
 
-enum base_status sim_timetable_make(struct base_arena *arena, const struct sim_pipeline *pipeline, int64_t microbatches,
-                                    struct sim_timetable *out, struct base_error *error)
+/* Those of stages first_stage to end_stage - 1. */
+static enum base_status list_stages(struct base_arena *arena, const struct sim_pipeline *pipeline, int64_t microbatches,
+                                    int first_stage, int end_stage, struct sim_timetable *out, struct base_error *error)
 {
     BASE_TRY(check(pipeline, microbatches, error));
     const int stages = (int)pipeline->stages, chunks = (int)pipeline->chunks, each = 2 * (int)microbatches * chunks;
@@ -91,13 +92,26 @@ enum base_status sim_timetable_make(struct base_arena *arena, const struct sim_p
                                         : interleaved ? SIM_ONE_FORWARD_ONE_BACKWARD
                                                       : pipeline->schedule;
     s.first = base_new(arena, int, stages + 1);
-    s.passes = base_new(arena, struct sim_pass_of, stages * each + 1);
+    s.passes = base_new(arena, struct sim_pass_of, (end_stage - first_stage) * each + 1);
     for (int i = 0; i < stages; i++) {
-        struct lister l = {pipeline, i, s.microbatches, s.passes + i * each, 0};
-        s.first[i] = i * each;
-        listers[kind](&l);
+        const bool listed = i >= first_stage && i < end_stage;
+        struct lister l = {pipeline, i, s.microbatches, s.passes + s.first[i], 0};
+        if (listed) listers[kind](&l);
+        s.first[i + 1] = s.first[i] + (listed ? each : 0);
     }
-    s.first[stages] = stages * each;
     *out = s;
     return BASE_OK;
+}
+
+enum base_status sim_timetable_make(struct base_arena *arena, const struct sim_pipeline *pipeline, int64_t microbatches,
+                                    struct sim_timetable *out, struct base_error *error)
+{
+    return list_stages(arena, pipeline, microbatches, 0, (int)pipeline->stages, out, error);
+}
+
+enum base_status sim_timetable_of_stage(struct base_arena *arena, const struct sim_pipeline *pipeline,
+                                        int64_t microbatches, int stage, struct sim_timetable *out,
+                                        struct base_error *error)
+{
+    return list_stages(arena, pipeline, microbatches, stage, stage + 1, out, error);
 }

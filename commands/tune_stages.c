@@ -1,0 +1,120 @@
+/* `tune` of plans with pipeline stages, where pipeline_stages is given as more than one value, or as another than 1. */
+#include "commands/tune.h"
+#include "reports/reports.h"
+
+#include <string.h>
+
+enum { MOST_TOP = 1000 };
+
+bool commands_tunes_stages(const struct sim_plan_text *plan)
+{
+    const char *stages = plan->values[SIM_PIPELINE_STAGES];
+    return stages && *stages && strcmp(stages, "1") != 0;
+}
+
+/* Options of searches whose plans are not cut. */
+static enum base_status refuse_others(const struct base_arguments *arguments, struct base_error *error)
+{
+    static const char *const others[] = {"--fit",        "--emit",       "--detail",       "--verify",
+                                         "--search",     "--pareto",     "--train-tokens", "--device-hour-price",
+                                         "--time-limit", "--beyond-t5x", "--step",         "--objective",
+                                         "--risk",       "--experiments"};
+    for (int i = 0; i < BASE_COUNT(others); i++)
+        if (base_argument(arguments, others[i]))
+            return base_fail(error, BASE_INPUT,
+                             "%s: is of a search of plans without stages; leave it out, or use pipeline_stages 1",
+                             others[i]);
+    return BASE_OK;
+}
+
+static enum base_status read_dimension(struct base_arena *arena, enum tuner_staged d,
+                                       struct tuner_stages_request *request, struct base_error *error)
+{
+    const enum sim_key key = tuner_staged_key(d);
+    const char **text = &request->plan.values[key];
+    if (!*text || !**text) return BASE_OK;
+    if (strcmp(*text, "auto") != 0)
+        BASE_TRY(commands_tune_values(arena, sim_plan_keys[key].name, *text, key == SIM_RULES ? ';' : ',',
+                                      &request->given[d], error));
+    *text = NULL;
+    return BASE_OK;
+}
+
+static enum base_status read_request(struct commands_context *context, const struct base_arguments *arguments,
+                                     const struct sim_plan_text *plan, struct tuner_stages_request *out,
+                                     struct base_error *error)
+{
+    const char *top = base_argument(arguments, "--top");
+    int64_t count = 5;
+    *out = (struct tuner_stages_request){.plan = *plan, .now_s = context->now_s, .where = context->clock_where};
+    BASE_TRY(refuse_others(arguments, error));
+    for (int d = 0; d < TUNER_STAGED_COUNT; d++)
+        BASE_TRY(read_dimension(context->arena, (enum tuner_staged)d, out, error));
+    if (top) BASE_TRY(base_parse_int(top, "--top", 1, MOST_TOP, &count, error));
+    BASE_TRY(
+        commands_tune_headroom(context->arena, base_argument(arguments, "--headroom"), &out->headroom_frac, error));
+    out->no_bounds = base_argument(arguments, "--no-bounds") != NULL;
+    out->top = (int)count;
+    return BASE_OK;
+}
+
+static enum base_status enumerate(struct commands_context *context, const struct tuner_stages_request *request,
+                                  const char *path, struct base_text *out, struct base_error *error)
+{
+    struct tuner_stages_result space;
+    struct base_text table = {.arena = context->arena};
+    BASE_TRY(tuner_stages_space(context->arena, context->cache, request, &space, error));
+    reports_staged_csv(&space, request->headroom_frac, &table);
+    BASE_TRY(base_write_file(path, table.data, table.length, error));
+    if (!context->json) {
+        base_putf(out, "%d plans: %s\n%lld more are refused\n", space.plan_count, path, (long long)space.refused_count);
+        return BASE_OK;
+    }
+    struct base_json_writer w = {.text = out, .compact = context->compact};
+    base_json_open(&w, '{');
+    base_json_member_string(&w, "file", path);
+    base_json_member_int(&w, "space_count", space.plan_count);
+    base_json_member_int(&w, "refused_count", space.refused_count);
+    base_json_close(&w, '}');
+    return BASE_OK;
+}
+
+/* Once more, with what only a report needs. */
+static enum base_status detail(struct commands_context *context, const struct tuner_stages_result *result,
+                               const struct tuner_staged_plan *staged, struct reports_prediction *out,
+                               struct base_error *error)
+{
+    struct sim_detail wanted = {.lists_collectives = true, .arena = context->arena};
+    struct sim_plan *plan = base_new(context->arena, struct sim_plan, 1);
+    struct sim_prediction *prediction = base_new(context->arena, struct sim_prediction, 1);
+    const struct sim_plan_text text = tuner_staged_text(result, staged);
+    BASE_TRY(sim_plan_check(context->cache, context->arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, plan, error));
+    BASE_TRY(sim_predict(context->cache, plan, prediction, &wanted, error));
+    *out = (struct reports_prediction){.plan = text,
+                                       .checked = plan,
+                                       .prediction = prediction,
+                                       .collectives = wanted.collectives.rows,
+                                       .collective_count = wanted.collectives.count};
+    return BASE_OK;
+}
+
+enum base_status commands_tune_stages(struct commands_context *context, const struct base_arguments *arguments,
+                                      const struct sim_plan_text *plan, struct base_text *out, struct base_error *error)
+{
+    struct tuner_stages_request request;
+    struct tuner_stages_result result;
+    const char *table = base_argument(arguments, "--enumerate");
+    if (context->page)
+        return base_fail(error, BASE_INPUT,
+                         "--out: a search of plans with stages has no page; use --out FILE.json, and plot schedule of "
+                         "the plan that is found");
+    BASE_TRY(read_request(context, arguments, plan, &request, error));
+    if (table) return enumerate(context, &request, table, out, error);
+    BASE_TRY(tuner_stages_search(context->arena, context->cache, &request, &result, error));
+    struct reports_prediction *plans = base_new(context->arena, struct reports_prediction, result.best_count + 1);
+    for (int i = 0; i < result.best_count; i++) BASE_TRY(detail(context, &result, &result.best[i], &plans[i], error));
+    const struct reports_staged report = {context->arena, &request, &result, plans};
+    if (context->json) reports_staged_json(&report, context->compact, out);
+    else reports_staged_text(&report, out);
+    return result.best_count ? BASE_OK : BASE_NO_FIT;
+}

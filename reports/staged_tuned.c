@@ -1,0 +1,132 @@
+/* What a search of plans with stages found, as text and as JSON; and its space as a table. */
+#include "reports/reports.h"
+
+#include <string.h>
+
+/* ---- the space as a table ---- */
+
+void reports_staged_csv(const struct tuner_stages_result *space, double headroom_frac, struct base_text *out)
+{
+    base_put(out, "id");
+    for (int k = 0; k < SIM_KEY_COUNT; k++) base_putf(out, ",%s", sim_plan_keys[k].name);
+    base_put(out, ",headroom_frac\n");
+    for (int i = 0; i < space->plan_count; i++) {
+        const struct sim_plan_text text = tuner_staged_text(space, &space->space[i]);
+        base_putf(out, "%d", i);
+        for (int k = 0; k < SIM_KEY_COUNT; k++) {
+            base_put(out, ",");
+            if (text.values[k]) base_put_csv(out, text.values[k]);
+        }
+        base_put(out, ",");
+        base_put_double(out, headroom_frac);
+        base_put(out, "\n");
+    }
+}
+
+/* ---- words ---- */
+
+/* "16 stages of 3 chunks, tensor 8, data 8, 96 microbatches, remat selective": what is chosen. */
+static const char *words_of(const struct reports_staged *r, const struct tuner_staged_plan *plan)
+{
+    const struct sim_plan_text text = tuner_staged_text(r->result, plan);
+    const char *chunks = text.values[SIM_VIRTUAL_STAGES];
+    struct base_text out = {.arena = r->arena};
+    base_putf(&out, "%s stage%s", text.values[SIM_PIPELINE_STAGES],
+              strcmp(text.values[SIM_PIPELINE_STAGES], "1") ? "s" : "");
+    if (chunks && strcmp(chunks, "1") != 0) base_putf(&out, " of %s chunks", chunks);
+    for (int d = TUNER_STAGED_COUNT - 1; d >= 0; d--) {
+        const enum sim_key key = tuner_staged_key((enum tuner_staged)d);
+        const bool said = key == SIM_PIPELINE_STAGES || key == SIM_VIRTUAL_STAGES;
+        if (!said && text.values[key] && r->result->values[d].count > 1)
+            base_putf(&out, ", %s %s", sim_plan_keys[key].name, text.values[key]);
+    }
+    return out.data;
+}
+
+/* ---- JSON ---- */
+
+static void put_search(struct base_json_writer *w, const struct reports_staged *r)
+{
+    const struct tuner_stages_result *found = r->result;
+    base_json_key(w, "search");
+    base_json_open(w, '{');
+    base_json_member_string(w, "objective", "tokens_per_s");
+    base_json_member_int(w, "space_count", found->plan_count);
+    base_json_member_int(w, "evaluated_count", found->evaluated_count);
+    base_json_member_int(w, "by_time_count", found->by_time_count);
+    base_json_member_int(w, "by_memory_count", found->by_memory_count);
+    base_json_member_bool(w, "proven_optimal", found->bound_violations == 0);
+    base_json_member_double(w, "gap_frac", 0);
+    base_json_member_int(w, "refused_count", found->refused_count);
+    base_json_member_double(w, "headroom_frac", r->request->headroom_frac);
+    base_json_member_double(w, "wall_s", found->wall_s);
+    base_json_close(w, '}');
+}
+
+void reports_staged_json(const struct reports_staged *r, bool compact, struct base_text *out)
+{
+    struct base_json_writer w = {.text = out, .compact = compact};
+    const struct tuner_stages_result *found = r->result;
+    base_json_open(&w, '{');
+    base_json_key(&w, "best");
+    if (found->best_count) sim_plan_put_json(r->arena, &r->plans[0].plan, &w);
+    else base_json_put_null(&w);
+    base_json_key(&w, "plans");
+    base_json_open(&w, '[');
+    for (int i = 0; i < found->best_count; i++) {
+        base_json_open(&w, '{');
+        base_json_key(&w, "plan");
+        sim_plan_put_json(r->arena, &r->plans[i].plan, &w);
+        base_json_member_string(&w, "words", words_of(r, &found->best[i]));
+        base_json_key(&w, "prediction");
+        reports_put_answer(&w, &r->plans[i]);
+        base_json_close(&w, '}');
+    }
+    base_json_close(&w, ']');
+    put_search(&w, r);
+    base_json_close(&w, '}');
+}
+
+/* ---- text ---- */
+
+static void put_row(const struct reports_staged *r, int at, struct base_text *out)
+{
+    const struct sim_prediction *p = r->plans[at].prediction;
+    char tokens[BASE_HUMANE], step[BASE_HUMANE], peak[BASE_HUMANE], left[BASE_HUMANE];
+    base_putf(out, "%4d.  %11s  %9s  %10s  %10s  %5.1f %%  %s\n", at + 1, base_format_count(tokens, p->tokens_per_s),
+              base_format_seconds(step, p->step_s), base_format_bytes(peak, (double)p->memory.peak_bytes),
+              base_format_bytes(left, (double)p->free_bytes), 100 * p->mfu_frac, words_of(r, &r->result->best[at]));
+}
+
+static void put_counts(const struct tuner_stages_result *found, struct base_text *out)
+{
+    base_putf(
+        out, "Of %d plans %lld were predicted in full (%.1f %%); bounds on time decided %lld, bounds on memory %lld.\n",
+        found->plan_count, (long long)found->evaluated_count,
+        100.0 * (double)found->evaluated_count / found->plan_count, (long long)found->by_time_count,
+        (long long)found->by_memory_count);
+}
+
+void reports_staged_text(const struct reports_staged *r, struct base_text *out)
+{
+    const struct tuner_stages_result *found = r->result;
+    char over[BASE_HUMANE];
+    base_putf(out, "%s on %s: %d plans with stages\n\n", found->plan.values[SIM_MODEL],
+              found->plan.values[SIM_TOPOLOGY], found->plan_count);
+    if (found->best_count) {
+        base_putf(out, "Best: %s\n%s\n", words_of(r, &found->best[0]),
+                  found->bound_violations ? "Not proven: a prediction undercut its bound."
+                                          : "Proven: no plan of the space is better.");
+    } else {
+        base_putf(out, "Nothing fits with %.3g %% to spare; nearest, and at least %s too much: %s\n",
+                  100 * r->request->headroom_frac, base_format_bytes(over, -found->nearest.free_bytes),
+                  words_of(r, &found->nearest));
+    }
+    put_counts(found, out);
+    if (found->best_count)
+        base_putf(out, "\n       %11s  %9s  %10s  %10s  %7s  plan\n", "tokens/s", "step", "peak", "free", "MFU");
+    for (int i = 0; i < found->best_count; i++) put_row(r, i, out);
+    if (found->refused_count)
+        base_putf(out, "\n%lld more cannot be launched, the first: %s\n", (long long)found->refused_count,
+                  found->refusal);
+}

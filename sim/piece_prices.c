@@ -1,0 +1,128 @@
+/* What the pieces of a pipeline cost, each a program of its own, made and priced as any other, by the microbatch and
+ * once a step; and their messages. Pieces that are alike are priced once. */
+#include "sim/piece_prices.h"
+
+#include <math.h>
+#include <string.h>
+
+const struct sim_piece_price *sim_piece_price_at(const struct sim_pipeline_prices *l, int stage, int chunk)
+{
+    return &l->prices[l->price_of[chunk * l->stages + stage]];
+}
+
+double sim_sum_of_bounds(const double parts[SIM_BOUND_COUNT])
+{
+    double sum = 0;
+    for (int i = 0; i < SIM_BOUND_COUNT; i++) sum += parts[i];
+    return sum;
+}
+
+/* ---- pieces ---- */
+
+void sim_piece_plan(const struct sim_plan *plan, const struct sim_piece *piece, int64_t microbatches,
+                    struct model_config *config, struct sim_plan *out)
+{
+    *config = *plan->config;
+    config->experts.encoder_sparse_layers = piece->encoder_layers / model_layers_per_block(plan->config, true);
+    config->experts.decoder_sparse_layers = piece->decoder_layers / model_layers_per_block(plan->config, false);
+    config->num_encoder_layers = piece->encoder_layers;
+    config->num_decoder_layers = piece->decoder_layers;
+    *out = *plan;
+    out->config = config;
+    out->options.parts = piece->parts;
+    out->options.one_encoder_layer = piece->encoder_layers == model_layers_per_block(plan->config, true);
+    out->options.one_layer = piece->decoder_layers == model_layers_per_block(plan->config, false);
+    out->options.microbatches = true;
+    out->options.sends = sim_is_executed(plan);
+    out->batch_size = plan->batch_size / plan->num_microbatches * microbatches;
+    out->num_microbatches = microbatches;
+}
+
+static double received_bytes(const struct sim_pricing *p, int way)
+{
+    double bytes = 0;
+    for (int i = 0; i < p->list->received_count[way]; i++) bytes += p->bytes[p->list->received[way][i]];
+    return bytes;
+}
+
+/* What one microbatch takes is what a second one adds. */
+static void price_time(struct sim_pricing *one, struct sim_pricing *two, struct sim_piece_price *out)
+{
+    double phases_s[MODEL_OPTIMIZER + 1];
+    sim_price_time(one, NULL);
+    sim_price_time(two, NULL);
+    for (int b = 0; b < SIM_BOUND_COUNT; b++) {
+        const double first = b == SIM_BY_COMMUNICATION ? one->exposed_s : one->totals_s[b],
+                     both = b == SIM_BY_COMMUNICATION ? two->exposed_s : two->totals_s[b];
+        out->each_s[b] = both - first;
+        out->once_s[b] = fmax(0, first - out->each_s[b]);
+    }
+    out->each_communication_s = two->totals_s[SIM_BY_COMMUNICATION] - one->totals_s[SIM_BY_COMMUNICATION];
+    out->once_communication_s = fmax(0, one->totals_s[SIM_BY_COMMUNICATION] - out->each_communication_s);
+    out->each_flop = two->needed_flop - one->needed_flop;
+    sim_price_phases(one, phases_s);
+    const double both_s = phases_s[MODEL_FORWARD] + phases_s[MODEL_BACKWARD];
+    out->forward_frac = both_s > 0 ? phases_s[MODEL_FORWARD] / both_s : 0;
+}
+
+static enum base_status price_piece(struct sim_cache *cache, const struct sim_plan *plan, const struct sim_piece *piece,
+                                    struct sim_piece_price *out, struct base_error *error)
+{
+    struct model_config config;
+    struct sim_plan of_piece;
+    struct sim_pricing one, two;
+    const struct sim_program *program;
+    sim_piece_plan(plan, piece, 2, &config, &of_piece);
+    BASE_TRY(sim_program_find(cache, &of_piece, plan->options.remat, 0, SIM_PRICES_ALONE, &program, error));
+    BASE_TRY(sim_pricing_begin(&two, &of_piece, &program->prices, error));
+    sim_piece_plan(plan, piece, 1, &config, &of_piece);
+    BASE_TRY(sim_pricing_begin(&one, &of_piece, &program->prices, error));
+    memset(out, 0, sizeof *out);
+    out->piece = *piece;
+    price_time(&one, &two, out);
+    sim_price_phase_memory(&one, &out->memory);
+    sim_price_persistent(&one, out->persistent_bytes);
+    out->held_bytes = sim_torch_held_bytes(&two);
+    out->ahead_bytes = sim_torch_ahead_bytes(&two);
+    out->received_bytes = received_bytes(&one, 0);
+    out->gradient_bytes = received_bytes(&one, 1);
+    return BASE_OK;
+}
+
+enum base_status sim_pipeline_price_pieces(struct sim_pipeline_prices *l, struct base_error *error)
+{
+    for (int i = 0; i < l->pieces; i++) {
+        int found = 0;
+        while (found < l->price_count && memcmp(&l->prices[found].piece, &l->cut[i], sizeof l->cut[i]) != 0) found++;
+        l->price_of[i] = (short)found;
+        if (found < l->price_count) continue;
+        if (found == SIM_MOST_PIECE_PRICES)
+            return base_fail(error, BASE_INTERNAL, "a pipeline of more than %d pieces that differ",
+                             SIM_MOST_PIECE_PRICES);
+        BASE_TRY(price_piece(l->cache, l->plan, &l->cut[i], &l->prices[l->price_count++], error));
+    }
+    return BASE_OK;
+}
+
+/* ---- messages ---- */
+
+static double message_s(const struct sim_pipeline_prices *l, int from, int to, double bytes)
+{
+    const struct sim_placement *placement = l->plan->placement;
+    const unsigned model = sim_model_axis(&placement->axes);
+    const int parts = topo_axes_product(&placement->axes, model);
+    const bool cut = l->habits.cuts_messages && parts > 1 && !l->plan->sequence_parallel;
+    if (!(bytes > 0)) return 0;
+    if (!cut) return l->habits.message_latency_s + sim_stage_message_s(placement, from, to, bytes);
+    return l->habits.message_latency_s + sim_stage_message_s(placement, from, to, bytes / parts) +
+           sim_collective_s(placement, SIM_ALL_GATHER, model, bytes / parts);
+}
+
+void sim_pipeline_price_messages(struct sim_pipeline_prices *l)
+{
+    for (int i = 0; i + 1 < l->pieces; i++) {
+        const int from = i % l->stages, to = (i + 1) % l->stages;
+        l->send_s[i] = message_s(l, from, to, l->prices[l->price_of[i + 1]].received_bytes);
+        l->send_back_s[i] = message_s(l, to, from, l->prices[l->price_of[i]].gradient_bytes);
+    }
+}

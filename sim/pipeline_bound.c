@@ -1,0 +1,102 @@
+/* What a pipeline takes at least, from the prices of its pieces alone.
+ *
+ * Time. Whatever the schedule, a stage's first pass is the first microbatch forward through its first chunk, which
+ * comes from all stages before it; its last pass is a backward pass of its first chunk, whose gradient goes back
+ * through all stages before it; and between the two it runs all of its passes one after the other and, where messages
+ * are waited for, its own messages. So stage i ends no sooner than, for any k behind or equal to it, the way forward to
+ * k, all that k does, and the way back from k to i. 1F1B gets there where all stages are alike.
+ *
+ * Memory. That of one stage, exactly: a plan needs the most that any stage needs. */
+#include "sim/piece_prices.h"
+
+#include <math.h>
+
+/* Sums in another order may differ in their last bits. */
+static const double rounding_frac = 1e-9;
+
+static double pass_s(const struct sim_pipeline_prices *l, int stage, int chunk, bool backward)
+{
+    const struct sim_piece_price *price = sim_piece_price_at(l, stage, chunk);
+    const double each_s = sim_sum_of_bounds(price->each_s), forward_s = each_s * price->forward_frac;
+    return backward ? each_s - forward_s : forward_s;
+}
+
+static bool hides(const struct sim_pipeline_prices *l)
+{
+    const bool overlaps = l->habits.overlaps_interleaved && l->chunks > 1 && l->plan->options.dtype == MODEL_FP8;
+    return l->habits.hides_messages || overlaps;
+}
+
+/* All passes of a stage, and the messages that it waits for, but for that of its last pass. */
+static double busy_s(const struct sim_pipeline_prices *l, int stage)
+{
+    const double m = (double)l->plan->num_microbatches;
+    double busy = 0, waited = 0;
+    for (int c = 0; c < l->chunks; c++) {
+        const int piece = c * l->stages + stage;
+        busy += m * sim_sum_of_bounds(sim_piece_price_at(l, stage, c)->each_s);
+        if (piece + 1 < l->pieces) waited += m * l->send_s[piece];
+        if (piece > 0) waited += m * l->send_back_s[piece - 1];
+    }
+    if (hides(l)) return busy;
+    return busy + waited - (stage > 0 ? l->send_back_s[stage - 1] : 0);
+}
+
+/* The last of: a stage has ended, and has reduced its gradients; then all update. */
+static double least_step_s(const struct sim_pipeline_prices *l)
+{
+    double way_s = 0, reduced_s = 0, updating_s = 0, back_s[SIM_MOST_STAGES] = {0}; /* from the stage to the first */
+    for (int k = 0; k < l->stages; k++) {
+        const double end_s = way_s + busy_s(l, k);
+        for (int i = k; i >= 0; i--)
+            reduced_s =
+                fmax(reduced_s, end_s + back_s[k] - back_s[i] + sim_pipeline_once_s(l, i, SIM_BY_COMMUNICATION));
+        updating_s =
+            fmax(updating_s, sim_pipeline_once_s(l, k, SIM_BY_COMPUTE) + sim_pipeline_once_s(l, k, SIM_BY_MEMORY) +
+                                 sim_pipeline_once_s(l, k, SIM_BY_LATENCY));
+        if (k + 1 == l->stages) break;
+        way_s += pass_s(l, k, 0, false) + l->send_s[k];
+        back_s[k + 1] = back_s[k] + pass_s(l, k, 0, true) + l->send_back_s[k];
+    }
+    return (reduced_s + updating_s + sim_pipeline_tied_s(l)) * (1 - rounding_frac);
+}
+
+/* The first stage has the most in flight. */
+static enum base_status least_memory(struct sim_pipeline_prices *l, struct base_arena *arena,
+                                     struct sim_pipeline_least *out, struct base_error *error)
+{
+    struct model_config config;
+    struct sim_plan of_piece;
+    struct sim_pricing p;
+    struct sim_priced priced;
+    BASE_TRY(sim_timetable_of_stage(arena, &l->plan->pipeline, l->plan->num_microbatches, 0, &l->timetable, error));
+    BASE_TRY(sim_pipeline_begin_pricing(l, 0, &config, &of_piece, &p, error));
+    BASE_TRY(sim_pipeline_price_stage(l, 0, &p, &priced, error));
+    out->free_bytes = p.placement->profile.constants[SIM_CAPACITY_BYTES] - priced.peak_bytes;
+    return BASE_OK;
+}
+
+static enum base_status find(struct sim_pipeline_prices *l, struct base_arena *arena, struct sim_pipeline_least *out,
+                             struct base_error *error)
+{
+    const struct sim_plan *plan = l->plan;
+    BASE_TRY(sim_pipeline_check(plan, error));
+    BASE_TRY(sim_pipeline_habits_find(plan->software, &l->habits, error));
+    BASE_TRY(sim_cut_model(plan->config, &plan->pipeline, l->habits.uneven, l->cut, error));
+    l->stages = (int)plan->pipeline.stages, l->chunks = (int)plan->pipeline.chunks, l->pieces = l->stages * l->chunks;
+    BASE_TRY(sim_pipeline_price_pieces(l, error));
+    sim_pipeline_price_messages(l);
+    out->step_s = least_step_s(l);
+    return least_memory(l, arena, out, error);
+}
+
+enum base_status sim_pipeline_least_of(struct sim_cache *cache, const struct sim_plan *plan,
+                                       struct sim_pipeline_least *out, struct base_error *error)
+{
+    struct base_arena arena = {.exhausted = cache->scratch.exhausted};
+    struct sim_piece_price prices[SIM_MOST_PIECE_PRICES];
+    struct sim_pipeline_prices l = {.cache = cache, .plan = plan, .prices = prices};
+    enum base_status status = find(&l, &arena, out, error);
+    base_arena_free(&arena);
+    return status;
+}

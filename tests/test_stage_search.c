@@ -1,0 +1,127 @@
+/* Tests of the search over plans with stages: no prediction undercuts its bound, and with bounds it finds what all
+ * predictions find. */
+#include "tests/test.h"
+#include "tuner/tuner.h"
+
+#define DECODER                                                                                                        \
+    "decoder_only:emb_dim=1024,num_heads=16,head_dim=64,mlp_dim=4096,num_layers=12,vocab_size=51200,mlp_activations="  \
+    "gelu,logits_via_embedding=1"
+#define BOTH                                                                                                           \
+    "encoder_decoder:emb_dim=1024,num_heads=16,head_dim=64,mlp_dim=4096,num_encoder_layers=12,num_decoder_layers=12,"  \
+    "vocab_size=51200,mlp_activations=gelu,logits_via_embedding=1"
+#define EXPERTS                                                                                                        \
+    "decoder_only:emb_dim=1024,num_heads=16,head_dim=64,mlp_dim=4096,num_layers=8,vocab_size=51200,mlp_activations="   \
+    "gelu,logits_via_embedding=1,num_experts=4,num_selected_experts=2,expert_mlp_dim=1024,moe_every=2"
+
+static const struct space {
+    const char *software, *model, *topology, *batch, *dtype, *partition;
+} spaces[] = {
+    {"megatron", DECODER, "a100-80g:4x8", "96", "float16", NULL},
+    {"megatron", DECODER, "h100:4x8", "96", "fp8", "layers+embeddings"},
+    {"megatron", EXPERTS, "h100:2x8", "64", "bfloat16", NULL},
+    {"megatron_deepspeed", DECODER, "a100-80g:2x8", "64", "float16", NULL},
+    {"nanotron", DECODER, "h100:2x8", "64", "bfloat16", "compute_cost"},
+    {"nemo", BOTH, "a100-80g:2x8", "64", "bfloat16", NULL},
+    {"torchtitan", DECODER, "h100:2x8", "64", "bfloat16", "torchtitan"},
+};
+
+static struct tuner_stages_request request_of(struct base_arena *arena, const struct space *s)
+{
+    struct tuner_stages_request request = {.headroom_frac = 0.02, .top = 4};
+    request.plan.values[SIM_MODEL] = s->model;
+    request.plan.values[SIM_TOPOLOGY] = s->topology;
+    request.plan.values[SIM_SOFTWARE] = s->software;
+    request.plan.values[SIM_INPUTS_LENGTH] = request.plan.values[SIM_TARGETS_LENGTH] = "2048";
+    request.plan.values[SIM_PIPELINE_PARTITION] = s->partition;
+    const char *const given[][2] = {{s->batch, NULL}, {"adamw", NULL}, {s->dtype, NULL}};
+    for (int d = TUNER_STAGED_BATCH; d <= TUNER_STAGED_DTYPE; d++) {
+        request.given[d] = (struct tuner_values){base_new(arena, const char *, 1), 1};
+        request.given[d].values[0] = given[d][0];
+    }
+    return request;
+}
+
+static void no_prediction_undercuts_its_bound(struct base_arena *arena)
+{
+    for (int i = 0; i < BASE_COUNT(spaces); i++) {
+        struct sim_cache *cache = sim_cache_new(arena);
+        const struct tuner_stages_request request = request_of(arena, &spaces[i]);
+        struct tuner_stages_result space;
+        struct base_error error = {.status = BASE_OK};
+        int staged = 0, tight = 0;
+        TEST_ROW("%s on %s", spaces[i].software, spaces[i].topology);
+        assert_ok(tuner_stages_space(arena, cache, &request, &space, &error), &error);
+        for (int k = 0; k < space.plan_count; k++) {
+            const struct sim_plan_text text = tuner_staged_text(&space, &space.space[k]);
+            struct sim_plan plan;
+            struct sim_prediction p;
+            struct sim_pipeline_least least;
+            assert_ok(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error), &error);
+            if (plan.pipeline.stages == 1) continue;
+            assert_ok(sim_pipeline_least_of(cache, &plan, &least, &error), &error);
+            assert_ok(sim_predict(cache, &plan, &p, NULL, &error), &error);
+            if (p.step_s < least.step_s || (double)p.free_bytes > least.free_bytes)
+                fail_msg("plan %d: %.17g s where %.17g s was the least", k, p.step_s, least.step_s);
+            staged++;
+            tight += least.step_s > 0.9 * p.step_s;
+        }
+        assert_true(staged > 20);
+        assert_true(2 * tight > staged); /* a bound that says something */
+        sim_cache_free(cache);
+    }
+}
+
+static void bounds_find_what_all_predictions_find(struct base_arena *arena)
+{
+    for (int i = 0; i < BASE_COUNT(spaces); i++) {
+        struct sim_cache *cache = sim_cache_new(arena);
+        struct tuner_stages_request request = request_of(arena, &spaces[i]);
+        struct tuner_stages_result with, without;
+        struct base_error error = {.status = BASE_OK};
+        TEST_ROW("%s on %s", spaces[i].software, spaces[i].topology);
+        assert_ok(tuner_stages_search(arena, cache, &request, &with, &error), &error);
+        request.no_bounds = true;
+        assert_ok(tuner_stages_search(arena, cache, &request, &without, &error), &error);
+        assert_int_equal(with.plan_count, without.plan_count);
+        assert_int_equal(without.evaluated_count, without.plan_count);
+        assert_int_equal(with.evaluated_count + with.by_time_count + with.by_memory_count, with.plan_count);
+        assert_true(with.evaluated_count < with.plan_count / 2);
+        assert_int_equal(with.best_count, without.best_count);
+        assert_int_equal(with.bound_violations, 0);
+        for (int k = 0; k < with.best_count; k++) {
+            assert_int_equal(with.best[k].place, without.best[k].place);
+            assert_near(with.best[k].step_s, without.best[k].step_s, 0);
+        }
+        sim_cache_free(cache);
+    }
+}
+
+/* Batch 96 over 2 or 4 stages of 32 devices: 16 or 8 replicas, which take 6 or 12 sequences in 1, 2, 3 or 6 of them, or
+ * in 1, 2, 3, 4, 6 or 12. */
+static void values_that_are_given_are_the_space(struct base_arena *arena)
+{
+    static const char *values[][2] = {{"full"}, {"none"}, {"0"}, {"1"}, {"1"}, {"2", "4"}, {"1"}};
+    static const char *three[] = {"3"};
+    struct sim_cache *cache = sim_cache_new(arena);
+    struct tuner_stages_request request = request_of(arena, &spaces[0]);
+    struct tuner_stages_result space;
+    struct base_error error = {.status = BASE_OK};
+    for (int d = TUNER_STAGED_REMAT; d <= TUNER_STAGED_CHUNKS; d++)
+        request.given[d] = (struct tuner_values){values[d - TUNER_STAGED_REMAT], d == TUNER_STAGED_STAGES ? 2 : 1};
+    assert_ok(tuner_stages_space(arena, cache, &request, &space, &error), &error);
+    assert_int_equal(space.plan_count, 4 + 6);
+    request.given[TUNER_STAGED_STAGES] = (struct tuner_values){three, 1};
+    assert_fails(tuner_stages_space(arena, cache, &request, &space, &error), BASE_INPUT, &error,
+                 "no plan of the space");
+    sim_cache_free(cache);
+}
+
+int main(int count, char **arguments)
+{
+    static const struct test tests[] = {
+        TEST(no_prediction_undercuts_its_bound),
+        TEST(bounds_find_what_all_predictions_find),
+        TEST(values_that_are_given_are_the_space),
+    };
+    return test_main(tests, BASE_COUNT(tests), count, arguments);
+}

@@ -1,0 +1,362 @@
+/* Plans with pipeline stages: stages, chunks and microbatches together with tensor, data, sequence and context
+ * parallelism. The space is listed whole. Each plan's bound is worked out from the prices of its pieces; in the order
+ * of bounds plans are predicted in full until the best of them are faster than any bound that is left. */
+#include "tuner/tuner.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_PLANS = 1 << 22, MOST_VALUES = 250 };
+
+static const struct {
+    enum sim_key key;
+    const char *defaults[4]; /* none: those that divide what they are of, or the plan's own */
+} dimensions[TUNER_STAGED_COUNT] = {
+    [TUNER_STAGED_BATCH] = {SIM_BATCH_SIZE, {NULL}},
+    [TUNER_STAGED_OPTIMIZER] = {SIM_OPTIMIZER, {NULL}},
+    [TUNER_STAGED_DTYPE] = {SIM_DTYPE, {NULL}},
+    [TUNER_STAGED_ATTENTION] = {SIM_ATTENTION, {NULL}},
+    [TUNER_STAGED_RULES] = {SIM_RULES, {NULL}},
+    [TUNER_STAGED_REMAT] = {SIM_REMAT_POLICY, {"none", "selective", "full"}},
+    [TUNER_STAGED_PARTITIONING] = {SIM_OPTIMIZER_PARTITIONING, {"none", "data"}},
+    [TUNER_STAGED_SEQUENCE] = {SIM_SEQUENCE_PARALLEL, {"0", "1"}},
+    [TUNER_STAGED_CONTEXT] = {SIM_CONTEXT_PARALLEL, {"1"}},
+    [TUNER_STAGED_PARTITIONS] = {SIM_NUM_PARTITIONS, {NULL}},
+    [TUNER_STAGED_STAGES] = {SIM_PIPELINE_STAGES, {NULL}},
+    [TUNER_STAGED_CHUNKS] = {SIM_VIRTUAL_STAGES, {NULL}},
+    [TUNER_STAGED_MICROBATCHES] = {SIM_NUM_MICROBATCHES, {NULL}},
+};
+
+enum sim_key tuner_staged_key(enum tuner_staged dimension)
+{
+    return dimensions[dimension].key;
+}
+
+struct walk {
+    const struct tuner_stages_request *request;
+    struct tuner_stages_result *result;
+    struct sim_cache *cache;
+    struct base_arena *arena, scratch;
+    struct topo_topology topology;
+    struct model_config config;
+    int64_t numbers[TUNER_STAGED_COUNT][MOST_VALUES]; /* of values that are whole numbers */
+    int capacity;
+    bool searches; /* plans get their bounds as they are listed */
+    double capacity_bytes;
+    struct sim_pipeline_habits habits;
+    enum sim_cut partition;
+    int64_t split_rank;
+    signed char cut[MOST_VALUES][MOST_VALUES]; /* by numbers of stages and chunks: 1: is, -1: is not; 0: not known */
+};
+
+/* ---- values ---- */
+
+static void add(struct walk *w, enum tuner_staged d, const char *text)
+{
+    struct tuner_values *values = &w->result->values[d];
+    if (values->count < MOST_VALUES) values->values[values->count++] = text;
+}
+
+/* Numbers from 1 to most that divide. */
+static void add_divisors(struct walk *w, enum tuner_staged d, int64_t of, int64_t most)
+{
+    for (int64_t n = 1; n <= of && n <= most; n++)
+        if (of % n == 0) add(w, d, base_print(w->arena, "%lld", (long long)n));
+}
+
+/* Chunks of one layer at least; where layers do not divide, the software may cut them all the same. */
+static void add_chunks(struct walk *w)
+{
+    const int64_t layers = w->config.num_decoder_layers;
+    const char *schedule = w->request->plan.values[SIM_PIPELINE_SCHEDULE];
+    const bool interleaves = !schedule || !*schedule || !strcmp(schedule, "interleaved");
+    const int64_t most = !interleaves || w->config.encoder ? 1 : layers < SIM_MOST_CHUNKS ? layers : SIM_MOST_CHUNKS;
+    for (int64_t n = 1; n <= most; n++) add(w, TUNER_STAGED_CHUNKS, base_print(w->arena, "%lld", (long long)n));
+}
+
+/* Divisors of every batch. */
+static void add_microbatches(struct walk *w)
+{
+    const struct tuner_values *batches = &w->result->values[TUNER_STAGED_BATCH];
+    for (int64_t n = 1, most = 0; n == 1 || n <= most; n++) {
+        bool divides = false;
+        for (int b = 0; b < batches->count; b++) {
+            const int64_t batch = w->numbers[TUNER_STAGED_BATCH][b];
+            divides = divides || batch % n == 0;
+            most = batch > most ? batch : most;
+        }
+        if (divides) add(w, TUNER_STAGED_MICROBATCHES, base_print(w->arena, "%lld", (long long)n));
+    }
+}
+
+static bool is_number(enum tuner_staged d)
+{
+    return d == TUNER_STAGED_BATCH || d >= TUNER_STAGED_CONTEXT;
+}
+
+static enum base_status read_numbers(struct walk *w, enum tuner_staged d, struct base_error *error)
+{
+    const struct tuner_values *values = &w->result->values[d];
+    const struct sim_plan_key *key = &sim_plan_keys[dimensions[d].key];
+    for (int i = 0; i < values->count && is_number(d); i++) {
+        w->numbers[d][i] = 1;
+        if (!values->values[i]) continue;
+        BASE_TRY(base_parse_int(values->values[i], key->name, 0, INT32_MAX, &w->numbers[d][i], error));
+        if (w->numbers[d][i] < 1) w->numbers[d][i] = 1;
+    }
+    return BASE_OK;
+}
+
+static enum base_status find_values(struct walk *w, enum tuner_staged d, struct base_error *error)
+{
+    struct tuner_values *values = &w->result->values[d];
+    const struct tuner_values *given = &w->request->given[d];
+    const int node = w->topology.bounds[1], devices = w->topology.device_count;
+    *values = (struct tuner_values){base_new(w->arena, const char *, MOST_VALUES), 0};
+    if (given->count > MOST_VALUES)
+        return base_fail(error, BASE_INPUT, "%s: has more than %d values", sim_plan_keys[dimensions[d].key].name,
+                         MOST_VALUES);
+    for (int i = 0; i < given->count; i++) add(w, d, given->values[i]);
+    for (int i = 0; i < BASE_COUNT(dimensions[d].defaults) && !given->count && dimensions[d].defaults[i]; i++)
+        add(w, d, dimensions[d].defaults[i]);
+    if (!values->count && d == TUNER_STAGED_PARTITIONS) add_divisors(w, d, devices, node);
+    if (!values->count && d == TUNER_STAGED_STAGES) add_divisors(w, d, devices, SIM_MOST_STAGES);
+    if (!values->count && d == TUNER_STAGED_CHUNKS) add_chunks(w);
+    if (!values->count && d == TUNER_STAGED_MICROBATCHES) add_microbatches(w);
+    if (!values->count) add(w, d, NULL);
+    return read_numbers(w, d, error);
+}
+
+/* ---- the space ---- */
+
+static struct sim_plan_text text_of(const struct tuner_stages_result *r, const struct tuner_staged_plan *plan)
+{
+    struct sim_plan_text text = r->plan;
+    for (int d = 0; d < TUNER_STAGED_COUNT; d++)
+        if (r->values[d].values[plan->value[d]]) text.values[dimensions[d].key] = r->values[d].values[plan->value[d]];
+    const char *chunks = text.values[SIM_VIRTUAL_STAGES];
+    if (chunks && strcmp(chunks, "1") != 0) text.values[SIM_PIPELINE_SCHEDULE] = "interleaved";
+    return text;
+}
+
+struct sim_plan_text tuner_staged_text(const struct tuner_stages_result *result, const struct tuner_staged_plan *plan)
+{
+    return text_of(result, plan);
+}
+
+static int64_t number(const struct walk *w, const struct tuner_staged_plan *plan, enum tuner_staged d)
+{
+    return w->numbers[d][plan->value[d]];
+}
+
+static bool is_given(const struct walk *w, enum tuner_staged d)
+{
+    return w->request->given[d].count > 0;
+}
+
+/* What devices, layers and batch do not divide by is no plan; nor is one that says what another one says, too: chunks
+ * of a single stage, sequence parallelism of one device, ZeRO without replicas. */
+static bool divides(const struct walk *w, const struct tuner_staged_plan *plan)
+{
+    const int64_t stages = number(w, plan, TUNER_STAGED_STAGES), chunks = number(w, plan, TUNER_STAGED_CHUNKS),
+                  model = number(w, plan, TUNER_STAGED_PARTITIONS), m = number(w, plan, TUNER_STAGED_MICROBATCHES),
+                  copy = stages * model * number(w, plan, TUNER_STAGED_CONTEXT), devices = w->topology.device_count;
+    if (devices % copy != 0 || (chunks > 1 && (stages == 1 || m % stages != 0))) return false;
+    if (stages * chunks > w->config.num_encoder_layers + w->config.num_decoder_layers + 2) return false;
+    const char *sequence = w->result->values[TUNER_STAGED_SEQUENCE].values[plan->value[TUNER_STAGED_SEQUENCE]],
+               *partitioning =
+                   w->result->values[TUNER_STAGED_PARTITIONING].values[plan->value[TUNER_STAGED_PARTITIONING]];
+    const bool sequences = sequence && !strcmp(sequence, "1"), zero = partitioning && strcmp(partitioning, "none") != 0;
+    if (sequences && model == 1 && !is_given(w, TUNER_STAGED_SEQUENCE)) return false;
+    if (zero && devices == copy && !is_given(w, TUNER_STAGED_PARTITIONING)) return false;
+    return number(w, plan, TUNER_STAGED_BATCH) % (m * (devices / copy)) == 0;
+}
+
+static enum base_status check(struct walk *w, const struct tuner_staged_plan *plan, struct sim_plan *out,
+                              struct base_error *error)
+{
+    const struct sim_plan_text text = text_of(w->result, plan);
+    base_arena_reset(&w->scratch);
+    return sim_plan_check(w->cache, &w->scratch, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, out, error);
+}
+
+/* Whether the software would cut the model so. */
+static bool is_cut(struct walk *w, const struct tuner_staged_plan *plan)
+{
+    const int64_t stages = number(w, plan, TUNER_STAGED_STAGES), chunks = number(w, plan, TUNER_STAGED_CHUNKS);
+    signed char *known = &w->cut[plan->value[TUNER_STAGED_STAGES]][plan->value[TUNER_STAGED_CHUNKS]];
+    const struct sim_pipeline pipeline = {
+        .stages = stages, .chunks = chunks, .partition = w->partition, .split_rank = w->split_rank};
+    struct sim_piece pieces[SIM_MOST_PIECES];
+    struct base_error why;
+    if (stages == 1) return true;
+    if (!*known) *known = sim_cut_model(&w->config, &pipeline, w->habits.uneven, pieces, &why) == BASE_OK ? 1 : -1;
+    return *known > 0;
+}
+
+static double batch_of(const struct walk *w, const struct tuner_staged_plan *plan)
+{
+    return (double)number(w, plan, TUNER_STAGED_BATCH);
+}
+
+static enum base_status bound(struct walk *w, const struct sim_plan *checked, struct tuner_staged_plan *plan,
+                              struct base_error *error)
+{
+    struct sim_pipeline_least least;
+    plan->least_s = 0;
+    plan->free_bytes = w->capacity_bytes = checked->placement->profile.constants[SIM_CAPACITY_BYTES];
+    if (checked->pipeline.stages == 1 || w->request->no_bounds) return BASE_OK;
+    BASE_TRY(sim_pipeline_least_of(w->cache, checked, &least, error));
+    plan->least_s = least.step_s / batch_of(w, plan);
+    plan->free_bytes = least.free_bytes;
+    return BASE_OK;
+}
+
+static enum base_status add_plan(struct walk *w, struct tuner_staged_plan *plan, struct base_error *error)
+{
+    struct tuner_stages_result *r = w->result;
+    struct base_error why;
+    struct sim_plan checked;
+    if (!divides(w, plan) || !is_cut(w, plan)) return BASE_OK;
+    enum base_status status = check(w, plan, &checked, &why);
+    if (status == BASE_OK && w->searches) status = bound(w, &checked, plan, &why);
+    if (status != BASE_OK) {
+        if (!r->refused_count++) r->refusal = base_copy(w->arena, why.text);
+        return BASE_OK;
+    }
+    if (r->plan_count == MOST_PLANS)
+        return base_fail(error, BASE_INPUT, "the space has more than %d plans; use fewer values", MOST_PLANS);
+    r->space = base_grown(w->arena, r->space, r->plan_count, &w->capacity, sizeof *r->space);
+    plan->place = r->plan_count;
+    r->space[r->plan_count++] = *plan;
+    return BASE_OK;
+}
+
+/* Like an odometer, the last dimension fastest. */
+static enum base_status list_plans(struct walk *w, struct base_error *error)
+{
+    struct tuner_staged_plan plan = {.place = 0};
+    for (bool more = true; more;) {
+        BASE_TRY(add_plan(w, &plan, error));
+        int d = TUNER_STAGED_COUNT - 1;
+        while (d >= 0 && ++plan.value[d] == w->result->values[d].count) plan.value[d--] = 0;
+        more = d >= 0;
+    }
+    if (w->result->plan_count) return BASE_OK;
+    return base_fail(error, BASE_INPUT, "no plan of the space can be launched%s%s", w->result->refusal ? ": " : "",
+                     w->result->refusal ? w->result->refusal : "; no values divide devices, layers and batch_size");
+}
+
+static enum base_status begin(struct walk *w, struct base_error *error)
+{
+    const struct sim_plan_text *plan = &w->request->plan;
+    if (!plan->values[SIM_TOPOLOGY] || !plan->values[SIM_MODEL])
+        return base_fail(error, BASE_INPUT, "%s: is missing", plan->values[SIM_MODEL] ? "topology" : "model");
+    BASE_TRY(topo_parse(w->arena, plan->values[SIM_TOPOLOGY], &w->topology, error));
+    BASE_TRY(model_gin_config_parse(w->arena, plan->values[SIM_MODEL], &w->config, error));
+    if (w->topology.kind != TOPO_GPU)
+        return base_fail(error, BASE_INPUT,
+                         "pipeline_stages: are searched on nodes of GPUs; use 1, or a topology such as a100-80g:16x8");
+    if (!w->request->given[TUNER_STAGED_BATCH].count)
+        return base_fail(error, BASE_INPUT, "batch_size: is missing; sequences in one global batch, as in 1536");
+    const char *partition = plan->values[SIM_PIPELINE_PARTITION], *software = plan->values[SIM_SOFTWARE];
+    for (int i = 0; i < SIM_MOST_WORDS && partition && sim_plan_keys[SIM_PIPELINE_PARTITION].words[i].name; i++)
+        if (!strcmp(partition, sim_plan_keys[SIM_PIPELINE_PARTITION].words[i].name))
+            w->partition = (enum sim_cut)sim_plan_keys[SIM_PIPELINE_PARTITION].words[i].value;
+    const char *split = plan->values[SIM_PIPELINE_SPLIT_RANK];
+    if (split && *split)
+        BASE_TRY(base_parse_int(split, "pipeline_split_rank", 0, SIM_MOST_STAGES, &w->split_rank, error));
+    BASE_TRY(sim_pipeline_habits_find(software && *software ? software : "t5x", &w->habits, error));
+    w->result->plan = *plan;
+    for (int d = 0; d < TUNER_STAGED_COUNT; d++) BASE_TRY(find_values(w, (enum tuner_staged)d, error));
+    return list_plans(w, error);
+}
+
+/* ---- the search ---- */
+
+static int by_least(const void *a, const void *b)
+{
+    const struct tuner_staged_plan *x = a, *y = b;
+    if (x->least_s != y->least_s) return x->least_s < y->least_s ? -1 : 1;
+    return x->place < y->place ? -1 : x->place > y->place;
+}
+
+static bool is_better(const struct tuner_staged_plan *a, const struct tuner_staged_plan *b)
+{
+    return a->step_s != b->step_s ? a->step_s < b->step_s : a->place < b->place;
+}
+
+static void insert(const struct walk *w, const struct tuner_staged_plan *plan)
+{
+    struct tuner_stages_result *r = w->result;
+    int at = r->best_count;
+    while (at > 0 && is_better(plan, &r->best[at - 1])) at--;
+    if (at == w->request->top) return;
+    if (r->best_count < w->request->top) r->best_count++;
+    memmove(&r->best[at + 1], &r->best[at], (size_t)(r->best_count - at - 1) * sizeof *r->best);
+    r->best[at] = *plan;
+}
+
+static enum base_status predict(struct walk *w, struct tuner_staged_plan *plan, struct base_error *error)
+{
+    struct tuner_stages_result *r = w->result;
+    struct sim_plan checked;
+    struct sim_prediction p;
+    BASE_TRY(check(w, plan, &checked, error));
+    BASE_TRY(sim_predict(w->cache, &checked, &p, NULL, error));
+    r->evaluated_count++;
+    plan->step_s = p.step_s / batch_of(w, plan);
+    r->bound_violations += plan->step_s < plan->least_s || (double)p.free_bytes > plan->free_bytes;
+    plan->free_bytes = (double)p.free_bytes;
+    if (sim_leaves_free(&p, w->request->headroom_frac)) insert(w, plan);
+    return BASE_OK;
+}
+
+static enum base_status search(struct walk *w, struct base_error *error)
+{
+    struct tuner_stages_result *r = w->result;
+    r->best = base_new(w->arena, struct tuner_staged_plan, w->request->top + 1);
+    qsort(r->space, (size_t)r->plan_count, sizeof *r->space, by_least);
+    r->nearest.free_bytes = -1e300;
+    for (int i = 0; i < r->plan_count; i++) {
+        struct tuner_staged_plan *plan = &r->space[i];
+        const bool full = r->best_count == w->request->top;
+        if (full && plan->least_s > r->best[r->best_count - 1].step_s) r->by_time_count++;
+        else if (plan->free_bytes < w->request->headroom_frac * w->capacity_bytes && !w->request->no_bounds)
+            r->by_memory_count++;
+        else BASE_TRY(predict(w, plan, error));
+        if (plan->free_bytes > r->nearest.free_bytes) r->nearest = *plan;
+    }
+    return BASE_OK;
+}
+
+static enum base_status walk(struct base_arena *arena, struct sim_cache *cache,
+                             const struct tuner_stages_request *request, bool searches, struct tuner_stages_result *out,
+                             struct base_error *error)
+{
+    struct walk *w = base_new(arena, struct walk, 1);
+    const double start_s = request->now_s ? request->now_s(request->where) : 0;
+    *out = (struct tuner_stages_result){.plan_count = 0};
+    *w = (struct walk){.request = request, .result = out, .cache = cache, .arena = arena};
+    w->scratch.exhausted = arena->exhausted;
+    w->searches = searches;
+    enum base_status status = begin(w, error);
+    if (status == BASE_OK && searches) status = search(w, error);
+    base_arena_free(&w->scratch);
+    out->wall_s = request->now_s ? request->now_s(request->where) - start_s : 0;
+    return status;
+}
+
+enum base_status tuner_stages_space(struct base_arena *arena, struct sim_cache *cache,
+                                    const struct tuner_stages_request *request, struct tuner_stages_result *out,
+                                    struct base_error *error)
+{
+    return walk(arena, cache, request, false, out, error);
+}
+
+enum base_status tuner_stages_search(struct base_arena *arena, struct sim_cache *cache,
+                                     const struct tuner_stages_request *request, struct tuner_stages_result *out,
+                                     struct base_error *error)
+{
+    return walk(arena, cache, request, true, out, error);
+}
