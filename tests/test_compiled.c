@@ -5,10 +5,15 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* What must hold of all answers together: mean of the absolute errors, the share within 8 %, verdicts that are right,
- * and how many refused steps may be said to fit with more than 2 % of the limit to spare. */
-static const double most_mean_frac = 0.04, within_frac = 0.08, least_within_frac = 0.9, least_right_frac = 0.95,
-                    tight_frac = 0.02, most_false_fits_frac = 0.03;
+/* What must hold of all answers of a file together: mean of the absolute errors, the share within 8 %, verdicts that
+ * are right, and how many refused steps may be said to fit with more than 2 % of the limit to spare. Of the plans drawn
+ * at random (scripts/oracle_aot.py 24 --seed 20261122) those that miss are not scanned, but for one. */
+static const struct answers {
+    const char *path;
+    double most_mean_frac, least_within_frac, least_right_frac, most_false_fits_frac;
+} files[] = {{"tests/data/compiled_memory.csv", 0.04, 0.9, 0.95, 0.03},
+             {"tests/data/compiled_memory_drawn.csv", 0.065, 0.78, 0.95, 0.05}};
+static const double within_frac = 0.08, tight_frac = 0.02;
 
 struct judged {
     int count, within_count, right_count, false_fit_count, signature_count, exact_count;
@@ -54,14 +59,14 @@ static void judge(struct sim_cache *cache, struct base_arena *arena, const struc
     judged->false_fit_count += refused && prediction.fits && free_frac > tight_frac;
 }
 
-static void compiled_peaks_are_what_the_compiler_says(struct base_arena *arena)
+static void judge_file(struct base_arena *arena, const struct answers *file)
 {
     struct sim_cache *cache = sim_cache_new(arena);
     struct base_csv csv;
     struct base_error error;
     struct judged judged = {0};
     bool more = true;
-    assert_ok(base_csv_open(&csv, arena, "tests/data/compiled_memory.csv", &error), &error);
+    assert_ok(base_csv_open(&csv, arena, file->path, &error), &error);
     for (assert_ok(base_csv_next(&csv, &more, &error), &error); more;
          assert_ok(base_csv_next(&csv, &more, &error), &error))
         judge(cache, arena, &csv, &judged);
@@ -70,10 +75,17 @@ static void compiled_peaks_are_what_the_compiler_says(struct base_arena *arena)
     assert_true(judged.count > 10);
     assert_true(3 * judged.exact_count >= judged.signature_count);
     double mean_frac = judged.error_frac_sum / judged.count;
-    if (judged.false_fit_count > most_false_fits_frac * judged.count || mean_frac > most_mean_frac ||
-        judged.within_count < least_within_frac * judged.count || judged.right_count < least_right_frac * judged.count)
-        fail_msg("of %d compiled steps %d are within 8 %%, mean error %.1f %%, %d verdicts right, %d false fits",
-                 judged.count, judged.within_count, 100 * mean_frac, judged.right_count, judged.false_fit_count);
+    if (judged.false_fit_count > file->most_false_fits_frac * judged.count || mean_frac > file->most_mean_frac ||
+        judged.within_count < file->least_within_frac * judged.count ||
+        judged.right_count < file->least_right_frac * judged.count)
+        fail_msg("%s: of %d compiled steps %d are within 8 %%, mean error %.1f %%, %d verdicts right, %d false fits",
+                 file->path, judged.count, judged.within_count, 100 * mean_frac, judged.right_count,
+                 judged.false_fit_count);
+}
+
+static void compiled_peaks_are_what_the_compiler_says(struct base_arena *arena)
+{
+    for (int i = 0; i < BASE_COUNT(files); i++) judge_file(arena, &files[i]);
 }
 
 static void compilers_are_named_by_date_and_version(struct base_arena *arena)

@@ -138,9 +138,10 @@ void sim_piece_map_build(struct base_arena *arena, const struct sim_sharded *sha
 struct sim_compiled_options {
     const int64_t *sizes; /* by enum model_size */
     const struct topo_axes *mesh;
-    bool scanned;       /* layers are while loops of the program */
-    bool keeps_all;     /* what autodiff keeps is kept: no remat policy */
-    double limit_bytes; /* what arguments and accumulators leave of the device */
+    bool scanned;            /* layers are while loops of the program */
+    bool keeps_all;          /* what autodiff keeps is kept: no remat policy */
+    double limit_bytes;      /* what arguments and accumulators leave of the device */
+    bool keeps_exponentials; /* where layers are no loops: beside their quotient; a habit of the chip's compiler */
 };
 struct sim_compiled_memory {
     double peak_bytes;                           /* of all that comes and goes, arguments and accumulators aside */

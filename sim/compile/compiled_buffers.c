@@ -24,6 +24,7 @@ struct assigner {
     int count, capacity;
     struct base_arena *arena;
     int *carried_in, *carried_out; /* per value: the loop bracket that carries it, or -1 */
+    bool *is_one_hot;              /* per tensor of the program */
     bool late_products;
 };
 
@@ -81,16 +82,18 @@ static double tiled_bytes(const double *extents, int rank, const unsigned char *
     return bytes;
 }
 
-static double shape_bytes(const struct assigner *a, const struct sim_shape *shape, enum model_dtype dtype)
+static double shape_bytes(const struct assigner *a, const struct sim_shape *shape, double element_bytes)
 {
     double extents[MODEL_MAX_RANK];
     for (int d = 0; d < shape->rank; d++) extents[d] = local_extent(a, shape->dims[d], shape->spec[d]);
-    return tiled_bytes(extents, shape->rank, shape->dims, (double)model_dtype_bytes(dtype));
+    return tiled_bytes(extents, shape->rank, shape->dims, element_bytes);
 }
 
+/* One-hot rows are a comparison until a product reads them: what is gathered of them are bytes that are 0 or 1. */
 static double value_bytes(const struct assigner *a, const struct sim_value *value)
 {
-    return shape_bytes(a, &a->s->shapes[value->shape], value->dtype);
+    const double element_bytes = a->is_one_hot[value->tensor] ? 1 : (double)model_dtype_bytes(value->dtype);
+    return shape_bytes(a, &a->s->shapes[value->shape], element_bytes);
 }
 
 /* ---- loops ---- */
@@ -172,7 +175,7 @@ static const struct residual_arrays {
     int inputs;   /* of which there are so many; 0: any */
     int wide;     /* float32 */
     int narrow;   /* in the compute dtype */
-    int unrolled; /* the same where layers are no loops, and the rest is recomputed inside fusions */
+    int unrolled; /* the same where layers are no loops and the chip's compiler keeps it; the rest is recomputed */
 } residual_arrays[] = {
     {MODEL_NORM, 0, 1, 1, 0},    /* 2x of the square's derivative; the normalised rows before the scale */
     {MODEL_SOFTMAX, 0, 0, 1, 1}, /* the exponentials beside their quotient */
@@ -193,7 +196,7 @@ static void add_residuals(struct assigner *a, int forward_begin, int backward_en
             double narrow = value_bytes(a, &value);
             value.dtype = MODEL_FLOAT32;
             double bytes = a->options->scanned ? row->narrow * narrow + row->wide * value_bytes(a, &value)
-                                               : row->unrolled * narrow;
+                                               : a->options->keeps_exponentials * row->unrolled * narrow;
             if (bytes > 0) add_stack(a, forward_begin, backward_end, bytes, MODEL_ACTIVATION);
         }
     }
@@ -279,6 +282,15 @@ static void find_carried(struct assigner *a)
         const struct sim_op *op = &a->s->ops[i];
         for (int c = 0; op->kind == SIM_LOOP_BEGIN && c < op->output_count; c++) a->carried_in[op->outputs[c]] = i;
         for (int c = 0; op->kind == SIM_LOOP_END && c < op->input_count; c++) a->carried_out[op->inputs[c]] = i;
+    }
+}
+
+static void find_one_hots(struct assigner *a)
+{
+    for (int i = 0; i < a->s->op_count; i++) {
+        const struct sim_op *op = &a->s->ops[i];
+        if (op->kind == SIM_COMPUTE && op->op->function == MODEL_ONE_HOT)
+            a->is_one_hot[a->s->values[op->outputs[0]].tensor] = true;
     }
 }
 
@@ -393,7 +405,9 @@ void sim_compiled_memory(struct base_arena *arena, const struct sim_sharded *sha
     struct assigner a = {.s = sharded, .options = options, .arena = arena};
     a.carried_in = base_new(arena, int, sharded->value_count + 1);
     a.carried_out = base_new(arena, int, sharded->value_count + 1);
+    a.is_one_hot = base_new(arena, bool, sharded->program->tensor_count + 1);
     find_carried(&a);
+    find_one_hots(&a);
     assign(&a, false, out);
     double least_bytes = out->peak_bytes;
     assign(&a, true, out);
@@ -409,6 +423,7 @@ void sim_compiled_persistent_bytes(const struct sim_sharded *sharded, const stru
     for (int i = 0; i < sharded->persistent_count; i++) {
         const struct sim_shape *shape = &sharded->shapes[sharded->persistent_shapes[i]];
         double layers = (double)options->sizes[shape->layers];
-        category_bytes[sharded->persistent_categories[i]] += layers * shape_bytes(&a, shape, shape->dtype);
+        category_bytes[sharded->persistent_categories[i]] +=
+            layers * shape_bytes(&a, shape, (double)model_dtype_bytes(shape->dtype));
     }
 }
