@@ -165,11 +165,15 @@ int model_builder_attention(struct builder *builder, const struct builder_attent
     int value = key_or_value(builder, a, "value", MODEL_ROLE_VALUE);
     builder->not_in_last = fills;
     if (fills) query = query_of(builder, a);
+    if (reads_cache(builder, a))
+        query = model_builder_to_cache(builder, base_print(builder->arena, "%s/query", scope), query);
     if (builder_has(builder, MODEL_TRAIT_PACKED_KEYS_VALUES)) {
         key = packed(builder, a, key, MODEL_ROLE_QUERY_KEY);
         value = packed(builder, a, value, MODEL_ROLE_VALUE);
     }
     int context = attention_core(builder, a, query, key, value);
+    if (reads_cache(builder, a))
+        context = model_builder_from_cache(builder, base_print(builder->arena, "%s/context", scope), context);
     int out_kernel = model_builder_weight(builder, base_print(builder->arena, "%s/out/kernel", scope), "je", "hde");
     int out = builder_contract(builder, base_print(builder->arena, "%s/out", scope),
                                builder_letters(builder, "bqhd,hde->bqe", a->query, a->key), NULL, builder->dtype,

@@ -239,6 +239,11 @@ struct builder_decoder_function {
                    int *sequences, int *scores);
 };
 extern const struct builder_decoder_function model_builder_temperature_sample, model_builder_beam_search;
+/* cache_layout.c: where rules shard caches apart, what goes over to their sharding and comes back; elsewhere nothing.
+ */
+void model_builder_shard_as_cache(struct builder *builder, int tensor);
+int model_builder_to_cache(struct builder *builder, const char *name, int tensor);
+int model_builder_from_cache(struct builder *builder, const char *name, int tensor);
 /* decode_cache.c */
 int model_builder_cached(struct builder *builder, const char *name, int made, const char *labels);
 int model_builder_cache_bias(struct builder *builder, const char *name, int scores, int relpos, enum model_dtype dtype);

@@ -17,7 +17,9 @@ static int cache_of(struct builder *builder, const char *name, const char *label
         if (program->tensors[t].category == MODEL_CACHE && !strcmp(program->tensors[t].name, name)) return t;
     char own[MODEL_MAX_RANK + 1];
     snprintf(own, sizeof own, "%s%s", rows(builder), labels + 1);
-    return model_builder_tensor(builder, name, own, builder->dtype, MODEL_CACHE, MODEL_ROLE_QUERY_KEY);
+    int cache = model_builder_tensor(builder, name, own, builder->dtype, MODEL_CACHE, MODEL_ROLE_QUERY_KEY);
+    model_builder_shard_as_cache(builder, cache);
+    return cache;
 }
 
 static void update(struct builder *builder, enum model_function function, const char *name, int cache, int made,
@@ -47,6 +49,7 @@ int model_builder_cached(struct builder *builder, const char *name, int made, co
     const char *path = model_builder_name(builder, name);
     int cache = cache_of(builder, path, labels);
     if (c->fills) made = repeated(builder, name, made);
+    made = model_builder_to_cache(builder, name, made);
     const char *own = model_builder_get(builder, made)->labels,
                *of_made = base_print(builder->arena, "%c%c%s", own[0], c->fills ? 'S' : own[1], own + 2);
     update(builder, c->fills ? MODEL_CACHE_FILL : MODEL_CACHE_WRITE, path, cache, made, of_made, c->index);

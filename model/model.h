@@ -707,6 +707,7 @@ struct model_decoding {
     bool prompts;       /* the targets are prompts, fed token by token (models with an encoder) */
     bool bidirectional; /* prompts of decoders see each other whole */
     bool bounded;       /* beam search: min_log_prob is given */
+    bool cache_rules;   /* rules have words for the cache's axes */
 };
 
 /* Of Adam's first moment; the first: that of the parameters. */

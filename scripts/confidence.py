@@ -115,7 +115,8 @@ def residuals(program):
         for row in predictions(program, table):
             pipelined = "pipelined_" if is_pipelined(row) else ""
             kind = platform(row["topology"]), row.get("software") or "t5x"
-            pairs = [(pipelined + "step", measured_step_s(row), number(row["predicted_step_s"])),
+            served = "served_" if row.get("step") not in (None, "", "train") else ""  # a step of inference
+            pairs = [((served or pipelined) + "step", measured_step_s(row), number(row["predicted_step_s"])),
                      ("compiled_memory" if row.get("memory_kind") == "compiled" else pipelined + "memory",
                       number(row.get("measured_peak_memory_bytes")),
                       number(row["predicted_peak_memory_bytes"]))]

@@ -67,6 +67,7 @@ static enum base_status find_residual(const struct topo_topology *topology, cons
 {
     struct sim_residual all;
     int row = find_row(sim_platform_name(topology->kind), software, quantity), pooled = find_row("*", "*", quantity);
+    if (pooled < 0) pooled = find_row("*", "*", "step"); /* of inference too few kinds are known */
     if (pooled < 0) return base_fail(error, BASE_INTERNAL, "confidence.csv: no row is about every %s", quantity);
     BASE_TRY(read_residual(pooled, &all, error));
     *out = all;
@@ -84,6 +85,7 @@ enum base_status sim_residuals_find(const struct topo_topology *topology, const 
 {
     static const char *const quantities[SIM_RESIDUAL_COUNT] = {[SIM_OF_STEP] = "step",
                                                                [SIM_OF_PIPELINED_STEP] = "pipelined_step",
+                                                               [SIM_OF_SERVED_STEP] = "served_step",
                                                                [SIM_OF_MEMORY] = "memory",
                                                                [SIM_OF_PIPELINED_MEMORY] = "pipelined_memory",
                                                                [SIM_OF_COMPILED_MEMORY] = "compiled_memory"};
@@ -128,7 +130,9 @@ static void put_source(struct base_text *out, const struct sim_plan *plan, const
 static bool find_step(const struct sim_plan *plan, struct sim_residual *out)
 {
     if (find_calibrated(&plan->placement->profile, out)) return true;
-    *out = plan->placement->residuals[plan->pipeline.stages > 1 ? SIM_OF_PIPELINED_STEP : SIM_OF_STEP];
+    *out = plan->placement->residuals[model_infers(plan->options.step) ? SIM_OF_SERVED_STEP
+                                      : plan->pipeline.stages > 1      ? SIM_OF_PIPELINED_STEP
+                                                                       : SIM_OF_STEP];
     return false;
 }
 

@@ -279,7 +279,8 @@ static double between_nodes_s(const struct sim_placement *placement, enum sim_co
 }
 
 /* Passes round the ring, and whether an operand of each device is gathered in one. */
-double sim_collective_s(const struct sim_placement *placement, enum sim_collective kind, unsigned axes, double bytes)
+static double collective_s(const struct sim_placement *placement, enum sim_collective kind, unsigned axes, double bytes,
+                           int hops)
 {
     static const struct {
         double passes;
@@ -300,9 +301,21 @@ double sim_collective_s(const struct sim_placement *placement, enum sim_collecti
                           : shapes[kind].passes * gathered * placement->groups[axes].seconds_per_byte;
     if (placement->topology.kind == TOPO_GPU)
         return c[SIM_COLLECTIVE_LATENCY_S] + between_nodes_s(placement, kind, axes) + moving_s;
-    double walking_s = shapes[kind].passes * placement->groups[axes].step_hops * c[SIM_HOP_LATENCY_S] /
-                       2; /* both ways round at once */
+    double walking_s = shapes[kind].passes * hops * c[SIM_HOP_LATENCY_S] / 2; /* both ways round at once */
     return c[SIM_COLLECTIVE_LATENCY_S] + (moving_s > walking_s ? moving_s : walking_s);
+}
+
+double sim_collective_s(const struct sim_placement *placement, enum sim_collective kind, unsigned axes, double bytes)
+{
+    return collective_s(placement, kind, axes, bytes, placement->groups[axes].step_hops);
+}
+
+double sim_small_collective_s(const struct sim_placement *placement, enum sim_collective kind, unsigned axes,
+                              double bytes)
+{
+    const struct sim_group *group = &placement->groups[axes];
+    const bool box = placement->topology.kind == TOPO_TPU && group->load.walk_hops > 0;
+    return collective_s(placement, kind, axes, bytes, box ? group->load.walk_hops : group->step_hops);
 }
 
 bool sim_price_is_exact(const struct sim_placement *placement, enum sim_collective kind, unsigned axes)

@@ -54,7 +54,7 @@ static void resolve(const struct sim_plan *plan, struct sim_decoding *d)
     d->function = beams ? MODEL_BEAM_SEARCH : MODEL_TEMPERATURE_SAMPLE;
 }
 
-static struct model_decoding shape_of(const struct sim_decoding *d)
+static struct model_decoding shape_of(const struct sim_plan *plan, const struct sim_decoding *d)
 {
     struct model_decoding shape;
     memset(&shape, 0, sizeof shape); /* compared with its padding */
@@ -68,6 +68,9 @@ static struct model_decoding shape_of(const struct sim_decoding *d)
     shape.rescales = samples && d->rescale_log_probs;
     shape.prompts = d->prompt_with_targets;
     shape.bidirectional = d->inputs_bidirectional_attention;
+    for (int i = 0; i < plan->rules->count; i++)
+        shape.cache_rules = shape.cache_rules || (plan->rules->rules[i].logical &&
+                                                  !strncmp(plan->rules->rules[i].logical, "cache_", strlen("cache_")));
     shape.bounded = !samples && d->min_log_prob < 0;
     return shape;
 }
@@ -95,7 +98,7 @@ enum base_status sim_plan_read_decoding(struct base_arena *arena, const struct s
         return base_fail(error, BASE_INPUT, "--step: models with an encoder have no prefill; use encode");
     if (!plan->config->encoder && plan->options.step == MODEL_STEP_ENCODE)
         return base_fail(error, BASE_INPUT, "--step: %s has no encoder; use prefill", plan->config->name);
-    plan->options.decoding = shape_of(d);
+    plan->options.decoding = shape_of(plan, d);
     plan->options.parameter_dtype = d->parameter_dtype == SIM_AS_COMPUTED
                                         ? plan->options.dtype == MODEL_FLOAT32 ? MODEL_FLOAT32 : MODEL_BFLOAT16
                                         : (enum model_dtype)d->parameter_dtype;

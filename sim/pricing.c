@@ -224,6 +224,7 @@ static void price_collectives(const struct sim_pricing *p, struct prices *prices
 {
     const struct sim_price_list *list = p->list;
     const double most_bytes = p->placement->profile.constants[SIM_COMBINE_BYTES];
+    const bool small = model_infers(p->plan->options.step);
     bool combines = (sim_passes_of(p->plan) & 1u << SIM_PASS_COMBINE_COLLECTIVES) && most_bytes > 0;
     for (int i = 0; i < list->collective_count; i++) prices->launched_frac[i] = 1;
     if (combines) combine(p, most_bytes, prices);
@@ -231,7 +232,8 @@ static void price_collectives(const struct sim_pricing *p, struct prices *prices
         const struct sim_price_collective *c = &list->collectives[i];
         prices->collectives_s[i] = prices->launched_frac[i] < 1
                                        ? combined_s(p, c, prices->launched_frac[i], prices->together_bytes[i])
-                                       : sim_collective_s(p->placement, c->kind, c->axes, p->bytes[c->shape]);
+                                       : (small ? sim_small_collective_s
+                                                : sim_collective_s)(p->placement, c->kind, c->axes, p->bytes[c->shape]);
     }
 }
 

@@ -296,6 +296,7 @@ struct sim_residual {
 enum sim_residual_kind {
     SIM_OF_STEP,
     SIM_OF_PIPELINED_STEP,
+    SIM_OF_SERVED_STEP, /* of inference */
     SIM_OF_MEMORY,
     SIM_OF_PIPELINED_MEMORY,
     SIM_OF_COMPILED_MEMORY,
@@ -347,6 +348,11 @@ bool sim_all_reduce_doubles(const struct sim_placement *placement, unsigned axes
 double sim_nccl_s(const struct sim_placement *placement, enum sim_collective kind, unsigned axes, double bytes);
 /* Seconds of one collective; bytes are one device's operand. What it costs with no bytes is its start. */
 double sim_collective_s(const struct sim_placement *placement, enum sim_collective kind, unsigned axes, double bytes);
+/* The same of a decode step, whose collectives are a few KiB and take as long as their hops: a group that is a box of a
+ * torus goes along one dimension after the other, so that hops are the sum of its sides (jax-ml/scaling-book
+ * sharding.md: the floor of a collective over several axes). Steps of training are priced as they were calibrated. */
+double sim_small_collective_s(const struct sim_placement *placement, enum sim_collective kind, unsigned axes,
+                              double bytes);
 /* Whether that is what the links take, and no estimate: rings along one dimension of a torus that load all of its links
  * alike. Where it is not, the mean load of links stands for what several rings at once make of uneven ones. */
 bool sim_price_is_exact(const struct sim_placement *placement, enum sim_collective kind, unsigned axes);

@@ -142,6 +142,34 @@ static int route_all(struct base_arena *arena, const struct topo_topology *topol
     return group_count;
 }
 
+/* A group that is a box of the torus may go along one dimension after the other: first and last byte then cross the sum
+ * of its sides, and not their product. A side that does not close is crossed there and back. */
+static int walk_of_box(const struct topo_topology *t, const struct topo_mesh *mesh, unsigned axes, int size, int hops)
+{
+    enum { MOST_CORES = 64 };
+    const int *first = mesh->devices[0];
+    int low[DIMENSIONS] = {first[0], first[1], first[2]}, high[DIMENSIONS] = {first[0], first[1], first[2]}, walk = 0;
+    int64_t chips = 1;
+    bool cores[MOST_CORES] = {false};
+    for (int i = 0; i < size; i++) {
+        const int *at = mesh->devices[topo_axes_offset(&mesh->axes, axes, i)];
+        for (int d = 0; d < DIMENSIONS; d++) {
+            if (at[d] < low[d]) low[d] = at[d];
+            if (at[d] > high[d]) high[d] = at[d];
+        }
+        if (mesh->coordinate_count > DIMENSIONS && at[DIMENSIONS] < MOST_CORES) cores[at[DIMENSIONS]] = true;
+    }
+    for (int d = 0; d < DIMENSIONS; d++) {
+        const int side = high[d] - low[d] + 1;
+        walk += side == 1 ? 0 : side == t->bounds[d] && topo_closes(t, d) ? side : 2 * (side - 1);
+        chips *= side;
+    }
+    int core_count = 0;
+    for (int c = 0; c < MOST_CORES; c++) core_count += cores[c];
+    const bool box = chips * (core_count ? core_count : 1) == size && !t->twisted;
+    return box && walk < hops ? walk : hops;
+}
+
 void topo_ring_loads(struct base_arena *arena, const struct topo_topology *topology, const struct topo_mesh *mesh,
                      unsigned axes, struct topo_ring_load *out)
 {
@@ -150,6 +178,7 @@ void topo_ring_loads(struct base_arena *arena, const struct topo_topology *topol
     int groups = route_all(arena, topology, mesh, axes, &r, &out->group_size);
     if (out->group_size == 1) return;
     out->hops = (int)(r.hops / groups);
+    out->walk_hops = walk_of_box(topology, mesh, axes, out->group_size, out->hops);
     summarize(&r, out);
 }
 

@@ -267,6 +267,7 @@ bool topo_network_paths(const struct topo_network *network, int from, int to, st
 struct topo_ring_load {
     int group_size;
     int hops;               /* of one group's closed loop, all steps together */
+    int walk_hops;          /* the same where a group that is a box goes round dimension by dimension; at most hops */
     double busiest_link;    /* half of the bytes going round each way */
     double busiest_one_way; /* all bytes going round one way */
     double mean_link;       /* averaged over the directed links of the dimensions that the groups span */
