@@ -30,6 +30,7 @@ static void update(struct builder *builder, enum model_function function, const 
     model_builder_input(builder, op, made, made_labels);
     model_builder_input(builder, op, index, NULL);
     model_builder_output(builder, op, cache, NULL);
+    op->in_place = function == MODEL_CACHE_WRITE && builder_has(builder, MODEL_TRAIT_CACHE_IN_PLACE);
 }
 
 /* A row for each of what is decoded of a sequence. */

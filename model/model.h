@@ -604,11 +604,12 @@ struct model_op {
     int input_count, inputs[MODEL_MAX_INPUTS];
     int output_count, outputs[MODEL_MAX_OUTPUTS];
     char input_labels[MODEL_MAX_INPUTS][MODEL_MAX_RANK + 1], output_labels[MODEL_MAX_RANK + 1];
-    int group;   /* operations of one number > 0 are one kernel (flash attention) */
-    bool apart;  /* writes over none of its operands, though they end with it */
-    bool lookup; /* a contraction with a one-hot that is an indexed read (or, backward, an indexed sum) */
-    bool causal; /* of attention: no query sees a later key, and relative positions are one-sided */
-    bool needed; /* counted in mfu_frac: a contraction that the model needs, not recomputed */
+    int group;     /* operations of one number > 0 are one kernel (flash attention) */
+    bool apart;    /* writes over none of its operands, though they end with it */
+    bool in_place; /* an update that writes its new elements, and neither reads nor writes the others */
+    bool lookup;   /* a contraction with a one-hot that is an indexed read (or, backward, an indexed sum) */
+    bool causal;   /* of attention: no query sees a later key, and relative positions are one-sided */
+    bool needed;   /* counted in mfu_frac: a contraction that the model needs, not recomputed */
     int64_t window, window_every; /* of an attention's mask, as in the model's config; 0: none */
     /* MODEL_RESHAPE: for each dimension of the result the operand's dimension whose shards it keeps (itself, the joined
      * dimension of which it is the outer part, or the other way round, the heads that it repeats), or -1 */

@@ -1,6 +1,6 @@
 /* What a step of inference takes its time for, as whoever serves a model asks: to read the weights, to read and write
  * the cache, or for the rest. A decode step reads every weight of the decoder once, whatever the batch; T5X's one-hot
- * write reads and writes the cache whole. */
+ * write reads and writes the cache whole, other software writes a slice of it. */
 #include "sim/priced_program.h"
 
 #include <math.h>
@@ -33,7 +33,8 @@ enum base_status sim_serving_of(struct sim_cache *cache, const struct sim_plan *
     *out = (struct sim_serving){.rows = decodes ? plan->batch_size * plan->decoding.num_decodes : plan->batch_size};
     out->weight_bytes = (int64_t)bytes[MODEL_PARAMETER];
     out->weights_s = fmin(left_s, bytes[MODEL_PARAMETER] / bytes_per_s);
-    if (decodes) out->cache_s = fmin(left_s - out->weights_s, 2 * bytes[MODEL_CACHE] / bytes_per_s);
+    const double passes = plan->placement->profile.traits >> MODEL_TRAIT_CACHE_IN_PLACE & 1 ? 1 : 2;
+    if (decodes) out->cache_s = fmin(left_s - out->weights_s, passes * bytes[MODEL_CACHE] / bytes_per_s);
     out->other_memory_s = left_s - out->weights_s - out->cache_s;
     if (decodes && plan->targets_length > 0)
         out->cache_bytes_per_token = bytes[MODEL_CACHE] / (double)plan->targets_length;

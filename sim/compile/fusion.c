@@ -205,6 +205,14 @@ static bool shares_kernel(const struct fuser *f, const struct sim_op *op)
     return f->eager || (f->library_dots && op->kind == SIM_COMPUTE && op->op->group);
 }
 
+/* Of an update in place, what is written in the place of all of the value: its new elements. -1: it is none. */
+static int slice_of(const struct fuser *f, const struct sim_op *op, int value)
+{
+    const bool updated = op->kind == SIM_COMPUTE && op->op->in_place && op->input_count > 1 &&
+                         f->s->values[value].tensor == f->s->values[op->inputs[0]].tensor;
+    return updated ? op->inputs[1] : -1;
+}
+
 /* Everything that has to be read to compute an operation: stored inputs, and what fused inputs read in turn. The last
  * use of a stored value moves to the kernel that reads it. */
 static void read_inputs(struct fuser *f, const struct sim_op *op, int at, int kernel, struct sim_kernel *k)
@@ -233,7 +241,11 @@ static void read_inputs(struct fuser *f, const struct sim_op *op, int at, int ke
         if (just_made || (shares_kernel(f, op) && f->read_by[v] == kernel + 1)) continue;
         f->read_by[v] = kernel + 1;
         bool table = lookup && f->s->program->tensors[value->tensor].role == MODEL_ROLE_WEIGHT;
-        push(f, &f->s->reads, &f->s->read_count, table ? f->s->values[op->outputs[0]].shape : value->shape);
+        const int written = slice_of(f, op, v);
+        push(f, &f->s->reads, &f->s->read_count,
+             table          ? f->s->values[op->outputs[0]].shape
+             : written >= 0 ? f->s->values[written].shape
+                            : value->shape);
         k->read_count++;
     }
 }
@@ -363,8 +375,10 @@ static void build_kernels(struct fuser *f)
         read_inputs(f, op, i, k, &s->kernels[k]);
         parts[k].reads = s->reads, parts[k].read_count = s->read_count, parts[k].dots = s->dots,
         parts[k].dot_count = s->dot_count;
-        for (int o = 0; o < op->output_count; o++)
-            push(f, &parts[k].writes, &parts[k].write_count, s->values[op->outputs[o]].shape);
+        for (int o = 0; o < op->output_count; o++) {
+            const int written = slice_of(f, op, op->outputs[o]);
+            push(f, &parts[k].writes, &parts[k].write_count, s->values[written >= 0 ? written : op->outputs[o]].shape);
+        }
     }
     lay_out_parts(f, parts);
 }
