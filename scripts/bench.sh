@@ -36,6 +36,8 @@ echo "what,value"
 bench_start process_start "$program" --version
 bench_start predict "$program" predict --json --model t5_1_0_11B --topology v4-512 --model-parallel-submesh 4,2,2,1 \
     --task-feature-lengths 512,512 --batch-size 896 --num-microbatches 4
+bench_start predict_decode "$program" predict --json --model t5_1_0_11B --topology v5e-64 --model-parallel-submesh 4,4,1,1 \
+    --task-feature-lengths 512,128 --batch-size 64 --step decode
 elapsed_ns=$(time_ns "$program" sweep "$work/table.csv" --out "$work/result.csv")
 awk -v rows="$sweep_rows" -v ns="$elapsed_ns" 'BEGIN { printf "sweep_rows_per_s,%.0f\n", rows / (ns / 1e9) }'
 
@@ -67,3 +69,5 @@ bench_search tune_rules_without_integer_program --model t5_1_0_11B --topology v4
 bench_search tune_remat --model llama2_7b --topology v4-16 --batch-size 128 --task-feature-lengths 2048 --optimizer adamw --search remat
 bench_search tune_remat_without_integer_program --model llama2_7b --topology v4-16 --batch-size 128 --task-feature-lengths 2048 --optimizer adamw --search remat --no-integer-program
 bench_search tune_fit --model t5_1_0_11B --topology v4-512 --batch-size 896 --task-feature-lengths 512,512 --optimizer adamw --fit
+bench_search tune_serving_t5_11b --model t5_1_0_11B --topology v5e-64 --batch-size auto --task-feature-lengths 512,128 --objective latency_s
+bench_search tune_serving_llama_70b --model llama3_70b --topology v5e-64 --batch-size auto --task-feature-lengths 1024 --objective latency_s --beyond-t5x
