@@ -370,6 +370,8 @@ const struct sim_plan_key sim_plan_keys[SIM_KEY_COUNT] = {
                   .type = SIM_OF_WORD,
                   FIELD(options.step),
                   .words = {{"train", MODEL_STEP_TRAIN, false},
+                            {"gradient", MODEL_STEP_GRADIENT, false},
+                            {"forward", MODEL_STEP_FORWARD, false},
                             {"evaluate", MODEL_STEP_EVALUATE, false},
                             {"encode", MODEL_STEP_ENCODE, false},
                             {"prefill", MODEL_STEP_PREFILL, false},

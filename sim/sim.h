@@ -101,7 +101,7 @@ struct sim_word {
     int value;
     bool beyond_gin; /* T5X's gin has no word for it */
 };
-enum { SIM_MOST_WORDS = 8 };
+enum { SIM_MOST_WORDS = 9 };
 struct sim_plan_key {
     const char *name;    /* "batch_size": in JSON, tables and comments */
     const char *feature; /* JSON has it under this name in task_feature_lengths; NULL: under its own */

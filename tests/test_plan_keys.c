@@ -78,7 +78,7 @@ static void a_filled_plan_is_the_plan(struct base_arena *arena)
         struct base_json_writer writer = {.text = &document};
         const struct base_json *json;
         TEST_ROW("%s: %s", sim_plan_keys[key].name, text.values[key] ? text.values[key] : "");
-        const enum model_step step = key == SIM_STEP        ? MODEL_STEP_EVALUATE
+        const enum model_step step = key == SIM_STEP        ? MODEL_STEP_GRADIENT
                                      : key >= SIM_DECODE_FN ? MODEL_STEP_GENERATE
                                                             : MODEL_STEP_TRAIN;
         assert_ok(sim_plan_check(cache, arena, &text, step, SIM_AS_COMPILED, &plan, &error), &error);
