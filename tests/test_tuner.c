@@ -546,6 +546,43 @@ static void integer_programs_have_tolls_and_cuts(struct base_arena *arena)
     tuner_choices_end();
 }
 
+/* Both solvers of integer programs come to the same, cut after cut. */
+static void solvers_agree(struct base_arena *arena)
+{
+    enum { PROGRAMS = 40, GROUPS = 3, OPTIONS = 7, ROUNDS = 6 };
+    struct base_random random;
+    base_random_seed(&random, 7);
+    for (int program = 0; program < PROGRAMS; program++) {
+        struct tuner_choices *both[2] = {tuner_choices_new(arena), tuner_choices_new(arena)};
+        double used[GROUPS * OPTIONS], limit = 1 + 20 * ((double)base_random_below(&random, 1000001) / 1e6);
+        for (int i = 0; i < GROUPS * OPTIONS; i++) {
+            double cost = 10 * ((double)base_random_below(&random, 1000001) / 1e6),
+                   weight = 10 * ((double)base_random_below(&random, 1000001) / 1e6);
+            used[i] = 5 * ((double)base_random_below(&random, 1000001) / 1e6);
+            for (int b = 0; b < 2; b++) {
+                int group = i % OPTIONS ? i / OPTIONS : tuner_choices_group(both[b]);
+                tuner_choices_set(both[b], tuner_choices_option(both[b], group), cost, weight);
+            }
+        }
+        for (int b = 0; b < 2; b++) tuner_choices_toll(both[b], used, 3);
+        tuner_choices_by_glpk(both[1]);
+        for (int round = 0; round < ROUNDS; round++) {
+            double bounds[2];
+            int taken[GROUPS], count = 0;
+            enum tuner_choices_outcome outcome = tuner_choices_solve(both[0], limit, &bounds[0]);
+            assert_int_equal(tuner_choices_solve(both[1], limit, &bounds[1]), outcome);
+            if (outcome != TUNER_CHOSEN) break;
+            assert_near(bounds[1], bounds[0], 1e-4);
+            for (int i = 0; i < GROUPS * OPTIONS; i++)
+                if (tuner_choices_is_taken(both[0], i)) taken[count++] = i;
+            assert_int_equal(count, GROUPS);
+            for (int b = 0; b < 2; b++) tuner_choices_at_most(both[b], taken, GROUPS, GROUPS - 1);
+        }
+        for (int b = 0; b < 2; b++) tuner_choices_free(both[b]);
+    }
+    tuner_choices_end();
+}
+
 /* ---- what nobody can know ---- */
 
 /* A plan whose predicted peak is the share that a risk allows fits with just that probability. */
@@ -1040,6 +1077,7 @@ static const struct test tests[] = {
     TEST(integer_programs_change_no_answer),
     TEST(remat_by_tensor_equals_brute_force),
     TEST(integer_programs_have_tolls_and_cuts),
+    TEST(solvers_agree),
     TEST(a_risk_is_a_share_of_memory),
     TEST(runs_are_worth_what_they_may_change),
     TEST(batches_are_compared_by_the_sequence),

@@ -1,7 +1,7 @@
 /* Integer programs, by GLPK. It ends the process on arguments that it does not like, prints, and keeps memory of its
  * own: so every argument is checked here, the terminal is off, and what it allocates is freed with the program.
  * Coefficients are scaled to about one, since its tolerances are absolute. */
-#include "tuner/ilp.h"
+#include "tuner/choices.h"
 
 #include <assert.h>
 #include <glpk.h>
@@ -15,37 +15,17 @@ static const double tolerance = 1e-5;
 /* What it may take is counted, not timed: an answer must not depend on the machine's speed. */
 enum { MOST_OPTIONS = 20000, MOST_PIVOTS = 5000, MOST_NODES = 500 };
 
-struct option {
-    int group;
-    double cost, weight;
-};
-
-struct tuner_choices {
-    struct base_arena *arena;
-    struct option *options;
-    int option_count, option_capacity, group_count;
-    struct need {
-        int option, *any_of, count;
-        struct need *next;
-    } * needs;
-    int need_count;
-    struct cut {
-        int *options, count, most;
-        struct cut *next;
-    } * cuts;
-    int cut_count, toll_count;
-    const double *tolls[TUNER_MOST_TOLLS];
-    double free[TUNER_MOST_TOLLS], unit_worth;
-    glp_prob *program;   /* made when it is first solved */
-    int *columns, *rows; /* scratch of one row */
-    double *values;
-};
-
 struct tuner_choices *tuner_choices_new(struct base_arena *arena)
 {
     struct tuner_choices *choices = base_new(arena, struct tuner_choices, 1);
     choices->arena = arena;
+    choices->own.exhausted = arena->exhausted;
     return choices;
+}
+
+void tuner_choices_by_glpk(struct tuner_choices *choices)
+{
+    choices->by_glpk = true;
 }
 
 int tuner_choices_group(struct tuner_choices *choices)
@@ -83,20 +63,30 @@ void tuner_choices_toll(struct tuner_choices *choices, const double *used, doubl
     choices->free[choices->toll_count++] = free;
 }
 
+static void drop_program(struct tuner_choices *c)
+{
+    if (c->program) glp_delete_prob(c->program);
+    c->program = NULL;
+}
+
 /* The program has one row more, and is made anew. */
 void tuner_choices_at_most(struct tuner_choices *choices, const int *options, int count, int most)
 {
-    struct cut *cut = base_new(choices->arena, struct cut, 1);
-    *cut = (struct cut){base_new(choices->arena, int, count + 1), count, most, choices->cuts};
-    for (int i = 0; i < count; i++) cut->options[i] = options[i];
+    struct cut *cut = base_new(&choices->own, struct cut, 1);
+    *cut = (struct cut){base_new(&choices->own, int, count + 1), count, most,
+                        base_new(&choices->own, bool, choices->option_count + 1), choices->cuts};
+    for (int i = 0; i < count; i++) {
+        cut->options[i] = options[i];
+        cut->has[options[i]] = true;
+    }
     choices->cuts = cut;
     choices->cut_count++;
-    tuner_choices_free(choices);
+    drop_program(choices);
 }
 
 bool tuner_choices_is_taken(const struct tuner_choices *choices, int option)
 {
-    return glp_mip_col_val(choices->program, option + 1) > 0.5;
+    return choices->list ? tuner_listed_is_taken(choices, option) : glp_mip_col_val(choices->program, option + 1) > 0.5;
 }
 
 double tuner_choices_unit_worth(const struct tuner_choices *choices)
@@ -209,6 +199,7 @@ enum tuner_choices_outcome tuner_choices_solve(struct tuner_choices *c, double w
     *bound = 0;
     if (weight_limit <= 0) return TUNER_NOTHING_WITHIN_LIMIT;
     if (!is_usable(c, weight_limit)) return TUNER_UNDECIDED;
+    if (!c->by_glpk && tuner_is_listable(c)) return tuner_listed_solve(c, weight_limit, bound);
     if (!c->program) make_program(c);
     double scale = put_coefficients(c, weight_limit);
     glp_smcp simplex;
@@ -240,8 +231,9 @@ enum tuner_choices_outcome tuner_choices_solve(struct tuner_choices *c, double w
 
 void tuner_choices_free(struct tuner_choices *c)
 {
-    if (c->program) glp_delete_prob(c->program);
-    c->program = NULL;
+    drop_program(c);
+    base_arena_free(&c->own);
+    c->list = NULL;
 }
 
 void tuner_choices_end(void)

@@ -11,6 +11,8 @@ struct tuner_choices;
 enum tuner_choices_outcome { TUNER_CHOSEN, TUNER_NOTHING_WITHIN_LIMIT, TUNER_UNDECIDED };
 
 struct tuner_choices *tuner_choices_new(struct base_arena *arena);
+/* Where choices are few and none needs another they are listed; this has GLPK solve those, too. */
+void tuner_choices_by_glpk(struct tuner_choices *choices);
 int tuner_choices_group(struct tuner_choices *choices); /* a new group */
 int tuner_choices_option(struct tuner_choices *choices,
                          int group); /* a new option of it; options are numbered in all */

@@ -9,7 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { MOST_ROUNDS = 200, MOST_OF_PART = 5, PATTERNS = 1 << MOST_OF_PART, PART_COUNT = 3 };
+enum { MOST_ROUNDS = 4000, MOST_OPTIONS = 512, MOST_OF_PART = 5, PATTERNS = 1 << MOST_OF_PART, PART_COUNT = 3 };
 
 /* Tensors whose recomputation is priced together; the last part is the layer's input, which is never recomputed. */
 static const unsigned parts_names[PART_COUNT] = {
@@ -133,7 +133,6 @@ static void add_part(struct chooser *c, int index)
 
 static void make_program(struct chooser *c)
 {
-    enum { MOST_OPTIONS = 512 };
     double slowest_s = c->backward_s;
     c->choices = tuner_choices_new(c->s->space->arena);
     c->options = base_new(c->s->space->arena, struct model_saved, MOST_OPTIONS);
@@ -164,7 +163,7 @@ static struct model_saved taken(const struct chooser *c, int options[PART_COUNT]
 /* This choice, and with it all that keep as much and more in the device's memory. */
 static void cut_off(struct chooser *c, const int options[PART_COUNT], bool and_larger)
 {
-    int *cut = base_new(c->s->space->arena, int, c->option_count), count = 0;
+    int cut[MOST_OPTIONS], count = 0;
     for (int i = 0; i < PART_COUNT; i++)
         for (int o = 0; o < c->parts[i].option_count; o++) {
             int option = c->parts[i].first_option + o;

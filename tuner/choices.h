@@ -1,0 +1,44 @@
+/* Private to tuner/: an integer program of choices, as its two solvers see it: GLPK (ilp.c), and a list of all choices
+ * where they are few (listed_choices.c). */
+#ifndef TUNER_CHOICES_H
+#define TUNER_CHOICES_H
+
+#include "tuner/ilp.h"
+
+struct option {
+    int group;
+    double cost, weight;
+};
+
+struct tuner_choices {
+    struct base_arena *arena;
+    struct base_arena own; /* of the list and the cuts: freed with the program */
+    struct option *options;
+    int option_count, option_capacity, group_count;
+    struct need {
+        int option, *any_of, count;
+        struct need *next;
+    } * needs;
+    int need_count;
+    struct cut {
+        int *options, count, most;
+        bool *has; /* by option */
+        struct cut *next;
+    } * cuts;
+    int cut_count, toll_count;
+    const double *tolls[TUNER_MOST_TOLLS];
+    double free[TUNER_MOST_TOLLS], unit_worth;
+    bool by_glpk;
+    struct glp_prob *program; /* made when it is first solved */
+    int *columns, *rows;      /* scratch of one row */
+    double *values;
+    struct listed *list; /* all choices, the cheapest first; NULL: they are not listed */
+    int list_count, at;
+    double listed_limit; /* that `at` is for */
+};
+
+bool tuner_is_listable(const struct tuner_choices *choices);
+enum tuner_choices_outcome tuner_listed_solve(struct tuner_choices *choices, double weight_limit, double *bound);
+bool tuner_listed_is_taken(const struct tuner_choices *choices, int option);
+
+#endif
