@@ -157,7 +157,7 @@ static enum base_status read_options(struct commands_context *context, const str
 {
     const char *top = base_argument(arguments, "--top"), *objective = base_argument(arguments, "--objective"),
                *limit = base_argument(arguments, "--time-limit"), *verified = base_argument(arguments, "--verify"),
-               *headroom = base_argument(arguments, "--headroom");
+               *headroom = base_argument(arguments, "--headroom"), *gap = base_argument(arguments, "--gap");
     const char *names[TUNER_OBJECTIVE_COUNT];
     int64_t number = 5, verified_count = 0;
     int which = TUNER_TOKENS_PER_S;
@@ -175,6 +175,8 @@ static enum base_status read_options(struct commands_context *context, const str
     if (limit && !(options->time_limit_s > 0))
         return base_fail(error, BASE_INPUT,
                          "--time-limit: 0 s leaves no time to search; use a number above 0, or leave it out");
+    if (gap)
+        BASE_TRY(commands_tune_percent(context->arena, gap, "--gap (in percent)", 0, 90, &options->gap_frac, error));
     if (base_argument(arguments, "--search") && !limit) options->prediction_limit = MOST_RULE_PREDICTIONS;
     options->top = (int)(number > verified_count ? number : verified_count);
     options->verified = (int)verified_count;
@@ -466,6 +468,7 @@ static const struct base_option options[] = {
      "are "
      "kept, offloaded or recomputed. Without --time-limit 200000 full predictions at most",
      NULL},
+    {"--gap", "P", "percent: end when no plan can be better by more", "0"},
     {"--time-limit", "S", "seconds; then the best so far, with its gap", NULL},
     {"--no-bounds", NULL, "predict every plan in full", NULL},
     {"--no-integer-program", NULL, "leave the search to bounds of single plans: the answer is the same", NULL},

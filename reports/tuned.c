@@ -185,7 +185,9 @@ static void put_proof(const struct reports_tuned *r, struct base_text *out)
     const struct tuner_result *result = r->result;
     const struct tuner_counts *c = &result->counts;
     double all = (double)r->space->plan_count;
-    if (result->proven_optimal && result->plan_count) base_put(out, "Proven: no plan of the space is better.\n");
+    if (!result->proven_optimal && result->proven_within_frac < 1 && result->plan_count)
+        base_putf(out, "Proven within %.3g %%: no plan of the space is better by more.\n", 100 * result->gap_frac);
+    else if (result->proven_optimal && result->plan_count) base_put(out, "Proven: no plan of the space is better.\n");
     else if (result->proven_optimal)
         base_put(out, result->tight_count ? "Proven: no plan of the space leaves the headroom.\n"
                                           : "Proven: no plan of the space fits.\n");

@@ -583,6 +583,28 @@ static void solvers_agree(struct base_arena *arena)
     tuner_choices_end();
 }
 
+/* A search that may end within a gap ends sooner, and within it. */
+static void a_gap_is_kept(struct base_arena *arena)
+{
+    static const double gaps[] = {0, 0.01, 0.1, 0.5};
+    struct sim_cache *cache = sim_cache_new(arena);
+    struct tuner_result results[BASE_COUNT(gaps)];
+    for (int i = 0; i < BASE_COUNT(gaps); i++) {
+        struct base_error error;
+        struct tuner_space space;
+        struct tuner_request request = request_of(arena, "t5_1_1_large", "v4:4x4x2", "64", "512", "114");
+        assert_ok(tuner_space_build(arena, cache, &request, &space, &error), &error);
+        assert_ok(tuner_search(&space, &(struct tuner_options){.top = 1, .gap_frac = gaps[i]}, &results[i], &error),
+                  &error);
+        assert_int_equal(results[i].proven_optimal, i == 0);
+        assert_near(results[i].proven_within_frac, gaps[i], 1e-12);
+        assert_true(results[i].plans[0].prediction.step_s * (1 - gaps[i]) <= results[0].plans[0].prediction.step_s);
+        assert_true(!i || results[i].counts.evaluated <= results[i - 1].counts.evaluated);
+    }
+    assert_true(results[3].counts.evaluated < results[0].counts.evaluated);
+    sim_cache_free(cache);
+}
+
 /* ---- what nobody can know ---- */
 
 /* A plan whose predicted peak is the share that a risk allows fits with just that probability. */
@@ -1078,6 +1100,7 @@ static const struct test tests[] = {
     TEST(remat_by_tensor_equals_brute_force),
     TEST(integer_programs_have_tolls_and_cuts),
     TEST(solvers_agree),
+    TEST(a_gap_is_kept),
     TEST(a_risk_is_a_share_of_memory),
     TEST(runs_are_worth_what_they_may_change),
     TEST(batches_are_compared_by_the_sequence),

@@ -99,18 +99,24 @@ void tuner_search_note_unfit(struct search *s, const struct tuner_found *found)
     r->has_unfit = true;
 }
 
+/* What is better by no more than the gap that is asked for is not sought. */
+static double enough(const struct search *s)
+{
+    return (1 - slack) * (1 - s->options->gap_frac);
+}
+
 /* No plan whose cost is this, or tuner_search_more, changes the answer. */
 static double threshold(const struct search *s)
 {
     const struct tuner_result *r = s->result;
-    return r->plan_count == s->options->top ? tuner_search_found_cost(s, &r->plans[r->plan_count - 1]) * (1 - slack)
+    return r->plan_count == s->options->top ? tuner_search_found_cost(s, &r->plans[r->plan_count - 1]) * enough(s)
                                             : (double)INFINITY;
 }
 
 /* Of rule sets without a name only the best is sought: there are many that differ from it in what hardly matters. */
 double tuner_search_best_threshold(const struct search *s)
 {
-    return s->result->plan_count ? tuner_search_found_cost(s, &s->result->plans[0]) * (1 - slack) : (double)INFINITY;
+    return s->result->plan_count ? tuner_search_found_cost(s, &s->result->plans[0]) * enough(s) : (double)INFINITY;
 }
 
 /* Tight plans are shown where they are faster than the best, as many as are ranked. */
@@ -420,8 +426,11 @@ static void settle(struct search *s)
                   ? all - (c->evaluated - c->looked_at) - c->by_program - c->by_memory - c->by_time - c->by_sibling
                   : 0;
     if (s->least_open < least) least = s->least_open;
-    r->proven_optimal = !s->stopped && !s->broken && !isfinite(s->least_open);
-    if (r->proven_optimal) return;
+    bool to_the_end = !s->stopped && !s->broken && !isfinite(s->least_open);
+    r->proven_optimal = to_the_end && !(r->plan_count && s->options->gap_frac > 0);
+    r->proven_within_frac = to_the_end ? s->options->gap_frac : 1;
+    if (to_the_end) r->gap_frac = s->options->gap_frac;
+    if (to_the_end) return;
     double best = r->plan_count ? tuner_search_found_cost(s, &r->plans[0]) : INFINITY;
     r->gap_frac = !r->plan_count || !s->cells_are_complete ? 1 : least < best ? 1 - least / best : 0;
 }

@@ -145,6 +145,7 @@ struct tuner_options {
     int top;                      /* plans that are ranked */
     int verified;                 /* of these, how many the caller will price over simulated links */
     double headroom_frac;         /* of a device's memory stays free in every plan that is ranked */
+    double gap_frac;              /* the best need not be better than by this share of its cost; 0: it is sought */
     double risk_frac;             /* that the headroom stands for; 0: it was given */
     bool no_bounds;               /* every plan is predicted in full */
     bool no_integer_program;      /* bounds of single plans and cells decide alone: what the programs are worth */
@@ -195,9 +196,10 @@ struct tuner_result {
     struct tuner_counts counts;
     double memory_worth_s_per_byte; /* what one more byte would save a step, by the integer program of the best plan */
     bool proven_optimal;
-    double gap_frac;      /* the best cannot be worse than the optimum by more than this share; 0 when proven */
-    int bound_violations; /* full predictions below a bound: that kind of bound was given up */
-    double wall_s;        /* 0 without a clock */
+    double proven_within_frac; /* the gap that was asked for, if the search came to its end; else 1 */
+    double gap_frac;           /* the best cannot be worse than the optimum by more than this share; 0 when proven */
+    int bound_violations;      /* full predictions below a bound: that kind of bound was given up */
+    double wall_s;             /* 0 without a clock */
 };
 enum base_status tuner_search(struct tuner_space *space, const struct tuner_options *options, struct tuner_result *out,
                               struct base_error *error);
