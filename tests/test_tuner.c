@@ -583,6 +583,32 @@ static void solvers_agree(struct base_arena *arena)
     tuner_choices_end();
 }
 
+/* Gradients that are summed over two axes, one of which scatters them: the other one's sum is of a part alone. */
+static void sums_over_two_axes_are_no_dearer_than_one_after_the_other(struct base_arena *arena)
+{
+    static const char *const policies[] = {"none", "minimal", "device:decoder_layer_input+out_proj"};
+    struct base_error error;
+    struct sim_cache *cache = sim_cache_new(arena);
+    for (int i = 0; i < BASE_COUNT(policies); i++) {
+        struct tuner_space space;
+        struct tuner_result result;
+        struct tuner_request request = request_of(arena, "llama2_70b", "v5p-512", "1024", "4096", "4096");
+        TEST_ROW("%s", policies[i]);
+        request.plan.values[SIM_OPTIMIZER] = "adamw";
+        request.given[TUNER_REMAT] = given(arena, 1, policies[i]);
+        request.given[TUNER_SUBMESH] = given(arena, 1, "2,1,1,1");
+        request.given[TUNER_MICROBATCHES] = given(arena, 1, "1");
+        request.given[TUNER_RULES] =
+            given(arena, 1,
+                  "[[\"batch\",[\"data\",\"model\"]],[\"vocab\",\"model\"],[\"mlp\",null],[\"heads\",null],"
+                  "[\"kv\",\"model\"],[\"embed\",\"data\"],[\"layers\",null]]");
+        assert_ok(tuner_space_build(arena, cache, &request, &space, &error), &error);
+        assert_ok(tuner_search(&space, &(struct tuner_options){.top = 1}, &result, &error), &error);
+        assert_int_equal(result.bound_violations, 0);
+    }
+    sim_cache_free(cache);
+}
+
 /* A search that may end within a gap ends sooner, and within it. */
 static void a_gap_is_kept(struct base_arena *arena)
 {
@@ -1101,6 +1127,7 @@ static const struct test tests[] = {
     TEST(integer_programs_have_tolls_and_cuts),
     TEST(solvers_agree),
     TEST(a_gap_is_kept),
+    TEST(sums_over_two_axes_are_no_dearer_than_one_after_the_other),
     TEST(a_risk_is_a_share_of_memory),
     TEST(runs_are_worth_what_they_may_change),
     TEST(batches_are_compared_by_the_sequence),

@@ -168,7 +168,7 @@ static bool class_has(const struct tuner_work *w, int class, unsigned axis)
 }
 
 /* A label that is summed over and sharded leaves partial sums. Where the result is sharded over that axis itself, each
- * device needs its part alone; else all of it. */
+ * device needs its part alone; else all of it. What another axis scatters may be scattered before: a part is left. */
 static double reduction_s(const struct tuner_work *w, const struct tuner_outline_dot *dot, const struct choice *choice,
                           int index)
 {
@@ -178,6 +178,10 @@ static double reduction_s(const struct tuner_work *w, const struct tuner_outline
     double bytes = (double)model_dtype_bytes(w->o->shapes[dot->result_shape].dtype);
     for (int i = 0; i < dot->label_count; i++)
         if (dot->labels[i].in_result) bytes *= local(w, dot->labels[i].size, choice->axes[i] & other);
+    for (int i = 0; i < choice->axis_count; i++) {
+        bool is_summed = i != index && choice->label[i] >= 0 && dot->labels[choice->label[i]].contracted;
+        if (is_summed && (!dot->settled || class_has(w, dot->result_class, 1u << i))) bytes /= w->shards[1u << i];
+    }
     enum sim_collective kind =
         !dot->settled || class_has(w, dot->result_class, axis) ? SIM_REDUCE_SCATTER : SIM_ALL_REDUCE;
     return (dot->hoistable ? gradient_s : collective_s)(w, kind, axis, bytes) / dot->result_divisor;
@@ -200,16 +204,33 @@ static double fetching_s(const struct tuner_work *w, const struct tuner_outline_
     return collective_s(w, moves ? SIM_ALL_TO_ALL : SIM_ALL_GATHER, axis, w->bytes[operand->shape]) / operand->divisor;
 }
 
+/* One axis after the other, or where several move, all of them in one collective, which more links may carry. */
+static double operand_s(const struct tuner_work *w, const struct tuner_outline_operand *operand,
+                        const struct choice *choice)
+{
+    double s = 0;
+    unsigned moved = 0;
+    for (int axis = 0; axis < w->placement->axes.count; axis++) {
+        if (w->placement->axes.sizes[axis] <= 1) continue;
+        double axis_s = fetching_s(w, operand, choice, axis);
+        if (axis_s > 0) moved |= 1u << axis;
+        s += axis_s;
+    }
+    if (!(moved & (moved - 1))) return s;
+    double bytes = w->bytes[operand->shape];
+    double at_once_s =
+        fmin(collective_s(w, SIM_ALL_GATHER, moved, bytes), collective_s(w, SIM_ALL_TO_ALL, moved, bytes));
+    return fmin(s, at_once_s / operand->divisor);
+}
+
 static double links_s(const struct tuner_work *w, const struct tuner_outline_dot *dot, const struct choice *choice,
                       double each, double once)
 {
     double s = 0;
-    for (int axis = 0; axis < w->placement->axes.count; axis++) {
-        if (w->placement->axes.sizes[axis] <= 1) continue;
-        s += reduction_s(w, dot, choice, axis) * (dot->hoistable ? once : each);
-        for (int i = 0; i < dot->operand_count; i++)
-            s += fetching_s(w, &dot->operands[i], choice, axis) * (dot->operands[i].weight ? once : each);
-    }
+    for (int axis = 0; axis < w->placement->axes.count; axis++)
+        if (w->placement->axes.sizes[axis] > 1) s += reduction_s(w, dot, choice, axis) * (dot->hoistable ? once : each);
+    for (int i = 0; i < dot->operand_count; i++)
+        s += operand_s(w, &dot->operands[i], choice) * (dot->operands[i].weight ? once : each);
     return s;
 }
 
