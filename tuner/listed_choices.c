@@ -34,6 +34,7 @@ static int by_cost(const void *a, const void *b)
 {
     const struct listed *x = a, *y = b;
     if (x->cost != y->cost) return x->cost < y->cost ? -1 : 1;
+    if (x->weight != y->weight) return x->weight < y->weight ? -1 : 1; /* the sooner something fits */
     return x->number < y->number ? -1 : x->number > y->number;
 }
 
