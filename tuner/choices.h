@@ -3,7 +3,10 @@
 #ifndef TUNER_CHOICES_H
 #define TUNER_CHOICES_H
 
-#include "tuner/ilp.h"
+#include "base/base.h"
+
+enum tuner_choices_outcome { TUNER_CHOSEN, TUNER_NOTHING_WITHIN_LIMIT, TUNER_UNDECIDED };
+enum { TUNER_MOST_TOLLS = 2 };
 
 struct option {
     int group;

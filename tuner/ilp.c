@@ -1,7 +1,7 @@
 /* Integer programs, by GLPK. It ends the process on arguments that it does not like, prints, and keeps memory of its
  * own: so every argument is checked here, the terminal is off, and what it allocates is freed with the program.
  * Coefficients are scaled to about one, since its tolerances are absolute. */
-#include "tuner/choices.h"
+#include "tuner/ilp.h"
 
 #include <assert.h>
 #include <glpk.h>

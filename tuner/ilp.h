@@ -2,13 +2,10 @@
 #ifndef TUNER_ILP_H
 #define TUNER_ILP_H
 
-#include "base/base.h"
+#include "tuner/choices.h"
 
 /* Groups of options, of which one each is taken; the sum of costs is made least, the sum of weights stays within a
  * limit. An option of one group may need one of several options of another group. */
-struct tuner_choices;
-
-enum tuner_choices_outcome { TUNER_CHOSEN, TUNER_NOTHING_WITHIN_LIMIT, TUNER_UNDECIDED };
 
 struct tuner_choices *tuner_choices_new(struct base_arena *arena);
 /* Where choices are few and none needs another they are listed; this has GLPK solve those, too. */
@@ -20,7 +17,6 @@ void tuner_choices_need(struct tuner_choices *choices, int option, const int *an
                         int count); /* taken only with one of these */
 void tuner_choices_set(struct tuner_choices *choices, int option, double cost, double weight);
 /* Beside the weight: what an option uses of something that costs 1 a unit above `free`. Before the first solution. */
-enum { TUNER_MOST_TOLLS = 2 };
 void tuner_choices_toll(struct tuner_choices *choices, const double *used, double free);
 /* A cut: of these options no more than `most` are taken together. Between solutions, too. */
 void tuner_choices_at_most(struct tuner_choices *choices, const int *options, int count, int most);

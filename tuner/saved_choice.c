@@ -95,7 +95,6 @@ static enum base_status price_part(struct chooser *c, int index)
         struct sim_prediction p;
         BASE_TRY(price(c, (struct model_saved){(c->all.device & ~own) | names_in(part, pattern), 0}, &p, NULL));
         part->more_s[pattern] = p.step_s - c->all_s;
-        if (part->more_s[pattern] < -slack * c->all_s) c->s->broken = true; /* to keep all was not the fastest */
     }
     return BASE_OK;
 }
@@ -281,19 +280,41 @@ static enum base_status weigh_state(struct chooser *c)
     return BASE_OK;
 }
 
-enum base_status tuner_search_choose_saved(struct search *s, const struct node *node, int first)
+static enum base_status begin(struct chooser *c, struct search *s, const struct node *node, int first)
 {
-    struct chooser *c = base_new(s->space->arena, struct chooser, 1);
     struct sim_plan_text text =
         tuner_plan_text(s->space, (struct tuner_plan){node->group, first, node->microbatches, 0});
-    bool fits;
-    if (s->options->no_integer_program) return try_every_policy(s, node, first);
     c->s = s, c->node = node;
     c->all = (struct model_saved){tuner_saved_useful(&s->space->saved) | 1u << MODEL_SAVED_LAYER_INPUT, 0};
     BASE_TRY(
         sim_plan_check(s->space->cache, s->space->arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &c->plan, s->error));
     c->plan.placement = &s->best_links[s->space->groups[node->group].shape];
     c->host_rate = c->plan.placement->profile.constants[SIM_HOST_LINK_BYTES_PER_S];
+    return BASE_OK;
+}
+
+/* Where a policy changes how tensors are sharded it may be faster to recompute: asked of all of attention, and of all
+ * of the MLP. */
+enum base_status tuner_search_recomputes_faster(struct search *s, const struct node *node, int first, bool *faster)
+{
+    struct chooser c = {.s = s};
+    struct sim_prediction all, part;
+    BASE_TRY(begin(&c, s, node, first));
+    BASE_TRY(price(&c, c.all, &all, NULL));
+    *faster = false;
+    for (int i = 0; i < PART_COUNT - 1 && !*faster; i++) {
+        BASE_TRY(price(&c, (struct model_saved){c.all.device & ~parts_names[i], 0}, &part, NULL));
+        *faster = part.step_s < all.step_s * (1 - slack);
+    }
+    return BASE_OK;
+}
+
+enum base_status tuner_search_choose_saved(struct search *s, const struct node *node, int first)
+{
+    bool fits;
+    if (s->options->no_integer_program) return try_every_policy(s, node, first);
+    struct chooser *c = base_new(s->space->arena, struct chooser, 1);
+    BASE_TRY(begin(c, s, node, first));
     BASE_TRY(least_fits(c, &fits));
     if (!fits) return BASE_OK;
     BASE_TRY(weigh_state(c));

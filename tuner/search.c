@@ -426,7 +426,7 @@ static void settle(struct search *s)
                   ? all - (c->evaluated - c->looked_at) - c->by_program - c->by_memory - c->by_time - c->by_sibling
                   : 0;
     if (s->least_open < least) least = s->least_open;
-    bool to_the_end = !s->stopped && !s->broken && !isfinite(s->least_open);
+    bool to_the_end = !s->stopped && !isfinite(s->least_open);
     r->proven_optimal = to_the_end && !(r->plan_count && s->options->gap_frac > 0);
     r->proven_within_frac = to_the_end ? s->options->gap_frac : 1;
     if (to_the_end) r->gap_frac = s->options->gap_frac;

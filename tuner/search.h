@@ -48,7 +48,6 @@ struct search {
     struct sim_collective_list rows; /* of the plan that was predicted last; its room is used again */
     struct tuner_charges charges;
     double least_open; /* bound of what was given up; INFINITY: nothing was */
-    bool broken;       /* a policy that recomputes more was faster */
     bool use_bounds, restart, stopped, cells_are_complete;
     double limit_bytes; /* what a plan that is ranked may take of a device */
     double start_s;
@@ -77,7 +76,9 @@ enum base_status tuner_search_open_cell(struct search *s, const struct node *cel
 enum base_status tuner_search_add_cells(struct search *s, bool unnamed);
 
 struct tuner_charges tuner_search_charges(const struct search *s, int variant);
-/* saved_choice.c: of a family whose plan keeps all tensors and does not fit, which to keep */
+/* saved_choice.c: whether the plan that keeps all tensors is slower than one that recomputes some; of a family whose
+ * plan keeps all tensors and does not fit, which to keep */
+enum base_status tuner_search_recomputes_faster(struct search *s, const struct node *node, int first, bool *faster);
 enum base_status tuner_search_choose_saved(struct search *s, const struct node *node, int first);
 
 /* ---- search.c, search_plans.c ---- */

@@ -57,13 +57,15 @@ struct tuner_shape {
 
 /* Remat by tensor (saved_space.c, saved_choice.c): each tensor that a policy may name is kept in the device's memory,
  * in the host's, or recomputed. One value of TUNER_REMAT stands for all of them: that which recomputes least and
- * offloads nothing. Where its plan fits, no other policy is better; else an integer program with cuts chooses.
+ * offloads nothing. Where its plan fits, and to recompute all of attention or of the MLP is no faster, no other policy
+ * is better; else an integer program with cuts chooses.
  * - Exact: what a pattern of recomputation takes in attention, and in the MLP (each is a prediction of its own, and
  *   they add up: a layer's second half needs the first one's result whatever is kept), and what each tensor weighs.
  * - Relaxed, so that the optimum of the program is a bound: links are the best of any order of the submesh, memory is
  *   state and kept tensors without what comes and goes, transfers hide behind a backward pass that recomputes all.
- * - Claimed: to recompute more is never faster (checked on each pattern that is priced; if it fails, nothing is said to
- *   be proven), and to keep more in the device's memory never takes less of it (held against brute force in the tests).
+ * - Claimed: where to recompute a whole part is no faster, to recompute some of it is not either (it may be where a
+ *   policy changes how tensors are sharded: then the program decides with every pattern's price), and to keep more in
+ *   the device's memory never takes less of it. Both are held against brute force in the tests.
  * A plan that fits is within rounding of its bound, or is cut off alone and the program is solved again. */
 struct tuner_saved_space {
     int value;          /* of TUNER_REMAT: its index + 1; 0: remat by tensor is not searched */
