@@ -138,7 +138,8 @@ static enum base_status run(int count, const char *const *arguments, struct comm
 {
     static const char *const help[] = {"--help"};
     if (count < 2) return base_fail(error, BASE_USAGE, "a command is needed: `meshwright --help` lists them");
-    const char *name = strcmp(arguments[1], "help") ? arguments[1] : help[0];
+    bool asks = !strcmp(arguments[1], "help") || !strcmp(arguments[1], "-h");
+    const char *name = asks ? help[0] : arguments[1];
     if (!strcmp(name, help[0]) && count == 3) return commands_execute(context, arguments[2], 1, help, out, error);
     if (!is_global(name)) return commands_execute(context, name, count - 2, arguments + 2, out, error);
     if (count > 2)
