@@ -17,31 +17,19 @@ struct question {
 
 /* ---- the request ---- */
 
-static void put_path(struct base_json_writer *w, const char *key, const char *path)
-{
-    if (path) base_json_member_string(w, key, path);
-}
-
 static void put_request(const struct commands_context *context, const struct base_arguments *arguments,
                         const struct question *q, int64_t first_batch, int64_t batch_limit, struct base_text *out)
 {
     struct base_json_writer w = {.text = out, .compact = true};
-    const struct base_json *profile = sim_cache_overrides(context->cache);
+    const struct exec_infer_request request = {.data = base_argument(arguments, "--data"),
+                                               .restore = base_argument(arguments, "--restore"),
+                                               .arrays = base_argument(arguments, "--arrays"),
+                                               .first_batch = first_batch,
+                                               .batch_limit = batch_limit};
     base_json_open(&w, '{');
-    base_json_key(&w, "plan");
-    base_json_open(&w, '{');
-    for (int i = 0; i < SIM_KEY_COUNT; i++) put_path(&w, sim_plan_keys[i].name, q->text.values[i]);
-    base_json_close(&w, '}');
     base_json_member_string(&w, "infer", modes[q->mode]);
-    put_path(&w, "data", base_argument(arguments, "--data"));
-    put_path(&w, "restore", base_argument(arguments, "--restore"));
-    put_path(&w, "arrays", base_argument(arguments, "--arrays"));
-    if (first_batch) base_json_member_int(&w, "first_batch", first_batch);
-    if (batch_limit) base_json_member_int(&w, "batch_limit", batch_limit);
-    if (profile) {
-        base_json_key(&w, "profile");
-        base_json_put_value(&w, profile);
-    }
+    exec_put_infer_request(&w, &request);
+    exec_put_plan(&w, &q->text, sim_cache_overrides(context->cache));
     base_json_close(&w, '}');
 }
 

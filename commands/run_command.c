@@ -12,41 +12,13 @@ enum { MOST_STEPS = 1 << 30 };
 
 /* ---- the request ---- */
 
-struct counts {
-    int64_t steps, checkpoint_every, keep;
-    bool evaluates;
-};
-
-static void put_path(struct base_json_writer *w, const char *key, const char *path)
-{
-    if (!path) return;
-    base_json_key(w, key);
-    base_json_put_string(w, path);
-}
-
-static void put_request(const struct commands_context *context, const struct base_arguments *arguments,
-                        const struct sim_plan_text *plan, const struct counts *counts, const char *owner,
-                        struct base_text *out)
+static void put_request(const struct commands_context *context, const struct sim_plan_text *plan,
+                        const struct exec_request *request, struct base_text *out)
 {
     struct base_json_writer w = {.text = out, .compact = true};
-    const struct base_json *profile = sim_cache_overrides(context->cache);
     base_json_open(&w, '{');
-    base_json_key(&w, "plan");
-    base_json_open(&w, '{');
-    for (int i = 0; i < SIM_KEY_COUNT; i++) put_path(&w, sim_plan_keys[i].name, plan->values[i]);
-    base_json_close(&w, '}');
-    base_json_member_int(&w, "steps", counts->steps);
-    base_json_member_int(&w, "checkpoint_every", counts->checkpoint_every);
-    base_json_member_int(&w, "keep", counts->keep);
-    base_json_member_int(&w, "evaluates", counts->evaluates);
-    put_path(&w, "data", base_argument(arguments, "--data"));
-    put_path(&w, "restore", base_argument(arguments, "--restore"));
-    put_path(&w, "checkpoint", base_argument(arguments, "--checkpoint"));
-    put_path(&w, "owner", owner);
-    if (profile) {
-        base_json_key(&w, "profile");
-        base_json_put_value(&w, profile);
-    }
+    exec_put_request(&w, request);
+    exec_put_plan(&w, plan, sim_cache_overrides(context->cache));
     base_json_close(&w, '}');
 }
 
@@ -127,12 +99,14 @@ static enum base_status read_step(const struct base_arguments *arguments, bool *
 }
 
 /* What is wrong whatever the plan says. */
-static enum base_status read_counts(const struct base_arguments *arguments, struct counts *out,
-                                    struct base_error *error)
+static enum base_status read_request(const struct base_arguments *arguments, struct exec_request *out,
+                                     struct base_error *error)
 {
     const char *given = base_argument(arguments, "--steps"), *every = base_argument(arguments, "--checkpoint-every"),
                *keep = base_argument(arguments, "--keep");
-    *out = (struct counts){.steps = 0};
+    *out = (struct exec_request){.data = base_argument(arguments, "--data"),
+                                 .restore = base_argument(arguments, "--restore"),
+                                 .checkpoint = base_argument(arguments, "--checkpoint")};
     if (!given) return base_fail(error, BASE_USAGE, "--steps: is missing; how many steps in all, as in --steps 10");
     if ((every || keep) && !base_argument(arguments, "--checkpoint"))
         return base_fail(error, BASE_USAGE, "--checkpoint: is missing; %s says nothing without it",
@@ -219,15 +193,13 @@ static enum base_status check_outputs(const struct commands_context *context, co
 }
 
 /* Names what this run leaves half written, and lets it be removed if the run fails; an evaluation writes nothing. */
-static const char *name_owner(struct commands_context *context, const struct base_arguments *arguments,
-                              const struct counts *counts, struct commands_executor *executor)
+static void name_owner(struct commands_context *context, struct exec_request *asked, struct commands_executor *executor)
 {
     enum { LONGEST = 160 };
     char *owner = base_new(context->arena, char, LONGEST);
     base_process_name(owner, LONGEST);
-    executor->owner = owner;
-    if (!counts->evaluates) executor->checkpoint = base_argument(arguments, "--checkpoint");
-    return owner;
+    asked->owner = executor->owner = owner;
+    if (!asked->evaluates) executor->checkpoint = asked->checkpoint;
 }
 
 /* A process that an mpirun or srun started is a rank of the run, unless it is to run all devices itself. */
@@ -272,14 +244,14 @@ static enum base_status run_run(struct commands_context *context, const struct b
     struct sim_timeline timeline = {0};
     struct commands_executor executor;
     struct commands_result result;
-    struct counts counts;
-    BASE_TRY(read_counts(arguments, &counts, error));
+    struct exec_request asked;
+    BASE_TRY(read_request(arguments, &asked, error));
     BASE_TRY(take_place(context, arguments, error));
     BASE_TRY(read_executor(arguments, &executor, error));
     BASE_TRY(override_profile(context, arguments, error));
     BASE_TRY(commands_plan_text(context, arguments, NULL, &text, error));
     enum base_status status =
-        sim_plan_check(context->cache, context->arena, &text, counts.evaluates ? MODEL_STEP_EVALUATE : MODEL_STEP_TRAIN,
+        sim_plan_check(context->cache, context->arena, &text, asked.evaluates ? MODEL_STEP_EVALUATE : MODEL_STEP_TRAIN,
                        SIM_AS_EXECUTED, &plan, error);
     if (status != BASE_OK)
         return arguments->positional_count ? base_fail_in(error, "%s", arguments->positional[0]) : status;
@@ -292,11 +264,12 @@ static enum base_status run_run(struct commands_context *context, const struct b
     if (!predicted.fits) return refuse(context, &text, &plan, &predicted, &detail, out, error);
     BASE_TRY(check_memory(context, arguments, &plan, &predicted, error));
     BASE_TRY(check_outputs(context, arguments, error));
-    put_request(context, arguments, &text, &counts, name_owner(context, arguments, &counts, &executor), &request);
+    name_owner(context, &asked, &executor);
+    put_request(context, &text, &asked, &request);
     executor.rank_count = base_argument(arguments, "--in-process") ? 0 : plan.placement->topology.device_count;
     status = commands_ask_executor(context, &executor, &request, &answer, error);
     if (context->launched_rank > 0 || !answer.length || *answer.data != '{') return status;
-    BASE_TRY(commands_read_result(context->arena, &answer, executor.rank_count, counts.evaluates, &result, error));
+    BASE_TRY(commands_read_result(context->arena, &answer, executor.rank_count, asked.evaluates, &result, error));
     if (status == BASE_RUN && !result.steps.failure) result.steps.failure = base_copy(context->arena, error->text);
     return put_result(context, arguments, &text, &plan, &predicted, &detail, &result, out, error);
 }

@@ -4,53 +4,12 @@
 
 #include <string.h>
 
-enum { MOST_STEPS = 1 << 30 };
-
-static enum base_status read_text(const struct base_json *document, const char *key, const char **out,
-                                  struct base_error *error)
-{
-    const struct base_json *value = base_json_get(document, key);
-    *out = NULL;
-    if (!value || value->kind == BASE_JSON_NULL) return BASE_OK;
-    if (value->kind != BASE_JSON_STRING)
-        return base_fail(error, BASE_INPUT, "%s: is %s; a string is needed", key, base_json_kind_name(value->kind));
-    *out = value->string;
-    return BASE_OK;
-}
-
-static enum base_status read_count(const struct base_json *document, const char *key, int64_t *out,
-                                   struct base_error *error)
-{
-    const struct base_json *value = base_json_get(document, key);
-    *out = 0;
-    return value ? base_json_int(value, key, 0, MOST_STEPS, out, error) : BASE_OK;
-}
-
-static enum base_status read_request(const struct base_json *document, struct exec_request *out,
-                                     struct base_error *error)
-{
-    const struct base_json *steps = base_json_get(document, "steps");
-    int64_t evaluates;
-    if (!steps) return base_fail(error, BASE_INPUT, "steps: is missing");
-    BASE_TRY(base_json_int(steps, "steps", 0, MOST_STEPS, &out->steps, error));
-    BASE_TRY(read_count(document, "checkpoint_every", &out->checkpoint_every, error));
-    BASE_TRY(read_count(document, "keep", &out->keep, error));
-    BASE_TRY(read_count(document, "evaluates", &evaluates, error));
-    out->evaluates = evaluates != 0;
-    BASE_TRY(read_text(document, "data", &out->data, error));
-    BASE_TRY(read_text(document, "restore", &out->restore, error));
-    BASE_TRY(read_text(document, "owner", &out->owner, error));
-    return read_text(document, "checkpoint", &out->checkpoint, error);
-}
-
 /* A plan as text by key, just as the command line has read it. */
 static enum base_status read_plan(struct base_arena *arena, struct sim_cache *cache, const struct base_json *document,
                                   enum model_step step, struct sim_plan *out, struct base_error *error)
 {
-    const struct base_json *plan = base_json_get(document, "plan");
     struct sim_plan_text *text = base_new(arena, struct sim_plan_text, 1);
-    if (!plan) return base_fail(error, BASE_INPUT, "plan: is missing");
-    for (int i = 0; i < SIM_KEY_COUNT; i++) BASE_TRY(read_text(plan, sim_plan_keys[i].name, &text->values[i], error));
+    BASE_TRY(exec_read_plan(document, text, error));
     return sim_plan_check(cache, arena, text, step, SIM_AS_EXECUTED, out, error);
 }
 
@@ -130,17 +89,14 @@ static enum base_status infer(struct base_arena *arena, struct sim_cache *cache,
                               const struct base_json *document, struct base_text *out, struct base_error *error)
 {
     struct exec_infer_request request = {.transport = way->transport, .stop = way->stop, .warn = way->warn};
-    const char *mode = NULL;
     struct sim_plan plan;
-    BASE_TRY(read_text(document, "infer", &mode, error));
-    BASE_TRY(read_text(document, "data", &request.data, error));
-    BASE_TRY(read_text(document, "restore", &request.restore, error));
-    BASE_TRY(read_text(document, "arrays", &request.arrays, error));
-    BASE_TRY(read_count(document, "first_batch", &request.first_batch, error));
-    BASE_TRY(read_count(document, "batch_limit", &request.batch_limit, error));
+    const struct base_json *mode = base_json_get(document, "infer");
+    if (mode->kind != BASE_JSON_STRING)
+        return base_fail(error, BASE_INPUT, "infer: is %s; a string is needed", base_json_kind_name(mode->kind));
+    BASE_TRY(exec_read_infer_request(document, &request, error));
     sim_cache_override(cache, base_json_get(document, "profile"));
-    BASE_TRY(read_plan(arena, cache, document, !strcmp(mode, "score") ? MODEL_STEP_SCORE : MODEL_STEP_GENERATE, &plan,
-                       error));
+    BASE_TRY(read_plan(arena, cache, document, !strcmp(mode->string, "score") ? MODEL_STEP_SCORE : MODEL_STEP_GENERATE,
+                       &plan, error));
     return exec_infer_answer(arena, cache, &plan, &request, out, error);
 }
 
@@ -153,7 +109,7 @@ static enum base_status answer(struct base_arena *arena, struct sim_cache *cache
     struct sim_plan plan;
     BASE_TRY(base_json_parse(arena, text, length, &document, error));
     if (base_json_get(document, "infer")) return infer(arena, cache, way, document, out, error);
-    BASE_TRY(read_request(document, &request, error));
+    BASE_TRY(exec_read_request(document, &request, error));
     sim_cache_override(cache, base_json_get(document, "profile"));
     BASE_TRY(
         read_plan(arena, cache, document, request.evaluates ? MODEL_STEP_EVALUATE : MODEL_STEP_TRAIN, &plan, error));

@@ -130,6 +130,21 @@ enum base_status exec_infer(struct base_arena *arena, struct sim_cache *cache, c
                             const struct exec_infer_request *request, struct exec_infer_result *out,
                             struct base_error *error);
 
+/* ---- what is asked for, as JSON (request.c): members of an object, those that are no functions of this process ----
+ */
+
+void exec_put_request(struct base_json_writer *w, const struct exec_request *request);
+void exec_put_infer_request(struct base_json_writer *w, const struct exec_infer_request *request);
+/* "plan", as the command line was given it, and "profile"; that may be NULL. */
+void exec_put_plan(struct base_json_writer *w, const struct sim_plan_text *plan, const struct base_json *profile);
+/* What is not there is 0 or NULL; texts are the document's. BASE_INPUT: a member of another kind, or none of those that
+ * are needed. */
+enum base_status exec_read_request(const struct base_json *document, struct exec_request *out,
+                                   struct base_error *error);
+enum base_status exec_read_infer_request(const struct base_json *document, struct exec_infer_request *out,
+                                         struct base_error *error);
+enum base_status exec_read_plan(const struct base_json *document, struct sim_plan_text *out, struct base_error *error);
+
 /* ---- batches (batches.c) ---- */
 
 enum exec_feature {
