@@ -125,7 +125,7 @@ static void become(const struct base_child *child, pid_t parent, struct pipes *p
 
 /* ---- talking ---- */
 
-/* What came of a line so far; a longer one is cut. */
+/* What came of a line so far; a longer one is truncated. */
 struct line {
     char text[LONGEST_LINE + 1];
     size_t length;

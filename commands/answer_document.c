@@ -55,7 +55,7 @@ static void draw_machine(struct commands_context *context, const struct sim_plan
     struct base_error none;
     struct plots_picture picture;
     const struct topo_topology *topology = &plan->placement->topology;
-    if (topo_mesh_build(context->arena, topology, &plan->request, false, &mesh, &none) != BASE_OK) return;
+    if (topo_mesh_build(context->arena, topology, &plan->request, TOPO_WITH_DEVICES, &mesh, &none) != BASE_OK) return;
     struct plots_topology drawn = {.topology = topology, .mesh = &mesh};
     if (plots_topology_draw(context->arena, &drawn, PLOTS_EMBEDDED, &picture, &none) != BASE_OK) return;
     answer->drawing = base_copy_bytes(context->arena, picture.bytes.data, picture.bytes.length);

@@ -65,7 +65,7 @@ static enum base_status place(struct commands_context *context, const struct bas
     BASE_TRY(commands_profile(context, arguments, error));
     BASE_TRY(commands_mesh_request(context->arena, arguments, &request, error));
     BASE_TRY(topo_parse(context->arena, name, &q->topology, error));
-    BASE_TRY(topo_mesh_build(context->arena, &q->topology, &request, false, &q->mesh, error));
+    BASE_TRY(topo_mesh_build(context->arena, &q->topology, &request, TOPO_WITH_DEVICES, &q->mesh, error));
     const struct base_json *overrides = sim_cache_overrides(context->cache);
     q->priced = q->topology.slice_count == 1; /* no other price knows of the network between slices */
     if (q->priced)

@@ -46,7 +46,7 @@ static enum base_status read_layout(struct base_arena *arena, const struct base_
     else
         BASE_TRY(find_data_axis(arena, base_argument(arguments, "--logical-axis-rules"),
                                 request.ici_count > 0 && request.dcn_count > 0, &out->data_axis, error));
-    BASE_TRY(topo_mesh_build(arena, &out->topology, &request, false, &out->mesh, error));
+    BASE_TRY(topo_mesh_build(arena, &out->topology, &request, TOPO_WITH_DEVICES, &out->mesh, error));
     return topo_data_layout_find(arena, &out->topology, &out->mesh, out->data_axis.names, out->data_axis.count,
                                  batch_size, &out->layout, error);
 }

@@ -90,7 +90,8 @@ enum base_status commands_mesh_document(struct commands_context *context, const 
     enum base_status status =
         sim_plan_check(context->cache, context->arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, error);
     if (status == BASE_OK)
-        status = topo_mesh_build(context->arena, &plan.placement->topology, &plan.request, false, &mesh, error);
+        status =
+            topo_mesh_build(context->arena, &plan.placement->topology, &plan.request, TOPO_WITH_DEVICES, &mesh, error);
     if (status != BASE_OK) return base_fail_in(error, "%s", path);
     struct base_text document = {.arena = context->arena};
     put_mesh(&mesh, &document);

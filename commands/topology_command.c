@@ -80,8 +80,8 @@ static bool table_takes_cores_first(struct base_arena *arena, const struct topo_
     struct topo_mesh_request request = {.num_partitions = 2, .tile_by_host_if_needed = true};
     struct topo_mesh mesh;
     struct base_error refusal;
-    return topo_mesh_build(arena, topology, &request, true, &mesh, &refusal) == BASE_OK && mesh.submesh_count == 4 &&
-           mesh.submesh[3] == 2;
+    return topo_mesh_build(arena, topology, &request, TOPO_SHAPE_ALONE, &mesh, &refusal) == BASE_OK &&
+           mesh.submesh_count == 4 && mesh.submesh[3] == 2;
 }
 
 static const char *core_reason(struct base_arena *arena, const struct topo_topology *topology)
@@ -126,7 +126,7 @@ static void put_default_meshes(struct base_arena *arena, const struct topo_topol
         struct base_error refusal;
         base_json_open_inline(writer, '{');
         base_json_member_int(writer, "num_partitions", partition_counts[i]);
-        if (topo_mesh_build(arena, topology, &request, true, &mesh, &refusal) != BASE_OK) {
+        if (topo_mesh_build(arena, topology, &request, TOPO_SHAPE_ALONE, &mesh, &refusal) != BASE_OK) {
             base_json_member_string(writer, "error", refusal.text);
         } else {
             if (mesh.submesh_count)
@@ -300,7 +300,7 @@ static void text_default_meshes(const struct topo_topology *topology, struct bas
     for (int i = 0; i < BASE_COUNT(partition_counts); i++) {
         struct topo_mesh_request request = {.num_partitions = partition_counts[i], .tile_by_host_if_needed = true};
         struct topo_mesh mesh;
-        if (topo_mesh_build(out->arena, topology, &request, true, &mesh, &refusal) != BASE_OK) {
+        if (topo_mesh_build(out->arena, topology, &request, TOPO_SHAPE_ALONE, &mesh, &refusal) != BASE_OK) {
             base_putf(&refused, "%s%d", refused.length ? ", " : "", partition_counts[i]);
             continue;
         }
@@ -347,7 +347,7 @@ static enum base_status read_mesh(struct base_arena *arena, const struct base_ar
     request.split_physical_axes = ici != NULL; /* a picture shows what a mesh of any shape would be */
     if (request.submesh_count == 0 && !ici)
         return axes ? base_fail(error, BASE_USAGE, "--mesh-axis needs a mesh: --submesh or --ici-mesh") : BASE_OK;
-    BASE_TRY(topo_mesh_build(arena, topology, &request, false, &mesh, error));
+    BASE_TRY(topo_mesh_build(arena, topology, &request, TOPO_WITH_DEVICES, &mesh, error));
     struct topo_mesh *kept = base_new(arena, struct topo_mesh, 1);
     *kept = mesh;
     facts->mesh = kept;

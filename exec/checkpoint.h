@@ -63,10 +63,10 @@ enum base_status exec_manifest_write(struct base_arena *arena, const struct exec
                                      const char *checkpoint, int64_t save, int64_t step,
                                      const struct exec_array *arrays, int count, const uint64_t *checksums,
                                      struct base_error *error);
-/* BASE_INPUT: its model is not the plan's, or, where it counts, its optimizer or seed; names what differs. */
+/* BASE_INPUT: its model is not the plan's, or its optimizer or seed where `also` has them; names what differs. */
+enum { EXEC_CHECK_OPTIMIZER = 1, EXEC_CHECK_SEED = 2 };
 enum base_status exec_manifest_check(struct base_arena *arena, const struct exec_manifest *manifest,
-                                     const struct sim_plan *plan, bool optimizer_counts, bool seed_counts,
-                                     struct base_error *error);
+                                     const struct sim_plan *plan, unsigned also, struct base_error *error);
 /* BASE_INPUT: an array is not the one that it lists. A NULL checksum is not looked at. */
 enum base_status exec_manifest_check_array(const struct exec_manifest *manifest, const struct exec_array *array,
                                            const uint64_t *checksum, struct base_error *error);

@@ -1,5 +1,5 @@
 /* Examples of inference from a text: one a line, its bytes as ByT5 reads them; behind a tab stand its targets. What is
- * longer than the plan's lengths is cut, as seqio trims; inputs of an encoder and targets end with the end of the
+ * longer than the plan's lengths is truncated, as seqio trims; inputs of an encoder and targets end with the end of the
  * sequence. A decoder's inputs are its prompt, behind the zero that begins a sequence. */
 #include "exec/texts.h"
 

@@ -101,17 +101,16 @@ static enum base_status compare_model(struct base_arena *arena, const struct exe
 }
 
 enum base_status exec_manifest_check(struct base_arena *arena, const struct exec_manifest *manifest,
-                                     const struct sim_plan *plan, bool optimizer_counts, bool seed_counts,
-                                     struct base_error *error)
+                                     const struct sim_plan *plan, unsigned also, struct base_error *error)
 {
     const char *optimizer = sim_plan_filled(arena, plan).values[SIM_OPTIMIZER];
     BASE_TRY(compare_model(arena, manifest, plan->config, error));
-    if (optimizer_counts && strcmp(manifest->optimizer, optimizer) != 0)
+    if ((also & EXEC_CHECK_OPTIMIZER) && strcmp(manifest->optimizer, optimizer) != 0)
         return base_fail(error, BASE_INPUT,
                          "%s: optimizer: is %.40s there and %s in the plan; its state is not the "
                          "other's: use --optimizer %.40s",
                          manifest->path, manifest->optimizer, optimizer, manifest->optimizer);
-    if (seed_counts && manifest->seed != plan->seed)
+    if ((also & EXEC_CHECK_SEED) && manifest->seed != plan->seed)
         return base_fail(error, BASE_INPUT,
                          "%s: seed: is %" PRId64 " there and %" PRId64 " in the plan; a run goes on "
                          "with its own, --seed %" PRId64,

@@ -122,7 +122,8 @@ static enum base_status read_manifest(struct restoring *r)
     const struct exec_restoring *how = r->how;
     BASE_TRY(exec_manifest_read(r->arena, how->path, &r->manifest, &r->has_manifest, r->error));
     if (!r->has_manifest) return BASE_OK;
-    return exec_manifest_check(r->arena, &r->manifest, r->machine->plan, !how->evaluates, how->resumes, r->error);
+    const unsigned also = (how->evaluates ? 0 : EXEC_CHECK_OPTIMIZER) | (how->resumes ? EXEC_CHECK_SEED : 0);
+    return exec_manifest_check(r->arena, &r->manifest, r->machine->plan, also, r->error);
 }
 
 static void warn_of_unchecked(const struct restoring *r)

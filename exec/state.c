@@ -55,7 +55,7 @@ static int64_t first_layer(const struct exec_machine *machine, const struct mode
     const bool encoder = tensor->layers == MODEL_ENCODER_LAYERS;
     if (!piece || (!encoder && tensor->layers != MODEL_DECODER_LAYERS)) return 0;
     return (encoder ? piece->first_encoder_layer : piece->first_decoder_layer) /
-           model_layers_per_block(machine->stages->plan->config, encoder);
+           model_layers_per_block(machine->stages->plan->config, encoder ? MODEL_ENCODER_STACK : MODEL_DECODER_STACK);
 }
 
 /* Of the whole model, whatever the machine has of it. */

@@ -68,7 +68,7 @@ static enum base_status refuse_kv_heads(const struct model_config *config, struc
     for (int64_t i = 1; i <= config->num_heads && used < sizeof list - 16; i++)
         if (config->num_heads % i == 0)
             used += (size_t)snprintf(list + used, sizeof list - used, "%s%lld", used ? ", " : "", (long long)i);
-    return base_fail(error, BASE_INPUT, "num_kv_heads: %lld does not divide num_heads %lld; %s would",
+    return base_fail(error, BASE_INPUT, "num_kv_heads: %lld does not divide num_heads %lld; use one of %s",
                      (long long)config->num_kv_heads, (long long)config->num_heads, list);
 }
 
@@ -97,10 +97,12 @@ static void fill_experts(struct model_draft *draft)
         e->decoder_sparse_layers = draft->config.num_decoder_layers / (draft->moe_every ? draft->moe_every : 1);
 }
 
-static enum base_status check_sparse_layers(const struct model_config *config, bool encoder, struct base_error *error)
+static enum base_status check_sparse_layers(const struct model_config *config, enum model_stack_kind stack,
+                                            struct base_error *error)
 {
+    const bool encoder = stack == MODEL_ENCODER_STACK;
     int64_t layers = encoder ? config->num_encoder_layers : config->num_decoder_layers,
-            sparse = model_sparse_layers(config, encoder);
+            sparse = model_sparse_layers(config, stack);
     if (sparse == 0 || layers % sparse == 0) return BASE_OK;
     return base_fail(error, BASE_INPUT,
                      "num_%s_sparse_layers: %lld does not divide the %lld layers of its stack, as T5X demands of mixed "
@@ -121,8 +123,8 @@ static enum base_status finish_experts(struct model_draft *draft, struct base_er
     if (!is_moe && (has(draft, NUM_ENCODER_SPARSE_LAYERS) || has(draft, NUM_DECODER_SPARSE_LAYERS)))
         return base_fail(error, BASE_INPUT, "num_decoder_sparse_layers: a decoder-only model says moe_every");
     fill_experts(draft);
-    BASE_TRY(check_sparse_layers(config, true, error));
-    BASE_TRY(check_sparse_layers(config, false, error));
+    BASE_TRY(check_sparse_layers(config, MODEL_ENCODER_STACK, error));
+    BASE_TRY(check_sparse_layers(config, MODEL_DECODER_STACK, error));
     if (config->num_decoder_layers % (draft->moe_every ? draft->moe_every : 1) != 0)
         return base_fail(error, BASE_INPUT, "moe_every: %lld does not divide the %lld layers",
                          (long long)draft->moe_every, (long long)config->num_decoder_layers);
@@ -339,7 +341,8 @@ static bool is_said(const struct model_draft *draft, int key)
 
 void model_config_put(const struct model_config *config, struct base_json_writer *w)
 {
-    const struct model_draft draft = {.config = *config, .moe_every = model_layers_per_block(config, false)};
+    const struct model_draft draft = {.config = *config,
+                                      .moe_every = model_layers_per_block(config, MODEL_DECODER_STACK)};
     base_json_open(w, '{');
     base_json_member_string(w, "architecture", model_architecture(config));
     for (int i = 0; i < KEY_COUNT; i++) {

@@ -63,7 +63,8 @@ static bool tokens_choose(const struct builder *builder, bool decoder)
 void model_builder_begin_stack(struct builder *builder, int tokens, char length, bool decoder)
 {
     const struct letters l = letters_of(length, decoder);
-    bool widens = model_sparse_layers(builder->config, !decoder) > 0 && tokens_choose(builder, decoder);
+    bool widens = model_sparse_layers(builder->config, decoder ? MODEL_DECODER_STACK : MODEL_ENCODER_STACK) > 0 &&
+                  tokens_choose(builder, decoder);
     builder->stream = widens ? MODEL_FLOAT32 : builder->dtype;
     builder->mask = -1;
     if (!model_builder_is_flaxformer(builder)) return;

@@ -10,23 +10,23 @@ const char *model_router_name(enum model_router router)
     return names[router];
 }
 
-int64_t model_sparse_layers(const struct model_config *config, bool encoder)
+int64_t model_sparse_layers(const struct model_config *config, enum model_stack_kind stack)
 {
     if (!config->experts.count) return 0;
-    return encoder ? config->experts.encoder_sparse_layers : config->experts.decoder_sparse_layers;
+    return stack == MODEL_ENCODER_STACK ? config->experts.encoder_sparse_layers : config->experts.decoder_sparse_layers;
 }
 
-int64_t model_layers_per_block(const struct model_config *config, bool encoder)
+int64_t model_layers_per_block(const struct model_config *config, enum model_stack_kind stack)
 {
-    int64_t layers = encoder ? config->num_encoder_layers : config->num_decoder_layers,
-            sparse = model_sparse_layers(config, encoder);
+    int64_t layers = stack == MODEL_ENCODER_STACK ? config->num_encoder_layers : config->num_decoder_layers,
+            sparse = model_sparse_layers(config, stack);
     return sparse ? layers / sparse : 1;
 }
 
-bool model_is_sparse(const struct model_config *config, bool encoder, int64_t layer)
+bool model_is_sparse(const struct model_config *config, enum model_stack_kind stack, int64_t layer)
 {
-    int64_t block = model_layers_per_block(config, encoder);
-    return model_sparse_layers(config, encoder) > 0 && layer % block == block - 1;
+    int64_t block = model_layers_per_block(config, stack);
+    return model_sparse_layers(config, stack) > 0 && layer % block == block - 1;
 }
 
 /* ---- groups ---- */
@@ -48,8 +48,9 @@ static int64_t capacity_of(const struct model_experts *experts, double factor, i
 
 /* group_tokens and capacity follow the groups in enum model_size. */
 static enum base_status size_stack(const struct model_config *config, const struct model_expert_plan *plan,
-                                   bool encoder, int64_t *sizes, struct base_error *error)
+                                   enum model_stack_kind stack, int64_t *sizes, struct base_error *error)
 {
+    const bool encoder = stack == MODEL_ENCODER_STACK;
     const struct model_experts *e = &config->experts;
     int64_t rows = sizes[MODEL_BATCH], length = sizes[encoder ? MODEL_INPUTS_LENGTH : MODEL_TARGETS_LENGTH],
             replicas = plan->device_count / (plan->expert_partitions * plan->model_partitions);
@@ -86,7 +87,9 @@ enum base_status model_expert_sizes(const struct model_config *config, const str
                          "num_expert_partitions: %lld experts cannot be reshaped into %lld parts; use a divisor",
                          (long long)experts, (long long)partitions);
     sizes[MODEL_EXPERT_PARTITIONS] = partitions;
-    if (model_sparse_layers(config, true)) BASE_TRY(size_stack(config, plan, true, sizes, error));
-    if (model_sparse_layers(config, false)) BASE_TRY(size_stack(config, plan, false, sizes, error));
+    if (model_sparse_layers(config, MODEL_ENCODER_STACK))
+        BASE_TRY(size_stack(config, plan, MODEL_ENCODER_STACK, sizes, error));
+    if (model_sparse_layers(config, MODEL_DECODER_STACK))
+        BASE_TRY(size_stack(config, plan, MODEL_DECODER_STACK, sizes, error));
     return BASE_OK;
 }

@@ -180,10 +180,11 @@ static int shared_relpos(struct builder *builder, char query, char key, bool cau
 static int block_of_layers(struct builder *builder, const struct stack *stack, int x)
 {
     const char *scope = builder->scope;
-    int64_t count = model_layers_per_block(builder->config, !stack->decoder);
+    const enum model_stack_kind which = stack->decoder ? MODEL_DECODER_STACK : MODEL_ENCODER_STACK;
+    int64_t count = model_layers_per_block(builder->config, which);
     for (int64_t i = 0; i < count; i++) {
         if (count > 1) builder->scope = base_print(builder->arena, "%s/subblock_%d", scope, (int)i);
-        x = layer(builder, stack, x, model_is_sparse(builder->config, !stack->decoder, i));
+        x = layer(builder, stack, x, model_is_sparse(builder->config, which, i));
     }
     builder->scope = scope;
     return x;

@@ -113,10 +113,11 @@ enum base_status model_config_parse(struct base_arena *arena, const char *text, 
 enum base_status model_config_check(const char *key, const char *value, struct base_error *error);
 /* experts.c: how many sparse layers a stack has, and how many layers one block of it, whose last is sparse; a stack
  * without any is of blocks of one dense layer. */
-int64_t model_sparse_layers(const struct model_config *config, bool encoder);
-int64_t model_layers_per_block(const struct model_config *config, bool encoder);
+enum model_stack_kind { MODEL_DECODER_STACK, MODEL_ENCODER_STACK };
+int64_t model_sparse_layers(const struct model_config *config, enum model_stack_kind stack);
+int64_t model_layers_per_block(const struct model_config *config, enum model_stack_kind stack);
 /* Whether the i-th layer of a stack has experts. */
-bool model_is_sparse(const struct model_config *config, bool encoder, int64_t layer);
+bool model_is_sparse(const struct model_config *config, enum model_stack_kind stack, int64_t layer);
 const char *model_router_name(enum model_router router);
 /* Every key with its value, as an object; what a checkpoint's manifest says of its model. */
 void model_config_put(const struct model_config *config, struct base_json_writer *writer);
@@ -703,7 +704,7 @@ struct model_decoding {
     enum model_decode_function function;
     bool several;       /* num_decodes is more than one */
     bool draws;         /* some temperature is not 0: noise is added */
-    bool top_k, top_p;  /* what is drawn from is cut */
+    bool top_k, top_p;  /* what is drawn from is limited */
     bool rescales;      /* log-probabilities are those of what is drawn from */
     bool prompts;       /* the targets are prompts, fed token by token (models with an encoder) */
     bool bidirectional; /* prompts of decoders see each other whole */

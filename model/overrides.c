@@ -119,7 +119,9 @@ const char *model_layer_path(struct base_arena *arena, const struct model_config
     if (!layers) return name;
     int stack = (int)(layers - name);
     if (config->scan_layers) return base_print(arena, "%.*s/%.*s/%s", stack, name, stack, name, rest);
-    int64_t per_block = model_layers_per_block(config, !strncmp(name, "encoder/", 8)), layer = block * per_block;
+    int64_t per_block = model_layers_per_block(config, strncmp(name, "encoder/", 8) ? MODEL_DECODER_STACK
+                                                                                    : MODEL_ENCODER_STACK),
+            layer = block * per_block;
     if (per_block > 1 && !strncmp(rest, subblock, sizeof subblock - 1)) {
         layer += strtoll(rest + sizeof subblock - 1, NULL, 10);
         rest = strchr(rest, '/') + 1;

@@ -153,7 +153,7 @@ static void add_stack(struct list *list, const char *name, int64_t layer_count, 
     else
         for (int64_t i = 0; i < layer_count; i++)
             add_layer(list, (struct scope){base_print(list->arena, "%s/layers_%d", name, (int)i), 0}, encoder,
-                      model_is_sparse(list->config, encoder, i));
+                      model_is_sparse(list->config, encoder ? MODEL_ENCODER_STACK : MODEL_DECODER_STACK, i));
     add_norm(list, stack, encoder ? "encoder_norm" : "decoder_norm");
 }
 

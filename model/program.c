@@ -254,8 +254,8 @@ void model_sizes(const struct model_config *config, int64_t batch, int64_t micro
 {
     enum { CANDIDATE_FIELDS = 3 /* log-probability, beam, token */, BISECTIONS = 31 /* bits of a float32 but one */ };
     enum { RELPOS_BUCKETS = 32 }; /* T5's relative position buckets, in every example of T5X */
-    const int64_t encoder_blocks = config->num_encoder_layers / model_layers_per_block(config, true),
-                  decoder_blocks = config->num_decoder_layers / model_layers_per_block(config, false);
+    const int64_t encoder_blocks = config->num_encoder_layers / model_layers_per_block(config, MODEL_ENCODER_STACK),
+                  decoder_blocks = config->num_decoder_layers / model_layers_per_block(config, MODEL_DECODER_STACK);
     int64_t heads = config->num_heads, kv_heads = config->num_kv_heads, head_dim = config->head_dim;
     const int64_t filled[MODEL_SIZE_COUNT] = {
         [MODEL_ONE] = 1,

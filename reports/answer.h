@@ -14,7 +14,9 @@ const char *reports_string(const struct base_json *object, const char *key); /* 
 /* ---- parts of a page (answer_parts.c) ---- */
 
 /* A fact with what stands below it ("": nothing). */
-void reports_put_fact(struct base_text *out, const char *name, const char *value, const char *note, bool bad);
+enum reports_mark { REPORTS_PLAIN, REPORTS_BAD };
+void reports_put_fact(struct base_text *out, const char *name, const char *value, const char *note,
+                      enum reports_mark mark);
 /* Title, what it is about, buttons that copy, the plan. */
 void reports_put_answer_head(struct base_text *out, const struct reports_answer *answer, const char *kicker,
                              const char *title, const struct base_json *plan, const struct base_json *mesh);

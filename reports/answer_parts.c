@@ -22,9 +22,10 @@ const char *reports_seconds_words(struct base_arena *arena, double seconds)
     return base_copy(arena, base_format_seconds(buffer, seconds));
 }
 
-void reports_put_fact(struct base_text *out, const char *name, const char *value, const char *note, bool bad)
+void reports_put_fact(struct base_text *out, const char *name, const char *value, const char *note,
+                      enum reports_mark mark)
 {
-    base_putf(out, "<div%s>", bad ? " class=\"bad\"" : "");
+    base_putf(out, "<div%s>", mark == REPORTS_BAD ? " class=\"bad\"" : "");
     reports_html_element(out, "dt", name);
     reports_html_element(out, "dd", value);
     if (*note) reports_html_element(out, "dd class=\"note\"", note);

@@ -8,7 +8,7 @@ extern const char embedded_reports_aot_program_py[];
 
 static enum base_status refuse(const char *key, const char *what, const char *would, struct base_error *error)
 {
-    return base_fail(error, BASE_INPUT, "%s: %s is not written for the compiler; %s would do", key, what, would);
+    return base_fail(error, BASE_INPUT, "%s: %s cannot be written for the compiler; use %s", key, what, would);
 }
 
 /* The program is T5X's step and no more. */
@@ -61,7 +61,7 @@ static enum base_status put_mesh(const struct sim_plan *plan, struct base_arena 
                                  struct base_error *error)
 {
     struct topo_mesh mesh;
-    BASE_TRY(topo_mesh_build(arena, &plan->placement->topology, &plan->request, false, &mesh, error));
+    BASE_TRY(topo_mesh_build(arena, &plan->placement->topology, &plan->request, TOPO_WITH_DEVICES, &mesh, error));
     base_json_key(w, "mesh");
     base_json_open(w, '{');
     base_json_key(w, "axes");

@@ -140,7 +140,7 @@ static void put_devices(const struct topo_topology *topology, const struct topo_
         put_list(topology, mesh, out);
     } else if (!is_in_order(places, count)) {
         base_putf(out,
-                  "# Each coordinate is cut into digits; listed in this order they count the ranks, %s.\n"
+                  "# Each coordinate is split into digits; listed in this order they count the ranks, %s.\n"
                   "grid = grid.reshape",
                   topo_axes_join(out->arena, &mesh->axes, topo_axes_all(&mesh->axes), " before "));
         put_numbers(sizes, count, out);
@@ -241,7 +241,7 @@ enum base_status reports_launch_jax(struct base_arena *arena, const struct sim_p
     struct topo_mesh mesh;
     struct base_text title = {.arena = arena};
     (void)text;
-    BASE_TRY(topo_mesh_build(arena, topology, &plan->request, false, &mesh, error));
+    BASE_TRY(topo_mesh_build(arena, topology, &plan->request, TOPO_WITH_DEVICES, &mesh, error));
     if (topology->slice_count > 1)
         return base_fail(error, BASE_INPUT,
                          "topology: %.60s: a mesh over several slices is not written as JAX; use one slice",

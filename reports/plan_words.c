@@ -60,7 +60,8 @@ const char *reports_plan_words(struct base_arena *arena, const struct sim_plan *
     else base_putf(&out, ", %s, %s, remat %s", v[SIM_OPTIMIZER], v[SIM_DTYPE], v[SIM_REMAT_POLICY]);
     bool local = checked->placement->topology.kind == TOPO_LOCAL;
     for (int k = 0; k < SIM_KEY_COUNT; k++) {
-        const char *usual = sim_key_fallback((enum sim_key)k, checked->config->scan_layers, local);
+        const char *usual =
+            sim_key_fallback((enum sim_key)k, (struct sim_key_setting){checked->config->scan_layers, local});
         if (is_told((enum sim_key)k) || !sim_key_is_given(&plan, (enum sim_key)k) || (usual && !strcmp(v[k], usual)))
             continue;
         base_putf(&out, ", %s %.80s", sim_plan_keys[k].name, v[k]);

@@ -27,7 +27,7 @@ static void put_facts(struct base_text *out, const struct base_json *d, bool fit
            odds = reports_number(d, "fits_probability_frac"), mfu = reports_number(throughput, "mfu_frac");
     base_put(out, "<dl class=\"facts\">\n");
     reports_put_fact(out, "target tokens/s", reports_count_words(arena, reports_number(throughput, "tokens_per_s")),
-                     interval_words(arena, throughput, "tokens_per_s_interval", reports_count_words), false);
+                     interval_words(arena, throughput, "tokens_per_s_interval", reports_count_words), REPORTS_PLAIN);
     double all = reports_number(throughput, "all_tokens_per_s");
     bool differ = all > 1.000001 * reports_number(throughput, "tokens_per_s");
     reports_put_fact(out, "a step", reports_seconds_words(arena, reports_number(time, "step_s")),
@@ -35,17 +35,18 @@ static void put_facts(struct base_text *out, const struct base_json *d, bool fit
                                 reports_count_words(arena, reports_number(throughput, "tokens_per_s_per_device")),
                                 differ ? "; with inputs " : "", differ ? reports_count_words(arena, all) : "",
                                 differ ? " tokens/s in all" : ""),
-                     false);
+                     REPORTS_PLAIN);
     reports_put_fact(out, "memory at the peak", reports_bytes_words(arena, peak),
                      base_print(arena, "of %s: %s %s. %s", reports_bytes_words(arena, capacity),
                                 reports_bytes_words(arena, fabs(capacity - peak)), fits ? "free" : "too much",
                                 interval_words(arena, memory, "peak_interval_bytes", reports_bytes_words)),
-                     !fits);
+                     fits ? REPORTS_PLAIN : REPORTS_BAD);
     if (isfinite(odds))
-        reports_put_fact(out, "it fits with probability", base_print(arena, "%.0f %%", 100 * odds), "", !fits);
+        reports_put_fact(out, "it fits with probability", base_print(arena, "%.0f %%", 100 * odds), "",
+                         fits ? REPORTS_PLAIN : REPORTS_BAD);
     if (isfinite(mfu))
         reports_put_fact(out, "MFU", base_print(arena, "%.1f %%", 100 * mfu),
-                         "contractions that the model needs, over the chip's bfloat16 peak", false);
+                         "contractions that the model needs, over the chip's bfloat16 peak", REPORTS_PLAIN);
     base_put(out, "</dl>\n");
     double layers = reports_number(memory, "rematerialized_layer_count");
     if (layers > 0)

@@ -237,21 +237,22 @@ static void put_facts(struct base_text *out, const struct base_json *d, const st
                          base_print(arena, "%s a step",
                                     reports_seconds_words(
                                         arena, reports_number(reports_member(p, "time", BASE_JSON_OBJECT), "step_s"))),
-                         false);
+                         REPORTS_PLAIN);
         reports_put_fact(out, "memory at the peak", reports_bytes_words(arena, peak),
                          base_print(arena, "of %s: %s free%s", reports_bytes_words(arena, capacity),
                                     reports_bytes_words(arena, capacity - peak),
                                     peak > 0.98 * capacity ? ". That is tight" : ""),
-                         peak > 0.98 * capacity);
+                         peak > 0.98 * capacity ? REPORTS_BAD : REPORTS_PLAIN);
     }
     reports_put_fact(out, "plans", base_print(arena, "%.0f", reports_number(search, "space_count")),
-                     base_print(arena, "%.0f predicted in full", reports_number(search, "evaluated_count")), false);
+                     base_print(arena, "%.0f predicted in full", reports_number(search, "evaluated_count")),
+                     REPORTS_PLAIN);
     reports_put_fact(out, "proof", reports_member(search, "proven_optimal", BASE_JSON_TRUE) ? "proven" : "not proven",
                      reports_member(search, "proven_optimal", BASE_JSON_TRUE)
                          ? "no plan of the space is better"
                          : base_print(arena, "the best cannot be better by more than %.1f %%",
                                       100 * reports_number(search, "gap_frac")),
-                     false);
+                     REPORTS_PLAIN);
     base_put(out, "</dl>\n");
 }
 

@@ -143,8 +143,9 @@ static enum base_status take_comment(struct sim_gin_draft *draft, const struct m
 static const char *default_of(const struct sim_gin_draft *draft, enum sim_key key)
 {
     const char *topology = draft->plan.text.values[SIM_TOPOLOGY];
-    return sim_key_fallback(key, draft->has_model && draft->model.config.scan_layers,
-                            topology && !strncmp(topology, "local", strlen("local")));
+    const struct sim_key_setting setting = {draft->has_model && draft->model.config.scan_layers,
+                                            topology && !strncmp(topology, "local", strlen("local"))};
+    return sim_key_fallback(key, setting);
 }
 
 /* "defaults = optimizer, dtype": bound because T5X's defaults are others, and not said by the plan as long as they are

@@ -1,4 +1,4 @@
-/* Prices a plan whose model is cut into stages: a timetable says what of its pieces runs when and what is held
+/* Prices a plan whose model is split into stages: a timetable says what of its pieces runs when and what is held
  * meanwhile.
  */
 #include "sim/piece_prices.h"

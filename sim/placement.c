@@ -70,7 +70,7 @@ static enum base_status mesh_of_one_slice(struct base_arena *arena, const struct
     slice->slice_count = 1;
     slice->device_count = slice->devices_per_slice;
     one.dcn_mesh.count = one.dcn_count = 0;
-    return topo_mesh_build(arena, slice, &one, false, out, error);
+    return topo_mesh_build(arena, slice, &one, TOPO_WITH_DEVICES, out, error);
 }
 
 /* The set of a slice's axes that have the names of these, and how many slices the group spans. */
@@ -221,14 +221,15 @@ enum base_status sim_placement_build(struct base_arena *arena, const struct topo
     struct sim_placement p = {.topology = *topology};
     struct topo_mesh mesh;
     BASE_TRY(sim_profile_build(topology, software, overrides, &p.profile, error));
-    bool needs_devices = topo_has_torus(topology) || request->dcn_mesh.count > 0 || p.profile.simulated;
+    const bool needs_devices = topo_has_torus(topology) || request->dcn_mesh.count > 0 || p.profile.simulated;
+    const enum topo_extent extent = needs_devices ? TOPO_WITH_DEVICES : TOPO_SHAPE_ALONE;
     struct topo_mesh_request split = *request;
-    enum base_status status = topo_mesh_build(arena, topology, request, !needs_devices, &mesh, error);
+    enum base_status status = topo_mesh_build(arena, topology, request, extent, &mesh, error);
     if (status == BASE_INPUT && request->ici_mesh.count && !request->split_physical_axes &&
         (p.profile.traits >> MODEL_TRAIT_SPLITS_DIMENSIONS & 1)) {
         split.split_physical_axes = p.splits_dimensions = true;
         request = &split;
-        status = topo_mesh_build(arena, topology, request, !needs_devices, &mesh, error);
+        status = topo_mesh_build(arena, topology, request, extent, &mesh, error);
     }
     if (status != BASE_OK) return status;
     p.axes = mesh.axes;

@@ -16,7 +16,7 @@ static enum base_status refuse_microbatches(int64_t batch, int64_t microbatches,
         size_t used = strlen(divisors);
         snprintf(divisors + used, sizeof divisors - used, "%s%lld", shown++ ? ", " : "", (long long)n);
     }
-    return base_fail(error, BASE_INPUT, "num_microbatches: %lld does not divide batch_size %lld; %s… would",
+    return base_fail(error, BASE_INPUT, "num_microbatches: %lld does not divide batch_size %lld; use one of %s…",
                      (long long)microbatches, (long long)batch, divisors);
 }
 
@@ -39,9 +39,9 @@ static enum base_status check_required(const struct sim_plan_text *text, const s
 static enum base_status read_values(struct sim_cache *cache, const struct sim_plan_text *text, struct sim_plan *plan,
                                     struct base_error *error)
 {
-    bool is_scanned = plan->config->scan_layers, is_local = plan->placement->topology.kind == TOPO_LOCAL;
+    const struct sim_key_setting setting = {plan->config->scan_layers, plan->placement->topology.kind == TOPO_LOCAL};
     BASE_TRY(check_required(text, plan, error));
-    BASE_TRY(sim_plan_read_values(cache, text, is_scanned, is_local, plan, error));
+    BASE_TRY(sim_plan_read_values(cache, text, setting, plan, error));
     if (plan->num_microbatches < 1) plan->num_microbatches = 1;
     if (plan->batch_size % plan->num_microbatches)
         return refuse_microbatches(plan->batch_size, plan->num_microbatches, error);

@@ -532,7 +532,7 @@ const struct sim_plan_key sim_plan_keys[SIM_KEY_COUNT] = {
             .name = "max_decode_steps_hard_limit",
             .json = NUMBER,
             .option = {"--max-decode-steps-hard-limit", "N",
-                       "of sampling: what --max-decode-steps is cut to; 0: nothing", NULL},
+                       "of sampling: what --max-decode-steps is limited to; 0: nothing", NULL},
             .fallback = "0",
             .default_unsaid = true,
             .type = SIM_OF_WHOLE,

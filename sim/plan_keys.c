@@ -16,11 +16,11 @@ bool sim_key_is_given(const struct sim_plan_text *text, enum sim_key key)
     return text->values[key] && *text->values[key];
 }
 
-const char *sim_key_fallback(enum sim_key key, bool is_scanned, bool is_local)
+const char *sim_key_fallback(enum sim_key key, struct sim_key_setting setting)
 {
     const struct sim_plan_key *row = &sim_plan_keys[key];
-    if (is_scanned && row->fallback_scanned) return row->fallback_scanned;
-    return is_local && row->fallback_on_local ? row->fallback_on_local : row->fallback;
+    if (setting.is_scanned && row->fallback_scanned) return row->fallback_scanned;
+    return setting.is_local && row->fallback_on_local ? row->fallback_on_local : row->fallback;
 }
 
 /* ---- the fields of a checked plan ---- */
@@ -91,17 +91,17 @@ static enum base_status read_value(const char *text, const struct sim_plan_key *
 }
 
 /* A plan of which nothing is given but what a plan's model and platform are like: its defaults, read once. */
-static enum base_status find_usual(struct sim_cache *cache, bool is_scanned, bool is_local, const struct sim_plan **out,
+static enum base_status find_usual(struct sim_cache *cache, struct sim_key_setting setting, const struct sim_plan **out,
                                    struct base_error *error)
 {
     sim_key_begin(cache, 'u');
-    sim_key_bytes(cache, &is_scanned, sizeof is_scanned);
-    sim_key_bytes(cache, &is_local, sizeof is_local);
+    sim_key_bytes(cache, &setting.is_scanned, sizeof setting.is_scanned);
+    sim_key_bytes(cache, &setting.is_local, sizeof setting.is_local);
     struct sim_plan *usual = sim_cache_find(cache);
     if (!usual) {
         usual = base_new(&cache->arena, struct sim_plan, 1);
         for (int key = 0; key < SIM_KEY_COUNT; key++) {
-            const char *value = sim_key_fallback((enum sim_key)key, is_scanned, is_local);
+            const char *value = sim_key_fallback((enum sim_key)key, setting);
             if (value) BASE_TRY(read_value(value, &sim_plan_keys[key], usual, error));
         }
         sim_cache_store(cache, usual);
@@ -115,18 +115,18 @@ static bool has_value(const struct sim_plan_key *row)
     return row->type == SIM_OF_WORD || row->type == SIM_OF_WHOLE || row->type == SIM_OF_REAL;
 }
 
-enum base_status sim_plan_read_values(struct sim_cache *cache, const struct sim_plan_text *text, bool is_scanned,
-                                      bool is_local, struct sim_plan *plan, struct base_error *error)
+enum base_status sim_plan_read_values(struct sim_cache *cache, const struct sim_plan_text *text,
+                                      struct sim_key_setting setting, struct sim_plan *plan, struct base_error *error)
 {
     static const enum sim_key_type types[] = {SIM_OF_WORD, SIM_OF_WHOLE, SIM_OF_REAL};
     const struct sim_plan *usual;
     int given[SIM_KEY_COUNT], given_count = 0;
-    BASE_TRY(find_usual(cache, is_scanned, is_local, &usual, error));
+    BASE_TRY(find_usual(cache, setting, &usual, error));
     for (int key = 0; key < SIM_KEY_COUNT; key++) {
         const struct sim_plan_key *row = &sim_plan_keys[key];
         if (!has_value(row)) continue;
         if (sim_key_is_given(text, key)) given[given_count++] = key;
-        else if (sim_key_fallback((enum sim_key)key, is_scanned, is_local))
+        else if (sim_key_fallback((enum sim_key)key, setting))
             memcpy((char *)plan + row->offset, (const char *)usual + row->offset, row->size);
     }
     for (int type = 0; type < BASE_COUNT(types); type++)

@@ -110,12 +110,15 @@ static enum sim_region region_of(const struct maker *m, const struct sim_op *op)
 
 /* ---- contractions ---- */
 
-static struct sim_factors product_of(const struct maker *m, const struct sim_op *op, unsigned set, bool local)
+/* Of one device, or of all of them together. */
+enum share { LOCAL, WHOLE };
+
+static struct sim_factors product_of(const struct maker *m, const struct sim_op *op, unsigned set, enum share share)
 {
     struct sim_factors product;
     memset(&product, 0, sizeof product);
     for (int i = 0; i < op->label_count; i++)
-        if (set & (1u << i)) multiply(m, &product, op->labels[i].size, local ? op->labels[i].axes : 0);
+        if (set & (1u << i)) multiply(m, &product, op->labels[i].size, share == LOCAL ? op->labels[i].axes : 0);
     return product;
 }
 
@@ -149,9 +152,9 @@ static void list_dots(struct maker *m)
         if (m->dot_of[i] != -2) continue;
         struct sim_price_dot dot;
         memset(&dot, 0, sizeof dot); /* compared with its padding */
-        dot.batch = product_of(m, op, op->batch_labels, true), dot.rows = product_of(m, op, op->row_labels, true),
-        dot.columns = product_of(m, op, op->column_labels, true);
-        dot.contracted = product_of(m, op, op->contracted_labels, true), dot.dtype = units_dtype(m, op);
+        dot.batch = product_of(m, op, op->batch_labels, LOCAL), dot.rows = product_of(m, op, op->row_labels, LOCAL),
+        dot.columns = product_of(m, op, op->column_labels, LOCAL);
+        dot.contracted = product_of(m, op, op->contracted_labels, LOCAL), dot.dtype = units_dtype(m, op);
         dot.attention = op->op->group > 0, dot.causal = op->op->causal;
         m->dot_of[i] = distinct(m, m->out->dots, &m->dots_seen, &m->out->dot_count, &dot, sizeof dot);
     }
@@ -270,7 +273,7 @@ static void list_steps(struct maker *m)
         if (op->kind == SIM_COMMUNICATE) add_step(m, op, collective_of(m, op), repeats);
         if (op->kind != SIM_COMPUTE) continue;
         if (op->op->needed) {
-            struct sim_factors whole = product_of(m, op, ~0u, false);
+            struct sim_factors whole = product_of(m, op, ~0u, WHOLE);
             int product = distinct(m, out->products, &m->products_seen, &out->product_count, &whole, sizeof whole);
             out->needs[out->need_count++] = (struct sim_price_need){product, repeats};
         }

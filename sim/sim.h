@@ -128,7 +128,10 @@ extern const struct sim_plan_key sim_plan_keys[SIM_KEY_COUNT];
 int sim_plan_key_named(const char *name); /* -1: none */
 bool sim_key_is_given(const struct sim_plan_text *text, enum sim_key key);
 /* The key's default as a plan would say it; NULL: it has none. */
-const char *sim_key_fallback(enum sim_key key, bool is_scanned, bool is_local);
+struct sim_key_setting {
+    bool is_scanned, is_local; /* the model's layers; the topology is this machine */
+};
+const char *sim_key_fallback(enum sim_key key, struct sim_key_setting setting);
 
 /* Reads a plan document (task_feature_lengths is an object there). Unknown keys name the nearest. */
 enum base_status sim_plan_from_json(struct base_arena *arena, const struct base_json *document,

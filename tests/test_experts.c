@@ -64,7 +64,7 @@ static enum base_status check_row(struct base_arena *arena, const struct base_cs
     struct topo_mesh mesh;
     struct topo_mesh_request request = read_request(csv);
     BASE_TRY(topo_parse(arena, field(csv, "topology"), &topology, error));
-    BASE_TRY(topo_mesh_build(arena, &topology, &request, false, &mesh, error));
+    BASE_TRY(topo_mesh_build(arena, &topology, &request, TOPO_WITH_DEVICES, &mesh, error));
     if (!*field(csv, "sha256")) return check_layout(arena, &topology, &mesh, csv, error);
     check_mesh(arena, &mesh, csv);
     return BASE_OK;
@@ -98,11 +98,11 @@ static void experts_are_cut_from_data(struct base_arena *arena)
     assert_ok(topo_parse(arena, "v4:4x4x8", &topology, &error), &error);
     struct topo_mesh_request request = {.submesh = {2, 2, 1, 1}, .submesh_count = 4, .tile_by_host_if_needed = true};
     struct topo_mesh plain, cut;
-    assert_ok(topo_mesh_build(arena, &topology, &request, false, &plain, &error), &error);
+    assert_ok(topo_mesh_build(arena, &topology, &request, TOPO_WITH_DEVICES, &plain, &error), &error);
     request.has_experts = true;
     for (int64_t wanted = 1; wanted < 40; wanted++) {
         request.num_expert_partitions = wanted;
-        assert_ok(topo_mesh_build(arena, &topology, &request, false, &cut, &error), &error);
+        assert_ok(topo_mesh_build(arena, &topology, &request, TOPO_WITH_DEVICES, &cut, &error), &error);
         assert_int_equal(cut.axes.sizes[0] * cut.axes.sizes[1], plain.axes.sizes[0]);
         assert_true(cut.axes.sizes[1] <= wanted);
         assert_true(plain.axes.sizes[0] % wanted != 0 || cut.axes.sizes[1] == wanted);
@@ -118,7 +118,8 @@ static void other_meshes_have_no_expert_partitions(struct base_arena *arena)
     struct topo_mesh_request request = {
         .ici_mesh = {1, {"data"}, {4}}, .has_experts = true, .num_expert_partitions = 2};
     assert_ok(topo_parse(arena, "local:4", &topology, &error), &error);
-    assert_fails(topo_mesh_build(arena, &topology, &request, false, &mesh, &error), BASE_INPUT, &error, "ici_mesh");
+    assert_fails(topo_mesh_build(arena, &topology, &request, TOPO_WITH_DEVICES, &mesh, &error), BASE_INPUT, &error,
+                 "ici_mesh");
 }
 
 /* The spec of expert kernels, batches and routers under T5X's two sets; parameter dims 2 end in T5X's own error. */

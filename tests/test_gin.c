@@ -845,7 +845,8 @@ static void the_mesh_in_jax_is_that_of_t5x(struct base_arena *arena)
         request.submesh_count = plan.request.submesh_count;
         memcpy(request.submesh, plan.request.submesh, sizeof request.submesh);
         request.num_partitions = plan.request.num_partitions;
-        assert_ok(topo_mesh_build(arena, &plan.placement->topology, &request, false, &mesh, &error), &error);
+        assert_ok(topo_mesh_build(arena, &plan.placement->topology, &request, TOPO_WITH_DEVICES, &mesh, &error),
+                  &error);
         check_order(arena, script, &plan.placement->topology, &mesh);
         assert_non_null(strstr(script, base_print(arena, "grid.reshape(%d, %d), ('data', 'model'))", mesh.axes.sizes[0],
                                                   mesh.axes.sizes[1])));

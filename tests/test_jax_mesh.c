@@ -49,7 +49,7 @@ static void check_row(struct base_arena *arena, const struct base_csv *csv)
     const char *dcn = field(csv, "dcn_mesh"), *refusal = field(csv, "refusal");
     assert_ok(topo_axes_parse(arena, field(csv, "ici_mesh"), "ici_mesh", &request.ici_mesh, &error), &error);
     if (*dcn) assert_ok(topo_axes_parse(arena, dcn, "dcn_mesh", &request.dcn_mesh, &error), &error);
-    enum base_status status = topo_mesh_build(arena, &topology, &request, false, &mesh, &error);
+    enum base_status status = topo_mesh_build(arena, &topology, &request, TOPO_WITH_DEVICES, &mesh, &error);
     if (*refusal) {
         assert_fails(status, BASE_INPUT, &error, "");
         assert_words(error.text, refusal);
@@ -107,8 +107,8 @@ static void each_device_stands_in_a_named_mesh_once(struct base_arena *arena)
         request.ici_mesh = random_axes(&random, topology.devices_per_slice);
         if (topology.slice_count > 1) request.dcn_mesh = (struct topo_axes){1, {"data"}, {topology.slice_count}};
         TEST_ROW("%s, mesh %d of %d axes", topology.name, n, request.ici_mesh.count);
-        enum base_status status = topo_mesh_build(arena, &topology, &request, false, &mesh, &error);
-        assert_int_equal(topo_mesh_build(arena, &topology, &request, true, &shape_only, &error), status);
+        enum base_status status = topo_mesh_build(arena, &topology, &request, TOPO_WITH_DEVICES, &mesh, &error);
+        assert_int_equal(topo_mesh_build(arena, &topology, &request, TOPO_SHAPE_ALONE, &shape_only, &error), status);
         if (status != BASE_OK) continue;
         placed++;
         bool *seen = base_new(arena, bool, topology.device_count);
@@ -152,7 +152,7 @@ static void named_meshes_are_refused_with_the_place(struct base_arena *arena)
         TEST_ROW("%s %s %s", rows[i].topology, rows[i].ici, rows[i].dcn);
         assert_ok(topo_axes_parse(arena, rows[i].ici, "ici_mesh", &request.ici_mesh, &error), &error);
         if (*rows[i].dcn) assert_ok(topo_axes_parse(arena, rows[i].dcn, "dcn_mesh", &request.dcn_mesh, &error), &error);
-        assert_fails(topo_mesh_build(arena, &topology, &request, false, &mesh, &error), BASE_INPUT, &error,
+        assert_fails(topo_mesh_build(arena, &topology, &request, TOPO_WITH_DEVICES, &mesh, &error), BASE_INPUT, &error,
                      rows[i].part);
         assert_int_equal(mesh.device_count, 77);
     }

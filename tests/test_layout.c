@@ -61,7 +61,7 @@ static enum base_status find_layout(struct base_arena *arena, const struct base_
     BASE_TRY(topo_parse(arena, field(csv, "topology"), &topology, error));
     BASE_TRY(model_rules_parse(arena, base_copy(arena, field(csv, "rules")), &rules, error));
     BASE_TRY(model_resolve(&rules, batch, 1, MODEL_AXIS_IS_UNSHARDED, axes, NULL, error));
-    BASE_TRY(topo_mesh_build(arena, &topology, &request, false, &mesh, error));
+    BASE_TRY(topo_mesh_build(arena, &topology, &request, TOPO_WITH_DEVICES, &mesh, error));
     return topo_data_layout_find(arena, &topology, &mesh, axes->names, axes->count, number_of(field(csv, "batch_size")),
                                  out, error);
 }
@@ -130,7 +130,7 @@ static void chunks_are_those_of_t5x(struct base_arena *arena)
             axes[axis_count++] = at;
         TEST_ROW("line %lld", (long long)csv.line_number);
         assert_ok(topo_parse(arena, field(&csv, "topology"), &topology, &error), &error);
-        assert_ok(topo_mesh_build(arena, &topology, &request, false, &mesh, &error), &error);
+        assert_ok(topo_mesh_build(arena, &topology, &request, TOPO_WITH_DEVICES, &mesh, &error), &error);
         assert_ok(topo_data_layout_find(arena, &topology, &mesh, axes, axis_count, 0, &layout, &error), &error);
         assert_int_equal(layout.processes[process].shard_id, number_of(field(&csv, "shard_id")));
         if (*replica) assert_int_equal(layout.processes[process].first_in_replica_set, number_of(replica) == 0);
@@ -211,7 +211,7 @@ static void several_slices_are_read_by_all_their_hosts(struct base_arena *arena)
         memcpy(request.dcn, rows[i].dcn, sizeof rows[i].dcn);
         TEST_ROW("%s, row %d", rows[i].topology, i);
         assert_ok(topo_parse(arena, rows[i].topology, &topology, &error), &error);
-        assert_ok(topo_mesh_build(arena, &topology, &request, false, &mesh, &error), &error);
+        assert_ok(topo_mesh_build(arena, &topology, &request, TOPO_WITH_DEVICES, &mesh, &error), &error);
         check_layout(arena, &topology, &mesh, "data");
         check_layout(arena, &topology, &mesh, "replica");
         check_layout(arena, &topology, &mesh, "model");
@@ -240,7 +240,7 @@ static void tiled_meshes_keep_hosts_together(struct base_arena *arena)
             struct topo_mesh mesh;
             for (int d = 0; d < topology.bounds_count; d++) request.submesh[d] = 1 << (tile >> 2 * d & 3);
             TEST_ROW("%s, tile %d", topologies[i], tile);
-            if (topo_mesh_build(arena, &topology, &request, false, &mesh, &error) != BASE_OK) continue;
+            if (topo_mesh_build(arena, &topology, &request, TOPO_WITH_DEVICES, &mesh, &error) != BASE_OK) continue;
             check_layout(arena, &topology, &mesh, "data");
             check_layout(arena, &topology, &mesh, "model");
             layouts++;
@@ -293,7 +293,7 @@ static void layouts_are_refused(struct base_arena *arena)
         memcpy(request.submesh, rows[i].submesh, sizeof rows[i].submesh);
         TEST_ROW("row %d", i);
         assert_ok(topo_parse(arena, rows[i].topology, &topology, &error), &error);
-        assert_ok(topo_mesh_build(arena, &topology, &request, false, &mesh, &error), &error);
+        assert_ok(topo_mesh_build(arena, &topology, &request, TOPO_WITH_DEVICES, &mesh, &error), &error);
         assert_fails(topo_data_layout_find(arena, &topology, &mesh, rows[i].axes, rows[i].axis_count, rows[i].batch,
                                            &layout, &error),
                      BASE_INPUT, &error, rows[i].part);

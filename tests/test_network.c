@@ -30,7 +30,7 @@ static void set_scene(struct base_arena *arena, const char *name, int model, str
     struct base_error error;
     struct topo_mesh_request request = {.submesh = {1, 1, 1, 1}, .submesh_count = 4, .tile_by_host_if_needed = true};
     assert_ok(topo_parse(arena, name, &out->topology, &error), &error);
-    assert_ok(topo_mesh_build(arena, &out->topology, &request, false, &out->mesh, &error), &error);
+    assert_ok(topo_mesh_build(arena, &out->topology, &request, TOPO_WITH_DEVICES, &out->mesh, &error), &error);
     out->mesh.axes.sizes[0] = out->mesh.device_count / model;
     out->mesh.axes.sizes[1] = model;
     if (random) shuffle_devices(random, &out->mesh);
@@ -122,7 +122,7 @@ static void exact_prices_are_what_links_take(struct base_arena *arena)
             struct topo_mesh mesh;
             TEST_ROW("%s, %d partitions", topologies[i], model);
             assert_ok(topo_parse(arena, topologies[i], &topology, &error), &error);
-            if (topo_mesh_build(arena, &topology, &request, false, &mesh, &error) != BASE_OK) continue;
+            if (topo_mesh_build(arena, &topology, &request, TOPO_WITH_DEVICES, &mesh, &error) != BASE_OK) continue;
             assert_ok(sim_placement_build(arena, &topology, &request, "t5x", NULL, &placement, &error), &error);
             struct sim_network network;
             assert_ok(sim_network_build(arena, &topology, &placement.profile, &network, &error), &error);

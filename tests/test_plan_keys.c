@@ -101,11 +101,11 @@ static void a_filled_plan_is_the_plan(struct base_arena *arena)
 static void defaults_depend_on_model_and_topology(struct base_arena *arena)
 {
     (void)arena;
-    assert_string_equal(sim_key_fallback(SIM_REMAT_POLICY, false, false), "none");
-    assert_string_equal(sim_key_fallback(SIM_REMAT_POLICY, true, false), "minimal");
-    assert_string_equal(sim_key_fallback(SIM_DTYPE, true, false), "bfloat16");
-    assert_string_equal(sim_key_fallback(SIM_DTYPE, false, true), "float32");
-    assert_null(sim_key_fallback(SIM_BATCH_SIZE, true, true));
+    assert_string_equal(sim_key_fallback(SIM_REMAT_POLICY, (struct sim_key_setting){false, false}), "none");
+    assert_string_equal(sim_key_fallback(SIM_REMAT_POLICY, (struct sim_key_setting){true, false}), "minimal");
+    assert_string_equal(sim_key_fallback(SIM_DTYPE, (struct sim_key_setting){true, false}), "bfloat16");
+    assert_string_equal(sim_key_fallback(SIM_DTYPE, (struct sim_key_setting){false, true}), "float32");
+    assert_null(sim_key_fallback(SIM_BATCH_SIZE, (struct sim_key_setting){true, true}));
 }
 
 static const struct test tests[] = {

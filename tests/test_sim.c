@@ -636,7 +636,7 @@ static void rings_load_links_as_a_router_does(struct base_arena *arena)
         assert_ok(base_parse_ints(submesh, "submesh", 1, 64, 8, numbers, &request.submesh_count, &error), &error);
         for (int n = 0; n < request.submesh_count; n++) request.submesh[n] = (int)numbers[n];
         assert_ok(topo_parse(arena, name, &topology, &error), &error);
-        assert_ok(topo_mesh_build(arena, &topology, &request, false, &mesh, &error), &error);
+        assert_ok(topo_mesh_build(arena, &topology, &request, TOPO_WITH_DEVICES, &mesh, &error), &error);
         for (unsigned axes = 1; axes < T5X_SETS; axes++) {
             struct topo_ring_load load, expected = brute_ring_loads(arena, &topology, &mesh, axes);
             TEST_ROW("%s, axes %u", rows[i], axes);
@@ -1706,7 +1706,7 @@ static void plans_are_refused_with_what_would_do(struct base_arena *arena)
         {SIM_BATCH_SIZE, "1e3", "batch_size"},
         {SIM_BATCH_SIZE, "99999999999999999999", "batch_size"},
         {SIM_NUM_MICROBATCHES, "-1", "num_microbatches"},
-        {SIM_NUM_MICROBATCHES, "3", "num_microbatches: 3 does not divide batch_size 16; 1, 2, 4, 8, 16… would"},
+        {SIM_NUM_MICROBATCHES, "3", "num_microbatches: 3 does not divide batch_size 16; use one of 1, 2, 4, 8, 16…"},
         {SIM_OPTIMIZER, "adam", "adamw"},
         {SIM_REMAT_POLICY, "minimum", "minimal"},
         {SIM_DTYPE, "bfloat17", "bfloat16"},
@@ -1745,7 +1745,7 @@ static void refusals_are_quick(struct base_arena *arena)
         arena, "model=" SMALL_T5
                " topology=local:1 batch_size=536870909 num_microbatches=2 inputs_length=48 targets_length=24");
     assert_fails(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error), BASE_INPUT,
-                 &error, "; 1, 536870909… would");
+                 &error, "; use one of 1, 536870909…");
     sim_cache_free(cache);
 }
 

@@ -131,7 +131,7 @@ static void check_row(struct base_arena *arena, const struct base_csv *csv)
     struct topo_topology topology = parse(arena, base_csv_field(csv, 0));
     struct topo_mesh_request request = read_request(csv);
     const char *refusal = base_csv_field(csv, base_csv_column(csv, "refusal"));
-    enum base_status status = topo_mesh_build(arena, &topology, &request, false, &mesh, &error);
+    enum base_status status = topo_mesh_build(arena, &topology, &request, TOPO_WITH_DEVICES, &mesh, &error);
     if (*refusal) {
         assert_fails(status, BASE_INPUT, &error, our_refusal(refusal));
         return;
@@ -330,9 +330,9 @@ static void skipping_devices_changes_nothing_else_and_allocates_nothing(struct b
         struct topo_mesh whole, shape_only;
         struct base_error error;
         TEST_ROW("%s", names[i]);
-        assert_ok(topo_mesh_build(arena, &topology, &request, false, &whole, &error), &error);
+        assert_ok(topo_mesh_build(arena, &topology, &request, TOPO_WITH_DEVICES, &whole, &error), &error);
         int64_t before = arena->allocation_count;
-        assert_ok(topo_mesh_build(arena, &topology, &request, true, &shape_only, &error), &error);
+        assert_ok(topo_mesh_build(arena, &topology, &request, TOPO_SHAPE_ALONE, &shape_only, &error), &error);
         assert_int_equal(arena->allocation_count, before);
         assert_null(shape_only.devices);
         assert_memory_equal(whole.axes.sizes, shape_only.axes.sizes, sizeof whole.axes.sizes);
@@ -347,10 +347,10 @@ static void local_tori_take_x_and_y(struct base_arena *arena)
     struct topo_mesh mesh;
     struct base_error error;
     static const int want[4][2] = {{0, 0}, {0, 1}, {1, 0}, {1, 1}};
-    assert_ok(topo_mesh_build(arena, &topology, &request, false, &mesh, &error), &error);
+    assert_ok(topo_mesh_build(arena, &topology, &request, TOPO_WITH_DEVICES, &mesh, &error), &error);
     for (int i = 0; i < 4; i++) assert_memory_equal(mesh.devices[i], want[i], sizeof want[i]);
     request = (struct topo_mesh_request){.num_partitions = 4};
-    assert_ok(topo_mesh_build(arena, &topology, &request, false, &mesh, &error), &error);
+    assert_ok(topo_mesh_build(arena, &topology, &request, TOPO_WITH_DEVICES, &mesh, &error), &error);
     assert_int_equal(mesh.axes.sizes[1], 4);
     for (int i = 0; i < 4; i++) assert_memory_equal(mesh.devices[i], want[i], sizeof want[i]);
 }
@@ -386,8 +386,8 @@ static void meshes_refuse_what_has_no_answer(struct base_arena *arena)
         struct topo_mesh mesh;
         struct base_error error;
         TEST_ROW("%s: %s", rows[i].topology, rows[i].message);
-        assert_fails(topo_mesh_build(arena, &topology, &rows[i].request, true, &mesh, &error), BASE_INPUT, &error,
-                     rows[i].message);
+        assert_fails(topo_mesh_build(arena, &topology, &rows[i].request, TOPO_SHAPE_ALONE, &mesh, &error), BASE_INPUT,
+                     &error, rows[i].message);
     }
 }
 

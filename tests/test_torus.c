@@ -30,7 +30,7 @@ static void ask(struct base_arena *arena, const char *name, const char *submesh,
     if (!submesh) return;
     assert_ok(base_parse_ints(submesh, "submesh", 1, 1 << 20, 8, numbers, &request.submesh_count, &error), &error);
     for (int i = 0; i < request.submesh_count; i++) request.submesh[i] = (int)numbers[i];
-    assert_ok(topo_mesh_build(arena, &out->topology, &request, false, &out->mesh, &error), &error);
+    assert_ok(topo_mesh_build(arena, &out->topology, &request, TOPO_WITH_DEVICES, &out->mesh, &error), &error);
     out->request.mesh = &out->mesh;
 }
 
@@ -286,7 +286,7 @@ static void groups_of_any_axes_share_out_the_devices(struct base_arena *arena)
         struct base_error error;
         assert_ok(topo_parse(arena, cases[i].topology, &topology, &error), &error);
         assert_ok(topo_axes_parse(arena, cases[i].mesh, "mesh", &request.ici_mesh, &error), &error);
-        assert_ok(topo_mesh_build(arena, &topology, &request, false, &mesh, &error), &error);
+        assert_ok(topo_mesh_build(arena, &topology, &request, TOPO_WITH_DEVICES, &mesh, &error), &error);
         for (unsigned axes = 1; axes <= topo_axes_all(&mesh.axes); axes++) {
             const struct plots_tiles *tiles = plots_tiles_find(arena, &topology, &mesh, axes);
             bool *seen = base_new(arena, bool, topology.device_count);

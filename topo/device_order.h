@@ -36,7 +36,7 @@ struct topo_jax_request {
 };
 /* BASE_INPUT: what JAX refuses, with its condition. */
 enum base_status topo_jax_mesh(struct base_arena *arena, const struct topo_topology *topology,
-                               const struct topo_jax_request *request, bool without_devices, struct topo_mesh *out,
+                               const struct topo_jax_request *request, enum topo_extent extent, struct topo_mesh *out,
                                struct base_error *error);
 
 /* ---- mesh axes on torus dimensions (torus_axes.c) ---- */

@@ -312,7 +312,7 @@ static void count_through(const struct topo_jax_request *request, const struct g
 }
 
 enum base_status topo_jax_mesh(struct base_arena *arena, const struct topo_topology *topology,
-                               const struct topo_jax_request *request, bool without_devices, struct topo_mesh *out,
+                               const struct topo_jax_request *request, enum topo_extent extent, struct topo_mesh *out,
                                struct base_error *error)
 {
     struct granules g;
@@ -326,7 +326,7 @@ enum base_status topo_jax_mesh(struct base_arena *arena, const struct topo_topol
                               .coordinate_count = topology->bounds_count + names_slices,
                               .order = placing.order};
     for (int axis = 0; axis < out->axes.count && request->has_dcn; axis++) out->axes.sizes[axis] *= request->dcn[axis];
-    if (without_devices) return BASE_OK;
+    if (extent == TOPO_SHAPE_ALONE) return BASE_OK;
     count_through(request, &g, &placing, &order);
     topo_order_put(arena, &order, out);
     if (placing.ring) place_on_ring(topology, placing.ring, &g, out);

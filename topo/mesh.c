@@ -310,7 +310,7 @@ static void cpu_mesh(const struct topo_topology *topology, struct topo_order *or
 
 /* T5X's ici_mesh_shape and dcn_mesh_shape: JAX's mesh of three axes. */
 static enum base_status multislice_mesh(struct base_arena *arena, const struct topo_topology *topology,
-                                        const struct topo_mesh_request *request, bool without_devices,
+                                        const struct topo_mesh_request *request, enum topo_extent extent,
                                         struct topo_mesh *mesh, struct base_error *error)
 {
     enum { AXES = 3 };
@@ -332,14 +332,14 @@ static enum base_status multislice_mesh(struct base_arena *arena, const struct t
             return base_fail(error, BASE_INPUT, "ici_mesh_shape and dcn_mesh_shape: numbers from 1 on are needed");
     memcpy(jax.ici.sizes, request->ici, AXES * sizeof *request->ici);
     memcpy(jax.dcn, request->dcn, AXES * sizeof *request->dcn);
-    return topo_jax_mesh(arena, topology, &jax, without_devices, mesh, error);
+    return topo_jax_mesh(arena, topology, &jax, extent, mesh, error);
 }
 
 /* ---- named axes ---- */
 
 /* dcn_mesh may leave out axes that no slice boundary crosses. */
 static enum base_status named_mesh(struct base_arena *arena, const struct topo_topology *topology,
-                                   const struct topo_mesh_request *request, bool without_devices,
+                                   const struct topo_mesh_request *request, enum topo_extent extent,
                                    struct topo_mesh *mesh, struct base_error *error)
 {
     const struct topo_axes *ici = &request->ici_mesh, *dcn = &request->dcn_mesh;
@@ -358,7 +358,7 @@ static enum base_status named_mesh(struct base_arena *arena, const struct topo_t
         }
         jax.dcn[axis] = dcn->sizes[i];
     }
-    return topo_jax_mesh(arena, topology, &jax, without_devices, mesh, error);
+    return topo_jax_mesh(arena, topology, &jax, extent, mesh, error);
 }
 
 /* ---- experts ---- */
@@ -392,8 +392,8 @@ static enum base_status refuse_experts(const char *mesh, struct base_error *erro
 /* ---- the door ---- */
 
 enum base_status topo_mesh_build(struct base_arena *arena, const struct topo_topology *topology,
-                                 const struct topo_mesh_request *request, bool without_devices, struct topo_mesh *out,
-                                 struct base_error *error)
+                                 const struct topo_mesh_request *request, enum topo_extent extent,
+                                 struct topo_mesh *out, struct base_error *error)
 {
     struct topo_mesh mesh = {.axes = {2, {"data", "model"}, {0}},
                              .device_count = topology->device_count,
@@ -401,9 +401,9 @@ enum base_status topo_mesh_build(struct base_arena *arena, const struct topo_top
     struct topo_order order = {.count = 0};
     if (request->has_experts && request->ici_mesh.count > 0) return refuse_experts("ici_mesh", error);
     if (request->has_experts && request->ici_count > 0) return refuse_experts("ici_mesh_shape", error);
-    if (request->ici_mesh.count > 0) return named_mesh(arena, topology, request, without_devices, out, error);
+    if (request->ici_mesh.count > 0) return named_mesh(arena, topology, request, extent, out, error);
     if (request->ici_count > 0 && request->dcn_count > 0)
-        return multislice_mesh(arena, topology, request, without_devices, out, error);
+        return multislice_mesh(arena, topology, request, extent, out, error);
     if (request->submesh_count > 0)
         BASE_TRY(get_mesh(topology, request->submesh, request->submesh_count, request->tile_by_host_if_needed, &order,
                           &mesh, error));
@@ -416,7 +416,7 @@ enum base_status topo_mesh_build(struct base_arena *arena, const struct topo_top
     else if (topology->kind == TOPO_TPU) BASE_TRY(default_slice_mesh(topology, request, &order, &mesh, error));
     else BASE_TRY(node_mesh(topology, request->num_partitions, &order, &mesh, error));
     if (request->has_experts) BASE_TRY(cut_experts(request, &mesh, error));
-    if (!without_devices) topo_order_put(arena, &order, &mesh);
+    if (extent == TOPO_WITH_DEVICES) topo_order_put(arena, &order, &mesh);
     *out = mesh;
     return BASE_OK;
 }

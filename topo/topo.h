@@ -159,15 +159,16 @@ struct topo_mesh_request {
     struct topo_axes ici_mesh, dcn_mesh;
     bool split_physical_axes, contiguous_submeshes; /* of create_device_mesh */
     /* T5X's MoE partitioner (t5x/contrib/moe/partitioning.py): the mesh of a submesh or of num_partitions with its data
-     * axis cut into data and expert. As configured: it need not divide. */
+     * axis split into data and expert. As configured: it need not divide. */
     bool has_experts;
     int64_t num_expert_partitions;
 };
-/* T5X's default_mesh, or JAX's mesh of named axes; refusals carry their condition and are BASE_INPUT. devices may be
- * skipped (shape only) when without_devices is true: the planner asks for shapes by the thousand. */
+/* T5X's default_mesh, or JAX's mesh of named axes; refusals carry their condition and are BASE_INPUT. The
+ * planner asks for shapes by the thousand. */
+enum topo_extent { TOPO_WITH_DEVICES, TOPO_SHAPE_ALONE /* devices are left out */ };
 enum base_status topo_mesh_build(struct base_arena *arena, const struct topo_topology *topology,
-                                 const struct topo_mesh_request *request, bool without_devices, struct topo_mesh *out,
-                                 struct base_error *error);
+                                 const struct topo_mesh_request *request, enum topo_extent extent,
+                                 struct topo_mesh *out, struct base_error *error);
 
 /* Devices that an ici_mesh is over: of a slice or process where a dcn_mesh is given, else all of them. */
 int topo_ici_device_count(const struct topo_topology *topology, bool has_dcn);

@@ -187,7 +187,7 @@ static enum base_status accept(struct tuner_space *space, const struct topo_topo
     struct topo_mesh mesh;
     struct base_error why;
     BASE_TRY(read_request(space, text, &request, error));
-    if (topo_mesh_build(space->arena, topology, &request, true, &mesh, &why) != BASE_OK) {
+    if (topo_mesh_build(space->arena, topology, &request, TOPO_SHAPE_ALONE, &mesh, &why) != BASE_OK) {
         tuner_refuse(space, why.text, plans_each);
         return BASE_OK;
     }

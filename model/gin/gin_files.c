@@ -157,7 +157,7 @@ static bool starts_with_word(const char *at, const char *word)
 
 static enum base_status end_statement(struct model_gin_reader *reader, struct base_error *error)
 {
-    model_gin_skip(reader, false);
+    model_gin_skip(reader, MODEL_GIN_ONE_LINE);
     if (!*reader->at || *reader->at == '\n') return BASE_OK;
     size_t length = strcspn(reader->at, "\r\n");
     return model_gin_fail(reader, error, "\"%.*s\" stands behind the end of the statement; use a line of its own",
@@ -169,7 +169,7 @@ static bool pass_word(struct model_gin_reader *reader, const char *word)
 {
     if (!starts_with_word(reader->at, word)) return false;
     reader->at += strlen(word);
-    model_gin_skip(reader, false);
+    model_gin_skip(reader, MODEL_GIN_ONE_LINE);
     return true;
 }
 
@@ -177,7 +177,7 @@ static enum base_status read_plain_name(struct model_gin_reader *reader, const c
 {
     const char *scope;
     BASE_TRY(model_gin_read_name(reader, &scope, name, error));
-    model_gin_skip(reader, false);
+    model_gin_skip(reader, MODEL_GIN_ONE_LINE);
     return *scope ? model_gin_fail(reader, error, "%.60s/%.60s: a scope cannot stand here", scope, *name) : BASE_OK;
 }
 
@@ -215,7 +215,7 @@ static enum base_status read_include(struct model_gin_reader *reader, struct bas
 static enum base_status read_bound_value(struct model_gin_reader *reader, struct model_gin_binding binding,
                                          struct base_error *error)
 {
-    model_gin_skip(reader, false);
+    model_gin_skip(reader, MODEL_GIN_ONE_LINE);
     if (*reader->at != '=') return model_gin_fail(reader, error, "'=' is missing behind %.80s", binding.parameter);
     reader->at++;
     BASE_TRY(model_gin_read_value(reader, &binding.value, error));
@@ -234,7 +234,7 @@ static void skip_empty_lines(struct model_gin_reader *reader)
     for (;;) {
         const char *line = reader->at;
         int number = reader->place.line;
-        model_gin_skip(reader, false);
+        model_gin_skip(reader, MODEL_GIN_ONE_LINE);
         if (*reader->at != '\n') {
             if (reader->place.line == number && *reader->at) reader->at = line;
             return;
@@ -275,7 +275,7 @@ static enum base_status read_binding(struct model_gin_reader *reader, struct bas
     const char *scope, *name;
     struct model_gin_place place = reader->place;
     BASE_TRY(model_gin_read_name(reader, &scope, &name, error));
-    model_gin_skip(reader, false);
+    model_gin_skip(reader, MODEL_GIN_ONE_LINE);
     if (*reader->at == ':') {
         reader->at++;
         return read_block(reader, scope, name, error);
@@ -310,7 +310,7 @@ static enum base_status read_statement(struct model_gin_reader *reader, struct b
 static enum base_status read_statements(struct model_gin_reader *reader, struct base_error *error)
 {
     for (skip_empty_lines(reader); *reader->at; skip_empty_lines(reader)) {
-        model_gin_skip(reader, false);
+        model_gin_skip(reader, MODEL_GIN_ONE_LINE);
         BASE_TRY(read_statement(reader, error));
     }
     return BASE_OK;

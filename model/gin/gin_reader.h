@@ -14,8 +14,9 @@ struct model_gin_reader {
 /* BASE_INPUT with "FILE:LINE: " before the message. */
 enum base_status model_gin_fail(const struct model_gin_reader *reader, struct base_error *error, const char *format,
                                 ...) __attribute__((format(printf, 3, 4)));
+enum model_gin_where { MODEL_GIN_ONE_LINE, MODEL_GIN_IN_BRACKETS };
 /* Passes blanks, joined lines and comments; inside brackets ends of lines, too. */
-void model_gin_skip(struct model_gin_reader *reader, bool in_brackets);
+void model_gin_skip(struct model_gin_reader *reader, enum model_gin_where where);
 void model_gin_next_line(struct model_gin_reader *reader); /* past the end of this one */
 /* "scope/module.name"; scope is "" if there is none. */
 enum base_status model_gin_read_name(struct model_gin_reader *reader, const char **scope, const char **name,

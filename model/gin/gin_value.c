@@ -45,7 +45,7 @@ static size_t joint_length(const char *at)
     return at[1 + blanks] == '\n' ? 1 + blanks : 0;
 }
 
-void model_gin_skip(struct model_gin_reader *reader, bool in_brackets)
+void model_gin_skip(struct model_gin_reader *reader, enum model_gin_where where)
 {
     for (;;) {
         reader->at += strspn(reader->at, " \t\r\f");
@@ -54,7 +54,7 @@ void model_gin_skip(struct model_gin_reader *reader, bool in_brackets)
             size_t length = strcspn(reader->at, "\n");
             model_gin_keep_comment(reader, reader->at + 1, length - 1);
             reader->at += length;
-        } else if (joint || (in_brackets && *reader->at == '\n')) {
+        } else if (joint || (where == MODEL_GIN_IN_BRACKETS && *reader->at == '\n')) {
             reader->at += joint;
             model_gin_next_line(reader);
         } else {
@@ -247,20 +247,20 @@ static bool is_string(const char *at)
 }
 
 /* Strings beside each other are one. */
-static enum base_status read_strings(struct model_gin_reader *reader, bool in_brackets, struct model_gin_value **out,
-                                     struct base_error *error)
+static enum base_status read_strings(struct model_gin_reader *reader, enum model_gin_where where,
+                                     struct model_gin_value **out, struct base_error *error)
 {
     struct base_text text = {.arena = reader->gin->arena};
     base_put(&text, "");
     while (is_string(reader->at)) {
         BASE_TRY(read_string(reader, &text, error));
-        model_gin_skip(reader, in_brackets);
+        model_gin_skip(reader, where);
     }
     return new_value(reader, MODEL_GIN_STRING, text.data ? text.data : "", out, error);
 }
 
-static enum base_status read_reference(struct model_gin_reader *reader, bool in_brackets, struct model_gin_value **out,
-                                       struct base_error *error)
+static enum base_status read_reference(struct model_gin_reader *reader, enum model_gin_where where,
+                                       struct model_gin_value **out, struct base_error *error)
 {
     const char *scope, *name;
     bool macro = *reader->at++ == '%';
@@ -268,10 +268,10 @@ static enum base_status read_reference(struct model_gin_reader *reader, bool in_
     BASE_TRY(new_value(reader, macro ? MODEL_GIN_MACRO : MODEL_GIN_REFERENCE,
                        macro ? name : model_gin_expand(reader->gin, name), out, error));
     (*out)->scope = scope;
-    model_gin_skip(reader, in_brackets);
+    model_gin_skip(reader, where);
     if (macro || *reader->at != '(') return BASE_OK;
     reader->at++;
-    model_gin_skip(reader, true);
+    model_gin_skip(reader, MODEL_GIN_IN_BRACKETS);
     if (*reader->at != ')')
         return model_gin_fail(reader, error,
                               "@%.60s(…: a reference takes no arguments in gin; bind them as %.60s.name = value", name,
@@ -307,9 +307,9 @@ static enum base_status read_item(struct model_gin_reader *reader, int depth, st
         if (i && *reader->at != ':')
             return model_gin_fail(reader, error, "a dict needs key: value, and ':' is missing");
         if (i) reader->at++;
-        model_gin_skip(reader, true);
+        model_gin_skip(reader, MODEL_GIN_IN_BRACKETS);
         BASE_TRY(read_any(reader, depth + 1, &item, error));
-        model_gin_skip(reader, true);
+        model_gin_skip(reader, MODEL_GIN_IN_BRACKETS);
         if (*last) (*last)->next = item;
         else list->child = item;
         *last = item;
@@ -330,7 +330,8 @@ static enum base_status read_list(struct model_gin_reader *reader, int depth, st
     if (depth == DEEPEST_VALUE) return model_gin_fail(reader, error, "a value of more than %d levels", DEEPEST_VALUE);
     BASE_TRY(new_value(reader, kinds[which], NULL, &list, error));
     reader->at++;
-    for (model_gin_skip(reader, true); *reader->at != closes[which]; model_gin_skip(reader, true)) {
+    for (model_gin_skip(reader, MODEL_GIN_IN_BRACKETS); *reader->at != closes[which];
+         model_gin_skip(reader, MODEL_GIN_IN_BRACKETS)) {
         if (list->child && !comma)
             return model_gin_fail(reader, error, "',' or '%c' is needed in the value that begins in line %d",
                                   closes[which], first_line);
@@ -348,14 +349,14 @@ static enum base_status read_any(struct model_gin_reader *reader, int depth, str
                                  struct base_error *error)
 {
     char c = *reader->at;
-    bool in_brackets = depth > 0;
+    const enum model_gin_where where = depth > 0 ? MODEL_GIN_IN_BRACKETS : MODEL_GIN_ONE_LINE;
     if (c && strchr("[({", c)) return read_list(reader, depth, out, error);
-    if (is_string(reader->at)) return read_strings(reader, in_brackets, out, error);
-    if (c == '@' || c == '%') return read_reference(reader, in_brackets, out, error);
+    if (is_string(reader->at)) return read_strings(reader, where, out, error);
+    if (c == '@' || c == '%') return read_reference(reader, where, out, error);
     if (is_letter(c)) return read_name(reader, out, error);
     if (c == '-') {
         reader->at++;
-        model_gin_skip(reader, in_brackets);
+        model_gin_skip(reader, where);
         c = *reader->at;
         if (!is_digit(c) && c != '.') return refuse_value(reader, error);
         return read_number(reader, true, out, error);
@@ -367,7 +368,7 @@ enum base_status model_gin_read_value(struct model_gin_reader *reader, const str
                                       struct base_error *error)
 {
     struct model_gin_value *value;
-    model_gin_skip(reader, false);
+    model_gin_skip(reader, MODEL_GIN_ONE_LINE);
     BASE_TRY(read_any(reader, 0, &value, error));
     *out = value;
     return BASE_OK;

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-static bool is_cut(const struct sim_value *value, unsigned axes)
+static bool is_sharded(const struct sim_value *value, unsigned axes)
 {
     for (int d = 0; d < MODEL_MAX_RANK; d++)
         if (value->spec[d] & axes) return true;
@@ -170,7 +170,9 @@ static bool waits_everywhere(const struct sim_rewriting *r, int accumulator, uns
     return true;
 }
 
-static void hoist(struct base_arena *arena, struct sim_sharded *s, bool twin,
+enum twin { WITHOUT_TWIN, WITH_TWIN };
+
+static void hoist(struct base_arena *arena, struct sim_sharded *s, enum twin twin,
                   void (*sum)(struct sim_rewriting *r, int accumulator, int filled))
 {
     struct sim_rewriting r = sim_rewriting_begin(arena, s);
@@ -183,13 +185,13 @@ static void hoist(struct base_arena *arena, struct sim_sharded *s, bool twin,
         int accumulator = op->inputs[0];
         bool again = s->values[accumulator].partial; /* another layer has decided */
         unsigned axes = again ? s->values[accumulator].partial : may_wait(&r, op->inputs[1]);
-        if (!again && (!axes || is_cut(&s->values[accumulator], axes) || !waits_everywhere(&r, accumulator, axes) ||
+        if (!again && (!axes || is_sharded(&s->values[accumulator], axes) || !waits_everywhere(&r, accumulator, axes) ||
                        !is_read_behind(s, accumulator, loop)))
             continue;
         op->inputs[1] = make_wait(&r, op->inputs[1], axes);
         if (again) continue;
         s->values[accumulator].partial = (unsigned char)axes;
-        if (twin) hold_twin(&r, accumulator);
+        if (twin == WITH_TWIN) hold_twin(&r, accumulator);
         sum(&r, accumulator, loop);
     }
     sim_rewriting_apply(&r);
@@ -198,14 +200,14 @@ static void hoist(struct base_arena *arena, struct sim_sharded *s, bool twin,
 void sim_hoist_gradient_all_reduce(struct base_arena *arena, const struct sim_compiler *compiler, struct sim_sharded *s)
 {
     (void)compiler;
-    hoist(arena, s, true, sum_accumulator);
+    hoist(arena, s, WITH_TWIN, sum_accumulator);
 }
 
 void sim_rewrite_gradient_accumulation(struct base_arena *arena, const struct sim_compiler *compiler,
                                        struct sim_sharded *s)
 {
     (void)compiler;
-    hoist(arena, s, false, sum_accumulator);
+    hoist(arena, s, WITHOUT_TWIN, sum_accumulator);
 }
 
 /* Squares of all gradients are added up on each device first: of the sums of single ones, those in loops go. */
@@ -228,7 +230,7 @@ static void sum_norm_once(struct base_arena *arena, struct sim_sharded *s)
 void sim_reduce_at_boundary(struct base_arena *arena, const struct sim_compiler *compiler, struct sim_sharded *s)
 {
     (void)compiler;
-    hoist(arena, s, false, sum_at_boundary);
+    hoist(arena, s, WITHOUT_TWIN, sum_at_boundary);
     sum_norm_once(arena, s);
 }
 

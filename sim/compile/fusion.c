@@ -109,7 +109,7 @@ static bool is_stored(const struct fuser *f, int v)
     return f->contractions[v] > 1 || (f->consumers[v] > 1 && f->contractions[v] > 0);
 }
 
-/* Read more than once, and as fast made again from what is narrower: that is what stands in memory. */
+/* Read more than once, and as fast recomputed from what is narrower: that is what stands in memory. */
 static bool widens_for_many(const struct fuser *f, const struct sim_op *op)
 {
     const struct sim_value *in = &f->s->values[op->inputs[0]], *out = &f->s->values[op->outputs[0]];

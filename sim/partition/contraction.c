@@ -146,24 +146,26 @@ bool sim_dot_find_groups(const struct dot *t, const struct part *p, int array, s
 
 /* ---- sizes ---- */
 
-struct sim_shape sim_dot_local_shape(const struct dot *t, const struct part *p, int array, bool of_group)
+struct sim_shape sim_dot_local_shape(const struct dot *t, const struct part *p, int array, enum part_of of)
 {
     struct sim_shape shape = t->shapes[array];
     for (int d = 0; d < shape.rank; d++)
-        shape.spec[d] = (unsigned char)sim_set_of(p->outer[array].of[d] | (of_group ? 0 : p->tiles[array].of[d]));
+        shape.spec[d] =
+            (unsigned char)sim_set_of(p->outer[array].of[d] | (of == OF_A_GROUP ? 0 : p->tiles[array].of[d]));
     return shape;
 }
 
 bool sim_dot_left_is_larger(const struct dot *t, const struct part *p)
 {
-    struct sim_shape left = sim_dot_local_shape(t, p, LEFT, false), right = sim_dot_local_shape(t, p, RIGHT, false);
+    struct sim_shape left = sim_dot_local_shape(t, p, LEFT, OF_A_DEVICE),
+                     right = sim_dot_local_shape(t, p, RIGHT, OF_A_DEVICE);
     return sim_is_larger(t->extents, &left, &right);
 }
 
 /* In elements, of all that a group has. */
 static bool has_more_elements(const struct dot *t, const struct part *p, int array, int than)
 {
-    struct sim_shape a = sim_dot_local_shape(t, p, array, true), b = sim_dot_local_shape(t, p, than, true);
+    struct sim_shape a = sim_dot_local_shape(t, p, array, OF_A_GROUP), b = sim_dot_local_shape(t, p, than, OF_A_GROUP);
     a.dtype = b.dtype = MODEL_FLOAT32;
     return sim_is_larger(t->extents, &a, &b);
 }
@@ -301,7 +303,8 @@ static bool along_contracted(struct dot *t, struct part *p)
     if (sim_dot_axes_of(t, p, CONTRACTED, LEFT) != p->axes || sim_dot_axes_of(t, p, CONTRACTED, RIGHT) != p->axes)
         return false;
     if (!agree(t, p, LEFT, RIGHT)) {
-        struct sim_shape left = sim_dot_local_shape(t, p, LEFT, true), right = sim_dot_local_shape(t, p, RIGHT, true);
+        struct sim_shape left = sim_dot_local_shape(t, p, LEFT, OF_A_GROUP),
+                         right = sim_dot_local_shape(t, p, RIGHT, OF_A_GROUP);
         int moved = sim_is_larger(t->extents, &right, &left) ? LEFT : RIGHT;
         carry(t, p, RIGHT - moved, moved, &wanted);
         sim_dot_reshard(t, p, moved, &wanted);

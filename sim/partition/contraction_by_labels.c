@@ -40,9 +40,9 @@ static bool choose_free(const struct dot *t, const struct part *p, int *operand,
     if (by_left || by_right) {
         *operand = by_left ? LEFT : RIGHT;
         if (by_left && by_right && !(is_settled(t, p, LEFT) && is_settled(t, p, RIGHT))) {
-            struct sim_decision left_is_copied_more = {.left = sim_dot_local_shape(t, p, LEFT, false),
+            struct sim_decision left_is_copied_more = {.left = sim_dot_local_shape(t, p, LEFT, OF_A_DEVICE),
                                                        .left_times = (unsigned char)right,
-                                                       .right = sim_dot_local_shape(t, p, RIGHT, false),
+                                                       .right = sim_dot_local_shape(t, p, RIGHT, OF_A_DEVICE),
                                                        .right_times = (unsigned char)left};
             *operand = sim_decide(t->extents, &left_is_copied_more) ? LEFT : RIGHT;
         }

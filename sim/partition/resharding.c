@@ -214,7 +214,7 @@ static unsigned shared_majors(const struct sim_array *a, const struct sim_layout
     return shared;
 }
 
-static bool cut_copies(struct sim_array *a, const struct sim_layout *to)
+static bool shard_copies(struct sim_array *a, const struct sim_layout *to)
 {
     struct sim_layout cut = *to;
     if (!refines_by_ways(a, to, &a->tiles)) return false;
@@ -262,7 +262,9 @@ void sim_array_gather(struct sim_array *a)
 
 /* ---- in two steps ---- */
 
-static bool reshard(struct sim_array *a, const struct sim_layout *to, bool at_any_price);
+/* What stays sharded may have no way but to be gathered whole: done, or left. */
+enum gathering { UNLESS_GATHERED, AT_ANY_PRICE };
+static bool reshard(struct sim_array *a, const struct sim_layout *to, enum gathering gathering);
 
 /* Copies along the last dimension's axes, everything else one dimension further on: with the devices in the same order.
  */
@@ -286,9 +288,9 @@ static bool reshard_shifted(struct sim_array *a, const struct sim_layout *to)
     if (from_partial) {
         if (!plan_exchange(a, &between, &plan)) return false;
         all_to_all(a, &between, &plan);
-        return reshard(a, to, true);
+        return reshard(a, to, AT_ANY_PRICE);
     }
-    if (!reshard(a, &between, true) || !plan_exchange(a, to, &plan)) return false;
+    if (!reshard(a, &between, AT_ANY_PRICE) || !plan_exchange(a, to, &plan)) return false;
     all_to_all(a, to, &plan);
     return true;
 }
@@ -302,7 +304,7 @@ static bool merge_dims(struct sim_array *a, const struct sim_layout *to, int int
     next.of[into] = sim_join(next.of[into], next.of[from]);
     next.of[from] = 0;
     sim_array_step(a, SIM_ALL_TO_ALL, sim_set_of(a->tiles.of[from]), &next);
-    return reshard(a, to, false);
+    return reshard(a, to, UNLESS_GATHERED);
 }
 
 /* The minor axes of a dimension go to another, which has as many tiles then as it shall have. */
@@ -312,7 +314,7 @@ static bool unmerge(struct sim_array *a, const struct sim_layout *to, int from, 
     if (!stays || !to->of[into] || sim_as_many(a->extents, minor, stays)) return false;
     if (!sim_take(a->extents, &minor, stays, &major)) return false;
     if (!sim_as_many(a->extents, to->of[into], sim_join(a->tiles.of[into], minor))) return false;
-    return move_minor(a, from, into, stays) && reshard(a, to, false);
+    return move_minor(a, from, into, stays) && reshard(a, to, UNLESS_GATHERED);
 }
 
 static bool reshard_pairs(struct sim_array *a, const struct sim_layout *to,
@@ -336,20 +338,20 @@ static bool gather_one_first(struct sim_array *a, const struct sim_layout *to)
         struct sim_layout next = a->tiles;
         next.of[d] = 0;
         if (!a->tiles.of[d] || !sim_as_many(a->extents, a->tiles.of[d] | copies, wanted)) continue;
-        return reshard(a, &next, true) && reshard(a, to, false);
+        return reshard(a, &next, AT_ANY_PRICE) && reshard(a, to, UNLESS_GATHERED);
     }
     return false;
 }
 
 /* The copies are sharded where the target is sharded, too; then there are as many tiles as in the target. */
-static bool cut_one_first(struct sim_array *a, const struct sim_layout *to)
+static bool shard_one_first(struct sim_array *a, const struct sim_layout *to)
 {
     sim_order idle = a->axes & ~used(a, &a->tiles);
     for (int d = 0; d < a->shape.rank && is_partial(a, &a->tiles) && !is_partial(a, to); d++) {
         struct sim_layout next = a->tiles;
         next.of[d] = idle;
         if (a->tiles.of[d] || !to->of[d] || !sim_multiple(a->extents, to->of[d], idle)) continue;
-        return reshard(a, &next, true) && reshard(a, to, false);
+        return reshard(a, &next, AT_ANY_PRICE) && reshard(a, to, UNLESS_GATHERED);
     }
     return false;
 }
@@ -379,11 +381,11 @@ static bool reshard_unmerging(struct sim_array *a, const struct sim_layout *to)
     return reshard_pairs(a, to, unmerge);
 }
 
-static bool reshard(struct sim_array *a, const struct sim_layout *to, bool at_any_price)
+static bool reshard(struct sim_array *a, const struct sim_layout *to, enum gathering gathering)
 {
-    static means *const in_two_steps[] = {reshard_merging, reshard_unmerging, gather_one_first, cut_one_first};
+    static means *const in_two_steps[] = {reshard_merging, reshard_unmerging, gather_one_first, shard_one_first};
     struct exchange plan;
-    bool is_cut = used(a, &a->tiles) != 0, shall_be_cut = used(a, to) != 0;
+    bool is_sharded = used(a, &a->tiles) != 0, shall_be_sharded = used(a, to) != 0;
     struct sim_layout kept = {{0}};
     for (int d = 0; d < a->shape.rank; d++) kept.of[d] = a->tiles.of[d] == to->of[d] ? to->of[d] : 0;
     if (have_same_shape(a, to) || is_equal(a, to)) {
@@ -394,12 +396,12 @@ static bool reshard(struct sim_array *a, const struct sim_layout *to, bool at_an
         all_to_all(a, to, &plan);
         return true;
     }
-    if (shall_be_cut && is_partial(a, &a->tiles) && (try(cut_copies, a, to) || try(reshard_shifted, a, to)))
+    if (shall_be_sharded && is_partial(a, &a->tiles) && (try(shard_copies, a, to) || try(reshard_shifted, a, to)))
         return true;
-    if (is_cut && is_partial(a, to) && (try(gather_tiles, a, to) || try(reshard_shifted, a, to))) return true;
-    for (int i = 0; i < BASE_COUNT(in_two_steps) && is_cut && shall_be_cut; i++)
+    if (is_sharded && is_partial(a, to) && (try(gather_tiles, a, to) || try(reshard_shifted, a, to))) return true;
+    for (int i = 0; i < BASE_COUNT(in_two_steps) && is_sharded && shall_be_sharded; i++)
         if (try(in_two_steps[i], a, to)) return true;
-    if (is_cut && shall_be_cut && !at_any_price) return false;
+    if (is_sharded && shall_be_sharded && gathering == UNLESS_GATHERED) return false;
     gather_beyond(a, &kept);
     a->tiles = *to;
     return true;
@@ -407,5 +409,5 @@ static bool reshard(struct sim_array *a, const struct sim_layout *to, bool at_an
 
 void sim_array_reshard(struct sim_array *a, const struct sim_layout *to)
 {
-    reshard(a, to, true);
+    reshard(a, to, AT_ANY_PRICE);
 }

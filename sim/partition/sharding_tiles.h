@@ -53,8 +53,8 @@ static inline bool sim_slices(unsigned has, unsigned wanted)
     return !(has & ~wanted) && (!more || has < (more & ~(more - 1)));
 }
 
-/* A number of tiles is told by axes that make as many. Which mesh axis has more devices is asked, and that it was is
- * noted, only where names do not tell. */
+/* A number of tiles is given as axes whose sizes multiply to it. Which mesh axis has more devices is asked, and that it
+ * was is noted, only where names do not tell. */
 int sim_ways(const struct sim_extents *extents, unsigned axes);
 bool sim_as_many(const struct sim_extents *extents, unsigned axes, unsigned others);
 bool sim_fewer(const struct sim_extents *extents, unsigned axes, unsigned others);

@@ -114,7 +114,7 @@ static enum base_status cut_encoder_decoder(const struct model_config *config, c
     const int64_t stages = pipeline->stages, split = pipeline->split_rank ? pipeline->split_rank : stages / 2;
     int64_t counts[SIM_MOST_PIECES];
     if (pipeline->chunks > 1 || pipeline->partition != SIM_BY_LAYERS)
-        return base_fail(error, BASE_INPUT, "%s: a model with an encoder is cut by layers, one chunk a stage; use %s",
+        return base_fail(error, BASE_INPUT, "%s: a model with an encoder is split by layers, one chunk a stage; use %s",
                          pipeline->chunks > 1 ? "virtual_stages" : "pipeline_partition",
                          pipeline->chunks > 1 ? "1" : "layers");
     if (split >= stages)
@@ -138,7 +138,8 @@ static enum base_status cut_encoder_decoder(const struct model_config *config, c
 static enum base_status check_blocks(const struct model_config *config, const struct sim_piece *piece,
                                      struct base_error *error)
 {
-    const int64_t encoder = model_layers_per_block(config, true), decoder = model_layers_per_block(config, false);
+    const int64_t encoder = model_layers_per_block(config, MODEL_ENCODER_STACK),
+                  decoder = model_layers_per_block(config, MODEL_DECODER_STACK);
     const bool cuts = piece->encoder_layers % encoder != 0;
     const int64_t layers = cuts ? piece->encoder_layers : piece->decoder_layers;
     if (!cuts && piece->decoder_layers % decoder == 0) return BASE_OK;

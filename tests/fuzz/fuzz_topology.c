@@ -39,7 +39,7 @@ static void check_mesh(struct base_arena *arena, const struct topo_topology *top
     struct topo_mesh mesh;
     struct base_error error = {0};
     if (topology->device_count > MOST_MESH_DEVICES) return;
-    if (topo_mesh_build(arena, topology, request, false, &mesh, &error) != BASE_OK) {
+    if (topo_mesh_build(arena, topology, request, TOPO_WITH_DEVICES, &mesh, &error) != BASE_OK) {
         FUZZ_CHECK(error.status == BASE_INPUT && *error.text);
         return;
     }
