@@ -23,15 +23,17 @@ void sim_piece_plan(const struct sim_plan *plan, const struct sim_piece *piece, 
                     struct model_config *config, struct sim_plan *out)
 {
     *config = *plan->config;
-    config->experts.encoder_sparse_layers = piece->encoder_layers / model_layers_per_block(plan->config, true);
-    config->experts.decoder_sparse_layers = piece->decoder_layers / model_layers_per_block(plan->config, false);
+    config->experts.encoder_sparse_layers =
+        piece->encoder_layers / model_layers_per_block(plan->config, MODEL_ENCODER_STACK);
+    config->experts.decoder_sparse_layers =
+        piece->decoder_layers / model_layers_per_block(plan->config, MODEL_DECODER_STACK);
     config->num_encoder_layers = piece->encoder_layers;
     config->num_decoder_layers = piece->decoder_layers;
     *out = *plan;
     out->config = config;
     out->options.parts = piece->parts;
-    out->options.one_encoder_layer = piece->encoder_layers == model_layers_per_block(plan->config, true);
-    out->options.one_layer = piece->decoder_layers == model_layers_per_block(plan->config, false);
+    out->options.one_encoder_layer = piece->encoder_layers == model_layers_per_block(plan->config, MODEL_ENCODER_STACK);
+    out->options.one_layer = piece->decoder_layers == model_layers_per_block(plan->config, MODEL_DECODER_STACK);
     out->options.microbatches = true;
     out->options.sends = sim_is_executed(plan);
     out->batch_size = plan->batch_size / plan->num_microbatches * microbatches;

@@ -7,12 +7,6 @@
 #include <stddef.h>
 #include <string.h>
 
-void sim_price_persistent(const struct sim_pricing *p, double categories_bytes[MODEL_CATEGORY_COUNT])
-{
-    for (int i = 0; i < p->list->persistent_count; i++)
-        categories_bytes[p->list->persistent_categories[i]] += p->bytes[p->list->persistent_shapes[i]];
-}
-
 const struct base_json_field sim_memory_fields[SIM_MEMORY_FIELD_COUNT] = {
     {"capacity_bytes", BASE_INT64, offsetof(struct sim_memory, capacity_bytes)},
     {"peak_bytes", BASE_INT64, offsetof(struct sim_memory, peak_bytes)},

@@ -107,3 +107,9 @@ void sim_price_phase_memory(struct sim_pricing *p, struct sim_phase_memory *out)
     memset(out, 0, sizeof *out);
     out->update = walk(p, out);
 }
+
+void sim_price_persistent(const struct sim_pricing *p, double categories_bytes[MODEL_CATEGORY_COUNT])
+{
+    for (int i = 0; i < p->list->persistent_count; i++)
+        categories_bytes[p->list->persistent_categories[i]] += p->bytes[p->list->persistent_shapes[i]];
+}
