@@ -118,11 +118,20 @@ static enum base_status resolve(struct resolution *r, struct base_error *error)
 
 /* ---- why ---- */
 
+/* A list may hold null, which no mesh axis is: it says what the list without it says. */
+static struct model_axes named_alone(const struct model_axes *axes)
+{
+    struct model_axes named = *axes;
+    named.count = 0;
+    for (int i = 0; i < axes->count; i++)
+        if (axes->names[i]) named.names[named.count++] = axes->names[i];
+    return named;
+}
+
 static bool is_it(const struct model_axes *a, const struct model_axes *b)
 {
     bool same = a->count == b->count && a->unconstrained == b->unconstrained;
-    for (int i = 0; same && i < a->count; i++)
-        same = a->names[i] && b->names[i] ? !strcmp(a->names[i], b->names[i]) : a->names[i] == b->names[i];
+    for (int i = 0; same && i < a->count; i++) same = !strcmp(a->names[i], b->names[i]);
     return same;
 }
 
@@ -149,9 +158,10 @@ static const char *explain(struct base_arena *arena, const struct resolution *r,
             return known ? base_print(arena, "no rule is left%s", passed.data) : "no rule knows it";
         if (!rule->logical || strcmp(rule->logical, name) != 0) continue;
         known++;
-        const char *says = base_print(arena, "rule %d, %s->%s", i + 1, name, commands_axes_text(arena, &rule->value));
-        if (is_it(&rule->value, &r->spec[dim])) return base_print(arena, "%s%s", says, passed.data);
-        int other = taken_by(r, &rule->value, dim);
+        const struct model_axes value = named_alone(&rule->value), spec = named_alone(&r->spec[dim]);
+        const char *says = base_print(arena, "rule %d, %s->%s", i + 1, name, commands_axes_text(arena, &value));
+        if (is_it(&value, &spec)) return base_print(arena, "%s%s", says, passed.data);
+        int other = taken_by(r, &value, dim);
         base_putf(&passed, "; not %s%s%s%s", says, other < 0 ? "" : ": ", other < 0 ? "" : r->names[other],
                   other < 0 ? "" : " has it");
     }

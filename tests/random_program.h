@@ -436,12 +436,14 @@ static void keep_results(struct draft *d)
 
 static inline struct draft *new_draft(struct base_arena *arena, const struct recipe *recipe)
 {
+    static const struct model_config config; /* of which operations alone ask nothing */
     struct draft *d = base_new(arena, struct draft, 1);
     d->arena = arena;
     d->recipe = recipe;
     d->program.arena = arena;
     model_builder_dimensions(&d->program);
-    d->builder = (struct builder){.arena = arena, .program = &d->program, .scope = "", .layers = MODEL_ONE};
+    d->builder =
+        (struct builder){.arena = arena, .program = &d->program, .config = &config, .scope = "", .layers = MODEL_ONE};
     reseed(d, 1);
     choose_sizes(d);
     return d;

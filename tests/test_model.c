@@ -646,7 +646,7 @@ static void models_that_are_none_are_refused(struct base_arena *arena)
         {"decoder_only:" GOOD ",num_layers=2,num_decoder_layers=2", "given already"},
         {"decoder_only:" GOOD ",num_layers=2,num_encoder_layers=2", "no encoder"},
         {"encoder_decoder:" GOOD ",num_layers=2,num_encoder_layers=2,num_decoder_layers=2", "given already"},
-        {"decoder_only:" GOOD ",num_layers=2,num_kv_heads=3", "1, 2, 4 would"},
+        {"decoder_only:" GOOD ",num_layers=2,num_kv_heads=3", "use one of 1, 2, 4"},
         {"decoder_only:" GOOD ",num_layers=2,num_kv_heads=8", "does not divide"},
         {"decoder_only:" GOOD ",num_layers=2,logits_via_embedding=2", "from 0 to 1"},
         {"decoder_only:" GOOD ",num_layers=2,mlp_activations=", "is unknown"},

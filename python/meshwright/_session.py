@@ -5,6 +5,7 @@ import atexit
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import tempfile
@@ -160,10 +161,10 @@ class Session:
 
 
 def _plan_columns(of: Session) -> List[str]:
-    """Columns of a sweep that are keys of a plan: the options of `predict`, and the two lengths."""
-    text = of.ask("predict", "--help")
-    words = [w for line in str(text).splitlines() for w in line.split()[:1] if w.startswith("--")]
-    return [w[2:].replace("-", "_") for w in words] + ["inputs_length", "targets_length"]
+    """Columns of a sweep that are keys of a plan: the options of `predict` that take a value, which stands one blank
+    behind them, and the two lengths."""
+    words = re.findall(r"^ +--([a-z0-9-]+) \S", str(of.ask("predict", "--help")), re.MULTILINE)
+    return [word.replace("-", "_") for word in words] + ["inputs_length", "targets_length"]
 
 
 def _predicted(answer: Any) -> dict:
