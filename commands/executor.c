@@ -187,3 +187,19 @@ enum base_status commands_ask_executor(struct commands_context *context, const s
     if (context->launched_rank == 0) remove_partial(context, executor);
     return explain(talk, answer, status, error);
 }
+
+enum base_status commands_check_memory(const struct commands_context *context, const struct commands_executor *executor,
+                                       const struct sim_plan *plan, const struct sim_prediction *predicted,
+                                       struct base_error *error)
+{
+    int64_t here_bytes = base_machine_memory_bytes(), count = plan->placement->topology.device_count;
+    double needed_bytes = (double)count * (double)predicted->memory.peak_bytes;
+    char needed[BASE_HUMANE], here[BASE_HUMANE];
+    if (context->launched || executor->hostfile || !here_bytes || needed_bytes <= (double)here_bytes) return BASE_OK;
+    return base_fail(
+        error, BASE_INPUT,
+        "%s: %lld devices need %s of memory, and this machine has %s; use fewer devices, a smaller model or "
+        "batch, or more machines by mpirun's --hostfile",
+        executor->rank_count ? "--ranks" : "--in-process", (long long)count, base_format_bytes(needed, needed_bytes),
+        base_format_bytes(here, (double)here_bytes));
+}

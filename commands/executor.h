@@ -3,6 +3,7 @@
 #define COMMANDS_EXECUTOR_H
 
 #include "commands/commands.h"
+#include "sim/sim.h"
 
 struct commands_executor {
     int rank_count;         /* 0: all devices in one process */
@@ -16,6 +17,12 @@ struct commands_executor {
  * own. Whatever the status, an answer that begins with { is a result. */
 enum base_status commands_ask_executor(struct commands_context *context, const struct commands_executor *executor,
                                        const struct base_text *request, struct base_text *answer,
+                                       struct base_error *error);
+
+/* Ranks that would stand on this machine together: none of them is started if it cannot hold them all. BASE_INPUT: it
+ * cannot. */
+enum base_status commands_check_memory(const struct commands_context *context, const struct commands_executor *executor,
+                                       const struct sim_plan *plan, const struct sim_prediction *predicted,
                                        struct base_error *error);
 
 #endif

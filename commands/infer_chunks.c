@@ -30,6 +30,21 @@ static enum base_status parse(struct base_arena *arena, const struct base_text *
 }
 
 /* One that is there. */
+/* A file may be damaged, or somebody else's: what is read back as a number is one that the executor gives. */
+static bool is_sound(const struct base_json *result)
+{
+    const double steps = base_json_number(result, "decode_steps"), total = base_json_number(result, "batch_total");
+    const struct base_json *rows = base_json_get(result, "collectives");
+    bool sound = total >= 1 && total < INT32_MAX && steps >= 0 && steps < INT32_MAX;
+    for (const struct base_json *row = rows ? rows->child : NULL; row && sound; row = row->next) {
+        const double kind = base_json_number(row, "kind"), dtype = base_json_number(row, "dtype"),
+                     axes = base_json_number(row, "axes");
+        sound = kind >= 0 && kind < SIM_COLLECTIVE_COUNT && dtype >= 0 && dtype <= MODEL_UINT32 && axes >= 0 &&
+                axes <= SIM_ALL_AXES;
+    }
+    return sound;
+}
+
 static enum base_status read_chunk(struct commands_context *context, const struct commands_chunks *chunks,
                                    const char *path, const struct base_json **out, struct base_error *error)
 {
@@ -48,6 +63,7 @@ static enum base_status read_chunk(struct commands_context *context, const struc
         return base_fail(error, BASE_INPUT,
                          "%s: is a chunk of another plan, mode, data, checkpoint or period; use a directory of its own",
                          path);
+    if (!is_sound(result)) return base_fail(error, BASE_INPUT, "%s: is damaged; delete it, and it is made again", path);
     *out = result;
     return BASE_OK;
 }

@@ -1,6 +1,7 @@
 /* `infer`: answers of a model, decoded or scored as T5X's infer does it, by the executor on this machine. */
 #include "commands/infer_chunks.h"
 #include "exec/exec.h"
+#include "reports/reports.h"
 #include "sim/sim.h"
 
 #include <string.h>
@@ -71,8 +72,16 @@ static enum base_status ask(struct commands_context *context, const struct base_
         return arguments->positional_count ? base_fail_in(error, "%s", arguments->positional[0]) : status;
     BASE_TRY(check_devices(arguments, &q->plan.placement->topology, error));
     BASE_TRY(sim_predict(context->cache, &q->plan, &q->predicted, NULL, error));
-    if (q->predicted.fits) return BASE_OK;
-    return base_fail(error, BASE_NO_FIT, "the plan does not fit; `meshwright predict --step generate` says why");
+    return BASE_OK;
+}
+
+/* What its memory is, in place of answers. */
+static enum base_status refuse(const struct commands_context *context, const struct question *q, struct base_text *out)
+{
+    const struct reports_prediction report = {.plan = q->text, .checked = &q->plan, .prediction = &q->predicted};
+    if (context->json) reports_prediction_json(&report, context->compact, out);
+    else reports_prediction_text(&report, out);
+    return BASE_NO_FIT;
 }
 
 /* ---- the answer ---- */
@@ -191,14 +200,16 @@ static void put_chunk_request(void *where, int64_t first_batch, int64_t batch_co
     put_request(asked->context, asked->arguments, asked->q, first_batch, batch_count, out);
 }
 
-/* What is asked for, and the bytes of the data. */
+/* What is asked for, the model as its file has it now, and the bytes of the data. */
 static enum base_status find_identity(struct asked *asked, uint64_t *out, struct base_error *error)
 {
     const size_t largest_file_bytes = (size_t)1 << 31;
     struct base_text request = {.arena = asked->context->arena};
     const char *data;
     size_t length;
+    struct base_json_writer w = {.text = &request};
     put_chunk_request(asked, 0, 0, &request);
+    model_config_put(asked->q->plan.config, &w);
     BASE_TRY(base_read_file(request.arena, base_argument(asked->arguments, "--data"), largest_file_bytes, &data,
                             &length, error));
     *out = base_hash(base_hash(BASE_HASH_START, request.data, request.length), data, length);
@@ -233,7 +244,9 @@ static enum base_status infer_run(struct commands_context *context, const struct
     const struct base_json *result = NULL;
     enum base_status status;
     BASE_TRY(ask(context, arguments, q, error));
+    if (!q->predicted.fits) return refuse(context, q, out);
     executor.rank_count = base_argument(arguments, "--in-process") ? 0 : q->plan.placement->topology.device_count;
+    BASE_TRY(commands_check_memory(context, &executor, &q->plan, &q->predicted, error));
     if (base_argument(arguments, "--output-dir")) {
         struct asked asked = {context, arguments, q};
         status = run_chunks(&asked, &executor, &result, error);

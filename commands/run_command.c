@@ -213,25 +213,6 @@ static enum base_status take_place(struct commands_context *context, const struc
     return BASE_OK;
 }
 
-/* Ranks that would stand on this machine together: none of them is started if it cannot hold them all. */
-static enum base_status check_memory(const struct commands_context *context, const struct base_arguments *arguments,
-                                     const struct sim_plan *plan, const struct sim_prediction *predicted,
-                                     struct base_error *error)
-{
-    int64_t here_bytes = base_machine_memory_bytes(), count = plan->placement->topology.device_count;
-    double needed_bytes = (double)count * (double)predicted->memory.peak_bytes;
-    char needed[BASE_HUMANE], here[BASE_HUMANE];
-    if (context->launched || base_argument(arguments, "--hostfile") || !here_bytes ||
-        needed_bytes <= (double)here_bytes)
-        return BASE_OK;
-    return base_fail(
-        error, BASE_INPUT,
-        "%s: %lld devices need %s of memory, and this machine has %s; use fewer devices, a smaller model or "
-        "batch, or more machines by --hostfile",
-        base_argument(arguments, "--in-process") ? "--in-process" : "--ranks", (long long)count,
-        base_format_bytes(needed, needed_bytes), base_format_bytes(here, (double)here_bytes));
-}
-
 /* ---- the command ---- */
 
 static enum base_status run_run(struct commands_context *context, const struct base_arguments *arguments,
@@ -262,11 +243,11 @@ static enum base_status run_run(struct commands_context *context, const struct b
         .lists_collectives = true, .timeline = &timeline, .passes = &passes, .arena = context->arena};
     BASE_TRY(sim_predict(context->cache, &plan, &predicted, &detail, error));
     if (!predicted.fits) return refuse(context, &text, &plan, &predicted, &detail, out, error);
-    BASE_TRY(check_memory(context, arguments, &plan, &predicted, error));
+    executor.rank_count = base_argument(arguments, "--in-process") ? 0 : plan.placement->topology.device_count;
+    BASE_TRY(commands_check_memory(context, &executor, &plan, &predicted, error));
     BASE_TRY(check_outputs(context, arguments, error));
     name_owner(context, &asked, &executor);
     put_request(context, &text, &asked, &request);
-    executor.rank_count = base_argument(arguments, "--in-process") ? 0 : plan.placement->topology.device_count;
     status = commands_ask_executor(context, &executor, &request, &answer, error);
     if (context->launched_rank > 0 || !answer.length || *answer.data != '{') return status;
     BASE_TRY(commands_read_result(context->arena, &answer, executor.rank_count, asked.evaluates, &result, error));

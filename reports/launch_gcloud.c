@@ -149,7 +149,7 @@ enum base_status reports_launch_gcloud(struct base_arena *arena, const struct si
     base_put(out, "install=${INSTALL:-\"pip install -q 'jax[tpu]' -f "
                   "https://storage.googleapis.com/jax-releases/libtpu_releases.html");
     base_put(out, command ? "\"}\n\n" : " && pip install -q git+https://github.com/google-research/t5x\"}\n\n");
-    base_putf(&runs, "echo $$ >pid\nexport PLAN_FILE=%s\nexec %s\n", plan_name,
+    base_putf(&runs, "echo $$ >pid\nexport PLAN_FILE=%s\n%s%s\n", plan_name, command ? "" : "exec ",
               command ? command : reports_t5x_command);
     put_here("write_plan", "END_OF_PLAN_FILE", file.data, out);
     put_here("write_command", "END_OF_COMMAND", runs.data, out);

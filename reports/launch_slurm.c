@@ -21,11 +21,25 @@ const char reports_t5x_command[] =
     "python3 -m t5x.train --gin_file=\"$PLAN_FILE\" --gin.MODEL_DIR=\"\\\"$MODEL_DIR\\\"\" "
     "--gin.MIXTURE_OR_TASK_NAME=\"\\\"$MIXTURE_OR_TASK_NAME\\\"\" --gin.TRAIN_STEPS=\"$TRAIN_STEPS\"";
 
+/* What stands in a comment of the script must not end it. */
+static enum base_status check_line(const char *key, const char *text, struct base_error *error)
+{
+    for (const char *c = text; *c; c++)
+        if ((unsigned char)*c < ' ' || *c == 127)
+            return base_fail(error, BASE_INPUT, "%s: holds a control character, which a script cannot say; rename it",
+                             key);
+    return BASE_OK;
+}
+
 enum base_status reports_launch_put_file(struct base_arena *arena, const struct sim_plan_text *text,
                                          const struct sim_plan *plan, const char *command, struct base_text *out,
                                          struct base_error *error)
 {
     struct base_json_writer writer = {.text = out};
+    BASE_TRY(check_line("model", plan->model_text, error));
+    BASE_TRY(check_line("topology", plan->topology_text, error));
+    if (command && !command[strspn(command, " ")])
+        return base_fail(error, BASE_INPUT, "--command: is empty; give what each host runs, as in 'python3 train.py'");
     for (const char *c = command; c && *c; c++)
         if ((unsigned char)*c < ' ' || *c == 127)
             return base_fail(error, BASE_INPUT, "--command: is one line, without control characters");
@@ -71,7 +85,8 @@ enum base_status reports_launch_slurm(struct base_arena *arena, const struct sim
     base_putf(out, "cat >\"$PLAN_FILE\" <<'%s'\n%s%s\n\n", end, file.data, end);
     base_put(out, "COORDINATOR_ADDRESS=$(scontrol show hostnames \"$SLURM_JOB_NODELIST\" | head -n 1):12345\n"
                   "export PLAN_FILE COORDINATOR_ADDRESS\n");
-    base_putf(out, "command=$(cat <<'%s'\nexec %s%s\n%s\n)\n", end_of_command, command ? command : reports_t5x_command,
+    base_putf(out, "command=$(cat <<'%s'\n%s%s%s\n%s\n)\n", end_of_command, command ? "" : "exec ",
+              command ? command : reports_t5x_command,
               command     ? ""
               : nodes > 1 ? several
                           : " --alsologtostderr",

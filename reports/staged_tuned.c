@@ -118,9 +118,11 @@ void reports_staged_text(const struct reports_staged *r, struct base_text *out)
                   found->bound_violations ? "Not proven: a prediction undercut its bound."
                                           : "Proven: no plan of the space is better.");
     } else {
-        base_putf(out, "Nothing fits with %.3g %% to spare; nearest, and at least %s too much: %s\n",
-                  100 * r->request->headroom_frac, base_format_bytes(over, -found->nearest.free_bytes),
-                  words_of(r, &found->nearest));
+        const bool fits = found->nearest.free_bytes >= 0; /* but for what is to stay free */
+        base_putf(out, "Nothing fits with %.3g %% to spare; nearest, and at least %s %s: %s\n",
+                  100 * r->request->headroom_frac,
+                  base_format_bytes(over, fits ? found->nearest.free_bytes : -found->nearest.free_bytes),
+                  fits ? "free" : "too much", words_of(r, &found->nearest));
     }
     put_counts(found, out);
     if (found->best_count)

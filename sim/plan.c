@@ -236,6 +236,9 @@ enum base_status sim_plan_check_another(struct sim_cache *cache, const struct si
     BASE_TRY(sim_plan_check_lengths(&plan, error));
     BASE_TRY(sim_plan_check_batch(&plan, error));
     BASE_TRY(sim_plan_take_step(text, step, &plan, error));
+    /* What else there is, has no microbatches in T5X and is deterministic. */
+    const bool trains = plan.options.step == MODEL_STEP_TRAIN || plan.options.step == MODEL_STEP_GRADIENT;
+    if (!trains) plan.num_microbatches = 1;
     BASE_TRY(sim_plan_read_decoding(&cache->arena, text, &plan, error));
     if (plan.placement->topology.kind == TOPO_LOCAL)
         plan.form = runs_passes(&plan) ? SIM_AS_EXECUTED : SIM_AS_PARTITIONED_AND_EXECUTED;
@@ -243,7 +246,6 @@ enum base_status sim_plan_check_another(struct sim_cache *cache, const struct si
     plan.options.gathers_keys = plan.context_parallel > 1;
     BASE_TRY(check_experts(&plan, error));
 
-    bool trains = step == MODEL_STEP_TRAIN || step == MODEL_STEP_GRADIENT; /* what else there is, is deterministic */
     plan.options.dropout =
         trains && (sim_key_is_given(text, SIM_DROPOUT_RATE) ? plan.dropout_rate > 0 : sim_drops_out_unsaid(&plan));
     if (plan.options.dropout && sim_is_executed(&plan))

@@ -1878,7 +1878,28 @@ static void confidence_rests_on_what_was_measured(struct base_arena *arena)
                 cpu.peak_bytes.high <= (double)p.memory.peak_bytes);
 }
 
+/* T5X has microbatches in training alone: an evaluation is of the whole batch, whatever a plan's document says. */
+static void microbatches_are_of_training(struct base_arena *arena)
+{
+    static const enum model_step steps[] = {MODEL_STEP_FORWARD, MODEL_STEP_EVALUATE, MODEL_STEP_ENCODE};
+    const char *words = "model=t5_1_1_base topology=v4-16 batch_size=64 inputs_length=128 targets_length=128 ";
+    for (int i = 0; i < BASE_COUNT(steps); i++) {
+        struct sim_cache *cache = sim_cache_new(arena);
+        struct sim_prediction predicted[2];
+        struct base_error error;
+        for (int j = 0; j < 2; j++) {
+            struct sim_plan_text text = plan_text(arena, base_print(arena, "%snum_microbatches=%d", words, 4 * j));
+            struct sim_plan plan = checked(cache, arena, &text, steps[i], SIM_AS_COMPILED);
+            assert_int_equal(plan.num_microbatches, 1);
+            assert_ok(sim_predict(cache, &plan, &predicted[j], NULL, &error), &error);
+        }
+        assert_near(predicted[0].step_s, predicted[1].step_s, 0);
+        sim_cache_free(cache);
+    }
+}
+
 static const struct test tests[] = {
+    TEST(microbatches_are_of_training),
     TEST(confidence_rests_on_what_was_measured),
     TEST(axes_over_processes_pay_for_the_network),
     TEST(a_mistake_made_again_is_answered_alike_and_costs_no_memory),

@@ -44,7 +44,9 @@ static enum base_status price(struct chooser *c, struct model_saved policy, stru
 {
     c->plan.options.saved = policy;
     c->s->result->counts.priced++;
-    return sim_predict(c->s->space->cache, &c->plan, out, detail, c->s->error);
+    BASE_TRY(sim_predict(c->s->space->cache, &c->plan, out, detail, c->s->error));
+    out->profile = base_copy(c->s->space->arena, out->profile);
+    return BASE_OK;
 }
 
 /* ---- coefficients ---- */

@@ -14,7 +14,9 @@ enum base_status tuner_predict(const struct tuner_space *space, struct tuner_pla
     struct sim_plan checked;
     struct sim_plan_text text = tuner_plan_text(space, plan);
     BASE_TRY(sim_plan_check(space->cache, space->arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &checked, error));
-    return sim_predict(space->cache, &checked, out, detail, error);
+    BASE_TRY(sim_predict(space->cache, &checked, out, detail, error));
+    out->profile = base_copy(space->arena, out->profile); /* a result outlives what the cache may forget */
+    return BASE_OK;
 }
 
 /* A bound that a full prediction undercuts was none: that kind is given up. */

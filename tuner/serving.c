@@ -146,6 +146,7 @@ static enum base_status look_at(struct walk *w, struct tuner_served *plan, struc
         return BASE_OK;
     }
     BASE_TRY(sim_predict(w->cache, &checked, &p, NULL, error));
+    p.profile = base_copy(w->arena, p.profile); /* it outlives the cache's */
     plan->latency_s = p.latency_s, plan->first_token_s = p.first_token_s, plan->step_s = p.step_s;
     plan->tokens_per_s = p.tokens_per_s;
     plan->peak_bytes = (double)p.memory.peak_bytes, plan->free_bytes = (double)p.free_bytes;

@@ -160,7 +160,9 @@ static bool divides(const struct walk *w, const struct tuner_staged_plan *plan)
 {
     const int64_t stages = number(w, plan, TUNER_STAGED_STAGES), chunks = number(w, plan, TUNER_STAGED_CHUNKS),
                   model = number(w, plan, TUNER_STAGED_PARTITIONS), m = number(w, plan, TUNER_STAGED_MICROBATCHES),
-                  copy = stages * model * number(w, plan, TUNER_STAGED_CONTEXT), devices = w->topology.device_count;
+                  context = number(w, plan, TUNER_STAGED_CONTEXT), devices = w->topology.device_count;
+    if (stages > devices || model > devices || context > devices) return false; /* and their product is no overflow */
+    const int64_t copy = stages * model * context;
     if (devices % copy != 0 || (chunks > 1 && (stages == 1 || m % stages != 0))) return false;
     if (stages * chunks > w->config.num_encoder_layers + w->config.num_decoder_layers + 2) return false;
     const char *sequence = w->result->values[TUNER_STAGED_SEQUENCE].values[plan->value[TUNER_STAGED_SEQUENCE]],
@@ -304,6 +306,7 @@ static enum base_status predict(struct walk *w, struct tuner_staged_plan *plan, 
     struct sim_prediction p;
     BASE_TRY(check(w, plan, &checked, error));
     BASE_TRY(sim_predict(w->cache, &checked, &p, NULL, error));
+    p.profile = base_copy(w->arena, p.profile); /* it outlives the cache's */
     r->evaluated_count++;
     plan->step_s = p.step_s / batch_of(w, plan);
     r->bound_violations += plan->step_s < plan->least_s || (double)p.free_bytes > plan->free_bytes;
