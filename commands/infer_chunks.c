@@ -176,7 +176,10 @@ enum base_status commands_infer_chunks(struct commands_context *context, const s
         if (count == MOST_CHUNKS)
             return base_fail(error, BASE_INPUT, "%s: more than %d chunks; use a larger --checkpoint-period",
                              chunks->directory, MOST_CHUNKS);
-        enum base_status status = base_is_file(path)
+        /* a chunk that was in its last batch when a signal came ends as any other */
+        const bool stopped = context->stop_signal && *context->stop_signal;
+        enum base_status status = stopped ? BASE_STOPPED
+                                  : base_is_file(path)
                                       ? read_chunk(context, chunks, path, &parts[count].result, error)
                                       : run_chunk(context, executor, chunks, count, path, &parts[count].result, error);
         if (status == BASE_STOPPED) {

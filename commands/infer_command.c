@@ -200,7 +200,19 @@ static void put_chunk_request(void *where, int64_t first_batch, int64_t batch_co
     put_request(asked->context, asked->arguments, asked->q, first_batch, batch_count, out);
 }
 
-/* What is asked for, the model as its file has it now, and the bytes of the data. */
+/* Of a folder of checkpoints the newest is restored: which there are belongs to what is asked for. */
+static enum base_status put_checkpoints(const char *restore, struct base_text *out, struct base_error *error)
+{
+    const char *const *names;
+    int count;
+    if (!restore || !base_directory_exists(restore)) return BASE_OK;
+    BASE_TRY(base_directory_list(out->arena, restore, &names, &count, error));
+    for (int i = 0; i < count; i++)
+        if (!strncmp(names[i], "checkpoint_", strlen("checkpoint_"))) base_putf(out, " %s", names[i]);
+    return BASE_OK;
+}
+
+/* What is asked for, the model and the checkpoints as they are now, and the bytes of the data. */
 static enum base_status find_identity(struct asked *asked, uint64_t *out, struct base_error *error)
 {
     const size_t largest_file_bytes = (size_t)1 << 31;
@@ -210,6 +222,7 @@ static enum base_status find_identity(struct asked *asked, uint64_t *out, struct
     struct base_json_writer w = {.text = &request};
     put_chunk_request(asked, 0, 0, &request);
     model_config_put(asked->q->plan.config, &w);
+    BASE_TRY(put_checkpoints(base_argument(asked->arguments, "--restore"), &request, error));
     BASE_TRY(base_read_file(request.arena, base_argument(asked->arguments, "--data"), largest_file_bytes, &data,
                             &length, error));
     *out = base_hash(base_hash(BASE_HASH_START, request.data, request.length), data, length);
