@@ -110,6 +110,9 @@ char *base_format_bytes(char buffer[BASE_HUMANE], double bytes);
 char *base_format_seconds(char buffer[BASE_HUMANE], double seconds);
 char *base_format_count(char buffer[BASE_HUMANE], double count);
 
+/* How many letters have to be added, left out or changed to make one text of the other; 64 where one of them has more
+ * than 64. */
+int base_edit_distance(const char *a, const char *b);
 /* Name in names that is closest to text, or NULL if none is near. */
 const char *base_nearest(const char *text, const char *const *names, int count);
 /* "what: "given" is unknown; did you mean NEAREST? Use NAME, NAME or NAME" */

@@ -142,7 +142,7 @@ char *base_format_count(char buffer[BASE_HUMANE], double count)
 enum { LONGEST_NAME = 64 };
 
 /* Levenshtein's distance with two rows. */
-static int distance(const char *a, const char *b)
+int base_edit_distance(const char *a, const char *b)
 {
     int previous[LONGEST_NAME + 1], current[LONGEST_NAME + 1];
     int a_length = (int)strlen(a), b_length = (int)strlen(b);
@@ -166,7 +166,7 @@ const char *base_nearest(const char *text, const char *const *names, int count)
     const char *nearest = NULL;
     int bound = (int)(strlen(text) > LONGEST_NAME ? 0 : strlen(text)) / 3 + 1;
     for (int i = 0; i < count; i++) {
-        int d = distance(text, names[i]);
+        int d = base_edit_distance(text, names[i]);
         if (d > bound || (nearest && d == bound)) continue;
         bound = d;
         nearest = names[i];

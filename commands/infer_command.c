@@ -126,13 +126,7 @@ static void put_collectives(const struct question *q, const struct base_json *re
         base_json_read_fields(row, exec_collective_fields, EXEC_COLLECTIVE_FIELD_COUNT, &c);
         const struct base_json *where = base_json_get(row, "where");
         base_json_open_inline(w, '{');
-        base_json_member_string(w, "kind", sim_collective_name(c.kind));
-        base_json_member_string(w, "mesh_axis", topo_axes_spell(w->text->arena, &q->plan.placement->axes, c.axes));
-        base_json_member_string(w, "dtype", model_dtype_name(c.dtype));
-        base_json_member_int(w, "count", c.count);
-        base_json_member_int(w, "bytes", c.bytes);
-        base_json_member_string(w, "where", where ? where->string : NULL);
-        base_json_member_double(w, "time_s", c.time_s);
+        reports_put_collective(w, &q->plan.placement->axes, &c, where ? where->string : NULL);
         base_json_close(w, '}');
     }
     base_json_close(w, ']');

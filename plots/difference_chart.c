@@ -48,6 +48,17 @@ static enum base_status put_parts(struct plots_canvas *canvas, const struct plot
     return BASE_OK;
 }
 
+static const char *title_of(struct base_arena *arena, double faster_s, double fewer_bytes, bool fits)
+{
+    if (faster_s == 0 && fewer_bytes == 0) return "Both take the same time and the same memory";
+    const char *time = base_print(arena, "is %s %s a step", plots_amount(arena, PLOTS_SECONDS, fabs(faster_s)),
+                                  faster_s > 0 ? "faster" : "slower"),
+               *memory = base_print(arena, "takes %s %s memory", plots_amount(arena, PLOTS_GIB, fabs(fewer_bytes)),
+                                    fewer_bytes > 0 ? "less" : "more");
+    return base_print(arena, "The second %s and %s%s", faster_s == 0 ? "takes the same time" : time,
+                      fewer_bytes == 0 ? "the same memory" : memory, fits ? "" : ": it does not fit");
+}
+
 enum base_status plots_difference(struct base_arena *arena, const struct plots_request *request,
                                   struct plots_picture *out, struct base_error *error)
 {
@@ -61,11 +72,8 @@ enum base_status plots_difference(struct base_arena *arena, const struct plots_r
     if (!(before_s > 0) || !(after_s > 0) || !isfinite(before_bytes) || !isfinite(after_bytes))
         return base_fail(error, BASE_INPUT, "%s: time.step_s and memory.peak_bytes are needed in both answers",
                          request->path);
-    const char *title = base_print(
-        arena, "The second is %s %s a step and takes %s %s memory%s",
-        plots_amount(arena, PLOTS_SECONDS, fabs(after_s - before_s)), after_s < before_s ? "faster" : "slower",
-        plots_amount(arena, PLOTS_GIB, fabs(after_bytes - before_bytes)), after_bytes < before_bytes ? "less" : "more",
-        plots_member(b, "fits", BASE_JSON_TRUE) ? "" : ": it does not fit");
+    const char *title = title_of(arena, before_s - after_s, before_bytes - after_bytes,
+                                 plots_member(b, "fits", BASE_JSON_TRUE) != NULL);
     double y = plots_heading(
         &canvas, title,
         base_print(arena, "first: %s; second: %s", plots_answer_words(arena, a), plots_answer_words(arena, b)));

@@ -72,21 +72,27 @@ static void put_network(struct base_json_writer *w, const struct reports_predict
     base_json_close(w, '}');
 }
 
+void reports_put_collective(struct base_json_writer *w, const struct topo_axes *mesh,
+                            const struct sim_collective_row *c, const char *where)
+{
+    base_json_member_string(w, "kind", sim_collective_name(c->kind));
+    base_json_member_string(w, "mesh_axis", topo_axes_spell(w->text->arena, mesh, c->axes));
+    base_json_member_string(w, "dtype", model_dtype_name(c->dtype));
+    base_json_member_int(w, "count", c->count);
+    base_json_member_int(w, "bytes", c->bytes);
+    if (where) base_json_member_string(w, "where", where);
+    base_json_member_double(w, "time_s", c->time_s);
+}
+
 static void put_collectives(struct base_json_writer *w, const struct reports_prediction *r)
 {
+    const bool infers = r->checked && model_infers(r->checked->options.step);
     base_json_key(w, "collectives");
     base_json_open(w, '[');
     for (int i = 0; i < r->collective_count; i++) {
         const struct sim_collective_row *c = &r->collectives[i];
         base_json_open_inline(w, '{');
-        base_json_member_string(w, "kind", sim_collective_name(c->kind));
-        base_json_member_string(w, "mesh_axis", topo_axes_spell(w->text->arena, &r->prediction->mesh, c->axes));
-        base_json_member_string(w, "dtype", model_dtype_name(c->dtype));
-        base_json_member_int(w, "count", c->count);
-        base_json_member_int(w, "bytes", c->bytes);
-        if (r->checked && model_infers(r->checked->options.step))
-            base_json_member_string(w, "where", sim_region_name(c->where));
-        base_json_member_double(w, "time_s", c->time_s);
+        reports_put_collective(w, &r->prediction->mesh, c, infers ? sim_region_name(c->where) : NULL);
         if (r->by_op) {
             base_json_key(w, "operations");
             base_json_open_inline(w, '[');

@@ -131,6 +131,9 @@ void reports_trace(const struct sim_timeline *predicted, const struct sim_timeli
 void reports_put_pipeline(struct base_json_writer *w, const struct sim_prediction *prediction,
                           const struct sim_passes *passes);
 void reports_put_run_of_pipeline(struct base_json_writer *w, const struct sim_passes *passes); /* as measured */
+/* Members of one row of "collectives", predicted or measured; where (a region of inference) may be NULL. */
+void reports_put_collective(struct base_json_writer *writer, const struct topo_axes *mesh,
+                            const struct sim_collective_row *row, const char *where);
 const char *reports_phase_name(enum model_phase phase);
 /* Each measured entry with its predicted one, or NULL; measured->count of them, in the arena. */
 struct reports_pair {

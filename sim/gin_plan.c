@@ -178,12 +178,17 @@ static enum base_status take_comments(struct sim_gin_draft *draft, struct base_e
 
 /* ---- the whole ---- */
 
+/* A name that is nearly one that is read is most probably that one, misspelt, and the answer another than was meant. */
 static void note_skipped(struct model_gin *gin)
 {
     for (int i = 0; i < gin->binding_count; i++) {
         const struct model_gin_binding *binding = &gin->bindings[i];
         if (binding->used || binding->overridden || binding->known) continue;
-        model_gin_note(gin, binding->place, "%.200s: no part of a plan; skipped", binding->name);
+        const char *meant = model_gin_meant(gin, binding);
+        if (meant)
+            model_gin_warn(gin, binding->place, "%.200s: unknown, so it is skipped; did you mean %.200s?",
+                           binding->name, meant);
+        else model_gin_note(gin, binding->place, "%.200s: no part of a plan; skipped", binding->name);
     }
 }
 

@@ -41,7 +41,8 @@ struct walk {
     struct model_config config;
     int64_t numbers[TUNER_STAGED_COUNT][MOST_VALUES]; /* of values that are whole numbers */
     int capacity;
-    bool searches; /* plans get their bounds as they are listed */
+    bool overflows; /* there were more values of one kind than MOST_VALUES */
+    bool searches;  /* plans get their bounds as they are listed */
     double capacity_bytes;
     struct sim_pipeline_habits habits;
     enum sim_cut partition;
@@ -55,6 +56,7 @@ static void add(struct walk *w, enum tuner_staged d, const char *text)
 {
     struct tuner_values *values = &w->result->values[d];
     if (values->count < MOST_VALUES) values->values[values->count++] = text;
+    else w->overflows = true;
 }
 
 /* Numbers from 1 to most that divide. */
@@ -124,6 +126,10 @@ static enum base_status find_values(struct walk *w, enum tuner_staged d, struct 
     if (!values->count && d == TUNER_STAGED_CHUNKS) add_chunks(w);
     if (!values->count && d == TUNER_STAGED_MICROBATCHES) add_microbatches(w);
     if (!values->count) add(w, d, NULL);
+    if (w->overflows)
+        return base_fail(error, BASE_INPUT,
+                         "%s: more than %d values come into question; name those that shall be searched",
+                         sim_plan_keys[dimensions[d].key].name, MOST_VALUES);
     return read_numbers(w, d, error);
 }
 

@@ -45,6 +45,11 @@ struct model_gin_binding {
     bool known;      /* of a file that is not at hand: what gin_known.csv and the zoo know of it */
 };
 
+/* A parameter that a reader looked for, bound or not. */
+struct model_gin_asked {
+    const char *configurable, *parameter;
+};
+
 struct model_gin_comment {
     const char *key, *value;
     struct model_gin_place place;
@@ -65,6 +70,8 @@ struct model_gin {
     struct model_gin_import *imports;
     struct model_gin_include *includes;
     int binding_count, comment_count, import_count, include_count, value_count;
+    struct model_gin_asked *asked; /* each once; at most MODEL_GIN_MOST_ASKED */
+    int asked_count;
     const char **notes; /* "FILE:LINE: what was skipped, and why": no plan holds it, and no answer changes by it */
     int note_count;
     const char **warnings; /* the same of what the plan holds otherwise, so that an answer may be another */
@@ -86,7 +93,7 @@ enum base_status model_gin_read(struct base_arena *arena, const char *path, cons
 /* The same of a text; no file is opened. */
 enum base_status model_gin_parse(struct base_arena *arena, const char *name, const char *text, struct model_gin **out,
                                  struct base_error *error);
-enum { MODEL_GIN_MOST_NOTES = 200, MODEL_GIN_MOST_WARNINGS = 50 };
+enum { MODEL_GIN_MOST_NOTES = 200, MODEL_GIN_MOST_WARNINGS = 50, MODEL_GIN_MOST_ASKED = 1000 };
 void model_gin_note(struct model_gin *gin, struct model_gin_place place, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 void model_gin_warn(struct model_gin *gin, struct model_gin_place place, const char *format, ...)
@@ -94,6 +101,9 @@ void model_gin_warn(struct model_gin *gin, struct model_gin_place place, const c
 /* The binding that a configurable called in that scope sees, or NULL. Modules before its name may be left out. */
 const struct model_gin_binding *model_gin_find(struct model_gin *gin, const char *scope, const char *configurable,
                                                const char *parameter);
+/* What a binding that nobody looked for was meant to be: a parameter that was looked for and differs by two letters at
+ * most from what is bound, "configurable.parameter" in the arena; NULL: none. Short names have no near ones. */
+const char *model_gin_meant(const struct model_gin *gin, const struct model_gin_binding *binding);
 /* What the macros of a value lead to, and where that stands; NULL: gin.REQUIRED, or nothing (with a note). */
 const struct model_gin_value *model_gin_follow(struct model_gin *gin, const struct model_gin_value *value,
                                                struct model_gin_place *place);

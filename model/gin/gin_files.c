@@ -85,10 +85,20 @@ static bool scope_applies(const char *bound, const char *scope)
     return !length || (!strncmp(bound, scope, length) && (scope[length] == '/' || !scope[length]));
 }
 
+static void remember_asked(struct model_gin *gin, const char *configurable, const char *parameter)
+{
+    for (int i = 0; i < gin->asked_count; i++)
+        if (!strcmp(gin->asked[i].parameter, parameter) && !strcmp(gin->asked[i].configurable, configurable)) return;
+    if (gin->asked_count == MODEL_GIN_MOST_ASKED) return;
+    gin->asked[gin->asked_count++] =
+        (struct model_gin_asked){base_copy(gin->arena, configurable), base_copy(gin->arena, parameter)};
+}
+
 const struct model_gin_binding *model_gin_find(struct model_gin *gin, const char *scope, const char *configurable,
                                                const char *parameter)
 {
     struct model_gin_binding *best = NULL;
+    remember_asked(gin, configurable, parameter);
     for (int i = 0; i < gin->binding_count; i++) {
         struct model_gin_binding *binding = &gin->bindings[i];
         if (strcmp(binding->parameter, parameter) != 0 || !scope_applies(binding->scope, scope) ||
@@ -451,6 +461,7 @@ static struct model_gin *new_gin(struct base_arena *arena, const char *name)
     gin->comments = base_new(arena, struct model_gin_comment, MOST_COMMENTS);
     gin->notes = base_new(arena, const char *, MODEL_GIN_MOST_NOTES);
     gin->warnings = base_new(arena, const char *, MODEL_GIN_MOST_WARNINGS);
+    gin->asked = base_new(arena, struct model_gin_asked, MODEL_GIN_MOST_ASKED);
     gin->includes = base_new(arena, struct model_gin_include, MOST_FILES);
     gin->stack = base_new(arena, const char *, DEEPEST_INCLUDE);
     return gin;

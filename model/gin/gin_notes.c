@@ -3,34 +3,59 @@
 #include "model/gin/gin_reader.h"
 
 #include <stdarg.h>
+#include <string.h>
 
 enum { LONGEST_MESSAGE = 700 };
 
 static void add(struct model_gin *gin, const char **list, int *count, int most, struct model_gin_place place,
-                const char *message)
+                const char *format, va_list arguments)
 {
+    char message[LONGEST_MESSAGE];
     if (*count == most) return;
     bool last = *count == most - 1;
+    vsnprintf(message, sizeof message, format, arguments);
     list[(*count)++] =
         last ? "and more that is not shown" : base_print(gin->arena, "%.300s:%d: %s", place.file, place.line, message);
 }
 
 void model_gin_note(struct model_gin *gin, struct model_gin_place place, const char *format, ...)
 {
-    char message[LONGEST_MESSAGE];
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(message, sizeof message, format, arguments);
+    add(gin, gin->notes, &gin->note_count, MODEL_GIN_MOST_NOTES, place, format, arguments);
     va_end(arguments);
-    add(gin, gin->notes, &gin->note_count, MODEL_GIN_MOST_NOTES, place, message);
 }
 
 void model_gin_warn(struct model_gin *gin, struct model_gin_place place, const char *format, ...)
 {
-    char message[LONGEST_MESSAGE];
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(message, sizeof message, format, arguments);
+    add(gin, gin->warnings, &gin->warning_count, MODEL_GIN_MOST_WARNINGS, place, format, arguments);
     va_end(arguments);
-    add(gin, gin->warnings, &gin->warning_count, MODEL_GIN_MOST_WARNINGS, place, message);
+}
+
+/* The part of a name behind its modules: T5Config of network.T5Config. */
+static const char *without_modules(const char *name)
+{
+    const char *dot = strrchr(name, '.');
+    return dot ? dot + 1 : name;
+}
+
+const char *model_gin_meant(const struct model_gin *gin, const struct model_gin_binding *binding)
+{
+    enum { SHORTEST = 7, MOST_EDITS = 2 };
+    const struct model_gin_asked *meant = NULL;
+    const char *configurable = without_modules(binding->configurable);
+    int fewest = MOST_EDITS + 1;
+    for (int i = 0; i < gin->asked_count; i++) {
+        const struct model_gin_asked *asked = &gin->asked[i];
+        if (strlen(asked->configurable) + strlen(asked->parameter) < SHORTEST) continue;
+        int edits = base_edit_distance(binding->parameter, asked->parameter) +
+                    base_edit_distance(configurable, without_modules(asked->configurable));
+        if (edits >= fewest) continue;
+        fewest = edits;
+        meant = asked;
+    }
+    if (!meant || fewest == 0) return NULL; /* the same name, bound in another scope */
+    return base_print(gin->arena, "%s%s%s", meant->configurable, *meant->configurable ? "." : "", meant->parameter);
 }
