@@ -83,7 +83,8 @@ struct base_text {
 void base_put(struct base_text *text, const char *string);
 void base_put_bytes(struct base_text *text, const char *bytes, size_t length);
 void base_putf(struct base_text *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
-void base_put_double(struct base_text *text, double value); /* shortest form that reads back as the same double */
+void base_put_double(struct base_text *text, double value); /* decimal.c: 15 to 17 digits, the fewest that read back
+                                                             * as the same double, as %g writes them */
 void base_put_int(struct base_text *text, int64_t value);
 void base_put_python_string(struct base_text *text, const char *string); /* quoted, as Python and gin read it */
 /* What a terminal would obey, in a text for people, becomes a question mark: controls but for new lines and tabs. */

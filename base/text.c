@@ -1,7 +1,6 @@
 /* Text that grows in an arena. */
 #include "base/base.h"
 
-#include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -58,50 +57,6 @@ void base_put_int(struct base_text *text, int64_t value)
     } while (rest);
     if (value < 0) digits[--at] = '-';
     base_put_bytes(text, digits + at, sizeof digits - (size_t)at);
-}
-
-/* Of what %.17g wrote: its last significant digits as a number, and its first one. False: it has fewer than 17. */
-static bool split_digits(const char *written, int *first, int *last_two)
-{
-    int count = 0;
-    *first = *last_two = 0;
-    for (const char *at = written; *at && *at != 'e'; at++) {
-        if (*at < '0' || *at > '9' || (count == 0 && *at == '0')) continue;
-        if (++count == 1) *first = *at - '0';
-        *last_two = *last_two % 10 * 10 + *at - '0';
-    }
-    return count == 17;
-}
-
-/* How many digits may read back as the value. What does is at most half an ulp away, 2^-53 of it: 1.11 of the 17th
- * digit for each unit of the first, and half a digit more since 17 digits are rounded, too. Shorter numbers end in
- * zeros, so that the last digits say how far the nearest is. */
-static int fewest_digits(const char *written)
-{
-    int first, last_two;
-    if (!split_digits(written, &first, &last_two)) return 15;
-    double reach = 1.12 * (first + 1) + 0.5;
-    if (fmin(last_two, 100 - last_two) <= reach) return 15;
-    return fmin(last_two % 10, 10 - last_two % 10) <= reach ? 16 : 17;
-}
-
-void base_put_double(struct base_text *text, double value)
-{
-    if (isfinite(value) && fabs(value) <= 9007199254740992.0 && value == (double)(int64_t)value &&
-        !(value == 0 && signbit(value))) {
-        base_put_int(text, (int64_t)value);
-        return;
-    }
-    char exact[40], shorter[40]; /* 17 digits always read back as they were */
-    snprintf(exact, sizeof exact, "%.17g", value);
-    for (int digits = isnormal(value) ? fewest_digits(exact) : 15; digits < 17; digits++) {
-        snprintf(shorter, sizeof shorter, "%.*g", digits, value);
-        if (strtod(shorter, NULL) == value) {
-            base_put(text, shorter);
-            return;
-        }
-    }
-    base_put(text, exact);
 }
 
 void base_put_python_string(struct base_text *out, const char *text)

@@ -219,6 +219,17 @@ static double any_double(struct base_random *random)
     }
 }
 
+/* At most three doubles away from a power of ten or of two, where the number of digits and the spacing change. */
+static double beside_a_round_number(struct base_random *random)
+{
+    bool of_ten = base_random_below(random, 2);
+    double value =
+        of_ten ? pow(10, (double)base_random_below(random, 24) - 8) : ldexp(1, (int)base_random_below(random, 90) - 40);
+    double towards = base_random_below(random, 2) ? INFINITY : 0;
+    for (int steps = (int)base_random_below(random, 4); steps > 0; steps--) value = nextafter(value, towards);
+    return base_random_below(random, 2) ? value : -value;
+}
+
 /* The fewest of 15 to 17 digits that read back, tried one after the other. */
 static void text_writes_doubles_as_short_as_they_read_back(struct base_arena *arena)
 {
@@ -229,6 +240,7 @@ static void text_writes_doubles_as_short_as_they_read_back(struct base_arena *ar
         if (i % 2)
             value = (double)base_random_below(&random, 1000000007) / (double)(1 + base_random_below(&random, 9999));
         if (i % 7 == 0) value *= 1e-310; /* numbers that are not normal have fewer bits */
+        if (i % 5 == 0) value = beside_a_round_number(&random);
         char want[40];
         for (int digits = 15; digits <= 17; digits++) {
             snprintf(want, sizeof want, "%.*g", digits, value);
