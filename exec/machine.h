@@ -83,6 +83,9 @@ struct exec_scratch {
 struct exec_scratch exec_scratch_of(const struct exec_machine *machine, int device);
 void *exec_scratch_take(struct exec_scratch *scratch, int64_t bytes);
 
+/* state.c: of a stack's layers (or runs of layers, where some have experts), the first that the machine's piece of the
+ * model has; layers: MODEL_ENCODER_LAYERS or MODEL_DECODER_LAYERS, of anything else it is 0 */
+int64_t exec_first_layer(const struct exec_machine *machine, enum model_size layers);
 void exec_add_sums(struct exec_machine *to, const struct exec_machine *from); /* what a step is measured by */
 double exec_seconds(const struct exec_machine *machine); /* monotonic: wall time, or this process's own */
 

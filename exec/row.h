@@ -14,6 +14,8 @@ struct exec_row {
     int64_t first;             /* global index along the first label */
     int64_t position;          /* global index along the length, where that is no last label */
     int64_t before;            /* global index along the label before it: the query of attention scores */
+    int64_t number, count;     /* of the first element in the whole array, row-major, and how many that has */
+    struct base_key key;       /* of a mask of dropout */
     const float *exponentials; /* of this row, if its sum has just made them; or NULL */
     double extra;              /* a second sum that a reduction makes on its way */
     const struct exec_machine *machine;
@@ -44,7 +46,7 @@ void exec_narrow(const float *from, uint16_t *to, int64_t stride, int64_t n);
 void exec_load(enum model_dtype dtype, const char *from, int64_t stride, float *to,
                int64_t n); /* of any dtype that runs */
 void exec_store(enum model_dtype dtype, const float *from, char *to, int64_t stride,
-                int64_t n); /* float32 or bfloat16 */
+                int64_t n); /* of any dtype that runs; a truth value is 1 or 0 */
 
 /* elementwise.c */
 exec_row_run exec_row_copy, exec_row_add, exec_row_scale, exec_row_norm, exec_row_norm_grad, exec_row_gate,
@@ -57,6 +59,12 @@ exec_row_run exec_row_square, exec_row_product, exec_row_norm_grad_scale, exec_r
 exec_row_run exec_row_attention_bias, exec_row_exponentials, exec_row_softmax, exec_row_softmax_grad;
 /* loss.c */
 exec_row_run exec_row_pick, exec_row_loss, exec_row_loss_grad, exec_row_argmax;
+/* masks.c */
+exec_row_run exec_row_dropout_mask, exec_row_dropout;
+/* Of the masks that an operation draws now: the plan's seed, step and microbatch, the mask's name and its layer in the
+ * whole model tell masks apart; how the model is cut, and whether a mask is made again, do not. */
+struct base_key exec_mask_key(const struct exec_machine *machine, const struct sim_op *op);
+
 /* decode_rows.c */
 exec_row_run exec_row_cache_bias, exec_row_key_bias, exec_row_prefix_bias, exec_row_cache_fill, exec_row_cache_write,
     exec_row_position, exec_row_temper, exec_row_count_above, exec_row_mass_above, exec_row_next_count_threshold,

@@ -84,6 +84,8 @@ static const struct exec_row_function functions[MODEL_FUNCTION_COUNT] = {
     [MODEL_TOKEN_SCORE] = {"vvvv", exec_row_token_score, EXEC_NONE, false},
     [MODEL_CONTINUE] = {"vvv", exec_row_continue, EXEC_NONE, false},
     [MODEL_LARGEST] = {"v", exec_row_copy, EXEC_MAX, false},
+    [MODEL_DROPOUT_MASK] = {"", exec_row_dropout_mask, EXEC_NONE, true},
+    [MODEL_DROPOUT] = {"vv", exec_row_dropout, EXEC_NONE, false},
 };
 
 const struct exec_row_function *exec_row_function_of(enum model_function function)
@@ -109,6 +111,7 @@ struct row_op {
     float *values;    /* of a reduction: what is combined */
     int exponentials; /* the operation of the kernel that has just made them, or -1 */
     double divisor;
+    struct base_key key; /* of a mask of dropout */
 };
 
 struct row_kernel {
@@ -116,6 +119,7 @@ struct row_kernel {
     struct exec_space space;
     char outer[MOST_OUTER + 1];
     int64_t outer_valid[MOST_OUTER], outer_start[MOST_OUTER];
+    int64_t outer_step[MOST_OUTER], count; /* in the whole array, row-major: elements between neighbours, and all */
     char row_letter;
     int64_t row_valid, row_start, slot_floats;
     struct row_op ops[MOST_OPS];
@@ -228,16 +232,19 @@ static void begin_kernel(struct row_kernel *k, const struct exec_machine *machin
     k->scratch = exec_scratch_of(machine, device);
     exec_space_of(machine, first, device, &k->space);
     size_t length = strlen(letters);
-    k->row_valid = 1;
+    k->row_valid = k->count = 1;
     if (!length) return;
     memcpy(k->outer, letters, length - 1);
     k->row_letter = letters[length - 1];
     const struct exec_range *row = exec_space_range(&k->space, k->row_letter);
     k->row_valid = row->valid;
     k->row_start = row->start;
-    for (int i = 0; k->outer[i]; i++) {
+    k->count = machine->sizes[sim_label_size(machine->s, first, k->row_letter)];
+    for (int i = (int)length - 2; i >= 0; i--) {
         k->outer_valid[i] = exec_space_range(&k->space, k->outer[i])->valid;
         k->outer_start[i] = exec_space_range(&k->space, k->outer[i])->start;
+        k->outer_step[i] = k->count;
+        k->count *= machine->sizes[sim_label_size(machine->s, first, k->outer[i])];
     }
 }
 
@@ -280,6 +287,7 @@ static void run_row(struct row_kernel *k, struct exec_row *row, struct row_op *r
                     int64_t piece)
 {
     row->op = r->op->op;
+    row->key = r->key;
     for (int i = 0; i < r->op->input_count; i++)
         row->in[i] = fetch(&r->in[i], offset_at(&r->in[i], index, outer_count, piece), row->n);
     bool reduces = r->function->combine != EXEC_NONE;
@@ -324,8 +332,10 @@ static void run_rows(struct row_kernel *k, bool in_pieces)
     int outer_count = (int)strlen(k->outer);
     int64_t index[MOST_OUTER] = {0}, piece_size = in_pieces ? SIM_ROW_CHUNK : k->row_valid;
     if (is_empty(k, outer_count)) return;
-    struct exec_row row = {.machine = k->machine};
+    struct exec_row row = {.machine = k->machine, .count = k->count};
     do {
+        int64_t before = 0;
+        for (int i = 0; i < outer_count; i++) before += (k->outer_start[i] + index[i]) * k->outer_step[i];
         row.first = outer_count ? k->outer_start[0] + index[0] : 0;
         for (int i = 0; i < outer_count; i++)
             if (is_length(k, k->outer[i])) row.position = k->outer_start[i] + index[i];
@@ -333,6 +343,7 @@ static void run_rows(struct row_kernel *k, bool in_pieces)
         for (int64_t piece = 0; piece == 0 || piece < k->row_valid; piece += piece_size) {
             row.n = k->row_valid - piece < piece_size ? k->row_valid - piece : piece_size;
             row.start = k->row_start + piece;
+            row.number = before + row.start;
             for (int i = 0; i < k->op_count; i++) run_row(k, &row, &k->ops[i], index, outer_count, piece);
             if (piece_size == 0) break;
         }
@@ -373,7 +384,10 @@ void exec_rows(struct exec_machine *machine, int kernel, int device)
     if (k.slot_floats < 1) k.slot_floats = 1;
     for (int i = parts->op; i <= parts->last; i++)
         if (s->ops[i].kernel == kernel) bind_op(&k, &s->ops[i], device);
-    for (int i = 0; i < k.op_count; i++) prepare_reduction(&k, &k.ops[i]);
+    for (int i = 0; i < k.op_count; i++) {
+        prepare_reduction(&k, &k.ops[i]);
+        if (k.ops[i].op->op->function == MODEL_DROPOUT_MASK) k.ops[i].key = exec_mask_key(machine, k.ops[i].op);
+    }
     find_exponentials(&k);
     merge_rows(&k);
     run_rows(&k, !reduces);

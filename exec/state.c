@@ -47,13 +47,11 @@ static const char *path_of(const struct list *list, const struct model_tensor *t
     return path;
 }
 
-/* Of a tensor's layers (or runs of layers, where some have experts), the first that the machine's piece of the model
- * has. */
-static int64_t first_layer(const struct exec_machine *machine, const struct model_tensor *tensor)
+int64_t exec_first_layer(const struct exec_machine *machine, enum model_size layers)
 {
     const struct sim_executable_piece *piece = machine->piece;
-    const bool encoder = tensor->layers == MODEL_ENCODER_LAYERS;
-    if (!piece || (!encoder && tensor->layers != MODEL_DECODER_LAYERS)) return 0;
+    const bool encoder = layers == MODEL_ENCODER_LAYERS;
+    if (!piece || (!encoder && layers != MODEL_DECODER_LAYERS)) return 0;
     return (encoder ? piece->first_encoder_layer : piece->first_decoder_layer) /
            model_layers_per_block(machine->stages->plan->config, encoder ? MODEL_ENCODER_STACK : MODEL_DECODER_STACK);
 }
@@ -73,7 +71,8 @@ static void add_array(struct list *list, int tensor_index, int64_t layer, int64_
     const struct model_tensor *tensor = &machine->s->program->tensors[tensor_index];
     bool state = tensor->category == MODEL_OPTIMIZER_STATE;
     struct exec_array *array = &list->arrays[list->count++];
-    array->path = path_of(list, tensor, state ? "state.param_states" : "target", first_layer(machine, tensor) + layer);
+    array->path = path_of(list, tensor, state ? "state.param_states" : "target",
+                          exec_first_layer(machine, (enum model_size)tensor->layers) + layer);
     array->value = value_of_tensor(machine, tensor_index);
     array->layer = layer;
     array->layers_dim = -1;
@@ -130,8 +129,9 @@ static const struct model_tensor *tensor_of(const struct exec_machine *machine, 
 void exec_own_layers(const struct exec_machine *machine, const struct exec_array *array, struct exec_region *region)
 {
     if (array->layers_dim < 0) return;
-    region->origin[array->layers_dim] = first_layer(machine, tensor_of(machine, array));
-    region->extent[array->layers_dim] = machine->sizes[tensor_of(machine, array)->layers];
+    const int layers = tensor_of(machine, array)->layers;
+    region->origin[array->layers_dim] = exec_first_layer(machine, (enum model_size)layers);
+    region->extent[array->layers_dim] = machine->sizes[layers];
 }
 
 void exec_part_region(const struct exec_machine *machine, const struct exec_array *array, int device,
@@ -176,7 +176,8 @@ static bool find_overlap(const struct exec_machine *machine, const struct exec_a
     for (int d = array->rank - 1; d >= 0; d--) strides[d] = strides[d + 1] * region->extent[d];
     *out = (struct overlap){.rank = tensor->rank, .first_layer = array->layer, .end_layer = array->layer + 1};
     if (array->layers_dim >= 0) {
-        int64_t origin = region->origin[array->layers_dim], own = first_layer(machine, tensor);
+        int64_t origin = region->origin[array->layers_dim],
+                own = exec_first_layer(machine, (enum model_size)tensor->layers);
         out->first_layer = larger(origin, own);
         out->end_layer = smaller(origin + region->extent[array->layers_dim], own + machine->sizes[tensor->layers]);
         out->layer_stride = strides[array->layers_dim + 1];

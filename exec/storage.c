@@ -26,6 +26,8 @@ void exec_load(enum model_dtype dtype, const char *from, int64_t stride, float *
     if (dtype == MODEL_BFLOAT16) exec_widen((const uint16_t *)(const void *)from, stride, to, n);
     else if (dtype == MODEL_INT32)
         for (int64_t i = 0; i < n; i++) to[i] = (float)((const int32_t *)(const void *)from)[i * stride];
+    else if (dtype == MODEL_BOOL)
+        for (int64_t i = 0; i < n; i++) to[i] = from[i * stride] ? 1.0f : 0.0f;
     else
         for (int64_t i = 0; i < n; i++) to[i] = ((const float *)(const void *)from)[i * stride];
 }
@@ -35,6 +37,8 @@ void exec_store(enum model_dtype dtype, const float *from, char *to, int64_t str
     if (dtype == MODEL_BFLOAT16) exec_narrow(from, (uint16_t *)(void *)to, stride, n);
     else if (dtype == MODEL_INT32) /* slices of tokens */
         for (int64_t i = 0; i < n; i++) ((int32_t *)(void *)to)[i * stride] = (int32_t)from[i];
+    else if (dtype == MODEL_BOOL)
+        for (int64_t i = 0; i < n; i++) to[i * stride] = from[i] != 0.0f;
     else
         for (int64_t i = 0; i < n; i++) ((float *)(void *)to)[i * stride] = from[i];
 }

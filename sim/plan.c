@@ -248,8 +248,6 @@ enum base_status sim_plan_check_another(struct sim_cache *cache, const struct si
 
     plan.options.dropout =
         trains && (sim_key_is_given(text, SIM_DROPOUT_RATE) ? plan.dropout_rate > 0 : sim_drops_out_unsaid(&plan));
-    if (plan.options.dropout && sim_is_executed(&plan))
-        return base_fail(error, BASE_INPUT, "dropout_rate: run draws no masks yet; use 0");
     *out = plan;
     return BASE_OK;
 }

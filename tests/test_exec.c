@@ -101,6 +101,7 @@ enum gene {
     FSDP_AXIS,
     EXPERT_AXIS,
     FEATURES,
+    DROPOUT,
     GENE_COUNT
 };
 struct genome {
@@ -152,6 +153,8 @@ static const char *const meshes[][4] = {
 enum { MOST_DEVICES = 16 };
 static const char *const optimizers[] = {"sgd", "adamw", "adafactor", "lion"};
 static const char *const hardware[] = {"local:%d", "a100-80g:1x%d"}; /* compilers with other passes */
+
+static const char *const dropout_rates[] = {"0", "0.3"};
 
 static const int limits[GENE_COUNT] = {
     [FAMILY] = BASE_COUNT(families),
@@ -270,7 +273,9 @@ static struct sim_plan_text plan_of(struct base_arena *arena, const struct genom
     plan.values[SIM_TARGETS_LENGTH] = number(arena, lengths[g[TARGETS]]);
     plan.values[SIM_INPUTS_LENGTH] = number(arena, lengths[g[INPUTS]]);
     plan.values[SIM_BATCH_SIZE] = number(arena, batches[g[BATCH]]);
-    plan.values[SIM_NUM_MICROBATCHES] = number(arena, whole ? 1 : microbatches[g[MICROBATCHES]]);
+    const bool same_masks = g[DROPOUT]; /* each microbatch draws its own */
+    plan.values[SIM_NUM_MICROBATCHES] = number(arena, whole && !same_masks ? 1 : microbatches[g[MICROBATCHES]]);
+    plan.values[SIM_DROPOUT_RATE] = dropout_rates[g[DROPOUT]];
     plan.values[SIM_OPTIMIZER] = optimizers[g[OPTIMIZER]];
     plan.values[SIM_LEARNING_RATE] = large_rate;
     plan.values[SIM_REMAT_POLICY] = whole ? remats[0] : remats[g[REMAT]];
@@ -293,6 +298,13 @@ static struct genome random_genome(struct base_random *random)
         genome.genes[i] = (int)base_random_below(random, i < OWN_RULES ? limits[i] : BASE_COUNT(own_values));
     for (int i = 0; i < OWN_RULES; i++) genome.genes[FEATURES] += genome.genes[i]; /* so that no draw is another one */
     genome.genes[FEATURES] %= limits[FEATURES];
+    return genome;
+}
+
+static struct genome random_genome_with_dropout(struct base_random *random)
+{
+    struct genome genome = random_genome(random);
+    genome.genes[DROPOUT] = 1;
     return genome;
 }
 
@@ -588,6 +600,42 @@ static void runs_on_named_meshes_equal_whole_ones(struct base_arena *arena)
     run_random_plans(arena, random_named_genome, 3, 300, "float32", 5e-4);
 }
 
+/* However the model is cut, and whatever the backward pass makes again, the masks are the same. */
+static void dropout_draws_the_same_masks_on_every_mesh(struct base_arena *arena)
+{
+    run_random_plans(arena, random_genome_with_dropout, 4, 200, "float32", 5e-4);
+}
+
+/* A mask drops its share, differs by step, microbatch, layer and name, and is drawn again as it was. */
+static void masks_drop_their_share(struct base_arena *arena)
+{
+    struct genome genome = {{[LAYERS] = 1, [BATCH] = 1, [EMBED] = 3, [DROPOUT] = 1}};
+    struct sim_plan_text text = plan_of(arena, &genome, true);
+    struct rig rig;
+    struct base_error error;
+    assert_ok(rig_begin(arena, &text, &rig, &error), &error);
+    enum { COUNT = 1 << 16 };
+    uint32_t seen[64];
+    int masks = 0;
+    for (int i = 0; i < rig.machine.s->op_count; i++) {
+        const struct sim_op *op = &rig.machine.s->ops[i];
+        if (op->kind != SIM_COMPUTE || op->op->function != MODEL_DROPOUT_MASK) continue;
+        for (rig.machine.step = 0; rig.machine.step < 2; rig.machine.step++)
+            for (int layer = 0; layer < (op->loop >= 0 ? 2 : 1); layer++) {
+                rig.machine.index[MODEL_DECODER_LAYERS] = layer;
+                float *mask = base_new(arena, float, COUNT);
+                struct exec_row row = {.n = COUNT, .out = {mask}, .count = COUNT, .machine = &rig.machine};
+                row.key = exec_mask_key(&rig.machine, op);
+                exec_row_dropout_mask(&row);
+                assert_near(exec_row_sum(mask, COUNT) / COUNT, 0.7, 0.01);
+                for (int other = 0; other < masks; other++) assert_true(seen[other] != row.key.words[0]);
+                seen[masks++] = row.key.words[0];
+            }
+    }
+    assert_true(masks >= 10);
+    sim_cache_free(rig.cache);
+}
+
 /* bfloat16 keeps eight bits; gradients through several layers keep fewer. */
 static void check_bfloat16(struct base_arena *arena, const struct genome *genome)
 {
@@ -755,6 +803,9 @@ static void gradients_are_those_of_differences(struct base_arena *arena)
         {{[LAYERS] = 1, [TARGETS] = 2, [ACTIVATIONS] = 1, [FEATURES] = 6}},
         {{[LAYERS] = 1, [ACTIVATIONS] = 3, [GROUPS] = 1, [FEATURES] = 2, [REMAT] = 4}},
         {{[FAMILY] = 3, [LAYERS] = 1, [ACTIVATIONS] = 3, [TIED] = 1, [REMAT] = 4, [MICROBATCHES] = 1}},
+        {{[LAYERS] = 1, [ACTIVATIONS] = 2, [DROPOUT] = 1, [MICROBATCHES] = 1, [MODEL_AXIS] = 1}},
+        {{[FAMILY] = 2, [LAYERS] = 1, [ACTIVATIONS] = 3, [INPUTS] = 2, [REMAT] = 3, [DROPOUT] = 1}},
+        {{[FAMILY] = 1, [LAYERS] = 1, [ACTIVATIONS] = 1, [REMAT] = 2, [DATA_AXIS] = 1, [DROPOUT] = 1}},
     };
     for (int i = 0; i < BASE_COUNT(genomes); i++) {
         TEST_ROW("model %d", i);
@@ -1714,6 +1765,8 @@ static const struct test tests[] = {
     TEST(sharded_bfloat16_runs_equal_whole_ones),
     TEST(bfloat16_stays_near),
     TEST(sharded_state_changes_no_parameter),
+    TEST(dropout_draws_the_same_masks_on_every_mesh),
+    TEST(masks_drop_their_share),
     TEST(gradients_are_those_of_differences),
     TEST(a_llama_is_what_its_paper_says),
     TEST(runs_resume_on_any_mesh),

@@ -166,6 +166,24 @@ static void stages_lose_what_one_device_does(struct base_arena *arena)
     }
 }
 
+/* A stage's layers draw the masks that they have in the whole model. */
+static void stages_drop_what_one_device_does(struct base_arena *arena)
+{
+    static const int rows[] = {0, 3, 4, 7, 9, 11};
+    (void)arena;
+    for (int i = 0; i < BASE_COUNT(rows); i++) {
+        const struct setting *s = &settings[rows[i]];
+        struct sim_plan_text text = plan_of(s), one = alone(s);
+        struct outcome outcome, reference;
+        TEST_ROW("row %d: %s, %s stages, %s", rows[i], s->topology, s->stages, s->schedule);
+        text.values[SIM_DROPOUT_RATE] = one.values[SIM_DROPOUT_RATE] = "0.25";
+        run_one(&one, &in_process, &reference);
+        run_one(&text, &in_process, &outcome);
+        check_losses(&outcome, &reference, 2e-6);
+        assert_int_equal(outcome.arena_bytes, outcome.predicted_bytes);
+    }
+}
+
 /* No schedule changes who adds what to what. */
 static void schedules_lose_the_same_bits(struct base_arena *arena)
 {
@@ -328,8 +346,10 @@ static void places_are_used_again(struct base_arena *arena)
 int main(int count, char **arguments)
 {
     static const struct test tests[] = {
-        TEST(every_schedule_has_an_order),  TEST(places_are_used_again), TEST(stages_lose_what_one_device_does),
-        TEST(schedules_lose_the_same_bits), TEST(ranks_are_stages),      TEST(what_stages_cannot_do_is_refused),
+        TEST(every_schedule_has_an_order),      TEST(places_are_used_again),
+        TEST(stages_lose_what_one_device_does), TEST(stages_drop_what_one_device_does),
+        TEST(schedules_lose_the_same_bits),     TEST(ranks_are_stages),
+        TEST(what_stages_cannot_do_is_refused),
     };
     return test_main(tests, BASE_COUNT(tests), count, arguments);
 }

@@ -56,7 +56,7 @@ int sim_part_communicate(struct sim_partitioner *p, const struct model_op *why, 
                          int value, const unsigned char *spec, unsigned partial)
 {
     int result = sim_part_new_value(p, p->out->values[value].tensor, spec, partial);
-    p->out->values[result].dtype = p->out->values[value].dtype;
+    sim_part_set_dtype(p, result, p->out->values[value].dtype);
     p->out->values[result].persistent = false;
     struct sim_op *op = sim_part_new_op(p, SIM_COMMUNICATE, why);
     op->collective = kind;
@@ -249,7 +249,7 @@ int sim_part_cut(struct sim_partitioner *p, const struct model_op *why, int valu
                               .outputs = {tensor}};
     memcpy(copy->input_labels[0], t->labels, sizeof copy->input_labels[0]);
     memcpy(copy->output_labels, t->labels, sizeof copy->output_labels);
-    p->out->values[result].dtype = p->out->values[value].dtype;
+    sim_part_set_dtype(p, result, p->out->values[value].dtype);
     p->out->values[result].persistent = false;
     for (int d = 0; d < t->rank; d++)
         op->labels[op->label_count++] = (struct sim_label){t->labels[d], t->dims[d], spec[d]};

@@ -1,0 +1,62 @@
+/* Dropout as T5X has it (flax.linen.Dropout): an element stays where a uniform number is below the share that is kept,
+ * and is then divided by that share. The numbers are those of JAX's Threefry in its original order
+ * (jax_threefry_partitionable=False, as in T5X's time), counted over the whole mask, so that no partitioning changes
+ * them; the keys are our own, since Flax's depend on the paths of its modules. */
+#include "exec/row.h"
+#include "exec/vector_math.h"
+
+/* FNV-1a (Fowler, Noll, Vo) of a mask's name. */
+static uint32_t hash_of(const char *name)
+{
+    uint32_t hash = 2166136261u;
+    for (; *name; name++) hash = (hash ^ (unsigned char)*name) * 16777619u;
+    return hash;
+}
+
+/* Which layer of the whole model draws, or 0 outside all layers. The first one may stand before the loop over the
+ * others, so that it is the name, not the loop, that tells. */
+static int64_t layer_of(const struct exec_machine *machine, const char *name)
+{
+    static const struct {
+        const char *begins;
+        enum model_size layers;
+    } stacks[] = {{"encoder/layers/", MODEL_ENCODER_LAYERS}, {"decoder/layers/", MODEL_DECODER_LAYERS}};
+    for (int i = 0; i < BASE_COUNT(stacks); i++)
+        if (!strncmp(name, stacks[i].begins, strlen(stacks[i].begins)))
+            return machine->index[stacks[i].layers] + exec_first_layer(machine, stacks[i].layers);
+    return 0;
+}
+
+struct base_key exec_mask_key(const struct exec_machine *machine, const struct sim_op *op)
+{
+    struct base_key key = base_key_of_seed(machine->plan->seed);
+    key = base_key_fold_in(&key, (uint32_t)machine->step);
+    key = base_key_fold_in(&key, (uint32_t)machine->index[MODEL_MICROBATCHES]);
+    key = base_key_fold_in(&key, hash_of(op->op->name));
+    return base_key_fold_in(&key, (uint32_t)layer_of(machine, op->op->name));
+}
+
+static float share_kept(const struct exec_row *row)
+{
+    return (float)(1 - row->machine->plan->dropout_rate);
+}
+
+/* A number in [0, 1) by the upper 23 bits, as jax.random.uniform makes it. */
+static float uniform(uint32_t bits)
+{
+    return (float)(bits >> 9) * 0x1p-23f;
+}
+
+void exec_row_dropout_mask(struct exec_row *row)
+{
+    const float kept = share_kept(row);
+    for (int64_t i = 0; i < row->n; i++)
+        row->out[0][i] = uniform(base_key_bits(&row->key, row->count, row->number + i)) < kept ? 1.0f : 0.0f;
+}
+
+/* x, mask */
+EXEC_VECTORIZED void exec_row_dropout(struct exec_row *row)
+{
+    const float kept = share_kept(row);
+    for (int64_t i = 0; i < row->n; i++) row->out[0][i] = row->in[1][i] != 0.0f ? row->in[0][i] / kept : 0.0f;
+}
