@@ -38,6 +38,9 @@ def number(cell):
 
 
 def measured_step_s(row):
+    """None of doubtful rows: C, or what ran was another model than the row's."""
+    if row.get("quality") in ("C", "other_model"):
+        return None
     step = number(row.get("measured_step_s"))
     tokens = number(row.get("measured_tokens_per_s"))
     if step is None and tokens is not None:
@@ -156,6 +159,11 @@ def summarize(program, found):
     return sorted(rows, key=lambda row: (row[0] == "*", row[:4]))
 
 
+def width(deviation, count):
+    """Half the 90 % interval of one more value, where the deviation is that of count values."""
+    return WITHIN * deviation * math.sqrt((1 + 1 / count) * ((count - 1) / (count - 3)))
+
+
 def coverage(found):
     """Of every second row, the share within the intervals of the others."""
     inside = total = 0
@@ -164,13 +172,40 @@ def coverage(found):
         if len(known) < 4:
             continue
         mean, deviation = moments(known)
-        count = len(known)
-        width = WITHIN * deviation * math.sqrt((1 + 1 / count) * ((count - 1) / (count - 3)))
-        good = sum(abs(value - mean) <= width for value in asked)
+        good = sum(abs(value - mean) <= width(deviation, len(known)) for value in asked)
         print(f"{' '.join(key):34} {good:4} of {len(asked):4} within ({100 * good / len(asked):.0f} %)")
         inside, total = inside + good, total + len(asked)
     if total:
         print(f"{'all':34} {inside:4} of {total:4} within ({100 * inside / total:.1f} %)")
+
+
+def interval_without(table, key, found):
+    """(mean, half width) of a kind's errors as other tables alone have them; of kinds that no other table has, as the
+    kinds that other tables have differ from one another."""
+    known = [e[0] for e in found[key] if e[2] != table]
+    if len(known) >= 4:
+        mean, deviation = moments(known)
+        return mean, width(deviation, len(known))
+    quantity = key[2].split("_")[-1]
+    others = [[e[0] for e in entries if e[2] != table] for other, entries in found.items()
+              if other[2].split("_")[-1] == quantity]
+    kinds = [moments(values) for values in others if len(values) >= 4]
+    mean, between = moments([k[0] for k in kinds])
+    inside = sum(k[1] ** 2 for k in kinds) / len(kinds)
+    return 0.0, WITHIN * math.sqrt(mean ** 2 + between ** 2 + inside)
+
+
+def coverage_of_tables(found):
+    """Of every table, the share of rows within the intervals that all other tables give."""
+    tables = collections.defaultdict(list)
+    for key, entries in found.items():
+        for value, _, table in entries:
+            mean, half = interval_without(table, key, found)
+            tables[table].append(abs(value - mean) <= half)
+    for table, inside in sorted(tables.items()):
+        print(f"{'without ' + table:34} {sum(inside):4} of {len(inside):4} within ({100 * sum(inside) / len(inside):.0f} %)")
+    every = [good for inside in tables.values() for good in inside]
+    print(f"{'all, each without its table':34} {sum(every):4} of {len(every):4} within ({100 * sum(every) / len(every):.1f} %)")
 
 
 def main():
@@ -179,6 +214,7 @@ def main():
     csv.writer(text, lineterminator="\n").writerows([COLUMNS] + summarize(sys.argv[1], found))
     if "--check" in sys.argv:
         coverage(found)
+        coverage_of_tables(found)
         stands = open(OUT).read() == text.getvalue()
         print("confidence: %d passed, %d failed" % (stands, not stands))
         if not stands:
