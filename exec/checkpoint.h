@@ -40,12 +40,37 @@ void exec_initial_values(const struct sim_plan *plan, const struct exec_array *a
                          float *values);
 void exec_set_initial_values(struct base_arena *arena, struct exec_machine *machine); /* of all parameters */
 
+/* ---- what a checkpoint is of (holders.c) ---- */
+
+/* A machine of this process and the array that it has, or has layers of. */
+struct exec_holder {
+    struct exec_machine *machine;
+    struct exec_array array; /* as that machine has it */
+    bool first;              /* no earlier piece of the model has the same: what is written is its */
+};
+/* Every array of the model, and who holds parts of it: one machine, or the pieces of a pipeline. */
+struct exec_holders {
+    const struct exec_transport *transport; /* between all ranks */
+    const struct sim_plan *plan;            /* of the whole model */
+    struct exec_array *arrays;              /* each once, in the order of their paths */
+    struct exec_region *chunks;             /* what one chunk of it is; where is device 0's of the first that has it */
+    int count;
+    struct exec_holder *of_array; /* those of array i: first_of[i] to first_of[i + 1] */
+    int *first_of;
+};
+/* Of a machine, or of all machines of the pipeline that it is of. */
+void exec_holders_find(struct base_arena *arena, struct exec_machine *machine, struct exec_holders *out);
+/* Visits the chunks that devices of this process are the first to hold; values: in row-major float32. */
+typedef enum base_status exec_see_chunk(void *where, const struct exec_holders *holders, int array,
+                                        const struct exec_region *region, const float *values);
+enum base_status exec_each_chunk(struct base_arena *scratch, const struct exec_holders *holders, int array,
+                                 exec_see_chunk *see, void *where);
+
 /* ---- checksums (checksum.c) ---- */
 
 /* Of each array in all: the sum over its elements of a hash of path, number and bits, which no chunks and no mesh
  * change. Collective; all ranks get the same. */
-void exec_checksums(struct base_arena *arena, const struct exec_machine *machine, const struct exec_array *arrays,
-                    int count, uint64_t *out);
+void exec_checksums(struct base_arena *arena, const struct exec_holders *holders, uint64_t *out);
 
 /* ---- manifests (manifest.c) ---- */
 
@@ -59,9 +84,8 @@ struct exec_manifest {
 /* *found false: there is none, as in what T5X writes. BASE_INPUT: it cannot be read. */
 enum base_status exec_manifest_read(struct base_arena *arena, const char *checkpoint, struct exec_manifest *out,
                                     bool *found, struct base_error *error);
-enum base_status exec_manifest_write(struct base_arena *arena, const struct exec_machine *machine,
-                                     const char *checkpoint, int64_t save, int64_t step,
-                                     const struct exec_array *arrays, int count, const uint64_t *checksums,
+enum base_status exec_manifest_write(struct base_arena *arena, const struct exec_holders *holders,
+                                     const char *checkpoint, int64_t save, int64_t step, const uint64_t *checksums,
                                      struct base_error *error);
 /* BASE_INPUT: its model is not the plan's, or its optimizer or seed where `also` has them; names what differs. */
 enum { EXEC_CHECK_OPTIMIZER = 1, EXEC_CHECK_SEED = 2 };
@@ -106,10 +130,10 @@ void exec_home_close(struct exec_home *home);
 
 /* ---- saving and restoring (save.c, restore.c) ---- */
 
-/* Every rank writes what it has and no other rank before it. On BASE_OK the checkpoint survives a power cut.
- * Collective; all return the same. */
-enum base_status exec_save(struct base_arena *arena, const struct exec_machine *machine, struct exec_home *home,
-                           int64_t step, struct base_error *error);
+/* Every rank writes what it has and no other rank before it; of a pipeline, any of its machines stands for all. On
+ * BASE_OK the checkpoint survives a power cut. Collective; all return the same. */
+enum base_status exec_save(struct base_arena *arena, struct exec_machine *machine, struct exec_home *home, int64_t step,
+                           struct base_error *error);
 
 struct exec_restoring {
     const char *path;

@@ -46,23 +46,11 @@ static uint64_t sum_region(const struct exec_array *array, const struct exec_reg
     }
 }
 
-/* Of the parts that devices of this process are the first to hold. */
-static uint64_t sum_parts(struct base_arena *scratch, const struct exec_machine *machine,
-                          const struct exec_array *array)
+static enum base_status add_chunk(void *where, const struct exec_holders *holders, int array,
+                                  const struct exec_region *region, const float *values)
 {
-    uint64_t sum = 0;
-    for (int device = machine->first_device; device < machine->end_device; device++) {
-        struct exec_region region;
-        int64_t elements = 1;
-        if (!exec_is_first_of(machine, device, exec_array_axes(machine, array))) continue;
-        exec_part_region(machine, array, device, &region);
-        for (int d = 0; d < array->rank; d++) elements *= region.extent[d];
-        base_arena_reset(scratch);
-        float *values = base_new(scratch, float, elements);
-        exec_gather(machine, array, device, &region, values);
-        sum += sum_region(array, &region, values);
-    }
-    return sum;
+    *(uint64_t *)where += sum_region(&holders->arrays[array], region, values);
+    return BASE_OK;
 }
 
 /* Sums of whole numbers below 2^32 are exact in a double for two million ranks. */
@@ -82,11 +70,13 @@ static void sum_over_ranks(const struct exec_transport *transport, uint64_t *sum
     }
 }
 
-void exec_checksums(struct base_arena *arena, const struct exec_machine *machine, const struct exec_array *arrays,
-                    int count, uint64_t *out)
+void exec_checksums(struct base_arena *arena, const struct exec_holders *holders, uint64_t *out)
 {
     struct base_arena scratch = {.exhausted = arena->exhausted};
-    for (int i = 0; i < count; i++) out[i] = sum_parts(&scratch, machine, &arrays[i]);
+    for (int i = 0; i < holders->count; i++) {
+        out[i] = 0;
+        exec_each_chunk(&scratch, holders, i, add_chunk, &out[i]);
+    }
     base_arena_free(&scratch);
-    sum_over_ranks(machine->transport, out, count);
+    sum_over_ranks(holders->transport, out, holders->count);
 }

@@ -175,14 +175,14 @@ static void put_arrays(struct base_json_writer *w, const struct exec_array *arra
     base_json_close(w, '}');
 }
 
-enum base_status exec_manifest_write(struct base_arena *arena, const struct exec_machine *machine,
-                                     const char *checkpoint, int64_t save, int64_t step,
-                                     const struct exec_array *arrays, int count, const uint64_t *checksums,
+enum base_status exec_manifest_write(struct base_arena *arena, const struct exec_holders *holders,
+                                     const char *checkpoint, int64_t save, int64_t step, const uint64_t *checksums,
                                      struct base_error *error)
 {
+    const struct topo_axes *mesh = &holders->plan->placement->axes;
     struct base_text out = {.arena = arena};
     struct base_json_writer w = {.text = &out};
-    struct sim_plan_text plan = sim_plan_filled(arena, machine->plan);
+    struct sim_plan_text plan = sim_plan_filled(arena, holders->plan);
     base_json_open(&w, '{');
     base_json_member_int(&w, "manifest", VERSION);
     base_json_member_int(&w, "save", save);
@@ -190,15 +190,14 @@ enum base_status exec_manifest_write(struct base_arena *arena, const struct exec
     base_json_key(&w, "plan");
     sim_plan_put_json(arena, &plan, &w);
     base_json_key(&w, "model");
-    model_config_put(machine->plan->config, &w);
+    model_config_put(holders->plan->config, &w);
     base_json_member_string(&w, "optimizer", plan.values[SIM_OPTIMIZER]);
     base_json_key(&w, "mesh");
     base_json_open_inline(&w, '{');
-    for (int i = 0; i < machine->mesh.count; i++)
-        base_json_member_int(&w, machine->mesh.names[i], machine->mesh.sizes[i]);
+    for (int i = 0; i < mesh->count; i++) base_json_member_int(&w, mesh->names[i], mesh->sizes[i]);
     base_json_close(&w, '}');
-    base_json_member_int(&w, "seed", machine->plan->seed);
-    put_arrays(&w, arrays, count, checksums);
+    base_json_member_int(&w, "seed", holders->plan->seed);
+    put_arrays(&w, holders->arrays, holders->count, checksums);
     base_json_close(&w, '}');
     base_put(&out, "\n");
     return base_write_new_file(base_print(arena, "%s/%s", checkpoint, file_name), out.data, out.length, error);

@@ -7,12 +7,10 @@
 
 struct restoring {
     struct base_arena *arena, *scratch;
-    struct exec_machine *machine;
+    struct exec_holders holders;
     const struct exec_restoring *how;
     struct exec_manifest manifest;
     bool has_manifest, has_state;
-    struct exec_array *arrays; /* those that are read, in the order of their paths */
-    int count;
     struct base_error *error;
 };
 
@@ -53,10 +51,16 @@ static enum base_status read_metadata(const struct restoring *r, const struct ex
     return check_array(r, path, array, z);
 }
 
+/* Of the optimizer's state all arrays are, or none. */
+static bool is_wanted(const struct restoring *r, int array)
+{
+    return r->has_state || !is_state(r->holders.arrays[array].path);
+}
+
 static bool is_read(const struct restoring *r, const char *path)
 {
-    for (int i = 0; i < r->count; i++)
-        if (!strcmp(r->arrays[i].path, path)) return true;
+    for (int i = 0; i < r->holders.count; i++)
+        if (is_wanted(r, i) && !strcmp(r->holders.arrays[i].path, path)) return true;
     return false;
 }
 
@@ -96,10 +100,8 @@ static bool any_state(const struct restoring *r)
     return false;
 }
 
-/* Which arrays are read: parameters, and all of the optimizer's state or nothing of it. */
 static enum base_status choose_arrays(struct restoring *r)
 {
-    int all, chosen = 0;
     bool counts = base_directory_exists(path_of(r->arena, r, "state.step"));
     r->has_state = counts || any_state(r);
     if (r->has_state && !counts && !r->how->evaluates)
@@ -108,10 +110,6 @@ static enum base_status choose_arrays(struct restoring *r)
             "%s: is missing, but other state of the optimizer is there: which step the checkpoint is of is "
             "not known; remove all of state.* to start at step 0 with fresh state",
             path_of(r->arena, r, "state.step"));
-    exec_arrays(r->arena, r->machine, &r->arrays, &all);
-    for (int i = 0; i < all; i++)
-        if (r->has_state || !is_state(r->arrays[i].path)) r->arrays[chosen++] = r->arrays[i];
-    r->count = chosen;
     return check_for_more(r);
 }
 
@@ -123,12 +121,12 @@ static enum base_status read_manifest(struct restoring *r)
     BASE_TRY(exec_manifest_read(r->arena, how->path, &r->manifest, &r->has_manifest, r->error));
     if (!r->has_manifest) return BASE_OK;
     const unsigned also = (how->evaluates ? 0 : EXEC_CHECK_OPTIMIZER) | (how->resumes ? EXEC_CHECK_SEED : 0);
-    return exec_manifest_check(r->arena, &r->manifest, r->machine->plan, also, r->error);
+    return exec_manifest_check(r->arena, &r->manifest, r->holders.plan, also, r->error);
 }
 
 static void warn_of_unchecked(const struct restoring *r)
 {
-    if (!r->how->warn || exec_rank(r->machine->transport) != 0) return;
+    if (!r->how->warn || exec_rank(r->holders.transport) != 0) return;
     if (!r->has_state && !r->how->evaluates)
         r->how->warn(base_print(r->arena, "%s: has no optimizer state; it starts afresh, at step 0", r->how->path));
     if (r->has_manifest) return;
@@ -161,20 +159,28 @@ static enum base_status read_step(const struct restoring *r, int64_t *step)
 }
 
 /* Chunks at the end reach beyond the array; that part is padding, which no device holds. */
-static enum base_status read_chunks(const struct restoring *r, const char *path, const struct exec_array *array,
-                                    const struct exec_zarr *z)
+static bool is_held(const struct exec_holders *holders, int array, const struct exec_region *region)
 {
+    for (int i = holders->first_of[array]; i < holders->first_of[array + 1]; i++)
+        if (exec_has_part(holders->of_array[i].machine, &holders->of_array[i].array, region)) return true;
+    return false;
+}
+
+static enum base_status read_chunks(const struct restoring *r, const char *path, int array, const struct exec_zarr *z)
+{
+    const struct exec_holders *holders = &r->holders;
     int64_t index[MODEL_MAX_RANK] = {0};
     size_t chunk_bytes = (size_t)exec_product(z->chunks, z->rank) * sizeof(float);
     struct exec_region region = {.origin = {0}};
     memcpy(region.extent, z->chunks, (size_t)z->rank * sizeof z->chunks[0]);
     do {
         for (int d = 0; d < z->rank; d++) region.origin[d] = index[d] * z->chunks[d];
-        if (!exec_has_part(r->machine, array, &region)) continue;
+        if (!is_held(holders, array, &region)) continue;
         base_arena_reset(r->scratch);
         float *chunk = base_alloc(r->scratch, chunk_bytes, 1);
         BASE_TRY(exec_zarr_read_chunk(r->scratch, path, z, index, chunk, chunk_bytes, r->error));
-        exec_scatter(r->machine, array, &region, chunk);
+        for (int i = holders->first_of[array]; i < holders->first_of[array + 1]; i++)
+            exec_scatter(holders->of_array[i].machine, &holders->of_array[i].array, &region, chunk);
     } while (exec_zarr_next(z, index));
     return BASE_OK;
 }
@@ -188,11 +194,13 @@ static enum base_status read_arrays(struct restoring *r, int64_t *step)
     BASE_TRY(read_manifest(r));
     BASE_TRY(choose_arrays(r));
     BASE_TRY(read_step(r, step));
-    for (int i = 0; i < r->count; i++) BASE_TRY(read_metadata(r, &r->arrays[i], &z));
-    for (int i = 0; i < r->count; i++) {
-        const char *path = path_of(r->arena, r, r->arrays[i].path);
-        BASE_TRY(read_metadata(r, &r->arrays[i], &z));
-        BASE_TRY(read_chunks(r, path, &r->arrays[i], &z));
+    const struct exec_array *arrays = r->holders.arrays;
+    for (int i = 0; i < r->holders.count; i++)
+        if (is_wanted(r, i)) BASE_TRY(read_metadata(r, &arrays[i], &z));
+    for (int i = 0; i < r->holders.count; i++) {
+        if (!is_wanted(r, i)) continue;
+        BASE_TRY(read_metadata(r, &arrays[i], &z));
+        BASE_TRY(read_chunks(r, path_of(r->arena, r, arrays[i].path), i, &z));
     }
     return BASE_OK;
 }
@@ -200,16 +208,15 @@ static enum base_status read_arrays(struct restoring *r, int64_t *step)
 /* A file that one host sees and another does not would have ranks wait for each other. */
 static enum base_status verify(const struct restoring *r)
 {
-    uint64_t *checksums = base_new(r->arena, uint64_t, r->count);
+    uint64_t *checksums = base_new(r->arena, uint64_t, r->holders.count);
     double seen[1] = {r->has_manifest};
-    exec_largest_numbers(r->machine->transport, seen, 1);
-    if (seen[0] > 0 && !r->has_manifest) exec_checksums(r->arena, r->machine, r->arrays, r->count, checksums);
+    exec_largest_numbers(r->holders.transport, seen, 1);
+    if (seen[0] > 0) exec_checksums(r->arena, &r->holders, checksums);
     if (seen[0] > 0 && !r->has_manifest)
         return base_fail(r->error, BASE_INPUT, "%s: has a manifest that this rank's host does not see", r->how->path);
-    if (!r->has_manifest) return BASE_OK;
-    exec_checksums(r->arena, r->machine, r->arrays, r->count, checksums);
-    for (int i = 0; i < r->count; i++)
-        BASE_TRY(exec_manifest_check_array(&r->manifest, &r->arrays[i], &checksums[i], r->error));
+    for (int i = 0; i < r->holders.count && r->has_manifest; i++)
+        if (is_wanted(r, i))
+            BASE_TRY(exec_manifest_check_array(&r->manifest, &r->holders.arrays[i], &checksums[i], r->error));
     return BASE_OK;
 }
 
@@ -217,12 +224,14 @@ enum base_status exec_restore(struct base_arena *arena, struct exec_machine *mac
                               const struct exec_restoring *restoring, int64_t *step, struct base_error *error)
 {
     struct base_arena own = {.exhausted = arena->exhausted}, scratch = {.exhausted = arena->exhausted};
-    struct restoring r = {.arena = &own, .scratch = &scratch, .machine = machine, .how = restoring, .error = error};
-    exec_tell_storing(machine->transport, true);
+    struct restoring r = {.arena = &own, .scratch = &scratch, .how = restoring, .error = error};
+    exec_holders_find(&own, machine, &r.holders);
+    const struct exec_transport *ranks = r.holders.transport;
+    exec_tell_storing(ranks, true);
     enum base_status status = read_arrays(&r, step);
-    exec_tell_storing(machine->transport, false);
-    status = exec_agree(machine->transport, status, error);
-    if (status == BASE_OK) status = exec_agree(machine->transport, verify(&r), error);
+    exec_tell_storing(ranks, false);
+    status = exec_agree(ranks, status, error);
+    if (status == BASE_OK) status = exec_agree(ranks, verify(&r), error);
     if (status == BASE_OK) warn_of_unchecked(&r);
     base_arena_free(&own);
     base_arena_free(&scratch);

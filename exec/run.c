@@ -258,11 +258,6 @@ static enum base_status begin_machine(struct run *run, struct sim_cache *cache, 
 static enum base_status begin_stages(struct run *run, struct sim_cache *cache, const struct sim_plan *plan)
 {
     const struct exec_request *request = run->request;
-    if (request->checkpoint || request->restore)
-        return base_fail(
-            run->error, BASE_INPUT,
-            "pipeline_stages: checkpoints of pipelines are neither written nor read; leave %s out, or use 1",
-            request->checkpoint ? "--checkpoint" : "--restore");
     run->stages = base_new(run->arena, struct exec_stages, 1);
     run->stages->transport = request->transport;
     BASE_TRY(exec_stages_begin(run->arena, cache, plan, request->processor_time, run->stages, run->error));

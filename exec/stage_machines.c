@@ -180,6 +180,20 @@ static enum base_status check_messages(const struct exec_stages *stages, struct 
     return BASE_OK;
 }
 
+/* What every rank knows of a piece, whoever runs it. */
+static void describe_piece(struct exec_stages *stages, int piece)
+{
+    const struct sim_executable_piece *of = &stages->program.pieces[piece];
+    struct exec_machine *m = &stages->machines[piece];
+    *m = (struct exec_machine){.s = of->program.sharded,
+                               .plan = &of->plan,
+                               .stages = stages,
+                               .piece = of,
+                               .mesh = of->plan.placement->axes,
+                               .device_count = stages->device_count};
+    memcpy(m->sizes, of->program.sizes, sizeof m->sizes);
+}
+
 enum base_status exec_stages_begin(struct base_arena *arena, struct sim_cache *cache, const struct sim_plan *plan,
                                    bool processor_time, struct exec_stages *out, struct base_error *error)
 {
@@ -195,7 +209,7 @@ enum base_status exec_stages_begin(struct base_arena *arena, struct sim_cache *c
     out->start_s = base_new(arena, double, passes);
     out->end_s = base_new(arena, double, passes);
     for (int i = 0; i < pieces; i++) {
-        out->machines[i] = (struct exec_machine){.s = out->program.pieces[i].program.sharded, .stages = out};
+        describe_piece(out, i);
         if (exec_is_own_piece(out, i)) BASE_TRY(begin_machine(arena, out, i, processor_time, error));
     }
     BASE_TRY(check_messages(out, error));

@@ -9,7 +9,7 @@
 struct exec_stages {
     const struct sim_plan *plan; /* of the whole model */
     struct sim_executable_pipeline program;
-    struct exec_machine *machines;          /* by piece; of other ranks' stages only piece and program are there */
+    struct exec_machine *machines;          /* by piece; of other ranks' stages what is known of them, no arenas */
     int device_count;                       /* of a stage */
     int own_stage;                          /* -1: all are of this process */
     const struct exec_transport *transport; /* to all ranks; NULL: all stages are of this process */

@@ -201,13 +201,16 @@ static void schedules_lose_the_same_bits(struct base_arena *arena)
 
 struct job {
     struct sim_plan_text text;
+    const char *checkpoint;
+    int64_t steps;
     struct outcome outcomes[MOST_RANKS];
 };
 
 static void run_job(const struct exec_transport *transport, void *shared)
 {
     struct job *job = shared;
-    run_one(&job->text, &(struct exec_request){.steps = STEPS, .transport = transport},
+    const int64_t steps = job->steps ? job->steps : STEPS;
+    run_one(&job->text, &(struct exec_request){.steps = steps, .transport = transport, .checkpoint = job->checkpoint},
             &job->outcomes[transport->rank]);
 }
 
@@ -236,15 +239,48 @@ static void ranks_are_stages(struct base_arena *arena)
     munmap(job, sizeof *job);
 }
 
+/* Of a run in two parts, the steps of the second. */
+static void check_rest(const struct outcome *o, const struct outcome *reference, int first_step)
+{
+    if (o->status != BASE_OK) fail_msg("%s", o->message);
+    for (int i = first_step; i < STEPS; i++) assert_near(o->loss[i - first_step] / reference->loss[i], 1, 2e-6);
+}
+
+/* Stages leave a checkpoint that one device goes on from, and one device's is gone on from by stages, in one process or
+ * as ranks; what they share is written once. */
+static void checkpoints_of_stages_are_those_of_any_mesh(struct base_arena *arena)
+{
+    struct job *job = shared_memory(sizeof *job);
+    for (int i = 0; i < BASE_COUNT(settings); i++) {
+        const struct setting *s = &settings[i];
+        const struct sim_plan_text one = alone(s);
+        struct outcome reference, rest;
+        char from_stages[] = "/tmp/meshwright-stages-XXXXXX", from_one[] = "/tmp/meshwright-stages-XXXXXX";
+        if (strcmp(s->dtype, "float32") != 0) continue;
+        TEST_ROW("row %d: %s, %s stages, %s", i, s->topology, s->stages, s->schedule);
+        assert_non_null(mkdtemp(from_stages));
+        assert_non_null(mkdtemp(from_one));
+        run_one(&one, &in_process, &reference);
+        *job = (struct job){.text = plan_of(s), .checkpoint = from_stages, .steps = 1};
+        assert_int_equal(run_ranks(atoi(strchr(s->topology, ':') + 1), run_job, job), 0);
+        run_one(&one, &(struct exec_request){.steps = STEPS, .checkpoint = from_stages}, &rest);
+        check_rest(&rest, &reference, 1);
+        run_one(&one, &(struct exec_request){.steps = 1, .checkpoint = from_one}, &rest);
+        run_one(&job->text, &(struct exec_request){.steps = 2, .checkpoint = from_one}, &rest);
+        job->checkpoint = from_one, job->steps = STEPS;
+        assert_int_equal(run_ranks(atoi(strchr(s->topology, ':') + 1), run_job, job), 0);
+        check_rest(&job->outcomes[0], &reference, 2);
+        base_directory_remove(arena, from_stages);
+        base_directory_remove(arena, from_one);
+    }
+    munmap(job, sizeof *job);
+}
+
 static void what_stages_cannot_do_is_refused(struct base_arena *arena)
 {
-    static const struct exec_request kept = {.steps = 1, .checkpoint = "/nonexistent/run"};
     struct sim_plan_text text = plan_of(&settings[0]);
     struct outcome outcome;
     (void)arena;
-    run_one(&text, &kept, &outcome);
-    assert_int_equal(outcome.status, BASE_INPUT);
-    assert_non_null(strstr(outcome.message, "--checkpoint"));
     text.values[SIM_PIPELINE_STAGES] = "3";
     run_one(&text, &in_process, &outcome);
     assert_int_equal(outcome.status, BASE_INPUT);
@@ -349,7 +385,7 @@ int main(int count, char **arguments)
         TEST(every_schedule_has_an_order),      TEST(places_are_used_again),
         TEST(stages_lose_what_one_device_does), TEST(stages_drop_what_one_device_does),
         TEST(schedules_lose_the_same_bits),     TEST(ranks_are_stages),
-        TEST(what_stages_cannot_do_is_refused),
+        TEST(what_stages_cannot_do_is_refused), TEST(checkpoints_of_stages_are_those_of_any_mesh),
     };
     return test_main(tests, BASE_COUNT(tests), count, arguments);
 }
