@@ -171,6 +171,25 @@ static void siblings_are_bounded_on_gpus(struct base_arena *arena)
     sim_cache_free(cache);
 }
 
+/* `calibrate` writes which chip its measurements are of; each value of a space is first asked of one GPU, whatever the
+ * chip is. */
+static void a_profile_of_the_chip_itself_searches(struct base_arena *arena)
+{
+    const char *profile = "{\"constants\": {}, \"calibration\": {\"chip\": \"local\"}}";
+    const struct base_json *document;
+    struct base_error error;
+    struct tuner_space space;
+    struct sim_cache *cache = sim_cache_new(arena);
+    struct tuner_request request = request_of(arena, "t5_1_1_small", "local:4", "8", "64", "64");
+    assert_ok(base_json_parse(arena, profile, strlen(profile), &document, &error), &error);
+    sim_cache_override(cache, document);
+    assert_ok(tuner_space_build(arena, cache, &request, &space, &error), &error);
+    assert_true(space.plan_count > 1);
+    request = request_of(arena, "t5_1_1_small", "v4-8", "8", "64", "64");
+    assert_fails(tuner_space_build(arena, cache, &request, &space, &error), BASE_INPUT, &error, "is of local");
+    sim_cache_free(cache);
+}
+
 /* Where computation hides collectives, no bound counts on them. */
 static void bounds_hold_where_collectives_are_hidden(struct base_arena *arena)
 {
@@ -1133,6 +1152,7 @@ static const struct test tests[] = {
     TEST(batches_are_compared_by_the_sequence),
     TEST(wider_spaces_fit_as_claimed),
     TEST(siblings_are_bounded_on_gpus),
+    TEST(a_profile_of_the_chip_itself_searches),
     TEST(bounds_hold_where_collectives_are_hidden),
     TEST(differences_add_up_to_the_difference),
     TEST(alternatives_differ_in_one_choice),

@@ -338,9 +338,7 @@ static enum base_status find_microbatches(struct tuner_space *space, struct tune
 
 /* ---- all of it ---- */
 
-/* What cannot be at all, whatever the topology, is an error of the input and no refusal: one device divides everything.
- */
-static enum base_status check_values(struct tuner_space *space, const char *on_one_device, struct base_error *error)
+static enum base_status check_each_value(struct tuner_space *space, const char *on_one_device, struct base_error *error)
 {
     for (int d = 0; d < TUNER_DIMENSION_COUNT; d++) {
         if (d == TUNER_SUBMESH || d == TUNER_MICROBATCHES) continue;
@@ -363,6 +361,17 @@ static enum base_status check_values(struct tuner_space *space, const char *on_o
         }
     }
     return BASE_OK;
+}
+
+/* What cannot be at all, whatever the topology, is an error of the input and no refusal: one device divides everything.
+ * A profile of another chip has no say in it. */
+static enum base_status check_values(struct tuner_space *space, const char *on_one_device, struct base_error *error)
+{
+    const struct base_json *profile = sim_cache_overrides(space->cache);
+    sim_cache_override(space->cache, NULL);
+    enum base_status status = check_each_value(space, on_one_device, error);
+    sim_cache_override(space->cache, profile);
+    return status;
 }
 
 static enum base_status refuse_all(const struct tuner_space *space, struct base_error *error)
