@@ -29,6 +29,7 @@ enum plots_colour {
     PLOTS_ACTIVATIONS,
     PLOTS_TEMPORARIES,
     PLOTS_RESERVED,
+    PLOTS_CACHE, /* keys and values of inference */
     PLOTS_COLOUR_COUNT
 };
 
@@ -206,6 +207,16 @@ struct plots_taken {
 };
 bool plots_put_label(struct plots_canvas *canvas, const struct plots_frame *frame, struct plots_taken *taken, double x,
                      double y, enum plots_style style, enum plots_colour colour, const char *words);
+/* Points of a front by name: those that the title names first, in bold, each with a line to its point where it stands
+ * off; the others only where they are few. `behind` are dots that a label would rather not hide. */
+struct plots_labelled {
+    double x, y; /* px */
+    const char *words;
+    bool named;
+};
+void plots_label_points(struct plots_canvas *canvas, const struct plots_frame *frame,
+                        const struct plots_labelled *points, int count, double dot_px, const struct plots_point *behind,
+                        int behind_count);
 
 /* ---- lines (lines.c): how one number grows with another ---- */
 

@@ -20,6 +20,7 @@ static const struct plots_rgb colours[PLOTS_COLOUR_COUNT] = {
     [PLOTS_ACTIVATIONS] = {0.000, 0.620, 0.451},
     [PLOTS_TEMPORARIES] = {0.941, 0.894, 0.259},
     [PLOTS_RESERVED] = {0.600, 0.600, 0.600},
+    [PLOTS_CACHE] = {0.800, 0.475, 0.655},
 };
 
 /* On dark paper: lighter tones of the same hues, where the printed ones would sink into it. */
@@ -42,6 +43,7 @@ static const struct plots_rgb dark_colours[PLOTS_COLOUR_COUNT] = {
     [PLOTS_ACTIVATIONS] = {0.140, 0.690, 0.520},
     [PLOTS_TEMPORARIES] = {0.941, 0.894, 0.259},
     [PLOTS_RESERVED] = {0.560, 0.580, 0.610},
+    [PLOTS_CACHE] = {0.840, 0.530, 0.710},
 };
 
 static const char *const names[PLOTS_COLOUR_COUNT] = {
@@ -63,6 +65,7 @@ static const char *const names[PLOTS_COLOUR_COUNT] = {
     [PLOTS_ACTIVATIONS] = "activations",
     [PLOTS_TEMPORARIES] = "temporaries",
     [PLOTS_RESERVED] = "reserved",
+    [PLOTS_CACHE] = "cache",
 };
 
 static const struct {

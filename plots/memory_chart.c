@@ -15,6 +15,7 @@ static const struct layer {
 } layers[] = {
     {"reserved_bytes", "reserved", PLOTS_RESERVED, 0.55},
     {"parameter_bytes", "parameters", PLOTS_PARAMETERS, 0.95},
+    {"cache_bytes", "cache", PLOTS_CACHE, 0.7},
     {"optimizer_state_bytes", "optimizer state", PLOTS_OPTIMIZER_STATE, 0.75},
     {"gradient_bytes", "gradients", PLOTS_GRADIENTS, 0.8},
     {"activation_bytes", "activations", PLOTS_ACTIVATIONS, 0.6},
@@ -27,20 +28,20 @@ struct chart {
     int count;                    /* moments */
     double *at_s, *bytes[LAYERS]; /* [moment] */
     const char **names;           /* [moment] of operations */
+    bool used[LAYERS];            /* what the step never has is not named: no optimizer serves */
     double step_s, capacity_bytes, peak_bytes, highest_bytes;
     int peak; /* moment */
     struct plots_frame frame;
 };
 
-static enum base_status read_numbers(struct base_arena *arena, const struct base_json *from, const char *key, int count,
-                                     double *out, const char *path, struct base_error *error)
+static enum base_status read_numbers(const struct base_json *from, const char *key, int count, double *out,
+                                     const char *path, struct base_error *error)
 {
     const struct base_json *list = plots_member(from, key, BASE_JSON_ARRAY);
     if (!list || list->count != count)
         return base_fail(error, BASE_INPUT, "%s: memory_timeline.%s: a list of %d numbers is needed", path, key, count);
     const struct base_json *item = list->child;
     for (int i = 0; i < count; i++, item = item->next) out[i] = item->kind == BASE_JSON_NUMBER ? item->number : 0;
-    (void)arena;
     return BASE_OK;
 }
 
@@ -58,13 +59,15 @@ static enum base_status read_moments(const struct plots_request *r, struct chart
     c->count = at->count;
     c->at_s = base_new(c->arena, double, c->count);
     c->names = base_new(c->arena, const char *, c->count);
-    BASE_TRY(read_numbers(c->arena, line, "at_s", c->count, c->at_s, r->path, error));
+    BASE_TRY(read_numbers(line, "at_s", c->count, c->at_s, r->path, error));
     const struct base_json *name = names->child;
     for (int i = 0; i < c->count; i++, name = name->next)
         c->names[i] = name->kind == BASE_JSON_STRING ? plots_clean(c->arena, name->string) : "between operations";
     for (int k = 0; k < LAYERS; k++) {
         c->bytes[k] = base_new(c->arena, double, c->count);
-        BASE_TRY(read_numbers(c->arena, line, layers[k].key, c->count, c->bytes[k], r->path, error));
+        if (layers[k].colour == PLOTS_CACHE && !plots_member(line, layers[k].key, BASE_JSON_ARRAY)) continue;
+        BASE_TRY(read_numbers(line, layers[k].key, c->count, c->bytes[k], r->path, error));
+        for (int i = 0; i < c->count; i++) c->used[k] = c->used[k] || c->bytes[k][i] > 0;
     }
     return BASE_OK;
 }
@@ -156,7 +159,9 @@ static void draw_hovers(struct plots_canvas *canvas, const struct chart *c)
                   plots_amount(canvas->arena, PLOTS_GIB, total_at(c, highest, LAYERS)));
         base_putf(&words, "\n%s", c->names[highest]);
         for (int k = LAYERS - 1; k >= 0; k--)
-            base_putf(&words, "\n%s %s", layers[k].name, plots_amount(canvas->arena, PLOTS_GIB, c->bytes[k][highest]));
+            if (c->used[k])
+                base_putf(&words, "\n%s %s", layers[k].name,
+                          plots_amount(canvas->arena, PLOTS_GIB, c->bytes[k][highest]));
         plots_hover(
             canvas,
             (struct plots_box){x->from_px + s * width, c->frame.y.to_px, width, c->frame.y.from_px - c->frame.y.to_px},
@@ -167,12 +172,13 @@ static void draw_hovers(struct plots_canvas *canvas, const struct chart *c)
 static double draw_keys(struct plots_canvas *canvas, const struct chart *c, double y)
 {
     struct plots_key keys[LAYERS];
-    for (int k = 0; k < LAYERS; k++)
-        keys[k] = (struct plots_key){
-            base_print(canvas->arena, "%s %s", layers[LAYERS - 1 - k].name,
-                       plots_amount(canvas->arena, PLOTS_GIB, c->bytes[LAYERS - 1 - k][c->peak])),
-            {.colour = layers[LAYERS - 1 - k].colour, .fill_frac = layers[LAYERS - 1 - k].fill_frac}};
-    return plots_put_keys(canvas, y, keys, LAYERS);
+    int count = 0;
+    for (int k = LAYERS - 1; k >= 0; k--)
+        if (c->used[k])
+            keys[count++] = (struct plots_key){base_print(canvas->arena, "%s %s", layers[k].name,
+                                                          plots_amount(canvas->arena, PLOTS_GIB, c->bytes[k][c->peak])),
+                                               {.colour = layers[k].colour, .fill_frac = layers[k].fill_frac}};
+    return plots_put_keys(canvas, y, keys, count);
 }
 
 static const char *title_of(const struct chart *c, bool fits)

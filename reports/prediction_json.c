@@ -175,9 +175,9 @@ static void put_measured_timeline(struct base_json_writer *w, const struct sim_t
 static double curve_bytes(const struct sim_memory_point *point, int column, double reserved_bytes)
 {
     const double *b = point->bytes;
-    const double columns[] = {b[MODEL_PARAMETER], b[MODEL_OPTIMIZER_STATE],
-                              b[MODEL_GRADIENT],  b[MODEL_ACTIVATION] + b[MODEL_INPUT],
-                              b[MODEL_TEMPORARY], reserved_bytes};
+    const double columns[] = {
+        b[MODEL_PARAMETER], b[MODEL_OPTIMIZER_STATE], b[MODEL_GRADIENT], b[MODEL_ACTIVATION] + b[MODEL_INPUT],
+        b[MODEL_TEMPORARY], reserved_bytes,           b[MODEL_CACHE]};
     return columns[column];
 }
 
@@ -185,8 +185,10 @@ static double curve_bytes(const struct sim_memory_point *point, int column, doub
 static void put_curve(struct base_json_writer *w, const struct reports_prediction *r)
 {
     static const char *const columns[] = {"parameter_bytes",  "optimizer_state_bytes", "gradient_bytes",
-                                          "activation_bytes", "temporary_bytes",       "reserved_bytes"};
+                                          "activation_bytes", "temporary_bytes",       "reserved_bytes",
+                                          "cache_bytes"};
     const struct sim_memory_curve *curve = r->curve;
+    const int column_count = BASE_COUNT(columns) - (r->prediction->memory.cache_bytes == 0); /* of inference alone */
     base_json_key(w, "memory_timeline");
     base_json_open(w, '{');
     base_json_key(w, "at_s");
@@ -197,7 +199,7 @@ static void put_curve(struct base_json_writer *w, const struct reports_predictio
     end_s = sum_s > 0 ? r->prediction->step_s / sum_s : 1; /* what is hidden behind other work takes no time */
     for (int i = 0; i < curve->count; i++) base_json_put_double(w, end_s * curve->points[i].at_s);
     base_json_close(w, ']');
-    for (int c = 0; c < BASE_COUNT(columns); c++) {
+    for (int c = 0; c < column_count; c++) {
         base_json_key(w, columns[c]);
         base_json_open_inline(w, '[');
         for (int i = 0; i < curve->count; i++)
