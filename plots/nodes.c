@@ -17,6 +17,10 @@ static const double large_pitch_px = 76, large_radius_frac = 0.17, large_width_p
 static const double smallest_pitch_px = 4.5, largest_pitch_px = 26, small_gap_px = 12, crowded_gap_px = 4,
                     tallest_px = 440, trunk_px = 27, stub_px = 10;
 
+/* Of links that join several nodes: a rail below them, and one at the page's edge that joins the rails. */
+static const double rail_px = 6, rail_room_px = 12, edge_px = PLOTS_PAGE_WIDTH_PX - 8;
+static const struct plots_look rail_look = {.colour = PLOTS_OVERHEAD, .stroke_px = 3};
+
 /* A node's devices in rows, its first one at `first`. */
 struct node {
     const struct plots_machine *machine;
@@ -38,6 +42,14 @@ static int devices_of_node(const struct topo_topology *topology)
 static int node_count(const struct topo_topology *topology)
 {
     return topology->device_count / devices_of_node(topology);
+}
+
+/* Nodes whose devices links of their own join: one, but where a domain reaches over several, as NVL72 does. */
+static int nodes_of_domain(const struct topo_topology *topology)
+{
+    const struct topo_chip *chip = &topology->chip;
+    const int reached = chip->link_count > 0 ? chip->domain_size / devices_of_node(topology) : 1;
+    return reached < 1 ? 1 : least(reached, node_count(topology));
 }
 
 /* Devices of a node that links of their own join; 0: none are. */
@@ -100,7 +112,8 @@ static const char *join_words(struct base_arena *arena, const struct topo_topolo
 {
     const struct topo_chip *chip = &topology->chip;
     double rate = chip->link_oneway_bytes_per_s;
-    const char *reach = chip->domain_size > devices_of_node(topology) && node_count(topology) > 1 ? ", over nodes" : "";
+    const int nodes = nodes_of_domain(topology);
+    const char *reach = nodes > 1 ? base_print(arena, "; %d nodes", nodes) : "";
     if (joined(topology) && rate > 0)
         return base_print(arena, "%s: %d links a %s, %s one way%s", chip->fabric, chip->link_count,
                           plots_device_noun(topology), plots_rate(arena, chip->link_count * rate), reach);
@@ -132,12 +145,16 @@ static bool has_bar(const struct topo_topology *topology)
     return topology->kind != TOPO_CPU && devices_of_node(topology) > 1;
 }
 
+/* Where a domain reaches over nodes, its rail begins at the bar of the first. */
 static void draw_bars(const struct node *node, struct plots_box frame)
 {
     struct plots_box bar = {frame.x + pad_px, node->first.y - node->radius_px - bar_gap_px - bar_px,
                             frame.width - 2 * pad_px, bar_px};
     bool several = has_several_domains(node->machine->topology);
     if (!has_bar(node->machine->topology)) return;
+    if (nodes_of_domain(node->machine->topology) > 1)
+        plots_line(node->machine->canvas, bar.x + bar.width, bar.y + bar_px / 2, edge_px, bar.y + bar_px / 2,
+                   rail_look);
     for (int row = 0; row < row_count(node); row += several ? 1 : row_count(node), bar.y += node->row_px)
         draw_bar(node, bar, row, several ? 1 : row_count(node));
 }
@@ -206,6 +223,11 @@ static const char *box_name(const struct topo_topology *topology)
 {
     static const char *const names[] = {[TOPO_GPU] = "node", [TOPO_CPU] = "process", [TOPO_LOCAL] = "host"};
     return names[topology->kind];
+}
+
+static double bar_y(double y)
+{
+    return y + name_px + bar_px / 2;
 }
 
 /* Returns where the network begins under it: the lower end of the adapters' lines. */
@@ -298,22 +320,43 @@ static const char *nodes_name(struct base_arena *arena, const struct topo_topolo
     return base_print(arena, "%s%s %d %s %d", name, plural, first, last == first + 1 ? "and" : "to", last);
 }
 
-static double draw_others(const struct plots_machine *machine, double from_y, double y)
+/* The rail of a row of nodes that links join with others, up to the page's edge. */
+static void draw_rail(struct plots_canvas *canvas, const double *centres, int count, double bottom)
+{
+    for (int i = 0; i < count; i++) plots_line(canvas, centres[i], bottom, centres[i], bottom + rail_px, rail_look);
+    plots_line(canvas, centres[0], bottom + rail_px, edge_px, bottom + rail_px, rail_look);
+}
+
+static const char *row_name(struct base_arena *arena, const struct topo_topology *topology, int first, int last)
+{
+    const char *name = nodes_name(arena, topology, first, last);
+    const int domain = nodes_of_domain(topology);
+    return domain > 1 ? base_print(arena, "%s, in domain %d", name, first / domain) : name;
+}
+
+/* rail_from_y: where the rail of the first domain begins, at its first node. */
+static double draw_others(const struct plots_machine *machine, double rail_from_y, double from_y, double y)
 {
     struct plots_canvas *canvas = machine->canvas;
-    int nodes = node_count(machine->topology);
+    int nodes = node_count(machine->topology), domain = nodes_of_domain(machine->topology);
     struct rack rack = fit_rack(machine->topology, nodes - 1);
     double *centres = base_new(canvas->arena, double, rack.columns);
     for (int index = 1; index < nodes; y += rack.height_px + trunk_px) {
         int count = 0, begin = index;
-        for (; count < rack.columns && index < nodes; index++, count++) {
+        do {
             struct plots_point corner = {left_px + trunk_px + count * (rack.width_px + rack.gap_px), y + trunk_px};
-            centres[count] = corner.x + rack.width_px / 2;
-            draw_small(machine, &rack, index, corner);
-        }
-        const char *name = nodes_name(canvas->arena, machine->topology, begin, index - 1);
-        plots_text(canvas, left_px + trunk_px, y + trunk_px - stub_px - 9, PLOTS_LEFT, PLOTS_SMALL, PLOTS_MUTED, name);
+            centres[count++] = corner.x + rack.width_px / 2;
+            draw_small(machine, &rack, index++, corner);
+        } while (count < rack.columns && index < nodes && (domain == 1 || index % domain));
+        plots_text(canvas, left_px + trunk_px, y + trunk_px - stub_px - 9, PLOTS_LEFT, PLOTS_SMALL, PLOTS_MUTED,
+                   row_name(canvas->arena, machine->topology, begin, index - 1));
         plots_trunk(canvas, trunk_left_px, from_y, y + trunk_px - stub_px, centres, count, stub_px);
+        if (domain == 1) continue;
+        const double bottom = y + trunk_px + rack.height_px;
+        draw_rail(canvas, centres, count, bottom);
+        if (begin % domain) plots_line(canvas, edge_px, rail_from_y, edge_px, bottom + rail_px, rail_look);
+        rail_from_y = bottom + rail_px;
+        y += rail_room_px;
     }
     return y + 8;
 }
@@ -327,7 +370,7 @@ double plots_nodes(const struct plots_machine *machine, double y)
     if (node_count(topology) > 1) {
         plots_trunk(canvas, trunk_left_px, network_y, network_y, NULL, 0, 0);
         plots_text(canvas, left_px + trunk_px, network_y + words_px / 2 + 3, PLOTS_LEFT, PLOTS_LABEL, PLOTS_INK, words);
-        return draw_others(machine, network_y, network_y + words_px + 4);
+        return draw_others(machine, bar_y(y), network_y, network_y + words_px + 4);
     }
     if (topology->chip.nics_per_node < 1) return network_y;
     plots_text(canvas, PLOTS_PAGE_WIDTH_PX / 2.0, network_y + words_px / 2 + 3, PLOTS_CENTRE, PLOTS_LABEL, PLOTS_INK,

@@ -44,12 +44,25 @@ static struct plots_look device_look(const struct plots_machine *machine, int in
     return look;
 }
 
+static void put_place(const struct plots_machine *machine, struct plots_point at, double radius_px, int index)
+{
+    const double half_px = fmax(radius_px, 8);
+    plots_rect(machine->canvas, (struct plots_box){at.x - half_px, at.y - half_px, 2 * half_px, 2 * half_px},
+               (struct plots_look){.colour = PLOTS_INK, .fill_frac = 1});
+    plots_text(machine->canvas, at.x, at.y, PLOTS_CENTRE, PLOTS_SMALL, PLOTS_PAPER,
+               base_print(machine->canvas->arena, "%d", machine->tiles->place_of[index]));
+}
+
 void plots_device(const struct plots_machine *machine, struct plots_point at, double radius_px, int slice,
                   const int device[4], bool on_area)
 {
     static const double ring_frac = 1.45;
     struct plots_canvas *canvas = machine->canvas;
     int index = plots_device_index(machine->topology, device);
+    if (machine->enlarged) {
+        put_place(machine, at, radius_px, index);
+        return;
+    }
     plots_circle(canvas, at.x, at.y, radius_px, device_look(machine, index, on_area));
     if (machine->tiles && machine->tiles->tile_size > 1 && machine->tiles->place_of[index] == 0) {
         struct plots_look ring = plots_data_group_look;
@@ -129,9 +142,13 @@ static void key_links(struct key *key, const struct plots_machine *machine)
     bool loaded = machine->busiest_load > 0;
     const char *width = "share of the time that it is busy; red from 90 %, purple from 50 %, blue below";
     if (loaded && !machine->by_share)
-        width = base_print(arena, "how often rings of %s groups pass it, at most %.3g", machine->tiles->group,
-                           2 * machine->busiest_load);
-    struct plots_box swatch = key_entry(key, loaded ? base_print(arena, "%s; width: %s", rate, width) : rate);
+        width = machine->rings_by_dimension
+                    ? base_print(arena, "rings of %s groups, along all their dimensions at once", machine->tiles->group)
+                    : base_print(arena, "how often rings of %s groups pass it, at most %.3g", machine->tiles->group,
+                                 2 * machine->busiest_load);
+    struct plots_box swatch = key_entry(
+        key, loaded ? base_print(arena, machine->rings_by_dimension ? "%s; thick: %s" : "%s; width: %s", rate, width)
+                    : rate);
     plots_line(key->canvas, swatch.x, key->y, swatch.x + swatch.width, key->y, plots_link_look);
     if (loaded)
         plots_line(key->canvas, swatch.x + swatch.width / 2, key->y, swatch.x + swatch.width, key->y,
@@ -200,13 +217,42 @@ static enum base_status check_size(const struct topo_topology *topology, struct 
     return BASE_OK;
 }
 
+/* Whether the link that leads up from a chip joins two chips of one group. */
+static bool is_inside_group(const struct plots_machine *machine, int chip, int dimension)
+{
+    const struct topo_topology *t = machine->topology;
+    const int *b = t->bounds, *box = machine->tiles->box;
+    const int at[] = {chip % b[0], chip / b[0] % b[1], chip / (b[0] * b[1])};
+    const int size = box[dimension], place = at[dimension] % size;
+    if (size == 1) return false;
+    return place + 1 < size || (size == b[dimension] && size > 2 && topo_closes(t, dimension));
+}
+
+/* Collectives of a group that is a box are priced as rings along all of its dimensions at once, which share its links
+ * evenly (sim/placement.c); the device order's one ring would show some of them twice as busy. */
+static void spread_loads(struct plots_machine *machine, int count)
+{
+    double *spread = base_new(machine->canvas->arena, double, count), sum = 0;
+    int inside = 0;
+    if (!machine->tiles->boxed || machine->topology->twisted) return;
+    for (int i = 0; i < count; i++) {
+        sum += machine->loads[i];
+        inside += is_inside_group(machine, i / 3, i % 3);
+    }
+    if (!inside) return;
+    for (int i = 0; i < count; i++) spread[i] = is_inside_group(machine, i / 3, i % 3) ? sum / inside : 0;
+    machine->loads = spread;
+    machine->rings_by_dimension = true;
+}
+
 /* Rings are loaded by a mesh over one torus; the network between slices is no part of it. */
-static void find_loads(struct plots_machine *machine)
+void plots_find_loads(struct plots_machine *machine)
 {
     const struct topo_topology *topology = machine->topology;
     if (!machine->mesh || topology->chip.torus_rank == 0 || topology->slice_count > 1) return;
     int count = topology->bounds[0] * topology->bounds[1] * topology->bounds[2] * 3;
     machine->loads = topo_link_loads(machine->canvas->arena, topology, machine->mesh, machine->axes);
+    spread_loads(machine, count);
     for (int i = 0; i < count; i++) machine->busiest_load = fmax(machine->busiest_load, machine->loads[i]);
 }
 
@@ -233,11 +279,12 @@ enum base_status plots_machine_lay_out(struct plots_canvas *canvas, const struct
     machine.axes = axes;
     machine.tiles = plots_tiles_find(canvas->arena, request->topology, request->mesh, axes);
     if (request->busy_frac) machine.loads = request->busy_frac, machine.busiest_load = 1, machine.by_share = true;
-    else find_loads(&machine);
+    else plots_find_loads(&machine);
     double y = plots_heading(canvas, title ? title : plots_machine_title(canvas->arena, &machine),
                              subtitle ? subtitle : plots_machine_subtitle(canvas->arena, &machine));
     y = draw_key(&machine, y + 10) + 12;
     y = request->topology->chip.torus_rank > 0 ? plots_torus(&machine, y) : plots_nodes(&machine, y);
+    if (request->topology->chip.torus_rank > 0 && !machine.by_share) y = plots_torus_tile(&machine, y + 14);
     if (y > HIGHEST_PAGE_PX)
         return base_fail(error, BASE_INPUT,
                          "%.60s: its picture would be %.0f px high, and at most %d are drawn; use a part of it",

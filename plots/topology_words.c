@@ -107,6 +107,10 @@ static const char *node_title(struct base_arena *arena, const struct topo_topolo
     if (nodes == 1) return base_print(arena, "%s is one node of %s: %s inside", name, devices, inside);
     if (local == 1)
         return base_print(arena, "%s is %s of one GPU: the network joins them", name, counted(arena, nodes, "node"));
+    if (chip->link_count > 0 && chip->domain_size > local)
+        return base_print(arena, "%s is %s of %s: %s joins up to %d nodes%s", name, counted(arena, nodes, "node"),
+                          devices, inside, chip->domain_size / local,
+                          nodes * local > chip->domain_size ? ", the network its domains" : "");
     return base_print(arena, "%s is %s of %s: %s inside a node, the network between nodes", name,
                       counted(arena, nodes, "node"), devices, inside);
 }

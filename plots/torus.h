@@ -34,11 +34,15 @@ struct plots_machine {
     const struct topo_mesh *mesh;    /* NULL: no groups */
     unsigned axes;                   /* whose groups they are */
     const struct plots_tiles *tiles; /* NULL: no groups */
-    const double *loads;             /* topo_link_loads of the groups; NULL: no groups, or no torus */
+    const double *loads;     /* of the rings of the groups, at 3 chip + dimension; NULL: no groups, or no torus */
+    bool rings_by_dimension; /* they go along each dimension at once, as they are priced */
     double busiest_load;
+    bool enlarged; /* the first group once more: its devices are squares with their places in it */
     bool by_share; /* loads are shares of time: coloured by them, too */
 };
 
+/* What the rings of the machine's groups load its links with; nothing where there is no torus, or no mesh. */
+void plots_find_loads(struct plots_machine *machine);
 /* Puts the whole picture on a fresh canvas. BASE_INPUT as plots_topology_draw. */
 enum base_status plots_machine_lay_out(struct plots_canvas *canvas, const struct plots_topology *request,
                                        struct base_error *error);
@@ -102,6 +106,10 @@ void plots_slice(const struct plots_machine *machine, const struct plots_view *v
                  int slice);
 /* All slices, from y on; returns the bottom. */
 double plots_torus(const struct plots_machine *machine, double y);
+
+/* The first group by itself, with its ranks, below a slice whose chips are too many to tell apart (torus_tile.c); y
+ * where there is nothing to enlarge. */
+double plots_torus_tile(const struct plots_machine *machine, double y);
 
 /* ---- nodes of GPUs, CPU hosts, ranks of one machine (nodes.c) ---- */
 

@@ -335,6 +335,95 @@ static void loads_of_links_add_up(struct base_arena *arena)
         }
 }
 
+/* Rings are priced along all dimensions of a group's box at once: its links inside the box all carry the same, no other
+ * carries anything, and together they carry what the ring in the devices' order does. */
+static void links_of_a_box_are_equally_busy(struct base_arena *arena)
+{
+    static const struct {
+        const char *topology, *submesh;
+        int busy; /* links */
+    } cases[] = {
+        {"v5e:16x16", "4,4,1,1", 16 * 24},           /* lines of four: three links each */
+        {"v4-512", "4,2,2,1", 16 * (4 * 4 + 8 + 8)}, /* rings along x, pairs along y and z */
+        {"v4:8x8x8", "1,1,8,1", 512},
+    };
+    for (int i = 0; i < BASE_COUNT(cases); i++) {
+        TEST_ROW("%s %s", cases[i].topology, cases[i].submesh);
+        struct drawing drawing;
+        int busy = 0;
+        double sum = 0, before = 0, most = 0;
+        ask(arena, cases[i].topology, cases[i].submesh, &drawing);
+        struct plots_canvas canvas = {.arena = arena};
+        const struct topo_topology *t = &drawing.topology;
+        struct plots_machine machine = {.canvas = &canvas, .topology = t, .mesh = &drawing.mesh, .axes = 2};
+        machine.tiles = plots_tiles_find(arena, t, &drawing.mesh, 2);
+        plots_find_loads(&machine);
+        const double *order = topo_link_loads(arena, t, &drawing.mesh, 2);
+        for (int link = 0; link < 3 * t->bounds[0] * t->bounds[1] * t->bounds[2]; link++) {
+            busy += machine.loads[link] > 0;
+            sum += machine.loads[link], before += order[link];
+            most = fmax(most, machine.loads[link]);
+        }
+        assert_int_equal(busy, cases[i].busy);
+        assert_near(sum, before, 1e-12);
+        assert_near(most * busy, sum, 1e-12);
+    }
+}
+
+/* In a slice of hundreds of chips one group is drawn once more, with the rank of each of its chips. */
+static void a_crowded_slice_shows_one_group_enlarged(struct base_arena *arena)
+{
+    static const struct {
+        const char *topology, *submesh;
+        int ranks;
+    } cases[] = {{"v4-512", "4,2,2,1", 16}, {"v5e:16x16", "4,4,1,1", 16}, {"v4-128", "2,2,1,1", 0}};
+    for (int i = 0; i < BASE_COUNT(cases); i++) {
+        TEST_ROW("%s %s", cases[i].topology, cases[i].submesh);
+        struct drawing drawing;
+        bool seen[64] = {false};
+        int count = 0;
+        lay_out(arena, cases[i].topology, cases[i].submesh, &drawing);
+        for (int m = 0; m < drawing.canvas.mark_count; m++) {
+            const struct plots_mark *mark = &drawing.canvas.marks[m];
+            char *end = NULL;
+            if (mark->kind != PLOTS_TEXT || mark->look.colour != PLOTS_PAPER) continue;
+            const long rank = strtol(mark->text, &end, 10);
+            assert_true(*end == '\0' && rank >= 0 && rank < 64 && !seen[rank]);
+            seen[rank] = true;
+            count++;
+        }
+        assert_int_equal(count, cases[i].ranks);
+        for (int rank = 0; rank < count; rank++) assert_true(seen[rank]);
+    }
+}
+
+/* Nodes of one NVLink domain hang on rails, and no rail joins two domains. */
+static void a_domain_over_nodes_has_a_rail(struct base_arena *arena)
+{
+    static const struct {
+        const char *topology, *title;
+        bool rails;
+    } cases[] = {{"gb200:36x4", "joins up to 18 nodes, the network its domains", true},
+                 {"gb200:4x4", "joins up to 18 nodes", true},
+                 {"h100:4x8", "inside a node, the network between nodes", false}};
+    for (int i = 0; i < BASE_COUNT(cases); i++) {
+        TEST_ROW("%s", cases[i].topology);
+        struct drawing drawing;
+        int rails = 0, domains[2] = {0};
+        lay_out(arena, cases[i].topology, NULL, &drawing);
+        for (int m = 0; m < drawing.canvas.mark_count; m++) {
+            const struct plots_mark *mark = &drawing.canvas.marks[m];
+            rails += mark->kind == PLOTS_LINE && mark->look.colour == PLOTS_OVERHEAD && mark->box.width > 100 &&
+                     mark->look.stroke_px == 3;
+            domains[0] += mark->kind == PLOTS_TEXT && strstr(mark->text, "domain 0") != NULL;
+            domains[1] += mark->kind == PLOTS_TEXT && strstr(mark->text, "domain 1") != NULL;
+        }
+        assert_int_equal(rails > 0, cases[i].rails);
+        assert_non_null(strstr(drawing.canvas.title, cases[i].title));
+        assert_int_equal(domains[1] > 0, i == 0);
+    }
+}
+
 /* On a line of four that closes, a ring goes over every link of the group's dimension and over no other. */
 static void a_busy_link_is_wide(struct base_arena *arena)
 {
@@ -561,6 +650,9 @@ int main(int argument_count, char **arguments)
         TEST(neighbouring_groups_differ),
         TEST(groups_of_any_axes_share_out_the_devices),
         TEST(loads_of_links_add_up),
+        TEST(links_of_a_box_are_equally_busy),
+        TEST(a_crowded_slice_shows_one_group_enlarged),
+        TEST(a_domain_over_nodes_has_a_rail),
         TEST(a_busy_link_is_wide),
         TEST(lines_that_close_have_arcs),
         TEST(the_title_is_the_finding),
