@@ -22,12 +22,28 @@ static enum base_status draw_comparison(const struct question *q, struct plots_p
     return plots_comparison_draw(q->context->arena, &comparison, q->format, out, error);
 }
 
-static enum base_status draw_trust(const struct question *q, struct plots_picture *out, struct base_error *error)
+/* A chart of the same table that may find nothing to draw. */
+static enum base_status draw_table(const struct question *q,
+                                   enum base_status (*draw)(struct base_arena *arena,
+                                                            const struct plots_comparison *comparison,
+                                                            enum plots_format format, double width_px,
+                                                            struct plots_picture *out, struct base_error *error),
+                                   struct plots_picture *out, struct base_error *error)
 {
     struct plots_comparison comparison;
     BASE_TRY(plots_comparison_read(q->context->arena, q->inputs[0], &comparison, error));
-    enum base_status status = plots_trust(q->context->arena, &comparison, q->format, 0, out, error);
+    enum base_status status = draw(q->context->arena, &comparison, q->format, 0, out, error);
     return status == BASE_OK ? status : base_fail_in(error, "%s", q->inputs[0]);
+}
+
+static enum base_status draw_trust(const struct question *q, struct plots_picture *out, struct base_error *error)
+{
+    return draw_table(q, plots_trust, out, error);
+}
+
+static enum base_status draw_parity(const struct question *q, struct plots_picture *out, struct base_error *error)
+{
+    return draw_table(q, plots_parity, out, error);
 }
 
 #define PLAN_OR_ANSWER "PLAN, or ANSWER.json of predict --detail"
@@ -42,6 +58,8 @@ static const struct kind {
 } kinds[] = {
     {"comparison", "RESULT.csv of sweep",
      "how far are predictions from measurements, and are the out-of-memory verdicts right?", draw_comparison, NULL,
+     NULL, 1},
+    {"parity", "RESULT.csv of sweep", "does what is predicted faster run faster, and by as much?", draw_parity, NULL,
      NULL, 1},
     {"trust", "RESULT.csv of sweep", "for which kinds of plan can predictions be trusted?", draw_trust, NULL, NULL, 1},
     {"pareto", "TUNED.json of tune --pareto --json", "what does memory buy in speed?", NULL, commands_saved_document,
@@ -163,7 +181,7 @@ const struct commands_command commands_plot = {
     .summary =
         "draw a chart as SVG, PDF or PNG: of a plan (memory, time, operations, roofline, schedule, batch, scaling, "
         "mesh), "
-        "of two (difference), of a sweep (comparison, trust) or of a search (pareto, latency, sensitivity)",
+        "of two (difference), of a sweep (comparison, parity, trust) or of a search (pareto, latency, sensitivity)",
     .usage = "plot KIND INPUT --out FILE.svg|.pdf|.png",
     .examples = "  meshwright plot memory examples/t5_11b_v4_512.json --out memory.svg\n"
                 "  meshwright sweep examples/tpu_v4_tuning.csv --out result.csv && meshwright plot comparison "

@@ -36,7 +36,8 @@ static struct layout lay_out(const struct plots_canvas *canvas, const struct plo
     double amount_px = widest(bars, count, false) + words_gap_px, width_px = plots_width(canvas),
            room_px = width_px - 2 * PLOTS_MARGIN_PX;
     for (int i = 0; i < count; i++) l.low = fmin(l.low, bars[i].value), l.high = fmax(l.high, bars[i].value);
-    if (!(l.high > l.low)) l.high = l.low + 1;
+    const bool nothing = !(l.high > l.low);
+    if (nothing) l.high = l.low + 1;
     l.label_px = PLOTS_MARGIN_PX + (l.narrow ? 0 : fmin(widest(bars, count, true), 0.45 * room_px) + words_gap_px);
     l.pitch_px = l.narrow ? 2 * row_px - 2 : row_px;
     double left_px = l.label_px + (l.low < 0 ? amount_px : 0), right_px = width_px - PLOTS_MARGIN_PX - amount_px,
@@ -45,6 +46,7 @@ static struct layout lay_out(const struct plots_canvas *canvas, const struct plo
     l.axis = plots_axis_of(unit, most, zero_px, zero_px + most_px, 70);
     l.axis.to_px = right_px, l.axis.from_px = left_px, l.axis.low = l.low, l.axis.high = l.high;
     if (l.low < 0) mirror_ticks(&l.axis);
+    if (nothing) l.axis.tick_count = 1; /* bars of nothing have no scale but zero */
     return l;
 }
 

@@ -7,6 +7,9 @@
 /* The keys of a plan that a chart shows beside model and topology: one as a column of its own where rows differ in it,
  * else as words in the heading. In the order of importance to a reader; NULL behind the last. */
 const struct sim_plan_key *plots_plan_key(int place);
+/* "4 microbatches", "1 microbatch", "rules standard:1,1": a row's cell of that place in words, behind `separator`;
+ * nothing where it is empty. */
+void plots_put_key(struct base_text *out, const struct plots_comparison_row *row, int place, const char *separator);
 
 struct plots_finding {
     int pair_count;           /* rows with a measured and a predicted step time */

@@ -2,6 +2,7 @@
 #include "plots/comparison.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Places on the page, px. Columns of labels take what they need up to a limit; the bars get the rest. */
@@ -41,7 +42,24 @@ static bool same_section(const struct plots_comparison_row *a, const struct plot
     return !strcmp(a->model, b->model) && !strcmp(a->topology, b->topology);
 }
 
-/* Sections in the order of their first rows, and rows in the order of the table. */
+/* The fastest measured first; then what was not timed, as predicted; what ran out of memory last. In the table's order
+ * where that does not tell. */
+static int fastest_first(const void *a, const void *b)
+{
+    const struct plots_comparison_row *x = *(const struct plots_comparison_row *const *)a,
+                                      *y = *(const struct plots_comparison_row *const *)b;
+    const struct plots_comparison_row *const rows[] = {x, y};
+    double speeds[2];
+    for (int i = 0; i < 2; i++) {
+        const bool dead = rows[i]->measured == PLOTS_MEMORY_EXCEEDED, timed = !isnan(rows[i]->measured_tokens_per_s);
+        const double predicted = rows[i]->predicted_tokens_per_s;
+        speeds[i] = dead ? -1 : timed ? rows[i]->measured_tokens_per_s : -1 / (1 + fmax(predicted, 0));
+    }
+    if (speeds[0] != speeds[1]) return speeds[0] > speeds[1] ? -1 : 1;
+    return (x > y) - (x < y);
+}
+
+/* Sections in the order of their first rows. */
 static struct section *split(struct base_arena *arena, const struct plots_comparison *comparison, int *count)
 {
     struct section *sections = base_new(arena, struct section, comparison->count);
@@ -53,6 +71,8 @@ static struct section *split(struct base_arena *arena, const struct plots_compar
             sections[found++].rows = base_new(arena, const struct plots_comparison_row *, comparison->count);
         sections[s].rows[sections[s].row_count++] = &comparison->rows[i];
     }
+    for (int s = 0; s < found; s++)
+        qsort(sections[s].rows, (size_t)sections[s].row_count, sizeof *sections[s].rows, fastest_first);
     *count = found;
     return sections;
 }
@@ -170,9 +190,7 @@ static const char *section_details(struct base_arena *arena, const struct sectio
     struct base_text text = {.arena = arena};
     base_put(&text, model_rest);
     for (int key = 0; plots_plan_key(key); key++) {
-        if (!section->constant[key]) continue;
-        base_putf(&text, "%s%s%s%s", text.length ? ", " : "", plots_plan_key(key)->chart.before,
-                  section->rows[0]->plan[key], plots_plan_key(key)->chart.after);
+        if (section->constant[key]) plots_put_key(&text, section->rows[0], key, text.length ? ", " : "");
     }
     return text.length ? text.data : "";
 }

@@ -244,10 +244,7 @@ static const char *plan_words(struct base_arena *arena, const struct plots_compa
     const char *rest;
     struct base_text text = {.arena = arena};
     base_putf(&text, "%s: %s on %s", row->id, plots_model_words(arena, row->model, &rest), row->topology);
-    for (int key = 0; plots_plan_key(key); key++)
-        if (*row->plan[key])
-            base_putf(&text, ", %s%s%s", plots_plan_key(key)->chart.before, row->plan[key],
-                      plots_plan_key(key)->chart.after);
+    for (int key = 0; plots_plan_key(key); key++) plots_put_key(&text, row, key, ", ");
     return text.data;
 }
 

@@ -131,6 +131,16 @@ const char *plots_comparison_subtitle(struct base_arena *arena, const struct plo
 
 /* ---- rows ---- */
 
+void plots_put_key(struct base_text *out, const struct plots_comparison_row *row, int place, const char *separator)
+{
+    const char *value = row->plan[place], *after = plots_plan_key(place)->chart.after;
+    size_t length = strlen(after);
+    if (!*value) return;
+    if (!strcmp(value, "1") && length > 2 && after[length - 1] == 's')
+        length -= after[length - 3] == 'h' && after[length - 2] == 'e' ? 2 : 1; /* batches, partitions */
+    base_putf(out, "%s%s%s%.*s", separator, plots_plan_key(place)->chart.before, value, (int)length, after);
+}
+
 const char *plots_percent(struct base_arena *arena, double frac)
 {
     const char *sign = fabs(frac) < 0.0005 ? "" : frac < 0 ? "−" : "+";
@@ -191,9 +201,7 @@ const char *plots_row_words(struct base_arena *arena, const struct plots_compari
 {
     struct base_text text = {.arena = arena};
     base_putf(&text, "%s: %s on %s", row->id, row->model, row->topology);
-    for (int i = 0; plots_plan_key(i); i++)
-        if (*row->plan[i])
-            base_putf(&text, ", %s%s%s", plots_plan_key(i)->chart.before, row->plan[i], plots_plan_key(i)->chart.after);
+    for (int i = 0; plots_plan_key(i); i++) plots_put_key(&text, row, i, ", ");
     put_side(&text, "measured", row->measured_tokens_per_s, row->measured_step_s, row->measured_peak_memory_bytes);
     put_side(&text, "predicted", row->predicted_tokens_per_s, row->predicted_step_s, row->predicted_peak_memory_bytes);
     double error_frac = plots_step_error_frac(row);

@@ -15,7 +15,9 @@ static const struct part {
                     {"optimizer_state_bytes", "optimizer state", PLOTS_OPTIMIZER_STATE, 0.75},
                     {"gradient_bytes", "gradients", PLOTS_GRADIENTS, 0.8},
                     {"activation_bytes", "activations", PLOTS_ACTIVATIONS, 0.6},
-                    {"temporary_bytes", "temporaries", PLOTS_TEMPORARIES, 0.8}};
+                    {"temporary_bytes", "temporaries", PLOTS_TEMPORARIES, 0.8},
+                    {"cache_bytes", "cache", PLOTS_CACHE, 0.7},
+                    {"reserved_bytes", "reserved", PLOTS_RESERVED, 0.55}};
 
 static const char *signed_amount(struct base_arena *arena, enum plots_unit unit, double value)
 {
@@ -29,22 +31,25 @@ static enum base_status put_parts(struct plots_canvas *canvas, const struct plot
 {
     enum { MOST = 8 };
     struct plots_bar bars[MOST];
+    int shown = 0;
     const struct base_json *a = plots_member(r->document, of, BASE_JSON_OBJECT),
                            *b = plots_member(r->other, of, BASE_JSON_OBJECT);
     for (int i = 0; i < count; i++) {
         double before = plots_number(a, parts[i].key), after = plots_number(b, parts[i].key);
+        if (parts[i].colour == PLOTS_CACHE) before = fmax(before, 0), after = fmax(after, 0); /* training has none */
         if (!isfinite(before) || !isfinite(after))
             return base_fail(error, BASE_INPUT, "%s: %s.%s is needed in both answers", r->path, of, parts[i].key);
+        if (before == 0 && after == 0) continue;
         const char *amount = signed_amount(canvas->arena, unit, after - before);
-        bars[i] = (struct plots_bar){parts[i].name,
-                                     amount,
-                                     base_print(canvas->arena, "%s: %s, from %s to %s", parts[i].name, amount,
-                                                plots_amount(canvas->arena, unit, before),
-                                                plots_amount(canvas->arena, unit, after)),
-                                     after - before,
-                                     {parts[i].colour, parts[i].fill_frac, 0, false}};
+        bars[shown++] = (struct plots_bar){parts[i].name,
+                                           amount,
+                                           base_print(canvas->arena, "%s: %s, from %s to %s", parts[i].name, amount,
+                                                      plots_amount(canvas->arena, unit, before),
+                                                      plots_amount(canvas->arena, unit, after)),
+                                           after - before,
+                                           {parts[i].colour, parts[i].fill_frac, 0, false}};
     }
-    *y = plots_put_bars(canvas, *y, bars, count, unit, name);
+    *y = plots_put_bars(canvas, *y, bars, shown, unit, name);
     return BASE_OK;
 }
 

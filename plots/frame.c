@@ -2,6 +2,7 @@
 #include "plots/canvas.h"
 
 #include <math.h>
+#include <string.h>
 
 static const struct plots_look grid = {PLOTS_GRID, 0, 1, false};
 
@@ -57,19 +58,84 @@ static bool is_free(const struct plots_canvas *canvas, const struct plots_frame 
     return true;
 }
 
+/* Where a label of that size stands free; false: nowhere. Beside the point first, then further and further away. */
+static bool find_place(const struct plots_canvas *canvas, const struct plots_frame *frame,
+                       const struct plots_taken *taken, struct plots_point at, struct plots_box size,
+                       double farthest_px, struct plots_box *out)
+{
+    static const struct plots_point ways[] = {{-1, 0}, {-1, 1}, {-1, -1}, {1, 1}, {1, -1}, {1, 0}}; /* left, above … */
+    enum { NEAREST_PX = 9, STEP_PX = 9 };
+    for (double far_px = NEAREST_PX; far_px <= farthest_px; far_px += STEP_PX)
+        for (int i = 0; i < BASE_COUNT(ways); i++) {
+            const double left = ways[i].x > 0 ? at.x + 8 : at.x - 8 - size.width, middle = at.y + ways[i].y * far_px;
+            *out = (struct plots_box){left, middle - size.height / 2, size.width, size.height};
+            if (is_free(canvas, frame, taken, *out)) return true;
+        }
+    return false;
+}
+
+static void write_label(struct plots_canvas *canvas, struct plots_taken *taken, struct plots_box box,
+                        enum plots_style style, enum plots_colour colour, const char *words)
+{
+    plots_text(canvas, box.x, box.y + box.height / 2, PLOTS_LEFT, style, colour, words);
+    taken->boxes[taken->count++] = box;
+}
+
+static struct plots_box size_of(enum plots_style style, const char *words)
+{
+    return (struct plots_box){.width = plots_text_width(style, words), .height = plots_line_height(style)};
+}
+
 bool plots_put_label(struct plots_canvas *canvas, const struct plots_frame *frame, struct plots_taken *taken, double x,
                      double y, enum plots_style style, enum plots_colour colour, const char *words)
 {
-    static const struct plots_point places[] = {{0, 0}, {0, 1},  {0, -1},
-                                                {1, 1}, {1, -1}, {1, 0}}; /* left or right; above … */
-    double width = plots_text_width(style, words), height = plots_line_height(style);
-    for (int i = 0; i < BASE_COUNT(places); i++) {
-        double left = places[i].x > 0 ? x + 8 : x - 8 - width, middle = y + places[i].y * 9;
-        struct plots_box box = {left, middle - height / 2, width, height};
-        if (!is_free(canvas, frame, taken, box)) continue;
-        plots_text(canvas, left, middle, PLOTS_LEFT, style, colour, words);
-        taken->boxes[taken->count++] = box;
-        return true;
-    }
-    return false;
+    enum { BESIDE_PX = 9 };
+    struct plots_box box;
+    if (!find_place(canvas, frame, taken, (struct plots_point){x, y}, size_of(style, words), BESIDE_PX, &box))
+        return false;
+    write_label(canvas, taken, box, style, colour, words);
+    return true;
+}
+
+/* A line from the point to the nearer end of a label that stands off. */
+static void draw_leader(struct plots_canvas *canvas, const struct plots_labelled *point, struct plots_box box)
+{
+    static const struct plots_look leader = {PLOTS_MUTED, 0, 0.8, false};
+    const double middle = box.y + box.height / 2, end = point->x < box.x ? box.x - 2 : box.x + box.width + 2;
+    if (fabs(middle - point->y) > box.height) plots_line(canvas, point->x, point->y, end, middle, leader);
+}
+
+void plots_label_points(struct plots_canvas *canvas, const struct plots_frame *frame,
+                        const struct plots_labelled *points, int count, double dot_px, const struct plots_point *behind,
+                        int behind_count)
+{
+    enum { ALL_LABELLED = 12, FAR_PX = 117, BESIDE_PX = 9 };
+    static const double narrow_px = 480, narrow_room_px = 200, room_px = 330;
+    static const struct plots_look paper = {PLOTS_PAPER, 1, 0, false};
+    struct plots_taken all = {base_new(canvas->arena, struct plots_box, 2 * count + behind_count + 4), 0};
+    for (int i = 0; i < count; i++)
+        all.boxes[all.count++] = (struct plots_box){points[i].x - dot_px, points[i].y - dot_px, 2 * dot_px, 2 * dot_px};
+    struct plots_taken front = {base_new(canvas->arena, struct plots_box, 2 * count + 4), all.count};
+    memcpy(front.boxes, all.boxes, (size_t)all.count * sizeof *all.boxes);
+    for (int i = 0; i < behind_count; i++)
+        all.boxes[all.count++] = (struct plots_box){behind[i].x - 2, behind[i].y - 2, 4, 4};
+    for (int pass = 0; pass < 2; pass++)
+        for (int i = 0; i < count; i++) {
+            const struct plots_labelled *p = &points[i];
+            const enum plots_style style = p->named ? PLOTS_STRONG : PLOTS_SMALL;
+            const double far_px = p->named ? FAR_PX : BESIDE_PX;
+            struct plots_box box;
+            if (p->named != (pass == 0) || (!p->named && count > ALL_LABELLED)) continue;
+            const char *words =
+                plots_fit(canvas->arena, style, p->words, plots_width(canvas) < narrow_px ? narrow_room_px : room_px);
+            const struct plots_point at = {p->x, p->y - 3};
+            const struct plots_box size = size_of(style, words);
+            if (!find_place(canvas, frame, &all, at, size, far_px, &box) &&
+                !find_place(canvas, frame, &front, at, size, far_px, &box))
+                continue;
+            plots_rect(canvas, box, paper);
+            draw_leader(canvas, p, box);
+            write_label(canvas, &all, box, style, PLOTS_INK, words);
+            front.boxes[front.count++] = box;
+        }
 }

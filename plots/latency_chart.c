@@ -4,8 +4,8 @@
 #include <math.h>
 #include <string.h>
 
-enum { MOST_POINTS = 4096, ALL_LABELLED = 12 };
-static const double left_px = 62, area_height_px = 330, dot_px = 3.6, narrow_px = 480;
+enum { MOST_POINTS = 4096 };
+static const double left_px = 62, area_height_px = 330, dot_px = 3.6;
 static const struct plots_look line = {PLOTS_THROUGHPUT, 0, 1.5, false}, dot = {PLOTS_THROUGHPUT, 1, 0, false},
                                bound_look = {PLOTS_ALARM, 0, 1.2, true};
 
@@ -100,19 +100,11 @@ static void draw_steps(struct plots_canvas *canvas, const struct front *f)
 
 static void label_points(struct plots_canvas *canvas, const struct front *f)
 {
-    struct plots_taken taken = {base_new(canvas->arena, struct plots_box, 2 * f->count + 4), 0};
-    const double room = plots_width(canvas) < narrow_px ? 200 : 330;
+    struct plots_labelled *labels = base_new(canvas->arena, struct plots_labelled, f->count);
     for (int i = 0; i < f->count; i++)
-        taken.boxes[taken.count++] =
-            (struct plots_box){f->points[i].x - dot_px, f->points[i].y - dot_px, 2 * dot_px, 2 * dot_px};
-    for (int pass = 0; pass < 2; pass++)
-        for (int i = 0; i < f->count; i++) {
-            const bool named = i == 0 || i == f->knee || i == f->count - 1;
-            if (named != (pass == 0) || (!named && f->count > ALL_LABELLED)) continue;
-            plots_put_label(canvas, &f->frame, &taken, f->points[i].x, f->points[i].y - 3,
-                            named ? PLOTS_STRONG : PLOTS_SMALL, PLOTS_INK,
-                            plots_fit(canvas->arena, named ? PLOTS_STRONG : PLOTS_SMALL, f->points[i].words, room));
-        }
+        labels[i] = (struct plots_labelled){f->points[i].x, f->points[i].y, f->points[i].words,
+                                            i == 0 || i == f->knee || i == f->count - 1};
+    plots_label_points(canvas, &f->frame, labels, f->count, dot_px, NULL, 0);
 }
 
 static void draw_points(struct plots_canvas *canvas, const struct front *f)

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_LOOKED = 20000, SHOWN_LOOKED = 1500, ALL_LABELLED = 12 };
-static const double left_px = 62, area_height_px = 330, dot_px = 3.6, narrow_px = 480;
+enum { MOST_LOOKED = 20000, SHOWN_LOOKED = 1500 };
+static const double left_px = 62, area_height_px = 330, dot_px = 3.6;
 static const struct plots_look line = {PLOTS_THROUGHPUT, 0, 1.5, false}, dot = {PLOTS_THROUGHPUT, 1, 0, false},
                                capacity_look = {PLOTS_ALARM, 0, 1.2, true}, fits_look = {PLOTS_COMPUTE, 0.6, 0, false},
                                unfit_look = {PLOTS_ALARM, 0, 0.9, false}, ruled_look = {PLOTS_OVERHEAD, 0, 0.9, false},
@@ -59,8 +59,7 @@ static enum base_status read_front(struct base_arena *arena, const struct plots_
     for (const struct base_json *item = list->child; item; item = item->next) {
         struct point *p = &front->points[front->count++];
         const struct base_json *plan = plots_member(item, "plan", BASE_JSON_OBJECT);
-        const char *words = plots_plan_words(arena, plan);
-        if (batches) words = base_print(arena, "batch %.0f · %s", plots_number(plan, "batch_size"), words);
+        const char *words = batches ? plots_batch_and_plan_words(arena, plan) : plots_plan_words(arena, plan);
         *p = (struct point){words, plots_number(item, "tokens_per_s"), plots_number(item, "peak_bytes"), 0, 0};
         front->capacity_bytes = plots_number(item, "capacity_bytes");
         if (!(p->tokens_per_s > 0) || !(p->peak_bytes > 0) || !(front->capacity_bytes > 0))
@@ -152,31 +151,28 @@ static void draw_steps(struct plots_canvas *canvas, const struct front *f)
     }
 }
 
-/* The points that the title names first; all of a short front. */
 static void label_points(struct plots_canvas *canvas, const struct front *f)
 {
-    struct plots_taken taken = {base_new(canvas->arena, struct plots_box, 2 * f->count + 4), 0};
+    struct plots_labelled *labels = base_new(canvas->arena, struct plots_labelled, f->count);
+    struct plots_point *behind = base_new(canvas->arena, struct plots_point, f->looked_count + 1);
     for (int i = 0; i < f->count; i++)
-        taken.boxes[taken.count++] =
-            (struct plots_box){f->points[i].x - dot_px, f->points[i].y - dot_px, 2 * dot_px, 2 * dot_px};
-    double room = plots_width(canvas) < narrow_px ? 200 : 330;
-    for (int pass = 0; pass < 2; pass++)
-        for (int i = 0; i < f->count; i++) {
-            bool named = i == 0 || i == f->modest;
-            if (named != (pass == 0) || (!named && f->count > ALL_LABELLED)) continue;
-            plots_put_label(canvas, &f->frame, &taken, f->points[i].x, f->points[i].y - 3,
-                            named ? PLOTS_STRONG : PLOTS_SMALL, PLOTS_INK,
-                            plots_fit(canvas->arena, named ? PLOTS_STRONG : PLOTS_SMALL, f->points[i].words, room));
-        }
+        labels[i] =
+            (struct plots_labelled){f->points[i].x, f->points[i].y, f->points[i].words, i == 0 || i == f->modest};
+    for (int i = 0; i < f->looked_count; i++)
+        behind[i] = (struct plots_point){plots_axis_px(&f->frame.x, f->looked[i].peak_bytes),
+                                         plots_axis_px(&f->frame.y, f->looked[i].tokens_per_s)};
+    plots_label_points(canvas, &f->frame, labels, f->count, dot_px, behind, f->looked_count);
 }
 
 static void draw_points(struct plots_canvas *canvas, const struct front *f)
 {
     char tokens[BASE_HUMANE], peak[BASE_HUMANE];
-    double radius = f->count > 40 ? 0.6 * dot_px : dot_px;
+    const struct point *last = NULL;
     for (int i = 0; i < f->count; i++) {
         const struct point *p = &f->points[i];
-        plots_circle(canvas, p->x, p->y, i == 0 || i == f->modest ? dot_px + 1 : radius, dot);
+        const bool named = i == 0 || i == f->modest;
+        const bool apart = !last || hypot(p->x - last->x, p->y - last->y) > 2 * dot_px; /* else the line says it */
+        if (named || apart) plots_circle(canvas, p->x, p->y, named ? dot_px + 1 : dot_px, dot), last = p;
         plots_hover(canvas, (struct plots_box){p->x - 8, p->y - 8, 16, 16},
                     base_print(canvas->arena, "%s: %s target tokens/s, %s", p->words,
                                base_format_count(tokens, p->tokens_per_s), base_format_bytes(peak, p->peak_bytes)));

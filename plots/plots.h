@@ -57,6 +57,9 @@ struct plots_comparison {
  * is no number, or there is no row. */
 enum base_status plots_comparison_read(struct base_arena *arena, const char *path, struct plots_comparison *out,
                                        struct base_error *error);
+/* The same of a table in memory; name: for messages. */
+enum base_status plots_comparison_read_text(struct base_arena *arena, const char *name, const char *text,
+                                            struct plots_comparison *out, struct base_error *error);
 /* Up to 60 rows get a pair of bars each; more become a scatter of errors over speed, with every row in its counts.
  * At least one row. */
 enum base_status plots_comparison_draw(struct base_arena *arena, const struct plots_comparison *comparison,
@@ -66,6 +69,11 @@ enum base_status plots_comparison_draw(struct base_arena *arena, const struct pl
 enum base_status plots_trust(struct base_arena *arena, const struct plots_comparison *comparison,
                              enum plots_format format, double width_px, struct plots_picture *out,
                              struct base_error *error);
+
+/* Predicted against measured tokens per second; as plots_trust. */
+enum base_status plots_parity(struct base_arena *arena, const struct plots_comparison *comparison,
+                              enum plots_format format, double width_px, struct plots_picture *out,
+                              struct base_error *error);
 
 /* ---- topology: what machine is it, and which devices work on one copy of a model? ---- */
 

@@ -34,19 +34,42 @@ static void put_axes(struct base_text *out, const struct base_json *mesh)
         base_putf(out, "%s%s %.0f", axis == mesh->child ? "" : " × ", axis->key, axis->number);
 }
 
+static void put_mesh_and_rules(struct base_text *text, const struct base_json *plan)
+{
+    const struct base_json *submesh = plots_member(plan, "model_parallel_submesh", BASE_JSON_ARRAY),
+                           *mesh = plots_member(plan, "ici_mesh", BASE_JSON_OBJECT);
+    double partitions = plots_number(plan, "num_partitions");
+    if (submesh) put_list(text, submesh);
+    else if (mesh) put_axes(text, mesh);
+    else if (!isnan(partitions)) base_putf(text, "%.0f partitions", partitions);
+    base_putf(text, " · %s", plots_string(plan, "logical_axis_rules", "own rules"));
+}
+
+static void put_remat(struct base_text *text, const struct base_json *plan)
+{
+    const char *remat = plots_string(plan, "remat_policy", "none");
+    if (strcmp(remat, "none") != 0) base_putf(text, " · remat %s", remat);
+}
+
 const char *plots_plan_words(struct base_arena *arena, const struct base_json *plan)
 {
     struct base_text text = {.arena = arena};
-    const struct base_json *submesh = plots_member(plan, "model_parallel_submesh", BASE_JSON_ARRAY);
-    double partitions = plots_number(plan, "num_partitions"), microbatches = plots_number(plan, "num_microbatches");
-    const struct base_json *mesh = plots_member(plan, "ici_mesh", BASE_JSON_OBJECT);
-    if (submesh) put_list(&text, submesh);
-    else if (mesh) put_axes(&text, mesh);
-    else if (!isnan(partitions)) base_putf(&text, "%.0f partitions", partitions);
-    base_putf(&text, " · %s", plots_string(plan, "logical_axis_rules", "own rules"));
+    double microbatches = plots_number(plan, "num_microbatches");
+    put_mesh_and_rules(&text, plan);
     if (microbatches > 1) base_putf(&text, " · %.0f microbatches", microbatches);
-    if (strcmp(plots_string(plan, "remat_policy", "none"), "none") != 0)
-        base_putf(&text, " · remat %s", plots_string(plan, "remat_policy", ""));
+    put_remat(&text, plan);
+    return plots_clean(arena, text.data);
+}
+
+const char *plots_batch_and_plan_words(struct base_arena *arena, const struct base_json *plan)
+{
+    struct base_text text = {.arena = arena};
+    double microbatches = plots_number(plan, "num_microbatches");
+    base_putf(&text, "batch %.0f", plots_number(plan, "batch_size"));
+    if (microbatches > 1) base_putf(&text, " in %.0f", microbatches);
+    base_put(&text, " · ");
+    put_mesh_and_rules(&text, plan);
+    put_remat(&text, plan);
     return plots_clean(arena, text.data);
 }
 

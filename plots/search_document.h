@@ -18,6 +18,8 @@ const char *plots_mesh_words(struct base_arena *arena, const struct base_json *m
 struct plots_canvas plots_canvas_of(struct base_arena *arena, const struct plots_request *request);
 /* "2,2,1,1 · standard:2,2 · 4 microbatches" */
 const char *plots_plan_words(struct base_arena *arena, const struct base_json *plan);
+/* "batch 8192 in 32 · 2,2,1,1 · standard:2,2": where plans differ in their batches. */
+const char *plots_batch_and_plan_words(struct base_arena *arena, const struct base_json *plan);
 enum base_status plots_finish(struct plots_canvas *canvas, enum plots_format format, int row_count,
                               struct plots_picture *out, struct base_error *error);
 

@@ -8,12 +8,13 @@
 enum { SHOWN_FITTING = 4, SHOWN_OTHERS = 2, MOST_CHANGES = 1024 };
 static const double row_px = 18, bar_px = 11, label_frac = 0.27, most_label_px = 176;
 static const struct plots_look grid = {PLOTS_GRID, 0, 1, false}, zero = {PLOTS_INK, 0, 1, false},
-                               fitting = {PLOTS_THROUGHPUT, 1, 0, false}, unfit = {PLOTS_ALARM, 0, 1.2, false};
+                               fitting = {PLOTS_THROUGHPUT, 1, 0, false},
+                               tight_look = {PLOTS_THROUGHPUT, 0.25, 1.2, false}, unfit = {PLOTS_ALARM, 0, 1.2, false};
 
 struct change {
     const char *key, *value;
     double change_frac;
-    bool fits, refused, shown;
+    bool fits, tight, refused, shown; /* tight: it fits, but leaves less free than the search asks for */
     int order;
 };
 
@@ -44,6 +45,7 @@ static enum base_status read_changes(struct base_arena *arena, const struct plot
                              plots_clean(arena, value->string),
                              plots_number(item, "change_frac"),
                              plots_member(item, "fits", BASE_JSON_TRUE) != NULL,
+                             plots_member(item, "tight", BASE_JSON_TRUE) != NULL,
                              plots_member(item, "refused", BASE_JSON_TRUE) != NULL,
                              false,
                              out->count};
@@ -81,12 +83,17 @@ static const char *title_of(struct base_arena *arena, const struct changes *c)
         bool first = i == 0 || strcmp(c->list[i].key, c->list[i - 1].key) != 0;
         const struct change *best = NULL;
         for (int j = i; first && j < c->count && !strcmp(c->list[j].key, c->list[i].key); j++)
-            if (!best && !c->list[j].refused && c->list[j].fits) best = &c->list[j];
+            if (!best && !c->list[j].refused && c->list[j].fits && !c->list[j].tight) best = &c->list[j];
         if (best && (!most || best->change_frac < most->change_frac)) most = best;
     }
     if (!most) return "No other value of any one choice fits";
     return base_print(arena, "%s matters most: the next best value, %s, costs %.1f %%", most->key, most->value,
                       -100 * most->change_frac);
+}
+
+static const char *signed_percent(struct base_arena *arena, double frac)
+{
+    return base_print(arena, "%s%.1f %%", frac > 0 ? "+" : "−", fabs(100 * frac));
 }
 
 static void draw_change(struct plots_canvas *canvas, const struct changes *all, const struct change *c, double y)
@@ -104,9 +111,13 @@ static void draw_change(struct plots_canvas *canvas, const struct changes *all, 
     }
     double to = plots_axis_px(axis, c->change_frac);
     plots_rect(canvas, (struct plots_box){fmin(from, to), y - bar_px / 2, fabs(to - from), bar_px},
-               c->fits ? fitting : unfit);
-    const char *text = base_print(canvas->arena, "%s%.1f %%%s", c->change_frac > 0 ? "+" : "−",
-                                  fabs(100 * c->change_frac), c->fits ? "" : ", does not fit");
+               !c->fits   ? unfit
+               : c->tight ? tight_look
+                          : fitting);
+    const char *text = base_print(canvas->arena, "%s%s", signed_percent(canvas->arena, c->change_frac),
+                                  !c->fits   ? ", does not fit"
+                                  : c->tight ? ", tight"
+                                             : "");
     plots_text(canvas, fmax(from, to) + 6, y, PLOTS_LEFT, PLOTS_SMALL, c->fits ? PLOTS_INK : PLOTS_ALARM, text);
 }
 
@@ -143,7 +154,8 @@ static const char *hidden_words(struct base_arena *arena, const struct changes *
     const char *between = "and ";
     base_put(&text, "");
     if (fitting_count) {
-        base_putf(&text, "and %d from %+.1f %% to %+.1f %%", fitting_count, 100 * high, 100 * low);
+        base_putf(&text, "and %d from %s to %s", fitting_count, signed_percent(arena, high),
+                  signed_percent(arena, low));
         between = ", ";
     }
     if (unfit_count) {

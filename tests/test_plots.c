@@ -332,6 +332,76 @@ static int number_after(const struct plots_canvas *canvas, const char *text)
     return 0;
 }
 
+/* The ids of fully drawn rows from the top down: in bars the fastest stands first, what died last. */
+static void bars_stand_in_the_order_of_speed(struct base_arena *arena)
+{
+    static const double speeds[] = {200, 500, NAN, 300, NAN};
+    static const char *const order[] = {"row-1", "row-3", "row-0", "row-4", "row-2"};
+    struct plots_comparison_row rows[BASE_COUNT(speeds)];
+    for (int i = 0; i < BASE_COUNT(speeds); i++) {
+        rows[i] = (struct plots_comparison_row){.id = base_print(arena, "row-%d", i),
+                                                .model = "m",
+                                                .topology = "v4-8",
+                                                .measured_tokens_per_s = speeds[i],
+                                                .predicted_tokens_per_s = 250,
+                                                .measured_step_s = 1 / speeds[i],
+                                                .predicted_step_s = 1.0 / 250,
+                                                .measured = i == 2   ? PLOTS_MEMORY_EXCEEDED
+                                                            : i == 4 ? PLOTS_MEMORY_UNKNOWN
+                                                                     : PLOTS_MEMORY_FITS,
+                                                .predicted = PLOTS_MEMORY_FITS,
+                                                .error = ""};
+        for (int key = 0; key < SIM_KEY_COUNT; key++) rows[i].plan[key] = "";
+    }
+    struct plots_canvas canvas = {.arena = arena};
+    struct plots_comparison table = {rows, BASE_COUNT(speeds)};
+    plots_comparison_lay_out(&canvas, &table);
+    int seen = 0;
+    for (int i = 0; i < canvas.mark_count; i++) {
+        if (canvas.marks[i].kind != PLOTS_TEXT || strncmp(canvas.marks[i].text, "row-", 4) != 0) continue;
+        assert_true(seen < BASE_COUNT(order));
+        assert_string_equal(canvas.marks[i].text, order[seen++]);
+    }
+    assert_int_equal(seen, BASE_COUNT(order));
+}
+
+/* Every pair is a dot, where its two speeds say, and the title counts those that are near. */
+static void a_parity_chart_holds_every_pair(struct base_arena *arena)
+{
+    struct plots_comparison table = make_table(arena, 300, false);
+    struct plots_picture picture;
+    struct base_error error;
+    int pairs = 0, near = 0;
+    for (int i = 0; i < table.count; i++) {
+        const struct plots_comparison_row *row = &table.rows[i];
+        const double frac = row->predicted_tokens_per_s / row->measured_tokens_per_s - 1;
+        if (isnan(frac) || row->measured == PLOTS_MEMORY_EXCEEDED) continue;
+        pairs++;
+        near += fabs(frac) <= 0.1;
+    }
+    assert_ok(plots_parity(arena, &table, PLOTS_SVG, 0, &picture, &error), &error);
+    assert_int_equal(pictures_count(picture.bytes.data, "<circle"), pairs);
+    const char *beginning = base_print(arena, "%d of %d predictions are within 10 %%", near, pairs);
+    assert_memory_equal(picture.title, beginning, strlen(beginning));
+    table.count = 0;
+    assert_fails(plots_parity(arena, &table, PLOTS_SVG, 0, &picture, &error), BASE_INPUT, &error, "nothing to draw");
+}
+
+/* "1 microbatches" stands nowhere. */
+static void one_is_no_plural(struct base_arena *arena)
+{
+    static const char *const counts[][2] = {{"1", "1 microbatch"}, {"4", "4 microbatches"}, {"12", "12 microbatches"}};
+    int place = 0;
+    while (strcmp(plots_plan_key(place)->chart.after, " microbatches") != 0) place++;
+    for (int i = 0; i < BASE_COUNT(counts); i++) {
+        struct plots_comparison_row row = {.id = ""};
+        struct base_text text = {.arena = arena};
+        row.plan[place] = counts[i][0];
+        plots_put_key(&text, &row, place, "");
+        assert_string_equal(text.data, i ? counts[i][1] : "1 microbatch");
+    }
+}
+
 static void a_scatter_holds_every_row(struct base_arena *arena)
 {
     struct plots_canvas canvas = {.arena = arena};
@@ -554,6 +624,9 @@ int main(int argument_count, char **arguments)
         TEST(the_same_table_gives_the_same_bytes),
         TEST(words_stay_apart_and_on_the_page),
         TEST(rows_can_be_told_apart),
+        TEST(bars_stand_in_the_order_of_speed),
+        TEST(a_parity_chart_holds_every_pair),
+        TEST(one_is_no_plural),
         TEST(a_scatter_holds_every_row),
         TEST(a_scatter_without_a_speed_is_counts_alone),
         TEST(an_arena_that_runs_out_leaves_nothing_behind),

@@ -1,0 +1,108 @@
+/* Predicted against measured speed, a dot a run: on the diagonal where they agree, above it where the prediction is too
+ * fast. Both axes are the same, so that no error looks smaller than it is. */
+#include "plots/comparison.h"
+#include "plots/search_document.h"
+
+#include <math.h>
+
+static const double left_px = 62, tallest_px = 420, dot_px = 3.4;
+static const struct plots_look band_look = {PLOTS_GRID, 0.45, 0, false}, exact_look = {PLOTS_MUTED, 0, 1.2, false},
+                               near_look = {PLOTS_THROUGHPUT, 0.5, 0.9, false},
+                               far_look = {PLOTS_ALARM, 0.85, 0.9, false};
+
+struct parity {
+    const struct plots_comparison_row **rows; /* measured and predicted */
+    int count, far_count;
+    double low, high, widest_frac; /* speeds; the error that is largest, by its size */
+    struct plots_frame frame;
+};
+
+static double ratio_of(const struct plots_comparison_row *row)
+{
+    return row->predicted_tokens_per_s / row->measured_tokens_per_s;
+}
+
+static bool is_far(const struct plots_comparison_row *row)
+{
+    return plots_error_is_large(ratio_of(row) - 1);
+}
+
+static void read_rows(struct base_arena *arena, const struct plots_comparison *comparison, struct parity *p)
+{
+    p->rows = base_new(arena, const struct plots_comparison_row *, comparison->count);
+    p->low = HUGE_VAL;
+    for (int i = 0; i < comparison->count; i++) {
+        const struct plots_comparison_row *row = &comparison->rows[i];
+        const double ratio = ratio_of(row);
+        if (!isfinite(ratio) || !(ratio > 0) || row->measured == PLOTS_MEMORY_EXCEEDED) continue;
+        p->rows[p->count++] = row;
+        p->far_count += is_far(row);
+        p->widest_frac = fmax(p->widest_frac, fabs(ratio - 1));
+        p->low = fmin(p->low, fmin(row->measured_tokens_per_s, row->predicted_tokens_per_s));
+        p->high = fmax(p->high, fmax(row->measured_tokens_per_s, row->predicted_tokens_per_s));
+    }
+}
+
+/* Where predictions are off by that factor at most: on logarithmic axes a band of one width. */
+static void draw_band(struct plots_canvas *canvas, const struct parity *p)
+{
+    const struct plots_axis *x = &p->frame.x, *y = &p->frame.y;
+    const double low = x->low, high = x->high, above = 1 + plots_large_error_frac, below = 1 - plots_large_error_frac;
+    const struct plots_point corners[] = {{plots_axis_px(x, low), plots_axis_px(y, low)},
+                                          {plots_axis_px(x, low), plots_axis_px(y, low * above)},
+                                          {plots_axis_px(x, high / above), plots_axis_px(y, high)},
+                                          {plots_axis_px(x, high), plots_axis_px(y, high)},
+                                          {plots_axis_px(x, high), plots_axis_px(y, high * below)},
+                                          {plots_axis_px(x, low / below), plots_axis_px(y, low)}};
+    struct plots_point *kept = base_new(canvas->arena, struct plots_point, BASE_COUNT(corners));
+    for (int i = 0; i < BASE_COUNT(corners); i++) kept[i] = corners[i];
+    plots_polygon(canvas, kept, BASE_COUNT(corners), band_look);
+    plots_line(canvas, corners[0].x, corners[0].y, corners[3].x, corners[3].y, exact_look);
+}
+
+static void draw_dots(struct plots_canvas *canvas, const struct parity *p)
+{
+    for (int far = 0; far < 2; far++) /* those that are far off lie on top */
+        for (int i = 0; i < p->count; i++) {
+            const struct plots_comparison_row *row = p->rows[i];
+            const double x = plots_axis_px(&p->frame.x, row->measured_tokens_per_s),
+                         y = plots_axis_px(&p->frame.y, row->predicted_tokens_per_s);
+            if (is_far(row) != far) continue;
+            plots_circle(canvas, x, y, dot_px, far ? far_look : near_look);
+            plots_hover(canvas, (struct plots_box){x - 6, y - 6, 12, 12}, plots_row_words(canvas->arena, row));
+        }
+}
+
+enum base_status plots_parity(struct base_arena *arena, const struct plots_comparison *comparison,
+                              enum plots_format format, double width_px, struct plots_picture *out,
+                              struct base_error *error)
+{
+    struct plots_canvas canvas = {.arena = arena, .width_px = width_px, .embedded = format == PLOTS_EMBEDDED};
+    struct parity p = {.count = 0};
+    read_rows(arena, comparison, &p);
+    if (!p.count)
+        return base_fail(error, BASE_INPUT, "no row is both measured and predicted, so that there is nothing to draw");
+    double top = plots_heading(
+        &canvas,
+        base_print(arena, "%d of %d predictions are within %.0f %% of what was measured, all within %.1f %%",
+                   p.count - p.far_count, p.count, 100 * plots_large_error_frac, 100 * p.widest_frac),
+        base_print(arena, "tokens per second, a dot a run; of %d rows %d are not both measured and predicted",
+                   comparison->count, comparison->count - p.count));
+    const struct plots_key keys[] = {
+        {base_print(arena, "within %.0f %%", 100 * plots_large_error_frac), near_look},
+        {"further off", far_look},
+        {base_print(arena, "the band of %.0f %%", 100 * plots_large_error_frac), band_look}};
+    top = plots_put_keys(&canvas, top + 6, keys, BASE_COUNT(keys)) + 30;
+    const double right_px = plots_width(&canvas) - PLOTS_MARGIN_PX - 8, side_px = fmin(tallest_px, right_px - left_px);
+    p.frame = (struct plots_frame){.x = plots_axis_logarithmic(p.low, p.high, left_px, left_px + side_px, 60),
+                                   .y = plots_axis_logarithmic(p.low, p.high, top + side_px, top, 40),
+                                   .x_unit = PLOTS_COUNT,
+                                   .y_unit = PLOTS_COUNT,
+                                   .x_name = "measured tokens/s",
+                                   .y_name = "predicted tokens/s"};
+    draw_band(&canvas, &p);
+    plots_put_frame(&canvas, &p.frame);
+    draw_dots(&canvas, &p);
+    canvas.height_px = top + side_px + 44;
+    return plots_finish(&canvas, format, p.count, out, error);
+}
