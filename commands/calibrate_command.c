@@ -177,6 +177,26 @@ static enum base_status read_start(struct base_arena *arena, const char *given, 
     return BASE_OK;
 }
 
+/* --holdout and what goes with it. */
+static enum base_status read_holdout(const struct base_arguments *arguments, struct sim_calibrate *request,
+                                     struct base_error *error)
+{
+    enum { MOST_DRAWS = 10000 };
+    const char *fitted = base_argument(arguments, "--holdout"), *draws = base_argument(arguments, "--draws"),
+               *seed = base_argument(arguments, "--seed");
+    int64_t fitted_count, draw_count = 100;
+    if (!fitted && (draws || seed))
+        return base_fail(error, BASE_USAGE, "%s: says something of --holdout alone; give it, too",
+                         draws ? "--draws" : "--seed");
+    if (!fitted) return BASE_OK;
+    BASE_TRY(base_parse_int(fitted, "--holdout", 2, MOST_MEASUREMENTS, &fitted_count, error));
+    if (draws) BASE_TRY(base_parse_int(draws, "--draws", 1, MOST_DRAWS, &draw_count, error));
+    if (seed) BASE_TRY(base_parse_int(seed, "--seed", 0, INT64_MAX, &request->seed, error));
+    request->fitted_count = (int)fitted_count;
+    request->draw_count = (int)draw_count;
+    return BASE_OK;
+}
+
 static enum base_status run_calibrate(struct commands_context *context, const struct base_arguments *arguments,
                                       struct base_text *out, struct base_error *error)
 {
@@ -188,6 +208,8 @@ static enum base_status run_calibrate(struct commands_context *context, const st
         return base_fail(
             error, BASE_USAGE,
             "calibrate needs what was measured: meshwright calibrate MEASURED.csv|RUN.json … --out profile.json");
+    struct sim_calibrate request = {.progress = context->progress, .progress_where = context->progress_where};
+    BASE_TRY(read_holdout(arguments, &request, error));
     BASE_TRY(read_start(arena, base_argument(arguments, "--profile"), &report.start, &report.name, error));
     sim_cache_override(context->cache, report.start);
     for (int i = 0; i < arguments->positional_count; i++) {
@@ -195,8 +217,9 @@ static enum base_status run_calibrate(struct commands_context *context, const st
         BASE_TRY((ends_in(file, ".json") ? read_run : read_table)(arena, file, &measured, error));
     }
     struct sim_calibration calibration;
-    struct sim_calibrate request = {report.start, measured.rows, measured.count, context->progress,
-                                    context->progress_where};
+    request.start = report.start;
+    request.measurements = measured.rows;
+    request.count = measured.count;
     BASE_TRY(sim_calibrate(context->cache, arena, &request, &calibration, error));
     report.calibration = &calibration;
     report.measurements = measured.rows;
@@ -211,6 +234,9 @@ static enum base_status run_calibrate(struct commands_context *context, const st
 
 static const struct base_option options[] = {
     {"--profile", "NAME|FILE.json", "the name of what comes out; or a profile to calibrate further", "the chip's name"},
+    {"--holdout", "N", "fit to N measurements drawn at random, too, and say how far that is off on all others", NULL},
+    {"--draws", "N", "how many draws --holdout makes", "100"},
+    {"--seed", "N", "of --holdout's draws", "0"},
     {"--json", NULL, "one JSON document on stdout, nothing else there", NULL},
     {"--out", "FILE", "write the profile to FILE (beside it, then renamed); --profile FILE takes it", NULL},
     {"--help", NULL, "this text", NULL},
@@ -221,6 +247,7 @@ const struct commands_command commands_calibrate = {
     .summary = "fit a profile's constants to measured steps, and say how well they then predict",
     .usage = "calibrate MEASURED.csv|RUN.json … [--profile NAME] --out profile.json",
     .examples = "  meshwright calibrate examples/tpu_v4_tuning.csv --profile v4_lab --out v4_lab.json\n"
+                "  meshwright calibrate examples/tpu_v4_tuning.csv --holdout 4\n"
                 "  meshwright calibrate examples/tpu_v4_tuning.csv --json\n",
     .options = options,
     .option_count = BASE_COUNT(options),

@@ -83,6 +83,20 @@ static void put_steps(struct base_json_writer *w, const struct reports_calibrati
     base_json_close(w, ']');
 }
 
+static void put_holdout(struct base_json_writer *w, const struct sim_holdout *holdout)
+{
+    if (!holdout->fitted_count) return;
+    base_json_key(w, "holdout");
+    base_json_open_inline(w, '{');
+    base_json_member_int(w, "fitted_count", holdout->fitted_count);
+    base_json_member_int(w, "judged_count", holdout->judged_count);
+    base_json_member_int(w, "draw_count", holdout->draw_count);
+    base_json_member_double(w, "median_error_frac", holdout->median_frac);
+    base_json_member_double(w, "low_error_frac", holdout->low_frac);
+    base_json_member_double(w, "high_error_frac", holdout->high_frac);
+    base_json_close(w, '}');
+}
+
 static const char *name_of(const struct reports_calibration *report)
 {
     return report->name ? report->name : report->calibration->chip;
@@ -110,6 +124,7 @@ void reports_calibration_json(const struct reports_calibration *report, bool com
     put_error(&w, "after", c->after);
     put_error(&w, "cross_validated", c->cross_validated);
     base_json_member_int(&w, "fold_count", c->fold_count);
+    put_holdout(&w, &c->holdout);
     put_steps(&w, report);
     base_json_close(&w, '}');
     base_json_close(&w, '}');
@@ -159,6 +174,16 @@ static void text_error(const char *what, struct sim_calibration_error error, str
     base_putf(out, "  %-40s mean %5.1f %%, median %5.1f %%\n", what, 100 * error.mean_frac, 100 * error.median_frac);
 }
 
+static void text_holdout(const struct sim_holdout *holdout, struct base_text *out)
+{
+    if (!holdout->fitted_count) return;
+    base_putf(out,
+              "\nfitted to %d measurements drawn at random, mean error on the other %d: median %.1f %% over %d draws, "
+              "%.1f to %.1f %%\n",
+              holdout->fitted_count, holdout->judged_count, 100 * holdout->median_frac, holdout->draw_count,
+              100 * holdout->low_frac, 100 * holdout->high_frac);
+}
+
 void reports_calibration_text(const struct reports_calibration *report, const char *path, struct base_text *out)
 {
     const struct sim_calibration *c = report->calibration;
@@ -171,6 +196,7 @@ void reports_calibration_text(const struct reports_calibration *report, const ch
     text_error("before", c->before, out);
     text_error("after, on what it was fitted to", c->after, out);
     text_error("each predicted by a fit without it", c->cross_validated, out);
+    text_holdout(&c->holdout, out);
     if (c->cross_validated.mean_frac >= c->before.mean_frac)
         base_put(out, "\nThe fit does not predict better than what was there before: measure more steps, of plans that "
                       "differ.\n");

@@ -35,7 +35,7 @@ struct calibrating {
     enum sim_constant constants[SIM_MOST_CALIBRATED];
     double before[SIM_MOST_CALIBRATED], deviations[SIM_MOST_CALIBRATED];
     int constant_count;
-    int fold, fold_count; /* measurements of this fold are left out; fold_count 0: none is */
+    bool *left_out; /* per measurement: the fit does not see it */
     struct sim_step {
         double step_s, communication_s;
     } * steps;                                                                    /* per measurement */
@@ -100,8 +100,10 @@ static enum base_status predict_one(struct calibrating *c, struct base_arena *ar
     return BASE_OK;
 }
 
+enum who { ALL, FITTED };
+
 /* Memory that runs out in the middle of a fit would jump over what GSL holds; here it ends the fit instead. */
-static bool predict_all(struct calibrating *c, const double *parameters)
+static bool predict(struct calibrating *c, const double *parameters, enum who who)
 {
     jmp_buf exhausted;
     struct base_arena arena = {.exhausted = &exhausted};
@@ -111,7 +113,8 @@ static bool predict_all(struct calibrating *c, const double *parameters)
         good = false;
     } else {
         sim_cache_override(c->cache, document_at(&arena, c, parameters));
-        for (int i = 0; good && i < c->count; i++) good = predict_one(c, &arena, i) == BASE_OK;
+        for (int i = 0; good && i < c->count; i++)
+            if (who == ALL || !c->left_out[i]) good = predict_one(c, &arena, i) == BASE_OK;
     }
     sim_cache_override(c->cache, c->start);
     base_arena_free(&arena);
@@ -119,11 +122,6 @@ static bool predict_all(struct calibrating *c, const double *parameters)
 }
 
 /* ---- the fit ---- */
-
-static bool is_left_out(const struct calibrating *c, int i)
-{
-    return c->fold_count && i % c->fold_count == c->fold;
-}
 
 static int observations_of(const struct sim_measurement *m)
 {
@@ -134,10 +132,10 @@ static int observations_of(const struct sim_measurement *m)
 static bool residuals(void *where, const double *parameters, double *out)
 {
     struct calibrating *c = where;
-    if (!predict_all(c, parameters)) return false;
+    if (!predict(c, parameters, FITTED)) return false;
     for (int i = 0; i < c->count; i++) {
         const struct sim_measurement *m = &c->measurements[i];
-        if (is_left_out(c, i)) continue;
+        if (c->left_out[i]) continue;
         *out++ = log(c->steps[i].step_s / m->step_s) / step_deviation;
         if (m->communication_s >= 0)
             *out++ = (c->steps[i].communication_s - m->communication_s) / m->step_s / step_deviation;
@@ -152,7 +150,7 @@ static enum base_status fit(struct calibrating *c, const struct sim_fit *near, s
     struct sim_fit_problem problem = {.parameter_count = c->constant_count, .residuals = residuals, .where = c};
     if (near) memcpy(problem.start, near->parameters, sizeof problem.start);
     for (int i = 0; i < c->count; i++)
-        if (!is_left_out(c, i)) problem.observation_count += observations_of(&c->measurements[i]);
+        if (!c->left_out[i]) problem.observation_count += observations_of(&c->measurements[i]);
     problem.residual_count = problem.observation_count + c->constant_count;
     *c->error = (struct base_error){0};
     struct base_error failure;
@@ -196,9 +194,9 @@ static bool influence(struct calibrating *c, struct base_arena *arena, enum sim_
     c->constants[0] = constant;
     c->before[0] = c->profile.constants[constant];
     c->constant_count = 1;
-    bool good = predict_all(c, as_it_is);
+    bool good = predict(c, as_it_is, ALL);
     for (int i = 0; i < c->count; i++) before_s[i] = c->steps[i].step_s;
-    good = good && predict_all(c, less);
+    good = good && predict(c, less, ALL);
     *out = 0;
     for (int i = 0; good && i < c->count; i++) *out = fmax(*out, fabs(log(c->steps[i].step_s / before_s[i])));
     return good;
@@ -233,6 +231,12 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+static double median(double *values, int count)
+{
+    qsort(values, (size_t)count, sizeof *values, by_value);
+    return (values[(count - 1) / 2] + values[count / 2]) / 2;
+}
+
 static struct sim_calibration_error error_of(struct base_arena *arena, const struct calibrating *c,
                                              const double *predicted_s)
 {
@@ -242,29 +246,65 @@ static struct sim_calibration_error error_of(struct base_arena *arena, const str
         off[i] = fabs(predicted_s[i] / c->measurements[i].step_s - 1);
         error.mean_frac += off[i] / c->count;
     }
-    qsort(off, (size_t)c->count, sizeof *off, by_value);
-    error.median_frac = (off[(c->count - 1) / 2] + off[c->count / 2]) / 2;
+    error.median_frac = median(off, c->count);
     return error;
 }
 
 static bool predict_at(struct calibrating *c, const double *parameters, double *out_s, bool left_out_alone)
 {
-    bool good = predict_all(c, parameters);
+    bool good = predict(c, parameters, ALL);
     for (int i = 0; good && i < c->count; i++)
-        if (!left_out_alone || is_left_out(c, i)) out_s[i] = c->steps[i].step_s;
+        if (!left_out_alone || c->left_out[i]) out_s[i] = c->steps[i].step_s;
     return good;
 }
 
 /* Each measurement predicted by constants that were fitted without it. */
 static enum base_status cross_validate(struct calibrating *c, const struct sim_fit *whole, int folds, double *out_s)
 {
-    for (c->fold_count = folds, c->fold = 0; c->fold < folds; c->fold++) {
+    for (int fold = 0; fold < folds; fold++) {
         struct sim_fit fitted;
+        for (int i = 0; i < c->count; i++) c->left_out[i] = i % folds == fold;
         BASE_TRY(fit(c, whole, &fitted));
         if (!predict_at(c, fitted.parameters, out_s, true)) return c->error->status;
-        if (c->progress) c->progress(c->progress_where, "validated", c->fold + 1, folds);
+        if (c->progress) c->progress(c->progress_where, "validated", fold + 1, folds);
     }
-    c->fold_count = 0;
+    memset(c->left_out, false, (size_t)c->count * sizeof *c->left_out);
+    return BASE_OK;
+}
+
+/* ---- how few measurements do ---- */
+
+/* So many measurements stay, each set of them as likely as another. */
+static void draw(struct calibrating *c, struct base_random *random, int fitted_count)
+{
+    for (int i = 0, needed = fitted_count; i < c->count; i++) {
+        const bool stays = base_random_below(random, c->count - i) < needed;
+        c->left_out[i] = !stays;
+        needed -= stays;
+    }
+}
+
+/* How far the constants of a few measurements are off on the others. Every draw starts from what was known before. */
+static enum base_status hold_out(struct calibrating *c, struct base_arena *arena, const struct sim_calibrate *request,
+                                 struct sim_holdout *out)
+{
+    const int others = c->count - request->fitted_count;
+    double *means = base_new(arena, double, request->draw_count);
+    struct base_random random;
+    base_random_seed(&random, (uint64_t)request->seed);
+    for (int d = 0; d < request->draw_count; d++) {
+        struct sim_fit fitted;
+        draw(c, &random, request->fitted_count);
+        BASE_TRY(fit(c, NULL, &fitted));
+        if (!predict(c, fitted.parameters, ALL)) return c->error->status;
+        for (int i = 0; i < c->count; i++)
+            if (c->left_out[i]) means[d] += fabs(c->steps[i].step_s / c->measurements[i].step_s - 1) / others;
+        if (c->progress) c->progress(c->progress_where, "drawn", d + 1, request->draw_count);
+    }
+    memset(c->left_out, false, (size_t)c->count * sizeof *c->left_out);
+    *out = (struct sim_holdout){request->fitted_count, others, request->draw_count,
+                                .median_frac = median(means, request->draw_count)};
+    out->low_frac = means[0], out->high_frac = means[request->draw_count - 1]; /* median has sorted them */
     return BASE_OK;
 }
 
@@ -295,7 +335,8 @@ static void note_confounded(const struct calibrating *c, const struct sim_fit *f
                     (struct sim_confounded){c->constants[i], c->constants[j], fitted->correlations[i][j]};
 }
 
-static enum base_status calibrate(struct calibrating *c, struct base_arena *arena, struct sim_calibration *out)
+static enum base_status calibrate(struct calibrating *c, struct base_arena *arena, const struct sim_calibrate *request,
+                                  struct sim_calibration *out)
 {
     enum { MOST_FOLDS = 10 };
     struct sim_fit fitted;
@@ -322,7 +363,7 @@ static enum base_status calibrate(struct calibrating *c, struct base_arena *aren
     out->before = error_of(arena, c, out->predicted_before_s);
     out->after = error_of(arena, c, out->predicted_after_s);
     out->cross_validated = error_of(arena, c, out->cross_validated_s);
-    return BASE_OK;
+    return request->fitted_count ? hold_out(c, arena, request, &out->holdout) : BASE_OK;
 }
 
 enum base_status sim_calibrate(struct sim_cache *cache, struct base_arena *arena, const struct sim_calibrate *request,
@@ -335,15 +376,19 @@ enum base_status sim_calibrate(struct sim_cache *cache, struct base_arena *arena
         return base_fail(error, BASE_INPUT,
                          "calibrate: %s; two measured steps are the least, and a dozen that differ tell more",
                          count ? "one measurement cannot be validated" : "nothing measured was found");
+    if (request->fitted_count && (request->fitted_count < 2 || request->fitted_count >= count))
+        return base_fail(error, BASE_INPUT, "--holdout: %d of %d measurements: 2 to %d are fitted to, the others judge",
+                         request->fitted_count, count, count - 1);
     struct calibrating c = {.cache = cache,
                             .start = request->start,
                             .measurements = request->measurements,
                             .count = count,
+                            .left_out = base_new(arena, bool, count),
                             .steps = base_new(arena, struct sim_step, count),
                             .progress = request->progress,
                             .progress_where = request->progress_where,
                             .error = &inner};
-    enum base_status status = calibrate(&c, arena, &answer);
+    enum base_status status = calibrate(&c, arena, request, &answer);
     if (c.out_of_memory) longjmp(*arena->exhausted, 1);
     if (status != BASE_OK) *error = inner;
     else *out = answer;

@@ -701,6 +701,11 @@ struct sim_confounded {
 struct sim_calibration_error {
     double mean_frac, median_frac;
 }; /* of |predicted / measured - 1| of step times */
+/* Constants fitted to a few measurements drawn at random, judged on all the others; draw after draw. */
+struct sim_holdout {
+    int fitted_count, judged_count, draw_count; /* of measurements; fitted_count 0: nobody asked */
+    double median_frac, low_frac, high_frac;    /* of the draws' mean errors; the least and the largest */
+};
 struct sim_calibration {
     char chip[64];
     struct sim_calibrated constants[SIM_MOST_CALIBRATED];
@@ -709,6 +714,7 @@ struct sim_calibration {
     struct sim_confounded confounded[SIM_MOST_CALIBRATED * (SIM_MOST_CALIBRATED - 1) / 2];
     int untold_count, confounded_count;
     struct sim_calibration_error before, after, cross_validated;
+    struct sim_holdout holdout;
     double *predicted_before_s, *predicted_after_s,
         *cross_validated_s; /* per measurement; the last by a fit without it */
 };
@@ -718,6 +724,9 @@ struct sim_calibrate {
     int count;
     void (*progress)(void *where, const char *what, int64_t done, int64_t total); /* or NULL */
     void *progress_where;
+    int fitted_count,
+        draw_count; /* of a hold-out: measurements of each draw, at least 2 and not all; 0: none is made */
+    int64_t seed;
 };
 /* Robust least squares around the constants that are there; at most five move. Deterministic. BASE_INPUT names the
  * measurement whose plan is refused, or that is of another chip. The cache is left with start as its override. */

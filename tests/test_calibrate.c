@@ -165,6 +165,36 @@ static void what_cannot_be_told_stays(struct base_arena *arena)
     sim_cache_free(cache);
 }
 
+/* A few measurements without noise tell the constants, whichever they are; with other draws the answer differs, with
+ * the same it does not. */
+static void a_few_measurements_judge_the_others(struct base_arena *arena)
+{
+    enum { FITTED = 8, DRAWS = 5 };
+    struct base_error error;
+    struct sim_cache *cache = sim_cache_new(arena);
+    struct sim_measurement measurements[PLANS];
+    struct sim_calibration first, again, other;
+    measure(arena, cache, hidden, 0, measurements, &error);
+    struct sim_calibrate request = {
+        .measurements = measurements, .count = PLANS, .fitted_count = FITTED, .draw_count = DRAWS, .seed = 1};
+    assert_ok(sim_calibrate(cache, arena, &request, &first, &error), &error);
+    assert_int_equal(first.holdout.fitted_count, FITTED);
+    assert_int_equal(first.holdout.judged_count, PLANS - FITTED);
+    assert_true(first.holdout.median_frac < 0.05 && first.holdout.median_frac < first.before.mean_frac / 4);
+    assert_true(first.holdout.low_frac <= first.holdout.median_frac);
+    assert_true(first.holdout.median_frac <= first.holdout.high_frac);
+    assert_true(first.cross_validated.mean_frac < 0.02); /* nothing is left out when the draws are done */
+    assert_ok(sim_calibrate(cache, arena, &request, &again, &error), &error);
+    assert_true(!memcmp(&first.holdout, &again.holdout, sizeof first.holdout));
+    request.seed = 2;
+    assert_ok(sim_calibrate(cache, arena, &request, &other, &error), &error);
+    assert_true(first.holdout.median_frac != other.holdout.median_frac);
+    request.fitted_count = PLANS; /* none is left to judge */
+    assert_int_equal(sim_calibrate(cache, arena, &request, &other, &error), BASE_INPUT);
+    assert_non_null(strstr(error.text, "--holdout: 16 of 16"));
+    sim_cache_free(cache);
+}
+
 static void bad_measurements_are_refused(struct base_arena *arena)
 {
     struct base_error error;
@@ -188,8 +218,12 @@ static void bad_measurements_are_refused(struct base_arena *arena)
 }
 
 static const struct test tests[] = {
-    TEST(hidden_constants_are_found), TEST(an_outlier_counts_for_little), TEST(shares_of_several_dimensions_are_found),
-    TEST(what_cannot_be_told_stays),  TEST(bad_measurements_are_refused),
+    TEST(hidden_constants_are_found),
+    TEST(an_outlier_counts_for_little),
+    TEST(shares_of_several_dimensions_are_found),
+    TEST(what_cannot_be_told_stays),
+    TEST(a_few_measurements_judge_the_others),
+    TEST(bad_measurements_are_refused),
 };
 
 int main(int argument_count, char **arguments)

@@ -1,0 +1,1 @@
+meshwright calibrate rows.csv --draws 4
