@@ -146,6 +146,10 @@ struct model_config;
 /* What a plan leaves out of what was asked. */
 void commands_warn_of_plan(struct commands_context *context, const struct sim_plan_text *text,
                            const struct model_config *config);
+/* What people run the plan's software with and the plan leaves to T5X's defaults. searched: of enum sim_key, a key that
+ * is searched; SIM_KEY_COUNT: none. */
+enum base_status commands_warn_of_software(struct commands_context *context, const struct sim_plan_text *text,
+                                           int searched, struct base_error *error);
 /* Puts the warnings into the document; where it has no place for them they are notes. */
 void commands_put_warnings(struct commands_context *context, const struct commands_command *command,
                            struct base_text *out);

@@ -435,6 +435,7 @@ static enum base_status run_tune(struct commands_context *context, const struct 
     BASE_TRY(model_gin_config_parse(context->arena, request.plan.values[SIM_MODEL], &config, error));
     if (arguments->positional_count || base_argument(arguments, "--task-feature-lengths"))
         commands_warn_of_plan(context, &request.plan, &config);
+    BASE_TRY(commands_warn_of_software(context, &plan, SIM_RULES, error));
     if (table) return enumerate(context, &space, options.headroom_frac, table, out, error);
     if (base_argument(arguments, "--fit") && space.mesh_key == SIM_ICI_MESH)
         return base_fail(

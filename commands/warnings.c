@@ -41,6 +41,15 @@ void commands_warn_of_plan(struct commands_context *context, const struct sim_pl
                                       inputs, text->values[SIM_MODEL], text->values[SIM_TARGETS_LENGTH]));
 }
 
+enum base_status commands_warn_of_software(struct commands_context *context, const struct sim_plan_text *text,
+                                           int searched, struct base_error *error)
+{
+    const char *left_out;
+    BASE_TRY(sim_usual_left_out(context->arena, text, (enum sim_key)searched, &left_out, error));
+    if (left_out) commands_warn(context, left_out);
+    return BASE_OK;
+}
+
 /* At the head of a text, or as the first member of an object. */
 static void put_before(const struct commands_context *context, struct base_text *out)
 {

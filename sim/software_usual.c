@@ -1,0 +1,42 @@
+/* What people run a training software with, where a plan that does not say so gets T5X's default instead
+ * (software_usual.csv): an answer about FSDP that replicates its parameters would mislead. */
+#include "sim/plan_keys.h"
+#include "sim/sim.h"
+
+#include <string.h>
+
+extern const char embedded_sim_software_usual_csv[];
+static struct base_table table = {.name = "software_usual.csv", .text = embedded_sim_software_usual_csv};
+
+static const char *field(int row, const char *column)
+{
+    return base_table_field(&table, row, base_table_column(&table, column));
+}
+
+/* Whether the plan leaves to T5X's default what the row says otherwise. */
+static bool is_left_out(int row, const struct sim_plan_text *text, enum sim_key searched)
+{
+    const int key = sim_plan_key_named(field(row, "key"));
+    return !strcmp(field(row, "software"), text->values[SIM_SOFTWARE]) && key != (int)searched &&
+           !sim_key_is_given(text, (enum sim_key)key);
+}
+
+enum base_status sim_usual_left_out(struct base_arena *arena, const struct sim_plan_text *text, enum sim_key searched,
+                                    const char **out, struct base_error *error)
+{
+    struct base_text options = {.arena = arena};
+    *out = NULL;
+    if (!sim_key_is_given(text, SIM_SOFTWARE)) return BASE_OK;
+    BASE_TRY(base_table_read(&table, error));
+    for (int row = 0; row < table.row_count; row++) {
+        if (!is_left_out(row, text, searched)) continue;
+        const struct sim_plan_key *key = &sim_plan_keys[sim_plan_key_named(field(row, "key"))];
+        base_putf(&options, "%s%s %s", options.length ? ", " : "", key->option.name, field(row, "value"));
+    }
+    if (options.length)
+        *out = base_print(arena,
+                          "%s is usually run with %s; what a plan does not say is T5X's default, and the answer is for "
+                          "that",
+                          text->values[SIM_SOFTWARE], options.data);
+    return BASE_OK;
+}
