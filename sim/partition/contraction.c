@@ -129,15 +129,20 @@ void sim_dot_go_outside(struct part *p, int array, const struct dims *dims)
 }
 
 /* The dimensions that tell the given groups apart and do not shard within them; sim_dot_copies count as a last
- * dimension. */
-bool sim_dot_find_groups(const struct dot *t, const struct part *p, int array, sim_order groups, struct dims *out)
+ * dimension. As XLA finds them: by the first two devices of the first group, as `like` counts devices. All dimensions
+ * must tell groups apart but for those in which these two differ, so an array that is sharded within groups along
+ * another dimension, too, has none. */
+bool sim_dot_find_groups(const struct dot *t, const struct part *p, int array, sim_order groups, int like,
+                         struct dims *out)
 {
-    unsigned within = p->axes & ~groups, found = 0;
+    sim_order within = sim_dot_within_groups(t, p, groups, like);
+    unsigned innermost = within ? 1u << sim_order_axis(within, __builtin_popcount(sim_set_of(within)) - 1) : 0,
+             found = 0;
     out->count = 0;
     if (!sim_dot_used(t, p, array)) return false;
     for (int d = 0; d <= sim_dot_rank_of(t, array); d++) {
         unsigned axes = d < sim_dot_rank_of(t, array) ? sim_set_of(p->tiles[array].of[d]) : sim_dot_copies(t, p, array);
-        if (!axes || (axes & within)) continue;
+        if (!axes || (axes & innermost)) continue;
         out->at[out->count++] = (signed char)d;
         found |= axes;
     }

@@ -83,7 +83,7 @@ static bool copy_to_groups(struct dot *t, struct part *p, int other, int operand
         return true;
     }
     to = p->tiles[other];
-    if (!sim_dot_find_groups(t, p, other, groups, &dims)) {
+    if (!sim_dot_find_groups(t, p, other, groups, OUT, &dims)) {
         dims = none;
         if (sim_dot_as_many(t, contracted, groups) && sim_dot_as_many(t, own, sim_dot_axes_of(t, p, role, OUT)))
             dims = t->dims[CONTRACTED][other];
@@ -99,7 +99,9 @@ static bool copy_to_groups(struct dot *t, struct part *p, int other, int operand
     if (!idle && sim_dot_regroup(t, p, other, &dims, groups, OUT, &to)) sim_dot_reshard(t, p, other, &to);
     to = p->tiles[other];
     sim_dot_clear(&to, &dims);
-    sim_dot_reshard(t, p, other, &to);
+    /* Tiles within groups must not go by what tells groups apart; XLA would split an axis to count them anew. */
+    if (sim_layout_axes(&to, sim_dot_rank_of(t, other)) & groups) sim_dot_gather(t, p, other);
+    else sim_dot_reshard(t, p, other, &to);
     return true;
 }
 
@@ -176,7 +178,7 @@ static struct dims choose_slices(const struct dot *t, struct part *p, sim_order 
         return none;
     }
     to = p->tiles[OUT];
-    if (sim_dot_find_groups(t, p, OUT, groups, &dims)) {
+    if (sim_dot_find_groups(t, p, OUT, groups, LEFT, &dims)) {
         bool with_copies = dims.at[dims.count - 1] == sim_dot_rank_of(t, OUT);
         if (with_copies) r->copies = idle;
         dims.count -= with_copies;

@@ -64,7 +64,8 @@ void sim_dot_count_like(struct sim_layout *tiles, const struct dims *dims, const
                         const struct dims *there);
 void sim_dot_clear(struct sim_layout *tiles, const struct dims *dims);
 void sim_dot_go_outside(struct part *p, int array, const struct dims *dims);
-bool sim_dot_find_groups(const struct dot *t, const struct part *p, int array, sim_order groups, struct dims *out);
+bool sim_dot_find_groups(const struct dot *t, const struct part *p, int array, sim_order groups, int like,
+                         struct dims *out);
 /* What a device, or a group of devices together, has of an operand or of the result. */
 enum part_of { OF_A_DEVICE, OF_A_GROUP };
 struct sim_shape sim_dot_local_shape(const struct dot *t, const struct part *p, int array, enum part_of of);
