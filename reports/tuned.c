@@ -344,8 +344,9 @@ static void put_shared(const struct tuner_space *space, struct base_text *out)
 void reports_tuned_text(const struct reports_tuned *r, struct base_text *out)
 {
     const struct tuner_space *space = r->space;
-    base_putf(out, "%s on %s: %lld plans, %lld rule sets\n", space->plan.values[SIM_MODEL],
-              space->plan.values[SIM_TOPOLOGY], (long long)space->plan_count, (long long)space->rule_set_count);
+    base_putf(out, "%s on %s: %lld plan%s, %lld rule set%s\n", space->plan.values[SIM_MODEL],
+              space->plan.values[SIM_TOPOLOGY], (long long)space->plan_count, space->plan_count == 1 ? "" : "s",
+              (long long)space->rule_set_count, space->rule_set_count == 1 ? "" : "s");
     put_shared(space, out);
     put_verdict(r, out);
     put_proof(r, out);
