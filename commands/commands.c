@@ -100,8 +100,10 @@ static const char *option_given(const struct base_arguments *arguments, const ch
     return NULL;
 }
 
-static void begin(struct commands_context *context, const struct base_arguments *arguments)
+static void begin(struct commands_context *context, const struct commands_command *command,
+                  const struct base_arguments *arguments)
 {
+    context->computes = command->computes;
     context->gin_search_path = option_given(arguments, "--gin-search-path");
     context->lists_notes = option_given(arguments, "--notes") != NULL;
     context->answers = false;
@@ -125,7 +127,7 @@ enum base_status commands_execute(struct commands_context *context, const char *
     BASE_TRY(base_arguments_parse(context->arena, options, option_count, command->positional_limit, argument_count,
                                   arguments, &parsed, error));
     BASE_TRY(commands_form(context, command, &parsed, error));
-    begin(context, &parsed);
+    begin(context, command, &parsed);
     struct base_error unwritten;
     enum base_status status = command->run(context, &parsed, out, error);
     bool done = status == BASE_OK || status == BASE_NO_FIT;

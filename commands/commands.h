@@ -27,6 +27,7 @@ struct commands_context {
     void *note_where;
     const char *gin_search_path; /* --gin-search-path of this command, or NULL */
     bool lists_notes;            /* its --notes */
+    bool computes;               /* this command's answer holds values that a plan computes, not its price alone */
     const char **warnings;       /* of this command, for its answer (warnings.c) */
     int warning_count;
     bool launched; /* an mpirun or srun started this process as this rank of several; what is no run does not care */
@@ -52,6 +53,7 @@ struct commands_command {
     const char *(*first_words)(struct base_arena *arena);
     commands_run *run;
     const char *endings; /* of names that --out may have: "json txt html"; NULL: json and txt. .html is a page */
+    bool computes;       /* it runs the plan: what changes values alone is worth a warning */
     bool warns;          /* its document has a place for warnings: a text, or an object that is no plan */
     bool writes_out; /* the command itself writes what --out names (a table, a picture); else the document goes there */
 };

@@ -299,6 +299,7 @@ const struct commands_command commands_infer = {
     .options = options,
     .option_count = BASE_COUNT(options),
     .positional_limit = 1,
+    .computes = true,
     .warns = true,
     .run = infer_run,
 };

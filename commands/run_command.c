@@ -286,6 +286,7 @@ const struct commands_command commands_run_plan = {
     .options = options,
     .option_count = BASE_COUNT(options),
     .positional_limit = 1,
+    .computes = true,
     .warns = true,
     .run = run_run,
     .endings = "json txt html",

@@ -19,15 +19,22 @@ void commands_note(const struct commands_context *context, const char *text)
     if (context->note) context->note(context->note_where, text);
 }
 
+/* What changes values alone concerns who computes them; to all others it is a note. */
 void commands_note_gin(struct commands_context *context, const struct model_gin *gin, bool all)
 {
+    const int notes = gin->note_count + (context->computes ? 0 : gin->difference_count);
     for (int i = 0; i < gin->warning_count; i++) commands_warn(context, gin->warnings[i]);
-    for (int i = 0; i < gin->note_count && (all || gin->note_count == 1); i++) commands_note(context, gin->notes[i]);
-    if (all || gin->note_count < 2) return;
-    commands_note(context, base_print(context->arena,
-                                      "%.300s: %d notes of what no plan holds or T5X's defaults say, none of which "
-                                      "changes an answer; --notes lists them",
-                                      gin->name, gin->note_count));
+    for (int i = 0; i < gin->difference_count; i++) {
+        if (context->computes) commands_warn(context, gin->differences[i]);
+        else if (all || notes == 1) commands_note(context, gin->differences[i]);
+    }
+    for (int i = 0; i < gin->note_count && (all || notes == 1); i++) commands_note(context, gin->notes[i]);
+    if (all || notes < 2) return;
+    commands_note(context,
+                  base_print(context->arena,
+                             "%.300s: %d notes of what no plan holds or T5X's defaults say, none of which changes an "
+                             "answer; --notes lists them",
+                             gin->name, notes));
 }
 
 void commands_warn_of_plan(struct commands_context *context, const struct sim_plan_text *text,

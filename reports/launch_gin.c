@@ -69,12 +69,25 @@ static enum base_status put_model(struct base_arena *arena, const struct sim_pla
     if (source) base_putf(out, "include '%s'\n", source);
     base_putf(out, "include 't5x/configs/runs/%s.gin'\n\n", model_infers(plan->options.step) ? "infer" : "pretrain");
     if (source) model_gin_put_network(plan->config, dtype, remat, out);
-    else base_put(out, "VOCABULARY = %gin.REQUIRED  # a seqio vocabulary of at most vocab_size tokens\n");
+    else
+        base_put(out, "VOCABULARY = %gin.REQUIRED  # a seqio vocabulary of at most vocab_size tokens\nZ_LOSS = "
+                      "0.0001\nLOSS_NORMALIZING_FACTOR = None\n");
     if (!source) model_gin_put_model(plan->config, dtype, remat, out);
     return BASE_OK;
 }
 
 /* ---- the run ---- */
+
+/* Only what the plan says: T5X's model files have values of their own. */
+static void put_loss(const struct sim_plan_text *text, struct base_text *out)
+{
+    static const struct {
+        enum sim_key key;
+        const char *macro;
+    } rows[] = {{SIM_Z_LOSS, "Z_LOSS"}, {SIM_LOSS_NORMALIZING_FACTOR, "LOSS_NORMALIZING_FACTOR"}};
+    for (int i = 0; i < BASE_COUNT(rows); i++)
+        if (sim_key_is_given(text, rows[i].key)) base_putf(out, "%s = %s\n", rows[i].macro, text->values[rows[i].key]);
+}
 
 static void put_data(const struct sim_plan_text *text, const struct sim_plan *plan, struct base_text *out)
 {
@@ -90,6 +103,7 @@ static void put_data(const struct sim_plan_text *text, const struct sim_plan *pl
         return;
     }
     if (seed && *seed) base_putf(out, "RANDOM_SEED = %lld\n", (long long)plan->seed);
+    put_loss(text, out);
     base_put(out, "train/utils.DatasetConfig.batch_size = %BATCH_SIZE\ntrain_eval/utils.DatasetConfig.batch_size = "
                   "%BATCH_SIZE\n");
 }

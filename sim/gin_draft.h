@@ -11,7 +11,8 @@ struct sim_gin_draft {
     struct sim_gin_plan plan;
     struct model_gin_model model;
     bool has_model;
-    const char *script; /* whose parameters say what is called: train, infer or evaluate */
+    const char *script; /* whose parameters say what is called: train, precompile, infer or evaluate */
+    const struct model_gin_value *optimizer; /* the reference that is the optimizer, out of its chain; or NULL */
 };
 
 /* Who is called: a reference that train() is bound to, or the class that T5X's own run files bind. */
@@ -60,6 +61,8 @@ enum base_status sim_gin_read_optimizer(struct sim_gin_draft *draft, struct base
 enum base_status sim_gin_find_script(struct sim_gin_draft *draft, struct base_error *error);
 bool sim_gin_infers(const struct sim_gin_draft *draft);
 enum base_status sim_gin_read_inference(struct sim_gin_draft *draft, struct base_error *error);
+/* gin_unheld.c: warns of what no plan holds and the file binds. */
+enum base_status sim_gin_say_unheld(struct sim_gin_draft *draft, struct base_error *error);
 /* Options of Adafactor in one spelling, so that two texts can be compared; NULL: they are none. */
 const char *sim_gin_canonical_adafactor(struct base_arena *arena, const char *text, struct base_error *error);
 

@@ -12,7 +12,8 @@ static const struct {
 } entries[] = {{"infer", "mode"},           {"infer", "model"},
                {"infer", "dataset_cfg"},    {"infer", "partitioner"},
                {"evaluate", "model"},       {"evaluate", "dataset_cfg"},
-               {"evaluate", "partitioner"}, {"evaluate", "inference_evaluator_cls"}};
+               {"evaluate", "partitioner"}, {"evaluate", "inference_evaluator_cls"},
+               {"precompile", "model"},     {"precompile", "train_dataset_cfg"}};
 
 enum base_status sim_gin_find_script(struct sim_gin_draft *draft, struct base_error *error)
 {
@@ -26,7 +27,7 @@ enum base_status sim_gin_find_script(struct sim_gin_draft *draft, struct base_er
 
 bool sim_gin_infers(const struct sim_gin_draft *draft)
 {
-    return strcmp(draft->script, "train") != 0;
+    return !strcmp(draft->script, "infer") || !strcmp(draft->script, "evaluate");
 }
 
 /* ---- what is asked for ---- */
@@ -47,7 +48,12 @@ static enum base_status read_mode(struct sim_gin_draft *draft, struct base_error
         const struct model_gin_binding *binding = model_gin_find(draft->gin, "", draft->script, entries[i].parameter);
         if (binding) place = binding->place;
     }
-    sim_gin_set(draft, SIM_STEP, "generate", place); /* infer.gin's mode, and what eval.py's metrics are made of */
+    if (!strcmp(draft->script, "evaluate"))
+        model_gin_warn(
+            draft->gin, place,
+            "eval.py predicts where its task's metrics take answers, and scores where they take scores: taken "
+            "for the first; step = score is the other");
+    sim_gin_set(draft, SIM_STEP, "generate", place); /* infer.gin's mode, too */
     return BASE_OK;
 }
 

@@ -48,8 +48,8 @@ static enum base_status read_schedule(struct sim_gin_draft *draft, struct sim_gi
     if (!factors || factors->kind != MODEL_GIN_STRING) return BASE_OK;
     if (!strcmp(factors->text, "constant"))
         return sim_gin_set_number(draft, SIM_LEARNING_RATE, rate, rate_place, error);
-    model_gin_note(draft->gin, place, "learning rate: a plan's is constant, and this is '%.80s'; skipped",
-                   factors->text);
+    model_gin_differ(draft->gin, place, "learning rate: a plan's is constant, %s, and this is '%.80s'",
+                     sim_plan_keys[SIM_LEARNING_RATE].fallback, factors->text);
     return BASE_OK;
 }
 
@@ -61,9 +61,13 @@ static enum base_status read_rate(struct sim_gin_draft *draft, const struct mode
     struct sim_gin_callee trainer = sim_gin_find_callee(draft, "trainer_cls", "", "Trainer");
     const struct model_gin_value *own =
         optimizer ? model_gin_get(draft->gin, optimizer->scope, optimizer->text, "learning_rate", &place) : NULL;
-    const struct model_gin_value *function = sim_gin_get(draft, trainer, "learning_rate_fn", &place);
+    struct model_gin_place trainer_place = {0};
+    const struct model_gin_value *function = sim_gin_get(draft, trainer, "learning_rate_fn", &trainer_place);
     if (own && own->kind != MODEL_GIN_REFERENCE) return sim_gin_set_number(draft, SIM_LEARNING_RATE, own, place, error);
     if (own) function = own;
+    if (own && strcmp(sim_gin_last_part(own->text), "create_learning_rate_scheduler") != 0)
+        model_gin_differ(draft->gin, place, "learning rate: a plan's is constant, %s, and this is made by @%.80s",
+                         sim_plan_keys[SIM_LEARNING_RATE].fallback, own->text);
     if (function && function->kind == MODEL_GIN_REFERENCE)
         return read_schedule(draft, (struct sim_gin_callee){function->scope, function->text}, error);
     return read_schedule(draft, (struct sim_gin_callee){"", "create_learning_rate_scheduler"}, error);
@@ -168,7 +172,7 @@ enum base_status sim_gin_read_optimizer(struct sim_gin_draft *draft, struct base
     if (model) optimizer = model_gin_get(draft->gin, model->scope, model->text, "optimizer_def", &place);
     if (!optimizer) optimizer = model_gin_get(draft->gin, "", "", "OPTIMIZER", &place);
     if (!optimizer || optimizer->kind != MODEL_GIN_REFERENCE) return read_rate(draft, NULL, error);
-    optimizer = look_into_chain(draft, optimizer, &place);
+    optimizer = draft->optimizer = look_into_chain(draft, optimizer, &place);
     int which = find_optimizer(optimizer);
     if (which < 0) {
         /* another optimizer in its place would be another answer: the plan's check refuses it, unless another is given

@@ -197,7 +197,8 @@ enum base_status sim_plan_from_gin(struct model_gin *gin, struct sim_gin_plan *o
     static enum base_status (*const readers[])(struct sim_gin_draft *, struct base_error *) = {
         sim_gin_check_script,   sim_gin_find_script,    read_model,
         sim_gin_read_dataset,   sim_gin_read_trainer,   sim_gin_read_partitioner,
-        sim_gin_read_optimizer, sim_gin_read_inference, take_comments};
+        sim_gin_read_optimizer, sim_gin_read_inference, sim_gin_say_unheld,
+        take_comments};
     struct sim_gin_draft draft = {.gin = gin, .arena = gin->arena, .script = "train"};
     bool any = false;
     for (int i = 0; i < BASE_COUNT(readers); i++) BASE_TRY(readers[i](&draft, error));

@@ -42,6 +42,7 @@ static const char *notes_of(struct base_arena *arena, const struct model_gin *gi
     base_put(&text, "");
     for (int i = 0; i < gin->note_count; i++) base_putf(&text, "%s\n", gin->notes[i]);
     for (int i = 0; i < gin->warning_count; i++) base_putf(&text, "warning: %s\n", gin->warnings[i]);
+    for (int i = 0; i < gin->difference_count; i++) base_putf(&text, "values: %s\n", gin->differences[i]);
     return text.data;
 }
 
@@ -53,6 +54,9 @@ static const char *plan_json(struct base_arena *arena, const struct sim_plan_tex
     text.data[text.length - 1] = '\0';
     return text.data;
 }
+
+#define DYNAMIC "from __gin__ import dynamic_registration\n"
+#define BASE_FILE "include 't5x/examples/t5/t5_1_1/base.gin'\n" /* imports t5x.models */
 
 /* ---- values and statements ---- */
 
@@ -197,6 +201,9 @@ static void bindings_are_found_as_gin_finds_them(struct base_arena *arena)
         {"import a.b as n\nn.c.p = 3\n", "", "a.b.c", "3"},
         {"import a.b\na.b.c.p = 3\n", "", "a.b.c", "3"},
         {"from a import m\nfrom b import m\nm.c.p = 3\n", "", "a.m.c", NULL},
+        {DYNAMIC "from a import models\n" BASE_FILE "models.c.p = 3\n", "", "a.models.c", "3"},
+        {DYNAMIC "from a import m\n" BASE_FILE "models.c.p = 3\n", "", "t5x.models.c", "3"},
+        {BASE_FILE "models.c.p = @models.f\n", "", "t5x.models.c", "@t5x.models.f"},
         {"c:\n  q = 1\n  # between\n\n  p = 2\nd.p = 3\n", "", "c", "2"},
         {"s/m.c:\n\tp = [\n1,\n  2]\n", "s", "c", "[1,2,]"},
         {"  c.p = 4\n", "", "c", "4"},
@@ -308,7 +315,7 @@ static const struct plan_row {
            "'constant'\nutils.create_learning_rate_scheduler.base_learning_rate = 2e-4\n",
      "\"learning_rate\":0.0002}", NULL},
     {SMALL, "\"dtype\":\"bfloat16\"}",
-     "learning rate: a plan's is constant, and this is 'constant * rsqrt_decay'; skipped"},
+     "values: x.gin:2: learning rate: a plan's is constant, 1e-3, and this is 'constant * rsqrt_decay'"},
     {SMALL PARTITIONER "num_partitions = 4\n", "\"num_partitions\":4,", NULL},
     {SMALL PARTITIONER "model_parallel_submesh = (4, 2, 1, 1)\n", "\"model_parallel_submesh\":[4,2,1,1],\"logical",
      NULL},
@@ -339,7 +346,7 @@ static const struct plan_row {
     {SMALL OPTAX
      "OPTIMIZER = @optimizers.adamw()\noptimizers.adamw.learning_rate = 0.01\noptimizers.adamw.weight_decay = 0.1\n",
      "\"optimizer\":\"adamw\",\"dtype\":\"bfloat16\",\"learning_rate\":0.01}",
-     "optimizers.adamw.weight_decay: no part of a plan"},
+     "weight_decay is 0.1, which no plan holds"},
     {SMALL "include 't5x/examples/t5/t5_1_1/adamw_opt.gin'\n",
      "\"optimizer\":\"adamw\",\"dtype\":\"bfloat16\",\"learning_rate\":0.0001}",
      "@optax.clip_by_global_norm: no plan holds it"},
@@ -406,6 +413,40 @@ static const struct plan_row {
     {"# meshwright: model_parallel_submesh = [2, 1, 1, 1]\n", "{\"model_parallel_submesh\":[2,1,1,1]}", NULL},
     {SMALL "DROPOUT_RATE = 0.1\n", "\"dropout_rate\":0.1", NULL},
     {SMALL "DROPOUT_RATE = 0.0\n", BASE, NULL},
+    {SMALL "models.EncoderDecoderModel.z_loss = 0.0\n", "\"z_loss\":0", NULL},
+    {SMALL "models.EncoderDecoderModel.z_loss = None\n", "\"z_loss\":0", NULL},
+    {SMALL "Z_LOSS = 0.001\n", "\"z_loss\":0.001", NULL},
+    {SMALL "models.EncoderDecoderModel.label_smoothing = 0.1\n", BASE,
+     "values: x.gin:3: label_smoothing is 0.1, which no plan holds"},
+    {SMALL "models.EncoderDecoderModel.label_smoothing = 0.0\n", BASE, NULL},
+    {SMALL "LOSS_NORMALIZING_FACTOR = 'NUM_REAL_TARGET_TOKENS'\n", BASE,
+     "values: x.gin:3: loss_normalizing_factor is 'NUM_REAL_TARGET_TOKENS'"},
+    {SMALL "T5Config.scale_attn_logits = True\n", BASE, "values: x.gin:3: scale_attn_logits is True"},
+    {SMALL "Trainer.weight_metrics_computer = @trainer.WeightMetricsComputer()\n", BASE,
+     "warning: x.gin:3: weight_metrics_computer is t5x.trainer.WeightMetricsComputer, which no plan holds: the norms"},
+    {SMALL "Trainer.weight_metrics_computer = None\n", BASE, NULL},
+    {SMALL OPTAX "OPTIMIZER = @optax.adamw()\noptax.adamw.weight_decay = 0.01\n", "\"optimizer\":\"adamw\"",
+     "values: x.gin:6: weight_decay is 0.01"},
+    {SMALL OPTAX "OPTIMIZER = @optax.adamw()\noptax.adamw.mu_dtype = @jax.numpy.bfloat16\n", "\"optimizer\":\"adamw\"",
+     "warning: x.gin:6: mu_dtype is jax.numpy.bfloat16, which no plan holds"},
+    {SMALL OPTAX "OPTIMIZER = @optax.sgd()\noptax.sgd.momentum = 0.9\n", "\"optimizer\":\"sgd\"",
+     "warning: x.gin:6: momentum is 0.9, which no plan holds: the plan's sgd keeps no moments"},
+    {SMALL "train.total_steps = 0\n", BASE, "warning: x.gin:3: total_steps: T5X trains no step of this run"},
+    {SMALL "TASK_FEATURE_LENGTHS = None\n", BASE,
+     "warning: x.gin:3: task_feature_lengths: None: T5X takes the longest"},
+    {DYNAMIC SMALL "partitioning.PjitPartitioner.num_partitions = 2\n", "\"num_partitions\":2",
+     "warning: x.gin:4: partitioning.PjitPartitioner.num_partitions: this file imports no partitioning, and gin stops"},
+    {DYNAMIC "from t5x import models\n" SMALL "models.EncoderDecoderModel.z_loss = 0.0\n", "\"z_loss\":0", NULL},
+    {"include 't5x/contrib/gpu/t5/t5_1_1/small.gin'\ninclude 't5x/configs/runs/pretrain.gin'\n", BASE,
+     "warning: x.gin:1: t5x.contrib.gpu.t5.network.T5Config: looks embeddings up"},
+    {"include 't5x/examples/t5/t5_1_1/base.gin'\ninclude 't5x/configs/runs/precompile.gin'\n"
+     "Trainer.num_microbatches = 4\n",
+     "{\"model\":\"t5_1_1_base\",\"num_partitions\":1,\"logical_axis_rules\":\"standard:1,1\",\"batch_size\":128,"
+     "\"optimizer\"",
+     "warning: x.gin:3: num_microbatches: T5X's precompile takes none"},
+    {"infer_script.infer.model = @other.Model()\nother.Model.module = @net.Transformer()\nnet.Transformer.config = "
+     "@t5x.examples.t5.network.T5Config()\nT5Config.vocab_size = 7\nMODEL = @models.None()\n",
+     "\"model\":\"encoder_decoder:vocab_size=7,", NULL},
     {SMALL "from t5x.examples.t5 import network\nnetwork.T5Config.dropout_rate = 0.25\n", "\"dropout_rate\":0.25",
      NULL},
     {SMALL

@@ -56,6 +56,7 @@ struct model_gin_comment {
 }; /* # meshwright: key = value */
 struct model_gin_import {
     const char *name, *module;
+    int file; /* which of the files that are read; gin knows an import in its own file alone */
 };
 struct model_gin_include {
     const char *path;
@@ -70,12 +71,15 @@ struct model_gin {
     struct model_gin_import *imports;
     struct model_gin_include *includes;
     int binding_count, comment_count, import_count, include_count, value_count;
+    int file_count;                /* files and texts that were read */
     struct model_gin_asked *asked; /* each once; at most MODEL_GIN_MOST_ASKED */
     int asked_count;
     const char **notes; /* "FILE:LINE: what was skipped, and why": no plan holds it, and no answer changes by it */
     int note_count;
     const char **warnings; /* the same of what the plan holds otherwise, so that an answer may be another */
     int warning_count;
+    const char **differences; /* the same of what changes values alone (loss, weights), and neither time nor memory */
+    int difference_count;
     const char *name;        /* of the file or text, for messages */
     const char *search_path; /* directories joined by commas, or NULL */
     bool without_files;      /* includes are those that are known */
@@ -97,6 +101,8 @@ enum { MODEL_GIN_MOST_NOTES = 200, MODEL_GIN_MOST_WARNINGS = 50, MODEL_GIN_MOST_
 void model_gin_note(struct model_gin *gin, struct model_gin_place place, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 void model_gin_warn(struct model_gin *gin, struct model_gin_place place, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+void model_gin_differ(struct model_gin *gin, struct model_gin_place place, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 /* The binding that a configurable called in that scope sees, or NULL. Modules before its name may be left out. */
 const struct model_gin_binding *model_gin_find(struct model_gin *gin, const char *scope, const char *configurable,

@@ -71,13 +71,19 @@ static void put_layers(struct model_gin *gin, struct base_text *line)
     base_putf(line, ",router=%s", router_of(gin));
 }
 
+bool model_gin_has_experts(struct model_gin *gin)
+{
+    const struct model_gin_value *experts = get(gin, "", "", "NUM_EXPERTS");
+    return experts && experts->kind == MODEL_GIN_NUMBER && model_gin_find(gin, "", "", "EMBED_DIM");
+}
+
 enum base_status model_gin_read_experts(struct model_gin *gin, struct model_config *out, struct model_gin_place *place,
                                         bool *any, struct base_error *error)
 {
     struct base_text line = {.arena = gin->arena};
-    const struct model_gin_value *experts = model_gin_get(gin, "", "", "NUM_EXPERTS", place);
-    *any = experts && experts->kind == MODEL_GIN_NUMBER && model_gin_find(gin, "", "", "EMBED_DIM");
+    *any = model_gin_has_experts(gin);
     if (!*any) return BASE_OK;
+    model_gin_get(gin, "", "", "NUM_EXPERTS", place);
     base_put(&line, "moe_encoder_decoder");
     for (int i = 0; i < BASE_COUNT(macros); i++) {
         const struct model_gin_value *value = get(gin, "", "", macros[i].macro);
@@ -110,8 +116,11 @@ static void put_sizes(const struct model_config *c, struct base_text *out)
     const double factors[] = {e->capacity_factor, e->eval_capacity_factor, (double)e->group_size, e->aux_loss_factor,
                               e->router_z_loss_factor};
     for (int i = 0; i < BASE_COUNT(macros); i++) {
+        const bool follows = !strcmp(macros[i].macro, "EXPERT_MLP_DIM") && e->mlp_dim == c->mlp_dim;
         base_putf(out, "%s = ", macros[i].macro);
-        if (i < BASE_COUNT(sizes)) base_putf(out, "%lld", (long long)sizes[i]);
+        if (follows)
+            base_put(out, "%MLP_DIM"); /* as in Flaxformer's files, where another MLP_DIM is the experts', too */
+        else if (i < BASE_COUNT(sizes)) base_putf(out, "%lld", (long long)sizes[i]);
         else base_put_double(out, factors[i - BASE_COUNT(sizes)]);
         base_put(out, "\n");
     }
@@ -149,6 +158,7 @@ void model_gin_put_expert_model(const struct model_config *config, struct base_t
     model_gin_put_experts(config, out);
     base_put(out, "\nfrom t5x.contrib.moe import models\nMODEL = @models.MoeEncoderDecoderModel()\n"
                   "models.MoeEncoderDecoderModel:\n  module = %ARCHITECTURE\n  optimizer_def = %OPTIMIZER\n"
-                  "  input_vocabulary = %VOCABULARY\n  output_vocabulary = %VOCABULARY\n  z_loss = 0.0001\n"
-                  "  aux_loss_factor = %AUX_LOSS_FACTOR\n  router_z_loss_factor = %ROUTER_Z_LOSS_FACTOR\n");
+                  "  input_vocabulary = %VOCABULARY\n  output_vocabulary = %VOCABULARY\n  z_loss = %Z_LOSS\n"
+                  "  loss_normalizing_factor = %LOSS_NORMALIZING_FACTOR\n  aux_loss_factor = %AUX_LOSS_FACTOR\n  "
+                  "router_z_loss_factor = %ROUTER_Z_LOSS_FACTOR\n");
 }

@@ -12,33 +12,12 @@ enum {
     MOST_FILES = 200,
     DEEPEST_INCLUDE = 16,
     MOST_BINDINGS = 4096,
-    MOST_IMPORTS = 1024,
     MOST_COMMENTS = 256,
     LONGEST_PATH = 2048,
     LONGEST_MACRO_CHAIN = 32
 };
 
-/* ---- imports and comments ---- */
-
-const char *model_gin_expand(struct model_gin *gin, const char *name)
-{
-    size_t length = strcspn(name, ".");
-    for (int i = gin->import_count; i-- > 0;) {
-        const struct model_gin_import *import = &gin->imports[i];
-        if (strlen(import->name) != length || strncmp(import->name, name, length) != 0) continue;
-        return base_print(gin->arena, "%s%s", import->module, name + length);
-    }
-    return name;
-}
-
-static enum base_status add_import(struct model_gin_reader *reader, const char *name, const char *module,
-                                   struct base_error *error)
-{
-    struct model_gin *gin = reader->gin;
-    if (gin->import_count == MOST_IMPORTS) return model_gin_fail(reader, error, "more than %d imports", MOST_IMPORTS);
-    gin->imports[gin->import_count++] = (struct model_gin_import){name, module};
-    return BASE_OK;
-}
+/* ---- comments ---- */
 
 static const char *trimmed(struct base_arena *arena, const char *start, const char *end)
 {
@@ -174,8 +153,7 @@ static enum base_status end_statement(struct model_gin_reader *reader, struct ba
                           (int)(length < 40 ? length : 40), reader->at);
 }
 
-/* One word and the blanks behind it; false if another stands there. */
-static bool pass_word(struct model_gin_reader *reader, const char *word)
+bool model_gin_pass_word(struct model_gin_reader *reader, const char *word)
 {
     if (!starts_with_word(reader->at, word)) return false;
     reader->at += strlen(word);
@@ -183,40 +161,12 @@ static bool pass_word(struct model_gin_reader *reader, const char *word)
     return true;
 }
 
-static enum base_status read_plain_name(struct model_gin_reader *reader, const char **name, struct base_error *error)
+enum base_status model_gin_read_plain_name(struct model_gin_reader *reader, const char **name, struct base_error *error)
 {
     const char *scope;
     BASE_TRY(model_gin_read_name(reader, &scope, name, error));
     model_gin_skip(reader, MODEL_GIN_ONE_LINE);
     return *scope ? model_gin_fail(reader, error, "%.60s/%.60s: a scope cannot stand here", scope, *name) : BASE_OK;
-}
-
-/* import a.b.c: a stands for itself; import a.b as c: c stands for a.b. */
-static enum base_status read_import(struct model_gin_reader *reader, struct base_error *error)
-{
-    const char *module, *name;
-    pass_word(reader, "import");
-    BASE_TRY(read_plain_name(reader, &module, error));
-    if (!pass_word(reader, "as")) {
-        name = base_copy_bytes(reader->gin->arena, module, strcspn(module, "."));
-        return add_import(reader, name, name, error);
-    }
-    BASE_TRY(read_plain_name(reader, &name, error));
-    return add_import(reader, name, module, error);
-}
-
-/* from a import b [as c]: the last word stands for a.b. */
-static enum base_status read_from_import(struct model_gin_reader *reader, struct base_error *error)
-{
-    const char *module, *member, *name;
-    pass_word(reader, "from");
-    BASE_TRY(read_plain_name(reader, &module, error));
-    if (!pass_word(reader, "import"))
-        return model_gin_fail(reader, error, "from %.60s: \"import NAME\" is missing", module);
-    BASE_TRY(read_plain_name(reader, &member, error));
-    name = member;
-    if (pass_word(reader, "as")) BASE_TRY(read_plain_name(reader, &name, error));
-    return add_import(reader, name, base_print(reader->gin->arena, "%s.%s", module, member), error);
 }
 
 static enum base_status read_include(struct model_gin_reader *reader, struct base_error *error);
@@ -258,7 +208,7 @@ static enum base_status read_block(struct model_gin_reader *reader, const char *
                                    struct base_error *error)
 {
     struct base_arena *arena = reader->gin->arena;
-    struct model_gin_binding binding = {.scope = scope, .configurable = model_gin_expand(reader->gin, name)};
+    struct model_gin_binding binding = {.scope = scope, .configurable = model_gin_expand(reader, name)};
     BASE_TRY(end_statement(reader, error));
     skip_empty_lines(reader);
     if (!indentation(reader))
@@ -267,7 +217,7 @@ static enum base_status read_block(struct model_gin_reader *reader, const char *
     while (*reader->at && indentation(reader)) {
         reader->at += indentation(reader);
         binding.place = reader->place;
-        BASE_TRY(read_plain_name(reader, &binding.parameter, error));
+        BASE_TRY(model_gin_read_plain_name(reader, &binding.parameter, error));
         if (strchr(binding.parameter, '.'))
             return model_gin_fail(reader, error, "%.80s: in a block a parameter's name stands alone",
                                   binding.parameter);
@@ -292,7 +242,7 @@ static enum base_status read_binding(struct model_gin_reader *reader, struct bas
     }
     const char *dot = strrchr(name, '.'),
                *written = base_print(reader->gin->arena, "%s%s%s", scope, *scope ? "/" : "", name);
-    if (dot) dot = strrchr(name = model_gin_expand(reader->gin, name), '.');
+    if (dot) dot = strrchr(name = model_gin_expand(reader, name), '.');
     struct model_gin_binding binding = {.scope = scope,
                                         .configurable =
                                             dot ? base_copy_bytes(reader->gin->arena, name, (size_t)(dot - name)) : "",
@@ -308,7 +258,8 @@ static enum base_status read_statement(struct model_gin_reader *reader, struct b
     static const struct {
         const char *word;
         enum base_status (*read)(struct model_gin_reader *, struct base_error *);
-    } statements[] = {{"import", read_import}, {"from", read_from_import}, {"include", read_include}};
+    } statements[] = {
+        {"import", model_gin_read_import}, {"from", model_gin_read_from_import}, {"include", read_include}};
     for (int i = 0; i < BASE_COUNT(statements); i++) {
         if (!starts_with_word(reader->at, statements[i].word)) continue;
         BASE_TRY(statements[i].read(reader, error));
@@ -331,7 +282,8 @@ static enum base_status read_statements(struct model_gin_reader *reader, struct 
 static enum base_status read_text(struct model_gin *gin, const char *text, struct model_gin_place place, bool known,
                                   struct base_error *error)
 {
-    struct model_gin_reader reader = {.gin = gin, .at = text, .place = place, .known = known};
+    struct model_gin_reader reader = {
+        .gin = gin, .at = text, .place = place, .known = known, .file = gin->file_count++};
     const char *bad = base_bad_utf8(text, strlen(text));
     for (const char *at = text; bad && at < bad; at++) reader.place.line += *at == '\n';
     if (bad) return model_gin_fail(&reader, error, "not UTF-8");
@@ -457,10 +409,10 @@ static struct model_gin *new_gin(struct base_arena *arena, const char *name)
     gin->arena = arena;
     gin->name = name;
     gin->bindings = base_new(arena, struct model_gin_binding, MOST_BINDINGS);
-    gin->imports = base_new(arena, struct model_gin_import, MOST_IMPORTS);
     gin->comments = base_new(arena, struct model_gin_comment, MOST_COMMENTS);
     gin->notes = base_new(arena, const char *, MODEL_GIN_MOST_NOTES);
     gin->warnings = base_new(arena, const char *, MODEL_GIN_MOST_WARNINGS);
+    gin->differences = base_new(arena, const char *, MODEL_GIN_MOST_WARNINGS);
     gin->asked = base_new(arena, struct model_gin_asked, MODEL_GIN_MOST_ASKED);
     gin->includes = base_new(arena, struct model_gin_include, MOST_FILES);
     gin->stack = base_new(arena, const char *, DEEPEST_INCLUDE);

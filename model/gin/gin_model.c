@@ -78,17 +78,27 @@ static const struct model_gin_value *reference(struct model_gin *gin, const char
 /* A run file names its model; a model's own file only binds the macro. */
 static const struct model_gin_value *find_model(struct model_gin *gin, struct model_gin_place *place)
 {
-    const struct model_gin_value *model = reference(gin, "", "train", "model", place);
+    static const char *const scripts[] = {"train", "precompile", "infer", "evaluate"};
+    const struct model_gin_value *model = NULL;
+    for (int i = 0; i < BASE_COUNT(scripts) && !model; i++) model = reference(gin, "", scripts[i], "model", place);
     return model ? model : reference(gin, "", "", "MODEL", place);
 }
 
-/* Files that only change sizes name no model: the last class of sizes that anything is bound of. */
+static bool is_size(const char *parameter)
+{
+    for (int i = 0; i < BASE_COUNT(sizes); i++)
+        if (!strcmp(sizes[i].name, parameter)) return true;
+    return false;
+}
+
+/* Files that only change sizes name no model: the last class of sizes that one is bound of. */
 static const struct model_gin_value *guess_config(struct model_gin *gin, struct model_gin_place *place)
 {
     for (int i = gin->binding_count; i-- > 0;) {
         const struct model_gin_binding *binding = &gin->bindings[i];
         const char *name = last_part(binding->configurable);
-        if (strcmp(name, "T5Config") != 0 && strcmp(name, "TransformerConfig") != 0) continue;
+        const bool is_config = !strcmp(name, "T5Config") || !strcmp(name, "TransformerConfig");
+        if (!is_config || !is_size(binding->parameter)) continue;
         struct model_gin_value *value = base_new(gin->arena, struct model_gin_value, 1);
         *value = (struct model_gin_value){
             .kind = MODEL_GIN_REFERENCE, .text = binding->configurable, .scope = "", .called = true};
@@ -102,8 +112,8 @@ static enum base_status refuse_network(const char *name, struct model_gin_place 
 {
     return base_fail(error, BASE_INPUT,
                      "%.300s:%d: \"%.120s\" is no network that is known; use T5Config of t5x.examples.t5.network or "
-                     "t5x.examples.scalable_t5.network, "
-                     "or TransformerConfig of t5x.examples.decoder_only.network",
+                     "t5x.examples.scalable_t5.network, TransformerConfig of t5x.examples.decoder_only.network, or "
+                     "Flaxformer's layers with experts",
                      place.file, place.line, name);
 }
 
@@ -142,9 +152,11 @@ static enum base_status find(struct model_gin *gin, struct found *out, bool *any
     found.model = find_model(gin, &model_place);
     if (found.model) module = reference(gin, found.model->scope, found.model->text, "module", &module_place);
     if (module) found.config = reference(gin, module->scope, module->text, "config", &found.place);
-    if (!found.config) found.config = guess_config(gin, &found.place);
-    *any = found.config || module;
-    if (!found.config) return module ? refuse_network(module->text, module_place, error) : BASE_OK;
+    if (!found.config && !model_gin_has_experts(gin)) found.config = guess_config(gin, &found.place);
+    *any = found.config != NULL;
+    if (!found.config && module && !model_gin_has_experts(gin))
+        return refuse_network(module->text, module_place, error);
+    if (!found.config) return BASE_OK;
     BASE_TRY(find_network(gin, &found, error));
     BASE_TRY(check_class(&found, model_place, error));
     *out = found;
@@ -207,6 +219,19 @@ static enum base_status read_size(struct model_gin *gin, const struct found *fou
     return BASE_OK;
 }
 
+/* A size without a default: nothing is bound, or a macro that is another file's to bind. */
+static enum base_status refuse_unbound(struct model_gin *gin, const struct found *found, const char *size,
+                                       struct base_error *error)
+{
+    const struct model_gin_binding *binding = model_gin_find(gin, found->config->scope, found->config->text, size);
+    if (binding && binding->value->kind == MODEL_GIN_MACRO)
+        return base_fail(error, BASE_INPUT,
+                         "%.300s:%d: %s.%s is %%%.80s, which is bound nowhere; give the file that includes this one",
+                         binding->place.file, binding->place.line, found->config->text, size, binding->value->text);
+    return base_fail(error, BASE_INPUT, "%.300s:%d: %s.%s is not bound, and T5X has no default for it",
+                     found->place.file, found->place.line, found->config->text, size);
+}
+
 static enum base_status read_sizes(struct model_gin *gin, const struct found *found,
                                    struct said said[BASE_COUNT(sizes)], struct base_error *error)
 {
@@ -215,9 +240,7 @@ static enum base_status read_sizes(struct model_gin *gin, const struct found *fo
         said[i] = (struct said){0};
         if (!(sizes[i].of & (decoder_only ? DECODER : ENCODER))) continue;
         BASE_TRY(read_size(gin, found, &sizes[i], &said[i], error));
-        if (!said[i].text)
-            return base_fail(error, BASE_INPUT, "%.300s:%d: %s.%s is not bound, and T5X has no default for it",
-                             found->place.file, found->place.line, found->config->text, sizes[i].name);
+        if (!said[i].text) return refuse_unbound(gin, found, sizes[i].name, error);
         if (!said[i].bound && sizes[i].kind == NUMBER)
             model_gin_note(gin, found->place, "%s.%s is not bound; T5X takes %s", found->config->text, sizes[i].name,
                            said[i].text);
@@ -300,6 +323,7 @@ static enum base_status model_with_experts(struct model_gin *gin, struct model_g
     if (!*any) return BASE_OK;
     BASE_TRY(model_zoo(gin->arena, &models, &count, error));
     *out = (struct model_gin_model){.text = base_copy(gin->arena, config.name), .config = config, .place = place};
+    out->model = find_model(gin, &place);
     for (int i = 0; i < count; i++) {
         struct model_config candidate;
         if (strcmp(models[i].architecture, model_architecture(&config)) != 0) continue;
@@ -443,38 +467,27 @@ void model_gin_put_network(const struct model_config *config, const char *dtype,
         base_putf(out, "network.%s.remat_policy = '%s'\n", network->config, remat_policy);
 }
 
-void model_gin_put_model(const struct model_config *config, const char *dtype, const char *remat_policy,
-                         struct base_text *out)
+void model_gin_put_model_of(const struct model_config *config, const char *package, const char *dtype,
+                            const char *remat_policy, struct base_text *out)
 {
     if (config->experts.count && config->encoder) model_gin_put_expert_model(config, out);
     if (config->experts.count) return; /* T5X has no decoder with experts: the comment says it */
     const struct network *network = network_of(config);
-    base_putf(out, "from t5x import models\nfrom %.*s import network\n\n",
-              (int)(strlen(network->module) - strlen(".network")), network->module);
+    const int length = (int)(strlen(network->module) - strlen(".network"));
+    base_putf(out, "from t5x import models\nfrom %.*s import network\n\n", package ? (int)strlen(package) : length,
+              package ? package : network->module);
     base_putf(out, "MODEL = @models.%s()\nmodels.%s:\n  module = @network.%s()\n  optimizer_def = %%OPTIMIZER\n",
               network->model, network->model, network->wrapper);
     base_put(out, config->encoder ? "  input_vocabulary = %VOCABULARY\n  output_vocabulary = %VOCABULARY\n"
                                   : "  vocabulary = %VOCABULARY\n");
-    base_putf(out, "  z_loss = 0.0001\n\nnetwork.%s.config = @network.%s()\nnetwork.%s:\n", network->wrapper,
-              network->config, network->config);
+    base_put(out, "  z_loss = %Z_LOSS\n  loss_normalizing_factor = %LOSS_NORMALIZING_FACTOR\n");
+    base_putf(out, "\nnetwork.%s.config = @network.%s()\nnetwork.%s:\n", network->wrapper, network->config,
+              network->config);
     put_sizes(config, dtype, remat_policy, out);
 }
 
-enum base_status model_gin_put_zoo(struct base_arena *arena, const char *name, struct base_text *out,
-                                   struct base_error *error)
+void model_gin_put_model(const struct model_config *config, const char *dtype, const char *remat_policy,
+                         struct base_text *out)
 {
-    const struct model_zoo_model *models;
-    struct model_config config;
-    int count, found = 0;
-    BASE_TRY(model_zoo(arena, &models, &count, error));
-    while (found < count && !model_gin_same_file(name, models[found].source)) found++;
-    if (found == count) return BASE_OK;
-    BASE_TRY(model_config_parse(arena, models[found].name, &config, error));
-    base_put(out, "from t5x import adafactor\nOPTIMIZER = @adafactor.Adafactor()\n");
-    if (!config.encoder) /* decoder_only/models/base.gin, which the others include */
-        base_put(out, "from t5x import decoding\ndecoding.temperature_sample.temperature = 1.0\n"
-                      "decoding.temperature_sample.topk = 40\n");
-    if (config.experts.count) model_gin_put_experts(&config, out);
-    else model_gin_put_model(&config, "bfloat16", "minimal", out); /* T5X's own files all say so */
-    return BASE_OK;
+    model_gin_put_model_of(config, NULL, dtype, remat_policy, out);
 }

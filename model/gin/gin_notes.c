@@ -1,5 +1,5 @@
-/* What is said of a gin file beside what it means: notes of what no plan holds, and warnings of what the plan holds
- * otherwise than the file says. */
+/* What is said of a gin file beside what it means: notes of what no plan holds, warnings of what the plan holds
+ * otherwise than the file says, and differences, by which a run computes other values in the same time. */
 #include "model/gin/gin_reader.h"
 
 #include <stdarg.h>
@@ -31,6 +31,14 @@ void model_gin_warn(struct model_gin *gin, struct model_gin_place place, const c
     va_list arguments;
     va_start(arguments, format);
     add(gin, gin->warnings, &gin->warning_count, MODEL_GIN_MOST_WARNINGS, place, format, arguments);
+    va_end(arguments);
+}
+
+void model_gin_differ(struct model_gin *gin, struct model_gin_place place, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    add(gin, gin->differences, &gin->difference_count, MODEL_GIN_MOST_WARNINGS, place, format, arguments);
     va_end(arguments);
 }
 

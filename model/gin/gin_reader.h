@@ -8,7 +8,9 @@ struct model_gin_reader {
     struct model_gin *gin;
     const char *at;               /* NUL-terminated */
     struct model_gin_place place; /* of `at` */
-    bool known; /* not a file, but what this program knows of one: all of it stands where it was included */
+    bool known;   /* not a file, but what this program knows of one: all of it stands where it was included */
+    int file;     /* which of the files and texts that are read, from 0 */
+    bool dynamic; /* from __gin__ import dynamic_registration: names are those of this file's own imports */
 };
 
 /* BASE_INPUT with "FILE:LINE: " before the message. */
@@ -23,13 +25,24 @@ enum base_status model_gin_read_name(struct model_gin_reader *reader, const char
                                      struct base_error *error);
 enum base_status model_gin_read_value(struct model_gin_reader *reader, const struct model_gin_value **out,
                                       struct base_error *error);
-/* a.b.c with what was imported as a in its place. */
-const char *model_gin_expand(struct model_gin *gin, const char *name);
+/* One word and the blanks behind it; false if another stands there. */
+bool model_gin_pass_word(struct model_gin_reader *reader, const char *word);
+enum base_status model_gin_read_plain_name(struct model_gin_reader *reader, const char **name,
+                                           struct base_error *error); /* without a scope */
+/* gin_imports.c: a.b.c with what was imported as a in its place; a warning where gin would not find it. */
+const char *model_gin_expand(const struct model_gin_reader *reader, const char *name);
+enum base_status model_gin_read_import(struct model_gin_reader *reader, struct base_error *error);
+enum base_status model_gin_read_from_import(struct model_gin_reader *reader, struct base_error *error);
 /* A comment's text, from behind its '#': "meshwright: key = value" is kept. */
 void model_gin_keep_comment(struct model_gin_reader *reader, const char *text, size_t length);
 /* The model of the zoo whose gin file T5X keeps under that name, as gin text; nothing is put for any other. */
 enum base_status model_gin_put_zoo(struct base_arena *arena, const char *name, struct base_text *out,
                                    struct base_error *error);
+/* gin_model.c: model_gin_put_model with the network of another package ("t5x.contrib.gpu.t5"); NULL: the model's own.
+ */
+void model_gin_put_model_of(const struct model_config *config, const char *package, const char *dtype,
+                            const char *remat_policy, struct base_text *out);
+bool model_gin_has_experts(struct model_gin *gin); /* gin_experts.c: macros of Flaxformer's files say so */
 /* gin_experts.c: a model of Flaxformer with experts, by the macros of its files. *any is false where there is none. */
 enum base_status model_gin_read_experts(struct model_gin *gin, struct model_config *out, struct model_gin_place *place,
                                         bool *any, struct base_error *error);

@@ -266,7 +266,7 @@ static enum base_status read_reference(struct model_gin_reader *reader, enum mod
     bool macro = *reader->at++ == '%';
     BASE_TRY(model_gin_read_name(reader, &scope, &name, error));
     BASE_TRY(new_value(reader, macro ? MODEL_GIN_MACRO : MODEL_GIN_REFERENCE,
-                       macro ? name : model_gin_expand(reader->gin, name), out, error));
+                       macro ? name : model_gin_expand(reader, name), out, error));
     (*out)->scope = scope;
     model_gin_skip(reader, where);
     if (macro || *reader->at != '(') return BASE_OK;

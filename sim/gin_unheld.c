@@ -1,0 +1,110 @@
+/* What T5X and Optax have parameters for and a plan has not: bound to anything but what the plan takes for granted, it
+ * is said, as a warning where time or memory differ, else as a difference of a run's values. */
+#include "sim/gin_draft.h"
+
+#include <string.h>
+
+enum owner { OF_TRAINER, OF_MODEL, OF_NETWORK, OF_OPTIMIZER, OF_CLASS };
+enum matter { VALUES, PRICE };
+
+/* taken: what the plan takes for granted, and None with it. */
+static const struct unheld {
+    enum owner owner;
+    const char *class; /* of OF_OPTIMIZER and OF_CLASS: the name without its modules */
+    const char *parameter, *taken;
+    enum matter matter;
+    bool trains; /* says nothing of inference */
+    const char *what;
+} rows[] = {
+    {OF_TRAINER, NULL, "weight_metrics_computer", NULL, PRICE, true,
+     "the norms that it takes of every weight in each step are not priced"},
+    {OF_MODEL, NULL, "label_smoothing", "0", VALUES, true, "a run's loss is without it"},
+    {OF_NETWORK, NULL, "scale_attn_logits", "False", VALUES, false,
+     "a run's attention logits are not divided by the root of head_dim"},
+    {OF_OPTIMIZER, "adamw", "b1", "0.9", VALUES, true, "a run takes 0.9"},
+    {OF_OPTIMIZER, "adamw", "b2", "0.999", VALUES, true, "a run takes 0.999"},
+    {OF_OPTIMIZER, "adamw", "eps", "1e-8", VALUES, true, "a run takes 1e-8"},
+    {OF_OPTIMIZER, "adamw", "eps_root", "0", VALUES, true, "a run takes 0"},
+    {OF_OPTIMIZER, "adamw", "weight_decay", "1e-4", VALUES, true, "a run takes Optax's 0.0001"},
+    {OF_OPTIMIZER, "adamw", "mu_dtype", "float32", PRICE, true, "the plan's moments are float32"},
+    {OF_OPTIMIZER, "adam", "b1", "0.9", VALUES, true, "a run takes 0.9"},
+    {OF_OPTIMIZER, "adam", "b2", "0.999", VALUES, true, "a run takes 0.999"},
+    {OF_OPTIMIZER, "adam", "eps", "1e-8", VALUES, true, "a run takes 1e-8"},
+    {OF_OPTIMIZER, "adam", "mu_dtype", "float32", PRICE, true, "the plan's moments are float32"},
+    {OF_OPTIMIZER, "lion", "b1", "0.9", VALUES, true, "a run takes 0.9"},
+    {OF_OPTIMIZER, "lion", "b2", "0.99", VALUES, true, "a run takes 0.99"},
+    {OF_OPTIMIZER, "lion", "weight_decay", "1e-3", VALUES, true, "a run takes Optax's 0.001"},
+    {OF_OPTIMIZER, "lion", "mu_dtype", "float32", PRICE, true, "the plan's moments are float32"},
+    {OF_OPTIMIZER, "sgd", "momentum", "0", PRICE, true, "the plan's sgd keeps no moments"},
+    {OF_OPTIMIZER, "sgd", "nesterov", "False", VALUES, true, "a run's sgd has none"},
+    {OF_CLASS, "SparseEncoder", "scan_layers", "False", PRICE, false, "the plan's layers with experts are not scanned"},
+    {OF_CLASS, "SparseDecoder", "scan_layers", "False", PRICE, false, "the plan's layers with experts are not scanned"},
+    {OF_CLASS, "SparseEncoder", "layer_remat", "none", PRICE, true,
+     "the plan's layers with experts keep what they made"},
+    {OF_CLASS, "SparseDecoder", "layer_remat", "none", PRICE, true,
+     "the plan's layers with experts keep what they made"},
+    {OF_CLASS, "TokensChooseMaskedRouter", "jitter_noise", "0", VALUES, true, "a run's routers have none"},
+    {OF_CLASS, "MoeLayer", "optimize_model_parallel_communications", "False", PRICE, false,
+     "the plan's layers send their whole inputs"},
+};
+
+/* Who is called, or a callee without a name where the run has no such thing, or another. */
+static struct sim_gin_callee owner_of(struct sim_gin_draft *draft, const struct unheld *row)
+{
+    const struct model_gin_value *value = row->owner == OF_MODEL       ? draft->model.model
+                                          : row->owner == OF_NETWORK   ? draft->model.network_config
+                                          : row->owner == OF_OPTIMIZER ? draft->optimizer
+                                                                       : NULL;
+    if (row->owner == OF_CLASS) return (struct sim_gin_callee){"", row->class};
+    if (row->owner == OF_TRAINER) return sim_gin_find_callee(draft, "trainer_cls", "", "Trainer");
+    if (!value || (row->class && strcmp(sim_gin_last_part(value->text), row->class) != 0))
+        return (struct sim_gin_callee){"", NULL};
+    return (struct sim_gin_callee){value->scope, value->text};
+}
+
+static bool is_taken(const struct model_gin_value *value, const char *taken)
+{
+    double a, b;
+    struct base_error ignored;
+    if (!value || value->kind == MODEL_GIN_NONE) return true;
+    if (!taken || !value->text) return false;
+    if (value->kind == MODEL_GIN_REFERENCE) return !strcmp(sim_gin_last_part(value->text), taken);
+    if (value->kind != MODEL_GIN_NUMBER) return !strcmp(value->text, taken);
+    return base_parse_double(value->text, "", -1e300, 1e300, &a, &ignored) == BASE_OK &&
+           base_parse_double(taken, "", -1e300, 1e300, &b, &ignored) == BASE_OK && !(a < b || a > b);
+}
+
+static void say(struct sim_gin_draft *draft, const struct unheld *row)
+{
+    struct model_gin_place place = {0};
+    const struct sim_gin_callee owner = owner_of(draft, row);
+    if (!owner.name) return;
+    const struct model_gin_value *value = sim_gin_get(draft, owner, row->parameter, &place);
+    if (is_taken(value, row->taken)) return;
+    const char *text = value->text ? value->text : sim_gin_kind_name(value->kind);
+    if (row->matter == PRICE)
+        model_gin_warn(draft->gin, place, "%s is %.60s, which no plan holds: %s", row->parameter, text, row->what);
+    else model_gin_differ(draft->gin, place, "%s is %.60s, which no plan holds: %s", row->parameter, text, row->what);
+}
+
+/* A run of no steps is a test of what stands around them. */
+static void say_of_steps(struct sim_gin_draft *draft)
+{
+    struct model_gin_place place = {0};
+    const struct model_gin_value *steps =
+        sim_gin_get(draft, (struct sim_gin_callee){"", draft->script}, "total_steps", &place);
+    if (steps && steps->kind == MODEL_GIN_NUMBER && !strcmp(steps->text, "0"))
+        model_gin_warn(
+            draft->gin, place,
+            "total_steps: T5X trains no step of this run and only evaluates; the plan is of the step that it "
+            "would train");
+}
+
+enum base_status sim_gin_say_unheld(struct sim_gin_draft *draft, struct base_error *error)
+{
+    (void)error;
+    for (int i = 0; i < BASE_COUNT(rows); i++)
+        if (!rows[i].trains || !sim_gin_infers(draft)) say(draft, &rows[i]);
+    if (!sim_gin_infers(draft)) say_of_steps(draft);
+    return BASE_OK;
+}
