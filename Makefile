@@ -77,6 +77,10 @@ asan:
 	@$(MAKE) BUILD=build/asan CFLAGS="-O1 -g -fno-omit-frame-pointer" \
 	    sanitizers="-fsanitize=address,undefined,float-cast-overflow -fno-sanitize-recover=all" test
 
+## search-properties: what holds for every space, on 20,000 random plans and subspaces, and 800 searches (an hour)
+search-properties: $(BUILD)/tests/test_search_properties
+	@SEARCH_SAMPLES=20000 $(BUILD)/tests/test_search_properties
+
 ## fuzz: each reader of input against libFuzzer (clang) or the seeded mutator of the tests, FUZZ_SECONDS (60) each
 fuzz:
 	@scripts/fuzz.sh build/fuzz $(fuzzers:$(BUILD)/%=build/fuzz/%)
@@ -198,6 +202,6 @@ $(BUILD)/%.js.o: %.js
 	@mkdir -p $(@D)
 	$(call say,embed $<)scripts/embed.sh $< | $(CC) -c -x assembler -o $@ -
 
-.PHONY: all test confidence aot-env test-aot demo tour asan fuzz layers lint bench lab torus soak golden-update pages pictures differs-update deps install clean help
+.PHONY: all test search-properties confidence aot-env test-aot demo tour asan fuzz layers lint bench lab torus soak golden-update pages pictures differs-update deps install clean help
 .SECONDARY:
 -include $(sources:%.c=$(BUILD)/%.d) $(tests:%=%.d) $(BUILD)/tests/bench_exec.d $(fuzzers:%=%.d) $(BUILD)/tests/fuzz/driver.d $(BUILD)/meshwright.d $(BUILD)/library/library.d $(rank_sources:%.c=$(BUILD)/%.d)

@@ -1,95 +1,10 @@
 /* Tests of tuner/: the search equals brute force, no bound is ever above what the simulator says, and the space holds
  * what T5X accepts. */
+#include "tests/random_space.h"
 #include "tests/test.h"
 
 #include "tuner/rule_space.h"
 #include "tuner/tuner.h"
-
-/* ---- questions ---- */
-
-static const char *pick(struct base_random *random, const char *const *values, int count)
-{
-    return values[base_random_below(random, count)];
-}
-#define PICK(random, values) pick((random), (values), BASE_COUNT(values))
-
-static const char *const models[] = {
-    "encoder_decoder:emb_dim=256,num_heads=8,head_dim=32,mlp_dim=1024,num_encoder_layers=2,num_decoder_layers=3,vocab_"
-    "size=512,mlp_activations=gelu+linear,logits_via_embedding=0",
-    "encoder_decoder:emb_dim=4096,num_heads=32,head_dim=128,mlp_dim=16384,num_encoder_layers=12,num_decoder_layers=12,"
-    "vocab_size=32128",
-    "decoder_only:emb_dim=8192,num_heads=64,num_kv_heads=8,head_dim=128,mlp_dim=28672,num_layers=16,vocab_size=32128,"
-    "mlp_activations=silu+linear,logits_via_embedding=0",
-    "decoder_only:emb_dim=512,num_heads=4,head_dim=64,mlp_dim=2048,num_layers=2,vocab_size=1024,parallel_block=1",
-    "scalable_decoder_only:emb_dim=2048,num_heads=16,head_dim=128,mlp_dim=8192,num_layers=6,vocab_size=4096,logits_via_"
-    "embedding=1",
-    "t5_1_1_xl"};
-static const char *const topologies[] = {"v4:2x2x1", "v4:2x2x4",     "v3-16",   "v5e-16",   "v5p:2x2x4",
-                                         "h100:2x4", "a100-80g:1x4", "local:4", "v4:4x4x4", "v2-8"};
-static const char *const batches[] = {"12", "16", "24", "32", "48", "64"};
-static const char *const optimizers[] = {"adafactor", "adamw", "sgd"};
-static const char *const lengths[] = {"64", "256", "1024"};
-
-/* A small random space. It may turn out to be empty, or to hold nothing that fits. */
-static struct tuner_request random_request(struct base_arena *arena, struct base_random *random)
-{
-    struct tuner_request request;
-    memset(&request, 0, sizeof request);
-    const char **values = request.plan.values, **batch = base_new(arena, const char *, 1);
-    values[SIM_MODEL] = PICK(random, models);
-    values[SIM_TOPOLOGY] = PICK(random, topologies);
-    values[SIM_OPTIMIZER] = PICK(random, optimizers);
-    values[SIM_INPUTS_LENGTH] = PICK(random, lengths);
-    values[SIM_TARGETS_LENGTH] = PICK(random, lengths);
-    batch[0] = PICK(random, batches);
-    request.given[TUNER_BATCH] = (struct tuner_values){batch, 1};
-    request.beyond_t5x = base_random_below(random, 3) == 0;
-    TEST_ROW("%s on %s, batch %s, %s, lengths %s and %s%s", values[SIM_MODEL], values[SIM_TOPOLOGY], batch[0],
-             values[SIM_OPTIMIZER], values[SIM_INPUTS_LENGTH], values[SIM_TARGETS_LENGTH],
-             request.beyond_t5x ? ", beyond T5X" : "");
-    return request;
-}
-
-static struct tuner_request request_of(struct base_arena *arena, const char *model, const char *topology,
-                                       const char *batch, const char *inputs_length, const char *targets_length)
-{
-    struct tuner_request request;
-    memset(&request, 0, sizeof request);
-    const char **batches_given = base_new(arena, const char *, 1);
-    batches_given[0] = batch;
-    request.plan.values[SIM_MODEL] = model;
-    request.plan.values[SIM_TOPOLOGY] = topology;
-    request.plan.values[SIM_INPUTS_LENGTH] = inputs_length;
-    request.plan.values[SIM_TARGETS_LENGTH] = targets_length;
-    request.given[TUNER_BATCH] = (struct tuner_values){batches_given, 1};
-    return request;
-}
-
-static struct tuner_values given(struct base_arena *arena, int count, ...)
-{
-    struct tuner_values values = {base_new(arena, const char *, count), count};
-    va_list list;
-    va_start(list, count);
-    for (int i = 0; i < count; i++) values.values[i] = va_arg(list, const char *);
-    va_end(list);
-    return values;
-}
-
-typedef void visit_plan(void *where, const struct tuner_space *space, struct tuner_plan plan,
-                        const struct sim_prediction *prediction);
-
-static void predict_all(const struct tuner_space *space, visit_plan *visit, void *where)
-{
-    struct base_error error;
-    for (int g = 0; g < space->group_count; g++)
-        for (int s = 0; s < tuner_group_submesh_count(space, g); s++)
-            for (int m = 0; m < tuner_group_microbatch_count(space, g); m++) {
-                struct sim_prediction prediction;
-                struct tuner_plan plan = {g, s, m, 0};
-                assert_ok(tuner_predict(space, plan, &prediction, NULL, &error), &error);
-                visit(where, space, plan, &prediction);
-            }
-}
 
 /* ---- the search ---- */
 
@@ -855,103 +770,7 @@ static void the_smallest_submesh_is_found(struct base_arena *arena)
     sim_cache_free(cache);
 }
 
-/* ---- bounds ---- */
-
-static void check_bound(void *where, const struct tuner_space *space, struct tuner_plan plan,
-                        const struct sim_prediction *prediction)
-{
-    struct base_arena *arena = where;
-    struct base_error error;
-    struct sim_plan checked;
-    struct tuner_ruled ruled;
-    const struct tuner_outline *outline;
-    struct sim_plan_text text = tuner_plan_text(space, plan);
-    assert_ok(sim_plan_check(space->cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &checked, &error), &error);
-    assert_ok(tuner_outline_build(arena, space->cache, &checked, checked.num_microbatches > 1, &outline, &error),
-              &error);
-    assert_ok(tuner_rule_classes(outline, checked.rules, &checked, &ruled, &error), &error);
-    struct tuner_bound bound = tuner_bound_of(outline, &ruled, checked.placement, checked.batch_size,
-                                              checked.num_microbatches, (struct tuner_charges){true, true});
-    bool holds = bound.step_s <= prediction->step_s * (1 + 1e-9) &&
-                 bound.peak_bytes <= (double)prediction->memory.peak_bytes * (1 + 1e-9) + 1;
-    if (!holds)
-        print_error(
-            "submesh %s, rules %s, %s microbatches, remat %s: step %.6g s, bound %.6g s; peak %lld bytes, bound %.0f\n",
-            text.values[SIM_SUBMESH], text.values[SIM_RULES], text.values[SIM_NUM_MICROBATCHES],
-            text.values[SIM_REMAT_POLICY], prediction->step_s, bound.step_s, (long long)prediction->memory.peak_bytes,
-            bound.peak_bytes);
-    assert_true(holds);
-}
-
-static void no_bound_is_above_the_simulator(struct base_arena *arena)
-{
-    enum { PLANS = 900 };
-    struct base_random random;
-    int plans = 0;
-    base_random_seed(&random, 902);
-    while (plans < PLANS) {
-        struct base_arena own = {.exhausted = arena->exhausted};
-        struct base_error error;
-        struct tuner_space space;
-        struct sim_cache *cache = sim_cache_new(&own);
-        struct tuner_request request = random_request(&own, &random);
-        bool any = tuner_space_build(&own, cache, &request, &space, &error) == BASE_OK;
-        for (int i = 0; any && i < 20; i++, plans++) {
-            struct sim_prediction prediction;
-            int group = (int)base_random_below(&random, space.group_count);
-            struct tuner_plan plan = {group, (int)base_random_below(&random, tuner_group_submesh_count(&space, group)),
-                                      (int)base_random_below(&random, tuner_group_microbatch_count(&space, group)), 0};
-            assert_ok(tuner_predict(&space, plan, &prediction, NULL, &error), &error);
-            check_bound(&own, &space, plan, &prediction);
-        }
-        sim_cache_free(cache);
-        base_arena_free(&own);
-    }
-}
-
 /* ---- rule sets without a name ---- */
-
-static void bounds_of_rules_are_never_undercut(struct base_arena *arena)
-{
-    enum { SPACES = 20, SETS = 20 };
-    struct base_random random;
-    int predicted = 0;
-    base_random_seed(&random, 904);
-    for (int i = 0; i < SPACES; i++) {
-        struct base_arena own = {.exhausted = arena->exhausted};
-        struct base_error error;
-        struct tuner_space space;
-        struct sim_cache *cache = sim_cache_new(&own);
-        struct tuner_request request = random_request(&own, &random);
-        bool any = tuner_space_build(&own, cache, &request, &space, &error) == BASE_OK;
-        for (int j = 0; any && j < SETS; j++) {
-            struct sim_plan plan;
-            struct sim_prediction prediction;
-            const struct tuner_outline *outline;
-            int digits[TUNER_MOST_DIGITS] = {0}, group = (int)base_random_below(&random, space.group_count);
-            struct tuner_plan named = {group, 0,
-                                       (int)base_random_below(&random, tuner_group_microbatch_count(&space, group)), 0};
-            struct sim_plan_text text = tuner_plan_text(&space, named);
-            assert_ok(sim_plan_check(cache, &own, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error), &error);
-            assert_ok(tuner_outline_build(&own, cache, &plan, plan.num_microbatches > 1, &outline, &error), &error);
-            struct tuner_rule_space rules = tuner_rule_space_of(outline);
-            for (int d = 0; d < rules.digit_count; d++)
-                digits[d] = (int)base_random_below(&random, rules.digits[d].radix);
-            const char **slot = &space.values[TUNER_RULES].values[space.groups[group].rules], *name = *slot;
-            *slot = tuner_rule_text(&own, &rules, digits);
-            text = tuner_plan_text(&space, named);
-            if (sim_plan_check(cache, &own, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error) == BASE_OK) {
-                assert_ok(sim_predict(cache, &plan, &prediction, NULL, &error), &error);
-                check_bound(&own, &space, named, &prediction);
-                predicted++;
-            }
-            *slot = name;
-        }
-        sim_cache_free(cache);
-        base_arena_free(&own);
-    }
-    assert_true(predicted > SPACES * SETS / 4);
-}
 
 struct tally {
     double least_s;
@@ -1158,8 +977,6 @@ static const struct test tests[] = {
     TEST(alternatives_differ_in_one_choice),
     TEST(the_measured_order_is_found),
     TEST(the_smallest_submesh_is_found),
-    TEST(no_bound_is_above_the_simulator),
-    TEST(bounds_of_rules_are_never_undercut),
     TEST(rule_sets_come_apart),
     TEST(integer_programs_choose_within_the_limit),
     TEST(integer_programs_give_up_by_count),

@@ -15,6 +15,7 @@ struct tuner_class {
     bool residual; /* what sequence parallelism shards on the length */
     bool zero;     /* what optimizer partitioning shards over data */
     bool state;    /* parameters or optimizer state have it */
+    bool given;    /* rules shard a tensor of it; without one they say nothing that a partitioner hears */
 };
 
 /* How rules shard each class: of the outline, and of the one of least memory. */

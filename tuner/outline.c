@@ -43,9 +43,10 @@ static void find_roots(struct drafter *d)
         for (int steps = 0; steps < 16 && d->root[d->root[t]] != d->root[t]; steps++) d->root[t] = d->root[d->root[t]];
 }
 
-static struct tuner_class describe(const struct drafter *d, int tensor)
+/* axes_of: the tensor whose axes it has. */
+static struct tuner_class describe(const struct drafter *d, int tensor, int axes_of)
 {
-    const struct model_tensor *own = tensor_at(d, tensor), *t = tensor_at(d, d->root[tensor]);
+    const struct model_tensor *own = tensor_at(d, tensor), *t = tensor_at(d, axes_of);
     struct tuner_class class;
     memset(&class, 0, sizeof class);
     class.rank = t->rank;
@@ -65,9 +66,9 @@ static bool same_class(const struct tuner_class *a, const struct tuner_class *b)
     return same;
 }
 
-static enum base_status find_class(struct drafter *d, int tensor, struct base_error *error)
+static enum base_status find_class(struct drafter *d, int tensor, int axes_of, int *out, struct base_error *error)
 {
-    struct tuner_class class = describe(d, tensor);
+    struct tuner_class class = describe(d, tensor, axes_of);
     int i = 0;
     while (i < d->out->class_count && !same_class(&d->out->classes[i], &class)) i++;
     if (i == TUNER_MOST_CLASSES)
@@ -77,7 +78,22 @@ static enum base_status find_class(struct drafter *d, int tensor, struct base_er
             class.names[j] = class.names[j] ? base_copy(d->arena, class.names[j]) : NULL;
         d->out->classes[d->out->class_count++] = class;
     }
-    d->class_of[tensor] = i;
+    *out = i;
+    return BASE_OK;
+}
+
+static enum base_status find_classes(struct drafter *d, const struct sim_plan *plan, struct base_error *error)
+{
+    const struct sim_sharding_options options = {
+        .propagates = plan->placement->profile.passes >> SIM_PASS_PROPAGATE_SHARDINGS & 1,
+        .sequence_parallel = plan->sequence_parallel};
+    for (int t = 0; t < d->s->program->tensor_count; t++) {
+        int axes_of = sim_axes_given_by(d->s->program, &options, t), given;
+        BASE_TRY(find_class(d, t, d->root[t], &d->class_of[t], error));
+        if (axes_of < 0) continue;
+        BASE_TRY(find_class(d, t, axes_of, &given, error));
+        d->out->classes[given].given = true;
+    }
     return BASE_OK;
 }
 
@@ -459,7 +475,7 @@ static enum base_status draft(struct base_arena *arena, struct sim_cache *cache,
     find_carriers(d.s->program, out->carriers);
     find_narrow(&d);
     find_roots(&d);
-    for (int t = 0; t < tensors; t++) BASE_TRY(find_class(&d, t, error));
+    BASE_TRY(find_classes(&d, plan, error));
     find_sizes(&d);
     copy_shapes(&d);
     find_persistent(&d);

@@ -30,6 +30,7 @@ struct tuner_coding {
 };
 
 int tuner_rules_count_of(const struct tuner_rule_space *space, unsigned scope);
+int tuner_rules_number_of(const struct tuner_rule_space *space, unsigned scope, const int *digits);
 void tuner_rules_put_digits(const struct tuner_rule_space *space, unsigned scope, int number, int *digits);
 const unsigned char *tuner_rules_spec_under(const struct tuner_coding *coding, int c, const int *digits);
 bool tuner_rules_all_divide(const struct tuner_coding *coding, unsigned scope, bool within_context, const int *digits,

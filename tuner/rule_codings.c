@@ -145,7 +145,7 @@ int tuner_rules_count_of(const struct tuner_rule_space *space, unsigned scope)
 }
 
 /* Digits of a scope to their number in it, and back. */
-static int number_of(const struct tuner_rule_space *space, unsigned scope, const int *digits)
+int tuner_rules_number_of(const struct tuner_rule_space *space, unsigned scope, const int *digits)
 {
     int number = 0;
     for (int d = 0; d < space->digit_count; d++)
@@ -239,23 +239,45 @@ static enum base_status code_outline(struct base_arena *arena, const struct tune
 
 const unsigned char *tuner_rules_spec_under(const struct tuner_coding *coding, int c, const int *digits)
 {
-    return coding->classes[c].spec[number_of(coding->space, coding->classes[c].scope, digits)];
+    return coding->classes[c].spec[tuner_rules_number_of(coding->space, coding->classes[c].scope, digits)];
 }
 
-/* An earlier option of the component that shards every class alike, or the option itself. */
+/* Whether what rules give is given alike by both: what they would make of other tensors nobody asks them, so that
+ * program and prediction are the same. */
+static bool are_alike(const struct tuner_coding *coding, unsigned scope, const int *digits, const int *other)
+{
+    for (const struct tuner_coding *of = coding; of; of = of->least)
+        for (int c = 0; c < of->o->class_count; c++) {
+            bool asked = of->o->classes[c].given && of->classes[c].scope & scope;
+            if (asked && memcmp(tuner_rules_spec_under(of, c, digits), tuner_rules_spec_under(of, c, other),
+                                MODEL_MAX_RANK) != 0)
+                return false;
+        }
+    return true;
+}
+
+void tuner_rules_given(const struct tuner_coding *coding, unsigned live, const int *digits,
+                       struct tuner_rules_given *out)
+{
+    memset(out, 0, sizeof *out);
+    for (int i = 0; i < 2; i++) {
+        const struct tuner_coding *of = i ? coding->least : coding;
+        for (int c = 0; of && c < of->o->class_count; c++) {
+            const unsigned char *spec = tuner_rules_spec_under(of, c, digits);
+            for (int d = 0; of->o->classes[c].given && d < MODEL_MAX_RANK; d++)
+                out->spec[i][c][d] = spec[d] & (unsigned char)live;
+        }
+    }
+}
+
+/* An earlier option of the component that is alike, or the option itself. */
 static int find_alike(const struct tuner_coding *coding, unsigned scope, int option, const int *digits)
 {
     int other[TUNER_MOST_DIGITS];
     memcpy(other, digits, sizeof other);
     for (int i = 0; i < option; i++) {
-        bool alike = true;
         tuner_rules_put_digits(coding->space, scope, i, other);
-        for (const struct tuner_coding *of = coding; of && alike; of = of->least)
-            for (int c = 0; alike && c < of->o->class_count; c++)
-                alike =
-                    !(of->classes[c].scope & scope) || !memcmp(tuner_rules_spec_under(of, c, digits),
-                                                               tuner_rules_spec_under(of, c, other), MODEL_MAX_RANK);
-        if (alike) return i;
+        if (are_alike(coding, scope, digits, other)) return i;
     }
     return option;
 }

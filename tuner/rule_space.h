@@ -47,6 +47,13 @@ double tuner_rule_space_s(const struct tuner_coding *coding, const struct sim_pl
 struct tuner_rule_cell *tuner_rule_cell_price(struct base_arena *arena, const struct tuner_coding *coding,
                                               const struct sim_placement *placement, int64_t batch,
                                               int64_t microbatches, struct tuner_charges charges, double limit_s);
+/* What rules give the classes that they shard themselves, of the outline and of that of least memory, over the axes
+ * `live`: rule sets that give the same have one program, and one prediction. */
+struct tuner_rules_given {
+    unsigned char spec[2][TUNER_MOST_CLASSES][MODEL_MAX_RANK];
+};
+void tuner_rules_given(const struct tuner_coding *coding, unsigned live, const int *digits,
+                       struct tuner_rules_given *out);
 /* Calls visit for each choice below limit_s and within limit_bytes, with how many rule sets it stands for. */
 typedef void tuner_visit_rules(void *where, const int digits[TUNER_MOST_DIGITS], double s, double bytes,
                                int64_t equals);

@@ -86,16 +86,26 @@ void *tuner_search_more(struct base_arena *arena, void *old, int count, int *cap
     return larger;
 }
 
+/* A family of rule sets that give the same. */
+struct alike_rules {
+    struct tuner_rules_given given;
+    struct node node;
+};
+
 struct finder {
     struct search *s;
     const struct node *cell;
+    unsigned live; /* mesh axes of several devices */
     int64_t found;
+    struct base_arena own; /* of the list: freed with it */
+    struct base_index index;
+    struct alike_rules *list;
+    int capacity;
 };
 
-static void add_found(void *where, const int *digits, double step_s, double bytes, int64_t equals)
+/* A new group for a rule set that nobody has named. */
+static int add_rule_set(struct search *s, int like, const int *digits)
 {
-    struct finder *f = where;
-    struct search *s = f->s;
     struct tuner_space *space = s->space;
     struct tuner_values *rules = &space->values[TUNER_RULES];
     rules->values =
@@ -103,22 +113,50 @@ static void add_found(void *where, const int *digits, double step_s, double byte
     space->groups =
         tuner_search_more(space->arena, space->groups, space->group_count, &s->group_capacity, sizeof *space->groups);
     rules->values[rules->count] = tuner_rule_text(space->arena, &s->rule_space, digits);
-    struct tuner_group group = space->groups[f->cell->group];
+    struct tuner_group group = space->groups[like];
     group.rules = rules->count++;
-    group.rule_set_count = equals;
+    group.rule_set_count = 0;
     space->groups[space->group_count] = group;
-    tuner_search_push(s,
-                      (struct node){tuner_search_cost_of(s, f->cell->group, step_s) * (1 - slack), bytes * (1 - slack),
-                                    FAMILY, space->group_count++, f->cell->microbatches, 0, NULL, false, 0});
+    return space->group_count++;
+}
+
+static struct alike_rules *find_alike(struct finder *f, const int *digits)
+{
+    struct tuner_rules_given given;
+    tuner_rules_given(f->cell->rules->coding, f->live, digits, &given);
+    uint64_t hash = base_hash(BASE_HASH_START, &given, sizeof given);
+    unsigned at = (unsigned)hash;
+    for (int i; (i = base_index_next(&f->index, hash, &at)) >= 0; at++)
+        if (!memcmp(&f->list[i].given, &given, sizeof given)) return &f->list[i];
+    f->list = base_grown(&f->own, f->list, f->index.count, &f->capacity, sizeof *f->list);
+    struct alike_rules *alike = &f->list[f->index.count];
+    *alike = (struct alike_rules){given, {.kind = FAMILY, .microbatches = f->cell->microbatches}};
+    alike->node.group = add_rule_set(f->s, f->cell->group, digits);
+    base_index_add(&f->own, &f->index, hash);
+    return alike;
+}
+
+/* Of alike rule sets each bound is one of all of them. */
+static void add_found(void *where, const int *digits, double step_s, double bytes, int64_t equals)
+{
+    struct finder *f = where;
+    struct alike_rules *alike = find_alike(f, digits);
+    alike->node.bound = fmax(alike->node.bound, tuner_search_cost_of(f->s, f->cell->group, step_s) * (1 - slack));
+    alike->node.peak_bytes = fmax(alike->node.peak_bytes, bytes * (1 - slack));
+    f->s->space->groups[alike->node.group].rule_set_count += equals;
     f->found += equals;
 }
 
 enum base_status tuner_search_open_rules(struct search *s, const struct node *node)
 {
-    struct finder finder = {s, node, 0};
+    const struct topo_axes *mesh = &s->best_links[s->space->groups[node->group].shape].axes;
+    struct finder finder = {.s = s, .cell = node, .live = sim_mesh_axes(&(struct sim_extents){.mesh = mesh})};
+    finder.own.exhausted = s->space->arena->exhausted;
     double limit_s = s->options->pareto ? (double)INFINITY
                                         : tuner_search_seconds_of_cost(s, node->group, tuner_search_best_threshold(s));
     tuner_rule_cell_visit(node->rules, limit_s, s->limit_bytes, add_found, &finder);
+    for (int i = 0; i < finder.index.count; i++) tuner_search_push(s, finder.list[i].node);
+    base_arena_free(&finder.own);
     s->result->counts.by_time += (s->rule_counts[node->group] - finder.found) *
                                  tuner_group_submesh_count(s->space, node->group) *
                                  tuner_variant_plan_count(s->space, s->space->groups[node->group].variant);

@@ -225,6 +225,9 @@ static inline unsigned sim_spec_of_dim(sim_spec spec, int dim)
 struct sim_graph;
 struct sim_graph *sim_graph_build(struct base_arena *arena, const struct model_program *program,
                                   const struct sim_sharding_options *options);
+/* The tensor whose logical axes give this one its sharding: itself, or what it is like; -1: rules give it none, and
+ * propagation decides. Of the options propagates and sequence_parallel count. */
+int sim_axes_given_by(const struct model_program *program, const struct sim_sharding_options *options, int tensor);
 /* propagation.c. What is given: parameters, state, batch and constraints as the axis rules resolve their logical axes;
  * without options->propagates every tensor but casts and reshapes of parameters. BASE_INPUT: rules that name an axis
  * twice. */

@@ -53,19 +53,35 @@ static void find_constrained_behind(struct sim_graph *g)
         }
 }
 
+/* What is given without a constraint: what stands in memory, the residual stream of sequence parallelism, and where
+ * nothing propagates all that has axes of its own. */
+static bool is_given_unconstrained(const struct model_program *program, const struct sim_sharding_options *options,
+                                   int tensor)
+{
+    const struct model_tensor *t = &program->tensors[tensor], *like = t->like >= 0 ? &program->tensors[t->like] : t;
+    bool stream = options->sequence_parallel && sim_is_residual_stream(t),
+         of_rows = options->sequence_parallel && like->role == MODEL_ROLE_STATISTIC && like->rank == 2,
+         annotated = !options->propagates && !t->from_producer && !like->from_producer && !of_rows;
+    return t->block < 0 || stream || annotated;
+}
+
+int sim_axes_given_by(const struct model_program *program, const struct sim_sharding_options *options, int tensor)
+{
+    const struct model_tensor *t = &program->tensors[tensor];
+    if (!t->constrained && !is_given_unconstrained(program, options, tensor)) return -1;
+    return t->like >= 0 && (t->block < 0 || program->tensors[t->like].given_axes) ? t->like : tensor;
+}
+
 /* Where a sharding is given: to a tensor as it is made, or behind it. */
 static void find_given(struct sim_graph *g, int tensor)
 {
-    const struct model_tensor *t = sim_graph_tensor_of(g, tensor),
-                              *like = t->like >= 0 ? sim_graph_tensor_of(g, t->like) : t;
-    bool persistent = t->block < 0, stream = g->options->sequence_parallel && sim_is_residual_stream(t),
-         of_rows = g->options->sequence_parallel && like->role == MODEL_ROLE_STATISTIC && like->rank == 2,
-         annotated = !g->options->propagates && !t->from_producer && !like->from_producer && !of_rows,
-         as_made = persistent || stream || annotated || (t->constrained && !g->constrained_behind[tensor]);
-    if (!as_made && !t->constrained) return;
+    const struct model_tensor *t = sim_graph_tensor_of(g, tensor);
+    bool as_made = is_given_unconstrained(g->program, g->options, tensor) || !g->constrained_behind[tensor];
+    int axes_of = sim_axes_given_by(g->program, g->options, tensor);
+    if (axes_of < 0) return;
     struct sim_graph_given *given = &g->given[g->given_count++];
     given->tensor = tensor;
-    given->axes_of = t->like >= 0 && (persistent || like->given_axes) ? t->like : tensor;
+    given->axes_of = axes_of;
     for (int i = 0; i < SIM_INSTANCES; i++) {
         int node = given->nodes[i] = as_made ? sim_graph_slot(g, i, tensor) : sim_constrained_node(g, i, tensor);
         g->read[sim_graph_slot(g, i, tensor)] = node;

@@ -1,0 +1,381 @@
+/* Properties of the search that hold for every space, on random ones. SEARCH_SAMPLES (250) says on how many: `make
+ * search-properties` asks for 20,000. */
+#include "tests/random_space.h"
+#include "tests/test.h"
+
+#include "tuner/rule_coding.h"
+#include "tuner/tuner.h"
+
+#include <stdlib.h>
+
+static int samples(void)
+{
+    const char *asked = getenv("SEARCH_SAMPLES");
+    int count = asked ? atoi(asked) : 250;
+    assert_true(count > 0);
+    return count;
+}
+
+/* ---- questions about rule sets ---- */
+
+/* A random cell of rule sets: a mesh with a number of microbatches. */
+struct question {
+    struct base_arena own;
+    struct sim_cache *cache;
+    struct tuner_space space;
+    struct tuner_plan named; /* of the space; its rules give way to what is asked about */
+    struct sim_plan plan;
+    const struct tuner_outline *outline;
+    struct tuner_rule_space rules;
+    const struct tuner_coding *coding;
+};
+
+static bool begin_question(struct question *q, struct base_arena *arena, struct base_random *random)
+{
+    struct base_error error;
+    memset(q, 0, sizeof *q);
+    q->own.exhausted = arena->exhausted;
+    q->cache = sim_cache_new(&q->own);
+    struct tuner_request request = random_request(&q->own, random);
+    if (tuner_space_build(&q->own, q->cache, &request, &q->space, &error) != BASE_OK) return false;
+    int group = (int)base_random_below(random, q->space.group_count);
+    q->named = (struct tuner_plan){group, 0,
+                                   (int)base_random_below(random, tuner_group_microbatch_count(&q->space, group)), 0};
+    struct sim_plan_text text = tuner_plan_text(&q->space, q->named);
+    assert_ok(sim_plan_check(q->cache, &q->own, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &q->plan, &error), &error);
+    assert_ok(tuner_outline_build(&q->own, q->cache, &q->plan, q->plan.num_microbatches > 1, &q->outline, &error),
+              &error);
+    q->rules = tuner_rule_space_of(q->outline);
+    return true;
+}
+
+static void code_question(struct question *q)
+{
+    struct base_error error;
+    assert_ok(tuner_code_rules(&q->own, &q->rules, q->outline, &q->plan, &q->coding, &error), &error);
+}
+
+static void end_question(struct question *q)
+{
+    sim_cache_free(q->cache);
+    base_arena_free(&q->own);
+}
+
+static void draw_digits(const struct tuner_rule_space *rules, struct base_random *random, int *digits)
+{
+    memset(digits, 0, TUNER_MOST_DIGITS * sizeof *digits);
+    for (int d = 0; d < rules->digit_count; d++) digits[d] = (int)base_random_below(random, rules->digits[d].radix);
+}
+
+/* The prediction of the plan under such rules; false: JAX refuses them. */
+static bool predict_rules(struct question *q, const int *digits, struct sim_prediction *out)
+{
+    struct base_error error;
+    struct sim_plan plan;
+    struct sim_plan_text text = tuner_plan_text(&q->space, q->named);
+    text.values[SIM_RULES] = tuner_rule_text(&q->own, &q->rules, digits);
+    if (sim_plan_check(q->cache, &q->own, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error) != BASE_OK)
+        return false;
+    assert_ok(sim_predict(q->cache, &plan, out, NULL, &error), &error);
+    return true;
+}
+
+/* ---- alike rule sets ---- */
+
+/* Rule sets that give the same to what they shard themselves are one plan: one of them is predicted for all. */
+static void alike_rule_sets_have_one_prediction(struct base_arena *arena)
+{
+    enum { TRIES = 60, CELLS = 5 };
+    struct base_random random;
+    int pairs = 0, wanted = samples() / 5;
+    base_random_seed(&random, 905);
+    while (pairs < wanted) {
+        struct question q;
+        if (begin_question(&q, arena, &random)) {
+            unsigned live = sim_mesh_axes(&(struct sim_extents){.mesh = &q.plan.placement->axes});
+            code_question(&q);
+            for (int try = 0; try < TRIES && pairs < wanted; try++) {
+                int a[TUNER_MOST_DIGITS], b[TUNER_MOST_DIGITS];
+                struct tuner_rules_given given[2];
+                struct sim_prediction p[2];
+                draw_digits(&q.rules, &random, a);
+                memcpy(b, a, sizeof b);
+                for (int change = 0; change < 2; change++) {
+                    int d = (int)base_random_below(&random, q.rules.digit_count);
+                    b[d] = (int)base_random_below(&random, q.rules.digits[d].radix);
+                }
+                tuner_rules_given(q.coding, live, a, &given[0]);
+                tuner_rules_given(q.coding, live, b, &given[1]);
+                if (!memcmp(a, b, sizeof a) || memcmp(&given[0], &given[1], sizeof given[0]) != 0) continue;
+                bool starts = predict_rules(&q, a, &p[0]);
+                assert_int_equal(predict_rules(&q, b, &p[1]), starts);
+                if (!starts) continue;
+                assert_near(p[1].step_s, p[0].step_s, 0);
+                assert_int_equal(p[1].memory.peak_bytes, p[0].memory.peak_bytes);
+                assert_int_equal(p[1].fits, p[0].fits);
+                pairs++;
+            }
+        }
+        end_question(&q);
+    }
+}
+
+/* ---- bounds of plans ---- */
+
+static void check_bound(void *where, const struct tuner_space *space, struct tuner_plan plan,
+                        const struct sim_prediction *prediction)
+{
+    struct base_arena *arena = where;
+    struct base_error error;
+    struct sim_plan checked;
+    struct tuner_ruled ruled;
+    const struct tuner_outline *outline;
+    struct sim_plan_text text = tuner_plan_text(space, plan);
+    assert_ok(sim_plan_check(space->cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &checked, &error), &error);
+    assert_ok(tuner_outline_build(arena, space->cache, &checked, checked.num_microbatches > 1, &outline, &error),
+              &error);
+    assert_ok(tuner_rule_classes(outline, checked.rules, &checked, &ruled, &error), &error);
+    struct tuner_bound bound = tuner_bound_of(outline, &ruled, checked.placement, checked.batch_size,
+                                              checked.num_microbatches, (struct tuner_charges){true, true});
+    bool holds = bound.step_s <= prediction->step_s * (1 + 1e-9) &&
+                 bound.peak_bytes <= (double)prediction->memory.peak_bytes * (1 + 1e-9) + 1;
+    if (!holds)
+        print_error(
+            "submesh %s, rules %s, %s microbatches, remat %s: step %.6g s, bound %.6g s; peak %lld bytes, bound %.0f\n",
+            text.values[SIM_SUBMESH], text.values[SIM_RULES], text.values[SIM_NUM_MICROBATCHES],
+            text.values[SIM_REMAT_POLICY], prediction->step_s, bound.step_s, (long long)prediction->memory.peak_bytes,
+            bound.peak_bytes);
+    assert_true(holds);
+}
+
+static void no_bound_is_above_the_simulator(struct base_arena *arena)
+{
+    struct base_random random;
+    int plans = 0, wanted = 3 * samples();
+    base_random_seed(&random, 902);
+    while (plans < wanted) {
+        struct base_arena own = {.exhausted = arena->exhausted};
+        struct base_error error;
+        struct tuner_space space;
+        struct sim_cache *cache = sim_cache_new(&own);
+        struct tuner_request request = random_request(&own, &random);
+        bool any = tuner_space_build(&own, cache, &request, &space, &error) == BASE_OK;
+        for (int i = 0; any && i < 20; i++, plans++) {
+            struct sim_prediction prediction;
+            int group = (int)base_random_below(&random, space.group_count);
+            struct tuner_plan plan = {group, (int)base_random_below(&random, tuner_group_submesh_count(&space, group)),
+                                      (int)base_random_below(&random, tuner_group_microbatch_count(&space, group)), 0};
+            assert_ok(tuner_predict(&space, plan, &prediction, NULL, &error), &error);
+            check_bound(&own, &space, plan, &prediction);
+        }
+        sim_cache_free(cache);
+        base_arena_free(&own);
+    }
+}
+
+static void bounds_of_rules_are_never_undercut(struct base_arena *arena)
+{
+    enum { SETS = 20 };
+    struct base_random random;
+    int predicted = 0, wanted = samples();
+    base_random_seed(&random, 904);
+    while (predicted < wanted) {
+        struct question q;
+        bool any = begin_question(&q, arena, &random);
+        for (int j = 0; any && j < SETS; j++) {
+            struct sim_prediction prediction;
+            int digits[TUNER_MOST_DIGITS];
+            draw_digits(&q.rules, &random, digits);
+            if (!predict_rules(&q, digits, &prediction)) continue;
+            const char **slot = &q.space.values[TUNER_RULES].values[q.space.groups[q.named.group].rules], *name = *slot;
+            *slot = tuner_rule_text(&q.own, &q.rules, digits);
+            check_bound(&q.own, &q.space, q.named, &prediction);
+            *slot = name;
+            predicted++;
+        }
+        end_question(&q);
+    }
+}
+
+/* ---- bounds of subspaces ---- */
+
+/* Closes about half of what a cell's rule sets may choose, but what one of them has. */
+static void close_others(struct tuner_rule_cell *cell, struct base_random *random, const int *digits)
+{
+    const struct tuner_coding *coding = cell->coding;
+    int own = tuner_rules_number_of(coding->space, coding->context_scope, digits);
+    for (int c = 0; c < coding->context_count; c++) {
+        if (c != own && base_random_below(random, 2)) cell->table.context_s[c] = (double)INFINITY;
+        for (int j = 0; j < coding->component_count; j++) {
+            int count = coding->components[j].option_count,
+                taken = tuner_rules_number_of(coding->space, coding->components[j].scope, digits);
+            for (int i = 0; i < count; i++) {
+                bool is_own = c == own && i == coding->alike[j][c * count + taken];
+                if (!is_own && base_random_below(random, 2)) cell->table.option_s[j][c * count + i] = (double)INFINITY;
+            }
+        }
+    }
+}
+
+/* What its rule set has of a cell: the sum that the search takes for the bound of its family. */
+static double sum_of_parts(const struct tuner_rule_cell *cell, const int *digits)
+{
+    const struct tuner_coding *coding = cell->coding;
+    int context = tuner_rules_number_of(coding->space, coding->context_scope, digits);
+    double s = cell->table.context_s[context];
+    for (int j = 0; j < coding->component_count; j++) {
+        int at = context * coding->components[j].option_count,
+            option = tuner_rules_number_of(coding->space, coding->components[j].scope, digits);
+        s += cell->table.option_s[j][at + coding->alike[j][at + option]];
+    }
+    return s;
+}
+
+/* The bound of any sharding, of the rule set's parts, and of an integer program over a random part of the cell that
+ * holds the rule set: none is above what that takes, if it fits. */
+static void no_bound_of_a_subspace_is_above_its_plans(struct base_arena *arena)
+{
+    enum { SETS = 10 };
+    struct base_random random;
+    int subspaces = 0, wanted = samples() / 2, fitting = 0;
+    base_random_seed(&random, 906);
+    while (subspaces < wanted) {
+        struct question q;
+        const struct tuner_charges charges = {true, true};
+        bool any = begin_question(&q, arena, &random);
+        if (any) code_question(&q);
+        for (int j = 0; any && j < SETS; j++) {
+            struct sim_prediction p;
+            int digits[TUNER_MOST_DIGITS];
+            double least_s, limit_bytes = (double)q.plan.placement->profile.constants[SIM_CAPACITY_BYTES];
+            draw_digits(&q.rules, &random, digits);
+            if (!predict_rules(&q, digits, &p)) continue;
+            TEST_ROW("%s on %s, submesh %s, %lld microbatches, rules %s", q.plan.model_text, q.plan.topology_text,
+                     tuner_plan_text(&q.space, q.named).values[SIM_SUBMESH], (long long)q.plan.num_microbatches,
+                     tuner_rule_text(&q.own, &q.rules, digits));
+            struct tuner_rule_cell *cell = tuner_rule_cell_price(&q.own, q.coding, q.plan.placement, q.plan.batch_size,
+                                                                 q.plan.num_microbatches, charges, (double)INFINITY);
+            assert_true(tuner_rule_space_s(q.coding, q.plan.placement, q.plan.batch_size, q.plan.num_microbatches,
+                                           charges) <= p.step_s * (1 + 1e-9));
+            assert_true(sum_of_parts(cell, digits) <= p.step_s * (1 + 1e-9));
+            close_others(cell, &random, digits);
+            enum tuner_choices_outcome outcome = tuner_table_least(&q.own, &cell->table, limit_bytes, &least_s);
+            fitting += p.fits;
+            if (p.fits) assert_true(outcome != TUNER_NOTHING_WITHIN_LIMIT && least_s <= p.step_s * (1 + 1e-9));
+            subspaces++;
+        }
+        end_question(&q);
+    }
+    assert_true(fitting > wanted / 20);
+    tuner_choices_end();
+}
+
+/* ---- searches ---- */
+
+struct brute {
+    double best_tokens_per_s, headroom_frac;
+    int64_t count;
+};
+
+static void note_best(void *where, const struct tuner_space *space, struct tuner_plan plan,
+                      const struct sim_prediction *prediction)
+{
+    struct brute *brute = where;
+    (void)space;
+    (void)plan;
+    brute->count++;
+    if (sim_leaves_free(prediction, brute->headroom_frac))
+        brute->best_tokens_per_s = fmax(brute->best_tokens_per_s, prediction->tokens_per_s);
+}
+
+/* Spaces of all kinds: several batches, remat policies, software of GPUs, with and without integer programs. */
+static struct tuner_request draw_request(struct base_arena *arena, struct base_random *random)
+{
+    static const char *const gpus[] = {"megatron", "fsdp", "torchtitan", "alpa", "nanotron"};
+    struct tuner_request request = random_request(arena, random);
+    bool on_gpus = !strncmp(request.plan.values[SIM_TOPOLOGY], "h100", 4);
+    if (on_gpus) request.plan.values[SIM_SOFTWARE] = PICK(random, gpus);
+    if (base_random_below(random, 3) == 0) request.given[TUNER_BATCH] = given(arena, 2, "16", "48");
+    if (!on_gpus && base_random_below(random, 3) == 0)
+        request.given[TUNER_REMAT] = given(arena, 3, "none", "minimal", "full");
+    return request;
+}
+
+static void searches_equal_brute_force(struct base_arena *arena)
+{
+    struct base_random random;
+    int searched = 0, wanted = samples() / 25;
+    int64_t most_plans = samples() > 250 ? 200000 : 4000;
+    base_random_seed(&random, 907);
+    while (searched < wanted) {
+        struct base_arena own = {.exhausted = arena->exhausted};
+        struct base_error error;
+        struct tuner_space space;
+        struct tuner_result result;
+        struct sim_cache *cache = sim_cache_new(&own);
+        struct tuner_request request = draw_request(&own, &random);
+        struct tuner_options options = {.top = 1 + (int)base_random_below(&random, 4),
+                                        .headroom_frac = 0.05 * (double)base_random_below(&random, 3),
+                                        .no_integer_program = base_random_below(&random, 4) == 0};
+        struct brute brute = {.headroom_frac = options.headroom_frac};
+        if (tuner_space_build(&own, cache, &request, &space, &error) == BASE_OK && space.plan_count <= most_plans) {
+            assert_ok(tuner_search(&space, &options, &result, &error), &error);
+            predict_all(&space, note_best, &brute);
+            assert_int_equal(brute.count, space.plan_count);
+            assert_true(result.proven_optimal);
+            assert_int_equal(result.bound_violations, 0);
+            assert_near(result.plan_count ? result.plans[0].prediction.tokens_per_s : 0, brute.best_tokens_per_s, 1e-9);
+            searched++;
+        }
+        sim_cache_free(cache);
+        base_arena_free(&own);
+    }
+}
+
+/* Where rule sets are searched there are too many plans to predict: none that is drawn is better than what was proven
+ * best. */
+static void no_rule_set_is_better_than_the_proven_best(struct base_arena *arena)
+{
+    enum { DRAWN = 100 };
+    struct base_random random;
+    int searched = 0, wanted = (samples() + 124) / 125;
+    base_random_seed(&random, 908);
+    while (searched < wanted) {
+        struct question q;
+        if (begin_question(&q, arena, &random)) {
+            struct base_error error;
+            struct tuner_space space;
+            struct tuner_result result;
+            struct tuner_request request = {.plan = tuner_plan_text(&q.space, q.named), .search_rules = true};
+            const struct tuner_options options = {.top = 1};
+            request.given[TUNER_SUBMESH] = given(&q.own, 1, request.plan.values[q.space.mesh_key]);
+            request.given[TUNER_BATCH] = given(&q.own, 1, request.plan.values[SIM_BATCH_SIZE]);
+            request.given[TUNER_MICROBATCHES] = given(&q.own, 1, request.plan.values[SIM_NUM_MICROBATCHES]);
+            request.plan.values[SIM_RULES] = NULL;
+            if (tuner_space_build(&q.own, q.cache, &request, &space, &error) == BASE_OK) {
+                assert_ok(tuner_search(&space, &options, &result, &error), &error);
+                assert_true(result.proven_optimal && result.bound_violations == 0);
+                double best = result.plan_count ? result.plans[0].prediction.tokens_per_s : 0;
+                for (int i = 0; i < DRAWN; i++) {
+                    struct sim_prediction p;
+                    int digits[TUNER_MOST_DIGITS];
+                    draw_digits(&q.rules, &random, digits);
+                    if (predict_rules(&q, digits, &p) && p.fits) assert_true(p.tokens_per_s <= best * (1 + 1e-9));
+                }
+                searched++;
+            }
+        }
+        end_question(&q);
+    }
+}
+
+static const struct test tests[] = {
+    TEST(alike_rule_sets_have_one_prediction), TEST(no_bound_is_above_the_simulator),
+    TEST(bounds_of_rules_are_never_undercut),  TEST(no_bound_of_a_subspace_is_above_its_plans),
+    TEST(searches_equal_brute_force),          TEST(no_rule_set_is_better_than_the_proven_best),
+};
+
+int main(int argument_count, char **arguments)
+{
+    return test_main(tests, BASE_COUNT(tests), argument_count, arguments);
+}
