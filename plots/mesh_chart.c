@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-enum { MOST_DEVICES = 4096, MOST_AXES = 8, MOST_COORDINATES = 5 };
+enum { MOST_DEVICES = 4096, MOST_AXES = TOPO_MOST_AXES, MOST_COORDINATES = 5 };
 static const double widest_cell_px = 21, gap_px = 14, words_px = 15;
 
 struct device {

@@ -32,6 +32,24 @@ static unsigned sets_of(const struct sim_placement *p)
     return topo_axes_all(&p->axes) & SIM_ALL_AXES;
 }
 
+/* Sets of axes are bits, and shardings have room for SIM_MOST_AXES of them. Of a mesh with more axes those of one
+ * device are left out: they shard nothing. */
+static enum base_status leave_out_ones(struct topo_axes *axes, struct base_error *error)
+{
+    const struct topo_axes given = *axes;
+    if (given.count <= SIM_MOST_AXES) return BASE_OK;
+    axes->count = 0;
+    for (int i = 0; i < given.count; i++) {
+        if (given.sizes[i] == 1) continue;
+        axes->names[axes->count] = given.names[i];
+        axes->sizes[axes->count++] = given.sizes[i];
+    }
+    if (axes->count <= SIM_MOST_AXES) return BASE_OK;
+    return base_fail(error, BASE_INPUT,
+                     "ici_mesh: %d axes have more than one device; a prediction shards over up to %d", axes->count,
+                     SIM_MOST_AXES);
+}
+
 /* ---- torus ---- */
 
 /* On rings an all-to-all moves a quarter of what an all-gather of as much does: each byte goes a quarter of the way
@@ -95,6 +113,7 @@ static enum base_status place_on_slices(struct base_arena *arena, struct sim_pla
     struct sim_placement one = *p;
     struct topo_mesh mesh;
     BASE_TRY(mesh_of_one_slice(arena, p, request, &one.topology, &mesh, error));
+    BASE_TRY(leave_out_ones(&mesh.axes, error));
     one.axes = mesh.axes;
     one.groups = base_new(arena, struct sim_group, (int)sets_of(&one) + 1);
     place_on_torus(arena, &one, &mesh);
@@ -190,7 +209,7 @@ static enum base_status send_over_links(struct base_arena *arena, struct sim_pla
 {
     struct sim_network network;
     BASE_TRY(sim_network_build(arena, &p->topology, &p->profile, &network, error));
-    for (unsigned axes = 0; axes <= topo_axes_all(&p->axes); axes++) {
+    for (unsigned axes = 0; axes <= sets_of(p); axes++) {
         struct sim_groups groups;
         struct sim_wire *wires = base_new(arena, struct sim_wire, SIM_COLLECTIVE_COUNT);
         unsigned same = without_ones(&p->axes, axes);
@@ -232,8 +251,10 @@ enum base_status sim_placement_build(struct base_arena *arena, const struct topo
         status = topo_mesh_build(arena, topology, request, extent, &mesh, error);
     }
     if (status != BASE_OK) return status;
+    p.named_axes = mesh.axes;
+    BASE_TRY(leave_out_ones(&mesh.axes, error));
     p.axes = mesh.axes;
-    p.axes_text = topo_axes_spell(arena, &p.axes, topo_axes_all(&p.axes));
+    p.axes_text = topo_axes_spell(arena, &p.named_axes, topo_axes_all(&p.named_axes));
     p.groups = base_new(arena, struct sim_group, (int)sets_of(&p) + 1);
     if (topo_has_torus(topology) && topology->slice_count > 1) BASE_TRY(place_on_slices(arena, &p, request, error));
     else if (topo_has_torus(topology)) place_on_torus(arena, &p, &mesh);

@@ -219,8 +219,8 @@ static enum base_status judge_parameters(struct sim_cache *cache, const struct s
     struct model_adafactor defaults = model_adafactor_defaults();
     BASE_TRY(list_parameters(cache, plan, &own, error));
     const struct model_parameter *given = plan->options.parameters ? plan->options.parameters : own->parameters;
-    BASE_TRY(sim_plan_check_rule_axes(&cache->arena, &plan->placement->axes, plan->rules, error));
-    BASE_TRY(model_device_state(given, own->count, plan->rules, &plan->placement->axes, plan->options.optimizer,
+    BASE_TRY(sim_plan_check_rule_axes(&cache->arena, &plan->placement->named_axes, plan->rules, error));
+    BASE_TRY(model_device_state(given, own->count, plan->rules, &plan->placement->named_axes, plan->options.optimizer,
                                 plan->options.adafactor ? plan->options.adafactor : &defaults, &state, error));
     return sim_plan_check_layers(plan, own->parameters, given, own->count, error);
 }

@@ -311,9 +311,10 @@ enum base_status sim_residuals_find(const struct topo_topology *topology, const 
 
 struct sim_placement {
     struct topo_topology topology;
-    struct topo_axes axes;
-    const char *axes_text; /* their names: "data+model" */
-    struct sim_group {     /* by set of axes: a collective's devices */
+    struct topo_axes axes;       /* at most SIM_MOST_AXES: of a mesh with more, those of several devices */
+    struct topo_axes named_axes; /* all that rules may name */
+    const char *axes_text;       /* the names of these: "data+model" */
+    struct sim_group {           /* by set of axes: a collective's devices */
         struct topo_ring_load load;
         double seconds_per_byte;          /* of one pass round the ring: an all-gather of that many gathered bytes */
         double across_seconds_per_byte;   /* the part of it on the data-centre network between slices */

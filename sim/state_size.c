@@ -57,8 +57,8 @@ enum base_status sim_checkpoint_of(struct base_arena *arena, const struct sim_pl
     if (!parameters) BASE_TRY(model_parameters(arena, plan->config, &parameters, &count, error));
     BASE_TRY(model_device_state(parameters, count, &(struct model_rules){0}, &(struct topo_axes){0}, optimizer,
                                 adafactor, &whole, error));
-    BASE_TRY(model_device_state(parameters, count, plan->rules, &plan->placement->axes, optimizer, adafactor, &device,
-                                error));
+    BASE_TRY(model_device_state(parameters, count, plan->rules, &plan->placement->named_axes, optimizer, adafactor,
+                                &device, error));
     double rate = rate_of_device(&plan->placement->topology);
     *out = (struct sim_checkpoint){.bytes = whole.parameter_bytes + whole.optimizer_state_bytes};
     out->devices_per_host = devices_per_host(&plan->placement->topology);

@@ -953,7 +953,7 @@ static void meshes_that_are_none_are_refused(struct base_arena *arena)
         {"data+model=2", "cannot be the name"},
         {"-=2", "cannot be the name"},
         {"data=1048576,model=2", "devices"},
-        {"a=1,b=1,c=1,d=1,e=1,f=1,g=1,h=1,i=1", "more than 8"},
+        {"a=1,b=1,c=1,d=1,e=1,f=1,g=1,h=1,i=1,j=1,k=1,l=1,m=1,n=1,o=1,p=1,q=1", "more than 16"},
     };
     for (int i = 0; i < BASE_COUNT(rows); i++) {
         struct base_error error;

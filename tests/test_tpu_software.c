@@ -213,7 +213,47 @@ static void narrow_heads_fill_the_lanes_of_an_attention_kernel(struct base_arena
     sim_cache_free(cache);
 }
 
+/* ---- meshes of many axes ---- */
+
+/* MaxText names a dozen, most of them of one device; where there are slices, too. */
+static void axes_of_one_device_change_nothing(struct base_arena *arena)
+{
+    static const struct {
+        const char *topology, *few, *many, *dcn;
+    } rows[] = {{"v4:4x4x4", "data=4,fsdp=4,tensor=4",
+                 "data=4,stage=1,fsdp=4,fsdp_transpose=1,sequence=1,context=1,tensor=4,tensor_transpose=1,expert=1,"
+                 "autoregressive=1",
+                 NULL},
+                {"v4:4x4x4@slices=2", "data=1,fsdp=16,tensor=4",
+                 "stage=1,a=1,b=1,c=1,d=1,e=1,f=1,g=1,h=1,data=1,i=1,fsdp=16,tensor=4", "data=2"}};
+    struct sim_cache *cache = sim_cache_new(arena);
+    for (int i = 0; i < BASE_COUNT(rows); i++) {
+        TEST_ROW("%s", rows[i].many);
+        struct sim_plan_text few = text_of(rows[i].topology, rows[i].few, rows[i].dcn),
+                             many = text_of(rows[i].topology, rows[i].many, rows[i].dcn);
+        struct sim_prediction a = predicted(arena, cache, &few), b = predicted(arena, cache, &many);
+        assert_true(a.step_s == b.step_s && a.communication_s == b.communication_s && a.communication_s > 0);
+        assert_int_equal(a.memory.peak_bytes, b.memory.peak_bytes);
+        assert_int_equal(b.mesh.count, 3);
+    }
+    sim_cache_free(cache);
+}
+
+static void more_axes_than_sets_hold_are_refused(struct base_arena *arena)
+{
+    struct sim_cache *cache = sim_cache_new(arena);
+    struct sim_plan plan;
+    struct base_error error;
+    struct sim_plan_text text = text_of("v4:8x8x8", "data=2,fsdp=2,tensor=2,d=2,e=2,f=2,g=2,h=2,i=2", NULL);
+    text.values[SIM_SPLIT_PHYSICAL_AXES] = "1";
+    assert_fails(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error), BASE_INPUT,
+                 &error, "ici_mesh: 9 axes have more than one device; a prediction shards over up to 8");
+    sim_cache_free(cache);
+}
+
 static const struct test tests[] = {
+    TEST(axes_of_one_device_change_nothing),
+    TEST(more_axes_than_sets_hold_are_refused),
     TEST(narrow_heads_fill_the_lanes_of_an_attention_kernel),
     TEST(saved_tensors_stand_where_they_are_told),
     TEST(remat_by_tensor_is_written_as_it_is_read),

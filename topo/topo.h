@@ -102,7 +102,7 @@ enum base_status topo_catalogue_check(struct base_error *error);
 
 /* ---- named axes (mesh_axes.c) ---- */
 
-enum { TOPO_MOST_AXES = 8 };
+enum { TOPO_MOST_AXES = 16 };
 
 /* The axes of a logical mesh, the first slowest. Sets of them are bits: bit i is the axis i. */
 struct topo_axes {

@@ -74,6 +74,8 @@ static const struct sim_placement *copy_placement(struct base_arena *arena, cons
     memcpy(own->groups, placement->groups, (size_t)sets * sizeof *own->groups);
     own->axes_text = base_copy(arena, placement->axes_text);
     for (int i = 0; i < own->axes.count; i++) own->axes.names[i] = base_copy(arena, placement->axes.names[i]);
+    for (int i = 0; i < own->named_axes.count; i++)
+        own->named_axes.names[i] = base_copy(arena, placement->named_axes.names[i]);
     return own;
 }
 
