@@ -154,11 +154,12 @@ const char *base_json_kind_name(enum base_json_kind kind);
 enum base_status base_json_int(const struct base_json *value, const char *what, int64_t low, int64_t high, int64_t *out,
                                struct base_error *error);
 
-/* Writing: commas and escapes are the writer's business. Indented unless `compact`. */
+/* Writing: commas and escapes are the writer's business. */
 enum { BASE_JSON_LEVELS = 96 }; /* a parsed document of the deepest kind fits inside one of ours */
+enum base_json_layout { BASE_JSON_INDENTED, BASE_JSON_ONE_LINE };
 struct base_json_writer {
     struct base_text *text;
-    bool compact;
+    enum base_json_layout layout;
     int depth;
     bool any[BASE_JSON_LEVELS];     /* something was written at this depth */
     bool inline_[BASE_JSON_LEVELS]; /* this array or object stands on one line */

@@ -241,8 +241,9 @@ static void separate(struct base_json_writer *writer)
         writer->after_key = false;
         return;
     }
-    bool one_line = writer->compact || writer->inline_[writer->depth];
-    if (writer->any[writer->depth]) base_put(writer->text, writer->compact || !one_line ? "," : ", ");
+    bool one_line = writer->layout == BASE_JSON_ONE_LINE || writer->inline_[writer->depth];
+    if (writer->any[writer->depth])
+        base_put(writer->text, !one_line || writer->layout == BASE_JSON_ONE_LINE ? "," : ", ");
     if (writer->depth > 0 && !one_line) indent(writer);
     writer->any[writer->depth] = true;
 }
@@ -270,7 +271,8 @@ void base_json_open_inline(struct base_json_writer *writer, char bracket)
 
 void base_json_close(struct base_json_writer *writer, char bracket)
 {
-    bool one_line = writer->compact || writer->inline_[writer->depth], any = writer->any[writer->depth];
+    bool one_line = writer->layout == BASE_JSON_ONE_LINE || writer->inline_[writer->depth],
+         any = writer->any[writer->depth];
     writer->depth--;
     if (any && !one_line) indent(writer);
     base_put_bytes(writer->text, &bracket, 1);
@@ -300,7 +302,7 @@ void base_json_key(struct base_json_writer *writer, const char *key)
 {
     separate(writer);
     put_escaped(writer->text, key);
-    base_put(writer->text, writer->compact ? ":" : ": ");
+    base_put(writer->text, writer->layout == BASE_JSON_ONE_LINE ? ":" : ": ");
     writer->after_key = true;
 }
 

@@ -48,7 +48,7 @@ static enum base_status read_question(struct base_arena *arena, const struct bas
 static void put_answer(struct base_text *answer, enum base_status status, struct base_text *document,
                        const struct base_error *error, struct base_arena *arena)
 {
-    struct base_json_writer writer = {.text = answer, .compact = true};
+    struct base_json_writer writer = {.text = answer, .layout = BASE_JSON_ONE_LINE};
     base_json_open(&writer, '{');
     base_json_key(&writer, "exit");
     base_json_put_int(&writer, status);
@@ -70,7 +70,7 @@ static void put_answer(struct base_text *answer, enum base_status status, struct
 static enum base_status answer_words(struct sim_cache *cache, struct base_arena *arena, int count,
                                      const char *const *words, struct base_text *document, struct base_error *error)
 {
-    struct commands_context context = {.arena = arena, .cache = cache, .json = true, .compact = true};
+    struct commands_context context = {.arena = arena, .cache = cache, .json = true, .layout = BASE_JSON_ONE_LINE};
     if (count < 1)
         return base_fail(error, BASE_USAGE, "a question has a command, as in [\"mesh\",\"--topology\",\"v4-8\"]");
     if (!strcmp(words[0], "batch")) return base_fail(error, BASE_USAGE, "batch does not answer batch");

@@ -225,7 +225,7 @@ static enum base_status run_calibrate(struct commands_context *context, const st
     report.measurements = measured.rows;
     report.measurement_count = measured.count;
     struct base_text document = {.arena = arena};
-    reports_calibration_json(&report, context->compact && !path, &document);
+    reports_calibration_json(&report, path ? BASE_JSON_INDENTED : context->layout, &document);
     if (path) BASE_TRY(base_write_file(path, document.data, document.length, error));
     if (context->json) base_put_bytes(out, document.data, document.length);
     else reports_calibration_text(&report, path, out);

@@ -260,7 +260,7 @@ static enum base_status collective_run(struct commands_context *context, const s
     const char *axes = topo_axes_spell(context->arena, &q.mesh.axes, q.axes),
                *path = base_argument(arguments, "--picture");
     if (path) return draw(context, &q, axes, path, out, error);
-    struct base_json_writer writer = {.text = out, .compact = context->compact};
+    struct base_json_writer writer = {.text = out, .layout = context->layout};
     if (context->json) answer_json(&q, base_argument(arguments, "--links") != NULL, &writer);
     else answer_text(&q, axes, out);
     return BASE_OK;

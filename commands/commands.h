@@ -12,9 +12,9 @@ struct commands_context {
     struct sim_cache *cache;  /* what questions share: programs, shardings, routes; lives as long as the process; NULL
                                  for commands that price nothing */
     bool json;                /* the document is JSON */
-    bool compact;             /* JSON on one line (batch) */
-    bool answers;             /* set by a command: its document is worth showing although it failed */
-    bool page;                /* the document becomes a page: JSON with all that a page shows */
+    enum base_json_layout layout; /* of JSON: batch answers in one line */
+    bool answers;                 /* set by a command: its document is worth showing although it failed */
+    bool page;                    /* the document becomes a page: JSON with all that a page shows */
     /* Where `batch` sends an answer at once, since the asker may wait for it. */
     enum base_status (*answer)(void *where, const char *bytes, size_t length, struct base_error *error);
     void *answer_where;

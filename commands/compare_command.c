@@ -55,7 +55,7 @@ static enum base_status run_compare(struct commands_context *context, const stru
     const struct base_json *answers[MOST_PLANS], *document;
     int count = arguments->positional_count;
     struct base_text text = {.arena = context->arena};
-    struct base_json_writer w = {.text = &text, .compact = context->compact};
+    struct base_json_writer w = {.text = &text, .layout = context->layout};
     if (count < 2)
         return base_fail(error, BASE_USAGE, "compare: two plans or saved answers at least are needed, %d at most",
                          MOST_PLANS);

@@ -16,7 +16,7 @@ static int64_t length_of(const struct sim_plan *plan, int feature)
 
 static void put_json(const struct sim_plan *plan, const struct exec_batch *batch, struct base_text *out)
 {
-    struct base_json_writer w = {.text = out, .compact = true};
+    struct base_json_writer w = {.text = out, .layout = BASE_JSON_ONE_LINE};
     base_json_open(&w, '{');
     for (int feature = 0; feature < EXEC_FEATURE_COUNT; feature++) {
         if (!batch->tokens[feature]) continue;

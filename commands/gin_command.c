@@ -52,7 +52,7 @@ static enum base_status run_import(struct commands_context *context, const struc
                                               arguments->positional[0]));
         return BASE_OK;
     }
-    struct base_json_writer writer = {.text = out, .compact = context->compact};
+    struct base_json_writer writer = {.text = out, .layout = context->layout};
     sim_plan_put_json(context->arena, &plan.text, &writer);
     return BASE_OK;
 }
@@ -76,7 +76,7 @@ const struct commands_command commands_import = {
 static void put_document(const struct commands_context *context, const char *format, const struct base_text *text,
                          struct base_text *out)
 {
-    struct base_json_writer writer = {.text = out, .compact = context->compact};
+    struct base_json_writer writer = {.text = out, .layout = context->layout};
     base_json_open(&writer, '{');
     base_json_key(&writer, "format");
     base_json_put_string(&writer, format);

@@ -72,7 +72,7 @@ static enum base_status write_chunk(struct commands_context *context, const stru
                                     const char *path, const struct base_json *result, struct base_error *error)
 {
     struct base_text text = {.arena = context->arena};
-    struct base_json_writer w = {.text = &text, .compact = true};
+    struct base_json_writer w = {.text = &text, .layout = BASE_JSON_ONE_LINE};
     base_json_open(&w, '{');
     base_json_member_string(&w, "identity", identity_of(context->arena, chunks));
     base_json_member_int(&w, "period", chunks->period);
@@ -152,7 +152,7 @@ static enum base_status join(struct commands_context *context, const struct part
 {
     static const char *const lists[] = {"decodes", "scores", "token_scores", "batch_s"};
     struct base_text text = {.arena = context->arena};
-    struct base_json_writer w = {.text = &text, .compact = true};
+    struct base_json_writer w = {.text = &text, .layout = BASE_JSON_ONE_LINE};
     const struct base_json *memory = count ? base_json_get(parts[0].result, "memory") : NULL;
     base_json_open(&w, '{');
     for (int i = 0; i < BASE_COUNT(lists) && count; i++) join_lists(&w, parts, count, lists[i]);

@@ -21,7 +21,7 @@ struct question {
 static void put_request(const struct commands_context *context, const struct base_arguments *arguments,
                         const struct question *q, int64_t first_batch, int64_t batch_limit, struct base_text *out)
 {
-    struct base_json_writer w = {.text = out, .compact = true};
+    struct base_json_writer w = {.text = out, .layout = BASE_JSON_ONE_LINE};
     const struct exec_infer_request request = {.data = base_argument(arguments, "--data"),
                                                .restore = base_argument(arguments, "--restore"),
                                                .arrays = base_argument(arguments, "--arrays"),
@@ -79,7 +79,7 @@ static enum base_status ask(struct commands_context *context, const struct base_
 static enum base_status refuse(const struct commands_context *context, const struct question *q, struct base_text *out)
 {
     const struct reports_prediction report = {.plan = q->text, .checked = &q->plan, .prediction = &q->predicted};
-    if (context->json) reports_prediction_json(&report, context->compact, out);
+    if (context->json) reports_prediction_json(&report, context->layout, out);
     else reports_prediction_text(&report, out);
     return BASE_NO_FIT;
 }
@@ -143,7 +143,7 @@ static void put_member(struct base_json_writer *w, const struct base_json *resul
 static void answer_json(struct commands_context *context, const struct question *q, const struct base_json *result,
                         struct base_text *out)
 {
-    struct base_json_writer w = {.text = out, .compact = context->compact};
+    struct base_json_writer w = {.text = out, .layout = context->layout};
     struct sim_plan_text filled = sim_plan_filled(context->arena, &q->plan);
     base_json_open(&w, '{');
     base_json_key(&w, "plan");

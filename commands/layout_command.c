@@ -128,7 +128,7 @@ static enum base_status layout_run(struct commands_context *context, const struc
 {
     struct reading *reading = base_new(context->arena, struct reading, 1);
     BASE_TRY(read_layout(context->arena, arguments, reading, error));
-    struct base_json_writer writer = {.text = out, .compact = context->compact};
+    struct base_json_writer writer = {.text = out, .layout = context->layout};
     if (context->json) layout_json(reading, &writer);
     else layout_text(reading, out);
     return BASE_OK;

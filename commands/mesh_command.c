@@ -106,7 +106,7 @@ static enum base_status mesh_run(struct commands_context *context, const struct 
     BASE_TRY(commands_mesh_request(context->arena, arguments, &request, error));
     BASE_TRY(topo_parse(context->arena, name, &topology, error));
     BASE_TRY(topo_mesh_build(context->arena, &topology, &request, TOPO_WITH_DEVICES, &mesh, error));
-    struct base_json_writer writer = {.text = out, .compact = context->compact};
+    struct base_json_writer writer = {.text = out, .layout = context->layout};
     if (context->json) mesh_json(&mesh, &writer);
     else mesh_text(&topology, &mesh, out);
     return BASE_OK;

@@ -120,7 +120,7 @@ static enum base_status run_models(struct commands_context *context, const struc
         write_zoo(rows, count, out);
         return BASE_OK;
     }
-    struct base_json_writer writer = {.text = out, .compact = context->compact};
+    struct base_json_writer writer = {.text = out, .layout = context->layout};
     base_json_open(&writer, '{');
     base_json_key(&writer, "models");
     base_json_open(&writer, '[');

@@ -9,7 +9,7 @@ enum base_status commands_network(struct commands_context *context, const char *
     static const char *const words[] = {"analytic", "simulated"};
     const struct base_json *given = sim_cache_overrides(context->cache), *document;
     struct base_text text = {.arena = context->arena};
-    struct base_json_writer writer = {.text = &text, .compact = true};
+    struct base_json_writer writer = {.text = &text, .layout = BASE_JSON_ONE_LINE};
     int which;
     if (!network) return BASE_OK;
     BASE_TRY(base_parse_word(network, "--network", words, BASE_COUNT(words), &which, error));

@@ -245,7 +245,7 @@ static enum base_status run_params(struct commands_context *context, const struc
 {
     struct inventory *inventory = base_new(context->arena, struct inventory, 1);
     BASE_TRY(take_inventory(context, arguments, inventory, error));
-    struct base_json_writer writer = {.text = out, .compact = context->compact};
+    struct base_json_writer writer = {.text = out, .layout = context->layout};
     return context->json ? put_inventory(&writer, inventory, error) : write_inventory(inventory, out, error);
 }
 

@@ -170,9 +170,9 @@ static int count_equal(const struct sim_operation *o, int which)
     return count;
 }
 
-static void put_json(const struct sim_operation *o, bool compact, struct base_text *out)
+static void put_json(const struct sim_operation *o, enum base_json_layout layout, struct base_text *out)
 {
-    struct base_json_writer w = {.text = out, .compact = compact};
+    struct base_json_writer w = {.text = out, .layout = layout};
     base_json_open(&w, '{');
     base_json_key(&w, "output_spec");
     put_spec(&w, o, 2);
@@ -253,7 +253,7 @@ static enum base_status run_partition(struct commands_context *context, const st
         return base_fail(error, BASE_USAGE, "reshard needs --output-spec: where the operand has to go");
     if (wanted) BASE_TRY(read_spec(base_copy(context->arena, wanted), "--output-spec", o, 2, error));
     BASE_TRY(sim_operation_partition(o, error));
-    if (context->json) put_json(o, context->compact, out);
+    if (context->json) put_json(o, context->layout, out);
     else put_text(o, out);
     return BASE_OK;
 }

@@ -132,7 +132,7 @@ void commands_put_picture(const struct commands_context *context, const char *ki
         base_putf(out, "%s\n%s\n%s: %s\n", picture->title, picture->subtitle, kind, path);
         return;
     }
-    struct base_json_writer writer = {.text = out, .compact = context->compact};
+    struct base_json_writer writer = {.text = out, .layout = context->layout};
     base_json_open(&writer, '{');
     base_json_key(&writer, "kind");
     base_json_put_string(&writer, kind);

@@ -16,7 +16,8 @@ static enum base_status ask(struct commands_context *context, const char *comman
 {
     struct base_text text = {.arena = context->arena};
     struct commands_context inner = *context;
-    inner.json = inner.compact = true;
+    inner.json = true;
+    inner.layout = BASE_JSON_ONE_LINE;
     inner.page = false;
     enum base_status status = commands_execute(&inner, command, count, words, &text, error);
     if (status != BASE_OK && status != BASE_NO_FIT) return status;
@@ -57,7 +58,7 @@ enum base_status commands_answer_document(struct commands_context *context, cons
 
 static void put_mesh(const struct topo_mesh *mesh, struct base_text *out)
 {
-    struct base_json_writer w = {.text = out, .compact = true};
+    struct base_json_writer w = {.text = out, .layout = BASE_JSON_ONE_LINE};
     base_json_open(&w, '{');
     base_json_key(&w, "axes");
     base_json_open(&w, '[');
@@ -135,7 +136,7 @@ static void add_row(struct grid *g, const char *series)
 static enum base_status begin_grid(struct grid *g, struct commands_context *context, const char *path,
                                    struct base_text *text, struct sim_plan *plan, struct base_error *error)
 {
-    *g = (struct grid){.context = context, .w = {.text = text, .compact = true}};
+    *g = (struct grid){.context = context, .w = {.text = text, .layout = BASE_JSON_ONE_LINE}};
     BASE_TRY(commands_read_plan(context, path, &g->text, error));
     if (sim_plan_check(context->cache, context->arena, &g->text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, plan, error) !=
         BASE_OK)

@@ -115,7 +115,7 @@ static enum base_status answer(struct commands_context *context, const struct ba
         BASE_TRY(sim_program_shardings(context->cache, context->arena, plan, &report.shardings, &report.sharding_count,
                                        error));
     if (trace) BASE_TRY(write_trace(context, trace, &timeline, &curve, &passes, error));
-    if (context->json) reports_prediction_json(&report, context->compact, out);
+    if (context->json) reports_prediction_json(&report, context->layout, out);
     else reports_prediction_text(&report, out);
     return prediction.fits ? BASE_OK : BASE_NO_FIT;
 }

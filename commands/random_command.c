@@ -132,7 +132,7 @@ static enum base_status random_run(struct commands_context *context, const struc
 {
     struct question q = {.count = 0};
     BASE_TRY(ask(arguments, &q, error));
-    struct base_json_writer writer = {.text = out, .compact = context->compact};
+    struct base_json_writer writer = {.text = out, .layout = context->layout};
     if (context->json) answer_json(&q, &writer);
     else answer_text(&q, out);
     return BASE_OK;

@@ -111,7 +111,7 @@ static enum base_status report_run(struct commands_context *context, const struc
                                     .predicted = &predicted,
                                     .measured = &steps,
                                     .predicted_timeline = &predicted_timeline};
-    if (context->json && format != REPORTS_HTML) reports_beside_json(&beside, context->compact, out);
+    if (context->json && format != REPORTS_HTML) reports_beside_json(&beside, context->layout, out);
     else reports_beside_page(&beside, format, out);
     return BASE_OK;
 }
@@ -146,7 +146,7 @@ static enum base_status report_plan(struct commands_context *context, struct sim
     if (!predicted.fits)
         BASE_TRY(
             sim_changes_that_fit(context->cache, context->arena, &text, &plan, changes, &report.change_count, error));
-    if (context->json) reports_prediction_json(&report, context->compact, out);
+    if (context->json) reports_prediction_json(&report, context->layout, out);
     else reports_prediction_page(&report, format, out);
     return predicted.fits ? BASE_OK : BASE_NO_FIT;
 }
@@ -182,7 +182,7 @@ static bool is_answer(const struct base_json *document)
 static enum base_status put_answer(const struct commands_context *context, const struct base_json *document,
                                    struct base_text *out)
 {
-    struct base_json_writer writer = {.text = out, .compact = context->compact};
+    struct base_json_writer writer = {.text = out, .layout = context->layout};
     const struct base_json *fits = base_json_get(document, "fits");
     base_json_put_value(&writer, document);
     return fits && fits->kind == BASE_JSON_FALSE ? BASE_NO_FIT : BASE_OK;

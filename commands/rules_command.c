@@ -232,7 +232,7 @@ static void write_resolution(const struct resolution *r, struct base_text *out)
 static enum base_status run_rules(struct commands_context *context, const struct base_arguments *arguments,
                                   struct base_text *out, struct base_error *error)
 {
-    struct base_json_writer writer = {.text = out, .compact = context->compact};
+    struct base_json_writer writer = {.text = out, .layout = context->layout};
     struct resolution *r = base_new(context->arena, struct resolution, 1);
     BASE_TRY(parse_rules_arguments(context->arena, arguments, r, error));
     if (!base_argument(arguments, "--axes")) {

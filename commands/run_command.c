@@ -15,7 +15,7 @@ enum { MOST_STEPS = 1 << 30 };
 static void put_request(const struct commands_context *context, const struct sim_plan_text *plan,
                         const struct exec_request *request, struct base_text *out)
 {
-    struct base_json_writer w = {.text = out, .compact = true};
+    struct base_json_writer w = {.text = out, .layout = BASE_JSON_ONE_LINE};
     base_json_open(&w, '{');
     exec_put_request(&w, request);
     exec_put_plan(&w, plan, sim_cache_overrides(context->cache));
@@ -56,7 +56,7 @@ static enum base_status put_result(struct commands_context *context, const struc
                                         .collectives = result->rows,
                                         .collective_count = result->row_count,
                                         .measured = &steps};
-    if (context->json) reports_prediction_json(&report, context->compact, out);
+    if (context->json) reports_prediction_json(&report, context->layout, out);
     else reports_run_text(&report, out);
     context->answers = true;
     if (steps.failure) return base_fail(error, BASE_RUN, "%s", steps.failure);
@@ -81,7 +81,7 @@ static enum base_status refuse(struct commands_context *context, const struct si
                                         .collective_count = detail->collectives.count,
                                         .changes = changes};
     BASE_TRY(sim_changes_that_fit(context->cache, context->arena, text, plan, changes, &report.change_count, error));
-    if (context->json) reports_prediction_json(&report, context->compact, out);
+    if (context->json) reports_prediction_json(&report, context->layout, out);
     else reports_prediction_text(&report, out);
     return BASE_NO_FIT;
 }
@@ -143,7 +143,7 @@ static enum base_status override_profile(struct commands_context *context, const
     const struct base_json *profile = sim_cache_overrides(context->cache),
                            *constants = profile ? base_json_get(profile, "constants") : NULL, *document;
     struct base_text text = {.arena = context->arena};
-    struct base_json_writer w = {.text = &text, .compact = true};
+    struct base_json_writer w = {.text = &text, .layout = BASE_JSON_ONE_LINE};
     base_json_open(&w, '{');
     base_json_key(&w, "constants");
     base_json_open(&w, '{');

@@ -240,7 +240,7 @@ static enum base_status run_sweep(struct commands_context *context, const struct
     base_csv_close(&s->csv);
     base_arena_free(&s->row_arena);
     if (status != BASE_OK) return status;
-    if (context->json) reports_accuracy_json(&s->accuracy, context->compact, out);
+    if (context->json) reports_accuracy_json(&s->accuracy, context->layout, out);
     else if (s->to_file) reports_accuracy_text(&s->accuracy, path, out);
     return BASE_OK;
 }

@@ -108,7 +108,7 @@ static enum base_status run_topologies(struct commands_context *context, const s
     int count;
     BASE_TRY(topo_catalogue_check(error));
     const struct topo_chip *chips = topo_chips(&count);
-    struct base_json_writer writer = {.text = out, .compact = context->compact};
+    struct base_json_writer writer = {.text = out, .layout = context->layout};
     if (context->json) put_json(&writer, chips, count);
     else put_text(chips, count, out);
     return BASE_OK;

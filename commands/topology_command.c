@@ -380,7 +380,7 @@ static enum base_status topology_run(struct commands_context *context, const str
     BASE_TRY(read_mesh(context->arena, arguments, &topology, &facts, error));
     if (path && plots_format_parse(path, &format, &no_picture) == BASE_OK)
         return draw_topology(context, &facts, path, format, out, error);
-    struct base_json_writer writer = {.text = out, .compact = context->compact};
+    struct base_json_writer writer = {.text = out, .layout = context->layout};
     if (context->json || commands_ends_in(path, "json")) topology_json(context->arena, &facts, &writer);
     else topology_text(&facts, out);
     return commands_write_out(arguments, out, error);

@@ -44,7 +44,7 @@ enum base_status commands_put_choices(const struct commands_context *context, co
     int refused = 0;
     while (refused < count && choices[refused].refused) refused++;
     if (refused == count) return base_fail(error, BASE_INPUT, "%s", choices[0].refused);
-    if (context->json) reports_choices_json(choices, count, objective, context->compact, out);
+    if (context->json) reports_choices_json(choices, count, objective, context->layout, out);
     else reports_choices_text(choices, count, objective, training, out);
     return reports_best_choice(choices, count, objective) >= 0 ? BASE_OK : BASE_NO_FIT;
 }

@@ -209,7 +209,7 @@ static enum base_status enumerate(struct commands_context *context, const struct
                   (long long)space->refused_count);
         return BASE_OK;
     }
-    struct base_json_writer w = {.text = out, .compact = context->compact};
+    struct base_json_writer w = {.text = out, .layout = context->layout};
     base_json_open(&w, '{');
     base_json_member_string(&w, "file", path);
     base_json_member_int(&w, "space_count", space->plan_count);
@@ -246,7 +246,7 @@ static enum base_status fit(struct commands_context *context, struct tuner_space
                                    .headroom_frac = options->headroom_frac};
     int count;
     BASE_TRY(tuner_fit(space, options, rows, &count, error));
-    if (context->json) reports_fit_json(&report, rows, count, context->compact, out);
+    if (context->json) reports_fit_json(&report, rows, count, context->layout, out);
     else reports_fit_text(&report, rows, count, out);
     for (int i = 0; i < count; i++)
         if (rows[i].fits) return BASE_OK;
@@ -338,7 +338,7 @@ static enum base_status answer(struct commands_context *context, const struct ba
         report.launch_format = format;
         report.launch = launcher.data;
     }
-    if (context->json) reports_tuned_json(&report, context->compact, out);
+    if (context->json) reports_tuned_json(&report, context->layout, out);
     else if (report.launch) base_put(out, report.launch);
     else reports_tuned_text(&report, out);
     return result.plan_count ? BASE_OK : BASE_NO_FIT;

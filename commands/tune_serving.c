@@ -129,7 +129,7 @@ enum base_status commands_tune_serving(struct commands_context *context, const s
     for (int i = 0; i < result.plan_count; i++)
         BASE_TRY(detail(context, request.step, &result, &result.plans[i], &plans[i], error));
     const struct reports_served report = {context->arena, &request, &result, plans};
-    if (context->json) reports_served_json(&report, context->compact, out);
+    if (context->json) reports_served_json(&report, context->layout, out);
     else reports_served_text(&report, out);
     return result.plan_count ? BASE_OK : BASE_NO_FIT;
 }

@@ -70,7 +70,7 @@ static enum base_status enumerate(struct commands_context *context, const struct
         base_putf(out, "%d plans: %s\n%lld more are refused\n", space.plan_count, path, (long long)space.refused_count);
         return BASE_OK;
     }
-    struct base_json_writer w = {.text = out, .compact = context->compact};
+    struct base_json_writer w = {.text = out, .layout = context->layout};
     base_json_open(&w, '{');
     base_json_member_string(&w, "file", path);
     base_json_member_int(&w, "space_count", space.plan_count);
@@ -114,7 +114,7 @@ enum base_status commands_tune_stages(struct commands_context *context, const st
     struct reports_prediction *plans = base_new(context->arena, struct reports_prediction, result.best_count + 1);
     for (int i = 0; i < result.best_count; i++) BASE_TRY(detail(context, &result, &result.best[i], &plans[i], error));
     const struct reports_staged report = {context->arena, &request, &result, plans};
-    if (context->json) reports_staged_json(&report, context->compact, out);
+    if (context->json) reports_staged_json(&report, context->layout, out);
     else reports_staged_text(&report, out);
     return result.best_count ? BASE_OK : BASE_NO_FIT;
 }

@@ -222,7 +222,7 @@ static enum base_status run_verify(struct commands_context *context, const struc
     BASE_TRY(sim_predict(context->cache, &plan, &prediction, &detail, error));
     BASE_TRY(ask_compiler(context, arguments, &text, &plan, &judged, error));
     const struct both both = {&plan, &prediction, &detail, &judged};
-    struct base_json_writer writer = {.text = out, .compact = context->compact};
+    struct base_json_writer writer = {.text = out, .layout = context->layout};
     if (context->json) put_json(context->arena, &both, &writer);
     else put_text(context->arena, &both, out);
     context->answers = true;

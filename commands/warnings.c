@@ -61,7 +61,7 @@ enum base_status commands_warn_of_software(struct commands_context *context, con
 static void put_before(const struct commands_context *context, struct base_text *out)
 {
     struct base_text whole = {.arena = out->arena};
-    struct base_json_writer list = {.text = &whole, .compact = true};
+    struct base_json_writer list = {.text = &whole, .layout = BASE_JSON_ONE_LINE};
     bool object = context->json && out->length && *out->data == '{', spread = object && out->data[1] == '\n';
     if (object) base_putf(&whole, spread ? "{\n  \"warnings\": " : "{\"warnings\":");
     if (object) base_json_open(&list, '[');

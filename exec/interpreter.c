@@ -35,14 +35,16 @@ static bool holds(const struct exec_machine *machine, const struct sim_op *op, i
     return true;
 }
 
-static int64_t elements_of(const struct exec_machine *machine, int value, int device, bool padded)
+enum counted { WITH_PADDING, VALID_ALONE };
+
+static int64_t elements_of(const struct exec_machine *machine, int value, int device, enum counted counted)
 {
     const struct sim_value *v = &machine->s->values[value];
     const struct model_tensor *tensor = &machine->s->program->tensors[v->tensor];
     int64_t elements = 1;
     for (int d = 0; d < tensor->rank; d++) {
         struct exec_range range = exec_range_of(machine, device, machine->sizes[tensor->dims[d]], v->spec[d]);
-        elements *= padded ? range.extent : range.valid;
+        elements *= counted == WITH_PADDING ? range.extent : range.valid;
     }
     return elements;
 }
@@ -50,8 +52,10 @@ static int64_t elements_of(const struct exec_machine *machine, int value, int de
 /* A reshape moves nothing only if both sides hold the same elements: joined dimensions are not split inside. */
 static bool is_same_part(const struct exec_machine *machine, const struct sim_op *op, int device)
 {
-    return elements_of(machine, op->inputs[0], device, true) == elements_of(machine, op->outputs[0], device, true) &&
-           elements_of(machine, op->inputs[0], device, false) == elements_of(machine, op->outputs[0], device, false);
+    return elements_of(machine, op->inputs[0], device, WITH_PADDING) ==
+               elements_of(machine, op->outputs[0], device, WITH_PADDING) &&
+           elements_of(machine, op->inputs[0], device, VALID_ALONE) ==
+               elements_of(machine, op->outputs[0], device, VALID_ALONE);
 }
 
 static bool divides_evenly(const struct exec_machine *machine, const struct sim_op *op)
@@ -164,7 +168,8 @@ static void compute(struct exec_machine *machine, int at)
 /* What a loop carries from one place to another, where they are not one. */
 static size_t carried_bytes(const struct exec_machine *machine, int value, int device)
 {
-    return (size_t)(elements_of(machine, value, device, true) * model_dtype_bytes(machine->s->values[value].dtype));
+    return (size_t)(elements_of(machine, value, device, WITH_PADDING) *
+                    model_dtype_bytes(machine->s->values[value].dtype));
 }
 
 static void copy_value(const struct exec_machine *machine, int from, char *const *source, int to)

@@ -93,7 +93,7 @@ static enum base_status compare_model(struct base_arena *arena, const struct exe
                                       const struct model_config *config, struct base_error *error)
 {
     struct base_text text = {.arena = arena};
-    struct base_json_writer writer = {.text = &text, .compact = true};
+    struct base_json_writer writer = {.text = &text, .layout = BASE_JSON_ONE_LINE};
     const struct base_json *model;
     model_config_put(config, &writer);
     BASE_TRY(base_json_parse(arena, text.data, text.length, &model, error));

@@ -193,13 +193,16 @@ static enum base_status read_set(struct reader *reader)
     return BASE_OK;
 }
 
-static enum base_status open_group(struct reader *reader, bool captures, const char *name, size_t name_length)
+enum group_kind { PLAIN_GROUP, CAPTURING_GROUP };
+
+static enum base_status open_group(struct reader *reader, enum group_kind kind, const char *name, size_t name_length)
 {
     if (reader->depth == DEEPEST) return refuse(reader, "groups are nested too deeply");
-    if (captures && reader->group_count == MOST_GROUPS) return refuse(reader, "too many groups");
-    if (captures) reader->groups[++reader->group_count] = (struct group){.name = name, .name_length = name_length};
+    if (kind == CAPTURING_GROUP && reader->group_count == MOST_GROUPS) return refuse(reader, "too many groups");
+    if (kind == CAPTURING_GROUP)
+        reader->groups[++reader->group_count] = (struct group){.name = name, .name_length = name_length};
     reader->doubled[reader->depth] = false;
-    reader->open[reader->depth++] = captures ? reader->group_count : 0;
+    reader->open[reader->depth++] = kind == CAPTURING_GROUP ? reader->group_count : 0;
     reader->before = NOTHING;
     return BASE_OK;
 }
@@ -243,7 +246,7 @@ static enum base_status read_flags(struct reader *reader)
     reader->at++;
     if (whole && !letters.length) return BASE_OK;
     base_putf(&reader->out, "(?%s%s", letters.data ? letters.data : "", whole ? ")" : ":");
-    return whole ? BASE_OK : open_group(reader, false, NULL, 0);
+    return whole ? BASE_OK : open_group(reader, PLAIN_GROUP, NULL, 0);
 }
 
 /* A name up to its end mark, put between PCRE2's marks. */
@@ -272,7 +275,7 @@ static enum base_status read_reference(struct reader *reader, const char *before
 
 static enum base_status read_condition(struct reader *reader)
 {
-    BASE_TRY(open_group(reader, false, NULL, 0));
+    BASE_TRY(open_group(reader, PLAIN_GROUP, NULL, 0));
     if (!is_digit(*reader->at)) return read_reference(reader, "(?(<", ">)");
     base_put(&reader->out, "(?(");
     while (is_digit(*reader->at)) base_put_bytes(&reader->out, reader->at++, 1);
@@ -287,7 +290,7 @@ static enum base_status read_named_group(struct reader *reader)
     size_t length = strcspn(name, ">");
     if (group_named(reader, name, length)) return refuse(reader, "redefinition of a group name");
     BASE_TRY(read_name(reader, '>', "(?<", ">"));
-    return open_group(reader, true, name, length);
+    return open_group(reader, CAPTURING_GROUP, name, length);
 }
 
 static enum base_status read_comment(struct reader *reader)
@@ -301,7 +304,7 @@ static enum base_status read_comment(struct reader *reader)
 static enum base_status open_lookbehind(struct reader *reader, const char *opening)
 {
     base_putf(&reader->out, "%s(?:", opening);
-    BASE_TRY(open_group(reader, false, NULL, 0));
+    BASE_TRY(open_group(reader, PLAIN_GROUP, NULL, 0));
     reader->doubled[reader->depth - 1] = true;
     return BASE_OK;
 }
@@ -312,7 +315,7 @@ static enum base_status read_group(struct reader *reader)
     for (int i = 0; i < BASE_COUNT(same); i++) {
         if (!take(reader, same[i])) continue;
         base_put(&reader->out, same[i]);
-        return open_group(reader, false, NULL, 0);
+        return open_group(reader, PLAIN_GROUP, NULL, 0);
     }
     if (take(reader, "(?<=")) return open_lookbehind(reader, "(?<=");
     if (take(reader, "(?<!")) return open_lookbehind(reader, "(?<!");
@@ -325,7 +328,7 @@ static enum base_status read_group(struct reader *reader)
     if (take(reader, "(?(")) return read_condition(reader);
     if (take(reader, "(?")) return read_flags(reader);
     base_put_bytes(&reader->out, reader->at++, 1);
-    return open_group(reader, true, NULL, 0);
+    return open_group(reader, CAPTURING_GROUP, NULL, 0);
 }
 
 /* {m}, {m,}, {,n}, {m,n}: returns the length of what stands in the braces, or 0 where the brace is itself. */

@@ -12,8 +12,10 @@ static struct model_adafactor adafactor_of(const struct builder *builder)
     return builder->options.adafactor ? *builder->options.adafactor : model_adafactor_defaults();
 }
 
+enum placing { LIKE_ITS_PARAMETER, REPLICATED };
+
 static int state_tensor(struct builder *builder, const struct builder_parameter *parameter, const char *suffix,
-                        const char *labels, bool sharded)
+                        const char *labels, enum placing placing)
 {
     const struct model_tensor *of = model_builder_get(builder, parameter->tensor);
     const char *name = base_print(builder->arena, "%s/%s", of->name, suffix);
@@ -21,7 +23,7 @@ static int state_tensor(struct builder *builder, const struct builder_parameter 
     int state = model_builder_tensor(builder, name, labels, MODEL_FLOAT32, MODEL_OPTIMIZER_STATE, MODEL_ROLE_WEIGHT);
     builder->layers = MODEL_ONE;
     struct model_tensor *tensor = &builder->program->tensors[state];
-    if (sharded) tensor->like = parameter->tensor;
+    if (placing == LIKE_ITS_PARAMETER) tensor->like = parameter->tensor;
     else memset(tensor->axes, MODEL_NO_AXIS, sizeof tensor->axes);
     return state;
 }
@@ -49,19 +51,20 @@ static void declare_adafactor(struct builder *builder, struct builder_parameter 
         factoring.factored = false;
     if (options.has_beta1) {
         parameter->state[2] =
-            state_tensor(builder, parameter, "m", labels, options.beta1 != 0); /* T5X replicates m when it has no use */
+            state_tensor(builder, parameter, "m", labels,
+                         options.beta1 != 0 ? LIKE_ITS_PARAMETER : REPLICATED); /* as T5X does an m without use */
         builder->program->tensors[parameter->state[2]].dtype = options.dtype_momentum;
     }
     parameter->factored = factoring.factored;
     if (!factoring.factored) {
-        parameter->state[0] = state_tensor(builder, parameter, "v", labels, true);
+        parameter->state[0] = state_tensor(builder, parameter, "v", labels, LIKE_ITS_PARAMETER);
         return;
     }
     letters_of(parameter, labels, factoring.row_dims, parameter->row_labels);
     letters_of(parameter, labels, factoring.column_dims, parameter->column_labels);
     letters_of(parameter, labels, factoring.row_dims & factoring.column_dims, parameter->batch_labels);
-    parameter->state[0] = state_tensor(builder, parameter, "v_row", parameter->row_labels, false);
-    parameter->state[1] = state_tensor(builder, parameter, "v_col", parameter->column_labels, false);
+    parameter->state[0] = state_tensor(builder, parameter, "v_row", parameter->row_labels, REPLICATED);
+    parameter->state[1] = state_tensor(builder, parameter, "v_col", parameter->column_labels, REPLICATED);
     for (int i = 0; i < 2 && builder->config->experts.count && model_is_of_experts(parameter->path); i++)
         builder->program->tensors[parameter->state[i]].axes[0] = MODEL_AXIS_EXPERT;
 }
@@ -84,7 +87,8 @@ static void declare_moments(struct builder *builder, struct builder_parameter *p
     const char *const *moments;
     int count = model_optimizer_moments(builder->options.optimizer, &moments);
     memcpy(labels, model_builder_get(builder, parameter->tensor)->labels, sizeof labels);
-    for (int i = 0; i < count; i++) parameter->state[i] = state_tensor(builder, parameter, moments[i], labels, true);
+    for (int i = 0; i < count; i++)
+        parameter->state[i] = state_tensor(builder, parameter, moments[i], labels, LIKE_ITS_PARAMETER);
     if (!builder_has(builder, MODEL_TRAIT_HALF_PARAMETERS)) set_moment_dtypes(builder, parameter, count);
 }
 
@@ -95,7 +99,7 @@ static void declare_master(struct builder *builder, struct builder_parameter *pa
     memcpy(labels, model_builder_get(builder, parameter->tensor)->labels, sizeof labels);
     if (builder_has(builder, MODEL_TRAIT_HALF_PARAMETERS) &&
         model_builder_get(builder, parameter->tensor)->dtype != MODEL_FLOAT32)
-        parameter->master = state_tensor(builder, parameter, "master", labels, true);
+        parameter->master = state_tensor(builder, parameter, "master", labels, LIKE_ITS_PARAMETER);
 }
 
 static void declare_accumulator(struct builder *builder, struct builder_parameter *parameter)

@@ -221,9 +221,9 @@ static void put_mean(struct base_json_writer *w, const char *key, double sum, in
     else base_json_put_null(w);
 }
 
-void reports_accuracy_json(const struct reports_accuracy *a, bool compact, struct base_text *out)
+void reports_accuracy_json(const struct reports_accuracy *a, enum base_json_layout layout, struct base_text *out)
 {
-    struct base_json_writer w = {.text = out, .compact = compact};
+    struct base_json_writer w = {.text = out, .layout = layout};
     int64_t pairs;
     double order = pair_order(a, &pairs);
     base_json_open(&w, '{');

@@ -187,9 +187,9 @@ static void put_line(struct base_json_writer *w, const struct line *l, bool whol
     base_json_close(w, '}');
 }
 
-void reports_beside_json(const struct reports_beside *b, bool compact, struct base_text *out)
+void reports_beside_json(const struct reports_beside *b, enum base_json_layout layout, struct base_text *out)
 {
-    struct base_json_writer w = {.text = out, .compact = compact};
+    struct base_json_writer w = {.text = out, .layout = layout};
     struct line *lines, parts[PARTS];
     int count = make_lines(out->arena, b, &lines);
     sum_parts(lines, count, parts);

@@ -102,10 +102,11 @@ static const char *name_of(const struct reports_calibration *report)
     return report->name ? report->name : report->calibration->chip;
 }
 
-void reports_calibration_json(const struct reports_calibration *report, bool compact, struct base_text *out)
+void reports_calibration_json(const struct reports_calibration *report, enum base_json_layout layout,
+                              struct base_text *out)
 {
     const struct sim_calibration *c = report->calibration;
-    struct base_json_writer w = {.text = out, .compact = compact};
+    struct base_json_writer w = {.text = out, .layout = layout};
     base_json_open(&w, '{');
     base_json_member_string(&w, "name", name_of(report));
     base_json_key(&w, "constants");

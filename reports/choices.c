@@ -133,10 +133,10 @@ static void put_search(struct base_json_writer *w, const struct reports_choice *
     base_json_close(w, '}');
 }
 
-void reports_choices_json(const struct reports_choice *choices, int count, enum tuner_objective objective, bool compact,
-                          struct base_text *out)
+void reports_choices_json(const struct reports_choice *choices, int count, enum tuner_objective objective,
+                          enum base_json_layout layout, struct base_text *out)
 {
-    struct base_json_writer w = {.text = out, .compact = compact};
+    struct base_json_writer w = {.text = out, .layout = layout};
     int best = reports_best_choice(choices, count, objective);
     base_json_open(&w, '{');
     base_json_key(&w, "best");

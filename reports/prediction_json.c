@@ -307,9 +307,9 @@ static void put_shardings(struct base_json_writer *w, const struct reports_predi
     base_json_close(w, ']');
 }
 
-void reports_prediction_json(const struct reports_prediction *r, bool compact, struct base_text *out)
+void reports_prediction_json(const struct reports_prediction *r, enum base_json_layout layout, struct base_text *out)
 {
-    struct base_json_writer w = {.text = out, .compact = compact};
+    struct base_json_writer w = {.text = out, .layout = layout};
     base_json_open(&w, '{');
     put_plan(&w, r->checked);
     put_answer(&w, r);

@@ -113,7 +113,8 @@ struct reports_prediction {
     double analytic_step_s;
     double healthy_step_s; /* simulated, without the failures that the topology has; 0: it has none */
 };
-void reports_prediction_json(const struct reports_prediction *report, bool compact, struct base_text *out);
+void reports_prediction_json(const struct reports_prediction *report, enum base_json_layout layout,
+                             struct base_text *out);
 extern const char reports_no_change[]; /* where there is no change: what was tried */
 void reports_prediction_text(const struct reports_prediction *report, struct base_text *out);
 /* The same document as a value, without the plan and without the constants. */
@@ -163,7 +164,7 @@ struct reports_served {
     const struct tuner_serving_result *result;
     const struct reports_prediction *plans; /* of result->plans, with collectives */
 };
-void reports_served_json(const struct reports_served *report, bool compact, struct base_text *out);
+void reports_served_json(const struct reports_served *report, enum base_json_layout layout, struct base_text *out);
 void reports_served_text(const struct reports_served *report, struct base_text *out);
 
 /* ---- a search (tuned.c) ---- */
@@ -199,11 +200,11 @@ struct reports_tuned {
 /* Whether that leaves them in their order (verified.c). */
 void reports_put_verified(struct base_json_writer *writer, const struct reports_tuned *report);
 void reports_verified_text(const struct reports_tuned *report, struct base_text *out);
-void reports_tuned_json(const struct reports_tuned *report, bool compact, struct base_text *out);
+void reports_tuned_json(const struct reports_tuned *report, enum base_json_layout layout, struct base_text *out);
 void reports_tuned_text(const struct reports_tuned *report, struct base_text *out);
 /* --fit: how large the model axis has to be. */
-void reports_fit_json(const struct reports_tuned *report, const struct tuner_fit_row *rows, int count, bool compact,
-                      struct base_text *out);
+void reports_fit_json(const struct reports_tuned *report, const struct tuner_fit_row *rows, int count,
+                      enum base_json_layout layout, struct base_text *out);
 void reports_fit_text(const struct reports_tuned *report, const struct tuner_fit_row *rows, int count,
                       struct base_text *out);
 /* Every plan of the space, one row of a sweep each, whose predicted_fits then asks for the headroom, too. */
@@ -230,8 +231,8 @@ struct reports_choice {
 int reports_best_choice(const struct reports_choice *choices, int count, enum tuner_objective objective); /* -1: none */
 void reports_choices_text(const struct reports_choice *choices, int count, enum tuner_objective objective,
                           const struct reports_training *training, struct base_text *out);
-void reports_choices_json(const struct reports_choice *choices, int count, enum tuner_objective objective, bool compact,
-                          struct base_text *out);
+void reports_choices_json(const struct reports_choice *choices, int count, enum tuner_objective objective,
+                          enum base_json_layout layout, struct base_text *out);
 /* "submesh 4,2,2,1 (data 16 x model 16), rules standard:2,1, …" (tuned.c) */
 void reports_put_found(struct base_arena *arena, const struct tuner_space *space, const struct tuner_found *found,
                        struct base_text *out);
@@ -249,7 +250,7 @@ void reports_prediction_page(const struct reports_prediction *report, enum repor
                              struct base_text *out);
 /* Time by part, the operations that differ most, memory. One page; all operations in JSON. */
 void reports_beside_page(const struct reports_beside *beside, enum reports_format format, struct base_text *out);
-void reports_beside_json(const struct reports_beside *beside, bool compact, struct base_text *out);
+void reports_beside_json(const struct reports_beside *beside, enum base_json_layout layout, struct base_text *out);
 
 /* ---- plans with stages (staged_tuned.c) ---- */
 
@@ -260,7 +261,7 @@ struct reports_staged {
     const struct reports_prediction *plans; /* of the best ones, in full */
 };
 void reports_staged_text(const struct reports_staged *staged, struct base_text *out);
-void reports_staged_json(const struct reports_staged *staged, bool compact, struct base_text *out);
+void reports_staged_json(const struct reports_staged *staged, enum base_json_layout layout, struct base_text *out);
 /* Every plan of the space, a row for sweep each. */
 void reports_staged_csv(const struct tuner_stages_result *space, double headroom_frac, struct base_text *out);
 
@@ -298,7 +299,8 @@ void reports_accuracy_begin(struct reports_accuracy *accuracy, struct base_arena
 void reports_accuracy_add(struct reports_accuracy *accuracy, const struct reports_row *row);
 void reports_accuracy_unread(struct reports_accuracy *accuracy, int64_t line_number, const char *why);
 void reports_accuracy_text(const struct reports_accuracy *accuracy, const char *path, struct base_text *out);
-void reports_accuracy_json(const struct reports_accuracy *accuracy, bool compact, struct base_text *out);
+void reports_accuracy_json(const struct reports_accuracy *accuracy, enum base_json_layout layout,
+                           struct base_text *out);
 
 /* ---- calibration (calibration_report.c) ---- */
 
@@ -310,7 +312,8 @@ struct reports_calibration {
     const char *name;              /* of the profile; NULL: the chip's */
 };
 /* The document is a profile: --profile takes it. */
-void reports_calibration_json(const struct reports_calibration *report, bool compact, struct base_text *out);
+void reports_calibration_json(const struct reports_calibration *report, enum base_json_layout layout,
+                              struct base_text *out);
 void reports_calibration_text(const struct reports_calibration *report, const char *path, struct base_text *out);
 
 /* ---- what launches a plan (launch_gin.c, launch_jax.c, launch_slurm.c) ---- */

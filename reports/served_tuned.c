@@ -67,9 +67,9 @@ static void put_search(struct base_json_writer *w, const struct reports_served *
     base_json_close(w, '}');
 }
 
-void reports_served_json(const struct reports_served *r, bool compact, struct base_text *out)
+void reports_served_json(const struct reports_served *r, enum base_json_layout layout, struct base_text *out)
 {
-    struct base_json_writer w = {.text = out, .compact = compact};
+    struct base_json_writer w = {.text = out, .layout = layout};
     const struct tuner_serving_result *found = r->result;
     base_json_open(&w, '{');
     base_json_key(&w, "best");

@@ -63,9 +63,9 @@ static void put_search(struct base_json_writer *w, const struct reports_staged *
     base_json_close(w, '}');
 }
 
-void reports_staged_json(const struct reports_staged *r, bool compact, struct base_text *out)
+void reports_staged_json(const struct reports_staged *r, enum base_json_layout layout, struct base_text *out)
 {
-    struct base_json_writer w = {.text = out, .compact = compact};
+    struct base_json_writer w = {.text = out, .layout = layout};
     const struct tuner_stages_result *found = r->result;
     base_json_open(&w, '{');
     base_json_key(&w, "best");

@@ -380,10 +380,10 @@ static int model_axis(const struct tuner_fit_row *row)
     return row->shape.axes.sizes[row->shape.axes.count - 1];
 }
 
-void reports_fit_json(const struct reports_tuned *r, const struct tuner_fit_row *rows, int count, bool compact,
-                      struct base_text *out)
+void reports_fit_json(const struct reports_tuned *r, const struct tuner_fit_row *rows, int count,
+                      enum base_json_layout layout, struct base_text *out)
 {
-    struct base_json_writer w = {.text = out, .compact = compact};
+    struct base_json_writer w = {.text = out, .layout = layout};
     int smallest = smallest_fit(rows, count);
     base_json_open(&w, '{');
     base_json_key(&w, "smallest_model_axis");

@@ -171,9 +171,9 @@ static void put_wider(struct base_json_writer *w, const struct reports_tuned *r)
     base_json_close(w, ']');
 }
 
-void reports_tuned_json(const struct reports_tuned *r, bool compact, struct base_text *out)
+void reports_tuned_json(const struct reports_tuned *r, enum base_json_layout layout, struct base_text *out)
 {
-    struct base_json_writer w = {.text = out, .compact = compact};
+    struct base_json_writer w = {.text = out, .layout = layout};
     base_json_open(&w, '{');
     base_json_key(&w, "best");
     if (r->result->plan_count) {

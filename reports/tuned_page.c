@@ -117,7 +117,7 @@ static void put_tight(struct base_text *out, const struct base_json *list, doubl
 static void put_script_data(struct base_text *out, const struct base_json *value)
 {
     struct base_text text = {.arena = out->arena};
-    struct base_json_writer w = {.text = &text, .compact = true};
+    struct base_json_writer w = {.text = &text, .layout = BASE_JSON_ONE_LINE};
     base_json_put_value(&w, value);
     base_put(out, "<script type=\"application/json\" id=\"looked\">");
     for (size_t i = 0; i < text.length; i++) {

@@ -69,7 +69,7 @@ static const struct base_json *document_at(struct base_arena *arena, const struc
                                            const double *parameters)
 {
     struct base_text text = {.arena = arena};
-    struct base_json_writer w = {.text = &text, .compact = true};
+    struct base_json_writer w = {.text = &text, .layout = BASE_JSON_ONE_LINE};
     const struct base_json *given = c->start ? base_json_get(c->start, "constants") : NULL, *document = NULL;
     struct base_error ignored;
     base_json_open(&w, '{');

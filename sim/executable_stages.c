@@ -27,7 +27,7 @@ static enum base_status make_pieces(struct sim_cache *cache, struct base_arena *
     struct sim_piece *cut = base_new(arena, struct sim_piece, SIM_MOST_PIECES);
     int64_t encoder_layers = 0, decoder_layers = 0;
     BASE_TRY(sim_pipeline_habits_find(plan->software, &habits, error));
-    BASE_TRY(sim_cut_model(plan->config, &plan->pipeline, habits.uneven, cut, error));
+    BASE_TRY(sim_cut_model(plan->config, &plan->pipeline, habits.division, cut, error));
     out->pieces = base_new(arena, struct sim_executable_piece, count);
     for (int i = 0; i < count; i++) {
         struct sim_executable_piece *piece = &out->pieces[i];

@@ -129,7 +129,7 @@ static enum base_status read_adafactor_option(struct sim_gin_draft *draft, const
 {
     struct model_gin_place place = {0};
     struct base_text one = {.arena = draft->arena};
-    struct base_json_writer writer = {.text = &one, .compact = true};
+    struct base_json_writer writer = {.text = &one, .layout = BASE_JSON_ONE_LINE};
     const struct model_gin_value *value = model_gin_get(draft->gin, optimizer->scope, optimizer->text, name, &place);
     if (!value) return BASE_OK;
     base_json_open(&writer, '{');
@@ -155,7 +155,7 @@ static enum base_status read_adafactor(struct sim_gin_draft *draft, const struct
                                        struct base_error *error)
 {
     struct base_text text = {.arena = draft->arena};
-    struct base_json_writer writer = {.text = &text, .compact = true};
+    struct base_json_writer writer = {.text = &text, .layout = BASE_JSON_ONE_LINE};
     const char *name;
     base_json_open(&writer, '{');
     for (int i = 0; (name = model_adafactor_option(i)); i++)

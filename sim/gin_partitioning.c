@@ -91,7 +91,7 @@ static enum base_status set_rules(struct sim_gin_draft *draft, const struct mode
                                   struct base_error *error)
 {
     struct base_text text = {.arena = draft->arena};
-    struct base_json_writer writer = {.text = &text, .compact = true};
+    struct base_json_writer writer = {.text = &text, .layout = BASE_JSON_ONE_LINE};
     struct model_rules rules;
     base_json_open(&writer, '[');
     if (before) put_standard(&writer, before);

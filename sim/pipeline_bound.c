@@ -82,7 +82,7 @@ static enum base_status find(struct sim_pipeline_prices *l, struct base_arena *a
     const struct sim_plan *plan = l->plan;
     BASE_TRY(sim_pipeline_check(plan, error));
     BASE_TRY(sim_pipeline_habits_find(plan->software, &l->habits, error));
-    BASE_TRY(sim_cut_model(plan->config, &plan->pipeline, l->habits.uneven, l->cut, error));
+    BASE_TRY(sim_cut_model(plan->config, &plan->pipeline, l->habits.division, l->cut, error));
     l->stages = (int)plan->pipeline.stages, l->chunks = (int)plan->pipeline.chunks, l->pieces = l->stages * l->chunks;
     BASE_TRY(sim_pipeline_price_pieces(l, error));
     sim_pipeline_price_messages(l);

@@ -275,7 +275,7 @@ static enum base_status price(struct sim_pipeline_prices *l, struct base_arena *
     BASE_TRY(sim_pipeline_check(plan, error));
     BASE_TRY(sim_pipeline_habits_find(plan->software, &l->habits, error));
     if (sim_is_executed(plan)) BASE_TRY(sim_executable_pipeline(l->cache, arena, plan, &l->executable, error));
-    BASE_TRY(sim_cut_model(plan->config, &plan->pipeline, l->habits.uneven, l->cut, error));
+    BASE_TRY(sim_cut_model(plan->config, &plan->pipeline, l->habits.division, l->cut, error));
     l->stages = (int)plan->pipeline.stages, l->chunks = (int)plan->pipeline.chunks, l->pieces = l->stages * l->chunks;
     l->stage_bytes = base_new(arena, int64_t, l->stages);
     BASE_TRY(sim_pipeline_price_pieces(l, error));

@@ -57,7 +57,7 @@ static enum base_status value_text(struct base_arena *arena, enum sim_key key, c
     if (value->kind == BASE_JSON_ARRAY && sim_plan_keys[key].type == SIM_OF_MESH)
         return join_numbers(arena, sim_plan_keys[key].name, value, out, error);
     if (value->kind == BASE_JSON_ARRAY || value->kind == BASE_JSON_OBJECT) {
-        struct base_json_writer writer = {.text = &text, .compact = true};
+        struct base_json_writer writer = {.text = &text, .layout = BASE_JSON_ONE_LINE};
         base_json_put_value(&writer, value);
         text.data[--text.length] = '\0'; /* a document ends its line; a value does not */
         *out = text.data;

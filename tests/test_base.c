@@ -563,7 +563,7 @@ static void json_deepest_document_is_written_again(struct base_arena *arena)
     const struct base_json *document;
     assert_ok(parse(arena, nested(arena, 64), &document, &error), &error);
     struct base_text text = {.arena = arena};
-    struct base_json_writer writer = {.text = &text, .compact = true};
+    struct base_json_writer writer = {.text = &text, .layout = BASE_JSON_ONE_LINE};
     base_json_open(&writer, '[');
     base_json_put_value(&writer, document);
     base_json_put_int(&writer, 7);
@@ -644,7 +644,7 @@ static void json_layout(struct base_arena *arena)
         "\"yes\":true}\n"};
     for (int compact = 0; compact < 2; compact++) {
         struct base_text text = {.arena = arena};
-        struct base_json_writer writer = {.text = &text, .compact = compact};
+        struct base_json_writer writer = {.text = &text, .layout = compact ? BASE_JSON_ONE_LINE : BASE_JSON_INDENTED};
         base_json_open(&writer, '{');
         base_json_key(&writer, "a");
         base_json_put_int(&writer, 1);

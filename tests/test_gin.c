@@ -49,7 +49,7 @@ static const char *notes_of(struct base_arena *arena, const struct model_gin *gi
 static const char *plan_json(struct base_arena *arena, const struct sim_plan_text *plan)
 {
     struct base_text text = {.arena = arena};
-    struct base_json_writer writer = {.text = &text, .compact = true};
+    struct base_json_writer writer = {.text = &text, .layout = BASE_JSON_ONE_LINE};
     sim_plan_put_json(arena, plan, &writer);
     text.data[text.length - 1] = '\0';
     return text.data;

@@ -69,7 +69,7 @@ static int read_names(const struct base_json *list, const char **names)
 static const char *text_of(struct base_arena *arena, const struct base_json *value)
 {
     struct base_text text = {.arena = arena};
-    struct base_json_writer writer = {.text = &text, .compact = true};
+    struct base_json_writer writer = {.text = &text, .layout = BASE_JSON_ONE_LINE};
     base_json_put_value(&writer, value);
     return text.data;
 }

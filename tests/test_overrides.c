@@ -15,7 +15,7 @@ static const struct base_json *member(const struct base_json *object, const char
 static const char *text_of(struct base_arena *arena, const struct base_json *value)
 {
     struct base_text text = {.arena = arena};
-    struct base_json_writer writer = {.text = &text, .compact = true};
+    struct base_json_writer writer = {.text = &text, .layout = BASE_JSON_ONE_LINE};
     base_json_put_value(&writer, value);
     return text.data;
 }

@@ -162,12 +162,12 @@ static struct model_config config_of(struct base_arena *arena, const char *text)
 }
 
 static const char *layers_of(struct base_arena *arena, const struct model_config *config,
-                             const struct sim_pipeline *pipeline, bool uneven)
+                             const struct sim_pipeline *pipeline, enum sim_division division)
 {
     struct sim_piece pieces[SIM_MOST_PIECES];
     struct base_error error;
     struct base_text text = {.arena = arena};
-    if (sim_cut_model(config, pipeline, uneven, pieces, &error) != BASE_OK) return "refused";
+    if (sim_cut_model(config, pipeline, division, pieces, &error) != BASE_OK) return "refused";
     for (int i = 0; i < pipeline->stages * pipeline->chunks; i++)
         base_putf(&text, "%s%lld", i ? "," : "", (long long)(pieces[i].encoder_layers + pieces[i].decoder_layers));
     return text.data;
@@ -184,29 +184,30 @@ static void models_are_cut_as_published(struct base_arena *arena)
         const char *model;
         int stages, chunks;
         enum sim_cut cut;
-        bool uneven;
+        enum sim_division division;
         const char *layers;
     } rows[] = {
-        {DECODER(2048, 8192, 16, 131072), 2, 1, SIM_BY_COMPUTE_COST, false, "11,5"},
-        {DECODER(2048, 8192, 16, 131072), 4, 1, SIM_BY_COMPUTE_COST, false, "6,5,5,0"},
-        {DECODER(2048, 8192, 16, 131072), 8, 1, SIM_BY_COMPUTE_COST, false, "3,3,2,3,2,3,0,0"},
-        {DECODER(3072, 8192, 28, 131072), 2, 1, SIM_BY_COMPUTE_COST, false, "16,12"},
-        {DECODER(3072, 8192, 28, 131072), 4, 1, SIM_BY_COMPUTE_COST, false, "8,8,8,4"},
-        {DECODER(4096, 14336, 32, 131072), 8, 1, SIM_BY_COMPUTE_COST, false, "5,4,4,5,4,4,4,2"},
-        {DECODER(16384, 53248, 126, 128256), 8, 1, SIM_BY_TORCHTITAN, false, "15,16,16,16,16,16,16,15"},
-        {DECODER(16384, 53248, 126, 128256), 8, 8, SIM_BY_LAYERS_AND_EMBEDDINGS, false,
+        {DECODER(2048, 8192, 16, 131072), 2, 1, SIM_BY_COMPUTE_COST, SIM_DIVIDES_EVENLY, "11,5"},
+        {DECODER(2048, 8192, 16, 131072), 4, 1, SIM_BY_COMPUTE_COST, SIM_DIVIDES_EVENLY, "6,5,5,0"},
+        {DECODER(2048, 8192, 16, 131072), 8, 1, SIM_BY_COMPUTE_COST, SIM_DIVIDES_EVENLY, "3,3,2,3,2,3,0,0"},
+        {DECODER(3072, 8192, 28, 131072), 2, 1, SIM_BY_COMPUTE_COST, SIM_DIVIDES_EVENLY, "16,12"},
+        {DECODER(3072, 8192, 28, 131072), 4, 1, SIM_BY_COMPUTE_COST, SIM_DIVIDES_EVENLY, "8,8,8,4"},
+        {DECODER(4096, 14336, 32, 131072), 8, 1, SIM_BY_COMPUTE_COST, SIM_DIVIDES_EVENLY, "5,4,4,5,4,4,4,2"},
+        {DECODER(16384, 53248, 126, 128256), 8, 1, SIM_BY_TORCHTITAN, SIM_DIVIDES_EVENLY, "15,16,16,16,16,16,16,15"},
+        {DECODER(16384, 53248, 126, 128256), 8, 8, SIM_BY_LAYERS_AND_EMBEDDINGS, SIM_DIVIDES_EVENLY,
          "1,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,"
          "2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,1"},
-        {DECODER(14336, 57344, 70, 250880), 12, 1, SIM_BY_LAYERS_AND_EMBEDDINGS, false, "5,6,6,6,6,6,6,6,6,6,6,5"},
-        {DECODER(14336, 57344, 78, 250880), 12, 1, SIM_BY_LAYERS, true, "7,7,7,7,7,7,7,7,7,7,7,1"},
-        {DECODER(14336, 57344, 78, 250880), 12, 1, SIM_BY_LAYERS, false, "refused"},
+        {DECODER(14336, 57344, 70, 250880), 12, 1, SIM_BY_LAYERS_AND_EMBEDDINGS, SIM_DIVIDES_EVENLY,
+         "5,6,6,6,6,6,6,6,6,6,6,5"},
+        {DECODER(14336, 57344, 78, 250880), 12, 1, SIM_BY_LAYERS, SIM_DIVIDES_UNEVENLY, "7,7,7,7,7,7,7,7,7,7,7,1"},
+        {DECODER(14336, 57344, 78, 250880), 12, 1, SIM_BY_LAYERS, SIM_DIVIDES_EVENLY, "refused"},
     };
     for (int i = 0; i < BASE_COUNT(rows); i++) {
         const struct sim_pipeline pipeline = {
             .stages = rows[i].stages, .chunks = rows[i].chunks, .partition = rows[i].cut};
         const struct model_config config = config_of(arena, rows[i].model);
         TEST_ROW("%s on %d stages", rows[i].model, rows[i].stages);
-        assert_string_equal(layers_of(arena, &config, &pipeline, rows[i].uneven), rows[i].layers);
+        assert_string_equal(layers_of(arena, &config, &pipeline, rows[i].division), rows[i].layers);
     }
 }
 
@@ -218,16 +219,16 @@ static void parts_stand_once(struct base_arena *arena)
     struct sim_piece pieces[SIM_MOST_PIECES];
     struct base_error error;
     struct sim_pipeline pipeline = {.stages = 8, .chunks = 1, .partition = SIM_BY_COMPUTE_COST};
-    assert_ok(sim_cut_model(&config, &pipeline, false, pieces, &error), &error);
+    assert_ok(sim_cut_model(&config, &pipeline, SIM_DIVIDES_EVENLY, pieces, &error), &error);
     assert_int_equal(pieces[0].parts, MODEL_PART_EMBEDDING | MODEL_PART_LAYERS);
     assert_true(pieces[6].parts & MODEL_PART_LOGITS);
     assert_int_equal(pieces[7].parts, MODEL_PART_LOSS);
     pipeline = (struct sim_pipeline){.stages = 4, .chunks = 1};
-    assert_ok(sim_cut_model(&t5, &pipeline, false, pieces, &error), &error);
+    assert_ok(sim_cut_model(&t5, &pipeline, SIM_DIVIDES_EVENLY, pieces, &error), &error);
     assert_int_equal(pieces[1].parts, MODEL_PART_ENCODER_LAYERS | MODEL_PART_ENCODER_NORM);
     assert_int_equal(pieces[2].parts, MODEL_PART_EMBEDDING | MODEL_PART_LAYERS);
     pipeline.split_rank = 4;
-    assert_int_equal(sim_cut_model(&t5, &pipeline, false, pieces, &error), BASE_INPUT);
+    assert_int_equal(sim_cut_model(&t5, &pipeline, SIM_DIVIDES_EVENLY, pieces, &error), BASE_INPUT);
 }
 
 /* ---- predictions ---- */

@@ -25,7 +25,7 @@ static const char *imported(struct base_arena *arena, const char *text, bool *re
     struct sim_gin_plan plan;
     struct base_error error;
     struct base_text out = {.arena = arena};
-    struct base_json_writer writer = {.text = &out, .compact = true};
+    struct base_json_writer writer = {.text = &out, .layout = BASE_JSON_ONE_LINE};
     assert_ok(model_gin_parse(arena, "x.gin", text, &gin, &error), &error);
     *refused = sim_plan_from_gin(gin, &plan, &error) != BASE_OK;
     if (*refused) return base_copy(arena, error.text);

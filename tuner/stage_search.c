@@ -198,7 +198,7 @@ static bool is_cut(struct walk *w, const struct tuner_staged_plan *plan)
     struct sim_piece pieces[SIM_MOST_PIECES];
     struct base_error why;
     if (stages == 1) return true;
-    if (!*known) *known = sim_cut_model(&w->config, &pipeline, w->habits.uneven, pieces, &why) == BASE_OK ? 1 : -1;
+    if (!*known) *known = sim_cut_model(&w->config, &pipeline, w->habits.division, pieces, &why) == BASE_OK ? 1 : -1;
     return *known > 0;
 }
 

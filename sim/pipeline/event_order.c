@@ -54,9 +54,11 @@ static double start_of(const struct orderer *o, const struct sim_pass_of *pass)
     return o->through[pass->microbatch] ? larger(start_s, o->done_s[pass->microbatch]) : -1;
 }
 
-static void put(struct orderer *o, const struct sim_pass_of *pass, bool is_message)
+enum event { PASS, MESSAGE };
+
+static void put(struct orderer *o, const struct sim_pass_of *pass, enum event event)
 {
-    o->out->events[o->out->count++] = (struct sim_event_of){*pass, is_message};
+    o->out->events[o->out->count++] = (struct sim_event_of){*pass, event == MESSAGE};
 }
 
 static void run_pass(struct orderer *o, const struct sim_pass_of *pass, double start_s)
@@ -67,11 +69,11 @@ static void run_pass(struct orderer *o, const struct sim_pass_of *pass, double s
         const int sender = from % o->pieces;
         const struct sim_pass_of sent = {(short)(sender % o->timetable->stages), (short)(sender / o->timetable->stages),
                                          pass->microbatch, pass->backward};
-        put(o, &sent, true);
+        put(o, &sent, MESSAGE);
         o->waiting[from] = -1;
         o->ready_s[from] = start_s;
     }
-    put(o, pass, false);
+    put(o, pass, PASS);
     if (to >= 0) o->waiting[to] = pass->microbatch, o->ready_s[to] = end_s;
     if (!pass->backward && piece + 1 == o->pieces)
         o->through[pass->microbatch] = true, o->done_s[pass->microbatch] = end_s;

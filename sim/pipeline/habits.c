@@ -18,7 +18,8 @@ enum base_status sim_pipeline_habits_find(const char *software, struct sim_pipel
     BASE_TRY(base_table_read(&rows, error));
     for (int row = 0; row < rows.row_count; row++) {
         if (strcmp(base_table_field(&rows, row, 0), software) != 0) continue;
-        *out = (struct sim_pipeline_habits){.uneven = flag(row, "uneven_layers"),
+        *out = (struct sim_pipeline_habits){.division =
+                                                flag(row, "uneven_layers") ? SIM_DIVIDES_UNEVENLY : SIM_DIVIDES_EVENLY,
                                             .cuts_messages = flag(row, "cut_messages"),
                                             .hides_messages = flag(row, "hidden_messages"),
                                             .overlaps_interleaved = flag(row, "interleaved_overlap"),

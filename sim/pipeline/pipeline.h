@@ -23,14 +23,17 @@ struct sim_pipeline {
 
 /* ---- software (habits.c, pipelines.csv) ---- */
 
+/* Layers that stages do not divide are refused, or the last stages get fewer. */
+enum sim_division { SIM_DIVIDES_EVENLY, SIM_DIVIDES_UNEVENLY };
+
 struct sim_pipeline_habits {
-    bool uneven;               /* layers that do not divide are cut all the same */
-    bool cuts_messages;        /* each device of a model group sends its part, and the receivers gather them */
-    bool hides_messages;       /* the sender computes on */
-    bool overlaps_interleaved; /* the same, of the interleaved schedule, since there is fp8 */
-    bool keeps_outputs;        /* what was sent stays until its gradient is there */
-    bool flattens_gradients;   /* for the update, into arrays of their own */
-    double message_latency_s;  /* of the host, for each message, beside what the link takes */
+    enum sim_division division; /* of layers among stages */
+    bool cuts_messages;         /* each device of a model group sends its part, and the receivers gather them */
+    bool hides_messages;        /* the sender computes on */
+    bool overlaps_interleaved;  /* the same, of the interleaved schedule, since there is fp8 */
+    bool keeps_outputs;         /* what was sent stays until its gradient is there */
+    bool flattens_gradients;    /* for the update, into arrays of their own */
+    double message_latency_s;   /* of the host, for each message, beside what the link takes */
 };
 /* BASE_INPUT: the software has no pipelines. */
 enum base_status sim_pipeline_habits_find(const char *software, struct sim_pipeline_habits *out,
@@ -44,10 +47,10 @@ struct sim_piece {
     unsigned parts; /* bits of enum model_part */
     int64_t encoder_layers, decoder_layers;
 };
-/* Fills pieces[stages * chunks]. uneven: the software cuts layers that do not divide, the last stages getting fewer.
+/* Fills pieces[stages * chunks]. Division is how the software shares layers out.
  * BASE_INPUT names the key of what does not go. */
-enum base_status sim_cut_model(const struct model_config *config, const struct sim_pipeline *pipeline, bool uneven,
-                               struct sim_piece *pieces, struct base_error *error);
+enum base_status sim_cut_model(const struct model_config *config, const struct sim_pipeline *pipeline,
+                               enum sim_division division, struct sim_piece *pieces, struct base_error *error);
 
 /* ---- timetables (timetable.c) ---- */
 

@@ -20,11 +20,11 @@ static enum base_status refuse_layers(const char *key, int64_t layers, const cha
 }
 
 /* Layers of an even share each; where they do not divide, whole shares until there are none left. */
-static enum base_status cut_evenly(int64_t layers, int64_t pieces, bool uneven, const char *of, int64_t *counts,
-                                   struct base_error *error)
+static enum base_status cut_evenly(int64_t layers, int64_t pieces, enum sim_division division, const char *of,
+                                   int64_t *counts, struct base_error *error)
 {
     const int64_t share = base_ceil_div(layers, pieces);
-    if (layers % pieces && (!uneven || share * (pieces - 1) >= layers))
+    if (layers % pieces && (division == SIM_DIVIDES_EVENLY || share * (pieces - 1) >= layers))
         return refuse_layers("pipeline_stages", layers, of, pieces, error);
     for (int64_t i = 0; i < pieces; i++) {
         counts[i] = smaller(share, layers);
@@ -34,11 +34,11 @@ static enum base_status cut_evenly(int64_t layers, int64_t pieces, bool uneven, 
 }
 
 /* Embedding and head count as a layer each. */
-static enum base_status cut_with_embeddings(int64_t layers, int64_t pieces, bool uneven, int64_t *counts,
+static enum base_status cut_with_embeddings(int64_t layers, int64_t pieces, enum sim_division division, int64_t *counts,
                                             struct base_error *error)
 {
     if (layers + 2 < pieces) return refuse_layers("pipeline_stages", layers, "", pieces, error);
-    BASE_TRY(cut_evenly(layers + 2, pieces, uneven, "(with embedding and head) ", counts, error));
+    BASE_TRY(cut_evenly(layers + 2, pieces, division, "(with embedding and head) ", counts, error));
     counts[0]--;
     counts[pieces - 1]--;
     return BASE_OK;
@@ -85,8 +85,8 @@ static void cut_by_cost(const struct model_config *config, int64_t stages, struc
     pieces[place_block(&c, 0)].parts |= MODEL_PART_LOSS; /* the cast before it */
 }
 
-static enum base_status cut_decoder(const struct model_config *config, const struct sim_pipeline *pipeline, bool uneven,
-                                    struct sim_piece *pieces, struct base_error *error)
+static enum base_status cut_decoder(const struct model_config *config, const struct sim_pipeline *pipeline,
+                                    enum sim_division division, struct sim_piece *pieces, struct base_error *error)
 {
     const int64_t count = pipeline->stages * pipeline->chunks, layers = config->num_decoder_layers;
     int64_t counts[SIM_MOST_PIECES];
@@ -99,8 +99,8 @@ static enum base_status cut_decoder(const struct model_config *config, const str
         return BASE_OK;
     }
     if (pipeline->partition == SIM_BY_TORCHTITAN) BASE_TRY(cut_torchtitan(layers, count, counts, error));
-    else if (pipeline->partition == SIM_BY_LAYERS) BASE_TRY(cut_evenly(layers, count, uneven, "", counts, error));
-    else BASE_TRY(cut_with_embeddings(layers, count, uneven, counts, error));
+    else if (pipeline->partition == SIM_BY_LAYERS) BASE_TRY(cut_evenly(layers, count, division, "", counts, error));
+    else BASE_TRY(cut_with_embeddings(layers, count, division, counts, error));
     for (int64_t i = 0; i < count; i++) pieces[i].decoder_layers = counts[i];
     pieces[0].parts |= MODEL_PART_EMBEDDING;
     pieces[count - 1].parts |= BEHIND;
@@ -109,7 +109,8 @@ static enum base_status cut_decoder(const struct model_config *config, const str
 
 /* Encoder and decoder have stages of their own; the decoder's inputs are embedded where it begins. */
 static enum base_status cut_encoder_decoder(const struct model_config *config, const struct sim_pipeline *pipeline,
-                                            bool uneven, struct sim_piece *pieces, struct base_error *error)
+                                            enum sim_division division, struct sim_piece *pieces,
+                                            struct base_error *error)
 {
     const int64_t stages = pipeline->stages, split = pipeline->split_rank ? pipeline->split_rank : stages / 2;
     int64_t counts[SIM_MOST_PIECES];
@@ -121,8 +122,8 @@ static enum base_status cut_encoder_decoder(const struct model_config *config, c
         return base_fail(error, BASE_INPUT,
                          "pipeline_split_rank: stage %lld begins the decoder, and there are %lld stages; use 1 to %lld",
                          (long long)split, (long long)stages, (long long)stages - 1);
-    BASE_TRY(cut_evenly(config->num_encoder_layers, split, uneven, "encoder ", counts, error));
-    BASE_TRY(cut_evenly(config->num_decoder_layers, stages - split, uneven, "decoder ", counts + split, error));
+    BASE_TRY(cut_evenly(config->num_encoder_layers, split, division, "encoder ", counts, error));
+    BASE_TRY(cut_evenly(config->num_decoder_layers, stages - split, division, "decoder ", counts + split, error));
     for (int64_t i = 0; i < stages; i++) {
         if (i < split) pieces[i].encoder_layers = counts[i];
         else pieces[i].decoder_layers = counts[i];
@@ -151,8 +152,8 @@ static enum base_status check_blocks(const struct model_config *config, const st
         (long long)(cuts ? encoder : decoder));
 }
 
-enum base_status sim_cut_model(const struct model_config *config, const struct sim_pipeline *pipeline, bool uneven,
-                               struct sim_piece *pieces, struct base_error *error)
+enum base_status sim_cut_model(const struct model_config *config, const struct sim_pipeline *pipeline,
+                               enum sim_division division, struct sim_piece *pieces, struct base_error *error)
 {
     const int64_t count = pipeline->stages * pipeline->chunks;
     if (count > SIM_MOST_PIECES)
@@ -162,7 +163,7 @@ enum base_status sim_cut_model(const struct model_config *config, const struct s
         return base_fail(error, BASE_INPUT, "pipeline_split_rank: %s has no encoder to be split from; leave it out",
                          config->name);
     memset(pieces, 0, (size_t)count * sizeof *pieces);
-    BASE_TRY((config->encoder ? cut_encoder_decoder : cut_decoder)(config, pipeline, uneven, pieces, error));
+    BASE_TRY((config->encoder ? cut_encoder_decoder : cut_decoder)(config, pipeline, division, pieces, error));
     for (int64_t i = 0; i < count; i++) {
         if (pieces[i].encoder_layers) pieces[i].parts |= MODEL_PART_ENCODER_LAYERS;
         if (pieces[i].decoder_layers) pieces[i].parts |= MODEL_PART_LAYERS;

@@ -18,34 +18,38 @@ static int smaller(int a, int b)
     return a < b ? a : b;
 }
 
-static void put(struct lister *l, int chunk, int microbatch, bool backward)
+enum direction { FORWARD, BACKWARD };
+
+static void put(struct lister *l, int chunk, int microbatch, enum direction direction)
 {
-    l->passes[l->count++] = (struct sim_pass_of){(short)l->stage, (short)chunk, microbatch, backward};
+    l->passes[l->count++] =
+        (struct sim_pass_of){(short)l->stage, (short)chunk, microbatch, .backward = direction == BACKWARD};
 }
 
 /* As many forward passes as there are stages behind, then one backward pass after each forward pass. */
 static void list_1f1b(struct lister *l)
 {
     const int ahead = smaller(l->microbatches, (int)l->pipeline->stages - 1 - l->stage);
-    for (int i = 0; i < ahead; i++) put(l, 0, i, false);
+    for (int i = 0; i < ahead; i++) put(l, 0, i, FORWARD);
     for (int i = 0; i < l->microbatches; i++) {
-        if (ahead + i < l->microbatches) put(l, 0, ahead + i, false);
-        put(l, 0, i, true);
+        if (ahead + i < l->microbatches) put(l, 0, ahead + i, FORWARD);
+        put(l, 0, i, BACKWARD);
     }
 }
 
 static void list_gpipe(struct lister *l)
 {
-    for (int i = 0; i < l->microbatches; i++) put(l, 0, i, false);
-    for (int i = 0; i < l->microbatches; i++) put(l, 0, i, true);
+    for (int i = 0; i < l->microbatches; i++) put(l, 0, i, FORWARD);
+    for (int i = 0; i < l->microbatches; i++) put(l, 0, i, BACKWARD);
 }
 
-/* The n-th pass of one way: as many microbatches as there are stages go through a chunk, then through the next one. */
-static void put_interleaved(struct lister *l, int n, bool backward)
+/* The n-th pass of one direction: as many microbatches as there are stages go through a chunk, then through the next
+ * one. */
+static void put_interleaved(struct lister *l, int n, enum direction direction)
 {
     const int stages = (int)l->pipeline->stages, chunks = (int)l->pipeline->chunks, round = n / (stages * chunks),
               chunk = n % (stages * chunks) / stages;
-    put(l, backward ? chunks - 1 - chunk : chunk, round * stages + n % stages, backward);
+    put(l, direction == BACKWARD ? chunks - 1 - chunk : chunk, round * stages + n % stages, direction);
 }
 
 static void list_interleaved(struct lister *l)
@@ -53,10 +57,10 @@ static void list_interleaved(struct lister *l)
     const int stages = (int)l->pipeline->stages, chunks = (int)l->pipeline->chunks, passes = l->microbatches * chunks;
     const int ahead =
         l->microbatches == stages ? passes : smaller(passes, 2 * (stages - 1 - l->stage) + (chunks - 1) * stages);
-    for (int i = 0; i < ahead; i++) put_interleaved(l, i, false);
+    for (int i = 0; i < ahead; i++) put_interleaved(l, i, FORWARD);
     for (int i = 0; i < passes; i++) {
-        if (ahead + i < passes) put_interleaved(l, ahead + i, false);
-        put_interleaved(l, i, true);
+        if (ahead + i < passes) put_interleaved(l, ahead + i, FORWARD);
+        put_interleaved(l, i, BACKWARD);
     }
 }
 

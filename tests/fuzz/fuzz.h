@@ -103,7 +103,7 @@ static inline const struct base_json *fuzz_parse(struct base_arena *arena, const
 static inline const char *fuzz_print(struct base_arena *arena, const struct base_json *value)
 {
     struct base_text text = {.arena = arena};
-    struct base_json_writer writer = {.text = &text, .compact = true};
+    struct base_json_writer writer = {.text = &text, .layout = BASE_JSON_ONE_LINE};
     base_json_put_value(&writer, value);
     return text.data;
 }
