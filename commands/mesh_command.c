@@ -76,6 +76,7 @@ static const char *coordinate_names(const struct topo_topology *topology, const 
 {
     if (mesh->coordinate_count == 5) return "slice,x,y,z,core";
     if (mesh->coordinate_count == 4) return "x,y,z,core";
+    if (mesh->coordinate_count == 3) return "x,y,z";
     return topology->chip.torus_rank ? "x,y" : topology->kind == TOPO_GPU ? "node,GPU" : "process,device";
 }
 

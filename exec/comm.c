@@ -15,6 +15,10 @@
 
 enum { TAG = 1, TESTS_BEFORE_YIELD = 64, ABORT_S = 1, DAEMON_S = 3 };
 
+/* A rank that has waited so long naps between looks, for a share of what it has waited: many ranks of one machine then
+ * leave its cores to those that compute. */
+static const double patient_s = 0.001, nap_frac = 1.0 / 16, longest_nap_s = 0.0005;
+
 struct comm {
     MPI_Comm world, host;
     MPI_Win window;
@@ -60,18 +64,36 @@ static void look_around(struct comm *comm, struct exec_wait *wait)
     exec_comm_abort(BASE_RUN);
 }
 
+static double clock_s(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+/* Whether it has waited long enough to nap, and did. */
+static bool let_others_run(double waited_s)
+{
+    const double nap_s = nap_frac * waited_s < longest_nap_s ? nap_frac * waited_s : longest_nap_s;
+    if (waited_s < patient_s) return sched_yield(), false;
+    nanosleep(&(struct timespec){.tv_nsec = (long)(1e9 * nap_s)}, NULL);
+    return true;
+}
+
 static void finish(struct comm *comm, MPI_Request *requests, int count, int peer)
 {
     int done = 0;
+    bool naps = false;
+    double start_s = 0;
     struct exec_sign *own = own_sign();
     struct exec_wait wait = exec_wait_begin(&comm->signs, peer);
     for (int tests = 0; !done; tests++) {
         check(comm, MPI_Testall(count, requests, &done, MPI_STATUSES_IGNORE), "a message was lost");
-        if (done || tests % TESTS_BEFORE_YIELD) continue;
-        if (tests == 0) atomic_store(&own->looks, 0), atomic_store(&own->waits_for, peer);
-        else atomic_fetch_add_explicit(&own->looks, TESTS_BEFORE_YIELD, memory_order_relaxed);
+        if (done || (tests % TESTS_BEFORE_YIELD && !naps)) continue;
+        if (tests == 0) start_s = clock_s(), atomic_store(&own->looks, 0), atomic_store(&own->waits_for, peer);
+        else atomic_fetch_add_explicit(&own->looks, naps ? 1 : TESTS_BEFORE_YIELD, memory_order_relaxed);
         look_around(comm, &wait);
-        sched_yield();
+        naps = let_others_run(clock_s() - start_s);
     }
     atomic_store_explicit(&own->waits_for, -1, memory_order_relaxed);
     atomic_fetch_add_explicit(&own->messages, 1, memory_order_relaxed);

@@ -20,9 +20,10 @@ static const char *device_words(const struct plots_machine *machine, int slice, 
     const struct topo_topology *topology = machine->topology;
     struct base_text text = {.arena = machine->canvas->arena};
     if (topology->slice_count > 1) base_putf(&text, "slice %d, ", slice);
-    base_putf(
-        &text, "%s (%s)", topology->bounds_count == 4 && topology->bounds[3] > 1 ? "core" : plots_device_noun(topology),
-        plots_joined(text.arena, device, topology->bounds_count == 4 ? (topology->bounds[3] > 1 ? 4 : 3) : 2, ", "));
+    const bool cores = topology->bounds_count == 4 && topology->bounds[3] > 1;
+    const int shown = topology->bounds_count < 4 || cores ? topology->bounds_count : 3;
+    base_putf(&text, "%s (%s)", cores ? "core" : plots_device_noun(topology),
+              plots_joined(text.arena, device, shown, ", "));
     if (machine->tiles) {
         int index = plots_device_index(topology, device);
         const struct plots_tiles *tiles = machine->tiles;

@@ -81,11 +81,11 @@ static void put_numbers(const int *numbers, int count, struct base_text *out)
 
 static void put_grid(const struct topo_topology *topology, struct base_text *out)
 {
-    if (topology->bounds_count == 2) {
-        base_putf(out,
-                  "devices.sort(key=lambda device: (device.process_index, device.id))\ngrid = "
-                  "np.array(devices).reshape(%d, %d)\n",
-                  topology->bounds[0], topology->bounds[1]);
+    if (topology->bounds_count < 4) {
+        base_put(out, "devices.sort(key=lambda device: (device.process_index, device.id))\ngrid = "
+                      "np.array(devices).reshape");
+        put_numbers(topology->bounds, topology->bounds_count, out);
+        base_put(out, "\n");
         return;
     }
     base_put(out, "grid = np.empty(");

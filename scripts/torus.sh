@@ -5,12 +5,13 @@
 # kernel that allows namespaces: where it does not, it says so and succeeds. What it made is gone when it ends, also when
 # it is interrupted. torus.sh down removes what a run that was killed has left.
 #
-# Settings that make links carry what their rate says: deep queues, so that nothing is dropped; acknowledgements past the
-# bulk data of other flows; no segmentation offload, so that shapers see real packets; Open MPI that sends both ways at
+# Settings that make links carry what their rate says: a deep queue for each sender, so that nothing is dropped and all
+# get their part, as routers do that the simulation is of; acknowledgements past the bulk data of other flows; no segmentation offload, so that shapers see real packets; Open MPI that sends both ways at
 # once (btl_tcp_flags) and never waits for a handshake (eager limits above any message).
 set -euo pipefail
 
-tag=mwt rate_mbit=${TORUS_MBIT:-8} steps=${TORUS_STEPS:-2} seed=${TORUS_SEED:-1}
+tag=mwt rate_mbit=${TORUS_MBIT:-8} steps=${TORUS_STEPS:-2} seed=${TORUS_SEED:-1} burst=${TORUS_BURST:-6k}
+shortest_s=1.5 longest_s=6
 RANDOM=$seed
 
 down() {
@@ -38,31 +39,55 @@ tc -n "$tag-probe" qdisc add dev lo root htb 2>/dev/null || { ip netns del "$tag
 ip netns del "$tag-probe"
 mkdir -p "$folder"
 folder=$(realpath "$folder")
-trap down EXIT
-trap 'exit 130' INT TERM HUP
+# A host of the torus has a processor when it wakes, whatever else this machine does.
+first=()
+chrt -r 1 true 2>/dev/null && first=(chrt -r 1)
+running=
+trap 'kill "$running" 2>/dev/null || true; down' EXIT
+trap 'exit 130' INT TERM HUP # at once: what runs is waited for in the background
 down
 
 # ---- hosts and links ----
 
+# Up to 16 hosts share a link, packet by packet in turns; what one leaves, the others get.
 shape_link() { # namespace device
     ip -n "$1" link set "$2" up gso_max_segs 1
-    tc -n "$1" qdisc add dev "$2" root handle 1: htb default 1
-    tc -n "$1" class add dev "$2" parent 1: classid 1:1 htb rate "${rate_mbit}mbit" burst 16k cburst 16k quantum 3000
-    tc -n "$1" class add dev "$2" parent 1: classid 1:2 htb rate 10gbit quantum 3000
-    tc -n "$1" qdisc add dev "$2" parent 1:1 bfifo limit 4m
-    tc -n "$1" filter add dev "$2" parent 1: protocol ip u32 match u16 0x0000 0xff80 at 2 flowid 1:2
+    {
+        echo "qdisc add dev $2 root handle 1: htb default 10"
+        echo "class add dev $2 parent 1: classid 1:1 htb rate ${rate_mbit}mbit burst $burst cburst $burst"
+        echo "class add dev $2 parent 1: classid 1:2 htb rate 10gbit quantum 3000"
+        echo "filter add dev $2 parent 1: prio 1 protocol ip u32 match u16 0x0000 0xff80 at 2 flowid 1:2"
+        for sender in 0 1 2 3 4 5 6 7 8 9 a b c d e f; do
+            echo "class add dev $2 parent 1:1 classid 1:1$sender htb rate $((rate_mbit * 1000 / 16))kbit ceil ${rate_mbit}mbit burst 1600 cburst $burst quantum 1514"
+            echo "qdisc add dev $2 parent 1:1$sender bfifo limit 4m"
+            echo "filter add dev $2 parent 1: prio 2 protocol ip u32 match u8 0x0$sender 0x0f at 15 flowid 1:1$sender"
+        done
+    } | tc -n "$1" -batch -
+}
+
+# Hosts are named by their place, x-y-z; of a plane z is 0.
+hosts() {
+    for ((x = 0; x < size[0]; x++)); do for ((y = 0; y < size[1]; y++)); do for ((z = 0; z < size[2]; z++)); do
+        echo "$x-$y-$z"
+    done; done; done
+}
+
+up_of() { # host dimension: the next one up along it
+    local at=(${1//-/ })
+    at[$2]=$(((at[$2] + 1) % size[$2]))
+    echo "${at[0]}-${at[1]}-${at[2]}"
 }
 
 link=0
-join() { # x y x y dimension: the second is the next one up
-    local low=$tag-$1-$2 high=$tag-$3-$4 up=$5up down=$5down net=$((link * 2))
+join() { # host host dimension: the second is the next one up
+    local low=$tag-$1 high=$tag-$2 up=$3up down=$3down net=$((link * 2))
     ip link add "$up" netns "$low" type veth peer name "$down" netns "$high"
     ip -n "$low" addr add "10.20.$((net / 256)).$((net % 256))/31" dev "$up"
     ip -n "$high" addr add "10.20.$((net / 256)).$((net % 256 + 1))/31" dev "$down"
     shape_link "$low" "$up"
     shape_link "$high" "$down"
-    next[$1,$2,$5,up]="10.20.$((net / 256)).$((net % 256 + 1)) $up"
-    next[$3,$4,$5,down]="10.20.$((net / 256)).$((net % 256)) $down"
+    next[$1,$3,up]="10.20.$((net / 256)).$((net % 256 + 1)) $up"
+    next[$2,$3,down]="10.20.$((net / 256)).$((net % 256)) $down"
     link=$((link + 1))
 }
 
@@ -73,42 +98,49 @@ hop() { # from to size: which way the shorter way goes, up where both are as far
     else echo down; fi
 }
 
-route() { # x y X Y
-    local way dimension=x
-    if [ "$1" != "$3" ]; then way=$(hop "$1" "$3" "$columns"); else dimension=y way=$(hop "$2" "$4" "$rows"); fi
-    set -- "$1" "$2" "$3" "$4" ${next[$1,$2,$dimension,$way]}
-    echo "route add 10.100.$3.$4/32 via $5 dev $6 src 10.100.$1.$2"
+address() { # host: its own, whichever link leads there; the last four bits, unlike any other's, say whose turn it is
+    local at=(${1//-/ })
+    echo "10.100.0.$(((at[0] * size[1] + at[1]) * size[2] + at[2] + 1))"
 }
 
-build() { # columns rows: a torus of columns x rows
-    columns=$1 rows=$2 link=0
+route() { # from to: along x first, then y, then z
+    local at=(${1//-/ }) to=(${2//-/ }) d=0
+    while [ "${at[$d]}" = "${to[$d]}" ]; do d=$((d + 1)); done
+    local by=(${next[$1,$d,$(hop "${at[$d]}" "${to[$d]}" "${size[$d]}")]})
+    echo "route add $(address "$2")/32 via ${by[0]} dev ${by[1]} src $(address "$1")"
+}
+
+build() { # AxB or AxBxC: a torus of so many hosts
+    local sides=(${1//x/ }) host number=0
+    size=("${sides[0]}" "${sides[1]}" "${sides[2]:-1}") link=0
     declare -gA next=()
     ip link add "$tag-br" type bridge
     ip addr add 10.200.255.254/16 dev "$tag-br"
     ip link set "$tag-br" up
-    for ((x = 0; x < columns; x++)); do for ((y = 0; y < rows; y++)); do
-        local host=$tag-$x-$y
-        ip netns add "$host"
-        ip netns exec "$host" sh -c 'echo 1 >/proc/sys/net/ipv4/ip_forward; echo 0 >/proc/sys/net/ipv4/conf/all/rp_filter; echo 0 >/proc/sys/net/ipv4/conf/default/rp_filter'
-        ip -n "$host" link set lo up
-        ip link add "$tag$x-$y" type veth peer name mg0 netns "$host"
-        ip link set "$tag$x-$y" master "$tag-br" up
-        ip -n "$host" addr add "10.200.$x.$((y + 1))/16" dev mg0
-        ip -n "$host" link set mg0 up
-        ip -n "$host" link add d0 type veth peer name d1
-        ip -n "$host" addr add "10.100.$x.$y/32" dev d0
-        ip -n "$host" link set d0 up
-        ip -n "$host" link set d1 up
-    done; done
-    for ((x = 0; x < columns; x++)); do for ((y = 0; y < rows; y++)); do
-        if ((x + 1 < columns || columns > 2)); then join $x $y $(((x + 1) % columns)) $y x; fi
-        if ((y + 1 < rows || rows > 2)); then join $x $y $x $(((y + 1) % rows)) y; fi
-    done; done
-    for ((x = 0; x < columns; x++)); do for ((y = 0; y < rows; y++)); do
-        for ((X = 0; X < columns; X++)); do for ((Y = 0; Y < rows; Y++)); do
-            [ "$x,$y" = "$X,$Y" ] || route $x $y $X $Y
-        done; done | ip -n "$tag-$x-$y" -batch -
-    done; done
+    for host in $(hosts); do
+        ip netns add "$tag-$host"
+        ip netns exec "$tag-$host" sh -c 'echo 1 >/proc/sys/net/ipv4/ip_forward; echo 0 >/proc/sys/net/ipv4/conf/all/rp_filter; echo 0 >/proc/sys/net/ipv4/conf/default/rp_filter'
+        ip -n "$tag-$host" link set lo up
+        ip link add "$tag$host" type veth peer name mg0 netns "$tag-$host"
+        ip link set "$tag$host" master "$tag-br" up
+        ip -n "$tag-$host" addr add "10.200.0.$((++number))/16" dev mg0
+        ip -n "$tag-$host" link set mg0 up
+        ip -n "$tag-$host" link add d0 type veth peer name d1
+        ip -n "$tag-$host" addr add "$(address "$host")/32" dev d0
+        ip -n "$tag-$host" link set d0 up
+        ip -n "$tag-$host" link set d1 up
+    done
+    for host in $(hosts); do
+        local at=(${host//-/ })
+        for d in 0 1 2; do
+            if ((at[d] + 1 < size[d] || size[d] > 2)); then join "$host" "$(up_of "$host" $d)" $d; fi
+        done
+    done
+    for host in $(hosts); do
+        for other in $(hosts); do
+            [ "$host" = "$other" ] || route "$host" "$other"
+        done | ip -n "$tag-$host" -batch -
+    done
 }
 
 # ---- ranks on them ----
@@ -133,47 +165,67 @@ printf '{"name": "torus", "network": "simulated", "constants": {"link_bytes_per_
 
 field() { sed -n "s/^ *\"$2\": \([0-9.e+-]*\),*\$/\1/p" "$1" | head -n 1; }
 
-measure() { # topology submesh model batch
-    local plan=(--model "$3" --topology "$1" --model-parallel-submesh "$2" --batch-size "$4" --task-feature-lengths 32,32
-        --optimizer sgd --dtype float32)
-    local ranks=$((columns * rows)) name="$1 $2"
-    "$program" predict "${plan[@]}" --profile "$folder/torus_profile.json" --json >"$folder/predicted.json"
+# What the fields of a plan are but for its topology and submesh.
+plan_of() { # model batch length
+    plan=(--model "$1" --batch-size "$2" --task-feature-lengths "$3" --optimizer sgd --dtype float32)
+}
+
+# A small decoder, a batch and a length, drawn anew for each plan until a step is predicted to take some seconds: long
+# beside what a busy machine takes to wake a rank, short enough to wait for.
+draw() { # topology submesh
+    local heads=(4 8) widths=(128 192 256) batches=(16 32) lengths=(32 64)
+    for ((tries = 0; tries < 60; tries++)); do
+        local emb=${widths[RANDOM % 3]} head=${heads[RANDOM % 2]} layers=$((1 + RANDOM % 2))
+        model="decoder_only:emb_dim=$emb,num_heads=16,head_dim=$((emb / head / 2)),mlp_dim=$((emb * (2 + 2 * (RANDOM % 2)))),num_layers=$layers,vocab_size=512,mlp_activations=gelu,logits_via_embedding=1"
+        batch=${batches[RANDOM % 2]} length=${lengths[RANDOM % 2]}
+        plan_of "$model" "$batch" "$length"
+        "$program" predict "${plan[@]}" --topology "$1" --model-parallel-submesh "$2" --profile "$folder/torus_profile.json" \
+            --json >"$folder/predicted.json"
+        awk -v s="$(field "$folder/predicted.json" step_s)" -v low="$shortest_s" -v high="$longest_s" \
+            'BEGIN { exit !(s >= low && s <= high) }' && return
+    done
+    echo "torus: no plan of $1 $2 takes $shortest_s to $longest_s s a step" >&2
+    return 1
+}
+
+measure() { # topology submesh
+    local name="$1 $2" model batch length plan
+    draw "$1" "$2" || return 1
     "$program" mesh --topology "$1" --model-parallel-submesh "$2" --json |
-        sed -n 's/^ *\[\([0-9]*\), \([0-9]*\)\],*$/'"$tag"'-\1-\2 slots=1/p' >"$folder/hosts"
-    if ! timeout 300 "$program" run "${plan[@]}" --ranks "$ranks" --steps "$steps" --hostfile "$folder/hosts" --json \
-        >"$folder/run.json" 2>"$folder/run.err"; then
+        sed -n 's/^ *\[\([0-9]*\), \([0-9]*\)\],*$/\1-\2-0/p; s/^ *\[\([0-9]*\), \([0-9]*\), \([0-9]*\)\],*$/\1-\2-\3/p' |
+        sed "s/.*/$tag-& slots=1/" >"$folder/hosts"
+    timeout 300 "${first[@]}" "$program" run "${plan[@]}" --topology "$1" --model-parallel-submesh "$2" \
+        --ranks "$((size[0] * size[1] * size[2]))" --steps "$steps" --hostfile "$folder/hosts" --json \
+        >"$folder/run.json" 2>"$folder/run.err" &
+    running=$!
+    if ! wait "$running"; then
         echo "torus: $name did not run: $(tail -n 3 "$folder/run.err" | tr '\n' ' ')" >&2
         return 1
     fi
-    echo "\"$name\",\"$3\",$1,\"$2\",$4,32,sgd,float32,$(field "$folder/run.json" step_s),make torus" >>"$folder/runs.csv"
-    echo "\"$name\",\"$3\",$(field "$folder/predicted.json" communication_s),$(field "$folder/run.json" communication_s),$(field "$folder/predicted.json" step_s),$(field "$folder/run.json" step_s)" |
+    echo "\"$name\",\"$model\",$1,\"$2\",$batch,$length,sgd,float32,$(field "$folder/run.json" step_s),make torus" >>"$folder/runs.csv"
+    echo "\"$name\",\"$model\",$(field "$folder/predicted.json" communication_s),$(field "$folder/run.json" communication_s),$(field "$folder/predicted.json" step_s),$(field "$folder/run.json" step_s)" |
         tee -a "$folder/torus.csv" | sed 's/"decoder_only[^"]*",//'
 }
 
 echo "plan,model,predicted_communication_s,measured_communication_s,predicted_step_s,measured_step_s" >"$folder/torus.csv"
 echo "id,model,topology,model_parallel_submesh,batch_size,targets_length,optimizer,dtype,measured_step_s,source" >"$folder/runs.csv"
 
-# A small decoder, drawn anew for each plan; what a step computes is little beside what it sends.
-draw_model() {
-    local heads=(4 8) widths=(128 192 256) layers=$((1 + RANDOM % 3))
-    local emb=${widths[RANDOM % 3]} head=${heads[RANDOM % 2]}
-    echo "decoder_only:emb_dim=$emb,num_heads=16,head_dim=$((emb / head / 2)),mlp_dim=$((emb * (2 + 2 * (RANDOM % 2)))),num_layers=$layers,vocab_size=512,mlp_activations=gelu,logits_via_embedding=1"
-}
-
-try_all() { # columns rows submesh…
-    build "$1" "$2"
-    shift 2
-    for submesh in "$@"; do measure "local:${columns}x$rows" "$submesh" "$(draw_model)" 16 || failed=1; done
+failed=
+try_all() { # AxB… submesh…
+    local shape=$1
+    build "$1"
+    shift
+    for submesh in "$@"; do measure "local:$shape" "$submesh" || failed=1; done
     down
 }
 
-failed=
 if [ -n "$short" ]; then
-    try_all 2 4 1,1 1,4 2,2
+    try_all 2x4 1,1 1,4 2,2
 else
-    try_all 2 4 1,1 1,2 1,4 2,1 2,2 2,4
-    try_all 1 8 1,1 1,2 1,4 1,8
-    try_all 4 4 1,1 1,4 4,1 2,2 2,4 4,4
+    try_all 2x4 1,1 1,2 1,4 2,1 2,2 2,4
+    try_all 1x8 1,1 1,2 1,4 1,8
+    try_all 2x2x2 1,1,1 1,1,2 1,2,1 2,1,1 2,2,1 1,2,2 2,2,2
+    try_all 4x4 1,1 1,4 4,1 2,2 2,4 4,4
 fi
 
 awk -F, 'BEGIN { n = 0 }

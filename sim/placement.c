@@ -59,7 +59,7 @@ static const double exchange_share = 0.25;
 /* Rings over several dimensions keep all their links busy at once, but less well than one dimension's. The cost is the
  * mean load of the links of the dimensions that the group spans: what is left of the busiest link's excess when the
  * bytes are split into several rings. */
-static void place_on_torus(struct base_arena *arena, struct sim_placement *p, const struct topo_mesh *mesh)
+void sim_place_on_torus(struct base_arena *arena, struct sim_placement *p, const struct topo_mesh *mesh)
 {
     const double *c = p->profile.constants;
     double one = c[SIM_LINK_EFFICIENCY_FRAC],
@@ -116,7 +116,7 @@ static enum base_status place_on_slices(struct base_arena *arena, struct sim_pla
     BASE_TRY(leave_out_ones(&mesh.axes, error));
     one.axes = mesh.axes;
     one.groups = base_new(arena, struct sim_group, (int)sets_of(&one) + 1);
-    place_on_torus(arena, &one, &mesh);
+    sim_place_on_torus(arena, &one, &mesh);
     const double *c = p->profile.constants, rate = c[SIM_DCN_BYTES_PER_S] * c[SIM_DCN_EFFICIENCY_FRAC];
     if (!(rate > 0))
         return base_fail(error, BASE_INPUT,
@@ -257,7 +257,7 @@ enum base_status sim_placement_build(struct base_arena *arena, const struct topo
     p.axes_text = topo_axes_spell(arena, &p.named_axes, topo_axes_all(&p.named_axes));
     p.groups = base_new(arena, struct sim_group, (int)sets_of(&p) + 1);
     if (topo_has_torus(topology) && topology->slice_count > 1) BASE_TRY(place_on_slices(arena, &p, request, error));
-    else if (topo_has_torus(topology)) place_on_torus(arena, &p, &mesh);
+    else if (topo_has_torus(topology)) sim_place_on_torus(arena, &p, &mesh);
     else place_in_nodes(&p, &mesh);
     join_communicators(&p);
     const unsigned all = sets_of(&p);

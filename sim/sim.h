@@ -346,6 +346,9 @@ enum base_status sim_placement_build(struct base_arena *arena, const struct topo
                                      const struct topo_mesh_request *request, const char *software,
                                      const struct base_json *overrides, struct sim_placement *out,
                                      struct base_error *error);
+/* What rings through the groups of a mesh cost on the placement's own torus of one slice, whatever order the devices
+ * have: fills its groups, which are there, one for each set of axes. The mesh has its devices. */
+void sim_place_on_torus(struct base_arena *arena, struct sim_placement *placement, const struct topo_mesh *mesh);
 /* An all-reduce goes by recursive doubling where that takes less time than a ring: few bytes, no torus. */
 bool sim_all_reduce_doubles(const struct sim_placement *placement, unsigned axes, double bytes);
 /* nccl.c. Seconds of a collective on GPUs behind NVLink, as NCCL runs it. */

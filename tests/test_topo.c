@@ -340,6 +340,30 @@ static void skipping_devices_changes_nothing_else_and_allocates_nothing(struct b
     }
 }
 
+/* Of three dimensions, too: tiles and places row-major, by a submesh, by a number of partitions, by named axes. */
+static void local_tori_may_have_three_dimensions(struct base_arena *arena)
+{
+    static const int tiled[8][3] = {{0, 0, 0}, {0, 1, 0}, {0, 0, 1}, {0, 1, 1},
+                                    {1, 0, 0}, {1, 1, 0}, {1, 0, 1}, {1, 1, 1}};
+    struct topo_topology topology = parse(arena, "local:2x2x2");
+    struct topo_mesh_request request = {.submesh = {1, 2, 1}, .submesh_count = 3};
+    struct topo_mesh mesh;
+    struct base_error error;
+    assert_ok(topo_mesh_build(arena, &topology, &request, TOPO_WITH_DEVICES, &mesh, &error), &error);
+    assert_int_equal(mesh.coordinate_count, 3);
+    for (int i = 0; i < 8; i++) assert_memory_equal(mesh.devices[i], tiled[i], sizeof tiled[i]);
+    const struct topo_mesh_request in_order[] = {{.num_partitions = 4}, {.ici_mesh = {2, {"data", "model"}, {2, 4}}}};
+    for (int r = 0; r < BASE_COUNT(in_order); r++) {
+        assert_ok(topo_mesh_build(arena, &topology, &in_order[r], TOPO_WITH_DEVICES, &mesh, &error), &error);
+        assert_int_equal(mesh.axes.sizes[1], 4);
+        for (int i = 0; i < 8; i++)
+            assert_memory_equal(mesh.devices[i], ((int[]){i / 4, i / 2 % 2, i % 2}), 3 * sizeof(int));
+    }
+    request.submesh_count = 2;
+    assert_fails(topo_mesh_build(arena, &topology, &request, TOPO_WITH_DEVICES, &mesh, &error), BASE_INPUT, &error,
+                 "use three, for x, y and z");
+}
+
 static void local_tori_take_x_and_y(struct base_arena *arena)
 {
     struct topo_topology topology = parse(arena, "local:2x2");
@@ -423,6 +447,7 @@ static void topologies_are_what_they_name(struct base_arena *arena)
         {"cpu:4x2", TOPO_CPU, {4, 2, 1, 1}, {1, 2, 1, 1}, {false, false, false}, 8},
         {"local:4", TOPO_LOCAL, {1, 4, 1, 1}, {1, 4, 1, 1}, {false, false, false}, 4},
         {"local:2x3", TOPO_LOCAL, {2, 3, 1, 1}, {2, 3, 1, 1}, {false, true, false}, 6},
+        {"local:2x1x3", TOPO_LOCAL, {2, 1, 3, 1}, {2, 1, 3, 1}, {false, false, true}, 6},
     };
     for (int i = 0; i < BASE_COUNT(rows); i++) {
         TEST_ROW("%s", rows[i].text);
@@ -498,7 +523,7 @@ static void bad_topologies_are_refused(struct base_arena *arena)
         {"h100:2x2x2", "at most 2"},
         {"h100:65536x65536", "more than 1048576 devices"},
         {"local:0", "out of range"},
-        {"local:2x2x2", "at most 2"},
+        {"local:2x2x2x2", "at most 3"},
         {"v4-512@", "has no value"},
         {"v4-512@host", "has no value"},
         {"v4-512@host,slices=2", "has no value"},
@@ -677,6 +702,7 @@ static const struct test tests[] = {
     TEST(permuting_the_torus_with_the_submesh_changes_only_names),
     TEST(skipping_devices_changes_nothing_else_and_allocates_nothing),
     TEST(local_tori_take_x_and_y),
+    TEST(local_tori_may_have_three_dimensions),
     TEST(meshes_refuse_what_has_no_answer),
     TEST(topologies_are_what_they_name),
     TEST(overrides_change_the_chip),

@@ -135,6 +135,7 @@ static const struct {
     {"local:2000", NULL},
     {"local:2x2", "1,2"},
     {"local:4x4", "1,4"},
+    {"local:2x2x2", "1,2,2"},
     {"local:1x8", NULL},
     {"local:4x4", "2,2,2,1"},
 };

@@ -135,8 +135,8 @@ static void place_on_nodes(const struct topo_topology *topology, const struct gr
 {
     for (int n = 0; n < mesh->device_count; n++) {
         int *device = mesh->devices[n], position = device[0] * g->device_count + device[1];
-        device[0] = position / topology->bounds[1];
-        device[1] = position % topology->bounds[1];
+        for (int i = topology->bounds_count - 1; i >= 0; position /= topology->bounds[i--])
+            device[i] = i ? position % topology->bounds[i] : position;
     }
 }
 

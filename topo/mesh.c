@@ -185,10 +185,12 @@ static enum base_status get_mesh(const struct topo_topology *topology, const int
                          tiling.shown, topology->slice_count);
     BASE_TRY(check_factors(&tiling, error));
     if (slice) BASE_TRY(tile_slice(&tiling, by_host, order, mesh, error));
-    else if (count < 2)
+    else if (count < topology->bounds_count)
         return base_fail(error, BASE_INPUT,
-                         "model_parallel_submesh %s: one number cannot reshape the devices; use two, for %s and %s",
-                         tiling.shown, dimension_name(topology, 0), dimension_name(topology, 1));
+                         "model_parallel_submesh %s: %s cannot reshape the devices; use %s, for %s%s and %s",
+                         tiling.shown, count < 2 ? "one number" : "two numbers",
+                         topology->bounds_count < 3 ? "two" : "three", dimension_name(topology, 0),
+                         topology->bounds_count < 3 ? "" : ", y", dimension_name(topology, topology->bounds_count - 1));
     else {
         BASE_TRY(check_hosts(&tiling, error));
         mesh->order = "row_major";
@@ -285,8 +287,7 @@ static enum base_status node_mesh(const struct topo_topology *topology, int64_t 
     mesh->axes.sizes[1] = (int)num_partitions;
     mesh->order = "node_by_node";
     if (one_node) {
-        topo_order_add(order, 0, topology->bounds[0], 1);
-        topo_order_add(order, 1, topology->bounds[1], 1);
+        for (int i = 0; i < topology->bounds_count; i++) topo_order_add(order, i, topology->bounds[i], 1);
         return BASE_OK;
     }
     topo_order_add(order, 0, (int)data_nodes, (int)model_nodes);

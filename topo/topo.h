@@ -36,7 +36,7 @@ struct topo_chip {
     double collective_latency_s; /* fixed cost of one collective */
     double collective_efficiency_frac, matmul_efficiency_frac, hbm_efficiency_frac;
     const char *fabric; /* what joins the chips, in words */
-    int torus_rank;     /* 2 or 3 on TPUs, 2 on local:AxB, else 0 */
+    int torus_rank;     /* 2 or 3 on TPUs, local:AxB and local:AxBxC, else 0 */
     int wrap_multiple,
         wrap_exact;     /* a dim wraps iff every dim is a multiple of the first, or the dim equals the second */
     int pod_chips;      /* the largest machine that was built; 0 unknown */
@@ -67,8 +67,8 @@ struct topo_topology {
     enum topo_kind kind;
     struct topo_chip chip; /* a copy: @key=value may change it */
     int bounds[4];         /* TPU: x, y, z, devices per chip (c). GPU, CPU, local:N: processes, local devices, 1, 1.
-                            * local:AxB: x, y, 1, 1 */
-    int bounds_count;      /* 4, or 2 where a device is (process, local) or (x, y) */
+                            * local:AxB: x, y, 1, 1; local:AxBxC: x, y, z, 1 */
+    int bounds_count;      /* 4, 3 on local:AxBxC, or 2 where a device is (process, local) or (x, y) */
     int host[4];           /* the box of one host, same axes */
     bool wrap[3];          /* torus dimensions that close */
     bool twisted;
@@ -143,7 +143,7 @@ enum base_status topo_axes_read(const struct topo_axes *axes, const char *text, 
 struct topo_mesh {
     struct topo_axes axes; /* T5X's data and model, with replica before them over several slices; or a user's own */
     int device_count;
-    int coordinate_count;          /* 2 (process, local), 4 (x, y, z, c) or 5 (slice first) */
+    int coordinate_count;          /* 2 (process, local), 3 (x, y, z), 4 (x, y, z, c) or 5 (slice first) */
     int (*devices)[5];             /* row-major, last axis fastest; owned by the arena; NULL when skipped */
     int submesh[8], submesh_count; /* the model_parallel_submesh that was tiled, given or from T5X's table; 0: none */
     const char *order;             /* how T5X or JAX ordered the devices: "host_tiled", "zmajor_yz", "torus", … */

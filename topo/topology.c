@@ -90,20 +90,19 @@ static enum base_status node_shape(struct topo_topology *topology, const char *t
     return BASE_OK;
 }
 
-/* local:N is one host whose ranks all reach each other; local:AxB is a torus of ranks. A ring of two has one link, so
- * nothing is left to close. */
+/* local:N is one host whose ranks all reach each other; local:AxB and local:AxBxC are tori of ranks. A ring of two has
+ * one link, so nothing is left to close. */
 static enum base_status local_shape(struct topo_topology *topology, const char *text, struct base_error *error)
 {
-    int numbers[2] = {1, 1}, count;
-    BASE_TRY(parse_box(text, "shape", 2, numbers, &count, error));
-    bool torus = count == 2;
+    int numbers[3] = {1, 1, 1}, count;
+    BASE_TRY(parse_box(text, "shape", 3, numbers, &count, error));
+    bool torus = count > 1;
     int x = torus ? numbers[0] : 1, y = torus ? numbers[1] : numbers[0];
-    memcpy(topology->bounds, (int[]){x, y, 1, 1}, sizeof topology->bounds);
+    memcpy(topology->bounds, (int[]){x, y, numbers[2], 1}, sizeof topology->bounds);
     memcpy(topology->host, topology->bounds, sizeof topology->host);
-    topology->bounds_count = 2;
-    topology->chip.torus_rank = torus ? 2 : 0;
-    topology->wrap[0] = torus && x > 2;
-    topology->wrap[1] = torus && y > 2;
+    topology->bounds_count = torus ? count : 2;
+    topology->chip.torus_rank = torus ? count : 0;
+    for (int d = 0; d < 3; d++) topology->wrap[d] = torus && topology->bounds[d] > 2;
     return BASE_OK;
 }
 
