@@ -67,10 +67,8 @@ static enum base_status place(struct commands_context *context, const struct bas
     BASE_TRY(topo_parse(context->arena, name, &q->topology, error));
     BASE_TRY(topo_mesh_build(context->arena, &q->topology, &request, TOPO_WITH_DEVICES, &q->mesh, error));
     const struct base_json *overrides = sim_cache_overrides(context->cache);
-    q->priced = q->topology.slice_count == 1; /* no other price knows of the network between slices */
-    if (q->priced)
-        BASE_TRY(sim_placement_build(context->arena, &q->topology, &request, "t5x", overrides, &q->placement, error));
-    else BASE_TRY(sim_profile_build(&q->topology, "t5x", overrides, &q->placement.profile, error));
+    BASE_TRY(sim_placement_build(context->arena, &q->topology, &request, "t5x", overrides, &q->placement, error));
+    q->priced = !q->placement.profile.simulated; /* no other price knows of what is broken */
     return sim_network_build(context->arena, &q->topology, &q->placement.profile, &q->network, error);
 }
 
@@ -90,10 +88,10 @@ static enum base_status ask(struct commands_context *context, const struct base_
     BASE_TRY(topo_axes_read(&q->mesh.axes, axis, &q->axes, error));
     q->bytes = (double)count;
     sim_groups_find(context->arena, &q->network, &q->mesh, q->axes, &q->groups);
-    if (!q->priced && !q->simulated)
+    if (!q->priced && !q->simulated && base_argument(arguments, "--network"))
         return base_fail(error, BASE_INPUT,
-                         "--network: collectives over several slices are simulated alone; use "
-                         "--network simulated");
+                         "--network: the analytic price does not know of what is broken; use --network simulated");
+    if (!q->priced) q->simulated = true;
     if (q->priced) q->analytic_s = sim_collective_s(&q->placement, q->kind, q->axes, q->bytes);
     return sim_simulate(context->arena, &q->network, &q->groups, q->kind, algorithm, q->bytes, &q->sent, error);
 }
@@ -191,6 +189,18 @@ static void answer_json(const struct question *q, bool with_links, struct base_j
     base_json_close(w, '}');
 }
 
+/* What the analytic price rests on. */
+static const char *price_words(const struct question *q)
+{
+    if (sim_price_is_exact(&q->placement, q->kind, q->axes)) return "exact for rings along one dimension";
+    if (q->topology.kind == TOPO_GPU && q->kind <= SIM_REDUCE_SCATTER &&
+        q->placement.profile.constants[SIM_LL_BYTES_PER_S] > 0)
+        return "as NCCL reckons, with its protocols and latencies";
+    if (q->topology.slice_count > 1) return "inside slices first, then over the data-centre network";
+    return q->network.links.torus ? "an estimate from the mean load of links"
+                                  : "a ring at the rate of its slowest part";
+}
+
 static void answer_text(const struct question *q, const char *axes, struct base_text *out)
 {
     char time[BASE_HUMANE], bytes[BASE_HUMANE], rate[BASE_HUMANE], other[BASE_HUMANE];
@@ -200,10 +210,7 @@ static void answer_text(const struct question *q, const char *axes, struct base_
               q->topology.name);
     base_putf(out, "  time       %s, bus bandwidth %s/s (%s)\n", base_format_seconds(time, answer_s(q)),
               base_format_bytes(rate, bus_bandwidth(q)), q->simulated ? "simulated" : "analytic");
-    bool exact = q->priced && sim_price_is_exact(&q->placement, q->kind, q->axes);
-    if (q->priced)
-        base_putf(out, "  analytic   %s%s\n", base_format_seconds(other, q->analytic_s),
-                  exact ? ", exact for rings along one dimension" : ", an estimate from the mean load of links");
+    if (q->priced) base_putf(out, "  analytic   %s, %s\n", base_format_seconds(other, q->analytic_s), price_words(q));
     base_putf(out, "  simulated  %s by %s: %lld messages, bound by %s", base_format_seconds(time, t->time_s),
               sim_algorithm_name(q->sent.algorithm), (long long)t->message_count, bound_by(out->arena, q));
     if (t->busiest_link >= 0) base_putf(out, "; the busiest link is busy %.0f %% of the time", 100 * t->busy_frac);

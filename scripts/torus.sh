@@ -174,7 +174,7 @@ plan_of() { # model batch length
 # beside what a busy machine takes to wake a rank, short enough to wait for.
 draw() { # topology submesh
     local heads=(4 8) widths=(128 192 256) batches=(16 32) lengths=(32 64)
-    for ((tries = 0; tries < 60; tries++)); do
+    for ((tries = 0; tries < 200; tries++)); do
         local emb=${widths[RANDOM % 3]} head=${heads[RANDOM % 2]} layers=$((1 + RANDOM % 2))
         model="decoder_only:emb_dim=$emb,num_heads=16,head_dim=$((emb / head / 2)),mlp_dim=$((emb * (2 + 2 * (RANDOM % 2)))),num_layers=$layers,vocab_size=512,mlp_activations=gelu,logits_via_embedding=1"
         batch=${batches[RANDOM % 2]} length=${lengths[RANDOM % 2]}

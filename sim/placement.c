@@ -343,6 +343,7 @@ double sim_small_collective_s(const struct sim_placement *placement, enum sim_co
 bool sim_price_is_exact(const struct sim_placement *placement, enum sim_collective kind, unsigned axes)
 {
     const struct topo_ring_load *load = &placement->groups[axes].load;
-    return placement->topology.kind == TOPO_TPU && kind <= SIM_REDUCE_SCATTER && load->dimension_count == 1 &&
+    const bool one_torus = placement->topology.kind == TOPO_TPU && placement->topology.slice_count == 1;
+    return one_torus && !placement->profile.simulated && kind <= SIM_REDUCE_SCATTER && load->dimension_count == 1 &&
            load->busiest_link - load->mean_link <= 1e-12 * load->mean_link;
 }

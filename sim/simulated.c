@@ -9,15 +9,16 @@ static struct sim_link_rates link_rates(const struct topo_topology *topology, co
 {
     const double *c = profile->constants;
     double frac = c[SIM_LINK_EFFICIENCY_FRAC], link = c[SIM_LINK_BYTES_PER_S] * frac, hop_s = c[SIM_HOP_LATENCY_S];
+    double card_frac = c[SIM_NIC_EFFICIENCY_FRAC] > 0 ? c[SIM_NIC_EFFICIENCY_FRAC] : frac;
     int cards = topology->chip.nics_per_node > 0 ? topology->chip.nics_per_node : 1;
     bool gpu = topology->kind == TOPO_GPU;
     struct sim_link_rates rates = {.start_s = c[SIM_COLLECTIVE_LATENCY_S] + topology->straggler_s,
                                    .store_and_forward = topology->kind != TOPO_TPU};
     rates.bytes_per_s[TOPO_LINK_ICI] = rates.bytes_per_s[TOPO_LINK_NVLINK] = link;
-    rates.bytes_per_s[TOPO_LINK_NIC] = c[SIM_NIC_BYTES_PER_S] / cards * frac;
+    rates.bytes_per_s[TOPO_LINK_NIC] = c[SIM_NIC_BYTES_PER_S] / cards * card_frac;
     rates.bytes_per_s[TOPO_LINK_SPINE] = rates.bytes_per_s[TOPO_LINK_NIC];
     rates.bytes_per_s[TOPO_LINK_HOST] = topology->chip.host_link_bytes_per_s;
-    rates.bytes_per_s[TOPO_LINK_DCN] = topology->chip.dcn_bytes_per_s;
+    rates.bytes_per_s[TOPO_LINK_DCN] = c[SIM_DCN_BYTES_PER_S] * c[SIM_DCN_EFFICIENCY_FRAC];
     /* A message crosses two links of a switch, two of network cards: what a step takes is half of each. Inside a node
      * of GPUs it is part of what any collective takes. */
     rates.latency_s[TOPO_LINK_ICI] = hop_s;

@@ -365,6 +365,29 @@ static void nodes_are_joined_by_their_cards(struct base_arena *arena)
                 4 * 2 * 15.0 / 16 * 1e8 / card, 1e-9);
 }
 
+/* Between slices the network gives each chip what was measured of its line, in both prices. */
+static void slices_are_joined_at_the_measured_rate(struct base_arena *arena)
+{
+    struct topo_topology topology;
+    struct sim_placement placement;
+    struct sim_network network;
+    struct topo_mesh mesh;
+    struct sim_groups groups;
+    struct sim_simulated sent;
+    struct base_error error;
+    const struct topo_mesh_request request = {.ici_mesh = {2, {"data", "fsdp"}, {1, 256}},
+                                              .dcn_mesh = {2, {"data", "fsdp"}, {2, 1}}};
+    const double bytes = 1e9;
+    assert_ok(topo_parse(arena, "v5e:16x16@slices=2", &topology, &error), &error);
+    assert_ok(sim_placement_build(arena, &topology, &request, "t5x", NULL, &placement, &error), &error);
+    assert_ok(topo_mesh_build(arena, &topology, &request, TOPO_WITH_DEVICES, &mesh, &error), &error);
+    assert_ok(sim_network_build(arena, &topology, &placement.profile, &network, &error), &error);
+    sim_groups_find(arena, &network, &mesh, 1, &groups);
+    assert_ok(sim_simulate(arena, &network, &groups, SIM_ALL_REDUCE, SIM_ALGORITHM_RING, bytes, &sent, &error), &error);
+    assert_near(sent.traffic.time_s, sim_collective_s(&placement, SIM_ALL_REDUCE, 1, bytes), 1e-9);
+    assert_true(!sim_price_is_exact(&placement, SIM_ALL_REDUCE, 2));
+}
+
 static void bad_failures_are_refused(struct base_arena *arena)
 {
     static const char *const rows[][2] = {{"v4:4x4x4@dead_links=w:0.0.0", "is not understood"},
@@ -510,6 +533,7 @@ int main(int argument_count, char **arguments)
         TEST(ici_sweeps_are_met),
         TEST(dead_links_are_routed_around),
         TEST(nodes_are_joined_by_their_cards),
+        TEST(slices_are_joined_at_the_measured_rate),
         TEST(bad_failures_are_refused),
         TEST(packets_take_as_long_as_flows),
     };
