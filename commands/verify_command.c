@@ -11,6 +11,7 @@ enum { MOST_ROWS = 256, SHOWN_ROWS = 8 };
 
 struct judged {
     int64_t peak_bytes, argument_bytes, output_bytes, temp_bytes;
+    int64_t rematerialized_count; /* instructions that the compiler made once more, or in another layout */
     bool fits;
     const char *message;
     double seconds;
@@ -61,6 +62,7 @@ static enum base_status read_judgement(struct base_arena *arena, const struct ba
     BASE_TRY(read_bytes(document, "peak_memory_bytes", &out->peak_bytes, error));
     BASE_TRY(read_bytes(document, "argument_bytes", &out->argument_bytes, error));
     BASE_TRY(read_bytes(document, "output_bytes", &out->output_bytes, error));
+    BASE_TRY(read_bytes(document, "rematerialized", &out->rematerialized_count, error));
     return read_bytes(document, "temp_bytes", &out->temp_bytes, error);
 }
 
@@ -184,6 +186,7 @@ static void put_json(struct base_arena *arena, const struct both *b, struct base
     base_json_member_int(w, "output_bytes", j->output_bytes);
     base_json_member_int(w, "temp_bytes", j->temp_bytes);
     base_json_member_bool(w, "fits", j->fits);
+    base_json_member_int(w, "rematerialized_count", j->rematerialized_count);
     base_json_member_string(w, "message", j->message);
     base_json_member_double(w, "seconds", j->seconds);
     base_json_close(w, '}');

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""oracle_aot.py COUNT OUT.csv [--seed N] [--python PATH] [--only scanned|unrolled] [--program build/meshwright]: draws plans, has the
-XLA:TPU compiler judge each without a TPU, and appends its answers to OUT.csv, in the columns of tests/data/compiled_memory.csv.
+"""oracle_aot.py COUNT OUT.csv [--seed N] [--python PATH] [--only scanned|unrolled] [--generations v4,v5e]
+[--libtpu VERSION] [--program build/meshwright]: draws plans, has the XLA:TPU compiler judge each without a TPU, and appends its
+answers to OUT.csv, in the columns of tests/data/compiled_memory.csv.
 
 A plan is drawn near its limit and far from it: the batch is chosen so that the prediction is between 35 and 115 % of what the device
 has. PATH is a Python with jax[tpu] (default: what `make aot-env` made).
@@ -8,8 +9,8 @@ has. PATH is a Python with jax[tpu] (default: what `make aot-env` made).
 import argparse, csv, json, os, random, subprocess, tempfile
 
 COLUMNS = ("id,model,topology,model_parallel_submesh,num_partitions,logical_axis_rules,inputs_length,targets_length,batch_size,"
-           "num_microbatches,optimizer,remat_policy,dtype,software,memory_kind,measured_peak_memory_bytes,measured_oom,rematerialized,"
-           "libtpu").split(",")
+           "num_microbatches,optimizer,remat_policy,dtype,software,memory_kind,measured_peak_memory_bytes,measured_oom,argument_bytes,"
+           "output_bytes,rematerialized,libtpu").split(",")
 SLICES = {"v2": ("v2-8", "v2-32"), "v3": ("v3-8", "v3-32"), "v4": ("v4-16", "v4-64"), "v5e": ("v5e-16", "v5e-64"),
           "v5p": ("v5p-16", "v5p-64"), "v6e": ("v6e-16", "v6e-64"), "tpu7x": ("tpu7x:2x2x2", "tpu7x:2x2x4")}
 SIZES = {"v2": ("small", "base"), "v3": ("small", "base", "large"), "v5e": ("base", "large", "xl")}
@@ -18,8 +19,8 @@ LENGTHS = ((512, 114), (512, 512), (1024, 256), (256, 64))
 MOST_ROWS_A_DEVICE = 4096
 
 
-def draw(rng, only):
-    chip = rng.choice(sorted(SLICES))
+def draw(rng, only, generations):
+    chip = rng.choice(generations)
     scanned = only == "scanned" or (only is None and rng.random() < 0.7)
     if scanned:
         model, remat = "scalable_t5_1_1_" + rng.choice(SIZES.get(chip, ("base", "large", "xl"))), rng.choice(("none", "minimal", "full"))
@@ -76,6 +77,8 @@ def main():
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--python")
     parser.add_argument("--only", choices=("scanned", "unrolled"))
+    parser.add_argument("--generations", default=",".join(sorted(SLICES)))
+    parser.add_argument("--libtpu", default="0.0.42.1", help="the version that PATH has")
     parser.add_argument("--program", default="build/meshwright")
     options = parser.parse_args()
     rng, number, found = random.Random(options.seed), 0, 0
@@ -86,14 +89,16 @@ def main():
         if fresh:
             writer.writeheader()
         while found < options.count:
-            row, number = draw(rng, options.only), number + 1
+            row, number = draw(rng, options.only, options.generations.split(",")), number + 1
             row["batch_size"] = choose_batch(options.program, row, rng, folder)
             answer = row["batch_size"] and ask(options.program, "verify", row, folder, *more)
             if not answer:
                 continue
             compiled = answer["compiled"]
             row.update(id=f"drawn-{options.seed}-{number}", measured_peak_memory_bytes=compiled["peak_memory_bytes"],
-                       measured_oom=int(not compiled["fits"]))
+                       measured_oom=int(not compiled["fits"]), argument_bytes=compiled["argument_bytes"],
+                       output_bytes=compiled["output_bytes"], rematerialized=compiled["rematerialized_count"],
+                       libtpu=options.libtpu)
             writer.writerow(row)
             f.flush()
             found += 1

@@ -22,6 +22,7 @@ struct topo_chip {
     double hbm_bytes_per_s;
     double xla_hbm_limit_bytes_per_device; /* what XLA lets a program use; 0 unknown */
     double xla_reserved_bytes_per_device;  /* what XLA keeps beside it */
+    int xla_windows_products;   /* 1: weight gradients whose sum is scattered are windowed einsums (libtpu 0.0.42) */
     int xla_keeps_exponentials; /* 1: of an unrolled model's softmax the exponentials are kept beside their quotient; 0:
                                    the scores alone (dumps of libtpu 0.0.42's peak, decoders of 12 layers) */
     int mxu_dim;                /* side of a matrix unit: 128 or 256; 0 on GPUs */

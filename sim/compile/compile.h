@@ -142,6 +142,7 @@ struct sim_compiled_options {
     bool keeps_all;          /* what autodiff keeps is kept: no remat policy */
     double limit_bytes;      /* what arguments and accumulators leave of the device */
     bool keeps_exponentials; /* where layers are no loops: beside their quotient; a habit of the chip's compiler */
+    bool windows_products;   /* so is that sums over devices go round while their products are computed */
 };
 struct sim_compiled_memory {
     double peak_bytes;                           /* of all that comes and goes, arguments and accumulators aside */

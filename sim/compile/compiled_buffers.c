@@ -7,7 +7,7 @@
  * - casts of stacked weights are hoisted out of the loops: a copy in the compute dtype lives through both;
  * - gradients of stacked weights are stacked in the loop that makes them, in the weights' dtype;
  * - a fusion with several results writes over none of its operands. */
-#include "sim/compile/compile.h"
+#include "sim/compile/passes.h"
 
 #include <string.h>
 
@@ -25,68 +25,23 @@ struct assigner {
     struct base_arena *arena;
     int *carried_in, *carried_out; /* per value: the loop bracket that carries it, or -1 */
     bool *is_one_hot;              /* per tensor of the program */
+    bool *windowed;                /* per value: an operand of a windowed weight gradient */
+    int *first_made;               /* per tensor: the value of it that is made first, or -1 */
     bool late_products;
 };
 
-/* ---- tiles ---- */
-
-enum { LANES = 128, SUBLANES = 8 };
-
-static double round_up(double count, double tile)
-{
-    double tiles = (double)(int64_t)((count + tile - 1) / tile);
-    return tiles * tile;
-}
+/* ---- bytes ---- */
 
 static double local_extent(const struct assigner *a, int size, unsigned axes)
 {
     return (double)base_ceil_div(a->options->sizes[size], topo_axes_product(a->options->mesh, axes));
 }
 
-/* A tile of fewer rows holds 1, 2 or 4 of them. */
-static double round_up_rows(double rows)
-{
-    double tile = 1;
-    while (tile < rows && tile < SUBLANES) tile *= 2;
-    return round_up(rows, tile);
-}
-
-/* The two dimensions of a tile: as they stand in the array, but heads and rows of a batch are outside of it, and the
- * lanes take the longer one where the last would fill less than a tile; of a matrix, the one that wastes less. */
-static void choose_tile(const double *extents, int rank, const unsigned char *dims, int *lanes, int *sublanes)
-{
-    int chosen[2] = {rank - 1, -1};
-    for (int d = rank - 2; d >= 0 && chosen[1] < 0; d--) {
-        bool heads = dims[d] == MODEL_HEADS || dims[d] == MODEL_KV_HEADS,
-             batch = dims[d] == MODEL_BATCH || dims[d] == MODEL_GLOBAL_BATCH;
-        if ((heads && d > 0) || (batch && rank > 2)) continue;
-        chosen[1] = d;
-    }
-    if (chosen[1] < 0) chosen[1] = rank - 2;
-    double waste = round_up(extents[chosen[0]], LANES) / extents[chosen[0]],
-           other = round_up(extents[chosen[1]], LANES) / extents[chosen[1]];
-    bool swap = rank == 2 ? other < waste : extents[chosen[0]] < LANES && extents[chosen[1]] > extents[chosen[0]];
-    *lanes = chosen[swap];
-    *sublanes = chosen[!swap];
-}
-
-static double tiled_bytes(const double *extents, int rank, const unsigned char *dims, double element_bytes)
-{
-    if (rank == 0) return element_bytes;
-    if (rank == 1) return round_up(extents[0], extents[0] > LANES ? SUBLANES * LANES : LANES) * element_bytes;
-    int lanes, sublanes;
-    choose_tile(extents, rank, dims, &lanes, &sublanes);
-    double bytes = element_bytes;
-    for (int d = 0; d < rank; d++)
-        bytes *= d == lanes ? round_up(extents[d], LANES) : d == sublanes ? round_up_rows(extents[d]) : extents[d];
-    return bytes;
-}
-
 static double shape_bytes(const struct assigner *a, const struct sim_shape *shape, double element_bytes)
 {
     double extents[MODEL_MAX_RANK];
     for (int d = 0; d < shape->rank; d++) extents[d] = local_extent(a, shape->dims[d], shape->spec[d]);
-    return tiled_bytes(extents, shape->rank, shape->dims, element_bytes);
+    return sim_tiled_bytes(extents, shape->rank, shape->dims, element_bytes);
 }
 
 /* One-hot rows are a comparison until a product reads them: what is gathered of them are bytes that are 0 or 1. */
@@ -294,6 +249,14 @@ static void find_one_hots(struct assigner *a)
     }
 }
 
+static void find_first_made(struct assigner *a)
+{
+    a->first_made = base_new(a->arena, int, a->s->program->tensor_count + 1);
+    for (int t = 0; t < a->s->program->tensor_count; t++) a->first_made[t] = -1;
+    for (int v = a->s->value_count - 1; v >= 0; v--)
+        if (a->s->values[v].definition >= 0) a->first_made[a->s->values[v].tensor] = v;
+}
+
 static bool is_stacked_gradient(const struct assigner *a, const struct sim_value *value)
 {
     const struct model_tensor *tensor = &a->s->program->tensors[value->tensor];
@@ -309,7 +272,17 @@ static bool is_overwritten(const struct assigner *a, const struct sim_value *val
     if (op->kind == SIM_COMMUNICATE) return op->collective == SIM_ALL_REDUCE;
     if (op->kind != SIM_COMPUTE || op->op->kind != MODEL_MAP || op->op->function == MODEL_SOFTMAX_GRAD) return false;
     const struct sim_value *result = &a->s->values[op->outputs[0]];
-    return result->stored && result->shape == value->shape;
+    return result->stored && result->shape == value->shape && !a->windowed[op->outputs[0]];
+}
+
+/* The products of the logits' gradient are as near to it as they are written down, wherever their sums are added to. */
+static int last_product(const struct assigner *a, int v)
+{
+    int last = a->s->values[v].definition;
+    for (int i = last + 1; i < a->s->op_count; i++)
+        for (int j = 0; j < a->s->ops[i].input_count; j++)
+            if (a->s->ops[i].inputs[j] == v) last = i;
+    return last;
 }
 
 static int last_loop_end(const struct assigner *a)
@@ -319,15 +292,67 @@ static int last_loop_end(const struct assigner *a)
     return end;
 }
 
+/* ---- operands of windowed weight gradients ---- */
+
+/* The last operation before the updates, or of the loop over microbatches that this one is in. */
+static int backward_end(const struct assigner *a, int loop)
+{
+    if (loop >= 0) return a->s->ops[outermost(a, loop)].match - 1;
+    int end = a->s->op_count - 1;
+    while (end > 0 && (a->s->ops[end].kind != SIM_COMPUTE || a->s->ops[end].op->phase == MODEL_OPTIMIZER)) end--;
+    return end;
+}
+
+/* One array for each layer that is made in a loop over layers, which is none to the compiler, until the backward pass
+ * is over. */
+static void add_waiting_stack(struct assigner *a, int loop, double bytes, enum model_category category)
+{
+    int end = a->s->ops[loop].match, last = backward_end(a, a->s->ops[loop].loop);
+    double n = trips(a, loop);
+    add(a, loop + 1, end, bytes, n * bytes, category);
+    if (end < last) add(a, end + 1, last, n * bytes, n * bytes, category);
+}
+
+/* Such an operand is an array, though others make it again as they read it, and stays until the loops of all windowed
+ * products come: what the forward pass had already made is that array. */
+static bool add_windowed(struct assigner *a, int v)
+{
+    const struct sim_sharded *s = a->s;
+    struct sim_value value = s->values[v];
+    int forward = s->program->tensors[value.tensor].recomputed_of;
+    if (value.persistent || value.definition < 0 || a->is_one_hot[value.tensor]) return false;
+    int made = forward >= 0 && a->first_made[forward] >= 0 ? a->first_made[forward] : v;
+    int loop = s->values[made].loop, birth = s->values[made].definition;
+    bool stacked = over_layers(a, loop), outlives = stacked && value.last_use > s->ops[loop].match;
+    if (a->options->scanned && outlives) return false;
+    enum model_category category = category_of(a, &value, made != v || value.kept);
+    if (value.dtype == MODEL_FLOAT32) value.dtype = MODEL_BFLOAT16;
+    double bytes = value_bytes(a, &value);
+    if (stacked && !a->options->scanned) add_waiting_stack(a, loop, bytes, category);
+    else add(a, birth, stacked ? s->ops[loop].match - 1 : backward_end(a, loop), bytes, bytes, category);
+    return true;
+}
+
+/* One-hot rows that all devices ask for: a device's own stand beside all of them; or, where products are not windowed
+ * otherwise, the rows go round, one device's in use while the next one's arrive. */
+static double gathered_rows_bytes(const struct assigner *a, const struct sim_op *gather, double bytes)
+{
+    double own_bytes = bytes / (double)topo_axes_product(a->options->mesh, gather->axes);
+    return a->options->windows_products ? bytes + own_bytes : 2 * own_bytes;
+}
+
 static void add_value(struct assigner *a, int v)
 {
     const struct sim_sharded *s = a->s;
     const struct sim_value *value = &s->values[v];
     const struct sim_op *made = value->definition >= 0 ? &s->ops[value->definition] : NULL;
+    if (a->windowed[v] && add_windowed(a, v)) return;
     bool counted = over_layers(a, value->loop) && made && is_weight_cast(a, made);
     if (!value->stored || value->persistent || counted || is_stacked_gradient(a, value)) return;
     if (made && made->kind == SIM_COMPUTE && made->op->phase == MODEL_OPTIMIZER) return;
     double bytes = value_bytes(a, value);
+    if (made && made->kind == SIM_COMMUNICATE && a->is_one_hot[value->tensor])
+        bytes = gathered_rows_bytes(a, made, bytes);
     int loop = value->loop, carried = a->carried_in[v];
     /* A norm's float32 input is recomputed from the residual stream wherever it is read, if that is no other loop. */
     if (!a->options->scanned && s->program->tensors[value->tensor].role == MODEL_ROLE_NORM_INPUT) bytes /= 2;
@@ -337,11 +362,12 @@ static void add_value(struct assigner *a, int v)
     if (carried >= 0) add(a, carried, s->ops[carried].match, bytes, bytes, category);
     if (carried >= 0 || outlives) return;
     bool result = made && made->kind == SIM_LOOP_END;
-    int birth = value->definition, death = value->last_use > birth ? release_point(a, loop, value->last_use) : birth;
+    bool of_loss = made && made->kind == SIM_COMPUTE && made->op->function == MODEL_LOSS_GRAD;
+    int last_use = of_loss && a->options->scanned ? last_product(a, v) : value->last_use;
+    int birth = value->definition, death = last_use > birth ? release_point(a, loop, last_use) : birth;
     if (result) birth++;
     if (death > birth && death == value->last_use && is_overwritten(a, value, death)) death--;
-    if (made && made->kind == SIM_COMPUTE && made->op->function == MODEL_LOSS_GRAD && a->late_products &&
-        a->options->scanned)
+    if (of_loss && a->late_products && a->options->scanned)
         death = loop >= 0 ? s->ops[loop].match - 1 : last_loop_end(a);
     if (death >= birth) add(a, birth, death, bytes, bytes, category);
 }
@@ -408,6 +434,8 @@ void sim_compiled_memory(struct base_arena *arena, const struct sim_sharded *sha
     a.is_one_hot = base_new(arena, bool, sharded->program->tensor_count + 1);
     find_carried(&a);
     find_one_hots(&a);
+    find_first_made(&a);
+    a.windowed = sim_windowed_operands(arena, sharded, options);
     assign(&a, false, out);
     double least_bytes = out->peak_bytes;
     assign(&a, true, out);

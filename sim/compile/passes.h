@@ -31,4 +31,12 @@ sim_pass_function sim_track_lifetimes;                 /* liveness.c */
  * collective the place before which it is waited for, or 0. */
 void sim_reorder_operations(struct base_arena *arena, struct sim_sharded *sharded, const int *order, const int *done);
 
+/* array_tiles.c: of an array of these extents; dims: enum model_size, since the compiler keeps some outside of tiles.
+ */
+double sim_tiled_bytes(const double *extents, int rank, const unsigned char *dims, double element_bytes);
+
+/* windowed_products.c: per value, whether a weight gradient reads it that is computed as its sum goes round. */
+bool *sim_windowed_operands(struct base_arena *arena, const struct sim_sharded *sharded,
+                            const struct sim_compiled_options *options);
+
 #endif

@@ -1,0 +1,49 @@
+/* Bytes of an array in the tiles in which XLA:TPU lays its two minor dimensions out, and which two those are. */
+#include "sim/compile/passes.h"
+
+enum { LANES = 128, SUBLANES = 8 };
+
+static double round_up(double count, double tile)
+{
+    double tiles = (double)(int64_t)((count + tile - 1) / tile);
+    return tiles * tile;
+}
+
+/* A tile of fewer rows holds 1, 2 or 4 of them. */
+static double round_up_rows(double rows)
+{
+    double tile = 1;
+    while (tile < rows && tile < SUBLANES) tile *= 2;
+    return round_up(rows, tile);
+}
+
+/* The two dimensions of a tile: as they stand in the array, but heads and rows of a batch are outside of it, and the
+ * lanes take the one that wastes less. */
+static void choose_tile(const double *extents, int rank, const unsigned char *dims, int *lanes, int *sublanes)
+{
+    int chosen[2] = {rank - 1, -1};
+    for (int d = rank - 2; d >= 0 && chosen[1] < 0; d--) {
+        bool heads = dims[d] == MODEL_HEADS || dims[d] == MODEL_KV_HEADS,
+             batch = dims[d] == MODEL_BATCH || dims[d] == MODEL_GLOBAL_BATCH;
+        if ((heads && d > 0) || (batch && rank > 2)) continue;
+        chosen[1] = d;
+    }
+    if (chosen[1] < 0) chosen[1] = rank - 2;
+    double waste = round_up(extents[chosen[0]], LANES) / extents[chosen[0]],
+           other = round_up(extents[chosen[1]], LANES) / extents[chosen[1]];
+    bool swap = other < waste;
+    *lanes = chosen[swap];
+    *sublanes = chosen[!swap];
+}
+
+double sim_tiled_bytes(const double *extents, int rank, const unsigned char *dims, double element_bytes)
+{
+    if (rank == 0) return element_bytes;
+    if (rank == 1) return round_up(extents[0], extents[0] > LANES ? SUBLANES * LANES : LANES) * element_bytes;
+    int lanes, sublanes;
+    choose_tile(extents, rank, dims, &lanes, &sublanes);
+    double bytes = element_bytes;
+    for (int d = 0; d < rank; d++)
+        bytes *= d == lanes ? round_up(extents[d], LANES) : d == sublanes ? round_up_rows(extents[d]) : extents[d];
+    return bytes;
+}
