@@ -65,7 +65,8 @@ enum base_status commands_read_result(struct base_arena *arena, const struct bas
     const struct base_json *failure = base_json_get(document, "error");
     *out = (struct commands_result){.contraction_s = base_json_number(document, "contraction_s"),
                                     .elementwise_s = base_json_number(document, "elementwise_s"),
-                                    .communication_s = base_json_number(document, "communication_s")};
+                                    .communication_s = base_json_number(document, "communication_s"),
+                                    .exposed_s = base_json_number(document, "exposed_s")};
     out->steps.hosts = base_json_get(document, "hosts");
     out->steps.stopped = base_json_number(document, "stopped") != 0;
     out->steps.failure = failure ? failure->string : NULL;
@@ -94,8 +95,9 @@ void commands_result_prediction(const struct commands_result *result, const stru
     for (int64_t i = 0; i < m->step_count; i++) out->step_s += m->step_s[i] / (double)m->step_count;
     out->compute_s = result->contraction_s;
     out->memory_bound_s = result->elementwise_s;
-    out->exposed_communication_s = out->communication_s = result->communication_s;
-    double rest_s = out->step_s - out->compute_s - out->memory_bound_s - out->communication_s;
+    out->communication_s = result->communication_s;
+    out->exposed_communication_s = result->exposed_s;
+    double rest_s = out->step_s - out->compute_s - out->memory_bound_s - out->exposed_communication_s;
     out->overhead_s = rest_s > 0 ? rest_s : 0;
     out->samples_per_s = out->step_s > 0 ? (double)plan->batch_size / out->step_s : 0;
     out->tokens_per_s = out->samples_per_s * (double)plan->targets_length;

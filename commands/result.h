@@ -14,6 +14,7 @@ struct commands_result {
     int row_count;
     struct sim_memory memory;
     double contraction_s, elementwise_s, communication_s; /* a step */
+    double exposed_s;                                     /* of communication_s: nothing was computed meanwhile */
 };
 /* BASE_RUN: the answer is no result. */
 enum base_status commands_read_result(struct base_arena *arena, const struct base_text *answer, int rank_count,

@@ -47,6 +47,7 @@ static enum base_status put_result(struct commands_context *context, const struc
     commands_result_prediction(result, plan, predicted, &measured);
     if (steps.stopped) note_stop(context, &steps);
     steps.timeline = &result->timeline;
+    steps.predicted = sim_hides_collectives(plan) ? predicted : NULL;
     if (result->passes.count == detail->passes->count) result->passes.passes = detail->passes->passes;
     else result->passes.count = 0;
     struct reports_prediction report = {.plan = *text,

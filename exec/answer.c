@@ -76,6 +76,7 @@ static void put_result(const struct exec_result *r, const char *failure, struct 
     base_json_member_double(&w, "contraction_s", r->contraction_s);
     base_json_member_double(&w, "elementwise_s", r->elementwise_s);
     base_json_member_double(&w, "communication_s", r->communication_s);
+    base_json_member_double(&w, "exposed_s", r->exposed_s);
     put_hosts(&w, r);
     put_memory(&w, &r->memory);
     exec_put_collectives(&w, r->collectives, r->collective_count, EXEC_WITHOUT_REGIONS);

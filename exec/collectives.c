@@ -205,7 +205,7 @@ static void note(const struct exec_collective *c, double time_s)
     row->time_s += time_s;
 }
 
-static struct exec_collective describe(struct exec_machine *machine, const struct sim_op *op)
+struct exec_collective exec_describe(struct exec_machine *machine, const struct sim_op *op)
 {
     const struct sim_sharded *s = machine->s;
     struct exec_collective c = {
@@ -237,7 +237,7 @@ static int64_t common_elements(const struct exec_collective *c, int source, int 
 
 bool exec_can_communicate(struct exec_machine *machine, const struct sim_op *op)
 {
-    struct exec_collective c = describe(machine, op);
+    struct exec_collective c = exec_describe(machine, op);
     int members[EXEC_MOST_DEVICES];
     unsigned cut = 0;
     for (int d = 0; d < c.tensor->rank; d++) cut |= c.from->spec[d];
@@ -254,9 +254,21 @@ bool exec_can_communicate(struct exec_machine *machine, const struct sim_op *op)
     return true;
 }
 
+void exec_note_collective(const struct exec_collective *c, double time_s, double exposed_s)
+{
+    struct exec_machine *machine = c->machine;
+    const long at = c->op - machine->s->ops;
+    machine->communication_s += time_s;
+    machine->exposed_s += exposed_s;
+    machine->op_s[at] += time_s;
+    machine->op_runs[at]++;
+    note(c, time_s);
+}
+
 void exec_communicate(struct exec_machine *machine, const struct sim_op *op)
 {
-    struct exec_collective c = describe(machine, op);
+    if (op->done && exec_flight_start(machine, op)) return;
+    struct exec_collective c = exec_describe(machine, op);
     double start_s = exec_seconds(machine);
     bool same = !memcmp(c.from->spec, c.to->spec, sizeof c.from->spec);
     if (machine->transport) exec_exchange(&c);
@@ -264,8 +276,5 @@ void exec_communicate(struct exec_machine *machine, const struct sim_op *op)
     else if (same) all_reduce(&c);
     else reduce_scatter(&c);
     double time_s = exec_seconds(machine) - start_s;
-    machine->communication_s += time_s;
-    machine->op_s[op - machine->s->ops] += time_s;
-    machine->op_runs[op - machine->s->ops]++;
-    note(&c, time_s);
+    exec_note_collective(&c, time_s, time_s);
 }

@@ -15,12 +15,22 @@
 
 enum { TAG = 1, TESTS_BEFORE_YIELD = 64, ABORT_S = 1, DAEMON_S = 3 };
 
+/* A way between the ranks for one thread: messages of two do not mix. */
+struct lane {
+    MPI_Comm world;
+    struct exec_signs *signs; /* what the thread has seen of others is its own */
+    bool naps;                /* beside the thread that computes, which is to have the core */
+};
+
 /* A rank that has waited so long naps between looks, for a share of what it has waited: many ranks of one machine then
  * leave its cores to those that compute. */
-static const double patient_s = 0.001, nap_frac = 1.0 / 16, longest_nap_s = 0.0005;
+static const double patient_s = 0.001, nap_frac = 1.0 / 16, longest_nap_s = 0.0005, shortest_nap_s = 20e-6;
 
 struct comm {
-    MPI_Comm world, host;
+    MPI_Comm host;
+    struct lane lane, aside;
+    struct exec_signs signs_aside;
+    struct exec_transport way_aside;
     MPI_Win window;
     struct exec_signs signs;
     struct exec_heart *heart;
@@ -54,13 +64,13 @@ static void check(struct comm *comm, int code, const char *what)
 
 /* ---- waiting ---- */
 
-static void look_around(struct comm *comm, struct exec_wait *wait)
+static void look_around(const struct lane *lane, struct exec_wait *wait)
 {
     char text[400];
-    enum exec_verdict verdict = exec_wait_look(&comm->signs, wait, text, sizeof text);
-    if (verdict == EXEC_IS_SLOW) comm->warn(text);
+    enum exec_verdict verdict = exec_wait_look(lane->signs, wait, text, sizeof text);
+    if (verdict == EXEC_IS_SLOW) only.warn(text);
     if (verdict != EXEC_FAILS) return;
-    comm->say(text);
+    only.say(text);
     exec_comm_abort(BASE_RUN);
 }
 
@@ -71,29 +81,30 @@ static double clock_s(void)
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-/* Whether it has waited long enough to nap, and did. */
-static bool let_others_run(double waited_s)
+/* Whether it has waited long enough to nap, and did; the thread beside the one that computes naps at once. */
+static bool let_others_run(const struct lane *lane, double waited_s)
 {
-    const double nap_s = nap_frac * waited_s < longest_nap_s ? nap_frac * waited_s : longest_nap_s;
-    if (waited_s < patient_s) return sched_yield(), false;
+    double nap_s = nap_frac * waited_s < longest_nap_s ? nap_frac * waited_s : longest_nap_s;
+    if (!lane->naps && waited_s < patient_s) return sched_yield(), false;
+    if (nap_s < shortest_nap_s) nap_s = shortest_nap_s;
     nanosleep(&(struct timespec){.tv_nsec = (long)(1e9 * nap_s)}, NULL);
     return true;
 }
 
-static void finish(struct comm *comm, MPI_Request *requests, int count, int peer)
+static void finish(const struct lane *lane, MPI_Request *requests, int count, int peer)
 {
     int done = 0;
     bool naps = false;
     double start_s = 0;
     struct exec_sign *own = own_sign();
-    struct exec_wait wait = exec_wait_begin(&comm->signs, peer);
+    struct exec_wait wait = exec_wait_begin(lane->signs, peer);
     for (int tests = 0; !done; tests++) {
-        check(comm, MPI_Testall(count, requests, &done, MPI_STATUSES_IGNORE), "a message was lost");
+        check(&only, MPI_Testall(count, requests, &done, MPI_STATUSES_IGNORE), "a message was lost");
         if (done || (tests % TESTS_BEFORE_YIELD && !naps)) continue;
         if (tests == 0) start_s = clock_s(), atomic_store(&own->looks, 0), atomic_store(&own->waits_for, peer);
         else atomic_fetch_add_explicit(&own->looks, naps ? 1 : TESTS_BEFORE_YIELD, memory_order_relaxed);
-        look_around(comm, &wait);
-        naps = let_others_run(clock_s() - start_s);
+        look_around(lane, &wait);
+        naps = let_others_run(lane, clock_s() - start_s);
     }
     atomic_store_explicit(&own->waits_for, -1, memory_order_relaxed);
     atomic_fetch_add_explicit(&own->messages, 1, memory_order_relaxed);
@@ -101,17 +112,17 @@ static void finish(struct comm *comm, MPI_Request *requests, int count, int peer
 
 static void exchange(void *self, int to, const void *out, size_t out_bytes, int from, void *in, size_t in_bytes)
 {
-    struct comm *comm = self;
+    const struct lane *lane = self;
     MPI_Request requests[2];
     int count = 0;
-    if (out_bytes > INT_MAX || in_bytes > INT_MAX) fail(comm, "a message of more than 2 GiB");
+    if (out_bytes > INT_MAX || in_bytes > INT_MAX) fail(&only, "a message of more than 2 GiB");
     if (in_bytes)
-        check(comm, MPI_Irecv(in, (int)in_bytes, MPI_BYTE, from, TAG, comm->world, &requests[count++]),
+        check(&only, MPI_Irecv(in, (int)in_bytes, MPI_BYTE, from, TAG, lane->world, &requests[count++]),
               "MPI_Irecv failed");
     if (out_bytes)
-        check(comm, MPI_Isend(out, (int)out_bytes, MPI_BYTE, to, TAG, comm->world, &requests[count++]),
+        check(&only, MPI_Isend(out, (int)out_bytes, MPI_BYTE, to, TAG, lane->world, &requests[count++]),
               "MPI_Isend failed");
-    if (count) finish(comm, requests, count, in_bytes ? from : to);
+    if (count) finish(lane, requests, count, in_bytes ? from : to);
 }
 
 static void tell_storing(void *self, bool on)
@@ -130,7 +141,7 @@ static bool share_signs(struct comm *comm)
     MPI_Aint bytes;
     void *at;
     MPI_Group world, host;
-    if (MPI_Comm_split_type(comm->world, MPI_COMM_TYPE_SHARED, comm->signs.rank, MPI_INFO_NULL, &comm->host) !=
+    if (MPI_Comm_split_type(comm->lane.world, MPI_COMM_TYPE_SHARED, comm->signs.rank, MPI_INFO_NULL, &comm->host) !=
         MPI_SUCCESS)
         return false;
     MPI_Comm_rank(comm->host, &host_rank);
@@ -145,7 +156,7 @@ static bool share_signs(struct comm *comm)
     }
     comm->local = calloc((size_t)comm->local_count, sizeof *comm->local);
     if (!comm->local) return false;
-    MPI_Comm_group(comm->world, &world);
+    MPI_Comm_group(comm->lane.world, &world);
     MPI_Comm_group(comm->host, &host);
     for (int i = 0; i < comm->local_count; i++) MPI_Group_translate_ranks(host, 1, &i, world, &comm->local[i]);
     MPI_Group_free(&world);
@@ -167,31 +178,49 @@ static bool meet_hosts(struct comm *comm)
     gethostname(name, sizeof name - 1);
     comm->heart = exec_heart_open(comm->local[0] == comm->signs.rank, &reach);
     comm->signs.hosts = (const char(*)[EXEC_HOST_NAME])names;
-    return MPI_Allgather(name, sizeof name, MPI_BYTE, names, sizeof name, MPI_BYTE, comm->world) == MPI_SUCCESS &&
-           MPI_Allgather(&reach, sizeof reach, MPI_BYTE, comm->reaches, sizeof reach, MPI_BYTE, comm->world) ==
+    return MPI_Allgather(name, sizeof name, MPI_BYTE, names, sizeof name, MPI_BYTE, comm->lane.world) == MPI_SUCCESS &&
+           MPI_Allgather(&reach, sizeof reach, MPI_BYTE, comm->reaches, sizeof reach, MPI_BYTE, comm->lane.world) ==
                MPI_SUCCESS &&
-           MPI_Bcast(&key, sizeof key, MPI_BYTE, 0, comm->world) == MPI_SUCCESS &&
+           MPI_Bcast(&key, sizeof key, MPI_BYTE, 0, comm->lane.world) == MPI_SUCCESS &&
            exec_heart_start(comm->heart, &comm->signs, comm->reaches, key, comm->local, comm->local_count);
+}
+
+/* A second way, for a thread that waits while the first one computes. False: there is none. */
+static bool open_aside(struct comm *comm, const struct exec_transport *way)
+{
+    comm->signs_aside = comm->signs;
+    comm->signs_aside.seen = calloc((size_t)comm->signs.rank_count, sizeof *comm->signs.seen);
+    if (!comm->signs_aside.seen || MPI_Comm_dup(comm->lane.world, &comm->aside.world) != MPI_SUCCESS) return false;
+    MPI_Comm_set_errhandler(comm->aside.world, MPI_ERRORS_RETURN);
+    comm->aside.signs = &comm->signs_aside;
+    comm->aside.naps = true;
+    comm->way_aside = (struct exec_transport){
+        .rank = way->rank, .rank_count = way->rank_count, .self = &comm->aside, .exchange = exchange};
+    return true;
 }
 
 enum base_status exec_comm_begin(struct exec_transport *out, int patience_s, void (*say)(const char *text),
                                  void (*warn)(const char *text), struct base_error *error)
 {
-    *out = (struct exec_transport){.self = &only, .exchange = exchange, .storing = tell_storing};
+    int support = MPI_THREAD_SINGLE;
+    *out = (struct exec_transport){.self = &only.lane, .exchange = exchange, .storing = tell_storing};
     only.say = say;
     only.warn = warn;
     only.signs.patience_pulses = (int64_t)patience_s * EXEC_PULSES_A_SECOND;
-    if (MPI_Init(NULL, NULL) != MPI_SUCCESS) return base_fail(error, BASE_RUN, "MPI could not be started");
-    if (MPI_Comm_dup(MPI_COMM_WORLD, &only.world) != MPI_SUCCESS)
+    if (MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &support) != MPI_SUCCESS)
+        return base_fail(error, BASE_RUN, "MPI could not be started");
+    if (MPI_Comm_dup(MPI_COMM_WORLD, &only.lane.world) != MPI_SUCCESS)
         return base_fail(error, BASE_RUN, "MPI gave no communicator");
-    MPI_Comm_set_errhandler(only.world, MPI_ERRORS_RETURN);
-    MPI_Comm_rank(only.world, &out->rank);
-    MPI_Comm_size(only.world, &out->rank_count);
+    MPI_Comm_set_errhandler(only.lane.world, MPI_ERRORS_RETURN);
+    MPI_Comm_rank(only.lane.world, &out->rank);
+    MPI_Comm_size(only.lane.world, &out->rank_count);
     only.signs.rank = out->rank;
     only.signs.rank_count = out->rank_count;
     only.daemon = base_parent_is("orted") ? getppid() : 0;
     if (!share_signs(&only)) return base_fail(error, BASE_RUN, "the ranks of this host cannot share memory");
     if (!meet_hosts(&only)) return base_fail(error, BASE_RUN, "the ranks cannot tell each other that they live");
+    only.lane.signs = &only.signs;
+    if (support == MPI_THREAD_MULTIPLE && open_aside(&only, out)) out->aside = &only.way_aside;
     return BASE_OK;
 }
 
@@ -218,7 +247,7 @@ void exec_comm_abort(enum base_status status)
     outlive_daemon();
     signal(SIGALRM, on_abort_alarm);
     alarm(ABORT_S);
-    MPI_Abort(only.world, (int)status);
+    MPI_Abort(only.lane.world, (int)status);
     abort();
 }
 
@@ -227,7 +256,9 @@ void exec_comm_end(void)
     exec_heart_stop(only.heart);
     MPI_Win_free(&only.window);
     MPI_Comm_free(&only.host);
-    MPI_Comm_free(&only.world);
+    MPI_Comm_free(&only.lane.world);
+    if (only.aside.naps) MPI_Comm_free(&only.aside.world);
+    free(only.signs_aside.seen);
     free(only.local);
     free(only.reaches);
     free(only.signs.seen);

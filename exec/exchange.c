@@ -306,8 +306,19 @@ static struct part whole(const struct exec_collective *c)
     p.size[0] = p.run = p.elements;
     p.at = exec_address(c->machine, c->op->outputs[0], own);
     const char *from = exec_address(c->machine, c->op->inputs[0], own);
-    if (from != p.at) memmove(p.at, from, (size_t)(p.elements * p.bytes));
+    if (from != p.at && !c->placed) memmove(p.at, from, (size_t)(p.elements * p.bytes));
     return p;
+}
+
+static bool sums_in_place(const struct exec_collective *c)
+{
+    return c->reduced && !memcmp(c->from->spec, c->to->spec, sizeof c->from->spec);
+}
+
+void exec_place_operand(struct exec_collective *c)
+{
+    if (sums_in_place(c)) whole(c);
+    c->placed = true;
 }
 
 static void sum_everywhere(const struct exec_collective *c, const struct group *g)
@@ -325,9 +336,8 @@ static void sum_everywhere(const struct exec_collective *c, const struct group *
 void exec_exchange(const struct exec_collective *c)
 {
     struct group g;
-    bool same = !memcmp(c->from->spec, c->to->spec, sizeof c->from->spec);
     find_group(c, c->reduced ? c->reduced : c->copied, &g);
-    if (c->reduced && same) sum_everywhere(c, &g);
+    if (sums_in_place(c)) sum_everywhere(c, &g);
     else if (c->reduced) scatter_round_ring(c, &g);
     else if (gathers_everything(c)) gather_round_ring(c, &g);
     else exchange_pairwise(c, &g);

@@ -23,6 +23,9 @@ struct exec_transport {
     void (*exchange)(void *self, int to, const void *out, size_t out_bytes, int from, void *in, size_t in_bytes);
     /* This rank begins or ends to read or write files, which may take its time: others wait for it. May be NULL. */
     void (*storing)(void *self, bool on);
+    /* Another way between the same ranks, whose messages do not mix with these, for a thread of its own; NULL: none,
+     * and all collectives are waited for where they start. */
+    const struct exec_transport *aside;
 };
 
 /* ---- a run (run.c) ---- */
@@ -71,7 +74,8 @@ struct exec_result {
     int host_count;
     struct sim_memory memory;
     double contraction_s, elementwise_s, communication_s; /* a step: mean of ranks, or all devices */
-    const struct sim_collective_row *collectives;         /* of one device */
+    double exposed_s; /* of communication_s, what was waited for: the rest passed while something was computed */
+    const struct sim_collective_row *collectives; /* of one device */
     int collective_count;
     struct sim_timeline timeline; /* of one stage, if there are some; in program order; time_s is of one run of it: mean
                                      of ranks, or all devices; count a step */

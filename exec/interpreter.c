@@ -1,4 +1,5 @@
 /* The interpreter: one step of the sharded program, operation after operation, each on every device before the next. */
+#include "exec/collective.h"
 #include "exec/examples.h"
 #include "exec/kernels.h"
 #include "exec/row.h"
@@ -271,6 +272,7 @@ void exec_run_range(struct exec_machine *machine, int from, int to)
 {
     for (int i = from; i < to && !machine->leaves; i++) {
         const struct sim_op *op = &machine->s->ops[i];
+        exec_flight_wait(machine, i);
         if ((op->kind == SIM_COMPUTE || op->kind == SIM_COMMUNICATE) && is_left_out(machine, op)) continue;
         switch (op->kind) {
         case SIM_COMPUTE:
@@ -289,13 +291,14 @@ void exec_run_range(struct exec_machine *machine, int from, int to)
         }
         machine->leaves = machine->leaves || says_stop(machine, op);
     }
+    exec_flight_wait(machine, to);
 }
 
 void exec_begin_step(struct exec_machine *machine)
 {
     machine->loss_sum = machine->weight_sum = machine->gradient_square_sum = machine->right_sum = 0;
     machine->router_loss_sum = 0;
-    machine->contraction_s = machine->elementwise_s = machine->communication_s = 0;
+    machine->contraction_s = machine->elementwise_s = machine->communication_s = machine->exposed_s = 0;
     memset(machine->index, 0, sizeof machine->index);
 }
 

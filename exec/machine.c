@@ -42,7 +42,7 @@ void exec_add_sums(struct exec_machine *to, const struct exec_machine *from)
     to->gradient_square_sum += from->gradient_square_sum, to->right_sum += from->right_sum;
     to->router_loss_sum += from->router_loss_sum;
     to->contraction_s += from->contraction_s, to->elementwise_s += from->elementwise_s;
-    to->communication_s += from->communication_s;
+    to->communication_s += from->communication_s, to->exposed_s += from->exposed_s;
 }
 
 /* ---- addresses ---- */

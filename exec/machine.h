@@ -28,6 +28,7 @@ struct exec_machine {
     double loss_sum, weight_sum, gradient_square_sum, right_sum;
     double router_loss_sum; /* balance and z-losses of experts, times their factors */
     double contraction_s, elementwise_s, communication_s;
+    double exposed_s;                       /* of communication_s: nothing was computed meanwhile */
     struct sim_collective_list collectives; /* counts of all steps */
     struct base_arena *arena;               /* of the whole run */
     double *op_s; /* per operation, of all steps: collectives, and kernels at the one that names them */
@@ -37,7 +38,8 @@ struct exec_machine {
     int64_t rounds;                 /* of it, until now */
     char *aside;                    /* for what a loop carries */
     size_t aside_bytes;
-    struct exec_watch *watch; /* values that somebody wants to see; NULL: none */
+    struct exec_flight *flight; /* collectives on their way; NULL: there were none yet */
+    struct exec_watch *watch;   /* values that somebody wants to see; NULL: none */
     bool processor_time;
     struct exec_onednn *narrow; /* products of bfloat16 by instructions for it; NULL: through float32 */
     struct base_error *error;

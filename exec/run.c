@@ -1,5 +1,6 @@
 /* A run: devices with their arenas, values to begin with, step after step, and what was measured. */
 #include "exec/checkpoint.h"
+#include "exec/collective.h"
 #include "exec/gemm.h"
 #include "exec/kernels.h"
 #include "exec/onednn.h"
@@ -120,6 +121,7 @@ static enum base_status run_step(struct run *run, struct base_arena *scratch, in
     out->contraction_s += m->contraction_s;
     out->elementwise_s += m->elementwise_s;
     out->communication_s += m->communication_s;
+    out->exposed_s += m->exposed_s;
     if (!isfinite(out->loss[at]) || !isfinite(out->gradient_norm[at]))
         return base_fail(
             run->error, BASE_RUN,
@@ -186,7 +188,7 @@ static void divide_by_steps(struct run *run)
 {
     struct exec_result *out = run->result;
     double count = out->step_count ? (double)out->step_count : 1;
-    out->contraction_s /= count, out->elementwise_s /= count, out->communication_s /= count;
+    out->contraction_s /= count, out->elementwise_s /= count, out->communication_s /= count, out->exposed_s /= count;
     for (int i = 0; i < run->collectives.count; i++) {
         struct sim_collective_row *row = &run->collectives.rows[i];
         row->time_s /= count;
@@ -294,12 +296,12 @@ static void agree_on_times(struct run *run)
 {
     struct exec_result *r = run->result;
     const struct exec_transport *t = run->request->transport;
-    double parts[] = {r->contraction_s, r->elementwise_s, r->communication_s};
+    double parts[] = {r->contraction_s, r->elementwise_s, r->communication_s, r->exposed_s};
     if (exec_is_alone(t)) return;
     for (int64_t i = 0; i < r->step_count; i++) exec_largest_numbers(t, &r->step_s[i], 1);
     exec_sum_numbers(t, parts, BASE_COUNT(parts));
     r->contraction_s = parts[0] / t->rank_count, r->elementwise_s = parts[1] / t->rank_count,
-    r->communication_s = parts[2] / t->rank_count;
+    r->communication_s = parts[2] / t->rank_count, r->exposed_s = parts[3] / t->rank_count;
 }
 
 static void fill_result(struct run *run, const struct sim_plan *plan)
@@ -346,6 +348,7 @@ static enum base_status run_and_measure(struct run *run, const struct sim_plan *
     exec_meet_hosts(run->arena, run->request, kernel, result);
     enum base_status status = run_steps(run, result->first_step, count);
     exec_onednn_end(run->machines[0]->narrow);
+    for (int i = 0; i < run->machine_count; i++) exec_flight_end(run->machines[i]);
     fill_result(run, plan);
     return status;
 }

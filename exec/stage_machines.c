@@ -120,6 +120,7 @@ static void send(struct exec_stages *stages, const struct sim_pass_of *pass)
                 message_bytes(m, value));
     }
     m->communication_s += exec_seconds(m) - start_s;
+    m->exposed_s += exec_seconds(m) - start_s;
 }
 
 /* Which message of its pass it is. */
@@ -148,6 +149,7 @@ void exec_receive(struct exec_machine *m, const struct sim_op *op)
     }
     stages->start_s[stages->running] = exec_seconds(m) - stages->step_start_s; /* it has waited for that until now */
     m->communication_s += exec_seconds(m) - start_s;
+    m->exposed_s += exec_seconds(m) - start_s;
     m->op_s[op - m->s->ops] += exec_seconds(m) - start_s;
     m->op_runs[op - m->s->ops]++;
 }

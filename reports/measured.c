@@ -44,6 +44,21 @@ static void put_share(const char *name, double part_s, double whole_s, struct ba
               whole_s > 0 ? 100 * part_s / whole_s : 0);
 }
 
+double reports_hidden_s(const struct sim_prediction *p)
+{
+    return p->communication_s > p->exposed_communication_s ? p->communication_s - p->exposed_communication_s : 0;
+}
+
+static void put_hidden(const struct sim_prediction *measured, const struct sim_prediction *predicted,
+                       struct base_text *out)
+{
+    const double was_s = reports_hidden_s(measured), is_s = reports_hidden_s(predicted);
+    char hidden[BASE_HUMANE], all[BASE_HUMANE], expected[BASE_HUMANE], of[BASE_HUMANE];
+    base_putf(out, "    %s of %s of collectives passed while something was computed; predicted: %s of %s\n",
+              base_format_seconds(hidden, was_s), base_format_seconds(all, measured->communication_s),
+              base_format_seconds(expected, is_s), base_format_seconds(of, predicted->communication_s));
+}
+
 void reports_run_text(const struct reports_prediction *r, struct base_text *out)
 {
     const struct reports_measured *m = r->measured;
@@ -69,6 +84,7 @@ void reports_run_text(const struct reports_prediction *r, struct base_text *out)
     put_share("elementwise", p->memory_bound_s, p->step_s, out);
     put_share("collectives", p->exposed_communication_s, p->step_s, out);
     put_share("rest", p->overhead_s, p->step_s, out);
+    if (m->predicted) put_hidden(p, m->predicted, out);
     base_putf(out, "\n%s in the arena of each device, laid out before the first step\n",
               base_format_bytes(bytes, (double)p->memory.peak_bytes));
     for (int i = 0; i < r->collective_count; i++) {

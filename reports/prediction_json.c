@@ -117,8 +117,9 @@ static void put_evaluation(struct base_json_writer *w, const struct reports_meas
     base_json_close(w, '}');
 }
 
-static void put_steps(struct base_json_writer *w, const struct reports_measured *m)
+static void put_steps(struct base_json_writer *w, const struct reports_prediction *r)
 {
+    const struct reports_measured *m = r->measured;
     base_json_member_int(w, "rank_count", m->rank_count); /* 0: in one process */
     base_json_member_bool(w, "stopped", m->stopped);
     if (m->hosts) base_json_key(w, "hosts"), base_json_put_value(w, m->hosts);
@@ -127,6 +128,13 @@ static void put_steps(struct base_json_writer *w, const struct reports_measured 
     base_json_member_doubles(w, "loss", m->loss, m->step_count);
     if (m->accuracy) put_evaluation(w, m);
     else base_json_member_doubles(w, "gradient_norm", m->gradient_norm, m->step_count);
+    if (m->predicted) {
+        base_json_key(w, "hidden_communication");
+        base_json_open_inline(w, '{');
+        base_json_member_double(w, "measured_s", reports_hidden_s(r->prediction));
+        base_json_member_double(w, "predicted_s", reports_hidden_s(m->predicted));
+        base_json_close(w, '}');
+    }
     base_json_member_doubles(w, "step_s", m->step_s, m->step_count);
 }
 
@@ -253,7 +261,7 @@ static void put_answer(struct base_json_writer *w, const struct reports_predicti
     base_json_member_bool(w, "fits", p->fits);
     if (r->confidence) base_json_member_double(w, "fits_probability_frac", r->confidence->fits_probability_frac);
     if (r->confidence) base_json_member_string(w, "confidence", r->confidence->rests_on);
-    if (r->measured) put_steps(w, r->measured);
+    if (r->measured) put_steps(w, r);
     put_memory(w, &p->memory, r->confidence);
     put_time(w, r->checked, p, r->confidence);
     if (p->decode_steps) reports_put_served(w, r);

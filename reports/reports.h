@@ -77,12 +77,15 @@ struct reports_measured {
     int rank_count; /* 0: all devices in one process */
     int64_t first_step, step_count;
     const double *loss, *gradient_norm, *step_s;
-    const double *accuracy, *weight;     /* of a run that evaluates; else NULL */
-    const struct sim_timeline *timeline; /* may be NULL */
-    bool stopped;                        /* by a signal, before its last step */
-    const struct base_json *hosts;       /* as the executor lists them; NULL: not known */
-    const char *failure;                 /* why it ended before its end; NULL: it did not */
+    const double *accuracy, *weight;        /* of a run that evaluates; else NULL */
+    const struct sim_timeline *timeline;    /* may be NULL */
+    bool stopped;                           /* by a signal, before its last step */
+    const struct base_json *hosts;          /* as the executor lists them; NULL: not known */
+    const char *failure;                    /* why it ended before its end; NULL: it did not */
+    const struct sim_prediction *predicted; /* where collectives run beside what computes; else NULL */
 };
+/* Of the time of collectives, what passed while something was computed. */
+double reports_hidden_s(const struct sim_prediction *prediction);
 
 /* Loss and token accuracy of all batches, by weight; 0 of none. */
 struct reports_evaluation {

@@ -109,10 +109,20 @@ static const struct model_program *find_model_program(struct sim_cache *cache, c
     return program;
 }
 
+/* Where the executor runs passes of a pipeline, or decodes, the order of operations is as it was built: bounds of passes
+ * and the ends of loops are found by it. */
+static unsigned passes_run(const struct sim_plan *plan)
+{
+    const unsigned schedules = 1u << SIM_PASS_OVERLAP_COLLECTIVES | 1u << SIM_PASS_OVERLAP_ALL_GATHERS,
+                   passes = sim_passes_of(plan);
+    const bool keeps_order = plan->options.sends || plan->options.step > MODEL_STEP_EVALUATE;
+    return sim_is_executed(plan) && keeps_order ? passes & ~schedules : passes;
+}
+
 static struct sim_compiler compiler_of(const struct sim_plan *plan)
 {
     return (struct sim_compiler){.target = sim_is_executed(plan) ? SIM_FOR_EXECUTOR : SIM_FOR_DEVICE,
-                                 .passes = sim_passes_of(plan),
+                                 .passes = passes_run(plan),
                                  .traits = plan->placement->profile.traits,
                                  .is_scanned = plan->config->scan_layers,
                                  .settings = plan->placement->profile.settings};

@@ -81,19 +81,23 @@ typedef void rank_function(const struct exec_transport *transport, void *shared)
 /* Runs the function on every rank and returns how many failed. */
 static int run_ranks(int count, rank_function *function, void *shared)
 {
-    struct wires wires;
+    struct wires wires, aside;
     pid_t children[MOST_RANKS];
     int failed = 0;
     join(&wires, count);
+    join(&aside, count);
     for (int r = 0; r < count; r++) {
         children[r] = fork();
         if (children[r] != 0) continue;
-        struct rank own = {&wires, r};
-        struct exec_transport transport = {.rank = r, .rank_count = count, .self = &own, .exchange = exchange};
+        struct rank own = {&wires, r}, beside = {&aside, r};
+        const struct exec_transport way_aside = {.rank = r, .rank_count = count, .self = &beside, .exchange = exchange};
+        struct exec_transport transport = {
+            .rank = r, .rank_count = count, .self = &own, .exchange = exchange, .aside = &way_aside};
         function(&transport, shared);
         _exit(0);
     }
     part(&wires, count);
+    part(&aside, count);
     for (int r = 0; r < count; r++) {
         int status;
         failed += waitpid(children[r], &status, 0) < 0 || status != 0;

@@ -67,7 +67,7 @@ enum { MOST_ROWS = 192 };
 struct outcome {
     enum base_status status;
     char message[300];
-    int64_t first_step, step_count, arena_bytes;
+    int64_t first_step, step_count, arena_bytes, predicted_bytes;
     double loss[MOST_STEPS], gradient_norm[MOST_STEPS];
     int row_count;
     struct {
@@ -76,8 +76,20 @@ struct outcome {
     } rows[MOST_ROWS];
 };
 
+static bool overlaps; /* collectives are started and waited for apart */
+
+static void ask_for_overlap(struct base_arena *arena, struct sim_cache *cache)
+{
+    static const char profile[] = "{\"constants\": {}, \"passes\": {\"overlap_collectives\": true}}";
+    const struct base_json *document;
+    struct base_error error;
+    if (overlaps && base_json_parse(arena, profile, strlen(profile), &document, &error) == BASE_OK)
+        sim_cache_override(cache, document);
+}
+
 static void run_one(const struct sim_plan_text *text, const struct exec_request *request, struct outcome *out)
 {
+    struct sim_prediction predicted;
     jmp_buf exhausted;
     struct base_arena arena = {.exhausted = &exhausted};
     struct base_error error = {.status = BASE_OK};
@@ -87,10 +99,13 @@ static void run_one(const struct sim_plan_text *text, const struct exec_request 
     out->status = BASE_INTERNAL;
     if (setjmp(exhausted)) return;
     struct sim_cache *cache = sim_cache_new(&arena);
+    ask_for_overlap(&arena, cache);
     out->status = sim_plan_check(cache, &arena, text, MODEL_STEP_TRAIN, SIM_AS_EXECUTED, &plan, &error);
+    if (out->status == BASE_OK) out->status = sim_predict(cache, &plan, &predicted, NULL, &error);
     if (out->status == BASE_OK) out->status = exec_run(&arena, cache, &plan, request, &result, &error);
     if (out->status == BASE_OK) {
-        out->first_step = result.first_step, out->step_count = result.step_count, out->arena_bytes = result.arena_bytes,
+        out->first_step = result.first_step, out->step_count = result.step_count, out->arena_bytes = result.arena_bytes;
+        out->predicted_bytes = predicted.memory.peak_bytes - predicted.memory.reserved_bytes;
         assert_true(result.collective_count <= MOST_ROWS);
         out->row_count = result.collective_count;
         memcpy(out->loss, result.loss, (size_t)result.step_count * sizeof *result.loss);
@@ -156,6 +171,43 @@ static void ranks_compute_what_one_process_does(struct base_arena *arena)
         again = job->outcomes[0];
         assert_int_equal(run_ranks(s->ranks, run_job, job), 0);
         assert_memory_equal(&again, &job->outcomes[0], sizeof again);
+    }
+    munmap(job, sizeof *job);
+}
+
+static void run_overlapping_job(const struct exec_transport *transport, void *shared)
+{
+    overlaps = true;
+    run_job(transport, shared);
+}
+
+/* Where there is no second way, each is waited for where it starts. */
+static void run_waiting_job(const struct exec_transport *transport, void *shared)
+{
+    struct exec_transport one_way = *transport;
+    one_way.aside = NULL;
+    run_overlapping_job(&one_way, shared);
+}
+
+static void collectives_on_their_way_give_the_same_bits(struct base_arena *arena)
+{
+    struct job *job = shared_memory(sizeof *job);
+    struct outcome *at_once = base_new(arena, struct outcome, 1), *waiting = base_new(arena, struct outcome, 1);
+    for (int i = 0; i < BASE_COUNT(settings); i++) {
+        const struct setting *s = &settings[i];
+        TEST_ROW("%d ranks, %s, %s, %s, %s, %s, %s", s->ranks, s->topology, s->submesh, s->rules, s->optimizer,
+                 s->dtype, s->partitioning);
+        *job = (struct job){.text = plan_of(s), .request = {.steps = 2}};
+        assert_int_equal(run_ranks(s->ranks, run_job, job), 0);
+        *at_once = job->outcomes[0];
+        assert_int_equal(run_ranks(s->ranks, run_waiting_job, job), 0);
+        *waiting = job->outcomes[0];
+        assert_int_equal(run_ranks(s->ranks, run_overlapping_job, job), 0);
+        if (at_once->status != BASE_OK) fail_msg("%s", at_once->message);
+        check_ranks(job, s->ranks, waiting, 0);
+        if (!strncmp(s->topology, "local", 5)) assert_int_equal(waiting->arena_bytes, waiting->predicted_bytes);
+        assert_memory_equal(waiting->loss, at_once->loss, sizeof waiting->loss);
+        assert_memory_equal(waiting->gradient_norm, at_once->gradient_norm, sizeof waiting->gradient_norm);
     }
     munmap(job, sizeof *job);
 }
@@ -292,8 +344,12 @@ static void a_rank_that_cannot_begin_stops_all(struct base_arena *arena)
 int main(int count, char **arguments)
 {
     static const struct test tests[] = {
-        TEST(ranks_compute_what_one_process_does), TEST(long_operands_go_in_segments),       TEST(ranks_agree),
-        TEST(checkpoints_go_from_ranks_to_ranks),  TEST(a_rank_that_cannot_begin_stops_all),
+        TEST(collectives_on_their_way_give_the_same_bits),
+        TEST(ranks_compute_what_one_process_does),
+        TEST(long_operands_go_in_segments),
+        TEST(ranks_agree),
+        TEST(checkpoints_go_from_ranks_to_ranks),
+        TEST(a_rank_that_cannot_begin_stops_all),
     };
     return test_main(tests, BASE_COUNT(tests), count, arguments);
 }

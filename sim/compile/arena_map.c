@@ -121,11 +121,24 @@ static void extend_life(struct mapper *l, int value, int op)
     if (death > place->death) place->death = death;
 }
 
+/* A collective on its way has what it sends and where it puts what it gets until it is waited for; an all-reduce sums
+ * up where its result is. */
+static void keep_until_done(struct mapper *l, const struct sim_op *op)
+{
+    const bool in_place = op->collective == SIM_ALL_REDUCE;
+    for (int i = 0; i < 2; i++) {
+        struct place *place = &l->places[sim_root(l->s, i ? op->outputs[0] : op->inputs[0])];
+        if (place->used && !(in_place && !i) && place->death < op->done - 1) place->death = op->done - 1;
+    }
+}
+
 static void extend_lives(struct mapper *l)
 {
     const struct sim_sharded *s = l->s;
-    for (int i = 0; i < s->op_count; i++)
+    for (int i = 0; i < s->op_count; i++) {
         for (int j = 0; j < s->ops[i].input_count; j++) extend_life(l, s->ops[i].inputs[j], i);
+        if (s->ops[i].kind == SIM_COMMUNICATE && s->ops[i].done) keep_until_done(l, &s->ops[i]);
+    }
     /* What a loop carries is written again at the end of each iteration. */
     for (int i = 0; i < s->op_count; i++)
         for (int j = 0; s->ops[i].kind == SIM_LOOP_BEGIN && j < s->ops[i].output_count; j++) {
@@ -154,9 +167,11 @@ static void join(struct mapper *l, struct place *to, struct place *from)
 static int last_read(const struct sim_sharded *s, int value)
 {
     int root = sim_root(s, value), last = -1;
-    for (int i = 0; i < s->op_count; i++)
+    for (int i = 0; i < s->op_count; i++) {
+        const int at = s->ops[i].kind == SIM_COMMUNICATE && s->ops[i].done ? s->ops[i].done - 1 : time_of_use(s, i);
         for (int j = 0; j < s->ops[i].input_count; j++)
-            if (sim_root(s, s->ops[i].inputs[j]) == root && time_of_use(s, i) > last) last = time_of_use(s, i);
+            if (sim_root(s, s->ops[i].inputs[j]) == root && at > last) last = at;
+    }
     return last;
 }
 

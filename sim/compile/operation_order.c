@@ -49,6 +49,7 @@ static void renumber(struct base_arena *arena, struct sim_sharded *s, const int 
     for (int k = 0; k < s->kernel_count; k++) {
         struct sim_kernel *kernel = &s->kernels[k];
         kernel->op = moved[kernel->op];
+        kernel->last = moved[kernel->last];
         if (kernel->loop >= 0) kernel->loop = moved[kernel->loop];
     }
     for (int d = 0; d < s->dot_count; d++) s->dots[d] = moved[s->dots[d]];

@@ -75,12 +75,14 @@ static bool has_one_of(const struct sim_compiler *compiler, enum sim_stage stage
     return false;
 }
 
-/* The executor runs what is rewritten, in its own way. */
+/* The executor runs what is rewritten, in its own way and in the order that the software's scheduler gives it. */
 static bool runs(const struct sim_compiler *compiler, int pass)
 {
     const enum runner runner = table[pass].runner;
     if (compiler->target == SIM_FOR_EXECUTOR)
-        return runner == EXECUTOR || (table[pass].stage == SIM_STAGE_REWRITE && has(compiler, pass));
+        return runner == EXECUTOR ||
+               ((table[pass].stage == SIM_STAGE_REWRITE || table[pass].stage == SIM_STAGE_SCHEDULE) &&
+                has(compiler, pass));
     return has(compiler, pass) || (runner == COMPILER && !has_one_of(compiler, table[pass].stage));
 }
 
