@@ -110,6 +110,10 @@ torus: all
 soak: all
 	@scripts/soak.sh $(BUILD)/meshwright $(BUILD)/soak
 
+## slurm: as root, runs under a real Slurm of two nodes on this machine; a killed rank, launchers without PMIx (a minute)
+slurm: all
+	@scripts/slurm.sh $(BUILD)/meshwright $(BUILD)/slurm
+
 ## golden-update: rewrite what the golden cases expect and what the README shows (read the difference before you keep it)
 golden-update: $(BUILD)/meshwright $(BUILD)/meshwright-rank
 	@scripts/golden.sh $(BUILD)/meshwright --update
@@ -202,6 +206,6 @@ $(BUILD)/%.js.o: %.js
 	@mkdir -p $(@D)
 	$(call say,embed $<)scripts/embed.sh $< | $(CC) -c -x assembler -o $@ -
 
-.PHONY: all test search-properties confidence aot-env test-aot demo tour asan fuzz layers lint bench lab torus soak golden-update pages pictures differs-update deps install clean help
+.PHONY: all test search-properties confidence aot-env test-aot demo tour asan fuzz layers lint bench lab torus soak slurm golden-update pages pictures differs-update deps install clean help
 .SECONDARY:
 -include $(sources:%.c=$(BUILD)/%.d) $(tests:%=%.d) $(BUILD)/tests/bench_exec.d $(fuzzers:%=%.d) $(BUILD)/tests/fuzz/driver.d $(BUILD)/meshwright.d $(BUILD)/library/library.d $(rank_sources:%.c=$(BUILD)/%.d)
