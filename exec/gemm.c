@@ -1,13 +1,17 @@
-/* The door to OpenBLAS. A product is asked for as it lies in memory: what is transposed is said, nothing is copied. */
+/* The door to OpenBLAS. A product is asked for as it lies in memory: what is transposed is said, nothing is copied.
+ * Where there is AVX-512, oneDNN does all but the smallest: its kernels are 5 to 20 % faster than OpenBLAS 0.3.21's own
+ * (measured on Sapphire Rapids and Zen 5), and twice as fast where OpenBLAS has none for the processor. */
 #define _DEFAULT_SOURCE /* MAP_ANONYMOUS */
 #include "exec/gemm.h"
+#include "exec/onednn.h"
 
 #include <cblas.h>
 #include <limits.h>
 #include <string.h>
 #include <sys/mman.h>
 
-enum { LARGEST = INT_MAX };
+/* Of rows x columns x depth: below, oneDNN's call costs more than its kernel gains (0.2 us, measured on Zen 5). */
+enum { LARGEST = INT_MAX, LEAST_FOR_ONEDNN = 32 * 32 * 32 };
 
 /* OpenBLAS maps its buffer (BUFFER_SIZE of common_x86_64.h, 32 << 22 bytes) with the first product, and tries again for
  * ever where that is refused: so it is tried here, and then had. */
@@ -26,9 +30,9 @@ enum base_status exec_gemm_begin(struct base_error *error)
     return BASE_OK;
 }
 
-const char *exec_gemm_kernel(void)
+const char *exec_gemm_kernel(struct base_arena *arena)
 {
-    return openblas_get_corename();
+    return base_print(arena, "%s%s", exec_onednn_is_wide() ? "oneDNN avx512, " : "", openblas_get_corename());
 }
 
 static bool is_transposed(const struct exec_matrix *m)
@@ -87,6 +91,11 @@ void exec_gemm(int64_t rows, int64_t columns, int64_t depth, struct exec_matrix 
         multiply_vector(columns, depth, &b, a.at, a.column_stride, c.at, 1, add);
         return;
     }
+    const struct exec_onednn_matrix left = {a.at, leading(&a, rows, depth), is_transposed(&a)},
+                                    right = {b.at, leading(&b, depth, columns), is_transposed(&b)};
+    if (rows * columns * depth >= LEAST_FOR_ONEDNN && exec_onednn_is_wide() &&
+        exec_onednn_multiply(rows, columns, depth, &left, &right, c.at, leading(&c, rows, columns), add))
+        return;
     CBLAS_TRANSPOSE ta = is_transposed(&a) ? CblasTrans : CblasNoTrans,
                     tb = is_transposed(&b) ? CblasTrans : CblasNoTrans;
     cblas_sgemm(CblasRowMajor, ta, tb, (blasint)rows, (blasint)columns, (blasint)depth, 1.0f, a.at,

@@ -15,6 +15,6 @@ void exec_gemm(int64_t rows, int64_t columns, int64_t depth, struct exec_matrix 
                struct exec_matrix c, bool add);
 /* One thread, whatever the machine has. BASE_RUN: this process may not have the memory that a product needs. */
 enum base_status exec_gemm_begin(struct base_error *error);
-const char *exec_gemm_kernel(void); /* what products are computed with on this processor */
+const char *exec_gemm_kernel(struct base_arena *arena); /* what products are computed with on this processor */
 
 #endif

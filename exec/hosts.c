@@ -29,7 +29,8 @@ static void warn_of_difference(struct base_arena *arena, const struct exec_host 
         if (!strcmp(hosts[i].kernel, hosts[0].kernel)) continue;
         warn(base_print(arena,
                         "hosts compute with different kernels: %s with %s, %s with %s; the losses' last bits are "
-                        "those of this mix: OPENBLAS_CORETYPE in the environment of all hosts makes them equal",
+                        "those of this mix: ONEDNN_MAX_CPU_ISA and OPENBLAS_CORETYPE in the environment of all hosts "
+                        "make them equal",
                         hosts[0].name, hosts[0].kernel, hosts[i].name, hosts[i].kernel));
         return;
     }

@@ -26,6 +26,19 @@ struct exec_onednn {
     int count;
 };
 
+bool exec_onednn_is_wide(void)
+{
+    return (dnnl_get_effective_cpu_isa() & dnnl_cpu_isa_avx512_core) == dnnl_cpu_isa_avx512_core;
+}
+
+bool exec_onednn_multiply(int64_t rows, int64_t columns, int64_t depth, const struct exec_onednn_matrix *a,
+                          const struct exec_onednn_matrix *b, float *c, int64_t c_leading, bool add)
+{
+    omp_set_num_threads(1);
+    return dnnl_sgemm(a->transposed ? 'T' : 'N', b->transposed ? 'T' : 'N', rows, columns, depth, 1.0f, a->at,
+                      a->leading, b->at, b->leading, add ? 1.0f : 0.0f, c, c_leading) == dnnl_success;
+}
+
 static bool has_instructions(enum model_dtype operands)
 {
     dnnl_cpu_isa_t isa = dnnl_get_effective_cpu_isa();

@@ -6,6 +6,22 @@
 #include "base/base.h"
 #include "model/model.h"
 
+/* ---- float32 ---- */
+
+/* This processor has AVX-512, and oneDNN may use it (ONEDNN_MAX_CPU_ISA). */
+bool exec_onednn_is_wide(void);
+/* c = a * b, or c += a * b, in float32: row-major with leading dimensions; transposed: the matrix lies so in memory. On
+ * one thread; false: oneDNN refuses it, and nothing was done. */
+struct exec_onednn_matrix {
+    const float *at;
+    int64_t leading;
+    bool transposed;
+};
+bool exec_onednn_multiply(int64_t rows, int64_t columns, int64_t depth, const struct exec_onednn_matrix *a,
+                          const struct exec_onednn_matrix *b, float *c, int64_t c_leading, bool add);
+
+/* ---- bfloat16 ---- */
+
 struct exec_onednn;
 /* Products of operands of that dtype: bfloat16, or float32, which every processor has and tests compare with. NULL:
  * this processor has no instructions for it (AVX-512 BF16 or AMX), or oneDNN cannot be started. */

@@ -327,8 +327,9 @@ static const char *begin_products(struct run *run, const struct sim_plan *plan)
     struct exec_machine *m = run->machines[0];
     if (plan->options.dtype == MODEL_BFLOAT16) m->narrow = exec_onednn_begin(run->arena, MODEL_BFLOAT16);
     for (int i = 1; i < run->machine_count; i++) run->machines[i]->narrow = m->narrow;
-    if (!m->narrow) return exec_gemm_kernel();
-    return base_print(run->arena, "%s, %s", exec_gemm_kernel(), exec_onednn_kernel(m->narrow));
+    const char *wide = exec_gemm_kernel(run->arena);
+    if (!m->narrow) return wide;
+    return base_print(run->arena, "%s, %s", wide, exec_onednn_kernel(m->narrow));
 }
 
 /* What was measured until then is worth having, too, where a step or what follows it failed: all ranks fail alike. */
