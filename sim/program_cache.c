@@ -109,8 +109,8 @@ static const struct model_program *find_model_program(struct sim_cache *cache, c
     return program;
 }
 
-/* Where the executor runs passes of a pipeline, or decodes, the order of operations is as it was built: bounds of passes
- * and the ends of loops are found by it. */
+/* Where the executor runs passes of a pipeline, or decodes, the order of operations is as it was built: bounds of
+ * passes and the ends of loops are found by it. */
 static unsigned passes_run(const struct sim_plan *plan)
 {
     const unsigned schedules = 1u << SIM_PASS_OVERLAP_COLLECTIVES | 1u << SIM_PASS_OVERLAP_ALL_GATHERS,
