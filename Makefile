@@ -98,6 +98,10 @@ bench: $(BUILD)/meshwright $(BUILD)/tests/bench_exec
 	@scripts/bench.sh $(BUILD)/meshwright
 	@$(BUILD)/tests/bench_exec
 
+## bench-torch: one GPT trained in PyTorch and here, tokens per CPU second of both (downloads PyTorch, several GB, into build/)
+bench-torch: all
+	@scripts/bench_torch.sh $(BUILD)/meshwright $(BUILD)/torch
+
 ## lab: run a spread of plans here, calibrate on half of them, predict the other half (minutes; wants two free cores)
 lab: all
 	@scripts/lab.sh $(BUILD)/meshwright $(BUILD)/lab
@@ -206,6 +210,6 @@ $(BUILD)/%.js.o: %.js
 	@mkdir -p $(@D)
 	$(call say,embed $<)scripts/embed.sh $< | $(CC) -c -x assembler -o $@ -
 
-.PHONY: all test search-properties confidence aot-env test-aot demo tour asan fuzz layers lint bench lab torus soak slurm golden-update pages pictures differs-update deps install clean help
+.PHONY: all test search-properties confidence aot-env test-aot demo tour asan fuzz layers lint bench bench-torch lab torus soak slurm golden-update pages pictures differs-update deps install clean help
 .SECONDARY:
 -include $(sources:%.c=$(BUILD)/%.d) $(tests:%=%.d) $(BUILD)/tests/bench_exec.d $(fuzzers:%=%.d) $(BUILD)/tests/fuzz/driver.d $(BUILD)/meshwright.d $(BUILD)/library/library.d $(rank_sources:%.c=$(BUILD)/%.d)

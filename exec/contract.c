@@ -195,6 +195,7 @@ struct tiles {
     uint16_t *narrow_left, *narrow_right;
     void *workspace;
     size_t workspace_bytes;
+    size_t whole_bytes; /* of all three, which lie behind each other */
 };
 
 static char *element(const struct contraction *c, int operand, int64_t offset)
@@ -225,7 +226,9 @@ static void copy_tile(const struct contraction *c, int operand, int64_t offset, 
 {
     for (int64_t i = 0; i < rows; i++) {
         const uint16_t *from = (const uint16_t *)(const void *)element(c, operand, offset + i * row_stride);
-        for (int64_t j = 0; j < columns; j++) to[i * columns + j] = from[j * column_stride];
+        if (column_stride == 1) memcpy(to + i * columns, from, (size_t)columns * sizeof *to);
+        else
+            for (int64_t j = 0; j < columns; j++) to[i * columns + j] = from[j * column_stride];
     }
 }
 
@@ -238,8 +241,10 @@ static bool multiply_narrow(const struct contraction *c, const int64_t *offsets,
               c->strides[ROW][LEFT], size, c->strides[DEPTH][LEFT], tiles->narrow_left);
     copy_tile(c, RIGHT, offsets[RIGHT] + depth * c->strides[DEPTH][RIGHT] + t->column * c->strides[COLUMN][RIGHT], size,
               c->strides[DEPTH][RIGHT], t->columns, c->strides[COLUMN][RIGHT], tiles->narrow_right);
-    return exec_onednn_gemm(tiles->narrow, t->rows, t->columns, size, tiles->narrow_left, tiles->narrow_right,
-                            tiles->result, add, tiles->workspace, tiles->workspace_bytes);
+    const struct exec_onednn_operand left = {tiles->narrow_left, size, 1}, right = {tiles->narrow_right, t->columns, 1},
+                                     result = {tiles->result, t->columns, 1};
+    return exec_onednn_gemm(tiles->narrow, t->rows, t->columns, size, &left, &right, &result, MODEL_FLOAT32, add,
+                            tiles->workspace, tiles->workspace_bytes);
 }
 
 static void multiply_tile(const struct contraction *c, const int64_t *offsets, const struct tile *t,
@@ -281,6 +286,7 @@ static struct tiles take_tiles(const struct exec_machine *machine, const struct 
     struct tiles tiles = {.left = exec_scratch_take(&scratch, rows * depth * (int64_t)sizeof(float)),
                           .right = exec_scratch_take(&scratch, depth * columns * (int64_t)sizeof(float)),
                           .result = exec_scratch_take(&scratch, rows * columns * (int64_t)sizeof(float))};
+    tiles.whole_bytes = (size_t)(scratch.at - (char *)tiles.left);
     if (c->views[LEFT].dtype != MODEL_BFLOAT16 || c->views[RIGHT].dtype != MODEL_BFLOAT16) return tiles;
     tiles.narrow = machine->narrow;
     tiles.narrow_left = (uint16_t *)(void *)tiles.left;
@@ -293,6 +299,39 @@ static struct tiles take_tiles(const struct exec_machine *machine, const struct 
     return tiles;
 }
 
+/* As it lies in memory. */
+static struct exec_onednn_operand narrow_matrix(const struct contraction *c, int operand, enum class rows,
+                                                enum class columns, const int64_t *offsets)
+{
+    const struct exec_matrix m = matrix(c, operand, rows, columns, offsets);
+    return (struct exec_onednn_operand){element(c, operand, offsets[operand]), m.row_stride, m.column_stride};
+}
+
+static struct exec_onednn_operand across(const struct exec_onednn_operand *m)
+{
+    return (struct exec_onednn_operand){m->at, m->column_stride, m->row_stride};
+}
+
+/* The whole product at once, or where its result lies transposed c' = b' a', its result rounded where it is to stand,
+ * if both operands are bfloat16 and nothing is summed over loops around it. The tiles' place is its workspace. False:
+ * nothing was done. */
+static bool multiply_whole(const struct contraction *c, const int64_t *offsets, const struct tiles *tiles)
+{
+    if (!tiles->narrow || c->free_count < c->loop_count) return false;
+    const struct exec_onednn_operand left = narrow_matrix(c, LEFT, ROW, DEPTH, offsets),
+                                     right = narrow_matrix(c, RIGHT, DEPTH, COLUMN, offsets),
+                                     result = narrow_matrix(c, RESULT, ROW, COLUMN, offsets);
+    const int64_t rows = c->extents[ROW], columns = c->extents[COLUMN], depth = c->extents[DEPTH];
+    const enum model_dtype dtype = c->views[RESULT].dtype;
+    if (result.column_stride == 1)
+        return exec_onednn_gemm(tiles->narrow, rows, columns, depth, &left, &right, &result, dtype, false, tiles->left,
+                                tiles->whole_bytes);
+    const struct exec_onednn_operand left_across = across(&left), right_across = across(&right),
+                                     result_across = across(&result);
+    return exec_onednn_gemm(tiles->narrow, columns, rows, depth, &right_across, &left_across, &result_across, dtype,
+                            false, tiles->left, tiles->whole_bytes);
+}
+
 static void contract_narrow(const struct exec_machine *machine, const struct contraction *c, int device)
 {
     int64_t index[EXEC_MOST_LETTERS] = {0}, offsets[OPERANDS] = {0}, rows = at_most(c->extents[ROW], SIM_TILE),
@@ -301,6 +340,7 @@ static void contract_narrow(const struct exec_machine *machine, const struct con
     if (is_empty(c, 0, c->free_count)) return;
     struct tiles tiles = take_tiles(machine, c, device, rows, columns, depth);
     do {
+        if (multiply_whole(c, offsets, &tiles)) continue;
         for (int64_t row = 0; row < c->extents[ROW]; row += SIM_TILE)
             for (int64_t column = 0; column < c->extents[COLUMN]; column += SIM_TILE) {
                 struct tile t = {row, at_most(c->extents[ROW] - row, SIM_TILE), column,

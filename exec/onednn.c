@@ -7,12 +7,18 @@
 #include <oneapi/dnnl/dnnl.h>
 #include <string.h>
 
-/* Shapes of tiles: full ones, and what is left over at the ends of each contraction of a model. */
-enum { MOST_SHAPES = 512, ARGUMENTS = 4 };
+/* Shapes: of whole contractions of a model, of tiles, and what is left over at their ends. */
+enum { MOST_SHAPES = 1024, ARGUMENTS = 4, MATRICES = 3 };
+
+/* What one product has in common with another: rows, columns, depth, and how the matrices lie. */
+struct shape {
+    int64_t rows, columns, depth, strides[MATRICES][2];
+    int32_t c_type, add;
+};
 
 struct product {
-    int64_t rows, columns, depth;
-    bool add, usable;
+    struct shape shape;
+    bool usable;
     size_t workspace_bytes;
     dnnl_primitive_t primitive;
     dnnl_exec_arg_t arguments[ARGUMENTS]; /* a, b, c, workspace */
@@ -81,9 +87,10 @@ void exec_onednn_end(struct exec_onednn *self)
 
 /* ---- preparing ---- */
 
-static bool describe(dnnl_memory_desc_t *out, int64_t rows, int64_t columns, dnnl_data_type_t type)
+static bool describe(dnnl_memory_desc_t *out, int64_t rows, int64_t columns, const int64_t strides_of[2],
+                     dnnl_data_type_t type)
 {
-    const dnnl_dims_t sizes = {rows, columns}, strides = {columns, 1};
+    const dnnl_dims_t sizes = {rows, columns}, strides = {strides_of[0], strides_of[1]};
     return dnnl_memory_desc_init_by_strides(out, 2, sizes, type, strides) == dnnl_success;
 }
 
@@ -109,47 +116,56 @@ static bool make_memory(const struct exec_onednn *self, struct product *p, int a
 }
 
 static bool prepare(const struct exec_onednn *self, struct product *p, const_dnnl_primitive_desc_t desc,
-                    const dnnl_memory_desc_t matrices[3])
+                    const dnnl_memory_desc_t matrices[MATRICES])
 {
-    static const int kinds[3] = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST};
+    static const int kinds[MATRICES] = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST};
     const dnnl_memory_desc_t *workspace = dnnl_primitive_desc_query_md(desc, dnnl_query_scratchpad_md, 0);
     bool made = workspace && dnnl_primitive_create(&p->primitive, desc) == dnnl_success;
-    for (int i = 0; i < 3 && made; i++) made = make_memory(self, p, i, kinds[i], &matrices[i]);
+    for (int i = 0; i < MATRICES && made; i++) made = make_memory(self, p, i, kinds[i], &matrices[i]);
     p->workspace_bytes = workspace ? dnnl_memory_desc_get_size(workspace) : 0;
-    return made && make_memory(self, p, 3, DNNL_ARG_SCRATCHPAD, workspace);
+    return made && make_memory(self, p, MATRICES, DNNL_ARG_SCRATCHPAD, workspace);
+}
+
+/* The reference implementation takes any strides, and its time. */
+static bool is_fast(const_dnnl_primitive_desc_t desc)
+{
+    const char *name = NULL;
+    return dnnl_primitive_desc_query(desc, dnnl_query_impl_info_str, 0, &name) == dnnl_success && name &&
+           strncmp(name, "ref", strlen("ref")) != 0;
 }
 
 static bool make(const struct exec_onednn *self, struct product *p)
 {
-    dnnl_memory_desc_t matrices[3];
+    const struct shape *s = &p->shape;
+    dnnl_memory_desc_t matrices[MATRICES];
     dnnl_matmul_desc_t matmul;
     dnnl_primitive_desc_t desc = NULL;
     dnnl_primitive_attr_t attributes = NULL;
-    bool made = describe(&matrices[0], p->rows, p->depth, self->operands) &&
-                describe(&matrices[1], p->depth, p->columns, self->operands) &&
-                describe(&matrices[2], p->rows, p->columns, dnnl_f32) &&
+    bool made = describe(&matrices[0], s->rows, s->depth, s->strides[0], self->operands) &&
+                describe(&matrices[1], s->depth, s->columns, s->strides[1], self->operands) &&
+                describe(&matrices[2], s->rows, s->columns, s->strides[2], (dnnl_data_type_t)s->c_type) &&
                 dnnl_matmul_desc_init(&matmul, &matrices[0], &matrices[1], NULL, &matrices[2]) == dnnl_success &&
-                make_attributes(p->add, &attributes) &&
+                make_attributes(s->add, &attributes) &&
                 dnnl_primitive_desc_create(&desc, &matmul, attributes, self->engine, NULL) == dnnl_success &&
-                prepare(self, p, desc, matrices);
+                is_fast(desc) && prepare(self, p, desc, matrices);
     if (desc) dnnl_primitive_desc_destroy(desc);
     if (attributes) dnnl_primitive_attr_destroy(attributes);
     return made;
 }
 
 /* The last one found moves to the front: a contraction asks for the same again and again. */
-static struct product *find(struct exec_onednn *self, int64_t rows, int64_t columns, int64_t depth, bool add)
+static struct product *find(struct exec_onednn *self, const struct shape *shape)
 {
     for (int i = 0; i < self->count; i++) {
         struct product *p = &self->products[i], found = *p;
-        if (p->rows != rows || p->columns != columns || p->depth != depth || p->add != add) continue;
+        if (memcmp(&p->shape, shape, sizeof *shape) != 0) continue;
         *p = self->products[0];
         self->products[0] = found;
         return &self->products[0];
     }
     if (self->count == MOST_SHAPES) return NULL;
     struct product *p = &self->products[self->count++];
-    *p = (struct product){.rows = rows, .columns = columns, .depth = depth, .add = add};
+    *p = (struct product){.shape = *shape};
     p->usable = make(self, p);
     return p;
 }
@@ -165,14 +181,23 @@ static void *untyped(const void *bytes)
     return place.taken;
 }
 
-bool exec_onednn_gemm(struct exec_onednn *self, int64_t rows, int64_t columns, int64_t depth, const void *a,
-                      const void *b, float *c, bool add, void *workspace, size_t workspace_bytes)
+bool exec_onednn_gemm(struct exec_onednn *self, int64_t rows, int64_t columns, int64_t depth,
+                      const struct exec_onednn_operand *a, const struct exec_onednn_operand *b,
+                      const struct exec_onednn_operand *c, enum model_dtype c_dtype, bool add, void *workspace,
+                      size_t workspace_bytes)
 {
-    struct product *p = rows && columns && depth ? find(self, rows, columns, depth, add) : NULL;
+    const struct exec_onednn_operand *const matrices[MATRICES] = {a, b, c};
+    struct shape shape;
+    memset(&shape, 0, sizeof shape); /* padding, too, is compared */
+    shape.rows = rows, shape.columns = columns, shape.depth = depth, shape.add = add;
+    shape.c_type = c_dtype == MODEL_BFLOAT16 ? dnnl_bf16 : dnnl_f32;
+    for (int i = 0; i < MATRICES; i++)
+        shape.strides[i][0] = matrices[i]->row_stride, shape.strides[i][1] = matrices[i]->column_stride;
+    struct product *p = rows && columns && depth ? find(self, &shape) : NULL;
     if (!p || !p->usable || p->workspace_bytes > workspace_bytes) return false;
-    void *const places[ARGUMENTS] = {untyped(a), untyped(b), c, workspace};
     for (int i = 0; i < ARGUMENTS; i++)
-        if (dnnl_memory_set_data_handle_v2(p->arguments[i].memory, places[i], self->stream) != dnnl_success)
+        if (dnnl_memory_set_data_handle_v2(p->arguments[i].memory, i < MATRICES ? untyped(matrices[i]->at) : workspace,
+                                           self->stream) != dnnl_success)
             return false;
     return dnnl_primitive_execute(p->primitive, self->stream, ARGUMENTS, p->arguments) == dnnl_success &&
            dnnl_stream_wait(self->stream) == dnnl_success;

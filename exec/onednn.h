@@ -28,9 +28,17 @@ struct exec_onednn;
 struct exec_onednn *exec_onednn_begin(struct base_arena *arena, enum model_dtype operands);
 void exec_onednn_end(struct exec_onednn *self);
 const char *exec_onednn_kernel(const struct exec_onednn *self); /* "amx_bf16", … */
-/* c = a * b, or c += a * b: dense row-major, a rows x depth, b depth x columns, c float32. False: nothing was done,
- * since it needs more than the workspace, 64-byte aligned. One thread; the same operands give the same bits. */
-bool exec_onednn_gemm(struct exec_onednn *self, int64_t rows, int64_t columns, int64_t depth, const void *a,
-                      const void *b, float *c, bool add, void *workspace, size_t workspace_bytes);
+/* A matrix by its strides in elements, of which one is 1 (or there is one row or column). */
+struct exec_onednn_operand {
+    const void *at;
+    int64_t row_stride, column_stride;
+};
+/* c = a * b, or c += a * b: a rows x depth, b depth x columns; c is of that dtype, bfloat16 or float32, and rounded
+ * once, when the sum is whole. False: nothing was done, since it needs more than the workspace, 64-byte aligned, or
+ * oneDNN has no kernel for such strides. One thread; the same operands give the same bits. */
+bool exec_onednn_gemm(struct exec_onednn *self, int64_t rows, int64_t columns, int64_t depth,
+                      const struct exec_onednn_operand *a, const struct exec_onednn_operand *b,
+                      const struct exec_onednn_operand *c, enum model_dtype c_dtype, bool add, void *workspace,
+                      size_t workspace_bytes);
 
 #endif

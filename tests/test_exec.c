@@ -992,8 +992,11 @@ static void check_product(struct base_arena *arena, struct exec_onednn *products
     for (int64_t i = 0; i < rows * columns; i++) c[i] = expected[i] = (float)base_random_below(&random, 9);
     exec_gemm(rows, columns, depth, (struct exec_matrix){a, depth, 1}, (struct exec_matrix){b, columns, 1},
               (struct exec_matrix){expected, columns, 1}, add);
-    assert_true(exec_onednn_gemm(products, rows, columns, depth, narrow ? (const void *)narrow_a : a,
-                                 narrow ? (const void *)narrow_b : b, c, add, workspace, WORKSPACE));
+    const struct exec_onednn_operand left = {narrow ? (const void *)narrow_a : a, depth, 1},
+                                     right = {narrow ? (const void *)narrow_b : b, columns, 1},
+                                     result = {c, columns, 1};
+    assert_true(exec_onednn_gemm(products, rows, columns, depth, &left, &right, &result, MODEL_FLOAT32, add, workspace,
+                                 WORKSPACE));
     for (int64_t i = 0; i < rows * columns; i++) assert_near((double)c[i], (double)expected[i], 0);
 }
 
@@ -1016,8 +1019,9 @@ static void products_by_onednn_are_blas_products(struct base_arena *arena)
     }
     struct exec_onednn *products = exec_onednn_begin(arena, MODEL_FLOAT32);
     float one[1] = {1};
+    const struct exec_onednn_operand single = {one, 1, 1};
     assert_non_null(products);
-    assert_false(exec_onednn_gemm(products, 0, 1, 1, one, one, one, false, NULL, 0));
+    assert_false(exec_onednn_gemm(products, 0, 1, 1, &single, &single, &single, MODEL_FLOAT32, false, NULL, 0));
     exec_onednn_end(products);
 }
 

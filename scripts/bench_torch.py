@@ -1,0 +1,188 @@
+"""bench_torch.py MESHWRIGHT FOLDER: trains one GPT in PyTorch and here, from the same values, on the same batches, in the
+same dtype, on one thread, and prints tokens per CPU second of both. The two take turns, and the best round of each counts.
+Losses of both are printed, since a speed says nothing of a model that is another one. bench_torch.py --child … is one
+round of PyTorch, in a process of its own."""
+
+import gzip
+import json
+import os
+import resource
+import subprocess
+import sys
+import time
+
+SIZES = {"emb_dim": 512, "num_heads": 8, "head_dim": 64, "mlp_dim": 2048, "num_layers": 8, "vocab_size": 8192}
+LENGTH, BATCH, STEPS, ROUNDS, RATE = 256, 8, 4, 2, 1e-3
+MODEL = ("decoder_only:" + ",".join(f"{k}={v}" for k, v in SIZES.items())
+         + ",mlp_activations=gelu,logits_via_embedding=1,position_encoding=learned,norm=layer,biases=1")
+
+
+# ---- here ----
+
+def command(program, steps, dtype, *more):
+    return [program, "run", "--model", MODEL, "--topology", "local:1", "--task-feature-lengths", str(LENGTH),
+            "--batch-size", str(BATCH), "--optimizer", "adamw", "--in-process", "--json", "--z-loss", "0", "--dtype", dtype,
+            "--steps", str(steps), *more]
+
+
+def run_here(arguments):
+    """The answer, and the CPU seconds that it took with all of its processes."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    done = subprocess.run(arguments, check=True, capture_output=True, text=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return json.loads(done.stdout), after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def measure_here(program, dtype, data):
+    """Seconds of a step: a longer run less one of a single step, so that beginning and end do not count."""
+    extra = ("--data", data, "--learning-rate", str(RATE))
+    _, short_s = run_here(command(program, 1, dtype, *extra))
+    answer, long_s = run_here(command(program, 1 + STEPS, dtype, *extra))
+    return answer, (long_s - short_s) / STEPS
+
+
+# ---- PyTorch ----
+
+def read_array(numpy, folder, name):
+    with open(f"{folder}/target.decoder.{name}/.zarray", encoding="utf-8") as file:
+        shape = json.load(file)["shape"]
+    chunk = ".".join("0" for _ in shape)
+    with gzip.open(f"{folder}/target.decoder.{name}/{chunk}") as file:
+        return numpy.frombuffer(file.read(), "<f4").reshape(shape).copy()
+
+
+def child(checkpoint, data, dtype, steps):
+    import numpy
+    import torch
+    from torch.nn import functional
+
+    torch.set_num_threads(1)
+
+    def parameter(name):
+        return torch.nn.Parameter(torch.from_numpy(read_array(numpy, checkpoint, name)))
+
+    class Dense(torch.nn.Module):  # x W + b, W as T5X stores it
+        def __init__(self, name):
+            super().__init__()
+            self.weight = torch.nn.Parameter(parameter(name + ".kernel").data.t().contiguous())
+            self.bias = parameter(name + ".bias")
+
+        def forward(self, x):
+            return functional.linear(x, self.weight, self.bias)
+
+    class Norm(torch.nn.Module):
+        def __init__(self, name):
+            super().__init__()
+            self.weight, self.bias = parameter(name + ".scale"), parameter(name + ".bias")
+
+        def forward(self, x):
+            return functional.layer_norm(x, x.shape[-1:], self.weight, self.bias, 1e-6)
+
+    class Layer(torch.nn.Module):
+        def __init__(self, name):
+            super().__init__()
+            self.query, self.key, self.value, self.out = (
+                Dense(f"{name}.self_attention.{part}") for part in ("query", "key", "value", "out"))
+            self.wi, self.wo = Dense(name + ".mlp.wi"), Dense(name + ".mlp.wo")
+            self.before, self.between = Norm(name + ".pre_self_attention_layer_norm"), Norm(name + ".pre_mlp_layer_norm")
+
+        def heads(self, x):
+            return x.view(x.shape[0], x.shape[1], SIZES["num_heads"], SIZES["head_dim"]).transpose(1, 2)
+
+        def forward(self, x):
+            normed = self.before(x)
+            seen = functional.scaled_dot_product_attention(
+                self.heads(self.query(normed)), self.heads(self.key(normed)), self.heads(self.value(normed)),
+                is_causal=True, scale=1.0)
+            x = x + self.out(seen.transpose(1, 2).reshape(x.shape))
+            return x + self.wo(functional.gelu(self.wi(self.between(x)), approximate="tanh"))
+
+    class Gpt(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.tokens, self.positions = parameter("token_embedder.embedding"), parameter("position_embedder.embedding")
+            self.layers = torch.nn.ModuleList(Layer(f"layers_{i}") for i in range(SIZES["num_layers"]))
+            self.norm = Norm("decoder_norm")
+
+        def forward(self, tokens):
+            x = functional.embedding(tokens, self.tokens) + self.positions[: tokens.shape[1]]
+            for layer in self.layers:
+                x = layer(x)
+            return functional.linear(self.norm(x) / SIZES["emb_dim"] ** 0.5, self.tokens)
+
+    model = Gpt()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=RATE, betas=(0.9, 0.999), eps=1e-8, weight_decay=1e-4, fused=True)
+    with open(data, encoding="utf-8") as file:
+        batches = [json.loads(line) for line in file][:steps]
+    losses, step_s = [], []
+    for batch in batches:
+        begin = time.process_time()
+        tokens = torch.tensor(batch["decoder_input_tokens"])
+        targets = torch.tensor(batch["decoder_target_tokens"])
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=dtype == "bfloat16"):
+            logits = model(tokens)
+        loss = functional.cross_entropy(logits.float().flatten(0, 1), targets.flatten())
+        optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+        step_s.append(time.process_time() - begin)
+    print(json.dumps({"version": torch.__version__, "loss": losses, "step_s": sorted(step_s[1:])}))
+
+
+def measure_torch(checkpoint, data, dtype):
+    done = subprocess.run([sys.executable, __file__, "--child", checkpoint, data, dtype, str(1 + STEPS)], check=True,
+                          capture_output=True, text=True, env=dict(os.environ, OMP_NUM_THREADS="1", MKL_NUM_THREADS="1"))
+    answer = json.loads(done.stdout)
+    return answer, sum(answer["step_s"]) / len(answer["step_s"])
+
+
+# ---- both ----
+
+def put_rest(answer, step_s):
+    """Where the time of a step goes here, by operation: the longest."""
+    sums = {}
+    for entry in answer["timeline"]:
+        name = entry["name"] + (" backward" if entry["phase"] == "backward" else "")
+        sums[name] = sums.get(name, 0) + entry["count"] * entry["time_s"]
+    for name, time_s in sorted(sums.items(), key=lambda item: -item[1])[:12]:
+        print(f"    {100 * time_s / step_s:5.1f} %  {name}")
+
+
+def main():
+    program, folder = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
+    data, kept = f"{folder}/batches.jsonl", f"{folder}/values"
+    subprocess.run(["rm", "-rf", kept], check=True)
+    with open(data, "w", encoding="utf-8") as file:
+        for step in range(1 + STEPS):
+            answer = subprocess.run(
+                [program, "data", "--model", MODEL, "--topology", "local:1", "--task-feature-lengths", str(LENGTH),
+                 "--batch-size", str(BATCH), "--step", str(step), "--json"], check=True, capture_output=True, text=True)
+            file.write(json.dumps(json.loads(answer.stdout)) + "\n")
+    run_here(command(program, 1, "float32", "--learning-rate", "0", "--checkpoint", kept, "--data", data))
+    print(f"{MODEL}, {BATCH} x {LENGTH} tokens, AdamW, one thread")
+    tokens = BATCH * LENGTH
+    for dtype in ("float32", "bfloat16"):
+        here_s = torch_s = float("inf")
+        for _ in range(ROUNDS):
+            theirs, one_s = measure_torch(f"{kept}/checkpoint_1", data, dtype)
+            torch_s = min(torch_s, one_s)
+            ours, one_s = measure_here(program, dtype, data)
+            here_s = min(here_s, one_s)
+        kernel = ours["hosts"][0]["kernel"]
+        print(f"{dtype}: PyTorch {theirs['version']} {tokens / torch_s:.0f} tokens a CPU second, here ({kernel}) "
+              f"{tokens / here_s:.0f}: {torch_s / here_s:.2f} times")
+        print("  losses of PyTorch", *(f"{loss:.5f}" for loss in theirs["loss"]))
+        print("  losses here      ", *(f"{loss:.5f}" for loss in ours["loss"]))
+        print("  where the time goes here")
+        put_rest(ours, ours["time"]["step_s"])
+        worst = max(abs(a / b - 1) for a, b in zip(theirs["loss"], ours["loss"]))
+        if worst > (1e-3 if dtype == "float32" else 2e-2):
+            sys.exit(f"bench-torch: the two do not train the same model: losses are {worst:.1e} apart")
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--child"]:
+        child(sys.argv[2], sys.argv[3], sys.argv[4], int(sys.argv[5]))
+    else:
+        main()
