@@ -73,6 +73,8 @@ static enum base_status put_model(struct base_arena *arena, const struct sim_pla
         base_put(out, "VOCABULARY = %gin.REQUIRED  # a seqio vocabulary of at most vocab_size tokens\nZ_LOSS = "
                       "0.0001\nLOSS_NORMALIZING_FACTOR = None\n");
     if (!source) model_gin_put_model(plan->config, dtype, remat, out);
+    if (plan->config->experts.count && plan->config->encoder && plan->options.dtype != MODEL_BFLOAT16)
+        base_putf(out, "ACTIVATION_DTYPE = '%s'\n", dtype);
     return BASE_OK;
 }
 
@@ -223,6 +225,18 @@ static void put_partitioner(const struct sim_plan_text *text, const struct sim_p
     put_rules(plan, out);
 }
 
+/* What the bindings of a model with experts name; gin knows an import in its own file alone. */
+static void put_expert_imports(const struct sim_plan *plan, struct base_text *out)
+{
+    const bool experts = plan->config->experts.count > 0;
+    if (experts || plan->request.has_experts)
+        base_put(out, "from flaxformer.architectures.moe import moe_layers\n"
+                      "from t5x.contrib.moe import partitioning as moe_partitioning\n");
+    if (!model_infers(plan->options.step) && (experts || plan->request.has_experts))
+        base_put(out, "from t5x.contrib.moe import adafactor_utils\n"
+                      "from t5x.contrib.moe import trainer as moe_trainer\n");
+}
+
 static enum base_status put_inference(struct base_arena *arena, const struct sim_plan_text *text,
                                       const struct sim_plan *plan, struct base_text *out, struct base_error *error)
 {
@@ -232,13 +246,14 @@ static enum base_status put_inference(struct base_arena *arena, const struct sim
                          reports_step_name(step));
     base_put(out, "# ");
     reports_launch_title(plan, out);
-    base_put(
-        out,
-        ": a run file of T5X's infer.py, written by meshwright export\n"
-        "#   python3 -m t5x.infer --gin_file=FILE --gin.CHECKPOINT_PATH='\"…\"' "
-        "--gin.INFER_OUTPUT_DIR='\"…\"' --gin.MIXTURE_OR_TASK_NAME='\"…\"'\n"
-        "from __gin__ import dynamic_registration\n\nimport __main__ as infer_script\n"
-        "from t5x import decoding\nfrom t5x import models\nfrom t5x import partitioning\nfrom t5x import utils\n\n");
+    base_put(out,
+             ": a run file of T5X's infer.py, written by meshwright export\n"
+             "#   python3 -m t5x.infer --gin_file=FILE --gin.CHECKPOINT_PATH='\"…\"' "
+             "--gin.INFER_OUTPUT_DIR='\"…\"' --gin.MIXTURE_OR_TASK_NAME='\"…\"'\n"
+             "from __gin__ import dynamic_registration\n\nimport __main__ as infer_script\n"
+             "from t5x import decoding\nfrom t5x import models\nfrom t5x import partitioning\nfrom t5x import utils\n");
+    put_expert_imports(plan, out);
+    base_put(out, "\n");
     BASE_TRY(put_model(arena, plan, out, error));
     put_data(text, plan, out);
     reports_launch_put_infer(text, plan, out);
@@ -259,11 +274,7 @@ static enum base_status put_body(struct base_arena *arena, const struct sim_plan
                   "from __gin__ import dynamic_registration\n\nimport __main__ as train_script\n");
     base_put(out, adafactor ? "from t5x import adafactor\n" : "import optax\nfrom t5x import optimizers\n");
     base_put(out, "from t5x import partitioning\nfrom t5x import trainer\nfrom t5x import utils\n");
-    if (plan->config->experts.count)
-        base_put(out, "from flaxformer.architectures.moe import moe_layers\n"
-                      "from t5x.contrib.moe import adafactor_utils\n"
-                      "from t5x.contrib.moe import partitioning as moe_partitioning\n"
-                      "from t5x.contrib.moe import trainer as moe_trainer\n");
+    put_expert_imports(plan, out);
     base_put(out, "\n");
     BASE_TRY(put_model(arena, plan, out, error));
     put_data(text, plan, out);

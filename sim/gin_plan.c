@@ -2,24 +2,41 @@
  * model, and the comment lines "# meshwright: key = value" for what gin has no word for. */
 #include "sim/gin_draft.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* ---- model ---- */
 
+static enum base_status set_dtype(struct sim_gin_draft *draft, const char *name, struct model_gin_place place,
+                                  struct base_error *error)
+{
+    static const char *const dtypes[] = {"bfloat16", "float32", "float16"};
+    for (int i = 0; i < BASE_COUNT(dtypes); i++)
+        if (!strcmp(dtypes[i], name)) return sim_gin_set(draft, SIM_DTYPE, dtypes[i], place), BASE_OK;
+    return base_fail(error, BASE_INPUT, "%.300s:%d: dtype: a plan's is bfloat16, float32 or float16, and this is %.60s",
+                     place.file, place.line, name);
+}
+
 /* 'bfloat16', or @jax.numpy.bfloat16. */
 static enum base_status read_dtype(struct sim_gin_draft *draft, struct sim_gin_callee config, struct base_error *error)
 {
-    static const char *const dtypes[] = {"bfloat16", "float32", "float16"};
     struct model_gin_place place = draft->model.place;
     const struct model_gin_value *value = sim_gin_get(draft, config, "dtype", &place);
     const char *name = !value ? "float32" : value->text ? sim_gin_last_part(value->text) : "";
     if (value && value->kind != MODEL_GIN_STRING && value->kind != MODEL_GIN_REFERENCE)
         return sim_gin_wrong_kind("dtype", "a string, as in 'bfloat16',", value, place, error);
     if (!value) model_gin_note(draft->gin, place, "dtype is not bound; T5X takes float32");
-    for (int i = 0; i < BASE_COUNT(dtypes); i++)
-        if (!strcmp(dtypes[i], name)) return sim_gin_set(draft, SIM_DTYPE, dtypes[i], place), BASE_OK;
-    return base_fail(error, BASE_INPUT, "%.300s:%d: dtype: a plan's is bfloat16, float32 or float16, and this is %.60s",
-                     place.file, place.line, name);
+    return set_dtype(draft, name, place, error);
+}
+
+/* Flaxformer's files have a macro for it; what all of them say is the plan's default, and not said. */
+static enum base_status read_expert_dtype(struct sim_gin_draft *draft, struct base_error *error)
+{
+    struct model_gin_place place = {0};
+    const struct model_gin_value *value = model_gin_get(draft->gin, "", "", "ACTIVATION_DTYPE", &place);
+    const char *name = value && value->text ? sim_gin_last_part(value->text) : "bfloat16";
+    if (!draft->model.config.experts.count || !strcmp(name, sim_plan_keys[SIM_DTYPE].fallback)) return BASE_OK;
+    return set_dtype(draft, name, place, error);
 }
 
 /* Scanned models: whatever T5X does not know recomputes everything. */
@@ -59,7 +76,7 @@ static enum base_status read_model(struct sim_gin_draft *draft, struct base_erro
     BASE_TRY(model_gin_model(draft->gin, &draft->model, &draft->has_model, error));
     if (!draft->has_model) return BASE_OK;
     sim_gin_set(draft, SIM_MODEL, draft->model.text, draft->model.place);
-    if (!draft->model.network_config) return BASE_OK;
+    if (!draft->model.network_config) return read_expert_dtype(draft, error);
     struct sim_gin_callee config = {draft->model.network_config->scope, draft->model.network_config->text};
     BASE_TRY(read_dtype(draft, config, error));
     if (!draft->model.config.scan_layers) return refuse_scan(draft, config, error);
@@ -178,16 +195,49 @@ static enum base_status take_comments(struct sim_gin_draft *draft, struct base_e
 
 /* ---- the whole ---- */
 
-/* A name that is nearly one that is read is most probably that one, misspelt, and the answer another than was meant. */
-static void note_skipped(struct model_gin *gin)
+static bool ends_in(const char *name, const char *end)
 {
+    size_t length = strlen(name), cut = strlen(end);
+    return length >= cut && !strcmp(name + length - cut, end);
+}
+
+/* Bound to a class that the run does not call: gin takes it, and nothing comes of it. What is called instead, or NULL
+ * where nothing would come of it anyway. */
+static const char *called_instead(struct sim_gin_draft *draft, const struct model_gin_binding *binding)
+{
+    static const struct {
+        const char *parameter, *class, *caller;
+    } rows[] = {{"num_partitions", "Partitioner", "partitioner"},
+                {"model_parallel_submesh", "Partitioner", "partitioner"},
+                {"num_microbatches", "Trainer", "trainer_cls"}};
+    const struct model_gin_value *config = draft->model.network_config;
+    struct model_gin_place place = binding->place;
+    const char *class = sim_gin_last_part(binding->configurable);
+    if (config && !strcmp(class, sim_gin_last_part(config->text))) return config->text;
+    for (int i = 0; i < BASE_COUNT(rows); i++) {
+        if (strcmp(rows[i].parameter, binding->parameter) != 0 || !ends_in(class, rows[i].class)) continue;
+        const struct model_gin_value *value = model_gin_follow(draft->gin, binding->value, &place);
+        const bool says =
+            value && (value->kind == MODEL_GIN_NUMBER ? strtol(value->text, NULL, 10) > 1 : value->count > 0);
+        return says ? sim_gin_find_callee(draft, rows[i].caller, "", NULL).name : NULL;
+    }
+    return NULL;
+}
+
+/* A name that is nearly one that is read is most probably that one, misspelt, and the answer another than was meant. */
+static void note_skipped(struct sim_gin_draft *draft)
+{
+    struct model_gin *gin = draft->gin;
     for (int i = 0; i < gin->binding_count; i++) {
         const struct model_gin_binding *binding = &gin->bindings[i];
         if (binding->used || binding->overridden || binding->known) continue;
-        const char *meant = model_gin_meant(gin, binding);
+        const char *meant = model_gin_meant(gin, binding), *instead = called_instead(draft, binding);
         if (meant)
             model_gin_warn(gin, binding->place, "%.200s: unknown, so it is skipped; did you mean %.200s?",
                            binding->name, meant);
+        else if (instead)
+            model_gin_warn(gin, binding->place, "%.200s: skipped, as T5X would: this run calls %.200s", binding->name,
+                           instead);
         else model_gin_note(gin, binding->place, "%.200s: no part of a plan; skipped", binding->name);
     }
 }
@@ -208,7 +258,7 @@ enum base_status sim_plan_from_gin(struct model_gin *gin, struct sim_gin_plan *o
                          "%.300s: says nothing that a plan holds; MODEL, TASK_FEATURE_LENGTHS, BATCH_SIZE or "
                          "partitioning.PjitPartitioner would",
                          gin->name);
-    note_skipped(gin);
+    note_skipped(&draft);
     *out = draft.plan;
     return BASE_OK;
 }

@@ -447,6 +447,20 @@ static const struct plan_row {
     {"infer_script.infer.model = @other.Model()\nother.Model.module = @net.Transformer()\nnet.Transformer.config = "
      "@t5x.examples.t5.network.T5Config()\nT5Config.vocab_size = 7\nMODEL = @models.None()\n",
      "\"model\":\"encoder_decoder:vocab_size=7,", NULL},
+    {SMALL "BATCH_SIZE2 = 64\n", BASE,
+     "warning: x.gin:3: BATCH_SIZE2: unknown, so it is skipped; did you mean BATCH_SIZE"},
+    {SMALL "BATCH_SIZE2 = 64\nutils.SaveCheckpointConfig.period = %BATCH_SIZE2\n", BASE,
+     "x.gin:3: BATCH_SIZE2: no part of a plan; skipped"},
+    {SMALL "from my import trainer as mine\nmine.Trainer.num_microbatches = 4\n", BASE,
+     "warning: x.gin:4: mine.Trainer.num_microbatches: skipped, as T5X would: this run calls t5x.trainer.Trainer"},
+    {SMALL "from t5x.contrib.moe import partitioning as moe\nmoe.MoePjitPartitioner.num_partitions = 4\n", BASE,
+     "warning: x.gin:4: moe.MoePjitPartitioner.num_partitions: skipped, as T5X would: this run calls "
+     "t5x.partitioning.PjitPartitioner"},
+    {DYNAMIC "from t5x.contrib.gpu.t5 import network\n" SMALL "network.T5Config.emb_dim = 4\n", BASE,
+     "warning: x.gin:5: network.T5Config.emb_dim: skipped, as T5X would: this run calls "
+     "t5x.examples.t5.network.T5Config"},
+    {"include 'flaxformer/t5x/configs/moe/models/switch_base.gin'\n" RUN "ACTIVATION_DTYPE = 'float32'\n",
+     "\"dtype\":\"float32\"", NULL},
     {SMALL "from t5x.examples.t5 import network\nnetwork.T5Config.dropout_rate = 0.25\n", "\"dropout_rate\":0.25",
      NULL},
     {SMALL
@@ -627,7 +641,9 @@ static void check_comes_back(struct base_arena *arena, struct sim_cache *cache, 
 {
     struct sim_gin_plan back;
     struct base_error error;
-    assert_ok(sim_plan_from_gin(parsed(arena, exported(arena, cache, "gin", text)), &back, &error), &error);
+    struct model_gin *gin = parsed(arena, exported(arena, cache, "gin", text));
+    assert_ok(sim_plan_from_gin(gin, &back, &error), &error);
+    if (strstr(notes_of(arena, gin), "gin stops here")) fail_msg("gin would stop: %s", notes_of(arena, gin));
     for (int key = 0; key < SIM_KEY_COUNT; key++) {
         const char *given = text->values[key] && *text->values[key] ? text->values[key] : "(none)",
                    *got = back.text.values[key] ? back.text.values[key] : "(none)";

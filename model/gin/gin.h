@@ -108,7 +108,8 @@ void model_gin_differ(struct model_gin *gin, struct model_gin_place place, const
 const struct model_gin_binding *model_gin_find(struct model_gin *gin, const char *scope, const char *configurable,
                                                const char *parameter);
 /* What a binding that nobody looked for was meant to be: a parameter that was looked for and differs by two letters at
- * most from what is bound, "configurable.parameter" in the arena; NULL: none. Short names have no near ones. */
+ * most from what is bound, "configurable.parameter" in the arena; NULL: none. Short names have no near ones, and a name
+ * that another value refers to is as it is meant. */
 const char *model_gin_meant(const struct model_gin *gin, const struct model_gin_binding *binding);
 /* What the macros of a value lead to, and where that stands; NULL: gin.REQUIRED, or nothing (with a note). */
 const struct model_gin_value *model_gin_follow(struct model_gin *gin, const struct model_gin_value *value,

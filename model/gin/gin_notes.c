@@ -49,6 +49,24 @@ static const char *without_modules(const char *name)
     return dot ? dot + 1 : name;
 }
 
+/* A macro or a reference of that name stands in the value: what is named elsewhere is meant as it is. */
+static bool names(const struct model_gin_value *value, const struct model_gin_binding *binding)
+{
+    const bool macro = !*binding->configurable;
+    if (value->kind == MODEL_GIN_MACRO && macro) return !strcmp(value->text, binding->parameter);
+    if (value->kind == MODEL_GIN_REFERENCE && !macro) return !strcmp(value->text, binding->configurable);
+    for (const struct model_gin_value *item = value->child; item; item = item->next)
+        if (names(item, binding)) return true;
+    return false;
+}
+
+static bool is_named(const struct model_gin *gin, const struct model_gin_binding *binding)
+{
+    for (int i = 0; i < gin->binding_count; i++)
+        if (names(gin->bindings[i].value, binding)) return true;
+    return false;
+}
+
 const char *model_gin_meant(const struct model_gin *gin, const struct model_gin_binding *binding)
 {
     enum { SHORTEST = 7, MOST_EDITS = 2 };
@@ -65,5 +83,7 @@ const char *model_gin_meant(const struct model_gin *gin, const struct model_gin_
         meant = asked;
     }
     if (!meant || fewest == 0) return NULL; /* the same name, bound in another scope */
+    const bool misspells_parameter = *binding->configurable && strcmp(binding->parameter, meant->parameter) != 0;
+    if (!misspells_parameter && is_named(gin, binding)) return NULL;
     return base_print(gin->arena, "%s%s%s", meant->configurable, *meant->configurable ? "." : "", meant->parameter);
 }
