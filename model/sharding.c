@@ -8,13 +8,19 @@ enum { PARAMETER_BYTES = 4, STEP_BYTES = 4 };
 static enum base_status refuse_indivisible(int dim, const char *axis, int64_t size, int64_t factor,
                                            struct base_error *error)
 {
-    int64_t would_do = factor;
-    while (size % would_do != 0) would_do--;
+    int64_t divisor = factor;
+    while (size % divisor != 0) divisor--;
+    const char *name = axis ? axis : "it";
+    if (divisor == 1)
+        return base_fail(error, BASE_INPUT,
+                         "dimension %d (%.60s) has %lld elements, which do not divide by %lld, the product of its mesh "
+                         "axes, as JAX demands; use a rule that leaves %.60s unsharded",
+                         dim, axis ? axis : "unnamed", (long long)size, (long long)factor, name);
     return base_fail(
         error, BASE_INPUT,
-        "dimension %d (%.60s) has %lld elements, which do not divide by %lld, the product of its mesh axes, as JAX "
-        "demands; use %lld, or a rule that leaves %.60s unsharded",
-        dim, axis ? axis : "unnamed", (long long)size, (long long)factor, (long long)would_do, axis ? axis : "it");
+        "dimension %d (%.60s) has %lld elements, which do not divide by %lld, the product of its mesh axes, "
+        "as JAX demands; use axes of %lld devices, or a rule that leaves %.60s unsharded",
+        dim, axis ? axis : "unnamed", (long long)size, (long long)factor, (long long)divisor, name);
 }
 
 /* How many parts the mesh shards a dimension into. taken has a bit per mesh axis. */

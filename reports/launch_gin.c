@@ -354,11 +354,14 @@ static enum base_status check_whole(const struct sim_plan_text *text, const stru
     return BASE_OK;
 }
 
-enum base_status reports_launch_gin(struct base_arena *arena, const struct sim_plan_text *text,
+enum base_status reports_launch_gin(struct base_arena *arena, const struct sim_plan_text *given,
                                     const struct sim_plan *plan, struct base_text *out, struct base_error *error)
 {
     struct base_text body = {.arena = arena};
-    struct sim_plan_text said, back;
+    struct sim_plan_text said, back, own = *given, *text = &own;
+    const char *parameter_dtype = own.values[SIM_PARAMETER_DTYPE];
+    if (parameter_dtype && !strcmp(parameter_dtype, sim_plan_keys[SIM_PARAMETER_DTYPE].fallback))
+        own.values[SIM_PARAMETER_DTYPE] = NULL; /* as computed, which gin spells out in either case */
     BASE_TRY(refuse_breaks(text, error));
     BASE_TRY(put_body(arena, text, plan, &body, error));
     BASE_TRY(read_back(arena, &body, &said, error));

@@ -90,8 +90,21 @@ static enum base_status read_lengths(struct base_arena *arena, const struct base
     return BASE_OK;
 }
 
+/* Other documents of this program that are taken for plans, told by a key. */
+static const struct {
+    const char *key, *document, *use;
+} others[] = {
+    {"constants", "a profile", "--profile FILE"},
+    {"best", "a search's answer", "report, or the plan in its \"best\""},
+    {"plan", "an answer", "report, compare, or the plan in its \"plan\""},
+};
+
 static enum base_status unknown_key(const char *key, struct base_error *error)
 {
+    for (int i = 0; i < BASE_COUNT(others); i++)
+        if (!strcmp(key, others[i].key))
+            return base_fail(error, BASE_INPUT, "\"%s\" is of %s, and a plan is needed; use %s", key,
+                             others[i].document, others[i].use);
     const char *names[SIM_KEY_COUNT + 1] = {"task_feature_lengths"};
     for (int i = 0; i < SIM_KEY_COUNT; i++) names[i + 1] = sim_plan_keys[i].name;
     return base_fail_unknown(error, BASE_INPUT, "key of a plan", key, names, BASE_COUNT(names));

@@ -152,7 +152,7 @@ static void name_peak(const struct sim_pricing *p, char *out, size_t size)
         return;
     }
     const char *name = p->peak_name, *layers = strstr(name, "/layers/"), *phase = phases[p->peak_phase];
-    if (!layers || p->peak_trips == MODEL_ONE) snprintf(out, size, "%s%s", name, phase);
+    if (!layers || p->peak_trips == MODEL_ONE || p->sizes[p->peak_trips] < 1) snprintf(out, size, "%s%s", name, phase);
     else
         snprintf(out, size, "%.*s/layers_%lld/%s%s", (int)(layers - name), name, (long long)p->sizes[p->peak_trips] - 1,
                  layers + strlen("/layers/"), phase);
@@ -171,7 +171,7 @@ static void fill_memory(const struct sim_pricing *p, const struct sim_priced *pr
     out->temporary_bytes = (int64_t)there[MODEL_TEMPORARY];
     out->peak_bytes = (int64_t)priced->peak_bytes;
     sim_price_signature(p, out);
-    out->host_bytes = (int64_t)sim_offloaded_bytes(p);
+    out->host_bytes = (int64_t)(sim_offloaded_bytes(p) / (double)p->sizes[MODEL_MICROBATCHES]);
     if (lays_out(p->plan) && p->plan->options.step == MODEL_STEP_TRAIN) sim_compiled_signature(p, always, out);
     name_peak(p, out->peak_at, sizeof out->peak_at);
 }

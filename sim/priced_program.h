@@ -190,7 +190,7 @@ void sim_list_events(struct base_arena *scratch, const struct sim_sharded *shard
 /* offload.c; repeats_of_loop: per operation that begins a loop */
 void sim_list_offloaded(struct base_arena *scratch, const struct sim_sharded *sharded, const int *repeats_of_loop,
                         struct sim_price_list *out);
-double sim_offloaded_bytes(const struct sim_pricing *p);        /* in the host's memory */
+double sim_offloaded_bytes(const struct sim_pricing *p);        /* of all microbatches, to the host's memory */
 double sim_waited_for_transfers_s(const struct sim_pricing *p); /* of the step */
 /* torch_memory.c: what PyTorch's allocator holds beside it; after sim_price_time */
 double sim_torch_held_bytes(const struct sim_pricing *p);

@@ -463,7 +463,7 @@ struct sim_memory {
     int64_t cache_bytes;                  /* of inference: keys and values of what was decoded */
     int64_t argument_bytes, output_bytes; /* of the compiled step, as XLA's memory analysis counts them */
     char peak_at[160];
-    int64_t host_bytes;                 /* of the host's memory, for one device: what a remat policy offloads */
+    int64_t host_bytes; /* of the host's memory, for one device: what a remat policy offloads of one microbatch */
     int64_t rematerialized_layer_count; /* layers that the compiler recomputes so that the plan fits */
 };
 
@@ -482,6 +482,8 @@ struct sim_pipeline_answer {
     int64_t worst_peak_bytes;
 };
 
+/* Its strings, the names of mesh among them, belong to the placement of the plan that was predicted: they live in the
+ * cache, until the next sim_plan_check. */
 struct sim_prediction {
     struct sim_pipeline_answer pipeline;
     const char *profile;

@@ -408,6 +408,9 @@ static const struct hostile {
      "nested deeper than 64 levels"},
     {"$M predict " PLAN " --model-parallel-submesh $(seq -s, 1 5000)", 3, "has more than 8 numbers"},
     {"$M predict " PLAN " --profile tiny.json", 3, "constants.hbm_bytes_per_s: a number from"},
+    {"echo '{\"constants\":{}}' >p; $M report p; e=$?; rm p; exit $e", 3, "is of a profile, and a plan is needed"},
+    {"echo '{\"best\":{}}' >p; $M compare p p; e=$?; rm p; exit $e", 3,
+     "is of a search's answer, and a plan is needed"},
     {"echo '{\"constants\":{},\"pases\":{}}' >p; $M predict " PLAN " --profile p; e=$?; rm p; exit $e", 3,
      "pases: is unknown; did you mean passes"},
     {"echo '{\"constants\":{},\"passes\":7}' >p; $M sweep examples/tpu_v4_tuning.csv --profile p --out x; e=$?; rm p; "

@@ -105,6 +105,11 @@ static void saved_tensors_stand_where_they_are_told(struct base_arena *arena)
     assert_near((double)(p[2].memory.activation_bytes - p[0].memory.activation_bytes), saved, 0.02);
     assert_true(p[1].memory.activation_bytes < p[0].memory.activation_bytes + (int64_t)(0.6 * saved));
     assert_true(p[2].compute_s < p[0].compute_s && p[1].compute_s == p[2].compute_s);
+    struct sim_plan_text four = text_of("v5e-16", "fsdp=16", NULL); /* what waits is of one microbatch */
+    four.values[SIM_RULES] = "[[\"batch\",\"fsdp\"],[\"embed\",\"fsdp\"]]";
+    four.values[SIM_REMAT_POLICY] = policies[1];
+    four.values[SIM_NUM_MICROBATCHES] = "4";
+    assert_int_equal(predicted(arena, cache, &four).memory.host_bytes * 4, p[1].memory.host_bytes);
     sim_cache_free(cache);
 }
 

@@ -67,15 +67,15 @@ static enum base_status price_all_kept(struct chooser *c)
     return BASE_OK;
 }
 
-/* What offloading a tensor moves is what keeping it weighs, once for each microbatch. */
+/* What a tensor takes of the host's memory is what keeping it weighs; each microbatch moves as much. */
 static enum base_status weigh(struct chooser *c, int name)
 {
     struct sim_prediction p;
     unsigned bit = 1u << name;
     BASE_TRY(price(c, (struct model_saved){c->all.device & ~bit, bit}, &p, NULL));
-    c->host_bytes[name] = (double)p.memory.host_bytes;
-    c->bytes[name] =
-        c->host_bytes[name] / (double)tuner_search_microbatch_count(c->s, c->node->group, c->node->microbatches);
+    c->bytes[name] = (double)p.memory.host_bytes;
+    c->host_bytes[name] =
+        c->bytes[name] * (double)tuner_search_microbatch_count(c->s, c->node->group, c->node->microbatches);
     return BASE_OK;
 }
 
