@@ -63,7 +63,8 @@ static enum base_status read_chunk(struct commands_context *context, const struc
         return base_fail(error, BASE_INPUT,
                          "%s: is a chunk of another plan, mode, data, checkpoint or period; use a directory of its own",
                          path);
-    if (!is_sound(result)) return base_fail(error, BASE_INPUT, "%s: is damaged; delete it, and it is made again", path);
+    if (!is_sound(result))
+        return base_fail(error, BASE_INPUT, "%s: is damaged; delete it, and the next run writes it anew", path);
     *out = result;
     return BASE_OK;
 }

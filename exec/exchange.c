@@ -196,9 +196,9 @@ static void exchange_pairwise(const struct exec_collective *c, const struct grou
 /* All of the group get the same: what a ring hands on is what the next one needs, too. */
 static bool gathers_everything(const struct exec_collective *c)
 {
-    unsigned cut = 0;
-    for (int d = 0; d < c->tensor->rank; d++) cut |= c->to->spec[d];
-    return c->op->collective == SIM_ALL_GATHER && !(cut & c->copied);
+    unsigned sharded = 0;
+    for (int d = 0; d < c->tensor->rank; d++) sharded |= c->to->spec[d];
+    return c->op->collective == SIM_ALL_GATHER && !(sharded & c->copied);
 }
 
 /* ---- summing ---- */

@@ -62,7 +62,7 @@ exec_row_run exec_row_pick, exec_row_loss, exec_row_loss_grad, exec_row_argmax;
 /* masks.c */
 exec_row_run exec_row_dropout_mask, exec_row_dropout;
 /* Of the masks that an operation draws now: the plan's seed, step and microbatch, the mask's name and its layer in the
- * whole model tell masks apart; how the model is cut, and whether a mask is made again, do not. */
+ * whole model tell masks apart; how the model is sharded, and whether a mask is recomputed, do not. */
 struct base_key exec_mask_key(const struct exec_machine *machine, const struct sim_op *op);
 
 /* decode_rows.c */

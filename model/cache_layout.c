@@ -1,6 +1,6 @@
 /* Caches that rules shard apart from the rest of the model (cache_batch and cache_heads, MaxText's names): what
  * attention to the cache reads goes over to their sharding, and what it gives comes back. A multi-query model's cache
- * cannot be cut by heads, but it can by rows (Pope et al., 2022, arXiv:2211.05102, 3.3). */
+ * cannot be sharded by heads, but it can by rows (Pope et al., 2022, arXiv:2211.05102, 3.3). */
 #include "model/builder.h"
 
 static const char *cache_axis(enum model_axis axis)

@@ -30,6 +30,10 @@ struct model_rules {
     int count;
 };
 
+/* Every named set of rules, spelled as plans spell it: what a search looks at, and what a list is called. */
+enum { MODEL_RULE_SETS = 12 };
+extern const char *const model_rule_sets[MODEL_RULE_SETS];
+
 /* "standard", "standard:A,P" (activation and parameter partitioning dims), "standard_moe:A,P" (T5X's for experts), one
  * of the documented sets data_only, zero3, megatron, optimus, gshard, maxtext, or a JSON list of [logical axis or null,
  * mesh axis or null or list]. Named sets cost no memory; the names of a JSON list live in the arena. */

@@ -123,7 +123,7 @@ int model_builder_tensor(struct builder *builder, const char *name, const char *
     for (int i = 0; i < tensor->rank; i++) {
         const struct model_dimension *dimension = model_dimension_of(program, letters[i]);
         tensor->dims[i] = (unsigned char)dimension->size;
-        /* a single head of keys and values is everybody's: there is nothing to cut (multi-query attention) */
+        /* a single head of keys and values is everybody's: there is nothing to shard (multi-query attention) */
         const bool shared = dimension->size == MODEL_KV_HEADS && builder->config->num_kv_heads == 1;
         tensor->axes[i] = (unsigned char)(shared ? MODEL_NO_AXIS : dimension->axis);
     }

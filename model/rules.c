@@ -77,6 +77,10 @@ static const struct {
     {"maxtext", SET(maxtext)},       {"standard_moe", SET(moe_2_1)},
 };
 
+const char *const model_rule_sets[MODEL_RULE_SETS] = {
+    "standard:1,1", "standard:1,2", "standard:2,1", "standard:2,2", "data_only",        "zero3",
+    "megatron",     "optimus",      "gshard",       "maxtext",      "standard_moe:1,1", "standard_moe:2,1"};
+
 /* By activation and parameter partitioning dims, less one. */
 static const struct model_rules standard[2][2] = {{SET(standard_1_1), SET(standard_1_2)},
                                                   {SET(standard_2_1), SET(standard_2_2)}};
@@ -129,12 +133,17 @@ static enum base_status standard_moe_rules(const char *text, struct model_rules 
 static enum base_status unknown_set(const char *text, struct base_error *error)
 {
     const char *names[BASE_COUNT(documented)];
-    for (int i = 0; i < BASE_COUNT(documented); i++) names[i] = documented[i].name;
+    char others[256] = "";
+    for (int i = 0; i < BASE_COUNT(documented); i++) {
+        const size_t length = strlen(others);
+        names[i] = documented[i].name;
+        if (strncmp(names[i], "standard", 8) != 0) snprintf(others + length, sizeof others - length, ", %s", names[i]);
+    }
     const char *nearest = base_nearest(text, names, BASE_COUNT(documented));
     return base_fail(error, BASE_INPUT,
-                     "\"%.60s\" is no set of axis rules%s%s%sUse standard, standard:A,P, standard_moe:A,P, data_only, "
-                     "zero3, megatron, optimus, gshard, maxtext or a JSON list [[\"batch\", \"data\"], …]",
-                     text, nearest ? "; did you mean " : "", nearest ? nearest : "", nearest ? "? " : ". ");
+                     "\"%.60s\" is no set of axis rules%s%s%sUse standard, standard:A,P, standard_moe:A,P%s or a "
+                     "JSON list [[\"batch\", \"data\"], …]",
+                     text, nearest ? "; did you mean " : "", nearest ? nearest : "", nearest ? "? " : ". ", others);
 }
 
 /* ---- rules as JSON ---- */

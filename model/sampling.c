@@ -1,5 +1,5 @@
-/* From logits to a token: the largest, or one that is drawn from the most probable ones. The cut is found bit by bit,
- * as T5X finds it: how many logits (or how much probability) lie above a threshold is counted 32 times. */
+/* From logits to a token: the largest, or one that is drawn from the most probable ones. The threshold is found bit by
+ * bit, as T5X finds it: how many logits (or how much probability) lie above a threshold is counted 32 times. */
 #include "model/builder.h"
 
 static int of(struct builder *builder, enum model_op_kind kind, enum model_function function, const char *name,

@@ -40,7 +40,7 @@ enum plots_memory_verdict { PLOTS_MEMORY_UNKNOWN, PLOTS_MEMORY_FITS, PLOTS_MEMOR
 struct plots_comparison_row {
     const char *id, *model, *topology;
     const char *plan[SIM_KEY_COUNT]; /* as the table spells them, in the order of plots_plan_key; "" where the default
-                                        is meant */
+                                        is shown */
     double measured_step_s, predicted_step_s;
     double measured_tokens_per_s, predicted_tokens_per_s;
     double measured_peak_memory_bytes, predicted_peak_memory_bytes; /* of one device */

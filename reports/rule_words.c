@@ -70,23 +70,20 @@ static int put_differences(const struct model_rules *rules, const struct model_r
 
 const char *reports_rule_words(struct base_arena *arena, const char *text)
 {
-    static const char *const sets[] = {"standard:1,1", "standard:1,2", "standard:2,1",    "standard:2,2",
-                                       "data_only",    "zero3",        "megatron",        "optimus",
-                                       "gshard",       "maxtext",      "standard_moe:1,1"};
     struct model_rules rules, named;
     struct base_error ignored;
     struct base_text out = {.arena = arena};
     int nearest = -1, least = 0;
     if (*text != '[' || model_rules_parse(arena, text, &rules, &ignored) != BASE_OK) return text;
-    for (int i = 0; i < BASE_COUNT(sets); i++) {
-        if (model_rules_parse(arena, sets[i], &named, &ignored) != BASE_OK) continue;
+    for (int i = 0; i < MODEL_RULE_SETS; i++) {
+        if (model_rules_parse(arena, model_rule_sets[i], &named, &ignored) != BASE_OK) continue;
         int differences = put_differences(&rules, &named, NULL);
         if (nearest >= 0 && differences >= least) continue;
         nearest = i;
         least = differences;
     }
-    if (nearest < 0 || model_rules_parse(arena, sets[nearest], &named, &ignored) != BASE_OK) return text;
-    base_put(&out, sets[nearest]);
+    if (nearest < 0 || model_rules_parse(arena, model_rule_sets[nearest], &named, &ignored) != BASE_OK) return text;
+    base_put(&out, model_rule_sets[nearest]);
     put_differences(&rules, &named, &out);
     return out.data;
 }

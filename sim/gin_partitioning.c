@@ -26,15 +26,12 @@ bool sim_gin_same_rules(const struct model_rules *a, const struct model_rules *b
 /* The name of a set that has these rules, or the list itself. */
 static const char *name_rules(struct sim_gin_draft *draft, const char *list, const struct model_rules *rules)
 {
-    static const char *const names[] = {"standard:1,1", "standard:1,2", "standard:2,1",     "standard:2,2",
-                                        "data_only",    "zero3",        "megatron",         "optimus",
-                                        "gshard",       "maxtext",      "standard_moe:1,1", "standard_moe:2,1"};
-    for (int i = 0; i < BASE_COUNT(names); i++) {
+    for (int i = 0; i < MODEL_RULE_SETS; i++) {
         struct model_rules set_of_rules;
         struct base_error ignored;
-        if (model_rules_parse(draft->arena, names[i], &set_of_rules, &ignored) == BASE_OK &&
+        if (model_rules_parse(draft->arena, model_rule_sets[i], &set_of_rules, &ignored) == BASE_OK &&
             sim_gin_same_rules(rules, &set_of_rules))
-            return names[i];
+            return model_rule_sets[i];
     }
     return list;
 }

@@ -1,5 +1,5 @@
-/* What T5X and Optax have parameters for and a plan has not: bound to anything but what the plan takes for granted, it
- * is said, as a warning where time or memory differ, else as a difference of a run's values. */
+/* Parameters that T5X and Optax have and a plan has not. A file that binds one of them to anything but the value that a
+ * plan takes for granted gets a warning where time or memory would differ, else a note that the run's values would. */
 #include "sim/gin_draft.h"
 
 #include <string.h>

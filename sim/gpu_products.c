@@ -1,5 +1,6 @@
-/* Products on GPUs: a library cuts the result into tiles, one thread block each, deals them out to the multiprocessors
- * wave by wave, and takes the tile, and the number of parts of the contraction, with which that ends first. */
+/* Products on GPUs: a library splits the result into tiles, one thread block each, deals them out to the
+ * multiprocessors wave by wave, and takes the tile, and the number of parts of the contraction, with which that ends
+ * first. */
 #include "sim/sim.h"
 
 #include <math.h>
@@ -19,7 +20,7 @@ static const double tile_start = 80;
 /* A tile's elements of the result are added up in float32, once for each part of the contraction. */
 static const int most_parts = 8;
 
-/* Tiles of several waves are not cut along the contraction: there is work for all multiprocessors. */
+/* Tiles of several waves are not split along the contraction: there is work for all multiprocessors. */
 static double in_tiles(double multiprocessors, const struct sim_product *of, int tile)
 {
     const int64_t rows = (int64_t)of->rows, columns = (int64_t)of->columns, width = tiles[tile].columns;

@@ -354,7 +354,7 @@ static double price_exposed(const struct sim_pricing *p, const struct prices *pr
     return sim_exposed_s(p, kernels_s, prices->collectives_s);
 }
 
-/* Products in fp8 are cut into pieces, which gather what they read and scatter what they sum while the next one runs
+/* Products in fp8 are split into pieces, which gather what they read and scatter what they sum while the next one runs
  * (Transformer Engine's user buffers, ring attention); so are the same in torchtitan's asynchronous tensor parallelism.
  */
 static double hidden_by_engine(const struct sim_pricing *p, const struct prices *prices)

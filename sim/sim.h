@@ -327,12 +327,12 @@ struct sim_placement {
     int stage_devices;      /* of one stage of a pipeline: its mesh is over these, the whole topology's in a row */
     struct sim_residual residuals[SIM_RESIDUAL_COUNT];
 };
-/* stage_links.c: the devices of one of so many stages, as a topology of their own. BASE_INPUT: they cannot be cut so.
+/* stage_links.c: the devices of one of so many stages, as a topology of their own. BASE_INPUT: they cannot be split so.
  */
 enum base_status sim_stage_topology(const struct topo_topology *topology, int64_t stages, struct topo_topology *out,
                                     struct base_error *error);
-/* The mesh that a plan with context_parallel asks for: T5X's, cut once more, between data and model: the order of ranks
- * in Megatron-LM (core/parallel_state.py). BASE_INPUT: it cannot be cut so. */
+/* The mesh that a plan with context_parallel asks for: T5X's, split once more, between data and model: the order of
+ * ranks in Megatron-LM (core/parallel_state.py). BASE_INPUT: it cannot be split so. */
 enum base_status sim_context_mesh(const struct topo_topology *stage, const struct topo_mesh_request *given,
                                   int64_t context_parallel, struct topo_mesh_request *out, struct base_error *error);
 /* Seconds that every device of a stage takes to send so many bytes to its like in another one, all at once. */

@@ -600,7 +600,7 @@ static void runs_on_named_meshes_equal_whole_ones(struct base_arena *arena)
     run_random_plans(arena, random_named_genome, 3, 300, "float32", 5e-4);
 }
 
-/* However the model is cut, and whatever the backward pass makes again, the masks are the same. */
+/* However the model is sharded, and whatever the backward pass recomputes, the masks are the same. */
 static void dropout_draws_the_same_masks_on_every_mesh(struct base_arena *arena)
 {
     run_random_plans(arena, random_genome_with_dropout, 4, 200, "float32", 5e-4);

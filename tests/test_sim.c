@@ -1671,7 +1671,7 @@ static void programs_do_not_grow_with_microbatches(struct base_arena *arena)
 
 #define GOOD_PLAN "model=" SMALL_T5 " topology=v4-8 batch_size=16 inputs_length=48 targets_length=24"
 
-static void plans_are_refused_with_what_would_do(struct base_arena *arena)
+static void plans_are_refused_with_what_to_use_instead(struct base_arena *arena)
 {
     static const struct {
         enum sim_key key;
@@ -1763,7 +1763,7 @@ static void plans_beyond_all_memory_are_refused(struct base_arena *arena)
     sim_cache_free(cache);
 }
 
-static void profiles_are_refused_with_what_would_do(struct base_arena *arena)
+static void profiles_are_refused_with_what_to_use_instead(struct base_arena *arena)
 {
     static const struct {
         const char *document, *part;
@@ -1793,7 +1793,7 @@ static void profiles_are_refused_with_what_would_do(struct base_arena *arena)
     sim_cache_free(cache);
 }
 
-static void plan_documents_are_refused_with_what_would_do(struct base_arena *arena)
+static void plan_documents_are_refused_with_what_to_use_instead(struct base_arena *arena)
 {
     static const struct {
         const char *document, *part;
@@ -1943,11 +1943,11 @@ static const struct test tests[] = {
     TEST(turning_the_torus_changes_nothing),
     TEST(the_example_is_near_what_was_measured),
     TEST(programs_do_not_grow_with_microbatches),
-    TEST(plans_are_refused_with_what_would_do),
+    TEST(plans_are_refused_with_what_to_use_instead),
     TEST(refusals_are_quick),
     TEST(plans_beyond_all_memory_are_refused),
-    TEST(profiles_are_refused_with_what_would_do),
-    TEST(plan_documents_are_refused_with_what_would_do),
+    TEST(profiles_are_refused_with_what_to_use_instead),
+    TEST(plan_documents_are_refused_with_what_to_use_instead),
 };
 
 int main(int argument_count, char **arguments)

@@ -892,7 +892,7 @@ static void space_holds_every_submesh_and_says_what_is_refused(struct base_arena
     sim_cache_free(cache);
 }
 
-static void spaces_are_refused_with_what_would_do(struct base_arena *arena)
+static void spaces_are_refused_with_what_to_use_instead(struct base_arena *arena)
 {
     static const struct {
         enum sim_key key;
@@ -981,7 +981,7 @@ static const struct test tests[] = {
     TEST(integer_programs_choose_within_the_limit),
     TEST(integer_programs_give_up_by_count),
     TEST(space_holds_every_submesh_and_says_what_is_refused),
-    TEST(spaces_are_refused_with_what_would_do),
+    TEST(spaces_are_refused_with_what_to_use_instead),
 };
 
 int main(int argument_count, char **arguments)

@@ -152,7 +152,7 @@ static enum base_status tile_slice(const struct tiling *tiling, bool by_host, st
 }
 
 /* The model axis has the product of the whole submesh, whatever part of it tiled: on GPU and CPU hosts two numbers of
- * a longer submesh tile, and T5X cuts the model axis from the resulting order all the same. */
+ * a longer submesh tile, and T5X takes the model axis from the resulting order all the same. */
 static enum base_status cut(const struct tiling *tiling, struct topo_mesh *mesh, struct base_error *error)
 {
     int device_count = tiling->topology->device_count;
@@ -385,7 +385,7 @@ static enum base_status cut_experts(const struct topo_mesh_request *request, str
 static enum base_status refuse_experts(const char *mesh, struct base_error *error)
 {
     return base_fail(error, BASE_INPUT,
-                     "num_expert_partitions: T5X cuts experts from the mesh of model_parallel_submesh or "
+                     "num_expert_partitions: T5X takes experts from the mesh of model_parallel_submesh or "
                      "num_partitions, and %s is another; name an expert axis in ici_mesh instead",
                      mesh);
 }

@@ -19,11 +19,6 @@ static const enum sim_key keys[TUNER_DIMENSION_COUNT] = {[TUNER_OPTIMIZER] = SIM
                                                          [TUNER_RULES] = SIM_RULES,
                                                          [TUNER_MICROBATCHES] = SIM_NUM_MICROBATCHES};
 
-/* The rule sets that T5X, the papers behind it and MaxText have named. */
-static const char *const documented_rules[] = {"standard:1,1", "standard:1,2", "standard:2,1",     "standard:2,2",
-                                               "data_only",    "zero3",        "megatron",         "optimus",
-                                               "gshard",       "maxtext",      "standard_moe:1,1", "standard_moe:2,1"};
-
 enum sim_key tuner_key(enum tuner_dimension dimension)
 {
     return keys[dimension];
@@ -419,7 +414,7 @@ static void find_ranges(struct tuner_space *space, const struct tuner_request *r
 {
     struct tuner_values named = choices->rules;
     if (!named.count || space->mesh_key == SIM_ICI_MESH)
-        named = copy_values(space->arena, documented_rules, BASE_COUNT(documented_rules));
+        named = copy_values(space->arena, model_rule_sets, MODEL_RULE_SETS);
     for (int d = 0; d < TUNER_DIMENSION_COUNT; d++) {
         const char *own[] = {space->plan.values[keys[d]]};
         if (request->given[d].count)

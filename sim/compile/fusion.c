@@ -1,5 +1,5 @@
 /* Which values exist in memory, and which operations run as one kernel. The rules are XLA's in outline:
- * - an elementwise result is not stored if its consumers can make it again as they read: it is kept for no backward
+ * - an elementwise result is not stored if its consumers can recompute it as they read: it is saved for no backward
  *   pass, crosses no loop, meets no collective, and at most one contraction reads it;
  * - an elementwise operation that alone reads a contraction's result runs in that contraction's epilogue;
  * - elementwise operations and reductions that read what an elementwise kernel has just made join it;

@@ -1,5 +1,5 @@
 /* What decoding does beside the model: choices among sequences, which XLA writes with sorts and gathers that it leaves
- * whole but for the batch, and the noise of sampling, whose counters it cuts in an unlucky way. */
+ * whole but for the batch, and the noise of sampling, whose counters it splits so that they have to move. */
 #include "sim/partition/partitioner.h"
 
 bool sim_partition_examples(struct sim_partitioner *p, const struct model_op *source)

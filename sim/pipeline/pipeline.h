@@ -1,4 +1,4 @@
-/* sim/pipeline: how a model's layers are cut into stages, in which order each stage runs its passes, how long that
+/* sim/pipeline: how a model's layers are split into stages, in which order each stage runs its passes, how long that
  * takes and how much of it is in flight at once. It knows of no program and no device: costs are given. */
 #ifndef SIM_PIPELINE_H
 #define SIM_PIPELINE_H

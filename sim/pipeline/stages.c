@@ -1,5 +1,5 @@
-/* How training software cuts a model into pieces: runs of whole layers, with the embedding on the first and the head on
- * the last. */
+/* How training software splits a model into pieces: runs of whole layers, with the embedding on the first and the head
+ * on the last. */
 #include "sim/pipeline/pipeline.h"
 
 #include <string.h>
