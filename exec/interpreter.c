@@ -79,8 +79,10 @@ static enum base_status check_compute(const struct exec_machine *machine, const 
     if (exec_example_of(function) || function == MODEL_CACHE_GATHER || function == MODEL_RECEIVE) return BASE_OK;
     bool rows = op->op->kind == MODEL_MAP || op->op->kind == MODEL_REDUCE || op->op->kind == MODEL_UPDATE;
     if (rows && !exec_row_function_of(op->op->function))
-        return base_fail(machine->error, BASE_INTERNAL, "%s: the executor has no function %s", op->op->name,
-                         model_function_name(op->op->function));
+        return base_fail(machine->error, BASE_INPUT,
+                         "%s: cannot be run: the executor has no function %s, which other software than T5X's has; use "
+                         "software t5x",
+                         op->op->name, model_function_name(op->op->function));
     for (int device = machine->first_device; device < machine->end_device; device++) {
         struct exec_space space;
         bool renames = op->op->kind == MODEL_RESHAPE && op->op->function == MODEL_NO_FUNCTION,
