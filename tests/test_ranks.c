@@ -238,6 +238,22 @@ static void ranks_and_one_process_agree(struct base_arena *arena)
     }
 }
 
+/* Over MPI, too, what is on its way while something is computed gives the same bits, and what was hidden is said. */
+static void collectives_pass_beside_what_computes(struct base_arena *arena)
+{
+    const char *profile = base_print(arena, "%s/overlap.json", folder);
+    static const char text[] = "{\"constants\": {}, \"passes\": {\"overlap_collectives\": true}}";
+    struct base_error error;
+    assert_ok(base_write_file(profile, text, sizeof text - 1, &error), &error);
+    struct outcome waits = run_whole(arena, "local:2", 4, "--num-partitions 1 --json"),
+                   beside = run_whole(arena, "local:2", 4,
+                                      base_print(arena, "--num-partitions 1 --json --profile %s", profile));
+    const struct base_json *a = losses(arena, &waits)->child, *b = losses(arena, &beside)->child;
+    for (int i = 0; i < 4; i++, a = a->next, b = b->next) assert_near(a->number, b->number, 0);
+    assert_outcome(&beside, 0, "\"hidden_communication\": {\"measured_s\": ");
+    assert_null(strstr(waits.out, "hidden_communication"));
+}
+
 static void eight_ranks_share_two_cores(struct base_arena *arena)
 {
     struct outcome o = run_whole(arena, "local:8", 3, "--num-partitions 4");
@@ -613,27 +629,17 @@ static void it_takes_its_place_in_an_mpirun(struct base_arena *arena)
 int main(int count, char **arguments)
 {
     static const struct test tests[] = {
-        TEST(ranks_and_one_process_agree),
-        TEST(eight_ranks_share_two_cores),
-        TEST(plans_for_other_machines_run),
-        TEST(a_killed_rank_ends_the_run),
-        TEST(a_hung_rank_ends_the_run),
-        TEST(sigterm_leaves_a_checkpoint),
-        TEST(sigterm_to_all_leaves_a_checkpoint),
-        TEST(two_runs_do_not_share_a_directory),
-        TEST(a_pipe_for_a_chunk_is_refused),
-        TEST(losses_outlive_a_failure_at_the_end),
-        TEST(a_disk_that_stalls_is_no_hang),
-        TEST(checkpoints_survive_power_cuts),
-        TEST(a_second_signal_ends_it_at_once),
-        TEST(ranks_do_not_outlive_the_run),
-        TEST(a_full_disk_ends_the_run),
-        TEST(only_the_newest_checkpoints_stay),
-        TEST(warnings_arrive_once),
-        TEST(damaged_files_are_refused),
-        TEST(launchers_are_recognised),
-        TEST(what_does_not_fit_is_not_started),
-        TEST(it_takes_its_place_in_an_mpirun),
+        TEST(ranks_and_one_process_agree),         TEST(collectives_pass_beside_what_computes),
+        TEST(eight_ranks_share_two_cores),         TEST(plans_for_other_machines_run),
+        TEST(a_killed_rank_ends_the_run),          TEST(a_hung_rank_ends_the_run),
+        TEST(sigterm_leaves_a_checkpoint),         TEST(sigterm_to_all_leaves_a_checkpoint),
+        TEST(two_runs_do_not_share_a_directory),   TEST(a_pipe_for_a_chunk_is_refused),
+        TEST(losses_outlive_a_failure_at_the_end), TEST(a_disk_that_stalls_is_no_hang),
+        TEST(checkpoints_survive_power_cuts),      TEST(a_second_signal_ends_it_at_once),
+        TEST(ranks_do_not_outlive_the_run),        TEST(a_full_disk_ends_the_run),
+        TEST(only_the_newest_checkpoints_stay),    TEST(warnings_arrive_once),
+        TEST(damaged_files_are_refused),           TEST(launchers_are_recognised),
+        TEST(what_does_not_fit_is_not_started),    TEST(it_takes_its_place_in_an_mpirun),
         TEST(what_was_measured_was_predicted),
     };
     char *slash = strrchr(arguments[0], '/');
